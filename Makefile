@@ -1,0 +1,283 @@
+# Makefile - builds, tests and checks the house. `make help` lists what it can do.
+#
+# Sources are found, not listed: a new file in server/, proto/ or tests/ needs no edit here.
+# Each variant has its own folder: build/ (what ships), build/san (sanitizers), build/clang,
+# build/pure (the core alone, for the linker to judge) and build/fuzz. Asserts stay on in all.
+# SPDX-License-Identifier: Apache-2.0
+
+VARIANT ?= release
+SEED    ?= 1
+N       ?= 1000
+FUZZ_SECONDS ?= 10
+
+MAKEFLAGS += --no-print-directory --no-builtin-rules
+.DELETE_ON_ERROR:
+.SECONDARY:
+.DEFAULT_GOAL := all
+AGAIN = +@$(MAKE)
+
+# All processors, but one goal after the other.
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
+ifneq ($(word 2,$(MAKECMDGOALS)),)
+.NOTPARALLEL:
+endif
+
+# What runs is said in a word and a name; `make V=1` shows the whole command, `make -s` nothing.
+Q := $(if $(V),,@)
+SAYING := $(if $(V)$(findstring s,$(firstword -$(MAKEFLAGS))),,yes)
+say = $(if $(SAYING),@echo "  $(1)")
+
+# --- Flags -------------------------------------------------------------------------------------
+
+WARNINGS := -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes \
+    -Wmissing-prototypes -Wpointer-arith -Wcast-qual -Wswitch-enum -Wvla -Wundef -Wformat=2 \
+    -Wdouble-promotion -Wnull-dereference -Werror
+HARDENING := -D_FORTIFY_SOURCE=2 -fstack-protector-strong
+SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+
+CC := gcc
+OPTIMIZE := -O2 -g
+B := build
+
+ifeq ($(VARIANT),san)
+B := build/san
+# The warnings of gcc were heard in the release build; with sanitizers it guesses.
+OPTIMIZE := -O1 -g $(SANITIZERS)
+WARNINGS := $(filter-out -Werror,$(WARNINGS))
+HARDENING :=
+LINK_EXTRA := $(SANITIZERS)
+N := 200
+endif
+ifeq ($(VARIANT),clang)
+B := build/clang
+CC := clang
+OPTIMIZE := -O0
+HARDENING :=
+endif
+ifeq ($(VARIANT),pure)
+B := build/pure
+OPTIMIZE := -O1 -fanalyzer
+HARDENING := -fno-stack-protector -U_FORTIFY_SOURCE
+endif
+ifeq ($(VARIANT),fuzz)
+B := build/fuzz
+CC := clang
+OPTIMIZE := -O1 -g $(SANITIZERS) -fsanitize=fuzzer-no-link
+HARDENING :=
+LINK_EXTRA := $(SANITIZERS) -fsanitize=fuzzer
+endif
+
+# Expanded when first used, so that `deps` has had its chance to install what is asked here.
+LIBRARIES := libmicrohttpd libprotobuf-c libcurl libcrypto libssl jansson libnghttp2 sqlite3
+LIB_CFLAGS = $(eval LIB_CFLAGS := $$(shell pkg-config --cflags $(LIBRARIES)))$(LIB_CFLAGS)
+LIB_LIBS = $(eval LIB_LIBS := $$(shell pkg-config --libs $(LIBRARIES)))$(LIB_LIBS)
+
+GEN := build/gen
+COMPILE = $(CC) -std=c11 -D_GNU_SOURCE -Iserver -I$(GEN) -fPIE -pthread $(OPTIMIZE) $(HARDENING)
+LINK = $(CC) -pie -Wl,-z,relro,-z,now -Wl,--as-needed -pthread $(LINK_EXTRA)
+
+# --- What there is -----------------------------------------------------------------------------
+
+PROTO := $(wildcard proto/kinesis_sidecar/v1/*.proto)
+GEN_C := $(PROTO:proto/%.proto=$(GEN)/%.pb-c.c)
+GEN_H := $(GEN_C:.c=.h)
+DESCRIPTORS := $(if $(PROTO),$(GEN)/descriptors.pb)
+
+find = $(wildcard $(1)/$(2) $(1)/*/$(2) $(1)/*/*/$(2) $(1)/*/*/*/$(2))
+objects = $(patsubst %.c,$(B)/obj/%.o,$(1))
+
+MAIN_C := server/main/main.c
+SERVER_C := $(call find,server,*.c)
+PURE_C := $(call find,server/core,*.c) \
+    $(wildcard $(addprefix server/base/,$(addsuffix .c,err heap instant list map prng retry)))
+
+# Programs: one for each *_test.c; other .c files beside them, and tests/lib, help all of them.
+TEST_KINDS := unit vectors oom contract
+TEST_C := $(foreach kind,$(TEST_KINDS),$(call find,tests/$(kind),*_test.c))
+HELPER_C := $(wildcard tests/lib/*.c) \
+    $(filter-out $(TEST_C),$(foreach kind,$(TEST_KINDS),$(call find,tests/$(kind),*.c)))
+SIM_C := $(wildcard tests/simulation/*.c)
+BENCH_C := $(wildcard tests/bench/*.c)
+FUZZ_C := $(wildcard tests/fuzz/*.c)
+
+BIN := $(B)/kinesis-sidecar
+SIM := $(if $(SIM_C),$(B)/sim)
+LIB := $(B)/libsidecar.a
+HELP := $(B)/libkstest.a
+TESTS := $(TEST_C:%.c=$(B)/%)
+BENCHES := $(BENCH_C:tests/%.c=$(B)/%)
+FUZZERS := $(FUZZ_C:tests/fuzz/%.c=$(B)/bin/%)
+of = $(filter $(B)/tests/$(1)/%,$(TESTS))
+
+# --- Build -------------------------------------------------------------------------------------
+
+.PHONY: all
+all: $(BIN) $(DESCRIPTORS)  ## Build build/kinesis-sidecar.
+
+$(BIN): $(call objects,$(MAIN_C)) $(LIB)
+	$(call say,link     $@)
+	$(Q)$(LINK) -o $@ $^ $(LIB_LIBS)
+
+$(LIB): $(call objects,$(filter-out $(MAIN_C),$(SERVER_C))) $(GEN_C:$(GEN)/%.c=$(B)/obj/gen/%.o)
+	@rm -f $@
+	@ar qcs $@ $^
+
+$(HELP): $(call objects,$(HELPER_C))
+	@rm -f $@
+	@ar qcs $@ $^
+
+$(B)/obj/server/%.o: server/%.c $(B)/flags | deps-build $(GEN_H)
+	@mkdir -p $(@D)
+	$(call say,compile  $<)
+	$(Q)$(COMPILE) $(WARNINGS) $(FLOOR) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(B)/obj/tests/%.o: tests/%.c $(B)/flags | deps-build $(GEN_H)
+	@mkdir -p $(@D)
+	$(call say,compile  $<)
+	$(Q)$(COMPILE) $(WARNINGS) $(FLOOR) $(LIB_CFLAGS) -Itests -Itests/lib -MMD -MP -c -o $@ $<
+
+# Enums of libraries grow with their versions: only there may a switch have a default.
+$(B)/obj/server/adapters/%.o $(B)/obj/server/aws/http.o $(B)/obj/server/api/%.o: \
+    FLOOR := -Wno-switch-enum
+
+# Generated code is not ours to warn about.
+$(B)/obj/gen/%.o: $(GEN)/%.c $(B)/flags | deps-build
+	@mkdir -p $(@D)
+	$(call say,compile  $<)
+	$(Q)$(COMPILE) -w $(LIB_CFLAGS) -c -o $@ $<
+
+$(GEN)/%.pb-c.c $(GEN)/%.pb-c.h &: proto/%.proto $(PROTO) | deps-build
+	@mkdir -p $(GEN)
+	$(call say,generate $@)
+	$(Q)protoc-c --proto_path=proto --c_out=$(GEN) $<
+
+$(GEN)/descriptors.pb: $(PROTO) | deps-build
+	@mkdir -p $(GEN)
+	$(call say,generate $@)
+	$(Q)protoc --proto_path=proto --include_imports -o $@ $(PROTO)
+
+# Changes only when the flags do; then everything of the variant is compiled again.
+FLAGS := $(COMPILE) $(WARNINGS)
+$(B)/flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' > $@
+.PHONY: FORCE
+
+# --- Tests -------------------------------------------------------------------------------------
+
+$(TESTS): $(B)/%: $(B)/obj/%.o $(HELP) $(LIB)
+	@mkdir -p $(@D)
+	$(call say,link     $@)
+	$(Q)$(LINK) -o $@ $^ $(LIB_LIBS)
+
+$(B)/sim: $(call objects,$(SIM_C)) $(HELP) $(LIB)
+	$(call say,link     $@)
+	$(Q)$(LINK) -o $@ $^ $(LIB_LIBS)
+
+$(BENCHES): $(B)/bench/%: $(B)/obj/tests/bench/%.o $(HELP) $(LIB)
+	@mkdir -p $(@D)
+	$(call say,link     $@)
+	$(Q)$(LINK) -o $@ $^ $(LIB_LIBS)
+
+# The variables a test may use.
+export KS_BIN := $(CURDIR)/$(BIN)
+export KS_SIM := $(CURDIR)/$(B)/sim
+export KS_BUILD := $(CURDIR)/$(B)
+ifeq ($(VARIANT),san)
+export KS_SANITIZED := 1
+export ASAN_OPTIONS := detect_stack_use_after_return=1:strict_string_checks=1
+export UBSAN_OPTIONS := print_stacktrace=1
+endif
+
+RUN := tests/lib/run
+RESULTS := $(B)/results
+WITH_EMULATORS := tests/emulators/with dynoxide kinesis-local --
+E2E := $(sort $(wildcard tests/e2e/*_test.sh tests/e2e/*_test.py))
+SEEDS := --seed $(SEED) --seeds $(N)
+
+.PHONY: tests test unit vectors oom contract sim e2e san
+tests: all $(TESTS) $(SIM)
+
+test: deps tests  ## Run every test: unit, vectors, oom, contract, simulation, end to end; last line is the total.
+	@rm -rf $(RESULTS)
+	@$(RUN) -j 2 -o $(RESULTS)/unit unit -- $(call of,unit) || :
+	@$(RUN) -j 2 -o $(RESULTS)/vectors vectors -- $(call of,vectors) $(call of,oom) || :
+	@$(if $(SIM),$(RUN) -o $(RESULTS)/sim simulation -- "$(SIM) --seed 1 --seeds $(N)" || :)
+	@$(RUN) -o $(RESULTS)/contract contract -- $(patsubst %,"$(WITH_EMULATORS) %",$(call of,contract)) || :
+	@$(RUN) -o $(RESULTS)/e2e "end to end" -- $(E2E) || :
+	@tests/lib/total $(RESULTS)
+
+unit: $(call of,unit)  ## Run the unit tests.
+	@$(RUN) -j 2 unit -- $^
+
+vectors: $(call of,vectors)  ## Compare our bytes with the agreed bytes; public suites come from VECTORS_DIR.
+	@$(RUN) -j 2 vectors -- $^
+
+oom: $(call of,oom)  ## Run the tests in which the n-th allocation fails.
+	@$(RUN) -j 2 oom -- $^
+
+contract: deps $(call of,contract)  ## Run the suites of the ports against every adapter, with real emulators.
+	@$(RUN) contract -- $(patsubst %,"$(WITH_EMULATORS) %",$(call of,contract))
+
+sim: $(SIM)  ## Simulate the core: `make sim SEED=1 N=1000`; a failing seed is printed and replays exactly.
+	$(SIM) $(SEEDS)
+
+e2e: deps all  ## Run the end-to-end tests: real process, emulators, client stubs.
+	@$(RUN) "end to end" -- $(E2E)
+
+san:  ## Run the whole of `make test` with address and undefined-behaviour sanitizers.
+	$(AGAIN) VARIANT=san test
+
+# --- Habits ------------------------------------------------------------------------------------
+
+.PHONY: check bench fuzz fuzzers objects pure format
+check: deps  ## Check the house: floors, purity, banned calls, headers, lengths, format, warnings, cppcheck.
+	@tests/tidy/run
+
+# For `check`: all of ours compiled by another compiler, and the core alone.
+objects: $(call objects,$(SERVER_C) $(HELPER_C) $(TEST_C) $(SIM_C) $(BENCH_C))
+pure: $(call objects,$(PURE_C))
+
+bench: deps all $(BENCHES)  ## Measure, and keep what was measured as JSON lines in build/bench.jsonl.
+	@tests/lib/bench build/bench.jsonl $(BENCHES) $(wildcard tests/bench/*_bench.sh tests/bench/*_bench.py)
+
+fuzz: deps deps-fuzz  ## Fuzz every parser of outside bytes for FUZZ_SECONDS=10 each.
+	$(AGAIN) VARIANT=fuzz fuzzers
+	@tests/lib/fuzz $(FUZZ_SECONDS) $(FUZZ_C:tests/fuzz/%.c=build/fuzz/bin/%)
+
+fuzzers: $(FUZZERS)
+$(B)/bin/%: $(B)/obj/tests/fuzz/%.o $(LIB)
+	@mkdir -p $(@D)
+	$(call say,link     $@)
+	$(Q)$(LINK) -o $@ $^ $(LIB_LIBS)
+
+format: deps  ## Format every C file of ours in place.
+	clang-format -i $(call find,server,*.[ch]) $(call find,tests,*.[ch])
+
+# --- Try it ------------------------------------------------------------------------------------
+
+.PHONY: run demo
+run: all deps-run  ## Start the sidecar here, on SQLite and a local stream that a small producer feeds.
+	@deploy/run $(BIN)
+
+demo: all deps-run  ## Tell the whole story without hands: put, consume, acknowledge, kill -9, go on.
+	@deploy/demo $(BIN)
+
+# --- The rest ----------------------------------------------------------------------------------
+
+.PHONY: deps deps-build deps-run deps-fuzz clean help
+deps:  ## Install what is missing to build and test, and nothing else.
+	@tests/deps build test
+
+deps-build deps-run deps-fuzz: deps-%:
+	@tests/deps $*
+
+clean:  ## Remove everything that was built.
+	rm -rf build
+
+help:  ## List what make can do.
+	@sed -n 's/^\([a-z0-9-]*\):.*  ## \(.*\)/\1\t\2/p' Makefile | expand -t 12
+
+-include $(patsubst %.o,%.d,$(call objects,$(SERVER_C) $(HELPER_C) $(TEST_C) $(SIM_C) $(BENCH_C) $(FUZZ_C)))

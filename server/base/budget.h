@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* budget.h - the one home of memory: malloc, and the byte budget that payload lives under.
+ *
+ * Nothing else in the house calls malloc. A budget counts bytes against a limit; a block is reference-counted payload
+ * memory charged to a budget. Memory that runs out is flow control (FULL, NO_MEMORY), never an abort.
+ * Tests may make the n-th allocation fail (ks_alloc_fail_after). The job thread may call ks_alloc and its kin; budgets
+ * and the counts of blocks belong to the loop thread.
+ */
+#ifndef KS_BASE_BUDGET_H
+#define KS_BASE_BUDGET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* `size` zeroed bytes, or NULL. The caller frees them with ks_free. */
+void *ks_alloc(size_t size);
+/* As realloc: keeps the content, new bytes are not zeroed; NULL leaves the old block as it was. */
+void *ks_realloc(void *memory, size_t size);
+void ks_free(void *memory);
+/* A copy of `text`, or NULL. */
+char *ks_strdup(const char *text);
+
+/* For tests: the n-th allocation from now fails (n = 1 is the next one), and `then_all` every later one too. 0 ends
+ * it. */
+void ks_alloc_fail_after(uint64_t n, int then_all);
+/* Allocations made so far, and those not yet freed: for leak checks. */
+uint64_t ks_alloc_count(void);
+int64_t ks_alloc_live(void);
+
+struct ks_budget {
+    size_t limit;
+    size_t used;
+    size_t most; /* High-water mark of `used`. */
+};
+
+static inline void ks_budget_init(struct ks_budget *budget, size_t limit)
+{
+    *budget = (struct ks_budget){.limit = limit};
+}
+
+/* Payload memory with a count of its users. Made with one user. Lives on the loop thread, but may be filled by a job
+ * before anyone else sees it. */
+struct ks_block {
+    struct ks_budget *budget;
+    uint32_t users;
+    size_t size;     /* Bytes in use. */
+    size_t capacity; /* Bytes there are, and charged. */
+    uint8_t data[];
+};
+
+/* FULL if the budget has no room for `capacity` bytes, NO_MEMORY if the system has none. A NULL budget charges
+ * nobody. */
+KS_MUST_USE ks_err ks_block_new(struct ks_budget *budget, size_t capacity,
+                                struct ks_block **ret_block);
+/* Returns the unused end of a block with a single user to the system and to the budget. May move it. */
+struct ks_block *ks_block_trim(struct ks_block *block);
+void ks_block_use(struct ks_block *block);
+/* One user less; the last one frees it. NULL is allowed. */
+void ks_block_drop(struct ks_block *block);
+
+#endif

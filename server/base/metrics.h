@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* metrics.h - the numbers that the process tells about itself, from one table (base/metrics.def).
+ *
+ * An update is an addition in static memory. A labelled metric has one number for each value of its label, at most
+ * KS_METRIC_VALUES_MAX of them; what comes later is counted under "other". State of the whole process; loop thread only.
+ */
+#ifndef KS_BASE_METRICS_H
+#define KS_BASE_METRICS_H
+
+#include <stdint.h>
+
+#include "base/bytes.h"
+
+enum ks_metric {
+#define X(id, name, type, unit, label, sentence) KS_METRIC_##id,
+#include "base/metrics.def"
+#undef X
+    KS_METRICS
+};
+
+enum {
+    KS_METRIC_VALUES_MAX =
+        40, /* Of one label: the operations of the lease table are the most there are. */
+    KS_METRIC_VALUE_SIZE = 40 /* Bytes of a label's value with its NUL; longer ones are cut. */
+};
+
+/* What Content-Type says of ks_metrics_render. */
+#define KS_METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+/* Adds to a metric without a label. `n` is negative for gauges only. */
+void ks_metric_add(enum ks_metric metric, int64_t n);
+/* Sets a gauge without a label, in the unit of the table. */
+void ks_metric_set(enum ks_metric metric, int64_t number);
+/* The same for one value of a metric's label; `value` is text of our own, UTF-8, not of a client. */
+void ks_metric_add_labelled(enum ks_metric metric, const char *value, int64_t n);
+void ks_metric_set_labelled(enum ks_metric metric, const char *value, int64_t number);
+
+/* The number now, in the unit of the table; 0 for a value never counted. */
+int64_t ks_metric_number(enum ks_metric metric);
+int64_t ks_metric_number_labelled(enum ks_metric metric, const char *value);
+
+/* Appends all of them in the text format 0.0.4 of Prometheus. FULL, NO_MEMORY. */
+KS_MUST_USE ks_err ks_metrics_render(struct ks_bytes *bytes);
+/* Appends a table for the docs. FULL, NO_MEMORY. */
+KS_MUST_USE ks_err ks_metrics_markdown(struct ks_bytes *bytes);
+
+#endif

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/core.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "core/fleet/native.h"
+#include "core/flow.h"
+#include "core/lease.h"
+#include "core/session.h"
+#include "core/state.h"
+
+/* Effects that a step may still need after whoever makes many has stopped. */
+enum { EFFECTS_RESERVE = 96 };
+
+/* ---- Effects and tokens. ---- */
+
+struct ks_effect *ks_effects_add(struct ks_effects *effects, enum ks_effect_kind kind)
+{
+    struct ks_effect *effect;
+
+    assert(effects->count < KS_EFFECTS_MAX);
+    effect = &effects->items[effects->count++];
+    memset(effect, 0, sizeof *effect);
+    effect->kind = kind;
+    return effect;
+}
+
+struct ks_store_effect *ks_effects_store(struct ks_effects *effects, enum ks_store_operation operation,
+                                         uint64_t token)
+{
+    struct ks_effect *effect = ks_effects_add(effects, KS_EFFECT_STORE);
+
+    effect->store.operation = operation;
+    effect->store.token = token;
+    effect->store.shard = KS_SHARD_NONE;
+    return &effect->store;
+}
+
+struct ks_effect *ks_effects_story(struct ks_effects *effects, enum ks_story story, ks_shard shard,
+                                   struct ks_incarnation worker)
+{
+    struct ks_effect *effect = ks_effects_add(effects, KS_EFFECT_STORY);
+
+    effect->story.story = story;
+    effect->story.shard = shard;
+    effect->story.worker = worker;
+    return effect;
+}
+
+bool ks_effects_room(struct ks_core *core, const struct ks_effects *effects, uint32_t count)
+{
+    if (effects->count + count + EFFECTS_RESERVE <= KS_EFFECTS_MAX)
+        return true;
+    core->again = true;
+    return false;
+}
+
+uint64_t ks_token_make(enum ks_purpose purpose, uint32_t subject, uint32_t serial)
+{
+    assert(subject < (1u << 24));
+    return (uint64_t)purpose << 56 | (uint64_t)subject << 32 | serial;
+}
+
+enum ks_purpose ks_token_purpose(uint64_t token)
+{
+    return (enum ks_purpose)(token >> 56);
+}
+
+uint32_t ks_token_subject(uint64_t token)
+{
+    return (uint32_t)(token >> 32) & 0xFFFFFFu;
+}
+
+uint32_t ks_token_serial(uint64_t token)
+{
+    return (uint32_t)token;
+}
+
+uint32_t ks_core_serial(struct ks_core *core)
+{
+    core->next_serial++;
+    if (core->next_serial == 0)
+        core->next_serial = 1;
+    return core->next_serial;
+}
+
+/* ---- Birth. ---- */
+
+static ks_span at_most(ks_span span, int64_t most_ms)
+{
+    return span.us > most_ms * 1000 ? ks_span_ms(most_ms) : span;
+}
+
+struct ks_core_config ks_core_config_default(ks_span lease_duration)
+{
+    int64_t us = lease_duration.us;
+
+    return (struct ks_core_config){
+        .lease_duration = lease_duration,
+        .margin = ks_span_us(us / 20),
+        .beat = ks_span_us(us / 3),
+        .news = ks_span_us(us / 9),
+        .round = at_most(ks_span_us(us / 10), 1000),
+        .timeout = at_most(ks_span_us(us / 5), 2000),
+        .hand_over = at_most(ks_span_us(us / 2), 5000),
+        .list_every = ks_span_ms(30000),
+        .checkpoint_interval = ks_span_ms(5000),
+        .idle_release = ks_span_ms(30000),
+        .shards_max = 10000,
+        .leases_max = 1024,
+        .window_max = 16384,
+        .workers_max = 512,
+        .sessions_max = 1024,
+        .read_bytes = 1 << 20,
+    };
+}
+
+static size_t rounded(size_t size)
+{
+    return (size + 63) & ~(size_t)63;
+}
+
+size_t ks_core_size(const struct ks_core_config *config)
+{
+    return rounded(sizeof(struct ks_core)) +
+           rounded(config->shards_max * sizeof(struct ks_directory_entry)) +
+           rounded(config->leases_max * sizeof(struct ks_lease)) +
+           rounded(config->sessions_max * sizeof(struct ks_session)) +
+           rounded(config->workers_max * sizeof(struct ks_member)) +
+           (size_t)config->leases_max * config->window_max * sizeof(struct ks_slot);
+}
+
+/* Cuts the next `count` things of `size` bytes off the memory. */
+static void *carve(uint8_t **memory, size_t count, size_t size)
+{
+    void *part = *memory;
+
+    *memory += rounded(count * size);
+    return part;
+}
+
+struct ks_core *ks_core_init(void *memory, const struct ks_core_config *config)
+{
+    uint8_t *rest = memory;
+    struct ks_core *core = carve(&rest, 1, sizeof *core);
+    struct ks_slot *slots;
+
+    assert(config->self != 0);
+    assert(config->margin.us < config->lease_duration.us && config->beat.us < config->lease_duration.us);
+    assert(config->leases_max < (1u << 24) && config->workers_max < (1u << 24));
+    assert(config->sessions_max <= UINT16_MAX);
+    core->config = *config;
+    ks_prng_init(&core->prng, config->seed);
+    core->now = KS_LONG_AGO;
+    core->drain_clean = true;
+    core->patience_at = KS_NEVER;
+    core->idle_at = KS_LONG_AGO;
+    core->directory = carve(&rest, config->shards_max, sizeof *core->directory);
+    core->leases = carve(&rest, config->leases_max, sizeof *core->leases);
+    core->sessions = carve(&rest, config->sessions_max, sizeof *core->sessions);
+    core->members = carve(&rest, config->workers_max, sizeof *core->members);
+    core->fleet.deadline = KS_LONG_AGO;
+    /* The slots come last and are not touched before they are used: a window that is never filled costs nothing. */
+    slots = (struct ks_slot *)(void *)rest;
+    for (uint32_t i = 0; i < config->leases_max; i++)
+        core->leases[i].tracker.slots = slots + (size_t)i * config->window_max;
+    return core;
+}
+
+/* ---- The step. ---- */
+
+static void drain(struct ks_core *core, ks_span patience, struct ks_effects *effects)
+{
+    if (core->draining)
+        return;
+    core->draining = true;
+    core->patience_at = ks_instant_add(core->now, patience);
+    ks_effects_story(effects, KS_STORY_DRAINING, KS_SHARD_NONE, KS_NOBODY)->story.number = core->leases_used;
+}
+
+/* While draining no lease is kept, whenever it came. */
+static void return_leases(struct ks_core *core, struct ks_effects *effects)
+{
+    uint64_t unsettled = 0;
+
+    for (uint32_t i = 0; i < core->leases_top; i++) {
+        if (!core->leases[i].used)
+            continue;
+        unsettled += core->leases[i].tracker.in_flight;
+        if (ks_effects_room(core, effects, 1))
+            ks_lease_return(core, &core->leases[i], effects);
+    }
+    if (unsettled > 0 && !core->patience_said && ks_instant_reached(core->now, core->patience_at)) {
+        core->patience_said = true;
+        core->drain_clean = false;
+        ks_effects_story(effects, KS_STORY_PATIENCE_OVER, KS_SHARD_NONE, KS_NOBODY)->story.number = unsettled;
+    }
+}
+
+static void store_answered(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
+{
+    uint64_t token = event->store.token;
+
+    if (ks_token_purpose(token) == KS_FOR_LEASE)
+        ks_lease_answered(core, ks_token_subject(token), ks_token_serial(token), event, effects);
+    else
+        ks_native_answered(core, event, effects);
+}
+
+static void persist(struct ks_core *core, ks_shard shard)
+{
+    struct ks_directory_entry *entry;
+
+    if (shard >= core->directory_top)
+        return;
+    entry = &core->directory[shard];
+    if (entry->held != KS_HELD_NONE)
+        core->leases[entry->held].hurry = true;
+}
+
+/* The events that come by the thousand: what else is due waits for the next tick, which the deadline calls at once. */
+static bool hot(enum ks_event_kind kind)
+{
+    return kind == KS_EVENT_SESSION_PULL || kind == KS_EVENT_SETTLE || kind == KS_EVENT_CHECKPOINT ||
+           kind == KS_EVENT_PERSIST;
+}
+
+static void dispatch(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
+{
+    switch (event->kind) {
+    case KS_EVENT_START: ks_native_start(core); return;
+    case KS_EVENT_TICK: return;
+    case KS_EVENT_STORE: store_answered(core, event, effects); return;
+    case KS_EVENT_LISTED: ks_native_listed(core, event); return;
+    case KS_EVENT_RECORDS: ks_flow_records(core, event); return;
+    case KS_EVENT_READ_FAILED: ks_flow_failed(core, event); return;
+    case KS_EVENT_SESSION_OPEN: ks_session_open(core, event, effects); return;
+    case KS_EVENT_SESSION_PULL: ks_session_pull(core, event, effects); return;
+    case KS_EVENT_SESSION_DETACH: ks_session_detach(core, event->session.session); return;
+    case KS_EVENT_SESSION_CLOSE: ks_session_close(core, event->session.session); return;
+    case KS_EVENT_SETTLE: ks_session_settle(core, event, effects); return;
+    case KS_EVENT_CHECKPOINT: ks_session_checkpoint(core, event, effects); return;
+    case KS_EVENT_PERSIST: persist(core, event->persist.shard); return;
+    case KS_EVENT_DRAIN: drain(core, event->drain.span, effects); return;
+    case KS_EVENT_HURRY:
+        if (core->draining)
+            core->patience_at = ks_instant_min(core->patience_at, core->now);
+        return;
+    }
+}
+
+void ks_core_step(struct ks_core *core, ks_instant now, const struct ks_event *event, struct ks_effects *effects)
+{
+    assert(effects->count == 0);
+    assert(!ks_instant_before(now, core->now));
+
+    core->now = now;
+    dispatch(core, event, effects);
+    if (hot(event->kind))
+        return;
+    core->again = false;
+    ks_native_turn(core, effects);
+    if (core->draining)
+        return_leases(core, effects);
+    ks_lease_turn(core, effects);
+    ks_session_turn(core, effects);
+    ks_flow_turn(core, effects);
+}
+
+ks_instant ks_core_deadline(const struct ks_core *core)
+{
+    ks_instant due;
+
+    if (core->again)
+        return core->now;
+    due = ks_native_deadline(core);
+    due = ks_instant_min(due, ks_lease_deadline(core));
+    due = ks_instant_min(due, ks_session_deadline(core));
+    return ks_instant_min(due, ks_flow_deadline(core));
+}
+
+/* ---- Questions. ---- */
+
+static enum ks_worker_state worker_state(const struct ks_core *core)
+{
+    switch (core->fleet.step) {
+    case KS_SELF_UNBORN:
+    case KS_SELF_READING:
+    case KS_SELF_WATCHING:
+    case KS_SELF_REGISTERING:
+    case KS_SELF_READING_BACK: return KS_WORKER_STARTING;
+    case KS_SELF_LIVE: return core->draining ? KS_WORKER_DRAINING : KS_WORKER_LIVE;
+    case KS_SELF_CHECKING:
+    case KS_SELF_BURYING: return KS_WORKER_FENCED;
+    case KS_SELF_LEAVING: return KS_WORKER_DRAINING;
+    case KS_SELF_GONE: return KS_WORKER_GONE;
+    }
+    assert(false);
+    return KS_WORKER_GONE;
+}
+
+void ks_core_self(const struct ks_core *core, struct ks_self_view *ret_view)
+{
+    struct ks_self_view view = {
+        .state = worker_state(core),
+        .incarnation = core->fleet.self,
+        .leads = core->fleet.leads,
+        .serving = ks_core_serving(core),
+        .deadline = core->fleet.deadline,
+        .leases_held = core->leases_used,
+        .sessions = core->sessions_used,
+        .held_bytes = ks_flow_held(core),
+    };
+
+    for (uint32_t i = 0; i < core->leases_top; i++) {
+        if (!core->leases[i].used)
+            continue;
+        view.in_flight += core->leases[i].tracker.in_flight;
+        view.in_flight_bytes += core->leases[i].tracker.in_flight_bytes;
+    }
+    *ret_view = view;
+}
+
+static void view_held(const struct ks_lease *lease, struct ks_lease_view *view)
+{
+    view->state = lease->state;
+    view->epoch = lease->epoch;
+    view->watermark = lease->tracker.mark;
+    view->persisted = lease->persisted;
+    view->delivered = lease->tracker.delivered;
+    view->fetched = lease->tracker.fetched;
+    view->in_flight = lease->tracker.in_flight;
+    view->session = lease->session;
+    view->blocked = lease->tracker.blocked_until.us != KS_LONG_AGO.us;
+    view->at_end = lease->at_end;
+    view->since = lease->since;
+}
+
+bool ks_core_lease(const struct ks_core *core, ks_shard shard, struct ks_lease_view *ret_view)
+{
+    const struct ks_directory_entry *entry;
+    struct ks_lease_view view = {.session = KS_SESSION_NONE};
+
+    if (shard >= core->directory_top)
+        return false;
+    entry = &core->directory[shard];
+    if (!entry->known && !entry->present && entry->held == KS_HELD_NONE)
+        return false;
+    view.state = entry->finished ? KS_LEASE_FINISHED : KS_LEASE_AWAY;
+    view.owner = entry->owner;
+    view.next_owner = entry->next_owner;
+    view.epoch = entry->epoch;
+    view.finished = entry->finished;
+    view.damaged = entry->damaged;
+    if (entry->held != KS_HELD_NONE) {
+        view.owner = core->fleet.self;
+        view_held(&core->leases[entry->held], &view);
+    }
+    *ret_view = view;
+    return true;
+}
+
+bool ks_core_session(const struct ks_core *core, ks_session_id id, struct ks_session_view *ret_view)
+{
+    const struct ks_session *session;
+
+    if (id >= core->config.sessions_max || !core->sessions[id].used)
+        return false;
+    session = &core->sessions[id];
+    *ret_view = (struct ks_session_view){
+        .epoch = session->epoch,
+        .attached = session->attached,
+        .pulls = session->pulls,
+        .in_flight = session->in_flight,
+        .in_flight_bytes = session->in_flight_bytes,
+        .max_in_flight = session->max_in_flight,
+        .max_in_flight_bytes = session->max_in_flight_bytes,
+        .lanes = session->lanes,
+        .idle = ks_session_idle(core, session),
+    };
+    return true;
+}
+
+bool ks_core_worker(const struct ks_core *core, uint32_t index, struct ks_worker_view *ret_view)
+{
+    for (uint32_t i = 0; i < core->config.workers_max; i++) {
+        const struct ks_member *member = &core->members[i];
+
+        if (!member->present || index-- > 0)
+            continue;
+        *ret_view = (struct ks_worker_view){
+            .self = member->self,
+            .life = member->life,
+            .mode = member->mode,
+            .beat = member->beat,
+            .held = member->held,
+            .beat_seen_at = member->seen_at,
+            .leads = ks_incarnation_equal(member->self, core->fleet.office.holder),
+        };
+        return true;
+    }
+    return false;
+}
+
+bool ks_core_may_deliver(const struct ks_core *core, ks_shard shard, ks_epoch epoch, ks_instant now)
+{
+    const struct ks_lease *lease = ks_lease_of(core, shard, epoch);
+
+    return lease != NULL && lease->state == KS_LEASE_HELD && !lease->given_up &&
+           ks_instant_before(now, core->fleet.deadline);
+}
+
+/* ---- Invariants. ---- */
+
+static void check_lease(const struct ks_core *core, uint32_t index)
+{
+    const struct ks_lease *lease = &core->leases[index];
+
+    if (!lease->used)
+        return;
+    assert(core->directory[lease->shard].held == index);
+    assert(lease->epoch > core->directory[lease->shard].ended);
+    assert(lease->persisted <= lease->tracker.mark);
+    assert(lease->session == KS_SESSION_NONE || core->sessions[lease->session].used);
+    assert(lease->tracker.in_flight == 0 || lease->session != KS_SESSION_NONE);
+    assert(lease->reading || lease->reserved == 0);
+    ks_tracker_check(&lease->tracker);
+}
+
+void ks_core_check(const struct ks_core *core)
+{
+    uint32_t in_flight[UINT8_MAX] = {0};
+    uint32_t used = 0;
+    uint64_t reserved = 0;
+
+    for (uint32_t i = 0; i < core->config.leases_max; i++) {
+        const struct ks_lease *lease = &core->leases[i];
+
+        check_lease(core, i);
+        used += lease->used;
+        if (!lease->used)
+            continue;
+        assert(i < core->leases_top);
+        reserved += lease->reserved;
+        if (lease->session < UINT8_MAX)
+            in_flight[lease->session] += lease->tracker.in_flight;
+    }
+    assert(used == core->leases_used);
+    assert(reserved == core->reserved);
+    used = 0;
+    for (ks_session_id id = 0; id < core->config.sessions_max; id++) {
+        const struct ks_session *session = &core->sessions[id];
+
+        if (!session->used)
+            continue;
+        used++;
+        assert(session->in_flight <= session->max_in_flight);
+        assert(id >= UINT8_MAX || session->in_flight == in_flight[id]);
+    }
+    assert(used == core->sessions_used);
+    for (ks_shard shard = 0; shard < core->directory_top; shard++)
+        assert(core->directory[shard].held == KS_HELD_NONE ||
+               core->leases[core->directory[shard].held].shard == shard);
+    assert(!core->drained || core->leases_used == 0);
+}

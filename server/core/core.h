@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core.h - every decision of the house: one function, and one question.
+ *
+ *     ks_core_step(core, now, &event, &effects);     what happened -> what to do
+ *     ks_core_deadline(core)                         when to step with KS_EVENT_TICK at the latest
+ *
+ * No clock, no callbacks, no allocation, no I/O; the same events at the same instants give the same effects. The shell
+ * (ports/switchboard.c) and the simulator (tests/simulation) run this very code.
+ */
+#ifndef KS_CORE_CORE_H
+#define KS_CORE_CORE_H
+
+#include <stddef.h>
+
+#include "core/effect.h"
+#include "core/event.h"
+
+/* All spans as in docs/PROTOCOL.md part A. */
+struct ks_core_config {
+    uint32_t self; /* Our worker number, not 0. */
+    uint64_t seed; /* Of nonces and jitter: different for each process. */
+
+    ks_span lease_duration; /* L */
+    ks_span margin;         /* m */
+    ks_span beat;           /* B */
+    ks_span news;           /* R */
+    ks_span round;          /* Q */
+    ks_span timeout;        /* T */
+    ks_span hand_over;      /* H */
+    ks_span list_every;     /* The leader lists the stream's shards. */
+    ks_span checkpoint_interval;
+    ks_span idle_release;
+
+    uint32_t shards_max;   /* Rows of the directory. */
+    uint32_t leases_max;   /* Leases held at once. */
+    uint32_t window_max;   /* Records of one lease between its watermark and the last one read; a power of two. */
+    uint32_t workers_max;  /* Rows of the fleet. */
+    uint32_t sessions_max;
+    uint64_t budget_bytes; /* Payload held in all. */
+    uint32_t read_bytes;   /* Asked for by one read at most. */
+};
+
+/* The defaults of PROTOCOL.md for a lease duration: m = L/20, B = L/3, R = B/3, Q = 1 s, T = 2 s, H = 5 s; for shorter
+ * leases Q, T, H shrink in proportion. Capacities are set, too; self, seed and budget are left to the caller. */
+struct ks_core_config ks_core_config_default(ks_span lease_duration);
+
+struct ks_core;
+
+/* Bytes of memory that a core of these capacities needs. */
+size_t ks_core_size(const struct ks_core_config *config);
+/* Builds a core in `memory`: ks_core_size() bytes, zeroed, aligned for any type, owned by the caller and outliving the
+ * core. There is nothing to free. */
+struct ks_core *ks_core_init(void *memory, const struct ks_core_config *config);
+
+/* One step. `now` never goes back. `effects` is empty before. */
+void ks_core_step(struct ks_core *core, ks_instant now, const struct ks_event *event, struct ks_effects *effects);
+/* When to step with TICK at the latest. Walks the leases and sessions: ask once a turn. */
+ks_instant ks_core_deadline(const struct ks_core *core);
+/* The invariants that hold between any two steps; asserts. For tests and the simulator: it walks everything. */
+void ks_core_check(const struct ks_core *core);
+
+/* ---- Questions. They change nothing. ---- */
+
+enum ks_worker_state {
+    KS_WORKER_STARTING,    /* Not registered. */
+    KS_WORKER_LIVE,
+    KS_WORKER_FENCED,      /* Finding out, then starting again. */
+    KS_WORKER_DRAINING,
+    KS_WORKER_GONE
+};
+
+enum ks_lease_state {
+    KS_LEASE_AWAY,      /* Somebody else's, or nobody's. */
+    KS_LEASE_HELD,      /* Ours; deliverable until the lease deadline. */
+    KS_LEASE_RETURNING, /* Ours, delivering nothing new: settling, then the final write. */
+    KS_LEASE_ENDING,    /* Read to its end and settled: SHARD_END is being written. */
+    KS_LEASE_FINISHED   /* SHARD_END is durable. */
+};
+
+/* What the core knows of itself. */
+struct ks_self_view {
+    enum ks_worker_state state;
+    struct ks_incarnation incarnation; /* As registered last. */
+    bool leads;
+    bool serving;         /* now < lease deadline, as of the last step. */
+    ks_instant deadline;  /* The lease deadline of everything that we hold. */
+    uint32_t leases_held;
+    uint32_t sessions;
+    uint64_t in_flight;
+    uint64_t in_flight_bytes;
+    uint64_t held_bytes;  /* Payload in memory. */
+};
+void ks_core_self(const struct ks_core *core, struct ks_self_view *ret_view);
+
+/* What it knows of a shard. False if it knows no such row. */
+struct ks_lease_view {
+    enum ks_lease_state state;
+    struct ks_incarnation owner;
+    struct ks_incarnation next_owner;
+    ks_epoch epoch;
+    bool finished;
+    bool damaged;
+    /* Meaningful while we hold it. */
+    ks_number watermark;  /* Everything below is settled. */
+    ks_number persisted;  /* Everything below is covered by the table. */
+    ks_number delivered;  /* Everything below was delivered at least once. */
+    ks_number fetched;    /* Everything below has arrived. */
+    uint32_t in_flight;
+    ks_session_id session; /* The lane's session, or NONE. */
+    bool blocked;          /* Waits for a retry. */
+    bool at_end;
+    ks_instant since; /* When we acquired it. */
+};
+bool ks_core_lease(const struct ks_core *core, ks_shard shard, struct ks_lease_view *ret_view);
+
+struct ks_session_view {
+    uint32_t epoch;
+    bool attached;
+    bool pulls;
+    uint32_t in_flight;
+    uint64_t in_flight_bytes;
+    uint32_t max_in_flight;
+    uint64_t max_in_flight_bytes;
+    uint32_t lanes;
+    enum ks_idle idle; /* Why it gets nothing, if it gets nothing. */
+};
+bool ks_core_session(const struct ks_core *core, ks_session_id session, struct ks_session_view *ret_view);
+
+/* A worker row as last read, in no order: index 0 .. count-1. False past the end. */
+struct ks_worker_view {
+    struct ks_incarnation self;
+    enum ks_life life;
+    enum ks_mode mode;
+    uint64_t beat;
+    uint64_t held;
+    ks_instant beat_seen_at; /* When this beat was first seen. */
+    bool leads;
+};
+bool ks_core_worker(const struct ks_core *core, uint32_t index, struct ks_worker_view *ret_view);
+
+/* True while records of this epoch may leave the house: asked again before each frame that is written. */
+bool ks_core_may_deliver(const struct ks_core *core, ks_shard shard, ks_epoch epoch, ks_instant now);
+
+#endif

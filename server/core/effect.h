@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* effect.h - all that the core can ask for. The shell performs them in order, right after the step. */
+#ifndef KS_CORE_EFFECT_H
+#define KS_CORE_EFFECT_H
+
+#include "core/types.h"
+
+enum ks_effect_kind {
+    KS_EFFECT_STORE, /* Ask the lease store; the answer is KS_EVENT_STORE with the same token, exactly once. */
+    KS_EFFECT_LIST,  /* List the stream's shards -> KS_EVENT_LISTED. */
+    KS_EFFECT_OPEN,  /* Open the shard's reader at the checkpoint of the lease row that was read last. */
+    KS_EFFECT_READ,  /* -> KS_EVENT_RECORDS or KS_EVENT_READ_FAILED, unless CLOSE comes first. */
+    KS_EFFECT_CLOSE, /* The epoch is over for us: close the reader, drop its records. */
+    KS_EFFECT_FORGET, /* Records below `number` are settled: drop them, remember the position of the last one. */
+    KS_EFFECT_DELIVER, /* `count` records from `first` go to the session, now. */
+    KS_EFFECT_WAKE,    /* The session has something to pull, or a new reason for having nothing. */
+    KS_EFFECT_OPENED,
+    KS_EFFECT_NOT_OPENED,
+    KS_EFFECT_SESSION_ENDED, /* Over, without its own doing. */
+    KS_EFFECT_SETTLED,
+    KS_EFFECT_PERSISTED, /* The table holds a checkpoint that covers every record below `number`. */
+    KS_EFFECT_STORY,     /* A decision: one log line, one event. */
+    KS_EFFECT_DRAINED,   /* Nothing is held, and the table knows. */
+    KS_EFFECT_REFUSED    /* Our worker id is alive elsewhere: `worker.boot` holds it. We cannot run. */
+};
+
+enum ks_not_opened { KS_NOT_OPENED_FULL, KS_NOT_OPENED_DRAINING };
+enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRAINED };
+
+/* The story: what was decided, and why. The sentence is rendered from the table by ports/story.c, with names.
+ *   word           level  event             sentence */
+#define KS_STORY_TABLE(X)                                                                          \
+    X(REGISTERED, INFO, NULL, "{worker}: registered under boot {boot}")                            \
+    X(WAITS_FOR_OLD_SELF, INFO, NULL, "{worker}: an earlier run under this id may still be alive, watching it for {ms} ms") \
+    X(FENCED, WARN, NULL, "{worker}: fenced by the fleet, starting again under a new boot")        \
+    X(HEARTBEAT_LATE, WARN, NULL, "{worker}: no heartbeat got through, deliveries rest past the lease deadline") \
+    X(HEARTBEAT_BACK, INFO, NULL, "{worker}: heartbeats get through again, deliveries go on")      \
+    X(OFFICE_WON, INFO, NULL, "{worker}: leads the fleet")                                         \
+    X(OFFICE_LOST, INFO, NULL, "{worker}: no longer leads the fleet")                              \
+    X(FENCES, INFO, NULL, "{worker}: fenced, silent for {ms} ms")                                  \
+    X(DEAD_LEASES, INFO, NULL, "{worker}: is dead with {number} leases, taking them over")         \
+    X(CREATED, INFO, "reshard", "{shard}: lease row made")                                         \
+    X(ASSIGNED, INFO, NULL, "{shard}: assigned to {worker}, it was free")                          \
+    X(TAKEN_OVER, INFO, NULL, "{shard}: taken over for {worker}, its owner is dead")               \
+    X(ACQUIRED, INFO, "lease_acquired", "{shard}: acquired, epoch {epoch}")                        \
+    X(LOST, WARN, "lease_lost", "{shard}: lost, epoch {epoch} is over")                            \
+    X(RETURNING, INFO, "lease_returning", "{shard}: giving it back, epoch {epoch}")                \
+    X(RELEASED, INFO, "lease_lost", "{shard}: released, epoch {epoch} is over")                    \
+    X(SHARD_END, INFO, "shard_end", "{shard}: read to its end, all settled")                       \
+    X(POISON, WARN, "poison", "{shard}: record {number} failed {count} times")                     \
+    X(LANE_BLOCKED, WARN, "lane_blocked", "{shard}: blocked by an unsettled record")               \
+    X(DAMAGED, WARN, NULL, "{shard}: its lease row is damaged, leaving it alone")                  \
+    X(WAITS_FOR_DEAD, INFO, NULL, "{number} leases belong to a worker that is silent, waiting until it may be taken as dead") \
+    X(DRAINING, INFO, NULL, "draining: {number} leases to give back")                              \
+    X(PATIENCE_OVER, WARN, NULL, "draining: the grace is over, {number} records stay unsettled and will come again")
+
+enum ks_story {
+#define X(word, level, event, sentence) KS_STORY_##word,
+    KS_STORY_TABLE(X)
+#undef X
+};
+
+struct ks_store_effect {
+    enum ks_store_operation operation;
+    uint64_t token;
+    bool consistent;
+    struct ks_incarnation worker; /* We ourselves, or the worker the operation is about. */
+    enum ks_mode mode;
+    uint64_t expect_boot;
+    uint64_t expect_beat;
+    uint64_t held;
+    uint64_t changes;
+    const struct ks_lease_token *gives; /* Valid until the next step. */
+    const struct ks_lease_token *takes;
+    uint32_t give_count;
+    uint32_t take_count;
+    ks_shard shard;
+    struct ks_incarnation owner;
+    struct ks_incarnation next_owner;
+    ks_epoch epoch;
+    uint64_t rev;
+    /* CHECKPOINT, FINAL: the position of the last record below this, as remembered at FORGET; 0 = nothing was settled
+     * in this epoch, the checkpoint of the row stays. */
+    ks_number up_to;
+};
+
+struct ks_effect {
+    enum ks_effect_kind kind;
+    union {
+        struct ks_store_effect store;
+        struct {
+            ks_shard shard;
+            ks_epoch epoch;
+            uint32_t max_records; /* READ. */
+            uint32_t max_bytes;   /* READ: payload, about; at least one record. */
+            ks_number number;     /* FORGET, PERSISTED. */
+        } lease;                  /* OPEN, READ, CLOSE, FORGET, PERSISTED. */
+        struct {
+            ks_session_id session;
+            ks_shard shard;
+            ks_epoch epoch;
+            ks_number first;
+            uint32_t count;
+            uint32_t attempt; /* From 1. */
+        } deliver;
+        struct {
+            ks_session_id session;
+            uint32_t session_epoch;      /* OPENED. */
+            enum ks_not_opened why_not;  /* NOT_OPENED. */
+            enum ks_session_end why;     /* SESSION_ENDED. */
+        } session;                       /* WAKE, OPENED, NOT_OPENED, SESSION_ENDED. */
+        struct {
+            enum ks_settle_status status;
+            ks_number up_to; /* OK: the shard's records below this must be covered by a checkpoint to be persisted. */
+        } settled;
+        struct {
+            enum ks_story story;
+            ks_shard shard;
+            struct ks_incarnation worker;
+            ks_epoch epoch;
+            uint64_t number;
+            uint32_t count;
+            ks_span span; /* {ms} */
+        } story;
+        struct {
+            struct ks_incarnation worker;
+        } refused;
+        struct {
+            bool clean; /* Nothing stayed unsettled, and every final write is durable. */
+        } drained;
+    };
+};
+
+/* The effects of one step. The caller empties it before each step. */
+struct ks_effects {
+    struct ks_effect items[KS_EFFECTS_MAX];
+    uint32_t count;
+};
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* event.h - all that the core can be told. Arrays are read during the step only. */
+#ifndef KS_CORE_EVENT_H
+#define KS_CORE_EVENT_H
+
+#include "core/types.h"
+
+enum ks_event_kind {
+    KS_EVENT_START, /* Once, first. */
+    KS_EVENT_TICK,  /* ks_core_deadline() has come. */
+    KS_EVENT_STORE, /* The answer to KS_EFFECT_STORE. */
+    KS_EVENT_LISTED,      /* The answer to KS_EFFECT_LIST. */
+    KS_EVENT_RECORDS,     /* The answer to KS_EFFECT_READ: records, possibly none. */
+    KS_EVENT_READ_FAILED, /* The answer to KS_EFFECT_READ: nothing came; the reader is still good. */
+    KS_EVENT_SESSION_OPEN,   /* -> KS_EFFECT_OPENED or KS_EFFECT_NOT_OPENED. */
+    KS_EVENT_SESSION_PULL,   /* The consumer can take some now -> KS_EFFECT_DELIVER, any number. */
+    KS_EVENT_SESSION_DETACH, /* Its connection is gone; requeue after the grace. */
+    KS_EVENT_SESSION_CLOSE,  /* It is over; requeue at once. */
+    KS_EVENT_SETTLE,         /* -> KS_EFFECT_SETTLED. */
+    KS_EVENT_CHECKPOINT,     /* Cumulative: every record delivered up to `number` -> KS_EFFECT_SETTLED. */
+    KS_EVENT_PERSIST,        /* Somebody waits: write the checkpoint of `shard` as soon as possible. */
+    KS_EVENT_DRAIN,          /* Give everything back; patience ends after `span`. */
+    KS_EVENT_HURRY           /* The patience of a drain is over now. */
+};
+
+struct ks_event {
+    enum ks_event_kind kind;
+    union {
+        struct {
+            uint64_t token;
+            enum ks_outcome outcome;
+            const struct ks_worker_row *workers; /* See struct ks_store_answer. */
+            const struct ks_lease_row *leases;
+            uint32_t worker_count;
+            uint32_t lease_count;
+            struct ks_leader_row leader;
+            bool app_present;
+        } store;
+        struct {
+            bool ok;
+            const struct ks_shard_row *shards;
+            uint32_t count;
+        } listed;
+        struct {
+            ks_shard shard;
+            ks_epoch epoch;
+            const uint32_t *sizes; /* Bytes of each record: data + partition key. */
+            uint32_t count;
+            bool at_end; /* The shard is closed and these were its last records. */
+        } records;
+        struct {
+            ks_shard shard;
+            ks_epoch epoch;
+            bool throttled;
+            bool full; /* Our own byte budget refused. */
+        } read_failed;
+        struct {
+            ks_session_id take_over; /* The live session with the same client id, or NONE. */
+            bool pulls;              /* A long-poll client: no connection to lose; over after `linger` unused. */
+            uint32_t max_in_flight;
+            uint64_t max_in_flight_bytes;
+            ks_span ack_deadline;
+            ks_span grace;  /* From DETACH to the requeue. */
+            ks_span linger; /* For `pulls`. */
+            const ks_shard *shards; /* Only these; count 0 = all. At most KS_SESSION_SHARDS_MAX. */
+            uint32_t shard_count;
+        } open;
+        struct {
+            ks_session_id session;
+            uint32_t max_records;
+            uint64_t max_bytes; /* At least one record is delivered even when it is larger. */
+            uint32_t max_runs;  /* DELIVER effects at most. */
+        } pull;
+        struct {
+            ks_session_id session;
+        } session; /* DETACH, CLOSE. */
+        struct {
+            ks_session_id session;
+            uint32_t session_epoch;
+            ks_shard shard;
+            ks_epoch epoch;
+            ks_number first;
+            uint32_t count;
+            enum ks_settle_outcome outcome;
+            ks_span delay; /* RETRY: not before; EXTEND: the new deadline from now. */
+        } settle;
+        struct {
+            ks_shard shard;
+            ks_epoch epoch;
+            ks_number number;
+        } checkpoint;
+        struct {
+            ks_shard shard;
+        } persist;
+        struct {
+            ks_span span;
+        } drain;
+    };
+};
+
+#endif

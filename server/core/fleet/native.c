@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/fleet/native.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+void ks_native_start(struct ks_core *core)
+{
+    struct ks_fleet *fleet = &core->fleet;
+
+    assert(fleet->step == KS_SELF_UNBORN);
+    fleet->step = KS_SELF_READING;
+    fleet->self = (struct ks_incarnation){core->config.self, 0};
+    fleet->deadline = KS_LONG_AGO;
+    fleet->next_at = core->now;
+    fleet->mode = KS_IDLE;
+    fleet->proof_at = KS_NEVER;
+    fleet->list_at = core->now;
+    fleet->news_at = core->now;
+    fleet->round_at = core->now;
+    fleet->claim_at = core->now;
+    fleet->rows_at = KS_LONG_AGO;
+}
+
+struct ks_member *ks_native_member(const struct ks_core *core, uint32_t worker)
+{
+    for (uint32_t i = 0; i < core->config.workers_max; i++)
+        if (core->members[i].present && core->members[i].self.worker == worker)
+            return &core->members[i];
+    return NULL;
+}
+
+bool ks_native_know(struct ks_core *core, ks_shard shard)
+{
+    if (shard >= core->config.shards_max)
+        return false;
+    while (core->directory_top <= shard) {
+        core->directory[core->directory_top] = (struct ks_directory_entry){
+            .held = KS_HELD_NONE,
+            .parents = {KS_SHARD_NONE, KS_SHARD_NONE},
+            .known_at = KS_LONG_AGO,
+        };
+        core->directory_top++;
+    }
+    return true;
+}
+
+void ks_native_changed(struct ks_core *core)
+{
+    core->fleet.changes++;
+}
+
+void ks_native_shard_ended(struct ks_core *core, ks_shard shard)
+{
+    core->directory[shard].finished = true;
+    core->directory[shard].owner = KS_NOBODY;
+    core->fleet.list_at = core->now;
+    core->fleet.round_at = core->now;
+}
+
+void ks_native_answered(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
+{
+    uint64_t token = event->store.token;
+    uint32_t subject = ks_token_subject(token);
+    uint32_t serial = ks_token_serial(token);
+
+    switch (ks_token_purpose(token)) {
+    case KS_FOR_SELF:
+        if (core->fleet.serial == serial)
+            ks_self_answered(core, event, effects);
+        return;
+    case KS_FOR_TAKE:
+        if (core->fleet.takes[subject].used && core->fleet.takes[subject].serial == serial)
+            ks_self_take_answered(core, subject, event, effects);
+        return;
+    case KS_FOR_NEWS:
+        if (core->fleet.news == serial)
+            ks_office_news(core, event, effects);
+        return;
+    case KS_FOR_OFFICE: ks_office_answered(core, serial, event, effects); return;
+    case KS_FOR_FENCE: ks_office_fenced(core, subject, serial, event, effects); return;
+    case KS_FOR_ROWS: ks_leader_rows(core, serial, event, effects); return;
+    case KS_FOR_SHARD: ks_leader_written(core, subject, serial, event, effects); return;
+    case KS_FOR_HINTS: ks_leader_hinted(core, subject, serial, event->store.outcome); return;
+    case KS_FOR_LEASE: assert(false); return;
+    }
+}
+
+void ks_native_turn(struct ks_core *core, struct ks_effects *effects)
+{
+    ks_self_turn(core, effects);
+    if (core->fleet.step != KS_SELF_LIVE)
+        return;
+    ks_office_turn(core, effects);
+    if (core->fleet.leads)
+        ks_leader_turn(core, effects);
+}
+
+ks_instant ks_native_deadline(const struct ks_core *core)
+{
+    ks_instant due = ks_self_deadline(core);
+
+    if (core->fleet.step != KS_SELF_LIVE)
+        return due;
+    due = ks_instant_min(due, ks_office_deadline(core));
+    return core->fleet.leads ? ks_instant_min(due, ks_leader_deadline(core)) : due;
+}

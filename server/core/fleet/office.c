@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The others and the office: docs/PROTOCOL.md A4 (watching), A7 (office), S3 (proof of death). */
+#include <assert.h>
+#include <stddef.h>
+
+#include "core/fleet/native.h"
+
+static ks_span watch_length(const struct ks_core *core)
+{
+    return ks_span_us(core->config.lease_duration.us + core->config.margin.us);
+}
+
+static bool is_me(const struct ks_core *core, struct ks_incarnation who)
+{
+    return ks_incarnation_equal(who, core->fleet.self);
+}
+
+static void soon(struct ks_core *core)
+{
+    core->fleet.news_at = core->now;
+    core->fleet.round_at = core->now;
+}
+
+/* ---- The read of the fleet. ---- */
+
+void ks_office_ask(struct ks_core *core, bool consistent, bool of_round, struct ks_effects *effects)
+{
+    struct ks_fleet *fleet = &core->fleet;
+
+    assert(fleet->news == 0);
+    fleet->news = ks_core_serial(core);
+    fleet->news_consistent = consistent;
+    fleet->news_of_round = of_round;
+    fleet->news_asked_at = core->now;
+    ks_effects_store(effects, KS_STORE_READ_FLEET, ks_token_make(KS_FOR_NEWS, 0, fleet->news))->consistent =
+        consistent;
+}
+
+static struct ks_member *member_slot(struct ks_core *core, uint32_t worker)
+{
+    struct ks_member *member = ks_native_member(core, worker);
+
+    for (uint32_t i = 0; member == NULL && i < core->config.workers_max; i++)
+        if (!core->members[i].present)
+            member = &core->members[i];
+    return member;
+}
+
+/* A pair (boot, beat) seen unchanged over reads at most 2B apart counts as watched time; anything else starts the watch
+ * again, also a change backwards (a stale read). */
+static void watch(struct ks_core *core, struct ks_member *member, const struct ks_worker_row *row)
+{
+    bool gap = ks_instant_since(core->now, member->read_at).us > 2 * core->config.beat.us;
+
+    if (member->self.boot != row->self.boot) {
+        *member = (struct ks_member){
+            .advanced_at = core->now, .seen_at = core->now, .short_since = KS_NEVER};
+    } else if (member->beat != row->beat) {
+        member->seen_at = core->now;
+        if (row->beat > member->beat) {
+            member->advanced = true;
+            member->advanced_at = core->now;
+        }
+    } else if (gap) {
+        member->seen_at = core->now;
+    }
+    member->present = true;
+    member->damaged = false;
+    member->self = row->self;
+    member->life = row->life;
+    member->mode = row->mode;
+    member->beat = row->beat;
+    member->held = row->held;
+    member->changes = row->changes;
+    member->read_at = core->now;
+}
+
+static void see(struct ks_core *core, const struct ks_worker_row *row)
+{
+    struct ks_member *member;
+
+    member = member_slot(core, row->self.worker);
+    assert(member != NULL); /* There are no more rows than slots: ks_office_news saw to it. */
+    if (!member->present)
+        *member = (struct ks_member){.self = {row->self.worker, ~row->self.boot}, .short_since = KS_NEVER};
+    if (row->damaged) {
+        member->present = true;
+        member->damaged = true;
+        member->read_at = core->now;
+    } else {
+        watch(core, member, row);
+    }
+    if (row->self.worker == core->fleet.self.worker)
+        ks_self_news(core, row);
+}
+
+static void see_all(struct ks_core *core, const struct ks_event *event)
+{
+    /* Absent rows first: their slots are free for new ones. */
+    for (uint32_t i = 0; i < core->config.workers_max; i++) {
+        struct ks_member *member = &core->members[i];
+        bool found = false;
+
+        for (uint32_t r = 0; member->present && !found && r < event->store.worker_count; r++)
+            found = event->store.workers[r].self.worker == member->self.worker;
+        if (!found)
+            member->present = false;
+    }
+    for (uint32_t r = 0; r < event->store.worker_count; r++)
+        see(core, &event->store.workers[r]);
+}
+
+/* ---- The office. ---- */
+
+/* By the rows as read last. Proof only if that read was consistent and sent after `known_at` (S3). */
+static bool looks_dead(const struct ks_core *core, struct ks_incarnation who)
+{
+    const struct ks_member *member = ks_native_member(core, who.worker);
+
+    if (member == NULL)
+        return true;
+    if (member->damaged)
+        return false;
+    return member->self.boot != who.boot || member->life != KS_LIVE;
+}
+
+static void see_office(struct ks_core *core, const struct ks_leader_row *row)
+{
+    struct ks_fleet *fleet = &core->fleet;
+
+    if (fleet->office.epoch != row->epoch || !ks_incarnation_equal(fleet->office.holder, row->holder))
+        fleet->office_known_at = core->now;
+    fleet->office = *row;
+}
+
+static void ask_office(struct ks_core *core, enum ks_store_operation operation, struct ks_effects *effects)
+{
+    struct ks_fleet *fleet = &core->fleet;
+    struct ks_store_effect *store;
+
+    fleet->claim = ks_core_serial(core);
+    fleet->claiming = operation;
+    store = ks_effects_store(effects, operation, ks_token_make(KS_FOR_OFFICE, 0, fleet->claim));
+    store->worker = fleet->self;
+    store->owner = fleet->office.holder;
+    store->epoch = fleet->office.epoch;
+}
+
+static void win(struct ks_core *core, struct ks_effects *effects)
+{
+    core->fleet.leads = true;
+    core->fleet.won_at = core->now;
+    for (uint32_t i = 0; i < core->config.workers_max; i++)
+        core->members[i].advanced = false;
+    ks_leader_won(core);
+    ks_effects_story(effects, KS_STORY_OFFICE_WON, KS_SHARD_NONE, core->fleet.self);
+}
+
+void ks_office_lose(struct ks_core *core, struct ks_effects *effects)
+{
+    if (!core->fleet.leads)
+        return;
+    core->fleet.leads = false;
+    core->fleet.proof_at = KS_NEVER;
+    ks_effects_story(effects, KS_STORY_OFFICE_LOST, KS_SHARD_NONE, core->fleet.self);
+}
+
+static void consider_office(struct ks_core *core, struct ks_effects *effects)
+{
+    struct ks_fleet *fleet = &core->fleet;
+    struct ks_incarnation holder = fleet->office.holder;
+
+    if (is_me(core, holder)) {
+        if (!fleet->leads && !core->draining && fleet->claim == 0)
+            win(core, effects); /* A claim of unknown outcome was applied. */
+        return;
+    }
+    if (fleet->news_consistent)
+        ks_office_lose(core, effects);
+    if (core->draining || fleet->claim != 0 || fleet->leads || !ks_instant_reached(core->now, fleet->claim_at))
+        return;
+    if (holder.worker != 0) {
+        if (!looks_dead(core, holder))
+            return;
+        if (!fleet->news_consistent || !ks_instant_before(fleet->office_known_at, fleet->news_asked_at)) {
+            fleet->prove = true;
+            fleet->news_at = core->now;
+            return;
+        }
+    }
+    ask_office(core, KS_STORE_CLAIM_OFFICE, effects);
+}
+
+void ks_office_answered(struct ks_core *core, uint32_t serial, const struct ks_event *event,
+                        struct ks_effects *effects)
+{
+    struct ks_fleet *fleet = &core->fleet;
+    enum ks_outcome outcome = event->store.outcome;
+
+    if (fleet->claim != serial)
+        return;
+    fleet->claim = 0;
+    fleet->claim_at = outcome == KS_UNKNOWN ? ks_instant_add(core->now, core->config.news) : core->now;
+    soon(core);
+    if (fleet->claiming == KS_STORE_CREATE_APP) {
+        /* Refused: it is there. */
+        fleet->app_present = outcome != KS_UNKNOWN;
+        return;
+    }
+    if (fleet->claiming == KS_STORE_CLAIM_OFFICE && outcome == KS_DONE && fleet->step == KS_SELF_LIVE &&
+        !core->draining) {
+        fleet->office = (struct ks_leader_row){
+            .present = true, .holder = fleet->self, .epoch = fleet->office.epoch + 1};
+        fleet->office_known_at = core->now;
+        win(core, effects);
+    }
+}
+
+/* ---- Silence. ---- */
+
+static bool silent(const struct ks_core *core, const struct ks_member *member)
+{
+    return member->present && !member->damaged && member->life == KS_LIVE && !is_me(core, member->self) &&
+           ks_instant_since(member->read_at, member->seen_at).us >= watch_length(core).us;
+}
+
+/* The leader fences whoever is silent; anybody fences a silent leader. */
+static bool ours_to_fence(const struct ks_core *core, const struct ks_member *member)
+{
+    return core->fleet.leads || ks_incarnation_equal(member->self, core->fleet.office.holder);
+}
+
+static void fence_silent(struct ks_core *core, struct ks_effects *effects)
+{
+    for (uint32_t i = 0; i < core->config.workers_max; i++) {
+        struct ks_member *member = &core->members[i];
+        struct ks_store_effect *store;
+
+        if (!silent(core, member) || !ours_to_fence(core, member) || member->fence != 0 ||
+            !ks_effects_room(core, effects, 1))
+            continue;
+        member->fence = ks_core_serial(core);
+        store = ks_effects_store(effects, KS_STORE_FENCE, ks_token_make(KS_FOR_FENCE, i, member->fence));
+        store->worker = member->self;
+        store->expect_boot = member->self.boot;
+        store->expect_beat = member->beat;
+    }
+}
+
+void ks_office_fenced(struct ks_core *core, uint32_t index, uint32_t serial, const struct ks_event *event,
+                      struct ks_effects *effects)
+{
+    struct ks_member *member = &core->members[index];
+    struct ks_effect *story;
+
+    if (!member->present || member->fence != serial)
+        return;
+    member->fence = 0;
+    if (event->store.outcome != KS_DONE) {
+        member->seen_at = core->now; /* It moved, or we do not know: watch again. */
+        return;
+    }
+    member->life = KS_FENCED;
+    core->fleet.prove = true;
+    soon(core);
+    story = ks_effects_story(effects, KS_STORY_FENCES, KS_SHARD_NONE, member->self);
+    story->story.span = ks_instant_since(core->now, member->seen_at);
+}
+
+/* ---- News. ---- */
+
+/* The next read is timed for the exact instant a watch falls due. */
+static void plan_news(struct ks_core *core)
+{
+    struct ks_fleet *fleet = &core->fleet;
+
+    fleet->news_at = ks_instant_add(fleet->news_asked_at, core->config.news);
+    for (uint32_t i = 0; i < core->config.workers_max; i++) {
+        const struct ks_member *member = &core->members[i];
+        ks_instant due = ks_instant_add(member->seen_at, watch_length(core));
+
+        if (!member->present || member->life != KS_LIVE || is_me(core, member->self) ||
+            !ours_to_fence(core, member) || ks_instant_reached(core->now, due))
+            continue;
+        fleet->news_at = ks_instant_min(fleet->news_at, due);
+        fleet->round_at = ks_instant_min(fleet->round_at, due);
+    }
+}
+
+void ks_office_news(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
+{
+    struct ks_fleet *fleet = &core->fleet;
+    bool of_round = fleet->news_of_round;
+
+    fleet->news = 0;
+    fleet->news_of_round = false;
+    fleet->news_at = ks_instant_add(core->now, core->config.news);
+    if (of_round)
+        fleet->round_at = ks_instant_add(core->now, core->config.round);
+    /* More rows than we have room for: nothing can be concluded from an absence. */
+    if (event->store.outcome != KS_DONE || event->store.worker_count > core->config.workers_max ||
+        fleet->step != KS_SELF_LIVE)
+        return;
+    if (fleet->news_consistent)
+        fleet->prove = false;
+    fleet->app_present |= event->store.app_present;
+    see_all(core, event);
+    see_office(core, &event->store.leader);
+    consider_office(core, effects);
+    if (!fleet->prove)
+        plan_news(core);
+    if (of_round && fleet->leads)
+        ks_leader_fleet_read(core, effects);
+}
+
+void ks_office_turn(struct ks_core *core, struct ks_effects *effects)
+{
+    struct ks_fleet *fleet = &core->fleet;
+
+    if (core->draining && fleet->leads && fleet->claim == 0) {
+        ask_office(core, KS_STORE_RESIGN_OFFICE, effects);
+        ks_office_lose(core, effects);
+    }
+    fence_silent(core, effects);
+    if (fleet->leads && !fleet->app_present && fleet->claim == 0 &&
+        ks_instant_reached(core->now, fleet->claim_at))
+        ask_office(core, KS_STORE_CREATE_APP, effects);
+    /* A leader's rounds are news enough. */
+    if (!fleet->leads && fleet->news == 0 && ks_instant_reached(core->now, fleet->news_at))
+        ks_office_ask(core, fleet->prove, false, effects);
+}
+
+ks_instant ks_office_deadline(const struct ks_core *core)
+{
+    const struct ks_fleet *fleet = &core->fleet;
+    ks_instant due = KS_NEVER;
+
+    if (fleet->leads && core->draining && fleet->claim == 0)
+        return core->now;
+    if (!fleet->leads && fleet->news == 0)
+        due = fleet->news_at;
+    if (fleet->leads && !fleet->app_present && fleet->claim == 0)
+        due = ks_instant_min(due, fleet->claim_at);
+    return due;
+}

@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* We ourselves: docs/PROTOCOL.md A3 (registration, heartbeat, gone), A6 (take), S1, S4, S5. */
+#include <assert.h>
+#include <stddef.h>
+
+#include "core/fleet/native.h"
+#include "core/lease.h"
+#include "core/session.h"
+
+#define BACK_OFF_FIRST ks_span_ms(200)
+#define BACK_OFF_MOST ks_span_ms(1000)
+#define TAKE_POLL ks_span_ms(500)
+
+static ks_span watch_length(const struct ks_core *core)
+{
+    return ks_span_us(core->config.lease_duration.us + core->config.margin.us);
+}
+
+static void back_off(struct ks_core *core)
+{
+    struct ks_fleet *fleet = &core->fleet;
+
+    fleet->back_off = fleet->back_off.us == 0 ? BACK_OFF_FIRST : ks_span_us(fleet->back_off.us * 2);
+    if (fleet->back_off.us > BACK_OFF_MOST.us)
+        fleet->back_off = BACK_OFF_MOST;
+    fleet->next_at = ks_instant_add(core->now, fleet->back_off);
+}
+
+/* A request about ourselves; the answer finds us by its serial. */
+static struct ks_store_effect *ask(struct ks_core *core, enum ks_store_operation operation,
+                                   struct ks_effects *effects)
+{
+    struct ks_fleet *fleet = &core->fleet;
+    struct ks_store_effect *store;
+
+    assert(fleet->serial == 0);
+    fleet->serial = ks_core_serial(core);
+    fleet->asked_at = core->now;
+    store = ks_effects_store(effects, operation, ks_token_make(KS_FOR_SELF, 0, fleet->serial));
+    store->worker = fleet->self;
+    store->mode = fleet->mode;
+    store->held = core->leases_used;
+    store->changes = fleet->changes;
+    store->consistent = true;
+    return store;
+}
+
+/* ---- Registration. ---- */
+
+static void become(struct ks_core *core, enum ks_self_step step)
+{
+    core->fleet.step = step;
+    core->fleet.next_at = core->now;
+}
+
+/* A fresh nonce for each attempt: a late registration can then never pass for a later one. */
+static void register_as(struct ks_core *core, enum ks_store_operation operation,
+                        const struct ks_worker_row *old, struct ks_effects *effects)
+{
+    struct ks_fleet *fleet = &core->fleet;
+    struct ks_store_effect *store;
+
+    fleet->self.boot = ks_prng_next(&core->prng);
+    fleet->step = KS_SELF_REGISTERING;
+    store = ask(core, operation, effects);
+    if (old != NULL) {
+        store->expect_boot = old->self.boot;
+        store->expect_beat = old->beat;
+    }
+}
+
+static void live(struct ks_core *core, struct ks_effects *effects)
+{
+    struct ks_fleet *fleet = &core->fleet;
+    ks_span served = ks_span_us(core->config.lease_duration.us - core->config.margin.us);
+
+    become(core, KS_SELF_LIVE);
+    fleet->deadline = ks_instant_add(fleet->asked_at, served);
+    fleet->next_at = ks_instant_add(fleet->asked_at, core->config.beat);
+    fleet->told_mode = fleet->mode;
+    fleet->back_off = ks_span_us(0);
+    fleet->news_at = core->now;
+    ks_effects_story(effects, KS_STORY_REGISTERED, KS_SHARD_NONE, fleet->self);
+}
+
+static void watch_old_self(struct ks_core *core, const struct ks_worker_row *row, struct ks_effects *effects)
+{
+    struct ks_fleet *fleet = &core->fleet;
+    struct ks_member *old = &fleet->old;
+    bool same = fleet->step == KS_SELF_WATCHING && old->self.boot == row->self.boot;
+
+    if (same && old->beat != row->beat) {
+        /* It lives. Two workers under one id would fight for ever. */
+        ks_effects_add(effects, KS_EFFECT_REFUSED)->refused.worker = row->self;
+        fleet->step = KS_SELF_GONE;
+        return;
+    }
+    if (!same || ks_instant_since(core->now, old->read_at).us > 2 * core->config.beat.us) {
+        if (!same) {
+            struct ks_effect *story =
+                ks_effects_story(effects, KS_STORY_WAITS_FOR_OLD_SELF, KS_SHARD_NONE, row->self);
+            story->story.span = watch_length(core);
+        }
+        old->self = row->self;
+        old->beat = row->beat;
+        old->seen_at = core->now;
+    }
+    old->read_at = core->now;
+    fleet->step = KS_SELF_WATCHING;
+    if (ks_instant_reached(core->now, ks_instant_add(old->seen_at, watch_length(core)))) {
+        register_as(core, KS_STORE_REGISTER_SILENT, row, effects);
+        return;
+    }
+    fleet->next_at = ks_instant_min(ks_instant_add(core->now, core->config.news),
+                                    ks_instant_add(old->seen_at, watch_length(core)));
+}
+
+/* Our own row was read before a registration. */
+static void own_row_read(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
+{
+    const struct ks_worker_row *row = event->store.workers;
+
+    if (event->store.outcome != KS_DONE || (event->store.worker_count > 0 && row->damaged)) {
+        back_off(core);
+        return;
+    }
+    if (event->store.worker_count == 0)
+        register_as(core, KS_STORE_REGISTER_NEW, NULL, effects);
+    else if (row->life != KS_LIVE)
+        register_as(core, KS_STORE_REGISTER_DEAD, row, effects);
+    else
+        watch_old_self(core, row, effects);
+}
+
+static bool shows_us_live(const struct ks_core *core, const struct ks_event *event)
+{
+    const struct ks_worker_row *row = event->store.workers;
+
+    return event->store.worker_count > 0 && !row->damaged && row->life == KS_LIVE &&
+           row->self.boot == core->fleet.self.boot;
+}
+
+static void registration_answered(struct ks_core *core, const struct ks_event *event,
+                                  struct ks_effects *effects)
+{
+    switch (event->store.outcome) {
+    case KS_DONE: live(core, effects); return;
+    case KS_REFUSED:
+        core->fleet.step = KS_SELF_READING;
+        back_off(core);
+        return;
+    case KS_UNKNOWN: become(core, KS_SELF_READING_BACK); return;
+    }
+}
+
+/* ---- Heartbeat. ---- */
+
+static bool token_listed(const struct ks_lease_token *tokens, uint32_t count, struct ks_lease_token token)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (tokens[i].shard == token.shard && tokens[i].epoch == token.epoch)
+            return true;
+    return false;
+}
+
+void ks_self_news(struct ks_core *core, const struct ks_worker_row *row)
+{
+    const struct ks_fleet *fleet = &core->fleet;
+
+    if (row->damaged || row->self.boot != fleet->self.boot || fleet->step != KS_SELF_LIVE)
+        return;
+    for (uint32_t i = 0; i < row->take_count; i++)
+        if (!token_listed(fleet->done, fleet->done_count, row->takes[i]))
+            ks_self_take(core, row->takes[i].shard, row->takes[i].epoch, true);
+}
+
+static void drop_done(struct ks_fleet *fleet)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < fleet->done_count; i++)
+        if (!token_listed(fleet->sent_done, fleet->sent_done_count, fleet->done[i]))
+            fleet->done[kept++] = fleet->done[i];
+    fleet->done_count = kept;
+}
+
+static void heartbeat_answered(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
+{
+    struct ks_fleet *fleet = &core->fleet;
+    ks_span served = ks_span_us(core->config.lease_duration.us - core->config.margin.us);
+
+    switch (event->store.outcome) {
+    case KS_DONE:
+        drop_done(fleet);
+        if (event->store.worker_count > 0)
+            ks_self_news(core, event->store.workers); /* News before time (S4). */
+        /* From when we asked: the table may have said yes right then, and others count from there (S1). */
+        fleet->deadline = ks_instant_max(fleet->deadline, ks_instant_add(fleet->asked_at, served));
+        fleet->next_at = ks_instant_add(fleet->asked_at, core->config.beat);
+        fleet->back_off = ks_span_us(0);
+        if (fleet->resting && ks_core_serving(core)) {
+            fleet->resting = false;
+            core->stirred = true;
+            ks_effects_story(effects, KS_STORY_HEARTBEAT_BACK, KS_SHARD_NONE, fleet->self);
+        }
+        return;
+    case KS_REFUSED:
+        fleet->deadline = KS_LONG_AGO;
+        become(core, KS_SELF_CHECKING);
+        return;
+    case KS_UNKNOWN: back_off(core); return;
+    }
+}
+
+static void beat(struct ks_core *core, struct ks_effects *effects)
+{
+    struct ks_fleet *fleet = &core->fleet;
+    struct ks_store_effect *store = ask(core, KS_STORE_HEARTBEAT, effects);
+
+    fleet->told_mode = fleet->mode;
+    fleet->sent_done_count = fleet->done_count;
+    for (uint32_t i = 0; i < fleet->done_count; i++)
+        fleet->sent_done[i] = fleet->done[i];
+    store->takes = fleet->sent_done;
+    store->take_count = fleet->sent_done_count;
+}
+
+/* A heartbeat was refused, and a consistent read tells whether it is really over. */
+static void check_answered(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
+{
+    struct ks_fleet *fleet = &core->fleet;
+
+    if (event->store.outcome != KS_DONE || (event->store.worker_count > 0 && event->store.workers->damaged)) {
+        back_off(core);
+        return;
+    }
+    if (shows_us_live(core, event)) {
+        become(core, KS_SELF_LIVE);
+        return;
+    }
+    become(core, KS_SELF_BURYING);
+    for (uint32_t i = 0; i < KS_TAKES_MAX; i++)
+        fleet->takes[i].used = false;
+    fleet->done_count = 0;
+    fleet->resting = false;
+    core->drain_clean = false;
+    ks_office_lose(core, effects);
+    ks_effects_story(effects, KS_STORY_FENCED, KS_SHARD_NONE, fleet->self);
+}
+
+void ks_self_answered(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
+{
+    struct ks_fleet *fleet = &core->fleet;
+
+    fleet->serial = 0;
+    switch (fleet->step) {
+    case KS_SELF_READING:
+    case KS_SELF_WATCHING: own_row_read(core, event, effects); return;
+    case KS_SELF_REGISTERING: registration_answered(core, event, effects); return;
+    case KS_SELF_READING_BACK:
+        if (event->store.outcome != KS_DONE)
+            back_off(core);
+        else if (shows_us_live(core, event))
+            live(core, effects); /* asked_at was kept: see ks_self_turn. */
+        else
+            become(core, KS_SELF_READING);
+        return;
+    case KS_SELF_LIVE: heartbeat_answered(core, event, effects); return;
+    case KS_SELF_CHECKING: check_answered(core, event, effects); return;
+    case KS_SELF_LEAVING:
+        if (event->store.outcome == KS_UNKNOWN)
+            back_off(core);
+        else
+            become(core, KS_SELF_GONE);
+        return;
+    case KS_SELF_UNBORN:
+    case KS_SELF_BURYING:
+    case KS_SELF_GONE: return;
+    }
+}
+
+/* ---- Take. ---- */
+
+static void take_done(struct ks_fleet *fleet, struct ks_take *take)
+{
+    struct ks_lease_token token = {take->shard, take->epoch};
+
+    take->used = false;
+    /* If there is no room the token stays in our row and is done again later. */
+    if (take->told && fleet->done_count < KS_TAKES_MAX &&
+        !token_listed(fleet->done, fleet->done_count, token))
+        fleet->done[fleet->done_count++] = token;
+}
+
+void ks_self_take(struct ks_core *core, ks_shard shard, ks_epoch epoch, bool told)
+{
+    struct ks_fleet *fleet = &core->fleet;
+    struct ks_take *take = NULL;
+
+    if (!ks_native_know(core, shard))
+        return;
+    for (uint32_t i = 0; i < KS_TAKES_MAX; i++) {
+        if (fleet->takes[i].used && fleet->takes[i].shard == shard && fleet->takes[i].epoch == epoch) {
+            fleet->takes[i].told |= told;
+            return;
+        }
+        if (!fleet->takes[i].used && take == NULL)
+            take = &fleet->takes[i];
+    }
+    if (take == NULL)
+        return; /* It stands in our row, or the leader's repair will tell us again. */
+    *take = (struct ks_take){
+        .used = true,
+        .shard = shard,
+        .epoch = epoch,
+        .poll_at = core->now,
+        .until = ks_instant_add(core->now, ks_span_us(2 * core->config.hand_over.us)),
+        .told = told,
+    };
+    if (core->directory[shard].held != KS_HELD_NONE || epoch <= core->directory[shard].ended)
+        take_done(fleet, take);
+}
+
+/* A consistent read is what a begin needs, and an epoch that we did not end: an answer that a pause delayed is as stale
+ * as any replica (A6). */
+static bool may_begin(const struct ks_core *core, const struct ks_lease_row *row)
+{
+    const struct ks_directory_entry *entry = &core->directory[row->shard];
+
+    return core->fleet.step == KS_SELF_LIVE && entry->held == KS_HELD_NONE && !row->damaged &&
+           !row->finished && ks_incarnation_equal(row->owner, core->fleet.self) &&
+           row->epoch > entry->ended && core->leases_used < core->config.leases_max;
+}
+
+void ks_self_take_answered(struct ks_core *core, uint32_t index, const struct ks_event *event,
+                           struct ks_effects *effects)
+{
+    struct ks_take *take = &core->fleet.takes[index];
+    const struct ks_lease_row *row = event->store.leases;
+
+    take->serial = 0;
+    take->poll_at = ks_instant_add(core->now, TAKE_POLL);
+    if (event->store.outcome == KS_DONE && event->store.lease_count > 0) {
+        assert(row->shard == take->shard);
+        if (may_begin(core, row)) {
+            ks_lease_begin(core, row, effects);
+            take_done(&core->fleet, take);
+            return;
+        }
+        if (!row->damaged && row->epoch > take->epoch) {
+            take_done(&core->fleet, take);
+            return;
+        }
+    }
+    if (ks_instant_reached(core->now, take->until))
+        take_done(&core->fleet, take);
+}
+
+static void poll_takes(struct ks_core *core, struct ks_effects *effects)
+{
+    for (uint32_t i = 0; i < KS_TAKES_MAX; i++) {
+        struct ks_take *take = &core->fleet.takes[i];
+        struct ks_store_effect *store;
+
+        if (!take->used || take->serial != 0 || !ks_instant_reached(core->now, take->poll_at))
+            continue;
+        if (!ks_effects_room(core, effects, 1))
+            return;
+        take->serial = ks_core_serial(core);
+        store = ks_effects_store(effects, KS_STORE_READ_LEASE,
+                                 ks_token_make(KS_FOR_TAKE, i, take->serial));
+        store->shard = take->shard;
+        store->consistent = true;
+    }
+}
+
+/* ---- Leave. ---- */
+
+/* The point at which a drain stops waiting for the table. */
+static ks_instant last_call(const struct ks_core *core)
+{
+    return ks_instant_add(core->patience_at, ks_span_us(3 * core->config.timeout.us));
+}
+
+static void bury(struct ks_core *core, enum ks_self_step then, struct ks_effects *effects)
+{
+    for (uint32_t i = 0; i < core->config.leases_max && core->leases_used > 0; i++) {
+        if (!core->leases[i].used)
+            continue;
+        if (!ks_effects_room(core, effects, 2))
+            return;
+        ks_lease_lose(core, &core->leases[i], KS_STORY_LOST, effects);
+    }
+    if (core->leases_used == 0 && then != core->fleet.step)
+        become(core, then);
+}
+
+static bool takes_pending(const struct ks_fleet *fleet)
+{
+    for (uint32_t i = 0; i < KS_TAKES_MAX; i++)
+        if (fleet->takes[i].used)
+            return true;
+    return false;
+}
+
+/* Draining: everything is given back, or there is no more time for it. */
+static bool may_leave(const struct ks_core *core)
+{
+    if (!core->draining)
+        return false;
+    if (core->leases_used == 0 && !takes_pending(&core->fleet) && core->fleet.claim == 0)
+        return true;
+    return ks_instant_reached(core->now, last_call(core));
+}
+
+static void leave(struct ks_core *core)
+{
+    core->fleet.deadline = KS_LONG_AGO; /* S5: delivery has stopped before `gone` is sent. */
+    for (uint32_t i = 0; i < core->config.leases_max; i++)
+        if (core->leases[i].used)
+            core->leases[i].given_up = true;
+    core->fleet.serial = 0; /* A heartbeat in flight only lengthens others' watch. */
+    core->fleet.back_off = ks_span_us(0);
+    become(core, KS_SELF_LEAVING);
+}
+
+static void finish_drain(struct ks_core *core, struct ks_effects *effects)
+{
+    if (!core->draining || core->drained)
+        return;
+    bury(core, KS_SELF_GONE, effects);
+    ks_session_end_all(core, effects);
+    if (core->leases_used > 0 || core->sessions_used > 0 || !ks_effects_room(core, effects, 1))
+        return;
+    core->drained = true;
+    ks_effects_add(effects, KS_EFFECT_DRAINED)->drained.clean = core->drain_clean;
+}
+
+/* ---- The end of a step. ---- */
+
+static void choose_mode(struct ks_core *core)
+{
+    struct ks_fleet *fleet = &core->fleet;
+
+    if (core->draining)
+        fleet->mode = KS_DRAINING;
+    else
+        fleet->mode = core->sessions_used > 0 || ks_instant_before(core->now, core->idle_at) ? KS_ACTIVE
+                                                                                             : KS_IDLE;
+    /* Said at once: nobody gives us a lease before they know. */
+    if (fleet->step == KS_SELF_LIVE && fleet->mode != fleet->told_mode && fleet->back_off.us == 0)
+        fleet->next_at = core->now;
+}
+
+static void say_resting(struct ks_core *core, struct ks_effects *effects)
+{
+    struct ks_fleet *fleet = &core->fleet;
+
+    if (fleet->step != KS_SELF_LIVE || fleet->resting || core->leases_used == 0 || ks_core_serving(core))
+        return;
+    fleet->resting = true;
+    ks_effects_story(effects, KS_STORY_HEARTBEAT_LATE, KS_SHARD_NONE, fleet->self);
+}
+
+static void read_own_row(struct ks_core *core, struct ks_effects *effects)
+{
+    ks_instant asked_at = core->fleet.asked_at;
+    bool keep = core->fleet.step == KS_SELF_READING_BACK;
+
+    ask(core, KS_STORE_READ_WORKER, effects);
+    if (keep)
+        core->fleet.asked_at = asked_at; /* Of the registration: the deadline counts from there. */
+}
+
+void ks_self_turn(struct ks_core *core, struct ks_effects *effects)
+{
+    struct ks_fleet *fleet = &core->fleet;
+    bool due;
+
+    choose_mode(core);
+    due = fleet->serial == 0 && ks_instant_reached(core->now, fleet->next_at);
+    switch (fleet->step) {
+    case KS_SELF_UNBORN: return;
+    case KS_SELF_READING:
+    case KS_SELF_WATCHING:
+    case KS_SELF_READING_BACK:
+        if (core->draining && fleet->step != KS_SELF_READING_BACK)
+            become(core, KS_SELF_GONE);
+        else if (core->draining && ks_instant_reached(core->now, last_call(core)))
+            become(core, KS_SELF_GONE);
+        else if (due)
+            read_own_row(core, effects);
+        break;
+    case KS_SELF_REGISTERING: break;
+    case KS_SELF_CHECKING:
+        if (core->draining && ks_instant_reached(core->now, last_call(core)))
+            become(core, KS_SELF_GONE);
+        else if (due)
+            read_own_row(core, effects);
+        break;
+    case KS_SELF_LIVE:
+        say_resting(core, effects);
+        poll_takes(core, effects);
+        if (may_leave(core))
+            leave(core);
+        else if (due)
+            beat(core, effects);
+        break;
+    case KS_SELF_BURYING: bury(core, KS_SELF_READING, effects); break;
+    case KS_SELF_LEAVING:
+        if (ks_instant_reached(core->now,
+                               ks_instant_add(last_call(core), ks_span_us(2 * core->config.timeout.us))))
+            become(core, KS_SELF_GONE);
+        else if (due)
+            ask(core, KS_STORE_SAY_GONE, effects);
+        break;
+    case KS_SELF_GONE: break;
+    }
+    if (fleet->step == KS_SELF_GONE)
+        finish_drain(core, effects);
+}
+
+ks_instant ks_self_deadline(const struct ks_core *core)
+{
+    const struct ks_fleet *fleet = &core->fleet;
+    ks_instant due = KS_NEVER;
+
+    if (fleet->step == KS_SELF_UNBORN || (fleet->step == KS_SELF_GONE && (!core->draining || core->drained)))
+        return KS_NEVER;
+    if (fleet->step == KS_SELF_GONE || fleet->step == KS_SELF_BURYING)
+        return core->now;
+    if (fleet->serial == 0)
+        due = fleet->next_at;
+    if (core->draining)
+        due = ks_instant_min(due, fleet->step == KS_SELF_LIVE && may_leave(core)
+                                      ? core->now
+                                      : ks_instant_add(last_call(core), ks_span_us(2 * core->config.timeout.us)));
+    if (core->draining && !ks_instant_reached(core->now, last_call(core)))
+        due = ks_instant_min(due, last_call(core));
+    if (core->sessions_used == 0 && ks_instant_before(core->now, core->idle_at))
+        due = ks_instant_min(due, core->idle_at);
+    if (fleet->step != KS_SELF_LIVE)
+        return due;
+    if (!fleet->resting && core->leases_used > 0)
+        due = ks_instant_min(due, fleet->deadline);
+    for (uint32_t i = 0; i < KS_TAKES_MAX; i++)
+        if (fleet->takes[i].used && fleet->takes[i].serial == 0)
+            due = ks_instant_min(due, fleet->takes[i].poll_at);
+    return due;
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/lease.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+#include "core/fleet/native.h"
+#include "core/flow.h"
+#include "core/session.h"
+
+#define FIRST_RETRY ks_span_ms(200)
+enum { RETRY_DOUBLINGS = 4 }; /* 0.2 s .. 3.2 s */
+
+struct ks_lease *ks_lease_of(const struct ks_core *core, ks_shard shard, ks_epoch epoch)
+{
+    struct ks_lease *lease;
+    uint32_t held;
+
+    if (shard >= core->directory_top)
+        return NULL;
+    held = core->directory[shard].held;
+    if (held == KS_HELD_NONE)
+        return NULL;
+    lease = &core->leases[held];
+    assert(lease->used && lease->shard == shard);
+    return lease->epoch == epoch ? lease : NULL;
+}
+
+bool ks_lease_may_deliver(const struct ks_core *core, const struct ks_lease *lease)
+{
+    return lease->state == KS_LEASE_HELD && !lease->given_up && ks_core_serving(core);
+}
+
+/* ---- Begin and end. ---- */
+
+static uint32_t free_index(const struct ks_core *core)
+{
+    for (uint32_t i = 0; i < core->config.leases_max; i++)
+        if (!core->leases[i].used)
+            return i;
+    return KS_HELD_NONE;
+}
+
+void ks_lease_begin(struct ks_core *core, const struct ks_lease_row *row, struct ks_effects *effects)
+{
+    struct ks_directory_entry *entry = &core->directory[row->shard];
+    uint32_t index = free_index(core);
+    struct ks_lease *lease;
+    struct ks_slot *slots;
+    struct ks_effect *effect;
+
+    assert(entry->held == KS_HELD_NONE);
+    assert(row->epoch > entry->ended);
+    if (index == KS_HELD_NONE)
+        return; /* No room: the take is asked for again by the leader, and it will be told of our count. */
+    lease = &core->leases[index];
+    slots = lease->tracker.slots;
+    *lease = (struct ks_lease){
+        .used = true,
+        .shard = row->shard,
+        .epoch = row->epoch,
+        .rev = row->rev,
+        .state = KS_LEASE_HELD,
+        .since = core->now,
+        .session = KS_SESSION_NONE,
+        .yield_to = KS_SESSION_NONE,
+        .next_owner = row->next_owner,
+        .unsure = UINT64_MAX,
+        .read_at = core->now,
+        .retry_at = core->now,
+        .checkpoint_at = core->now,
+    };
+    ks_tracker_init(&lease->tracker, slots, core->config.window_max);
+    entry->held = index;
+    core->leases_used++;
+    if (core->leases_top <= index)
+        core->leases_top = index + 1;
+    core->unbalanced = true;
+    ks_native_changed(core);
+    effect = ks_effects_add(effects, KS_EFFECT_OPEN);
+    effect->lease.shard = lease->shard;
+    effect->lease.epoch = lease->epoch;
+    effect = ks_effects_story(effects, KS_STORY_ACQUIRED, lease->shard, KS_NOBODY);
+    effect->story.epoch = lease->epoch;
+    if (core->draining)
+        ks_lease_return(core, lease, effects);
+}
+
+void ks_lease_lose(struct ks_core *core, struct ks_lease *lease, enum ks_story why,
+                   struct ks_effects *effects)
+{
+    struct ks_directory_entry *entry = &core->directory[lease->shard];
+    struct ks_effect *effect;
+
+    assert(lease->used);
+    if (lease->tracker.in_flight > 0 || why == KS_STORY_LOST)
+        core->drain_clean = false;
+    ks_session_forget_lease(core, lease);
+    ks_flow_forget(core, lease);
+    if (entry->ended < lease->epoch)
+        entry->ended = lease->epoch;
+    entry->held = KS_HELD_NONE;
+    lease->used = false;
+    core->leases_used--;
+    while (core->leases_top > 0 && !core->leases[core->leases_top - 1].used)
+        core->leases_top--;
+    ks_native_changed(core);
+    effect = ks_effects_add(effects, KS_EFFECT_CLOSE);
+    effect->lease.shard = lease->shard;
+    effect->lease.epoch = lease->epoch;
+    effect = ks_effects_story(effects, why, lease->shard, KS_NOBODY);
+    effect->story.epoch = lease->epoch;
+}
+
+void ks_lease_return(struct ks_core *core, struct ks_lease *lease, struct ks_effects *effects)
+{
+    struct ks_effect *effect;
+
+    (void)core;
+    assert(lease->used);
+    if (lease->state != KS_LEASE_HELD)
+        return;
+    lease->state = KS_LEASE_RETURNING;
+    lease->reread = true; /* The final write names next_owner as last read. */
+    effect = ks_effects_story(effects, KS_STORY_RETURNING, lease->shard, KS_NOBODY);
+    effect->story.epoch = lease->epoch;
+}
+
+void ks_lease_settled(struct ks_lease *lease, ks_number mark_before, struct ks_effects *effects)
+{
+    struct ks_effect *effect;
+
+    if (lease->tracker.mark == mark_before)
+        return;
+    effect = ks_effects_add(effects, KS_EFFECT_FORGET);
+    effect->lease.shard = lease->shard;
+    effect->lease.epoch = lease->epoch;
+    effect->lease.number = lease->tracker.mark;
+}
+
+/* ---- Answers. ---- */
+
+static void back_off(struct ks_core *core, struct ks_lease *lease)
+{
+    uint32_t doublings = lease->failures < RETRY_DOUBLINGS ? lease->failures : RETRY_DOUBLINGS;
+
+    lease->failures++;
+    lease->retry_at = ks_instant_add(core->now, ks_span_us(FIRST_RETRY.us << doublings));
+}
+
+static void persisted(struct ks_lease *lease, ks_number up_to, struct ks_effects *effects)
+{
+    struct ks_effect *effect;
+
+    if (lease->persisted >= up_to)
+        return;
+    lease->persisted = up_to;
+    if (lease->persisted >= lease->tracker.mark)
+        lease->hurry = false;
+    effect = ks_effects_add(effects, KS_EFFECT_PERSISTED);
+    effect->lease.shard = lease->shard;
+    effect->lease.epoch = lease->epoch;
+    effect->lease.number = up_to;
+}
+
+/* The final write or SHARD_END is durable. */
+static void over(struct ks_core *core, struct ks_lease *lease, bool finished, struct ks_effects *effects)
+{
+    ks_shard shard = lease->shard;
+    struct ks_directory_entry *entry = &core->directory[shard];
+
+    persisted(lease, lease->tracker.mark, effects);
+    entry->owner = lease->next_owner;
+    entry->epoch = lease->epoch + 1;
+    entry->known_at = core->now;
+    ks_lease_lose(core, lease, finished ? KS_STORY_SHARD_END : KS_STORY_RELEASED, effects);
+    if (finished)
+        ks_native_shard_ended(core, shard);
+}
+
+static void checkpoint_answered(struct ks_core *core, struct ks_lease *lease, enum ks_outcome outcome,
+                                struct ks_effects *effects)
+{
+    lease->checkpoint_at = ks_instant_add(core->now, core->config.checkpoint_interval);
+    switch (outcome) {
+    case KS_DONE:
+        lease->rev++;
+        lease->unsure = UINT64_MAX;
+        lease->failures = 0;
+        persisted(lease, lease->writing, effects);
+        return;
+    case KS_UNKNOWN:
+        if (lease->writing < lease->unsure)
+            lease->unsure = lease->writing;
+        back_off(core, lease);
+        lease->reread = true;
+        return;
+    case KS_REFUSED: lease->reread = true; return;
+    }
+}
+
+/* True if the row is surely what our own last write made of it. A free row is: whoever takes a lease names an owner.
+ * With a next owner it could also be a forced one that has checkpointed once, and we do not claim it. */
+static bool made_by_us(const struct ks_lease *lease, const struct ks_lease_row *row)
+{
+    if (!lease->given_up)
+        return false;
+    if (lease->state == KS_LEASE_ENDING)
+        return row->finished;
+    return row->owner.worker == 0 && row->epoch == lease->epoch + 1 && row->rev == lease->rev + 1;
+}
+
+/* What a consistent read says of a lease that we believe to hold. */
+static void read_back(struct ks_core *core, struct ks_lease *lease, const struct ks_event *event,
+                      struct ks_effects *effects)
+{
+    const struct ks_lease_row *row = event->store.leases;
+
+    if (event->store.outcome != KS_DONE ||
+        (event->store.lease_count > 0 && (row->damaged || row->rev < lease->rev))) {
+        back_off(core, lease);
+        return;
+    }
+    if (event->store.lease_count == 0) {
+        ks_lease_lose(core, lease, KS_STORY_LOST, effects);
+        return;
+    }
+    if (row->epoch != lease->epoch || !ks_incarnation_equal(row->owner, core->fleet.self)) {
+        if (made_by_us(lease, row))
+            over(core, lease, row->finished, effects);
+        else
+            ks_lease_lose(core, lease, KS_STORY_LOST, effects);
+        return;
+    }
+    if (row->rev > lease->rev) {
+        /* A checkpoint of unknown outcome was applied: one of those with this rev. */
+        if (lease->unsure != UINT64_MAX)
+            persisted(lease, lease->unsure, effects);
+        lease->unsure = UINT64_MAX;
+        lease->rev = row->rev;
+    }
+    lease->next_owner = row->next_owner;
+    lease->reread = false;
+    lease->failures = 0;
+    lease->retry_at = core->now;
+}
+
+void ks_lease_answered(struct ks_core *core, uint32_t index, uint32_t serial, const struct ks_event *event,
+                       struct ks_effects *effects)
+{
+    struct ks_lease *lease = &core->leases[index];
+    enum ks_lease_write write = lease->write;
+
+    if (!lease->used || lease->serial != serial || write == KS_WRITE_NONE)
+        return; /* Of a lease that is over. */
+    lease->write = KS_WRITE_NONE;
+    switch (write) {
+    case KS_WRITE_NONE: return;
+    case KS_WRITE_CHECKPOINT:
+        checkpoint_answered(core, lease, event->store.outcome, effects);
+        return;
+    case KS_WRITE_REREAD: read_back(core, lease, event, effects); return;
+    case KS_WRITE_FINAL:
+    case KS_WRITE_END:
+        if (event->store.outcome == KS_DONE) {
+            over(core, lease, write == KS_WRITE_END, effects);
+            return;
+        }
+        if (event->store.outcome == KS_UNKNOWN)
+            back_off(core, lease);
+        lease->reread = true;
+        return;
+    }
+}
+
+/* ---- What is due. ---- */
+
+static void ask(struct ks_core *core, struct ks_lease *lease, enum ks_lease_write write,
+                enum ks_store_operation operation, struct ks_effects *effects)
+{
+    uint32_t index = (uint32_t)(lease - core->leases);
+    struct ks_store_effect *store;
+
+    assert(lease->write == KS_WRITE_NONE);
+    lease->write = write;
+    lease->serial = ks_core_serial(core);
+    store = ks_effects_store(effects, operation, ks_token_make(KS_FOR_LEASE, index, lease->serial));
+    store->worker = core->fleet.self;
+    store->shard = lease->shard;
+    store->epoch = lease->epoch;
+    store->rev = lease->rev;
+    store->next_owner = lease->next_owner;
+    store->up_to = lease->tracker.mark;
+    store->consistent = true;
+}
+
+static bool all_settled(const struct ks_lease *lease)
+{
+    return lease->at_end && !lease->reading && lease->tracker.mark == lease->tracker.fetched;
+}
+
+static bool patience_over(const struct ks_core *core)
+{
+    return core->draining && ks_instant_reached(core->now, core->patience_at);
+}
+
+/* What the lease wants to do next, and when. */
+static enum ks_lease_write wanted(const struct ks_core *core, const struct ks_lease *lease, ks_instant *ret_at)
+{
+    *ret_at = lease->retry_at;
+    if (lease->write != KS_WRITE_NONE)
+        return KS_WRITE_NONE;
+    if (lease->state == KS_LEASE_ENDING || all_settled(lease))
+        return lease->reread ? KS_WRITE_REREAD : KS_WRITE_END;
+    if (lease->state == KS_LEASE_RETURNING && (lease->tracker.in_flight == 0 || patience_over(core)))
+        return lease->reread ? KS_WRITE_REREAD : KS_WRITE_FINAL;
+    if (lease->reread)
+        return KS_WRITE_REREAD;
+    if (lease->tracker.mark > lease->persisted) {
+        if (!lease->hurry)
+            *ret_at = ks_instant_max(lease->retry_at, lease->checkpoint_at);
+        return KS_WRITE_CHECKPOINT;
+    }
+    return KS_WRITE_NONE;
+}
+
+static void lease_turn(struct ks_core *core, struct ks_lease *lease, struct ks_effects *effects)
+{
+    ks_instant at;
+    enum ks_lease_write write = wanted(core, lease, &at);
+
+    if (write == KS_WRITE_NONE || !ks_instant_reached(core->now, at))
+        return;
+    switch (write) {
+    case KS_WRITE_NONE: return;
+    case KS_WRITE_CHECKPOINT:
+        lease->writing = lease->tracker.mark;
+        ask(core, lease, write, KS_STORE_CHECKPOINT, effects);
+        return;
+    case KS_WRITE_REREAD: ask(core, lease, write, KS_STORE_READ_LEASE, effects); return;
+    case KS_WRITE_FINAL:
+        lease->given_up = true;
+        ask(core, lease, write, KS_STORE_FINAL, effects);
+        return;
+    case KS_WRITE_END:
+        lease->given_up = true;
+        lease->state = KS_LEASE_ENDING;
+        ask(core, lease, write, KS_STORE_END, effects);
+        return;
+    }
+}
+
+void ks_lease_turn(struct ks_core *core, struct ks_effects *effects)
+{
+    if (core->fleet.step != KS_SELF_LIVE && core->fleet.step != KS_SELF_CHECKING)
+        return;
+    for (uint32_t i = 0; i < core->leases_top; i++) {
+        if (!core->leases[i].used)
+            continue;
+        if (!ks_effects_room(core, effects, 2))
+            return;
+        lease_turn(core, &core->leases[i], effects);
+    }
+}
+
+ks_instant ks_lease_deadline(const struct ks_core *core)
+{
+    ks_instant due = KS_NEVER;
+
+    if (core->fleet.step != KS_SELF_LIVE && core->fleet.step != KS_SELF_CHECKING)
+        return due;
+    for (uint32_t i = 0; i < core->leases_top; i++) {
+        ks_instant at;
+
+        if (core->leases[i].used && wanted(core, &core->leases[i], &at) != KS_WRITE_NONE)
+            due = ks_instant_min(due, at);
+    }
+    if (core->draining && core->leases_used > 0 && !patience_over(core))
+        due = ks_instant_min(due, core->patience_at);
+    return due;
+}

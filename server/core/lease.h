@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lease.h - a lease that we hold: from its begin to its final write.
+ *
+ * One write in flight per lease. After a refused one: read before the next. After an unknown one: read back; if the row
+ * has not moved, the write may still land, so the next one carries the same rev (docs/PROTOCOL.md A5). The final write
+ * and SHARD_END are points of no return (S5): once sent, nothing of this epoch is delivered or acknowledged again.
+ * Pure. Part of struct ks_core.
+ */
+#ifndef KS_CORE_LEASE_H
+#define KS_CORE_LEASE_H
+
+#include "core/state.h"
+
+/* Begins to serve a shard: `row` is a consistent read that names us and an epoch that we did not end (A6). */
+void ks_lease_begin(struct ks_core *core, const struct ks_lease_row *row, struct ks_effects *effects);
+/* The epoch is over for us, by the table or by the loss of our incarnation. Nothing is written. */
+void ks_lease_lose(struct ks_core *core, struct ks_lease *lease, enum ks_story why, struct ks_effects *effects);
+/* Begins to give it back: settle what is in flight, then the final write. */
+void ks_lease_return(struct ks_core *core, struct ks_lease *lease, struct ks_effects *effects);
+
+/* An answer to one of our writes or reads of it. */
+void ks_lease_answered(struct ks_core *core, uint32_t index, uint32_t serial, const struct ks_event *event,
+                       struct ks_effects *effects);
+/* The watermark moved: drops what is settled. */
+void ks_lease_settled(struct ks_lease *lease, ks_number mark_before, struct ks_effects *effects);
+
+/* Checkpoints, final writes, SHARD_END: whatever is due. */
+void ks_lease_turn(struct ks_core *core, struct ks_effects *effects);
+ks_instant ks_lease_deadline(const struct ks_core *core);
+
+/* Our lease of a shard in this epoch, or NULL. */
+struct ks_lease *ks_lease_of(const struct ks_core *core, ks_shard shard, ks_epoch epoch);
+/* True while its records may leave the house, as of now. */
+bool ks_lease_may_deliver(const struct ks_core *core, const struct ks_lease *lease);
+
+#endif

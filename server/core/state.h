@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* state.h - all that the core remembers, in the open: the simulator and the invariants must see it.
+ *
+ * The parts have a file each and touch their own part: session.c (sessions and lanes), lease.c (leases held, their
+ * writes), flow.c (what to read), fleet/native.c (how workers agree). core.c dispatches events to them.
+ */
+#ifndef KS_CORE_STATE_H
+#define KS_CORE_STATE_H
+
+#include "base/prng.h"
+#include "core/core.h"
+#include "core/tracker.h"
+
+/* ---- Shards: small rows, all of them. ---- */
+
+#define KS_HELD_NONE UINT32_MAX
+
+struct ks_directory_entry {
+    struct ks_incarnation owner; /* As known last. */
+    struct ks_incarnation next_owner;
+    ks_epoch epoch;
+    ks_epoch ended;      /* The highest epoch of it that we ended (PROTOCOL A6). */
+    uint32_t held;       /* Index of our lease, or KS_HELD_NONE. */
+    ks_instant known_at; /* When owner and epoch were read or written last. */
+    ks_shard parents[KS_PARENTS_MAX];
+    uint8_t unlisted;    /* Listings in a row in which it was missing, up to 2; while it has no row. */
+    bool known;          /* It was seen in a row or in a listing. */
+    bool present;        /* It has a lease row. */
+    bool listed;         /* It was in the last listing. */
+    bool finished;
+    bool damaged;
+    bool writing;       /* A leader's write of ours is in flight. */
+    uint8_t take;       /* enum ks_take_hint */
+};
+
+/* Whether the owner of a lease has to be told `take`. */
+enum ks_take_hint { KS_TAKE_TOLD, KS_TAKE_DUE, KS_TAKE_SENT };
+
+/* ---- Leases held. ---- */
+
+enum ks_lease_write {
+    KS_WRITE_NONE,
+    KS_WRITE_CHECKPOINT,
+    KS_WRITE_FINAL,
+    KS_WRITE_END,
+    KS_WRITE_REREAD /* A consistent read after an unknown or refused write, or before a final one. */
+};
+
+struct ks_lease {
+    bool used;
+    ks_shard shard;
+    ks_epoch epoch;
+    uint64_t rev;
+    enum ks_lease_state state; /* HELD, RETURNING, ENDING. */
+    ks_instant since;
+    struct ks_tracker tracker;
+
+    /* The lane's consumer. */
+    ks_session_id session;  /* Or NONE. */
+    ks_session_id yield_to; /* Gets the lane when nothing of it is in flight; NONE: stays. */
+
+    /* The reader. */
+    bool reading;
+    bool at_end;
+    bool throttled;
+    uint32_t reserved; /* Bytes of the read in flight. */
+    ks_instant read_at; /* Not before. */
+
+    /* The one write in flight, and what is durable. */
+    enum ks_lease_write write;
+    uint32_t serial;         /* Of the request in flight. */
+    bool reread;             /* Read before the next write. */
+    bool given_up;           /* Its final or end write was sent: no delivery and no ack in this epoch again. */
+    struct ks_incarnation next_owner; /* As last read. */
+    ks_number writing;       /* up_to of the checkpoint in flight. */
+    ks_number unsure;        /* Lowest up_to of the unknown checkpoints with this rev; UINT64_MAX = none. */
+    ks_number persisted;
+    bool hurry;              /* Somebody waits for the checkpoint. */
+    ks_instant checkpoint_at; /* Not before, unless hurry. */
+    ks_instant retry_at;     /* The next write or read not before. */
+    uint32_t failures;       /* In a row. */
+};
+
+/* ---- Sessions. ---- */
+
+struct ks_session {
+    bool used;
+    bool attached; /* A stream: it has its connection. A session that pulls: a poll is waiting. */
+    bool pulls;
+    bool hungry; /* Its last pull left it wanting; wake it. */
+    uint32_t epoch;      /* Of this slot: +1 at every open and every take-over. */
+    uint32_t born_epoch; /* Its first; between the two: the same client, taken over. */
+    uint32_t max_in_flight;
+    uint64_t max_in_flight_bytes;
+    ks_span ack_deadline;
+    ks_span grace;
+    ks_span linger;
+    ks_instant over_at;      /* Grace or linger ends. */
+    ks_instant absent_at;    /* pulls: from then on it keeps no idle lane from others. */
+    bool absent;
+    uint32_t in_flight;
+    uint64_t in_flight_bytes;
+    uint32_t lanes;
+    uint32_t shard_count;
+    ks_shard shards[KS_SESSION_SHARDS_MAX];
+};
+
+/* ---- The fleet. ---- */
+
+enum ks_self_step {
+    KS_SELF_UNBORN,
+    KS_SELF_READING,     /* Our own row, before a registration. */
+    KS_SELF_WATCHING,    /* An earlier run under our id that may be alive. */
+    KS_SELF_REGISTERING,
+    KS_SELF_READING_BACK, /* After an unknown registration. */
+    KS_SELF_LIVE,
+    KS_SELF_CHECKING,    /* A heartbeat was refused. */
+    KS_SELF_BURYING,     /* This incarnation is over: its leases end, then it starts again. */
+    KS_SELF_LEAVING,     /* `gone` was sent. */
+    KS_SELF_GONE
+};
+
+struct ks_member {
+    bool present;
+    bool damaged;
+    bool advanced; /* Its beat was seen to advance under this leader's eyes. */
+    struct ks_incarnation self;
+    enum ks_life life;
+    enum ks_mode mode;
+    uint64_t beat;
+    uint64_t held;
+    uint64_t changes;
+    ks_instant seen_at;      /* Since when this (boot, beat) was watched without a gap. */
+    ks_instant read_at;      /* The last read of it. */
+    ks_instant advanced_at;  /* When the beat moved last, or was first seen. */
+    ks_instant short_since;  /* Since when `held` has been below its rows; KS_NEVER = it is not. */
+    uint32_t leases;         /* Rows that name it, by our cache. */
+    uint32_t fence;          /* Serial of a fence in flight, 0 = none. */
+    uint32_t hints;          /* Serial of a hints write in flight. */
+};
+
+struct ks_take {
+    bool used;
+    ks_shard shard;
+    ks_epoch epoch;
+    ks_instant poll_at;
+    ks_instant until;
+    uint32_t serial; /* Of the read in flight, 0 = none. */
+    bool told;       /* It stands in our own row's set, and must be removed from there. */
+};
+enum { KS_TAKES_MAX = KS_TOKENS_MAX };
+
+enum { KS_HINT_WRITES_MAX = 4 };
+
+/* A leader's write to a lease row in flight. */
+struct ks_leader_write {
+    bool used;
+    uint32_t serial;
+    ks_shard shard;
+    enum ks_store_operation operation;
+    struct ks_incarnation target;
+};
+enum { KS_LEADER_WRITES_MAX = 32 };
+
+struct ks_fleet {
+    /* We ourselves. */
+    enum ks_self_step step;
+    struct ks_incarnation self;
+    ks_instant deadline;     /* The lease deadline. */
+    uint32_t serial;         /* Of the request about ourselves in flight, 0 = none. */
+    ks_instant asked_at;     /* When it was sent. */
+    ks_instant next_at;      /* The next heartbeat, read or registration. */
+    ks_span back_off;
+    enum ks_mode mode;       /* As we want it to be known. */
+    enum ks_mode told_mode;  /* As the table knows it. */
+    uint64_t changes;
+    bool resting;            /* Said that the deadline has passed. */
+    struct ks_member old;    /* WATCHING. */
+    struct ks_lease_token done[KS_TAKES_MAX]; /* Takes to remove from our row's set. */
+    uint32_t done_count;
+    struct ks_lease_token sent_done[KS_TAKES_MAX]; /* Those that the heartbeat in flight removes. */
+    uint32_t sent_done_count;
+    struct ks_take takes[KS_TAKES_MAX];
+
+    /* News of the others. */
+    uint32_t news;           /* Serial of the fleet read in flight, 0 = none. */
+    bool news_consistent;
+    bool news_of_round;      /* It is a leader's round. */
+    ks_instant news_asked_at;
+    ks_instant news_at;      /* When the next one is due. */
+    bool prove;              /* The next one must be consistent: somebody looks dead. */
+    struct ks_leader_row office;
+    ks_instant office_known_at;
+    bool app_present;
+    uint32_t claim;          /* Serial of a claim, a resignation or an app row in flight. */
+    enum ks_store_operation claiming; /* Which of them. */
+    bool resigned;           /* The drain gave the office back. */
+    ks_instant claim_at;     /* Not before. */
+
+    /* Leading. */
+    bool leads;
+    ks_instant won_at;
+    ks_instant round_at;
+    uint32_t rows;           /* Serial of the lease rows' read in flight. */
+    bool rows_stale;
+    bool rows_fresh;         /* Read since the last round. */
+    ks_instant rows_at;      /* When they were read last. */
+    uint64_t changes_sum;    /* Of all members, at that time. */
+    bool listing;
+    ks_instant list_at;
+    ks_instant proof_at;     /* When the consistent fleet read was sent that this round works with; KS_NEVER: no round. */
+    ks_shard cursor;         /* Repair goes on here. */
+    struct ks_leader_write writes[KS_LEADER_WRITES_MAX];
+    bool takes_due;
+    bool waiting_said;
+    struct ks_lease_token hint_tokens[KS_HINT_WRITES_MAX][KS_TOKENS_MAX];
+};
+
+struct ks_core {
+    struct ks_core_config config;
+    struct ks_prng prng;
+    ks_instant now;
+    uint32_t next_serial;
+    bool again;    /* Work is left: step once more at once. */
+    bool stirred;  /* Something became deliverable. */
+    bool unbalanced; /* Lanes are to be divided again. */
+    ks_shard flow_cursor;
+
+    bool draining;
+    bool drained;
+    bool drain_clean;
+    bool patience_said;
+    ks_instant patience_at;
+    ks_instant idle_at; /* Idle from then on, while there is no session. */
+    uint32_t sessions_used;
+    uint32_t sessions_top; /* Beyond the highest slot in use. */
+    uint32_t leases_used;
+    uint32_t leases_top;
+    uint32_t pull_cursor;  /* Lanes take turns. */
+    uint64_t reserved; /* Bytes of the reads in flight. */
+
+    struct ks_fleet fleet;
+    struct ks_directory_entry *directory; /* shards_max */
+    struct ks_lease *leases;              /* leases_max */
+    struct ks_session *sessions;          /* sessions_max */
+    struct ks_member *members;            /* workers_max */
+    uint32_t directory_top;               /* Beyond the highest shard number seen. */
+};
+
+/* ---- Between the parts. ---- */
+
+/* Tokens of requests: what the answer is for, whose it is, and which request it answers. */
+enum ks_purpose {
+    KS_FOR_SELF,
+    KS_FOR_NEWS,
+    KS_FOR_OFFICE,
+    KS_FOR_ROWS,
+    KS_FOR_FENCE, /* subject: member */
+    KS_FOR_HINTS, /* subject: member */
+    KS_FOR_SHARD, /* subject: leader write */
+    KS_FOR_TAKE,  /* subject: take */
+    KS_FOR_LEASE  /* subject: lease */
+};
+uint64_t ks_token_make(enum ks_purpose purpose, uint32_t subject, uint32_t serial);
+enum ks_purpose ks_token_purpose(uint64_t token);
+uint32_t ks_token_subject(uint64_t token);
+uint32_t ks_token_serial(uint64_t token);
+
+/* A serial for a new request: never 0. */
+uint32_t ks_core_serial(struct ks_core *core);
+/* A new effect of this kind, zeroed. There is room: callers of many ask ks_effects_room first. */
+struct ks_effect *ks_effects_add(struct ks_effects *effects, enum ks_effect_kind kind);
+/* A store request about nothing yet, with its token. */
+struct ks_store_effect *ks_effects_store(struct ks_effects *effects, enum ks_store_operation operation,
+                                         uint64_t token);
+/* A story line about `shard` (or NONE) and `worker` (or nobody). */
+struct ks_effect *ks_effects_story(struct ks_effects *effects, enum ks_story story, ks_shard shard,
+                                   struct ks_incarnation worker);
+/* True if `count` more effects fit, with a reserve for the rest of the step; otherwise asks for another step. */
+bool ks_effects_room(struct ks_core *core, const struct ks_effects *effects, uint32_t count);
+
+/* True while the lease deadline has not come. */
+static inline bool ks_core_serving(const struct ks_core *core)
+{
+    return core->now.us < core->fleet.deadline.us;
+}
+
+/* The deadline of something that waits until `at` but for nothing else. */
+static inline ks_instant ks_due(ks_instant deadline, ks_instant at)
+{
+    return ks_instant_min(deadline, at);
+}
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* types.h - the nouns that events and effects are made of. Numbers only: the switchboard knows the names. */
+#ifndef KS_CORE_TYPES_H
+#define KS_CORE_TYPES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/instant.h"
+#include "core/limits.h"
+#include "core/table.h"
+
+/* A shard's number in the directory: 0 .. shards_max - 1, given out by the switchboard, stable while its row lives. */
+typedef uint32_t ks_shard;
+#define KS_SHARD_NONE UINT32_MAX
+
+/* One span of holding a lease; the fencing token. */
+typedef uint64_t ks_epoch;
+
+/* A record within an epoch: 0, 1, 2 .. in the order of the shard. */
+typedef uint64_t ks_number;
+
+/* A local consumer's slot: 0 .. sessions_max - 1. */
+typedef uint32_t ks_session_id;
+#define KS_SESSION_NONE UINT32_MAX
+
+/* One run of one worker process. Worker 0 is nobody. */
+struct ks_incarnation {
+    uint32_t worker;
+    uint64_t boot;
+};
+#define KS_NOBODY ((struct ks_incarnation){0, 0})
+
+static inline bool ks_incarnation_equal(struct ks_incarnation a, struct ks_incarnation b)
+{
+    return a.worker == b.worker && a.boot == b.boot;
+}
+
+/* "shard@epoch" in the give and take sets. */
+struct ks_lease_token {
+    ks_shard shard;
+    ks_epoch epoch;
+};
+
+struct ks_worker_row {
+    struct ks_incarnation self;
+    enum ks_life life;
+    enum ks_mode mode;
+    uint64_t beat;
+    uint64_t held;
+    uint64_t changes;
+    const struct ks_lease_token *gives;
+    const struct ks_lease_token *takes;
+    uint32_t give_count;
+    uint32_t take_count;
+    bool damaged; /* Only self.worker means something; neither alive nor dead. */
+};
+
+struct ks_leader_row {
+    bool present;
+    struct ks_incarnation holder; /* Nobody: the office is free. */
+    uint64_t epoch;
+};
+
+struct ks_lease_row {
+    ks_shard shard;
+    struct ks_incarnation owner;
+    struct ks_incarnation next_owner;
+    ks_epoch epoch;
+    uint64_t rev;
+    ks_shard parents[KS_PARENTS_MAX]; /* KS_SHARD_NONE: no parent. */
+    bool finished;
+    bool damaged; /* Cannot be read: left untouched by everybody. */
+};
+
+/* A shard as the stream lists it. */
+struct ks_shard_row {
+    ks_shard shard;
+    ks_shard parents[KS_PARENTS_MAX];
+};
+
+enum ks_settle_outcome { KS_ACK, KS_RETRY, KS_EXTEND };
+
+/* Why a settlement of a record was not accepted. */
+enum ks_settle_status {
+    KS_SETTLE_OK,
+    KS_SETTLE_FENCED,          /* Its lease epoch has ended. */
+    KS_SETTLE_EXPIRED,         /* extend of a delivery that was requeued already. */
+    KS_SETTLE_UNKNOWN,         /* Never delivered in this epoch. */
+    KS_SETTLE_SESSION_FENCED,  /* Its session was taken over: the whole request is refused. */
+    KS_SETTLE_SESSION_EXPIRED  /* Its session is over. */
+};
+
+/* Why a session that asks for records gets none. */
+enum ks_idle {
+    KS_IDLE_NO_DATA,
+    KS_IDLE_NO_LEASES,
+    KS_IDLE_FLOW_CONTROLLED,
+    KS_IDLE_PAUSED,
+    KS_IDLE_DRAINING,
+    KS_IDLE_THROTTLED,
+    KS_IDLE_LANE_BLOCKED,
+    KS_IDLE_FENCED
+};
+enum { KS_IDLES = KS_IDLE_FENCED + 1 };
+
+#endif

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* board.h - the inside of a switchboard, for the files that make it up: switchboard.c (life, turns,
+ * effects), board_asks.c (the store and the source), board_leases.c (readers and records in
+ * memory), board_sessions.c (consumers), board_status.c (state for people). Nobody else includes
+ * it.
+ */
+#ifndef KS_PORTS_BOARD_H
+#define KS_PORTS_BOARD_H
+
+#include "ports/batches.h"
+#include "ports/rows.h"
+#include "ports/switchboard.h"
+
+/* Events that wait because they came up while effects were performed: failures on the spot. The
+ * queue is empty before each step, and a step has at most KS_EFFECTS_MAX of them. */
+enum { KS_BOARD_QUEUE_MAX = 8 * KS_EFFECTS_MAX };
+
+/* One request under way to the store or to the source. Outlives the board if need be. */
+struct ks_board_ask {
+    struct ks_link link;          /* In board->asks. */
+    struct ks_switchboard *board; /* NULL: it is gone, nobody wants the answer. */
+    enum ks_store_operation operation;
+    bool consistent;
+    uint64_t token;
+    ks_shard shard;
+    ks_epoch epoch;
+    uint64_t rev;
+    bool has_checkpoint;
+    struct ks_position checkpoint;
+};
+
+/* A lease that is open: its reader, and its records in memory. */
+struct ks_board_lease {
+    struct ks_switchboard *board;
+    bool used;
+    bool failing; /* The last read failed, and that was told. */
+    ks_shard shard;
+    ks_epoch epoch;
+    struct ks_position from;  /* Where its reader begins. */
+    struct ks_reader *reader; /* NULL until the first read. */
+    struct ks_batches batches;
+    int64_t millis_behind;    /* -1 = unknown. */
+    ks_instant unsaved_since; /* The oldest watermark that no checkpoint holds; KS_NEVER: none. */
+};
+
+struct ks_board_session {
+    bool live;
+    bool parting; /* Its slot's last consumer does not know yet that it is over. */
+    char client_id[KS_CLIENT_ID_MAX + 1];
+    struct ks_consumer *consumer; /* Or NULL. */
+    struct ks_link wake;          /* In board->wakes, if it is to be woken. */
+    ks_span ack_deadline;
+    ks_wall since;
+};
+
+/* Something to tell all consumers: a hand-over of a shard, or of all (KS_SHARD_NONE). */
+struct ks_board_returning {
+    ks_shard shard;
+    ks_wall deadline;
+};
+
+struct ks_switchboard {
+    struct ks_switchboard_config config; /* Its texts are ours. */
+    struct ks_rows rows;
+    void *core_memory;
+    struct ks_core *core;
+    struct ks_effects *effects;
+    bool stepping;
+    bool started;
+    struct ks_event *queue; /* KS_BOARD_QUEUE_MAX */
+    uint32_t queue_first;
+    uint32_t queue_count;
+    struct ks_hook hook;
+    ks_instant due; /* The core's deadline when it was asked last. */
+    struct ks_link asks;
+    struct ks_link listeners;
+
+    /* The store and the source. */
+    bool store_failing;
+    bool list_failing;
+    bool describe_failing;
+    bool described;
+    struct ks_describe_answer stream; /* If described. */
+    struct ks_board_ask *app_ask;     /* CREATE_APP that waits for it. */
+    struct ks_store_app app;          /* As it is being written. */
+    struct ks_timer describe_timer;
+    uint32_t describe_failures;
+
+    /* Records. */
+    struct ks_budget budget;
+    struct ks_board_lease *leases; /* core.leases_max */
+    uint32_t *open;                /* By shard: index in `leases` + 1; 0 = not open. */
+    uint32_t *sizes;               /* KS_READ_RECORDS_MAX */
+
+    /* Sessions. */
+    struct ks_board_session *sessions; /* core.sessions_max */
+    struct ks_link wakes;
+    struct ks_link partings; /* Consumers that are to be told that it is over. */
+    struct ks_board_returning *returning; /* core.leases_max */
+    uint32_t returning_count;
+
+    /* What the step under way said to its caller. */
+    struct ks_run *runs;
+    uint32_t run_count;
+    uint32_t run_max;
+    struct ks_effect said; /* OPENED, NOT_OPENED, SETTLED. */
+
+    /* The end. */
+    bool draining;
+    ks_span patience;
+    bool drained;
+    bool drained_clean;
+    bool refused;
+    bool over; /* drained or refused was told. */
+    struct ks_detail *why_refused;
+
+    /* State for people. */
+    uint64_t boot;
+    ks_wall started_at;
+    ks_instant gauges_at;
+    struct ks_detail *reason; /* Scratch of ks_switchboard_status. */
+};
+
+static inline ks_instant ks_board_now(const struct ks_switchboard *board)
+{
+    return ks_loop_now(board->config.loop);
+}
+
+/* ---- switchboard.c ---- */
+
+/* Tells the core, and performs what it wants. Not while a step runs. */
+void ks_board_step(struct ks_switchboard *board, const struct ks_event *event);
+/* Tells the core later in this turn. */
+void ks_board_queue(struct ks_switchboard *board, const struct ks_event *event);
+/* Tells the listeners. */
+void ks_board_happened(struct ks_switchboard *board, ks_shard shard, const char *event,
+                       const char *line);
+/* This process can never run: `refused` is called in this turn. The first reason counts. */
+void ks_board_refuse(struct ks_switchboard *board, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* ---- board_asks.c ---- */
+
+void ks_board_ask_store(struct ks_switchboard *board, const struct ks_store_effect *effect);
+void ks_board_ask_list(struct ks_switchboard *board);
+/* Asks the source who it is, again and again until it answers. */
+void ks_board_describe(struct ks_switchboard *board);
+/* Nobody wants the answers that are under way any more. */
+void ks_board_abandon_asks(struct ks_switchboard *board);
+
+/* ---- board_leases.c ---- */
+
+void ks_board_open(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch);
+void ks_board_read(struct ks_switchboard *board, const struct ks_effect *effect);
+void ks_board_close(struct ks_switchboard *board, ks_shard shard);
+void ks_board_forget(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch, ks_number number);
+void ks_board_persisted(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
+                        ks_number number);
+/* The open lease of a shard, NULL if it is not open in this epoch. */
+struct ks_board_lease *ks_board_lease_of(const struct ks_switchboard *board, ks_shard shard,
+                                         ks_epoch epoch);
+
+/* ---- board_sessions.c ---- */
+
+void ks_board_wake(struct ks_switchboard *board, ks_session_id session);
+void ks_board_session_ended(struct ks_switchboard *board, ks_session_id session,
+                            enum ks_session_end why);
+/* Remembers to tell all consumers of a hand-over; KS_SHARD_NONE: of everything. */
+void ks_board_returning(struct ks_switchboard *board, ks_shard shard, ks_span until);
+/* Calls the consumers. True if some wait for the next turn. */
+bool ks_board_call_consumers(struct ks_switchboard *board);
+
+/* ---- board_status.c ---- */
+
+/* Sets the gauges of base/metrics.def that are about us. */
+void ks_board_measure(struct ks_switchboard *board);
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lease_store.h - the port behind which the lease table lies (DynamoDB, SQLite).
+ *
+ * It carries the rows and the conditional writes of the native fleet protocol (docs/PROTOCOL.md, A1, A3, A5): the core
+ * decides which write, the adapter performs exactly that one. Text ids here; the core's numbers are the switchboard's
+ * business.
+ *
+ * Promises of every implementation (tests/contract/lease_store_test.c):
+ *  - an answer never arrives inside the call that asked for it, and arrives exactly once;
+ *  - a write is all or nothing, and its condition is checked where it is applied;
+ *  - DONE only if it is applied and durable; REFUSED only if its condition did not hold; everything else (timeout, cut,
+ *    5xx, throttle, close) is UNKNOWN;
+ *  - an unanswered request is UNKNOWN after `timeout` of the request, and a late answer is dropped;
+ *  - a read answers all rows, over all pages, or fails; a row that cannot be read is answered as `damaged` with its key
+ *    and left untouched;
+ *  - attributes that we do not know survive our writes.
+ */
+#ifndef KS_PORTS_LEASE_STORE_H
+#define KS_PORTS_LEASE_STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/instant.h"
+#include "core/limits.h"
+#include "core/table.h"
+
+/* One run of one worker process: written as "id#boot" with the boot as 16 lower-case hex digits; id "" = nobody. */
+struct ks_incarnation_text {
+    char id[KS_WORKER_ID_MAX + 1];
+    uint64_t boot;
+};
+
+/* "shard@epoch" in the give and take sets. */
+struct ks_store_token {
+    char shard[KS_SHARD_ID_MAX + 1];
+    uint64_t epoch;
+};
+
+struct ks_store_worker {
+    struct ks_incarnation_text self;
+    enum ks_life life;
+    enum ks_mode mode;
+    uint64_t beat;
+    uint64_t held;
+    uint64_t changes;
+    const struct ks_store_token *gives; /* Of the answer; valid during the call of `answered`. */
+    const struct ks_store_token *takes;
+    uint32_t give_count;
+    uint32_t take_count;
+    uint64_t capacity;
+    uint64_t load;
+    char version[32];
+    bool damaged; /* Only self.id means something. */
+};
+
+struct ks_store_leader {
+    bool present; /* The row exists. */
+    struct ks_incarnation_text holder;
+    uint64_t epoch;
+};
+
+enum ks_position_kind {
+    KS_POSITION_TRIM_HORIZON,
+    KS_POSITION_LATEST,
+    KS_POSITION_AT_TIMESTAMP,
+    KS_POSITION_AFTER_SEQUENCE, /* The record after (sequence, sub_sequence); inside an aggregate for a sub >= 0. */
+    KS_POSITION_AT_SEQUENCE,
+    KS_POSITION_SHARD_END
+};
+
+/* A place in a shard. A checkpoint is AFTER_SEQUENCE of the last settled record, or a start position, or SHARD_END. */
+struct ks_position {
+    enum ks_position_kind kind;
+    int64_t timestamp_ms;               /* AT_TIMESTAMP. */
+    char sequence[KS_SEQUENCE_MAX + 1]; /* AFTER_, AT_SEQUENCE. */
+    int64_t sub_sequence;               /* -1: the record is no part of an aggregate. */
+};
+
+struct ks_store_app {
+    bool present;
+    struct ks_position start; /* Never LATEST: that was turned into AT_TIMESTAMP when the row was made. */
+    char stream_arn[KS_ARN_MAX + 1];
+    int64_t stream_created_ms; /* 0: unknown. */
+};
+
+struct ks_store_lease {
+    char shard[KS_SHARD_ID_MAX + 1];
+    struct ks_incarnation_text owner;
+    struct ks_incarnation_text next_owner;
+    uint64_t epoch;
+    uint64_t rev;
+    struct ks_position checkpoint;
+    char parents[KS_PARENTS_MAX][KS_SHARD_ID_MAX + 1]; /* "" = none. */
+    char children[KS_CHILDREN_MAX][KS_SHARD_ID_MAX + 1];
+    char hash_start[KS_HASH_KEY_MAX + 1];
+    char hash_end[KS_HASH_KEY_MAX + 1];
+    bool finished;
+    bool damaged; /* Only `shard` means something. */
+};
+
+/* The lower-case word for logs and metrics: "heartbeat". */
+const char *ks_store_operation_name(enum ks_store_operation operation);
+
+struct ks_store_answer;
+
+/* A request. Only the fields that the operation names are read. The adapter copies what it needs before it returns. */
+struct ks_store_request {
+    enum ks_store_operation operation;
+    bool consistent; /* READ_FLEET, READ_LEASES: strongly consistent. */
+    struct ks_incarnation_text worker;
+    enum ks_mode mode;
+    uint64_t expect_boot;
+    uint64_t expect_beat;
+    uint64_t held;
+    uint64_t changes;
+    uint64_t load;
+    uint64_t capacity;   /* REGISTER_*: leases that it may hold. */
+    const char *version; /* REGISTER_*: at most 31 characters; NULL: not said. */
+    const struct ks_store_token *gives; /* At most KS_TOKENS_MAX in each. */
+    const struct ks_store_token *takes;
+    uint32_t give_count;
+    uint32_t take_count;
+    const char *shard;
+    struct ks_incarnation_text owner;
+    struct ks_incarnation_text next_owner;
+    uint64_t epoch;
+    uint64_t rev;
+    bool has_checkpoint;
+    struct ks_position checkpoint;
+    const char *children[KS_CHILDREN_MAX];
+    const struct ks_store_lease *lease; /* CREATE. */
+    const struct ks_store_app *app;     /* CREATE_APP. */
+    ks_span timeout;
+    /* Where the answer goes: called once, on the loop, in a later turn. */
+    void (*answered)(void *arg, uint64_t token, const struct ks_store_answer *answer);
+    void *arg;
+    uint64_t token;
+};
+
+/* An answer; everything in it is valid only during the call of `answered`. */
+struct ks_store_answer {
+    enum ks_outcome outcome;
+    ks_err err;              /* For UNKNOWN: why (THROTTLED, TIMEOUT, DENIED ..). */
+    struct ks_detail detail; /* Likewise, for people. */
+    /* READ_FLEET: all of them. READ_WORKER, HEARTBEAT done, and a REFUSED write of a worker row where the store tells:
+     * the row (worker_count 0: there is none, or the store did not tell). */
+    const struct ks_store_worker *workers;
+    uint32_t worker_count;
+    struct ks_store_leader leader;
+    struct ks_store_app app;
+    /* READ_LEASES: all. READ_LEASE: the row or none. */
+    const struct ks_store_lease *leases;
+    uint32_t lease_count;
+};
+
+struct ks_lease_store {
+    const struct ks_lease_store_vtable *vtable;
+};
+
+/* The state of the store as a whole, for readiness. */
+enum ks_store_state {
+    KS_STORE_OPENING,  /* Not reached yet, or its table is being created. */
+    KS_STORE_READY,    /* The last request was answered. */
+    KS_STORE_AWAY,     /* No answer lately; requests go on. */
+    KS_STORE_UNUSABLE  /* Foreign schema, access denied, corrupted: somebody must look. */
+};
+
+struct ks_lease_store_vtable {
+    /* Sends a request. Never fails: what cannot be sent is answered UNKNOWN, later. */
+    void (*ask)(struct ks_lease_store *store, const struct ks_store_request *request);
+    /* READY, or what is wrong and what to do about it, in `ret_detail`. */
+    enum ks_store_state (*state)(const struct ks_lease_store *store, struct ks_detail *ret_detail);
+    /* Answers every open request with UNKNOWN (CANCELLED), during this call, and frees the store. */
+    void (*close)(struct ks_lease_store *store);
+};
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rows.h - the rows of the lease table in the two tongues: text towards the store, numbers towards
+ * the core.
+ *
+ * It gives numbers to shards and workers, keeps of each shard what the core has no room for (its
+ * checkpoint, its place in the stream, the mark of what is settled), turns answers into events and
+ * effects into requests. Arrays have the capacities of the core and are taken at start. A table
+ * that is full is told once; a row without a number is left out, and a lease whose owner has no
+ * number is told to the core as damaged, so that nobody touches it. Loop thread only; asks nobody.
+ */
+#ifndef KS_PORTS_ROWS_H
+#define KS_PORTS_ROWS_H
+
+#include "core/core.h"
+#include "ports/lease_store.h"
+#include "ports/names.h"
+#include "ports/stream_source.h"
+
+/* What is known of a shard beyond the core. */
+struct ks_shard_words {
+    bool known;                          /* The rest means something. */
+    bool has_row;                        /* Seen in the table, or made by us. */
+    ks_shard parents[KS_PARENTS_MAX];    /* KS_SHARD_NONE: none. */
+    ks_shard children[KS_CHILDREN_MAX];  /* Likewise. */
+    char hash_start[KS_HASH_KEY_MAX + 1]; /* "" = unknown. */
+    char hash_end[KS_HASH_KEY_MAX + 1];
+    /* The row as read or written last. */
+    ks_epoch epoch;
+    uint64_t rev;
+    struct ks_position checkpoint;
+    ks_wall read_at;
+    /* Of the epoch that we hold, or held last. */
+    ks_epoch mark_epoch;
+    ks_number marked;        /* Records below are settled. */
+    struct ks_position mark; /* After the last one of them; if marked > 0. */
+    ks_epoch persisted_epoch;
+    ks_number persisted; /* Records below are covered by the table. */
+};
+
+struct ks_rows {
+    struct ks_names shards;  /* From 0. */
+    struct ks_names workers; /* From 1; 0 is nobody. */
+    uint32_t self;           /* Our worker number. */
+    struct ks_shard_words *words; /* By shard number. */
+    struct ks_store_app app; /* As read or written last. */
+    void (*touch)(void *arg, ks_instant now); /* See ks_rows_init. */
+    void *arg;
+    ks_instant sweep_at; /* The next sweep not before. */
+    bool full_told;
+    /* Scratch of one translation. */
+    struct ks_lease_row *leases;
+    struct ks_worker_row *fleet;
+    struct ks_shard_row *listing;
+    struct ks_lease_token *tokens;
+    uint32_t token_count;
+    uint32_t token_capacity;
+    uint32_t shards_max;
+    uint32_t workers_max;
+    struct ks_store_token *gives; /* KS_TOKENS_MAX each. */
+    struct ks_store_token *takes;
+    struct ks_store_lease create;
+};
+
+/* `worker_id` is ours and gets the first number. When a table is full, names that are not in use
+ * any more are swept: `touch(arg, now)` is called before and touches those that the core knows
+ * (ks_names_touch). NO_MEMORY: nothing to free. The struct stays where it is. */
+KS_MUST_USE ks_err ks_rows_init(struct ks_rows *rows, uint32_t shards_max, uint32_t workers_max,
+                                const char *worker_id, void (*touch)(void *arg, ks_instant now),
+                                void *arg);
+void ks_rows_free(struct ks_rows *rows);
+
+/* The number of a shard; its words are known from then on. False: the table is full, or it is no
+ * name. */
+bool ks_rows_shard(struct ks_rows *rows, ks_view id, ks_instant now, ks_shard *ret_shard);
+/* The words of a shard, NULL for a number that has none. */
+struct ks_shard_words *ks_rows_words(const struct ks_rows *rows, ks_shard shard);
+/* Keeps the children of a shard that was read to its end; "" = none. */
+void ks_rows_note_children(struct ks_rows *rows, ks_shard shard,
+                           const char children[KS_CHILDREN_MAX][KS_SHARD_ID_MAX + 1],
+                           ks_instant now);
+
+/* Turns an answer of the store to `operation` into the event's `store`, token aside, and keeps what
+ * it says. The rows in the event live until the next translation. */
+void ks_rows_answered(struct ks_rows *rows, enum ks_store_operation operation, bool consistent,
+                      const struct ks_store_answer *answer, ks_instant now, ks_wall wall,
+                      struct ks_event *ret_event);
+/* Turns the shards of a stream into the event's `listed`. */
+void ks_rows_listed(struct ks_rows *rows, const struct ks_list_answer *answer, ks_instant now,
+                    struct ks_event *ret_event);
+/* Fills a request for the store; who is answered is the caller's business. The texts in it live
+ * until the next translation. False if it cannot be asked yet: CREATE before the app row is known.
+ */
+bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
+                     struct ks_store_request *ret_request);
+/* A write of a lease row is done: keeps what it wrote. `written` is its checkpoint, or NULL. */
+void ks_rows_wrote(struct ks_rows *rows, enum ks_store_operation operation, ks_shard shard,
+                   ks_epoch epoch, uint64_t rev, const struct ks_position *written, ks_wall wall);
+
+#endif

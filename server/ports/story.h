@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* story.h - the sentences of KS_STORY_TABLE with names and numbers in them: log lines and events.
+ *
+ * Placeholders: {shard} {worker} (names), {boot} (16 hex digits), {epoch} {number} {count} {ms} (decimal).
+ */
+#ifndef KS_PORTS_STORY_H
+#define KS_PORTS_STORY_H
+
+#include "base/log.h"
+#include "core/effect.h"
+
+enum { KS_STORY_LINE_MAX = 512 }; /* Two names of 128 characters and the longest sentence fit. */
+
+enum ks_log_level ks_story_level(enum ks_story story);
+/* The word of the event that it makes for listeners, NULL for none. */
+const char *ks_story_event(enum ks_story story);
+/* The sentence for a KS_EFFECT_STORY; `shard` and `worker` are the names of its numbers. Cut at KS_STORY_LINE_MAX - 1
+ * characters. */
+void ks_story_line(const struct ks_effect *effect, const char *shard, const char *worker,
+                   char ret_line[KS_STORY_LINE_MAX]);
+
+#endif
