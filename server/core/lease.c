@@ -172,7 +172,7 @@ static void over(struct ks_core *core, struct ks_lease *lease, bool finished, st
     persisted(lease, lease->tracker.mark, effects);
     entry->owner = lease->next_owner;
     entry->epoch = lease->epoch + 1;
-    entry->known_at = core->now;
+    entry->known = core->next_serial;
     ks_lease_lose(core, lease, finished ? KS_STORY_SHARD_END : KS_STORY_RELEASED, effects);
     if (finished)
         ks_native_shard_ended(core, shard);

@@ -21,10 +21,11 @@ struct ks_directory_entry {
     ks_epoch epoch;
     ks_epoch ended;      /* The highest epoch of it that we ended (PROTOCOL A6). */
     uint32_t held;       /* Index of our lease, or KS_HELD_NONE. */
-    ks_instant known_at; /* When owner and epoch were read or written last. */
+    uint32_t known;      /* The last serial before owner and epoch were read or written: see ks_core_after. */
     ks_shard parents[KS_PARENTS_MAX];
     uint8_t unlisted;    /* Listings in a row in which it was missing, up to 2; while it has no row. */
-    bool known;          /* It was seen in a row or in a listing. */
+    bool seen;           /* In a row or in a listing. */
+    bool doubtful;       /* A write of ours was not done: read before the next one. */
     bool present;        /* It has a lease row. */
     bool listed;         /* It was in the last listing. */
     bool finished;
@@ -186,11 +187,12 @@ struct ks_fleet {
     uint32_t news;           /* Serial of the fleet read in flight, 0 = none. */
     bool news_consistent;
     bool news_of_round;      /* It is a leader's round. */
+    uint32_t news_serial;    /* Of the last one sent. */
     ks_instant news_asked_at;
     ks_instant news_at;      /* When the next one is due. */
     bool prove;              /* The next one must be consistent: somebody looks dead. */
     struct ks_leader_row office;
-    ks_instant office_known_at;
+    uint32_t office_known;   /* Like an entry's `known`. */
     bool app_present;
     uint32_t claim;          /* Serial of a claim, a resignation or an app row in flight. */
     enum ks_store_operation claiming; /* Which of them. */
@@ -208,7 +210,8 @@ struct ks_fleet {
     uint64_t changes_sum;    /* Of all members, at that time. */
     bool listing;
     ks_instant list_at;
-    ks_instant proof_at;     /* When the consistent fleet read was sent that this round works with; KS_NEVER: no round. */
+    bool repairing;          /* A round is at work on the rows. */
+    uint32_t proof;          /* Serial of the consistent fleet read that it works with. */
     ks_shard cursor;         /* Repair goes on here. */
     struct ks_leader_write writes[KS_LEADER_WRITES_MAX];
     bool takes_due;
@@ -268,6 +271,12 @@ uint32_t ks_token_serial(uint64_t token);
 
 /* A serial for a new request: never 0. */
 uint32_t ks_core_serial(struct ks_core *core);
+/* True if the request `serial` was sent after something was known, when the last serial was `known`. Instants are too
+ * coarse for that: much happens within one turn. */
+static inline bool ks_core_after(uint32_t serial, uint32_t known)
+{
+    return (int32_t)(serial - known) > 0;
+}
 /* A new effect of this kind, zeroed. There is room: callers of many ask ks_effects_room first. */
 struct ks_effect *ks_effects_add(struct ks_effects *effects, enum ks_effect_kind kind);
 /* A store request about nothing yet, with its token. */

@@ -27,7 +27,7 @@ void ks_leader_won(struct ks_core *core)
     fleet->round_at = core->now;
     fleet->rows_stale = true;
     fleet->rows = 0;
-    fleet->proof_at = KS_NEVER;
+    fleet->repairing = false;
     fleet->list_at = core->now;
     fleet->waiting_said = false;
     for (ks_shard shard = 0; shard < core->directory_top; shard++)
@@ -53,18 +53,18 @@ void ks_native_listed(struct ks_core *core, const struct ks_event *event)
 
         if (!ks_native_know(core, row->shard))
             continue;
-        core->directory[row->shard].known = true;
+        core->directory[row->shard].seen = true;
         core->directory[row->shard].listed = true;
         for (uint32_t p = 0; p < KS_PARENTS_MAX; p++) {
             core->directory[row->shard].parents[p] = row->parents[p];
             if (row->parents[p] != KS_SHARD_NONE && ks_native_know(core, row->parents[p]))
-                core->directory[row->parents[p]].known = true;
+                core->directory[row->parents[p]].seen = true;
         }
     }
     for (ks_shard shard = 0; shard < core->directory_top; shard++) {
         struct ks_directory_entry *entry = &core->directory[shard];
 
-        if (entry->listed || !entry->known)
+        if (entry->listed || !entry->seen)
             entry->unlisted = 0;
         else if (entry->unlisted < UNLISTED_ENOUGH)
             entry->unlisted++;
@@ -96,7 +96,7 @@ void ks_leader_rows(struct ks_core *core, uint32_t serial, const struct ks_event
         entry = &core->directory[row->shard];
         if (row->damaged && !entry->damaged && ks_effects_room(core, effects, 1))
             ks_effects_story(effects, KS_STORY_DAMAGED, row->shard, KS_NOBODY);
-        entry->known = true;
+        entry->seen = true;
         entry->present = true;
         entry->damaged = row->damaged;
         if (row->damaged || (entry->writing && row->epoch < entry->epoch))
@@ -105,7 +105,8 @@ void ks_leader_rows(struct ks_core *core, uint32_t serial, const struct ks_event
         entry->owner = row->owner;
         entry->next_owner = row->next_owner;
         entry->epoch = row->epoch;
-        entry->known_at = core->now;
+        entry->known = core->next_serial;
+        entry->doubtful = false;
         for (uint32_t p = 0; p < KS_PARENTS_MAX; p++)
             entry->parents[p] = row->parents[p];
     }
@@ -181,7 +182,7 @@ static bool proven_dead(const struct ks_core *core, const struct ks_directory_en
 {
     const struct ks_member *member = ks_native_member(core, entry->owner.worker);
 
-    if (!ks_instant_before(entry->known_at, core->fleet.proof_at))
+    if (!ks_core_after(core->fleet.proof, entry->known))
         return false;
     if (member == NULL)
         return true;
@@ -235,7 +236,7 @@ static void given(struct ks_core *core, const struct ks_leader_write *write, str
     entry->owner = write->target;
     entry->next_owner = KS_NOBODY;
     entry->epoch++;
-    entry->known_at = core->now;
+    entry->known = core->next_serial;
     if (is_me(core, write->target)) {
         ks_self_take(core, write->shard, entry->epoch, false);
         return;
@@ -257,7 +258,7 @@ void ks_leader_written(struct ks_core *core, uint32_t index, uint32_t serial, co
     entry->writing = false;
     if (event->store.outcome != KS_DONE) {
         core->fleet.rows_stale = true; /* Read before the next write. */
-        entry->known_at = KS_NEVER;
+        entry->doubtful = true;
         return;
     }
     if (write->operation != KS_STORE_CREATE) {
@@ -267,7 +268,7 @@ void ks_leader_written(struct ks_core *core, uint32_t index, uint32_t serial, co
     entry->present = true;
     entry->owner = KS_NOBODY;
     entry->epoch = 0;
-    entry->known_at = core->now;
+    entry->known = core->next_serial;
     core->fleet.round_at = core->now;
     ks_effects_story(effects, KS_STORY_CREATED, write->shard, KS_NOBODY);
 }
@@ -296,7 +297,7 @@ static void repair(struct ks_core *core, ks_shard shard, struct ks_effects *effe
             write_row(core, shard, KS_STORE_CREATE, KS_NOBODY, effects);
         return;
     }
-    if (entry->finished || entry->known_at.us == KS_NEVER.us)
+    if (entry->finished || entry->doubtful)
         return;
     if (entry->owner.worker == 0) {
         if (parents_over(core, entry))
@@ -410,7 +411,8 @@ void ks_leader_fleet_read(struct ks_core *core, struct ks_effects *effects)
     }
     fleet->rows_stale |= moved; /* In a fleet that never rests a round must come to its end, too. */
     fleet->rows_fresh = false;
-    fleet->proof_at = fleet->news_asked_at;
+    fleet->repairing = true;
+    fleet->proof = fleet->news_serial;
     fleet->cursor = 0;
     count_leases(core);
     check_held(core);
@@ -429,7 +431,7 @@ static void repair_on(struct ks_core *core, struct ks_effects *effects)
         repair(core, fleet->cursor, effects);
         fleet->cursor++;
     }
-    fleet->proof_at = KS_NEVER;
+    fleet->repairing = false;
 }
 
 /* ---- Hints. ---- */
@@ -501,7 +503,7 @@ static bool may_round(const struct ks_core *core)
 {
     const struct ks_fleet *fleet = &core->fleet;
 
-    return fleet->rows == 0 && fleet->news == 0 && fleet->proof_at.us == KS_NEVER.us;
+    return fleet->rows == 0 && fleet->news == 0 && !fleet->repairing;
 }
 
 static bool rows_due(const struct ks_core *core)
@@ -514,7 +516,7 @@ void ks_leader_turn(struct ks_core *core, struct ks_effects *effects)
 {
     struct ks_fleet *fleet = &core->fleet;
 
-    if (fleet->proof_at.us != KS_NEVER.us)
+    if (fleet->repairing)
         repair_on(core, effects);
     if (fleet->takes_due)
         hint(core, effects);

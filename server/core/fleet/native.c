@@ -14,7 +14,6 @@ void ks_native_start(struct ks_core *core)
     fleet->deadline = KS_LONG_AGO;
     fleet->next_at = core->now;
     fleet->mode = KS_IDLE;
-    fleet->proof_at = KS_NEVER;
     fleet->list_at = core->now;
     fleet->news_at = core->now;
     fleet->round_at = core->now;
@@ -38,7 +37,6 @@ bool ks_native_know(struct ks_core *core, ks_shard shard)
         core->directory[core->directory_top] = (struct ks_directory_entry){
             .held = KS_HELD_NONE,
             .parents = {KS_SHARD_NONE, KS_SHARD_NONE},
-            .known_at = KS_LONG_AGO,
         };
         core->directory_top++;
     }

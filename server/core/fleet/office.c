@@ -29,6 +29,7 @@ void ks_office_ask(struct ks_core *core, bool consistent, bool of_round, struct 
 
     assert(fleet->news == 0);
     fleet->news = ks_core_serial(core);
+    fleet->news_serial = fleet->news;
     fleet->news_consistent = consistent;
     fleet->news_of_round = of_round;
     fleet->news_asked_at = core->now;
@@ -112,7 +113,7 @@ static void see_all(struct ks_core *core, const struct ks_event *event)
 
 /* ---- The office. ---- */
 
-/* By the rows as read last. Proof only if that read was consistent and sent after `known_at` (S3). */
+/* By the rows as read last. Proof only if that read was consistent and sent after the holder was known (S3). */
 static bool looks_dead(const struct ks_core *core, struct ks_incarnation who)
 {
     const struct ks_member *member = ks_native_member(core, who.worker);
@@ -129,7 +130,7 @@ static void see_office(struct ks_core *core, const struct ks_leader_row *row)
     struct ks_fleet *fleet = &core->fleet;
 
     if (fleet->office.epoch != row->epoch || !ks_incarnation_equal(fleet->office.holder, row->holder))
-        fleet->office_known_at = core->now;
+        fleet->office_known = core->next_serial;
     fleet->office = *row;
 }
 
@@ -161,7 +162,7 @@ void ks_office_lose(struct ks_core *core, struct ks_effects *effects)
     if (!core->fleet.leads)
         return;
     core->fleet.leads = false;
-    core->fleet.proof_at = KS_NEVER;
+    core->fleet.repairing = false;
     ks_effects_story(effects, KS_STORY_OFFICE_LOST, KS_SHARD_NONE, core->fleet.self);
 }
 
@@ -182,7 +183,7 @@ static void consider_office(struct ks_core *core, struct ks_effects *effects)
     if (holder.worker != 0) {
         if (!looks_dead(core, holder))
             return;
-        if (!fleet->news_consistent || !ks_instant_before(fleet->office_known_at, fleet->news_asked_at)) {
+        if (!fleet->news_consistent || !ks_core_after(fleet->news_serial, fleet->office_known)) {
             fleet->prove = true;
             fleet->news_at = core->now;
             return;
@@ -211,7 +212,7 @@ void ks_office_answered(struct ks_core *core, uint32_t serial, const struct ks_e
         !core->draining) {
         fleet->office = (struct ks_leader_row){
             .present = true, .holder = fleet->self, .epoch = fleet->office.epoch + 1};
-        fleet->office_known_at = core->now;
+        fleet->office_known = core->next_serial;
         win(core, effects);
     }
 }

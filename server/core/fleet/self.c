@@ -408,7 +408,8 @@ static bool may_leave(const struct ks_core *core)
 {
     if (!core->draining)
         return false;
-    if (core->leases_used == 0 && !takes_pending(&core->fleet) && core->fleet.claim == 0)
+    if (core->leases_used == 0 && !takes_pending(&core->fleet) && core->fleet.claim == 0 &&
+        !core->fleet.leads)
         return true;
     return ks_instant_reached(core->now, last_call(core));
 }

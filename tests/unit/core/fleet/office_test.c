@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/fleet/native.h"
+
+#include "ks_test.h"
+#include "unit/core/rig.h"
+
+static struct rig rig;
+static struct ks_worker_row rows[2]; /* We, and the other. */
+
+static const struct ks_store_effect *must_ask(enum ks_store_operation operation)
+{
+    const struct ks_store_effect *asked = rig_asked(&rig, operation);
+
+    EXPECT(asked != NULL);
+    return asked;
+}
+
+/* We are registered beside another worker; the office is the other's, at epoch 4. */
+static void beside_a_leader(void)
+{
+    rig_live(&rig);
+    rig.core->fleet.deadline = KS_NEVER;
+    rig.core->fleet.serial = UINT32_MAX;
+    rig.core->fleet.news = 0;
+    rows[0] = (struct ks_worker_row){.self = rig.core->fleet.self};
+    rows[1] = (struct ks_worker_row){.self = {RIG_OTHER, 9}, .beat = 1};
+    rig_tick(&rig);
+}
+
+static void news(void)
+{
+    rig_answer_fleet(&rig, must_ask(KS_STORE_READ_FLEET)->token, rows, 2, (struct ks_incarnation){RIG_OTHER, 9},
+                     4);
+}
+
+/* Answers the read of the fleet until `operation` is asked for; returns how long that took. */
+static int64_t until_asked(enum ks_store_operation operation)
+{
+    ks_instant from = rig.now;
+
+    for (int i = 0; i < 40; i++) {
+        news();
+        rig_settle_down(&rig);
+        if (rig_asked(&rig, operation) != NULL)
+            return ks_span_to_ms(ks_instant_since(rig.now, from));
+        if (rig_asked(&rig, KS_STORE_READ_FLEET) == NULL) {
+            rig.now = ks_core_deadline(rig.core);
+            rig_tick(&rig);
+        }
+    }
+    FAIL("it was never asked for");
+}
+
+TEST(a_free_office_is_claimed_with_its_epoch)
+{
+    beside_a_leader();
+    rig_answer_fleet(&rig, must_ask(KS_STORE_READ_FLEET)->token, rows, 2, KS_NOBODY, 6);
+    EXPECT_EQ_I64(must_ask(KS_STORE_CLAIM_OFFICE)->epoch, 6);
+    EXPECT_EQ_I64(must_ask(KS_STORE_CLAIM_OFFICE)->owner.worker, 0);
+    rig_answer(&rig, must_ask(KS_STORE_CLAIM_OFFICE)->token, KS_DONE);
+    EXPECT(rig.core->fleet.leads);
+    EXPECT(rig_told(&rig, KS_STORY_OFFICE_WON));
+}
+
+TEST(a_silent_leader_is_fenced_after_the_watch_and_then_the_office_is_claimed)
+{
+    beside_a_leader();
+    int64_t waited = until_asked(KS_STORE_FENCE);
+    EXPECT_EQ_I64(waited, 10500);
+    EXPECT_EQ_U64(must_ask(KS_STORE_FENCE)->expect_boot, 9);
+    EXPECT_EQ_U64(must_ask(KS_STORE_FENCE)->expect_beat, 1);
+    EXPECT(rig_asked(&rig, KS_STORE_CLAIM_OFFICE) == NULL);
+    rig_answer(&rig, must_ask(KS_STORE_FENCE)->token, KS_DONE);
+    EXPECT(must_ask(KS_STORE_READ_FLEET)->consistent);
+    rows[1].life = KS_FENCED;
+    rig.now = ks_instant_add(rig.now, ks_span_ms(5));
+    news();
+    EXPECT_EQ_I64(must_ask(KS_STORE_CLAIM_OFFICE)->owner.worker, RIG_OTHER);
+}
+
+TEST(a_beat_that_moves_starts_the_watch_again)
+{
+    beside_a_leader();
+    for (int i = 0; i < 30; i++) {
+        rows[1].beat++;
+        news();
+        EXPECT(rig_asked(&rig, KS_STORE_FENCE) == NULL);
+        rig.now = ks_core_deadline(rig.core);
+        rig_tick(&rig);
+    }
+    EXPECT(ks_instant_since(rig.now, (ks_instant){INT64_C(1000000000)}).us > 20000000);
+}
+
+TEST(time_in_which_nothing_was_read_is_not_watched_time)
+{
+    beside_a_leader();
+    news();
+    rig_wait(&rig, 1200);
+    const struct ks_store_effect *asked = must_ask(KS_STORE_READ_FLEET);
+    rig.now = ks_instant_add(rig.now, ks_span_ms(20000)); /* The store was away. */
+    rig_answer_fleet(&rig, asked->token, rows, 2, rows[1].self, 4);
+    EXPECT(rig_asked(&rig, KS_STORE_FENCE) == NULL);
+    EXPECT_EQ_I64(rig.core->members[1].seen_at.us, rig.now.us);
+}
+
+TEST(an_eventual_read_is_no_proof_of_death)
+{
+    beside_a_leader();
+    EXPECT(!must_ask(KS_STORE_READ_FLEET)->consistent);
+    rows[1].life = KS_GONE;
+    news();
+    EXPECT(rig_asked(&rig, KS_STORE_CLAIM_OFFICE) == NULL);
+    EXPECT(must_ask(KS_STORE_READ_FLEET)->consistent);
+}
+
+TEST(more_rows_than_there_is_room_for_conclude_nothing)
+{
+    struct ks_worker_row many[9] = {{.self = {0, 0}}};
+
+    beside_a_leader();
+    for (uint32_t i = 0; i < 9; i++)
+        many[i].self = (struct ks_incarnation){i + 1, 1};
+    rig_answer_fleet(&rig, must_ask(KS_STORE_READ_FLEET)->token, many, 9, KS_NOBODY, 4);
+    EXPECT(rig_asked(&rig, KS_STORE_CLAIM_OFFICE) == NULL);
+    EXPECT(!rig.core->members[0].present);
+}
+
+TEST(a_drain_resigns_the_office)
+{
+    struct ks_event drain = {.kind = KS_EVENT_DRAIN, .drain = {ks_span_ms(1000)}};
+
+    beside_a_leader();
+    rig_answer_fleet(&rig, must_ask(KS_STORE_READ_FLEET)->token, rows, 2, KS_NOBODY, 6);
+    rig_answer(&rig, must_ask(KS_STORE_CLAIM_OFFICE)->token, KS_DONE);
+    rig_step(&rig, &drain);
+    EXPECT_EQ_I64(must_ask(KS_STORE_RESIGN_OFFICE)->epoch, 7);
+    EXPECT(!rig.core->fleet.leads);
+}

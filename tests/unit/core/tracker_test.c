@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/tracker.h"
+
+#include <string.h>
+
+#include "ks_test.h"
+
+enum { WINDOW = 16 };
+
+static struct ks_slot slots[WINDOW];
+static struct ks_tracker tracker;
+static const ks_instant T0 = {1000000};
+
+static ks_instant at_ms(int64_t ms)
+{
+    return ks_instant_add(T0, ks_span_ms(ms));
+}
+
+static void begin(uint32_t count)
+{
+    uint32_t sizes[WINDOW];
+
+    for (uint32_t i = 0; i < count; i++)
+        sizes[i] = 100;
+    memset(slots, 0xAA, sizeof slots);
+    ks_tracker_init(&tracker, slots, WINDOW);
+    ks_tracker_append(&tracker, sizes, count);
+}
+
+static uint32_t deliver(uint32_t max_records, uint64_t max_bytes)
+{
+    struct ks_tracker_run run;
+
+    if (!ks_tracker_next(&tracker, T0, max_records, max_bytes, &run))
+        return 0;
+    ks_tracker_send(&tracker, &run, 3, at_ms(60000));
+    ks_tracker_check(&tracker);
+    return run.count;
+}
+
+/* The next permutation in lexical order; false after the last. */
+static bool permute(uint32_t *order, uint32_t count)
+{
+    uint32_t i = count - 1;
+    uint32_t j = count - 1;
+
+    while (i > 0 && order[i - 1] >= order[i])
+        i--;
+    if (i == 0)
+        return false;
+    while (order[j] <= order[i - 1])
+        j--;
+    uint32_t swap = order[i - 1];
+    order[i - 1] = order[j];
+    order[j] = swap;
+    for (uint32_t a = i, b = count - 1; a < b; a++, b--) {
+        swap = order[a];
+        order[a] = order[b];
+        order[b] = swap;
+    }
+    return true;
+}
+
+TEST(acks_in_any_order_of_up_to_seven_give_the_lowest_unsettled_as_watermark)
+{
+    uint64_t orders = 0;
+
+    for (uint32_t count = 1; count <= 7; count++) {
+        uint32_t order[7] = {0, 1, 2, 3, 4, 5, 6};
+
+        do {
+            bool settled[8] = {false};
+
+            begin(count);
+            EXPECT_EQ_I64(deliver(count, UINT64_MAX), count);
+            for (uint32_t i = 0; i < count; i++) {
+                uint32_t lowest = 0;
+
+                EXPECT_EQ_I64(ks_tracker_settle(&tracker, order[i]).records, 1);
+                settled[order[i]] = true;
+                while (settled[lowest])
+                    lowest++;
+                EXPECT_EQ_I64((int64_t)tracker.mark, lowest);
+                ks_tracker_check(&tracker);
+            }
+            EXPECT_EQ_I64((int64_t)tracker.bytes, 0);
+            orders++;
+        } while (permute(order, count));
+    }
+    EXPECT_EQ_I64((int64_t)orders, 1 + 2 + 6 + 24 + 120 + 720 + 5040);
+}
+
+TEST(a_second_ack_of_the_same_record_changes_nothing)
+{
+    begin(3);
+    EXPECT_EQ_I64(deliver(3, UINT64_MAX), 3);
+    EXPECT_EQ_I64(ks_tracker_settle(&tracker, 1).records, 1);
+    EXPECT_EQ_I64(ks_tracker_settle(&tracker, 1).records, 0);
+    EXPECT_EQ_I64(ks_tracker_settle(&tracker, 0).records, 1);
+    EXPECT_EQ_I64(ks_tracker_settle(&tracker, 0).records, 0);
+    EXPECT_EQ_I64((int64_t)tracker.mark, 2);
+}
+
+TEST(a_recall_takes_every_later_delivery_back_and_skips_the_settled)
+{
+    struct ks_tracker_run run;
+    struct ks_credit credit;
+
+    begin(6);
+    EXPECT_EQ_I64(deliver(5, UINT64_MAX), 5);
+    EXPECT_EQ_I64(ks_tracker_settle(&tracker, 3).records, 1);
+    credit = ks_tracker_recall(&tracker, 1, KS_LONG_AGO);
+    EXPECT_EQ_I64(credit.records, 3); /* 1, 2, 4 */
+    EXPECT_EQ_I64((int64_t)credit.bytes, 300);
+    ks_tracker_check(&tracker);
+    EXPECT_EQ_I64(tracker.in_flight, 1);
+
+    EXPECT(ks_tracker_next(&tracker, T0, 10, UINT64_MAX, &run));
+    EXPECT_EQ_I64((int64_t)run.first, 1);
+    EXPECT_EQ_I64(run.count, 2); /* 1, 2: then 3 is settled. */
+    EXPECT_EQ_I64(run.attempt, 2);
+    ks_tracker_send(&tracker, &run, 3, at_ms(60000));
+    EXPECT(ks_tracker_next(&tracker, T0, 10, UINT64_MAX, &run));
+    EXPECT_EQ_I64((int64_t)run.first, 4);
+    EXPECT_EQ_I64(run.count, 1); /* 5 was never delivered: another attempt, another run. */
+}
+
+TEST(an_ack_of_a_recalled_record_settles_it_without_another_delivery)
+{
+    struct ks_tracker_run run;
+
+    begin(2);
+    EXPECT_EQ_I64(deliver(2, UINT64_MAX), 2);
+    EXPECT_EQ_I64(ks_tracker_recall(&tracker, 0, at_ms(5000)).records, 2);
+    EXPECT(!ks_tracker_next(&tracker, at_ms(4999), 2, UINT64_MAX, &run));
+    EXPECT_EQ_I64(ks_tracker_settle(&tracker, 0).records, 0);
+    ks_tracker_check(&tracker);
+    /* The lane waited for that one: it rests no longer. */
+    EXPECT(ks_tracker_next(&tracker, T0, 2, UINT64_MAX, &run));
+    EXPECT_EQ_I64((int64_t)run.first, 1);
+}
+
+TEST(a_delayed_retry_holds_the_lane_until_then)
+{
+    struct ks_tracker_run run;
+
+    begin(2);
+    EXPECT_EQ_I64(deliver(1, UINT64_MAX), 1);
+    EXPECT_EQ_I64(ks_tracker_recall(&tracker, 0, at_ms(5000)).records, 1);
+    EXPECT(!ks_tracker_next(&tracker, at_ms(4999), 2, UINT64_MAX, &run));
+    EXPECT(ks_tracker_next(&tracker, at_ms(5000), 2, UINT64_MAX, &run));
+    EXPECT_EQ_I64((int64_t)run.first, 0);
+}
+
+TEST(a_run_keeps_within_the_bytes_but_for_its_first_record)
+{
+    begin(6);
+    EXPECT_EQ_I64(deliver(6, 250), 2);
+    EXPECT_EQ_I64(deliver(6, 1), 1);
+    EXPECT_EQ_I64(deliver(1, UINT64_MAX), 1);
+    EXPECT_EQ_I64(deliver(6, UINT64_MAX), 2);
+    EXPECT_EQ_I64(deliver(6, UINT64_MAX), 0);
+}
+
+TEST(overdue_is_the_lowest_whose_deadline_passed)
+{
+    ks_number number = 99;
+
+    begin(4);
+    EXPECT_EQ_I64(deliver(4, UINT64_MAX), 4);
+    EXPECT(ks_tracker_extend(&tracker, 0, at_ms(90000)));
+    EXPECT(!ks_tracker_overdue(&tracker, at_ms(59999), &number));
+    EXPECT(ks_tracker_overdue(&tracker, at_ms(60000), &number));
+    EXPECT_EQ_I64((int64_t)number, 1);
+    EXPECT_EQ_I64(ks_tracker_recall(&tracker, number, KS_LONG_AGO).records, 3);
+    EXPECT(!ks_tracker_overdue(&tracker, at_ms(60000), &number));
+    EXPECT_EQ_I64(tracker.deadline_bound.us, at_ms(90000).us);
+    EXPECT(!ks_tracker_extend(&tracker, 1, at_ms(99999)));
+    ks_tracker_check(&tracker);
+}
+
+TEST(the_window_bounds_what_is_unsettled_and_slides_with_the_watermark)
+{
+    uint32_t sizes[WINDOW] = {0};
+
+    begin(WINDOW);
+    EXPECT_EQ_I64(ks_tracker_room(&tracker), 0);
+    EXPECT_EQ_I64(deliver(WINDOW, UINT64_MAX), WINDOW);
+    for (ks_number n = 1; n < WINDOW; n++)
+        ks_tracker_settle(&tracker, n);
+    EXPECT_EQ_I64(ks_tracker_room(&tracker), 0); /* The first one holds it all. */
+    ks_tracker_settle(&tracker, 0);
+    EXPECT_EQ_I64(ks_tracker_room(&tracker), WINDOW);
+    ks_tracker_append(&tracker, sizes, WINDOW);
+    EXPECT_EQ_I64(deliver(WINDOW, 0), WINDOW); /* Records without bytes. */
+    EXPECT_EQ_I64((int64_t)tracker.delivered, 2 * WINDOW);
+}
