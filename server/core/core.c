@@ -322,8 +322,10 @@ void ks_core_self(const struct ks_core *core, struct ks_self_view *ret_view)
     *ret_view = view;
 }
 
-static void view_held(const struct ks_lease *lease, struct ks_lease_view *view)
+static void view_held(const struct ks_core *core, const struct ks_lease *lease, struct ks_lease_view *view)
 {
+    ks_instant until;
+
     view->state = lease->state;
     view->epoch = lease->epoch;
     view->watermark = lease->tracker.mark;
@@ -332,7 +334,7 @@ static void view_held(const struct ks_lease *lease, struct ks_lease_view *view)
     view->fetched = lease->tracker.fetched;
     view->in_flight = lease->tracker.in_flight;
     view->session = lease->session;
-    view->blocked = lease->tracker.blocked_until.us != KS_LONG_AGO.us;
+    view->blocked = ks_tracker_blocked(&lease->tracker, core->now, &until);
     view->at_end = lease->at_end;
     view->since = lease->since;
 }
@@ -355,7 +357,7 @@ bool ks_core_lease(const struct ks_core *core, ks_shard shard, struct ks_lease_v
     view.damaged = entry->damaged;
     if (entry->held != KS_HELD_NONE) {
         view.owner = core->fleet.self;
-        view_held(&core->leases[entry->held], &view);
+        view_held(core, &core->leases[entry->held], &view);
     }
     *ret_view = view;
     return true;

@@ -10,8 +10,10 @@
 /* A refused read is asked for again after this; the source has its own back-off for its server. */
 #define RETRY_AFTER ks_span_ms(200)
 
-/* Fewer records than this are not worth a read while others wait to be settled. */
-enum { LEAST_ROOM_DIVISOR = 8 };
+enum {
+    ROOM_DIVISOR = 8,  /* Less room than this part of the window is not worth a read. */
+    SHARE_DIVISOR = 16 /* The share that a lease has for itself, of a read. */
+};
 
 uint64_t ks_flow_held(const struct ks_core *core)
 {
@@ -33,6 +35,25 @@ void ks_flow_forget(struct ks_core *core, struct ks_lease *lease)
     lease->reading = false;
 }
 
+static uint32_t least_appetite(const struct ks_core *core)
+{
+    return core->config.read_bytes / SHARE_DIVISOR;
+}
+
+/* Reads that come back full are worth more, those that come back nearly empty less. */
+static void adapt(const struct ks_core *core, struct ks_lease *lease, const struct ks_event *event)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < event->records.count; i++)
+        bytes += event->records.sizes[i];
+    if (bytes * 2 >= lease->reserved)
+        lease->appetite = lease->appetite > core->config.read_bytes / 2 ? core->config.read_bytes
+                                                                        : lease->appetite * 2;
+    else if (bytes * 4 < lease->reserved && lease->appetite / 2 >= least_appetite(core))
+        lease->appetite /= 2;
+}
+
 void ks_flow_records(struct ks_core *core, const struct ks_event *event)
 {
     struct ks_lease *lease = ks_lease_of(core, event->records.shard, event->records.epoch);
@@ -41,6 +62,7 @@ void ks_flow_records(struct ks_core *core, const struct ks_event *event)
         return;
     assert(lease->reading);
     assert(!lease->at_end);
+    adapt(core, lease, event);
     ks_flow_forget(core, lease);
     ks_tracker_append(&lease->tracker, event->records.sizes, event->records.count);
     lease->throttled = false;
@@ -76,34 +98,65 @@ static uint64_t allowance(const struct ks_core *core)
     return sum < core->config.budget_bytes ? sum : core->config.budget_bytes;
 }
 
-/* Bytes to ask for, or 0: no read now. */
-static uint32_t wanted(const struct ks_core *core, const struct ks_lease *lease, uint64_t held, uint64_t allowed)
+/* How the memory is divided now. */
+struct shares {
+    uint64_t allowed;
+    uint64_t own;    /* Of each lease, for itself. */
+    uint64_t common; /* Not taken yet of what is left. */
+};
+
+static uint64_t beyond_own(const struct ks_lease *lease, uint64_t own)
 {
-    uint64_t most = core->leases_used > 1 ? allowed / 2 : allowed;
+    uint64_t used = lease->tracker.bytes + lease->reserved;
+
+    return used > own ? used - own : 0;
+}
+
+static struct shares divide(const struct ks_core *core)
+{
+    struct shares shares = {.allowed = allowance(core)};
+    uint64_t taken = 0;
+
+    if (core->leases_used == 0)
+        return shares;
+    shares.own = shares.allowed / core->leases_used;
+    if (shares.own > least_appetite(core))
+        shares.own = least_appetite(core);
+    for (uint32_t i = 0; i < core->leases_top; i++)
+        if (core->leases[i].used)
+            taken += beyond_own(&core->leases[i], shares.own);
+    shares.common = shares.allowed - shares.own * core->leases_used;
+    shares.common = taken < shares.common ? shares.common - taken : 0;
+    return shares;
+}
+
+/* Bytes to ask for, or 0: no read now. */
+static uint32_t wanted(const struct ks_core *core, const struct ks_lease *lease, const struct shares *shares)
+{
+    uint64_t most = core->leases_used > 1 ? shares->allowed / 2 : shares->allowed;
     uint64_t room;
 
     if (!lease->used || lease->reading || lease->at_end || lease->session == KS_SESSION_NONE)
         return 0;
     if (!ks_lease_may_deliver(core, lease))
         return 0;
-    if (ks_tracker_room(&lease->tracker) < lease->tracker.window / LEAST_ROOM_DIVISOR)
+    if (ks_tracker_room(&lease->tracker) < lease->tracker.window / ROOM_DIVISOR)
         return 0;
-    if (allowed == 0 || (lease->tracker.bytes > 0 &&
-                         (held + core->reserved >= allowed || lease->tracker.bytes >= most)))
+    room = shares->common;
+    if (lease->tracker.bytes < shares->own)
+        room += shares->own - lease->tracker.bytes;
+    else if (lease->tracker.bytes >= most)
         return 0;
-    /* A lane with nothing at all may always ask for a little, so that no other lane can starve it. */
-    room = held + core->reserved < allowed ? allowed - held - core->reserved : 1;
-    return room < core->config.read_bytes ? (uint32_t)room : core->config.read_bytes;
+    return room < lease->appetite ? (uint32_t)room : lease->appetite;
 }
 
 void ks_flow_turn(struct ks_core *core, struct ks_effects *effects)
 {
-    uint64_t held = ks_flow_held(core);
-    uint64_t allowed = allowance(core);
+    struct shares shares = divide(core);
 
     for (uint32_t i = 0; i < core->leases_top; i++) {
         struct ks_lease *lease = &core->leases[i];
-        uint32_t bytes = wanted(core, lease, held, allowed);
+        uint32_t bytes = wanted(core, lease, &shares);
         uint32_t room = bytes == 0 ? 0 : ks_tracker_room(&lease->tracker);
         struct ks_effect *effect;
 
@@ -114,6 +167,7 @@ void ks_flow_turn(struct ks_core *core, struct ks_effects *effects)
         lease->reading = true;
         lease->reserved = bytes;
         core->reserved += bytes;
+        shares.common -= beyond_own(lease, shares.own) < bytes ? beyond_own(lease, shares.own) : bytes;
         effect = ks_effects_add(effects, KS_EFFECT_READ);
         effect->lease.shard = lease->shard;
         effect->lease.epoch = lease->epoch;
@@ -124,12 +178,11 @@ void ks_flow_turn(struct ks_core *core, struct ks_effects *effects)
 
 ks_instant ks_flow_deadline(const struct ks_core *core)
 {
-    uint64_t held = ks_flow_held(core);
-    uint64_t allowed = allowance(core);
+    struct shares shares = divide(core);
     ks_instant due = KS_NEVER;
 
     for (uint32_t i = 0; i < core->leases_top; i++)
-        if (wanted(core, &core->leases[i], held, allowed) > 0)
+        if (wanted(core, &core->leases[i], &shares) > 0)
             due = ks_instant_min(due, core->leases[i].read_at);
     return due;
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* flow.h - what to read, and how much: a slow app costs lag, not memory.
  *
- * Records are read for sessions that are there: all payload in memory, in flight or waiting, stays within the sum of
- * their byte limits and within the byte budget. A lease holds at most half of that when there are several.
+ * Records are read for sessions that are there: all payload in memory, in flight, waiting or being read, stays within
+ * the sum of their byte limits and within the byte budget. Every lease has a small share that no other can take, so
+ * that none starves; the rest is common, and a lease takes at most half of all when there are several. A lease at the
+ * tip of its shard asks for little, one that is behind for much.
  * Pure. Part of struct ks_core.
  */
 #ifndef KS_CORE_FLOW_H

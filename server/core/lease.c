@@ -66,6 +66,7 @@ void ks_lease_begin(struct ks_core *core, const struct ks_lease_row *row, struct
         .yield_to = KS_SESSION_NONE,
         .next_owner = row->next_owner,
         .unsure = UINT64_MAX,
+        .appetite = core->config.read_bytes,
         .read_at = core->now,
         .retry_at = core->now,
         .checkpoint_at = core->now,

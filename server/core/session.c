@@ -68,18 +68,16 @@ static void requeue(struct ks_core *core, ks_session_id id)
 
         if (!lease->used || lease->session != id || lease->tracker.in_flight == 0)
             continue;
-        ks_session_credit(core, lease,
-                          ks_tracker_recall(&lease->tracker, lease->tracker.mark, KS_LONG_AGO));
+        ks_session_credit(core, lease, ks_tracker_recall(&lease->tracker, lease->tracker.mark));
     }
     core->stirred = true;
 }
 
-static void end(struct ks_core *core, ks_session_id id)
+/* Nothing of it is in flight any more, and no lane is its own. */
+static void strip(struct ks_core *core, ks_session_id id)
 {
-    struct ks_session *session = &core->sessions[id];
-
     requeue(core, id);
-    assert(session->in_flight == 0 && session->in_flight_bytes == 0);
+    assert(core->sessions[id].in_flight == 0 && core->sessions[id].in_flight_bytes == 0);
     for (uint32_t i = 0; i < core->leases_top; i++) {
         struct ks_lease *lease = &core->leases[i];
 
@@ -88,13 +86,18 @@ static void end(struct ks_core *core, ks_session_id id)
         if (lease->used && lease->yield_to == id)
             lease->yield_to = KS_SESSION_NONE;
     }
-    session->used = false;
+    core->unbalanced = true;
+}
+
+static void end(struct ks_core *core, ks_session_id id)
+{
+    strip(core, id);
+    core->sessions[id].used = false;
     core->sessions_used--;
     while (core->sessions_top > 0 && !core->sessions[core->sessions_top - 1].used)
         core->sessions_top--;
     if (core->sessions_used == 0)
         core->idle_at = ks_instant_add(core->now, core->config.idle_release);
-    core->unbalanced = true;
 }
 
 static void say_ended(struct ks_effects *effects, ks_session_id id, enum ks_session_end why)
@@ -129,7 +132,7 @@ void ks_session_open(struct ks_core *core, const struct ks_event *event, struct 
     }
     if (id != KS_SESSION_NONE) {
         assert(core->sessions[id].used);
-        requeue(core, id);
+        strip(core, id); /* It may name other shards now. */
         say_ended(effects, id, KS_END_TAKEN_OVER);
     } else {
         id = free_slot(core);
@@ -200,8 +203,7 @@ void ks_session_end_all(struct ks_core *core, struct ks_effects *effects)
 void ks_session_forget_lease(struct ks_core *core, struct ks_lease *lease)
 {
     if (lease->tracker.in_flight > 0)
-        ks_session_credit(core, lease,
-                          ks_tracker_recall(&lease->tracker, lease->tracker.mark, KS_LONG_AGO));
+        ks_session_credit(core, lease, ks_tracker_recall(&lease->tracker, lease->tracker.mark));
     lease->session = KS_SESSION_NONE;
     lease->yield_to = KS_SESSION_NONE;
     core->unbalanced = true;
@@ -209,15 +211,17 @@ void ks_session_forget_lease(struct ks_core *core, struct ks_lease *lease)
 
 /* ---- Pull. ---- */
 
+/* Delivers what is next in the lane. False if that is nothing, or a record larger than max_bytes that may not be. */
 static bool deliver_run(struct ks_core *core, struct ks_lease *lease, ks_session_id id,
-                        uint32_t max_records, uint64_t max_bytes, struct ks_tracker_run *ret_run,
-                        struct ks_effects *effects)
+                        uint32_t max_records, uint64_t max_bytes, bool may_exceed,
+                        struct ks_tracker_run *ret_run, struct ks_effects *effects)
 {
     struct ks_session *session = &core->sessions[id];
     struct ks_tracker_run run;
     struct ks_effect *effect;
 
-    if (!ks_tracker_next(&lease->tracker, core->now, max_records, max_bytes, &run))
+    if (!ks_tracker_next(&lease->tracker, core->now, max_records, max_bytes, &run) ||
+        (run.bytes > max_bytes && !may_exceed))
         return false;
     ks_tracker_send(&lease->tracker, &run, id, ks_instant_add(core->now, session->ack_deadline));
     session->in_flight += run.count;
@@ -282,7 +286,7 @@ void ks_session_pull(struct ks_core *core, const struct ks_event *event, struct 
         lease = &core->leases[core->pull_cursor++];
         if (!lane_open(core, lease, id) ||
             !deliver_run(core, lease, id, left < room ? left : room,
-                         min_u64(bytes_left, room_bytes(session)), &run, effects)) {
+                         min_u64(bytes_left, room_bytes(session)), runs == 0, &run, effects)) {
             idle_lanes++;
             continue;
         }
@@ -319,24 +323,22 @@ static void acknowledge(struct ks_core *core, struct ks_lease *lease, ks_number 
 
     for (ks_number n = first < mark ? mark : first; n < beyond; n++)
         ks_session_credit(core, lease, ks_tracker_settle(&lease->tracker, n));
+    core->stirred |= lease->blocked; /* What the lane waited for may be settled. */
     ks_lease_settled(lease, mark, effects);
 }
 
-/* The first record of the range that is in flight takes all later ones back with it. */
+/* The first record of the range that is in flight takes all later ones back with it; those of the range wait. */
 static void retry(struct ks_core *core, struct ks_lease *lease, ks_number first, ks_number beyond,
                   ks_span delay)
 {
     struct ks_tracker *tracker = &lease->tracker;
 
     for (ks_number n = first < tracker->mark ? tracker->mark : first; n < beyond; n++) {
-        if (ks_tracker_slot(tracker, n)->state != KS_SLOT_SENT)
-            continue;
-        ks_session_credit(core, lease,
-                          ks_tracker_recall(tracker, n,
-                                            delay.us > 0 ? ks_instant_add(core->now, delay)
-                                                         : KS_LONG_AGO));
-        return;
+        if (ks_tracker_slot(tracker, n)->state == KS_SLOT_SENT)
+            ks_session_credit(core, lease, ks_tracker_recall(tracker, n));
+        ks_tracker_delay(tracker, n, ks_instant_add(core->now, delay));
     }
+    lease->blocked = true; /* Looked at again when the delay is over. */
 }
 
 static enum ks_settle_status settle(struct ks_core *core, const struct ks_event *event,
@@ -494,14 +496,14 @@ static void balance(struct ks_core *core)
 static void check_deadlines(struct ks_core *core, struct ks_lease *lease)
 {
     ks_number overdue;
+    ks_instant until;
+    bool blocked;
 
     while (ks_tracker_overdue(&lease->tracker, core->now, &overdue))
-        ks_session_credit(core, lease, ks_tracker_recall(&lease->tracker, overdue, KS_LONG_AGO));
-    if (lease->tracker.blocked_until.us != KS_LONG_AGO.us &&
-        ks_instant_reached(core->now, lease->tracker.blocked_until)) {
-        lease->tracker.blocked_until = KS_LONG_AGO;
-        core->stirred = true;
-    }
+        ks_session_credit(core, lease, ks_tracker_recall(&lease->tracker, overdue));
+    blocked = ks_tracker_blocked(&lease->tracker, core->now, &until);
+    core->stirred |= lease->blocked && !blocked;
+    lease->blocked = blocked;
 }
 
 static void check_session_time(struct ks_core *core, ks_session_id id, struct ks_effects *effects)
@@ -575,13 +577,16 @@ ks_instant ks_session_deadline(const struct ks_core *core)
 
     for (uint32_t i = 0; i < core->leases_top; i++) {
         const struct ks_lease *lease = &core->leases[i];
+        ks_instant until;
 
         if (!lease->used)
             continue;
         if (lease->tracker.in_flight > 0)
             due = ks_instant_min(due, lease->tracker.deadline_bound);
-        if (lease->tracker.blocked_until.us != KS_LONG_AGO.us)
-            due = ks_instant_min(due, lease->tracker.blocked_until);
+        if (ks_tracker_blocked(&lease->tracker, core->now, &until))
+            due = ks_instant_min(due, until);
+        else if (lease->blocked)
+            due = core->now;
     }
     for (ks_session_id id = 0; id < core->sessions_top; id++) {
         const struct ks_session *session = &core->sessions[id];
@@ -601,6 +606,7 @@ enum ks_idle ks_session_idle(const struct ks_core *core, const struct ks_session
     bool any = false;
     bool throttled = false;
     bool blocked = false;
+    ks_instant until;
 
     if (core->draining)
         return KS_IDLE_DRAINING;
@@ -611,7 +617,7 @@ enum ks_idle ks_session_idle(const struct ks_core *core, const struct ks_session
             continue;
         any = true;
         throttled |= lease->throttled;
-        blocked |= lease->tracker.blocked_until.us != KS_LONG_AGO.us ||
+        blocked |= ks_tracker_blocked(&lease->tracker, core->now, &until) ||
                    ks_tracker_room(&lease->tracker) == 0;
     }
     if (!any)

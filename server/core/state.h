@@ -58,6 +58,7 @@ struct ks_lease {
 
     /* The lane's consumer. */
     ks_session_id session;  /* Or NONE. */
+    bool blocked;           /* Its next record waited for the delay of a retry when last looked at. */
     ks_session_id yield_to; /* Gets the lane when nothing of it is in flight; NONE: stays. */
 
     /* The reader. */
@@ -65,6 +66,7 @@ struct ks_lease {
     bool at_end;
     bool throttled;
     uint32_t reserved; /* Bytes of the read in flight. */
+    uint32_t appetite; /* Bytes worth asking for, as the last reads were. */
     ks_instant read_at; /* Not before. */
 
     /* The one write in flight, and what is durable. */

@@ -12,7 +12,6 @@ void ks_tracker_init(struct ks_tracker *tracker, struct ks_slot *slots, uint32_t
     *tracker = (struct ks_tracker){
         .slots = slots,
         .window = window,
-        .blocked_until = KS_LONG_AGO,
         .deadline_bound = KS_NEVER,
     };
 }
@@ -27,28 +26,25 @@ void ks_tracker_append(struct ks_tracker *tracker, const uint32_t *sizes, uint32
     assert(count <= ks_tracker_room(tracker));
 
     for (uint32_t i = 0; i < count; i++) {
-        *ks_tracker_slot(tracker, tracker->fetched) = (struct ks_slot){.bytes = sizes[i]};
+        *ks_tracker_slot(tracker, tracker->fetched) =
+            (struct ks_slot){.deadline = KS_LONG_AGO, .bytes = sizes[i]};
         tracker->bytes += sizes[i];
         tracker->fetched++;
     }
 }
 
-bool ks_tracker_next(struct ks_tracker *tracker, ks_instant now, uint32_t max_records, uint64_t max_bytes,
+bool ks_tracker_next(const struct ks_tracker *tracker, ks_instant now, uint32_t max_records, uint64_t max_bytes,
                      struct ks_tracker_run *ret_run)
 {
-    struct ks_tracker_run run = {0};
+    struct ks_tracker_run run = {.first = tracker->cursor};
 
-    if (max_records == 0 || !ks_instant_reached(now, tracker->blocked_until))
-        return false;
-    while (tracker->cursor < tracker->fetched &&
-           ks_tracker_slot(tracker, tracker->cursor)->state == KS_SLOT_SETTLED)
-        tracker->cursor++;
-    run.first = tracker->cursor;
     for (ks_number n = run.first; n < tracker->fetched && run.count < max_records; n++) {
         const struct ks_slot *slot = ks_tracker_slot(tracker, n);
         uint32_t attempt = slot->attempts + 1u;
 
-        if (slot->state != KS_SLOT_PENDING || (run.count > 0 && attempt != run.attempt))
+        if (slot->state != KS_SLOT_PENDING || !ks_instant_reached(now, slot->deadline))
+            break;
+        if (run.count > 0 && attempt != run.attempt)
             break;
         if (run.count > 0 && run.bytes + slot->bytes > max_bytes)
             break;
@@ -59,6 +55,23 @@ bool ks_tracker_next(struct ks_tracker *tracker, ks_instant now, uint32_t max_re
     if (run.count == 0)
         return false;
     *ret_run = run;
+    return true;
+}
+
+static void skip_settled(struct ks_tracker *tracker)
+{
+    while (tracker->cursor < tracker->fetched &&
+           ks_tracker_slot(tracker, tracker->cursor)->state == KS_SLOT_SETTLED)
+        tracker->cursor++;
+}
+
+bool ks_tracker_blocked(const struct ks_tracker *tracker, ks_instant now, ks_instant *ret_until)
+{
+    const struct ks_slot *head = ks_tracker_slot(tracker, tracker->cursor);
+
+    if (tracker->cursor == tracker->fetched || ks_instant_reached(now, head->deadline))
+        return false;
+    *ret_until = head->deadline;
     return true;
 }
 
@@ -79,6 +92,7 @@ void ks_tracker_send(struct ks_tracker *tracker, const struct ks_tracker_run *ru
             slot->attempts++;
     }
     tracker->cursor += run->count;
+    skip_settled(tracker);
     if (tracker->delivered < tracker->cursor)
         tracker->delivered = tracker->cursor;
     tracker->in_flight += run->count;
@@ -108,8 +122,6 @@ struct ks_credit ks_tracker_settle(struct ks_tracker *tracker, ks_number number)
         return credit;
     if (slot->state == KS_SLOT_SENT)
         land(tracker, slot, &credit);
-    else if (number == tracker->cursor)
-        tracker->blocked_until = KS_LONG_AGO; /* The retry that the lane waited for is not needed. */
     slot->state = KS_SLOT_SETTLED;
     while (tracker->mark < tracker->fetched) {
         slot = ks_tracker_slot(tracker, tracker->mark);
@@ -120,10 +132,11 @@ struct ks_credit ks_tracker_settle(struct ks_tracker *tracker, ks_number number)
     }
     if (tracker->cursor < tracker->mark)
         tracker->cursor = tracker->mark;
+    skip_settled(tracker);
     return credit;
 }
 
-struct ks_credit ks_tracker_recall(struct ks_tracker *tracker, ks_number number, ks_instant blocked_until)
+struct ks_credit ks_tracker_recall(struct ks_tracker *tracker, ks_number number)
 {
     struct ks_credit credit = {0};
 
@@ -135,11 +148,21 @@ struct ks_credit ks_tracker_recall(struct ks_tracker *tracker, ks_number number,
             continue;
         land(tracker, slot, &credit);
         slot->state = KS_SLOT_PENDING;
+        slot->deadline = KS_LONG_AGO;
     }
     if (tracker->cursor > number)
         tracker->cursor = number;
-    tracker->blocked_until = ks_instant_max(tracker->blocked_until, blocked_until);
+    skip_settled(tracker);
     return credit;
+}
+
+void ks_tracker_delay(struct ks_tracker *tracker, ks_number number, ks_instant not_before)
+{
+    struct ks_slot *slot = ks_tracker_slot(tracker, number);
+
+    assert(number >= tracker->mark && number < tracker->delivered);
+    if (slot->state == KS_SLOT_PENDING)
+        slot->deadline = ks_instant_max(slot->deadline, not_before);
 }
 
 bool ks_tracker_extend(struct ks_tracker *tracker, ks_number number, ks_instant deadline)
@@ -197,6 +220,8 @@ void ks_tracker_check(const struct ks_tracker *tracker)
     }
     assert(tracker->mark == tracker->fetched ||
            ks_tracker_slot(tracker, tracker->mark)->state != KS_SLOT_SETTLED);
+    assert(tracker->cursor == tracker->fetched ||
+           ks_tracker_slot(tracker, tracker->cursor)->state == KS_SLOT_PENDING);
     assert(in_flight == tracker->in_flight);
     assert(in_flight_bytes == tracker->in_flight_bytes);
     assert(bytes == tracker->bytes);

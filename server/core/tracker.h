@@ -19,7 +19,7 @@ enum ks_slot_state {
 };
 
 struct ks_slot {
-    ks_instant deadline; /* Of the ack; SENT only. */
+    ks_instant deadline; /* SENT: of the ack. PENDING: not to be delivered before it. */
     uint32_t bytes;
     uint16_t session;
     uint8_t attempts; /* Deliveries so far; 255 means 255 or more. */
@@ -30,14 +30,13 @@ struct ks_tracker {
     struct ks_slot *slots;
     uint32_t window;     /* A power of two. */
     ks_number mark;      /* The watermark: everything below is settled. */
-    ks_number cursor;    /* The next to deliver; nothing at or above it is SENT. */
+    ks_number cursor;    /* The next to deliver, not settled; nothing at or above it is SENT. */
     ks_number delivered; /* Everything below was delivered at least once. */
     ks_number fetched;   /* Everything below has arrived. */
     uint32_t in_flight;
     uint64_t in_flight_bytes;
-    uint64_t bytes;             /* From the watermark to the last one fetched. */
-    ks_instant blocked_until;   /* A retry with a delay holds the lane. */
-    ks_instant deadline_bound;  /* No ack deadline is before it. */
+    uint64_t bytes;            /* From the watermark to the last one fetched. */
+    ks_instant deadline_bound; /* No ack deadline is before it. */
 };
 
 /* A run of consecutive records. */
@@ -62,7 +61,7 @@ uint32_t ks_tracker_room(const struct ks_tracker *tracker);
 void ks_tracker_append(struct ks_tracker *tracker, const uint32_t *sizes, uint32_t count);
 /* The next deliverable run of at most max_records and about max_bytes, at least one record. False if the lane has none
  * or is blocked at `now`. */
-bool ks_tracker_next(struct ks_tracker *tracker, ks_instant now, uint32_t max_records, uint64_t max_bytes,
+bool ks_tracker_next(const struct ks_tracker *tracker, ks_instant now, uint32_t max_records, uint64_t max_bytes,
                      struct ks_tracker_run *ret_run);
 /* The run is in flight with `session` from now on. */
 void ks_tracker_send(struct ks_tracker *tracker, const struct ks_tracker_run *run, ks_session_id session,
@@ -70,8 +69,13 @@ void ks_tracker_send(struct ks_tracker *tracker, const struct ks_tracker_run *ru
 /* Settles a record that was delivered at least once; again is allowed and does nothing. Returns the credit, if it was
  * in flight. The watermark moves. */
 struct ks_credit ks_tracker_settle(struct ks_tracker *tracker, ks_number number);
-/* Takes `number` and every later delivery back into the lane. The lane rests until `blocked_until`. */
-struct ks_credit ks_tracker_recall(struct ks_tracker *tracker, ks_number number, ks_instant blocked_until);
+/* Takes `number` and every later delivery back into the lane. */
+struct ks_credit ks_tracker_recall(struct ks_tracker *tracker, ks_number number);
+/* A record that was recalled is not delivered before `not_before`, and so nothing after it in its lane. Does nothing to
+ * any other record. */
+void ks_tracker_delay(struct ks_tracker *tracker, ks_number number, ks_instant not_before);
+/* True while the next record of the lane waits for the delay of its retry; then `ret_until` is its end. */
+bool ks_tracker_blocked(const struct ks_tracker *tracker, ks_instant now, ks_instant *ret_until);
 /* Moves the ack deadline of a record in flight. False if it is not in flight. */
 bool ks_tracker_extend(struct ks_tracker *tracker, ks_number number, ks_instant deadline);
 /* The lowest record whose ack deadline has passed. False if there is none; then deadline_bound is exact. */

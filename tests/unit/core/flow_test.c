@@ -42,18 +42,45 @@ TEST(a_stalled_session_costs_its_byte_limit)
 
 TEST(several_leases_share_the_bytes_and_none_starves)
 {
+    ks_shard shard;
+
     rig_live(&rig);
     rig_session(&rig, 100, 4000);
+    for (shard = 0; shard < 4; shard++)
+        rig_hold(&rig, shard, 1);
+    rig_settle_down(&rig);
+    /* The first one takes all that is common; each of the others has its own share. */
+    EXPECT_EQ_I64(rig_count(&rig, KS_EFFECT_READ), 4);
+    EXPECT_EQ_I64(read_effect()->lease.max_bytes, 4000 - 3 * 625);
+    EXPECT_EQ_I64(rig_effect(&rig, KS_EFFECT_READ, 3)->lease.max_bytes, 625);
+    rig_records(&rig, 0, 21, 100, false);
+    rig_settle_down(&rig);
+    EXPECT(read_effect() == NULL); /* It has more than its half. */
+    EXPECT_EQ_I64(ks_flow_held(rig.core) + rig.core->reserved, 2100 + 3 * 625);
+    rig_records(&rig, 3, 0, 0, false);
+    rig_settle_down(&rig);
+    EXPECT_EQ_I64(read_effect()->lease.shard, 3);
+}
+
+TEST(a_lease_at_the_tip_asks_for_little_and_one_that_is_behind_for_much)
+{
+    uint32_t least = 10000 / 16;
+
+    rig_live(&rig);
+    rig_session(&rig, 100, 1 << 20);
     rig_hold(&rig, 0, 1);
-    rig_hold(&rig, 1, 1);
     rig_settle_down(&rig);
-    rig_records(&rig, 0, 40, 100, false); /* More than its half. */
-    EXPECT(read_effect() == NULL);
-    rig_records(&rig, 1, 0, 0, false);
-    rig_settle_down(&rig);
-    EXPECT(read_effect() != NULL); /* The empty one may ask for a little. */
-    EXPECT_EQ_I64(read_effect()->lease.shard, 1);
-    EXPECT_EQ_I64(read_effect()->lease.max_bytes, 1);
+    EXPECT_EQ_I64(read_effect()->lease.max_bytes, 10000);
+    for (int i = 0; i < 8; i++) {
+        rig_records(&rig, 0, 0, 0, false);
+        rig_settle_down(&rig);
+    }
+    EXPECT_EQ_I64(read_effect()->lease.max_bytes, least);
+    for (int i = 0; i < 4; i++) {
+        rig_records(&rig, 0, 1, 10000, false);
+        rig_settle_down(&rig);
+    }
+    EXPECT_EQ_I64(read_effect()->lease.max_bytes, 10000);
 }
 
 TEST(the_byte_budget_bounds_what_sessions_allow)

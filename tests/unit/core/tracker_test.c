@@ -109,7 +109,7 @@ TEST(a_recall_takes_every_later_delivery_back_and_skips_the_settled)
     begin(6);
     EXPECT_EQ_I64(deliver(5, UINT64_MAX), 5);
     EXPECT_EQ_I64(ks_tracker_settle(&tracker, 3).records, 1);
-    credit = ks_tracker_recall(&tracker, 1, KS_LONG_AGO);
+    credit = ks_tracker_recall(&tracker, 1);
     EXPECT_EQ_I64(credit.records, 3); /* 1, 2, 4 */
     EXPECT_EQ_I64((int64_t)credit.bytes, 300);
     ks_tracker_check(&tracker);
@@ -131,7 +131,8 @@ TEST(an_ack_of_a_recalled_record_settles_it_without_another_delivery)
 
     begin(2);
     EXPECT_EQ_I64(deliver(2, UINT64_MAX), 2);
-    EXPECT_EQ_I64(ks_tracker_recall(&tracker, 0, at_ms(5000)).records, 2);
+    EXPECT_EQ_I64(ks_tracker_recall(&tracker, 0).records, 2);
+    ks_tracker_delay(&tracker, 0, at_ms(5000));
     EXPECT(!ks_tracker_next(&tracker, at_ms(4999), 2, UINT64_MAX, &run));
     EXPECT_EQ_I64(ks_tracker_settle(&tracker, 0).records, 0);
     ks_tracker_check(&tracker);
@@ -146,7 +147,8 @@ TEST(a_delayed_retry_holds_the_lane_until_then)
 
     begin(2);
     EXPECT_EQ_I64(deliver(1, UINT64_MAX), 1);
-    EXPECT_EQ_I64(ks_tracker_recall(&tracker, 0, at_ms(5000)).records, 1);
+    EXPECT_EQ_I64(ks_tracker_recall(&tracker, 0).records, 1);
+    ks_tracker_delay(&tracker, 0, at_ms(5000));
     EXPECT(!ks_tracker_next(&tracker, at_ms(4999), 2, UINT64_MAX, &run));
     EXPECT(ks_tracker_next(&tracker, at_ms(5000), 2, UINT64_MAX, &run));
     EXPECT_EQ_I64((int64_t)run.first, 0);
@@ -172,7 +174,7 @@ TEST(overdue_is_the_lowest_whose_deadline_passed)
     EXPECT(!ks_tracker_overdue(&tracker, at_ms(59999), &number));
     EXPECT(ks_tracker_overdue(&tracker, at_ms(60000), &number));
     EXPECT_EQ_I64((int64_t)number, 1);
-    EXPECT_EQ_I64(ks_tracker_recall(&tracker, number, KS_LONG_AGO).records, 3);
+    EXPECT_EQ_I64(ks_tracker_recall(&tracker, number).records, 3);
     EXPECT(!ks_tracker_overdue(&tracker, at_ms(60000), &number));
     EXPECT_EQ_I64(tracker.deadline_bound.us, at_ms(90000).us);
     EXPECT(!ks_tracker_extend(&tracker, 1, at_ms(99999)));
