@@ -27,6 +27,7 @@ struct ks_directory_entry {
     bool seen;           /* In a row or in a listing. */
     bool doubtful;       /* A write of ours was not done: read before the next one. */
     bool present;        /* It has a lease row. */
+    uint8_t missing;     /* Reads in a row that did not show it. */
     bool listed;         /* It was in the last listing. */
     bool finished;
     bool damaged;
@@ -162,6 +163,7 @@ struct ks_leader_write {
     ks_shard shard;
     enum ks_store_operation operation;
     struct ks_incarnation target;
+    ks_epoch epoch; /* Of its condition. */
 };
 enum { KS_LEADER_WRITES_MAX = 32 };
 

@@ -14,6 +14,8 @@
 #define LIST_AGAIN ks_span_ms(1000)
 /* Listings in a row without a parent before it counts as gone from the stream. */
 enum { UNLISTED_ENOUGH = 2 };
+/* Reads in a row without a row that we know before it counts as deleted: one of them may be an old replica's. */
+enum { MISSING_ENOUGH = 2 };
 
 static bool is_me(const struct ks_core *core, struct ks_incarnation who)
 {
@@ -72,6 +74,15 @@ void ks_native_listed(struct ks_core *core, const struct ks_event *event)
     fleet->round_at = core->now;
 }
 
+/* The row was deleted, and may be made again from epoch 0. */
+static void forget_row(struct ks_directory_entry *entry)
+{
+    entry->present = false;
+    entry->finished = false;
+    entry->owner = KS_NOBODY;
+    entry->epoch = 0;
+}
+
 void ks_leader_rows(struct ks_core *core, uint32_t serial, const struct ks_event *event,
                     struct ks_effects *effects)
 {
@@ -85,8 +96,8 @@ void ks_leader_rows(struct ks_core *core, uint32_t serial, const struct ks_event
         return;
     }
     for (ks_shard shard = 0; shard < core->directory_top; shard++)
-        if (!core->directory[shard].writing)
-            core->directory[shard].present = false;
+        if (core->directory[shard].missing < MISSING_ENOUGH)
+            core->directory[shard].missing++;
     for (uint32_t i = 0; i < event->store.lease_count; i++) {
         const struct ks_lease_row *row = &event->store.leases[i];
         struct ks_directory_entry *entry;
@@ -97,10 +108,11 @@ void ks_leader_rows(struct ks_core *core, uint32_t serial, const struct ks_event
         if (row->damaged && !entry->damaged && ks_effects_room(core, effects, 1))
             ks_effects_story(effects, KS_STORY_DAMAGED, row->shard, KS_NOBODY);
         entry->seen = true;
+        entry->missing = 0;
         entry->present = true;
         entry->damaged = row->damaged;
-        if (row->damaged || (entry->writing && row->epoch < entry->epoch))
-            continue;
+        if (row->damaged || row->epoch < entry->epoch)
+            continue; /* An old replica's, if it is below what we know. */
         entry->finished = row->finished;
         entry->owner = row->owner;
         entry->next_owner = row->next_owner;
@@ -110,6 +122,9 @@ void ks_leader_rows(struct ks_core *core, uint32_t serial, const struct ks_event
         for (uint32_t p = 0; p < KS_PARENTS_MAX; p++)
             entry->parents[p] = row->parents[p];
     }
+    for (ks_shard shard = 0; shard < core->directory_top; shard++)
+        if (core->directory[shard].present && core->directory[shard].missing >= MISSING_ENOUGH)
+            forget_row(&core->directory[shard]);
     fleet->rows_stale = false;
     fleet->rows_fresh = true;
     fleet->rows_at = core->now;
@@ -216,6 +231,7 @@ static void write_row(struct ks_core *core, ks_shard shard, enum ks_store_operat
         .shard = shard,
         .operation = operation,
         .target = target,
+        .epoch = entry->epoch,
     };
     entry->writing = true;
     store = ks_effects_store(
@@ -233,9 +249,11 @@ static void given(struct ks_core *core, const struct ks_leader_write *write, str
     ks_effects_story(effects,
                      write->operation == KS_STORE_ASSIGN ? KS_STORY_ASSIGNED : KS_STORY_TAKEN_OVER,
                      write->shard, write->target);
+    if (entry->epoch > write->epoch + 1)
+        return; /* A read that overtook this answer shows that it has moved on. */
     entry->owner = write->target;
     entry->next_owner = KS_NOBODY;
-    entry->epoch++;
+    entry->epoch = write->epoch + 1;
     entry->known = core->next_serial;
     if (is_me(core, write->target)) {
         ks_self_take(core, write->shard, entry->epoch, false);
@@ -266,6 +284,7 @@ void ks_leader_written(struct ks_core *core, uint32_t index, uint32_t serial, co
         return;
     }
     entry->present = true;
+    entry->missing = 0;
     entry->owner = KS_NOBODY;
     entry->epoch = 0;
     entry->known = core->next_serial;
@@ -344,9 +363,8 @@ static void tell_again(struct ks_core *core, struct ks_incarnation owner)
     for (ks_shard shard = 0; shard < core->directory_top; shard++) {
         struct ks_directory_entry *entry = &core->directory[shard];
 
-        if (entry->present && !entry->finished && ks_incarnation_equal(entry->owner, owner) &&
-            entry->take == KS_TAKE_TOLD)
-            entry->take = KS_TAKE_DUE;
+        if (entry->present && !entry->finished && ks_incarnation_equal(entry->owner, owner))
+            entry->take = KS_TAKE_DUE; /* Also what was sent: ADD is idempotent. */
     }
     core->fleet.takes_due = true;
 }
