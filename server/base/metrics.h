@@ -2,7 +2,8 @@
 /* metrics.h - the numbers that the process tells about itself, from one table (base/metrics.def).
  *
  * An update is an addition in static memory. A labelled metric has one number for each value of its label, at most
- * KS_METRIC_VALUES_MAX of them; what comes later is counted under "other". State of the whole process; loop thread only.
+ * KS_METRIC_VALUES_MAX of them; what comes later is counted under "other".
+ * State of the whole process; loop thread only.
  */
 #ifndef KS_BASE_METRICS_H
 #define KS_BASE_METRICS_H

@@ -21,8 +21,8 @@ struct ks_batches {
     uint32_t head;
     uint32_t count;
     uint32_t capacity;
-    uint32_t last;      /* Where the last lookup found its record. */
-    ks_number next;     /* The number of the next record that arrives. */
+    uint32_t last;       /* Where the last lookup found its record. */
+    ks_number next;      /* The number of the next record that arrives. */
     ks_number forgotten; /* Records below are gone. */
 };
 
@@ -41,8 +41,8 @@ const struct ks_record *ks_batches_record(struct ks_batches *batches, ks_number 
 bool ks_batches_forget(struct ks_batches *batches, ks_number number, struct ks_position *ret_mark);
 
 /* The record at exactly this position, among those in memory and below `below`. False if there is none. */
-bool ks_batches_find(const struct ks_batches *batches, ks_view sequence, int64_t sub_sequence, ks_number below,
-                     ks_number *ret_number);
+bool ks_batches_find(const struct ks_batches *batches, ks_view sequence, int64_t sub_sequence,
+                     ks_number below, ks_number *ret_number);
 
 /* < 0, 0, > 0 as position a lies before, at or after b. Sequence numbers are decimal numbers of any length. A record
  * that is no part of an aggregate (sub-sequence -1) and sub-sequence 0 are the same place: clients see 0 for both. */

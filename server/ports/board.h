@@ -18,7 +18,7 @@ enum { KS_BOARD_QUEUE_MAX = 8 * KS_EFFECTS_MAX };
 /* One request under way to the store or to the source. Outlives the board if need be. */
 struct ks_board_ask {
     struct ks_link link;          /* In board->asks. */
-    struct ks_switchboard *board; /* NULL: it is gone, nobody wants the answer. */
+    struct ks_switchboard *board; /* NULL: it was freed. */
     enum ks_store_operation operation;
     bool consistent;
     uint64_t token;
@@ -45,7 +45,7 @@ struct ks_board_lease {
 
 struct ks_board_session {
     bool live;
-    bool parting; /* Its slot's last consumer does not know yet that it is over. */
+    uint32_t parting; /* Earlier consumers of this slot that do not know yet that it is over. */
     char client_id[KS_CLIENT_ID_MAX + 1];
     struct ks_consumer *consumer; /* Or NULL. */
     struct ks_link wake;          /* In board->wakes, if it is to be woken. */
@@ -67,16 +67,20 @@ struct ks_switchboard {
     struct ks_effects *effects;
     bool stepping;
     bool started;
+    bool stopped;           /* What comes is ignored. */
     struct ks_event *queue; /* KS_BOARD_QUEUE_MAX */
     uint32_t queue_first;
     uint32_t queue_count;
     struct ks_hook hook;
-    ks_instant due; /* The core's deadline when it was asked last. */
+    ks_instant due;       /* The core's deadline when it was asked last. */
+    bool turning;         /* Our part of the loop's turn is running. */
+    ks_instant turned_at; /* When it ran last. */
     struct ks_link asks;
     struct ks_link listeners;
 
     /* The store and the source. */
-    bool store_failing;
+    bool reads_failing; /* Of the lease table, and that was told. */
+    bool writes_failing;
     bool list_failing;
     bool describe_failing;
     bool described;
@@ -95,7 +99,7 @@ struct ks_switchboard {
     /* Sessions. */
     struct ks_board_session *sessions; /* core.sessions_max */
     struct ks_link wakes;
-    struct ks_link partings; /* Consumers that are to be told that it is over. */
+    struct ks_link partings;              /* Consumers that are to be told that it is over. */
     struct ks_board_returning *returning; /* core.leases_max */
     uint32_t returning_count;
 
@@ -145,15 +149,18 @@ void ks_board_ask_store(struct ks_switchboard *board, const struct ks_store_effe
 void ks_board_ask_list(struct ks_switchboard *board);
 /* Asks the source who it is, again and again until it answers. */
 void ks_board_describe(struct ks_switchboard *board);
-/* Nobody wants the answers that are under way any more. */
-void ks_board_abandon_asks(struct ks_switchboard *board);
+/* No answer that is under way comes any more: frees them. */
+void ks_board_free_asks(struct ks_switchboard *board);
+/* Or they may still come: leaves them to themselves. */
+void ks_board_leave_asks(struct ks_switchboard *board);
 
 /* ---- board_leases.c ---- */
 
 void ks_board_open(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch);
 void ks_board_read(struct ks_switchboard *board, const struct ks_effect *effect);
 void ks_board_close(struct ks_switchboard *board, ks_shard shard);
-void ks_board_forget(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch, ks_number number);
+void ks_board_forget(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
+                     ks_number number);
 void ks_board_persisted(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
                         ks_number number);
 /* The open lease of a shard, NULL if it is not open in this epoch. */

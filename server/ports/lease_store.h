@@ -80,7 +80,8 @@ struct ks_position {
 
 struct ks_store_app {
     bool present;
-    struct ks_position start; /* Never LATEST: that was turned into AT_TIMESTAMP when the row was made. */
+    struct ks_position
+        start; /* Never LATEST: that was turned into AT_TIMESTAMP when the row was made. */
     char stream_arn[KS_ARN_MAX + 1];
     int64_t stream_created_ms; /* 0: unknown. */
 };
@@ -116,8 +117,8 @@ struct ks_store_request {
     uint64_t held;
     uint64_t changes;
     uint64_t load;
-    uint64_t capacity;   /* REGISTER_*: leases that it may hold. */
-    const char *version; /* REGISTER_*: at most 31 characters; NULL: not said. */
+    uint64_t capacity;                  /* REGISTER_*: leases that it may hold. */
+    const char *version;                /* REGISTER_*: at most 31 characters; NULL: not said. */
     const struct ks_store_token *gives; /* At most KS_TOKENS_MAX in each. */
     const struct ks_store_token *takes;
     uint32_t give_count;
@@ -161,10 +162,10 @@ struct ks_lease_store {
 
 /* The state of the store as a whole, for readiness. */
 enum ks_store_state {
-    KS_STORE_OPENING,  /* Not reached yet, or its table is being created. */
-    KS_STORE_READY,    /* The last request was answered. */
-    KS_STORE_AWAY,     /* No answer lately; requests go on. */
-    KS_STORE_UNUSABLE  /* Foreign schema, access denied, corrupted: somebody must look. */
+    KS_STORE_OPENING, /* Not reached yet, or its table is being created. */
+    KS_STORE_READY,   /* The last request was answered. */
+    KS_STORE_AWAY,    /* No answer lately; requests go on. */
+    KS_STORE_UNUSABLE /* Foreign schema, access denied, corrupted: somebody must look. */
 };
 
 struct ks_lease_store_vtable {

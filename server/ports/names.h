@@ -33,19 +33,21 @@ struct ks_names {
 
 /* Room for the numbers first .. end - 1 and names of at most `text_max` characters. NO_MEMORY: nothing to free. The
  * struct stays where it is until ks_names_free. */
-KS_MUST_USE ks_err ks_names_init(struct ks_names *names, uint32_t first, uint32_t end, size_t text_max);
+KS_MUST_USE ks_err ks_names_init(struct ks_names *names, uint32_t first, uint32_t end,
+                                 size_t text_max);
 void ks_names_free(struct ks_names *names);
 
 /* The number of `text`, a new one if need be; touches it. FULL if there is no free number, INVALID for a text that is
  * empty, too long or holds a NUL. */
-KS_MUST_USE ks_err ks_names_add(struct ks_names *names, ks_view text, ks_instant now, uint32_t *ret_number);
+KS_MUST_USE ks_err ks_names_add(struct ks_names *names, ks_view text, ks_instant now,
+                                uint32_t *ret_number);
 bool ks_names_find(const struct ks_names *names, ks_view text, uint32_t *ret_number);
 /* The name, "" for a number that has none. Stays where it is. */
 const char *ks_names_text(const struct ks_names *names, uint32_t number);
 /* Says that the name is in use. Does nothing for a number that has none. */
 void ks_names_touch(struct ks_names *names, uint32_t number, ks_instant now);
 /* Frees every name that was touched before `before`, telling `freed` of each. */
-void ks_names_sweep(struct ks_names *names, ks_instant before, void (*freed)(void *arg, uint32_t number),
-                    void *arg);
+void ks_names_sweep(struct ks_names *names, ks_instant before,
+                    void (*freed)(void *arg, uint32_t number), void *arg);
 
 #endif

@@ -18,10 +18,10 @@
 
 /* What is known of a shard beyond the core. */
 struct ks_shard_words {
-    bool known;                          /* The rest means something. */
-    bool has_row;                        /* Seen in the table, or made by us. */
-    ks_shard parents[KS_PARENTS_MAX];    /* KS_SHARD_NONE: none. */
-    ks_shard children[KS_CHILDREN_MAX];  /* Likewise. */
+    bool known;                           /* The rest means something. */
+    bool has_row;                         /* Seen in the table, or made by us. */
+    ks_shard parents[KS_PARENTS_MAX];     /* KS_SHARD_NONE: none. */
+    ks_shard children[KS_CHILDREN_MAX];   /* Likewise. */
     char hash_start[KS_HASH_KEY_MAX + 1]; /* "" = unknown. */
     char hash_end[KS_HASH_KEY_MAX + 1];
     /* The row as read or written last. */
@@ -38,11 +38,11 @@ struct ks_shard_words {
 };
 
 struct ks_rows {
-    struct ks_names shards;  /* From 0. */
-    struct ks_names workers; /* From 1; 0 is nobody. */
-    uint32_t self;           /* Our worker number. */
-    struct ks_shard_words *words; /* By shard number. */
-    struct ks_store_app app; /* As read or written last. */
+    struct ks_names shards;                   /* From 0. */
+    struct ks_names workers;                  /* From 1; 0 is nobody. */
+    uint32_t self;                            /* Our worker number. */
+    struct ks_shard_words *words;             /* By shard number. */
+    struct ks_store_app app;                  /* As read or written last. */
     void (*touch)(void *arg, ks_instant now); /* See ks_rows_init. */
     void *arg;
     ks_instant sweep_at; /* The next sweep not before. */
@@ -74,10 +74,8 @@ void ks_rows_free(struct ks_rows *rows);
 bool ks_rows_shard(struct ks_rows *rows, ks_view id, ks_instant now, ks_shard *ret_shard);
 /* The words of a shard, NULL for a number that has none. */
 struct ks_shard_words *ks_rows_words(const struct ks_rows *rows, ks_shard shard);
-/* Keeps the children of a shard that was read to its end; "" = none. */
-void ks_rows_note_children(struct ks_rows *rows, ks_shard shard,
-                           const char children[KS_CHILDREN_MAX][KS_SHARD_ID_MAX + 1],
-                           ks_instant now);
+/* Keeps a child of a shard; "" = none. */
+void ks_rows_note_child(struct ks_rows *rows, ks_shard shard, const char *child, ks_instant now);
 
 /* Turns an answer of the store to `operation` into the event's `store`, token aside, and keeps what
  * it says. The rows in the event live until the next translation. */

@@ -56,9 +56,10 @@ struct ks_batch {
 struct ks_reader; /* One open shard of a source. */
 
 struct ks_read_answer {
-    ks_err err; /* KS_OK: `batch` is ours now (it may hold no records). NOT_FOUND: the shard or stream is gone. */
+    ks_err
+        err; /* KS_OK: `batch` is ours now (it may hold no records). NOT_FOUND: the shard or stream is gone. */
     struct ks_detail detail;
-    bool throttled;        /* The server asked for less; the source has already slowed down. */
+    bool throttled; /* The server asked for less; the source has already slowed down. */
     struct ks_batch batch;
 };
 
@@ -102,15 +103,17 @@ struct ks_stream_source {
 
 struct ks_stream_source_vtable {
     void (*describe)(struct ks_stream_source *source,
-                     void (*answered)(void *arg, const struct ks_describe_answer *answer), void *arg);
+                     void (*answered)(void *arg, const struct ks_describe_answer *answer),
+                     void *arg);
     /* All shards of the stream, over all pages. */
     void (*list)(struct ks_stream_source *source,
                  void (*answered)(void *arg, const struct ks_list_answer *answer), void *arg);
 
     /* Opens a shard at a position; nothing is read yet, and a position that turns out to be bad is told by the first
      * read. `budget` is where batches are charged. NO_MEMORY. */
-    ks_err (*open)(struct ks_stream_source *source, const char *shard, const struct ks_position *from,
-                   struct ks_budget *budget, struct ks_reader **ret_reader);
+    ks_err (*open)(struct ks_stream_source *source, const char *shard,
+                   const struct ks_position *from, struct ks_budget *budget,
+                   struct ks_reader **ret_reader);
     /* Asks for up to max_records records and about max_bytes of payload, at least one record if there is one. Only when
      * no read of this reader is in flight. The answer may take as long as pacing and back-off require; an empty batch
      * is an answer. FULL (the budget) is an answer, too: nothing is lost, read again when there is room. */
@@ -124,7 +127,8 @@ struct ks_stream_source_vtable {
                 void (*answered)(void *arg, const struct ks_put_answer *answer), void *arg);
 
     /* As for the lease store: readiness and its reason. */
-    enum ks_store_state (*state)(const struct ks_stream_source *source, struct ks_detail *ret_detail);
+    enum ks_store_state (*state)(const struct ks_stream_source *source,
+                                 struct ks_detail *ret_detail);
     /* After all readers are closed. */
     void (*close)(struct ks_stream_source *source);
 };

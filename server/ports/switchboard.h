@@ -2,8 +2,8 @@
 /* switchboard.h - between the core and the world: effects become calls, completions become events.
  *
  * One switchboard is one subscription: a stream, an application (its lease table), a core. It gives numbers to names
- * (shards, workers), keeps the batches and the positions behind the core's dense record numbers, and is the door through
- * which api/ reaches records, settling and state. Loop thread only; nothing here blocks. It decides nothing.
+ * (shards, workers), keeps the batches and the positions behind the core's dense record numbers, and is the door
+ * through which api/ reaches records, settling and state. Loop thread only; nothing here blocks. It decides nothing.
  */
 #ifndef KS_PORTS_SWITCHBOARD_H
 #define KS_PORTS_SWITCHBOARD_H
@@ -19,26 +19,38 @@ struct ks_switchboard;
 
 struct ks_switchboard_config {
     struct ks_loop *loop;
-    struct ks_lease_store *store;    /* Owned by the caller, closed after the switchboard is freed. */
+    struct ks_lease_store
+        *store; /* Owned by the caller, closed after the switchboard was stopped. */
     struct ks_stream_source *source; /* Likewise. */
     const char *stream;
     const char *application;
     const char *dialect;   /* "native" */
     const char *worker_id; /* Ours, without boot. */
     const char *version;
-    struct ks_position start; /* --initial-position; LATEST becomes AT_TIMESTAMP when the app row is made. */
-    struct ks_core_config core; /* `self` is filled in by the switchboard; seed and budget by the caller. */
-    void (*drained)(void *arg, bool clean); /* Everything is given back; `clean` if nothing stayed unsettled. */
-    void (*refused)(void *arg, const char *reason); /* This process can never run: say why and exit 1. */
+    struct ks_position
+        start; /* --initial-position; LATEST becomes AT_TIMESTAMP when the app row is made. */
+    struct ks_core_config
+        core; /* `self` is filled in by the switchboard; seed and budget by the caller. */
+    void (*drained)(
+        void *arg, bool clean); /* Everything is given back; `clean` if nothing stayed unsettled. */
+    void (*refused)(void *arg,
+                    const char *reason); /* This process can never run: say why and exit 1. */
     void *arg;
 };
 
 /* Strings are copied. NO_MEMORY. */
-KS_MUST_USE ks_err ks_switchboard_new(const struct ks_switchboard_config *config, struct ks_switchboard **ret);
-/* Closes readers and drops batches; answers that are still under way are ignored. NULL is allowed. */
+KS_MUST_USE ks_err ks_switchboard_new(const struct ks_switchboard_config *config,
+                                      struct ks_switchboard **ret);
+/* Closes readers, drops batches, calls nobody any more; answers that still come are ignored. Its consumers and
+ * listeners are gone by now. Afterwards the store and the source are closed. */
+void ks_switchboard_stop(struct ks_switchboard *board);
+/* After stop, and when no answer can come any more: the store and the source are closed, and the loop does not turn
+ * again (a job of theirs may still bring one). Without a stop before, it stops and leaves what is under way to its
+ * answer: a store or a source that never gives it keeps a little memory. NULL is allowed. */
 void ks_switchboard_free(struct ks_switchboard *board);
 
-/* Registers with the fleet and begins. */
+/* Registers with the fleet and begins. Called after everything that uses the board has its hooks in the loop: its own
+ * runs best after theirs. */
 void ks_switchboard_start(struct ks_switchboard *board);
 /* Gives everything back; what is not settled after `patience` is left to come again. Twice: the first one counts. */
 void ks_switchboard_drain(struct ks_switchboard *board, ks_span patience);
@@ -50,7 +62,8 @@ void ks_switchboard_hurry(struct ks_switchboard *board);
 /* What a session tells its connection. Called on the loop, never inside a call into the switchboard. */
 struct ks_consumer {
     void (*wake)(struct ks_consumer *consumer); /* Pull again, or look at the idle reason again. */
-    void (*ended)(struct ks_consumer *consumer, enum ks_session_end why); /* Over; the consumer is let go of. */
+    void (*ended)(struct ks_consumer *consumer,
+                  enum ks_session_end why); /* Over; the consumer is let go of. */
     /* A planned hand-over of `shard` began, or the drain: settle until `deadline`. shard NULL: all. */
     void (*returning)(struct ks_consumer *consumer, const char *shard, ks_wall deadline);
     /* The board's own. */
@@ -59,7 +72,8 @@ struct ks_consumer {
 };
 
 struct ks_session_request {
-    ks_view client_id; /* Empty: a name is made up. At most KS_CLIENT_ID_MAX characters of [A-Za-z0-9._-]. */
+    ks_view
+        client_id; /* Empty: a name is made up. At most KS_CLIENT_ID_MAX characters of [A-Za-z0-9._-]. */
     bool pulls;
     uint32_t max_in_flight;
     uint64_t max_in_flight_bytes;
@@ -73,21 +87,25 @@ struct ks_session_request {
 /* Opens a session, or takes over the live one with the same client_id. `consumer` belongs to the caller and stays valid
  * until detach, close or ended; NULL for a session that pulls and is polled.
  * FULL (sessions), BUSY (draining), INVALID (client_id), NOT_FOUND (a shard; the detail names it). */
-KS_MUST_USE ks_err ks_switchboard_open(struct ks_switchboard *board, const struct ks_session_request *request,
+KS_MUST_USE ks_err ks_switchboard_open(struct ks_switchboard *board,
+                                       const struct ks_session_request *request,
                                        struct ks_consumer *consumer, ks_session_id *ret_session,
                                        struct ks_detail *detail);
 /* A long poll of a session that pulls begins to wait: `consumer` is woken. One at a time: the one before is let go of
  * without a word. When the poll was answered or is gone: detach. */
-void ks_switchboard_attach(struct ks_switchboard *board, ks_session_id session, struct ks_consumer *consumer);
+void ks_switchboard_attach(struct ks_switchboard *board, ks_session_id session,
+                           struct ks_consumer *consumer);
 /* The connection is gone: what is unsettled comes again after the grace (a session that pulls: lingers until it is
  * used again). `consumer` is let go of: it is not called any more, `ended` neither. If the session has another consumer
  * by now (it was taken over), nothing else happens. NULL for a session that pulls without a consumer: call it after
  * each poll. */
-void ks_switchboard_detach(struct ks_switchboard *board, ks_session_id session, struct ks_consumer *consumer);
+void ks_switchboard_detach(struct ks_switchboard *board, ks_session_id session,
+                           struct ks_consumer *consumer);
 /* Over for good: what is unsettled comes again at once. */
 void ks_switchboard_close(struct ks_switchboard *board, ks_session_id session);
 /* The live session with this client id. False if there is none. */
-bool ks_switchboard_find_session(const struct ks_switchboard *board, ks_view client_id, ks_session_id *ret_session);
+bool ks_switchboard_find_session(const struct ks_switchboard *board, ks_view client_id,
+                                 ks_session_id *ret_session);
 
 /* ---- Records ---- */
 
@@ -103,15 +121,17 @@ struct ks_run {
 /* Takes what the session may have now: up to max_records records of about max_bytes (data + partition key; at least one
  * record) in up to max_runs runs. From now on they are in flight and their ack deadline runs: write them at once.
  * Returns the number of runs; with 0 runs the session is woken when there is something. */
-uint32_t ks_switchboard_pull(struct ks_switchboard *board, ks_session_id session, uint32_t max_records,
-                             uint64_t max_bytes, struct ks_run *runs, uint32_t max_runs);
+uint32_t ks_switchboard_pull(struct ks_switchboard *board, ks_session_id session,
+                             uint32_t max_records, uint64_t max_bytes, struct ks_run *runs,
+                             uint32_t max_runs);
 /* The record, as long as it is unsettled and its lease may deliver; NULL otherwise: then it must not leave the house,
  * nor the rest of it. The views are valid until the next turn of the loop. */
-const struct ks_record *ks_switchboard_record(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
-                                              ks_number number);
+const struct ks_record *ks_switchboard_record(struct ks_switchboard *board, ks_shard shard,
+                                              ks_epoch epoch, ks_number number);
 /* The id of a shard number, "" if unknown. Valid while the board lives. */
 const char *ks_switchboard_shard_id(const struct ks_switchboard *board, ks_shard shard);
-bool ks_switchboard_find_shard(const struct ks_switchboard *board, ks_view shard_id, ks_shard *ret_shard);
+bool ks_switchboard_find_shard(const struct ks_switchboard *board, ks_view shard_id,
+                               ks_shard *ret_shard);
 
 /* ---- Settling ---- */
 
@@ -127,38 +147,43 @@ struct ks_settlement {
 };
 
 /* `ret_up_to`: the shard's records below it must be covered for this settlement to be persisted. */
-enum ks_settle_status ks_switchboard_settle(struct ks_switchboard *board, const struct ks_settlement *settlement,
+enum ks_settle_status ks_switchboard_settle(struct ks_switchboard *board,
+                                            const struct ks_settlement *settlement,
                                             ks_number *ret_up_to);
 /* Cumulative, by position: everything delivered up to it is acknowledged. `epoch` 0: the current one.
  * NOT_FOUND (shard not known), INVALID (not delivered in this epoch), EXPIRED (the epoch is over; not ours). */
-KS_MUST_USE ks_err ks_switchboard_checkpoint(struct ks_switchboard *board, ks_view shard_id, ks_view sequence,
-                                             int64_t sub_sequence, ks_epoch epoch, ks_shard *ret_shard,
-                                             ks_epoch *ret_epoch, ks_number *ret_up_to, struct ks_detail *detail);
+KS_MUST_USE ks_err ks_switchboard_checkpoint(struct ks_switchboard *board, ks_view shard_id,
+                                             ks_view sequence, int64_t sub_sequence, ks_epoch epoch,
+                                             ks_shard *ret_shard, ks_epoch *ret_epoch,
+                                             ks_number *ret_up_to, struct ks_detail *detail);
 
 /* Asks for the checkpoint of `shard` as soon as possible. */
 void ks_switchboard_persist(struct ks_switchboard *board, ks_shard shard);
 /* True when the table covers every record of (shard, epoch) below `up_to`. */
-bool ks_switchboard_persisted(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch, ks_number up_to);
+bool ks_switchboard_persisted(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
+                              ks_number up_to);
 
 /* Called after every checkpoint that became durable and every lease that ended, and for every story event (then `event`
  * is its word and `line` its sentence, else both are NULL; `shard` may be KS_SHARD_NONE). It may ask, but must not call
  * what changes the board: make a note and act in your own turn. */
 struct ks_listener {
-    void (*happened)(struct ks_listener *listener, ks_shard shard, const char *event, const char *line);
+    void (*happened)(struct ks_listener *listener, ks_shard shard, const char *event,
+                     const char *line);
     struct ks_link link; /* The board's own. */
 };
 void ks_switchboard_listen(struct ks_switchboard *board, struct ks_listener *listener);
 void ks_switchboard_unlisten(struct ks_switchboard *board, struct ks_listener *listener);
 
 /* Puts records where the source can (the local stream). UNSUPPORTED otherwise; then `answered` is not called. */
-KS_MUST_USE ks_err ks_switchboard_put(struct ks_switchboard *board, const struct ks_put_entry *entries, uint32_t count,
-                                      void (*answered)(void *arg, const struct ks_put_answer *answer), void *arg);
+KS_MUST_USE ks_err
+ks_switchboard_put(struct ks_switchboard *board, const struct ks_put_entry *entries, uint32_t count,
+                   void (*answered)(void *arg, const struct ks_put_answer *answer), void *arg);
 
 /* ---- State, for people. Texts are valid until the next turn. ---- */
 
 struct ks_board_status {
     const char *worker_id;
-    uint64_t boot;     /* Of this process: what ack_ids carry. Stays when the incarnation changes. */
+    uint64_t boot; /* Of this process: what ack_ids carry. Stays when the incarnation changes. */
     const char *stream;
     const char *application;
     const char *dialect;
@@ -166,9 +191,9 @@ struct ks_board_status {
     ks_wall started_at;
     struct ks_self_view self;
     bool draining;
-    bool ready; /* Store and source were reached, and it is registered. */
-    const char *reason; /* Why it is not ready; "" when it is. */
-    enum ks_idle idle;  /* As a session that takes all shards would be told. */
+    bool ready;            /* Store and source were reached, and it is registered. */
+    const char *reason;    /* Why it is not ready; "" when it is. */
+    enum ks_idle idle;     /* As a session that takes all shards would be told. */
     int64_t millis_behind; /* The most of all held shards; -1 = unknown. */
 };
 void ks_switchboard_status(const struct ks_switchboard *board, struct ks_board_status *ret_status);
@@ -185,15 +210,17 @@ struct ks_shard_status {
     bool ours;
     struct ks_lease_view lease;
     struct ks_position checkpoint; /* The table's, as written or read last. */
-    struct ks_position watermark;  /* Of the last record of which everything up to it is settled; where nothing was
+    struct ks_position
+        watermark; /* Of the last record of which everything up to it is settled; where nothing was
                                       settled in this epoch, or the lease is not ours, the checkpoint. */
-    int64_t millis_behind;         /* -1 = unknown. */
-    ks_wall since;                 /* When we acquired it; 0. */
-    ks_wall read_at;               /* When the row was read last. */
+    int64_t millis_behind; /* -1 = unknown. */
+    ks_wall since;         /* When we acquired it; 0. */
+    ks_wall read_at;       /* When the row was read last. */
 };
 /* Shards by number, 0 .. ks_switchboard_shard_count() - 1. False for one that is not known (any more). */
 uint32_t ks_switchboard_shard_count(const struct ks_switchboard *board);
-bool ks_switchboard_shard(const struct ks_switchboard *board, ks_shard shard, struct ks_shard_status *ret_status);
+bool ks_switchboard_shard(const struct ks_switchboard *board, ks_shard shard,
+                          struct ks_shard_status *ret_status);
 
 struct ks_worker_status {
     const char *worker_id;
@@ -201,7 +228,8 @@ struct ks_worker_status {
     bool self;
     ks_span beat_age; /* Since the beat was first seen. */
 };
-bool ks_switchboard_worker(const struct ks_switchboard *board, uint32_t index, struct ks_worker_status *ret_status);
+bool ks_switchboard_worker(const struct ks_switchboard *board, uint32_t index,
+                           struct ks_worker_status *ret_status);
 
 struct ks_session_status {
     const char *client_id;

@@ -29,14 +29,31 @@ void rig_init(struct rig *rig)
     rig->core = ks_core_init(memory, &config);
 }
 
+/* The token of what was surely asked. */
+static uint64_t token_of(const struct rig *rig, enum ks_store_operation operation)
+{
+    const struct ks_store_effect *asked = rig_asked(rig, operation);
+
+    assert(asked != NULL);
+    return asked->token;
+}
+
+static const struct ks_effect *must_have(const struct rig *rig, enum ks_effect_kind kind)
+{
+    const struct ks_effect *effect = rig_effect(rig, kind, 0);
+
+    assert(effect != NULL);
+    return effect;
+}
+
 void rig_live(struct rig *rig)
 {
     struct ks_event start = {.kind = KS_EVENT_START};
 
     rig_init(rig);
     rig_step(rig, &start);
-    rig_answer(rig, rig_asked(rig, KS_STORE_READ_WORKER)->token, KS_DONE);
-    rig_answer(rig, rig_asked(rig, KS_STORE_REGISTER_NEW)->token, KS_DONE);
+    rig_answer(rig, token_of(rig, KS_STORE_READ_WORKER), KS_DONE);
+    rig_answer(rig, token_of(rig, KS_STORE_REGISTER_NEW), KS_DONE);
     assert(rig->core->fleet.step == KS_SELF_LIVE);
     /* The read of the fleet is answered by no one: it is not what these tests are about. */
     rig->core->fleet.news = UINT32_MAX;
@@ -184,8 +201,7 @@ ks_session_id rig_session(struct rig *rig, uint32_t max_in_flight, uint64_t max_
     };
 
     rig_step(rig, &event);
-    assert(rig_effect(rig, KS_EFFECT_OPENED, 0) != NULL);
-    return rig_effect(rig, KS_EFFECT_OPENED, 0)->session.session;
+    return must_have(rig, KS_EFFECT_OPENED)->session.session;
 }
 
 void rig_records(struct rig *rig, ks_shard shard, uint32_t count, uint32_t bytes, bool at_end)
@@ -237,5 +253,5 @@ enum ks_settle_status rig_settle(struct rig *rig, ks_session_id session, ks_shar
     };
 
     rig_step(rig, &event);
-    return rig_effect(rig, KS_EFFECT_SETTLED, 0)->settled.status;
+    return must_have(rig, KS_EFFECT_SETTLED)->settled.status;
 }

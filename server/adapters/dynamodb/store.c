@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "adapters/dynamodb/store.h"
+
+#include "adapters/asks.h"
+#include "adapters/dynamodb/table.h"
+#include "adapters/dynamodb/wire.h"
+#include "aws/limits.h"
+#include "base/budget.h"
+
+#include <assert.h>
+
+struct dynamodb_store {
+    struct ks_lease_store port;
+    struct ks_loop *loop;
+    struct ks_aws_client *client;
+    struct ks_asks asks;
+    struct ks_dynamodb_table table;
+    struct ks_bytes body;  /* Of the request that is being written. */
+    struct ks_bytes texts; /* Of the item that is being read. */
+};
+
+static struct dynamodb_store *of_port(struct ks_lease_store *store)
+{
+    return KS_LIST_ENTRY(store, struct dynamodb_store, port);
+}
+
+static struct dynamodb_store *of_ask(const struct ks_ask *ask)
+{
+    return KS_LIST_ENTRY(ask->asks, struct dynamodb_store, asks);
+}
+
+/* Operations that read a partition. */
+static bool reads_all(const struct ks_ask_work *work)
+{
+    return !ks_native_writes(work->operation) && work->key[0] == '\0';
+}
+
+static const char *operation_of(const struct ks_ask_work *work)
+{
+    if (ks_native_writes(work->operation))
+        return ks_dynamodb_write_operation(&work->write);
+    return reads_all(work) ? "Query" : "GetItem";
+}
+
+/* --- Sending --- */
+
+static void done(void *arg, const struct ks_aws_answer *answer);
+
+static ks_err put_body(struct dynamodb_store *store, const struct ks_ask_work *work, ks_view after)
+{
+    const char *const table = store->table.name;
+
+    ks_bytes_clear(&store->body);
+    if (ks_native_writes(work->operation))
+        return ks_dynamodb_put_write(&store->body, table, &work->write,
+                                     work->operation == KS_STORE_HEARTBEAT);
+    if (!reads_all(work))
+        return ks_dynamodb_put_get(&store->body, table, work->partition, work->key);
+    return ks_dynamodb_put_query(&store->body, table, work->partition, after, work->consistent);
+}
+
+/* Sends the request of an ask, or the one for its next page. */
+static void send(struct dynamodb_store *store, struct ks_ask *ask, ks_view after)
+{
+    const struct ks_ask_work *const work = ask->work;
+    const ks_span left = ks_instant_since(work->deadline, ks_loop_now(store->loop));
+    struct ks_aws_call *call = NULL;
+    ks_err err = left.us <= 0 ? KS_FAIL(TIMEOUT) : put_body(store, work, after);
+
+    if (ks_ok(err)) {
+        const struct ks_aws_request request = {
+            .operation = operation_of(work),
+            .body = ks_bytes_view(&store->body),
+            .timeout = left,
+            .single_attempt = ks_native_writes(work->operation),
+            .response_max = KS_JSON_BYTES_MAX,
+            .done = done,
+            .arg = ask,
+        };
+
+        err = ks_aws_call(store->client, &request, &call);
+    }
+    ask->call = call;
+    if (!ks_ok(err))
+        ks_ask_refuse(ask, err, NULL);
+}
+
+/* --- Answers --- */
+
+static ks_err add_item(struct dynamodb_store *store, struct ks_ask_work *work,
+                       const struct ks_json *json)
+{
+    struct ks_item item;
+
+    KS_TRY(ks_dynamodb_read_item(json, &ks_native_schema, &store->texts, &item));
+    return ks_native_rows_add(&work->rows, &item, &work->detail);
+}
+
+/* The rows of a page. `ret_after` is the key behind which the next one begins, or empty. */
+static ks_err read_page(struct dynamodb_store *store, struct ks_ask_work *work,
+                        const struct ks_json *page, ks_view *ret_after)
+{
+    const struct ks_json *const items = ks_json_member(page, "Items");
+    const struct ks_json *const last = ks_json_member(page, "LastEvaluatedKey");
+
+    *ret_after = KS_VIEW_NONE;
+    if (!ks_json_is_array(items))
+        return KS_FAIL(MALFORMED);
+    for (size_t at = 0; at < ks_json_count(items); at++)
+        KS_TRY(add_item(store, work, ks_json_item(items, at)));
+    if (last == NULL)
+        return KS_OK;
+    if (!ks_ok(ks_json_text(ks_json_member(ks_json_member(last, "k"), "S"), ret_after)) ||
+        ret_after->size == 0)
+        return KS_FAIL(MALFORMED);
+    return KS_OK;
+}
+
+/* The row that GetItem or UpdateItem answered, if there is one. */
+static ks_err read_row(struct dynamodb_store *store, struct ks_ask_work *work, ks_view body,
+                       const char *member)
+{
+    struct ks_json *document = NULL;
+    ks_err err;
+
+    KS_TRY(ks_json_parse(body, &document));
+    err = ks_json_member(document, member) == NULL
+              ? KS_OK
+              : add_item(store, work, ks_json_member(document, member));
+    ks_json_free(document);
+    return err;
+}
+
+/* A whole partition may take several pages: false when the next one was sent for. */
+static bool finish_query(struct dynamodb_store *store, struct ks_ask *ask, ks_view body)
+{
+    struct ks_ask_work *const work = ask->work;
+    struct ks_json *document = NULL;
+    ks_view after = KS_VIEW_NONE;
+
+    work->err = ks_json_parse(body, &document);
+    if (ks_ok(work->err))
+        work->err = read_page(store, work, document, &after);
+    if (ks_ok(work->err) && after.size != 0)
+        send(store, ask, after);
+    ks_json_free(document);
+    if (ks_ok(work->err) && after.size == 0)
+        work->outcome = KS_DONE;
+    return !ks_ok(work->err) || after.size == 0;
+}
+
+static void finish_write(struct dynamodb_store *store, struct ks_ask_work *work,
+                         const struct ks_aws_answer *answer)
+{
+    const bool tells = work->operation == KS_STORE_HEARTBEAT;
+    ks_err err = KS_OK;
+
+    work->outcome = ks_ok(answer->err) ? KS_DONE : KS_REFUSED;
+    if (work->outcome == KS_REFUSED)
+        err = read_row(store, work, answer->body, "Item");
+    else if (tells)
+        err = read_row(store, work, answer->body, "Attributes");
+    /* A heartbeat whose row cannot be read may hide a give: it is not known what came of it. Of a
+     * refusal the row is only a courtesy. */
+    if (!ks_ok(err) && work->outcome == KS_DONE) {
+        work->outcome = KS_UNKNOWN;
+        work->err = err;
+    } else if (!ks_ok(err)) {
+        ks_native_rows_free(&work->rows);
+    }
+}
+
+static void finish_failure(struct dynamodb_store *store, struct ks_ask_work *work,
+                           const struct ks_aws_answer *answer)
+{
+    work->err = answer->err;
+    work->detail = answer->detail;
+    if (answer->failure == NULL)
+        return;
+    if (strcmp(answer->failure->code, "AccessDeniedException") == 0)
+        ks_dynamodb_table_denied(&store->table, operation_of(work), &work->detail);
+    /* The table tells what has become of it; this request has only come in between. */
+    if (strcmp(answer->failure->code, "ResourceNotFoundException") == 0) {
+        work->err = KS_FAIL(BUSY);
+        ks_dynamodb_table_gone(&store->table);
+    }
+}
+
+static void done(void *arg, const struct ks_aws_answer *answer)
+{
+    struct ks_ask *const ask = arg;
+    struct ks_ask_work *const work = ask->work;
+    struct dynamodb_store *const store = of_ask(ask);
+    const bool writes = ks_native_writes(work->operation);
+
+    ask->call = NULL;
+    if (writes && (ks_ok(answer->err) || ks_err_is(answer->err, KS_ERR_CONDITION))) {
+        finish_write(store, work, answer);
+    } else if (!ks_ok(answer->err)) {
+        finish_failure(store, work, answer);
+    } else if (reads_all(work)) {
+        if (!finish_query(store, ask, answer->body))
+            return;
+    } else {
+        work->err = read_row(store, work, answer->body, "Item");
+        if (ks_ok(work->err))
+            work->outcome = KS_DONE;
+    }
+    ks_ask_answer(ask);
+}
+
+/* --- The store --- */
+
+static void ask_table(struct ks_lease_store *port, const struct ks_store_request *request)
+{
+    struct dynamodb_store *const store = of_port(port);
+    struct ks_ask *const ask = ks_asks_take(&store->asks, request);
+
+    if (ask == NULL)
+        return;
+    if (store->table.state == KS_STORE_READY)
+        send(store, ask, KS_VIEW_NONE);
+    else
+        ks_ask_refuse(ask,
+                      store->table.state == KS_STORE_UNUSABLE ? store->table.err : KS_FAIL(BUSY),
+                      store->table.detail.text);
+}
+
+static void forget(struct ks_asks *asks, struct ks_ask *ask)
+{
+    (void)asks;
+    if (ask->call != NULL)
+        ks_aws_cancel(ask->call);
+    ask->call = NULL;
+}
+
+static enum ks_store_state state(const struct ks_lease_store *port, struct ks_detail *ret_detail)
+{
+    const struct dynamodb_store *const store =
+        (const struct dynamodb_store *)(const void *)((const char *)port -
+                                                      offsetof(struct dynamodb_store, port));
+
+    if (store->table.state == KS_STORE_READY)
+        return ks_asks_state(&store->asks, ret_detail);
+    ks_detail_set(ret_detail, "%s", store->table.detail.text);
+    return store->table.state;
+}
+
+static void close_store(struct ks_lease_store *port)
+{
+    struct dynamodb_store *const store = of_port(port);
+
+    ks_asks_end(&store->asks);
+    ks_dynamodb_table_close(&store->table);
+    ks_bytes_free(&store->body);
+    ks_bytes_free(&store->texts);
+    ks_free(store);
+}
+
+static const struct ks_lease_store_vtable vtable = {
+    .ask = ask_table, .state = state, .close = close_store};
+
+ks_err ks_dynamodb_store_open(struct ks_loop *loop, struct ks_aws_client *client, const char *table,
+                              struct ks_lease_store **ret_store, struct ks_detail *ret_detail)
+{
+    struct dynamodb_store *const store = ks_alloc(sizeof(*store));
+    ks_err err;
+
+    if (store == NULL)
+        return KS_FAIL(NO_MEMORY);
+    *store = (struct dynamodb_store){.port.vtable = &vtable, .loop = loop, .client = client};
+    ks_bytes_init(&store->body, KS_DYNAMODB_BODY_MAX);
+    ks_bytes_init(&store->texts, KS_JSON_BYTES_MAX);
+    err = ks_asks_init(&store->asks, loop, store->table.name, forget);
+    if (!ks_ok(err)) {
+        ks_free(store);
+        return err;
+    }
+    err = ks_dynamodb_table_open(&store->table, loop, client, table, ret_detail);
+    if (!ks_ok(err)) {
+        ks_asks_end(&store->asks);
+        ks_free(store);
+        return err;
+    }
+    *ret_store = &store->port;
+    return KS_OK;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* table.h - the DynamoDB table as such: is it there, is it ours, is it ready?
+ *
+ * Asks DescribeTable until the table is ACTIVE. One that is not there is made (CreateTable with the
+ * keys p and k, PAY_PER_REQUEST); who loses that race waits for the winner's. One with other keys
+ * is somebody else's and is never touched. A table that was ready and is gone is not made again:
+ * that would forget every checkpoint. Goes on asking while it cannot be used, in case somebody
+ * repairs it. Loop thread only.
+ */
+#ifndef KS_ADAPTERS_DYNAMODB_TABLE_H
+#define KS_ADAPTERS_DYNAMODB_TABLE_H
+
+#include "adapters/dynamodb/wire.h"
+#include "aws/client.h"
+#include "base/loop.h"
+#include "ports/lease_store.h"
+
+enum {
+    KS_DYNAMODB_CALL_MS = 5000,       /* A call about the table; nobody waits for it. */
+    KS_DYNAMODB_CREATING_MS = 500,    /* Between two looks at one that is being created. */
+    KS_DYNAMODB_AGAIN_MS = 1000,      /* After a call that failed. */
+    KS_DYNAMODB_UNUSABLE_MS = 10000,  /* While somebody must look. */
+    KS_DYNAMODB_ANSWER_MAX = 64 << 10 /* Bytes of a description. */
+};
+
+struct ks_dynamodb_table {
+    struct ks_loop *loop;
+    struct ks_aws_client *client;
+    char name[KS_DYNAMODB_TABLE_MAX + 1];
+    enum ks_store_state state;
+    ks_err err; /* While UNUSABLE: why. */
+    struct ks_detail detail;
+    bool was_ready;
+    struct ks_aws_call *call;
+    struct ks_timer timer;
+};
+
+/* Begins to ask. `client` outlives it. INVALID: no name for a table. */
+KS_MUST_USE ks_err ks_dynamodb_table_open(struct ks_dynamodb_table *table, struct ks_loop *loop,
+                                          struct ks_aws_client *client, const char *name,
+                                          struct ks_detail *ret_detail);
+void ks_dynamodb_table_close(struct ks_dynamodb_table *table);
+
+/* A request was told that there is no such table: asks again, and until then it is not ready. */
+void ks_dynamodb_table_gone(struct ks_dynamodb_table *table);
+
+/* The sentence for a refused call: which permission is missing where. */
+void ks_dynamodb_table_denied(const struct ks_dynamodb_table *table, const char *operation,
+                              struct ks_detail *ret_detail);
+
+#endif

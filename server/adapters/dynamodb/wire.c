@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "adapters/dynamodb/wire.h"
+
+#include <assert.h>
+
+enum {
+    EXPRESSION_MAX = 4096 /* Of DynamoDB itself. */
+};
+
+static ks_view text(const char *string)
+{
+    return ks_view_text(string);
+}
+
+/* --- Values --- */
+
+/* "S": "text" and so on, as the one member of the object `name`. */
+static void put_value(struct ks_json_writer *json, const char *name, struct ks_value value)
+{
+    ks_view members = value.text;
+
+    ks_json_put_object(json, name);
+    switch (value.type) {
+    case KS_VALUE_TEXT: ks_json_put_text(json, "S", value.text); break;
+    case KS_VALUE_NUMBER: ks_json_put_text(json, "N", value.text); break;
+    case KS_VALUE_BOOL:
+        ks_json_put_bool(json, "BOOL", ks_view_equal(value.text, KS_VIEW("true")));
+        break;
+    case KS_VALUE_SET:
+        ks_json_put_array(json, "SS");
+        while (members.size != 0)
+            ks_json_put_text(json, NULL, ks_view_cut(&members, '\n'));
+        ks_json_put_end(json);
+        break;
+    }
+    ks_json_put_end(json);
+}
+
+static void put_text_value(struct ks_json_writer *json, const char *name, ks_view value)
+{
+    put_value(json, name, (struct ks_value){KS_VALUE_TEXT, value});
+}
+
+static void put_key(struct ks_json_writer *json, const char *name, const char *p, ks_view k)
+{
+    ks_json_put_object(json, name);
+    put_text_value(json, "p", text(p));
+    put_text_value(json, "k", k);
+    ks_json_put_end(json);
+}
+
+/* --- Expressions --- */
+
+/* An expression under construction; the placeholder of an attribute is "#" and its name. */
+static ks_err put_in(struct ks_bytes *expression, const struct ks_condition *condition,
+                     uint32_t number)
+{
+    ks_view members = condition->value.text;
+
+    KS_TRY(ks_bytes_format(expression, "#%s IN (", condition->name));
+    for (uint32_t at = 0; members.size != 0; at++) {
+        (void)ks_view_cut(&members, '\n');
+        KS_TRY(ks_bytes_format(expression, "%s:c%u_%u", at == 0 ? "" : ", ", number, at));
+    }
+    return ks_bytes_append_byte(expression, ')');
+}
+
+static ks_err put_condition(struct ks_bytes *expression, const struct ks_condition *condition,
+                            uint32_t number)
+{
+    const char *const name = condition->name;
+
+    switch (condition->kind) {
+    case KS_IF_EQUALS: return ks_bytes_format(expression, "#%s = :c%u", name, number);
+    case KS_IF_EQUALS_OR_ABSENT:
+        return ks_bytes_format(expression, "(attribute_not_exists(#%s) OR #%s = :c%u)", name, name,
+                               number);
+    case KS_IF_EXISTS: return ks_bytes_format(expression, "attribute_exists(#%s)", name);
+    case KS_IF_ABSENT: return ks_bytes_format(expression, "attribute_not_exists(#%s)", name);
+    case KS_IF_IN: return put_in(expression, condition, number);
+    }
+    assert(false);
+    return KS_FAIL(INVALID);
+}
+
+static ks_err put_conditions(struct ks_bytes *expression, const struct ks_item_write *write)
+{
+    for (uint32_t at = 0; at < write->condition_count; at++) {
+        if (at != 0)
+            KS_TRY(ks_bytes_append(expression, KS_VIEW(" AND ")));
+        KS_TRY(put_condition(expression, &write->conditions[at], at));
+    }
+    return KS_OK;
+}
+
+/* The updates of one kind: a clause, or nothing. */
+static ks_err put_clause(struct ks_bytes *expression, const struct ks_item_write *write,
+                         enum ks_update_kind kind)
+{
+    static const char *const words[] = {[KS_DO_SET] = "SET",
+                                        [KS_DO_REMOVE] = "REMOVE",
+                                        [KS_DO_ADD] = "ADD",
+                                        [KS_DO_DELETE] = "DELETE"};
+    bool begun = false;
+
+    for (uint32_t at = 0; at < write->update_count; at++) {
+        const char *const name = write->updates[at].name;
+
+        if (write->updates[at].kind != kind)
+            continue;
+        if (begun)
+            KS_TRY(ks_bytes_append_byte(expression, ','));
+        else
+            KS_TRY(
+                ks_bytes_format(expression, "%s%s", expression->size == 0 ? "" : " ", words[kind]));
+        begun = true;
+        if (kind == KS_DO_SET)
+            KS_TRY(ks_bytes_format(expression, " #%s = :u%u", name, at));
+        else if (kind == KS_DO_REMOVE)
+            KS_TRY(ks_bytes_format(expression, " #%s", name));
+        else
+            KS_TRY(ks_bytes_format(expression, " #%s :u%u", name, at));
+    }
+    return KS_OK;
+}
+
+static ks_err put_updates(struct ks_bytes *expression, const struct ks_item_write *write)
+{
+    KS_TRY(put_clause(expression, write, KS_DO_SET));
+    KS_TRY(put_clause(expression, write, KS_DO_REMOVE));
+    KS_TRY(put_clause(expression, write, KS_DO_ADD));
+    return put_clause(expression, write, KS_DO_DELETE);
+}
+
+/* Name `at` of a write, conditions before updates; NULL behind the last. */
+static const char *name_at(const struct ks_item_write *write, uint32_t at)
+{
+    if (at < write->condition_count)
+        return write->conditions[at].name;
+    at -= write->condition_count;
+    return at < write->update_count ? write->updates[at].name : NULL;
+}
+
+static bool named_before(const struct ks_item_write *write, uint32_t at)
+{
+    for (uint32_t before = 0; before < at; before++)
+        if (strcmp(name_at(write, before), name_at(write, at)) == 0)
+            return true;
+    return false;
+}
+
+static ks_err put_names(struct ks_json_writer *json, const struct ks_item_write *write,
+                        struct ks_bytes *placeholder)
+{
+    ks_json_put_object(json, "ExpressionAttributeNames");
+    for (uint32_t at = 0; name_at(write, at) != NULL; at++) {
+        if (named_before(write, at))
+            continue;
+        ks_bytes_clear(placeholder);
+        KS_TRY(ks_bytes_format(placeholder, "#%s", name_at(write, at)));
+        ks_json_put_name(json, ks_bytes_view(placeholder));
+        ks_json_put_text(json, NULL, text(name_at(write, at)));
+    }
+    ks_json_put_end(json);
+    return KS_OK;
+}
+
+static void put_named_value(struct ks_json_writer *json, const struct ks_bytes *placeholder,
+                            struct ks_value value)
+{
+    ks_json_put_name(json, ks_bytes_view(placeholder));
+    put_value(json, NULL, value);
+}
+
+static ks_err put_condition_values(struct ks_json_writer *json,
+                                   const struct ks_condition *condition, uint32_t number,
+                                   struct ks_bytes *placeholder)
+{
+    ks_view members = condition->value.text;
+
+    if (condition->kind == KS_IF_EXISTS || condition->kind == KS_IF_ABSENT)
+        return KS_OK;
+    if (condition->kind != KS_IF_IN) {
+        ks_bytes_clear(placeholder);
+        KS_TRY(ks_bytes_format(placeholder, ":c%u", number));
+        put_named_value(json, placeholder, condition->value);
+        return KS_OK;
+    }
+    for (uint32_t at = 0; members.size != 0; at++) {
+        ks_bytes_clear(placeholder);
+        KS_TRY(ks_bytes_format(placeholder, ":c%u_%u", number, at));
+        put_named_value(json, placeholder,
+                        (struct ks_value){KS_VALUE_TEXT, ks_view_cut(&members, '\n')});
+    }
+    return KS_OK;
+}
+
+/* An empty map is refused by DynamoDB. */
+static bool has_values(const struct ks_item_write *write)
+{
+    for (uint32_t at = 0; at < write->condition_count; at++)
+        if (write->conditions[at].kind != KS_IF_EXISTS &&
+            write->conditions[at].kind != KS_IF_ABSENT)
+            return true;
+    for (uint32_t at = 0; at < write->update_count; at++)
+        if (write->updates[at].kind != KS_DO_REMOVE)
+            return true;
+    return false;
+}
+
+static ks_err put_values(struct ks_json_writer *json, const struct ks_item_write *write,
+                         struct ks_bytes *placeholder)
+{
+    if (!has_values(write))
+        return KS_OK;
+    ks_json_put_object(json, "ExpressionAttributeValues");
+    for (uint32_t at = 0; at < write->condition_count; at++)
+        KS_TRY(put_condition_values(json, &write->conditions[at], at, placeholder));
+    for (uint32_t at = 0; at < write->update_count; at++) {
+        if (write->updates[at].kind == KS_DO_REMOVE)
+            continue;
+        ks_bytes_clear(placeholder);
+        KS_TRY(ks_bytes_format(placeholder, ":u%u", at));
+        put_named_value(json, placeholder, write->updates[at].value);
+    }
+    ks_json_put_end(json);
+    return KS_OK;
+}
+
+/* --- Requests --- */
+
+const char *ks_dynamodb_write_operation(const struct ks_item_write *write)
+{
+    return write->delete_row ? "DeleteItem" : "UpdateItem";
+}
+
+/* `scratch` holds an expression or a placeholder at a time. */
+static ks_err put_write(struct ks_bytes *body, const char *table, const struct ks_item_write *write,
+                        bool tells, struct ks_bytes *scratch)
+{
+    struct ks_json_writer json;
+
+    /* Without one it would make rows, or delete any (PROTOCOL S6). */
+    assert(write->condition_count != 0);
+
+    ks_json_begin(&json, body);
+    ks_json_put_object(&json, NULL);
+    ks_json_put_text(&json, "TableName", text(table));
+    put_key(&json, "Key", write->p, text(write->k));
+    KS_TRY(put_conditions(scratch, write));
+    ks_json_put_text(&json, "ConditionExpression", ks_bytes_view(scratch));
+    ks_bytes_clear(scratch);
+    KS_TRY(put_updates(scratch, write));
+    if (scratch->size != 0)
+        ks_json_put_text(&json, "UpdateExpression", ks_bytes_view(scratch));
+    KS_TRY(put_names(&json, write, scratch));
+    KS_TRY(put_values(&json, write, scratch));
+    ks_json_put_text(&json, "ReturnValues", tells ? KS_VIEW("ALL_NEW") : KS_VIEW("NONE"));
+    ks_json_put_text(&json, "ReturnValuesOnConditionCheckFailure", KS_VIEW("ALL_OLD"));
+    ks_json_put_end(&json);
+    return ks_json_finish(&json);
+}
+
+ks_err ks_dynamodb_put_write(struct ks_bytes *body, const char *table,
+                             const struct ks_item_write *write, bool tells)
+{
+    struct ks_bytes scratch;
+    ks_err err;
+
+    ks_bytes_init(&scratch, EXPRESSION_MAX);
+    err = put_write(body, table, write, tells, &scratch);
+    ks_bytes_free(&scratch);
+    return err;
+}
+
+ks_err ks_dynamodb_put_get(struct ks_bytes *body, const char *table, const char *p, const char *k)
+{
+    struct ks_json_writer json;
+
+    ks_json_begin(&json, body);
+    ks_json_put_object(&json, NULL);
+    ks_json_put_text(&json, "TableName", text(table));
+    put_key(&json, "Key", p, text(k));
+    ks_json_put_bool(&json, "ConsistentRead", true);
+    ks_json_put_end(&json);
+    return ks_json_finish(&json);
+}
+
+ks_err ks_dynamodb_put_query(struct ks_bytes *body, const char *table, const char *p, ks_view after,
+                             bool consistent)
+{
+    struct ks_json_writer json;
+
+    ks_json_begin(&json, body);
+    ks_json_put_object(&json, NULL);
+    ks_json_put_text(&json, "TableName", text(table));
+    ks_json_put_text(&json, "KeyConditionExpression", KS_VIEW("#p = :p"));
+    ks_json_put_object(&json, "ExpressionAttributeNames");
+    ks_json_put_text(&json, "#p", KS_VIEW("p"));
+    ks_json_put_end(&json);
+    ks_json_put_object(&json, "ExpressionAttributeValues");
+    put_text_value(&json, ":p", text(p));
+    ks_json_put_end(&json);
+    ks_json_put_bool(&json, "ConsistentRead", consistent);
+    if (after.size != 0)
+        put_key(&json, "ExclusiveStartKey", p, after);
+    ks_json_put_end(&json);
+    return ks_json_finish(&json);
+}
+
+ks_err ks_dynamodb_put_describe(struct ks_bytes *body, const char *table)
+{
+    struct ks_json_writer json;
+
+    ks_json_begin(&json, body);
+    ks_json_put_object(&json, NULL);
+    ks_json_put_text(&json, "TableName", text(table));
+    ks_json_put_end(&json);
+    return ks_json_finish(&json);
+}
+
+static void put_pair(struct ks_json_writer *json, const char *name_member, const char *name,
+                     const char *type_member, const char *type)
+{
+    ks_json_put_object(json, NULL);
+    ks_json_put_text(json, name_member, text(name));
+    ks_json_put_text(json, type_member, text(type));
+    ks_json_put_end(json);
+}
+
+ks_err ks_dynamodb_put_create(struct ks_bytes *body, const char *table)
+{
+    struct ks_json_writer json;
+
+    ks_json_begin(&json, body);
+    ks_json_put_object(&json, NULL);
+    ks_json_put_text(&json, "TableName", text(table));
+    ks_json_put_text(&json, "BillingMode", KS_VIEW("PAY_PER_REQUEST"));
+    ks_json_put_array(&json, "AttributeDefinitions");
+    put_pair(&json, "AttributeName", "p", "AttributeType", "S");
+    put_pair(&json, "AttributeName", "k", "AttributeType", "S");
+    ks_json_put_end(&json);
+    ks_json_put_array(&json, "KeySchema");
+    put_pair(&json, "AttributeName", "p", "KeyType", "HASH");
+    put_pair(&json, "AttributeName", "k", "KeyType", "RANGE");
+    ks_json_put_end(&json);
+    ks_json_put_end(&json);
+    return ks_json_finish(&json);
+}
+
+/* --- Items --- */
+
+/* {"SS": [..]}: strange if a member cannot stand in a set of ours. */
+static ks_err read_set(const struct ks_json *value, struct ks_bytes *texts, struct ks_item *item,
+                       uint32_t at)
+{
+    const struct ks_json *const members = ks_json_member(value, "SS");
+    const size_t begin = texts->size;
+
+    item->presence[at] = KS_STRANGE;
+    if (!ks_json_is_array(members) || ks_json_count(members) == 0)
+        return KS_OK;
+    for (size_t i = 0; i < ks_json_count(members); i++) {
+        ks_view member;
+
+        if (!ks_ok(ks_json_text(ks_json_item(members, i), &member)) || member.size == 0 ||
+            memchr(member.data, '\n', member.size) != NULL)
+            return KS_OK;
+        if (i != 0)
+            KS_TRY(ks_bytes_append_byte(texts, '\n'));
+        KS_TRY(ks_bytes_append(texts, member));
+    }
+    item->presence[at] = KS_PRESENT;
+    item->texts[at] = ks_view_of(texts->data + begin, texts->size - begin);
+    return KS_OK;
+}
+
+static ks_err read_value(const struct ks_json *value, enum ks_value_type type,
+                         struct ks_bytes *texts, struct ks_item *item, uint32_t at)
+{
+    bool flag = false;
+    ks_err err = KS_FAIL(MALFORMED);
+
+    switch (type) {
+    case KS_VALUE_SET: return read_set(value, texts, item, at);
+    case KS_VALUE_TEXT: err = ks_json_text(ks_json_member(value, "S"), &item->texts[at]); break;
+    case KS_VALUE_NUMBER: err = ks_json_text(ks_json_member(value, "N"), &item->texts[at]); break;
+    case KS_VALUE_BOOL:
+        err = ks_json_bool(ks_json_member(value, "BOOL"), &flag);
+        item->texts[at] = flag ? KS_VIEW("true") : KS_VIEW("false");
+        break;
+    }
+    item->presence[at] = ks_ok(err) ? KS_PRESENT : KS_STRANGE;
+    return KS_OK;
+}
+
+/* Bytes that the sets of an item take at most when they are joined: room for them is made before
+ * the first is read, so that none of them moves. */
+static size_t sets_size(const struct ks_json *json, const struct ks_schema *schema)
+{
+    size_t size = 1;
+
+    for (uint32_t at = 0; at < schema->count; at++) {
+        const struct ks_json *const members =
+            ks_json_member(ks_json_member(json, schema->attributes[at].name), "SS");
+
+        if (schema->attributes[at].type != KS_VALUE_SET)
+            continue;
+        for (size_t i = 0; i < ks_json_count(members); i++) {
+            ks_view member = KS_VIEW_NONE;
+
+            if (ks_ok(ks_json_text(ks_json_item(members, i), &member)))
+                size += member.size + 1;
+        }
+    }
+    return size;
+}
+
+ks_err ks_dynamodb_read_item(const struct ks_json *json, const struct ks_schema *schema,
+                             struct ks_bytes *texts, struct ks_item *ret_item)
+{
+    struct ks_item item;
+
+    ks_item_init(&item, schema);
+    if (!ks_ok(ks_json_text(ks_json_member(ks_json_member(json, "p"), "S"), &item.p)) ||
+        !ks_ok(ks_json_text(ks_json_member(ks_json_member(json, "k"), "S"), &item.k)))
+        return KS_FAIL(MALFORMED);
+
+    ks_bytes_clear(texts);
+    KS_TRY(ks_bytes_reserve(texts, sets_size(json, schema)));
+    for (uint32_t at = 0; at < schema->count; at++) {
+        const struct ks_json *const value = ks_json_member(json, schema->attributes[at].name);
+
+        if (value != NULL)
+            KS_TRY(read_value(value, schema->attributes[at].type, texts, &item, at));
+    }
+    *ret_item = item;
+    return KS_OK;
+}

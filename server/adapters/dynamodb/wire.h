@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wire.h - requests of DynamoDB as JSON, and items as they come back.
+ *
+ * Formats: API reference of DynamoDB, version 2012-08-10 (UpdateItem, DeleteItem, GetItem, Query,
+ * CreateTable; condition and update expressions). Every name and every value in an expression is a
+ * placeholder. Pure.
+ */
+#ifndef KS_ADAPTERS_DYNAMODB_WIRE_H
+#define KS_ADAPTERS_DYNAMODB_WIRE_H
+
+#include "adapters/item.h"
+#include "aws/json.h"
+
+enum {
+    KS_DYNAMODB_BODY_MAX = 128 << 10, /* A request: 256 tokens, twice what they take. */
+    KS_DYNAMODB_TABLE_MIN = 3,        /* Characters of a table's name (CreateTable). */
+    KS_DYNAMODB_TABLE_MAX = 255
+};
+
+/* The bodies are appended to `body`. FULL, NO_MEMORY, INVALID (text that is not UTF-8). */
+
+/* UpdateItem or DeleteItem (ks_dynamodb_write_operation), which answers the old row if it is
+ * refused, and the new one if `tells`. */
+KS_MUST_USE ks_err ks_dynamodb_put_write(struct ks_bytes *body, const char *table,
+                                         const struct ks_item_write *write, bool tells);
+const char *ks_dynamodb_write_operation(const struct ks_item_write *write);
+/* GetItem, strongly consistent. */
+KS_MUST_USE ks_err ks_dynamodb_put_get(struct ks_bytes *body, const char *table, const char *p,
+                                       const char *k);
+/* Query of a partition, from behind the key `after` (KS_VIEW_NONE: from its begin). */
+KS_MUST_USE ks_err ks_dynamodb_put_query(struct ks_bytes *body, const char *table, const char *p,
+                                         ks_view after, bool consistent);
+/* DescribeTable. */
+KS_MUST_USE ks_err ks_dynamodb_put_describe(struct ks_bytes *body, const char *table);
+/* CreateTable: keys p and k, PAY_PER_REQUEST. */
+KS_MUST_USE ks_err ks_dynamodb_put_create(struct ks_bytes *body, const char *table);
+
+/* Reads an item; attributes that the schema does not know are passed over. The texts of sets are
+ * put into `texts`, which is cleared first; all others are views into the document.
+ * MALFORMED if it is no item with the keys p and k; FULL, NO_MEMORY. */
+KS_MUST_USE ks_err ks_dynamodb_read_item(const struct ks_json *json, const struct ks_schema *schema,
+                                         struct ks_bytes *texts, struct ks_item *ret_item);
+
+#endif

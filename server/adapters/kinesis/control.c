@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "adapters/kinesis/control.h"
+
+#include "adapters/kinesis/listing.h"
+#include "adapters/kinesis/request.h"
+#include "aws/json.h"
+#include "base/budget.h"
+#include "base/log.h"
+
+#include <assert.h>
+
+enum {
+    SPARES = 64, /* Questions that can still be answered in order when memory ran out. */
+    TIMEOUT_MS = 10000
+};
+
+enum question_kind { QUESTION_DESCRIBE, QUESTION_LIST };
+
+struct question {
+    struct ks_link link;
+    struct ks_control *control;
+    enum question_kind kind;
+    union {
+        void (*describe)(void *arg, const struct ks_describe_answer *answer);
+        void (*list)(void *arg, const struct ks_list_answer *answer);
+    } answered;
+    void *arg;
+    bool spare; /* One of the control's own. */
+    bool taken; /* Of a spare one: it is in use. */
+    struct ks_aws_call *call;
+    struct ks_timer timer; /* For what failed before it could be sent. */
+    ks_err err;
+    struct ks_listing listing;
+};
+
+struct ks_control {
+    struct ks_loop *loop;
+    struct ks_aws_client *client;
+    const char *stream;
+    uint32_t page_size;
+    struct ks_link questions;
+    enum ks_store_state state;
+    struct ks_detail detail;
+    struct question spares[SPARES];
+};
+
+/* --- State --- */
+
+void ks_control_heard(struct ks_control *control, ks_err err, const struct ks_detail *detail)
+{
+    enum ks_store_state was = control->state;
+
+    switch (ks_err_class(err)) {
+    case KS_CLASS_OK:
+    case KS_CLASS_REREAD: control->state = KS_STORE_READY; break;
+    case KS_CLASS_SHED: return; /* Our own memory; says nothing about the stream. */
+    case KS_CLASS_RETRY:
+        /* Whoever asks for less is there. */
+        control->state = ks_err_is(err, KS_ERR_THROTTLED) ? KS_STORE_READY : KS_STORE_AWAY;
+        break;
+    case KS_CLASS_REPORT: control->state = KS_STORE_UNUSABLE; break;
+    }
+    if (control->state == KS_STORE_READY)
+        ks_detail_set(&control->detail, "%s", "");
+    else
+        control->detail = *detail;
+    if (was == control->state)
+        return;
+    if (control->state != KS_STORE_READY)
+        ks_warn("stream %s cannot be read: %s; asking again", control->stream, detail->text);
+    else if (was != KS_STORE_OPENING)
+        ks_info("stream %s: answers again", control->stream);
+}
+
+enum ks_store_state ks_control_state(const struct ks_control *control, struct ks_detail *ret_detail)
+{
+    if (ret_detail != NULL)
+        *ret_detail = control->detail;
+    return control->state;
+}
+
+/* --- Questions --- */
+
+static void finish(struct question *question)
+{
+    ks_list_remove(&question->link);
+    ks_loop_timer_clear(question->control->loop, &question->timer);
+    ks_listing_free(&question->listing);
+    if (question->spare)
+        question->taken = false;
+    else
+        ks_free(question);
+}
+
+static void answer_describe(struct question *question, const struct ks_describe_answer *answer)
+{
+    question->answered.describe(question->arg, answer);
+    finish(question);
+}
+
+static void answer_list(struct question *question, ks_err err, const struct ks_detail *detail)
+{
+    struct ks_list_answer answer = {.err = err, .detail = *detail};
+
+    if (ks_ok(err)) {
+        answer.shards = question->listing.shards;
+        answer.count = question->listing.count;
+    }
+    question->answered.list(question->arg, &answer);
+    finish(question);
+}
+
+static void fail(struct question *question, ks_err err, const struct ks_detail *detail)
+{
+    struct ks_describe_answer answer = {.err = err, .detail = *detail};
+
+    if (question->kind == QUESTION_DESCRIBE)
+        answer_describe(question, &answer);
+    else
+        answer_list(question, err, detail);
+}
+
+static ks_err read_summary(ks_view body, struct ks_describe_answer *answer)
+{
+    struct ks_json *document;
+    ks_view arn = KS_VIEW_NONE;
+
+    KS_TRY(ks_json_parse(body, &document));
+    const struct ks_json *summary = ks_json_member(document, "StreamDescriptionSummary");
+    const struct ks_json *created = ks_json_member(summary, "StreamCreationTimestamp");
+    ks_err err = ks_json_text(ks_json_member(summary, "StreamARN"), &arn);
+    if (ks_ok(err))
+        err = ks_view_copy_text(arn, answer->stream_arn, sizeof(answer->stream_arn));
+    if (ks_ok(err) && created != NULL)
+        err = ks_json_unix_ms(created, &answer->created_ms);
+    ks_json_free(document);
+    return ks_ok(err) || ks_err_is(err, KS_ERR_NO_MEMORY) ? err : KS_FAIL(MALFORMED);
+}
+
+static void described(struct question *question, const struct ks_aws_answer *told)
+{
+    struct ks_describe_answer answer = {.err = told->err, .detail = told->detail};
+
+    if (ks_ok(answer.err)) {
+        answer.err = read_summary(told->body, &answer);
+        ks_detail_set(&answer.detail, "DescribeStreamSummary: %s", ks_err_text(answer.err));
+    }
+    ks_control_heard(question->control, answer.err, &answer.detail);
+    answer_describe(question, &answer);
+}
+
+static ks_err ask(struct question *question);
+
+static void listed(struct question *question, const struct ks_aws_answer *told)
+{
+    struct ks_detail detail = told->detail;
+    ks_err err = told->err;
+    bool more = false;
+
+    if (ks_ok(err)) {
+        err = ks_listing_take(&question->listing, told->body, &more);
+        ks_detail_set(&detail, "ListShards: %s", ks_err_text(err));
+    } else if (ks_err_is(err, KS_ERR_EXPIRED)) {
+        more = ks_listing_restart(&question->listing);
+        err = more ? KS_OK : err;
+    }
+    if (ks_ok(err) && more) {
+        err = ask(question);
+        if (ks_ok(err))
+            return;
+        ks_detail_set(&detail, "ListShards: %s", ks_err_text(err));
+    }
+    ks_control_heard(question->control, err, &detail);
+    answer_list(question, err, &detail);
+}
+
+static void done(void *arg, const struct ks_aws_answer *answer)
+{
+    struct question *question = arg;
+
+    question->call = NULL;
+    if (question->kind == QUESTION_DESCRIBE)
+        described(question, answer);
+    else
+        listed(question, answer);
+}
+
+static ks_err send(struct question *question, struct ks_bytes *body)
+{
+    struct ks_control *control = question->control;
+    bool lists = question->kind == QUESTION_LIST;
+    struct ks_aws_request request = {
+        .operation = lists ? "ListShards" : "DescribeStreamSummary",
+        .timeout = ks_span_ms(TIMEOUT_MS),
+        .response_max = KS_JSON_BYTES_MAX,
+        .done = done,
+        .arg = question,
+    };
+
+    if (lists)
+        KS_TRY(ks_listing_request(&question->listing, control->stream, control->page_size, body));
+    else
+        KS_TRY(ks_request_describe(body, control->stream));
+    request.body = ks_bytes_view(body);
+    return ks_aws_call(control->client, &request, &question->call);
+}
+
+static ks_err ask(struct question *question)
+{
+    struct ks_bytes body;
+
+    ks_bytes_init(&body, KS_KINESIS_REQUEST_MAX);
+    ks_err err = send(question, &body);
+    ks_bytes_free(&body);
+    return err;
+}
+
+static void timer_due(struct ks_timer *timer)
+{
+    struct question *question = KS_LIST_ENTRY(timer, struct question, timer);
+    struct ks_detail detail;
+
+    ks_detail_set(&detail, "the request could not be sent: %s", ks_err_text(question->err));
+    fail(question, question->err, &detail);
+}
+
+static struct question *spare_question(struct ks_control *control)
+{
+    for (uint32_t at = 0; at < SPARES; at++) {
+        if (!control->spares[at].taken)
+            return &control->spares[at];
+    }
+    return NULL;
+}
+
+/* Without memory it is one of the spare ones, with `err` set. */
+static struct question *new_question(struct ks_control *control, enum question_kind kind, void *arg)
+{
+    struct question *question = ks_alloc(sizeof(*question));
+    bool spare = question == NULL;
+
+    if (spare)
+        question = spare_question(control);
+    /* One asks a handful of times a minute. */
+    assert(question != NULL);
+    *question = (struct question){
+        .control = control,
+        .kind = kind,
+        .arg = arg,
+        .spare = spare,
+        .taken = true,
+        .timer = {.due = timer_due},
+        .err = spare ? KS_FAIL(NO_MEMORY) : KS_OK,
+    };
+    ks_listing_init(&question->listing);
+    ks_list_append(&control->questions, &question->link);
+    return question;
+}
+
+/* Sends it; what cannot be sent fails in the next turn. */
+static void begin(struct question *question)
+{
+    struct ks_loop *loop = question->control->loop;
+
+    if (ks_ok(question->err))
+        question->err = ask(question);
+    if (!ks_ok(question->err))
+        ks_loop_timer_set(loop, &question->timer, ks_loop_now(loop));
+}
+
+void ks_control_describe(struct ks_control *control,
+                         void (*answered)(void *arg, const struct ks_describe_answer *answer),
+                         void *arg)
+{
+    struct question *question = new_question(control, QUESTION_DESCRIBE, arg);
+
+    question->answered.describe = answered;
+    begin(question);
+}
+
+void ks_control_list(struct ks_control *control,
+                     void (*answered)(void *arg, const struct ks_list_answer *answer), void *arg)
+{
+    struct question *question = new_question(control, QUESTION_LIST, arg);
+
+    question->answered.list = answered;
+    begin(question);
+}
+
+ks_err ks_control_new(struct ks_loop *loop, struct ks_aws_client *client, const char *stream,
+                      uint32_t page_size, struct ks_control **ret_control)
+{
+    struct ks_control *control = ks_alloc(sizeof(*control));
+
+    if (control == NULL)
+        return KS_FAIL(NO_MEMORY);
+    control->loop = loop;
+    control->client = client;
+    control->stream = stream;
+    control->page_size = page_size == 0 ? KS_LISTING_PAGE : page_size;
+    control->state = KS_STORE_OPENING;
+    ks_detail_set(&control->detail, "stream %s: not asked yet", stream);
+    ks_link_init(&control->questions);
+    *ret_control = control;
+    return KS_OK;
+}
+
+void ks_control_free(struct ks_control *control)
+{
+    if (control == NULL)
+        return;
+    while (!ks_list_empty(&control->questions)) {
+        struct question *question = KS_LIST_ENTRY(control->questions.next, struct question, link);
+        if (question->call != NULL)
+            ks_aws_cancel(question->call);
+        finish(question);
+    }
+    ks_free(control);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* control.h - the questions about a stream as a whole: DescribeStreamSummary and ListShards.
+ *
+ * Each is answered exactly once, in a later turn, with the standard retries of the SDKs, or never if the
+ * control is freed first. It also knows whether the stream can be reached at all.
+ */
+#ifndef KS_ADAPTERS_KINESIS_CONTROL_H
+#define KS_ADAPTERS_KINESIS_CONTROL_H
+
+#include <stdint.h>
+
+#include "aws/client.h"
+#include "base/loop.h"
+#include "ports/stream_source.h"
+
+struct ks_control;
+
+/* `stream` is a name or an ARN and outlives it; `page_size` 0: KS_LISTING_PAGE. NO_MEMORY. */
+KS_MUST_USE ks_err ks_control_new(struct ks_loop *loop, struct ks_aws_client *client,
+                                  const char *stream, uint32_t page_size,
+                                  struct ks_control **ret_control);
+/* NULL is allowed. */
+void ks_control_free(struct ks_control *control);
+
+void ks_control_describe(struct ks_control *control,
+                         void (*answered)(void *arg, const struct ks_describe_answer *answer),
+                         void *arg);
+void ks_control_list(struct ks_control *control,
+                     void (*answered)(void *arg, const struct ks_list_answer *answer), void *arg);
+
+/* An answer of the service, to whatever was asked: what it says about the stream. */
+void ks_control_heard(struct ks_control *control, ks_err err, const struct ks_detail *detail);
+enum ks_store_state ks_control_state(const struct ks_control *control,
+                                     struct ks_detail *ret_detail);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "adapters/kinesis/pace.h"
+
+#include <assert.h>
+
+void ks_pace_init(struct ks_pace *pace, uint64_t seed)
+{
+    *pace = (struct ks_pace){
+        .paid_at = KS_LONG_AGO, .wanted_at = KS_LONG_AGO, .tip_ms = KS_PACE_TIP_MS_MIN};
+    ks_prng_init(&pace->prng, seed);
+    for (uint32_t at = 0; at < KS_PACE_CALLS; at++)
+        pace->sent[at] = KS_LONG_AGO;
+}
+
+ks_instant ks_pace_next(const struct ks_pace *pace)
+{
+    ks_instant allowed = ks_instant_add(pace->sent[pace->oldest], ks_span_ms(KS_PACE_WINDOW_MS));
+
+    return ks_instant_max(allowed, ks_instant_max(pace->paid_at, pace->wanted_at));
+}
+
+void ks_pace_sent(struct ks_pace *pace, ks_instant now)
+{
+    pace->sent[pace->oldest] = now;
+    pace->oldest = (pace->oldest + 1) % KS_PACE_CALLS;
+}
+
+/* How long to wait at the tip. */
+static int32_t rest_ms(struct ks_pace *pace, uint32_t count)
+{
+    int32_t rest = pace->tip_ms;
+
+    if (count > 0)
+        rest = KS_PACE_TIP_MS_MIN;
+    pace->tip_ms = rest >= KS_PACE_TIP_MS_MAX / 2 ? KS_PACE_TIP_MS_MAX : rest * 2;
+    return rest;
+}
+
+void ks_pace_answered(struct ks_pace *pace, ks_instant now, uint32_t count, uint64_t bytes,
+                      int64_t millis_behind)
+{
+    /* An answer is bounded far below this; then it fits in microseconds. */
+    assert(bytes < UINT64_C(1) << 40);
+    int64_t cost_us = (int64_t)(bytes * 1000000 / KS_PACE_BYTES_PER_S);
+
+    pace->back_off_ms = 0;
+    pace->paid_at = ks_instant_add(ks_instant_max(pace->paid_at, now), ks_span_us(cost_us));
+    if (millis_behind > 0) {
+        pace->tip_ms = KS_PACE_TIP_MS_MIN;
+        pace->wanted_at = now;
+        return;
+    }
+    pace->wanted_at = ks_instant_add(now, ks_span_ms(rest_ms(pace, count)));
+}
+
+static void back_off(struct ks_pace *pace, ks_instant now, int32_t first_ms, int32_t most_ms)
+{
+    int32_t whole = pace->back_off_ms < first_ms ? first_ms : pace->back_off_ms;
+
+    if (whole > most_ms)
+        whole = most_ms;
+    pace->back_off_ms = whole * 2 > most_ms ? most_ms : whole * 2;
+    pace->wanted_at =
+        ks_instant_add(now, ks_span_ms(ks_prng_between(&pace->prng, whole / 2, whole)));
+}
+
+void ks_pace_throttled(struct ks_pace *pace, ks_instant now)
+{
+    back_off(pace, now, KS_PACE_THROTTLED_MS_MIN, KS_PACE_THROTTLED_MS_MAX);
+}
+
+void ks_pace_failed(struct ks_pace *pace, ks_instant now)
+{
+    back_off(pace, now, KS_PACE_FAILED_MS_MIN, KS_PACE_FAILED_MS_MAX);
+}

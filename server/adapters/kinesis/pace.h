@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pace.h - when a shard may be asked for records again.
+ *
+ * Kinesis allows 5 GetRecords a second and 2 MiB a second for each shard (Kinesis quotas; GetRecords
+ * API reference: after an answer of 10 MiB the next 5 s are refused). So:
+ *  - never more than 5 calls within any second;
+ *  - after an answer of n bytes the next call waits n / 2 MiB s;
+ *  - behind the tip: as soon as those two allow. At the tip: 200 ms after an answer with records,
+ *    then relaxed, doubling from 200 ms to 1 s while nothing comes;
+ *  - refused for asking too much: 0.5 s doubling to 8 s, failed: 0.2 s doubling to 5 s, each
+ *    somewhere between the half and the whole of it, until an answer comes.
+ * Pure: instants come in, an instant goes out.
+ */
+#ifndef KS_ADAPTERS_KINESIS_PACE_H
+#define KS_ADAPTERS_KINESIS_PACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/instant.h"
+#include "base/prng.h"
+
+enum {
+    KS_PACE_CALLS = 5,             /* GetRecords calls a second and shard. */
+    KS_PACE_WINDOW_MS = 1020,      /* That second, and what two clocks may differ in it. */
+    KS_PACE_BYTES_PER_S = 2 << 20, /* Payload a second and shard. */
+    KS_PACE_TIP_MS_MIN = 200,      /* Between calls at the tip, when records came. */
+    KS_PACE_TIP_MS_MAX = 1000,     /* Likewise, when nothing came for a while. */
+    KS_PACE_THROTTLED_MS_MIN = 500,
+    KS_PACE_THROTTLED_MS_MAX = 8000,
+    KS_PACE_FAILED_MS_MIN = 200,
+    KS_PACE_FAILED_MS_MAX = 5000
+};
+
+struct ks_pace {
+    struct ks_prng prng;
+    ks_instant sent[KS_PACE_CALLS]; /* The last calls, as a ring. */
+    uint32_t oldest;                /* Where the next one goes: the oldest. */
+    ks_instant paid_at;             /* When the bytes that came are paid for. */
+    ks_instant wanted_at;           /* When we want to ask again, whatever is allowed. */
+    int32_t tip_ms;                 /* The last wait at the tip. */
+    int32_t back_off_ms;            /* The next whole back-off; 0: the last call was answered. */
+};
+
+/* Nothing was asked yet. `seed` is for the jitter. */
+void ks_pace_init(struct ks_pace *pace, uint64_t seed);
+
+/* When the next call may leave; in the past or now: at once. */
+ks_instant ks_pace_next(const struct ks_pace *pace);
+
+/* A GetRecords left. */
+void ks_pace_sent(struct ks_pace *pace, ks_instant now);
+/* It brought `count` records with `bytes` of data and keys; `millis_behind` -1: unknown. */
+void ks_pace_answered(struct ks_pace *pace, ks_instant now, uint32_t count, uint64_t bytes,
+                      int64_t millis_behind);
+/* The server asks for less. */
+void ks_pace_throttled(struct ks_pace *pace, ks_instant now);
+/* No answer, or a failure of the server. */
+void ks_pace_failed(struct ks_pace *pace, ks_instant now);
+
+#endif

@@ -1,0 +1,698 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "adapters/kinesis/polling.h"
+
+#include "adapters/kinesis/aggregate.h"
+#include "adapters/kinesis/control.h"
+#include "adapters/kinesis/pace.h"
+#include "adapters/kinesis/records.h"
+#include "adapters/kinesis/request.h"
+#include "aws/json.h"
+#include "base/digest.h"
+#include "base/log.h"
+#include "ports/batches.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+enum {
+    ITERATOR_TIMEOUT_MS = 10000,
+    /* GetShardIterators within one read: the iterator is lost once, the position once. */
+    TRIES_MAX = 4,
+    /* What a record is taken to be before the first one came: a first read of 1 MiB asks for 100. */
+    RECORD_BYTES_GUESS = 10240,
+    /* Of a body whose length the server did not say; it doubles. */
+    BODY_BYTES_MIN = 64 << 10,
+    /* Between our clock and the server's, for a position that is an instant. */
+    CLOCK_MARGIN_MS = 1000
+};
+
+struct source {
+    struct ks_stream_source port;
+    struct ks_loop *loop;
+    struct ks_aws_client *client;
+    struct ks_control *control;
+    struct ks_link readers;
+    struct ks_prng prng; /* Seeds for the readers' jitter. */
+    bool cbor;           /* What is asked for. */
+    bool cbor_works;     /* It was answered once. */
+    char stream[KS_ARN_MAX + 1];
+};
+
+struct ks_reader {
+    struct ks_link link;
+    struct source *source;
+    struct ks_budget *budget;
+    char shard[KS_SHARD_ID_MAX + 1];
+    struct ks_position from;
+    int64_t opened_ms; /* Wall clock, as the server sees it. */
+    bool latest_asked; /* An iterator of LATEST was asked for: another one would be a later tip. */
+    /* The server does not know `from`: read from the horizon, drop what is before. */
+    bool from_horizon;
+    bool told_horizon; /* In the log. */
+    bool told_end;     /* To the reader. */
+
+    char iterator[KS_ITERATOR_MAX + 1]; /* "": none. */
+    ks_instant iterator_at;
+    char last[KS_SEQUENCE_MAX + 1]; /* The last record that came; "": none yet. */
+    struct ks_pace pace;
+    uint64_t record_bytes; /* Of the last ones, on average; 0: none came yet. */
+    uint32_t limit_max;    /* Falls while there is no room for more. */
+
+    bool waiting; /* A read is in flight. */
+    uint32_t max_records;
+    uint32_t max_bytes;
+    void (*answered)(void *arg, const struct ks_read_answer *answer);
+    void *arg;
+    uint32_t tries;        /* Iterators that were asked for in this read. */
+    struct ks_timer timer; /* For the pace. */
+    struct ks_aws_call *call;
+    uint32_t limit;        /* Of the GetRecords under way. */
+    bool cbor;             /* Likewise. */
+    struct ks_block *body; /* Of its answer. */
+};
+
+static struct source *of_port(struct ks_stream_source *port)
+{
+    return (struct source *)(void *)port;
+}
+
+/* --- Answers --- */
+
+static void drop_body(struct ks_reader *reader)
+{
+    ks_block_drop(reader->body);
+    reader->body = NULL;
+}
+
+static void answer(struct ks_reader *reader, const struct ks_read_answer *answer)
+{
+    assert(reader->waiting);
+    assert(reader->call == NULL);
+    drop_body(reader);
+    reader->waiting = false;
+    reader->answered(reader->arg, answer);
+}
+
+/* What a failure says about the service; a shard that is gone or a bad position says nothing. */
+static void hear(struct ks_reader *reader, ks_err err, const struct ks_detail *detail)
+{
+    bool service = ks_ok(err) || ks_err_class(err) == KS_CLASS_RETRY ||
+                   ks_err_is(err, KS_ERR_DENIED) || ks_err_is(err, KS_ERR_NO_CREDENTIALS);
+
+    if (service)
+        ks_control_heard(reader->source->control, err, detail);
+}
+
+static void answer_failed(struct ks_reader *reader, ks_err err, const struct ks_detail *detail)
+{
+    struct ks_read_answer told = {
+        .err = err, .detail = *detail, .throttled = ks_err_is(err, KS_ERR_THROTTLED)};
+    ks_instant now = ks_loop_now(reader->source->loop);
+
+    if (told.throttled)
+        ks_pace_throttled(&reader->pace, now);
+    else if (ks_err_class(err) != KS_CLASS_SHED)
+        ks_pace_failed(&reader->pace, now);
+    hear(reader, err, detail);
+    answer(reader, &told);
+}
+
+static void answer_unsent(struct ks_reader *reader, const char *operation, ks_err err)
+{
+    struct ks_detail detail;
+
+    ks_detail_set(&detail, "%s of %s could not be sent: %s", operation, reader->shard,
+                  ks_err_text(err));
+    answer_failed(reader, err, &detail);
+}
+
+static void answer_end(struct ks_reader *reader)
+{
+    struct ks_read_answer told = {.err = KS_OK, .batch = {.at_end = true}};
+
+    answer(reader, &told);
+}
+
+/* --- Iterators --- */
+
+static void ask_iterator(struct ks_reader *reader);
+static void ask_records(struct ks_reader *reader);
+
+/* The next step of a read, when the pace allows it. */
+static void go_on(struct ks_reader *reader)
+{
+    struct ks_loop *loop = reader->source->loop;
+    ks_instant now = ks_loop_now(loop);
+
+    ks_loop_timer_set(loop, &reader->timer, ks_instant_max(now, ks_pace_next(&reader->pace)));
+}
+
+static void timer_due(struct ks_timer *timer)
+{
+    struct ks_reader *reader = KS_LIST_ENTRY(timer, struct ks_reader, timer);
+    ks_instant now = ks_loop_now(reader->source->loop);
+    ks_instant old = ks_instant_add(reader->iterator_at, ks_span_ms(KS_ITERATOR_AGE_MS_MAX));
+
+    if (reader->told_end || reader->from.kind == KS_POSITION_SHARD_END)
+        answer_end(reader);
+    else if (reader->iterator[0] == '\0' || ks_instant_reached(now, old))
+        ask_iterator(reader);
+    else
+        ask_records(reader);
+}
+
+/* Where the next record is to come from. */
+static struct ks_position place(const struct ks_reader *reader)
+{
+    struct ks_position position = reader->from;
+
+    if (reader->last[0] != '\0') {
+        position = (struct ks_position){.kind = KS_POSITION_AFTER_SEQUENCE, .sub_sequence = -1};
+        memcpy(position.sequence, reader->last, sizeof(position.sequence));
+    } else if (reader->from_horizon) {
+        position = (struct ks_position){.kind = KS_POSITION_TRIM_HORIZON, .sub_sequence = -1};
+    } else if (position.kind == KS_POSITION_LATEST && reader->latest_asked) {
+        position = (struct ks_position){.kind = KS_POSITION_AT_TIMESTAMP, .sub_sequence = -1};
+        position.timestamp_ms = reader->opened_ms - CLOCK_MARGIN_MS;
+    }
+    return position;
+}
+
+static bool by_sequence(const struct ks_reader *reader)
+{
+    return reader->from.kind == KS_POSITION_AFTER_SEQUENCE ||
+           reader->from.kind == KS_POSITION_AT_SEQUENCE;
+}
+
+/* The server does not know the sequence number of the position, or not any more. */
+static bool fall_back(struct ks_reader *reader, ks_err err)
+{
+    bool unknown = ks_err_is(err, KS_ERR_NOT_FOUND) || ks_err_is(err, KS_ERR_INVALID);
+
+    if (!unknown || !by_sequence(reader) || reader->from_horizon || reader->last[0] != '\0')
+        return false;
+    reader->from_horizon = true;
+    return true;
+}
+
+/* Said only when the shard itself is there. */
+static void tell_fall_back(struct ks_reader *reader)
+{
+    if (!reader->from_horizon || reader->told_horizon)
+        return;
+    reader->told_horizon = true;
+    ks_warn(
+        "%s: the stream does not know sequence number %.60s; reading the shard from its horizon, "
+        "and dropping what lies before that number",
+        reader->shard, reader->from.sequence);
+}
+
+static ks_err read_iterator(struct ks_reader *reader, ks_view body)
+{
+    struct ks_json *document;
+    ks_view text = KS_VIEW_NONE;
+
+    KS_TRY(ks_json_parse(body, &document));
+    ks_err err = ks_json_text(ks_json_member(document, "ShardIterator"), &text);
+    if (ks_ok(err))
+        err = ks_view_copy_text(text, reader->iterator, sizeof(reader->iterator));
+    ks_json_free(document);
+    if (ks_ok(err) && text.size == 0)
+        err = KS_FAIL(MALFORMED);
+    return ks_ok(err) || ks_err_is(err, KS_ERR_NO_MEMORY) ? err : KS_FAIL(MALFORMED);
+}
+
+static void iterator_done(void *arg, const struct ks_aws_answer *told)
+{
+    struct ks_reader *reader = arg;
+    struct ks_detail detail = told->detail;
+    ks_err err = told->err;
+
+    reader->call = NULL;
+    reader->iterator[0] = '\0';
+    if (ks_ok(err)) {
+        err = read_iterator(reader, told->body);
+        ks_detail_set(&detail, "GetShardIterator of %s: %s", reader->shard, ks_err_text(err));
+        reader->iterator_at = ks_loop_now(reader->source->loop);
+    }
+    if (ks_ok(err))
+        tell_fall_back(reader);
+    /* At LATEST it was asked for before the first read. */
+    if (!reader->waiting)
+        return;
+    if (ks_ok(err) || (fall_back(reader, err) && reader->tries < TRIES_MAX))
+        go_on(reader);
+    else
+        answer_failed(reader, err, &detail);
+}
+
+static ks_err send_iterator(struct ks_reader *reader, struct ks_bytes *body)
+{
+    struct source *source = reader->source;
+    struct ks_position position = place(reader);
+    struct ks_aws_request request = {
+        .operation = "GetShardIterator",
+        .timeout = ks_span_ms(ITERATOR_TIMEOUT_MS),
+        .single_attempt = true,
+        .response_max = KS_JSON_BYTES_MAX,
+        .done = iterator_done,
+        .arg = reader,
+    };
+
+    KS_TRY(ks_request_iterator(body, source->stream, reader->shard, &position));
+    request.body = ks_bytes_view(body);
+    KS_TRY(ks_aws_call(source->client, &request, &reader->call));
+    reader->latest_asked = true;
+    reader->tries++;
+    return KS_OK;
+}
+
+static ks_err begin_iterator(struct ks_reader *reader)
+{
+    struct ks_bytes body;
+
+    ks_bytes_init(&body, KS_KINESIS_REQUEST_MAX);
+    ks_err err = send_iterator(reader, &body);
+    ks_bytes_free(&body);
+    return err;
+}
+
+static void ask_iterator(struct ks_reader *reader)
+{
+    ks_err err = begin_iterator(reader);
+
+    if (!ks_ok(err))
+        answer_unsent(reader, "GetShardIterator", err);
+}
+
+/* The iterator is of no use (any more): true if the read goes on with another one. */
+static bool renew(struct ks_reader *reader)
+{
+    reader->iterator[0] = '\0';
+    if (reader->tries >= TRIES_MAX)
+        return false;
+    go_on(reader);
+    return true;
+}
+
+/* --- The body of an answer --- */
+
+static ks_err body_room(struct ks_reader *reader, size_t capacity)
+{
+    struct ks_block *block;
+
+    if (capacity > KS_KINESIS_ANSWER_MAX)
+        return KS_FAIL(FULL);
+    KS_TRY(ks_block_new(reader->budget, capacity, &block));
+    if (reader->body != NULL) {
+        block->size = reader->body->size;
+        memcpy(block->data, reader->body->data, block->size);
+    }
+    drop_body(reader);
+    reader->body = block;
+    return KS_OK;
+}
+
+static ks_err body_begin(void *arg, int64_t size)
+{
+    struct ks_reader *reader = arg;
+
+    drop_body(reader);
+    if (size > KS_KINESIS_ANSWER_MAX)
+        return KS_FAIL(FULL);
+    return body_room(reader, size < 0 ? BODY_BYTES_MIN : (size_t)size);
+}
+
+static ks_err body_part(void *arg, ks_view bytes)
+{
+    struct ks_reader *reader = arg;
+    size_t needed = reader->body->size + bytes.size;
+
+    if (needed > reader->body->capacity) {
+        size_t wanted = reader->body->capacity * 2;
+        if (wanted > KS_KINESIS_ANSWER_MAX)
+            wanted = KS_KINESIS_ANSWER_MAX;
+        KS_TRY(body_room(reader, wanted < needed ? needed : wanted));
+    }
+    if (bytes.size > 0)
+        memcpy(reader->body->data + reader->body->size, bytes.data, bytes.size);
+    reader->body->size = needed;
+    return KS_OK;
+}
+
+/* --- Records --- */
+
+/* Records to ask for. */
+static uint32_t limit_of(const struct ks_reader *reader)
+{
+    uint64_t each = reader->record_bytes == 0 ? RECORD_BYTES_GUESS : reader->record_bytes;
+    uint64_t limit = reader->max_bytes / each;
+
+    if (limit > reader->max_records)
+        limit = reader->max_records;
+    if (limit > reader->limit_max)
+        limit = reader->limit_max;
+    return limit == 0 ? 1 : (uint32_t)limit;
+}
+
+/* Drops what lies before the position that the server did not know. */
+static void drop_before(struct ks_reader *reader, struct ks_batch *batch)
+{
+    int least = 1;
+
+    if (reader->from.kind == KS_POSITION_AT_SEQUENCE || reader->from.sub_sequence >= 0)
+        least = 0;
+    while (batch->count > 0) {
+        int order = ks_position_compare(batch->records[0].sequence, -1,
+                                        ks_view_text(reader->from.sequence), -1);
+        if (order >= least) {
+            reader->from_horizon = false;
+            return;
+        }
+        batch->records++;
+        batch->count--;
+    }
+}
+
+/* Learns from a batch how large records are, and where the next one begins. */
+static void learn(struct ks_reader *reader, const struct ks_batch *batch)
+{
+    uint64_t bytes = 0;
+    int64_t behind = batch->millis_behind;
+
+    for (uint32_t at = 0; at < batch->count; at++)
+        bytes += batch->records[at].data.size + batch->records[at].partition_key.size;
+    if (batch->count > 0) {
+        uint64_t mean = bytes / batch->count + 1;
+        uint64_t smooth = reader->record_bytes == 0 ? mean : (reader->record_bytes + mean) / 2;
+        /* Large records are believed at once, small ones step by step. */
+        reader->record_bytes = mean > smooth ? mean : smooth;
+        ks_err err = ks_view_copy_text(batch->records[batch->count - 1].sequence, reader->last,
+                                       sizeof(reader->last));
+        assert(ks_ok(err));
+        (void)err;
+    }
+    /* A full answer has more behind it, whatever it says: arrivals of one millisecond count as zero. */
+    if (batch->count == reader->limit && behind == 0)
+        behind = 1;
+    ks_pace_answered(&reader->pace, ks_loop_now(reader->source->loop), batch->count, bytes, behind);
+    if (reader->limit_max < KS_READ_RECORDS_MAX)
+        reader->limit_max = reader->limit_max * 2 < KS_READ_RECORDS_MAX ? reader->limit_max * 2
+                                                                        : KS_READ_RECORDS_MAX;
+}
+
+static void answer_records(struct ks_reader *reader, struct ks_records *records)
+{
+    struct ks_read_answer told = {.err = KS_OK};
+
+    /* The old iterator is used up only now that its records are ours. */
+    memcpy(reader->iterator, records->iterator, sizeof(reader->iterator));
+    reader->iterator_at = ks_loop_now(reader->source->loop);
+    reader->told_end = records->batch.at_end;
+    learn(reader, &records->batch);
+    if (reader->from_horizon)
+        drop_before(reader, &records->batch);
+    hear(reader, KS_OK, &told.detail);
+    told.batch = records->batch;
+    ks_aggregates_note(&told.batch);
+    answer(reader, &told);
+}
+
+static void answer_full(struct ks_reader *reader, ks_err err, const struct ks_detail *detail)
+{
+    reader->limit_max = reader->limit > 1 ? reader->limit / 2 : 1;
+    answer_failed(reader, err, detail);
+}
+
+/* From now on JSON is asked for. */
+static void use_json(struct source *source, const char *why)
+{
+    if (source->cbor)
+        ks_info("stream %s: %s; asking for JSON", source->stream, why);
+    source->cbor = false;
+}
+
+static void parse(struct ks_reader *reader, ks_view content_type)
+{
+    struct source *source = reader->source;
+    bool cbor = ks_view_starts(content_type, KS_VIEW("application/x-amz-cbor"));
+    ks_view body = KS_VIEW_NONE;
+    struct ks_records records;
+    struct ks_detail detail;
+
+    if (reader->body != NULL)
+        body = ks_view_of(reader->body->data, reader->body->size);
+    ks_err err = cbor ? ks_records_cbor(body, reader->limit, reader->budget, &records)
+                      : ks_records_json(body, reader->limit, reader->budget, &records);
+    if (ks_ok(err)) {
+        if (reader->cbor && !cbor)
+            use_json(source, "the server answers CBOR with JSON");
+        source->cbor_works = source->cbor_works || cbor;
+        answer_records(reader, &records);
+        return;
+    }
+    /* kinesalite cuts long answers off in CBOR, and only there. */
+    if (cbor && reader->cbor && ks_err_is(err, KS_ERR_MALFORMED)) {
+        use_json(source, "the server's CBOR cannot be read");
+        go_on(reader);
+        return;
+    }
+    ks_detail_set(&detail, "GetRecords of %s, %zu bytes of %s: %s", reader->shard, body.size,
+                  cbor ? "CBOR" : "JSON", ks_err_text(err));
+    if (ks_err_class(err) == KS_CLASS_SHED)
+        answer_full(reader, err, &detail);
+    else
+        answer_failed(reader, err, &detail);
+}
+
+/* True if the failure is the iterator's, and another one may do. */
+static bool is_about_iterator(const struct ks_aws_answer *told)
+{
+    if (ks_err_is(told->err, KS_ERR_EXPIRED))
+        return true;
+    if (told->failure == NULL)
+        return false;
+    if (ks_err_is(told->err, KS_ERR_INVALID))
+        return true;
+    /* kinesis-local falls over an iterator that it did not make; AWS says why it failed. */
+    return ks_err_is(told->err, KS_ERR_SERVER) && told->body.size == 0;
+}
+
+/* True if the server may not have understood CBOR. */
+static bool is_about_cbor(const struct ks_reader *reader, const struct ks_aws_answer *told)
+{
+    if (!reader->cbor || reader->source->cbor_works || told->failure == NULL)
+        return false;
+    return told->status == 415 || ks_err_is(told->err, KS_ERR_UNSUPPORTED) ||
+           strcmp(told->failure->code, "SerializationException") == 0;
+}
+
+static void records_done(void *arg, const struct ks_aws_answer *told)
+{
+    struct ks_reader *reader = arg;
+
+    reader->call = NULL;
+    if (ks_ok(told->err)) {
+        parse(reader, told->content_type);
+        return;
+    }
+    if (is_about_cbor(reader, told)) {
+        use_json(reader->source, "the server does not speak CBOR");
+        go_on(reader);
+        return;
+    }
+    if (is_about_iterator(told)) {
+        if (renew(reader))
+            return;
+    }
+    if (ks_err_class(told->err) == KS_CLASS_SHED)
+        answer_full(reader, told->err, &told->detail);
+    else
+        answer_failed(reader, told->err, &told->detail);
+}
+
+static ks_err send_records(struct ks_reader *reader, struct ks_bytes *body)
+{
+    struct source *source = reader->source;
+    struct ks_http_sink sink = {.begin = body_begin, .part = body_part, .arg = reader};
+    struct ks_aws_request request = {
+        .operation = "GetRecords",
+        .content_type = source->cbor ? KS_AWS_CBOR_TYPE : NULL,
+        .timeout = ks_span_ms(KS_KINESIS_READ_TIMEOUT_MS),
+        .single_attempt = true,
+        .response_max = KS_KINESIS_ANSWER_MAX,
+        .sink = &sink,
+        .done = records_done,
+        .arg = reader,
+    };
+
+    reader->limit = limit_of(reader);
+    reader->cbor = source->cbor;
+    KS_TRY(ks_request_records(body, reader->iterator, reader->limit, reader->cbor));
+    request.body = ks_bytes_view(body);
+    KS_TRY(ks_aws_call(source->client, &request, &reader->call));
+    ks_pace_sent(&reader->pace, ks_loop_now(source->loop));
+    return KS_OK;
+}
+
+static void ask_records(struct ks_reader *reader)
+{
+    struct ks_bytes body;
+
+    ks_bytes_init(&body, KS_KINESIS_REQUEST_MAX);
+    ks_err err = send_records(reader, &body);
+    ks_bytes_free(&body);
+    if (!ks_ok(err))
+        answer_unsent(reader, "GetRecords", err);
+}
+
+/* --- The port --- */
+
+static void source_describe(struct ks_stream_source *port,
+                            void (*answered)(void *arg, const struct ks_describe_answer *answer),
+                            void *arg)
+{
+    ks_control_describe(of_port(port)->control, answered, arg);
+}
+
+static void source_list(struct ks_stream_source *port,
+                        void (*answered)(void *arg, const struct ks_list_answer *answer), void *arg)
+{
+    ks_control_list(of_port(port)->control, answered, arg);
+}
+
+static ks_err source_open(struct ks_stream_source *port, const char *shard,
+                          const struct ks_position *from, struct ks_budget *budget,
+                          struct ks_reader **ret_reader)
+{
+    struct source *source = of_port(port);
+    struct ks_reader *reader = ks_alloc(sizeof(*reader));
+    struct ks_aws_state client;
+
+    if (reader == NULL)
+        return KS_FAIL(NO_MEMORY);
+    ks_aws_client_state(source->client, &client);
+    reader->source = source;
+    reader->budget = budget;
+    reader->from = *from;
+    reader->opened_ms = ks_wall_now().ms + client.skew_ms;
+    reader->limit_max = KS_READ_RECORDS_MAX;
+    reader->timer.due = timer_due;
+    ks_pace_init(&reader->pace, ks_prng_next(&source->prng));
+    /* A name that is too long is a shard that does not exist; the first read says so. */
+    (void)snprintf(reader->shard, sizeof(reader->shard), "%s", shard);
+    /* The tip is where it is now. If this cannot be sent, the first read asks for an instant. */
+    if (from->kind == KS_POSITION_LATEST) {
+        if (!ks_ok(begin_iterator(reader)))
+            reader->latest_asked = true;
+    }
+    ks_list_append(&source->readers, &reader->link);
+    *ret_reader = reader;
+    return KS_OK;
+}
+
+static void source_read(struct ks_reader *reader, uint32_t max_records, uint32_t max_bytes,
+                        void (*answered)(void *arg, const struct ks_read_answer *answer), void *arg)
+{
+    assert(!reader->waiting);
+    reader->waiting = true;
+    reader->max_records = max_records;
+    reader->max_bytes = max_bytes;
+    reader->answered = answered;
+    reader->arg = arg;
+    reader->tries = 0;
+    /* An iterator of LATEST may still be under way; then its answer goes on. */
+    if (reader->call == NULL)
+        go_on(reader);
+}
+
+static void source_close_reader(struct ks_reader *reader)
+{
+    if (reader->call != NULL)
+        ks_aws_cancel(reader->call);
+    ks_loop_timer_clear(reader->source->loop, &reader->timer);
+    drop_body(reader);
+    ks_list_remove(&reader->link);
+    ks_free(reader);
+}
+
+static enum ks_store_state source_state(const struct ks_stream_source *port,
+                                        struct ks_detail *ret_detail)
+{
+    const struct source *source = (const struct source *)(const void *)port;
+
+    return ks_control_state(source->control, ret_detail);
+}
+
+static void source_close(struct ks_stream_source *port)
+{
+    struct source *source = of_port(port);
+
+    assert(ks_list_empty(&source->readers));
+    ks_control_free(source->control);
+    ks_free(source);
+}
+
+static const struct ks_stream_source_vtable VTABLE = {
+    .describe = source_describe,
+    .list = source_list,
+    .open = source_open,
+    .read = source_read,
+    .close_reader = source_close_reader,
+    .put = NULL,
+    .state = source_state,
+    .close = source_close,
+};
+
+ks_err ks_kinesis_source_open(struct ks_loop *loop, struct ks_aws_client *client,
+                              const char *stream, struct ks_stream_source **ret_source,
+                              struct ks_detail *detail)
+{
+    struct ks_kinesis_options plain = {.json = false};
+
+    return ks_kinesis_source_open_with(loop, client, stream, &plain, ret_source, detail);
+}
+
+ks_err ks_kinesis_source_open_with(struct ks_loop *loop, struct ks_aws_client *client,
+                                   const char *stream, const struct ks_kinesis_options *options,
+                                   struct ks_stream_source **ret_source, struct ks_detail *detail)
+{
+    size_t size = strlen(stream);
+    struct source *source;
+
+    if (size == 0 || size > (ks_is_arn(stream) ? KS_ARN_MAX : KS_STREAM_NAME_MAX)) {
+        ks_detail_set(detail, "the stream is a name of 1 to %d characters, or its ARN",
+                      KS_STREAM_NAME_MAX);
+        return KS_FAIL(INVALID);
+    }
+    source = ks_alloc(sizeof(*source));
+    if (source == NULL)
+        return KS_FAIL(NO_MEMORY);
+    source->port.vtable = &VTABLE;
+    source->loop = loop;
+    source->client = client;
+    source->cbor = !options->json;
+    ks_prng_init(&source->prng, ks_random_u64());
+    ks_link_init(&source->readers);
+    memcpy(source->stream, stream, size + 1);
+    ks_err err = ks_control_new(loop, client, source->stream, options->page_size, &source->control);
+    if (!ks_ok(err)) {
+        ks_free(source);
+        return err;
+    }
+    *ret_source = &source->port;
+    return KS_OK;
+}
+
+/* --- For tests --- */
+
+void ks_kinesis_reader_set_iterator(struct ks_reader *reader, const char *iterator)
+{
+    (void)snprintf(reader->iterator, sizeof(reader->iterator), "%s",
+                   iterator == NULL ? "" : iterator);
+}
+
+const char *ks_kinesis_reader_iterator(const struct ks_reader *reader)
+{
+    return reader->iterator;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* records.h - the answer of GetRecords, from its bytes to a batch, in one pass.
+ *
+ * Record data never becomes a tree: strings are found in place, base64 is decoded once, straight
+ * into the batch's block, CBOR byte strings are copied there once. Members that we do not know are
+ * skipped, null counts as absent, the order of members does not matter.
+ * Formats: Kinesis API reference, GetRecords; the AWS JSON 1.1 protocol (blob = base64 text,
+ * timestamp = seconds with a fraction); x-amz-cbor-1.1 (blob = byte string, timestamp = tag 1 and
+ * milliseconds), and what emulators make of it (base64 text, seconds as a double).
+ * Hostile bytes: bounded by the size of the body and by records_max, MALFORMED. Skipped values are
+ * only followed (strings, brackets, depth), not judged.
+ * Pure, but for the memory of the block.
+ */
+#ifndef KS_ADAPTERS_KINESIS_RECORDS_H
+#define KS_ADAPTERS_KINESIS_RECORDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/budget.h"
+#include "base/bytes.h"
+#include "ports/stream_source.h"
+
+enum {
+    /* AWS: at most 512 characters; the emulators use about 320. */
+    KS_ITERATOR_MAX = 1024,
+    /* Containers within each other in a value that is skipped; GetRecords nests 5 deep. */
+    KS_RECORDS_DEPTH_MAX = 32
+};
+
+struct ks_records {
+    /* Belongs to the caller: ks_batch_free. `at_end` if there is no next iterator. */
+    struct ks_batch batch;
+    char iterator[KS_ITERATOR_MAX + 1]; /* NextShardIterator; "" at the end of the shard. */
+};
+
+/* Reads the body of a successful answer that holds at most `records_max` (<=
+ * KS_READ_RECORDS_MAX) records. The block is
+ * charged to `budget` (NULL: to nobody), while it is filled with up to the size of the body and 72
+ * bytes for each record, afterwards with what it needs.
+ * MALFORMED; FULL (the budget), NO_MEMORY: then `ret_records` is untouched and nothing is charged.
+ * An answer without `Records` is malformed: it must never be mistaken for the end of a shard. */
+KS_MUST_USE ks_err ks_records_json(ks_view body, uint32_t records_max, struct ks_budget *budget,
+                                   struct ks_records *ret_records);
+KS_MUST_USE ks_err ks_records_cbor(ks_view body, uint32_t records_max, struct ks_budget *budget,
+                                   struct ks_records *ret_records);
+
+#endif

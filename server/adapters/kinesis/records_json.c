@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "adapters/kinesis/records.h"
+
+#include "adapters/kinesis/builder.h"
+#include "base/codec.h"
+
+#include <assert.h>
+
+/* {"Data":"","PartitionKey":"k","SequenceNumber":"1"} and a comma. */
+enum { RECORD_BYTES_MIN = 48 };
+
+/* Bytes behind `at` were read; nothing is read beyond the view. */
+struct scan {
+    ks_view text;
+    size_t at;
+};
+
+/* A string between its quotes, as it is written. */
+struct raw {
+    ks_view text;
+    bool escaped; /* Holds a backslash. */
+};
+
+/* The next byte behind white space, or -1 at the end. */
+static int peek(struct scan *scan)
+{
+    while (scan->at < scan->text.size) {
+        uint8_t byte = scan->text.data[scan->at];
+
+        if (byte != ' ' && byte != '\n' && byte != '\r' && byte != '\t')
+            return byte;
+        scan->at++;
+    }
+    return -1;
+}
+
+static bool take_if(struct scan *scan, int byte)
+{
+    if (peek(scan) != byte)
+        return false;
+    scan->at++;
+    return true;
+}
+
+static ks_err take(struct scan *scan, int byte)
+{
+    return take_if(scan, byte) ? KS_OK : KS_FAIL(MALFORMED);
+}
+
+/* Where `byte` stands in [from, to); `to` if nowhere. */
+static size_t find(const struct scan *scan, size_t from, size_t to, int byte)
+{
+    const uint8_t *found = memchr(scan->text.data + from, byte, to - from);
+
+    return found == NULL ? to : (size_t)(found - scan->text.data);
+}
+
+static ks_err take_string(struct scan *scan, struct raw *ret_raw)
+{
+    struct raw raw = {.escaped = false};
+    size_t size = scan->text.size;
+
+    KS_TRY(take(scan, '"'));
+    size_t begin = scan->at;
+    size_t at = begin;
+    size_t quote = find(scan, at, size, '"');
+    for (;;) {
+        if (quote == size)
+            return KS_FAIL(MALFORMED);
+        size_t slash = find(scan, at, quote, '\\');
+        if (slash == quote)
+            break;
+        raw.escaped = true;
+        /* Behind the escaped byte; only an escaped quote makes us look for another one. */
+        at = slash + 2;
+        if (at > size)
+            return KS_FAIL(MALFORMED);
+        if (at > quote)
+            quote = find(scan, at, size, '"');
+    }
+    raw.text = ks_view_of(scan->text.data + begin, quote - begin);
+    scan->at = quote + 1;
+    *ret_raw = raw;
+    return KS_OK;
+}
+
+/* A number or a word: true, false, null. */
+static ks_view take_word(struct scan *scan)
+{
+    size_t begin = scan->at;
+
+    while (scan->at < scan->text.size) {
+        uint8_t byte = scan->text.data[scan->at];
+        bool part = (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
+                    (byte >= 'A' && byte <= 'Z') || byte == '-' || byte == '+' || byte == '.';
+        if (!part)
+            break;
+        scan->at++;
+    }
+    return ks_view_of(scan->text.data + begin, scan->at - begin);
+}
+
+/* Takes `null` if it stands here. */
+static bool take_null(struct scan *scan)
+{
+    size_t was = scan->at;
+
+    if (peek(scan) != 'n')
+        return false;
+    if (ks_view_equal(take_word(scan), KS_VIEW("null")))
+        return true;
+    scan->at = was;
+    return false;
+}
+
+static ks_err skip_value(struct scan *scan)
+{
+    struct raw raw;
+    uint32_t depth = 0;
+
+    do {
+        int byte = peek(scan);
+
+        if (byte == '"') {
+            KS_TRY(take_string(scan, &raw));
+        } else if (byte == '{' || byte == '[') {
+            if (++depth > KS_RECORDS_DEPTH_MAX)
+                return KS_FAIL(MALFORMED);
+            scan->at++;
+        } else if (depth > 0 && (byte == '}' || byte == ']')) {
+            depth--;
+            scan->at++;
+        } else if (depth > 0 && (byte == ',' || byte == ':')) {
+            scan->at++;
+        } else if (take_word(scan).size == 0) {
+            return KS_FAIL(MALFORMED);
+        }
+    } while (depth > 0);
+    return KS_OK;
+}
+
+/* Walks an object or an array whose opening bracket was taken: true if one more item follows. */
+static ks_err more(struct scan *scan, int closing, bool *first, bool *ret_more)
+{
+    if (take_if(scan, closing)) {
+        *ret_more = false;
+        return KS_OK;
+    }
+    if (!*first)
+        KS_TRY(take(scan, ','));
+    *first = false;
+    *ret_more = true;
+    return KS_OK;
+}
+
+/* The name of a member whose value is not null; members that are null are passed over. */
+static ks_err next_member(struct scan *scan, bool *first, ks_view *ret_name, bool *ret_more)
+{
+    struct raw name;
+
+    do {
+        KS_TRY(more(scan, '}', first, ret_more));
+        if (!*ret_more)
+            return KS_OK;
+        KS_TRY(take_string(scan, &name));
+        KS_TRY(take(scan, ':'));
+    } while (take_null(scan));
+    *ret_name = name.text;
+    return KS_OK;
+}
+
+/* --- Values --- */
+
+/* A decimal number times 10^`shift`, rounded to an integer: 1795223827.896 or 1.795E9. */
+static ks_err scaled(ks_view word, int32_t shift, int64_t *ret_value)
+{
+    uint64_t digits = 0;
+    int32_t point = 0; /* Digits that were taken behind the decimal point. */
+    bool fraction = false;
+    int64_t exponent = 0;
+    size_t at = 0;
+    bool negative = word.size > 0 && word.data[0] == '-';
+
+    if (negative)
+        at++;
+    size_t begin = at;
+    for (; at < word.size; at++) {
+        uint8_t byte = word.data[at];
+
+        if (byte == '.' && !fraction) {
+            fraction = true;
+            continue;
+        }
+        if (byte < '0' || byte > '9')
+            break;
+        if (digits < UINT64_MAX / 10 - 1) {
+            digits = digits * 10 + (uint64_t)(byte - '0');
+            point += fraction ? 1 : 0;
+        } else if (!fraction) {
+            return KS_FAIL(MALFORMED);
+        }
+    }
+    if (at == begin)
+        return KS_FAIL(MALFORMED);
+    if (at < word.size) {
+        ks_view rest = ks_view_of(word.data + at + 1, word.size - at - 1);
+
+        if (word.data[at] != 'e' && word.data[at] != 'E')
+            return KS_FAIL(MALFORMED);
+        if (rest.size > 0 && rest.data[0] == '+')
+            rest = ks_view_of(rest.data + 1, rest.size - 1);
+        if (!ks_ok(ks_view_i64(rest, &exponent)) || exponent > 20 || exponent < -20)
+            return KS_FAIL(MALFORMED);
+    }
+
+    int64_t power = exponent + shift - point;
+    for (; power < -1 && digits > 0; power++)
+        digits /= 10;
+    if (power == -1)
+        digits = (digits + 5) / 10;
+    for (; power > 0 && digits > 0; power--) {
+        if (digits > INT64_MAX / 10)
+            return KS_FAIL(MALFORMED);
+        digits *= 10;
+    }
+    if (digits > INT64_MAX)
+        return KS_FAIL(MALFORMED);
+    *ret_value = negative ? -(int64_t)digits : (int64_t)digits;
+    return KS_OK;
+}
+
+static ks_err take_number(struct scan *scan, int32_t shift, int64_t *ret_value)
+{
+    (void)peek(scan);
+    return scaled(take_word(scan), shift, ret_value);
+}
+
+static ks_err take_hex4(ks_view *raw, uint32_t *ret_unit)
+{
+    uint8_t bytes[2];
+    ks_view digits;
+
+    KS_TRY(ks_view_take(raw, 4, &digits));
+    KS_TRY(ks_hex_decode(digits, bytes));
+    *ret_unit = (uint32_t)bytes[0] << 8 | bytes[1];
+    return KS_OK;
+}
+
+/* Behind "\u". Both halves of a surrogate pair. */
+static ks_err take_unicode(ks_view *raw, uint32_t *ret_code)
+{
+    uint32_t code = 0;
+    uint32_t low = 0;
+    ks_view escape;
+
+    KS_TRY(take_hex4(raw, &code));
+    if (code == 0 || (code >= 0xDC00 && code <= 0xDFFF))
+        return KS_FAIL(MALFORMED);
+    if (code >= 0xD800 && code <= 0xDBFF) {
+        KS_TRY(ks_view_take(raw, 2, &escape));
+        if (!ks_view_equal(escape, KS_VIEW("\\u")))
+            return KS_FAIL(MALFORMED);
+        KS_TRY(take_hex4(raw, &low));
+        if (low < 0xDC00 || low > 0xDFFF)
+            return KS_FAIL(MALFORMED);
+        code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
+    }
+    *ret_code = code;
+    return KS_OK;
+}
+
+static size_t put_utf8(uint32_t code, uint8_t *to)
+{
+    if (code < 0x80) {
+        to[0] = (uint8_t)code;
+        return 1;
+    }
+    if (code < 0x800) {
+        to[0] = (uint8_t)(0xC0 | code >> 6);
+        to[1] = (uint8_t)(0x80 | (code & 0x3F));
+        return 2;
+    }
+    if (code < 0x10000) {
+        to[0] = (uint8_t)(0xE0 | code >> 12);
+        to[1] = (uint8_t)(0x80 | (code >> 6 & 0x3F));
+        to[2] = (uint8_t)(0x80 | (code & 0x3F));
+        return 3;
+    }
+    to[0] = (uint8_t)(0xF0 | code >> 18);
+    to[1] = (uint8_t)(0x80 | (code >> 12 & 0x3F));
+    to[2] = (uint8_t)(0x80 | (code >> 6 & 0x3F));
+    to[3] = (uint8_t)(0x80 | (code & 0x3F));
+    return 4;
+}
+
+/* Behind a backslash. */
+static ks_err take_escape(ks_view *raw, uint32_t *ret_code)
+{
+    static const char NAMES[] = "\"\\/bfnrt";
+    static const char CODES[] = "\"\\/\b\f\n\r\t";
+    uint8_t name = 0;
+
+    KS_TRY(ks_view_take_u8(raw, &name));
+    if (name == 'u')
+        return take_unicode(raw, ret_code);
+    const char *found = name == 0 ? NULL : strchr(NAMES, name);
+    if (found == NULL)
+        return KS_FAIL(MALFORMED);
+    *ret_code = (uint8_t)CODES[found - NAMES];
+    return KS_OK;
+}
+
+/* Writes what `raw` means; never longer than it is written. */
+static ks_err unescape(ks_view raw, uint8_t *to, size_t *ret_size)
+{
+    size_t size = 0;
+    uint8_t byte = 0;
+
+    while (raw.size > 0) {
+        KS_TRY(ks_view_take_u8(&raw, &byte));
+        if (byte == '\\') {
+            uint32_t code = 0;
+            KS_TRY(take_escape(&raw, &code));
+            size += put_utf8(code, to + size);
+        } else {
+            to[size++] = byte;
+        }
+    }
+    *ret_size = size;
+    return KS_OK;
+}
+
+/* A text as a C string of `capacity` bytes. */
+static ks_err take_text(struct scan *scan, char *buffer, size_t capacity)
+{
+    struct raw raw;
+    size_t size = 0;
+
+    KS_TRY(take_string(scan, &raw));
+    if (raw.text.size >= capacity)
+        return KS_FAIL(MALFORMED);
+    KS_TRY(unescape(raw.text, (uint8_t *)buffer, &size));
+    buffer[size] = '\0';
+    return ks_view_is_utf8(ks_view_of(buffer, size)) ? KS_OK : KS_FAIL(MALFORMED);
+}
+
+/* --- Records --- */
+
+static ks_err take_key(struct scan *scan, struct ks_builder *builder, ks_view *ret_key)
+{
+    struct raw raw;
+    size_t size = 0;
+
+    KS_TRY(take_string(scan, &raw));
+    uint8_t *room = ks_builder_room(builder, raw.text.size);
+    if (room == NULL)
+        return KS_FAIL(MALFORMED);
+    KS_TRY(unescape(raw.text, room, &size));
+    if (size > KS_PARTITION_KEY_MAX || !ks_view_is_utf8(ks_view_of(room, size)))
+        return KS_FAIL(MALFORMED);
+    *ret_key = ks_builder_took(builder, size);
+    return KS_OK;
+}
+
+static ks_err take_sequence(struct scan *scan, struct ks_builder *builder, ks_view *ret_sequence)
+{
+    struct raw raw;
+
+    KS_TRY(take_string(scan, &raw));
+    uint8_t *room = ks_builder_room(builder, raw.text.size);
+    if (room == NULL || !ks_sequence_is_valid(raw.text))
+        return KS_FAIL(MALFORMED);
+    memcpy(room, raw.text.data, raw.text.size);
+    *ret_sequence = ks_builder_took(builder, raw.text.size);
+    return KS_OK;
+}
+
+/* Base64 with escapes: some writers spell '/' as "\/". Slow, and not seen from AWS. */
+static ks_err decode_escaped(ks_view raw, uint8_t *room, size_t *ret_size)
+{
+    size_t characters = 0;
+    uint8_t *plain = ks_alloc(raw.size);
+
+    if (plain == NULL)
+        return KS_FAIL(NO_MEMORY);
+    ks_err err = unescape(raw, plain, &characters);
+    if (ks_ok(err))
+        err = ks_base64_decode(ks_view_of(plain, characters), room, ret_size);
+    ks_free(plain);
+    return err;
+}
+
+static ks_err take_data(struct scan *scan, struct ks_builder *builder, ks_view *ret_data)
+{
+    struct raw raw;
+    size_t size = 0;
+
+    KS_TRY(take_string(scan, &raw));
+    uint8_t *room = ks_builder_room(builder, ks_base64_decoded_max(raw.text.size));
+    if (room == NULL)
+        return KS_FAIL(MALFORMED);
+    if (raw.escaped)
+        KS_TRY(decode_escaped(raw.text, room, &size));
+    else
+        KS_TRY(ks_base64_decode(raw.text, room, &size));
+    *ret_data = ks_builder_took(builder, size);
+    return KS_OK;
+}
+
+static ks_err take_record(struct scan *scan, struct ks_builder *builder)
+{
+    struct ks_record record = {.sub_sequence = -1};
+    ks_view name = KS_VIEW_NONE;
+    bool first = true;
+    bool another = true;
+
+    KS_TRY(take(scan, '{'));
+    for (;;) {
+        KS_TRY(next_member(scan, &first, &name, &another));
+        if (!another)
+            break;
+        if (ks_view_equal(name, KS_VIEW("Data")))
+            KS_TRY(take_data(scan, builder, &record.data));
+        else if (ks_view_equal(name, KS_VIEW("PartitionKey")))
+            KS_TRY(take_key(scan, builder, &record.partition_key));
+        else if (ks_view_equal(name, KS_VIEW("SequenceNumber")))
+            KS_TRY(take_sequence(scan, builder, &record.sequence));
+        else if (ks_view_equal(name, KS_VIEW("ApproximateArrivalTimestamp")))
+            KS_TRY(take_number(scan, 3, &record.arrival_ms));
+        else
+            KS_TRY(skip_value(scan));
+    }
+    if (record.data.data == NULL || record.partition_key.data == NULL ||
+        record.sequence.data == NULL)
+        return KS_FAIL(MALFORMED);
+    return ks_builder_add(builder, &record);
+}
+
+static ks_err take_records(struct scan *scan, struct ks_builder *builder)
+{
+    bool first = true;
+    bool another = true;
+
+    KS_TRY(take(scan, '['));
+    for (;;) {
+        KS_TRY(more(scan, ']', &first, &another));
+        if (!another)
+            return KS_OK;
+        KS_TRY(take_record(scan, builder));
+    }
+}
+
+/* The ShardId of one child. */
+static ks_err take_child(struct scan *scan, char child[KS_SHARD_ID_MAX + 1])
+{
+    ks_view name = KS_VIEW_NONE;
+    bool first = true;
+    bool another = true;
+
+    KS_TRY(take(scan, '{'));
+    for (;;) {
+        KS_TRY(next_member(scan, &first, &name, &another));
+        if (!another)
+            return KS_OK;
+        if (ks_view_equal(name, KS_VIEW("ShardId")))
+            KS_TRY(take_text(scan, child, KS_SHARD_ID_MAX + 1));
+        else
+            KS_TRY(skip_value(scan));
+    }
+}
+
+static ks_err take_children(struct scan *scan, struct ks_batch *batch)
+{
+    bool first = true;
+    bool another = true;
+
+    KS_TRY(take(scan, '['));
+    for (uint32_t at = 0;; at++) {
+        KS_TRY(more(scan, ']', &first, &another));
+        if (!another)
+            return KS_OK;
+        if (at < KS_CHILDREN_MAX)
+            KS_TRY(take_child(scan, batch->children[at]));
+        else
+            KS_TRY(skip_value(scan));
+    }
+}
+
+static ks_err take_answer(struct scan *scan, struct ks_builder *builder, struct ks_records *records)
+{
+    ks_view name = KS_VIEW_NONE;
+    bool first = true;
+    bool another = true;
+    bool has_records = false;
+
+    KS_TRY(take(scan, '{'));
+    for (;;) {
+        KS_TRY(next_member(scan, &first, &name, &another));
+        if (!another)
+            break;
+        if (ks_view_equal(name, KS_VIEW("Records"))) {
+            if (has_records)
+                return KS_FAIL(MALFORMED);
+            KS_TRY(take_records(scan, builder));
+            has_records = true;
+        } else if (ks_view_equal(name, KS_VIEW("NextShardIterator"))) {
+            KS_TRY(take_text(scan, records->iterator, sizeof(records->iterator)));
+        } else if (ks_view_equal(name, KS_VIEW("MillisBehindLatest"))) {
+            KS_TRY(take_number(scan, 0, &records->batch.millis_behind));
+        } else if (ks_view_equal(name, KS_VIEW("ChildShards"))) {
+            KS_TRY(take_children(scan, &records->batch));
+        } else {
+            KS_TRY(skip_value(scan));
+        }
+    }
+    return has_records && peek(scan) < 0 ? KS_OK : KS_FAIL(MALFORMED);
+}
+
+ks_err ks_records_json(ks_view body, uint32_t records_max, struct ks_budget *budget,
+                       struct ks_records *ret_records)
+{
+    struct scan scan = {.text = body};
+    struct ks_builder builder;
+    struct ks_records records = {.batch = {.millis_behind = -1}};
+    size_t possible = body.size / RECORD_BYTES_MIN + 1;
+
+    assert(records_max <= KS_READ_RECORDS_MAX);
+    if (possible < records_max)
+        records_max = (uint32_t)possible;
+    KS_TRY(ks_builder_begin(&builder, budget, body.size, records_max));
+    ks_err err = take_answer(&scan, &builder, &records);
+    if (!ks_ok(err)) {
+        ks_builder_abandon(&builder);
+        return err;
+    }
+    ks_builder_finish(&builder, &records.batch);
+    records.batch.at_end = records.iterator[0] == '\0';
+    *ret_records = records;
+    return KS_OK;
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "adapters/local/read.h"
+
+#include "adapters/kinesis/aggregate.h"
+#include "adapters/local/sequence.h"
+#include "adapters/local/shards.h"
+#include "ports/batches.h"
+
+#include <assert.h>
+
+/* --- Where to begin --- */
+
+/* The first number at or behind a sequence number; behind it if `after`. */
+static ks_err place_of(struct ks_local_db *db, const struct ks_shard_row_local *row,
+                       const struct ks_position *from, bool after, uint64_t *ret_next,
+                       struct ks_detail *detail)
+{
+    struct ks_local_sequence asked;
+    ks_view text = ks_view_text(from->sequence);
+    char mine[KS_SEQUENCE_MAX + 1];
+    /* The shard's first and next number: without the second of arrival, which only breaks ties. */
+    struct ks_local_sequence edge = {
+        .shard_second = (uint64_t)row->made_s, .shard_index = row->index, .number = 1};
+    ks_err err = ks_local_sequence_parse(text, &asked);
+
+    if (ks_err_is(err, KS_ERR_INVALID)) {
+        ks_detail_set(detail, "%s is no sequence number", from->sequence);
+        return err;
+    }
+    ks_local_sequence_format(&edge, mine);
+    if (ks_position_compare(text, -1, ks_view_text(mine), -1) < 0) {
+        *ret_next = 1;
+        return KS_OK;
+    }
+    if (ks_ok(err) && asked.shard_second == (uint64_t)row->made_s &&
+        asked.shard_index == row->index && asked.number < row->next) {
+        *ret_next = asked.number + (after ? 1 : 0);
+        return KS_OK;
+    }
+    ks_detail_set(detail, "local stream %s: the shard has not given the sequence number %.60s",
+                  db->path, from->sequence);
+    return KS_FAIL(INVALID);
+}
+
+static ks_err resolve(struct ks_local_db *db, const struct ks_shard_row_local *row,
+                      struct ks_local_cursor *cursor, struct ks_detail *detail)
+{
+    const struct ks_position *from = &cursor->from;
+    uint64_t next = 1;
+    bool by_time = false;
+    /* Within an aggregate: aggregates are delivered whole, so it comes again. */
+    bool after = from->kind == KS_POSITION_AFTER_SEQUENCE && from->sub_sequence < 0;
+
+    switch (from->kind) {
+    case KS_POSITION_TRIM_HORIZON: break;
+    case KS_POSITION_AT_TIMESTAMP: by_time = true; break;
+    case KS_POSITION_LATEST:
+    case KS_POSITION_SHARD_END: next = row->next; break;
+    case KS_POSITION_AFTER_SEQUENCE:
+    case KS_POSITION_AT_SEQUENCE: KS_TRY(place_of(db, row, from, after, &next, detail)); break;
+    }
+    cursor->resolved = true;
+    cursor->by_time = by_time;
+    cursor->shard_id = row->id;
+    cursor->index = row->index;
+    cursor->made_s = row->made_s;
+    cursor->next = next;
+    return KS_OK;
+}
+
+ks_err ks_local_resolve(struct ks_local_db *db, struct ks_local_cursor *cursor,
+                        struct ks_detail *detail)
+{
+    struct ks_shard_row_local row;
+
+    KS_TRY(ks_shards_find(db, cursor->shard, &row, detail));
+    return resolve(db, &row, cursor, detail);
+}
+
+/* --- What there is --- */
+
+/* What a record takes in a block, its place in the array included. */
+static size_t record_bytes(size_t payload)
+{
+    return payload + KS_LOCAL_SEQUENCE_DIGITS + sizeof(struct ks_record);
+}
+
+static ks_err look_at(struct ks_local_db *db, const struct ks_local_cursor *cursor,
+                      const struct ks_shard_row_local *row, uint32_t records_max,
+                      uint32_t bytes_max, int64_t *arrival_ms, struct ks_local_look *look,
+                      struct ks_detail *detail)
+{
+    sqlite3_stmt *statement;
+    size_t payload = 0;
+
+    KS_TRY(ks_local_db_use(db, KS_LOCAL_SIZES, &statement, detail));
+    int code = sqlite3_bind_int64(statement, 1, ks_local_record_id(row->id, cursor->next));
+    if (code == SQLITE_OK)
+        code = sqlite3_bind_int64(statement, 2, ks_local_record_id(row->id, row->next));
+    if (code == SQLITE_OK)
+        code = sqlite3_bind_int64(statement, 3, records_max);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(statement);
+    while (code == SQLITE_ROW) {
+        size_t bytes = (size_t)sqlite3_column_int64(statement, 1);
+        if (look->count > 0 && payload + bytes > bytes_max)
+            break;
+        payload += bytes;
+        look->last = ks_local_record_number(sqlite3_column_int64(statement, 0));
+        if (look->count == 0)
+            look->first = look->last;
+        look->count++;
+        look->block_bytes += record_bytes(bytes);
+        *arrival_ms = sqlite3_column_int64(statement, 2);
+        code = sqlite3_step(statement);
+    }
+    ks_local_db_done(statement);
+    return ks_local_db_err(db, code, "look for records", detail);
+}
+
+static ks_err look_within(struct ks_local_db *db, struct ks_local_cursor *cursor,
+                          uint32_t records_max, uint32_t bytes_max, int64_t now_ms,
+                          struct ks_local_look *look, struct ks_detail *detail)
+{
+    struct ks_shard_row_local row;
+    int64_t arrival_ms = now_ms;
+
+    KS_TRY(ks_shards_find(db, cursor->shard, &row, detail));
+    if (!cursor->resolved || cursor->shard_id != row.id)
+        KS_TRY(resolve(db, &row, cursor, detail));
+    if (cursor->by_time) {
+        KS_TRY(ks_shards_since(db, &row, cursor->next, cursor->from.timestamp_ms, &cursor->next,
+                               detail));
+        cursor->by_time = cursor->next == row.next;
+    }
+    KS_TRY(look_at(db, cursor, &row, records_max, bytes_max, &arrival_ms, look, detail));
+
+    bool last = look->count == 0 || look->last + 1 == row.next;
+    if (!last)
+        look->millis_behind = now_ms > arrival_ms ? now_ms - arrival_ms : 1;
+    look->at_end = last && row.closed;
+    if (look->at_end)
+        KS_TRY(ks_shards_children(db, row.index, look->children, detail));
+    return KS_OK;
+}
+
+ks_err ks_local_look(struct ks_local_db *db, struct ks_local_cursor *cursor, uint32_t records_max,
+                     uint32_t bytes_max, int64_t now_ms, struct ks_local_look *ret_look,
+                     struct ks_detail *detail)
+{
+    struct ks_local_look look = {.count = 0};
+
+    assert(records_max > 0);
+    /* One snapshot: the end of a shard and its last record are seen together. */
+    KS_TRY(ks_local_db_run(db, KS_LOCAL_BEGIN_READ, NULL, 0, detail));
+    ks_err err = look_within(db, cursor, records_max, bytes_max, now_ms, &look, detail);
+    KS_TRY(ks_local_db_end(db, err, detail));
+    *ret_look = look;
+    return KS_OK;
+}
+
+/* --- The batch --- */
+
+static ks_view keep(struct ks_block *block, const void *bytes, size_t size)
+{
+    ks_view kept = ks_view_of(block->data + block->size, size);
+
+    assert(size <= block->capacity - block->size);
+    if (size > 0)
+        memcpy(block->data + block->size, bytes, size);
+    block->size += size;
+    return kept;
+}
+
+static ks_view keep_column(struct ks_block *block, sqlite3_stmt *statement, int column)
+{
+    const void *bytes = sqlite3_column_blob(statement, column);
+
+    return keep(block, bytes, (size_t)sqlite3_column_bytes(statement, column));
+}
+
+static void keep_record(const struct ks_local_cursor *cursor, sqlite3_stmt *statement,
+                        struct ks_block *block, struct ks_record *record)
+{
+    char digits[KS_SEQUENCE_MAX + 1];
+    int64_t arrival_ms = sqlite3_column_int64(statement, 1);
+    struct ks_local_sequence sequence = {
+        .shard_second = (uint64_t)cursor->made_s,
+        .shard_index = cursor->index,
+        .number = ks_local_record_number(sqlite3_column_int64(statement, 0)),
+        .second = (uint64_t)arrival_ms / 1000,
+    };
+
+    ks_local_sequence_format(&sequence, digits);
+    *record = (struct ks_record){.sub_sequence = -1, .arrival_ms = arrival_ms};
+    record->sequence = keep(block, digits, KS_LOCAL_SEQUENCE_DIGITS);
+    record->partition_key = keep_column(block, statement, 2);
+    record->data = keep_column(block, statement, 3);
+    record->aggregated = ks_is_aggregate(record->data);
+}
+
+ks_err ks_local_fill(struct ks_local_db *db, struct ks_local_cursor *cursor,
+                     const struct ks_local_look *look, struct ks_block *block,
+                     struct ks_batch *ret_batch, struct ks_detail *detail)
+{
+    struct ks_record *records = (void *)block->data;
+    uint32_t count = 0;
+    sqlite3_stmt *statement;
+
+    assert(block->capacity >= look->block_bytes);
+    block->size = look->count * sizeof(*records);
+    KS_TRY(ks_local_db_use(db, KS_LOCAL_RECORDS, &statement, detail));
+    int code = sqlite3_bind_int64(statement, 1, ks_local_record_id(cursor->shard_id, look->first));
+    if (code == SQLITE_OK)
+        code = sqlite3_bind_int64(statement, 2, ks_local_record_id(cursor->shard_id, look->last));
+    if (code == SQLITE_OK)
+        code = sqlite3_step(statement);
+    while (code == SQLITE_ROW && count < look->count) {
+        keep_record(cursor, statement, block, &records[count++]);
+        code = sqlite3_step(statement);
+    }
+    ks_local_db_done(statement);
+    KS_TRY(ks_local_db_err(db, code, "read records", detail));
+
+    cursor->next = look->last + 1;
+    ret_batch->block = block;
+    ret_batch->records = records;
+    ret_batch->count = count;
+    return KS_OK;
+}

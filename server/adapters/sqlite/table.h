@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* table.h - the lease table in a SQLite file: opened, checked, and worked with.
+ *
+ * Blocking; after ks_sqlite_table_open it is used on the job thread only. One file may hold the
+ * tables of several applications (a column tells them apart) and serve several processes of one
+ * machine: WAL, synchronous=FULL, our own busy handler (SQLite's starves waiters for seconds).
+ * A file is ours if its application_id says so, and of a version that we know if its user_version
+ * does; an empty one becomes ours. WAL needs shared memory: no NFS, no EFS.
+ */
+#ifndef KS_ADAPTERS_SQLITE_TABLE_H
+#define KS_ADAPTERS_SQLITE_TABLE_H
+
+#include "adapters/asks.h"
+
+enum {
+    KS_SQLITE_APPLICATION_ID = 0x6B736C74, /* "kslt" */
+    KS_SQLITE_VERSION = 1,                 /* Of the table's shape: user_version. */
+    KS_SQLITE_OPEN_MS = 2000,              /* How long others may hold the file while we open it. */
+    KS_SQLITE_APPLICATION_MAX = 255        /* Characters of an application's name. */
+};
+
+struct ks_sqlite_table;
+
+/* Opens the file, and makes it (not its directory) if it is not there. With a sentence in
+ * `ret_detail`: FOREIGN (no lease table of ours), CORRUPT, DISK (full), DENIED (may not be read or
+ * written), SYSTEM, BUSY, INVALID (the name of the application), NO_MEMORY. */
+KS_MUST_USE ks_err ks_sqlite_table_open(const char *path, const char *application,
+                                        struct ks_sqlite_table **ret_table,
+                                        struct ks_detail *ret_detail);
+/* NULL is allowed. */
+void ks_sqlite_table_close(struct ks_sqlite_table *table);
+
+/* Performs one request in one transaction, and puts what came of it into `work`. Waits for other
+ * processes until its deadline, and writes nothing after that. */
+void ks_sqlite_table_perform(struct ks_sqlite_table *table, struct ks_ask_work *work);
+
+/* A number that changes when another process (or connection) has written to the file. Left as it
+ * is while the file cannot be asked: the next look will tell. */
+void ks_sqlite_table_version(struct ks_sqlite_table *table, int64_t *ret_version);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/api.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "api/doors.h"
+#include "api/http1.h"
+#include "api/server.h"
+#include "base/budget.h"
+
+void ks_api_boot_text(uint64_t boot, char buffer[KS_BOOT_ID_SIZE])
+{
+    int size = snprintf(buffer, KS_BOOT_ID_SIZE, "%016" PRIx64, boot);
+
+    assert(size == KS_BOOT_ID_SIZE - 1);
+}
+
+bool ks_api_is_subscription(struct ks_exchange *exchange, ks_view name)
+{
+    struct ks_board_status status;
+
+    if (name.size == 0)
+        return true;
+    ks_switchboard_status(exchange->api->board, &status);
+    if (ks_view_equal(name, ks_view_text(status.application)))
+        return true;
+    ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND,
+                        "no such subscription; the one that there is is called %s",
+                        status.application);
+    return false;
+}
+
+void ks_api_refuse_session(struct ks_exchange *exchange, ks_err err, const struct ks_detail *detail)
+{
+    const char *text = detail->text[0] == '\0' ? ks_err_text(err) : detail->text;
+
+    if (ks_err_is(err, KS_ERR_BUSY))
+        ks_exchange_problem(exchange, KS_PROBLEM_UNAVAILABLE, "%s", text);
+    else if (ks_err_is(err, KS_ERR_INVALID))
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT, "%s", text);
+    else if (ks_err_is(err, KS_ERR_NOT_FOUND))
+        ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "%s", text);
+    else
+        ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "%s", text);
+}
+
+static ks_err begin(struct ks_api *api, const struct ks_api_config *config,
+                    struct ks_detail *detail)
+{
+    struct ks_doors_config doors = {
+        .loop = config->loop,
+        .listen = config->listen,
+        .listen_is_default = config->listen_is_default,
+        .ops_listen = config->ops_listen == NULL ? "" : config->ops_listen,
+        .connections_max = config->connections_max,
+    };
+
+    KS_TRY(
+        ks_guard_new(config->loop, config->allow_hosts, config->token_file, &api->guard, detail));
+    KS_TRY(ks_http1_new(api, config->loop, &api->http1));
+    doors.http1 = api->http1;
+    return ks_doors_new(&doors, &api->doors, detail);
+}
+
+ks_err ks_api_open(const struct ks_api_config *config, struct ks_api **ret_api,
+                   struct ks_detail *detail)
+{
+    struct ks_api *api = ks_alloc(sizeof(*api));
+    struct ks_board_status status;
+    ks_err err;
+
+    assert(config->request_bytes_max > 0);
+    if (api == NULL)
+        return KS_FAIL(NO_MEMORY);
+    ks_switchboard_status(config->board, &status);
+    api->loop = config->loop;
+    api->board = config->board;
+    api->options = config->options;
+    api->request_bytes_max = config->request_bytes_max;
+    api->drain_patience = config->drain_patience;
+    api->drain = config->drain;
+    api->arg = config->arg;
+    ks_ack_key_init(&api->ack_key, status.boot, 0);
+    ks_api_boot_text(status.boot, api->boot_id);
+    ks_link_init(&api->pollers);
+    ks_link_init(&api->streams);
+    err = begin(api, config, detail);
+    if (!ks_ok(err)) {
+        ks_api_close(api);
+        return err;
+    }
+    *ret_api = api;
+    return KS_OK;
+}
+
+void ks_api_close(struct ks_api *api)
+{
+    if (api == NULL)
+        return;
+    /* What is under way ends first: it counts itself out at the doors. */
+    ks_http1_free(api->http1);
+    ks_doors_free(api->doors);
+    ks_guard_free(api->guard);
+    assert(ks_list_empty(&api->streams));
+    assert(ks_list_empty(&api->pollers));
+    ks_free(api);
+}
+
+void ks_api_quiesce(struct ks_api *api)
+{
+    api->quiesced = true;
+}
+
+bool ks_api_busy(const struct ks_api *api)
+{
+    return ks_http1_busy(api->http1);
+}

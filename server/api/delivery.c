@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/delivery.h"
+
+#include <assert.h>
+
+#include "api/server.h"
+
+static const struct ks_record *board_record(void *arg, ks_shard shard, ks_epoch epoch,
+                                            ks_number number)
+{
+    return ks_switchboard_record(arg, shard, epoch, number);
+}
+
+void ks_delivery_init(struct ks_delivery *delivery, struct ks_api *api, ks_session_id session,
+                      enum ks_frame_format format)
+{
+    struct ks_session_status status;
+    struct ks_frame_source source = {board_record, api->board};
+
+    delivery->api = api;
+    delivery->session = session;
+    delivery->session_epoch = 0;
+    if (ks_switchboard_session(api->board, session, &status))
+        delivery->session_epoch = status.session.epoch;
+    delivery->run_count = 0;
+    delivery->run_next = 0;
+    delivery->batch_id[0] = '\0';
+    ks_framer_init(&delivery->framer, format, source);
+}
+
+static void name_batch(struct ks_delivery *delivery)
+{
+    struct ks_ack ack = {.session = delivery->session,
+                         .session_epoch = delivery->session_epoch,
+                         .run_count = delivery->run_count};
+
+    for (uint32_t i = 0; i < delivery->run_count; i++) {
+        const struct ks_run *run = &delivery->runs[i];
+        ack.runs[i] = (struct ks_ack_run){run->shard, run->epoch, run->first, run->count};
+    }
+    (void)ks_batch_id_write(&delivery->api->ack_key, &ack, delivery->batch_id);
+}
+
+bool ks_delivery_pull(struct ks_delivery *delivery, uint32_t max_records, uint64_t max_bytes,
+                      uint32_t max_runs)
+{
+    assert(!ks_delivery_pending(delivery));
+    assert(max_runs > 0 && max_runs <= KS_BATCH_RUNS_MAX);
+    delivery->run_next = 0;
+    delivery->run_count = ks_switchboard_pull(delivery->api->board, delivery->session, max_records,
+                                              max_bytes, delivery->runs, max_runs);
+    if (delivery->run_count == 0)
+        return false;
+    name_batch(delivery);
+    return true;
+}
+
+bool ks_delivery_pending(const struct ks_delivery *delivery)
+{
+    return delivery->framer.next < delivery->framer.end || delivery->run_next < delivery->run_count;
+}
+
+static void begin_run(struct ks_delivery *delivery)
+{
+    const struct ks_run *run = &delivery->runs[delivery->run_next++];
+    struct ks_board_status status;
+    struct ks_ack_stamp stamp;
+    struct ks_ack_run place = {run->shard, run->epoch, run->first, run->count};
+    struct ks_frame_names names;
+
+    ks_switchboard_status(delivery->api->board, &status);
+    names = (struct ks_frame_names){
+        .batch_id = delivery->batch_id,
+        .stream = status.stream,
+        .shard_id = ks_switchboard_shard_id(delivery->api->board, run->shard),
+    };
+    ks_ack_stamp_init(&stamp, &delivery->api->ack_key, delivery->session, delivery->session_epoch,
+                      run->shard, run->epoch);
+    ks_framer_begin(&delivery->framer, &stamp, &names, &place, run->attempt);
+}
+
+/* Hands records back as if they had been refused at once: they come again in the order of their shard. */
+static void give_back(struct ks_delivery *delivery, ks_shard shard, ks_epoch epoch, ks_number first,
+                      ks_number end)
+{
+    struct ks_settlement settlement = {
+        .session = delivery->session,
+        .session_epoch = delivery->session_epoch,
+        .shard = shard,
+        .epoch = epoch,
+        .first = first,
+        .count = (uint32_t)(end - first),
+        .outcome = KS_RETRY,
+    };
+    ks_number ignored;
+
+    /* If it is refused, the session or the epoch is over, and with it the delivery. */
+    (void)ks_switchboard_settle(delivery->api->board, &settlement, &ignored);
+}
+
+static bool is_settled(const struct ks_delivery *delivery)
+{
+    const struct ks_framer *framer = &delivery->framer;
+    struct ks_shard_status status;
+
+    return ks_switchboard_shard(delivery->api->board, framer->shard, &status) &&
+           status.lease.epoch == framer->epoch && status.lease.watermark > framer->next;
+}
+
+/* The record that comes next may not be written. */
+static void skip(struct ks_delivery *delivery)
+{
+    struct ks_framer *framer = &delivery->framer;
+
+    assert(!framer->begun);
+    if (is_settled(delivery)) {
+        framer->next++;
+        return;
+    }
+    give_back(delivery, framer->shard, framer->epoch, framer->next, framer->end);
+    framer->next = framer->end;
+}
+
+size_t ks_delivery_fill(struct ks_delivery *delivery, uint8_t *buffer, size_t room,
+                        enum ks_frame_state *ret_state)
+{
+    struct ks_framer *framer = &delivery->framer;
+    size_t size = 0;
+
+    *ret_state = KS_FRAME_DONE;
+    while (ks_delivery_pending(delivery)) {
+        if (framer->next == framer->end)
+            begin_run(delivery);
+        size += ks_framer_fill(framer, buffer + size, room - size, ret_state);
+        if (*ret_state == KS_FRAME_FULL || *ret_state == KS_FRAME_CUT)
+            return size;
+        if (*ret_state == KS_FRAME_MISSING)
+            skip(delivery);
+    }
+    *ret_state = KS_FRAME_DONE;
+    return size;
+}
+
+void ks_delivery_give_back(struct ks_delivery *delivery)
+{
+    struct ks_framer *framer = &delivery->framer;
+    ks_number first = framer->next + (framer->begun ? 1 : 0);
+
+    if (first < framer->end)
+        give_back(delivery, framer->shard, framer->epoch, first, framer->end);
+    framer->next = framer->end;
+    framer->begun = false;
+    for (; delivery->run_next < delivery->run_count; delivery->run_next++) {
+        const struct ks_run *run = &delivery->runs[delivery->run_next];
+        give_back(delivery, run->shard, run->epoch, run->first, run->first + run->count);
+    }
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* delivery.h - what a session was handed, on its way out: pulled from the switchboard, named, framed.
+ *
+ * Used by the stream and by the long poll. A record that was settled meanwhile is left out; records that may no longer
+ * leave the house before any of them did are given back, in order, to be delivered again.
+ */
+#ifndef KS_API_DELIVERY_H
+#define KS_API_DELIVERY_H
+
+#include "api/frame.h"
+#include "ports/switchboard.h"
+
+struct ks_api;
+
+struct ks_delivery {
+    struct ks_api *api;
+    ks_session_id session;
+    uint32_t session_epoch;
+    struct ks_framer framer;
+    struct ks_run runs[KS_BATCH_RUNS_MAX];
+    uint32_t run_count;
+    uint32_t run_next; /* The first one that the framer has not begun. */
+    char batch_id[KS_BATCH_ID_MAX + 1];
+};
+
+void ks_delivery_init(struct ks_delivery *delivery, struct ks_api *api, ks_session_id session,
+                      enum ks_frame_format format);
+/* Takes records; the last ones must be out. False if there are none: then the session's consumer is woken when there
+ * are. `batch_id` names them all. */
+bool ks_delivery_pull(struct ks_delivery *delivery, uint32_t max_records, uint64_t max_bytes,
+                      uint32_t max_runs);
+/* True while something that was pulled is not out. */
+bool ks_delivery_pending(const struct ks_delivery *delivery);
+/* Writes as ks_framer_fill(), over all runs; MISSING is never told. */
+size_t ks_delivery_fill(struct ks_delivery *delivery, uint8_t *buffer, size_t room,
+                        enum ks_frame_state *ret_state);
+/* Gives back what nobody has seen; for an answer that ends early. */
+void ks_delivery_give_back(struct ks_delivery *delivery);
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* POST /v1/drain: gives everything back, says how far it is, and stays up holding nothing. */
+#include "api/codec_json.h"
+#include "api/message.h"
+#include "api/routes.h"
+#include "api/server.h"
+#include "base/budget.h"
+
+/* A line is written when something changed, looked at this often. */
+enum { LOOK_MS = 100, LINE_BYTES_MAX = 4096 };
+
+struct drain {
+    struct ks_exchange *exchange;
+    struct ks_api *api;
+    struct ks_timer timer;
+    struct ks_bytes line;
+    uint32_t leases_held;
+    uint64_t in_flight;
+    bool said; /* One line at least. */
+    bool done;
+};
+
+static void say(struct drain *drain, const struct ks_board_status *status)
+{
+    ks_pb_progress progress;
+    struct ks_writer json;
+
+    kinesis_sidecar__v1__drain_progress__init(&progress);
+    progress.state = KINESIS_SIDECAR__V1__SIDECAR_STATE__SIDECAR_STATE_DRAINING;
+    progress.leases_held = status->self.leases_held;
+    progress.in_flight = status->self.in_flight;
+    progress.sessions = status->self.sessions;
+    progress.drained = drain->done;
+    ks_writer_begin(&json, &drain->line);
+    ks_writer_open(&json, '{');
+    ks_writer_key(&json, "type");
+    ks_writer_string(&json, drain->done ? "drained" : "progress");
+    ks_rest_members(&json, &progress.base);
+    ks_writer_close(&json, '}');
+    ks_writer_line(&json);
+    /* A reader so slow that lines pile up misses some; the last one has its room. */
+    if (!ks_ok(ks_writer_end(&json)))
+        ks_bytes_clear(&drain->line);
+}
+
+static void look(struct drain *drain)
+{
+    struct ks_board_status status;
+
+    ks_switchboard_status(drain->api->board, &status);
+    drain->done = status.self.state == KS_WORKER_GONE;
+    if (drain->said && !drain->done && status.self.leases_held == drain->leases_held &&
+        status.self.in_flight == drain->in_flight)
+        return;
+    drain->said = true;
+    drain->leases_held = status.self.leases_held;
+    drain->in_flight = status.self.in_flight;
+    if (drain->line.size < LINE_BYTES_MAX / 2)
+        say(drain, &status);
+}
+
+static void set_timer(struct drain *drain)
+{
+    struct ks_loop *loop = drain->api->loop;
+
+    ks_loop_timer_set(loop, &drain->timer, ks_instant_add(ks_loop_now(loop), ks_span_ms(LOOK_MS)));
+}
+
+static void due(struct ks_timer *timer)
+{
+    struct drain *drain = KS_LIST_ENTRY(timer, struct drain, timer);
+
+    look(drain);
+    if (!drain->done)
+        set_timer(drain);
+    if (drain->line.size > 0)
+        ks_exchange_wake(drain->exchange);
+}
+
+static size_t fill(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
+                   enum ks_fill *ret_fill)
+{
+    struct drain *drain = exchange->context;
+    size_t size = drain->line.size < room ? drain->line.size : room;
+
+    if (size == 0) {
+        *ret_fill = drain->done ? KS_FILL_END : KS_FILL_WAIT;
+        return 0;
+    }
+    memcpy(buffer, drain->line.data, size);
+    ks_bytes_consume(&drain->line, size);
+    *ret_fill = KS_FILL_MORE;
+    return size;
+}
+
+static void closed(struct ks_exchange *exchange)
+{
+    struct drain *drain = exchange->context;
+
+    ks_loop_timer_clear(drain->api->loop, &drain->timer);
+    ks_bytes_free(&drain->line);
+    ks_free(drain);
+}
+
+void ks_handle_drain(struct ks_exchange *exchange)
+{
+    struct ks_api *api = exchange->api;
+    KinesisSidecar__V1__DrainRequest *request;
+    struct ks_arena arena;
+    struct drain *drain;
+    bool ours;
+
+    request = (KinesisSidecar__V1__DrainRequest *)ks_exchange_read(
+        exchange, &kinesis_sidecar__v1__drain_request__descriptor, &arena);
+    if (request == NULL)
+        return;
+    ours = ks_api_is_subscription(exchange, ks_view_text(request->subscription));
+    ks_arena_free(&arena);
+    if (!ours)
+        return;
+    drain = ks_alloc(sizeof(*drain));
+    if (drain == NULL) {
+        ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
+        return;
+    }
+    drain->exchange = exchange;
+    drain->api = api;
+    drain->timer.due = due;
+    ks_bytes_init(&drain->line, LINE_BYTES_MAX);
+    exchange->context = drain;
+    exchange->closed = closed;
+
+    api->quiesced = true;
+    if (api->drain != NULL)
+        api->drain(api->arg);
+    else
+        ks_switchboard_drain(api->board, api->drain_patience);
+    look(drain);
+    set_timer(drain);
+    ks_exchange_stream(exchange, KS_TYPE_NDJSON, fill);
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/exchange.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "api/message.h"
+#include "api/routes.h"
+#include "api/server.h"
+#include "base/metrics.h"
+
+void ks_exchange_init(struct ks_exchange *exchange, struct ks_api *api,
+                      const struct ks_transport *transport)
+{
+    *exchange = (struct ks_exchange){.api = api, .transport = transport};
+    ks_bytes_init(&exchange->request.body, api->request_bytes_max);
+    ks_bytes_init(&exchange->answer.body, KS_ANSWER_BYTES_MAX);
+}
+
+void ks_exchange_end(struct ks_exchange *exchange)
+{
+    void (*closed)(struct ks_exchange * exchange) = exchange->closed;
+
+    exchange->closed = NULL;
+    if (closed != NULL)
+        closed(exchange);
+    ks_target_free(&exchange->request.decoded);
+    ks_bytes_free(&exchange->request.body);
+    ks_bytes_free(&exchange->answer.body);
+}
+
+/* ---- Answers ---- */
+
+static void answer(struct ks_exchange *exchange, uint16_t status, const char *content_type)
+{
+    char code[8];
+
+    assert(!exchange->answered);
+    assert(status >= 200 && status <= 599);
+    exchange->answered = true;
+    exchange->answer.status = status;
+    exchange->answer.content_type = content_type;
+    (void)snprintf(code, sizeof(code), "%u", status);
+    ks_metric_add_labelled(KS_METRIC_HTTP_REQUESTS, code, 1);
+}
+
+void ks_exchange_reply(struct ks_exchange *exchange, uint16_t status, const char *content_type,
+                       struct ks_bytes *body)
+{
+    answer(exchange, status, content_type);
+    ks_bytes_free(&exchange->answer.body);
+    exchange->answer.body = *body;
+    ks_bytes_init(body, body->max);
+}
+
+void ks_exchange_problem(struct ks_exchange *exchange, enum ks_problem problem, const char *format,
+                         ...)
+{
+    char text[512];
+    struct ks_bytes *body = &exchange->answer.body;
+    va_list args;
+    int size;
+
+    va_start(args, format);
+    size = vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    assert(size >= 0);
+    ks_bytes_clear(body);
+    /* Without memory the status has to say it all. */
+    if (!ks_ok(ks_problem_write(problem, ks_view_text(text), exchange->request.target, body)))
+        ks_bytes_clear(body);
+    answer(exchange, ks_problem_status(problem), "application/problem+json");
+    if (problem == KS_PROBLEM_UNAVAILABLE || problem == KS_PROBLEM_EXHAUSTED)
+        ks_exchange_header(exchange, "Retry-After", "1");
+    if (problem == KS_PROBLEM_UNAUTHENTICATED)
+        ks_exchange_header(exchange, "WWW-Authenticate", "Bearer");
+}
+
+void ks_exchange_stream(struct ks_exchange *exchange, const char *content_type,
+                        size_t (*fill)(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
+                                       enum ks_fill *ret_fill))
+{
+    answer(exchange, 200, content_type);
+    exchange->answer.fill = fill;
+}
+
+void ks_exchange_header(struct ks_exchange *exchange, const char *name, const char *value)
+{
+    struct ks_answer_header *header;
+
+    assert(exchange->answer.header_count < KS_ANSWER_HEADERS_MAX);
+    header = &exchange->answer.headers[exchange->answer.header_count++];
+    header->name = name;
+    assert(strlen(value) < sizeof(header->value));
+    memcpy(header->value, value, strlen(value) + 1);
+}
+
+void ks_exchange_wake(struct ks_exchange *exchange)
+{
+    exchange->transport->wake(exchange);
+}
+
+/* ---- Parameters ---- */
+
+bool ks_request_param(const struct ks_request *request, const char *name, ks_view *ret_value)
+{
+    for (uint32_t i = 0; i < request->decoded.param_count; i++) {
+        if (!ks_view_equal(request->decoded.params[i].name, ks_view_text(name)))
+            continue;
+        *ret_value = request->decoded.params[i].value;
+        return true;
+    }
+    return false;
+}
+
+bool ks_request_number(struct ks_exchange *exchange, const char *name, uint64_t min, uint64_t max,
+                       uint64_t absent, uint64_t *ret_value)
+{
+    uint64_t value = absent;
+    ks_view text;
+
+    if (ks_request_param(&exchange->request, name, &text) &&
+        (!ks_ok(ks_view_u64(text, &value)) || value < min || value > max)) {
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                            "query parameter %s must be a whole number from %" PRIu64
+                            " to %" PRIu64,
+                            name, min, max);
+        return false;
+    }
+    *ret_value = value;
+    return true;
+}
+
+/* ---- The way in ---- */
+
+/* A path of the form /<package.Service>/<Method>: somebody calls an RPC. */
+static bool is_rpc(ks_view path)
+{
+    ks_view service;
+
+    (void)ks_view_cut(&path, '/');
+    service = ks_view_cut(&path, '/');
+    return path.data != NULL && path.size > 0 && memchr(path.data, '/', path.size) == NULL &&
+           service.size > 0 && memchr(service.data, '.', service.size) != NULL;
+}
+
+static void no_route(struct ks_exchange *exchange, const char *allow)
+{
+    const struct ks_request *request = &exchange->request;
+
+    if (allow[0] != '\0') {
+        ks_exchange_problem(exchange, KS_PROBLEM_METHOD_NOT_ALLOWED, "this path allows %s", allow);
+        ks_exchange_header(exchange, "Allow", allow);
+        return;
+    }
+    if (is_rpc(request->decoded.path)) {
+        ks_exchange_problem(exchange, KS_PROBLEM_UNIMPLEMENTED, "no such RPC is served here");
+        return;
+    }
+    ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no such path");
+}
+
+static bool find_route(struct ks_exchange *exchange)
+{
+    struct ks_request *request = &exchange->request;
+    enum ks_door door = request->ops ? KS_DOOR_OPS : KS_DOOR_LOCAL;
+    char allow[KS_ALLOW_SIZE];
+
+    exchange->route =
+        ks_route_find(door, request->method, request->decoded.path, &request->part, allow);
+    if (exchange->route == NULL)
+        no_route(exchange, allow);
+    return exchange->route != NULL;
+}
+
+static bool check_params(struct ks_exchange *exchange)
+{
+    const struct ks_request *request = &exchange->request;
+    ks_view subscription = KS_VIEW_NONE;
+
+    for (uint32_t i = 0; i < request->decoded.param_count; i++) {
+        ks_view name = request->decoded.params[i].name;
+        if (ks_route_has_param(exchange->route, name))
+            continue;
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                            "unknown query parameter \"%.*s\"; this path knows: %s%ssubscription",
+                            (int)(name.size < 60 ? name.size : 60), (const char *)name.data,
+                            exchange->route->params, exchange->route->params[0] == '\0' ? "" : " ");
+        return false;
+    }
+    (void)ks_request_param(request, "subscription", &subscription);
+    return ks_api_is_subscription(exchange, subscription);
+}
+
+static bool check_body(struct ks_exchange *exchange)
+{
+    struct ks_request *request = &exchange->request;
+    enum ks_body body = exchange->route->body;
+
+    if (body == KS_BODY_PUT)
+        request->body.max = KS_PUT_BYTES_MAX;
+    if (!request->has_body)
+        return true;
+    if (request->length != UINT64_MAX && request->length > request->body.max) {
+        ks_exchange_problem(exchange, KS_PROBLEM_TOO_LARGE, "the body may have at most %zu bytes",
+                            request->body.max);
+        exchange->answer.close = true;
+        return false;
+    }
+    if (body == KS_BODY_NONE || request->content_type.size == 0 ||
+        ks_media_type_is(request->content_type, KS_TYPE_JSON) ||
+        ks_media_type_is(request->content_type, "application/x-www-form-urlencoded"))
+        return true;
+    if (body == KS_BODY_MESSAGE && ks_media_type_is_protobuf(request->content_type))
+        return true;
+    ks_exchange_problem(exchange, KS_PROBLEM_MEDIA_TYPE, "send %s%s", KS_TYPE_JSON,
+                        body == KS_BODY_MESSAGE ? " or " KS_TYPE_PROTOBUF : "");
+    exchange->answer.close = true;
+    return false;
+}
+
+/* The target, or a problem. */
+static bool read_target(struct ks_exchange *exchange)
+{
+    struct ks_detail detail = {.text = ""};
+    ks_err err = ks_target_parse(exchange->request.target, &exchange->request.decoded, &detail);
+
+    if (ks_ok(err))
+        return true;
+    if (ks_err_is(err, KS_ERR_NO_MEMORY))
+        ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
+    else
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT, "%s", detail.text);
+    return false;
+}
+
+void ks_exchange_begin(struct ks_exchange *exchange)
+{
+    struct ks_detail detail = {.text = ""};
+    enum ks_problem problem;
+
+    assert(!exchange->answered);
+    /* Who asks comes before what is asked for: a stranger learns nothing, not even which paths there are. */
+    if (!exchange->request.ops &&
+        !ks_guard_admits(exchange->api->guard, &exchange->request, &problem, &detail)) {
+        ks_exchange_problem(exchange, problem, "%s", detail.text);
+        return;
+    }
+    if (read_target(exchange) && find_route(exchange) && check_params(exchange))
+        (void)check_body(exchange);
+}
+
+void ks_exchange_run(struct ks_exchange *exchange)
+{
+    assert(!exchange->answered);
+    assert(exchange->route != NULL);
+    exchange->route->handle(exchange);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* frame.h - the hot path: records from their views straight into the socket's buffer.
+ *
+ * Written by hand, for this is where the bytes are: NDJSON lines, elements of a JSON array, and StreamEvent messages of
+ * proto/kinesis_sidecar/v1/record.proto behind their length as a varint. Data goes over in one step (base64 or a copy); a
+ * record larger than the buffer goes on where it stopped. The tests hold the result against protobuf-c and jansson.
+ *
+ * Before each record and each continuation the switchboard is asked whether it may still leave the house.
+ */
+#ifndef KS_API_FRAME_H
+#define KS_API_FRAME_H
+
+#include "api/ack_id.h"
+#include "base/codec.h"
+#include "ports/stream_source.h"
+
+enum ks_frame_format {
+    KS_FRAME_NDJSON,  /* {"type":"record",..} and a line feed. */
+    KS_FRAME_JSON,    /* {..}, with a comma before all but the first. Without type and batch_id. */
+    KS_FRAME_PROTOBUF /* A StreamEvent behind its length. */
+};
+
+enum ks_frame_state {
+    KS_FRAME_FULL,    /* No room for more: call again with a fresh buffer. */
+    KS_FRAME_DONE,    /* The run is written. */
+    KS_FRAME_MISSING, /* The record `next` may not be delivered; nothing of it was written. */
+    KS_FRAME_CUT      /* Likewise, but a part of it was written: the connection must end. */
+};
+
+/* Where records come from: ks_switchboard_record() with its board, and in tests an array. */
+struct ks_frame_source {
+    const struct ks_record *(*record)(void *arg, ks_shard shard, ks_epoch epoch, ks_number number);
+    void *arg;
+};
+
+/* What all records of a run have in common, and where the writing stands. */
+struct ks_framer {
+    enum ks_frame_format format;
+    struct ks_frame_source source;
+    struct ks_ack_stamp stamp;
+    ks_shard shard;
+    ks_epoch epoch;
+    ks_number next; /* The record that is being written, or is to be written next. */
+    ks_number end;
+    uint32_t attempt;
+    bool comma;        /* JSON: one was written before. */
+    bool begun;        /* The head of `next` is out. */
+    size_t offset;     /* Bytes of its data that are out. */
+    char common[1024]; /* batch_id, stream, shard_id, epoch in the format. */
+    size_t common_size;
+    int64_t second; /* Of `instant`. */
+    char instant[KS_TIMESTAMP_SIZE];
+};
+
+void ks_framer_init(struct ks_framer *framer, enum ks_frame_format format,
+                    struct ks_frame_source source);
+
+/* The names that go into every record of a run. */
+struct ks_frame_names {
+    const char *batch_id;
+    const char *stream;
+    const char *shard_id;
+};
+/* Begins a run of `count` records from number `first`; the last one must be DONE. The stamp is copied. */
+void ks_framer_begin(struct ks_framer *framer, const struct ks_ack_stamp *stamp,
+                     const struct ks_frame_names *names, const struct ks_ack_run *run,
+                     uint32_t attempt);
+
+/* Writes as much as there is and as fits; returns how many bytes. A buffer of KS_FILL_MIN bytes takes any head. */
+size_t ks_framer_fill(struct ks_framer *framer, uint8_t *buffer, size_t room,
+                      enum ks_frame_state *ret_state);
+
+#endif

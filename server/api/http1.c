@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/http1.h"
+
+#include <assert.h>
+#include <microhttpd.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "api/doors.h"
+#include "api/http1_head.h"
+#include "api/message.h"
+#include "api/routes.h"
+#include "api/server.h"
+#include "base/budget.h"
+#include "base/log.h"
+
+/* One connection. */
+struct wire {
+    struct ks_watch
+        watch; /* Tells when the peer is gone: a suspended connection does not notice. */
+    struct ks_timer timer; /* Of the next whole head, or of the body. */
+    struct ks_link link;
+    struct ks_http1 *http1;
+    struct MHD_Connection *connection; /* NULL until the daemon knows it. */
+    struct call *call;                 /* The request that is under way, or NULL. */
+    bool ops;
+    enum ks_peer peer;
+};
+
+enum step { STEP_HEAD, STEP_BODY, STEP_HANDLER, STEP_ANSWER };
+
+/* One request on it. */
+struct call {
+    struct ks_exchange exchange;
+    struct wire *wire;
+    char *target;
+    const char *target_end; /* Where the request line's target ends in the daemon's buffer. */
+    enum step step;
+    bool suspended;
+    bool gone;      /* The client has left. */
+    bool too_large; /* A body of chunks passed the limit; the rest is swallowed. */
+    bool no_memory;
+    uint64_t received;
+    size_t charged; /* Of http1->bodies_bytes. */
+};
+
+struct ks_http1 {
+    struct ks_api *api;
+    struct ks_loop *loop;
+    struct MHD_Daemon *daemon;
+    struct ks_watch watch; /* The daemon's epoll descriptor. */
+    struct ks_hook hook;
+    struct ks_timer kick;
+    struct ks_link wires;
+    struct wire *taking; /* The connection that is being given to the daemon. */
+    ks_instant due;      /* The daemon's own next deadline. */
+    size_t bodies_bytes;
+    uint32_t calls;
+    bool pending; /* The daemon has something to do. */
+};
+
+/* ---- The daemon's turn ---- */
+
+/* Has the daemon run at the end of this turn, or of the next one if its hook has run already. */
+static void run_soon(struct ks_http1 *http1)
+{
+    http1->pending = true;
+    ks_loop_timer_set(http1->loop, &http1->kick, ks_loop_now(http1->loop));
+}
+
+static void kicked(struct ks_timer *timer)
+{
+    /* It was only there to end the wait of the loop. */
+    (void)timer;
+}
+
+static void daemon_ready(struct ks_watch *watch, uint32_t events)
+{
+    (void)events;
+    KS_LIST_ENTRY(watch, struct ks_http1, watch)->pending = true;
+}
+
+static ks_instant turn(struct ks_hook *hook, ks_instant now)
+{
+    struct ks_http1 *http1 = KS_LIST_ENTRY(hook, struct ks_http1, hook);
+    MHD_UNSIGNED_LONG_LONG timeout_ms;
+
+    if (!http1->pending && !ks_instant_reached(now, http1->due))
+        return http1->due;
+    http1->pending = false;
+    ks_loop_timer_clear(http1->loop, &http1->kick);
+    if (MHD_run(http1->daemon) == MHD_NO)
+        ks_error("http: the daemon did not run");
+
+    http1->due = KS_NEVER;
+    if (MHD_get_timeout(http1->daemon, &timeout_ms) == MHD_YES)
+        http1->due = ks_instant_add(now, ks_span_ms((int64_t)timeout_ms));
+    return http1->pending ? now : http1->due;
+}
+
+/* ---- Calls ---- */
+
+static struct call *call_of(struct ks_exchange *exchange)
+{
+    return (struct call *)(void *)((char *)exchange - offsetof(struct call, exchange));
+}
+
+static void suspend(struct call *call)
+{
+    assert(!call->suspended);
+    call->suspended = true;
+    MHD_suspend_connection(call->wire->connection);
+}
+
+static void resume(struct call *call)
+{
+    if (!call->suspended)
+        return;
+    call->suspended = false;
+    MHD_resume_connection(call->wire->connection);
+    run_soon(call->wire->http1);
+}
+
+static void wake(struct ks_exchange *exchange)
+{
+    resume(call_of(exchange));
+}
+
+static const struct ks_transport transport = {.wake = wake};
+
+/* The request line was read: the first that is known of a request. Its result is what the other callbacks are given. */
+static void *call_new(void *arg, const char *target, struct MHD_Connection *connection)
+{
+    struct ks_http1 *http1 = arg;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct wire *wire = info == NULL ? NULL : info->socket_context;
+    struct call *call = ks_alloc(sizeof(*call));
+
+    assert(wire != NULL);
+    assert(wire->call == NULL);
+    if (call == NULL)
+        return NULL;
+    ks_exchange_init(&call->exchange, http1->api, &transport);
+    call->wire = wire;
+    call->target_end = target + strlen(target);
+    call->target = ks_strdup(target);
+    if (call->target == NULL) {
+        ks_exchange_end(&call->exchange);
+        ks_free(call);
+        return NULL;
+    }
+    call->exchange.request.target = ks_view_text(call->target);
+    call->exchange.request.ops = wire->ops;
+    call->exchange.request.peer = wire->peer;
+    wire->call = call;
+    http1->calls++;
+    return call;
+}
+
+static void call_free(struct call *call)
+{
+    struct ks_http1 *http1 = call->wire->http1;
+
+    assert(http1->calls > 0);
+    assert(http1->bodies_bytes >= call->charged);
+    http1->calls--;
+    http1->bodies_bytes -= call->charged;
+    call->wire->call = NULL;
+    ks_exchange_end(&call->exchange);
+    ks_free(call->target);
+    ks_free(call);
+}
+
+static void set_deadline(struct wire *wire, int64_t wait_ms)
+{
+    struct ks_loop *loop = wire->http1->loop;
+
+    ks_loop_timer_set(loop, &wire->timer, ks_instant_add(ks_loop_now(loop), ks_span_ms(wait_ms)));
+}
+
+/* The answer is out, or never will be. */
+static void completed(void *arg, struct MHD_Connection *connection, void **context,
+                      enum MHD_RequestTerminationCode why)
+{
+    struct call *call = *context;
+
+    (void)arg;
+    (void)connection;
+    (void)why;
+    if (call == NULL)
+        return;
+    *context = NULL;
+    set_deadline(call->wire, KS_IDLE_WAIT_MS);
+    call_free(call);
+}
+
+/* ---- Answers ---- */
+
+static ssize_t fill(void *arg, uint64_t position, char *buffer, size_t room)
+{
+    struct call *call = arg;
+    enum ks_fill how = KS_FILL_ABORT;
+    size_t size;
+
+    (void)position;
+    if (call->gone || room < KS_FILL_MIN)
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    size = call->exchange.answer.fill(&call->exchange, (uint8_t *)buffer, room, &how);
+    assert(size <= room);
+    switch (how) {
+    case KS_FILL_MORE: assert(size > 0); return (ssize_t)size;
+    case KS_FILL_WAIT: suspend(call); return 0;
+    case KS_FILL_END: return MHD_CONTENT_READER_END_OF_STREAM;
+    case KS_FILL_ABORT: break;
+    }
+    return MHD_CONTENT_READER_END_WITH_ERROR;
+}
+
+static struct MHD_Response *make_response(struct call *call)
+{
+    struct ks_answer *answer = &call->exchange.answer;
+
+    if (answer->fill != NULL)
+        return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 2 * KS_FILL_MIN, fill, call,
+                                                 NULL);
+    /* The body lives as long as the call, which outlives the response. */
+    return MHD_create_response_from_buffer(answer->body.size, answer->body.data,
+                                           MHD_RESPMEM_PERSISTENT);
+}
+
+static enum MHD_Result queue(struct call *call)
+{
+    const struct ks_answer *answer = &call->exchange.answer;
+    struct MHD_Response *response = make_response(call);
+    enum MHD_Result result = MHD_NO;
+    bool ok;
+
+    if (response == NULL)
+        return MHD_NO;
+    call->step = STEP_ANSWER;
+    ok = MHD_add_response_header(response, "Content-Type", answer->content_type) == MHD_YES &&
+         MHD_add_response_header(response, "Cache-Control", "no-store") == MHD_YES &&
+         (!answer->close || MHD_add_response_header(response, "Connection", "close") == MHD_YES);
+    for (uint32_t i = 0; i < answer->header_count && ok; i++)
+        ok = MHD_add_response_header(response, answer->headers[i].name, answer->headers[i].value) ==
+             MHD_YES;
+    if (ok)
+        result = MHD_queue_response(call->wire->connection, answer->status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+/* ---- Requests ---- */
+
+static enum MHD_Result take_line(void *head, enum MHD_ValueKind kind, const char *name,
+                                 size_t name_size, const char *value, size_t value_size)
+{
+    (void)kind;
+    ks_head_line(head, ks_view_of(name, name_size),
+                 ks_view_of(value == NULL ? "" : value, value_size));
+    return MHD_YES;
+}
+
+static enum MHD_Result begin(struct call *call, const char *method, const char *version)
+{
+    struct ks_exchange *exchange = &call->exchange;
+    struct ks_head head = {.version = version, .whole = version == call->target_end + 1};
+
+    exchange->request.method = ks_method_parse(method);
+    ks_loop_timer_clear(call->wire->http1->loop, &call->wire->timer);
+    (void)MHD_get_connection_values_n(call->wire->connection, MHD_HEADER_KIND, take_line, &head);
+    if (ks_head_judge(&head, exchange))
+        ks_exchange_begin(exchange);
+    if (exchange->answered && exchange->answer.close)
+        return queue(call);
+
+    /* An answer that is known already waits for the end of the body, so that the connection lives on. */
+    call->step = STEP_BODY;
+    if (exchange->request.has_body)
+        set_deadline(call->wire, KS_BODY_WAIT_MS);
+    return MHD_YES;
+}
+
+/* Keeps a part of the body, or only counts it once it is too much. False if the connection must end. */
+static bool keep(struct call *call, ks_view part)
+{
+    struct ks_http1 *http1 = call->wire->http1;
+    struct ks_bytes *body = &call->exchange.request.body;
+    ks_err err;
+
+    call->received += part.size;
+    if (call->received > body->max) {
+        call->too_large = true;
+        ks_bytes_free(body);
+        return call->received <= 2 * (uint64_t)body->max;
+    }
+    if (call->exchange.answered)
+        return true;
+    err = ks_bytes_append(body, part);
+    http1->bodies_bytes += body->capacity - call->charged;
+    call->charged = body->capacity;
+    if (!ks_ok(err) || http1->bodies_bytes > KS_BODIES_BYTES_MAX)
+        call->no_memory = true;
+    return true;
+}
+
+static enum MHD_Result run(struct call *call)
+{
+    struct ks_exchange *exchange = &call->exchange;
+
+    call->step = STEP_HANDLER;
+    ks_loop_timer_clear(call->wire->http1->loop, &call->wire->timer);
+    if (exchange->answered)
+        return queue(call);
+    if (call->too_large) {
+        ks_exchange_problem(exchange, KS_PROBLEM_TOO_LARGE, "the body may have at most %zu bytes",
+                            exchange->request.body.max);
+        exchange->answer.close = true;
+    } else if (call->no_memory) {
+        ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "no memory for the body");
+    } else {
+        ks_exchange_run(exchange);
+    }
+    if (exchange->answered)
+        return queue(call);
+    suspend(call);
+    return MHD_YES;
+}
+
+/* The daemon calls it when the head is there, for each part of the body, at its end, and after a resume. */
+static enum MHD_Result work(void *arg, struct MHD_Connection *connection, const char *url,
+                            const char *method, const char *version, const char *data, size_t *size,
+                            void **context)
+{
+    struct call *call = *context;
+    ks_view part = ks_view_of(data, *size);
+
+    (void)arg;
+    (void)connection;
+    (void)url;
+    if (call == NULL)
+        return MHD_NO; /* No memory for it. */
+    switch (call->step) {
+    case STEP_HEAD: return begin(call, method, version);
+    case STEP_BODY:
+        if (part.size == 0)
+            return run(call);
+        *size = 0;
+        return keep(call, part) ? MHD_YES : MHD_NO;
+    case STEP_HANDLER:
+        if (call->gone)
+            return MHD_NO;
+        if (call->exchange.answered)
+            return queue(call);
+        suspend(call);
+        return MHD_YES;
+    case STEP_ANSWER: break;
+    }
+    return MHD_NO;
+}
+
+/* ---- Connections ---- */
+
+static void wire_free(struct wire *wire)
+{
+    struct ks_http1 *http1 = wire->http1;
+    bool ops = wire->ops;
+
+    assert(wire->call == NULL);
+    ks_loop_unwatch(http1->loop, &wire->watch);
+    ks_loop_timer_clear(http1->loop, &wire->timer);
+    ks_list_remove(&wire->link);
+    ks_free(wire);
+    ks_doors_left(http1->api->doors, ops);
+}
+
+/* The daemon made a connection of a socket, or is about to close it. */
+static void notified(void *arg, struct MHD_Connection *connection, void **context,
+                     enum MHD_ConnectionNotificationCode what)
+{
+    struct ks_http1 *http1 = arg;
+
+    if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+        wire_free(*context);
+        return;
+    }
+    assert(http1->taking != NULL);
+    http1->taking->connection = connection;
+    *context = http1->taking;
+}
+
+static void peer_left(struct ks_watch *watch, uint32_t events)
+{
+    struct wire *wire = KS_LIST_ENTRY(watch, struct wire, watch);
+
+    if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) == 0 || wire->call == NULL)
+        return;
+    /* Whoever sent a request and closed its side still gets an answer that needs no waiting. */
+    if (wire->call->step != STEP_HANDLER && wire->call->exchange.answer.fill == NULL)
+        return;
+    wire->call->gone = true;
+    resume(wire->call);
+}
+
+static void wire_late(struct ks_timer *timer)
+{
+    struct wire *wire = KS_LIST_ENTRY(timer, struct wire, timer);
+
+    /* The daemon owns the socket; it finds it closed. */
+    (void)shutdown(wire->watch.fd, SHUT_RDWR);
+}
+
+void ks_http1_take(struct ks_http1 *http1, const struct ks_wire_config *config)
+{
+    struct wire *wire = ks_alloc(sizeof(*wire));
+
+    if (wire == NULL) {
+        (void)close(config->fd);
+        ks_doors_left(http1->api->doors, config->ops);
+        return;
+    }
+    wire->http1 = http1;
+    wire->ops = config->ops;
+    wire->peer = config->peer;
+    wire->watch = (struct ks_watch){.ready = peer_left, .fd = config->fd};
+    wire->timer.due = wire_late;
+    ks_list_append(&http1->wires, &wire->link);
+    http1->taking = wire;
+    /* It closes the socket when it fails. */
+    if (MHD_add_connection(http1->daemon, config->fd, NULL, 0) == MHD_NO) {
+        http1->taking = NULL;
+        ks_warn("http: a connection could not be taken");
+        wire_free(wire);
+        return;
+    }
+    http1->taking = NULL;
+    ks_loop_timer_set(http1->loop, &wire->timer, config->deadline);
+    if (!ks_ok(ks_loop_watch(http1->loop, &wire->watch, EPOLLRDHUP | EPOLLET)))
+        wire_late(&wire->timer);
+    run_soon(http1);
+}
+
+/* ---- Life ---- */
+
+static void logged(void *arg, const char *format, va_list args)
+{
+    char text[256];
+
+    (void)arg;
+    /* Its complaints are about clients, or about options that Unix sockets do not have. */
+    if (ks_log_level() == KS_LOG_DEBUG && vsnprintf(text, sizeof(text), format, args) > 0)
+        ks_debug("http: %.*s", (int)strcspn(text, "\n"), text);
+}
+
+/* The target is decoded by query.c; the daemon's own decoding would hide a NUL. */
+static size_t unescape(void *arg, struct MHD_Connection *connection, char *text)
+{
+    (void)arg;
+    (void)connection;
+    return strlen(text);
+}
+
+static struct MHD_Daemon *start(struct ks_http1 *http1)
+{
+    return MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0,
+        NULL, NULL, work, http1,                                     /* no port, no accept policy */
+        MHD_OPTION_EXTERNAL_LOGGER, logged, NULL,                    /* first, to hear all */
+        MHD_OPTION_NOTIFY_CONNECTION, notified, http1,               /* */
+        MHD_OPTION_NOTIFY_COMPLETED, completed, http1,               /* */
+        MHD_OPTION_URI_LOG_CALLBACK, call_new, http1,                /* */
+        MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL,                /* */
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)1 << 20,              /* doors.c counts */
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)KS_STALL_MS / 1000, /* without any byte moved */
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)KS_POOL_BYTES, MHD_OPTION_END);
+}
+
+ks_err ks_http1_new(struct ks_api *api, struct ks_loop *loop, struct ks_http1 **ret_http1)
+{
+    struct ks_http1 *http1 = ks_alloc(sizeof(*http1));
+    const union MHD_DaemonInfo *info;
+
+    if (http1 == NULL)
+        return KS_FAIL(NO_MEMORY);
+    *http1 = (struct ks_http1){.api = api, .loop = loop, .due = KS_NEVER};
+    http1->kick.due = kicked;
+    http1->hook.turn = turn;
+    http1->watch = (struct ks_watch){.ready = daemon_ready, .fd = -1};
+    ks_link_init(&http1->wires);
+    http1->daemon = start(http1);
+    if (http1->daemon == NULL) {
+        ks_free(http1);
+        return KS_FAIL(SYSTEM);
+    }
+    ks_loop_hook(loop, &http1->hook);
+    info = MHD_get_daemon_info(http1->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    assert(info != NULL && info->epoll_fd >= 0);
+    http1->watch.fd = info->epoll_fd;
+    if (!ks_ok(ks_loop_watch(loop, &http1->watch, EPOLLIN))) {
+        ks_http1_free(http1);
+        return KS_FAIL(SYSTEM);
+    }
+    *ret_http1 = http1;
+    return KS_OK;
+}
+
+void ks_http1_free(struct ks_http1 *http1)
+{
+    struct ks_link *cursor;
+    struct ks_link *after;
+
+    if (http1 == NULL)
+        return;
+    /* A daemon that stops over a suspended connection aborts the process. */
+    KS_LIST_EACH(cursor, after, &http1->wires)
+    {
+        struct wire *wire = KS_LIST_ENTRY(cursor, struct wire, link);
+        if (wire->call == NULL)
+            continue;
+        wire->call->gone = true;
+        resume(wire->call);
+    }
+    (void)MHD_run(http1->daemon);
+    ks_loop_unwatch(http1->loop, &http1->watch);
+    ks_loop_unhook(http1->loop, &http1->hook);
+    ks_loop_timer_clear(http1->loop, &http1->kick);
+    MHD_stop_daemon(http1->daemon);
+    assert(ks_list_empty(&http1->wires));
+    ks_free(http1);
+}
+
+bool ks_http1_busy(const struct ks_http1 *http1)
+{
+    return http1->calls > 0;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/http1_head.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+/* The header lines that anybody here reads. */
+static const struct {
+    const char *name;
+    size_t offset;
+} known[] = {
+    {"Host", offsetof(struct ks_head, host)},
+    {"Content-Length", offsetof(struct ks_head, length)},
+    {"Transfer-Encoding", offsetof(struct ks_head, coding)},
+    {"Origin", offsetof(struct ks_head, origin)},
+    {"Sec-Fetch-Site", offsetof(struct ks_head, fetch_site)},
+    {"Authorization", offsetof(struct ks_head, authorization)},
+    {"Accept", offsetof(struct ks_head, accept)},
+    {"Content-Type", offsetof(struct ks_head, content_type)},
+};
+
+static bool has_nul(ks_view text)
+{
+    return text.size > 0 && memchr(text.data, '\0', text.size) != NULL;
+}
+
+void ks_head_line(struct ks_head *head, ks_view name, ks_view value)
+{
+    /* The colon, a space, and the end of the line. */
+    head->bytes += name.size + value.size + 4;
+    if (has_nul(name) || has_nul(value))
+        head->has_nul = true;
+    head->hosts += ks_view_equal_nocase(name, KS_VIEW("Host"));
+    head->lengths += ks_view_equal_nocase(name, KS_VIEW("Content-Length"));
+    head->codings += ks_view_equal_nocase(name, KS_VIEW("Transfer-Encoding"));
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        ks_view *place = (ks_view *)(void *)((char *)head + known[i].offset);
+        if (ks_view_equal_nocase(name, ks_view_text(known[i].name)))
+            *place = value;
+    }
+}
+
+/* The sentence of what is wrong with the framing, or NULL. RFC 9112, section 6: whoever disagrees with a proxy about
+ * where a request ends answers a request that nobody sent. */
+static const char *framing_problem(const struct ks_head *head)
+{
+    uint64_t length;
+
+    if (!head->whole || head->has_nul)
+        return "the request line or a header holds a NUL, or the version is missing";
+    if (head->hosts > 1)
+        return "more than one Host";
+    if (head->lengths > 1)
+        return "more than one Content-Length";
+    if (head->codings > 1)
+        return "more than one Transfer-Encoding";
+    if (head->lengths > 0 && head->codings > 0)
+        return "Content-Length beside Transfer-Encoding";
+    if (head->lengths > 0 && !ks_ok(ks_view_u64(ks_view_trim(head->length), &length)))
+        return "Content-Length is not a number";
+    if (head->hosts == 0 && strcmp(head->version, "HTTP/1.0") != 0)
+        return "HTTP/1.1 requires a Host";
+    return NULL;
+}
+
+static bool refuse(struct ks_exchange *exchange, enum ks_problem problem, const char *why)
+{
+    ks_exchange_problem(exchange, problem, "%s", why);
+    exchange->answer.close = true;
+    return false;
+}
+
+bool ks_head_judge(const struct ks_head *head, struct ks_exchange *exchange)
+{
+    struct ks_request *request = &exchange->request;
+    const char *problem = framing_problem(head);
+
+    if (problem != NULL)
+        return refuse(exchange, KS_PROBLEM_INVALID_ARGUMENT, problem);
+    if (head->codings > 0 && !ks_view_equal_nocase(ks_view_trim(head->coding), KS_VIEW("chunked")))
+        return refuse(exchange, KS_PROBLEM_UNIMPLEMENTED, "the only transfer coding is chunked");
+    if (head->bytes + request->target.size > KS_HEAD_BYTES_MAX ||
+        request->target.size > KS_TARGET_MAX)
+        return refuse(exchange, KS_PROBLEM_HEAD_TOO_LARGE,
+                      "request line and headers may have 16 KiB, the target 8 KiB");
+
+    request->host = head->host;
+    request->origin = head->origin;
+    request->fetch_site = head->fetch_site;
+    request->authorization = head->authorization;
+    request->accept = head->accept;
+    request->content_type = head->content_type;
+    request->length = UINT64_MAX;
+    if (head->lengths > 0 && !ks_ok(ks_view_u64(ks_view_trim(head->length), &request->length)))
+        assert(false);
+    if (head->lengths == 0 && head->codings == 0)
+        request->length = 0;
+    request->has_body = request->length > 0;
+    return true;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* json_writer.h - writes JSON (RFC 8259) into a buffer: commas and escapes are its business.
+ *
+ * After a failure (FULL, NO_MEMORY) everything further is ignored; ks_writer_end() tells. Bytes that are not UTF-8 are
+ * written as U+FFFD, so that the result is always valid.
+ */
+#ifndef KS_API_JSON_WRITER_H
+#define KS_API_JSON_WRITER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+
+struct ks_writer {
+    struct ks_bytes *out;
+    ks_err err;
+    bool comma; /* The next value follows another. */
+};
+
+void ks_writer_begin(struct ks_writer *json, struct ks_bytes *out);
+/* What went wrong, or KS_OK. */
+KS_MUST_USE ks_err ks_writer_end(const struct ks_writer *json);
+
+/* Brackets: one of "{}[]". */
+void ks_writer_open(struct ks_writer *json, char bracket);
+void ks_writer_close(struct ks_writer *json, char bracket);
+/* `"name":`; `name` needs no escapes. */
+void ks_writer_key(struct ks_writer *json, const char *name);
+void ks_writer_text(struct ks_writer *json, ks_view text);
+void ks_writer_string(struct ks_writer *json, const char *text);
+void ks_writer_u64(struct ks_writer *json, uint64_t value);
+void ks_writer_i64(struct ks_writer *json, int64_t value);
+void ks_writer_bool(struct ks_writer *json, bool value);
+void ks_writer_null(struct ks_writer *json);
+/* RFC 3339; 0 is null: the instant is not known. */
+void ks_writer_instant(struct ks_writer *json, int64_t unix_ms);
+void ks_writer_base64(struct ks_writer *json, ks_view bytes);
+/* A line feed, and the next value stands alone: NDJSON. */
+void ks_writer_line(struct ks_writer *json);
+
+/* Characters that `text` needs inside the quotes. */
+size_t ks_writer_escaped_size(ks_view text);
+/* Writes them into `buffer`, which has room for ks_writer_escaped_size(text); returns how many. */
+size_t ks_writer_escape(ks_view text, char *buffer);
+
+#endif

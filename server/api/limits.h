@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* limits.h - every maximum of the local API that has a number, with its reason. */
+#ifndef KS_API_LIMITS_H
+#define KS_API_LIMITS_H
+
+enum {
+    /* ---- Connections ---- */
+    KS_ACCEPTS_MAX = 64, /* Connections accepted in one turn: the loop has other things to do. */
+    KS_HEAD_WAIT_MS = 10000, /* From accept to the first whole request head. */
+    KS_BODY_WAIT_MS = 30000, /* From the head to the end of the body. */
+    KS_IDLE_WAIT_MS = 30000, /* From the end of an answer to the next whole request head. */
+    KS_STALL_MS = 30000,     /* A peer that takes nothing of its answer for so long is let go. */
+    KS_NOTSENT_BYTES =
+        64 << 10, /* TCP_NOTSENT_LOWAT: what a consumer that does not read may pile up unsent. */
+    KS_POOL_BYTES = 64 << 10, /* libmicrohttpd's pool of a connection: also its largest chunk. */
+    KS_FILL_MIN =
+        8 << 10, /* Room that a producer always has: the head of the longest record fits. */
+
+    /* ---- Requests ---- */
+    KS_HEAD_BYTES_MAX = 16 << 10, /* Request line and header lines; well below the pool. */
+    KS_TARGET_MAX = 8 << 10,      /* Path and query. */
+    KS_PARAMS_MAX = 256,          /* Parameters of one query: ack_id may stand there many times. */
+    KS_PUT_BYTES_MAX =
+        16 << 20, /* POST /v1/local/records: 10 MiB of records as base64, and room. */
+    KS_BODIES_BYTES_MAX = 96 << 20, /* All request bodies in memory at once. */
+    KS_PUT_ENTRIES_MAX = 500,       /* Records of one PutRecords (Kinesis API reference). */
+    KS_SETTLEMENTS_MAX = 10000, /* Items of one settle request: a 1 MiB body holds about as many. */
+    KS_TOKEN_BYTES_MAX = 4096,  /* A bearer token. */
+    KS_ALLOW_HOSTS_MAX = 32,    /* Names of --allow-host. */
+    KS_WAIT_MS_MAX = 60000,     /* wait_ms of a long poll or of wait=persisted. */
+
+    /* ---- Answers ---- */
+    KS_ANSWER_BYTES_MAX = 32 << 20, /* A fixed answer: 10,000 rows of the longest names. */
+    KS_PAGE_SIZE = 1000,
+    KS_PAGE_SIZE_MAX = 10000,
+    KS_ANSWER_HEADERS_MAX = 6,
+    KS_CONTROL_BYTES_MAX = 256 << 10, /* Control lines of one stream that wait to be written. */
+
+    /* ---- Sessions ---- */
+    KS_IN_FLIGHT_MAX = 100000,
+    KS_PULL_RECORDS_MAX = 10000,
+    KS_HEARTBEAT_MS_MIN = 100,
+    KS_HEARTBEAT_MS_MAX = 60000,
+    KS_ACK_DEADLINE_MS_MIN = 100,
+    KS_ACK_DEADLINE_MS_MAX = 43200000, /* Twelve hours. */
+    KS_GRACE_MS = 5000,                /* From the end of a connection to the requeue. */
+    KS_LINGER_MS = 300000 /* A session that pulls is over so long after its last call. */
+};
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* message.h - the messages of proto/kinesis_sidecar/v1, and how they come in and go out of an exchange.
+ *
+ * A handler reads one message and answers with another; JSON or protobuf is decided here, by the request's headers.
+ */
+#ifndef KS_API_MESSAGE_H
+#define KS_API_MESSAGE_H
+
+#include "kinesis_sidecar/v1/record.pb-c.h"
+#include "kinesis_sidecar/v1/settle.pb-c.h"
+#include "kinesis_sidecar/v1/state.pb-c.h"
+
+#include "api/arena.h"
+#include "api/exchange.h"
+
+/* The media types that mean protobuf; the first one is what we write. */
+#define KS_TYPE_PROTOBUF "application/x-protobuf"
+#define KS_TYPE_NDJSON "application/x-ndjson"
+#define KS_TYPE_JSON "application/json"
+
+typedef KinesisSidecar__V1__Record ks_pb_record;
+typedef KinesisSidecar__V1__SettleRequest ks_pb_settle_request;
+typedef KinesisSidecar__V1__QuickSettleRequest ks_pb_quick_request;
+typedef KinesisSidecar__V1__SettleResponse ks_pb_settle_response;
+typedef KinesisSidecar__V1__SettleFailure ks_pb_settle_failure;
+typedef KinesisSidecar__V1__Settlement ks_pb_settlement;
+typedef KinesisSidecar__V1__ShardPosition ks_pb_position;
+typedef KinesisSidecar__V1__CheckpointRequest ks_pb_checkpoint_request;
+typedef KinesisSidecar__V1__CheckpointResponse ks_pb_checkpoint_response;
+typedef KinesisSidecar__V1__Status ks_pb_status;
+typedef KinesisSidecar__V1__SubscriptionStatus ks_pb_subscription;
+typedef KinesisSidecar__V1__Shard ks_pb_shard;
+typedef KinesisSidecar__V1__Lease ks_pb_lease;
+typedef KinesisSidecar__V1__Worker ks_pb_worker;
+typedef KinesisSidecar__V1__Session ks_pb_session;
+typedef KinesisSidecar__V1__StreamEvent ks_pb_event;
+typedef KinesisSidecar__V1__DrainProgress ks_pb_progress;
+
+/* A text for a message that is written and not changed: the fields of generated messages are not const. */
+static inline char *ks_pb_text(const char *text)
+{
+    return (char *)(uintptr_t)text;
+}
+
+/* Compares a media type, without its parameters. */
+bool ks_media_type_is(ks_view header, const char *type);
+/* True for any of the names of protobuf. */
+bool ks_media_type_is_protobuf(ks_view header);
+/* True if the Accept header names one of the types of protobuf. */
+bool ks_accepts_protobuf(const struct ks_request *request);
+
+/* Reads the body as a message of `type`, into `arena`, whose cap is set here. On failure the exchange is answered (400,
+ * 413) and NULL is returned. An empty body is an empty message. */
+ProtobufCMessage *ks_exchange_read(struct ks_exchange *exchange,
+                                   const ProtobufCMessageDescriptor *type, struct ks_arena *arena);
+/* Answers 200 with a message: protobuf if the client accepts it or, without an Accept header, sent it; else JSON. */
+void ks_exchange_message(struct ks_exchange *exchange, const ProtobufCMessage *message);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* page.h - lists in pages: ?page_size= and ?page_token=. */
+#ifndef KS_API_PAGE_H
+#define KS_API_PAGE_H
+
+#include "api/exchange.h"
+
+/* A page that is being filled. The token is the index of the next row: rows keep their place while the process lives. */
+struct ks_page {
+    uint32_t next;  /* The row to look at. */
+    uint32_t room;  /* Rows that still fit. */
+    char token[16]; /* Of the next page, or "". */
+};
+
+/* False if the exchange was answered with a problem. */
+bool ks_page_read(struct ks_exchange *exchange, struct ks_page *ret_page);
+/* The page is full and row `index` is there: the next page begins with it. */
+void ks_page_end(struct ks_page *page, uint32_t index);
+
+#endif

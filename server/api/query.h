@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* query.h - a request target: its path and its parameters, decoded.
+ *
+ * RFC 3986 with the habits of forms: `+` in a query is a space. A NUL, a broken escape and bytes that are not UTF-8 are
+ * refused: whoever compares the result compares text.
+ */
+#ifndef KS_API_QUERY_H
+#define KS_API_QUERY_H
+
+#include <stdint.h>
+
+#include "api/limits.h"
+#include "base/bytes.h"
+
+/* One name=value of a query, decoded. */
+struct ks_param {
+    ks_view name;
+    ks_view value;
+};
+
+/* A parsed target. `memory` holds the decoded bytes and the array. */
+struct ks_target {
+    ks_view path;
+    const struct ks_param *params;
+    uint32_t param_count;
+    void *memory;
+};
+
+/* `text` begins with '/'. MALFORMED (with the reason in `detail`), FULL (too many parameters), NO_MEMORY. */
+KS_MUST_USE ks_err ks_target_parse(ks_view text, struct ks_target *ret_target,
+                                   struct ks_detail *detail);
+void ks_target_free(struct ks_target *target);
+
+#endif

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/records.h"
+
+#include <assert.h>
+
+#include "api/control.h"
+#include "api/delivery.h"
+#include "api/json_writer.h"
+#include "api/message.h"
+#include "api/routes.h"
+#include "base/budget.h"
+
+#define DEFAULT_SESSION "default"
+
+enum {
+    MAX_RECORDS = 100,
+    MAX_BYTES = 4 << 20,
+    MAX_BYTES_MAX = 64 << 20,
+    WAIT_MS = 10000,
+    IN_FLIGHT_BYTES = 64 << 20
+};
+
+/* A session that polls wait for: it has one consumer, however many wait. */
+struct poller {
+    struct ks_consumer consumer;
+    struct ks_api *api;
+    struct ks_link link;    /* In api->pollers. */
+    struct ks_link waiting; /* Polls, the oldest first. */
+    ks_session_id session;
+};
+
+enum part { PART_HEAD, PART_RECORDS, PART_TAIL, PART_END };
+
+/* One call. */
+struct poll {
+    struct ks_exchange *exchange;
+    struct ks_api *api;
+    struct poller *poller; /* While it waits. */
+    struct ks_link link;
+    struct ks_timer timer;
+    struct ks_delivery delivery;
+    uint32_t max_records;
+    uint64_t max_bytes;
+    enum part part;
+    bool cut;
+    char session[KS_CLIENT_ID_MAX + 1];
+};
+
+/* ---- Answers ---- */
+
+static void write_idle(struct ks_writer *json, const struct poll *poll)
+{
+    /* In the order of enum ks_idle. */
+    static const char *const words[KS_IDLES] = {"no_data",      "no_leases", "flow_controlled",
+                                                "paused",       "draining",  "throttled",
+                                                "lane_blocked", "fenced"};
+    struct ks_session_status status;
+
+    ks_writer_key(json, "idle_reason");
+    if (ks_switchboard_session(poll->api->board, poll->delivery.session, &status))
+        ks_writer_string(json, words[status.session.idle]);
+    else
+        ks_writer_string(json, words[KS_IDLE_FENCED]); /* The session itself is over. */
+}
+
+/* Nothing came. */
+static void answer_idle(struct poll *poll)
+{
+    struct ks_bytes body;
+    struct ks_writer json;
+
+    ks_bytes_init(&body, 1024);
+    ks_writer_begin(&json, &body);
+    ks_writer_open(&json, '{');
+    ks_writer_key(&json, "batch_id");
+    ks_writer_string(&json, "");
+    ks_writer_key(&json, "records");
+    ks_writer_open(&json, '[');
+    ks_writer_close(&json, ']');
+    ks_writer_key(&json, "session");
+    ks_writer_string(&json, poll->session);
+    write_idle(&json, poll);
+    ks_writer_close(&json, '}');
+    ks_writer_line(&json);
+    if (ks_ok(ks_writer_end(&json)))
+        ks_exchange_reply(poll->exchange, 200, KS_TYPE_JSON, &body);
+    else
+        ks_exchange_problem(poll->exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
+    ks_bytes_free(&body);
+}
+
+static size_t put(uint8_t *buffer, const char *text)
+{
+    memcpy(buffer, text, strlen(text));
+    return strlen(text);
+}
+
+static size_t fill_head(const struct poll *poll, uint8_t *buffer)
+{
+    size_t size = put(buffer, "{\"batch_id\":\"");
+
+    size += put(buffer + size, poll->delivery.batch_id);
+    return size + put(buffer + size, "\",\"records\":[");
+}
+
+static size_t fill_tail(const struct poll *poll, uint8_t *buffer)
+{
+    size_t size = put(buffer, "],\"session\":\"");
+
+    size += put(buffer + size, poll->session);
+    return size + put(buffer + size, "\",\"idle_reason\":null}\n");
+}
+
+static size_t fill(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
+                   enum ks_fill *ret_fill)
+{
+    struct poll *poll = exchange->context;
+    enum ks_frame_state state = KS_FRAME_DONE;
+    size_t size = 0;
+
+    if (poll->part == PART_END || poll->cut) {
+        *ret_fill = poll->cut ? KS_FILL_ABORT : KS_FILL_END;
+        return 0;
+    }
+    if (poll->part == PART_HEAD) {
+        size = fill_head(poll, buffer);
+        poll->part = PART_RECORDS;
+    }
+    if (poll->part == PART_RECORDS) {
+        size += ks_delivery_fill(&poll->delivery, buffer + size, room - size, &state);
+        poll->cut = state == KS_FRAME_CUT;
+        if (state == KS_FRAME_DONE)
+            poll->part = PART_TAIL;
+    }
+    if (poll->part == PART_TAIL && room - size >= KS_FILL_MIN / 2) {
+        size += fill_tail(poll, buffer + size);
+        poll->part = PART_END;
+    }
+    *ret_fill = size > 0 ? KS_FILL_MORE : KS_FILL_ABORT;
+    return size;
+}
+
+/* Takes records and answers with them. False if there are none. */
+static bool answer_records(struct poll *poll)
+{
+    if (!ks_delivery_pull(&poll->delivery, poll->max_records, poll->max_bytes, KS_BATCH_RUNS_MAX))
+        return false;
+    ks_exchange_stream(poll->exchange, KS_TYPE_JSON, fill);
+    return true;
+}
+
+/* ---- Waiting ---- */
+
+static void poller_free(struct poller *poller)
+{
+    assert(ks_list_empty(&poller->waiting));
+    ks_list_remove(&poller->link);
+    ks_free(poller);
+}
+
+static void stop_waiting(struct poll *poll)
+{
+    ks_loop_timer_clear(poll->api->loop, &poll->timer);
+    ks_list_remove(&poll->link);
+    poll->poller = NULL;
+}
+
+/* The last one has been answered, or has left. */
+static void poller_rest(struct poller *poller)
+{
+    if (!ks_list_empty(&poller->waiting))
+        return;
+    ks_switchboard_detach(poller->api->board, poller->session, &poller->consumer);
+    poller_free(poller);
+}
+
+static struct poll *first_of(struct poller *poller)
+{
+    return KS_LIST_ENTRY(poller->waiting.next, struct poll, link);
+}
+
+static void consumer_wake(struct ks_consumer *consumer)
+{
+    struct poller *poller = KS_LIST_ENTRY(consumer, struct poller, consumer);
+
+    while (!ks_list_empty(&poller->waiting)) {
+        struct poll *poll = first_of(poller);
+        if (!answer_records(poll))
+            return;
+        stop_waiting(poll);
+        ks_exchange_wake(poll->exchange);
+    }
+    poller_rest(poller);
+}
+
+static void answer_all(struct poller *poller)
+{
+    while (!ks_list_empty(&poller->waiting)) {
+        struct poll *poll = first_of(poller);
+        stop_waiting(poll);
+        answer_idle(poll);
+        ks_exchange_wake(poll->exchange);
+    }
+}
+
+static void consumer_ended(struct ks_consumer *consumer, enum ks_session_end why)
+{
+    struct poller *poller = KS_LIST_ENTRY(consumer, struct poller, consumer);
+
+    (void)why;
+    answer_all(poller);
+    poller_free(poller);
+}
+
+static void consumer_returning(struct ks_consumer *consumer, const char *shard, ks_wall deadline)
+{
+    /* A poll has no place to say it; its idle_reason will. */
+    (void)consumer;
+    (void)shard;
+    (void)deadline;
+}
+
+static void wait_over(struct ks_timer *timer)
+{
+    struct poll *poll = KS_LIST_ENTRY(timer, struct poll, timer);
+    struct poller *poller = poll->poller;
+
+    stop_waiting(poll);
+    answer_idle(poll);
+    ks_exchange_wake(poll->exchange);
+    poller_rest(poller);
+}
+
+static struct poller *find_poller(struct ks_api *api, ks_session_id session)
+{
+    struct ks_link *cursor;
+    struct ks_link *after;
+
+    KS_LIST_EACH(cursor, after, &api->pollers)
+    {
+        struct poller *poller = KS_LIST_ENTRY(cursor, struct poller, link);
+        if (poller->session == session)
+            return poller;
+    }
+    return NULL;
+}
+
+static struct poller *poller_of(struct ks_api *api, ks_session_id session)
+{
+    struct poller *poller = find_poller(api, session);
+
+    if (poller != NULL)
+        return poller;
+    poller = ks_alloc(sizeof(*poller));
+    if (poller == NULL)
+        return NULL;
+    poller->api = api;
+    poller->session = session;
+    poller->consumer = (struct ks_consumer){
+        .wake = consumer_wake, .ended = consumer_ended, .returning = consumer_returning};
+    ks_link_init(&poller->waiting);
+    ks_list_append(&api->pollers, &poller->link);
+    ks_switchboard_attach(api->board, session, &poller->consumer);
+    return poller;
+}
+
+static void begin_waiting(struct poll *poll, int64_t wait_ms)
+{
+    struct poller *poller = poller_of(poll->api, poll->delivery.session);
+
+    if (poller == NULL) {
+        ks_exchange_problem(poll->exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
+        return;
+    }
+    poll->poller = poller;
+    poll->timer.due = wait_over;
+    ks_list_append(&poller->waiting, &poll->link);
+    ks_loop_timer_set(poll->api->loop, &poll->timer,
+                      ks_instant_add(ks_loop_now(poll->api->loop), ks_span_ms(wait_ms)));
+}
+
+void ks_records_session_closed(struct ks_api *api, ks_session_id session)
+{
+    struct poller *poller = find_poller(api, session);
+
+    if (poller == NULL)
+        return;
+    answer_all(poller);
+    poller_rest(poller);
+}
+
+/* ---- Calls ---- */
+
+static void closed(struct ks_exchange *exchange)
+{
+    struct poll *poll = exchange->context;
+    struct poller *poller = poll->poller;
+
+    if (poller != NULL) {
+        stop_waiting(poll);
+        poller_rest(poller);
+    }
+    ks_delivery_give_back(&poll->delivery);
+    ks_free(poll);
+}
+
+static bool open_session(struct ks_exchange *exchange, ks_view name, ks_session_id *ret_session)
+{
+    struct ks_api *api = exchange->api;
+    struct ks_session_request request = {
+        .client_id = name,
+        .pulls = true,
+        .max_in_flight = KS_PULL_RECORDS_MAX,
+        .max_in_flight_bytes = IN_FLIGHT_BYTES,
+        .ack_deadline = ks_span_ms(60000),
+        .grace = ks_span_ms(KS_GRACE_MS),
+        .linger = ks_span_ms(KS_LINGER_MS),
+    };
+    struct ks_detail detail = {.text = ""};
+    ks_err err = KS_FAIL(BUSY);
+
+    if (api->quiesced)
+        ks_detail_set(&detail, "draining: no new sessions");
+    else
+        err = ks_switchboard_open(api->board, &request, NULL, ret_session, &detail);
+    if (!ks_ok(err))
+        ks_api_refuse_session(exchange, err, &detail);
+    return ks_ok(err);
+}
+
+/* The session that polls under this name; made by its first use. */
+static bool find_session(struct ks_exchange *exchange, ks_view name, ks_session_id *ret_session)
+{
+    struct ks_session_status status;
+
+    if (name.size == 0) {
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT, "session has no name");
+        return false;
+    }
+    if (!ks_switchboard_find_session(exchange->api->board, name, ret_session))
+        return open_session(exchange, name, ret_session);
+    if (ks_switchboard_session(exchange->api->board, *ret_session, &status) &&
+        !status.session.pulls) {
+        ks_exchange_problem(exchange, KS_PROBLEM_FAILED_PRECONDITION,
+                            "session %s is an open stream; poll under another name",
+                            status.client_id);
+        return false;
+    }
+    return true;
+}
+
+static struct poll *poll_new(struct ks_exchange *exchange, ks_view name, ks_session_id session)
+{
+    struct poll *poll = ks_alloc(sizeof(*poll));
+
+    if (poll == NULL) {
+        ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
+        return NULL;
+    }
+    poll->exchange = exchange;
+    poll->api = exchange->api;
+    ks_link_init(&poll->link);
+    if (!ks_ok(ks_view_copy_text(name, poll->session, sizeof(poll->session))))
+        assert(false); /* The switchboard took it as a client id. */
+    ks_delivery_init(&poll->delivery, exchange->api, session, KS_FRAME_JSON);
+    exchange->context = poll;
+    exchange->closed = closed;
+    return poll;
+}
+
+void ks_handle_records(struct ks_exchange *exchange)
+{
+    ks_view name = KS_VIEW(DEFAULT_SESSION);
+    struct ks_api *api = exchange->api;
+    ks_session_id session;
+    struct poll *poll;
+    uint64_t max_records;
+    uint64_t max_bytes;
+    uint64_t wait_ms;
+
+    if (!ks_request_number(exchange, "max_records", 1, KS_PULL_RECORDS_MAX, MAX_RECORDS,
+                           &max_records) ||
+        !ks_request_number(exchange, "max_bytes", 1, MAX_BYTES_MAX, MAX_BYTES, &max_bytes) ||
+        !ks_request_number(exchange, "wait_ms", 0, KS_WAIT_MS_MAX, WAIT_MS, &wait_ms))
+        return;
+    (void)ks_request_param(&exchange->request, "session", &name);
+    if (!find_session(exchange, name, &session))
+        return;
+    poll = poll_new(exchange, name, session);
+    if (poll == NULL)
+        return;
+    poll->max_records = (uint32_t)max_records;
+    poll->max_bytes = max_bytes;
+
+    if (!answer_records(poll)) {
+        if (wait_ms > 0) {
+            begin_waiting(poll, (int64_t)wait_ms);
+            return;
+        }
+        answer_idle(poll);
+    }
+    /* From now on it lingers, unless others wait for it. */
+    if (find_poller(api, session) == NULL)
+        ks_switchboard_detach(api->board, session, NULL);
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* records.h - GET /v1/records: the polls that wait, for those who end sessions. */
+#ifndef KS_API_RECORDS_H
+#define KS_API_RECORDS_H
+
+#include "api/server.h"
+
+/* The session was closed by request: the polls that wait for it are answered. */
+void ks_records_session_closed(struct ks_api *api, ks_session_id session);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* server.h - the inside of the API: what its handlers share. Private to server/api. */
+#ifndef KS_API_SERVER_H
+#define KS_API_SERVER_H
+
+#include "api/ack_id.h"
+#include "api/api.h"
+#include "api/exchange.h"
+#include "api/guard.h"
+
+struct ks_doors;
+struct ks_http1;
+
+enum { KS_BOOT_ID_SIZE = 17 };
+
+struct ks_api {
+    struct ks_loop *loop;
+    struct ks_switchboard *board;
+    const struct ks_options *options;
+    struct ks_guard *guard;
+    struct ks_http1 *http1;
+    struct ks_doors *doors;
+    struct ks_ack_key ack_key;
+    char boot_id[KS_BOOT_ID_SIZE]; /* 16 lower-case hex digits. */
+    size_t request_bytes_max;
+    ks_span drain_patience;
+    void (*drain)(void *arg);
+    void *arg;
+    bool quiesced;
+    bool was_ready;         /* /readyz was 200 once. */
+    struct ks_link pollers; /* Sessions that long polls wait for: records.c. */
+    struct ks_link streams; /* Open streams: stream.c. */
+};
+
+/* Answers 404 and returns false if `name` is given and is not our subscription. */
+bool ks_api_is_subscription(struct ks_exchange *exchange, ks_view name);
+/* Answers for an error of opening a session; `what` begins the sentence. */
+void ks_api_refuse_session(struct ks_exchange *exchange, ks_err err,
+                           const struct ks_detail *detail);
+/* A boot id as text. */
+void ks_api_boot_text(uint64_t boot, char buffer[KS_BOOT_ID_SIZE]);
+
+#endif

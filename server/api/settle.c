@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* POST /v1/records/settle, ack, nack, extend: what became of deliveries. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "api/routes.h"
+#include "api/settling.h"
+
+/* The longest delay of a retry, and the longest new deadline. */
+enum { DELAY_MS_MAX = 43200000 };
+
+struct request {
+    const ks_pb_settlement *const *items;
+    size_t count;
+    struct ks_wait wait;
+};
+
+/* One item on its way. */
+struct item {
+    struct ks_settling *settling;
+    struct ks_api *api;
+    const ks_pb_settlement *message;
+    const char *id; /* As it was sent. */
+    enum ks_settle_outcome outcome;
+    ks_span delay;
+    struct ks_ack ack;
+    /* Of failed_ack_ids: records that are retried instead. In order. */
+    struct ks_ack_run *failed;
+    size_t failed_count;
+};
+
+/* What a whole request can come to. */
+enum verdict { VERDICT_GO_ON, VERDICT_FENCED, VERDICT_EXPIRED, VERDICT_NO_MEMORY };
+
+static enum verdict verdict_of(ks_err err)
+{
+    return ks_ok(err) ? VERDICT_GO_ON : VERDICT_NO_MEMORY;
+}
+
+static enum verdict fail(const struct item *item, const char *id, enum ks_ack_status status)
+{
+    if (status == KS_ACK_ID_UNKNOWN)
+        return verdict_of(ks_settling_failed(item->settling, id, "UNKNOWN",
+                                             "delivered by another run of the sidecar"));
+    return verdict_of(
+        ks_settling_failed(item->settling, id, "MALFORMED", "not an id that was given out"));
+}
+
+/* ---- Settling ---- */
+
+/* Settles some records of one run. */
+static enum verdict settle_records(struct item *item, const struct ks_ack_run *run, ks_number first,
+                                   ks_number end, enum ks_settle_outcome outcome)
+{
+    struct ks_settlement settlement = {
+        .session = item->ack.session,
+        .session_epoch = item->ack.session_epoch,
+        .shard = run->shard,
+        .epoch = run->epoch,
+        .first = first,
+        .count = (uint32_t)(end - first),
+        .outcome = outcome,
+        .delay = item->delay,
+    };
+    const char *reason = "UNKNOWN";
+    const char *message = "never delivered in this epoch";
+    ks_number up_to = 0;
+
+    if (first == end)
+        return VERDICT_GO_ON;
+    switch (ks_switchboard_settle(item->api->board, &settlement, &up_to)) {
+    case KS_SETTLE_OK:
+        return verdict_of(ks_settling_done(item->settling, settlement.count, run->shard, run->epoch,
+                                           outcome == KS_ACK ? up_to : 0));
+    case KS_SETTLE_SESSION_FENCED: return VERDICT_FENCED;
+    case KS_SETTLE_SESSION_EXPIRED: return VERDICT_EXPIRED;
+    case KS_SETTLE_FENCED:
+        reason = "FENCED";
+        message = "its lease epoch has ended; the record comes again";
+        break;
+    case KS_SETTLE_EXPIRED:
+        reason = "EXPIRED";
+        message = "its ack deadline has passed; the record comes again";
+        break;
+    case KS_SETTLE_UNKNOWN: break;
+    }
+    return verdict_of(ks_settling_failed(item->settling, item->id, reason, message));
+}
+
+static bool is_in(const struct ks_ack_run *run, const struct ks_ack_run *record)
+{
+    return record->shard == run->shard && record->epoch == run->epoch &&
+           record->first >= run->first && record->first < run->first + run->count;
+}
+
+/* Settles one run: what failed is retried, the rest has the item's outcome. */
+static enum verdict settle_run(struct item *item, const struct ks_ack_run *run)
+{
+    ks_number next = run->first;
+    enum verdict verdict = VERDICT_GO_ON;
+
+    for (size_t i = 0; i < item->failed_count && verdict == VERDICT_GO_ON; i++) {
+        ks_number failed = item->failed[i].first;
+        if (!is_in(run, &item->failed[i]) || failed < next)
+            continue;
+        verdict = settle_records(item, run, next, failed, item->outcome);
+        if (verdict == VERDICT_GO_ON)
+            verdict = settle_records(item, run, failed, failed + 1, KS_RETRY);
+        next = failed + 1;
+    }
+    if (verdict != VERDICT_GO_ON)
+        return verdict;
+    return settle_records(item, run, next, run->first + run->count, item->outcome);
+}
+
+static int compare_records(const void *left, const void *right)
+{
+    const struct ks_ack_run *a = left;
+    const struct ks_ack_run *b = right;
+
+    return a->first < b->first ? -1 : a->first > b->first;
+}
+
+static bool is_in_batch(const struct item *item, const struct ks_ack *ack)
+{
+    for (uint32_t i = 0; i < item->ack.run_count; i++)
+        if (ack->session == item->ack.session && is_in(&item->ack.runs[i], &ack->runs[0]))
+            return true;
+    return false;
+}
+
+/* Reads failed_ack_ids. An id that is none of the batch fails by itself. */
+static enum verdict read_failed(struct item *item)
+{
+    size_t count = item->message->n_failed_ack_ids;
+    enum verdict verdict = VERDICT_GO_ON;
+
+    if (count == 0)
+        return VERDICT_GO_ON;
+    item->failed = ks_settling_take(item->settling, count * sizeof(*item->failed));
+    if (item->failed == NULL)
+        return VERDICT_NO_MEMORY;
+    for (size_t i = 0; i < count && verdict == VERDICT_GO_ON; i++) {
+        const char *id = item->message->failed_ack_ids[i];
+        struct ks_ack ack;
+        enum ks_ack_status status = ks_ack_id_read(&item->api->ack_key, ks_view_text(id), &ack);
+        if (status != KS_ACK_ID_OK)
+            verdict = fail(item, id, status);
+        else if (!is_in_batch(item, &ack))
+            verdict = verdict_of(
+                ks_settling_failed(item->settling, id, "UNKNOWN", "not a record of the batch"));
+        else
+            item->failed[item->failed_count++] = ack.runs[0];
+    }
+    if (item->failed_count > 1)
+        qsort(item->failed, item->failed_count, sizeof(*item->failed), compare_records);
+    return verdict;
+}
+
+/* `extend` without a time means the session's own deadline. */
+static void default_delay(struct item *item)
+{
+    struct ks_session_status status;
+
+    if (item->outcome == KS_EXTEND && item->delay.us == 0 &&
+        ks_switchboard_session(item->api->board, item->ack.session, &status))
+        item->delay = status.ack_deadline;
+}
+
+static enum verdict settle_item(struct item *item)
+{
+    const ks_pb_settlement *message = item->message;
+    enum verdict verdict;
+    enum ks_ack_status status;
+
+    if (message->ack_id[0] != '\0') {
+        item->id = message->ack_id;
+        status = ks_ack_id_read(&item->api->ack_key, ks_view_text(item->id), &item->ack);
+    } else {
+        item->id = message->batch_id;
+        status = ks_batch_id_read(&item->api->ack_key, ks_view_text(item->id), &item->ack);
+    }
+    if (status != KS_ACK_ID_OK)
+        return fail(item, item->id, status);
+    default_delay(item);
+    verdict = read_failed(item);
+    for (uint32_t i = 0; i < item->ack.run_count && verdict == VERDICT_GO_ON; i++)
+        verdict = settle_run(item, &item->ack.runs[i]);
+    return verdict;
+}
+
+static bool outcome_of(KinesisSidecar__V1__Outcome named, enum ks_settle_outcome *ret_outcome)
+{
+    switch (named) {
+    case KINESIS_SIDECAR__V1__OUTCOME__OUTCOME_ACK: *ret_outcome = KS_ACK; return true;
+    case KINESIS_SIDECAR__V1__OUTCOME__OUTCOME_RETRY: *ret_outcome = KS_RETRY; return true;
+    case KINESIS_SIDECAR__V1__OUTCOME__OUTCOME_EXTEND: *ret_outcome = KS_EXTEND; return true;
+    default: return false;
+    }
+}
+
+static void settle_all(struct ks_exchange *exchange, struct ks_settling *settling,
+                       const struct request *request)
+{
+    enum verdict verdict = VERDICT_GO_ON;
+
+    for (size_t i = 0; i < request->count && verdict == VERDICT_GO_ON; i++) {
+        struct item item = {
+            .settling = settling,
+            .api = exchange->api,
+            .message = request->items[i],
+            .delay = ks_span_ms(request->items[i]->delay_ms),
+        };
+        if (!outcome_of(item.message->outcome, &item.outcome))
+            assert(false); /* All were checked. */
+        verdict = settle_item(&item);
+    }
+    switch (verdict) {
+    case VERDICT_GO_ON:
+        ks_settling_answer(settling, request->wait.persist, request->wait.wait_ms, false);
+        return;
+    case VERDICT_FENCED:
+        ks_exchange_problem(exchange, KS_PROBLEM_SESSION_FENCED,
+                            "the session was taken over by another connection");
+        return;
+    case VERDICT_EXPIRED:
+        ks_exchange_problem(exchange, KS_PROBLEM_SESSION_EXPIRED,
+                            "the session is over; its records come again");
+        return;
+    case VERDICT_NO_MEMORY:
+        ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
+        return;
+    }
+}
+
+/* ---- Requests ---- */
+
+static bool check_item(struct ks_exchange *exchange, const ks_pb_settlement *item)
+{
+    bool one = (item->ack_id[0] != '\0') != (item->batch_id[0] != '\0');
+    enum ks_settle_outcome outcome;
+
+    if (!outcome_of(item->outcome, &outcome)) {
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                            "outcome must be ack, retry or extend (dead_letter and drop are not "
+                            "available)");
+        return false;
+    }
+    if (!one) {
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                            "a settlement has either ack_id or batch_id");
+        return false;
+    }
+    if (item->n_failed_ack_ids > 0 && item->batch_id[0] == '\0') {
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                            "failed_ack_ids goes with batch_id");
+        return false;
+    }
+    if (item->delay_ms < 0 || item->delay_ms > DELAY_MS_MAX) {
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT, "delay_ms must be 0 to %d",
+                            DELAY_MS_MAX);
+        return false;
+    }
+    return true;
+}
+
+/* Checks all before any is settled, and settles. The arena is given away. */
+static void settle_request(struct ks_exchange *exchange, const struct request *request,
+                           struct ks_arena *arena)
+{
+    struct ks_settling *settling;
+    bool good = request->count > 0 && request->count <= KS_SETTLEMENTS_MAX;
+
+    if (!good)
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                            "1 to %d settlements are wanted; there are %zu", KS_SETTLEMENTS_MAX,
+                            request->count);
+    for (size_t i = 0; i < request->count && good; i++)
+        good = check_item(exchange, request->items[i]);
+    if (!good) {
+        ks_arena_free(arena);
+        return;
+    }
+    settling = ks_settling_new(exchange, arena);
+    if (settling != NULL)
+        settle_all(exchange, settling, request);
+}
+
+void ks_handle_settle(struct ks_exchange *exchange)
+{
+    const ks_pb_settle_request *message;
+    struct ks_arena arena;
+    struct request request;
+
+    message = (const ks_pb_settle_request *)ks_exchange_read(
+        exchange, &kinesis_sidecar__v1__settle_request__descriptor, &arena);
+    if (message == NULL)
+        return;
+    request.items = (const ks_pb_settlement *const *)message->settlements;
+    request.count = message->n_settlements;
+    if (!ks_api_is_subscription(exchange, ks_view_text(message->subscription)) ||
+        !ks_wait_read(exchange, message->wait,
+                      message->wait_limit_case ==
+                          KINESIS_SIDECAR__V1__SETTLE_REQUEST__WAIT_LIMIT_WAIT_MS,
+                      message->wait_ms, &request.wait)) {
+        ks_arena_free(&arena);
+        return;
+    }
+    settle_request(exchange, &request, &arena);
+}
+
+/* ---- ack, nack, extend: ids in the query, in the body, or as settlements without an outcome ---- */
+
+struct quick {
+    struct ks_exchange *exchange;
+    struct ks_arena *arena;
+    const ks_pb_quick_request *message;
+    KinesisSidecar__V1__Outcome outcome;
+    int64_t delay_ms;
+    ks_pb_settlement **items;
+    size_t count;
+    size_t max;
+};
+
+static bool add(struct quick *quick, const char *ack_id, const char *batch_id)
+{
+    ks_pb_settlement *item = ks_arena_take(quick->arena, sizeof(*item));
+
+    if (item == NULL)
+        return false;
+    assert(quick->count < quick->max);
+    kinesis_sidecar__v1__settlement__init(item);
+    item->ack_id = ks_pb_text(ack_id);
+    item->batch_id = ks_pb_text(batch_id);
+    item->outcome = quick->outcome;
+    item->delay_ms = quick->delay_ms;
+    if (batch_id[0] != '\0') {
+        item->n_failed_ack_ids = quick->message->n_failed_ack_ids;
+        item->failed_ack_ids = quick->message->failed_ack_ids;
+    }
+    quick->items[quick->count++] = item;
+    return true;
+}
+
+static bool add_params(struct quick *quick)
+{
+    const struct ks_target *target = &quick->exchange->request.decoded;
+
+    for (uint32_t i = 0; i < target->param_count; i++) {
+        const struct ks_param *param = &target->params[i];
+        bool is_ack = ks_view_equal(param->name, KS_VIEW("ack_id"));
+        const char *text;
+
+        if (!is_ack && !ks_view_equal(param->name, KS_VIEW("batch_id")))
+            continue;
+        text = ks_arena_text(quick->arena, param->value);
+        if (text == NULL || !add(quick, is_ack ? text : "", is_ack ? "" : text))
+            return false;
+    }
+    return true;
+}
+
+static bool add_settlements(struct quick *quick)
+{
+    for (size_t i = 0; i < quick->message->n_settlements; i++) {
+        ks_pb_settlement *item = quick->message->settlements[i];
+        if (item->outcome == KINESIS_SIDECAR__V1__OUTCOME__OUTCOME_UNSPECIFIED)
+            item->outcome = quick->outcome;
+        quick->items[quick->count++] = item;
+    }
+    return true;
+}
+
+static bool gather(struct quick *quick)
+{
+    const ks_pb_quick_request *message = quick->message;
+
+    quick->max = quick->exchange->request.decoded.param_count + message->n_ack_ids + 2 +
+                 message->n_settlements;
+    quick->items = ks_arena_take(quick->arena, quick->max * sizeof(*quick->items));
+    if (quick->items == NULL || !add_params(quick))
+        return false;
+    for (size_t i = 0; i < message->n_ack_ids; i++)
+        if (!add(quick, message->ack_ids[i], ""))
+            return false;
+    if (message->ack_id[0] != '\0' && !add(quick, message->ack_id, ""))
+        return false;
+    if (message->batch_id[0] != '\0' && !add(quick, "", message->batch_id))
+        return false;
+    return add_settlements(quick);
+}
+
+/* Everything but the ids. False if the exchange was answered. */
+static bool read_rest(struct quick *quick, struct ks_wait *ret_wait)
+{
+    const ks_pb_quick_request *message = quick->message;
+    uint64_t delay_ms = 0;
+
+    if (message->delay_ms < 0 || message->delay_ms > DELAY_MS_MAX) {
+        ks_exchange_problem(quick->exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                            "delay_ms must be 0 to %d", DELAY_MS_MAX);
+        return false;
+    }
+    if (!ks_api_is_subscription(quick->exchange, ks_view_text(message->subscription)) ||
+        !ks_request_number(quick->exchange, "delay_ms", 0, DELAY_MS_MAX,
+                           (uint64_t)message->delay_ms, &delay_ms))
+        return false;
+    quick->delay_ms = (int64_t)delay_ms;
+    return ks_wait_read(quick->exchange, message->wait,
+                        message->wait_limit_case ==
+                            KINESIS_SIDECAR__V1__QUICK_SETTLE_REQUEST__WAIT_LIMIT_WAIT_MS,
+                        message->wait_ms, ret_wait);
+}
+
+static void settle_quickly(struct ks_exchange *exchange, KinesisSidecar__V1__Outcome outcome)
+{
+    struct ks_arena arena;
+    struct quick quick = {.exchange = exchange, .arena = &arena, .outcome = outcome};
+    struct request request;
+
+    quick.message = (const ks_pb_quick_request *)ks_exchange_read(
+        exchange, &kinesis_sidecar__v1__quick_settle_request__descriptor, &arena);
+    if (quick.message == NULL)
+        return;
+    if (!read_rest(&quick, &request.wait)) {
+        ks_arena_free(&arena);
+        return;
+    }
+    if (!gather(&quick)) {
+        ks_arena_free(&arena);
+        ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
+        return;
+    }
+    request.items = (const ks_pb_settlement *const *)quick.items;
+    request.count = quick.count;
+    settle_request(exchange, &request, &arena);
+}
+
+void ks_handle_ack(struct ks_exchange *exchange)
+{
+    settle_quickly(exchange, KINESIS_SIDECAR__V1__OUTCOME__OUTCOME_ACK);
+}
+
+void ks_handle_nack(struct ks_exchange *exchange)
+{
+    settle_quickly(exchange, KINESIS_SIDECAR__V1__OUTCOME__OUTCOME_RETRY);
+}
+
+void ks_handle_extend(struct ks_exchange *exchange)
+{
+    settle_quickly(exchange, KINESIS_SIDECAR__V1__OUTCOME__OUTCOME_EXTEND);
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/socket.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { BACKLOG = 512 };
+
+union name {
+    struct sockaddr any;
+    struct sockaddr_in four;
+    struct sockaddr_in6 six;
+    struct sockaddr_un path;
+};
+
+static int family_of(const struct ks_address *address)
+{
+    switch (address->kind) {
+    case KS_ADDRESS_IPV4: return AF_INET;
+    case KS_ADDRESS_IPV6: return AF_INET6;
+    case KS_ADDRESS_UNIX: return AF_UNIX;
+    }
+    assert(false);
+    return AF_UNSPEC;
+}
+
+/* The address as the kernel wants it; returns its size. */
+static socklen_t name_of(const struct ks_address *address, union name *name)
+{
+    int parsed = 1;
+
+    memset(name, 0, sizeof(*name));
+    name->any.sa_family = (sa_family_t)family_of(address);
+    if (address->kind == KS_ADDRESS_UNIX) {
+        assert(strlen(address->path) < sizeof(name->path.sun_path));
+        memcpy(name->path.sun_path, address->path, strlen(address->path) + 1);
+        return sizeof(name->path);
+    }
+    if (address->kind == KS_ADDRESS_IPV4) {
+        parsed = inet_pton(AF_INET, address->host, &name->four.sin_addr);
+        name->four.sin_port = htons(address->port);
+        assert(parsed == 1);
+        return sizeof(name->four);
+    }
+    parsed = inet_pton(AF_INET6, address->host, &name->six.sin6_addr);
+    name->six.sin6_port = htons(address->port);
+    assert(parsed == 1);
+    return sizeof(name->six);
+}
+
+/* A socket file that nobody listens at is what a killed process left behind. */
+static void remove_stale(const struct ks_address *address)
+{
+    union name name;
+    socklen_t size = name_of(address, &name);
+    struct stat status;
+    int fd;
+
+    if (lstat(address->path, &status) != 0 || !S_ISSOCK(status.st_mode))
+        return;
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    if (connect(fd, &name.any, size) != 0 && errno == ECONNREFUSED)
+        (void)unlink(address->path);
+    (void)close(fd);
+}
+
+static ks_err begin(const struct ks_address *address, int fd)
+{
+    union name name;
+    socklen_t size = name_of(address, &name);
+    int on = 1;
+
+    if (address->kind == KS_ADDRESS_UNIX)
+        remove_stale(address);
+    else if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0)
+        return KS_FAIL(SYSTEM);
+    if (address->kind == KS_ADDRESS_IPV6 &&
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) != 0)
+        return KS_FAIL(SYSTEM);
+    if (bind(fd, &name.any, size) != 0)
+        return errno == EADDRINUSE ? KS_FAIL(EXISTS) : KS_FAIL(SYSTEM);
+    /* Containers of one pod have users of their own and share a group. */
+    if (address->kind == KS_ADDRESS_UNIX && chmod(address->path, 0660) != 0)
+        return KS_FAIL(SYSTEM);
+    if (listen(fd, BACKLOG) != 0)
+        return errno == EADDRINUSE ? KS_FAIL(EXISTS) : KS_FAIL(SYSTEM);
+    return KS_OK;
+}
+
+ks_err ks_socket_listen(const struct ks_address *address, int *ret_fd, struct ks_detail *detail)
+{
+    char text[KS_SOCKET_TEXT_SIZE];
+    int fd = socket(family_of(address), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    ks_err err = fd < 0 ? KS_FAIL(SYSTEM) : begin(address, fd);
+    int problem = errno;
+
+    if (ks_ok(err)) {
+        *ret_fd = fd;
+        return KS_OK;
+    }
+    ks_socket_text(address, -1, text);
+    if (ks_err_is(err, KS_ERR_EXISTS))
+        ks_detail_set(detail, "%s is in use: another process listens there; choose another address",
+                      text);
+    else
+        ks_detail_set(detail, "cannot listen at %s: %s", text, strerror(problem));
+    if (fd >= 0)
+        (void)close(fd);
+    return err;
+}
+
+void ks_socket_text(const struct ks_address *address, int fd, char buffer[KS_SOCKET_TEXT_SIZE])
+{
+    union name name;
+    socklen_t size = name_of(address, &name);
+    int written = 0;
+
+    if (fd >= 0 && getsockname(fd, &name.any, &size) != 0)
+        assert(false);
+    switch (address->kind) {
+    case KS_ADDRESS_IPV4:
+        written = snprintf(buffer, KS_SOCKET_TEXT_SIZE, "%s:%u", address->host,
+                           ntohs(name.four.sin_port));
+        break;
+    case KS_ADDRESS_IPV6:
+        written = snprintf(buffer, KS_SOCKET_TEXT_SIZE, "[%s]:%u", address->host,
+                           ntohs(name.six.sin6_port));
+        break;
+    case KS_ADDRESS_UNIX:
+        written = snprintf(buffer, KS_SOCKET_TEXT_SIZE, "unix:%s", address->path);
+        break;
+    }
+    assert(written > 0 && written < KS_SOCKET_TEXT_SIZE);
+}

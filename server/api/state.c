@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GET /v1/shards, leases, workers, sessions, status; DELETE /v1/sessions/{id}: who holds what, since when, and why. */
+#include <assert.h>
+
+#include "api/control.h"
+#include "api/page.h"
+#include "api/records.h"
+#include "api/routes.h"
+#include "api/settling.h"
+#include "api/stream.h"
+
+enum { ARENA_BYTES = 64 << 20 };
+
+/* A list on its way out: rows of one kind, in an arena. */
+struct list {
+    struct ks_exchange *exchange;
+    struct ks_switchboard *board;
+    struct ks_arena arena;
+    struct ks_page page;
+    void **rows;
+    size_t count;
+};
+
+/* False if the exchange was answered. */
+static bool list_begin(struct list *list, struct ks_exchange *exchange)
+{
+    *list = (struct list){.exchange = exchange, .board = exchange->api->board};
+    ks_arena_init(&list->arena, ARENA_BYTES);
+    if (!ks_page_read(exchange, &list->page))
+        return false;
+    list->rows = ks_arena_take(&list->arena, (list->page.room + 1) * sizeof(*list->rows));
+    if (list->rows == NULL)
+        ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
+    return list->rows != NULL;
+}
+
+/* Memory for one more row; NULL when the page is full (then the next one begins with `index`) or memory is. */
+static void *list_row(struct list *list, uint32_t index, size_t size)
+{
+    void *row = list->page.room == 0 ? NULL : ks_arena_take(&list->arena, size);
+
+    if (row == NULL) {
+        ks_page_end(&list->page, index);
+        return NULL;
+    }
+    list->page.room--;
+    list->rows[list->count++] = row;
+    return row;
+}
+
+static void list_answer(struct list *list, const ProtobufCMessage *message)
+{
+    ks_exchange_message(list->exchange, message);
+    ks_arena_free(&list->arena);
+}
+
+/* ---- Shards and leases ---- */
+
+static KinesisSidecar__V1__LeaseState state_of(const struct ks_shard_status *status)
+{
+    if (status->lease.damaged)
+        return KINESIS_SIDECAR__V1__LEASE_STATE__LEASE_STATE_UNSPECIFIED;
+    if (status->lease.finished)
+        return KINESIS_SIDECAR__V1__LEASE_STATE__LEASE_STATE_FINISHED;
+    switch (status->lease.state) {
+    case KS_LEASE_AWAY: break;
+    case KS_LEASE_HELD: return KINESIS_SIDECAR__V1__LEASE_STATE__LEASE_STATE_HELD;
+    case KS_LEASE_RETURNING: return KINESIS_SIDECAR__V1__LEASE_STATE__LEASE_STATE_RETURNING;
+    case KS_LEASE_ENDING: return KINESIS_SIDECAR__V1__LEASE_STATE__LEASE_STATE_ENDING;
+    case KS_LEASE_FINISHED: return KINESIS_SIDECAR__V1__LEASE_STATE__LEASE_STATE_FINISHED;
+    }
+    return status->owner[0] == '\0' ? KINESIS_SIDECAR__V1__LEASE_STATE__LEASE_STATE_FREE
+                                    : KINESIS_SIDECAR__V1__LEASE_STATE__LEASE_STATE_HELD;
+}
+
+/* The names that are there, of a fixed number of places. */
+static bool fill_names(struct ks_arena *arena, const char *const *names, size_t places,
+                       size_t *ret_count, char ***ret_names)
+{
+    char **list = ks_arena_take(arena, places * sizeof(*list));
+    size_t count = 0;
+
+    if (list == NULL)
+        return false;
+    for (size_t i = 0; i < places; i++)
+        if (names[i] != NULL && names[i][0] != '\0')
+            list[count++] = ks_pb_text(names[i]);
+    *ret_count = count;
+    *ret_names = list;
+    return true;
+}
+
+static int64_t sub_sequence_of(const struct ks_position *position)
+{
+    return position->sub_sequence < 0 ? 0 : position->sub_sequence;
+}
+
+/* What is known only while we hold it. */
+static void fill_held(struct ks_switchboard *board, const struct ks_lease_view *lease,
+                      ks_pb_shard *row, struct ks_session_status *session)
+{
+    row->delivered = lease->delivered;
+    row->settled = lease->watermark;
+    row->watermark_gap =
+        lease->delivered > lease->watermark ? lease->delivered - lease->watermark : 0;
+    row->buffered = lease->fetched > lease->delivered ? lease->fetched - lease->delivered : 0;
+    row->in_flight = lease->in_flight;
+    row->blocked = lease->blocked;
+    if (lease->session != KS_SESSION_NONE && ks_switchboard_session(board, lease->session, session))
+        row->session = ks_pb_text(session->client_id);
+}
+
+/* The status must live as long as the row, whose texts point into it. */
+static bool fill_shard(struct ks_switchboard *board, const struct ks_shard_status *status,
+                       struct ks_arena *arena, ks_pb_shard *row)
+{
+    struct ks_session_status session;
+
+    kinesis_sidecar__v1__shard__init(row);
+    row->shard_id = ks_pb_text(status->shard_id);
+    row->starting_hash_key = ks_pb_text(status->hash_start);
+    row->ending_hash_key = ks_pb_text(status->hash_end);
+    row->state = state_of(status);
+    row->owner = ks_pb_text(status->owner);
+    row->next_owner = ks_pb_text(status->next_owner);
+    row->epoch = status->lease.epoch;
+    row->since = status->since.ms;
+    row->checkpoint = ks_pb_text(ks_position_text(&status->checkpoint));
+    row->sub_sequence_number = sub_sequence_of(&status->checkpoint);
+    row->watermark = ks_pb_text(ks_position_text(&status->watermark));
+    row->millis_behind_latest = status->millis_behind;
+    row->read_at = status->read_at.ms;
+    row->damaged = status->lease.damaged;
+    if (status->ours)
+        fill_held(board, &status->lease, row, &session);
+    return fill_names(arena, status->parents, KS_PARENTS_MAX, &row->n_parents, &row->parents) &&
+           fill_names(arena, status->children, KS_CHILDREN_MAX, &row->n_children, &row->children);
+}
+
+static void fill_lease(const struct ks_shard_status *status, ks_pb_lease *row)
+{
+    kinesis_sidecar__v1__lease__init(row);
+    row->shard_id = ks_pb_text(status->shard_id);
+    row->owner = ks_pb_text(status->owner);
+    row->epoch = status->lease.epoch;
+    row->state = state_of(status);
+    row->since = status->since.ms;
+    row->checkpoint = ks_pb_text(ks_position_text(&status->checkpoint));
+    row->sub_sequence_number = sub_sequence_of(&status->checkpoint);
+    row->next_owner = ks_pb_text(status->next_owner);
+    row->read_at = status->read_at.ms;
+    row->damaged = status->lease.damaged;
+}
+
+/* A row with the status that its texts point into. */
+struct shard_row {
+    ks_pb_shard shard;
+    struct ks_shard_status status;
+};
+struct lease_row {
+    ks_pb_lease lease;
+    struct ks_shard_status status;
+};
+
+void ks_handle_shards(struct ks_exchange *exchange)
+{
+    KinesisSidecar__V1__ShardsResponse response;
+    struct list list;
+    struct ks_shard_status status;
+
+    if (!list_begin(&list, exchange))
+        return;
+    for (uint32_t i = list.page.next; i < ks_switchboard_shard_count(list.board); i++) {
+        struct shard_row *row;
+        if (!ks_switchboard_shard(list.board, i, &status))
+            continue;
+        row = list_row(&list, i, sizeof(*row));
+        if (row == NULL)
+            break;
+        row->status = status;
+        if (!fill_shard(list.board, &row->status, &list.arena, &row->shard)) {
+            list.count--;
+            ks_page_end(&list.page, i);
+            break;
+        }
+    }
+    kinesis_sidecar__v1__shards_response__init(&response);
+    response.n_shards = list.count;
+    response.shards = (ks_pb_shard **)list.rows;
+    response.next_page_token = list.page.token;
+    list_answer(&list, &response.base);
+}
+
+void ks_handle_shard(struct ks_exchange *exchange)
+{
+    struct ks_switchboard *board = exchange->api->board;
+    ks_view id = exchange->request.part;
+    struct ks_shard_status status;
+    struct ks_arena arena;
+    ks_pb_shard row;
+    ks_shard shard;
+
+    if (!ks_switchboard_find_shard(board, id, &shard) ||
+        !ks_switchboard_shard(board, shard, &status)) {
+        ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no shard %.*s is known",
+                            (int)(id.size < KS_SHARD_ID_MAX ? id.size : KS_SHARD_ID_MAX),
+                            (const char *)id.data);
+        return;
+    }
+    ks_arena_init(&arena, ARENA_BYTES);
+    if (fill_shard(board, &status, &arena, &row))
+        ks_exchange_message(exchange, &row.base);
+    else
+        ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
+    ks_arena_free(&arena);
+}
+
+void ks_handle_leases(struct ks_exchange *exchange)
+{
+    KinesisSidecar__V1__LeasesResponse response;
+    struct list list;
+    struct ks_shard_status status;
+
+    if (!list_begin(&list, exchange))
+        return;
+    for (uint32_t i = list.page.next; i < ks_switchboard_shard_count(list.board); i++) {
+        struct lease_row *row;
+        if (!ks_switchboard_shard(list.board, i, &status) || !status.has_lease)
+            continue;
+        row = list_row(&list, i, sizeof(*row));
+        if (row == NULL)
+            break;
+        row->status = status;
+        fill_lease(&row->status, &row->lease);
+    }
+    kinesis_sidecar__v1__leases_response__init(&response);
+    response.n_leases = list.count;
+    response.leases = (ks_pb_lease **)list.rows;
+    response.next_page_token = list.page.token;
+    list_answer(&list, &response.base);
+}
+
+/* ---- Workers ---- */
+
+struct worker_row {
+    ks_pb_worker worker;
+    char boot_id[KS_BOOT_ID_SIZE];
+};
+
+static void fill_worker(const struct ks_worker_status *status, struct worker_row *row)
+{
+    static const KinesisSidecar__V1__WorkerLife lives[KS_LIVES] = {
+        [KS_LIVE] = KINESIS_SIDECAR__V1__WORKER_LIFE__WORKER_LIFE_LIVE,
+        [KS_FENCED] = KINESIS_SIDECAR__V1__WORKER_LIFE__WORKER_LIFE_FENCED,
+        [KS_GONE] = KINESIS_SIDECAR__V1__WORKER_LIFE__WORKER_LIFE_GONE,
+    };
+    static const KinesisSidecar__V1__WorkerMode modes[KS_MODES] = {
+        [KS_ACTIVE] = KINESIS_SIDECAR__V1__WORKER_MODE__WORKER_MODE_ACTIVE,
+        [KS_IDLE] = KINESIS_SIDECAR__V1__WORKER_MODE__WORKER_MODE_IDLE,
+        [KS_DRAINING] = KINESIS_SIDECAR__V1__WORKER_MODE__WORKER_MODE_DRAINING,
+    };
+
+    kinesis_sidecar__v1__worker__init(&row->worker);
+    ks_api_boot_text(status->row.self.boot, row->boot_id);
+    row->worker.worker_id = ks_pb_text(status->worker_id);
+    row->worker.boot_id = row->boot_id;
+    row->worker.life = lives[status->row.life];
+    row->worker.mode = modes[status->row.mode];
+    row->worker.beat = status->row.beat;
+    row->worker.beat_age_ms = ks_span_to_ms(status->beat_age);
+    row->worker.leases_held = status->row.held;
+    row->worker.leader = status->row.leads;
+    row->worker.self = status->self;
+}
+
+void ks_handle_workers(struct ks_exchange *exchange)
+{
+    KinesisSidecar__V1__WorkersResponse response;
+    struct ks_worker_status status;
+    struct list list;
+
+    if (!list_begin(&list, exchange))
+        return;
+    for (uint32_t i = list.page.next; ks_switchboard_worker(list.board, i, &status); i++) {
+        struct worker_row *row = list_row(&list, i, sizeof(*row));
+        if (row == NULL)
+            break;
+        fill_worker(&status, row);
+    }
+    kinesis_sidecar__v1__workers_response__init(&response);
+    response.n_workers = list.count;
+    response.workers = (ks_pb_worker **)list.rows;
+    response.next_page_token = list.page.token;
+    list_answer(&list, &response.base);
+}
+
+/* ---- Sessions ---- */
+
+static void fill_session(const struct ks_session_status *status, ks_pb_session *row)
+{
+    const struct ks_session_view *session = &status->session;
+
+    kinesis_sidecar__v1__session__init(row);
+    row->session = ks_pb_text(status->client_id);
+    row->client_id = ks_pb_text(status->client_id);
+    row->kind = session->pulls ? KINESIS_SIDECAR__V1__SESSION_KIND__SESSION_KIND_PULL
+                               : KINESIS_SIDECAR__V1__SESSION_KIND__SESSION_KIND_STREAM;
+    row->attached = session->attached;
+    row->epoch = session->epoch;
+    row->since = status->since.ms;
+    row->in_flight = session->in_flight;
+    row->in_flight_bytes = session->in_flight_bytes;
+    row->max_in_flight = session->max_in_flight;
+    row->max_in_flight_bytes = session->max_in_flight_bytes;
+    if (session->max_in_flight > session->in_flight)
+        row->credit = session->max_in_flight - session->in_flight;
+    row->lanes = session->lanes;
+    row->ack_deadline_ms = ks_span_to_ms(status->ack_deadline);
+    row->idle_reason = ks_control_idle(session->idle);
+}
+
+void ks_handle_sessions(struct ks_exchange *exchange)
+{
+    KinesisSidecar__V1__SessionsResponse response;
+    struct ks_session_status status;
+    struct list list;
+
+    if (!list_begin(&list, exchange))
+        return;
+    for (uint32_t i = list.page.next; i < ks_switchboard_session_slots(list.board); i++) {
+        ks_pb_session *row;
+        if (!ks_switchboard_session(list.board, i, &status))
+            continue;
+        row = list_row(&list, i, sizeof(*row));
+        if (row == NULL)
+            break;
+        fill_session(&status, row);
+    }
+    kinesis_sidecar__v1__sessions_response__init(&response);
+    response.n_sessions = list.count;
+    response.sessions = (ks_pb_session **)list.rows;
+    response.next_page_token = list.page.token;
+    list_answer(&list, &response.base);
+}
+
+void ks_handle_session_close(struct ks_exchange *exchange)
+{
+    struct ks_api *api = exchange->api;
+    ks_view name = exchange->request.part;
+    KinesisSidecar__V1__CloseSessionResponse response;
+    char text[KS_CLIENT_ID_MAX + 1];
+    ks_session_id session;
+
+    if (!ks_ok(ks_view_copy_text(name, text, sizeof(text))) ||
+        !ks_switchboard_find_session(api->board, name, &session)) {
+        ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no such session");
+        return;
+    }
+    ks_switchboard_close(api->board, session);
+    ks_stream_session_closed(api, session);
+    ks_records_session_closed(api, session);
+    kinesis_sidecar__v1__close_session_response__init(&response);
+    response.session = text;
+    ks_exchange_message(exchange, &response.base);
+}
+
+/* ---- Status ---- */
+
+static KinesisSidecar__V1__SidecarState sidecar_state(const struct ks_board_status *status)
+{
+    if (status->draining)
+        return KINESIS_SIDECAR__V1__SIDECAR_STATE__SIDECAR_STATE_DRAINING;
+    if (status->self.state != KS_WORKER_LIVE)
+        return KINESIS_SIDECAR__V1__SIDECAR_STATE__SIDECAR_STATE_STARTING;
+    return status->self.sessions == 0 && status->self.leases_held == 0
+               ? KINESIS_SIDECAR__V1__SIDECAR_STATE__SIDECAR_STATE_IDLE
+               : KINESIS_SIDECAR__V1__SIDECAR_STATE__SIDECAR_STATE_ACTIVE;
+}
+
+static void fill_subscription(const struct ks_board_status *status, ks_pb_subscription *row)
+{
+    kinesis_sidecar__v1__subscription_status__init(row);
+    row->subscription = ks_pb_text(status->application);
+    row->stream = ks_pb_text(status->stream);
+    row->application = ks_pb_text(status->application);
+    row->dialect = ks_pb_text(status->dialect);
+    row->leases_held = status->self.leases_held;
+    row->sessions = status->self.sessions;
+    row->in_flight = status->self.in_flight;
+    row->in_flight_bytes = status->self.in_flight_bytes;
+    row->millis_behind_latest = status->millis_behind;
+    row->idle_reason = ks_control_idle(status->idle);
+}
+
+void ks_handle_status(struct ks_exchange *exchange)
+{
+    char ndjson[] = "ndjson";
+    char protobuf[] = "protobuf";
+    char *capabilities[] = {ndjson, protobuf};
+    struct ks_board_status status;
+    ks_pb_subscription subscription;
+    ks_pb_subscription *subscriptions[] = {&subscription};
+    char *reasons[1];
+    ks_pb_status answer;
+
+    ks_switchboard_status(exchange->api->board, &status);
+    fill_subscription(&status, &subscription);
+    reasons[0] = ks_pb_text(status.reason);
+    kinesis_sidecar__v1__status__init(&answer);
+    answer.worker_id = ks_pb_text(status.worker_id);
+    answer.boot_id = exchange->api->boot_id;
+    answer.version = ks_pb_text(status.version);
+    answer.state = sidecar_state(&status);
+    answer.ready = status.ready && !status.draining;
+    answer.n_reasons = status.reason[0] == '\0' ? 0 : 1;
+    answer.reasons = reasons;
+    answer.started_at = status.started_at.ms;
+    answer.n_capabilities = sizeof(capabilities) / sizeof(capabilities[0]);
+    answer.capabilities = capabilities;
+    answer.n_subscriptions = 1;
+    answer.subscriptions = subscriptions;
+    ks_exchange_message(exchange, &answer.base);
+}

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/stream.h"
+
+#include <assert.h>
+
+#include "api/control.h"
+#include "api/delivery.h"
+#include "api/message.h"
+#include "api/routes.h"
+#include "base/budget.h"
+
+/* Bytes of a frame around its data, about: how many records are worth asking for. */
+enum { FRAME_BYTES = 200 };
+
+struct stream {
+    struct ks_consumer consumer;
+    struct ks_listener listener;
+    struct ks_timer timer; /* The next heartbeat, while there is nothing to write. */
+    struct ks_link link;   /* In api->streams. */
+    struct ks_exchange *exchange;
+    struct ks_api *api;
+    struct ks_delivery delivery;
+    struct ks_bytes control; /* Events that wait to be written. */
+    ks_span heartbeat;
+    ks_instant wrote_at;
+    bool protobuf;
+    bool over;   /* The session is: nothing more will come. */
+    bool cut;    /* A record stays incomplete: the connection must not end well. */
+    bool unsaid; /* An event found no room: the client would miss it. */
+    ks_shard shards[KS_SESSION_SHARDS_MAX];
+    uint32_t shard_count; /* 0: all. */
+};
+
+/* ---- Events ---- */
+
+static void say(struct stream *stream, const ks_pb_event *event)
+{
+    if (!ks_ok(ks_control_write(event, stream->protobuf, &stream->control)))
+        stream->unsaid = true;
+}
+
+static void say_session(struct stream *stream, const struct ks_session_request *request)
+{
+    KinesisSidecar__V1__SessionOpened opened;
+    ks_pb_event event;
+    struct ks_session_status status;
+
+    kinesis_sidecar__v1__session_opened__init(&opened);
+    kinesis_sidecar__v1__stream_event__init(&event);
+    if (ks_switchboard_session(stream->api->board, stream->delivery.session, &status)) {
+        opened.session = ks_pb_text(status.client_id);
+        opened.client_id = ks_pb_text(status.client_id);
+    }
+    opened.boot_id = stream->api->boot_id;
+    opened.max_in_flight = request->max_in_flight;
+    opened.max_in_flight_bytes = request->max_in_flight_bytes;
+    opened.ack_deadline_ms = ks_span_to_ms(request->ack_deadline);
+    opened.heartbeat_ms = ks_span_to_ms(stream->heartbeat);
+    event.event_case = KINESIS_SIDECAR__V1__STREAM_EVENT__EVENT_SESSION;
+    event.session = &opened;
+    say(stream, &event);
+}
+
+static void say_heartbeat(struct stream *stream)
+{
+    KinesisSidecar__V1__Heartbeat beat;
+    ks_pb_event event;
+    struct ks_session_status status;
+
+    if (!ks_switchboard_session(stream->api->board, stream->delivery.session, &status))
+        return;
+    kinesis_sidecar__v1__heartbeat__init(&beat);
+    kinesis_sidecar__v1__stream_event__init(&event);
+    beat.in_flight = status.session.in_flight;
+    if (status.session.max_in_flight > status.session.in_flight)
+        beat.credit = status.session.max_in_flight - status.session.in_flight;
+    beat.idle_reason = ks_control_idle(status.session.idle);
+    event.event_case = KINESIS_SIDECAR__V1__STREAM_EVENT__EVENT_HEARTBEAT;
+    event.heartbeat = &beat;
+    say(stream, &event);
+}
+
+static void say_ended(struct stream *stream, KinesisSidecar__V1__SessionEnd why)
+{
+    KinesisSidecar__V1__SessionEnded ended;
+    ks_pb_event event;
+
+    kinesis_sidecar__v1__session_ended__init(&ended);
+    kinesis_sidecar__v1__stream_event__init(&event);
+    ended.reason = why;
+    event.event_case = KINESIS_SIDECAR__V1__STREAM_EVENT__EVENT_ENDED;
+    event.ended = &ended;
+    say(stream, &event);
+    stream->over = true;
+    ks_exchange_wake(stream->exchange);
+}
+
+static struct stream *stream_of(struct ks_consumer *consumer)
+{
+    return KS_LIST_ENTRY(consumer, struct stream, consumer);
+}
+
+static void consumer_wake(struct ks_consumer *consumer)
+{
+    ks_exchange_wake(stream_of(consumer)->exchange);
+}
+
+static void consumer_ended(struct ks_consumer *consumer, enum ks_session_end why)
+{
+    switch (why) {
+    case KS_END_TAKEN_OVER:
+        say_ended(stream_of(consumer), KINESIS_SIDECAR__V1__SESSION_END__SESSION_END_TAKEN_OVER);
+        return;
+    case KS_END_DRAINED:
+        say_ended(stream_of(consumer), KINESIS_SIDECAR__V1__SESSION_END__SESSION_END_DRAINED);
+        return;
+    case KS_END_GRACE:
+    case KS_END_LINGER: break;
+    }
+    say_ended(stream_of(consumer), KINESIS_SIDECAR__V1__SESSION_END__SESSION_END_EXPIRED);
+}
+
+static void consumer_returning(struct ks_consumer *consumer, const char *shard, ks_wall deadline)
+{
+    struct stream *stream = stream_of(consumer);
+    KinesisSidecar__V1__Draining draining;
+    KinesisSidecar__V1__LeaseReturning returning;
+    ks_pb_event event;
+
+    kinesis_sidecar__v1__stream_event__init(&event);
+    if (shard == NULL) {
+        kinesis_sidecar__v1__draining__init(&draining);
+        draining.deadline = deadline.ms;
+        event.event_case = KINESIS_SIDECAR__V1__STREAM_EVENT__EVENT_DRAINING;
+        event.draining = &draining;
+    } else {
+        kinesis_sidecar__v1__lease_returning__init(&returning);
+        returning.shard_id = ks_pb_text(shard);
+        returning.deadline = deadline.ms;
+        event.event_case = KINESIS_SIDECAR__V1__STREAM_EVENT__EVENT_LEASE_RETURNING;
+        event.lease_returning = &returning;
+    }
+    say(stream, &event);
+    ks_exchange_wake(stream->exchange);
+}
+
+static bool takes_shard(const struct stream *stream, ks_shard shard)
+{
+    for (uint32_t i = 0; i < stream->shard_count; i++)
+        if (stream->shards[i] == shard)
+            return true;
+    return stream->shard_count == 0;
+}
+
+/* A lease ended. */
+static void happened(struct ks_listener *listener, ks_shard shard, const char *word,
+                     const char *line)
+{
+    struct stream *stream = KS_LIST_ENTRY(listener, struct stream, listener);
+    KinesisSidecar__V1__LeaseLost lost;
+    ks_pb_event event;
+
+    (void)line;
+    if (word == NULL || strcmp(word, "lease_lost") != 0 || stream->over ||
+        !takes_shard(stream, shard))
+        return;
+    kinesis_sidecar__v1__lease_lost__init(&lost);
+    kinesis_sidecar__v1__stream_event__init(&event);
+    lost.shard_id = ks_pb_text(ks_switchboard_shard_id(stream->api->board, shard));
+    event.event_case = KINESIS_SIDECAR__V1__STREAM_EVENT__EVENT_LEASE_LOST;
+    event.lease_lost = &lost;
+    say(stream, &event);
+    ks_exchange_wake(stream->exchange);
+}
+
+static void heartbeat_due(struct ks_timer *timer)
+{
+    struct stream *stream = KS_LIST_ENTRY(timer, struct stream, timer);
+
+    say_heartbeat(stream);
+    ks_exchange_wake(stream->exchange);
+}
+
+/* ---- Writing ---- */
+
+static size_t fill_control(struct stream *stream, uint8_t *buffer, size_t room)
+{
+    size_t size = stream->control.size < room ? stream->control.size : room;
+
+    if (size == 0)
+        return 0;
+    memcpy(buffer, stream->control.data, size);
+    ks_bytes_consume(&stream->control, size);
+    return size;
+}
+
+/* Asks for about as much as fits. False if there is nothing. */
+static bool pull(struct stream *stream, size_t room)
+{
+    if (stream->over)
+        return false;
+    return ks_delivery_pull(&stream->delivery, (uint32_t)(room / FRAME_BYTES) + 1, room * 3 / 4, 1);
+}
+
+/* Writes events and records until the buffer is full or there is nothing more. */
+static size_t fill_some(struct stream *stream, uint8_t *buffer, size_t room)
+{
+    struct ks_delivery *delivery = &stream->delivery;
+    enum ks_frame_state state;
+    size_t size = 0;
+
+    while (!stream->cut) {
+        /* Events go between records. */
+        if (!delivery->framer.begun)
+            size += fill_control(stream, buffer + size, room - size);
+        if (stream->control.size > 0 && !delivery->framer.begun)
+            break;
+        if (!ks_delivery_pending(delivery)) {
+            if (room - size < KS_FILL_MIN || !pull(stream, room - size))
+                break;
+        }
+        size += ks_delivery_fill(delivery, buffer + size, room - size, &state);
+        stream->cut = state == KS_FRAME_CUT;
+        if (state == KS_FRAME_FULL)
+            break;
+    }
+    return size;
+}
+
+static size_t fill(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
+                   enum ks_fill *ret_fill)
+{
+    struct stream *stream = exchange->context;
+    ks_instant now = ks_loop_now(stream->api->loop);
+    size_t size = fill_some(stream, buffer, room);
+
+    ks_loop_timer_clear(stream->api->loop, &stream->timer);
+    if (size > 0) {
+        stream->wrote_at = now;
+        *ret_fill = KS_FILL_MORE;
+        return size;
+    }
+    if (stream->cut || stream->unsaid) {
+        *ret_fill = KS_FILL_ABORT;
+        return 0;
+    }
+    if (stream->over) {
+        *ret_fill = KS_FILL_END;
+        return 0;
+    }
+    *ret_fill = KS_FILL_WAIT;
+    ks_loop_timer_set(stream->api->loop, &stream->timer,
+                      ks_instant_add(stream->wrote_at, stream->heartbeat));
+    return 0;
+}
+
+/* ---- Life ---- */
+
+static void closed(struct ks_exchange *exchange)
+{
+    struct stream *stream = exchange->context;
+    struct ks_api *api = stream->api;
+
+    ks_loop_timer_clear(api->loop, &stream->timer);
+    ks_switchboard_unlisten(api->board, &stream->listener);
+    ks_list_remove(&stream->link);
+    ks_delivery_give_back(&stream->delivery);
+    ks_switchboard_detach(api->board, stream->delivery.session, &stream->consumer);
+    ks_bytes_free(&stream->control);
+    ks_free(stream);
+}
+
+void ks_stream_session_closed(struct ks_api *api, ks_session_id session)
+{
+    struct ks_link *cursor;
+    struct ks_link *after;
+
+    KS_LIST_EACH(cursor, after, &api->streams)
+    {
+        struct stream *stream = KS_LIST_ENTRY(cursor, struct stream, link);
+        if (stream->delivery.session == session && !stream->over)
+            say_ended(stream, KINESIS_SIDECAR__V1__SESSION_END__SESSION_END_EXPIRED);
+    }
+}
+
+/* Parameters of API that have one value for now. */
+static bool one_value(struct ks_exchange *exchange, const char *name, const char *value)
+{
+    ks_view given;
+
+    if (!ks_request_param(&exchange->request, name, &given) ||
+        ks_view_equal(given, ks_view_text(value)))
+        return true;
+    ks_exchange_problem(
+        exchange, KS_PROBLEM_INVALID_ARGUMENT, "%s=%.*s is not available; %s=%s works", name,
+        (int)(given.size < 40 ? given.size : 40), (const char *)given.data, name, value);
+    return false;
+}
+
+static bool read_numbers(struct ks_exchange *exchange, struct ks_session_request *request,
+                         ks_span *ret_heartbeat)
+{
+    uint64_t in_flight;
+    uint64_t bytes;
+    uint64_t deadline_ms;
+    uint64_t heartbeat_ms;
+
+    if (!one_value(exchange, "ordering", "shard") || !one_value(exchange, "encoding", "base64") ||
+        !one_value(exchange, "lanes", "1"))
+        return false;
+    if (!ks_request_number(exchange, "max_in_flight", 1, KS_IN_FLIGHT_MAX, 1000, &in_flight) ||
+        !ks_request_number(exchange, "max_in_flight_bytes", 1, UINT64_C(1) << 40, 16 << 20,
+                           &bytes) ||
+        !ks_request_number(exchange, "ack_deadline_ms", KS_ACK_DEADLINE_MS_MIN,
+                           KS_ACK_DEADLINE_MS_MAX, 60000, &deadline_ms) ||
+        !ks_request_number(exchange, "heartbeat_ms", KS_HEARTBEAT_MS_MIN, KS_HEARTBEAT_MS_MAX,
+                           10000, &heartbeat_ms))
+        return false;
+    request->max_in_flight = (uint32_t)in_flight;
+    request->max_in_flight_bytes = bytes;
+    request->ack_deadline = ks_span_ms((int64_t)deadline_ms);
+    request->grace = ks_span_ms(KS_GRACE_MS);
+    request->linger = ks_span_ms(KS_LINGER_MS);
+    *ret_heartbeat = ks_span_ms((int64_t)heartbeat_ms);
+    (void)ks_request_param(&exchange->request, "client_id", &request->client_id);
+    return true;
+}
+
+/* `shards` is a comma list. */
+static bool read_shards(struct ks_exchange *exchange, ks_view ids[KS_SESSION_SHARDS_MAX],
+                        struct ks_session_request *request)
+{
+    ks_view rest = KS_VIEW_NONE;
+
+    request->shards = ids;
+    (void)ks_request_param(&exchange->request, "shards", &rest);
+    while (rest.data != NULL) {
+        ks_view id = ks_view_cut(&rest, ',');
+        if (id.size == 0)
+            continue;
+        if (request->shard_count == KS_SESSION_SHARDS_MAX) {
+            ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                                "shards may name %d shards at most", KS_SESSION_SHARDS_MAX);
+            return false;
+        }
+        ids[request->shard_count++] = id;
+    }
+    return true;
+}
+
+/* Opens the session. False if the exchange was answered with a problem. */
+static bool open_session(struct stream *stream, const struct ks_session_request *request)
+{
+    struct ks_api *api = stream->api;
+    struct ks_detail detail = {.text = ""};
+    ks_session_id session;
+    ks_err err = KS_FAIL(BUSY);
+
+    if (api->quiesced)
+        ks_detail_set(&detail, "draining: no new sessions");
+    else
+        err = ks_switchboard_open(api->board, request, &stream->consumer, &session, &detail);
+    if (!ks_ok(err)) {
+        ks_api_refuse_session(stream->exchange, err, &detail);
+        return false;
+    }
+    for (uint32_t i = 0; i < request->shard_count; i++)
+        if (ks_switchboard_find_shard(api->board, request->shards[i],
+                                      &stream->shards[stream->shard_count]))
+            stream->shard_count++;
+    ks_delivery_init(&stream->delivery, api, session,
+                     stream->protobuf ? KS_FRAME_PROTOBUF : KS_FRAME_NDJSON);
+    return true;
+}
+
+void ks_handle_stream(struct ks_exchange *exchange)
+{
+    struct ks_session_request request = {.client_id = KS_VIEW("")};
+    ks_view ids[KS_SESSION_SHARDS_MAX];
+    struct ks_api *api = exchange->api;
+    struct stream *stream;
+    ks_span heartbeat;
+
+    if (!read_numbers(exchange, &request, &heartbeat) || !read_shards(exchange, ids, &request))
+        return;
+    stream = ks_alloc(sizeof(*stream));
+    if (stream == NULL) {
+        ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
+        return;
+    }
+    stream->consumer = (struct ks_consumer){
+        .wake = consumer_wake, .ended = consumer_ended, .returning = consumer_returning};
+    stream->listener.happened = happened;
+    stream->timer.due = heartbeat_due;
+    stream->exchange = exchange;
+    stream->api = api;
+    stream->heartbeat = heartbeat;
+    stream->wrote_at = ks_loop_now(api->loop);
+    stream->protobuf = ks_accepts_protobuf(&exchange->request);
+    ks_bytes_init(&stream->control, KS_CONTROL_BYTES_MAX);
+    if (!open_session(stream, &request)) {
+        ks_free(stream);
+        return;
+    }
+
+    say_session(stream, &request);
+    ks_list_append(&api->streams, &stream->link);
+    ks_switchboard_listen(api->board, &stream->listener);
+    exchange->context = stream;
+    exchange->closed = closed;
+    ks_exchange_stream(exchange, stream->protobuf ? KS_TYPE_PROTOBUF : KS_TYPE_NDJSON, fill);
+    ks_exchange_header(exchange, "X-Accel-Buffering", "no");
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stream.h - GET /v1/records/stream: the open streams, for those who end sessions. */
+#ifndef KS_API_STREAM_H
+#define KS_API_STREAM_H
+
+#include "api/server.h"
+
+/* The session was closed by request: its stream, if it has one, says so and ends. */
+void ks_stream_session_closed(struct ks_api *api, ks_session_id session);
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* client.h - a client of one AWS service (Kinesis, DynamoDB): a call is credentials, a signature,
+ * HTTP, and its failure.
+ *
+ * A call names an operation and brings a body; its answer comes later on the loop, never inside the
+ * call that asked for it, and exactly once, unless it is cancelled: then never.
+ *
+ * Two modes. `single_attempt` for writes: the request leaves at most once (*), the caller decides
+ * what to do about an answer that did not come. HTTP itself resends nothing, not even when a kept
+ * connection turns out to be dead. Otherwise the standard retries of the SDKs, for reads: up to 3
+ * attempts for errors of KS_CLASS_RETRY, after rand * min(50 ms * 2^n, 20 s) or what the server
+ * asks for, paid from a token bucket of 500 (5 for each retry).
+ * (*) In both modes a request that was refused because of our clock or an expired session token,
+ * and is therefore certainly not done, is signed anew and sent once more.
+ *
+ * Whether a write is done: err KS_OK is done; CONDITION (and any other KS_CLASS_REPORT that came
+ * with status 4xx) is not done; everything of KS_CLASS_RETRY, and everything without a status, is
+ * UNKNOWN, and `sent` false says that nothing left this machine.
+ *
+ * The clock: signatures carry wall time. When the server refuses it, the difference to the Date of
+ * its answer is kept and used from then on. Loop thread only.
+ */
+#ifndef KS_AWS_CLIENT_H
+#define KS_AWS_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "aws/failure.h"
+#include "aws/http.h"
+#include "base/bytes.h"
+#include "base/instant.h"
+#include "base/loop.h"
+
+struct ks_aws_client;
+struct ks_aws_call;
+struct ks_credentials_source;
+struct ks_endpoint;
+
+enum ks_aws_service { KS_AWS_KINESIS, KS_AWS_DYNAMODB };
+
+struct ks_aws_client_options {
+    enum ks_aws_service service;
+    struct ks_loop *loop;
+    struct ks_http *http;                      /* Shared; outlives the client. */
+    struct ks_credentials_source *credentials; /* Shared; outlives the client. */
+    const struct ks_endpoint *endpoint;        /* Copied. */
+    uint64_t seed;                             /* For the jitter. */
+};
+
+/* NO_MEMORY. */
+KS_MUST_USE ks_err ks_aws_client_new(const struct ks_aws_client_options *options,
+                                     struct ks_aws_client **ret_client);
+/* Forgets its open calls: they are never answered. NULL is allowed. */
+void ks_aws_client_free(struct ks_aws_client *client);
+
+struct ks_aws_answer {
+    ks_err err;              /* KS_OK: status 2xx and a whole body. */
+    struct ks_detail detail; /* "ResourceNotFoundException on kinesis GetRecords: Stream s ..". */
+    int status;              /* Of HTTP; 0: there was no answer. */
+    bool sent;               /* Something may have reached the server, in any attempt. */
+    uint32_t attempts;
+    const struct ks_failure *failure; /* What the server said; NULL if nothing, or KS_OK. */
+    /* Both valid during the call of `done`. */
+    ks_view content_type;
+    ks_view body; /* Of an error, too. Empty for what went to a sink. */
+};
+
+struct ks_aws_request {
+    const char *operation;    /* "GetItem"; must live as long as the call: a literal. */
+    const char *content_type; /* NULL: the service's JSON type. Likewise a literal. */
+    ks_view body;             /* Copied. */
+    ks_span timeout;          /* Of one attempt, from the moment it is handed to HTTP. */
+    bool single_attempt;
+    size_t response_max;             /* Bytes of body; more is FULL. */
+    const struct ks_http_sink *sink; /* For the body of a 2xx; NULL: our memory. Copied. */
+    void (*done)(void *arg, const struct ks_aws_answer *answer);
+    void *arg;
+};
+
+extern const char KS_AWS_JSON_TYPE_1_0[]; /* application/x-amz-json-1.0 */
+extern const char KS_AWS_JSON_TYPE_1_1[]; /* application/x-amz-json-1.1 */
+extern const char KS_AWS_CBOR_TYPE[];     /* application/x-amz-cbor-1.1 */
+
+/* Begins a call. NO_MEMORY, FULL (too many in flight): then there is no call, and `done` is never
+ * called. `ret_call` is good until `done` is called, and may be NULL. */
+KS_MUST_USE ks_err ks_aws_call(struct ks_aws_client *client, const struct ks_aws_request *request,
+                               struct ks_aws_call **ret_call);
+/* Forgets the call: `done` is never called. What has left has left. Not from within the sink. */
+void ks_aws_cancel(struct ks_aws_call *call);
+
+/* For readiness and metrics. */
+struct ks_aws_state {
+    /* KS_LONG_AGO: never. A success is any answer that is no failure of service or access. */
+    ks_instant succeeded_at;
+    ks_instant failed_at;
+    ks_err last_err;              /* Of the last attempt: KS_OK or why it failed. */
+    struct ks_detail last_detail; /* Of the last failure. */
+    uint32_t failures_in_row;     /* Attempts. */
+    int64_t skew_ms;              /* What is added to our clock. */
+    uint64_t requests;            /* Attempts that were sent, since the start. */
+    uint64_t throttles;           /* Answers that asked for less. */
+    uint64_t retries;             /* Attempts after the first one of a call. */
+    uint64_t failures; /* Attempts that failed, throttles included, failed conditions not. */
+};
+void ks_aws_client_state(const struct ks_aws_client *client, struct ks_aws_state *ret_state);
+
+#endif

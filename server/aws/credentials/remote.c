@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aws/credentials/remote.h"
+
+#include <stddef.h>
+
+enum { ATTEMPTS_MAX = 3, AGAIN_MS = 1000 };
+
+static void begin(struct ks_remote *remote);
+
+static void on_due(struct ks_timer *timer)
+{
+    begin(KS_LIST_ENTRY(timer, struct ks_remote, again));
+}
+
+/* One attempt is over. */
+static void finish(struct ks_remote *remote, ks_err err)
+{
+    struct ks_loop *loop = remote->provider.loop;
+
+    remote->attempts++;
+    if (ks_err_class(err) == KS_CLASS_RETRY && remote->attempts < ATTEMPTS_MAX)
+        ks_loop_timer_set(loop, &remote->again,
+                          ks_instant_add(ks_loop_now(loop), ks_span_ms(AGAIN_MS)));
+    else
+        ks_provider_answer(&remote->provider, err);
+}
+
+static void on_answer(void *arg, const struct ks_http_answer *answer)
+{
+    struct ks_remote *remote = arg;
+    ks_err err = answer->err;
+
+    remote->call = NULL;
+    if (ks_ok(err))
+        err = remote->read(remote, answer);
+    else
+        ks_detail_set(&remote->provider.detail, "%s: %s", remote->provider.vtable->name,
+                      answer->detail.text);
+    finish(remote, err);
+}
+
+static void send(struct ks_remote *remote, ks_view token)
+{
+    struct ks_http_request request = {
+        .done = on_answer, .arg = remote, .response_max = KS_CREDENTIALS_ANSWER_MAX};
+    ks_err err = remote->prepare(remote, token, &request);
+
+    if (ks_ok(err)) {
+        err = ks_http_send(remote->http, &request, &remote->call);
+        if (!ks_ok(err))
+            ks_detail_set(&remote->provider.detail, "%s cannot be asked: %s",
+                          remote->provider.vtable->name, ks_err_text(err));
+    }
+    if (!ks_ok(err))
+        finish(remote, err);
+}
+
+static void refuse_token(struct ks_remote *remote, ks_err err)
+{
+    ks_detail_set(&remote->provider.detail, "the token file %s cannot be read: %s",
+                  remote->token_path, ks_err_text(err));
+    finish(remote, err);
+}
+
+static void on_token(void *arg, ks_err err, ks_view content)
+{
+    struct ks_remote *remote = arg;
+
+    remote->file = NULL;
+    if (!ks_ok(err)) {
+        refuse_token(remote, err);
+        return;
+    }
+    send(remote, content);
+}
+
+static void begin(struct ks_remote *remote)
+{
+    ks_err err;
+
+    if (remote->token_path == NULL) {
+        send(remote, KS_VIEW_NONE);
+        return;
+    }
+    err = ks_file_read(remote->provider.loop, remote->token_path, KS_TOKEN_FILE_MAX, on_token,
+                       remote, &remote->file);
+    if (!ks_ok(err))
+        refuse_token(remote, err);
+}
+
+void ks_remote_init(struct ks_remote *remote, const struct ks_provider_vtable *vtable,
+                    struct ks_loop *loop, struct ks_http *http)
+{
+    ks_provider_init(&remote->provider, vtable, loop);
+    remote->http = http;
+    remote->again.due = on_due;
+}
+
+void ks_remote_fetch(struct ks_remote *remote)
+{
+    remote->attempts = 0;
+    begin(remote);
+}
+
+void ks_remote_end(struct ks_remote *remote)
+{
+    if (remote->file != NULL)
+        ks_file_forget(remote->file);
+    if (remote->call != NULL)
+        ks_http_cancel(remote->call);
+    ks_loop_timer_clear(remote->provider.loop, &remote->again);
+    ks_provider_end(&remote->provider);
+}

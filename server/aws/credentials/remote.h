@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* remote.h - what the providers that ask a server have in common: a token file that is read anew
+ * each time, a request, and up to three attempts, a second apart, for failures that may pass.
+ */
+#ifndef KS_AWS_CREDENTIALS_REMOTE_H
+#define KS_AWS_CREDENTIALS_REMOTE_H
+
+#include "aws/credentials/file.h"
+#include "aws/credentials/provider.h"
+#include "aws/http.h"
+
+struct ks_remote {
+    struct ks_provider provider; /* First: it is our address. */
+    /* Makes the request of one attempt; what it points at lives in the provider. `token` is the
+     * content of the token file, or empty. A failure, with a detail, ends the fetch. */
+    ks_err (*prepare)(struct ks_remote *remote, ks_view token, struct ks_http_request *request);
+    /* Reads an answer of any status into provider.credentials. A failure comes with a detail. */
+    ks_err (*read)(struct ks_remote *remote, const struct ks_http_answer *answer);
+    struct ks_http *http;
+    const char *token_path; /* NULL: none. Set before ks_remote_fetch. */
+    struct ks_timer again;
+    struct ks_file *file;
+    struct ks_http_call *call;
+    uint32_t attempts;
+};
+
+void ks_remote_init(struct ks_remote *remote, const struct ks_provider_vtable *vtable,
+                    struct ks_loop *loop, struct ks_http *http);
+/* Begins the attempts, and answers. */
+void ks_remote_fetch(struct ks_remote *remote);
+/* Ends what is under way. */
+void ks_remote_end(struct ks_remote *remote);
+
+#endif

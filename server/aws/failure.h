@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* failure.h - what an AWS service means by an answer that is no success.
+ *
+ * The AWS JSON and CBOR protocols put the code into the body's `__type` (cut at the first ':', then
+ * what follows the last '#'), or into the header x-amzn-ErrorType; the text into `message` or
+ * `Message`. Sources: botocore parsers.py, the smithy AWS JSON 1.0/1.1 protocols, and
+ * retries/standard.py for what counts as a throttle. A body that cannot be read, or none at all,
+ * still gives a failure: by the status. Pure.
+ */
+#ifndef KS_AWS_FAILURE_H
+#define KS_AWS_FAILURE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "aws/limits.h"
+#include "base/bytes.h"
+#include "base/err.h"
+
+struct ks_failure {
+    char code[KS_FAILURE_CODE_MAX +
+              1]; /* "ResourceNotFoundException"; "" if none was said. Cut if too long. */
+    char message[KS_FAILURE_MESSAGE_MAX + 1]; /* Likewise; whole UTF-8 characters. */
+    char request_id[KS_REQUEST_ID_MAX + 1];   /* x-amzn-RequestId. */
+    int status;
+    ks_err err;             /* What it means to us; never KS_OK. */
+    bool throttled;         /* The server asks for less. */
+    bool skewed;            /* It may be about our clock. */
+    bool token_expired;     /* Credentials that were good and are no more. */
+    int32_t retry_after_ms; /* x-amz-retry-after, or Retry-After in seconds; -1: not said. */
+};
+
+/* Reads it. `head` is the response's header lines as ks_http_answer has them; `status` is not 2xx.
+ */
+void ks_failure_read(int status, ks_view head, ks_view body, struct ks_failure *ret_failure);
+
+/* Fills a failure from a code and message that were found elsewhere (the XML of STS); both are cut
+ * if too long. */
+void ks_failure_from(int status, ks_view code, ks_view message, struct ks_failure *ret_failure);
+
+#endif

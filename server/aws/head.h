@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* head.h - the head of an HTTP response: its header lines, and instants as HTTP writes them (RFC
+ * 9110).
+ *
+ * A head is bytes as they came: "Name: value" lines, each ending with CR LF or LF. Pure; views into
+ * the head.
+ */
+#ifndef KS_AWS_HEAD_H
+#define KS_AWS_HEAD_H
+
+#include <stdint.h>
+
+#include "base/bytes.h"
+
+struct ks_http_header {
+    ks_view name;
+    ks_view value;
+};
+
+/* The value of header `name`, trimmed; of the first one if there are several. data NULL if there is
+ * none. */
+ks_view ks_head_find(ks_view head, const char *name);
+
+/* An instant in the one form that is still sent (5.6.7), "Sun, 06 Nov 1994 08:49:37 GMT", as Unix
+ * ms. INVALID. */
+KS_MUST_USE ks_err ks_head_date(ks_view text, int64_t *ret_unix_ms);
+
+#endif

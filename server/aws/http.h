@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* http.h - the one HTTP client: requests go out over kept connections, answers come back on the
+ * loop.
+ *
+ * The home of libcurl. TLS 1.2 or newer with verification, always. No redirects, no proxies, no
+ * compression, no cookies, no `Expect`; HTTP/1.1. A request is sent at most once: a kept connection
+ * that dies before the answer is CONNECTION, never a silent second sending (a conditional write
+ * that was sent twice would be refused by its own first copy). An answer never arrives inside the
+ * call that asked for it, and arrives exactly once, unless the call is cancelled: then never. Loop
+ * thread only.
+ */
+#ifndef KS_AWS_HTTP_H
+#define KS_AWS_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "aws/head.h"
+#include "base/bytes.h"
+#include "base/instant.h"
+#include "base/loop.h"
+
+struct ks_http;
+struct ks_http_call;
+
+struct ks_http_options {
+    const char *ca_bundle;     /* PEM file; NULL: AWS_CA_BUNDLE, else the first of the system's
+                                  well-known places. */
+    uint32_t connections_kept; /* Idle connections that are kept for the next request. 0: 64. */
+    ks_span connect_timeout;   /* Name, TCP and TLS together. 0: 3.1 s (one lost SYN may be sent
+                                  again). */
+};
+
+/* INVALID (a CA bundle was named and cannot be read), NO_MEMORY. */
+KS_MUST_USE ks_err ks_http_new(struct ks_loop *loop, const struct ks_http_options *options,
+                               struct ks_http **ret_http, struct ks_detail *detail);
+/* Forgets open calls (they are never answered). Before ks_loop_free. NULL is allowed. */
+void ks_http_free(struct ks_http *http);
+
+/* Where a response body goes instead of memory of ours. Called while curl works: from within only
+ * bytes are moved; no other function of this floor is called. */
+struct ks_http_sink {
+    /* A 2xx response begins (again, if an earlier attempt failed: forget what came). `size` is its
+     * Content-Length, -1 if it did not say. A failure ends the call with it. May be NULL. */
+    ks_err (*begin)(void *arg, int64_t size);
+    /* The next bytes. A failure (FULL, NO_MEMORY) ends the call with it. */
+    ks_err (*part)(void *arg, ks_view bytes);
+    void *arg;
+};
+
+struct ks_http_answer {
+    ks_err err; /* KS_OK: a whole response, whatever its status. TIMEOUT, CONNECTION, FULL, .. */
+    struct ks_detail detail; /* For people. */
+    int status;              /* 0: none came. */
+    bool sent;               /* Bytes of the request may have reached the server. */
+    ks_view head;            /* The header lines of the response; aws/head.h. */
+    ks_view body; /* Empty where a sink took it. Both views: valid during the call of `done`. */
+};
+
+struct ks_http_request {
+    const char *method;                   /* GET, POST, PUT. */
+    const char *url;                      /* http or https, without user info; copied. */
+    const struct ks_http_header *headers; /* Host, Content-Length are ours if absent. Copied. */
+    uint32_t header_count;
+    ks_view body;    /* NOT copied: stays where it is until `done` or the cancel. */
+    ks_span timeout; /* From now to the last byte of the answer. */
+    size_t response_max;
+    const struct ks_http_sink *sink; /* NULL: none. Copied. Only for 2xx. */
+    void (*done)(void *arg, const struct ks_http_answer *answer);
+    void *arg;
+};
+
+/* Begins a call. INVALID (a URL or a header that is none), FULL (KS_HTTP_CALLS_MAX), NO_MEMORY:
+ * then there is no call, and `done` is never called. `ret_call` is good until `done` is called. */
+KS_MUST_USE ks_err ks_http_send(struct ks_http *http, const struct ks_http_request *request,
+                                struct ks_http_call **ret_call);
+/* Forgets the call; its connection is closed if it was in use. Not from within a sink. */
+void ks_http_cancel(struct ks_http_call *call);
+
+/* For gauges: calls in flight. */
+uint32_t ks_http_open_calls(const struct ks_http *http);
+
+#endif

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aws/json.h"
+
+#include "aws/limits.h"
+#include "base/budget.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <jansson.h>
+
+/* A ks_json is jansson's json_t; no other file knows. Reading does not change a tree, but some of
+ * jansson's readers take it without const. */
+static json_t *tree(const struct ks_json *value)
+{
+    return (json_t *)(uintptr_t)value;
+}
+
+/* null counts as absent. */
+static const struct ks_json *present(const json_t *value)
+{
+    return json_is_null(value) ? NULL : (const struct ks_json *)value;
+}
+
+/* Nesting is counted before jansson recurses into it. Brackets that do not match are its business.
+ */
+static bool too_deep(ks_view text)
+{
+    uint32_t depth = 0;
+    bool in_text = false;
+
+    for (size_t at = 0; at < text.size; at++) {
+        uint8_t byte = text.data[at];
+
+        if (in_text) {
+            in_text = byte != '"';
+            at += byte == '\\' ? 1 : 0;
+        } else if (byte == '"') {
+            in_text = true;
+        } else if (byte == '{' || byte == '[') {
+            if (++depth > KS_JSON_DEPTH_MAX)
+                return true;
+        } else if ((byte == '}' || byte == ']') && depth > 0) {
+            depth--;
+        }
+    }
+    return false;
+}
+
+/* jansson does not always say that memory was why it failed. */
+static bool out_of_memory;
+
+static void *allocate(size_t size)
+{
+    void *memory = ks_alloc(size);
+
+    out_of_memory = out_of_memory || memory == NULL;
+    return memory;
+}
+
+ks_err ks_json_parse(ks_view text, struct ks_json **ret_document)
+{
+    json_error_t error;
+
+    if (text.size > KS_JSON_BYTES_MAX || too_deep(text))
+        return KS_FAIL(FULL);
+    if (text.size == 0)
+        return KS_FAIL(MALFORMED);
+
+    json_set_alloc_funcs(allocate, ks_free);
+    out_of_memory = false;
+    json_t *document = json_loadb((const char *)text.data, text.size,
+                                  JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);
+    if (document == NULL)
+        return out_of_memory ? KS_FAIL(NO_MEMORY) : KS_FAIL(MALFORMED);
+    *ret_document = (struct ks_json *)document;
+    return KS_OK;
+}
+
+void ks_json_free(struct ks_json *document)
+{
+    json_decref((json_t *)document);
+}
+
+const struct ks_json *ks_json_member(const struct ks_json *value, const char *name)
+{
+    return present(json_object_get(tree(value), name));
+}
+
+size_t ks_json_count(const struct ks_json *value)
+{
+    return json_is_object(tree(value)) ? json_object_size(tree(value))
+                                       : json_array_size(tree(value));
+}
+
+const struct ks_json *ks_json_item(const struct ks_json *value, size_t index)
+{
+    return present(json_array_get(tree(value), index));
+}
+
+bool ks_json_is_object(const struct ks_json *value)
+{
+    return json_is_object(tree(value));
+}
+
+bool ks_json_is_array(const struct ks_json *value)
+{
+    return json_is_array(tree(value));
+}
+
+ks_err ks_json_text(const struct ks_json *value, ks_view *ret_text)
+{
+    if (value == NULL)
+        return KS_FAIL(NOT_FOUND);
+    if (!json_is_string(tree(value)))
+        return KS_FAIL(MALFORMED);
+    *ret_text = ks_view_of(json_string_value(tree(value)), json_string_length(tree(value)));
+    return KS_OK;
+}
+
+ks_err ks_json_bool(const struct ks_json *value, bool *ret_value)
+{
+    if (value == NULL)
+        return KS_FAIL(NOT_FOUND);
+    if (!json_is_boolean(tree(value)))
+        return KS_FAIL(MALFORMED);
+    *ret_value = json_is_true(tree(value));
+    return KS_OK;
+}
+
+ks_err ks_json_i64(const struct ks_json *value, int64_t *ret_value)
+{
+    static const double EXACT = 9007199254740992.0;
+
+    if (value == NULL)
+        return KS_FAIL(NOT_FOUND);
+    if (json_is_integer(tree(value))) {
+        *ret_value = json_integer_value(tree(value));
+        return KS_OK;
+    }
+    double number = json_real_value(tree(value));
+    if (!json_is_real(tree(value)) || !(number > -EXACT && number < EXACT) ||
+        (double)(int64_t)number != number)
+        return KS_FAIL(MALFORMED);
+    *ret_value = (int64_t)number;
+    return KS_OK;
+}
+
+ks_err ks_json_u64(const struct ks_json *value, uint64_t *ret_value)
+{
+    int64_t number = 0;
+
+    KS_TRY(ks_json_i64(value, &number));
+    if (number < 0)
+        return KS_FAIL(MALFORMED);
+    *ret_value = (uint64_t)number;
+    return KS_OK;
+}
+
+ks_err ks_json_unix_ms(const struct ks_json *value, int64_t *ret_unix_ms)
+{
+    /* The year 11,000 or so; beyond it the ms of a double are not exact. */
+    static const double SECONDS_MAX = 9007199254740992.0 / 32 / 1000;
+
+    if (value == NULL)
+        return KS_FAIL(NOT_FOUND);
+    double seconds = json_number_value(tree(value));
+    if (!json_is_number(tree(value)) || !(seconds > -SECONDS_MAX && seconds < SECONDS_MAX))
+        return KS_FAIL(MALFORMED);
+    *ret_unix_ms = (int64_t)(seconds * 1000 + (seconds < 0 ? -0.5 : 0.5));
+    return KS_OK;
+}
+
+bool ks_json_each(const struct ks_json *value, struct ks_json_cursor *cursor, ks_view *ret_name,
+                  const struct ks_json **ret_member)
+{
+    for (;;) {
+        cursor->at = cursor->begun ? json_object_iter_next(tree(value), cursor->at)
+                                   : json_object_iter(tree(value));
+        cursor->begun = true;
+        if (cursor->at == NULL)
+            return false;
+        const struct ks_json *member = present(json_object_iter_value(cursor->at));
+        if (member != NULL) {
+            *ret_name = ks_view_text(json_object_iter_key(cursor->at));
+            *ret_member = member;
+            return true;
+        }
+    }
+}
+
+/* --- Writing --- */
+
+enum { WRITER_DEPTH_MAX = 63 }; /* Bits of a uint64_t, and one level at the top. */
+
+static void put(struct ks_json_writer *json, ks_view bytes)
+{
+    if (ks_ok(json->err))
+        json->err = ks_bytes_append(json->bytes, bytes);
+}
+
+/* The bytes that cannot stand in a JSON text as they are: RFC 8259, 7. */
+static void put_escaped(struct ks_json_writer *json, uint8_t byte)
+{
+    static const char HEX[] = "0123456789abcdef";
+    char escape[] = "\\u00xy";
+
+    if (byte == '"' || byte == '\\') {
+        put(json, ks_view_of((const char[]){'\\', (char)byte}, 2));
+        return;
+    }
+    escape[4] = HEX[byte >> 4];
+    escape[5] = HEX[byte & 15];
+    put(json, ks_view_of(escape, 6));
+}
+
+static void put_quoted(struct ks_json_writer *json, ks_view text)
+{
+    size_t begin = 0;
+
+    if (ks_ok(json->err) && !ks_view_is_utf8(text))
+        json->err = KS_FAIL(INVALID);
+    put(json, KS_VIEW("\""));
+    for (size_t at = 0; at < text.size; at++) {
+        if (text.data[at] >= 0x20 && text.data[at] != '"' && text.data[at] != '\\')
+            continue;
+        put(json, ks_view_of(text.data + begin, at - begin));
+        put_escaped(json, text.data[at]);
+        begin = at + 1;
+    }
+    if (begin < text.size)
+        put(json, ks_view_of(text.data + begin, text.size - begin));
+    put(json, KS_VIEW("\""));
+}
+
+static void put_comma(struct ks_json_writer *json)
+{
+    uint64_t bit = UINT64_C(1) << json->depth;
+
+    assert(json->depth > 0 || (json->has_item & bit) == 0);
+    if ((json->has_item & bit) != 0)
+        put(json, KS_VIEW(","));
+    json->has_item |= bit;
+}
+
+static bool in_object(const struct ks_json_writer *json)
+{
+    return json->depth > 0 && (json->in_array >> json->depth & 1) == 0;
+}
+
+/* Whatever stands before a value: the comma, the name. */
+static void put_before(struct ks_json_writer *json, const char *name)
+{
+    if (json->named) {
+        assert(name == NULL);
+        json->named = false;
+        return;
+    }
+    assert(in_object(json) == (name != NULL));
+    if (name == NULL) {
+        put_comma(json);
+        return;
+    }
+    ks_json_put_name(json, ks_view_text(name));
+    json->named = false;
+}
+
+static void put_open(struct ks_json_writer *json, const char *name, bool array)
+{
+    put_before(json, name);
+    assert(json->depth < WRITER_DEPTH_MAX);
+    json->depth++;
+
+    uint64_t bit = UINT64_C(1) << json->depth;
+    json->has_item &= ~bit;
+    json->in_array = array ? json->in_array | bit : json->in_array & ~bit;
+    put(json, array ? KS_VIEW("[") : KS_VIEW("{"));
+}
+
+void ks_json_begin(struct ks_json_writer *json, struct ks_bytes *bytes)
+{
+    *json = (struct ks_json_writer){.bytes = bytes, .err = KS_OK};
+}
+
+ks_err ks_json_finish(const struct ks_json_writer *json)
+{
+    assert(json->depth == 0);
+    assert(!json->named);
+
+    return json->err;
+}
+
+void ks_json_put_object(struct ks_json_writer *json, const char *name)
+{
+    put_open(json, name, false);
+}
+
+void ks_json_put_array(struct ks_json_writer *json, const char *name)
+{
+    put_open(json, name, true);
+}
+
+void ks_json_put_end(struct ks_json_writer *json)
+{
+    assert(json->depth > 0);
+    assert(!json->named);
+
+    bool array = (json->in_array >> json->depth & 1) != 0;
+    put(json, array ? KS_VIEW("]") : KS_VIEW("}"));
+    json->depth--;
+}
+
+void ks_json_put_text(struct ks_json_writer *json, const char *name, ks_view text)
+{
+    put_before(json, name);
+    put_quoted(json, text);
+}
+
+void ks_json_put_i64(struct ks_json_writer *json, const char *name, int64_t value)
+{
+    put_before(json, name);
+    if (ks_ok(json->err))
+        json->err = ks_bytes_format(json->bytes, "%" PRId64, value);
+}
+
+void ks_json_put_u64(struct ks_json_writer *json, const char *name, uint64_t value)
+{
+    put_before(json, name);
+    if (ks_ok(json->err))
+        json->err = ks_bytes_format(json->bytes, "%" PRIu64, value);
+}
+
+void ks_json_put_bool(struct ks_json_writer *json, const char *name, bool value)
+{
+    ks_json_put_raw(json, name, value ? KS_VIEW("true") : KS_VIEW("false"));
+}
+
+void ks_json_put_null(struct ks_json_writer *json, const char *name)
+{
+    ks_json_put_raw(json, name, KS_VIEW("null"));
+}
+
+void ks_json_put_unix_ms(struct ks_json_writer *json, const char *name, int64_t unix_ms)
+{
+    uint64_t size = unix_ms < 0 ? 0 - (uint64_t)unix_ms : (uint64_t)unix_ms;
+
+    put_before(json, name);
+    if (ks_ok(json->err))
+        json->err = ks_bytes_format(json->bytes, "%s%" PRIu64 ".%03u", unix_ms < 0 ? "-" : "",
+                                    size / 1000, (unsigned)(size % 1000));
+}
+
+void ks_json_put_raw(struct ks_json_writer *json, const char *name, ks_view value)
+{
+    put_before(json, name);
+    put(json, value);
+}
+
+void ks_json_put_name(struct ks_json_writer *json, ks_view name)
+{
+    assert(in_object(json));
+    assert(!json->named);
+
+    put_comma(json);
+    put_quoted(json, name);
+    put(json, KS_VIEW(":"));
+    json->named = true;
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/options_check.h"
+
+#include "base/codec.h"
+
+#include <assert.h>
+
+enum { MEMORY_BUDGET_BYTES_MIN = 1 << 20, TABLE_NAME_CHARACTERS_MIN = 3 };
+
+/* The smallest command line that needs nothing but a disk. */
+static const char embedded[] =
+    "kinesis-sidecar --source local:/path/stream.db --stream demo --application demo";
+
+bool ks_option_is_name(ks_view text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        uint8_t c = text.data[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (!letter && !(c >= '0' && c <= '9') && c != '.' && c != '_' && c != '-')
+            return false;
+    }
+    return text.size > 0;
+}
+
+void ks_option_quote(ks_view text, char ret_quoted[KS_QUOTE_SIZE])
+{
+    const char *end = "\"";
+    size_t size = 0;
+
+    ret_quoted[size++] = '"';
+    for (size_t i = 0; i < text.size; i++) {
+        if (size == KS_QUOTE_SIZE - 4) {
+            end = "..\"";
+            break;
+        }
+        ret_quoted[size++] = text.data[i] < 0x20 || text.data[i] > 0x7E ? '?' : (char)text.data[i];
+    }
+    memcpy(ret_quoted + size, end, strlen(end) + 1);
+}
+
+const char *ks_option_path(const char *text)
+{
+    static const char *const prefixes[] = {"local:", "sqlite:"};
+
+    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+        if (strncmp(text, prefixes[i], strlen(prefixes[i])) == 0)
+            return text + strlen(prefixes[i]);
+    }
+    return NULL;
+}
+
+ks_err ks_option_initial_position(const char *text, enum ks_initial *ret_initial,
+                                  int64_t *ret_unix_ms)
+{
+    const ks_view prefix = KS_VIEW("at_timestamp:");
+    ks_view view = ks_view_text(text);
+
+    if (ks_view_equal(view, KS_VIEW("latest"))) {
+        *ret_initial = KS_INITIAL_LATEST;
+        return KS_OK;
+    }
+    if (ks_view_equal(view, KS_VIEW("trim_horizon"))) {
+        *ret_initial = KS_INITIAL_TRIM_HORIZON;
+        return KS_OK;
+    }
+    if (!ks_view_starts(view, prefix))
+        return KS_FAIL(INVALID);
+    KS_TRY(ks_timestamp_parse(ks_view_of(view.data + prefix.size, view.size - prefix.size),
+                              ret_unix_ms));
+    *ret_initial = KS_INITIAL_AT_TIMESTAMP;
+    return KS_OK;
+}
+
+/* "WORD", or "PREFIX:PATH" with a path. */
+static ks_err check_place(const char *flag, const char *value, const char *word, const char *prefix,
+                          struct ks_detail *detail)
+{
+    char quoted[KS_QUOTE_SIZE];
+    size_t size = strlen(prefix);
+
+    if (strcmp(value, word) == 0)
+        return KS_OK;
+    if (strncmp(value, prefix, size) == 0 && value[size] != '\0')
+        return KS_OK;
+    if (strcmp(value, prefix) == 0)
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "%s: %s wants a path, as in %s/data/file.db", flag, prefix, prefix);
+    ks_option_quote(ks_view_text(value), quoted);
+    return ks_err_because(KS_FAIL(INVALID), detail, "%s: %s is neither %s nor %sPATH", flag, quoted,
+                          word, prefix);
+}
+
+static ks_err check_places(const struct ks_options *options, struct ks_detail *detail)
+{
+    const char *stream, *table;
+
+    KS_TRY(check_place("--source", options->source, "kinesis", "local:", detail));
+    KS_TRY(check_place("--leases", options->leases, "dynamodb", "sqlite:", detail));
+    stream = ks_option_path(options->source);
+    table = ks_option_path(options->leases);
+    if (stream != NULL && table != NULL && strcmp(stream, table) == 0)
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "--source and --leases name one file; two are wanted");
+    if (stream == NULL && options->sources[KS_OPTION_local_shards] != KS_OPTION_DEFAULT)
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "--local-shards goes only with --source local:PATH");
+    return KS_OK;
+}
+
+static ks_err check_names(const struct ks_options *options, struct ks_detail *detail)
+{
+    const struct {
+        const char *flag, *value;
+    } names[] = {
+        {"--stream", options->stream},
+        {"--application", options->application},
+        {"--worker-id", options->worker_id},
+    };
+    size_t size = strlen(options->application);
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        ks_view value = ks_view_text(names[i].value);
+        char quoted[KS_QUOTE_SIZE];
+        if (value.size == 0 || ks_option_is_name(value))
+            continue;
+        ks_option_quote(value, quoted);
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "%s: %s has other characters than letters, digits, . _ and -",
+                              names[i].flag, quoted);
+    }
+    if (size > 0 && size < TABLE_NAME_CHARACTERS_MIN && strcmp(options->leases, "dynamodb") == 0)
+        return ks_err_because(
+            KS_FAIL(INVALID), detail,
+            "--application: the name of a DynamoDB table has 3 to 255 characters");
+    return KS_OK;
+}
+
+/* What later versions know. */
+static ks_err check_version(const struct ks_options *options, struct ks_detail *detail)
+{
+    if (strcmp(options->dialect, "native") != 0)
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "--dialect: %s is not in this version; native is", options->dialect);
+    if (strcmp(options->retrieval, "polling") != 0)
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "--retrieval: %s is not in this version; polling is",
+                              options->retrieval);
+    return KS_OK;
+}
+
+static ks_err parse_addresses(const char *flag, const char *text,
+                              struct ks_address ret_addresses[KS_ADDRESSES_MAX],
+                              uint32_t *ret_count, struct ks_detail *detail)
+{
+    struct ks_detail why;
+
+    if (ks_ok(ks_address_parse_list(ks_view_text(text), ret_addresses, ret_count, &why)))
+        return KS_OK;
+    return ks_err_because(KS_FAIL(INVALID), detail, "%s: %s", flag, why.text);
+}
+
+static ks_err check_addresses(const struct ks_options *options, struct ks_detail *detail)
+{
+    struct ks_address api[KS_ADDRESSES_MAX], ops[KS_ADDRESSES_MAX];
+    uint32_t api_count, ops_count;
+
+    KS_TRY(parse_addresses("--listen", options->listen, api, &api_count, detail));
+    KS_TRY(parse_addresses("--ops-listen", options->ops_listen, ops, &ops_count, detail));
+    for (uint32_t i = 0; i < api_count; i++) {
+        for (uint32_t j = 0; j < ops_count; j++) {
+            if (ks_address_equal(&api[i], &ops[j]))
+                return ks_err_because(
+                    KS_FAIL(INVALID), detail,
+                    "--listen and --ops-listen share an address; each wants its own");
+        }
+    }
+    return KS_OK;
+}
+
+static ks_err check_hosts(const struct ks_options *options, struct ks_detail *detail)
+{
+    ks_view rest = ks_view_text(options->allow_host);
+
+    while (rest.size > 0) {
+        ks_view host = ks_view_trim(ks_view_cut(&rest, ','));
+        char quoted[KS_QUOTE_SIZE];
+        if (ks_option_is_name(host))
+            continue;
+        ks_option_quote(host, quoted);
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "--allow-host: %s is no host name; names have commas between them",
+                              quoted);
+    }
+    return KS_OK;
+}
+
+ks_err ks_options_check(const struct ks_options *options, struct ks_detail *detail)
+{
+    enum ks_initial initial;
+    char quoted[KS_QUOTE_SIZE];
+    int64_t unix_ms;
+
+    KS_TRY(check_places(options, detail));
+    KS_TRY(check_names(options, detail));
+    KS_TRY(check_version(options, detail));
+    KS_TRY(check_addresses(options, detail));
+    KS_TRY(check_hosts(options, detail));
+    if (options->memory_budget_bytes > 0 && options->memory_budget_bytes < MEMORY_BUDGET_BYTES_MIN)
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "--memory-budget-bytes: wants 0 or at least %d",
+                              MEMORY_BUDGET_BYTES_MIN);
+    if (!ks_ok(ks_option_initial_position(options->initial_position, &initial, &unix_ms))) {
+        ks_option_quote(ks_view_text(options->initial_position), quoted);
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "--initial-position: %s is none of latest, trim_horizon, "
+                              "at_timestamp:2026-11-21T00:40:00Z",
+                              quoted);
+    }
+    return KS_OK;
+}
+
+ks_err ks_options_check_required(const struct ks_options *options, struct ks_detail *detail)
+{
+    bool stream = options->stream[0] != '\0';
+    bool application = options->application[0] != '\0';
+
+    if (stream && application)
+        return KS_OK;
+    return ks_err_because(KS_FAIL(INVALID), detail, "missing %s%s%s; without AWS: %s",
+                          stream ? "" : "--stream", stream || application ? "" : " and ",
+                          application ? "" : "--application", embedded);
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "main/call.h"
+
+#include "base/codec.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- What is said. ---- */
+
+static ks_err write_all(int fd, ks_view bytes)
+{
+    while (bytes.size > 0) {
+        ssize_t written = write(fd, bytes.data, bytes.size);
+
+        if (written < 0 && errno != EINTR)
+            return KS_FAIL(SYSTEM);
+        if (written > 0)
+            bytes = ks_view_of(bytes.data + written, bytes.size - (size_t)written);
+    }
+    return KS_OK;
+}
+
+void ks_call_complain(const char *format, ...)
+{
+    enum { LINE_MAX_SIZE = 8192 };
+    char line[LINE_MAX_SIZE] = "kinesis-sidecar: ";
+    size_t length = strlen(line);
+    va_list arguments;
+    ks_err said;
+
+    va_start(arguments, format);
+    (void)vsnprintf(line + length, sizeof line - length - 1, format, arguments);
+    va_end(arguments);
+    length = strlen(line);
+    line[length] = '\n';
+    said = write_all(STDERR_FILENO, ks_view_of(line, length + 1));
+    (void)said; /* Nobody is left to tell. */
+}
+
+ks_err ks_call_print(void *arg, ks_view bytes)
+{
+    (void)arg;
+    return write_all(STDOUT_FILENO, bytes);
+}
+
+ks_err ks_call_keep(void *arg, ks_view bytes)
+{
+    return ks_bytes_append(arg, bytes);
+}
+
+/* ---- Words and flags. ---- */
+
+/* The flag that `text` names, `--name` or `--name=value`; -1 if it is none of ours. */
+static int find_flag(const struct ks_call_flag *flags, const char *text)
+{
+    size_t length = strcspn(text, "=");
+
+    for (int i = 0; flags[i].name != NULL; i++) {
+        if (strlen(flags[i].name) == length && strncmp(flags[i].name, text, length) == 0)
+            return i;
+    }
+    return -1;
+}
+
+/* Takes the flag at argv[at] and gives the index behind it; -1: it complained. */
+static int take_flag(int argc, char *const *argv, int at, const struct ks_call_flag *flag,
+                     const char **value)
+{
+    const char *equals = strchr(argv[at], '=');
+
+    if (*value != NULL) {
+        ks_call_complain("%s: given twice", flag->name);
+        return -1;
+    }
+    if (!flag->takes_value) {
+        *value = "";
+        if (equals == NULL)
+            return at + 1;
+        ks_call_complain("%s: takes no value", flag->name);
+        return -1;
+    }
+    if (equals != NULL) {
+        *value = equals + 1;
+        return at + 1;
+    }
+    if (at + 1 == argc) {
+        ks_call_complain("%s: needs a value", flag->name);
+        return -1;
+    }
+    *value = argv[at + 1];
+    return at + 2;
+}
+
+bool ks_call_read(int argc, char *const *argv, char *const *environment,
+                  const struct ks_call_flag *flags, uint32_t words_max, struct ks_call *ret_call)
+{
+    enum { OPTIONS_MAX = 2 * KS_OPTIONS + 2 };
+    char *options[OPTIONS_MAX] = {argv[0]}; /* What is left for base/options. */
+    int option_count = 1;
+    struct ks_detail detail;
+    int at = 1;
+
+    assert(words_max <= KS_CALL_WORDS_MAX);
+
+    *ret_call = (struct ks_call){.word_count = 0};
+    while (at < argc) {
+        int flag = find_flag(flags, argv[at]);
+
+        if (flag >= 0) {
+            assert(flag < KS_CALL_FLAGS_MAX);
+            at = take_flag(argc, argv, at, &flags[flag], &ret_call->values[flag]);
+            if (at < 0)
+                return false;
+        } else if (strncmp(argv[at], "--", 2) != 0) {
+            if (ret_call->word_count == words_max) {
+                ks_call_complain("%s: does not take %s", argv[0], argv[at]);
+                return false;
+            }
+            ret_call->words[ret_call->word_count++] = argv[at++];
+        } else {
+            bool whole = strchr(argv[at], '=') != NULL;
+
+            for (int i = 0; i < (whole ? 1 : 2) && at < argc; i++) {
+                if (option_count == OPTIONS_MAX) {
+                    ks_call_complain("%s: too many options", argv[0]);
+                    return false;
+                }
+                options[option_count++] = argv[at++];
+            }
+        }
+    }
+    if (ks_ok(ks_options_read_partly(option_count, options, environment, &ret_call->options,
+                                     &detail)))
+        return true;
+    ks_call_complain("%s", detail.text);
+    return false;
+}
+
+/* ---- A call. ---- */
+
+enum { TOKEN_MAX = 4096 };
+
+/* The bearer token, "" without one. False: it complained. */
+static bool read_token(const struct ks_options *options, char ret_token[TOKEN_MAX])
+{
+    ssize_t size;
+    int fd;
+
+    ret_token[0] = '\0';
+    if (options->token_file[0] == '\0')
+        return true;
+    fd = open(options->token_file, O_RDONLY | O_CLOEXEC);
+    size = fd < 0 ? -1 : read(fd, ret_token, TOKEN_MAX - 1);
+    if (fd >= 0)
+        (void)close(fd);
+    if (size < 0) {
+        ks_call_complain("--token-file: %s cannot be read", options->token_file);
+        return false;
+    }
+    ret_token[size] = '\0';
+    ret_token[strcspn(ret_token, "\r\n")] = '\0';
+    return true;
+}
+
+/* Tells an answer from an error. */
+struct sorter {
+    const struct ks_call_request *request;
+    struct ks_bytes error;
+    const int *status; /* Known before the first part. */
+};
+
+static ks_err sort_part(void *arg, ks_view bytes)
+{
+    struct sorter *sorter = arg;
+
+    if (*sorter->status / 100 == 2)
+        return sorter->request->part(sorter->request->arg, bytes);
+    /* What is too long for a line is cut. */
+    if (sorter->error.size + bytes.size > sorter->error.max)
+        bytes.size = sorter->error.max - sorter->error.size;
+    return ks_bytes_append(&sorter->error, bytes);
+}
+
+bool ks_call_send(const struct ks_call *call, const struct ks_call_request *request)
+{
+    enum { ERROR_MAX = 4096 };
+    struct ks_address addresses[KS_ADDRESSES_MAX];
+    struct ks_detail detail = {""};
+    struct sorter sorter = {.request = request};
+    struct ks_client_request sent = {
+        .method = request->method,
+        .target = request->target,
+        .accept = request->accept,
+        .body = request->body,
+        .timeout = request->timeout,
+        .part = sort_part,
+        .arg = &sorter,
+    };
+    char token[TOKEN_MAX];
+    uint32_t count;
+    int status = 0;
+    ks_err err;
+
+    if (!read_token(&call->options, token))
+        return false;
+    err = ks_address_parse_list(
+        ks_view_text(request->ops ? call->options.ops_listen : call->options.listen), addresses,
+        &count, &detail);
+    assert(ks_ok(err)); /* The options were checked. */
+
+    sent.token = token;
+    sorter.status = &status;
+    ks_bytes_init(&sorter.error, ERROR_MAX);
+    err = ks_client_call(addresses, count, &sent, &status, &detail);
+    if (!ks_ok(err))
+        ks_call_complain("%s", detail.text[0] != '\0' ? detail.text : ks_err_text(err));
+    else if (status / 100 != 2)
+        ks_call_complain("the sidecar answers %d: %.*s", status, (int)sorter.error.size,
+                         sorter.error.size > 0 ? (const char *)sorter.error.data : "");
+    ks_bytes_free(&sorter.error);
+    return ks_ok(err) && status / 100 == 2;
+}
+
+ks_err ks_call_append_json(struct ks_bytes *bytes, ks_view text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        uint8_t c = text.data[i];
+
+        if (c == '"' || c == '\\')
+            KS_TRY(ks_bytes_append_byte(bytes, '\\'));
+        if (c < 0x20)
+            KS_TRY(ks_bytes_format(bytes, "\\u%04x", c));
+        else
+            KS_TRY(ks_bytes_append_byte(bytes, c));
+    }
+    return KS_OK;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* commands.h - the subcommands that talk to a running sidecar through its local API.
+ *
+ * Each takes its own words and flags and all options of base/options.def: --listen, --ops-listen and
+ * --token-file say where and how the sidecar is reached. argv[0] is the subcommand. They write to
+ * stdout what the API answers, complain in one line on stderr, and return the exit code: 0 done, 1
+ * not done, 2 wrong words or options.
+ */
+#ifndef KS_MAIN_COMMANDS_H
+#define KS_MAIN_COMMANDS_H
+
+/* put [--data TEXT] [--partition-key KEY]: TEXT, or each line of stdin, into the local stream. */
+int ks_command_put(int argc, char *const *argv, char *const *environment);
+/* pull [--follow] [--max-records N] ..: some records, or all that come. */
+int ks_command_pull(int argc, char *const *argv, char *const *environment);
+/* ack [--batch-id ID] [--wait persisted] [ACK_ID ..]: acknowledges. */
+int ks_command_ack(int argc, char *const *argv, char *const *environment);
+/* health [livez|readyz|startupz]: asks a probe. */
+int ks_command_health(int argc, char *const *argv, char *const *environment);
+/* wait [--timeout-ms N]: until the sidecar is ready. */
+int ks_command_wait(int argc, char *const *argv, char *const *environment);
+/* drain: gives every lease back and stays up. */
+int ks_command_drain(int argc, char *const *argv, char *const *environment);
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c - which subcommand is it? */
+#include "base/bytes.h"
+#include "base/options.h"
+#include "main/call.h"
+#include "main/commands.h"
+#include "main/house.h"
+#include "main/version.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static int run(int argc, char *const *argv, char *const *environment);
+static int config(int argc, char *const *argv, char *const *environment);
+static int version(int argc, char *const *argv, char *const *environment);
+static int help(int argc, char *const *argv, char *const *environment);
+
+struct command {
+    const char *name;
+    int (*run)(int argc, char *const *argv, char *const *environment);
+    const char *usage;
+    const char *sentence;
+};
+
+static const struct command commands[] = {
+    {"run", run, "[OPTION ..]", "Run the sidecar. Without a subcommand this is meant."},
+    {"put", ks_command_put, "[--data TEXT] [--partition-key KEY]",
+     "Put TEXT, or each line of stdin, into the local stream."},
+    {"pull", ks_command_pull, "[--follow] [--max-records N] [--wait-ms N] ..",
+     "Print some records, or all that come, as JSON."},
+    {"ack", ks_command_ack, "[--batch-id ID] [--wait persisted] [ACK_ID ..]",
+     "Acknowledge what was pulled."},
+    {"health", ks_command_health, "[readyz | livez | startupz]", "Ask a probe."},
+    {"wait", ks_command_wait, "[--timeout-ms N]", "Wait until the sidecar is ready."},
+    {"drain", ks_command_drain, "", "Give every lease back; the sidecar stays up."},
+    {"config", config, "validate [OPTION ..]", "Check the options and say what is wrong."},
+    {"version", version, "", "Print the version."},
+    {"help", help, "", "Print this."},
+};
+enum { COMMANDS = sizeof commands / sizeof commands[0] };
+
+static int run(int argc, char *const *argv, char *const *environment)
+{
+    struct ks_options options;
+    struct ks_detail detail;
+
+    if (!ks_ok(ks_options_read(argc, argv, environment, &options, &detail))) {
+        ks_call_complain("%s", detail.text);
+        return 2;
+    }
+    return ks_house_run(&options);
+}
+
+static int config(int argc, char *const *argv, char *const *environment)
+{
+    struct ks_options options;
+    struct ks_detail detail;
+
+    if (argc < 2 || strcmp(argv[1], "validate") != 0) {
+        ks_call_complain("config: the one thing to do with it is: config validate [OPTION ..]");
+        return 2;
+    }
+    if (!ks_ok(ks_options_read(argc - 1, argv + 1, environment, &options, &detail))) {
+        ks_call_complain("%s", detail.text);
+        return 2;
+    }
+    return ks_ok(ks_call_print(NULL, KS_VIEW("the options are valid\n"))) ? 0 : 1;
+}
+
+static int version(int argc, char *const *argv, char *const *environment)
+{
+    (void)argc;
+    (void)argv;
+    (void)environment;
+    return ks_ok(ks_call_print(NULL, KS_VIEW("kinesis-sidecar " KS_VERSION "\n"))) ? 0 : 1;
+}
+
+static int help(int argc, char *const *argv, char *const *environment)
+{
+    enum { HELP_MAX = 64 * 1024 };
+    struct ks_bytes text;
+    ks_err err = KS_OK;
+
+    (void)argc;
+    (void)argv;
+    (void)environment;
+    ks_bytes_init(&text, HELP_MAX);
+    err = ks_bytes_format(&text, "kinesis-sidecar [SUBCOMMAND] [OPTION ..]\n\nSubcommands:\n");
+    for (int i = 0; i < COMMANDS && ks_ok(err); i++)
+        err = ks_bytes_format(&text, "  %s %s\n      %s\n", commands[i].name, commands[i].usage,
+                              commands[i].sentence);
+    if (ks_ok(err))
+        err = ks_bytes_format(&text, "\nAn example without AWS:\n"
+                                     "  kinesis-sidecar --stream demo --application demo "
+                                     "--source local:./demo.db\n\nOptions:\n");
+    if (ks_ok(err))
+        err = ks_options_help(&text);
+    if (ks_ok(err))
+        err = ks_call_print(NULL, ks_bytes_view(&text));
+    ks_bytes_free(&text);
+    return ks_ok(err) ? 0 : 1;
+}
+
+static bool asks_for_help(int argc, char *const *argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return true;
+    }
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    if (asks_for_help(argc, argv))
+        return help(argc, argv, environ);
+    if (argc > 1 && strcmp(argv[1], "--version") == 0)
+        return version(argc, argv, environ);
+    /* Without a subcommand the options begin at once. */
+    if (argc < 2 || argv[1][0] == '-')
+        return run(argc, argv, environ);
+    for (int i = 0; i < COMMANDS; i++) {
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1, environ);
+    }
+    ks_call_complain("%s is no subcommand; kinesis-sidecar help lists them", argv[1]);
+    return 2;
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ports/board.h"
+
+#include "base/budget.h"
+#include "base/log.h"
+#include "base/metrics.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* ---- The store. ---- */
+
+static struct ks_board_ask *ask_new(struct ks_switchboard *board)
+{
+    struct ks_board_ask *ask = ks_alloc(sizeof *ask);
+
+    if (ask == NULL)
+        return NULL;
+    ask->board = board;
+    ks_list_append(&board->asks, &ask->link);
+    return ask;
+}
+
+static void ask_free(struct ks_board_ask *ask)
+{
+    ks_list_remove(&ask->link);
+    ks_free(ask);
+}
+
+/* The board that an answer is for, NULL if nobody wants it any more. The ask is used up, but for its
+ * fields. */
+static struct ks_switchboard *board_of(struct ks_board_ask *ask)
+{
+    struct ks_switchboard *board = ask->board;
+
+    ks_list_remove(&ask->link);
+    return board == NULL || board->stopped ? NULL : board;
+}
+
+void ks_board_free_asks(struct ks_switchboard *board)
+{
+    while (!ks_list_empty(&board->asks))
+        ask_free(KS_LIST_ENTRY(board->asks.next, struct ks_board_ask, link));
+}
+
+void ks_board_leave_asks(struct ks_switchboard *board)
+{
+    if (board->app_ask != NULL)
+        ask_free(board->app_ask); /* It was not asked yet. */
+    while (!ks_list_empty(&board->asks)) {
+        struct ks_board_ask *ask = KS_LIST_ENTRY(board->asks.next, struct ks_board_ask, link);
+
+        ask->board = NULL;
+        ks_list_remove(&ask->link);
+    }
+}
+
+/* It could not even be asked: nobody knows of it, so it is as unknown as any. */
+static void unknown_soon(struct ks_switchboard *board, uint64_t token)
+{
+    ks_board_queue(board, &(struct ks_event){
+                              .kind = KS_EVENT_STORE,
+                              .store = {.token = token, .outcome = KS_UNKNOWN},
+                          });
+}
+
+static bool is_read(enum ks_store_operation operation)
+{
+    return operation <= KS_STORE_READ_WORKER;
+}
+
+/* A state that lasts is said once. Reads and writes apart: a locked database or a full disk still
+ * answers reads. */
+static void tell_store(struct ks_switchboard *board, enum ks_store_operation operation,
+                       const struct ks_store_answer *answer)
+{
+    bool *was_failing = is_read(operation) ? &board->reads_failing : &board->writes_failing;
+    const char *what = is_read(operation) ? "reads" : "writes";
+    bool failing = answer->outcome == KS_UNKNOWN;
+
+    if (failing == *was_failing)
+        return;
+    *was_failing = failing;
+    if (failing)
+        ks_warn("lease table: %s get no answer (%s), trying again until they do", what,
+                answer->detail.text[0] != '\0' ? answer->detail.text : ks_err_text(answer->err));
+    else
+        ks_info("lease table: %s are answered again", what);
+}
+
+static void count_answer(enum ks_store_operation operation, enum ks_outcome outcome)
+{
+    const char *name = ks_store_operation_name(operation);
+
+    if (outcome == KS_REFUSED)
+        ks_metric_add_labelled(KS_METRIC_STORE_REFUSED, name, 1);
+    if (outcome == KS_UNKNOWN)
+        ks_metric_add_labelled(KS_METRIC_STORE_UNKNOWN, name, 1);
+}
+
+static bool writes_lease(enum ks_store_operation operation)
+{
+    return operation >= KS_STORE_CREATE;
+}
+
+/* What a write that was done means for what we know. */
+static void keep_written(struct ks_switchboard *board, const struct ks_board_ask *ask)
+{
+    if (ask->operation == KS_STORE_CREATE_APP)
+        board->rows.app = board->app;
+    if (writes_lease(ask->operation))
+        ks_rows_wrote(&board->rows, ask->operation, ask->shard, ask->epoch, ask->rev,
+                      ask->has_checkpoint ? &ask->checkpoint : NULL, ks_wall_now());
+    if (ask->operation == KS_STORE_CHECKPOINT ||
+        (ask->has_checkpoint && writes_lease(ask->operation) && ask->operation != KS_STORE_CREATE))
+        ks_metric_add(KS_METRIC_CHECKPOINTS, 1);
+}
+
+/* The application belongs to one stream: its checkpoints mean nothing in another. */
+static void check_stream(struct ks_switchboard *board)
+{
+    const struct ks_store_app *app = &board->rows.app;
+
+    if (!board->described || !app->present)
+        return;
+    if (app->stream_arn[0] == '\0' || board->stream.stream_arn[0] == '\0' ||
+        strcmp(app->stream_arn, board->stream.stream_arn) == 0)
+        return;
+    ks_board_refuse(board,
+                    "application %s reads another stream (%.60s); choose another --application",
+                    board->config.application, app->stream_arn);
+}
+
+static void store_answered(void *arg, uint64_t token, const struct ks_store_answer *answer)
+{
+    struct ks_board_ask *ask = arg;
+    struct ks_switchboard *board = board_of(ask);
+    struct ks_event event = {.kind = KS_EVENT_STORE};
+
+    (void)token;
+    if (board == NULL) {
+        ks_free(ask);
+        return;
+    }
+
+    tell_store(board, ask->operation, answer);
+    count_answer(ask->operation, answer->outcome);
+    if (answer->outcome == KS_DONE)
+        keep_written(board, ask);
+    ks_rows_answered(&board->rows, ask->operation, ask->consistent, answer, ks_board_now(board),
+                     ks_wall_now(), &event);
+    event.store.token = ask->token;
+    ks_free(ask);
+    check_stream(board);
+    ks_board_step(board, &event);
+}
+
+static void send_to_store(struct ks_switchboard *board, struct ks_board_ask *ask,
+                          struct ks_store_request *request)
+{
+    request->timeout = board->config.core.timeout;
+    request->answered = store_answered;
+    request->arg = ask;
+    request->token = ask->token;
+    ks_metric_add_labelled(KS_METRIC_STORE_REQUESTS, ks_store_operation_name(ask->operation), 1);
+    board->config.store->vtable->ask(board->config.store, request);
+}
+
+/* The app row is written with what the stream is, so the stream is asked first. */
+static void create_app(struct ks_switchboard *board, struct ks_board_ask *ask)
+{
+    struct ks_store_request request = {.operation = KS_STORE_CREATE_APP, .app = &board->app};
+
+    board->app = (struct ks_store_app){.present = true, .start = board->config.start};
+    if (board->app.start.kind == KS_POSITION_LATEST) {
+        board->app.start.kind = KS_POSITION_AT_TIMESTAMP;
+        board->app.start.timestamp_ms = ks_wall_now().ms;
+    }
+    memcpy(board->app.stream_arn, board->stream.stream_arn, sizeof board->app.stream_arn);
+    board->app.stream_created_ms = board->stream.created_ms;
+    send_to_store(board, ask, &request);
+}
+
+void ks_board_ask_store(struct ks_switchboard *board, const struct ks_store_effect *effect)
+{
+    struct ks_store_request request;
+    struct ks_board_ask *ask = ask_new(board);
+
+    if (ask == NULL) {
+        unknown_soon(board, effect->token);
+        return;
+    }
+    ask->operation = effect->operation;
+    ask->consistent = effect->consistent;
+    ask->token = effect->token;
+    ask->shard = effect->shard;
+    ask->epoch = effect->epoch;
+    ask->rev = effect->rev;
+
+    if (effect->operation == KS_STORE_CREATE_APP) {
+        assert(board->app_ask == NULL);
+        if (board->described)
+            create_app(board, ask);
+        else
+            board->app_ask = ask;
+        return;
+    }
+    if (!ks_rows_request(&board->rows, effect, &request)) {
+        unknown_soon(board, effect->token);
+        ask_free(ask);
+        return;
+    }
+    ask->has_checkpoint = request.has_checkpoint || request.operation == KS_STORE_CREATE;
+    ask->checkpoint = request.lease != NULL ? request.lease->checkpoint : request.checkpoint;
+    send_to_store(board, ask, &request);
+}
+
+/* ---- The stream: who it is. ---- */
+
+static void describe_due(struct ks_timer *timer)
+{
+    ks_board_describe(KS_LIST_ENTRY(timer, struct ks_switchboard, describe_timer));
+}
+
+static void describe_later(struct ks_switchboard *board)
+{
+    enum { FIRST_MS = 500, DOUBLINGS_MAX = 5 }; /* 0.5 s .. 16 s */
+    uint32_t doublings =
+        board->describe_failures < DOUBLINGS_MAX ? board->describe_failures : DOUBLINGS_MAX;
+
+    board->describe_failures++;
+    board->describe_timer.due = describe_due;
+    ks_loop_timer_set(board->config.loop, &board->describe_timer,
+                      ks_instant_add(ks_board_now(board), ks_span_ms(FIRST_MS << doublings)));
+}
+
+static void described(void *arg, const struct ks_describe_answer *answer)
+{
+    struct ks_board_ask *ask = arg;
+    struct ks_switchboard *board = board_of(ask);
+    struct ks_board_ask *app_ask;
+
+    ks_free(ask);
+    if (board == NULL)
+        return;
+    app_ask = board->app_ask;
+    board->app_ask = NULL;
+
+    if (ks_ok(answer->err)) {
+        if (board->describe_failing)
+            ks_info("%s: the stream answers", board->config.stream);
+        board->describe_failing = false;
+        board->described = true;
+        board->stream = *answer;
+        check_stream(board);
+        if (app_ask != NULL)
+            create_app(board, app_ask);
+        return;
+    }
+
+    if (!board->describe_failing)
+        ks_warn("%s: cannot reach the stream (%s), trying again until it answers",
+                board->config.stream,
+                answer->detail.text[0] != '\0' ? answer->detail.text : ks_err_text(answer->err));
+    board->describe_failing = true;
+    describe_later(board);
+    if (app_ask != NULL) {
+        unknown_soon(board, app_ask->token);
+        ask_free(app_ask);
+    }
+}
+
+void ks_board_describe(struct ks_switchboard *board)
+{
+    struct ks_board_ask *ask = ask_new(board);
+
+    if (ask == NULL) {
+        describe_later(board);
+        return;
+    }
+    board->config.source->vtable->describe(board->config.source, described, ask);
+}
+
+/* ---- The stream: its shards. ---- */
+
+static void listed(void *arg, const struct ks_list_answer *answer)
+{
+    struct ks_board_ask *ask = arg;
+    struct ks_switchboard *board = board_of(ask);
+    struct ks_event event = {.kind = KS_EVENT_LISTED};
+
+    ks_free(ask);
+    if (board == NULL)
+        return;
+
+    if (ks_ok(answer->err)) {
+        if (board->list_failing)
+            ks_info("%s: its shards are listed again", board->config.stream);
+        ks_rows_listed(&board->rows, answer, ks_board_now(board), &event);
+    } else if (!board->list_failing) {
+        ks_warn("%s: cannot list its shards (%s), trying again until it works",
+                board->config.stream,
+                answer->detail.text[0] != '\0' ? answer->detail.text : ks_err_text(answer->err));
+    }
+    board->list_failing = !ks_ok(answer->err);
+    ks_board_step(board, &event);
+}
+
+void ks_board_ask_list(struct ks_switchboard *board)
+{
+    struct ks_board_ask *ask = ask_new(board);
+
+    if (ask == NULL) {
+        ks_board_queue(board, &(struct ks_event){.kind = KS_EVENT_LISTED});
+        return;
+    }
+    board->config.source->vtable->list(board->config.source, listed, ask);
+}

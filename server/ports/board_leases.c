@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ports/board.h"
+
+#include "base/log.h"
+#include "base/metrics.h"
+
+#include <assert.h>
+
+static const char *shard_name(const struct ks_board_lease *lease)
+{
+    return ks_names_text(&lease->board->rows.shards, lease->shard);
+}
+
+struct ks_board_lease *ks_board_lease_of(const struct ks_switchboard *board, ks_shard shard,
+                                         ks_epoch epoch)
+{
+    struct ks_board_lease *lease;
+
+    if (shard >= board->config.core.shards_max || board->open[shard] == 0)
+        return NULL;
+    lease = &board->leases[board->open[shard] - 1];
+    assert(lease->used && lease->shard == shard);
+    return lease->epoch == epoch ? lease : NULL;
+}
+
+void ks_board_open(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch)
+{
+    struct ks_shard_words *words = ks_rows_words(&board->rows, shard);
+    uint32_t index = 0;
+
+    assert(words != NULL);
+    assert(board->open[shard] == 0);
+
+    while (board->leases[index].used)
+        index++;
+    assert(index < board->config.core.leases_max);
+
+    board->leases[index] = (struct ks_board_lease){
+        .board = board,
+        .used = true,
+        .shard = shard,
+        .epoch = epoch,
+        .from = words->checkpoint,
+        .millis_behind = -1,
+        .unsaved_since = KS_NEVER,
+    };
+    board->open[shard] = index + 1;
+    words->mark_epoch = words->persisted_epoch = epoch;
+    words->marked = words->persisted = 0;
+}
+
+void ks_board_close(struct ks_switchboard *board, ks_shard shard)
+{
+    struct ks_board_lease *lease;
+
+    if (board->open[shard] == 0)
+        return;
+    lease = &board->leases[board->open[shard] - 1];
+    if (lease->reader != NULL)
+        board->config.source->vtable->close_reader(lease->reader);
+    ks_batches_clear(&lease->batches);
+    lease->used = false;
+    board->open[shard] = 0;
+    ks_board_happened(board, shard, NULL, NULL);
+}
+
+/* ---- Reading. ---- */
+
+/* A state that lasts is said once. */
+static void tell_read(struct ks_board_lease *lease, const struct ks_read_answer *answer)
+{
+    bool failing = !ks_ok(answer->err);
+
+    if (failing)
+        ks_metric_add_labelled(KS_METRIC_SOURCE_FAILURES, ks_err_name(answer->err), 1);
+    /* Full and throttled are flow, not trouble; the session is told as its idle reason. */
+    if (ks_err_class(answer->err) == KS_CLASS_SHED || answer->throttled)
+        return;
+    if (failing && !lease->failing)
+        ks_warn("%s: cannot be read (%s), trying again until it can", shard_name(lease),
+                answer->detail.text[0] != '\0' ? answer->detail.text : ks_err_text(answer->err));
+    if (!failing && lease->failing)
+        ks_info("%s: can be read again", shard_name(lease));
+    lease->failing = failing;
+}
+
+/* Keeps what came; the core gets the sizes. */
+static void keep(struct ks_board_lease *lease, struct ks_batch *batch)
+{
+    struct ks_switchboard *board = lease->board;
+    struct ks_event event = {.kind = KS_EVENT_RECORDS};
+    int64_t bytes = 0;
+
+    assert(batch->count <= KS_READ_RECORDS_MAX);
+
+    for (uint32_t i = 0; i < batch->count; i++) {
+        board->sizes[i] =
+            (uint32_t)(batch->records[i].data.size + batch->records[i].partition_key.size);
+        bytes += board->sizes[i];
+    }
+    ks_metric_add(KS_METRIC_RECORDS_RECEIVED, batch->count);
+    ks_metric_add(KS_METRIC_RECORDS_RECEIVED_BYTES, bytes);
+
+    event.records.shard = lease->shard;
+    event.records.epoch = lease->epoch;
+    event.records.sizes = board->sizes;
+    event.records.count = batch->count;
+    event.records.at_end = batch->at_end;
+    lease->millis_behind = batch->millis_behind;
+    for (uint32_t i = 0; batch->at_end && i < KS_CHILDREN_MAX; i++)
+        ks_rows_note_child(&board->rows, lease->shard, batch->children[i], ks_board_now(board));
+    if (batch->count > 0)
+        ks_batches_keep(&lease->batches, batch);
+    else
+        ks_batch_free(batch);
+    ks_board_step(board, &event);
+}
+
+static void read_answered(void *arg, const struct ks_read_answer *answer)
+{
+    struct ks_board_lease *lease = arg;
+    struct ks_switchboard *board = lease->board;
+    struct ks_event failed = {.kind = KS_EVENT_READ_FAILED};
+    struct ks_batch batch = answer->batch;
+
+    assert(lease->used);
+    ks_metric_add(KS_METRIC_SOURCE_READS, 1);
+    if (ks_err_is(answer->err, KS_ERR_NOT_FOUND)) {
+        ks_warn("%s: is not in the stream any more (%s), taking it as read to its end",
+                shard_name(lease),
+                answer->detail.text[0] != '\0' ? answer->detail.text : "it expired");
+        batch = (struct ks_batch){.millis_behind = -1, .at_end = true};
+        keep(lease, &batch);
+        return;
+    }
+
+    tell_read(lease, answer);
+    if (ks_ok(answer->err)) {
+        keep(lease, &batch);
+        return;
+    }
+    failed.read_failed.shard = lease->shard;
+    failed.read_failed.epoch = lease->epoch;
+    failed.read_failed.throttled = answer->throttled || ks_err_is(answer->err, KS_ERR_THROTTLED);
+    failed.read_failed.full = ks_err_class(answer->err) == KS_CLASS_SHED;
+    ks_board_step(board, &failed);
+}
+
+void ks_board_read(struct ks_switchboard *board, const struct ks_effect *effect)
+{
+    const struct ks_stream_source_vtable *source = board->config.source->vtable;
+    struct ks_board_lease *lease =
+        ks_board_lease_of(board, effect->lease.shard, effect->lease.epoch);
+    /* What was read can never be refused, so its place is made before. */
+    ks_err err;
+
+    assert(lease != NULL);
+    err = ks_batches_reserve(&lease->batches);
+    if (ks_ok(err) && lease->reader == NULL)
+        err = source->open(board->config.source, shard_name(lease), &lease->from, &board->budget,
+                           &lease->reader);
+    if (!ks_ok(err)) {
+        ks_board_queue(board, &(struct ks_event){
+                                  .kind = KS_EVENT_READ_FAILED,
+                                  .read_failed = {.shard = effect->lease.shard,
+                                                  .epoch = effect->lease.epoch,
+                                                  .full = true},
+                              });
+        return;
+    }
+    source->read(lease->reader, effect->lease.max_records, effect->lease.max_bytes, read_answered,
+                 lease);
+}
+
+/* ---- Settled and saved. ---- */
+
+void ks_board_forget(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch, ks_number number)
+{
+    struct ks_board_lease *lease = ks_board_lease_of(board, shard, epoch);
+    struct ks_shard_words *words = ks_rows_words(&board->rows, shard);
+
+    assert(lease != NULL);
+    assert(words != NULL && words->mark_epoch == epoch);
+
+    if (!ks_batches_forget(&lease->batches, number, &words->mark))
+        return;
+    if (words->marked == words->persisted)
+        lease->unsaved_since = ks_board_now(board);
+    words->marked = number;
+}
+
+void ks_board_persisted(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
+                        ks_number number)
+{
+    struct ks_board_lease *lease = ks_board_lease_of(board, shard, epoch);
+    struct ks_shard_words *words = ks_rows_words(&board->rows, shard);
+
+    assert(words != NULL);
+
+    words->persisted_epoch = epoch;
+    words->persisted = number;
+    /* What is left was settled while this was being written: counted from now, at most too young
+     * by one write. */
+    if (lease != NULL)
+        lease->unsaved_since = words->marked > number ? ks_board_now(board) : KS_NEVER;
+    ks_board_happened(board, shard, NULL, NULL);
+}

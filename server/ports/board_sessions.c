@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ports/board.h"
+
+#include "base/digest.h"
+#include "base/metrics.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+static struct ks_board_session *live_session(const struct ks_switchboard *board, ks_session_id id)
+{
+    if (id >= board->config.core.sessions_max || !board->sessions[id].live)
+        return NULL;
+    return &board->sessions[id];
+}
+
+/* ---- Consumers. ---- */
+
+void ks_board_wake(struct ks_switchboard *board, ks_session_id id)
+{
+    struct ks_board_session *session = live_session(board, id);
+
+    if (session != NULL && session->consumer != NULL && ks_list_empty(&session->wake))
+        ks_list_append(&board->wakes, &session->wake);
+}
+
+void ks_board_session_ended(struct ks_switchboard *board, ks_session_id id, enum ks_session_end why)
+{
+    struct ks_board_session *session = live_session(board, id);
+
+    assert(session != NULL);
+
+    session->live = false;
+    ks_list_remove(&session->wake);
+    if (session->consumer == NULL)
+        return;
+    session->parting++;
+    session->consumer->why = why;
+    ks_list_append(&board->partings, &session->consumer->gone);
+    session->consumer = NULL;
+}
+
+void ks_board_returning(struct ks_switchboard *board, ks_shard shard, ks_span until)
+{
+    struct ks_board_returning note = {shard, {ks_wall_now().ms + ks_span_to_ms(until)}};
+
+    /* More than fit: say it of all of them. */
+    if (board->returning_count == board->config.core.leases_max) {
+        board->returning_count = 0;
+        note.shard = KS_SHARD_NONE;
+    }
+    board->returning[board->returning_count++] = note;
+}
+
+static void call_partings(struct ks_switchboard *board)
+{
+    while (!ks_list_empty(&board->partings)) {
+        struct ks_consumer *consumer =
+            KS_LIST_ENTRY(board->partings.next, struct ks_consumer, gone);
+
+        ks_list_remove(&consumer->gone);
+        consumer->ended(consumer, consumer->why);
+    }
+    for (ks_session_id id = 0; id < board->config.core.sessions_max; id++) {
+        if (board->sessions[id].parting == 0)
+            continue;
+        board->sessions[id].parting = 0;
+        ks_board_wake(board, id); /* It could not pull meanwhile. */
+    }
+}
+
+static void call_returning(struct ks_switchboard *board)
+{
+    uint32_t count = board->returning_count;
+
+    for (ks_session_id id = 0; id < board->config.core.sessions_max; id++) {
+        for (uint32_t i = 0; i < count; i++) {
+            const struct ks_board_returning *note = &board->returning[i];
+            struct ks_consumer *consumer = board->sessions[id].consumer;
+
+            if (consumer == NULL)
+                break;
+            consumer->returning(consumer,
+                                note->shard == KS_SHARD_NONE
+                                    ? NULL
+                                    : ks_names_text(&board->rows.shards, note->shard),
+                                note->deadline);
+        }
+    }
+    /* A note that a consumer's own call made is told in the next turn. */
+    board->returning_count -= count;
+    for (uint32_t i = 0; i < board->returning_count; i++)
+        board->returning[i] = board->returning[count + i];
+}
+
+static void call_wakes(struct ks_switchboard *board)
+{
+    struct ks_link now;
+
+    /* Those that are woken meanwhile wait for the next turn: nobody can keep the loop to himself. */
+    if (ks_list_empty(&board->wakes))
+        return;
+    ks_link_init(&now);
+    ks_list_append(&board->wakes, &now);
+    while (board->wakes.next != &now) {
+        struct ks_board_session *session =
+            KS_LIST_ENTRY(board->wakes.next, struct ks_board_session, wake);
+
+        ks_list_remove(&session->wake);
+        if (session->consumer != NULL)
+            session->consumer->wake(session->consumer);
+    }
+    ks_list_remove(&now);
+}
+
+bool ks_board_call_consumers(struct ks_switchboard *board)
+{
+    if (!ks_list_empty(&board->partings))
+        call_partings(board);
+    if (board->returning_count > 0)
+        call_returning(board);
+    call_wakes(board);
+    return !ks_list_empty(&board->partings) || board->returning_count > 0 ||
+           !ks_list_empty(&board->wakes);
+}
+
+/* ---- Open, attach, detach, close. ---- */
+
+static bool is_client_id(ks_view id)
+{
+    if (id.size > KS_CLIENT_ID_MAX)
+        return false;
+    for (size_t i = 0; i < id.size; i++) {
+        uint8_t c = id.data[i];
+
+        if (!((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+              c == '.' || c == '_' || c == '-'))
+            return false;
+    }
+    return true;
+}
+
+bool ks_switchboard_find_session(const struct ks_switchboard *board, ks_view client_id,
+                                 ks_session_id *ret_session)
+{
+    for (ks_session_id id = 0; id < board->config.core.sessions_max; id++) {
+        if (board->sessions[id].live &&
+            ks_view_equal(ks_view_text(board->sessions[id].client_id), client_id)) {
+            *ret_session = id;
+            return true;
+        }
+    }
+    return false;
+}
+
+static ks_err shards_of(const struct ks_switchboard *board,
+                        const struct ks_session_request *request,
+                        ks_shard shards[KS_SESSION_SHARDS_MAX], struct ks_detail *detail)
+{
+    if (request->shard_count > KS_SESSION_SHARDS_MAX) {
+        ks_detail_set(detail, "a session can name at most %d shards", KS_SESSION_SHARDS_MAX);
+        return KS_FAIL(INVALID);
+    }
+    for (uint32_t i = 0; i < request->shard_count; i++) {
+        if (ks_switchboard_find_shard(board, request->shards[i], &shards[i]))
+            continue;
+        ks_detail_set(detail, "no shard %.*s is known", (int)request->shards[i].size,
+                      (const char *)request->shards[i].data);
+        return KS_FAIL(NOT_FOUND);
+    }
+    return KS_OK;
+}
+
+static void name_session(struct ks_board_session *session, ks_view client_id)
+{
+    ks_err copied;
+
+    if (client_id.size == 0) {
+        (void)snprintf(session->client_id, sizeof session->client_id, "session-%016" PRIx64,
+                       ks_random_u64());
+        return;
+    }
+    copied = ks_view_copy_text(client_id, session->client_id, sizeof session->client_id);
+    assert(ks_ok(copied));
+}
+
+ks_err ks_switchboard_open(struct ks_switchboard *board, const struct ks_session_request *request,
+                           struct ks_consumer *consumer, ks_session_id *ret_session,
+                           struct ks_detail *detail)
+{
+    ks_shard shards[KS_SESSION_SHARDS_MAX];
+    struct ks_event event = {.kind = KS_EVENT_SESSION_OPEN};
+    struct ks_board_session *session;
+
+    if (!is_client_id(request->client_id)) {
+        ks_detail_set(detail, "client_id: at most %d characters of A-Z a-z 0-9 . _ -",
+                      KS_CLIENT_ID_MAX);
+        return KS_FAIL(INVALID);
+    }
+    KS_TRY(shards_of(board, request, shards, detail));
+
+    event.open.take_over = KS_SESSION_NONE;
+    if (request->client_id.size > 0)
+        (void)ks_switchboard_find_session(board, request->client_id, &event.open.take_over);
+    event.open.pulls = request->pulls;
+    event.open.max_in_flight = request->max_in_flight;
+    event.open.max_in_flight_bytes = request->max_in_flight_bytes;
+    event.open.ack_deadline = request->ack_deadline;
+    event.open.grace = request->grace;
+    event.open.linger = request->linger;
+    event.open.shards = shards;
+    event.open.shard_count = request->shard_count;
+    ks_board_step(board, &event);
+
+    if (board->said.kind == KS_EFFECT_NOT_OPENED) {
+        bool draining = board->said.session.why_not == KS_NOT_OPENED_DRAINING;
+
+        ks_detail_set(detail, draining ? "draining: no new sessions"
+                                       : "as many sessions are open as there may be");
+        return draining ? KS_FAIL(BUSY) : KS_FAIL(FULL);
+    }
+    assert(board->said.kind == KS_EFFECT_OPENED);
+    *ret_session = board->said.session.session;
+    session = &board->sessions[*ret_session];
+    session->live = true;
+    session->consumer = consumer;
+    session->ack_deadline = request->ack_deadline;
+    session->since = ks_wall_now();
+    name_session(session, request->client_id);
+    if (consumer != NULL)
+        ks_link_init(&consumer->gone);
+    return KS_OK;
+}
+
+void ks_switchboard_attach(struct ks_switchboard *board, ks_session_id id,
+                           struct ks_consumer *consumer)
+{
+    struct ks_board_session *session = live_session(board, id);
+
+    assert(consumer != NULL);
+
+    ks_link_init(&consumer->gone);
+    if (session != NULL)
+        session->consumer = consumer;
+}
+
+void ks_switchboard_detach(struct ks_switchboard *board, ks_session_id id,
+                           struct ks_consumer *consumer)
+{
+    struct ks_board_session *session = live_session(board, id);
+
+    /* It may be waiting to be told that it is over. */
+    if (consumer != NULL && !ks_list_empty(&consumer->gone)) {
+        ks_list_remove(&consumer->gone);
+        if (--board->sessions[id].parting == 0)
+            ks_board_wake(board, id);
+    }
+    if (session == NULL || session->consumer != consumer)
+        return;
+    session->consumer = NULL;
+    ks_list_remove(&session->wake);
+    ks_board_step(board,
+                  &(struct ks_event){.kind = KS_EVENT_SESSION_DETACH, .session.session = id});
+}
+
+void ks_switchboard_close(struct ks_switchboard *board, ks_session_id id)
+{
+    struct ks_board_session *session = live_session(board, id);
+
+    if (session == NULL)
+        return;
+    session->live = false;
+    session->consumer = NULL;
+    ks_list_remove(&session->wake);
+    ks_board_step(board, &(struct ks_event){.kind = KS_EVENT_SESSION_CLOSE, .session.session = id});
+}
+
+/* ---- Records. ---- */
+
+static int64_t bytes_of(struct ks_switchboard *board, const struct ks_run *run)
+{
+    struct ks_board_lease *lease = ks_board_lease_of(board, run->shard, run->epoch);
+    int64_t bytes = 0;
+
+    assert(lease != NULL);
+    for (ks_number number = run->first; number < run->first + run->count; number++) {
+        const struct ks_record *record = ks_batches_record(&lease->batches, number);
+
+        assert(record != NULL);
+        bytes += (int64_t)(record->data.size + record->partition_key.size);
+    }
+    return bytes;
+}
+
+uint32_t ks_switchboard_pull(struct ks_switchboard *board, ks_session_id id, uint32_t max_records,
+                             uint64_t max_bytes, struct ks_run *runs, uint32_t max_runs)
+{
+    struct ks_board_session *session = live_session(board, id);
+    struct ks_event event = {.kind = KS_EVENT_SESSION_PULL};
+
+    /* While its slot's last consumer does not know that it is over, the two cannot be told apart:
+     * the right one is woken in a moment. */
+    if (session == NULL || session->parting > 0)
+        return 0;
+
+    event.pull.session = id;
+    event.pull.max_records = max_records;
+    event.pull.max_bytes = max_bytes;
+    event.pull.max_runs = max_runs;
+    board->runs = runs;
+    board->run_max = max_runs;
+    board->run_count = 0;
+    ks_board_step(board, &event);
+    board->run_max = 0;
+
+    for (uint32_t i = 0; i < board->run_count; i++) {
+        ks_metric_add(KS_METRIC_RECORDS_DELIVERED, runs[i].count);
+        ks_metric_add(KS_METRIC_RECORDS_DELIVERED_BYTES, bytes_of(board, &runs[i]));
+        if (runs[i].attempt > 1)
+            ks_metric_add(KS_METRIC_RECORDS_REDELIVERED, runs[i].count);
+    }
+    return board->run_count;
+}
+
+const struct ks_record *ks_switchboard_record(struct ks_switchboard *board, ks_shard shard,
+                                              ks_epoch epoch, ks_number number)
+{
+    struct ks_board_lease *lease = ks_board_lease_of(board, shard, epoch);
+
+    if (lease == NULL || !ks_core_may_deliver(board->core, shard, epoch, ks_board_now(board)))
+        return NULL;
+    return ks_batches_record(&lease->batches, number);
+}
+
+/* ---- Settling. ---- */
+
+static const char *const settle_reasons[] = {
+    [KS_SETTLE_OK] = "ok",
+    [KS_SETTLE_FENCED] = "fenced",
+    [KS_SETTLE_EXPIRED] = "expired",
+    [KS_SETTLE_UNKNOWN] = "unknown",
+    [KS_SETTLE_SESSION_FENCED] = "session_fenced",
+    [KS_SETTLE_SESSION_EXPIRED] = "session_expired",
+};
+
+/* The core's answer to the step that just ran. */
+static enum ks_settle_status settled(struct ks_switchboard *board, ks_number *ret_up_to)
+{
+    assert(board->said.kind == KS_EFFECT_SETTLED);
+
+    if (board->said.settled.status != KS_SETTLE_OK)
+        ks_metric_add_labelled(KS_METRIC_SETTLE_FAILURES,
+                               settle_reasons[board->said.settled.status], 1);
+    *ret_up_to = board->said.settled.up_to;
+    return board->said.settled.status;
+}
+
+enum ks_settle_status ks_switchboard_settle(struct ks_switchboard *board,
+                                            const struct ks_settlement *settlement,
+                                            ks_number *ret_up_to)
+{
+    struct ks_event event = {.kind = KS_EVENT_SETTLE};
+    enum ks_settle_status status;
+
+    event.settle.session = settlement->session;
+    event.settle.session_epoch = settlement->session_epoch;
+    event.settle.shard = settlement->shard;
+    event.settle.epoch = settlement->epoch;
+    event.settle.first = settlement->first;
+    event.settle.count = settlement->count;
+    event.settle.outcome = settlement->outcome;
+    event.settle.delay = settlement->delay;
+    ks_board_step(board, &event);
+
+    status = settled(board, ret_up_to);
+    if (status == KS_SETTLE_OK && settlement->outcome == KS_ACK)
+        ks_metric_add(KS_METRIC_RECORDS_ACKED, settlement->count);
+    if (status == KS_SETTLE_OK && settlement->outcome == KS_RETRY)
+        ks_metric_add(KS_METRIC_RECORDS_RETRIED, settlement->count);
+    return status;
+}
+
+static ks_err not_delivered(struct ks_detail *detail, ks_view shard_id, ks_view sequence)
+{
+    ks_detail_set(detail, "%.*s: %.*s was not delivered in this epoch", (int)shard_id.size,
+                  (const char *)shard_id.data, (int)sequence.size, (const char *)sequence.data);
+    return KS_FAIL(INVALID);
+}
+
+ks_err ks_switchboard_checkpoint(struct ks_switchboard *board, ks_view shard_id, ks_view sequence,
+                                 int64_t sub_sequence, ks_epoch epoch, ks_shard *ret_shard,
+                                 ks_epoch *ret_epoch, ks_number *ret_up_to,
+                                 struct ks_detail *detail)
+{
+    struct ks_event event = {.kind = KS_EVENT_CHECKPOINT};
+    const struct ks_shard_words *words;
+    struct ks_board_lease *lease;
+    struct ks_lease_view view;
+    ks_shard shard;
+    ks_number number;
+
+    if (!ks_switchboard_find_shard(board, shard_id, &shard) ||
+        !ks_core_lease(board->core, shard, &view)) {
+        ks_detail_set(detail, "no shard %.*s is known", (int)shard_id.size,
+                      (const char *)shard_id.data);
+        return KS_FAIL(NOT_FOUND);
+    }
+    lease = ks_board_lease_of(board, shard, epoch == 0 ? view.epoch : epoch);
+    if (lease == NULL) {
+        ks_detail_set(detail, "%.*s: not held here in that epoch", (int)shard_id.size,
+                      (const char *)shard_id.data);
+        return KS_FAIL(EXPIRED);
+    }
+
+    *ret_shard = shard;
+    *ret_epoch = lease->epoch;
+    words = ks_rows_words(&board->rows, shard);
+    assert(words != NULL);
+    if (words->marked > 0 &&
+        ks_position_compare(sequence, sub_sequence, ks_view_text(words->mark.sequence),
+                            words->mark.sub_sequence) <= 0) {
+        *ret_up_to = words->marked; /* It is settled already. */
+        return KS_OK;
+    }
+    if (!ks_batches_find(&lease->batches, sequence, sub_sequence, view.delivered, &number))
+        return not_delivered(detail, shard_id, sequence);
+
+    event.checkpoint.shard = shard;
+    event.checkpoint.epoch = lease->epoch;
+    event.checkpoint.number = number;
+    ks_board_step(board, &event);
+    switch (settled(board, ret_up_to)) {
+    case KS_SETTLE_OK: return KS_OK;
+    case KS_SETTLE_UNKNOWN: return not_delivered(detail, shard_id, sequence);
+    case KS_SETTLE_FENCED:
+    case KS_SETTLE_EXPIRED:
+    case KS_SETTLE_SESSION_FENCED:
+    case KS_SETTLE_SESSION_EXPIRED: break;
+    }
+    ks_detail_set(detail, "%.*s: its epoch %" PRIu64 " is over", (int)shard_id.size,
+                  (const char *)shard_id.data, lease->epoch);
+    return KS_FAIL(EXPIRED);
+}
+
+void ks_switchboard_persist(struct ks_switchboard *board, ks_shard shard)
+{
+    ks_board_step(board, &(struct ks_event){.kind = KS_EVENT_PERSIST, .persist.shard = shard});
+}
+
+bool ks_switchboard_persisted(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
+                              ks_number up_to)
+{
+    const struct ks_shard_words *words = ks_rows_words(&board->rows, shard);
+
+    if (up_to == 0)
+        return true;
+    return words != NULL && words->persisted_epoch == epoch && words->persisted >= up_to;
+}
+
+ks_err ks_switchboard_put(struct ks_switchboard *board, const struct ks_put_entry *entries,
+                          uint32_t count,
+                          void (*answered)(void *arg, const struct ks_put_answer *answer),
+                          void *arg)
+{
+    const struct ks_stream_source_vtable *source = board->config.source->vtable;
+
+    if (source->put == NULL)
+        return KS_FAIL(UNSUPPORTED);
+    source->put(board->config.source, entries, count, answered, arg);
+    return KS_OK;
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ports/board.h"
+
+#include "base/metrics.h"
+
+#include <assert.h>
+
+/* An instant of ours as people see it. */
+static ks_wall wall_of(const struct ks_switchboard *board, ks_instant at)
+{
+    return (ks_wall){ks_wall_now().ms - ks_span_to_ms(ks_instant_since(ks_board_now(board), at))};
+}
+
+const char *ks_switchboard_shard_id(const struct ks_switchboard *board, ks_shard shard)
+{
+    return ks_names_text(&board->rows.shards, shard);
+}
+
+bool ks_switchboard_find_shard(const struct ks_switchboard *board, ks_view shard_id,
+                               ks_shard *ret_shard)
+{
+    return ks_names_find(&board->rows.shards, shard_id, ret_shard);
+}
+
+/* ---- The whole. ---- */
+
+static const char *no_reason(enum ks_store_state state, const char *what)
+{
+    switch (state) {
+    case KS_STORE_OPENING: return what;
+    case KS_STORE_READY: return "";
+    case KS_STORE_AWAY: return what;
+    case KS_STORE_UNUSABLE: return what;
+    }
+    assert(false);
+    return "";
+}
+
+/* Why it is not ready; "" if it is. */
+static void find_reason(const struct ks_switchboard *board, const struct ks_self_view *self)
+{
+    struct ks_detail *reason = board->reason;
+    enum ks_store_state store = board->config.store->vtable->state(board->config.store, reason);
+    enum ks_store_state source;
+
+    if (store != KS_STORE_READY) {
+        if (reason->text[0] == '\0')
+            ks_detail_set(reason, "%s", no_reason(store, "the lease table does not answer"));
+        return;
+    }
+    source = board->config.source->vtable->state(board->config.source, reason);
+    if (source != KS_STORE_READY) {
+        if (reason->text[0] == '\0')
+            ks_detail_set(reason, "%s", no_reason(source, "the stream does not answer"));
+        return;
+    }
+    reason->text[0] = '\0';
+    if (!board->described)
+        ks_detail_set(reason, "the stream was not reached yet");
+    if (self->state == KS_WORKER_STARTING)
+        ks_detail_set(reason, "registering with the fleet");
+    if (self->state == KS_WORKER_LIVE && !self->serving)
+        ks_detail_set(reason, "no heartbeat gets through to the lease table, deliveries rest");
+    if (self->state == KS_WORKER_FENCED)
+        ks_detail_set(reason, "fenced by the fleet, starting again");
+    if (board->draining)
+        ks_detail_set(reason, "draining");
+}
+
+static int64_t most_behind(const struct ks_switchboard *board)
+{
+    int64_t most = -1;
+
+    for (uint32_t i = 0; i < board->config.core.leases_max; i++) {
+        const struct ks_board_lease *lease = &board->leases[i];
+
+        if (lease->used && lease->millis_behind > most)
+            most = lease->millis_behind;
+    }
+    return most;
+}
+
+static enum ks_idle idle_of(const struct ks_switchboard *board, const struct ks_self_view *self)
+{
+    if (board->draining)
+        return KS_IDLE_DRAINING;
+    if (self->leases_held == 0)
+        return KS_IDLE_NO_LEASES;
+    if (!self->serving)
+        return KS_IDLE_FENCED;
+    if (self->held_bytes >= board->config.core.budget_bytes)
+        return KS_IDLE_FLOW_CONTROLLED;
+    return KS_IDLE_NO_DATA;
+}
+
+void ks_switchboard_status(const struct ks_switchboard *board, struct ks_board_status *ret_status)
+{
+    struct ks_board_status status = {
+        .worker_id = board->config.worker_id,
+        .boot = board->boot,
+        .stream = board->config.stream,
+        .application = board->config.application,
+        .dialect = board->config.dialect,
+        .version = board->config.version,
+        .started_at = board->started_at,
+        .draining = board->draining,
+        .reason = board->reason->text,
+        .millis_behind = most_behind(board),
+    };
+
+    ks_core_self(board->core, &status.self);
+    find_reason(board, &status.self);
+    status.ready = status.reason[0] == '\0';
+    status.idle = idle_of(board, &status.self);
+    *ret_status = status;
+}
+
+/* ---- Shards. ---- */
+
+uint32_t ks_switchboard_shard_count(const struct ks_switchboard *board)
+{
+    return board->rows.shards.fresh;
+}
+
+bool ks_switchboard_shard(const struct ks_switchboard *board, ks_shard shard,
+                          struct ks_shard_status *ret_status)
+{
+    const struct ks_names *shards = &board->rows.shards;
+    const struct ks_shard_words *words = ks_rows_words(&board->rows, shard);
+    const struct ks_board_lease *lease;
+    struct ks_shard_status status = {.millis_behind = -1};
+
+    if (words == NULL || !ks_core_lease(board->core, shard, &status.lease))
+        return false;
+
+    lease = ks_board_lease_of(board, shard, status.lease.epoch);
+    status.shard_id = ks_names_text(shards, shard);
+    for (uint32_t i = 0; i < KS_PARENTS_MAX; i++)
+        status.parents[i] = ks_names_text(shards, words->parents[i]);
+    for (uint32_t i = 0; i < KS_CHILDREN_MAX; i++)
+        status.children[i] = ks_names_text(shards, words->children[i]);
+    status.hash_start = words->hash_start;
+    status.hash_end = words->hash_end;
+    status.owner = ks_names_text(&board->rows.workers, status.lease.owner.worker);
+    status.next_owner = ks_names_text(&board->rows.workers, status.lease.next_owner.worker);
+    status.has_lease = words->has_row;
+    status.ours = lease != NULL;
+    status.checkpoint = words->checkpoint;
+    status.read_at = words->read_at;
+    status.watermark = words->checkpoint;
+    if (lease != NULL && words->marked > 0)
+        status.watermark = words->mark;
+    if (lease != NULL) {
+        status.millis_behind = lease->millis_behind;
+        status.since = wall_of(board, status.lease.since);
+        status.read_at = ks_wall_now();
+    }
+    *ret_status = status;
+    return true;
+}
+
+/* ---- Workers and sessions. ---- */
+
+bool ks_switchboard_worker(const struct ks_switchboard *board, uint32_t index,
+                           struct ks_worker_status *ret_status)
+{
+    struct ks_worker_status status = {.worker_id = ""};
+    struct ks_self_view self;
+
+    if (!ks_core_worker(board->core, index, &status.row))
+        return false;
+    ks_core_self(board->core, &self);
+    status.worker_id = ks_names_text(&board->rows.workers, status.row.self.worker);
+    status.self = ks_incarnation_equal(status.row.self, self.incarnation);
+    status.beat_age = ks_instant_since(ks_board_now(board), status.row.beat_seen_at);
+    *ret_status = status;
+    return true;
+}
+
+uint32_t ks_switchboard_session_slots(const struct ks_switchboard *board)
+{
+    return board->config.core.sessions_max;
+}
+
+bool ks_switchboard_session(const struct ks_switchboard *board, ks_session_id id,
+                            struct ks_session_status *ret_status)
+{
+    struct ks_session_status status;
+
+    if (id >= board->config.core.sessions_max || !board->sessions[id].live ||
+        !ks_core_session(board->core, id, &status.session))
+        return false;
+    status.client_id = board->sessions[id].client_id;
+    status.ack_deadline = board->sessions[id].ack_deadline;
+    status.since = board->sessions[id].since;
+    *ret_status = status;
+    return true;
+}
+
+/* ---- Gauges. ---- */
+
+/* Over the leases that are open: the largest gap behind a watermark, and the oldest watermark that
+ * no checkpoint holds. */
+static void measure_leases(const struct ks_switchboard *board)
+{
+    ks_instant now = ks_board_now(board);
+    int64_t gap = 0;
+    int64_t age_ms = 0;
+
+    for (uint32_t i = 0; i < board->config.core.leases_max; i++) {
+        const struct ks_board_lease *lease = &board->leases[i];
+        struct ks_lease_view view;
+
+        if (!lease->used || !ks_core_lease(board->core, lease->shard, &view))
+            continue;
+        if ((int64_t)(view.delivered - view.watermark) - view.in_flight > gap)
+            gap = (int64_t)(view.delivered - view.watermark) - view.in_flight;
+        if (lease->unsaved_since.us != KS_NEVER.us &&
+            ks_span_to_ms(ks_instant_since(now, lease->unsaved_since)) > age_ms)
+            age_ms = ks_span_to_ms(ks_instant_since(now, lease->unsaved_since));
+    }
+    ks_metric_set(KS_METRIC_WATERMARK_GAP_RECORDS, gap);
+    ks_metric_set(KS_METRIC_CHECKPOINT_AGE_SECONDS, age_ms);
+}
+
+static void measure_fleet(const struct ks_switchboard *board)
+{
+    struct ks_worker_view worker;
+    int64_t live = 0;
+    int64_t rows = 0;
+
+    for (uint32_t i = 0; ks_core_worker(board->core, i, &worker); i++)
+        live += worker.life == KS_LIVE;
+    for (ks_shard shard = 0; shard < board->rows.shards.fresh; shard++)
+        rows += board->rows.words[shard].known && board->rows.words[shard].has_row;
+    ks_metric_set(KS_METRIC_WORKERS, live);
+    ks_metric_set(KS_METRIC_SHARDS, rows);
+}
+
+void ks_board_measure(struct ks_switchboard *board)
+{
+    const struct ks_lease_store *store = board->config.store;
+    const struct ks_stream_source *source = board->config.source;
+    struct ks_board_status status;
+    struct ks_detail ignored;
+    int64_t left_ms;
+
+    ks_switchboard_status(board, &status);
+    left_ms = status.self.leases_held == 0
+                  ? 0
+                  : ks_span_to_ms(ks_instant_since(status.self.deadline, ks_board_now(board)));
+    ks_metric_set(KS_METRIC_IN_FLIGHT_RECORDS, (int64_t)status.self.in_flight);
+    ks_metric_set(KS_METRIC_IN_FLIGHT_BYTES, (int64_t)status.self.in_flight_bytes);
+    ks_metric_set(KS_METRIC_MILLIS_BEHIND_LATEST,
+                  status.millis_behind < 0 ? 0 : status.millis_behind);
+    ks_metric_set(KS_METRIC_SESSIONS, status.self.sessions);
+    ks_metric_set(KS_METRIC_LEASES_HELD, status.self.leases_held);
+    ks_metric_set(KS_METRIC_LEASE_DEADLINE_SECONDS, left_ms > 0 ? left_ms : 0);
+    ks_metric_set(KS_METRIC_LEADER, status.self.leads);
+    ks_metric_set(KS_METRIC_STORE_UP, store->vtable->state(store, &ignored) == KS_STORE_READY);
+    ks_metric_set(KS_METRIC_SOURCE_UP, source->vtable->state(source, &ignored) == KS_STORE_READY);
+    ks_metric_set(KS_METRIC_READY, status.ready);
+    ks_metric_set(KS_METRIC_DRAINING, status.draining);
+    ks_metric_set(KS_METRIC_MEMORY_BUDGET_USED, (int64_t)board->budget.used);
+    ks_metric_set(KS_METRIC_MEMORY_BUDGET_LIMIT, (int64_t)board->budget.limit);
+    measure_leases(board);
+    measure_fleet(board);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ports/lease_store.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+const char *ks_store_operation_name(enum ks_store_operation operation)
+{
+    switch (operation) {
+    case KS_STORE_READ_FLEET: return "read fleet";
+    case KS_STORE_READ_LEASES: return "read leases";
+    case KS_STORE_READ_LEASE: return "read lease";
+    case KS_STORE_READ_WORKER: return "read worker";
+    case KS_STORE_REGISTER_NEW: return "register";
+    case KS_STORE_REGISTER_DEAD: return "register over dead";
+    case KS_STORE_REGISTER_SILENT: return "register over silent";
+    case KS_STORE_REGISTER_CORPSE: return "register over own corpse";
+    case KS_STORE_HEARTBEAT: return "heartbeat";
+    case KS_STORE_FENCE: return "fence";
+    case KS_STORE_SAY_GONE: return "say gone";
+    case KS_STORE_HINTS: return "hints";
+    case KS_STORE_REMOVE_WORKER: return "remove worker";
+    case KS_STORE_CLAIM_OFFICE: return "claim office";
+    case KS_STORE_RESIGN_OFFICE: return "resign office";
+    case KS_STORE_CREATE_APP: return "create app";
+    case KS_STORE_CREATE: return "create lease";
+    case KS_STORE_ASSIGN: return "assign";
+    case KS_STORE_TAKE_OVER: return "take over";
+    case KS_STORE_PLAN: return "plan";
+    case KS_STORE_FORCE: return "force";
+    case KS_STORE_CHECKPOINT: return "checkpoint";
+    case KS_STORE_FINAL: return "final";
+    case KS_STORE_END: return "end";
+    case KS_STORE_DELETE: return "delete lease";
+    }
+    assert(false);
+    return NULL;
+}

@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ports/rows.h"
+
+#include "base/budget.h"
+#include "base/log.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* A name is in nobody's mind any more when no row showed it for this long: dead worker rows are
+ * kept for an hour (docs/PROTOCOL.md, K). */
+static const ks_span name_keep = {INT64_C(3600) * 1000 * 1000};
+static const ks_span sweep_every = {INT64_C(60) * 1000 * 1000};
+
+ks_err ks_rows_init(struct ks_rows *rows, uint32_t shards_max, uint32_t workers_max,
+                    const char *worker_id, void (*touch)(void *arg, ks_instant now), void *arg)
+{
+    ks_err err;
+
+    *rows = (struct ks_rows){.shards_max = shards_max, .workers_max = workers_max};
+    rows->touch = touch;
+    rows->arg = arg;
+    rows->sweep_at = KS_LONG_AGO;
+    /* Each shard is in about two tokens at once, and a fleet has its own limit on top. */
+    rows->token_capacity = 2 * shards_max + 4 * KS_TOKENS_MAX;
+
+    err = ks_names_init(&rows->shards, 0, shards_max, KS_SHARD_ID_MAX);
+    if (ks_ok(err))
+        err = ks_names_init(&rows->workers, 1, workers_max + 1, KS_WORKER_ID_MAX);
+    rows->words = ks_alloc(shards_max * sizeof *rows->words);
+    rows->leases = ks_alloc(shards_max * sizeof *rows->leases);
+    rows->fleet = ks_alloc(workers_max * sizeof *rows->fleet);
+    rows->listing = ks_alloc(shards_max * sizeof *rows->listing);
+    rows->tokens = ks_alloc(rows->token_capacity * sizeof *rows->tokens);
+    rows->gives = ks_alloc(KS_TOKENS_MAX * sizeof *rows->gives);
+    rows->takes = ks_alloc(KS_TOKENS_MAX * sizeof *rows->takes);
+    if (ks_ok(err) && (rows->words == NULL || rows->leases == NULL || rows->fleet == NULL ||
+                       rows->listing == NULL || rows->tokens == NULL || rows->gives == NULL ||
+                       rows->takes == NULL))
+        err = KS_FAIL(NO_MEMORY);
+    if (ks_ok(err))
+        err = ks_names_add(&rows->workers, ks_view_text(worker_id), KS_NEVER, &rows->self);
+    if (!ks_ok(err))
+        ks_rows_free(rows);
+    return err;
+}
+
+void ks_rows_free(struct ks_rows *rows)
+{
+    ks_names_free(&rows->shards);
+    ks_names_free(&rows->workers);
+    ks_free(rows->words);
+    ks_free(rows->leases);
+    ks_free(rows->fleet);
+    ks_free(rows->listing);
+    ks_free(rows->tokens);
+    ks_free(rows->gives);
+    ks_free(rows->takes);
+    *rows = (struct ks_rows){.self = 0};
+}
+
+/* ---- Numbers. ---- */
+
+static void shard_freed(void *arg, uint32_t number)
+{
+    struct ks_rows *rows = arg;
+
+    rows->words[number].known = false;
+}
+
+static void worker_freed(void *arg, uint32_t number)
+{
+    (void)arg;
+    (void)number;
+}
+
+static void sweep(struct ks_rows *rows, ks_instant now)
+{
+    ks_instant before = ks_instant_add(now, ks_span_us(-name_keep.us));
+
+    rows->sweep_at = ks_instant_add(now, sweep_every);
+    rows->touch(rows->arg, now);
+    ks_names_touch(&rows->workers, rows->self, now);
+    ks_names_sweep(&rows->shards, before, shard_freed, rows);
+    ks_names_sweep(&rows->workers, before, worker_freed, rows);
+}
+
+static bool number_of(struct ks_rows *rows, struct ks_names *names, ks_view name, ks_instant now,
+                      uint32_t *ret_number)
+{
+    ks_err err = ks_names_add(names, name, now, ret_number);
+
+    if (ks_err_is(err, KS_ERR_FULL) && ks_instant_reached(now, rows->sweep_at)) {
+        sweep(rows, now);
+        err = ks_names_add(names, name, now, ret_number);
+    }
+    if (ks_err_is(err, KS_ERR_FULL) && !rows->full_told) {
+        rows->full_told = true;
+        ks_error("%.*s: no room for another %s, more than %u are known; it and all further ones "
+                 "are left alone",
+                 (int)name.size, (const char *)name.data,
+                 names == &rows->shards ? "shard" : "worker", names->end - names->first);
+    }
+    return ks_ok(err);
+}
+
+bool ks_rows_shard(struct ks_rows *rows, ks_view id, ks_instant now, ks_shard *ret_shard)
+{
+    struct ks_shard_words *words;
+    ks_shard shard;
+
+    if (!number_of(rows, &rows->shards, id, now, &shard))
+        return false;
+
+    words = &rows->words[shard];
+    if (!words->known) {
+        *words = (struct ks_shard_words){.known = true};
+        for (uint32_t i = 0; i < KS_PARENTS_MAX; i++)
+            words->parents[i] = KS_SHARD_NONE;
+        for (uint32_t i = 0; i < KS_CHILDREN_MAX; i++)
+            words->children[i] = KS_SHARD_NONE;
+    }
+    *ret_shard = shard;
+    return true;
+}
+
+struct ks_shard_words *ks_rows_words(const struct ks_rows *rows, ks_shard shard)
+{
+    return shard < rows->shards_max && rows->words[shard].known ? &rows->words[shard] : NULL;
+}
+
+/* An incarnation in numbers. False if its worker has none. */
+static bool incarnation_of(struct ks_rows *rows, const struct ks_incarnation_text *text,
+                           ks_instant now, struct ks_incarnation *ret)
+{
+    *ret = KS_NOBODY;
+    if (text->id[0] == '\0')
+        return true;
+    ret->boot = text->boot;
+    return number_of(rows, &rows->workers, ks_view_text(text->id), now, &ret->worker);
+}
+
+static void incarnation_text(const struct ks_rows *rows, struct ks_incarnation incarnation,
+                             struct ks_incarnation_text *ret)
+{
+    const char *id = ks_names_text(&rows->workers, incarnation.worker);
+
+    *ret = (struct ks_incarnation_text){.boot = incarnation.boot};
+    memcpy(ret->id, id, strlen(id) + 1);
+}
+
+/* ---- The family of a shard. ---- */
+
+static void add_child(struct ks_rows *rows, ks_shard parent, ks_shard child)
+{
+    struct ks_shard_words *words = &rows->words[parent];
+
+    for (uint32_t i = 0; i < KS_CHILDREN_MAX; i++) {
+        if (words->children[i] == child)
+            return;
+        if (words->children[i] == KS_SHARD_NONE) {
+            words->children[i] = child;
+            return;
+        }
+    }
+}
+
+/* Keeps the parents of `shard` and gives their numbers. False if one of them has none. */
+static bool note_parents(struct ks_rows *rows, ks_shard shard,
+                         const char parents[KS_PARENTS_MAX][KS_SHARD_ID_MAX + 1], ks_instant now,
+                         ks_shard ret_parents[KS_PARENTS_MAX])
+{
+    for (uint32_t i = 0; i < KS_PARENTS_MAX; i++) {
+        ret_parents[i] = KS_SHARD_NONE;
+        if (parents[i][0] == '\0')
+            continue;
+        if (!ks_rows_shard(rows, ks_view_text(parents[i]), now, &ret_parents[i]))
+            return false;
+        rows->words[shard].parents[i] = ret_parents[i];
+        add_child(rows, ret_parents[i], shard);
+    }
+    return true;
+}
+
+void ks_rows_note_child(struct ks_rows *rows, ks_shard shard, const char *child, ks_instant now)
+{
+    ks_shard number;
+
+    if (child[0] != '\0' && ks_rows_shard(rows, ks_view_text(child), now, &number))
+        add_child(rows, shard, number);
+}
+
+static void note_range(struct ks_shard_words *words, const char *start, const char *end)
+{
+    if (start[0] == '\0')
+        return;
+    memcpy(words->hash_start, start, strlen(start) + 1);
+    memcpy(words->hash_end, end, strlen(end) + 1);
+}
+
+/* ---- Answers. ---- */
+
+/* Takes the tokens of a set over into the scratch; NULL if they do not fit. */
+static const struct ks_lease_token *tokens_of(struct ks_rows *rows,
+                                              const struct ks_store_token *tokens, uint32_t count,
+                                              ks_instant now, uint32_t *ret_count)
+{
+    struct ks_lease_token *first = rows->tokens + rows->token_count;
+    uint32_t taken = 0;
+
+    *ret_count = 0;
+    if (count > rows->token_capacity - rows->token_count)
+        return NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        ks_shard shard;
+
+        if (ks_rows_shard(rows, ks_view_text(tokens[i].shard), now, &shard))
+            first[taken++] = (struct ks_lease_token){shard, tokens[i].epoch};
+    }
+    rows->token_count += taken;
+    *ret_count = taken;
+    return first;
+}
+
+/* False if its own number or its tokens do not fit. */
+static bool worker_of(struct ks_rows *rows, const struct ks_store_worker *worker, ks_instant now,
+                      struct ks_worker_row *ret_row)
+{
+    struct ks_worker_row row = {
+        .life = worker->life,
+        .mode = worker->mode,
+        .beat = worker->beat,
+        .held = worker->held,
+        .changes = worker->changes,
+        .damaged = worker->damaged,
+    };
+
+    if (!incarnation_of(rows, &worker->self, now, &row.self) || row.self.worker == 0)
+        return false;
+    if (!worker->damaged) {
+        row.gives = tokens_of(rows, worker->gives, worker->give_count, now, &row.give_count);
+        row.takes = tokens_of(rows, worker->takes, worker->take_count, now, &row.take_count);
+    }
+    *ret_row = row;
+    return worker->damaged || (row.gives != NULL && row.takes != NULL);
+}
+
+/* The worker rows of an answer. Ours comes first, for its tokens must not be left out; false if
+ * they had to be. Hints for others that do not fit are given again by the next leader's round. */
+static bool fleet_of(struct ks_rows *rows, const struct ks_store_answer *answer, ks_instant now,
+                     struct ks_event *ret_event)
+{
+    const char *self = ks_names_text(&rows->workers, rows->self);
+    uint32_t count = 0;
+
+    rows->token_count = 0;
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < answer->worker_count && count < rows->workers_max; i++) {
+            bool ours = strcmp(answer->workers[i].self.id, self) == 0;
+            struct ks_worker_row row = {.self = KS_NOBODY};
+            bool whole;
+
+            if (ours != (pass == 0))
+                continue;
+            whole = worker_of(rows, &answer->workers[i], now, &row);
+            if (ours && !whole)
+                return false;
+            if (row.self.worker != 0)
+                rows->fleet[count++] = row;
+        }
+    }
+    ret_event->store.workers = rows->fleet;
+    ret_event->store.worker_count = count;
+    return true;
+}
+
+/* Keeps what a lease row says, unless something newer is known. */
+static void note_row(struct ks_rows *rows, ks_shard shard, const struct ks_store_lease *lease,
+                     bool consistent, ks_instant now, ks_wall wall)
+{
+    struct ks_shard_words *words = &rows->words[shard];
+    bool newer =
+        lease->epoch > words->epoch || (lease->epoch == words->epoch && lease->rev >= words->rev);
+
+    words->has_row = true;
+    words->read_at = wall;
+    if (lease->damaged || !(consistent || newer))
+        return;
+    words->epoch = lease->epoch;
+    words->rev = lease->rev;
+    words->checkpoint = lease->checkpoint;
+    note_range(words, lease->hash_start, lease->hash_end);
+    for (uint32_t i = 0; i < KS_CHILDREN_MAX; i++)
+        ks_rows_note_child(rows, shard, lease->children[i], now);
+}
+
+static void lease_of(struct ks_rows *rows, ks_shard shard, const struct ks_store_lease *lease,
+                     ks_instant now, struct ks_lease_row *ret_row)
+{
+    struct ks_lease_row row = {
+        .shard = shard,
+        .epoch = lease->epoch,
+        .rev = lease->rev,
+        .parents = {KS_SHARD_NONE, KS_SHARD_NONE},
+        .finished = lease->finished,
+        .damaged = lease->damaged,
+    };
+
+    if (!lease->damaged)
+        row.damaged = !incarnation_of(rows, &lease->owner, now, &row.owner) ||
+                      !incarnation_of(rows, &lease->next_owner, now, &row.next_owner) ||
+                      !note_parents(rows, shard, lease->parents, now, row.parents);
+    *ret_row = row;
+}
+
+static void leases_of(struct ks_rows *rows, bool all, bool consistent,
+                      const struct ks_store_answer *answer, ks_instant now, ks_wall wall,
+                      struct ks_event *ret_event)
+{
+    uint32_t count = 0;
+
+    /* A reader of a replica may miss a row that was just made. */
+    for (ks_shard shard = 0; all && consistent && shard < rows->shards.fresh; shard++)
+        rows->words[shard].has_row = false;
+
+    for (uint32_t i = 0; i < answer->lease_count && count < rows->shards_max; i++) {
+        const struct ks_store_lease *lease = &answer->leases[i];
+        ks_shard shard;
+
+        if (!ks_rows_shard(rows, ks_view_text(lease->shard), now, &shard))
+            continue;
+        note_row(rows, shard, lease, consistent, now, wall);
+        lease_of(rows, shard, lease, now, &rows->leases[count++]);
+    }
+    ret_event->store.leases = rows->leases;
+    ret_event->store.lease_count = count;
+}
+
+void ks_rows_answered(struct ks_rows *rows, enum ks_store_operation operation, bool consistent,
+                      const struct ks_store_answer *answer, ks_instant now, ks_wall wall,
+                      struct ks_event *ret_event)
+{
+    bool leases = operation == KS_STORE_READ_LEASES || operation == KS_STORE_READ_LEASE;
+
+    ret_event->kind = KS_EVENT_STORE;
+    ret_event->store.outcome = answer->outcome;
+    if (answer->outcome == KS_UNKNOWN)
+        return;
+
+    if (!fleet_of(rows, answer, now, ret_event)) {
+        ks_error("%s: its row holds more hand-overs than there is room for (%u), cannot go on",
+                 ks_names_text(&rows->workers, rows->self), rows->token_capacity);
+        ret_event->store.outcome = KS_UNKNOWN;
+        return;
+    }
+    if (leases)
+        leases_of(rows, operation == KS_STORE_READ_LEASES,
+                  consistent || operation == KS_STORE_READ_LEASE, answer, now, wall, ret_event);
+    if (operation == KS_STORE_READ_FLEET) {
+        ret_event->store.leader.present = answer->leader.present;
+        ret_event->store.leader.epoch = answer->leader.epoch;
+        /* A holder without a number keeps its boot and is thereby not nobody. */
+        (void)incarnation_of(rows, &answer->leader.holder, now, &ret_event->store.leader.holder);
+        ret_event->store.app_present = answer->app.present;
+        if (answer->app.present)
+            rows->app = answer->app;
+    }
+}
+
+void ks_rows_listed(struct ks_rows *rows, const struct ks_list_answer *answer, ks_instant now,
+                    struct ks_event *ret_event)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < answer->count && count < rows->shards_max; i++) {
+        const struct ks_shard_listing *listed = &answer->shards[i];
+        struct ks_shard_row row = {.shard = KS_SHARD_NONE};
+
+        if (!ks_rows_shard(rows, ks_view_text(listed->shard), now, &row.shard))
+            continue;
+        note_range(&rows->words[row.shard], listed->hash_start, listed->hash_end);
+        /* Without its parents it must wait: a child is never served before them. */
+        if (note_parents(rows, row.shard, listed->parents, now, row.parents))
+            rows->listing[count++] = row;
+    }
+    ret_event->kind = KS_EVENT_LISTED;
+    ret_event->listed.ok = true;
+    ret_event->listed.shards = rows->listing;
+    ret_event->listed.count = count;
+}
+
+/* ---- Requests. ---- */
+
+static void tokens_text(const struct ks_rows *rows, const struct ks_lease_token *tokens,
+                        uint32_t count, struct ks_store_token *texts)
+{
+    assert(count <= KS_TOKENS_MAX);
+
+    for (uint32_t i = 0; i < count; i++) {
+        const char *shard = ks_names_text(&rows->shards, tokens[i].shard);
+
+        memcpy(texts[i].shard, shard, strlen(shard) + 1);
+        texts[i].epoch = tokens[i].epoch;
+    }
+}
+
+static bool any_parent_has_row(const struct ks_rows *rows, const struct ks_shard_words *words)
+{
+    for (uint32_t i = 0; i < KS_PARENTS_MAX; i++) {
+        const struct ks_shard_words *parent = ks_rows_words(rows, words->parents[i]);
+
+        if (parent != NULL && parent->has_row)
+            return true;
+    }
+    return false;
+}
+
+/* The row of a shard that has none yet (docs/PROTOCOL.md, A8). */
+static void create_of(struct ks_rows *rows, ks_shard shard, const struct ks_shard_words *words)
+{
+    const char *id = ks_names_text(&rows->shards, shard);
+    struct ks_store_lease *lease = &rows->create;
+
+    *lease = (struct ks_store_lease){.epoch = 0};
+    memcpy(lease->shard, id, strlen(id) + 1);
+    for (uint32_t i = 0; i < KS_PARENTS_MAX; i++) {
+        const char *parent = ks_names_text(&rows->shards, words->parents[i]);
+
+        memcpy(lease->parents[i], parent, strlen(parent) + 1);
+    }
+    memcpy(lease->hash_start, words->hash_start, sizeof lease->hash_start);
+    memcpy(lease->hash_end, words->hash_end, sizeof lease->hash_end);
+    if (any_parent_has_row(rows, words))
+        lease->checkpoint.kind = KS_POSITION_TRIM_HORIZON;
+    else
+        lease->checkpoint = rows->app.start;
+}
+
+bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
+                     struct ks_store_request *ret_request)
+{
+    const struct ks_shard_words *words = ks_rows_words(rows, effect->shard);
+    struct ks_store_request request = {
+        .operation = effect->operation,
+        .consistent = effect->consistent,
+        .mode = effect->mode,
+        .expect_boot = effect->expect_boot,
+        .expect_beat = effect->expect_beat,
+        .held = effect->held,
+        .changes = effect->changes,
+        .gives = rows->gives,
+        .takes = rows->takes,
+        .give_count = effect->give_count,
+        .take_count = effect->take_count,
+        .shard = ks_names_text(&rows->shards, effect->shard),
+        .epoch = effect->epoch,
+        .rev = effect->rev,
+    };
+
+    incarnation_text(rows, effect->worker, &request.worker);
+    incarnation_text(rows, effect->owner, &request.owner);
+    incarnation_text(rows, effect->next_owner, &request.next_owner);
+    tokens_text(rows, effect->gives, effect->give_count, rows->gives);
+    tokens_text(rows, effect->takes, effect->take_count, rows->takes);
+
+    if (effect->up_to > 0 &&
+        (effect->operation == KS_STORE_CHECKPOINT || effect->operation == KS_STORE_FINAL)) {
+        assert(words != NULL);
+        assert(words->mark_epoch == effect->epoch);
+        assert(words->marked >= effect->up_to); /* FORGET came first. */
+        request.has_checkpoint = true;
+        request.checkpoint = words->mark;
+    }
+    if (effect->operation == KS_STORE_END) {
+        assert(words != NULL);
+        request.has_checkpoint = true;
+        request.checkpoint.kind = KS_POSITION_SHARD_END;
+        for (uint32_t i = 0; i < KS_CHILDREN_MAX; i++)
+            request.children[i] = ks_names_text(&rows->shards, words->children[i]);
+    }
+    if (effect->operation == KS_STORE_CREATE) {
+        assert(words != NULL);
+        if (!rows->app.present)
+            return false;
+        create_of(rows, effect->shard, words);
+        request.lease = &rows->create;
+    }
+    *ret_request = request;
+    return true;
+}
+
+void ks_rows_wrote(struct ks_rows *rows, enum ks_store_operation operation, ks_shard shard,
+                   ks_epoch epoch, uint64_t rev, const struct ks_position *written, ks_wall wall)
+{
+    struct ks_shard_words *words = ks_rows_words(rows, shard);
+    bool by_owner = operation == KS_STORE_CHECKPOINT || operation == KS_STORE_FINAL ||
+                    operation == KS_STORE_END;
+    bool moves = operation == KS_STORE_FINAL || operation == KS_STORE_END ||
+                 operation == KS_STORE_ASSIGN || operation == KS_STORE_TAKE_OVER ||
+                 operation == KS_STORE_FORCE;
+
+    if (words == NULL)
+        return;
+    words->has_row = operation != KS_STORE_DELETE;
+    words->read_at = wall;
+    if (by_owner)
+        words->rev = rev + 1;
+    words->epoch = moves ? epoch + 1 : epoch;
+    if (written != NULL)
+        words->checkpoint = *written;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ports/story.h"
+
+#include "base/bytes.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+struct story {
+    enum ks_log_level level;
+    const char *event;
+    const char *sentence;
+};
+
+static const struct story stories[] = {
+#define X(word, level, event, sentence) [KS_STORY_##word] = {KS_LOG_##level, event, sentence},
+    KS_STORY_TABLE(X)
+#undef X
+};
+
+static const struct story *story_of(enum ks_story story)
+{
+    assert((size_t)story < sizeof stories / sizeof stories[0]);
+    return &stories[story];
+}
+
+enum ks_log_level ks_story_level(enum ks_story story)
+{
+    return story_of(story)->level;
+}
+
+const char *ks_story_event(enum ks_story story)
+{
+    return story_of(story)->event;
+}
+
+struct word {
+    const char *name;
+    char text[24];     /* A number, or */
+    const char *given; /* a name. */
+};
+
+static const char *word_of(const struct word *words, size_t count, ks_view name)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (ks_view_equal(ks_view_text(words[i].name), name))
+            return words[i].given != NULL ? words[i].given : words[i].text;
+    }
+    assert(false); /* A sentence names a placeholder that there is not. */
+    return "";
+}
+
+static void append(char *line, size_t *length, ks_view text)
+{
+    size_t room = KS_STORY_LINE_MAX - 1 - *length;
+    size_t size = text.size < room ? text.size : room;
+
+    if (size > 0)
+        memcpy(line + *length, text.data, size);
+    *length += size;
+    line[*length] = '\0';
+}
+
+void ks_story_line(const struct ks_effect *effect, const char *shard, const char *worker,
+                   char ret_line[KS_STORY_LINE_MAX])
+{
+    enum { BOOT = 2, EPOCH, NUMBER, COUNT, MS, WORDS };
+    struct word words[WORDS] = {
+        {"shard", "", shard}, {"worker", "", worker}, {"boot", "", NULL}, {"epoch", "", NULL},
+        {"number", "", NULL}, {"count", "", NULL},    {"ms", "", NULL},
+    };
+    ks_view rest;
+    size_t length = 0;
+
+    assert(effect->kind == KS_EFFECT_STORY);
+
+    rest = ks_view_text(story_of(effect->story.story)->sentence);
+    (void)snprintf(words[BOOT].text, sizeof words->text, "%016" PRIx64, effect->story.worker.boot);
+    (void)snprintf(words[EPOCH].text, sizeof words->text, "%" PRIu64, effect->story.epoch);
+    (void)snprintf(words[NUMBER].text, sizeof words->text, "%" PRIu64, effect->story.number);
+    (void)snprintf(words[COUNT].text, sizeof words->text, "%" PRIu32, effect->story.count);
+    (void)snprintf(words[MS].text, sizeof words->text, "%" PRId64,
+                   ks_span_to_ms(effect->story.span));
+
+    ret_line[0] = '\0';
+    while (rest.data != NULL) {
+        ks_view plain = ks_view_cut(&rest, '{');
+
+        append(ret_line, &length, plain);
+        if (rest.data != NULL)
+            append(ret_line, &length, ks_view_text(word_of(words, WORDS, ks_view_cut(&rest, '}'))));
+    }
+}

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ports/switchboard.h"
+
+#include "base/budget.h"
+#include "base/digest.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "ports/board.h"
+#include "ports/story.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+/* Gauges are for people and scrapes of every few seconds. */
+static const ks_span measure_every = {INT64_C(1000) * 1000};
+
+/* ---- Steps. ---- */
+
+static void tell_story(struct ks_switchboard *board, const struct ks_effect *effect)
+{
+    enum ks_story story = effect->story.story;
+    ks_shard shard = effect->story.shard;
+    char line[KS_STORY_LINE_MAX];
+
+    ks_story_line(effect, ks_names_text(&board->rows.shards, shard),
+                  ks_names_text(&board->rows.workers, effect->story.worker.worker), line);
+    ks_log(ks_story_level(story), "%s", line);
+
+    if (story == KS_STORY_ACQUIRED)
+        ks_metric_add(KS_METRIC_LEASES_ACQUIRED, 1);
+    if (story == KS_STORY_LOST)
+        ks_metric_add(KS_METRIC_LEASES_LOST, 1);
+    if (story == KS_STORY_DRAINING)
+        ks_board_returning(board, KS_SHARD_NONE, board->patience);
+    if (story == KS_STORY_RETURNING && !board->draining)
+        ks_board_returning(board, shard, board->config.core.hand_over);
+    if (ks_story_event(story) != NULL)
+        ks_board_happened(board, shard, ks_story_event(story), line);
+}
+
+static void take_run(struct ks_switchboard *board, const struct ks_effect *effect)
+{
+    assert(board->run_count < board->run_max);
+
+    board->runs[board->run_count++] = (struct ks_run){
+        .shard = effect->deliver.shard,
+        .epoch = effect->deliver.epoch,
+        .first = effect->deliver.first,
+        .count = effect->deliver.count,
+        .attempt = effect->deliver.attempt,
+    };
+}
+
+static void refuse_id(struct ks_switchboard *board, struct ks_incarnation other)
+{
+    ks_board_refuse(board,
+                    "worker id %s is alive elsewhere under boot %016" PRIx64
+                    "; stop that process or choose another --worker-id",
+                    board->config.worker_id, other.boot);
+}
+
+static void perform(struct ks_switchboard *board, const struct ks_effect *effect)
+{
+    switch (effect->kind) {
+    case KS_EFFECT_STORE: ks_board_ask_store(board, &effect->store); break;
+    case KS_EFFECT_LIST: ks_board_ask_list(board); break;
+    case KS_EFFECT_OPEN: ks_board_open(board, effect->lease.shard, effect->lease.epoch); break;
+    case KS_EFFECT_READ: ks_board_read(board, effect); break;
+    case KS_EFFECT_CLOSE: ks_board_close(board, effect->lease.shard); break;
+    case KS_EFFECT_FORGET:
+        ks_board_forget(board, effect->lease.shard, effect->lease.epoch, effect->lease.number);
+        break;
+    case KS_EFFECT_DELIVER: take_run(board, effect); break;
+    case KS_EFFECT_WAKE: ks_board_wake(board, effect->session.session); break;
+    case KS_EFFECT_OPENED:
+    case KS_EFFECT_NOT_OPENED:
+    case KS_EFFECT_SETTLED: board->said = *effect; break;
+    case KS_EFFECT_SESSION_ENDED:
+        ks_board_session_ended(board, effect->session.session, effect->session.why);
+        break;
+    case KS_EFFECT_PERSISTED:
+        ks_board_persisted(board, effect->lease.shard, effect->lease.epoch, effect->lease.number);
+        break;
+    case KS_EFFECT_STORY: tell_story(board, effect); break;
+    case KS_EFFECT_DRAINED:
+        board->drained = true;
+        board->drained_clean = effect->drained.clean;
+        break;
+    case KS_EFFECT_REFUSED: refuse_id(board, effect->refused.worker); break;
+    }
+}
+
+static void step_now(struct ks_switchboard *board, const struct ks_event *event)
+{
+    assert(!board->stepping);
+
+    board->stepping = true;
+    board->effects->count = 0;
+    ks_core_step(board->core, ks_board_now(board), event, board->effects);
+    for (uint32_t i = 0; i < board->effects->count; i++)
+        perform(board, &board->effects->items[i]);
+    board->stepping = false;
+    /* Our turn is over already: the loop must not sleep on the deadline that we gave it. */
+    if (!board->turning && ks_board_now(board).us == board->turned_at.us)
+        ks_loop_wake(board->config.loop);
+}
+
+static void step_queue(struct ks_switchboard *board)
+{
+    while (board->queue_count > 0) {
+        struct ks_event event = board->queue[board->queue_first];
+
+        board->queue_first = (board->queue_first + 1) % KS_BOARD_QUEUE_MAX;
+        board->queue_count--;
+        step_now(board, &event);
+    }
+}
+
+void ks_board_step(struct ks_switchboard *board, const struct ks_event *event)
+{
+    step_queue(board);
+    step_now(board, event);
+}
+
+void ks_board_queue(struct ks_switchboard *board, const struct ks_event *event)
+{
+    uint32_t place = (board->queue_first + board->queue_count) % KS_BOARD_QUEUE_MAX;
+
+    assert(board->queue_count < KS_BOARD_QUEUE_MAX);
+
+    board->queue[place] = *event;
+    board->queue_count++;
+}
+
+/* ---- Turns. ---- */
+
+/* Once: either everything is given back, or it was never possible. */
+static void tell_end(struct ks_switchboard *board)
+{
+    if (board->over || !(board->refused || board->drained))
+        return;
+    board->over = true;
+    if (board->refused)
+        board->config.refused(board->config.arg, board->why_refused->text);
+    else
+        board->config.drained(board->config.arg, board->drained_clean);
+}
+
+static ks_instant turn(struct ks_hook *hook, ks_instant now)
+{
+    struct ks_switchboard *board = KS_LIST_ENTRY(hook, struct ks_switchboard, hook);
+    bool waiting;
+
+    board->turning = true;
+    step_queue(board);
+    if (ks_instant_reached(now, board->due))
+        ks_board_step(board, &(struct ks_event){.kind = KS_EVENT_TICK});
+    /* After the tick, so that what apps do never delays a heartbeat. */
+    waiting = ks_board_call_consumers(board);
+    if (ks_instant_reached(now, board->gauges_at)) {
+        ks_board_measure(board);
+        board->gauges_at = ks_instant_add(now, measure_every);
+    }
+    board->due = ks_core_deadline(board->core);
+    waiting = waiting || board->queue_count > 0;
+    board->turning = false;
+    board->turned_at = now;
+    tell_end(board);
+    return waiting ? now : board->due;
+}
+
+/* ---- Listeners. ---- */
+
+void ks_switchboard_listen(struct ks_switchboard *board, struct ks_listener *listener)
+{
+    ks_list_append(&board->listeners, &listener->link);
+}
+
+void ks_switchboard_unlisten(struct ks_switchboard *board, struct ks_listener *listener)
+{
+    (void)board;
+    ks_list_remove(&listener->link);
+}
+
+void ks_board_happened(struct ks_switchboard *board, ks_shard shard, const char *event,
+                       const char *line)
+{
+    struct ks_link *link;
+    struct ks_link *after;
+
+    KS_LIST_EACH(link, after, &board->listeners)
+    {
+        struct ks_listener *listener = KS_LIST_ENTRY(link, struct ks_listener, link);
+
+        listener->happened(listener, shard, event, line);
+    }
+}
+
+/* ---- Birth and end. ---- */
+
+static ks_err copy_texts(struct ks_switchboard *board, const struct ks_switchboard_config *config)
+{
+    board->config.stream = ks_strdup(config->stream);
+    board->config.application = ks_strdup(config->application);
+    board->config.dialect = ks_strdup(config->dialect);
+    board->config.worker_id = ks_strdup(config->worker_id);
+    board->config.version = ks_strdup(config->version);
+    if (board->config.stream == NULL || board->config.application == NULL ||
+        board->config.dialect == NULL || board->config.worker_id == NULL ||
+        board->config.version == NULL)
+        return KS_FAIL(NO_MEMORY);
+    return KS_OK;
+}
+
+static void touch_names(void *arg, ks_instant now)
+{
+    struct ks_switchboard *board = arg;
+    struct ks_worker_view worker;
+    struct ks_lease_view lease;
+
+    for (uint32_t i = 0; ks_core_worker(board->core, i, &worker); i++)
+        ks_names_touch(&board->rows.workers, worker.self.worker, now);
+    for (ks_shard shard = 0; shard < board->rows.shards.fresh; shard++) {
+        if (!ks_core_lease(board->core, shard, &lease))
+            continue;
+        ks_names_touch(&board->rows.shards, shard, now);
+        ks_names_touch(&board->rows.workers, lease.owner.worker, now);
+        ks_names_touch(&board->rows.workers, lease.next_owner.worker, now);
+        for (uint32_t i = 0; i < KS_PARENTS_MAX; i++)
+            ks_names_touch(&board->rows.shards, board->rows.words[shard].parents[i], now);
+        for (uint32_t i = 0; i < KS_CHILDREN_MAX; i++)
+            ks_names_touch(&board->rows.shards, board->rows.words[shard].children[i], now);
+    }
+}
+
+static ks_err take_memory(struct ks_switchboard *board)
+{
+    const struct ks_core_config *core = &board->config.core;
+
+    board->core_memory = ks_alloc(ks_core_size(core));
+    board->effects = ks_alloc(sizeof *board->effects);
+    board->queue = ks_alloc(KS_BOARD_QUEUE_MAX * sizeof *board->queue);
+    board->leases = ks_alloc(core->leases_max * sizeof *board->leases);
+    board->open = ks_alloc(core->shards_max * sizeof *board->open);
+    board->sizes = ks_alloc(KS_READ_RECORDS_MAX * sizeof *board->sizes);
+    board->sessions = ks_alloc(core->sessions_max * sizeof *board->sessions);
+    board->returning = ks_alloc(core->leases_max * sizeof *board->returning);
+    board->why_refused = ks_alloc(sizeof *board->why_refused);
+    board->reason = ks_alloc(sizeof *board->reason);
+    if (board->core_memory == NULL || board->effects == NULL || board->queue == NULL ||
+        board->leases == NULL || board->open == NULL || board->sizes == NULL ||
+        board->sessions == NULL || board->returning == NULL || board->why_refused == NULL ||
+        board->reason == NULL)
+        return KS_FAIL(NO_MEMORY);
+    return KS_OK;
+}
+
+static void free_memory(struct ks_switchboard *board)
+{
+    ks_rows_free(&board->rows);
+    ks_free(board->core_memory);
+    ks_free(board->effects);
+    ks_free(board->queue);
+    ks_free(board->leases);
+    ks_free(board->open);
+    ks_free(board->sizes);
+    ks_free(board->sessions);
+    ks_free(board->returning);
+    ks_free(board->why_refused);
+    ks_free(board->reason);
+    /* The copies of copy_texts; the config's fields are const for everybody else. */
+    ks_free((void *)(uintptr_t)board->config.stream);
+    ks_free((void *)(uintptr_t)board->config.application);
+    ks_free((void *)(uintptr_t)board->config.dialect);
+    ks_free((void *)(uintptr_t)board->config.worker_id);
+    ks_free((void *)(uintptr_t)board->config.version);
+    ks_free(board);
+}
+
+static ks_err build(struct ks_switchboard *board, const struct ks_switchboard_config *config)
+{
+    struct ks_core_config *core = &board->config.core;
+
+    KS_TRY(copy_texts(board, config));
+    KS_TRY(take_memory(board));
+    KS_TRY(ks_rows_init(&board->rows, core->shards_max, core->workers_max, board->config.worker_id,
+                        touch_names, board));
+    core->self = board->rows.self;
+    ks_budget_init(&board->budget, core->budget_bytes);
+    board->core = ks_core_init(board->core_memory, core);
+    return KS_OK;
+}
+
+ks_err ks_switchboard_new(const struct ks_switchboard_config *config, struct ks_switchboard **ret)
+{
+    struct ks_switchboard *board = ks_alloc(sizeof *board);
+    ks_err err;
+
+    if (board == NULL)
+        return KS_FAIL(NO_MEMORY);
+    board->config = *config;
+    board->config.stream = board->config.application = board->config.dialect = NULL;
+    board->config.worker_id = board->config.version = NULL;
+    err = build(board, config);
+    if (!ks_ok(err)) {
+        free_memory(board);
+        return err;
+    }
+
+    ks_link_init(&board->asks);
+    ks_link_init(&board->listeners);
+    ks_link_init(&board->wakes);
+    ks_link_init(&board->partings);
+    for (uint32_t i = 0; i < config->core.sessions_max; i++)
+        ks_link_init(&board->sessions[i].wake);
+    board->boot = ks_random_u64();
+    board->started_at = ks_wall_now();
+    board->gauges_at = KS_LONG_AGO;
+    board->due = KS_LONG_AGO;
+    board->turned_at = KS_LONG_AGO;
+    board->hook.turn = turn;
+    ks_link_init(&board->hook.link);
+    *ret = board;
+    return KS_OK;
+}
+
+void ks_switchboard_stop(struct ks_switchboard *board)
+{
+    assert(!board->stepping);
+    assert(!board->turning);
+
+    if (board->stopped)
+        return;
+    board->stopped = true;
+    if (board->started)
+        ks_loop_unhook(board->config.loop, &board->hook);
+    ks_loop_timer_clear(board->config.loop, &board->describe_timer);
+    for (ks_shard shard = 0; shard < board->rows.shards.fresh; shard++)
+        ks_board_close(board, shard);
+}
+
+void ks_switchboard_free(struct ks_switchboard *board)
+{
+    if (board == NULL)
+        return;
+    if (board->stopped) {
+        ks_board_free_asks(board);
+    } else {
+        ks_switchboard_stop(board);
+        ks_board_leave_asks(board);
+    }
+    free_memory(board);
+}
+
+void ks_switchboard_start(struct ks_switchboard *board)
+{
+    assert(!board->started);
+
+    board->started = true;
+    ks_loop_hook(board->config.loop, &board->hook);
+    ks_loop_wake(board->config.loop); /* It has not been asked yet when it is due. */
+    ks_board_describe(board);
+    ks_board_step(board, &(struct ks_event){.kind = KS_EVENT_START});
+}
+
+void ks_switchboard_drain(struct ks_switchboard *board, ks_span patience)
+{
+    assert(board->started);
+
+    if (board->draining)
+        return;
+    board->draining = true;
+    board->patience = patience;
+    ks_board_step(board, &(struct ks_event){.kind = KS_EVENT_DRAIN, .drain.span = patience});
+}
+
+void ks_switchboard_hurry(struct ks_switchboard *board)
+{
+    if (board->draining)
+        ks_board_step(board, &(struct ks_event){.kind = KS_EVENT_HURRY});
+}
+
+void ks_board_refuse(struct ks_switchboard *board, const char *format, ...)
+{
+    va_list arguments;
+
+    if (board->refused)
+        return;
+    board->refused = true;
+    va_start(arguments, format);
+    (void)vsnprintf(board->why_refused->text, sizeof board->why_refused->text, format, arguments);
+    va_end(arguments);
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What only a server far away can do: tables that are not ours, not there yet, gone, or not
+ * answering. */
+#include "contract/lease_store_dynamodb.h"
+
+#include "base/budget.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct ks_store_request request;
+
+static const request read_fleet = {.operation = KS_STORE_READ_FLEET};
+
+static void begin(struct lease_rig *rig)
+{
+    *rig = (struct lease_rig){.adapter = &lease_rig_dynamodb};
+    EXPECT_OK(ks_loop_new(&rig->loop));
+    dynamodb_world_open(rig, ks_test_env("KS_DYNAMODB_URL"));
+}
+
+static void finish(struct lease_rig *rig)
+{
+    if (rig->store != NULL)
+        rig->store->vtable->close(rig->store);
+    dynamodb_world_close();
+    ks_loop_free(rig->loop);
+    EXPECT_EQ_I64(ks_alloc_live(), 0);
+}
+
+/* Makes, or deletes, a table behind the store's back. */
+static void raw(struct lease_rig *rig, const char *operation, const char *format, const char *table)
+{
+    struct ks_bytes answer;
+    char body[1024];
+    char rest[512];
+
+    (void)snprintf(rest, sizeof(rest), "%s", format);
+    (void)snprintf(body, sizeof(body), "{\"TableName\":\"%s\"%s}", table, rest);
+    ks_bytes_init(&answer, 1 << 20);
+    dynamodb_raw(rig, operation, ks_view_text(body), &answer);
+    ks_bytes_free(&answer);
+}
+
+/* The table is somebody else's: nothing is written to it, and the sentence says whose it may be. */
+static void is_foreign(const char *keys, const char *key, const char *owner)
+{
+    const char *const table = dynamodb_table();
+    struct lease_answer answer;
+    struct lease_rig rig;
+    struct ks_detail detail;
+
+    begin(&rig);
+    raw(&rig, "CreateTable", keys, table);
+    rig.store = dynamodb_open(&rig, table);
+    EXPECT_EQ_I64(dynamodb_await(&rig, rig.store, &detail), KS_STORE_UNUSABLE);
+    EXPECT_CONTAINS(detail.text, key);
+    EXPECT_CONTAINS(detail.text, owner);
+    EXPECT_CONTAINS(detail.text, "--application");
+
+    lease_ask(&rig, rig.store, read_fleet, &answer);
+    lease_await(&rig, &answer);
+    EXPECT_EQ_I64(answer.outcome, KS_UNKNOWN);
+    EXPECT(ks_err_is(answer.err, KS_ERR_FOREIGN));
+    EXPECT_STR(answer.detail.text, detail.text);
+    raw(&rig, "DeleteTable", "", table);
+    finish(&rig);
+}
+
+TEST(a_table_of_the_kcl_is_not_touched)
+{
+    is_foreign(",\"BillingMode\":\"PAY_PER_REQUEST\",\"AttributeDefinitions\":"
+               "[{\"AttributeName\":\"leaseKey\",\"AttributeType\":\"S\"}],\"KeySchema\":"
+               "[{\"AttributeName\":\"leaseKey\",\"KeyType\":\"HASH\"}]",
+               "leaseKey", "the KCL");
+}
+
+TEST(a_table_of_vmware_go_kcl_is_not_touched)
+{
+    is_foreign(",\"BillingMode\":\"PAY_PER_REQUEST\",\"AttributeDefinitions\":"
+               "[{\"AttributeName\":\"ShardID\",\"AttributeType\":\"S\"}],\"KeySchema\":"
+               "[{\"AttributeName\":\"ShardID\",\"KeyType\":\"HASH\"}]",
+               "ShardID", "vmware-go-kcl");
+}
+
+TEST(a_table_of_kinsumer_is_not_touched)
+{
+    is_foreign(",\"BillingMode\":\"PAY_PER_REQUEST\",\"AttributeDefinitions\":"
+               "[{\"AttributeName\":\"Shard\",\"AttributeType\":\"S\"}],\"KeySchema\":"
+               "[{\"AttributeName\":\"Shard\",\"KeyType\":\"HASH\"}]",
+               "Shard", "kinsumer");
+}
+
+TEST(a_table_with_our_key_names_of_another_type_is_not_touched)
+{
+    is_foreign(",\"BillingMode\":\"PAY_PER_REQUEST\",\"AttributeDefinitions\":"
+               "[{\"AttributeName\":\"p\",\"AttributeType\":\"S\"},"
+               "{\"AttributeName\":\"k\",\"AttributeType\":\"N\"}],\"KeySchema\":"
+               "[{\"AttributeName\":\"p\",\"KeyType\":\"HASH\"},"
+               "{\"AttributeName\":\"k\",\"KeyType\":\"RANGE\"}]",
+               "(p, k)", "of strings");
+}
+
+TEST(two_stores_make_the_table_at_once)
+{
+    struct ks_lease_store *stores[4];
+    struct ks_detail detail;
+    struct lease_rig rig;
+
+    begin(&rig);
+    for (int at = 0; at < 4; at++)
+        stores[at] = dynamodb_open(&rig, dynamodb_table());
+    for (int at = 0; at < 4; at++) {
+        EXPECT_EQ_I64(dynamodb_await(&rig, stores[at], &detail), KS_STORE_READY);
+        rig.store = stores[at];
+        EXPECT_EQ_I64(lease_do(&rig, read_fleet), KS_DONE);
+        stores[at]->vtable->close(stores[at]);
+    }
+    rig.store = NULL;
+    finish(&rig);
+}
+
+TEST(before_the_table_is_ready_requests_are_answered_busy_at_once)
+{
+    static struct lease_answer answer;
+    const ks_instant begun = ks_instant_now();
+    struct ks_detail detail;
+    struct lease_rig rig;
+
+    begin(&rig);
+    rig.store = dynamodb_open(&rig, dynamodb_table());
+    EXPECT_EQ_I64(rig.store->vtable->state(rig.store, &detail), KS_STORE_OPENING);
+    EXPECT_CONTAINS(detail.text, dynamodb_table());
+    lease_ask(&rig, rig.store, read_fleet, &answer);
+    lease_await(&rig, &answer);
+    EXPECT_EQ_I64(answer.outcome, KS_UNKNOWN);
+    EXPECT(ks_err_is(answer.err, KS_ERR_BUSY));
+    EXPECT(ks_instant_since(ks_instant_now(), begun).us < 2000000);
+    EXPECT_EQ_I64(dynamodb_await(&rig, rig.store, &detail), KS_STORE_READY);
+    finish(&rig);
+}
+
+TEST(a_table_that_is_gone_is_not_made_again)
+{
+    static struct lease_answer answer;
+    struct ks_detail detail;
+    struct lease_rig rig;
+
+    begin(&rig);
+    rig.store = dynamodb_open(&rig, dynamodb_table());
+    EXPECT_EQ_I64(dynamodb_await(&rig, rig.store, &detail), KS_STORE_READY);
+    raw(&rig, "DeleteTable", "", dynamodb_table());
+    lease_ask(&rig, rig.store, read_fleet, &answer);
+    lease_await(&rig, &answer);
+    EXPECT_EQ_I64(answer.outcome, KS_UNKNOWN);
+    EXPECT(ks_err_is(answer.err, KS_ERR_BUSY));
+    EXPECT_EQ_I64(dynamodb_await(&rig, rig.store, &detail), KS_STORE_UNUSABLE);
+    EXPECT_CONTAINS(detail.text, "gone");
+    finish(&rig);
+
+    /* A new process may begin anew. */
+    begin(&rig);
+    rig.store = dynamodb_open(&rig, dynamodb_table());
+    EXPECT_EQ_I64(dynamodb_await(&rig, rig.store, &detail), KS_STORE_READY);
+    finish(&rig);
+}
+
+TEST(a_server_that_is_not_there_is_waited_for)
+{
+    static struct lease_answer answer;
+    struct lease_rig rig = {.adapter = &lease_rig_dynamodb};
+    struct ks_detail detail;
+
+    EXPECT_OK(ks_loop_new(&rig.loop));
+    /* Nobody listens there: port 1 is privileged. */
+    dynamodb_world_open(&rig, "http://127.0.0.1:1/");
+    rig.store = dynamodb_open(&rig, dynamodb_table());
+    EXPECT_EQ_I64(dynamodb_await(&rig, rig.store, &detail), KS_STORE_AWAY);
+    EXPECT(detail.text[0] != '\0');
+    lease_ask(&rig, rig.store, read_fleet, &answer);
+    lease_await(&rig, &answer);
+    EXPECT_EQ_I64(answer.outcome, KS_UNKNOWN);
+    EXPECT(ks_err_is(answer.err, KS_ERR_BUSY));
+    finish(&rig);
+}
+
+TEST(a_server_that_stops_is_away_and_comes_back)
+{
+    const pid_t emulator = (pid_t)strtol(ks_test_env("KS_DYNAMODB_PID"), NULL, 10);
+    static struct lease_answer answers[KS_TOKENS_MAX];
+    request quick = read_fleet;
+    struct ks_detail detail;
+    struct lease_rig rig;
+
+    begin(&rig);
+    rig.store = dynamodb_open(&rig, dynamodb_table());
+    EXPECT_EQ_I64(dynamodb_await(&rig, rig.store, &detail), KS_STORE_READY);
+    EXPECT_EQ_I64(kill(emulator, SIGSTOP), 0);
+    quick.timeout = ks_span_ms(100);
+    for (int at = 0; at < 5; at++)
+        lease_ask(&rig, rig.store, quick, &answers[at]);
+    for (int at = 0; at < 5; at++)
+        lease_await(&rig, &answers[at]);
+    EXPECT_EQ_I64(rig.store->vtable->state(rig.store, &detail), KS_STORE_AWAY);
+    EXPECT(detail.text[0] != '\0');
+    EXPECT_EQ_I64(kill(emulator, SIGCONT), 0);
+    EXPECT_EQ_I64(lease_do(&rig, read_fleet), KS_DONE);
+    EXPECT_EQ_I64(rig.store->vtable->state(rig.store, &detail), KS_STORE_READY);
+    finish(&rig);
+}
+
+TEST(a_partition_beyond_a_megabyte_takes_several_queries)
+{
+    struct ks_aws_state before;
+    struct ks_aws_state after;
+    static struct ks_store_lease lease;
+    struct ks_detail detail;
+    struct lease_rig rig;
+
+    begin(&rig);
+    rig.store = dynamodb_open(&rig, dynamodb_table());
+    EXPECT_EQ_I64(dynamodb_await(&rig, rig.store, &detail), KS_STORE_READY);
+    lease.checkpoint.kind = KS_POSITION_TRIM_HORIZON;
+    for (int row = 0; row < 5; row++) {
+        static char note[300 << 10];
+
+        (void)snprintf(lease.shard, sizeof(lease.shard), "shard-%d", row);
+        EXPECT_EQ_I64(lease_do(&rig, (request){.operation = KS_STORE_CREATE, .lease = &lease}),
+                      KS_DONE);
+        memset(note, 'n', sizeof(note) - 1);
+        rig.adapter->poke(&rig, "s", lease.shard, "note", KS_VALUE_TEXT, note);
+    }
+    dynamodb_requests(&before);
+    EXPECT_EQ_U64(lease_tell(&rig, (request){.operation = KS_STORE_READ_LEASES, .consistent = true})
+                      ->lease_count,
+                  5);
+    dynamodb_requests(&after);
+    EXPECT(after.requests >= before.requests + 2);
+    finish(&rig);
+}
+
+TEST(a_name_that_no_table_can_have_is_told_at_once)
+{
+    static const char *const names[] = {"", "ab", "orders/eu", "a b c"};
+    struct ks_lease_store *store = NULL;
+    struct ks_detail detail;
+    struct lease_rig rig;
+
+    begin(&rig);
+    for (size_t at = 0; at < sizeof(names) / sizeof(names[0]); at++) {
+        EXPECT(!dynamodb_opens(&rig, names[at], &store, &detail));
+        EXPECT_CONTAINS(detail.text, "3 to 255");
+    }
+    finish(&rig);
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stream_source_rig.h"
+
+#include "adapters/kinesis/polling.h"
+#include "aws/credentials.h"
+#include "aws/endpoint.h"
+#include "aws/json.h"
+#include "base/codec.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct world {
+    struct ks_http *http;
+    struct ks_credentials_source *credentials;
+    struct ks_aws_client *client;
+};
+
+struct told {
+    uint32_t times;
+    ks_err err;
+    struct ks_detail detail;
+    struct ks_json *document;
+};
+
+static void keep(void *arg, const struct ks_aws_answer *answer)
+{
+    struct told *told = arg;
+
+    told->times++;
+    told->err = answer->err;
+    told->detail = answer->detail;
+    if (ks_ok(answer->err) && answer->body.size > 0)
+        EXPECT_OK(ks_json_parse(answer->body, &told->document));
+}
+
+/* Asks, and fails the test unless it is answered well. The caller frees the document. */
+static struct ks_json *ask(struct stream_rig *rig, const char *operation,
+                           struct ks_json_writer *json)
+{
+    struct world *world = rig->world;
+    struct told told = {.times = 0};
+
+    ks_json_put_end(json);
+    EXPECT_OK(ks_json_finish(json));
+    struct ks_aws_request request = {.operation = operation,
+                                     .body = ks_bytes_view(json->bytes),
+                                     .timeout = ks_span_ms(15000),
+                                     .single_attempt = true,
+                                     .response_max = KS_JSON_BYTES_MAX,
+                                     .done = keep,
+                                     .arg = &told};
+    EXPECT_OK(ks_aws_call(world->client, &request, NULL));
+    stream_rig_wait(rig, &told.times, 20);
+    EXPECT_STR(ks_ok(told.err) ? "" : told.detail.text, "");
+    ks_bytes_free(json->bytes);
+    return told.document;
+}
+
+static void begin(struct stream_rig *rig, struct ks_json_writer *json, struct ks_bytes *body)
+{
+    ks_bytes_init(body, 4 << 20);
+    ks_json_begin(json, body);
+    ks_json_put_object(json, NULL);
+    ks_json_put_text(json, "StreamName", ks_view_text(rig->stream));
+}
+
+static void wait_active(struct stream_rig *rig)
+{
+    struct ks_json_writer json;
+    struct ks_bytes body;
+
+    for (int tries = 0; tries < 400; tries++) {
+        ks_view status = KS_VIEW_NONE;
+        begin(rig, &json, &body);
+        struct ks_json *document = ask(rig, "DescribeStreamSummary", &json);
+        const struct ks_json *summary = ks_json_member(document, "StreamDescriptionSummary");
+        EXPECT_OK(ks_json_text(ks_json_member(summary, "StreamStatus"), &status));
+        bool active = ks_view_equal(status, KS_VIEW("ACTIVE"));
+        ks_json_free(document);
+        if (active)
+            return;
+        stream_rig_turn_for(rig, 20);
+    }
+    FAIL("the stream does not become active");
+}
+
+static void set_up(struct stream_rig *rig, uint32_t shards)
+{
+    struct world *world = ks_alloc(sizeof(*world));
+    struct ks_http_options http = {.connections_kept = 8};
+    struct ks_credentials_options credentials = {.loop = rig->loop, .sts_region = "us-east-1"};
+    struct ks_endpoint endpoint;
+    struct ks_json_writer json;
+    struct ks_bytes body;
+
+    EXPECT_OK(ks_http_new(rig->loop, &http, &world->http, NULL));
+    credentials.http = world->http;
+    EXPECT_OK(ks_credentials_source_new(&credentials, &world->credentials, NULL));
+    EXPECT_OK(ks_endpoint_resolve("kinesis", "us-east-1", ks_test_env(rig->adapter->url_variable),
+                                  &endpoint, NULL));
+    struct ks_aws_client_options options = {.service = KS_AWS_KINESIS,
+                                            .loop = rig->loop,
+                                            .http = world->http,
+                                            .credentials = world->credentials,
+                                            .endpoint = &endpoint,
+                                            .seed = 1};
+    EXPECT_OK(ks_aws_client_new(&options, &world->client));
+    rig->world = world;
+
+    begin(rig, &json, &body);
+    ks_json_put_u64(&json, "ShardCount", shards);
+    ks_json_free(ask(rig, "CreateStream", &json));
+    wait_active(rig);
+}
+
+static struct ks_stream_source *open_kinesis(struct stream_rig *rig, uint32_t page_size)
+{
+    struct world *world = rig->world;
+    struct ks_kinesis_options options = {.json = rig->adapter->json, .page_size = page_size};
+    struct ks_stream_source *source;
+
+    EXPECT_OK(ks_kinesis_source_open_with(rig->loop, world->client, rig->stream, &options, &source,
+                                          NULL));
+    return source;
+}
+
+static void read_text(const struct ks_json *object, const char *name, char *buffer, size_t size)
+{
+    ks_view text = KS_VIEW_NONE;
+
+    EXPECT_OK(ks_json_text(ks_json_member(object, name), &text));
+    EXPECT_OK(ks_view_copy_text(text, buffer, size));
+}
+
+static void put(struct stream_rig *rig, const struct ks_put_entry *entry,
+                struct ks_put_result *ret_result)
+{
+    struct ks_json_writer json;
+    struct ks_bytes body;
+    char *data = ks_alloc(ks_base64_size(entry->data.size) + 1);
+    size_t size = ks_base64_encode(entry->data, data);
+
+    begin(rig, &json, &body);
+    ks_json_put_text(&json, "Data", ks_view_of(data, size));
+    ks_json_put_text(&json, "PartitionKey", entry->partition_key);
+    if (entry->explicit_hash_key.size > 0)
+        ks_json_put_text(&json, "ExplicitHashKey", entry->explicit_hash_key);
+    struct ks_json *document = ask(rig, "PutRecord", &json);
+    read_text(document, "ShardId", ret_result->shard, sizeof(ret_result->shard));
+    read_text(document, "SequenceNumber", ret_result->sequence, sizeof(ret_result->sequence));
+    ret_result->err = KS_OK;
+    ks_json_free(document);
+    ks_free(data);
+}
+
+static void split(struct stream_rig *rig, const char *shard, const char *at)
+{
+    struct ks_json_writer json;
+    struct ks_bytes body;
+
+    begin(rig, &json, &body);
+    ks_json_put_text(&json, "ShardToSplit", ks_view_text(shard));
+    ks_json_put_text(&json, "NewStartingHashKey", ks_view_text(at));
+    ks_json_free(ask(rig, "SplitShard", &json));
+    wait_active(rig);
+}
+
+static void merge(struct stream_rig *rig, const char *shard, const char *adjacent)
+{
+    struct ks_json_writer json;
+    struct ks_bytes body;
+
+    begin(rig, &json, &body);
+    ks_json_put_text(&json, "ShardToMerge", ks_view_text(shard));
+    ks_json_put_text(&json, "AdjacentShardToMerge", ks_view_text(adjacent));
+    ks_json_free(ask(rig, "MergeShards", &json));
+    wait_active(rig);
+}
+
+static void tear_down(struct stream_rig *rig)
+{
+    struct world *world = rig->world;
+    struct ks_json_writer json;
+    struct ks_bytes body;
+
+    begin(rig, &json, &body);
+    ks_json_free(ask(rig, "DeleteStream", &json));
+    ks_aws_client_free(world->client);
+    ks_credentials_source_free(world->credentials);
+    ks_http_free(world->http);
+    ks_free(world);
+}
+
+#define KINESIS(which, variable, children, only_json)                                              \
+    const struct stream_rig_adapter stream_rig_##which = {                                         \
+        .name = #which,                                                                            \
+        .tells_children = children,                                                                \
+        .is_kinesis = true,                                                                        \
+        .json = only_json,                                                                         \
+        .url_variable = variable,                                                                  \
+        .set_up = set_up,                                                                          \
+        .open = open_kinesis,                                                                      \
+        .put = put,                                                                                \
+        .split = split,                                                                            \
+        .merge = merge,                                                                            \
+        .tear_down = tear_down,                                                                    \
+    };
+
+KINESIS(kinesis_local_json, "KS_KINESIS_URL", true, true)
+KINESIS(kinesis_local_cbor, "KS_KINESIS_URL", true, false)
+KINESIS(kinesalite_json, "KS_KINESALITE_URL", false, true)
+KINESIS(kinesalite_cbor, "KS_KINESALITE_URL", false, false)

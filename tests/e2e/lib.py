@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the end-to-end tests share: running tests, the real binary as a process, its API, the real emulators.
+
+A test program is a file of functions marked with @test and `main()` at its end. Each test has its own folder and its own
+limit of time; what it started is killed when it ends. The last line is `N passed, M failed`.
+"""
+
+import base64
+import contextlib
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+BINARY = os.environ.get("KS_BIN") or os.path.join(ROOT, "build", "kinesis-sidecar")
+# A sanitized binary is slower; limits are for what hangs, not for what is slow.
+SLOW = 3 if os.environ.get("KS_SANITIZED") else 1
+sys.path.insert(0, os.path.join(ROOT, "client-stubs", "python"))
+
+
+# --- Tests ---
+
+TESTS = []
+
+
+class Failure(Exception):
+    """What a test found wrong."""
+
+
+class OutOfTime(BaseException):
+    """Not an Exception: nobody on the way may take it for his own."""
+
+
+def test(seconds=30):
+    """Marks a test: a function of a folder of its own. `seconds` is the longest that it may take."""
+    def mark(function):
+        TESTS.append((function, seconds * SLOW))
+        return function
+    return mark
+
+
+def check(fact, *said):
+    if not fact:
+        raise Failure(" ".join(str(word) for word in said) or "a check failed")
+
+
+def check_equal(found, expected, *said):
+    check(found == expected, *said, f"\n  found    {found!r}\n  expected {expected!r}")
+
+
+def out_of_time(*_):
+    raise OutOfTime()
+
+
+def run_one(function, seconds):
+    folder = tempfile.mkdtemp(prefix="ks-e2e-")
+    started = time.monotonic()
+    signal.signal(signal.SIGALRM, out_of_time)
+    signal.alarm(seconds)
+    problem = None
+    try:
+        function(folder)
+    except OutOfTime:
+        problem = f"not done after {seconds} s\n" + traceback.format_exc(limit=-6)
+    except Failure as err:
+        lines = [str(frame.lineno) for frame in traceback.extract_tb(err.__traceback__) if frame.filename != __file__]
+        problem = f"line {', '.join(lines)}: {err}"
+    except Exception:
+        problem = traceback.format_exc()
+    finally:
+        signal.alarm(0)
+        kill_all()
+    if problem is not None:
+        for name in sorted(os.listdir(folder)):
+            if name.endswith(".log"):
+                with open(os.path.join(folder, name), "rb") as log:
+                    tail = log.read()[-6000:].decode(errors="replace")
+                problem += f"\n--- {name}\n{tail}"
+    shutil.rmtree(folder, ignore_errors=True)
+    word = "ok    " if problem is None else "FAILED"
+    print(f"{word} {function.__name__} ({time.monotonic() - started:.1f} s)", flush=True)
+    if problem is not None:
+        print(problem, flush=True)
+    return problem is None
+
+
+def main():
+    """Runs the tests, or those whose names are on the command line."""
+    wanted = sys.argv[1:]
+    results = [run_one(function, seconds) for function, seconds in TESTS if not wanted or function.__name__ in wanted]
+    failed = results.count(False)
+    print(f"{len(results) - failed} passed, {failed} failed")
+    sys.exit(1 if failed or not results else 0)
+
+
+def need_emulators(*names):
+    """Starts this program again beside fresh emulators, unless they are there."""
+    there = {"dynoxide": "KS_DYNAMODB_URL", "kinesis-local": "KS_KINESIS_URL", "kinesalite": "KS_KINESALITE_URL"}
+    if all(os.environ.get(there[name]) for name in names):
+        return
+    starter = os.path.join(ROOT, "tests", "emulators", "with")
+    os.execv(starter, [starter, *names, "--", sys.executable, os.path.abspath(sys.argv[0]), *sys.argv[1:]])
+
+
+def wait_until(fact, seconds, what, every=0.05):
+    """Waits until fact() is true, and returns what it is; fails after `seconds`."""
+    until = time.monotonic() + seconds * SLOW
+    while True:
+        value = fact()
+        if value:
+            return value
+        check(time.monotonic() < until, f"not within {seconds * SLOW} s: {what}")
+        time.sleep(every)
+
+
+# --- Processes ---
+
+PROCESSES = []
+
+
+def spawn(args, log=None, **more):
+    """Starts a process that does not outlive this one. Its output goes to the file `log`, if there is one."""
+    args = ["setpriv", "--pdeathsig", "KILL", *args]
+    if log is not None:
+        with open(log, "ab") as file:
+            process = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=file, stderr=file, **more)
+    else:
+        process = subprocess.Popen(args, stdin=subprocess.DEVNULL, **more)
+    PROCESSES.append(process)
+    return process
+
+
+def kill_all():
+    for process in PROCESSES:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    PROCESSES.clear()
+
+
+USED_PORTS = set()
+
+
+def free_port():
+    """A port that nobody listens on, and that was not given out before."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        # Below what the system gives to clients, a port cannot be taken by a connection in between.
+        port = 10000 + port % 20000
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        if port not in USED_PORTS:
+            USED_PORTS.add(port)
+            return port
+
+
+class Answer:
+    """Status, headers and body of an HTTP answer; `json` is the body read as such."""
+
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    def __repr__(self):
+        return f"<{self.status} {self.body[:600]!r}>"
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path, timeout):
+        super().__init__("localhost", timeout=timeout)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+def call(address, method, path, body=None, headers=None, timeout=30):
+    """One request to (host, port) or to the path of a Unix socket. A body that is not bytes is sent as JSON."""
+    headers = dict(headers or {})
+    if body is not None and not isinstance(body, bytes):
+        body = json.dumps(body).encode()
+        headers.setdefault("Content-Type", "application/json")
+    timeout *= SLOW
+    if isinstance(address, str):
+        connection = UnixConnection(address, timeout)
+    else:
+        connection = http.client.HTTPConnection(*address, timeout=timeout)
+    with contextlib.closing(connection):
+        connection.request(method, path, body, headers)
+        response = connection.getresponse()
+        return Answer(response.status, response.headers, response.read())
+
+
+class Sidecar:
+    """The real binary, on free ports. `options` are flags without the leading dashes: lease_duration_ms=2000."""
+
+    def __init__(self, folder, name="sidecar", env=None, **options):
+        self.port, self.ops_port = free_port(), free_port()
+        self.log = os.path.join(folder, name + ".log")
+        self.env = dict(os.environ, **(env or {}))
+        self.options = {"stream": "demo", "application": "demo", "worker_id": name,
+                        "listen": f"127.0.0.1:{self.port}", "ops_listen": f"127.0.0.1:{self.ops_port}"}
+        self.options.update(options)
+        self.process = None
+
+    @staticmethod
+    def local(folder, name="sidecar", **options):
+        """On a local stream and SQLite in `folder`, with a short lease."""
+        settings = {"source": "local:" + os.path.join(folder, "stream.db"),
+                    "leases": "sqlite:" + os.path.join(folder, "leases.db"),
+                    "initial_position": "trim_horizon", "lease_duration_ms": 2000, "checkpoint_interval_ms": 500}
+        settings.update(options)
+        return Sidecar(folder, name, **settings)
+
+    @staticmethod
+    def on_emulators(folder, name="sidecar", **options):
+        settings = {"initial_position": "trim_horizon", "lease_duration_ms": 2000, "checkpoint_interval_ms": 500}
+        settings.update(options)
+        env = {"AWS_ENDPOINT_URL_DYNAMODB": os.environ.get("KS_DYNAMODB_URL", ""),
+               "AWS_ENDPOINT_URL_KINESIS": os.environ.get("KS_KINESIS_URL", "")}
+        return Sidecar(folder, name, env=env, **settings)
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def args(self):
+        args = []
+        for name, value in self.options.items():
+            if value is not None:
+                args += ["--" + name.replace("_", "-"), str(value)]
+        return args
+
+    def start(self, ready=True):
+        self.process = spawn([BINARY, "run", *self.args], self.log, env=self.env)
+        if ready:
+            self.wait_ready()
+        return self
+
+    def wait_ready(self, seconds=15):
+        wait_until(self.is_ready, seconds, "the sidecar is ready")
+
+    def is_ready(self):
+        check(self.process.poll() is None, f"the sidecar ended with {self.process.poll()}:\n{self.said()[-3000:]}")
+        try:
+            return self.ops("/readyz").status == 200
+        except OSError:
+            return False
+
+    def call(self, method, path, body=None, headers=None, timeout=30):
+        return call(("127.0.0.1", self.port), method, path, body, headers, timeout)
+
+    def get(self, path, timeout=30):
+        answer = self.call("GET", path, timeout=timeout)
+        check(answer.status == 200, f"GET {path}:", answer)
+        return answer.json
+
+    def ops(self, path):
+        return call(("127.0.0.1", self.ops_port), "GET", path, timeout=5)
+
+    def metric(self, name):
+        for line in self.ops("/metrics").body.decode().split("\n"):
+            if line.split("{")[0].split(" ")[0] == "kinesis_sidecar_" + name:
+                return float(line.rsplit(" ", 1)[1])
+        raise Failure(f"there is no metric {name}")
+
+    def put(self, records):
+        """Puts (key, bytes) pairs into the local stream; returns [(shard id, sequence number)]."""
+        placed = []
+        for at in range(0, len(records), 500):
+            entries = [{"PartitionKey": key, "Data": base64.b64encode(data).decode()}
+                       for key, data in records[at:at + 500]]
+            answer = self.call("POST", "/v1/local/records", {"Records": entries})
+            check(answer.status == 200, "put:", answer)
+            check_equal(answer.json["FailedRecordCount"], 0, "put")
+            placed += [(record["ShardId"], record["SequenceNumber"]) for record in answer.json["Records"]]
+        return placed
+
+    def command(self, *args, stdin=None, seconds=30):
+        """A subcommand of the binary, told where this sidecar is."""
+        where = ["--listen", self.options["listen"], "--ops-listen", self.options["ops_listen"]]
+        return subprocess.run([BINARY, *args, *where], input=stdin, capture_output=True, timeout=seconds * SLOW,
+                              env=self.env, check=False)
+
+    def said(self):
+        with open(self.log, "rb") as log:
+            return log.read().decode(errors="replace")
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def wait(self, seconds=40):
+        """Waits for its end and returns its status."""
+        try:
+            return self.process.wait(seconds * SLOW)
+        except subprocess.TimeoutExpired:
+            raise Failure(f"the sidecar has not ended after {seconds * SLOW} s") from None
+
+    def stop(self, seconds=40):
+        self.signal(signal.SIGTERM)
+        check_equal(self.wait(seconds), 0, "status after SIGTERM")
+
+
+def read_lines(path):
+    """The whole lines of a file that somebody may be writing to."""
+    if not os.path.exists(path):
+        return []
+    with open(path, "rb") as file:
+        return file.read().decode(errors="replace").split("\n")[:-1]
+
+
+# --- The emulators ---
+
+def aws(url, target, body, version):
+    """A request to an emulator. None of them checks a signature; all of them want to see one."""
+    host, port = url[len("http://"):].split(":")
+    headers = {"X-Amz-Target": target, "Content-Type": "application/x-amz-json-" + version,
+               "X-Amz-Date": time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()),
+               "Authorization": "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/" + time.strftime("%Y%m%d", time.gmtime()) +
+                                "/us-east-1/any/aws4_request, SignedHeaders=host;x-amz-date, Signature=" + "0" * 64}
+    return call((host, int(port)), "POST", "/", json.dumps(body).encode(), headers, timeout=60)
+
+
+def kinesis(operation, **body):
+    answer = aws(os.environ["KS_KINESIS_URL"], "Kinesis_20131202." + operation, body, "1.1")
+    check(answer.status == 200, f"{operation}:", answer)
+    return answer.json if answer.body else {}
+
+
+def dynamodb(operation, **body):
+    answer = aws(os.environ["KS_DYNAMODB_URL"], "DynamoDB_20120810." + operation, body, "1.0")
+    check(answer.status == 200, f"{operation}:", answer)
+    return answer.json
+
+
+def make_stream(name, shards):
+    kinesis("CreateStream", StreamName=name, ShardCount=shards)
+    wait_until(lambda: kinesis("DescribeStreamSummary", StreamName=name)["StreamDescriptionSummary"]["StreamStatus"] ==
+               "ACTIVE", 20, f"{name} is active")
+
+
+def put_kinesis(stream, records):
+    """Puts (key, bytes) pairs; returns [(shard id, sequence number)] in the same order."""
+    placed = []
+    for at in range(0, len(records), 500):
+        entries = [{"PartitionKey": key, "Data": base64.b64encode(data).decode()} for key, data in records[at:at + 500]]
+        answer = kinesis("PutRecords", StreamName=stream, Records=entries)
+        check_equal(answer["FailedRecordCount"], 0, "PutRecords")
+        placed += [(record["ShardId"], record["SequenceNumber"]) for record in answer["Records"]]
+    return placed
+
+
+def lease_rows(table):
+    """The lease rows of a DynamoDB table: shard id -> {"owner", "epoch", "checkpoint", ..}, read consistently."""
+    answer = dynamodb("Query", TableName=table, ConsistentRead=True, KeyConditionExpression="p = :p",
+                      ExpressionAttributeValues={":p": {"S": "s"}})
+    return {item["k"]["S"]: {name: next(iter(value.values())) for name, value in item.items()}
+            for item in answer["Items"]}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "faults.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "story.h"
+#include "world.h"
+
+/* How long after the faults everything has to be done, and how long it is watched then. */
+enum { PATIENCE_S = 120, SETTLING_S = 12, QUIET_S = 15, STILL_PUT_S = 3 };
+
+static void plan_in(struct world *world, enum happening_kind kind, sim_time in)
+{
+    agenda_add(&world->agenda, world->now + in, &(struct happening){.kind = kind});
+}
+
+/* The next one of a kind of fault; `every` 0: it never comes. */
+static void plan_fault(struct world *world, enum happening_kind kind, sim_time every)
+{
+    if (every > 0)
+        plan_in(world, kind, draw_log(&world->prng, every / 4 + 1, every * 2));
+}
+
+static void plan_start(struct world *world, uint32_t slot, uint32_t worker, sim_time in)
+{
+    agenda_add(&world->agenda, world->now + in,
+               &(struct happening){.kind = HAPPENS_START, .process = slot, .count = worker});
+}
+
+void faults_begin(struct world *world)
+{
+    struct swarm *swarm = &world->swarm;
+
+    for (uint32_t slot = 0; slot < swarm->processes; slot++)
+        plan_start(world, slot, world->next_worker++,
+                   draw_log(&world->prng, SIM_MS, 10 * SIM_SECOND));
+    plan_in(world, HAPPENS_PUT, SIM_MS);
+    plan_fault(world, HAPPENS_RESHARD, swarm->reshard_every);
+    plan_fault(world, HAPPENS_EXPIRE, swarm->reshard_every);
+    plan_fault(world, HAPPENS_PAUSE, swarm->pause_every);
+    plan_fault(world, HAPPENS_KILL, swarm->kill_every);
+    plan_fault(world, HAPPENS_CUT, swarm->cut_every);
+    plan_fault(world, HAPPENS_DOWN, swarm->down_every);
+    plan_fault(world, HAPPENS_DRAIN, swarm->drain_every);
+    plan_fault(world, HAPPENS_TWIN, swarm->twin_every);
+    plan_in(world, HAPPENS_PEACE, swarm->war);
+}
+
+void faults_restart(struct world *world, struct process *process)
+{
+    uint32_t worker = process->worker;
+
+    /* A twin is not started again. */
+    if (process->slot >= world->swarm.processes)
+        return;
+    if (world->next_worker < SIM_WORKERS && !draw_chance(&world->prng, world->swarm.same_name))
+        worker = world->next_worker++;
+    plan_start(world, process->slot, worker,
+               draw_log(&world->prng, 100 * SIM_MS, (world->peace ? 3 : 15) * SIM_SECOND));
+}
+
+/* A process that runs, NULL if the one that was drawn does not. */
+static struct process *draw_process(struct world *world)
+{
+    struct process *process =
+        &world->processes[ks_prng_below(&world->prng, world->swarm.processes)];
+
+    return process->alive ? process : NULL;
+}
+
+static void pause_one(struct world *world)
+{
+    struct process *process = draw_process(world);
+    sim_time until = world->now + draw_log(&world->prng, 50 * SIM_MS, 25 * SIM_SECOND);
+
+    plan_fault(world, HAPPENS_PAUSE, world->swarm.pause_every);
+    if (process == NULL || process->paused_until >= until)
+        return;
+    process->paused_until = until;
+    story_say(world, "fault", "w%u freezes until %lld.%03lld", process->worker,
+              (long long)(until / SIM_SECOND), (long long)(until % SIM_SECOND / SIM_MS));
+}
+
+static void kill_one(struct world *world)
+{
+    struct process *process = draw_process(world);
+
+    plan_fault(world, HAPPENS_KILL, world->swarm.kill_every);
+    if (process == NULL)
+        return;
+    story_say(world, "fault", "w%u is killed", process->worker);
+    shell_stop(world, process);
+    faults_restart(world, process);
+}
+
+static void cut_one(struct world *world)
+{
+    static const char *const names[] = {"nothing", "the store", "reads", "lease writes",
+                                        "heartbeats"};
+    struct process *process = draw_process(world);
+
+    plan_fault(world, HAPPENS_CUT, world->swarm.cut_every);
+    if (process == NULL)
+        return;
+    process->cut = (enum cut_kind)ks_prng_between(&world->prng, CUT_ALL, CUT_HEARTBEATS);
+    process->cut_until = world->now + draw_log(&world->prng, 200 * SIM_MS, 40 * SIM_SECOND);
+    story_say(world, "fault", "w%u is cut off from %s until %lld.%03lld", process->worker,
+              names[process->cut], (long long)(process->cut_until / SIM_SECOND),
+              (long long)(process->cut_until % SIM_SECOND / SIM_MS));
+}
+
+static void take_down(struct world *world)
+{
+    plan_fault(world, HAPPENS_DOWN, world->swarm.down_every);
+    world->down_until = world->now + draw_log(&world->prng, SIM_SECOND, 30 * SIM_SECOND);
+    world->down_quick = draw_chance(&world->prng, 500);
+    story_say(world, "fault", "the store is down until %lld.%03lld",
+              (long long)(world->down_until / SIM_SECOND),
+              (long long)(world->down_until % SIM_SECOND / SIM_MS));
+}
+
+static void drain_one(struct world *world)
+{
+    struct process *process = draw_process(world);
+    struct ks_event event = {.kind = KS_EVENT_DRAIN};
+
+    plan_fault(world, HAPPENS_DRAIN, world->swarm.drain_every);
+    if (process == NULL || process->draining || world->now < process->paused_until)
+        return;
+    story_say(world, "fault", "w%u is told to drain", process->worker);
+    process->draining = true;
+    event.drain.span = ks_span_us(draw_log(&world->prng, SIM_MS, 20 * SIM_SECOND));
+    process->patience_at = ks_instant_add(shell_clock(world, process), event.drain.span);
+    if (draw_chance(&world->prng, 400))
+        agenda_add(&world->agenda,
+                   world->now + draw_log(&world->prng, SIM_MS, 10 * SIM_SECOND),
+                   &(struct happening){.kind = HAPPENS_HURRY,
+                                       .process = process->slot,
+                                       .life = process->life});
+    shell_tell(world, process, &event);
+}
+
+/* A second process under the name of one that runs. */
+static void start_twin(struct world *world)
+{
+    struct process *process = draw_process(world);
+
+    plan_fault(world, HAPPENS_TWIN, world->swarm.twin_every);
+    if (process == NULL)
+        return;
+    for (uint32_t slot = world->swarm.processes; slot < SIM_PROCESSES; slot++) {
+        if (world->processes[slot].alive)
+            continue;
+        story_say(world, "fault", "w%u gets a twin", process->worker);
+        shell_start(world, &world->processes[slot], process->worker);
+        return;
+    }
+}
+
+static void put(struct world *world)
+{
+    world_stream_put(world);
+    if (!world->peace || world->now < world->peace_at + STILL_PUT_S * SIM_SECOND)
+        plan_fault(world, HAPPENS_PUT, world->swarm.put_every);
+}
+
+static void reshard(struct world *world)
+{
+    if (world->peace)
+        return;
+    plan_fault(world, HAPPENS_RESHARD, world->swarm.reshard_every);
+    world_stream_reshard(world);
+}
+
+static void expire(struct world *world)
+{
+    if (world->peace)
+        return;
+    plan_fault(world, HAPPENS_EXPIRE, world->swarm.reshard_every);
+    world_stream_expire(world);
+}
+
+static void make_peace(struct world *world)
+{
+    struct swarm *swarm = &world->swarm;
+
+    story_say(world, "fault", "the faults end");
+    world->peace = true;
+    world->peace_at = world->now;
+    world->down_until = 0;
+    swarm_make_peace(swarm);
+    for (uint32_t slot = 0; slot < SIM_PROCESSES; slot++) {
+        struct process *process = &world->processes[slot];
+
+        if (!process->alive)
+            continue;
+        if (slot >= swarm->processes) {
+            shell_stop(world, process);
+            continue;
+        }
+        /* Who is frozen stays so until it wakes: the war is over when the last one does. */
+        if (process->paused_until > world->peace_at)
+            world->peace_at = process->paused_until;
+        process->cut = CUT_NOTHING;
+        process->cut_until = 0;
+        world_app_make_peace(world, process);
+    }
+    world->done_at = world->peace_at + 2 * STILL_PUT_S * SIM_SECOND;
+    plan_in(world, HAPPENS_LOOK, SIM_SECOND);
+}
+
+/* ---- After the faults ---- */
+
+/* A quiet fleet: one heartbeat a beat for each worker, and no other write (I9). */
+static void judge_quiet(struct world *world)
+{
+    const struct ks_core_config *core = &world->swarm.core;
+    uint64_t workers = world->swarm.processes;
+    uint64_t beats = world->asked[KS_STORE_HEARTBEAT];
+    uint64_t reads = 0;
+    /* Clocks run up to 4.5 % fast, and one more may lie on either edge. */
+    uint64_t most_beats = (uint64_t)(QUIET_S * SIM_SECOND / (core->beat.us * 95 / 100) + 1) * workers;
+    uint64_t most_reads =
+        (uint64_t)(QUIET_S * SIM_SECOND / (core->news.us * 95 / 100) + 1) * workers +
+        (uint64_t)(2 * QUIET_S * SIM_SECOND / (core->round.us * 95 / 100) + 4);
+
+    for (int i = 0; i < KS_STORE_OPERATIONS; i++) {
+        if (i != KS_STORE_HEARTBEAT && world->asked[i] > 0 &&
+            world_table_is_write((enum ks_store_operation)i))
+            oracle_fail(world, "a quiet fleet wrote %s",
+                        world_table_operation_name((enum ks_store_operation)i));
+        if (!world_table_is_write((enum ks_store_operation)i))
+            reads += world->asked[i];
+    }
+    if (beats > most_beats)
+        oracle_fail(world, "a quiet fleet of %u made %llu heartbeats in %d s", (uint32_t)workers,
+                    (unsigned long long)beats, (int)QUIET_S);
+    if (reads > most_reads)
+        oracle_fail(world, "a quiet fleet of %u read %llu times in %d s", (uint32_t)workers,
+                    (unsigned long long)reads, (int)QUIET_S);
+}
+
+static bool everybody_runs(const struct world *world)
+{
+    for (uint32_t slot = 0; slot < world->swarm.processes; slot++) {
+        struct ks_self_view self;
+
+        if (!world->processes[slot].alive || world->processes[slot].draining)
+            return false;
+        ks_core_self(world->processes[slot].core, &self);
+        if (self.state != KS_WORKER_LIVE)
+            return false;
+    }
+    return true;
+}
+
+static void look(struct world *world)
+{
+    char why[160] = "not everybody runs";
+    bool done = everybody_runs(world) && oracle_is_done(world, why, sizeof why);
+
+    if (world->quiet_until != 0 && !done) {
+        oracle_fail(world, "everything was done, and then it was not: %s", why);
+        return;
+    }
+    /* A long chain of reshards takes its time, a generation after the other. */
+    if (!done && world->now > world->peace_at + PATIENCE_S * SIM_SECOND &&
+        world->now > world->ended_at + PATIENCE_S / 3 * SIM_SECOND) {
+        oracle_fail(world, "%d s after the faults %s", (int)PATIENCE_S, why);
+        return;
+    }
+    if (world->quiet_until != 0 && world->now >= world->quiet_until) {
+        judge_quiet(world);
+        world->over = true;
+        return;
+    }
+    if (!done && world->done_at < world->now)
+        world->done_at = world->now;
+    /* A late request of the war may still be on its way: a registration of somebody dead, to be fenced once more. And
+     * the last moves are told by the next beats. */
+    if (world->quiet_until == 0 &&
+        world->now > world->last_shot + 2 * world->swarm.core.lease_duration.us &&
+        world->now > world->done_at + SETTLING_S * SIM_SECOND) {
+        story_say(world, "world", "everything is done");
+        world->quiet_until = world->now + QUIET_S * SIM_SECOND;
+        memset(world->asked, 0, sizeof world->asked);
+    }
+    plan_in(world, HAPPENS_LOOK, world->quiet_until != 0 ? QUIET_S * SIM_SECOND : SIM_SECOND);
+}
+
+void faults_happen(struct world *world, const struct happening *happening)
+{
+    bool fault = happening->kind >= HAPPENS_PAUSE && happening->kind <= HAPPENS_TWIN;
+
+    if (fault && world->peace)
+        return;
+    switch (happening->kind) {
+    case HAPPENS_START:
+        if (!world->processes[happening->process].alive)
+            shell_start(world, &world->processes[happening->process], happening->count);
+        break;
+    case HAPPENS_PUT: put(world); break;
+    case HAPPENS_RESHARD: reshard(world); break;
+    case HAPPENS_EXPIRE: expire(world); break;
+    case HAPPENS_PAUSE: pause_one(world); break;
+    case HAPPENS_KILL: kill_one(world); break;
+    case HAPPENS_CUT: cut_one(world); break;
+    case HAPPENS_DOWN: take_down(world); break;
+    case HAPPENS_DRAIN: drain_one(world); break;
+    case HAPPENS_TWIN: start_twin(world); break;
+    case HAPPENS_PEACE: make_peace(world); break;
+    case HAPPENS_LOOK: look(world); break;
+    case HAPPENS_TICK:
+    case HAPPENS_ANSWER:
+    case HAPPENS_TIMEOUT:
+    case HAPPENS_LISTED:
+    case HAPPENS_READ:
+    case HAPPENS_CONSUMER:
+    case HAPPENS_JOB:
+    case HAPPENS_HURRY:
+    case HAPPENS_ARRIVE: assert(false);
+    }
+}

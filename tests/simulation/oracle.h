@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* oracle.h - knows the truth, and says when the core breaks a promise.
+ *
+ *  I1 never two incarnations that may deliver one shard; who is dead in the table, or lost its lease there, cannot
+ *     deliver at that instant or later
+ *  I2 no delivery outside its epoch or past the lease deadline, counted here from the requests that were sent
+ *  I3 a checkpoint covers settled records only
+ *  I4 checkpoints, epochs and revs never go back
+ *  I5 within an epoch: first deliveries dense and in order, redeliveries in the order of the lane
+ *  I6 no record of a child before SHARD_END of its parents is durable and covers all of their records
+ *  I7 credits, windows and bytes stay within their limits
+ *  I8 after the faults everything is held, delivered, settled and checkpointed within a bounded time
+ *  A4, A7 nobody is fenced or replaced before it was watched for L + m without a gap; leases go to active workers
+ *  I9 effects and writes in flight stay within their limits; a quiet fleet writes heartbeats and nothing else
+ *
+ * It is told what happens and looks into the core only through its questions. The first violation ends the run.
+ */
+#ifndef KS_SIM_ORACLE_H
+#define KS_SIM_ORACLE_H
+
+#include <stddef.h>
+
+#include "core/core.h"
+#include "world_table.h"
+
+struct process;
+struct world;
+
+/* A record of a lane, between the last FORGET and the last one read. */
+enum oracle_state {
+    RECORD_NEW,     /* Never delivered in this epoch. */
+    RECORD_FLYING,  /* With a session. */
+    RECORD_DOUBT,   /* Its ack deadline has passed, but the core was not told the time yet. */
+    RECORD_WAITING, /* To be delivered again, before anything behind it. */
+    RECORD_SETTLED
+};
+
+struct oracle_record {
+    uint8_t state;
+    uint8_t session;
+    int64_t due; /* Ack deadline, by the clock of the process. */
+    int64_t not_before;
+};
+
+struct oracle_lane {
+    struct oracle_record records[SIM_WINDOW]; /* By number, modulo. */
+    uint64_t delivered;                       /* Below: delivered at least once. */
+    int64_t earliest_due;
+};
+
+struct oracle_session {
+    bool live;
+    uint32_t epoch;
+    uint32_t max_in_flight;
+    uint64_t max_bytes;
+    ks_span ack_deadline;
+    uint32_t in_flight;
+    uint64_t bytes;
+    ks_shard shards[4];
+    uint32_t shard_count; /* 0: all. */
+};
+
+/* A worker row as this process was told of it: since when it stands still, by the rules of PROTOCOL A4. */
+struct oracle_watch {
+    bool present;
+    uint64_t boot;
+    uint64_t beat;
+    enum ks_life life;
+    enum ks_mode mode;
+    int64_t since;
+    int64_t last;
+};
+
+/* Until when an incarnation may deliver, by its registration and heartbeats. */
+struct oracle_boot {
+    uint64_t boot;
+    int64_t deadline;
+};
+
+struct oracle_process {
+    struct oracle_boot boots[SIM_BOOTS];
+    uint32_t boot_count;
+    struct oracle_watch watch[SIM_WORKERS];
+    struct oracle_lane lanes[SIM_SHARDS];
+    struct oracle_session sessions[SIM_SESSIONS];
+    uint64_t held_bytes;
+    uint64_t asked_bytes; /* By reads under way. */
+    uint64_t beyond;      /* By records larger than the read that brought them, while anything is held. */
+    /* Of the step that is being performed. */
+    const struct ks_event *event;
+    uint32_t answers; /* SETTLED, OPENED and NOT_OPENED. */
+    uint32_t runs;
+    uint32_t records;
+    uint64_t bytes;
+    uint64_t first_bytes; /* Of the first record. */
+};
+
+/* The first violation wins; `format` is a sentence. */
+void oracle_fail(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+void oracle_start(struct process *process);
+
+/* The table changed. */
+void oracle_lease_written(struct world *world, const struct table_request *request,
+                          const struct table_lease *before, const struct table_lease *after);
+void oracle_worker_written(struct world *world, const struct table_request *request,
+                           const struct table_worker *before, const struct table_worker *after);
+
+/* A process asks the store, or has its answer. */
+void oracle_asked(struct world *world, struct process *process,
+                  const struct table_request *request, ks_instant now);
+void oracle_answered(struct world *world, struct process *process,
+                     const struct table_request *request, enum ks_outcome outcome);
+
+/* A turn begins at the process. */
+void oracle_turn(const struct world *world, struct process *process, ks_instant now);
+/* A step was made; its effects are not performed yet. */
+void oracle_stepped(struct world *world, struct process *process, const struct ks_event *event,
+                    const struct ks_effects *effects, ks_instant now);
+/* All effects of the step were performed. */
+void oracle_performed(struct world *world, struct process *process);
+
+/* Effects, before they are performed. */
+void oracle_open(struct world *world, struct process *process, ks_shard shard, ks_epoch epoch);
+void oracle_read(struct world *world, struct process *process, const struct ks_effect *effect);
+void oracle_close(const struct world *world, struct process *process, ks_shard shard);
+void oracle_forget(struct world *world, struct process *process, const struct ks_effect *effect);
+void oracle_deliver(struct world *world, struct process *process, const struct ks_effect *effect,
+                    ks_instant now);
+void oracle_persisted(struct world *world, struct process *process,
+                      const struct ks_effect *effect);
+void oracle_drained(struct world *world, struct process *process);
+void oracle_opened(struct world *world, struct process *process, const struct ks_event *event,
+                   uint32_t session, uint32_t session_epoch);
+void oracle_ended(struct world *world, struct process *process, uint32_t session);
+
+/* Records arrive at the core. */
+void oracle_records(struct world *world, struct process *process, ks_shard shard,
+                    const uint32_t *sizes, uint32_t count);
+
+/* After the faults: true if everything is done, else `why` says what is not. */
+bool oracle_is_done(const struct world *world, char *why, size_t size);
+
+#endif

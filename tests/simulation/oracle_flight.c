@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "oracle_flight.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+#include "world.h"
+
+/* One lane, with all that belongs to it. */
+struct place {
+    const struct world *world;
+    struct process *process;
+    struct oracle_lane *lane;
+    const struct reader *reader;
+    ks_shard shard;
+};
+
+static struct place place_of(const struct world *world, struct process *process, ks_shard shard)
+{
+    assert(shard < SIM_SHARDS);
+
+    return (struct place){world, process, &process->truth.lanes[shard], &process->readers[shard],
+                          shard};
+}
+
+static struct oracle_record *record_at(const struct place *place, uint64_t number)
+{
+    return &place->lane->records[number % SIM_WINDOW];
+}
+
+/* The record is no longer with its session. */
+static void land(const struct place *place, uint64_t number, enum oracle_state state)
+{
+    struct oracle_record *record = record_at(place, number);
+    struct oracle_session *session = &place->process->truth.sessions[record->session];
+
+    if (record->state == RECORD_FLYING) {
+        assert(session->in_flight > 0);
+        session->in_flight--;
+        session->bytes -=
+            place->world->stream.shards[place->shard].sizes[place->reader->base + number];
+    }
+    record->state = (uint8_t)state;
+}
+
+static void fly(const struct place *place, uint64_t number, uint32_t session, int64_t due)
+{
+    struct oracle_record *record = record_at(place, number);
+    struct oracle_session *with = &place->process->truth.sessions[session];
+
+    assert(record->state != RECORD_FLYING);
+    record->state = RECORD_FLYING;
+    record->session = (uint8_t)session;
+    record->due = due;
+    if (due < place->lane->earliest_due)
+        place->lane->earliest_due = due;
+    with->in_flight++;
+    with->bytes += place->world->stream.shards[place->shard].sizes[place->reader->base + number];
+}
+
+/* Whatever is out from `number` on comes back: the lane is delivered again from there. */
+static void recall(const struct place *place, uint64_t number, enum oracle_state state)
+{
+    for (; number < place->lane->delivered; number++) {
+        enum oracle_state now = record_at(place, number)->state;
+
+        if (now == RECORD_FLYING || (now == RECORD_DOUBT && state == RECORD_WAITING))
+            land(place, number, state);
+    }
+}
+
+/* ---- Ack deadlines ---- */
+
+void oracle_turn(const struct world *world, struct process *process, ks_instant now)
+{
+    for (ks_shard shard = 0; shard < SIM_SHARDS; shard++) {
+        struct place place = place_of(world, process, shard);
+        bool recalled = false;
+
+        if (!place.reader->open || place.lane->earliest_due > now.us)
+            continue;
+        place.lane->earliest_due = INT64_MAX;
+        for (uint64_t i = place.reader->forgot; i < place.lane->delivered; i++) {
+            struct oracle_record *record = record_at(&place, i);
+
+            if (record->state != RECORD_FLYING)
+                continue;
+            /* One that is back takes all behind it back, too. */
+            recalled = recalled || record->due <= now.us;
+            if (recalled)
+                land(&place, i, RECORD_DOUBT);
+            else if (record->due < place.lane->earliest_due)
+                place.lane->earliest_due = record->due;
+        }
+    }
+}
+
+/* The core knows the time: what was due is back in its lane. */
+static void expire(const struct world *world, struct process *process, ks_instant now)
+{
+    for (ks_shard shard = 0; shard < SIM_SHARDS; shard++) {
+        struct place place = place_of(world, process, shard);
+
+        for (uint64_t i = place.reader->forgot;
+             place.reader->open && i < place.lane->delivered; i++) {
+            const struct oracle_record *record = record_at(&place, i);
+
+            if (record->state == RECORD_DOUBT && record->due <= now.us) {
+                recall(&place, i, RECORD_WAITING);
+                break;
+            }
+        }
+    }
+}
+
+/* ---- Settling ---- */
+
+/* Whether `epoch` of the shard is the one that is open here. */
+static bool is_current(const struct place *place, ks_epoch epoch)
+{
+    return place->reader->open && place->reader->epoch == epoch;
+}
+
+static bool is_held(const struct place *place)
+{
+    struct ks_lease_view lease;
+
+    return ks_core_lease(place->process->core, place->shard, &lease) &&
+           lease.state == KS_LEASE_HELD;
+}
+
+static void acknowledge(struct world *world, const struct place *place, uint64_t first,
+                        uint64_t count)
+{
+    if (first + count > place->lane->delivered) {
+        oracle_fail(world, "w%u takes an ack of shard-%u for what it never delivered",
+                    place->process->worker, place->shard);
+        return;
+    }
+    for (uint64_t i = first; i < first + count; i++) {
+        if (i < place->reader->forgot)
+            continue;
+        land(place, i, RECORD_SETTLED);
+        world_stream_settle(world, place->shard, place->reader->base + i);
+    }
+}
+
+static void retry(const struct place *place, const struct ks_event *event, ks_instant now)
+{
+    uint64_t end = event->settle.first + event->settle.count;
+
+    for (uint64_t i = event->settle.first; i < end && i < place->lane->delivered; i++) {
+        struct oracle_record *record = record_at(place, i);
+        bool mine = record->session == event->settle.session;
+
+        if (i < place->reader->forgot ||
+            (record->state != RECORD_FLYING && record->state != RECORD_DOUBT))
+            continue;
+        recall(place, i, mine ? RECORD_WAITING : RECORD_DOUBT);
+        for (; mine && i < end; i++)
+            record_at(place, i)->not_before = now.us + event->settle.delay.us;
+        return;
+    }
+}
+
+/* `all`: every one was in flight. Otherwise those in doubt may be in their lane again, or not. */
+static void extend(const struct place *place, const struct ks_event *event, bool all,
+                   ks_instant now)
+{
+    int64_t due = now.us + event->settle.delay.us;
+    uint64_t end = event->settle.first + event->settle.count;
+
+    for (uint64_t i = event->settle.first; i < end && i < place->lane->delivered; i++) {
+        struct oracle_record *record = record_at(place, i);
+        enum oracle_state state = record->state;
+
+        if (i < place->reader->forgot || (state != RECORD_FLYING && state != RECORD_DOUBT))
+            continue;
+        land(place, i, RECORD_DOUBT);
+        record->due = due;
+        if (all || state == RECORD_FLYING)
+            fly(place, i, record->session, due);
+    }
+}
+
+/* What is in the lane again cannot be extended. */
+static void check_extended(struct world *world, const struct place *place,
+                           const struct ks_event *event)
+{
+    uint64_t end = event->settle.first + event->settle.count;
+
+    for (uint64_t i = event->settle.first; i < end && i < place->lane->delivered; i++)
+        if (is_current(place, event->settle.epoch) && i >= place->reader->forgot &&
+            record_at(place, i)->state == RECORD_WAITING)
+            oracle_fail(world, "w%u extends a delivery of shard-%u that was requeued",
+                        place->process->worker, place->shard);
+}
+
+/* What the answer to a settlement has to be, where the rules leave no choice. */
+static void check_status(struct world *world, const struct place *place,
+                         const struct ks_event *event, enum ks_settle_status status)
+{
+    const struct oracle_session *session = &place->process->truth.sessions[event->settle.session];
+    bool known = session->live && session->epoch == event->settle.session_epoch;
+    bool of_session = status == KS_SETTLE_SESSION_FENCED || status == KS_SETTLE_SESSION_EXPIRED;
+    bool delivered = event->settle.first + event->settle.count <= place->lane->delivered;
+    const char *wrong = NULL;
+
+    if (!known && !of_session)
+        wrong = "of a session that is over is accepted";
+    else if (known && of_session)
+        wrong = "of a live session is refused as the session's";
+    else if (known && !is_current(place, event->settle.epoch) && status == KS_SETTLE_OK)
+        wrong = "of another epoch is accepted";
+    else if (known && is_current(place, event->settle.epoch) && is_held(place)) {
+        if (delivered && status != KS_SETTLE_OK &&
+            !(event->settle.outcome == KS_EXTEND && status == KS_SETTLE_EXPIRED))
+            wrong = "of a delivery is refused";
+        if (event->settle.first >= place->lane->delivered && status != KS_SETTLE_UNKNOWN)
+            wrong = "of what was never delivered is not unknown";
+    }
+    if (wrong != NULL)
+        oracle_fail(world, "w%u: a settlement of shard-%u %s (status %d)", place->process->worker,
+                    place->shard, wrong, (int)status);
+}
+
+static void settled(struct world *world, struct process *process, const struct ks_event *event,
+                    enum ks_settle_status status, ks_instant now)
+{
+    struct place place = place_of(world, process, event->settle.shard);
+
+    check_status(world, &place, event, status);
+    /* Expired: some of the range is in the lane again; the rest was extended. */
+    if (event->settle.outcome == KS_EXTEND && status == KS_SETTLE_OK)
+        check_extended(world, &place, event);
+    if ((status != KS_SETTLE_OK && status != KS_SETTLE_EXPIRED) ||
+        !is_current(&place, event->settle.epoch))
+        return;
+    switch (event->settle.outcome) {
+    case KS_ACK:
+        acknowledge(world, &place, event->settle.first, event->settle.count);
+        break;
+    case KS_RETRY: retry(&place, event, now); break;
+    case KS_EXTEND: extend(&place, event, status == KS_SETTLE_OK, now); break;
+    }
+}
+
+static void checkpointed(struct world *world, struct process *process,
+                         const struct ks_event *event, enum ks_settle_status status)
+{
+    struct place place = place_of(world, process, event->checkpoint.shard);
+    bool current = is_current(&place, event->checkpoint.epoch);
+
+    if (!current && status == KS_SETTLE_OK)
+        oracle_fail(world, "w%u takes a checkpoint of an ended epoch of shard-%u", process->worker,
+                    place.shard);
+    if (current && status != KS_SETTLE_OK && is_held(&place))
+        oracle_fail(world, "w%u refuses a checkpoint of shard-%u (status %d)", process->worker,
+                    place.shard, (int)status);
+    if (current && status == KS_SETTLE_OK && event->checkpoint.number >= place.reader->forgot)
+        acknowledge(world, &place, place.reader->forgot,
+                    event->checkpoint.number + 1 - place.reader->forgot);
+}
+
+/* ---- Sessions ---- */
+
+/* The session is over: what it had comes back. */
+static void requeue(const struct world *world, struct process *process, uint32_t session)
+{
+    for (ks_shard shard = 0; shard < SIM_SHARDS; shard++) {
+        struct place place = place_of(world, process, shard);
+
+        for (uint64_t i = place.reader->forgot;
+             place.reader->open && i < place.lane->delivered; i++)
+            if (record_at(&place, i)->state == RECORD_FLYING &&
+                record_at(&place, i)->session == session)
+                recall(&place, i, RECORD_WAITING);
+    }
+    process->truth.sessions[session].live = false;
+}
+
+void oracle_opened(struct world *world, struct process *process, const struct ks_event *event,
+                   uint32_t session, uint32_t session_epoch)
+{
+    struct oracle_session *opened = &process->truth.sessions[session];
+
+    process->truth.answers++;
+    if (session >= SIM_SESSIONS || event->kind != KS_EVENT_SESSION_OPEN) {
+        oracle_fail(world, "w%u opens a session that cannot be", process->worker);
+        return;
+    }
+    if (event->open.take_over != KS_SESSION_NONE)
+        requeue(world, process, event->open.take_over);
+    if (opened->live)
+        oracle_fail(world, "w%u opens session %u twice", process->worker, session);
+    if (opened->epoch >= session_epoch)
+        oracle_fail(world, "w%u uses an epoch of session %u again", process->worker, session);
+    *opened = (struct oracle_session){.live = true,
+                                      .epoch = session_epoch,
+                                      .max_in_flight = event->open.max_in_flight,
+                                      .max_bytes = event->open.max_in_flight_bytes,
+                                      .ack_deadline = event->open.ack_deadline,
+                                      .shard_count = event->open.shard_count};
+    for (uint32_t i = 0; i < event->open.shard_count; i++)
+        opened->shards[i] = event->open.shards[i];
+}
+
+void oracle_ended(struct world *world, struct process *process, uint32_t session)
+{
+    if (session >= SIM_SESSIONS || !process->truth.sessions[session].live)
+        oracle_fail(world, "w%u ends session %u, which is not open", process->worker, session);
+    else
+        requeue(world, process, session);
+}
+
+/* ---- Deliveries ---- */
+
+/* Everything in front of a delivery is settled, or with the same session. */
+static void check_front(struct world *world, const struct place *place, uint64_t first,
+                        uint32_t session)
+{
+    for (uint64_t i = place->reader->forgot; i < first; i++) {
+        const struct oracle_record *record = record_at(place, i);
+
+        if (record->state == RECORD_WAITING || record->state == RECORD_NEW)
+            oracle_fail(world, "w%u delivers record %llu of shard-%u before record %llu",
+                        place->process->worker, (unsigned long long)first, place->shard,
+                        (unsigned long long)i);
+        if (record->state == RECORD_FLYING && record->session != session)
+            oracle_fail(world, "w%u splits shard-%u between two sessions", place->process->worker,
+                        place->shard);
+    }
+}
+
+static void deliver_one(struct world *world, const struct place *place,
+                        const struct ks_effect *effect, uint64_t number, ks_instant now)
+{
+    struct oracle_session *session = &place->process->truth.sessions[effect->deliver.session];
+    struct oracle_record *record = record_at(place, number);
+    enum oracle_state state = record->state;
+    bool again = number < place->lane->delivered;
+    const char *wrong = NULL;
+
+    if (number > place->lane->delivered)
+        wrong = "after a gap";
+    else if (state == RECORD_SETTLED)
+        wrong = "after it was settled";
+    else if (state == RECORD_FLYING)
+        wrong = "while it is in flight";
+    else if (state == RECORD_WAITING && now.us < record->not_before)
+        wrong = "before the delay of its nack";
+    else if ((effect->deliver.attempt == 1) == again)
+        wrong = "with a wrong attempt";
+    if (wrong != NULL) {
+        oracle_fail(world, "w%u delivers record %llu of shard-%u %s", place->process->worker,
+                    (unsigned long long)number, place->shard, wrong);
+        return;
+    }
+    /* The last record may go beyond the limit. */
+    if (session->bytes >= session->max_bytes && session->in_flight > 0 &&
+        place->world->stream.shards[place->shard].sizes[place->reader->base + number] > 0)
+        oracle_fail(world, "w%u delivers beyond the bytes of session %u", place->process->worker,
+                    effect->deliver.session);
+    if (again)
+        recall(place, number + 1, RECORD_WAITING);
+    else
+        place->lane->delivered++;
+    fly(place, number, effect->deliver.session, now.us + session->ack_deadline.us);
+    record->not_before = INT64_MIN;
+    if (session->in_flight > session->max_in_flight)
+        oracle_fail(world, "w%u delivers beyond the credit of session %u", place->process->worker,
+                    effect->deliver.session);
+}
+
+/* The pull, its session, its limits. */
+static void check_pull(struct world *world, struct process *process,
+                       const struct ks_effect *effect)
+{
+    struct oracle_process *truth = &process->truth;
+    const struct ks_event *event = truth->event;
+    const struct oracle_session *session;
+    bool wanted;
+
+    if (event->kind != KS_EVENT_SESSION_PULL || event->pull.session != effect->deliver.session ||
+        !truth->sessions[effect->deliver.session].live) {
+        oracle_fail(world, "w%u delivers what nobody pulled", process->worker);
+        return;
+    }
+    session = &truth->sessions[effect->deliver.session];
+    wanted = session->shard_count == 0;
+    for (uint32_t i = 0; i < session->shard_count; i++)
+        wanted = wanted || session->shards[i] == effect->deliver.shard;
+    if (!wanted)
+        oracle_fail(world, "w%u delivers shard-%u to a session that did not name it",
+                    process->worker, effect->deliver.shard);
+    if (++truth->runs > event->pull.max_runs)
+        oracle_fail(world, "w%u delivers more runs than were pulled", process->worker);
+    truth->records += effect->deliver.count;
+    if (truth->records > event->pull.max_records)
+        oracle_fail(world, "w%u delivers more records than were pulled", process->worker);
+    /* Only one that comes alone may be larger. */
+    if (truth->bytes > event->pull.max_bytes && truth->bytes > truth->first_bytes)
+        oracle_fail(world, "w%u delivers more bytes than were pulled", process->worker);
+}
+
+void oracle_flight_delivered(struct world *world, struct process *process,
+                             const struct ks_effect *effect, ks_instant now)
+{
+    struct place place = place_of(world, process, effect->deliver.shard);
+    uint64_t first = effect->deliver.first;
+    const uint32_t *sizes;
+
+    if (!is_current(&place, effect->deliver.epoch) || effect->deliver.count == 0 ||
+        first + effect->deliver.count > place.reader->fetched || first < place.reader->forgot ||
+        effect->deliver.session >= SIM_SESSIONS) {
+        oracle_fail(world, "w%u delivers records of shard-%u that it does not have",
+                    process->worker, place.shard);
+        return;
+    }
+    sizes = &world->stream.shards[place.shard].sizes[place.reader->base + first];
+    if (process->truth.runs == 0)
+        process->truth.first_bytes = sizes[0];
+    for (uint32_t i = 0; i < effect->deliver.count; i++)
+        process->truth.bytes += sizes[i];
+    check_pull(world, process, effect);
+    check_front(world, &place, first, effect->deliver.session);
+    world->delivered += effect->deliver.count;
+    if (effect->deliver.attempt > 1)
+        world->redelivered += effect->deliver.count;
+    for (uint32_t i = 0; i < effect->deliver.count && !world->failed; i++)
+        deliver_one(world, &place, effect, first + i, now);
+}
+
+void oracle_flight_closed(const struct world *world, struct process *process, ks_shard shard)
+{
+    struct place place = place_of(world, process, shard);
+
+    for (uint64_t i = place.reader->forgot; i < place.lane->delivered; i++)
+        land(&place, i, RECORD_SETTLED);
+}
+
+void oracle_flight_stepped(struct world *world, struct process *process,
+                           const struct ks_event *event, const struct ks_effects *effects,
+                           ks_instant now)
+{
+    enum ks_settle_status status = KS_SETTLE_UNKNOWN;
+
+    if (event->kind == KS_EVENT_TICK && ks_core_deadline(process->core).us > now.us)
+        expire(world, process, now);
+    if (event->kind == KS_EVENT_SESSION_CLOSE &&
+        process->truth.sessions[event->session.session].live)
+        requeue(world, process, event->session.session);
+    if (event->kind != KS_EVENT_SETTLE && event->kind != KS_EVENT_CHECKPOINT)
+        return;
+    for (uint32_t i = 0; i < effects->count; i++)
+        if (effects->items[i].kind == KS_EFFECT_SETTLED)
+            status = effects->items[i].settled.status;
+    if (event->kind == KS_EVENT_SETTLE)
+        settled(world, process, event, status, now);
+    else
+        checkpointed(world, process, event, status);
+}

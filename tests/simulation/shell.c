@@ -1,0 +1,662 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shell.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/budget.h"
+#include "faults.h"
+#include "story.h"
+#include "world.h"
+
+/* ---- Time ---- */
+
+ks_instant shell_clock(const struct world *world, const struct process *process)
+{
+    return (ks_instant){process->clock_offset + world->now +
+                        world->now * process->drift_ppm / 1000000};
+}
+
+sim_time shell_true_time(const struct process *process, ks_instant at)
+{
+    int64_t local = at.us - process->clock_offset;
+    sim_time guess;
+
+    /* Beyond the end of every run: the product below must not overflow. */
+    if (local > INT64_C(1000000) * SIM_SECOND)
+        return SIM_NEVER;
+    guess = local * 1000000 / (1000000 + process->drift_ppm) - 2;
+    while (guess + guess * process->drift_ppm / 1000000 < local)
+        guess++;
+    return guess;
+}
+
+/* One way to the store and back, or to the stream. */
+static sim_time draw_latency(struct world *world)
+{
+    sim_time typical = world->swarm.latency;
+    sim_time latency = ks_prng_between(&world->prng, typical / 2, typical + typical / 2);
+
+    return draw_chance(&world->prng, 20) ? latency * 8 : latency;
+}
+
+static void plan(struct world *world, const struct process *process, sim_time at,
+                 struct happening happening)
+{
+    happening.process = process->slot;
+    happening.life = process->life;
+    agenda_add(&world->agenda, at, &happening);
+}
+
+/* Sleeps until the core's deadline. */
+static void sleep_until_deadline(struct world *world, struct process *process)
+{
+    ks_instant deadline = ks_core_deadline(process->core);
+    sim_time at;
+
+    if (deadline.us == KS_NEVER.us)
+        return;
+    at = shell_true_time(process, deadline);
+    if (at == SIM_NEVER)
+        return;
+    if (at <= world->now)
+        at = world->now + 1;
+    at += (sim_time)ks_prng_below(&world->prng, (uint64_t)world->swarm.loop_lag);
+    if (process->tick_at > world->now && process->tick_at <= at)
+        return;
+    process->tick_at = at;
+    plan(world, process, at, (struct happening){.kind = HAPPENS_TICK});
+}
+
+/* A core that asks for ticks without end would stand still in the product, too. */
+static void count_tick(struct world *world, struct process *process)
+{
+    if (world->now - process->tick_second > SIM_SECOND) {
+        process->tick_second = world->now;
+        process->ticks = 0;
+    }
+    if (++process->ticks > 20000)
+        oracle_fail(world, "w%u: more than 20,000 ticks in a second", process->worker);
+}
+
+static void tick(struct world *world, struct process *process)
+{
+    struct ks_event event = {.kind = KS_EVENT_TICK};
+
+    count_tick(world, process);
+    shell_step(world, process, &event);
+}
+
+static bool is_due(const struct world *world, const struct process *process)
+{
+    return ks_instant_reached(shell_clock(world, process), ks_core_deadline(process->core));
+}
+
+/* ---- The store ---- */
+
+/* A cut takes whole classes of requests. */
+static bool is_cut(const struct world *world, const struct process *process,
+                   enum ks_store_operation operation)
+{
+    if (world->now >= process->cut_until)
+        return false;
+    switch (process->cut) {
+    case CUT_NOTHING: return false;
+    case CUT_ALL: return true;
+    case CUT_READS: return !world_table_is_write(operation);
+    case CUT_LEASE_WRITES: return world_table_is_lease_write(operation);
+    case CUT_HEARTBEATS: return operation == KS_STORE_HEARTBEAT;
+    }
+    assert(false);
+    return false;
+}
+
+static void answer_later(struct world *world, struct table_request *request, sim_time at)
+{
+    request->users++;
+    agenda_add(&world->agenda, at,
+               &(struct happening){.kind = HAPPENS_ANSWER,
+                                   .process = request->process,
+                                   .life = request->life,
+                                   .request = request->number});
+}
+
+/* The request leaves the house, or meets its fate. */
+static void send_request(struct world *world, struct process *process,
+                         struct table_request *request)
+{
+    struct swarm *swarm = &world->swarm;
+    bool write = world_table_is_write(request->ask.operation);
+    sim_time departs = process->paused_until > world->now ? process->paused_until : world->now;
+    sim_time at = departs + draw_latency(world);
+    ks_instant patience = ks_instant_add(request->sent_at, swarm->core.timeout);
+
+    request->users++;
+    plan(world, process, shell_true_time(process, patience),
+         (struct happening){.kind = HAPPENS_TIMEOUT, .request = request->number});
+    if (is_cut(world, process, request->ask.operation) ||
+        draw_chance(&world->prng, swarm->lost_requests))
+        return;
+    if (draw_chance(&world->prng, write ? swarm->throttled : swarm->failed_reads)) {
+        request->answer.outcome = KS_UNKNOWN;
+        answer_later(world, request, at);
+        return;
+    }
+    if (draw_chance(&world->prng, swarm->late_requests))
+        at += ks_prng_between(&world->prng, 2 * SIM_SECOND, 30 * SIM_SECOND);
+    if (!world->peace && world->last_shot < at)
+        world->last_shot = at;
+    request->users++;
+    agenda_add(&world->agenda, at,
+               &(struct happening){.kind = HAPPENS_ARRIVE, .request = request->number});
+}
+
+void shell_arrive(struct world *world, const struct happening *happening)
+{
+    struct table_request *request = world->requests[happening->request];
+    const struct process *sender = &world->processes[request->process];
+    bool cut = sender->life == request->life && sender->cut == CUT_ALL &&
+               world->now < sender->cut_until;
+
+    if (world->now < world->down_until) {
+        request->answer.outcome = KS_UNKNOWN;
+        if (world->down_quick)
+            answer_later(world, request, world->now + draw_latency(world));
+    } else {
+        world_table_apply(world, request);
+        if (!cut && !draw_chance(&world->prng, world->swarm.lost_answers))
+            answer_later(world, request, world->now + draw_latency(world));
+    }
+    world_request_done(world, request);
+}
+
+/* What ports/switchboard.c adds to a write: positions, and what the listing says of a shard. */
+static void complete_create(struct world *world, struct process *process,
+                            struct table_request *request)
+{
+    const struct ks_shard_row *listed = NULL;
+    bool child = false;
+
+    for (uint32_t i = 0; i < process->listed; i++)
+        if (process->listing[i].shard == request->ask.shard)
+            listed = &process->listing[i];
+    if (listed == NULL || !world->table.app_present) {
+        oracle_fail(world, "w%u makes a row for shard-%u, %s", process->worker, request->ask.shard,
+                    listed == NULL ? "which was not listed" : "but there is no app row");
+        return;
+    }
+    memcpy(request->parents, listed->parents, sizeof request->parents);
+    for (uint32_t i = 0; i < KS_PARENTS_MAX; i++)
+        if (listed->parents[i] != KS_SHARD_NONE && process->seen[listed->parents[i]].present)
+            child = true;
+    request->checkpoint =
+        child ? 0
+              : world_stream_index_at(world, request->ask.shard, world->table.app_start);
+}
+
+static void complete_position(struct world *world, struct process *process,
+                              struct table_request *request)
+{
+    const struct reader *reader = &process->readers[request->ask.shard];
+
+    request->has_checkpoint = request->ask.up_to != 0;
+    if (!request->has_checkpoint)
+        return;
+    if (reader->epoch != request->ask.epoch || reader->forgot != request->ask.up_to) {
+        oracle_fail(world, "w%u asks for a checkpoint of shard-%u at a position it did not keep",
+                    process->worker, request->ask.shard);
+        return;
+    }
+    request->checkpoint = reader->base + reader->forgot;
+}
+
+static bool copy_tokens(struct ks_lease_token *into, const struct ks_lease_token **tokens,
+                        uint32_t count)
+{
+    if (count > SIM_TOKENS)
+        return false;
+    if (count > 0)
+        memcpy(into, *tokens, count * sizeof *into);
+    *tokens = into;
+    return true;
+}
+
+/* The process freezes right around a heartbeat: before it leaves, or just after. */
+static void freeze_at_beat(struct world *world, struct process *process,
+                           struct table_request *request)
+{
+    bool before = draw_chance(&world->prng, 500);
+    sim_time until;
+
+    if (!draw_chance(&world->prng, world->swarm.beat_pauses)) {
+        send_request(world, process, request);
+        return;
+    }
+    until = world->now + draw_log(&world->prng, 100 * SIM_MS, 25 * SIM_SECOND);
+    story_say(world, "fault", "w%u freezes until %lld.%03lld, right %s a heartbeat",
+              process->worker, (long long)(until / SIM_SECOND),
+              (long long)(until % SIM_SECOND / SIM_MS), before ? "before" : "after");
+    if (!before)
+        send_request(world, process, request);
+    if (process->paused_until < until)
+        process->paused_until = until;
+    if (before)
+        send_request(world, process, request);
+}
+
+static void ask(struct world *world, struct process *process, const struct ks_store_effect *effect,
+                ks_instant now)
+{
+    struct table_request *request = world_request(world);
+
+    request->ask = *effect;
+    request->process = process->slot;
+    request->life = process->life;
+    request->sent_at = now;
+    if (!copy_tokens(request->gives, &request->ask.gives, effect->give_count) ||
+        !copy_tokens(request->takes, &request->ask.takes, effect->take_count)) {
+        oracle_fail(world, "w%u: too many tokens in one write", process->worker);
+        request->ask.give_count = 0;
+        request->ask.take_count = 0;
+    }
+    request->app_start = world->swarm.from_latest ? world->now : 0;
+    if (effect->operation == KS_STORE_CREATE)
+        complete_create(world, process, request);
+    if (effect->operation == KS_STORE_CHECKPOINT || effect->operation == KS_STORE_FINAL)
+        complete_position(world, process, request);
+
+    oracle_asked(world, process, request, now);
+    world->asked[effect->operation]++;
+    if (world_table_is_lease_write(effect->operation))
+        process->writing[world_table_is_owner_write(effect->operation)][effect->shard] = true;
+    if (effect->operation == KS_STORE_HEARTBEAT) {
+        process->beating = true;
+        freeze_at_beat(world, process, request);
+        return;
+    }
+    send_request(world, process, request);
+}
+
+/* The rows of an answer are what OPEN and CREATE go by. */
+static void remember_rows(struct process *process, const struct table_request *request)
+{
+    const struct table_answer *answer = &request->answer;
+
+    if (request->ask.operation == KS_STORE_READ_LEASES)
+        memset(process->seen, 0, sizeof process->seen);
+    if (request->ask.operation == KS_STORE_READ_LEASE)
+        process->seen[request->ask.shard].present = false;
+    for (uint32_t i = 0; i < answer->lease_count; i++)
+        process->seen[answer->leases[i].shard] =
+            (struct seen_row){.present = true, .checkpoint = answer->checkpoints[i]};
+}
+
+/* The answer, or the end of our patience: whichever is first. */
+static void store_answers(struct world *world, struct process *process,
+                          struct table_request *request, bool timeout)
+{
+    enum ks_outcome outcome = timeout ? KS_UNKNOWN : request->answer.outcome;
+    struct ks_event event = {.kind = KS_EVENT_STORE};
+
+    if (request->closed)
+        return;
+    request->closed = true;
+    if (world_table_is_lease_write(request->ask.operation))
+        process->writing[world_table_is_owner_write(request->ask.operation)][request->ask.shard] =
+            false;
+    if (request->ask.operation == KS_STORE_HEARTBEAT)
+        process->beating = false;
+    event.store.token = request->ask.token;
+    event.store.outcome = outcome;
+    if (outcome != KS_UNKNOWN) {
+        remember_rows(process, request);
+        event.store.workers = request->answer.workers;
+        event.store.worker_count = request->answer.worker_count;
+        event.store.leases = request->answer.leases;
+        event.store.lease_count = request->answer.lease_count;
+        event.store.leader = request->answer.leader;
+        event.store.app_present = request->answer.app_present;
+    }
+    oracle_answered(world, process, request, outcome);
+    shell_step(world, process, &event);
+}
+
+/* ---- The stream ---- */
+
+static void list(struct world *world, struct process *process)
+{
+    if (process->listing_asked)
+        oracle_fail(world, "w%u lists the stream twice at once", process->worker);
+    process->listing_asked = true;
+    plan(world, process, world->now + 10 * SIM_MS + 2 * draw_latency(world),
+         (struct happening){.kind = HAPPENS_LISTED});
+}
+
+static void listed(struct world *world, struct process *process)
+{
+    struct ks_event event = {.kind = KS_EVENT_LISTED};
+    sim_time at = world->now - ks_prng_between(&world->prng, 0, world->swarm.stale_list);
+
+    process->listing_asked = false;
+    event.listed.ok = !draw_chance(&world->prng, world->swarm.failed_lists);
+    if (event.listed.ok) {
+        process->listed = world_stream_list(world, at < 0 ? 0 : at, process->listing);
+        event.listed.shards = process->listing;
+        event.listed.count = process->listed;
+    }
+    shell_step(world, process, &event);
+}
+
+static void open_reader(struct world *world, struct process *process,
+                        const struct ks_effect *effect)
+{
+    struct reader *reader = &process->readers[effect->lease.shard];
+
+    oracle_open(world, process, effect->lease.shard, effect->lease.epoch);
+    *reader = (struct reader){.open = true,
+                              .epoch = effect->lease.epoch,
+                              .base = process->seen[effect->lease.shard].checkpoint,
+                              .serial = reader->serial + 1};
+}
+
+static void read(struct world *world, struct process *process, const struct ks_effect *effect)
+{
+    struct reader *reader = &process->readers[effect->lease.shard];
+    const struct world_shard *shard = &world->stream.shards[effect->lease.shard];
+    bool idle = reader->base + reader->fetched >= shard->count && shard->closed_at == SIM_NEVER;
+    sim_time pace = idle ? ks_prng_between(&world->prng, 200 * SIM_MS, 1000 * SIM_MS)
+                         : ks_prng_between(&world->prng, 5 * SIM_MS, 200 * SIM_MS);
+
+    oracle_read(world, process, effect);
+    reader->reading = true;
+    reader->max_records = effect->lease.max_records;
+    reader->max_bytes = effect->lease.max_bytes;
+    plan(world, process, world->now + pace,
+         (struct happening){
+             .kind = HAPPENS_READ, .shard = effect->lease.shard, .serial = ++reader->serial});
+}
+
+static void read_answers(struct world *world, struct process *process, ks_shard shard,
+                         uint32_t serial)
+{
+    struct reader *reader = &process->readers[shard];
+    uint32_t sizes[SIM_RECORDS];
+    struct ks_event event = {.kind = KS_EVENT_RECORDS};
+    uint32_t most = reader->max_records;
+
+    if (!reader->open || reader->serial != serial)
+        return;
+    reader->reading = false;
+    process->truth.asked_bytes -= reader->max_bytes;
+    if (draw_chance(&world->prng, world->swarm.failed_stream)) {
+        event.kind = KS_EVENT_READ_FAILED;
+        event.read_failed.shard = shard;
+        event.read_failed.epoch = reader->epoch;
+        event.read_failed.throttled = draw_chance(&world->prng, 500);
+        event.read_failed.full = !event.read_failed.throttled && draw_chance(&world->prng, 500);
+        shell_step(world, process, &event);
+        return;
+    }
+    if (draw_chance(&world->prng, world->swarm.short_reads))
+        most = (uint32_t)ks_prng_between(&world->prng, 0, most < 3 ? most : 3);
+    event.records.shard = shard;
+    event.records.epoch = reader->epoch;
+    event.records.sizes = sizes;
+    event.records.count =
+        world_stream_read(world, shard, reader->base + reader->fetched, most, reader->max_bytes,
+                          sizes, &event.records.at_end);
+    oracle_records(world, process, shard, sizes, event.records.count);
+    reader->fetched += event.records.count;
+    shell_step(world, process, &event);
+}
+
+static void close_reader(const struct world *world, struct process *process, ks_shard shard)
+{
+    struct reader *reader = &process->readers[shard];
+
+    oracle_close(world, process, shard);
+    reader->open = false;
+    reader->reading = false;
+    reader->serial++;
+}
+
+/* ---- Effects ---- */
+
+static void perform_more(struct world *world, struct process *process,
+                         const struct ks_effect *effect, const struct ks_event *event);
+
+static void perform(struct world *world, struct process *process, const struct ks_effect *effect,
+                    const struct ks_event *event, ks_instant now)
+{
+    switch (effect->kind) {
+    case KS_EFFECT_STORE: ask(world, process, &effect->store, now); break;
+    case KS_EFFECT_LIST: list(world, process); break;
+    case KS_EFFECT_OPEN: open_reader(world, process, effect); break;
+    case KS_EFFECT_READ: read(world, process, effect); break;
+    case KS_EFFECT_CLOSE: close_reader(world, process, effect->lease.shard); break;
+    case KS_EFFECT_FORGET:
+        oracle_forget(world, process, effect);
+        process->readers[effect->lease.shard].forgot = effect->lease.number;
+        break;
+    case KS_EFFECT_DELIVER:
+        oracle_deliver(world, process, effect, now);
+        world_app_deliver(world, process, effect->deliver.session, effect);
+        break;
+    case KS_EFFECT_WAKE:
+    case KS_EFFECT_OPENED:
+    case KS_EFFECT_NOT_OPENED:
+    case KS_EFFECT_SESSION_ENDED:
+    case KS_EFFECT_SETTLED:
+    case KS_EFFECT_PERSISTED:
+    case KS_EFFECT_STORY:
+    case KS_EFFECT_DRAINED:
+    case KS_EFFECT_REFUSED: perform_more(world, process, effect, event); break;
+    }
+}
+
+static void perform_more(struct world *world, struct process *process,
+                         const struct ks_effect *effect, const struct ks_event *event)
+{
+    uint32_t session = effect->session.session;
+
+    switch (effect->kind) {
+    case KS_EFFECT_WAKE: world_app_wake(world, process, session); break;
+    case KS_EFFECT_OPENED:
+        oracle_opened(world, process, event, session, effect->session.session_epoch);
+        world_app_opened(world, process, session, effect->session.session_epoch);
+        break;
+    case KS_EFFECT_NOT_OPENED:
+        process->truth.answers++;
+        world_app_not_opened(world, process);
+        break;
+    case KS_EFFECT_SESSION_ENDED:
+        oracle_ended(world, process, session);
+        world_app_ended(world, process, session);
+        break;
+    case KS_EFFECT_SETTLED:
+        process->truth.answers++;
+        break;
+    case KS_EFFECT_PERSISTED: oracle_persisted(world, process, effect); break;
+    case KS_EFFECT_STORY: break;
+    case KS_EFFECT_DRAINED:
+        oracle_drained(world, process);
+        process->over = true;
+        break;
+    case KS_EFFECT_REFUSED: process->over = true; break;
+    case KS_EFFECT_STORE:
+    case KS_EFFECT_LIST:
+    case KS_EFFECT_OPEN:
+    case KS_EFFECT_READ:
+    case KS_EFFECT_CLOSE:
+    case KS_EFFECT_FORGET:
+    case KS_EFFECT_DELIVER: assert(false);
+    }
+}
+
+void shell_step(struct world *world, struct process *process, const struct ks_event *event)
+{
+    static struct ks_effects effects;
+    ks_instant now = shell_clock(world, process);
+
+    if (world->failed || process->over)
+        return;
+    story_event(world, process, event);
+    effects.count = 0;
+    ks_core_step(process->core, now, event, &effects);
+    world->steps++;
+    if (world->swarm.checks)
+        ks_core_check(process->core);
+    oracle_stepped(world, process, event, &effects, now);
+    for (uint32_t i = 0; i < effects.count && !world->failed; i++) {
+        story_effect(world, process, &effects.items[i]);
+        perform(world, process, &effects.items[i], event, now);
+    }
+    oracle_performed(world, process);
+}
+
+/* ---- Turns ---- */
+
+static void begin_turn(struct world *world, struct process *process)
+{
+    oracle_turn(world, process, shell_clock(world, process));
+    for (uint32_t i = 0; world->swarm.tick_first && i < 100 && is_due(world, process); i++)
+        tick(world, process);
+}
+
+static void end_turn(struct world *world, struct process *process)
+{
+    if (world->failed || !process->alive)
+        return;
+    if (process->over) {
+        shell_stop(world, process);
+        faults_restart(world, process);
+        return;
+    }
+    sleep_until_deadline(world, process);
+}
+
+static void turn(struct world *world, struct process *process, const struct happening *happening)
+{
+    switch (happening->kind) {
+    case HAPPENS_TICK:
+        if (is_due(world, process))
+            tick(world, process);
+        break;
+    case HAPPENS_ANSWER:
+    case HAPPENS_TIMEOUT:
+        store_answers(world, process, world->requests[happening->request],
+                      happening->kind == HAPPENS_TIMEOUT);
+        break;
+    case HAPPENS_LISTED: listed(world, process); break;
+    case HAPPENS_READ: read_answers(world, process, happening->shard, happening->serial); break;
+    case HAPPENS_CONSUMER: world_app_act(world, process, happening); break;
+    case HAPPENS_JOB: world_app_settle(world, process, happening); break;
+    case HAPPENS_HURRY:
+        process->patience_at = shell_clock(world, process);
+        shell_step(world, process, &(struct ks_event){.kind = KS_EVENT_HURRY});
+        break;
+    case HAPPENS_ARRIVE:
+    case HAPPENS_START:
+    case HAPPENS_PUT:
+    case HAPPENS_RESHARD:
+    case HAPPENS_EXPIRE:
+    case HAPPENS_PAUSE:
+    case HAPPENS_KILL:
+    case HAPPENS_CUT:
+    case HAPPENS_DOWN:
+    case HAPPENS_DRAIN:
+    case HAPPENS_TWIN:
+    case HAPPENS_PEACE:
+    case HAPPENS_LOOK: assert(false);
+    }
+}
+
+void shell_turn(struct world *world, const struct happening *happening)
+{
+    struct process *process = &world->processes[happening->process];
+    bool of_request = happening->kind == HAPPENS_ANSWER || happening->kind == HAPPENS_TIMEOUT;
+
+    if (process->alive && process->life == happening->life) {
+        if (world->now < process->paused_until) {
+            /* It finds all this when it wakes, in the order in which it came, more or less. */
+            sim_time at = process->paused_until + (sim_time)ks_prng_below(&world->prng, 200);
+
+            if (happening->kind == HAPPENS_TICK && process->tick_at == world->now)
+                process->tick_at = at;
+            agenda_add(&world->agenda, at, happening);
+            return;
+        }
+        if (happening->kind != HAPPENS_TICK || process->tick_at == world->now) {
+            begin_turn(world, process);
+            turn(world, process, happening);
+            end_turn(world, process);
+        }
+    }
+    if (of_request)
+        world_request_done(world, world->requests[happening->request]);
+}
+
+void shell_tell(struct world *world, struct process *process, const struct ks_event *event)
+{
+    begin_turn(world, process);
+    shell_step(world, process, event);
+    end_turn(world, process);
+}
+
+/* ---- Life ---- */
+
+void shell_start(struct world *world, struct process *process, uint32_t worker)
+{
+    struct ks_core_config config = world->swarm.core;
+    size_t size;
+
+    assert(!process->alive && worker > 0 && worker < SIM_WORKERS);
+    config.self = worker;
+    config.seed = ks_prng_next(&world->prng);
+    size = ks_core_size(&config);
+    ks_free(process->memory);
+    process->memory = ks_alloc(size);
+    assert(process->memory != NULL);
+
+    process->alive = true;
+    process->life++;
+    process->worker = worker;
+    process->clock_offset = draw_log(&world->prng, 1, INT64_C(4000000) * SIM_SECOND);
+    process->drift_ppm =
+        ks_prng_between(&world->prng, -world->swarm.drift_ppm, world->swarm.drift_ppm);
+    process->paused_until = 0;
+    process->cut = CUT_NOTHING;
+    process->draining = false;
+    process->over = false;
+    process->tick_at = 0;
+    process->ticks = 0;
+    process->listed = 0;
+    process->listing_asked = false;
+    process->beating = false;
+    process->opening = SIM_CONSUMERS;
+    memset(process->seen, 0, sizeof process->seen);
+    memset(process->writing, 0, sizeof process->writing);
+    for (ks_shard shard = 0; shard < SIM_SHARDS; shard++)
+        process->readers[shard] = (struct reader){.serial = process->readers[shard].serial};
+    oracle_start(process);
+    process->core = ks_core_init(process->memory, &config);
+    story_say(world, "world", "w%u starts in slot %u", worker, process->slot);
+    shell_tell(world, process, &(struct ks_event){.kind = KS_EVENT_START});
+    world_app_begin(world, process);
+}
+
+void shell_stop(struct world *world, struct process *process)
+{
+    assert(process->alive);
+
+    story_say(world, "world", "w%u in slot %u is over", process->worker, process->slot);
+    process->alive = false;
+    process->life++;
+}
+
+void shell_free(struct process *process)
+{
+    ks_free(process->memory);
+    process->memory = NULL;
+    process->core = NULL;
+}

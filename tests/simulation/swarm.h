@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* swarm.h - how hard the world is to this seed.
+ *
+ * Each class of fault is off with probability 1/2, else drawn hard: faults that never come alone hide each other.
+ * Chances are per mille; intervals are log-uniform, because a bug needs its own distance between two faults.
+ */
+#ifndef KS_SIM_SWARM_H
+#define KS_SIM_SWARM_H
+
+#include <stdbool.h>
+
+#include "base/prng.h"
+#include "core/core.h"
+#include "world_limits.h"
+
+struct swarm {
+    /* The road to the store. */
+    sim_time latency; /* Typical, one way. */
+    uint32_t lost_requests;
+    uint32_t lost_answers;
+    uint32_t late_requests; /* Arrive 2 - 30 s late: after we gave up. */
+    uint32_t failed_reads;
+    uint32_t throttled;
+    sim_time stale;      /* Reads that are not consistent are up to this old. */
+    bool stale_rows;     /* Each row from its own replica; else one for the whole read. */
+    bool tells_refusal;  /* A refused write of a worker row answers the row. */
+    sim_time down_every; /* 0: never. */
+
+    /* Processes. */
+    uint32_t processes;
+    int64_t drift_ppm; /* At most, either way; below m/L = 5 %. */
+    sim_time loop_lag;  /* Timers come up to this late. */
+    bool tick_first;    /* A due tick goes before what else happens in a turn. */
+    sim_time pause_every;
+    uint32_t beat_pauses; /* Frozen right before or after a heartbeat is sent. */
+    sim_time kill_every;
+    uint32_t same_name; /* Restarted under its old number. */
+    sim_time cut_every;
+    sim_time drain_every;
+    sim_time twin_every; /* A second process with the same number. */
+
+    /* The stream. */
+    uint32_t shards;
+    bool from_latest;
+    sim_time put_every;
+    uint32_t burst;
+    uint32_t records;     /* Put in all. */
+    uint32_t big_records; /* Larger than a session's credit. */
+    sim_time reshard_every;
+    sim_time stale_list;
+    uint32_t failed_lists;
+    uint32_t failed_stream; /* Throttled and refused reads. */
+    uint32_t short_reads;
+
+    /* Apps. */
+    uint32_t idle_apps; /* Processes without any consumer. */
+    sim_time work;      /* Typical, for a run of records. */
+    uint32_t shuffles;
+    uint32_t retries;
+    uint32_t extends;
+    uint32_t ignores;
+    uint32_t cumulative;
+    uint32_t stale_settles;
+    uint32_t persists;
+    uint32_t vanishes;
+    uint32_t closes;
+    uint32_t take_overs;
+    uint32_t pollers;
+    uint32_t choosy; /* Sessions that name shards. */
+
+    sim_time war; /* How long the faults last. */
+    bool checks;  /* ks_core_check after each step. */
+    struct ks_core_config core;
+};
+
+/* Draws a swarm. */
+void swarm_draw(struct swarm *swarm, struct ks_prng *prng);
+/* Ends all faults. */
+void swarm_make_peace(struct swarm *swarm);
+
+/* True in `per_mille` of 1000 cases. */
+bool draw_chance(struct ks_prng *prng, uint32_t per_mille);
+/* Log-uniform in low .. high; low > 0. */
+int64_t draw_log(struct ks_prng *prng, int64_t low, int64_t high);
+
+#endif

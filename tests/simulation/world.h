@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* world.h - one simulated world: a table, a stream, processes with their apps, an agenda, and the oracle's verdict. */
+#ifndef KS_SIM_WORLD_H
+#define KS_SIM_WORLD_H
+
+#include "agenda.h"
+#include "base/prng.h"
+#include "shell.h"
+#include "swarm.h"
+#include "world_stream.h"
+#include "world_table.h"
+
+enum { SIM_REQUESTS = 8192 };
+
+struct world {
+    uint64_t seed;
+    struct ks_prng prng;
+    sim_time now;
+    struct agenda agenda;
+    struct swarm swarm;
+
+    struct world_table table;
+    struct world_stream stream;
+    struct process processes[SIM_PROCESSES];
+    struct table_request *requests[SIM_REQUESTS];
+    struct table_request *spare_request;
+    uint32_t request_count;
+    uint32_t next_worker;
+
+    sim_time down_until;
+    bool down_quick; /* Connections are refused; else they hang. */
+    bool peace;
+    sim_time peace_at;
+    sim_time done_at;     /* When something was missing last. */
+    sim_time ended_at;    /* When a shard was finished last. */
+    sim_time quiet_until; /* 0: not quiet yet. */
+    sim_time last_shot;   /* When the last request of the war arrives. */
+    uint64_t asked[KS_STORE_OPERATIONS]; /* Since the beginning, then since it is quiet. */
+
+    bool over;
+    bool failed;
+    char sentence[240];
+    int verbose;
+    uint64_t hash;
+    /* Of all runs. */
+    uint64_t steps;
+    uint64_t delivered; /* Records; and again. */
+    uint64_t redelivered;
+    uint64_t operations[KS_STORE_OPERATIONS][2]; /* Done, refused. */
+    uint64_t happenings;
+};
+
+/* Runs a seed to its end. `world` is zeroed before the first run and is used again for the next; true if every
+ * invariant held, else `sentence` says what broke. */
+bool world_run(struct world *world, uint64_t seed, int verbose);
+void world_free(struct world *world);
+
+/* A request with no users yet, and its end. */
+struct table_request *world_request(struct world *world);
+void world_request_done(struct world *world, struct table_request *request);
+
+#endif

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "world_app.h"
+
+#include <assert.h>
+
+#include "story.h"
+#include "world.h"
+
+/* What API.md names as ends of a session's life, drawn short. */
+enum { PIPE_US = 300 };
+
+static void plan_job(struct world *world, const struct happening *job, sim_time in)
+{
+    agenda_add(&world->agenda, world->now + in, job);
+}
+
+void world_app_plan(struct world *world, struct process *process, uint32_t consumer, sim_time in)
+{
+    struct happening act = {.kind = HAPPENS_CONSUMER,
+                            .process = process->slot,
+                            .life = process->life,
+                            .consumer = consumer,
+                            .serial = ++process->consumers[consumer].serial};
+
+    agenda_add(&world->agenda, world->now + in, &act);
+}
+
+static void new_consumer(struct world *world, struct process *process)
+{
+    uint32_t number = process->consumer_count++;
+
+    process->consumers[number] = (struct consumer){
+        .pulls = draw_chance(&world->prng, world->swarm.pollers),
+        .serial = process->consumers[number].serial,
+        .socket = (uint32_t)draw_log(&world->prng, 1, 300),
+    };
+    world_app_plan(world, process, number, draw_log(&world->prng, SIM_MS, 8 * SIM_SECOND));
+}
+
+void world_app_begin(struct world *world, struct process *process)
+{
+    uint32_t count = (uint32_t)ks_prng_between(&world->prng, 1, SIM_CONSUMERS);
+
+    process->consumer_count = 0;
+    if (draw_chance(&world->prng, world->swarm.idle_apps))
+        count = 0;
+    while (process->consumer_count < count)
+        new_consumer(world, process);
+}
+
+void world_app_make_peace(struct world *world, struct process *process)
+{
+    if (process->consumer_count == 0)
+        new_consumer(world, process);
+    for (uint32_t i = 0; i < process->consumer_count; i++)
+        world_app_plan(world, process, i, 10 * SIM_MS + i);
+}
+
+/* ---- Sessions ---- */
+
+static void open_session(struct world *world, struct process *process, uint32_t number)
+{
+    struct consumer *consumer = &process->consumers[number];
+    struct ks_prng *prng = &world->prng;
+    struct ks_event event = {.kind = KS_EVENT_SESSION_OPEN};
+    ks_shard shards[4];
+
+    consumer->choosy = draw_chance(prng, world->swarm.choosy);
+    event.open.take_over =
+        consumer->open || consumer->left_behind ? consumer->session : KS_SESSION_NONE;
+    event.open.pulls = consumer->pulls;
+    event.open.max_in_flight = (uint32_t)draw_log(prng, 1, 300);
+    event.open.max_in_flight_bytes = (uint64_t)draw_log(prng, 1000, 1000000);
+    event.open.ack_deadline = ks_span_us(draw_log(prng, 500 * SIM_MS, 20 * SIM_SECOND));
+    event.open.grace = ks_span_us(draw_log(prng, SIM_MS, 6 * SIM_SECOND));
+    event.open.linger = ks_span_us(draw_log(prng, 500 * SIM_MS, 30 * SIM_SECOND));
+    if (consumer->choosy) {
+        event.open.shard_count = (uint32_t)ks_prng_between(prng, 1, 4);
+        event.open.shards = shards;
+        for (uint32_t i = 0; i < event.open.shard_count; i++)
+            shards[i] = (ks_shard)ks_prng_below(prng, SIM_SHARDS);
+    }
+    process->opening = number;
+    shell_step(world, process, &event);
+    process->opening = SIM_CONSUMERS;
+}
+
+void world_app_opened(struct world *world, struct process *process, uint32_t session,
+                      uint32_t session_epoch)
+{
+    struct consumer *consumer;
+
+    assert(process->opening < SIM_CONSUMERS);
+    consumer = &process->consumers[process->opening];
+    consumer->open = true;
+    consumer->left_behind = false;
+    consumer->session = session;
+    consumer->session_epoch = session_epoch;
+    consumer->unprocessed = 0;
+    world_app_plan(world, process, process->opening, PIPE_US);
+}
+
+void world_app_not_opened(struct world *world, struct process *process)
+{
+    assert(process->opening < SIM_CONSUMERS);
+
+    process->consumers[process->opening].open = false;
+    process->consumers[process->opening].left_behind = false;
+    world_app_plan(world, process, process->opening,
+                   draw_log(&world->prng, 100 * SIM_MS, 3 * SIM_SECOND));
+}
+
+void world_app_ended(struct world *world, struct process *process, uint32_t session)
+{
+    for (uint32_t i = 0; i < process->consumer_count; i++) {
+        struct consumer *consumer = &process->consumers[i];
+
+        if (consumer->session != session || i == process->opening)
+            continue;
+        consumer->left_behind = false;
+        if (!consumer->open)
+            continue;
+        consumer->open = false;
+        world_app_plan(world, process, i, draw_log(&world->prng, SIM_MS, SIM_SECOND));
+    }
+}
+
+void world_app_wake(struct world *world, struct process *process, uint32_t session)
+{
+    for (uint32_t i = 0; i < process->consumer_count; i++)
+        if (process->consumers[i].open && process->consumers[i].session == session)
+            world_app_plan(world, process, i, PIPE_US);
+}
+
+/* Goes away, with or without saying so; true if it did. */
+static bool leave(struct world *world, struct process *process, uint32_t number)
+{
+    struct consumer *consumer = &process->consumers[number];
+    struct swarm *swarm = &world->swarm;
+    bool vanishes = !consumer->pulls && draw_chance(&world->prng, swarm->vanishes);
+    bool closes = draw_chance(&world->prng, swarm->closes) || (world->peace && consumer->choosy);
+    struct ks_event event = {.kind = vanishes ? KS_EVENT_SESSION_DETACH : KS_EVENT_SESSION_CLOSE};
+
+    if (!vanishes && !closes)
+        return false;
+    event.session.session = consumer->session;
+    consumer->open = false;
+    consumer->left_behind = vanishes;
+    consumer->choosy = false;
+    shell_step(world, process, &event);
+    world_app_plan(world, process, number,
+                   draw_log(&world->prng, 10 * SIM_MS, world->peace ? SIM_SECOND : 10 * SIM_SECOND));
+    return true;
+}
+
+static void pull(struct world *world, struct process *process, uint32_t number)
+{
+    struct consumer *consumer = &process->consumers[number];
+    struct ks_event event = {.kind = KS_EVENT_SESSION_PULL};
+
+    event.pull.session = consumer->session;
+    event.pull.max_records = (uint32_t)draw_log(&world->prng, 1, 200);
+    event.pull.max_bytes = (uint64_t)draw_log(&world->prng, 1, 200000);
+    event.pull.max_runs = (uint32_t)ks_prng_between(&world->prng, 1, KS_BATCH_RUNS_MAX);
+    consumer->runs = 0;
+    shell_step(world, process, &event);
+    if (!consumer->open)
+        return;
+    if (consumer->runs > 0)
+        world_app_plan(world, process, number, PIPE_US);
+    else if (consumer->pulls)
+        world_app_plan(world, process, number,
+                       draw_log(&world->prng, 100 * SIM_MS, 3 * SIM_SECOND));
+    /* A stream sleeps until it is woken. */
+}
+
+void world_app_act(struct world *world, struct process *process, const struct happening *happening)
+{
+    struct consumer *consumer = &process->consumers[happening->consumer];
+
+    if (consumer->serial != happening->serial)
+        return;
+    if (!consumer->open || draw_chance(&world->prng, world->swarm.take_overs)) {
+        open_session(world, process, happening->consumer);
+        return;
+    }
+    if (leave(world, process, happening->consumer))
+        return;
+    if (consumer->unprocessed < consumer->socket)
+        pull(world, process, happening->consumer);
+}
+
+/* ---- Records ---- */
+
+static sim_time draw_work(struct world *world)
+{
+    sim_time typical = world->swarm.work;
+    sim_time work = ks_prng_between(&world->prng, typical / 4, typical);
+
+    return draw_chance(&world->prng, 20) ? work * 8 : work;
+}
+
+void world_app_deliver(struct world *world, struct process *process, uint32_t session,
+                       const struct ks_effect *effect)
+{
+    for (uint32_t i = 0; i < process->consumer_count; i++) {
+        struct consumer *consumer = &process->consumers[i];
+        struct happening job = {.kind = HAPPENS_JOB,
+                                .process = process->slot,
+                                .life = process->life,
+                                .consumer = i,
+                                .session = session,
+                                .session_epoch = consumer->session_epoch,
+                                .shard = effect->deliver.shard,
+                                .epoch = effect->deliver.epoch,
+                                .first = effect->deliver.first,
+                                .count = effect->deliver.count};
+
+        if (!consumer->open || consumer->session != session)
+            continue;
+        consumer->runs++;
+        consumer->unprocessed += effect->deliver.count;
+        plan_job(world, &job, PIPE_US + draw_work(world));
+        return;
+    }
+    oracle_fail(world, "w%u delivers to session %u, which nobody has", process->worker, session);
+}
+
+/* These records are out of the consumer's hands; it may take more. */
+static void let_go(struct world *world, struct process *process, const struct happening *job)
+{
+    struct consumer *consumer = &process->consumers[job->consumer];
+
+    if (!consumer->open || consumer->session != job->session ||
+        consumer->session_epoch != job->session_epoch)
+        return;
+    assert(consumer->unprocessed >= job->count);
+    if (consumer->unprocessed >= consumer->socket &&
+        consumer->unprocessed - job->count < consumer->socket)
+        world_app_plan(world, process, job->consumer, PIPE_US);
+    consumer->unprocessed -= job->count;
+}
+
+static void settle(struct world *world, struct process *process, const struct happening *job,
+                   enum ks_settle_outcome outcome, sim_time delay)
+{
+    struct ks_event event = {.kind = KS_EVENT_SETTLE};
+
+    event.settle.session = job->session;
+    event.settle.session_epoch = job->session_epoch;
+    event.settle.shard = job->shard;
+    event.settle.epoch = job->epoch;
+    event.settle.first = job->first;
+    event.settle.count = job->count;
+    event.settle.outcome = outcome;
+    event.settle.delay = ks_span_us(delay);
+    shell_step(world, process, &event);
+}
+
+/* A settlement that means nothing: of another epoch, of what never was, of a session that never was. */
+static void settle_nonsense(struct world *world, struct process *process,
+                            const struct happening *job)
+{
+    struct happening wrong = *job;
+
+    switch (ks_prng_below(&world->prng, 3)) {
+    case 0: wrong.epoch -= ks_prng_below(&world->prng, 2) + 1; break;
+    case 1: wrong.first += SIM_WINDOW * 2; break;
+    default: wrong.session_epoch += 1000; break;
+    }
+    settle(world, process, &wrong,
+           draw_chance(&world->prng, 700) ? KS_ACK : KS_RETRY,
+           ks_prng_between(&world->prng, 0, SIM_SECOND));
+}
+
+static void acknowledge(struct world *world, struct process *process, const struct happening *job)
+{
+    struct ks_event event = {.kind = KS_EVENT_CHECKPOINT};
+
+    if (draw_chance(&world->prng, world->swarm.cumulative)) {
+        event.checkpoint.shard = job->shard;
+        event.checkpoint.epoch = job->epoch;
+        event.checkpoint.number = job->first + job->count - 1;
+        shell_step(world, process, &event);
+    } else {
+        settle(world, process, job, KS_ACK, 0);
+        /* Idempotent. */
+        if (draw_chance(&world->prng, 20))
+            settle(world, process, job, KS_ACK, 0);
+    }
+    if (draw_chance(&world->prng, world->swarm.persists)) {
+        event.kind = KS_EVENT_PERSIST;
+        event.persist.shard = job->shard;
+        shell_step(world, process, &event);
+    }
+}
+
+void world_app_settle(struct world *world, struct process *process,
+                      const struct happening *happening)
+{
+    struct swarm *swarm = &world->swarm;
+    struct happening job = *happening;
+
+    if (job.count > 1 && draw_chance(&world->prng, swarm->shuffles)) {
+        struct happening rest = job;
+
+        rest.count = (uint32_t)ks_prng_between(&world->prng, 1, (int64_t)job.count - 1);
+        rest.first = job.first + job.count - rest.count;
+        job.count -= rest.count;
+        plan_job(world, &rest, 1 + draw_work(world) / 8);
+        if (draw_chance(&world->prng, 500)) {
+            plan_job(world, &job, 1 + draw_work(world) / 8);
+            return;
+        }
+    }
+    if (draw_chance(&world->prng, swarm->extends)) {
+        settle(world, process, &job, KS_EXTEND,
+               draw_log(&world->prng, SIM_MS, 20 * SIM_SECOND));
+        plan_job(world, &job, draw_work(world));
+        return;
+    }
+    if (draw_chance(&world->prng, swarm->stale_settles))
+        settle_nonsense(world, process, &job);
+    let_go(world, process, &job);
+    if (draw_chance(&world->prng, swarm->ignores))
+        return;
+    if (draw_chance(&world->prng, swarm->retries)) {
+        settle(world, process, &job, KS_RETRY,
+               draw_chance(&world->prng, 300) ? 0
+                                              : draw_log(&world->prng, SIM_MS, 4 * SIM_SECOND));
+        return;
+    }
+    acknowledge(world, process, &job);
+}

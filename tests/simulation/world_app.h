@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* world_app.h - the consumers of the simulated world.
+ *
+ * A consumer opens a session, pulls, gets runs of records through a short pipe, works on them, and settles them: in any
+ * order, late, again, with a nack, or never. It vanishes and comes back, or takes its own session over.
+ */
+#ifndef KS_SIM_WORLD_APP_H
+#define KS_SIM_WORLD_APP_H
+
+#include "agenda.h"
+#include "core/effect.h"
+
+struct process;
+struct world;
+
+struct consumer {
+    bool open;
+    bool pulls;
+    bool choosy;
+    bool left_behind; /* `session` lives on without a connection. */
+    uint32_t session;
+    uint32_t session_epoch;
+    uint32_t serial;      /* Which plan of ours is the valid one. */
+    uint32_t unprocessed; /* Records in its hands or in its socket. */
+    uint32_t socket;      /* It pulls no more while it has as many. */
+    uint32_t runs;        /* DELIVER effects of this pull. */
+};
+
+/* The consumers of a process that starts. */
+void world_app_begin(struct world *world, struct process *process);
+/* The faults end: whoever has no consumer gets one, choosy ones open anew. */
+void world_app_make_peace(struct world *world, struct process *process);
+/* Plans the consumer's next act. An earlier plan is void. */
+void world_app_plan(struct world *world, struct process *process, uint32_t consumer, sim_time in);
+/* HAPPENS_CONSUMER and HAPPENS_JOB. */
+void world_app_act(struct world *world, struct process *process, const struct happening *happening);
+void world_app_settle(struct world *world, struct process *process,
+                      const struct happening *happening);
+/* Effects. */
+void world_app_opened(struct world *world, struct process *process, uint32_t session,
+                      uint32_t session_epoch);
+void world_app_not_opened(struct world *world, struct process *process);
+void world_app_ended(struct world *world, struct process *process, uint32_t session);
+void world_app_wake(struct world *world, struct process *process, uint32_t session);
+void world_app_deliver(struct world *world, struct process *process, uint32_t session,
+                       const struct ks_effect *effect);
+
+#endif

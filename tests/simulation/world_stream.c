@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "world_stream.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "story.h"
+#include "world.h"
+
+static struct world_shard *add_shard(struct world *world, ks_shard parent, ks_shard other)
+{
+    struct world_stream *stream = &world->stream;
+    struct world_shard *shard = &stream->shards[stream->count++];
+
+    assert(stream->count <= SIM_SHARDS);
+    shard->exists = true;
+    shard->expired = false;
+    shard->parents[0] = parent;
+    shard->parents[1] = other;
+    shard->count = 0;
+    shard->opened_at = world->now;
+    shard->closed_at = SIM_NEVER;
+    shard->expired_at = SIM_NEVER;
+    shard->start = 0;
+    shard->settled_to = 0;
+    return shard;
+}
+
+static void add_records(struct world *world, struct world_shard *shard, uint32_t count)
+{
+    struct swarm *swarm = &world->swarm;
+
+    for (uint32_t i = 0; i < count && shard->count < SIM_RECORDS; i++) {
+        uint32_t size = (uint32_t)draw_log(&world->prng, 1, 2000);
+
+        if (draw_chance(&world->prng, 30))
+            size = 0;
+        if (draw_chance(&world->prng, swarm->big_records))
+            size = (uint32_t)ks_prng_between(&world->prng, 10000, 100000);
+        shard->arrived[shard->count] = world->now;
+        shard->sizes[shard->count] = size;
+        shard->settled[shard->count] = false;
+        shard->count++;
+        world->stream.put++;
+    }
+}
+
+void world_stream_begin(struct world *world)
+{
+    struct world_stream *stream = &world->stream;
+
+    stream->count = 0;
+    stream->put = 0;
+    for (uint32_t i = 0; i < world->swarm.shards; i++) {
+        ks_shard parent = KS_SHARD_NONE;
+
+        if (draw_chance(&world->prng, 200)) {
+            /* A parent that is only a name by now. */
+            parent = stream->count;
+            add_shard(world, KS_SHARD_NONE, KS_SHARD_NONE)->exists = false;
+        }
+        add_records(world, add_shard(world, parent, KS_SHARD_NONE),
+                    (uint32_t)ks_prng_below(&world->prng, 30));
+        if (draw_chance(&world->prng, 150))
+            world_stream_reshard(world);
+    }
+}
+
+static bool is_open(const struct world_shard *shard)
+{
+    return shard->exists && shard->closed_at == SIM_NEVER;
+}
+
+/* An open shard other than `but`; KS_SHARD_NONE if there is none. */
+static ks_shard draw_open(struct world *world, ks_shard but)
+{
+    struct world_stream *stream = &world->stream;
+    ks_shard first = (ks_shard)ks_prng_below(&world->prng, stream->count);
+
+    for (uint32_t i = 0; i < stream->count; i++) {
+        ks_shard shard = (first + i) % stream->count;
+
+        if (shard != but && is_open(&stream->shards[shard]))
+            return shard;
+    }
+    return KS_SHARD_NONE;
+}
+
+void world_stream_put(struct world *world)
+{
+    ks_shard shard = draw_open(world, KS_SHARD_NONE);
+
+    assert(shard != KS_SHARD_NONE);
+    if (world->stream.put < world->swarm.records)
+        add_records(world, &world->stream.shards[shard],
+                    (uint32_t)ks_prng_between(&world->prng, 1, world->swarm.burst));
+}
+
+void world_stream_reshard(struct world *world)
+{
+    struct world_stream *stream = &world->stream;
+    ks_shard first = draw_open(world, KS_SHARD_NONE);
+    ks_shard second = draw_chance(&world->prng, 400) ? draw_open(world, first) : KS_SHARD_NONE;
+
+    if (first == KS_SHARD_NONE || stream->count + 2 > SIM_SHARDS)
+        return;
+    stream->shards[first].closed_at = world->now;
+    if (second != KS_SHARD_NONE) {
+        stream->shards[second].closed_at = world->now;
+        story_say(world, "stream", "shard-%u and shard-%u are merged into shard-%u", first, second,
+                  stream->count);
+        add_shard(world, first, second);
+        return;
+    }
+    story_say(world, "stream", "shard-%u is split into shard-%u and shard-%u", first, stream->count,
+              stream->count + 1);
+    add_shard(world, first, KS_SHARD_NONE);
+    add_shard(world, first, KS_SHARD_NONE);
+}
+
+void world_stream_expire(struct world *world)
+{
+    struct world_stream *stream = &world->stream;
+
+    for (ks_shard i = 0; i < stream->count; i++) {
+        struct world_shard *shard = &stream->shards[i];
+
+        if (!shard->exists || shard->expired || is_open(shard) ||
+            !world_table_lease(&world->table, i)->row.finished || draw_chance(&world->prng, 500))
+            continue;
+        shard->expired = true;
+        shard->expired_at = world->now;
+        story_say(world, "stream", "shard-%u has expired", i);
+        return;
+    }
+}
+
+uint32_t world_stream_list(const struct world *world, sim_time at, struct ks_shard_row *rows)
+{
+    const struct world_stream *stream = &world->stream;
+    uint32_t count = 0;
+
+    for (ks_shard i = 0; i < stream->count; i++) {
+        const struct world_shard *shard = &stream->shards[i];
+
+        if (!shard->exists || shard->opened_at > at || shard->expired_at <= at)
+            continue;
+        rows[count].shard = i;
+        memcpy(rows[count].parents, shard->parents, sizeof shard->parents);
+        count++;
+    }
+    return count;
+}
+
+uint32_t world_stream_read(const struct world *world, ks_shard shard, uint64_t index,
+                           uint32_t max_records, uint32_t max_bytes, uint32_t *sizes,
+                           bool *ret_at_end)
+{
+    const struct world_shard *from = &world->stream.shards[shard];
+    uint32_t count = 0;
+    uint64_t bytes = 0;
+
+    while (index + count < from->count && count < max_records) {
+        uint32_t size = from->sizes[index + count];
+
+        if (count > 0 && bytes + size > max_bytes)
+            break;
+        bytes += size;
+        sizes[count++] = size;
+    }
+    *ret_at_end = from->closed_at != SIM_NEVER && index + count >= from->count;
+    return count;
+}
+
+uint32_t world_stream_index_at(const struct world *world, ks_shard shard, sim_time from)
+{
+    const struct world_shard *of = &world->stream.shards[shard];
+    uint32_t index = 0;
+
+    while (index < of->count && of->arrived[index] < from)
+        index++;
+    return index;
+}
+
+void world_stream_settle(struct world *world, ks_shard shard, uint64_t index)
+{
+    struct world_shard *of = &world->stream.shards[shard];
+
+    assert(index < of->count);
+    of->settled[index] = true;
+    while (of->settled_to < of->count && of->settled[of->settled_to])
+        of->settled_to++;
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Failures that no emulator gives; what works is in tests/contract. */
+#include "adapters/dynamodb/store.h"
+
+#include "aws/credentials.h"
+#include "aws/endpoint.h"
+#include "base/budget.h"
+#include "ks_test.h"
+
+#include "http_script.h"
+
+#include <stdlib.h>
+
+#define READY                                                                                      \
+    "{\"Table\":{\"AttributeDefinitions\":[{\"AttributeName\":\"p\",\"AttributeType\":\"S\"},"     \
+    "{\"AttributeName\":\"k\",\"AttributeType\":\"S\"}],\"KeySchema\":["                           \
+    "{\"AttributeName\":\"p\",\"KeyType\":\"HASH\"},{\"AttributeName\":\"k\","                     \
+    "\"KeyType\":\"RANGE\"}],\"TableStatus\":\"ACTIVE\"}}"
+#define ERROR(code) "{\"__type\":\"com.amazonaws.dynamodb.v20120810#" code "\",\"message\":\"m\"}"
+#define WORKER(k)                                                                                  \
+    "{\"p\":{\"S\":\"w\"},\"k\":{\"S\":\"" k "\"},\"boot\":{\"S\":\"0000000000000001\"},"          \
+    "\"life\":{\"S\":\"live\"},\"mode\":{\"S\":\"idle\"},\"beat\":{\"N\":\"5\"}}"
+
+static struct ks_loop *loop;
+static struct ks_http *http;
+static struct ks_credentials_source *credentials;
+static struct ks_aws_client *client;
+static struct ks_lease_store *store;
+static struct http_script *script;
+
+static struct {
+    int times;
+    enum ks_outcome outcome;
+    ks_err err;
+    struct ks_detail detail;
+    uint32_t workers;
+    struct ks_store_worker worker;
+} told;
+
+static void answered(void *arg, uint64_t token, const struct ks_store_answer *answer)
+{
+    (void)arg;
+    (void)token;
+    told.times++;
+    told.outcome = answer->outcome;
+    told.err = answer->err;
+    told.detail = answer->detail;
+    told.workers = answer->worker_count;
+    if (answer->worker_count != 0)
+        told.worker = answer->workers[0];
+}
+
+static void begin(const struct http_step *steps, size_t count)
+{
+    const ks_instant begun = ks_instant_now();
+    struct ks_endpoint endpoint;
+    struct ks_detail detail = {""};
+
+    EXPECT_EQ_I64(setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE", 1), 0);
+    EXPECT_EQ_I64(setenv("AWS_SECRET_ACCESS_KEY", "for-tests-only", 1), 0);
+    script = http_script_start(steps, count);
+    EXPECT_OK(ks_loop_new(&loop));
+    EXPECT_OK(ks_http_new(loop, &(struct ks_http_options){.ca_bundle = NULL}, &http, &detail));
+    EXPECT_OK(ks_credentials_source_new(
+        &(struct ks_credentials_options){.loop = loop, .http = http}, &credentials, &detail));
+    EXPECT_OK(
+        ks_endpoint_resolve("dynamodb", "us-east-1", http_script_url(script), &endpoint, &detail));
+    EXPECT_OK(ks_aws_client_new(&(struct ks_aws_client_options){.service = KS_AWS_DYNAMODB,
+                                                                .loop = loop,
+                                                                .http = http,
+                                                                .credentials = credentials,
+                                                                .endpoint = &endpoint},
+                                &client));
+    EXPECT_OK(ks_dynamodb_store_open(loop, client, "leases", &store, &detail));
+    while (store->vtable->state(store, &detail) != KS_STORE_READY) {
+        ks_loop_turn(loop, ks_span_ms(20));
+        EXPECT(ks_instant_since(ks_instant_now(), begun).us < 10 * 1000000);
+    }
+}
+
+static void finish(void)
+{
+    store->vtable->close(store);
+    ks_aws_client_free(client);
+    ks_credentials_source_free(credentials);
+    ks_http_free(http);
+    ks_loop_free(loop);
+    http_script_stop(script);
+}
+
+static void ask(enum ks_store_operation operation)
+{
+    const struct ks_store_request request = {.operation = operation,
+                                             .worker = {"a", 1},
+                                             .timeout = ks_span_ms(3000),
+                                             .answered = answered};
+    const ks_instant begun = ks_instant_now();
+
+    told.times = 0;
+    store->vtable->ask(store, &request);
+    EXPECT_EQ_I64(told.times, 0);
+    while (told.times == 0) {
+        ks_loop_turn(loop, ks_span_ms(20));
+        EXPECT(ks_instant_since(ks_instant_now(), begun).us < 10 * 1000000);
+    }
+}
+
+/* A write that is answered so is UNKNOWN, and was sent once. */
+static void is_unknown(struct http_step step, enum ks_err_code code)
+{
+    const struct http_step steps[] = {{.body = READY}, step};
+
+    begin(steps, 2);
+    ask(KS_STORE_HEARTBEAT);
+    EXPECT_EQ_I64(told.outcome, KS_UNKNOWN);
+    if (!ks_err_is(told.err, code))
+        FAIL("%s: %s", ks_err_name(told.err), told.detail.text);
+    EXPECT(told.detail.text[0] != '\0');
+    EXPECT_EQ_U64(told.workers, 0);
+    EXPECT_EQ_U64(http_script_count(script), 2);
+    finish();
+}
+
+TEST(only_a_failed_condition_is_a_refusal)
+{
+    is_unknown(
+        (struct http_step){.status = 400, .body = ERROR("ProvisionedThroughputExceededException")},
+        KS_ERR_THROTTLED);
+    is_unknown((struct http_step){.status = 400, .body = ERROR("ValidationException")},
+               KS_ERR_INVALID);
+    is_unknown((struct http_step){.status = 500, .body = ERROR("InternalServerError")},
+               KS_ERR_SERVER);
+    is_unknown((struct http_step){.status = 503, .body = ""}, KS_ERR_SERVER);
+    is_unknown((struct http_step){.cut = true}, KS_ERR_CONNECTION);
+    is_unknown((struct http_step){.status = 400, .body = ERROR("AccessDeniedException")},
+               KS_ERR_DENIED);
+}
+
+TEST(an_answer_that_cannot_be_read_is_unknown)
+{
+    is_unknown((struct http_step){.body = "{\"Attributes\":"}, KS_ERR_MALFORMED);
+    is_unknown((struct http_step){.body = "{\"Attributes\":{\"p\":{\"S\":\"w\"}}}"},
+               KS_ERR_MALFORMED);
+}
+
+TEST(a_missing_permission_is_named_until_it_is_there)
+{
+    static const struct http_step steps[] = {
+        {.body = READY},
+        {.status = 400, .body = ERROR("AccessDeniedException")},
+        {.body = "{\"Attributes\":" WORKER("a") "}"}};
+    struct ks_detail detail;
+
+    begin(steps, 3);
+    ask(KS_STORE_HEARTBEAT);
+    EXPECT_STR(told.detail.text,
+               "access denied: allow dynamodb:UpdateItem on the table leases to this role");
+    EXPECT_EQ_I64(store->vtable->state(store, &detail), KS_STORE_UNUSABLE);
+    EXPECT_STR(detail.text, told.detail.text);
+    ask(KS_STORE_HEARTBEAT);
+    EXPECT_EQ_I64(told.outcome, KS_DONE);
+    EXPECT_EQ_U64(told.worker.beat, 5);
+    EXPECT_EQ_I64(store->vtable->state(store, &detail), KS_STORE_READY);
+    finish();
+}
+
+TEST(a_refusal_tells_the_row_where_the_server_does)
+{
+    static const struct http_step steps[] = {
+        {.body = READY},
+        {.status = 400,
+         .body =
+             "{\"__type\":\"x#ConditionalCheckFailedException\",\"message\":\"m\",\"Item\":" WORKER(
+                 "a") "}"},
+        {.status = 400, .body = ERROR("ConditionalCheckFailedException")},
+        {.status = 400,
+         .body = "{\"__type\":\"x#ConditionalCheckFailedException\",\"Item\":{\"k\":7}}"}};
+
+    begin(steps, 4);
+    ask(KS_STORE_HEARTBEAT);
+    EXPECT_EQ_I64(told.outcome, KS_REFUSED);
+    EXPECT_EQ_U64(told.workers, 1);
+    EXPECT_EQ_U64(told.worker.beat, 5);
+    ask(KS_STORE_HEARTBEAT);
+    EXPECT_EQ_I64(told.outcome, KS_REFUSED);
+    EXPECT_EQ_U64(told.workers, 0);
+    ask(KS_STORE_HEARTBEAT);
+    EXPECT_EQ_I64(told.outcome, KS_REFUSED);
+    EXPECT_EQ_U64(told.workers, 0);
+    finish();
+}
+
+TEST(a_read_is_all_pages_or_nothing)
+{
+    static const struct http_step whole[] = {
+        {.body = READY},
+        {.body = "{\"Items\":[" WORKER(
+             "a") "],\"LastEvaluatedKey\":{\"p\":{\"S\":\"w\"},\"k\":{\"S\":\"a\"}}}"},
+        {.body = "{\"Items\":[],\"LastEvaluatedKey\":{\"p\":{\"S\":\"w\"},\"k\":{\"S\":\"b\"}}}"},
+        {.body = "{\"Items\":[" WORKER("c") "]}"}};
+    static const struct http_step broken[] = {
+        {.body = READY},
+        {.body = "{\"Items\":[" WORKER(
+             "a") "],\"LastEvaluatedKey\":{\"p\":{\"S\":\"w\"},\"k\":{\"S\":\"a\"}}}"},
+        {.body = "{\"Items\":{}}"}};
+
+    begin(whole, 4);
+    ask(KS_STORE_READ_FLEET);
+    EXPECT_EQ_I64(told.outcome, KS_DONE);
+    EXPECT_EQ_U64(told.workers, 2);
+    EXPECT_CONTAINS(http_script_request(script, 3),
+                    "\"ExclusiveStartKey\":{\"p\":{\"S\":\"w\"},\"k\":{\"S\":\"b\"}}");
+    finish();
+
+    begin(broken, 3);
+    ask(KS_STORE_READ_FLEET);
+    EXPECT_EQ_I64(told.outcome, KS_UNKNOWN);
+    EXPECT(ks_err_is(told.err, KS_ERR_MALFORMED));
+    EXPECT_EQ_U64(told.workers, 0);
+    finish();
+}
+
+TEST(reads_are_repeated_and_writes_are_not)
+{
+    static const struct http_step steps[] = {
+        {.body = READY}, {.status = 500, .body = ""}, {.body = "{\"Items\":[]}"}};
+
+    begin(steps, 3);
+    ask(KS_STORE_READ_FLEET);
+    EXPECT_EQ_I64(told.outcome, KS_DONE);
+    EXPECT_EQ_U64(http_script_count(script), 3);
+    finish();
+}

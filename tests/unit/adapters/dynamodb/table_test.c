@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Answers about a table that no emulator gives. The others are in tests/contract. */
+#include "adapters/dynamodb/table.h"
+
+#include "aws/credentials.h"
+#include "aws/endpoint.h"
+#include "base/budget.h"
+#include "ks_test.h"
+
+#include "http_script.h"
+
+#include <stdlib.h>
+
+#define OURS                                                                                       \
+    "\"AttributeDefinitions\":[{\"AttributeName\":\"p\",\"AttributeType\":\"S\"},"                 \
+    "{\"AttributeName\":\"k\",\"AttributeType\":\"S\"}],\"KeySchema\":["                           \
+    "{\"AttributeName\":\"p\",\"KeyType\":\"HASH\"},{\"AttributeName\":\"k\","                     \
+    "\"KeyType\":\"RANGE\"}]"
+#define STATUS(status) "{\"Table\":{" OURS ",\"TableStatus\":\"" status "\"}}"
+#define ERROR(code) "{\"__type\":\"com.amazonaws.dynamodb.v20120810#" code "\",\"message\":\"m\"}"
+
+static struct ks_loop *loop;
+static struct ks_http *http;
+static struct ks_credentials_source *credentials;
+static struct ks_aws_client *client;
+static struct ks_dynamodb_table table;
+static struct http_script *script;
+
+static void begin(const struct http_step *steps, size_t count)
+{
+    struct ks_endpoint endpoint;
+    struct ks_detail detail = {""};
+
+    EXPECT_EQ_I64(setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE", 1), 0);
+    EXPECT_EQ_I64(setenv("AWS_SECRET_ACCESS_KEY", "for-tests-only", 1), 0);
+    script = http_script_start(steps, count);
+    EXPECT_OK(ks_loop_new(&loop));
+    EXPECT_OK(ks_http_new(loop, &(struct ks_http_options){.ca_bundle = NULL}, &http, &detail));
+    EXPECT_OK(ks_credentials_source_new(
+        &(struct ks_credentials_options){.loop = loop, .http = http}, &credentials, &detail));
+    EXPECT_OK(
+        ks_endpoint_resolve("dynamodb", "us-east-1", http_script_url(script), &endpoint, &detail));
+    EXPECT_OK(ks_aws_client_new(&(struct ks_aws_client_options){.service = KS_AWS_DYNAMODB,
+                                                                .loop = loop,
+                                                                .http = http,
+                                                                .credentials = credentials,
+                                                                .endpoint = &endpoint},
+                                &client));
+    EXPECT_OK(ks_dynamodb_table_open(&table, loop, client, "leases", &detail));
+}
+
+static void finish(void)
+{
+    ks_dynamodb_table_close(&table);
+    ks_aws_client_free(client);
+    ks_credentials_source_free(credentials);
+    ks_http_free(http);
+    ks_loop_free(loop);
+    http_script_stop(script);
+}
+
+/* Turns the loop until the table has this state. */
+static void becomes(enum ks_store_state state)
+{
+    const ks_instant begun = ks_instant_now();
+
+    while (table.state != state) {
+        ks_loop_turn(loop, ks_span_ms(20));
+        EXPECT(ks_instant_since(ks_instant_now(), begun).us < 10 * 1000000);
+    }
+}
+
+TEST(a_table_in_the_making_is_waited_for)
+{
+    static const struct http_step steps[] = {
+        {.status = 400, .body = ERROR("ResourceNotFoundException")},
+        {.body = "{\"TableDescription\":{}}"},
+        {.body = STATUS("CREATING")},
+        {.body = STATUS("ACTIVE")}};
+
+    begin(steps, 4);
+    becomes(KS_STORE_READY);
+    EXPECT_EQ_U64(http_script_count(script), 4);
+    EXPECT_CONTAINS(http_script_request(script, 1), "DynamoDB_20120810.CreateTable");
+    EXPECT_CONTAINS(http_script_request(script, 3), "DynamoDB_20120810.DescribeTable");
+    finish();
+}
+
+TEST(who_loses_the_race_to_make_it_waits_for_the_winner)
+{
+    static const struct http_step steps[] = {
+        {.status = 400, .body = ERROR("ResourceNotFoundException")},
+        {.status = 400, .body = ERROR("ResourceInUseException")},
+        {.body = STATUS("ACTIVE")}};
+
+    begin(steps, 3);
+    becomes(KS_STORE_READY);
+    finish();
+}
+
+TEST(a_missing_permission_is_named)
+{
+    static const struct http_step describe[] = {
+        {.status = 400, .body = ERROR("AccessDeniedException")}};
+    static const struct http_step create[] = {
+        {.status = 400, .body = ERROR("ResourceNotFoundException")},
+        {.status = 400, .body = ERROR("AccessDeniedException")}};
+
+    begin(describe, 1);
+    becomes(KS_STORE_UNUSABLE);
+    EXPECT(ks_err_is(table.err, KS_ERR_DENIED));
+    EXPECT_STR(table.detail.text,
+               "access denied: allow dynamodb:DescribeTable on the table leases to this role");
+    finish();
+    begin(create, 2);
+    becomes(KS_STORE_UNUSABLE);
+    EXPECT_CONTAINS(table.detail.text, "dynamodb:CreateTable");
+    finish();
+}
+
+TEST(a_server_that_fails_is_asked_again)
+{
+    static const struct http_step steps[] = {{.status = 500, .body = ""},
+                                             {.body = STATUS("ACTIVE")}};
+
+    begin(steps, 2);
+    becomes(KS_STORE_AWAY);
+    EXPECT(table.detail.text[0] != '\0');
+    becomes(KS_STORE_READY);
+    EXPECT_STR(table.detail.text, "");
+    finish();
+}
+
+TEST(a_table_that_is_not_active_is_not_used)
+{
+    static const struct http_step archived[] = {{.body = STATUS("ARCHIVED")}};
+    static const struct http_step nonsense[] = {{.body = "{\"Table\":7}"}};
+    static const struct http_step no_json[] = {{.body = "<html>"}};
+
+    begin(archived, 1);
+    becomes(KS_STORE_UNUSABLE);
+    EXPECT_CONTAINS(table.detail.text, "ARCHIVED");
+    finish();
+    begin(nonsense, 1);
+    becomes(KS_STORE_UNUSABLE);
+    EXPECT(ks_err_is(table.err, KS_ERR_MALFORMED));
+    finish();
+    begin(no_json, 1);
+    becomes(KS_STORE_UNUSABLE);
+    finish();
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "adapters/kinesis/pace.h"
+
+#include "ks_test.h"
+
+/* A virtual clock that goes to when the next call may leave. */
+struct world {
+    struct ks_pace pace;
+    ks_instant now;
+};
+
+static struct world born(uint64_t seed)
+{
+    struct world world = {.now = {1000000000}};
+
+    ks_pace_init(&world.pace, seed);
+    return world;
+}
+
+/* Waits as told and sends; returns how long that was, in ms. */
+static int64_t send(struct world *world)
+{
+    ks_instant next = ks_pace_next(&world->pace);
+    ks_instant before = world->now;
+
+    world->now = ks_instant_max(world->now, next);
+    ks_pace_sent(&world->pace, world->now);
+    return ks_span_to_ms(ks_instant_since(world->now, before));
+}
+
+static void pass(struct world *world, int64_t ms)
+{
+    world->now = ks_instant_add(world->now, ks_span_ms(ms));
+}
+
+TEST(the_first_call_leaves_at_once)
+{
+    struct world world = born(1);
+
+    EXPECT_EQ_I64(send(&world), 0);
+}
+
+TEST(no_second_sees_more_than_five_calls)
+{
+    struct world world = born(1);
+    ks_instant sent[60];
+
+    for (int at = 0; at < 60; at++) {
+        (void)send(&world);
+        sent[at] = world.now;
+        /* Far behind, and small: nothing else slows it down. */
+        ks_pace_answered(&world.pace, world.now, 1, 100, 60000);
+        if (at >= KS_PACE_CALLS)
+            EXPECT(ks_instant_since(sent[at], sent[at - KS_PACE_CALLS]).us > 1000000);
+    }
+    /* And not much fewer: 60 calls in 11 windows. */
+    EXPECT(ks_instant_since(sent[59], sent[0]).us < 12 * KS_PACE_WINDOW_MS * INT64_C(1000));
+}
+
+TEST(bytes_are_paid_for_at_two_mebibytes_a_second)
+{
+    struct world world = born(1);
+
+    (void)send(&world);
+    ks_pace_answered(&world.pace, world.now, 10000, 10 << 20, 60000);
+    EXPECT_EQ_I64(send(&world), 5000);
+    ks_pace_answered(&world.pace, world.now, 100, 1 << 20, 60000);
+    EXPECT_EQ_I64(send(&world), 500);
+    ks_pace_answered(&world.pace, world.now, 100, 1 << 20, 60000);
+    /* Time that passed anyway counts. */
+    pass(&world, 400);
+    EXPECT_EQ_I64(send(&world), 100);
+}
+
+TEST(behind_the_tip_it_hurries_and_at_the_tip_it_rests_longer_and_longer)
+{
+    struct world world = born(1);
+
+    (void)send(&world);
+    ks_pace_answered(&world.pace, world.now, 0, 0, 60000);
+    EXPECT_EQ_I64(send(&world), 0);
+    ks_pace_answered(&world.pace, world.now, 0, 0, 0);
+    EXPECT_EQ_I64(send(&world), 200);
+    ks_pace_answered(&world.pace, world.now, 0, 0, 0);
+    EXPECT_EQ_I64(send(&world), 400);
+    ks_pace_answered(&world.pace, world.now, 0, 0, 0);
+    EXPECT_EQ_I64(send(&world), 800);
+    for (int at = 0; at < 3; at++) {
+        ks_pace_answered(&world.pace, world.now, 0, 0, 0);
+        EXPECT_EQ_I64(send(&world), 1000);
+    }
+    /* Records at the tip: soon again; none: from the beginning. */
+    ks_pace_answered(&world.pace, world.now, 3, 300, 0);
+    EXPECT_EQ_I64(send(&world), 200);
+    ks_pace_answered(&world.pace, world.now, 3, 300, 0);
+    EXPECT_EQ_I64(send(&world), 200);
+    ks_pace_answered(&world.pace, world.now, 0, 0, 0);
+    EXPECT_EQ_I64(send(&world), 400);
+    /* Not known is taken for the tip. */
+    ks_pace_answered(&world.pace, world.now, 0, 0, -1);
+    EXPECT_EQ_I64(send(&world), 800);
+}
+
+TEST(a_throttle_backs_off_doubling_with_jitter_until_an_answer)
+{
+    for (uint64_t seed = 1; seed < 50; seed++) {
+        struct world world = born(seed);
+        int64_t whole = KS_PACE_THROTTLED_MS_MIN;
+
+        (void)send(&world);
+        for (int at = 0; at < 8; at++) {
+            ks_pace_throttled(&world.pace, world.now);
+            int64_t waited = send(&world);
+            EXPECT(waited >= whole / 2);
+            EXPECT(waited <= whole);
+            whole = whole * 2 > KS_PACE_THROTTLED_MS_MAX ? KS_PACE_THROTTLED_MS_MAX : whole * 2;
+        }
+        EXPECT_EQ_I64(whole, KS_PACE_THROTTLED_MS_MAX);
+        ks_pace_answered(&world.pace, world.now, 1, 100, 60000);
+        EXPECT_EQ_I64(send(&world), 0);
+        ks_pace_throttled(&world.pace, world.now);
+        EXPECT(send(&world) <= KS_PACE_THROTTLED_MS_MIN);
+    }
+}
+
+TEST(failures_back_off_and_workers_do_not_do_it_in_step)
+{
+    int64_t first = -1;
+    bool differ = false;
+
+    for (uint64_t seed = 1; seed < 20; seed++) {
+        struct world world = born(seed);
+        int64_t waited = 0;
+
+        (void)send(&world);
+        for (int at = 0; at < 10; at++) {
+            ks_pace_failed(&world.pace, world.now);
+            waited = send(&world);
+            EXPECT(waited <= KS_PACE_FAILED_MS_MAX);
+        }
+        EXPECT(waited >= KS_PACE_FAILED_MS_MAX / 2);
+        differ = differ || (first >= 0 && waited != first);
+        first = waited;
+    }
+    EXPECT(differ);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "adapters/kinesis/request.h"
+
+#include "base/codec.h"
+
+#include "ks_test.h"
+
+static const char *text_of(struct ks_bytes *body)
+{
+    EXPECT_OK(ks_bytes_append_byte(body, 0));
+    return (const char *)body->data;
+}
+
+static const char *iterator(struct ks_bytes *body, const char *stream, enum ks_position_kind kind,
+                            int64_t sub_sequence)
+{
+    struct ks_position position = {.kind = kind,
+                                   .timestamp_ms = 1795223827896,
+                                   .sequence = "4968",
+                                   .sub_sequence = sub_sequence};
+
+    ks_bytes_clear(body);
+    EXPECT_OK(ks_request_iterator(body, stream, "shardId-000000000001", &position));
+    return text_of(body);
+}
+
+TEST(a_place_is_asked_for_as_what_it_is)
+{
+    struct ks_bytes body;
+
+    ks_bytes_init(&body, KS_KINESIS_REQUEST_MAX);
+    EXPECT_STR(iterator(&body, "demo", KS_POSITION_TRIM_HORIZON, -1),
+               "{\"StreamName\":\"demo\",\"ShardId\":\"shardId-000000000001\","
+               "\"ShardIteratorType\":\"TRIM_HORIZON\"}");
+    EXPECT_CONTAINS(iterator(&body, "demo", KS_POSITION_LATEST, -1), ":\"LATEST\"}");
+    EXPECT_CONTAINS(iterator(&body, "demo", KS_POSITION_AT_TIMESTAMP, -1),
+                    "\"AT_TIMESTAMP\",\"Timestamp\":1795223827.896}");
+    EXPECT_CONTAINS(iterator(&body, "demo", KS_POSITION_AT_SEQUENCE, -1),
+                    "\"AT_SEQUENCE_NUMBER\",\"StartingSequenceNumber\":\"4968\"}");
+    EXPECT_CONTAINS(iterator(&body, "demo", KS_POSITION_AFTER_SEQUENCE, -1),
+                    "\"AFTER_SEQUENCE_NUMBER\",\"StartingSequenceNumber\":\"4968\"}");
+    /* Within an aggregate: the aggregate again. */
+    EXPECT_CONTAINS(iterator(&body, "demo", KS_POSITION_AFTER_SEQUENCE, 3),
+                    "\"AT_SEQUENCE_NUMBER\"");
+    ks_bytes_free(&body);
+}
+
+TEST(an_arn_is_sent_as_an_arn)
+{
+    const char *arn = "arn:aws:kinesis:us-east-1:000000000000:stream/demo";
+    struct ks_bytes body;
+
+    EXPECT(ks_is_arn(arn));
+    EXPECT(!ks_is_arn("arnold"));
+    ks_bytes_init(&body, KS_KINESIS_REQUEST_MAX);
+    EXPECT_CONTAINS(iterator(&body, arn, KS_POSITION_LATEST, -1),
+                    "{\"StreamARN\":\"arn:aws:kinesis:us-east-1:000000000000:stream/demo\",");
+    ks_bytes_clear(&body);
+    EXPECT_OK(ks_request_describe(&body, "demo"));
+    EXPECT_STR(text_of(&body), "{\"StreamName\":\"demo\"}");
+    ks_bytes_free(&body);
+}
+
+TEST(records_are_asked_for_in_json_and_cbor)
+{
+    struct ks_bytes body;
+    char hex[128] = {0};
+
+    ks_bytes_init(&body, KS_KINESIS_REQUEST_MAX);
+    EXPECT_OK(ks_request_records(&body, "AAA=", 100, false));
+    EXPECT_STR(text_of(&body), "{\"ShardIterator\":\"AAA=\",\"Limit\":100}");
+    ks_bytes_clear(&body);
+    EXPECT_OK(ks_request_records(&body, "AAA=", 100, true));
+    ks_hex_encode(ks_bytes_view(&body), hex);
+    /* {"ShardIterator": "AAA=", "Limit": 100} */
+    EXPECT_STR(hex, "a26d53686172644974657261746f72644141413d654c696d69741864");
+    ks_bytes_free(&body);
+}
+
+TEST(a_body_that_has_no_room_fails)
+{
+    struct ks_bytes body;
+
+    ks_bytes_init(&body, 8);
+    EXPECT_ERR(ks_request_describe(&body, "demo"), FULL);
+    EXPECT_ERR(ks_request_records(&body, "AAA=", 100, false), FULL);
+    EXPECT_ERR(ks_request_records(&body, "AAA=", 100, true), FULL);
+    ks_bytes_free(&body);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aws/failure.h"
+
+#include "ks_test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct ks_failure read_one(int status, const char *head, ks_view body)
+{
+    struct ks_failure failure;
+
+    ks_failure_read(status, ks_view_text(head), body, &failure);
+    return failure;
+}
+
+static void expect_code(const char *type, const char *code)
+{
+    char body[256];
+    struct ks_failure failure;
+
+    snprintf(body, sizeof(body), "{\"__type\":\"%s\"}", type);
+    failure = read_one(400, "", ks_view_text(body));
+    EXPECT_STR(failure.code, code);
+}
+
+TEST(codes_are_cut_out_of_their_type)
+{
+    expect_code("ResourceNotFoundException", "ResourceNotFoundException");
+    expect_code("com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException",
+                "ConditionalCheckFailedException");
+    expect_code("a#b#LimitExceededException:http://x/#y", "LimitExceededException");
+    expect_code("", "");
+    expect_code("#", "");
+    expect_code(":x", "");
+}
+
+TEST(the_body_says_code_and_message)
+{
+    struct ks_failure failure =
+        read_one(400, "x-amzn-RequestId: ABC-1\r\nContent-Type: application/x-amz-json-1.1\r\n",
+                 KS_VIEW("{\"__type\":\"ProvisionedThroughputExceededException\",\"message\":"
+                         "\"Rate exceeded\"}"));
+
+    EXPECT_STR(failure.code, "ProvisionedThroughputExceededException");
+    EXPECT_STR(failure.message, "Rate exceeded");
+    EXPECT_STR(failure.request_id, "ABC-1");
+    EXPECT_EQ_I64(failure.status, 400);
+    EXPECT(ks_err_is(failure.err, KS_ERR_THROTTLED));
+    EXPECT(failure.throttled && !failure.skewed && !failure.token_expired);
+    EXPECT_EQ_I64(failure.retry_after_ms, -1);
+
+    failure = read_one(400, "",
+                       KS_VIEW("{\"__type\":\"SerializationException\",\"Message\":\"capital\"}"));
+    EXPECT_STR(failure.message, "capital");
+    EXPECT(ks_err_is(failure.err, KS_ERR_INVALID));
+    failure = read_one(400, "", KS_VIEW("{\"__type\":null,\"message\":17}"));
+    EXPECT_STR(failure.code, "");
+    EXPECT_STR(failure.message, "");
+}
+
+TEST(a_cbor_body_says_the_same)
+{
+    const char *head = "content-type: application/x-amz-cbor-1.1\r\n";
+    struct ks_failure failure;
+
+    failure = read_one(
+        400, head,
+        KS_VIEW("\xbf\x66__type\x78\x18"
+                "ExpiredIteratorException\x61x\x82\x01\x02\x67message\x7f\x63Ite\x62r.\xff\xff"));
+    EXPECT_STR(failure.code, "ExpiredIteratorException");
+    EXPECT_STR(failure.message, "Iter.");
+    EXPECT(ks_err_is(failure.err, KS_ERR_EXPIRED));
+    /* What was read before it broke off counts. */
+    failure = read_one(400, head, KS_VIEW("\xa2\x66__type\x69Throttled\x67mess"));
+    EXPECT_STR(failure.code, "Throttled");
+    failure = read_one(400, head, KS_VIEW("\xa1\x66__type\x01"));
+    EXPECT_STR(failure.code, "");
+}
+
+TEST(the_header_says_the_code_where_the_body_does_not)
+{
+    struct ks_failure failure =
+        read_one(400, "x-amzn-ErrorType: ResourceInUseException:http://internal/\r\n", KS_VIEW(""));
+
+    EXPECT_STR(failure.code, "ResourceInUseException");
+    EXPECT(ks_err_is(failure.err, KS_ERR_EXISTS));
+    failure = read_one(400, "x-amzn-ErrorType: Other\r\n",
+                       KS_VIEW("{\"__type\":\"AccessDeniedException\"}"));
+    EXPECT_STR(failure.code, "AccessDeniedException");
+}
+
+TEST(codes_mean_what_the_table_says)
+{
+    static const struct {
+        const char *code;
+        enum ks_err_code err;
+        bool throttled;
+        bool skewed;
+        bool token_expired;
+    } cases[] = {
+        {"ConditionalCheckFailedException", KS_ERR_CONDITION, false, false, false},
+        {"LimitExceededException", KS_ERR_THROTTLED, true, false, false},
+        {"ThrottlingException", KS_ERR_THROTTLED, true, false, false},
+        {"RequestLimitExceeded", KS_ERR_THROTTLED, true, false, false},
+        {"InvalidSignatureException", KS_ERR_DENIED, false, true, false},
+        {"RequestTimeTooSkewed", KS_ERR_DENIED, false, true, false},
+        {"ExpiredTokenException", KS_ERR_DENIED, false, false, true},
+        {"UnrecognizedClientException", KS_ERR_DENIED, false, false, false},
+        {"ResourceNotFoundException", KS_ERR_NOT_FOUND, false, false, false},
+        {"InternalFailure", KS_ERR_SERVER, false, false, false},
+        {"ValidationException", KS_ERR_INVALID, false, false, false},
+        {"UnknownOperationException", KS_ERR_UNSUPPORTED, false, false, false},
+        {"NobodyKnowsThis", KS_ERR_INVALID, false, false, false},
+    };
+
+    for (size_t at = 0; at < sizeof(cases) / sizeof(cases[0]); at++) {
+        struct ks_failure failure;
+        ks_failure_from(400, ks_view_text(cases[at].code), KS_VIEW("m"), &failure);
+        EXPECT_EQ_I64(failure.err.code, cases[at].err);
+        EXPECT_EQ_I64(failure.throttled, cases[at].throttled);
+        EXPECT_EQ_I64(failure.skewed, cases[at].skewed);
+        EXPECT_EQ_I64(failure.token_expired, cases[at].token_expired);
+    }
+}
+
+TEST(without_a_code_the_status_decides)
+{
+    static const struct {
+        int status;
+        enum ks_err_code err;
+    } cases[] = {{400, KS_ERR_INVALID},   {401, KS_ERR_DENIED},  {403, KS_ERR_DENIED},
+                 {404, KS_ERR_NOT_FOUND}, {408, KS_ERR_TIMEOUT}, {413, KS_ERR_INVALID},
+                 {429, KS_ERR_THROTTLED}, {500, KS_ERR_SERVER},  {503, KS_ERR_SERVER},
+                 {302, KS_ERR_SERVER}};
+
+    for (size_t at = 0; at < sizeof(cases) / sizeof(cases[0]); at++) {
+        struct ks_failure failure = read_one(cases[at].status, "", KS_VIEW("<html>no json</html>"));
+        EXPECT_EQ_I64(failure.err.code, cases[at].err);
+        EXPECT_EQ_I64(failure.throttled, cases[at].status == 429);
+    }
+}
+
+TEST(how_long_to_wait_is_read_and_bounded)
+{
+    EXPECT_EQ_I64(read_one(429, "x-amz-retry-after: 1500\r\n", KS_VIEW("")).retry_after_ms, 1500);
+    EXPECT_EQ_I64(read_one(429, "Retry-After: 2\r\n", KS_VIEW("")).retry_after_ms, 2000);
+    EXPECT_EQ_I64(read_one(429, "Retry-After: Wed, 21 Oct\r\n", KS_VIEW("")).retry_after_ms, -1);
+    EXPECT_EQ_I64(
+        read_one(429, "Retry-After: 18446744073709551615\r\n", KS_VIEW("")).retry_after_ms,
+        3600000);
+    EXPECT_EQ_I64(read_one(429, "x-amz-retry-after: -1\r\n", KS_VIEW("")).retry_after_ms, -1);
+}
+
+TEST(long_texts_are_cut_between_characters)
+{
+    struct ks_failure failure;
+    char message[2 * KS_FAILURE_MESSAGE_MAX];
+
+    memset(message, 'm', sizeof(message));
+    memcpy(message + KS_FAILURE_MESSAGE_MAX - 1, "\xc3\xa4", 2);
+    ks_failure_from(500, ks_view_of(message, sizeof(message)), ks_view_of(message, sizeof(message)),
+                    &failure);
+    EXPECT_EQ_U64(strlen(failure.code), KS_FAILURE_CODE_MAX);
+    EXPECT_EQ_U64(strlen(failure.message), KS_FAILURE_MESSAGE_MAX - 1);
+    ks_failure_from(500, KS_VIEW("A\xff"), KS_VIEW("all\0more"), &failure);
+    EXPECT_STR(failure.code, "A");
+    EXPECT_STR(failure.message, "all");
+}

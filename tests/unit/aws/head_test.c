@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aws/head.h"
+
+#include "ks_test.h"
+
+static void expect_header(ks_view head, const char *name, const char *value)
+{
+    ks_view found = ks_head_find(head, name);
+
+    EXPECT((found.data == NULL) == (value == NULL));
+    EXPECT(value == NULL || ks_view_equal(found, ks_view_text(value)));
+}
+
+TEST(headers_are_found_without_case_and_trimmed)
+{
+    ks_view head =
+        KS_VIEW("HTTP/1.1 200 OK\r\nContent-Type:  text/xml \r\nx-Empty:\r\nno colon\r\n"
+                "DATE: Sun, 06 Nov 1994 08:49:37 GMT\nTwice: 1\r\nTwice: 2\r\n\r\nBody: no\r\n");
+
+    expect_header(head, "content-type", "text/xml");
+    expect_header(head, "X-EMPTY", "");
+    expect_header(head, "Date", "Sun, 06 Nov 1994 08:49:37 GMT");
+    expect_header(head, "Twice", "1");
+    expect_header(head, "no colon", NULL);
+    expect_header(head, "Content", NULL);
+    expect_header(KS_VIEW_NONE, "Date", NULL);
+    expect_header(KS_VIEW(""), "Date", NULL);
+    expect_header(KS_VIEW("Date:x"), "Date", "x");
+}
+
+TEST(dates_are_read)
+{
+    int64_t ms = 0;
+
+    EXPECT_OK(ks_head_date(KS_VIEW("Sun, 06 Nov 1994 08:49:37 GMT"), &ms));
+    EXPECT_EQ_I64(ms, 784111777000);
+    EXPECT_OK(ks_head_date(KS_VIEW("Thu, 01 Jan 1970 00:00:00 GMT"), &ms));
+    EXPECT_EQ_I64(ms, 0);
+    EXPECT_OK(ks_head_date(KS_VIEW("Tue, 29 Feb 2028 23:59:59 GMT"), &ms));
+    EXPECT_EQ_I64(ms, 1835481599000);
+}
+
+TEST(what_is_no_date_is_refused)
+{
+    static const char *const broken[] = {"",
+                                         "Sun, 06 Nov 1994 08:49:37",
+                                         "Sunday, 06-Nov-94 08:49:37 GMT",
+                                         "Sun Nov  6 08:49:37 1994",
+                                         "Sun, 06 Nev 1994 08:49:37 GMT",
+                                         "Sun, 6  Nov 1994 08:49:37 GMT",
+                                         "Sun, 06 Nov 1994 08:49:37 UTC",
+                                         "Sun, 31 Feb 1994 08:49:37 GMT",
+                                         "Sun, 06 Nov 1994 25:49:37 GMT",
+                                         "Sun, 06 Nov 1994 08-49-37 GMT",
+                                         "Sun, 06 Nov 199x 08:49:37 GMT",
+                                         "Sun, 06 ovD 1994 08:49:37 GMT"};
+    int64_t ms = 0;
+
+    for (size_t at = 0; at < sizeof(broken) / sizeof(broken[0]); at++) {
+        if (ks_ok(ks_head_date(ks_view_text(broken[at]), &ms)))
+            FAIL("'%s' was read", broken[at]);
+    }
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/budget.h"
+
+#include "ks_test.h"
+
+#include <string.h>
+
+TEST(memory_is_zeroed_and_counted)
+{
+    int64_t live = ks_alloc_live();
+    uint64_t count = ks_alloc_count();
+    static const char zeros[100];
+    char *memory = ks_alloc(sizeof(zeros));
+
+    EXPECT(memory != NULL);
+    EXPECT_MEM(memory, zeros, sizeof(zeros));
+    EXPECT_EQ_I64(ks_alloc_live(), live + 1);
+    EXPECT_EQ_U64(ks_alloc_count(), count + 1);
+    ks_free(memory);
+    ks_free(NULL);
+    EXPECT_EQ_I64(ks_alloc_live(), live);
+}
+
+TEST(a_reallocation_keeps_the_content)
+{
+    int64_t live = ks_alloc_live();
+    char *memory = ks_realloc(NULL, 4);
+
+    EXPECT(memory != NULL);
+    memcpy(memory, "abc", 4);
+    memory = ks_realloc(memory, 100000);
+    EXPECT(memory != NULL);
+    EXPECT_STR(memory, "abc");
+    EXPECT_EQ_I64(ks_alloc_live(), live + 1);
+    ks_free(memory);
+}
+
+TEST(nothing_is_something_that_can_be_freed)
+{
+    void *none = ks_alloc(0);
+    void *shrunk = ks_realloc(ks_alloc(10), 0);
+
+    EXPECT(none != NULL);
+    EXPECT(shrunk != NULL);
+    ks_free(none);
+    ks_free(shrunk);
+}
+
+TEST(the_nth_allocation_fails_once)
+{
+    void *first, *third;
+
+    ks_alloc_fail_after(2, 0);
+    first = ks_alloc(1);
+    EXPECT(first != NULL);
+    EXPECT(ks_strdup("second") == NULL);
+    third = ks_alloc(1);
+    EXPECT(third != NULL);
+    ks_free(first);
+    ks_free(third);
+}
+
+TEST(after_the_nth_all_fail_until_it_ends)
+{
+    void *kept = ks_alloc(1);
+    void *after;
+
+    ks_alloc_fail_after(1, 1);
+    EXPECT(ks_alloc(1) == NULL);
+    EXPECT(ks_realloc(kept, 2) == NULL);
+    EXPECT(ks_alloc(1) == NULL);
+    ks_alloc_fail_after(0, 0);
+    after = ks_alloc(1);
+    EXPECT(after != NULL);
+    ks_free(kept);
+    ks_free(after);
+}
+
+TEST(a_copy_is_a_copy)
+{
+    char text[] = "pod-b";
+    char *copy = ks_strdup(text);
+
+    EXPECT(copy != NULL && copy != text);
+    text[0] = 'x';
+    EXPECT_STR(copy, "pod-b");
+    ks_free(copy);
+}
+
+TEST(a_block_is_charged_until_its_last_user_drops_it)
+{
+    struct ks_budget budget;
+    struct ks_block *block = NULL;
+
+    ks_budget_init(&budget, 1000);
+    EXPECT_OK(ks_block_new(&budget, 600, &block));
+    EXPECT_EQ_U64(block->capacity, 600);
+    EXPECT_EQ_U64(block->size, 0);
+    EXPECT_EQ_U64(budget.used, 600);
+    ks_block_use(block);
+    ks_block_drop(block);
+    EXPECT_EQ_U64(budget.used, 600);
+    ks_block_drop(block);
+    ks_block_drop(NULL);
+    EXPECT_EQ_U64(budget.used, 0);
+    EXPECT_EQ_U64(budget.most, 600);
+}
+
+TEST(a_full_budget_says_so_and_charges_nothing)
+{
+    struct ks_budget budget;
+    struct ks_block *first = NULL, *second = NULL;
+
+    ks_budget_init(&budget, 1000);
+    EXPECT_OK(ks_block_new(&budget, 1000, &first));
+    EXPECT(ks_err_is(ks_block_new(&budget, 1, &second), KS_ERR_FULL));
+    EXPECT(ks_err_is(ks_block_new(&budget, SIZE_MAX, &second), KS_ERR_FULL));
+    EXPECT(second == NULL);
+    EXPECT_EQ_U64(budget.used, 1000);
+
+    /* A limit that was lowered below what is used. */
+    budget.limit = 500;
+    EXPECT(ks_err_is(ks_block_new(&budget, 0, &second), KS_ERR_FULL));
+    ks_block_drop(first);
+}
+
+TEST(no_memory_is_an_answer)
+{
+    struct ks_budget budget;
+    struct ks_block *block = NULL;
+
+    ks_budget_init(&budget, 1000);
+    ks_alloc_fail_after(1, 0);
+    EXPECT(ks_err_is(ks_block_new(&budget, 10, &block), KS_ERR_NO_MEMORY));
+    EXPECT_EQ_U64(budget.used, 0);
+    EXPECT(ks_err_is(ks_block_new(NULL, SIZE_MAX - 8, &block), KS_ERR_NO_MEMORY));
+}
+
+TEST(a_trimmed_block_gives_its_end_back)
+{
+    struct ks_budget budget;
+    struct ks_block *block = NULL;
+
+    ks_budget_init(&budget, 1000);
+    EXPECT_OK(ks_block_new(&budget, 1000, &block));
+    memcpy(block->data, "abcd", 4);
+    block->size = 4;
+    block = ks_block_trim(block);
+    EXPECT_EQ_U64(budget.used, 4);
+    EXPECT_MEM(block->data, "abcd", 4);
+    ks_block_drop(block);
+    EXPECT_EQ_U64(budget.used, 0);
+}
+
+TEST(a_block_that_cannot_be_trimmed_stays_as_it_was)
+{
+    struct ks_budget budget;
+    struct ks_block *block = NULL;
+
+    ks_budget_init(&budget, 1000);
+    EXPECT_OK(ks_block_new(&budget, 100, &block));
+    ks_alloc_fail_after(1, 0);
+    block = ks_block_trim(block);
+    EXPECT_EQ_U64(block->capacity, 100);
+    EXPECT_EQ_U64(budget.used, 100);
+    ks_block_drop(block);
+}
+
+TEST(a_block_without_a_budget_charges_nobody)
+{
+    struct ks_block *block = NULL;
+
+    EXPECT_OK(ks_block_new(NULL, 100, &block));
+    block = ks_block_trim(block);
+    EXPECT_EQ_U64(block->capacity, 0);
+    ks_block_drop(block);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/metrics.h"
+
+#include "ks_test.h"
+
+#include <stdio.h>
+
+static struct ks_bytes page;
+
+static const char *render(void)
+{
+    ks_bytes_init(&page, 1 << 20);
+    EXPECT_OK(ks_metrics_render(&page));
+    EXPECT(ks_view_is_utf8(ks_bytes_view(&page)));
+    EXPECT_OK(ks_bytes_append_byte(&page, '\0'));
+    return (const char *)page.data;
+}
+
+TEST(a_counter_is_shown_with_its_help_and_type)
+{
+    ks_metric_add(KS_METRIC_RECORDS_DELIVERED, 2);
+    ks_metric_add(KS_METRIC_RECORDS_DELIVERED, 5);
+    EXPECT_EQ_I64(ks_metric_number(KS_METRIC_RECORDS_DELIVERED), 7);
+    EXPECT_CONTAINS(render(), "\n# HELP kinesis_sidecar_records_delivered_total "
+                              "Records handed to sessions, every attempt counted.\n"
+                              "# TYPE kinesis_sidecar_records_delivered_total counter\n"
+                              "kinesis_sidecar_records_delivered_total 7\n");
+    EXPECT_CONTAINS((const char *)page.data, "\nkinesis_sidecar_records_acked_total 0\n");
+    ks_bytes_free(&page);
+}
+
+TEST(a_gauge_goes_up_and_down)
+{
+    ks_metric_set(KS_METRIC_IN_FLIGHT_RECORDS, 10);
+    ks_metric_add(KS_METRIC_IN_FLIGHT_RECORDS, -12);
+    EXPECT_CONTAINS(render(), "# TYPE kinesis_sidecar_in_flight_records gauge\n"
+                              "kinesis_sidecar_in_flight_records -2\n");
+    ks_bytes_free(&page);
+}
+
+TEST(seconds_are_shown_with_all_their_places)
+{
+    ks_metric_set(KS_METRIC_LEASE_DEADLINE_SECONDS, -1250);
+    ks_metric_set(KS_METRIC_CHECKPOINT_AGE_SECONDS, 9007);
+    ks_metric_set(KS_METRIC_LOOP_TURN_LONGEST, 1000042);
+    EXPECT_CONTAINS(render(), "\nkinesis_sidecar_lease_deadline_seconds -1.250\n");
+    EXPECT_CONTAINS((const char *)page.data, "\nkinesis_sidecar_checkpoint_age_seconds 9.007\n");
+    EXPECT_CONTAINS((const char *)page.data,
+                    "\nkinesis_sidecar_loop_turn_longest_seconds 1.000042\n");
+    ks_bytes_free(&page);
+}
+
+TEST(each_value_of_a_label_has_its_number)
+{
+    ks_metric_add_labelled(KS_METRIC_HTTP_REQUESTS, "200", 3);
+    ks_metric_add_labelled(KS_METRIC_HTTP_REQUESTS, "404", 1);
+    ks_metric_add_labelled(KS_METRIC_HTTP_REQUESTS, "200", 1);
+    ks_metric_add_labelled(KS_METRIC_HTTP_REQUESTS, "20", 1);
+    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_HTTP_REQUESTS, "200"), 4);
+    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_HTTP_REQUESTS, "500"), 0);
+    EXPECT_CONTAINS(render(), "# TYPE kinesis_sidecar_http_requests_total counter\n"
+                              "kinesis_sidecar_http_requests_total{code=\"200\"} 4\n"
+                              "kinesis_sidecar_http_requests_total{code=\"404\"} 1\n"
+                              "kinesis_sidecar_http_requests_total{code=\"20\"} 1\n");
+    ks_bytes_free(&page);
+}
+
+TEST(values_of_labels_are_escaped)
+{
+    ks_metric_set_labelled(KS_METRIC_BUILD_INFO, "a\"b\\c\nd", 1);
+    EXPECT_CONTAINS(render(), "kinesis_sidecar_build_info{version=\"a\\\"b\\\\c\\nd\"} 1\n");
+    ks_bytes_free(&page);
+}
+
+TEST(a_label_has_few_values_and_the_rest_are_one)
+{
+    char value[16];
+
+    for (int i = 0; i < 100; i++) {
+        snprintf(value, sizeof(value), "op-%d", i);
+        ks_metric_add_labelled(KS_METRIC_AWS_REQUESTS, value, 1);
+    }
+    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_AWS_REQUESTS, "op-38"), 1);
+    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_AWS_REQUESTS, "other"), 61);
+    EXPECT_CONTAINS(render(), "{operation=\"other\"} 61\n");
+    ks_bytes_free(&page);
+}
+
+TEST(a_long_value_is_cut_at_a_character_and_stays_one_value)
+{
+    /* 38 bytes, then a character of three. */
+    const char *value = "0123456789012345678901234567890123456\xE2\x82\xAC\xE2\x82\xAC";
+
+    ks_metric_add_labelled(KS_METRIC_AWS_FAILURES, value, 1);
+    ks_metric_add_labelled(KS_METRIC_AWS_FAILURES, value, 1);
+    EXPECT_CONTAINS(render(), "{error=\"0123456789012345678901234567890123456\"} 2\n");
+    ks_bytes_free(&page);
+}
+
+TEST(a_page_that_does_not_fit_says_so)
+{
+    struct ks_bytes small;
+
+    ks_bytes_init(&small, 100);
+    EXPECT(ks_err_is(ks_metrics_render(&small), KS_ERR_FULL));
+    EXPECT(ks_err_is(ks_metrics_markdown(&small), KS_ERR_FULL));
+    ks_bytes_free(&small);
+}
+
+TEST(the_docs_know_every_metric)
+{
+    struct ks_bytes table;
+
+    ks_bytes_init(&table, 1 << 20);
+    EXPECT_OK(ks_metrics_markdown(&table));
+    EXPECT_OK(ks_bytes_append_byte(&table, '\0'));
+#define X(id, name, type, unit, label, sentence)                                                   \
+    EXPECT_CONTAINS((const char *)table.data, "| `kinesis_sidecar_" name "` | ");                  \
+    EXPECT_CONTAINS((const char *)table.data, " | " sentence " |\n");
+#include "base/metrics.def"
+#undef X
+    ks_bytes_free(&table);
+}
+
+static void expect_custom(const char *name, bool counter)
+{
+    size_t size = strlen(name);
+
+    EXPECT((size > 6 && strcmp(name + size - 6, "_total") == 0) == counter);
+    EXPECT_EQ_U64(strspn(name, "abcdefghijklmnopqrstuvwxyz_"), size);
+}
+
+/* Prometheus wants counters, and nothing else, to end in _total. */
+TEST(names_follow_the_custom_of_prometheus)
+{
+    enum { COUNTER, GAUGE };
+#define X(id, name, type, unit, label, sentence) expect_custom(name, (type) == COUNTER);
+#include "base/metrics.def"
+#undef X
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The consumers of a switchboard, and what they settle. */
+#include "ks_test.h"
+#include "unit/ports/stage.h"
+
+#include <string.h>
+
+TEST(an_ack_of_what_was_never_delivered_or_of_another_epoch_is_refused)
+{
+    struct consumer consumer;
+    struct ks_run forged;
+    struct stage stage;
+    ks_number up_to;
+
+    stage_begin(&stage, "pod-a");
+    stage_put(&stage, 0, 4);
+    consumer_join(&consumer, &stage, "client");
+    consumer_pull_until(&consumer, 4);
+    forged = consumer.runs[0];
+    forged.first = 1000;
+    EXPECT_EQ_I64(consumer_settle(&consumer, &forged, KS_ACK, &up_to), KS_SETTLE_UNKNOWN);
+    forged = consumer.runs[0];
+    forged.epoch += 1;
+    EXPECT_EQ_I64(consumer_settle(&consumer, &forged, KS_ACK, &up_to), KS_SETTLE_FENCED);
+    forged = consumer.runs[0];
+    forged.shard = 9999;
+    EXPECT_EQ_I64(consumer_settle(&consumer, &forged, KS_ACK, &up_to), KS_SETTLE_FENCED);
+    consumer_ack_all(&consumer);
+    consumer_ack_all(&consumer); /* Twice is fine. */
+    EXPECT(ks_switchboard_record(stage.board, forged.shard, forged.epoch, 0) == NULL);
+    EXPECT(ks_switchboard_record(stage.board, consumer.runs[0].shard, consumer.runs[0].epoch,
+                                 consumer.runs[0].first) == NULL);
+    stage_vanish(&stage);
+}
+
+TEST(a_checkpoint_by_position_settles_all_before_it)
+{
+    struct consumer consumer;
+    struct stage stage;
+    struct ks_detail detail;
+    struct ks_board_status status;
+    const struct ks_run *run;
+    const char *id;
+    char middle[KS_SEQUENCE_MAX + 1];
+    ks_shard shard;
+    ks_epoch epoch;
+    ks_number up_to;
+
+    stage_begin(&stage, "pod-a");
+    stage_put(&stage, 0, 12);
+    consumer_join(&consumer, &stage, "client");
+    consumer_pull_until(&consumer, 12);
+    run = &consumer.runs[0];
+    EXPECT(run->count > 2);
+    id = ks_switchboard_shard_id(stage.board, run->shard);
+    EXPECT_OK(ks_view_copy_text(
+        ks_switchboard_record(stage.board, run->shard, run->epoch, run->first + 1)->sequence,
+        middle, sizeof middle));
+
+    EXPECT_ERR(ks_switchboard_checkpoint(stage.board, KS_VIEW("nowhere"), ks_view_text(middle), 0,
+                                         0, &shard, &epoch, &up_to, &detail),
+               NOT_FOUND);
+    EXPECT_CONTAINS(detail.text, "nowhere");
+    EXPECT_ERR(ks_switchboard_checkpoint(stage.board, ks_view_text(id), KS_VIEW("12345"), 0, 0,
+                                         &shard, &epoch, &up_to, &detail),
+               INVALID);
+    EXPECT_ERR(ks_switchboard_checkpoint(stage.board, ks_view_text(id), ks_view_text(middle), 0,
+                                         run->epoch + 1, &shard, &epoch, &up_to, &detail),
+               EXPIRED);
+
+    EXPECT_OK(ks_switchboard_checkpoint(stage.board, ks_view_text(id), ks_view_text(middle), 0, 0,
+                                        &shard, &epoch, &up_to, &detail));
+    EXPECT_EQ_U64(shard, run->shard);
+    EXPECT_EQ_U64(epoch, run->epoch);
+    EXPECT_EQ_U64(up_to, run->first + 2);
+    ks_switchboard_status(stage.board, &status);
+    EXPECT_EQ_U64(status.self.in_flight, 10);
+    EXPECT(ks_switchboard_record(stage.board, shard, epoch, run->first + 1) == NULL);
+    EXPECT(ks_switchboard_record(stage.board, shard, epoch, run->first + 2) != NULL);
+
+    /* Again, and behind it: settled already. */
+    EXPECT_OK(ks_switchboard_checkpoint(stage.board, ks_view_text(id), ks_view_text(middle), 0,
+                                        run->epoch, &shard, &epoch, &up_to, &detail));
+    EXPECT_EQ_U64(up_to, run->first + 2);
+    stage_vanish(&stage);
+}
+
+TEST(a_client_that_comes_back_takes_its_session_over)
+{
+    struct consumer old;
+    struct consumer young;
+    struct stage stage;
+    struct ks_run runs[STAGE_RUNS];
+    ks_number up_to;
+
+    stage_begin(&stage, "pod-a");
+    stage_put(&stage, 0, 6);
+    consumer_join(&old, &stage, "client");
+    consumer_pull_until(&old, 6);
+
+    consumer_join(&young, &stage, "client");
+    EXPECT_EQ_U64(young.session, old.session);
+    EXPECT(young.session_epoch != old.session_epoch);
+    /* Not inside the call; and until it is said, nobody gets what is the other's. */
+    EXPECT_EQ_U64(old.endings, 0);
+    EXPECT_EQ_U64(ks_switchboard_pull(stage.board, old.session, 10, 1000, runs, STAGE_RUNS), 0);
+    ks_loop_turn(stage.loop, ks_span_ms(0));
+    EXPECT_EQ_U64(old.endings, 1);
+    EXPECT_EQ_I64(old.why, KS_END_TAKEN_OVER);
+    EXPECT(young.wakes > 0);
+    EXPECT_EQ_I64(consumer_settle(&old, &old.runs[0], KS_ACK, &up_to), KS_SETTLE_SESSION_FENCED);
+
+    /* The old connection closes late: that is not the end of the new one. */
+    ks_switchboard_detach(stage.board, old.session, &old.port);
+    consumer_pull_until(&young, 6);
+    consumer_ack_all(&young);
+    EXPECT_EQ_U64(young.endings, 0);
+    stage_vanish(&stage);
+}
+
+TEST(a_consumer_that_leaves_before_it_hears_is_never_called)
+{
+    struct consumer old;
+    struct consumer young;
+    struct stage stage;
+
+    stage_begin(&stage, "pod-a");
+    consumer_join(&old, &stage, "client");
+    consumer_join(&young, &stage, "client");
+    ks_switchboard_detach(stage.board, old.session, &old.port);
+    memset(&old.port, 0, sizeof old.port);
+    ks_loop_turn(stage.loop, ks_span_ms(0));
+    stage_put(&stage, 0, 3);
+    consumer_pull_until(&young, 3);
+    stage_vanish(&stage);
+}
+
+TEST(bad_sessions_are_refused_with_a_reason)
+{
+    struct ks_session_request request = consumer_request("a b");
+    const ks_view shards[] = {KS_VIEW("shardId-999999999999")};
+    struct consumer many[4];
+    struct stage stage;
+    struct ks_detail detail;
+    ks_session_id session;
+
+    stage_begin(&stage, "pod-a");
+    EXPECT_ERR(ks_switchboard_open(stage.board, &request, NULL, &session, &detail), INVALID);
+    EXPECT_CONTAINS(detail.text, "client_id");
+    request = consumer_request("fine");
+    request.shards = shards;
+    request.shard_count = 1;
+    EXPECT_ERR(ks_switchboard_open(stage.board, &request, NULL, &session, &detail), NOT_FOUND);
+    EXPECT_CONTAINS(detail.text, "shardId-999999999999");
+    for (int i = 0; i < 4; i++)
+        consumer_join(&many[i], &stage, "");
+    request = consumer_request("fine");
+    EXPECT_ERR(ks_switchboard_open(stage.board, &request, NULL, &session, &detail), FULL);
+    ks_switchboard_close(stage.board, many[0].session);
+    EXPECT_OK(ks_switchboard_open(stage.board, &request, NULL, &session, &detail));
+    ks_switchboard_drain(stage.board, ks_span_ms(100));
+    EXPECT_ERR(ks_switchboard_open(stage.board, &request, NULL, &session, &detail), BUSY);
+    stage_vanish(&stage);
+}

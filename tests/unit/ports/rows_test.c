@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ports/rows.h"
+
+#include "base/budget.h"
+#include "ks_test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const ks_instant now = {1000};
+static const ks_wall wall = {1795219200000};
+
+static void touch_nothing(void *arg, ks_instant at)
+{
+    (void)arg;
+    (void)at;
+}
+
+static void init(struct ks_rows *rows)
+{
+    EXPECT_OK(ks_rows_init(rows, 8, 4, "pod-a", touch_nothing, NULL));
+}
+
+static struct ks_incarnation_text incarnation(const char *id, uint64_t boot)
+{
+    struct ks_incarnation_text text = {.boot = boot};
+
+    (void)snprintf(text.id, sizeof text.id, "%s", id);
+    return text;
+}
+
+static struct ks_store_lease lease(const char *shard, const char *owner, uint64_t epoch,
+                                   uint64_t rev, const char *sequence)
+{
+    struct ks_store_lease row = {
+        .owner = incarnation(owner, owner[0] == '\0' ? 0 : 7),
+        .epoch = epoch,
+        .rev = rev,
+        .checkpoint = {.kind = KS_POSITION_AFTER_SEQUENCE, .sub_sequence = -1},
+    };
+
+    (void)snprintf(row.shard, sizeof row.shard, "%s", shard);
+    (void)snprintf(row.checkpoint.sequence, sizeof row.checkpoint.sequence, "%s", sequence);
+    return row;
+}
+
+/* What reading these rows comes to. */
+static struct ks_event read_leases(struct ks_rows *rows, bool consistent,
+                                   const struct ks_store_lease *leases, uint32_t count)
+{
+    struct ks_store_answer answer = {.outcome = KS_DONE, .leases = leases, .lease_count = count};
+    struct ks_event event = {.kind = KS_EVENT_START};
+
+    ks_rows_answered(rows, KS_STORE_READ_LEASES, consistent, &answer, now, wall, &event);
+    EXPECT_EQ_I64(event.kind, KS_EVENT_STORE);
+    EXPECT_EQ_I64(event.store.outcome, KS_DONE);
+    return event;
+}
+
+static struct ks_event read_fleet(struct ks_rows *rows, const struct ks_store_worker *workers,
+                                  uint32_t count)
+{
+    struct ks_store_answer answer = {.outcome = KS_DONE, .workers = workers, .worker_count = count};
+    struct ks_event event = {.kind = KS_EVENT_START};
+
+    ks_rows_answered(rows, KS_STORE_READ_FLEET, true, &answer, now, wall, &event);
+    return event;
+}
+
+TEST(lease_rows_become_numbers)
+{
+    struct ks_store_lease leases[2] = {lease("shard-0", "pod-a", 3, 5, "100"),
+                                       lease("shard-1", "", 4, 6, "200")};
+    struct ks_event event;
+    struct ks_rows rows;
+
+    init(&rows);
+    (void)snprintf(leases[1].parents[0], sizeof leases[1].parents[0], "shard-0");
+    leases[1].next_owner = incarnation("pod-b", 9);
+    event = read_leases(&rows, true, leases, 2);
+    EXPECT_EQ_U64(event.store.lease_count, 2);
+    EXPECT_EQ_U64(event.store.leases[0].shard, 0);
+    EXPECT_EQ_U64(event.store.leases[0].owner.worker, rows.self);
+    EXPECT_EQ_U64(event.store.leases[0].owner.boot, 7);
+    EXPECT_EQ_U64(event.store.leases[0].epoch, 3);
+    EXPECT_EQ_U64(event.store.leases[0].rev, 5);
+    EXPECT_EQ_U64(event.store.leases[0].parents[0], KS_SHARD_NONE);
+    EXPECT_EQ_U64(event.store.leases[1].owner.worker, 0);
+    EXPECT_EQ_U64(event.store.leases[1].owner.boot, 0);
+    EXPECT_EQ_U64(event.store.leases[1].next_owner.worker, 2);
+    EXPECT_EQ_U64(event.store.leases[1].parents[0], 0);
+    EXPECT_EQ_U64(event.store.leases[1].parents[1], KS_SHARD_NONE);
+    EXPECT_EQ_U64(ks_rows_words(&rows, 0)->children[0], 1);
+    EXPECT_STR(ks_rows_words(&rows, 1)->checkpoint.sequence, "200");
+    EXPECT_EQ_I64(ks_rows_words(&rows, 1)->read_at.ms, wall.ms);
+    EXPECT(ks_rows_words(&rows, 2) == NULL);
+    ks_rows_free(&rows);
+}
+
+TEST(a_stale_read_does_not_take_a_checkpoint_back)
+{
+    struct ks_store_lease old = lease("shard-0", "pod-a", 3, 5, "100");
+    struct ks_store_lease young = lease("shard-0", "pod-a", 3, 6, "200");
+    struct ks_position written = {.kind = KS_POSITION_AFTER_SEQUENCE, .sequence = "300"};
+    struct ks_rows rows;
+
+    init(&rows);
+    (void)read_leases(&rows, false, &young, 1);
+    (void)read_leases(&rows, false, &old, 1);
+    EXPECT_STR(ks_rows_words(&rows, 0)->checkpoint.sequence, "200");
+    ks_rows_wrote(&rows, KS_STORE_CHECKPOINT, 0, 3, 6, &written, wall);
+    EXPECT_STR(ks_rows_words(&rows, 0)->checkpoint.sequence, "300");
+    (void)read_leases(&rows, false, &young, 1);
+    EXPECT_STR(ks_rows_words(&rows, 0)->checkpoint.sequence, "300");
+    /* A consistent one is the truth, whatever it says. */
+    (void)read_leases(&rows, true, &old, 1);
+    EXPECT_STR(ks_rows_words(&rows, 0)->checkpoint.sequence, "100");
+    ks_rows_free(&rows);
+}
+
+TEST(a_lease_of_somebody_without_a_number_is_left_alone)
+{
+    struct ks_store_lease leases[5];
+    struct ks_event event;
+    struct ks_rows rows;
+    char id[24];
+
+    init(&rows);
+    for (int i = 0; i < 5; i++) {
+        char shard[24];
+
+        (void)snprintf(shard, sizeof shard, "shard-%d", i);
+        (void)snprintf(id, sizeof id, "pod-%d", i);
+        leases[i] = lease(shard, id, 1, 1, "1");
+    }
+    event = read_leases(&rows, true, leases, 5);
+    EXPECT_EQ_U64(event.store.lease_count, 5);
+    for (uint32_t i = 0; i < 3; i++)
+        EXPECT(!event.store.leases[i].damaged);
+    EXPECT(event.store.leases[3].damaged);
+    EXPECT(event.store.leases[4].damaged);
+    EXPECT(rows.full_told);
+    ks_rows_free(&rows);
+}
+
+TEST(a_damaged_row_keeps_what_was_known)
+{
+    struct ks_store_lease good = lease("shard-0", "pod-a", 3, 5, "100");
+    struct ks_store_lease bad = {.damaged = true};
+    struct ks_event event;
+    struct ks_rows rows;
+
+    init(&rows);
+    (void)read_leases(&rows, true, &good, 1);
+    (void)snprintf(bad.shard, sizeof bad.shard, "shard-0");
+    event = read_leases(&rows, true, &bad, 1);
+    EXPECT(event.store.leases[0].damaged);
+    EXPECT_STR(ks_rows_words(&rows, 0)->checkpoint.sequence, "100");
+    EXPECT(ks_rows_words(&rows, 0)->has_row);
+    ks_rows_free(&rows);
+}
+
+TEST(worker_rows_bring_their_tokens_ours_first)
+{
+    enum { MANY = 600 }; /* More than there is room for. */
+    static struct ks_store_token many[MANY];
+    struct ks_store_token mine = {.shard = "shard-1", .epoch = 4};
+    struct ks_store_worker workers[2] = {
+        {.self = incarnation("pod-b", 2), .life = KS_LIVE, .gives = many, .give_count = MANY},
+        {.self = incarnation("pod-a", 1),
+         .life = KS_FENCED,
+         .beat = 6,
+         .takes = &mine,
+         .take_count = 1},
+    };
+    struct ks_event event;
+    struct ks_rows rows;
+
+    init(&rows);
+    for (int i = 0; i < MANY; i++)
+        (void)snprintf(many[i].shard, sizeof many[i].shard, "shard-0");
+    event = read_fleet(&rows, workers, 2);
+    EXPECT_EQ_I64(event.store.outcome, KS_DONE);
+    EXPECT_EQ_U64(event.store.worker_count, 2);
+    EXPECT_EQ_U64(event.store.workers[0].self.worker, rows.self);
+    EXPECT_EQ_I64(event.store.workers[0].life, KS_FENCED);
+    EXPECT_EQ_U64(event.store.workers[0].beat, 6);
+    EXPECT_EQ_U64(event.store.workers[0].take_count, 1);
+    EXPECT_EQ_U64(event.store.workers[0].takes[0].epoch, 4);
+    EXPECT_EQ_U64(event.store.workers[1].give_count, 0);
+
+    /* A give of ours that is not seen would be served on: then the answer is none. */
+    workers[1].gives = many;
+    workers[1].give_count = MANY;
+    event = read_fleet(&rows, workers, 2);
+    EXPECT_EQ_I64(event.store.outcome, KS_UNKNOWN);
+    ks_rows_free(&rows);
+}
+
+TEST(a_damaged_worker_row_is_neither_alive_nor_gone)
+{
+    struct ks_store_worker worker = {.self = incarnation("pod-b", 0), .damaged = true};
+    struct ks_event event;
+    struct ks_rows rows;
+
+    init(&rows);
+    event = read_fleet(&rows, &worker, 1);
+    EXPECT_EQ_U64(event.store.worker_count, 1);
+    EXPECT(event.store.workers[0].damaged);
+    EXPECT_EQ_U64(event.store.workers[0].self.worker, 2);
+    ks_rows_free(&rows);
+}
+
+TEST(an_office_held_by_somebody_without_a_number_is_not_free)
+{
+    struct ks_store_worker workers[4];
+    struct ks_store_answer answer = {.outcome = KS_DONE, .workers = workers, .worker_count = 4};
+    struct ks_event event = {.kind = KS_EVENT_START};
+    struct ks_rows rows;
+
+    init(&rows);
+    for (int i = 0; i < 4; i++) {
+        char id[24];
+
+        (void)snprintf(id, sizeof id, "worker-%d", i);
+        workers[i] = (struct ks_store_worker){.self = incarnation(id, 1)};
+    }
+    answer.leader.present = true;
+    answer.leader.holder = incarnation("stranger", 77);
+    ks_rows_answered(&rows, KS_STORE_READ_FLEET, true, &answer, now, wall, &event);
+    EXPECT_EQ_U64(event.store.worker_count, 3);
+    EXPECT(event.store.leader.present);
+    EXPECT(!ks_incarnation_equal(event.store.leader.holder, KS_NOBODY));
+    ks_rows_free(&rows);
+}
+
+TEST(an_unknown_answer_says_nothing)
+{
+    struct ks_store_lease row = lease("shard-0", "pod-a", 3, 5, "100");
+    struct ks_store_answer answer = {.outcome = KS_UNKNOWN, .leases = &row, .lease_count = 1};
+    struct ks_event event = {.kind = KS_EVENT_START};
+    struct ks_rows rows;
+
+    init(&rows);
+    ks_rows_answered(&rows, KS_STORE_READ_LEASES, true, &answer, now, wall, &event);
+    EXPECT_EQ_I64(event.store.outcome, KS_UNKNOWN);
+    EXPECT_EQ_U64(event.store.lease_count, 0);
+    EXPECT(ks_rows_words(&rows, 0) == NULL);
+    ks_rows_free(&rows);
+}
+
+/* ---- Requests. ---- */
+
+static void list_family(struct ks_rows *rows)
+{
+    static const struct ks_shard_listing shards[3] = {
+        {.shard = "parent", .hash_start = "0", .hash_end = "9"},
+        {.shard = "child", .parents = {"parent"}, .hash_start = "0", .hash_end = "4"},
+        {.shard = "other", .hash_start = "10", .hash_end = "19"},
+    };
+    struct ks_list_answer answer = {.shards = shards, .count = 3};
+    struct ks_event event = {.kind = KS_EVENT_START};
+
+    ks_rows_listed(rows, &answer, now, &event);
+    EXPECT_EQ_I64(event.kind, KS_EVENT_LISTED);
+    EXPECT(event.listed.ok);
+    EXPECT_EQ_U64(event.listed.count, 3);
+    EXPECT_EQ_U64(event.listed.shards[1].parents[0], event.listed.shards[0].shard);
+}
+
+static ks_shard number(struct ks_rows *rows, const char *shard)
+{
+    ks_shard found = KS_SHARD_NONE;
+
+    EXPECT(ks_rows_shard(rows, ks_view_text(shard), now, &found));
+    return found;
+}
+
+static struct ks_store_effect effect_of(enum ks_store_operation operation, ks_shard shard)
+{
+    return (struct ks_store_effect){
+        .operation = operation, .shard = shard, .worker = {1, 7}, .epoch = 2, .rev = 3};
+}
+
+TEST(a_row_begins_where_the_protocol_says)
+{
+    struct ks_store_lease parent = lease("parent", "", 1, 1, "100");
+    struct ks_store_effect create;
+    struct ks_store_request request;
+    struct ks_rows rows;
+
+    init(&rows);
+    list_family(&rows);
+    create = effect_of(KS_STORE_CREATE, number(&rows, "other"));
+    EXPECT(!ks_rows_request(&rows, &create, &request));
+
+    rows.app = (struct ks_store_app){
+        .present = true, .start = {.kind = KS_POSITION_AT_TIMESTAMP, .timestamp_ms = 77}};
+    EXPECT(ks_rows_request(&rows, &create, &request));
+    EXPECT_STR(request.shard, "other");
+    EXPECT_STR(request.lease->shard, "other");
+    EXPECT_STR(request.lease->hash_start, "10");
+    EXPECT_STR(request.lease->hash_end, "19");
+    EXPECT_STR(request.lease->parents[0], "");
+    EXPECT_EQ_I64(request.lease->checkpoint.kind, KS_POSITION_AT_TIMESTAMP);
+    EXPECT_EQ_I64(request.lease->checkpoint.timestamp_ms, 77);
+
+    /* The parent has no row: it expired before we came, so the child is where we begin. */
+    create.shard = number(&rows, "child");
+    EXPECT(ks_rows_request(&rows, &create, &request));
+    EXPECT_STR(request.lease->parents[0], "parent");
+    EXPECT_EQ_I64(request.lease->checkpoint.kind, KS_POSITION_AT_TIMESTAMP);
+
+    (void)read_leases(&rows, true, &parent, 1);
+    EXPECT(ks_rows_request(&rows, &create, &request));
+    EXPECT_EQ_I64(request.lease->checkpoint.kind, KS_POSITION_TRIM_HORIZON);
+    /* A replica that does not show it proves nothing; a consistent read does. */
+    (void)read_leases(&rows, false, NULL, 0);
+    EXPECT(ks_rows_request(&rows, &create, &request));
+    EXPECT_EQ_I64(request.lease->checkpoint.kind, KS_POSITION_TRIM_HORIZON);
+    (void)read_leases(&rows, true, NULL, 0);
+    EXPECT(ks_rows_request(&rows, &create, &request));
+    EXPECT_EQ_I64(request.lease->checkpoint.kind, KS_POSITION_AT_TIMESTAMP);
+    ks_rows_free(&rows);
+}
+
+TEST(checkpoints_carry_the_mark_and_nothing_without_one)
+{
+    struct ks_store_effect effect;
+    struct ks_store_request request;
+    struct ks_shard_words *words;
+    struct ks_rows rows;
+    ks_shard shard;
+
+    init(&rows);
+    list_family(&rows);
+    shard = number(&rows, "parent");
+    words = ks_rows_words(&rows, shard);
+    words->mark_epoch = 2;
+    words->marked = 9;
+    words->mark = (struct ks_position){.kind = KS_POSITION_AFTER_SEQUENCE, .sequence = "4711"};
+
+    effect = effect_of(KS_STORE_FINAL, shard);
+    EXPECT(ks_rows_request(&rows, &effect, &request));
+    EXPECT(!request.has_checkpoint);
+    effect.up_to = 9;
+    EXPECT(ks_rows_request(&rows, &effect, &request));
+    EXPECT(request.has_checkpoint);
+    EXPECT_STR(request.checkpoint.sequence, "4711");
+    EXPECT_STR(request.worker.id, "pod-a");
+    EXPECT_EQ_U64(request.worker.boot, 7);
+    EXPECT_STR(request.next_owner.id, "");
+    EXPECT_EQ_U64(request.epoch, 2);
+    EXPECT_EQ_U64(request.rev, 3);
+
+    effect.operation = KS_STORE_END;
+    EXPECT(ks_rows_request(&rows, &effect, &request));
+    EXPECT_EQ_I64(request.checkpoint.kind, KS_POSITION_SHARD_END);
+    EXPECT_STR(request.children[0], "child");
+    EXPECT_STR(request.children[1], "");
+    ks_rows_free(&rows);
+}
+
+TEST(hints_carry_their_tokens)
+{
+    struct ks_lease_token tokens[2] = {{0, 5}, {1, 6}};
+    struct ks_store_effect effect = effect_of(KS_STORE_HINTS, KS_SHARD_NONE);
+    struct ks_store_request request;
+    struct ks_rows rows;
+
+    init(&rows);
+    list_family(&rows);
+    effect.gives = tokens;
+    effect.give_count = 2;
+    effect.takes = tokens + 1;
+    effect.take_count = 1;
+    EXPECT(ks_rows_request(&rows, &effect, &request));
+    EXPECT_STR(request.shard, "");
+    EXPECT_EQ_U64(request.give_count, 2);
+    EXPECT_STR(request.gives[1].shard, ks_names_text(&rows.shards, 1));
+    EXPECT_EQ_U64(request.gives[1].epoch, 6);
+    EXPECT_STR(request.takes[0].shard, ks_names_text(&rows.shards, 1));
+    ks_rows_free(&rows);
+}
+
+TEST(writes_move_what_is_known)
+{
+    struct ks_store_lease row = lease("shard-0", "pod-a", 3, 5, "100");
+    struct ks_shard_words *words;
+    struct ks_rows rows;
+
+    init(&rows);
+    (void)read_leases(&rows, true, &row, 1);
+    words = ks_rows_words(&rows, 0);
+    ks_rows_wrote(&rows, KS_STORE_FINAL, 0, 3, 5, NULL, wall);
+    EXPECT_EQ_U64(words->epoch, 4);
+    EXPECT_EQ_U64(words->rev, 6);
+    EXPECT_STR(words->checkpoint.sequence, "100");
+    ks_rows_wrote(&rows, KS_STORE_ASSIGN, 0, 4, 0, NULL, wall);
+    EXPECT_EQ_U64(words->epoch, 5);
+    EXPECT_EQ_U64(words->rev, 6);
+    ks_rows_wrote(&rows, KS_STORE_DELETE, 0, 5, 0, NULL, wall);
+    EXPECT(!words->has_row);
+    ks_rows_wrote(&rows, KS_STORE_ASSIGN, 7, 5, 0, NULL, wall); /* Of a shard not known. */
+    ks_rows_free(&rows);
+}
+
+TEST(no_memory_leaves_nothing)
+{
+    int64_t live = ks_alloc_live();
+    struct ks_rows rows;
+    uint64_t n = 1;
+
+    for (;; n++) {
+        ks_err err;
+
+        EXPECT(n < 50);
+        ks_alloc_fail_after(n, 0);
+        err = ks_rows_init(&rows, 8, 4, "pod-a", touch_nothing, NULL);
+        ks_alloc_fail_after(0, 0);
+        if (ks_ok(err))
+            break;
+        EXPECT_ERR(err, NO_MEMORY);
+        EXPECT_EQ_I64(ks_alloc_live(), live);
+    }
+    EXPECT(n > 10);
+    ks_rows_free(&rows);
+    EXPECT_EQ_I64(ks_alloc_live(), live);
+}

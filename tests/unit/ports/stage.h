@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stage.h - a switchboard on its feet, for tests: the real core, a lease table and a stream in SQLite files. And one who
+ * consumes. Nothing here is pretended.
+ */
+#ifndef KS_TEST_STAGE_H
+#define KS_TEST_STAGE_H
+
+#include "base/loop.h"
+#include "ports/switchboard.h"
+
+enum { STAGE_SHARDS = 2, STAGE_SHARDS_MAX = 64, STAGE_WAIT_MS = 15000, STAGE_RUNS = 16 };
+
+struct stage {
+    struct ks_loop *loop;
+    struct ks_lease_store *store;
+    struct ks_stream_source *source;
+    struct ks_switchboard *board;
+    bool drained;
+    bool clean;
+    char refused[200];
+    uint32_t puts_open;
+};
+
+struct setting {
+    const char *worker_id;
+    const char *stream;
+    uint32_t shards;
+    uint32_t shards_max;
+};
+
+/* Builds and starts it on the test's two files. */
+void stage_begin_with(struct stage *stage, const struct setting *setting);
+/* The same: STAGE_SHARDS shards of the stream "stream". */
+void stage_begin(struct stage *stage, const char *worker_id);
+/* Everything stops where it is, as if the process had died. Frees all. */
+void stage_vanish(struct stage *stage);
+/* Turns the loop; fails the test after STAGE_WAIT_MS. */
+void stage_turn_until(struct stage *stage, bool (*reached)(struct stage *stage));
+bool stage_holds_all(struct stage *stage);
+bool stage_is_ready(struct stage *stage);
+bool stage_is_refused(struct stage *stage);
+/* Drains, and waits for it. */
+void stage_drain(struct stage *stage);
+/* Puts records whose data and partition keys are the numbers first .. first + count - 1. */
+void stage_put(struct stage *stage, uint32_t first, uint32_t count);
+
+struct consumer {
+    struct ks_consumer port;
+    struct stage *stage;
+    ks_session_id session;
+    uint32_t session_epoch;
+    uint32_t wakes;
+    uint32_t endings;
+    uint32_t returnings;
+    enum ks_session_end why;
+    struct ks_run runs[64]; /* All that it got. */
+    uint32_t run_count;
+    uint32_t records;
+    uint32_t seen[128]; /* How often each number came. */
+    char last_sequence[STAGE_SHARDS_MAX][KS_SEQUENCE_MAX + 1];
+};
+
+/* A session as most tests want it. */
+struct ks_session_request consumer_request(const char *client_id);
+void consumer_join(struct consumer *consumer, struct stage *stage, const char *client_id);
+/* Takes what there is, looks at every record and expects them in order. */
+void consumer_pull(struct consumer *consumer);
+/* Until it has exactly `records` in all. */
+void consumer_pull_until(struct consumer *consumer, uint32_t records);
+enum ks_settle_status consumer_settle(struct consumer *consumer, const struct ks_run *run,
+                                      enum ks_settle_outcome outcome, ks_number *ret_up_to);
+void consumer_ack_all(struct consumer *consumer);
+/* Waits until the table covers all that it got and acknowledged. */
+void consumer_persist_all(struct consumer *consumer);
+
+#endif
