@@ -26,8 +26,8 @@ struct ks_effect *ks_effects_add(struct ks_effects *effects, enum ks_effect_kind
     return effect;
 }
 
-struct ks_store_effect *ks_effects_store(struct ks_effects *effects, enum ks_store_operation operation,
-                                         uint64_t token)
+struct ks_store_effect *ks_effects_store(struct ks_effects *effects,
+                                         enum ks_store_operation operation, uint64_t token)
 {
     struct ks_effect *effect = ks_effects_add(effects, KS_EFFECT_STORE);
 
@@ -147,7 +147,8 @@ struct ks_core *ks_core_init(void *memory, const struct ks_core_config *config)
     struct ks_slot *slots;
 
     assert(config->self != 0);
-    assert(config->margin.us < config->lease_duration.us && config->beat.us < config->lease_duration.us);
+    assert(config->margin.us < config->lease_duration.us &&
+           config->beat.us < config->lease_duration.us);
     assert(config->leases_max < (1u << 24) && config->workers_max < (1u << 24));
     assert(config->sessions_max <= UINT16_MAX);
     core->config = *config;
@@ -176,7 +177,8 @@ static void drain(struct ks_core *core, ks_span patience, struct ks_effects *eff
         return;
     core->draining = true;
     core->patience_at = ks_instant_add(core->now, patience);
-    ks_effects_story(effects, KS_STORY_DRAINING, KS_SHARD_NONE, KS_NOBODY)->story.number = core->leases_used;
+    ks_effects_story(effects, KS_STORY_DRAINING, KS_SHARD_NONE, KS_NOBODY)->story.number =
+        core->leases_used;
 }
 
 /* While draining no lease is kept, whenever it came. */
@@ -194,11 +196,13 @@ static void return_leases(struct ks_core *core, struct ks_effects *effects)
     if (unsettled > 0 && !core->patience_said && ks_instant_reached(core->now, core->patience_at)) {
         core->patience_said = true;
         core->drain_clean = false;
-        ks_effects_story(effects, KS_STORY_PATIENCE_OVER, KS_SHARD_NONE, KS_NOBODY)->story.number = unsettled;
+        ks_effects_story(effects, KS_STORY_PATIENCE_OVER, KS_SHARD_NONE, KS_NOBODY)->story.number =
+            unsettled;
     }
 }
 
-static void store_answered(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
+static void store_answered(struct ks_core *core, const struct ks_event *event,
+                           struct ks_effects *effects)
 {
     uint64_t token = event->store.token;
 
@@ -222,8 +226,8 @@ static void persist(struct ks_core *core, ks_shard shard)
 /* The events that come by the thousand: what else is due waits for the next tick, which the deadline calls at once. */
 static bool hot(enum ks_event_kind kind)
 {
-    return kind == KS_EVENT_SESSION_PULL || kind == KS_EVENT_SETTLE || kind == KS_EVENT_CHECKPOINT ||
-           kind == KS_EVENT_PERSIST;
+    return kind == KS_EVENT_SESSION_PULL || kind == KS_EVENT_SETTLE ||
+           kind == KS_EVENT_CHECKPOINT || kind == KS_EVENT_PERSIST;
 }
 
 static void dispatch(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
@@ -250,7 +254,8 @@ static void dispatch(struct ks_core *core, const struct ks_event *event, struct 
     }
 }
 
-void ks_core_step(struct ks_core *core, ks_instant now, const struct ks_event *event, struct ks_effects *effects)
+void ks_core_step(struct ks_core *core, ks_instant now, const struct ks_event *event,
+                  struct ks_effects *effects)
 {
     assert(effects->count == 0);
     assert(!ks_instant_before(now, core->now));
@@ -322,7 +327,8 @@ void ks_core_self(const struct ks_core *core, struct ks_self_view *ret_view)
     *ret_view = view;
 }
 
-static void view_held(const struct ks_core *core, const struct ks_lease *lease, struct ks_lease_view *view)
+static void view_held(const struct ks_core *core, const struct ks_lease *lease,
+                      struct ks_lease_view *view)
 {
     ks_instant until;
 

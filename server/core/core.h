@@ -31,10 +31,11 @@ struct ks_core_config {
     ks_span checkpoint_interval;
     ks_span idle_release;
 
-    uint32_t shards_max;   /* Rows of the directory. */
-    uint32_t leases_max;   /* Leases held at once. */
-    uint32_t window_max;   /* Records of one lease between its watermark and the last one read; a power of two. */
-    uint32_t workers_max;  /* Rows of the fleet. */
+    uint32_t shards_max; /* Rows of the directory. */
+    uint32_t leases_max; /* Leases held at once. */
+    uint32_t
+        window_max; /* Records of one lease between its watermark and the last one read; a power of two. */
+    uint32_t workers_max; /* Rows of the fleet. */
     uint32_t sessions_max;
     uint64_t budget_bytes; /* Payload held in all. */
     uint32_t read_bytes;   /* Asked for by one read at most. */
@@ -53,7 +54,8 @@ size_t ks_core_size(const struct ks_core_config *config);
 struct ks_core *ks_core_init(void *memory, const struct ks_core_config *config);
 
 /* One step. `now` never goes back. `effects` is empty before. */
-void ks_core_step(struct ks_core *core, ks_instant now, const struct ks_event *event, struct ks_effects *effects);
+void ks_core_step(struct ks_core *core, ks_instant now, const struct ks_event *event,
+                  struct ks_effects *effects);
 /* When to step with TICK at the latest. Walks the leases and sessions: ask once a turn. */
 ks_instant ks_core_deadline(const struct ks_core *core);
 /* The invariants that hold between any two steps; asserts. For tests and the simulator: it walks everything. */
@@ -62,9 +64,9 @@ void ks_core_check(const struct ks_core *core);
 /* ---- Questions. They change nothing. ---- */
 
 enum ks_worker_state {
-    KS_WORKER_STARTING,    /* Not registered. */
+    KS_WORKER_STARTING, /* Not registered. */
     KS_WORKER_LIVE,
-    KS_WORKER_FENCED,      /* Finding out, then starting again. */
+    KS_WORKER_FENCED, /* Finding out, then starting again. */
     KS_WORKER_DRAINING,
     KS_WORKER_GONE
 };
@@ -82,13 +84,13 @@ struct ks_self_view {
     enum ks_worker_state state;
     struct ks_incarnation incarnation; /* As registered last. */
     bool leads;
-    bool serving;         /* now < lease deadline, as of the last step. */
-    ks_instant deadline;  /* The lease deadline of everything that we hold. */
+    bool serving;        /* now < lease deadline, as of the last step. */
+    ks_instant deadline; /* The lease deadline of everything that we hold. */
     uint32_t leases_held;
     uint32_t sessions;
     uint64_t in_flight;
     uint64_t in_flight_bytes;
-    uint64_t held_bytes;  /* Payload in memory. */
+    uint64_t held_bytes; /* Payload in memory. */
 };
 void ks_core_self(const struct ks_core *core, struct ks_self_view *ret_view);
 
@@ -101,10 +103,10 @@ struct ks_lease_view {
     bool finished;
     bool damaged;
     /* Meaningful while we hold it. */
-    ks_number watermark;  /* Everything below is settled. */
-    ks_number persisted;  /* Everything below is covered by the table. */
-    ks_number delivered;  /* Everything below was delivered at least once. */
-    ks_number fetched;    /* Everything below has arrived. */
+    ks_number watermark; /* Everything below is settled. */
+    ks_number persisted; /* Everything below is covered by the table. */
+    ks_number delivered; /* Everything below was delivered at least once. */
+    ks_number fetched;   /* Everything below has arrived. */
     uint32_t in_flight;
     ks_session_id session; /* The lane's session, or NONE. */
     bool blocked;          /* Waits for a retry. */
@@ -124,7 +126,8 @@ struct ks_session_view {
     uint32_t lanes;
     enum ks_idle idle; /* Why it gets nothing, if it gets nothing. */
 };
-bool ks_core_session(const struct ks_core *core, ks_session_id session, struct ks_session_view *ret_view);
+bool ks_core_session(const struct ks_core *core, ks_session_id session,
+                     struct ks_session_view *ret_view);
 
 /* A worker row as last read, in no order: index 0 .. count-1. False past the end. */
 struct ks_worker_view {
@@ -139,6 +142,7 @@ struct ks_worker_view {
 bool ks_core_worker(const struct ks_core *core, uint32_t index, struct ks_worker_view *ret_view);
 
 /* True while records of this epoch may leave the house: asked again before each frame that is written. */
-bool ks_core_may_deliver(const struct ks_core *core, ks_shard shard, ks_epoch epoch, ks_instant now);
+bool ks_core_may_deliver(const struct ks_core *core, ks_shard shard, ks_epoch epoch,
+                         ks_instant now);
 
 #endif

@@ -7,8 +7,8 @@
 
 enum ks_effect_kind {
     KS_EFFECT_STORE, /* Ask the lease store; the answer is KS_EVENT_STORE with the same token, exactly once. */
-    KS_EFFECT_LIST,  /* List the stream's shards -> KS_EVENT_LISTED. */
-    KS_EFFECT_OPEN,  /* Open the shard's reader at the checkpoint of the lease row that was read last. */
+    KS_EFFECT_LIST, /* List the stream's shards -> KS_EVENT_LISTED. */
+    KS_EFFECT_OPEN, /* Open the shard's reader at the checkpoint of the lease row that was read last. */
     KS_EFFECT_READ,  /* -> KS_EVENT_RECORDS or KS_EVENT_READ_FAILED, unless CLOSE comes first. */
     KS_EFFECT_CLOSE, /* The epoch is over for us: close the reader, drop its records. */
     KS_EFFECT_FORGET, /* Records below `number` are settled: drop them, remember the position of the last one. */
@@ -21,24 +21,25 @@ enum ks_effect_kind {
     KS_EFFECT_PERSISTED, /* The table holds a checkpoint that covers every record below `number`. */
     KS_EFFECT_STORY,     /* A decision: one log line, one event. */
     KS_EFFECT_DRAINED,   /* Nothing is held, and the table knows. */
-    KS_EFFECT_REFUSED    /* Our worker id is alive elsewhere: `worker.boot` holds it. We cannot run. */
+    KS_EFFECT_REFUSED /* Our worker id is alive elsewhere: `worker.boot` holds it. We cannot run. */
 };
 
 enum ks_not_opened { KS_NOT_OPENED_FULL, KS_NOT_OPENED_DRAINING };
 enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRAINED };
 
+/* clang-format off */
 /* The story: what was decided, and why. The sentence is rendered from the table by ports/story.c, with names.
- *   word           level  event             sentence */
+ * word, level, event, sentence */
 #define KS_STORY_TABLE(X)                                                                          \
     X(REGISTERED, INFO, NULL, "{worker}: registered under boot {boot}")                            \
-    X(WAITS_FOR_OLD_SELF, INFO, NULL, "{worker}: an earlier run under this id may still be alive, watching it for {ms} ms") \
+    X(WAITS_FOR_OLD_SELF, INFO, NULL,                                                              \
+      "{worker}: an earlier run under this id may still be alive, watching it for {ms} ms")        \
     X(FENCED, WARN, NULL, "{worker}: fenced by the fleet, starting again under a new boot")        \
     X(HEARTBEAT_LATE, WARN, NULL, "{worker}: no heartbeat got through, deliveries rest past the lease deadline") \
     X(HEARTBEAT_BACK, INFO, NULL, "{worker}: heartbeats get through again, deliveries go on")      \
     X(OFFICE_WON, INFO, NULL, "{worker}: leads the fleet")                                         \
     X(OFFICE_LOST, INFO, NULL, "{worker}: no longer leads the fleet")                              \
     X(FENCES, INFO, NULL, "{worker}: fenced, silent for {ms} ms")                                  \
-    X(DEAD_LEASES, INFO, NULL, "{worker}: is dead with {number} leases, taking them over")         \
     X(CREATED, INFO, "reshard", "{shard}: lease row made")                                         \
     X(ASSIGNED, INFO, NULL, "{shard}: assigned to {worker}, it was free")                          \
     X(TAKEN_OVER, INFO, NULL, "{shard}: taken over for {worker}, its owner is dead")               \
@@ -48,11 +49,14 @@ enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRA
     X(RELEASED, INFO, "lease_lost", "{shard}: released, epoch {epoch} is over")                    \
     X(SHARD_END, INFO, "shard_end", "{shard}: read to its end, all settled")                       \
     X(POISON, WARN, "poison", "{shard}: record {number} failed {count} times")                     \
-    X(LANE_BLOCKED, WARN, "lane_blocked", "{shard}: blocked by an unsettled record")               \
     X(DAMAGED, WARN, NULL, "{shard}: its lease row is damaged, leaving it alone")                  \
-    X(WAITS_FOR_DEAD, INFO, NULL, "{number} leases belong to a worker that is silent, waiting until it may be taken as dead") \
+    X(WAITS_FOR_DEAD, INFO, NULL,                                                                  \
+      "{number} leases belong to a worker that is silent, waiting until it may be taken as dead")  \
     X(DRAINING, INFO, NULL, "draining: {number} leases to give back")                              \
-    X(PATIENCE_OVER, WARN, NULL, "draining: the grace is over, {number} records stay unsettled and will come again")
+    X(PATIENCE_OVER, WARN, NULL,                                                                   \
+      "draining: the grace is over, {number} records stay unsettled and will come again")
+
+/* clang-format on */
 
 enum ks_story {
 #define X(word, level, event, sentence) KS_STORY_##word,
@@ -105,13 +109,14 @@ struct ks_effect {
         } deliver;
         struct {
             ks_session_id session;
-            uint32_t session_epoch;      /* OPENED. */
-            enum ks_not_opened why_not;  /* NOT_OPENED. */
-            enum ks_session_end why;     /* SESSION_ENDED. */
-        } session;                       /* WAKE, OPENED, NOT_OPENED, SESSION_ENDED. */
+            uint32_t session_epoch;     /* OPENED. */
+            enum ks_not_opened why_not; /* NOT_OPENED. */
+            enum ks_session_end why;    /* SESSION_ENDED. */
+        } session;                      /* WAKE, OPENED, NOT_OPENED, SESSION_ENDED. */
         struct {
             enum ks_settle_status status;
-            ks_number up_to; /* OK: the shard's records below this must be covered by a checkpoint to be persisted. */
+            ks_number
+                up_to; /* OK: the shard's records below this must be covered by a checkpoint to be persisted. */
         } settled;
         struct {
             enum ks_story story;

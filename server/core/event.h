@@ -6,9 +6,9 @@
 #include "core/types.h"
 
 enum ks_event_kind {
-    KS_EVENT_START, /* Once, first. */
-    KS_EVENT_TICK,  /* ks_core_deadline() has come. */
-    KS_EVENT_STORE, /* The answer to KS_EFFECT_STORE. */
+    KS_EVENT_START,       /* Once, first. */
+    KS_EVENT_TICK,        /* ks_core_deadline() has come. */
+    KS_EVENT_STORE,       /* The answer to KS_EFFECT_STORE. */
     KS_EVENT_LISTED,      /* The answer to KS_EFFECT_LIST. */
     KS_EVENT_RECORDS,     /* The answer to KS_EFFECT_READ: records, possibly none. */
     KS_EVENT_READ_FAILED, /* The answer to KS_EFFECT_READ: nothing came; the reader is still good. */
@@ -17,10 +17,10 @@ enum ks_event_kind {
     KS_EVENT_SESSION_DETACH, /* Its connection is gone; requeue after the grace. */
     KS_EVENT_SESSION_CLOSE,  /* It is over; requeue at once. */
     KS_EVENT_SETTLE,         /* -> KS_EFFECT_SETTLED. */
-    KS_EVENT_CHECKPOINT,     /* Cumulative: every record delivered up to `number` -> KS_EFFECT_SETTLED. */
-    KS_EVENT_PERSIST,        /* Somebody waits: write the checkpoint of `shard` as soon as possible. */
-    KS_EVENT_DRAIN,          /* Give everything back; patience ends after `span`. */
-    KS_EVENT_HURRY           /* The patience of a drain is over now. */
+    KS_EVENT_CHECKPOINT, /* Cumulative: every record delivered up to `number` -> KS_EFFECT_SETTLED. */
+    KS_EVENT_PERSIST,    /* Somebody waits: write the checkpoint of `shard` as soon as possible. */
+    KS_EVENT_DRAIN,      /* Give everything back; patience ends after `span`. */
+    KS_EVENT_HURRY       /* The patience of a drain is over now. */
 };
 
 struct ks_event {
@@ -56,12 +56,12 @@ struct ks_event {
         } read_failed;
         struct {
             ks_session_id take_over; /* The live session with the same client id, or NONE. */
-            bool pulls;              /* A long-poll client: no connection to lose; over after `linger` unused. */
+            bool pulls; /* A long-poll client: no connection to lose; over after `linger` unused. */
             uint32_t max_in_flight;
             uint64_t max_in_flight_bytes;
             ks_span ack_deadline;
-            ks_span grace;  /* From DETACH to the requeue. */
-            ks_span linger; /* For `pulls`. */
+            ks_span grace;          /* From DETACH to the requeue. */
+            ks_span linger;         /* For `pulls`. */
             const ks_shard *shards; /* Only these; count 0 = all. At most KS_SESSION_SHARDS_MAX. */
             uint32_t shard_count;
         } open;

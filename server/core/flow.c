@@ -131,7 +131,8 @@ static struct shares divide(const struct ks_core *core)
 }
 
 /* Bytes to ask for, or 0: no read now. */
-static uint32_t wanted(const struct ks_core *core, const struct ks_lease *lease, const struct shares *shares)
+static uint32_t wanted(const struct ks_core *core, const struct ks_lease *lease,
+                       const struct shares *shares)
 {
     uint64_t most = core->leases_used > 1 ? shares->allowed / 2 : shares->allowed;
     uint64_t room;
@@ -167,7 +168,8 @@ void ks_flow_turn(struct ks_core *core, struct ks_effects *effects)
         lease->reading = true;
         lease->reserved = bytes;
         core->reserved += bytes;
-        shares.common -= beyond_own(lease, shares.own) < bytes ? beyond_own(lease, shares.own) : bytes;
+        shares.common -=
+            beyond_own(lease, shares.own) < bytes ? beyond_own(lease, shares.own) : bytes;
         effect = ks_effects_add(effects, KS_EFFECT_READ);
         effect->lease.shard = lease->shard;
         effect->lease.epoch = lease->epoch;

@@ -41,7 +41,8 @@ static uint32_t free_index(const struct ks_core *core)
     return KS_HELD_NONE;
 }
 
-void ks_lease_begin(struct ks_core *core, const struct ks_lease_row *row, struct ks_effects *effects)
+void ks_lease_begin(struct ks_core *core, const struct ks_lease_row *row,
+                    struct ks_effects *effects)
 {
     struct ks_directory_entry *entry = &core->directory[row->shard];
     uint32_t index = free_index(core);
@@ -165,7 +166,8 @@ static void persisted(struct ks_lease *lease, ks_number up_to, struct ks_effects
 }
 
 /* The final write or SHARD_END is durable. */
-static void over(struct ks_core *core, struct ks_lease *lease, bool finished, struct ks_effects *effects)
+static void over(struct ks_core *core, struct ks_lease *lease, bool finished,
+                 struct ks_effects *effects)
 {
     ks_shard shard = lease->shard;
     struct ks_directory_entry *entry = &core->directory[shard];
@@ -179,8 +181,8 @@ static void over(struct ks_core *core, struct ks_lease *lease, bool finished, st
         ks_native_shard_ended(core, shard);
 }
 
-static void checkpoint_answered(struct ks_core *core, struct ks_lease *lease, enum ks_outcome outcome,
-                                struct ks_effects *effects)
+static void checkpoint_answered(struct ks_core *core, struct ks_lease *lease,
+                                enum ks_outcome outcome, struct ks_effects *effects)
 {
     lease->checkpoint_at = ks_instant_add(core->now, core->config.checkpoint_interval);
     switch (outcome) {
@@ -246,8 +248,8 @@ static void read_back(struct ks_core *core, struct ks_lease *lease, const struct
     lease->retry_at = core->now;
 }
 
-void ks_lease_answered(struct ks_core *core, uint32_t index, uint32_t serial, const struct ks_event *event,
-                       struct ks_effects *effects)
+void ks_lease_answered(struct ks_core *core, uint32_t index, uint32_t serial,
+                       const struct ks_event *event, struct ks_effects *effects)
 {
     struct ks_lease *lease = &core->leases[index];
     enum ks_lease_write write = lease->write;
@@ -306,14 +308,16 @@ static bool patience_over(const struct ks_core *core)
 }
 
 /* What the lease wants to do next, and when. */
-static enum ks_lease_write wanted(const struct ks_core *core, const struct ks_lease *lease, ks_instant *ret_at)
+static enum ks_lease_write wanted(const struct ks_core *core, const struct ks_lease *lease,
+                                  ks_instant *ret_at)
 {
     *ret_at = lease->retry_at;
     if (lease->write != KS_WRITE_NONE)
         return KS_WRITE_NONE;
     if (lease->state == KS_LEASE_ENDING || all_settled(lease))
         return lease->reread ? KS_WRITE_REREAD : KS_WRITE_END;
-    if (lease->state == KS_LEASE_RETURNING && (lease->tracker.in_flight == 0 || patience_over(core)))
+    if (lease->state == KS_LEASE_RETURNING &&
+        (lease->tracker.in_flight == 0 || patience_over(core)))
         return lease->reread ? KS_WRITE_REREAD : KS_WRITE_FINAL;
     if (lease->reread)
         return KS_WRITE_REREAD;

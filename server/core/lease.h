@@ -12,15 +12,17 @@
 #include "core/state.h"
 
 /* Begins to serve a shard: `row` is a consistent read that names us and an epoch that we did not end (A6). */
-void ks_lease_begin(struct ks_core *core, const struct ks_lease_row *row, struct ks_effects *effects);
+void ks_lease_begin(struct ks_core *core, const struct ks_lease_row *row,
+                    struct ks_effects *effects);
 /* The epoch is over for us, by the table or by the loss of our incarnation. Nothing is written. */
-void ks_lease_lose(struct ks_core *core, struct ks_lease *lease, enum ks_story why, struct ks_effects *effects);
+void ks_lease_lose(struct ks_core *core, struct ks_lease *lease, enum ks_story why,
+                   struct ks_effects *effects);
 /* Begins to give it back: settle what is in flight, then the final write. */
 void ks_lease_return(struct ks_core *core, struct ks_lease *lease, struct ks_effects *effects);
 
 /* An answer to one of our writes or reads of it. */
-void ks_lease_answered(struct ks_core *core, uint32_t index, uint32_t serial, const struct ks_event *event,
-                       struct ks_effects *effects);
+void ks_lease_answered(struct ks_core *core, uint32_t index, uint32_t serial,
+                       const struct ks_event *event, struct ks_effects *effects);
 /* The watermark moved: drops what is settled. */
 void ks_lease_settled(struct ks_lease *lease, ks_number mark_before, struct ks_effects *effects);
 

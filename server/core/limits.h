@@ -4,23 +4,24 @@
 #define KS_CORE_LIMITS_H
 
 enum {
-    KS_SHARD_ID_MAX = 128,        /* Characters of a shard id (Kinesis API reference: 128). */
-    KS_SEQUENCE_MAX = 129,        /* Digits of a sequence number: 0|([1-9]\d{0,128}). */
-    KS_PARTITION_KEY_MAX = 1024,  /* Bytes: 256 Unicode characters of up to 4 bytes. */
-    KS_HASH_KEY_MAX = 39,         /* Digits of a 128-bit hash key. */
-    KS_STREAM_NAME_MAX = 128,     /* Characters of a stream name. */
-    KS_ARN_MAX = 2048,            /* Characters of a stream ARN. */
-    KS_WORKER_ID_MAX = 128,       /* Characters of a worker id: fits a pod name with a suffix. */
-    KS_CLIENT_ID_MAX = 64,        /* Characters of a client or session id. */
+    KS_SHARD_ID_MAX = 128,          /* Characters of a shard id (Kinesis API reference: 128). */
+    KS_SEQUENCE_MAX = 129,          /* Digits of a sequence number: 0|([1-9]\d{0,128}). */
+    KS_PARTITION_KEY_MAX = 1024,    /* Bytes: 256 Unicode characters of up to 4 bytes. */
+    KS_HASH_KEY_MAX = 39,           /* Digits of a 128-bit hash key. */
+    KS_STREAM_NAME_MAX = 128,       /* Characters of a stream name. */
+    KS_ARN_MAX = 2048,              /* Characters of a stream ARN. */
+    KS_WORKER_ID_MAX = 128,         /* Characters of a worker id: fits a pod name with a suffix. */
+    KS_CLIENT_ID_MAX = 64,          /* Characters of a client or session id. */
     KS_RECORD_BYTES_MAX = 10 << 20, /* Data of one record (UpdateMaxRecordSize). */
-    KS_READ_RECORDS_MAX = 10000,  /* Records of one GetRecords. */
-    KS_READ_BYTES_MAX = 10 << 20, /* Payload of one GetRecords. */
-    KS_PARENTS_MAX = 2,           /* A merge has two. */
-    KS_CHILDREN_MAX = 2,          /* A split has two. */
-    KS_TOKENS_MAX = 128,          /* give or take tokens of one hint write (PROTOCOL A3). */
-    KS_EFFECTS_MAX = 512,         /* Effects of one step; whoever makes many spreads them over steps. */
-    KS_SESSION_SHARDS_MAX = 64,   /* Shards that one session may name. */
-    KS_BATCH_RUNS_MAX = 16        /* Runs (shard, first, count) of one batch: its id stays below 512 characters. */
+    KS_READ_RECORDS_MAX = 10000,    /* Records of one GetRecords. */
+    KS_READ_BYTES_MAX = 10 << 20,   /* Payload of one GetRecords. */
+    KS_PARENTS_MAX = 2,             /* A merge has two. */
+    KS_CHILDREN_MAX = 2,            /* A split has two. */
+    KS_TOKENS_MAX = 128,            /* give or take tokens of one hint write (PROTOCOL A3). */
+    KS_EFFECTS_MAX = 512, /* Effects of one step; whoever makes many spreads them over steps. */
+    KS_SESSION_SHARDS_MAX = 64, /* Shards that one session may name. */
+    KS_BATCH_RUNS_MAX =
+        16 /* Runs (shard, first, count) of one batch: its id stays below 512 characters. */
 };
 
 #endif

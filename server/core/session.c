@@ -35,7 +35,8 @@ bool ks_session_accepts(const struct ks_session *session, ks_shard shard)
     return false;
 }
 
-static bool lane_open(const struct ks_core *core, const struct ks_lease *lease, ks_session_id session)
+static bool lane_open(const struct ks_core *core, const struct ks_lease *lease,
+                      ks_session_id session)
 {
     return lease->used && lease->session == session && lease->yield_to == KS_SESSION_NONE &&
            ks_lease_may_deliver(core, lease);
@@ -123,7 +124,8 @@ void ks_session_open(struct ks_core *core, const struct ks_event *event, struct 
     uint32_t epoch;
     uint32_t born;
 
-    if (core->draining || (id == KS_SESSION_NONE && core->sessions_used == core->config.sessions_max)) {
+    if (core->draining ||
+        (id == KS_SESSION_NONE && core->sessions_used == core->config.sessions_max)) {
         struct ks_effect *refusal = ks_effects_add(effects, KS_EFFECT_NOT_OPENED);
 
         refusal->session.session = KS_SESSION_NONE;
@@ -300,7 +302,8 @@ void ks_session_pull(struct ks_core *core, const struct ks_event *event, struct 
 
 /* ---- Settle. ---- */
 
-static enum ks_settle_status check_session(const struct ks_core *core, ks_session_id id, uint32_t epoch)
+static enum ks_settle_status check_session(const struct ks_core *core, ks_session_id id,
+                                           uint32_t epoch)
 {
     const struct ks_session *session;
 
@@ -316,8 +319,8 @@ static enum ks_settle_status check_session(const struct ks_core *core, ks_sessio
     return KS_SETTLE_SESSION_EXPIRED;
 }
 
-static void acknowledge(struct ks_core *core, struct ks_lease *lease, ks_number first, ks_number beyond,
-                        struct ks_effects *effects)
+static void acknowledge(struct ks_core *core, struct ks_lease *lease, ks_number first,
+                        ks_number beyond, struct ks_effects *effects)
 {
     ks_number mark = lease->tracker.mark;
 
@@ -370,7 +373,8 @@ static enum ks_settle_status settle(struct ks_core *core, const struct ks_event 
     return KS_SETTLE_UNKNOWN;
 }
 
-void ks_session_settle(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
+void ks_session_settle(struct ks_core *core, const struct ks_event *event,
+                       struct ks_effects *effects)
 {
     enum ks_settle_status status = settle(core, event, effects);
     struct ks_effect *effect = ks_effects_add(effects, KS_EFFECT_SETTLED);
@@ -379,7 +383,8 @@ void ks_session_settle(struct ks_core *core, const struct ks_event *event, struc
     effect->settled.up_to = event->settle.first + event->settle.count;
 }
 
-void ks_session_checkpoint(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
+void ks_session_checkpoint(struct ks_core *core, const struct ks_event *event,
+                           struct ks_effects *effects)
 {
     struct ks_lease *lease = ks_lease_of(core, event->checkpoint.shard, event->checkpoint.epoch);
     enum ks_settle_status status = KS_SETTLE_OK;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* session.h - local consumers, and the lanes that are divided among them.
  *
- * A lane (with ordering by shard: a lease) belongs to one session at a time. Lanes are divided evenly among the sessions
- * that are there; a lane changes hands only when nothing of it is in flight.
+ * A lane (with ordering by shard: a lease) belongs to one session at a time. Lanes are divided evenly among the
+ * sessions that are there; a lane changes hands only when nothing of it is in flight.
  * Pure. Part of struct ks_core.
  */
 #ifndef KS_CORE_SESSION_H
@@ -10,12 +10,16 @@
 
 #include "core/state.h"
 
-void ks_session_open(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects);
-void ks_session_pull(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects);
+void ks_session_open(struct ks_core *core, const struct ks_event *event,
+                     struct ks_effects *effects);
+void ks_session_pull(struct ks_core *core, const struct ks_event *event,
+                     struct ks_effects *effects);
 void ks_session_detach(struct ks_core *core, ks_session_id session);
 void ks_session_close(struct ks_core *core, ks_session_id session);
-void ks_session_settle(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects);
-void ks_session_checkpoint(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects);
+void ks_session_settle(struct ks_core *core, const struct ks_event *event,
+                       struct ks_effects *effects);
+void ks_session_checkpoint(struct ks_core *core, const struct ks_event *event,
+                           struct ks_effects *effects);
 
 /* Gives back credit for records of `lease` that are in flight no more. */
 void ks_session_credit(struct ks_core *core, struct ks_lease *lease, struct ks_credit credit);

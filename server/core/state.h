@@ -19,20 +19,21 @@ struct ks_directory_entry {
     struct ks_incarnation owner; /* As known last. */
     struct ks_incarnation next_owner;
     ks_epoch epoch;
-    ks_epoch ended;      /* The highest epoch of it that we ended (PROTOCOL A6). */
-    uint32_t held;       /* Index of our lease, or KS_HELD_NONE. */
-    uint32_t known;      /* The last serial before owner and epoch were read or written: see ks_core_after. */
+    ks_epoch ended; /* The highest epoch of it that we ended (PROTOCOL A6). */
+    uint32_t held;  /* Index of our lease, or KS_HELD_NONE. */
+    uint32_t
+        known; /* The last serial before owner and epoch were read or written: see ks_core_after. */
     ks_shard parents[KS_PARENTS_MAX];
-    uint8_t unlisted;    /* Listings in a row in which it was missing, up to 2; while it has no row. */
-    bool seen;           /* In a row or in a listing. */
-    bool doubtful;       /* A write of ours was not done: read before the next one. */
-    bool present;        /* It has a lease row. */
-    uint8_t missing;     /* Reads in a row that did not show it. */
-    bool listed;         /* It was in the last listing. */
+    uint8_t unlisted; /* Listings in a row in which it was missing, up to 2; while it has no row. */
+    bool seen;        /* In a row or in a listing. */
+    bool doubtful;    /* A write of ours was not done: read before the next one. */
+    bool present;     /* It has a lease row. */
+    uint8_t missing;  /* Reads in a row that did not show it. */
+    bool listed;      /* It was in the last listing. */
     bool finished;
     bool damaged;
-    bool writing;       /* A leader's write of ours is in flight. */
-    uint8_t take;       /* enum ks_take_hint */
+    bool writing; /* A leader's write of ours is in flight. */
+    uint8_t take; /* enum ks_take_hint */
 };
 
 /* Whether the owner of a lease has to be told `take`. */
@@ -58,31 +59,33 @@ struct ks_lease {
     struct ks_tracker tracker;
 
     /* The lane's consumer. */
-    ks_session_id session;  /* Or NONE. */
-    bool blocked;           /* Its next record waited for the delay of a retry when last looked at. */
+    ks_session_id session; /* Or NONE. */
+    bool blocked; /* Its next record waited for the delay of a retry when last looked at. */
     ks_session_id yield_to; /* Gets the lane when nothing of it is in flight; NONE: stays. */
 
     /* The reader. */
     bool reading;
     bool at_end;
     bool throttled;
-    uint32_t reserved; /* Bytes of the read in flight. */
-    uint32_t appetite; /* Bytes worth asking for, as the last reads were. */
+    uint32_t reserved;  /* Bytes of the read in flight. */
+    uint32_t appetite;  /* Bytes worth asking for, as the last reads were. */
     ks_instant read_at; /* Not before. */
 
     /* The one write in flight, and what is durable. */
     enum ks_lease_write write;
-    uint32_t serial;         /* Of the request in flight. */
-    bool reread;             /* Read before the next write. */
-    bool given_up;           /* Its final or end write was sent: no delivery and no ack in this epoch again. */
+    uint32_t serial; /* Of the request in flight. */
+    bool reread;     /* Read before the next write. */
+    bool
+        given_up; /* Its final or end write was sent: no delivery and no ack in this epoch again. */
     struct ks_incarnation next_owner; /* As last read. */
-    ks_number writing;       /* up_to of the checkpoint in flight. */
-    ks_number unsure;        /* Lowest up_to of the unknown checkpoints with this rev; UINT64_MAX = none. */
+    ks_number writing;                /* up_to of the checkpoint in flight. */
+    ks_number
+        unsure; /* Lowest up_to of the unknown checkpoints with this rev; UINT64_MAX = none. */
     ks_number persisted;
-    bool hurry;              /* Somebody waits for the checkpoint. */
+    bool hurry;               /* Somebody waits for the checkpoint. */
     ks_instant checkpoint_at; /* Not before, unless hurry. */
-    ks_instant retry_at;     /* The next write or read not before. */
-    uint32_t failures;       /* In a row. */
+    ks_instant retry_at;      /* The next write or read not before. */
+    uint32_t failures;        /* In a row. */
 };
 
 /* ---- Sessions. ---- */
@@ -91,7 +94,7 @@ struct ks_session {
     bool used;
     bool attached; /* A stream: it has its connection. A session that pulls: a poll is waiting. */
     bool pulls;
-    bool hungry; /* Its last pull left it wanting; wake it. */
+    bool hungry;         /* Its last pull left it wanting; wake it. */
     uint32_t epoch;      /* Of this slot: +1 at every open and every take-over. */
     uint32_t born_epoch; /* Its first; between the two: the same client, taken over. */
     uint32_t max_in_flight;
@@ -99,8 +102,8 @@ struct ks_session {
     ks_span ack_deadline;
     ks_span grace;
     ks_span linger;
-    ks_instant over_at;      /* Grace or linger ends. */
-    ks_instant absent_at;    /* pulls: from then on it keeps no idle lane from others. */
+    ks_instant over_at;   /* Grace or linger ends. */
+    ks_instant absent_at; /* pulls: from then on it keeps no idle lane from others. */
     bool absent;
     uint32_t in_flight;
     uint64_t in_flight_bytes;
@@ -113,14 +116,14 @@ struct ks_session {
 
 enum ks_self_step {
     KS_SELF_UNBORN,
-    KS_SELF_READING,     /* Our own row, before a registration. */
-    KS_SELF_WATCHING,    /* An earlier run under our id that may be alive. */
+    KS_SELF_READING,  /* Our own row, before a registration. */
+    KS_SELF_WATCHING, /* An earlier run under our id that may be alive. */
     KS_SELF_REGISTERING,
     KS_SELF_READING_BACK, /* After an unknown registration. */
     KS_SELF_LIVE,
-    KS_SELF_CHECKING,    /* A heartbeat was refused. */
-    KS_SELF_BURYING,     /* This incarnation is over: its leases end, then it starts again. */
-    KS_SELF_LEAVING,     /* `gone` was sent. */
+    KS_SELF_CHECKING, /* A heartbeat was refused. */
+    KS_SELF_BURYING,  /* This incarnation is over: its leases end, then it starts again. */
+    KS_SELF_LEAVING,  /* `gone` was sent. */
     KS_SELF_GONE
 };
 
@@ -134,13 +137,13 @@ struct ks_member {
     uint64_t beat;
     uint64_t held;
     uint64_t changes;
-    ks_instant seen_at;      /* Since when this (boot, beat) was watched without a gap. */
-    ks_instant read_at;      /* The last read of it. */
-    ks_instant advanced_at;  /* When the beat moved last, or was first seen. */
-    ks_instant short_since;  /* Since when `held` has been below its rows; KS_NEVER = it is not. */
-    uint32_t leases;         /* Rows that name it, by our cache. */
-    uint32_t fence;          /* Serial of a fence in flight, 0 = none. */
-    uint32_t hints;          /* Serial of a hints write in flight. */
+    ks_instant seen_at;     /* Since when this (boot, beat) was watched without a gap. */
+    ks_instant read_at;     /* The last read of it. */
+    ks_instant advanced_at; /* When the beat moved last, or was first seen. */
+    ks_instant short_since; /* Since when `held` has been below its rows; KS_NEVER = it is not. */
+    uint32_t leases;        /* Rows that name it, by our cache. */
+    uint32_t fence;         /* Serial of a fence in flight, 0 = none. */
+    uint32_t hints;         /* Serial of a hints write in flight. */
 };
 
 struct ks_take {
@@ -171,16 +174,16 @@ struct ks_fleet {
     /* We ourselves. */
     enum ks_self_step step;
     struct ks_incarnation self;
-    ks_instant deadline;     /* The lease deadline. */
-    uint32_t serial;         /* Of the request about ourselves in flight, 0 = none. */
-    ks_instant asked_at;     /* When it was sent. */
-    ks_instant next_at;      /* The next heartbeat, read or registration. */
+    ks_instant deadline; /* The lease deadline. */
+    uint32_t serial;     /* Of the request about ourselves in flight, 0 = none. */
+    ks_instant asked_at; /* When it was sent. */
+    ks_instant next_at;  /* The next heartbeat, read or registration. */
     ks_span back_off;
-    enum ks_mode mode;       /* As we want it to be known. */
-    enum ks_mode told_mode;  /* As the table knows it. */
+    enum ks_mode mode;      /* As we want it to be known. */
+    enum ks_mode told_mode; /* As the table knows it. */
     uint64_t changes;
-    bool resting;            /* Said that the deadline has passed. */
-    struct ks_member old;    /* WATCHING. */
+    bool resting;                             /* Said that the deadline has passed. */
+    struct ks_member old;                     /* WATCHING. */
     struct ks_lease_token done[KS_TAKES_MAX]; /* Takes to remove from our row's set. */
     uint32_t done_count;
     struct ks_lease_token sent_done[KS_TAKES_MAX]; /* Those that the heartbeat in flight removes. */
@@ -188,35 +191,35 @@ struct ks_fleet {
     struct ks_take takes[KS_TAKES_MAX];
 
     /* News of the others. */
-    uint32_t news;           /* Serial of the fleet read in flight, 0 = none. */
+    uint32_t news; /* Serial of the fleet read in flight, 0 = none. */
     bool news_consistent;
-    bool news_of_round;      /* It is a leader's round. */
-    uint32_t news_serial;    /* Of the last one sent. */
+    bool news_of_round;   /* It is a leader's round. */
+    uint32_t news_serial; /* Of the last one sent. */
     ks_instant news_asked_at;
-    ks_instant news_at;      /* When the next one is due. */
-    bool prove;              /* The next one must be consistent: somebody looks dead. */
+    ks_instant news_at; /* When the next one is due. */
+    bool prove;         /* The next one must be consistent: somebody looks dead. */
     struct ks_leader_row office;
-    uint32_t office_known;   /* Like an entry's `known`. */
+    uint32_t office_known; /* Like an entry's `known`. */
     bool app_present;
-    uint32_t claim;          /* Serial of a claim, a resignation or an app row in flight. */
+    uint32_t claim; /* Serial of a claim, a resignation or an app row in flight. */
     enum ks_store_operation claiming; /* Which of them. */
-    bool resigned;           /* The drain gave the office back. */
-    ks_instant claim_at;     /* Not before. */
+    bool resigned;                    /* The drain gave the office back. */
+    ks_instant claim_at;              /* Not before. */
 
     /* Leading. */
     bool leads;
     ks_instant won_at;
     ks_instant round_at;
-    uint32_t rows;           /* Serial of the lease rows' read in flight. */
+    uint32_t rows; /* Serial of the lease rows' read in flight. */
     bool rows_stale;
-    bool rows_fresh;         /* Read since the last round. */
-    ks_instant rows_at;      /* When they were read last. */
-    uint64_t changes_sum;    /* Of all members, at that time. */
+    bool rows_fresh;      /* Read since the last round. */
+    ks_instant rows_at;   /* When they were read last. */
+    uint64_t changes_sum; /* Of all members, at that time. */
     bool listing;
     ks_instant list_at;
-    bool repairing;          /* A round is at work on the rows. */
-    uint32_t proof;          /* Serial of the consistent fleet read that it works with. */
-    ks_shard cursor;         /* Repair goes on here. */
+    bool repairing;  /* A round is at work on the rows. */
+    uint32_t proof;  /* Serial of the consistent fleet read that it works with. */
+    ks_shard cursor; /* Repair goes on here. */
     struct ks_leader_write writes[KS_LEADER_WRITES_MAX];
     bool takes_due;
     bool waiting_said;
@@ -228,8 +231,8 @@ struct ks_core {
     struct ks_prng prng;
     ks_instant now;
     uint32_t next_serial;
-    bool again;    /* Work is left: step once more at once. */
-    bool stirred;  /* Something became deliverable. */
+    bool again;      /* Work is left: step once more at once. */
+    bool stirred;    /* Something became deliverable. */
     bool unbalanced; /* Lanes are to be divided again. */
     ks_shard flow_cursor;
 
@@ -243,8 +246,8 @@ struct ks_core {
     uint32_t sessions_top; /* Beyond the highest slot in use. */
     uint32_t leases_used;
     uint32_t leases_top;
-    uint32_t pull_cursor;  /* Lanes take turns. */
-    uint64_t reserved; /* Bytes of the reads in flight. */
+    uint32_t pull_cursor; /* Lanes take turns. */
+    uint64_t reserved;    /* Bytes of the reads in flight. */
 
     struct ks_fleet fleet;
     struct ks_directory_entry *directory; /* shards_max */
@@ -284,8 +287,8 @@ static inline bool ks_core_after(uint32_t serial, uint32_t known)
 /* A new effect of this kind, zeroed. There is room: callers of many ask ks_effects_room first. */
 struct ks_effect *ks_effects_add(struct ks_effects *effects, enum ks_effect_kind kind);
 /* A store request about nothing yet, with its token. */
-struct ks_store_effect *ks_effects_store(struct ks_effects *effects, enum ks_store_operation operation,
-                                         uint64_t token);
+struct ks_store_effect *ks_effects_store(struct ks_effects *effects,
+                                         enum ks_store_operation operation, uint64_t token);
 /* A story line about `shard` (or NONE) and `worker` (or nobody). */
 struct ks_effect *ks_effects_story(struct ks_effects *effects, enum ks_story story, ks_shard shard,
                                    struct ks_incarnation worker);

@@ -33,28 +33,28 @@ enum ks_store_operation {
     KS_STORE_REGISTER_DEAD,   /* + expect_boot, life not live. */
     KS_STORE_REGISTER_SILENT, /* + expect_boot, expect_beat, life live. */
     KS_STORE_REGISTER_CORPSE, /* + expect_boot. */
-    KS_STORE_HEARTBEAT,       /* worker, mode, held, changes, load; gives and takes are removed from the sets. */
-    KS_STORE_FENCE,           /* worker.id, expect_boot, expect_beat. */
-    KS_STORE_SAY_GONE,        /* worker. */
-    KS_STORE_HINTS,           /* worker.id, expect_boot; gives and takes are added to the sets. */
-    KS_STORE_REMOVE_WORKER,   /* worker.id, expect_boot; condition: not live. */
+    KS_STORE_HEARTBEAT, /* worker, mode, held, changes, load; gives and takes are removed from the sets. */
+    KS_STORE_FENCE,         /* worker.id, expect_boot, expect_beat. */
+    KS_STORE_SAY_GONE,      /* worker. */
+    KS_STORE_HINTS,         /* worker.id, expect_boot; gives and takes are added to the sets. */
+    KS_STORE_REMOVE_WORKER, /* worker.id, expect_boot; condition: not live. */
     /* Leader row and app row. */
-    KS_STORE_CLAIM_OFFICE,  /* worker -> holder; condition: holder = owner (id "": absent) and epoch; epoch + 1. A
+    KS_STORE_CLAIM_OFFICE, /* worker -> holder; condition: holder = owner (id "": absent) and epoch; epoch + 1. A
                                missing row counts as holder absent, epoch 0, and is made. */
     KS_STORE_RESIGN_OFFICE, /* condition: holder = worker and epoch; REMOVE holder. */
     KS_STORE_CREATE_APP,    /* app; condition: no row. */
     /* Writes of a lease row (A5). `epoch` and `rev` are the values the condition names. */
-    KS_STORE_CREATE,     /* shard, checkpoint, parents, hash range (from `lease`); epoch = 0, rev = 0. */
-    KS_STORE_ASSIGN,     /* shard, epoch -> owner = worker, epoch + 1; condition: no owner, not finished. */
-    KS_STORE_TAKE_OVER,  /* shard, owner (dead), epoch -> owner = worker, epoch + 1, no next_owner. */
-    KS_STORE_PLAN,       /* shard, owner, epoch -> next_owner (id "": REMOVE). */
-    KS_STORE_FORCE,      /* shard, owner, epoch -> owner = worker, epoch + 1, no next_owner. */
+    KS_STORE_CREATE, /* shard, checkpoint, parents, hash range (from `lease`); epoch = 0, rev = 0. */
+    KS_STORE_ASSIGN, /* shard, epoch -> owner = worker, epoch + 1; condition: no owner, not finished. */
+    KS_STORE_TAKE_OVER, /* shard, owner (dead), epoch -> owner = worker, epoch + 1, no next_owner. */
+    KS_STORE_PLAN,      /* shard, owner, epoch -> next_owner (id "": REMOVE). */
+    KS_STORE_FORCE,     /* shard, owner, epoch -> owner = worker, epoch + 1, no next_owner. */
     KS_STORE_CHECKPOINT, /* shard, worker, epoch, rev -> checkpoint, rev + 1. */
-    KS_STORE_FINAL,      /* shard, worker, epoch, rev, next_owner as last read -> checkpoint (if has_checkpoint), owner =
+    KS_STORE_FINAL, /* shard, worker, epoch, rev, next_owner as last read -> checkpoint (if has_checkpoint), owner =
                             next_owner or REMOVE, REMOVE next_owner, epoch + 1, rev + 1. */
-    KS_STORE_END,        /* shard, worker, epoch, rev -> checkpoint SHARD_END, children, finished, no owner, no
+    KS_STORE_END, /* shard, worker, epoch, rev -> checkpoint SHARD_END, children, finished, no owner, no
                             next_owner, epoch + 1, rev + 1. */
-    KS_STORE_DELETE      /* shard, epoch; condition: finished. */
+    KS_STORE_DELETE /* shard, epoch; condition: finished. */
 };
 enum { KS_STORE_OPERATIONS = KS_STORE_DELETE + 1 };
 

@@ -33,8 +33,8 @@ void ks_tracker_append(struct ks_tracker *tracker, const uint32_t *sizes, uint32
     }
 }
 
-bool ks_tracker_next(const struct ks_tracker *tracker, ks_instant now, uint32_t max_records, uint64_t max_bytes,
-                     struct ks_tracker_run *ret_run)
+bool ks_tracker_next(const struct ks_tracker *tracker, ks_instant now, uint32_t max_records,
+                     uint64_t max_bytes, struct ks_tracker_run *ret_run)
 {
     struct ks_tracker_run run = {.first = tracker->cursor};
 
@@ -75,8 +75,8 @@ bool ks_tracker_blocked(const struct ks_tracker *tracker, ks_instant now, ks_ins
     return true;
 }
 
-void ks_tracker_send(struct ks_tracker *tracker, const struct ks_tracker_run *run, ks_session_id session,
-                     ks_instant deadline)
+void ks_tracker_send(struct ks_tracker *tracker, const struct ks_tracker_run *run,
+                     ks_session_id session, ks_instant deadline)
 {
     assert(run->first == tracker->cursor);
     assert(session <= UINT16_MAX);

@@ -61,11 +61,11 @@ uint32_t ks_tracker_room(const struct ks_tracker *tracker);
 void ks_tracker_append(struct ks_tracker *tracker, const uint32_t *sizes, uint32_t count);
 /* The next deliverable run of at most max_records and about max_bytes, at least one record. False if the lane has none
  * or is blocked at `now`. */
-bool ks_tracker_next(const struct ks_tracker *tracker, ks_instant now, uint32_t max_records, uint64_t max_bytes,
-                     struct ks_tracker_run *ret_run);
+bool ks_tracker_next(const struct ks_tracker *tracker, ks_instant now, uint32_t max_records,
+                     uint64_t max_bytes, struct ks_tracker_run *ret_run);
 /* The run is in flight with `session` from now on. */
-void ks_tracker_send(struct ks_tracker *tracker, const struct ks_tracker_run *run, ks_session_id session,
-                     ks_instant deadline);
+void ks_tracker_send(struct ks_tracker *tracker, const struct ks_tracker_run *run,
+                     ks_session_id session, ks_instant deadline);
 /* Settles a record that was delivered at least once; again is allowed and does nothing. Returns the credit, if it was
  * in flight. The watermark moves. */
 struct ks_credit ks_tracker_settle(struct ks_tracker *tracker, ks_number number);

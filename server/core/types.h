@@ -84,11 +84,11 @@ enum ks_settle_outcome { KS_ACK, KS_RETRY, KS_EXTEND };
 /* Why a settlement of a record was not accepted. */
 enum ks_settle_status {
     KS_SETTLE_OK,
-    KS_SETTLE_FENCED,          /* Its lease epoch has ended. */
-    KS_SETTLE_EXPIRED,         /* extend of a delivery that was requeued already. */
-    KS_SETTLE_UNKNOWN,         /* Never delivered in this epoch. */
-    KS_SETTLE_SESSION_FENCED,  /* Its session was taken over: the whole request is refused. */
-    KS_SETTLE_SESSION_EXPIRED  /* Its session is over. */
+    KS_SETTLE_FENCED,         /* Its lease epoch has ended. */
+    KS_SETTLE_EXPIRED,        /* extend of a delivery that was requeued already. */
+    KS_SETTLE_UNKNOWN,        /* Never delivered in this epoch. */
+    KS_SETTLE_SESSION_FENCED, /* Its session was taken over: the whole request is refused. */
+    KS_SETTLE_SESSION_EXPIRED /* Its session is over. */
 };
 
 /* Why a session that asks for records gets none. */

@@ -153,7 +153,8 @@ static bool parents_over(struct ks_core *core, const struct ks_directory_entry *
 
 static bool fit(const struct ks_core *core, const struct ks_member *member)
 {
-    if (!member->present || member->damaged || member->life != KS_LIVE || member->leases >= core->config.leases_max)
+    if (!member->present || member->damaged || member->life != KS_LIVE ||
+        member->leases >= core->config.leases_max)
         return false;
     if (is_me(core, member->self))
         return core->fleet.mode == KS_ACTIVE && ks_core_serving(core);
@@ -235,14 +236,16 @@ static void write_row(struct ks_core *core, ks_shard shard, enum ks_store_operat
     };
     entry->writing = true;
     store = ks_effects_store(
-        effects, operation, ks_token_make(KS_FOR_SHARD, (uint32_t)(write - fleet->writes), write->serial));
+        effects, operation,
+        ks_token_make(KS_FOR_SHARD, (uint32_t)(write - fleet->writes), write->serial));
     store->shard = shard;
     store->worker = target;
     store->owner = entry->owner;
     store->epoch = entry->epoch;
 }
 
-static void given(struct ks_core *core, const struct ks_leader_write *write, struct ks_effects *effects)
+static void given(struct ks_core *core, const struct ks_leader_write *write,
+                  struct ks_effects *effects)
 {
     struct ks_directory_entry *entry = &core->directory[write->shard];
 
@@ -263,8 +266,8 @@ static void given(struct ks_core *core, const struct ks_leader_write *write, str
     core->fleet.takes_due = true;
 }
 
-void ks_leader_written(struct ks_core *core, uint32_t index, uint32_t serial, const struct ks_event *event,
-                       struct ks_effects *effects)
+void ks_leader_written(struct ks_core *core, uint32_t index, uint32_t serial,
+                       const struct ks_event *event, struct ks_effects *effects)
 {
     struct ks_leader_write *write = &core->fleet.writes[index];
     struct ks_directory_entry *entry;
@@ -400,7 +403,8 @@ static void say_waiting(struct ks_core *core, struct ks_effects *effects)
             waiting += member->leases;
     }
     if (waiting > 0 && !core->fleet.waiting_said)
-        ks_effects_story(effects, KS_STORY_WAITS_FOR_DEAD, KS_SHARD_NONE, KS_NOBODY)->story.number = waiting;
+        ks_effects_story(effects, KS_STORY_WAITS_FOR_DEAD, KS_SHARD_NONE, KS_NOBODY)->story.number =
+            waiting;
     core->fleet.waiting_said = waiting > 0;
 }
 
@@ -454,7 +458,8 @@ static void repair_on(struct ks_core *core, struct ks_effects *effects)
 
 /* ---- Hints. ---- */
 
-static uint32_t gather(struct ks_core *core, struct ks_incarnation owner, struct ks_lease_token *tokens)
+static uint32_t gather(struct ks_core *core, struct ks_incarnation owner,
+                       struct ks_lease_token *tokens)
 {
     uint32_t count = 0;
 
@@ -490,7 +495,8 @@ static void hint(struct ks_core *core, struct ks_effects *effects)
         if (count == 0)
             continue;
         member->hints = ks_core_serial(core);
-        store = ks_effects_store(effects, KS_STORE_HINTS, ks_token_make(KS_FOR_HINTS, i, member->hints));
+        store = ks_effects_store(effects, KS_STORE_HINTS,
+                                 ks_token_make(KS_FOR_HINTS, i, member->hints));
         store->worker = member->self;
         store->expect_boot = member->self.boot;
         store->takes = fleet->hint_tokens[buffer++];
@@ -499,7 +505,8 @@ static void hint(struct ks_core *core, struct ks_effects *effects)
     fleet->takes_due = false;
 }
 
-void ks_leader_hinted(struct ks_core *core, uint32_t index, uint32_t serial, enum ks_outcome outcome)
+void ks_leader_hinted(struct ks_core *core, uint32_t index, uint32_t serial,
+                      enum ks_outcome outcome)
 {
     struct ks_member *member = &core->members[index];
 
@@ -538,7 +545,8 @@ void ks_leader_turn(struct ks_core *core, struct ks_effects *effects)
         repair_on(core, effects);
     if (fleet->takes_due)
         hint(core, effects);
-    if (!fleet->listing && ks_instant_reached(core->now, fleet->list_at) && ks_effects_room(core, effects, 1)) {
+    if (!fleet->listing && ks_instant_reached(core->now, fleet->list_at) &&
+        ks_effects_room(core, effects, 1)) {
         fleet->listing = true;
         ks_effects_add(effects, KS_EFFECT_LIST);
     }

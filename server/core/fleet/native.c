@@ -56,7 +56,8 @@ void ks_native_shard_ended(struct ks_core *core, ks_shard shard)
     core->fleet.round_at = core->now;
 }
 
-void ks_native_answered(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
+void ks_native_answered(struct ks_core *core, const struct ks_event *event,
+                        struct ks_effects *effects)
 {
     uint64_t token = event->store.token;
     uint32_t subject = ks_token_subject(token);

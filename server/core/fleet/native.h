@@ -15,7 +15,8 @@
 
 void ks_native_start(struct ks_core *core);
 /* An answer of the store to anything but a lease that we hold. */
-void ks_native_answered(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects);
+void ks_native_answered(struct ks_core *core, const struct ks_event *event,
+                        struct ks_effects *effects);
 void ks_native_listed(struct ks_core *core, const struct ks_event *event);
 /* Whatever is due. */
 void ks_native_turn(struct ks_core *core, struct ks_effects *effects);
@@ -27,7 +28,8 @@ void ks_native_shard_ended(struct ks_core *core, ks_shard shard);
 
 /* ---- self.c ---- */
 
-void ks_self_answered(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects);
+void ks_self_answered(struct ks_core *core, const struct ks_event *event,
+                      struct ks_effects *effects);
 void ks_self_take_answered(struct ks_core *core, uint32_t index, const struct ks_event *event,
                            struct ks_effects *effects);
 /* Our own row, as any read shows it: takes in it start. */
@@ -43,14 +45,15 @@ ks_instant ks_self_deadline(const struct ks_core *core);
 void ks_office_news(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects);
 void ks_office_answered(struct ks_core *core, uint32_t serial, const struct ks_event *event,
                         struct ks_effects *effects);
-void ks_office_fenced(struct ks_core *core, uint32_t index, uint32_t serial, const struct ks_event *event,
-                      struct ks_effects *effects);
+void ks_office_fenced(struct ks_core *core, uint32_t index, uint32_t serial,
+                      const struct ks_event *event, struct ks_effects *effects);
 /* We are no leader any more. */
 void ks_office_lose(struct ks_core *core, struct ks_effects *effects);
 void ks_office_turn(struct ks_core *core, struct ks_effects *effects);
 ks_instant ks_office_deadline(const struct ks_core *core);
 /* Sends a read of the fleet. */
-void ks_office_ask(struct ks_core *core, bool consistent, bool of_round, struct ks_effects *effects);
+void ks_office_ask(struct ks_core *core, bool consistent, bool of_round,
+                   struct ks_effects *effects);
 
 /* ---- leader.c ---- */
 
@@ -59,9 +62,10 @@ void ks_leader_won(struct ks_core *core);
 void ks_leader_fleet_read(struct ks_core *core, struct ks_effects *effects);
 void ks_leader_rows(struct ks_core *core, uint32_t serial, const struct ks_event *event,
                     struct ks_effects *effects);
-void ks_leader_written(struct ks_core *core, uint32_t index, uint32_t serial, const struct ks_event *event,
-                       struct ks_effects *effects);
-void ks_leader_hinted(struct ks_core *core, uint32_t index, uint32_t serial, enum ks_outcome outcome);
+void ks_leader_written(struct ks_core *core, uint32_t index, uint32_t serial,
+                       const struct ks_event *event, struct ks_effects *effects);
+void ks_leader_hinted(struct ks_core *core, uint32_t index, uint32_t serial,
+                      enum ks_outcome outcome);
 void ks_leader_turn(struct ks_core *core, struct ks_effects *effects);
 ks_instant ks_leader_deadline(const struct ks_core *core);
 

@@ -33,8 +33,8 @@ void ks_office_ask(struct ks_core *core, bool consistent, bool of_round, struct 
     fleet->news_consistent = consistent;
     fleet->news_of_round = of_round;
     fleet->news_asked_at = core->now;
-    ks_effects_store(effects, KS_STORE_READ_FLEET, ks_token_make(KS_FOR_NEWS, 0, fleet->news))->consistent =
-        consistent;
+    ks_effects_store(effects, KS_STORE_READ_FLEET, ks_token_make(KS_FOR_NEWS, 0, fleet->news))
+        ->consistent = consistent;
 }
 
 static struct ks_member *member_slot(struct ks_core *core, uint32_t worker)
@@ -83,7 +83,8 @@ static void see(struct ks_core *core, const struct ks_worker_row *row)
     member = member_slot(core, row->self.worker);
     assert(member != NULL); /* There are no more rows than slots: ks_office_news saw to it. */
     if (!member->present)
-        *member = (struct ks_member){.self = {row->self.worker, ~row->self.boot}, .short_since = KS_NEVER};
+        *member = (struct ks_member){.self = {row->self.worker, ~row->self.boot},
+                                     .short_since = KS_NEVER};
     if (row->damaged) {
         member->present = true;
         member->damaged = true;
@@ -129,12 +130,14 @@ static void see_office(struct ks_core *core, const struct ks_leader_row *row)
 {
     struct ks_fleet *fleet = &core->fleet;
 
-    if (fleet->office.epoch != row->epoch || !ks_incarnation_equal(fleet->office.holder, row->holder))
+    if (fleet->office.epoch != row->epoch ||
+        !ks_incarnation_equal(fleet->office.holder, row->holder))
         fleet->office_known = core->next_serial;
     fleet->office = *row;
 }
 
-static void ask_office(struct ks_core *core, enum ks_store_operation operation, struct ks_effects *effects)
+static void ask_office(struct ks_core *core, enum ks_store_operation operation,
+                       struct ks_effects *effects)
 {
     struct ks_fleet *fleet = &core->fleet;
     struct ks_store_effect *store;
@@ -178,7 +181,8 @@ static void consider_office(struct ks_core *core, struct ks_effects *effects)
     }
     if (fleet->news_consistent)
         ks_office_lose(core, effects);
-    if (core->draining || fleet->claim != 0 || fleet->leads || !ks_instant_reached(core->now, fleet->claim_at))
+    if (core->draining || fleet->claim != 0 || fleet->leads ||
+        !ks_instant_reached(core->now, fleet->claim_at))
         return;
     if (holder.worker != 0) {
         if (!looks_dead(core, holder))
@@ -201,15 +205,16 @@ void ks_office_answered(struct ks_core *core, uint32_t serial, const struct ks_e
     if (fleet->claim != serial)
         return;
     fleet->claim = 0;
-    fleet->claim_at = outcome == KS_UNKNOWN ? ks_instant_add(core->now, core->config.news) : core->now;
+    fleet->claim_at =
+        outcome == KS_UNKNOWN ? ks_instant_add(core->now, core->config.news) : core->now;
     soon(core);
     if (fleet->claiming == KS_STORE_CREATE_APP) {
         /* Refused: it is there. */
         fleet->app_present = outcome != KS_UNKNOWN;
         return;
     }
-    if (fleet->claiming == KS_STORE_CLAIM_OFFICE && outcome == KS_DONE && fleet->step == KS_SELF_LIVE &&
-        !core->draining) {
+    if (fleet->claiming == KS_STORE_CLAIM_OFFICE && outcome == KS_DONE &&
+        fleet->step == KS_SELF_LIVE && !core->draining) {
         fleet->office = (struct ks_leader_row){
             .present = true, .holder = fleet->self, .epoch = fleet->office.epoch + 1};
         fleet->office_known = core->next_serial;
@@ -221,7 +226,8 @@ void ks_office_answered(struct ks_core *core, uint32_t serial, const struct ks_e
 
 static bool silent(const struct ks_core *core, const struct ks_member *member)
 {
-    return member->present && !member->damaged && member->life == KS_LIVE && !is_me(core, member->self) &&
+    return member->present && !member->damaged && member->life == KS_LIVE &&
+           !is_me(core, member->self) &&
            ks_instant_since(member->read_at, member->seen_at).us >= watch_length(core).us;
 }
 
@@ -241,15 +247,16 @@ static void fence_silent(struct ks_core *core, struct ks_effects *effects)
             !ks_effects_room(core, effects, 1))
             continue;
         member->fence = ks_core_serial(core);
-        store = ks_effects_store(effects, KS_STORE_FENCE, ks_token_make(KS_FOR_FENCE, i, member->fence));
+        store = ks_effects_store(effects, KS_STORE_FENCE,
+                                 ks_token_make(KS_FOR_FENCE, i, member->fence));
         store->worker = member->self;
         store->expect_boot = member->self.boot;
         store->expect_beat = member->beat;
     }
 }
 
-void ks_office_fenced(struct ks_core *core, uint32_t index, uint32_t serial, const struct ks_event *event,
-                      struct ks_effects *effects)
+void ks_office_fenced(struct ks_core *core, uint32_t index, uint32_t serial,
+                      const struct ks_event *event, struct ks_effects *effects)
 {
     struct ks_member *member = &core->members[index];
     struct ks_effect *story;

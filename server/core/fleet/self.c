@@ -83,7 +83,8 @@ static void live(struct ks_core *core, struct ks_effects *effects)
     ks_effects_story(effects, KS_STORY_REGISTERED, KS_SHARD_NONE, fleet->self);
 }
 
-static void watch_old_self(struct ks_core *core, const struct ks_worker_row *row, struct ks_effects *effects)
+static void watch_old_self(struct ks_core *core, const struct ks_worker_row *row,
+                           struct ks_effects *effects)
 {
     struct ks_fleet *fleet = &core->fleet;
     struct ks_member *old = &fleet->old;
@@ -116,7 +117,8 @@ static void watch_old_self(struct ks_core *core, const struct ks_worker_row *row
 }
 
 /* Our own row was read before a registration. */
-static void own_row_read(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
+static void own_row_read(struct ks_core *core, const struct ks_event *event,
+                         struct ks_effects *effects)
 {
     const struct ks_worker_row *row = event->store.workers;
 
@@ -155,7 +157,8 @@ static void registration_answered(struct ks_core *core, const struct ks_event *e
 
 /* ---- Heartbeat. ---- */
 
-static bool token_listed(const struct ks_lease_token *tokens, uint32_t count, struct ks_lease_token token)
+static bool token_listed(const struct ks_lease_token *tokens, uint32_t count,
+                         struct ks_lease_token token)
 {
     for (uint32_t i = 0; i < count; i++)
         if (tokens[i].shard == token.shard && tokens[i].epoch == token.epoch)
@@ -184,7 +187,8 @@ static void drop_done(struct ks_fleet *fleet)
     fleet->done_count = kept;
 }
 
-static void heartbeat_answered(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
+static void heartbeat_answered(struct ks_core *core, const struct ks_event *event,
+                               struct ks_effects *effects)
 {
     struct ks_fleet *fleet = &core->fleet;
     ks_span served = ks_span_us(core->config.lease_duration.us - core->config.margin.us);
@@ -226,11 +230,13 @@ static void beat(struct ks_core *core, struct ks_effects *effects)
 }
 
 /* A heartbeat was refused, and a consistent read tells whether it is really over. */
-static void check_answered(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
+static void check_answered(struct ks_core *core, const struct ks_event *event,
+                           struct ks_effects *effects)
 {
     struct ks_fleet *fleet = &core->fleet;
 
-    if (event->store.outcome != KS_DONE || (event->store.worker_count > 0 && event->store.workers->damaged)) {
+    if (event->store.outcome != KS_DONE ||
+        (event->store.worker_count > 0 && event->store.workers->damaged)) {
         back_off(core);
         return;
     }
@@ -248,7 +254,8 @@ static void check_answered(struct ks_core *core, const struct ks_event *event, s
     ks_effects_story(effects, KS_STORY_FENCED, KS_SHARD_NONE, fleet->self);
 }
 
-void ks_self_answered(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
+void ks_self_answered(struct ks_core *core, const struct ks_event *event,
+                      struct ks_effects *effects)
 {
     struct ks_fleet *fleet = &core->fleet;
 
@@ -300,7 +307,8 @@ void ks_self_take(struct ks_core *core, ks_shard shard, ks_epoch epoch, bool tol
     if (!ks_native_know(core, shard))
         return;
     for (uint32_t i = 0; i < KS_TAKES_MAX; i++) {
-        if (fleet->takes[i].used && fleet->takes[i].shard == shard && fleet->takes[i].epoch == epoch) {
+        if (fleet->takes[i].used && fleet->takes[i].shard == shard &&
+            fleet->takes[i].epoch == epoch) {
             fleet->takes[i].told |= told;
             return;
         }
@@ -446,8 +454,9 @@ static void choose_mode(struct ks_core *core)
     if (core->draining)
         fleet->mode = KS_DRAINING;
     else
-        fleet->mode = core->sessions_used > 0 || ks_instant_before(core->now, core->idle_at) ? KS_ACTIVE
-                                                                                             : KS_IDLE;
+        fleet->mode = core->sessions_used > 0 || ks_instant_before(core->now, core->idle_at)
+                          ? KS_ACTIVE
+                          : KS_IDLE;
     /* Said at once: nobody gives us a lease before they know. */
     if (fleet->step == KS_SELF_LIVE && fleet->mode != fleet->told_mode && fleet->back_off.us == 0)
         fleet->next_at = core->now;
@@ -457,7 +466,8 @@ static void say_resting(struct ks_core *core, struct ks_effects *effects)
 {
     struct ks_fleet *fleet = &core->fleet;
 
-    if (fleet->step != KS_SELF_LIVE || fleet->resting || core->leases_used == 0 || ks_core_serving(core))
+    if (fleet->step != KS_SELF_LIVE || fleet->resting || core->leases_used == 0 ||
+        ks_core_serving(core))
         return;
     fleet->resting = true;
     ks_effects_story(effects, KS_STORY_HEARTBEAT_LATE, KS_SHARD_NONE, fleet->self);
@@ -509,8 +519,8 @@ void ks_self_turn(struct ks_core *core, struct ks_effects *effects)
         break;
     case KS_SELF_BURYING: bury(core, KS_SELF_READING, effects); break;
     case KS_SELF_LEAVING:
-        if (ks_instant_reached(core->now,
-                               ks_instant_add(last_call(core), ks_span_us(2 * core->config.timeout.us))))
+        if (ks_instant_reached(core->now, ks_instant_add(last_call(core),
+                                                         ks_span_us(2 * core->config.timeout.us))))
             become(core, KS_SELF_GONE);
         else if (due)
             ask(core, KS_STORE_SAY_GONE, effects);
@@ -526,16 +536,18 @@ ks_instant ks_self_deadline(const struct ks_core *core)
     const struct ks_fleet *fleet = &core->fleet;
     ks_instant due = KS_NEVER;
 
-    if (fleet->step == KS_SELF_UNBORN || (fleet->step == KS_SELF_GONE && (!core->draining || core->drained)))
+    if (fleet->step == KS_SELF_UNBORN ||
+        (fleet->step == KS_SELF_GONE && (!core->draining || core->drained)))
         return KS_NEVER;
     if (fleet->step == KS_SELF_GONE || fleet->step == KS_SELF_BURYING)
         return core->now;
     if (fleet->serial == 0)
         due = fleet->next_at;
     if (core->draining)
-        due = ks_instant_min(due, fleet->step == KS_SELF_LIVE && may_leave(core)
-                                      ? core->now
-                                      : ks_instant_add(last_call(core), ks_span_us(2 * core->config.timeout.us)));
+        due = ks_instant_min(
+            due, fleet->step == KS_SELF_LIVE && may_leave(core)
+                     ? core->now
+                     : ks_instant_add(last_call(core), ks_span_us(2 * core->config.timeout.us)));
     if (core->draining && !ks_instant_reached(core->now, last_call(core)))
         due = ks_instant_min(due, last_call(core));
     if (core->sessions_used == 0 && ks_instant_before(core->now, core->idle_at))

@@ -156,8 +156,8 @@ void rig_answer_lease(struct rig *rig, uint64_t token, const struct ks_lease_row
     rig_step(rig, &event);
 }
 
-void rig_answer_fleet(struct rig *rig, uint64_t token, const struct ks_worker_row *rows, uint32_t count,
-                      struct ks_incarnation holder, uint64_t office_epoch)
+void rig_answer_fleet(struct rig *rig, uint64_t token, const struct ks_worker_row *rows,
+                      uint32_t count, struct ks_incarnation holder, uint64_t office_epoch)
 {
     struct ks_event event = {
         .kind = KS_EVENT_STORE,
@@ -225,7 +225,10 @@ uint32_t rig_pull(struct rig *rig, ks_session_id session, uint32_t max_records)
 {
     struct ks_event event = {
         .kind = KS_EVENT_SESSION_PULL,
-        .pull = {.session = session, .max_records = max_records, .max_bytes = UINT64_MAX, .max_runs = 16},
+        .pull = {.session = session,
+                 .max_records = max_records,
+                 .max_bytes = UINT64_MAX,
+                 .max_runs = 16},
     };
     const struct ks_effect *run;
     uint32_t count = 0;
@@ -236,8 +239,9 @@ uint32_t rig_pull(struct rig *rig, ks_session_id session, uint32_t max_records)
     return count;
 }
 
-enum ks_settle_status rig_settle(struct rig *rig, ks_session_id session, ks_shard shard, ks_number first,
-                                 uint32_t count, enum ks_settle_outcome outcome, int64_t delay_ms)
+enum ks_settle_status rig_settle(struct rig *rig, ks_session_id session, ks_shard shard,
+                                 ks_number first, uint32_t count, enum ks_settle_outcome outcome,
+                                 int64_t delay_ms)
 {
     uint32_t held = rig->core->directory[shard].held;
     struct ks_event event = {

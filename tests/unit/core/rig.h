@@ -39,8 +39,8 @@ bool rig_told(const struct rig *rig, enum ks_story story);
 void rig_answer(struct rig *rig, uint64_t token, enum ks_outcome outcome);
 void rig_answer_worker(struct rig *rig, uint64_t token, const struct ks_worker_row *row);
 void rig_answer_lease(struct rig *rig, uint64_t token, const struct ks_lease_row *row);
-void rig_answer_fleet(struct rig *rig, uint64_t token, const struct ks_worker_row *rows, uint32_t count,
-                      struct ks_incarnation holder, uint64_t office_epoch);
+void rig_answer_fleet(struct rig *rig, uint64_t token, const struct ks_worker_row *rows,
+                      uint32_t count, struct ks_incarnation holder, uint64_t office_epoch);
 
 /* We hold this shard from now on. */
 struct ks_lease *rig_hold(struct rig *rig, ks_shard shard, ks_epoch epoch);
@@ -50,7 +50,8 @@ ks_session_id rig_session(struct rig *rig, uint32_t max_in_flight, uint64_t max_
 void rig_records(struct rig *rig, ks_shard shard, uint32_t count, uint32_t bytes, bool at_end);
 /* Pulls; returns the records delivered. */
 uint32_t rig_pull(struct rig *rig, ks_session_id session, uint32_t max_records);
-enum ks_settle_status rig_settle(struct rig *rig, ks_session_id session, ks_shard shard, ks_number first,
-                                 uint32_t count, enum ks_settle_outcome outcome, int64_t delay_ms);
+enum ks_settle_status rig_settle(struct rig *rig, ks_session_id session, ks_shard shard,
+                                 ks_number first, uint32_t count, enum ks_settle_outcome outcome,
+                                 int64_t delay_ms);
 
 #endif

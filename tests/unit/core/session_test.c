@@ -242,7 +242,8 @@ TEST(a_poller_that_stays_away_leaves_its_idle_lanes_to_others_and_is_over_after_
     rig_step(&rig, &detach);
     ks_session_id stream = rig_session(&rig, 10, 1000);
     rig_settle_down(&rig);
-    EXPECT_EQ_I64(rig.core->leases[0].session, detach.session.session); /* It may be back in a moment. */
+    EXPECT_EQ_I64(rig.core->leases[0].session,
+                  detach.session.session); /* It may be back in a moment. */
     rig_wait(&rig, 2000);
     EXPECT_EQ_I64(rig.core->leases[0].session, stream);
     rig_wait(&rig, 298000);
@@ -272,5 +273,6 @@ TEST(no_session_beyond_the_slots_and_none_while_draining)
     EXPECT_EQ_I64(rig_effect(&rig, KS_EFFECT_NOT_OPENED, 0)->session.why_not, KS_NOT_OPENED_FULL);
     rig_step(&rig, &drain);
     rig_step(&rig, &open);
-    EXPECT_EQ_I64(rig_effect(&rig, KS_EFFECT_NOT_OPENED, 0)->session.why_not, KS_NOT_OPENED_DRAINING);
+    EXPECT_EQ_I64(rig_effect(&rig, KS_EFFECT_NOT_OPENED, 0)->session.why_not,
+                  KS_NOT_OPENED_DRAINING);
 }

@@ -29,8 +29,8 @@ static void beside_a_leader(void)
 
 static void news(void)
 {
-    rig_answer_fleet(&rig, must_ask(KS_STORE_READ_FLEET)->token, rows, 2, (struct ks_incarnation){RIG_OTHER, 9},
-                     4);
+    rig_answer_fleet(&rig, must_ask(KS_STORE_READ_FLEET)->token, rows, 2,
+                     (struct ks_incarnation){RIG_OTHER, 9}, 4);
 }
 
 /* Answers the read of the fleet until `operation` is asked for; returns how long that took. */
