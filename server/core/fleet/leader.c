@@ -31,7 +31,6 @@ void ks_leader_won(struct ks_core *core)
     fleet->rows = 0;
     fleet->repairing = false;
     fleet->list_at = core->now;
-    fleet->waiting_said = false;
     for (ks_shard shard = 0; shard < core->directory_top; shard++)
         core->directory[shard].take = KS_TAKE_TOLD;
 }
@@ -390,24 +389,6 @@ static void check_held(struct ks_core *core)
     }
 }
 
-/* Said once: it is what a restart without other workers waits for. */
-static void say_waiting(struct ks_core *core, struct ks_effects *effects)
-{
-    uint32_t waiting = 0;
-
-    for (uint32_t i = 0; i < core->config.workers_max; i++) {
-        const struct ks_member *member = &core->members[i];
-
-        if (member->present && member->life == KS_LIVE && !is_me(core, member->self) &&
-            ks_instant_since(core->now, member->seen_at).us > 2 * core->config.beat.us)
-            waiting += member->leases;
-    }
-    if (waiting > 0 && !core->fleet.waiting_said)
-        ks_effects_story(effects, KS_STORY_WAITS_FOR_DEAD, KS_SHARD_NONE, KS_NOBODY)->story.number =
-            waiting;
-    core->fleet.waiting_said = waiting > 0;
-}
-
 static uint64_t changes_sum(const struct ks_core *core)
 {
     uint64_t sum = 0;
@@ -418,7 +399,7 @@ static uint64_t changes_sum(const struct ks_core *core)
     return sum;
 }
 
-void ks_leader_fleet_read(struct ks_core *core, struct ks_effects *effects)
+void ks_leader_fleet_read(struct ks_core *core)
 {
     struct ks_fleet *fleet = &core->fleet;
     uint64_t sum = changes_sum(core);
@@ -438,7 +419,6 @@ void ks_leader_fleet_read(struct ks_core *core, struct ks_effects *effects)
     fleet->cursor = 0;
     count_leases(core);
     check_held(core);
-    say_waiting(core, effects);
 }
 
 static void repair_on(struct ks_core *core, struct ks_effects *effects)

@@ -59,7 +59,7 @@ void ks_office_ask(struct ks_core *core, bool consistent, bool of_round,
 
 void ks_leader_won(struct ks_core *core);
 /* The consistent read of the fleet that a round needs has come. */
-void ks_leader_fleet_read(struct ks_core *core, struct ks_effects *effects);
+void ks_leader_fleet_read(struct ks_core *core);
 void ks_leader_rows(struct ks_core *core, uint32_t serial, const struct ks_event *event,
                     struct ks_effects *effects);
 void ks_leader_written(struct ks_core *core, uint32_t index, uint32_t serial,

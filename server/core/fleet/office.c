@@ -224,10 +224,17 @@ void ks_office_answered(struct ks_core *core, uint32_t serial, const struct ks_e
 
 /* ---- Silence. ---- */
 
-static bool silent(const struct ks_core *core, const struct ks_member *member)
+static bool watched(const struct ks_core *core, const struct ks_member *member)
 {
     return member->present && !member->damaged && member->life == KS_LIVE &&
-           !is_me(core, member->self) &&
+           member->self.worker != core->fleet.self.worker;
+}
+
+/* Watched without a change for long enough, and looked at just now: a look of before a pause of ours says nothing. */
+static bool silent(const struct ks_core *core, const struct ks_member *member)
+{
+    return watched(core, member) &&
+           ks_instant_since(core->now, member->read_at).us <= 2 * core->config.beat.us &&
            ks_instant_since(member->read_at, member->seen_at).us >= watch_length(core).us;
 }
 
@@ -275,6 +282,24 @@ void ks_office_fenced(struct ks_core *core, uint32_t index, uint32_t serial,
     story->story.span = ks_instant_since(core->now, member->seen_at);
 }
 
+/* Said once: it is what a restarted worker waits for, and whoever looks for its shards. */
+static void say_waiting(struct ks_core *core, struct ks_effects *effects)
+{
+    uint64_t waiting = 0;
+
+    for (uint32_t i = 0; i < core->config.workers_max; i++) {
+        const struct ks_member *member = &core->members[i];
+
+        if (watched(core, member) && ours_to_fence(core, member) &&
+            ks_instant_since(core->now, member->seen_at).us > core->config.beat.us * 3 / 2)
+            waiting += member->held;
+    }
+    if (waiting > 0 && !core->fleet.waiting_said)
+        ks_effects_story(effects, KS_STORY_WAITS_FOR_DEAD, KS_SHARD_NONE, KS_NOBODY)->story.number =
+            waiting;
+    core->fleet.waiting_said = waiting > 0;
+}
+
 /* ---- News. ---- */
 
 /* The next read is timed for the exact instant a watch falls due. */
@@ -287,8 +312,8 @@ static void plan_news(struct ks_core *core)
         const struct ks_member *member = &core->members[i];
         ks_instant due = ks_instant_add(member->seen_at, watch_length(core));
 
-        if (!member->present || member->life != KS_LIVE || is_me(core, member->self) ||
-            !ours_to_fence(core, member) || ks_instant_reached(core->now, due))
+        if (!watched(core, member) || !ours_to_fence(core, member) ||
+            ks_instant_reached(core->now, due))
             continue;
         fleet->news_at = ks_instant_min(fleet->news_at, due);
         fleet->round_at = ks_instant_min(fleet->round_at, due);
@@ -315,10 +340,11 @@ void ks_office_news(struct ks_core *core, const struct ks_event *event, struct k
     see_all(core, event);
     see_office(core, &event->store.leader);
     consider_office(core, effects);
+    say_waiting(core, effects);
     if (!fleet->prove)
         plan_news(core);
     if (of_round && fleet->leads)
-        ks_leader_fleet_read(core, effects);
+        ks_leader_fleet_read(core);
 }
 
 void ks_office_turn(struct ks_core *core, struct ks_effects *effects)
