@@ -162,8 +162,8 @@ size_t ks_batch_id_write(const struct ks_ack_key *key, const struct ks_ack *ack,
     return size;
 }
 
-/* Decodes and judges everything but the runs. `bytes` has room for the longest id and what the decoder may write
- * beyond. */
+/* Decodes and judges everything but the runs. `bytes` has room for the longest id and what the
+ * decoder may write beyond. */
 static enum ks_ack_status open_id(const struct ks_ack_key *key, ks_view text, uint8_t kind,
                                   uint8_t *bytes, size_t *ret_size, struct ks_ack *ret_ack)
 {

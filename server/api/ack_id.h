@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ack_id.h - the opaque names of deliveries: ack_id for one record, batch_id for all that was handed out together.
+/* ack_id.h - the opaque names of deliveries: ack_id for one record, batch_id for all that was
+ * handed out together.
  *
  * Both are base64url (RFC 4648) of these big-endian bytes:
  *
@@ -7,10 +8,11 @@
  *     batch_id  kind 1 | boot 4 | subscription 1 | slot 2 | session epoch 4 |
  *               runs: (shard 4 | epoch 5 | number 6 | count 4) x 1 .. KS_BATCH_RUNS_MAX | MAC 8
  *
- * An ack_id is 47 characters long, a batch_id 54 to 432. The MAC is SipHash-2-4 (Aumasson and Bernstein, "SipHash: a
- * fast short-input PRF", 2012) of all that stands before it, under a key that is drawn at start and never leaves the
- * process: nobody can make an id of a record that was not handed out, and no table of ids is kept. `boot` is the low half
- * of the boot id: it tells a stale id (UNKNOWN) from a forged or damaged one (MALFORMED).
+ * An ack_id is 47 characters long, a batch_id 54 to 432. The MAC is SipHash-2-4 (Aumasson and
+ * Bernstein, "SipHash: a fast short-input PRF", 2012) of all that stands before it, under a key
+ * that is drawn at start and never leaves the process: nobody can make an id of a record that was
+ * not handed out, and no table of ids is kept. `boot` is the low half of the boot id: it tells a
+ * stale id (UNKNOWN) from a forged or damaged one (MALFORMED).
  */
 #ifndef KS_API_ACK_ID_H
 #define KS_API_ACK_ID_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* api.h - the door for apps and people: listens, and answers HTTP.
  *
- * Loop thread only; nothing blocks. One API serves one switchboard. The local API and the ops port are two sets of
- * addresses with their own routes; the ops port changes nothing and shows no data.
+ * Loop thread only; nothing blocks. One API serves one switchboard. The local API and the ops port
+ * are two sets of addresses with their own routes; the ops port changes nothing and shows no data.
  */
 #ifndef KS_API_API_H
 #define KS_API_API_H
@@ -22,29 +22,30 @@ struct ks_options;
 struct ks_api_config {
     struct ks_loop *loop;
     struct ks_switchboard *board; /* Outlives the API. */
-    const char
-        *listen; /* Comma list of HOST:PORT, [HOST]:PORT, unix:PATH. Numeric hosts and localhost. */
+    /* Comma list of HOST:PORT, [HOST]:PORT, unix:PATH. Numeric hosts and localhost. */
+    const char *listen;
     bool listen_is_default; /* Then an IPv6 address that cannot be bound is only a log line. */
     const char *ops_listen; /* Likewise; "" for no ops port. */
-    const char *
-        allow_hosts; /* Comma list of host names that a Host header may name; "" or NULL: none more. */
+    /* Comma list of host names that a Host header may name; "" or NULL: none more. */
+    const char *allow_hosts;
     const char *token_file;   /* Bearer token; "" or NULL: none asked for. */
     uint32_t connections_max; /* Over all addresses. */
     size_t request_bytes_max; /* Body of a request, but for POST /v1/local/records. */
     ks_span drain_patience;   /* For POST /v1/drain. */
-    /* POST /v1/drain was called: begin the drain, as for SIGTERM but without the exit. NULL: ks_switchboard_drain() with
-     * drain_patience. */
+    /* POST /v1/drain was called: begin the drain, as for SIGTERM but without the exit. NULL:
+     * ks_switchboard_drain() with drain_patience. */
     void (*drain)(void *arg);
     void *arg;
     const struct ks_options *options; /* For GET /v1/config; outlives the API. */
 };
 
-/* Binds, listens, and hooks into the loop. The strings are copied. INVALID (an address), EXISTS (an address is in use),
- * SYSTEM, DISK (the token file), NO_MEMORY; the detail names the address and what to do. */
+/* Binds, listens, and hooks into the loop. The strings are copied. INVALID (an address), EXISTS (an
+ * address is in use), SYSTEM, DISK (the token file), NO_MEMORY; the detail names the address and
+ * what to do. */
 KS_MUST_USE ks_err ks_api_open(const struct ks_api_config *config, struct ks_api **ret_api,
                                struct ks_detail *detail);
-/* Ends every answer that is under way, closes every connection, frees. NULL is allowed. Before the switchboard is
- * freed. */
+/* Ends every answer that is under way, closes every connection, frees. NULL is allowed. Before the
+ * switchboard is freed. */
 void ks_api_close(struct ks_api *api);
 
 /* From now on new sessions are answered 503 with Retry-After. Everything else goes on. */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* arena.h - memory that lives as long as one request is worked on, with a cap.
  *
- * Whoever parses bytes from outside takes memory here: a small body that asks for much (a megabyte of empty messages is
- * seventy in memory) meets the cap, not the process's limit.
- */
+ * Whoever parses bytes from outside takes memory here: a small body that asks for much (a megabyte
+ * of empty messages is seventy in memory) meets the cap, not the process's limit. */
 #ifndef KS_API_ARENA_H
 #define KS_API_ARENA_H
 

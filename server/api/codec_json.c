@@ -8,8 +8,8 @@
 
 enum {
     DEPTH_MAX = 4, /* Messages inside messages of this package. */
-    VALUES_MAX =
-        100000, /* Commas and brackets of a request: jansson makes a node of about 100 bytes of each. */
+    /* Commas and brackets of a request: jansson makes a node of about 100 bytes of each. */
+    VALUES_MAX = 100000,
     ENUM_WORD_MAX = 32
 };
 
@@ -41,8 +41,8 @@ static bool is_instant(const ProtobufCFieldDescriptor *field)
     return false;
 }
 
-/* The word of an enum's value: "IDLE_REASON_NO_DATA" is no_data. The prefix is that of the zero value, which is called
- * UNSPECIFIED in every enum of the package. */
+/* The word of an enum's value: "IDLE_REASON_NO_DATA" is no_data. The prefix is that of the zero
+ * value, which is called UNSPECIFIED in every enum of the package. */
 static void enum_word(const ProtobufCEnumDescriptor *type, const char *name,
                       char buffer[ENUM_WORD_MAX])
 {
@@ -172,7 +172,8 @@ static ks_err read_integer(struct reader *reader, const ProtobufCFieldDescriptor
     return KS_OK;
 }
 
-/* Reads one value to where it belongs. Requests have texts, enums, integers, booleans and messages. */
+/* Reads one value to where it belongs. Requests have texts, enums, integers, booleans and messages.
+ */
 static ks_err read_value(struct reader *reader, const ProtobufCFieldDescriptor *field,
                          json_t *value, void *at)
 {

@@ -5,7 +5,8 @@
 
 #include <assert.h>
 
-/* Messages inside messages of this package: StreamEvent > Record is the deepest that a request can be. */
+/* Messages inside messages of this package: StreamEvent > Record is the deepest that a request can
+ * be. */
 enum { DEPTH_MAX = 4 };
 
 size_t ks_proto_room(size_t size)
@@ -32,7 +33,7 @@ struct walk {
     size_t element;
 };
 
-static const void *member(const ProtobufCMessage *message, unsigned offset)
+static const uint8_t *member(const ProtobufCMessage *message, unsigned offset)
 {
     return (const uint8_t *)message + offset;
 }
@@ -42,37 +43,49 @@ static bool is_text(const char *text)
     return text == NULL || ks_view_is_utf8(ks_view_text(text));
 }
 
-/* Judges the field that the walk stands at and moves it on; a message inside is returned to be walked first. */
-static bool step(struct walk *walk, const ProtobufCMessage **ret_inner)
+/* The pointer that lies at `place`: a text or a message. */
+static const void *pointer_at(const uint8_t *place)
 {
-    const ProtobufCFieldDescriptor *field = &walk->message->descriptor->fields[walk->field];
-    const char *base = member(walk->message, field->offset);
-    size_t count = 1;
+    const void *pointer;
 
-    *ret_inner = NULL;
+    memcpy(&pointer, place, sizeof(pointer));
+    return pointer;
+}
+
+/* Where the next element of the field lies; NULL when there is none, and the walk moves on. */
+static const uint8_t *next_place(struct walk *walk, const ProtobufCFieldDescriptor *field)
+{
+    const uint8_t *place = member(walk->message, field->offset);
+    size_t count = 1;
+    uint32_t set = field->id;
+
     if (field->label == PROTOBUF_C_LABEL_REPEATED) {
         memcpy(&count, member(walk->message, field->quantifier_offset), sizeof(count));
-        memcpy(&base, base, sizeof(base));
-        if (walk->element < count)
-            base += walk->element * sizeof(void *);
+        place = pointer_at(place);
+    } else if ((field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0) {
+        memcpy(&set, member(walk->message, field->quantifier_offset), sizeof(set));
     }
-    if (walk->element == count ||
+    if (walk->element == count || set != field->id ||
         (field->type != PROTOBUF_C_TYPE_STRING && field->type != PROTOBUF_C_TYPE_MESSAGE)) {
         walk->field++;
         walk->element = 0;
+        return NULL;
+    }
+    return place + walk->element++ * sizeof(void *);
+}
+
+/* Judges what comes next in the walk; a message inside is returned to be walked first. */
+static bool step(struct walk *walk, const ProtobufCMessage **ret_inner)
+{
+    const ProtobufCFieldDescriptor *field = &walk->message->descriptor->fields[walk->field];
+    const uint8_t *place = next_place(walk, field);
+
+    *ret_inner = NULL;
+    if (place == NULL)
         return true;
-    }
-    walk->element++;
-    if ((field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0) {
-        uint32_t set;
-        memcpy(&set, member(walk->message, field->quantifier_offset), sizeof(set));
-        if (set != field->id)
-            return true;
-    }
-    memcpy(&base, base, sizeof(base));
     if (field->type == PROTOBUF_C_TYPE_STRING)
-        return is_text(base);
-    *ret_inner = (const ProtobufCMessage *)(const void *)base;
+        return is_text(pointer_at(place));
+    *ret_inner = pointer_at(place);
     return true;
 }
 

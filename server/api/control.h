@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* control.h - the lines of a stream that are not records: session, heartbeat, draining, and so on. */
+/* control.h - the lines of a stream that are not records: session, heartbeat, draining, and so on.
+ */
 #ifndef KS_API_CONTROL_H
 #define KS_API_CONTROL_H
 

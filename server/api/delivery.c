@@ -79,7 +79,8 @@ static void begin_run(struct ks_delivery *delivery)
     ks_framer_begin(&delivery->framer, &stamp, &names, &place, run->attempt);
 }
 
-/* Hands records back as if they had been refused at once: they come again in the order of their shard. */
+/* Hands records back as if they had been refused at once: they come again in the order of their
+ * shard. */
 static void give_back(struct ks_delivery *delivery, ks_shard shard, ks_epoch epoch, ks_number first,
                       ks_number end)
 {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* delivery.h - what a session was handed, on its way out: pulled from the switchboard, named, framed.
+/* delivery.h - what a session was handed, on its way out: pulled from the switchboard, named,
+ * framed.
  *
- * Used by the stream and by the long poll. A record that was settled meanwhile is left out; records that may no longer
- * leave the house before any of them did are given back, in order, to be delivered again.
+ * Used by the stream and by the long poll. A record that was settled meanwhile is left out; records
+ * that may no longer leave the house before any of them did are given back, in order, to be
+ * delivered again.
  */
 #ifndef KS_API_DELIVERY_H
 #define KS_API_DELIVERY_H
@@ -25,8 +27,8 @@ struct ks_delivery {
 
 void ks_delivery_init(struct ks_delivery *delivery, struct ks_api *api, ks_session_id session,
                       enum ks_frame_format format);
-/* Takes records; the last ones must be out. False if there are none: then the session's consumer is woken when there
- * are. `batch_id` names them all. */
+/* Takes records; the last ones must be out. False if there are none: then the session's consumer is
+ * woken when there are. `batch_id` names them all. */
 bool ks_delivery_pull(struct ks_delivery *delivery, uint32_t max_records, uint64_t max_bytes,
                       uint32_t max_runs);
 /* True while something that was pulled is not out. */

@@ -77,8 +77,8 @@ static void guest_late(struct ks_timer *timer)
     guest_close(KS_LIST_ENTRY(timer, struct guest, timer));
 }
 
-/* Says one thing and nothing more. Best effort: the socket is fresh, its buffer empty. What was sent to us is read, for
- * closing over unread bytes would take the answer back. */
+/* Says one thing and nothing more. Best effort: the socket is fresh, its buffer empty. What was
+ * sent to us is read, for closing over unread bytes would take the answer back. */
 static void say(int fd, enum ks_problem problem, const char *detail)
 {
     struct ks_bytes text;
@@ -171,7 +171,8 @@ static void set_options(const struct door *door, int fd)
 
     if (door->address.kind == KS_ADDRESS_UNIX)
         return;
-    /* Without them it is slower, or a consumer that stopped reading costs more: no reason to refuse it. */
+    /* Without them it is slower, or a consumer that stopped reading costs more: no reason to refuse
+     * it. */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &lowat, sizeof(lowat));
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doors.h - the listening sockets: accepts, looks at the first three bytes, hands over.
  *
- * A connection that has said nothing costs a small struct and a timer; only with its first bytes it becomes HTTP/1.1
- * (http1.h). "PRI" begins HTTP/2, which is not spoken yet: it is answered 505 and closed. The ops addresses have their own
- * small number of connections, so that a crowd at the local API never makes a probe fail.
+ * A connection that has said nothing costs a small struct and a timer; only with its first bytes it
+ * becomes HTTP/1.1 (http1.h). "PRI" begins HTTP/2, which is not spoken yet: it is answered 505 and
+ * closed. The ops addresses have their own small number of connections, so that a crowd at the
+ * local API never makes a probe fail.
  */
 #ifndef KS_API_DOORS_H
 #define KS_API_DOORS_H

@@ -242,7 +242,8 @@ void ks_exchange_begin(struct ks_exchange *exchange)
     enum ks_problem problem;
 
     assert(!exchange->answered);
-    /* Who asks comes before what is asked for: a stranger learns nothing, not even which paths there are. */
+    /* Who asks comes before what is asked for: a stranger learns nothing, not even which paths
+     * there are. */
     if (!exchange->request.ops &&
         !ks_guard_admits(exchange->api->guard, &exchange->request, &problem, &detail)) {
         ks_exchange_problem(exchange, problem, "%s", detail.text);

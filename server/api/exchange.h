@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* exchange.h - one request and its answer, without the wire: what handlers see of HTTP.
  *
- * A transport (http1.c; later HTTP/2) makes the exchange, fills in `request`, and calls ks_exchange_begin() when the
- * head is whole and ks_exchange_run() when the body is. A handler answers at once or later, on the loop, exactly once:
- * with a fixed body, a problem, or a producer that is asked for bytes while there is room. A handler that keeps state
- * sets `context` and `closed`; `closed` is called exactly once, when the answer is out or the client has left; after it
- * the exchange must not be touched.
+ * A transport (http1.c; later HTTP/2) makes the exchange, fills in `request`, and calls
+ * ks_exchange_begin() when the head is whole and ks_exchange_run() when the body is. A handler
+ * answers at once or later, on the loop, exactly once: with a fixed body, a problem, or a producer
+ * that is asked for bytes while there is room. A handler that keeps state sets `context` and
+ * `closed`; `closed` is called exactly once, when the answer is out or the client has left; after
+ * it the exchange must not be touched.
  */
 #ifndef KS_API_EXCHANGE_H
 #define KS_API_EXCHANGE_H
@@ -65,8 +66,8 @@ struct ks_answer {
     struct ks_answer_header headers[KS_ANSWER_HEADERS_MAX];
     uint32_t header_count;
     bool close; /* The connection ends with this answer. */
-    /* A streamed answer: writes up to `room` (at least KS_FILL_MIN) bytes and returns how many; MORE exactly if there
-     * are any. */
+    /* A streamed answer: writes up to `room` (at least KS_FILL_MIN) bytes and returns how many;
+     * MORE exactly if there are any. */
     size_t (*fill)(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
                    enum ks_fill *ret_fill);
 };
@@ -91,14 +92,15 @@ struct ks_exchange {
 /* Call once the exchange is zeroed and `api` and `transport` are set. */
 void ks_exchange_init(struct ks_exchange *exchange, struct ks_api *api,
                       const struct ks_transport *transport);
-/* Calls `closed` if it is set and gives the memory of request and answer back; the target and the headers belong to the
- * transport. */
+/* Calls `closed` if it is set and gives the memory of request and answer back; the target and the
+ * headers belong to the transport. */
 void ks_exchange_end(struct ks_exchange *exchange);
 
 /* ---- For transports ---- */
 
-/* The head is whole: checks who asks, finds the route, judges the announced body. Afterwards either `answered`, or the
- * body (if any) is wanted: append it to request.body, whose `max` is the limit. */
+/* The head is whole: checks who asks, finds the route, judges the announced body. Afterwards either
+ * `answered`, or the body (if any) is wanted: append it to request.body, whose `max` is the limit.
+ */
 void ks_exchange_begin(struct ks_exchange *exchange);
 /* The body is whole: runs the handler. */
 void ks_exchange_run(struct ks_exchange *exchange);
@@ -115,15 +117,17 @@ void ks_exchange_problem(struct ks_exchange *exchange, enum ks_problem problem, 
 void ks_exchange_stream(struct ks_exchange *exchange, const char *content_type,
                         size_t (*fill)(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
                                        enum ks_fill *ret_fill));
-/* Adds a header to the answer; before or after the answer was given, in the same call. `name` is static. */
+/* Adds a header to the answer; before or after the answer was given, in the same call. `name` is
+ * static. */
 void ks_exchange_header(struct ks_exchange *exchange, const char *name, const char *value);
-/* The answer or more of it is ready. Handlers call it after they answered later than in their call. */
+/* The answer or more of it is ready. Handlers call it after they answered later than in their call.
+ */
 void ks_exchange_wake(struct ks_exchange *exchange);
 
 /* The first value of a query parameter. False if it is not there. */
 bool ks_request_param(const struct ks_request *request, const char *name, ks_view *ret_value);
-/* A parameter as a number within limits, or `absent`. On a bad value the exchange is answered (400 that names the
- * parameter and the limits) and false is returned. */
+/* A parameter as a number within limits, or `absent`. On a bad value the exchange is answered (400
+ * that names the parameter and the limits) and false is returned. */
 bool ks_request_number(struct ks_exchange *exchange, const char *name, uint64_t min, uint64_t max,
                        uint64_t absent, uint64_t *ret_value);
 

@@ -25,7 +25,8 @@ enum {
     RECORD_DATA = 12
 };
 
-/* All of a head but the common part, the sequence number and the key; both formats stay well below. */
+/* All of a head but the common part, the sequence number and the key; both formats stay well below.
+ */
 enum { HEAD_REST_MAX = 448 };
 
 /* ---- Writing bytes; the room was judged before ---- */

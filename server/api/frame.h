@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* frame.h - the hot path: records from their views straight into the socket's buffer.
  *
- * Written by hand, for this is where the bytes are: NDJSON lines, elements of a JSON array, and StreamEvent messages of
- * proto/kinesis_sidecar/v1/record.proto behind their length as a varint. Data goes over in one step (base64 or a copy); a
- * record larger than the buffer goes on where it stopped. The tests hold the result against protobuf-c and jansson.
+ * Written by hand, for this is where the bytes are: NDJSON lines, elements of a JSON array, and
+ * StreamEvent messages of proto/kinesis_sidecar/v1/record.proto behind their length as a varint.
+ * Data goes over in one step (base64 or a copy); a record larger than the buffer goes on where it
+ * stopped. The tests hold the result against protobuf-c and jansson.
  *
- * Before each record and each continuation the switchboard is asked whether it may still leave the house.
+ * Before each record and each continuation the switchboard is asked whether it may still leave the
+ * house.
  */
 #ifndef KS_API_FRAME_H
 #define KS_API_FRAME_H
@@ -61,12 +63,14 @@ struct ks_frame_names {
     const char *stream;
     const char *shard_id;
 };
-/* Begins a run of `count` records from number `first`; the last one must be DONE. The stamp is copied. */
+/* Begins a run of `count` records from number `first`; the last one must be DONE. The stamp is
+ * copied. */
 void ks_framer_begin(struct ks_framer *framer, const struct ks_ack_stamp *stamp,
                      const struct ks_frame_names *names, const struct ks_ack_run *run,
                      uint32_t attempt);
 
-/* Writes as much as there is and as fits; returns how many bytes. A buffer of KS_FILL_MIN bytes takes any head. */
+/* Writes as much as there is and as fits; returns how many bytes. A buffer of KS_FILL_MIN bytes
+ * takes any head. */
 size_t ks_framer_fill(struct ks_framer *framer, uint8_t *buffer, size_t room,
                       enum ks_frame_state *ret_state);
 

@@ -219,8 +219,8 @@ static bool host_is_ours(const struct ks_guard *guard, ks_view host)
            is_allowed(guard, name);
 }
 
-/* An origin is ours if it is the one that the request went to, or a host that was allowed by option. Another port of
- * this machine is another site: whoever serves it is not us. */
+/* An origin is ours if it is the one that the request went to, or a host that was allowed by
+ * option. Another port of this machine is another site: whoever serves it is not us. */
 static bool origin_is_ours(const struct ks_guard *guard, const struct ks_request *request)
 {
     ks_view origin = request->origin;

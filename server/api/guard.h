@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* guard.h - who may ask: the Host, Origin and Sec-Fetch-Site checks, and the optional bearer token.
  *
- * A local port is open to every page of every browser on the machine. A page of another site is told by its Origin or
- * Sec-Fetch-Site, one that rebound its own name to 127.0.0.1 by the Host header. The token comes from a file that is
- * read again every KS_GUARD_REREAD_MS; a file that cannot be read any more leaves the last token in force.
+ * A local port is open to every page of every browser on the machine. A page of another site is
+ * told by its Origin or Sec-Fetch-Site, one that rebound its own name to 127.0.0.1 by the Host
+ * header. The token comes from a file that is read again every KS_GUARD_REREAD_MS; a file that
+ * cannot be read any more leaves the last token in force.
  */
 #ifndef KS_API_GUARD_H
 #define KS_API_GUARD_H
@@ -15,9 +16,9 @@ enum { KS_GUARD_REREAD_MS = 2000 };
 
 struct ks_guard;
 
-/* `allow_hosts`: comma list of names that a Host may carry besides localhost and loopback addresses. `token_file`: ""
- * or NULL for none. INVALID (a host list that is too long), DISK (the file), FULL (a token that is too long or empty),
- * NO_MEMORY. */
+/* `allow_hosts`: comma list of names that a Host may carry besides localhost and loopback
+ * addresses. `token_file`: "" or NULL for none. INVALID (a host list that is too long), DISK (the
+ * file), FULL (a token that is too long or empty), NO_MEMORY. */
 KS_MUST_USE ks_err ks_guard_new(struct ks_loop *loop, const char *allow_hosts,
                                 const char *token_file, struct ks_guard **ret_guard,
                                 struct ks_detail *detail);

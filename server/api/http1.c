@@ -130,7 +130,8 @@ static void wake(struct ks_exchange *exchange)
 
 static const struct ks_transport transport = {.wake = wake};
 
-/* The request line was read: the first that is known of a request. Its result is what the other callbacks are given. */
+/* The request line was read: the first that is known of a request. Its result is what the other
+ * callbacks are given. */
 static void *call_new(void *arg, const char *target, struct MHD_Connection *connection)
 {
     struct ks_http1 *http1 = arg;
@@ -277,14 +278,16 @@ static enum MHD_Result begin(struct call *call, const char *method, const char *
     if (exchange->answered && exchange->answer.close)
         return queue(call);
 
-    /* An answer that is known already waits for the end of the body, so that the connection lives on. */
+    /* An answer that is known already waits for the end of the body, so that the connection lives
+     * on. */
     call->step = STEP_BODY;
     if (exchange->request.has_body)
         set_deadline(call->wire, KS_BODY_WAIT_MS);
     return MHD_YES;
 }
 
-/* Keeps a part of the body, or only counts it once it is too much. False if the connection must end. */
+/* Keeps a part of the body, or only counts it once it is too much. False if the connection must
+ * end. */
 static bool keep(struct call *call, ks_view part)
 {
     struct ks_http1 *http1 = call->wire->http1;
@@ -330,7 +333,8 @@ static enum MHD_Result run(struct call *call)
     return MHD_YES;
 }
 
-/* The daemon calls it when the head is there, for each part of the body, at its end, and after a resume. */
+/* The daemon calls it when the head is there, for each part of the body, at its end, and after a
+ * resume. */
 static enum MHD_Result work(void *arg, struct MHD_Connection *connection, const char *url,
                             const char *method, const char *version, const char *data, size_t *size,
                             void **context)
@@ -445,7 +449,8 @@ void ks_http1_take(struct ks_http1 *http1, const struct ks_wire_config *config)
 
 /* ---- Life ---- */
 
-static void logged(void *arg, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void logged(void *arg, const char *format,
+                                                         va_list args)
 {
     char text[256];
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* http1.h - HTTP/1.1: libmicrohttpd's only home.
  *
- * The daemon has no listening socket and no thread: connections are given to it, its epoll descriptor is watched by the
- * loop, and it runs at the end of a turn when something is ready, resumed, or due. What it is lenient about is refused
- * here at the first sight of a request: more than one Content-Length or Host, Content-Length beside Transfer-Encoding, an
- * unknown transfer coding, a NUL in the request line.
+ * The daemon has no listening socket and no thread: connections are given to it, its epoll
+ * descriptor is watched by the loop, and it runs at the end of a turn when something is ready,
+ * resumed, or due. What it is lenient about is refused here at the first sight of a request: more
+ * than one Content-Length or Host, Content-Length beside Transfer-Encoding, an unknown transfer
+ * coding, a NUL in the request line.
  */
 #ifndef KS_API_HTTP1_H
 #define KS_API_HTTP1_H

@@ -40,8 +40,8 @@ void ks_head_line(struct ks_head *head, ks_view name, ks_view value)
     }
 }
 
-/* The sentence of what is wrong with the framing, or NULL. RFC 9112, section 6: whoever disagrees with a proxy about
- * where a request ends answers a request that nobody sent. */
+/* The sentence of what is wrong with the framing, or NULL. RFC 9112, section 6: whoever disagrees
+ * with a proxy about where a request ends answers a request that nobody sent. */
 static const char *framing_problem(const struct ks_head *head)
 {
     uint64_t length;

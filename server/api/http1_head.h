@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* http1_head.h - judges the header lines of an HTTP/1.1 request (RFC 9112), where libmicrohttpd is lenient. */
+/* http1_head.h - judges the header lines of an HTTP/1.1 request (RFC 9112), where libmicrohttpd is
+ * lenient. */
 #ifndef KS_API_HTTP1_HEAD_H
 #define KS_API_HTTP1_HEAD_H
 
@@ -26,7 +27,8 @@ struct ks_head {
 
 /* Takes one header line; the views live as long as the request. */
 void ks_head_line(struct ks_head *head, ks_view name, ks_view value);
-/* Fills in the request from the head. False if it is refused: then the exchange is answered, and closes. */
+/* Fills in the request from the head. False if it is refused: then the exchange is answered, and
+ * closes. */
 bool ks_head_judge(const struct ks_head *head, struct ks_exchange *exchange);
 
 #endif

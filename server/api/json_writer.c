@@ -6,7 +6,8 @@
 
 #include "base/codec.h"
 
-/* Bytes of the well-formed UTF-8 character at the start of `text` (RFC 3629, section 4); 0 if there is none. */
+/* Bytes of the well-formed UTF-8 character at the start of `text` (RFC 3629, section 4); 0 if there
+ * is none. */
 static size_t character_size(ks_view text)
 {
     size_t size;
@@ -46,7 +47,8 @@ static bool is_plain(uint8_t byte)
     return byte >= 0x20 && byte < 0x7F && byte != '"' && byte != '\\';
 }
 
-/* Escapes what stands first in `text`, takes it off, and returns how many characters it became (at most 6). */
+/* Escapes what stands first in `text`, takes it off, and returns how many characters it became (at
+ * most 6). */
 static size_t escape_next(ks_view *text, char *buffer)
 {
     size_t size = character_size(*text);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* json_writer.h - writes JSON (RFC 8259) into a buffer: commas and escapes are its business.
  *
- * After a failure (FULL, NO_MEMORY) everything further is ignored; ks_writer_end() tells. Bytes that are not UTF-8 are
- * written as U+FFFD, so that the result is always valid.
- */
+ * After a failure (FULL, NO_MEMORY) everything further is ignored; ks_writer_end() tells. Bytes
+ * that are not UTF-8 are written as U+FFFD, so that the result is always valid. */
 #ifndef KS_API_JSON_WRITER_H
 #define KS_API_JSON_WRITER_H
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* message.h - the messages of proto/kinesis_sidecar/v1, and how they come in and go out of an exchange.
+/* message.h - the messages of proto/kinesis_sidecar/v1, and how they come in and go out of an
+ * exchange.
  *
- * A handler reads one message and answers with another; JSON or protobuf is decided here, by the request's headers.
+ * A handler reads one message and answers with another; JSON or protobuf is decided here, by the
+ * request's headers.
  */
 #ifndef KS_API_MESSAGE_H
 #define KS_API_MESSAGE_H
@@ -36,7 +38,8 @@ typedef KinesisSidecar__V1__Session ks_pb_session;
 typedef KinesisSidecar__V1__StreamEvent ks_pb_event;
 typedef KinesisSidecar__V1__DrainProgress ks_pb_progress;
 
-/* A text for a message that is written and not changed: the fields of generated messages are not const. */
+/* A text for a message that is written and not changed: the fields of generated messages are not
+ * const. */
 static inline char *ks_pb_text(const char *text)
 {
     return (char *)(uintptr_t)text;
@@ -49,11 +52,12 @@ bool ks_media_type_is_protobuf(ks_view header);
 /* True if the Accept header names one of the types of protobuf. */
 bool ks_accepts_protobuf(const struct ks_request *request);
 
-/* Reads the body as a message of `type`, into `arena`, whose cap is set here. On failure the exchange is answered (400,
- * 413) and NULL is returned. An empty body is an empty message. */
+/* Reads the body as a message of `type`, into `arena`, whose cap is set here. On failure the
+ * exchange is answered (400, 413) and NULL is returned. An empty body is an empty message. */
 ProtobufCMessage *ks_exchange_read(struct ks_exchange *exchange,
                                    const ProtobufCMessageDescriptor *type, struct ks_arena *arena);
-/* Answers 200 with a message: protobuf if the client accepts it or, without an Accept header, sent it; else JSON. */
+/* Answers 200 with a message: protobuf if the client accepts it or, without an Accept header, sent
+ * it; else JSON. */
 void ks_exchange_message(struct ks_exchange *exchange, const ProtobufCMessage *message);
 
 #endif

@@ -16,7 +16,8 @@ static void reply_text(struct ks_exchange *exchange, uint16_t status, struct ks_
     ks_bytes_free(body);
 }
 
-/* Whoever answers turns the loop. Nothing outside of the process is asked: a restart would not heal it. */
+/* Whoever answers turns the loop. Nothing outside of the process is asked: a restart would not heal
+ * it. */
 void ks_handle_livez(struct ks_exchange *exchange)
 {
     struct ks_bytes body;

@@ -5,7 +5,8 @@
 
 #include "api/exchange.h"
 
-/* A page that is being filled. The token is the index of the next row: rows keep their place while the process lives. */
+/* A page that is being filled. The token is the index of the next row: rows keep their place while
+ * the process lives. */
 struct ks_page {
     uint32_t next;  /* The row to look at. */
     uint32_t room;  /* Rows that still fit. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* problem.h - the one error body.
  *
- * Its members satisfy a plain client (RFC 9457: type title status detail instance) and a Connect client
- * (connectrpc.com/docs/protocol: code message details), plus `retryable`. One table maps kinds to both.
+ * Its members satisfy a plain client (RFC 9457: type title status detail instance) and a Connect
+ * client (connectrpc.com/docs/protocol: code message details), plus `retryable`. One table maps
+ * kinds to both.
  */
 #ifndef KS_API_PROBLEM_H
 #define KS_API_PROBLEM_H
@@ -47,8 +48,8 @@ uint16_t ks_problem_status(enum ks_problem problem);
 /* The Connect code, "invalid_argument". */
 const char *ks_problem_code(enum ks_problem problem);
 
-/* Appends the JSON object. `detail` is a sentence for people, `instance` the target that was asked for; both may hold
- * any bytes. FULL, NO_MEMORY. */
+/* Appends the JSON object. `detail` is a sentence for people, `instance` the target that was asked
+ * for; both may hold any bytes. FULL, NO_MEMORY. */
 KS_MUST_USE ks_err ks_problem_write(enum ks_problem problem, ks_view detail, ks_view instance,
                                     struct ks_bytes *body);
 

@@ -348,7 +348,8 @@ static ks_err scan_body(struct scan *scan)
 ks_err ks_put_body_read(ks_view view, struct ks_put_body *ret_body, struct ks_detail *detail)
 {
     size_t table = KS_PUT_ENTRIES_MAX * sizeof(struct ks_put_entry);
-    /* What is written is not longer than what it was read from, but base64 with escapes is written twice. */
+    /* What is written is not longer than what it was read from, but base64 with escapes is written
+     * twice. */
     struct ks_put_body body = {.memory = ks_alloc(table + 2 * view.size + DECODER_SLACK)};
     struct scan scan = {.all = view, .rest = view, .body = &body, .detail = detail};
     ks_err err;

@@ -17,8 +17,8 @@ struct ks_put_body {
     void *memory;
 };
 
-/* MALFORMED (not JSON), INVALID (JSON, but not such a body), FULL (too many or too large records), NO_MEMORY; the detail
- * says what and where. */
+/* MALFORMED (not JSON), INVALID (JSON, but not such a body), FULL (too many or too large records),
+ * NO_MEMORY; the detail says what and where. */
 KS_MUST_USE ks_err ks_put_body_read(ks_view body, struct ks_put_body *ret_body,
                                     struct ks_detail *detail);
 void ks_put_body_free(struct ks_put_body *body);

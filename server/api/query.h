@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* query.h - a request target: its path and its parameters, decoded.
  *
- * RFC 3986 with the habits of forms: `+` in a query is a space. A NUL, a broken escape and bytes that are not UTF-8 are
- * refused: whoever compares the result compares text.
- */
+ * RFC 3986 with the habits of forms: `+` in a query is a space. A NUL, a broken escape and bytes
+ * that are not UTF-8 are refused: whoever compares the result compares text. */
 #ifndef KS_API_QUERY_H
 #define KS_API_QUERY_H
 
@@ -26,7 +25,8 @@ struct ks_target {
     void *memory;
 };
 
-/* `text` begins with '/'. MALFORMED (with the reason in `detail`), FULL (too many parameters), NO_MEMORY. */
+/* `text` begins with '/'. MALFORMED (with the reason in `detail`), FULL (too many parameters),
+ * NO_MEMORY. */
 KS_MUST_USE ks_err ks_target_parse(ks_view text, struct ks_target *ret_target,
                                    struct ks_detail *detail);
 void ks_target_free(struct ks_target *target);

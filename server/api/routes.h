@@ -29,8 +29,8 @@ const struct ks_route *ks_routes(size_t *ret_count);
 
 enum { KS_ALLOW_SIZE = 48 };
 
-/* The route of (door, method, path); `ret_part` is what stands for {..}, if anything. NULL if there is none; then
- * `ret_allow` holds the methods that the path has ("GET, POST"), or "". */
+/* The route of (door, method, path); `ret_part` is what stands for {..}, if anything. NULL if there
+ * is none; then `ret_allow` holds the methods that the path has ("GET, POST"), or "". */
 const struct ks_route *ks_route_find(enum ks_door door, enum ks_method method, ks_view path,
                                      ks_view *ret_part, char ret_allow[KS_ALLOW_SIZE]);
 /* True if the route has this query parameter. */

@@ -309,7 +309,8 @@ void ks_handle_settle(struct ks_exchange *exchange)
     settle_request(exchange, &request, &arena);
 }
 
-/* ---- ack, nack, extend: ids in the query, in the body, or as settlements without an outcome ---- */
+/* ---- ack, nack, extend: ids in the query, in the body, or as settlements without an outcome ----
+ */
 
 struct quick {
     struct ks_exchange *exchange;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GET /v1/shards, leases, workers, sessions, status; DELETE /v1/sessions/{id}: who holds what, since when, and why. */
+/* GET /v1/shards, leases, workers, sessions, status; DELETE /v1/sessions/{id}: who holds what,
+ * since when, and why. */
 #include <assert.h>
 
 #include "api/control.h"
@@ -34,7 +35,8 @@ static bool list_begin(struct list *list, struct ks_exchange *exchange)
     return list->rows != NULL;
 }
 
-/* Memory for one more row; NULL when the page is full (then the next one begins with `index`) or memory is. */
+/* Memory for one more row; NULL when the page is full (then the next one begins with `index`) or
+ * memory is. */
 static void *list_row(struct list *list, uint32_t index, size_t size)
 {
     void *row = list->page.room == 0 ? NULL : ks_arena_take(&list->arena, size);

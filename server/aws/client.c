@@ -152,12 +152,7 @@ static struct result judge(const struct ks_aws_call *call, const struct ks_http_
     ks_failure_read(answer->status, answer->head, answer->body, &result.failure);
     result.failed = true;
     result.err = result.failure.err;
-    if (result.failure.code[0] != '\0')
-        ks_detail_set(&result.detail, "%s on %s %s: %s", result.failure.code, service, operation,
-                      result.failure.message);
-    else
-        ks_detail_set(&result.detail, "status %d on %s %s: %s", answer->status, service, operation,
-                      result.failure.message);
+    ks_failure_explain(&result.failure, service, operation, &result.detail);
     return result;
 }
 

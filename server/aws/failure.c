@@ -246,3 +246,17 @@ void ks_failure_from(int status, ks_view code, ks_view message, struct ks_failur
     judge(&failure);
     *ret_failure = failure;
 }
+
+void ks_failure_explain(const struct ks_failure *failure, const char *service,
+                        const char *operation, struct ks_detail *ret_detail)
+{
+    char status[32];
+    const char *code = failure->code;
+
+    if (code[0] == '\0') {
+        snprintf(status, sizeof(status), "status %d", failure->status);
+        code = status;
+    }
+    ks_detail_set(ret_detail, "%s on %s %s%s%s", code, service, operation,
+                  failure->message[0] == '\0' ? "" : ": ", failure->message);
+}

@@ -38,4 +38,9 @@ void ks_failure_read(int status, ks_view head, ks_view body, struct ks_failure *
  * if too long. */
 void ks_failure_from(int status, ks_view code, ks_view message, struct ks_failure *ret_failure);
 
+/* Says it to people: "CODE on SERVICE OPERATION: MESSAGE", with the status where no code was said.
+ */
+void ks_failure_explain(const struct ks_failure *failure, const char *service,
+                        const char *operation, struct ks_detail *ret_detail);
+
 #endif

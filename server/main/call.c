@@ -220,9 +220,12 @@ bool ks_call_send(const struct ks_call *call, const struct ks_call_request *requ
     err = ks_client_call(addresses, count, &sent, &status, &detail);
     if (!ks_ok(err))
         ks_call_complain("%s", detail.text[0] != '\0' ? detail.text : ks_err_text(err));
-    else if (status / 100 != 2)
-        ks_call_complain("the sidecar answers %d: %.*s", status, (int)sorter.error.size,
-                         sorter.error.size > 0 ? (const char *)sorter.error.data : "");
+    else if (status / 100 != 2) {
+        ks_view said = ks_view_trim(ks_bytes_view(&sorter.error));
+
+        ks_call_complain("the sidecar answers %d: %.*s", status, (int)said.size,
+                         said.size > 0 ? (const char *)said.data : "");
+    }
     ks_bytes_free(&sorter.error);
     return ks_ok(err) && status / 100 == 2;
 }

@@ -249,8 +249,6 @@ int ks_command_pull(int argc, char *const *argv, char *const *environment)
         fine = ks_call_send(&call, &request);
     }
     ks_bytes_free(&target);
-    if (fine && call.values[FOLLOW] == NULL)
-        fine = ks_ok(ks_call_print(NULL, KS_VIEW("\n")));
     return fine ? 0 : 1;
 }
 
@@ -312,8 +310,7 @@ int ks_command_ack(int argc, char *const *argv, char *const *environment)
         fine = ks_call_send(&call, &request);
     }
     if (fine) {
-        fine = ks_ok(ks_bytes_append_byte(&answer, '\n')) &&
-               ks_ok(ks_call_print(NULL, ks_bytes_view(&answer))) &&
+        fine = ks_ok(ks_call_print(NULL, ks_bytes_view(&answer))) &&
                contains(&answer, KS_VIEW("\"failed\":[]")) &&
                (strcmp(wait, "persisted") != 0 || contains(&answer, KS_VIEW("\"persisted\":true")));
     }

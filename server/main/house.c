@@ -297,6 +297,8 @@ static void last_answers(struct ks_house *house)
 
 static void tear_down(struct ks_house *house)
 {
+    if (house->loop != NULL)
+        ks_loop_unhook(house->loop, &house->ready_hook);
     ks_api_close(house->api);
     if (house->board != NULL)
         ks_switchboard_stop(house->board);
@@ -319,6 +321,7 @@ int ks_house_run(const struct ks_options *options)
 {
     struct ks_house house = {.options = options};
 
+    ks_link_init(&house.ready_hook.link);
     open_log(options);
     raise_file_limit();
     ks_metric_set_labelled(KS_METRIC_BUILD_INFO, KS_VERSION, 1);

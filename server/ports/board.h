@@ -81,8 +81,7 @@ struct ks_switchboard {
     /* The store and the source. */
     bool reads_failing; /* Of the lease table, and that was told. */
     bool writes_failing;
-    bool list_failing;
-    bool describe_failing;
+    bool checking; /* A list is under way for ks_board_check_shard. */
     bool described;
     struct ks_describe_answer stream; /* If described. */
     struct ks_board_ask *app_ask;     /* CREATE_APP that waits for it. */
@@ -149,6 +148,8 @@ void ks_board_ask_store(struct ks_switchboard *board, const struct ks_store_effe
 void ks_board_ask_list(struct ks_switchboard *board);
 /* Asks the source who it is, again and again until it answers. */
 void ks_board_describe(struct ks_switchboard *board);
+/* Lists the shards to see whether this one is still there -> ks_board_shard_checked. False: not now. */
+bool ks_board_check_shard(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch);
 /* No answer that is under way comes any more: frees them. */
 void ks_board_free_asks(struct ks_switchboard *board);
 /* Or they may still come: leaves them to themselves. */
@@ -158,6 +159,10 @@ void ks_board_leave_asks(struct ks_switchboard *board);
 
 void ks_board_open(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch);
 void ks_board_read(struct ks_switchboard *board, const struct ks_effect *effect);
+/* A shard that could not be found when it was read: `gone` if the stream is there and lists it no
+ * more. */
+void ks_board_shard_checked(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
+                            bool gone);
 void ks_board_close(struct ks_switchboard *board, ks_shard shard);
 void ks_board_forget(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
                      ks_number number);

@@ -69,18 +69,20 @@ static bool is_read(enum ks_store_operation operation)
     return operation <= KS_STORE_READ_WORKER;
 }
 
-/* A state that lasts is said once. Reads and writes apart: a locked database or a full disk still
- * answers reads. */
+/* A state that lasts is said once: by the store, if it is one of the whole store. What is left is
+ * said here, for reads and writes apart: a locked database still answers reads. */
 static void tell_store(struct ks_switchboard *board, enum ks_store_operation operation,
                        const struct ks_store_answer *answer)
 {
-    bool *was_failing = is_read(operation) ? &board->reads_failing : &board->writes_failing;
+    const struct ks_lease_store *store = board->config.store;
+    bool *told = is_read(operation) ? &board->reads_failing : &board->writes_failing;
     const char *what = is_read(operation) ? "reads" : "writes";
     bool failing = answer->outcome == KS_UNKNOWN;
+    struct ks_detail ignored;
 
-    if (failing == *was_failing)
+    if (failing == *told || (failing && store->vtable->state(store, &ignored) != KS_STORE_READY))
         return;
-    *was_failing = failing;
+    *told = failing;
     if (failing)
         ks_warn("lease table: %s get no answer (%s), trying again until they do", what,
                 answer->detail.text[0] != '\0' ? answer->detail.text : ks_err_text(answer->err));
@@ -116,6 +118,13 @@ static void keep_written(struct ks_switchboard *board, const struct ks_board_ask
         ks_metric_add(KS_METRIC_CHECKPOINTS, 1);
 }
 
+static bool differs(int64_t a_ms, int64_t b_ms)
+{
+    enum { ROUNDING_MS = 1000 }; /* Some servers tell whole seconds. */
+
+    return a_ms != 0 && b_ms != 0 && (a_ms > b_ms ? a_ms - b_ms : b_ms - a_ms) > ROUNDING_MS;
+}
+
 /* The application belongs to one stream: its checkpoints mean nothing in another. */
 static void check_stream(struct ks_switchboard *board)
 {
@@ -123,12 +132,16 @@ static void check_stream(struct ks_switchboard *board)
 
     if (!board->described || !app->present)
         return;
-    if (app->stream_arn[0] == '\0' || board->stream.stream_arn[0] == '\0' ||
-        strcmp(app->stream_arn, board->stream.stream_arn) == 0)
-        return;
-    ks_board_refuse(board,
-                    "application %s reads another stream (%.60s); choose another --application",
-                    board->config.application, app->stream_arn);
+    if (app->stream_arn[0] != '\0' && board->stream.stream_arn[0] != '\0' &&
+        strcmp(app->stream_arn, board->stream.stream_arn) != 0)
+        ks_board_refuse(
+            board, "application %.40s reads another stream (%.60s); choose another --application",
+            board->config.application, app->stream_arn);
+    else if (differs(app->stream_created_ms, board->stream.created_ms))
+        ks_board_refuse(board,
+                        "stream %.30s was made anew since application %.30s began; choose "
+                        "another --application or remove its lease rows",
+                        board->config.stream, board->config.application);
 }
 
 static void store_answered(void *arg, uint64_t token, const struct ks_store_answer *answer)
@@ -247,9 +260,6 @@ static void described(void *arg, const struct ks_describe_answer *answer)
     board->app_ask = NULL;
 
     if (ks_ok(answer->err)) {
-        if (board->describe_failing)
-            ks_info("%s: the stream answers", board->config.stream);
-        board->describe_failing = false;
         board->described = true;
         board->stream = *answer;
         check_stream(board);
@@ -258,11 +268,6 @@ static void described(void *arg, const struct ks_describe_answer *answer)
         return;
     }
 
-    if (!board->describe_failing)
-        ks_warn("%s: cannot reach the stream (%s), trying again until it answers",
-                board->config.stream,
-                answer->detail.text[0] != '\0' ? answer->detail.text : ks_err_text(answer->err));
-    board->describe_failing = true;
     describe_later(board);
     if (app_ask != NULL) {
         unknown_soon(board, app_ask->token);
@@ -293,16 +298,9 @@ static void listed(void *arg, const struct ks_list_answer *answer)
     if (board == NULL)
         return;
 
-    if (ks_ok(answer->err)) {
-        if (board->list_failing)
-            ks_info("%s: its shards are listed again", board->config.stream);
+    /* Why it failed is the source's to say; the core asks again. */
+    if (ks_ok(answer->err))
         ks_rows_listed(&board->rows, answer, ks_board_now(board), &event);
-    } else if (!board->list_failing) {
-        ks_warn("%s: cannot list its shards (%s), trying again until it works",
-                board->config.stream,
-                answer->detail.text[0] != '\0' ? answer->detail.text : ks_err_text(answer->err));
-    }
-    board->list_failing = !ks_ok(answer->err);
     ks_board_step(board, &event);
 }
 
@@ -315,4 +313,36 @@ void ks_board_ask_list(struct ks_switchboard *board)
         return;
     }
     board->config.source->vtable->list(board->config.source, listed, ask);
+}
+
+/* ---- The stream: is a shard still there? ---- */
+
+static void checked(void *arg, const struct ks_list_answer *answer)
+{
+    struct ks_board_ask *ask = arg;
+    struct ks_switchboard *board = board_of(ask);
+    ks_shard shard = ask->shard;
+    ks_epoch epoch = ask->epoch;
+    bool gone = ks_ok(answer->err);
+
+    ks_free(ask);
+    if (board == NULL)
+        return;
+    board->checking = false;
+    for (uint32_t i = 0; i < answer->count && gone; i++)
+        gone = strcmp(answer->shards[i].shard, ks_names_text(&board->rows.shards, shard)) != 0;
+    ks_board_shard_checked(board, shard, epoch, gone);
+}
+
+bool ks_board_check_shard(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch)
+{
+    struct ks_board_ask *ask = board->checking ? NULL : ask_new(board);
+
+    if (ask == NULL)
+        return false;
+    board->checking = true;
+    ask->shard = shard;
+    ask->epoch = epoch;
+    board->config.source->vtable->list(board->config.source, checked, ask);
+    return true;
 }

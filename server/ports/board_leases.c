@@ -66,22 +66,28 @@ void ks_board_close(struct ks_switchboard *board, ks_shard shard)
 
 /* ---- Reading. ---- */
 
-/* A state that lasts is said once. */
+/* A state that lasts is said once: by the source, if it is one of the whole stream; here, if it is
+ * one of this shard. Full and throttled are flow, not trouble; the session hears of them as its idle
+ * reason. */
 static void tell_read(struct ks_board_lease *lease, const struct ks_read_answer *answer)
 {
+    const struct ks_stream_source *source = lease->board->config.source;
     bool failing = !ks_ok(answer->err);
+    struct ks_detail ignored;
 
     if (failing)
         ks_metric_add_labelled(KS_METRIC_SOURCE_FAILURES, ks_err_name(answer->err), 1);
-    /* Full and throttled are flow, not trouble; the session is told as its idle reason. */
-    if (ks_err_class(answer->err) == KS_CLASS_SHED || answer->throttled)
+    if (failing == lease->failing || ks_err_class(answer->err) == KS_CLASS_SHED ||
+        answer->throttled)
         return;
-    if (failing && !lease->failing)
+    if (failing && source->vtable->state(source, &ignored) != KS_STORE_READY)
+        return;
+    lease->failing = failing;
+    if (failing)
         ks_warn("%s: cannot be read (%s), trying again until it can", shard_name(lease),
                 answer->detail.text[0] != '\0' ? answer->detail.text : ks_err_text(answer->err));
-    if (!failing && lease->failing)
+    else
         ks_info("%s: can be read again", shard_name(lease));
-    lease->failing = failing;
 }
 
 /* Keeps what came; the core gets the sizes. */
@@ -116,34 +122,51 @@ static void keep(struct ks_board_lease *lease, struct ks_batch *batch)
     ks_board_step(board, &event);
 }
 
+static void fail(struct ks_board_lease *lease, bool throttled, bool full)
+{
+    struct ks_event event = {.kind = KS_EVENT_READ_FAILED};
+
+    event.read_failed.shard = lease->shard;
+    event.read_failed.epoch = lease->epoch;
+    event.read_failed.throttled = throttled;
+    event.read_failed.full = full;
+    ks_board_step(lease->board, &event);
+}
+
 static void read_answered(void *arg, const struct ks_read_answer *answer)
 {
     struct ks_board_lease *lease = arg;
-    struct ks_switchboard *board = lease->board;
-    struct ks_event failed = {.kind = KS_EVENT_READ_FAILED};
     struct ks_batch batch = answer->batch;
 
     assert(lease->used);
     ks_metric_add(KS_METRIC_SOURCE_READS, 1);
-    if (ks_err_is(answer->err, KS_ERR_NOT_FOUND)) {
-        ks_warn("%s: is not in the stream any more (%s), taking it as read to its end",
-                shard_name(lease),
-                answer->detail.text[0] != '\0' ? answer->detail.text : "it expired");
-        batch = (struct ks_batch){.millis_behind = -1, .at_end = true};
-        keep(lease, &batch);
+    if (ks_err_is(answer->err, KS_ERR_NOT_FOUND) &&
+        ks_board_check_shard(lease->board, lease->shard, lease->epoch))
         return;
-    }
 
     tell_read(lease, answer);
-    if (ks_ok(answer->err)) {
+    if (ks_ok(answer->err))
         keep(lease, &batch);
+    else
+        fail(lease, answer->throttled || ks_err_is(answer->err, KS_ERR_THROTTLED),
+             ks_err_class(answer->err) == KS_CLASS_SHED);
+}
+
+void ks_board_shard_checked(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch, bool gone)
+{
+    struct ks_board_lease *lease = ks_board_lease_of(board, shard, epoch);
+    struct ks_batch end = {.millis_behind = -1, .at_end = true};
+
+    if (lease == NULL)
+        return;
+    if (!gone) {
+        fail(lease, false, false); /* The stream is gone, or away, or the shard is back. */
         return;
     }
-    failed.read_failed.shard = lease->shard;
-    failed.read_failed.epoch = lease->epoch;
-    failed.read_failed.throttled = answer->throttled || ks_err_is(answer->err, KS_ERR_THROTTLED);
-    failed.read_failed.full = ks_err_class(answer->err) == KS_CLASS_SHED;
-    ks_board_step(board, &failed);
+    ks_warn("%s: is not in the stream any more, its records have expired; taking it as read to its "
+            "end",
+            shard_name(lease));
+    keep(lease, &end);
 }
 
 void ks_board_read(struct ks_switchboard *board, const struct ks_effect *effect)

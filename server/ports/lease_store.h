@@ -151,7 +151,7 @@ struct ks_store_answer {
     uint32_t worker_count;
     struct ks_store_leader leader;
     struct ks_store_app app;
-    /* READ_LEASES: all. READ_LEASE: the row or none. */
+    /* READ_LEASES: all. READ_LEASE: the row or none; so, too, a REFUSED write of a lease row where the store tells. */
     const struct ks_store_lease *leases;
     uint32_t lease_count;
 };

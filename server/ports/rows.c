@@ -503,6 +503,8 @@ void ks_rows_wrote(struct ks_rows *rows, enum ks_store_operation operation, ks_s
         return;
     words->has_row = operation != KS_STORE_DELETE;
     words->read_at = wall;
+    if (operation == KS_STORE_CREATE)
+        words->rev = 0;
     if (by_owner)
         words->rev = rev + 1;
     words->epoch = moves ? epoch + 1 : epoch;

@@ -642,24 +642,49 @@ static void measure_framing(const struct payload *payload, enum ks_frame_format 
     free(framing.buffer);
 }
 
-int main(void)
+/* True if this part was asked for. */
+static bool wanted(const char *only, const char *name)
 {
+    return only == NULL || strcmp(name, only) == 0;
+}
+
+static void measure_payload(const struct payload *payload, const char *only)
+{
+    if (wanted(only, "base64"))
+        measure_transfers(payload);
+    if (wanted(only, "json"))
+        measure_scan(payload, "json");
+    if (wanted(only, "cbor"))
+        measure_scan(payload, "cbor");
+    if (wanted(only, "protobuf"))
+        measure_framing(payload, KS_FRAME_PROTOBUF, "protobuf");
+    if (wanted(only, "ndjson"))
+        measure_framing(payload, KS_FRAME_NDJSON, "ndjson");
+}
+
+/* core [PART]: everything, or one of settle, turn, tracker, sigv4, base64, json, cbor, protobuf, ndjson. */
+int main(int argc, char **argv)
+{
+    const char *only = argc > 1 ? argv[1] : NULL;
+
     meter_pin(0);
-    measure_settling(1, 1, "in order");
-    measure_settling(1, 4099, "strided");
-    measure_settling(32, 1, "in order");
-    measure_turns(LEASES);
-    measure_turns(TURN_LEASES);
-    measure_tracker();
-    measure_signing();
+    if (wanted(only, "settle")) {
+        measure_settling(1, 1, "in order");
+        measure_settling(1, 4099, "strided");
+        measure_settling(32, 1, "in order");
+    }
+    if (wanted(only, "turn")) {
+        measure_turns(LEASES);
+        measure_turns(TURN_LEASES);
+    }
+    if (wanted(only, "tracker"))
+        measure_tracker();
+    if (wanted(only, "sigv4"))
+        measure_signing();
     for (size_t i = 0; i < SIZES; i++) {
         struct payload payload = new_payload(sizes_measured[i], BODY_BYTES);
 
-        measure_transfers(&payload);
-        measure_scan(&payload, "json");
-        measure_scan(&payload, "cbor");
-        measure_framing(&payload, KS_FRAME_PROTOBUF, "protobuf");
-        measure_framing(&payload, KS_FRAME_NDJSON, "ndjson");
+        measure_payload(&payload, only);
         free_payload(&payload);
     }
     return 0;

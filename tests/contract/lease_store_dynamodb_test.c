@@ -48,7 +48,7 @@ static void raw(struct lease_rig *rig, const char *operation, const char *format
 static void is_foreign(const char *keys, const char *key, const char *owner)
 {
     const char *const table = dynamodb_table();
-    struct lease_answer answer;
+    static struct lease_answer answer;
     struct lease_rig rig;
     struct ks_detail detail;
 

@@ -95,6 +95,7 @@ void lease_ask(struct lease_rig *rig, struct ks_lease_store *store, struct ks_st
                struct lease_answer *answer)
 {
     (void)rig;
+    lease_answer_free(answer);
     memset(answer, 0, sizeof(*answer));
     if (request.timeout.us == 0)
         request.timeout = ks_span_ms(10000);

@@ -48,7 +48,7 @@ extern const struct lease_rig_adapter lease_rig_dynamodb;
 
 enum { LEASE_RIG_WORKERS = 16, LEASE_RIG_TOKENS = 512 };
 
-/* A copy of an answer. */
+/* A copy of an answer. Zero before its first use. */
 struct lease_answer {
     uint32_t times; /* It was given. */
     uint64_t token;

@@ -333,6 +333,85 @@ def read_lines(path):
         return file.read().decode(errors="replace").split("\n")[:-1]
 
 
+# --- Records ---
+
+def numbered(count, start=0, prefix="record"):
+    return [(f"key-{number}", f"{prefix}-{number:04d}".encode()) for number in range(start, start + count)]
+
+
+def data_of(record):
+    return base64.b64decode(record["data"])
+
+
+def pull_all(sidecar, count, seconds=20, ack=True):
+    """Pulls until `count` records came; acknowledges each batch, durably."""
+    records = []
+
+    def pull():
+        batch = sidecar.get("/v1/records?max_records=1000&wait_ms=1000")
+        records.extend(batch["records"])
+        if batch["records"] and ack:
+            answer = sidecar.call("POST", f"/v1/records/ack?batch_id={batch['batch_id']}&wait=persisted")
+            check_equal((answer.json["ok"], answer.json["failed"], answer.json["persisted"]),
+                        (len(batch["records"]), [], True), "ack")
+        return len(records) >= count
+    wait_until(pull, seconds, f"{count} records come")
+    return records
+
+
+def check_shard_order(records):
+    last = {}
+    for record in records:
+        check(int(record["sequence_number"]) > last.get(record["shard_id"], 0), "out of order:", record)
+        last[record["shard_id"]] = int(record["sequence_number"])
+
+
+class RawStream:
+    """The record stream over a plain socket: lines as they come, read by the test itself."""
+
+    def __init__(self, sidecar, query, address=None):
+        self.socket = socket.create_connection(address or ("127.0.0.1", sidecar.port), timeout=20 * SLOW)
+        self.socket.sendall(f"GET /v1/records/stream?{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        self.file = self.socket.makefile("rb")
+        self.status = int(self.file.readline().split()[1])
+        self.headers = {}
+        for line in iter(self.file.readline, b"\r\n"):
+            name, value = line.decode().strip().split(": ", 1)
+            self.headers[name.lower()] = value
+        self.rest = b""
+
+    def line(self):
+        """The next line, or None at the end of the stream."""
+        while b"\n" not in self.rest:
+            size = int(self.file.readline().strip() or b"0", 16)
+            if size == 0:
+                return None
+            self.rest += self.file.read(size)
+            self.file.readline()
+        line, self.rest = self.rest.split(b"\n", 1)
+        return json.loads(line)
+
+    def until(self, kind):
+        """Lines up to and with the first of a kind."""
+        lines = []
+        while True:
+            line = self.line()
+            check(line is not None, f"the stream ended before a line of type {kind}: {lines}")
+            lines.append(line)
+            if line["type"] == kind:
+                return lines
+
+    def records(self, count):
+        records = []
+        while len(records) < count:
+            records.append(self.until("record")[-1])
+        return records
+
+    def close(self):
+        self.file.close()
+        self.socket.close()
+
+
 # --- The emulators ---
 
 def aws(url, target, body, version):

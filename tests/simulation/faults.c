@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "oracle_rules.h"
 #include "story.h"
 #include "world.h"
 
@@ -260,6 +261,9 @@ static void look(struct world *world)
     char why[160] = "not everybody runs";
     bool done = everybody_runs(world) && oracle_is_done(world, why, sizeof why);
 
+    if (world->now > world->last_shot + 2 * world->swarm.core.lease_duration.us &&
+        world->now > world->peace_at + 2 * world->swarm.core.lease_duration.us)
+        oracle_rules_look(world);
     if (world->quiet_until != 0 && !done) {
         oracle_fail(world, "everything was done, and then it was not: %s", why);
         return;
@@ -272,6 +276,7 @@ static void look(struct world *world)
     }
     if (world->quiet_until != 0 && world->now >= world->quiet_until) {
         judge_quiet(world);
+        oracle_rules_quiet(world);
         world->over = true;
         return;
     }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "oracle_flight.h"
+#include "oracle_rules.h"
 #include "world.h"
 
 void oracle_fail(struct world *world, const char *format, ...)
@@ -26,7 +27,7 @@ void oracle_start(struct process *process)
     struct oracle_process *truth = &process->truth;
 
     truth->boot_count = 0;
-    memset(truth->watch, 0, sizeof truth->watch);
+    memset(&truth->rules, 0, sizeof truth->rules);
     memset(truth->sessions, 0, sizeof truth->sessions);
     truth->held_bytes = 0;
     truth->asked_bytes = 0;
@@ -36,7 +37,7 @@ void oracle_start(struct process *process)
 
 /* ---- Who may deliver (I1, I2) ---- */
 
-static struct ks_incarnation incarnation_of(const struct process *process)
+struct ks_incarnation oracle_incarnation(const struct process *process)
 {
     struct ks_self_view self;
 
@@ -44,8 +45,7 @@ static struct ks_incarnation incarnation_of(const struct process *process)
     return self.incarnation;
 }
 
-/* By its own word and its own clock, at this very instant. */
-static bool may_deliver(const struct world *world, const struct process *process, ks_shard shard)
+bool oracle_may_deliver(const struct world *world, const struct process *process, ks_shard shard)
 {
     struct ks_lease_view lease;
 
@@ -57,7 +57,7 @@ static bool may_deliver(const struct world *world, const struct process *process
 static void expect_rest(struct world *world, ks_shard shard, const char *what)
 {
     for (uint32_t i = 0; i < SIM_PROCESSES; i++)
-        if (may_deliver(world, &world->processes[i], shard))
+        if (oracle_may_deliver(world, &world->processes[i], shard))
             oracle_fail(world, "shard-%u was %s while w%u may deliver it", shard, what,
                         world->processes[i].worker);
 }
@@ -68,10 +68,10 @@ static void expect_dead(struct world *world, struct ks_incarnation dead, const c
     for (uint32_t i = 0; i < SIM_PROCESSES; i++) {
         const struct process *process = &world->processes[i];
 
-        if (!process->alive || !ks_incarnation_equal(incarnation_of(process), dead))
+        if (!process->alive || !ks_incarnation_equal(oracle_incarnation(process), dead))
             continue;
         for (ks_shard shard = 0; shard < SIM_SHARDS; shard++)
-            if (may_deliver(world, process, shard))
+            if (oracle_may_deliver(world, process, shard))
                 oracle_fail(world, "w%u was %s while it may deliver shard-%u", process->worker,
                             what, shard);
     }
@@ -80,13 +80,13 @@ static void expect_dead(struct world *world, struct ks_incarnation dead, const c
 /* Whatever a process may deliver is its own in the table. */
 static void expect_owner(struct world *world, const struct process *process)
 {
-    struct ks_incarnation self = incarnation_of(process);
+    struct ks_incarnation self = oracle_incarnation(process);
 
     for (ks_shard shard = 0; shard < world->stream.count; shard++) {
         const struct table_lease *row = world_table_lease(&world->table, shard);
         struct ks_lease_view lease;
 
-        if (!may_deliver(world, process, shard))
+        if (!oracle_may_deliver(world, process, shard))
             continue;
         ks_core_lease(process->core, shard, &lease);
         if (!row->present || !ks_incarnation_equal(row->row.owner, self) ||
@@ -244,62 +244,8 @@ static bool is_own_write(enum ks_store_operation operation)
            operation == KS_STORE_CLAIM_OFFICE || operation == KS_STORE_RESIGN_OFFICE;
 }
 
-/* A4: time counts as watched only between reads that are at most two beats apart. */
-static void watch_rows(const struct world *world, struct process *process,
-                       const struct table_request *request)
-{
-    const struct table_answer *answer = &request->answer;
-    int64_t now = shell_clock(world, process).us;
-
-    if (request->ask.operation == KS_STORE_READ_FLEET)
-        for (uint32_t worker = 0; worker < SIM_WORKERS; worker++)
-            process->truth.watch[worker].present = false;
-    for (uint32_t i = 0; i < answer->worker_count; i++) {
-        const struct ks_worker_row *row = &answer->workers[i];
-        struct oracle_watch *watch = &process->truth.watch[row->self.worker];
-
-        if (watch->boot != row->self.boot || watch->beat != row->beat ||
-            now - watch->last > 2 * world->swarm.core.beat.us)
-            watch->since = now;
-        *watch = (struct oracle_watch){.present = true,
-                                       .boot = row->self.boot,
-                                       .beat = row->beat,
-                                       .life = row->life,
-                                       .mode = row->mode,
-                                       .since = watch->since,
-                                       .last = now};
-    }
-}
-
-static void check_watched(struct world *world, const struct process *process,
-                          const struct ks_store_effect *ask, ks_instant now)
-{
-    const struct oracle_watch *watch = &process->truth.watch[ask->worker.worker];
-    int64_t enough = world->swarm.core.lease_duration.us + world->swarm.core.margin.us;
-
-    if (watch->boot != ask->expect_boot || watch->beat != ask->expect_beat ||
-        now.us - watch->since < enough)
-        oracle_fail(world, "w%u sends %s of w%u without having watched it for L + m",
-                    process->worker, world_table_operation_name(ask->operation),
-                    ask->worker.worker);
-}
-
-/* A7: whoever gets a lease wants it, as far as the leader was told. */
-static void check_fit(struct world *world, const struct process *process,
-                      const struct ks_store_effect *ask)
-{
-    const struct oracle_watch *watch = &process->truth.watch[ask->worker.worker];
-
-    if (ask->worker.worker == process->worker)
-        return;
-    if (!watch->present || watch->boot != ask->worker.boot || watch->life != KS_LIVE ||
-        watch->mode != KS_ACTIVE)
-        oracle_fail(world, "w%u gives shard-%u to w%u, which is not active", process->worker,
-                    ask->shard, ask->worker.worker);
-}
-
 void oracle_asked(struct world *world, struct process *process,
-                  const struct table_request *request, ks_instant now)
+                  struct table_request *request, ks_instant now)
 {
     enum ks_store_operation operation = request->ask.operation;
     const char *name = world_table_operation_name(operation);
@@ -316,15 +262,12 @@ void oracle_asked(struct world *world, struct process *process,
         oracle_fail(world, "w%u writes %s in the name of w%u", process->worker, name,
                     request->ask.worker.worker);
     if ((operation == KS_STORE_FINAL || operation == KS_STORE_END) &&
-        may_deliver(world, process, shard))
+        oracle_may_deliver(world, process, shard))
         oracle_fail(world, "w%u sends %s of shard-%u while it may deliver it", process->worker,
                     name, shard);
-    if (operation == KS_STORE_FENCE || operation == KS_STORE_REGISTER_SILENT)
-        check_watched(world, process, &request->ask, now);
-    if (operation == KS_STORE_ASSIGN || operation == KS_STORE_TAKE_OVER)
-        check_fit(world, process, &request->ask);
     if (operation == KS_STORE_SAY_GONE)
         expect_dead(world, request->ask.worker, "about to be gone");
+    oracle_rules_asked(world, process, request, now);
 }
 
 void oracle_answered(struct world *world, struct process *process,
@@ -332,9 +275,7 @@ void oracle_answered(struct world *world, struct process *process,
 {
     if (request->ask.operation == KS_STORE_HEARTBEAT && outcome == KS_DONE)
         extend_deadline(world, process, request->ask.worker.boot, request->sent_at, false);
-    if (outcome == KS_DONE && (request->ask.operation == KS_STORE_READ_FLEET ||
-                               request->ask.operation == KS_STORE_READ_WORKER))
-        watch_rows(world, process, request);
+    oracle_rules_answered(world, process, request, outcome);
 }
 
 /* ---- Steps ---- */
@@ -361,6 +302,8 @@ void oracle_stepped(struct world *world, struct process *process, const struct k
     truth->bytes = 0;
     if (effects->count > KS_EFFECTS_MAX)
         oracle_fail(world, "w%u: %u effects of one step", process->worker, effects->count);
+    if (event->kind == KS_EVENT_PERSIST)
+        truth->rules.shards[event->persist.shard].hurried = true;
     if (event->kind == KS_EVENT_STORE) {
         expect_owner(world, process);
         check_deadline(world, process);
@@ -387,10 +330,14 @@ void oracle_open(struct world *world, struct process *process, ks_shard shard, k
     const struct table_lease *row = world_table_lease(&world->table, shard);
     const struct reader *reader = &process->readers[shard];
     const struct seen_row *seen = &process->seen[shard];
-    struct oracle_lane *lane = &process->truth.lanes[shard];
+    struct oracle_process *truth = &process->truth;
+    struct oracle_lane *lane = &truth->lanes[shard];
 
     lane->delivered = 0;
     lane->earliest_due = INT64_MAX;
+    truth->rules.shards[shard].unsure = false;
+    truth->rules.shards[shard].paced_from = INT64_MIN;
+    truth->rules.shards[shard].hurried = false;
     if (reader->open)
         oracle_fail(world, "w%u opens shard-%u again", process->worker, shard);
     if (reader->epoch >= epoch)
@@ -398,7 +345,7 @@ void oracle_open(struct world *world, struct process *process, ks_shard shard, k
                     (unsigned long long)epoch, shard);
     if (!seen->present || seen->checkpoint == SIM_SHARD_END)
         oracle_fail(world, "w%u opens shard-%u without a place to begin", process->worker, shard);
-    if (ks_incarnation_equal(row->row.owner, incarnation_of(process)) &&
+    if (ks_incarnation_equal(row->row.owner, oracle_incarnation(process)) &&
         row->row.epoch == epoch && seen->checkpoint != row->checkpoint)
         oracle_fail(world, "w%u opens shard-%u at %llu, but its checkpoint is %llu",
                     process->worker, shard, (unsigned long long)seen->checkpoint,
@@ -512,7 +459,7 @@ void oracle_persisted(struct world *world, struct process *process, const struct
 /* Nothing is held, or the fleet may take it at once. */
 void oracle_drained(struct world *world, struct process *process)
 {
-    struct ks_incarnation self = incarnation_of(process);
+    struct ks_incarnation self = oracle_incarnation(process);
 
     /* With a store that does not answer it ends all the same; then the fleet watches and takes. */
     if (world_table_is_dead(&world->table, self) ||
@@ -534,7 +481,7 @@ void oracle_deliver(struct world *world, struct process *process, const struct k
 {
     ks_shard shard = effect->deliver.shard;
     const struct table_lease *row = world_table_lease(&world->table, shard);
-    struct ks_incarnation self = incarnation_of(process);
+    struct ks_incarnation self = oracle_incarnation(process);
     ks_shard parent = unfinished_parent(world, shard);
 
     if (!ks_incarnation_equal(row->row.owner, self) || row->row.epoch != effect->deliver.epoch)
@@ -544,11 +491,11 @@ void oracle_deliver(struct world *world, struct process *process, const struct k
     if (now.us >= deadline_of(process, self.boot))
         oracle_fail(world, "w%u delivers shard-%u past its lease deadline", process->worker,
                     shard);
-    if (!may_deliver(world, process, shard))
+    if (!oracle_may_deliver(world, process, shard))
         oracle_fail(world, "w%u delivers shard-%u, and says that it may not", process->worker,
                     shard);
     for (uint32_t i = 0; i < SIM_PROCESSES; i++)
-        if (i != process->slot && may_deliver(world, &world->processes[i], shard))
+        if (i != process->slot && oracle_may_deliver(world, &world->processes[i], shard))
             oracle_fail(world, "two processes may deliver shard-%u: w%u and w%u", shard,
                         process->worker, world->processes[i].worker);
     if (parent != KS_SHARD_NONE)
@@ -569,8 +516,8 @@ static bool is_shard_done(const struct world *world, ks_shard shard, char *why, 
     for (uint32_t i = 0; row->present && i < SIM_PROCESSES; i++) {
         const struct process *process = &world->processes[i];
 
-        if (process->alive && ks_incarnation_equal(row->row.owner, incarnation_of(process)) &&
-            may_deliver(world, process, shard))
+        if (process->alive && ks_incarnation_equal(row->row.owner, oracle_incarnation(process)) &&
+            oracle_may_deliver(world, process, shard))
             held = true;
     }
     if (!row->present)

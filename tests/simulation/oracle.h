@@ -10,8 +10,10 @@
  *  I6 no record of a child before SHARD_END of its parents is durable and covers all of their records
  *  I7 credits, windows and bytes stay within their limits
  *  I8 after the faults everything is held, delivered, settled and checkpointed within a bounded time
- *  A4, A7 nobody is fenced or replaced before it was watched for L + m without a gap; leases go to active workers
  *  I9 effects and writes in flight stay within their limits; a quiet fleet writes heartbeats and nothing else
+ *
+ * The rules of the protocol that a process must keep whatever the others do are in oracle_rules.h, the records in
+ * oracle_flight.h.
  *
  * It is told what happens and looks into the core only through its questions. The first violation ends the run.
  */
@@ -63,12 +65,39 @@ struct oracle_session {
 /* A worker row as this process was told of it: since when it stands still, by the rules of PROTOCOL A4. */
 struct oracle_watch {
     bool present;
+    bool advanced; /* Its beat was seen to advance under this leader's eyes. */
     uint64_t boot;
     uint64_t beat;
     enum ks_life life;
     enum ks_mode mode;
     int64_t since;
     int64_t last;
+};
+
+/* What a process was told, and in which order it asked: the basis of what it may conclude. */
+struct oracle_known {
+    struct ks_incarnation owner;
+    uint64_t epoch;
+    uint64_t order; /* Requests asked before it was told so. */
+};
+
+struct oracle_shard {
+    struct oracle_known known;
+    bool unsure;        /* A write of its owner was refused, or its outcome is unknown: read before the next one. */
+    bool read_back;     /* Read since the owner's last write. */
+    bool hurried;       /* PERSIST in this epoch. */
+    int64_t paced_from; /* When the last checkpoint that was done was sent. */
+};
+
+struct oracle_rules {
+    uint64_t asked; /* Requests so far. */
+    struct oracle_watch watch[SIM_WORKERS];
+    struct oracle_watch proof[SIM_WORKERS]; /* As the last consistent read of the fleet showed them. */
+    uint64_t proof_order;
+    struct oracle_known office;
+    struct oracle_shard shards[SIM_SHARDS];
+    uint64_t led_boot; /* The incarnation with which it held the office. */
+    int64_t won_at;
 };
 
 /* Until when an incarnation may deliver, by its registration and heartbeats. */
@@ -80,7 +109,7 @@ struct oracle_boot {
 struct oracle_process {
     struct oracle_boot boots[SIM_BOOTS];
     uint32_t boot_count;
-    struct oracle_watch watch[SIM_WORKERS];
+    struct oracle_rules rules;
     struct oracle_lane lanes[SIM_SHARDS];
     struct oracle_session sessions[SIM_SESSIONS];
     uint64_t held_bytes;
@@ -106,9 +135,13 @@ void oracle_lease_written(struct world *world, const struct table_request *reque
 void oracle_worker_written(struct world *world, const struct table_request *request,
                            const struct table_worker *before, const struct table_worker *after);
 
+/* True if the worker may deliver the shard by its own word and its own clock, at this very instant. */
+bool oracle_may_deliver(const struct world *world, const struct process *process, ks_shard shard);
+struct ks_incarnation oracle_incarnation(const struct process *process);
+
 /* A process asks the store, or has its answer. */
 void oracle_asked(struct world *world, struct process *process,
-                  const struct table_request *request, ks_instant now);
+                  struct table_request *request, ks_instant now);
 void oracle_answered(struct world *world, struct process *process,
                      const struct table_request *request, enum ks_outcome outcome);
 

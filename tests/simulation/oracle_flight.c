@@ -170,6 +170,9 @@ static void extend(const struct place *place, const struct ks_event *event, bool
     int64_t due = now.us + event->settle.delay.us;
     uint64_t end = event->settle.first + event->settle.count;
 
+    /* One in front that may be back in the lane may have taken these back, too. */
+    for (uint64_t i = place->reader->forgot; i < event->settle.first; i++)
+        all = all && record_at(place, i)->state != RECORD_DOUBT;
     for (uint64_t i = event->settle.first; i < end && i < place->lane->delivered; i++) {
         struct oracle_record *record = record_at(place, i);
         enum oracle_state state = record->state;
@@ -178,7 +181,7 @@ static void extend(const struct place *place, const struct ks_event *event, bool
             continue;
         land(place, i, RECORD_DOUBT);
         record->due = due;
-        if (all || state == RECORD_FLYING)
+        if (all)
             fly(place, i, record->session, due);
     }
 }

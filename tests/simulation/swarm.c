@@ -109,7 +109,7 @@ static void draw_core(struct ks_core_config *core, struct ks_prng *prng)
     core->window_max = 1U << ks_prng_between(prng, 5, 8);
     core->workers_max = SIM_WORKERS;
     core->sessions_max = SIM_SESSIONS;
-    core->budget_bytes = (uint64_t)draw_log(prng, 200000, 8000000);
+    core->budget_bytes = (uint64_t)draw_log(prng, 30000, 4000000);
     core->read_bytes = (uint32_t)draw_log(prng, 2000, 60000);
 }
 

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "oracle.h"
+#include "oracle_rules.h"
 #include "story.h"
 #include "world.h"
 
@@ -346,6 +346,7 @@ static bool claim_office(struct world *world, struct table_request *request)
     after = change_office(world);
     after->row = (struct ks_leader_row){
         .present = true, .holder = request->ask.worker, .epoch = row->epoch + 1};
+    oracle_rules_leads(world, request);
     return true;
 }
 

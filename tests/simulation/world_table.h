@@ -76,6 +76,7 @@ struct table_answer {
 /* A request under way. Lives until its last happening is over. */
 struct table_request {
     uint32_t number;
+    uint64_t order; /* Among the requests of its process. */
     uint32_t users; /* Happenings that will still look at it. */
     uint32_t process;
     uint32_t life;

@@ -109,10 +109,11 @@ static struct source *of_port(struct ks_stream_source *port)
 
 /* --- On the job thread --- */
 
-/* Failures of the file, not of the question. */
+/* Failures of the file, not of the question, and not of our memory. */
 static bool is_about_file(ks_err err)
 {
-    return !ks_ok(err) && !ks_err_is(err, KS_ERR_NOT_FOUND) && !ks_err_is(err, KS_ERR_INVALID);
+    return !ks_ok(err) && !ks_err_is(err, KS_ERR_NOT_FOUND) && !ks_err_is(err, KS_ERR_INVALID) &&
+           ks_err_class(err) != KS_CLASS_SHED;
 }
 
 static void note(struct work *work, ks_err err, const struct ks_detail *detail)
@@ -432,7 +433,10 @@ static void judge(struct source *source, const struct work *work)
     source->state = KS_STORE_READY;
     if (!ks_ok(work->err))
         source->state = ks_err_is(work->err, KS_ERR_CORRUPT) ? KS_STORE_UNUSABLE : KS_STORE_AWAY;
-    source->detail = work->detail;
+    if (source->state == KS_STORE_READY)
+        ks_detail_set(&source->detail, "%s", "");
+    else
+        source->detail = work->detail;
     if (was == source->state)
         return;
     if (source->state == KS_STORE_READY)

@@ -17,12 +17,12 @@ enum {
     KS_SQLITE_LOOK_MS = 100, /* How often it looks whether another process has written. */
 };
 
-/* `application` names our rows in the file: others in it are left alone. `changed(arg)` (or NULL) is called on the loop
- * after another process, or another store, has written to the file: a hint to read early. Errors as ks_sqlite_table_open
- * in sqlite/table.h, with a sentence in `ret_detail`.
+/* `application` names our rows in the file: others in it are left alone. `changed(arg)` (or NULL) is
+ * called on the loop after another process, or another store, has written to the file: a hint to
+ * read early. Errors as ks_sqlite_table_open in sqlite/table.h, with a sentence in `ret_detail`.
  *
- * After close, a job that was running may still need its loop for a turn: turn it until then, or leave that memory to
- * the end of the process. Not to be closed from within an `answered` or `changed`. */
+ * After close, a job that was away still needs its loop for a turn to be freed. Not to be closed
+ * from within an `answered` or `changed`. */
 KS_MUST_USE ks_err ks_sqlite_store_open(struct ks_loop *loop, const char *path,
                                         const char *application, void (*changed)(void *arg),
                                         void *arg, struct ks_lease_store **ret_store,

@@ -60,8 +60,6 @@ static ks_err fail(const struct ks_sqlite_table *table, int code, struct ks_deta
     /* SQLITE_IOERR of a full disk or quota is told by the system alone. */
     if ((code & 0xFF) == SQLITE_IOERR && (saved == ENOSPC || saved == EDQUOT || saved == EFBIG))
         code = SQLITE_FULL;
-    if ((code & 0xFF) == SQLITE_CANTOPEN && (saved == EACCES || saved == EPERM || saved == EROFS))
-        code = SQLITE_PERM;
     for (size_t at = 0; at < sizeof(failures) / sizeof(failures[0]); at++) {
         if (failures[at].code != (code & 0xFF))
             continue;

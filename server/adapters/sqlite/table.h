@@ -22,8 +22,9 @@ enum {
 struct ks_sqlite_table;
 
 /* Opens the file, and makes it (not its directory) if it is not there. With a sentence in
- * `ret_detail`: FOREIGN (no lease table of ours), CORRUPT, DISK (full), DENIED (may not be read or
- * written), SYSTEM, BUSY, INVALID (the name of the application), NO_MEMORY. */
+ * `ret_detail`: FOREIGN (no lease table of ours), CORRUPT, DISK (full), DENIED or SYSTEM (the file or
+ * its directory may not be written, or there is no such directory), BUSY, INVALID (the name of the
+ * application), NO_MEMORY. */
 KS_MUST_USE ks_err ks_sqlite_table_open(const char *path, const char *application,
                                         struct ks_sqlite_table **ret_table,
                                         struct ks_detail *ret_detail);

@@ -127,8 +127,7 @@ static ks_err read_failure(struct ks_provider *provider, const struct ks_json *j
     struct ks_failure failure;
 
     ks_failure_from(status, member(json, "Code"), member(json, "Message"), &failure);
-    ks_detail_set(&provider->detail, "the container endpoint refused (status %d): %s: %s", status,
-                  failure.code[0] == '\0' ? "no code" : failure.code, failure.message);
+    ks_failure_explain(&failure, "the container", "endpoint", &provider->detail);
     return failure.err;
 }
 

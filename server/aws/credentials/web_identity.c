@@ -131,9 +131,7 @@ static ks_err read_failure(struct ks_provider *provider, const struct ks_http_an
             message = KS_VIEW_NONE;
     }
     ks_failure_from(answer->status, code, message, &failure);
-    ks_detail_set(&provider->detail, "STS refused the web identity (status %d): %s: %s",
-                  answer->status, failure.code[0] == '\0' ? "no code" : failure.code,
-                  failure.message);
+    ks_failure_explain(&failure, "STS", "AssumeRoleWithWebIdentity", &provider->detail);
     return failure.err;
 }
 

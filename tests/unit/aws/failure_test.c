@@ -167,3 +167,16 @@ TEST(long_texts_are_cut_between_characters)
     EXPECT_STR(failure.code, "A");
     EXPECT_STR(failure.message, "all");
 }
+
+TEST(a_failure_is_explained)
+{
+    struct ks_failure failure;
+    struct ks_detail detail;
+
+    ks_failure_from(400, KS_VIEW("SomeException"), KS_VIEW("that is why"), &failure);
+    ks_failure_explain(&failure, "kinesis", "ListShards", &detail);
+    EXPECT_STR(detail.text, "SomeException on kinesis ListShards: that is why");
+    ks_failure_from(502, KS_VIEW(""), KS_VIEW(""), &failure);
+    ks_failure_explain(&failure, "kinesis", "ListShards", &detail);
+    EXPECT_STR(detail.text, "status 502 on kinesis ListShards");
+}

@@ -2,9 +2,9 @@
 #include "core/core.h"
 
 #include "ks_test.h"
-#include "unit/core/rig.h"
+#include "unit/core/bed.h"
 
-static struct rig rig;
+static struct bed bed;
 
 TEST(the_defaults_of_a_short_lease_shrink_in_proportion)
 {
@@ -30,8 +30,8 @@ TEST(the_same_events_give_the_same_effects)
     uint64_t boots[2];
 
     for (int i = 0; i < 2; i++) {
-        rig_live(&rig);
-        boots[i] = rig.core->fleet.self.boot;
+        bed_live(&bed);
+        boots[i] = bed.core->fleet.self.boot;
         EXPECT(boots[i] != 0);
     }
     EXPECT_EQ_U64(boots[0], boots[1]);
@@ -48,48 +48,48 @@ TEST(tokens_carry_purpose_subject_and_serial)
 
 TEST(effects_that_do_not_fit_ask_for_another_step)
 {
-    rig_live(&rig);
-    rig.core->again = false;
-    rig.effects.count = 0;
-    EXPECT(ks_effects_room(rig.core, &rig.effects, 1));
-    EXPECT(!rig.core->again);
-    rig.effects.count = KS_EFFECTS_MAX - 1;
-    EXPECT(!ks_effects_room(rig.core, &rig.effects, 1));
-    EXPECT(rig.core->again);
-    EXPECT_EQ_I64(ks_core_deadline(rig.core).us, rig.core->now.us);
+    bed_live(&bed);
+    bed.core->again = false;
+    bed.effects.count = 0;
+    EXPECT(ks_effects_room(bed.core, &bed.effects, 1));
+    EXPECT(!bed.core->again);
+    bed.effects.count = KS_EFFECTS_MAX - 1;
+    EXPECT(!ks_effects_room(bed.core, &bed.effects, 1));
+    EXPECT(bed.core->again);
+    EXPECT_EQ_I64(ks_core_deadline(bed.core).us, bed.core->now.us);
 }
 
 TEST(an_idle_worker_drains_at_once)
 {
     struct ks_event drain = {.kind = KS_EVENT_DRAIN, .drain = {ks_span_ms(25000)}};
 
-    rig_live(&rig);
-    rig_step(&rig, &drain);
-    rig_settle_down(&rig);
-    rig_answer(&rig, rig_asked(&rig, KS_STORE_SAY_GONE)->token, KS_DONE);
-    EXPECT(rig_effect(&rig, KS_EFFECT_DRAINED, 0) != NULL);
-    EXPECT(rig_effect(&rig, KS_EFFECT_DRAINED, 0)->drained.clean);
-    EXPECT_EQ_I64(ks_core_deadline(rig.core).us, KS_NEVER.us);
+    bed_live(&bed);
+    bed_step(&bed, &drain);
+    bed_settle_down(&bed);
+    bed_answer(&bed, bed_asked(&bed, KS_STORE_SAY_GONE)->token, KS_DONE);
+    EXPECT(bed_effect(&bed, KS_EFFECT_DRAINED, 0) != NULL);
+    EXPECT(bed_effect(&bed, KS_EFFECT_DRAINED, 0)->drained.clean);
+    EXPECT_EQ_I64(ks_core_deadline(bed.core).us, KS_NEVER.us);
 }
 
 TEST(a_drain_ends_although_the_store_never_answers)
 {
     struct ks_event drain = {.kind = KS_EVENT_DRAIN, .drain = {ks_span_ms(1000)}};
 
-    rig_live(&rig);
-    rig_session(&rig, 10, 1000);
-    rig_hold(&rig, 0, 1);
-    rig_step(&rig, &drain);
-    for (int i = 0; i < 200 && rig_effect(&rig, KS_EFFECT_DRAINED, 0) == NULL; i++) {
+    bed_live(&bed);
+    bed_session(&bed, 10, 1000);
+    bed_hold(&bed, 0, 1);
+    bed_step(&bed, &drain);
+    for (int i = 0; i < 200 && bed_effect(&bed, KS_EFFECT_DRAINED, 0) == NULL; i++) {
         const struct ks_effect *store;
 
-        rig_wait(&rig, 100);
-        while ((store = rig_effect(&rig, KS_EFFECT_STORE, 0)) != NULL)
-            rig_answer(&rig, store->store.token, KS_UNKNOWN);
+        bed_wait(&bed, 100);
+        while ((store = bed_effect(&bed, KS_EFFECT_STORE, 0)) != NULL)
+            bed_answer(&bed, store->store.token, KS_UNKNOWN);
     }
-    EXPECT(rig_effect(&rig, KS_EFFECT_DRAINED, 0) != NULL);
-    EXPECT(!rig_effect(&rig, KS_EFFECT_DRAINED, 0)->drained.clean);
-    EXPECT_EQ_I64(rig.core->sessions_used, 0);
+    EXPECT(bed_effect(&bed, KS_EFFECT_DRAINED, 0) != NULL);
+    EXPECT(!bed_effect(&bed, KS_EFFECT_DRAINED, 0)->drained.clean);
+    EXPECT_EQ_I64(bed.core->sessions_used, 0);
 }
 
 TEST(a_drain_before_the_registration_is_over_at_once)
@@ -97,8 +97,8 @@ TEST(a_drain_before_the_registration_is_over_at_once)
     struct ks_event start = {.kind = KS_EVENT_START};
     struct ks_event drain = {.kind = KS_EVENT_DRAIN, .drain = {ks_span_ms(1000)}};
 
-    rig_init(&rig);
-    rig_step(&rig, &start);
-    rig_step(&rig, &drain);
-    EXPECT(rig_effect(&rig, KS_EFFECT_DRAINED, 0) != NULL);
+    bed_init(&bed);
+    bed_step(&bed, &start);
+    bed_step(&bed, &drain);
+    EXPECT(bed_effect(&bed, KS_EFFECT_DRAINED, 0) != NULL);
 }

@@ -4,33 +4,33 @@
 #include "core/session.h"
 
 #include "ks_test.h"
-#include "unit/core/rig.h"
+#include "unit/core/bed.h"
 
-static struct rig rig;
+static struct bed bed;
 static struct ks_lease *lease;
 static ks_session_id session;
 
 /* A lease of shard 0, epoch 3, rev 7, with `settled` of 10 delivered records acknowledged. */
 static void begin(uint32_t settled)
 {
-    rig_live(&rig);
-    rig.core->fleet.deadline = KS_NEVER;
-    rig.core->fleet.serial = UINT32_MAX; /* No heartbeat comes between. */
-    session = rig_session(&rig, 100, 1 << 20);
-    lease = rig_hold(&rig, 0, 3);
-    rig_settle_down(&rig);
-    rig_records(&rig, 0, 10, 100, false);
-    EXPECT_EQ_I64(rig_pull(&rig, session, 10), 10);
+    bed_live(&bed);
+    bed.core->fleet.deadline = KS_NEVER;
+    bed.core->fleet.serial = UINT32_MAX; /* No heartbeat comes between. */
+    session = bed_session(&bed, 100, 1 << 20);
+    lease = bed_hold(&bed, 0, 3);
+    bed_settle_down(&bed);
+    bed_records(&bed, 0, 10, 100, false);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 10), 10);
     if (settled > 0)
-        EXPECT_EQ_I64(rig_settle(&rig, session, 0, 0, settled, KS_ACK, 0), KS_SETTLE_OK);
-    rig_tick(&rig);
+        EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, settled, KS_ACK, 0), KS_SETTLE_OK);
+    bed_tick(&bed);
 }
 
 static struct ks_lease_row row(ks_epoch epoch, uint64_t rev)
 {
     return (struct ks_lease_row){
         .shard = 0,
-        .owner = rig.core->fleet.self,
+        .owner = bed.core->fleet.self,
         .epoch = epoch,
         .rev = rev,
         .parents = {KS_SHARD_NONE, KS_SHARD_NONE},
@@ -39,7 +39,7 @@ static struct ks_lease_row row(ks_epoch epoch, uint64_t rev)
 
 static const struct ks_store_effect *must_ask(enum ks_store_operation operation)
 {
-    const struct ks_store_effect *asked = rig_asked(&rig, operation);
+    const struct ks_store_effect *asked = bed_asked(&bed, operation);
 
     EXPECT(asked != NULL);
     return asked;
@@ -54,15 +54,15 @@ TEST(a_watermark_that_moved_is_checkpointed_with_the_owners_rev)
     EXPECT_EQ_I64(write->up_to, 4);
     EXPECT_EQ_I64(write->epoch, 3);
     EXPECT_EQ_I64(write->rev, 7);
-    rig_answer(&rig, write->token, KS_DONE);
-    EXPECT_EQ_I64(rig_effect(&rig, KS_EFFECT_PERSISTED, 0)->lease.number, 4);
+    bed_answer(&bed, write->token, KS_DONE);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_PERSISTED, 0)->lease.number, 4);
     EXPECT_EQ_I64(lease->rev, 8);
 
     /* The next one is coalesced until the interval is over. */
-    EXPECT_EQ_I64(rig_settle(&rig, session, 0, 4, 2, KS_ACK, 0), KS_SETTLE_OK);
-    rig_wait(&rig, 4000);
-    EXPECT(rig_asked(&rig, KS_STORE_CHECKPOINT) == NULL);
-    rig_wait(&rig, 1000);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 4, 2, KS_ACK, 0), KS_SETTLE_OK);
+    bed_wait(&bed, 4000);
+    EXPECT(bed_asked(&bed, KS_STORE_CHECKPOINT) == NULL);
+    bed_wait(&bed, 1000);
     EXPECT_EQ_I64(must_ask(KS_STORE_CHECKPOINT)->up_to, 6);
 }
 
@@ -71,10 +71,10 @@ TEST(whoever_waits_for_persisted_does_not_wait_for_the_interval)
     struct ks_event persist = {.kind = KS_EVENT_PERSIST};
 
     begin(1);
-    rig_answer(&rig, must_ask(KS_STORE_CHECKPOINT)->token, KS_DONE);
-    EXPECT_EQ_I64(rig_settle(&rig, session, 0, 1, 1, KS_ACK, 0), KS_SETTLE_OK);
-    rig_step(&rig, &persist);
-    rig_tick(&rig);
+    bed_answer(&bed, must_ask(KS_STORE_CHECKPOINT)->token, KS_DONE);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 1, 1, KS_ACK, 0), KS_SETTLE_OK);
+    bed_step(&bed, &persist);
+    bed_tick(&bed);
     EXPECT_EQ_I64(must_ask(KS_STORE_CHECKPOINT)->up_to, 2);
 }
 
@@ -83,15 +83,15 @@ TEST(an_unknown_checkpoint_is_read_back_and_the_next_carries_the_same_rev)
     struct ks_lease_row unmoved;
 
     begin(4);
-    rig_answer(&rig, must_ask(KS_STORE_CHECKPOINT)->token, KS_UNKNOWN);
-    EXPECT(rig_asked(&rig, KS_STORE_CHECKPOINT) == NULL);
-    rig_wait(&rig, 200);
+    bed_answer(&bed, must_ask(KS_STORE_CHECKPOINT)->token, KS_UNKNOWN);
+    EXPECT(bed_asked(&bed, KS_STORE_CHECKPOINT) == NULL);
+    bed_wait(&bed, 200);
     unmoved = row(3, 7);
-    EXPECT_EQ_I64(rig_settle(&rig, session, 0, 4, 1, KS_ACK, 0), KS_SETTLE_OK);
-    rig.effects.count = 0;
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 4, 1, KS_ACK, 0), KS_SETTLE_OK);
+    bed.effects.count = 0;
     EXPECT_EQ_I64(lease->write, KS_WRITE_REREAD);
-    rig_answer_lease(&rig, ks_token_make(KS_FOR_LEASE, 0, lease->serial), &unmoved);
-    rig_wait(&rig, 5000);
+    bed_answer_lease(&bed, ks_token_make(KS_FOR_LEASE, 0, lease->serial), &unmoved);
+    bed_wait(&bed, 5000);
     EXPECT_EQ_I64(must_ask(KS_STORE_CHECKPOINT)->rev, 7);
     EXPECT_EQ_I64(must_ask(KS_STORE_CHECKPOINT)->up_to, 5);
 }
@@ -101,11 +101,11 @@ TEST(an_unknown_checkpoint_that_was_applied_counts_as_the_least_it_can_be)
     struct ks_lease_row moved;
 
     begin(4);
-    rig_answer(&rig, must_ask(KS_STORE_CHECKPOINT)->token, KS_UNKNOWN);
-    rig_wait(&rig, 200);
+    bed_answer(&bed, must_ask(KS_STORE_CHECKPOINT)->token, KS_UNKNOWN);
+    bed_wait(&bed, 200);
     moved = row(3, 8);
-    rig_answer_lease(&rig, must_ask(KS_STORE_READ_LEASE)->token, &moved);
-    EXPECT_EQ_I64(rig_effect(&rig, KS_EFFECT_PERSISTED, 0)->lease.number, 4);
+    bed_answer_lease(&bed, must_ask(KS_STORE_READ_LEASE)->token, &moved);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_PERSISTED, 0)->lease.number, 4);
     EXPECT_EQ_I64(lease->rev, 8);
 }
 
@@ -114,16 +114,16 @@ TEST(a_refused_write_reads_before_the_next_and_ends_the_epoch_if_it_is_over)
     struct ks_lease_row taken;
 
     begin(4);
-    rig_answer(&rig, must_ask(KS_STORE_CHECKPOINT)->token, KS_REFUSED);
+    bed_answer(&bed, must_ask(KS_STORE_CHECKPOINT)->token, KS_REFUSED);
     taken = row(4, 7);
-    taken.owner = (struct ks_incarnation){RIG_OTHER, 5};
-    rig_answer_lease(&rig, must_ask(KS_STORE_READ_LEASE)->token, &taken);
-    EXPECT(rig_effect(&rig, KS_EFFECT_CLOSE, 0) != NULL);
-    EXPECT(rig_told(&rig, KS_STORY_LOST));
-    EXPECT_EQ_I64(rig.core->leases_used, 0);
-    EXPECT_EQ_I64(rig.core->directory[0].ended, 3);
-    EXPECT_EQ_I64(rig.core->sessions[session].in_flight, 0);
-    EXPECT_EQ_I64(rig_settle(&rig, session, 0, 4, 1, KS_ACK, 0), KS_SETTLE_FENCED);
+    taken.owner = (struct ks_incarnation){BED_OTHER, 5};
+    bed_answer_lease(&bed, must_ask(KS_STORE_READ_LEASE)->token, &taken);
+    EXPECT(bed_effect(&bed, KS_EFFECT_CLOSE, 0) != NULL);
+    EXPECT(bed_told(&bed, KS_STORY_LOST));
+    EXPECT_EQ_I64(bed.core->leases_used, 0);
+    EXPECT_EQ_I64(bed.core->directory[0].ended, 3);
+    EXPECT_EQ_I64(bed.core->sessions[session].in_flight, 0);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 4, 1, KS_ACK, 0), KS_SETTLE_FENCED);
 }
 
 TEST(a_return_settles_first_then_reads_then_writes_its_last_word)
@@ -131,33 +131,33 @@ TEST(a_return_settles_first_then_reads_then_writes_its_last_word)
     struct ks_lease_row read;
 
     begin(10);
-    rig_answer(&rig, must_ask(KS_STORE_CHECKPOINT)->token, KS_DONE);
-    EXPECT_EQ_I64(rig_pull(&rig, session, 1), 0);
-    rig.effects.count = 0;
-    ks_lease_return(rig.core, lease, &rig.effects);
-    EXPECT(!ks_lease_may_deliver(rig.core, lease));
-    rig_tick(&rig);
+    bed_answer(&bed, must_ask(KS_STORE_CHECKPOINT)->token, KS_DONE);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 1), 0);
+    bed.effects.count = 0;
+    ks_lease_return(bed.core, lease, &bed.effects);
+    EXPECT(!ks_lease_may_deliver(bed.core, lease));
+    bed_tick(&bed);
     read = row(3, 8);
-    rig_answer_lease(&rig, must_ask(KS_STORE_READ_LEASE)->token, &read);
+    bed_answer_lease(&bed, must_ask(KS_STORE_READ_LEASE)->token, &read);
     EXPECT_EQ_I64(must_ask(KS_STORE_FINAL)->rev, 8);
     EXPECT_EQ_I64(must_ask(KS_STORE_FINAL)->up_to, 10);
     EXPECT(lease->given_up);
-    rig_answer(&rig, must_ask(KS_STORE_FINAL)->token, KS_DONE);
-    EXPECT(rig_told(&rig, KS_STORY_RELEASED));
-    EXPECT_EQ_I64(rig.core->leases_used, 0);
+    bed_answer(&bed, must_ask(KS_STORE_FINAL)->token, KS_DONE);
+    EXPECT(bed_told(&bed, KS_STORY_RELEASED));
+    EXPECT_EQ_I64(bed.core->leases_used, 0);
 }
 
 TEST(a_return_waits_for_what_is_in_flight)
 {
     begin(9);
-    rig_answer(&rig, must_ask(KS_STORE_CHECKPOINT)->token, KS_DONE);
-    rig.effects.count = 0;
-    ks_lease_return(rig.core, lease, &rig.effects);
+    bed_answer(&bed, must_ask(KS_STORE_CHECKPOINT)->token, KS_DONE);
+    bed.effects.count = 0;
+    ks_lease_return(bed.core, lease, &bed.effects);
     lease->reread = false;
-    rig_wait(&rig, 5000);
-    EXPECT(rig_asked(&rig, KS_STORE_FINAL) == NULL);
-    EXPECT_EQ_I64(rig_settle(&rig, session, 0, 9, 1, KS_ACK, 0), KS_SETTLE_OK);
-    rig_tick(&rig);
+    bed_wait(&bed, 5000);
+    EXPECT(bed_asked(&bed, KS_STORE_FINAL) == NULL);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 9, 1, KS_ACK, 0), KS_SETTLE_OK);
+    bed_tick(&bed);
     EXPECT_EQ_I64(must_ask(KS_STORE_FINAL)->up_to, 10);
 }
 
@@ -166,50 +166,50 @@ TEST(after_an_unknown_final_write_nothing_is_delivered_or_acknowledged_and_it_is
     struct ks_lease_row read;
 
     begin(9);
-    rig_answer(&rig, must_ask(KS_STORE_CHECKPOINT)->token, KS_DONE);
-    rig.effects.count = 0;
-    ks_lease_return(rig.core, lease, &rig.effects);
-    rig.core->draining = true;
-    rig.core->patience_at = rig.now;
+    bed_answer(&bed, must_ask(KS_STORE_CHECKPOINT)->token, KS_DONE);
+    bed.effects.count = 0;
+    ks_lease_return(bed.core, lease, &bed.effects);
+    bed.core->draining = true;
+    bed.core->patience_at = bed.now;
     lease->reread = false;
-    rig_tick(&rig);
-    rig_answer(&rig, must_ask(KS_STORE_FINAL)->token, KS_UNKNOWN);
-    EXPECT_EQ_I64(rig_settle(&rig, session, 0, 9, 1, KS_ACK, 0), KS_SETTLE_FENCED);
-    rig_wait(&rig, 200);
+    bed_tick(&bed);
+    bed_answer(&bed, must_ask(KS_STORE_FINAL)->token, KS_UNKNOWN);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 9, 1, KS_ACK, 0), KS_SETTLE_FENCED);
+    bed_wait(&bed, 200);
     read = row(3, 8);
-    rig_answer_lease(&rig, must_ask(KS_STORE_READ_LEASE)->token, &read);
+    bed_answer_lease(&bed, must_ask(KS_STORE_READ_LEASE)->token, &read);
     EXPECT_EQ_I64(must_ask(KS_STORE_FINAL)->rev, 8);
-    rig_answer(&rig, must_ask(KS_STORE_FINAL)->token, KS_UNKNOWN);
-    rig_wait(&rig, 400);
+    bed_answer(&bed, must_ask(KS_STORE_FINAL)->token, KS_UNKNOWN);
+    bed_wait(&bed, 400);
     read = row(4, 9);
     read.owner = KS_NOBODY; /* It was applied after all. */
-    rig_answer_lease(&rig, must_ask(KS_STORE_READ_LEASE)->token, &read);
-    EXPECT(rig_told(&rig, KS_STORY_RELEASED));
+    bed_answer_lease(&bed, must_ask(KS_STORE_READ_LEASE)->token, &read);
+    EXPECT(bed_told(&bed, KS_STORY_RELEASED));
 }
 
 TEST(a_shard_that_is_read_to_its_end_and_settled_is_ended)
 {
     begin(0);
-    rig_settle_down(&rig);
-    rig_wait(&rig, 1000);
-    rig_records(&rig, 0, 0, 0, true);
-    EXPECT(rig_asked(&rig, KS_STORE_END) == NULL); /* Ten are unsettled. */
-    EXPECT_EQ_I64(rig_settle(&rig, session, 0, 0, 10, KS_ACK, 0), KS_SETTLE_OK);
-    rig_tick(&rig);
-    rig_answer(&rig, must_ask(KS_STORE_END)->token, KS_DONE);
-    EXPECT(rig_told(&rig, KS_STORY_SHARD_END));
-    EXPECT(rig.core->directory[0].finished);
-    EXPECT_EQ_I64(rig_effect(&rig, KS_EFFECT_PERSISTED, 0)->lease.number, 10);
+    bed_settle_down(&bed);
+    bed_wait(&bed, 1000);
+    bed_records(&bed, 0, 0, 0, true);
+    EXPECT(bed_asked(&bed, KS_STORE_END) == NULL); /* Ten are unsettled. */
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 10, KS_ACK, 0), KS_SETTLE_OK);
+    bed_tick(&bed);
+    bed_answer(&bed, must_ask(KS_STORE_END)->token, KS_DONE);
+    EXPECT(bed_told(&bed, KS_STORY_SHARD_END));
+    EXPECT(bed.core->directory[0].finished);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_PERSISTED, 0)->lease.number, 10);
 }
 
 TEST(past_the_lease_deadline_nothing_may_leave_but_acks_count)
 {
     begin(0);
-    rig.core->fleet.deadline = rig.now;
-    EXPECT(!ks_core_may_deliver(rig.core, 0, 3, rig.now));
-    EXPECT_EQ_I64(rig_settle(&rig, session, 0, 0, 5, KS_RETRY, 0), KS_SETTLE_OK);
-    EXPECT_EQ_I64(rig_pull(&rig, session, 10), 0);
-    EXPECT_EQ_I64(ks_session_idle(rig.core, &rig.core->sessions[session]), KS_IDLE_FENCED);
-    EXPECT_EQ_I64(rig_settle(&rig, session, 0, 0, 5, KS_ACK, 0), KS_SETTLE_OK);
+    bed.core->fleet.deadline = bed.now;
+    EXPECT(!ks_core_may_deliver(bed.core, 0, 3, bed.now));
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 5, KS_RETRY, 0), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 10), 0);
+    EXPECT_EQ_I64(ks_session_idle(bed.core, &bed.core->sessions[session]), KS_IDLE_FENCED);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 5, KS_ACK, 0), KS_SETTLE_OK);
     EXPECT_EQ_I64(lease->tracker.mark, 5);
 }

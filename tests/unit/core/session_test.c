@@ -2,20 +2,20 @@
 #include "core/session.h"
 
 #include "ks_test.h"
-#include "unit/core/rig.h"
+#include "unit/core/bed.h"
 
-static struct rig rig;
+static struct bed bed;
 
 /* One session, one lease with `count` records of 100 bytes fetched. */
 static ks_session_id one_lane(uint32_t max_in_flight, uint32_t count)
 {
     ks_session_id session;
 
-    rig_live(&rig);
-    session = rig_session(&rig, max_in_flight, 1 << 20);
-    rig_hold(&rig, 0, 1);
-    rig_settle_down(&rig);
-    rig_records(&rig, 0, count, 100, false);
+    bed_live(&bed);
+    session = bed_session(&bed, max_in_flight, 1 << 20);
+    bed_hold(&bed, 0, 1);
+    bed_settle_down(&bed);
+    bed_records(&bed, 0, count, 100, false);
     return session;
 }
 
@@ -23,75 +23,75 @@ TEST(a_pull_delivers_in_order_up_to_the_credit_and_a_settle_returns_it)
 {
     ks_session_id session = one_lane(3, 10);
 
-    EXPECT_EQ_I64(rig_pull(&rig, session, 100), 3);
-    EXPECT_EQ_I64(rig_effect(&rig, KS_EFFECT_DELIVER, 0)->deliver.first, 0);
-    EXPECT_EQ_I64(rig_pull(&rig, session, 100), 0);
-    EXPECT_EQ_I64(ks_session_idle(rig.core, &rig.core->sessions[session]), KS_IDLE_FLOW_CONTROLLED);
-    EXPECT_EQ_I64(rig_settle(&rig, session, 0, 1, 1, KS_ACK, 0), KS_SETTLE_OK);
-    rig_settle_down(&rig);
-    EXPECT_EQ_I64(rig_count(&rig, KS_EFFECT_WAKE), 1);
-    EXPECT_EQ_I64(rig_pull(&rig, session, 100), 1);
-    EXPECT_EQ_I64(rig_effect(&rig, KS_EFFECT_DELIVER, 0)->deliver.first, 3);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 100), 3);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.first, 0);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 100), 0);
+    EXPECT_EQ_I64(ks_session_idle(bed.core, &bed.core->sessions[session]), KS_IDLE_FLOW_CONTROLLED);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 1, 1, KS_ACK, 0), KS_SETTLE_OK);
+    bed_settle_down(&bed);
+    EXPECT_EQ_I64(bed_count(&bed, KS_EFFECT_WAKE), 1);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 100), 1);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.first, 3);
 }
 
 TEST(byte_credit_lets_one_record_of_any_size_through)
 {
     ks_session_id session;
 
-    rig_live(&rig);
-    session = rig_session(&rig, 100, 50);
-    rig_hold(&rig, 0, 1);
-    rig_settle_down(&rig);
-    rig_records(&rig, 0, 4, 1000, false);
-    EXPECT_EQ_I64(rig_pull(&rig, session, 100), 1);
-    EXPECT_EQ_I64(rig_pull(&rig, session, 100), 0);
-    EXPECT_EQ_I64(rig_settle(&rig, session, 0, 0, 1, KS_ACK, 0), KS_SETTLE_OK);
-    EXPECT_EQ_I64(rig_pull(&rig, session, 100), 1);
+    bed_live(&bed);
+    session = bed_session(&bed, 100, 50);
+    bed_hold(&bed, 0, 1);
+    bed_settle_down(&bed);
+    bed_records(&bed, 0, 4, 1000, false);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 100), 1);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 100), 0);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 100), 1);
 }
 
 TEST(a_nack_recalls_the_later_deliveries_and_redelivers_in_order)
 {
     ks_session_id session = one_lane(100, 5);
 
-    EXPECT_EQ_I64(rig_pull(&rig, session, 5), 5);
-    EXPECT_EQ_I64(rig_settle(&rig, session, 0, 2, 1, KS_RETRY, 0), KS_SETTLE_OK);
-    EXPECT_EQ_I64(rig.core->sessions[session].in_flight, 2);
-    EXPECT_EQ_I64(rig_pull(&rig, session, 100), 3);
-    EXPECT_EQ_I64(rig_effect(&rig, KS_EFFECT_DELIVER, 0)->deliver.first, 2);
-    EXPECT_EQ_I64(rig_effect(&rig, KS_EFFECT_DELIVER, 0)->deliver.attempt, 2);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 5), 5);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 2, 1, KS_RETRY, 0), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed.core->sessions[session].in_flight, 2);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 100), 3);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.first, 2);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.attempt, 2);
 }
 
 TEST(a_delayed_nack_rests_the_lane_and_wakes_the_session_when_it_is_over)
 {
     ks_session_id session = one_lane(100, 2);
 
-    EXPECT_EQ_I64(rig_pull(&rig, session, 5), 2);
-    EXPECT_EQ_I64(rig_settle(&rig, session, 0, 0, 2, KS_RETRY, 700), KS_SETTLE_OK);
-    EXPECT_EQ_I64(rig_pull(&rig, session, 5), 0);
-    EXPECT_EQ_I64(ks_session_idle(rig.core, &rig.core->sessions[session]), KS_IDLE_LANE_BLOCKED);
-    rig_settle_down(&rig);
-    EXPECT_EQ_I64(ks_core_deadline(rig.core).us, ks_instant_add(rig.now, ks_span_ms(700)).us);
-    rig_wait(&rig, 700);
-    EXPECT_EQ_I64(rig_count(&rig, KS_EFFECT_WAKE), 1);
-    EXPECT_EQ_I64(rig_pull(&rig, session, 5), 2);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 5), 2);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 2, KS_RETRY, 700), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 5), 0);
+    EXPECT_EQ_I64(ks_session_idle(bed.core, &bed.core->sessions[session]), KS_IDLE_LANE_BLOCKED);
+    bed_settle_down(&bed);
+    EXPECT_EQ_I64(ks_core_deadline(bed.core).us, ks_instant_add(bed.now, ks_span_ms(700)).us);
+    bed_wait(&bed, 700);
+    EXPECT_EQ_I64(bed_count(&bed, KS_EFFECT_WAKE), 1);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 5), 2);
 }
 
 TEST(an_ack_deadline_that_passes_requeues_and_an_extend_moves_it)
 {
     ks_session_id session = one_lane(100, 2);
 
-    EXPECT_EQ_I64(rig_pull(&rig, session, 5), 2);
-    EXPECT_EQ_I64(rig_settle(&rig, session, 0, 0, 2, KS_EXTEND, 90000), KS_SETTLE_OK);
-    rig.core->fleet.deadline = KS_NEVER;
-    rig_wait(&rig, 60000);
-    EXPECT_EQ_I64(rig.core->sessions[session].in_flight, 2);
-    rig_wait(&rig, 30000);
-    EXPECT_EQ_I64(rig.core->sessions[session].in_flight, 0);
-    EXPECT_EQ_I64(rig_settle(&rig, session, 0, 0, 1, KS_EXTEND, 1000), KS_SETTLE_EXPIRED);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 5), 2);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 2, KS_EXTEND, 90000), KS_SETTLE_OK);
+    bed.core->fleet.deadline = KS_NEVER;
+    bed_wait(&bed, 60000);
+    EXPECT_EQ_I64(bed.core->sessions[session].in_flight, 2);
+    bed_wait(&bed, 30000);
+    EXPECT_EQ_I64(bed.core->sessions[session].in_flight, 0);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_EXTEND, 1000), KS_SETTLE_EXPIRED);
     /* An ack of the earlier attempt still settles it. */
-    EXPECT_EQ_I64(rig_settle(&rig, session, 0, 0, 1, KS_ACK, 0), KS_SETTLE_OK);
-    EXPECT_EQ_I64(rig_pull(&rig, session, 5), 1);
-    EXPECT_EQ_I64(rig_effect(&rig, KS_EFFECT_DELIVER, 0)->deliver.first, 1);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 5), 1);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.first, 1);
 }
 
 TEST(a_lost_connection_requeues_after_the_grace_and_then_the_session_is_over)
@@ -100,16 +100,16 @@ TEST(a_lost_connection_requeues_after_the_grace_and_then_the_session_is_over)
     ks_session_id session = one_lane(100, 2);
     ks_session_id other;
 
-    EXPECT_EQ_I64(rig_pull(&rig, session, 5), 2);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 5), 2);
     detach.session.session = session;
-    rig_step(&rig, &detach);
-    other = rig_session(&rig, 100, 1 << 20);
-    rig_wait(&rig, 4999);
-    EXPECT_EQ_I64(rig_pull(&rig, other, 5), 0);
-    rig_wait(&rig, 1);
-    EXPECT_EQ_I64(rig_effect(&rig, KS_EFFECT_SESSION_ENDED, 0)->session.why, KS_END_GRACE);
-    EXPECT_EQ_I64(rig_pull(&rig, other, 5), 2);
-    EXPECT_EQ_I64(rig_settle(&rig, session, 0, 0, 1, KS_ACK, 0), KS_SETTLE_SESSION_EXPIRED);
+    bed_step(&bed, &detach);
+    other = bed_session(&bed, 100, 1 << 20);
+    bed_wait(&bed, 4999);
+    EXPECT_EQ_I64(bed_pull(&bed, other, 5), 0);
+    bed_wait(&bed, 1);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_SESSION_ENDED, 0)->session.why, KS_END_GRACE);
+    EXPECT_EQ_I64(bed_pull(&bed, other, 5), 2);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_ACK, 0), KS_SETTLE_SESSION_EXPIRED);
 }
 
 TEST(the_same_client_takes_over_and_its_former_self_is_fenced)
@@ -117,36 +117,36 @@ TEST(the_same_client_takes_over_and_its_former_self_is_fenced)
     struct ks_event open = {.kind = KS_EVENT_SESSION_OPEN};
     struct ks_event settle = {.kind = KS_EVENT_SETTLE};
     ks_session_id session = one_lane(100, 2);
-    uint32_t epoch = rig.core->sessions[session].epoch;
+    uint32_t epoch = bed.core->sessions[session].epoch;
 
-    EXPECT_EQ_I64(rig_pull(&rig, session, 5), 2);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 5), 2);
     open.open.take_over = session;
     open.open.max_in_flight = 100;
     open.open.max_in_flight_bytes = 1000;
     open.open.ack_deadline = ks_span_ms(1000);
-    rig_step(&rig, &open);
-    EXPECT_EQ_I64(rig_effect(&rig, KS_EFFECT_SESSION_ENDED, 0)->session.why, KS_END_TAKEN_OVER);
-    EXPECT_EQ_I64(rig_effect(&rig, KS_EFFECT_OPENED, 0)->session.session_epoch, epoch + 1);
+    bed_step(&bed, &open);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_SESSION_ENDED, 0)->session.why, KS_END_TAKEN_OVER);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_OPENED, 0)->session.session_epoch, epoch + 1);
     settle.settle.session = session;
     settle.settle.session_epoch = epoch;
     settle.settle.epoch = 1;
     settle.settle.count = 1;
-    rig_step(&rig, &settle);
-    EXPECT_EQ_I64(rig_effect(&rig, KS_EFFECT_SETTLED, 0)->settled.status, KS_SETTLE_SESSION_FENCED);
-    rig_settle_down(&rig);
-    EXPECT_EQ_I64(rig_pull(&rig, session, 5), 2);
+    bed_step(&bed, &settle);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_SETTLED, 0)->settled.status, KS_SETTLE_SESSION_FENCED);
+    bed_settle_down(&bed);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 5), 2);
 }
 
 TEST(settlements_of_what_was_never_delivered_or_is_not_ours_are_refused)
 {
     ks_session_id session = one_lane(2, 5);
 
-    EXPECT_EQ_I64(rig_pull(&rig, session, 5), 2);
-    EXPECT_EQ_I64(rig_settle(&rig, session, 0, 2, 1, KS_ACK, 0), KS_SETTLE_UNKNOWN);
-    EXPECT_EQ_I64(rig_settle(&rig, session, 0, UINT64_MAX, 2, KS_ACK, 0), KS_SETTLE_UNKNOWN);
-    EXPECT_EQ_I64(rig_settle(&rig, session, 3, 0, 1, KS_ACK, 0), KS_SETTLE_FENCED);
-    rig.core->leases[0].given_up = true;
-    EXPECT_EQ_I64(rig_settle(&rig, session, 0, 0, 1, KS_ACK, 0), KS_SETTLE_FENCED);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 5), 2);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 2, 1, KS_ACK, 0), KS_SETTLE_UNKNOWN);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, UINT64_MAX, 2, KS_ACK, 0), KS_SETTLE_UNKNOWN);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 3, 0, 1, KS_ACK, 0), KS_SETTLE_FENCED);
+    bed.core->leases[0].given_up = true;
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_ACK, 0), KS_SETTLE_FENCED);
 }
 
 TEST(a_cumulative_checkpoint_settles_all_that_was_delivered_up_to_it)
@@ -154,14 +154,14 @@ TEST(a_cumulative_checkpoint_settles_all_that_was_delivered_up_to_it)
     struct ks_event checkpoint = {.kind = KS_EVENT_CHECKPOINT, .checkpoint = {0, 1, 2}};
     ks_session_id session = one_lane(4, 10);
 
-    EXPECT_EQ_I64(rig_pull(&rig, session, 5), 4);
-    rig_step(&rig, &checkpoint);
-    EXPECT_EQ_I64(rig_effect(&rig, KS_EFFECT_SETTLED, 0)->settled.status, KS_SETTLE_OK);
-    EXPECT_EQ_I64(rig.core->leases[0].tracker.mark, 3);
-    EXPECT_EQ_I64(rig_effect(&rig, KS_EFFECT_FORGET, 0)->lease.number, 3);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 5), 4);
+    bed_step(&bed, &checkpoint);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_SETTLED, 0)->settled.status, KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed.core->leases[0].tracker.mark, 3);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_FORGET, 0)->lease.number, 3);
     checkpoint.checkpoint.number = 4;
-    rig_step(&rig, &checkpoint);
-    EXPECT_EQ_I64(rig_effect(&rig, KS_EFFECT_SETTLED, 0)->settled.status, KS_SETTLE_UNKNOWN);
+    bed_step(&bed, &checkpoint);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_SETTLED, 0)->settled.status, KS_SETTLE_UNKNOWN);
 }
 
 TEST(lanes_are_divided_evenly_and_change_hands_only_when_nothing_is_in_flight)
@@ -169,28 +169,28 @@ TEST(lanes_are_divided_evenly_and_change_hands_only_when_nothing_is_in_flight)
     ks_session_id first;
     ks_session_id second;
 
-    rig_live(&rig);
-    first = rig_session(&rig, 100, 1 << 20);
+    bed_live(&bed);
+    first = bed_session(&bed, 100, 1 << 20);
     for (ks_shard shard = 0; shard < 4; shard++)
-        rig_hold(&rig, shard, 1);
-    rig_settle_down(&rig);
-    EXPECT_EQ_I64(rig.core->sessions[first].lanes, 4);
+        bed_hold(&bed, shard, 1);
+    bed_settle_down(&bed);
+    EXPECT_EQ_I64(bed.core->sessions[first].lanes, 4);
     for (ks_shard shard = 0; shard < 4; shard++)
-        rig_records(&rig, shard, 2, 10, false);
-    EXPECT_EQ_I64(rig_pull(&rig, first, 8), 8);
+        bed_records(&bed, shard, 2, 10, false);
+    EXPECT_EQ_I64(bed_pull(&bed, first, 8), 8);
 
-    second = rig_session(&rig, 100, 1 << 20);
-    rig_settle_down(&rig);
-    EXPECT_EQ_I64(rig.core->sessions[first].lanes, 2);
-    EXPECT_EQ_I64(rig.core->sessions[second].lanes, 2);
+    second = bed_session(&bed, 100, 1 << 20);
+    bed_settle_down(&bed);
+    EXPECT_EQ_I64(bed.core->sessions[first].lanes, 2);
+    EXPECT_EQ_I64(bed.core->sessions[second].lanes, 2);
     for (ks_shard shard = 0; shard < 4; shard++)
-        EXPECT_EQ_I64(rig.core->leases[shard].session, first); /* Planned, not yet passed on. */
+        EXPECT_EQ_I64(bed.core->leases[shard].session, first); /* Planned, not yet passed on. */
     for (ks_shard shard = 0; shard < 4; shard++)
-        EXPECT_EQ_I64(rig_settle(&rig, first, shard, 0, 2, KS_ACK, 0), KS_SETTLE_OK);
-    rig_settle_down(&rig);
+        EXPECT_EQ_I64(bed_settle(&bed, first, shard, 0, 2, KS_ACK, 0), KS_SETTLE_OK);
+    bed_settle_down(&bed);
     uint32_t passed = 0;
     for (ks_shard shard = 0; shard < 4; shard++)
-        passed += rig.core->leases[shard].session == second;
+        passed += bed.core->leases[shard].session == second;
     EXPECT_EQ_I64(passed, 2);
 }
 
@@ -207,16 +207,16 @@ TEST(a_session_that_names_shards_gets_only_those)
                  .shard_count = 1},
     };
 
-    rig_live(&rig);
-    rig_step(&rig, &open);
-    ks_session_id session = rig_effect(&rig, KS_EFFECT_OPENED, 0)->session.session;
-    rig_hold(&rig, 0, 1);
-    rig_settle_down(&rig);
-    EXPECT_EQ_I64(ks_session_idle(rig.core, &rig.core->sessions[session]), KS_IDLE_NO_LEASES);
-    EXPECT_EQ_I64(rig.core->leases[0].session, KS_SESSION_NONE);
-    rig_hold(&rig, 1, 1);
-    rig_settle_down(&rig);
-    EXPECT_EQ_I64(rig.core->leases[1].session, session);
+    bed_live(&bed);
+    bed_step(&bed, &open);
+    ks_session_id session = bed_effect(&bed, KS_EFFECT_OPENED, 0)->session.session;
+    bed_hold(&bed, 0, 1);
+    bed_settle_down(&bed);
+    EXPECT_EQ_I64(ks_session_idle(bed.core, &bed.core->sessions[session]), KS_IDLE_NO_LEASES);
+    EXPECT_EQ_I64(bed.core->leases[0].session, KS_SESSION_NONE);
+    bed_hold(&bed, 1, 1);
+    bed_settle_down(&bed);
+    EXPECT_EQ_I64(bed.core->leases[1].session, session);
 }
 
 TEST(a_poller_that_stays_away_leaves_its_idle_lanes_to_others_and_is_over_after_its_linger)
@@ -232,22 +232,22 @@ TEST(a_poller_that_stays_away_leaves_its_idle_lanes_to_others_and_is_over_after_
     };
     struct ks_event detach = {.kind = KS_EVENT_SESSION_DETACH};
 
-    rig_live(&rig);
-    rig.core->fleet.deadline = KS_NEVER;
-    rig_step(&rig, &open);
-    detach.session.session = rig_effect(&rig, KS_EFFECT_OPENED, 0)->session.session;
-    rig_hold(&rig, 0, 1);
-    rig_settle_down(&rig);
-    EXPECT_EQ_I64(rig.core->leases[0].session, detach.session.session);
-    rig_step(&rig, &detach);
-    ks_session_id stream = rig_session(&rig, 10, 1000);
-    rig_settle_down(&rig);
-    EXPECT_EQ_I64(rig.core->leases[0].session,
+    bed_live(&bed);
+    bed.core->fleet.deadline = KS_NEVER;
+    bed_step(&bed, &open);
+    detach.session.session = bed_effect(&bed, KS_EFFECT_OPENED, 0)->session.session;
+    bed_hold(&bed, 0, 1);
+    bed_settle_down(&bed);
+    EXPECT_EQ_I64(bed.core->leases[0].session, detach.session.session);
+    bed_step(&bed, &detach);
+    ks_session_id stream = bed_session(&bed, 10, 1000);
+    bed_settle_down(&bed);
+    EXPECT_EQ_I64(bed.core->leases[0].session,
                   detach.session.session); /* It may be back in a moment. */
-    rig_wait(&rig, 2000);
-    EXPECT_EQ_I64(rig.core->leases[0].session, stream);
-    rig_wait(&rig, 298000);
-    EXPECT_EQ_I64(rig_effect(&rig, KS_EFFECT_SESSION_ENDED, 0)->session.why, KS_END_LINGER);
+    bed_wait(&bed, 2000);
+    EXPECT_EQ_I64(bed.core->leases[0].session, stream);
+    bed_wait(&bed, 298000);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_SESSION_ENDED, 0)->session.why, KS_END_LINGER);
 }
 
 TEST(the_fifth_attempt_is_told)
@@ -255,9 +255,9 @@ TEST(the_fifth_attempt_is_told)
     ks_session_id session = one_lane(100, 1);
 
     for (int attempt = 1; attempt <= 5; attempt++) {
-        EXPECT_EQ_I64(rig_pull(&rig, session, 1), 1);
-        EXPECT_EQ_I64(rig_told(&rig, KS_STORY_POISON), attempt == 5);
-        EXPECT_EQ_I64(rig_settle(&rig, session, 0, 0, 1, KS_RETRY, 0), KS_SETTLE_OK);
+        EXPECT_EQ_I64(bed_pull(&bed, session, 1), 1);
+        EXPECT_EQ_I64(bed_told(&bed, KS_STORY_POISON), attempt == 5);
+        EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_RETRY, 0), KS_SETTLE_OK);
     }
 }
 
@@ -266,13 +266,13 @@ TEST(no_session_beyond_the_slots_and_none_while_draining)
     struct ks_event open = {.kind = KS_EVENT_SESSION_OPEN, .open = {.take_over = KS_SESSION_NONE}};
     struct ks_event drain = {.kind = KS_EVENT_DRAIN, .drain = {ks_span_ms(1000)}};
 
-    rig_live(&rig);
+    bed_live(&bed);
     for (int i = 0; i < 4; i++)
-        rig_session(&rig, 1, 1);
-    rig_step(&rig, &open);
-    EXPECT_EQ_I64(rig_effect(&rig, KS_EFFECT_NOT_OPENED, 0)->session.why_not, KS_NOT_OPENED_FULL);
-    rig_step(&rig, &drain);
-    rig_step(&rig, &open);
-    EXPECT_EQ_I64(rig_effect(&rig, KS_EFFECT_NOT_OPENED, 0)->session.why_not,
+        bed_session(&bed, 1, 1);
+    bed_step(&bed, &open);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_NOT_OPENED, 0)->session.why_not, KS_NOT_OPENED_FULL);
+    bed_step(&bed, &drain);
+    bed_step(&bed, &open);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_NOT_OPENED, 0)->session.why_not,
                   KS_NOT_OPENED_DRAINING);
 }

@@ -4,6 +4,8 @@
 #include "unit/ports/stage.h"
 
 #include <sqlite3.h>
+#include <time.h>
+#include <unistd.h>
 
 TEST(an_application_of_another_stream_is_refused)
 {
@@ -77,5 +79,27 @@ TEST(a_lease_table_that_does_not_answer_is_said_and_comes_back)
     stage_put(&stage, 4, 1);
     consumer_pull_until(&consumer, 5);
     EXPECT_EQ_U64(consumer.runs[consumer.run_count - 1].epoch, consumer.runs[0].epoch);
+    stage_vanish(&stage);
+}
+
+TEST(a_stream_that_was_made_anew_is_refused)
+{
+    struct consumer consumer;
+    struct stage stage;
+
+    stage_begin(&stage, "pod-a");
+    consumer_join(&consumer, &stage, "client");
+    stage_turn_until(&stage, stage_holds_all);
+    stage_drain(&stage);
+    stage_vanish(&stage);
+    EXPECT(unlink(ks_test_path("stream.db")) == 0);
+    (void)unlink(ks_test_path("stream.db-wal"));
+    (void)unlink(ks_test_path("stream.db-shm"));
+    /* It tells its creation to the second. */
+    EXPECT(nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 200 * 1000 * 1000}, NULL) == 0);
+
+    stage_begin(&stage, "pod-b");
+    stage_turn_until(&stage, stage_is_refused);
+    EXPECT_CONTAINS(stage.refused, "made anew");
     stage_vanish(&stage);
 }

@@ -114,3 +114,43 @@ TEST(children_are_served_from_their_beginning_after_their_parent)
     EXPECT_EQ_I64(status.checkpoint.kind, KS_POSITION_TRIM_HORIZON);
     stage_vanish(&stage);
 }
+
+static void expire_closed_shards(void)
+{
+    struct ks_local_db *db;
+    struct ks_detail detail;
+    bool more = true;
+
+    EXPECT_OK(ks_local_db_open(ks_test_path("stream.db"), "stream", STAGE_SHARDS, &db, &detail));
+    EXPECT_OK(ks_local_db_set_retention(db, 1, &detail));
+    while (more)
+        EXPECT_OK(ks_shards_trim(db, ks_wall_now().ms + 1000, 1000, &more, &detail));
+    EXPECT_OK(ks_local_db_set_retention(db, 3600000, &detail));
+    ks_local_db_close(db);
+}
+
+TEST(a_shard_that_expired_unread_does_not_keep_its_children_waiting)
+{
+    struct ks_shard_status status;
+    struct consumer consumer;
+    struct stage stage;
+    ks_shard parent;
+
+    stage_begin(&stage, "pod-a");
+    consumer_join(&consumer, &stage, "client");
+    stage_turn_until(&stage, stage_holds_all);
+    stage_drain(&stage);
+    stage_vanish(&stage);
+    split_first_shard();
+    expire_closed_shards();
+
+    stage_begin(&stage, "pod-b");
+    consumer_join(&consumer, &stage, "client");
+    stage_turn_until(&stage, has_one_finished);
+    EXPECT(ks_switchboard_find_shard(stage.board, KS_VIEW("shardId-000000000000"), &parent));
+    EXPECT(ks_switchboard_shard(stage.board, parent, &status));
+    EXPECT(status.lease.finished);
+    stage_put(&stage, 0, 30);
+    consumer_pull_until(&consumer, 30);
+    stage_vanish(&stage);
+}

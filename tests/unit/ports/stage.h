@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stage.h - a switchboard on its feet, for tests: the real core, a lease table and a stream in SQLite files. And one who
- * consumes. Nothing here is pretended.
+/* stage.h - a switchboard on its feet, for tests: the real core, a lease table and a stream in SQLite files. And one
+ * who consumes. Nothing here is pretended.
  */
 #ifndef KS_TEST_STAGE_H
 #define KS_TEST_STAGE_H

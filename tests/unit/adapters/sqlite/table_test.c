@@ -217,32 +217,38 @@ static void become_nobody(void)
     }
 }
 
+/* DENIED or SYSTEM: that depends on what SQLite finds out (access(2) asks for the real user). */
+static void may_not_be_written(const char *path)
+{
+    const uid_t uid = geteuid();
+    struct ks_sqlite_table *table;
+    ks_err err;
+
+    become_nobody();
+    err = open_table(path, &table);
+    EXPECT(ks_err_is(err, KS_ERR_DENIED) || ks_err_is(err, KS_ERR_SYSTEM));
+    EXPECT_CONTAINS(detail.text, path);
+    EXPECT_CONTAINS(detail.text, "writable for this user");
+    EXPECT_EQ_I64(seteuid(uid), 0);
+}
+
 TEST(a_directory_that_may_not_be_written_is_named)
 {
-    const char *const directory = ks_test_path("closed");
-    const char *const path = ks_test_path("closed/leases.db");
-    const uid_t uid = geteuid();
-
-    EXPECT_EQ_I64(mkdir(directory, 0555), 0);
+    EXPECT_EQ_I64(mkdir(ks_test_path("closed"), 0555), 0);
     EXPECT_EQ_I64(chmod(ks_test_dir(), 0755), 0);
-    become_nobody();
-    fails(path, KS_ERR_DENIED, "writable");
-    EXPECT_EQ_I64(seteuid(uid), 0);
+    may_not_be_written(ks_test_path("closed/leases.db"));
 }
 
 TEST(a_file_that_may_not_be_written_is_named)
 {
     const char *const path = ks_test_path("leases.db");
-    const uid_t uid = geteuid();
     struct ks_sqlite_table *table;
 
     EXPECT_OK(open_table(path, &table));
     ks_sqlite_table_close(table);
     EXPECT_EQ_I64(chmod(path, 0444), 0);
     EXPECT_EQ_I64(chmod(ks_test_dir(), 0555), 0);
-    become_nobody();
-    fails(path, KS_ERR_DENIED, "writable");
-    EXPECT_EQ_I64(seteuid(uid), 0);
+    may_not_be_written(path);
     EXPECT_EQ_I64(chmod(ks_test_dir(), 0755), 0);
 }
 

@@ -174,6 +174,24 @@ TEST(a_server_that_fails_is_tried_three_times)
     http_script_stop(script);
 }
 
+TEST(the_relative_uri_wins)
+{
+    static const struct http_step steps[] = {{.headers = DATE, .body = GOOD}};
+    struct http_script *script = http_script_start(steps, 1);
+    struct asking asking;
+
+    open_container(&asking, http_script_url(script));
+    setenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/not a path", 1);
+    asking_fetch(&asking);
+    EXPECT(ks_err_is(asking.err, KS_ERR_INVALID));
+    setenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "@127.0.0.1/", 1);
+    asking_fetch(&asking);
+    EXPECT(ks_err_is(asking.err, KS_ERR_INVALID));
+    EXPECT_EQ_U64(http_script_count(script), 0);
+    asking_close(&asking);
+    http_script_stop(script);
+}
+
 TEST(nothing_is_set)
 {
     struct asking asking;

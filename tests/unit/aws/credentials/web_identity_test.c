@@ -120,7 +120,8 @@ TEST(a_refusal_is_told_at_once_and_without_the_token)
     open_web(&asking, script);
     asking_fetch(&asking);
     EXPECT(ks_err_is(asking.err, KS_ERR_DENIED));
-    EXPECT_CONTAINS(asking.detail.text, "InvalidIdentityToken: No OpenIDConnect provider");
+    EXPECT_CONTAINS(asking.detail.text,
+                    "InvalidIdentityToken on STS AssumeRoleWithWebIdentity: No OpenIDConnect");
     EXPECT(strstr(asking.detail.text, "eyJ") == NULL);
     asking_fetch(&asking);
     EXPECT(ks_err_is(asking.err, KS_ERR_MALFORMED));

@@ -2,14 +2,14 @@
 #include "core/fleet/native.h"
 
 #include "ks_test.h"
-#include "unit/core/rig.h"
+#include "unit/core/bed.h"
 
-static struct rig rig;
+static struct bed bed;
 static struct ks_worker_row rows[2]; /* We, and the other. */
 
 static const struct ks_store_effect *must_ask(enum ks_store_operation operation)
 {
-    const struct ks_store_effect *asked = rig_asked(&rig, operation);
+    const struct ks_store_effect *asked = bed_asked(&bed, operation);
 
     EXPECT(asked != NULL);
     return asked;
@@ -18,34 +18,34 @@ static const struct ks_store_effect *must_ask(enum ks_store_operation operation)
 /* We are registered beside another worker; the office is the other's, at epoch 4. */
 static void beside_a_leader(void)
 {
-    rig_live(&rig);
-    rig.core->fleet.deadline = KS_NEVER;
-    rig.core->fleet.serial = UINT32_MAX;
-    rig.core->fleet.news = 0;
-    rows[0] = (struct ks_worker_row){.self = rig.core->fleet.self};
-    rows[1] = (struct ks_worker_row){.self = {RIG_OTHER, 9}, .beat = 1};
-    rig_tick(&rig);
+    bed_live(&bed);
+    bed.core->fleet.deadline = KS_NEVER;
+    bed.core->fleet.serial = UINT32_MAX;
+    bed.core->fleet.news = 0;
+    rows[0] = (struct ks_worker_row){.self = bed.core->fleet.self};
+    rows[1] = (struct ks_worker_row){.self = {BED_OTHER, 9}, .beat = 1};
+    bed_tick(&bed);
 }
 
 static void news(void)
 {
-    rig_answer_fleet(&rig, must_ask(KS_STORE_READ_FLEET)->token, rows, 2,
-                     (struct ks_incarnation){RIG_OTHER, 9}, 4);
+    bed_answer_fleet(&bed, must_ask(KS_STORE_READ_FLEET)->token, rows, 2,
+                     (struct ks_incarnation){BED_OTHER, 9}, 4);
 }
 
 /* Answers the read of the fleet until `operation` is asked for; returns how long that took. */
 static int64_t until_asked(enum ks_store_operation operation)
 {
-    ks_instant from = rig.now;
+    ks_instant from = bed.now;
 
     for (int i = 0; i < 40; i++) {
         news();
-        rig_settle_down(&rig);
-        if (rig_asked(&rig, operation) != NULL)
-            return ks_span_to_ms(ks_instant_since(rig.now, from));
-        if (rig_asked(&rig, KS_STORE_READ_FLEET) == NULL) {
-            rig.now = ks_core_deadline(rig.core);
-            rig_tick(&rig);
+        bed_settle_down(&bed);
+        if (bed_asked(&bed, operation) != NULL)
+            return ks_span_to_ms(ks_instant_since(bed.now, from));
+        if (bed_asked(&bed, KS_STORE_READ_FLEET) == NULL) {
+            bed.now = ks_core_deadline(bed.core);
+            bed_tick(&bed);
         }
     }
     FAIL("it was never asked for");
@@ -54,12 +54,12 @@ static int64_t until_asked(enum ks_store_operation operation)
 TEST(a_free_office_is_claimed_with_its_epoch)
 {
     beside_a_leader();
-    rig_answer_fleet(&rig, must_ask(KS_STORE_READ_FLEET)->token, rows, 2, KS_NOBODY, 6);
+    bed_answer_fleet(&bed, must_ask(KS_STORE_READ_FLEET)->token, rows, 2, KS_NOBODY, 6);
     EXPECT_EQ_I64(must_ask(KS_STORE_CLAIM_OFFICE)->epoch, 6);
     EXPECT_EQ_I64(must_ask(KS_STORE_CLAIM_OFFICE)->owner.worker, 0);
-    rig_answer(&rig, must_ask(KS_STORE_CLAIM_OFFICE)->token, KS_DONE);
-    EXPECT(rig.core->fleet.leads);
-    EXPECT(rig_told(&rig, KS_STORY_OFFICE_WON));
+    bed_answer(&bed, must_ask(KS_STORE_CLAIM_OFFICE)->token, KS_DONE);
+    EXPECT(bed.core->fleet.leads);
+    EXPECT(bed_told(&bed, KS_STORY_OFFICE_WON));
 }
 
 TEST(a_silent_leader_is_fenced_after_the_watch_and_then_the_office_is_claimed)
@@ -69,13 +69,13 @@ TEST(a_silent_leader_is_fenced_after_the_watch_and_then_the_office_is_claimed)
     EXPECT_EQ_I64(waited, 10500);
     EXPECT_EQ_U64(must_ask(KS_STORE_FENCE)->expect_boot, 9);
     EXPECT_EQ_U64(must_ask(KS_STORE_FENCE)->expect_beat, 1);
-    EXPECT(rig_asked(&rig, KS_STORE_CLAIM_OFFICE) == NULL);
-    rig_answer(&rig, must_ask(KS_STORE_FENCE)->token, KS_DONE);
+    EXPECT(bed_asked(&bed, KS_STORE_CLAIM_OFFICE) == NULL);
+    bed_answer(&bed, must_ask(KS_STORE_FENCE)->token, KS_DONE);
     EXPECT(must_ask(KS_STORE_READ_FLEET)->consistent);
     rows[1].life = KS_FENCED;
-    rig.now = ks_instant_add(rig.now, ks_span_ms(5));
+    bed.now = ks_instant_add(bed.now, ks_span_ms(5));
     news();
-    EXPECT_EQ_I64(must_ask(KS_STORE_CLAIM_OFFICE)->owner.worker, RIG_OTHER);
+    EXPECT_EQ_I64(must_ask(KS_STORE_CLAIM_OFFICE)->owner.worker, BED_OTHER);
 }
 
 TEST(a_beat_that_moves_starts_the_watch_again)
@@ -84,23 +84,23 @@ TEST(a_beat_that_moves_starts_the_watch_again)
     for (int i = 0; i < 30; i++) {
         rows[1].beat++;
         news();
-        EXPECT(rig_asked(&rig, KS_STORE_FENCE) == NULL);
-        rig.now = ks_core_deadline(rig.core);
-        rig_tick(&rig);
+        EXPECT(bed_asked(&bed, KS_STORE_FENCE) == NULL);
+        bed.now = ks_core_deadline(bed.core);
+        bed_tick(&bed);
     }
-    EXPECT(ks_instant_since(rig.now, (ks_instant){INT64_C(1000000000)}).us > 20000000);
+    EXPECT(ks_instant_since(bed.now, (ks_instant){INT64_C(1000000000)}).us > 20000000);
 }
 
 TEST(time_in_which_nothing_was_read_is_not_watched_time)
 {
     beside_a_leader();
     news();
-    rig_wait(&rig, 1200);
+    bed_wait(&bed, 1200);
     const struct ks_store_effect *asked = must_ask(KS_STORE_READ_FLEET);
-    rig.now = ks_instant_add(rig.now, ks_span_ms(20000)); /* The store was away. */
-    rig_answer_fleet(&rig, asked->token, rows, 2, rows[1].self, 4);
-    EXPECT(rig_asked(&rig, KS_STORE_FENCE) == NULL);
-    EXPECT_EQ_I64(rig.core->members[1].seen_at.us, rig.now.us);
+    bed.now = ks_instant_add(bed.now, ks_span_ms(20000)); /* The store was away. */
+    bed_answer_fleet(&bed, asked->token, rows, 2, rows[1].self, 4);
+    EXPECT(bed_asked(&bed, KS_STORE_FENCE) == NULL);
+    EXPECT_EQ_I64(bed.core->members[1].seen_at.us, bed.now.us);
 }
 
 TEST(an_eventual_read_is_no_proof_of_death)
@@ -109,7 +109,7 @@ TEST(an_eventual_read_is_no_proof_of_death)
     EXPECT(!must_ask(KS_STORE_READ_FLEET)->consistent);
     rows[1].life = KS_GONE;
     news();
-    EXPECT(rig_asked(&rig, KS_STORE_CLAIM_OFFICE) == NULL);
+    EXPECT(bed_asked(&bed, KS_STORE_CLAIM_OFFICE) == NULL);
     EXPECT(must_ask(KS_STORE_READ_FLEET)->consistent);
 }
 
@@ -120,9 +120,9 @@ TEST(more_rows_than_there_is_room_for_conclude_nothing)
     beside_a_leader();
     for (uint32_t i = 0; i < 9; i++)
         many[i].self = (struct ks_incarnation){i + 1, 1};
-    rig_answer_fleet(&rig, must_ask(KS_STORE_READ_FLEET)->token, many, 9, KS_NOBODY, 4);
-    EXPECT(rig_asked(&rig, KS_STORE_CLAIM_OFFICE) == NULL);
-    EXPECT(!rig.core->members[0].present);
+    bed_answer_fleet(&bed, must_ask(KS_STORE_READ_FLEET)->token, many, 9, KS_NOBODY, 4);
+    EXPECT(bed_asked(&bed, KS_STORE_CLAIM_OFFICE) == NULL);
+    EXPECT(!bed.core->members[0].present);
 }
 
 TEST(a_drain_resigns_the_office)
@@ -130,9 +130,9 @@ TEST(a_drain_resigns_the_office)
     struct ks_event drain = {.kind = KS_EVENT_DRAIN, .drain = {ks_span_ms(1000)}};
 
     beside_a_leader();
-    rig_answer_fleet(&rig, must_ask(KS_STORE_READ_FLEET)->token, rows, 2, KS_NOBODY, 6);
-    rig_answer(&rig, must_ask(KS_STORE_CLAIM_OFFICE)->token, KS_DONE);
-    rig_step(&rig, &drain);
+    bed_answer_fleet(&bed, must_ask(KS_STORE_READ_FLEET)->token, rows, 2, KS_NOBODY, 6);
+    bed_answer(&bed, must_ask(KS_STORE_CLAIM_OFFICE)->token, KS_DONE);
+    bed_step(&bed, &drain);
     EXPECT_EQ_I64(must_ask(KS_STORE_RESIGN_OFFICE)->epoch, 7);
-    EXPECT(!rig.core->fleet.leads);
+    EXPECT(!bed.core->fleet.leads);
 }

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/guard.h"
+#include "ks_test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct ks_loop *loop;
+static struct ks_guard *guard;
+static enum ks_problem problem;
+static struct ks_detail detail;
+
+static void begin(const char *allow, const char *token_file)
+{
+    EXPECT_OK(ks_loop_new(&loop));
+    EXPECT_OK(ks_guard_new(loop, allow, token_file, &guard, &detail));
+}
+
+static void end(void)
+{
+    ks_guard_free(guard);
+    ks_loop_free(loop);
+}
+
+static bool admits(const char *host, const char *origin, const char *site, const char *token)
+{
+    struct ks_request request = {.peer = KS_PEER_TCP};
+
+    request.host = host == NULL ? KS_VIEW_NONE : ks_view_text(host);
+    request.origin = origin == NULL ? KS_VIEW_NONE : ks_view_text(origin);
+    request.fetch_site = site == NULL ? KS_VIEW_NONE : ks_view_text(site);
+    request.authorization = token == NULL ? KS_VIEW_NONE : ks_view_text(token);
+    return ks_guard_admits(guard, &request, &problem, &detail);
+}
+
+TEST(only_hosts_of_this_machine_and_allowed_ones)
+{
+    static const char *const good[] = {"localhost",  "LocalHost:8990", "127.0.0.1:8990",
+                                       "127.1.2.3",  "[::1]:8990",     "[::1]",
+                                       "My.Host:80", "other"};
+    static const char *const bad[] = {"evil.example",     "evil.example:8990", "localhost.evil.example",
+                                      "127.0.0.1.evil.example", "10.0.0.1",    "[::2]:8990",
+                                      "[::1",             "",                  "0.0.0.0:8990",
+                                      "localhost@evil",   "127.1",             "2130706433"};
+
+    begin("my.host, other", NULL);
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+        if (!admits(good[i], NULL, NULL, NULL))
+            FAIL("%s is refused", good[i]);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        if (admits(bad[i], NULL, NULL, NULL) || problem != KS_PROBLEM_PERMISSION_DENIED)
+            FAIL("%s is admitted", bad[i]);
+    EXPECT_CONTAINS(detail.text, "--allow-host");
+    end();
+}
+
+TEST(a_unix_socket_has_no_host)
+{
+    struct ks_request request = {.peer = KS_PEER_UNIX, .host = KS_VIEW("anything")};
+
+    begin("", "");
+    EXPECT(ks_guard_admits(guard, &request, &problem, &detail));
+    end();
+}
+
+TEST(a_foreign_origin_or_site_is_refused)
+{
+    begin("friend.example", NULL);
+    EXPECT(admits("localhost:8990", "http://localhost:8990", "same-origin", NULL));
+    EXPECT(admits("localhost:8990", NULL, "none", NULL));
+    EXPECT(admits("localhost:8990", "https://friend.example", "cross-site", NULL));
+    EXPECT(!admits("localhost:8990", "http://localhost:3000", NULL, NULL));
+    EXPECT(!admits("localhost:8990", "http://evil.example", NULL, NULL));
+    EXPECT(!admits("localhost:8990", "null", NULL, NULL));
+    EXPECT(!admits("localhost:8990", "", NULL, NULL));
+    EXPECT(!admits("localhost:8990", NULL, "cross-site", NULL));
+    EXPECT(!admits("localhost:8990", NULL, "same-site", NULL));
+    EXPECT(!admits("evil.example", "http://evil.example", "same-origin", NULL));
+    end();
+}
+
+static void write_token(const char *text)
+{
+    FILE *file = fopen(ks_test_path("token"), "w");
+
+    EXPECT(file != NULL);
+    EXPECT(fputs(text, file) >= 0);
+    EXPECT(fclose(file) == 0);
+}
+
+TEST(the_token_is_asked_for_and_read_again)
+{
+    write_token(" first\n");
+    begin("", ks_test_path("token"));
+    EXPECT(admits("localhost", NULL, NULL, "Bearer first"));
+    EXPECT(admits("localhost", NULL, NULL, "bearer  first"));
+    EXPECT(!admits("localhost", NULL, NULL, NULL));
+    EXPECT_EQ_I64(problem, KS_PROBLEM_UNAUTHENTICATED);
+    EXPECT(!admits("localhost", NULL, NULL, "Bearer"));
+    EXPECT(!admits("localhost", NULL, NULL, "Bearer firs"));
+    EXPECT(!admits("localhost", NULL, NULL, "Basic first"));
+
+    write_token("second");
+    for (int i = 0; i < 1000 && !admits("localhost", NULL, NULL, "Bearer second"); i++)
+        ks_loop_turn(loop, ks_span_ms(10));
+    EXPECT(admits("localhost", NULL, NULL, "Bearer second"));
+    EXPECT(!admits("localhost", NULL, NULL, "Bearer first"));
+    end();
+}
+
+TEST(a_token_file_that_says_nothing_is_refused_at_start)
+{
+    EXPECT_OK(ks_loop_new(&loop));
+    EXPECT_ERR(ks_guard_new(loop, "", ks_test_path("none"), &guard, &detail), DISK);
+    EXPECT_CONTAINS(detail.text, "--token-file");
+    write_token(" \n");
+    EXPECT_ERR(ks_guard_new(loop, "", ks_test_path("token"), &guard, &detail), FULL);
+    ks_loop_free(loop);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/http1_head.h"
+#include "api/server.h"
+#include "ks_test.h"
+
+#include <string.h>
+
+static struct ks_api api = {.request_bytes_max = 1000};
+static struct ks_exchange exchange;
+static struct ks_head head;
+
+static void begin(void)
+{
+    head = (struct ks_head){.version = "HTTP/1.1", .whole = true};
+    ks_exchange_init(&exchange, &api, NULL);
+    exchange.request.target = KS_VIEW("/");
+}
+
+static void line(const char *name, const char *value)
+{
+    ks_head_line(&head, ks_view_text(name), ks_view_text(value));
+}
+
+/* The status that it is answered with; 0 if it is accepted. Frees the exchange. */
+static int judge(void)
+{
+    bool good = ks_head_judge(&head, &exchange);
+    int status = exchange.answer.status;
+
+    EXPECT(good == !exchange.answered);
+    EXPECT(good || exchange.answer.close);
+    ks_exchange_end(&exchange);
+    return status;
+}
+
+TEST(an_ordinary_head_fills_the_request)
+{
+    begin();
+    line("host", "localhost");
+    line("CONTENT-LENGTH", " 12");
+    line("Content-Type", "application/json");
+    line("X-Other", "ignored");
+    EXPECT(ks_head_judge(&head, &exchange));
+    EXPECT_EQ_U64(exchange.request.length, 12);
+    EXPECT(exchange.request.has_body);
+    EXPECT(ks_view_equal(exchange.request.content_type, KS_VIEW("application/json")));
+    EXPECT(exchange.request.origin.data == NULL);
+    ks_exchange_end(&exchange);
+}
+
+TEST(chunks_are_a_body_of_unknown_length)
+{
+    begin();
+    line("Host", "localhost");
+    line("Transfer-Encoding", "Chunked");
+    EXPECT(ks_head_judge(&head, &exchange));
+    EXPECT(exchange.request.has_body);
+    EXPECT_EQ_U64(exchange.request.length, UINT64_MAX);
+    ks_exchange_end(&exchange);
+}
+
+TEST(every_doubt_about_the_framing_is_refused)
+{
+    static const char *const bad[][4] = {
+        {"Content-Length", "5", "Content-Length", "5"},
+        {"Content-Length", "5", "Content-Length", "6"},
+        {"Content-Length", "5", "Transfer-Encoding", "chunked"},
+        {"Transfer-Encoding", "chunked", "Transfer-Encoding", "chunked"},
+        {"Content-Length", "+5", "X", "y"},
+        {"Content-Length", "5, 5", "X", "y"},
+        {"Content-Length", "", "X", "y"},
+        {"Host", "other", "X", "y"},
+    };
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        begin();
+        line("Host", "localhost");
+        line(bad[i][0], bad[i][1]);
+        line(bad[i][2], bad[i][3]);
+        EXPECT_EQ_I64(judge(), 400);
+    }
+    begin();
+    line("Host", "localhost");
+    line("Transfer-Encoding", "gzip");
+    EXPECT_EQ_I64(judge(), 501);
+    begin();
+    line("Host", "localhost");
+    line("Transfer-Encoding", "gzip, chunked");
+    EXPECT_EQ_I64(judge(), 501);
+}
+
+TEST(a_nul_or_a_missing_host_is_refused)
+{
+    begin();
+    EXPECT_EQ_I64(judge(), 400);
+    begin();
+    head.version = "HTTP/1.0";
+    EXPECT_EQ_I64(judge(), 0);
+    begin();
+    line("Host", "localhost");
+    head.whole = false;
+    EXPECT_EQ_I64(judge(), 400);
+    begin();
+    line("Host", "localhost");
+    ks_head_line(&head, KS_VIEW("X"), ks_view_of("a\0b", 3));
+    EXPECT_EQ_I64(judge(), 400);
+}
+
+TEST(a_large_head_is_refused)
+{
+    static char value[KS_HEAD_BYTES_MAX];
+
+    memset(value, 'x', sizeof(value) - 1);
+    begin();
+    line("Host", "localhost");
+    line("X-Large", value);
+    EXPECT_EQ_I64(judge(), 431);
+    begin();
+    line("Host", "localhost");
+    exchange.request.target = ks_view_of(value, KS_TARGET_MAX + 1);
+    EXPECT_EQ_I64(judge(), 431);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The whole floor over a real switchboard, at the level of bytes: what libmicrohttpd would let pass. */
+#include "api/http1.h"
+#include "api/limits.h"
+#include "base/metrics.h"
+#include "ks_test.h"
+#include "unit/api/api_rig.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static struct rig rig;
+
+/* Sends bytes on a new connection and reads until it closes. */
+static const char *say(const char *bytes, size_t size)
+{
+    int fd = rig_connect(&rig, "api");
+    const char *answer;
+
+    rig_send(&rig, fd, bytes, size);
+    answer = rig_read(&rig, fd, NULL);
+    (void)close(fd);
+    return answer;
+}
+
+static void expect_refused(const char *request, size_t size, const char *status)
+{
+    const char *answer = say(request, size);
+
+    EXPECT_CONTAINS(answer, status);
+    EXPECT_CONTAINS(answer, "Connection: close");
+    EXPECT_CONTAINS(answer, "\"retryable\":");
+}
+
+TEST(requests_that_a_proxy_may_read_otherwise_are_refused_and_closed)
+{
+    static const struct {
+        const char *request;
+        const char *status;
+    } bad[] = {
+        {"POST /v1/records/ack HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
+         "HTTP/1.1 400"},
+        {"POST /v1/records/ack HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+         "HTTP/1.1 400"},
+        {"POST /v1/records/ack HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nTransfer-Encoding: "
+         "chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+         "HTTP/1.1 400"},
+        {"POST /v1/records/ack HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", "HTTP/1.1 501"},
+        {"GET /v1/status HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "HTTP/1.1 400"},
+        {"GET /v1/status HTTP/1.1\r\n\r\n", "HTTP/1.1 400"},
+    };
+
+    rig_begin(&rig);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        expect_refused(bad[i].request, strlen(bad[i].request), bad[i].status);
+    rig_end(&rig);
+}
+
+TEST(a_nul_in_the_request_line_is_refused)
+{
+    static const char request[] = "GET /v1/status\0x HTTP/1.1\r\nHost: a\r\n\r\n";
+
+    rig_begin(&rig);
+    expect_refused(request, sizeof(request) - 1, "HTTP/1.1 400");
+    rig_end(&rig);
+}
+
+TEST(a_connection_answers_one_request_after_the_other)
+{
+    static const char two[] = "GET /v1/status HTTP/1.1\r\nHost: a\r\n\r\n"
+                              "GET /v1/nothing HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    const char *answer;
+
+    rig_begin(&rig);
+    answer = say(two, sizeof(two) - 1);
+    EXPECT_CONTAINS(answer, "HTTP/1.1 200");
+    EXPECT_CONTAINS(answer, "HTTP/1.1 404");
+    rig_end(&rig);
+}
+
+TEST(an_error_does_not_cost_the_connection)
+{
+    static const char two[] = "POST /v1/nothing HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc"
+                              "GET /v1/status HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    const char *answer;
+
+    rig_begin(&rig);
+    answer = say(two, sizeof(two) - 1);
+    EXPECT_CONTAINS(answer, "HTTP/1.1 404");
+    EXPECT_CONTAINS(answer, "HTTP/1.1 200");
+    rig_end(&rig);
+}
+
+TEST(a_body_that_is_announced_too_large_is_refused_at_once)
+{
+    static const char request[] = "POST /v1/records/ack HTTP/1.1\r\nHost: a\r\n"
+                                  "Content-Length: 4097\r\n\r\n";
+
+    rig_begin(&rig);
+    expect_refused(request, sizeof(request) - 1, "HTTP/1.1 413");
+    rig_end(&rig);
+}
+
+TEST(chunks_are_swallowed_to_twice_the_limit)
+{
+    static char request[20000];
+    int size;
+
+    rig_begin(&rig);
+    size = snprintf(request, sizeof(request),
+                    "POST /v1/records/ack HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+                    "1388\r\n%05000d\r\n0\r\n\r\n",
+                    0);
+    expect_refused(request, (size_t)size, "HTTP/1.1 413");
+    size = snprintf(request, sizeof(request),
+                    "POST /v1/records/ack HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+                    "2710\r\n%010000d\r\n0\r\n\r\n",
+                    0);
+    EXPECT_STR(say(request, (size_t)size), "");
+    rig_end(&rig);
+}
+
+TEST(a_large_head_is_told)
+{
+    static char request[KS_HEAD_BYTES_MAX + 200];
+    int size;
+
+    rig_begin(&rig);
+    size = snprintf(request, sizeof(request),
+                    "GET /v1/status HTTP/1.1\r\nHost: a\r\nX: %0*d\r\n\r\n", KS_HEAD_BYTES_MAX, 0);
+    expect_refused(request, (size_t)size, "HTTP/1.1 431");
+    rig_end(&rig);
+}
+
+TEST(http_1_0_is_answered_too)
+{
+    static const char request[] = "GET /v1/status HTTP/1.0\r\n\r\n";
+
+    rig_begin(&rig);
+    EXPECT_CONTAINS(say(request, sizeof(request) - 1), "\"worker_id\":\"worker\"");
+    rig_end(&rig);
+}
+
+TEST(a_client_that_leaves_while_it_waits_is_noticed)
+{
+    static const char request[] = "GET /v1/records?wait_ms=60000 HTTP/1.1\r\nHost: a\r\n\r\n";
+    int fd;
+
+    rig_begin(&rig);
+    fd = rig_connect(&rig, "api");
+    rig_send(&rig, fd, request, sizeof(request) - 1);
+    rig_turn(&rig, 100);
+    EXPECT(ks_api_busy(rig.api));
+    (void)close(fd);
+    rig_turn(&rig, 100);
+    EXPECT(!ks_api_busy(rig.api));
+    rig_end(&rig);
+}
+
+TEST(closing_the_api_ends_everything_that_waits)
+{
+    static const char poll[] = "GET /v1/records?wait_ms=60000 HTTP/1.1\r\nHost: a\r\n\r\n";
+    static const char stream[] = "GET /v1/records/stream HTTP/1.1\r\nHost: a\r\n\r\n";
+    int fds[4];
+
+    rig_begin(&rig);
+    for (int i = 0; i < 4; i++)
+        fds[i] = rig_connect(&rig, "api");
+    rig_send(&rig, fds[0], poll, sizeof(poll) - 1);
+    rig_send(&rig, fds[1], stream, sizeof(stream) - 1);
+    rig_send(&rig, fds[2], poll, 10);
+    rig_turn(&rig, 100);
+    rig_end(&rig);
+    for (int i = 0; i < 4; i++)
+        (void)close(fds[i]);
+    EXPECT_EQ_I64(ks_metric_number(KS_METRIC_CONNECTIONS), 0);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/ack_id.h"
+#include "ks_test.h"
+#include "unit/api/api_rig.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct rig rig;
+static char target[2048];
+static char body[8192];
+
+static const char *post(const char *path, const char *text)
+{
+    return rig_call(&rig, "POST", path, text);
+}
+
+/* Everything that was put, in one pull; the batch_id. */
+static const char *pull_batch(void)
+{
+    return rig_member(rig_pull(&rig, "/v1/records?max_records=100"), "batch_id");
+}
+
+static const char *skip_record(const char *json)
+{
+    return strstr(json, "\"ack_id\"") + 1;
+}
+
+TEST(a_batch_is_acknowledged_and_again)
+{
+    rig_begin(&rig);
+    stage_put(&rig.stage, 0, 4);
+    (void)snprintf(target, sizeof(target), "/v1/records/ack?batch_id=%s&wait=persisted",
+                   pull_batch());
+    EXPECT_CONTAINS(post(target, ""), "\"failed\":[],\"persisted\":true");
+    EXPECT_CONTAINS(post(target, ""), "\"failed\":[],\"persisted\":true");
+    rig_end(&rig);
+}
+
+TEST(failed_ack_ids_come_again_and_the_rest_does_not)
+{
+    const char *answer;
+    const char *batch;
+    const char *bad;
+    const char *first;
+
+    rig_begin(&rig);
+    stage_put(&rig.stage, 7, 1);
+    stage_put(&rig.stage, 7, 1);
+    stage_put(&rig.stage, 7, 1);
+    rig_turn(&rig, 300);
+    answer = rig_pull(&rig, "/v1/records?max_records=3");
+    while (strstr(skip_record(skip_record(answer)), "\"ack_id\"") == NULL)
+        FAIL("three records were expected: %s", answer);
+    batch = rig_member(answer, "batch_id");
+    first = rig_member(answer, "ack_id");
+    bad = rig_member(skip_record(answer), "ack_id");
+    EXPECT(strcmp(first, bad) != 0);
+    (void)snprintf(body, sizeof(body),
+                   "{\"settlements\":[{\"batch_id\":\"%s\",\"outcome\":\"ack\","
+                   "\"failed_ack_ids\":[\"%s\",\"nonsense\"]}]}",
+                   batch, bad);
+    answer = post("/v1/records/settle", body);
+    EXPECT_CONTAINS(answer, "\"ok\":3,\"failed\":[{\"ack_id\":\"nonsense\",\"reason\":\"MALFORMED\"");
+    answer = rig_pull(&rig, "/v1/records");
+    EXPECT_CONTAINS(answer, "\"attempt\":2");
+    EXPECT(strstr(skip_record(answer), "\"ack_id\"") == NULL);
+    rig_end(&rig);
+}
+
+TEST(a_nack_comes_again_and_an_extend_moves_the_deadline)
+{
+    const char *answer;
+
+    rig_begin(&rig);
+    stage_put(&rig.stage, 0, 1);
+    answer = rig_pull(&rig, "/v1/records");
+    (void)snprintf(target, sizeof(target), "/v1/records/extend?ack_id=%s&delay_ms=90000",
+                   rig_member(answer, "ack_id"));
+    EXPECT_CONTAINS(post(target, ""), "\"ok\":1");
+    (void)snprintf(body, sizeof(body), "{\"ack_ids\":[\"%s\"],\"delay_ms\":0}",
+                   rig_member(answer, "ack_id"));
+    EXPECT_CONTAINS(post("/v1/records/nack", body), "HTTP/1.1 400");
+    answer = rig_pull(&rig, "/v1/records?wait_ms=5000");
+    rig_end(&rig);
+}
+
+TEST(ids_that_nobody_made_fail_one_by_one)
+{
+    struct ks_ack_key other;
+    struct ks_ack_stamp stamp;
+    char id[KS_ACK_ID_SIZE + 1] = "";
+    const char *answer;
+
+    rig_begin(&rig);
+    ks_ack_key_init(&other, 12345, 0);
+    ks_ack_stamp_init(&stamp, &other, 0, 1, 0, 1);
+    ks_ack_id_write(&stamp, 0, id);
+    (void)snprintf(body, sizeof(body), "{\"ack_ids\":[\"%s\",\"forged\"]}", id);
+    answer = post("/v1/records/ack", body);
+    EXPECT_CONTAINS(answer, "HTTP/1.1 200");
+    EXPECT_CONTAINS(answer, "\"reason\":\"UNKNOWN\"");
+    EXPECT_CONTAINS(answer, "\"reason\":\"MALFORMED\"");
+    EXPECT_CONTAINS(answer, "\"ok\":0");
+    rig_end(&rig);
+}
+
+TEST(a_session_that_is_over_is_410)
+{
+    const char *answer;
+
+    rig_begin(&rig);
+    stage_put(&rig.stage, 0, 1);
+    answer = rig_pull(&rig, "/v1/records?session=mine");
+    (void)snprintf(target, sizeof(target), "/v1/records/ack?ack_id=%s",
+                   rig_member(answer, "ack_id"));
+    EXPECT_CONTAINS(rig_call(&rig, "DELETE", "/v1/sessions/mine", ""), "HTTP/1.1 200");
+    EXPECT_CONTAINS(post(target, ""), "HTTP/1.1 410");
+    rig_end(&rig);
+}
+
+TEST(requests_that_cannot_be_read_are_400)
+{
+    static const struct {
+        const char *path;
+        const char *body;
+        const char *says;
+    } bad[] = {
+        {"/v1/records/ack", "", "1 to 10000 settlements"},
+        {"/v1/records/settle", "", "1 to 10000 settlements"},
+        {"/v1/records/settle", "{", "not JSON"},
+        {"/v1/records/settle", "{\"settlements\":[{\"ack_id\":\"a\"}]}", "outcome must be ack"},
+        {"/v1/records/settle", "{\"settlements\":[{\"outcome\":\"ack\"}]}", "either ack_id or"},
+        {"/v1/records/settle", "{\"settlements\":[{\"ack_id\":\"a\",\"batch_id\":\"b\",\"outcome\":\"ack\"}]}",
+         "either ack_id or"},
+        {"/v1/records/settle", "{\"settlements\":[{\"ack_id\":\"a\",\"outcome\":\"drop\"}]}",
+         "are not available"},
+        {"/v1/records/settle",
+         "{\"settlements\":[{\"ack_id\":\"a\",\"outcome\":\"retry\",\"delay_ms\":-1}]}", "delay_ms"},
+        {"/v1/records/settle",
+         "{\"settlements\":[{\"ack_id\":\"a\",\"outcome\":\"ack\",\"failed_ack_ids\":[\"b\"]}]}",
+         "goes with batch_id"},
+        {"/v1/records/ack?ack_id=a&wait=maybe", "", "recorded or persisted"},
+        {"/v1/records/ack?ack_id=a&wait_ms=99999999", "", "wait_ms"},
+        {"/v1/records/ack?ack_id=a&x=1", "", "unknown query parameter"},
+    };
+
+    rig_begin(&rig);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        const char *answer = post(bad[i].path, bad[i].body);
+        EXPECT_CONTAINS(answer, "HTTP/1.1 400");
+        EXPECT_CONTAINS(answer, bad[i].says);
+    }
+    EXPECT_CONTAINS(post("/v1/records/ack?ack_id=a&subscription=other", ""), "HTTP/1.1 404");
+    rig_end(&rig);
+}
