@@ -235,6 +235,7 @@ static void dispatch(struct ks_core *core, const struct ks_event *event, struct 
     switch (event->kind) {
     case KS_EVENT_START: ks_native_start(core); return;
     case KS_EVENT_TICK: return;
+    case KS_EVENT_CHANGED: ks_native_look(core); return;
     case KS_EVENT_STORE: store_answered(core, event, effects); return;
     case KS_EVENT_LISTED: ks_native_listed(core, event); return;
     case KS_EVENT_RECORDS: ks_flow_records(core, event); return;

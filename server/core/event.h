@@ -6,9 +6,10 @@
 #include "core/types.h"
 
 enum ks_event_kind {
-    KS_EVENT_START,       /* Once, first. */
-    KS_EVENT_TICK,        /* ks_core_deadline() has come. */
-    KS_EVENT_STORE,       /* The answer to KS_EFFECT_STORE. */
+    KS_EVENT_START,   /* Once, first. */
+    KS_EVENT_TICK,    /* ks_core_deadline() has come. */
+    KS_EVENT_CHANGED, /* Somebody wrote to the table: look for news now (where the store can tell). */
+    KS_EVENT_STORE,   /* The answer to KS_EFFECT_STORE. */
     KS_EVENT_LISTED,      /* The answer to KS_EFFECT_LIST. */
     KS_EVENT_RECORDS,     /* The answer to KS_EFFECT_READ: records, possibly none. */
     KS_EVENT_READ_FAILED, /* The answer to KS_EFFECT_READ: nothing came; the reader is still good. */

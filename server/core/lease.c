@@ -123,7 +123,6 @@ void ks_lease_return(struct ks_core *core, struct ks_lease *lease, struct ks_eff
     if (lease->state != KS_LEASE_HELD)
         return;
     lease->state = KS_LEASE_RETURNING;
-    lease->reread = true; /* The final write names next_owner as last read. */
     effect = ks_effects_story(effects, KS_STORY_RETURNING, lease->shard, KS_NOBODY);
     effect->story.epoch = lease->epoch;
 }
@@ -141,6 +140,22 @@ void ks_lease_settled(struct ks_lease *lease, ks_number mark_before, struct ks_e
 }
 
 /* ---- Answers. ---- */
+
+static bool all_settled(const struct ks_lease *lease)
+{
+    return lease->at_end && !lease->reading && lease->tracker.mark == lease->tracker.fetched;
+}
+
+static bool patience_over(const struct ks_core *core)
+{
+    return core->draining && ks_instant_reached(core->now, core->patience_at);
+}
+
+static bool ready_to_return(const struct ks_core *core, const struct ks_lease *lease)
+{
+    return lease->state == KS_LEASE_RETURNING &&
+           (lease->tracker.in_flight == 0 || patience_over(core));
+}
 
 static void back_off(struct ks_core *core, struct ks_lease *lease)
 {
@@ -244,6 +259,7 @@ static void read_back(struct ks_core *core, struct ks_lease *lease, const struct
     }
     lease->next_owner = row->next_owner;
     lease->reread = false;
+    lease->checked = ready_to_return(core, lease);
     lease->failures = 0;
     lease->retry_at = core->now;
 }
@@ -297,16 +313,6 @@ static void ask(struct ks_core *core, struct ks_lease *lease, enum ks_lease_writ
     store->consistent = true;
 }
 
-static bool all_settled(const struct ks_lease *lease)
-{
-    return lease->at_end && !lease->reading && lease->tracker.mark == lease->tracker.fetched;
-}
-
-static bool patience_over(const struct ks_core *core)
-{
-    return core->draining && ks_instant_reached(core->now, core->patience_at);
-}
-
 /* What the lease wants to do next, and when. */
 static enum ks_lease_write wanted(const struct ks_core *core, const struct ks_lease *lease,
                                   ks_instant *ret_at)
@@ -316,9 +322,8 @@ static enum ks_lease_write wanted(const struct ks_core *core, const struct ks_le
         return KS_WRITE_NONE;
     if (lease->state == KS_LEASE_ENDING || all_settled(lease))
         return lease->reread ? KS_WRITE_REREAD : KS_WRITE_END;
-    if (lease->state == KS_LEASE_RETURNING &&
-        (lease->tracker.in_flight == 0 || patience_over(core)))
-        return lease->reread ? KS_WRITE_REREAD : KS_WRITE_FINAL;
+    if (ready_to_return(core, lease))
+        return lease->reread || !lease->checked ? KS_WRITE_REREAD : KS_WRITE_FINAL;
     if (lease->reread)
         return KS_WRITE_REREAD;
     if (lease->tracker.mark > lease->persisted) {

@@ -75,6 +75,7 @@ struct ks_lease {
     enum ks_lease_write write;
     uint32_t serial; /* Of the request in flight. */
     bool reread;     /* Read before the next write. */
+    bool checked; /* Read since it was ready for its final write, which names next_owner as read. */
     bool
         given_up; /* Its final or end write was sent: no delivery and no ack in this epoch again. */
     struct ks_incarnation next_owner; /* As last read. */

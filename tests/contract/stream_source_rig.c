@@ -15,8 +15,7 @@ void stream_rig_run(const struct stream_rig_adapter *adapter, uint32_t shards,
     int64_t before = ks_alloc_live();
     int64_t live;
 
-    (void)snprintf(rig.stream, sizeof(rig.stream), "s%016llx",
-                   (unsigned long long)ks_random_u64());
+    (void)snprintf(rig.stream, sizeof(rig.stream), "s%016llx", (unsigned long long)ks_random_u64());
     ks_budget_init(&rig.budget, 64 << 20);
     EXPECT_OK(ks_loop_new(&rig.loop));
     adapter->set_up(&rig, shards);

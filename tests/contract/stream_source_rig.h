@@ -16,10 +16,10 @@ struct stream_rig;
 
 struct stream_rig_adapter {
     const char *name;
-    bool tells_children;     /* With the end of a shard. */
-    bool trims;              /* Retention can be seen. */
-    bool is_kinesis;         /* Behind the AWS client. */
-    bool json;               /* Of Kinesis: never CBOR. */
+    bool tells_children;      /* With the end of a shard. */
+    bool trims;               /* Retention can be seen. */
+    bool is_kinesis;          /* Behind the AWS client. */
+    bool json;                /* Of Kinesis: never CBOR. */
     const char *url_variable; /* Of Kinesis: where the emulator is. */
     void (*set_up)(struct stream_rig *rig, uint32_t shards);
     /* Another source of the same stream. `page_size` of listings, 0: its own. */

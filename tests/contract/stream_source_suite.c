@@ -181,8 +181,8 @@ void stream_suite_a_sequence_number_that_is_not_there_skips_nothing(struct strea
 
 void stream_suite_a_shard_that_is_not_there_is_not_found(struct stream_rig *rig)
 {
-    static const enum ks_position_kind KINDS[] = {
-        KS_POSITION_TRIM_HORIZON, KS_POSITION_LATEST, KS_POSITION_AFTER_SEQUENCE};
+    static const enum ks_position_kind KINDS[] = {KS_POSITION_TRIM_HORIZON, KS_POSITION_LATEST,
+                                                  KS_POSITION_AFTER_SEQUENCE};
     struct stream_read read;
 
     for (size_t at = 0; at < sizeof(KINDS) / sizeof(KINDS[0]); at++) {
@@ -368,8 +368,8 @@ void stream_suite_many_readers_read_beside_each_other(struct stream_rig *rig)
     for (uint32_t at = 0; at < 4; at++)
         stream_rig_put(rig, "k", listing.shards[at].hash_start, listing.shards[at].shard, NULL);
     for (uint32_t at = 0; at < 8; at++) {
-        readers[at] = stream_rig_open(rig, listing.shards[at % 4].shard, KS_POSITION_TRIM_HORIZON,
-                                      NULL, 0);
+        readers[at] =
+            stream_rig_open(rig, listing.shards[at % 4].shard, KS_POSITION_TRIM_HORIZON, NULL, 0);
         stream_rig_ask(rig, readers[at], 10, &reads[at]);
     }
     for (uint32_t at = 0; at < 8; at++) {

@@ -30,7 +30,9 @@ def it_listens_where_it_is_told(folder):
     check_equal(call(path, "POST", "/v1/local/records",
                      {"Records": [{"Data": "aGk=", "PartitionKey": "k"}]}).status, 200, "put by the socket")
     stream = RawStream(sidecar, "client_id=six", address=("::1", other))
-    check_equal(data_of(stream.records(1)[0]), b"hi", "record by IPv6")
+    record = stream.records(1)[0]
+    check_equal(data_of(record), b"hi", "record by IPv6")
+    check_equal(call(path, "POST", f"/v1/records/ack?ack_id={record['ack_id']}").json["ok"], 1, "ack by the socket")
     stream.close()
     # A foreign name is refused, wherever it comes in.
     refused = call(("::1", other), "GET", "/v1/status", headers={"Host": "evil.example"})

@@ -336,6 +336,7 @@ void oracle_open(struct world *world, struct process *process, ks_shard shard, k
     lane->delivered = 0;
     lane->earliest_due = INT64_MAX;
     truth->rules.shards[shard].unsure = false;
+    truth->rules.shards[shard].read_back = false;
     truth->rules.shards[shard].paced_from = INT64_MIN;
     truth->rules.shards[shard].hurried = false;
     if (reader->open)

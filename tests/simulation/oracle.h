@@ -84,7 +84,7 @@ struct oracle_known {
 struct oracle_shard {
     struct oracle_known known;
     bool unsure;        /* A write of its owner was refused, or its outcome is unknown: read before the next one. */
-    bool read_back;     /* Read since the owner's last write. */
+    bool read_back;     /* Read again since it began. */
     bool hurried;       /* PERSIST in this epoch. */
     int64_t paced_from; /* When the last checkpoint that was done was sent. */
 };

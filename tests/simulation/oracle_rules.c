@@ -10,7 +10,8 @@
 static void know(struct oracle_rules *rules, struct oracle_known *known,
                  struct ks_incarnation owner, uint64_t epoch)
 {
-    if (!ks_incarnation_equal(known->owner, owner) || known->epoch != epoch)
+    /* Epochs never fall: less is an older replica's. */
+    if (epoch > known->epoch || (epoch == known->epoch && !ks_incarnation_equal(known->owner, owner)))
         *known = (struct oracle_known){owner, epoch, rules->asked};
 }
 
@@ -208,10 +209,8 @@ void oracle_rules_asked(struct world *world, struct process *process,
     if (is_leaders_write(operation) && rules->led_boot != oracle_incarnation(process).boot)
         oracle_fail(world, "w%u sends %s and never held the office", process->worker,
                     world_table_operation_name(operation));
-    if (world_table_is_owner_write(operation)) {
+    if (world_table_is_owner_write(operation))
         check_owner(world, process, ask, now);
-        rules->shards[ask->shard].read_back = false;
-    }
 }
 
 /* ---- In peace ---- */

@@ -43,6 +43,17 @@ bool ks_native_know(struct ks_core *core, ks_shard shard)
     return true;
 }
 
+void ks_native_look(struct ks_core *core)
+{
+    struct ks_fleet *fleet = &core->fleet;
+
+    if (fleet->step != KS_SELF_LIVE)
+        return;
+    fleet->news_at = core->now;
+    for (uint32_t i = 0; i < KS_TAKES_MAX; i++)
+        fleet->takes[i].poll_at = core->now;
+}
+
 void ks_native_changed(struct ks_core *core)
 {
     core->fleet.changes++;

@@ -18,6 +18,8 @@ void ks_native_start(struct ks_core *core);
 void ks_native_answered(struct ks_core *core, const struct ks_event *event,
                         struct ks_effects *effects);
 void ks_native_listed(struct ks_core *core, const struct ks_event *event);
+/* Somebody wrote to the table: the next looks are due now. */
+void ks_native_look(struct ks_core *core);
 /* Whatever is due. */
 void ks_native_turn(struct ks_core *core, struct ks_effects *effects);
 ks_instant ks_native_deadline(const struct ks_core *core);

@@ -153,7 +153,7 @@ TEST(a_return_waits_for_what_is_in_flight)
     bed_answer(&bed, must_ask(KS_STORE_CHECKPOINT)->token, KS_DONE);
     bed.effects.count = 0;
     ks_lease_return(bed.core, lease, &bed.effects);
-    lease->reread = false;
+    lease->checked = true;
     bed_wait(&bed, 5000);
     EXPECT(bed_asked(&bed, KS_STORE_FINAL) == NULL);
     EXPECT_EQ_I64(bed_settle(&bed, session, 0, 9, 1, KS_ACK, 0), KS_SETTLE_OK);
@@ -171,7 +171,7 @@ TEST(after_an_unknown_final_write_nothing_is_delivered_or_acknowledged_and_it_is
     ks_lease_return(bed.core, lease, &bed.effects);
     bed.core->draining = true;
     bed.core->patience_at = bed.now;
-    lease->reread = false;
+    lease->checked = true;
     bed_tick(&bed);
     bed_answer(&bed, must_ask(KS_STORE_FINAL)->token, KS_UNKNOWN);
     EXPECT_EQ_I64(bed_settle(&bed, session, 0, 9, 1, KS_ACK, 0), KS_SETTLE_FENCED);

@@ -405,6 +405,41 @@ TEST(writes_move_what_is_known)
     ks_rows_free(&rows);
 }
 
+static void touch_second_worker(void *arg, ks_instant at)
+{
+    struct ks_rows *rows = arg;
+
+    ks_names_touch(&rows->workers, 2, at);
+}
+
+TEST(names_that_nobody_knows_make_room_after_an_hour)
+{
+    const ks_instant later = ks_instant_add(now, ks_span_ms(3700 * 1000));
+    struct ks_store_lease leases[4] = {
+        lease("shard-0", "pod-b", 1, 1, "1"), lease("shard-1", "pod-c", 1, 1, "1"),
+        lease("shard-2", "pod-d", 1, 1, "1"), lease("shard-3", "pod-e", 2, 1, "1")};
+    struct ks_store_answer answer = {.outcome = KS_DONE, .leases = &leases[3], .lease_count = 1};
+    struct ks_event event = {.kind = KS_EVENT_START};
+    struct ks_rows rows;
+    uint32_t number;
+
+    EXPECT_OK(ks_rows_init(&rows, 8, 4, "pod-a", touch_second_worker, &rows));
+    (void)read_leases(&rows, true, leases, 3);
+    ks_rows_answered(&rows, KS_STORE_READ_LEASE, true, &answer, now, wall, &event);
+    EXPECT(event.store.leases[0].damaged); /* No number for pod-e, and nobody is old. */
+
+    ks_rows_answered(&rows, KS_STORE_READ_LEASE, true, &answer, later, wall, &event);
+    EXPECT(!event.store.leases[0].damaged);
+    EXPECT_STR(ks_names_text(&rows.workers, event.store.leases[0].owner.worker), "pod-e");
+    EXPECT_STR(ks_names_text(&rows.workers, rows.self), "pod-a");
+    EXPECT_STR(ks_names_text(&rows.workers, 2), "pod-b");
+    EXPECT(!ks_names_find(&rows.workers, KS_VIEW("pod-c"), &number));
+    /* Shards, too: their words are gone with them. */
+    EXPECT(ks_rows_words(&rows, 1) == NULL);
+    EXPECT(ks_rows_words(&rows, 3) != NULL);
+    ks_rows_free(&rows);
+}
+
 TEST(no_memory_leaves_nothing)
 {
     int64_t live = ks_alloc_live();

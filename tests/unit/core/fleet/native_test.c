@@ -34,3 +34,16 @@ TEST(shard_numbers_beyond_the_directory_are_refused)
     EXPECT(!ks_native_know(bed.core, BED_SHARDS));
     EXPECT_EQ_I64(bed.core->directory_top, BED_SHARDS);
 }
+
+TEST(a_change_of_the_table_makes_us_look_at_once)
+{
+    struct ks_event changed = {.kind = KS_EVENT_CHANGED};
+
+    bed_live(&bed);
+    bed.core->fleet.news = 0;
+    bed.core->fleet.news_at = KS_NEVER;
+    bed_tick(&bed);
+    EXPECT(bed_asked(&bed, KS_STORE_READ_FLEET) == NULL);
+    bed_step(&bed, &changed);
+    EXPECT(bed_asked(&bed, KS_STORE_READ_FLEET) != NULL);
+}
