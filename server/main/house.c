@@ -159,14 +159,23 @@ static void open_log(const struct ks_options *options)
                 strcmp(options->log_format, "json") == 0 ? KS_LOG_JSON : KS_LOG_TEXT);
 }
 
+/* By another process. */
+static void table_changed(void *arg)
+{
+    struct ks_house *house = arg;
+
+    if (house->board != NULL)
+        ks_switchboard_look(house->board);
+}
+
 static ks_err open_store(struct ks_house *house, struct ks_detail *detail)
 {
     const char *path = ks_option_path(house->options->leases);
     struct ks_aws_client *client;
 
     if (path != NULL)
-        return ks_sqlite_store_open(house->loop, path, house->options->application, NULL, NULL,
-                                    &house->store, detail);
+        return ks_sqlite_store_open(house->loop, path, house->options->application, table_changed,
+                                    house, &house->store, detail);
     KS_TRY(ks_cloud_client(&house->cloud, KS_AWS_DYNAMODB, &client, detail));
     return ks_dynamodb_store_open(house->loop, client, house->options->application, &house->store,
                                   detail);

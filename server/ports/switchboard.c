@@ -376,6 +376,11 @@ void ks_switchboard_drain(struct ks_switchboard *board, ks_span patience)
     ks_board_step(board, &(struct ks_event){.kind = KS_EVENT_DRAIN, .drain.span = patience});
 }
 
+void ks_switchboard_look(struct ks_switchboard *board)
+{
+    ks_board_step(board, &(struct ks_event){.kind = KS_EVENT_CHANGED});
+}
+
 void ks_switchboard_hurry(struct ks_switchboard *board)
 {
     if (board->draining)

@@ -54,6 +54,8 @@ void ks_switchboard_free(struct ks_switchboard *board);
 void ks_switchboard_start(struct ks_switchboard *board);
 /* Gives everything back; what is not settled after `patience` is left to come again. Twice: the first one counts. */
 void ks_switchboard_drain(struct ks_switchboard *board, ks_span patience);
+/* Somebody else wrote to the lease table: look for news now. For stores that can tell. */
+void ks_switchboard_look(struct ks_switchboard *board);
 /* Ends the patience of a drain now; final checkpoints are still written. */
 void ks_switchboard_hurry(struct ks_switchboard *board);
 
