@@ -193,7 +193,7 @@ endif
 
 RUN := tests/lib/run
 RESULTS := $(B)/results
-WITH_EMULATORS := tests/emulators/with dynoxide kinesis-local --
+WITH_EMULATORS := tests/emulators/with dynoxide kinesis-local kinesalite --
 E2E := $(sort $(wildcard tests/e2e/*_test.sh tests/e2e/*_test.py))
 SEEDS := --seed $(SEED) --seeds $(N)
 

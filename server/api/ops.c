@@ -66,7 +66,7 @@ void ks_handle_startupz(struct ks_exchange *exchange)
 {
     struct ks_board_status status;
     struct ks_bytes body;
-    bool ready = is_ready(exchange->api, &status) || exchange->api->was_ready;
+    bool ready = is_ready(exchange->api, &status) || exchange->api->was_ready || status.draining;
     ks_err err;
 
     ks_bytes_init(&body, 4096);

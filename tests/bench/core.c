@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core.c - what the parts cost without sockets: steps of the core, the tracker, signing, scanning, base64, framing.
+/* core.c - what the parts cost without sockets: steps of the core, the tracker, signing, scanning,
+ * base64, framing.
  *
- * One thread, hot caches, CPU time; bytes are those of the records' data unless the parameters say otherwise. A memcpy of
- * the same data stands first: what any of this could cost at least.
+ * One thread, hot caches, CPU time; bytes are those of the records' data unless the parameters say
+ * otherwise. A memcpy of the same data stands first: what any of this could cost at least.
  */
 #include "meter.h"
 
@@ -96,7 +97,8 @@ static void make_live(struct rig *rig)
                                   .store = {.token = store_token(rig), .outcome = KS_DONE}};
         step(rig, &answer);
     }
-    /* The read of the fleet stays unanswered; the clock stands still, so nothing else becomes due. */
+    /* The read of the fleet stays unanswered; the clock stands still, so nothing else becomes due.
+     */
     rig->core->fleet.news = UINT32_MAX;
 }
 
@@ -204,8 +206,9 @@ struct phases {
     uint64_t reads, pulls, settles;
 };
 
-/* Records of all leases come, go out in batches, and are settled in groups of `group`; within a lease the groups come in
- * steps of `stride` (1: in order), which meets every group once when it is odd. */
+/* Records of all leases come, go out in batches, and are settled in groups of `group`; within a
+ * lease the groups come in steps of `stride` (1: in order), which meets every group once when it is
+ * odd. */
 static void cycle(struct rig *rig, uint32_t group, uint32_t stride, struct phases *phases)
 {
     const uint32_t groups = CYCLE / group;
@@ -662,7 +665,8 @@ static void measure_payload(const struct payload *payload, const char *only)
         measure_framing(payload, KS_FRAME_NDJSON, "ndjson");
 }
 
-/* core [PART]: everything, or one of settle, turn, tracker, sigv4, base64, json, cbor, protobuf, ndjson. */
+/* core [PART]: everything, or one of settle, turn, tracker, sigv4, base64, json, cbor, protobuf,
+ * ndjson. */
 int main(int argc, char **argv)
 {
     const char *only = argc > 1 ? argv[1] : NULL;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* latency.c - the real binary on the embedded default: how soon it is ready, how soon a record is delivered, and what it
- * costs in memory: idle, with a hundred shards, and with a consumer that does not read.
+/* latency.c - the real binary on the embedded default: how soon it is ready, how soon a record is
+ * delivered, and what it costs in memory: idle, with a hundred shards, and with a consumer that
+ * does not read.
  *
- * The binary is KS_BIN or build/kinesis-sidecar. Wall time, for waiting is the question here; the machine's other work is
- * in it. Memory is that of /proc: resident in all, and the private part, which shared libraries are not in.
+ * The binary is KS_BIN or build/kinesis-sidecar. Wall time, for waiting is the question here; the
+ * machine's other work is in it. Memory is that of /proc: resident in all, and the private part,
+ * which shared libraries are not in.
  */
 #include "http_client.h"
 #include "meter.h"
@@ -209,7 +211,8 @@ static void say_memory(const char *name, const struct memory *memory, const char
 
 /* ---- Putting ---- */
 
-/* The body of a put of `count` records of `bytes` each; each has a partition key of its own, from `first` on. */
+/* The body of a put of `count` records of `bytes` each; each has a partition key of its own, from
+ * `first` on. */
 static size_t put_body(char *body, size_t capacity, unsigned first, unsigned count, unsigned bytes)
 {
     static uint8_t data[1 << 20];

@@ -79,18 +79,30 @@ def run_one(function, seconds):
     finally:
         signal.alarm(0)
         kill_all()
-    if problem is not None:
-        for name in sorted(os.listdir(folder)):
-            if name.endswith(".log"):
-                with open(os.path.join(folder, name), "rb") as log:
-                    tail = log.read()[-6000:].decode(errors="replace")
-                problem += f"\n--- {name}\n{tail}"
+    problem = look_through_logs(folder, problem)
     shutil.rmtree(folder, ignore_errors=True)
     word = "ok    " if problem is None else "FAILED"
     print(f"{word} {function.__name__} ({time.monotonic() - started:.1f} s)", flush=True)
     if problem is not None:
         print(problem, flush=True)
     return problem is None
+
+
+def look_through_logs(folder, problem):
+    """Finds what no log may hold, and puts the ends of the logs behind a problem."""
+    logs = {}
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".log"):
+            with open(os.path.join(folder, name), "rb") as log:
+                logs[name] = log.read().decode(errors="replace")
+    for name, said in logs.items():
+        for word in ("Sanitizer", "runtime error:", "Assertion"):
+            if problem is None and word in said:
+                problem = f"{name} holds {word}"
+    if problem is not None:
+        for name, said in logs.items():
+            problem += f"\n--- {name}\n{said[-6000:]}"
+    return problem
 
 
 def main():

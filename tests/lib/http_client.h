@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* http_client.h - the smallest HTTP/1.1 client on loopback: for benchmarks, which must not pay for a large one.
+/* http_client.h - the smallest HTTP/1.1 client on loopback: for benchmarks, which must not pay for
+ * a large one.
  *
- * Blocking sockets. It talks to our own server: answers have a Content-Length or are chunked, and it ends the program
- * (meter_fail) on anything else. No TLS, no redirects, no proxies.
+ * Blocking sockets. It talks to our own server: answers have a Content-Length or are chunked, and
+ * it ends the program (meter_fail) on anything else. No TLS, no redirects, no proxies.
  */
 #ifndef TESTS_LIB_HTTP_CLIENT_H
 #define TESTS_LIB_HTTP_CLIENT_H
@@ -44,12 +45,14 @@ struct http_stream {
     uint64_t received; /* Bytes of the socket, the head not counted. */
 };
 
-/* Reads the head; returns the status. Other than 200: closes the connection, and nothing may be read. `read_bytes` is
- * how much is asked of the socket at a time. */
+/* Reads the head; returns the status. Other than 200: closes the connection, and nothing may be
+ * read. `read_bytes` is how much is asked of the socket at a time. */
 int http_stream_open(struct http_stream *stream, int fd, size_t read_bytes);
-/* Receives once, if nothing is left of before, and copies content to `buffer`. 0 at the end of the stream. */
+/* Receives once, if nothing is left of before, and copies content to `buffer`. 0 at the end of the
+ * stream. */
 size_t http_stream_read(struct http_stream *stream, uint8_t *buffer, size_t capacity);
-/* True if something was received that http_stream_read has not given out: poll(2) does not see it. */
+/* True if something was received that http_stream_read has not given out: poll(2) does not see it.
+ */
 bool http_stream_holds(const struct http_stream *stream);
 /* Closes the socket. */
 void http_stream_close(struct http_stream *stream);

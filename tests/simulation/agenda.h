@@ -30,6 +30,7 @@ enum happening_kind {
     HAPPENS_KILL,
     HAPPENS_CUT,
     HAPPENS_DOWN,
+    HAPPENS_DAMAGE,
     HAPPENS_DRAIN,
     HAPPENS_TWIN,
     HAPPENS_PEACE, /* The faults end. */

@@ -43,6 +43,7 @@ void faults_begin(struct world *world)
     plan_fault(world, HAPPENS_KILL, swarm->kill_every);
     plan_fault(world, HAPPENS_CUT, swarm->cut_every);
     plan_fault(world, HAPPENS_DOWN, swarm->down_every);
+    plan_fault(world, HAPPENS_DAMAGE, swarm->damage_every);
     plan_fault(world, HAPPENS_DRAIN, swarm->drain_every);
     plan_fault(world, HAPPENS_TWIN, swarm->twin_every);
     plan_in(world, HAPPENS_PEACE, swarm->war);
@@ -86,13 +87,33 @@ static void pause_one(struct world *world)
 static void kill_one(struct world *world)
 {
     struct process *process = draw_process(world);
+    bool all = draw_chance(&world->prng, world->swarm.blackouts);
 
     plan_fault(world, HAPPENS_KILL, world->swarm.kill_every);
-    if (process == NULL)
-        return;
-    story_say(world, "fault", "w%u is killed", process->worker);
-    shell_stop(world, process);
-    faults_restart(world, process);
+    for (uint32_t slot = 0; slot < SIM_PROCESSES; slot++) {
+        struct process *victim = &world->processes[slot];
+
+        if (!victim->alive || (victim != process && !all))
+            continue;
+        story_say(world, "fault", "w%u is killed", victim->worker);
+        shell_stop(world, victim);
+        faults_restart(world, victim);
+    }
+}
+
+/* A row that nobody can read for a while. */
+static void damage(struct world *world)
+{
+    sim_time until = world->now + draw_log(&world->prng, 100 * SIM_MS, 20 * SIM_SECOND);
+    uint32_t worker = (uint32_t)ks_prng_between(&world->prng, 1, SIM_WORKERS - 1);
+    ks_shard shard = (ks_shard)ks_prng_below(&world->prng, world->stream.count);
+
+    plan_fault(world, HAPPENS_DAMAGE, world->swarm.damage_every);
+    if (draw_chance(&world->prng, 500))
+        world->table.worker_damaged[worker] = until;
+    else
+        world->table.lease_damaged[shard] = until;
+    story_say(world, "fault", "a row is damaged: w%u or shard-%u", worker, shard);
 }
 
 static void cut_one(struct world *world)
@@ -134,11 +155,9 @@ static void drain_one(struct world *world)
     event.drain.span = ks_span_us(draw_log(&world->prng, SIM_MS, 20 * SIM_SECOND));
     process->patience_at = ks_instant_add(shell_clock(world, process), event.drain.span);
     if (draw_chance(&world->prng, 400))
-        agenda_add(&world->agenda,
-                   world->now + draw_log(&world->prng, SIM_MS, 10 * SIM_SECOND),
-                   &(struct happening){.kind = HAPPENS_HURRY,
-                                       .process = process->slot,
-                                       .life = process->life});
+        agenda_add(&world->agenda, world->now + draw_log(&world->prng, SIM_MS, 10 * SIM_SECOND),
+                   &(struct happening){
+                       .kind = HAPPENS_HURRY, .process = process->slot, .life = process->life});
     shell_tell(world, process, &event);
 }
 
@@ -190,6 +209,8 @@ static void make_peace(struct world *world)
     world->peace = true;
     world->peace_at = world->now;
     world->down_until = 0;
+    memset(world->table.worker_damaged, 0, sizeof world->table.worker_damaged);
+    memset(world->table.lease_damaged, 0, sizeof world->table.lease_damaged);
     swarm_make_peace(swarm);
     for (uint32_t slot = 0; slot < SIM_PROCESSES; slot++) {
         struct process *process = &world->processes[slot];
@@ -221,7 +242,8 @@ static void judge_quiet(struct world *world)
     uint64_t beats = world->asked[KS_STORE_HEARTBEAT];
     uint64_t reads = 0;
     /* Clocks run up to 4.5 % fast, and one more may lie on either edge. */
-    uint64_t most_beats = (uint64_t)(QUIET_S * SIM_SECOND / (core->beat.us * 95 / 100) + 1) * workers;
+    uint64_t most_beats =
+        (uint64_t)(QUIET_S * SIM_SECOND / (core->beat.us * 95 / 100) + 1) * workers;
     uint64_t most_reads =
         (uint64_t)(QUIET_S * SIM_SECOND / (core->news.us * 95 / 100) + 1) * workers +
         (uint64_t)(2 * QUIET_S * SIM_SECOND / (core->round.us * 95 / 100) + 4);
@@ -312,6 +334,7 @@ void faults_happen(struct world *world, const struct happening *happening)
     case HAPPENS_KILL: kill_one(world); break;
     case HAPPENS_CUT: cut_one(world); break;
     case HAPPENS_DOWN: take_down(world); break;
+    case HAPPENS_DAMAGE: damage(world); break;
     case HAPPENS_DRAIN: drain_one(world); break;
     case HAPPENS_TWIN: start_twin(world); break;
     case HAPPENS_PEACE: make_peace(world); break;

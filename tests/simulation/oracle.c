@@ -152,9 +152,9 @@ static ks_shard unfinished_parent(const struct world *world, ks_shard shard)
         if (parent == KS_SHARD_NONE)
             continue;
         row = world_table_lease(&world->table, parent);
-        if (row->present ? !row->row.finished
-                         : world->stream.shards[parent].exists &&
-                               !world->stream.shards[parent].expired)
+        if (row->present
+                ? !row->row.finished
+                : world->stream.shards[parent].exists && !world->stream.shards[parent].expired)
             return parent;
     }
     return KS_SHARD_NONE;
@@ -244,8 +244,8 @@ static bool is_own_write(enum ks_store_operation operation)
            operation == KS_STORE_CLAIM_OFFICE || operation == KS_STORE_RESIGN_OFFICE;
 }
 
-void oracle_asked(struct world *world, struct process *process,
-                  struct table_request *request, ks_instant now)
+void oracle_asked(struct world *world, struct process *process, struct table_request *request,
+                  ks_instant now)
 {
     enum ks_store_operation operation = request->ask.operation;
     const char *name = world_table_operation_name(operation);
@@ -253,7 +253,7 @@ void oracle_asked(struct world *world, struct process *process,
 
     /* Owner and leader are two actors, though they may be one process. */
     if (world_table_is_lease_write(operation) &&
-        process->writing[world_table_is_owner_write(operation)][shard])
+        process->writing[world_table_is_owner_write(operation)][shard] != 0)
         oracle_fail(world, "w%u has two writes of shard-%u in flight, the second is %s",
                     process->worker, shard, name);
     if (operation == KS_STORE_HEARTBEAT && process->beating)
@@ -314,8 +314,8 @@ void oracle_stepped(struct world *world, struct process *process, const struct k
 void oracle_performed(struct world *world, struct process *process)
 {
     enum ks_event_kind kind = process->truth.event->kind;
-    bool asks = kind == KS_EVENT_SESSION_OPEN || kind == KS_EVENT_SETTLE ||
-                kind == KS_EVENT_CHECKPOINT;
+    bool asks =
+        kind == KS_EVENT_SESSION_OPEN || kind == KS_EVENT_SETTLE || kind == KS_EVENT_CHECKPOINT;
 
     if (process->truth.answers != (asks ? 1 : 0))
         oracle_fail(world, "w%u: an event of kind %d has %u answers", process->worker, (int)kind,
@@ -368,12 +368,11 @@ void oracle_read(struct world *world, struct process *process, const struct ks_e
         oracle_fail(world, "w%u reads shard-%u twice at once", process->worker,
                     effect->lease.shard);
     if (effect->lease.max_records == 0 || effect->lease.max_bytes == 0)
-        oracle_fail(world, "w%u reads nothing from shard-%u", process->worker,
-                    effect->lease.shard);
+        oracle_fail(world, "w%u reads nothing from shard-%u", process->worker, effect->lease.shard);
     if (reader->fetched - reader->forgot + effect->lease.max_records > config->window_max)
         oracle_fail(world, "w%u reads beyond the window of shard-%u", process->worker,
                     effect->lease.shard);
-    /* Each lease has a small share of its own, so that no other can starve it; a lease that comes later has one, too. */
+    /* Each lease has a small share of its own, so that no other can starve it; one that comes later has it, too. */
     for (ks_shard shard = 0; shard < SIM_SHARDS; shard++)
         shares += process->readers[shard].open ? config->read_bytes / 8 : 0;
     if (others + effect->lease.max_bytes > config->budget_bytes + truth->beyond + shares)
@@ -401,8 +400,8 @@ void oracle_records(struct world *world, struct process *process, ks_shard shard
 }
 
 /* Drops the records `from` .. `to` - 1 of the reader. */
-static void drop(const struct world *world, struct process *process, ks_shard shard,
-                 uint64_t from, uint64_t to)
+static void drop(const struct world *world, struct process *process, ks_shard shard, uint64_t from,
+                 uint64_t to)
 {
     const struct reader *reader = &process->readers[shard];
     struct oracle_process *truth = &process->truth;
@@ -453,8 +452,7 @@ void oracle_persisted(struct world *world, struct process *process, const struct
     if (reader->epoch != effect->lease.epoch ||
         row->checkpoint < reader->base + effect->lease.number)
         oracle_fail(world, "w%u says that %llu of shard-%u is persisted, and it is not",
-                    process->worker, (unsigned long long)effect->lease.number,
-                    effect->lease.shard);
+                    process->worker, (unsigned long long)effect->lease.number, effect->lease.shard);
 }
 
 /* Nothing is held, or the fleet may take it at once. */
@@ -490,8 +488,7 @@ void oracle_deliver(struct world *world, struct process *process, const struct k
                     process->worker, shard, (unsigned long long)effect->deliver.epoch,
                     row->row.owner.worker, (unsigned long long)row->row.epoch);
     if (now.us >= deadline_of(process, self.boot))
-        oracle_fail(world, "w%u delivers shard-%u past its lease deadline", process->worker,
-                    shard);
+        oracle_fail(world, "w%u delivers shard-%u past its lease deadline", process->worker, shard);
     if (!oracle_may_deliver(world, process, shard))
         oracle_fail(world, "w%u delivers shard-%u, and says that it may not", process->worker,
                     shard);

@@ -65,6 +65,7 @@ struct oracle_session {
 /* A worker row as this process was told of it: since when it stands still, by the rules of PROTOCOL A4. */
 struct oracle_watch {
     bool present;
+    bool damaged;  /* Could not be read the last time. */
     bool advanced; /* Its beat was seen to advance under this leader's eyes. */
     uint64_t boot;
     uint64_t beat;
@@ -83,7 +84,8 @@ struct oracle_known {
 
 struct oracle_shard {
     struct oracle_known known;
-    bool unsure;        /* A write of its owner was refused, or its outcome is unknown: read before the next one. */
+    bool damaged; /* Could not be read the last time. */
+    bool unsure; /* A write of its owner was not done, or not surely: it is read before the next. */
     bool read_back;     /* Read again since it began. */
     bool hurried;       /* PERSIST in this epoch. */
     int64_t paced_from; /* When the last checkpoint that was done was sent. */
@@ -92,7 +94,8 @@ struct oracle_shard {
 struct oracle_rules {
     uint64_t asked; /* Requests so far. */
     struct oracle_watch watch[SIM_WORKERS];
-    struct oracle_watch proof[SIM_WORKERS]; /* As the last consistent read of the fleet showed them. */
+    struct oracle_watch
+        proof[SIM_WORKERS]; /* As the last consistent read of the fleet showed them. */
     uint64_t proof_order;
     struct oracle_known office;
     struct oracle_shard shards[SIM_SHARDS];
@@ -114,7 +117,7 @@ struct oracle_process {
     struct oracle_session sessions[SIM_SESSIONS];
     uint64_t held_bytes;
     uint64_t asked_bytes; /* By reads under way. */
-    uint64_t beyond;      /* By records larger than the read that brought them, while anything is held. */
+    uint64_t beyond;      /* Of reads that brought more than was asked, while anything is held. */
     /* Of the step that is being performed. */
     const struct ks_event *event;
     uint32_t answers; /* SETTLED, OPENED and NOT_OPENED. */
@@ -125,7 +128,8 @@ struct oracle_process {
 };
 
 /* The first violation wins; `format` is a sentence. */
-void oracle_fail(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void oracle_fail(struct world *world, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 void oracle_start(struct process *process);
 
@@ -140,8 +144,8 @@ bool oracle_may_deliver(const struct world *world, const struct process *process
 struct ks_incarnation oracle_incarnation(const struct process *process);
 
 /* A process asks the store, or has its answer. */
-void oracle_asked(struct world *world, struct process *process,
-                  struct table_request *request, ks_instant now);
+void oracle_asked(struct world *world, struct process *process, struct table_request *request,
+                  ks_instant now);
 void oracle_answered(struct world *world, struct process *process,
                      const struct table_request *request, enum ks_outcome outcome);
 
@@ -160,8 +164,7 @@ void oracle_close(const struct world *world, struct process *process, ks_shard s
 void oracle_forget(struct world *world, struct process *process, const struct ks_effect *effect);
 void oracle_deliver(struct world *world, struct process *process, const struct ks_effect *effect,
                     ks_instant now);
-void oracle_persisted(struct world *world, struct process *process,
-                      const struct ks_effect *effect);
+void oracle_persisted(struct world *world, struct process *process, const struct ks_effect *effect);
 void oracle_drained(struct world *world, struct process *process);
 void oracle_opened(struct world *world, struct process *process, const struct ks_event *event,
                    uint32_t session, uint32_t session_epoch);

@@ -83,13 +83,13 @@ void oracle_turn(const struct world *world, struct process *process, ks_instant 
         for (uint64_t i = place.reader->forgot; i < place.lane->delivered; i++) {
             struct oracle_record *record = record_at(&place, i);
 
-            if (record->state != RECORD_FLYING)
+            if (record->state != RECORD_FLYING && record->state != RECORD_DOUBT)
                 continue;
-            /* One that is back takes all behind it back, too. */
+            /* One that is back takes all behind it back, too: also what is delivered before the core looks. */
             recalled = recalled || record->due <= now.us;
             if (recalled)
                 land(&place, i, RECORD_DOUBT);
-            else if (record->due < place.lane->earliest_due)
+            if (record->due < place.lane->earliest_due)
                 place.lane->earliest_due = record->due;
         }
     }
@@ -101,8 +101,8 @@ static void expire(const struct world *world, struct process *process, ks_instan
     for (ks_shard shard = 0; shard < SIM_SHARDS; shard++) {
         struct place place = place_of(world, process, shard);
 
-        for (uint64_t i = place.reader->forgot;
-             place.reader->open && i < place.lane->delivered; i++) {
+        for (uint64_t i = place.reader->forgot; place.reader->open && i < place.lane->delivered;
+             i++) {
             const struct oracle_record *record = record_at(&place, i);
 
             if (record->state == RECORD_DOUBT && record->due <= now.us) {
@@ -240,16 +240,14 @@ static void settled(struct world *world, struct process *process, const struct k
         !is_current(&place, event->settle.epoch))
         return;
     switch (event->settle.outcome) {
-    case KS_ACK:
-        acknowledge(world, &place, event->settle.first, event->settle.count);
-        break;
+    case KS_ACK: acknowledge(world, &place, event->settle.first, event->settle.count); break;
     case KS_RETRY: retry(&place, event, now); break;
     case KS_EXTEND: extend(&place, event, status == KS_SETTLE_OK, now); break;
     }
 }
 
-static void checkpointed(struct world *world, struct process *process,
-                         const struct ks_event *event, enum ks_settle_status status)
+static void checkpointed(struct world *world, struct process *process, const struct ks_event *event,
+                         enum ks_settle_status status)
 {
     struct place place = place_of(world, process, event->checkpoint.shard);
     bool current = is_current(&place, event->checkpoint.epoch);
@@ -273,8 +271,8 @@ static void requeue(const struct world *world, struct process *process, uint32_t
     for (ks_shard shard = 0; shard < SIM_SHARDS; shard++) {
         struct place place = place_of(world, process, shard);
 
-        for (uint64_t i = place.reader->forgot;
-             place.reader->open && i < place.lane->delivered; i++)
+        for (uint64_t i = place.reader->forgot; place.reader->open && i < place.lane->delivered;
+             i++)
             if (record_at(&place, i)->state == RECORD_FLYING &&
                 record_at(&place, i)->session == session)
                 recall(&place, i, RECORD_WAITING);
@@ -376,8 +374,7 @@ static void deliver_one(struct world *world, const struct place *place,
 }
 
 /* The pull, its session, its limits. */
-static void check_pull(struct world *world, struct process *process,
-                       const struct ks_effect *effect)
+static void check_pull(struct world *world, struct process *process, const struct ks_effect *effect)
 {
     struct oracle_process *truth = &process->truth;
     const struct ks_event *event = truth->event;

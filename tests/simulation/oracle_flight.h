@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* oracle_flight.h - the oracle's own tracker: which records are with whom, and what may be delivered next (I3, I5, I7).
  *
- * A second implementation of order, credit and settling, by plain arrays and in the slowest way that is still fast
- * enough. Where the core may act now or a moment later (an ack deadline that has passed, a nack by another session), the
- * record is in doubt: both are right.
+ * A second implementation of order, credit and settling, by plain arrays and in the slowest way that is still
+ * fast enough. Where the core may act now or a moment later (an ack deadline that has passed, a nack by another
+ * session), the record is in doubt: both are right.
  */
 #ifndef KS_SIM_ORACLE_FLIGHT_H
 #define KS_SIM_ORACLE_FLIGHT_H

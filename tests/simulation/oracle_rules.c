@@ -11,7 +11,8 @@ static void know(struct oracle_rules *rules, struct oracle_known *known,
                  struct ks_incarnation owner, uint64_t epoch)
 {
     /* Epochs never fall: less is an older replica's. */
-    if (epoch > known->epoch || (epoch == known->epoch && !ks_incarnation_equal(known->owner, owner)))
+    if (epoch > known->epoch ||
+        (epoch == known->epoch && !ks_incarnation_equal(known->owner, owner)))
         *known = (struct oracle_known){owner, epoch, rules->asked};
 }
 
@@ -21,8 +22,13 @@ static void watch_row(const struct world *world, struct oracle_watch *watch,
 {
     bool same = watch->boot == row->self.boot;
 
-    if (!same || watch->beat != row->beat ||
-        now - watch->last > 2 * world->swarm.core.beat.us)
+    /* A row that cannot be read is no news, and no proof. */
+    if (row->damaged) {
+        watch->present = true;
+        watch->damaged = true;
+        return;
+    }
+    if (!same || watch->beat != row->beat || now - watch->last > 2 * world->swarm.core.beat.us)
         watch->since = now;
     *watch = (struct oracle_watch){.present = true,
                                    .advanced = same && (watch->advanced || row->beat > watch->beat),
@@ -60,6 +66,9 @@ static void leases_told(struct oracle_rules *rules, const struct table_request *
         const struct ks_lease_row *row = &request->answer.leases[i];
         struct oracle_shard *shard = &rules->shards[row->shard];
 
+        shard->damaged = row->damaged;
+        if (row->damaged)
+            continue;
         know(rules, &shard->known, row->owner, row->epoch);
         if (request->ask.operation == KS_STORE_READ_LEASE) {
             shard->unsure = false;
@@ -100,8 +109,8 @@ void oracle_rules_answered(const struct world *world, struct process *process,
 
     if (world_table_is_write(operation))
         write_told(rules, request, outcome, shell_clock(world, process).us);
-    else if (outcome == KS_DONE && (operation == KS_STORE_READ_FLEET ||
-                                    operation == KS_STORE_READ_WORKER))
+    else if (outcome == KS_DONE &&
+             (operation == KS_STORE_READ_FLEET || operation == KS_STORE_READ_WORKER))
         fleet_told(world, process, request);
     else if (outcome == KS_DONE)
         leases_told(rules, request);
@@ -136,10 +145,14 @@ static void check_proof(struct world *world, const struct process *process,
 {
     const struct oracle_rules *rules = &process->truth.rules;
     const struct oracle_watch *proof = &rules->proof[ask->owner.worker];
-    bool dead = !proof->present || proof->boot != ask->owner.boot || proof->life != KS_LIVE;
+    bool dead = !proof->present || proof->damaged || proof->boot != ask->owner.boot ||
+                proof->life != KS_LIVE;
 
-    if (!ks_incarnation_equal(known->owner, ask->owner) || known->epoch != ask->epoch || !dead ||
-        rules->proof_order <= known->order)
+    /* Of an epoch that is over the table refuses it. */
+    if (known->epoch > ask->epoch)
+        return;
+    if (proof->damaged || !ks_incarnation_equal(known->owner, ask->owner) ||
+        known->epoch != ask->epoch || !dead || rules->proof_order <= known->order)
         oracle_fail(world, "w%u sends %s without a proof that w%u is dead", process->worker,
                     world_table_operation_name(ask->operation), ask->owner.worker);
 }
@@ -154,13 +167,14 @@ static void check_fit(struct world *world, const struct process *process,
 
     for (uint32_t worker = 0; !mustered && worker < SIM_WORKERS; worker++)
         if (worker != process->worker && rules->watch[worker].present &&
-            rules->watch[worker].life == KS_LIVE && !rules->watch[worker].advanced)
+            !rules->watch[worker].damaged && rules->watch[worker].life == KS_LIVE &&
+            !rules->watch[worker].advanced)
             oracle_fail(world, "w%u gives shard-%u away before w%u could show itself",
                         process->worker, ask->shard, worker);
     if (ask->worker.worker == process->worker)
         return;
-    if (!target->present || target->boot != ask->worker.boot || target->life != KS_LIVE ||
-        target->mode != KS_ACTIVE || !target->advanced)
+    if (!target->present || target->damaged || target->boot != ask->worker.boot ||
+        target->life != KS_LIVE || target->mode != KS_ACTIVE || !target->advanced)
         oracle_fail(world, "w%u gives shard-%u to w%u, which is not active", process->worker,
                     ask->shard, ask->worker.worker);
 }
@@ -182,7 +196,8 @@ static void check_owner(struct world *world, const struct process *process,
         wrong = "after one that was not done, without reading it back";
     if (ask->operation == KS_STORE_FINAL && !shard->read_back)
         wrong = "without reading the row first";
-    if (ask->operation == KS_STORE_CHECKPOINT && !shard->hurried && shard->paced_from != INT64_MIN &&
+    if (ask->operation == KS_STORE_CHECKPOINT && !shard->hurried &&
+        shard->paced_from != INT64_MIN &&
         now.us < shard->paced_from + world->swarm.core.checkpoint_interval.us)
         wrong = "before its interval is over";
     if (wrong != NULL)
@@ -190,8 +205,8 @@ static void check_owner(struct world *world, const struct process *process,
                     world_table_operation_name(ask->operation), ask->shard, wrong);
 }
 
-void oracle_rules_asked(struct world *world, struct process *process,
-                        struct table_request *request, ks_instant now)
+void oracle_rules_asked(struct world *world, struct process *process, struct table_request *request,
+                        ks_instant now)
 {
     const struct ks_store_effect *ask = &request->ask;
     struct oracle_rules *rules = &process->truth.rules;
@@ -206,6 +221,10 @@ void oracle_rules_asked(struct world *world, struct process *process,
         check_proof(world, process, ask, &rules->office);
     if (operation == KS_STORE_ASSIGN || operation == KS_STORE_TAKE_OVER)
         check_fit(world, process, ask, now);
+    if (world_table_is_lease_write(operation) && is_leaders_write(operation) &&
+        rules->shards[ask->shard].damaged)
+        oracle_fail(world, "w%u sends %s of shard-%u, whose row it cannot read", process->worker,
+                    world_table_operation_name(operation), ask->shard);
     if (is_leaders_write(operation) && rules->led_boot != oracle_incarnation(process).boot)
         oracle_fail(world, "w%u sends %s and never held the office", process->worker,
                     world_table_operation_name(operation));

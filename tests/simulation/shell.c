@@ -155,8 +155,8 @@ void shell_arrive(struct world *world, const struct happening *happening)
 {
     struct table_request *request = world->requests[happening->request];
     const struct process *sender = &world->processes[request->process];
-    bool cut = sender->life == request->life && sender->cut == CUT_ALL &&
-               world->now < sender->cut_until;
+    bool cut =
+        sender->life == request->life && sender->cut == CUT_ALL && world->now < sender->cut_until;
 
     if (world->now < world->down_until) {
         request->answer.outcome = KS_UNKNOWN;
@@ -190,8 +190,7 @@ static void complete_create(struct world *world, struct process *process,
         if (listed->parents[i] != KS_SHARD_NONE && process->seen[listed->parents[i]].present)
             child = true;
     request->checkpoint =
-        child ? 0
-              : world_stream_index_at(world, request->ask.shard, world->table.app_start);
+        child ? 0 : world_stream_index_at(world, request->ask.shard, world->table.app_start);
 }
 
 static void complete_position(struct world *world, struct process *process,
@@ -244,6 +243,11 @@ static void freeze_at_beat(struct world *world, struct process *process,
         send_request(world, process, request);
 }
 
+static uint32_t *writing_of(struct process *process, const struct ks_store_effect *ask)
+{
+    return &process->writing[world_table_is_owner_write(ask->operation)][ask->shard];
+}
+
 static void ask(struct world *world, struct process *process, const struct ks_store_effect *effect,
                 ks_instant now)
 {
@@ -268,7 +272,7 @@ static void ask(struct world *world, struct process *process, const struct ks_st
     oracle_asked(world, process, request, now);
     world->asked[effect->operation]++;
     if (world_table_is_lease_write(effect->operation))
-        process->writing[world_table_is_owner_write(effect->operation)][effect->shard] = true;
+        *writing_of(process, &request->ask) = request->number + 1;
     if (effect->operation == KS_STORE_HEARTBEAT) {
         process->beating = true;
         freeze_at_beat(world, process, request);
@@ -287,8 +291,9 @@ static void remember_rows(struct process *process, const struct table_request *r
     if (request->ask.operation == KS_STORE_READ_LEASE)
         process->seen[request->ask.shard].present = false;
     for (uint32_t i = 0; i < answer->lease_count; i++)
-        process->seen[answer->leases[i].shard] =
-            (struct seen_row){.present = true, .checkpoint = answer->checkpoints[i]};
+        if (!answer->leases[i].damaged)
+            process->seen[answer->leases[i].shard] =
+                (struct seen_row){.present = true, .checkpoint = answer->checkpoints[i]};
 }
 
 /* The answer, or the end of our patience: whichever is first. */
@@ -301,9 +306,9 @@ static void store_answers(struct world *world, struct process *process,
     if (request->closed)
         return;
     request->closed = true;
-    if (world_table_is_lease_write(request->ask.operation))
-        process->writing[world_table_is_owner_write(request->ask.operation)][request->ask.shard] =
-            false;
+    if (world_table_is_lease_write(request->ask.operation) &&
+        *writing_of(process, &request->ask) == request->number + 1)
+        *writing_of(process, &request->ask) = 0;
     if (request->ask.operation == KS_STORE_HEARTBEAT)
         process->beating = false;
     event.store.token = request->ask.token;
@@ -323,12 +328,20 @@ static void store_answers(struct world *world, struct process *process,
 
 /* ---- The stream ---- */
 
+static sim_time draw_stream_delay(struct world *world)
+{
+    return draw_chance(&world->prng, world->swarm.slow_stream)
+               ? ks_prng_between(&world->prng, 2 * SIM_SECOND, 20 * SIM_SECOND)
+               : 0;
+}
+
 static void list(struct world *world, struct process *process)
 {
     if (process->listing_asked)
         oracle_fail(world, "w%u lists the stream twice at once", process->worker);
     process->listing_asked = true;
-    plan(world, process, world->now + 10 * SIM_MS + 2 * draw_latency(world),
+    plan(world, process,
+         world->now + 10 * SIM_MS + 2 * draw_latency(world) + draw_stream_delay(world),
          (struct happening){.kind = HAPPENS_LISTED});
 }
 
@@ -353,6 +366,8 @@ static void open_reader(struct world *world, struct process *process,
     struct reader *reader = &process->readers[effect->lease.shard];
 
     oracle_open(world, process, effect->lease.shard, effect->lease.epoch);
+    /* A write of an earlier epoch that is still unanswered was another incarnation's. */
+    process->writing[1][effect->lease.shard] = 0;
     *reader = (struct reader){.open = true,
                               .epoch = effect->lease.epoch,
                               .base = process->seen[effect->lease.shard].checkpoint,
@@ -371,7 +386,7 @@ static void read(struct world *world, struct process *process, const struct ks_e
     reader->reading = true;
     reader->max_records = effect->lease.max_records;
     reader->max_bytes = effect->lease.max_bytes;
-    plan(world, process, world->now + pace,
+    plan(world, process, world->now + pace + draw_stream_delay(world),
          (struct happening){
              .kind = HAPPENS_READ, .shard = effect->lease.shard, .serial = ++reader->serial});
 }
@@ -402,9 +417,8 @@ static void read_answers(struct world *world, struct process *process, ks_shard 
     event.records.shard = shard;
     event.records.epoch = reader->epoch;
     event.records.sizes = sizes;
-    event.records.count =
-        world_stream_read(world, shard, reader->base + reader->fetched, most, reader->max_bytes,
-                          sizes, &event.records.at_end);
+    event.records.count = world_stream_read(world, shard, reader->base + reader->fetched, most,
+                                            reader->max_bytes, sizes, &event.records.at_end);
     oracle_records(world, process, shard, sizes, event.records.count);
     reader->fetched += event.records.count;
     shell_step(world, process, &event);
@@ -473,9 +487,7 @@ static void perform_more(struct world *world, struct process *process,
         oracle_ended(world, process, session);
         world_app_ended(world, process, session);
         break;
-    case KS_EFFECT_SETTLED:
-        process->truth.answers++;
-        break;
+    case KS_EFFECT_SETTLED: process->truth.answers++; break;
     case KS_EFFECT_PERSISTED: oracle_persisted(world, process, effect); break;
     case KS_EFFECT_STORY: break;
     case KS_EFFECT_DRAINED:
@@ -564,6 +576,7 @@ static void turn(struct world *world, struct process *process, const struct happ
     case HAPPENS_KILL:
     case HAPPENS_CUT:
     case HAPPENS_DOWN:
+    case HAPPENS_DAMAGE:
     case HAPPENS_DRAIN:
     case HAPPENS_TWIN:
     case HAPPENS_PEACE:

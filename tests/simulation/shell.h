@@ -46,7 +46,7 @@ struct process {
     sim_time cut_until;
     bool draining;
     ks_instant patience_at; /* Of the drain, by its clock. */
-    bool over; /* The core said DRAINED or REFUSED in this step. */
+    bool over;              /* The core said DRAINED or REFUSED in this step. */
 
     struct ks_core *core;
     void *memory;
@@ -59,7 +59,8 @@ struct process {
     struct ks_shard_row listing[SIM_SHARDS];
     uint32_t listed;
     bool listing_asked;
-    bool writing[2][SIM_SHARDS]; /* A write of the lease is unanswered: as leader, as owner. */
+    /* The unanswered write of a lease, its number + 1: as leader, as owner. */
+    uint32_t writing[2][SIM_SHARDS];
     bool beating;
 
     struct consumer consumers[SIM_CONSUMERS];

@@ -85,8 +85,10 @@ static bool read_arguments(int count, char **arguments, struct plan *plan)
             plan->known = value;
             i++;
         } else {
-            fprintf(stderr, "sim: %s is unknown, or lacks its number; known are --seed --count "
-                            "--seconds --known -v -vv\n", name);
+            fprintf(stderr,
+                    "sim: %s is unknown, or lacks its number; known are --seed --count "
+                    "--seconds --known -v -vv\n",
+                    name);
             return false;
         }
     }
@@ -144,13 +146,14 @@ static bool run_known(struct world *world, const struct plan *plan)
 /* What the runs came across: a simulator that sees nothing finds nothing. */
 static void say_seen(const struct world *world)
 {
-    fprintf(stdout, "records delivered %" PRIu64 ", again %" PRIu64 "; done and refused:",
-            world->delivered, world->redelivered);
+    fprintf(stdout,
+            "records delivered %" PRIu64 ", again %" PRIu64 "; done and refused:", world->delivered,
+            world->redelivered);
     for (int i = 0; i < KS_STORE_OPERATIONS; i++)
         if (world->operations[i][0] + world->operations[i][1] > 0)
             fprintf(stdout, " %s %" PRIu64 "+%" PRIu64,
-                    world_table_operation_name((enum ks_store_operation)i),
-                    world->operations[i][0], world->operations[i][1]);
+                    world_table_operation_name((enum ks_store_operation)i), world->operations[i][0],
+                    world->operations[i][1]);
     fputc('\n', stdout);
 }
 
@@ -162,9 +165,8 @@ static bool run_all(struct world *world, const struct plan *plan)
     clock_gettime(CLOCK_MONOTONIC, &start);
     if ((plan->count > 1 || plan->seconds > 0) && !run_known(world, plan))
         return false;
-    for (uint64_t i = 0; plan->seconds > 0 ? seconds_since(&start) < (double)plan->seconds
-                                           : i < plan->count;
-         i++)
+    for (uint64_t i = 0;
+         plan->seconds > 0 ? seconds_since(&start) < (double)plan->seconds : i < plan->count; i++)
         if (!run_seed(world, plan->seed + i, plan->verbose))
             return false;
     took = seconds_since(&start);

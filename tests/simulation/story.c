@@ -16,7 +16,8 @@ void story_hash(struct world *world, uint64_t value)
     world->hash = ks_prng_next(&mix);
 }
 
-static void tell(const struct world *world, const char *who, const char *format, va_list list)
+__attribute__((format(printf, 3, 0))) static void tell(const struct world *world, const char *who,
+                                                       const char *format, va_list list)
 {
     fprintf(stdout, "[%3lld.%06lld] %-6s ", (long long)(world->now / SIM_SECOND),
             (long long)(world->now % SIM_SECOND), who);
@@ -65,12 +66,12 @@ void story_table(struct world *world, const struct table_request *request)
         return;
     }
     lease = world_table_lease(&world->table, ask->shard);
-    story_say(world, "table", "%s of shard-%u by slot %u: %s; w%u#%04llx epoch %llu rev %llu at %lld",
-              world_table_operation_name(ask->operation), ask->shard, request->process,
-              request->answer.outcome == KS_DONE ? "done" : "refused", lease->row.owner.worker,
-              (unsigned long long)(lease->row.owner.boot & 0xffff),
-              (unsigned long long)lease->row.epoch, (unsigned long long)lease->row.rev,
-              (long long)lease->checkpoint);
+    story_say(
+        world, "table", "%s of shard-%u by slot %u: %s; w%u#%04llx epoch %llu rev %llu at %lld",
+        world_table_operation_name(ask->operation), ask->shard, request->process,
+        request->answer.outcome == KS_DONE ? "done" : "refused", lease->row.owner.worker,
+        (unsigned long long)(lease->row.owner.boot & 0xffff), (unsigned long long)lease->row.epoch,
+        (unsigned long long)lease->row.rev, (long long)lease->checkpoint);
 }
 
 static const char *const sentences[] = {
@@ -91,16 +92,13 @@ static size_t fill(const char *name, const struct ks_effect *effect, char *into,
     switch (which) {
     case 0: snprintf(into, size, "w%u", effect->story.worker.worker); break;
     case 1:
-        snprintf(into, size, "%04llx",
-                 (unsigned long long)(effect->story.worker.boot & 0xffff));
+        snprintf(into, size, "%04llx", (unsigned long long)(effect->story.worker.boot & 0xffff));
         break;
     case 2: snprintf(into, size, "shard-%u", effect->story.shard); break;
     case 3: snprintf(into, size, "%llu", (unsigned long long)effect->story.epoch); break;
     case 4: snprintf(into, size, "%llu", (unsigned long long)effect->story.number); break;
     case 5: snprintf(into, size, "%u", effect->story.count); break;
-    case 6:
-        snprintf(into, size, "%lld", (long long)ks_span_to_ms(effect->story.span));
-        break;
+    case 6: snprintf(into, size, "%lld", (long long)ks_span_to_ms(effect->story.span)); break;
     default: return 0;
     }
     return strlen(names[which]);
@@ -153,13 +151,12 @@ void story_event(struct world *world, const struct process *process, const struc
 void story_effect(struct world *world, const struct process *process,
                   const struct ks_effect *effect)
 {
-    static const char *const names[] = {"store",  "list",       "open",          "read",
-                                        "close",  "forget",     "deliver",       "wake",
-                                        "opened", "not opened", "session ended", "settled",
-                                        "persisted"};
+    static const char *const names[] = {
+        "store", "list",   "open",       "read",          "close",   "forget",   "deliver",
+        "wake",  "opened", "not opened", "session ended", "settled", "persisted"};
 
-    story_hash(world, (uint64_t)effect->kind << 56 | (uint64_t)process->slot << 48 |
-                          (uint64_t)world->now);
+    story_hash(world,
+               (uint64_t)effect->kind << 56 | (uint64_t)process->slot << 48 | (uint64_t)world->now);
     if (effect->kind == KS_EFFECT_DELIVER)
         story_hash(world, effect->deliver.first << 32 | effect->deliver.count);
     if (world->verbose < 1)

@@ -46,17 +46,19 @@ static void draw_roads(struct swarm *swarm, struct ks_prng *prng)
     swarm->stale_rows = draw_chance(prng, 500);
     swarm->tells_refusal = draw_chance(prng, 500);
     swarm->down_every = maybe_every(prng, 8, 80);
+    swarm->damage_every = maybe_every(prng, 5, 60);
 }
 
 static void draw_processes(struct swarm *swarm, struct ks_prng *prng)
 {
-    swarm->processes = (uint32_t)ks_prng_between(prng, 2, 5);
+    swarm->processes = (uint32_t)ks_prng_between(prng, 2, 6);
     swarm->drift_ppm = draw_chance(prng, 500) ? draw_log(prng, 100, 45000) : 0;
     swarm->loop_lag = draw_chance(prng, 500) ? draw_log(prng, 10, 20 * SIM_MS) : 1;
     swarm->tick_first = draw_chance(prng, 500);
     swarm->pause_every = maybe_every(prng, 2, 60);
     swarm->beat_pauses = maybe(prng, 10, 300);
     swarm->kill_every = maybe_every(prng, 3, 60);
+    swarm->blackouts = maybe(prng, 20, 500);
     swarm->same_name = (uint32_t)ks_prng_below(prng, 1001);
     swarm->cut_every = maybe_every(prng, 3, 60);
     swarm->drain_every = maybe_every(prng, 4, 60);
@@ -65,15 +67,16 @@ static void draw_processes(struct swarm *swarm, struct ks_prng *prng)
 
 static void draw_stream(struct swarm *swarm, struct ks_prng *prng)
 {
-    swarm->shards = (uint32_t)ks_prng_between(prng, 1, 6);
+    swarm->shards = (uint32_t)ks_prng_between(prng, 1, 8);
     swarm->from_latest = draw_chance(prng, 300);
     swarm->put_every = draw_log(prng, 50 * SIM_MS, 2 * SIM_SECOND);
     swarm->burst = (uint32_t)draw_log(prng, 1, 40);
-    swarm->records = (uint32_t)draw_log(prng, 100, 3000);
+    swarm->records = (uint32_t)draw_log(prng, 100, 6000);
     swarm->big_records = maybe(prng, 2, 100);
     swarm->reshard_every = maybe_every(prng, 3, 40);
     swarm->stale_list = draw_chance(prng, 500) ? draw_log(prng, 100 * SIM_MS, 3 * SIM_SECOND) : 0;
     swarm->failed_lists = maybe(prng, 10, 400);
+    swarm->slow_stream = maybe(prng, 5, 100);
     swarm->failed_stream = maybe(prng, 10, 300);
     swarm->short_reads = maybe(prng, 10, 500);
 }

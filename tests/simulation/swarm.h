@@ -21,19 +21,21 @@ struct swarm {
     uint32_t late_requests; /* Arrive 2 - 30 s late: after we gave up. */
     uint32_t failed_reads;
     uint32_t throttled;
-    sim_time stale;      /* Reads that are not consistent are up to this old. */
-    bool stale_rows;     /* Each row from its own replica; else one for the whole read. */
-    bool tells_refusal;  /* A refused write of a worker row answers the row. */
-    sim_time down_every; /* 0: never. */
+    sim_time stale;        /* Reads that are not consistent are up to this old. */
+    bool stale_rows;       /* Each row from its own replica; else one for the whole read. */
+    bool tells_refusal;    /* A refused write of a worker row answers the row. */
+    sim_time down_every;   /* 0: never. */
+    sim_time damage_every; /* A row cannot be read for a while. */
 
     /* Processes. */
     uint32_t processes;
     int64_t drift_ppm; /* At most, either way; below m/L = 5 %. */
-    sim_time loop_lag;  /* Timers come up to this late. */
-    bool tick_first;    /* A due tick goes before what else happens in a turn. */
+    sim_time loop_lag; /* Timers come up to this late. */
+    bool tick_first;   /* A due tick goes before what else happens in a turn. */
     sim_time pause_every;
     uint32_t beat_pauses; /* Frozen right before or after a heartbeat is sent. */
     sim_time kill_every;
+    uint32_t blackouts; /* Kills that kill everybody. */
     uint32_t same_name; /* Restarted under its old number. */
     sim_time cut_every;
     sim_time drain_every;
@@ -49,6 +51,7 @@ struct swarm {
     sim_time reshard_every;
     sim_time stale_list;
     uint32_t failed_lists;
+    uint32_t slow_stream;   /* Answers of the stream that take 2 - 20 s. */
     uint32_t failed_stream; /* Throttled and refused reads. */
     uint32_t short_reads;
 

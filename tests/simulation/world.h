@@ -31,10 +31,10 @@ struct world {
     bool down_quick; /* Connections are refused; else they hang. */
     bool peace;
     sim_time peace_at;
-    sim_time done_at;     /* When something was missing last. */
-    sim_time ended_at;    /* When a shard was finished last. */
-    sim_time quiet_until; /* 0: not quiet yet. */
-    sim_time last_shot;   /* When the last request of the war arrives. */
+    sim_time done_at;                    /* When something was missing last. */
+    sim_time ended_at;                   /* When a shard was finished last. */
+    sim_time quiet_until;                /* 0: not quiet yet. */
+    sim_time last_shot;                  /* When the last request of the war arrives. */
     uint64_t asked[KS_STORE_OPERATIONS]; /* Since the beginning, then since it is quiet. */
 
     bool over;

@@ -148,8 +148,9 @@ static bool leave(struct world *world, struct process *process, uint32_t number)
     consumer->left_behind = vanishes;
     consumer->choosy = false;
     shell_step(world, process, &event);
-    world_app_plan(world, process, number,
-                   draw_log(&world->prng, 10 * SIM_MS, world->peace ? SIM_SECOND : 10 * SIM_SECOND));
+    world_app_plan(
+        world, process, number,
+        draw_log(&world->prng, 10 * SIM_MS, world->peace ? SIM_SECOND : 10 * SIM_SECOND));
     return true;
 }
 
@@ -268,8 +269,7 @@ static void settle_nonsense(struct world *world, struct process *process,
     case 1: wrong.first += SIM_WINDOW * 2; break;
     default: wrong.session_epoch += 1000; break;
     }
-    settle(world, process, &wrong,
-           draw_chance(&world->prng, 700) ? KS_ACK : KS_RETRY,
+    settle(world, process, &wrong, draw_chance(&world->prng, 700) ? KS_ACK : KS_RETRY,
            ks_prng_between(&world->prng, 0, SIM_SECOND));
 }
 
@@ -314,8 +314,7 @@ void world_app_settle(struct world *world, struct process *process,
         }
     }
     if (draw_chance(&world->prng, swarm->extends)) {
-        settle(world, process, &job, KS_EXTEND,
-               draw_log(&world->prng, SIM_MS, 20 * SIM_SECOND));
+        settle(world, process, &job, KS_EXTEND, draw_log(&world->prng, SIM_MS, 20 * SIM_SECOND));
         plan_job(world, &job, draw_work(world));
         return;
     }
@@ -326,8 +325,7 @@ void world_app_settle(struct world *world, struct process *process,
         return;
     if (draw_chance(&world->prng, swarm->retries)) {
         settle(world, process, &job, KS_RETRY,
-               draw_chance(&world->prng, 300) ? 0
-                                              : draw_log(&world->prng, SIM_MS, 4 * SIM_SECOND));
+               draw_chance(&world->prng, 300) ? 0 : draw_log(&world->prng, SIM_MS, 4 * SIM_SECOND));
         return;
     }
     acknowledge(world, process, &job);

@@ -11,14 +11,14 @@
 struct world;
 
 struct world_shard {
-    bool exists; /* False: the number only stands for a parent that expired before the world began. */
+    bool exists; /* False: a mere name, of a parent that expired before the world began. */
     bool expired;
     ks_shard parents[KS_PARENTS_MAX];
     uint32_t count; /* Records so far. */
     sim_time opened_at;
     sim_time closed_at; /* SIM_NEVER: open. */
     sim_time expired_at;
-    uint32_t start;   /* The first record that its lease row asks for; set when the row is made. */
+    uint32_t start; /* The first record that its lease row asks for; set when the row is made. */
     uint32_t settled_to; /* Every record in start .. settled_to - 1 is settled. */
     sim_time arrived[SIM_RECORDS];
     uint32_t sizes[SIM_RECORDS];

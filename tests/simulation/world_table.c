@@ -20,6 +20,8 @@ void world_table_clear(struct world_table *table)
     memset(&table->office[0], 0, sizeof table->office[0]);
     memset(table->newest_worker, 0, sizeof table->newest_worker);
     memset(table->newest_lease, 0, sizeof table->newest_lease);
+    memset(table->worker_damaged, 0, sizeof table->worker_damaged);
+    memset(table->lease_damaged, 0, sizeof table->lease_damaged);
     table->newest_office = 0;
     table->app_present = false;
 }
@@ -117,12 +119,16 @@ static void delete_tokens(struct token_set *set, const struct ks_lease_token *to
 
 /* ---- Reads ---- */
 
-static void tell_worker(struct table_answer *answer, uint32_t worker,
+static void tell_worker(const struct world *world, struct table_answer *answer, uint32_t worker,
                         const struct table_worker *version)
 {
     struct ks_worker_row *row = &answer->workers[answer->worker_count++];
     struct ks_lease_token *tokens = &answer->tokens[answer->token_count];
 
+    if (world->now < world->table.worker_damaged[worker]) {
+        *row = (struct ks_worker_row){.self = {worker, 0}, .damaged = true};
+        return;
+    }
     *row = (struct ks_worker_row){.self = {worker, version->boot},
                                   .life = version->life,
                                   .mode = version->mode,
@@ -140,10 +146,16 @@ static void tell_worker(struct table_answer *answer, uint32_t worker,
     assert(answer->token_count <= SIM_WORKERS * SIM_TOKENS);
 }
 
-static void tell_lease(struct table_answer *answer, const struct table_lease *version)
+static void tell_lease(const struct world *world, struct table_answer *answer,
+                       const struct table_lease *version)
 {
-    answer->checkpoints[answer->lease_count] = version->checkpoint;
-    answer->leases[answer->lease_count++] = version->row;
+    struct ks_lease_row *row = &answer->leases[answer->lease_count];
+
+    *row = version->row;
+    if (world->now < world->table.lease_damaged[row->shard])
+        *row = (struct ks_lease_row){
+            .shard = row->shard, .parents = {KS_SHARD_NONE, KS_SHARD_NONE}, .damaged = true};
+    answer->checkpoints[answer->lease_count++] = version->checkpoint;
 }
 
 /* How far back a read looks. */
@@ -180,7 +192,7 @@ static bool read_fleet(struct world *world, struct table_request *request)
         newest = table->newest_worker[worker];
         VERSION_AT(table->workers[worker], newest, world->now - age);
         if (table->workers[worker][newest % SIM_VERSIONS].present)
-            tell_worker(answer, worker, &table->workers[worker][newest % SIM_VERSIONS]);
+            tell_worker(world, answer, worker, &table->workers[worker][newest % SIM_VERSIONS]);
     }
     return true;
 }
@@ -197,7 +209,7 @@ static bool read_leases(struct world *world, struct table_request *request)
             age = draw_age(world, request);
         VERSION_AT(table->leases[shard], newest, world->now - age);
         if (table->leases[shard][newest % SIM_VERSIONS].present)
-            tell_lease(&request->answer, &table->leases[shard][newest % SIM_VERSIONS]);
+            tell_lease(world, &request->answer, &table->leases[shard][newest % SIM_VERSIONS]);
     }
     return true;
 }
@@ -207,7 +219,7 @@ static bool read_lease(struct world *world, struct table_request *request)
     const struct table_lease *lease = world_table_lease(&world->table, request->ask.shard);
 
     if (lease->present)
-        tell_lease(&request->answer, lease);
+        tell_lease(world, &request->answer, lease);
     return true;
 }
 
@@ -216,7 +228,7 @@ static bool read_worker(struct world *world, struct table_request *request)
     const struct table_worker *row = world_table_worker(&world->table, request->ask.worker.worker);
 
     if (row->present)
-        tell_worker(&request->answer, request->ask.worker.worker, row);
+        tell_worker(world, &request->answer, request->ask.worker.worker, row);
     return true;
 }
 
@@ -387,8 +399,8 @@ static bool create_lease(struct world *world, struct table_request *request)
     if (lease_of(world, request)->present)
         return false;
     after = change_lease(world, request->ask.shard);
-    *after = (struct table_lease){
-        .at = world->now, .present = true, .checkpoint = request->checkpoint};
+    *after =
+        (struct table_lease){.at = world->now, .present = true, .checkpoint = request->checkpoint};
     after->row.shard = request->ask.shard;
     memcpy(after->row.parents, request->parents, sizeof after->row.parents);
     return true;
@@ -584,5 +596,5 @@ void world_table_apply(struct world *world, struct table_request *request)
     /* A heartbeat answers the whole row; a refusal does if this store tells. */
     if (of_worker && row_of(world, request)->present &&
         (done ? request->ask.operation == KS_STORE_HEARTBEAT : world->swarm.tells_refusal))
-        tell_worker(answer, request->ask.worker.worker, row_of(world, request));
+        tell_worker(world, answer, request->ask.worker.worker, row_of(world, request));
 }

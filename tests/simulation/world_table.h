@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* world_table.h - the lease table of the simulated world.
  *
- * Exactly the conditions and updates of docs/PROTOCOL.md, A3 and A5, checked and applied at the instant when the request
- * arrives, however late that is. Every row keeps its last versions, so that a read that is not consistent sees the past.
+ * Exactly the conditions and updates of docs/PROTOCOL.md, A3 and A5, checked and applied at the instant when the
+ * request arrives, however late that is. Every row keeps its last versions: a read that is not consistent sees the
+ * past.
  */
 #ifndef KS_SIM_WORLD_TABLE_H
 #define KS_SIM_WORLD_TABLE_H
@@ -54,6 +55,9 @@ struct world_table {
     uint32_t newest_worker[SIM_WORKERS];
     uint32_t newest_lease[SIM_SHARDS];
     uint32_t newest_office;
+    /* Until when a row cannot be read by anybody. */
+    sim_time worker_damaged[SIM_WORKERS];
+    sim_time lease_damaged[SIM_SHARDS];
     bool app_present;
     sim_time app_at;    /* When the app row was made. */
     sim_time app_start; /* Records that arrived earlier need not be delivered. */

@@ -394,7 +394,6 @@ static void answer_put(struct ks_local_put *put)
         ks_metric_add(KS_METRIC_RECORDS_PUT, put->count);
     }
     put->answered(put->arg, &answer);
-    ks_free(put);
 }
 
 static void answer_describe(struct source *source, struct call *call)
@@ -418,6 +417,10 @@ static void answer_call(struct source *source, struct call *call)
     case CALL_LIST: call->answered.list(call->arg, &list); break;
     case CALL_DESCRIBE: answer_describe(source, call); break;
     }
+}
+
+static void free_call(struct call *call)
+{
     ks_free(call->shards);
     if (call->spare)
         *call = (struct call){.spare = true};
@@ -459,9 +462,7 @@ static void close_source(struct source *source)
     while (!ks_list_empty(&source->calls)) {
         struct call *call = KS_LIST_ENTRY(source->calls.next, struct call, link);
         ks_list_remove(&call->link);
-        ks_free(call->shards);
-        if (!call->spare)
-            ks_free(call);
+        free_call(call);
     }
     ks_local_db_close(source->db);
     ks_free(source);
@@ -480,12 +481,16 @@ static void finish_work(struct ks_job *job)
     while (!ks_list_empty(&work->puts)) {
         struct ks_local_put *put = KS_LIST_ENTRY(work->puts.next, struct ks_local_put, link);
         ks_list_remove(&put->link);
-        answer_put(put);
+        if (!source->closing)
+            answer_put(put);
+        ks_free(put);
     }
     while (!ks_list_empty(&work->calls)) {
         struct call *call = KS_LIST_ENTRY(work->calls.next, struct call, link);
         ks_list_remove(&call->link);
-        answer_call(source, call);
+        if (!source->closing)
+            answer_call(source, call);
+        free_call(call);
     }
     while (!ks_list_empty(&work->tasks)) {
         struct ks_reader *reader = KS_LIST_ENTRY(work->tasks.next, struct ks_reader, task);

@@ -32,7 +32,8 @@ enum {
  * number than the existing stream has is a warning in the log. Blocks for the time of a few disk writes, or
  * up to KS_LOCAL_BUSY_MS for another process: for the start, before the loop turns.
  * Errors as ks_local_db_open (adapters/local/db.h); the detail is a sentence for people.
- * A source that is closed while its job runs is freed in a later turn of the loop. */
+ * A source that is closed while its job runs is freed in a later turn of the loop; what was asked of it is
+ * not answered any more. */
 KS_MUST_USE ks_err ks_local_source_open(struct ks_loop *loop, const char *path, const char *stream,
                                         uint32_t shards, struct ks_stream_source **ret_source,
                                         struct ks_detail *detail);

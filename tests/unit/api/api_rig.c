@@ -68,7 +68,7 @@ int rig_connect(struct rig *rig, const char *name)
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
     (void)rig;
-    (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", ks_test_path(name));
+    (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/%s", ks_test_dir(), name);
     EXPECT(fd >= 0);
     EXPECT(connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0);
     return fd;

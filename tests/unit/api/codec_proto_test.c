@@ -13,9 +13,8 @@ static ks_err read_bytes(const void *bytes, size_t size)
 {
     ks_arena_free(&arena);
     ks_arena_init(&arena, ks_proto_room(size));
-    return ks_proto_read(ks_view_of(bytes, size),
-                         &kinesis_sidecar__v1__settle_request__descriptor, &arena, &message,
-                         &detail);
+    return ks_proto_read(ks_view_of(bytes, size), &kinesis_sidecar__v1__settle_request__descriptor,
+                         &arena, &message, &detail);
 }
 
 TEST(a_message_comes_back_as_it_was_written)

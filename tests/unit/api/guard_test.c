@@ -38,10 +38,18 @@ TEST(only_hosts_of_this_machine_and_allowed_ones)
     static const char *const good[] = {"localhost",  "LocalHost:8990", "127.0.0.1:8990",
                                        "127.1.2.3",  "[::1]:8990",     "[::1]",
                                        "My.Host:80", "other"};
-    static const char *const bad[] = {"evil.example",     "evil.example:8990", "localhost.evil.example",
-                                      "127.0.0.1.evil.example", "10.0.0.1",    "[::2]:8990",
-                                      "[::1",             "",                  "0.0.0.0:8990",
-                                      "localhost@evil",   "127.1",             "2130706433"};
+    static const char *const bad[] = {"evil.example",
+                                      "evil.example:8990",
+                                      "localhost.evil.example",
+                                      "127.0.0.1.evil.example",
+                                      "10.0.0.1",
+                                      "[::2]:8990",
+                                      "[::1",
+                                      "",
+                                      "0.0.0.0:8990",
+                                      "localhost@evil",
+                                      "127.1",
+                                      "2130706433"};
 
     begin("my.host, other", NULL);
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)

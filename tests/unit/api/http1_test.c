@@ -40,14 +40,17 @@ TEST(requests_that_a_proxy_may_read_otherwise_are_refused_and_closed)
         const char *request;
         const char *status;
     } bad[] = {
-        {"POST /v1/records/ack HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
+        {"POST /v1/records/ack HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nContent-Length: "
+         "2\r\n\r\n{}",
          "HTTP/1.1 400"},
-        {"POST /v1/records/ack HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+        {"POST /v1/records/ack HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nContent-Length: "
+         "3\r\n\r\n{}",
          "HTTP/1.1 400"},
         {"POST /v1/records/ack HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nTransfer-Encoding: "
          "chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
          "HTTP/1.1 400"},
-        {"POST /v1/records/ack HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", "HTTP/1.1 501"},
+        {"POST /v1/records/ack HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n",
+         "HTTP/1.1 501"},
         {"GET /v1/status HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "HTTP/1.1 400"},
         {"GET /v1/status HTTP/1.1\r\n\r\n", "HTTP/1.1 400"},
     };

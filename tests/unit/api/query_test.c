@@ -29,9 +29,8 @@ TEST(a_target_is_cut_and_decoded)
 
 TEST(what_is_no_text_is_refused)
 {
-    static const char *const bad[] = {"",       "no-slash", "/%",    "/%4",      "/%zz",
-                                      "/a%00b", "/?x=%00",  "/%ff",  "/?a=%c3",  "*",
-                                      "/?%00=1"};
+    static const char *const bad[] = {"",        "no-slash", "/%",      "/%4", "/%zz",   "/a%00b",
+                                      "/?x=%00", "/%ff",     "/?a=%c3", "*",   "/?%00=1"};
     struct ks_target target;
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)

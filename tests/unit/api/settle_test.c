@@ -61,7 +61,8 @@ TEST(failed_ack_ids_come_again_and_the_rest_does_not)
                    "\"failed_ack_ids\":[\"%s\",\"nonsense\"]}]}",
                    batch, bad);
     answer = post("/v1/records/settle", body);
-    EXPECT_CONTAINS(answer, "\"ok\":3,\"failed\":[{\"ack_id\":\"nonsense\",\"reason\":\"MALFORMED\"");
+    EXPECT_CONTAINS(answer,
+                    "\"ok\":3,\"failed\":[{\"ack_id\":\"nonsense\",\"reason\":\"MALFORMED\"");
     answer = rig_pull(&rig, "/v1/records");
     EXPECT_CONTAINS(answer, "\"attempt\":2");
     EXPECT(strstr(skip_record(answer), "\"ack_id\"") == NULL);
@@ -70,18 +71,16 @@ TEST(failed_ack_ids_come_again_and_the_rest_does_not)
 
 TEST(a_nack_comes_again_and_an_extend_moves_the_deadline)
 {
-    const char *answer;
+    const char *id;
 
     rig_begin(&rig);
     stage_put(&rig.stage, 0, 1);
-    answer = rig_pull(&rig, "/v1/records");
-    (void)snprintf(target, sizeof(target), "/v1/records/extend?ack_id=%s&delay_ms=90000",
-                   rig_member(answer, "ack_id"));
+    id = rig_member(rig_pull(&rig, "/v1/records"), "ack_id");
+    (void)snprintf(target, sizeof(target), "/v1/records/extend?ack_id=%s&delay_ms=90000", id);
     EXPECT_CONTAINS(post(target, ""), "\"ok\":1");
-    (void)snprintf(body, sizeof(body), "{\"ack_ids\":[\"%s\"],\"delay_ms\":0}",
-                   rig_member(answer, "ack_id"));
-    EXPECT_CONTAINS(post("/v1/records/nack", body), "HTTP/1.1 400");
-    answer = rig_pull(&rig, "/v1/records?wait_ms=5000");
+    (void)snprintf(body, sizeof(body), "{\"ack_ids\":[\"%s\"],\"delay_ms\":0}", id);
+    EXPECT_CONTAINS(post("/v1/records/nack", body), "\"ok\":1");
+    EXPECT_CONTAINS(rig_pull(&rig, "/v1/records?wait_ms=5000"), "\"attempt\":2");
     rig_end(&rig);
 }
 
@@ -131,12 +130,14 @@ TEST(requests_that_cannot_be_read_are_400)
         {"/v1/records/settle", "{", "not JSON"},
         {"/v1/records/settle", "{\"settlements\":[{\"ack_id\":\"a\"}]}", "outcome must be ack"},
         {"/v1/records/settle", "{\"settlements\":[{\"outcome\":\"ack\"}]}", "either ack_id or"},
-        {"/v1/records/settle", "{\"settlements\":[{\"ack_id\":\"a\",\"batch_id\":\"b\",\"outcome\":\"ack\"}]}",
+        {"/v1/records/settle",
+         "{\"settlements\":[{\"ack_id\":\"a\",\"batch_id\":\"b\",\"outcome\":\"ack\"}]}",
          "either ack_id or"},
         {"/v1/records/settle", "{\"settlements\":[{\"ack_id\":\"a\",\"outcome\":\"drop\"}]}",
          "are not available"},
         {"/v1/records/settle",
-         "{\"settlements\":[{\"ack_id\":\"a\",\"outcome\":\"retry\",\"delay_ms\":-1}]}", "delay_ms"},
+         "{\"settlements\":[{\"ack_id\":\"a\",\"outcome\":\"retry\",\"delay_ms\":-1}]}",
+         "delay_ms"},
         {"/v1/records/settle",
          "{\"settlements\":[{\"ack_id\":\"a\",\"outcome\":\"ack\",\"failed_ack_ids\":[\"b\"]}]}",
          "goes with batch_id"},

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/delivery.h"
+#include "api/limits.h"
+#include "api/server.h"
+#include "ks_test.h"
+#include "unit/ports/stage.h"
+
+#include <string.h>
+
+static struct stage stage;
+static struct ks_api api;
+static struct ks_delivery delivery;
+static struct consumer consumer;
+static uint8_t buffer[1 << 16];
+
+static uint32_t count_of(const char *part, size_t size)
+{
+    uint32_t count = 0;
+
+    for (size_t i = 0; i + strlen(part) <= size; i++)
+        count += memcmp(buffer + i, part, strlen(part)) == 0;
+    return count;
+}
+
+/* A session that was handed `records` records, none of which is written yet. */
+static void begin(uint32_t records)
+{
+    stage_begin(&stage, "worker");
+    consumer_join(&consumer, &stage, "me");
+    stage_turn_until(&stage, stage_holds_all);
+    api.loop = stage.loop;
+    api.board = stage.board;
+    ks_ack_key_init(&api.ack_key, 1, 0);
+    for (uint32_t i = 0; i < records; i++)
+        stage_put(&stage, 3, 1);
+    ks_delivery_init(&delivery, &api, consumer.session, KS_FRAME_NDJSON);
+    for (int i = 0; i < 300 && delivery.run_count == 0; i++) {
+        ks_loop_turn(stage.loop, ks_span_ms(20));
+        if (i > 20)
+            (void)ks_delivery_pull(&delivery, 100, 1 << 20, KS_BATCH_RUNS_MAX);
+    }
+    EXPECT_EQ_U64(delivery.run_count, 1);
+    EXPECT_EQ_U64(delivery.runs[0].count, records);
+}
+
+TEST(what_was_pulled_is_written_under_one_batch_id)
+{
+    enum ks_frame_state state;
+    struct ks_ack ack;
+    size_t size;
+
+    begin(3);
+    EXPECT(ks_delivery_pending(&delivery));
+    size = ks_delivery_fill(&delivery, buffer, sizeof(buffer), &state);
+    EXPECT_EQ_I64(state, KS_FRAME_DONE);
+    EXPECT_EQ_U64(count_of("\"type\":\"record\"", size), 3);
+    EXPECT(!ks_delivery_pending(&delivery));
+    EXPECT_EQ_I64(ks_batch_id_read(&api.ack_key, ks_view_text(delivery.batch_id), &ack),
+                  KS_ACK_ID_OK);
+    EXPECT_EQ_U64(ack.runs[0].count, 3);
+    stage_vanish(&stage);
+}
+
+TEST(what_was_settled_meanwhile_is_left_out)
+{
+    enum ks_frame_state state;
+    struct ks_run first;
+    ks_number up_to;
+    size_t size;
+
+    begin(3);
+    first = delivery.runs[0];
+    first.count = 2;
+    EXPECT_EQ_I64(consumer_settle(&consumer, &first, KS_ACK, &up_to), KS_SETTLE_OK);
+    size = ks_delivery_fill(&delivery, buffer, sizeof(buffer), &state);
+    EXPECT_EQ_I64(state, KS_FRAME_DONE);
+    EXPECT_EQ_U64(count_of("\"type\":\"record\"", size), 1);
+    stage_vanish(&stage);
+}
+
+TEST(what_nobody_has_seen_is_given_back)
+{
+    struct ks_session_status status;
+
+    begin(3);
+    EXPECT(ks_switchboard_session(stage.board, consumer.session, &status));
+    EXPECT_EQ_U64(status.session.in_flight, 3);
+    ks_delivery_give_back(&delivery);
+    EXPECT(!ks_delivery_pending(&delivery));
+    EXPECT(ks_switchboard_session(stage.board, consumer.session, &status));
+    EXPECT_EQ_U64(status.session.in_flight, 0);
+    stage_vanish(&stage);
+}
+
+/* A drain begins while records wait to be written: they stay in the house, and do not hold it up. */
+TEST(what_may_no_longer_leave_is_given_back)
+{
+    enum ks_frame_state state;
+    struct ks_session_status status;
+
+    begin(3);
+    ks_switchboard_drain(stage.board, ks_span_ms(10000));
+    EXPECT_EQ_U64(ks_delivery_fill(&delivery, buffer, sizeof(buffer), &state), 0);
+    EXPECT_EQ_I64(state, KS_FRAME_DONE);
+    if (ks_switchboard_session(stage.board, consumer.session, &status))
+        EXPECT_EQ_U64(status.session.in_flight, 0);
+    stage_vanish(&stage);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/exchange.h"
+#include "ks_test.h"
+#include "unit/api/api_rig.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct rig rig;
+
+static const char *call_with(const char *method, const char *target, const char *header)
+{
+    char request[500];
+    int fd = rig_connect(&rig, "api");
+    const char *answer;
+
+    (void)snprintf(
+        request, sizeof(request),
+        "%s %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n%s\r\n\r\n{}",
+        method, target, header);
+    rig_send(&rig, fd, request, strlen(request));
+    answer = rig_read(&rig, fd, NULL);
+    (void)close(fd);
+    return answer;
+}
+
+TEST(what_the_table_does_not_have_is_answered_by_its_kind)
+{
+    rig_begin(&rig);
+    EXPECT_CONTAINS(call_with("GET", "/v1/nothing", "X: y"), "HTTP/1.1 404");
+    EXPECT_CONTAINS(call_with("POST", "/kinesis_sidecar.v1.Admin/Nothing", "X: y"), "HTTP/1.1 501");
+    EXPECT_CONTAINS(call_with("DELETE", "/v1/records", "X: y"), "Allow: GET\r\n");
+    EXPECT_CONTAINS(call_with("GET", "/v1/status?%zz", "X: y"), "HTTP/1.1 400");
+    EXPECT_CONTAINS(call_with("GET", "/v1/status?%00", "X: y"), "HTTP/1.1 400");
+    EXPECT_CONTAINS(call_with("GET", "/v1/status?subscription=app", "X: y"), "HTTP/1.1 200");
+    EXPECT_CONTAINS(call_with("GET", "/v1/status?subscription=no", "X: y"), "HTTP/1.1 404");
+    EXPECT_CONTAINS(call_with("GET", "/v1/status", "Origin: http://evil.example"), "HTTP/1.1 403");
+    EXPECT_CONTAINS(call_with("GET", "/v1/status", "Sec-Fetch-Site: cross-site"), "HTTP/1.1 403");
+    rig_end(&rig);
+}
+
+TEST(media_types_are_judged)
+{
+    rig_begin(&rig);
+    EXPECT_CONTAINS(call_with("POST", "/v1/drain", "Content-Type: text/xml"), "HTTP/1.1 415");
+    EXPECT_CONTAINS(call_with("POST", "/v1/local/records", "Content-Type: application/x-protobuf"),
+                    "HTTP/1.1 415");
+    EXPECT_CONTAINS(call_with("POST", "/v1/records/ack?ack_id=x",
+                              "Content-Type: application/json; charset=utf-8"),
+                    "HTTP/1.1 200");
+    EXPECT_CONTAINS(call_with("POST", "/v1/records/ack?ack_id=x",
+                              "Content-Type: application/x-www-form-urlencoded"),
+                    "HTTP/1.1 200");
+    rig_end(&rig);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/message.h"
+#include "ks_test.h"
+#include "unit/api/api_rig.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+TEST(media_types_are_compared_without_parameters_and_case)
+{
+    EXPECT(ks_media_type_is(KS_VIEW("Application/JSON ; charset=utf-8"), "application/json"));
+    EXPECT(!ks_media_type_is(KS_VIEW("application/jsonx"), "application/json"));
+    EXPECT(ks_media_type_is_protobuf(KS_VIEW("application/proto")));
+    EXPECT(ks_media_type_is_protobuf(KS_VIEW("application/x-protobuf; a=b")));
+    EXPECT(!ks_media_type_is_protobuf(KS_VIEW("application/json")));
+}
+
+TEST(protobuf_is_one_of_a_list)
+{
+    struct ks_request request = {.accept = KS_VIEW("text/html, application/x-protobuf;q=0.9")};
+
+    EXPECT(ks_accepts_protobuf(&request));
+    request.accept = KS_VIEW("*/*");
+    EXPECT(!ks_accepts_protobuf(&request));
+    request.accept = KS_VIEW_NONE;
+    EXPECT(!ks_accepts_protobuf(&request));
+}
+
+/* Who sends protobuf gets protobuf. */
+TEST(a_settle_in_protobuf_is_answered_in_protobuf)
+{
+    static struct rig rig;
+    ks_pb_settle_request request;
+    ks_pb_settlement settlement;
+    ks_pb_settlement *settlements[] = {&settlement};
+    ks_pb_settle_response *response;
+    char text[600];
+    const char *answer;
+    size_t packed;
+    int head;
+    int fd;
+
+    kinesis_sidecar__v1__settle_request__init(&request);
+    kinesis_sidecar__v1__settlement__init(&settlement);
+    settlement.ack_id = ks_pb_text("forged");
+    settlement.outcome = KINESIS_SIDECAR__V1__OUTCOME__OUTCOME_ACK;
+    request.n_settlements = 1;
+    request.settlements = settlements;
+    packed = kinesis_sidecar__v1__settle_request__get_packed_size(&request);
+    head = snprintf(
+        text, sizeof(text),
+        "POST /v1/records/settle HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: "
+        "application/x-protobuf\r\nContent-Length: %zu\r\n\r\n",
+        packed);
+    (void)kinesis_sidecar__v1__settle_request__pack(&request, (uint8_t *)text + head);
+
+    rig_begin(&rig);
+    fd = rig_connect(&rig, "api");
+    rig_send(&rig, fd, text, (size_t)head + packed);
+    answer = rig_read(&rig, fd, NULL);
+    EXPECT_CONTAINS(answer, "Content-Type: application/x-protobuf");
+    answer = strstr(answer, "\r\n\r\n") + 4;
+    response =
+        kinesis_sidecar__v1__settle_response__unpack(NULL, strlen(answer), (const uint8_t *)answer);
+    EXPECT(response != NULL);
+    EXPECT_EQ_U64(response->n_failed, 1);
+    EXPECT_STR(response->failed[0]->reason, "MALFORMED");
+    kinesis_sidecar__v1__settle_response__free_unpacked(response, NULL);
+    (void)close(fd);
+    rig_end(&rig);
+}

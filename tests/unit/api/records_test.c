@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/records.h"
+#include "ks_test.h"
+#include "unit/api/api_rig.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct rig rig;
+
+static int begin_poll(const char *query)
+{
+    char request[300];
+    int fd = rig_connect(&rig, "api");
+    int size =
+        snprintf(request, sizeof(request),
+                 "GET /v1/records?%s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", query);
+
+    rig_send(&rig, fd, request, (size_t)size);
+    return fd;
+}
+
+TEST(nothing_says_why)
+{
+    rig_begin(&rig);
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/records?wait_ms=0", ""),
+                    "{\"batch_id\":\"\",\"records\":[],\"session\":\"default\",\"idle_reason\":\"");
+    stage_turn_until(&rig.stage, stage_holds_all);
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/records?wait_ms=300", ""),
+                    "\"idle_reason\":\"no_data\"");
+    rig_end(&rig);
+}
+
+/* Three wait for one session: what comes goes to them in the order in which they came. */
+TEST(polls_that_wait_are_served_one_after_the_other)
+{
+    int fds[3];
+
+    rig_begin(&rig);
+    (void)rig_call(&rig, "GET", "/v1/records?wait_ms=0", "");
+    stage_turn_until(&rig.stage, stage_holds_all);
+    for (int i = 0; i < 3; i++) {
+        fds[i] = begin_poll("wait_ms=20000&max_records=1");
+        rig_turn(&rig, 30);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        char part[40];
+        stage_put(&rig.stage, i, 1);
+        (void)snprintf(part, sizeof(part), "\"partition_key\":\"%u\"", i);
+        EXPECT_CONTAINS(rig_read(&rig, fds[i], NULL), part);
+        (void)close(fds[i]);
+    }
+    rig_end(&rig);
+}
+
+TEST(what_a_poll_has_is_in_flight_until_it_is_settled)
+{
+    const char *answer;
+
+    rig_begin(&rig);
+    stage_put(&rig.stage, 0, 2);
+    answer = rig_pull(&rig, "/v1/records?session=one");
+    EXPECT_CONTAINS(answer, "\"session\":\"one\",\"idle_reason\":null}\n");
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/sessions", ""), "\"session\":\"one\"");
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/sessions", ""), "\"kind\":\"pull\"");
+    rig_end(&rig);
+}
+
+TEST(a_closed_session_answers_who_waits)
+{
+    int fd;
+
+    rig_begin(&rig);
+    fd = begin_poll("wait_ms=20000&session=one");
+    rig_turn(&rig, 50);
+    EXPECT_CONTAINS(rig_call(&rig, "DELETE", "/v1/sessions/one", ""), "HTTP/1.1 200");
+    EXPECT_CONTAINS(rig_read(&rig, fd, NULL), "\"records\":[]");
+    (void)close(fd);
+    rig_end(&rig);
+}
+
+TEST(bad_parameters_and_names_are_refused)
+{
+    int fd;
+    static const char stream[] = "GET /v1/records/stream?client_id=s HTTP/1.1\r\nHost: a\r\n\r\n";
+
+    rig_begin(&rig);
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/records?max_records=0", ""), "1 to 10000");
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/records?wait_ms=60001", ""), "0 to 60000");
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/records?session=", ""), "HTTP/1.1 400");
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/records?session=a%2Fb", ""), "HTTP/1.1 400");
+    fd = rig_connect(&rig, "api");
+    rig_send(&rig, fd, stream, sizeof(stream) - 1);
+    (void)rig_read(&rig, fd, "session");
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/records?session=s", ""), "is an open stream");
+    (void)close(fd);
+    ks_api_quiesce(rig.api);
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/records?session=late", ""), "Retry-After: 1");
+    rig_end(&rig);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/stream.h"
+#include "api/message.h"
+#include "ks_test.h"
+#include "unit/api/api_rig.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct rig rig;
+
+static int open_stream(const char *query, const char *accept)
+{
+    char request[400];
+    int fd = rig_connect(&rig, "api");
+    int size = snprintf(request, sizeof(request),
+                        "GET /v1/records/stream?%s HTTP/1.1\r\nHost: a\r\nAccept: %s\r\n\r\n",
+                        query, accept);
+
+    rig_send(&rig, fd, request, (size_t)size);
+    return fd;
+}
+
+TEST(a_stream_says_who_it_is_then_sends_records_and_heartbeats)
+{
+    const char *text;
+    int fd;
+
+    rig_begin(&rig);
+    fd = open_stream("client_id=me&heartbeat_ms=200&max_in_flight=7", "*/*");
+    text = rig_read(&rig, fd, "\"heartbeat_ms\":200}\n");
+    EXPECT_CONTAINS(text, "Content-Type: application/x-ndjson");
+    EXPECT_CONTAINS(text, "X-Accel-Buffering: no");
+    EXPECT_CONTAINS(text, "Cache-Control: no-store");
+    EXPECT_CONTAINS(text,
+                    "{\"type\":\"session\",\"session\":\"me\",\"client_id\":\"me\",\"boot_id\":");
+    EXPECT_CONTAINS(rig_read(&rig, fd, "\"type\":\"heartbeat\",\"in_flight\":0,\"credit\":7,"),
+                    "}");
+    stage_put(&rig.stage, 5, 1);
+    text = rig_read(&rig, fd, "\"data\":\"NQ==\"}\n");
+    EXPECT_CONTAINS(text, "{\"type\":\"record\",\"ack_id\":\"");
+    EXPECT_CONTAINS(text, "\"partition_key\":\"5\"");
+    (void)rig_read(&rig, fd, "\"type\":\"heartbeat\",\"in_flight\":1,\"credit\":6,");
+    (void)close(fd);
+    rig_end(&rig);
+}
+
+TEST(protobuf_begins_with_the_session_too)
+{
+    const char *text;
+    const char *body;
+    ks_pb_event *event;
+    int fd;
+
+    rig_begin(&rig);
+    fd = open_stream("client_id=me", "application/x-protobuf");
+    text = rig_read(&rig, fd, "\r\n\r\n");
+    EXPECT_CONTAINS(text, "Content-Type: application/x-protobuf");
+    body = strstr(text, "\r\n\r\n") + 4;
+    if (*body == '\0')
+        body = rig_read(&rig, fd, "\r\n");
+    body = strstr(body, "\r\n") + 2; /* The size of the chunk. */
+    event = kinesis_sidecar__v1__stream_event__unpack(NULL, (uint8_t)body[0],
+                                                      (const uint8_t *)body + 1);
+    EXPECT(event != NULL);
+    EXPECT_EQ_I64(event->event_case, KINESIS_SIDECAR__V1__STREAM_EVENT__EVENT_SESSION);
+    EXPECT_STR(event->session->client_id, "me");
+    EXPECT_EQ_I64(event->session->heartbeat_ms, 10000);
+    kinesis_sidecar__v1__stream_event__free_unpacked(event, NULL);
+    (void)close(fd);
+    rig_end(&rig);
+}
+
+TEST(the_same_client_id_takes_over_and_the_old_stream_is_told)
+{
+    int old;
+    int fresh;
+
+    rig_begin(&rig);
+    old = open_stream("client_id=me", "*/*");
+    (void)rig_read(&rig, old, "session");
+    fresh = open_stream("client_id=me", "*/*");
+    EXPECT_CONTAINS(rig_read(&rig, old, "0\r\n\r\n"),
+                    "{\"type\":\"ended\",\"reason\":\"taken_over\"}");
+    (void)rig_read(&rig, fresh, "session");
+    (void)close(old);
+    (void)close(fresh);
+    rig_end(&rig);
+}
+
+TEST(a_closed_session_ends_its_stream)
+{
+    int fd;
+
+    rig_begin(&rig);
+    fd = open_stream("client_id=me", "*/*");
+    (void)rig_read(&rig, fd, "session");
+    EXPECT_CONTAINS(rig_call(&rig, "DELETE", "/v1/sessions/me", ""), "HTTP/1.1 200");
+    EXPECT_CONTAINS(rig_read(&rig, fd, "0\r\n\r\n"), "\"type\":\"ended\",\"reason\":\"expired\"");
+    (void)close(fd);
+    rig_end(&rig);
+}
+
+TEST(a_drain_is_told_and_ends_the_stream)
+{
+    const char *text;
+    int fd;
+
+    rig_begin(&rig);
+    fd = open_stream("client_id=me", "*/*");
+    (void)rig_read(&rig, fd, "session");
+    stage_turn_until(&rig.stage, stage_holds_all);
+    ks_switchboard_drain(rig.stage.board, ks_span_ms(1000));
+    text = rig_read(&rig, fd, "0\r\n\r\n");
+    EXPECT_CONTAINS(text, "{\"type\":\"draining\",\"deadline\":\"20");
+    EXPECT_CONTAINS(text, "{\"type\":\"ended\",\"reason\":\"drained\"}");
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/records/stream", ""), "HTTP/1.1 503");
+    (void)close(fd);
+    rig_end(&rig);
+}
+
+TEST(parameters_that_do_not_work_yet_name_the_value_that_does)
+{
+    static const struct {
+        const char *query;
+        const char *status;
+        const char *says;
+    } bad[] = {
+        {"ordering=key", "400", "ordering=shard works"},
+        {"encoding=utf8", "400", "encoding=base64 works"},
+        {"lanes=4", "400", "lanes=1 works"},
+        {"max_in_flight=0", "400", "max_in_flight"},
+        {"heartbeat_ms=99", "400", "100 to 60000"},
+        {"heartbeat_ms=abc", "400", "heartbeat_ms"},
+        {"client_id=a%20b", "400", "client_id"},
+        {"shards=shardId-nope", "404", "shardId-nope"},
+        {"nonsense=1", "400", "unknown query parameter"},
+    };
+
+    rig_begin(&rig);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char target[200];
+        const char *answer;
+        (void)snprintf(target, sizeof(target), "/v1/records/stream?%s", bad[i].query);
+        answer = rig_call(&rig, "GET", target, "");
+        EXPECT_CONTAINS(answer, bad[i].status);
+        EXPECT_CONTAINS(answer, bad[i].says);
+    }
+    rig_end(&rig);
+}
