@@ -16,22 +16,22 @@ enum {
     ACK_BYTES = HEAD_BYTES + PLACE_BYTES + MAC_BYTES,
     BATCH_BYTES_MAX = HEAD_BYTES + KS_BATCH_RUNS_MAX * RUN_BYTES + MAC_BYTES,
     EPOCH_BITS = 40,
-    NUMBER_BITS = 48
+    NUMBER_BITS = 48,
+    /* What the ack_ids of a run share: all before the number. Whole groups of base64, and whole words of the MAC. */
+    SHARED_BYTES = HEAD_BYTES + 4 + EPOCH_BITS / 8,
+    SHARED_CHARACTERS = SHARED_BYTES / 3 * 4,
+    SHARED_WORDS = SHARED_BYTES / 8
 };
 
 _Static_assert((ACK_BYTES * 4 + 2) / 3 == KS_ACK_ID_SIZE, "the promised length");
 _Static_assert((BATCH_BYTES_MAX * 4 + 2) / 3 == KS_BATCH_ID_MAX, "the promised length");
-
-struct sip {
-    uint64_t v0, v1, v2, v3;
-};
 
 static inline uint64_t turned(uint64_t value, unsigned bits)
 {
     return (value << bits) | (value >> (64 - bits));
 }
 
-static inline void sip_round(struct sip *sip)
+static inline void sip_round(struct ks_ack_sip *sip)
 {
     sip->v0 += sip->v1;
     sip->v1 = turned(sip->v1, 13) ^ sip->v0;
@@ -45,7 +45,7 @@ static inline void sip_round(struct sip *sip)
     sip->v2 = turned(sip->v2, 32);
 }
 
-static inline void sip_word(struct sip *sip, uint64_t word)
+static inline void sip_word(struct ks_ack_sip *sip, uint64_t word)
 {
     sip->v3 ^= word;
     sip_round(sip);
@@ -62,20 +62,31 @@ static inline uint64_t little_endian(const uint8_t *data, size_t size)
     return word;
 }
 
+static struct ks_ack_sip sip_begin(const uint64_t key[2])
+{
+    return (struct ks_ack_sip){
+        key[0] ^ UINT64_C(0x736f6d6570736575), key[1] ^ UINT64_C(0x646f72616e646f6d),
+        key[0] ^ UINT64_C(0x6c7967656e657261), key[1] ^ UINT64_C(0x7465646279746573)};
+}
+
+static uint64_t sip_end(struct ks_ack_sip *sip, uint64_t last)
+{
+    sip_word(sip, last);
+    sip->v2 ^= 0xFF;
+    for (int round = 0; round < 4; round++)
+        sip_round(sip);
+    return sip->v0 ^ sip->v1 ^ sip->v2 ^ sip->v3;
+}
+
 uint64_t ks_siphash(const uint64_t key[2], ks_view message)
 {
-    struct sip sip = {key[0] ^ UINT64_C(0x736f6d6570736575), key[1] ^ UINT64_C(0x646f72616e646f6d),
-                      key[0] ^ UINT64_C(0x6c7967656e657261), key[1] ^ UINT64_C(0x7465646279746573)};
-    uint64_t last = (uint64_t)message.size << 56;
+    struct ks_ack_sip sip = sip_begin(key);
     size_t i = 0;
 
     for (; i + 8 <= message.size; i += 8)
         sip_word(&sip, little_endian(message.data + i, 8));
-    sip_word(&sip, last | little_endian(message.data + i, message.size - i));
-    sip.v2 ^= 0xFF;
-    for (int round = 0; round < 4; round++)
-        sip_round(&sip);
-    return sip.v0 ^ sip.v1 ^ sip.v2 ^ sip.v3;
+    return sip_end(&sip, (uint64_t)message.size << 56 |
+                             little_endian(message.data + i, message.size - i));
 }
 
 void ks_ack_key_init(struct ks_ack_key *key, uint64_t boot, uint8_t subscription)
@@ -116,27 +127,57 @@ void ks_ack_stamp_init(struct ks_ack_stamp *stamp, const struct ks_ack_key *key,
                        ks_session_id session, uint32_t session_epoch, ks_shard shard,
                        ks_epoch epoch)
 {
-    uint8_t *at = stamp->bytes;
-
-    stamp->key = key;
-    at = put_head(at, key, KIND_ACK, session, session_epoch);
-    at = put(at, shard, 4);
-    (void)put(at, epoch, EPOCH_BITS / 8);
-}
-
-void ks_ack_id_write(struct ks_ack_stamp *stamp, ks_number number, char buffer[KS_ACK_ID_SIZE])
-{
-    /* The encoder may write padding, which an unpadded id has no room for. */
-    char text[KS_ACK_ID_SIZE + 4];
-    uint8_t *end =
-        put(stamp->bytes + HEAD_BYTES + PLACE_BYTES - NUMBER_BITS / 8, number, NUMBER_BITS / 8);
-    uint64_t mac = ks_siphash(stamp->key->key, ks_view_of(stamp->bytes, ACK_BYTES - MAC_BYTES));
+    uint8_t bytes[SHARED_BYTES];
+    char text[SHARED_CHARACTERS];
+    uint8_t *at = put_head(bytes, key, KIND_ACK, session, session_epoch);
+    struct ks_ack_sip sip = sip_begin(key->key);
     size_t size;
 
-    (void)put(end, mac, MAC_BYTES);
-    size = ks_base64url_encode(ks_view_of(stamp->bytes, ACK_BYTES), text);
-    assert(size == KS_ACK_ID_SIZE);
-    memcpy(buffer, text, KS_ACK_ID_SIZE);
+    at = put(at, shard, 4);
+    (void)put(at, epoch, EPOCH_BITS / 8);
+    for (size_t i = 0; i < SHARED_WORDS; i++)
+        sip_word(&sip, little_endian(bytes + 8 * i, 8));
+    stamp->sip = sip;
+    memcpy(stamp->rest, bytes + 8 * SHARED_WORDS, sizeof stamp->rest);
+    size = ks_base64url_encode(ks_view_of(bytes, SHARED_BYTES), text);
+    assert(size == SHARED_CHARACTERS);
+    memcpy(stamp->text, text, SHARED_CHARACTERS);
+}
+
+/* Three bytes as four characters of base64url. */
+static inline char *put_group(char *at, uint32_t group)
+{
+    static const char alphabet[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+    at[0] = alphabet[group >> 18];
+    at[1] = alphabet[group >> 12 & 63];
+    at[2] = alphabet[group >> 6 & 63];
+    at[3] = alphabet[group & 63];
+    return at + 4;
+}
+
+void ks_ack_id_write(const struct ks_ack_stamp *stamp, ks_number number,
+                     char buffer[KS_ACK_ID_SIZE])
+{
+    uint8_t own[8 + 3]; /* The rest of what is shared, then the number. */
+    struct ks_ack_sip sip = stamp->sip;
+    char last[4];
+    uint64_t mac;
+    char *at = buffer;
+
+    memcpy(own, stamp->rest, sizeof stamp->rest);
+    (void)put(own + sizeof stamp->rest, number, NUMBER_BITS / 8);
+    sip_word(&sip, little_endian(own, 8));
+    mac = sip_end(&sip, (uint64_t)(ACK_BYTES - MAC_BYTES) << 56 | little_endian(own + 8, 3));
+    memcpy(at, stamp->text, SHARED_CHARACTERS);
+    at += SHARED_CHARACTERS;
+    at = put_group(at, (uint32_t)(number >> 24));
+    at = put_group(at, (uint32_t)number & 0xFFFFFF);
+    at = put_group(at, (uint32_t)(mac >> 40));
+    at = put_group(at, (uint32_t)(mac >> 16) & 0xFFFFFF);
+    (void)put_group(last, (uint32_t)(mac & 0xFFFF) << 8);
+    memcpy(at, last, 3); /* Two bytes are three characters. */
 }
 
 size_t ks_batch_id_write(const struct ks_ack_key *key, const struct ks_ack *ack,

@@ -58,9 +58,14 @@ enum ks_ack_status {
 };
 
 /* The part of an ack_id that all records of a run share. */
+struct ks_ack_sip {
+    uint64_t v0, v1, v2, v3;
+};
+
 struct ks_ack_stamp {
-    const struct ks_ack_key *key;
-    uint8_t bytes[40];
+    struct ks_ack_sip sip; /* The MAC after the whole words that all share. */
+    uint8_t rest[5];       /* Of what they share, the bytes behind these words. */
+    char text[28];         /* What they share, as base64url. */
 };
 
 /* A key of random bits. `boot` is the whole boot id. */
@@ -70,7 +75,8 @@ void ks_ack_stamp_init(struct ks_ack_stamp *stamp, const struct ks_ack_key *key,
                        ks_session_id session, uint32_t session_epoch, ks_shard shard,
                        ks_epoch epoch);
 /* Writes KS_ACK_ID_SIZE characters, no NUL. */
-void ks_ack_id_write(struct ks_ack_stamp *stamp, ks_number number, char buffer[KS_ACK_ID_SIZE]);
+void ks_ack_id_write(const struct ks_ack_stamp *stamp, ks_number number,
+                     char buffer[KS_ACK_ID_SIZE]);
 
 /* Writes the batch_id of 1 .. KS_BATCH_RUNS_MAX runs and a NUL; returns its length. */
 size_t ks_batch_id_write(const struct ks_ack_key *key, const struct ks_ack *ack,

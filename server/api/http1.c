@@ -10,6 +10,7 @@
 
 #include "api/doors.h"
 #include "api/http1_head.h"
+#include "api/linger.h"
 #include "api/message.h"
 #include "api/routes.h"
 #include "api/server.h"
@@ -25,6 +26,7 @@ struct wire {
     struct ks_http1 *http1;
     struct MHD_Connection *connection; /* NULL until the daemon knows it. */
     struct call *call;                 /* The request that is under way, or NULL. */
+    bool unread;                       /* A body was refused, its sender may not have noticed. */
     bool ops;
     enum ks_peer peer;
 };
@@ -54,10 +56,12 @@ struct ks_http1 {
     struct ks_hook hook;
     struct ks_timer kick;
     struct ks_link wires;
+    struct ks_lingers lingers;
     struct wire *taking; /* The connection that is being given to the daemon. */
     ks_instant due;      /* The daemon's own next deadline. */
     size_t bodies_bytes;
     uint32_t calls;
+    bool closing;
     bool pending; /* The daemon has something to do. */
 };
 
@@ -275,8 +279,10 @@ static enum MHD_Result begin(struct call *call, const char *method, const char *
     (void)MHD_get_connection_values_n(call->wire->connection, MHD_HEADER_KIND, take_line, &head);
     if (ks_head_judge(&head, exchange))
         ks_exchange_begin(exchange);
-    if (exchange->answered && exchange->answer.close)
+    if (exchange->answered && exchange->answer.close) {
+        call->wire->unread = true;
         return queue(call);
+    }
 
     /* An answer that is known already waits for the end of the body, so that the connection lives
      * on. */
@@ -381,6 +387,14 @@ static void wire_free(struct wire *wire)
     ks_doors_left(http1->api->doors, ops);
 }
 
+/* The daemon is about to close the socket. */
+static void wire_left(struct wire *wire)
+{
+    if (wire->unread && !wire->http1->closing)
+        ks_linger(&wire->http1->lingers, wire->watch.fd);
+    wire_free(wire);
+}
+
 /* The daemon made a connection of a socket, or is about to close it. */
 static void notified(void *arg, struct MHD_Connection *connection, void **context,
                      enum MHD_ConnectionNotificationCode what)
@@ -388,7 +402,7 @@ static void notified(void *arg, struct MHD_Connection *connection, void **contex
     struct ks_http1 *http1 = arg;
 
     if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
-        wire_free(*context);
+        wire_left(*context);
         return;
     }
     assert(http1->taking != NULL);
@@ -495,6 +509,7 @@ ks_err ks_http1_new(struct ks_api *api, struct ks_loop *loop, struct ks_http1 **
     http1->hook.turn = turn;
     http1->watch = (struct ks_watch){.ready = daemon_ready, .fd = -1};
     ks_link_init(&http1->wires);
+    ks_lingers_init(&http1->lingers, loop);
     http1->daemon = start(http1);
     if (http1->daemon == NULL) {
         ks_free(http1);
@@ -519,6 +534,8 @@ void ks_http1_free(struct ks_http1 *http1)
 
     if (http1 == NULL)
         return;
+    http1->closing = true;
+    ks_lingers_free(&http1->lingers);
     /* A daemon that stops over a suspended connection aborts the process. */
     KS_LIST_EACH(cursor, after, &http1->wires)
     {

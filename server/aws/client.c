@@ -316,7 +316,7 @@ static ks_err attempt(struct ks_aws_call *call, const struct ks_credentials *cre
 {
     struct ks_aws_client *client = call->client;
     struct ks_sigv4_signature signature;
-    char target[KS_TARGET_MAX + 1];
+    char target[KS_AWS_TARGET_MAX + 1];
     struct ks_http_header headers[7];
     uint32_t count_of_headers = 0;
 

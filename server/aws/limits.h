@@ -55,7 +55,7 @@ enum {
     KS_SIGV4_PARAMETERS_MAX = 64,
 
     /* client: "Kinesis_20131202.RegisterStreamConsumer" has 39 characters. */
-    KS_TARGET_MAX = 95,
+    KS_AWS_TARGET_MAX = 95,
     KS_CONTENT_TYPE_MAX = 63
 };
 

@@ -43,6 +43,7 @@ enum {
     SIDECAR_PROCESSOR = 0,
     CONSUMER_PROCESSOR = 1,
     SHARDS = 8,
+    SHARDS_MANY = 1000,
     READ_BYTES = 1 << 20,   /* What the consumer asks of its socket. */
     EVENTS_BYTES = 4 << 20, /* Joined chunks that it has not looked at. */
     BATCH_ID_MAX = 432,
@@ -62,6 +63,7 @@ struct cell {
     uint32_t record_bytes;
     bool copies; /* The source copies the data of each record into its batch. */
     uint32_t batches_per_ack;
+    uint32_t shards;
     bool plain; /* Not the sidecar, but the plain loop. */
 };
 
@@ -475,7 +477,7 @@ static void open_house(struct house *house, const struct cell *cell, uint16_t po
                        const char *folder)
 {
     struct memory_source_config source = {
-        .shards = SHARDS, .record_bytes = cell->record_bytes, .copies = cell->copies};
+        .shards = cell->shards, .record_bytes = cell->record_bytes, .copies = cell->copies};
     struct ks_switchboard_config board = {
         .stream = "bench",
         .application = "bench",
@@ -707,12 +709,13 @@ static struct rate say_cell(const struct cell *cell, const struct watcher *watch
  * against their mean. */
 static void measure(const char *format, uint32_t record_bytes, const char *folder)
 {
-    enum { ROWS = 3 };
+    enum { ROWS = 4 };
     const struct cell cell = {.format = format, .record_bytes = record_bytes, .plain = true};
     const struct cell rows[ROWS] = {
-        {format, record_bytes, .copies = true, .batches_per_ack = BATCHES_PER_ACK_MAX},
-        {format, record_bytes, .copies = false, .batches_per_ack = BATCHES_PER_ACK_MAX},
-        {format, record_bytes, .copies = true, .batches_per_ack = 1},
+        {format, record_bytes, true, BATCHES_PER_ACK_MAX, SHARDS, false},
+        {format, record_bytes, false, BATCHES_PER_ACK_MAX, SHARDS, false},
+        {format, record_bytes, true, 1, SHARDS, false},
+        {format, record_bytes, true, BATCHES_PER_ACK_MAX, SHARDS_MANY, false},
     };
     struct watcher watchers[ROWS];
     struct watcher plain;

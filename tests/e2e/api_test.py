@@ -100,7 +100,7 @@ def checkpoints_are_cumulative(folder):
     check_equal(answer.json["positions"][0]["checkpoint"], at["sequence_number"], "checkpoint")
     check_equal(sidecar.get("/v1/shards/" + at["shard_id"])["in_flight"], 3, "in flight")
     refused(sidecar, 400, "POST", "/v1/checkpoint")
-    refused(sidecar, 400, "POST", "/v1/checkpoint", {"shard_id": at["shard_id"], "sequence_number": "123"})
+    refused(sidecar, 400, "POST", "/v1/checkpoint", {"shard_id": at["shard_id"], "sequence_number": "9" * 56})
     refused(sidecar, 404, "POST", "/v1/checkpoint", {"shard_id": "shardId-x", "sequence_number": "123"})
     refused(sidecar, 409, "POST", "/v1/checkpoint", {"shard_id": at["shard_id"], "epoch": 99,
                                                      "sequence_number": at["sequence_number"]})

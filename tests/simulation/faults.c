@@ -53,8 +53,8 @@ void faults_restart(struct world *world, struct process *process)
 {
     uint32_t worker = process->worker;
 
-    /* A twin is not started again. */
-    if (process->slot >= world->swarm.processes)
+    /* A twin is not started again, nor who is missed in the exam. */
+    if (process->slot >= world->swarm.processes || world->exam_at != 0)
         return;
     if (world->next_worker < SIM_WORKERS && !draw_chance(&world->prng, world->swarm.same_name))
         worker = world->next_worker++;
@@ -278,11 +278,72 @@ static bool everybody_runs(const struct world *world)
     return true;
 }
 
+/* A late request of the war may still be on its way: a registration of somebody dead, to be fenced once more. And the
+ * last moves are told by the next beats. */
+static void begin_quiet(struct world *world)
+{
+    if (world->now <= world->last_shot + 2 * world->swarm.core.lease_duration.us ||
+        world->now <= world->done_at + SETTLING_S * SIM_SECOND)
+        return;
+    story_say(world, "world", "everything is done");
+    world->quiet_until = world->now + QUIET_S * SIM_SECOND;
+    memset(world->asked, 0, sizeof world->asked);
+}
+
+/* One more process is killed or drained: how soon do the others serve everything? The bound after a kill is that of the
+ * product, 4/3 L + 2 s; a drain has no watch to wait for. */
+static void begin_exam(struct world *world)
+{
+    const struct ks_core_config *core = &world->swarm.core;
+    struct process *process = draw_process(world);
+    bool drains = draw_chance(&world->prng, 500);
+    struct ks_event event = {.kind = KS_EVENT_DRAIN};
+
+    assert(process != NULL);
+    world->exam_at = world->now;
+    world->exam_drains = drains;
+    world->exam_until = world->now +
+                        (drains ? core->beat.us + 2 * core->round.us + 2 * core->news.us
+                                : core->lease_duration.us * 4 / 3) +
+                        2 * SIM_SECOND;
+    story_say(world, "fault", "w%u is %s", process->worker, drains ? "told to drain" : "killed");
+    if (!drains) {
+        shell_stop(world, process);
+        return;
+    }
+    process->draining = true;
+    event.drain.span = ks_span_ms(20000);
+    process->patience_at = ks_instant_add(shell_clock(world, process), event.drain.span);
+    shell_tell(world, process, &event);
+}
+
+static void look_at_exam(struct world *world)
+{
+    sim_time took = world->now - world->exam_at;
+    uint32_t running = 0;
+    char why[160];
+
+    for (uint32_t slot = 0; slot < SIM_PROCESSES; slot++)
+        running += world->processes[slot].alive && !world->processes[slot].draining;
+    if (world->longest_exam[world->exam_drains] < took)
+        world->longest_exam[world->exam_drains] = took;
+    world->over = running == 0 || oracle_is_done(world, why, sizeof why);
+    if (!world->over && world->now > world->exam_until)
+        oracle_fail(world, "%lld ms after one process was taken away %s",
+                    (long long)(took / SIM_MS), why);
+    plan_in(world, HAPPENS_LOOK, 100 * SIM_MS);
+}
+
 static void look(struct world *world)
 {
     char why[160] = "not everybody runs";
-    bool done = everybody_runs(world) && oracle_is_done(world, why, sizeof why);
+    bool done;
 
+    if (world->exam_at != 0) {
+        look_at_exam(world);
+        return;
+    }
+    done = everybody_runs(world) && oracle_is_done(world, why, sizeof why);
     if (world->now > world->last_shot + 2 * world->swarm.core.lease_duration.us &&
         world->now > world->peace_at + 2 * world->swarm.core.lease_duration.us)
         oracle_rules_look(world);
@@ -296,24 +357,17 @@ static void look(struct world *world)
         oracle_fail(world, "%d s after the faults %s", (int)PATIENCE_S, why);
         return;
     }
+    if (!done && world->done_at < world->now)
+        world->done_at = world->now;
     if (world->quiet_until != 0 && world->now >= world->quiet_until) {
         judge_quiet(world);
         oracle_rules_quiet(world);
-        world->over = true;
-        return;
+        begin_exam(world);
+    } else if (world->quiet_until == 0) {
+        begin_quiet(world);
     }
-    if (!done && world->done_at < world->now)
-        world->done_at = world->now;
-    /* A late request of the war may still be on its way: a registration of somebody dead, to be fenced once more. And
-     * the last moves are told by the next beats. */
-    if (world->quiet_until == 0 &&
-        world->now > world->last_shot + 2 * world->swarm.core.lease_duration.us &&
-        world->now > world->done_at + SETTLING_S * SIM_SECOND) {
-        story_say(world, "world", "everything is done");
-        world->quiet_until = world->now + QUIET_S * SIM_SECOND;
-        memset(world->asked, 0, sizeof world->asked);
-    }
-    plan_in(world, HAPPENS_LOOK, world->quiet_until != 0 ? QUIET_S * SIM_SECOND : SIM_SECOND);
+    plan_in(world, HAPPENS_LOOK,
+            world->quiet_until > world->now ? QUIET_S * SIM_SECOND : SIM_SECOND);
 }
 
 void faults_happen(struct world *world, const struct happening *happening)

@@ -145,8 +145,7 @@ static void check_proof(struct world *world, const struct process *process,
 {
     const struct oracle_rules *rules = &process->truth.rules;
     const struct oracle_watch *proof = &rules->proof[ask->owner.worker];
-    bool dead = !proof->present || proof->damaged || proof->boot != ask->owner.boot ||
-                proof->life != KS_LIVE;
+    bool dead = !proof->present || proof->boot != ask->owner.boot || proof->life != KS_LIVE;
 
     /* Of an epoch that is over the table refuses it. */
     if (known->epoch > ask->epoch)

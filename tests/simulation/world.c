@@ -80,6 +80,8 @@ static void clear(struct world *world)
     world->ended_at = 0;
     memset(world->asked, 0, sizeof world->asked);
     world->quiet_until = 0;
+    world->exam_at = 0;
+    world->exam_until = 0;
     world->over = false;
     world->failed = false;
     world->sentence[0] = '\0';

@@ -31,10 +31,13 @@ struct world {
     bool down_quick; /* Connections are refused; else they hang. */
     bool peace;
     sim_time peace_at;
-    sim_time done_at;                    /* When something was missing last. */
-    sim_time ended_at;                   /* When a shard was finished last. */
-    sim_time quiet_until;                /* 0: not quiet yet. */
-    sim_time last_shot;                  /* When the last request of the war arrives. */
+    sim_time done_at;     /* When something was missing last. */
+    sim_time ended_at;    /* When a shard was finished last. */
+    sim_time quiet_until; /* 0: not quiet yet. */
+    sim_time last_shot;   /* When the last request of the war arrives. */
+    sim_time exam_at;     /* When one more process was taken away: 0, not yet. */
+    bool exam_drains;
+    sim_time exam_until;                 /* By then the others serve everything. */
     uint64_t asked[KS_STORE_OPERATIONS]; /* Since the beginning, then since it is quiet. */
 
     bool over;
@@ -44,7 +47,8 @@ struct world {
     uint64_t hash;
     /* Of all runs. */
     uint64_t steps;
-    uint64_t delivered; /* Records; and again. */
+    sim_time longest_exam[2]; /* After a kill, after a drain. */
+    uint64_t delivered;       /* Records; and again. */
     uint64_t redelivered;
     uint64_t operations[KS_STORE_OPERATIONS][2]; /* Done, refused. */
     uint64_t happenings;

@@ -115,23 +115,3 @@ TEST(two_keys_differ)
     EXPECT(memcmp(a.key, b.key, sizeof(a.key)) != 0);
     EXPECT_EQ_U64(a.boot, 5);
 }
-
-/* It is written for every record: the promise is a microsecond, measured are some 60 ns. */
-TEST(an_id_costs_less_than_a_microsecond)
-{
-    enum { COUNT = 200000 };
-    struct ks_ack_stamp stamp;
-    char text[KS_ACK_ID_SIZE];
-    struct timespec from;
-    struct timespec to;
-    double ns;
-
-    ks_ack_stamp_init(&stamp, &key, 7, 3, 70000, 12);
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
-    for (uint64_t i = 0; i < COUNT; i++)
-        ks_ack_id_write(&stamp, i, text);
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
-    ns = ((double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec)) / COUNT;
-    printf("%.0f ns an id\n", ns);
-    EXPECT(ns < 10000); /* A busy machine, a sanitizer: ten times the promise is a bug. */
-}
