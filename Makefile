@@ -232,7 +232,7 @@ san:  ## Run the whole of `make test` with address and undefined-behaviour sanit
 
 # --- Habits ------------------------------------------------------------------------------------
 
-.PHONY: check bench fuzz fuzzers objects pure format
+.PHONY: check bench fuzz fuzzers objects pure format docs
 check: deps  ## Check the house: floors, purity, banned calls, headers, lengths, format, warnings, cppcheck.
 	@tests/tidy/run
 
@@ -250,6 +250,15 @@ fuzz: deps deps-fuzz  ## Fuzz every parser of outside bytes for FUZZ_SECONDS=10 
 fuzzers: $(FUZZERS)
 $(B)/bin/%: $(B)/obj/tests/fuzz/%.o $(LIB)
 	@mkdir -p $(@D)
+	$(call say,link     $@)
+	$(Q)$(LINK) -o $@ $^ $(LIB_LIBS)
+
+# The words of a page are ours, its table is the code's.
+docs: $(B)/render  ## Render the tables of docs/OPTIONS.md and docs/METRICS.md from the code's own tables.
+	@for page in OPTIONS METRICS; do \
+	    { sed '/^| /,$$d' docs/$$page.md && $(B)/render $$page; } > $(B)/page && mv $(B)/page docs/$$page.md; \
+	done
+$(B)/render: $(B)/obj/tests/docs/render.o $(LIB)
 	$(call say,link     $@)
 	$(Q)$(LINK) -o $@ $^ $(LIB_LIBS)
 
@@ -280,4 +289,4 @@ clean:  ## Remove everything that was built.
 help:  ## List what make can do.
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## \(.*\)/\1\t\2/p' Makefile | expand -t 12
 
--include $(patsubst %.o,%.d,$(call objects,$(SERVER_C) $(HELPER_C) $(TEST_C) $(SIM_C) $(BENCH_C) $(FUZZ_C)))
+-include $(patsubst %.o,%.d,$(call objects,$(SERVER_C) $(HELPER_C) $(TEST_C) $(SIM_C) $(BENCH_C) $(FUZZ_C) tests/docs/render.c))

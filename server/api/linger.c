@@ -12,7 +12,7 @@
 /* Thrown away in one turn: others wait. */
 enum { PIECE_BYTES = 64 << 10, PIECES_MAX = 16 };
 
-struct linger {
+struct straggler {
     struct ks_watch watch;
     struct ks_timer timer;
     struct ks_link link;
@@ -27,27 +27,27 @@ void ks_lingers_init(struct ks_lingers *lingers, struct ks_loop *loop)
     ks_link_init(&lingers->links);
 }
 
-static void end(struct linger *linger)
+static void end(struct straggler *straggler)
 {
-    struct ks_lingers *lingers = linger->lingers;
+    struct ks_lingers *lingers = straggler->lingers;
 
-    ks_loop_unwatch(lingers->loop, &linger->watch);
-    ks_loop_timer_clear(lingers->loop, &linger->timer);
-    ks_list_remove(&linger->link);
-    (void)close(linger->watch.fd);
+    ks_loop_unwatch(lingers->loop, &straggler->watch);
+    ks_loop_timer_clear(lingers->loop, &straggler->timer);
+    ks_list_remove(&straggler->link);
+    (void)close(straggler->watch.fd);
     lingers->count--;
-    ks_free(linger);
+    ks_free(straggler);
 }
 
 static void late(struct ks_timer *timer)
 {
-    end(KS_LIST_ENTRY(timer, struct linger, timer));
+    end(KS_LIST_ENTRY(timer, struct straggler, timer));
 }
 
 static void ready(struct ks_watch *watch, uint32_t events)
 {
     static uint8_t ignored[PIECE_BYTES];
-    struct linger *linger = KS_LIST_ENTRY(watch, struct linger, watch);
+    struct straggler *straggler = KS_LIST_ENTRY(watch, struct straggler, watch);
 
     (void)events;
     for (int i = 0; i < PIECES_MAX; i++) {
@@ -55,9 +55,9 @@ static void ready(struct ks_watch *watch, uint32_t events)
         if (size < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (size > 0)
-            linger->bytes += (size_t)size;
-        if (size <= 0 || linger->bytes > KS_LINGER_BYTES_MAX) {
-            end(linger);
+            straggler->bytes += (size_t)size;
+        if (size <= 0 || straggler->bytes > KS_LINGER_BYTES_MAX) {
+            end(straggler);
             return;
         }
     }
@@ -65,29 +65,29 @@ static void ready(struct ks_watch *watch, uint32_t events)
 
 void ks_linger(struct ks_lingers *lingers, int fd)
 {
-    struct linger *linger;
+    struct straggler *straggler;
     int own = lingers->count < KS_LINGERS_MAX ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
 
     if (own < 0)
         return;
-    linger = ks_alloc(sizeof(*linger));
-    if (linger == NULL) {
+    straggler = ks_alloc(sizeof(*straggler));
+    if (straggler == NULL) {
         (void)close(own);
         return;
     }
-    linger->watch = (struct ks_watch){.ready = ready, .fd = own};
-    linger->timer.due = late;
-    linger->lingers = lingers;
-    ks_list_append(&lingers->links, &linger->link);
+    straggler->watch = (struct ks_watch){.ready = ready, .fd = own};
+    straggler->timer.due = late;
+    straggler->lingers = lingers;
+    ks_list_append(&lingers->links, &straggler->link);
     lingers->count++;
-    ks_loop_timer_set(lingers->loop, &linger->timer,
+    ks_loop_timer_set(lingers->loop, &straggler->timer,
                       ks_instant_add(ks_loop_now(lingers->loop), ks_span_ms(KS_LINGER_WAIT_MS)));
-    if (!ks_ok(ks_loop_watch(lingers->loop, &linger->watch, EPOLLIN | EPOLLRDHUP)))
-        end(linger);
+    if (!ks_ok(ks_loop_watch(lingers->loop, &straggler->watch, EPOLLIN | EPOLLRDHUP)))
+        end(straggler);
 }
 
 void ks_lingers_free(struct ks_lingers *lingers)
 {
     while (!ks_list_empty(&lingers->links))
-        end(KS_LIST_ENTRY(lingers->links.next, struct linger, link));
+        end(KS_LIST_ENTRY(lingers->links.next, struct straggler, link));
 }

@@ -36,6 +36,7 @@ enum {
     ANSWER_BYTES = 1 << 20,
     LINES_BYTES = 1 << 20,
     STALL_LIMIT = 16 << 20,
+    IDLE_SECONDS = 5,
     STALL_SECONDS = 6,
     TEXT = 256
 };
@@ -152,6 +153,15 @@ static void wait_leases(const struct sidecar *sidecar, unsigned shards)
 
 /* ---- Start ---- */
 
+static void say_start(const char *files, double ms[STARTS])
+{
+    double median = meter_quantile(ms, STARTS, 0.5); /* It sorts them. */
+
+    meter_say("start/ready", median, "ms p50",
+              "\"files\":\"%s\",\"starts\":%d,\"best_ms\":%.1f,\"worst_ms\":%.1f", files, STARTS,
+              ms[0], ms[STARTS - 1]);
+}
+
 static void measure_start(void)
 {
     double fresh[STARTS];
@@ -169,10 +179,8 @@ static void measure_start(void)
         again[i] = wait_ready(&sidecar) * 1e3;
         stop(&sidecar, SIGTERM);
     }
-    meter_say("start/ready", meter_quantile(fresh, STARTS, 0.5), "ms",
-              "\"files\":\"made\",\"starts\":%d,\"worst_ms\":%.1f", STARTS, fresh[STARTS - 1]);
-    meter_say("start/ready", meter_quantile(again, STARTS, 0.5), "ms",
-              "\"files\":\"there\",\"starts\":%d,\"worst_ms\":%.1f", STARTS, again[STARTS - 1]);
+    say_start("made", fresh);
+    say_start("there", again);
 }
 
 /* ---- Memory ---- */
@@ -409,10 +417,6 @@ static void measure_latency(void)
 
     sampling.sidecar = start("latency", 4);
     (void)wait_ready(&sampling.sidecar);
-    pause_us(1000000);
-    memory = memory_of(&sampling.sidecar);
-    say_memory("memory/idle", &memory, "\"shards\":4,\"sessions\":0");
-
     began = meter_now();
     open_reader(&sampling.reader, &sampling.sidecar, "client_id=bench", 1 << 16);
     wait_leases(&sampling.sidecar, 4);
@@ -433,6 +437,25 @@ static void measure_latency(void)
     say_memory("memory/one-stream", &memory, "\"shards\":4,\"sessions\":1,\"records\":%u", count);
     http_stream_close(&sampling.reader.stream);
     stop(&sampling.sidecar, SIGTERM);
+}
+
+/* ---- Doing nothing ---- */
+
+static void measure_idle(void)
+{
+    struct sidecar sidecar = start("idle", 4);
+    struct memory memory;
+    double cpu;
+
+    (void)wait_ready(&sidecar);
+    pause_us(1000000);
+    memory = memory_of(&sidecar);
+    say_memory("memory/idle", &memory, "\"shards\":4,\"sessions\":0");
+    cpu = meter_cpu_of(sidecar.pid);
+    pause_us(IDLE_SECONDS * 1000000);
+    cpu = meter_cpu_of(sidecar.pid) - cpu;
+    meter_say("cpu/idle", cpu / IDLE_SECONDS * 1e3, "cpu ms/s", "\"shards\":4,\"sessions\":0");
+    stop(&sidecar, SIGTERM);
 }
 
 /* ---- Many shards ---- */
@@ -506,7 +529,7 @@ static void measure_stall(unsigned records, unsigned bytes)
     stop(&sidecar, SIGKILL);
 }
 
-/* latency [PART]: everything, or one of start, latency, shards, stall. */
+/* latency [PART]: everything, or one of start, idle, latency, shards, stall. */
 int main(int argc, char **argv)
 {
     const char *only = argc > 1 ? argv[1] : "";
@@ -517,6 +540,8 @@ int main(int argc, char **argv)
     (void)signal(SIGPIPE, SIG_IGN);
     if (only[0] == '\0' || strcmp(only, "start") == 0)
         measure_start();
+    if (only[0] == '\0' || strcmp(only, "idle") == 0)
+        measure_idle();
     if (only[0] == '\0' || strcmp(only, "latency") == 0)
         measure_latency();
     if (only[0] == '\0' || strcmp(only, "shards") == 0)

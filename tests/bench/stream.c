@@ -497,8 +497,8 @@ static void open_house(struct house *house, const struct cell *cell, uint16_t po
     char path[256];
     char listen[64];
 
-    snprintf(path, sizeof path, "%s/%s-%u-%d-%u.db", folder, cell->format, cell->record_bytes,
-             cell->copies, cell->batches_per_ack);
+    snprintf(path, sizeof path, "%s/%s-%u-%d-%u-%u.db", folder, cell->format, cell->record_bytes,
+             cell->copies, cell->batches_per_ack, cell->shards);
     snprintf(listen, sizeof listen, "127.0.0.1:%u", port);
     must(ks_loop_new(&house->loop), "loop", NULL);
     must(ks_sqlite_store_open(house->loop, path, "bench", NULL, NULL, &house->store, &detail), path,
@@ -689,14 +689,12 @@ static struct rate say_cell(const struct cell *cell, const struct watcher *watch
                  rate.payload_per_second / plain->payload_per_second);
     meter_say(
         cell->plain ? "stream/plain" : "stream/deliver", rate.payload_per_cpu, "payload MB/cpu-s",
-        "\"format\":\"%s\",\"record_bytes\":%u,\"source\":\"%s\",\"shards\":%d,\"batches_per_ack\":"
-        "%u,"
-        "\"records_per_cpu_s\":%.0f,\"us_cpu_per_record\":%.3f,\"payload_mb_per_s\":%.1f,"
-        "\"records_per_s\":%.0f,\"wire_mb_per_s\":%.1f,\"processor_used\":%.2f,\"system_part\":%."
-        "2f,"
-        "\"consumer_used\":%.2f,\"acks_per_s\":%.0f%s",
+        "\"format\":\"%s\",\"record_bytes\":%u,\"source\":\"%s\",\"shards\":%u,"
+        "\"batches_per_ack\":%u,\"records_per_cpu_s\":%.0f,\"us_cpu_per_record\":%.3f,"
+        "\"payload_mb_per_s\":%.1f,\"records_per_s\":%.0f,\"wire_mb_per_s\":%.1f,"
+        "\"processor_used\":%.2f,\"system_part\":%.2f,\"consumer_used\":%.2f,\"acks_per_s\":%.0f%s",
         cell->format, cell->record_bytes,
-        cell->plain ? "none" : (cell->copies ? "copies" : "views"), cell->plain ? 0 : SHARDS,
+        cell->plain ? "none" : (cell->copies ? "copies" : "views"), cell->shards,
         cell->batches_per_ack, (double)count->records / watcher->spent.cpu,
         watcher->spent.cpu / (double)count->records * 1e6, rate.payload_per_second,
         (double)count->records / count->seconds, (double)count->wire_bytes / 1e6 / count->seconds,

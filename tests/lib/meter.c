@@ -38,6 +38,15 @@ double meter_process_cpu(void)
     return read_clock(CLOCK_PROCESS_CPUTIME_ID);
 }
 
+double meter_cpu_of(int pid)
+{
+    clockid_t clock;
+
+    if (clock_getcpuclockid(pid, &clock) != 0)
+        meter_fail("no CPU clock of process %d", pid);
+    return read_clock(clock);
+}
+
 static double cpu_of(void (*run)(void *arg, uint64_t rounds), void *arg, uint64_t rounds)
 {
     double before = meter_thread_cpu();

@@ -15,6 +15,8 @@
 double meter_now(void);
 double meter_thread_cpu(void);
 double meter_process_cpu(void);
+/* CPU seconds of another process so far. */
+double meter_cpu_of(int pid);
 
 /* CPU seconds that one round of `run` costs: it is given as many rounds as make a tenth of a
  * second, five times, and the cheapest counts: what others do to the machine can only add. */

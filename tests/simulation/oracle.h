@@ -66,7 +66,7 @@ struct oracle_session {
 struct oracle_watch {
     bool present;
     bool damaged;  /* Could not be read the last time. */
-    bool advanced; /* Its beat was seen to advance under this leader's eyes. */
+    bool advanced; /* Its beat was seen to advance. */
     uint64_t boot;
     uint64_t beat;
     enum ks_life life;

@@ -77,12 +77,15 @@ static void leases_told(struct oracle_rules *rules, const struct table_request *
     }
 }
 
-static void write_told(struct oracle_rules *rules, const struct table_request *request,
+static void write_told(struct process *process, const struct table_request *request,
                        enum ks_outcome outcome, int64_t now)
 {
+    struct oracle_rules *rules = &process->truth.rules;
     enum ks_store_operation operation = request->ask.operation;
 
-    if (world_table_is_owner_write(operation)) {
+    /* Of the tenure that is open; an answer to an earlier one comes late. */
+    if (world_table_is_owner_write(operation) &&
+        process->readers[request->ask.shard].epoch == request->ask.epoch) {
         struct oracle_shard *shard = &rules->shards[request->ask.shard];
 
         shard->unsure = outcome != KS_DONE;
@@ -94,11 +97,8 @@ static void write_told(struct oracle_rules *rules, const struct table_request *r
     if (operation == KS_STORE_ASSIGN || operation == KS_STORE_TAKE_OVER)
         know(rules, &rules->shards[request->ask.shard].known, request->ask.worker,
              request->ask.epoch + 1);
-    if (operation == KS_STORE_CLAIM_OFFICE) {
+    if (operation == KS_STORE_CLAIM_OFFICE)
         rules->won_at = now;
-        for (uint32_t worker = 0; worker < SIM_WORKERS; worker++)
-            rules->watch[worker].advanced = false;
-    }
 }
 
 void oracle_rules_answered(const struct world *world, struct process *process,
@@ -108,7 +108,7 @@ void oracle_rules_answered(const struct world *world, struct process *process,
     struct oracle_rules *rules = &process->truth.rules;
 
     if (world_table_is_write(operation))
-        write_told(rules, request, outcome, shell_clock(world, process).us);
+        write_told(process, request, outcome, shell_clock(world, process).us);
     else if (outcome == KS_DONE &&
              (operation == KS_STORE_READ_FLEET || operation == KS_STORE_READ_WORKER))
         fleet_told(world, process, request);

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* render OPTIONS|METRICS - the table of that page of docs/, from the code's own table, on stdout. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/metrics.h"
+#include "base/options.h"
+
+int main(int argc, char **argv)
+{
+    struct ks_bytes table;
+    ks_err err = KS_FAIL(INVALID);
+
+    ks_bytes_init(&table, 1 << 20);
+    if (argc == 2 && strcmp(argv[1], "OPTIONS") == 0)
+        err = ks_options_markdown(&table);
+    if (argc == 2 && strcmp(argv[1], "METRICS") == 0)
+        err = ks_metrics_markdown(&table);
+    if (!ks_ok(err)) {
+        (void)fprintf(stderr, "render OPTIONS|METRICS: %s\n", ks_err_text(err));
+        return 1;
+    }
+    (void)fwrite(table.data, 1, table.size, stdout);
+    ks_bytes_free(&table);
+    return 0;
+}
