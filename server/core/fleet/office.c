@@ -87,8 +87,7 @@ static void see(struct ks_core *core, const struct ks_worker_row *row)
                                      .short_since = KS_NEVER};
     if (row->damaged) {
         member->present = true;
-        member->damaged = true;
-        member->read_at = core->now;
+        member->damaged = true; /* Not a look at its beat: the watch has a gap. */
     } else {
         watch(core, member, row);
     }
@@ -150,12 +149,18 @@ static void ask_office(struct ks_core *core, enum ks_store_operation operation,
     store->epoch = fleet->office.epoch;
 }
 
+static bool late(const struct ks_core *core, const struct ks_member *member)
+{
+    return ks_instant_since(core->now, member->advanced_at).us > 2 * core->config.beat.us;
+}
+
 static void win(struct ks_core *core, struct ks_effects *effects)
 {
     core->fleet.leads = true;
     core->fleet.won_at = core->now;
+    /* What we saw as a follower counts: the eyes are the same. */
     for (uint32_t i = 0; i < core->config.workers_max; i++)
-        core->members[i].advanced = false;
+        core->members[i].advanced &= !late(core, &core->members[i]);
     ks_leader_won(core);
     ks_effects_story(effects, KS_STORY_OFFICE_WON, KS_SHARD_NONE, core->fleet.self);
 }
