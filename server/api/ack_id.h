@@ -8,7 +8,7 @@
  *     batch_id  kind 1 | boot 4 | subscription 1 | slot 2 | session epoch 4 |
  *               runs: (shard 4 | epoch 5 | number 6 | count 4) x 1 .. KS_BATCH_RUNS_MAX | MAC 8
  *
- * An ack_id is 47 characters long, a batch_id 54 to 432. The MAC is SipHash-2-4 (Aumasson and
+ * An ack_id is 47 characters long, a batch_id 52 to 432. The MAC is SipHash-2-4 (Aumasson and
  * Bernstein, "SipHash: a fast short-input PRF", 2012) of all that stands before it, under a key
  * that is drawn at start and never leaves the process: nobody can make an id of a record that was
  * not handed out, and no table of ids is kept. `boot` is the low half of the boot id: it tells a

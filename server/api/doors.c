@@ -228,7 +228,9 @@ static void door_knocked(struct ks_watch *watch, uint32_t events)
 
     (void)events;
     for (int i = 0; i < KS_ACCEPTS_MAX; i++) {
-        int fd = accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        struct sockaddr_storage from;
+        socklen_t size = sizeof(from);
+        int fd = accept4(watch->fd, (struct sockaddr *)&from, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
             rest(door->doors);
         if (fd < 0)

@@ -263,8 +263,16 @@ static enum MHD_Result queue(struct call *call)
 static enum MHD_Result take_line(void *head, enum MHD_ValueKind kind, const char *name,
                                  size_t name_size, const char *value, size_t value_size)
 {
+    struct ks_head *into = head;
+    const char *colon = name + name_size;
+
     (void)kind;
-    ks_head_line(head, ks_view_of(name, name_size),
+    /* The value lies behind its colon. If a line was folded, libmicrohttpd 0.9.75 has made a longer
+     * name of its rest, elsewhere. */
+    if (value != NULL &&
+        (value <= colon || strspn(colon + 1, " \t") != (size_t)(value - colon) - 1))
+        into->malformed = true;
+    ks_head_line(into, ks_view_of(name, name_size),
                  ks_view_of(value == NULL ? "" : value, value_size));
     return MHD_YES;
 }

@@ -19,17 +19,31 @@ static const struct {
     {"Content-Type", offsetof(struct ks_head, content_type)},
 };
 
-static bool has_nul(ks_view text)
+/* RFC 9110, section 5.6.2: a name is a token. A space before the colon would hide it from us, and
+ * not from others. */
+static bool is_name(ks_view name)
 {
-    return text.size > 0 && memchr(text.data, '\0', text.size) != NULL;
+    for (size_t i = 0; i < name.size; i++)
+        if (name.data[i] <= ' ' || name.data[i] >= 0x7F)
+            return false;
+    return name.size > 0;
+}
+
+/* RFC 9110, section 5.5: no control byte but the tab. */
+static bool is_value(ks_view value)
+{
+    for (size_t i = 0; i < value.size; i++)
+        if ((value.data[i] < ' ' && value.data[i] != '\t') || value.data[i] == 0x7F)
+            return false;
+    return true;
 }
 
 void ks_head_line(struct ks_head *head, ks_view name, ks_view value)
 {
     /* The colon, a space, and the end of the line. */
     head->bytes += name.size + value.size + 4;
-    if (has_nul(name) || has_nul(value))
-        head->has_nul = true;
+    if (!is_name(name) || !is_value(value))
+        head->malformed = true;
     head->hosts += ks_view_equal_nocase(name, KS_VIEW("Host"));
     head->lengths += ks_view_equal_nocase(name, KS_VIEW("Content-Length"));
     head->codings += ks_view_equal_nocase(name, KS_VIEW("Transfer-Encoding"));
@@ -46,8 +60,10 @@ static const char *framing_problem(const struct ks_head *head)
 {
     uint64_t length;
 
-    if (!head->whole || head->has_nul)
-        return "the request line or a header holds a NUL, or the version is missing";
+    if (!head->whole)
+        return "the request line holds a NUL, or the version is missing";
+    if (head->malformed)
+        return "a header line is folded, or its name or value holds what it may not";
     if (head->hosts > 1)
         return "more than one Host";
     if (head->lengths > 1)
@@ -77,7 +93,9 @@ bool ks_head_judge(const struct ks_head *head, struct ks_exchange *exchange)
 
     if (problem != NULL)
         return refuse(exchange, KS_PROBLEM_INVALID_ARGUMENT, problem);
-    if (head->codings > 0 && !ks_view_equal_nocase(ks_view_trim(head->coding), KS_VIEW("chunked")))
+    /* To the letter, as libmicrohttpd reads it: a body that it does not take for chunked would have
+     * no end. */
+    if (head->codings > 0 && !ks_view_equal_nocase(head->coding, KS_VIEW("chunked")))
         return refuse(exchange, KS_PROBLEM_UNIMPLEMENTED, "the only transfer coding is chunked");
     if (head->bytes + request->target.size > KS_HEAD_BYTES_MAX ||
         request->target.size > KS_TARGET_MAX)

@@ -11,7 +11,7 @@ struct ks_head {
     const char *version;
     bool whole; /* The target was read as it was sent: no NUL in it. */
     size_t bytes;
-    bool has_nul;
+    bool malformed; /* A byte that no name or no value may hold, or a line that was folded. */
     uint32_t hosts;
     uint32_t lengths;
     uint32_t codings;

@@ -131,7 +131,8 @@ struct ks_effect {
             struct ks_incarnation worker;
         } refused;
         struct {
-            bool clean; /* Nothing stayed unsettled, and every final write is durable. */
+            bool clean;       /* Nothing stayed unsettled, and every final write is durable. */
+            uint64_t unsaved; /* Acknowledged records that no checkpoint covers: they come again. */
         } drained;
     };
 };

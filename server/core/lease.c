@@ -97,6 +97,8 @@ void ks_lease_lose(struct ks_core *core, struct ks_lease *lease, enum ks_story w
     assert(lease->used);
     if (lease->tracker.in_flight > 0 || why == KS_STORY_LOST)
         core->drain_clean = false;
+    if (core->draining)
+        core->drain_unsaved += lease->tracker.mark - lease->persisted;
     ks_session_forget_lease(core, lease);
     ks_flow_forget(core, lease);
     if (entry->ended < lease->epoch)

@@ -240,6 +240,7 @@ struct ks_core {
     bool draining;
     bool drained;
     bool drain_clean;
+    uint64_t drain_unsaved;
     bool patience_said;
     ks_instant patience_at;
     ks_instant idle_at; /* Idle from then on, while there is no session. */

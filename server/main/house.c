@@ -47,6 +47,7 @@ struct ks_house {
     struct ks_timer give_up;
     bool leaving; /* A signal came: exit when drained. */
     bool drained;
+    uint64_t unsaved; /* Acknowledged records that the drain could not save. */
     bool over;
     int exit_code;
 };
@@ -62,15 +63,22 @@ static void end(struct ks_house *house, int exit_code)
     ks_loop_stop(house->loop);
 }
 
-static void drained(void *arg, bool clean)
+static void drained(void *arg, bool clean, uint64_t unsaved)
 {
     struct ks_house *house = arg;
 
     house->drained = true;
-    ks_info("drained: nothing is held any more%s",
-            clean ? "" : ", what was unsettled will come again");
+    house->unsaved = unsaved;
+    if (unsaved > 0)
+        ks_error("drained, but %" PRIu64
+                 " acknowledged records have no checkpoint, because the lease "
+                 "store did not answer: they will come again",
+                 unsaved);
+    else
+        ks_info("drained: nothing is held any more%s",
+                clean ? "" : ", what was unsettled will come again");
     if (house->leaving)
-        end(house, EXIT_SUCCESS);
+        end(house, unsaved > 0 ? EXIT_CANNOT_RUN : EXIT_SUCCESS);
 }
 
 static void refused(void *arg, const char *reason)
@@ -108,7 +116,7 @@ static void caught(void *arg, int signal)
             house->options->drain_timeout_ms);
     house->leaving = true;
     if (house->drained) {
-        end(house, EXIT_SUCCESS);
+        end(house, house->unsaved > 0 ? EXIT_CANNOT_RUN : EXIT_SUCCESS);
         return;
     }
     house->give_up.due = give_up;

@@ -113,6 +113,7 @@ struct ks_switchboard {
     ks_span patience;
     bool drained;
     bool drained_clean;
+    uint64_t drained_unsaved;
     bool refused;
     bool over; /* drained or refused was told. */
     struct ks_detail *why_refused;

@@ -87,6 +87,7 @@ static void perform(struct ks_switchboard *board, const struct ks_effect *effect
     case KS_EFFECT_DRAINED:
         board->drained = true;
         board->drained_clean = effect->drained.clean;
+        board->drained_unsaved = effect->drained.unsaved;
         break;
     case KS_EFFECT_REFUSED: refuse_id(board, effect->refused.worker); break;
     }
@@ -145,7 +146,7 @@ static void tell_end(struct ks_switchboard *board)
     if (board->refused)
         board->config.refused(board->config.arg, board->why_refused->text);
     else
-        board->config.drained(board->config.arg, board->drained_clean);
+        board->config.drained(board->config.arg, board->drained_clean, board->drained_unsaved);
 }
 
 static ks_instant turn(struct ks_hook *hook, ks_instant now)

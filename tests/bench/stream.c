@@ -452,10 +452,11 @@ static void must(ks_err err, const char *what, const struct ks_detail *detail)
         meter_fail("%s: %s %s", what, ks_err_text(err), detail == NULL ? "" : detail->text);
 }
 
-static void drained(void *arg, bool clean)
+static void drained(void *arg, bool clean, uint64_t unsaved)
 {
     (void)arg;
     (void)clean;
+    (void)unsaved;
 }
 
 static void refused(void *arg, const char *reason)

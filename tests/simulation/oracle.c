@@ -303,7 +303,7 @@ void oracle_stepped(struct world *world, struct process *process, const struct k
     if (effects->count > KS_EFFECTS_MAX)
         oracle_fail(world, "w%u: %u effects of one step", process->worker, effects->count);
     if (event->kind == KS_EVENT_PERSIST)
-        truth->rules.shards[event->persist.shard].hurried = true;
+        oracle_rules_persist(world, process, event->persist.shard);
     if (event->kind == KS_EVENT_STORE) {
         expect_owner(world, process);
         check_deadline(world, process);
@@ -339,6 +339,7 @@ void oracle_open(struct world *world, struct process *process, ks_shard shard, k
     truth->rules.shards[shard].read_back = false;
     truth->rules.shards[shard].paced_from = INT64_MIN;
     truth->rules.shards[shard].hurried = false;
+    truth->rules.shards[shard].persist_by = 0;
     if (reader->open)
         oracle_fail(world, "w%u opens shard-%u again", process->worker, shard);
     if (reader->epoch >= epoch)

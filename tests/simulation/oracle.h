@@ -86,9 +86,11 @@ struct oracle_shard {
     struct oracle_known known;
     bool damaged; /* Could not be read the last time. */
     bool unsure; /* A write of its owner was not done, or not surely: it is read before the next. */
-    bool read_back;     /* Read again since it began. */
-    bool hurried;       /* PERSIST in this epoch. */
-    int64_t paced_from; /* When the last checkpoint that was done was sent. */
+    bool read_back;      /* Read again since it began. */
+    bool hurried;        /* PERSIST in this epoch. */
+    uint64_t persist_to; /* A PERSIST in peace: the checkpoint is there .. */
+    sim_time persist_by; /* .. by then; 0: none is awaited. */
+    int64_t paced_from;  /* When the last checkpoint that was done was sent. */
 };
 
 struct oracle_rules {

@@ -116,6 +116,19 @@ void oracle_rules_answered(const struct world *world, struct process *process,
         leases_told(rules, request);
 }
 
+void oracle_rules_persist(const struct world *world, struct process *process, ks_shard shard)
+{
+    struct oracle_shard *rules = &process->truth.rules.shards[shard];
+    const struct reader *reader = &process->readers[shard];
+
+    rules->hurried = true;
+    if (!world->peace || !reader->open || rules->persist_by != 0)
+        return;
+    /* Long enough for what the war has left: a write under way, its timeout, and the longest pause after it. */
+    rules->persist_by = world->now + 2 * world->swarm.core.timeout.us + 5 * SIM_SECOND;
+    rules->persist_to = reader->base + reader->forgot;
+}
+
 void oracle_rules_leads(struct world *world, const struct table_request *request)
 {
     struct process *process = &world->processes[request->process];
@@ -242,7 +255,22 @@ static const struct process *process_of(const struct world *world, struct ks_inc
     return NULL;
 }
 
-void oracle_rules_look(struct world *world)
+static void look_at_persists(struct world *world, struct process *process)
+{
+    for (ks_shard shard = 0; process->alive && shard < world->stream.count; shard++) {
+        struct oracle_shard *rules = &process->truth.rules.shards[shard];
+        const struct table_lease *row = world_table_lease(&world->table, shard);
+
+        if (rules->persist_by == 0 || world->now < rules->persist_by)
+            continue;
+        rules->persist_by = 0;
+        if (process->readers[shard].open && row->checkpoint < rules->persist_to)
+            oracle_fail(world, "w%u was asked to persist shard-%u, and did not", process->worker,
+                        shard);
+    }
+}
+
+static void look_at_owners(struct world *world)
 {
     const struct ks_core_config *core = &world->swarm.core;
     /* Two looks at the news, a poll, and the requests of both. */
@@ -251,13 +279,21 @@ void oracle_rules_look(struct world *world)
     for (ks_shard shard = 0; shard < world->stream.count; shard++) {
         const struct table_lease *row = world_table_lease(&world->table, shard);
         const struct process *owner = row->present ? process_of(world, row->row.owner) : NULL;
+        struct ks_lease_view lease;
 
         if (owner == NULL || owner->draining || world->now < row->at + soon ||
-            oracle_may_deliver(world, owner, shard))
+            (ks_core_lease(owner->core, shard, &lease) && lease.state != KS_LEASE_AWAY))
             continue;
-        oracle_fail(world, "w%u has owned shard-%u for %lld ms and does not serve it",
-                    owner->worker, shard, (long long)((world->now - row->at) / SIM_MS));
+        oracle_fail(world, "w%u has owned shard-%u for %lld ms and has not begun it", owner->worker,
+                    shard, (long long)((world->now - row->at) / SIM_MS));
     }
+}
+
+void oracle_rules_look(struct world *world)
+{
+    for (uint32_t i = 0; i < SIM_PROCESSES; i++)
+        look_at_persists(world, &world->processes[i]);
+    look_at_owners(world);
 }
 
 void oracle_rules_quiet(struct world *world)
@@ -265,9 +301,15 @@ void oracle_rules_quiet(struct world *world)
     for (uint32_t i = 0; i < SIM_PROCESSES; i++) {
         const struct process *process = &world->processes[i];
         const struct table_worker *row;
+        struct ks_self_view self;
 
         if (!process->alive)
             continue;
+        ks_core_self(process->core, &self);
+        if (self.in_flight != 0 || self.in_flight_bytes != 0 || self.held_bytes != 0)
+            oracle_fail(world, "w%u has nothing to do and holds %llu bytes, %llu in flight",
+                        process->worker, (unsigned long long)self.held_bytes,
+                        (unsigned long long)self.in_flight);
         row = world_table_worker(&world->table, process->worker);
         if (row->gives.count > 0 || row->takes.count > 0)
             oracle_fail(world, "%u gives and %u takes were left in the row of w%u",

@@ -5,6 +5,7 @@
  *  S3      a dead owner's lease or office is taken after a consistent read that was sent when its epoch was known
  *  A5      after a refused or unknown write of a lease it is read before the next one
  *  A6      a final write is preceded by a read of the row; checkpoints keep their interval
+ *  API     whoever waits for a checkpoint gets it without waiting for its interval
  *  A7      only who held the office leads; leases go to workers that are active and were seen to advance, after a
  *          muster; who gets a lease begins it soon
  *
@@ -19,9 +20,12 @@ void oracle_rules_asked(struct world *world, struct process *process, struct tab
                         ks_instant now);
 void oracle_rules_answered(const struct world *world, struct process *process,
                            const struct table_request *request, enum ks_outcome outcome);
+/* Somebody waits for the checkpoint of the shard. */
+void oracle_rules_persist(const struct world *world, struct process *process, ks_shard shard);
 /* The claim was applied: this incarnation holds the office. */
 void oracle_rules_leads(struct world *world, const struct table_request *request);
-/* In peace: whoever owns a lease has begun it by now; in a quiet fleet nothing is left to be told. */
+/* In peace: whoever owns a lease has begun it by now, and whoever waited has his checkpoint; in a quiet fleet nothing
+ * is left to be told, in flight or in memory. */
 void oracle_rules_look(struct world *world);
 void oracle_rules_quiet(struct world *world);
 

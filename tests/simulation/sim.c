@@ -33,7 +33,7 @@ struct plan {
 static struct progress {
     uint64_t seed;
     uint64_t passed;
-    uint64_t steps;
+    uint64_t stories; /* A hash of all that was told. */
 } progress;
 
 static void say_failure(const char *sentence)
@@ -114,6 +114,7 @@ static bool run_seed(struct world *world, uint64_t seed, int verbose)
         say_failure(world->sentence);
         return false;
     }
+    progress.stories ^= world->hash * (2 * seed + 1);
     if (seed % TWICE_EVERY == 0) {
         hash = world->hash;
         if (!world_run(world, seed, verbose) || world->hash != hash) {
@@ -172,8 +173,10 @@ static bool run_all(struct world *world, const struct plan *plan)
             return false;
     took = seconds_since(&start);
     say_seen(world);
-    fprintf(stdout, "%.2f s, %" PRIu64 " steps of the core, %.2f million a second\n", took,
-            world->steps, (double)world->steps / took / 1e6);
+    fprintf(stdout,
+            "%.2f s, %" PRIu64 " steps of the core, %.2f million a second; stories %016" PRIx64
+            "\n",
+            took, world->steps, (double)world->steps / took / 1e6, progress.stories);
     fprintf(stdout, "%" PRIu64 " passed, 0 failed\n", progress.passed);
     return true;
 }

@@ -105,7 +105,7 @@ static void draw_core(struct ks_core_config *core, struct ks_prng *prng)
 
     *core = ks_core_config_default(ks_span_ms(lease_ms));
     core->list_every = ks_span_ms(ks_prng_between(prng, 1000, 8000));
-    core->checkpoint_interval = ks_span_ms(ks_prng_between(prng, 200, 6000));
+    core->checkpoint_interval = ks_span_ms(draw_log(prng, 200, 20000));
     core->idle_release = ks_span_ms(ks_prng_between(prng, 3000, 20000));
     core->shards_max = SIM_SHARDS;
     core->leases_max = SIM_SHARDS;
@@ -147,6 +147,7 @@ void swarm_make_peace(struct swarm *swarm)
         .put_every = old.put_every,
         .burst = old.burst,
         .records = old.records,
+        .persists = old.persists,
         .work = old.work < 10 * SIM_MS ? old.work : 10 * SIM_MS,
         .war = old.war,
         .checks = old.checks,

@@ -435,6 +435,8 @@ static void leave(struct ks_core *core)
 
 static void finish_drain(struct ks_core *core, struct ks_effects *effects)
 {
+    struct ks_effect *drained;
+
     if (!core->draining || core->drained)
         return;
     bury(core, KS_SELF_GONE, effects);
@@ -442,7 +444,9 @@ static void finish_drain(struct ks_core *core, struct ks_effects *effects)
     if (core->leases_used > 0 || core->sessions_used > 0 || !ks_effects_room(core, effects, 1))
         return;
     core->drained = true;
-    ks_effects_add(effects, KS_EFFECT_DRAINED)->drained.clean = core->drain_clean;
+    drained = ks_effects_add(effects, KS_EFFECT_DRAINED);
+    drained->drained.clean = core->drain_clean;
+    drained->drained.unsaved = core->drain_unsaved;
 }
 
 /* ---- The end of a step. ---- */

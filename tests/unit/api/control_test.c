@@ -2,6 +2,7 @@
 #include "api/control.h"
 #include "ks_test.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static ks_pb_event event;
@@ -57,4 +58,48 @@ TEST(a_line_that_does_not_fit_leaves_no_half)
     EXPECT_ERR(ks_control_write(&event, false, &bytes), FULL);
     EXPECT_EQ_U64(bytes.size, 0);
     ks_bytes_free(&bytes);
+}
+
+static void expect_golden(const char *name)
+{
+    struct ks_bytes bytes;
+    uint8_t golden[200];
+    char path[100];
+    FILE *file;
+    size_t size;
+
+    (void)snprintf(path, sizeof(path), "proto/golden/%s.bin", name);
+    file = fopen(path, "rb");
+    if (file == NULL)
+        FAIL("%s is not there; the tests run in the folder of the Makefile", path);
+    size = fread(golden, 1, sizeof(golden), file);
+    EXPECT(fclose(file) == 0);
+    ks_bytes_init(&bytes, 1000);
+    EXPECT_OK(ks_control_write(&event, true, &bytes));
+    EXPECT_EQ_U64(bytes.size, size);
+    EXPECT_MEM(bytes.data, golden, size);
+    ks_bytes_free(&bytes);
+}
+
+/* Made by proto/golden/make.py, with another protobuf. */
+TEST(the_golden_frames_are_written_byte_for_byte)
+{
+    KinesisSidecar__V1__LeaseReturning returning;
+    KinesisSidecar__V1__SessionEnded ended;
+
+    make_heartbeat();
+    expect_golden("heartbeat");
+
+    kinesis_sidecar__v1__lease_returning__init(&returning);
+    returning.shard_id = ks_pb_text("shardId-000000000003");
+    returning.deadline = 1763685600123;
+    event.event_case = KINESIS_SIDECAR__V1__STREAM_EVENT__EVENT_LEASE_RETURNING;
+    event.lease_returning = &returning;
+    expect_golden("lease_returning");
+
+    kinesis_sidecar__v1__session_ended__init(&ended);
+    ended.reason = KINESIS_SIDECAR__V1__SESSION_END__SESSION_END_TAKEN_OVER;
+    event.event_case = KINESIS_SIDECAR__V1__STREAM_EVENT__EVENT_ENDED;
+    event.ended = &ended;
+    expect_golden("ended");
 }

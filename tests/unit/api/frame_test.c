@@ -185,6 +185,46 @@ TEST(the_frame_is_that_of_the_generated_code)
     }
 }
 
+static size_t read_golden(const char *name, uint8_t *bytes, size_t room)
+{
+    char path[100];
+    FILE *file;
+    size_t size;
+
+    (void)snprintf(path, sizeof(path), "proto/golden/%s.bin", name);
+    file = fopen(path, "rb");
+    if (file == NULL)
+        FAIL("%s is not there; the tests run in the folder of the Makefile", path);
+    size = fread(bytes, 1, room, file);
+    EXPECT(fclose(file) == 0);
+    return size;
+}
+
+/* Made by proto/golden/make.py, with another protobuf and another SipHash. */
+TEST(the_golden_frames_are_written_byte_for_byte)
+{
+    static uint8_t data[256];
+    uint8_t golden[1000];
+    struct ks_framer framer;
+    size_t size;
+
+    for (size_t i = 0; i < sizeof(data); i++)
+        data[i] = (uint8_t)i;
+    records[0] = make_record(0);
+    records[0].partition_key = ks_view_of("k\xc3\xa9y", 4);
+    records[0].data = ks_view_of(data, sizeof(data));
+    records[1] = records[0];
+    records[1].data.size = 0;
+    records[1].sub_sequence = 17;
+    records[1].aggregated = true;
+    begin(&framer, KS_FRAME_PROTOBUF, 2);
+    EXPECT_EQ_I64(write_all(&framer, KS_FILL_MIN), KS_FRAME_DONE);
+    size = read_golden("record", golden, sizeof(golden));
+    size += read_golden("record_part", golden + size, sizeof(golden) - size);
+    EXPECT_EQ_U64(out_size, size);
+    EXPECT_MEM(out, golden, size);
+}
+
 /* ---- JSON ---- */
 
 static const char *text_of(const json_t *object, const char *name)

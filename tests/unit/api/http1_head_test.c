@@ -70,6 +70,12 @@ TEST(every_doubt_about_the_framing_is_refused)
         {"Content-Length", "5, 5", "X", "y"},
         {"Content-Length", "", "X", "y"},
         {"Host", "other", "X", "y"},
+        {"Transfer-Encoding ", "chunked", "X", "y"},
+        {" Transfer-Encoding", "chunked", "X", "y"},
+        {"", "chunked", "X", "y"},
+        {"Transfer-Encoding", "\013chunked", "X", "y"},
+        {"X", "a\rContent-Length: 5", "X", "y"},
+        {"X", "\177", "X", "y"},
     };
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -86,6 +92,11 @@ TEST(every_doubt_about_the_framing_is_refused)
     begin();
     line("Host", "localhost");
     line("Transfer-Encoding", "gzip, chunked");
+    EXPECT_EQ_I64(judge(), 501);
+    /* libmicrohttpd would not take the body for chunked, and wait for its end. */
+    begin();
+    line("Host", "localhost");
+    line("Transfer-Encoding", "chunked ");
     EXPECT_EQ_I64(judge(), 501);
 }
 

@@ -51,6 +51,18 @@ TEST(requests_that_a_proxy_may_read_otherwise_are_refused_and_closed)
          "HTTP/1.1 400"},
         {"POST /v1/records/ack HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n",
          "HTTP/1.1 501"},
+        {"POST /v1/records/ack HTTP/1.1\r\nHost: a\r\nTransfer-Encoding:\r\n chunked\r\n"
+         "Content-Length: 2\r\n\r\n{}",
+         "HTTP/1.1 400"},
+        {"POST /v1/records/ack HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: a,\r\n\tchunked\r\n"
+         "Content-Length: 2\r\n\r\n{}",
+         "HTTP/1.1 400"},
+        {"POST /v1/records/ack HTTP/1.1\r\nHost: a\r\nTransfer-Encoding : chunked\r\n"
+         "Content-Length: 2\r\n\r\n{}",
+         "HTTP/1.1 400"},
+        {"POST /v1/records/ack HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked \r\n\r\n"
+         "0\r\n\r\n",
+         "HTTP/1.1 501"},
         {"GET /v1/status HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "HTTP/1.1 400"},
         {"GET /v1/status HTTP/1.1\r\n\r\n", "HTTP/1.1 400"},
     };

@@ -72,13 +72,18 @@ TEST(an_idle_worker_drains_at_once)
     EXPECT_EQ_I64(ks_core_deadline(bed.core).us, KS_NEVER.us);
 }
 
-TEST(a_drain_ends_although_the_store_never_answers)
+TEST(a_drain_ends_although_the_store_never_answers_and_says_what_it_could_not_save)
 {
+    ks_session_id session;
     struct ks_event drain = {.kind = KS_EVENT_DRAIN, .drain = {ks_span_ms(1000)}};
 
     bed_live(&bed);
-    bed_session(&bed, 10, 1000);
+    session = bed_session(&bed, 10, 1000);
     bed_hold(&bed, 0, 1);
+    bed_settle_down(&bed);
+    bed_records(&bed, 0, 5, 10, false);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 5), 5);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 3, KS_ACK, 0), KS_SETTLE_OK);
     bed_step(&bed, &drain);
     for (int i = 0; i < 200 && bed_effect(&bed, KS_EFFECT_DRAINED, 0) == NULL; i++) {
         const struct ks_effect *store;
@@ -89,6 +94,7 @@ TEST(a_drain_ends_although_the_store_never_answers)
     }
     EXPECT(bed_effect(&bed, KS_EFFECT_DRAINED, 0) != NULL);
     EXPECT(!bed_effect(&bed, KS_EFFECT_DRAINED, 0)->drained.clean);
+    EXPECT_EQ_U64(bed_effect(&bed, KS_EFFECT_DRAINED, 0)->drained.unsaved, 3);
     EXPECT_EQ_I64(bed.core->sessions_used, 0);
 }
 

@@ -11,13 +11,14 @@
 #include <string.h>
 #include <unistd.h>
 
-static void on_drained(void *arg, bool clean)
+static void on_drained(void *arg, bool clean, uint64_t unsaved)
 {
     struct stage *stage = arg;
 
     EXPECT(!stage->drained);
     stage->drained = true;
     stage->clean = clean;
+    stage->unsaved = unsaved;
 }
 
 static void on_refused(void *arg, const char *reason)

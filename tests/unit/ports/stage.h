@@ -17,6 +17,7 @@ struct stage {
     struct ks_switchboard *board;
     bool drained;
     bool clean;
+    uint64_t unsaved;
     char refused[200];
     uint32_t puts_open;
 };
