@@ -351,9 +351,9 @@ static void look(struct world *world)
         oracle_fail(world, "everything was done, and then it was not: %s", why);
         return;
     }
-    /* A long chain of reshards takes its time, a generation after the other. */
+    /* A long chain of reshards takes its time, a generation after the other; so does a slow app with small credit. */
     if (!done && world->now > world->peace_at + PATIENCE_S * SIM_SECOND &&
-        world->now > world->ended_at + PATIENCE_S / 3 * SIM_SECOND) {
+        world->now > world->progress_at + PATIENCE_S / 3 * SIM_SECOND) {
         oracle_fail(world, "%d s after the faults %s", (int)PATIENCE_S, why);
         return;
     }

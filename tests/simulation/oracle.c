@@ -194,7 +194,7 @@ void oracle_lease_written(struct world *world, const struct table_request *reque
 
     check_order(world, shard, before, after);
     if (operation == KS_STORE_END)
-        world->ended_at = world->now;
+        world->progress_at = world->now;
     if (operation == KS_STORE_CREATE)
         check_creation(world, shard, after);
     if (operation == KS_STORE_DELETE)

@@ -591,8 +591,11 @@ void shell_turn(struct world *world, const struct happening *happening)
 
     if (process->alive && process->life == happening->life) {
         if (world->now < process->paused_until) {
-            /* It finds all this when it wakes, in the order in which it came, more or less. */
-            sim_time at = process->paused_until + (sim_time)ks_prng_below(&world->prng, 200);
+            /* It finds all this when it wakes, more or less in the order in which it came; its apps may be first. */
+            bool app = happening->kind == HAPPENS_CONSUMER || happening->kind == HAPPENS_JOB;
+            sim_time first = app || process->paused_until % 2 == 0 ? 0 : 200;
+            sim_time at =
+                process->paused_until + first + (sim_time)ks_prng_below(&world->prng, 200);
 
             if (happening->kind == HAPPENS_TICK && process->tick_at == world->now)
                 process->tick_at = at;

@@ -77,7 +77,7 @@ static void clear(struct world *world)
     world->peace_at = 0;
     world->done_at = 0;
     world->last_shot = 0;
-    world->ended_at = 0;
+    world->progress_at = 0;
     memset(world->asked, 0, sizeof world->asked);
     world->quiet_until = 0;
     world->exam_at = 0;

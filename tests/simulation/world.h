@@ -32,7 +32,7 @@ struct world {
     bool peace;
     sim_time peace_at;
     sim_time done_at;     /* When something was missing last. */
-    sim_time ended_at;    /* When a shard was finished last. */
+    sim_time progress_at; /* When a record was settled or a shard finished last. */
     sim_time quiet_until; /* 0: not quiet yet. */
     sim_time last_shot;   /* When the last request of the war arrives. */
     sim_time exam_at;     /* When one more process was taken away: 0, not yet. */

@@ -188,6 +188,7 @@ void world_stream_settle(struct world *world, ks_shard shard, uint64_t index)
 
     assert(index < of->count);
     of->settled[index] = true;
+    world->progress_at = world->now;
     while (of->settled_to < of->count && of->settled[of->settled_to])
         of->settled_to++;
 }
