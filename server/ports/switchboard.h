@@ -31,8 +31,8 @@ struct ks_switchboard_config {
         start; /* --initial-position; LATEST becomes AT_TIMESTAMP when the app row is made. */
     struct ks_core_config
         core; /* `self` is filled in by the switchboard; seed and budget by the caller. */
-    /* Everything is given back; `clean` if nothing stayed unsettled. `unsaved` acknowledged records are not covered by any
-     * checkpoint, because the store did not answer: they come again. */
+    /* Everything is given back; `clean` if nothing stayed unsettled. `unsaved` acknowledged records are not covered by
+     * a checkpoint, because the store did not answer: they come again. */
     void (*drained)(void *arg, bool clean, uint64_t unsaved);
     void (*refused)(void *arg,
                     const char *reason); /* This process can never run: say why and exit 1. */

@@ -474,6 +474,17 @@ void oracle_drained(struct world *world, struct process *process)
     }
 }
 
+void oracle_story(struct world *world, struct process *process, const struct ks_effect *effect)
+{
+    if (effect->story.story == KS_STORY_FENCES &&
+        !world_table_is_dead(&world->table, effect->story.worker))
+        oracle_fail(world, "w%u says that it fenced w%u, which is alive", process->worker,
+                    effect->story.worker.worker);
+    if (effect->story.story == KS_STORY_OFFICE_WON &&
+        process->truth.rules.led_boot != oracle_incarnation(process).boot)
+        oracle_fail(world, "w%u says that it leads, and never held the office", process->worker);
+}
+
 /* ---- Deliveries: whose, and when (I2, I6) ---- */
 
 void oracle_deliver(struct world *world, struct process *process, const struct ks_effect *effect,

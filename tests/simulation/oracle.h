@@ -172,6 +172,9 @@ void oracle_opened(struct world *world, struct process *process, const struct ks
                    uint32_t session, uint32_t session_epoch);
 void oracle_ended(struct world *world, struct process *process, uint32_t session);
 
+/* What a process says it decided has come true. */
+void oracle_story(struct world *world, struct process *process, const struct ks_effect *effect);
+
 /* Records arrive at the core. */
 void oracle_records(struct world *world, struct process *process, ks_shard shard,
                     const uint32_t *sizes, uint32_t count);

@@ -489,7 +489,7 @@ static void perform_more(struct world *world, struct process *process,
         break;
     case KS_EFFECT_SETTLED: process->truth.answers++; break;
     case KS_EFFECT_PERSISTED: oracle_persisted(world, process, effect); break;
-    case KS_EFFECT_STORY: break;
+    case KS_EFFECT_STORY: oracle_story(world, process, effect); break;
     case KS_EFFECT_DRAINED:
         oracle_drained(world, process);
         process->over = true;

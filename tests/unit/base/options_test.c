@@ -325,6 +325,7 @@ TEST(the_table_of_the_docs_is_the_codes_own)
     EXPECT_OK(ks_options_markdown(&table));
     EXPECT_OK(ks_bytes_append_byte(&table, '\0'));
     EXPECT(size >= table.size - 1);
-    EXPECT_STR(text + size - (table.size - 1), (const char *)table.data); /* `make docs` mends it. */
+    EXPECT_STR(text + size - (table.size - 1),
+               (const char *)table.data); /* `make docs` mends it. */
     ks_bytes_free(&table);
 }
