@@ -157,6 +157,7 @@ static void no_route(struct ks_exchange *exchange, const char *allow)
     }
     if (is_rpc(request->decoded.path)) {
         ks_exchange_problem(exchange, KS_PROBLEM_UNIMPLEMENTED, "no such RPC is served here");
+        exchange->answer.content_type = KS_TYPE_JSON; /* As Connect wants it. */
         return;
     }
     ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no such path");
@@ -175,6 +176,20 @@ static bool find_route(struct ks_exchange *exchange)
     return exchange->route != NULL;
 }
 
+/* Only ids may stand there many times; of two values of anything else one would be dropped silently.
+ */
+static bool is_repeated(const struct ks_target *target, uint32_t index)
+{
+    ks_view name = target->params[index].name;
+
+    if (ks_view_equal(name, KS_VIEW("ack_id")) || ks_view_equal(name, KS_VIEW("batch_id")))
+        return false;
+    for (uint32_t i = 0; i < index; i++)
+        if (ks_view_equal(target->params[i].name, name))
+            return true;
+    return false;
+}
+
 static bool check_params(struct ks_exchange *exchange)
 {
     const struct ks_request *request = &exchange->request;
@@ -182,6 +197,12 @@ static bool check_params(struct ks_exchange *exchange)
 
     for (uint32_t i = 0; i < request->decoded.param_count; i++) {
         ks_view name = request->decoded.params[i].name;
+        if (is_repeated(&request->decoded, i)) {
+            ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                                "query parameter %.*s stands there twice",
+                                (int)(name.size < 60 ? name.size : 60), (const char *)name.data);
+            return false;
+        }
         if (ks_route_has_param(exchange->route, name))
             continue;
         ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,

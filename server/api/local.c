@@ -80,7 +80,10 @@ static void answered(void *arg, const struct ks_put_answer *answer)
     if (ks_ok(answer->err))
         write_answer(exchange, answer);
     else
-        ks_exchange_problem(exchange, KS_PROBLEM_UNAVAILABLE, "the records could not be put: %s",
+        ks_exchange_problem(exchange,
+                            ks_err_is(answer->err, KS_ERR_INVALID) ? KS_PROBLEM_INVALID_ARGUMENT
+                                                                   : KS_PROBLEM_UNAVAILABLE,
+                            "the records could not be put: %s",
                             answer->detail.text[0] == '\0' ? ks_err_text(answer->err)
                                                            : answer->detail.text);
     ks_exchange_wake(exchange);

@@ -227,7 +227,8 @@ static void persist(struct ks_core *core, ks_shard shard)
 static bool hot(enum ks_event_kind kind)
 {
     return kind == KS_EVENT_SESSION_PULL || kind == KS_EVENT_SETTLE ||
-           kind == KS_EVENT_CHECKPOINT || kind == KS_EVENT_PERSIST;
+           kind == KS_EVENT_CHECKPOINT || kind == KS_EVENT_PERSIST || kind == KS_EVENT_RECORDS ||
+           kind == KS_EVENT_READ_FAILED;
 }
 
 static void dispatch(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)

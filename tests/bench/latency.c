@@ -5,7 +5,7 @@
  *
  * The binary is KS_BIN or build/kinesis-sidecar. Wall time, for waiting is the question here; the
  * machine's other work is in it. Memory is that of /proc: resident in all, and the private part,
- * which shared libraries are not in.
+ * dirty pages, which no other process could share.
  */
 #include "http_client.h"
 #include "meter.h"
@@ -188,7 +188,6 @@ static void measure_start(void)
 struct memory {
     double resident;
     double private;
-    double anonymous;
 };
 
 /* MB. */
@@ -196,10 +195,7 @@ static struct memory memory_of(const struct sidecar *sidecar)
 {
     return (struct memory){
         .resident = (double)meter_memory(sidecar->pid, "Rss:") / 1e6,
-        .private = (double)(meter_memory(sidecar->pid, "Private_Clean:") +
-                            meter_memory(sidecar->pid, "Private_Dirty:")) /
-                   1e6,
-        .anonymous = (double)meter_memory(sidecar->pid, "Anonymous:") / 1e6,
+        .private = (double)meter_memory(sidecar->pid, "Private_Dirty:") / 1e6,
     };
 }
 
@@ -213,8 +209,8 @@ static void say_memory(const char *name, const struct memory *memory, const char
     va_start(list, extra);
     vsnprintf(text, sizeof text, extra, list);
     va_end(list);
-    meter_say(name, memory->resident, "MB resident", "\"private_mb\":%.2f,\"anonymous_mb\":%.2f,%s",
-              memory->private, memory->anonymous, text);
+    meter_say(name, memory->resident, "MB resident", "\"private_mb\":%.2f,%s", memory->private,
+              text);
 }
 
 /* ---- Putting ---- */

@@ -282,8 +282,12 @@ static bool everybody_runs(const struct world *world)
  * last moves are told by the next beats. */
 static void begin_quiet(struct world *world)
 {
-    if (world->now <= world->last_shot + 2 * world->swarm.core.lease_duration.us ||
-        world->now <= world->done_at + SETTLING_S * SIM_SECOND)
+    const struct ks_core_config *core = &world->swarm.core;
+    /* A checkpoint that came late is written once more, at its interval. */
+    sim_time settling = SETTLING_S * SIM_SECOND + core->checkpoint_interval.us;
+
+    if (world->now <= world->last_shot + 2 * core->lease_duration.us + settling ||
+        world->now <= world->done_at + settling)
         return;
     story_say(world, "world", "everything is done");
     world->quiet_until = world->now + QUIET_S * SIM_SECOND;

@@ -9,7 +9,8 @@
  *  A7      only who held the office leads; leases go to workers that are active and were seen to advance, after a
  *          muster; who gets a lease begins it soon
  *
- * A rule broken here need not do harm in this world. Most of them are there for a coincidence that takes a million seeds.
+ * A rule broken here need not do harm in this world: most of them are there for a coincidence that takes a million
+ * seeds.
  */
 #ifndef KS_SIM_ORACLE_RULES_H
 #define KS_SIM_ORACLE_RULES_H

@@ -266,7 +266,9 @@ static void settle_nonsense(struct world *world, struct process *process,
 
     switch (ks_prng_below(&world->prng, 3)) {
     case 0: wrong.epoch -= ks_prng_below(&world->prng, 2) + 1; break;
-    case 1: wrong.first += SIM_WINDOW * 2; break;
+    case 1:
+        wrong.first += ks_prng_below(&world->prng, draw_chance(&world->prng, 500) ? 16 : 600);
+        break;
     default: wrong.session_epoch += 1000; break;
     }
     settle(world, process, &wrong, draw_chance(&world->prng, 700) ? KS_ACK : KS_RETRY,

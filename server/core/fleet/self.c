@@ -251,6 +251,7 @@ static void check_answered(struct ks_core *core, const struct ks_event *event,
     fleet->resting = false;
     core->drain_clean = false;
     ks_office_lose(core, effects);
+    fleet->claim = 0; /* An office won for this incarnation is not ours. */
     ks_effects_story(effects, KS_STORY_FENCED, KS_SHARD_NONE, fleet->self);
 }
 

@@ -30,6 +30,8 @@ TEST(what_the_table_does_not_have_is_answered_by_its_kind)
     rig_begin(&rig);
     EXPECT_CONTAINS(call_with("GET", "/v1/nothing", "X: y"), "HTTP/1.1 404");
     EXPECT_CONTAINS(call_with("POST", "/kinesis_sidecar.v1.Admin/Nothing", "X: y"), "HTTP/1.1 501");
+    EXPECT_CONTAINS(call_with("POST", "/kinesis_sidecar.v1.Admin/Nothing", "X: y"),
+                    "Content-Type: application/json\r\n");
     EXPECT_CONTAINS(call_with("DELETE", "/v1/records", "X: y"), "Allow: GET\r\n");
     EXPECT_CONTAINS(call_with("GET", "/v1/status?%zz", "X: y"), "HTTP/1.1 400");
     EXPECT_CONTAINS(call_with("GET", "/v1/status?%00", "X: y"), "HTTP/1.1 400");
@@ -37,6 +39,18 @@ TEST(what_the_table_does_not_have_is_answered_by_its_kind)
     EXPECT_CONTAINS(call_with("GET", "/v1/status?subscription=no", "X: y"), "HTTP/1.1 404");
     EXPECT_CONTAINS(call_with("GET", "/v1/status", "Origin: http://evil.example"), "HTTP/1.1 403");
     EXPECT_CONTAINS(call_with("GET", "/v1/status", "Sec-Fetch-Site: cross-site"), "HTTP/1.1 403");
+    rig_end(&rig);
+}
+
+TEST(a_parameter_that_is_no_id_stands_there_once)
+{
+    rig_begin(&rig);
+    EXPECT_CONTAINS(call_with("GET", "/v1/shards?page_size=1&page_size=2", "X: y"),
+                    "query parameter page_size stands there twice");
+    EXPECT_CONTAINS(call_with("GET", "/v1/shards?page_size=1&page%5Fsize=1", "X: y"),
+                    "HTTP/1.1 400");
+    EXPECT_CONTAINS(call_with("POST", "/v1/records/ack?ack_id=a&ack_id=b&batch_id=c", "X: y"),
+                    "HTTP/1.1 200");
     rig_end(&rig);
 }
 

@@ -136,3 +136,16 @@ TEST(a_drain_resigns_the_office)
     EXPECT_EQ_I64(must_ask(KS_STORE_RESIGN_OFFICE)->epoch, 7);
     EXPECT(!bed.core->fleet.leads);
 }
+
+TEST(an_office_that_a_former_incarnation_won_is_not_ours)
+{
+    uint64_t claim;
+
+    beside_a_leader();
+    bed_answer_fleet(&bed, must_ask(KS_STORE_READ_FLEET)->token, rows, 2, KS_NOBODY, 6);
+    claim = must_ask(KS_STORE_CLAIM_OFFICE)->token;
+    bed.core->fleet.step = KS_SELF_CHECKING;
+    bed_answer(&bed, ks_token_make(KS_FOR_SELF, 0, bed.core->fleet.serial), KS_DONE); /* No row. */
+    bed_answer(&bed, claim, KS_DONE);
+    EXPECT(!bed.core->fleet.leads);
+}
