@@ -90,9 +90,7 @@ static void say(int fd, enum ks_problem problem, const char *detail)
     if (ks_ok(ks_problem_write(problem, ks_view_text(detail), KS_VIEW(""), &body)) &&
         ks_ok(
             ks_bytes_format(&text,
-                            "HTTP/1.1 %u Refused\r\nConnection: close\r\nRetry-After: 1\r\n"
-                            "Content-Type: application/problem+json\r\nContent-Length: %zu\r\n\r\n",
-                            ks_problem_status(problem), body.size)) &&
+XXX
         ks_ok(ks_bytes_append(&text, ks_bytes_view(&body)))) {
         (void)recv(fd, ignored, sizeof(ignored), MSG_DONTWAIT);
         if (send(fd, text.data, text.size, MSG_DONTWAIT | MSG_NOSIGNAL) > 0)

@@ -10,8 +10,6 @@
 #include "api/routes.h"
 #include "base/budget.h"
 
-#define DEFAULT_SESSION "default"
-
 enum {
     MAX_RECORDS = 100,
     MAX_BYTES = 4 << 20,
@@ -59,8 +57,8 @@ static void write_idle(struct ks_writer *json, const struct poll *poll)
     ks_writer_key(json, "idle_reason");
     if (ks_switchboard_session(poll->api->board, poll->delivery.session, &status))
         ks_writer_string(json, words[status.session.idle]);
-    else
-        ks_writer_string(json, words[KS_IDLE_FENCED]); /* The session itself is over. */
+    else /* The session itself is over. */
+        ks_writer_string(json, words[poll->api->quiesced ? KS_IDLE_DRAINING : KS_IDLE_FENCED]);
 }
 
 /* Nothing came. */
@@ -214,10 +212,15 @@ static void consumer_ended(struct ks_consumer *consumer, enum ks_session_end why
 
 static void consumer_returning(struct ks_consumer *consumer, const char *shard, ks_wall deadline)
 {
-    /* A poll has no place to say it; its idle_reason will. */
-    (void)consumer;
-    (void)shard;
+    struct poller *poller = KS_LIST_ENTRY(consumer, struct poller, consumer);
+
+    /* Of one shard a poll has no place to say it. Of all: nothing more comes, and idle_reason says
+     * so. */
     (void)deadline;
+    if (shard != NULL)
+        return;
+    answer_all(poller);
+    poller_rest(poller);
 }
 
 static void wait_over(struct ks_timer *timer)
@@ -370,7 +373,7 @@ static struct poll *poll_new(struct ks_exchange *exchange, ks_view name, ks_sess
 
 void ks_handle_records(struct ks_exchange *exchange)
 {
-    ks_view name = KS_VIEW(DEFAULT_SESSION);
+    ks_view name = KS_VIEW(KS_DEFAULT_SESSION);
     struct ks_api *api = exchange->api;
     ks_session_id session;
     struct poll *poll;
@@ -393,7 +396,7 @@ void ks_handle_records(struct ks_exchange *exchange)
     poll->max_bytes = max_bytes;
 
     if (!answer_records(poll)) {
-        if (wait_ms > 0) {
+        if (wait_ms > 0 && !api->quiesced) {
             begin_waiting(poll, (int64_t)wait_ms);
             return;
         }

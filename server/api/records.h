@@ -5,6 +5,9 @@
 
 #include "api/server.h"
 
+/* The session of those who poll without a name. */
+#define KS_DEFAULT_SESSION "default"
+
 /* The session was closed by request: the polls that wait for it are answered. */
 void ks_records_session_closed(struct ks_api *api, ks_session_id session);
 

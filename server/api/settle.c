@@ -80,7 +80,8 @@ static enum verdict settle_records(struct item *item, const struct ks_ack_run *r
         break;
     case KS_SETTLE_EXPIRED:
         reason = "EXPIRED";
-        message = "its ack deadline has passed; the record comes again";
+        message = "not in flight any more: it was settled, or its ack deadline has passed and it "
+                  "comes again";
         break;
     case KS_SETTLE_UNKNOWN: break;
     }

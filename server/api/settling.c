@@ -220,16 +220,31 @@ static void answer_now(struct ks_settling *settling)
 
 /* ---- Waiting ---- */
 
+/* The lease of records that we wait for has ended: whatever is not durable by now never will be, by
+ * us. */
+static bool is_hopeless(const struct ks_settling *settling, ks_shard shard)
+{
+    struct ks_shard_status status;
+
+    for (const struct place *place = settling->places; place != NULL; place = place->next) {
+        if (place->shard != shard || place->up_to == 0)
+            continue;
+        if (!ks_switchboard_shard(settling->api->board, shard, &status) || !status.ours ||
+            status.lease.epoch != place->epoch)
+            return true;
+    }
+    return false;
+}
+
 static void happened(struct ks_listener *listener, ks_shard shard, const char *event,
                      const char *line)
 {
     struct ks_settling *settling = KS_LIST_ENTRY(listener, struct ks_settling, listener);
 
-    (void)shard;
     (void)event;
     (void)line;
     /* The answer is given from the loop: who told us is in the middle of a step. */
-    if (!settling->exchange->answered && is_persisted(settling))
+    if (!settling->exchange->answered && (is_persisted(settling) || is_hopeless(settling, shard)))
         ks_loop_timer_set(settling->api->loop, &settling->timer, ks_loop_now(settling->api->loop));
 }
 

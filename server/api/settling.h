@@ -21,7 +21,7 @@ KS_MUST_USE ks_err ks_settling_done(struct ks_settling *settling, uint64_t count
 /* An item was not accepted. `id` as it was sent; it must live as long as the settling. */
 KS_MUST_USE ks_err ks_settling_failed(struct ks_settling *settling, const char *id,
                                       const char *reason, const char *message);
-/* Answers: at once, or with `persist` when the checkpoints cover it or after `wait_ms`.
+/* Answers: at once, or with `persist` when the checkpoints cover it or never can (a lease ended), or after `wait_ms`.
  * `checkpoint`: the answer is a CheckpointResponse. */
 void ks_settling_answer(struct ks_settling *settling, bool persist, int64_t wait_ms,
                         bool checkpoint);

@@ -6,6 +6,7 @@
 #include "api/control.h"
 #include "api/delivery.h"
 #include "api/message.h"
+#include "api/records.h"
 #include "api/routes.h"
 #include "base/budget.h"
 
@@ -322,8 +323,19 @@ static bool read_numbers(struct ks_exchange *exchange, struct ks_session_request
     request->grace = ks_span_ms(KS_GRACE_MS);
     request->linger = ks_span_ms(KS_LINGER_MS);
     *ret_heartbeat = ks_span_ms((int64_t)heartbeat_ms);
-    (void)ks_request_param(&exchange->request, "client_id", &request->client_id);
     return true;
+}
+
+static bool read_client_id(struct ks_exchange *exchange, struct ks_session_request *request)
+{
+    (void)ks_request_param(&exchange->request, "client_id", &request->client_id);
+    if (!ks_view_equal(request->client_id, KS_VIEW(KS_DEFAULT_SESSION)))
+        return true;
+    /* No disconnect ends that one; a stream that took it over would. */
+    ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                        "client_id %s is the session of those who poll without a name",
+                        KS_DEFAULT_SESSION);
+    return false;
 }
 
 /* `shards` is a comma list. */
@@ -381,7 +393,8 @@ void ks_handle_stream(struct ks_exchange *exchange)
     struct stream *stream;
     ks_span heartbeat;
 
-    if (!read_numbers(exchange, &request, &heartbeat) || !read_shards(exchange, ids, &request))
+    if (!read_numbers(exchange, &request, &heartbeat) || !read_client_id(exchange, &request) ||
+        !read_shards(exchange, ids, &request))
         return;
     stream = ks_alloc(sizeof(*stream));
     if (stream == NULL) {

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -52,6 +53,8 @@ enum { LEVELS = sizeof(level_names) / sizeof(level_names[0]) };
 void ks_log_open(int fd, enum ks_log_level level, enum ks_log_format format)
 {
     assert(fd >= 0);
+    if (signal(SIGPIPE, SIG_IGN) == SIG_ERR)
+        assert(false);
     state.fd = fd;
     state.level = level;
     state.format = format;

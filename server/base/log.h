@@ -19,7 +19,8 @@
 enum ks_log_level { KS_LOG_DEBUG, KS_LOG_INFO, KS_LOG_WARN, KS_LOG_ERROR };
 enum ks_log_format { KS_LOG_TEXT, KS_LOG_JSON };
 
-/* Lines go to `fd`. Without this call they go to stderr as text from info up. */
+/* Lines go to `fd`. Without this call they go to stderr as text from info up. From now on SIGPIPE is ignored: a reader
+ * that has left costs its lines, not the process. */
 void ks_log_open(int fd, enum ks_log_level level, enum ks_log_format format);
 enum ks_log_level ks_log_level(void);
 void ks_log_set_level(enum ks_log_level level);

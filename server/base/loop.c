@@ -370,7 +370,7 @@ ks_err ks_loop_signals(struct ks_loop *loop, void (*caught)(void *arg, int signa
     loop->caught = caught;
     loop->caught_arg = arg;
     /* The job thread has them blocked already. */
-    if (sigprocmask(SIG_BLOCK, &ours, NULL) != 0 || signal(SIGPIPE, SIG_IGN) == SIG_ERR)
+    if (sigprocmask(SIG_BLOCK, &ours, NULL) != 0)
         return KS_FAIL(SYSTEM);
     return ks_loop_watch(loop, &loop->signals, EPOLLIN);
 }

@@ -90,7 +90,7 @@ void ks_loop_unhook(struct ks_loop *loop, struct ks_hook *hook);
 void ks_loop_wake(struct ks_loop *loop);
 
 /* `caught(arg, signal)` is called on the loop for SIGTERM and SIGINT, which from now on reach the process in no other
- * way; SIGPIPE is ignored. Once a loop. SYSTEM. */
+ * way. Once a loop. SYSTEM. */
 KS_MUST_USE ks_err ks_loop_signals(struct ks_loop *loop, void (*caught)(void *arg, int signal),
                                    void *arg);
 

@@ -49,6 +49,8 @@ enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRA
     X(RELEASED, INFO, "lease_lost", "{shard}: released, epoch {epoch} is over")                    \
     X(SHARD_END, INFO, "shard_end", "{shard}: read to its end, all settled")                       \
     X(POISON, WARN, "poison", "{shard}: record {number} failed {count} times")                     \
+    X(CRAMPED, WARN, "record_too_large",                                                           \
+      "{shard}: no room in memory for its next record since 5 s, raise --memory-budget-bytes")     \
     X(DAMAGED, WARN, NULL, "{shard}: its lease row is damaged, leaving it alone")                  \
     X(WAITS_FOR_DEAD, INFO, NULL,                                                                  \
       "{number} leases belong to a worker that is silent, waiting until it may be taken as dead")  \

@@ -66,13 +66,34 @@ void ks_flow_records(struct ks_core *core, const struct ks_event *event)
     ks_flow_forget(core, lease);
     ks_tracker_append(&lease->tracker, event->records.sizes, event->records.count);
     lease->throttled = false;
+    lease->cramped = false;
+    lease->full_since = KS_NEVER;
     lease->at_end = event->records.at_end;
     lease->read_at = core->now;
     if (event->records.count > 0)
         core->stirred = true;
 }
 
-void ks_flow_failed(struct ks_core *core, const struct ks_event *event)
+/* A read that the budget refuses for so long is told: its next record may be larger than all the memory there is. */
+#define CRAMPED_AFTER ks_span_ms(5000)
+
+static void check_cramped(struct ks_core *core, struct ks_lease *lease, bool full,
+                          struct ks_effects *effects)
+{
+    if (!full) {
+        lease->full_since = KS_NEVER;
+        return;
+    }
+    lease->full_since = ks_instant_min(lease->full_since, core->now);
+    if (lease->cramped ||
+        !ks_instant_reached(core->now, ks_instant_add(lease->full_since, CRAMPED_AFTER)))
+        return;
+    lease->cramped = true;
+    ks_effects_story(effects, KS_STORY_CRAMPED, lease->shard, KS_NOBODY)->story.epoch =
+        lease->epoch;
+}
+
+void ks_flow_failed(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
 {
     struct ks_lease *lease = ks_lease_of(core, event->read_failed.shard, event->read_failed.epoch);
 
@@ -81,6 +102,7 @@ void ks_flow_failed(struct ks_core *core, const struct ks_event *event)
     assert(lease->reading);
     ks_flow_forget(core, lease);
     lease->throttled = event->read_failed.throttled;
+    check_cramped(core, lease, event->read_failed.full, effects);
     lease->read_at = ks_instant_add(core->now, RETRY_AFTER);
 }
 
@@ -122,11 +144,13 @@ static struct shares divide(const struct ks_core *core)
     shares.own = shares.allowed / core->leases_used;
     if (shares.own > least_appetite(core))
         shares.own = least_appetite(core);
+    if (shares.own == 0 && shares.allowed > 0)
+        shares.own = 1; /* One record at a time is always possible. */
     for (uint32_t i = 0; i < core->leases_top; i++)
         if (core->leases[i].used)
             taken += beyond_own(&core->leases[i], shares.own);
-    shares.common = shares.allowed - shares.own * core->leases_used;
-    shares.common = taken < shares.common ? shares.common - taken : 0;
+    taken += shares.own * core->leases_used;
+    shares.common = taken < shares.allowed ? shares.allowed - taken : 0;
     return shares;
 }
 

@@ -13,7 +13,7 @@
 #include "core/state.h"
 
 void ks_flow_records(struct ks_core *core, const struct ks_event *event);
-void ks_flow_failed(struct ks_core *core, const struct ks_event *event);
+void ks_flow_failed(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects);
 /* Asks for the reads that there is room for. */
 void ks_flow_turn(struct ks_core *core, struct ks_effects *effects);
 ks_instant ks_flow_deadline(const struct ks_core *core);

@@ -69,6 +69,7 @@ void ks_lease_begin(struct ks_core *core, const struct ks_lease_row *row,
         .unsure = UINT64_MAX,
         .appetite = core->config.read_bytes,
         .read_at = core->now,
+        .full_since = KS_NEVER,
         .retry_at = core->now,
         .checkpoint_at = core->now,
     };

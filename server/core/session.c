@@ -622,7 +622,7 @@ enum ks_idle ks_session_idle(const struct ks_core *core, const struct ks_session
             continue;
         any = true;
         throttled |= lease->throttled;
-        blocked |= ks_tracker_blocked(&lease->tracker, core->now, &until) ||
+        blocked |= lease->cramped || ks_tracker_blocked(&lease->tracker, core->now, &until) ||
                    ks_tracker_room(&lease->tracker) == 0;
     }
     if (!any)

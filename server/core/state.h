@@ -67,9 +67,11 @@ struct ks_lease {
     bool reading;
     bool at_end;
     bool throttled;
-    uint32_t reserved;  /* Bytes of the read in flight. */
-    uint32_t appetite;  /* Bytes worth asking for, as the last reads were. */
-    ks_instant read_at; /* Not before. */
+    bool cramped;          /* Told that there is no room for its next records. */
+    ks_instant full_since; /* Since when the byte budget refused its reads; NEVER: it does not. */
+    uint32_t reserved;     /* Bytes of the read in flight. */
+    uint32_t appetite;     /* Bytes worth asking for, as the last reads were. */
+    ks_instant read_at;    /* Not before. */
 
     /* The one write in flight, and what is durable. */
     enum ks_lease_write write;

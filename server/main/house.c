@@ -33,7 +33,7 @@ enum {
     DRAIN_SLACK_MS = 15000
 };
 
-static const uint64_t budget_least = UINT64_C(2) << 20; /* One read, and room to put it. */
+static const uint64_t budget_least = UINT64_C(16) << 20; /* By default: a record of 10 MiB, and some room. */
 
 struct ks_house {
     const struct ks_options *options;
@@ -222,9 +222,11 @@ static struct ks_core_config core_config(const struct ks_options *options)
     struct ks_core_config core = ks_core_config_default(ks_span_ms(options->lease_duration_ms));
     uint64_t budget = options->memory_budget_bytes;
 
-    if (budget == 0)
+    if (budget == 0) {
         budget = ks_memory_budget(ks_memory_cgroup_limit(""), ks_memory_physical());
-    core.budget_bytes = budget < budget_least ? budget_least : budget;
+        budget = budget < budget_least ? budget_least : budget;
+    }
+    core.budget_bytes = budget;
     core.seed = ks_random_u64();
     core.checkpoint_interval = ks_span_ms(options->checkpoint_interval_ms);
     core.idle_release = ks_span_ms(options->idle_release_ms);

@@ -237,7 +237,7 @@ static void describe_due(struct ks_timer *timer)
 
 static void describe_later(struct ks_switchboard *board)
 {
-    enum { FIRST_MS = 500, DOUBLINGS_MAX = 5 }; /* 0.5 s .. 16 s */
+    enum { FIRST_MS = 500, DOUBLINGS_MAX = 3 }; /* 0.5 s .. 4 s */
     uint32_t doublings =
         board->describe_failures < DOUBLINGS_MAX ? board->describe_failures : DOUBLINGS_MAX;
 

@@ -194,7 +194,9 @@ ks_err ks_switchboard_open(struct ks_switchboard *board, const struct ks_session
     struct ks_board_session *session;
 
     if (!is_client_id(request->client_id)) {
-        ks_detail_set(detail, "client_id: at most %d characters of A-Z a-z 0-9 . _ -",
+        ks_detail_set(detail,
+                      "the name of a session (client_id, session) has at most %d characters of "
+                      "A-Z a-z 0-9 . _ -",
                       KS_CLIENT_ID_MAX);
         return KS_FAIL(INVALID);
     }

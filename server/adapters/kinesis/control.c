@@ -5,13 +5,19 @@
 #include "adapters/kinesis/request.h"
 #include "aws/json.h"
 #include "base/budget.h"
+#include "base/digest.h"
 #include "base/log.h"
+#include "base/prng.h"
 
 #include <assert.h>
 
 enum {
     SPARES = 64, /* Questions that can still be answered in order when memory ran out. */
-    TIMEOUT_MS = 10000
+    TIMEOUT_MS = 10000,
+    /* Between probes of a stream that cannot be read, doubling: somewhere between the half and the
+     * whole of it. */
+    PROBE_MS_MIN = 1000,
+    PROBE_MS_MAX = 5000
 };
 
 enum question_kind { QUESTION_DESCRIBE, QUESTION_LIST };
@@ -41,10 +47,30 @@ struct ks_control {
     struct ks_link questions;
     enum ks_store_state state;
     struct ks_detail detail;
+    struct ks_prng prng;
+    struct ks_timer probe;
+    int32_t probe_ms; /* The whole wait for the next one. */
+    bool probing;     /* One is under way. */
     struct question spares[SPARES];
 };
 
 /* --- State --- */
+
+/* Nobody may be asking anything right now, and yet we want to know when it is there again. */
+static void probe_later(struct ks_control *control)
+{
+    int64_t wait_ms = ks_prng_between(&control->prng, control->probe_ms / 2, control->probe_ms);
+    ks_instant now = ks_loop_now(control->loop);
+
+    if (!control->probing)
+        ks_loop_timer_set(control->loop, &control->probe, ks_instant_add(now, ks_span_ms(wait_ms)));
+}
+
+static void probe_no_more(struct ks_control *control)
+{
+    control->probe_ms = PROBE_MS_MIN;
+    ks_loop_timer_clear(control->loop, &control->probe);
+}
 
 void ks_control_heard(struct ks_control *control, ks_err err, const struct ks_detail *detail)
 {
@@ -60,10 +86,13 @@ void ks_control_heard(struct ks_control *control, ks_err err, const struct ks_de
         break;
     case KS_CLASS_REPORT: control->state = KS_STORE_UNUSABLE; break;
     }
-    if (control->state == KS_STORE_READY)
+    if (control->state == KS_STORE_READY) {
         ks_detail_set(&control->detail, "%s", "");
-    else
+        probe_no_more(control);
+    } else {
         control->detail = *detail;
+        probe_later(control);
+    }
     if (was == control->state)
         return;
     if (control->state != KS_STORE_READY)
@@ -287,6 +316,26 @@ void ks_control_list(struct ks_control *control,
     begin(question);
 }
 
+static void probed(void *arg, const struct ks_describe_answer *answer)
+{
+    struct ks_control *control = arg;
+
+    (void)answer; /* It was heard. */
+    control->probing = false;
+    if (control->state != KS_STORE_READY)
+        probe_later(control);
+}
+
+static void probe_due(struct ks_timer *timer)
+{
+    struct ks_control *control = KS_LIST_ENTRY(timer, struct ks_control, probe);
+
+    control->probing = true;
+    control->probe_ms =
+        control->probe_ms * 2 < PROBE_MS_MAX ? control->probe_ms * 2 : PROBE_MS_MAX;
+    ks_control_describe(control, probed, control);
+}
+
 ks_err ks_control_new(struct ks_loop *loop, struct ks_aws_client *client, const char *stream,
                       uint32_t page_size, struct ks_control **ret_control)
 {
@@ -299,6 +348,9 @@ ks_err ks_control_new(struct ks_loop *loop, struct ks_aws_client *client, const 
     control->stream = stream;
     control->page_size = page_size == 0 ? KS_LISTING_PAGE : page_size;
     control->state = KS_STORE_OPENING;
+    control->probe.due = probe_due;
+    control->probe_ms = PROBE_MS_MIN;
+    ks_prng_init(&control->prng, ks_random_u64());
     ks_detail_set(&control->detail, "stream %s: not asked yet", stream);
     ks_link_init(&control->questions);
     *ret_control = control;
@@ -315,5 +367,6 @@ void ks_control_free(struct ks_control *control)
             ks_aws_cancel(question->call);
         finish(question);
     }
+    ks_loop_timer_clear(control->loop, &control->probe);
     ks_free(control);
 }

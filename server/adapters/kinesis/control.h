@@ -2,7 +2,8 @@
 /* control.h - the questions about a stream as a whole: DescribeStreamSummary and ListShards.
  *
  * Each is answered exactly once, in a later turn, with the standard retries of the SDKs, or never if the
- * control is freed first. It also knows whether the stream can be reached at all.
+ * control is freed first. It also knows whether the stream can be reached at all; as long as it cannot, it asks
+ * by itself, 5 s apart at most, so that the state does not wait for somebody's question.
  */
 #ifndef KS_ADAPTERS_KINESIS_CONTROL_H
 #define KS_ADAPTERS_KINESIS_CONTROL_H

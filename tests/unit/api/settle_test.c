@@ -84,6 +84,23 @@ TEST(a_nack_comes_again_and_an_extend_moves_the_deadline)
     rig_end(&rig);
 }
 
+TEST(an_extend_of_what_is_not_in_flight_does_not_say_that_it_comes_again)
+{
+    const char *answer;
+    const char *id;
+
+    rig_begin(&rig);
+    stage_put(&rig.stage, 0, 1);
+    id = rig_member(rig_pull(&rig, "/v1/records"), "ack_id");
+    (void)snprintf(target, sizeof(target), "/v1/records/ack?ack_id=%s", id);
+    EXPECT_CONTAINS(post(target, ""), "\"ok\":1");
+    (void)snprintf(target, sizeof(target), "/v1/records/extend?ack_id=%s&delay_ms=90000", id);
+    answer = post(target, "");
+    EXPECT_CONTAINS(answer, "\"reason\":\"EXPIRED\"");
+    EXPECT_CONTAINS(answer, "not in flight any more: it was settled, or");
+    rig_end(&rig);
+}
+
 TEST(ids_that_nobody_made_fail_one_by_one)
 {
     struct ks_ack_key other;

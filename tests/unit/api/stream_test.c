@@ -46,6 +46,17 @@ TEST(a_stream_says_who_it_is_then_sends_records_and_heartbeats)
     rig_end(&rig);
 }
 
+TEST(the_session_of_nameless_polls_is_no_streams)
+{
+    int fd;
+
+    rig_begin(&rig);
+    fd = open_stream("client_id=default", "*/*");
+    EXPECT_CONTAINS(rig_read(&rig, fd, "poll without a name"), "HTTP/1.1 400");
+    (void)close(fd);
+    rig_end(&rig);
+}
+
 TEST(protobuf_begins_with_the_session_too)
 {
     const char *text;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/flow.h"
 
+#include "core/session.h"
+
 #include "ks_test.h"
 #include "unit/core/bed.h"
 
@@ -142,4 +144,37 @@ TEST(nothing_is_read_after_the_end_of_the_shard)
     bed_settle_down(&bed);
     bed_wait(&bed, 1000);
     EXPECT(read_effect() == NULL);
+}
+
+TEST(a_byte_limit_of_one_still_lets_every_lease_read_a_record)
+{
+    bed_live(&bed);
+    bed_session(&bed, 100, 1);
+    for (ks_shard shard = 0; shard < 3; shard++)
+        bed_hold(&bed, shard, 1);
+    bed_settle_down(&bed);
+    EXPECT_EQ_I64(bed_count(&bed, KS_EFFECT_READ), 3);
+}
+
+TEST(a_record_that_never_fits_is_told_after_five_seconds)
+{
+    struct ks_event full = {.kind = KS_EVENT_READ_FAILED, .read_failed = {0, 1, false, true}};
+    ks_session_id session;
+    bool told = false;
+
+    bed_live(&bed);
+    bed.core->fleet.deadline = KS_NEVER;
+    session = bed_session(&bed, 100, 1 << 20);
+    bed_hold(&bed, 0, 1);
+    bed_settle_down(&bed);
+    for (int i = 0; i <= 25; i++) {
+        EXPECT(!told);
+        bed_step(&bed, &full);
+        told = bed_told(&bed, KS_STORY_CRAMPED);
+        bed_wait(&bed, 200);
+    }
+    EXPECT(told);
+    EXPECT_EQ_I64(ks_session_idle(bed.core, &bed.core->sessions[session]), KS_IDLE_LANE_BLOCKED);
+    bed_records(&bed, 0, 1, 10, false);
+    EXPECT_EQ_I64(ks_session_idle(bed.core, &bed.core->sessions[session]), KS_IDLE_NO_DATA);
 }

@@ -440,6 +440,29 @@ TEST(a_reader_is_closed_while_the_server_is_silent)
     EXPECT_EQ_U64(read.times, 0);
 }
 
+TEST(a_stream_that_was_away_is_found_again_though_nobody_reads)
+{
+    static const char summary[] =
+        "{\"StreamDescriptionSummary\":{\"StreamARN\":\"arn:aws:kinesis:us-east-1:1:stream/demo\"}}";
+    struct rig *rig = born(&JSON, KS_POSITION_TRIM_HORIZON);
+
+    say(rig, "GetShardIterator", 0, "");
+    say(rig, "DescribeStreamSummary", 0, "");
+    for (int attempt = 1; attempt < 3; attempt++) /* The retries of the SDKs. */
+        say(rig, "DescribeStreamSummary", 0, "");
+    say(rig, "DescribeStreamSummary", 200, summary);
+    EXPECT(!ks_ok(read_one(rig, 1 << 20).err));
+    EXPECT_EQ_I64(rig->source->vtable->state(rig->source, NULL), KS_STORE_AWAY);
+    for (int at = 0; at < 600 && rig->canned.request_count < 5; at++)
+        ks_loop_turn(rig->loop, ks_span_ms(10));
+    for (int at = 0; at < 10; at++)
+        ks_loop_turn(rig->loop, ks_span_ms(10));
+    EXPECT_EQ_I64(rig->source->vtable->state(rig->source, NULL), KS_STORE_READY);
+    /* It is asked no more than it must be. */
+    EXPECT(ks_instant_since(rig->canned.requests[4].at, rig->canned.requests[0].at).us >= 1500000);
+    end(rig);
+}
+
 TEST(a_name_that_is_none_is_invalid)
 {
     struct ks_stream_source *source;
