@@ -395,7 +395,9 @@ static uint64_t changes_sum(const struct ks_core *core)
 
     for (uint32_t i = 0; i < core->config.workers_max; i++)
         if (core->members[i].present)
-            sum += core->members[i].changes + core->members[i].held + core->members[i].self.boot;
+            /* Twice: a lease lost is one change more and one held less, and must not cancel. */
+            sum += 2 * core->members[i].changes + core->members[i].held +
+                   core->members[i].self.boot;
     return sum;
 }
 
