@@ -7,7 +7,8 @@
 
 VARIANT ?= release
 SEED    ?= 1
-N       ?= 1000
+N       ?= 1
+SEEDS   ?= 1000
 FUZZ_SECONDS ?= 10
 
 MAKEFLAGS += --no-print-directory --no-builtin-rules
@@ -48,7 +49,7 @@ OPTIMIZE := -O1 -g $(SANITIZERS)
 WARNINGS := $(filter-out -Werror,$(WARNINGS))
 HARDENING :=
 LINK_EXTRA := $(SANITIZERS)
-N := 200
+SEEDS := 200
 endif
 ifeq ($(VARIANT),clang)
 B := build/clang
@@ -195,7 +196,6 @@ RUN := tests/lib/run
 RESULTS := $(B)/results
 WITH_EMULATORS := tests/emulators/with dynoxide kinesis-local kinesalite --
 E2E := $(sort $(wildcard tests/e2e/*_test.sh tests/e2e/*_test.py))
-SEEDS := --seed $(SEED) --seeds $(N)
 
 .PHONY: tests test unit vectors oom contract sim e2e san
 tests: all $(TESTS) $(SIM)
@@ -204,7 +204,7 @@ test: deps tests  ## Run every test: unit, vectors, oom, contract, simulation, e
 	@rm -rf $(RESULTS)
 	@$(RUN) -j 2 -o $(RESULTS)/unit unit -- $(call of,unit) || :
 	@$(RUN) -j 2 -o $(RESULTS)/vectors vectors -- $(call of,vectors) $(call of,oom) || :
-	@$(if $(SIM),$(RUN) -o $(RESULTS)/sim simulation -- "$(SIM) --seed 1 --seeds $(N)" || :)
+	@$(if $(SIM),$(RUN) -o $(RESULTS)/sim simulation -- "$(SIM) --seed 1 --seeds $(SEEDS)" || :)
 	@$(RUN) -o $(RESULTS)/contract contract -- $(patsubst %,"$(WITH_EMULATORS) %",$(call of,contract)) || :
 	@$(RUN) -o $(RESULTS)/e2e "end to end" -- $(E2E) || :
 	@tests/lib/total $(RESULTS)
@@ -221,8 +221,8 @@ oom: $(call of,oom)  ## Run the tests in which the n-th allocation fails.
 contract: deps $(call of,contract)  ## Run the suites of the ports against every adapter, with real emulators.
 	@$(RUN) contract -- $(patsubst %,"$(WITH_EMULATORS) %",$(call of,contract))
 
-sim: $(SIM)  ## Simulate the core: `make sim SEED=1 N=1000`; a failing seed is printed and replays exactly.
-	$(SIM) $(SEEDS)
+sim: $(SIM)  ## Simulate the core from one seed, or from N of them: `make sim SEED=7 N=1000`; a seed replays exactly.
+	$(SIM) --seed $(SEED) --seeds $(N)
 
 e2e: deps all  ## Run the end-to-end tests: real process, emulators, client stubs.
 	@$(RUN) "end to end" -- $(E2E)

@@ -10,7 +10,7 @@
 #ifndef KS_API_CODEC_JSON_H
 #define KS_API_CODEC_JSON_H
 
-#include "api/json_writer.h"
+#include "base/json_writer.h"
 #include "api/message.h"
 
 /* MALFORMED: not JSON; INVALID: JSON, but not such a message; FULL: more values than any request

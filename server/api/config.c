@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GET /v1/config: every option, redacted, and where its value comes from. */
-#include "api/json_writer.h"
+#include "base/json_writer.h"
 #include "api/message.h"
 #include "api/routes.h"
 #include "api/server.h"

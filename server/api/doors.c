@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "api/http1.h"
-#include "api/problem.h"
+#include "api/refusal.h"
 #include "api/socket.h"
 #include "base/address.h"
 #include "base/budget.h"
@@ -77,27 +77,14 @@ static void guest_late(struct ks_timer *timer)
     guest_close(KS_LIST_ENTRY(timer, struct guest, timer));
 }
 
-/* Says one thing and nothing more. Best effort: the socket is fresh, its buffer empty. What was
- * sent to us is read, for closing over unread bytes would take the answer back. */
+/* Says one thing and nothing more. What was sent to us is read, for closing over unread bytes would
+ * take the answer back. */
 static void say(int fd, enum ks_problem problem, const char *detail)
 {
-    struct ks_bytes text;
-    struct ks_bytes body;
     uint8_t ignored[4096];
 
-    ks_bytes_init(&text, 4096);
-    ks_bytes_init(&body, 4096);
-    if (ks_ok(ks_problem_write(problem, ks_view_text(detail), KS_VIEW(""), &body)) &&
-        ks_ok(
-            ks_bytes_format(&text,
-XXX
-        ks_ok(ks_bytes_append(&text, ks_bytes_view(&body)))) {
-        (void)recv(fd, ignored, sizeof(ignored), MSG_DONTWAIT);
-        if (send(fd, text.data, text.size, MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
-            (void)shutdown(fd, SHUT_WR);
-    }
-    ks_bytes_free(&body);
-    ks_bytes_free(&text);
+    (void)recv(fd, ignored, sizeof(ignored), MSG_DONTWAIT);
+    ks_refuse(fd, problem, detail);
 }
 
 static void guest_hand_over(struct guest *guest)

@@ -72,7 +72,7 @@ void ks_exchange_problem(struct ks_exchange *exchange, enum ks_problem problem, 
     if (!ks_ok(ks_problem_write(problem, ks_view_text(text), exchange->request.target, body)))
         ks_bytes_clear(body);
     answer(exchange, ks_problem_status(problem), "application/problem+json");
-    if (problem == KS_PROBLEM_UNAVAILABLE || problem == KS_PROBLEM_EXHAUSTED)
+    if (ks_problem_is_retryable(problem))
         ks_exchange_header(exchange, "Retry-After", "1");
     if (problem == KS_PROBLEM_UNAUTHENTICATED)
         ks_exchange_header(exchange, "WWW-Authenticate", "Bearer");

@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-#include "api/json_writer.h"
+#include "base/json_writer.h"
 #include "api/limits.h"
 
 /* Field numbers and wire types of record.proto (protobuf.dev/programming-guides/encoding). */

@@ -10,6 +10,7 @@
 #include "base/budget.h"
 #include "base/digest.h"
 #include "base/log.h"
+#include "base/options.h"
 
 struct token {
     uint8_t text[KS_TOKEN_BYTES_MAX];

@@ -12,6 +12,7 @@
 #include "api/http1_head.h"
 #include "api/linger.h"
 #include "api/message.h"
+#include "api/refusal.h"
 #include "api/routes.h"
 #include "api/server.h"
 #include "base/budget.h"
@@ -300,19 +301,31 @@ static enum MHD_Result begin(struct call *call, const char *method, const char *
     return MHD_YES;
 }
 
+/* The sentence of a 413. */
+static const char *too_large_text(const struct call *call, struct ks_detail *detail)
+{
+    ks_detail_set(detail, "the body may have at most %zu bytes", call->exchange.request.body.max);
+    return detail->text;
+}
+
 /* Keeps a part of the body, or only counts it once it is too much. False if the connection must
- * end. */
+ * end: libmicrohttpd takes no answer in the middle of a body, so it is given past it. */
 static bool keep(struct call *call, ks_view part)
 {
     struct ks_http1 *http1 = call->wire->http1;
     struct ks_bytes *body = &call->exchange.request.body;
+    struct ks_detail detail;
     ks_err err;
 
     call->received += part.size;
     if (call->received > body->max) {
         call->too_large = true;
         ks_bytes_free(body);
-        return call->received <= 2 * (uint64_t)body->max;
+        if (call->received <= 2 * (uint64_t)body->max)
+            return true;
+        ks_refuse(call->wire->watch.fd, KS_PROBLEM_TOO_LARGE, too_large_text(call, &detail));
+        call->wire->unread = true;
+        return false;
     }
     if (call->exchange.answered)
         return true;
@@ -327,14 +340,14 @@ static bool keep(struct call *call, ks_view part)
 static enum MHD_Result run(struct call *call)
 {
     struct ks_exchange *exchange = &call->exchange;
+    struct ks_detail detail;
 
     call->step = STEP_HANDLER;
     ks_loop_timer_clear(call->wire->http1->loop, &call->wire->timer);
     if (exchange->answered)
         return queue(call);
     if (call->too_large) {
-        ks_exchange_problem(exchange, KS_PROBLEM_TOO_LARGE, "the body may have at most %zu bytes",
-                            exchange->request.body.max);
+        ks_exchange_problem(exchange, KS_PROBLEM_TOO_LARGE, "%s", too_large_text(call, &detail));
         exchange->answer.close = true;
     } else if (call->no_memory) {
         ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "no memory for the body");

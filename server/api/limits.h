@@ -26,7 +26,6 @@ enum {
     KS_PUT_ENTRIES_MAX = 500,       /* Records of one PutRecords (Kinesis API reference). */
     KS_SETTLEMENTS_MAX = 10000, /* Items of one settle request: a 1 MiB body holds about as many. */
     KS_TOKEN_BYTES_MAX = 4096,  /* A bearer token. */
-    KS_ALLOW_HOSTS_MAX = 32,    /* Names of --allow-host. */
     KS_WAIT_MS_MAX = 60000,     /* wait_ms of a long poll or of wait=persisted. */
 
     /* ---- Answers ---- */

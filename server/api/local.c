@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* POST /v1/local/records: PutRecords (Kinesis API reference) into the local stream. */
-#include "api/json_writer.h"
+#include "base/json_writer.h"
 #include "api/message.h"
 #include "api/put_body.h"
 #include "api/routes.h"
@@ -119,6 +119,7 @@ void ks_handle_local_put(struct ks_exchange *exchange)
     struct ks_detail detail = {.text = "out of memory"};
     struct ks_put_body body;
     enum ks_problem problem = KS_PROBLEM_INVALID_ARGUMENT;
+    struct ks_board_status status;
     ks_err err = ks_put_body_read(ks_bytes_view(&exchange->request.body), &body, &detail);
 
     if (!ks_ok(err)) {
@@ -127,6 +128,11 @@ void ks_handle_local_put(struct ks_exchange *exchange)
         ks_exchange_problem(exchange, problem, "%s", detail.text);
         return;
     }
-    put_all(exchange, &body);
+    ks_switchboard_status(exchange->api->board, &status);
+    if (ks_put_body_is_for(&body, status.stream))
+        put_all(exchange, &body);
+    else /* As Kinesis says it: a producer with a wrong name must hear of it. */
+        ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND,
+                            "no such stream; the one that there is is called %s", status.stream);
     ks_put_body_free(&body);
 }

@@ -23,14 +23,45 @@ bool ks_media_type_is_protobuf(ks_view header)
            ks_media_type_is(header, "application/proto");
 }
 
+static uint32_t digit_of(uint8_t byte)
+{
+    return byte >= '0' && byte <= '9' ? (uint32_t)(byte - '0') : 0;
+}
+
+/* The weight of one range of Accept in thousandths (RFC 9110, section 12.4.2): "0.5" is 500. */
+static uint32_t weight_of(ks_view range)
+{
+    ks_view rest = range;
+    uint32_t weight = 1000;
+
+    (void)ks_view_cut(&rest, ';');
+    while (rest.data != NULL) {
+        ks_view value = ks_view_trim(ks_view_cut(&rest, ';'));
+        ks_view name = ks_view_cut(&value, '=');
+        if (!ks_view_equal_nocase(name, KS_VIEW("q")) || value.size == 0)
+            continue;
+        weight = value.data[0] == '0' ? 0 : 1000;
+        for (size_t i = 2; weight < 1000 && i < value.size && i < 5; i++)
+            weight += digit_of(value.data[i]) * (i == 2 ? 100 : i == 3 ? 10 : 1);
+    }
+    return weight;
+}
+
 bool ks_accepts_protobuf(const struct ks_request *request)
 {
     ks_view rest = request->accept;
+    uint32_t protobuf = 0;
+    uint32_t json = 0;
 
-    while (rest.data != NULL)
-        if (ks_media_type_is_protobuf(ks_view_cut(&rest, ',')))
-            return true;
-    return false;
+    while (rest.data != NULL) {
+        ks_view range = ks_view_cut(&rest, ',');
+        uint32_t weight = weight_of(range);
+        if (ks_media_type_is_protobuf(range))
+            protobuf = weight > protobuf ? weight : protobuf;
+        else if (ks_media_type_is(range, KS_TYPE_JSON) || ks_media_type_is(range, KS_TYPE_NDJSON))
+            json = weight > json ? weight : json;
+    }
+    return protobuf > 0 && protobuf >= json;
 }
 
 ProtobufCMessage *ks_exchange_read(struct ks_exchange *exchange,

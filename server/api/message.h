@@ -49,7 +49,7 @@ static inline char *ks_pb_text(const char *text)
 bool ks_media_type_is(ks_view header, const char *type);
 /* True for any of the names of protobuf. */
 bool ks_media_type_is_protobuf(ks_view header);
-/* True if the Accept header names one of the types of protobuf. */
+/* True if the Accept header names one of the types of protobuf, with no less weight than JSON. */
 bool ks_accepts_protobuf(const struct ks_request *request);
 
 /* Reads the body as a message of `type`, into `arena`, whose cap is set here. On failure the

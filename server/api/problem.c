@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-#include "api/json_writer.h"
+#include "base/json_writer.h"
 
 struct meaning {
     const char *type;
@@ -30,6 +30,11 @@ static const struct meaning *meaning_of(enum ks_problem problem)
 uint16_t ks_problem_status(enum ks_problem problem)
 {
     return meaning_of(problem)->status;
+}
+
+bool ks_problem_is_retryable(enum ks_problem problem)
+{
+    return meaning_of(problem)->retryable;
 }
 
 const char *ks_problem_code(enum ks_problem problem)

@@ -45,6 +45,8 @@ enum ks_problem {
 };
 
 uint16_t ks_problem_status(enum ks_problem problem);
+/* True if the same request may succeed later; then the answer has a Retry-After. */
+bool ks_problem_is_retryable(enum ks_problem problem);
 /* The Connect code, "invalid_argument". */
 const char *ks_problem_code(enum ks_problem problem);
 

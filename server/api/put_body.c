@@ -310,16 +310,16 @@ static ks_err scan_records(struct scan *scan)
 static ks_err scan_top_member(struct scan *scan)
 {
     ks_view name;
-    ks_view ignored;
 
     KS_TRY(scan_text(scan, &name));
     if (!accept(scan, ':'))
         return malformed(scan, "a colon is missing");
     if (ks_view_equal(name, KS_VIEW("Records")))
         return scan_records(scan);
-    /* AWS clients send them; there is one stream here. */
-    if (ks_view_equal(name, KS_VIEW("StreamName")) || ks_view_equal(name, KS_VIEW("StreamARN")))
-        return scan_text(scan, &ignored);
+    if (ks_view_equal(name, KS_VIEW("StreamName")))
+        return scan_text(scan, &scan->body->stream_name);
+    if (ks_view_equal(name, KS_VIEW("StreamARN")))
+        return scan_text(scan, &scan->body->stream_arn);
     ks_detail_set(scan->detail, "unknown member \"%.*s\" of the body",
                   (int)(name.size < 60 ? name.size : 60), (const char *)name.data);
     return KS_FAIL(INVALID);
@@ -371,4 +371,23 @@ void ks_put_body_free(struct ks_put_body *body)
 {
     ks_free(body->memory);
     *body = (struct ks_put_body){.count = 0};
+}
+
+static bool ends_with(ks_view text, ks_view end)
+{
+    return text.size >= end.size &&
+           ks_view_equal(ks_view_of(text.data + text.size - end.size, end.size), end);
+}
+
+bool ks_put_body_is_for(const struct ks_put_body *body, const char *stream)
+{
+    ks_view name = ks_view_text(stream);
+    ks_view arn = body->stream_arn;
+    size_t before = arn.size - name.size;
+
+    if (body->stream_name.data != NULL && !ks_view_equal(body->stream_name, name))
+        return false;
+    if (arn.data == NULL)
+        return true;
+    return ends_with(arn, name) && before > 0 && arn.data[before - 1] == '/';
 }

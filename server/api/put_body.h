@@ -14,6 +14,8 @@
 struct ks_put_body {
     struct ks_put_entry *entries;
     uint32_t count;
+    ks_view stream_name; /* Data NULL: absent. */
+    ks_view stream_arn;  /* Likewise. */
     void *memory;
 };
 
@@ -22,5 +24,8 @@ struct ks_put_body {
 KS_MUST_USE ks_err ks_put_body_read(ks_view body, struct ks_put_body *ret_body,
                                     struct ks_detail *detail);
 void ks_put_body_free(struct ks_put_body *body);
+/* True if the body is for this stream: what it names, if anything, is the name, or an ARN that ends
+ * with "/" and the name. */
+bool ks_put_body_is_for(const struct ks_put_body *body, const char *stream);
 
 #endif

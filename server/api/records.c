@@ -5,7 +5,7 @@
 
 #include "api/control.h"
 #include "api/delivery.h"
-#include "api/json_writer.h"
+#include "base/json_writer.h"
 #include "api/message.h"
 #include "api/routes.h"
 #include "base/budget.h"

@@ -9,7 +9,7 @@
 struct place {
     ks_shard shard;
     ks_epoch epoch;
-    ks_number up_to;
+    ks_number up_to; /* 0: nothing of it is left to be waited for. */
     struct place *next;
 };
 
@@ -127,13 +127,19 @@ const char *ks_position_text(const struct ks_position *position)
     return "";
 }
 
-static bool is_persisted(const struct ks_settling *settling)
+static bool is_persisted(struct ks_settling *settling)
 {
-    for (const struct place *place = settling->places; place != NULL; place = place->next)
-        if (!ks_switchboard_persisted(settling->api->board, place->shard, place->epoch,
-                                      place->up_to))
-            return false;
-    return true;
+    bool all = true;
+
+    for (struct place *place = settling->places; place != NULL; place = place->next) {
+        /* What was durable once stays so, whatever becomes of the lease. */
+        if (ks_switchboard_persisted(settling->api->board, place->shard, place->epoch,
+                                     place->up_to))
+            place->up_to = 0;
+        else
+            all = false;
+    }
+    return all;
 }
 
 static ks_err fill_positions(struct ks_settling *settling, ks_pb_position ***ret_positions)

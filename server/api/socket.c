@@ -56,15 +56,21 @@ static socklen_t name_of(const struct ks_address *address, union name *name)
     return sizeof(name->six);
 }
 
+static bool is_socket(const char *path)
+{
+    struct stat status;
+
+    return lstat(path, &status) == 0 && S_ISSOCK(status.st_mode);
+}
+
 /* A socket file that nobody listens at is what a killed process left behind. */
 static void remove_stale(const struct ks_address *address)
 {
     union name name;
     socklen_t size = name_of(address, &name);
-    struct stat status;
     int fd;
 
-    if (lstat(address->path, &status) != 0 || !S_ISSOCK(status.st_mode))
+    if (!is_socket(address->path))
         return;
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
@@ -109,7 +115,11 @@ ks_err ks_socket_listen(const struct ks_address *address, int *ret_fd, struct ks
         return KS_OK;
     }
     ks_socket_text(address, -1, text);
-    if (ks_err_is(err, KS_ERR_EXISTS))
+    if (ks_err_is(err, KS_ERR_EXISTS) && address->kind == KS_ADDRESS_UNIX &&
+        !is_socket(address->path))
+        ks_detail_set(detail, "%s: there is a file that is no socket; choose another address",
+                      text);
+    else if (ks_err_is(err, KS_ERR_EXISTS))
         ks_detail_set(detail, "%s is in use: another process listens there; choose another address",
                       text);
     else

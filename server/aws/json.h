@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json.h - JSON for control messages (RFC 8259): a parsed document to read from, and a writer.
+/* json.h - JSON for control messages (RFC 8259): a parsed document to read from
+ * (base/json_writer.h writes).
  *
  * Never for record data: parsing builds a tree and is slow (60-98 MB/s); records are scanned in
  * place elsewhere. A document is hostile until parsed: its size and depth are limited, names are
@@ -57,49 +58,5 @@ struct ks_json_cursor {
 };
 bool ks_json_each(const struct ks_json *value, struct ks_json_cursor *cursor, ks_view *ret_name,
                   const struct ks_json **ret_member);
-
-/* --- Writing ---
- *
- * Values are appended to a ks_bytes. The first failure stays in the writer and makes the rest do
- * nothing, so that bodies are written straight down and asked once:
- *
- *     ks_json_begin(&json, &body);
- *     ks_json_put_object(&json, NULL);
- *     ks_json_put_text(&json, "TableName", table);
- *     ks_json_put_end(&json);
- *     KS_TRY(ks_json_finish(&json));
- *
- * `name` is the member's name within an object (a literal of ours, at most 255 bytes), and NULL
- * within an array or at the top. */
-struct ks_json_writer {
-    struct ks_bytes *bytes;
-    ks_err err;
-    uint32_t depth;
-    uint64_t in_array; /* One bit for each depth: array or object. */
-    uint64_t has_item; /* One bit for each depth: a comma comes next. */
-    bool named;        /* A name was put; its value comes next. */
-};
-
-/* The bytes belong to the caller and are appended to. */
-void ks_json_begin(struct ks_json_writer *json, struct ks_bytes *bytes);
-/* FULL, NO_MEMORY; INVALID for text that is not UTF-8. After a failure the bytes are of no use. */
-KS_MUST_USE ks_err ks_json_finish(const struct ks_json_writer *json);
-
-void ks_json_put_object(struct ks_json_writer *json, const char *name);
-void ks_json_put_array(struct ks_json_writer *json, const char *name);
-/* Ends the innermost object or array. */
-void ks_json_put_end(struct ks_json_writer *json);
-void ks_json_put_text(struct ks_json_writer *json, const char *name, ks_view text);
-void ks_json_put_i64(struct ks_json_writer *json, const char *name, int64_t value);
-void ks_json_put_u64(struct ks_json_writer *json, const char *name, uint64_t value);
-void ks_json_put_bool(struct ks_json_writer *json, const char *name, bool value);
-void ks_json_put_null(struct ks_json_writer *json, const char *name);
-/* Seconds with three decimals, as the AWS JSON protocols write a timestamp. */
-void ks_json_put_unix_ms(struct ks_json_writer *json, const char *name, int64_t unix_ms);
-/* A number or another value that is JSON already; nothing is checked. */
-void ks_json_put_raw(struct ks_json_writer *json, const char *name, ks_view value);
-/* An object member whose name is not ours: a text that is escaped. The next put is its value and is
- * given NULL. */
-void ks_json_put_name(struct ks_json_writer *json, ks_view name);
 
 #endif

@@ -200,23 +200,27 @@ static void insert_header(struct sorted_headers *headers, ks_view name, ks_view 
     headers->list[at] = (struct ks_http_header){name, value};
 }
 
+static bool is_space(uint8_t byte)
+{
+    return byte == ' ' || (byte >= '\t' && byte <= '\r');
+}
+
 /* Trimmed, and with one space for many; a folded line is white space. */
 static ks_err append_value(struct ks_bytes *bytes, ks_view value)
 {
-    bool space = false;
     size_t begin = bytes->size;
+    size_t at = 0;
 
-    for (size_t at = 0; at < value.size; at++) {
-        uint8_t byte = value.data[at];
+    while (at < value.size) {
+        size_t word = at;
 
-        if (byte == ' ' || (byte >= '\t' && byte <= '\r')) {
-            space = bytes->size > begin;
-            continue;
-        }
-        if (space)
+        while (at < value.size && !is_space(value.data[at]))
+            at++;
+        if (at > word && bytes->size > begin)
             KS_TRY(ks_bytes_append_byte(bytes, ' '));
-        space = false;
-        KS_TRY(ks_bytes_append_byte(bytes, byte));
+        KS_TRY(ks_bytes_append(bytes, ks_view_of(value.data + word, at - word)));
+        while (at < value.size && is_space(value.data[at]))
+            at++;
     }
     return KS_OK;
 }

@@ -14,7 +14,10 @@
 #include "base/address.h"
 #include "base/bytes.h"
 
-enum { KS_OPTION_TEXT_SIZE = 1024 }; /* Of a text with its NUL. */
+enum {
+    KS_OPTION_TEXT_SIZE = 1024, /* Of a text with its NUL. */
+    KS_ALLOW_HOSTS_MAX = 32     /* Names of --allow-host. */
+};
 
 enum ks_option {
 #define X(name, type, preset, min, max, words, sentence) KS_OPTION_##name,

@@ -180,10 +180,14 @@ static ks_err check_addresses(const struct ks_options *options, struct ks_detail
 static ks_err check_hosts(const struct ks_options *options, struct ks_detail *detail)
 {
     ks_view rest = ks_view_text(options->allow_host);
+    uint32_t count = 0;
 
     while (rest.size > 0) {
         ks_view host = ks_view_trim(ks_view_cut(&rest, ','));
         char quoted[KS_QUOTE_SIZE];
+        if (++count > KS_ALLOW_HOSTS_MAX)
+            return ks_err_because(KS_FAIL(INVALID), detail, "--allow-host: more than %d names",
+                                  KS_ALLOW_HOSTS_MAX);
         if (ks_option_is_name(host))
             continue;
         ks_option_quote(host, quoted);

@@ -229,18 +229,3 @@ bool ks_call_send(const struct ks_call *call, const struct ks_call_request *requ
     ks_bytes_free(&sorter.error);
     return ks_ok(err) && status / 100 == 2;
 }
-
-ks_err ks_call_append_json(struct ks_bytes *bytes, ks_view text)
-{
-    for (size_t i = 0; i < text.size; i++) {
-        uint8_t c = text.data[i];
-
-        if (c == '"' || c == '\\')
-            KS_TRY(ks_bytes_append_byte(bytes, '\\'));
-        if (c < 0x20)
-            KS_TRY(ks_bytes_format(bytes, "\\u%04x", c));
-        else
-            KS_TRY(ks_bytes_append_byte(bytes, c));
-    }
-    return KS_OK;
-}

@@ -50,7 +50,4 @@ ks_err ks_call_keep(void *arg, ks_view bytes);
 /* One line on stderr. */
 void ks_call_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Appends `text` as the inside of a JSON string. FULL, NO_MEMORY. */
-KS_MUST_USE ks_err ks_call_append_json(struct ks_bytes *bytes, ks_view text);
-
 #endif

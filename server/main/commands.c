@@ -4,6 +4,7 @@
 #include "base/budget.h"
 #include "base/codec.h"
 #include "base/digest.h"
+#include "base/json_writer.h"
 #include "base/loop.h"
 #include "main/call.h"
 
@@ -80,7 +81,7 @@ static ks_err put_append(struct put *put, ks_view data)
     body->size += ks_base64_encode(data, (char *)body->data + body->size);
     KS_TRY(ks_bytes_append(body, KS_VIEW("\",\"PartitionKey\":\"")));
     if (put->key != NULL)
-        KS_TRY(ks_call_append_json(body, ks_view_text(put->key)));
+        KS_TRY(ks_writer_append_escaped(body, ks_view_text(put->key)));
     else
         KS_TRY(ks_bytes_format(body, "%016" PRIx64, ks_random_u64()));
     KS_TRY(ks_bytes_append(body, KS_VIEW("\"}")));
@@ -258,7 +259,7 @@ static ks_err append_settlement(struct ks_bytes *body, bool first, const char *m
                                 const char *id)
 {
     KS_TRY(ks_bytes_format(body, "%s{\"%s\":\"", first ? "" : ",", member));
-    KS_TRY(ks_call_append_json(body, ks_view_text(id)));
+    KS_TRY(ks_writer_append_escaped(body, ks_view_text(id)));
     return ks_bytes_append(body, KS_VIEW("\",\"outcome\":\"ack\"}"));
 }
 
@@ -271,7 +272,7 @@ static ks_err append_settlements(struct ks_bytes *body, const struct ks_call *ca
     for (uint32_t i = 0; i < call->word_count; i++)
         KS_TRY(append_settlement(body, i == 0 && batch_id == NULL, "ack_id", call->words[i]));
     KS_TRY(ks_bytes_append(body, KS_VIEW("],\"wait\":\"")));
-    KS_TRY(ks_call_append_json(body, ks_view_text(wait)));
+    KS_TRY(ks_writer_append_escaped(body, ks_view_text(wait)));
     return ks_bytes_append(body, KS_VIEW("\"}"));
 }
 

@@ -161,6 +161,17 @@ bool ks_switchboard_shard(const struct ks_switchboard *board, ks_shard shard,
 
 /* ---- Workers and sessions. ---- */
 
+/* Our own row is as we are, not as it was read last. */
+static void show_self(const struct ks_switchboard *board, const struct ks_self_view *self,
+                      struct ks_worker_view *row)
+{
+    row->held = self->leases_held;
+    if (board->draining)
+        row->mode = KS_DRAINING;
+    if (self->state == KS_WORKER_GONE)
+        row->life = KS_GONE;
+}
+
 bool ks_switchboard_worker(const struct ks_switchboard *board, uint32_t index,
                            struct ks_worker_status *ret_status)
 {
@@ -173,6 +184,8 @@ bool ks_switchboard_worker(const struct ks_switchboard *board, uint32_t index,
     status.worker_id = ks_names_text(&board->rows.workers, status.row.self.worker);
     status.self = ks_incarnation_equal(status.row.self, self.incarnation);
     status.beat_age = ks_instant_since(ks_board_now(board), status.row.beat_seen_at);
+    if (status.self)
+        show_self(board, &self, &status.row);
     *ret_status = status;
     return true;
 }

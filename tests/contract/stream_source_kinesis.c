@@ -6,6 +6,7 @@
 #include "aws/endpoint.h"
 #include "aws/json.h"
 #include "base/codec.h"
+#include "base/json_writer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -35,16 +36,15 @@ static void keep(void *arg, const struct ks_aws_answer *answer)
 }
 
 /* Asks, and fails the test unless it is answered well. The caller frees the document. */
-static struct ks_json *ask(struct stream_rig *rig, const char *operation,
-                           struct ks_json_writer *json)
+static struct ks_json *ask(struct stream_rig *rig, const char *operation, struct ks_writer *json)
 {
     struct world *world = rig->world;
     struct told told = {.times = 0};
 
-    ks_json_put_end(json);
-    EXPECT_OK(ks_json_finish(json));
+    ks_writer_close(json, '}');
+    EXPECT_OK(ks_writer_end(json));
     struct ks_aws_request request = {.operation = operation,
-                                     .body = ks_bytes_view(json->bytes),
+                                     .body = ks_bytes_view(json->out),
                                      .timeout = ks_span_ms(15000),
                                      .single_attempt = true,
                                      .response_max = KS_JSON_BYTES_MAX,
@@ -53,21 +53,21 @@ static struct ks_json *ask(struct stream_rig *rig, const char *operation,
     EXPECT_OK(ks_aws_call(world->client, &request, NULL));
     stream_rig_wait(rig, &told.times, 20);
     EXPECT_STR(ks_ok(told.err) ? "" : told.detail.text, "");
-    ks_bytes_free(json->bytes);
+    ks_bytes_free(json->out);
     return told.document;
 }
 
-static void begin(struct stream_rig *rig, struct ks_json_writer *json, struct ks_bytes *body)
+static void begin(struct stream_rig *rig, struct ks_writer *json, struct ks_bytes *body)
 {
     ks_bytes_init(body, 4 << 20);
-    ks_json_begin(json, body);
-    ks_json_put_object(json, NULL);
-    ks_json_put_text(json, "StreamName", ks_view_text(rig->stream));
+    ks_writer_begin_strict(json, body);
+    ks_writer_open(json, '{');
+    ks_writer_pair(json, "StreamName", ks_view_text(rig->stream));
 }
 
 static void wait_active(struct stream_rig *rig)
 {
-    struct ks_json_writer json;
+    struct ks_writer json;
     struct ks_bytes body;
 
     for (int tries = 0; tries < 400; tries++) {
@@ -91,7 +91,7 @@ static void set_up(struct stream_rig *rig, uint32_t shards)
     struct ks_http_options http = {.connections_kept = 8};
     struct ks_credentials_options credentials = {.loop = rig->loop, .sts_region = "us-east-1"};
     struct ks_endpoint endpoint;
-    struct ks_json_writer json;
+    struct ks_writer json;
     struct ks_bytes body;
 
     EXPECT_OK(ks_http_new(rig->loop, &http, &world->http, NULL));
@@ -109,7 +109,8 @@ static void set_up(struct stream_rig *rig, uint32_t shards)
     rig->world = world;
 
     begin(rig, &json, &body);
-    ks_json_put_u64(&json, "ShardCount", shards);
+    ks_writer_key(&json, "ShardCount");
+    ks_writer_u64(&json, shards);
     ks_json_free(ask(rig, "CreateStream", &json));
     wait_active(rig);
 }
@@ -136,16 +137,16 @@ static void read_text(const struct ks_json *object, const char *name, char *buff
 static void put(struct stream_rig *rig, const struct ks_put_entry *entry,
                 struct ks_put_result *ret_result)
 {
-    struct ks_json_writer json;
+    struct ks_writer json;
     struct ks_bytes body;
     char *data = ks_alloc(ks_base64_size(entry->data.size) + 1);
     size_t size = ks_base64_encode(entry->data, data);
 
     begin(rig, &json, &body);
-    ks_json_put_text(&json, "Data", ks_view_of(data, size));
-    ks_json_put_text(&json, "PartitionKey", entry->partition_key);
+    ks_writer_pair(&json, "Data", ks_view_of(data, size));
+    ks_writer_pair(&json, "PartitionKey", entry->partition_key);
     if (entry->explicit_hash_key.size > 0)
-        ks_json_put_text(&json, "ExplicitHashKey", entry->explicit_hash_key);
+        ks_writer_pair(&json, "ExplicitHashKey", entry->explicit_hash_key);
     struct ks_json *document = ask(rig, "PutRecord", &json);
     read_text(document, "ShardId", ret_result->shard, sizeof(ret_result->shard));
     read_text(document, "SequenceNumber", ret_result->sequence, sizeof(ret_result->sequence));
@@ -156,24 +157,24 @@ static void put(struct stream_rig *rig, const struct ks_put_entry *entry,
 
 static void split(struct stream_rig *rig, const char *shard, const char *at)
 {
-    struct ks_json_writer json;
+    struct ks_writer json;
     struct ks_bytes body;
 
     begin(rig, &json, &body);
-    ks_json_put_text(&json, "ShardToSplit", ks_view_text(shard));
-    ks_json_put_text(&json, "NewStartingHashKey", ks_view_text(at));
+    ks_writer_pair(&json, "ShardToSplit", ks_view_text(shard));
+    ks_writer_pair(&json, "NewStartingHashKey", ks_view_text(at));
     ks_json_free(ask(rig, "SplitShard", &json));
     wait_active(rig);
 }
 
 static void merge(struct stream_rig *rig, const char *shard, const char *adjacent)
 {
-    struct ks_json_writer json;
+    struct ks_writer json;
     struct ks_bytes body;
 
     begin(rig, &json, &body);
-    ks_json_put_text(&json, "ShardToMerge", ks_view_text(shard));
-    ks_json_put_text(&json, "AdjacentShardToMerge", ks_view_text(adjacent));
+    ks_writer_pair(&json, "ShardToMerge", ks_view_text(shard));
+    ks_writer_pair(&json, "AdjacentShardToMerge", ks_view_text(adjacent));
     ks_json_free(ask(rig, "MergeShards", &json));
     wait_active(rig);
 }
@@ -181,7 +182,7 @@ static void merge(struct stream_rig *rig, const char *shard, const char *adjacen
 static void tear_down(struct stream_rig *rig)
 {
     struct world *world = rig->world;
-    struct ks_json_writer json;
+    struct ks_writer json;
     struct ks_bytes body;
 
     begin(rig, &json, &body);

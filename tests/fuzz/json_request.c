@@ -20,7 +20,9 @@ static void read_as(const ProtobufCMessageDescriptor *type, ks_view body)
     ks_bytes_init(&out, 1 << 20);
     if (ks_ok(ks_rest_read(body, type, &arena, &message, &detail))) {
         ks_writer_begin(&json, &out);
+        ks_writer_open(&json, '{');
         ks_rest_members(&json, message);
+        ks_writer_close(&json, '}');
         (void)ks_writer_end(&json).code;
     }
     ks_bytes_free(&out);
@@ -40,6 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         assert(put.count > 0 && put.count <= KS_PUT_ENTRIES_MAX);
         for (uint32_t i = 0; i < put.count; i++)
             assert(ks_view_is_utf8(put.entries[i].partition_key));
+        (void)ks_put_body_is_for(&put, "stream");
         ks_put_body_free(&put);
     }
     return 0;

@@ -19,7 +19,9 @@ static void read_as(const ProtobufCMessageDescriptor *type, ks_view body)
     ks_bytes_init(&out, 4 << 20);
     if (ks_ok(ks_proto_read(body, type, &arena, &message, &detail))) {
         ks_writer_begin(&json, &out);
+        ks_writer_open(&json, '{');
         ks_rest_members(&json, message);
+        ks_writer_close(&json, '}');
         (void)ks_writer_end(&json).code;
         (void)ks_proto_write(message, true, &out).code;
     }

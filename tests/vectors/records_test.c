@@ -9,30 +9,13 @@
 
 #include "adapters/kinesis/records.h"
 #include "base/codec.h"
+#include "vectors/vectors.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { BODY_MAX = 1 << 20 };
-
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = json_string_value(json_object_get(object, name));
-
-    return text == NULL ? "" : text;
-}
-
-static json_t *load(const char *path)
-{
-    json_error_t error;
-    json_t *root = json_load_file(path, 0, &error);
-
-    if (root == NULL)
-        FAIL("%s: %s", path, error.text);
-    return root;
-}
 
 /* A copy of exactly that size, so that a sanitizer sees a read beyond it. */
 static ks_err scan(bool cbor, ks_view body, struct ks_records *records)
@@ -55,7 +38,7 @@ static ks_err scan(bool cbor, ks_view body, struct ks_records *records)
 static void expect_record(const char *name, const struct ks_record *record, const json_t *expected)
 {
     static char hex[2 * BODY_MAX + 1];
-    const char *data = text_of(expected, "data");
+    const char *data = vectors_text(expected, "data");
 
     EXPECT(record->data.size < BODY_MAX);
     ks_hex_encode(record->data, hex);
@@ -66,7 +49,7 @@ static void expect_record(const char *name, const struct ks_record *record, cons
     ks_view expected_key = ks_view_of(json_string_value(key), json_string_length(key));
     if (!ks_view_equal(record->partition_key, expected_key))
         FAIL("%s: key is not %s", name, json_string_value(key));
-    EXPECT(ks_view_equal(record->sequence, ks_view_text(text_of(expected, "sequence"))));
+    EXPECT(ks_view_equal(record->sequence, ks_view_text(vectors_text(expected, "sequence"))));
     EXPECT_EQ_I64(record->arrival_ms, json_integer_value(json_object_get(expected, "ms")));
     EXPECT_EQ_I64(record->aggregated, json_is_true(json_object_get(expected, "aggregated")));
     EXPECT_EQ_I64(record->sub_sequence, -1);
@@ -82,7 +65,7 @@ static void expect_answer(const char *name, const struct ks_records *records,
         FAIL("%s: %u records, not %zu", name, records->batch.count, json_array_size(array));
     for (uint32_t at = 0; at < records->batch.count; at++)
         expect_record(name, &records->batch.records[at], json_array_get(array, at));
-    EXPECT_STR(records->iterator, text_of(expected, "next"));
+    EXPECT_STR(records->iterator, vectors_text(expected, "next"));
     EXPECT_EQ_I64(records->batch.at_end, json_is_null(json_object_get(expected, "next")));
     EXPECT_EQ_I64(records->batch.millis_behind,
                   json_integer_value(json_object_get(expected, "millis_behind")));
@@ -95,33 +78,31 @@ static void expect_answer(const char *name, const struct ks_records *records,
 TEST(own_answers_mean_what_they_were_made_from)
 {
     static uint8_t body[BODY_MAX + 64];
-    json_t *root = load("tests/vectors/records/records.json");
+    json_t *root = vectors_load("tests/vectors/records/records.json");
     const json_t *cases = json_object_get(root, "cases");
 
     for (size_t at = 0; at < json_array_size(cases); at++) {
         const json_t *one = json_array_get(cases, at);
         const json_t *expected = json_object_get(one, "expect");
-        bool cbor = strcmp(text_of(one, "type"), "cbor") == 0;
+        bool cbor = strcmp(vectors_text(one, "type"), "cbor") == 0;
         struct ks_records records;
         size_t size = 0;
 
-        EXPECT(strlen(text_of(one, "base64")) < BODY_MAX);
-        EXPECT_OK(ks_base64_decode(ks_view_text(text_of(one, "base64")), body, &size));
+        EXPECT(strlen(vectors_text(one, "base64")) < BODY_MAX);
+        EXPECT_OK(ks_base64_decode(ks_view_text(vectors_text(one, "base64")), body, &size));
         ks_err err = scan(cbor, ks_view_of(body, size), &records);
         if (expected == NULL) {
             if (!ks_err_is(err, KS_ERR_MALFORMED))
-                FAIL("%s: %s", text_of(one, "name"), ks_err_name(err));
+                FAIL("%s: %s", vectors_text(one, "name"), ks_err_name(err));
             continue;
         }
         if (!ks_ok(err))
-            FAIL("%s: %s", text_of(one, "name"), ks_err_name(err));
-        expect_answer(text_of(one, "name"), &records, expected);
+            FAIL("%s: %s", vectors_text(one, "name"), ks_err_name(err));
+        expect_answer(vectors_text(one, "name"), &records, expected);
         ks_batch_free(&records.batch);
     }
-    EXPECT(json_array_size(cases) >= 140);
     EXPECT_EQ_I64(ks_alloc_live(), 0);
-    fprintf(stderr, "read %zu cases from tests/vectors/records/records.json\n",
-            json_array_size(cases));
+    vectors_read(json_array_size(cases), 140, "tests/vectors/records/records.json");
     json_decref(root);
 }
 
@@ -144,10 +125,9 @@ static void read_capture(const char *folder, const char *emulator, const char *s
                          const char *type, struct ks_records *records)
 {
     static uint8_t body[BODY_MAX];
-    char path[512];
+    char path[2 * VECTORS_PATH_MAX];
 
-    snprintf(path, sizeof(path), "%s/captures/%s.GetRecords-%s.%s.body", folder, emulator, state,
-             type);
+    snprintf(path, sizeof(path), "%s/%s.GetRecords-%s.%s.body", folder, emulator, state, type);
     size_t size = read_file(path, body);
     ks_err err = scan(strcmp(type, "cbor") == 0, ks_view_of(body, size), records);
     if (!ks_ok(err))
@@ -175,13 +155,11 @@ TEST(captures_hold_the_same_records_in_json_and_cbor)
 {
     static const char *const EMULATORS[] = {"kinesis-local-0.6.2", "kinesalite-3.3.3"};
     static const char *const STATES[] = {"open", "closed"};
-    const char *folder = getenv("VECTORS_DIR");
-    int count = 0;
+    char folder[VECTORS_PATH_MAX];
+    size_t count = 0;
 
-    if (folder == NULL) {
-        fprintf(stderr, "VECTORS_DIR is not set: read no captures\n");
+    if (!vectors_path("captures", "captures", folder))
         return;
-    }
     for (int emulator = 0; emulator < 2; emulator++) {
         for (int state = 0; state < 2; state++) {
             static struct ks_records json;
@@ -203,7 +181,7 @@ TEST(captures_hold_the_same_records_in_json_and_cbor)
             count += 2;
         }
     }
-    fprintf(stderr, "read %d bodies from %s/captures\n", count, folder);
+    vectors_read(count, 8, folder);
 }
 
 /* The members of a record in the terms of that file. */
@@ -213,10 +191,11 @@ static void expect_foreign(const char *name, const struct ks_record *record, con
 
     EXPECT(record->data.size < sizeof(hex) / 2);
     ks_hex_encode(record->data, hex);
-    if (strcmp(hex, text_of(expected, "Data_hex")) != 0)
+    if (strcmp(hex, vectors_text(expected, "Data_hex")) != 0)
         FAIL("%s: data is %s", name, hex);
-    EXPECT(ks_view_equal(record->partition_key, ks_view_text(text_of(expected, "PartitionKey"))));
-    EXPECT(ks_view_equal(record->sequence, ks_view_text(text_of(expected, "SequenceNumber"))));
+    EXPECT(
+        ks_view_equal(record->partition_key, ks_view_text(vectors_text(expected, "PartitionKey"))));
+    EXPECT(ks_view_equal(record->sequence, ks_view_text(vectors_text(expected, "SequenceNumber"))));
     EXPECT_EQ_I64(record->arrival_ms,
                   json_integer_value(json_object_get(expected, "ApproximateArrivalTimestamp_ms")));
 }
@@ -229,46 +208,42 @@ static void expect_foreign_answer(const json_t *one, const struct ks_records *re
 
     EXPECT_EQ_U64(records->batch.count, json_array_size(array));
     for (uint32_t at = 0; at < records->batch.count; at++)
-        expect_foreign(text_of(one, "name"), &records->batch.records[at],
+        expect_foreign(vectors_text(one, "name"), &records->batch.records[at],
                        json_array_get(array, at));
-    EXPECT_STR(records->iterator, text_of(expected, "NextShardIterator"));
+    EXPECT_STR(records->iterator, vectors_text(expected, "NextShardIterator"));
     EXPECT_EQ_I64(records->batch.millis_behind,
                   json_integer_value(json_object_get(expected, "MillisBehindLatest")));
-    EXPECT_STR(records->batch.children[0], text_of(json_array_get(children, 0), "ShardId"));
+    EXPECT_STR(records->batch.children[0], vectors_text(json_array_get(children, 0), "ShardId"));
 }
 
 TEST(cbor_bodies_of_others_agree)
 {
     static uint8_t body[BODY_MAX];
-    const char *folder = getenv("VECTORS_DIR");
-    char path[512];
+    char path[VECTORS_PATH_MAX];
     int answers = 0;
     int others = 0;
 
-    if (folder == NULL) {
-        fprintf(stderr, "VECTORS_DIR is not set: read no bodies of others\n");
+    if (!vectors_path("cbor/cbor.json", "bodies of others", path))
         return;
-    }
-    snprintf(path, sizeof(path), "%s/cbor/cbor.json", folder);
-    json_t *root = load(path);
+    json_t *root = vectors_load(path);
     const json_t *cases = json_object_get(root, "cases");
     for (size_t at = 0; at < json_array_size(cases); at++) {
         const json_t *one = json_array_get(cases, at);
-        ks_view hex = ks_view_text(text_of(one, "hex"));
+        ks_view hex = ks_view_text(vectors_text(one, "hex"));
         struct ks_records records;
 
         EXPECT_OK(ks_hex_decode(hex, body));
         ks_err err = scan(true, ks_view_of(body, hex.size / 2), &records);
-        if (strncmp(text_of(one, "name"), "GetRecords", 10) == 0) {
+        if (strncmp(vectors_text(one, "name"), "GetRecords", 10) == 0) {
             if (!ks_ok(err))
-                FAIL("%s: %s", text_of(one, "name"), ks_err_name(err));
+                FAIL("%s: %s", vectors_text(one, "name"), ks_err_name(err));
             expect_foreign_answer(one, &records);
             ks_batch_free(&records.batch);
             answers++;
         } else {
             /* Errors, requests, bytes that are no CBOR. */
             if (!ks_err_is(err, KS_ERR_MALFORMED))
-                FAIL("%s: %s", text_of(one, "name"), ks_err_name(err));
+                FAIL("%s: %s", vectors_text(one, "name"), ks_err_name(err));
             others++;
         }
     }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "adapters/dynamodb/wire.h"
 
+#include "base/json_writer.h"
+
 #include <assert.h>
 
 enum {
@@ -14,39 +16,43 @@ static ks_view text(const char *string)
 
 /* --- Values --- */
 
-/* "S": "text" and so on, as the one member of the object `name`. */
-static void put_value(struct ks_json_writer *json, const char *name, struct ks_value value)
+/* An object with one member: "S": "text" and so on. */
+static void put_value(struct ks_writer *json, struct ks_value value)
 {
     ks_view members = value.text;
 
-    ks_json_put_object(json, name);
+    ks_writer_open(json, '{');
     switch (value.type) {
-    case KS_VALUE_TEXT: ks_json_put_text(json, "S", value.text); break;
-    case KS_VALUE_NUMBER: ks_json_put_text(json, "N", value.text); break;
+    case KS_VALUE_TEXT: ks_writer_pair(json, "S", value.text); break;
+    case KS_VALUE_NUMBER: ks_writer_pair(json, "N", value.text); break;
     case KS_VALUE_BOOL:
-        ks_json_put_bool(json, "BOOL", ks_view_equal(value.text, KS_VIEW("true")));
+        ks_writer_key(json, "BOOL");
+        ks_writer_bool(json, ks_view_equal(value.text, KS_VIEW("true")));
         break;
     case KS_VALUE_SET:
-        ks_json_put_array(json, "SS");
+        ks_writer_key(json, "SS");
+        ks_writer_open(json, '[');
         while (members.size != 0)
-            ks_json_put_text(json, NULL, ks_view_cut(&members, '\n'));
-        ks_json_put_end(json);
+            ks_writer_text(json, ks_view_cut(&members, '\n'));
+        ks_writer_close(json, ']');
         break;
     }
-    ks_json_put_end(json);
+    ks_writer_close(json, '}');
 }
 
-static void put_text_value(struct ks_json_writer *json, const char *name, ks_view value)
+static void put_text_value(struct ks_writer *json, const char *name, ks_view value)
 {
-    put_value(json, name, (struct ks_value){KS_VALUE_TEXT, value});
+    ks_writer_key(json, name);
+    put_value(json, (struct ks_value){KS_VALUE_TEXT, value});
 }
 
-static void put_key(struct ks_json_writer *json, const char *name, const char *p, ks_view k)
+static void put_key(struct ks_writer *json, const char *name, const char *p, ks_view k)
 {
-    ks_json_put_object(json, name);
+    ks_writer_key(json, name);
+    ks_writer_open(json, '{');
     put_text_value(json, "p", text(p));
     put_text_value(json, "k", k);
-    ks_json_put_end(json);
+    ks_writer_close(json, '}');
 }
 
 /* --- Expressions --- */
@@ -149,32 +155,32 @@ static bool named_before(const struct ks_item_write *write, uint32_t at)
     return false;
 }
 
-static ks_err put_names(struct ks_json_writer *json, const struct ks_item_write *write,
+static ks_err put_names(struct ks_writer *json, const struct ks_item_write *write,
                         struct ks_bytes *placeholder)
 {
-    ks_json_put_object(json, "ExpressionAttributeNames");
+    ks_writer_key(json, "ExpressionAttributeNames");
+    ks_writer_open(json, '{');
     for (uint32_t at = 0; name_at(write, at) != NULL; at++) {
         if (named_before(write, at))
             continue;
         ks_bytes_clear(placeholder);
         KS_TRY(ks_bytes_format(placeholder, "#%s", name_at(write, at)));
-        ks_json_put_name(json, ks_bytes_view(placeholder));
-        ks_json_put_text(json, NULL, text(name_at(write, at)));
+        ks_writer_key_text(json, ks_bytes_view(placeholder));
+        ks_writer_text(json, text(name_at(write, at)));
     }
-    ks_json_put_end(json);
+    ks_writer_close(json, '}');
     return KS_OK;
 }
 
-static void put_named_value(struct ks_json_writer *json, const struct ks_bytes *placeholder,
+static void put_named_value(struct ks_writer *json, const struct ks_bytes *placeholder,
                             struct ks_value value)
 {
-    ks_json_put_name(json, ks_bytes_view(placeholder));
-    put_value(json, NULL, value);
+    ks_writer_key_text(json, ks_bytes_view(placeholder));
+    put_value(json, value);
 }
 
-static ks_err put_condition_values(struct ks_json_writer *json,
-                                   const struct ks_condition *condition, uint32_t number,
-                                   struct ks_bytes *placeholder)
+static ks_err put_condition_values(struct ks_writer *json, const struct ks_condition *condition,
+                                   uint32_t number, struct ks_bytes *placeholder)
 {
     ks_view members = condition->value.text;
 
@@ -208,12 +214,13 @@ static bool has_values(const struct ks_item_write *write)
     return false;
 }
 
-static ks_err put_values(struct ks_json_writer *json, const struct ks_item_write *write,
+static ks_err put_values(struct ks_writer *json, const struct ks_item_write *write,
                          struct ks_bytes *placeholder)
 {
     if (!has_values(write))
         return KS_OK;
-    ks_json_put_object(json, "ExpressionAttributeValues");
+    ks_writer_key(json, "ExpressionAttributeValues");
+    ks_writer_open(json, '{');
     for (uint32_t at = 0; at < write->condition_count; at++)
         KS_TRY(put_condition_values(json, &write->conditions[at], at, placeholder));
     for (uint32_t at = 0; at < write->update_count; at++) {
@@ -223,7 +230,7 @@ static ks_err put_values(struct ks_json_writer *json, const struct ks_item_write
         KS_TRY(ks_bytes_format(placeholder, ":u%u", at));
         put_named_value(json, placeholder, write->updates[at].value);
     }
-    ks_json_put_end(json);
+    ks_writer_close(json, '}');
     return KS_OK;
 }
 
@@ -238,27 +245,27 @@ const char *ks_dynamodb_write_operation(const struct ks_item_write *write)
 static ks_err put_write(struct ks_bytes *body, const char *table, const struct ks_item_write *write,
                         bool tells, struct ks_bytes *scratch)
 {
-    struct ks_json_writer json;
+    struct ks_writer json;
 
     /* Without one it would make rows, or delete any (PROTOCOL S6). */
     assert(write->condition_count != 0);
 
-    ks_json_begin(&json, body);
-    ks_json_put_object(&json, NULL);
-    ks_json_put_text(&json, "TableName", text(table));
+    ks_writer_begin_strict(&json, body);
+    ks_writer_open(&json, '{');
+    ks_writer_pair(&json, "TableName", text(table));
     put_key(&json, "Key", write->p, text(write->k));
     KS_TRY(put_conditions(scratch, write));
-    ks_json_put_text(&json, "ConditionExpression", ks_bytes_view(scratch));
+    ks_writer_pair(&json, "ConditionExpression", ks_bytes_view(scratch));
     ks_bytes_clear(scratch);
     KS_TRY(put_updates(scratch, write));
     if (scratch->size != 0)
-        ks_json_put_text(&json, "UpdateExpression", ks_bytes_view(scratch));
+        ks_writer_pair(&json, "UpdateExpression", ks_bytes_view(scratch));
     KS_TRY(put_names(&json, write, scratch));
     KS_TRY(put_values(&json, write, scratch));
-    ks_json_put_text(&json, "ReturnValues", tells ? KS_VIEW("ALL_NEW") : KS_VIEW("NONE"));
-    ks_json_put_text(&json, "ReturnValuesOnConditionCheckFailure", KS_VIEW("ALL_OLD"));
-    ks_json_put_end(&json);
-    return ks_json_finish(&json);
+    ks_writer_pair(&json, "ReturnValues", tells ? KS_VIEW("ALL_NEW") : KS_VIEW("NONE"));
+    ks_writer_pair(&json, "ReturnValuesOnConditionCheckFailure", KS_VIEW("ALL_OLD"));
+    ks_writer_close(&json, '}');
+    return ks_writer_end(&json);
 }
 
 ks_err ks_dynamodb_put_write(struct ks_bytes *body, const char *table,
@@ -275,77 +282,83 @@ ks_err ks_dynamodb_put_write(struct ks_bytes *body, const char *table,
 
 ks_err ks_dynamodb_put_get(struct ks_bytes *body, const char *table, const char *p, const char *k)
 {
-    struct ks_json_writer json;
+    struct ks_writer json;
 
-    ks_json_begin(&json, body);
-    ks_json_put_object(&json, NULL);
-    ks_json_put_text(&json, "TableName", text(table));
+    ks_writer_begin_strict(&json, body);
+    ks_writer_open(&json, '{');
+    ks_writer_pair(&json, "TableName", text(table));
     put_key(&json, "Key", p, text(k));
-    ks_json_put_bool(&json, "ConsistentRead", true);
-    ks_json_put_end(&json);
-    return ks_json_finish(&json);
+    ks_writer_key(&json, "ConsistentRead");
+    ks_writer_bool(&json, true);
+    ks_writer_close(&json, '}');
+    return ks_writer_end(&json);
 }
 
 ks_err ks_dynamodb_put_query(struct ks_bytes *body, const char *table, const char *p, ks_view after,
                              bool consistent)
 {
-    struct ks_json_writer json;
+    struct ks_writer json;
 
-    ks_json_begin(&json, body);
-    ks_json_put_object(&json, NULL);
-    ks_json_put_text(&json, "TableName", text(table));
-    ks_json_put_text(&json, "KeyConditionExpression", KS_VIEW("#p = :p"));
-    ks_json_put_object(&json, "ExpressionAttributeNames");
-    ks_json_put_text(&json, "#p", KS_VIEW("p"));
-    ks_json_put_end(&json);
-    ks_json_put_object(&json, "ExpressionAttributeValues");
+    ks_writer_begin_strict(&json, body);
+    ks_writer_open(&json, '{');
+    ks_writer_pair(&json, "TableName", text(table));
+    ks_writer_pair(&json, "KeyConditionExpression", KS_VIEW("#p = :p"));
+    ks_writer_key(&json, "ExpressionAttributeNames");
+    ks_writer_open(&json, '{');
+    ks_writer_pair(&json, "#p", KS_VIEW("p"));
+    ks_writer_close(&json, '}');
+    ks_writer_key(&json, "ExpressionAttributeValues");
+    ks_writer_open(&json, '{');
     put_text_value(&json, ":p", text(p));
-    ks_json_put_end(&json);
-    ks_json_put_bool(&json, "ConsistentRead", consistent);
+    ks_writer_close(&json, '}');
+    ks_writer_key(&json, "ConsistentRead");
+    ks_writer_bool(&json, consistent);
     if (after.size != 0)
         put_key(&json, "ExclusiveStartKey", p, after);
-    ks_json_put_end(&json);
-    return ks_json_finish(&json);
+    ks_writer_close(&json, '}');
+    return ks_writer_end(&json);
 }
 
 ks_err ks_dynamodb_put_describe(struct ks_bytes *body, const char *table)
 {
-    struct ks_json_writer json;
+    struct ks_writer json;
 
-    ks_json_begin(&json, body);
-    ks_json_put_object(&json, NULL);
-    ks_json_put_text(&json, "TableName", text(table));
-    ks_json_put_end(&json);
-    return ks_json_finish(&json);
+    ks_writer_begin_strict(&json, body);
+    ks_writer_open(&json, '{');
+    ks_writer_pair(&json, "TableName", text(table));
+    ks_writer_close(&json, '}');
+    return ks_writer_end(&json);
 }
 
-static void put_pair(struct ks_json_writer *json, const char *name_member, const char *name,
+static void put_pair(struct ks_writer *json, const char *name_member, const char *name,
                      const char *type_member, const char *type)
 {
-    ks_json_put_object(json, NULL);
-    ks_json_put_text(json, name_member, text(name));
-    ks_json_put_text(json, type_member, text(type));
-    ks_json_put_end(json);
+    ks_writer_open(json, '{');
+    ks_writer_pair(json, name_member, text(name));
+    ks_writer_pair(json, type_member, text(type));
+    ks_writer_close(json, '}');
 }
 
 ks_err ks_dynamodb_put_create(struct ks_bytes *body, const char *table)
 {
-    struct ks_json_writer json;
+    struct ks_writer json;
 
-    ks_json_begin(&json, body);
-    ks_json_put_object(&json, NULL);
-    ks_json_put_text(&json, "TableName", text(table));
-    ks_json_put_text(&json, "BillingMode", KS_VIEW("PAY_PER_REQUEST"));
-    ks_json_put_array(&json, "AttributeDefinitions");
+    ks_writer_begin_strict(&json, body);
+    ks_writer_open(&json, '{');
+    ks_writer_pair(&json, "TableName", text(table));
+    ks_writer_pair(&json, "BillingMode", KS_VIEW("PAY_PER_REQUEST"));
+    ks_writer_key(&json, "AttributeDefinitions");
+    ks_writer_open(&json, '[');
     put_pair(&json, "AttributeName", "p", "AttributeType", "S");
     put_pair(&json, "AttributeName", "k", "AttributeType", "S");
-    ks_json_put_end(&json);
-    ks_json_put_array(&json, "KeySchema");
+    ks_writer_close(&json, ']');
+    ks_writer_key(&json, "KeySchema");
+    ks_writer_open(&json, '[');
     put_pair(&json, "AttributeName", "p", "KeyType", "HASH");
     put_pair(&json, "AttributeName", "k", "KeyType", "RANGE");
-    ks_json_put_end(&json);
-    ks_json_put_end(&json);
-    return ks_json_finish(&json);
+    ks_writer_close(&json, ']');
+    ks_writer_close(&json, '}');
+    return ks_writer_end(&json);
 }
 
 /* --- Items --- */

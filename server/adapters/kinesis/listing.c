@@ -23,19 +23,20 @@ void ks_listing_free(struct ks_listing *listing)
 ks_err ks_listing_request(const struct ks_listing *listing, const char *stream, uint32_t page_size,
                           struct ks_bytes *body)
 {
-    struct ks_json_writer json;
+    struct ks_writer json;
 
     assert(page_size > 0);
-    ks_json_begin(&json, body);
-    ks_json_put_object(&json, NULL);
+    ks_writer_begin_strict(&json, body);
+    ks_writer_open(&json, '{');
     if (listing->token.size > 0) {
-        ks_json_put_text(&json, "NextToken", ks_bytes_view(&listing->token));
+        ks_writer_pair(&json, "NextToken", ks_bytes_view(&listing->token));
     } else {
         ks_request_put_stream(&json, stream);
-        ks_json_put_u64(&json, "MaxResults", page_size);
+        ks_writer_key(&json, "MaxResults");
+        ks_writer_u64(&json, page_size);
     }
-    ks_json_put_end(&json);
-    return ks_json_finish(&json);
+    ks_writer_close(&json, '}');
+    return ks_writer_end(&json);
 }
 
 /* A text member as a C string; "" if it is absent. */

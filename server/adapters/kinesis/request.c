@@ -10,23 +10,23 @@ bool ks_is_arn(const char *stream)
     return ks_view_starts(ks_view_text(stream), KS_VIEW("arn:"));
 }
 
-void ks_request_put_stream(struct ks_json_writer *json, const char *stream)
+void ks_request_put_stream(struct ks_writer *json, const char *stream)
 {
-    ks_json_put_text(json, ks_is_arn(stream) ? "StreamARN" : "StreamName", ks_view_text(stream));
+    ks_writer_pair(json, ks_is_arn(stream) ? "StreamARN" : "StreamName", ks_view_text(stream));
 }
 
 ks_err ks_request_describe(struct ks_bytes *body, const char *stream)
 {
-    struct ks_json_writer json;
+    struct ks_writer json;
 
-    ks_json_begin(&json, body);
-    ks_json_put_object(&json, NULL);
+    ks_writer_begin_strict(&json, body);
+    ks_writer_open(&json, '{');
     ks_request_put_stream(&json, stream);
-    ks_json_put_end(&json);
-    return ks_json_finish(&json);
+    ks_writer_close(&json, '}');
+    return ks_writer_end(&json);
 }
 
-static void put_position(struct ks_json_writer *json, const struct ks_position *position)
+static void put_position(struct ks_writer *json, const struct ks_position *position)
 {
     const char *type = NULL;
     bool by_sequence = false;
@@ -46,30 +46,32 @@ static void put_position(struct ks_json_writer *json, const struct ks_position *
     case KS_POSITION_SHARD_END: break;
     }
     assert(type != NULL);
-    ks_json_put_text(json, "ShardIteratorType", ks_view_text(type));
+    ks_writer_pair(json, "ShardIteratorType", ks_view_text(type));
     if (by_sequence)
-        ks_json_put_text(json, "StartingSequenceNumber", ks_view_text(position->sequence));
-    if (position->kind == KS_POSITION_AT_TIMESTAMP)
-        ks_json_put_unix_ms(json, "Timestamp", position->timestamp_ms);
+        ks_writer_pair(json, "StartingSequenceNumber", ks_view_text(position->sequence));
+    if (position->kind == KS_POSITION_AT_TIMESTAMP) {
+        ks_writer_key(json, "Timestamp");
+        ks_writer_unix_ms(json, position->timestamp_ms);
+    }
 }
 
 ks_err ks_request_iterator(struct ks_bytes *body, const char *stream, const char *shard,
                            const struct ks_position *position)
 {
-    struct ks_json_writer json;
+    struct ks_writer json;
 
-    ks_json_begin(&json, body);
-    ks_json_put_object(&json, NULL);
+    ks_writer_begin_strict(&json, body);
+    ks_writer_open(&json, '{');
     ks_request_put_stream(&json, stream);
-    ks_json_put_text(&json, "ShardId", ks_view_text(shard));
+    ks_writer_pair(&json, "ShardId", ks_view_text(shard));
     put_position(&json, position);
-    ks_json_put_end(&json);
-    return ks_json_finish(&json);
+    ks_writer_close(&json, '}');
+    return ks_writer_end(&json);
 }
 
 ks_err ks_request_records(struct ks_bytes *body, const char *iterator, uint32_t limit, bool cbor)
 {
-    struct ks_json_writer json;
+    struct ks_writer json;
 
     if (cbor) {
         KS_TRY(ks_cbor_put_map(body, 2));
@@ -78,10 +80,11 @@ ks_err ks_request_records(struct ks_bytes *body, const char *iterator, uint32_t 
         KS_TRY(ks_cbor_put_text(body, KS_VIEW("Limit")));
         return ks_cbor_put_i64(body, limit);
     }
-    ks_json_begin(&json, body);
-    ks_json_put_object(&json, NULL);
-    ks_json_put_text(&json, "ShardIterator", ks_view_text(iterator));
-    ks_json_put_u64(&json, "Limit", limit);
-    ks_json_put_end(&json);
-    return ks_json_finish(&json);
+    ks_writer_begin_strict(&json, body);
+    ks_writer_open(&json, '{');
+    ks_writer_pair(&json, "ShardIterator", ks_view_text(iterator));
+    ks_writer_key(&json, "Limit");
+    ks_writer_u64(&json, limit);
+    ks_writer_close(&json, '}');
+    return ks_writer_end(&json);
 }

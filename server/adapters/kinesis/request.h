@@ -12,8 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "aws/json.h"
-#include "base/bytes.h"
+#include "base/json_writer.h"
 #include "ports/lease_store.h"
 
 enum {
@@ -23,7 +22,7 @@ enum {
 
 bool ks_is_arn(const char *stream);
 /* Puts StreamName or StreamARN into an open object. */
-void ks_request_put_stream(struct ks_json_writer *json, const char *stream);
+void ks_request_put_stream(struct ks_writer *json, const char *stream);
 
 KS_MUST_USE ks_err ks_request_describe(struct ks_bytes *body, const char *stream);
 /* The position must not be SHARD_END. A place within an aggregate is asked for as the aggregate itself:

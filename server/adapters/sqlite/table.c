@@ -358,6 +358,21 @@ static ks_err perform_write(struct ks_sqlite_table *table, struct ks_ask_work *w
     return KS_OK;
 }
 
+/* A file that was removed or replaced while it is open takes writes that nobody will ever read. */
+static ks_err check_place(struct ks_sqlite_table *table, struct ks_detail *ret_detail)
+{
+    int moved = 0;
+
+    if (sqlite3_file_control(table->db, NULL, SQLITE_FCNTL_HAS_MOVED, &moved) != SQLITE_OK ||
+        moved == 0)
+        return KS_OK;
+    ks_detail_set(
+        ret_detail,
+        "%s: the file was moved or removed while it was open; put it back, or start again",
+        table->path);
+    return KS_FAIL(DISK);
+}
+
 void ks_sqlite_table_perform(struct ks_sqlite_table *table, struct ks_ask_work *work)
 {
     assert(work->outcome == KS_UNKNOWN);
@@ -367,6 +382,9 @@ void ks_sqlite_table_perform(struct ks_sqlite_table *table, struct ks_ask_work *
         work->err = KS_FAIL(TIMEOUT);
         return;
     }
+    work->err = check_place(table, &work->detail);
+    if (!ks_ok(work->err))
+        return;
     if (ks_native_writes(work->operation)) {
         work->err = perform_write(table, work);
         return;

@@ -12,6 +12,7 @@ static struct rig rig;
 
 TEST(http_2_is_told_that_it_is_not_spoken)
 {
+    const char *answer;
     int fd;
 
     rig_begin(&rig);
@@ -19,7 +20,9 @@ TEST(http_2_is_told_that_it_is_not_spoken)
     rig_send(&rig, fd, "PR", 2);
     rig_turn(&rig, 50);
     rig_send(&rig, fd, "I * HTTP/2.0\r\n\r\nSM\r\n\r\n", 22);
-    EXPECT_CONTAINS(rig_read(&rig, fd, NULL), "HTTP/1.1 505");
+    answer = rig_read(&rig, fd, NULL);
+    EXPECT_CONTAINS(answer, "HTTP/1.1 505");
+    EXPECT(strstr(answer, "Retry-After") == NULL);
     (void)close(fd);
     rig_end(&rig);
 }

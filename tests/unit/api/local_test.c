@@ -19,6 +19,14 @@ TEST(records_are_put_and_come_out_again)
     EXPECT_CONTAINS(rig_pull(&rig, "/v1/records"), "\"data\":\"aGVsbG8=\"");
     EXPECT_CONTAINS(rig_call(&rig, "POST", "/v1/local/records", "{\"Records\":[]}"),
                     "HTTP/1.1 400");
+    EXPECT_CONTAINS(rig_call(&rig, "POST", "/v1/local/records",
+                             "{\"StreamName\":\"stream\",\"Records\":[{\"Data\":\"aGk=\","
+                             "\"PartitionKey\":\"k\"}]}"),
+                    "HTTP/1.1 200");
+    EXPECT_CONTAINS(rig_call(&rig, "POST", "/v1/local/records",
+                             "{\"StreamName\":\"other\",\"Records\":[{\"Data\":\"aGk=\","
+                             "\"PartitionKey\":\"k\"}]}"),
+                    "HTTP/1.1 404");
     /* What only the stream can judge is no reason to try again, either: 2^128 is no hash key. */
     EXPECT_CONTAINS(
         rig_call(&rig, "POST", "/v1/local/records",

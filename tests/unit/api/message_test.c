@@ -27,6 +27,28 @@ TEST(protobuf_is_one_of_a_list)
     EXPECT(!ks_accepts_protobuf(&request));
 }
 
+TEST(what_is_accepted_is_weighed)
+{
+    static const struct {
+        const char *accept;
+        bool protobuf;
+    } rows[] = {
+        {"application/x-protobuf;q=0, application/x-ndjson", false},
+        {"application/x-protobuf; Q=0.000", false},
+        {"application/x-protobuf;q=0.4, application/json;q=0.5", false},
+        {"application/x-protobuf;q=0.500, application/json;q=0.5", true},
+        {"application/x-ndjson, application/x-protobuf", true},
+        {"application/x-protobuf;q=0, application/protobuf;q=0.001", true},
+        {"application/x-protobuf;q=", true},
+        {"application/x-protobuf;q=0.zz", false},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct ks_request request = {.accept = ks_view_text(rows[i].accept)};
+        EXPECT_EQ_I64(ks_accepts_protobuf(&request), rows[i].protobuf);
+    }
+}
+
 /* Who sends protobuf gets protobuf. */
 TEST(a_settle_in_protobuf_is_answered_in_protobuf)
 {

@@ -45,6 +45,32 @@ TEST(records_are_read_with_their_escapes)
     EXPECT_EQ_I64(ks_alloc_live(), 0);
 }
 
+TEST(a_body_is_for_the_stream_that_it_names)
+{
+#define ONE "\"Records\":[{\"Data\":\"\",\"PartitionKey\":\"a\"}]}"
+    static const struct {
+        const char *text;
+        bool ours;
+    } rows[] = {
+        {"{" ONE, true},
+        {"{\"StreamName\":\"s\"," ONE, true},
+        {"{\"StreamName\":\"\"," ONE, false},
+        {"{\"StreamName\":\"S\"," ONE, false},
+        {"{\"StreamARN\":\"arn:aws:kinesis:us-east-1:1:stream/s\"," ONE, true},
+        {"{\"StreamARN\":\"arn:aws:kinesis:us-east-1:1:stream/ss\"," ONE, false},
+        {"{\"StreamARN\":\"s\"," ONE, false},
+        {"{\"StreamARN\":\"\"," ONE, false},
+        {"{\"StreamName\":\"x\",\"StreamARN\":\"arn:x/s\"," ONE, false},
+    };
+#undef ONE
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        EXPECT_OK(read_one(rows[i].text));
+        EXPECT_EQ_I64(ks_put_body_is_for(&body, "s"), rows[i].ours);
+        ks_put_body_free(&body);
+    }
+}
+
 TEST(what_is_not_json_is_refused)
 {
     static const char *const bad[] = {

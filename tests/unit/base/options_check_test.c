@@ -115,6 +115,9 @@ TEST(hosts_are_a_list_of_names)
     expect_taken(options.allow_host, "a.example, b-1.example");
     expect_refused(options.allow_host, "a.example,,b", "--allow-host: \"\" is no host name");
     expect_refused(options.allow_host, "http://a", "--allow-host: \"http://a\" is no host name");
+    expect_refused(options.allow_host,
+                   "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q,r,s,t,u,v,w,x,y,z,a1,a2,a3,a4,a5,a6,a7",
+                   "--allow-host: more than 32 names");
 }
 
 TEST(a_tiny_memory_budget_is_refused)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/options.h"
 
+#include "docs.h"
 #include "ks_test.h"
 
 #include <fcntl.h>
@@ -312,20 +313,5 @@ TEST(help_and_docs_know_every_option)
 
 TEST(the_table_of_the_docs_is_the_codes_own)
 {
-    static char text[1 << 16];
-    struct ks_bytes table;
-    FILE *file = fopen("docs/OPTIONS.md", "r"); /* Tests run at the top of the tree. */
-    size_t size;
-
-    EXPECT(file != NULL);
-    size = fread(text, 1, sizeof text - 1, file);
-    (void)fclose(file);
-    text[size] = '\0';
-    ks_bytes_init(&table, sizeof text);
-    EXPECT_OK(ks_options_markdown(&table));
-    EXPECT_OK(ks_bytes_append_byte(&table, '\0'));
-    EXPECT(size >= table.size - 1);
-    EXPECT_STR(text + size - (table.size - 1),
-               (const char *)table.data); /* `make docs` mends it. */
-    ks_bytes_free(&table);
+    docs_expect_table("docs/OPTIONS.md", ks_options_markdown);
 }

@@ -63,16 +63,6 @@ TEST(wrong_words_are_refused)
         EXPECT(!read_words(&call, 0, cases[i].count, cases[i].words));
 }
 
-TEST(json_strings_are_escaped)
-{
-    struct ks_bytes bytes;
-
-    ks_bytes_init(&bytes, 100);
-    EXPECT_OK(ks_call_append_json(&bytes, KS_VIEW("a\"b\\c\n\xc3\xa9")));
-    EXPECT(ks_view_equal(ks_bytes_view(&bytes), KS_VIEW("a\\\"b\\\\c\\u000a\xc3\xa9")));
-    ks_bytes_free(&bytes);
-}
-
 TEST(parts_are_kept)
 {
     struct ks_bytes bytes;

@@ -55,3 +55,24 @@ TEST(state_is_told_to_people)
     EXPECT(!ks_switchboard_session(stage.board, 99, &session));
     stage_vanish(&stage);
 }
+
+TEST(the_own_row_is_as_we_are_and_not_as_it_was_read)
+{
+    struct ks_worker_status worker;
+    struct consumer consumer;
+    struct stage stage;
+
+    stage_begin(&stage, "pod-a");
+    consumer_join(&consumer, &stage, "client");
+    stage_turn_until(&stage, stage_holds_all);
+    EXPECT(ks_switchboard_worker(stage.board, 0, &worker));
+    EXPECT(worker.self);
+    EXPECT_EQ_U64(worker.row.held, STAGE_SHARDS);
+    stage_drain(&stage);
+    EXPECT(ks_switchboard_worker(stage.board, 0, &worker));
+    EXPECT(worker.self);
+    EXPECT_EQ_U64(worker.row.held, 0);
+    EXPECT_EQ_I64(worker.row.mode, KS_DRAINING);
+    EXPECT_EQ_I64(worker.row.life, KS_GONE);
+    stage_vanish(&stage);
+}

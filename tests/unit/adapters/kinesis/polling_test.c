@@ -442,8 +442,8 @@ TEST(a_reader_is_closed_while_the_server_is_silent)
 
 TEST(a_stream_that_was_away_is_found_again_though_nobody_reads)
 {
-    static const char summary[] =
-        "{\"StreamDescriptionSummary\":{\"StreamARN\":\"arn:aws:kinesis:us-east-1:1:stream/demo\"}}";
+    static const char summary[] = "{\"StreamDescriptionSummary\":{\"StreamARN\":\"arn:aws:kinesis:"
+                                  "us-east-1:1:stream/demo\"}}";
     struct rig *rig = born(&JSON, KS_POSITION_TRIM_HORIZON);
 
     say(rig, "GetShardIterator", 0, "");

@@ -122,6 +122,28 @@ TEST(a_file_is_made_and_found_again)
     EXPECT_EQ_I64(ks_alloc_live(), 0);
 }
 
+TEST(a_file_that_was_taken_away_is_written_no_more)
+{
+    const char *const path = ks_test_path("leases.db");
+    const char *const away = ks_test_path("away.db");
+    struct ks_sqlite_table *table;
+    ks_err err;
+
+    EXPECT_OK(open_table(path, &table));
+    EXPECT_EQ_I64(create(table, "s1", 5000, &err), KS_DONE);
+    EXPECT_EQ_I64(rename(path, away), 0);
+    EXPECT_EQ_I64(create(table, "s2", 5000, &err), KS_UNKNOWN);
+    EXPECT_ERR(err, DISK);
+    EXPECT_CONTAINS(detail.text, "leases.db: the file was moved or removed");
+    write_file(path, "", 0); /* Another one in its place. */
+    EXPECT_EQ_I64(create(table, "s2", 5000, &err), KS_UNKNOWN);
+    EXPECT_EQ_I64(rename(away, path), 0);
+    EXPECT_EQ_I64(create(table, "s2", 5000, &err), KS_DONE);
+    EXPECT_EQ_U64(leases(table), 2);
+    ks_sqlite_table_close(table);
+    EXPECT_EQ_I64(ks_alloc_live(), 0);
+}
+
 TEST(a_file_of_something_else_is_not_touched)
 {
     const char *const path = ks_test_path("else");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/json_writer.h"
+#include "base/json_writer.h"
 #include "ks_test.h"
 
 #include <string.h>
@@ -74,5 +74,74 @@ TEST(a_full_buffer_is_told_at_the_end)
     ks_writer_string(&json, "longer than eight");
     ks_writer_u64(&json, 1);
     EXPECT_ERR(ks_writer_end(&json), FULL);
+    ks_bytes_free(&out);
+}
+
+TEST(members_are_written_straight_down)
+{
+    struct ks_writer json;
+
+    ks_bytes_init(&out, 4096);
+    ks_writer_begin_strict(&json, &out);
+    ks_writer_open(&json, '{');
+    ks_writer_pair(&json, "Table", KS_VIEW("a \"b\"\xc3\xa4"));
+    ks_writer_key(&json, "Low");
+    ks_writer_i64(&json, INT64_MIN);
+    ks_writer_key(&json, "Time");
+    ks_writer_unix_ms(&json, 1787036486007);
+    ks_writer_key(&json, "Early");
+    ks_writer_unix_ms(&json, -1);
+    ks_writer_key_text(&json, KS_VIEW(":v\""));
+    ks_writer_open(&json, '[');
+    ks_writer_open(&json, '[');
+    ks_writer_close(&json, ']');
+    ks_writer_close(&json, ']');
+    ks_writer_close(&json, '}');
+    EXPECT_OK(ks_writer_end(&json));
+    EXPECT_STR(written(), "{\"Table\":\"a \\\"b\\\"\xc3\xa4\",\"Low\":-9223372036854775808,"
+                          "\"Time\":1787036486.007,\"Early\":-0.001,\":v\\\"\":[[]]}");
+    ks_bytes_free(&out);
+}
+
+TEST(the_strict_writer_changes_no_text)
+{
+    struct ks_writer json;
+
+    ks_bytes_init(&out, 100);
+    ks_writer_begin_strict(&json, &out);
+    ks_writer_open(&json, '[');
+    ks_writer_text(&json, KS_VIEW("\xff"));
+    ks_writer_u64(&json, 1);
+    ks_writer_close(&json, ']');
+    EXPECT_ERR(ks_writer_end(&json), INVALID);
+    ks_bytes_free(&out);
+}
+
+TEST(brackets_nest_to_64)
+{
+    struct ks_writer json;
+
+    ks_bytes_init(&out, 4096);
+    ks_writer_begin(&json, &out);
+    for (int i = 0; i < 32; i++) {
+        ks_writer_open(&json, '{');
+        ks_writer_key(&json, "");
+        ks_writer_open(&json, '[');
+    }
+    for (int i = 0; i < 32; i++) {
+        ks_writer_close(&json, ']');
+        ks_writer_close(&json, '}');
+    }
+    EXPECT_OK(ks_writer_end(&json));
+    EXPECT_EQ_U64(out.size, 32 * 7);
+    ks_bytes_free(&out);
+}
+
+TEST(escaped_text_is_appended)
+{
+    ks_bytes_init(&out, 16);
+    EXPECT_OK(ks_writer_append_escaped(&out, KS_VIEW("a\"b\\c\n\xc3\xa9")));
+    EXPECT_ERR(ks_writer_append_escaped(&out, KS_VIEW("too long for it")), FULL);
+    EXPECT_STR(written(), "a\\\"b\\\\c\\n\xc3\xa9");
     ks_bytes_free(&out);
 }

@@ -1,27 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/json_writer.h"
+#include "base/json_writer.h"
 
 #include <assert.h>
 #include <inttypes.h>
 
 #include "base/codec.h"
 
-/* Bytes of the well-formed UTF-8 character at the start of `text` (RFC 3629, section 4); 0 if there
- * is none. */
-static size_t character_size(ks_view text)
-{
-    size_t size;
-
-    if (text.data[0] < 0x80)
-        return 1;
-    if (text.data[0] < 0xC2 || text.data[0] > 0xF4)
-        return 0;
-    size = text.data[0] < 0xE0 ? 2 : text.data[0] < 0xF0 ? 3 : 4;
-    /* The one place where a whole character is judged is ks_view_is_utf8(). */
-    if (text.size < size || !ks_view_is_utf8(ks_view_of(text.data, size)))
-        return 0;
-    return size;
-}
+enum { DEPTH_MAX = 64 }; /* Bits of `arrays`. */
 
 /* Writes one byte below 0x80 that needs an escape; `buffer` has room for 6. */
 static size_t escape_ascii(uint8_t byte, char *buffer)
@@ -51,7 +36,7 @@ static bool is_plain(uint8_t byte)
  * most 6). */
 static size_t escape_next(ks_view *text, char *buffer)
 {
-    size_t size = character_size(*text);
+    size_t size = ks_view_character(*text);
     size_t written;
 
     if (size > 1 || is_plain(text->data[0])) {
@@ -99,6 +84,16 @@ size_t ks_writer_escape(ks_view text, char *buffer)
     return (size_t)(at - buffer);
 }
 
+ks_err ks_writer_append_escaped(struct ks_bytes *bytes, ks_view text)
+{
+    size_t size = ks_writer_escaped_size(text);
+
+    KS_TRY(ks_bytes_reserve(bytes, size));
+    if (size > 0)
+        bytes->size += ks_writer_escape(text, (char *)bytes->data + bytes->size);
+    return KS_OK;
+}
+
 static void put(struct ks_writer *json, const char *text, size_t size)
 {
     if (ks_ok(json->err))
@@ -118,28 +113,52 @@ void ks_writer_begin(struct ks_writer *json, struct ks_bytes *out)
     *json = (struct ks_writer){.out = out, .err = KS_OK};
 }
 
+void ks_writer_begin_strict(struct ks_writer *json, struct ks_bytes *out)
+{
+    ks_writer_begin(json, out);
+    json->strict = true;
+}
+
 ks_err ks_writer_end(const struct ks_writer *json)
 {
+    assert(json->depth == 0 || !ks_ok(json->err));
+
     return json->err;
+}
+
+static bool in_array(const struct ks_writer *json)
+{
+    return json->depth > 0 && (json->arrays >> (json->depth - 1) & 1) != 0;
 }
 
 void ks_writer_open(struct ks_writer *json, char bracket)
 {
+    uint64_t level;
+
     assert(bracket == '{' || bracket == '[');
+    assert(json->depth < DEPTH_MAX);
+
     next(json);
     put(json, &bracket, 1);
+    level = UINT64_C(1) << json->depth++;
+    json->arrays = bracket == '[' ? json->arrays | level : json->arrays & ~level;
     json->comma = false;
 }
 
 void ks_writer_close(struct ks_writer *json, char bracket)
 {
-    assert(bracket == '}' || bracket == ']');
+    assert(json->depth > 0);
+    assert(bracket == (in_array(json) ? ']' : '}'));
+
     put(json, &bracket, 1);
+    json->depth--;
     json->comma = true;
 }
 
 void ks_writer_key(struct ks_writer *json, const char *name)
 {
+    assert(json->depth > 0 && !in_array(json));
+
     next(json);
     put(json, "\"", 1);
     put(json, name, strlen(name));
@@ -147,19 +166,30 @@ void ks_writer_key(struct ks_writer *json, const char *name)
     json->comma = false;
 }
 
+void ks_writer_key_text(struct ks_writer *json, ks_view name)
+{
+    assert(json->depth > 0 && !in_array(json));
+
+    ks_writer_text(json, name);
+    put(json, ":", 1);
+    json->comma = false;
+}
+
 void ks_writer_text(struct ks_writer *json, ks_view text)
 {
-    size_t size = ks_writer_escaped_size(text);
-
+    if (json->strict && ks_ok(json->err) && !ks_view_is_utf8(text))
+        json->err = KS_FAIL(INVALID);
     next(json);
     put(json, "\"", 1);
     if (ks_ok(json->err))
-        json->err = ks_bytes_reserve(json->out, size);
-    if (ks_ok(json->err) && size > 0) {
-        (void)ks_writer_escape(text, (char *)json->out->data + json->out->size);
-        json->out->size += size;
-    }
+        json->err = ks_writer_append_escaped(json->out, text);
     put(json, "\"", 1);
+}
+
+void ks_writer_pair(struct ks_writer *json, const char *name, ks_view text)
+{
+    ks_writer_key(json, name);
+    ks_writer_text(json, text);
 }
 
 void ks_writer_string(struct ks_writer *json, const char *text)
@@ -203,6 +233,16 @@ void ks_writer_instant(struct ks_writer *json, int64_t unix_ms)
     }
     ks_timestamp_format(unix_ms, text);
     ks_writer_string(json, text);
+}
+
+void ks_writer_unix_ms(struct ks_writer *json, int64_t unix_ms)
+{
+    uint64_t size = unix_ms < 0 ? 0 - (uint64_t)unix_ms : (uint64_t)unix_ms;
+
+    next(json);
+    if (ks_ok(json->err))
+        json->err = ks_bytes_format(json->out, "%s%" PRIu64 ".%03u", unix_ms < 0 ? "-" : "",
+                                    size / 1000, (unsigned)(size % 1000));
 }
 
 void ks_writer_base64(struct ks_writer *json, ks_view bytes)
