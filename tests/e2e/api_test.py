@@ -32,7 +32,8 @@ def refused(sidecar, status, method, path, body=None, headers=None, says=""):
     check_equal(answer.status, status, method, path, answer)
     check_equal(set(answer.json), PROBLEM, "members of", path)
     check_equal(answer.json["status"], status, path)
-    check_equal(answer.headers["Content-Type"], "application/problem+json", path)
+    is_rpc = path.startswith("/kinesis_sidecar.v1.")  # Connect wants it plain.
+    check_equal(answer.headers["Content-Type"], f"application/{'' if is_rpc else 'problem+'}json", path)
     check(says in answer.json["detail"], path, repr(says), answer)
     return answer
 
@@ -255,7 +256,7 @@ def bodies_have_a_limit(folder):
     answer = raw(sidecar.port, chunked + b"3a98\r\n" + b" " * 15000 + b"\r\n0\r\n\r\n")
     check(answer.startswith(b"HTTP/1.1 413"), "a little too much in chunks", answer[:200])
     answer = raw(sidecar.port, chunked + b"7530\r\n" + b" " * 30000 + b"\r\n0\r\n\r\n")
-    check_equal(answer, b"", "much too much in chunks")
+    check(answer.startswith(b"HTTP/1.1 413"), "much too much in chunks", answer[:200])
     refused(sidecar, 413, "POST", "/v1/local/records", b" " * ((16 << 20) + 1))
     refused(sidecar, 400, "POST", "/v1/local/records", b" " * (15 << 20))
     # connect-node sends every request in chunks.

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The embedded default: a local stream and SQLite leases, no AWS; subcommands, stubs, drains, restarts."""
 
+import concurrent.futures
 import json
 import os
 import re
@@ -244,10 +245,11 @@ def the_python_stub_streams_settles_and_comes_back(folder):
             fresh = [next(stream) for _ in range(20)]
             sidecar.kill()
             sidecar.options["worker_id"] = "second"
-            starter = threading.Timer(0.5, lambda: sidecar.start(ready=False))
-            starter.start()
-            again = [next(stream) for _ in range(20)]
-            starter.join()
+            # Started by this thread: a process does not outlive the thread that made it. The stub waits in another.
+            taker = concurrent.futures.ThreadPoolExecutor(1).submit(lambda: [next(stream) for _ in range(20)])
+            time.sleep(0.5)
+            sidecar.start(ready=False)
+            again = taker.result(30)
             check_equal(sorted(record.data for record in again), sorted(record.data for record in fresh), "again")
             check(all(old.ack_id != new.ack_id for old in fresh for new in again), "other ack_ids")
             stream.ack(fresh[0])
