@@ -28,6 +28,7 @@ struct wire {
     struct MHD_Connection *connection; /* NULL until the daemon knows it. */
     struct call *call;                 /* The request that is under way, or NULL. */
     bool unread;                       /* A body was refused, its sender may not have noticed. */
+    bool ended;                        /* The peer has closed its side: what was sent is all. */
     bool ops;
     enum ks_peer peer;
 };
@@ -184,6 +185,8 @@ static void set_deadline(struct wire *wire, int64_t wait_ms)
 {
     struct ks_loop *loop = wire->http1->loop;
 
+    if (wire->ended && wait_ms > KS_ENDED_WAIT_MS)
+        wait_ms = KS_ENDED_WAIT_MS;
     ks_loop_timer_set(loop, &wire->timer, ks_instant_add(ks_loop_now(loop), ks_span_ms(wait_ms)));
 }
 
@@ -435,7 +438,13 @@ static void peer_left(struct ks_watch *watch, uint32_t events)
 {
     struct wire *wire = KS_LIST_ENTRY(watch, struct wire, watch);
 
-    if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) == 0 || wire->call == NULL)
+    if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) == 0)
+        return;
+    /* libmicrohttpd 0.9.75 misses an end that comes together with data. */
+    wire->ended = true;
+    if (wire->call == NULL || wire->call->step <= STEP_BODY)
+        set_deadline(wire, KS_ENDED_WAIT_MS);
+    if (wire->call == NULL)
         return;
     /* Whoever sent a request and closed its side still gets an answer that needs no waiting. */
     if (wire->call->step != STEP_HANDLER && wire->call->exchange.answer.fill == NULL)

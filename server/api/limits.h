@@ -9,7 +9,9 @@ enum {
     KS_HEAD_WAIT_MS = 10000, /* From accept to the first whole request head. */
     KS_BODY_WAIT_MS = 30000, /* From the head to the end of the body. */
     KS_IDLE_WAIT_MS = 30000, /* From the end of an answer to the next whole request head. */
-    KS_STALL_MS = 30000,     /* A peer that takes nothing of its answer for so long is let go. */
+    KS_ENDED_WAIT_MS =
+        1000,            /* From the end of a peer's side: what it sent has been read by then. */
+    KS_STALL_MS = 30000, /* A peer that takes nothing of its answer for so long is let go. */
     KS_NOTSENT_BYTES =
         64 << 10, /* TCP_NOTSENT_LOWAT: what a consumer that does not read may pile up unsent. */
     KS_POOL_BYTES = 128 << 10, /* libmicrohttpd's pool of a connection: also its largest chunk. */

@@ -33,7 +33,8 @@ enum {
     DRAIN_SLACK_MS = 15000
 };
 
-static const uint64_t budget_least = UINT64_C(16) << 20; /* By default: a record of 10 MiB, and some room. */
+static const uint64_t budget_least = UINT64_C(16)
+                                     << 20; /* By default: a record of 10 MiB, and some room. */
 
 struct ks_house {
     const struct ks_options *options;

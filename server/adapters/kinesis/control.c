@@ -331,8 +331,7 @@ static void probe_due(struct ks_timer *timer)
     struct ks_control *control = KS_LIST_ENTRY(timer, struct ks_control, probe);
 
     control->probing = true;
-    control->probe_ms =
-        control->probe_ms * 2 < PROBE_MS_MAX ? control->probe_ms * 2 : PROBE_MS_MAX;
+    control->probe_ms = control->probe_ms * 2 < PROBE_MS_MAX ? control->probe_ms * 2 : PROBE_MS_MAX;
     ks_control_describe(control, probed, control);
 }
 

@@ -396,8 +396,8 @@ static uint64_t changes_sum(const struct ks_core *core)
     for (uint32_t i = 0; i < core->config.workers_max; i++)
         if (core->members[i].present)
             /* Twice: a lease lost is one change more and one held less, and must not cancel. */
-            sum += 2 * core->members[i].changes + core->members[i].held +
-                   core->members[i].self.boot;
+            sum +=
+                2 * core->members[i].changes + core->members[i].held + core->members[i].self.boot;
     return sum;
 }
 

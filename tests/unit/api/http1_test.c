@@ -174,6 +174,44 @@ TEST(a_client_that_leaves_while_it_waits_is_noticed)
     rig_end(&rig);
 }
 
+/* Its data and its end may come in one event, and libmicrohttpd sees only the data. */
+TEST(a_request_that_ends_in_the_middle_is_let_go_soon)
+{
+    static const char *const parts[] = {
+        "POST /v1/records/ack HTTP/1.1\r\nHost: a\r\n",
+        "POST /v1/records/ack HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{",
+        "POST /v1/records/ack HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n{",
+    };
+    ks_instant begun;
+
+    rig_begin(&rig);
+    begun = ks_loop_now(rig.stage.loop);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        int fd = rig_connect(&rig, "api");
+        EXPECT(send(fd, parts[i], strlen(parts[i]), 0) == (ssize_t)strlen(parts[i]));
+        EXPECT(shutdown(fd, SHUT_WR) == 0);
+        EXPECT_STR(rig_read(&rig, fd, NULL), "");
+        (void)close(fd);
+    }
+    EXPECT(ks_instant_since(ks_loop_now(rig.stage.loop), begun).us < 5000000);
+    rig_end(&rig);
+}
+
+TEST(whoever_has_said_all_and_closed_its_side_is_answered)
+{
+    static const char request[] =
+        "POST /v1/records/ack HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}";
+    int fd;
+
+    rig_begin(&rig);
+    fd = rig_connect(&rig, "api");
+    EXPECT(send(fd, request, sizeof(request) - 1, 0) == sizeof(request) - 1);
+    EXPECT(shutdown(fd, SHUT_WR) == 0);
+    EXPECT_CONTAINS(rig_read(&rig, fd, NULL), "1 to 10000 settlements");
+    (void)close(fd);
+    rig_end(&rig);
+}
+
 TEST(closing_the_api_ends_everything_that_waits)
 {
     static const char poll[] = "GET /v1/records?wait_ms=60000 HTTP/1.1\r\nHost: a\r\n\r\n";
