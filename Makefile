@@ -102,6 +102,7 @@ HELPER_C := $(wildcard tests/lib/*.c) \
 SIM_C := $(wildcard tests/simulation/*.c)
 BENCH_C := $(wildcard tests/bench/*.c)
 FUZZ_C := $(wildcard tests/fuzz/*.c)
+DOUBLE_C := $(wildcard tests/doubles/*.c)
 
 BIN := $(B)/kinesis-sidecar
 SIM := $(if $(SIM_C),$(B)/sim)
@@ -110,6 +111,7 @@ HELP := $(B)/libkstest.a
 TESTS := $(TEST_C:%.c=$(B)/%)
 BENCHES := $(BENCH_C:tests/%.c=$(B)/%)
 FUZZERS := $(FUZZ_C:tests/fuzz/%.c=$(B)/bin/%)
+DOUBLES := $(DOUBLE_C:tests/%.c=$(B)/%)
 of = $(filter $(B)/tests/$(1)/%,$(TESTS))
 
 # --- Build -------------------------------------------------------------------------------------
@@ -182,6 +184,12 @@ $(BENCHES): $(B)/bench/%: $(B)/obj/tests/bench/%.o $(HELP) $(LIB)
 	$(call say,link     $@)
 	$(Q)$(LINK) -o $@ $^ $(LIB_LIBS)
 
+# What tests put in the place of the world: programs that need nothing of ours.
+$(DOUBLES): $(B)/%: $(B)/obj/tests/%.o
+	@mkdir -p $(@D)
+	$(call say,link     $@)
+	$(Q)$(LINK) -o $@ $^
+
 # The variables a test may use.
 export KS_BIN := $(CURDIR)/$(BIN)
 export KS_SIM := $(CURDIR)/$(B)/sim
@@ -197,8 +205,14 @@ RESULTS := $(B)/results
 WITH_EMULATORS := tests/emulators/with dynoxide kinesis-local kinesalite --
 E2E := $(sort $(wildcard tests/e2e/*_test.sh tests/e2e/*_test.py))
 
-.PHONY: tests test unit vectors oom contract sim e2e san
-tests: all $(TESTS) $(SIM)
+# What the mutants need: the programs that they name, a compiler for what they change, and the linker.
+MUTANT_TESTS = $(sort $(shell sed -s -n '1s|.* Seen by \(tests/[a-z0-9_/]*\): .*|$(B)/\1|p' tests/mutants/*.patch))
+mutants: export MUTANT_COMPILE = $(CC) -std=c11 -D_GNU_SOURCE -Iserver -I$(GEN) -fPIE -pthread -O1 $(LIB_CFLAGS)
+mutants: export MUTANT_LINK = $(LINK)
+mutants: export MUTANT_LIBRARIES = $(LIB_LIBS)
+
+.PHONY: tests test unit vectors oom contract sim mutants e2e san
+tests: all $(TESTS) $(SIM) $(DOUBLES)
 
 test: deps tests  ## Run every test: unit, vectors, oom, contract, simulation, end to end; last line is the total.
 	@rm -rf $(RESULTS)
@@ -224,7 +238,15 @@ contract: deps $(call of,contract)  ## Run the suites of the ports against every
 sim: $(SIM)  ## Simulate the core from one seed, or from N of them: `make sim SEED=7 N=1000`; a seed replays exactly.
 	$(SIM) --seed $(SEED) --seeds $(N)
 
-e2e: deps all  ## Run the end-to-end tests: real process, emulators, client stubs.
+.PHONY: bench-fleet
+bench-fleet: $(SIM)  ## Simulate 500 workers that share 10,000 shards, and tell what fleets cost beside KCL.
+	$(SIM) --scale 500 10000
+	$(SIM) --scale 0 0
+
+mutants: deps $(SIM) $(MUTANT_TESTS)  ## Plant each mistake of tests/mutants/*.patch; the simulator or a test must see it.
+	@$(WITH_EMULATORS) tests/mutants/run $(B) $(MUTANTS)
+
+e2e: deps all $(DOUBLES)  ## Run the end-to-end tests: real process, emulators, client stubs.
 	@$(RUN) "end to end" -- $(E2E)
 
 san:  ## Run the whole of `make test` with address and undefined-behaviour sanitizers.
@@ -237,7 +259,7 @@ check: deps  ## Check the house: floors, purity, banned calls, headers, lengths,
 	@tests/tidy/run
 
 # For `check`: all of ours compiled by another compiler, and the core alone.
-objects: $(call objects,$(SERVER_C) $(HELPER_C) $(TEST_C) $(SIM_C) $(BENCH_C))
+objects: $(call objects,$(SERVER_C) $(HELPER_C) $(TEST_C) $(SIM_C) $(BENCH_C) $(DOUBLE_C))
 pure: $(call objects,$(PURE_C))
 
 bench: deps all $(BENCHES)  ## Measure, and keep what was measured as JSON lines in build/bench.jsonl.
@@ -289,4 +311,4 @@ clean:  ## Remove everything that was built.
 help:  ## List what make can do.
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## \(.*\)/\1\t\2/p' Makefile | expand -t 12
 
--include $(patsubst %.o,%.d,$(call objects,$(SERVER_C) $(HELPER_C) $(TEST_C) $(SIM_C) $(BENCH_C) $(FUZZ_C) tests/docs/render.c))
+-include $(patsubst %.o,%.d,$(call objects,$(SERVER_C) $(HELPER_C) $(TEST_C) $(SIM_C) $(BENCH_C) $(FUZZ_C) $(DOUBLE_C) tests/docs/render.c))

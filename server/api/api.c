@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "api/doors.h"
+#include "api/events.h"
 #include "api/http1.h"
 #include "api/server.h"
 #include "base/budget.h"
@@ -86,6 +87,7 @@ ks_err ks_api_open(const struct ks_api_config *config, struct ks_api **ret_api,
     ks_api_boot_text(status.boot, api->boot_id);
     ks_link_init(&api->pollers);
     ks_link_init(&api->streams);
+    ks_link_init(&api->viewers);
     err = begin(api, config, detail);
     if (!ks_ok(err)) {
         ks_api_close(api);
@@ -105,12 +107,19 @@ void ks_api_close(struct ks_api *api)
     ks_guard_free(api->guard);
     assert(ks_list_empty(&api->streams));
     assert(ks_list_empty(&api->pollers));
+    assert(ks_list_empty(&api->viewers));
     ks_free(api);
 }
 
 void ks_api_quiesce(struct ks_api *api)
 {
     api->quiesced = true;
+}
+
+void ks_api_finish(struct ks_api *api)
+{
+    api->ending = true;
+    ks_events_finish(api);
 }
 
 bool ks_api_busy(const struct ks_api *api)

@@ -37,6 +37,7 @@ typedef KinesisSidecar__V1__Worker ks_pb_worker;
 typedef KinesisSidecar__V1__Session ks_pb_session;
 typedef KinesisSidecar__V1__StreamEvent ks_pb_event;
 typedef KinesisSidecar__V1__DrainProgress ks_pb_progress;
+typedef KinesisSidecar__V1__Event ks_pb_board_event;
 
 /* A text for a message that is written and not changed: the fields of generated messages are not
  * const. */

@@ -30,6 +30,8 @@ struct ks_api {
     bool was_ready;         /* /readyz was 200 once. */
     struct ks_link pollers; /* Sessions that long polls wait for: records.c. */
     struct ks_link streams; /* Open streams: stream.c. */
+    struct ks_link viewers; /* Of GET /v1/events: events.c. */
+    bool ending;            /* No answer goes on for ever any more. */
 };
 
 /* Answers 404 and returns false if `name` is given and is not our subscription. */

@@ -9,8 +9,59 @@
 #include "api/routes.h"
 #include "api/settling.h"
 #include "api/stream.h"
+#include "base/budget.h"
 
 enum { ARENA_BYTES = 64 << 20 };
+
+/* ---- Fresh rows ---- */
+
+/* A question that waits for them. */
+struct waiting {
+    struct ks_look look;
+    struct ks_exchange *exchange;
+    void (*handle)(struct ks_exchange *exchange);
+};
+
+static void looked(struct ks_look *look)
+{
+    struct waiting *waiting = KS_LIST_ENTRY(look, struct waiting, look);
+
+    waiting->handle(waiting->exchange);
+    ks_exchange_wake(waiting->exchange);
+}
+
+static void left(struct ks_exchange *exchange)
+{
+    struct waiting *waiting = exchange->context;
+
+    ks_switchboard_forget_look(&waiting->look);
+    ks_free(waiting);
+}
+
+/* True if the rows may be told. Otherwise `handle` is called again when they may. */
+static bool fresh(struct ks_exchange *exchange, void (*handle)(struct ks_exchange *exchange))
+{
+    struct waiting *waiting;
+
+    if (exchange->context != NULL)
+        return true; /* It has waited. */
+    waiting = ks_alloc(sizeof(*waiting));
+    if (waiting == NULL)
+        return true; /* What there is must do. */
+    ks_link_init(&waiting->look.link);
+    waiting->look.done = looked;
+    waiting->exchange = exchange;
+    waiting->handle = handle;
+    if (ks_switchboard_fresh(exchange->api->board, &waiting->look)) {
+        ks_free(waiting);
+        return true;
+    }
+    exchange->context = waiting;
+    exchange->closed = left;
+    return false;
+}
+
+/* ---- Lists ---- */
 
 /* A list on its way out: rows of one kind, in an arena. */
 struct list {
@@ -133,6 +184,7 @@ static bool fill_shard(struct ks_switchboard *board, const struct ks_shard_statu
     row->millis_behind_latest = status->millis_behind;
     row->read_at = status->read_at.ms;
     row->damaged = status->lease.damaged;
+    row->reason = ks_pb_text(status->reason);
     if (status->ours)
         fill_held(board, &status->lease, row, &session);
     return fill_names(arena, status->parents, KS_PARENTS_MAX, &row->n_parents, &row->parents) &&
@@ -152,6 +204,7 @@ static void fill_lease(const struct ks_shard_status *status, ks_pb_lease *row)
     row->next_owner = ks_pb_text(status->next_owner);
     row->read_at = status->read_at.ms;
     row->damaged = status->lease.damaged;
+    row->reason = ks_pb_text(status->reason);
 }
 
 /* A row with the status that its texts point into. */
@@ -170,7 +223,7 @@ void ks_handle_shards(struct ks_exchange *exchange)
     struct list list;
     struct ks_shard_status status;
 
-    if (!list_begin(&list, exchange))
+    if (!fresh(exchange, ks_handle_shards) || !list_begin(&list, exchange))
         return;
     for (uint32_t i = list.page.next; i < ks_switchboard_shard_count(list.board); i++) {
         struct shard_row *row;
@@ -202,6 +255,8 @@ void ks_handle_shard(struct ks_exchange *exchange)
     ks_pb_shard row;
     ks_shard shard;
 
+    if (!fresh(exchange, ks_handle_shard))
+        return;
     if (!ks_switchboard_find_shard(board, id, &shard) ||
         !ks_switchboard_shard(board, shard, &status)) {
         ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no shard %.*s is known",
@@ -223,7 +278,7 @@ void ks_handle_leases(struct ks_exchange *exchange)
     struct list list;
     struct ks_shard_status status;
 
-    if (!list_begin(&list, exchange))
+    if (!fresh(exchange, ks_handle_leases) || !list_begin(&list, exchange))
         return;
     for (uint32_t i = list.page.next; i < ks_switchboard_shard_count(list.board); i++) {
         struct lease_row *row;
@@ -273,6 +328,8 @@ static void fill_worker(const struct ks_worker_status *status, struct worker_row
     row->worker.leases_held = status->row.held;
     row->worker.leader = status->row.leads;
     row->worker.self = status->self;
+    row->worker.capacity = status->row.capacity;
+    row->worker.load = status->row.load;
 }
 
 void ks_handle_workers(struct ks_exchange *exchange)

@@ -432,6 +432,24 @@ static ks_err set_default_leases(struct ks_options *options, struct ks_detail *d
                           "--source: the path is too long for leases.db beside it");
 }
 
+/* Where the lease file is there is room for what is this machine's alone; with a table elsewhere there may be none. */
+static void set_default_state_dir(struct ks_options *options)
+{
+    const char *path = ks_option_path(options->leases);
+    const char *slash = path == NULL ? NULL : strrchr(path, '/');
+    int size = 0;
+
+    if (options->state_dir[0] != '\0' || path == NULL)
+        return;
+    if (slash == NULL)
+        size = snprintf(options->state_dir, KS_OPTION_TEXT_SIZE, ".");
+    else if (slash == path)
+        size = snprintf(options->state_dir, KS_OPTION_TEXT_SIZE, "/");
+    else
+        size = snprintf(options->state_dir, KS_OPTION_TEXT_SIZE, "%.*s", (int)(slash - path), path);
+    assert(size > 0 && size < KS_OPTION_TEXT_SIZE);
+}
+
 /* The host name makes it readable, the rest makes it one of its kind. */
 static void set_default_worker_id(struct ks_options *options)
 {
@@ -460,6 +478,7 @@ static ks_err read_values(int argc, char *const *argv, struct reading *reading)
     KS_TRY(set_from_environment(reading));
     KS_TRY(set_from_flags(reading));
     KS_TRY(set_default_leases(reading->options, reading->detail));
+    set_default_state_dir(reading->options);
     set_default_worker_id(reading->options);
     return KS_OK;
 }

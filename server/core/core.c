@@ -104,6 +104,7 @@ struct ks_core_config ks_core_config_default(ks_span lease_duration)
         .round = at_most(ks_span_us(us / 10), 1000),
         .timeout = at_most(ks_span_us(us / 5), 2000),
         .hand_over = at_most(ks_span_us(us / 2), 5000),
+        .keep = ks_span_ms(3600000),
         .list_every = ks_span_ms(30000),
         .checkpoint_interval = ks_span_ms(5000),
         .idle_release = ks_span_ms(30000),
@@ -190,8 +191,7 @@ static void return_leases(struct ks_core *core, struct ks_effects *effects)
         if (!core->leases[i].used)
             continue;
         unsettled += core->leases[i].tracker.in_flight;
-        if (ks_effects_room(core, effects, 1))
-            ks_lease_return(core, &core->leases[i], effects);
+        ks_lease_return(core, &core->leases[i]);
     }
     if (unsettled > 0 && !core->patience_said && ks_instant_reached(core->now, core->patience_at)) {
         core->patience_said = true;
@@ -228,7 +228,7 @@ static bool hot(enum ks_event_kind kind)
 {
     return kind == KS_EVENT_SESSION_PULL || kind == KS_EVENT_SETTLE ||
            kind == KS_EVENT_CHECKPOINT || kind == KS_EVENT_PERSIST || kind == KS_EVENT_RECORDS ||
-           kind == KS_EVENT_READ_FAILED;
+           kind == KS_EVENT_READ_FAILED || kind == KS_EVENT_LOAD;
 }
 
 static void dispatch(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
@@ -253,6 +253,8 @@ static void dispatch(struct ks_core *core, const struct ks_event *event, struct 
         if (core->draining)
             core->patience_at = ks_instant_min(core->patience_at, core->now);
         return;
+    case KS_EVENT_LOAD: core->fleet.load = event->load.load; return;
+    case KS_EVENT_LOCKED: ks_self_locked(core, event, effects); return;
     }
 }
 
@@ -295,6 +297,7 @@ static enum ks_worker_state worker_state(const struct ks_core *core)
     case KS_SELF_UNBORN:
     case KS_SELF_READING:
     case KS_SELF_WATCHING:
+    case KS_SELF_LOCKING:
     case KS_SELF_REGISTERING:
     case KS_SELF_READING_BACK: return KS_WORKER_STARTING;
     case KS_SELF_LIVE: return core->draining ? KS_WORKER_DRAINING : KS_WORKER_LIVE;
@@ -405,6 +408,8 @@ bool ks_core_worker(const struct ks_core *core, uint32_t index, struct ks_worker
             .mode = member->mode,
             .beat = member->beat,
             .held = member->held,
+            .capacity = member->capacity,
+            .load = member->load,
             .beat_seen_at = member->seen_at,
             .leads = ks_incarnation_equal(member->self, core->fleet.office.holder),
         };

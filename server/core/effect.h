@@ -21,7 +21,8 @@ enum ks_effect_kind {
     KS_EFFECT_PERSISTED, /* The table holds a checkpoint that covers every record below `number`. */
     KS_EFFECT_STORY,     /* A decision: one log line, one event. */
     KS_EFFECT_DRAINED,   /* Nothing is held, and the table knows. */
-    KS_EFFECT_REFUSED /* Our worker id is alive elsewhere: `worker.boot` holds it. We cannot run. */
+    KS_EFFECT_REFUSED, /* Our worker id is alive elsewhere: `worker.boot` holds it. We cannot run. */
+    KS_EFFECT_LOCK /* The lock file is to name this boot, durably -> KS_EVENT_LOCKED; then it registers. */
 };
 
 enum ks_not_opened { KS_NOT_OPENED_FULL, KS_NOT_OPENED_DRAINING };
@@ -43,6 +44,9 @@ enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRA
     X(CREATED, INFO, "reshard", "{shard}: lease row made")                                         \
     X(ASSIGNED, INFO, NULL, "{shard}: assigned to {worker}, it was free")                          \
     X(TAKEN_OVER, INFO, NULL, "{shard}: taken over for {worker}, its owner is dead")               \
+    X(MOVES, INFO, NULL, "{shard}: to move to {worker}")                                           \
+    X(STAYS, INFO, NULL, "{shard}: to stay where it is, nobody else can take it")                  \
+    X(FORCED, WARN, NULL, "{shard}: taken from its owner for {worker}, it did not give it in time") \
     X(ACQUIRED, INFO, "lease_acquired", "{shard}: acquired, epoch {epoch}")                        \
     X(LOST, WARN, "lease_lost", "{shard}: lost, epoch {epoch} is over")                            \
     X(RETURNING, INFO, "lease_returning", "{shard}: giving it back, epoch {epoch}")                \
@@ -76,6 +80,8 @@ struct ks_store_effect {
     uint64_t expect_beat;
     uint64_t held;
     uint64_t changes;
+    uint64_t capacity;                  /* REGISTER_*. */
+    uint64_t load;                      /* HEARTBEAT. */
     const struct ks_lease_token *gives; /* Valid until the next step. */
     const struct ks_lease_token *takes;
     uint32_t give_count;
@@ -132,6 +138,9 @@ struct ks_effect {
         struct {
             struct ks_incarnation worker;
         } refused;
+        struct {
+            uint64_t boot;
+        } lock;
         struct {
             bool clean;       /* Nothing stayed unsettled, and every final write is durable. */
             uint64_t unsaved; /* Acknowledged records that no checkpoint covers: they come again. */

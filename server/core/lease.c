@@ -85,8 +85,8 @@ void ks_lease_begin(struct ks_core *core, const struct ks_lease_row *row,
     effect->lease.epoch = lease->epoch;
     effect = ks_effects_story(effects, KS_STORY_ACQUIRED, lease->shard, KS_NOBODY);
     effect->story.epoch = lease->epoch;
-    if (core->draining)
-        ks_lease_return(core, lease, effects);
+    if (core->draining || row->epoch <= entry->given || row->next_owner.worker != 0)
+        ks_lease_return(core, lease);
 }
 
 void ks_lease_lose(struct ks_core *core, struct ks_lease *lease, enum ks_story why,
@@ -117,17 +117,16 @@ void ks_lease_lose(struct ks_core *core, struct ks_lease *lease, enum ks_story w
     effect->story.epoch = lease->epoch;
 }
 
-void ks_lease_return(struct ks_core *core, struct ks_lease *lease, struct ks_effects *effects)
+void ks_lease_return(struct ks_core *core, struct ks_lease *lease)
 {
-    struct ks_effect *effect;
-
-    (void)core;
     assert(lease->used);
     if (lease->state != KS_LEASE_HELD)
         return;
     lease->state = KS_LEASE_RETURNING;
-    effect = ks_effects_story(effects, KS_STORY_RETURNING, lease->shard, KS_NOBODY);
-    effect->story.epoch = lease->epoch;
+    lease->unsaid = true;
+    /* A drain has its own patience. */
+    lease->patience_at =
+        core->draining ? KS_NEVER : ks_instant_add(core->now, core->config.hand_over);
 }
 
 void ks_lease_settled(struct ks_lease *lease, ks_number mark_before, struct ks_effects *effects)
@@ -149,15 +148,16 @@ static bool all_settled(const struct ks_lease *lease)
     return lease->at_end && !lease->reading && lease->tracker.mark == lease->tracker.fetched;
 }
 
-static bool patience_over(const struct ks_core *core)
+static bool patience_over(const struct ks_core *core, const struct ks_lease *lease)
 {
-    return core->draining && ks_instant_reached(core->now, core->patience_at);
+    return ks_instant_reached(core->now, lease->patience_at) ||
+           (core->draining && ks_instant_reached(core->now, core->patience_at));
 }
 
 static bool ready_to_return(const struct ks_core *core, const struct ks_lease *lease)
 {
     return lease->state == KS_LEASE_RETURNING &&
-           (lease->tracker.in_flight == 0 || patience_over(core));
+           (lease->tracker.in_flight == 0 || patience_over(core, lease));
 }
 
 static void back_off(struct ks_core *core, struct ks_lease *lease)
@@ -183,20 +183,23 @@ static void persisted(struct ks_lease *lease, ks_number up_to, struct ks_effects
     effect->lease.number = up_to;
 }
 
-/* The final write or SHARD_END is durable. */
+/* The final write or SHARD_END is durable: the row is as we wrote it. */
 static void over(struct ks_core *core, struct ks_lease *lease, bool finished,
                  struct ks_effects *effects)
 {
-    ks_shard shard = lease->shard;
-    struct ks_directory_entry *entry = &core->directory[shard];
+    struct ks_lease_row row = {
+        .shard = lease->shard,
+        .owner = finished ? KS_NOBODY : lease->next_owner,
+        .epoch = lease->epoch + 1,
+        .rev = lease->rev + 1,
+        .finished = finished,
+    };
 
+    for (uint32_t p = 0; p < KS_PARENTS_MAX; p++)
+        row.parents[p] = core->directory[lease->shard].parents[p];
     persisted(lease, lease->tracker.mark, effects);
-    entry->owner = lease->next_owner;
-    entry->epoch = lease->epoch + 1;
-    entry->known = core->next_serial;
     ks_lease_lose(core, lease, finished ? KS_STORY_SHARD_END : KS_STORY_RELEASED, effects);
-    if (finished)
-        ks_native_shard_ended(core, shard);
+    ks_shards_see(core, &row);
 }
 
 static void checkpoint_answered(struct ks_core *core, struct ks_lease *lease,
@@ -237,6 +240,8 @@ static void read_back(struct ks_core *core, struct ks_lease *lease, const struct
 {
     const struct ks_lease_row *row = event->store.leases;
 
+    if (event->store.outcome == KS_DONE && event->store.lease_count > 0)
+        ks_shards_see(core, row);
     if (event->store.outcome != KS_DONE ||
         (event->store.lease_count > 0 && (row->damaged || row->rev < lease->rev))) {
         back_off(core, lease);
@@ -261,6 +266,8 @@ static void read_back(struct ks_core *core, struct ks_lease *lease, const struct
         lease->rev = row->rev;
     }
     lease->next_owner = row->next_owner;
+    if (row->next_owner.worker != 0)
+        ks_lease_return(core, lease); /* The row is the truth: it is a `give`, too. */
     lease->reread = false;
     lease->checked = ready_to_return(core, lease);
     lease->failures = 0;
@@ -342,6 +349,11 @@ static void lease_turn(struct ks_core *core, struct ks_lease *lease, struct ks_e
     ks_instant at;
     enum ks_lease_write write = wanted(core, lease, &at);
 
+    if (lease->unsaid) {
+        lease->unsaid = false;
+        ks_effects_story(effects, KS_STORY_RETURNING, lease->shard, KS_NOBODY)->story.epoch =
+            lease->epoch;
+    }
     if (write == KS_WRITE_NONE || !ks_instant_reached(core->now, at))
         return;
     switch (write) {
@@ -385,10 +397,17 @@ ks_instant ks_lease_deadline(const struct ks_core *core)
     for (uint32_t i = 0; i < core->leases_top; i++) {
         ks_instant at;
 
-        if (core->leases[i].used && wanted(core, &core->leases[i], &at) != KS_WRITE_NONE)
+        if (!core->leases[i].used)
+            continue;
+        if (wanted(core, &core->leases[i], &at) != KS_WRITE_NONE)
             due = ks_instant_min(due, at);
+        if (core->leases[i].unsaid)
+            due = core->now;
+        if (core->leases[i].state == KS_LEASE_RETURNING && !patience_over(core, &core->leases[i]))
+            due = ks_instant_min(due, core->leases[i].patience_at);
     }
-    if (core->draining && core->leases_used > 0 && !patience_over(core))
+    if (core->draining && core->leases_used > 0 &&
+        !ks_instant_reached(core->now, core->patience_at))
         due = ks_instant_min(due, core->patience_at);
     return due;
 }

@@ -18,7 +18,7 @@ void ks_lease_begin(struct ks_core *core, const struct ks_lease_row *row,
 void ks_lease_lose(struct ks_core *core, struct ks_lease *lease, enum ks_story why,
                    struct ks_effects *effects);
 /* Begins to give it back: settle what is in flight, then the final write. */
-void ks_lease_return(struct ks_core *core, struct ks_lease *lease, struct ks_effects *effects);
+void ks_lease_return(struct ks_core *core, struct ks_lease *lease);
 
 /* An answer to one of our writes or reads of it. */
 void ks_lease_answered(struct ks_core *core, uint32_t index, uint32_t serial,

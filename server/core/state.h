@@ -20,10 +20,12 @@ struct ks_directory_entry {
     struct ks_incarnation next_owner;
     ks_epoch epoch;
     ks_epoch ended; /* The highest epoch of it that we ended (PROTOCOL A6). */
+    ks_epoch given; /* The highest epoch of it that we were told to give. */
     uint32_t held;  /* Index of our lease, or KS_HELD_NONE. */
     uint32_t
         known; /* The last serial before owner and epoch were read or written: see ks_core_after. */
     ks_shard parents[KS_PARENTS_MAX];
+    ks_instant unlisted_at; /* Of the first of them. */
     uint8_t unlisted; /* Listings in a row in which it was missing, up to 2; while it has no row. */
     bool seen;        /* In a row or in a listing. */
     bool doubtful;    /* A write of ours was not done: read before the next one. */
@@ -32,12 +34,17 @@ struct ks_directory_entry {
     bool listed;      /* It was in the last listing. */
     bool finished;
     bool damaged;
-    bool writing; /* A leader's write of ours is in flight. */
-    uint8_t take; /* enum ks_take_hint */
+    bool writing;      /* A leader's write of ours is in flight. */
+    uint8_t take;      /* enum ks_hint */
+    uint8_t give;      /* enum ks_hint: `give` for the owner of a lease with a next owner. */
+    uint8_t next_take; /* enum ks_hint: `take` for the next owner. */
+    ks_epoch
+        hinted; /* The epoch that give and next_take are about; another one: to be told anew. */
+    ks_instant give_at; /* When our own `give` was acknowledged; NEVER: not yet. */
 };
 
-/* Whether the owner of a lease has to be told `take`. */
-enum ks_take_hint { KS_TAKE_TOLD, KS_TAKE_DUE, KS_TAKE_SENT };
+/* Whether somebody has to be told of a lease. */
+enum ks_hint { KS_HINT_TOLD, KS_HINT_DUE, KS_HINT_SENT };
 
 /* ---- Leases held. ---- */
 
@@ -78,6 +85,8 @@ struct ks_lease {
     uint32_t serial; /* Of the request in flight. */
     bool reread;     /* Read before the next write. */
     bool checked; /* Read since it was ready for its final write, which names next_owner as read. */
+    bool unsaid;  /* That it is being returned is not told yet. */
+    ks_instant patience_at; /* RETURNING: what is in flight then is not waited for any longer. */
     bool
         given_up; /* Its final or end write was sent: no delivery and no ack in this epoch again. */
     struct ks_incarnation next_owner; /* As last read. */
@@ -121,6 +130,7 @@ enum ks_self_step {
     KS_SELF_UNBORN,
     KS_SELF_READING,  /* Our own row, before a registration. */
     KS_SELF_WATCHING, /* An earlier run under our id that may be alive. */
+    KS_SELF_LOCKING,  /* The lock file is to name the boot that is registered next. */
     KS_SELF_REGISTERING,
     KS_SELF_READING_BACK, /* After an unknown registration. */
     KS_SELF_LIVE,
@@ -132,6 +142,7 @@ enum ks_self_step {
 
 struct ks_member {
     bool present;
+    bool found; /* In the read that is looked at. */
     bool damaged;
     bool advanced; /* Its beat was seen to advance under this leader's eyes. */
     struct ks_incarnation self;
@@ -144,21 +155,33 @@ struct ks_member {
     ks_instant read_at;     /* The last read of it. */
     ks_instant advanced_at; /* When the beat moved last, or was first seen. */
     ks_instant short_since; /* Since when `held` has been below its rows; KS_NEVER = it is not. */
-    uint32_t leases;        /* Rows that name it, by our cache. */
-    uint32_t fence;         /* Serial of a fence in flight, 0 = none. */
-    uint32_t hints;         /* Serial of a hints write in flight. */
+    ks_instant dead_since;  /* Since when it was not seen live; KS_NEVER = it is. */
+    uint64_t capacity;
+    uint64_t load;
+    uint32_t leases;  /* Rows that name it, by our cache. */
+    uint32_t planned; /* Rows that are its, or will be. */
+    uint32_t fence;   /* Serial of a fence in flight, 0 = none. */
+    uint32_t hints;   /* Serial of a hints write in flight. */
+    bool hints_due;   /* Something is to be told to it. */
 };
 
-struct ks_take {
+/* What the leader told us of a shard, until it is done. */
+struct ks_order {
     bool used;
+    bool give; /* Else take. */
+    bool told; /* It stands in our own row's set, and must be removed from there. */
     ks_shard shard;
     ks_epoch epoch;
     ks_instant poll_at;
     ks_instant until;
     uint32_t serial; /* Of the read in flight, 0 = none. */
-    bool told;       /* It stands in our own row's set, and must be removed from there. */
 };
-enum { KS_TAKES_MAX = KS_TOKENS_MAX };
+enum { KS_ORDERS_MAX = 2 * KS_TOKENS_MAX };
+
+struct ks_token_list {
+    uint32_t count;
+    struct ks_lease_token items[KS_ORDERS_MAX];
+};
 
 enum { KS_HINT_WRITES_MAX = 4 };
 
@@ -185,13 +208,19 @@ struct ks_fleet {
     enum ks_mode mode;      /* As we want it to be known. */
     enum ks_mode told_mode; /* As the table knows it. */
     uint64_t changes;
-    bool resting;                             /* Said that the deadline has passed. */
-    struct ks_member old;                     /* WATCHING. */
-    struct ks_lease_token done[KS_TAKES_MAX]; /* Takes to remove from our row's set. */
-    uint32_t done_count;
-    struct ks_lease_token sent_done[KS_TAKES_MAX]; /* Those that the heartbeat in flight removes. */
-    uint32_t sent_done_count;
-    struct ks_take takes[KS_TAKES_MAX];
+    bool resting;         /* Said that the deadline has passed. */
+    uint64_t load;        /* Bytes a second that we deliver. */
+    struct ks_member old; /* WATCHING. */
+    /* LOCKING: the registration that waits for it. */
+    enum ks_store_operation registering;
+    uint64_t expect_boot;
+    uint64_t expect_beat;
+    struct ks_order orders[KS_ORDERS_MAX];
+    uint32_t orders_top;             /* Beyond the highest in use. */
+    struct ks_token_list done_gives; /* To be removed from our row's sets. */
+    struct ks_token_list done_takes;
+    struct ks_token_list sent_gives; /* Those that the heartbeat in flight removes. */
+    struct ks_token_list sent_takes;
 
     /* News of the others. */
     uint32_t news; /* Serial of the fleet read in flight, 0 = none. */
@@ -221,12 +250,17 @@ struct ks_fleet {
     bool listing;
     ks_instant list_at;
     bool repairing;  /* A round is at work on the rows. */
+    bool found;      /* It found something to repair. */
+    bool balancing;  /* It found nothing, and looks for leases to move. */
+    uint32_t moves;  /* Rows with a next owner. */
     uint32_t proof;  /* Serial of the consistent fleet read that it works with. */
     ks_shard cursor; /* Repair goes on here. */
     struct ks_leader_write writes[KS_LEADER_WRITES_MAX];
-    bool takes_due;
+    bool hints_due;      /* Some member is to be told something. */
+    ks_instant hints_at; /* Not before, while more of it is being decided. */
     bool waiting_said;
-    struct ks_lease_token hint_tokens[KS_HINT_WRITES_MAX][KS_TOKENS_MAX];
+    struct ks_lease_token hint_gives[KS_HINT_WRITES_MAX][KS_TOKENS_MAX];
+    struct ks_lease_token hint_takes[KS_HINT_WRITES_MAX][KS_TOKENS_MAX];
 };
 
 struct ks_core {
@@ -272,7 +306,7 @@ enum ks_purpose {
     KS_FOR_FENCE, /* subject: member */
     KS_FOR_HINTS, /* subject: member */
     KS_FOR_SHARD, /* subject: leader write */
-    KS_FOR_TAKE,  /* subject: take */
+    KS_FOR_ORDER, /* subject: order */
     KS_FOR_LEASE  /* subject: lease */
 };
 uint64_t ks_token_make(enum ks_purpose purpose, uint32_t subject, uint32_t serial);

@@ -49,6 +49,8 @@ struct ks_worker_row {
     uint64_t beat;
     uint64_t held;
     uint64_t changes;
+    uint64_t capacity; /* Leases it takes at most; 0 = no limit. */
+    uint64_t load;     /* Bytes a second that it delivers. */
     const struct ks_lease_token *gives;
     const struct ks_lease_token *takes;
     uint32_t give_count;

@@ -5,6 +5,7 @@
 #include "adapters/kinesis/polling.h"
 #include "adapters/local/stream.h"
 #include "adapters/sqlite/store.h"
+#include "adapters/system/lock_file.h"
 #include "api/api.h"
 #include "base/codec.h"
 #include "base/digest.h"
@@ -42,6 +43,8 @@ struct ks_house {
     struct ks_cloud cloud;
     struct ks_lease_store *store;
     struct ks_stream_source *source;
+    struct ks_worker_lock
+        *lock; /* NULL: the worker id is this process's own, or there is no place. */
     struct ks_switchboard *board;
     struct ks_api *api;
     struct ks_hook ready_hook;
@@ -203,6 +206,17 @@ static ks_err open_source(struct ks_house *house, struct ks_detail *detail)
                                   detail);
 }
 
+/* An id that somebody chose comes again after a crash; one that we made up never does. */
+static ks_err open_lock(struct ks_house *house, struct ks_detail *detail)
+{
+    const struct ks_options *options = house->options;
+
+    if (options->sources[KS_OPTION_worker_id] == KS_OPTION_DEFAULT || options->state_dir[0] == '\0')
+        return KS_OK;
+    return ks_lock_file_open(house->loop, options->state_dir, options->application,
+                             options->worker_id, &house->lock, detail);
+}
+
 static struct ks_position start_position(const char *text)
 {
     struct ks_position position = {.sub_sequence = -1};
@@ -231,8 +245,7 @@ static struct ks_core_config core_config(const struct ks_options *options)
     core.seed = ks_random_u64();
     core.checkpoint_interval = ks_span_ms(options->checkpoint_interval_ms);
     core.idle_release = ks_span_ms(options->idle_release_ms);
-    if (options->max_leases != 0 && options->max_leases < core.leases_max)
-        core.leases_max = options->max_leases;
+    core.capacity = options->max_leases;
     return core;
 }
 
@@ -242,6 +255,7 @@ static ks_err open_board(struct ks_house *house)
         .loop = house->loop,
         .store = house->store,
         .source = house->source,
+        .lock = house->lock,
         .stream = house->options->stream,
         .application = house->options->application,
         .dialect = house->options->dialect,
@@ -290,6 +304,8 @@ static int build(struct ks_house *house)
         err = open_store(house, &detail);
     }
     if (ks_ok(err))
+        err = open_lock(house, &detail);
+    if (ks_ok(err))
         err = open_source(house, &detail);
     if (ks_ok(err))
         err = open_board(house);
@@ -311,6 +327,7 @@ static void last_answers(struct ks_house *house)
 {
     ks_instant until = ks_instant_add(ks_loop_now(house->loop), ks_span_ms(LAST_ANSWERS_MS));
 
+    ks_api_finish(house->api);
     while (ks_api_busy(house->api) && !ks_instant_reached(ks_loop_now(house->loop), until))
         ks_loop_turn(house->loop, ks_span_ms(20));
 }
@@ -326,6 +343,8 @@ static void tear_down(struct ks_house *house)
         house->source->vtable->close(house->source);
     if (house->store != NULL)
         house->store->vtable->close(house->store);
+    if (house->lock != NULL)
+        house->lock->vtable->close(house->lock);
     ks_cloud_close(&house->cloud);
     if (house->loop != NULL) {
         /* A job that was running when its owner closed comes back once more. */

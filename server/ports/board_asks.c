@@ -112,7 +112,7 @@ static void keep_written(struct ks_switchboard *board, const struct ks_board_ask
         board->rows.app = board->app;
     if (writes_lease(ask->operation))
         ks_rows_wrote(&board->rows, ask->operation, ask->shard, ask->epoch, ask->rev,
-                      ask->has_checkpoint ? &ask->checkpoint : NULL, ks_wall_now());
+                      ask->has_checkpoint ? &ask->checkpoint : NULL, ask->whom, ks_wall_now());
     if (ask->operation == KS_STORE_CHECKPOINT ||
         (ask->has_checkpoint && writes_lease(ask->operation) && ask->operation != KS_STORE_CREATE))
         ks_metric_add(KS_METRIC_CHECKPOINTS, 1);
@@ -194,6 +194,17 @@ static void create_app(struct ks_switchboard *board, struct ks_board_ask *ask)
     send_to_store(board, ask, &request);
 }
 
+/* Whom a write gives the lease to. */
+static struct ks_incarnation whom(const struct ks_store_effect *effect)
+{
+    bool given = effect->operation == KS_STORE_ASSIGN || effect->operation == KS_STORE_TAKE_OVER ||
+                 effect->operation == KS_STORE_FORCE;
+
+    if (effect->operation == KS_STORE_PLAN || effect->operation == KS_STORE_FINAL)
+        return effect->next_owner;
+    return given ? effect->worker : KS_NOBODY;
+}
+
 void ks_board_ask_store(struct ks_switchboard *board, const struct ks_store_effect *effect)
 {
     struct ks_store_request request;
@@ -209,6 +220,7 @@ void ks_board_ask_store(struct ks_switchboard *board, const struct ks_store_effe
     ask->shard = effect->shard;
     ask->epoch = effect->epoch;
     ask->rev = effect->rev;
+    ask->whom = whom(effect);
 
     if (effect->operation == KS_STORE_CREATE_APP) {
         assert(board->app_ask == NULL);
@@ -223,9 +235,94 @@ void ks_board_ask_store(struct ks_switchboard *board, const struct ks_store_effe
         ask_free(ask);
         return;
     }
+    request.version = board->config.version;
     ask->has_checkpoint = request.has_checkpoint || request.operation == KS_STORE_CREATE;
     ask->checkpoint = request.lease != NULL ? request.lease->checkpoint : request.checkpoint;
     send_to_store(board, ask, &request);
+}
+
+/* ---- The lease rows, for people. ---- */
+
+/* Nobody needs them fresher, and of a large fleet they are megabytes. */
+static const ks_span look_every = {INT64_C(5) * 1000 * 1000};
+
+static void looked(void *arg, uint64_t token, const struct ks_store_answer *answer)
+{
+    struct ks_board_ask *ask = arg;
+    struct ks_switchboard *board = board_of(ask);
+    struct ks_event ignored;
+
+    (void)token;
+    ks_free(ask);
+    if (board == NULL)
+        return;
+    board->looking = false;
+    if (answer->outcome == KS_DONE) {
+        board->looked_at = ks_board_now(board);
+        ks_rows_answered(&board->rows, KS_STORE_READ_LEASES, false, answer, board->looked_at,
+                         ks_wall_now(), &ignored);
+    }
+    while (!ks_list_empty(&board->looks)) {
+        struct ks_look *look = KS_LIST_ENTRY(board->looks.next, struct ks_look, link);
+
+        ks_list_remove(&look->link);
+        look->done(look);
+    }
+}
+
+bool ks_switchboard_fresh(struct ks_switchboard *board, struct ks_look *look)
+{
+    struct ks_store_request request = {.operation = KS_STORE_READ_LEASES};
+    ks_instant now = ks_board_now(board);
+    struct ks_self_view self;
+    struct ks_board_ask *ask;
+
+    ks_core_self(board->core, &self);
+    if (self.leads || ks_instant_before(now, ks_instant_add(board->looked_at, look_every)))
+        return true;
+    if (!board->looking) {
+        ask = ask_new(board);
+        if (ask == NULL)
+            return true; /* What there is must do. */
+        board->looking = true;
+        request.timeout = board->config.core.timeout;
+        request.answered = looked;
+        request.arg = ask;
+        ks_metric_add_labelled(KS_METRIC_STORE_REQUESTS, ks_store_operation_name(request.operation),
+                               1);
+        board->config.store->vtable->ask(board->config.store, &request);
+    }
+    ks_list_append(&board->looks, &look->link);
+    return false;
+}
+
+void ks_switchboard_forget_look(struct ks_look *look)
+{
+    ks_list_remove(&look->link);
+}
+
+/* ---- The lock. ---- */
+
+static void locked(void *arg, uint64_t boot, ks_err err)
+{
+    struct ks_switchboard *board = arg;
+    struct ks_event event = {.kind = KS_EVENT_LOCKED, .locked = {.boot = boot, .ok = ks_ok(err)}};
+
+    if (board->stopped)
+        return;
+    if (!ks_ok(err) && !board->lock_failing)
+        ks_warn("%s: its lock file cannot be written (%s), not registering until it can",
+                board->config.worker_id, ks_err_text(err));
+    board->lock_failing = !ks_ok(err);
+    ks_board_step(board, &event);
+}
+
+void ks_board_lock(struct ks_switchboard *board, uint64_t boot)
+{
+    struct ks_worker_lock *lock = board->config.lock;
+
+    assert(lock != NULL);
+    lock->vtable->write(lock, boot, locked, board);
 }
 
 /* ---- The stream: who it is. ---- */
@@ -256,11 +353,13 @@ static void described(void *arg, const struct ks_describe_answer *answer)
     ks_free(ask);
     if (board == NULL)
         return;
+    board->describing = false;
     app_ask = board->app_ask;
     board->app_ask = NULL;
 
     if (ks_ok(answer->err)) {
         board->described = true;
+        board->describe_failures = 0;
         board->stream = *answer;
         check_stream(board);
         if (app_ask != NULL)
@@ -277,13 +376,25 @@ static void described(void *arg, const struct ks_describe_answer *answer)
 
 void ks_board_describe(struct ks_switchboard *board)
 {
-    struct ks_board_ask *ask = ask_new(board);
+    struct ks_board_ask *ask;
 
+    if (board->describing)
+        return;
+    ask = ask_new(board);
     if (ask == NULL) {
         describe_later(board);
         return;
     }
+    board->describing = true;
     board->config.source->vtable->describe(board->config.source, described, ask);
+}
+
+void ks_board_doubt_stream(struct ks_switchboard *board)
+{
+    if (!board->described)
+        return; /* It is being asked already. */
+    board->described = false;
+    ks_board_describe(board);
 }
 
 /* ---- The stream: its shards. ---- */

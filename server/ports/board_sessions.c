@@ -317,8 +317,11 @@ uint32_t ks_switchboard_pull(struct ks_switchboard *board, ks_session_id id, uin
     board->run_max = 0;
 
     for (uint32_t i = 0; i < board->run_count; i++) {
+        int64_t bytes = bytes_of(board, &runs[i]);
+
         ks_metric_add(KS_METRIC_RECORDS_DELIVERED, runs[i].count);
-        ks_metric_add(KS_METRIC_RECORDS_DELIVERED_BYTES, bytes_of(board, &runs[i]));
+        ks_metric_add(KS_METRIC_RECORDS_DELIVERED_BYTES, bytes);
+        board->load_bytes += (uint64_t)bytes;
         if (runs[i].attempt > 1)
             ks_metric_add(KS_METRIC_RECORDS_REDELIVERED, runs[i].count);
     }

@@ -122,15 +122,36 @@ uint32_t ks_switchboard_shard_count(const struct ks_switchboard *board)
     return board->rows.shards.fresh;
 }
 
+/* What the core knows of leases that we hold; of others the row as read last, which people may have asked for when the
+ * core had no need to. */
+static bool view_of(const struct ks_switchboard *board, ks_shard shard,
+                    const struct ks_shard_words *words, struct ks_lease_view *ret_view)
+{
+    struct ks_lease_view view = {.session = KS_SESSION_NONE};
+    bool seen = ks_core_lease(board->core, shard, &view);
+
+    if (words->has_row && (!seen || board->open[shard] == 0)) {
+        view.state = words->finished ? KS_LEASE_FINISHED : KS_LEASE_AWAY;
+        view.owner = words->owner;
+        view.next_owner = words->next_owner;
+        view.epoch = words->epoch;
+        view.finished = words->finished;
+        view.damaged = words->damaged;
+    }
+    *ret_view = view;
+    return seen || words->has_row;
+}
+
 bool ks_switchboard_shard(const struct ks_switchboard *board, ks_shard shard,
                           struct ks_shard_status *ret_status)
 {
     const struct ks_names *shards = &board->rows.shards;
     const struct ks_shard_words *words = ks_rows_words(&board->rows, shard);
+    const struct ks_names *workers = &board->rows.workers;
     const struct ks_board_lease *lease;
     struct ks_shard_status status = {.millis_behind = -1};
 
-    if (words == NULL || !ks_core_lease(board->core, shard, &status.lease))
+    if (words == NULL || !view_of(board, shard, words, &status.lease))
         return false;
 
     lease = ks_board_lease_of(board, shard, status.lease.epoch);
@@ -141,11 +162,14 @@ bool ks_switchboard_shard(const struct ks_switchboard *board, ks_shard shard,
         status.children[i] = ks_names_text(shards, words->children[i]);
     status.hash_start = words->hash_start;
     status.hash_end = words->hash_end;
-    status.owner = ks_names_text(&board->rows.workers, status.lease.owner.worker);
-    status.next_owner = ks_names_text(&board->rows.workers, status.lease.next_owner.worker);
+    status.owner = ks_names_text(workers, status.lease.owner.worker);
+    status.next_owner = ks_names_text(workers, status.lease.next_owner.worker);
+    ks_story_reason(&words->story, status.shard_id,
+                    ks_names_text(workers, words->story.worker.worker), status.reason);
     status.has_lease = words->has_row;
     status.ours = lease != NULL;
     status.checkpoint = words->checkpoint;
+    status.since = words->since;
     status.read_at = words->read_at;
     status.watermark = words->checkpoint;
     if (lease != NULL && words->marked > 0)
@@ -208,6 +232,45 @@ bool ks_switchboard_session(const struct ks_switchboard *board, ks_session_id id
     status.since = board->sessions[id].since;
     *ret_status = status;
     return true;
+}
+
+/* ---- Load. ---- */
+
+/* What was delivered counts for about so long: long enough that a burst moves no lease, short enough that the leader
+ * sees a shard that has become hot. */
+enum { LOAD_MEMORY_MS = 30000 };
+
+uint64_t ks_board_load_after(uint64_t load, uint64_t bytes, ks_span span)
+{
+    int64_t span_ms = ks_span_to_ms(span);
+    int64_t rate;
+    int64_t change;
+
+    assert(span_ms > 0);
+    /* All of these are below 2^40: their products fit. */
+    rate = (int64_t)bytes * 1000 / span_ms;
+    change = (rate - (int64_t)load) * span_ms / (LOAD_MEMORY_MS + span_ms);
+    /* Less than the division can show is nothing, in the end. */
+    if (change == 0 && rate == 0)
+        return 0;
+    return (uint64_t)((int64_t)load + change);
+}
+
+void ks_board_measure_load(struct ks_switchboard *board)
+{
+    ks_instant now = ks_board_now(board);
+    ks_span span = ks_instant_since(now, board->load_at);
+    uint64_t load;
+
+    if (ks_span_to_ms(span) <= 0)
+        return;
+    load = ks_board_load_after(board->load, board->load_bytes, span);
+    board->load_bytes = 0;
+    board->load_at = now;
+    if (load == board->load)
+        return;
+    board->load = load;
+    ks_board_step(board, &(struct ks_event){.kind = KS_EVENT_LOAD, .load.load = load});
 }
 
 /* ---- Gauges. ---- */

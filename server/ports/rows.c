@@ -232,6 +232,8 @@ static bool worker_of(struct ks_rows *rows, const struct ks_store_worker *worker
         .beat = worker->beat,
         .held = worker->held,
         .changes = worker->changes,
+        .capacity = worker->capacity,
+        .load = worker->load,
         .damaged = worker->damaged,
     };
 
@@ -281,13 +283,21 @@ static void note_row(struct ks_rows *rows, ks_shard shard, const struct ks_store
     struct ks_shard_words *words = &rows->words[shard];
     bool newer =
         lease->epoch > words->epoch || (lease->epoch == words->epoch && lease->rev >= words->rev);
+    bool known = words->has_row;
 
     words->has_row = true;
     words->read_at = wall;
+    words->damaged = lease->damaged;
     if (lease->damaged || !(consistent || newer))
         return;
+    if (lease->epoch != words->epoch)
+        words->since = known ? wall : (ks_wall){0};
     words->epoch = lease->epoch;
     words->rev = lease->rev;
+    words->finished = lease->finished;
+    /* One without a number is told to nobody: the row counts as damaged then. */
+    words->damaged = !incarnation_of(rows, &lease->owner, now, &words->owner) ||
+                     !incarnation_of(rows, &lease->next_owner, now, &words->next_owner);
     words->checkpoint = lease->checkpoint;
     note_range(words, lease->hash_start, lease->hash_end);
     for (uint32_t i = 0; i < KS_CHILDREN_MAX; i++)
@@ -404,6 +414,13 @@ static void tokens_text(const struct ks_rows *rows, const struct ks_lease_token 
     }
 }
 
+/* One write carries so many of each. A heartbeat that has more to remove: the others still stand in the row then, and
+ * are removed by a later one. */
+static uint32_t tokens_in(uint32_t count)
+{
+    return count < KS_TOKENS_MAX ? count : KS_TOKENS_MAX;
+}
+
 static bool any_parent_has_row(const struct ks_rows *rows, const struct ks_shard_words *words)
 {
     for (uint32_t i = 0; i < KS_PARENTS_MAX; i++) {
@@ -448,10 +465,12 @@ bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
         .expect_beat = effect->expect_beat,
         .held = effect->held,
         .changes = effect->changes,
+        .capacity = effect->capacity,
+        .load = effect->load,
         .gives = rows->gives,
         .takes = rows->takes,
-        .give_count = effect->give_count,
-        .take_count = effect->take_count,
+        .give_count = tokens_in(effect->give_count),
+        .take_count = tokens_in(effect->take_count),
         .shard = ks_names_text(&rows->shards, effect->shard),
         .epoch = effect->epoch,
         .rev = effect->rev,
@@ -460,8 +479,8 @@ bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
     incarnation_text(rows, effect->worker, &request.worker);
     incarnation_text(rows, effect->owner, &request.owner);
     incarnation_text(rows, effect->next_owner, &request.next_owner);
-    tokens_text(rows, effect->gives, effect->give_count, rows->gives);
-    tokens_text(rows, effect->takes, effect->take_count, rows->takes);
+    tokens_text(rows, effect->gives, request.give_count, rows->gives);
+    tokens_text(rows, effect->takes, request.take_count, rows->takes);
 
     if (effect->up_to > 0 &&
         (effect->operation == KS_STORE_CHECKPOINT || effect->operation == KS_STORE_FINAL)) {
@@ -490,7 +509,8 @@ bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
 }
 
 void ks_rows_wrote(struct ks_rows *rows, enum ks_store_operation operation, ks_shard shard,
-                   ks_epoch epoch, uint64_t rev, const struct ks_position *written, ks_wall wall)
+                   ks_epoch epoch, uint64_t rev, const struct ks_position *written,
+                   struct ks_incarnation whom, ks_wall wall)
 {
     struct ks_shard_words *words = ks_rows_words(rows, shard);
     bool by_owner = operation == KS_STORE_CHECKPOINT || operation == KS_STORE_FINAL ||
@@ -508,6 +528,13 @@ void ks_rows_wrote(struct ks_rows *rows, enum ks_store_operation operation, ks_s
     if (by_owner)
         words->rev = rev + 1;
     words->epoch = moves ? epoch + 1 : epoch;
+    if (moves) {
+        words->owner = whom;
+        words->since = wall;
+    }
+    if (moves || operation == KS_STORE_PLAN)
+        words->next_owner = operation == KS_STORE_PLAN ? whom : KS_NOBODY;
+    words->finished = operation == KS_STORE_END || (words->finished && words->has_row);
     if (written != NULL)
         words->checkpoint = *written;
 }

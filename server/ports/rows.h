@@ -14,6 +14,7 @@
 #include "core/core.h"
 #include "ports/lease_store.h"
 #include "ports/names.h"
+#include "ports/story.h"
 #include "ports/stream_source.h"
 
 /* What is known of a shard beyond the core. */
@@ -24,7 +25,13 @@ struct ks_shard_words {
     ks_shard children[KS_CHILDREN_MAX];   /* Likewise. */
     char hash_start[KS_HASH_KEY_MAX + 1]; /* "" = unknown. */
     char hash_end[KS_HASH_KEY_MAX + 1];
+    struct ks_story_note story; /* Why it is where it is: what was decided about it last. */
     /* The row as read or written last. */
+    bool finished;
+    bool damaged;
+    struct ks_incarnation owner;
+    struct ks_incarnation next_owner;
+    ks_wall since; /* When this epoch was seen to begin; 0 = before we looked. */
     ks_epoch epoch;
     uint64_t rev;
     struct ks_position checkpoint;
@@ -90,8 +97,10 @@ void ks_rows_listed(struct ks_rows *rows, const struct ks_list_answer *answer, k
  */
 bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
                      struct ks_store_request *ret_request);
-/* A write of a lease row is done: keeps what it wrote. `written` is its checkpoint, or NULL. */
+/* A write of a lease row is done: keeps what it wrote. `written` is its checkpoint, or NULL; `whom` the worker that it
+ * gives the lease to, or will: the owner of ASSIGN, TAKE_OVER, FORCE, the next owner of PLAN and FINAL. */
 void ks_rows_wrote(struct ks_rows *rows, enum ks_store_operation operation, ks_shard shard,
-                   ks_epoch epoch, uint64_t rev, const struct ks_position *written, ks_wall wall);
+                   ks_epoch epoch, uint64_t rev, const struct ks_position *written,
+                   struct ks_incarnation whom, ks_wall wall);
 
 #endif

@@ -36,8 +36,10 @@ static void tell_story(struct ks_switchboard *board, const struct ks_effect *eff
         ks_board_returning(board, KS_SHARD_NONE, board->patience);
     if (story == KS_STORY_RETURNING && !board->draining)
         ks_board_returning(board, shard, board->config.core.hand_over);
+    if (ks_rows_words(&board->rows, shard) != NULL)
+        ks_story_keep(&ks_rows_words(&board->rows, shard)->story, effect);
     if (ks_story_event(story) != NULL)
-        ks_board_happened(board, shard, ks_story_event(story), line);
+        ks_board_tell_event(board, ks_story_event(story), shard, effect->story.epoch, line);
 }
 
 static void take_run(struct ks_switchboard *board, const struct ks_effect *effect)
@@ -90,6 +92,7 @@ static void perform(struct ks_switchboard *board, const struct ks_effect *effect
         board->drained_unsaved = effect->drained.unsaved;
         break;
     case KS_EFFECT_REFUSED: refuse_id(board, effect->refused.worker); break;
+    case KS_EFFECT_LOCK: ks_board_lock(board, effect->lock.boot); break;
     }
 }
 
@@ -161,6 +164,7 @@ static ks_instant turn(struct ks_hook *hook, ks_instant now)
     /* After the tick, so that what apps do never delays a heartbeat. */
     waiting = ks_board_call_consumers(board);
     if (ks_instant_reached(now, board->gauges_at)) {
+        ks_board_measure_load(board);
         ks_board_measure(board);
         board->gauges_at = ks_instant_add(now, measure_every);
     }
@@ -199,6 +203,26 @@ void ks_board_happened(struct ks_switchboard *board, ks_shard shard, const char 
     }
 }
 
+void ks_board_tell_event(struct ks_switchboard *board, const char *type, ks_shard shard,
+                         ks_epoch epoch, const char *line)
+{
+    ks_event_ring_add(&board->events, type, ks_wall_now(),
+                      ks_names_text(&board->rows.shards, shard), epoch, line);
+    ks_board_happened(board, shard, type, line);
+}
+
+uint64_t ks_switchboard_events(const struct ks_switchboard *board, uint64_t *ret_end)
+{
+    *ret_end = board->events.end;
+    return ks_event_ring_first(&board->events);
+}
+
+const struct ks_board_event *ks_switchboard_event(const struct ks_switchboard *board,
+                                                  uint64_t number)
+{
+    return ks_event_ring_at(&board->events, number);
+}
+
 /* ---- Birth and end. ---- */
 
 static ks_err copy_texts(struct ks_switchboard *board, const struct ks_switchboard_config *config)
@@ -215,6 +239,18 @@ static ks_err copy_texts(struct ks_switchboard *board, const struct ks_switchboa
     return KS_OK;
 }
 
+static void touch_words(struct ks_switchboard *board, const struct ks_shard_words *words,
+                        ks_instant now)
+{
+    ks_names_touch(&board->rows.workers, words->owner.worker, now);
+    ks_names_touch(&board->rows.workers, words->next_owner.worker, now);
+    ks_names_touch(&board->rows.workers, words->story.worker.worker, now);
+    for (uint32_t i = 0; i < KS_PARENTS_MAX; i++)
+        ks_names_touch(&board->rows.shards, words->parents[i], now);
+    for (uint32_t i = 0; i < KS_CHILDREN_MAX; i++)
+        ks_names_touch(&board->rows.shards, words->children[i], now);
+}
+
 static void touch_names(void *arg, ks_instant now)
 {
     struct ks_switchboard *board = arg;
@@ -229,10 +265,7 @@ static void touch_names(void *arg, ks_instant now)
         ks_names_touch(&board->rows.shards, shard, now);
         ks_names_touch(&board->rows.workers, lease.owner.worker, now);
         ks_names_touch(&board->rows.workers, lease.next_owner.worker, now);
-        for (uint32_t i = 0; i < KS_PARENTS_MAX; i++)
-            ks_names_touch(&board->rows.shards, board->rows.words[shard].parents[i], now);
-        for (uint32_t i = 0; i < KS_CHILDREN_MAX; i++)
-            ks_names_touch(&board->rows.shards, board->rows.words[shard].children[i], now);
+        touch_words(board, &board->rows.words[shard], now);
     }
 }
 
@@ -261,6 +294,7 @@ static ks_err take_memory(struct ks_switchboard *board)
 static void free_memory(struct ks_switchboard *board)
 {
     ks_rows_free(&board->rows);
+    ks_event_ring_free(&board->events);
     ks_free(board->core_memory);
     ks_free(board->effects);
     ks_free(board->queue);
@@ -286,9 +320,12 @@ static ks_err build(struct ks_switchboard *board, const struct ks_switchboard_co
 
     KS_TRY(copy_texts(board, config));
     KS_TRY(take_memory(board));
+    KS_TRY(ks_event_ring_init(&board->events));
     KS_TRY(ks_rows_init(&board->rows, core->shards_max, core->workers_max, board->config.worker_id,
                         touch_names, board));
     core->self = board->rows.self;
+    core->lock = config->lock != NULL;
+    core->corpse = config->lock == NULL ? 0 : config->lock->corpse;
     ks_budget_init(&board->budget, core->budget_bytes);
     board->core = ks_core_init(board->core_memory, core);
     return KS_OK;
@@ -312,6 +349,8 @@ ks_err ks_switchboard_new(const struct ks_switchboard_config *config, struct ks_
 
     ks_link_init(&board->asks);
     ks_link_init(&board->listeners);
+    ks_link_init(&board->looks);
+    board->looked_at = KS_LONG_AGO;
     ks_link_init(&board->wakes);
     ks_link_init(&board->partings);
     for (uint32_t i = 0; i < config->core.sessions_max; i++)
@@ -319,6 +358,7 @@ ks_err ks_switchboard_new(const struct ks_switchboard_config *config, struct ks_
     board->boot = ks_random_u64();
     board->started_at = ks_wall_now();
     board->gauges_at = KS_LONG_AGO;
+    board->load_at = ks_loop_now(config->loop);
     board->due = KS_LONG_AGO;
     board->turned_at = KS_LONG_AGO;
     board->hook.turn = turn;

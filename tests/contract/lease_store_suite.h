@@ -14,6 +14,7 @@
     X(a_worker_registers_over_a_dead_one_only_if_it_is_dead)                                       \
     X(a_worker_registers_over_a_silent_one_as_watched)                                             \
     X(a_worker_registers_over_its_own_corpse)                                                      \
+    X(a_registration_begins_the_row_anew)                                                          \
     X(a_heartbeat_counts_and_tells_the_row)                                                        \
     X(a_heartbeat_of_the_fenced_or_gone_is_refused)                                                \
     X(a_fence_needs_the_beat_as_watched)                                                           \

@@ -141,6 +141,50 @@ void lease_suite_a_worker_registers_over_its_own_corpse(struct lease_rig *rig)
     EXPECT_EQ_I64(lease_worker(rig, "pod-a").life, KS_LIVE);
 }
 
+/* What the boot before said of itself is over; capacity and version are said at registration alone. */
+void lease_suite_a_registration_begins_the_row_anew(struct lease_rig *rig)
+{
+    static const enum ks_store_operation over[] = {
+        KS_STORE_REGISTER_SILENT, KS_STORE_REGISTER_CORPSE, KS_STORE_REGISTER_DEAD};
+    request first = {.operation = KS_STORE_REGISTER_NEW,
+                     .worker = lease_who("pod-a", 1),
+                     .capacity = 64,
+                     .version = "0.1.0"};
+    struct ks_store_worker row;
+
+    EXPECT_EQ_I64(lease_do(rig, first), KS_DONE);
+    for (uint64_t boot = 1; boot <= 3; boot++) {
+        EXPECT_EQ_I64(lease_do(rig, (request){.operation = KS_STORE_HEARTBEAT,
+                                              .worker = lease_who("pod-a", boot),
+                                              .held = 12,
+                                              .changes = 34,
+                                              .load = 56}),
+                      KS_DONE);
+        row = lease_worker(rig, "pod-a");
+        EXPECT_EQ_U64(row.load, 56);
+        EXPECT_EQ_U64(row.capacity, boot == 1 ? 64 : 100 + boot);
+        EXPECT_STR(row.version, boot == 1 ? "0.1.0" : "0.2.0");
+
+        if (over[boot - 1] == KS_STORE_REGISTER_DEAD)
+            EXPECT_EQ_I64(fence(rig, "pod-a", boot, 1), KS_DONE);
+        EXPECT_EQ_I64(lease_do(rig, (request){.operation = over[boot - 1],
+                                              .worker = lease_who("pod-a", boot + 1),
+                                              .expect_boot = boot,
+                                              .expect_beat = 1,
+                                              .mode = KS_DRAINING,
+                                              .capacity = 101 + boot,
+                                              .version = "0.2.0"}),
+                      KS_DONE);
+        row = lease_worker(rig, "pod-a");
+        EXPECT_EQ_U64(row.self.boot, boot + 1);
+        EXPECT_EQ_I64(row.life, KS_LIVE);
+        EXPECT_EQ_I64(row.mode, KS_DRAINING);
+        EXPECT_EQ_U64(row.beat + row.held + row.changes + row.load, 0);
+        EXPECT_EQ_U64(row.capacity, 101 + boot);
+        EXPECT_STR(row.version, "0.2.0");
+    }
+}
+
 void lease_suite_a_heartbeat_counts_and_tells_the_row(struct lease_rig *rig)
 {
     const request mine = {.operation = KS_STORE_HEARTBEAT,

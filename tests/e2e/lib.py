@@ -337,6 +337,38 @@ class Sidecar:
         check_equal(self.wait(seconds), 0, "status after SIGTERM")
 
 
+class FaultProxy:
+    """A network between somebody and a real server, that fails on command: see tests/doubles/fault_proxy.c."""
+
+    PROGRAM = os.path.join(os.environ.get("KS_BUILD") or os.path.join(ROOT, "build"), "doubles", "fault_proxy")
+
+    def __init__(self, folder, target, name="proxy"):
+        """`target` is http://HOST:PORT or a port of this machine; `url` or `port` is where clients go instead."""
+        target_port = target if isinstance(target, int) else int(target.rsplit(":", 1)[1])
+        self.port, self.control_port = free_port(), free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.process = spawn([self.PROGRAM, str(self.port), str(target_port), str(self.control_port)],
+                             os.path.join(folder, name + ".log"))
+        wait_until(self.answers, 5, "the fault proxy listens")
+
+    def answers(self):
+        check(self.process.poll() is None, "the fault proxy ended")
+        try:
+            return self.say("status")
+        except ConnectionRefusedError:
+            return None
+
+    def say(self, line):
+        """Gives a command and returns its answer; when that is there, the command has happened."""
+        with socket.create_connection(("127.0.0.1", self.control_port), timeout=5 * SLOW) as control:
+            control.sendall(line.encode() + b"\n")
+            with control.makefile("r") as answers:
+                return answers.readline().rstrip("\n")
+
+    def do(self, line):
+        check_equal(self.say(line), "ok", line)
+
+
 def read_lines(path):
     """The whole lines of a file that somebody may be writing to."""
     if not os.path.exists(path):

@@ -427,6 +427,13 @@ void oracle_flight_delivered(struct world *world, struct process *process,
     world->delivered += effect->deliver.count;
     if (effect->deliver.attempt > 1)
         world->redelivered += effect->deliver.count;
+    /* A planned move of an app that settles in time delivers nothing twice. */
+    for (uint32_t i = 0;
+         world->exam_at != 0 && world->exam != EXAM_KILL && i < effect->deliver.count; i++)
+        if (world->stream.shards[place.shard].settled[place.reader->base + first + i])
+            oracle_fail(world, "w%u delivers record %llu of shard-%u again, after a planned move",
+                        process->worker, (unsigned long long)(place.reader->base + first + i),
+                        place.shard);
     for (uint32_t i = 0; i < effect->deliver.count && !world->failed; i++)
         deliver_one(world, &place, effect, first + i, now);
 }
@@ -459,4 +466,14 @@ void oracle_flight_stepped(struct world *world, struct process *process,
         settled(world, process, event, status, now);
     else
         checkpointed(world, process, event, status);
+}
+
+bool oracle_flight_is_flying(const struct world *world, struct process *process, ks_shard shard)
+{
+    struct place place = place_of(world, process, shard);
+
+    for (uint64_t i = place.reader->forgot; place.reader->open && i < place.lane->delivered; i++)
+        if (record_at(&place, i)->state == RECORD_FLYING)
+            return true;
+    return false;
 }

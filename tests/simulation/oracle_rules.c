@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "oracle_flight.h"
 #include "world.h"
 
 /* ---- What it was told ---- */
@@ -30,14 +31,34 @@ static void watch_row(const struct world *world, struct oracle_watch *watch,
     }
     if (!same || watch->beat != row->beat || now - watch->last > 2 * world->swarm.core.beat.us)
         watch->since = now;
-    *watch = (struct oracle_watch){.present = true,
-                                   .advanced = same && (watch->advanced || row->beat > watch->beat),
-                                   .boot = row->self.boot,
-                                   .beat = row->beat,
-                                   .life = row->life,
-                                   .mode = row->mode,
-                                   .since = watch->since,
-                                   .last = now};
+    *watch =
+        (struct oracle_watch){.present = true,
+                              .advanced = same && (watch->advanced || row->beat > watch->beat),
+                              .boot = row->self.boot,
+                              .beat = row->beat,
+                              .life = row->life,
+                              .mode = row->mode,
+                              .since = watch->since,
+                              .last = now,
+                              .dead_since = row->life == KS_LIVE              ? INT64_MAX
+                                            : same && watch->dead_since < now ? watch->dead_since
+                                                                              : now};
+}
+
+/* S4: from now on. */
+static void given(struct process *process, const struct ks_worker_row *row)
+{
+    struct oracle_rules *rules = &process->truth.rules;
+
+    if (row->damaged || !ks_incarnation_equal(row->self, oracle_incarnation(process)))
+        return;
+    if (rules->given_boot != row->self.boot)
+        for (ks_shard shard = 0; shard < SIM_SHARDS; shard++)
+            rules->shards[shard].given = 0;
+    rules->given_boot = row->self.boot;
+    for (uint32_t i = 0; i < row->give_count; i++)
+        if (rules->shards[row->gives[i].shard].given < row->gives[i].epoch)
+            rules->shards[row->gives[i].shard].given = row->gives[i].epoch;
 }
 
 static void fleet_told(const struct world *world, struct process *process,
@@ -70,10 +91,28 @@ static void leases_told(struct oracle_rules *rules, const struct table_request *
         if (row->damaged)
             continue;
         know(rules, &shard->known, row->owner, row->epoch);
+        if (row->next_owner.worker != 0 && shard->next.epoch <= row->epoch)
+            shard->next = (struct oracle_known){row->next_owner, row->epoch, rules->asked};
         if (request->ask.operation == KS_STORE_READ_LEASE) {
             shard->unsure = false;
             shard->read_back = true;
         }
+    }
+}
+
+/* Our `give` stands in that row from now on. */
+static void gives_told(struct oracle_rules *rules, const struct table_request *request, int64_t now)
+{
+    struct ks_incarnation target = {request->ask.worker.worker, request->ask.expect_boot};
+
+    for (uint32_t i = 0; i < request->ask.give_count; i++) {
+        struct oracle_shard *shard = &rules->shards[request->gives[i].shard];
+
+        if (shard->give.epoch == request->gives[i].epoch &&
+            ks_incarnation_equal(shard->give.owner, target))
+            continue;
+        shard->give = (struct oracle_known){target, request->gives[i].epoch, rules->asked};
+        shard->give_at = now;
     }
 }
 
@@ -94,9 +133,20 @@ static void write_told(struct process *process, const struct table_request *requ
     }
     if (outcome != KS_DONE)
         return;
-    if (operation == KS_STORE_ASSIGN || operation == KS_STORE_TAKE_OVER)
+    if (operation == KS_STORE_ASSIGN || operation == KS_STORE_TAKE_OVER ||
+        operation == KS_STORE_FORCE)
         know(rules, &rules->shards[request->ask.shard].known, request->ask.worker,
              request->ask.epoch + 1);
+    /* The owner's own last write makes the next owner known, too. */
+    if (operation == KS_STORE_FINAL || operation == KS_STORE_END)
+        know(rules, &rules->shards[request->ask.shard].known,
+             operation == KS_STORE_END ? KS_NOBODY : request->ask.next_owner,
+             request->ask.epoch + 1);
+    if (operation == KS_STORE_PLAN && request->ask.next_owner.worker != 0)
+        rules->shards[request->ask.shard].next =
+            (struct oracle_known){request->ask.next_owner, request->ask.epoch, rules->asked};
+    if (operation == KS_STORE_HINTS)
+        gives_told(rules, request, now);
     if (operation == KS_STORE_CLAIM_OFFICE)
         rules->won_at = now;
 }
@@ -107,6 +157,8 @@ void oracle_rules_answered(const struct world *world, struct process *process,
     enum ks_store_operation operation = request->ask.operation;
     struct oracle_rules *rules = &process->truth.rules;
 
+    for (uint32_t i = 0; outcome == KS_DONE && i < request->answer.worker_count; i++)
+        given(process, &request->answer.workers[i]);
     if (world_table_is_write(operation))
         write_told(process, request, outcome, shell_clock(world, process).us);
     else if (outcome == KS_DONE &&
@@ -183,6 +235,8 @@ static void check_fit(struct world *world, const struct process *process,
             !rules->watch[worker].advanced)
             oracle_fail(world, "w%u gives shard-%u away before w%u could show itself",
                         process->worker, ask->shard, worker);
+    if (ask->operation == KS_STORE_PLAN && ks_incarnation_equal(ask->worker, ask->owner))
+        oracle_fail(world, "w%u moves shard-%u to where it is", process->worker, ask->shard);
     if (ask->worker.worker == process->worker)
         return;
     if (!target->present || target->damaged || target->boot != ask->worker.boot ||
@@ -191,9 +245,140 @@ static void check_fit(struct world *world, const struct process *process,
                     ask->shard, ask->worker.worker);
 }
 
+static int64_t force_after(const struct ks_core_config *core)
+{
+    int64_t hand_over = core->hand_over.us + core->beat.us;
+
+    return (hand_over > core->lease_duration.us ? hand_over : core->lease_duration.us) +
+           core->margin.us;
+}
+
+/* A7: any heartbeat of the owner that was applied before our `give` was sent before it. */
+static void check_force(struct world *world, const struct process *process,
+                        const struct ks_store_effect *ask, ks_instant now)
+{
+    const struct ks_core_config *core = &world->swarm.core;
+    const struct oracle_shard *shard = &process->truth.rules.shards[ask->shard];
+    const char *wrong = NULL;
+
+    /* Of an epoch that is over the table refuses it. */
+    if (shard->known.epoch > ask->epoch)
+        return;
+    if (shard->known.epoch != ask->epoch || !ks_incarnation_equal(shard->known.owner, ask->owner))
+        wrong = "is not as the row was read";
+    else if (shard->give.epoch != ask->epoch ||
+             !ks_incarnation_equal(shard->give.owner, ask->owner))
+        wrong = "without a `give` that was acknowledged";
+    else if (now.us - shard->give_at < force_after(core))
+        wrong = "before its `give` stood for max(H + B, L) + m";
+    if (wrong != NULL)
+        oracle_fail(world, "w%u takes shard-%u by force from w%u, %s", process->worker, ask->shard,
+                    ask->owner.worker, wrong);
+}
+
+/* A7: first the row, then those whom it concerns. */
+static void check_hints(struct world *world, const struct process *process,
+                        const struct ks_store_effect *ask)
+{
+    struct ks_incarnation target = {ask->worker.worker, ask->expect_boot};
+
+    for (uint32_t i = 0; i < ask->give_count + ask->take_count; i++) {
+        bool give = i < ask->give_count;
+        struct ks_lease_token token = give ? ask->gives[i] : ask->takes[i - ask->give_count];
+        const struct oracle_shard *shard = &process->truth.rules.shards[token.shard];
+        bool owner =
+            shard->known.epoch == token.epoch && ks_incarnation_equal(shard->known.owner, target);
+        bool next =
+            shard->next.epoch + 1 == token.epoch && ks_incarnation_equal(shard->next.owner, target);
+
+        if (shard->known.epoch > token.epoch)
+            continue;
+        if (give ? !owner || shard->next.epoch != token.epoch : !owner && !next)
+            oracle_fail(world, "w%u tells w%u to %s shard-%u, and no row says so", process->worker,
+                        target.worker, give ? "give" : "take", token.shard);
+    }
+}
+
+/* A3, A5: what is removed was dead, or out of the stream, for K. */
+static void check_removal(struct world *world, const struct process *process,
+                          const struct ks_store_effect *ask, ks_instant now)
+{
+    const struct oracle_rules *rules = &process->truth.rules;
+    const struct oracle_watch *watch = &rules->watch[ask->worker.worker % SIM_WORKERS];
+    int64_t keep = world->swarm.core.keep.us;
+
+    if (ask->operation == KS_STORE_REMOVE_WORKER &&
+        (watch->boot != ask->expect_boot || watch->life == KS_LIVE || watch->damaged ||
+         now.us - watch->dead_since < keep))
+        oracle_fail(world, "w%u removes the row of w%u, which was not seen dead for K",
+                    process->worker, ask->worker.worker);
+    if (ask->operation == KS_STORE_DELETE &&
+        (rules->shards[ask->shard].unlisted < 2 ||
+         now.us - rules->shards[ask->shard].unlisted_at < keep))
+        oracle_fail(world, "w%u deletes the row of shard-%u, which was not gone for K",
+                    process->worker, ask->shard);
+}
+
+/* H: whoever still works on records may settle them before the lease is given away. */
+static void check_final(struct world *world, struct process *process,
+                        const struct ks_store_effect *ask, ks_instant now)
+{
+    int64_t since = process->truth.rules.shards[ask->shard].returning_at;
+
+    if (process->readers[ask->shard].epoch != ask->epoch ||
+        !oracle_flight_is_flying(world, process, ask->shard) ||
+        (process->draining && ks_instant_reached(now, process->patience_at)))
+        return;
+    if (since == INT64_MAX || now.us - since < world->swarm.core.hand_over.us)
+        oracle_fail(world, "w%u gives shard-%u away while its app may still settle records of it",
+                    process->worker, ask->shard);
+}
+
+void oracle_rules_removed(struct world *world, const struct table_request *request)
+{
+    for (uint32_t i = 0; i < request->ask.give_count; i++) {
+        const struct table_lease *row = world_table_lease(&world->table, request->gives[i].shard);
+
+        if (row->present && row->row.epoch <= request->gives[i].epoch)
+            oracle_fail(world, "w%u removes the notice to give shard-%u, and has not given it",
+                        request->ask.worker.worker, request->gives[i].shard);
+    }
+}
+
+void oracle_rules_stepped(struct world *world, const struct process *process)
+{
+    const struct oracle_rules *rules = &process->truth.rules;
+
+    if (rules->given_boot != oracle_incarnation(process).boot)
+        return;
+    for (ks_shard shard = 0; shard < world->stream.count; shard++) {
+        struct ks_lease_view lease;
+
+        if (rules->shards[shard].given == 0 || !oracle_may_deliver(world, process, shard))
+            continue;
+        ks_core_lease(process->core, shard, &lease);
+        if (lease.epoch <= rules->shards[shard].given)
+            oracle_fail(world, "w%u may deliver shard-%u, which it was told to give",
+                        process->worker, shard);
+    }
+}
+
+void oracle_rules_listed(struct process *process, const struct ks_shard_row *rows, uint32_t count,
+                         ks_instant now)
+{
+    struct oracle_rules *rules = &process->truth.rules;
+
+    for (ks_shard shard = 0; shard < SIM_SHARDS; shard++)
+        if (rules->shards[shard].unlisted++ == 0)
+            rules->shards[shard].unlisted_at = now.us;
+    for (uint32_t i = 0; i < count; i++)
+        rules->shards[rows[i].shard].unlisted = 0;
+}
+
 static bool is_leaders_write(enum ks_store_operation operation)
 {
     return operation == KS_STORE_CREATE_APP || operation == KS_STORE_HINTS ||
+           operation == KS_STORE_REMOVE_WORKER ||
            (world_table_is_lease_write(operation) && !world_table_is_owner_write(operation));
 }
 
@@ -231,8 +416,17 @@ void oracle_rules_asked(struct world *world, struct process *process, struct tab
         check_proof(world, process, ask, &rules->shards[ask->shard].known);
     if (operation == KS_STORE_CLAIM_OFFICE && ask->owner.worker != 0)
         check_proof(world, process, ask, &rules->office);
-    if (operation == KS_STORE_ASSIGN || operation == KS_STORE_TAKE_OVER)
+    if (operation == KS_STORE_ASSIGN || operation == KS_STORE_TAKE_OVER ||
+        operation == KS_STORE_FORCE || (operation == KS_STORE_PLAN && ask->next_owner.worker != 0))
         check_fit(world, process, ask, now);
+    if (operation == KS_STORE_FORCE)
+        check_force(world, process, ask, now);
+    if (operation == KS_STORE_HINTS)
+        check_hints(world, process, ask);
+    if (operation == KS_STORE_REMOVE_WORKER || operation == KS_STORE_DELETE)
+        check_removal(world, process, ask, now);
+    if (operation == KS_STORE_FINAL)
+        check_final(world, process, ask, now);
     if (world_table_is_lease_write(operation) && is_leaders_write(operation) &&
         rules->shards[ask->shard].damaged)
         oracle_fail(world, "w%u sends %s of shard-%u, whose row it cannot read", process->worker,
@@ -289,8 +483,33 @@ static void look_at_owners(struct world *world)
     }
 }
 
+/* A move that was planned comes to its end, by force at the latest. */
+static void look_at_moves(struct world *world)
+{
+    const struct ks_core_config *core = &world->swarm.core;
+    sim_time late = force_after(core) + 4 * core->round.us + 2 * core->beat.us + 4 * SIM_SECOND;
+
+    for (ks_shard shard = 0; shard < world->stream.count; shard++) {
+        const struct table_lease *row = world_table_lease(&world->table, shard);
+
+        if (row->present && row->row.next_owner.worker != 0 && world->now > row->at + late &&
+            process_of(world, row->row.owner) != NULL)
+            oracle_fail(world, "shard-%u has been moving to w%u for %lld ms", shard,
+                        row->row.next_owner.worker, (long long)((world->now - row->at) / SIM_MS));
+    }
+}
+
+bool oracle_rules_is_kept(const struct world *world)
+{
+    for (ks_shard shard = 0; shard < world->stream.count; shard++)
+        if (world_table_lease(&world->table, shard)->present && world->stream.shards[shard].expired)
+            return world->swarm.core.keep.us < 1000 * SIM_SECOND;
+    return false;
+}
+
 void oracle_rules_look(struct world *world)
 {
+    look_at_moves(world);
     for (uint32_t i = 0; i < SIM_PROCESSES; i++)
         look_at_persists(world, &world->processes[i]);
     look_at_owners(world);

@@ -6,30 +6,12 @@
 
 #include "base/budget.h"
 #include "faults.h"
+#include "oracle_rules.h"
 #include "story.h"
 #include "world.h"
+#include "world_lock.h"
 
-/* ---- Time ---- */
-
-ks_instant shell_clock(const struct world *world, const struct process *process)
-{
-    return (ks_instant){process->clock_offset + world->now +
-                        world->now * process->drift_ppm / 1000000};
-}
-
-sim_time shell_true_time(const struct process *process, ks_instant at)
-{
-    int64_t local = at.us - process->clock_offset;
-    sim_time guess;
-
-    /* Beyond the end of every run: the product below must not overflow. */
-    if (local > INT64_C(1000000) * SIM_SECOND)
-        return SIM_NEVER;
-    guess = local * 1000000 / (1000000 + process->drift_ppm) - 2;
-    while (guess + guess * process->drift_ppm / 1000000 < local)
-        guess++;
-    return guess;
-}
+/* ---- Latency ---- */
 
 /* One way to the store and back, or to the stream. */
 static sim_time draw_latency(struct world *world)
@@ -121,6 +103,47 @@ static void answer_later(struct world *world, struct table_request *request, sim
                                    .request = request->number});
 }
 
+static void arrive_at(struct world *world, struct table_request *request, sim_time at)
+{
+    request->users++;
+    agenda_add(&world->agenda, at,
+               &(struct happening){.kind = HAPPENS_ARRIVE, .request = request->number});
+}
+
+/* Whom a write of somebody else is about. */
+static uint32_t victim_of(const struct ks_store_effect *ask)
+{
+    switch ((int)ask->operation) {
+    case KS_STORE_FENCE:
+    case KS_STORE_HINTS:
+    case KS_STORE_REMOVE_WORKER:
+    case KS_STORE_REGISTER_SILENT:
+    case KS_STORE_REGISTER_CORPSE: return ask->worker.worker;
+    case KS_STORE_TAKE_OVER:
+    case KS_STORE_PLAN:
+    case KS_STORE_FORCE:
+    case KS_STORE_CLAIM_OFFICE: return ask->owner.worker;
+    default: return 0;
+    }
+}
+
+/* A write that is about a worker arrives at `at`: a heartbeat of that worker that was waiting on the road lands right
+ * before it, between its sender's last look and the write, or right behind it. */
+static void call_up(struct world *world, const struct table_request *request, sim_time at)
+{
+    uint32_t victim = victim_of(&request->ask);
+
+    for (uint32_t slot = 0; victim != 0 && slot < SIM_PROCESSES; slot++) {
+        struct table_request *parked = world->parked[slot];
+
+        if (parked == NULL || parked->ask.worker.worker != victim || draw_chance(&world->prng, 300))
+            continue;
+        world->parked[slot] = NULL;
+        at += draw_chance(&world->prng, 700) ? -1 : 1;
+        arrive_at(world, parked, at <= world->now ? world->now : at);
+    }
+}
+
 /* The request leaves the house, or meets its fate. */
 static void send_request(struct world *world, struct process *process,
                          struct table_request *request)
@@ -137,18 +160,23 @@ static void send_request(struct world *world, struct process *process,
     if (is_cut(world, process, request->ask.operation) ||
         draw_chance(&world->prng, swarm->lost_requests))
         return;
-    if (draw_chance(&world->prng, write ? swarm->throttled : swarm->failed_reads)) {
+    if (draw_chance(&world->prng, world->now < world->throttled_until ? world->throttled
+                                  : write                             ? swarm->throttled
+                                                                      : swarm->failed_reads)) {
         request->answer.outcome = KS_UNKNOWN;
         answer_later(world, request, at);
         return;
     }
     if (draw_chance(&world->prng, swarm->late_requests))
         at += ks_prng_between(&world->prng, 2 * SIM_SECOND, 30 * SIM_SECOND);
+    if (request->ask.operation == KS_STORE_HEARTBEAT && draw_chance(&world->prng, swarm->parked)) {
+        at = departs + ks_prng_between(&world->prng, 2 * SIM_SECOND, 30 * SIM_SECOND);
+        world->parked[process->slot] = request;
+    }
+    call_up(world, request, at);
     if (!world->peace && world->last_shot < at)
         world->last_shot = at;
-    request->users++;
-    agenda_add(&world->agenda, at,
-               &(struct happening){.kind = HAPPENS_ARRIVE, .request = request->number});
+    arrive_at(world, request, at);
 }
 
 void shell_arrive(struct world *world, const struct happening *happening)
@@ -158,6 +186,13 @@ void shell_arrive(struct world *world, const struct happening *happening)
     bool cut =
         sender->life == request->life && sender->cut == CUT_ALL && world->now < sender->cut_until;
 
+    if (request->arrived) {
+        world_request_done(world, request);
+        return;
+    }
+    request->arrived = true;
+    if (world->parked[request->process] == request)
+        world->parked[request->process] = NULL;
     if (world->now < world->down_until) {
         request->answer.outcome = KS_UNKNOWN;
         if (world->down_quick)
@@ -269,6 +304,11 @@ static void ask(struct world *world, struct process *process, const struct ks_st
     if (effect->operation == KS_STORE_CHECKPOINT || effect->operation == KS_STORE_FINAL)
         complete_position(world, process, request);
 
+    if (process->locked && effect->operation >= KS_STORE_REGISTER_NEW &&
+        effect->operation <= KS_STORE_REGISTER_CORPSE &&
+        world->locks[process->worker] != effect->worker.boot)
+        oracle_fail(world, "w%u registers a boot that its lock file does not name",
+                    process->worker);
     oracle_asked(world, process, request, now);
     world->asked[effect->operation]++;
     if (world_table_is_lease_write(effect->operation))
@@ -279,6 +319,21 @@ static void ask(struct world *world, struct process *process, const struct ks_st
         return;
     }
     send_request(world, process, request);
+}
+
+/* A store that tells of changes tells all but the writer, a moment later. */
+void shell_changed(struct world *world, const struct table_request *request)
+{
+    for (uint32_t slot = 0; world->swarm.tells_change && slot < SIM_PROCESSES; slot++) {
+        struct process *process = &world->processes[slot];
+
+        if (slot == request->process || !process->alive || process->changed ||
+            (!world->peace && draw_chance(&world->prng, 100)))
+            continue;
+        process->changed = true;
+        plan(world, process, world->now + ks_prng_between(&world->prng, SIM_MS, 50 * SIM_MS),
+             (struct happening){.kind = HAPPENS_CHANGED});
+    }
 }
 
 /* The rows of an answer are what OPEN and CREATE go by. */
@@ -354,6 +409,8 @@ static void listed(struct world *world, struct process *process)
     event.listed.ok = !draw_chance(&world->prng, world->swarm.failed_lists);
     if (event.listed.ok) {
         process->listed = world_stream_list(world, at < 0 ? 0 : at, process->listing);
+        oracle_rules_listed(process, process->listing, process->listed,
+                            shell_clock(world, process));
         event.listed.shards = process->listing;
         event.listed.count = process->listed;
     }
@@ -464,7 +521,8 @@ static void perform(struct world *world, struct process *process, const struct k
     case KS_EFFECT_PERSISTED:
     case KS_EFFECT_STORY:
     case KS_EFFECT_DRAINED:
-    case KS_EFFECT_REFUSED: perform_more(world, process, effect, event); break;
+    case KS_EFFECT_REFUSED:
+    case KS_EFFECT_LOCK: perform_more(world, process, effect, event); break;
     }
 }
 
@@ -495,6 +553,7 @@ static void perform_more(struct world *world, struct process *process,
         process->over = true;
         break;
     case KS_EFFECT_REFUSED: process->over = true; break;
+    case KS_EFFECT_LOCK: world_lock_write(world, process, effect->lock.boot); break;
     case KS_EFFECT_STORE:
     case KS_EFFECT_LIST:
     case KS_EFFECT_OPEN:
@@ -563,6 +622,11 @@ static void turn(struct world *world, struct process *process, const struct happ
     case HAPPENS_READ: read_answers(world, process, happening->shard, happening->serial); break;
     case HAPPENS_CONSUMER: world_app_act(world, process, happening); break;
     case HAPPENS_JOB: world_app_settle(world, process, happening); break;
+    case HAPPENS_CHANGED:
+        process->changed = false;
+        shell_step(world, process, &(struct ks_event){.kind = KS_EVENT_CHANGED});
+        break;
+    case HAPPENS_LOCKED: world_lock_written(world, process, happening->epoch); break;
     case HAPPENS_HURRY:
         process->patience_at = shell_clock(world, process);
         shell_step(world, process, &(struct ks_event){.kind = KS_EVENT_HURRY});
@@ -579,6 +643,10 @@ static void turn(struct world *world, struct process *process, const struct happ
     case HAPPENS_DAMAGE:
     case HAPPENS_DRAIN:
     case HAPPENS_TWIN:
+    case HAPPENS_THROTTLE:
+    case HAPPENS_HOLIDAY:
+    case HAPPENS_SCALE:
+    case HAPPENS_DEPLOY:
     case HAPPENS_PEACE:
     case HAPPENS_LOOK: assert(false);
     }
@@ -628,6 +696,14 @@ void shell_start(struct world *world, struct process *process, uint32_t worker)
 
     assert(!process->alive && worker > 0 && worker < SIM_WORKERS);
     config.self = worker;
+    process->capacity = 0;
+    if (process->slot != 0 && draw_chance(&world->prng, world->swarm.limited))
+        process->capacity = (uint32_t)ks_prng_between(&world->prng, 1, 5);
+    config.capacity = process->capacity;
+    process->locked =
+        draw_chance(&world->prng, world->swarm.lock_files) && !world_lock_is_held(world, worker);
+    config.lock = process->locked;
+    config.corpse = process->locked ? world->locks[worker] : 0;
     config.seed = ks_prng_next(&world->prng);
     size = ks_core_size(&config);
     ks_free(process->memory);
@@ -643,6 +719,7 @@ void shell_start(struct world *world, struct process *process, uint32_t worker)
     process->paused_until = 0;
     process->cut = CUT_NOTHING;
     process->draining = false;
+    process->changed = false;
     process->over = false;
     process->tick_at = 0;
     process->ticks = 0;

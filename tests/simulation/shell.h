@@ -45,6 +45,10 @@ struct process {
     enum cut_kind cut;
     sim_time cut_until;
     bool draining;
+    bool locked;            /* It has a lock file, and its flock. */
+    bool changed;           /* It is going to hear that somebody wrote. */
+    uint32_t capacity;      /* Leases that it takes; 0: any number. */
+    sim_time away_until;    /* Its apps are away. */
     ks_instant patience_at; /* Of the drain, by its clock. */
     bool over;              /* The core said DRAINED or REFUSED in this step. */
 
@@ -78,6 +82,8 @@ void shell_stop(struct world *world, struct process *process);
 void shell_turn(struct world *world, const struct happening *happening);
 /* A request reaches the table. */
 void shell_arrive(struct world *world, const struct happening *happening);
+/* Somebody wrote: whoever listens hears of it. */
+void shell_changed(struct world *world, const struct table_request *request);
 /* Steps the core with an event and performs what it asks for. Only from within a turn. */
 void shell_step(struct world *world, struct process *process, const struct ks_event *event);
 /* A turn for an event that comes from outside (drain). */

@@ -26,6 +26,9 @@ struct swarm {
     bool tells_refusal;    /* A refused write of a worker row answers the row. */
     sim_time down_every;   /* 0: never. */
     sim_time damage_every; /* A row cannot be read for a while. */
+    sim_time throttle_every;
+    uint32_t parked; /* Heartbeats that wait on the road, to land right before a leader's write. */
+    bool tells_change; /* The store tells whoever listens that somebody wrote. */
 
     /* Processes. */
     uint32_t processes;
@@ -40,6 +43,10 @@ struct swarm {
     sim_time cut_every;
     sim_time drain_every;
     sim_time twin_every; /* A second process with the same number. */
+    sim_time scale_every;
+    sim_time deploy_every;
+    uint32_t lock_files; /* Processes with a lock file. */
+    uint32_t limited;    /* Processes that take few leases; never the first one. */
 
     /* The stream. */
     uint32_t shards;
@@ -57,7 +64,8 @@ struct swarm {
 
     /* Apps. */
     uint32_t idle_apps; /* Processes without any consumer. */
-    sim_time work;      /* Typical, for a run of records. */
+    sim_time holiday_every;
+    sim_time work; /* Typical, for a run of records. */
     uint32_t shuffles;
     uint32_t retries;
     uint32_t extends;

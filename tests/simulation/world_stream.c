@@ -15,6 +15,8 @@ static struct world_shard *add_shard(struct world *world, ks_shard parent, ks_sh
     assert(stream->count <= SIM_SHARDS);
     shard->exists = true;
     shard->expired = false;
+    shard->had_row = false;
+    shard->ended = false;
     shard->parents[0] = parent;
     shard->parents[1] = other;
     shard->count = 0;

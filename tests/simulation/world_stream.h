@@ -13,6 +13,8 @@ struct world;
 struct world_shard {
     bool exists; /* False: a mere name, of a parent that expired before the world began. */
     bool expired;
+    bool had_row; /* It has a lease row, or had one. */
+    bool ended;   /* Its SHARD_END was durable once. */
     ks_shard parents[KS_PARENTS_MAX];
     uint32_t count; /* Records so far. */
     sim_time opened_at;

@@ -135,6 +135,8 @@ static void tell_worker(const struct world *world, struct table_answer *answer, 
                                   .beat = version->beat,
                                   .held = version->held,
                                   .changes = version->changes,
+                                  .capacity = version->capacity,
+                                  .load = version->load,
                                   .gives = tokens,
                                   .takes = tokens + version->gives.count,
                                   .give_count = version->gives.count,
@@ -245,7 +247,8 @@ static bool take_row(struct world *world, const struct ks_store_effect *ask, boo
                                  .present = true,
                                  .boot = ask->worker.boot,
                                  .life = KS_LIVE,
-                                 .mode = ask->mode};
+                                 .mode = ask->mode,
+                                 .capacity = ask->capacity};
     return true;
 }
 
@@ -296,6 +299,7 @@ static bool heartbeat(struct world *world, struct table_request *request)
     after->mode = ask->mode;
     after->held = ask->held;
     after->changes = ask->changes;
+    after->load = ask->load;
     delete_tokens(&after->gives, ask->gives, ask->give_count);
     delete_tokens(&after->takes, ask->takes, ask->take_count);
     return true;
@@ -589,6 +593,8 @@ void world_table_apply(struct world *world, struct table_request *request)
     if (operation->writes == ROW_NONE)
         return;
     story_table(world, request);
+    if (done)
+        shell_changed(world, request);
     if (done && of_lease)
         oracle_lease_written(world, request, lease, lease_of(world, request));
     if (done && of_worker)

@@ -32,6 +32,8 @@ struct table_worker {
     uint64_t beat;
     uint64_t held;
     uint64_t changes;
+    uint64_t capacity;
+    uint64_t load;
     struct token_set gives;
     struct token_set takes;
 };
@@ -86,6 +88,7 @@ struct table_request {
     uint32_t life;
     ks_instant sent_at; /* The sender's clock. */
     bool closed;        /* The sender has its answer, or gave up. */
+    bool arrived;       /* One that was parked may be called up early. */
     struct ks_store_effect ask;
     struct ks_lease_token gives[SIM_TOKENS];
     struct ks_lease_token takes[SIM_TOKENS];

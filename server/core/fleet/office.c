@@ -40,10 +40,12 @@ void ks_office_ask(struct ks_core *core, bool consistent, bool of_round, struct 
 static struct ks_member *member_slot(struct ks_core *core, uint32_t worker)
 {
     struct ks_member *member = ks_native_member(core, worker);
+    uint32_t slots = core->config.workers_max;
+    uint32_t at = worker % slots;
 
-    for (uint32_t i = 0; member == NULL && i < core->config.workers_max; i++)
-        if (!core->members[i].present)
-            member = &core->members[i];
+    for (uint32_t i = 0; member == NULL && i < slots; i++, at = at + 1 == slots ? 0 : at + 1)
+        if (!core->members[at].present)
+            member = &core->members[at];
     return member;
 }
 
@@ -54,8 +56,10 @@ static void watch(struct ks_core *core, struct ks_member *member, const struct k
     bool gap = ks_instant_since(core->now, member->read_at).us > 2 * core->config.beat.us;
 
     if (member->self.boot != row->self.boot) {
-        *member = (struct ks_member){
-            .advanced_at = core->now, .seen_at = core->now, .short_since = KS_NEVER};
+        *member = (struct ks_member){.advanced_at = core->now,
+                                     .seen_at = core->now,
+                                     .short_since = KS_NEVER,
+                                     .dead_since = KS_NEVER};
     } else if (member->beat != row->beat) {
         member->seen_at = core->now;
         if (row->beat > member->beat) {
@@ -69,10 +73,14 @@ static void watch(struct ks_core *core, struct ks_member *member, const struct k
     member->damaged = false;
     member->self = row->self;
     member->life = row->life;
+    member->dead_since =
+        row->life == KS_LIVE ? KS_NEVER : ks_instant_min(member->dead_since, core->now);
     member->mode = row->mode;
     member->beat = row->beat;
     member->held = row->held;
     member->changes = row->changes;
+    member->capacity = row->capacity;
+    member->load = row->load;
     member->read_at = core->now;
 }
 
@@ -84,7 +92,8 @@ static void see(struct ks_core *core, const struct ks_worker_row *row)
     assert(member != NULL); /* There are no more rows than slots: ks_office_news saw to it. */
     if (!member->present)
         *member = (struct ks_member){.self = {row->self.worker, ~row->self.boot},
-                                     .short_since = KS_NEVER};
+                                     .short_since = KS_NEVER,
+                                     .dead_since = KS_NEVER};
     if (row->damaged) {
         member->present = true;
         member->damaged = true; /* Not a look at its beat: the watch has a gap. */
@@ -92,21 +101,22 @@ static void see(struct ks_core *core, const struct ks_worker_row *row)
         watch(core, member, row);
     }
     if (row->self.worker == core->fleet.self.worker)
-        ks_self_news(core, row);
+        ks_orders_news(core, row);
 }
 
 static void see_all(struct ks_core *core, const struct ks_event *event)
 {
     /* Absent rows first: their slots are free for new ones. */
-    for (uint32_t i = 0; i < core->config.workers_max; i++) {
-        struct ks_member *member = &core->members[i];
-        bool found = false;
+    for (uint32_t i = 0; i < core->config.workers_max; i++)
+        core->members[i].found = false;
+    for (uint32_t r = 0; r < event->store.worker_count; r++) {
+        struct ks_member *member = ks_native_member(core, event->store.workers[r].self.worker);
 
-        for (uint32_t r = 0; member->present && !found && r < event->store.worker_count; r++)
-            found = event->store.workers[r].self.worker == member->self.worker;
-        if (!found)
-            member->present = false;
+        if (member != NULL)
+            member->found = true;
     }
+    for (uint32_t i = 0; i < core->config.workers_max; i++)
+        core->members[i].present &= core->members[i].found;
     for (uint32_t r = 0; r < event->store.worker_count; r++)
         see(core, &event->store.workers[r]);
 }
@@ -267,6 +277,25 @@ static void fence_silent(struct ks_core *core, struct ks_effects *effects)
     }
 }
 
+/* Rows of workers that have been dead for K: no request of theirs can be under way any more. */
+static void remove_dead(struct ks_core *core, struct ks_effects *effects)
+{
+    for (uint32_t i = 0; i < core->config.workers_max; i++) {
+        struct ks_member *member = &core->members[i];
+        struct ks_store_effect *store;
+
+        if (!member->present || member->damaged || member->life == KS_LIVE || member->fence != 0 ||
+            !ks_instant_reached(core->now, ks_instant_add(member->dead_since, core->config.keep)) ||
+            !ks_effects_room(core, effects, 1))
+            continue;
+        member->fence = ks_core_serial(core);
+        store = ks_effects_store(effects, KS_STORE_REMOVE_WORKER,
+                                 ks_token_make(KS_FOR_FENCE, i, member->fence));
+        store->worker = member->self;
+        store->expect_boot = member->self.boot;
+    }
+}
+
 void ks_office_fenced(struct ks_core *core, uint32_t index, uint32_t serial,
                       const struct ks_event *event, struct ks_effects *effects)
 {
@@ -276,6 +305,11 @@ void ks_office_fenced(struct ks_core *core, uint32_t index, uint32_t serial,
     if (!member->present || member->fence != serial)
         return;
     member->fence = 0;
+    if (member->life != KS_LIVE) {
+        /* It was to be removed: done, or another one comes after K. */
+        member->dead_since = core->now;
+        return;
+    }
     if (event->store.outcome != KS_DONE) {
         member->seen_at = core->now; /* It moved, or we do not know: watch again. */
         return;
@@ -352,15 +386,33 @@ void ks_office_news(struct ks_core *core, const struct ks_event *event, struct k
         ks_leader_fleet_read(core);
 }
 
+/* A leader that drains first gives what it gave back to somebody else: until a successor has looked around, nobody
+ * would. */
+static bool may_resign(const struct ks_core *core)
+{
+    if (!core->draining || !core->fleet.leads || core->fleet.claim != 0)
+        return false;
+    if (ks_instant_reached(core->now, core->patience_at))
+        return true;
+    if (core->leases_used > 0 || ks_orders_pending(core))
+        return false;
+    if (ks_hints_open(core))
+        return false; /* Who was given a lease has still to be told. */
+    return !ks_shards_free(core) || ks_leader_mustering(core) ||
+           ks_leader_least_loaded(core) == NULL;
+}
+
 void ks_office_turn(struct ks_core *core, struct ks_effects *effects)
 {
     struct ks_fleet *fleet = &core->fleet;
 
-    if (core->draining && fleet->leads && fleet->claim == 0) {
+    if (may_resign(core)) {
         ask_office(core, KS_STORE_RESIGN_OFFICE, effects);
         ks_office_lose(core, effects);
     }
     fence_silent(core, effects);
+    if (fleet->leads)
+        remove_dead(core, effects);
     if (fleet->leads && !fleet->app_present && fleet->claim == 0 &&
         ks_instant_reached(core->now, fleet->claim_at))
         ask_office(core, KS_STORE_CREATE_APP, effects);
@@ -374,8 +426,10 @@ ks_instant ks_office_deadline(const struct ks_core *core)
     const struct ks_fleet *fleet = &core->fleet;
     ks_instant due = KS_NEVER;
 
-    if (fleet->leads && core->draining && fleet->claim == 0)
+    if (may_resign(core))
         return core->now;
+    if (fleet->leads && core->draining && ks_instant_before(core->now, core->patience_at))
+        due = core->patience_at;
     if (!fleet->leads && fleet->news == 0)
         due = fleet->news_at;
     if (fleet->leads && !fleet->app_present && fleet->claim == 0)

@@ -64,6 +64,7 @@ TEST(what_is_not_said_is_the_default)
     EXPECT_STR(options.application, "app");
     EXPECT_STR(options.source, "kinesis");
     EXPECT_STR(options.leases, "dynamodb");
+    EXPECT_STR(options.state_dir, "");
     EXPECT_STR(options.dialect, "native");
     EXPECT_STR(options.retrieval, "polling");
     EXPECT_STR(options.initial_position, "latest");
@@ -94,6 +95,20 @@ TEST(a_local_source_has_its_leases_beside_it)
     EXPECT_STR(options.leases, "sqlite:/leases.db");
     EXPECT_OK(read_options(EMBEDDED " --leases sqlite:/e/x.db", ""));
     EXPECT_STR(options.leases, "sqlite:/e/x.db");
+}
+
+TEST(state_lies_beside_leases_that_are_a_file)
+{
+    EXPECT_OK(read_options(EMBEDDED, ""));
+    EXPECT_STR(options.state_dir, "/d");
+    EXPECT_OK(read_options(EMBEDDED " --leases sqlite:x.db", ""));
+    EXPECT_STR(options.state_dir, ".");
+    EXPECT_OK(read_options(EMBEDDED " --leases sqlite:/x.db", ""));
+    EXPECT_STR(options.state_dir, "/");
+    EXPECT_OK(read_options(EMBEDDED " --leases dynamodb", ""));
+    EXPECT_STR(options.state_dir, "");
+    EXPECT_OK(read_options(EMBEDDED " --state-dir /var/state", ""));
+    EXPECT_STR(options.state_dir, "/var/state");
 }
 
 TEST(each_process_start_has_its_own_worker_id)

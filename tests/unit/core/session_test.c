@@ -34,6 +34,24 @@ TEST(a_pull_delivers_in_order_up_to_the_credit_and_a_settle_returns_it)
     EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.first, 3);
 }
 
+TEST(lanes_take_turns)
+{
+    ks_session_id session;
+    ks_shard first;
+
+    bed_live(&bed);
+    session = bed_session(&bed, 100, 1000);
+    bed_hold(&bed, 0, 1);
+    bed_hold(&bed, 1, 1);
+    bed_settle_down(&bed);
+    bed_records(&bed, 0, 4, 10, false);
+    bed_records(&bed, 1, 4, 10, false);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 1), 1);
+    first = bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.shard;
+    EXPECT_EQ_I64(bed_pull(&bed, session, 1), 1);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.shard, 1 - first);
+}
+
 TEST(byte_credit_lets_one_record_of_any_size_through)
 {
     ks_session_id session;

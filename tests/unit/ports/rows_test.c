@@ -108,7 +108,7 @@ TEST(a_stale_read_does_not_take_a_checkpoint_back)
     (void)read_leases(&rows, false, &young, 1);
     (void)read_leases(&rows, false, &old, 1);
     EXPECT_STR(ks_rows_words(&rows, 0)->checkpoint.sequence, "200");
-    ks_rows_wrote(&rows, KS_STORE_CHECKPOINT, 0, 3, 6, &written, wall);
+    ks_rows_wrote(&rows, KS_STORE_CHECKPOINT, 0, 3, 6, &written, KS_NOBODY, wall);
     EXPECT_STR(ks_rows_words(&rows, 0)->checkpoint.sequence, "300");
     (void)read_leases(&rows, false, &young, 1);
     EXPECT_STR(ks_rows_words(&rows, 0)->checkpoint.sequence, "300");
@@ -392,16 +392,17 @@ TEST(writes_move_what_is_known)
     init(&rows);
     (void)read_leases(&rows, true, &row, 1);
     words = ks_rows_words(&rows, 0);
-    ks_rows_wrote(&rows, KS_STORE_FINAL, 0, 3, 5, NULL, wall);
+    ks_rows_wrote(&rows, KS_STORE_FINAL, 0, 3, 5, NULL, KS_NOBODY, wall);
     EXPECT_EQ_U64(words->epoch, 4);
     EXPECT_EQ_U64(words->rev, 6);
     EXPECT_STR(words->checkpoint.sequence, "100");
-    ks_rows_wrote(&rows, KS_STORE_ASSIGN, 0, 4, 0, NULL, wall);
+    ks_rows_wrote(&rows, KS_STORE_ASSIGN, 0, 4, 0, NULL, ((struct ks_incarnation){2, 9}), wall);
     EXPECT_EQ_U64(words->epoch, 5);
     EXPECT_EQ_U64(words->rev, 6);
-    ks_rows_wrote(&rows, KS_STORE_DELETE, 0, 5, 0, NULL, wall);
+    ks_rows_wrote(&rows, KS_STORE_DELETE, 0, 5, 0, NULL, KS_NOBODY, wall);
     EXPECT(!words->has_row);
-    ks_rows_wrote(&rows, KS_STORE_ASSIGN, 7, 5, 0, NULL, wall); /* Of a shard not known. */
+    ks_rows_wrote(&rows, KS_STORE_ASSIGN, 7, 5, 0, NULL, KS_NOBODY,
+                  wall); /* Of a shard not known. */
     ks_rows_free(&rows);
 }
 
@@ -461,4 +462,115 @@ TEST(no_memory_leaves_nothing)
     EXPECT(n > 10);
     ks_rows_free(&rows);
     EXPECT_EQ_I64(ks_alloc_live(), live);
+}
+
+TEST(capacity_and_load_go_both_ways)
+{
+    struct ks_store_worker worker = {
+        .self = incarnation("pod-b", 7), .life = KS_LIVE, .capacity = 20, .load = 3000};
+    struct ks_store_effect effect = {
+        .operation = KS_STORE_HEARTBEAT, .shard = KS_SHARD_NONE, .capacity = 21, .load = 4000};
+    struct ks_store_request request;
+    struct ks_event event;
+    struct ks_rows rows;
+
+    init(&rows);
+    event = read_fleet(&rows, &worker, 1);
+    EXPECT_EQ_U64(event.store.workers[0].capacity, 20);
+    EXPECT_EQ_U64(event.store.workers[0].load, 3000);
+    EXPECT(ks_rows_request(&rows, &effect, &request));
+    EXPECT_EQ_U64(request.capacity, 21);
+    EXPECT_EQ_U64(request.load, 4000);
+    ks_rows_free(&rows);
+}
+
+TEST(a_heartbeat_removes_no_more_tokens_than_one_write_carries)
+{
+    static struct ks_lease_token tokens[2 * KS_TOKENS_MAX];
+    struct ks_store_effect effect = {.operation = KS_STORE_HEARTBEAT,
+                                     .shard = KS_SHARD_NONE,
+                                     .gives = tokens,
+                                     .give_count = 2 * KS_TOKENS_MAX,
+                                     .takes = tokens,
+                                     .take_count = KS_TOKENS_MAX + 1};
+    struct ks_store_lease row = lease("shard-0", "", 3, 5, "100");
+    struct ks_store_request request;
+    struct ks_rows rows;
+
+    init(&rows);
+    (void)read_leases(&rows, true, &row, 1);
+    for (uint32_t i = 0; i < 2 * KS_TOKENS_MAX; i++)
+        tokens[i] = (struct ks_lease_token){0, i};
+    EXPECT(ks_rows_request(&rows, &effect, &request));
+    EXPECT_EQ_U64(request.give_count, KS_TOKENS_MAX);
+    EXPECT_EQ_U64(request.take_count, KS_TOKENS_MAX);
+    EXPECT_EQ_U64(request.gives[KS_TOKENS_MAX - 1].epoch, KS_TOKENS_MAX - 1);
+    EXPECT_STR(request.gives[0].shard, "shard-0");
+    ks_rows_free(&rows);
+}
+
+TEST(the_next_owner_goes_both_ways)
+{
+    struct ks_store_lease row = lease("shard-0", "pod-a", 3, 5, "100");
+    struct ks_store_effect effect = {.shard = 0, .epoch = 3, .rev = 5};
+    struct ks_store_request request;
+    struct ks_rows rows;
+
+    init(&rows);
+    row.next_owner = incarnation("pod-b", 9);
+    (void)read_leases(&rows, true, &row, 1);
+    EXPECT_EQ_U64(ks_rows_words(&rows, 0)->next_owner.boot, 9);
+    effect.next_owner = ks_rows_words(&rows, 0)->next_owner;
+    effect.worker = ks_rows_words(&rows, 0)->owner;
+    effect.owner = ks_rows_words(&rows, 0)->owner;
+    for (int i = 0; i < 3; i++) {
+        static const enum ks_store_operation operations[] = {KS_STORE_PLAN, KS_STORE_FINAL,
+                                                             KS_STORE_FORCE};
+
+        effect.operation = operations[i];
+        EXPECT(ks_rows_request(&rows, &effect, &request));
+        EXPECT_EQ_I64(request.operation, operations[i]);
+        EXPECT_STR(request.next_owner.id, "pod-b");
+        EXPECT_EQ_U64(request.next_owner.boot, 9);
+        EXPECT_STR(request.owner.id, "pod-a");
+        EXPECT_STR(request.worker.id, "pod-a");
+        EXPECT_EQ_U64(request.epoch, 3);
+        EXPECT_EQ_U64(request.rev, 5);
+    }
+    ks_rows_free(&rows);
+}
+
+TEST(who_holds_a_lease_since_when_is_known_from_what_was_read_and_written)
+{
+    const struct ks_incarnation other = {2, 9};
+    struct ks_store_lease row = lease("shard-0", "pod-a", 3, 5, "100");
+    const struct ks_shard_words *words;
+    struct ks_rows rows;
+
+    init(&rows);
+    (void)read_leases(&rows, false, &row, 1);
+    words = ks_rows_words(&rows, 0);
+    EXPECT_EQ_U64(words->owner.worker, rows.self);
+    EXPECT_EQ_I64(words->since.ms, 0); /* It was so before we looked. */
+
+    ks_rows_wrote(&rows, KS_STORE_PLAN, 0, 3, 0, NULL, other, wall);
+    EXPECT_EQ_U64(words->next_owner.boot, 9);
+    EXPECT_EQ_U64(words->epoch, 3);
+    ks_rows_wrote(&rows, KS_STORE_FINAL, 0, 3, 5, NULL, other, wall);
+    EXPECT_EQ_U64(words->owner.boot, 9);
+    EXPECT_EQ_U64(words->next_owner.worker, 0);
+    EXPECT_EQ_I64(words->since.ms, wall.ms);
+
+    row = lease("shard-0", "", 5, 7, "100");
+    row.finished = true;
+    ks_rows_wrote(&rows, KS_STORE_TAKE_OVER, 0, 3, 0, NULL, other, (ks_wall){1});
+    (void)read_leases(&rows, false, &row, 1);
+    EXPECT_EQ_U64(words->owner.worker, 0);
+    EXPECT(words->finished);
+    EXPECT_EQ_I64(words->since.ms, wall.ms);
+    row.damaged = true;
+    (void)read_leases(&rows, false, &row, 1);
+    EXPECT(words->damaged);
+    EXPECT_EQ_U64(words->epoch, 5);
+    ks_rows_free(&rows);
 }

@@ -3,6 +3,7 @@
 
 #include "adapters/local/stream.h"
 #include "adapters/sqlite/store.h"
+#include "adapters/system/lock_file.h"
 #include "base/digest.h"
 #include "base/log.h"
 #include "ks_test.h"
@@ -54,6 +55,11 @@ void stage_begin_with(struct stage *stage, const struct setting *setting)
     config.loop = stage->loop;
     config.store = stage->store;
     config.source = stage->source;
+    if (setting->lock)
+        EXPECT_OK(ks_lock_file_open(stage->loop, ks_test_dir(), "app", setting->worker_id,
+                                    &stage->lock, &detail));
+    config.lock = stage->lock;
+    config.core.capacity = setting->capacity;
     config.core.seed = ks_random_u64();
     config.core.budget_bytes = 8 << 20;
     config.core.shards_max = setting->shards_max;
@@ -69,7 +75,10 @@ void stage_begin_with(struct stage *stage, const struct setting *setting)
 
 void stage_begin(struct stage *stage, const char *worker_id)
 {
-    stage_begin_with(stage, &(struct setting){worker_id, "stream", STAGE_SHARDS, STAGE_SHARDS_MAX});
+    stage_begin_with(stage, &(struct setting){.worker_id = worker_id,
+                                              .stream = "stream",
+                                              .shards = STAGE_SHARDS,
+                                              .shards_max = STAGE_SHARDS_MAX});
 }
 
 /* Everything stops where it is, as if the process had died. */
@@ -78,6 +87,8 @@ void stage_vanish(struct stage *stage)
     ks_switchboard_stop(stage->board);
     stage->source->vtable->close(stage->source);
     stage->store->vtable->close(stage->store);
+    if (stage->lock != NULL)
+        stage->lock->vtable->close(stage->lock);
     for (int i = 0; i < 3; i++)
         ks_loop_turn(stage->loop, ks_span_ms(20));
     ks_loop_free(stage->loop);

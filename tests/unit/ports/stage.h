@@ -14,6 +14,7 @@ struct stage {
     struct ks_loop *loop;
     struct ks_lease_store *store;
     struct ks_stream_source *source;
+    struct ks_worker_lock *lock;
     struct ks_switchboard *board;
     bool drained;
     bool clean;
@@ -27,6 +28,8 @@ struct setting {
     const char *stream;
     uint32_t shards;
     uint32_t shards_max;
+    bool lock;         /* With a lock file in the test's folder. */
+    uint32_t capacity; /* 0 = no limit. */
 };
 
 /* Builds and starts it on the test's two files. */

@@ -146,6 +146,7 @@ TEST(an_office_that_a_former_incarnation_won_is_not_ours)
     claim = must_ask(KS_STORE_CLAIM_OFFICE)->token;
     bed.core->fleet.step = KS_SELF_CHECKING;
     bed_answer(&bed, ks_token_make(KS_FOR_SELF, 0, bed.core->fleet.serial), KS_DONE); /* No row. */
+    bed.core->fleet.step = KS_SELF_LIVE; /* Registered again, under another boot. */
     bed_answer(&bed, claim, KS_DONE);
     EXPECT(!bed.core->fleet.leads);
 }
