@@ -284,7 +284,7 @@ void ks_stream_session_closed(struct ks_api *api, ks_session_id session)
     }
 }
 
-/* Parameters of API that have one value for now. */
+/* A parameter of which this version knows one value. */
 static bool one_value(struct ks_exchange *exchange, const char *name, const char *value)
 {
     ks_view given;
