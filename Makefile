@@ -102,6 +102,10 @@ HELPER_C := $(wildcard tests/lib/*.c) \
 SIM_C := $(wildcard tests/simulation/*.c)
 BENCH_C := $(wildcard tests/bench/*.c)
 FUZZ_C := $(wildcard tests/fuzz/*.c)
+DOUBLE_C := $(wildcard tests/doubles/*.c)
+# X_Y.c is a part of the program X.c.
+DOUBLE_PARTS = $(wildcard $(1:.c=_*.c))
+DOUBLE_MAIN_C := $(filter-out $(foreach c,$(DOUBLE_C),$(call DOUBLE_PARTS,$(c))),$(DOUBLE_C))
 
 BIN := $(B)/kinesis-sidecar
 SIM := $(if $(SIM_C),$(B)/sim)
@@ -110,6 +114,7 @@ HELP := $(B)/libkstest.a
 TESTS := $(TEST_C:%.c=$(B)/%)
 BENCHES := $(BENCH_C:tests/%.c=$(B)/%)
 FUZZERS := $(FUZZ_C:tests/fuzz/%.c=$(B)/bin/%)
+DOUBLES := $(DOUBLE_MAIN_C:tests/%.c=$(B)/%)
 of = $(filter $(B)/tests/$(1)/%,$(TESTS))
 
 # --- Build -------------------------------------------------------------------------------------
@@ -182,6 +187,13 @@ $(BENCHES): $(B)/bench/%: $(B)/obj/tests/bench/%.o $(HELP) $(LIB)
 	$(call say,link     $@)
 	$(Q)$(LINK) -o $@ $^ $(LIB_LIBS)
 
+# What tests put in the place of the world: programs that need nothing of ours.
+.SECONDEXPANSION:
+$(DOUBLES): $(B)/%: $(B)/obj/tests/%.o $$(call objects,$$(call DOUBLE_PARTS,tests/$$*.c))
+	@mkdir -p $(@D)
+	$(call say,link     $@)
+	$(Q)$(LINK) -o $@ $^ $(LIB_LIBS)
+
 # The variables a test may use.
 export KS_BIN := $(CURDIR)/$(BIN)
 export KS_SIM := $(CURDIR)/$(B)/sim
@@ -194,19 +206,26 @@ endif
 
 RUN := tests/lib/run
 RESULTS := $(B)/results
-WITH_EMULATORS := tests/emulators/with dynoxide kinesis-local kinesalite --
+WITH_EMULATORS := tests/emulators/with dynoxide kinesis-local kinesalite double --
+CONTRACT_PY := $(sort $(wildcard tests/contract/*_test.py))
 E2E := $(sort $(wildcard tests/e2e/*_test.sh tests/e2e/*_test.py))
 
-.PHONY: tests test unit vectors oom contract sim e2e san
-tests: all $(TESTS) $(SIM)
+# What the mutants need: the programs that they name, a compiler for what they change, and the linker.
+MUTANT_TESTS = $(sort $(shell sed -s -n '1s|.* Seen by \(tests/[a-z0-9_/]*\): .*|$(B)/\1|p' tests/mutants/*.patch))
+mutants: export MUTANT_COMPILE = $(CC) -std=c11 -D_GNU_SOURCE -Iserver -I$(GEN) -fPIE -pthread -O1 $(LIB_CFLAGS)
+mutants: export MUTANT_LINK = $(LINK)
+mutants: export MUTANT_LIBRARIES = $(LIB_LIBS)
+
+.PHONY: tests test unit vectors oom contract sim mutants e2e san
+tests: all $(TESTS) $(SIM) $(DOUBLES)
 
 test: deps tests  ## Run every test: unit, vectors, oom, contract, simulation, end to end; last line is the total.
 	@rm -rf $(RESULTS)
 	@$(RUN) -j 2 -o $(RESULTS)/unit unit -- $(call of,unit) || :
 	@$(RUN) -j 2 -o $(RESULTS)/vectors vectors -- $(call of,vectors) $(call of,oom) || :
 	@$(if $(SIM),$(RUN) -o $(RESULTS)/sim simulation -- "$(SIM) --seed 1 --seeds $(SEEDS)" || :)
-	@$(RUN) -o $(RESULTS)/contract contract -- $(patsubst %,"$(WITH_EMULATORS) %",$(call of,contract)) || :
-	@$(RUN) -o $(RESULTS)/e2e "end to end" -- $(E2E) || :
+	@$(RUN) -o $(RESULTS)/contract contract -- $(patsubst %,"$(WITH_EMULATORS) %",$(call of,contract) $(CONTRACT_PY)) || :
+	@$(RUN) -j 2 -o $(RESULTS)/e2e "end to end" -- $(E2E) || :
 	@tests/lib/total $(RESULTS)
 
 unit: $(call of,unit)  ## Run the unit tests.
@@ -218,14 +237,31 @@ vectors: $(call of,vectors)  ## Compare our bytes with the agreed bytes; public 
 oom: $(call of,oom)  ## Run the tests in which the n-th allocation fails.
 	@$(RUN) -j 2 oom -- $^
 
-contract: deps $(call of,contract)  ## Run the suites of the ports against every adapter, with real emulators.
-	@$(RUN) contract -- $(patsubst %,"$(WITH_EMULATORS) %",$(call of,contract))
+contract: deps $(DOUBLES) $(call of,contract)  ## Run the suites of the ports against every adapter, with real emulators.
+	@$(RUN) contract -- $(patsubst %,"$(WITH_EMULATORS) %",$(call of,contract) $(CONTRACT_PY))
+
+# Built once, from the registry; not part of `make test`: not everybody has a cargo that is new enough.
+FERROKINESIS := build/cargo/bin/ferrokinesis
+$(FERROKINESIS):
+	cargo install --quiet --locked --root build/cargo ferrokinesis@0.7.0
+
+.PHONY: cross-check
+cross-check: deps $(DOUBLES) $(FERROKINESIS)  ## Compare our double of Kinesis with one more opinion, ferrokinesis from crates.io.
+	@$(RUN) cross-check -- "tests/emulators/with double ferrokinesis -- $(CONTRACT_PY)"
 
 sim: $(SIM)  ## Simulate the core from one seed, or from N of them: `make sim SEED=7 N=1000`; a seed replays exactly.
 	$(SIM) --seed $(SEED) --seeds $(N)
 
-e2e: deps all  ## Run the end-to-end tests: real process, emulators, client stubs.
-	@$(RUN) "end to end" -- $(E2E)
+.PHONY: bench-fleet
+bench-fleet: $(SIM)  ## Simulate 500 workers that share 10,000 shards, and tell what fleets cost beside KCL.
+	$(SIM) --scale 500 10000
+	$(SIM) --scale 0 0
+
+mutants: deps $(SIM) $(DOUBLES) $(MUTANT_TESTS)  ## Plant each mistake of tests/mutants/*.patch; the simulator or a test must see it.
+	@$(WITH_EMULATORS) tests/mutants/run $(B) $(MUTANTS)
+
+e2e: deps all $(DOUBLES)  ## Run the end-to-end tests: real process, emulators, client stubs.
+	@$(RUN) -j 2 "end to end" -- $(E2E)
 
 san:  ## Run the whole of `make test` with address and undefined-behaviour sanitizers.
 	$(AGAIN) VARIANT=san test
@@ -237,7 +273,7 @@ check: deps  ## Check the house: floors, purity, banned calls, headers, lengths,
 	@tests/tidy/run
 
 # For `check`: all of ours compiled by another compiler, and the core alone.
-objects: $(call objects,$(SERVER_C) $(HELPER_C) $(TEST_C) $(SIM_C) $(BENCH_C))
+objects: $(call objects,$(SERVER_C) $(HELPER_C) $(TEST_C) $(SIM_C) $(BENCH_C) $(DOUBLE_C))
 pure: $(call objects,$(PURE_C))
 
 bench: deps all $(BENCHES)  ## Measure, and keep what was measured as JSON lines in build/bench.jsonl.
@@ -289,4 +325,4 @@ clean:  ## Remove everything that was built.
 help:  ## List what make can do.
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## \(.*\)/\1\t\2/p' Makefile | expand -t 12
 
--include $(patsubst %.o,%.d,$(call objects,$(SERVER_C) $(HELPER_C) $(TEST_C) $(SIM_C) $(BENCH_C) $(FUZZ_C) tests/docs/render.c))
+-include $(patsubst %.o,%.d,$(call objects,$(SERVER_C) $(HELPER_C) $(TEST_C) $(SIM_C) $(BENCH_C) $(FUZZ_C) $(DOUBLE_C) tests/docs/render.c))

@@ -55,7 +55,7 @@ static ks_err translate(const struct ks_store_request *request, ks_instant now,
     work->outcome = KS_UNKNOWN;
     if (ks_native_writes(request->operation))
         return ks_native_write(request, &work->write, &work->detail);
-    return ks_native_read(request, &work->partition, work->key);
+    return ks_native_read(request, &work->partition, &work->keys);
 }
 
 struct ks_ask *ks_asks_take(struct ks_asks *asks, const struct ks_store_request *request)
@@ -109,6 +109,8 @@ static enum ks_ask_kind kind_of(enum ks_store_operation operation)
 {
     if (operation == KS_STORE_READ_FLEET)
         return KS_ASK_FLEET;
+    if (operation == KS_STORE_READ_NEWS)
+        return KS_ASK_NEWS;
     if (operation == KS_STORE_READ_LEASES)
         return KS_ASK_LEASES;
     if (operation == KS_STORE_REMOVE_WORKER || operation == KS_STORE_DELETE)

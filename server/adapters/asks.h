@@ -30,10 +30,10 @@ struct ks_ask_work {
     enum ks_store_operation operation;
     bool consistent; /* Of a read. */
     ks_instant deadline;
-    struct ks_item_write write;    /* Of a write. */
-    const char *partition;         /* Of a read. */
-    char key[KS_ITEM_KEY_MAX + 1]; /* Of a read; "": the whole partition. */
-    enum ks_outcome outcome;       /* UNKNOWN at birth. */
+    struct ks_item_write write; /* Of a write. */
+    const char *partition;      /* Of a read. */
+    struct ks_item_keys keys;   /* Of a read: what is still to be read. */
+    enum ks_outcome outcome;    /* UNKNOWN at birth. */
     ks_err err;
     struct ks_detail detail;
     struct ks_native_rows rows;
@@ -57,7 +57,14 @@ struct ks_ask {
 };
 
 /* Requests that stand or fall together: they need the same permission and meet the same rows. */
-enum ks_ask_kind { KS_ASK_FLEET, KS_ASK_LEASES, KS_ASK_ROW, KS_ASK_UPDATE, KS_ASK_DELETE };
+enum ks_ask_kind {
+    KS_ASK_FLEET,
+    KS_ASK_NEWS,
+    KS_ASK_LEASES,
+    KS_ASK_ROW,
+    KS_ASK_UPDATE,
+    KS_ASK_DELETE
+};
 enum { KS_ASK_KINDS = KS_ASK_DELETE + 1 };
 
 struct ks_ask_trouble {

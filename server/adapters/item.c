@@ -67,6 +67,21 @@ ks_err ks_item_flag(const struct ks_item *item, uint32_t index, bool *ret_flag)
     return KS_OK;
 }
 
+ks_err ks_item_keys_add(struct ks_item_keys *keys, ks_view key)
+{
+    for (uint32_t at = 0; at < keys->count; at++)
+        if (ks_view_equal(ks_view_text(keys->texts[at]), key))
+            return KS_OK;
+    if (keys->count == KS_ITEM_KEYS_MAX)
+        return KS_FAIL(FULL);
+    if (key.size == 0 ||
+        !ks_ok(ks_view_copy_text(key, keys->texts[keys->count], sizeof(keys->texts[0]))))
+        return KS_FAIL(INVALID);
+
+    keys->count++;
+    return KS_OK;
+}
+
 ks_err ks_item_write_init(struct ks_item_write *write, const char *p, const char *k,
                           size_t text_bytes)
 {

@@ -19,6 +19,7 @@ enum {
     KS_ITEM_ATTRIBUTES_MAX = 40,  /* Attributes that one dialect knows. */
     KS_ITEM_CONDITIONS_MAX = 5,   /* Of one write: PROTOCOL A5 needs four. */
     KS_ITEM_UPDATES_MAX = 16,     /* Of one write: a registration needs eleven. */
+    KS_ITEM_KEYS_MAX = 3,         /* Rows that one read names: the news are three. */
     KS_ITEM_BYTES_MAX = 400 << 10 /* An item of DynamoDB; SQLite is held to the same. */
 };
 
@@ -73,6 +74,15 @@ KS_MUST_USE ks_err ks_item_text(const struct ks_item *item, uint32_t index, ks_v
 KS_MUST_USE ks_err ks_item_number(const struct ks_item *item, uint32_t index, uint64_t *ret_number);
 KS_MUST_USE ks_err ks_item_signed(const struct ks_item *item, uint32_t index, int64_t *ret_number);
 KS_MUST_USE ks_err ks_item_flag(const struct ks_item *item, uint32_t index, bool *ret_flag);
+
+/* The rows of a partition that a read asks for, by `k`. */
+struct ks_item_keys {
+    char texts[KS_ITEM_KEYS_MAX][KS_ITEM_KEY_MAX + 1];
+    uint32_t count; /* 0: the whole partition. */
+};
+
+/* Adds a key that is not there yet. INVALID if it is empty, longer than KS_ITEM_KEY_MAX or holds a NUL; FULL. */
+KS_MUST_USE ks_err ks_item_keys_add(struct ks_item_keys *keys, ks_view key);
 
 /* --- Writing --- */
 

@@ -224,8 +224,9 @@ static enum ks_ack_status open_id(const struct ks_ack_key *key, ks_view text, ui
     (void)put(mac, ks_siphash(key->key, ks_view_of(bytes, size - MAC_BYTES)), MAC_BYTES);
     if (!ks_equal_secret(mac, bytes + size - MAC_BYTES, MAC_BYTES))
         return KS_ACK_ID_MALFORMED;
-    if (take(&at, 1) != key->subscription)
-        return KS_ACK_ID_MALFORMED;
+    ret_ack->subscription = (uint8_t)take(&at, 1);
+    if (ret_ack->subscription != key->subscription)
+        return KS_ACK_ID_ELSEWHERE;
     ret_ack->session = (ks_session_id)take(&at, 2);
     ret_ack->session_epoch = (uint32_t)take(&at, 4);
     *ret_size = size;

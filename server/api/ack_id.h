@@ -45,6 +45,7 @@ struct ks_ack_run {
 
 /* What an id says. An ack_id has one run of one record. */
 struct ks_ack {
+    uint8_t subscription; /* Of who reads it; written is the key's. */
     ks_session_id session;
     uint32_t session_epoch;
     uint32_t run_count;
@@ -53,7 +54,8 @@ struct ks_ack {
 
 enum ks_ack_status {
     KS_ACK_ID_OK,
-    KS_ACK_ID_UNKNOWN,  /* Made by another boot. */
+    KS_ACK_ID_UNKNOWN, /* Made by another boot. */
+    KS_ACK_ID_ELSEWHERE, /* Of another subscription of this process: of `ret_ack` that alone is set. */
     KS_ACK_ID_MALFORMED /* Made by nobody. */
 };
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "api/doors.h"
+#include "api/events.h"
 #include "api/http1.h"
 #include "api/server.h"
 #include "base/budget.h"
@@ -15,21 +16,6 @@ void ks_api_boot_text(uint64_t boot, char buffer[KS_BOOT_ID_SIZE])
     int size = snprintf(buffer, KS_BOOT_ID_SIZE, "%016" PRIx64, boot);
 
     assert(size == KS_BOOT_ID_SIZE - 1);
-}
-
-bool ks_api_is_subscription(struct ks_exchange *exchange, ks_view name)
-{
-    struct ks_board_status status;
-
-    if (name.size == 0)
-        return true;
-    ks_switchboard_status(exchange->api->board, &status);
-    if (ks_view_equal(name, ks_view_text(status.application)))
-        return true;
-    ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND,
-                        "no such subscription; the one that there is is called %s",
-                        status.application);
-    return false;
 }
 
 void ks_api_refuse_session(struct ks_exchange *exchange, ks_err err, const struct ks_detail *detail)
@@ -69,23 +55,25 @@ ks_err ks_api_open(const struct ks_api_config *config, struct ks_api **ret_api,
 {
     struct ks_api *api = ks_alloc(sizeof(*api));
     struct ks_board_status status;
+    struct ks_ack_key ack_key;
     ks_err err;
 
     assert(config->request_bytes_max > 0);
+    assert(config->board_count > 0 && config->board_count <= KS_SUBSCRIPTIONS_MAX);
     if (api == NULL)
         return KS_FAIL(NO_MEMORY);
-    ks_switchboard_status(config->board, &status);
+    ks_switchboard_status(config->boards[0], &status);
     api->loop = config->loop;
-    api->board = config->board;
     api->options = config->options;
     api->request_bytes_max = config->request_bytes_max;
     api->drain_patience = config->drain_patience;
-    api->drain = config->drain;
-    api->arg = config->arg;
-    ks_ack_key_init(&api->ack_key, status.boot, 0);
+    /* One process, one boot: that of the first. */
     ks_api_boot_text(status.boot, api->boot_id);
-    ks_link_init(&api->pollers);
-    ks_link_init(&api->streams);
+    ks_ack_key_init(&ack_key, status.boot, 0);
+    for (uint32_t i = 0; i < config->board_count; i++)
+        ks_subscription_init(&api->subscriptions[i], config->boards[i], &ack_key, (uint8_t)i);
+    api->subscription_count = config->board_count;
+    ks_link_init(&api->viewers);
     err = begin(api, config, detail);
     if (!ks_ok(err)) {
         ks_api_close(api);
@@ -103,14 +91,24 @@ void ks_api_close(struct ks_api *api)
     ks_http1_free(api->http1);
     ks_doors_free(api->doors);
     ks_guard_free(api->guard);
-    assert(ks_list_empty(&api->streams));
-    assert(ks_list_empty(&api->pollers));
+    for (uint32_t i = 0; i < api->subscription_count; i++) {
+        assert(ks_list_empty(&api->subscriptions[i].streams));
+        assert(ks_list_empty(&api->subscriptions[i].pollers));
+    }
+    assert(ks_list_empty(&api->viewers));
     ks_free(api);
 }
 
 void ks_api_quiesce(struct ks_api *api)
 {
-    api->quiesced = true;
+    for (uint32_t i = 0; i < api->subscription_count; i++)
+        api->subscriptions[i].quiesced = true;
+}
+
+void ks_api_finish(struct ks_api *api)
+{
+    api->ending = true;
+    ks_events_finish(api);
 }
 
 bool ks_api_busy(const struct ks_api *api)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* api.h - the door for apps and people: listens, and answers HTTP.
  *
- * Loop thread only; nothing blocks. One API serves one switchboard. The local API and the ops port
+ * Loop thread only; nothing blocks. One API serves all the switchboards of the process. The local API and the ops port
  * are two sets of addresses with their own routes; the ops port changes nothing and shows no data.
  */
 #ifndef KS_API_API_H
@@ -21,21 +21,18 @@ struct ks_options;
 
 struct ks_api_config {
     struct ks_loop *loop;
-    struct ks_switchboard *board; /* Outlives the API. */
+    struct ks_switchboard *const *boards; /* They outlive the API. */
+    uint32_t board_count;                 /* 1 to KS_SUBSCRIPTIONS_MAX. */
     /* Comma list of HOST:PORT, [HOST]:PORT, unix:PATH. Numeric hosts and localhost. */
     const char *listen;
     bool listen_is_default; /* Then an IPv6 address that cannot be bound is only a log line. */
     const char *ops_listen; /* Likewise; "" for no ops port. */
     /* Comma list of host names that a Host header may name; "" or NULL: none more. */
     const char *allow_hosts;
-    const char *token_file;   /* Bearer token; "" or NULL: none asked for. */
-    uint32_t connections_max; /* Over all addresses. */
-    size_t request_bytes_max; /* Body of a request, but for POST /v1/local/records. */
-    ks_span drain_patience;   /* For POST /v1/drain. */
-    /* POST /v1/drain was called: begin the drain, as for SIGTERM but without the exit. NULL:
-     * ks_switchboard_drain() with drain_patience. */
-    void (*drain)(void *arg);
-    void *arg;
+    const char *token_file;           /* Bearer token; "" or NULL: none asked for. */
+    uint32_t connections_max;         /* Over all addresses. */
+    size_t request_bytes_max;         /* Body of a request, but for POST /v1/local/records. */
+    ks_span drain_patience;           /* For POST /v1/drain. */
     const struct ks_options *options; /* For GET /v1/config; outlives the API. */
 };
 
@@ -45,11 +42,13 @@ struct ks_api_config {
 KS_MUST_USE ks_err ks_api_open(const struct ks_api_config *config, struct ks_api **ret_api,
                                struct ks_detail *detail);
 /* Ends every answer that is under way, closes every connection, frees. NULL is allowed. Before the
- * switchboard is freed. */
+ * switchboards are freed. */
 void ks_api_close(struct ks_api *api);
 
 /* From now on new sessions are answered 503 with Retry-After. Everything else goes on. */
 void ks_api_quiesce(struct ks_api *api);
+/* The process is about to end: answers that go on for ever (GET /v1/events) come to their end. */
+void ks_api_finish(struct ks_api *api);
 /* True while an answer is not yet out: whoever stops the process turns the loop a little longer. */
 bool ks_api_busy(const struct ks_api *api);
 

@@ -18,26 +18,21 @@ static void refuse(struct ks_exchange *exchange, ks_err err, const struct ks_det
 static bool settle(struct ks_exchange *exchange, const ks_pb_checkpoint_request *request,
                    ks_shard *ret_shard, ks_epoch *ret_epoch, ks_number *ret_up_to)
 {
-    struct ks_switchboard *board = exchange->api->board;
+    struct ks_switchboard *board = exchange->subscription->board;
     ks_view shard = ks_view_text(request->shard_id);
     ks_view sequence = ks_view_text(request->sequence_number);
     struct ks_detail detail = {.text = ""};
-    int64_t sub_sequence = request->sub_sequence_number;
     ks_err err;
 
     if (shard.size == 0 || sequence.size == 0 || sequence.size > KS_SEQUENCE_MAX ||
-        shard.size > KS_SHARD_ID_MAX ||
+        shard.size > KS_SHARD_ID_MAX || request->sub_sequence_number < 0 ||
         strspn(request->sequence_number, "0123456789") < sequence.size) {
         ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
                             "shard_id and sequence_number are required, as they were delivered");
         return false;
     }
-    /* A record that is no part of an aggregate has no sub-sequence number inside, and 0 outside. */
-    err = ks_switchboard_checkpoint(board, shard, sequence, sub_sequence == 0 ? -1 : sub_sequence,
+    err = ks_switchboard_checkpoint(board, shard, sequence, request->sub_sequence_number,
                                     request->epoch, ret_shard, ret_epoch, ret_up_to, &detail);
-    if (ks_err_is(err, KS_ERR_INVALID) && sub_sequence == 0)
-        err = ks_switchboard_checkpoint(board, shard, sequence, 0, request->epoch, ret_shard,
-                                        ret_epoch, ret_up_to, &detail);
     if (!ks_ok(err))
         refuse(exchange, err, &detail);
     return ks_ok(err);
@@ -57,7 +52,7 @@ void ks_handle_checkpoint(struct ks_exchange *exchange)
         exchange, &kinesis_sidecar__v1__checkpoint_request__descriptor, &arena);
     if (request == NULL)
         return;
-    if (!ks_api_is_subscription(exchange, ks_view_text(request->subscription)) ||
+    if (!ks_subscription_wanted(exchange) ||
         !ks_wait_read(exchange, request->wait,
                       request->wait_limit_case ==
                           KINESIS_SIDECAR__V1__CHECKPOINT_REQUEST__WAIT_LIMIT_WAIT_MS,

@@ -23,7 +23,7 @@ static void *member(const ProtobufCMessage *message, unsigned offset)
 /* Instants are told by their names, see API. */
 static bool is_instant(const ProtobufCFieldDescriptor *field)
 {
-    static const char *const names[] = {"deadline", "since", "until"};
+    static const char *const names[] = {"at", "deadline", "since", "until"};
     static const char *const ends[] = {"_at", "_timestamp"};
     ks_view name = ks_view_text(field->name);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GET /v1/config: every option, redacted, and where its value comes from. */
+/* GET /v1/config: every option, redacted, and where its value comes from; of one subscription, or of the process. */
 #include "base/json_writer.h"
 #include "api/message.h"
 #include "api/routes.h"
@@ -32,8 +32,19 @@ static void write_option(struct ks_writer *json, const struct ks_options *option
     ks_writer_close(json, '}');
 }
 
+static const struct ks_options *options_of(const struct ks_exchange *exchange)
+{
+    const struct ks_api *api = exchange->api;
+
+    if (api->options == NULL || exchange->subscription == NULL)
+        return api->options;
+    return ks_options_subscription(api->options,
+                                   (uint32_t)(exchange->subscription - api->subscriptions));
+}
+
 void ks_handle_config(struct ks_exchange *exchange)
 {
+    const struct ks_options *options = options_of(exchange);
     struct ks_bytes body;
     struct ks_writer json;
 
@@ -42,8 +53,8 @@ void ks_handle_config(struct ks_exchange *exchange)
     ks_writer_open(&json, '{');
     ks_writer_key(&json, "options");
     ks_writer_open(&json, '[');
-    for (int i = 0; i < KS_OPTIONS && exchange->api->options != NULL; i++)
-        write_option(&json, exchange->api->options, (enum ks_option)i);
+    for (int i = 0; i < KS_OPTIONS && options != NULL; i++)
+        write_option(&json, options, (enum ks_option)i);
     ks_writer_close(&json, ']');
     ks_writer_close(&json, '}');
     ks_writer_line(&json);

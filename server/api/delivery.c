@@ -11,16 +11,16 @@ static const struct ks_record *board_record(void *arg, ks_shard shard, ks_epoch 
     return ks_switchboard_record(arg, shard, epoch, number);
 }
 
-void ks_delivery_init(struct ks_delivery *delivery, struct ks_api *api, ks_session_id session,
-                      enum ks_frame_format format)
+void ks_delivery_init(struct ks_delivery *delivery, const struct ks_subscription *subscription,
+                      ks_session_id session, enum ks_frame_format format)
 {
     struct ks_session_status status;
-    struct ks_frame_source source = {board_record, api->board};
+    struct ks_frame_source source = {board_record, subscription->board};
 
-    delivery->api = api;
+    delivery->subscription = subscription;
     delivery->session = session;
     delivery->session_epoch = 0;
-    if (ks_switchboard_session(api->board, session, &status))
+    if (ks_switchboard_session(subscription->board, session, &status))
         delivery->session_epoch = status.session.epoch;
     delivery->run_count = 0;
     delivery->run_next = 0;
@@ -38,7 +38,7 @@ static void name_batch(struct ks_delivery *delivery)
         const struct ks_run *run = &delivery->runs[i];
         ack.runs[i] = (struct ks_ack_run){run->shard, run->epoch, run->first, run->count};
     }
-    (void)ks_batch_id_write(&delivery->api->ack_key, &ack, delivery->batch_id);
+    (void)ks_batch_id_write(&delivery->subscription->ack_key, &ack, delivery->batch_id);
 }
 
 bool ks_delivery_pull(struct ks_delivery *delivery, uint32_t max_records, uint64_t max_bytes,
@@ -47,8 +47,8 @@ bool ks_delivery_pull(struct ks_delivery *delivery, uint32_t max_records, uint64
     assert(!ks_delivery_pending(delivery));
     assert(max_runs > 0 && max_runs <= KS_BATCH_RUNS_MAX);
     delivery->run_next = 0;
-    delivery->run_count = ks_switchboard_pull(delivery->api->board, delivery->session, max_records,
-                                              max_bytes, delivery->runs, max_runs);
+    delivery->run_count = ks_switchboard_pull(delivery->subscription->board, delivery->session,
+                                              max_records, max_bytes, delivery->runs, max_runs);
     if (delivery->run_count == 0)
         return false;
     name_batch(delivery);
@@ -63,19 +63,16 @@ bool ks_delivery_pending(const struct ks_delivery *delivery)
 static void begin_run(struct ks_delivery *delivery)
 {
     const struct ks_run *run = &delivery->runs[delivery->run_next++];
-    struct ks_board_status status;
-    struct ks_ack_stamp stamp;
-    struct ks_ack_run place = {run->shard, run->epoch, run->first, run->count};
-    struct ks_frame_names names;
-
-    ks_switchboard_status(delivery->api->board, &status);
-    names = (struct ks_frame_names){
+    const struct ks_frame_names names = {
         .batch_id = delivery->batch_id,
-        .stream = status.stream,
-        .shard_id = ks_switchboard_shard_id(delivery->api->board, run->shard),
+        .stream = ks_switchboard_stream(delivery->subscription->board),
+        .shard_id = ks_switchboard_shard_id(delivery->subscription->board, run->shard),
     };
-    ks_ack_stamp_init(&stamp, &delivery->api->ack_key, delivery->session, delivery->session_epoch,
-                      run->shard, run->epoch);
+    struct ks_ack_run place = {run->shard, run->epoch, run->first, run->count};
+    struct ks_ack_stamp stamp;
+
+    ks_ack_stamp_init(&stamp, &delivery->subscription->ack_key, delivery->session,
+                      delivery->session_epoch, run->shard, run->epoch);
     ks_framer_begin(&delivery->framer, &stamp, &names, &place, run->attempt);
 }
 
@@ -93,10 +90,9 @@ static void give_back(struct ks_delivery *delivery, ks_shard shard, ks_epoch epo
         .count = (uint32_t)(end - first),
         .outcome = KS_RETRY,
     };
-    ks_number ignored;
 
     /* If it is refused, the session or the epoch is over, and with it the delivery. */
-    (void)ks_switchboard_settle(delivery->api->board, &settlement, &ignored);
+    (void)ks_switchboard_settle(delivery->subscription->board, &settlement);
 }
 
 static bool is_settled(const struct ks_delivery *delivery)
@@ -104,7 +100,7 @@ static bool is_settled(const struct ks_delivery *delivery)
     const struct ks_framer *framer = &delivery->framer;
     struct ks_shard_status status;
 
-    return ks_switchboard_shard(delivery->api->board, framer->shard, &status) &&
+    return ks_switchboard_shard(delivery->subscription->board, framer->shard, &status) &&
            status.lease.epoch == framer->epoch && status.lease.watermark > framer->next;
 }
 

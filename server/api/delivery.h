@@ -12,10 +12,10 @@
 #include "api/frame.h"
 #include "ports/switchboard.h"
 
-struct ks_api;
+struct ks_subscription;
 
 struct ks_delivery {
-    struct ks_api *api;
+    const struct ks_subscription *subscription;
     ks_session_id session;
     uint32_t session_epoch;
     struct ks_framer framer;
@@ -25,8 +25,8 @@ struct ks_delivery {
     char batch_id[KS_BATCH_ID_MAX + 1];
 };
 
-void ks_delivery_init(struct ks_delivery *delivery, struct ks_api *api, ks_session_id session,
-                      enum ks_frame_format format);
+void ks_delivery_init(struct ks_delivery *delivery, const struct ks_subscription *subscription,
+                      ks_session_id session, enum ks_frame_format format);
 /* Takes records; the last ones must be out. False if there are none: then the session's consumer is
  * woken when there are. `batch_id` names them all. */
 bool ks_delivery_pull(struct ks_delivery *delivery, uint32_t max_records, uint64_t max_bytes,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* POST /v1/drain: gives everything back, says how far it is, and stays up holding nothing. */
+/* POST /v1/drain: gives everything back, of one subscription or of all, says how far it is, and stays up holding
+ * nothing. */
 #include "api/codec_json.h"
 #include "api/message.h"
 #include "api/routes.h"
@@ -12,6 +13,7 @@ enum { LOOK_MS = 100, LINE_BYTES_MAX = 4096 };
 struct drain {
     struct ks_exchange *exchange;
     struct ks_api *api;
+    const struct ks_subscription *only; /* NULL: all of them. */
     struct ks_timer timer;
     struct ks_bytes line;
     uint32_t leases_held;
@@ -20,16 +22,42 @@ struct drain {
     bool done;
 };
 
-static void say(struct drain *drain, const struct ks_board_status *status)
+/* What is still held, over all that drain. */
+struct held {
+    uint32_t leases;
+    uint64_t in_flight;
+    uint32_t sessions;
+    bool any; /* One of them is not yet gone from its fleet. */
+};
+
+static struct held count(const struct drain *drain)
+{
+    struct held held = {.leases = 0};
+    struct ks_board_status status;
+
+    for (uint32_t i = 0; i < drain->api->subscription_count; i++) {
+        const struct ks_subscription *subscription = &drain->api->subscriptions[i];
+        if (drain->only != NULL && drain->only != subscription)
+            continue;
+        ks_switchboard_status(subscription->board, &status);
+        held.leases += status.self.leases_held;
+        held.in_flight += status.self.in_flight;
+        held.sessions += status.self.sessions;
+        held.any = held.any || status.self.state != KS_WORKER_GONE;
+    }
+    return held;
+}
+
+static void say(struct drain *drain, const struct held *held)
 {
     ks_pb_progress progress;
     struct ks_writer json;
 
     kinesis_sidecar__v1__drain_progress__init(&progress);
     progress.state = KINESIS_SIDECAR__V1__SIDECAR_STATE__SIDECAR_STATE_DRAINING;
-    progress.leases_held = status->self.leases_held;
-    progress.in_flight = status->self.in_flight;
-    progress.sessions = status->self.sessions;
+    progress.leases_held = held->leases;
+    progress.in_flight = held->in_flight;
+    progress.sessions = held->sessions;
     progress.drained = drain->done;
     ks_writer_begin(&json, &drain->line);
     ks_writer_open(&json, '{');
@@ -45,18 +73,17 @@ static void say(struct drain *drain, const struct ks_board_status *status)
 
 static void look(struct drain *drain)
 {
-    struct ks_board_status status;
+    struct held held = count(drain);
 
-    ks_switchboard_status(drain->api->board, &status);
-    drain->done = status.self.state == KS_WORKER_GONE;
-    if (drain->said && !drain->done && status.self.leases_held == drain->leases_held &&
-        status.self.in_flight == drain->in_flight)
+    drain->done = !held.any;
+    if (drain->said && !drain->done && held.leases == drain->leases_held &&
+        held.in_flight == drain->in_flight)
         return;
     drain->said = true;
-    drain->leases_held = status.self.leases_held;
-    drain->in_flight = status.self.in_flight;
+    drain->leases_held = held.leases;
+    drain->in_flight = held.in_flight;
     if (drain->line.size < LINE_BYTES_MAX / 2)
-        say(drain, &status);
+        say(drain, &held);
 }
 
 static void set_timer(struct drain *drain)
@@ -105,19 +132,12 @@ static void closed(struct ks_exchange *exchange)
 void ks_handle_drain(struct ks_exchange *exchange)
 {
     struct ks_api *api = exchange->api;
-    KinesisSidecar__V1__DrainRequest *request;
     struct ks_arena arena;
     struct drain *drain;
-    bool ours;
 
-    request = (KinesisSidecar__V1__DrainRequest *)ks_exchange_read(
-        exchange, &kinesis_sidecar__v1__drain_request__descriptor, &arena);
-    if (request == NULL)
+    if (ks_exchange_read(exchange, &kinesis_sidecar__v1__drain_request__descriptor, &arena) == NULL)
         return;
-    ours = ks_api_is_subscription(exchange, ks_view_text(request->subscription));
     ks_arena_free(&arena);
-    if (!ours)
-        return;
     drain = ks_alloc(sizeof(*drain));
     if (drain == NULL) {
         ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
@@ -125,16 +145,19 @@ void ks_handle_drain(struct ks_exchange *exchange)
     }
     drain->exchange = exchange;
     drain->api = api;
+    drain->only = exchange->subscription;
     drain->timer.due = due;
     ks_bytes_init(&drain->line, LINE_BYTES_MAX);
     exchange->context = drain;
     exchange->closed = closed;
 
-    api->quiesced = true;
-    if (api->drain != NULL)
-        api->drain(api->arg);
-    else
-        ks_switchboard_drain(api->board, api->drain_patience);
+    for (uint32_t i = 0; i < api->subscription_count; i++) {
+        struct ks_subscription *subscription = &api->subscriptions[i];
+        if (drain->only != NULL && drain->only != subscription)
+            continue;
+        subscription->quiesced = true;
+        ks_switchboard_drain(subscription->board, api->drain_patience);
+    }
     look(drain);
     set_timer(drain);
     ks_exchange_stream(exchange, KS_TYPE_NDJSON, fill);

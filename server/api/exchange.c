@@ -193,7 +193,6 @@ static bool is_repeated(const struct ks_target *target, uint32_t index)
 static bool check_params(struct ks_exchange *exchange)
 {
     const struct ks_request *request = &exchange->request;
-    ks_view subscription = KS_VIEW_NONE;
 
     for (uint32_t i = 0; i < request->decoded.param_count; i++) {
         ks_view name = request->decoded.params[i].name;
@@ -211,8 +210,18 @@ static bool check_params(struct ks_exchange *exchange)
                             exchange->route->params, exchange->route->params[0] == '\0' ? "" : " ");
         return false;
     }
-    (void)ks_request_param(request, "subscription", &subscription);
-    return ks_api_is_subscription(exchange, subscription);
+    return true;
+}
+
+/* Which subscription it is about, as far as the query says. */
+static bool find_subscription(struct ks_exchange *exchange)
+{
+    ks_view name = KS_VIEW_NONE;
+
+    (void)ks_request_param(&exchange->request, "subscription", &name);
+    if (!ks_subscription_choose(exchange, name))
+        return false;
+    return exchange->route->subscription == KS_ROUTE_ANY || ks_subscription_wanted(exchange);
 }
 
 static bool check_body(struct ks_exchange *exchange)
@@ -270,7 +279,8 @@ void ks_exchange_begin(struct ks_exchange *exchange)
         ks_exchange_problem(exchange, problem, "%s", detail.text);
         return;
     }
-    if (read_target(exchange) && find_route(exchange) && check_params(exchange))
+    if (read_target(exchange) && find_route(exchange) && check_params(exchange) &&
+        find_subscription(exchange))
         (void)check_body(exchange);
 }
 

@@ -23,6 +23,7 @@
 struct ks_api;
 struct ks_exchange;
 struct ks_route;
+struct ks_subscription;
 
 enum ks_method { KS_METHOD_GET, KS_METHOD_POST, KS_METHOD_PUT, KS_METHOD_DELETE, KS_METHOD_OTHER };
 enum ks_peer { KS_PEER_TCP, KS_PEER_UNIX };
@@ -82,6 +83,7 @@ struct ks_exchange {
     const struct ks_transport *transport;
     struct ks_request request;
     const struct ks_route *route;
+    struct ks_subscription *subscription; /* That it is about; NULL: not said, or all. */
     bool answered;
     struct ks_answer answer;
     /* The handler's own. */

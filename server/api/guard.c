@@ -92,23 +92,34 @@ static void timer_due(struct ks_timer *timer)
     ks_loop_submit(guard->loop, &guard->job);
 }
 
+static ks_err read_token_or_say(const char *path, struct token *ret_token, struct ks_detail *detail)
+{
+    ks_err err = read_token(path, ret_token);
+
+    if (ks_ok(err))
+        return KS_OK;
+    return ks_err_because(err, detail, "--token-file %.80s: %s", path,
+                          ks_err_is(err, KS_ERR_DISK) ? strerror(errno)
+                                                      : "must hold a token of 1 to 4096 bytes");
+}
+
+ks_err ks_guard_check_token(const char *path, struct ks_detail *detail)
+{
+    struct token token;
+    ks_err err = read_token_or_say(path, &token, detail);
+
+    explicit_bzero(&token, sizeof(token));
+    return err;
+}
+
 static ks_err begin_token(struct ks_guard *guard, const char *path, struct ks_detail *detail)
 {
-    ks_err err;
-
     if (path == NULL || path[0] == '\0')
         return KS_OK;
     guard->token_path = ks_strdup(path);
     if (guard->token_path == NULL)
         return KS_FAIL(NO_MEMORY);
-    errno = 0;
-    err = read_token(path, &guard->token);
-    if (!ks_ok(err)) {
-        ks_detail_set(detail, "--token-file %.80s: %s", path,
-                      ks_err_is(err, KS_ERR_DISK) ? strerror(errno)
-                                                  : "must hold a token of 1 to 4096 bytes");
-        return err;
-    }
+    KS_TRY(read_token_or_say(path, &guard->token, detail));
     guard->job = (struct ks_job){.run = job_run, .done = job_done};
     guard->timer.due = timer_due;
     ks_loop_timer_set(guard->loop, &guard->timer,

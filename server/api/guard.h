@@ -23,6 +23,8 @@ KS_MUST_USE ks_err ks_guard_new(struct ks_loop *loop, const char *allow_hosts,
                                 const char *token_file, struct ks_guard **ret_guard,
                                 struct ks_detail *detail);
 void ks_guard_free(struct ks_guard *guard);
+/* Reads a token file as ks_guard_new would, and forgets it. Blocking. DISK, FULL, with a detail. */
+KS_MUST_USE ks_err ks_guard_check_token(const char *path, struct ks_detail *detail);
 
 /* False if the request is refused; then `ret_problem` and `detail` say why. */
 bool ks_guard_admits(const struct ks_guard *guard, const struct ks_request *request,

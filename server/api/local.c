@@ -101,7 +101,8 @@ static void put_all(struct ks_exchange *exchange, const struct ks_put_body *body
     put->exchange = exchange;
     exchange->context = put;
     exchange->closed = closed;
-    err = ks_switchboard_put(exchange->api->board, body->entries, body->count, answered, put);
+    err = ks_switchboard_put(exchange->subscription->board, body->entries, body->count, answered,
+                             put);
     if (ks_ok(err))
         return;
     exchange->context = NULL;
@@ -114,12 +115,40 @@ static void put_all(struct ks_exchange *exchange, const struct ks_put_body *body
                             ks_err_text(err));
 }
 
+/* A producer that names its stream need not know of subscriptions. */
+static void choose_by_stream(struct ks_exchange *exchange, const struct ks_put_body *body)
+{
+    struct ks_api *api = exchange->api;
+
+    if (!ks_put_body_names_stream(body))
+        return;
+    for (uint32_t i = 0; i < api->subscription_count && exchange->subscription == NULL; i++)
+        if (ks_put_body_is_for(body, ks_switchboard_stream(api->subscriptions[i].board)))
+            exchange->subscription = &api->subscriptions[i];
+    if (exchange->subscription == NULL)
+        exchange->subscription = &api->subscriptions[0];
+}
+
+/* As Kinesis says it: a producer with a wrong name must hear of it. */
+static bool check_stream(struct ks_exchange *exchange, const struct ks_put_body *body)
+{
+    const char *stream = ks_switchboard_stream(exchange->subscription->board);
+
+    if (ks_put_body_is_for(body, stream))
+        return true;
+    if (exchange->api->subscription_count > 1)
+        ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no such stream here");
+    else
+        ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND,
+                            "no such stream; the one that there is is called %s", stream);
+    return false;
+}
+
 void ks_handle_local_put(struct ks_exchange *exchange)
 {
     struct ks_detail detail = {.text = "out of memory"};
     struct ks_put_body body;
     enum ks_problem problem = KS_PROBLEM_INVALID_ARGUMENT;
-    struct ks_board_status status;
     ks_err err = ks_put_body_read(ks_bytes_view(&exchange->request.body), &body, &detail);
 
     if (!ks_ok(err)) {
@@ -128,11 +157,9 @@ void ks_handle_local_put(struct ks_exchange *exchange)
         ks_exchange_problem(exchange, problem, "%s", detail.text);
         return;
     }
-    ks_switchboard_status(exchange->api->board, &status);
-    if (ks_put_body_is_for(&body, status.stream))
+    if (exchange->subscription == NULL)
+        choose_by_stream(exchange, &body);
+    if (ks_subscription_wanted(exchange) && check_stream(exchange, &body))
         put_all(exchange, &body);
-    else /* As Kinesis says it: a producer with a wrong name must hear of it. */
-        ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND,
-                            "no such stream; the one that there is is called %s", status.stream);
     ks_put_body_free(&body);
 }

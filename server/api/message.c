@@ -5,6 +5,7 @@
 
 #include "api/codec_json.h"
 #include "api/codec_proto.h"
+#include "api/subscription.h"
 
 /* A request's message in memory: JSON is small beside what jansson made of it. */
 enum { ROOM_PER_BYTE = 8 };
@@ -64,6 +65,20 @@ bool ks_accepts_protobuf(const struct ks_request *request)
     return protobuf > 0 && protobuf >= json;
 }
 
+/* What the message says about the subscription, if its type can. */
+static ks_view subscription_of(const ProtobufCMessage *message)
+{
+    const ProtobufCFieldDescriptor *field =
+        protobuf_c_message_descriptor_get_field_by_name(message->descriptor, "subscription");
+    const char *name;
+
+    if (field == NULL)
+        return KS_VIEW_NONE;
+    assert(field->type == PROTOBUF_C_TYPE_STRING);
+    memcpy(&name, (const uint8_t *)message + field->offset, sizeof(name));
+    return ks_view_text(name);
+}
+
 ProtobufCMessage *ks_exchange_read(struct ks_exchange *exchange,
                                    const ProtobufCMessageDescriptor *type, struct ks_arena *arena)
 {
@@ -78,9 +93,11 @@ ProtobufCMessage *ks_exchange_read(struct ks_exchange *exchange,
         err = ks_proto_read(body, type, arena, &message, &detail);
     else
         err = ks_rest_read(body.size == 0 ? KS_VIEW("{}") : body, type, arena, &message, &detail);
-    if (ks_ok(err))
+    if (ks_ok(err) && ks_subscription_choose(exchange, subscription_of(message)))
         return message;
     ks_arena_free(arena);
+    if (ks_ok(err))
+        return NULL;
     ks_exchange_problem(exchange,
                         ks_err_is(err, KS_ERR_NO_MEMORY) ? KS_PROBLEM_EXHAUSTED
                                                          : KS_PROBLEM_INVALID_ARGUMENT,

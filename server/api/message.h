@@ -37,6 +37,7 @@ typedef KinesisSidecar__V1__Worker ks_pb_worker;
 typedef KinesisSidecar__V1__Session ks_pb_session;
 typedef KinesisSidecar__V1__StreamEvent ks_pb_event;
 typedef KinesisSidecar__V1__DrainProgress ks_pb_progress;
+typedef KinesisSidecar__V1__Event ks_pb_board_event;
 
 /* A text for a message that is written and not changed: the fields of generated messages are not
  * const. */
@@ -53,7 +54,8 @@ bool ks_media_type_is_protobuf(ks_view header);
 bool ks_accepts_protobuf(const struct ks_request *request);
 
 /* Reads the body as a message of `type`, into `arena`, whose cap is set here. On failure the
- * exchange is answered (400, 413) and NULL is returned. An empty body is an empty message. */
+ * exchange is answered (400, 404, 413) and NULL is returned. An empty body is an empty message. What it says about the
+ * subscription is taken as the exchange's. */
 ProtobufCMessage *ks_exchange_read(struct ks_exchange *exchange,
                                    const ProtobufCMessageDescriptor *type, struct ks_arena *arena);
 /* Answers 200 with a message: protobuf if the client accepts it or, without an Accept header, sent

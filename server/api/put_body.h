@@ -24,6 +24,11 @@ struct ks_put_body {
 KS_MUST_USE ks_err ks_put_body_read(ks_view body, struct ks_put_body *ret_body,
                                     struct ks_detail *detail);
 void ks_put_body_free(struct ks_put_body *body);
+/* True if the body names a stream at all. */
+static inline bool ks_put_body_names_stream(const struct ks_put_body *body)
+{
+    return body->stream_name.data != NULL || body->stream_arn.data != NULL;
+}
 /* True if the body is for this stream: what it names, if anything, is the name, or an ARN that ends
  * with "/" and the name. */
 bool ks_put_body_is_for(const struct ks_put_body *body, const char *stream);

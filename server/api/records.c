@@ -21,8 +21,8 @@ enum {
 /* A session that polls wait for: it has one consumer, however many wait. */
 struct poller {
     struct ks_consumer consumer;
-    struct ks_api *api;
-    struct ks_link link;    /* In api->pollers. */
+    struct ks_subscription *subscription;
+    struct ks_link link;    /* In subscription->pollers. */
     struct ks_link waiting; /* Polls, the oldest first. */
     ks_session_id session;
 };
@@ -33,6 +33,7 @@ enum part { PART_HEAD, PART_RECORDS, PART_TAIL, PART_END };
 struct poll {
     struct ks_exchange *exchange;
     struct ks_api *api;
+    struct ks_subscription *subscription;
     struct poller *poller; /* While it waits. */
     struct ks_link link;
     struct ks_timer timer;
@@ -55,10 +56,11 @@ static void write_idle(struct ks_writer *json, const struct poll *poll)
     struct ks_session_status status;
 
     ks_writer_key(json, "idle_reason");
-    if (ks_switchboard_session(poll->api->board, poll->delivery.session, &status))
+    if (ks_switchboard_session(poll->subscription->board, poll->delivery.session, &status))
         ks_writer_string(json, words[status.session.idle]);
     else /* The session itself is over. */
-        ks_writer_string(json, words[poll->api->quiesced ? KS_IDLE_DRAINING : KS_IDLE_FENCED]);
+        ks_writer_string(json,
+                         words[poll->subscription->quiesced ? KS_IDLE_DRAINING : KS_IDLE_FENCED]);
 }
 
 /* Nothing came. */
@@ -168,7 +170,7 @@ static void poller_rest(struct poller *poller)
 {
     if (!ks_list_empty(&poller->waiting))
         return;
-    ks_switchboard_detach(poller->api->board, poller->session, &poller->consumer);
+    ks_switchboard_detach(poller->subscription->board, poller->session, &poller->consumer);
     poller_free(poller);
 }
 
@@ -234,12 +236,12 @@ static void wait_over(struct ks_timer *timer)
     poller_rest(poller);
 }
 
-static struct poller *find_poller(struct ks_api *api, ks_session_id session)
+static struct poller *find_poller(struct ks_subscription *subscription, ks_session_id session)
 {
     struct ks_link *cursor;
     struct ks_link *after;
 
-    KS_LIST_EACH(cursor, after, &api->pollers)
+    KS_LIST_EACH(cursor, after, &subscription->pollers)
     {
         struct poller *poller = KS_LIST_ENTRY(cursor, struct poller, link);
         if (poller->session == session)
@@ -248,28 +250,28 @@ static struct poller *find_poller(struct ks_api *api, ks_session_id session)
     return NULL;
 }
 
-static struct poller *poller_of(struct ks_api *api, ks_session_id session)
+static struct poller *poller_of(struct ks_subscription *subscription, ks_session_id session)
 {
-    struct poller *poller = find_poller(api, session);
+    struct poller *poller = find_poller(subscription, session);
 
     if (poller != NULL)
         return poller;
     poller = ks_alloc(sizeof(*poller));
     if (poller == NULL)
         return NULL;
-    poller->api = api;
+    poller->subscription = subscription;
     poller->session = session;
     poller->consumer = (struct ks_consumer){
         .wake = consumer_wake, .ended = consumer_ended, .returning = consumer_returning};
     ks_link_init(&poller->waiting);
-    ks_list_append(&api->pollers, &poller->link);
-    ks_switchboard_attach(api->board, session, &poller->consumer);
+    ks_list_append(&subscription->pollers, &poller->link);
+    ks_switchboard_attach(subscription->board, session, &poller->consumer);
     return poller;
 }
 
 static void begin_waiting(struct poll *poll, int64_t wait_ms)
 {
-    struct poller *poller = poller_of(poll->api, poll->delivery.session);
+    struct poller *poller = poller_of(poll->subscription, poll->delivery.session);
 
     if (poller == NULL) {
         ks_exchange_problem(poll->exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
@@ -282,9 +284,9 @@ static void begin_waiting(struct poll *poll, int64_t wait_ms)
                       ks_instant_add(ks_loop_now(poll->api->loop), ks_span_ms(wait_ms)));
 }
 
-void ks_records_session_closed(struct ks_api *api, ks_session_id session)
+void ks_records_session_closed(struct ks_subscription *subscription, ks_session_id session)
 {
-    struct poller *poller = find_poller(api, session);
+    struct poller *poller = find_poller(subscription, session);
 
     if (poller == NULL)
         return;
@@ -309,7 +311,7 @@ static void closed(struct ks_exchange *exchange)
 
 static bool open_session(struct ks_exchange *exchange, ks_view name, ks_session_id *ret_session)
 {
-    struct ks_api *api = exchange->api;
+    struct ks_subscription *subscription = exchange->subscription;
     struct ks_session_request request = {
         .client_id = name,
         .pulls = true,
@@ -322,10 +324,10 @@ static bool open_session(struct ks_exchange *exchange, ks_view name, ks_session_
     struct ks_detail detail = {.text = ""};
     ks_err err = KS_FAIL(BUSY);
 
-    if (api->quiesced)
+    if (subscription->quiesced)
         ks_detail_set(&detail, "draining: no new sessions");
     else
-        err = ks_switchboard_open(api->board, &request, NULL, ret_session, &detail);
+        err = ks_switchboard_open(subscription->board, &request, NULL, ret_session, &detail);
     if (!ks_ok(err))
         ks_api_refuse_session(exchange, err, &detail);
     return ks_ok(err);
@@ -340,9 +342,9 @@ static bool find_session(struct ks_exchange *exchange, ks_view name, ks_session_
         ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT, "session has no name");
         return false;
     }
-    if (!ks_switchboard_find_session(exchange->api->board, name, ret_session))
+    if (!ks_switchboard_find_session(exchange->subscription->board, name, ret_session))
         return open_session(exchange, name, ret_session);
-    if (ks_switchboard_session(exchange->api->board, *ret_session, &status) &&
+    if (ks_switchboard_session(exchange->subscription->board, *ret_session, &status) &&
         !status.session.pulls) {
         ks_exchange_problem(exchange, KS_PROBLEM_FAILED_PRECONDITION,
                             "session %s is an open stream; poll under another name",
@@ -362,10 +364,11 @@ static struct poll *poll_new(struct ks_exchange *exchange, ks_view name, ks_sess
     }
     poll->exchange = exchange;
     poll->api = exchange->api;
+    poll->subscription = exchange->subscription;
     ks_link_init(&poll->link);
     if (!ks_ok(ks_view_copy_text(name, poll->session, sizeof(poll->session))))
         assert(false); /* The switchboard took it as a client id. */
-    ks_delivery_init(&poll->delivery, exchange->api, session, KS_FRAME_JSON);
+    ks_delivery_init(&poll->delivery, exchange->subscription, session, KS_FRAME_JSON);
     exchange->context = poll;
     exchange->closed = closed;
     return poll;
@@ -374,7 +377,7 @@ static struct poll *poll_new(struct ks_exchange *exchange, ks_view name, ks_sess
 void ks_handle_records(struct ks_exchange *exchange)
 {
     ks_view name = KS_VIEW(KS_DEFAULT_SESSION);
-    struct ks_api *api = exchange->api;
+    struct ks_subscription *subscription = exchange->subscription;
     ks_session_id session;
     struct poll *poll;
     uint64_t max_records;
@@ -396,13 +399,13 @@ void ks_handle_records(struct ks_exchange *exchange)
     poll->max_bytes = max_bytes;
 
     if (!answer_records(poll)) {
-        if (wait_ms > 0 && !api->quiesced) {
+        if (wait_ms > 0 && !subscription->quiesced) {
             begin_waiting(poll, (int64_t)wait_ms);
             return;
         }
         answer_idle(poll);
     }
     /* From now on it lingers, unless others wait for it. */
-    if (find_poller(api, session) == NULL)
-        ks_switchboard_detach(api->board, session, NULL);
+    if (find_poller(subscription, session) == NULL)
+        ks_switchboard_detach(subscription->board, session, NULL);
 }

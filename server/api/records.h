@@ -9,6 +9,6 @@
 #define KS_DEFAULT_SESSION "default"
 
 /* The session was closed by request: the polls that wait for it are answered. */
-void ks_records_session_closed(struct ks_api *api, ks_session_id session);
+void ks_records_session_closed(struct ks_subscription *subscription, ks_session_id session);
 
 #endif

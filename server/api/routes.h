@@ -6,6 +6,7 @@
 #include "api/exchange.h"
 
 enum ks_door { KS_DOOR_LOCAL, KS_DOOR_OPS };
+enum ks_route_subscription { KS_ROUTE_ONE, KS_ROUTE_ANY };
 enum ks_body { KS_BODY_NONE, KS_BODY_JSON, KS_BODY_MESSAGE, KS_BODY_PUT };
 
 struct ks_route {
@@ -14,12 +15,13 @@ struct ks_route {
     enum ks_method method;
     const char *path;
     const char *params; /* Names with a space between. */
+    enum ks_route_subscription subscription;
     enum ks_body body;
     const char *sentence;
 };
 
 /* The handlers, each in the file of its noun. */
-#define X(name, door, method, path, params, body, sentence)                                        \
+#define X(name, door, method, path, params, subscription, body, sentence)                          \
     void ks_handle_##name(struct ks_exchange *exchange);
 #include "api/routes.def"
 #undef X

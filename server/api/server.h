@@ -3,10 +3,11 @@
 #ifndef KS_API_SERVER_H
 #define KS_API_SERVER_H
 
-#include "api/ack_id.h"
 #include "api/api.h"
 #include "api/exchange.h"
 #include "api/guard.h"
+#include "api/subscription.h"
+#include "base/limits.h"
 
 struct ks_doors;
 struct ks_http1;
@@ -15,25 +16,20 @@ enum { KS_BOOT_ID_SIZE = 17 };
 
 struct ks_api {
     struct ks_loop *loop;
-    struct ks_switchboard *board;
+    struct ks_subscription subscriptions[KS_SUBSCRIPTIONS_MAX];
+    uint32_t subscription_count; /* At least 1. */
     const struct ks_options *options;
     struct ks_guard *guard;
     struct ks_http1 *http1;
     struct ks_doors *doors;
-    struct ks_ack_key ack_key;
     char boot_id[KS_BOOT_ID_SIZE]; /* 16 lower-case hex digits. */
     size_t request_bytes_max;
     ks_span drain_patience;
-    void (*drain)(void *arg);
-    void *arg;
-    bool quiesced;
     bool was_ready;         /* /readyz was 200 once. */
-    struct ks_link pollers; /* Sessions that long polls wait for: records.c. */
-    struct ks_link streams; /* Open streams: stream.c. */
+    struct ks_link viewers; /* Of GET /v1/events: events.c. */
+    bool ending;            /* No answer goes on for ever any more. */
 };
 
-/* Answers 404 and returns false if `name` is given and is not our subscription. */
-bool ks_api_is_subscription(struct ks_exchange *exchange, ks_view name);
 /* Answers for an error of opening a session; `what` begins the sentence. */
 void ks_api_refuse_session(struct ks_exchange *exchange, ks_err err,
                            const struct ks_detail *detail);

@@ -15,10 +15,17 @@ struct request {
     struct ks_wait wait;
 };
 
+/* Records of an item that were not accepted. */
+struct lost {
+    struct ks_ack_run run;
+    enum ks_settle_status status;
+    struct lost *next;
+};
+
 /* One item on its way. */
 struct item {
     struct ks_settling *settling;
-    struct ks_api *api;
+    const struct ks_subscription *subscription;
     const ks_pb_settlement *message;
     const char *id; /* As it was sent. */
     enum ks_settle_outcome outcome;
@@ -27,6 +34,9 @@ struct item {
     /* Of failed_ack_ids: records that are retried instead. In order. */
     struct ks_ack_run *failed;
     size_t failed_count;
+    struct lost *lost;
+    struct lost *last_lost;
+    uint64_t lost_count; /* Of records. */
 };
 
 /* What a whole request can come to. */
@@ -42,51 +52,139 @@ static enum verdict fail(const struct item *item, const char *id, enum ks_ack_st
     if (status == KS_ACK_ID_UNKNOWN)
         return verdict_of(ks_settling_failed(item->settling, id, "UNKNOWN",
                                              "delivered by another run of the sidecar"));
+    if (status == KS_ACK_ID_ELSEWHERE)
+        return verdict_of(ks_settling_failed(item->settling, id, "UNKNOWN",
+                                             "of another subscription than the request"));
     return verdict_of(
         ks_settling_failed(item->settling, id, "MALFORMED", "not an id that was given out"));
 }
 
 /* ---- Settling ---- */
 
+static enum verdict lose(struct item *item, const struct ks_ack_run *run, ks_number first,
+                         uint32_t count, enum ks_settle_status status)
+{
+    struct lost *lost = ks_settling_take(item->settling, sizeof(*lost));
+
+    if (lost == NULL)
+        return VERDICT_NO_MEMORY;
+    *lost = (struct lost){{run->shard, run->epoch, first, count}, status, NULL};
+    if (item->lost == NULL)
+        item->lost = lost;
+    else
+        item->last_lost->next = lost;
+    item->last_lost = lost;
+    item->lost_count += count;
+    return VERDICT_GO_ON;
+}
+
 /* Settles some records of one run. */
 static enum verdict settle_records(struct item *item, const struct ks_ack_run *run, ks_number first,
                                    ks_number end, enum ks_settle_outcome outcome)
 {
-    struct ks_settlement settlement = {
-        .session = item->ack.session,
-        .session_epoch = item->ack.session_epoch,
-        .shard = run->shard,
-        .epoch = run->epoch,
-        .first = first,
-        .count = (uint32_t)(end - first),
-        .outcome = outcome,
-        .delay = item->delay,
-    };
-    const char *reason = "UNKNOWN";
-    const char *message = "never delivered in this epoch";
-    ks_number up_to = 0;
+    enum verdict verdict = VERDICT_GO_ON;
 
-    if (first == end)
-        return VERDICT_GO_ON;
-    switch (ks_switchboard_settle(item->api->board, &settlement, &up_to)) {
-    case KS_SETTLE_OK:
-        return verdict_of(ks_settling_done(item->settling, settlement.count, run->shard, run->epoch,
-                                           outcome == KS_ACK ? up_to : 0));
-    case KS_SETTLE_SESSION_FENCED: return VERDICT_FENCED;
-    case KS_SETTLE_SESSION_EXPIRED: return VERDICT_EXPIRED;
-    case KS_SETTLE_FENCED:
-        reason = "FENCED";
-        message = "its lease epoch has ended; the record comes again";
-        break;
-    case KS_SETTLE_EXPIRED:
-        reason = "EXPIRED";
-        message = "not in flight any more: it was settled, or its ack deadline has passed and it "
-                  "comes again";
-        break;
-    case KS_SETTLE_UNKNOWN: break;
+    while (first < end && verdict == VERDICT_GO_ON) {
+        struct ks_settlement settlement = {
+            .session = item->ack.session,
+            .session_epoch = item->ack.session_epoch,
+            .shard = run->shard,
+            .epoch = run->epoch,
+            .first = first,
+            .count = (uint32_t)(end - first),
+            .outcome = outcome,
+            .delay = item->delay,
+        };
+        struct ks_settled settled = ks_switchboard_settle(item->subscription->board, &settlement);
+        ks_number done = end;
+
+        switch (settled.status) {
+        case KS_SETTLE_OK: break;
+        case KS_SETTLE_EXPIRED:
+            done = settled.expired_first;
+            verdict = lose(item, run, done, settled.expired_count, settled.status);
+            break;
+        case KS_SETTLE_FENCED:
+        case KS_SETTLE_UNKNOWN: return lose(item, run, first, settlement.count, settled.status);
+        case KS_SETTLE_SESSION_FENCED: return VERDICT_FENCED;
+        case KS_SETTLE_SESSION_EXPIRED: return VERDICT_EXPIRED;
+        }
+        if (verdict == VERDICT_GO_ON && done > first)
+            verdict =
+                verdict_of(ks_settling_done(item->settling, done - first, run->shard, run->epoch,
+                                            outcome == KS_ACK ? settled.up_to : 0));
+        first = done + settled.expired_count;
     }
-    return verdict_of(ks_settling_failed(item->settling, item->id, reason, message));
+    return verdict;
 }
+
+/* ---- What was not accepted ---- */
+
+static enum verdict tell_lost(struct item *item, const char *id, enum ks_settle_status status)
+{
+    switch (status) {
+    case KS_SETTLE_FENCED:
+        return verdict_of(ks_settling_failed(item->settling, id, "FENCED",
+                                             "its lease epoch has ended; the record comes again"));
+    case KS_SETTLE_EXPIRED:
+        return verdict_of(ks_settling_failed(
+            item->settling, id, "EXPIRED",
+            "not in flight any more: its ack deadline has passed, or a record before it was "
+            "retried; it comes again"));
+    case KS_SETTLE_UNKNOWN:
+        return verdict_of(
+            ks_settling_failed(item->settling, id, "UNKNOWN", "never delivered in this epoch"));
+    case KS_SETTLE_OK:
+    case KS_SETTLE_SESSION_FENCED:
+    case KS_SETTLE_SESSION_EXPIRED: break;
+    }
+    assert(false);
+    return VERDICT_GO_ON;
+}
+
+/* Each record by its own id. */
+static enum verdict tell_records(struct item *item, const struct lost *lost)
+{
+    enum verdict verdict = VERDICT_GO_ON;
+    struct ks_ack_stamp stamp;
+
+    ks_ack_stamp_init(&stamp, &item->subscription->ack_key, item->ack.session,
+                      item->ack.session_epoch, lost->run.shard, lost->run.epoch);
+    for (uint32_t i = 0; i < lost->run.count && verdict == VERDICT_GO_ON; i++) {
+        char *id = ks_settling_take(item->settling, KS_ACK_ID_SIZE + 1); /* Zeroed: with its NUL. */
+
+        if (id == NULL)
+            return VERDICT_NO_MEMORY;
+        ks_ack_id_write(&stamp, lost->run.first + i, id);
+        verdict = tell_lost(item, id, lost->status);
+    }
+    return verdict;
+}
+
+/* An item of which nothing was accepted, for one reason, fails as it was sent; else the client must
+ * know which records are still his. */
+static enum verdict tell_failures(struct item *item)
+{
+    enum verdict verdict = VERDICT_GO_ON;
+    uint64_t count = 0;
+    bool whole;
+
+    if (item->lost == NULL)
+        return VERDICT_GO_ON;
+    for (uint32_t i = 0; i < item->ack.run_count; i++)
+        count += item->ack.runs[i].count;
+    whole = item->lost_count == count;
+    for (const struct lost *lost = item->lost; lost != NULL; lost = lost->next)
+        whole = whole && lost->status == item->lost->status;
+    if (whole)
+        return tell_lost(item, item->id, item->lost->status);
+    for (const struct lost *lost = item->lost; lost != NULL && verdict == VERDICT_GO_ON;
+         lost = lost->next)
+        verdict = tell_records(item, lost);
+    return verdict;
+}
+
+/* ---- Items ---- */
 
 static bool is_in(const struct ks_ack_run *run, const struct ks_ack_run *record)
 {
@@ -144,7 +242,8 @@ static enum verdict read_failed(struct item *item)
     for (size_t i = 0; i < count && verdict == VERDICT_GO_ON; i++) {
         const char *id = item->message->failed_ack_ids[i];
         struct ks_ack ack;
-        enum ks_ack_status status = ks_ack_id_read(&item->api->ack_key, ks_view_text(id), &ack);
+        enum ks_ack_status status =
+            ks_ack_id_read(&item->subscription->ack_key, ks_view_text(id), &ack);
         if (status != KS_ACK_ID_OK)
             verdict = fail(item, id, status);
         else if (!is_in_batch(item, &ack))
@@ -164,8 +263,16 @@ static void default_delay(struct item *item)
     struct ks_session_status status;
 
     if (item->outcome == KS_EXTEND && item->delay.us == 0 &&
-        ks_switchboard_session(item->api->board, item->ack.session, &status))
+        ks_switchboard_session(item->subscription->board, item->ack.session, &status))
         item->delay = status.ack_deadline;
+}
+
+static enum ks_ack_status read_id(const struct ks_ack_key *key, const ks_pb_settlement *message,
+                                  struct ks_ack *ret_ack)
+{
+    if (message->ack_id[0] != '\0')
+        return ks_ack_id_read(key, ks_view_text(message->ack_id), ret_ack);
+    return ks_batch_id_read(key, ks_view_text(message->batch_id), ret_ack);
 }
 
 static enum verdict settle_item(struct item *item)
@@ -174,20 +281,15 @@ static enum verdict settle_item(struct item *item)
     enum verdict verdict;
     enum ks_ack_status status;
 
-    if (message->ack_id[0] != '\0') {
-        item->id = message->ack_id;
-        status = ks_ack_id_read(&item->api->ack_key, ks_view_text(item->id), &item->ack);
-    } else {
-        item->id = message->batch_id;
-        status = ks_batch_id_read(&item->api->ack_key, ks_view_text(item->id), &item->ack);
-    }
+    item->id = message->ack_id[0] != '\0' ? message->ack_id : message->batch_id;
+    status = read_id(&item->subscription->ack_key, message, &item->ack);
     if (status != KS_ACK_ID_OK)
         return fail(item, item->id, status);
     default_delay(item);
     verdict = read_failed(item);
     for (uint32_t i = 0; i < item->ack.run_count && verdict == VERDICT_GO_ON; i++)
         verdict = settle_run(item, &item->ack.runs[i]);
-    return verdict;
+    return verdict == VERDICT_GO_ON ? tell_failures(item) : verdict;
 }
 
 static bool outcome_of(KinesisSidecar__V1__Outcome named, enum ks_settle_outcome *ret_outcome)
@@ -208,7 +310,7 @@ static void settle_all(struct ks_exchange *exchange, struct ks_settling *settlin
     for (size_t i = 0; i < request->count && verdict == VERDICT_GO_ON; i++) {
         struct item item = {
             .settling = settling,
-            .api = exchange->api,
+            .subscription = exchange->subscription,
             .message = request->items[i],
             .delay = ks_span_ms(request->items[i]->delay_ms),
         };
@@ -265,6 +367,22 @@ static bool check_item(struct ks_exchange *exchange, const ks_pb_settlement *ite
     return true;
 }
 
+/* Who names no subscription means that of the first id; where no id can be read, all fail alike. */
+static void choose_by_ids(struct ks_exchange *exchange, const struct request *request)
+{
+    struct ks_api *api = exchange->api;
+    enum ks_ack_status status = KS_ACK_ID_MALFORMED;
+    struct ks_ack ack = {.subscription = 0};
+
+    for (size_t i = 0; i < request->count && status != KS_ACK_ID_OK; i++) {
+        status = read_id(&api->subscriptions[0].ack_key, request->items[i], &ack);
+        if (status == KS_ACK_ID_ELSEWHERE)
+            break;
+    }
+    assert(ack.subscription < api->subscription_count);
+    exchange->subscription = &api->subscriptions[ack.subscription];
+}
+
 /* Checks all before any is settled, and settles. The arena is given away. */
 static void settle_request(struct ks_exchange *exchange, const struct request *request,
                            struct ks_arena *arena)
@@ -282,6 +400,8 @@ static void settle_request(struct ks_exchange *exchange, const struct request *r
         ks_arena_free(arena);
         return;
     }
+    if (exchange->subscription == NULL)
+        choose_by_ids(exchange, request);
     settling = ks_settling_new(exchange, arena);
     if (settling != NULL)
         settle_all(exchange, settling, request);
@@ -299,8 +419,7 @@ void ks_handle_settle(struct ks_exchange *exchange)
         return;
     request.items = (const ks_pb_settlement *const *)message->settlements;
     request.count = message->n_settlements;
-    if (!ks_api_is_subscription(exchange, ks_view_text(message->subscription)) ||
-        !ks_wait_read(exchange, message->wait,
+    if (!ks_wait_read(exchange, message->wait,
                       message->wait_limit_case ==
                           KINESIS_SIDECAR__V1__SETTLE_REQUEST__WAIT_LIMIT_WAIT_MS,
                       message->wait_ms, &request.wait)) {
@@ -403,8 +522,7 @@ static bool read_rest(struct quick *quick, struct ks_wait *ret_wait)
                             "delay_ms must be 0 to %d", DELAY_MS_MAX);
         return false;
     }
-    if (!ks_api_is_subscription(quick->exchange, ks_view_text(message->subscription)) ||
-        !ks_request_number(quick->exchange, "delay_ms", 0, DELAY_MS_MAX,
+    if (!ks_request_number(quick->exchange, "delay_ms", 0, DELAY_MS_MAX,
                            (uint64_t)message->delay_ms, &delay_ms))
         return false;
     quick->delay_ms = (int64_t)delay_ms;

@@ -22,7 +22,8 @@ struct failure {
 
 struct ks_settling {
     struct ks_exchange *exchange;
-    struct ks_api *api;
+    struct ks_loop *loop;
+    struct ks_switchboard *board;
     struct ks_arena arena;
     struct place *places;
     uint32_t place_count;
@@ -40,9 +41,9 @@ static void closed(struct ks_exchange *exchange)
 {
     struct ks_settling *settling = exchange->context;
 
-    ks_loop_timer_clear(settling->api->loop, &settling->timer);
+    ks_loop_timer_clear(settling->loop, &settling->timer);
     if (settling->waiting)
-        ks_switchboard_unlisten(settling->api->board, &settling->listener);
+        ks_switchboard_unlisten(settling->board, &settling->listener);
     ks_arena_free(&settling->arena);
     ks_free(settling);
 }
@@ -59,7 +60,8 @@ struct ks_settling *ks_settling_new(struct ks_exchange *exchange, struct ks_aren
         return NULL;
     }
     settling->exchange = exchange;
-    settling->api = exchange->api;
+    settling->loop = exchange->api->loop;
+    settling->board = exchange->subscription->board;
     settling->arena = *arena;
     settling->arena.max += ANSWER_BYTES;
     ks_arena_init(arena, 0);
@@ -133,8 +135,7 @@ static bool is_persisted(struct ks_settling *settling)
 
     for (struct place *place = settling->places; place != NULL; place = place->next) {
         /* What was durable once stays so, whatever becomes of the lease. */
-        if (ks_switchboard_persisted(settling->api->board, place->shard, place->epoch,
-                                     place->up_to))
+        if (ks_switchboard_persisted(settling->board, place->shard, place->epoch, place->up_to))
             place->up_to = 0;
         else
             all = false;
@@ -156,10 +157,9 @@ static ks_err fill_positions(struct ks_settling *settling, ks_pb_position ***ret
         if (position == NULL || status == NULL)
             return KS_FAIL(NO_MEMORY);
         kinesis_sidecar__v1__shard_position__init(position);
-        position->shard_id =
-            ks_pb_text(ks_switchboard_shard_id(settling->api->board, place->shard));
+        position->shard_id = ks_pb_text(ks_switchboard_shard_id(settling->board, place->shard));
         position->epoch = place->epoch;
-        if (ks_switchboard_shard(settling->api->board, place->shard, status)) {
+        if (ks_switchboard_shard(settling->board, place->shard, status)) {
             position->watermark = ks_pb_text(ks_position_text(&status->watermark));
             position->checkpoint = ks_pb_text(ks_position_text(&status->checkpoint));
         }
@@ -235,7 +235,7 @@ static bool is_hopeless(const struct ks_settling *settling, ks_shard shard)
     for (const struct place *place = settling->places; place != NULL; place = place->next) {
         if (place->shard != shard || place->up_to == 0)
             continue;
-        if (!ks_switchboard_shard(settling->api->board, shard, &status) || !status.ours ||
+        if (!ks_switchboard_shard(settling->board, shard, &status) || !status.ours ||
             status.lease.epoch != place->epoch)
             return true;
     }
@@ -251,7 +251,7 @@ static void happened(struct ks_listener *listener, ks_shard shard, const char *e
     (void)line;
     /* The answer is given from the loop: who told us is in the middle of a step. */
     if (!settling->exchange->answered && (is_persisted(settling) || is_hopeless(settling, shard)))
-        ks_loop_timer_set(settling->api->loop, &settling->timer, ks_loop_now(settling->api->loop));
+        ks_loop_timer_set(settling->loop, &settling->timer, ks_loop_now(settling->loop));
 }
 
 static void wait_over(struct ks_timer *timer)
@@ -270,7 +270,7 @@ void ks_settling_answer(struct ks_settling *settling, bool persist, int64_t wait
     settling->checkpoint = checkpoint;
     if (persist && !is_persisted(settling)) {
         for (const struct place *place = settling->places; place != NULL; place = place->next)
-            ks_switchboard_persist(settling->api->board, place->shard);
+            ks_switchboard_persist(settling->board, place->shard);
     }
     if (!persist || wait_ms == 0 || is_persisted(settling)) {
         answer_now(settling);
@@ -279,9 +279,9 @@ void ks_settling_answer(struct ks_settling *settling, bool persist, int64_t wait
     settling->listener.happened = happened;
     settling->timer.due = wait_over;
     settling->waiting = true;
-    ks_switchboard_listen(settling->api->board, &settling->listener);
-    ks_loop_timer_set(settling->api->loop, &settling->timer,
-                      ks_instant_add(ks_loop_now(settling->api->loop), ks_span_ms(wait_ms)));
+    ks_switchboard_listen(settling->board, &settling->listener);
+    ks_loop_timer_set(settling->loop, &settling->timer,
+                      ks_instant_add(ks_loop_now(settling->loop), ks_span_ms(wait_ms)));
 }
 
 bool ks_wait_read(struct ks_exchange *exchange, KinesisSidecar__V1__Wait wait, bool has_wait_ms,

@@ -9,8 +9,59 @@
 #include "api/routes.h"
 #include "api/settling.h"
 #include "api/stream.h"
+#include "base/budget.h"
 
 enum { ARENA_BYTES = 64 << 20 };
+
+/* ---- Fresh rows ---- */
+
+/* A question that waits for them. */
+struct waiting {
+    struct ks_look look;
+    struct ks_exchange *exchange;
+    void (*handle)(struct ks_exchange *exchange);
+};
+
+static void looked(struct ks_look *look)
+{
+    struct waiting *waiting = KS_LIST_ENTRY(look, struct waiting, look);
+
+    waiting->handle(waiting->exchange);
+    ks_exchange_wake(waiting->exchange);
+}
+
+static void left(struct ks_exchange *exchange)
+{
+    struct waiting *waiting = exchange->context;
+
+    ks_switchboard_forget_look(&waiting->look);
+    ks_free(waiting);
+}
+
+/* True if the rows may be told. Otherwise `handle` is called again when they may. */
+static bool fresh(struct ks_exchange *exchange, void (*handle)(struct ks_exchange *exchange))
+{
+    struct waiting *waiting;
+
+    if (exchange->context != NULL)
+        return true; /* It has waited. */
+    waiting = ks_alloc(sizeof(*waiting));
+    if (waiting == NULL)
+        return true; /* What there is must do. */
+    ks_link_init(&waiting->look.link);
+    waiting->look.done = looked;
+    waiting->exchange = exchange;
+    waiting->handle = handle;
+    if (ks_switchboard_fresh(exchange->subscription->board, &waiting->look)) {
+        ks_free(waiting);
+        return true;
+    }
+    exchange->context = waiting;
+    exchange->closed = left;
+    return false;
+}
+
+/* ---- Lists ---- */
 
 /* A list on its way out: rows of one kind, in an arena. */
 struct list {
@@ -25,7 +76,7 @@ struct list {
 /* False if the exchange was answered. */
 static bool list_begin(struct list *list, struct ks_exchange *exchange)
 {
-    *list = (struct list){.exchange = exchange, .board = exchange->api->board};
+    *list = (struct list){.exchange = exchange, .board = exchange->subscription->board};
     ks_arena_init(&list->arena, ARENA_BYTES);
     if (!ks_page_read(exchange, &list->page))
         return false;
@@ -133,6 +184,7 @@ static bool fill_shard(struct ks_switchboard *board, const struct ks_shard_statu
     row->millis_behind_latest = status->millis_behind;
     row->read_at = status->read_at.ms;
     row->damaged = status->lease.damaged;
+    row->reason = ks_pb_text(status->reason);
     if (status->ours)
         fill_held(board, &status->lease, row, &session);
     return fill_names(arena, status->parents, KS_PARENTS_MAX, &row->n_parents, &row->parents) &&
@@ -152,6 +204,7 @@ static void fill_lease(const struct ks_shard_status *status, ks_pb_lease *row)
     row->next_owner = ks_pb_text(status->next_owner);
     row->read_at = status->read_at.ms;
     row->damaged = status->lease.damaged;
+    row->reason = ks_pb_text(status->reason);
 }
 
 /* A row with the status that its texts point into. */
@@ -170,7 +223,7 @@ void ks_handle_shards(struct ks_exchange *exchange)
     struct list list;
     struct ks_shard_status status;
 
-    if (!list_begin(&list, exchange))
+    if (!fresh(exchange, ks_handle_shards) || !list_begin(&list, exchange))
         return;
     for (uint32_t i = list.page.next; i < ks_switchboard_shard_count(list.board); i++) {
         struct shard_row *row;
@@ -195,13 +248,15 @@ void ks_handle_shards(struct ks_exchange *exchange)
 
 void ks_handle_shard(struct ks_exchange *exchange)
 {
-    struct ks_switchboard *board = exchange->api->board;
+    struct ks_switchboard *board = exchange->subscription->board;
     ks_view id = exchange->request.part;
     struct ks_shard_status status;
     struct ks_arena arena;
     ks_pb_shard row;
     ks_shard shard;
 
+    if (!fresh(exchange, ks_handle_shard))
+        return;
     if (!ks_switchboard_find_shard(board, id, &shard) ||
         !ks_switchboard_shard(board, shard, &status)) {
         ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no shard %.*s is known",
@@ -223,7 +278,7 @@ void ks_handle_leases(struct ks_exchange *exchange)
     struct list list;
     struct ks_shard_status status;
 
-    if (!list_begin(&list, exchange))
+    if (!fresh(exchange, ks_handle_leases) || !list_begin(&list, exchange))
         return;
     for (uint32_t i = list.page.next; i < ks_switchboard_shard_count(list.board); i++) {
         struct lease_row *row;
@@ -260,6 +315,7 @@ static void fill_worker(const struct ks_worker_status *status, struct worker_row
         [KS_ACTIVE] = KINESIS_SIDECAR__V1__WORKER_MODE__WORKER_MODE_ACTIVE,
         [KS_IDLE] = KINESIS_SIDECAR__V1__WORKER_MODE__WORKER_MODE_IDLE,
         [KS_DRAINING] = KINESIS_SIDECAR__V1__WORKER_MODE__WORKER_MODE_DRAINING,
+        [KS_FAILING] = KINESIS_SIDECAR__V1__WORKER_MODE__WORKER_MODE_FAILING,
     };
 
     kinesis_sidecar__v1__worker__init(&row->worker);
@@ -273,6 +329,8 @@ static void fill_worker(const struct ks_worker_status *status, struct worker_row
     row->worker.leases_held = status->row.held;
     row->worker.leader = status->row.leads;
     row->worker.self = status->self;
+    row->worker.capacity = status->row.capacity;
+    row->worker.load = status->row.load;
 }
 
 void ks_handle_workers(struct ks_exchange *exchange)
@@ -347,20 +405,20 @@ void ks_handle_sessions(struct ks_exchange *exchange)
 
 void ks_handle_session_close(struct ks_exchange *exchange)
 {
-    struct ks_api *api = exchange->api;
+    struct ks_subscription *subscription = exchange->subscription;
     ks_view name = exchange->request.part;
     KinesisSidecar__V1__CloseSessionResponse response;
     char text[KS_CLIENT_ID_MAX + 1];
     ks_session_id session;
 
     if (!ks_ok(ks_view_copy_text(name, text, sizeof(text))) ||
-        !ks_switchboard_find_session(api->board, name, &session)) {
+        !ks_switchboard_find_session(subscription->board, name, &session)) {
         ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no such session");
         return;
     }
-    ks_switchboard_close(api->board, session);
-    ks_stream_session_closed(api, session);
-    ks_records_session_closed(api, session);
+    ks_switchboard_close(subscription->board, session);
+    ks_stream_session_closed(subscription, session);
+    ks_records_session_closed(subscription, session);
     kinesis_sidecar__v1__close_session_response__init(&response);
     response.session = text;
     ks_exchange_message(exchange, &response.base);
@@ -368,7 +426,8 @@ void ks_handle_session_close(struct ks_exchange *exchange)
 
 /* ---- Status ---- */
 
-static KinesisSidecar__V1__SidecarState sidecar_state(const struct ks_board_status *status)
+/* Of one subscription. */
+static KinesisSidecar__V1__SidecarState state_of_board(const struct ks_board_status *status)
 {
     if (status->draining)
         return KINESIS_SIDECAR__V1__SIDECAR_STATE__SIDECAR_STATE_DRAINING;
@@ -382,7 +441,7 @@ static KinesisSidecar__V1__SidecarState sidecar_state(const struct ks_board_stat
 static void fill_subscription(const struct ks_board_status *status, ks_pb_subscription *row)
 {
     kinesis_sidecar__v1__subscription_status__init(row);
-    row->subscription = ks_pb_text(status->application);
+    row->subscription = ks_pb_text(status->subscription);
     row->stream = ks_pb_text(status->stream);
     row->application = ks_pb_text(status->application);
     row->dialect = ks_pb_text(status->dialect);
@@ -394,32 +453,71 @@ static void fill_subscription(const struct ks_board_status *status, ks_pb_subscr
     row->idle_reason = ks_control_idle(status->idle);
 }
 
+/* Of the whole: one that starts is what people wait for, one that works is more than one that idles. */
+static KinesisSidecar__V1__SidecarState state_of_all(KinesisSidecar__V1__SidecarState a,
+                                                     KinesisSidecar__V1__SidecarState b)
+{
+    static const uint8_t ranks[] = {
+        [KINESIS_SIDECAR__V1__SIDECAR_STATE__SIDECAR_STATE_UNSPECIFIED] = 0,
+        [KINESIS_SIDECAR__V1__SIDECAR_STATE__SIDECAR_STATE_DRAINING] = 1,
+        [KINESIS_SIDECAR__V1__SIDECAR_STATE__SIDECAR_STATE_IDLE] = 2,
+        [KINESIS_SIDECAR__V1__SIDECAR_STATE__SIDECAR_STATE_ACTIVE] = 3,
+        [KINESIS_SIDECAR__V1__SIDECAR_STATE__SIDECAR_STATE_STARTING] = 4,
+    };
+
+    return ranks[a] > ranks[b] ? a : b;
+}
+
+/* What a status points into. */
+struct overview {
+    ks_pb_subscription rows[KS_SUBSCRIPTIONS_MAX];
+    ks_pb_subscription *subscriptions[KS_SUBSCRIPTIONS_MAX];
+    struct ks_detail said[KS_SUBSCRIPTIONS_MAX];
+    char *reasons[KS_SUBSCRIPTIONS_MAX];
+};
+
+static void add_subscription(const struct ks_api *api, const struct ks_subscription *subscription,
+                             struct overview *overview, ks_pb_status *answer)
+{
+    size_t at = answer->n_subscriptions++;
+    struct ks_board_status status;
+
+    ks_switchboard_status(subscription->board, &status);
+    fill_subscription(&status, &overview->rows[at]);
+    overview->subscriptions[at] = &overview->rows[at];
+    answer->state = state_of_all(answer->state, state_of_board(&status));
+    answer->ready = answer->ready && status.ready && !status.draining;
+    if (status.reason[0] == '\0')
+        return;
+    ks_detail_set(&overview->said[at], "%s%s%s",
+                  api->subscription_count > 1 ? status.subscription : "",
+                  api->subscription_count > 1 ? ": " : "", status.reason);
+    overview->reasons[answer->n_reasons++] = overview->said[at].text;
+}
+
 void ks_handle_status(struct ks_exchange *exchange)
 {
     char ndjson[] = "ndjson";
     char protobuf[] = "protobuf";
     char *capabilities[] = {ndjson, protobuf};
-    struct ks_board_status status;
-    ks_pb_subscription subscription;
-    ks_pb_subscription *subscriptions[] = {&subscription};
-    char *reasons[1];
+    struct ks_api *api = exchange->api;
+    struct overview overview;
+    struct ks_board_status first;
     ks_pb_status answer;
 
-    ks_switchboard_status(exchange->api->board, &status);
-    fill_subscription(&status, &subscription);
-    reasons[0] = ks_pb_text(status.reason);
+    ks_switchboard_status(api->subscriptions[0].board, &first);
     kinesis_sidecar__v1__status__init(&answer);
-    answer.worker_id = ks_pb_text(status.worker_id);
-    answer.boot_id = exchange->api->boot_id;
-    answer.version = ks_pb_text(status.version);
-    answer.state = sidecar_state(&status);
-    answer.ready = status.ready && !status.draining;
-    answer.n_reasons = status.reason[0] == '\0' ? 0 : 1;
-    answer.reasons = reasons;
-    answer.started_at = status.started_at.ms;
+    answer.worker_id = ks_pb_text(first.worker_id);
+    answer.boot_id = api->boot_id;
+    answer.version = ks_pb_text(first.version);
+    answer.started_at = first.started_at.ms;
     answer.n_capabilities = sizeof(capabilities) / sizeof(capabilities[0]);
     answer.capabilities = capabilities;
-    answer.n_subscriptions = 1;
-    answer.subscriptions = subscriptions;
+    answer.ready = true;
+    answer.subscriptions = overview.subscriptions;
+    answer.reasons = overview.reasons;
+    for (uint32_t i = 0; i < api->subscription_count; i++)
+        if (exchange->subscription == NULL || exchange->subscription == &api->subscriptions[i])
+            add_subscription(api, &api->subscriptions[i], &overview, &answer);
     ks_exchange_message(exchange, &answer.base);
 }

@@ -17,9 +17,10 @@ struct stream {
     struct ks_consumer consumer;
     struct ks_listener listener;
     struct ks_timer timer; /* The next heartbeat, while there is nothing to write. */
-    struct ks_link link;   /* In api->streams. */
+    struct ks_link link;   /* In subscription->streams. */
     struct ks_exchange *exchange;
     struct ks_api *api;
+    struct ks_subscription *subscription;
     struct ks_delivery delivery;
     struct ks_bytes control; /* Events that wait to be written. */
     ks_span heartbeat;
@@ -48,7 +49,7 @@ static void say_session(struct stream *stream, const struct ks_session_request *
 
     kinesis_sidecar__v1__session_opened__init(&opened);
     kinesis_sidecar__v1__stream_event__init(&event);
-    if (ks_switchboard_session(stream->api->board, stream->delivery.session, &status)) {
+    if (ks_switchboard_session(stream->subscription->board, stream->delivery.session, &status)) {
         opened.session = ks_pb_text(status.client_id);
         opened.client_id = ks_pb_text(status.client_id);
     }
@@ -68,7 +69,7 @@ static void say_heartbeat(struct stream *stream)
     ks_pb_event event;
     struct ks_session_status status;
 
-    if (!ks_switchboard_session(stream->api->board, stream->delivery.session, &status))
+    if (!ks_switchboard_session(stream->subscription->board, stream->delivery.session, &status))
         return;
     kinesis_sidecar__v1__heartbeat__init(&beat);
     kinesis_sidecar__v1__stream_event__init(&event);
@@ -167,7 +168,7 @@ static void happened(struct ks_listener *listener, ks_shard shard, const char *w
         return;
     kinesis_sidecar__v1__lease_lost__init(&lost);
     kinesis_sidecar__v1__stream_event__init(&event);
-    lost.shard_id = ks_pb_text(ks_switchboard_shard_id(stream->api->board, shard));
+    lost.shard_id = ks_pb_text(ks_switchboard_shard_id(stream->subscription->board, shard));
     event.event_case = KINESIS_SIDECAR__V1__STREAM_EVENT__EVENT_LEASE_LOST;
     event.lease_lost = &lost;
     say(stream, &event);
@@ -263,20 +264,20 @@ static void closed(struct ks_exchange *exchange)
     struct ks_api *api = stream->api;
 
     ks_loop_timer_clear(api->loop, &stream->timer);
-    ks_switchboard_unlisten(api->board, &stream->listener);
+    ks_switchboard_unlisten(stream->subscription->board, &stream->listener);
     ks_list_remove(&stream->link);
     ks_delivery_give_back(&stream->delivery);
-    ks_switchboard_detach(api->board, stream->delivery.session, &stream->consumer);
+    ks_switchboard_detach(stream->subscription->board, stream->delivery.session, &stream->consumer);
     ks_bytes_free(&stream->control);
     ks_free(stream);
 }
 
-void ks_stream_session_closed(struct ks_api *api, ks_session_id session)
+void ks_stream_session_closed(struct ks_subscription *subscription, ks_session_id session)
 {
     struct ks_link *cursor;
     struct ks_link *after;
 
-    KS_LIST_EACH(cursor, after, &api->streams)
+    KS_LIST_EACH(cursor, after, &subscription->streams)
     {
         struct stream *stream = KS_LIST_ENTRY(cursor, struct stream, link);
         if (stream->delivery.session == session && !stream->over)
@@ -363,24 +364,25 @@ static bool read_shards(struct ks_exchange *exchange, ks_view ids[KS_SESSION_SHA
 /* Opens the session. False if the exchange was answered with a problem. */
 static bool open_session(struct stream *stream, const struct ks_session_request *request)
 {
-    struct ks_api *api = stream->api;
+    struct ks_subscription *subscription = stream->subscription;
     struct ks_detail detail = {.text = ""};
     ks_session_id session;
     ks_err err = KS_FAIL(BUSY);
 
-    if (api->quiesced)
+    if (subscription->quiesced)
         ks_detail_set(&detail, "draining: no new sessions");
     else
-        err = ks_switchboard_open(api->board, request, &stream->consumer, &session, &detail);
+        err =
+            ks_switchboard_open(subscription->board, request, &stream->consumer, &session, &detail);
     if (!ks_ok(err)) {
         ks_api_refuse_session(stream->exchange, err, &detail);
         return false;
     }
     for (uint32_t i = 0; i < request->shard_count; i++)
-        if (ks_switchboard_find_shard(api->board, request->shards[i],
+        if (ks_switchboard_find_shard(subscription->board, request->shards[i],
                                       &stream->shards[stream->shard_count]))
             stream->shard_count++;
-    ks_delivery_init(&stream->delivery, api, session,
+    ks_delivery_init(&stream->delivery, subscription, session,
                      stream->protobuf ? KS_FRAME_PROTOBUF : KS_FRAME_NDJSON);
     return true;
 }
@@ -407,6 +409,7 @@ void ks_handle_stream(struct ks_exchange *exchange)
     stream->timer.due = heartbeat_due;
     stream->exchange = exchange;
     stream->api = api;
+    stream->subscription = exchange->subscription;
     stream->heartbeat = heartbeat;
     stream->wrote_at = ks_loop_now(api->loop);
     stream->protobuf = ks_accepts_protobuf(&exchange->request);
@@ -417,8 +420,8 @@ void ks_handle_stream(struct ks_exchange *exchange)
     }
 
     say_session(stream, &request);
-    ks_list_append(&api->streams, &stream->link);
-    ks_switchboard_listen(api->board, &stream->listener);
+    ks_list_append(&stream->subscription->streams, &stream->link);
+    ks_switchboard_listen(stream->subscription->board, &stream->listener);
     exchange->context = stream;
     exchange->closed = closed;
     ks_exchange_stream(exchange, stream->protobuf ? KS_TYPE_PROTOBUF : KS_TYPE_NDJSON, fill);

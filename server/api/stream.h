@@ -6,6 +6,6 @@
 #include "api/server.h"
 
 /* The session was closed by request: its stream, if it has one, says so and ends. */
-void ks_stream_session_closed(struct ks_api *api, ks_session_id session);
+void ks_stream_session_closed(struct ks_subscription *subscription, ks_session_id session);
 
 #endif

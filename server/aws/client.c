@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aws/client.h"
 
+#include "aws/arn.h"
 #include "aws/credentials.h"
 #include "aws/endpoint.h"
 #include "aws/head.h"
+#include "aws/retry.h"
 #include "aws/sigv4.h"
 #include "base/budget.h"
 #include "base/list.h"
@@ -13,17 +15,14 @@
 
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 const char KS_AWS_JSON_TYPE_1_0[] = "application/x-amz-json-1.0";
 const char KS_AWS_JSON_TYPE_1_1[] = "application/x-amz-json-1.1";
 const char KS_AWS_CBOR_TYPE[] = "application/x-amz-cbor-1.1";
 
-/* The standard retry mode of the SDKs. */
-enum { ATTEMPTS_MAX = 3, BACKOFF_FIRST_MS = 50, BACKOFF_MOST_MS = 20000, ASKED_MOST_MS = 5000 };
-enum { TOKENS_MAX = 500, TOKENS_OF_RETRY = 5, TOKENS_OF_SUCCESS = 1 };
-/* A smaller difference of the clocks is not why a signature was refused: AWS allows minutes. */
-enum { SKEW_LEAST_MS = 60 * 1000 };
+/* How long connections are held to be dead that are as old as one that died: longer than any is kept
+ * unused. */
+enum { SUSPICION_MS = 60 * 1000 };
 
 static const struct service {
     const char *name;
@@ -39,10 +38,15 @@ struct ks_aws_client {
     struct ks_loop *loop;
     struct ks_http *http;
     struct ks_credentials_source *credentials;
-    struct ks_endpoint endpoint;
+    struct ks_endpoint endpoints[KS_ENDPOINT_USES];
+    struct ks_endpoint_rules rules; /* Without a service: none. */
+    char account[KS_ACCOUNT_SIZE];  /* For which the endpoints are. */
+    bool located;
     struct ks_sigv4_signer signer;
     struct ks_prng prng;
-    uint32_t tokens;
+    uint32_t attempts_max;
+    struct ks_retry_bucket bucket;
+    ks_instant suspected_at; /* When a kept connection was found dead. */
     struct ks_link calls;
     struct ks_aws_state state;
 };
@@ -53,15 +57,18 @@ struct ks_aws_call {
     struct ks_aws_request request; /* `body` and `sink` point into this call. */
     struct ks_bytes body;
     struct ks_http_sink sink;
+    char series[KS_METRIC_VALUE_SIZE]; /* "service,operation". */
+    ks_instant deadline;               /* Of all attempts; KS_NEVER: none. */
 
-    /* At most one of the three is under way. */
+    /* Under way is a request, the wait for credentials, or the wait for the next attempt. */
     struct ks_http_call *http;
     bool waiting;
     struct ks_credentials_waiter waiter;
-    struct ks_timer again;
+    struct ks_timer timer; /* The next attempt; while it waits for credentials, the deadline. */
 
+    struct ks_retry retry;
+    ks_instant asked_at; /* When the last attempt left. */
     uint32_t attempts;
-    uint32_t retries;
     bool sent;
     bool clock_corrected;
     bool token_renewed;
@@ -87,7 +94,7 @@ static void detach(struct ks_aws_call *call)
         ks_http_cancel(call->http);
     if (call->waiting)
         ks_credentials_unwait(&call->waiter);
-    ks_loop_timer_clear(call->client->loop, &call->again);
+    ks_loop_timer_clear(call->client->loop, &call->timer);
     ks_list_remove(&call->link);
 }
 
@@ -163,6 +170,25 @@ static bool is_trouble(ks_err err)
            ks_err_is(err, KS_ERR_DENIED) || ks_err_is(err, KS_ERR_NO_CREDENTIALS);
 }
 
+static void count_failure(const struct ks_aws_call *call, const struct result *result)
+{
+    char series[KS_METRIC_VALUE_SIZE];
+
+    snprintf(series, sizeof(series), "%s,%s", call->client->service->name,
+             ks_err_name(result->err));
+    call->client->state.failures++;
+    ks_metric_add_labelled(KS_METRIC_AWS_FAILURES, series, 1);
+}
+
+/* What came of an attempt that left. */
+static void count_answer(const struct ks_aws_call *call, const struct ks_http_answer *answer)
+{
+    ks_span took = ks_instant_since(ks_loop_now(call->client->loop), call->asked_at);
+
+    ks_metric_observe_labelled(KS_METRIC_AWS_REQUEST_SECONDS, call->series, took.us);
+    ks_metric_add_labelled(KS_METRIC_AWS_RECEIVED_BYTES, call->series, (int64_t)answer->received);
+}
+
 static void count(struct ks_aws_call *call, const struct result *result)
 {
     struct ks_aws_state *state = &call->client->state;
@@ -177,13 +203,11 @@ static void count(struct ks_aws_call *call, const struct result *result)
         state->succeeded_at = now;
         state->failures_in_row = 0;
     }
-    if (!ks_ok(result->err) && !ks_err_is(result->err, KS_ERR_CONDITION)) {
-        state->failures++;
-        ks_metric_add_labelled(KS_METRIC_AWS_FAILURES, ks_err_name(result->err), 1);
-    }
+    if (!ks_ok(result->err) && !ks_err_is(result->err, KS_ERR_CONDITION))
+        count_failure(call, result);
     if (result->failed && result->failure.throttled) {
         state->throttles++;
-        ks_metric_add_labelled(KS_METRIC_AWS_THROTTLES, call->request.operation, 1);
+        ks_metric_add_labelled(KS_METRIC_AWS_THROTTLES, call->series, 1);
     }
 }
 
@@ -193,21 +217,13 @@ static void count(struct ks_aws_call *call, const struct result *result)
 static bool correct_clock(struct ks_aws_call *call, const struct result *result)
 {
     struct ks_aws_client *client = call->client;
-    int64_t server_ms = 0;
 
     if (!result->failed || !result->failure.skewed || call->clock_corrected)
         return false;
-    /* An answer out of a cache carries the Date of long ago. */
-    if (ks_head_find(result->answer->head, "Age").data != NULL ||
-        !ks_ok(ks_head_date(ks_head_find(result->answer->head, "Date"), &server_ms)))
-        return false;
-
-    int64_t skew_ms = server_ms - ks_wall_now().ms;
-    if (llabs(skew_ms - client->state.skew_ms) < SKEW_LEAST_MS)
+    if (!ks_head_corrects(result->answer->head, ks_wall_now().ms, &client->state.skew_ms))
         return false;
     ks_warn("aws: our clock differs from that of %s by %lld s, signing with theirs",
-            client->service->name, (long long)(skew_ms / 1000));
-    client->state.skew_ms = skew_ms;
+            client->service->name, (long long)(client->state.skew_ms / 1000));
     call->clock_corrected = true;
     return true;
 }
@@ -222,58 +238,66 @@ static bool renew_token(struct ks_aws_call *call, const struct result *result)
     return true;
 }
 
-static bool may_retry(struct ks_aws_call *call, const struct result *result)
+static ks_span time_left(const struct ks_aws_call *call)
 {
-    struct ks_aws_client *client = call->client;
+    static const ks_span ALWAYS = {INT64_MAX};
 
-    if (call->request.single_attempt || ks_err_class(result->err) != KS_CLASS_RETRY ||
-        call->retries + 1 >= ATTEMPTS_MAX || client->tokens < TOKENS_OF_RETRY)
-        return false;
-    client->tokens -= TOKENS_OF_RETRY;
-    return true;
+    if (call->deadline.us == KS_NEVER.us)
+        return ALWAYS;
+    return ks_instant_since(call->deadline, ks_loop_now(call->client->loop));
 }
 
-static ks_span backoff(struct ks_aws_call *call, const struct result *result)
+static enum ks_retry_mode mode_of(const struct ks_aws_request *request)
 {
-    int64_t most = (int64_t)BACKOFF_FIRST_MS << call->retries;
-    int64_t ms =
-        ks_prng_between(&call->client->prng, 0, most < BACKOFF_MOST_MS ? most : BACKOFF_MOST_MS);
-    int64_t asked = result->failed ? result->failure.retry_after_ms : -1;
-
-    /* What the server asks for counts, within reason. */
-    if (asked > ms)
-        ms = asked < ms + ASKED_MOST_MS ? asked : ms + ASKED_MOST_MS;
-    return ks_span_ms(ms);
+    if (request->single_attempt)
+        return KS_RETRY_NEVER;
+    return request->conditional ? KS_RETRY_UNDONE : KS_RETRY_ANY;
 }
 
-static void succeed(struct ks_aws_call *call)
+static bool may_retry(struct ks_aws_call *call, const struct result *result, ks_span *ret_wait)
 {
     struct ks_aws_client *client = call->client;
-    uint32_t tokens = client->tokens + (call->retries > 0 ? TOKENS_OF_RETRY : TOKENS_OF_SUCCESS);
+    int status = result->answer == NULL ? 0 : result->answer->status;
+    const struct ks_retry_limits limits = {
+        .mode = mode_of(&call->request),
+        .attempts_max = client->attempts_max,
+        .left = time_left(call),
+    };
+    const struct ks_retry_failure failure = {
+        .err = result->err,
+        .sent = result->answer != NULL && result->answer->sent,
+        .refused = status >= 400 && status < 500,
+        .throttled = result->failed && result->failure.throttled,
+        .retry_after_ms = result->failed ? result->failure.retry_after_ms : -1,
+    };
 
-    client->tokens = tokens < TOKENS_MAX ? tokens : TOKENS_MAX;
+    return ks_retry_again(&call->retry, &client->bucket, &client->prng, &limits, &failure,
+                          ret_wait);
 }
 
 static void decide(struct ks_aws_call *call, const struct result *result)
 {
     struct ks_aws_client *client = call->client;
+    ks_span wait = {0};
 
-    if (ks_ok(result->err))
-        succeed(call);
+    if (ks_ok(result->err)) {
+        ks_retry_succeeded(&call->retry, &client->bucket);
+        finish(call, result);
+        return;
+    }
     if (correct_clock(call, result) || renew_token(call, result)) {
         begin(call);
         return;
     }
-    if (!may_retry(call, result)) {
+    if (!may_retry(call, result, &wait)) {
         finish(call, result);
         return;
     }
-    ks_span wait = backoff(call, result);
-    call->retries++;
     client->state.retries++;
+    ks_metric_add_labelled(KS_METRIC_AWS_RETRIES, call->series, 1);
     ks_debug("aws: %s, asking again in %lld ms", result->detail.text,
              (long long)ks_span_to_ms(wait));
-    ks_loop_timer_set(client->loop, &call->again, ks_instant_add(ks_loop_now(client->loop), wait));
+    ks_loop_timer_set(client->loop, &call->timer, ks_instant_add(ks_loop_now(client->loop), wait));
 }
 
 static void on_answer(void *arg, const struct ks_http_answer *answer)
@@ -283,27 +307,59 @@ static void on_answer(void *arg, const struct ks_http_answer *answer)
 
     call->http = NULL;
     call->sent = call->sent || answer->sent;
+    if (answer->stale)
+        call->client->suspected_at = ks_loop_now(call->client->loop);
+    count_answer(call, answer);
     count(call, &result);
     decide(call, &result);
+}
+
+/* --- Where --- */
+
+/* The other operations of Kinesis are about streams, not about what is in them. */
+static enum ks_endpoint_use use_of(const char *operation)
+{
+    static const char *const DATA[] = {"GetRecords", "GetShardIterator", "PutRecord", "PutRecords",
+                                       "SubscribeToShard"};
+
+    for (size_t at = 0; at < sizeof(DATA) / sizeof(DATA[0]); at++) {
+        if (strcmp(DATA[at], operation) == 0)
+            return KS_ENDPOINT_DATA;
+    }
+    return KS_ENDPOINT_CONTROL;
+}
+
+/* The endpoints follow the account of the credentials, which may become another one. */
+static ks_err locate(struct ks_aws_client *client, const char *account, struct ks_detail *detail)
+{
+    if (client->rules.service == NULL || (client->located && strcmp(client->account, account) == 0))
+        return KS_OK;
+    client->located = false;
+    for (int use = 0; use < KS_ENDPOINT_USES; use++)
+        KS_TRY(ks_endpoint_find(&client->rules, account, (enum ks_endpoint_use)use,
+                                &client->endpoints[use], detail));
+    snprintf(client->account, sizeof(client->account), "%s", account);
+    client->located = true;
+    return KS_OK;
 }
 
 /* --- An attempt --- */
 
 static ks_err sign(struct ks_aws_call *call, const struct ks_credentials *credentials,
-                   const struct ks_http_header *headers, uint32_t header_count,
-                   struct ks_sigv4_signature *ret_signature)
+                   const struct ks_endpoint *endpoint, const struct ks_http_header *headers,
+                   uint32_t header_count, struct ks_sigv4_signature *ret_signature)
 {
     struct ks_aws_client *client = call->client;
     struct ks_sigv4_request request = {
         .method = KS_VIEW("POST"),
-        .path = ks_view_text(client->endpoint.path),
+        .path = ks_view_text(endpoint->path),
         .headers = headers,
         .header_count = header_count,
         .body = ks_bytes_view(&call->body),
         .access_key = ks_view_text(credentials->access_key),
         .secret_key = ks_view_text(credentials->secret_key),
         .token = ks_view_text(credentials->token),
-        .region = client->endpoint.region,
+        .region = endpoint->region,
         .service = client->service->name,
         .unix_ms = ks_wall_now().ms + client->state.skew_ms,
     };
@@ -311,23 +367,46 @@ static ks_err sign(struct ks_aws_call *call, const struct ks_credentials *creden
     return ks_sigv4_sign(&client->signer, &request, ret_signature);
 }
 
+/* Kept connections must be younger than the last one that was found dead: what cut that one off may
+ * have cut them all, and nothing would be heard of them either. 0: any will do. */
+static ks_span age_max(const struct ks_aws_client *client)
+{
+    ks_instant now = ks_loop_now(client->loop);
+    ks_instant until = ks_instant_add(client->suspected_at, ks_span_ms(SUSPICION_MS));
+
+    if (ks_instant_reached(now, until))
+        return ks_span_us(0);
+    return ks_span_us(ks_instant_since(now, client->suspected_at).us + 1);
+}
+
+/* Of an attempt that begins now. */
+static ks_span timeout_of(const struct ks_aws_call *call)
+{
+    ks_span left = time_left(call);
+
+    return left.us < call->request.timeout.us ? left : call->request.timeout;
+}
+
 /* Signs and sends. */
-static ks_err attempt(struct ks_aws_call *call, const struct ks_credentials *credentials)
+static ks_err attempt(struct ks_aws_call *call, const struct ks_credentials *credentials,
+                      struct ks_detail *detail)
 {
     struct ks_aws_client *client = call->client;
+    const struct ks_endpoint *endpoint = &client->endpoints[use_of(call->request.operation)];
     struct ks_sigv4_signature signature;
     char target[KS_AWS_TARGET_MAX + 1];
     struct ks_http_header headers[7];
     uint32_t count_of_headers = 0;
 
+    KS_TRY(locate(client, credentials->account, detail));
     snprintf(target, sizeof(target), "%s.%s", client->service->target, call->request.operation);
     headers[count_of_headers++] =
-        (struct ks_http_header){KS_VIEW("Host"), ks_view_text(client->endpoint.host)};
+        (struct ks_http_header){KS_VIEW("Host"), ks_view_text(endpoint->host)};
     headers[count_of_headers++] =
         (struct ks_http_header){KS_VIEW("Content-Type"), ks_view_text(call->request.content_type)};
     headers[count_of_headers++] =
         (struct ks_http_header){KS_VIEW("X-Amz-Target"), ks_view_text(target)};
-    KS_TRY(sign(call, credentials, headers, count_of_headers, &signature));
+    KS_TRY(sign(call, credentials, endpoint, headers, count_of_headers, &signature));
     headers[count_of_headers++] =
         (struct ks_http_header){KS_VIEW("X-Amz-Date"), ks_view_text(signature.date)};
     headers[count_of_headers++] =
@@ -339,20 +418,25 @@ static ks_err attempt(struct ks_aws_call *call, const struct ks_credentials *cre
                                                               ks_view_text(credentials->token)};
     struct ks_http_request request = {
         .method = "POST",
-        .url = client->endpoint.url,
+        .url = endpoint->url,
         .headers = headers,
         .header_count = count_of_headers,
         .body = ks_bytes_view(&call->body),
-        .timeout = call->request.timeout,
+        .timeout = timeout_of(call),
+        .connection_age_max = age_max(client),
         .response_max = call->request.response_max,
         .sink = call->request.sink,
         .done = on_answer,
         .arg = call,
     };
+    if (request.timeout.us <= 0)
+        return KS_FAIL(TIMEOUT);
     KS_TRY(ks_http_send(client->http, &request, &call->http));
     call->attempts++;
+    call->asked_at = ks_loop_now(client->loop);
     client->state.requests++;
-    ks_metric_add_labelled(KS_METRIC_AWS_REQUESTS, call->request.operation, 1);
+    ks_metric_add_labelled(KS_METRIC_AWS_REQUESTS, call->series, 1);
+    ks_metric_add_labelled(KS_METRIC_AWS_SENT_BYTES, call->series, (int64_t)call->body.size);
     return KS_OK;
 }
 
@@ -362,7 +446,7 @@ static void fail_unsent(struct ks_aws_call *call, ks_err err, const char *why)
     struct result result = {.err = err};
 
     ks_detail_set(&result.detail, "%s %s was not sent: %s", call->client->service->name,
-                  call->request.operation, why);
+                  call->request.operation, why[0] == '\0' ? ks_err_text(err) : why);
     count(call, &result);
     decide(call, &result);
 }
@@ -373,39 +457,52 @@ static void on_credentials(struct ks_credentials_waiter *waiter, ks_err err,
     struct ks_aws_call *call = KS_LIST_ENTRY(waiter, struct ks_aws_call, waiter);
 
     call->waiting = false;
+    ks_loop_timer_clear(call->client->loop, &call->timer);
     if (!ks_ok(err)) {
         fail_unsent(call, err, detail->text);
         return;
     }
-    err = attempt(call, credentials);
+    struct ks_detail why = {""};
+    err = attempt(call, credentials, &why);
     if (!ks_ok(err))
-        fail_unsent(call, err, ks_err_text(err));
+        fail_unsent(call, err, why.text);
 }
 
 /* Makes the attempt, or waits for credentials. */
-static ks_err try_begin(struct ks_aws_call *call)
+static ks_err try_begin(struct ks_aws_call *call, struct ks_detail *detail)
 {
     const struct ks_credentials *credentials = ks_credentials_now(call->client->credentials);
 
     if (credentials != NULL)
-        return attempt(call, credentials);
+        return attempt(call, credentials, detail);
     call->waiting = true;
     call->waiter.done = on_credentials;
     ks_credentials_wait(call->client->credentials, &call->waiter);
+    if (call->deadline.us != KS_NEVER.us)
+        ks_loop_timer_set(call->client->loop, &call->timer, call->deadline);
     return KS_OK;
 }
 
 static void begin(struct ks_aws_call *call)
 {
-    ks_err err = try_begin(call);
+    struct ks_detail why = {""};
+    ks_err err = try_begin(call, &why);
 
     if (!ks_ok(err))
-        fail_unsent(call, err, ks_err_text(err));
+        fail_unsent(call, err, why.text);
 }
 
-static void on_again(struct ks_timer *timer)
+static void on_due(struct ks_timer *timer)
 {
-    begin(KS_LIST_ENTRY(timer, struct ks_aws_call, again));
+    struct ks_aws_call *call = KS_LIST_ENTRY(timer, struct ks_aws_call, timer);
+
+    if (!call->waiting) {
+        begin(call);
+        return;
+    }
+    call->waiting = false;
+    ks_credentials_unwait(&call->waiter);
+    fail_unsent(call, KS_FAIL(TIMEOUT), "credentials did not come in time");
 }
 
 /* --- For callers --- */
@@ -415,7 +512,12 @@ static ks_err start(struct ks_aws_client *client, struct ks_aws_call *call,
 {
     call->client = client;
     call->request = *request;
-    call->again.due = on_again;
+    call->timer.due = on_due;
+    call->deadline = request->total.us > 0
+                         ? ks_instant_add(ks_loop_now(client->loop), request->total)
+                         : KS_NEVER;
+    snprintf(call->series, sizeof(call->series), "%s,%s", client->service->name,
+             request->operation);
     ks_link_init(&call->link);
     ks_bytes_init(&call->body, request->body.size);
     if (request->sink != NULL) {
@@ -425,7 +527,13 @@ static ks_err start(struct ks_aws_client *client, struct ks_aws_call *call,
     if (request->content_type == NULL)
         call->request.content_type = client->service->content_type;
     KS_TRY(ks_bytes_append(&call->body, request->body));
-    return try_begin(call);
+
+    ks_err err = try_begin(call, NULL);
+    if (!ks_err_is(err, KS_ERR_INVALID))
+        return err;
+    /* What the settings forbid is told as an answer, with its reason. */
+    ks_loop_timer_set(client->loop, &call->timer, ks_loop_now(client->loop));
+    return KS_OK;
 }
 
 ks_err ks_aws_call(struct ks_aws_client *client, const struct ks_aws_request *request,
@@ -463,8 +571,13 @@ ks_err ks_aws_client_new(const struct ks_aws_client_options *options,
     client->loop = options->loop;
     client->http = options->http;
     client->credentials = options->credentials;
-    client->endpoint = *options->endpoint;
-    client->tokens = TOKENS_MAX;
+    for (int use = 0; use < KS_ENDPOINT_USES; use++)
+        client->endpoints[use] = *options->endpoint;
+    if (options->rules != NULL)
+        client->rules = *options->rules;
+    client->attempts_max = options->attempts_max == 0 ? KS_RETRY_ATTEMPTS : options->attempts_max;
+    client->suspected_at = KS_LONG_AGO;
+    ks_retry_bucket_init(&client->bucket);
     client->state.succeeded_at = KS_LONG_AGO;
     client->state.failed_at = KS_LONG_AGO;
     ks_sigv4_init(&client->signer);

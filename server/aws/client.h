@@ -5,13 +5,13 @@
  * A call names an operation and brings a body; its answer comes later on the loop, never inside the
  * call that asked for it, and exactly once, unless it is cancelled: then never.
  *
- * Two modes. `single_attempt` for writes: the request leaves at most once (*), the caller decides
- * what to do about an answer that did not come. HTTP itself resends nothing, not even when a kept
- * connection turns out to be dead. Otherwise the standard retries of the SDKs, for reads: up to 3
- * attempts for errors of KS_CLASS_RETRY, after rand * min(50 ms * 2^n, 20 s) or what the server
- * asks for, paid from a token bucket of 500 (5 for each retry).
- * (*) In both modes a request that was refused because of our clock or an expired session token,
- * and is therefore certainly not done, is signed anew and sent once more.
+ * Failed attempts are made again as the standard mode of the SDKs says (aws/retry.h), and here alone:
+ * HTTP itself resends nothing, not even when a kept connection turns out to be dead. Reads are made
+ * again whatever happened. A `conditional` write leaves a second time only if the first was surely not
+ * done; whether an unknown one is done its caller finds out by reading back. A `single_attempt` leaves
+ * at most once (*): its caller paces itself.
+ * (*) In all modes a request that was refused because of our clock or an expired session token, and is
+ * therefore certainly not done, is signed anew and sent once more.
  *
  * Whether a write is done: err KS_OK is done; CONDITION (and any other KS_CLASS_REPORT that came
  * with status 4xx) is not done; everything of KS_CLASS_RETRY, and everything without a status, is
@@ -37,6 +37,7 @@ struct ks_aws_client;
 struct ks_aws_call;
 struct ks_credentials_source;
 struct ks_endpoint;
+struct ks_endpoint_rules;
 
 enum ks_aws_service { KS_AWS_KINESIS, KS_AWS_DYNAMODB };
 
@@ -45,8 +46,12 @@ struct ks_aws_client_options {
     struct ks_loop *loop;
     struct ks_http *http;                      /* Shared; outlives the client. */
     struct ks_credentials_source *credentials; /* Shared; outlives the client. */
-    const struct ks_endpoint *endpoint;        /* Copied. */
-    uint64_t seed;                             /* For the jitter. */
+    const struct ks_endpoint *endpoint;        /* Where it asks. Copied. */
+    const struct ks_endpoint_rules
+        *rules;            /* Not NULL: where depends on the account of the credentials
+                                              and on the operation. Copied, its texts borrowed. */
+    uint32_t attempts_max; /* Of one call; 0: KS_RETRY_ATTEMPTS. */
+    uint64_t seed;         /* For the jitter. */
 };
 
 /* NO_MEMORY. */
@@ -72,8 +77,10 @@ struct ks_aws_request {
     const char *content_type; /* NULL: the service's JSON type. Likewise a literal. */
     ks_view body;             /* Copied. */
     ks_span timeout;          /* Of one attempt, from the moment it is handed to HTTP. */
-    bool single_attempt;
-    size_t response_max;             /* Bytes of body; more is FULL. */
+    ks_span total;            /* Of all of them, waits included; then TIMEOUT. 0: no limit. */
+    bool conditional;         /* Made again only if it was surely not done. */
+    bool single_attempt;      /* Never made again. */
+    size_t response_max;      /* Bytes of body; more is FULL. */
     const struct ks_http_sink *sink; /* For the body of a 2xx; NULL: our memory. Copied. */
     void (*done)(void *arg, const struct ks_aws_answer *answer);
     void *arg;

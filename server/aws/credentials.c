@@ -5,21 +5,27 @@
 #include "aws/profile.h"
 #include "base/budget.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "base/prng.h"
 
 #include <assert.h>
 #include <string.h>
 
 /* Before their end: see credentials.h. */
-enum { ADVISORY_MS = 15 * 60 * 1000, MANDATORY_MS = 10 * 60 * 1000, JITTER_MS = 60 * 1000 };
+enum { REFRESH_MS = 15 * 60 * 1000, JITTER_MS = 60 * 1000 };
 /* After a failed fetch: doubled from one to the other. */
 enum { AGAIN_FIRST_MS = 1000, AGAIN_MOST_MS = 60 * 1000 };
+/* When those that came have expired, but may be used still. */
+enum { STRETCH_LEAST_MS = 12 * 60 * 1000, STRETCH_MOST_MS = 20 * 60 * 1000 };
 /* Credentials this young are not dropped because AWS calls them expired: new ones would be the
  * same. */
 enum { YOUNG_MS = 5000 };
 
 struct ks_credentials_source {
     struct ks_loop *loop;
+    struct ks_endpoint sts;
+    const char *service;
+    char profile[KS_PROFILE_NAME_MAX + 1];
     struct ks_prng prng;
     struct ks_provider *provider;
     struct ks_timer kick; /* Answers those who wait, in a later turn. */
@@ -29,8 +35,7 @@ struct ks_credentials_source {
     struct ks_credentials current;
     bool present;
     ks_instant fetched_at;
-    ks_instant advisory_at;
-    ks_instant mandatory_at;
+    ks_instant refresh_at;
     ks_instant expires_at;
 
     /* Of the last fetch. */
@@ -57,27 +62,51 @@ static ks_span shorter(ks_span a, ks_span b)
     return a.us < b.us ? a : b;
 }
 
+/* In Unix time, as monitoring wants it: an age would be old when it is read. */
+static void count(const struct ks_credentials_source *source)
+{
+    const struct ks_credentials *current = &source->current;
+    int64_t now_ms = ks_wall_now().ms;
+
+    ks_metric_set_labelled(KS_METRIC_AWS_CREDENTIALS_FETCHED, source->service, now_ms);
+    if (current->expires)
+        ks_metric_set_labelled(KS_METRIC_AWS_CREDENTIALS_EXPIRY, source->service,
+                               now_ms + ks_span_to_ms(current->life));
+}
+
+/* Takes them, for ever at first. */
 static void keep(struct ks_credentials_source *source, const struct ks_credentials *credentials)
 {
-    ks_instant now = ks_loop_now(source->loop);
-    ks_span life = credentials->life;
-
     source->current = *credentials;
     source->present = true;
-    source->fetched_at = now;
+    source->fetched_at = ks_loop_now(source->loop);
     source->expires_at = KS_NEVER;
-    source->advisory_at = KS_NEVER;
-    source->mandatory_at = KS_NEVER;
-    if (!credentials->expires)
-        return;
+    source->refresh_at = KS_NEVER;
+    count(source);
+}
 
+static void plan_refresh(struct ks_credentials_source *source)
+{
+    ks_instant now = source->fetched_at;
+    ks_span life = source->current.life;
     ks_span jitter = shorter(ks_span_ms(JITTER_MS), ks_span_us(life.us / 8));
     ks_span early = ks_span_us(ks_prng_between(&source->prng, 0, jitter.us));
-    ks_span advisory = shorter(ks_span_ms(ADVISORY_MS), ks_span_us(life.us / 2));
-    ks_span mandatory = shorter(ks_span_ms(MANDATORY_MS), ks_span_us(life.us / 4));
-    source->expires_at = ks_instant_add(now, life);
-    source->advisory_at = ks_instant_add(now, ks_span_us(life.us - advisory.us - early.us));
-    source->mandatory_at = ks_instant_add(now, ks_span_us(life.us - mandatory.us - early.us));
+    ks_span before = shorter(ks_span_ms(REFRESH_MS), ks_span_us(life.us / 2));
+
+    if (!source->current.outlasts)
+        source->expires_at = ks_instant_add(now, life);
+    source->refresh_at = ks_instant_add(now, ks_span_us(life.us - before.us - early.us));
+}
+
+/* They came dead, and are used all the same. */
+static void stretch(struct ks_credentials_source *source)
+{
+    ks_span wait = ks_span_ms(ks_prng_between(&source->prng, STRETCH_LEAST_MS, STRETCH_MOST_MS));
+
+    ks_warn("credentials: %s gives some that have expired already; they are used until AWS refuses "
+            "them, asking again in %lld min",
+            source->provider->vtable->name, (long long)(ks_span_to_ms(wait) / 60000));
+    source->refresh_at = ks_instant_add(source->fetched_at, wait);
 }
 
 /* --- Fetching --- */
@@ -119,6 +148,7 @@ static void note_failure(struct ks_credentials_source *source, ks_err err,
     int64_t wait_ms = most < AGAIN_MOST_MS ? most : AGAIN_MOST_MS;
 
     wait_ms = ks_prng_between(&source->prng, wait_ms / 2, wait_ms);
+    ks_metric_add_labelled(KS_METRIC_AWS_CREDENTIALS_FAILURES, source->service, 1);
     source->err = err;
     source->detail = *detail;
     source->again_at = ks_instant_add(ks_loop_now(source->loop), ks_span_ms(wait_ms));
@@ -128,27 +158,38 @@ static void note_failure(struct ks_credentials_source *source, ks_err err,
                 usable(source) ? "; the old ones go on until they expire" : "; asking again");
 }
 
+static void note_success(struct ks_credentials_source *source,
+                         const struct ks_credentials *credentials)
+{
+    if (source->failures > 0)
+        ks_info("credentials: fetched again after %u failures", source->failures);
+    source->failures = 0;
+    source->err = KS_OK;
+    source->detail = (struct ks_detail){.text = ""};
+    source->again_at = KS_LONG_AGO;
+    keep(source, credentials);
+    if (!credentials->expires)
+        return;
+    if (credentials->life.us > 0)
+        plan_refresh(source);
+    else
+        stretch(source);
+}
+
 static void on_fetched(void *arg, struct ks_provider *provider)
 {
     struct ks_credentials_source *source = arg;
-    struct ks_credentials *credentials = &provider->credentials;
-    struct ks_detail dead = {.text = ""};
+    const struct ks_credentials *credentials = &provider->credentials;
+    bool dead = credentials->expires && credentials->life.us <= 0 && !credentials->outlasts;
+    struct ks_detail detail = provider->detail;
 
     source->fetching = false;
-    if (!ks_ok(provider->err)) {
-        note_failure(source, provider->err, &provider->detail);
-    } else if (credentials->expires && credentials->life.us <= 0) {
-        ks_detail_set(&dead, "the credentials that came have expired already");
-        note_failure(source, KS_FAIL(SERVER), &dead);
-    } else {
-        if (source->failures > 0)
-            ks_info("credentials: fetched again after %u failures", source->failures);
-        source->failures = 0;
-        source->err = KS_OK;
-        source->detail = (struct ks_detail){.text = ""};
-        source->again_at = KS_LONG_AGO;
-        keep(source, credentials);
-    }
+    if (ks_ok(provider->err) && dead)
+        ks_detail_set(&detail, "the credentials that came have expired already");
+    if (!ks_ok(provider->err) || dead)
+        note_failure(source, dead ? KS_FAIL(SERVER) : provider->err, &detail);
+    else
+        note_success(source, credentials);
     answer_waiters(source);
 }
 
@@ -169,16 +210,10 @@ static void on_kick(struct ks_timer *timer)
 
 const struct ks_credentials *ks_credentials_now(struct ks_credentials_source *source)
 {
-    ks_instant now = ks_loop_now(source->loop);
-
     if (!usable(source))
         return NULL;
-    if (ks_instant_reached(now, source->advisory_at))
+    if (ks_instant_reached(ks_loop_now(source->loop), source->refresh_at))
         fetch(source);
-    /* Close to the end the new ones are waited for; but where a refresh has failed before, the old
-     * ones must do: leases are renewed with them. */
-    if (ks_instant_reached(now, source->mandatory_at) && source->fetching && source->failures == 0)
-        return NULL;
     return &source->current;
 }
 
@@ -215,51 +250,78 @@ ks_err ks_credentials_state(const struct ks_credentials_source *source,
 
 /* --- Life --- */
 
-/* The places, in the order of botocore. */
-enum place { ENVIRONMENT, ROLES, WEB_IDENTITY, KEYS, CONTAINER };
-enum { PLACES = CONTAINER + 1 };
-
-static ks_err make_provider(const struct ks_credentials_options *options, enum place place,
-                            struct ks_provider **ret_provider)
+static ks_err set_up(struct ks_credentials_source *source,
+                     const struct ks_credentials_options *options,
+                     struct ks_provider_setup *ret_setup)
 {
-    char name[KS_PROFILE_NAME_MAX + 1];
-    bool named = false;
-    struct ks_loop *loop = options->loop;
+    struct ks_provider_setup setup = {
+        .loop = options->loop,
+        .http = options->http,
+        .sts = &source->sts,
+        .profile = source->profile,
+        .profile_only = options->profile != NULL && options->profile[0] != '\0',
+    };
 
-    KS_TRY(ks_profile_name(options->profile, name, &named));
-    switch (place) {
-    case ENVIRONMENT: return ks_provider_environment_new(loop, ret_provider);
-    case ROLES:
-    case KEYS: return ks_provider_profile_new(loop, name, named, place == ROLES, ret_provider);
-    case WEB_IDENTITY:
-        return ks_provider_web_identity_new(loop, options->http, options->sts_region, ret_provider);
-    case CONTAINER: return ks_provider_container_new(loop, options->http, ret_provider);
-    }
-    assert(false);
-    return KS_FAIL(INVALID);
+    if (options->sts != NULL)
+        source->sts = *options->sts;
+    else
+        KS_TRY(ks_endpoint_resolve("sts", "us-east-1", NULL, &source->sts, NULL));
+    source->service = options->service == NULL ? "all" : options->service;
+    KS_TRY(ks_profile_name(options->profile, source->profile, &setup.profile_named));
+    *ret_setup = setup;
+    return KS_OK;
 }
 
+/* The places, in the order of botocore. */
 static ks_err make_chain(struct ks_credentials_source *source,
-                         const struct ks_credentials_options *options)
+                         const struct ks_provider_setup *setup)
 {
-    bool profile_only = options->profile != NULL && options->profile[0] != '\0';
-    struct ks_provider *list[PLACES];
+    typedef ks_err make(const struct ks_provider_setup *setup, struct ks_provider **ret_provider);
+    static make *const PLACES[] = {ks_provider_environment_new, ks_provider_profile_new,
+                                   ks_provider_container_new, ks_provider_imds_new};
+    struct ks_provider *list[sizeof(PLACES) / sizeof(PLACES[0])];
     uint32_t count = 0;
     ks_err err = KS_OK;
 
-    for (int place = 0; ks_ok(err) && place < PLACES; place++) {
-        if (profile_only && place != ROLES && place != KEYS)
+    for (size_t at = 0; ks_ok(err) && at < sizeof(PLACES) / sizeof(PLACES[0]); at++) {
+        if (setup->profile_only && PLACES[at] != ks_provider_profile_new)
             continue;
-        err = make_provider(options, (enum place)place, &list[count]);
+        err = PLACES[at](setup, &list[count]);
         count += ks_ok(err) ? 1 : 0;
     }
     if (ks_ok(err))
-        return ks_provider_chain_new(options->loop, list, count, &source->provider);
+        return ks_provider_chain_new(setup->loop, list, count, &source->provider);
     while (count > 0) {
         count--;
         list[count]->vtable->close(list[count]);
     }
     return err;
+}
+
+static ks_err make_role(struct ks_credentials_source *source,
+                        const struct ks_credentials_options *options,
+                        const struct ks_provider_setup *setup)
+{
+    const char *session = ks_provider_variable("AWS_ROLE_SESSION_NAME");
+    const char *external_id = options->external_id;
+    struct ks_role role = {
+        .arn = ks_view_text(options->role_arn),
+        .session_name = session == NULL ? KS_VIEW_NONE : ks_view_text(session),
+        .external_id = external_id == NULL ? KS_VIEW_NONE : ks_view_text(external_id),
+    };
+    struct ks_provider *base = NULL;
+
+    KS_TRY(ks_provider_shared_new(setup, options->base, &base));
+    return ks_provider_assume_role_new(setup, base, &role, &source->provider);
+}
+
+static ks_err make_provider(struct ks_credentials_source *source,
+                            const struct ks_credentials_options *options)
+{
+    struct ks_provider_setup setup;
+
+    KS_TRY(set_up(source, options, &setup));
+    return options->base != NULL ? make_role(source, options, &setup) : make_chain(source, &setup);
 }
 
 ks_err ks_credentials_source_new(const struct ks_credentials_options *options,
@@ -275,10 +337,13 @@ ks_err ks_credentials_source_new(const struct ks_credentials_options *options,
     source->again_at = KS_LONG_AGO;
     ks_prng_init(&source->prng, options->seed);
     ks_link_init(&source->waiters);
-    ks_err err = make_chain(source, options);
+    ks_err err = make_provider(source, options);
     if (!ks_ok(err)) {
-        ks_detail_set(detail, "credentials: %s (the name of the profile has at most %d characters)",
-                      ks_err_text(err), KS_PROFILE_NAME_MAX);
+        ks_detail_set(
+            detail,
+            "credentials: %s (a profile's name has at most %d characters, a role's ARN %d, "
+            "an external id %d)",
+            ks_err_text(err), KS_PROFILE_NAME_MAX, KS_ROLE_ARN_MAX, KS_EXTERNAL_ID_MAX);
         ks_free(source);
         return err;
     }

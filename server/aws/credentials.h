@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* credentials.h - the key pair that signs, kept fresh.
  *
- * A source asks its providers in the order of botocore until one has credentials: the environment,
- * a role in the profile (not supported yet: says so), web identity (IRSA), the profile files, the
- * container endpoint (ECS, EKS Pod Identity). An explicitly named profile is asked for alone,
- * without environment and web identity. The one that answered is asked again before its credentials
- * expire:
- *  - from 15 minutes before (advisory), in the background, while the old ones go on;
- *  - from 10 minutes before (mandatory), callers wait for the new ones;
- *  - each at most half or a quarter of a short life before its end, and up to a minute earlier by
- * chance, so that a fleet does not ask in step. Everybody who waits shares one fetch. While a
- * refresh fails, the old ones are used until they expire.
+ * A source asks its places in the order of botocore until one has credentials:
+ *  - the environment;
+ *  - the profile (aws/credentials/plan.h): a role that it assumes; web identity (IRSA, also of the
+ *    environment); its keys in the credentials file, its credential_process, its keys in the config
+ *    file;
+ *  - the container endpoint (ECS, EKS Pod Identity);
+ *  - the instance metadata service of EC2.
+ * An explicitly named profile is asked for alone. Or the source assumes one role with the
+ * credentials of another source. The place that answered is asked again from 15 minutes before they
+ * expire (of a short life: from its half), and up to a minute earlier by chance, so that a fleet
+ * does not ask in step. That happens in the background: leases are renewed with the old ones
+ * meanwhile, and while it fails, until they expire; nobody waits as long as there are some. Those
+ * of an instance role are used beyond their end, until AWS itself refuses them, for EC2 stretches
+ * them when its own supply fails (static stability). Everybody who waits shares one fetch.
  *
  * Secrets: never logged; wiped when dropped. Loop thread only.
  */
@@ -20,6 +24,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "aws/arn.h"
+#include "aws/endpoint.h"
 #include "aws/limits.h"
 #include "base/err.h"
 #include "base/list.h"
@@ -32,8 +38,10 @@ struct ks_credentials {
     char access_key[KS_ACCESS_KEY_MAX + 1];
     char secret_key[KS_SECRET_KEY_MAX + 1];
     char token[KS_SESSION_TOKEN_MAX + 1]; /* "": none. */
+    char account[KS_ACCOUNT_SIZE];        /* Whose they are; "": not told. */
     bool expires;
-    ks_span life; /* If they expire: how long they lived still when they came. */
+    ks_span life;  /* If they expire: how long they lived still when they came. */
+    bool outlasts; /* They may be used beyond their end while no others come. */
 };
 
 /* Forgets the secrets for good. */
@@ -44,8 +52,14 @@ struct ks_credentials_options {
     struct ks_http *http; /* Outlives the source. */
     const char
         *profile; /* Named by an option; NULL: AWS_PROFILE, AWS_DEFAULT_PROFILE, "default". */
-    const char *sts_region; /* Where web identity asks; "" or NULL: us-east-1. */
-    uint64_t seed;          /* For the jitter. */
+    const struct ks_endpoint *sts; /* Where STS is asked. Copied; NULL: in us-east-1. */
+    const char *service;           /* Which they are for, in the metrics; a literal. NULL: "all". */
+    /* Not NULL: this role is assumed with the credentials of `base`, which outlives the source; the
+     * profile does not count. Strings are copied; the id may be NULL or "". */
+    struct ks_credentials_source *base;
+    const char *role_arn;
+    const char *external_id;
+    uint64_t seed; /* For the jitter. */
 };
 
 /* Reads nothing yet. INVALID with a detail (a variable that cannot be right), NO_MEMORY. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aws/endpoint.h"
 
+#include "aws/arn.h"
+
 #include <stdio.h>
-#include <stdlib.h>
 
 /* --- URLs --- */
 
@@ -98,79 +99,40 @@ static bool is_set(const char *text)
     return text != NULL && text[0] != '\0';
 }
 
-ks_err ks_region_resolve(const char *option, const char *profile_region,
-                         char ret_region[KS_REGION_MAX + 1], struct ks_detail *detail)
-{
-    const struct place {
-        const char *name;
-        const char *value;
-    } places[] = {
-        {"the region option", option},
-        {"AWS_REGION", getenv("AWS_REGION")},
-        {"AWS_DEFAULT_REGION", getenv("AWS_DEFAULT_REGION")},
-        {"the region of the profile", profile_region},
-    };
+/* --- Partitions --- */
 
-    for (size_t at = 0; at < sizeof(places) / sizeof(places[0]); at++) {
-        if (!is_set(places[at].value))
-            continue;
-        ks_view region = ks_view_text(places[at].value);
-        if (!ks_region_is_valid(region)) {
-            ks_detail_set(detail, "%s is no region: '%s' (one looks like eu-west-1)",
-                          places[at].name, places[at].value);
-            return KS_FAIL(INVALID);
-        }
-        return ks_view_copy_text(region, ret_region, KS_REGION_MAX + 1);
-    }
-    ks_detail_set(detail, "no region: set AWS_REGION, or `region` in the profile");
-    return KS_FAIL(INVALID);
-}
-
-/* --- Endpoints --- */
-
-/* By the prefix of the region; source: endpoints.json of botocore. */
+/* By the prefix of the region; source: partitions.json of botocore. */
 static const struct partition {
     const char *prefix;
+    const char *name;
     const char *suffix;
+    const char *dual_suffix;
 } PARTITIONS[] = {
-    {"cn-", "amazonaws.com.cn"},    {"us-iso-", "c2s.ic.gov"},      {"us-isob-", "sc2s.sgov.gov"},
-    {"us-isof-", "csp.hci.ic.gov"}, {"eu-isoe-", "cloud.adc-e.uk"}, {"eusc-", "amazonaws.eu"},
-    {"", "amazonaws.com"},
+    {"cn-", "aws-cn", "amazonaws.com.cn", "api.amazonwebservices.com.cn"},
+    {"us-gov-", "aws-us-gov", "amazonaws.com", "api.aws"},
+    {"us-iso-", "aws-iso", "c2s.ic.gov", "api.aws.ic.gov"},
+    {"us-isob-", "aws-iso-b", "sc2s.sgov.gov", "api.aws.scloud"},
+    {"us-isof-", "aws-iso-f", "csp.hci.ic.gov", "api.aws.hci.ic.gov"},
+    {"eu-isoe-", "aws-iso-e", "cloud.adc-e.uk", "api.cloud-aws.adc-e.uk"},
+    {"eusc-", "aws-eusc", "amazonaws.eu", "api.amazonwebservices.eu"},
+    {"", "aws", "amazonaws.com", "api.aws"},
 };
 
-static const char *suffix_of(const char *region)
+static const struct partition *partition_of(const char *region)
 {
-    size_t at = 0;
+    const struct partition *partition = PARTITIONS;
 
-    while (!ks_view_starts(ks_view_text(region), ks_view_text(PARTITIONS[at].prefix)))
-        at++;
-    return PARTITIONS[at].suffix;
+    while (!ks_view_starts(ks_view_text(region), ks_view_text(partition->prefix)))
+        partition++;
+    return partition;
 }
 
-/* The URL that somebody set, with its source; NULL if nobody did. */
-static const char *configured_url(const char *service, const char *option, const char **ret_source)
+static bool is_partition(const struct partition *partition, const char *name)
 {
-    static const struct variable {
-        const char *service;
-        const char *name;
-    } VARIABLES[] = {{"kinesis", "AWS_ENDPOINT_URL_KINESIS"},
-                     {"dynamodb", "AWS_ENDPOINT_URL_DYNAMODB"},
-                     {"sts", "AWS_ENDPOINT_URL_STS"}};
-    const char *ignore = getenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
-
-    *ret_source = "the endpoint option";
-    if (is_set(option))
-        return option;
-    if (ignore != NULL && ks_view_equal_nocase(ks_view_text(ignore), KS_VIEW("true")))
-        return NULL;
-    for (size_t at = 0; at < sizeof(VARIABLES) / sizeof(VARIABLES[0]); at++) {
-        *ret_source = VARIABLES[at].name;
-        if (strcmp(VARIABLES[at].service, service) == 0 && is_set(getenv(*ret_source)))
-            return getenv(*ret_source);
-    }
-    *ret_source = "AWS_ENDPOINT_URL";
-    return is_set(getenv(*ret_source)) ? getenv(*ret_source) : NULL;
+    return strcmp(partition->name, name) == 0;
 }
+
+/* --- The rules --- */
 
 static ks_err write_endpoint(const struct ks_url *url, struct ks_endpoint *endpoint)
 {
@@ -190,31 +152,175 @@ static ks_err write_endpoint(const struct ks_url *url, struct ks_endpoint *endpo
     return KS_OK;
 }
 
-ks_err ks_endpoint_resolve(const char *service, const char *region, const char *url_option,
-                           struct ks_endpoint *ret_endpoint, struct ks_detail *detail)
+/* A URL that somebody set. */
+static ks_err use_url(const struct ks_endpoint_rules *rules, struct ks_endpoint *endpoint,
+                      struct ks_detail *detail)
+{
+    const char *source = is_set(rules->url_source) ? rules->url_source : "the endpoint";
+    struct ks_url parts;
+
+    if (rules->fips || rules->dualstack)
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "%s cannot go together with %s: set the URL of such an endpoint, or "
+                              "neither",
+                              source, rules->fips ? "FIPS endpoints" : "dual-stack endpoints");
+    if (ks_ok(ks_url_split(ks_view_text(rules->url), &parts)) &&
+        ks_ok(write_endpoint(&parts, endpoint)))
+        return KS_OK;
+    /* With a user name there may be a password: not for a log. */
+    return ks_err_because(KS_FAIL(INVALID), detail,
+                          "%s is no URL like http://host:port, without a user name: '%s'", source,
+                          strchr(rules->url, '@') == NULL ? rules->url : "***");
+}
+
+static ks_err use_host(const char *host, struct ks_endpoint *endpoint)
+{
+    char url[KS_HOST_MAX + 16];
+    struct ks_url parts;
+    int size = snprintf(url, sizeof(url), "https://%s", host);
+
+    if ((size_t)size >= sizeof(url))
+        return KS_FAIL(INVALID);
+    KS_TRY(ks_url_split(ks_view_text(url), &parts));
+    return write_endpoint(&parts, endpoint);
+}
+
+/* SERVICE[-fips].REGION.SUFFIX. In GovCloud the plain hosts are those of FIPS. */
+static ks_err use_service(const struct ks_endpoint_rules *rules, const struct partition *partition,
+                          struct ks_endpoint *endpoint)
+{
+    char host[KS_HOST_MAX + 1];
+    bool plain = !rules->fips || (is_partition(partition, "aws-us-gov") && !rules->dualstack);
+
+    snprintf(host, sizeof(host), "%s%s.%s.%s", rules->service, plain ? "" : "-fips", rules->region,
+             rules->dualstack ? partition->dual_suffix : partition->suffix);
+    return use_host(host, endpoint);
+}
+
+/* --- Kinesis --- */
+
+static ks_err check_stream(const struct ks_endpoint_rules *rules, const struct partition *partition,
+                           struct ks_arn *ret_arn, struct ks_detail *detail)
+{
+    if (!ks_ok(ks_arn_split(ks_view_text(rules->stream_arn), ret_arn)) ||
+        !ks_view_equal(ret_arn->service, KS_VIEW("kinesis")) || ret_arn->account.size == 0 ||
+        !ks_region_is_valid(ret_arn->region) ||
+        !ks_view_starts(ret_arn->resource, KS_VIEW("stream/")))
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "%s is no ARN of a stream: one looks like "
+                              "arn:aws:kinesis:eu-west-1:123456789012:stream/name",
+                              rules->stream_arn);
+    if (!ks_view_equal(ret_arn->partition, ks_view_text(partition->name)))
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "the stream is in partition %.*s, and region %s in partition %s",
+                              (int)ret_arn->partition.size, (const char *)ret_arn->partition.data,
+                              rules->region, partition->name);
+    return KS_OK;
+}
+
+static ks_err use_stream(const struct ks_endpoint_rules *rules, const struct partition *partition,
+                         enum ks_endpoint_use use, struct ks_endpoint *endpoint,
+                         struct ks_detail *detail)
+{
+    char host[KS_HOST_MAX + 1];
+    struct ks_arn arn;
+
+    /* These have no such hosts. */
+    if (is_partition(partition, "aws-iso") || is_partition(partition, "aws-iso-b"))
+        return use_service(rules, partition, endpoint);
+    KS_TRY(check_stream(rules, partition, &arn, detail));
+    snprintf(host, sizeof(host), "%.*s.%s-kinesis%s.%s.%s", (int)arn.account.size,
+             (const char *)arn.account.data, use == KS_ENDPOINT_DATA ? "data" : "control",
+             rules->fips ? "-fips" : "", rules->region,
+             rules->dualstack ? partition->dual_suffix : partition->suffix);
+    return use_host(host, endpoint);
+}
+
+/* --- DynamoDB --- */
+
+static ks_err use_account(const struct ks_endpoint_rules *rules, const struct partition *partition,
+                          const char *account, struct ks_endpoint *endpoint)
+{
+    char host[KS_HOST_MAX + 1];
+
+    snprintf(host, sizeof(host), "%s.ddb.%s.%s", account, rules->region,
+             rules->dualstack ? partition->dual_suffix : partition->suffix);
+    return use_host(host, endpoint);
+}
+
+static ks_err use_table(const struct ks_endpoint_rules *rules, const struct partition *partition,
+                        const char *account, struct ks_endpoint *endpoint, struct ks_detail *detail)
+{
+    const char *missing = NULL;
+
+    if (!is_partition(partition, "aws"))
+        missing = "this partition has no endpoints of accounts";
+    else if (rules->fips)
+        missing = "there are none with FIPS";
+    else if (!is_set(account))
+        missing = "the credentials do not tell their account";
+    else if (!ks_account_is_valid(ks_view_text(account)))
+        missing = "the account of the credentials has not 12 digits";
+
+    if (rules->account_mode == KS_ACCOUNT_REQUIRED && missing != NULL)
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "the account ID endpoint mode is required, but %s", missing);
+    if (rules->account_mode == KS_ACCOUNT_DISABLED || missing != NULL)
+        return use_service(rules, partition, endpoint);
+    return use_account(rules, partition, account, endpoint);
+}
+
+/* A region of its own: DynamoDB Local, on its usual port. */
+static ks_err use_local(const struct ks_endpoint_rules *rules, struct ks_endpoint *endpoint,
+                        struct ks_detail *detail)
+{
+    struct ks_endpoint_rules local = *rules;
+
+    local.url = "http://localhost:8000";
+    local.url_source = "the region local";
+    KS_TRY(use_url(&local, endpoint, detail));
+    snprintf(endpoint->region, sizeof(endpoint->region), "us-east-1");
+    return KS_OK;
+}
+
+/* --- All --- */
+
+static ks_err find(const struct ks_endpoint_rules *rules, const char *account,
+                   enum ks_endpoint_use use, struct ks_endpoint *endpoint, struct ks_detail *detail)
+{
+    const struct partition *partition = partition_of(rules->region);
+    bool dynamodb = strcmp(rules->service, "dynamodb") == 0;
+
+    if (is_set(rules->url))
+        return use_url(rules, endpoint, detail);
+    if (dynamodb && strcmp(rules->region, "local") == 0)
+        return use_local(rules, endpoint, detail);
+    if (dynamodb)
+        return use_table(rules, partition, account, endpoint, detail);
+    if (is_set(rules->stream_arn))
+        return use_stream(rules, partition, use, endpoint, detail);
+    return use_service(rules, partition, endpoint);
+}
+
+ks_err ks_endpoint_find(const struct ks_endpoint_rules *rules, const char *account,
+                        enum ks_endpoint_use use, struct ks_endpoint *ret_endpoint,
+                        struct ks_detail *detail)
 {
     struct ks_endpoint endpoint = {.url = ""};
-    struct ks_url parts;
-    char own[KS_HOST_MAX + 1];
-    const char *source = NULL;
-    const char *url = configured_url(service, url_option, &source);
 
-    if (!ks_region_is_valid(ks_view_text(region))) {
-        ks_detail_set(detail, "no region: '%s'", region);
-        return KS_FAIL(INVALID);
-    }
-    KS_TRY(ks_view_copy_text(ks_view_text(region), endpoint.region, sizeof(endpoint.region)));
-    if (url == NULL) {
-        snprintf(own, sizeof(own), "https://%s.%s.%s", service, region, suffix_of(region));
-        url = own;
-    }
-    if (!ks_ok(ks_url_split(ks_view_text(url), &parts)) ||
-        !ks_ok(write_endpoint(&parts, &endpoint))) {
-        /* With a user name there may be a password: not for a log. */
-        ks_detail_set(detail, "%s is no URL like http://host:port, without a user name: '%s'",
-                      source, strchr(url, '@') == NULL ? url : "***");
-        return KS_FAIL(INVALID);
-    }
+    if (!ks_region_is_valid(ks_view_text(rules->region)))
+        return ks_err_because(KS_FAIL(INVALID), detail, "no region: '%s'", rules->region);
+    KS_TRY(
+        ks_view_copy_text(ks_view_text(rules->region), endpoint.region, sizeof(endpoint.region)));
+    KS_TRY(find(rules, account, use, &endpoint, detail));
     *ret_endpoint = endpoint;
     return KS_OK;
+}
+
+ks_err ks_endpoint_resolve(const char *service, const char *region, const char *url,
+                           struct ks_endpoint *ret_endpoint, struct ks_detail *detail)
+{
+    const struct ks_endpoint_rules rules = {.service = service, .region = region, .url = url};
+
+    return ks_endpoint_find(&rules, NULL, KS_ENDPOINT_CONTROL, ret_endpoint, detail);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* endpoint.h - where a service is: region, URL, host.
+/* endpoint.h - where a service is: URL, host, region.
  *
- * Region: the option, else AWS_REGION, AWS_DEFAULT_REGION, `region` of the profile. URL: the
- * option, else AWS_ENDPOINT_URL_<SERVICE>, AWS_ENDPOINT_URL (both unless
- * AWS_IGNORE_CONFIGURED_ENDPOINT_URLS is true), else https://<service>.<region>.<suffix of the
- * partition>. Pure, but for the environment variables that it reads.
+ * A configured URL wins. Else the rules of the SDKs (the endpoint rule sets of kinesis, dynamodb and
+ * sts; tests/vectors/endpoints.json holds what they give): https://SERVICE[-fips].REGION.SUFFIX, with
+ * the suffix of the region's partition for IPv4 or for dual stack; a stream that is named by an ARN is
+ * at ACCOUNT.control-kinesis.. or ACCOUNT.data-kinesis.., DynamoDB at ACCOUNT.ddb.. where the
+ * credentials tell their account. Everything is signed for REGION. Pure.
  */
 #ifndef KS_AWS_ENDPOINT_H
 #define KS_AWS_ENDPOINT_H
@@ -42,15 +43,31 @@ KS_MUST_USE ks_err ks_url_split(ks_view text, struct ks_url *ret_url);
 /* True for a region's form: lower-case letters, digits, inner hyphens. */
 bool ks_region_is_valid(ks_view region);
 
-/* `option` and `profile_region` may be NULL or "". INVALID with a detail that says what to set;
- * also for none at all. */
-KS_MUST_USE ks_err ks_region_resolve(const char *option, const char *profile_region,
-                                     char ret_region[KS_REGION_MAX + 1], struct ks_detail *detail);
+enum ks_account_mode { KS_ACCOUNT_PREFERRED, KS_ACCOUNT_DISABLED, KS_ACCOUNT_REQUIRED };
 
-/* `service` is "kinesis", "dynamodb" or "sts"; `url_option` may be NULL or "". INVALID with a
- * detail. */
-KS_MUST_USE ks_err ks_endpoint_resolve(const char *service, const char *region,
-                                       const char *url_option, struct ks_endpoint *ret_endpoint,
-                                       struct ks_detail *detail);
+/* What decides where a service is. Texts are borrowed; NULL is as good as "". */
+struct ks_endpoint_rules {
+    const char *service; /* "kinesis", "dynamodb", "sts". */
+    const char *region;
+    const char *url;        /* Configured; "": none. */
+    const char *url_source; /* Who says so, for people: "AWS_ENDPOINT_URL". */
+    bool fips;
+    bool dualstack;
+    enum ks_account_mode account_mode; /* Of DynamoDB. */
+    const char *stream_arn;            /* Of Kinesis; "": the stream is named. */
+};
+
+/* What kind of request it is for; Kinesis has a host for each where the stream is named by its ARN. */
+enum ks_endpoint_use { KS_ENDPOINT_CONTROL, KS_ENDPOINT_DATA };
+enum { KS_ENDPOINT_USES = KS_ENDPOINT_DATA + 1 };
+
+/* `account` is that of the credentials; NULL or "": not known. INVALID with a detail. */
+KS_MUST_USE ks_err ks_endpoint_find(const struct ks_endpoint_rules *rules, const char *account,
+                                    enum ks_endpoint_use use, struct ks_endpoint *ret_endpoint,
+                                    struct ks_detail *detail);
+
+/* The endpoint of a service by its region, or by a URL; `url` may be NULL or "". As above. */
+KS_MUST_USE ks_err ks_endpoint_resolve(const char *service, const char *region, const char *url,
+                                       struct ks_endpoint *ret_endpoint, struct ks_detail *detail);
 
 #endif

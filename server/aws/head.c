@@ -4,6 +4,10 @@
 #include "base/codec.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+
+/* AWS allows minutes. */
+enum { SKEW_LEAST_MS = 60 * 1000 };
 
 ks_view ks_head_find(ks_view head, const char *name)
 {
@@ -53,4 +57,35 @@ ks_err ks_head_date(ks_view text, int64_t *ret_unix_ms)
     const char *t = (const char *)text.data;
     int size = snprintf(iso, sizeof(iso), "%.4s-%02u-%.2sT%.8sZ", t + 12, month, t + 5, t + 17);
     return ks_timestamp_parse(ks_view_of(iso, (size_t)size), ret_unix_ms);
+}
+
+bool ks_head_corrects(ks_view head, int64_t now_ms, int64_t *skew_ms)
+{
+    int64_t server_ms = 0;
+
+    if (ks_head_find(head, "Age").data != NULL ||
+        !ks_ok(ks_head_date(ks_head_find(head, "Date"), &server_ms)))
+        return false;
+    if (llabs(server_ms - now_ms - *skew_ms) < SKEW_LEAST_MS)
+        return false;
+    *skew_ms = server_ms - now_ms;
+    return true;
+}
+
+bool ks_head_is_token(ks_view text)
+{
+    for (size_t at = 0; at < text.size; at++) {
+        if (text.data[at] <= ' ' || text.data[at] >= 0x7f || text.data[at] == ':')
+            return false;
+    }
+    return text.size > 0;
+}
+
+bool ks_head_is_line(ks_view text)
+{
+    for (size_t at = 0; at < text.size; at++) {
+        if ((text.data[at] < ' ' && text.data[at] != '\t') || text.data[at] == 0x7f)
+            return false;
+    }
+    return true;
 }

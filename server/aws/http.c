@@ -2,6 +2,7 @@
 #include "aws/http.h"
 
 #include "aws/limits.h"
+#include "aws/trust.h"
 #include "base/budget.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -9,9 +10,7 @@
 #include <assert.h>
 #include <curl/curl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 /* Sockets of one transfer at a time: two addresses that are tried at once, and the one that wakes
  * the resolver. */
@@ -35,6 +34,7 @@ struct ks_http {
     CURLM *multi;
     struct ks_timer timer;
     char *ca_bundle;
+    struct ks_proxies proxies;
     long connect_timeout_ms;
     struct ks_link calls;
     struct ks_link watches;
@@ -52,7 +52,9 @@ struct ks_http_call {
     CURL *handle;
     struct curl_slist *headers;
     ks_view body; /* What is still to be sent. */
-    bool body_begun;
+    bool sent;    /* The connection stands; from here on bytes of the request leave. */
+    bool kept;    /* And it was made for an earlier request. */
+    bool again;   /* curl wanted to send it once more. */
     struct ks_http_sink sink;
     bool has_sink;
     bool sinking; /* The response is a 2xx and goes to the sink. */
@@ -120,12 +122,22 @@ static size_t on_head(char *data, size_t one, size_t size, void *arg)
     return line.size;
 }
 
+/* Nobody asked for gzip, and nobody here opens it. */
+static bool is_encoded(const struct ks_http_call *call)
+{
+    ks_view encoding = ks_head_find(ks_bytes_view(&call->head), "Content-Encoding");
+
+    return encoding.size > 0 && !ks_view_equal_nocase(encoding, KS_VIEW("identity"));
+}
+
 static ks_err begin_body(struct ks_http_call *call)
 {
     long status = status_of(call);
     curl_off_t size = -1;
 
     call->begun = true;
+    if (is_encoded(call))
+        return KS_FAIL(SERVER);
     (void)curl_easy_getinfo(call->handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &size);
     if (size > 0 && (uint64_t)size > call->response_max)
         return KS_FAIL(FULL);
@@ -161,11 +173,30 @@ static size_t on_send(char *buffer, size_t one, size_t size, void *arg)
     size_t room = one * size;
     size_t taken = call->body.size < room ? call->body.size : room;
 
-    call->body_begun = true;
     if (taken > 0)
         memcpy(buffer, call->body.data, taken);
     call->body = ks_view_of(call->body.data + taken, call->body.size - taken);
     return taken;
+}
+
+/* Called when the connection stands, through a proxy and with TLS where they are, and before the first
+ * byte of the request. A second time it is curl that sends by itself what a dead connection took. */
+static int on_connected(void *arg, char *to, char *from, int to_port, int from_port)
+{
+    struct ks_http_call *call = arg;
+    long made = 1;
+
+    (void)to;
+    (void)from;
+    (void)to_port;
+    (void)from_port;
+    call->again = call->sent;
+    if (call->again)
+        return CURL_PREREQFUNC_ABORT;
+    (void)curl_easy_getinfo(call->handle, CURLINFO_NUM_CONNECTS, &made);
+    call->kept = made == 0;
+    call->sent = true;
+    return CURL_PREREQFUNC_OK;
 }
 
 /* --- Ends of calls --- */
@@ -191,13 +222,11 @@ static void forget(struct ks_http_call *call)
     ks_free(call);
 }
 
-/* Whether any of the request may have reached the server. */
-static bool was_sent(const struct ks_http_call *call)
+/* Whether a connection that was made for an earlier request failed without a byte. */
+static bool is_stale(const struct ks_http_call *call, ks_err err)
 {
-    long bytes = 0;
-
-    (void)curl_easy_getinfo(call->handle, CURLINFO_REQUEST_SIZE, &bytes);
-    return bytes > 0 || call->body_begun;
+    return call->kept && call->head.size == 0 &&
+           (ks_err_is(err, KS_ERR_TIMEOUT) || ks_err_is(err, KS_ERR_CONNECTION));
 }
 
 static bool head_is_whole(const struct ks_http_call *call)
@@ -210,7 +239,9 @@ static bool head_is_whole(const struct ks_http_call *call)
 
 static void explain(const struct ks_http_call *call, CURLcode code, struct ks_detail *ret_detail)
 {
-    if (code == CURLE_OK || !ks_ok(call->err))
+    if (call->again)
+        ks_detail_set(ret_detail, "its kept connection was dead");
+    else if (code == CURLE_OK || !ks_ok(call->err))
         ks_detail_set(ret_detail, "its response was not taken: %s (%zu bytes came, %zu may)",
                       ks_err_text(call->err), call->received, call->response_max);
     else
@@ -236,10 +267,12 @@ static void tell(struct ks_http_call *call, CURLcode code)
     struct ks_http_answer answer = {
         .err = ks_ok(call->err) ? err_of(code) : call->err,
         .status = (int)status_of(call),
-        .sent = was_sent(call),
+        .sent = call->sent,
+        .received = call->received,
         .head = ks_bytes_view(&head),
         .body = ks_bytes_view(&body),
     };
+    answer.stale = is_stale(call, answer.err);
     if (!ks_ok(answer.err))
         explain(call, code, &answer.detail);
     ks_bytes_init(&call->head, 0);
@@ -373,28 +406,11 @@ static int on_socket(CURL *handle, curl_socket_t fd, int what, void *arg, void *
 
 /* --- Calls --- */
 
-static bool is_token(ks_view text)
+static bool is_url(const char *url)
 {
-    for (size_t at = 0; at < text.size; at++) {
-        if (text.data[at] <= ' ' || text.data[at] >= 0x7f || text.data[at] == ':')
-            return false;
-    }
-    return text.size > 0;
-}
-
-static bool is_line(ks_view text)
-{
-    for (size_t at = 0; at < text.size; at++) {
-        if ((text.data[at] < ' ' && text.data[at] != '\t') || text.data[at] == 0x7f)
-            return false;
-    }
-    return true;
-}
-
-static bool is_url(ks_view text)
-{
-    return text.size <= KS_HTTP_URL_MAX && is_line(text) &&
-           (ks_view_starts(text, KS_VIEW("http://")) || ks_view_starts(text, KS_VIEW("https://")));
+    return strlen(url) <= KS_HTTP_URL_MAX && ks_head_is_line(ks_view_text(url)) &&
+           (ks_view_starts(ks_view_text(url), KS_VIEW("http://")) ||
+            ks_view_starts(ks_view_text(url), KS_VIEW("https://")));
 }
 
 static ks_err add_line(struct ks_http_call *call, const char *line)
@@ -416,7 +432,7 @@ static ks_err add_headers(struct ks_http_call *call, const struct ks_http_reques
     for (uint32_t at = 0; at < request->header_count; at++) {
         const struct ks_http_header *header = &request->headers[at];
 
-        if (!is_token(header->name) || !is_line(header->value) ||
+        if (!ks_head_is_token(header->name) || !ks_head_is_line(header->value) ||
             header->name.size > KS_HTTP_NAME_MAX || header->value.size > KS_HTTP_HEADER_MAX)
             return KS_FAIL(INVALID);
         /* A header without a value ends with ';' in curl's list; with ':' it would be left out. */
@@ -452,6 +468,12 @@ static const struct option {
     {CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2},
     {CURLOPT_SSL_VERIFYPEER, 1},
     {CURLOPT_SSL_VERIFYHOST, 2},
+    {CURLOPT_PROXY_SSLVERSION, CURL_SSLVERSION_TLSv1_2},
+    {CURLOPT_PROXY_SSL_VERIFYPEER, 1},
+    {CURLOPT_PROXY_SSL_VERIFYHOST, 2},
+    {CURLOPT_PROXYAUTH, (long)CURLAUTH_BASIC},
+    {CURLOPT_HEADEROPT, CURLHEADER_SEPARATE}, /* What is signed is not for the proxy. */
+    {CURLOPT_SUPPRESS_CONNECT_HEADERS, 1},
 };
 
 /* All of it: a failure is a lack of memory. */
@@ -467,8 +489,21 @@ static bool set_transport(const struct ks_http *http, CURL *handle)
            curl_easy_setopt(handle, CURLOPT_CAINFO, http->ca_bundle) == CURLE_OK &&
            curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS, http->connect_timeout_ms) ==
                CURLE_OK &&
-           curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK &&
-           curl_easy_setopt(handle, CURLOPT_PROXY, "") == CURLE_OK;
+           curl_easy_setopt(handle, CURLOPT_PROXY_CAPATH, NULL) == CURLE_OK &&
+           curl_easy_setopt(handle, CURLOPT_PROXY_CAINFO, http->ca_bundle) == CURLE_OK &&
+           curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK;
+}
+
+/* Both said, or curl would look for them in the environment. */
+static bool set_proxy(const struct ks_http *http, CURL *handle,
+                      const struct ks_http_request *request)
+{
+    struct ks_url url;
+    bool direct = request->direct || !ks_ok(ks_url_split(ks_view_text(request->url), &url));
+
+    return curl_easy_setopt(handle, CURLOPT_PROXY,
+                            direct ? "" : ks_proxies_find(&http->proxies, &url)) == CURLE_OK &&
+           curl_easy_setopt(handle, CURLOPT_NOPROXY, "") == CURLE_OK;
 }
 
 static bool set_body(struct ks_http_call *call, const struct ks_http_request *request)
@@ -485,14 +520,28 @@ static bool set_body(struct ks_http_call *call, const struct ks_http_request *re
            curl_easy_setopt(handle, CURLOPT_READDATA, call) == CURLE_OK;
 }
 
+/* curl counts the life of a connection in whole seconds: one less, and a new one where none is left. */
+static bool set_age(CURL *handle, ks_span age_max)
+{
+    long seconds = (long)(ks_span_to_ms(age_max) / 1000) - 1;
+    bool fresh = age_max.us > 0 && seconds < 1;
+
+    return curl_easy_setopt(handle, CURLOPT_FRESH_CONNECT, (long)fresh) == CURLE_OK &&
+           curl_easy_setopt(handle, CURLOPT_MAXLIFETIME_CONN, seconds < 1 ? 0L : seconds) ==
+               CURLE_OK;
+}
+
 static bool set_request(struct ks_http_call *call, const struct ks_http_request *request)
 {
     CURL *handle = call->handle;
     int64_t ms = ks_span_to_ms(request->timeout);
 
-    return curl_easy_setopt(handle, CURLOPT_URL, request->url) == CURLE_OK &&
+    return set_age(handle, request->connection_age_max) &&
+           curl_easy_setopt(handle, CURLOPT_URL, request->url) == CURLE_OK &&
            curl_easy_setopt(handle, CURLOPT_HTTPHEADER, call->headers) == CURLE_OK &&
            curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, (long)(ms < 1 ? 1 : ms)) == CURLE_OK &&
+           curl_easy_setopt(handle, CURLOPT_PREREQFUNCTION, on_connected) == CURLE_OK &&
+           curl_easy_setopt(handle, CURLOPT_PREREQDATA, call) == CURLE_OK &&
            curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, on_head) == CURLE_OK &&
            curl_easy_setopt(handle, CURLOPT_HEADERDATA, call) == CURLE_OK &&
            curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, on_body) == CURLE_OK &&
@@ -507,7 +556,8 @@ static ks_err start(struct ks_http *http, struct ks_http_call *call,
     KS_TRY(reserve_watches(http));
     KS_TRY(add_headers(call, request));
     call->handle = http->handle_count > 0 ? http->handles[--http->handle_count] : curl_easy_init();
-    if (call->handle == NULL || !set_transport(http, call->handle) || !set_request(call, request) ||
+    if (call->handle == NULL || !set_transport(http, call->handle) ||
+        !set_proxy(http, call->handle, request) || !set_request(call, request) ||
         !set_body(call, request))
         return KS_FAIL(NO_MEMORY);
     return curl_multi_add_handle(http->multi, call->handle) == CURLM_OK ? KS_OK
@@ -524,7 +574,7 @@ ks_err ks_http_send(struct ks_http *http, const struct ks_http_request *request,
     assert(known);
     if (http->call_count >= KS_HTTP_CALLS_MAX)
         return KS_FAIL(FULL);
-    if (!is_url(ks_view_text(request->url)))
+    if (!is_url(request->url))
         return KS_FAIL(INVALID);
 
     struct ks_http_call *call = ks_alloc(sizeof(*call));
@@ -567,35 +617,6 @@ uint32_t ks_http_open_calls(const struct ks_http *http)
 
 /* --- The client --- */
 
-/* Debian, Alpine; Fedora; OpenSUSE; OpenSSL's own. */
-static const char *const BUNDLES[] = {"/etc/ssl/certs/ca-certificates.crt",
-                                      "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
-                                      "/etc/ssl/cert.pem"};
-
-static ks_err find_bundle(const char *option, const char **ret_path, struct ks_detail *detail)
-{
-    const char *named = option != NULL ? option : getenv("AWS_CA_BUNDLE");
-
-    if (named != NULL && named[0] != '\0') {
-        if (access(named, R_OK) != 0) {
-            ks_detail_set(detail, "the CA bundle %s cannot be read", named);
-            return KS_FAIL(INVALID);
-        }
-        *ret_path = named;
-        return KS_OK;
-    }
-    for (size_t at = 0; at < sizeof(BUNDLES) / sizeof(BUNDLES[0]); at++) {
-        if (access(BUNDLES[at], R_OK) == 0) {
-            *ret_path = BUNDLES[at];
-            return KS_OK;
-        }
-    }
-    /* Without one only http:// works; that may be all that is wanted, and https:// fails with a
-     * clear word. */
-    *ret_path = BUNDLES[0];
-    return KS_OK;
-}
-
 static ks_err set_multi(struct ks_http *http, uint32_t connections_kept)
 {
     CURLM *multi = http->multi;
@@ -615,7 +636,7 @@ ks_err ks_http_new(struct ks_loop *loop, const struct ks_http_options *options,
 {
     const char *bundle = NULL;
 
-    KS_TRY(find_bundle(options->ca_bundle, &bundle, detail));
+    KS_TRY(ks_trust_find(options->ca_bundle, &bundle, detail));
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         return KS_FAIL(NO_MEMORY);
     struct ks_http *http = ks_alloc(sizeof(*http));
@@ -631,6 +652,8 @@ ks_err ks_http_new(struct ks_loop *loop, const struct ks_http_options *options,
     int64_t connect_ms = ks_span_to_ms(options->connect_timeout);
     http->connect_timeout_ms = connect_ms > 0 ? (long)connect_ms : CONNECT_TIMEOUT_MS;
     http->ca_bundle = ks_strdup(bundle);
+    if (options->proxies != NULL)
+        http->proxies = *options->proxies;
     http->multi = curl_multi_init();
 
     ks_err err = http->ca_bundle == NULL || http->multi == NULL

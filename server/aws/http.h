@@ -2,8 +2,8 @@
 /* http.h - the one HTTP client: requests go out over kept connections, answers come back on the
  * loop.
  *
- * The home of libcurl. TLS 1.2 or newer with verification, always. No redirects, no proxies, no
- * compression, no cookies, no `Expect`; HTTP/1.1. A request is sent at most once: a kept connection
+ * The home of libcurl. TLS 1.2 or newer with verification, always. No redirects, no compression, no
+ * cookies, no `Expect`; HTTP/1.1. A request is sent at most once: a kept connection
  * that dies before the answer is CONNECTION, never a silent second sending (a conditional write
  * that was sent twice would be refused by its own first copy). An answer never arrives inside the
  * call that asked for it, and arrives exactly once, unless the call is cancelled: then never. Loop
@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "aws/head.h"
+#include "aws/proxy.h"
 #include "base/bytes.h"
 #include "base/instant.h"
 #include "base/loop.h"
@@ -25,8 +26,8 @@ struct ks_http;
 struct ks_http_call;
 
 struct ks_http_options {
-    const char *ca_bundle;     /* PEM file; NULL: AWS_CA_BUNDLE, else the first of the system's
-                                  well-known places. */
+    const char *ca_bundle; /* PEM file; NULL or "": the first of the system's well-known places. */
+    const struct ks_proxies *proxies; /* NULL: none. Copied. */
     uint32_t connections_kept; /* Idle connections that are kept for the next request. 0: 64. */
     ks_span connect_timeout;   /* Name, TCP and TLS together. 0: 3.1 s (one lost SYN may be sent
                                   again). */
@@ -54,8 +55,11 @@ struct ks_http_answer {
     struct ks_detail detail; /* For people. */
     int status;              /* 0: none came. */
     bool sent;               /* Bytes of the request may have reached the server. */
-    ks_view head;            /* The header lines of the response; aws/head.h. */
-    ks_view body; /* Empty where a sink took it. Both views: valid during the call of `done`. */
+    bool stale;      /* A kept connection died under it, or ran into the timeout, without a byte:
+                                others of its age may be dead, too. */
+    size_t received; /* Bytes of the body. */
+    ks_view head;    /* The header lines of the response; aws/head.h. */
+    ks_view body;    /* Empty where a sink took it. Both views: valid during the call of `done`. */
 };
 
 struct ks_http_request {
@@ -63,8 +67,10 @@ struct ks_http_request {
     const char *url;                      /* http or https, without user info; copied. */
     const struct ks_http_header *headers; /* Host, Content-Length are ours if absent. Copied. */
     uint32_t header_count;
-    ks_view body;    /* NOT copied: stays where it is until `done` or the cancel. */
-    ks_span timeout; /* From now to the last byte of the answer. */
+    ks_view body;               /* NOT copied: stays where it is until `done` or the cancel. */
+    ks_span timeout;            /* From now to the last byte of the answer. */
+    ks_span connection_age_max; /* Of a kept connection; 0: any. */
+    bool direct;                /* Through no proxy: what only this machine can reach. */
     size_t response_max;
     const struct ks_http_sink *sink; /* NULL: none. Copied. Only for 2xx. */
     void (*done)(void *arg, const struct ks_http_answer *answer);

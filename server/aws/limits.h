@@ -21,6 +21,9 @@ enum {
     KS_HTTP_HEADER_MAX = 8 * 1024 + 256,
     KS_HTTP_NAME_MAX = 63,
     KS_HTTP_URL_MAX = 2048,
+    /* proxy: the list of hosts that are asked directly; the longest seen in clusters has about 1 KB.
+     */
+    KS_NO_PROXY_MAX = 8 * 1024,
     /* http: calls in flight: a poll for each of 4,096 shards, and lease writes. */
     KS_HTTP_CALLS_MAX = 8192,
 
@@ -37,8 +40,19 @@ enum {
     KS_PROFILE_NAME_MAX = 128,
     /* credentials: the answer of STS or of a container endpoint, around one token. */
     KS_CREDENTIALS_ANSWER_MAX = 64 * 1024,
+    /* credentials: what STS takes. */
     KS_ROLE_ARN_MAX = 2048,
     KS_ROLE_SESSION_NAME_MAX = 64,
+    KS_EXTERNAL_ID_MAX = 1224,
+    /* credentials: roles that are assumed one on top of the other; people need two. */
+    KS_ROLES_MAX = 8,
+    /* credentials: a credential_process with its arguments. */
+    KS_COMMAND_MAX = 4096,
+    KS_COMMAND_WORDS_MAX = 64,
+    /* credentials: tokens of the instance metadata service have 56 characters, names of roles up to
+       64. */
+    KS_IMDS_TOKEN_MAX = 1024,
+    KS_IMDS_ROLE_MAX = 128,
     KS_PATH_MAX = 4096,
 
     KS_REGION_MAX = 63, /* It becomes a DNS label. */

@@ -4,11 +4,12 @@
  *
  * Format ("Configuration and credential file settings" of the AWS SDK guide, and what Python's
  * configparser makes of it): `[section]`, `key = value`; a line that begins with # or ; is a
- * comment; a line that is indented deeper than the key before it belongs to that key and is
- * skipped. In the config file a profile is `[profile NAME]`, but `[default]`; in the credentials
- * file `[NAME]`. Keys are read without case; what comes later wins. Which profile: the option, else
- * AWS_PROFILE, else AWS_DEFAULT_PROFILE, else "default". Which file: AWS_CONFIG_FILE,
- * AWS_SHARED_CREDENTIALS_FILE, else in ~/.aws; a leading ~/ is HOME.
+ * comment; a line that is indented deeper than the key before it belongs to that key: of a profile it
+ * is skipped, in `[services NAME]` it says something about that service. In the config file a profile
+ * is `[profile NAME]`, but `[default]`; in the credentials file `[NAME]`. Keys are read without case;
+ * what comes later wins. Which profile: the option, else AWS_PROFILE, else AWS_DEFAULT_PROFILE, else
+ * "default". Which file: AWS_CONFIG_FILE, AWS_SHARED_CREDENTIALS_FILE, else in ~/.aws; a leading ~/ is
+ * HOME.
  */
 #ifndef KS_AWS_PROFILE_H
 #define KS_AWS_PROFILE_H
@@ -27,16 +28,44 @@ struct ks_profile {
     ks_view access_key;
     ks_view secret_key;
     ks_view token;
+    ks_view account;
     ks_view region;
     ks_view role_arn;
+    ks_view source_profile;
+    ks_view credential_source;
+    ks_view external_id;
+    ks_view role_session_name;
+    ks_view duration_seconds;
+    ks_view mfa_serial;
+    ks_view web_identity_token_file;
     ks_view sso; /* sso_session or sso_start_url. */
     ks_view process;
+    ks_view ec2_endpoint; /* ec2_metadata_service_endpoint, .. */
+    ks_view ec2_endpoint_mode;
+    ks_view ec2_v1_disabled;
+    /* How AWS is reached; aws/settings.h. */
+    ks_view endpoint_url;
+    ks_view services;
+    ks_view ignore_urls;
+    ks_view fips;
+    ks_view dualstack;
+    ks_view account_mode;
+    ks_view ca_bundle;
+    ks_view max_attempts;
+    ks_view retry_mode;
 };
 
 /* Reads profile `name`. MALFORMED: line `ret_line`, counted from 1, is no section, key or comment.
  * Pure. */
 KS_MUST_USE ks_err ks_profile_parse(ks_view text, enum ks_profile_file file, const char *name,
                                     struct ks_profile *ret_profile, uint32_t *ret_line);
+
+/* Lays what `above` says over `profile`, key by key; a key pair goes as a whole, with its token and account. */
+void ks_profile_lay(struct ks_profile *profile, const struct ks_profile *above);
+/* Reads endpoint_url of `service` ("kinesis") in section `[services NAME]` of a config file; `ret_url` is
+ * empty if it is not said. As above. */
+KS_MUST_USE ks_err ks_profile_service_url(ks_view text, ks_view services, const char *service,
+                                          ks_view *ret_url, uint32_t *ret_line);
 
 /* The name of the profile to use; `ret_named`: somebody asked for it. FULL: longer than
  * KS_PROFILE_NAME_MAX. */
@@ -49,10 +78,5 @@ KS_MUST_USE ks_err ks_profile_path(enum ks_profile_file file, char ret_path[KS_P
 /* What a failure to read such a file comes to: KS_OK if it simply is not there. A file that nobody
  * named and that we may not see (somebody else's HOME in a container) is not there for us. */
 ks_err ks_profile_missing(ks_err err, bool named);
-
-/* `region` of the profile, "" if it has none or there is no file. Reads the config file, and waits
- * for it: for the start only. FULL, NO_MEMORY, INVALID, MALFORMED, DENIED, SYSTEM with a detail. */
-KS_MUST_USE ks_err ks_profile_region(const char *option, char ret_region[KS_REGION_MAX + 1],
-                                     struct ks_detail *detail);
 
 #endif

@@ -2,6 +2,7 @@
 #include "base/budget.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,11 +87,57 @@ int64_t ks_alloc_live(void)
     return __atomic_load_n(&live, __ATOMIC_RELAXED);
 }
 
+void ks_budget_pool_init(struct ks_budget_pool *pool, size_t limit, uint32_t members)
+{
+    assert(members > 0);
+    *pool = (struct ks_budget_pool){.limit = limit};
+    pool->own = members == 1 ? limit : limit / 2 / members;
+    pool->common = limit - pool->own * members;
+}
+
+void ks_budget_join(struct ks_budget *budget, struct ks_budget_pool *pool)
+{
+    *budget = (struct ks_budget){.limit = pool->own + pool->common, .pool = pool};
+}
+
+/* What it has of the common part. */
+static size_t beyond_own(const struct ks_budget *budget)
+{
+    return budget->used > budget->pool->own ? budget->used - budget->pool->own : 0;
+}
+
+size_t ks_budget_allowed(const struct ks_budget *budget)
+{
+    const struct ks_budget_pool *pool = budget->pool;
+    size_t others;
+
+    if (pool == NULL)
+        return budget->limit;
+    assert(pool->common_used >= beyond_own(budget));
+    others = pool->common_used - beyond_own(budget);
+    return others < pool->common ? budget->limit - others : pool->own;
+}
+
+static void set_used(struct ks_budget *budget, size_t used)
+{
+    struct ks_budget_pool *pool = budget->pool;
+
+    if (pool != NULL) {
+        pool->used -= budget->used;
+        pool->common_used -= beyond_own(budget);
+    }
+    budget->used = used;
+    if (pool != NULL) {
+        pool->used += budget->used;
+        pool->common_used += beyond_own(budget);
+    }
+}
+
 static void charge(struct ks_budget *budget, size_t size)
 {
     if (budget == NULL)
         return;
-    budget->used += size;
+    set_used(budget, budget->used + size);
     if (budget->used > budget->most)
         budget->most = budget->used;
 }
@@ -100,15 +147,27 @@ static void refund(struct ks_budget *budget, size_t size)
     if (budget == NULL)
         return;
     assert(budget->used >= size);
-    budget->used -= size;
+    set_used(budget, budget->used - size);
+}
+
+static bool has_room(const struct ks_budget *budget, size_t size)
+{
+    size_t allowed = ks_budget_allowed(budget);
+
+    return budget->used <= allowed && size <= allowed - budget->used;
 }
 
 ks_err ks_block_new(struct ks_budget *budget, size_t capacity, struct ks_block **ret_block)
 {
+    if (budget != NULL && !has_room(budget, capacity))
+        return KS_FAIL(FULL);
+    return ks_block_force(budget, capacity, ret_block);
+}
+
+ks_err ks_block_force(struct ks_budget *budget, size_t capacity, struct ks_block **ret_block)
+{
     struct ks_block *block;
 
-    if (budget != NULL && (budget->used > budget->limit || capacity > budget->limit - budget->used))
-        return KS_FAIL(FULL);
     if (capacity > PTRDIFF_MAX - sizeof(*block))
         return KS_FAIL(NO_MEMORY);
     /* Not zeroed: payload is written once, where it is sent from. */
@@ -138,6 +197,12 @@ struct ks_block *ks_block_trim(struct ks_block *block)
     moved->capacity = moved->size;
     refund(moved->budget, unused);
     return moved;
+}
+
+void ks_block_discharge(struct ks_block *block)
+{
+    refund(block->budget, block->capacity);
+    block->budget = NULL;
 }
 
 void ks_block_use(struct ks_block *block)

@@ -2,9 +2,11 @@
 /* budget.h - the one home of memory: malloc, and the byte budget that payload lives under.
  *
  * Nothing else in the house calls malloc. A budget counts bytes against a limit; a block is reference-counted payload
- * memory charged to a budget. Memory that runs out is flow control (FULL, NO_MEMORY), never an abort.
- * Tests may make the n-th allocation fail (ks_alloc_fail_after). The job thread may call ks_alloc and its kin; budgets
- * and the counts of blocks belong to the loop thread.
+ * memory charged to a budget. Budgets that share a pool have each a part of it for themselves; the other half is
+ * common, for whoever comes first: none starves, and one that is alone with its work has more than the half.
+ * Memory that runs out is flow control (FULL, NO_MEMORY), never an abort. Tests may make the n-th allocation fail
+ * (ks_alloc_fail_after). The job thread may call ks_alloc and its kin; budgets and the counts of blocks belong to the
+ * loop thread.
  */
 #ifndef KS_BASE_BUDGET_H
 #define KS_BASE_BUDGET_H
@@ -29,11 +31,27 @@ void ks_alloc_fail_after(uint64_t n, int then_all);
 uint64_t ks_alloc_count(void);
 int64_t ks_alloc_live(void);
 
-struct ks_budget {
-    size_t limit;
+struct ks_budget_pool {
+    size_t limit; /* Of all members. */
+    size_t own;   /* Of each, for itself. */
     size_t used;
-    size_t most; /* High-water mark of `used`. */
+    size_t common;      /* Which nobody has for himself. */
+    size_t common_used; /* Beyond it after a ks_block_force. */
 };
+
+struct ks_budget {
+    size_t limit; /* In a pool: its own, and all that is common. */
+    size_t used;
+    size_t most;                 /* High-water mark of `used`. */
+    struct ks_budget_pool *pool; /* NULL: the limit is all there is. */
+};
+
+/* `members` budgets will join, at least 1. */
+void ks_budget_pool_init(struct ks_budget_pool *pool, size_t limit, uint32_t members);
+/* Instead of ks_budget_init. The pool outlives the budget. */
+void ks_budget_join(struct ks_budget *budget, struct ks_budget_pool *pool);
+/* Bytes that the budget may hold now, what it holds included: its limit, less what others have of the common part. */
+size_t ks_budget_allowed(const struct ks_budget *budget);
 
 static inline void ks_budget_init(struct ks_budget *budget, size_t limit)
 {
@@ -54,8 +72,13 @@ struct ks_block {
  * nobody. */
 KS_MUST_USE ks_err ks_block_new(struct ks_budget *budget, size_t capacity,
                                 struct ks_block **ret_block);
+/* As ks_block_new, and charged even beyond the limit: for the little without which much could not leave. NO_MEMORY. */
+KS_MUST_USE ks_err ks_block_force(struct ks_budget *budget, size_t capacity,
+                                  struct ks_block **ret_block);
 /* Returns the unused end of a block with a single user to the system and to the budget. May move it. */
 struct ks_block *ks_block_trim(struct ks_block *block);
+/* The block counts against no budget any more: for memory that somebody else still writes to. */
+void ks_block_discharge(struct ks_block *block);
 void ks_block_use(struct ks_block *block);
 /* One user less; the last one frees it. NULL is allowed. */
 void ks_block_drop(struct ks_block *block);

@@ -166,6 +166,31 @@ ks_err ks_view_u64(ks_view view, uint64_t *ret_value)
     return KS_OK;
 }
 
+ks_err ks_view_u128(ks_view view, uint64_t *ret_high, uint64_t *ret_low)
+{
+    uint64_t high = 0;
+    uint64_t low = 0;
+
+    if (view.size == 0)
+        return KS_FAIL(INVALID);
+    for (size_t i = 0; i < view.size; i++) {
+        uint8_t digit = (uint8_t)(view.data[i] - '0');
+        /* Ten times the lower half and the digit, in two steps of 32 bits. */
+        uint64_t step = (low & UINT32_MAX) * 10 + digit;
+        uint64_t carry = (low >> 32) * 10 + (step >> 32);
+
+        if (digit > 9)
+            return KS_FAIL(INVALID);
+        low = carry << 32 | (step & UINT32_MAX);
+        if (__builtin_mul_overflow(high, (uint64_t)10, &high) ||
+            __builtin_add_overflow(high, carry >> 32, &high))
+            return KS_FAIL(INVALID);
+    }
+    *ret_high = high;
+    *ret_low = low;
+    return KS_OK;
+}
+
 ks_err ks_view_i64(ks_view view, int64_t *ret_value)
 {
     bool negative = view.size > 0 && view.data[0] == '-';

@@ -56,6 +56,8 @@ KS_MUST_USE ks_err ks_view_take_varint(ks_view *view, uint64_t *ret_value);
  * fit. */
 KS_MUST_USE ks_err ks_view_u64(ks_view view, uint64_t *ret_value);
 KS_MUST_USE ks_err ks_view_i64(ks_view view, int64_t *ret_value);
+/* Likewise up to 2^128 - 1, as two halves. */
+KS_MUST_USE ks_err ks_view_u128(ks_view view, uint64_t *ret_high, uint64_t *ret_low);
 
 /* True for well-formed UTF-8 (RFC 3629) without NUL. */
 bool ks_view_is_utf8(ks_view view);

@@ -222,30 +222,68 @@ static ks_err read_value(struct reader *reader, struct text *value,
     return read_number(reader, value);
 }
 
+typedef ks_err (*on_member)(void *arg, const char *name, enum ks_flat_json_kind kind,
+                            const char *value);
+
+/* From behind its brace to the brace at its end, which is taken. `list` is called where a value begins one; NULL: none
+ * is allowed. */
+static ks_err read_object(struct reader *reader, on_member member, void *arg,
+                          ks_err (*list)(struct reader *reader, const char *name, on_member member,
+                                         void *arg))
+{
+    struct text name, value;
+    enum ks_flat_json_kind kind;
+
+    skip_space(reader);
+    if (peek(reader) != '}') {
+        for (;;) {
+            KS_TRY(read_text(reader, &name));
+            KS_TRY(expect(reader, ':', "a colon was expected here"));
+            skip_space(reader);
+            if (list != NULL && peek(reader) == '[') {
+                KS_TRY(list(reader, name.bytes, member, arg));
+            } else {
+                KS_TRY(read_value(reader, &value, &kind));
+                KS_TRY(member(arg, name.bytes, kind, value.bytes));
+            }
+            skip_space(reader);
+            if (peek(reader) != ',')
+                break;
+            skip(reader, 1);
+        }
+    }
+    return expect(reader, '}', "a comma or the end of the object was expected here");
+}
+
+static ks_err read_list(struct reader *reader, const char *name, on_member member, void *arg)
+{
+    KS_TRY(member(arg, name, KS_FLAT_JSON_LIST, ""));
+    skip(reader, 1);
+    skip_space(reader);
+    if (peek(reader) != ']') {
+        for (;;) {
+            KS_TRY(expect(reader, '{', "an object was expected here"));
+            KS_TRY(member(arg, name, KS_FLAT_JSON_OBJECT, ""));
+            KS_TRY(read_object(reader, member, arg, NULL));
+            skip_space(reader);
+            if (peek(reader) != ',')
+                break;
+            skip(reader, 1);
+        }
+    }
+    KS_TRY(expect(reader, ']', "a comma or the end of the list was expected here"));
+    return member(arg, name, KS_FLAT_JSON_END, "");
+}
+
 ks_err ks_flat_json_read(ks_view json,
                          ks_err (*member)(void *arg, const char *name, enum ks_flat_json_kind kind,
                                           const char *value),
                          void *arg, struct ks_detail *detail)
 {
     struct reader reader = {.rest = json, .line = 1, .detail = detail};
-    struct text name, value;
-    enum ks_flat_json_kind kind;
 
     KS_TRY(expect(&reader, '{', "an object was expected here"));
-    skip_space(&reader);
-    if (peek(&reader) != '}') {
-        for (;;) {
-            KS_TRY(read_text(&reader, &name));
-            KS_TRY(expect(&reader, ':', "a colon was expected here"));
-            KS_TRY(read_value(&reader, &value, &kind));
-            KS_TRY(member(arg, name.bytes, kind, value.bytes));
-            skip_space(&reader);
-            if (peek(&reader) != ',')
-                break;
-            skip(&reader, 1);
-        }
-    }
-    KS_TRY(expect(&reader, '}', "a comma or the end of the object was expected here"));
+    KS_TRY(read_object(&reader, member, arg, read_list));
     skip_space(&reader);
     if (reader.rest.size != 0)
         return wrong(&reader, "something follows the object");

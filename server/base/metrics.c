@@ -7,7 +7,7 @@
 
 #define PREFIX "kinesis_sidecar_"
 
-enum type { COUNTER, GAUGE };
+enum type { COUNTER, GAUGE, HISTOGRAM };
 /* How many of the stored unit are one of the unit that is shown. */
 enum unit { ONE = 1, MILLI = 1000, MICRO = 1000000 };
 
@@ -15,7 +15,7 @@ struct meaning {
     const char *name;
     enum type type;
     enum unit unit;
-    const char *label;
+    const char *label; /* NULL: none. Two have a comma between them. */
     const char *sentence;
 };
 
@@ -26,10 +26,26 @@ static const struct meaning meanings[KS_METRICS] = {
 #undef X
 };
 
-/* One number, and the value of the label that it belongs to ("" without one). */
+/* Upper bounds of a histogram in microseconds, and as the text format names them: those that Prometheus
+ * takes for requests, and two below for a table that answers in a few milliseconds. */
+static const struct bound {
+    int64_t us;
+    const char *seconds;
+} bounds[] = {
+    {1000, "0.001"},  {2500, "0.0025"}, {5000, "0.005"},  {10000, "0.01"}, {25000, "0.025"},
+    {50000, "0.05"},  {100000, "0.1"},  {250000, "0.25"}, {500000, "0.5"}, {1000000, "1"},
+    {2500000, "2.5"}, {5000000, "5"},   {10000000, "10"},
+};
+enum { BOUNDS = sizeof(bounds) / sizeof(bounds[0]) };
+
+/* One number, and the value of the label that it belongs to ("" without one). Of a histogram the number
+ * is the sum. */
 struct series {
     char value[KS_METRIC_VALUE_SIZE];
     int64_t number;
+    uint64_t
+        observed[BOUNDS +
+                 1]; /* How many up to each bound and above the one before; the last: above all. */
 };
 
 /* Of a metric without a label only the first is used. Pages that no metric touches cost nothing. */
@@ -37,7 +53,13 @@ static struct series series[KS_METRICS][KS_METRIC_VALUES_MAX];
 
 static const char *type_name(enum type type)
 {
-    return type == COUNTER ? "counter" : "gauge";
+    switch (type) {
+    case COUNTER: return "counter";
+    case GAUGE: return "gauge";
+    case HISTOGRAM: return "histogram";
+    }
+    assert(false);
+    return NULL;
 }
 
 static struct series *plain(enum ks_metric metric)
@@ -88,6 +110,7 @@ static struct series *labelled_new(enum ks_metric metric, const char *value)
 static void add(enum ks_metric metric, struct series *to, int64_t n)
 {
     assert(n >= 0 || meanings[metric].type == GAUGE);
+    assert(meanings[metric].type != HISTOGRAM);
     to->number += n;
 }
 
@@ -113,9 +136,36 @@ void ks_metric_set_labelled(enum ks_metric metric, const char *value, int64_t nu
     labelled_new(metric, value)->number = number;
 }
 
+void ks_metric_observe_labelled(enum ks_metric metric, const char *value, int64_t us)
+{
+    struct series *to = labelled_new(metric, value);
+    size_t at = 0;
+
+    assert(meanings[metric].type == HISTOGRAM);
+    assert(us >= 0);
+    while (at < BOUNDS && us > bounds[at].us)
+        at++;
+    to->observed[at]++;
+    to->number += us;
+}
+
 int64_t ks_metric_number(enum ks_metric metric)
 {
-    return plain(metric)->number;
+    int64_t sum = 0;
+
+    assert(metric < KS_METRICS);
+    for (int i = 0; i < KS_METRIC_VALUES_MAX; i++)
+        sum += series[metric][i].number;
+    return sum;
+}
+
+void ks_metrics_begin(const char *subscription)
+{
+    for (int metric = 0; metric < KS_METRICS; metric++) {
+        const char *label = meanings[metric].label;
+        if (label != NULL && strcmp(label, "subscription") == 0)
+            (void)labelled_new((enum ks_metric)metric, subscription);
+    }
 }
 
 int64_t ks_metric_number_labelled(enum ks_metric metric, const char *value)
@@ -124,17 +174,39 @@ int64_t ks_metric_number_labelled(enum ks_metric metric, const char *value)
 }
 
 /* The value of a label as the text format wants it. */
-static ks_err append_escaped(struct ks_bytes *bytes, const char *value)
+static ks_err append_escaped(struct ks_bytes *bytes, ks_view value)
 {
-    for (; *value != '\0'; value++) {
-        if (*value == '\\' || *value == '"')
+    for (size_t at = 0; at < value.size; at++) {
+        if (value.data[at] == '\\' || value.data[at] == '"')
             KS_TRY(ks_bytes_append_byte(bytes, '\\'));
-        if (*value == '\n')
+        if (value.data[at] == '\n')
             KS_TRY(ks_bytes_append(bytes, KS_VIEW("\\n")));
         else
-            KS_TRY(ks_bytes_append_byte(bytes, (uint8_t)*value));
+            KS_TRY(ks_bytes_append_byte(bytes, value.data[at]));
     }
     return KS_OK;
+}
+
+/* `name="value"`, for each of the labels. A value that is not there is the rest of all values. */
+static ks_err append_labels(struct ks_bytes *bytes, const char *label, const char *value)
+{
+    ks_view names = ks_view_text(label);
+    ks_view values = ks_view_text(value);
+    ks_view name = ks_view_cut(&names, ',');
+    bool several = names.data != NULL;
+
+    for (;;) {
+        ks_view one = several ? ks_view_cut(&values, ',') : values;
+
+        KS_TRY(ks_bytes_append(bytes, name));
+        KS_TRY(ks_bytes_append(bytes, KS_VIEW("=\"")));
+        KS_TRY(append_escaped(bytes, one.size == 0 ? KS_VIEW("other") : one));
+        KS_TRY(ks_bytes_append_byte(bytes, '"'));
+        if (names.data == NULL)
+            return KS_OK;
+        KS_TRY(ks_bytes_append_byte(bytes, ','));
+        name = ks_view_cut(&names, ',');
+    }
 }
 
 /* A number of the table's unit; seconds are written with all their places, and without floating point. */
@@ -150,21 +222,103 @@ static ks_err append_number(struct ks_bytes *bytes, int64_t number, enum unit un
                            size % unit);
 }
 
+/* `name_suffix{labels`; the caller closes the brace. */
+static ks_err append_series(struct ks_bytes *bytes, const struct meaning *meaning,
+                            const char *suffix, const struct series *one)
+{
+    KS_TRY(ks_bytes_format(bytes, "%s%s{", meaning->name, suffix));
+    return append_labels(bytes, meaning->label, one->value);
+}
+
+static ks_err render_histogram(struct ks_bytes *bytes, const struct meaning *meaning,
+                               const struct series *one)
+{
+    uint64_t count = 0;
+
+    for (size_t at = 0; at <= BOUNDS; at++) {
+        count += one->observed[at];
+        KS_TRY(append_series(bytes, meaning, "_bucket", one));
+        KS_TRY(ks_bytes_format(bytes, ",le=\"%s\"} %" PRIu64 "\n",
+                               at < BOUNDS ? bounds[at].seconds : "+Inf", count));
+    }
+    KS_TRY(append_series(bytes, meaning, "_sum", one));
+    KS_TRY(ks_bytes_append_byte(bytes, '}'));
+    KS_TRY(append_number(bytes, one->number, meaning->unit));
+    KS_TRY(append_series(bytes, meaning, "_count", one));
+    return ks_bytes_format(bytes, "} %" PRIu64 "\n", count);
+}
+
+static struct ks_link keepers = {&keepers, &keepers};
+
+void ks_metrics_join(struct ks_metric_keeper *keeper)
+{
+    ks_list_append(&keepers, &keeper->link);
+}
+
+void ks_metrics_leave(struct ks_metric_keeper *keeper)
+{
+    ks_list_remove(&keeper->link);
+}
+
+static bool is_of_shards(const struct meaning *meaning)
+{
+    return meaning->label != NULL && strcmp(meaning->label, "subscription,shard") == 0;
+}
+
+static ks_err render_kept(struct ks_bytes *bytes, enum ks_metric metric,
+                          struct ks_metric_keeper *keeper)
+{
+    const struct meaning *meaning = &meanings[metric];
+    const char *shard = NULL;
+    int64_t number = 0;
+
+    for (uint32_t at = 0; keeper->number(keeper, metric, at, &shard, &number); at++) {
+        if (shard == NULL)
+            continue;
+        KS_TRY(ks_bytes_format(bytes, "%s{", meaning->name));
+        KS_TRY(append_labels(bytes, "subscription", keeper->subscription));
+        KS_TRY(ks_bytes_append_byte(bytes, ','));
+        KS_TRY(append_labels(bytes, "shard", shard));
+        KS_TRY(ks_bytes_append_byte(bytes, '}'));
+        KS_TRY(append_number(bytes, number, meaning->unit));
+    }
+    return KS_OK;
+}
+
+static ks_err render_shards(struct ks_bytes *bytes, enum ks_metric metric)
+{
+    struct ks_link *link;
+    struct ks_link *after;
+
+    KS_LIST_EACH(link, after, &keepers)
+    KS_TRY(render_kept(bytes, metric, KS_LIST_ENTRY(link, struct ks_metric_keeper, link)));
+    return KS_OK;
+}
+
 static ks_err render_one(struct ks_bytes *bytes, enum ks_metric metric)
 {
     const struct meaning *meaning = &meanings[metric];
 
+    if (is_of_shards(meaning) && ks_list_empty(&keepers))
+        return KS_OK;
     KS_TRY(ks_bytes_format(bytes, "# HELP %s %s\n# TYPE %s %s\n", meaning->name, meaning->sentence,
                            meaning->name, type_name(meaning->type)));
     if (meaning->label == NULL) {
         KS_TRY(ks_bytes_append(bytes, ks_view_text(meaning->name)));
         return append_number(bytes, plain(metric)->number, meaning->unit);
     }
+    if (is_of_shards(meaning))
+        return render_shards(bytes, metric);
     for (int i = 0; i < KS_METRIC_VALUES_MAX && series[metric][i].value[0] != '\0'; i++) {
-        KS_TRY(ks_bytes_format(bytes, "%s{%s=\"", meaning->name, meaning->label));
-        KS_TRY(append_escaped(bytes, series[metric][i].value));
-        KS_TRY(ks_bytes_append(bytes, KS_VIEW("\"}")));
-        KS_TRY(append_number(bytes, series[metric][i].number, meaning->unit));
+        const struct series *one = &series[metric][i];
+
+        if (meaning->type == HISTOGRAM) {
+            KS_TRY(render_histogram(bytes, meaning, one));
+            continue;
+        }
+        KS_TRY(append_series(bytes, meaning, "", one));
+        KS_TRY(ks_bytes_append_byte(bytes, '}'));
+        KS_TRY(append_number(bytes, one->number, meaning->unit));
     }
     return KS_OK;
 }

@@ -2,7 +2,9 @@
 /* metrics.h - the numbers that the process tells about itself, from one table (base/metrics.def).
  *
  * An update is an addition in static memory. A labelled metric has one number for each value of its label, at most
- * KS_METRIC_VALUES_MAX of them; what comes later is counted under "other".
+ * KS_METRIC_VALUES_MAX of them; what comes later is counted under "other". A metric with two labels has both values
+ * with a comma between them: "kinesis,GetRecords". One that has the label "shard" has as many numbers as there are
+ * shards; who keeps them is asked when they are shown.
  * State of the whole process; loop thread only.
  */
 #ifndef KS_BASE_METRICS_H
@@ -11,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "base/list.h"
 
 enum ks_metric {
 #define X(id, name, type, unit, label, sentence) KS_METRIC_##id,
@@ -36,7 +39,26 @@ void ks_metric_set(enum ks_metric metric, int64_t number);
 void ks_metric_add_labelled(enum ks_metric metric, const char *value, int64_t n);
 void ks_metric_set_labelled(enum ks_metric metric, const char *value, int64_t number);
 
-/* The number now, in the unit of the table; 0 for a value never counted. */
+/* Somebody who keeps the numbers of shards; the struct is theirs. */
+struct ks_metric_keeper {
+    struct ks_link link;
+    const char *subscription; /* Whose shards these are. */
+    /* The number of shard `index`; `*ret_shard` NULL: there is none in this place. False: beyond the last place. */
+    bool (*number)(struct ks_metric_keeper *keeper, enum ks_metric metric, uint32_t index,
+                   const char **ret_shard, int64_t *ret_number);
+};
+/* From now on it is asked; until it leaves. Metrics of shards are not shown while there is nobody to ask. */
+void ks_metrics_join(struct ks_metric_keeper *keeper);
+void ks_metrics_leave(struct ks_metric_keeper *keeper);
+
+/* Adds one observation of `us` microseconds to a histogram. */
+void ks_metric_observe_labelled(enum ks_metric metric, const char *value, int64_t us);
+
+/* Begins all metrics with the label "subscription" for this value of it, at 0: what never happened shows, too. */
+void ks_metrics_begin(const char *subscription);
+
+/* The number now, of a histogram the sum, in the unit of the table; of a labelled metric that of all its values, or of
+ * one: 0 if it was never counted. */
 int64_t ks_metric_number(enum ks_metric metric);
 int64_t ks_metric_number_labelled(enum ks_metric metric, const char *value);
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/options.h"
 
+#include "base/budget.h"
 #include "base/codec.h"
 #include "base/digest.h"
 #include "base/flat_json.h"
+#include "base/metrics.h"
 #include "base/options_check.h"
 
 #include <assert.h>
@@ -14,10 +16,9 @@
 #include <unistd.h>
 
 enum {
-    CONFIG_BYTES_MAX =
-        64 << 10,   /* Of the config file: every option, with texts as long as they may be. */
-    NAME_SIZE = 48, /* Of an option's name with its NUL. */
-    WORKER_RANDOM_BYTES = 4 /* Told apart: processes with one host name. */
+    CONFIG_BYTES_MAX = 64 << 10, /* Of the config file: many times all that one would write. */
+    NAME_SIZE = 48,              /* Of an option's name with its NUL. */
+    WORKER_RANDOM_BYTES = 4      /* Told apart: processes with one host name. */
 };
 
 enum type { U32, U64, TEXT, ENUM, SECRET };
@@ -25,6 +26,7 @@ enum type { U32, U64, TEXT, ENUM, SECRET };
 struct meaning {
     const char *name;
     enum type type;
+    bool own; /* A subscription may have its own. */
     const char *preset;
     uint64_t min;
     uint64_t max;
@@ -35,16 +37,17 @@ struct meaning {
 
 static const struct meaning meanings[KS_OPTIONS] = {
 #define X(name, type, preset, min, max, words, sentence)                                           \
-    {#name, type, preset, min, max, words, sentence, offsetof(struct ks_options, name)},
+    {#name, type, false, preset, min, max, words, sentence, offsetof(struct ks_options, name)},
+#define X_OWN(name, type, preset, min, max, words, sentence)                                       \
+    {#name, type, true, preset, min, max, words, sentence, offsetof(struct ks_options, name)},
 #include "base/options.def"
 #undef X
 };
 
 static const char *const source_names[] = {
-    [KS_OPTION_DEFAULT] = "default",
-    [KS_OPTION_FILE] = "file",
-    [KS_OPTION_ENVIRONMENT] = "environment",
-    [KS_OPTION_FLAG] = "flag",
+    [KS_OPTION_DEFAULT] = "default",           [KS_OPTION_FILE] = "file",
+    [KS_OPTION_ENVIRONMENT] = "environment",   [KS_OPTION_FLAG] = "flag",
+    [KS_OPTION_SUBSCRIPTION] = "subscription",
 };
 
 /* What is being read, and the flags as they were found. */
@@ -52,6 +55,10 @@ struct reading {
     struct ks_options *options;
     const char *flags[KS_OPTIONS]; /* NULL = not given. */
     char *const *environment;
+    struct ks_bytes file; /* The config file. */
+    bool in_list;         /* Of subscriptions, while the file is read. */
+    bool has_list;
+    uint32_t listed; /* Subscriptions so far. */
     struct ks_detail *detail;
 };
 
@@ -141,7 +148,7 @@ static ks_err refuse_unknown(const struct reading *reading, ks_view name, const 
 static void name_option(enum ks_option option, enum ks_option_source source, char text[96])
 {
     char flag[NAME_SIZE + 2];
-    bool told = source == KS_OPTION_ENVIRONMENT || source == KS_OPTION_FILE;
+    bool told = source != KS_OPTION_DEFAULT && source != KS_OPTION_FLAG;
 
     derive_flag(meanings[option].name, flag);
     (void)snprintf(text, 96, told ? "%s (%s)" : "%s", flag, source_names[source]);
@@ -331,16 +338,20 @@ static ks_err set_from_flags(struct reading *reading)
 
 /* The config file. */
 
-static ks_err set_from_member(void *arg, const char *name, enum ks_flat_json_kind kind,
-                              const char *value)
+static ks_err set_from_member(struct reading *reading, const char *name,
+                              enum ks_flat_json_kind kind, const char *value,
+                              enum ks_option_source source)
 {
-    struct reading *reading = arg;
     enum ks_option option = find(ks_view_text(name), false);
     bool number;
 
     if (option == KS_OPTIONS)
         return refuse_unknown(reading, ks_view_text(name), " in the config file");
-    if (option == KS_OPTION_config || reading->options->sources[option] == KS_OPTION_FILE) {
+    if (source == KS_OPTION_SUBSCRIPTION && !meanings[option].own)
+        return ks_err_because(KS_FAIL(INVALID), reading->detail,
+                              "--config: \"%s\" is an option of the process, not of a subscription",
+                              name);
+    if (option == KS_OPTION_config || reading->options->sources[option] == source) {
         return ks_err_because(KS_FAIL(INVALID), reading->detail,
                               "--config: the file says \"%s\" %s", name,
                               option == KS_OPTION_config ? "itself" : "twice");
@@ -350,7 +361,54 @@ static ks_err set_from_member(void *arg, const char *name, enum ks_flat_json_kin
         return ks_err_because(KS_FAIL(INVALID), reading->detail, "--config: \"%s\" wants a %s",
                               name, number ? "number" : "text in quotation marks");
     }
-    return set(reading, option, KS_OPTION_FILE, value);
+    return set(reading, option, source, value);
+}
+
+/* Takes what the process has, and counts the subscriptions: they are read when the rest is known. */
+static ks_err take_process(void *arg, const char *name, enum ks_flat_json_kind kind,
+                           const char *value)
+{
+    struct reading *reading = arg;
+    bool list = kind == KS_FLAT_JSON_LIST;
+    bool named = strcmp(name, "subscriptions") == 0;
+
+    if (kind == KS_FLAT_JSON_END || kind == KS_FLAT_JSON_OBJECT) {
+        reading->in_list = kind == KS_FLAT_JSON_OBJECT;
+        reading->listed += kind == KS_FLAT_JSON_OBJECT;
+        return KS_OK;
+    }
+    if (reading->in_list)
+        return KS_OK;
+    if (list && !named)
+        return ks_err_because(KS_FAIL(INVALID), reading->detail,
+                              "--config: \"%s\" is not a list of objects", name);
+    if (named && (!list || reading->has_list))
+        return ks_err_because(KS_FAIL(INVALID), reading->detail,
+                              "--config: \"%s\" wants to be a list of objects, once", name);
+    reading->has_list = reading->has_list || list;
+    return list ? KS_OK : set_from_member(reading, name, kind, value, KS_OPTION_FILE);
+}
+
+/* Takes what the subscriptions have. `arg`: a reading whose options are those of the process. */
+static ks_err take_subscription(void *arg, const char *name, enum ks_flat_json_kind kind,
+                                const char *value)
+{
+    struct reading *reading = arg;
+    struct reading own = {.detail = reading->detail};
+
+    switch (kind) {
+    case KS_FLAT_JSON_LIST:
+    case KS_FLAT_JSON_END: reading->in_list = kind == KS_FLAT_JSON_LIST; return KS_OK;
+    case KS_FLAT_JSON_OBJECT: reading->listed++; return KS_OK;
+    case KS_FLAT_JSON_TEXT:
+    case KS_FLAT_JSON_NUMBER:
+    case KS_FLAT_JSON_BOOLEAN: break;
+    }
+    if (!reading->in_list)
+        return KS_OK;
+    assert(reading->listed > 0);
+    own.options = &reading->options->listed[reading->listed - 1];
+    return set_from_member(&own, name, kind, value, KS_OPTION_SUBSCRIPTION);
 }
 
 /* Reads all of an open file, of at most `bytes->max` bytes. */
@@ -392,20 +450,16 @@ static ks_err set_from_file(struct reading *reading)
     const char *flag = reading->flags[KS_OPTION_config];
     const char *path = flag != NULL ? flag : variable_of(reading, KS_OPTION_config);
     struct ks_detail why;
-    struct ks_bytes bytes;
     ks_err err;
 
     if (path == NULL)
         return KS_OK;
-    ks_bytes_init(&bytes, CONFIG_BYTES_MAX + 1);
-    err = load(path, &bytes, reading->detail);
-    if (ks_ok(err))
-        err = ks_flat_json_read(ks_bytes_view(&bytes), set_from_member, reading, &why);
+    KS_TRY(load(path, &reading->file, reading->detail));
+    err = ks_flat_json_read(ks_bytes_view(&reading->file), take_process, reading, &why);
     if (ks_err_is(err, KS_ERR_MALFORMED)) {
         ks_detail_set(reading->detail, "--config: %s, %s", path, why.text);
         err = KS_FAIL(INVALID);
     }
-    ks_bytes_free(&bytes);
     return err;
 }
 
@@ -432,6 +486,15 @@ static ks_err set_default_leases(struct ks_options *options, struct ks_detail *d
                           "--source: the path is too long for leases.db beside it");
 }
 
+/* Where the lease file is there is room for what is this machine's alone; with a table elsewhere there may be none. */
+static void set_default_state_dir(struct ks_options *options)
+{
+    const char *path = ks_option_path(options->leases);
+
+    if (options->state_dir[0] == '\0' && path != NULL)
+        ks_option_directory(path, options->state_dir);
+}
+
 /* The host name makes it readable, the rest makes it one of its kind. */
 static void set_default_worker_id(struct ks_options *options)
 {
@@ -452,6 +515,104 @@ static void set_default_worker_id(struct ks_options *options)
     assert(size > 0 && size < KS_OPTION_TEXT_SIZE);
 }
 
+static ks_err set_derived(struct ks_options *options, struct ks_detail *detail)
+{
+    KS_TRY(set_default_leases(options, detail));
+    set_default_state_dir(options);
+    if (options->name[0] == '\0')
+        memcpy(options->name, options->application, sizeof(options->name));
+    return KS_OK;
+}
+
+/* Subscriptions. */
+
+static ks_err blame(uint32_t index, ks_err err, struct ks_detail *detail)
+{
+    struct ks_detail why;
+
+    if (ks_ok(err) || detail == NULL)
+        return err;
+    why = *detail;
+    ks_detail_set(detail, "subscription %" PRIu32 ": %s", index + 1, why.text);
+    return err;
+}
+
+static ks_err set_subscriptions(struct reading *reading)
+{
+    struct ks_options *options = reading->options;
+    uint32_t count = reading->listed;
+    struct ks_options *listed;
+    struct ks_detail why;
+    ks_err err;
+
+    if (!reading->has_list)
+        return KS_OK;
+    if (count == 0 || count > KS_SUBSCRIPTIONS_MAX)
+        return ks_err_because(KS_FAIL(INVALID), reading->detail,
+                              "--config: 1 to %d subscriptions are wanted, not %" PRIu32,
+                              KS_SUBSCRIPTIONS_MAX, count);
+    listed = ks_alloc(count * sizeof(*listed));
+    if (listed == NULL)
+        return KS_FAIL(NO_MEMORY);
+    for (uint32_t i = 0; i < count; i++)
+        listed[i] = *options;
+    options->listed = listed;
+    options->listed_count = count;
+    reading->listed = 0;
+    err = ks_flat_json_read(ks_bytes_view(&reading->file), take_subscription, reading, &why);
+    assert(!ks_err_is(err, KS_ERR_MALFORMED)); /* It was read before. */
+    KS_TRY(blame(reading->listed - 1, err, reading->detail));
+    for (uint32_t i = 0; i < count; i++)
+        KS_TRY(blame(i, set_derived(&listed[i], reading->detail), reading->detail));
+    return KS_OK;
+}
+
+void ks_options_free(struct ks_options *options)
+{
+    ks_free(options->listed);
+    options->listed = NULL;
+    options->listed_count = 0;
+}
+
+/* An application has one lease table, and that one subscription; a name means one, in metrics, too. */
+static ks_err check_twins(const struct ks_options *options, uint32_t index,
+                          struct ks_detail *detail)
+{
+    const struct ks_options *one = ks_options_subscription(options, index);
+
+    if (options->listed_count > 1 && strlen(one->name) >= KS_METRIC_VALUE_SIZE)
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "its name, by default that of the application, has more than %d "
+                              "characters: give it a \"name\"",
+                              KS_METRIC_VALUE_SIZE - 1);
+    for (uint32_t i = 0; i < index; i++) {
+        const struct ks_options *other = ks_options_subscription(options, i);
+        bool names = strcmp(one->name, other->name) == 0;
+        if (!names && strcmp(one->application, other->application) != 0)
+            continue;
+        return ks_err_because(KS_FAIL(INVALID), detail, "%s %s is that of subscription %" PRIu32,
+                              names ? "its name" : "its application",
+                              names ? one->name : one->application, i + 1);
+    }
+    return KS_OK;
+}
+
+/* Of all subscriptions; `whole`: nothing that is required is missing. */
+static ks_err check_all(const struct ks_options *options, bool whole, struct ks_detail *detail)
+{
+    for (uint32_t i = 0; i < ks_options_subscriptions(options); i++) {
+        const struct ks_options *one = ks_options_subscription(options, i);
+        ks_err err = ks_options_check(one, detail);
+        if (ks_ok(err) && whole)
+            err = ks_options_check_required(one, detail);
+        if (ks_ok(err))
+            err = check_twins(options, i, detail);
+        if (!ks_ok(err))
+            return options->listed == NULL ? err : blame(i, err, detail);
+    }
+    return KS_OK;
+}
+
 static ks_err read_values(int argc, char *const *argv, struct reading *reading)
 {
     KS_TRY(set_defaults(reading));
@@ -459,33 +620,42 @@ static ks_err read_values(int argc, char *const *argv, struct reading *reading)
     KS_TRY(set_from_file(reading));
     KS_TRY(set_from_environment(reading));
     KS_TRY(set_from_flags(reading));
-    KS_TRY(set_default_leases(reading->options, reading->detail));
     set_default_worker_id(reading->options);
+    KS_TRY(set_subscriptions(reading));
+    return set_derived(reading->options, reading->detail);
+}
+
+static ks_err read_options(int argc, char *const *argv, char *const *environment, bool whole,
+                           struct ks_options *ret_options, struct ks_detail *detail)
+{
+    struct ks_options options;
+    struct reading reading = {.options = &options, .environment = environment, .detail = detail};
+    ks_err err;
+
+    memset(&options, 0, sizeof(options));
+    ks_bytes_init(&reading.file, CONFIG_BYTES_MAX + 1);
+    err = read_values(argc, argv, &reading);
+    ks_bytes_free(&reading.file);
+    if (ks_ok(err))
+        err = check_all(&options, whole, detail);
+    if (!ks_ok(err)) {
+        ks_options_free(&options);
+        return err;
+    }
+    *ret_options = options;
     return KS_OK;
 }
 
 ks_err ks_options_read_partly(int argc, char *const *argv, char *const *environment,
                               struct ks_options *ret_options, struct ks_detail *detail)
 {
-    struct ks_options options;
-    struct reading reading = {.options = &options, .environment = environment, .detail = detail};
-
-    memset(&options, 0, sizeof(options));
-    KS_TRY(read_values(argc, argv, &reading));
-    KS_TRY(ks_options_check(&options, detail));
-    *ret_options = options;
-    return KS_OK;
+    return read_options(argc, argv, environment, false, ret_options, detail);
 }
 
 ks_err ks_options_read(int argc, char *const *argv, char *const *environment,
                        struct ks_options *ret_options, struct ks_detail *detail)
 {
-    struct ks_options options;
-
-    KS_TRY(ks_options_read_partly(argc, argv, environment, &options, detail));
-    KS_TRY(ks_options_check_required(&options, detail));
-    *ret_options = options;
-    return KS_OK;
+    return read_options(argc, argv, environment, true, ret_options, detail);
 }
 
 /* Told to people. */
@@ -569,9 +739,10 @@ static ks_err append_cell(struct ks_bytes *bytes, const char *text)
 
 ks_err ks_options_markdown(struct ks_bytes *bytes)
 {
-    KS_TRY(
-        ks_bytes_append(bytes, KS_VIEW("| flag, variable | default | allowed | what it is for |\n"
-                                       "|---|---|---|---|\n")));
+    KS_TRY(ks_bytes_append(
+        bytes,
+        KS_VIEW("| flag, variable | default | allowed | of a subscription | what it is for |\n"
+                "|---|---|---|---|---|\n")));
     for (int option = 0; option < KS_OPTIONS; option++) {
         const struct meaning *meaning = &meanings[option];
         const char *quote = meaning->preset[0] == '\0' ? "" : "`";
@@ -582,7 +753,8 @@ ks_err ks_options_markdown(struct ks_bytes *bytes)
         KS_TRY(ks_bytes_format(bytes, "| `%s`<br>`%s` | %s%s%s | ", flag, variable, quote,
                                meaning->preset, quote));
         KS_TRY(append_cell(bytes, allowed));
-        KS_TRY(ks_bytes_format(bytes, " | %s |\n", meaning->sentence));
+        KS_TRY(
+            ks_bytes_format(bytes, " | %s | %s |\n", meaning->own ? "yes" : "", meaning->sentence));
     }
     return KS_OK;
 }

@@ -13,6 +13,7 @@
 
 #include "base/address.h"
 #include "base/bytes.h"
+#include "base/limits.h"
 
 enum {
     KS_OPTION_TEXT_SIZE = 1024, /* Of a text with its NUL. */
@@ -26,7 +27,13 @@ enum ks_option {
     KS_OPTIONS
 };
 
-enum ks_option_source { KS_OPTION_DEFAULT, KS_OPTION_FILE, KS_OPTION_ENVIRONMENT, KS_OPTION_FLAG };
+enum ks_option_source {
+    KS_OPTION_DEFAULT,
+    KS_OPTION_FILE,
+    KS_OPTION_ENVIRONMENT,
+    KS_OPTION_FLAG,
+    KS_OPTION_SUBSCRIPTION /* Its element of "subscriptions" in the config file. */
+};
 
 /* One member for each option, named as in the table: uint32_t, uint64_t, or char[KS_OPTION_TEXT_SIZE]. */
 struct ks_options {
@@ -39,11 +46,16 @@ struct ks_options {
 #include "base/options.def"
 #undef X
     enum ks_option_source sources[KS_OPTIONS];
+    /* The subscriptions that the config file lists, each with all options: its own, else those of the process. NULL: it
+     * lists none, and these here are the one subscription's. */
+    struct ks_options *listed;
+    uint32_t listed_count;
 };
 
 /* Reads and checks everything. argv[0] is skipped, the rest must be flags: `--name value` or `--name=value`, each at
- * most once. `environment` ends with NULL. Nothing of it is kept. Afterwards `leases` and `worker_id` are never empty.
- * INVALID: `detail` names the option and what is allowed, in one line. */
+ * most once. `environment` ends with NULL. Nothing of it is kept. Afterwards `leases` and `worker_id` are never empty,
+ * nor is the `name` of a subscription. The caller frees what is listed with ks_options_free.
+ * INVALID: `detail` names the option and what is allowed, in one line; NO_MEMORY. */
 KS_MUST_USE ks_err ks_options_read(int argc, char *const *argv, char *const *environment,
                                    struct ks_options *ret_options, struct ks_detail *detail);
 
@@ -51,11 +63,25 @@ KS_MUST_USE ks_err ks_options_read(int argc, char *const *argv, char *const *env
 KS_MUST_USE ks_err ks_options_read_partly(int argc, char *const *argv, char *const *environment,
                                           struct ks_options *ret_options, struct ks_detail *detail);
 
+/* Frees the list of subscriptions. */
+void ks_options_free(struct ks_options *options);
+
+/* How many subscriptions there are, at least 1, and the options of one. */
+static inline uint32_t ks_options_subscriptions(const struct ks_options *options)
+{
+    return options->listed_count == 0 ? 1 : options->listed_count;
+}
+static inline const struct ks_options *ks_options_subscription(const struct ks_options *options,
+                                                               uint32_t index)
+{
+    return options->listed_count == 0 ? options : &options->listed[index];
+}
+
 /* An option as people see it. */
 struct ks_option_view {
     const char *name;     /* "lease_duration_ms" */
     const char *sentence; /* What it is for. */
-    const char *source;   /* "default" | "file" | "environment" | "flag" */
+    const char *source;   /* "default" | "file" | "environment" | "flag" | "subscription" */
     bool number;          /* The value is written as a number in JSON, not as a string. */
     char flag[64];        /* "--lease-duration-ms" */
     char environment[64]; /* "KINESIS_SIDECAR_LEASE_DURATION_MS" */
@@ -72,6 +98,9 @@ KS_MUST_USE ks_err ks_options_markdown(struct ks_bytes *bytes);
 
 /* The path of "local:PATH" or "sqlite:PATH", within `text`; NULL for "kinesis" or "dynamodb". */
 const char *ks_option_path(const char *text);
+
+/* The directory of a file at `path`: "." for a name without a slash. `path` is shorter than KS_OPTION_TEXT_SIZE. */
+void ks_option_directory(const char *path, char ret_directory[KS_OPTION_TEXT_SIZE]);
 
 enum ks_initial { KS_INITIAL_LATEST, KS_INITIAL_TRIM_HORIZON, KS_INITIAL_AT_TIMESTAMP };
 

@@ -5,7 +5,11 @@
 
 #include <assert.h>
 
-enum { MEMORY_BUDGET_BYTES_MIN = 1 << 20, TABLE_NAME_CHARACTERS_MIN = 3 };
+enum {
+    MEMORY_BUDGET_BYTES_MIN = 1 << 20,
+    TABLE_NAME_CHARACTERS_MIN = 3,
+    STREAM_CHARACTERS_MAX = 128
+};
 
 /* The smallest command line that needs nothing but a disk. */
 static const char embedded[] =
@@ -47,6 +51,18 @@ const char *ks_option_path(const char *text)
             return text + strlen(prefixes[i]);
     }
     return NULL;
+}
+
+void ks_option_directory(const char *path, char ret_directory[KS_OPTION_TEXT_SIZE])
+{
+    const char *slash = strrchr(path, '/');
+    ks_view directory = KS_VIEW(".");
+    ks_err copied;
+
+    if (slash != NULL)
+        directory = ks_view_of(path, slash == path ? 1 : (size_t)(slash - path));
+    copied = ks_view_copy_text(directory, ret_directory, KS_OPTION_TEXT_SIZE);
+    assert(ks_ok(copied));
 }
 
 ks_err ks_option_initial_position(const char *text, enum ks_initial *ret_initial,
@@ -107,12 +123,56 @@ static ks_err check_places(const struct ks_options *options, struct ks_detail *d
     return KS_OK;
 }
 
+static bool is_stream_name(ks_view text)
+{
+    return text.size <= STREAM_CHARACTERS_MAX && ks_option_is_name(text);
+}
+
+/* arn:PARTITION:kinesis:REGION:ACCOUNT:stream/NAME; a consumer's goes on with /consumer/NAME:INSTANT. */
+static bool is_stream_arn(ks_view text)
+{
+    ks_view parts[5];
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        parts[i] = ks_view_cut(&text, ':');
+        if (parts[i].size == 0)
+            return false;
+    }
+    return ks_view_equal(parts[2], KS_VIEW("kinesis")) &&
+           ks_view_starts(text, KS_VIEW("stream/")) &&
+           is_stream_name(ks_view_of(text.data + 7, text.size - 7));
+}
+
+/* A name of 1 to 128 characters, or an ARN of Kinesis (CreateStream API reference). */
+static ks_err check_stream(const struct ks_options *options, struct ks_detail *detail)
+{
+    ks_view stream = ks_view_text(options->stream);
+    bool arn = ks_view_starts(stream, KS_VIEW("arn:"));
+    char quoted[KS_QUOTE_SIZE];
+
+    if (arn && ks_option_path(options->source) != NULL)
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "--stream: an ARN goes only with --source kinesis");
+    if (stream.size == 0 || (arn ? is_stream_arn(stream) : is_stream_name(stream)))
+        return KS_OK;
+    ks_option_quote(stream, quoted);
+    if (arn)
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "--stream: %s is no stream's ARN, like "
+                              "arn:aws:kinesis:REGION:ACCOUNT:stream/NAME; a consumer's is none",
+                              quoted);
+    return ks_err_because(KS_FAIL(INVALID), detail,
+                          "--stream: %s is neither an ARN nor a name of up to %d letters, digits, "
+                          ". _ and -",
+                          quoted, STREAM_CHARACTERS_MAX);
+}
+
 static ks_err check_names(const struct ks_options *options, struct ks_detail *detail)
 {
     const struct {
         const char *flag, *value;
     } names[] = {
-        {"--stream", options->stream},
+        {"--name", options->name},
         {"--application", options->application},
         {"--worker-id", options->worker_id},
     };
@@ -132,6 +192,50 @@ static ks_err check_names(const struct ks_options *options, struct ks_detail *de
         return ks_err_because(
             KS_FAIL(INVALID), detail,
             "--application: the name of a DynamoDB table has 3 to 255 characters");
+    return KS_OK;
+}
+
+/* arn:PARTITION:iam::ACCOUNT:role/NAME */
+static bool is_role_arn(ks_view text)
+{
+    ks_view parts[5];
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        parts[i] = ks_view_cut(&text, ':');
+    return ks_view_equal(parts[0], KS_VIEW("arn")) && ks_view_equal(parts[2], KS_VIEW("iam")) &&
+           parts[4].size > 0 && text.size > 5 && ks_view_starts(text, KS_VIEW("role/"));
+}
+
+static ks_err check_roles(const struct ks_options *options, struct ks_detail *detail)
+{
+    const struct {
+        const char *service, *place, *arn, *external_id, *flag;
+    } roles[] = {
+        {"kinesis", options->source, options->kinesis_role_arn, options->kinesis_role_external_id,
+         "--source"},
+        {"dynamodb", options->leases, options->dynamodb_role_arn,
+         options->dynamodb_role_external_id, "--leases"},
+    };
+    char quoted[KS_QUOTE_SIZE];
+
+    for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
+        ks_view arn = ks_view_text(roles[i].arn);
+        if (arn.size == 0 && roles[i].external_id[0] != '\0')
+            return ks_err_because(KS_FAIL(INVALID), detail,
+                                  "--%s-role-external-id goes only with --%s-role-arn",
+                                  roles[i].service, roles[i].service);
+        if (arn.size == 0)
+            continue;
+        ks_option_quote(arn, quoted);
+        if (!is_role_arn(arn))
+            return ks_err_because(
+                KS_FAIL(INVALID), detail,
+                "--%s-role-arn: %s is no role, like arn:aws:iam::ACCOUNT:role/NAME",
+                roles[i].service, quoted);
+        if (strcmp(roles[i].place, roles[i].service) != 0)
+            return ks_err_because(KS_FAIL(INVALID), detail, "--%s-role-arn goes only with %s %s",
+                                  roles[i].service, roles[i].flag, roles[i].service);
+    }
     return KS_OK;
 }
 
@@ -205,7 +309,9 @@ ks_err ks_options_check(const struct ks_options *options, struct ks_detail *deta
     int64_t unix_ms;
 
     KS_TRY(check_places(options, detail));
+    KS_TRY(check_stream(options, detail));
     KS_TRY(check_names(options, detail));
+    KS_TRY(check_roles(options, detail));
     KS_TRY(check_version(options, detail));
     KS_TRY(check_addresses(options, detail));
     KS_TRY(check_hosts(options, detail));

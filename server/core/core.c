@@ -100,17 +100,21 @@ struct ks_core_config ks_core_config_default(ks_span lease_duration)
         .lease_duration = lease_duration,
         .margin = ks_span_us(us / 20),
         .beat = ks_span_us(us / 3),
-        .news = ks_span_us(us / 9),
-        .round = at_most(ks_span_us(us / 10), 1000),
+        .news = ks_span_us(us / 12),
+        .round = at_most(ks_span_us(us / 20), 500),
         .timeout = at_most(ks_span_us(us / 5), 2000),
         .hand_over = at_most(ks_span_us(us / 2), 5000),
+        .keep = ks_span_ms(3600000),
         .list_every = ks_span_ms(30000),
         .checkpoint_interval = ks_span_ms(5000),
         .idle_release = ks_span_ms(30000),
+        .load_patience = ks_span_us(6 * us),
+        .load_least = 256 << 10,
         .shards_max = 10000,
         .leases_max = 1024,
         .window_max = 16384,
         .workers_max = 512,
+        .large_fleet = 32,
         .sessions_max = 1024,
         .read_bytes = 1 << 20,
     };
@@ -128,6 +132,7 @@ size_t ks_core_size(const struct ks_core_config *config)
            rounded(config->leases_max * sizeof(struct ks_lease)) +
            rounded(config->sessions_max * sizeof(struct ks_session)) +
            rounded(config->workers_max * sizeof(struct ks_member)) +
+           rounded(config->shards_max * sizeof(ks_shard)) +
            (size_t)config->leases_max * config->window_max * sizeof(struct ks_slot);
 }
 
@@ -157,10 +162,13 @@ struct ks_core *ks_core_init(void *memory, const struct ks_core_config *config)
     core->drain_clean = true;
     core->patience_at = KS_NEVER;
     core->idle_at = KS_LONG_AGO;
+    core->lanes_due = KS_NEVER;
+    core->reads_due = KS_NEVER;
     core->directory = carve(&rest, config->shards_max, sizeof *core->directory);
     core->leases = carve(&rest, config->leases_max, sizeof *core->leases);
     core->sessions = carve(&rest, config->sessions_max, sizeof *core->sessions);
     core->members = carve(&rest, config->workers_max, sizeof *core->members);
+    core->by_key = carve(&rest, config->shards_max, sizeof *core->by_key);
     core->fleet.deadline = KS_LONG_AGO;
     /* The slots come last and are not touched before they are used: a window that is never filled costs nothing. */
     slots = (struct ks_slot *)(void *)rest;
@@ -190,8 +198,7 @@ static void return_leases(struct ks_core *core, struct ks_effects *effects)
         if (!core->leases[i].used)
             continue;
         unsettled += core->leases[i].tracker.in_flight;
-        if (ks_effects_room(core, effects, 1))
-            ks_lease_return(core, &core->leases[i], effects);
+        ks_lease_return(core, &core->leases[i]);
     }
     if (unsettled > 0 && !core->patience_said && ks_instant_reached(core->now, core->patience_at)) {
         core->patience_said = true;
@@ -228,7 +235,7 @@ static bool hot(enum ks_event_kind kind)
 {
     return kind == KS_EVENT_SESSION_PULL || kind == KS_EVENT_SETTLE ||
            kind == KS_EVENT_CHECKPOINT || kind == KS_EVENT_PERSIST || kind == KS_EVENT_RECORDS ||
-           kind == KS_EVENT_READ_FAILED;
+           kind == KS_EVENT_READ_FAILED || kind == KS_EVENT_LOAD || kind == KS_EVENT_BUDGET;
 }
 
 static void dispatch(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
@@ -253,6 +260,9 @@ static void dispatch(struct ks_core *core, const struct ks_event *event, struct 
         if (core->draining)
             core->patience_at = ks_instant_min(core->patience_at, core->now);
         return;
+    case KS_EVENT_LOAD: core->fleet.load = event->load.load; return;
+    case KS_EVENT_BUDGET: ks_flow_budget(core, event->budget.bytes); return;
+    case KS_EVENT_LOCKED: ks_self_locked(core, event, effects); return;
     }
 }
 
@@ -295,6 +305,7 @@ static enum ks_worker_state worker_state(const struct ks_core *core)
     case KS_SELF_UNBORN:
     case KS_SELF_READING:
     case KS_SELF_WATCHING:
+    case KS_SELF_LOCKING:
     case KS_SELF_REGISTERING:
     case KS_SELF_READING_BACK: return KS_WORKER_STARTING;
     case KS_SELF_LIVE: return core->draining ? KS_WORKER_DRAINING : KS_WORKER_LIVE;
@@ -405,6 +416,8 @@ bool ks_core_worker(const struct ks_core *core, uint32_t index, struct ks_worker
             .mode = member->mode,
             .beat = member->beat,
             .held = member->held,
+            .capacity = member->capacity,
+            .load = member->load,
             .beat_seen_at = member->seen_at,
             .leads = ks_incarnation_equal(member->self, core->fleet.office.holder),
         };
@@ -426,15 +439,20 @@ bool ks_core_may_deliver(const struct ks_core *core, ks_shard shard, ks_epoch ep
 static void check_lease(const struct ks_core *core, uint32_t index)
 {
     const struct ks_lease *lease = &core->leases[index];
+    ks_instant until;
 
     if (!lease->used)
         return;
     assert(core->directory[lease->shard].held == index);
-    assert(lease->epoch > core->directory[lease->shard].ended);
+    assert(lease->epoch > core->directory[lease->shard].ended || lease->state != KS_LEASE_HELD);
     assert(lease->persisted <= lease->tracker.mark);
     assert(lease->session == KS_SESSION_NONE || core->sessions[lease->session].used);
     assert(lease->tracker.in_flight == 0 || lease->session != KS_SESSION_NONE);
     assert(lease->reading || lease->reserved == 0);
+    assert(lease->tracker.in_flight == 0 ||
+           !ks_instant_before(lease->tracker.deadline_bound, core->lanes_due));
+    assert(!ks_tracker_blocked(&lease->tracker, core->now, &until) ||
+           !ks_instant_before(until, core->lanes_due));
     ks_tracker_check(&lease->tracker);
 }
 

@@ -17,8 +17,10 @@
 
 /* All spans as in docs/PROTOCOL.md part A. */
 struct ks_core_config {
-    uint32_t self; /* Our worker number, not 0. */
-    uint64_t seed; /* Of nonces and jitter: different for each process. */
+    uint32_t self;   /* Our worker number, not 0. */
+    uint64_t seed;   /* Of nonces and jitter: different for each process. */
+    bool lock;       /* There is a lock file: it names each boot before that is registered (A3). */
+    uint64_t corpse; /* The boot that it named when we took it: that process is dead; 0 = none. */
 
     ks_span lease_duration; /* L */
     ks_span margin;         /* m */
@@ -27,18 +29,25 @@ struct ks_core_config {
     ks_span round;          /* Q */
     ks_span timeout;        /* T */
     ks_span hand_over;      /* H */
+    ks_span keep;           /* K */
     ks_span list_every;     /* The leader lists the stream's shards. */
     ks_span checkpoint_interval;
     ks_span idle_release;
+    ks_span load_patience; /* Traffic is evened out after it has been uneven for so long. */
+    uint64_t load_least;   /* Bytes a second: what is less does not move a lease. */
 
     uint32_t shards_max; /* Rows of the directory. */
     uint32_t leases_max; /* Leases held at once. */
+    uint32_t capacity;   /* Leases that we want at most, as the fleet is told; 0 = no limit. */
     uint32_t
         window_max; /* Records of one lease between its watermark and the last one read; a power of two. */
     uint32_t workers_max; /* Rows of the fleet. */
+    uint32_t large_fleet; /* Live workers above which only some of them read all rows (A4). */
     uint32_t sessions_max;
-    uint64_t budget_bytes; /* Payload held in all. */
+    uint64_t budget_bytes; /* Payload held in all; KS_EVENT_BUDGET changes it. */
     uint32_t read_bytes;   /* Asked for by one read at most. */
+    uint32_t
+        record_extra; /* Bytes that a record takes in memory beside its data and partition key. */
 };
 
 /* The defaults of PROTOCOL.md for a lease duration: m = L/20, B = L/3, R = B/3, Q = 1 s, T = 2 s, H = 5 s; for shorter
@@ -136,6 +145,8 @@ struct ks_worker_view {
     enum ks_mode mode;
     uint64_t beat;
     uint64_t held;
+    uint64_t capacity;       /* 0 = no limit. */
+    uint64_t load;           /* Bytes a second. */
     ks_instant beat_seen_at; /* When this beat was first seen. */
     bool leads;
 };

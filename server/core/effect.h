@@ -21,7 +21,8 @@ enum ks_effect_kind {
     KS_EFFECT_PERSISTED, /* The table holds a checkpoint that covers every record below `number`. */
     KS_EFFECT_STORY,     /* A decision: one log line, one event. */
     KS_EFFECT_DRAINED,   /* Nothing is held, and the table knows. */
-    KS_EFFECT_REFUSED /* Our worker id is alive elsewhere: `worker.boot` holds it. We cannot run. */
+    KS_EFFECT_REFUSED, /* Our worker id is alive elsewhere: `worker.boot` holds it. We cannot run. */
+    KS_EFFECT_LOCK /* The lock file is to name this boot, durably -> KS_EVENT_LOCKED; then it registers. */
 };
 
 enum ks_not_opened { KS_NOT_OPENED_FULL, KS_NOT_OPENED_DRAINING };
@@ -37,12 +38,18 @@ enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRA
     X(FENCED, WARN, NULL, "{worker}: fenced by the fleet, starting again under a new boot")        \
     X(HEARTBEAT_LATE, WARN, NULL, "{worker}: no heartbeat got through, deliveries rest past the lease deadline") \
     X(HEARTBEAT_BACK, INFO, NULL, "{worker}: heartbeats get through again, deliveries go on")      \
+    X(FAILING, WARN, NULL,                                                                         \
+      "{worker}: no read of the stream has succeeded for {ms} ms, giving the leases to others")    \
     X(OFFICE_WON, INFO, NULL, "{worker}: leads the fleet")                                         \
     X(OFFICE_LOST, INFO, NULL, "{worker}: no longer leads the fleet")                              \
     X(FENCES, INFO, NULL, "{worker}: fenced, silent for {ms} ms")                                  \
     X(CREATED, INFO, "reshard", "{shard}: lease row made")                                         \
     X(ASSIGNED, INFO, NULL, "{shard}: assigned to {worker}, it was free")                          \
     X(TAKEN_OVER, INFO, NULL, "{shard}: taken over for {worker}, its owner is dead")               \
+    X(MOVES, INFO, NULL, "{shard}: to move to {worker}")                                           \
+    X(EVENS_OUT, INFO, NULL, "{shard}: to move to {worker}, traffic is uneven")                    \
+    X(STAYS, INFO, NULL, "{shard}: to stay where it is, nobody else can take it")                  \
+    X(FORCED, WARN, NULL, "{shard}: taken from its owner for {worker}, it did not give it in time") \
     X(ACQUIRED, INFO, "lease_acquired", "{shard}: acquired, epoch {epoch}")                        \
     X(LOST, WARN, "lease_lost", "{shard}: lost, epoch {epoch} is over")                            \
     X(RETURNING, INFO, "lease_returning", "{shard}: giving it back, epoch {epoch}")                \
@@ -52,8 +59,15 @@ enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRA
     X(CRAMPED, WARN, "record_too_large",                                                           \
       "{shard}: no room in memory for its next record since 5 s, raise --memory-budget-bytes")     \
     X(DAMAGED, WARN, NULL, "{shard}: its lease row is damaged, leaving it alone")                  \
+    X(HOLE, WARN, NULL,                                                                            \
+      "{number} millionths of the hash keys, from {count} on, have no open lease, listing the shards again") \
+    X(COVERED, INFO, NULL, "every hash key has an open lease again")                               \
+    X(READ_AGAIN, WARN, NULL,                                                                      \
+      "{shard}: open in the stream, finished in the table, for {ms} ms; it is read again from its start") \
     X(WAITS_FOR_DEAD, INFO, NULL,                                                                  \
       "{number} leases belong to a worker that is silent, waiting until it may be taken as dead")  \
+    X(CROWDED, WARN, NULL,                                                                         \
+      "{number} workers are live, more than a fleet can have: nothing is given or taken over by us") \
     X(DRAINING, INFO, NULL, "draining: {number} leases to give back")                              \
     X(PATIENCE_OVER, WARN, NULL,                                                                   \
       "draining: the grace is over, {number} records stay unsettled and will come again")
@@ -76,6 +90,10 @@ struct ks_store_effect {
     uint64_t expect_beat;
     uint64_t held;
     uint64_t changes;
+    uint64_t capacity; /* REGISTER_*. */
+    uint64_t
+        load; /* Bytes a second: HEARTBEAT: that we deliver; CHECKPOINT, FINAL: of the shard. */
+    uint32_t deputies[KS_DEPUTIES_MAX]; /* NAME_DEPUTIES: 0 = none. */
     const struct ks_lease_token *gives; /* Valid until the next step. */
     const struct ks_lease_token *takes;
     uint32_t give_count;
@@ -115,11 +133,7 @@ struct ks_effect {
             enum ks_not_opened why_not; /* NOT_OPENED. */
             enum ks_session_end why;    /* SESSION_ENDED. */
         } session;                      /* WAKE, OPENED, NOT_OPENED, SESSION_ENDED. */
-        struct {
-            enum ks_settle_status status;
-            ks_number
-                up_to; /* OK: the shard's records below this must be covered by a checkpoint to be persisted. */
-        } settled;
+        struct ks_settled settled;
         struct {
             enum ks_story story;
             ks_shard shard;
@@ -132,6 +146,9 @@ struct ks_effect {
         struct {
             struct ks_incarnation worker;
         } refused;
+        struct {
+            uint64_t boot;
+        } lock;
         struct {
             bool clean;       /* Nothing stayed unsettled, and every final write is durable. */
             uint64_t unsaved; /* Acknowledged records that no checkpoint covers: they come again. */

@@ -21,7 +21,10 @@ enum ks_event_kind {
     KS_EVENT_CHECKPOINT, /* Cumulative: every record delivered up to `number` -> KS_EFFECT_SETTLED. */
     KS_EVENT_PERSIST,    /* Somebody waits: write the checkpoint of `shard` as soon as possible. */
     KS_EVENT_DRAIN,      /* Give everything back; patience ends after `span`. */
-    KS_EVENT_HURRY       /* The patience of a drain is over now. */
+    KS_EVENT_HURRY,      /* The patience of a drain is over now. */
+    KS_EVENT_LOAD,       /* How much is delivered: the next heartbeat tells the fleet. */
+    KS_EVENT_BUDGET,     /* The payload that may be held has changed. */
+    KS_EVENT_LOCKED      /* The answer to KS_EFFECT_LOCK. */
 };
 
 struct ks_event {
@@ -96,6 +99,16 @@ struct ks_event {
         struct {
             ks_span span;
         } drain;
+        struct {
+            uint64_t load; /* Bytes a second. */
+        } load;
+        struct {
+            uint64_t bytes;
+        } budget;
+        struct {
+            uint64_t boot; /* As asked. */
+            bool ok;       /* It is durable. */
+        } locked;
     };
 };
 

@@ -40,6 +40,25 @@ static uint32_t least_appetite(const struct ks_core *core)
     return core->config.read_bytes / SHARE_DIVISOR;
 }
 
+/* What so many bytes of payload take in memory, in records like the last ones. */
+static uint64_t with_extra(const struct ks_core *core, const struct ks_lease *lease, uint32_t bytes)
+{
+    if (lease->record_bytes == 0)
+        return bytes;
+    return bytes + (uint64_t)(bytes / lease->record_bytes) * core->config.record_extra;
+}
+
+/* The payload that fits into so many bytes of memory. */
+static uint64_t without_extra(const struct ks_core *core, const struct ks_lease *lease,
+                              uint64_t room)
+{
+    uint64_t whole = (uint64_t)lease->record_bytes + core->config.record_extra;
+
+    if (core->config.record_extra == 0 || lease->record_bytes == 0 || room < whole)
+        return room;
+    return room / whole * lease->record_bytes;
+}
+
 /* Reads that come back full are worth more, those that come back nearly empty less. */
 static void adapt(const struct ks_core *core, struct ks_lease *lease, const struct ks_event *event)
 {
@@ -47,6 +66,10 @@ static void adapt(const struct ks_core *core, struct ks_lease *lease, const stru
 
     for (uint32_t i = 0; i < event->records.count; i++)
         bytes += event->records.sizes[i];
+    lease->arrived += bytes;
+    if (event->records.count > 0)
+        lease->record_bytes = (uint32_t)(bytes / event->records.count);
+    bytes += (uint64_t)event->records.count * core->config.record_extra;
     if (bytes * 2 >= lease->reserved)
         lease->appetite = lease->appetite > core->config.read_bytes / 2 ? core->config.read_bytes
                                                                         : lease->appetite * 2;
@@ -63,7 +86,11 @@ void ks_flow_records(struct ks_core *core, const struct ks_event *event)
     assert(lease->reading);
     assert(!lease->at_end);
     adapt(core, lease, event);
+    core->fleet.failing = false;
+    core->fleet.failed_at = KS_NEVER;
+    core->fleet.failing_wait = ks_span_us(0);
     ks_flow_forget(core, lease);
+    core->thirsty = true;
     ks_tracker_append(&lease->tracker, event->records.sizes, event->records.count);
     lease->throttled = false;
     lease->cramped = false;
@@ -101,9 +128,20 @@ void ks_flow_failed(struct ks_core *core, const struct ks_event *event, struct k
         return;
     assert(lease->reading);
     ks_flow_forget(core, lease);
+    core->thirsty = true;
     lease->throttled = event->read_failed.throttled;
+    if (!lease->throttled && !event->read_failed.full) {
+        core->fleet.failed_at = ks_instant_min(core->fleet.failed_at, core->now);
+        core->fleet.last_failed_at = core->now;
+    }
     check_cramped(core, lease, event->read_failed.full, effects);
     lease->read_at = ks_instant_add(core->now, RETRY_AFTER);
+}
+
+void ks_flow_budget(struct ks_core *core, uint64_t bytes)
+{
+    core->config.budget_bytes = bytes;
+    core->thirsty = true;
 }
 
 /* All that may be in memory now: what the sessions that are there allow, within the budget. */
@@ -127,9 +165,19 @@ struct shares {
     uint64_t common; /* Not taken yet of what is left. */
 };
 
-static uint64_t beyond_own(const struct ks_lease *lease, uint64_t own)
+/* In flight counts what the session's limit counts, or its credit could not be used up; what is read ahead counts with
+ * all that it takes, so that a consumer that stalls costs no more than its limit. */
+static uint64_t held_by(const struct ks_core *core, const struct ks_lease *lease)
 {
-    uint64_t used = lease->tracker.bytes + lease->reserved;
+    const struct ks_tracker *tracker = &lease->tracker;
+    uint64_t ahead = tracker->fetched - tracker->mark - tracker->in_flight;
+
+    return tracker->bytes + ahead * core->config.record_extra;
+}
+
+static uint64_t beyond_own(const struct ks_core *core, const struct ks_lease *lease, uint64_t own)
+{
+    uint64_t used = held_by(core, lease) + lease->reserved;
 
     return used > own ? used - own : 0;
 }
@@ -148,17 +196,35 @@ static struct shares divide(const struct ks_core *core)
         shares.own = 1; /* One record at a time is always possible. */
     for (uint32_t i = 0; i < core->leases_top; i++)
         if (core->leases[i].used)
-            taken += beyond_own(&core->leases[i], shares.own);
+            taken += beyond_own(core, &core->leases[i], shares.own);
     taken += shares.own * core->leases_used;
     shares.common = taken < shares.allowed ? shares.allowed - taken : 0;
     return shares;
 }
 
-/* Bytes to ask for, or 0: no read now. */
+/* Of what a read reserved, that which is not the lease's own comes from what is common. */
+static void take(struct shares *shares, uint64_t beyond, uint64_t reserved)
+{
+    uint64_t taken = beyond < reserved ? beyond : reserved;
+
+    shares->common -= taken < shares->common ? taken : shares->common;
+}
+
+/* Payload that can be delivered before more is read. A read that would bring less can wait, too: few and large ones
+ * cost less, and what room there is goes to who has least. */
+static uint64_t waiting(const struct ks_lease *lease)
+{
+    const struct ks_tracker *tracker = &lease->tracker;
+
+    return tracker->cursor == tracker->fetched ? 0 : tracker->bytes - tracker->in_flight_bytes;
+}
+
+/* Bytes of payload to ask for, or 0: no read now. */
 static uint32_t wanted(const struct ks_core *core, const struct ks_lease *lease,
                        const struct shares *shares)
 {
     uint64_t most = core->leases_used > 1 ? shares->allowed / 2 : shares->allowed;
+    uint64_t held;
     uint64_t room;
 
     if (!lease->used || lease->reading || lease->at_end || lease->session == KS_SESSION_NONE)
@@ -167,11 +233,15 @@ static uint32_t wanted(const struct ks_core *core, const struct ks_lease *lease,
         return 0;
     if (ks_tracker_room(&lease->tracker) < lease->tracker.window / ROOM_DIVISOR)
         return 0;
+    held = held_by(core, lease);
     room = shares->common;
-    if (lease->tracker.bytes < shares->own)
-        room += shares->own - lease->tracker.bytes;
-    else if (lease->tracker.bytes >= most)
+    if (held < shares->own)
+        room += shares->own - held;
+    else if (held >= most)
         return 0;
+    if (room < lease->appetite && room < waiting(lease))
+        return 0;
+    room = without_extra(core, lease, room);
     return room < lease->appetite ? (uint32_t)room : lease->appetite;
 }
 
@@ -179,21 +249,26 @@ void ks_flow_turn(struct ks_core *core, struct ks_effects *effects)
 {
     struct shares shares = divide(core);
 
+    core->thirsty = false;
+    core->reads_due = KS_NEVER;
     for (uint32_t i = 0; i < core->leases_top; i++) {
         struct ks_lease *lease = &core->leases[i];
         uint32_t bytes = wanted(core, lease, &shares);
         uint32_t room = bytes == 0 ? 0 : ks_tracker_room(&lease->tracker);
         struct ks_effect *effect;
 
-        if (bytes == 0 || !ks_instant_reached(core->now, lease->read_at))
+        if (bytes == 0)
             continue;
+        if (!ks_instant_reached(core->now, lease->read_at)) {
+            core->reads_due = ks_instant_min(core->reads_due, lease->read_at);
+            continue;
+        }
         if (!ks_effects_room(core, effects, 1))
-            return;
+            return; /* And again at once. */
         lease->reading = true;
-        lease->reserved = bytes;
-        core->reserved += bytes;
-        shares.common -=
-            beyond_own(lease, shares.own) < bytes ? beyond_own(lease, shares.own) : bytes;
+        lease->reserved = with_extra(core, lease, bytes);
+        core->reserved += lease->reserved;
+        take(&shares, beyond_own(core, lease, shares.own), lease->reserved);
         effect = ks_effects_add(effects, KS_EFFECT_READ);
         effect->lease.shard = lease->shard;
         effect->lease.epoch = lease->epoch;
@@ -204,11 +279,5 @@ void ks_flow_turn(struct ks_core *core, struct ks_effects *effects)
 
 ks_instant ks_flow_deadline(const struct ks_core *core)
 {
-    struct shares shares = divide(core);
-    ks_instant due = KS_NEVER;
-
-    for (uint32_t i = 0; i < core->leases_top; i++)
-        if (wanted(core, &core->leases[i], &shares) > 0)
-            due = ks_instant_min(due, core->leases[i].read_at);
-    return due;
+    return core->thirsty ? core->now : core->reads_due;
 }

@@ -14,6 +14,8 @@
 
 void ks_flow_records(struct ks_core *core, const struct ks_event *event);
 void ks_flow_failed(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects);
+/* So many bytes may be held from now on. What is held beyond stays, and nothing is read meanwhile. */
+void ks_flow_budget(struct ks_core *core, uint64_t bytes);
 /* Asks for the reads that there is room for. */
 void ks_flow_turn(struct ks_core *core, struct ks_effects *effects);
 ks_instant ks_flow_deadline(const struct ks_core *core);

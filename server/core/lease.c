@@ -51,7 +51,6 @@ void ks_lease_begin(struct ks_core *core, const struct ks_lease_row *row,
     struct ks_effect *effect;
 
     assert(entry->held == KS_HELD_NONE);
-    assert(row->epoch > entry->ended);
     if (index == KS_HELD_NONE)
         return; /* No room: the take is asked for again by the leader, and it will be told of our count. */
     lease = &core->leases[index];
@@ -72,6 +71,9 @@ void ks_lease_begin(struct ks_core *core, const struct ks_lease_row *row,
         .full_since = KS_NEVER,
         .retry_at = core->now,
         .checkpoint_at = core->now,
+        .measured_at = core->now,
+        .load = row->load,
+        .told_load = row->load,
     };
     ks_tracker_init(&lease->tracker, slots, core->config.window_max);
     entry->held = index;
@@ -85,8 +87,19 @@ void ks_lease_begin(struct ks_core *core, const struct ks_lease_row *row,
     effect->lease.epoch = lease->epoch;
     effect = ks_effects_story(effects, KS_STORY_ACQUIRED, lease->shard, KS_NOBODY);
     effect->story.epoch = lease->epoch;
-    if (core->draining)
-        ks_lease_return(core, lease, effects);
+    if (core->draining || row->epoch <= entry->given || row->epoch <= entry->ended ||
+        row->next_owner.worker != 0)
+        ks_lease_return(core, lease);
+}
+
+void ks_lease_ended(struct ks_core *core, ks_shard shard, ks_epoch epoch)
+{
+    struct ks_directory_entry *entry = &core->directory[shard];
+
+    if (epoch <= entry->ended)
+        return;
+    entry->ended = epoch;
+    entry->ended_known = core->next_serial;
 }
 
 void ks_lease_lose(struct ks_core *core, struct ks_lease *lease, enum ks_story why,
@@ -102,8 +115,9 @@ void ks_lease_lose(struct ks_core *core, struct ks_lease *lease, enum ks_story w
         core->drain_unsaved += lease->tracker.mark - lease->persisted;
     ks_session_forget_lease(core, lease);
     ks_flow_forget(core, lease);
-    if (entry->ended < lease->epoch)
-        entry->ended = lease->epoch;
+    ks_lease_ended(core, lease->shard, lease->epoch);
+    /* Whatever its epoch: reads under way show it as ours. */
+    entry->ended_known = core->next_serial;
     entry->held = KS_HELD_NONE;
     lease->used = false;
     core->leases_used--;
@@ -117,17 +131,16 @@ void ks_lease_lose(struct ks_core *core, struct ks_lease *lease, enum ks_story w
     effect->story.epoch = lease->epoch;
 }
 
-void ks_lease_return(struct ks_core *core, struct ks_lease *lease, struct ks_effects *effects)
+void ks_lease_return(struct ks_core *core, struct ks_lease *lease)
 {
-    struct ks_effect *effect;
-
-    (void)core;
     assert(lease->used);
     if (lease->state != KS_LEASE_HELD)
         return;
     lease->state = KS_LEASE_RETURNING;
-    effect = ks_effects_story(effects, KS_STORY_RETURNING, lease->shard, KS_NOBODY);
-    effect->story.epoch = lease->epoch;
+    lease->unsaid = true;
+    /* A drain has its own patience. */
+    lease->patience_at =
+        core->draining ? KS_NEVER : ks_instant_add(core->now, core->config.hand_over);
 }
 
 void ks_lease_settled(struct ks_lease *lease, ks_number mark_before, struct ks_effects *effects)
@@ -149,15 +162,16 @@ static bool all_settled(const struct ks_lease *lease)
     return lease->at_end && !lease->reading && lease->tracker.mark == lease->tracker.fetched;
 }
 
-static bool patience_over(const struct ks_core *core)
+static bool patience_over(const struct ks_core *core, const struct ks_lease *lease)
 {
-    return core->draining && ks_instant_reached(core->now, core->patience_at);
+    return ks_instant_reached(core->now, lease->patience_at) ||
+           (core->draining && ks_instant_reached(core->now, core->patience_at));
 }
 
 static bool ready_to_return(const struct ks_core *core, const struct ks_lease *lease)
 {
     return lease->state == KS_LEASE_RETURNING &&
-           (lease->tracker.in_flight == 0 || patience_over(core));
+           (lease->tracker.in_flight == 0 || patience_over(core, lease));
 }
 
 static void back_off(struct ks_core *core, struct ks_lease *lease)
@@ -183,20 +197,24 @@ static void persisted(struct ks_lease *lease, ks_number up_to, struct ks_effects
     effect->lease.number = up_to;
 }
 
-/* The final write or SHARD_END is durable. */
+/* The final write or SHARD_END is durable: the row is as we wrote it. */
 static void over(struct ks_core *core, struct ks_lease *lease, bool finished,
                  struct ks_effects *effects)
 {
-    ks_shard shard = lease->shard;
-    struct ks_directory_entry *entry = &core->directory[shard];
+    struct ks_lease_row row = {
+        .shard = lease->shard,
+        .owner = finished ? KS_NOBODY : lease->next_owner,
+        .epoch = lease->epoch + 1,
+        .rev = lease->rev + 1,
+        .load = lease->told_load,
+        .finished = finished,
+    };
 
+    for (uint32_t p = 0; p < KS_PARENTS_MAX; p++)
+        row.parents[p] = core->directory[lease->shard].parents[p];
     persisted(lease, lease->tracker.mark, effects);
-    entry->owner = lease->next_owner;
-    entry->epoch = lease->epoch + 1;
-    entry->known = core->next_serial;
     ks_lease_lose(core, lease, finished ? KS_STORY_SHARD_END : KS_STORY_RELEASED, effects);
-    if (finished)
-        ks_native_shard_ended(core, shard);
+    ks_shards_see(core, &row);
 }
 
 static void checkpoint_answered(struct ks_core *core, struct ks_lease *lease,
@@ -237,20 +255,25 @@ static void read_back(struct ks_core *core, struct ks_lease *lease, const struct
 {
     const struct ks_lease_row *row = event->store.leases;
 
-    if (event->store.outcome != KS_DONE ||
-        (event->store.lease_count > 0 && (row->damaged || row->rev < lease->rev))) {
+    if (event->store.outcome == KS_DONE && event->store.lease_count > 0)
+        ks_shards_see(core, row);
+    if (event->store.outcome != KS_DONE || (event->store.lease_count > 0 && row->damaged)) {
         back_off(core, lease);
         return;
     }
-    if (event->store.lease_count == 0) {
+    /* `rev` never falls while a row exists: it was deleted, and made again. */
+    if (event->store.lease_count == 0 || row->rev < lease->rev) {
         ks_lease_lose(core, lease, KS_STORY_LOST, effects);
         return;
     }
     if (row->epoch != lease->epoch || !ks_incarnation_equal(row->owner, core->fleet.self)) {
-        if (made_by_us(lease, row))
+        if (made_by_us(lease, row)) {
             over(core, lease, row->finished, effects);
-        else
-            ks_lease_lose(core, lease, KS_STORY_LOST, effects);
+            return;
+        }
+        ks_lease_lose(core, lease, KS_STORY_LOST, effects);
+        if (ks_incarnation_equal(row->owner, core->fleet.self))
+            ks_orders_take(core, row->shard, row->epoch, false);
         return;
     }
     if (row->rev > lease->rev) {
@@ -261,6 +284,8 @@ static void read_back(struct ks_core *core, struct ks_lease *lease, const struct
         lease->rev = row->rev;
     }
     lease->next_owner = row->next_owner;
+    if (row->next_owner.worker != 0)
+        ks_lease_return(core, lease); /* The row is the truth: it is a `give`, too. */
     lease->reread = false;
     lease->checked = ready_to_return(core, lease);
     lease->failures = 0;
@@ -297,6 +322,25 @@ void ks_lease_answered(struct ks_core *core, uint32_t index, uint32_t serial,
 
 /* ---- What is due. ---- */
 
+/* The traffic of a shard: what arrived since the last measure, evened out with what was before. */
+#define MEASURE_AFTER ks_span_ms(1000)
+enum {
+    WORTH_TELLING = 16
+}; /* The part of what may move a lease below which a load is told as none. */
+
+static void measure(const struct ks_core *core, struct ks_lease *lease)
+{
+    ks_span span = ks_instant_since(core->now, lease->measured_at);
+    uint64_t rate;
+
+    if (span.us < MEASURE_AFTER.us)
+        return;
+    rate = lease->arrived * 1000 / (uint64_t)ks_span_to_ms(span);
+    lease->load = span.us < core->config.load_patience.us ? (lease->load + rate) / 2 : rate;
+    lease->arrived = 0;
+    lease->measured_at = core->now;
+}
+
 static void ask(struct ks_core *core, struct ks_lease *lease, enum ks_lease_write write,
                 enum ks_store_operation operation, struct ks_effects *effects)
 {
@@ -304,6 +348,10 @@ static void ask(struct ks_core *core, struct ks_lease *lease, enum ks_lease_writ
     struct ks_store_effect *store;
 
     assert(lease->write == KS_WRITE_NONE);
+    if (write == KS_WRITE_CHECKPOINT || write == KS_WRITE_FINAL) {
+        measure(core, lease);
+        lease->told_load = lease->load < core->config.load_least / WORTH_TELLING ? 0 : lease->load;
+    }
     lease->write = write;
     lease->serial = ks_core_serial(core);
     store = ks_effects_store(effects, operation, ks_token_make(KS_FOR_LEASE, index, lease->serial));
@@ -313,6 +361,7 @@ static void ask(struct ks_core *core, struct ks_lease *lease, enum ks_lease_writ
     store->rev = lease->rev;
     store->next_owner = lease->next_owner;
     store->up_to = lease->tracker.mark;
+    store->load = lease->told_load;
     store->consistent = true;
 }
 
@@ -334,6 +383,12 @@ static enum ks_lease_write wanted(const struct ks_core *core, const struct ks_le
             *ret_at = ks_instant_max(lease->retry_at, lease->checkpoint_at);
         return KS_WRITE_CHECKPOINT;
     }
+    if (lease->told_load > 0 && lease->tracker.mark > 0) {
+        /* Nothing was settled since, and the row may speak of traffic: the leader would move it for that. */
+        *ret_at = ks_instant_max(ks_instant_max(lease->retry_at, lease->checkpoint_at),
+                                 ks_instant_add(lease->measured_at, core->config.load_patience));
+        return KS_WRITE_CHECKPOINT;
+    }
     return KS_WRITE_NONE;
 }
 
@@ -342,6 +397,11 @@ static void lease_turn(struct ks_core *core, struct ks_lease *lease, struct ks_e
     ks_instant at;
     enum ks_lease_write write = wanted(core, lease, &at);
 
+    if (lease->unsaid) {
+        lease->unsaid = false;
+        ks_effects_story(effects, KS_STORY_RETURNING, lease->shard, KS_NOBODY)->story.epoch =
+            lease->epoch;
+    }
     if (write == KS_WRITE_NONE || !ks_instant_reached(core->now, at))
         return;
     switch (write) {
@@ -363,10 +423,30 @@ static void lease_turn(struct ks_core *core, struct ks_lease *lease, struct ks_e
     }
 }
 
+/* Nobody tells an owner that somebody changed its row by hand, and an idle lease writes nothing that could be refused:
+ * one row after the other is looked at, one in the length of a lease. */
+static void look_at_one(struct ks_core *core)
+{
+    if (core->leases_used > 0 && !ks_instant_reached(core->now, core->look_at))
+        return;
+    core->look_at = ks_instant_add(core->now, core->config.lease_duration);
+    for (uint32_t i = 0; i < core->leases_top; i++) {
+        struct ks_lease *lease;
+
+        core->looked_lease = (core->looked_lease + 1) % core->leases_top;
+        lease = &core->leases[core->looked_lease];
+        if (!lease->used || lease->state != KS_LEASE_HELD)
+            continue;
+        lease->reread = true;
+        return;
+    }
+}
+
 void ks_lease_turn(struct ks_core *core, struct ks_effects *effects)
 {
     if (core->fleet.step != KS_SELF_LIVE && core->fleet.step != KS_SELF_CHECKING)
         return;
+    look_at_one(core);
     for (uint32_t i = 0; i < core->leases_top; i++) {
         if (!core->leases[i].used)
             continue;
@@ -385,10 +465,17 @@ ks_instant ks_lease_deadline(const struct ks_core *core)
     for (uint32_t i = 0; i < core->leases_top; i++) {
         ks_instant at;
 
-        if (core->leases[i].used && wanted(core, &core->leases[i], &at) != KS_WRITE_NONE)
+        if (!core->leases[i].used)
+            continue;
+        if (wanted(core, &core->leases[i], &at) != KS_WRITE_NONE)
             due = ks_instant_min(due, at);
+        if (core->leases[i].unsaid)
+            due = core->now;
+        if (core->leases[i].state == KS_LEASE_RETURNING && !patience_over(core, &core->leases[i]))
+            due = ks_instant_min(due, core->leases[i].patience_at);
     }
-    if (core->draining && core->leases_used > 0 && !patience_over(core))
+    if (core->draining && core->leases_used > 0 &&
+        !ks_instant_reached(core->now, core->patience_at))
         due = ks_instant_min(due, core->patience_at);
-    return due;
+    return core->leases_used > 0 ? ks_instant_min(due, core->look_at) : due;
 }

@@ -11,14 +11,17 @@
 
 #include "core/state.h"
 
-/* Begins to serve a shard: `row` is a consistent read that names us and an epoch that we did not end (A6). */
+/* Begins to serve a shard: `row` is a consistent read that names us (A6). An epoch that we ended or are to give is
+ * given back at once. */
 void ks_lease_begin(struct ks_core *core, const struct ks_lease_row *row,
                     struct ks_effects *effects);
 /* The epoch is over for us, by the table or by the loss of our incarnation. Nothing is written. */
 void ks_lease_lose(struct ks_core *core, struct ks_lease *lease, enum ks_story why,
                    struct ks_effects *effects);
+/* Every epoch of the shard up to this one is over for us. */
+void ks_lease_ended(struct ks_core *core, ks_shard shard, ks_epoch epoch);
 /* Begins to give it back: settle what is in flight, then the final write. */
-void ks_lease_return(struct ks_core *core, struct ks_lease *lease, struct ks_effects *effects);
+void ks_lease_return(struct ks_core *core, struct ks_lease *lease);
 
 /* An answer to one of our writes or reads of it. */
 void ks_lease_answered(struct ks_core *core, uint32_t index, uint32_t serial,

@@ -17,7 +17,8 @@ enum {
     KS_READ_BYTES_MAX = 10 << 20,   /* Payload of one GetRecords. */
     KS_PARENTS_MAX = 2,             /* A merge has two. */
     KS_CHILDREN_MAX = 2,            /* A split has two. */
-    KS_TOKENS_MAX = 128,            /* give or take tokens of one hint write (PROTOCOL A3). */
+    KS_DEPUTIES_MAX = 2,  /* Workers that watch a large fleet beside its leader (PROTOCOL A1). */
+    KS_TOKENS_MAX = 128,  /* give or take tokens of one hint write (PROTOCOL A3). */
     KS_EFFECTS_MAX = 512, /* Effects of one step; whoever makes many spreads them over steps. */
     KS_SESSION_SHARDS_MAX = 64, /* Shards that one session may name. */
     KS_BATCH_RUNS_MAX =

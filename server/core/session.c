@@ -213,6 +213,18 @@ void ks_session_forget_lease(struct ks_core *core, struct ks_lease *lease)
 
 /* ---- Pull. ---- */
 
+/* The lane moved, or got a deadline: it is looked at again when that is due. */
+static void mind(struct ks_core *core, struct ks_lease *lease)
+{
+    ks_instant until;
+
+    if (lease->tracker.in_flight > 0)
+        core->lanes_due = ks_instant_min(core->lanes_due, lease->tracker.deadline_bound);
+    lease->blocked = ks_tracker_blocked(&lease->tracker, core->now, &until);
+    if (lease->blocked)
+        core->lanes_due = ks_instant_min(core->lanes_due, until);
+}
+
 /* Delivers what is next in the lane. False if that is nothing, or a record larger than max_bytes that may not be. */
 static bool deliver_run(struct ks_core *core, struct ks_lease *lease, ks_session_id id,
                         uint32_t max_records, uint64_t max_bytes, bool may_exceed,
@@ -226,6 +238,8 @@ static bool deliver_run(struct ks_core *core, struct ks_lease *lease, ks_session
         (run.bytes > max_bytes && !may_exceed))
         return false;
     ks_tracker_send(&lease->tracker, &run, id, ks_instant_add(core->now, session->ack_deadline));
+    mind(core, lease);
+    core->thirsty = true; /* Less is read ahead now. */
     session->in_flight += run.count;
     session->in_flight_bytes += run.bytes;
     effect = ks_effects_add(effects, KS_EFFECT_DELIVER);
@@ -327,6 +341,8 @@ static void acknowledge(struct ks_core *core, struct ks_lease *lease, ks_number 
     for (ks_number n = first < mark ? mark : first; n < beyond; n++)
         ks_session_credit(core, lease, ks_tracker_settle(&lease->tracker, n));
     core->stirred |= lease->blocked; /* What the lane waited for may be settled. */
+    core->thirsty = true;
+    mind(core, lease);
     ks_lease_settled(lease, mark, effects);
 }
 
@@ -341,11 +357,36 @@ static void retry(struct ks_core *core, struct ks_lease *lease, ks_number first,
             ks_session_credit(core, lease, ks_tracker_recall(tracker, n));
         ks_tracker_delay(tracker, n, ks_instant_add(core->now, delay));
     }
-    lease->blocked = true; /* Looked at again when the delay is over. */
+    core->stirred = true;
+    mind(core, lease);
+}
+
+/* Settled records need no deadline any more: of them nothing is expired. */
+static enum ks_settle_status extend(struct ks_core *core, struct ks_lease *lease,
+                                    const struct ks_event *event, struct ks_settled *settled)
+{
+    struct ks_tracker *tracker = &lease->tracker;
+    ks_instant deadline = ks_instant_add(core->now, event->settle.delay);
+    ks_number first = event->settle.first;
+    ks_number beyond = first + event->settle.count;
+
+    for (ks_number n = first < tracker->mark ? tracker->mark : first; n < beyond; n++) {
+        const struct ks_slot *slot = ks_tracker_slot(tracker, n);
+
+        if (slot->state == KS_SLOT_SETTLED ||
+            (slot->session == event->settle.session && ks_tracker_extend(tracker, n, deadline)))
+            continue;
+        if (settled->expired_count == 0)
+            settled->expired_first = n;
+        if (n == settled->expired_first + settled->expired_count)
+            settled->expired_count++;
+    }
+    mind(core, lease);
+    return settled->expired_count > 0 ? KS_SETTLE_EXPIRED : KS_SETTLE_OK;
 }
 
 static enum ks_settle_status settle(struct ks_core *core, const struct ks_event *event,
-                                    struct ks_effects *effects)
+                                    struct ks_settled *settled, struct ks_effects *effects)
 {
     struct ks_lease *lease = ks_lease_of(core, event->settle.shard, event->settle.epoch);
     ks_number first = event->settle.first;
@@ -362,12 +403,7 @@ static enum ks_settle_status settle(struct ks_core *core, const struct ks_event 
     switch (event->settle.outcome) {
     case KS_ACK: acknowledge(core, lease, first, beyond, effects); return KS_SETTLE_OK;
     case KS_RETRY: retry(core, lease, first, beyond, event->settle.delay); return KS_SETTLE_OK;
-    case KS_EXTEND:
-        for (ks_number n = first; n < beyond; n++)
-            if (!ks_tracker_extend(&lease->tracker, n,
-                                   ks_instant_add(core->now, event->settle.delay)))
-                status = KS_SETTLE_EXPIRED;
-        return status;
+    case KS_EXTEND: return extend(core, lease, event, settled);
     }
     assert(false);
     return KS_SETTLE_UNKNOWN;
@@ -376,11 +412,10 @@ static enum ks_settle_status settle(struct ks_core *core, const struct ks_event 
 void ks_session_settle(struct ks_core *core, const struct ks_event *event,
                        struct ks_effects *effects)
 {
-    enum ks_settle_status status = settle(core, event, effects);
-    struct ks_effect *effect = ks_effects_add(effects, KS_EFFECT_SETTLED);
+    struct ks_settled settled = {.up_to = event->settle.first + event->settle.count};
 
-    effect->settled.status = status;
-    effect->settled.up_to = event->settle.first + event->settle.count;
+    settled.status = settle(core, event, &settled, effects);
+    ks_effects_add(effects, KS_EFFECT_SETTLED)->settled = settled;
 }
 
 void ks_session_checkpoint(struct ks_core *core, const struct ks_event *event,
@@ -498,17 +533,25 @@ static void balance(struct ks_core *core)
 
 /* ---- The end of a step. ---- */
 
-static void check_deadlines(struct ks_core *core, struct ks_lease *lease)
+static void check_lane(struct ks_core *core, struct ks_lease *lease)
 {
+    bool blocked = lease->blocked;
     ks_number overdue;
-    ks_instant until;
-    bool blocked;
 
     while (ks_tracker_overdue(&lease->tracker, core->now, &overdue))
         ks_session_credit(core, lease, ks_tracker_recall(&lease->tracker, overdue));
-    blocked = ks_tracker_blocked(&lease->tracker, core->now, &until);
-    core->stirred |= lease->blocked && !blocked;
-    lease->blocked = blocked;
+    mind(core, lease);
+    core->stirred |= blocked && !lease->blocked;
+}
+
+static void check_lanes(struct ks_core *core)
+{
+    if (!ks_instant_reached(core->now, core->lanes_due))
+        return;
+    core->lanes_due = KS_NEVER;
+    for (uint32_t i = 0; i < core->leases_top; i++)
+        if (core->leases[i].used)
+            check_lane(core, &core->leases[i]);
 }
 
 static void check_session_time(struct ks_core *core, ks_session_id id, struct ks_effects *effects)
@@ -565,9 +608,7 @@ static void wake(struct ks_core *core, struct ks_effects *effects)
 
 void ks_session_turn(struct ks_core *core, struct ks_effects *effects)
 {
-    for (uint32_t i = 0; i < core->leases_top; i++)
-        if (core->leases[i].used)
-            check_deadlines(core, &core->leases[i]);
+    check_lanes(core);
     for (ks_session_id id = 0; id < core->sessions_top; id++)
         check_session_time(core, id, effects);
     if (core->unbalanced)
@@ -578,21 +619,8 @@ void ks_session_turn(struct ks_core *core, struct ks_effects *effects)
 
 ks_instant ks_session_deadline(const struct ks_core *core)
 {
-    ks_instant due = core->stirred || core->unbalanced ? core->now : KS_NEVER;
+    ks_instant due = core->stirred || core->unbalanced ? core->now : core->lanes_due;
 
-    for (uint32_t i = 0; i < core->leases_top; i++) {
-        const struct ks_lease *lease = &core->leases[i];
-        ks_instant until;
-
-        if (!lease->used)
-            continue;
-        if (lease->tracker.in_flight > 0)
-            due = ks_instant_min(due, lease->tracker.deadline_bound);
-        if (ks_tracker_blocked(&lease->tracker, core->now, &until))
-            due = ks_instant_min(due, until);
-        else if (lease->blocked)
-            due = core->now;
-    }
     for (ks_session_id id = 0; id < core->sessions_top; id++) {
         const struct ks_session *session = &core->sessions[id];
 

@@ -19,12 +19,21 @@ struct ks_directory_entry {
     struct ks_incarnation owner; /* As known last. */
     struct ks_incarnation next_owner;
     ks_epoch epoch;
-    ks_epoch ended; /* The highest epoch of it that we ended (PROTOCOL A6). */
-    uint32_t held;  /* Index of our lease, or KS_HELD_NONE. */
+    ks_epoch ended;       /* The highest epoch of it that we ended (PROTOCOL A6). */
+    uint32_t ended_known; /* The last serial before that. */
+    ks_epoch given;       /* The highest epoch of it that we were told to give. */
+    uint32_t held;        /* Index of our lease, or KS_HELD_NONE. */
     uint32_t
         known; /* The last serial before owner and epoch were read or written: see ks_core_after. */
     ks_shard parents[KS_PARENTS_MAX];
-    uint8_t unlisted; /* Listings in a row in which it was missing, up to 2; while it has no row. */
+    uint64_t load; /* Bytes a second, as its row says. */
+    bool ranged;   /* Row or listing said which hash keys are its: from the first to the last. */
+    bool closed;   /* As listed last. */
+    struct ks_hash_key first_key;
+    struct ks_hash_key last_key;
+    ks_instant odd_at; /* Since when it is open, though its row is finished; NEVER: it is not. */
+    ks_instant unlisted_at; /* Of the first of them. */
+    uint8_t unlisted; /* Listings in a row, a second apart, in which it was missing; up to 2. */
     bool seen;        /* In a row or in a listing. */
     bool doubtful;    /* A write of ours was not done: read before the next one. */
     bool present;     /* It has a lease row. */
@@ -32,12 +41,17 @@ struct ks_directory_entry {
     bool listed;      /* It was in the last listing. */
     bool finished;
     bool damaged;
-    bool writing; /* A leader's write of ours is in flight. */
-    uint8_t take; /* enum ks_take_hint */
+    bool writing;      /* A leader's write of ours is in flight. */
+    uint8_t take;      /* enum ks_hint */
+    uint8_t give;      /* enum ks_hint: `give` for the owner of a lease with a next owner. */
+    uint8_t next_take; /* enum ks_hint: `take` for the next owner. */
+    ks_epoch
+        hinted; /* The epoch that give and next_take are about; another one: to be told anew. */
+    ks_instant give_at; /* When our own `give` was acknowledged; NEVER: not yet. */
 };
 
-/* Whether the owner of a lease has to be told `take`. */
-enum ks_take_hint { KS_TAKE_TOLD, KS_TAKE_DUE, KS_TAKE_SENT };
+/* Whether somebody has to be told of a lease. */
+enum ks_hint { KS_HINT_TOLD, KS_HINT_DUE, KS_HINT_SENT };
 
 /* ---- Leases held. ---- */
 
@@ -69,15 +83,19 @@ struct ks_lease {
     bool throttled;
     bool cramped;          /* Told that there is no room for its next records. */
     ks_instant full_since; /* Since when the byte budget refused its reads; NEVER: it does not. */
-    uint32_t reserved;     /* Bytes of the read in flight. */
+    uint64_t reserved;     /* Bytes that the read in flight may take. */
     uint32_t appetite;     /* Bytes worth asking for, as the last reads were. */
-    ks_instant read_at;    /* Not before. */
+    uint32_t
+        record_bytes; /* Of a record of the last read that brought some, on average; 0 = none did. */
+    ks_instant read_at; /* Not before. */
 
     /* The one write in flight, and what is durable. */
     enum ks_lease_write write;
     uint32_t serial; /* Of the request in flight. */
     bool reread;     /* Read before the next write. */
     bool checked; /* Read since it was ready for its final write, which names next_owner as read. */
+    bool unsaid;  /* That it is being returned is not told yet. */
+    ks_instant patience_at; /* RETURNING: what is in flight then is not waited for any longer. */
     bool
         given_up; /* Its final or end write was sent: no delivery and no ack in this epoch again. */
     struct ks_incarnation next_owner; /* As last read. */
@@ -85,7 +103,11 @@ struct ks_lease {
     ks_number
         unsure; /* Lowest up_to of the unknown checkpoints with this rev; UINT64_MAX = none. */
     ks_number persisted;
-    bool hurry;               /* Somebody waits for the checkpoint. */
+    bool hurry;         /* Somebody waits for the checkpoint. */
+    uint64_t load;      /* Bytes a second that its shard brings, lately. */
+    uint64_t told_load; /* As the row says. */
+    uint64_t arrived;   /* Bytes, since the load was measured last. */
+    ks_instant measured_at;
     ks_instant checkpoint_at; /* Not before, unless hurry. */
     ks_instant retry_at;      /* The next write or read not before. */
     uint32_t failures;        /* In a row. */
@@ -121,6 +143,7 @@ enum ks_self_step {
     KS_SELF_UNBORN,
     KS_SELF_READING,  /* Our own row, before a registration. */
     KS_SELF_WATCHING, /* An earlier run under our id that may be alive. */
+    KS_SELF_LOCKING,  /* The lock file is to name the boot that is registered next. */
     KS_SELF_REGISTERING,
     KS_SELF_READING_BACK, /* After an unknown registration. */
     KS_SELF_LIVE,
@@ -132,6 +155,7 @@ enum ks_self_step {
 
 struct ks_member {
     bool present;
+    bool found; /* In the read that is looked at. */
     bool damaged;
     bool advanced; /* Its beat was seen to advance under this leader's eyes. */
     struct ks_incarnation self;
@@ -144,21 +168,35 @@ struct ks_member {
     ks_instant read_at;     /* The last read of it. */
     ks_instant advanced_at; /* When the beat moved last, or was first seen. */
     ks_instant short_since; /* Since when `held` has been below its rows; KS_NEVER = it is not. */
-    uint32_t leases;        /* Rows that name it, by our cache. */
-    uint32_t fence;         /* Serial of a fence in flight, 0 = none. */
-    uint32_t hints;         /* Serial of a hints write in flight. */
+    ks_instant dead_since;  /* Since when it was not seen live; KS_NEVER = it is. */
+    uint64_t capacity;
+    uint64_t load;
+    uint64_t traffic; /* Bytes a second of the shards that it has, by their rows. */
+    uint32_t leases;  /* Rows that name it, by our cache. */
+    uint32_t planned; /* Rows that are its, or will be. */
+    uint32_t fence;   /* Serial of a fence in flight, 0 = none. */
+    uint32_t hints;   /* Serial of a hints write in flight. */
+    bool hints_due;   /* Something is to be told to it. */
 };
 
-struct ks_take {
+/* What the leader told us of a shard, until it is done. */
+struct ks_order {
     bool used;
+    bool give; /* Else take. */
+    bool told; /* It stands in our own row's set, and must be removed from there. */
     ks_shard shard;
     ks_epoch epoch;
     ks_instant poll_at;
     ks_instant until;
     uint32_t serial; /* Of the read in flight, 0 = none. */
-    bool told;       /* It stands in our own row's set, and must be removed from there. */
+    uint32_t seen;   /* Of the last one that was answered. */
 };
-enum { KS_TAKES_MAX = KS_TOKENS_MAX };
+enum { KS_ORDERS_MAX = 2 * KS_TOKENS_MAX };
+
+struct ks_token_list {
+    uint32_t count;
+    struct ks_lease_token items[KS_ORDERS_MAX];
+};
 
 enum { KS_HINT_WRITES_MAX = 4 };
 
@@ -170,6 +208,7 @@ struct ks_leader_write {
     enum ks_store_operation operation;
     struct ks_incarnation target;
     ks_epoch epoch; /* Of its condition. */
+    bool for_load;  /* A move that evens out the traffic. */
 };
 enum { KS_LEADER_WRITES_MAX = 32 };
 
@@ -185,18 +224,35 @@ struct ks_fleet {
     enum ks_mode mode;      /* As we want it to be known. */
     enum ks_mode told_mode; /* As the table knows it. */
     uint64_t changes;
-    bool resting;                             /* Said that the deadline has passed. */
-    struct ks_member old;                     /* WATCHING. */
-    struct ks_lease_token done[KS_TAKES_MAX]; /* Takes to remove from our row's set. */
-    uint32_t done_count;
-    struct ks_lease_token sent_done[KS_TAKES_MAX]; /* Those that the heartbeat in flight removes. */
-    uint32_t sent_done_count;
-    struct ks_take takes[KS_TAKES_MAX];
+    /* Of all shards: no read succeeds. */
+    bool failing;
+    ks_instant failed_at; /* Since when; NEVER: one did. */
+    ks_instant last_failed_at;
+    ks_instant try_at;    /* Failing and without leases: when it tries again; NEVER otherwise. */
+    ks_span failing_wait; /* How long it waited for that last. */
+    ks_instant live_at;   /* Since when this incarnation is registered. */
+    bool resting;         /* Said that the deadline has passed. */
+    uint64_t load;        /* Bytes a second that we deliver. */
+    struct ks_member old; /* WATCHING. */
+    /* LOCKING: the registration that waits for it. */
+    enum ks_store_operation registering;
+    uint64_t expect_boot;
+    uint64_t expect_beat;
+    struct ks_order orders[KS_ORDERS_MAX];
+    uint32_t orders_top;             /* Beyond the highest in use. */
+    struct ks_token_list done_gives; /* To be removed from our row's sets. */
+    struct ks_token_list done_takes;
+    struct ks_token_list sent_gives; /* Those that the heartbeat in flight removes. */
+    struct ks_token_list sent_takes;
 
     /* News of the others. */
     uint32_t news; /* Serial of the fleet read in flight, 0 = none. */
     bool news_consistent;
     bool news_of_round;   /* It is a leader's round. */
+    bool news_partial;    /* It asks for three rows only (A4). */
+    ks_instant whole_at;  /* When all rows were read last. */
+    ks_instant came_at;   /* When a boot was seen for the first time, last. */
+    bool crowded;         /* Said that there are more workers than we have room for. */
     uint32_t news_serial; /* Of the last one sent. */
     ks_instant news_asked_at;
     ks_instant news_at; /* When the next one is due. */
@@ -204,13 +260,16 @@ struct ks_fleet {
     struct ks_leader_row office;
     uint32_t office_known; /* Like an entry's `known`. */
     bool app_present;
-    uint32_t claim; /* Serial of a claim, a resignation or an app row in flight. */
+    uint32_t deputies[KS_DEPUTIES_MAX]; /* As we want them named, while we lead; 0 = none. */
+    uint32_t claim; /* Serial of a claim, a resignation, an app row or deputies in flight. */
     enum ks_store_operation claiming; /* Which of them. */
     bool resigned;                    /* The drain gave the office back. */
     ks_instant claim_at;              /* Not before. */
+    ks_instant vacant_at;             /* Since when nobody is seen to lead; NEVER: somebody does. */
 
     /* Leading. */
     bool leads;
+    bool warm; /* Elected after it had long watched the others: it knows who may carry. */
     ks_instant won_at;
     ks_instant round_at;
     uint32_t rows; /* Serial of the lease rows' read in flight. */
@@ -220,13 +279,24 @@ struct ks_fleet {
     uint64_t changes_sum; /* Of all members, at that time. */
     bool listing;
     ks_instant list_at;
-    bool repairing;  /* A round is at work on the rows. */
-    uint32_t proof;  /* Serial of the consistent fleet read that it works with. */
-    ks_shard cursor; /* Repair goes on here. */
+    /* The audit. */
+    bool audit_due;          /* The shards were listed since the last one. */
+    bool hole_told;          /* And not that it is filled. */
+    uint32_t strikes;        /* Audits in a row that saw the same hole. */
+    struct ks_hash_key hole; /* Its first key. */
+    bool repairing;          /* A round is at work on the rows. */
+    bool found;              /* It found something to repair. */
+    bool balancing;          /* It found nothing, and looks for leases to move. */
+    uint32_t moves;          /* Rows with a next owner. */
+    ks_instant uneven_at;    /* Since when the traffic is divided unevenly; NEVER: it is not. */
+    uint32_t proof;          /* Serial of the consistent fleet read that it works with. */
+    ks_shard cursor;         /* Repair goes on here. */
     struct ks_leader_write writes[KS_LEADER_WRITES_MAX];
-    bool takes_due;
+    bool hints_due;      /* Some member is to be told something. */
+    ks_instant hints_at; /* Not before, while more of it is being decided. */
     bool waiting_said;
-    struct ks_lease_token hint_tokens[KS_HINT_WRITES_MAX][KS_TOKENS_MAX];
+    struct ks_lease_token hint_gives[KS_HINT_WRITES_MAX][KS_TOKENS_MAX];
+    struct ks_lease_token hint_takes[KS_HINT_WRITES_MAX][KS_TOKENS_MAX];
 };
 
 struct ks_core {
@@ -237,7 +307,10 @@ struct ks_core {
     bool again;      /* Work is left: step once more at once. */
     bool stirred;    /* Something became deliverable. */
     bool unbalanced; /* Lanes are to be divided again. */
-    ks_shard flow_cursor;
+    bool thirsty;    /* Some lease may want a read that did not before. */
+    /* Bounds, so that a turn in which nothing is due need not look at each lease. */
+    ks_instant lanes_due; /* No ack deadline and no end of a retry's delay is before it. */
+    ks_instant reads_due; /* Unless thirsty: no lease wants a read before it. */
 
     bool draining;
     bool drained;
@@ -250,14 +323,17 @@ struct ks_core {
     uint32_t sessions_top; /* Beyond the highest slot in use. */
     uint32_t leases_used;
     uint32_t leases_top;
-    uint32_t pull_cursor; /* Lanes take turns. */
-    uint64_t reserved;    /* Bytes of the reads in flight. */
+    uint32_t looked_lease; /* Its row was looked at last, though nothing called for it. */
+    ks_instant look_at;    /* When the next one's turn is. */
+    uint32_t pull_cursor;  /* Lanes take turns. */
+    uint64_t reserved;     /* Bytes of the reads in flight. */
 
     struct ks_fleet fleet;
     struct ks_directory_entry *directory; /* shards_max */
     struct ks_lease *leases;              /* leases_max */
     struct ks_session *sessions;          /* sessions_max */
     struct ks_member *members;            /* workers_max */
+    ks_shard *by_key;                     /* shards_max: scratch of the audit. */
     uint32_t directory_top;               /* Beyond the highest shard number seen. */
 };
 
@@ -272,7 +348,7 @@ enum ks_purpose {
     KS_FOR_FENCE, /* subject: member */
     KS_FOR_HINTS, /* subject: member */
     KS_FOR_SHARD, /* subject: leader write */
-    KS_FOR_TAKE,  /* subject: take */
+    KS_FOR_ORDER, /* subject: order */
     KS_FOR_LEASE  /* subject: lease */
 };
 uint64_t ks_token_make(enum ks_purpose purpose, uint32_t subject, uint32_t serial);

@@ -12,8 +12,8 @@ enum ks_life { KS_LIVE, KS_FENCED, KS_GONE };
 enum { KS_LIVES = KS_GONE + 1 };
 
 /* Balance only: whether it wants leases. */
-enum ks_mode { KS_ACTIVE, KS_IDLE, KS_DRAINING };
-enum { KS_MODES = KS_DRAINING + 1 };
+enum ks_mode { KS_ACTIVE, KS_IDLE, KS_DRAINING, KS_FAILING };
+enum { KS_MODES = KS_FAILING + 1 };
 
 /* A write has three outcomes; unknown is never treated as done or as refused. */
 enum ks_outcome {
@@ -24,7 +24,8 @@ enum ks_outcome {
 
 enum ks_store_operation {
     /* Reads. */
-    KS_STORE_READ_FLEET,  /* Partition w: all worker rows, the leader row, the app row. */
+    KS_STORE_READ_FLEET, /* Partition w: all worker rows, the leader row, the app row. */
+    KS_STORE_READ_NEWS, /* Three rows of it: the leader row, the worker rows `owner.id` and `worker.id`. */
     KS_STORE_READ_LEASES, /* Partition s: all lease rows. */
     KS_STORE_READ_LEASE,  /* One lease row: `shard`. Always consistent. */
     KS_STORE_READ_WORKER, /* One worker row: `worker.id`. Always consistent. */
@@ -42,6 +43,7 @@ enum ks_store_operation {
     KS_STORE_CLAIM_OFFICE, /* worker -> holder; condition: holder = owner (id "": absent) and epoch; epoch + 1. A
                                missing row counts as holder absent, epoch 0, and is made. */
     KS_STORE_RESIGN_OFFICE, /* condition: holder = worker and epoch; REMOVE holder. */
+    KS_STORE_NAME_DEPUTIES, /* deputies (none: REMOVE); condition: holder = worker and epoch. */
     KS_STORE_CREATE_APP,    /* app; condition: no row. */
     /* Writes of a lease row (A5). `epoch` and `rev` are the values the condition names. */
     KS_STORE_CREATE, /* shard, checkpoint, parents, hash range (from `lease`); epoch = 0, rev = 0. */
@@ -49,9 +51,9 @@ enum ks_store_operation {
     KS_STORE_TAKE_OVER, /* shard, owner (dead), epoch -> owner = worker, epoch + 1, no next_owner. */
     KS_STORE_PLAN,      /* shard, owner, epoch -> next_owner (id "": REMOVE). */
     KS_STORE_FORCE,     /* shard, owner, epoch -> owner = worker, epoch + 1, no next_owner. */
-    KS_STORE_CHECKPOINT, /* shard, worker, epoch, rev -> checkpoint, rev + 1. */
-    KS_STORE_FINAL, /* shard, worker, epoch, rev, next_owner as last read -> checkpoint (if has_checkpoint), owner =
-                            next_owner or REMOVE, REMOVE next_owner, epoch + 1, rev + 1. */
+    KS_STORE_CHECKPOINT, /* shard, worker, epoch, rev -> checkpoint, load, rev + 1. */
+    KS_STORE_FINAL, /* shard, worker, epoch, rev, next_owner as last read -> checkpoint (if has_checkpoint), load,
+                            owner = next_owner or REMOVE, REMOVE next_owner, epoch + 1, rev + 1. */
     KS_STORE_END, /* shard, worker, epoch, rev -> checkpoint SHARD_END, children, finished, no owner, no
                             next_owner, epoch + 1, rev + 1. */
     KS_STORE_DELETE /* shard, epoch; condition: finished. */

@@ -13,6 +13,7 @@ void ks_tracker_init(struct ks_tracker *tracker, struct ks_slot *slots, uint32_t
         .slots = slots,
         .window = window,
         .deadline_bound = KS_NEVER,
+        .delay_bound = KS_LONG_AGO,
     };
 }
 
@@ -67,12 +68,14 @@ static void skip_settled(struct ks_tracker *tracker)
 
 bool ks_tracker_blocked(const struct ks_tracker *tracker, ks_instant now, ks_instant *ret_until)
 {
-    const struct ks_slot *head = ks_tracker_slot(tracker, tracker->cursor);
+    const struct ks_slot *head;
 
-    if (tracker->cursor == tracker->fetched || ks_instant_reached(now, head->deadline))
+    /* Of a thousand lanes none may wait: their slots are not looked at. */
+    if (tracker->cursor == tracker->fetched || ks_instant_reached(now, tracker->delay_bound))
         return false;
+    head = ks_tracker_slot(tracker, tracker->cursor);
     *ret_until = head->deadline;
-    return true;
+    return !ks_instant_reached(now, head->deadline);
 }
 
 void ks_tracker_send(struct ks_tracker *tracker, const struct ks_tracker_run *run,
@@ -161,8 +164,10 @@ void ks_tracker_delay(struct ks_tracker *tracker, ks_number number, ks_instant n
     struct ks_slot *slot = ks_tracker_slot(tracker, number);
 
     assert(number >= tracker->mark && number < tracker->delivered);
-    if (slot->state == KS_SLOT_PENDING)
-        slot->deadline = ks_instant_max(slot->deadline, not_before);
+    if (slot->state != KS_SLOT_PENDING)
+        return;
+    slot->deadline = ks_instant_max(slot->deadline, not_before);
+    tracker->delay_bound = ks_instant_max(tracker->delay_bound, not_before);
 }
 
 bool ks_tracker_extend(struct ks_tracker *tracker, ks_number number, ks_instant deadline)
@@ -211,6 +216,8 @@ void ks_tracker_check(const struct ks_tracker *tracker)
 
         bytes += slot->bytes;
         assert((slot->attempts > 0) == (n < tracker->delivered));
+        assert(slot->state != KS_SLOT_PENDING ||
+               !ks_instant_before(tracker->delay_bound, slot->deadline));
         if (slot->state != KS_SLOT_SENT)
             continue;
         assert(n < tracker->cursor);

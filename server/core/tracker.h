@@ -37,6 +37,7 @@ struct ks_tracker {
     uint64_t in_flight_bytes;
     uint64_t bytes;            /* From the watermark to the last one fetched. */
     ks_instant deadline_bound; /* No ack deadline is before it. */
+    ks_instant delay_bound;    /* No record waits longer for the delay of its retry. */
 };
 
 /* A run of consecutive records. */

@@ -49,6 +49,8 @@ struct ks_worker_row {
     uint64_t beat;
     uint64_t held;
     uint64_t changes;
+    uint64_t capacity; /* Leases it takes at most; 0 = no limit. */
+    uint64_t load;     /* Bytes a second that it delivers. */
     const struct ks_lease_token *gives;
     const struct ks_lease_token *takes;
     uint32_t give_count;
@@ -60,6 +62,15 @@ struct ks_leader_row {
     bool present;
     struct ks_incarnation holder; /* Nobody: the office is free. */
     uint64_t epoch;
+    uint32_t deputies
+        [KS_DEPUTIES_MAX]; /* Workers that watch the whole fleet beside the leader; 0 = none. Named only
+                                           where not everybody does (PROTOCOL A4). */
+};
+
+/* A hash key: 128 bits. */
+struct ks_hash_key {
+    uint64_t high;
+    uint64_t low;
 };
 
 struct ks_lease_row {
@@ -69,6 +80,10 @@ struct ks_lease_row {
     ks_epoch epoch;
     uint64_t rev;
     ks_shard parents[KS_PARENTS_MAX]; /* KS_SHARD_NONE: no parent. */
+    uint64_t load;                    /* Bytes a second, as its owner measured last. */
+    bool ranged;                      /* It says its range of hash keys, both ends included. */
+    struct ks_hash_key first_key;
+    struct ks_hash_key last_key;
     bool finished;
     bool damaged; /* Cannot be read: left untouched by everybody. */
 };
@@ -77,6 +92,10 @@ struct ks_lease_row {
 struct ks_shard_row {
     ks_shard shard;
     ks_shard parents[KS_PARENTS_MAX];
+    bool ranged;
+    struct ks_hash_key first_key;
+    struct ks_hash_key last_key;
+    bool closed; /* Nothing is added to it any more. */
 };
 
 enum ks_settle_outcome { KS_ACK, KS_RETRY, KS_EXTEND };
@@ -85,10 +104,21 @@ enum ks_settle_outcome { KS_ACK, KS_RETRY, KS_EXTEND };
 enum ks_settle_status {
     KS_SETTLE_OK,
     KS_SETTLE_FENCED,         /* Its lease epoch has ended. */
-    KS_SETTLE_EXPIRED,        /* extend of a delivery that was requeued already. */
+    KS_SETTLE_EXPIRED,        /* EXTEND: some are not in flight with the session any more. */
     KS_SETTLE_UNKNOWN,        /* Never delivered in this epoch. */
     KS_SETTLE_SESSION_FENCED, /* Its session was taken over: the whole request is refused. */
     KS_SETTLE_SESSION_EXPIRED /* Its session is over. */
+};
+
+/* What became of a settlement of consecutive records. */
+struct ks_settled {
+    enum ks_settle_status status;
+    ks_number
+        up_to; /* OK: the shard's records below this must be covered by a checkpoint to be persisted. */
+    /* EXPIRED: the first run of those that come again, or are with another session. Others may follow; the rest of what
+     * was asked for is done. */
+    ks_number expired_first;
+    uint32_t expired_count;
 };
 
 /* Why a session that asks for records gets none. */

@@ -136,8 +136,10 @@ bool ks_call_read(int argc, char *const *argv, char *const *environment,
         }
     }
     if (ks_ok(ks_options_read_partly(option_count, options, environment, &ret_call->options,
-                                     &detail)))
+                                     &detail))) {
+        ks_options_free(&ret_call->options); /* Who asks needs no subscriptions' options. */
         return true;
+    }
     ks_call_complain("%s", detail.text);
     return false;
 }

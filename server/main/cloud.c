@@ -1,54 +1,149 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "main/cloud.h"
 
+#include "aws/arn.h"
 #include "aws/credentials.h"
-#include "aws/endpoint.h"
-#include "aws/profile.h"
+#include "aws/proxy.h"
+#include "aws/settings.h"
+#include "base/budget.h"
 #include "base/digest.h"
+#include "base/log.h"
 
 #include <assert.h>
 
+/* A stream that is named by its ARN is in the region that its ARN says. */
+static void find_stream_region(struct ks_cloud *cloud)
+{
+    ks_view stream = ks_view_text(cloud->stream == NULL ? "" : cloud->stream);
+    struct ks_arn arn;
+
+    cloud->stream_region[0] = '\0';
+    if (ks_ok(ks_arn_split(stream, &arn)) && ks_region_is_valid(arn.region) &&
+        !ks_ok(ks_view_copy_text(arn.region, cloud->stream_region, sizeof(cloud->stream_region))))
+        cloud->stream_region[0] = '\0';
+}
+
+static ks_err read_settings(struct ks_cloud *cloud, struct ks_detail *detail)
+{
+    struct ks_proxies *proxies = ks_alloc(sizeof(*proxies));
+    struct ks_http_options http = {.proxies = proxies};
+
+    cloud->settings = ks_alloc(sizeof(*cloud->settings));
+    ks_err err = proxies == NULL || cloud->settings == NULL
+                     ? KS_FAIL(NO_MEMORY)
+                     : ks_settings_read(NULL, cloud->settings, detail);
+    if (ks_ok(err))
+        err = ks_proxies_read(proxies, detail);
+    if (ks_ok(err)) {
+        http.ca_bundle = cloud->settings->ca_bundle;
+        err = ks_http_new(cloud->loop, &http, &cloud->http, detail);
+    }
+    ks_free(proxies);
+    return err;
+}
+
 static ks_err open_common(struct ks_cloud *cloud, struct ks_detail *detail)
 {
-    struct ks_http_options http = {.ca_bundle = NULL};
-    struct ks_credentials_options credentials = {.loop = cloud->loop, .seed = ks_random_u64()};
-    char profile_region[KS_REGION_MAX + 1];
+    struct ks_credentials_options options = {
+        .loop = cloud->loop, .sts = &cloud->sts, .seed = ks_random_u64()};
+    struct ks_endpoint_rules sts;
 
-    KS_TRY(ks_profile_region(NULL, profile_region, detail));
-    KS_TRY(ks_region_resolve(NULL, profile_region, cloud->region, detail));
-    KS_TRY(ks_http_new(cloud->loop, &http, &cloud->http, detail));
-    credentials.http = cloud->http;
-    credentials.sts_region = cloud->region;
-    return ks_credentials_source_new(&credentials, &cloud->credentials, detail);
+    assert(cloud->settings == NULL);
+
+    KS_TRY(read_settings(cloud, detail));
+    find_stream_region(cloud);
+    sts = ks_settings_rules(cloud->settings, KS_SETTINGS_STS);
+    if (sts.region[0] == '\0')
+        sts.region = cloud->stream_region;
+    if (sts.region[0] == '\0')
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "no region: set AWS_REGION, or `region` in the profile");
+    KS_TRY(ks_endpoint_find(&sts, NULL, KS_ENDPOINT_CONTROL, &cloud->sts, detail));
+    options.http = cloud->http;
+    return ks_credentials_source_new(&options, &cloud->credentials, detail);
+}
+
+/* The source for a service: its role's, or the one that all share. */
+static ks_err find_credentials(struct ks_cloud *cloud, enum ks_aws_service service,
+                               struct ks_credentials_source **ret_source, struct ks_detail *detail)
+{
+    static const char *const names[] = {
+        [KS_AWS_KINESIS] = "kinesis", [KS_AWS_DYNAMODB] = "dynamodb"};
+    const struct ks_cloud_role *role = &cloud->roles[service];
+    struct ks_credentials_options options = {
+        .loop = cloud->loop,
+        .http = cloud->http,
+        .sts = &cloud->sts,
+        .service = names[service],
+        .base = cloud->credentials,
+        .role_arn = role->arn,
+        .external_id = role->external_id,
+        .seed = ks_random_u64(),
+    };
+
+    *ret_source = cloud->credentials;
+    if (role->arn == NULL || role->arn[0] == '\0')
+        return KS_OK;
+    KS_TRY(ks_credentials_source_new(&options, &cloud->role_credentials[service], detail));
+    *ret_source = cloud->role_credentials[service];
+    return KS_OK;
+}
+
+static ks_err find_rules(const struct ks_cloud *cloud, enum ks_aws_service service,
+                         struct ks_endpoint_rules *ret_rules, struct ks_detail *detail)
+{
+    bool kinesis = service == KS_AWS_KINESIS;
+
+    *ret_rules =
+        ks_settings_rules(cloud->settings, kinesis ? KS_SETTINGS_KINESIS : KS_SETTINGS_DYNAMODB);
+    if (kinesis && cloud->stream_region[0] != '\0') {
+        ret_rules->stream_arn = cloud->stream;
+        ret_rules->region = cloud->stream_region;
+    }
+    if (ret_rules->region[0] == '\0')
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "no region for the lease table: set AWS_REGION, or `region` in the "
+                              "profile");
+    return KS_OK;
 }
 
 ks_err ks_cloud_client(struct ks_cloud *cloud, enum ks_aws_service service,
                        struct ks_aws_client **ret_client, struct ks_detail *detail)
 {
-    static const char *const names[] = {
-        [KS_AWS_KINESIS] = "kinesis", [KS_AWS_DYNAMODB] = "dynamodb"};
     struct ks_endpoint endpoint;
+    struct ks_endpoint_rules rules;
+    struct ks_endpoint_rules common;
     struct ks_aws_client_options options = {.service = service, .loop = cloud->loop};
 
     assert(cloud->clients[service] == NULL);
 
-    if (cloud->http == NULL)
+    if (cloud->settings == NULL)
         KS_TRY(open_common(cloud, detail));
-    KS_TRY(ks_endpoint_resolve(names[service], cloud->region, NULL, &endpoint, detail));
+    KS_TRY(find_rules(cloud, service, &rules, detail));
+    /* The account is not known yet; everything else is told now. */
+    common = rules;
+    common.account_mode = KS_ACCOUNT_DISABLED;
+    KS_TRY(ks_endpoint_find(&common, NULL, KS_ENDPOINT_CONTROL, &endpoint, detail));
     options.http = cloud->http;
-    options.credentials = cloud->credentials;
+    KS_TRY(find_credentials(cloud, service, &options.credentials, detail));
     options.endpoint = &endpoint;
+    options.rules = &rules;
+    options.attempts_max = cloud->settings->max_attempts;
     options.seed = ks_random_u64();
     KS_TRY(ks_aws_client_new(&options, &cloud->clients[service]));
+    ks_info("aws: %s is asked at %s, region %s", rules.service, endpoint.url, endpoint.region);
     *ret_client = cloud->clients[service];
     return KS_OK;
 }
 
 void ks_cloud_close(struct ks_cloud *cloud)
 {
-    ks_aws_client_free(cloud->clients[KS_AWS_KINESIS]);
-    ks_aws_client_free(cloud->clients[KS_AWS_DYNAMODB]);
+    for (size_t at = 0; at < KS_AWS_SERVICES; at++) {
+        ks_aws_client_free(cloud->clients[at]);
+        ks_credentials_source_free(cloud->role_credentials[at]);
+    }
     ks_credentials_source_free(cloud->credentials);
     ks_http_free(cloud->http);
+    ks_free(cloud->settings);
     *cloud = (struct ks_cloud){.loop = cloud->loop};
 }

@@ -1,22 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cloud.h - what a house needs to talk to AWS: HTTP, credentials, a client for each service.
  *
- * Made only if the stream or the lease table is in AWS: the embedded default has none of it. Region,
- * endpoints and credentials come from the environment and the profile files, as in the AWS SDKs.
+ * Both services share one source of credentials; a service with a role has one of its own on top of
+ * it.
+ *
+ * Made only if the stream or the lease table is in AWS: the embedded default has none of it.
+ * Region, endpoints and credentials come from the environment and the profile files, as in the AWS
+ * SDKs.
  */
 #ifndef KS_MAIN_CLOUD_H
 #define KS_MAIN_CLOUD_H
 
 #include "aws/client.h"
-#include "aws/limits.h"
+#include "aws/endpoint.h"
 #include "base/loop.h"
+
+enum { KS_AWS_SERVICES = KS_AWS_DYNAMODB + 1 };
+
+/* A role that the client of a service assumes; "" or NULL: none. */
+struct ks_cloud_role {
+    const char *arn;
+    const char *external_id;
+};
+
+struct ks_settings;
 
 struct ks_cloud {
     struct ks_loop *loop;
-    struct ks_http *http; /* NULL: nothing of it is open. */
+    /* Set before the clients are made. */
+    const char *stream; /* Its name or ARN; NULL: none. */
+    struct ks_cloud_role roles[KS_AWS_SERVICES];
+
+    struct ks_settings *settings; /* NULL: nothing of it is open. */
+    struct ks_http *http;
+    struct ks_endpoint sts;
     struct ks_credentials_source *credentials;
-    struct ks_aws_client *clients[KS_AWS_DYNAMODB + 1]; /* NULL: not used. */
-    char region[KS_REGION_MAX + 1];
+    struct ks_credentials_source *role_credentials[KS_AWS_SERVICES]; /* NULL: `credentials`. */
+    struct ks_aws_client *clients[KS_AWS_SERVICES];                  /* NULL: not used. */
+    char stream_region[KS_REGION_MAX + 1];                           /* Of its ARN; "": none. */
 };
 
 /* The client of a service; made, with all it needs, by the first call. A failure is one of the

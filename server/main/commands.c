@@ -22,6 +22,21 @@ static bool contains(const struct ks_bytes *bytes, ks_view part)
            memmem(bytes->data, bytes->size, part.data, part.size) != NULL;
 }
 
+/* ---- Of which subscription ---- */
+
+enum { TARGET_MAX = 8192 };
+
+/* "PATH", or "PATH?subscription=NAME" where there is a name. */
+static ks_err append_target(struct ks_bytes *target, const char *path, const char *subscription)
+{
+    KS_TRY(ks_bytes_append(target, ks_view_text(path)));
+    if (subscription != NULL) {
+        KS_TRY(ks_bytes_append(target, KS_VIEW("?subscription=")));
+        KS_TRY(ks_client_append_query(target, ks_view_text(subscription)));
+    }
+    return ks_bytes_append_byte(target, '\0');
+}
+
 /* ---- put ---- */
 
 enum {
@@ -33,7 +48,8 @@ enum {
 
 struct put {
     const struct ks_call *call;
-    const char *key;      /* NULL: a random one for each record. */
+    const char *key; /* NULL: a random one for each record. */
+    const char *target;
     struct ks_bytes body; /* Being written. */
     struct ks_bytes answer;
     uint32_t count; /* Records in it. */
@@ -45,7 +61,7 @@ static bool put_send(struct put *put)
 {
     struct ks_call_request request = {
         .method = "POST",
-        .target = "/v1/local/records",
+        .target = put->target,
         .timeout = answer_timeout,
         .part = ks_call_keep,
         .arg = &put->answer,
@@ -162,11 +178,12 @@ static bool put_report(uint64_t done)
 
 int ks_command_put(int argc, char *const *argv, char *const *environment)
 {
-    enum { DATA, KEY };
+    enum { DATA, KEY, SUBSCRIPTION };
     static const struct ks_call_flag flags[] = {
-        {"--data", true}, {"--partition-key", true}, {NULL, false}};
+        {"--data", true}, {"--partition-key", true}, {"--subscription", true}, {NULL, false}};
     struct ks_call call;
     struct put put = {.call = &call};
+    struct ks_bytes target;
     bool fine;
 
     if (!ks_call_read(argc, argv, environment, flags, 0, &call))
@@ -176,12 +193,18 @@ int ks_command_put(int argc, char *const *argv, char *const *environment)
         ks_call_complain("--partition-key: 1 to 256 characters of UTF-8");
         return 2;
     }
+    ks_bytes_init(&target, TARGET_MAX);
     ks_bytes_init(&put.body, PUT_BODY_MAX);
     ks_bytes_init(&put.answer, PUT_BODY_MAX);
-    if (call.values[DATA] != NULL)
+    fine = ks_ok(append_target(&target, "/v1/local/records", call.values[SUBSCRIPTION]));
+    put.target = (const char *)target.data;
+    if (!fine)
+        ks_call_complain("put: --subscription is too long");
+    else if (call.values[DATA] != NULL)
         fine = put_record(&put, ks_view_text(call.values[DATA])) && put_send(&put);
     else
         fine = put_stdin(&put);
+    ks_bytes_free(&target);
     ks_bytes_free(&put.body);
     ks_bytes_free(&put.answer);
     return put_report(put.done) && fine ? 0 : 1;
@@ -210,22 +233,16 @@ static ks_err append_query(struct ks_bytes *target, const struct ks_call_flag *f
 
 int ks_command_pull(int argc, char *const *argv, char *const *environment)
 {
-    enum { FOLLOW, TARGET_MAX = 8192 };
+    enum { FOLLOW };
     /* The API says which of them go together. */
     static const struct ks_call_flag flags[] = {
-        {"--follow", false},
-        {"--max-records", true},
-        {"--max-bytes", true},
-        {"--wait-ms", true},
-        {"--session", true},
-        {"--client-id", true},
-        {"--max-in-flight", true},
-        {"--max-in-flight-bytes", true},
-        {"--shards", true},
-        {"--ack-deadline-ms", true},
-        {"--heartbeat-ms", true},
-        {"--encoding", true},
-        {NULL, false},
+        {"--follow", false},       {"--max-records", true},
+        {"--max-bytes", true},     {"--wait-ms", true},
+        {"--session", true},       {"--client-id", true},
+        {"--max-in-flight", true}, {"--max-in-flight-bytes", true},
+        {"--shards", true},        {"--ack-deadline-ms", true},
+        {"--heartbeat-ms", true},  {"--encoding", true},
+        {"--subscription", true},  {NULL, false},
     };
     struct ks_call call;
     struct ks_call_request request = {
@@ -407,13 +424,24 @@ int ks_command_wait(int argc, char *const *argv, char *const *environment)
 
 int ks_command_drain(int argc, char *const *argv, char *const *environment)
 {
-    static const struct ks_call_flag flags[] = {{NULL, false}};
+    enum { SUBSCRIPTION };
+    static const struct ks_call_flag flags[] = {{"--subscription", true}, {NULL, false}};
     struct ks_call call;
-    struct ks_call_request request = {
-        .method = "POST", .target = "/v1/drain", .part = ks_call_print};
+    struct ks_call_request request = {.method = "POST", .part = ks_call_print};
+    struct ks_bytes target;
+    bool fine;
 
     if (!ks_call_read(argc, argv, environment, flags, 0, &call))
         return 2;
-    request.timeout = ks_span_ms((int64_t)call.options.drain_timeout_ms + 30000);
-    return ks_call_send(&call, &request) ? 0 : 1;
+    ks_bytes_init(&target, TARGET_MAX);
+    fine = ks_ok(append_target(&target, "/v1/drain", call.values[SUBSCRIPTION]));
+    if (!fine) {
+        ks_call_complain("drain: --subscription is too long");
+    } else {
+        request.target = (const char *)target.data;
+        request.timeout = ks_span_ms((int64_t)call.options.drain_timeout_ms + 30000);
+        fine = ks_call_send(&call, &request);
+    }
+    ks_bytes_free(&target);
+    return fine ? 0 : 1;
 }

@@ -4,6 +4,7 @@
 #include "base/options.h"
 #include "main/call.h"
 #include "main/commands.h"
+#include "main/files.h"
 #include "main/house.h"
 #include "main/version.h"
 
@@ -24,16 +25,18 @@ struct command {
 
 static const struct command commands[] = {
     {"run", run, "[OPTION ..]", "Run the sidecar. Without a subcommand this is meant."},
-    {"put", ks_command_put, "[--data TEXT] [--partition-key KEY]",
+    {"put", ks_command_put, "[--data TEXT] [--partition-key KEY] [--subscription NAME]",
      "Put TEXT, or each line of stdin, into the local stream."},
-    {"pull", ks_command_pull, "[--follow] [--max-records N] [--wait-ms N] ..",
+    {"pull", ks_command_pull, "[--subscription NAME] [--follow] [--max-records N] [--wait-ms N] ..",
      "Print some records, or all that come, as JSON."},
     {"ack", ks_command_ack, "[--batch-id ID] [--wait persisted] [ACK_ID ..]",
      "Acknowledge what was pulled."},
     {"health", ks_command_health, "[readyz | livez | startupz]", "Ask a probe."},
     {"wait", ks_command_wait, "[--timeout-ms N]", "Wait until the sidecar is ready."},
-    {"drain", ks_command_drain, "", "Give every lease back; the sidecar stays up."},
-    {"config", config, "validate [OPTION ..]", "Check the options and say what is wrong."},
+    {"drain", ks_command_drain, "[--subscription NAME]",
+     "Give every lease back; the sidecar stays up."},
+    {"config", config, "validate [OPTION ..]",
+     "Check the options and the files that they name, and say what is wrong."},
     {"version", version, "", "Print the version."},
     {"help", help, "", "Print this."},
 };
@@ -43,18 +46,28 @@ static int run(int argc, char *const *argv, char *const *environment)
 {
     struct ks_options options;
     struct ks_detail detail;
+    int exit_code;
 
     if (!ks_ok(ks_options_read(argc, argv, environment, &options, &detail))) {
         ks_call_complain("%s", detail.text);
         return 2;
     }
-    return ks_house_run(&options);
+    exit_code = ks_house_run(&options);
+    ks_options_free(&options);
+    return exit_code;
+}
+
+static void say_file(void *arg, const char *line)
+{
+    (void)arg;
+    ks_call_complain("%s", line);
 }
 
 static int config(int argc, char *const *argv, char *const *environment)
 {
     struct ks_options options;
     struct ks_detail detail;
+    uint32_t wrong = 0;
 
     if (argc < 2 || strcmp(argv[1], "validate") != 0) {
         ks_call_complain("config: the one thing to do with it is: config validate [OPTION ..]");
@@ -64,6 +77,11 @@ static int config(int argc, char *const *argv, char *const *environment)
         ks_call_complain("%s", detail.text);
         return 2;
     }
+    for (uint32_t i = 0; i < ks_options_subscriptions(&options); i++)
+        wrong += ks_files_check(ks_options_subscription(&options, i), say_file, NULL);
+    ks_options_free(&options);
+    if (wrong > 0)
+        return 2;
     return ks_ok(ks_call_print(NULL, KS_VIEW("the options are valid\n"))) ? 0 : 1;
 }
 

@@ -7,7 +7,10 @@
 #ifndef KS_PORTS_BOARD_H
 #define KS_PORTS_BOARD_H
 
+#include "base/limits.h"
+#include "base/metrics.h"
 #include "ports/batches.h"
+#include "ports/event_ring.h"
 #include "ports/rows.h"
 #include "ports/switchboard.h"
 
@@ -25,6 +28,7 @@ struct ks_board_ask {
     ks_shard shard;
     ks_epoch epoch;
     uint64_t rev;
+    struct ks_incarnation whom; /* See ks_rows_wrote. */
     bool has_checkpoint;
     struct ks_position checkpoint;
 };
@@ -40,6 +44,10 @@ struct ks_board_lease {
     struct ks_reader *reader; /* NULL until the first read. */
     struct ks_batches batches;
     int64_t millis_behind;    /* -1 = unknown. */
+    int64_t reads;            /* That were answered, in this epoch. */
+    int64_t failures;         /* Of these. */
+    int64_t throttles;        /* Of these. */
+    ks_instant throttled_at;  /* The last read that was throttled. */
     ks_instant unsaved_since; /* The oldest watermark that no checkpoint holds; KS_NEVER: none. */
 };
 
@@ -60,7 +68,8 @@ struct ks_board_returning {
 };
 
 struct ks_switchboard {
-    struct ks_switchboard_config config; /* Its texts are ours. */
+    struct ks_switchboard_config config;       /* Its texts are ours. */
+    char prefix[KS_SUBSCRIPTION_NAME_MAX + 3]; /* Of lines on the log: "orders: ", or "". */
     struct ks_rows rows;
     void *core_memory;
     struct ks_core *core;
@@ -77,11 +86,17 @@ struct ks_switchboard {
     ks_instant turned_at; /* When it ran last. */
     struct ks_link asks;
     struct ks_link listeners;
+    struct ks_event_ring events;
 
     /* The store and the source. */
     bool reads_failing; /* Of the lease table, and that was told. */
     bool writes_failing;
-    bool checking; /* A list is under way for ks_board_check_shard. */
+    bool lock_failing;    /* Likewise, the lock. */
+    struct ks_link looks; /* Those who wait for the lease rows. */
+    bool looking;         /* They are being read. */
+    ks_instant looked_at; /* When they were read for people last. */
+    bool checking;        /* A list is under way for ks_board_check_shard. */
+    bool describing;      /* It is being asked who it is. */
     bool described;
     struct ks_describe_answer stream; /* If described. */
     struct ks_board_ask *app_ask;     /* CREATE_APP that waits for it. */
@@ -91,6 +106,7 @@ struct ks_switchboard {
 
     /* Records. */
     struct ks_budget budget;
+    size_t allowed;                /* By the budget, as the core was told. */
     struct ks_board_lease *leases; /* core.leases_max */
     uint32_t *open;                /* By shard: index in `leases` + 1; 0 = not open. */
     uint32_t *sizes;               /* KS_READ_RECORDS_MAX */
@@ -122,6 +138,10 @@ struct ks_switchboard {
     uint64_t boot;
     ks_wall started_at;
     ks_instant gauges_at;
+    struct ks_metric_keeper metrics;
+    uint64_t load_bytes;      /* Delivered since the load was measured last. */
+    ks_instant load_at;       /* When that was. */
+    uint64_t load;            /* Bytes a second, as the fleet was told. */
     struct ks_detail *reason; /* Scratch of ks_switchboard_status. */
 };
 
@@ -136,6 +156,9 @@ static inline ks_instant ks_board_now(const struct ks_switchboard *board)
 void ks_board_step(struct ks_switchboard *board, const struct ks_event *event);
 /* Tells the core later in this turn. */
 void ks_board_queue(struct ks_switchboard *board, const struct ks_event *event);
+/* Keeps an event about a shard (or KS_SHARD_NONE) and tells the listeners. `epoch` 0: about none. */
+void ks_board_tell_event(struct ks_switchboard *board, const char *type, ks_shard shard,
+                         ks_epoch epoch, const char *line);
 /* Tells the listeners. */
 void ks_board_happened(struct ks_switchboard *board, ks_shard shard, const char *event,
                        const char *line);
@@ -147,8 +170,12 @@ void ks_board_refuse(struct ks_switchboard *board, const char *format, ...)
 
 void ks_board_ask_store(struct ks_switchboard *board, const struct ks_store_effect *effect);
 void ks_board_ask_list(struct ks_switchboard *board);
-/* Asks the source who it is, again and again until it answers. */
+/* Has the lock name a boot. */
+void ks_board_lock(struct ks_switchboard *board, uint64_t boot);
+/* Asks the source who it is, again and again until it answers. Until then nothing is read. */
 void ks_board_describe(struct ks_switchboard *board);
+/* It could not be read: it may be another stream of the same name by now. */
+void ks_board_doubt_stream(struct ks_switchboard *board);
 /* Lists the shards to see whether this one is still there -> ks_board_shard_checked. False: not now. */
 bool ks_board_check_shard(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch);
 /* No answer that is under way comes any more: frees them. */
@@ -187,5 +214,12 @@ bool ks_board_call_consumers(struct ks_switchboard *board);
 
 /* Sets the gauges of base/metrics.def that are about us. */
 void ks_board_measure(struct ks_switchboard *board);
+/* As ks_metric_keeper: of the leases that we hold. */
+bool ks_board_shard_metric(struct ks_metric_keeper *keeper, enum ks_metric metric, uint32_t index,
+                           const char **ret_shard, int64_t *ret_number);
+/* The average of bytes a second, weighted exponentially, `bytes` and a `span` of at least 1 ms later. */
+uint64_t ks_board_load_after(uint64_t load, uint64_t bytes, ks_span span);
+/* Averages what was delivered since the last time, and tells the core if that has changed. */
+void ks_board_measure_load(struct ks_switchboard *board);
 
 #endif

@@ -84,10 +84,11 @@ static void tell_store(struct ks_switchboard *board, enum ks_store_operation ope
         return;
     *told = failing;
     if (failing)
-        ks_warn("lease table: %s get no answer (%s), trying again until they do", what,
+        ks_warn("%slease table: %s get no answer (%s), trying again until they do", board->prefix,
+                what,
                 answer->detail.text[0] != '\0' ? answer->detail.text : ks_err_text(answer->err));
     else
-        ks_info("lease table: %s are answered again", what);
+        ks_info("%slease table: %s are answered again", board->prefix, what);
 }
 
 static void count_answer(enum ks_store_operation operation, enum ks_outcome outcome)
@@ -112,10 +113,10 @@ static void keep_written(struct ks_switchboard *board, const struct ks_board_ask
         board->rows.app = board->app;
     if (writes_lease(ask->operation))
         ks_rows_wrote(&board->rows, ask->operation, ask->shard, ask->epoch, ask->rev,
-                      ask->has_checkpoint ? &ask->checkpoint : NULL, ks_wall_now());
+                      ask->has_checkpoint ? &ask->checkpoint : NULL, ask->whom, ks_wall_now());
     if (ask->operation == KS_STORE_CHECKPOINT ||
         (ask->has_checkpoint && writes_lease(ask->operation) && ask->operation != KS_STORE_CREATE))
-        ks_metric_add(KS_METRIC_CHECKPOINTS, 1);
+        ks_metric_add_labelled(KS_METRIC_CHECKPOINTS, board->config.subscription, 1);
 }
 
 static bool differs(int64_t a_ms, int64_t b_ms)
@@ -194,6 +195,17 @@ static void create_app(struct ks_switchboard *board, struct ks_board_ask *ask)
     send_to_store(board, ask, &request);
 }
 
+/* Whom a write gives the lease to. */
+static struct ks_incarnation whom(const struct ks_store_effect *effect)
+{
+    bool given = effect->operation == KS_STORE_ASSIGN || effect->operation == KS_STORE_TAKE_OVER ||
+                 effect->operation == KS_STORE_FORCE;
+
+    if (effect->operation == KS_STORE_PLAN || effect->operation == KS_STORE_FINAL)
+        return effect->next_owner;
+    return given ? effect->worker : KS_NOBODY;
+}
+
 void ks_board_ask_store(struct ks_switchboard *board, const struct ks_store_effect *effect)
 {
     struct ks_store_request request;
@@ -209,6 +221,7 @@ void ks_board_ask_store(struct ks_switchboard *board, const struct ks_store_effe
     ask->shard = effect->shard;
     ask->epoch = effect->epoch;
     ask->rev = effect->rev;
+    ask->whom = whom(effect);
 
     if (effect->operation == KS_STORE_CREATE_APP) {
         assert(board->app_ask == NULL);
@@ -223,9 +236,94 @@ void ks_board_ask_store(struct ks_switchboard *board, const struct ks_store_effe
         ask_free(ask);
         return;
     }
+    request.version = board->config.version;
     ask->has_checkpoint = request.has_checkpoint || request.operation == KS_STORE_CREATE;
     ask->checkpoint = request.lease != NULL ? request.lease->checkpoint : request.checkpoint;
     send_to_store(board, ask, &request);
+}
+
+/* ---- The lease rows, for people. ---- */
+
+/* Nobody needs them fresher, and of a large fleet they are megabytes. */
+static const ks_span look_every = {INT64_C(5) * 1000 * 1000};
+
+static void looked(void *arg, uint64_t token, const struct ks_store_answer *answer)
+{
+    struct ks_board_ask *ask = arg;
+    struct ks_switchboard *board = board_of(ask);
+    struct ks_event ignored;
+
+    (void)token;
+    ks_free(ask);
+    if (board == NULL)
+        return;
+    board->looking = false;
+    if (answer->outcome == KS_DONE) {
+        board->looked_at = ks_board_now(board);
+        ks_rows_answered(&board->rows, KS_STORE_READ_LEASES, false, answer, board->looked_at,
+                         ks_wall_now(), &ignored);
+    }
+    while (!ks_list_empty(&board->looks)) {
+        struct ks_look *look = KS_LIST_ENTRY(board->looks.next, struct ks_look, link);
+
+        ks_list_remove(&look->link);
+        look->done(look);
+    }
+}
+
+bool ks_switchboard_fresh(struct ks_switchboard *board, struct ks_look *look)
+{
+    struct ks_store_request request = {.operation = KS_STORE_READ_LEASES};
+    ks_instant now = ks_board_now(board);
+    struct ks_self_view self;
+    struct ks_board_ask *ask;
+
+    ks_core_self(board->core, &self);
+    if (self.leads || ks_instant_before(now, ks_instant_add(board->looked_at, look_every)))
+        return true;
+    if (!board->looking) {
+        ask = ask_new(board);
+        if (ask == NULL)
+            return true; /* What there is must do. */
+        board->looking = true;
+        request.timeout = board->config.core.timeout;
+        request.answered = looked;
+        request.arg = ask;
+        ks_metric_add_labelled(KS_METRIC_STORE_REQUESTS, ks_store_operation_name(request.operation),
+                               1);
+        board->config.store->vtable->ask(board->config.store, &request);
+    }
+    ks_list_append(&board->looks, &look->link);
+    return false;
+}
+
+void ks_switchboard_forget_look(struct ks_look *look)
+{
+    ks_list_remove(&look->link);
+}
+
+/* ---- The lock. ---- */
+
+static void locked(void *arg, uint64_t boot, ks_err err)
+{
+    struct ks_switchboard *board = arg;
+    struct ks_event event = {.kind = KS_EVENT_LOCKED, .locked = {.boot = boot, .ok = ks_ok(err)}};
+
+    if (board->stopped)
+        return;
+    if (!ks_ok(err) && !board->lock_failing)
+        ks_warn("%s%s: its lock file cannot be written (%s), not registering until it can",
+                board->prefix, board->config.worker_id, ks_err_text(err));
+    board->lock_failing = !ks_ok(err);
+    ks_board_step(board, &event);
+}
+
+void ks_board_lock(struct ks_switchboard *board, uint64_t boot)
+{
+    struct ks_worker_lock *lock = board->config.lock;
+
+    assert(lock != NULL);
+    lock->vtable->write(lock, boot, locked, board);
 }
 
 /* ---- The stream: who it is. ---- */
@@ -256,11 +354,13 @@ static void described(void *arg, const struct ks_describe_answer *answer)
     ks_free(ask);
     if (board == NULL)
         return;
+    board->describing = false;
     app_ask = board->app_ask;
     board->app_ask = NULL;
 
     if (ks_ok(answer->err)) {
         board->described = true;
+        board->describe_failures = 0;
         board->stream = *answer;
         check_stream(board);
         if (app_ask != NULL)
@@ -277,13 +377,25 @@ static void described(void *arg, const struct ks_describe_answer *answer)
 
 void ks_board_describe(struct ks_switchboard *board)
 {
-    struct ks_board_ask *ask = ask_new(board);
+    struct ks_board_ask *ask;
 
+    if (board->describing)
+        return;
+    ask = ask_new(board);
     if (ask == NULL) {
         describe_later(board);
         return;
     }
+    board->describing = true;
     board->config.source->vtable->describe(board->config.source, described, ask);
+}
+
+void ks_board_doubt_stream(struct ks_switchboard *board)
+{
+    if (!board->described)
+        return; /* It is being asked already. */
+    board->described = false;
+    ks_board_describe(board);
 }
 
 /* ---- The stream: its shards. ---- */
@@ -306,13 +418,15 @@ static void listed(void *arg, const struct ks_list_answer *answer)
 
 void ks_board_ask_list(struct ks_switchboard *board)
 {
-    struct ks_board_ask *ask = ask_new(board);
+    /* Only the app row says from when on shards count; it is read before long. */
+    struct ks_board_ask *ask = board->rows.app.present ? ask_new(board) : NULL;
 
     if (ask == NULL) {
         ks_board_queue(board, &(struct ks_event){.kind = KS_EVENT_LISTED});
         return;
     }
-    board->config.source->vtable->list(board->config.source, listed, ask);
+    board->config.source->vtable->list(board->config.source, ks_rows_since(&board->rows), listed,
+                                       ask);
 }
 
 /* ---- The stream: is a shard still there? ---- */
@@ -343,6 +457,6 @@ bool ks_board_check_shard(struct ks_switchboard *board, ks_shard shard, ks_epoch
     board->checking = true;
     ask->shard = shard;
     ask->epoch = epoch;
-    board->config.source->vtable->list(board->config.source, checked, ask);
+    board->config.source->vtable->list(board->config.source, 0, checked, ask);
     return true;
 }

@@ -5,6 +5,7 @@
 #include "base/metrics.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 static const char *shard_name(const struct ks_board_lease *lease)
 {
@@ -43,6 +44,7 @@ void ks_board_open(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch)
         .from = words->checkpoint,
         .millis_behind = -1,
         .unsaved_since = KS_NEVER,
+        .throttled_at = KS_LONG_AGO,
     };
     board->open[shard] = index + 1;
     words->mark_epoch = words->persisted_epoch = epoch;
@@ -83,11 +85,32 @@ static void tell_read(struct ks_board_lease *lease, const struct ks_read_answer 
     if (failing && source->vtable->state(source, &ignored) != KS_STORE_READY)
         return;
     lease->failing = failing;
-    if (failing)
-        ks_warn("%s: cannot be read (%s), trying again until it can", shard_name(lease),
-                answer->detail.text[0] != '\0' ? answer->detail.text : ks_err_text(answer->err));
-    else
-        ks_info("%s: can be read again", shard_name(lease));
+    if (!failing) {
+        ks_info("%s%s: can be read again", lease->board->prefix, shard_name(lease));
+        return;
+    }
+    ks_warn("%s%s: cannot be read (%s), trying again until it can", lease->board->prefix,
+            shard_name(lease),
+            answer->detail.text[0] != '\0' ? answer->detail.text : ks_err_text(answer->err));
+    ks_board_doubt_stream(lease->board);
+}
+
+/* A throttled shard comes and goes with every read: said once, and again only after it has had its peace. */
+static void tell_throttled(struct ks_board_lease *lease)
+{
+    static const ks_span peace = {INT64_C(60) * 1000 * 1000};
+    struct ks_switchboard *board = lease->board;
+    ks_instant now = ks_board_now(board);
+    bool told = ks_instant_before(now, ks_instant_add(lease->throttled_at, peace));
+    char line[KS_STORY_LINE_MAX];
+
+    lease->throttled_at = now;
+    if (told)
+        return;
+    (void)snprintf(line, sizeof line, "%s: reads are throttled, reading less often",
+                   shard_name(lease));
+    ks_info("%s%s", lease->board->prefix, line);
+    ks_board_tell_event(board, "throttled", lease->shard, lease->epoch, line);
 }
 
 /* Keeps what came; the core gets the sizes. */
@@ -104,8 +127,8 @@ static void keep(struct ks_board_lease *lease, struct ks_batch *batch)
             (uint32_t)(batch->records[i].data.size + batch->records[i].partition_key.size);
         bytes += board->sizes[i];
     }
-    ks_metric_add(KS_METRIC_RECORDS_RECEIVED, batch->count);
-    ks_metric_add(KS_METRIC_RECORDS_RECEIVED_BYTES, bytes);
+    ks_metric_add_labelled(KS_METRIC_RECORDS_RECEIVED, board->config.subscription, batch->count);
+    ks_metric_add_labelled(KS_METRIC_RECORDS_RECEIVED_BYTES, board->config.subscription, bytes);
 
     event.records.shard = lease->shard;
     event.records.epoch = lease->epoch;
@@ -139,12 +162,19 @@ static void read_answered(void *arg, const struct ks_read_answer *answer)
     struct ks_batch batch = answer->batch;
 
     assert(lease->used);
-    ks_metric_add(KS_METRIC_SOURCE_READS, 1);
-    if (ks_err_is(answer->err, KS_ERR_NOT_FOUND) &&
-        ks_board_check_shard(lease->board, lease->shard, lease->epoch))
-        return;
+    ks_metric_add_labelled(KS_METRIC_SOURCE_READS, lease->board->config.subscription, 1);
+    lease->reads++;
+    lease->failures += !ks_ok(answer->err);
+    lease->throttles += ks_err_is(answer->err, KS_ERR_THROTTLED);
+    if (ks_err_is(answer->err, KS_ERR_NOT_FOUND)) {
+        ks_board_doubt_stream(lease->board);
+        if (ks_board_check_shard(lease->board, lease->shard, lease->epoch))
+            return;
+    }
 
     tell_read(lease, answer);
+    if (answer->throttled || ks_err_is(answer->err, KS_ERR_THROTTLED))
+        tell_throttled(lease);
     if (ks_ok(answer->err))
         keep(lease, &batch);
     else
@@ -163,10 +193,35 @@ void ks_board_shard_checked(struct ks_switchboard *board, ks_shard shard, ks_epo
         fail(lease, false, false); /* The stream is gone, or away, or the shard is back. */
         return;
     }
-    ks_warn("%s: is not in the stream any more, its records have expired; taking it as read to its "
-            "end",
-            shard_name(lease));
+    ks_warn(
+        "%s%s: is not in the stream any more, its records have expired; taking it as read to its "
+        "end",
+        lease->board->prefix, shard_name(lease));
     keep(lease, &end);
+}
+
+static void fail_later(struct ks_switchboard *board, const struct ks_effect *effect, bool full)
+{
+    ks_board_queue(board, &(struct ks_event){
+                              .kind = KS_EVENT_READ_FAILED,
+                              .read_failed = {.shard = effect->lease.shard,
+                                              .epoch = effect->lease.epoch,
+                                              .full = full},
+                          });
+}
+
+static ks_err open_reader(struct ks_board_lease *lease)
+{
+    struct ks_switchboard *board = lease->board;
+    const struct ks_shard_words *words = ks_rows_words(&board->rows, lease->shard);
+    struct ks_stream_source *source = board->config.source;
+
+    assert(words != NULL);
+    KS_TRY(source->vtable->open(source, shard_name(lease), &lease->from, &board->budget,
+                                &lease->reader));
+    if (source->vtable->set_range != NULL)
+        source->vtable->set_range(lease->reader, words->hash_start, words->hash_end);
+    return KS_OK;
 }
 
 void ks_board_read(struct ks_switchboard *board, const struct ks_effect *effect)
@@ -178,17 +233,15 @@ void ks_board_read(struct ks_switchboard *board, const struct ks_effect *effect)
     ks_err err;
 
     assert(lease != NULL);
+    if (!board->described) {
+        fail_later(board, effect, false); /* Our checkpoints may mean nothing in it. */
+        return;
+    }
     err = ks_batches_reserve(&lease->batches);
     if (ks_ok(err) && lease->reader == NULL)
-        err = source->open(board->config.source, shard_name(lease), &lease->from, &board->budget,
-                           &lease->reader);
+        err = open_reader(lease);
     if (!ks_ok(err)) {
-        ks_board_queue(board, &(struct ks_event){
-                                  .kind = KS_EVENT_READ_FAILED,
-                                  .read_failed = {.shard = effect->lease.shard,
-                                                  .epoch = effect->lease.epoch,
-                                                  .full = true},
-                              });
+        fail_later(board, effect, true);
         return;
     }
     source->read(lease->reader, effect->lease.max_records, effect->lease.max_bytes, read_answered,

@@ -317,10 +317,16 @@ uint32_t ks_switchboard_pull(struct ks_switchboard *board, ks_session_id id, uin
     board->run_max = 0;
 
     for (uint32_t i = 0; i < board->run_count; i++) {
-        ks_metric_add(KS_METRIC_RECORDS_DELIVERED, runs[i].count);
-        ks_metric_add(KS_METRIC_RECORDS_DELIVERED_BYTES, bytes_of(board, &runs[i]));
+        int64_t bytes = bytes_of(board, &runs[i]);
+
+        ks_metric_add_labelled(KS_METRIC_RECORDS_DELIVERED, board->config.subscription,
+                               runs[i].count);
+        ks_metric_add_labelled(KS_METRIC_RECORDS_DELIVERED_BYTES, board->config.subscription,
+                               bytes);
+        board->load_bytes += (uint64_t)bytes;
         if (runs[i].attempt > 1)
-            ks_metric_add(KS_METRIC_RECORDS_REDELIVERED, runs[i].count);
+            ks_metric_add_labelled(KS_METRIC_RECORDS_REDELIVERED, board->config.subscription,
+                                   runs[i].count);
     }
     return board->run_count;
 }
@@ -347,23 +353,21 @@ static const char *const settle_reasons[] = {
 };
 
 /* The core's answer to the step that just ran. */
-static enum ks_settle_status settled(struct ks_switchboard *board, ks_number *ret_up_to)
+static struct ks_settled settled(const struct ks_switchboard *board)
 {
     assert(board->said.kind == KS_EFFECT_SETTLED);
 
     if (board->said.settled.status != KS_SETTLE_OK)
         ks_metric_add_labelled(KS_METRIC_SETTLE_FAILURES,
                                settle_reasons[board->said.settled.status], 1);
-    *ret_up_to = board->said.settled.up_to;
-    return board->said.settled.status;
+    return board->said.settled;
 }
 
-enum ks_settle_status ks_switchboard_settle(struct ks_switchboard *board,
-                                            const struct ks_settlement *settlement,
-                                            ks_number *ret_up_to)
+struct ks_settled ks_switchboard_settle(struct ks_switchboard *board,
+                                        const struct ks_settlement *settlement)
 {
     struct ks_event event = {.kind = KS_EVENT_SETTLE};
-    enum ks_settle_status status;
+    struct ks_settled answer;
 
     event.settle.session = settlement->session;
     event.settle.session_epoch = settlement->session_epoch;
@@ -375,12 +379,14 @@ enum ks_settle_status ks_switchboard_settle(struct ks_switchboard *board,
     event.settle.delay = settlement->delay;
     ks_board_step(board, &event);
 
-    status = settled(board, ret_up_to);
-    if (status == KS_SETTLE_OK && settlement->outcome == KS_ACK)
-        ks_metric_add(KS_METRIC_RECORDS_ACKED, settlement->count);
-    if (status == KS_SETTLE_OK && settlement->outcome == KS_RETRY)
-        ks_metric_add(KS_METRIC_RECORDS_RETRIED, settlement->count);
-    return status;
+    answer = settled(board);
+    if (answer.status == KS_SETTLE_OK && settlement->outcome == KS_ACK)
+        ks_metric_add_labelled(KS_METRIC_RECORDS_ACKED, board->config.subscription,
+                               settlement->count);
+    if (answer.status == KS_SETTLE_OK && settlement->outcome == KS_RETRY)
+        ks_metric_add_labelled(KS_METRIC_RECORDS_RETRIED, board->config.subscription,
+                               settlement->count);
+    return answer;
 }
 
 static ks_err not_delivered(struct ks_detail *detail, ks_view shard_id, ks_view sequence)
@@ -399,6 +405,7 @@ ks_err ks_switchboard_checkpoint(struct ks_switchboard *board, ks_view shard_id,
     const struct ks_shard_words *words;
     struct ks_board_lease *lease;
     struct ks_lease_view view;
+    struct ks_settled answer;
     ks_shard shard;
     ks_number number;
 
@@ -432,7 +439,9 @@ ks_err ks_switchboard_checkpoint(struct ks_switchboard *board, ks_view shard_id,
     event.checkpoint.epoch = lease->epoch;
     event.checkpoint.number = number;
     ks_board_step(board, &event);
-    switch (settled(board, ret_up_to)) {
+    answer = settled(board);
+    *ret_up_to = answer.up_to;
+    switch (answer.status) {
     case KS_SETTLE_OK: return KS_OK;
     case KS_SETTLE_UNKNOWN: return not_delivered(detail, shard_id, sequence);
     case KS_SETTLE_FENCED:

@@ -11,6 +11,11 @@ static ks_wall wall_of(const struct ks_switchboard *board, ks_instant at)
     return (ks_wall){ks_wall_now().ms - ks_span_to_ms(ks_instant_since(ks_board_now(board), at))};
 }
 
+const char *ks_switchboard_stream(const struct ks_switchboard *board)
+{
+    return board->config.stream;
+}
+
 const char *ks_switchboard_shard_id(const struct ks_switchboard *board, ks_shard shard)
 {
     return ks_names_text(&board->rows.shards, shard);
@@ -88,7 +93,7 @@ static enum ks_idle idle_of(const struct ks_switchboard *board, const struct ks_
         return KS_IDLE_NO_LEASES;
     if (!self->serving)
         return KS_IDLE_FENCED;
-    if (self->held_bytes >= board->config.core.budget_bytes)
+    if (self->held_bytes >= board->allowed)
         return KS_IDLE_FLOW_CONTROLLED;
     return KS_IDLE_NO_DATA;
 }
@@ -98,6 +103,7 @@ void ks_switchboard_status(const struct ks_switchboard *board, struct ks_board_s
     struct ks_board_status status = {
         .worker_id = board->config.worker_id,
         .boot = board->boot,
+        .subscription = board->config.subscription,
         .stream = board->config.stream,
         .application = board->config.application,
         .dialect = board->config.dialect,
@@ -122,15 +128,36 @@ uint32_t ks_switchboard_shard_count(const struct ks_switchboard *board)
     return board->rows.shards.fresh;
 }
 
+/* What the core knows of leases that we hold; of others the row as read last, which people may have asked for when the
+ * core had no need to. */
+static bool view_of(const struct ks_switchboard *board, ks_shard shard,
+                    const struct ks_shard_words *words, struct ks_lease_view *ret_view)
+{
+    struct ks_lease_view view = {.session = KS_SESSION_NONE};
+    bool seen = ks_core_lease(board->core, shard, &view);
+
+    if (words->has_row && (!seen || board->open[shard] == 0)) {
+        view.state = words->finished ? KS_LEASE_FINISHED : KS_LEASE_AWAY;
+        view.owner = words->owner;
+        view.next_owner = words->next_owner;
+        view.epoch = words->epoch;
+        view.finished = words->finished;
+        view.damaged = words->damaged;
+    }
+    *ret_view = view;
+    return seen || words->has_row;
+}
+
 bool ks_switchboard_shard(const struct ks_switchboard *board, ks_shard shard,
                           struct ks_shard_status *ret_status)
 {
     const struct ks_names *shards = &board->rows.shards;
     const struct ks_shard_words *words = ks_rows_words(&board->rows, shard);
+    const struct ks_names *workers = &board->rows.workers;
     const struct ks_board_lease *lease;
     struct ks_shard_status status = {.millis_behind = -1};
 
-    if (words == NULL || !ks_core_lease(board->core, shard, &status.lease))
+    if (words == NULL || !view_of(board, shard, words, &status.lease))
         return false;
 
     lease = ks_board_lease_of(board, shard, status.lease.epoch);
@@ -141,11 +168,14 @@ bool ks_switchboard_shard(const struct ks_switchboard *board, ks_shard shard,
         status.children[i] = ks_names_text(shards, words->children[i]);
     status.hash_start = words->hash_start;
     status.hash_end = words->hash_end;
-    status.owner = ks_names_text(&board->rows.workers, status.lease.owner.worker);
-    status.next_owner = ks_names_text(&board->rows.workers, status.lease.next_owner.worker);
+    status.owner = ks_names_text(workers, status.lease.owner.worker);
+    status.next_owner = ks_names_text(workers, status.lease.next_owner.worker);
+    ks_story_reason(&words->story, status.shard_id,
+                    ks_names_text(workers, words->story.worker.worker), status.reason);
     status.has_lease = words->has_row;
     status.ours = lease != NULL;
     status.checkpoint = words->checkpoint;
+    status.since = words->since;
     status.read_at = words->read_at;
     status.watermark = words->checkpoint;
     if (lease != NULL && words->marked > 0)
@@ -210,6 +240,45 @@ bool ks_switchboard_session(const struct ks_switchboard *board, ks_session_id id
     return true;
 }
 
+/* ---- Load. ---- */
+
+/* What was delivered counts for about so long: long enough that a burst moves no lease, short enough that the leader
+ * sees a shard that has become hot. */
+enum { LOAD_MEMORY_MS = 30000 };
+
+uint64_t ks_board_load_after(uint64_t load, uint64_t bytes, ks_span span)
+{
+    int64_t span_ms = ks_span_to_ms(span);
+    int64_t rate;
+    int64_t change;
+
+    assert(span_ms > 0);
+    /* All of these are below 2^40: their products fit. */
+    rate = (int64_t)bytes * 1000 / span_ms;
+    change = (rate - (int64_t)load) * span_ms / (LOAD_MEMORY_MS + span_ms);
+    /* Less than the division can show is nothing, in the end. */
+    if (change == 0 && rate == 0)
+        return 0;
+    return (uint64_t)((int64_t)load + change);
+}
+
+void ks_board_measure_load(struct ks_switchboard *board)
+{
+    ks_instant now = ks_board_now(board);
+    ks_span span = ks_instant_since(now, board->load_at);
+    uint64_t load;
+
+    if (ks_span_to_ms(span) <= 0)
+        return;
+    load = ks_board_load_after(board->load, board->load_bytes, span);
+    board->load_bytes = 0;
+    board->load_at = now;
+    if (load == board->load)
+        return;
+    board->load = load;
+    ks_board_step(board, &(struct ks_event){.kind = KS_EVENT_LOAD, .load.load = load});
+}
+
 /* ---- Gauges. ---- */
 
 /* Over the leases that are open: the largest gap behind a watermark, and the oldest watermark that
@@ -232,8 +301,8 @@ static void measure_leases(const struct ks_switchboard *board)
             ks_span_to_ms(ks_instant_since(now, lease->unsaved_since)) > age_ms)
             age_ms = ks_span_to_ms(ks_instant_since(now, lease->unsaved_since));
     }
-    ks_metric_set(KS_METRIC_WATERMARK_GAP_RECORDS, gap);
-    ks_metric_set(KS_METRIC_CHECKPOINT_AGE_SECONDS, age_ms);
+    ks_metric_set_labelled(KS_METRIC_WATERMARK_GAP_RECORDS, board->config.subscription, gap);
+    ks_metric_set_labelled(KS_METRIC_CHECKPOINT_AGE_SECONDS, board->config.subscription, age_ms);
 }
 
 static void measure_fleet(const struct ks_switchboard *board)
@@ -246,8 +315,8 @@ static void measure_fleet(const struct ks_switchboard *board)
         live += worker.life == KS_LIVE;
     for (ks_shard shard = 0; shard < board->rows.shards.fresh; shard++)
         rows += board->rows.words[shard].known && board->rows.words[shard].has_row;
-    ks_metric_set(KS_METRIC_WORKERS, live);
-    ks_metric_set(KS_METRIC_SHARDS, rows);
+    ks_metric_set_labelled(KS_METRIC_WORKERS, board->config.subscription, live);
+    ks_metric_set_labelled(KS_METRIC_SHARDS, board->config.subscription, rows);
 }
 
 void ks_board_measure(struct ks_switchboard *board)
@@ -262,20 +331,54 @@ void ks_board_measure(struct ks_switchboard *board)
     left_ms = status.self.leases_held == 0
                   ? 0
                   : ks_span_to_ms(ks_instant_since(status.self.deadline, ks_board_now(board)));
-    ks_metric_set(KS_METRIC_IN_FLIGHT_RECORDS, (int64_t)status.self.in_flight);
-    ks_metric_set(KS_METRIC_IN_FLIGHT_BYTES, (int64_t)status.self.in_flight_bytes);
-    ks_metric_set(KS_METRIC_MILLIS_BEHIND_LATEST,
-                  status.millis_behind < 0 ? 0 : status.millis_behind);
-    ks_metric_set(KS_METRIC_SESSIONS, status.self.sessions);
-    ks_metric_set(KS_METRIC_LEASES_HELD, status.self.leases_held);
-    ks_metric_set(KS_METRIC_LEASE_DEADLINE_SECONDS, left_ms > 0 ? left_ms : 0);
-    ks_metric_set(KS_METRIC_LEADER, status.self.leads);
-    ks_metric_set(KS_METRIC_STORE_UP, store->vtable->state(store, &ignored) == KS_STORE_READY);
-    ks_metric_set(KS_METRIC_SOURCE_UP, source->vtable->state(source, &ignored) == KS_STORE_READY);
-    ks_metric_set(KS_METRIC_READY, status.ready);
-    ks_metric_set(KS_METRIC_DRAINING, status.draining);
-    ks_metric_set(KS_METRIC_MEMORY_BUDGET_USED, (int64_t)board->budget.used);
-    ks_metric_set(KS_METRIC_MEMORY_BUDGET_LIMIT, (int64_t)board->budget.limit);
+    ks_metric_set_labelled(KS_METRIC_IN_FLIGHT_RECORDS, board->config.subscription,
+                           (int64_t)status.self.in_flight);
+    ks_metric_set_labelled(KS_METRIC_IN_FLIGHT_BYTES, board->config.subscription,
+                           (int64_t)status.self.in_flight_bytes);
+    ks_metric_set_labelled(KS_METRIC_MILLIS_BEHIND_LATEST, board->config.subscription,
+                           status.millis_behind < 0 ? 0 : status.millis_behind);
+    ks_metric_set_labelled(KS_METRIC_SESSIONS, board->config.subscription, status.self.sessions);
+    ks_metric_set_labelled(KS_METRIC_LEASES_HELD, board->config.subscription,
+                           status.self.leases_held);
+    ks_metric_set_labelled(KS_METRIC_LEASE_DEADLINE_SECONDS, board->config.subscription,
+                           left_ms > 0 ? left_ms : 0);
+    ks_metric_set_labelled(KS_METRIC_LEADER, board->config.subscription, status.self.leads);
+    ks_metric_set_labelled(KS_METRIC_STORE_UP, board->config.subscription,
+                           store->vtable->state(store, &ignored) == KS_STORE_READY);
+    ks_metric_set_labelled(KS_METRIC_SOURCE_UP, board->config.subscription,
+                           source->vtable->state(source, &ignored) == KS_STORE_READY);
+    ks_metric_set_labelled(KS_METRIC_READY, board->config.subscription, status.ready);
+    ks_metric_set_labelled(KS_METRIC_DRAINING, board->config.subscription, status.draining);
+    ks_metric_set_labelled(KS_METRIC_MEMORY_BUDGET_USED, board->config.subscription,
+                           (int64_t)board->budget.used);
+    ks_metric_set(
+        KS_METRIC_MEMORY_BUDGET_LIMIT,
+        (int64_t)(board->budget.pool == NULL ? board->budget.limit : board->budget.pool->limit));
     measure_leases(board);
     measure_fleet(board);
+}
+
+bool ks_board_shard_metric(struct ks_metric_keeper *keeper, enum ks_metric metric, uint32_t index,
+                           const char **ret_shard, int64_t *ret_number)
+{
+    struct ks_switchboard *board = KS_LIST_ENTRY(keeper, struct ks_switchboard, metrics);
+    const struct ks_board_lease *lease;
+
+    if (index >= board->config.core.leases_max)
+        return false;
+    lease = &board->leases[index];
+    *ret_shard = lease->used ? ks_names_text(&board->rows.shards, lease->shard) : NULL;
+    if (metric == KS_METRIC_SHARD_MILLIS_BEHIND_LATEST) {
+        *ret_number = lease->millis_behind;
+        if (lease->millis_behind < 0)
+            *ret_shard = NULL; /* Nobody knows. */
+    } else if (metric == KS_METRIC_SHARD_READS) {
+        *ret_number = lease->reads;
+    } else if (metric == KS_METRIC_SHARD_READ_FAILURES) {
+        *ret_number = lease->failures;
+    } else {
+        assert(metric == KS_METRIC_SHARD_THROTTLES);
+        *ret_number = lease->throttles;
+    }
+    return true;
 }

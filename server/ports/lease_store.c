@@ -8,6 +8,7 @@ const char *ks_store_operation_name(enum ks_store_operation operation)
 {
     switch (operation) {
     case KS_STORE_READ_FLEET: return "read fleet";
+    case KS_STORE_READ_NEWS: return "read news";
     case KS_STORE_READ_LEASES: return "read leases";
     case KS_STORE_READ_LEASE: return "read lease";
     case KS_STORE_READ_WORKER: return "read worker";
@@ -22,6 +23,7 @@ const char *ks_store_operation_name(enum ks_store_operation operation)
     case KS_STORE_REMOVE_WORKER: return "remove worker";
     case KS_STORE_CLAIM_OFFICE: return "claim office";
     case KS_STORE_RESIGN_OFFICE: return "resign office";
+    case KS_STORE_NAME_DEPUTIES: return "name deputies";
     case KS_STORE_CREATE_APP: return "create app";
     case KS_STORE_CREATE: return "create lease";
     case KS_STORE_ASSIGN: return "assign";

@@ -59,6 +59,7 @@ struct ks_store_leader {
     bool present; /* The row exists. */
     struct ks_incarnation_text holder;
     uint64_t epoch;
+    char deputies[KS_DEPUTIES_MAX][KS_WORKER_ID_MAX + 1]; /* Worker ids; "" = none. */
 };
 
 enum ks_position_kind {
@@ -97,6 +98,7 @@ struct ks_store_lease {
     char children[KS_CHILDREN_MAX][KS_SHARD_ID_MAX + 1];
     char hash_start[KS_HASH_KEY_MAX + 1];
     char hash_end[KS_HASH_KEY_MAX + 1];
+    uint64_t load; /* Bytes a second, as its owner measured last; absent = 0. */
     bool finished;
     bool damaged; /* Only `shard` means something. */
 };
@@ -116,10 +118,11 @@ struct ks_store_request {
     uint64_t expect_beat;
     uint64_t held;
     uint64_t changes;
-    uint64_t load;
-    uint64_t capacity;                  /* REGISTER_*: leases that it may hold. */
-    const char *version;                /* REGISTER_*: at most 31 characters; NULL: not said. */
-    const struct ks_store_token *gives; /* At most KS_TOKENS_MAX in each. */
+    uint64_t load;                         /* HEARTBEAT; CHECKPOINT, FINAL. */
+    const char *deputies[KS_DEPUTIES_MAX]; /* NAME_DEPUTIES: NULL = none. */
+    uint64_t capacity;                     /* REGISTER_*: leases that it may hold. */
+    const char *version;                   /* REGISTER_*: at most 31 characters; NULL: not said. */
+    const struct ks_store_token *gives;    /* At most KS_TOKENS_MAX in each. */
     const struct ks_store_token *takes;
     uint32_t give_count;
     uint32_t take_count;
@@ -145,8 +148,8 @@ struct ks_store_answer {
     enum ks_outcome outcome;
     ks_err err;              /* For UNKNOWN: why (THROTTLED, TIMEOUT, DENIED ..). */
     struct ks_detail detail; /* Likewise, for people. */
-    /* READ_FLEET: all of them. READ_WORKER, HEARTBEAT done, and a REFUSED write of a worker row where the store tells:
-     * the row (worker_count 0: there is none, or the store did not tell). */
+    /* READ_FLEET: all of them; READ_NEWS: those of the two that exist. READ_WORKER, HEARTBEAT done, and a REFUSED write
+     * of a worker row where the store tells: the row (worker_count 0: there is none, or the store did not tell). */
     const struct ks_store_worker *workers;
     uint32_t worker_count;
     struct ks_store_leader leader;

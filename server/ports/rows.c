@@ -3,14 +3,18 @@
 
 #include "base/budget.h"
 #include "base/log.h"
+#include "ports/rows_fleet.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* A name is in nobody's mind any more when no row showed it for this long: dead worker rows are
- * kept for an hour (docs/PROTOCOL.md, K). */
-static const ks_span name_keep = {INT64_C(3600) * 1000 * 1000};
+/* A name is in nobody's mind any more when no row showed it for this long, and the core does not know it. */
+static const ks_span shard_keep = {INT64_C(3600) * 1000 * 1000};
+static const ks_span worker_keep = {INT64_C(300) * 1000 * 1000}; /* Pods come and go. */
 static const ks_span sweep_every = {INT64_C(60) * 1000 * 1000};
+
+/* Workers that are gone stand in lease rows still, or had a row a moment ago. */
+enum { NAMES_FOR_A_ROW = 4 };
 
 ks_err ks_rows_init(struct ks_rows *rows, uint32_t shards_max, uint32_t workers_max,
                     const char *worker_id, void (*touch)(void *arg, ks_instant now), void *arg)
@@ -26,7 +30,7 @@ ks_err ks_rows_init(struct ks_rows *rows, uint32_t shards_max, uint32_t workers_
 
     err = ks_names_init(&rows->shards, 0, shards_max, KS_SHARD_ID_MAX);
     if (ks_ok(err))
-        err = ks_names_init(&rows->workers, 1, workers_max + 1, KS_WORKER_ID_MAX);
+        err = ks_names_init(&rows->workers, 1, NAMES_FOR_A_ROW * workers_max + 1, KS_WORKER_ID_MAX);
     rows->words = ks_alloc(shards_max * sizeof *rows->words);
     rows->leases = ks_alloc(shards_max * sizeof *rows->leases);
     rows->fleet = ks_alloc(workers_max * sizeof *rows->fleet);
@@ -76,13 +80,13 @@ static void worker_freed(void *arg, uint32_t number)
 
 static void sweep(struct ks_rows *rows, ks_instant now)
 {
-    ks_instant before = ks_instant_add(now, ks_span_us(-name_keep.us));
-
     rows->sweep_at = ks_instant_add(now, sweep_every);
     rows->touch(rows->arg, now);
     ks_names_touch(&rows->workers, rows->self, now);
-    ks_names_sweep(&rows->shards, before, shard_freed, rows);
-    ks_names_sweep(&rows->workers, before, worker_freed, rows);
+    ks_names_sweep(&rows->shards, ks_instant_add(now, ks_span_us(-shard_keep.us)), shard_freed,
+                   rows);
+    ks_names_sweep(&rows->workers, ks_instant_add(now, ks_span_us(-worker_keep.us)), worker_freed,
+                   rows);
 }
 
 static bool number_of(struct ks_rows *rows, struct ks_names *names, ks_view name, ks_instant now,
@@ -129,15 +133,19 @@ struct ks_shard_words *ks_rows_words(const struct ks_rows *rows, ks_shard shard)
     return shard < rows->shards_max && rows->words[shard].known ? &rows->words[shard] : NULL;
 }
 
-/* An incarnation in numbers. False if its worker has none. */
-static bool incarnation_of(struct ks_rows *rows, const struct ks_incarnation_text *text,
-                           ks_instant now, struct ks_incarnation *ret)
+bool ks_rows_worker(struct ks_rows *rows, ks_view id, ks_instant now, uint32_t *ret_worker)
+{
+    return number_of(rows, &rows->workers, id, now, ret_worker);
+}
+
+bool ks_rows_incarnation(struct ks_rows *rows, const struct ks_incarnation_text *text,
+                         ks_instant now, struct ks_incarnation *ret)
 {
     *ret = KS_NOBODY;
     if (text->id[0] == '\0')
         return true;
     ret->boot = text->boot;
-    return number_of(rows, &rows->workers, ks_view_text(text->id), now, &ret->worker);
+    return ks_rows_worker(rows, ks_view_text(text->id), now, &ret->worker);
 }
 
 static void incarnation_text(const struct ks_rows *rows, struct ks_incarnation incarnation,
@@ -198,81 +206,24 @@ static void note_range(struct ks_shard_words *words, const char *start, const ch
     memcpy(words->hash_end, end, strlen(end) + 1);
 }
 
-/* ---- Answers. ---- */
-
-/* Takes the tokens of a set over into the scratch; NULL if they do not fit. */
-static const struct ks_lease_token *tokens_of(struct ks_rows *rows,
-                                              const struct ks_store_token *tokens, uint32_t count,
-                                              ks_instant now, uint32_t *ret_count)
+/* A range of hash keys in numbers. False if it is not said, or is none. */
+static bool range_of(const char *start, const char *end, struct ks_hash_key *ret_first,
+                     struct ks_hash_key *ret_last)
 {
-    struct ks_lease_token *first = rows->tokens + rows->token_count;
-    uint32_t taken = 0;
+    struct ks_hash_key first;
+    struct ks_hash_key last;
 
-    *ret_count = 0;
-    if (count > rows->token_capacity - rows->token_count)
-        return NULL;
-    for (uint32_t i = 0; i < count; i++) {
-        ks_shard shard;
-
-        if (ks_rows_shard(rows, ks_view_text(tokens[i].shard), now, &shard))
-            first[taken++] = (struct ks_lease_token){shard, tokens[i].epoch};
-    }
-    rows->token_count += taken;
-    *ret_count = taken;
-    return first;
-}
-
-/* False if its own number or its tokens do not fit. */
-static bool worker_of(struct ks_rows *rows, const struct ks_store_worker *worker, ks_instant now,
-                      struct ks_worker_row *ret_row)
-{
-    struct ks_worker_row row = {
-        .life = worker->life,
-        .mode = worker->mode,
-        .beat = worker->beat,
-        .held = worker->held,
-        .changes = worker->changes,
-        .damaged = worker->damaged,
-    };
-
-    if (!incarnation_of(rows, &worker->self, now, &row.self) || row.self.worker == 0)
+    if (!ks_ok(ks_view_u128(ks_view_text(start), &first.high, &first.low)) ||
+        !ks_ok(ks_view_u128(ks_view_text(end), &last.high, &last.low)))
         return false;
-    if (!worker->damaged) {
-        row.gives = tokens_of(rows, worker->gives, worker->give_count, now, &row.give_count);
-        row.takes = tokens_of(rows, worker->takes, worker->take_count, now, &row.take_count);
-    }
-    *ret_row = row;
-    return worker->damaged || (row.gives != NULL && row.takes != NULL);
-}
-
-/* The worker rows of an answer. Ours comes first, for its tokens must not be left out; false if
- * they had to be. Hints for others that do not fit are given again by the next leader's round. */
-static bool fleet_of(struct ks_rows *rows, const struct ks_store_answer *answer, ks_instant now,
-                     struct ks_event *ret_event)
-{
-    const char *self = ks_names_text(&rows->workers, rows->self);
-    uint32_t count = 0;
-
-    rows->token_count = 0;
-    for (uint32_t pass = 0; pass < 2; pass++) {
-        for (uint32_t i = 0; i < answer->worker_count && count < rows->workers_max; i++) {
-            bool ours = strcmp(answer->workers[i].self.id, self) == 0;
-            struct ks_worker_row row = {.self = KS_NOBODY};
-            bool whole;
-
-            if (ours != (pass == 0))
-                continue;
-            whole = worker_of(rows, &answer->workers[i], now, &row);
-            if (ours && !whole)
-                return false;
-            if (row.self.worker != 0)
-                rows->fleet[count++] = row;
-        }
-    }
-    ret_event->store.workers = rows->fleet;
-    ret_event->store.worker_count = count;
+    if (first.high > last.high || (first.high == last.high && first.low > last.low))
+        return false;
+    *ret_first = first;
+    *ret_last = last;
     return true;
 }
+
+/* ---- Answers. ---- */
 
 /* Keeps what a lease row says, unless something newer is known. */
 static void note_row(struct ks_rows *rows, ks_shard shard, const struct ks_store_lease *lease,
@@ -281,13 +232,21 @@ static void note_row(struct ks_rows *rows, ks_shard shard, const struct ks_store
     struct ks_shard_words *words = &rows->words[shard];
     bool newer =
         lease->epoch > words->epoch || (lease->epoch == words->epoch && lease->rev >= words->rev);
+    bool known = words->has_row;
 
     words->has_row = true;
     words->read_at = wall;
+    words->damaged = lease->damaged;
     if (lease->damaged || !(consistent || newer))
         return;
+    if (lease->epoch != words->epoch)
+        words->since = known ? wall : (ks_wall){0};
     words->epoch = lease->epoch;
     words->rev = lease->rev;
+    words->finished = lease->finished;
+    /* One without a number is told to nobody: the row counts as damaged then. */
+    words->damaged = !ks_rows_incarnation(rows, &lease->owner, now, &words->owner) ||
+                     !ks_rows_incarnation(rows, &lease->next_owner, now, &words->next_owner);
     words->checkpoint = lease->checkpoint;
     note_range(words, lease->hash_start, lease->hash_end);
     for (uint32_t i = 0; i < KS_CHILDREN_MAX; i++)
@@ -301,15 +260,18 @@ static void lease_of(struct ks_rows *rows, ks_shard shard, const struct ks_store
         .shard = shard,
         .epoch = lease->epoch,
         .rev = lease->rev,
+        .load = lease->load,
         .parents = {KS_SHARD_NONE, KS_SHARD_NONE},
         .finished = lease->finished,
         .damaged = lease->damaged,
     };
 
     if (!lease->damaged)
-        row.damaged = !incarnation_of(rows, &lease->owner, now, &row.owner) ||
-                      !incarnation_of(rows, &lease->next_owner, now, &row.next_owner) ||
+        row.damaged = !ks_rows_incarnation(rows, &lease->owner, now, &row.owner) ||
+                      !ks_rows_incarnation(rows, &lease->next_owner, now, &row.next_owner) ||
                       !note_parents(rows, shard, lease->parents, now, row.parents);
+    row.ranged = !lease->damaged &&
+                 range_of(lease->hash_start, lease->hash_end, &row.first_key, &row.last_key);
     *ret_row = row;
 }
 
@@ -347,7 +309,7 @@ void ks_rows_answered(struct ks_rows *rows, enum ks_store_operation operation, b
     if (answer->outcome == KS_UNKNOWN)
         return;
 
-    if (!fleet_of(rows, answer, now, ret_event)) {
+    if (!ks_rows_fleet(rows, answer, now, ret_event)) {
         ks_error("%s: its row holds more hand-overs than there is room for (%u), cannot go on",
                  ks_names_text(&rows->workers, rows->self), rows->token_capacity);
         ret_event->store.outcome = KS_UNKNOWN;
@@ -356,15 +318,21 @@ void ks_rows_answered(struct ks_rows *rows, enum ks_store_operation operation, b
     if (leases)
         leases_of(rows, operation == KS_STORE_READ_LEASES,
                   consistent || operation == KS_STORE_READ_LEASE, answer, now, wall, ret_event);
+    if (operation == KS_STORE_READ_FLEET || operation == KS_STORE_READ_NEWS)
+        ks_rows_leader(rows, &answer->leader, now, &ret_event->store.leader);
     if (operation == KS_STORE_READ_FLEET) {
-        ret_event->store.leader.present = answer->leader.present;
-        ret_event->store.leader.epoch = answer->leader.epoch;
-        /* A holder without a number keeps its boot and is thereby not nobody. */
-        (void)incarnation_of(rows, &answer->leader.holder, now, &ret_event->store.leader.holder);
         ret_event->store.app_present = answer->app.present;
         if (answer->app.present)
             rows->app = answer->app;
     }
+}
+
+int64_t ks_rows_since(const struct ks_rows *rows)
+{
+    const struct ks_store_app *app = &rows->app;
+
+    return app->present && app->start.kind == KS_POSITION_AT_TIMESTAMP ? app->start.timestamp_ms
+                                                                       : 0;
 }
 
 void ks_rows_listed(struct ks_rows *rows, const struct ks_list_answer *answer, ks_instant now,
@@ -374,11 +342,12 @@ void ks_rows_listed(struct ks_rows *rows, const struct ks_list_answer *answer, k
 
     for (uint32_t i = 0; i < answer->count && count < rows->shards_max; i++) {
         const struct ks_shard_listing *listed = &answer->shards[i];
-        struct ks_shard_row row = {.shard = KS_SHARD_NONE};
+        struct ks_shard_row row = {.shard = KS_SHARD_NONE, .closed = listed->closed};
 
         if (!ks_rows_shard(rows, ks_view_text(listed->shard), now, &row.shard))
             continue;
         note_range(&rows->words[row.shard], listed->hash_start, listed->hash_end);
+        row.ranged = range_of(listed->hash_start, listed->hash_end, &row.first_key, &row.last_key);
         /* Without its parents it must wait: a child is never served before them. */
         if (note_parents(rows, row.shard, listed->parents, now, row.parents))
             rows->listing[count++] = row;
@@ -402,6 +371,13 @@ static void tokens_text(const struct ks_rows *rows, const struct ks_lease_token 
         memcpy(texts[i].shard, shard, strlen(shard) + 1);
         texts[i].epoch = tokens[i].epoch;
     }
+}
+
+/* One write carries so many of each. A heartbeat that has more to remove: the others still stand in the row then, and
+ * are removed by a later one. */
+static uint32_t tokens_in(uint32_t count)
+{
+    return count < KS_TOKENS_MAX ? count : KS_TOKENS_MAX;
 }
 
 static bool any_parent_has_row(const struct ks_rows *rows, const struct ks_shard_words *words)
@@ -448,20 +424,25 @@ bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
         .expect_beat = effect->expect_beat,
         .held = effect->held,
         .changes = effect->changes,
+        .capacity = effect->capacity,
+        .load = effect->load,
         .gives = rows->gives,
         .takes = rows->takes,
-        .give_count = effect->give_count,
-        .take_count = effect->take_count,
+        .give_count = tokens_in(effect->give_count),
+        .take_count = tokens_in(effect->take_count),
         .shard = ks_names_text(&rows->shards, effect->shard),
         .epoch = effect->epoch,
         .rev = effect->rev,
     };
 
+    for (uint32_t i = 0; i < KS_DEPUTIES_MAX; i++)
+        if (effect->deputies[i] != 0)
+            request.deputies[i] = ks_names_text(&rows->workers, effect->deputies[i]);
     incarnation_text(rows, effect->worker, &request.worker);
     incarnation_text(rows, effect->owner, &request.owner);
     incarnation_text(rows, effect->next_owner, &request.next_owner);
-    tokens_text(rows, effect->gives, effect->give_count, rows->gives);
-    tokens_text(rows, effect->takes, effect->take_count, rows->takes);
+    tokens_text(rows, effect->gives, request.give_count, rows->gives);
+    tokens_text(rows, effect->takes, request.take_count, rows->takes);
 
     if (effect->up_to > 0 &&
         (effect->operation == KS_STORE_CHECKPOINT || effect->operation == KS_STORE_FINAL)) {
@@ -490,7 +471,8 @@ bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
 }
 
 void ks_rows_wrote(struct ks_rows *rows, enum ks_store_operation operation, ks_shard shard,
-                   ks_epoch epoch, uint64_t rev, const struct ks_position *written, ks_wall wall)
+                   ks_epoch epoch, uint64_t rev, const struct ks_position *written,
+                   struct ks_incarnation whom, ks_wall wall)
 {
     struct ks_shard_words *words = ks_rows_words(rows, shard);
     bool by_owner = operation == KS_STORE_CHECKPOINT || operation == KS_STORE_FINAL ||
@@ -508,6 +490,13 @@ void ks_rows_wrote(struct ks_rows *rows, enum ks_store_operation operation, ks_s
     if (by_owner)
         words->rev = rev + 1;
     words->epoch = moves ? epoch + 1 : epoch;
+    if (moves) {
+        words->owner = whom;
+        words->since = wall;
+    }
+    if (moves || operation == KS_STORE_PLAN)
+        words->next_owner = operation == KS_STORE_PLAN ? whom : KS_NOBODY;
+    words->finished = operation == KS_STORE_END || (words->finished && words->has_row);
     if (written != NULL)
         words->checkpoint = *written;
 }

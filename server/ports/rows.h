@@ -6,7 +6,9 @@
  * checkpoint, its place in the stream, the mark of what is settled), turns answers into events and
  * effects into requests. Arrays have the capacities of the core and are taken at start. A table
  * that is full is told once; a row without a number is left out, and a lease whose owner has no
- * number is told to the core as damaged, so that nobody touches it. Loop thread only; asks nobody.
+ * number is told to the core as damaged, so that nobody touches it. Where not all worker rows fit,
+ * the dead are left out; a live one that does not fit is seen from a worker_count beyond
+ * workers_max. Loop thread only; asks nobody.
  */
 #ifndef KS_PORTS_ROWS_H
 #define KS_PORTS_ROWS_H
@@ -14,6 +16,7 @@
 #include "core/core.h"
 #include "ports/lease_store.h"
 #include "ports/names.h"
+#include "ports/story.h"
 #include "ports/stream_source.h"
 
 /* What is known of a shard beyond the core. */
@@ -24,7 +27,13 @@ struct ks_shard_words {
     ks_shard children[KS_CHILDREN_MAX];   /* Likewise. */
     char hash_start[KS_HASH_KEY_MAX + 1]; /* "" = unknown. */
     char hash_end[KS_HASH_KEY_MAX + 1];
+    struct ks_story_note story; /* Why it is where it is: what was decided about it last. */
     /* The row as read or written last. */
+    bool finished;
+    bool damaged;
+    struct ks_incarnation owner;
+    struct ks_incarnation next_owner;
+    ks_wall since; /* When this epoch was seen to begin; 0 = before we looked. */
     ks_epoch epoch;
     uint64_t rev;
     struct ks_position checkpoint;
@@ -72,16 +81,24 @@ void ks_rows_free(struct ks_rows *rows);
 /* The number of a shard; its words are known from then on. False: the table is full, or it is no
  * name. */
 bool ks_rows_shard(struct ks_rows *rows, ks_view id, ks_instant now, ks_shard *ret_shard);
+/* The number of a worker. False: the table is full, or it is no name. */
+bool ks_rows_worker(struct ks_rows *rows, ks_view id, ks_instant now, uint32_t *ret_worker);
+/* An incarnation in numbers; an id "" is nobody. False if its worker has none: only its boot is told then. */
+bool ks_rows_incarnation(struct ks_rows *rows, const struct ks_incarnation_text *text,
+                         ks_instant now, struct ks_incarnation *ret);
 /* The words of a shard, NULL for a number that has none. */
 struct ks_shard_words *ks_rows_words(const struct ks_rows *rows, ks_shard shard);
 /* Keeps a child of a shard; "" = none. */
 void ks_rows_note_child(struct ks_rows *rows, ks_shard shard, const char *child, ks_instant now);
 
 /* Turns an answer of the store to `operation` into the event's `store`, token aside, and keeps what
- * it says. The rows in the event live until the next translation. */
+ * it says. The rows in the event live until the next translation. If not all worker rows that may live are there,
+ * worker_count is more than workers_max, and `workers` holds no more than that. */
 void ks_rows_answered(struct ks_rows *rows, enum ks_store_operation operation, bool consistent,
                       const struct ks_store_answer *answer, ks_instant now, ks_wall wall,
                       struct ks_event *ret_event);
+/* From when on shards are of interest, Unix ms: those closed before the application's start are not. 0: all of them. */
+int64_t ks_rows_since(const struct ks_rows *rows);
 /* Turns the shards of a stream into the event's `listed`. */
 void ks_rows_listed(struct ks_rows *rows, const struct ks_list_answer *answer, ks_instant now,
                     struct ks_event *ret_event);
@@ -90,8 +107,10 @@ void ks_rows_listed(struct ks_rows *rows, const struct ks_list_answer *answer, k
  */
 bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
                      struct ks_store_request *ret_request);
-/* A write of a lease row is done: keeps what it wrote. `written` is its checkpoint, or NULL. */
+/* A write of a lease row is done: keeps what it wrote. `written` is its checkpoint, or NULL; `whom` the worker that it
+ * gives the lease to, or will: the owner of ASSIGN, TAKE_OVER, FORCE, the next owner of PLAN and FINAL. */
 void ks_rows_wrote(struct ks_rows *rows, enum ks_store_operation operation, ks_shard shard,
-                   ks_epoch epoch, uint64_t rev, const struct ks_position *written, ks_wall wall);
+                   ks_epoch epoch, uint64_t rev, const struct ks_position *written,
+                   struct ks_incarnation whom, ks_wall wall);
 
 #endif

@@ -92,3 +92,44 @@ void ks_story_line(const struct ks_effect *effect, const char *shard, const char
             append(ret_line, &length, ks_view_text(word_of(words, WORDS, ks_view_cut(&rest, '}'))));
     }
 }
+
+/* Who was to have the lease was decided by these. */
+static bool decides(enum ks_story story)
+{
+    return story == KS_STORY_ASSIGNED || story == KS_STORY_TAKEN_OVER || story == KS_STORY_MOVES ||
+           story == KS_STORY_FORCED;
+}
+
+void ks_story_keep(struct ks_story_note *note, const struct ks_effect *effect)
+{
+    assert(effect->kind == KS_EFFECT_STORY);
+
+    if (effect->story.story == KS_STORY_ACQUIRED && note->told && decides(note->story))
+        return;
+    *note = (struct ks_story_note){
+        .told = true,
+        .story = effect->story.story,
+        .worker = effect->story.worker,
+        .epoch = effect->story.epoch,
+        .number = effect->story.number,
+        .count = effect->story.count,
+        .span = effect->story.span,
+    };
+}
+
+void ks_story_reason(const struct ks_story_note *note, const char *shard, const char *worker,
+                     char ret_line[KS_STORY_LINE_MAX])
+{
+    struct ks_effect effect = {.kind = KS_EFFECT_STORY};
+
+    ret_line[0] = '\0';
+    if (!note->told)
+        return;
+    effect.story.story = note->story;
+    effect.story.worker = note->worker;
+    effect.story.epoch = note->epoch;
+    effect.story.number = note->number;
+    effect.story.count = note->count;
+    effect.story.span = note->span;
+    ks_story_line(&effect, shard, worker, ret_line);
+}

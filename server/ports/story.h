@@ -11,6 +11,17 @@
 
 enum { KS_STORY_LINE_MAX = 512 }; /* Two names of 128 characters and the longest sentence fit. */
 
+/* A story without its names: small enough to keep one for each shard. */
+struct ks_story_note {
+    bool told; /* The rest means something. */
+    enum ks_story story;
+    struct ks_incarnation worker;
+    ks_epoch epoch;
+    uint64_t number;
+    uint32_t count;
+    ks_span span;
+};
+
 enum ks_log_level ks_story_level(enum ks_story story);
 /* The word of the event that it makes for listeners, NULL for none. */
 const char *ks_story_event(enum ks_story story);
@@ -18,5 +29,11 @@ const char *ks_story_event(enum ks_story story);
  * characters. */
 void ks_story_line(const struct ks_effect *effect, const char *shard, const char *worker,
                    char ret_line[KS_STORY_LINE_MAX]);
+/* Keeps a KS_EFFECT_STORY about a shard as the reason why its lease is where it is. That it was acquired says less than
+ * what had been decided before, which is kept then. */
+void ks_story_keep(struct ks_story_note *note, const struct ks_effect *effect);
+/* The sentence of what was kept; "" if nothing was. */
+void ks_story_reason(const struct ks_story_note *note, const char *shard, const char *worker,
+                     char ret_line[KS_STORY_LINE_MAX]);
 
 #endif

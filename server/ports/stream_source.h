@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream_source.h - the port behind which the stream lies (Kinesis by polling, later fan-out; the local stream).
+/* stream_source.h - the port behind which the stream lies (Kinesis by polling, later fan-out; the local stream). One
+ * source stands before each of them and takes KPL aggregates apart (adapters/kinesis/user_records.h).
  *
  * The core asks for reads; the source performs them at the pace that its server allows. Records arrive as batches: one
  * payload block, and views into it.
@@ -37,15 +38,16 @@ struct ks_record {
     ks_view data;
     ks_view partition_key;
     ks_view sequence;     /* Decimal digits. */
-    int64_t sub_sequence; /* -1: no part of an aggregate. */
+    int64_t sub_sequence; /* Its place in its aggregate, from 0; -1: no part of one. */
     int64_t arrival_ms;   /* ApproximateArrivalTimestamp, Unix ms; 0 = unknown. */
-    bool aggregated;      /* A KPL aggregate that is delivered as it is. */
+    bool aggregated;      /* A KPL aggregate as it is. */
 };
 
 /* What a read brought. Made by the source, owned by who received it: ks_batch_free. The array of records lies in
- * `block` as well, so that one block is the whole batch. */
+ * `block` as well, so that one block is the whole batch, unless many batches share a payload. */
 struct ks_batch {
     struct ks_block *block;
+    struct ks_block *payload; /* What the records view, if that is not in `block`; NULL if it is. */
     const struct ks_record *records;
     uint32_t count;
     int64_t millis_behind; /* MillisBehindLatest after this batch; -1 = unknown. */
@@ -105,15 +107,20 @@ struct ks_stream_source_vtable {
     void (*describe)(struct ks_stream_source *source,
                      void (*answered)(void *arg, const struct ks_describe_answer *answer),
                      void *arg);
-    /* All shards of the stream, over all pages. */
-    void (*list)(struct ks_stream_source *source,
+    /* All shards of the stream, over all pages; without those that were closed before `since_ms` (Unix ms; 0: all of
+     * them), as far as the server can tell. */
+    void (*list)(struct ks_stream_source *source, int64_t since_ms,
                  void (*answered)(void *arg, const struct ks_list_answer *answer), void *arg);
 
     /* Opens a shard at a position; nothing is read yet, and a position that turns out to be bad is told by the first
-     * read. `budget` is where batches are charged. NO_MEMORY. */
+     * read. A source that takes no aggregates apart begins with the whole of one for a place inside it (AFTER_SEQUENCE,
+     * sub >= 0). `budget` is where batches are charged. NO_MEMORY. */
     ks_err (*open)(struct ks_stream_source *source, const char *shard,
                    const struct ks_position *from, struct ks_budget *budget,
                    struct ks_reader **ret_reader);
+    /* Says which hash keys are the shard's, in decimal digits, "" where unknown; before the first read. NULL where it
+     * makes no difference. */
+    void (*set_range)(struct ks_reader *reader, const char *hash_start, const char *hash_end);
     /* Asks for up to max_records records and about max_bytes of payload, at least one record if there is one. Only when
      * no read of this reader is in flight. The answer may take as long as pacing and back-off require; an empty batch
      * is an answer. FULL (the budget) is an answer, too: nothing is lost, read again when there is room. */
@@ -133,9 +140,10 @@ struct ks_stream_source_vtable {
     void (*close)(struct ks_stream_source *source);
 };
 
-/* Frees the block of a batch; its views are dead then. */
+/* Frees the blocks of a batch; its views are dead then. */
 static inline void ks_batch_free(struct ks_batch *batch)
 {
+    ks_block_drop(batch->payload);
     ks_block_drop(batch->block);
     *batch = (struct ks_batch){.block = NULL};
 }

@@ -5,6 +5,7 @@
 #include "base/digest.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "core/tracker.h"
 #include "ports/board.h"
 #include "ports/story.h"
 
@@ -26,18 +27,20 @@ static void tell_story(struct ks_switchboard *board, const struct ks_effect *eff
 
     ks_story_line(effect, ks_names_text(&board->rows.shards, shard),
                   ks_names_text(&board->rows.workers, effect->story.worker.worker), line);
-    ks_log(ks_story_level(story), "%s", line);
+    ks_log(ks_story_level(story), "%s%s", board->prefix, line);
 
     if (story == KS_STORY_ACQUIRED)
-        ks_metric_add(KS_METRIC_LEASES_ACQUIRED, 1);
+        ks_metric_add_labelled(KS_METRIC_LEASES_ACQUIRED, board->config.subscription, 1);
     if (story == KS_STORY_LOST)
-        ks_metric_add(KS_METRIC_LEASES_LOST, 1);
+        ks_metric_add_labelled(KS_METRIC_LEASES_LOST, board->config.subscription, 1);
     if (story == KS_STORY_DRAINING)
         ks_board_returning(board, KS_SHARD_NONE, board->patience);
     if (story == KS_STORY_RETURNING && !board->draining)
         ks_board_returning(board, shard, board->config.core.hand_over);
+    if (ks_rows_words(&board->rows, shard) != NULL)
+        ks_story_keep(&ks_rows_words(&board->rows, shard)->story, effect);
     if (ks_story_event(story) != NULL)
-        ks_board_happened(board, shard, ks_story_event(story), line);
+        ks_board_tell_event(board, ks_story_event(story), shard, effect->story.epoch, line);
 }
 
 static void take_run(struct ks_switchboard *board, const struct ks_effect *effect)
@@ -90,6 +93,7 @@ static void perform(struct ks_switchboard *board, const struct ks_effect *effect
         board->drained_unsaved = effect->drained.unsaved;
         break;
     case KS_EFFECT_REFUSED: refuse_id(board, effect->refused.worker); break;
+    case KS_EFFECT_LOCK: ks_board_lock(board, effect->lock.boot); break;
     }
 }
 
@@ -149,6 +153,21 @@ static void tell_end(struct ks_switchboard *board)
         board->config.drained(board->config.arg, board->drained_clean, board->drained_unsaved);
 }
 
+/* What the others leave of the pool, in steps: each costs a look at all leases. */
+static void tell_budget(struct ks_switchboard *board)
+{
+    enum { STEPS = 64 };
+    size_t step = board->budget.limit / STEPS + 1;
+    size_t allowed = ks_budget_allowed(&board->budget);
+
+    if (allowed < board->budget.limit)
+        allowed -= allowed % step;
+    if (allowed == board->allowed)
+        return;
+    board->allowed = allowed;
+    ks_board_step(board, &(struct ks_event){.kind = KS_EVENT_BUDGET, .budget = {allowed}});
+}
+
 static ks_instant turn(struct ks_hook *hook, ks_instant now)
 {
     struct ks_switchboard *board = KS_LIST_ENTRY(hook, struct ks_switchboard, hook);
@@ -156,11 +175,13 @@ static ks_instant turn(struct ks_hook *hook, ks_instant now)
 
     board->turning = true;
     step_queue(board);
+    tell_budget(board);
     if (ks_instant_reached(now, board->due))
         ks_board_step(board, &(struct ks_event){.kind = KS_EVENT_TICK});
     /* After the tick, so that what apps do never delays a heartbeat. */
     waiting = ks_board_call_consumers(board);
     if (ks_instant_reached(now, board->gauges_at)) {
+        ks_board_measure_load(board);
         ks_board_measure(board);
         board->gauges_at = ks_instant_add(now, measure_every);
     }
@@ -199,20 +220,54 @@ void ks_board_happened(struct ks_switchboard *board, ks_shard shard, const char 
     }
 }
 
+void ks_board_tell_event(struct ks_switchboard *board, const char *type, ks_shard shard,
+                         ks_epoch epoch, const char *line)
+{
+    ks_event_ring_add(&board->events, type, ks_wall_now(),
+                      ks_names_text(&board->rows.shards, shard), epoch, line);
+    ks_board_happened(board, shard, type, line);
+}
+
+uint64_t ks_switchboard_events(const struct ks_switchboard *board, uint64_t *ret_end)
+{
+    *ret_end = board->events.end;
+    return ks_event_ring_first(&board->events);
+}
+
+const struct ks_board_event *ks_switchboard_event(const struct ks_switchboard *board,
+                                                  uint64_t number)
+{
+    return ks_event_ring_at(&board->events, number);
+}
+
 /* ---- Birth and end. ---- */
 
 static ks_err copy_texts(struct ks_switchboard *board, const struct ks_switchboard_config *config)
 {
+    board->config.subscription =
+        ks_strdup(config->subscription == NULL ? config->application : config->subscription);
     board->config.stream = ks_strdup(config->stream);
     board->config.application = ks_strdup(config->application);
     board->config.dialect = ks_strdup(config->dialect);
     board->config.worker_id = ks_strdup(config->worker_id);
     board->config.version = ks_strdup(config->version);
-    if (board->config.stream == NULL || board->config.application == NULL ||
-        board->config.dialect == NULL || board->config.worker_id == NULL ||
-        board->config.version == NULL)
+    if (board->config.subscription == NULL || board->config.stream == NULL ||
+        board->config.application == NULL || board->config.dialect == NULL ||
+        board->config.worker_id == NULL || board->config.version == NULL)
         return KS_FAIL(NO_MEMORY);
     return KS_OK;
+}
+
+static void touch_words(struct ks_switchboard *board, const struct ks_shard_words *words,
+                        ks_instant now)
+{
+    ks_names_touch(&board->rows.workers, words->owner.worker, now);
+    ks_names_touch(&board->rows.workers, words->next_owner.worker, now);
+    ks_names_touch(&board->rows.workers, words->story.worker.worker, now);
+    for (uint32_t i = 0; i < KS_PARENTS_MAX; i++)
+        ks_names_touch(&board->rows.shards, words->parents[i], now);
+    for (uint32_t i = 0; i < KS_CHILDREN_MAX; i++)
+        ks_names_touch(&board->rows.shards, words->children[i], now);
 }
 
 static void touch_names(void *arg, ks_instant now)
@@ -229,10 +284,7 @@ static void touch_names(void *arg, ks_instant now)
         ks_names_touch(&board->rows.shards, shard, now);
         ks_names_touch(&board->rows.workers, lease.owner.worker, now);
         ks_names_touch(&board->rows.workers, lease.next_owner.worker, now);
-        for (uint32_t i = 0; i < KS_PARENTS_MAX; i++)
-            ks_names_touch(&board->rows.shards, board->rows.words[shard].parents[i], now);
-        for (uint32_t i = 0; i < KS_CHILDREN_MAX; i++)
-            ks_names_touch(&board->rows.shards, board->rows.words[shard].children[i], now);
+        touch_words(board, &board->rows.words[shard], now);
     }
 }
 
@@ -261,6 +313,7 @@ static ks_err take_memory(struct ks_switchboard *board)
 static void free_memory(struct ks_switchboard *board)
 {
     ks_rows_free(&board->rows);
+    ks_event_ring_free(&board->events);
     ks_free(board->core_memory);
     ks_free(board->effects);
     ks_free(board->queue);
@@ -272,6 +325,7 @@ static void free_memory(struct ks_switchboard *board)
     ks_free(board->why_refused);
     ks_free(board->reason);
     /* The copies of copy_texts; the config's fields are const for everybody else. */
+    ks_free((void *)(uintptr_t)board->config.subscription);
     ks_free((void *)(uintptr_t)board->config.stream);
     ks_free((void *)(uintptr_t)board->config.application);
     ks_free((void *)(uintptr_t)board->config.dialect);
@@ -280,16 +334,27 @@ static void free_memory(struct ks_switchboard *board)
     ks_free(board);
 }
 
+/* The usual length of a sequence number. */
+enum { SEQUENCE_DIGITS = 56 };
+
 static ks_err build(struct ks_switchboard *board, const struct ks_switchboard_config *config)
 {
     struct ks_core_config *core = &board->config.core;
 
     KS_TRY(copy_texts(board, config));
     KS_TRY(take_memory(board));
+    KS_TRY(ks_event_ring_init(&board->events));
     KS_TRY(ks_rows_init(&board->rows, core->shards_max, core->workers_max, board->config.worker_id,
                         touch_names, board));
     core->self = board->rows.self;
-    ks_budget_init(&board->budget, core->budget_bytes);
+    core->lock = config->lock != NULL;
+    core->corpse = config->lock == NULL ? 0 : config->lock->corpse;
+    core->record_extra = sizeof(struct ks_record) + SEQUENCE_DIGITS + sizeof(struct ks_slot);
+    if (config->pool != NULL)
+        ks_budget_join(&board->budget, config->pool);
+    else
+        ks_budget_init(&board->budget, core->budget_bytes);
+    core->budget_bytes = board->allowed = board->budget.limit;
     board->core = ks_core_init(board->core_memory, core);
     return KS_OK;
 }
@@ -302,16 +367,22 @@ ks_err ks_switchboard_new(const struct ks_switchboard_config *config, struct ks_
     if (board == NULL)
         return KS_FAIL(NO_MEMORY);
     board->config = *config;
+    board->config.subscription = NULL;
     board->config.stream = board->config.application = board->config.dialect = NULL;
     board->config.worker_id = board->config.version = NULL;
+    if (config->several && config->subscription != NULL)
+        (void)snprintf(board->prefix, sizeof board->prefix, "%s: ", config->subscription);
     err = build(board, config);
     if (!ks_ok(err)) {
         free_memory(board);
         return err;
     }
 
+    ks_metrics_begin(board->config.subscription);
     ks_link_init(&board->asks);
     ks_link_init(&board->listeners);
+    ks_link_init(&board->looks);
+    board->looked_at = KS_LONG_AGO;
     ks_link_init(&board->wakes);
     ks_link_init(&board->partings);
     for (uint32_t i = 0; i < config->core.sessions_max; i++)
@@ -319,10 +390,16 @@ ks_err ks_switchboard_new(const struct ks_switchboard_config *config, struct ks_
     board->boot = ks_random_u64();
     board->started_at = ks_wall_now();
     board->gauges_at = KS_LONG_AGO;
+    board->load_at = ks_loop_now(config->loop);
     board->due = KS_LONG_AGO;
     board->turned_at = KS_LONG_AGO;
     board->hook.turn = turn;
     ks_link_init(&board->hook.link);
+    board->metrics.subscription = board->config.subscription;
+    board->metrics.number = ks_board_shard_metric;
+    ks_link_init(&board->metrics.link);
+    if (config->shard_metrics)
+        ks_metrics_join(&board->metrics);
     *ret = board;
     return KS_OK;
 }
@@ -338,6 +415,7 @@ void ks_switchboard_stop(struct ks_switchboard *board)
     if (board->started)
         ks_loop_unhook(board->config.loop, &board->hook);
     ks_loop_timer_clear(board->config.loop, &board->describe_timer);
+    ks_metrics_leave(&board->metrics);
     for (ks_shard shard = 0; shard < board->rows.shards.fresh; shard++)
         ks_board_close(board, shard);
 }

@@ -12,8 +12,10 @@
 #include "base/bytes.h"
 #include "base/loop.h"
 #include "core/core.h"
+#include "ports/event_ring.h"
 #include "ports/lease_store.h"
 #include "ports/stream_source.h"
+#include "ports/worker_lock.h"
 
 struct ks_switchboard;
 
@@ -22,6 +24,9 @@ struct ks_switchboard_config {
     struct ks_lease_store
         *store; /* Owned by the caller, closed after the switchboard was stopped. */
     struct ks_stream_source *source; /* Likewise. */
+    struct ks_worker_lock *lock;     /* Likewise; NULL: there is none. */
+    const char *subscription;        /* Its name; NULL: as the application. */
+    bool several; /* There are others: its lines on the log begin with its name. */
     const char *stream;
     const char *application;
     const char *dialect;   /* "native" */
@@ -30,7 +35,10 @@ struct ks_switchboard_config {
     struct ks_position
         start; /* --initial-position; LATEST becomes AT_TIMESTAMP when the app row is made. */
     struct ks_core_config
-        core; /* `self` is filled in by the switchboard; seed and budget by the caller. */
+        core; /* `self`, `lock` and `corpse` are filled in by the switchboard; seed and budget by the caller. */
+    bool shard_metrics; /* Those with the label "shard". */
+    struct ks_budget_pool *
+        pool; /* That it shares with others, and outlives it; NULL: `core.budget_bytes` are its own. */
     /* Everything is given back; `clean` if nothing stayed unsettled. `unsaved` acknowledged records are not covered by
      * a checkpoint, because the store did not answer: they come again. */
     void (*drained)(void *arg, bool clean, uint64_t unsaved);
@@ -131,6 +139,8 @@ uint32_t ks_switchboard_pull(struct ks_switchboard *board, ks_session_id session
  * nor the rest of it. The views are valid until the next turn of the loop. */
 const struct ks_record *ks_switchboard_record(struct ks_switchboard *board, ks_shard shard,
                                               ks_epoch epoch, ks_number number);
+/* The name of the stream. Valid while the board lives. */
+const char *ks_switchboard_stream(const struct ks_switchboard *board);
 /* The id of a shard number, "" if unknown. Valid while the board lives. */
 const char *ks_switchboard_shard_id(const struct ks_switchboard *board, ks_shard shard);
 bool ks_switchboard_find_shard(const struct ks_switchboard *board, ks_view shard_id,
@@ -149,10 +159,8 @@ struct ks_settlement {
     ks_span delay;
 };
 
-/* `ret_up_to`: the shard's records below it must be covered for this settlement to be persisted. */
-enum ks_settle_status ks_switchboard_settle(struct ks_switchboard *board,
-                                            const struct ks_settlement *settlement,
-                                            ks_number *ret_up_to);
+struct ks_settled ks_switchboard_settle(struct ks_switchboard *board,
+                                        const struct ks_settlement *settlement);
 /* Cumulative, by position: everything delivered up to it is acknowledged. `epoch` 0: the current one.
  * NOT_FOUND (shard not known), INVALID (not delivered in this epoch), EXPIRED (the epoch is over; not ours). */
 KS_MUST_USE ks_err ks_switchboard_checkpoint(struct ks_switchboard *board, ks_view shard_id,
@@ -177,6 +185,12 @@ struct ks_listener {
 void ks_switchboard_listen(struct ks_switchboard *board, struct ks_listener *listener);
 void ks_switchboard_unlisten(struct ks_switchboard *board, struct ks_listener *listener);
 
+/* The events that are kept: from the number returned to `ret_end` - 1. A listener hears of each new one. */
+uint64_t ks_switchboard_events(const struct ks_switchboard *board, uint64_t *ret_end);
+/* One of them. Valid until the next turn. */
+const struct ks_board_event *ks_switchboard_event(const struct ks_switchboard *board,
+                                                  uint64_t number);
+
 /* Puts records where the source can (the local stream). UNSUPPORTED otherwise; then `answered` is not called. */
 KS_MUST_USE ks_err
 ks_switchboard_put(struct ks_switchboard *board, const struct ks_put_entry *entries, uint32_t count,
@@ -187,6 +201,7 @@ ks_switchboard_put(struct ks_switchboard *board, const struct ks_put_entry *entr
 struct ks_board_status {
     const char *worker_id;
     uint64_t boot; /* Of this process: what ack_ids carry. Stays when the incarnation changes. */
+    const char *subscription;
     const char *stream;
     const char *application;
     const char *dialect;
@@ -217,9 +232,20 @@ struct ks_shard_status {
         watermark; /* Of the last record of which everything up to it is settled; where nothing was
                                       settled in this epoch, or the lease is not ours, the checkpoint. */
     int64_t millis_behind; /* -1 = unknown. */
-    ks_wall since;         /* When we acquired it; 0. */
+    ks_wall since;         /* When we acquired it, or saw another one get it; 0 = unknown. */
     ks_wall read_at;       /* When the row was read last. */
+    char reason[KS_STORY_LINE_MAX]; /* What was decided about it last, as far as we know; "". */
 };
+/* Only a leader reads the rows of others all the time. Asks for all of them, for people: `done` is called once, in a
+ * later turn, when they are there or cannot be had. True if what is known is fresh enough; then nothing is asked, and
+ * `done` is not called. */
+struct ks_look {
+    void (*done)(struct ks_look *look);
+    struct ks_link link; /* The board's own. */
+};
+bool ks_switchboard_fresh(struct ks_switchboard *board, struct ks_look *look);
+/* It is not wanted any more. Does nothing after `done`. */
+void ks_switchboard_forget_look(struct ks_look *look);
 /* Shards by number, 0 .. ks_switchboard_shard_count() - 1. False for one that is not known (any more). */
 uint32_t ks_switchboard_shard_count(const struct ks_switchboard *board);
 bool ks_switchboard_shard(const struct ks_switchboard *board, ks_shard shard,

@@ -5,8 +5,10 @@
  * One thread, hot caches, CPU time; bytes are those of the records' data unless the parameters say
  * otherwise. A memcpy of the same data stands first: what any of this could cost at least.
  */
+#include "kpl.h"
 #include "meter.h"
 
+#include "adapters/kinesis/aggregate.h"
 #include "adapters/kinesis/records.h"
 #include "api/frame.h"
 #include "aws/cbor.h"
@@ -498,6 +500,74 @@ static void measure_scan(const struct payload *payload, const char *format)
     ks_bytes_free(&scan.body);
 }
 
+/* ---- Aggregates ---- */
+
+struct opening {
+    struct ks_bytes packed;
+    const struct ks_hash_range *range;
+    bool digest; /* And nothing else. */
+    uint32_t records;
+};
+
+static void run_opening(void *arg, uint64_t rounds)
+{
+    struct opening *opening = arg;
+    ks_view data = ks_bytes_view(&opening->packed);
+    struct ks_aggregate aggregate;
+    struct ks_user_record user;
+
+    for (uint64_t i = 0; i < rounds; i++) {
+        uint32_t count = 0;
+
+        if (!ks_is_aggregate(data))
+            meter_fail("no aggregate");
+        if (opening->digest)
+            continue;
+        must(ks_aggregate_open(data, NULL, &aggregate), "opening an aggregate");
+        while (ks_aggregate_next(&aggregate, opening->range, &user))
+            count++;
+        if (count != opening->records)
+            meter_fail("%u user records instead of %u", count, opening->records);
+        ks_aggregate_close(&aggregate);
+    }
+}
+
+/* As large as the producer library makes them by default, every record with a key of its own. */
+static void measure_aggregate(const struct payload *payload)
+{
+    enum { AGGREGATE_BYTES = 51200, RECORDS_MAX = 512, KEY_BYTES = 37 };
+    static const struct {
+        const char *what;
+        struct ks_hash_range range;
+        bool digest;
+    } rows[] = {{"digest", {0, 0}, true},
+                {"digest, open, read", {0, KS_HASH_KEY_LAST}, false},
+                {"digest, open, read, in range?", {0, KS_HASH_KEY_LAST / 2}, false}};
+    static char keys[RECORDS_MAX][KEY_BYTES];
+    static const char *names[RECORDS_MAX];
+    static struct kpl_record records[RECORDS_MAX];
+    struct opening opening = {.records = AGGREGATE_BYTES / (payload->size + KEY_BYTES)};
+
+    if (opening.records == 0)
+        opening.records = 1;
+    for (uint32_t i = 0; i < opening.records; i++) {
+        (void)snprintf(keys[i], KEY_BYTES, "cae41b1c-ea61-43f2-90be-%012u", i);
+        names[i] = keys[i];
+        records[i] = (struct kpl_record){.key = i, .data = payload->records[i].data};
+    }
+    ks_bytes_init(&opening.packed, BODY_MAX);
+    kpl_pack(&opening.packed, names, opening.records, records, opening.records);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        opening.digest = rows[i].digest;
+        opening.range = rows[i].range.end == KS_HASH_KEY_LAST ? NULL : &rows[i].range;
+        double cost = meter_cost(run_opening, &opening);
+        meter_say("kinesis/aggregate", (double)opening.packed.size / 1e6 / cost, "MB/cpu-s",
+                  "\"what\":\"%s\",\"record_bytes\":%u,\"records\":%u,\"ns_per_record\":%.0f",
+                  rows[i].what, payload->size, opening.records, cost / opening.records * 1e9);
+    }
+    ks_bytes_free(&opening.packed);
+}
+
 /* ---- Copying and base64 ---- */
 
 struct transfer {
@@ -659,14 +729,16 @@ static void measure_payload(const struct payload *payload, const char *only)
         measure_scan(payload, "json");
     if (wanted(only, "cbor"))
         measure_scan(payload, "cbor");
+    if (wanted(only, "aggregate"))
+        measure_aggregate(payload);
     if (wanted(only, "protobuf"))
         measure_framing(payload, KS_FRAME_PROTOBUF, "protobuf");
     if (wanted(only, "ndjson"))
         measure_framing(payload, KS_FRAME_NDJSON, "ndjson");
 }
 
-/* core [PART]: everything, or one of settle, turn, tracker, sigv4, base64, json, cbor, protobuf,
- * ndjson. */
+/* core [PART]: everything, or one of settle, turn, tracker, sigv4, base64, json, cbor, aggregate,
+ * protobuf, ndjson. */
 int main(int argc, char **argv)
 {
     const char *only = argc > 1 ? argv[1] : NULL;

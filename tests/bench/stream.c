@@ -511,7 +511,8 @@ static void open_house(struct house *house, const struct cell *cell, uint16_t po
     board.core.seed = 1;
     board.core.budget_bytes = 256 << 20;
     must(ks_switchboard_new(&board, &house->board), "switchboard", NULL);
-    api.board = house->board;
+    api.boards = &house->board;
+    api.board_count = 1;
     api.listen = listen;
     must(ks_api_open(&api, &house->api, &detail), listen, &detail);
     house->watch = (struct ks_watch){.ready = consumer_spoke, .fd = house->watcher.words};

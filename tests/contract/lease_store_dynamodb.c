@@ -40,7 +40,7 @@ void dynamodb_raw(struct lease_rig *rig, const char *operation, ks_view body,
                                            .arg = ret_answer};
 
     was_answered = false;
-    EXPECT_OK(ks_aws_call(world.client, &request, NULL));
+    EXPECT_OK(ks_aws_call(world.aws.client, &request, NULL));
     while (!was_answered) {
         ks_loop_turn(rig->loop, ks_span_ms(100));
         EXPECT(ks_instant_since(ks_instant_now(), begun).us < 10 * 1000000);
@@ -50,7 +50,7 @@ void dynamodb_raw(struct lease_rig *rig, const char *operation, ks_view body,
 bool dynamodb_opens(struct lease_rig *rig, const char *table, struct ks_lease_store **ret_store,
                     struct ks_detail *ret_detail)
 {
-    return ks_ok(ks_dynamodb_store_open(rig->loop, world.client, table, ret_store, ret_detail));
+    return ks_ok(ks_dynamodb_store_open(rig->loop, world.aws.client, table, ret_store, ret_detail));
 }
 
 struct ks_lease_store *dynamodb_open(struct lease_rig *rig, const char *table)
@@ -65,7 +65,7 @@ struct ks_lease_store *dynamodb_open(struct lease_rig *rig, const char *table)
 
 void dynamodb_requests(struct ks_aws_state *ret_state)
 {
-    ks_aws_client_state(world.client, ret_state);
+    ks_aws_client_state(world.aws.client, ret_state);
 }
 
 enum ks_store_state dynamodb_await(struct lease_rig *rig, struct ks_lease_store *store,
@@ -82,31 +82,12 @@ enum ks_store_state dynamodb_await(struct lease_rig *rig, struct ks_lease_store 
 
 void dynamodb_world_open(struct lease_rig *rig, const char *url)
 {
-    struct ks_detail detail = {""};
-    struct ks_endpoint endpoint;
-
-    /* Any will do, but there must be some. */
-    EXPECT_EQ_I64(setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE", 1), 0);
-    EXPECT_EQ_I64(setenv("AWS_SECRET_ACCESS_KEY", "for-emulators-only", 1), 0);
-    EXPECT_OK(ks_endpoint_resolve("dynamodb", "us-east-1", url, &endpoint, &detail));
-    EXPECT_OK(
-        ks_http_new(rig->loop, &(struct ks_http_options){.ca_bundle = NULL}, &world.http, &detail));
-    EXPECT_OK(ks_credentials_source_new(
-        &(struct ks_credentials_options){.loop = rig->loop, .http = world.http}, &world.credentials,
-        &detail));
-    EXPECT_OK(ks_aws_client_new(&(struct ks_aws_client_options){.service = KS_AWS_DYNAMODB,
-                                                                .loop = rig->loop,
-                                                                .http = world.http,
-                                                                .credentials = world.credentials,
-                                                                .endpoint = &endpoint},
-                                &world.client));
+    aws_rig_open(&world.aws, rig->loop, KS_AWS_DYNAMODB, url);
 }
 
 void dynamodb_world_close(void)
 {
-    ks_aws_client_free(world.client);
-    ks_credentials_source_free(world.credentials);
-    ks_http_free(world.http);
+    aws_rig_close(&world.aws);
 }
 
 const char *dynamodb_table(void)

@@ -6,15 +6,11 @@
 #ifndef TESTS_CONTRACT_LEASE_STORE_DYNAMODB_H
 #define TESTS_CONTRACT_LEASE_STORE_DYNAMODB_H
 
-#include "aws/client.h"
-#include "aws/credentials.h"
-#include "aws/endpoint.h"
+#include "aws_rig.h"
 #include "contract/lease_store_rig.h"
 
 struct dynamodb_world {
-    struct ks_http *http;
-    struct ks_credentials_source *credentials;
-    struct ks_aws_client *client;
+    struct aws_rig aws;
     char table[64];
 };
 

@@ -298,6 +298,45 @@ void lease_suite_a_final_write_may_leave_the_checkpoint(struct lease_rig *rig)
     EXPECT_EQ_I64(row.checkpoint.sub_sequence, 9);
 }
 
+void lease_suite_the_load_of_a_lease_is_what_its_owner_wrote_last(struct lease_rig *rig)
+{
+    request write = checkpoint(1, 0, "5");
+    request final = {.operation = KS_STORE_FINAL,
+                     .shard = S,
+                     .worker = lease_who("a", 1),
+                     .epoch = 1,
+                     .rev = 2,
+                     .load = 77};
+
+    lease_hold(rig, S, "a", 1);
+    EXPECT_EQ_U64(lease_row(rig, S).load, 0);
+    write.load = INT64_MAX;
+    EXPECT_EQ_I64(lease_do(rig, write), KS_DONE);
+    EXPECT_EQ_U64(lease_row(rig, S).load, INT64_MAX);
+    write.rev = 1;
+    write.load = 0;
+    EXPECT_EQ_I64(lease_do(rig, write), KS_DONE);
+    EXPECT_EQ_U64(lease_row(rig, S).load, 0);
+    EXPECT_EQ_I64(lease_do(rig, final), KS_DONE);
+    EXPECT_EQ_U64(lease_row(rig, S).load, 77);
+
+    /* Whoever is next begins with it; a shard that is over has none. */
+    EXPECT_EQ_I64(lease_do(rig, (request){.operation = KS_STORE_ASSIGN,
+                                          .shard = S,
+                                          .epoch = 2,
+                                          .worker = lease_who("b", 1)}),
+                  KS_DONE);
+    EXPECT_EQ_U64(lease_row(rig, S).load, 77);
+    EXPECT_EQ_I64(lease_do(rig, (request){.operation = KS_STORE_END,
+                                          .shard = S,
+                                          .worker = lease_who("b", 1),
+                                          .epoch = 3,
+                                          .rev = 3,
+                                          .load = 77}),
+                  KS_DONE);
+    EXPECT_EQ_U64(lease_row(rig, S).load, 0);
+}
+
 void lease_suite_the_end_of_a_shard_is_final(struct lease_rig *rig)
 {
     const request end = {.operation = KS_STORE_END,

@@ -117,6 +117,13 @@ void lease_suite_what_cannot_be_written_is_unknown_and_not_written(struct lease_
     is_invalid(rig, (request){.operation = KS_STORE_CREATE_APP, .app = &app});
     is_invalid(rig, (request){.operation = KS_STORE_READ_LEASE, .shard = "#"});
     is_invalid(rig, (request){.operation = KS_STORE_READ_WORKER});
+    is_invalid(rig, (request){.operation = KS_STORE_READ_NEWS});
+    is_invalid(rig, (request){.operation = KS_STORE_READ_NEWS,
+                              .worker = lease_who("a", 1),
+                              .owner = lease_who("#app", 1)});
+    is_invalid(rig, (request){.operation = KS_STORE_NAME_DEPUTIES,
+                              .worker = lease_who("a", 1),
+                              .deputies = {"b", "a\nb"}});
 
     EXPECT_EQ_U64(lease_row(rig, S).rev, 0);
     EXPECT(!lease_tell(rig, read_fleet())->app.present);
@@ -211,6 +218,7 @@ void lease_suite_a_damaged_lease_is_told_and_left_alone(struct lease_rig *rig)
         {"parents", KS_VALUE_SET, "a\nb\nc"},
         {"children", KS_VALUE_SET, "shard one"},
         {"hash_end", KS_VALUE_TEXT, "0x10"},
+        {"load", KS_VALUE_NUMBER, "-1"},
         {"finished", KS_VALUE_TEXT, "yes"},
     };
 
@@ -282,6 +290,31 @@ void lease_suite_a_damaged_leader_row_fails_the_read(struct lease_rig *rig)
     fails_the_read(rig, "#leader", "holder", "a#0000000000000001", "the king");
     EXPECT_STR(lease_leader(rig).holder.id, "a");
     EXPECT_EQ_U64(lease_leader(rig).epoch, 0);
+}
+
+void lease_suite_damage_is_news_like_any(struct lease_rig *rig)
+{
+    const request news = {.operation = KS_STORE_READ_NEWS,
+                          .worker = lease_who("good", 1),
+                          .owner = lease_who("bad", 1)};
+    const struct lease_answer *answer;
+
+    lease_register(rig, "good", 1);
+    lease_register(rig, "bad", 1);
+    rig->adapter->poke(rig, "w", "bad", "beat", KS_VALUE_NUMBER, NULL);
+    answer = lease_tell(rig, news);
+    EXPECT_EQ_I64(answer->outcome, KS_DONE);
+    EXPECT_EQ_U64(answer->worker_count, 2);
+    EXPECT_STR(answer->workers[0].self.id, "bad");
+    EXPECT(answer->workers[0].damaged);
+    EXPECT(!answer->workers[1].damaged);
+
+    rig->adapter->poke(rig, "w", "#leader", "deputies", KS_VALUE_SET, "a\nb\nc");
+    answer = lease_tell(rig, news);
+    EXPECT_EQ_I64(answer->outcome, KS_UNKNOWN);
+    EXPECT(ks_err_is(answer->err, KS_ERR_CORRUPT));
+    EXPECT_CONTAINS(answer->detail.text, "#leader");
+    EXPECT_EQ_U64(answer->worker_count, 0);
 }
 
 void lease_suite_a_damaged_app_row_fails_the_read(struct lease_rig *rig)

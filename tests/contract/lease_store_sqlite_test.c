@@ -204,6 +204,14 @@ TEST(applications_share_a_file_and_not_their_rows)
     EXPECT_EQ_U64(lease_worker(&one, "a").self.boot, 1);
     EXPECT_EQ_U64(lease_worker(&two, "a").self.boot, 2);
     EXPECT_EQ_U64(lease_row(&one, S).epoch, 1);
+    /* What would hold for the rows of both is written to one. */
+    lease_register(&one, "b", 3);
+    lease_register(&two, "b", 3);
+    EXPECT_EQ_I64(lease_do(&one, (struct ks_store_request){.operation = KS_STORE_SAY_GONE,
+                                                           .worker = lease_who("b", 3)}),
+                  KS_DONE);
+    EXPECT_EQ_I64(lease_worker(&one, "b").life, KS_GONE);
+    EXPECT_EQ_I64(lease_worker(&two, "b").life, KS_LIVE);
     close_rig(&one);
     close_rig(&two);
 }

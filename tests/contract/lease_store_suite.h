@@ -14,6 +14,7 @@
     X(a_worker_registers_over_a_dead_one_only_if_it_is_dead)                                       \
     X(a_worker_registers_over_a_silent_one_as_watched)                                             \
     X(a_worker_registers_over_its_own_corpse)                                                      \
+    X(a_registration_begins_the_row_anew)                                                          \
     X(a_heartbeat_counts_and_tells_the_row)                                                        \
     X(a_heartbeat_of_the_fenced_or_gone_is_refused)                                                \
     X(a_fence_needs_the_beat_as_watched)                                                           \
@@ -24,6 +25,9 @@
     X(only_the_dead_are_removed)                                                                   \
     X(the_office_is_claimed_by_one)                                                                \
     X(the_office_is_taken_from_the_dead_and_resigned)                                              \
+    X(the_leader_names_its_deputies)                                                               \
+    X(deputies_outlast_the_leader_that_named_them)                                                 \
+    X(the_news_are_three_rows)                                                                     \
     X(the_app_row_is_made_once)                                                                    \
     /* lease_store_leases.c: the writes of PROTOCOL A5. */                                         \
     X(a_lease_is_made_once)                                                                        \
@@ -35,6 +39,7 @@
     X(a_final_write_hands_over)                                                                    \
     X(a_final_write_needs_next_owner_as_read)                                                      \
     X(a_final_write_may_leave_the_checkpoint)                                                      \
+    X(the_load_of_a_lease_is_what_its_owner_wrote_last)                                            \
     X(the_end_of_a_shard_is_final)                                                                 \
     X(only_a_finished_lease_is_deleted)                                                            \
     X(every_position_survives)                                                                     \
@@ -48,6 +53,7 @@
     X(a_damaged_worker_is_told_and_left_alone)                                                     \
     X(a_damaged_leader_row_fails_the_read)                                                         \
     X(a_damaged_app_row_fails_the_read)                                                            \
+    X(damage_is_news_like_any)                                                                     \
     X(rows_of_later_versions_are_no_workers)                                                       \
     X(a_read_answers_all_pages)                                                                    \
     X(many_requests_are_in_flight)                                                                 \

@@ -141,6 +141,50 @@ void lease_suite_a_worker_registers_over_its_own_corpse(struct lease_rig *rig)
     EXPECT_EQ_I64(lease_worker(rig, "pod-a").life, KS_LIVE);
 }
 
+/* What the boot before said of itself is over; capacity and version are said at registration alone. */
+void lease_suite_a_registration_begins_the_row_anew(struct lease_rig *rig)
+{
+    static const enum ks_store_operation over[] = {
+        KS_STORE_REGISTER_SILENT, KS_STORE_REGISTER_CORPSE, KS_STORE_REGISTER_DEAD};
+    request first = {.operation = KS_STORE_REGISTER_NEW,
+                     .worker = lease_who("pod-a", 1),
+                     .capacity = 64,
+                     .version = "0.1.0"};
+    struct ks_store_worker row;
+
+    EXPECT_EQ_I64(lease_do(rig, first), KS_DONE);
+    for (uint64_t boot = 1; boot <= 3; boot++) {
+        EXPECT_EQ_I64(lease_do(rig, (request){.operation = KS_STORE_HEARTBEAT,
+                                              .worker = lease_who("pod-a", boot),
+                                              .held = 12,
+                                              .changes = 34,
+                                              .load = 56}),
+                      KS_DONE);
+        row = lease_worker(rig, "pod-a");
+        EXPECT_EQ_U64(row.load, 56);
+        EXPECT_EQ_U64(row.capacity, boot == 1 ? 64 : 100 + boot);
+        EXPECT_STR(row.version, boot == 1 ? "0.1.0" : "0.2.0");
+
+        if (over[boot - 1] == KS_STORE_REGISTER_DEAD)
+            EXPECT_EQ_I64(fence(rig, "pod-a", boot, 1), KS_DONE);
+        EXPECT_EQ_I64(lease_do(rig, (request){.operation = over[boot - 1],
+                                              .worker = lease_who("pod-a", boot + 1),
+                                              .expect_boot = boot,
+                                              .expect_beat = 1,
+                                              .mode = KS_DRAINING,
+                                              .capacity = 101 + boot,
+                                              .version = "0.2.0"}),
+                      KS_DONE);
+        row = lease_worker(rig, "pod-a");
+        EXPECT_EQ_U64(row.self.boot, boot + 1);
+        EXPECT_EQ_I64(row.life, KS_LIVE);
+        EXPECT_EQ_I64(row.mode, KS_DRAINING);
+        EXPECT_EQ_U64(row.beat + row.held + row.changes + row.load, 0);
+        EXPECT_EQ_U64(row.capacity, 101 + boot);
+        EXPECT_STR(row.version, "0.2.0");
+    }
+}
+
 void lease_suite_a_heartbeat_counts_and_tells_the_row(struct lease_rig *rig)
 {
     const request mine = {.operation = KS_STORE_HEARTBEAT,
@@ -402,6 +446,120 @@ void lease_suite_the_office_is_taken_from_the_dead_and_resigned(struct lease_rig
     claim.epoch = 2;
     EXPECT_EQ_I64(lease_do(rig, claim), KS_DONE);
     EXPECT_EQ_U64(lease_leader(rig).epoch, 3);
+}
+
+/* pod-a@1 leads, at epoch 1. */
+static request names(struct lease_rig *rig, const char *one, const char *two)
+{
+    if (!lease_leader(rig).present)
+        EXPECT_EQ_I64(lease_do(rig, (request){.operation = KS_STORE_CLAIM_OFFICE,
+                                              .worker = lease_who("pod-a", 1)}),
+                      KS_DONE);
+    return (request){.operation = KS_STORE_NAME_DEPUTIES,
+                     .worker = lease_who("pod-a", 1),
+                     .epoch = 1,
+                     .deputies = {one, two}};
+}
+
+static void deputies_are(struct lease_rig *rig, const char *one, const char *two)
+{
+    const struct ks_store_leader leader = lease_leader(rig);
+
+    EXPECT_STR(leader.deputies[0], one);
+    EXPECT_STR(leader.deputies[1], two);
+}
+
+void lease_suite_the_leader_names_its_deputies(struct lease_rig *rig)
+{
+    request wrong = names(rig, "pod-c", "pod-b");
+
+    deputies_are(rig, "", "");
+    wrong.epoch = 0;
+    EXPECT_EQ_I64(lease_do(rig, wrong), KS_REFUSED);
+    wrong.epoch = 1;
+    wrong.worker.boot = 2;
+    EXPECT_EQ_I64(lease_do(rig, wrong), KS_REFUSED);
+    wrong.worker = lease_who("pod-b", 1);
+    EXPECT_EQ_I64(lease_do(rig, wrong), KS_REFUSED);
+    deputies_are(rig, "", "");
+
+    EXPECT_EQ_I64(lease_do(rig, names(rig, "pod-c", "pod-b")), KS_DONE);
+    deputies_are(rig, "pod-b", "pod-c");
+    EXPECT_EQ_U64(lease_leader(rig).epoch, 1);
+    EXPECT_EQ_I64(lease_do(rig, names(rig, NULL, "pod#d \xc3\xa4")), KS_DONE);
+    deputies_are(rig, "pod#d \xc3\xa4", "");
+    EXPECT_EQ_I64(lease_do(rig, names(rig, NULL, NULL)), KS_DONE);
+    deputies_are(rig, "", "");
+    EXPECT_EQ_I64(lease_do(rig, names(rig, NULL, NULL)), KS_DONE);
+    deputies_are(rig, "", "");
+}
+
+void lease_suite_deputies_outlast_the_leader_that_named_them(struct lease_rig *rig)
+{
+    request claim = {
+        .operation = KS_STORE_CLAIM_OFFICE, .worker = lease_who("pod-b", 2), .epoch = 1};
+
+    EXPECT_EQ_I64(lease_do(rig, names(rig, "pod-b", "pod-c")), KS_DONE);
+    EXPECT_EQ_I64(lease_do(rig, (request){.operation = KS_STORE_RESIGN_OFFICE,
+                                          .worker = lease_who("pod-a", 1),
+                                          .epoch = 1}),
+                  KS_DONE);
+    deputies_are(rig, "pod-b", "pod-c");
+    EXPECT_EQ_I64(lease_do(rig, names(rig, "pod-d", NULL)), KS_REFUSED);
+    EXPECT_EQ_I64(lease_do(rig, claim), KS_DONE);
+    deputies_are(rig, "pod-b", "pod-c");
+}
+
+static const struct lease_answer *news(struct lease_rig *rig, const char *own, const char *leader)
+{
+    const struct lease_answer *const answer =
+        lease_tell(rig, (request){.operation = KS_STORE_READ_NEWS,
+                                  .worker = lease_who(own, 0),
+                                  .owner = lease_who(leader, 0)});
+
+    EXPECT_EQ_I64(answer->outcome, KS_DONE);
+    EXPECT(!answer->app.present);
+    return answer;
+}
+
+void lease_suite_the_news_are_three_rows(struct lease_rig *rig)
+{
+    const struct ks_store_token one[] = {{"shard-1", 3}};
+    const struct lease_answer *answer = news(rig, "pod-c", "pod-a");
+    struct ks_store_app app = {.start = {.kind = KS_POSITION_TRIM_HORIZON}};
+
+    EXPECT_EQ_U64(answer->worker_count, 0);
+    EXPECT(!answer->leader.present);
+
+    lease_register(rig, "pod-a", 1);
+    lease_register(rig, "pod-b", 2);
+    lease_register(rig, "pod-c", 3);
+    EXPECT_EQ_I64(lease_do(rig, (request){.operation = KS_STORE_CREATE_APP, .app = &app}), KS_DONE);
+    EXPECT_EQ_I64(lease_do(rig, names(rig, "pod-b", NULL)), KS_DONE);
+    EXPECT_EQ_I64(beat(rig, "pod-a", 1), KS_DONE);
+    EXPECT_EQ_I64(lease_do(rig, (request){.operation = KS_STORE_HINTS,
+                                          .worker = lease_who("pod-c", 0),
+                                          .expect_boot = 3,
+                                          .takes = one,
+                                          .take_count = 1}),
+                  KS_DONE);
+    answer = news(rig, "pod-c", "pod-a");
+    EXPECT_EQ_U64(answer->worker_count, 2);
+    EXPECT(lease_is(&answer->workers[0].self, "pod-a", 1));
+    EXPECT_EQ_U64(answer->workers[0].beat, 1);
+    EXPECT(lease_is(&answer->workers[1].self, "pod-c", 3));
+    EXPECT_EQ_U64(answer->workers[1].take_count, 1);
+    EXPECT(lease_is(&answer->leader.holder, "pod-a", 1));
+    EXPECT_EQ_U64(answer->leader.epoch, 1);
+    EXPECT_STR(answer->leader.deputies[0], "pod-b");
+
+    /* Nobody leads, or we do ourselves, or somebody without a row. */
+    answer = news(rig, "pod-c", "");
+    EXPECT_EQ_U64(answer->worker_count, 1);
+    EXPECT_STR(answer->workers[0].self.id, "pod-c");
+    EXPECT(answer->leader.present);
+    EXPECT_EQ_U64(news(rig, "pod-a", "pod-a")->worker_count, 1);
+    EXPECT_EQ_U64(news(rig, "pod-a", "pod-z")->worker_count, 1);
 }
 
 void lease_suite_the_app_row_is_made_once(struct lease_rig *rig)

@@ -58,7 +58,7 @@ void stream_suite_a_split_ends_the_parent_after_its_last_record(struct stream_ri
     EXPECT_EQ_U64(copy.count, 0);
     EXPECT(copy.at_end);
 
-    stream_rig_list(rig, rig->source, &listing);
+    stream_rig_list(rig, rig->source, 0, &listing);
     EXPECT_EQ_U64(listing.count, 3);
     EXPECT(find(&listing, FIRST)->closed);
     EXPECT(!find(&listing, SECOND)->closed);
@@ -91,7 +91,7 @@ void stream_suite_a_merge_ends_both_parents(struct stream_rig *rig)
     EXPECT_STR((char *)copy.records[0].data, "right");
     EXPECT(copy.at_end);
 
-    stream_rig_list(rig, rig->source, &listing);
+    stream_rig_list(rig, rig->source, 0, &listing);
     EXPECT_EQ_U64(listing.count, 3);
     EXPECT_STR(find(&listing, THIRD)->parents[0], FIRST);
     EXPECT_STR(find(&listing, THIRD)->parents[1], SECOND);
@@ -100,6 +100,52 @@ void stream_suite_a_merge_ends_both_parents(struct stream_rig *rig)
     EXPECT(find(&listing, FIRST)->closed);
     EXPECT(find(&listing, SECOND)->closed);
     EXPECT(!find(&listing, THIRD)->closed);
+}
+
+/* True if the shard is in the listing from this instant on. */
+static bool lists(struct stream_rig *rig, int64_t since_ms, const char *shard)
+{
+    static struct stream_listing listing;
+    bool found = false;
+
+    stream_rig_list(rig, rig->source, since_ms, &listing);
+    for (uint32_t at = 0; at < listing.count; at++)
+        found = found || strcmp(listing.shards[at].shard, shard) == 0;
+    return found;
+}
+
+void stream_suite_shards_closed_before_an_instant_are_left_out(struct stream_rig *rig)
+{
+    static const char FOURTH[] = "shardId-000000000003";
+    int apart_ms = rig->adapter->is_kinesis ? 1100 : 20; /* kinesis-local knows seconds. */
+    int64_t before;
+    int64_t between;
+    int64_t after;
+
+    before = ks_wall_now().ms;
+    stream_rig_turn_for(rig, apart_ms);
+    rig->adapter->split(rig, FIRST, "1000");
+    stream_rig_turn_for(rig, apart_ms);
+    between = ks_wall_now().ms;
+    stream_rig_turn_for(rig, apart_ms);
+    rig->adapter->merge(rig, SECOND, THIRD);
+    stream_rig_turn_for(rig, apart_ms);
+    after = ks_wall_now().ms;
+
+    for (const char *const *shard = (const char *const[]){FIRST, SECOND, THIRD, FOURTH, NULL};
+         *shard != NULL; shard++) {
+        EXPECT(lists(rig, 0, *shard));
+        EXPECT(lists(rig, before, *shard));
+    }
+    /* Where the server cannot tell, it is all of them, and a start at an instant brings more than it should. */
+    EXPECT(lists(rig, between, FIRST) != rig->adapter->lists_since);
+    EXPECT(lists(rig, between, SECOND));
+    EXPECT(lists(rig, between, THIRD));
+    EXPECT(lists(rig, after, SECOND) != rig->adapter->lists_since);
+    EXPECT(lists(rig, after, THIRD) != rig->adapter->lists_since);
+    EXPECT(lists(rig, after, FOURTH));
+    /* An instant that has not come yet is now. */
+    EXPECT(lists(rig, after + 3600000, FOURTH));
 }
 
 /* --- Iterators --- */

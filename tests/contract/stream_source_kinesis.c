@@ -2,20 +2,16 @@
 #include "stream_source_rig.h"
 
 #include "adapters/kinesis/polling.h"
-#include "aws/credentials.h"
-#include "aws/endpoint.h"
 #include "aws/json.h"
 #include "base/codec.h"
 #include "base/json_writer.h"
 
-#include <stdio.h>
-#include <string.h>
+#include "aws_rig.h"
+#include "http_client.h"
 
-struct world {
-    struct ks_http *http;
-    struct ks_credentials_source *credentials;
-    struct ks_aws_client *client;
-};
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 struct told {
     uint32_t times;
@@ -38,7 +34,7 @@ static void keep(void *arg, const struct ks_aws_answer *answer)
 /* Asks, and fails the test unless it is answered well. The caller frees the document. */
 static struct ks_json *ask(struct stream_rig *rig, const char *operation, struct ks_writer *json)
 {
-    struct world *world = rig->world;
+    struct aws_rig *aws = rig->world;
     struct told told = {.times = 0};
 
     ks_writer_close(json, '}');
@@ -50,7 +46,7 @@ static struct ks_json *ask(struct stream_rig *rig, const char *operation, struct
                                      .response_max = KS_JSON_BYTES_MAX,
                                      .done = keep,
                                      .arg = &told};
-    EXPECT_OK(ks_aws_call(world->client, &request, NULL));
+    EXPECT_OK(ks_aws_call(aws->client, &request, NULL));
     stream_rig_wait(rig, &told.times, 20);
     EXPECT_STR(ks_ok(told.err) ? "" : told.detail.text, "");
     ks_bytes_free(json->out);
@@ -87,26 +83,13 @@ static void wait_active(struct stream_rig *rig)
 
 static void set_up(struct stream_rig *rig, uint32_t shards)
 {
-    struct world *world = ks_alloc(sizeof(*world));
-    struct ks_http_options http = {.connections_kept = 8};
-    struct ks_credentials_options credentials = {.loop = rig->loop, .sts_region = "us-east-1"};
-    struct ks_endpoint endpoint;
+    struct aws_rig *aws = ks_alloc(sizeof(*aws));
     struct ks_writer json;
     struct ks_bytes body;
 
-    EXPECT_OK(ks_http_new(rig->loop, &http, &world->http, NULL));
-    credentials.http = world->http;
-    EXPECT_OK(ks_credentials_source_new(&credentials, &world->credentials, NULL));
-    EXPECT_OK(ks_endpoint_resolve("kinesis", "us-east-1", ks_test_env(rig->adapter->url_variable),
-                                  &endpoint, NULL));
-    struct ks_aws_client_options options = {.service = KS_AWS_KINESIS,
-                                            .loop = rig->loop,
-                                            .http = world->http,
-                                            .credentials = world->credentials,
-                                            .endpoint = &endpoint,
-                                            .seed = 1};
-    EXPECT_OK(ks_aws_client_new(&options, &world->client));
-    rig->world = world;
+    EXPECT(aws != NULL);
+    aws_rig_open(aws, rig->loop, KS_AWS_KINESIS, ks_test_env(rig->adapter->url_variable));
+    rig->world = aws;
 
     begin(rig, &json, &body);
     ks_writer_key(&json, "ShardCount");
@@ -117,12 +100,12 @@ static void set_up(struct stream_rig *rig, uint32_t shards)
 
 static struct ks_stream_source *open_kinesis(struct stream_rig *rig, uint32_t page_size)
 {
-    struct world *world = rig->world;
+    struct aws_rig *aws = rig->world;
     struct ks_kinesis_options options = {.json = rig->adapter->json, .page_size = page_size};
     struct ks_stream_source *source;
 
-    EXPECT_OK(ks_kinesis_source_open_with(rig->loop, world->client, rig->stream, &options, &source,
-                                          NULL));
+    EXPECT_OK(
+        ks_kinesis_source_open_with(rig->loop, aws->client, rig->stream, &options, &source, NULL));
     return source;
 }
 
@@ -181,26 +164,51 @@ static void merge(struct stream_rig *rig, const char *shard, const char *adjacen
 
 static void tear_down(struct stream_rig *rig)
 {
-    struct world *world = rig->world;
+    struct aws_rig *aws = rig->world;
     struct ks_writer json;
     struct ks_bytes body;
 
     begin(rig, &json, &body);
     ks_json_free(ask(rig, "DeleteStream", &json));
-    ks_aws_client_free(world->client);
-    ks_credentials_source_free(world->credentials);
-    ks_http_free(world->http);
-    ks_free(world);
+    aws_rig_close(aws);
+    ks_free(aws);
 }
 
-#define KINESIS(which, variable, children, only_json)                                              \
+/* Tells the double how to be from now on; see tests/doubles/kinesis.c. */
+static void control(struct stream_rig *rig, const char *json)
+{
+    const char *port = strrchr(ks_test_env(rig->adapter->url_variable), ':') + 1;
+    int fd = http_connect((uint16_t)strtoul(port, NULL, 10));
+    char buffer[8192];
+
+    http_request(fd, "POST", "/_control", "Connection: close\r\n", json, strlen(json));
+    EXPECT_EQ_I64(http_wait(fd, buffer, sizeof(buffer)).status, 200);
+    http_stream_close(&(struct http_stream){.fd = fd});
+}
+
+/* Whatever a test before this one has left behind. */
+static void set_up_double(struct stream_rig *rig, uint32_t shards)
+{
+    control(rig, "{\"limits\": 0, \"end_apart\": 0, \"empty_reads\": 0}");
+    set_up(rig, shards);
+}
+
+/* As AWS may be to who reads: at its limits, with nothing now and then, telling the end on its own. */
+static void set_up_limited(struct stream_rig *rig, uint32_t shards)
+{
+    set_up_double(rig, shards);
+    control(rig, "{\"limits\": 1, \"write_bytes\": 0, \"end_apart\": 1, \"empty_reads\": 3}");
+}
+
+#define KINESIS(which, variable, children, only_json, before)                                      \
     const struct stream_rig_adapter stream_rig_##which = {                                         \
         .name = #which,                                                                            \
         .tells_children = children,                                                                \
+        .lists_since = children,                                                                   \
         .is_kinesis = true,                                                                        \
         .json = only_json,                                                                         \
         .url_variable = variable,                                                                  \
-        .set_up = set_up,                                                                          \
+        .set_up = before,                                                                          \
         .open = open_kinesis,                                                                      \
         .put = put,                                                                                \
         .split = split,                                                                            \
@@ -208,7 +216,10 @@ static void tear_down(struct stream_rig *rig)
         .tear_down = tear_down,                                                                    \
     };
 
-KINESIS(kinesis_local_json, "KS_KINESIS_URL", true, true)
-KINESIS(kinesis_local_cbor, "KS_KINESIS_URL", true, false)
-KINESIS(kinesalite_json, "KS_KINESALITE_URL", false, true)
-KINESIS(kinesalite_cbor, "KS_KINESALITE_URL", false, false)
+KINESIS(kinesis_local_json, "KS_KINESIS_URL", true, true, set_up)
+KINESIS(kinesis_local_cbor, "KS_KINESIS_URL", true, false, set_up)
+KINESIS(kinesalite_json, "KS_KINESALITE_URL", false, true, set_up)
+KINESIS(kinesalite_cbor, "KS_KINESALITE_URL", false, false, set_up)
+KINESIS(double_json, "KS_DOUBLE_URL", true, true, set_up_double)
+KINESIS(double_cbor, "KS_DOUBLE_URL", true, false, set_up_double)
+KINESIS(double_limited, "KS_DOUBLE_URL", true, false, set_up_limited)

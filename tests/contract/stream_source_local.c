@@ -84,6 +84,7 @@ const struct stream_rig_adapter stream_rig_local = {
     .name = "local",
     .tells_children = true,
     .trims = true,
+    .lists_since = true,
     .set_up = set_up,
     .open = open_local,
     .put = put,

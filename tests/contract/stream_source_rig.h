@@ -18,6 +18,7 @@ struct stream_rig_adapter {
     const char *name;
     bool tells_children;      /* With the end of a shard. */
     bool trims;               /* Retention can be seen. */
+    bool lists_since;         /* Shards that were closed before an instant can be left out. */
     bool is_kinesis;          /* Behind the AWS client. */
     bool json;                /* Of Kinesis: never CBOR. */
     const char *url_variable; /* Of Kinesis: where the emulator is. */
@@ -45,10 +46,16 @@ extern const struct stream_rig_adapter stream_rig_kinesis_local_json;
 extern const struct stream_rig_adapter stream_rig_kinesis_local_cbor;
 extern const struct stream_rig_adapter stream_rig_kinesalite_json;
 extern const struct stream_rig_adapter stream_rig_kinesalite_cbor;
+extern const struct stream_rig_adapter stream_rig_double_json;
+extern const struct stream_rig_adapter stream_rig_double_cbor;
+extern const struct stream_rig_adapter stream_rig_double_limited;
 
 /* Runs a test on a fresh stream of `shards` shards, and checks that no memory is left. */
 void stream_rig_run(const struct stream_rig_adapter *adapter, uint32_t shards,
                     void (*test)(struct stream_rig *rig));
+/* The same, with the source of user records before it. */
+void stream_rig_run_user_records(const struct stream_rig_adapter *adapter, uint32_t shards,
+                                 void (*test)(struct stream_rig *rig));
 
 /* --- Asking and waiting --- */
 
@@ -70,12 +77,15 @@ struct stream_read {
 /* Turns the loop until `*times` is not 0; fails after `seconds`. */
 void stream_rig_wait(struct stream_rig *rig, const uint32_t *times, int seconds);
 void stream_rig_turn_for(struct stream_rig *rig, int ms);
-void stream_rig_list(struct stream_rig *rig, struct ks_stream_source *source,
+void stream_rig_list(struct stream_rig *rig, struct ks_stream_source *source, int64_t since_ms,
                      struct stream_listing *ret_listing);
 
 struct ks_reader *stream_rig_open(struct stream_rig *rig, const char *shard,
                                   enum ks_position_kind kind, const char *sequence,
                                   int64_t timestamp_ms);
+/* Behind a user record of an aggregate. */
+struct ks_reader *stream_rig_open_inside(struct stream_rig *rig, const char *shard,
+                                         const char *sequence, int64_t sub_sequence);
 /* Asks; the answer goes to `read`, which stays where it is. */
 void stream_rig_ask(struct stream_rig *rig, struct ks_reader *reader, uint32_t records,
                     struct stream_read *read);
@@ -114,7 +124,7 @@ uint64_t stream_rig_sum(const void *bytes, size_t size);
 void stream_rig_put(struct stream_rig *rig, const char *key, const char *hash, const char *data,
                     struct ks_put_result *ret_result);
 
-/* The tests: stream_source_suite.c and stream_source_ends.c. */
+/* The tests: stream_source_suite.c, stream_source_ends.c and stream_source_aggregates.c. */
 #define STREAM_SUITE(X)                                                                            \
     X(tells_what_the_stream_is, 1)                                                                 \
     X(lists_all_shards_over_pages, 7)                                                              \
@@ -130,7 +140,8 @@ void stream_rig_put(struct stream_rig *rig, const char *key, const char *hash, c
     X(a_full_budget_loses_nothing, 1)                                                              \
     X(many_readers_read_beside_each_other, 4)                                                      \
     X(a_split_ends_the_parent_after_its_last_record, 1)                                            \
-    X(a_merge_ends_both_parents, 2)
+    X(a_merge_ends_both_parents, 2)                                                                \
+    X(shards_closed_before_an_instant_are_left_out, 1)
 #define X(name, shards) void stream_suite_##name(struct stream_rig *rig);
 STREAM_SUITE(X)
 #undef X
@@ -143,6 +154,17 @@ STREAM_SUITE(X)
     X(a_stream_that_is_not_there_is_said_so, 1)
 #define X(name, shards) void stream_suite_##name(struct stream_rig *rig);
 STREAM_KINESIS_SUITE(X)
+#undef X
+
+/* Those of aggregates; rig->source takes them apart. */
+#define STREAM_AGGREGATES_SUITE(X)                                                                 \
+    X(user_records_come_in_order_and_once, 1)                                                      \
+    X(each_place_inside_an_aggregate_is_gone_on_from, 1)                                           \
+    X(the_source_behind_begins_with_the_whole_aggregate, 1)                                        \
+    X(a_broken_aggregate_comes_as_it_is, 1)                                                        \
+    X(what_a_reshard_put_twice_comes_once, 1)
+#define X(name, shards) void stream_suite_##name(struct stream_rig *rig);
+STREAM_AGGREGATES_SUITE(X)
 #undef X
 
 #endif

@@ -46,7 +46,7 @@ void stream_suite_lists_all_shards_over_pages(struct stream_rig *rig)
     struct ks_stream_source *paged = rig->adapter->open(rig, 3);
     char name[32];
 
-    stream_rig_list(rig, paged, &listing);
+    stream_rig_list(rig, paged, 0, &listing);
     EXPECT_EQ_U64(listing.count, 7);
     for (uint32_t at = 0; at < 7; at++) {
         (void)snprintf(name, sizeof(name), "shardId-%012u", at);
@@ -279,7 +279,7 @@ void stream_suite_records_go_where_their_hash_key_says(struct stream_rig *rig)
     static struct stream_copy copy;
     struct ks_put_result result;
 
-    stream_rig_list(rig, rig->source, &listing);
+    stream_rig_list(rig, rig->source, 0, &listing);
     EXPECT_EQ_U64(listing.count, 4);
     for (uint32_t at = 0; at < 4; at++) {
         stream_rig_put(rig, "same", listing.shards[at].hash_start, "start", &result);
@@ -364,7 +364,7 @@ void stream_suite_many_readers_read_beside_each_other(struct stream_rig *rig)
     struct ks_reader *readers[8];
     struct stream_read reads[8];
 
-    stream_rig_list(rig, rig->source, &listing);
+    stream_rig_list(rig, rig->source, 0, &listing);
     for (uint32_t at = 0; at < 4; at++)
         stream_rig_put(rig, "k", listing.shards[at].hash_start, listing.shards[at].shard, NULL);
     for (uint32_t at = 0; at < 8; at++) {

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""consumer.py URL CLIENT_ID DIARY [WORK_US] - an app for the tests: the Python stub, with a diary of what happened to it.
+"""consumer.py URL CLIENT_ID DIARY [WORK_US [PERSIST_EVERY]] - an app for the tests: the Python stub, with a diary.
+
+It works WORK_US on a record (0), and every PERSIST_EVERY records (100; 0 = never) it waits until they are in the table.
 
 Each line of the diary is a JSON list that begins with a word and the instant (seconds of CLOCK_MONOTONIC, which all
 processes share):
@@ -21,12 +23,11 @@ import time
 import lib  # noqa: F401 - its import makes the stub visible
 from kinesis_sidecar import Sidecar
 
-PERSIST_EVERY = 100
-
 
 def main():
     url, client_id, path = sys.argv[1:4]
     work = int(sys.argv[4]) / 1e6 if len(sys.argv) > 4 else 0
+    persist_every = int(sys.argv[5]) if len(sys.argv) > 5 else 100
     diary = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     data_of = {}
 
@@ -53,7 +54,7 @@ def main():
             stream.ack(record)
             note("acked", data)
             since += 1
-            if since >= PERSIST_EVERY:
+            if since == persist_every:
                 since = 0
                 persist(stream, note)
         persist(stream, note)

@@ -24,7 +24,8 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 BINARY = os.environ.get("KS_BIN") or os.path.join(ROOT, "build", "kinesis-sidecar")
 # A sanitized binary is slower; limits are for what hangs, not for what is slow.
 SLOW = 3 if os.environ.get("KS_SANITIZED") else 1
-sys.path.insert(0, os.path.join(ROOT, "client-stubs", "python"))
+sys.path[:0] = [os.path.join(ROOT, "client-stubs", "python"), os.path.join(ROOT, "tests", "lib")]
+import kinesis_client  # noqa: E402 - it is found there
 
 
 # --- Tests ---
@@ -116,7 +117,8 @@ def main():
 
 def need_emulators(*names):
     """Starts this program again beside fresh emulators, unless they are there."""
-    there = {"dynoxide": "KS_DYNAMODB_URL", "kinesis-local": "KS_KINESIS_URL", "kinesalite": "KS_KINESALITE_URL"}
+    there = {"dynoxide": "KS_DYNAMODB_URL", "kinesis-local": "KS_KINESIS_URL", "kinesalite": "KS_KINESALITE_URL",
+             "double": "KS_DOUBLE_URL"}
     if all(os.environ.get(there[name]) for name in names):
         return
     starter = os.path.join(ROOT, "tests", "emulators", "with")
@@ -337,6 +339,69 @@ class Sidecar:
         check_equal(self.wait(seconds), 0, "status after SIGTERM")
 
 
+class Double:
+    """Our own Kinesis: see tests/doubles/kinesis.c. With its defaults it knows the credentials of the emulators."""
+
+    PROGRAM = os.path.join(os.environ.get("KS_BUILD") or os.path.join(ROOT, "build"), "doubles", "kinesis")
+
+    def __init__(self, folder, name="double", tls=False, signed=True):
+        ports = os.path.join(folder, name + ".ports")
+        env = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        env.update(KS_PORTS=ports, AWS_REGION=kinesis_client.REGION)
+        if signed:
+            env.update(AWS_ACCESS_KEY_ID=kinesis_client.ACCESS_KEY, AWS_SECRET_ACCESS_KEY=kinesis_client.SECRET_KEY)
+        args = []
+        if tls:
+            subprocess.run([os.path.join(ROOT, "tests", "doubles", "make_ca"), folder], check=True)
+            args = ["0", os.path.join(folder, "server.pem"), os.path.join(folder, "server.key")]
+        self.process = spawn([self.PROGRAM, "0", *args], os.path.join(folder, name + ".log"), env=env)
+        wait_until(lambda: len(read_lines(ports)) == 1 + tls, 10, "the double listens")
+        self.ca = os.path.join(folder, "ca.pem")
+        self.url, *tls_url = [f"http{'s' * at}://127.0.0.1:{port}" for at, port in enumerate(read_lines(ports))]
+        self.tls_url = tls_url[0] if tls else None
+
+    def client(self, **more):
+        return kinesis_client.Kinesis(self.url, **more)
+
+    def tls_client(self, **more):
+        return kinesis_client.Kinesis(self.tls_url, ca=self.ca, **more)
+
+    def control(self, **members):
+        return self.client().control(**members)
+
+
+class FaultProxy:
+    """A network between somebody and a real server, that fails on command: see tests/doubles/fault_proxy.c."""
+
+    PROGRAM = os.path.join(os.environ.get("KS_BUILD") or os.path.join(ROOT, "build"), "doubles", "fault_proxy")
+
+    def __init__(self, folder, target, name="proxy"):
+        """`target` is http://HOST:PORT or a port of this machine; `url` or `port` is where clients go instead."""
+        target_port = target if isinstance(target, int) else int(target.rsplit(":", 1)[1])
+        self.port, self.control_port = free_port(), free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.process = spawn([self.PROGRAM, str(self.port), str(target_port), str(self.control_port)],
+                             os.path.join(folder, name + ".log"))
+        wait_until(self.answers, 5, "the fault proxy listens")
+
+    def answers(self):
+        check(self.process.poll() is None, "the fault proxy ended")
+        try:
+            return self.say("status")
+        except ConnectionRefusedError:
+            return None
+
+    def say(self, line):
+        """Gives a command and returns its answer; when that is there, the command has happened."""
+        with socket.create_connection(("127.0.0.1", self.control_port), timeout=5 * SLOW) as control:
+            control.sendall(line.encode() + b"\n")
+            with control.makefile("r") as answers:
+                return answers.readline().rstrip("\n")
+
+    def do(self, line):
+        check_equal(self.say(line), "ok", line)
+
+
 def read_lines(path):
     """The whole lines of a file that somebody may be writing to."""
     if not os.path.exists(path):
@@ -427,13 +492,13 @@ class RawStream:
 # --- The emulators ---
 
 def aws(url, target, body, version):
-    """A request to an emulator. None of them checks a signature; all of them want to see one."""
+    """A signed request: no emulator checks it, the double does."""
     host, port = url[len("http://"):].split(":")
-    headers = {"X-Amz-Target": target, "Content-Type": "application/x-amz-json-" + version,
-               "X-Amz-Date": time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()),
-               "Authorization": "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/" + time.strftime("%Y%m%d", time.gmtime()) +
-                                "/us-east-1/any/aws4_request, SignedHeaders=host;x-amz-date, Signature=" + "0" * 64}
-    return call((host, int(port)), "POST", "/", json.dumps(body).encode(), headers, timeout=60)
+    body = json.dumps(body).encode()
+    headers = kinesis_client.sign({"Host": f"{host}:{port}", "X-Amz-Target": target,
+                                   "Content-Type": "application/x-amz-json-" + version}, body, kinesis_client.ACCESS_KEY,
+                                  kinesis_client.SECRET_KEY, service=target.split("_", maxsplit=1)[0].lower())
+    return call((host, int(port)), "POST", "/", body, headers, timeout=60)
 
 
 def kinesis(operation, **body):

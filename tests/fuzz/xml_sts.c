@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* xml_sts.c - any bytes as an answer of STS: what is found lies within, and the search ends.
+/* xml_sts.c - any bytes as an answer of STS: what is found lies within, the search ends, and
+ * credentials are whole or there are none.
  */
+#include "aws/credentials/sts.h"
 #include "aws/xml.h"
 
 #include <assert.h>
@@ -19,7 +21,24 @@ static bool descend(ks_view *view, const char *name)
     return true;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void read_answer(enum ks_sts_action action, int status, ks_view body)
+{
+    static struct ks_provider provider;
+    struct ks_http_answer answer = {.status = status, .body = body};
+    struct ks_failure failure;
+
+    provider = (struct ks_provider){.err = KS_OK};
+    if (ks_ok(ks_sts_read(&provider, action, &answer, &failure))) {
+        assert(provider.credentials.access_key[0] != '\0');
+        assert(provider.credentials.secret_key[0] != '\0');
+        assert(provider.credentials.expires);
+    } else {
+        assert(provider.detail.text[0] != '\0');
+        assert(ks_view_is_utf8(ks_view_text(provider.detail.text)));
+    }
+}
+
+static void search(ks_view document)
 {
     static const char *const names[] = {"AssumeRoleWithWebIdentityResponse",
                                         "AssumeRoleWithWebIdentityResult",
@@ -31,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char text[32];
 
     for (size_t first = 0; first < sizeof(names) / sizeof(names[0]); first++) {
-        ks_view view = ks_view_of(data, size);
+        ks_view view = document;
         for (size_t at = first; at < sizeof(names) / sizeof(names[0]); at++) {
             if (!descend(&view, names[at]))
                 break;
@@ -39,5 +58,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 assert(memchr(text, '\0', sizeof(text)) != NULL);
         }
     }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    ks_view document = ks_view_of(data, size);
+
+    search(document);
+    read_answer(KS_STS_ASSUME_ROLE, 200, document);
+    read_answer(KS_STS_WEB_IDENTITY, 200, document);
+    read_answer(KS_STS_ASSUME_ROLE, 400, document);
     return 0;
 }

@@ -4,9 +4,6 @@
 #include "ks_test.h"
 
 #include <arpa/inet.h>
-#include <openssl/pem.h>
-#include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -225,46 +222,6 @@ static void *run(void *arg)
     }
 }
 
-/* --- TLS --- */
-
-static X509 *make_certificate(EVP_PKEY *key)
-{
-    X509 *certificate = X509_new();
-    X509_NAME *name = X509_get_subject_name(certificate);
-    X509_EXTENSION *names =
-        X509V3_EXT_conf_nid(NULL, NULL, NID_subject_alt_name, "DNS:localhost,IP:127.0.0.1");
-
-    X509_set_version(certificate, 2);
-    ASN1_INTEGER_set(X509_get_serialNumber(certificate), 1);
-    X509_gmtime_adj(X509_getm_notBefore(certificate), -3600);
-    X509_gmtime_adj(X509_getm_notAfter(certificate), 3600);
-    X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)"localhost", -1, -1,
-                               0);
-    X509_set_issuer_name(certificate, name);
-    X509_add_ext(certificate, names, -1);
-    X509_EXTENSION_free(names);
-    X509_set_pubkey(certificate, key);
-    EXPECT(X509_sign(certificate, key, EVP_sha256()) > 0);
-    return certificate;
-}
-
-static SSL_CTX *make_tls(const char *pem_path)
-{
-    SSL_CTX *tls = SSL_CTX_new(TLS_server_method());
-    EVP_PKEY *key = EVP_EC_gen("P-256");
-    X509 *certificate = make_certificate(key);
-    FILE *pem = fopen(pem_path, "w");
-
-    EXPECT(pem != NULL);
-    EXPECT(PEM_write_X509(pem, certificate) == 1);
-    fclose(pem);
-    EXPECT(SSL_CTX_use_certificate(tls, certificate) == 1);
-    EXPECT(SSL_CTX_use_PrivateKey(tls, key) == 1);
-    X509_free(certificate);
-    EVP_PKEY_free(key);
-    return tls;
-}
-
 /* --- Life --- */
 
 static struct http_script *start(const struct http_step *steps, size_t count, SSL_CTX *tls)
@@ -293,10 +250,24 @@ struct http_script *http_script_start(const struct http_step *steps, size_t coun
     return start(steps, count, NULL);
 }
 
+SSL_CTX *http_script_tls(const char *pem_path)
+{
+    const struct certificate certificate = {.names = "DNS:localhost,IP:127.0.0.1",
+                                            .pem_path = pem_path};
+
+    return certificate_server(NULL, &certificate);
+}
+
 struct http_script *http_script_start_tls(const struct http_step *steps, size_t count,
                                           const char *pem_path)
 {
-    return start(steps, count, make_tls(pem_path));
+    return start(steps, count, http_script_tls(pem_path));
+}
+
+struct http_script *http_script_start_with(const struct http_step *steps, size_t count,
+                                           SSL_CTX *tls)
+{
+    return start(steps, count, tls);
 }
 
 const char *http_script_url(const struct http_script *script)

@@ -8,6 +8,8 @@
 #ifndef KS_HTTP_SCRIPT_H
 #define KS_HTTP_SCRIPT_H
 
+#include "certificates.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -31,6 +33,9 @@ struct http_script *http_script_start(const struct http_step *steps, size_t coun
  * to `pem_path`. */
 struct http_script *http_script_start_tls(const struct http_step *steps, size_t count,
                                           const char *pem_path);
+/* The same with a certificate of the test's; takes `tls`. */
+struct http_script *http_script_start_with(const struct http_step *steps, size_t count,
+                                           SSL_CTX *tls);
 /* "http://127.0.0.1:port", or https. */
 const char *http_script_url(const struct http_script *script);
 /* Whole requests that came so far. */
@@ -40,5 +45,8 @@ const char *http_script_request(struct http_script *script, size_t index);
 /* Connections that were accepted so far. */
 size_t http_script_connections(struct http_script *script);
 void http_script_stop(struct http_script *script);
+
+/* The TLS of such a server, with a new certificate. The caller's: SSL_CTX_free. */
+SSL_CTX *http_script_tls(const char *pem_path);
 
 #endif

@@ -212,11 +212,12 @@ static void describe(struct ks_stream_source *port,
     answer_soon(source);
 }
 
-static void list(struct ks_stream_source *port,
+static void list(struct ks_stream_source *port, int64_t since_ms,
                  void (*answered)(void *arg, const struct ks_list_answer *answer), void *arg)
 {
     struct source *source = source_of(port);
 
+    (void)since_ms; /* None of them is ever closed. */
     source->list_answered = answered;
     source->list_arg = arg;
     answer_soon(source);

@@ -20,6 +20,8 @@ enum happening_kind {
     HAPPENS_CONSUMER, /* `consumer` opens, pulls or misbehaves. */
     HAPPENS_JOB,      /* `consumer` has handled `count` records from `first`. */
     HAPPENS_HURRY,
+    HAPPENS_CHANGED, /* The store tells that somebody wrote. */
+    HAPPENS_LOCKED,  /* The lock file was written, or not. */
     /* In the world. */
     HAPPENS_ARRIVE, /* `request` reaches the table. */
     HAPPENS_START,  /* A process starts in slot `process` as worker `count`. */
@@ -29,12 +31,18 @@ enum happening_kind {
     HAPPENS_PAUSE,
     HAPPENS_KILL,
     HAPPENS_CUT,
+    HAPPENS_BLIND, /* A process reaches the table, and not the stream. */
     HAPPENS_DOWN,
     HAPPENS_DAMAGE,
     HAPPENS_DRAIN,
     HAPPENS_TWIN,
-    HAPPENS_PEACE, /* The faults end. */
-    HAPPENS_LOOK   /* After the faults: is everything done? */
+    HAPPENS_THROTTLE,
+    HAPPENS_HOLIDAY, /* All apps of a process go away for a while. */
+    HAPPENS_SCALE,
+    HAPPENS_DEPLOY,   /* Each process is replaced, one after the other. */
+    HAPPENS_OPERATOR, /* Somebody changes the table by hand. */
+    HAPPENS_PEACE,    /* The faults end. */
+    HAPPENS_LOOK      /* After the faults: is everything done? */
 };
 
 struct happening {

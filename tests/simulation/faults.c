@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "exams.h"
+#include "operator.h"
 #include "oracle_rules.h"
 #include "story.h"
 #include "world.h"
@@ -42,24 +44,50 @@ void faults_begin(struct world *world)
     plan_fault(world, HAPPENS_PAUSE, swarm->pause_every);
     plan_fault(world, HAPPENS_KILL, swarm->kill_every);
     plan_fault(world, HAPPENS_CUT, swarm->cut_every);
+    plan_fault(world, HAPPENS_BLIND, swarm->blind_every);
     plan_fault(world, HAPPENS_DOWN, swarm->down_every);
     plan_fault(world, HAPPENS_DAMAGE, swarm->damage_every);
     plan_fault(world, HAPPENS_DRAIN, swarm->drain_every);
     plan_fault(world, HAPPENS_TWIN, swarm->twin_every);
+    plan_fault(world, HAPPENS_THROTTLE, swarm->throttle_every);
+    plan_fault(world, HAPPENS_HOLIDAY, swarm->holiday_every);
+    plan_fault(world, HAPPENS_SCALE, swarm->scale_every);
+    plan_fault(world, HAPPENS_DEPLOY, swarm->deploy_every);
+    plan_fault(world, HAPPENS_OPERATOR, swarm->operator_every);
     plan_in(world, HAPPENS_PEACE, swarm->war);
+}
+
+/* True if a process runs, or is about to, under this name. */
+static bool is_taken(const struct world *world, uint32_t worker, uint32_t slot)
+{
+    for (uint32_t i = 0; i < SIM_PROCESSES; i++)
+        if (i != slot && world->processes[i].worker == worker &&
+            (world->processes[i].alive || i < world->swarm.processes))
+            return true;
+    return false;
+}
+
+void faults_start(struct world *world, uint32_t slot)
+{
+    uint32_t worker = world->processes[slot].worker;
+
+    if (world->next_worker < SIM_WORKERS &&
+        (worker == 0 || !draw_chance(&world->prng, world->swarm.same_name)))
+        worker = world->next_worker++;
+    /* All names were used: one that nobody has now. */
+    for (uint32_t name = 1; name < SIM_WORKERS && (worker == 0 || is_taken(world, worker, slot));
+         name++)
+        worker = name;
+    plan_start(world, slot, worker,
+               draw_log(&world->prng, 100 * SIM_MS, (world->peace ? 3 : 15) * SIM_SECOND));
 }
 
 void faults_restart(struct world *world, struct process *process)
 {
-    uint32_t worker = process->worker;
-
     /* A twin is not started again, nor who is missed in the exam. */
-    if (process->slot >= world->swarm.processes || world->exam_at != 0)
-        return;
-    if (world->next_worker < SIM_WORKERS && !draw_chance(&world->prng, world->swarm.same_name))
-        worker = world->next_worker++;
-    plan_start(world, process->slot, worker,
-               draw_log(&world->prng, 100 * SIM_MS, (world->peace ? 3 : 15) * SIM_SECOND));
+    if (process->slot < world->swarm.processes &&
+        (world->exam_at == 0 || world->exam == EXAM_DEPLOY))
+        faults_start(world, process->slot);
 }
 
 /* A process that runs, NULL if the one that was drawn does not. */
@@ -132,6 +160,19 @@ static void cut_one(struct world *world)
               (long long)(process->cut_until % SIM_SECOND / SIM_MS));
 }
 
+static void blind_one(struct world *world)
+{
+    struct process *process = draw_process(world);
+
+    plan_fault(world, HAPPENS_BLIND, world->swarm.blind_every);
+    if (process == NULL)
+        return;
+    process->blind_until = world->now + draw_log(&world->prng, SIM_SECOND, 40 * SIM_SECOND);
+    story_say(world, "fault", "w%u cannot read the stream until %lld.%03lld", process->worker,
+              (long long)(process->blind_until / SIM_SECOND),
+              (long long)(process->blind_until % SIM_SECOND / SIM_MS));
+}
+
 static void take_down(struct world *world)
 {
     plan_fault(world, HAPPENS_DOWN, world->swarm.down_every);
@@ -142,23 +183,103 @@ static void take_down(struct world *world)
               (long long)(world->down_until % SIM_SECOND / SIM_MS));
 }
 
-static void drain_one(struct world *world)
+void faults_drain(struct world *world, struct process *process, sim_time patience)
 {
-    struct process *process = draw_process(world);
     struct ks_event event = {.kind = KS_EVENT_DRAIN};
 
-    plan_fault(world, HAPPENS_DRAIN, world->swarm.drain_every);
-    if (process == NULL || process->draining || world->now < process->paused_until)
-        return;
     story_say(world, "fault", "w%u is told to drain", process->worker);
     process->draining = true;
-    event.drain.span = ks_span_us(draw_log(&world->prng, SIM_MS, 20 * SIM_SECOND));
+    event.drain.span = ks_span_us(patience);
     process->patience_at = ks_instant_add(shell_clock(world, process), event.drain.span);
+    shell_tell(world, process, &event);
+}
+
+static void drain(struct world *world, struct process *process)
+{
+    if (process == NULL || !process->alive || process->draining ||
+        world->now < process->paused_until)
+        return;
     if (draw_chance(&world->prng, 400))
         agenda_add(&world->agenda, world->now + draw_log(&world->prng, SIM_MS, 10 * SIM_SECOND),
                    &(struct happening){
                        .kind = HAPPENS_HURRY, .process = process->slot, .life = process->life});
-    shell_tell(world, process, &event);
+    faults_drain(world, process, draw_log(&world->prng, SIM_MS, 20 * SIM_SECOND));
+}
+
+/* One of them, or the next one of a deploy (1), or of an exam (2). */
+static void drain_one(struct world *world, const struct happening *happening)
+{
+    struct process *next = &world->processes[happening->process];
+
+    if (happening->count == 2 && next->alive) {
+        faults_drain(world, next, 20 * SIM_SECOND);
+        return;
+    }
+    if (happening->count > 0) {
+        drain(world, next);
+        return;
+    }
+    plan_fault(world, HAPPENS_DRAIN, world->swarm.drain_every);
+    drain(world, draw_process(world));
+}
+
+/* A rolling deploy: everybody is told to leave, one after the other, and a new one comes for each. */
+static void deploy(struct world *world)
+{
+    sim_time gap = draw_log(&world->prng, 10 * SIM_MS, 15 * SIM_SECOND);
+
+    plan_fault(world, HAPPENS_DEPLOY, world->swarm.deploy_every);
+    story_say(world, "fault", "everybody is replaced, one every %lld ms",
+              (long long)(gap / SIM_MS));
+    for (uint32_t slot = 0; slot < world->swarm.processes; slot++)
+        agenda_add(&world->agenda, world->now + 1 + slot * gap,
+                   &(struct happening){.kind = HAPPENS_DRAIN, .process = slot, .count = 1});
+}
+
+/* More processes, or fewer: those that are too many drain or die, and are not started again. */
+static void scale(struct world *world)
+{
+    uint32_t before = world->swarm.processes;
+    uint32_t after = (uint32_t)ks_prng_between(&world->prng, 1, SIM_PROCESSES - SIM_TWINS);
+    bool kills = draw_chance(&world->prng, 300);
+
+    plan_fault(world, HAPPENS_SCALE, world->swarm.scale_every);
+    story_say(world, "fault", "from %u processes to %u", before, after);
+    world->swarm.processes = after;
+    for (uint32_t slot = before; slot < after; slot++)
+        if (!world->processes[slot].alive)
+            faults_start(world, slot);
+    for (uint32_t slot = after; slot < before; slot++) {
+        struct process *process = &world->processes[slot];
+
+        if (process->alive && kills)
+            shell_stop(world, process);
+        else
+            drain(world, process);
+    }
+}
+
+static void throttle(struct world *world)
+{
+    plan_fault(world, HAPPENS_THROTTLE, world->swarm.throttle_every);
+    world->throttled_until = world->now + draw_log(&world->prng, SIM_SECOND, 20 * SIM_SECOND);
+    world->throttled = (uint32_t)ks_prng_between(&world->prng, 200, 950);
+    story_say(world, "fault", "the store throttles %u of 1000 until %lld.%03lld", world->throttled,
+              (long long)(world->throttled_until / SIM_SECOND),
+              (long long)(world->throttled_until % SIM_SECOND / SIM_MS));
+}
+
+static void holiday(struct world *world)
+{
+    struct process *process = draw_process(world);
+    sim_time until = world->now + draw_log(&world->prng, SIM_SECOND, 40 * SIM_SECOND);
+
+    plan_fault(world, HAPPENS_HOLIDAY, world->swarm.holiday_every);
+    if (process == NULL)
+        return;
+    story_say(world, "fault", "the apps of w%u are away until %lld.%03lld", process->worker,
+              (long long)(until / SIM_SECOND), (long long)(until % SIM_SECOND / SIM_MS));
+    world_app_holiday(world, process, until);
 }
 
 /* A second process under the name of one that runs. */
@@ -169,11 +290,17 @@ static void start_twin(struct world *world)
     plan_fault(world, HAPPENS_TWIN, world->swarm.twin_every);
     if (process == NULL)
         return;
-    for (uint32_t slot = world->swarm.processes; slot < SIM_PROCESSES; slot++) {
+    for (uint32_t slot = SIM_PROCESSES - SIM_TWINS; slot < SIM_PROCESSES; slot++) {
         if (world->processes[slot].alive)
             continue;
         story_say(world, "fault", "w%u gets a twin", process->worker);
         shell_start(world, &world->processes[slot], process->worker);
+        /* The first one may die, and find on its return that the twin has taken its place. */
+        if (draw_chance(&world->prng, 300)) {
+            shell_stop(world, process);
+            plan_start(world, process->slot, process->worker,
+                       ks_prng_between(&world->prng, 8, 30) * SIM_SECOND);
+        }
         return;
     }
 }
@@ -181,7 +308,8 @@ static void start_twin(struct world *world)
 static void put(struct world *world)
 {
     world_stream_put(world);
-    if (!world->peace || world->now < world->peace_at + STILL_PUT_S * SIM_SECOND)
+    if (!world->peace || world->now < world->peace_at + STILL_PUT_S * SIM_SECOND ||
+        world->exam_at != 0)
         plan_fault(world, HAPPENS_PUT, world->swarm.put_every);
 }
 
@@ -209,9 +337,16 @@ static void make_peace(struct world *world)
     world->peace = true;
     world->peace_at = world->now;
     world->down_until = 0;
+    world->throttled_until = 0;
     memset(world->table.worker_damaged, 0, sizeof world->table.worker_damaged);
     memset(world->table.lease_damaged, 0, sizeof world->table.lease_damaged);
     swarm_make_peace(swarm);
+    if (swarm->processes < 2) {
+        swarm->processes = 2;
+        if (!world->processes[1].alive)
+            faults_start(world, 1);
+    }
+    world_stream_expire(world);
     for (uint32_t slot = 0; slot < SIM_PROCESSES; slot++) {
         struct process *process = &world->processes[slot];
 
@@ -226,6 +361,7 @@ static void make_peace(struct world *world)
             world->peace_at = process->paused_until;
         process->cut = CUT_NOTHING;
         process->cut_until = 0;
+        process->blind_until = 0;
         world_app_make_peace(world, process);
     }
     world->done_at = world->peace_at + 2 * STILL_PUT_S * SIM_SECOND;
@@ -249,8 +385,9 @@ static void judge_quiet(struct world *world)
         (uint64_t)(2 * QUIET_S * SIM_SECOND / (core->round.us * 95 / 100) + 4);
 
     for (int i = 0; i < KS_STORE_OPERATIONS; i++) {
-        if (i != KS_STORE_HEARTBEAT && world->asked[i] > 0 &&
-            world_table_is_write((enum ks_store_operation)i))
+        /* Rows that nobody needs go when their time has come. */
+        if (i != KS_STORE_HEARTBEAT && i != KS_STORE_DELETE && i != KS_STORE_REMOVE_WORKER &&
+            world->asked[i] > 0 && world_table_is_write((enum ks_store_operation)i))
             oracle_fail(world, "a quiet fleet wrote %s",
                         world_table_operation_name((enum ks_store_operation)i));
         if (!world_table_is_write((enum ks_store_operation)i))
@@ -259,12 +396,17 @@ static void judge_quiet(struct world *world)
     if (beats > most_beats)
         oracle_fail(world, "a quiet fleet of %u made %llu heartbeats in %d s", (uint32_t)workers,
                     (unsigned long long)beats, (int)QUIET_S);
+    /* Each heartbeat makes the others look, when they are told of it. */
+    if (world->swarm.tells_change)
+        most_reads +=
+            (beats + world->asked[KS_STORE_DELETE] + world->asked[KS_STORE_REMOVE_WORKER]) *
+            workers;
     if (reads > most_reads)
         oracle_fail(world, "a quiet fleet of %u read %llu times in %d s", (uint32_t)workers,
                     (unsigned long long)reads, (int)QUIET_S);
 }
 
-static bool everybody_runs(const struct world *world)
+bool faults_everybody_runs(const struct world *world)
 {
     for (uint32_t slot = 0; slot < world->swarm.processes; slot++) {
         struct ks_self_view self;
@@ -283,59 +425,23 @@ static bool everybody_runs(const struct world *world)
 static void begin_quiet(struct world *world)
 {
     const struct ks_core_config *core = &world->swarm.core;
-    /* A checkpoint that came late is written once more, at its interval. */
-    sim_time settling = SETTLING_S * SIM_SECOND + core->checkpoint_interval.us;
+    /* A checkpoint that came late is written once more, at its interval; that there is no traffic is told, and may even
+     * out what was uneven before. */
+    sim_time settling =
+        SETTLING_S * SIM_SECOND + 2 * core->checkpoint_interval.us + 3 * core->load_patience.us;
 
     if (world->now <= world->last_shot + 2 * core->lease_duration.us + settling ||
         world->now <= world->done_at + settling)
         return;
+    if (oracle_rules_is_kept(world)) {
+        if (world->now >
+            world->done_at + settling + core->keep.us * 21 / 20 + 3 * core->list_every.us)
+            oracle_fail(world, "rows of expired shards are not deleted");
+        return;
+    }
     story_say(world, "world", "everything is done");
     world->quiet_until = world->now + QUIET_S * SIM_SECOND;
     memset(world->asked, 0, sizeof world->asked);
-}
-
-/* One more process is killed or drained: how soon do the others serve everything? The bound after a kill is that of the
- * product, 4/3 L + 2 s; a drain has no watch to wait for. */
-static void begin_exam(struct world *world)
-{
-    const struct ks_core_config *core = &world->swarm.core;
-    struct process *process = draw_process(world);
-    bool drains = draw_chance(&world->prng, 500);
-    struct ks_event event = {.kind = KS_EVENT_DRAIN};
-
-    assert(process != NULL);
-    world->exam_at = world->now;
-    world->exam_drains = drains;
-    world->exam_until = world->now +
-                        (drains ? core->beat.us + 2 * core->round.us + 2 * core->news.us
-                                : core->lease_duration.us * 4 / 3) +
-                        2 * SIM_SECOND;
-    story_say(world, "fault", "w%u is %s", process->worker, drains ? "told to drain" : "killed");
-    if (!drains) {
-        shell_stop(world, process);
-        return;
-    }
-    process->draining = true;
-    event.drain.span = ks_span_ms(20000);
-    process->patience_at = ks_instant_add(shell_clock(world, process), event.drain.span);
-    shell_tell(world, process, &event);
-}
-
-static void look_at_exam(struct world *world)
-{
-    sim_time took = world->now - world->exam_at;
-    uint32_t running = 0;
-    char why[160];
-
-    for (uint32_t slot = 0; slot < SIM_PROCESSES; slot++)
-        running += world->processes[slot].alive && !world->processes[slot].draining;
-    if (world->longest_exam[world->exam_drains] < took)
-        world->longest_exam[world->exam_drains] = took;
-    world->over = running == 0 || oracle_is_done(world, why, sizeof why);
-    if (!world->over && world->now > world->exam_until)
-        oracle_fail(world, "%lld ms after one process was taken away %s",
-                    (long long)(took / SIM_MS), why);
-    plan_in(world, HAPPENS_LOOK, 100 * SIM_MS);
 }
 
 static void look(struct world *world)
@@ -344,10 +450,12 @@ static void look(struct world *world)
     bool done;
 
     if (world->exam_at != 0) {
-        look_at_exam(world);
+        exams_look(world);
+        plan_in(world, HAPPENS_LOOK, 100 * SIM_MS);
         return;
     }
-    done = everybody_runs(world) && oracle_is_done(world, why, sizeof why);
+    done = faults_everybody_runs(world) && oracle_is_done(world, why, sizeof why) &&
+           oracle_is_balanced(world, why, sizeof why);
     if (world->now > world->last_shot + 2 * world->swarm.core.lease_duration.us &&
         world->now > world->peace_at + 2 * world->swarm.core.lease_duration.us)
         oracle_rules_look(world);
@@ -366,7 +474,7 @@ static void look(struct world *world)
     if (world->quiet_until != 0 && world->now >= world->quiet_until) {
         judge_quiet(world);
         oracle_rules_quiet(world);
-        begin_exam(world);
+        exams_begin(world);
     } else if (world->quiet_until == 0) {
         begin_quiet(world);
     }
@@ -376,13 +484,15 @@ static void look(struct world *world)
 
 void faults_happen(struct world *world, const struct happening *happening)
 {
-    bool fault = happening->kind >= HAPPENS_PAUSE && happening->kind <= HAPPENS_TWIN;
+    bool fault = happening->kind >= HAPPENS_PAUSE && happening->kind <= HAPPENS_OPERATOR;
 
-    if (fault && world->peace)
+    /* The drains of an exam are no faults. */
+    if (fault && world->peace && happening->count != 2)
         return;
     switch (happening->kind) {
     case HAPPENS_START:
-        if (!world->processes[happening->process].alive)
+        if (!world->processes[happening->process].alive &&
+            happening->process < world->swarm.processes)
             shell_start(world, &world->processes[happening->process], happening->count);
         break;
     case HAPPENS_PUT: put(world); break;
@@ -391,10 +501,19 @@ void faults_happen(struct world *world, const struct happening *happening)
     case HAPPENS_PAUSE: pause_one(world); break;
     case HAPPENS_KILL: kill_one(world); break;
     case HAPPENS_CUT: cut_one(world); break;
+    case HAPPENS_BLIND: blind_one(world); break;
     case HAPPENS_DOWN: take_down(world); break;
     case HAPPENS_DAMAGE: damage(world); break;
-    case HAPPENS_DRAIN: drain_one(world); break;
+    case HAPPENS_DRAIN: drain_one(world, happening); break;
+    case HAPPENS_THROTTLE: throttle(world); break;
+    case HAPPENS_HOLIDAY: holiday(world); break;
+    case HAPPENS_SCALE: scale(world); break;
+    case HAPPENS_DEPLOY: deploy(world); break;
     case HAPPENS_TWIN: start_twin(world); break;
+    case HAPPENS_OPERATOR:
+        plan_fault(world, HAPPENS_OPERATOR, world->swarm.operator_every);
+        operator_meddles(world);
+        break;
     case HAPPENS_PEACE: make_peace(world); break;
     case HAPPENS_LOOK: look(world); break;
     case HAPPENS_TICK:
@@ -405,6 +524,8 @@ void faults_happen(struct world *world, const struct happening *happening)
     case HAPPENS_CONSUMER:
     case HAPPENS_JOB:
     case HAPPENS_HURRY:
+    case HAPPENS_CHANGED:
+    case HAPPENS_LOCKED:
     case HAPPENS_ARRIVE: assert(false);
     }
 }

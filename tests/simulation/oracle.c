@@ -53,11 +53,18 @@ bool oracle_may_deliver(const struct world *world, const struct process *process
            ks_core_may_deliver(process->core, shard, lease.epoch, shell_clock(world, process));
 }
 
+/* Of a row that an operator has spoilt its holder does not know: what it has, it has beside the next one. */
+static bool may_deliver_by_row(const struct world *world, const struct process *process,
+                               ks_shard shard)
+{
+    return oracle_may_deliver(world, process, shard) && !shell_is_orphan(world, process, shard);
+}
+
 /* Nobody may deliver the shard while its row changes hands. */
 static void expect_rest(struct world *world, ks_shard shard, const char *what)
 {
     for (uint32_t i = 0; i < SIM_PROCESSES; i++)
-        if (oracle_may_deliver(world, &world->processes[i], shard))
+        if (may_deliver_by_row(world, &world->processes[i], shard))
             oracle_fail(world, "shard-%u was %s while w%u may deliver it", shard, what,
                         world->processes[i].worker);
 }
@@ -86,7 +93,7 @@ static void expect_owner(struct world *world, const struct process *process)
         const struct table_lease *row = world_table_lease(&world->table, shard);
         struct ks_lease_view lease;
 
-        if (!oracle_may_deliver(world, process, shard))
+        if (!may_deliver_by_row(world, process, shard))
             continue;
         ks_core_lease(process->core, shard, &lease);
         if (!row->present || !ks_incarnation_equal(row->row.owner, self) ||
@@ -140,7 +147,13 @@ static bool covers_settled_only(const struct world *world, ks_shard shard, uint6
     return checkpoint <= of->settled_to;
 }
 
-/* The first parent that is in the stream, but whose end is not durable; KS_SHARD_NONE if there is none. */
+/* True if it has to be read: it is in the stream, and was not closed before the application began. */
+static bool is_wanted(const struct world *world, const struct world_shard *shard)
+{
+    return shard->exists && !shard->expired && shard->closed_at >= world->table.app_start;
+}
+
+/* The first parent that is to be read, but whose end is not durable; KS_SHARD_NONE if there is none. */
 static ks_shard unfinished_parent(const struct world *world, ks_shard shard)
 {
     const struct world_shard *of = &world->stream.shards[shard];
@@ -152,9 +165,7 @@ static ks_shard unfinished_parent(const struct world *world, ks_shard shard)
         if (parent == KS_SHARD_NONE)
             continue;
         row = world_table_lease(&world->table, parent);
-        if (row->present
-                ? !row->row.finished
-                : world->stream.shards[parent].exists && !world->stream.shards[parent].expired)
+        if (row->present ? !row->row.finished : is_wanted(world, &world->stream.shards[parent]))
             return parent;
     }
     return KS_SHARD_NONE;
@@ -168,10 +179,38 @@ static void check_creation(struct world *world, ks_shard shard, const struct tab
     if (parent != KS_SHARD_NONE)
         oracle_fail(world, "shard-%u has a row before the end of its parent shard-%u", shard,
                     parent);
-    if (row->checkpoint > world_stream_index_at(world, shard, world->table.app_start))
-        oracle_fail(world, "shard-%u begins behind the start of the application", shard);
+    if (of->ended)
+        oracle_fail(world, "shard-%u was read to its end, and has a new row", shard);
+    of->had_row = true;
+    of->odd_at = SIM_NEVER;
+    if (row->checkpoint != world_stream_index_at(world, shard, world->table.app_start))
+        oracle_fail(world, "shard-%u does not begin where the application does", shard);
+    if (of->closed_at < world->table.app_start)
+        oracle_fail(world, "shard-%u has a row, and was closed before the application began",
+                    shard);
     of->start = (uint32_t)row->checkpoint;
     of->settled_to = of->start;
+    while (of->settled_to < of->count && of->settled[of->settled_to])
+        of->settled_to++; /* In the time of a row that an operator has spoilt. */
+}
+
+/* A5: finished, out of the stream, and all its children have been heard of. */
+static void check_deletion(struct world *world, ks_shard parent, const struct table_lease *row)
+{
+    /* Or finished by an operator's hand, while the stream adds to it. */
+    if (world->stream.shards[parent].odd_at != SIM_NEVER)
+        return;
+    if (!row->row.finished ||
+        (world->stream.shards[parent].exists && !world->stream.shards[parent].expired))
+        oracle_fail(world, "the row of shard-%u was deleted, which is still in the stream", parent);
+    for (ks_shard shard = 0; shard < world->stream.count; shard++) {
+        const struct world_shard *of = &world->stream.shards[shard];
+
+        if (of->exists && !of->expired && !of->had_row &&
+            (of->parents[0] == parent || of->parents[1] == parent))
+            oracle_fail(world, "the row of shard-%u was deleted before its child shard-%u had one",
+                        parent, shard);
+    }
 }
 
 static void check_order(struct world *world, ks_shard shard, const struct table_lease *before,
@@ -198,7 +237,13 @@ void oracle_lease_written(struct world *world, const struct table_request *reque
     if (operation == KS_STORE_CREATE)
         check_creation(world, shard, after);
     if (operation == KS_STORE_DELETE)
-        oracle_fail(world, "the row of shard-%u was deleted", shard);
+        check_deletion(world, shard, before);
+    if (operation == KS_STORE_END)
+        world->stream.shards[shard].ended = true;
+    if (operation == KS_STORE_PLAN && after->row.next_owner.worker != 0)
+        world->moves++;
+    if (operation == KS_STORE_DELETE)
+        return;
     if (operation == KS_STORE_TAKE_OVER && !world_table_is_dead(&world->table, before->row.owner))
         oracle_fail(world, "shard-%u was taken over from w%u, which is not dead", shard,
                     before->row.owner.worker);
@@ -224,6 +269,8 @@ void oracle_worker_written(struct world *world, const struct table_request *requ
         if (before->present)
             expect_dead(world, former, "replaced");
     }
+    if (request->ask.operation == KS_STORE_HEARTBEAT)
+        oracle_rules_removed(world, request);
     if (before->present && after->boot == before->boot && after->beat < before->beat)
         oracle_fail(world, "the beat of w%u went back", former.worker);
     if (!after->present && before->present)
@@ -241,7 +288,8 @@ static bool is_own_write(enum ks_store_operation operation)
     return world_table_is_owner_write(operation) || operation == KS_STORE_HEARTBEAT ||
            operation == KS_STORE_SAY_GONE || operation == KS_STORE_REGISTER_NEW ||
            operation == KS_STORE_REGISTER_DEAD || operation == KS_STORE_REGISTER_SILENT ||
-           operation == KS_STORE_CLAIM_OFFICE || operation == KS_STORE_RESIGN_OFFICE;
+           operation == KS_STORE_REGISTER_CORPSE || operation == KS_STORE_CLAIM_OFFICE ||
+           operation == KS_STORE_RESIGN_OFFICE;
 }
 
 void oracle_asked(struct world *world, struct process *process, struct table_request *request,
@@ -307,6 +355,7 @@ void oracle_stepped(struct world *world, struct process *process, const struct k
     if (event->kind == KS_EVENT_STORE) {
         expect_owner(world, process);
         check_deadline(world, process);
+        oracle_rules_stepped(world, process);
     }
     oracle_flight_stepped(world, process, event, effects, now);
 }
@@ -334,6 +383,10 @@ void oracle_open(struct world *world, struct process *process, ks_shard shard, k
     struct oracle_lane *lane = &truth->lanes[shard];
 
     lane->delivered = 0;
+    if (world->exam_at != 0 && world->exam != EXAM_KILL && row->row.epoch == epoch &&
+        world->longest_gap < world->now - row->at)
+        world->longest_gap = world->now - row->at;
+    truth->rules.shards[shard].returning_at = INT64_MAX;
     lane->earliest_due = INT64_MAX;
     truth->rules.shards[shard].unsure = false;
     truth->rules.shards[shard].read_back = false;
@@ -342,7 +395,7 @@ void oracle_open(struct world *world, struct process *process, ks_shard shard, k
     truth->rules.shards[shard].persist_by = 0;
     if (reader->open)
         oracle_fail(world, "w%u opens shard-%u again", process->worker, shard);
-    if (reader->epoch >= epoch)
+    if (reader->epoch >= epoch && reader->made == seen->made)
         oracle_fail(world, "w%u begins epoch %llu of shard-%u a second time", process->worker,
                     (unsigned long long)epoch, shard);
     if (!seen->present || seen->checkpoint == SIM_SHARD_END)
@@ -451,7 +504,8 @@ void oracle_persisted(struct world *world, struct process *process, const struct
     const struct table_lease *row = world_table_lease(&world->table, effect->lease.shard);
 
     if (reader->epoch != effect->lease.epoch ||
-        row->checkpoint < reader->base + effect->lease.number)
+        (row->checkpoint < reader->base + effect->lease.number &&
+         !shell_is_orphan(world, process, effect->lease.shard)))
         oracle_fail(world, "w%u says that %llu of shard-%u is persisted, and it is not",
                     process->worker, (unsigned long long)effect->lease.number, effect->lease.shard);
 }
@@ -476,6 +530,9 @@ void oracle_drained(struct world *world, struct process *process)
 
 void oracle_story(struct world *world, struct process *process, const struct ks_effect *effect)
 {
+    if (effect->story.story == KS_STORY_RETURNING)
+        process->truth.rules.shards[effect->story.shard].returning_at =
+            shell_clock(world, process).us;
     if (effect->story.story == KS_STORY_FENCES &&
         !world_table_is_dead(&world->table, effect->story.worker))
         oracle_fail(world, "w%u says that it fenced w%u, which is alive", process->worker,
@@ -483,6 +540,9 @@ void oracle_story(struct world *world, struct process *process, const struct ks_
     if (effect->story.story == KS_STORY_OFFICE_WON &&
         process->truth.rules.led_boot != oracle_incarnation(process).boot)
         oracle_fail(world, "w%u says that it leads, and never held the office", process->worker);
+    if (effect->story.story == KS_STORY_HOLE && world->quiet_until != 0)
+        oracle_fail(world, "w%u says that leases are missing, and everything is held",
+                    process->worker);
 }
 
 /* ---- Deliveries: whose, and when (I2, I6) ---- */
@@ -494,8 +554,10 @@ void oracle_deliver(struct world *world, struct process *process, const struct k
     const struct table_lease *row = world_table_lease(&world->table, shard);
     struct ks_incarnation self = oracle_incarnation(process);
     ks_shard parent = unfinished_parent(world, shard);
+    bool orphan = shell_is_orphan(world, process, shard);
 
-    if (!ks_incarnation_equal(row->row.owner, self) || row->row.epoch != effect->deliver.epoch)
+    if (!orphan &&
+        (!ks_incarnation_equal(row->row.owner, self) || row->row.epoch != effect->deliver.epoch))
         oracle_fail(world, "w%u delivers shard-%u in epoch %llu, but it is w%u's in %llu",
                     process->worker, shard, (unsigned long long)effect->deliver.epoch,
                     row->row.owner.worker, (unsigned long long)row->row.epoch);
@@ -504,32 +566,61 @@ void oracle_deliver(struct world *world, struct process *process, const struct k
     if (!oracle_may_deliver(world, process, shard))
         oracle_fail(world, "w%u delivers shard-%u, and says that it may not", process->worker,
                     shard);
-    for (uint32_t i = 0; i < SIM_PROCESSES; i++)
-        if (i != process->slot && oracle_may_deliver(world, &world->processes[i], shard))
+    if (effect->deliver.epoch <= process->readers[shard].before)
+        oracle_fail(world, "w%u delivers shard-%u in epoch %llu a second time", process->worker,
+                    shard, (unsigned long long)effect->deliver.epoch);
+    for (uint32_t i = 0; i < SIM_PROCESSES && !orphan; i++)
+        if (i != process->slot && may_deliver_by_row(world, &world->processes[i], shard))
             oracle_fail(world, "two processes may deliver shard-%u: w%u and w%u", shard,
                         process->worker, world->processes[i].worker);
     if (parent != KS_SHARD_NONE)
         oracle_fail(world, "w%u delivers shard-%u before the end of its parent shard-%u",
                     process->worker, shard, parent);
+    if (process->truth.rules.given_boot == self.boot &&
+        effect->deliver.epoch <= process->truth.rules.shards[shard].given)
+        oracle_fail(world, "w%u delivers shard-%u, which it was told to give", process->worker,
+                    shard);
     oracle_flight_delivered(world, process, effect, now);
 }
 
 /* ---- The end (I8) ---- */
 
-static bool is_shard_done(const struct world *world, ks_shard shard, char *why, size_t size)
+/* Somebody alive may deliver it. */
+static bool is_shard_held(const struct world *world, ks_shard shard)
 {
-    const struct world_shard *of = &world->stream.shards[shard];
     const struct table_lease *row = world_table_lease(&world->table, shard);
-    const char *lacks = NULL;
-    bool held = false;
 
     for (uint32_t i = 0; row->present && i < SIM_PROCESSES; i++) {
         const struct process *process = &world->processes[i];
 
         if (process->alive && ks_incarnation_equal(row->row.owner, oracle_incarnation(process)) &&
             oracle_may_deliver(world, process, shard))
-            held = true;
+            return true;
     }
+    return false;
+}
+
+bool oracle_is_served(const struct world *world, char *why, size_t size)
+{
+    for (ks_shard shard = 0; shard < world->stream.count; shard++) {
+        const struct world_shard *of = &world->stream.shards[shard];
+
+        if (!of->exists || of->expired || of->closed_at != SIM_NEVER || is_shard_held(world, shard))
+            continue;
+        snprintf(why, size, "shard-%u is not held (owner w%u)", shard,
+                 world_table_lease(&world->table, shard)->row.owner.worker);
+        return false;
+    }
+    return true;
+}
+
+static bool is_shard_done(const struct world *world, ks_shard shard, char *why, size_t size)
+{
+    const struct world_shard *of = &world->stream.shards[shard];
+    const struct table_lease *row = world_table_lease(&world->table, shard);
+    const char *lacks = NULL;
+    bool held = is_shard_held(world, shard);
+
     if (!row->present)
         lacks = "has no lease row";
     else if (of->settled_to < of->count)
@@ -552,8 +643,62 @@ bool oracle_is_done(const struct world *world, char *why, size_t size)
     for (ks_shard shard = 0; shard < world->stream.count; shard++) {
         const struct world_shard *of = &world->stream.shards[shard];
 
-        if (of->exists && !of->expired && !is_shard_done(world, shard, why, size))
+        if (is_wanted(world, of) && !is_shard_done(world, shard, why, size))
             return false;
+    }
+    return true;
+}
+
+uint32_t oracle_leases_of(const struct world *world, const struct process *process)
+{
+    struct ks_incarnation self = oracle_incarnation(process);
+    uint32_t count = 0;
+
+    for (ks_shard shard = 0; shard < world->stream.count; shard++) {
+        const struct table_lease *row = world_table_lease(&world->table, shard);
+
+        count += row->present && !row->row.finished && ks_incarnation_equal(row->row.owner, self);
+    }
+    return count;
+}
+
+/* Who takes part: alive, not leaving, with an app. */
+static bool wants_leases(const struct process *process)
+{
+    struct ks_self_view self;
+
+    if (!process->alive || process->draining)
+        return false;
+    ks_core_self(process->core, &self);
+    return self.sessions > 0;
+}
+
+bool oracle_is_balanced(const struct world *world, char *why, size_t size)
+{
+    uint32_t counts[SIM_PROCESSES];
+
+    for (uint32_t i = 0; i < SIM_PROCESSES; i++)
+        counts[i] = world->processes[i].alive ? oracle_leases_of(world, &world->processes[i]) : 0;
+    for (uint32_t i = 0; i < SIM_PROCESSES; i++) {
+        const struct process *rich = &world->processes[i];
+
+        if (!wants_leases(rich))
+            continue;
+        if (rich->capacity != 0 && counts[i] > rich->capacity) {
+            snprintf(why, size, "w%u has %u leases and takes %u", rich->worker, counts[i],
+                     rich->capacity);
+            return false;
+        }
+        for (uint32_t j = 0; j < SIM_PROCESSES; j++) {
+            const struct process *poor = &world->processes[j];
+
+            if (!wants_leases(poor) || counts[i] <= counts[j] + 1 ||
+                (poor->capacity != 0 && counts[j] >= poor->capacity))
+                continue;
+            snprintf(why, size, "w%u has %u leases and w%u has %u", rich->worker, counts[i],
+                     poor->worker, counts[j]);
+            return false;
+        }
     }
     return true;
 }

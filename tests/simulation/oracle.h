@@ -73,6 +73,7 @@ struct oracle_watch {
     enum ks_mode mode;
     int64_t since;
     int64_t last;
+    int64_t dead_since; /* INT64_MAX: it is live. */
 };
 
 /* What a process was told, and in which order it asked: the basis of what it may conclude. */
@@ -84,7 +85,14 @@ struct oracle_known {
 
 struct oracle_shard {
     struct oracle_known known;
-    bool damaged; /* Could not be read the last time. */
+    struct oracle_known next; /* Whom a row named as next owner, and in which epoch. */
+    struct oracle_known give; /* Who was told to give which epoch by our own hints .. */
+    int64_t give_at;          /* .. since when that stands in its row. */
+    ks_epoch given;           /* What our own row told us to give. */
+    int64_t returning_at;     /* When it said that it gives the lease back. */
+    int64_t unlisted_at;      /* Since when no listing shows it; INT64_MAX: the last one did. */
+    uint32_t unlisted;        /* Listings in a row. */
+    bool damaged;             /* Could not be read the last time. */
     bool unsure; /* A write of its owner was not done, or not surely: it is read before the next. */
     bool read_back;      /* Read again since it began. */
     bool hurried;        /* PERSIST in this epoch. */
@@ -101,8 +109,12 @@ struct oracle_rules {
     uint64_t proof_order;
     struct oracle_known office;
     struct oracle_shard shards[SIM_SHARDS];
-    uint64_t led_boot; /* The incarnation with which it held the office. */
+    uint64_t led_boot;     /* The incarnation with which it held the office. */
+    uint64_t given_boot;   /* The incarnation that `given` is about. */
+    int64_t registered_at; /* When its last registration was sent. */
     int64_t won_at;
+    bool looked; /* It has read the whole fleet .. */
+    int64_t looked_at;
 };
 
 /* Until when an incarnation may deliver, by its registration and heartbeats. */
@@ -179,6 +191,12 @@ void oracle_story(struct world *world, struct process *process, const struct ks_
 void oracle_records(struct world *world, struct process *process, ks_shard shard,
                     const uint32_t *sizes, uint32_t count);
 
+/* True if every open shard is held by somebody who may deliver it. */
+bool oracle_is_served(const struct world *world, char *why, size_t size);
+/* The rows of leases that are this worker's. */
+uint32_t oracle_leases_of(const struct world *world, const struct process *process);
+/* True if everybody who wants leases has as many as the others, within one, or all that it takes. */
+bool oracle_is_balanced(const struct world *world, char *why, size_t size);
 /* After the faults: true if everything is done, else `why` says what is not. */
 bool oracle_is_done(const struct world *world, char *why, size_t size);
 

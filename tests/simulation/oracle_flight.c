@@ -177,7 +177,8 @@ static void extend(const struct place *place, const struct ks_event *event, bool
         struct oracle_record *record = record_at(place, i);
         enum oracle_state state = record->state;
 
-        if (i < place->reader->forgot || (state != RECORD_FLYING && state != RECORD_DOUBT))
+        if (i < place->reader->forgot || record->session != event->settle.session ||
+            (state != RECORD_FLYING && state != RECORD_DOUBT))
             continue;
         land(place, i, RECORD_DOUBT);
         record->due = due;
@@ -427,6 +428,15 @@ void oracle_flight_delivered(struct world *world, struct process *process,
     world->delivered += effect->deliver.count;
     if (effect->deliver.attempt > 1)
         world->redelivered += effect->deliver.count;
+    /* A planned move of an app that settles in time delivers nothing twice; who has what an operator has spoilt does
+     * not know of the other who has it. */
+    for (uint32_t i = 0;
+         world->exam_at != 0 && world->exam != EXAM_KILL && i < effect->deliver.count; i++)
+        if (world->stream.shards[place.shard].made == 0 &&
+            world->stream.shards[place.shard].settled[place.reader->base + first + i])
+            oracle_fail(world, "w%u delivers record %llu of shard-%u again, after a planned move",
+                        process->worker, (unsigned long long)(place.reader->base + first + i),
+                        place.shard);
     for (uint32_t i = 0; i < effect->deliver.count && !world->failed; i++)
         deliver_one(world, &place, effect, first + i, now);
 }
@@ -459,4 +469,14 @@ void oracle_flight_stepped(struct world *world, struct process *process,
         settled(world, process, event, status, now);
     else
         checkpointed(world, process, event, status);
+}
+
+bool oracle_flight_is_flying(const struct world *world, struct process *process, ks_shard shard)
+{
+    struct place place = place_of(world, process, shard);
+
+    for (uint64_t i = place.reader->forgot; place.reader->open && i < place.lane->delivered; i++)
+        if (record_at(&place, i)->state == RECORD_FLYING)
+            return true;
+    return false;
 }

@@ -20,4 +20,7 @@ void oracle_flight_delivered(struct world *world, struct process *process,
 /* The epoch of a shard is over. */
 void oracle_flight_closed(const struct world *world, struct process *process, ks_shard shard);
 
+/* True while records of the lane are with a session. */
+bool oracle_flight_is_flying(const struct world *world, struct process *process, ks_shard shard);
+
 #endif

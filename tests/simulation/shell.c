@@ -6,30 +6,12 @@
 
 #include "base/budget.h"
 #include "faults.h"
+#include "oracle_rules.h"
 #include "story.h"
 #include "world.h"
+#include "world_lock.h"
 
-/* ---- Time ---- */
-
-ks_instant shell_clock(const struct world *world, const struct process *process)
-{
-    return (ks_instant){process->clock_offset + world->now +
-                        world->now * process->drift_ppm / 1000000};
-}
-
-sim_time shell_true_time(const struct process *process, ks_instant at)
-{
-    int64_t local = at.us - process->clock_offset;
-    sim_time guess;
-
-    /* Beyond the end of every run: the product below must not overflow. */
-    if (local > INT64_C(1000000) * SIM_SECOND)
-        return SIM_NEVER;
-    guess = local * 1000000 / (1000000 + process->drift_ppm) - 2;
-    while (guess + guess * process->drift_ppm / 1000000 < local)
-        guess++;
-    return guess;
-}
+/* ---- Latency ---- */
 
 /* One way to the store and back, or to the stream. */
 static sim_time draw_latency(struct world *world)
@@ -121,6 +103,47 @@ static void answer_later(struct world *world, struct table_request *request, sim
                                    .request = request->number});
 }
 
+static void arrive_at(struct world *world, struct table_request *request, sim_time at)
+{
+    request->users++;
+    agenda_add(&world->agenda, at,
+               &(struct happening){.kind = HAPPENS_ARRIVE, .request = request->number});
+}
+
+/* Whom a write of somebody else is about. */
+static uint32_t victim_of(const struct ks_store_effect *ask)
+{
+    switch ((int)ask->operation) {
+    case KS_STORE_FENCE:
+    case KS_STORE_HINTS:
+    case KS_STORE_REMOVE_WORKER:
+    case KS_STORE_REGISTER_SILENT:
+    case KS_STORE_REGISTER_CORPSE: return ask->worker.worker;
+    case KS_STORE_TAKE_OVER:
+    case KS_STORE_PLAN:
+    case KS_STORE_FORCE:
+    case KS_STORE_CLAIM_OFFICE: return ask->owner.worker;
+    default: return 0;
+    }
+}
+
+/* A write that is about a worker arrives at `at`: a heartbeat of that worker that was waiting on the road lands right
+ * before it, between its sender's last look and the write, or right behind it. */
+static void call_up(struct world *world, const struct table_request *request, sim_time at)
+{
+    uint32_t victim = victim_of(&request->ask);
+
+    for (uint32_t slot = 0; victim != 0 && slot < SIM_PROCESSES; slot++) {
+        struct table_request *parked = world->parked[slot];
+
+        if (parked == NULL || parked->ask.worker.worker != victim || draw_chance(&world->prng, 300))
+            continue;
+        world->parked[slot] = NULL;
+        at += draw_chance(&world->prng, 700) ? -1 : 1;
+        arrive_at(world, parked, at <= world->now ? world->now : at);
+    }
+}
+
 /* The request leaves the house, or meets its fate. */
 static void send_request(struct world *world, struct process *process,
                          struct table_request *request)
@@ -137,18 +160,23 @@ static void send_request(struct world *world, struct process *process,
     if (is_cut(world, process, request->ask.operation) ||
         draw_chance(&world->prng, swarm->lost_requests))
         return;
-    if (draw_chance(&world->prng, write ? swarm->throttled : swarm->failed_reads)) {
+    if (draw_chance(&world->prng, world->now < world->throttled_until ? world->throttled
+                                  : write                             ? swarm->throttled
+                                                                      : swarm->failed_reads)) {
         request->answer.outcome = KS_UNKNOWN;
         answer_later(world, request, at);
         return;
     }
     if (draw_chance(&world->prng, swarm->late_requests))
         at += ks_prng_between(&world->prng, 2 * SIM_SECOND, 30 * SIM_SECOND);
+    if (request->ask.operation == KS_STORE_HEARTBEAT && draw_chance(&world->prng, swarm->parked)) {
+        at = departs + ks_prng_between(&world->prng, 2 * SIM_SECOND, 30 * SIM_SECOND);
+        world->parked[process->slot] = request;
+    }
+    call_up(world, request, at);
     if (!world->peace && world->last_shot < at)
         world->last_shot = at;
-    request->users++;
-    agenda_add(&world->agenda, at,
-               &(struct happening){.kind = HAPPENS_ARRIVE, .request = request->number});
+    arrive_at(world, request, at);
 }
 
 void shell_arrive(struct world *world, const struct happening *happening)
@@ -158,6 +186,13 @@ void shell_arrive(struct world *world, const struct happening *happening)
     bool cut =
         sender->life == request->life && sender->cut == CUT_ALL && world->now < sender->cut_until;
 
+    if (request->arrived) {
+        world_request_done(world, request);
+        return;
+    }
+    request->arrived = true;
+    if (world->parked[request->process] == request)
+        world->parked[request->process] = NULL;
     if (world->now < world->down_until) {
         request->answer.outcome = KS_UNKNOWN;
         if (world->down_quick)
@@ -186,6 +221,8 @@ static void complete_create(struct world *world, struct process *process,
         return;
     }
     memcpy(request->parents, listed->parents, sizeof request->parents);
+    request->first_key = listed->first_key;
+    request->last_key = listed->last_key;
     for (uint32_t i = 0; i < KS_PARENTS_MAX; i++)
         if (listed->parents[i] != KS_SHARD_NONE && process->seen[listed->parents[i]].present)
             child = true;
@@ -269,6 +306,11 @@ static void ask(struct world *world, struct process *process, const struct ks_st
     if (effect->operation == KS_STORE_CHECKPOINT || effect->operation == KS_STORE_FINAL)
         complete_position(world, process, request);
 
+    if (process->locked && effect->operation >= KS_STORE_REGISTER_NEW &&
+        effect->operation <= KS_STORE_REGISTER_CORPSE &&
+        world->locks[process->worker] != effect->worker.boot)
+        oracle_fail(world, "w%u registers a boot that its lock file does not name",
+                    process->worker);
     oracle_asked(world, process, request, now);
     world->asked[effect->operation]++;
     if (world_table_is_lease_write(effect->operation))
@@ -279,6 +321,21 @@ static void ask(struct world *world, struct process *process, const struct ks_st
         return;
     }
     send_request(world, process, request);
+}
+
+/* A store that tells of changes tells all but the writer, a moment later. */
+void shell_changed(struct world *world, const struct table_request *request)
+{
+    for (uint32_t slot = 0; world->swarm.tells_change && slot < SIM_PROCESSES; slot++) {
+        struct process *process = &world->processes[slot];
+
+        if (slot == request->process || !process->alive || process->changed ||
+            (!world->peace && draw_chance(&world->prng, 100)))
+            continue;
+        process->changed = true;
+        plan(world, process, world->now + ks_prng_between(&world->prng, SIM_MS, 50 * SIM_MS),
+             (struct happening){.kind = HAPPENS_CHANGED});
+    }
 }
 
 /* The rows of an answer are what OPEN and CREATE go by. */
@@ -292,8 +349,8 @@ static void remember_rows(struct process *process, const struct table_request *r
         process->seen[request->ask.shard].present = false;
     for (uint32_t i = 0; i < answer->lease_count; i++)
         if (!answer->leases[i].damaged)
-            process->seen[answer->leases[i].shard] =
-                (struct seen_row){.present = true, .checkpoint = answer->checkpoints[i]};
+            process->seen[answer->leases[i].shard] = (struct seen_row){
+                .present = true, .made = answer->made[i], .checkpoint = answer->checkpoints[i]};
 }
 
 /* The answer, or the end of our patience: whichever is first. */
@@ -340,9 +397,26 @@ static void list(struct world *world, struct process *process)
     if (process->listing_asked)
         oracle_fail(world, "w%u lists the stream twice at once", process->worker);
     process->listing_asked = true;
+    process->listing_since = world->table.app_present ? world->table.app_start : 0;
     plan(world, process,
          world->now + 10 * SIM_MS + 2 * draw_latency(world) + draw_stream_delay(world),
          (struct happening){.kind = HAPPENS_LISTED});
+}
+
+/* One that is there is not told; not the same one twice in a row, for that would be a proof of its absence. */
+static void leave_out(struct world *world, struct process *process)
+{
+    ks_shard last = process->left_out;
+    uint32_t place;
+
+    process->left_out = KS_SHARD_NONE;
+    if (process->listed == 0 || !draw_chance(&world->prng, world->swarm.left_out))
+        return;
+    place = (uint32_t)ks_prng_below(&world->prng, process->listed);
+    if (process->listing[place].shard == last)
+        return;
+    process->left_out = process->listing[place].shard;
+    process->listing[place] = process->listing[--process->listed];
 }
 
 static void listed(struct world *world, struct process *process)
@@ -353,7 +427,11 @@ static void listed(struct world *world, struct process *process)
     process->listing_asked = false;
     event.listed.ok = !draw_chance(&world->prng, world->swarm.failed_lists);
     if (event.listed.ok) {
-        process->listed = world_stream_list(world, at < 0 ? 0 : at, process->listing);
+        process->listed =
+            world_stream_list(world, at < 0 ? 0 : at, process->listing_since, process->listing);
+        leave_out(world, process);
+        oracle_rules_listed(process, process->listing, process->listed,
+                            shell_clock(world, process));
         event.listed.shards = process->listing;
         event.listed.count = process->listed;
     }
@@ -368,10 +446,18 @@ static void open_reader(struct world *world, struct process *process,
     oracle_open(world, process, effect->lease.shard, effect->lease.epoch);
     /* A write of an earlier epoch that is still unanswered was another incarnation's. */
     process->writing[1][effect->lease.shard] = 0;
-    *reader = (struct reader){.open = true,
-                              .epoch = effect->lease.epoch,
-                              .base = process->seen[effect->lease.shard].checkpoint,
-                              .serial = reader->serial + 1};
+    *reader =
+        (struct reader){.open = true,
+                        .made = process->seen[effect->lease.shard].made,
+                        .epoch = effect->lease.epoch,
+                        .before = reader->before > reader->epoch ? reader->before : reader->epoch,
+                        .base = process->seen[effect->lease.shard].checkpoint,
+                        .serial = reader->serial + 1};
+}
+
+bool shell_is_orphan(const struct world *world, const struct process *process, ks_shard shard)
+{
+    return process->readers[shard].made != world->stream.shards[shard].made;
 }
 
 static void read(struct world *world, struct process *process, const struct ks_effect *effect)
@@ -403,12 +489,15 @@ static void read_answers(struct world *world, struct process *process, ks_shard 
         return;
     reader->reading = false;
     process->truth.asked_bytes -= reader->max_bytes;
-    if (draw_chance(&world->prng, world->swarm.failed_stream)) {
+    if (world->now < process->blind_until ||
+        draw_chance(&world->prng, world->swarm.failed_stream)) {
         event.kind = KS_EVENT_READ_FAILED;
         event.read_failed.shard = shard;
         event.read_failed.epoch = reader->epoch;
-        event.read_failed.throttled = draw_chance(&world->prng, 500);
-        event.read_failed.full = !event.read_failed.throttled && draw_chance(&world->prng, 500);
+        event.read_failed.throttled =
+            world->now >= process->blind_until && draw_chance(&world->prng, 500);
+        event.read_failed.full = world->now >= process->blind_until &&
+                                 !event.read_failed.throttled && draw_chance(&world->prng, 500);
         shell_step(world, process, &event);
         return;
     }
@@ -464,7 +553,8 @@ static void perform(struct world *world, struct process *process, const struct k
     case KS_EFFECT_PERSISTED:
     case KS_EFFECT_STORY:
     case KS_EFFECT_DRAINED:
-    case KS_EFFECT_REFUSED: perform_more(world, process, effect, event); break;
+    case KS_EFFECT_REFUSED:
+    case KS_EFFECT_LOCK: perform_more(world, process, effect, event); break;
     }
 }
 
@@ -495,6 +585,7 @@ static void perform_more(struct world *world, struct process *process,
         process->over = true;
         break;
     case KS_EFFECT_REFUSED: process->over = true; break;
+    case KS_EFFECT_LOCK: world_lock_write(world, process, effect->lock.boot); break;
     case KS_EFFECT_STORE:
     case KS_EFFECT_LIST:
     case KS_EFFECT_OPEN:
@@ -563,6 +654,11 @@ static void turn(struct world *world, struct process *process, const struct happ
     case HAPPENS_READ: read_answers(world, process, happening->shard, happening->serial); break;
     case HAPPENS_CONSUMER: world_app_act(world, process, happening); break;
     case HAPPENS_JOB: world_app_settle(world, process, happening); break;
+    case HAPPENS_CHANGED:
+        process->changed = false;
+        shell_step(world, process, &(struct ks_event){.kind = KS_EVENT_CHANGED});
+        break;
+    case HAPPENS_LOCKED: world_lock_written(world, process, happening->epoch); break;
     case HAPPENS_HURRY:
         process->patience_at = shell_clock(world, process);
         shell_step(world, process, &(struct ks_event){.kind = KS_EVENT_HURRY});
@@ -575,10 +671,16 @@ static void turn(struct world *world, struct process *process, const struct happ
     case HAPPENS_PAUSE:
     case HAPPENS_KILL:
     case HAPPENS_CUT:
+    case HAPPENS_BLIND:
     case HAPPENS_DOWN:
     case HAPPENS_DAMAGE:
     case HAPPENS_DRAIN:
     case HAPPENS_TWIN:
+    case HAPPENS_THROTTLE:
+    case HAPPENS_HOLIDAY:
+    case HAPPENS_SCALE:
+    case HAPPENS_DEPLOY:
+    case HAPPENS_OPERATOR:
     case HAPPENS_PEACE:
     case HAPPENS_LOOK: assert(false);
     }
@@ -628,6 +730,14 @@ void shell_start(struct world *world, struct process *process, uint32_t worker)
 
     assert(!process->alive && worker > 0 && worker < SIM_WORKERS);
     config.self = worker;
+    process->capacity = 0;
+    if (process->slot != 0 && draw_chance(&world->prng, world->swarm.limited))
+        process->capacity = (uint32_t)ks_prng_between(&world->prng, 1, 5);
+    config.capacity = process->capacity;
+    process->locked =
+        draw_chance(&world->prng, world->swarm.lock_files) && !world_lock_is_held(world, worker);
+    config.lock = process->locked;
+    config.corpse = process->locked ? world->locks[worker] : 0;
     config.seed = ks_prng_next(&world->prng);
     size = ks_core_size(&config);
     ks_free(process->memory);
@@ -642,7 +752,9 @@ void shell_start(struct world *world, struct process *process, uint32_t worker)
         ks_prng_between(&world->prng, -world->swarm.drift_ppm, world->swarm.drift_ppm);
     process->paused_until = 0;
     process->cut = CUT_NOTHING;
+    process->blind_until = 0;
     process->draining = false;
+    process->changed = false;
     process->over = false;
     process->tick_at = 0;
     process->ticks = 0;
@@ -654,6 +766,7 @@ void shell_start(struct world *world, struct process *process, uint32_t worker)
     memset(process->writing, 0, sizeof process->writing);
     for (ks_shard shard = 0; shard < SIM_SHARDS; shard++)
         process->readers[shard] = (struct reader){.serial = process->readers[shard].serial};
+    process->left_out = KS_SHARD_NONE;
     oracle_start(process);
     process->core = ks_core_init(process->memory, &config);
     story_say(world, "world", "w%u starts in slot %u", worker, process->slot);

@@ -17,7 +17,9 @@
 struct reader {
     bool open;
     bool reading;
+    uint32_t made; /* Of the row that it began with. */
     ks_epoch epoch;
+    ks_epoch before;  /* The highest of the epochs before it. */
     uint64_t base;    /* Index of the epoch's record 0. */
     uint64_t fetched; /* Records of the epoch that were handed to the core. */
     uint64_t forgot;  /* As told by FORGET. */
@@ -29,6 +31,7 @@ struct reader {
 /* A lease row as this process read it last. */
 struct seen_row {
     bool present;
+    uint32_t made;
     uint64_t checkpoint;
 };
 
@@ -44,7 +47,12 @@ struct process {
     sim_time paused_until;
     enum cut_kind cut;
     sim_time cut_until;
+    sim_time blind_until; /* No read of the stream succeeds. */
     bool draining;
+    bool locked;            /* It has a lock file, and its flock. */
+    bool changed;           /* It is going to hear that somebody wrote. */
+    uint32_t capacity;      /* Leases that it takes; 0: any number. */
+    sim_time away_until;    /* Its apps are away. */
     ks_instant patience_at; /* Of the drain, by its clock. */
     bool over;              /* The core said DRAINED or REFUSED in this step. */
 
@@ -59,6 +67,8 @@ struct process {
     struct ks_shard_row listing[SIM_SHARDS];
     uint32_t listed;
     bool listing_asked;
+    sim_time listing_since;
+    ks_shard left_out; /* Of the last listing. */
     /* The unanswered write of a lease, its number + 1: as leader, as owner. */
     uint32_t writing[2][SIM_SHARDS];
     bool beating;
@@ -72,12 +82,16 @@ struct process {
 
 /* Starts a process in a free slot. */
 void shell_start(struct world *world, struct process *process, uint32_t worker);
+/* True if what it holds of the shard is of a row that an operator has spoilt since. */
+bool shell_is_orphan(const struct world *world, const struct process *process, ks_shard shard);
 /* kill -9. */
 void shell_stop(struct world *world, struct process *process);
 /* A happening of a process: one turn of its loop. */
 void shell_turn(struct world *world, const struct happening *happening);
 /* A request reaches the table. */
 void shell_arrive(struct world *world, const struct happening *happening);
+/* Somebody wrote: whoever listens hears of it. */
+void shell_changed(struct world *world, const struct table_request *request);
 /* Steps the core with an event and performs what it asks for. Only from within a turn. */
 void shell_step(struct world *world, struct process *process, const struct ks_event *event);
 /* A turn for an event that comes from outside (drain). */

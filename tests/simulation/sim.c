@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sim.c - runs seeds: the real core in a simulated world.
  *
+ *     sim --scale W S     W workers share S shards: see scale.h; 0 0: what fleets cost
  *     sim [--seed S] [--count N] [--seconds T] [--known FILE] [-v] [-vv]
  *
  * Runs the seeds S .. S+N-1 (1 and 1 by default; --seeds is --count), or as many as fit into T seconds. The seeds that
@@ -17,6 +18,8 @@
 #include <unistd.h>
 
 #include "base/budget.h"
+#include "costs.h"
+#include "scale.h"
 #include "world.h"
 
 enum { TWICE_EVERY = 20, RUN_SECONDS_MAX = 60 };
@@ -147,6 +150,9 @@ static bool run_known(struct world *world, const struct plan *plan)
 /* What the runs came across: a simulator that sees nothing finds nothing. */
 static void say_seen(const struct world *world)
 {
+    static const char *const exams[EXAMS] = {"a kill", "a drain", "an app left", "one joined",
+                                             "a deploy"};
+
     fprintf(stdout,
             "records delivered %" PRIu64 ", again %" PRIu64 "; done and refused:", world->delivered,
             world->redelivered);
@@ -155,8 +161,12 @@ static void say_seen(const struct world *world)
             fprintf(stdout, " %s %" PRIu64 "+%" PRIu64,
                     world_table_operation_name((enum ks_store_operation)i), world->operations[i][0],
                     world->operations[i][1]);
-    fprintf(stdout, "\nserved again after a kill in %.1f s at worst, after a drain in %.1f s\n",
-            (double)world->longest_exam[0] / 1e6, (double)world->longest_exam[1] / 1e6);
+    fprintf(stdout, "\nall right again, at worst,");
+    for (int i = 0; i < EXAMS; i++)
+        fprintf(stdout, "%s after %s %.1f s (%" PRIu64 ")", i == 0 ? "" : ",", exams[i],
+                (double)world->longest_exam[i] / 1e6, world->exams[i]);
+    fprintf(stdout, "\nplanned moves when one joined %" PRIu64 ", the least possible %" PRIu64 "\n",
+            world->moves_made, world->moves_least);
 }
 
 static bool run_all(struct world *world, const struct plan *plan)
@@ -187,6 +197,16 @@ int main(int count, char **arguments)
     struct world *world;
     bool good;
 
+    if (count == 4 && strcmp(arguments[1], "--scale") == 0) {
+        uint64_t workers;
+        uint64_t shards;
+
+        if (!read_number(arguments[2], &workers) || !read_number(arguments[3], &shards) ||
+            workers > 5000 || shards > 100000)
+            return 2;
+        return (workers == 0 ? costs_tell() : scale_run((uint32_t)workers, (uint32_t)shards)) ? 0
+                                                                                              : 1;
+    }
     if (!read_arguments(count, arguments, &plan))
         return 2;
     signal(SIGABRT, crashed);

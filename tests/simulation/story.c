@@ -63,6 +63,13 @@ void story_table(struct world *world, const struct table_request *request)
                   world_table_operation_name(ask->operation), ask->worker.worker,
                   (unsigned long long)(ask->worker.boot & 0xffff), request->process,
                   request->answer.outcome == KS_DONE ? "done" : "refused");
+        for (uint32_t i = 0; i < ask->give_count + ask->take_count; i++) {
+            bool give = i < ask->give_count;
+            struct ks_lease_token token = give ? ask->gives[i] : ask->takes[i - ask->give_count];
+
+            story_say(world, "table", "    %s shard-%u epoch %llu", give ? "give" : "take",
+                      token.shard, (unsigned long long)token.epoch);
+        }
         return;
     }
     lease = world_table_lease(&world->table, ask->shard);

@@ -47,6 +47,9 @@ static void draw_roads(struct swarm *swarm, struct ks_prng *prng)
     swarm->tells_refusal = draw_chance(prng, 500);
     swarm->down_every = maybe_every(prng, 8, 80);
     swarm->damage_every = maybe_every(prng, 5, 60);
+    swarm->throttle_every = maybe_every(prng, 5, 60);
+    swarm->parked = maybe(prng, 10, 300);
+    swarm->tells_change = draw_chance(prng, 500);
 }
 
 static void draw_processes(struct swarm *swarm, struct ks_prng *prng)
@@ -63,6 +66,10 @@ static void draw_processes(struct swarm *swarm, struct ks_prng *prng)
     swarm->cut_every = maybe_every(prng, 3, 60);
     swarm->drain_every = maybe_every(prng, 4, 60);
     swarm->twin_every = draw_chance(prng, 400) ? maybe_every(prng, 10, 60) : 0;
+    swarm->scale_every = maybe_every(prng, 8, 60);
+    swarm->deploy_every = maybe_every(prng, 15, 60);
+    swarm->lock_files = maybe(prng, 200, 1000);
+    swarm->limited = maybe(prng, 200, 900);
 }
 
 static void draw_stream(struct swarm *swarm, struct ks_prng *prng)
@@ -84,6 +91,7 @@ static void draw_stream(struct swarm *swarm, struct ks_prng *prng)
 static void draw_apps(struct swarm *swarm, struct ks_prng *prng)
 {
     swarm->idle_apps = maybe(prng, 50, 500);
+    swarm->holiday_every = maybe_every(prng, 5, 40);
     swarm->work = draw_log(prng, 500, 2 * SIM_SECOND);
     swarm->shuffles = maybe(prng, 50, 900);
     swarm->retries = maybe(prng, 10, 300);
@@ -104,6 +112,9 @@ static void draw_core(struct ks_core_config *core, struct ks_prng *prng)
     int64_t lease_ms = draw_chance(prng, 700) ? 10000 : ks_prng_between(prng, 3000, 15000);
 
     *core = ks_core_config_default(ks_span_ms(lease_ms));
+    /* Longer than any request is under way; an hour is never over here. */
+    if (draw_chance(prng, 500))
+        core->keep = ks_span_ms(ks_prng_between(prng, 35000, 60000));
     core->list_every = ks_span_ms(ks_prng_between(prng, 1000, 8000));
     core->checkpoint_interval = ks_span_ms(draw_log(prng, 200, 20000));
     core->idle_release = ks_span_ms(ks_prng_between(prng, 3000, 20000));
@@ -114,6 +125,20 @@ static void draw_core(struct ks_core_config *core, struct ks_prng *prng)
     core->sessions_max = SIM_SESSIONS;
     core->budget_bytes = (uint64_t)draw_log(prng, 30000, 4000000);
     core->read_bytes = (uint32_t)draw_log(prng, 2000, 60000);
+    core->record_extra =
+        core->read_bytes % 200; /* Not drawn: what is drawn later stays as it was. */
+}
+
+static void draw_fleet(struct swarm *swarm, struct ks_prng *prng)
+{
+    if (draw_chance(prng, 500))
+        swarm->core.large_fleet = (uint32_t)ks_prng_between(prng, 1, 3);
+    if (draw_chance(prng, 500))
+        swarm->core.load_least = (uint64_t)draw_log(prng, 1, 10000);
+    swarm->core.load_patience = ks_span_ms(draw_log(prng, 500, 8000));
+    swarm->blind_every = maybe_every(prng, 5, 60);
+    swarm->operator_every = draw_chance(prng, 400) ? maybe_every(prng, 10, 60) : 0;
+    swarm->left_out = maybe(prng, 20, 400);
 }
 
 void swarm_draw(struct swarm *swarm, struct ks_prng *prng)
@@ -124,6 +149,7 @@ void swarm_draw(struct swarm *swarm, struct ks_prng *prng)
     draw_apps(swarm, prng);
     draw_core(&swarm->core, prng);
     swarm->war = ks_prng_between(prng, 60, 90) * SIM_SECOND;
+    draw_fleet(swarm, prng); /* Last: what older seeds draw stays as it was. */
     swarm->checks = true;
 }
 
@@ -135,6 +161,7 @@ void swarm_make_peace(struct swarm *swarm)
     *swarm = (struct swarm){
         .latency = old.latency < 20 * SIM_MS ? old.latency : 20 * SIM_MS,
         .tells_refusal = old.tells_refusal,
+        .tells_change = old.tells_change,
         .stale = old.stale,
         .stale_rows = old.stale_rows,
         .processes = old.processes,
@@ -142,6 +169,8 @@ void swarm_make_peace(struct swarm *swarm)
         .loop_lag = 1,
         .tick_first = old.tick_first,
         .same_name = old.same_name,
+        .lock_files = old.lock_files,
+        .limited = old.limited,
         .shards = old.shards,
         .from_latest = old.from_latest,
         .put_every = old.put_every,

@@ -21,11 +21,15 @@ struct swarm {
     uint32_t late_requests; /* Arrive 2 - 30 s late: after we gave up. */
     uint32_t failed_reads;
     uint32_t throttled;
-    sim_time stale;        /* Reads that are not consistent are up to this old. */
-    bool stale_rows;       /* Each row from its own replica; else one for the whole read. */
-    bool tells_refusal;    /* A refused write of a worker row answers the row. */
-    sim_time down_every;   /* 0: never. */
-    sim_time damage_every; /* A row cannot be read for a while. */
+    sim_time stale;          /* Reads that are not consistent are up to this old. */
+    bool stale_rows;         /* Each row from its own replica; else one for the whole read. */
+    bool tells_refusal;      /* A refused write of a worker row answers the row. */
+    sim_time down_every;     /* 0: never. */
+    sim_time damage_every;   /* A row cannot be read for a while. */
+    sim_time operator_every; /* Somebody changes a lease row by hand. */
+    sim_time throttle_every;
+    uint32_t parked; /* Heartbeats that wait on the road, to land right before a leader's write. */
+    bool tells_change; /* The store tells whoever listens that somebody wrote. */
 
     /* Processes. */
     uint32_t processes;
@@ -38,8 +42,13 @@ struct swarm {
     uint32_t blackouts; /* Kills that kill everybody. */
     uint32_t same_name; /* Restarted under its old number. */
     sim_time cut_every;
+    sim_time blind_every;
     sim_time drain_every;
     sim_time twin_every; /* A second process with the same number. */
+    sim_time scale_every;
+    sim_time deploy_every;
+    uint32_t lock_files; /* Processes with a lock file. */
+    uint32_t limited;    /* Processes that take few leases; never the first one. */
 
     /* The stream. */
     uint32_t shards;
@@ -51,13 +60,15 @@ struct swarm {
     sim_time reshard_every;
     sim_time stale_list;
     uint32_t failed_lists;
+    uint32_t left_out;      /* Listings in which one shard is missing. */
     uint32_t slow_stream;   /* Answers of the stream that take 2 - 20 s. */
     uint32_t failed_stream; /* Throttled and refused reads. */
     uint32_t short_reads;
 
     /* Apps. */
     uint32_t idle_apps; /* Processes without any consumer. */
-    sim_time work;      /* Typical, for a run of records. */
+    sim_time holiday_every;
+    sim_time work; /* Typical, for a run of records. */
     uint32_t shuffles;
     uint32_t retries;
     uint32_t extends;

@@ -26,6 +26,7 @@ struct table_request *world_request(struct world *world)
     }
     assert(request->users == 0);
     request->closed = false;
+    request->arrived = false;
     request->has_checkpoint = false;
     request->answer.outcome = KS_UNKNOWN;
     request->answer.worker_count = 0;
@@ -65,6 +66,7 @@ static void clear(struct world *world)
         process->alive = false;
         process->life = 0;
         process->worker = 0;
+        process->away_until = 0;
         for (ks_shard shard = 0; shard < SIM_SHARDS; shard++)
             process->readers[shard] = (struct reader){.open = false};
         for (uint32_t i = 0; i < SIM_CONSUMERS; i++)
@@ -73,6 +75,9 @@ static void clear(struct world *world)
     world->next_worker = 1;
     world->now = 0;
     world->down_until = 0;
+    world->throttled_until = 0;
+    memset(world->locks, 0, sizeof world->locks);
+    memset(world->parked, 0, sizeof world->parked);
     world->peace = false;
     world->peace_at = 0;
     world->done_at = 0;
@@ -82,6 +87,7 @@ static void clear(struct world *world)
     world->quiet_until = 0;
     world->exam_at = 0;
     world->exam_until = 0;
+    world->examined = NULL;
     world->over = false;
     world->failed = false;
     world->sentence[0] = '\0';

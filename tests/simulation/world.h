@@ -12,6 +12,9 @@
 
 enum { SIM_REQUESTS = 8192 };
 
+/* After the faults, one more thing happens to one process. */
+enum exam { EXAM_KILL, EXAM_DRAIN, EXAM_IDLE, EXAM_JOIN, EXAM_DEPLOY, EXAMS };
+
 struct world {
     uint64_t seed;
     struct ks_prng prng;
@@ -29,15 +32,21 @@ struct world {
 
     sim_time down_until;
     bool down_quick; /* Connections are refused; else they hang. */
+    sim_time throttled_until;
+    uint32_t throttled;                          /* Until then, of 1000 requests. */
+    uint64_t locks[SIM_WORKERS];                 /* The boot that a lock file names. */
+    struct table_request *parked[SIM_PROCESSES]; /* A heartbeat that waits for a leader's write. */
     bool peace;
     sim_time peace_at;
     sim_time done_at;     /* When something was missing last. */
     sim_time progress_at; /* When a record was settled or a shard finished last. */
     sim_time quiet_until; /* 0: not quiet yet. */
     sim_time last_shot;   /* When the last request of the war arrives. */
-    sim_time exam_at;     /* When one more process was taken away: 0, not yet. */
-    bool exam_drains;
-    sim_time exam_until;                 /* By then the others serve everything. */
+    enum exam exam;
+    sim_time exam_at;    /* When it began: 0, not yet. */
+    sim_time exam_until; /* By then everything is served and balanced again. */
+    struct process *examined;
+    uint32_t exam_least;                 /* Moves that it needs. */
     uint64_t asked[KS_STORE_OPERATIONS]; /* Since the beginning, then since it is quiet. */
 
     bool over;
@@ -47,8 +56,14 @@ struct world {
     uint64_t hash;
     /* Of all runs. */
     uint64_t steps;
-    sim_time longest_exam[2]; /* After a kill, after a drain. */
-    uint64_t delivered;       /* Records; and again. */
+    sim_time longest_exam[EXAMS];
+    uint64_t exams[EXAMS];
+    uint64_t moves;      /* Planned, since the exam began. */
+    uint64_t moves_made; /* In all exams in which a process joins; and the least that it takes. */
+    uint64_t moves_least;
+    uint64_t handed_over; /* Final writes with a next owner, in peace. */
+    sim_time longest_gap; /* From such a write to the begin of the next owner. */
+    uint64_t delivered;   /* Records; and again. */
     uint64_t redelivered;
     uint64_t operations[KS_STORE_OPERATIONS][2]; /* Done, refused. */
     uint64_t happenings;

@@ -42,6 +42,7 @@ void world_app_begin(struct world *world, struct process *process)
     uint32_t count = (uint32_t)ks_prng_between(&world->prng, 1, SIM_CONSUMERS);
 
     process->consumer_count = 0;
+    process->away_until = 0;
     if (draw_chance(&world->prng, world->swarm.idle_apps))
         count = 0;
     while (process->consumer_count < count)
@@ -50,6 +51,7 @@ void world_app_begin(struct world *world, struct process *process)
 
 void world_app_make_peace(struct world *world, struct process *process)
 {
+    process->away_until = 0;
     if (process->consumer_count == 0)
         new_consumer(world, process);
     for (uint32_t i = 0; i < process->consumer_count; i++)
@@ -132,26 +134,54 @@ void world_app_wake(struct world *world, struct process *process, uint32_t sessi
             world_app_plan(world, process, i, PIPE_US);
 }
 
-/* Goes away, with or without saying so; true if it did. */
+/* Goes away, with or without saying so. */
+static void go(struct world *world, struct process *process, uint32_t number, bool vanishes)
+{
+    struct consumer *consumer = &process->consumers[number];
+    struct ks_event event = {.kind = vanishes ? KS_EVENT_SESSION_DETACH : KS_EVENT_SESSION_CLOSE};
+
+    event.session.session = consumer->session;
+    consumer->open = false;
+    consumer->left_behind = vanishes;
+    consumer->choosy = false;
+    shell_step(world, process, &event);
+}
+
+/* True if it went away for a while. */
 static bool leave(struct world *world, struct process *process, uint32_t number)
 {
     struct consumer *consumer = &process->consumers[number];
     struct swarm *swarm = &world->swarm;
     bool vanishes = !consumer->pulls && draw_chance(&world->prng, swarm->vanishes);
     bool closes = draw_chance(&world->prng, swarm->closes) || (world->peace && consumer->choosy);
-    struct ks_event event = {.kind = vanishes ? KS_EVENT_SESSION_DETACH : KS_EVENT_SESSION_CLOSE};
 
     if (!vanishes && !closes)
         return false;
-    event.session.session = consumer->session;
-    consumer->open = false;
-    consumer->left_behind = vanishes;
-    consumer->choosy = false;
-    shell_step(world, process, &event);
+    go(world, process, number, vanishes);
     world_app_plan(
         world, process, number,
         draw_log(&world->prng, 10 * SIM_MS, world->peace ? SIM_SECOND : 10 * SIM_SECOND));
     return true;
+}
+
+/* The whole app is away: closed, gone without a word, or just silent. */
+static void rest(struct world *world, struct process *process, uint32_t number)
+{
+    struct consumer *consumer = &process->consumers[number];
+    bool says_so = world->peace || draw_chance(&world->prng, 500);
+
+    if (consumer->open && (says_so || !consumer->pulls))
+        go(world, process, number, !says_so);
+    if (process->away_until != SIM_NEVER)
+        world_app_plan(world, process, number,
+                       process->away_until - world->now + draw_log(&world->prng, 1, SIM_SECOND));
+}
+
+void world_app_holiday(struct world *world, struct process *process, sim_time until)
+{
+    process->away_until = until;
+    for (uint32_t i = 0; i < process->consumer_count; i++)
+        world_app_plan(world, process, i, 1 + i);
 }
 
 static void pull(struct world *world, struct process *process, uint32_t number)
@@ -181,6 +211,10 @@ void world_app_act(struct world *world, struct process *process, const struct ha
 
     if (consumer->serial != happening->serial)
         return;
+    if (world->now < process->away_until) {
+        rest(world, process, happening->consumer);
+        return;
+    }
     if (!consumer->open || draw_chance(&world->prng, world->swarm.take_overs)) {
         open_session(world, process, happening->consumer);
         return;

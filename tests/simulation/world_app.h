@@ -30,6 +30,8 @@ struct consumer {
 void world_app_begin(struct world *world, struct process *process);
 /* The faults end: whoever has no consumer gets one, choosy ones open anew. */
 void world_app_make_peace(struct world *world, struct process *process);
+/* All consumers of a process go away until then; SIM_NEVER: for good. */
+void world_app_holiday(struct world *world, struct process *process, sim_time until);
 /* Plans the consumer's next act. An earlier plan is void. */
 void world_app_plan(struct world *world, struct process *process, uint32_t consumer, sim_time in);
 /* HAPPENS_CONSUMER and HAPPENS_JOB. */

@@ -8,7 +8,8 @@
 enum {
     SIM_SHARDS = 32,    /* Shards of a run, over all its reshards. */
     SIM_WORKERS = 16,   /* Worker numbers: 1 .. 15. */
-    SIM_PROCESSES = 8,  /* Processes at one time. */
+    SIM_PROCESSES = 8,  /* Processes at one time, with the twins. */
+    SIM_TWINS = 2,      /* The last slots: second processes under a name that runs. */
     SIM_CONSUMERS = 3,  /* Local consumers of a process. */
     SIM_SESSIONS = 4,   /* Sessions of a core: one to spare for a take-over. */
     SIM_RECORDS = 1024, /* Records of one shard. */

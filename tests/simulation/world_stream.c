@@ -15,6 +15,12 @@ static struct world_shard *add_shard(struct world *world, ks_shard parent, ks_sh
     assert(stream->count <= SIM_SHARDS);
     shard->exists = true;
     shard->expired = false;
+    shard->had_row = false;
+    shard->ended = false;
+    shard->made = 0;
+    shard->odd_at = SIM_NEVER;
+    shard->first_key = (struct ks_hash_key){0, 0};
+    shard->last_key = (struct ks_hash_key){UINT64_MAX, UINT64_MAX};
     shard->parents[0] = parent;
     shard->parents[1] = other;
     shard->count = 0;
@@ -52,6 +58,8 @@ void world_stream_begin(struct world *world)
     stream->count = 0;
     stream->put = 0;
     for (uint32_t i = 0; i < world->swarm.shards; i++) {
+        uint64_t width = UINT64_MAX / world->swarm.shards + 1;
+        struct world_shard *shard;
         ks_shard parent = KS_SHARD_NONE;
 
         if (draw_chance(&world->prng, 200)) {
@@ -59,8 +67,11 @@ void world_stream_begin(struct world *world)
             parent = stream->count;
             add_shard(world, KS_SHARD_NONE, KS_SHARD_NONE)->exists = false;
         }
-        add_records(world, add_shard(world, parent, KS_SHARD_NONE),
-                    (uint32_t)ks_prng_below(&world->prng, 30));
+        shard = add_shard(world, parent, KS_SHARD_NONE);
+        shard->first_key.high = i * width;
+        if (i + 1 < world->swarm.shards)
+            shard->last_key.high = (i + 1) * width - 1;
+        add_records(world, shard, (uint32_t)ks_prng_below(&world->prng, 30));
         if (draw_chance(&world->prng, 150))
             world_stream_reshard(world);
     }
@@ -96,26 +107,80 @@ void world_stream_put(struct world *world)
                     (uint32_t)ks_prng_between(&world->prng, 1, world->swarm.burst));
 }
 
+/* True if the keys of `b` begin where those of `a` end. */
+static bool is_before(const struct world_shard *a, const struct world_shard *b)
+{
+    return a->last_key.high < b->first_key.high && a->last_key.high + 1 == b->first_key.high;
+}
+
+/* An open shard that can be merged with this one; KS_SHARD_NONE if there is none. */
+static ks_shard neighbour(const struct world_stream *stream, ks_shard shard)
+{
+    const struct world_shard *of = &stream->shards[shard];
+
+    for (ks_shard i = 0; i < stream->count; i++) {
+        const struct world_shard *other = &stream->shards[i];
+
+        if (is_open(other) && (is_before(of, other) || is_before(other, of)))
+            return i;
+    }
+    return KS_SHARD_NONE;
+}
+
+static void merge(struct world *world, ks_shard first, ks_shard second)
+{
+    struct world_stream *stream = &world->stream;
+    bool turned = stream->shards[first].first_key.high > stream->shards[second].first_key.high;
+    struct world_shard *merged;
+
+    story_say(world, "stream", "shard-%u and shard-%u are merged into shard-%u", first, second,
+              stream->count);
+    stream->shards[second].closed_at = world->now;
+    merged = add_shard(world, first, second);
+    merged->first_key = stream->shards[turned ? second : first].first_key;
+    merged->last_key = stream->shards[turned ? first : second].last_key;
+}
+
+static void split(struct world *world, ks_shard shard)
+{
+    struct world_stream *stream = &world->stream;
+    struct world_shard *of = &stream->shards[shard];
+    uint64_t middle = of->first_key.high + (of->last_key.high - of->first_key.high) / 2;
+    struct world_shard *half;
+
+    assert(of->first_key.high < of->last_key.high);
+    story_say(world, "stream", "shard-%u is split into shard-%u and shard-%u", shard, stream->count,
+              stream->count + 1);
+    half = add_shard(world, shard, KS_SHARD_NONE);
+    half->first_key = of->first_key;
+    half->last_key.high = middle;
+    half = add_shard(world, shard, KS_SHARD_NONE);
+    half->first_key.high = middle + 1;
+    half->last_key = of->last_key;
+}
+
+/* A row that an operator has finished is not read: what is in its shard would be lost behind a reshard. */
+static bool may_close(const struct world_stream *stream, ks_shard shard)
+{
+    return stream->shards[shard].odd_at == SIM_NEVER;
+}
+
 void world_stream_reshard(struct world *world)
 {
     struct world_stream *stream = &world->stream;
     ks_shard first = draw_open(world, KS_SHARD_NONE);
-    ks_shard second = draw_chance(&world->prng, 400) ? draw_open(world, first) : KS_SHARD_NONE;
+    ks_shard second = KS_SHARD_NONE;
 
-    if (first == KS_SHARD_NONE || stream->count + 2 > SIM_SHARDS)
+    if (first != KS_SHARD_NONE && draw_chance(&world->prng, 400))
+        second = neighbour(stream, first);
+    if (first == KS_SHARD_NONE || stream->count + 2 > SIM_SHARDS || !may_close(stream, first) ||
+        (second != KS_SHARD_NONE && !may_close(stream, second)))
         return;
     stream->shards[first].closed_at = world->now;
-    if (second != KS_SHARD_NONE) {
-        stream->shards[second].closed_at = world->now;
-        story_say(world, "stream", "shard-%u and shard-%u are merged into shard-%u", first, second,
-                  stream->count);
-        add_shard(world, first, second);
-        return;
-    }
-    story_say(world, "stream", "shard-%u is split into shard-%u and shard-%u", first, stream->count,
-              stream->count + 1);
-    add_shard(world, first, KS_SHARD_NONE);
-    add_shard(world, first, KS_SHARD_NONE);
+    if (second != KS_SHARD_NONE)
+        merge(world, first, second);
+    else
+        split(world, first);
 }
 
 void world_stream_expire(struct world *world)
@@ -135,7 +200,8 @@ void world_stream_expire(struct world *world)
     }
 }
 
-uint32_t world_stream_list(const struct world *world, sim_time at, struct ks_shard_row *rows)
+uint32_t world_stream_list(const struct world *world, sim_time at, sim_time since,
+                           struct ks_shard_row *rows)
 {
     const struct world_stream *stream = &world->stream;
     uint32_t count = 0;
@@ -143,10 +209,15 @@ uint32_t world_stream_list(const struct world *world, sim_time at, struct ks_sha
     for (ks_shard i = 0; i < stream->count; i++) {
         const struct world_shard *shard = &stream->shards[i];
 
-        if (!shard->exists || shard->opened_at > at || shard->expired_at <= at)
+        if (!shard->exists || shard->opened_at > at || shard->expired_at <= at ||
+            shard->closed_at < since)
             continue;
         rows[count].shard = i;
         memcpy(rows[count].parents, shard->parents, sizeof shard->parents);
+        rows[count].ranged = true;
+        rows[count].first_key = shard->first_key;
+        rows[count].last_key = shard->last_key;
+        rows[count].closed = shard->closed_at <= at;
         count++;
     }
     return count;

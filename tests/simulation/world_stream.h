@@ -13,8 +13,14 @@ struct world;
 struct world_shard {
     bool exists; /* False: a mere name, of a parent that expired before the world began. */
     bool expired;
+    bool had_row; /* It has a lease row, or had one. */
+    bool ended;   /* Its SHARD_END was durable once. */
     ks_shard parents[KS_PARENTS_MAX];
-    uint32_t count; /* Records so far. */
+    struct ks_hash_key first_key;
+    struct ks_hash_key last_key;
+    uint32_t made;   /* How often an operator has spoilt its row, and it is to be made again. */
+    sim_time odd_at; /* Since when an operator has its row finished; SIM_NEVER: he has not. */
+    uint32_t count;  /* Records so far. */
     sim_time opened_at;
     sim_time closed_at; /* SIM_NEVER: open. */
     sim_time expired_at;
@@ -40,8 +46,10 @@ void world_stream_reshard(struct world *world);
 /* One shard, finished in the table, leaves the listing. */
 void world_stream_expire(struct world *world);
 
-/* What ListShards says of the instant `at`; returns the number of rows, at most SIM_SHARDS. */
-uint32_t world_stream_list(const struct world *world, sim_time at, struct ks_shard_row *rows);
+/* What ListShards says of the instant `at`, without shards that were closed before `since`; returns the number of rows,
+ * at most SIM_SHARDS. */
+uint32_t world_stream_list(const struct world *world, sim_time at, sim_time since,
+                           struct ks_shard_row *rows);
 /* Reads from `index`: up to `max_records` records of about `max_bytes`, at least one if there is one. Returns the
  * number of sizes written; `ret_at_end` tells whether the shard is closed behind them. */
 uint32_t world_stream_read(const struct world *world, ks_shard shard, uint64_t index,

@@ -135,6 +135,8 @@ static void tell_worker(const struct world *world, struct table_answer *answer, 
                                   .beat = version->beat,
                                   .held = version->held,
                                   .changes = version->changes,
+                                  .capacity = version->capacity,
+                                  .load = version->load,
                                   .gives = tokens,
                                   .takes = tokens + version->gives.count,
                                   .give_count = version->gives.count,
@@ -155,6 +157,7 @@ static void tell_lease(const struct world *world, struct table_answer *answer,
     if (world->now < world->table.lease_damaged[row->shard])
         *row = (struct ks_lease_row){
             .shard = row->shard, .parents = {KS_SHARD_NONE, KS_SHARD_NONE}, .damaged = true};
+    answer->made[answer->lease_count] = version->made;
     answer->checkpoints[answer->lease_count++] = version->checkpoint;
 }
 
@@ -176,24 +179,50 @@ static sim_time draw_age(struct world *world, const struct table_request *reques
         }                                                                                          \
     } while (0)
 
-static bool read_fleet(struct world *world, struct table_request *request)
+static void read_office(struct world *world, struct table_request *request, sim_time age)
 {
     const struct world_table *table = &world->table;
-    struct table_answer *answer = &request->answer;
-    sim_time age = draw_age(world, request);
     uint32_t newest = table->newest_office;
 
     VERSION_AT(table->office, newest, world->now - age);
-    answer->leader = table->office[newest % SIM_VERSIONS].row;
-    answer->app_present = table->app_present && table->app_at <= world->now - age;
-    for (uint32_t worker = 1; worker < SIM_WORKERS; worker++) {
-        if (world->swarm.stale_rows)
-            age = draw_age(world, request);
-        newest = table->newest_worker[worker];
-        VERSION_AT(table->workers[worker], newest, world->now - age);
-        if (table->workers[worker][newest % SIM_VERSIONS].present)
-            tell_worker(world, answer, worker, &table->workers[worker][newest % SIM_VERSIONS]);
-    }
+    request->answer.leader = table->office[newest % SIM_VERSIONS].row;
+}
+
+static void read_member(struct world *world, struct table_request *request, uint32_t worker,
+                        sim_time age)
+{
+    const struct world_table *table = &world->table;
+    uint32_t newest = table->newest_worker[worker];
+
+    if (world->swarm.stale_rows)
+        age = draw_age(world, request);
+    VERSION_AT(table->workers[worker], newest, world->now - age);
+    if (table->workers[worker][newest % SIM_VERSIONS].present)
+        tell_worker(world, &request->answer, worker,
+                    &table->workers[worker][newest % SIM_VERSIONS]);
+}
+
+static bool read_fleet(struct world *world, struct table_request *request)
+{
+    const struct world_table *table = &world->table;
+    sim_time age = draw_age(world, request);
+
+    read_office(world, request, age);
+    request->answer.app_present = table->app_present && table->app_at <= world->now - age;
+    for (uint32_t worker = 1; worker < SIM_WORKERS; worker++)
+        read_member(world, request, worker, age);
+    return true;
+}
+
+static bool read_news(struct world *world, struct table_request *request)
+{
+    const struct ks_store_effect *ask = &request->ask;
+    sim_time age = draw_age(world, request);
+
+    read_office(world, request, age);
+    read_member(world, request, ask->worker.worker, age);
+    if (ask->owner.worker != 0 && ask->owner.worker != ask->worker.worker)
+        read_member(world, request, ask->owner.worker, age);
     return true;
 }
 
@@ -245,7 +274,8 @@ static bool take_row(struct world *world, const struct ks_store_effect *ask, boo
                                  .present = true,
                                  .boot = ask->worker.boot,
                                  .life = KS_LIVE,
-                                 .mode = ask->mode};
+                                 .mode = ask->mode,
+                                 .capacity = ask->capacity};
     return true;
 }
 
@@ -296,6 +326,7 @@ static bool heartbeat(struct world *world, struct table_request *request)
     after->mode = ask->mode;
     after->held = ask->held;
     after->changes = ask->changes;
+    after->load = ask->load;
     delete_tokens(&after->gives, ask->gives, ask->give_count);
     delete_tokens(&after->takes, ask->takes, ask->take_count);
     return true;
@@ -356,8 +387,9 @@ static bool claim_office(struct world *world, struct table_request *request)
     if (!ks_incarnation_equal(row->holder, request->ask.owner) || row->epoch != request->ask.epoch)
         return false;
     after = change_office(world);
-    after->row = (struct ks_leader_row){
-        .present = true, .holder = request->ask.worker, .epoch = row->epoch + 1};
+    after->row.present = true;
+    after->row.holder = request->ask.worker;
+    after->row.epoch++;
     oracle_rules_leads(world, request);
     return true;
 }
@@ -370,6 +402,24 @@ static bool resign_office(struct world *world, struct table_request *request)
         row->epoch != request->ask.epoch)
         return false;
     change_office(world)->row.holder = KS_NOBODY;
+    return true;
+}
+
+static bool name_deputies(struct world *world, struct table_request *request)
+{
+    const struct ks_store_effect *ask = &request->ask;
+    const struct ks_leader_row *row = &world_table_office(&world->table)->row;
+    uint32_t one = ask->deputies[0];
+    uint32_t two = ask->deputies[1] == one ? 0 : ask->deputies[1];
+    bool turned = one == 0 || (two != 0 && two < one); /* A set has an order of its own. */
+    struct table_office *after;
+
+    if (!row->present || !ks_incarnation_equal(row->holder, ask->worker) ||
+        row->epoch != ask->epoch)
+        return false;
+    after = change_office(world);
+    after->row.deputies[0] = turned ? two : one;
+    after->row.deputies[1] = turned ? one : two;
     return true;
 }
 
@@ -399,10 +449,15 @@ static bool create_lease(struct world *world, struct table_request *request)
     if (lease_of(world, request)->present)
         return false;
     after = change_lease(world, request->ask.shard);
-    *after =
-        (struct table_lease){.at = world->now, .present = true, .checkpoint = request->checkpoint};
+    *after = (struct table_lease){.at = world->now,
+                                  .present = true,
+                                  .checkpoint = request->checkpoint,
+                                  .made = world->stream.shards[request->ask.shard].made};
     after->row.shard = request->ask.shard;
     memcpy(after->row.parents, request->parents, sizeof after->row.parents);
+    after->row.ranged = true;
+    after->row.first_key = request->first_key;
+    after->row.last_key = request->last_key;
     return true;
 }
 
@@ -462,6 +517,7 @@ static bool checkpoint(struct world *world, struct table_request *request)
     after = change_lease(world, request->ask.shard);
     if (request->has_checkpoint)
         after->checkpoint = request->checkpoint;
+    after->row.load = request->ask.load;
     after->row.rev++;
     return true;
 }
@@ -477,6 +533,7 @@ static bool final(struct world *world, struct table_request *request)
     after = change_lease(world, request->ask.shard);
     if (request->has_checkpoint)
         after->checkpoint = request->checkpoint;
+    after->row.load = request->ask.load;
     after->row.owner = after->row.next_owner;
     after->row.next_owner = KS_NOBODY;
     after->row.epoch++;
@@ -493,6 +550,7 @@ static bool end(struct world *world, struct table_request *request)
     after = change_lease(world, request->ask.shard);
     after->checkpoint = SIM_SHARD_END;
     after->row.finished = true;
+    after->row.load = 0;
     after->row.owner = KS_NOBODY;
     after->row.next_owner = KS_NOBODY;
     after->row.epoch++;
@@ -510,6 +568,25 @@ static bool delete_lease(struct world *world, struct table_request *request)
     return true;
 }
 
+/* ---- By hand ---- */
+
+void world_table_lose_lease(struct world *world, ks_shard shard)
+{
+    change_lease(world, shard)->present = false;
+}
+
+void world_table_finish_lease(struct world *world, ks_shard shard)
+{
+    struct table_lease *after = change_lease(world, shard);
+
+    after->checkpoint = SIM_SHARD_END;
+    after->row.finished = true;
+    after->row.owner = KS_NOBODY;
+    after->row.next_owner = KS_NOBODY;
+    after->row.epoch++;
+    after->row.rev++;
+}
+
 /* ---- All of them ---- */
 
 enum row_kind { ROW_NONE, ROW_WORKER, ROW_OTHER, ROW_LEASE };
@@ -520,6 +597,7 @@ static const struct operation {
     bool (*perform)(struct world *world, struct table_request *request);
 } operations[KS_STORE_OPERATIONS] = {
     [KS_STORE_READ_FLEET] = {"read_fleet", ROW_NONE, read_fleet},
+    [KS_STORE_READ_NEWS] = {"read_news", ROW_NONE, read_news},
     [KS_STORE_READ_LEASES] = {"read_leases", ROW_NONE, read_leases},
     [KS_STORE_READ_LEASE] = {"read_lease", ROW_NONE, read_lease},
     [KS_STORE_READ_WORKER] = {"read_worker", ROW_NONE, read_worker},
@@ -534,6 +612,7 @@ static const struct operation {
     [KS_STORE_REMOVE_WORKER] = {"remove_worker", ROW_WORKER, remove_worker},
     [KS_STORE_CLAIM_OFFICE] = {"claim_office", ROW_OTHER, claim_office},
     [KS_STORE_RESIGN_OFFICE] = {"resign_office", ROW_OTHER, resign_office},
+    [KS_STORE_NAME_DEPUTIES] = {"name_deputies", ROW_OTHER, name_deputies},
     [KS_STORE_CREATE_APP] = {"create_app", ROW_OTHER, create_app},
     [KS_STORE_CREATE] = {"create", ROW_LEASE, create_lease},
     [KS_STORE_ASSIGN] = {"assign", ROW_LEASE, assign},
@@ -589,6 +668,8 @@ void world_table_apply(struct world *world, struct table_request *request)
     if (operation->writes == ROW_NONE)
         return;
     story_table(world, request);
+    if (done)
+        shell_changed(world, request);
     if (done && of_lease)
         oracle_lease_written(world, request, lease, lease_of(world, request));
     if (done && of_worker)

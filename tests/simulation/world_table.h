@@ -32,6 +32,8 @@ struct table_worker {
     uint64_t beat;
     uint64_t held;
     uint64_t changes;
+    uint64_t capacity;
+    uint64_t load;
     struct token_set gives;
     struct token_set takes;
 };
@@ -41,6 +43,7 @@ struct table_lease {
     bool present;
     struct ks_lease_row row;
     uint64_t checkpoint; /* Index of the first record that is not covered, or SIM_SHARD_END. */
+    uint32_t made;       /* As of its shard, when it was made. */
 };
 
 struct table_office {
@@ -72,6 +75,7 @@ struct table_answer {
     struct ks_worker_row workers[SIM_WORKERS];
     struct ks_lease_row leases[SIM_SHARDS];
     uint64_t checkpoints[SIM_SHARDS]; /* Of `leases`, in the same order. */
+    uint32_t made[SIM_SHARDS];        /* Likewise. */
     struct ks_lease_token tokens[SIM_WORKERS * SIM_TOKENS];
     struct ks_leader_row leader;
     bool app_present;
@@ -86,6 +90,7 @@ struct table_request {
     uint32_t life;
     ks_instant sent_at; /* The sender's clock. */
     bool closed;        /* The sender has its answer, or gave up. */
+    bool arrived;       /* One that was parked may be called up early. */
     struct ks_store_effect ask;
     struct ks_lease_token gives[SIM_TOKENS];
     struct ks_lease_token takes[SIM_TOKENS];
@@ -93,6 +98,8 @@ struct table_request {
     bool has_checkpoint;
     uint64_t checkpoint;
     ks_shard parents[KS_PARENTS_MAX];
+    struct ks_hash_key first_key;
+    struct ks_hash_key last_key;
     sim_time app_start;
     struct table_answer answer;
     struct table_request *next_spare;
@@ -104,6 +111,10 @@ void world_table_clear(struct world_table *table);
 const struct table_worker *world_table_worker(const struct world_table *table, uint32_t worker);
 const struct table_lease *world_table_lease(const struct world_table *table, ks_shard shard);
 const struct table_office *world_table_office(const struct world_table *table);
+
+/* An operator's hand: the row is gone; or it says that its shard was read to its end. */
+void world_table_lose_lease(struct world *world, ks_shard shard);
+void world_table_finish_lease(struct world *world, ks_shard shard);
 
 /* The request arrives: its condition is checked, its update applied, its answer written into it. */
 void world_table_apply(struct world *world, struct table_request *request);

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes sigv4.json: requests of ours, signed by botocore.
+"""Makes sigv4.json: requests of ours, and sigv4_random.json: requests that a generator made up, signed by botocore.
 
     pip install 'botocore==1.43.11'
-    tests/vectors/make_sigv4.py > tests/vectors/sigv4.json
+    tests/vectors/make_sigv4.py
 
 The expected texts are botocore's; nothing here computes a signature itself. The key pair is the one of the AWS
-documentation and opens nothing.
+documentation and opens nothing. The generator has a fixed seed, so that both files come out the same again.
 """
 import datetime
 import json
-import sys
+import os
+import random
+import urllib.parse
 
 import botocore.auth
 from botocore.auth import SigV4Auth
@@ -20,6 +22,7 @@ from botocore.credentials import Credentials
 ACCESS = "AKIDEXAMPLE"
 SECRET = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 TOKEN = "IQoJb3JpZ2luX2VjEXAMPLE" + "/+A9" * 300 + "=="
+FORM = "application/x-www-form-urlencoded; charset=utf-8"
 JSON_1_0 = "application/x-amz-json-1.0"
 JSON_1_1 = "application/x-amz-json-1.1"
 CBOR = "application/x-amz-cbor-1.1"
@@ -85,10 +88,85 @@ CASES = [
     case("path_encoded_again", method="GET", path="/a%20b/~x/%E1%88%B4", host="example.com"),
     case("path_dot_within", method="GET", path="/x/./y", host="example.com"),
     case("path_odd_bytes", method="GET", path="/a:b@c!$&'()*+,;=d", host="example.com"),
+    case("assume_role", service="sts", region="eu-west-1", headers=[("Content-Type", FORM)], token=TOKEN,
+         body=b"Action=AssumeRole&Version=2011-06-15&RoleArn=arn%3Aaws%3Aiam%3A%3A123456789012%3Arole%2Fr"
+              b"&RoleSessionName=kinesis-sidecar&ExternalId=x%20y"),
     case("put_method", method="PUT", service="sts", path="/latest/api/token", host="example.com"),
 ]
 
+# --- Made up ---
+
+RANDOM_CASES = 250
+UNRESERVED = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~"
+TOKEN_CHARACTERS = UNRESERVED + "!#$%&'*+^`|"
+VALUE_CHARACTERS = UNRESERVED + "!#$%&'*+^`|()<>@,;:\\\"/[]?={} \t"
+PATH_CHARACTERS = UNRESERVED + "!$&'()*+,;=:@%"
+TEXT = UNRESERVED + " /?&=%+#\u00e4\u4e2d\U0001f511"
+
+
+def text_of(dice, characters, least, most):
+    return "".join(dice.choice(characters) for _ in range(dice.randint(least, most)))
+
+
+def some_path(dice):
+    """Its end is a name or a slash: behind a dot segment botocore leaves out the slash that RFC 3986 keeps."""
+    segments = [dice.choice([text_of(dice, PATH_CHARACTERS, 1, 12), text_of(dice, UNRESERVED, 1, 5), "", ".", ".."])
+                for _ in range(dice.randint(0, 6))]
+    return "/" + "/".join([*segments, text_of(dice, PATH_CHARACTERS, 0, 3).strip(".")])
+
+
+def some_query(dice):
+    """Encoded, as botocore wants it."""
+    pairs = [(text_of(dice, TEXT, 1, 8), text_of(dice, TEXT, 0, 12)) for _ in range(dice.randint(0, 6))]
+    if pairs and dice.random() < 0.3:
+        pairs.append((pairs[0][0], text_of(dice, TEXT, 0, 3)))
+    dice.shuffle(pairs)
+    return "&".join(f"{urllib.parse.quote(name, safe='-._~')}={urllib.parse.quote(value, safe='-._~')}"
+                    for name, value in pairs)
+
+
+def some_headers(dice):
+    """Names of one spelling or two; values begin and end with anything but a line end."""
+    names = ["X-" + text_of(dice, TOKEN_CHARACTERS, 1, 12) for _ in range(dice.randint(0, 5))]
+    names += [dice.choice([str.upper, str.lower])(name) for name in names if dice.random() < 0.3]
+    names += dice.sample(["User-Agent", "Expect", "Accept", "Connection", "TE", "Proxy-Authorization"], dice.randint(0, 2))
+    return [(name, text_of(dice, VALUE_CHARACTERS, 0, 40)) for name in names]
+
+
+def some_instant(dice):
+    """Within a few days, so that kept keys are right for some requests and wrong for others; or any."""
+    second = dice.choice([dice.randint(1767225600, 1767225600 + 3 * 86400), 1767312000 - 1, 1767312000,
+                          dice.randint(0, 4102444800)])
+    return datetime.datetime.fromtimestamp(second, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def made_up(number, dice):
+    service = dice.choice(["kinesis", "dynamodb", "sts"])
+    bare = dice.random() < 0.5
+    made = case(f"random_{number}", service=service,
+                region=dice.choice(["us-east-1", "eu-central-1", "cn-north-1", "us-gov-west-1"]),
+                method="POST" if bare else dice.choice(["GET", "PUT", "POST", "DELETE"]),
+                path="/" if bare else some_path(dice), query="" if bare else some_query(dice),
+                headers=[("Content-Type", dice.choice([JSON_1_0, JSON_1_1, CBOR, FORM])), *some_headers(dice)],
+                body=dice.randbytes(dice.choice([0, 1, 55, 56, 64, dice.randint(2, 300)])),
+                token=dice.choice([None, text_of(dice, UNRESERVED + "/+=", 1, 200)]), at=some_instant(dice),
+                host=dice.choice([None, "127.0.0.1:4567", "[::1]:8000", "vpce-1.kinesis.eu-west-1.vpce.amazonaws.com"]),
+                access=dice.choice([ACCESS, "ASIA" + text_of(dice, UNRESERVED[:36], 16, 16)]),
+                secret=dice.choice([SECRET, SECRET[::-1], text_of(dice, UNRESERVED + "/+", 40, 40)]))
+    # The signature covers both.
+    del made["canonical"], made["string_to_sign"]
+    return made
+
+
+def write(name, cases):
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
+    with open(path, "w", encoding="ascii") as file:
+        file.write('{"origin": "make_sigv4.py with botocore %s", "cases": [\n' % botocore.__version__)
+        file.write(",\n".join(json.dumps(one) for one in cases))
+        file.write("\n]}\n")
+
+
 if __name__ == "__main__":
-    json.dump({"origin": "make_sigv4.py with botocore " + botocore.__version__, "cases": CASES}, sys.stdout,
-              indent=1, ensure_ascii=True)
-    sys.stdout.write("\n")
+    DICE = random.Random(4)
+    write("sigv4.json", CASES)
+    write("sigv4_random.json", [made_up(number, DICE) for number in range(RANDOM_CASES)])

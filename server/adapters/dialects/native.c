@@ -36,6 +36,7 @@ enum source {
     OWNER,
     OWNER_OR_NONE,
     NEXT_OWNER_OR_NONE,
+    DEPUTIES,
     EPOCH,
     NEXT_EPOCH,
     REV,
@@ -142,6 +143,11 @@ static const struct plan plans[KS_STORE_OPERATIONS] = {
                                  {KS_IF_EQUALS, KS_NATIVE_EPOCH, EPOCH}},
                                 (const struct update[]){{KS_DO_REMOVE, KS_NATIVE_HOLDER, NOTHING},
                                                         {0}}},
+    [KS_STORE_NAME_DEPUTIES] = {LEADER_ROW,
+                                {{KS_IF_EQUALS, KS_NATIVE_HOLDER, WORKER},
+                                 {KS_IF_EQUALS, KS_NATIVE_EPOCH, EPOCH}},
+                                (const struct update[]){{KS_DO_SET, KS_NATIVE_DEPUTIES, DEPUTIES},
+                                                        {0}}},
     [KS_STORE_CREATE_APP] = {APP_ROW,
                              {{KS_IF_ABSENT, KS_NATIVE_ROW, NOTHING}},
                              (const struct update[]){
@@ -190,6 +196,7 @@ static const struct plan plans[KS_STORE_OPERATIONS] = {
                                  {KS_DO_SET, KS_NATIVE_CHECKPOINT, POSITION},
                                  {KS_DO_SET, KS_NATIVE_SUB, POSITION_SUB},
                                  {KS_DO_SET, KS_NATIVE_CHECKPOINT_MS, POSITION_MS},
+                                 {KS_DO_SET, KS_NATIVE_LOAD, LOAD},
                                  {KS_DO_SET, KS_NATIVE_REV, NEXT_REV},
                                  {0}}},
     [KS_STORE_FINAL] = {LEASE_ROW,
@@ -200,6 +207,7 @@ static const struct plan plans[KS_STORE_OPERATIONS] = {
                         (const struct update[]){{KS_DO_SET, KS_NATIVE_CHECKPOINT, POSITION},
                                                 {KS_DO_SET, KS_NATIVE_SUB, POSITION_SUB},
                                                 {KS_DO_SET, KS_NATIVE_CHECKPOINT_MS, POSITION_MS},
+                                                {KS_DO_SET, KS_NATIVE_LOAD, LOAD},
                                                 {KS_DO_SET, KS_NATIVE_OWNER, NEXT_OWNER_OR_NONE},
                                                 {KS_DO_REMOVE, KS_NATIVE_NEXT_OWNER, NOTHING},
                                                 {KS_DO_SET, KS_NATIVE_EPOCH, NEXT_EPOCH},
@@ -214,6 +222,7 @@ static const struct plan plans[KS_STORE_OPERATIONS] = {
                                               {KS_DO_SET, KS_NATIVE_CHECKPOINT_MS, POSITION_MS},
                                               {KS_DO_SET, KS_NATIVE_CHILDREN, CHILDREN},
                                               {KS_DO_SET, KS_NATIVE_FINISHED, TRUTH},
+                                              {KS_DO_REMOVE, KS_NATIVE_LOAD, NOTHING},
                                               {KS_DO_REMOVE, KS_NATIVE_OWNER, NOTHING},
                                               {KS_DO_REMOVE, KS_NATIVE_NEXT_OWNER, NOTHING},
                                               {KS_DO_SET, KS_NATIVE_EPOCH, NEXT_EPOCH},
@@ -333,21 +342,21 @@ static ks_err draw_tokens(struct ks_item_write *write, const struct ks_store_tok
     return drawn_since(write, begin, KS_VALUE_SET, drawn);
 }
 
-/* Up to two shard ids, each of which may be absent. */
-static ks_err draw_shards(struct ks_item_write *write, const char *one, const char *two,
-                          struct drawn *drawn)
+/* Up to two ids, each of which may be absent. */
+static ks_err draw_ids(struct ks_item_write *write, bool (*is_id)(ks_view text), const char *one,
+                       const char *two, struct drawn *drawn)
 {
     const size_t begin = write->texts.size;
-    const ks_view shards[] = {text_of(one), text_of(two)};
+    const ks_view ids[] = {text_of(one), text_of(two)};
 
     for (size_t i = 0; i < 2; i++) {
-        if (shards[i].size == 0 || (i == 1 && ks_view_equal(shards[0], shards[1])))
+        if (ids[i].size == 0 || (i == 1 && ks_view_equal(ids[0], ids[1])))
             continue;
-        if (!ks_native_is_shard(shards[i]))
+        if (!is_id(ids[i]))
             return KS_FAIL(INVALID);
         if (write->texts.size != begin)
             KS_TRY(ks_bytes_append_byte(&write->texts, '\n'));
-        KS_TRY(ks_bytes_append(&write->texts, shards[i]));
+        KS_TRY(ks_bytes_append(&write->texts, ids[i]));
     }
     drawn->absent = write->texts.size == begin;
     return drawn_since(write, begin, KS_VALUE_SET, drawn);
@@ -436,6 +445,9 @@ static ks_err draw(struct ks_item_write *write, const struct ks_store_request *r
     case OWNER: return draw_somebody(write, &request->owner, drawn);
     case OWNER_OR_NONE: return draw_anybody(write, &request->owner, drawn);
     case NEXT_OWNER_OR_NONE: return draw_anybody(write, &request->next_owner, drawn);
+    case DEPUTIES:
+        return draw_ids(write, ks_native_is_worker_id, request->deputies[0], request->deputies[1],
+                        drawn);
     case EPOCH: return draw_number(write, request->epoch, drawn);
     case NEXT_EPOCH: return draw_next(write, request->epoch, drawn);
     case REV: return draw_number(write, request->rev, drawn);
@@ -444,8 +456,11 @@ static ks_err draw(struct ks_item_write *write, const struct ks_store_request *r
     case POSITION_SUB:
     case POSITION_MS: return draw_place(write, request, source, drawn);
     case PARENTS:
-        return draw_shards(write, request->lease->parents[0], request->lease->parents[1], drawn);
-    case CHILDREN: return draw_shards(write, request->children[0], request->children[1], drawn);
+        return draw_ids(write, ks_native_is_shard, request->lease->parents[0],
+                        request->lease->parents[1], drawn);
+    case CHILDREN:
+        return draw_ids(write, ks_native_is_shard, request->children[0], request->children[1],
+                        drawn);
     case HASH_START: return draw_hash_key(write, request->lease->hash_start, drawn);
     case HASH_END: return draw_hash_key(write, request->lease->hash_end, drawn);
     case STREAM_ARN: return draw_text(write, ks_view_text(request->app->stream_arn), drawn);
@@ -515,21 +530,43 @@ static const char *key_of(const struct ks_store_request *request, enum row row)
     return NULL;
 }
 
-ks_err ks_native_read(const struct ks_store_request *request, const char **ret_partition,
-                      char ret_key[KS_ITEM_KEY_MAX + 1])
+static ks_err add_row_key(const struct ks_store_request *request, enum row row,
+                          struct ks_item_keys *keys)
 {
-    const bool worker =
-        request->operation == KS_STORE_READ_FLEET || request->operation == KS_STORE_READ_WORKER;
-    const bool all =
-        request->operation == KS_STORE_READ_FLEET || request->operation == KS_STORE_READ_LEASES;
-    const char *const key = all ? "" : key_of(request, worker ? WORKER_ROW : LEASE_ROW);
+    const char *const key = key_of(request, row);
 
-    assert(!ks_native_writes(request->operation));
+    return key == NULL ? KS_FAIL(INVALID) : ks_item_keys_add(keys, ks_view_text(key));
+}
 
-    if (key == NULL)
-        return KS_FAIL(INVALID);
-    *ret_partition = worker ? KS_NATIVE_WORKERS : KS_NATIVE_LEASES;
-    return ks_view_copy_text(ks_view_text(key), ret_key, KS_ITEM_KEY_MAX + 1);
+/* The row of the leader's office, its holder's if there is one, and that of the worker itself. */
+static ks_err read_news(const struct ks_store_request *request, struct ks_item_keys *keys)
+{
+    const ks_view holder = ks_view_text(request->owner.id);
+
+    KS_TRY(add_row_key(request, LEADER_ROW, keys));
+    KS_TRY(add_row_key(request, WORKER_ROW, keys));
+    if (holder.size == 0)
+        return KS_OK;
+    return ks_native_is_worker_id(holder) ? ks_item_keys_add(keys, holder) : KS_FAIL(INVALID);
+}
+
+ks_err ks_native_read(const struct ks_store_request *request, const char **ret_partition,
+                      struct ks_item_keys *ret_keys)
+{
+    const enum ks_store_operation operation = request->operation;
+    const bool leases = operation == KS_STORE_READ_LEASES || operation == KS_STORE_READ_LEASE;
+
+    assert(!ks_native_writes(operation));
+
+    *ret_partition = leases ? KS_NATIVE_LEASES : KS_NATIVE_WORKERS;
+    *ret_keys = (struct ks_item_keys){.count = 0};
+    if (operation == KS_STORE_READ_NEWS)
+        return read_news(request, ret_keys);
+    if (operation == KS_STORE_READ_LEASE)
+        return add_row_key(request, LEASE_ROW, ret_keys);
+    if (operation == KS_STORE_READ_WORKER)
+        return add_row_key(request, WORKER_ROW, ret_keys);
+    return KS_OK;
 }
 
 /* As far as a write may carry them. */

@@ -7,10 +7,10 @@
  *   row     p    k        attributes (S unless said)
  *   worker  w    id       boot (16 hex digits), life live|fenced|gone, mode active|idle|draining, beat N, held N,
  *                         changes N, capacity N, load N, version, give SS, take SS (of "shard@epoch")
- *   leader  w    #leader  holder, epoch N
+ *   leader  w    #leader  holder, epoch N, deputies SS (of worker ids)
  *   app     w    #app     start, start_sub N, start_ms N, stream_arn, stream_created_ms N
  *   lease   s    shard    owner, next_owner, epoch N, rev N, checkpoint, sub N, checkpoint_ms N, parents SS,
- *                         children SS, hash_start, hash_end, finished BOOL
+ *                         children SS, hash_start, hash_end, load N, finished BOOL
  *
  * An incarnation is "id#0123456789abcdef". A position is "TRIM_HORIZON", "LATEST", "AT_TIMESTAMP" (with the number
  * _ms), the digits of a sequence number (the record after it; with the number sub inside an aggregate),
@@ -41,9 +41,9 @@ extern const struct ks_schema ks_native_schema;
 /* True for the operations that write. */
 bool ks_native_writes(enum ks_store_operation operation);
 
-/* What a read asks for: `ret_key` is "" for a whole partition. INVALID for a key that no row can have. */
+/* What a read asks for. INVALID for a key that no row can have. */
 KS_MUST_USE ks_err ks_native_read(const struct ks_store_request *request,
-                                  const char **ret_partition, char ret_key[KS_ITEM_KEY_MAX + 1]);
+                                  const char **ret_partition, struct ks_item_keys *ret_keys);
 
 /* Turns a writing request into the write; the caller frees it, also after a failure. INVALID with a detail for values
  * that the table cannot hold (a bad worker or shard id, numbers beyond INT64_MAX, more than KS_TOKENS_MAX tokens in a

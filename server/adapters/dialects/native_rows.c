@@ -75,9 +75,9 @@ static ks_err read_position(const struct ks_item *item, enum ks_native_attribute
     return KS_OK;
 }
 
-/* At most two shard ids, in the order of the alphabet: a set has none of its own. */
-static ks_err read_shards(const struct ks_item *item, enum ks_native_attribute at,
-                          char ret_shards[2][KS_SHARD_ID_MAX + 1])
+/* At most two ids, in the order of the alphabet: a set has none of its own. */
+static ks_err read_ids(const struct ks_item *item, enum ks_native_attribute at,
+                       bool (*is_id)(ks_view text), char ret_ids[2][KS_ITEM_KEY_MAX + 1])
 {
     ks_view text = KS_VIEW_NONE;
     ks_view first;
@@ -89,16 +89,16 @@ static ks_err read_shards(const struct ks_item *item, enum ks_native_attribute a
 
     first = ks_view_cut(&text, '\n');
     last = text;
-    if (!ks_native_is_shard(first) || (last.size != 0 && !ks_native_is_shard(last)))
+    if (!is_id(first) || (last.size != 0 && !is_id(last)))
         return KS_FAIL(MALFORMED);
-    KS_TRY(ks_view_copy_text(first, ret_shards[0], KS_SHARD_ID_MAX + 1));
+    KS_TRY(ks_view_copy_text(first, ret_ids[0], KS_ITEM_KEY_MAX + 1));
     if (last.size == 0)
         return KS_OK;
 
-    KS_TRY(ks_view_copy_text(last, ret_shards[1], KS_SHARD_ID_MAX + 1));
-    if (strcmp(ret_shards[0], ret_shards[1]) > 0) {
-        KS_TRY(ks_view_copy_text(last, ret_shards[0], KS_SHARD_ID_MAX + 1));
-        KS_TRY(ks_view_copy_text(first, ret_shards[1], KS_SHARD_ID_MAX + 1));
+    KS_TRY(ks_view_copy_text(last, ret_ids[1], KS_ITEM_KEY_MAX + 1));
+    if (strcmp(ret_ids[0], ret_ids[1]) > 0) {
+        KS_TRY(ks_view_copy_text(last, ret_ids[0], KS_ITEM_KEY_MAX + 1));
+        KS_TRY(ks_view_copy_text(first, ret_ids[1], KS_ITEM_KEY_MAX + 1));
     }
     return KS_OK;
 }
@@ -128,10 +128,11 @@ static ks_err read_lease(const struct ks_item *item, struct ks_store_lease *leas
     KS_TRY(ks_item_number(item, KS_NATIVE_REV, &lease->rev));
     KS_TRY(read_position(item, KS_NATIVE_CHECKPOINT, KS_NATIVE_SUB, KS_NATIVE_CHECKPOINT_MS,
                          &lease->checkpoint));
-    KS_TRY(read_shards(item, KS_NATIVE_PARENTS, lease->parents));
-    KS_TRY(read_shards(item, KS_NATIVE_CHILDREN, lease->children));
+    KS_TRY(read_ids(item, KS_NATIVE_PARENTS, ks_native_is_shard, lease->parents));
+    KS_TRY(read_ids(item, KS_NATIVE_CHILDREN, ks_native_is_shard, lease->children));
     KS_TRY(read_hash_key(item, KS_NATIVE_HASH_START, lease->hash_start));
     KS_TRY(read_hash_key(item, KS_NATIVE_HASH_END, lease->hash_end));
+    KS_TRY(read_number(item, KS_NATIVE_LOAD, &lease->load));
     err = ks_item_flag(item, KS_NATIVE_FINISHED, &lease->finished);
     return ks_err_is(err, KS_ERR_NOT_FOUND) ? KS_OK : err;
 }
@@ -275,6 +276,7 @@ static ks_err read_leader(const struct ks_item *item, struct ks_store_leader *re
 
     KS_TRY(read_incarnation(item, KS_NATIVE_HOLDER, &leader.holder));
     KS_TRY(read_number(item, KS_NATIVE_EPOCH, &leader.epoch));
+    KS_TRY(read_ids(item, KS_NATIVE_DEPUTIES, ks_native_is_worker_id, leader.deputies));
     *ret_leader = leader;
     return KS_OK;
 }

@@ -26,6 +26,7 @@
     X(TAKE, "take", SET)                                                                           \
     X(HOLDER, "holder", TEXT)                                                                      \
     X(EPOCH, "epoch", NUMBER)                                                                      \
+    X(DEPUTIES, "deputies", SET)                                                                   \
     X(START, "start", TEXT)                                                                        \
     X(START_SUB, "start_sub", NUMBER)                                                              \
     X(START_MS, "start_ms", NUMBER)                                                                \

@@ -32,13 +32,21 @@ static struct dynamodb_store *of_ask(const struct ks_ask *ask)
 /* Operations that read a partition. */
 static bool reads_all(const struct ks_ask_work *work)
 {
-    return !ks_native_writes(work->operation) && work->key[0] == '\0';
+    return !ks_native_writes(work->operation) && work->keys.count == 0;
+}
+
+/* Operations that read several rows by their keys. */
+static bool reads_some(const struct ks_ask_work *work)
+{
+    return work->operation == KS_STORE_READ_NEWS;
 }
 
 static const char *operation_of(const struct ks_ask_work *work)
 {
     if (ks_native_writes(work->operation))
         return ks_dynamodb_write_operation(&work->write);
+    if (reads_some(work))
+        return "BatchGetItem";
     return reads_all(work) ? "Query" : "GetItem";
 }
 
@@ -54,8 +62,10 @@ static ks_err put_body(struct dynamodb_store *store, const struct ks_ask_work *w
     if (ks_native_writes(work->operation))
         return ks_dynamodb_put_write(&store->body, table, &work->write,
                                      work->operation == KS_STORE_HEARTBEAT);
+    if (reads_some(work))
+        return ks_dynamodb_put_batch_get(&store->body, table, work->partition, &work->keys);
     if (!reads_all(work))
-        return ks_dynamodb_put_get(&store->body, table, work->partition, work->key);
+        return ks_dynamodb_put_get(&store->body, table, work->partition, work->keys.texts[0]);
     return ks_dynamodb_put_query(&store->body, table, work->partition, after, work->consistent);
 }
 
@@ -63,6 +73,7 @@ static ks_err put_body(struct dynamodb_store *store, const struct ks_ask_work *w
 static void send(struct dynamodb_store *store, struct ks_ask *ask, ks_view after)
 {
     const struct ks_ask_work *const work = ask->work;
+    const bool writes = ks_native_writes(work->operation);
     const ks_span left = ks_instant_since(work->deadline, ks_loop_now(store->loop));
     struct ks_aws_call *call = NULL;
     ks_err err = left.us <= 0 ? KS_FAIL(TIMEOUT) : put_body(store, work, after);
@@ -71,8 +82,10 @@ static void send(struct dynamodb_store *store, struct ks_ask *ask, ks_view after
         const struct ks_aws_request request = {
             .operation = operation_of(work),
             .body = ks_bytes_view(&store->body),
-            .timeout = left,
-            .single_attempt = ks_native_writes(work->operation),
+            /* A read that is lost has time for another one. */
+            .timeout = writes ? left : ks_span_us(left.us / 2),
+            .total = left,
+            .conditional = writes,
             .response_max = KS_JSON_BYTES_MAX,
             .done = done,
             .arg = ask,
@@ -96,18 +109,24 @@ static ks_err add_item(struct dynamodb_store *store, struct ks_ask_work *work,
     return ks_native_rows_add(&work->rows, &item, &work->detail);
 }
 
-/* The rows of a page. `ret_after` is the key behind which the next one begins, or empty. */
-static ks_err read_page(struct dynamodb_store *store, struct ks_ask_work *work,
-                        const struct ks_json *page, ks_view *ret_after)
+static ks_err add_items(struct dynamodb_store *store, struct ks_ask_work *work,
+                        const struct ks_json *items)
 {
-    const struct ks_json *const items = ks_json_member(page, "Items");
-    const struct ks_json *const last = ks_json_member(page, "LastEvaluatedKey");
-
-    *ret_after = KS_VIEW_NONE;
     if (!ks_json_is_array(items))
         return KS_FAIL(MALFORMED);
     for (size_t at = 0; at < ks_json_count(items); at++)
         KS_TRY(add_item(store, work, ks_json_item(items, at)));
+    return KS_OK;
+}
+
+/* The rows of a page. `ret_after` is the key behind which the next one begins, or empty. */
+static ks_err read_page(struct dynamodb_store *store, struct ks_ask_work *work,
+                        const struct ks_json *page, ks_view *ret_after)
+{
+    const struct ks_json *const last = ks_json_member(page, "LastEvaluatedKey");
+
+    *ret_after = KS_VIEW_NONE;
+    KS_TRY(add_items(store, work, ks_json_member(page, "Items")));
     if (last == NULL)
         return KS_OK;
     if (!ks_ok(ks_json_text(ks_json_member(ks_json_member(last, "k"), "S"), ret_after)) ||
@@ -147,6 +166,42 @@ static bool finish_query(struct dynamodb_store *store, struct ks_ask *ask, ks_vi
     if (ks_ok(work->err) && after.size == 0)
         work->outcome = KS_DONE;
     return !ks_ok(work->err) || after.size == 0;
+}
+
+/* The rows of a batch, and in work->keys those that it left out. One that gave none of what it was asked for is not
+ * asked again at once: so they become fewer each time. */
+static ks_err read_batch(struct dynamodb_store *store, struct ks_ask_work *work,
+                         const struct ks_json *batch)
+{
+    const char *const table = store->table.name;
+    struct ks_item_keys left;
+
+    KS_TRY(add_items(store, work, ks_json_member(ks_json_member(batch, "Responses"), table)));
+    KS_TRY(ks_dynamodb_read_unprocessed(batch, table, &work->keys, &left));
+    if (left.count == work->keys.count)
+        return KS_FAIL(THROTTLED);
+    work->keys = left;
+    return KS_OK;
+}
+
+/* False when what is left was sent for. */
+static bool finish_batch(struct dynamodb_store *store, struct ks_ask *ask, ks_view body)
+{
+    struct ks_ask_work *const work = ask->work;
+    struct ks_json *document = NULL;
+
+    work->err = ks_json_parse(body, &document);
+    if (ks_ok(work->err))
+        work->err = read_batch(store, work, document);
+    ks_json_free(document);
+    if (!ks_ok(work->err))
+        return true;
+    if (work->keys.count != 0) {
+        send(store, ask, KS_VIEW_NONE);
+        return false;
+    }
+    work->outcome = KS_DONE;
+    return true;
 }
 
 static void finish_write(struct dynamodb_store *store, struct ks_ask_work *work,
@@ -198,6 +253,9 @@ static void done(void *arg, const struct ks_aws_answer *answer)
         finish_write(store, work, answer);
     } else if (!ks_ok(answer->err)) {
         finish_failure(store, work, answer);
+    } else if (reads_some(work)) {
+        if (!finish_batch(store, ask, answer->body))
+            return;
     } else if (reads_all(work)) {
         if (!finish_query(store, ask, answer->body))
             return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store.h - the lease store in a DynamoDB table.
  *
- * Conditional UpdateItem and DeleteItem, GetItem and Query; never PutItem, so that attributes we do
+ * Conditional UpdateItem and DeleteItem, GetItem, BatchGetItem and Query; never PutItem, so that attributes we do
  * not know survive. A write is sent once: whatever is not a clear yes or no is UNKNOWN, and the
  * core reads before it goes on. The table is made if it is not there (dynamodb/table.h); until it is
  * ready requests are answered UNKNOWN (BUSY) at once, and with the reason while it is unusable.

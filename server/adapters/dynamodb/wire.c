@@ -46,13 +46,18 @@ static void put_text_value(struct ks_writer *json, const char *name, ks_view val
     put_value(json, (struct ks_value){KS_VALUE_TEXT, value});
 }
 
-static void put_key(struct ks_writer *json, const char *name, const char *p, ks_view k)
+static void put_row(struct ks_writer *json, const char *p, ks_view k)
 {
-    ks_writer_key(json, name);
     ks_writer_open(json, '{');
     put_text_value(json, "p", text(p));
     put_text_value(json, "k", k);
     ks_writer_close(json, '}');
+}
+
+static void put_key(struct ks_writer *json, const char *name, const char *p, ks_view k)
+{
+    ks_writer_key(json, name);
+    put_row(json, p, k);
 }
 
 /* --- Expressions --- */
@@ -294,6 +299,30 @@ ks_err ks_dynamodb_put_get(struct ks_bytes *body, const char *table, const char 
     return ks_writer_end(&json);
 }
 
+ks_err ks_dynamodb_put_batch_get(struct ks_bytes *body, const char *table, const char *p,
+                                 const struct ks_item_keys *keys)
+{
+    struct ks_writer json;
+
+    assert(keys->count != 0);
+
+    ks_writer_begin_strict(&json, body);
+    ks_writer_open(&json, '{');
+    ks_writer_key(&json, "RequestItems");
+    ks_writer_open(&json, '{');
+    ks_writer_key_text(&json, text(table));
+    ks_writer_open(&json, '{');
+    ks_writer_key(&json, "Keys");
+    ks_writer_open(&json, '[');
+    for (uint32_t at = 0; at < keys->count; at++)
+        put_row(&json, p, text(keys->texts[at]));
+    ks_writer_close(&json, ']');
+    ks_writer_close(&json, '}');
+    ks_writer_close(&json, '}');
+    ks_writer_close(&json, '}');
+    return ks_writer_end(&json);
+}
+
 ks_err ks_dynamodb_put_query(struct ks_bytes *body, const char *table, const char *p, ks_view after,
                              bool consistent)
 {
@@ -448,5 +477,31 @@ ks_err ks_dynamodb_read_item(const struct ks_json *json, const struct ks_schema 
             KS_TRY(read_value(value, schema->attributes[at].type, texts, &item, at));
     }
     *ret_item = item;
+    return KS_OK;
+}
+
+static bool is_among(const struct ks_item_keys *keys, ks_view key)
+{
+    for (uint32_t at = 0; at < keys->count; at++)
+        if (ks_view_equal(text(keys->texts[at]), key))
+            return true;
+    return false;
+}
+
+ks_err ks_dynamodb_read_unprocessed(const struct ks_json *json, const char *table,
+                                    const struct ks_item_keys *asked, struct ks_item_keys *ret_left)
+{
+    const struct ks_json *const keys =
+        ks_json_member(ks_json_member(ks_json_member(json, "UnprocessedKeys"), table), "Keys");
+
+    *ret_left = (struct ks_item_keys){.count = 0};
+    for (size_t at = 0; at < ks_json_count(keys); at++) {
+        const struct ks_json *const k = ks_json_member(ks_json_item(keys, at), "k");
+        ks_view key;
+
+        if (!ks_ok(ks_json_text(ks_json_member(k, "S"), &key)) || !is_among(asked, key))
+            return KS_FAIL(MALFORMED);
+        KS_TRY(ks_item_keys_add(ret_left, key));
+    }
     return KS_OK;
 }

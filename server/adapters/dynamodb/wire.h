@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wire.h - requests of DynamoDB as JSON, and items as they come back.
  *
- * Formats: API reference of DynamoDB, version 2012-08-10 (UpdateItem, DeleteItem, GetItem, Query,
- * CreateTable; condition and update expressions). Every name and every value in an expression is a
+ * Formats: API reference of DynamoDB, version 2012-08-10 (UpdateItem, DeleteItem, GetItem,
+ * BatchGetItem, Query, CreateTable; condition and update expressions). Every name and every value in an expression is a
  * placeholder. Pure.
  */
 #ifndef KS_ADAPTERS_DYNAMODB_WIRE_H
@@ -27,6 +27,9 @@ const char *ks_dynamodb_write_operation(const struct ks_item_write *write);
 /* GetItem, strongly consistent. */
 KS_MUST_USE ks_err ks_dynamodb_put_get(struct ks_bytes *body, const char *table, const char *p,
                                        const char *k);
+/* BatchGetItem of these rows of a partition, at least one, eventually consistent. */
+KS_MUST_USE ks_err ks_dynamodb_put_batch_get(struct ks_bytes *body, const char *table,
+                                             const char *p, const struct ks_item_keys *keys);
 /* Query of a partition, from behind the key `after` (KS_VIEW_NONE: from its begin). */
 KS_MUST_USE ks_err ks_dynamodb_put_query(struct ks_bytes *body, const char *table, const char *p,
                                          ks_view after, bool consistent);
@@ -40,5 +43,11 @@ KS_MUST_USE ks_err ks_dynamodb_put_create(struct ks_bytes *body, const char *tab
  * MALFORMED if it is no item with the keys p and k; FULL, NO_MEMORY. */
 KS_MUST_USE ks_err ks_dynamodb_read_item(const struct ks_json *json, const struct ks_schema *schema,
                                          struct ks_bytes *texts, struct ks_item *ret_item);
+
+/* The rows of `asked` that an answer to BatchGetItem leaves unread; they are of one partition, so that `k` tells.
+ * MALFORMED if it names others. */
+KS_MUST_USE ks_err ks_dynamodb_read_unprocessed(const struct ks_json *json, const char *table,
+                                                const struct ks_item_keys *asked,
+                                                struct ks_item_keys *ret_left);
 
 #endif

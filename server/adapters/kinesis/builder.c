@@ -62,7 +62,8 @@ ks_err ks_builder_add(struct ks_builder *builder, const struct ks_record *record
 {
     struct ks_record *place;
 
-    if (builder->count == builder->records_max)
+    if (builder->count == builder->records_max || record->data.data == NULL ||
+        record->partition_key.data == NULL || record->sequence.data == NULL)
         return KS_FAIL(MALFORMED);
     place = slot(builder, builder->count);
     *place = *record;
@@ -113,6 +114,15 @@ void ks_builder_finish(struct ks_builder *builder, struct ks_batch *ret_batch)
     ret_batch->block = block;
     ret_batch->records = records;
     ret_batch->count = count;
+}
+
+ks_err ks_builder_end(struct ks_builder *builder, ks_err err, struct ks_batch *ret_batch)
+{
+    if (ks_ok(err))
+        ks_builder_finish(builder, ret_batch);
+    else
+        ks_builder_abandon(builder);
+    return err;
 }
 
 bool ks_sequence_is_valid(ks_view sequence)

@@ -42,11 +42,14 @@ uint8_t *ks_builder_room(struct ks_builder *builder, size_t size);
 ks_view ks_builder_took(struct ks_builder *builder, size_t size);
 
 /* Appends a record whose views lie in the payload. Says itself whether it is an aggregate.
- * MALFORMED beyond records_max. */
+ * MALFORMED beyond records_max, and without data, partition key and sequence number. */
 KS_MUST_USE ks_err ks_builder_add(struct ks_builder *builder, const struct ks_record *record);
 
 /* Ends it: block, records and count of `ret_batch`; its other fields are left alone. */
 void ks_builder_finish(struct ks_builder *builder, struct ks_batch *ret_batch);
+/* The same if what was read with it is KS_OK, else abandons it; returns `err`. */
+KS_MUST_USE ks_err ks_builder_end(struct ks_builder *builder, ks_err err,
+                                  struct ks_batch *ret_batch);
 
 /* True for 1 .. KS_SEQUENCE_MAX decimal digits without a leading zero, or "0". */
 bool ks_sequence_is_valid(ks_view sequence);

@@ -51,18 +51,22 @@ struct ks_control {
     struct ks_timer probe;
     int32_t probe_ms; /* The whole wait for the next one. */
     bool probing;     /* One is under way. */
+    bool unfiltered;  /* The server lists all shards or none. */
+    bool unreadable;  /* A reader was refused. */
+    bool deleting;    /* The stream is on its way out; it was told. */
     struct question spares[SPARES];
 };
 
 /* --- State --- */
 
-/* Nobody may be asking anything right now, and yet we want to know when it is there again. */
+/* Nobody may be asking anything right now, and yet we want to know when it is there again. A reader that was refused
+ * asks itself. */
 static void probe_later(struct ks_control *control)
 {
     int64_t wait_ms = ks_prng_between(&control->prng, control->probe_ms / 2, control->probe_ms);
     ks_instant now = ks_loop_now(control->loop);
 
-    if (!control->probing)
+    if (!control->probing && !control->unreadable)
         ks_loop_timer_set(control->loop, &control->probe, ks_instant_add(now, ks_span_ms(wait_ms)));
 }
 
@@ -72,33 +76,67 @@ static void probe_no_more(struct ks_control *control)
     ks_loop_timer_clear(control->loop, &control->probe);
 }
 
-void ks_control_heard(struct ks_control *control, ks_err err, const struct ks_detail *detail)
+/* What an answer says about the stream. */
+static enum ks_store_state judge(const struct ks_control *control, ks_err err)
+{
+    switch (ks_err_class(err)) {
+    case KS_CLASS_OK:
+    case KS_CLASS_REREAD: return KS_STORE_READY;
+    case KS_CLASS_SHED: break; /* Our own memory; says nothing about the stream. */
+    case KS_CLASS_RETRY:
+        /* Whoever asks for less is there. */
+        return ks_err_is(err, KS_ERR_THROTTLED) ? KS_STORE_READY : KS_STORE_AWAY;
+    case KS_CLASS_REPORT: return KS_STORE_UNUSABLE;
+    }
+    return control->state;
+}
+
+static void become(struct ks_control *control, enum ks_store_state state,
+                   const struct ks_detail *detail)
 {
     enum ks_store_state was = control->state;
 
-    switch (ks_err_class(err)) {
-    case KS_CLASS_OK:
-    case KS_CLASS_REREAD: control->state = KS_STORE_READY; break;
-    case KS_CLASS_SHED: return; /* Our own memory; says nothing about the stream. */
-    case KS_CLASS_RETRY:
-        /* Whoever asks for less is there. */
-        control->state = ks_err_is(err, KS_ERR_THROTTLED) ? KS_STORE_READY : KS_STORE_AWAY;
-        break;
-    case KS_CLASS_REPORT: control->state = KS_STORE_UNUSABLE; break;
-    }
-    if (control->state == KS_STORE_READY) {
+    control->state = state;
+    if (state == KS_STORE_READY) {
         ks_detail_set(&control->detail, "%s", "");
         probe_no_more(control);
     } else {
         control->detail = *detail;
         probe_later(control);
     }
-    if (was == control->state)
+    if (was == state)
         return;
-    if (control->state != KS_STORE_READY)
+    if (state != KS_STORE_READY)
         ks_warn("stream %s cannot be read: %s; asking again", control->stream, detail->text);
     else if (was != KS_STORE_OPENING)
         ks_info("stream %s: answers again", control->stream);
+}
+
+void ks_control_heard(struct ks_control *control, ks_err err, const struct ks_detail *detail)
+{
+    if (ks_err_class(err) == KS_CLASS_SHED)
+        return;
+    control->unreadable = ks_err_class(err) == KS_CLASS_REPORT;
+    if (control->unreadable)
+        probe_no_more(control);
+    become(control, judge(control, err), detail);
+}
+
+void ks_control_unread(struct ks_control *control)
+{
+    control->unreadable = false;
+    if (control->state != KS_STORE_READY && control->state != KS_STORE_OPENING)
+        probe_later(control);
+}
+
+/* The same of an answer to a question of our own. */
+static void heard_question(struct ks_control *control, ks_err err, const struct ks_detail *detail)
+{
+    enum ks_store_state state = judge(control, err);
+
+    if (ks_err_class(err) == KS_CLASS_SHED || (state == KS_STORE_READY && control->unreadable))
+        return;
+    become(control, state, detail);
 }
 
 enum ks_store_state ks_control_state(const struct ks_control *control, struct ks_detail *ret_detail)
@@ -149,7 +187,22 @@ static void fail(struct question *question, ks_err err, const struct ks_detail *
         answer_list(question, err, detail);
 }
 
-static ks_err read_summary(ks_view body, struct ks_describe_answer *answer)
+/* Says what becomes of the stream. BUSY: nothing can be asked of it yet. */
+static ks_err read_status(struct ks_control *control, const struct ks_json *summary)
+{
+    ks_view status = KS_VIEW_NONE;
+    bool was = control->deleting;
+
+    if (!ks_ok(ks_json_text(ks_json_member(summary, "StreamStatus"), &status)))
+        return KS_OK; /* Who does not say it has no other one. */
+    control->deleting = ks_view_equal(status, KS_VIEW("DELETING"));
+    if (control->deleting && !was)
+        ks_warn("stream %s: is being deleted; reading it until it is gone", control->stream);
+    return ks_view_equal(status, KS_VIEW("CREATING")) ? KS_FAIL(BUSY) : KS_OK;
+}
+
+static ks_err read_summary(struct ks_control *control, ks_view body,
+                           struct ks_describe_answer *answer)
 {
     struct ks_json *document;
     ks_view arn = KS_VIEW_NONE;
@@ -162,8 +215,12 @@ static ks_err read_summary(ks_view body, struct ks_describe_answer *answer)
         err = ks_view_copy_text(arn, answer->stream_arn, sizeof(answer->stream_arn));
     if (ks_ok(err) && created != NULL)
         err = ks_json_unix_ms(created, &answer->created_ms);
+    if (!ks_ok(err) && !ks_err_is(err, KS_ERR_NO_MEMORY))
+        err = KS_FAIL(MALFORMED);
+    if (ks_ok(err))
+        err = read_status(control, summary);
     ks_json_free(document);
-    return ks_ok(err) || ks_err_is(err, KS_ERR_NO_MEMORY) ? err : KS_FAIL(MALFORMED);
+    return err;
 }
 
 static void described(struct question *question, const struct ks_aws_answer *told)
@@ -171,14 +228,26 @@ static void described(struct question *question, const struct ks_aws_answer *tol
     struct ks_describe_answer answer = {.err = told->err, .detail = told->detail};
 
     if (ks_ok(answer.err)) {
-        answer.err = read_summary(told->body, &answer);
-        ks_detail_set(&answer.detail, "DescribeStreamSummary: %s", ks_err_text(answer.err));
+        answer.err = read_summary(question->control, told->body, &answer);
+        ks_detail_set(&answer.detail, "DescribeStreamSummary: %s",
+                      ks_err_is(answer.err, KS_ERR_BUSY) ? "the stream is being created"
+                                                         : ks_err_text(answer.err));
     }
-    ks_control_heard(question->control, answer.err, &answer.detail);
+    heard_question(question->control, answer.err, &answer.detail);
     answer_describe(question, &answer);
 }
 
 static ks_err ask(struct question *question);
+
+/* Only without the filter did the server list anything. */
+static void filter_no_more(struct ks_control *control)
+{
+    if (!control->unfiltered)
+        ks_warn("stream %s: the server refuses to list shards from an instant on; listing all, and "
+                "records of reshards before the application's start may come, too",
+                control->stream);
+    control->unfiltered = true;
+}
 
 static void listed(struct question *question, const struct ks_aws_answer *told)
 {
@@ -188,10 +257,17 @@ static void listed(struct question *question, const struct ks_aws_answer *told)
 
     if (ks_ok(err)) {
         err = ks_listing_take(&question->listing, told->body, &more);
+        if (ks_ok(err) && question->listing.widened && question->listing.since_ms == 0)
+            filter_no_more(question->control);
         ks_detail_set(&detail, "ListShards: %s", ks_err_text(err));
     } else if (ks_err_is(err, KS_ERR_EXPIRED)) {
         more = ks_listing_restart(&question->listing);
         err = more ? KS_OK : err;
+    } else if (ks_err_is(err, KS_ERR_INVALID)) {
+        more = ks_listing_widen(&question->listing);
+        err = more ? KS_OK : err;
+    } else if (ks_err_is(err, KS_ERR_EXISTS)) {
+        err = KS_FAIL(BUSY); /* ResourceInUseException: it is not ACTIVE, or not yet. */
     }
     if (ks_ok(err) && more) {
         err = ask(question);
@@ -199,7 +275,7 @@ static void listed(struct question *question, const struct ks_aws_answer *told)
             return;
         ks_detail_set(&detail, "ListShards: %s", ks_err_text(err));
     }
-    ks_control_heard(question->control, err, &detail);
+    heard_question(question->control, err, &detail);
     answer_list(question, err, &detail);
 }
 
@@ -281,7 +357,7 @@ static struct question *new_question(struct ks_control *control, enum question_k
         .timer = {.due = timer_due},
         .err = spare ? KS_FAIL(NO_MEMORY) : KS_OK,
     };
-    ks_listing_init(&question->listing);
+    ks_listing_init(&question->listing, 0);
     ks_list_append(&control->questions, &question->link);
     return question;
 }
@@ -297,6 +373,15 @@ static void begin(struct question *question)
         ks_loop_timer_set(loop, &question->timer, ks_loop_now(loop));
 }
 
+/* As far as we know the server's clock. */
+static int64_t server_now_ms(const struct ks_control *control)
+{
+    struct ks_aws_state client;
+
+    ks_aws_client_state(control->client, &client);
+    return ks_wall_now().ms + client.skew_ms;
+}
+
 void ks_control_describe(struct ks_control *control,
                          void (*answered)(void *arg, const struct ks_describe_answer *answer),
                          void *arg)
@@ -307,12 +392,16 @@ void ks_control_describe(struct ks_control *control,
     begin(question);
 }
 
-void ks_control_list(struct ks_control *control,
+void ks_control_list(struct ks_control *control, int64_t since_ms,
                      void (*answered)(void *arg, const struct ks_list_answer *answer), void *arg)
 {
     struct question *question = new_question(control, QUESTION_LIST, arg);
 
+    int64_t now_ms = server_now_ms(control);
+
     question->answered.list = answered;
+    if (!control->unfiltered)
+        question->listing.since_ms = since_ms < now_ms ? since_ms : now_ms;
     begin(question);
 }
 

@@ -7,9 +7,12 @@
 
 #include <assert.h>
 
-void ks_listing_init(struct ks_listing *listing)
+/* How far apart two clocks may be before a server refuses everything that we sign. */
+enum { CLOCK_MARGIN_MS = 5 * 60 * 1000 };
+
+void ks_listing_init(struct ks_listing *listing, int64_t since_ms)
 {
-    *listing = (struct ks_listing){.shards = NULL};
+    *listing = (struct ks_listing){.since_ms = since_ms};
     ks_bytes_init(&listing->token, KS_LISTING_TOKEN_MAX);
 }
 
@@ -17,7 +20,17 @@ void ks_listing_free(struct ks_listing *listing)
 {
     ks_bytes_free(&listing->token);
     ks_free(listing->shards);
-    ks_listing_init(listing);
+    ks_listing_init(listing, 0);
+}
+
+static void put_filter(struct ks_writer *json, int64_t since_ms)
+{
+    ks_writer_key(json, "ShardFilter");
+    ks_writer_open(json, '{');
+    ks_writer_pair(json, "Type", KS_VIEW("FROM_TIMESTAMP"));
+    ks_writer_key(json, "Timestamp");
+    ks_writer_unix_ms(json, since_ms);
+    ks_writer_close(json, '}');
 }
 
 ks_err ks_listing_request(const struct ks_listing *listing, const char *stream, uint32_t page_size,
@@ -34,6 +47,8 @@ ks_err ks_listing_request(const struct ks_listing *listing, const char *stream, 
         ks_request_put_stream(&json, stream);
         ks_writer_key(&json, "MaxResults");
         ks_writer_u64(&json, page_size);
+        if (listing->since_ms > 0)
+            put_filter(&json, listing->since_ms);
     }
     ks_writer_close(&json, '}');
     return ks_writer_end(&json);
@@ -128,5 +143,16 @@ bool ks_listing_restart(struct ks_listing *listing)
     listing->restarts++;
     listing->count = 0;
     ks_bytes_clear(&listing->token);
+    return true;
+}
+
+bool ks_listing_widen(struct ks_listing *listing)
+{
+    bool once = !listing->widened && listing->since_ms > CLOCK_MARGIN_MS;
+
+    if (listing->since_ms == 0 || listing->token.size > 0)
+        return false;
+    listing->since_ms = once ? listing->since_ms - CLOCK_MARGIN_MS : 0;
+    listing->widened = true;
     return true;
 }

@@ -3,19 +3,25 @@
 
 #include <assert.h>
 
+/* Calls that are so far apart need no other rule. */
+enum { WINDOW_PART_MS = KS_PACE_WINDOW_MS / KS_PACE_CALLS };
+
 void ks_pace_init(struct ks_pace *pace, uint64_t seed)
 {
     *pace = (struct ks_pace){
         .paid_at = KS_LONG_AGO, .wanted_at = KS_LONG_AGO, .tip_ms = KS_PACE_TIP_MS_MIN};
-    ks_prng_init(&pace->prng, seed);
+    ks_back_off_init(&pace->back_off, seed);
     for (uint32_t at = 0; at < KS_PACE_CALLS; at++)
         pace->sent[at] = KS_LONG_AGO;
 }
 
 ks_instant ks_pace_next(const struct ks_pace *pace)
 {
+    ks_instant last = pace->sent[(pace->oldest + KS_PACE_CALLS - 1) % KS_PACE_CALLS];
+    ks_instant ours = ks_instant_add(last, ks_span_ms(pace->share_ms));
     ks_instant allowed = ks_instant_add(pace->sent[pace->oldest], ks_span_ms(KS_PACE_WINDOW_MS));
 
+    allowed = ks_instant_max(allowed, ours);
     return ks_instant_max(allowed, ks_instant_max(pace->paid_at, pace->wanted_at));
 }
 
@@ -36,15 +42,23 @@ static int32_t rest_ms(struct ks_pace *pace, uint32_t count)
     return rest;
 }
 
-void ks_pace_answered(struct ks_pace *pace, ks_instant now, uint32_t count, uint64_t bytes,
-                      int64_t millis_behind)
+static void pay(struct ks_pace *pace, ks_instant now, uint64_t bytes)
 {
     /* An answer is bounded far below this; then it fits in microseconds. */
     assert(bytes < UINT64_C(1) << 40);
     int64_t cost_us = (int64_t)(bytes * 1000000 / KS_PACE_BYTES_PER_S);
 
-    pace->back_off_ms = 0;
     pace->paid_at = ks_instant_add(ks_instant_max(pace->paid_at, now), ks_span_us(cost_us));
+}
+
+void ks_pace_answered(struct ks_pace *pace, ks_instant now, uint32_t count, uint64_t bytes,
+                      int64_t millis_behind)
+{
+    ks_back_off_end(&pace->back_off);
+    pace->share_ms -= pace->share_ms / KS_PACE_SHARE_LESS;
+    if (pace->share_ms <= WINDOW_PART_MS)
+        pace->share_ms = 0;
+    pay(pace, now, bytes);
     if (millis_behind > 0) {
         pace->tip_ms = KS_PACE_TIP_MS_MIN;
         pace->wanted_at = now;
@@ -53,20 +67,27 @@ void ks_pace_answered(struct ks_pace *pace, ks_instant now, uint32_t count, uint
     pace->wanted_at = ks_instant_add(now, ks_span_ms(rest_ms(pace, count)));
 }
 
-static void back_off(struct ks_pace *pace, ks_instant now, int32_t first_ms, int32_t most_ms)
+void ks_pace_wasted(struct ks_pace *pace, ks_instant now, uint64_t bytes)
 {
-    int32_t whole = pace->back_off_ms < first_ms ? first_ms : pace->back_off_ms;
-
-    if (whole > most_ms)
-        whole = most_ms;
-    pace->back_off_ms = whole * 2 > most_ms ? most_ms : whole * 2;
-    pace->wanted_at =
-        ks_instant_add(now, ks_span_ms(ks_prng_between(&pace->prng, whole / 2, whole)));
+    pay(pace, now, bytes);
 }
 
-void ks_pace_throttled(struct ks_pace *pace, ks_instant now)
+static void back_off(struct ks_pace *pace, ks_instant now, int32_t first_ms, int32_t most_ms)
 {
+    pace->wanted_at = ks_instant_add(now, ks_back_off_wait(&pace->back_off, first_ms, most_ms));
+}
+
+void ks_pace_throttled(struct ks_pace *pace, ks_instant now, int32_t asked_ms)
+{
+    int32_t share_ms = pace->share_ms + pace->share_ms / 2;
+    int32_t wait_ms = asked_ms < KS_PACE_ASKED_MS_MAX ? asked_ms : KS_PACE_ASKED_MS_MAX;
+
+    if (share_ms < KS_PACE_SHARE_MS_MIN)
+        share_ms = KS_PACE_SHARE_MS_MIN;
+    pace->share_ms = share_ms < KS_PACE_SHARE_MS_MAX ? share_ms : KS_PACE_SHARE_MS_MAX;
     back_off(pace, now, KS_PACE_THROTTLED_MS_MIN, KS_PACE_THROTTLED_MS_MAX);
+    if (asked_ms > 0)
+        pace->wanted_at = ks_instant_max(pace->wanted_at, ks_instant_add(now, ks_span_ms(wait_ms)));
 }
 
 void ks_pace_failed(struct ks_pace *pace, ks_instant now)

@@ -8,7 +8,10 @@
  *  - behind the tip: as soon as those two allow. At the tip: 200 ms after an answer with records,
  *    then relaxed, doubling from 200 ms to 1 s while nothing comes;
  *  - refused for asking too much: 0.5 s doubling to 8 s, failed: 0.2 s doubling to 5 s, each
- *    somewhere between the half and the whole of it, until an answer comes.
+ *    somewhere between the half and the whole of it, until an answer comes; and no less than the
+ *    server asks for, up to 5 s;
+ *  - who is refused shares the shard with others: from then on calls are apart, half as much again
+ *    after each refusal and a little less after each answer, until nobody is in the way.
  * Pure: instants come in, an instant goes out.
  */
 #ifndef KS_ADAPTERS_KINESIS_PACE_H
@@ -17,8 +20,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "adapters/kinesis/back_off.h"
 #include "base/instant.h"
-#include "base/prng.h"
 
 enum {
     KS_PACE_CALLS = 5,             /* GetRecords calls a second and shard. */
@@ -26,6 +29,10 @@ enum {
     KS_PACE_BYTES_PER_S = 2 << 20, /* Payload a second and shard. */
     KS_PACE_TIP_MS_MIN = 200,      /* Between calls at the tip, when records came. */
     KS_PACE_TIP_MS_MAX = 1000,     /* Likewise, when nothing came for a while. */
+    KS_PACE_SHARE_MS_MIN = 300,    /* Between calls of a shard that others read, too. */
+    KS_PACE_SHARE_MS_MAX = 2000,   /* Likewise; the share of one of ten. */
+    KS_PACE_SHARE_LESS = 32,       /* What part of that an answer takes away. */
+    KS_PACE_ASKED_MS_MAX = 5000,   /* What a server may ask for, as in the SDKs. */
     KS_PACE_THROTTLED_MS_MIN = 500,
     KS_PACE_THROTTLED_MS_MAX = 8000,
     KS_PACE_FAILED_MS_MIN = 200,
@@ -33,13 +40,13 @@ enum {
 };
 
 struct ks_pace {
-    struct ks_prng prng;
+    struct ks_back_off back_off;
     ks_instant sent[KS_PACE_CALLS]; /* The last calls, as a ring. */
     uint32_t oldest;                /* Where the next one goes: the oldest. */
     ks_instant paid_at;             /* When the bytes that came are paid for. */
     ks_instant wanted_at;           /* When we want to ask again, whatever is allowed. */
     int32_t tip_ms;                 /* The last wait at the tip. */
-    int32_t back_off_ms;            /* The next whole back-off; 0: the last call was answered. */
+    int32_t share_ms;               /* Least between two calls; 0: nobody else reads. */
 };
 
 /* Nothing was asked yet. `seed` is for the jitter. */
@@ -53,8 +60,10 @@ void ks_pace_sent(struct ks_pace *pace, ks_instant now);
 /* It brought `count` records with `bytes` of data and keys; `millis_behind` -1: unknown. */
 void ks_pace_answered(struct ks_pace *pace, ks_instant now, uint32_t count, uint64_t bytes,
                       int64_t millis_behind);
-/* The server asks for less. */
-void ks_pace_throttled(struct ks_pace *pace, ks_instant now);
+/* It brought bytes that were of no use: the server counts them all the same. */
+void ks_pace_wasted(struct ks_pace *pace, ks_instant now, uint64_t bytes);
+/* The server asks for less: not before `asked_ms` have passed; -1: it does not say. */
+void ks_pace_throttled(struct ks_pace *pace, ks_instant now, int32_t asked_ms);
 /* No answer, or a failure of the server. */
 void ks_pace_failed(struct ks_pace *pace, ks_instant now);
 

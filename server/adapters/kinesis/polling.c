@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "adapters/kinesis/polling.h"
 
-#include "adapters/kinesis/aggregate.h"
 #include "adapters/kinesis/control.h"
 #include "adapters/kinesis/pace.h"
 #include "adapters/kinesis/records.h"
+#include "adapters/kinesis/refusal.h"
 #include "adapters/kinesis/request.h"
 #include "aws/json.h"
 #include "base/digest.h"
@@ -20,10 +20,14 @@ enum {
     TRIES_MAX = 4,
     /* What a record is taken to be before the first one came: a first read of 1 MiB asks for 100. */
     RECORD_BYTES_GUESS = 10240,
+    /* Data and keys of one answer, after which the next 5 s are refused (GetRecords API reference). */
+    PAYLOAD_MAX = 10 << 20,
     /* Of a body whose length the server did not say; it doubles. */
     BODY_BYTES_MIN = 64 << 10,
     /* Between our clock and the server's, for a position that is an instant. */
-    CLOCK_MARGIN_MS = 1000
+    CLOCK_MARGIN_MS = 1000,
+    /* So far apart they are at most: then AWS refuses signatures, and we learn its time. */
+    CLOCK_SKEW_MS = 300000
 };
 
 struct source {
@@ -43,9 +47,10 @@ struct ks_reader {
     struct source *source;
     struct ks_budget *budget;
     char shard[KS_SHARD_ID_MAX + 1];
-    struct ks_position from;
-    int64_t opened_ms; /* Wall clock, as the server sees it. */
+    struct ks_position from; /* Where the next record is: behind the last one that came. */
+    int64_t opened_ms;       /* Wall clock, as the server sees it. */
     bool latest_asked; /* An iterator of LATEST was asked for: another one would be a later tip. */
+    bool earlier;      /* The instant lies before the server: ask for one that does not. */
     /* The server does not know `from`: read from the horizon, drop what is before. */
     bool from_horizon;
     bool told_horizon; /* In the log. */
@@ -53,7 +58,6 @@ struct ks_reader {
 
     char iterator[KS_ITERATOR_MAX + 1]; /* "": none. */
     ks_instant iterator_at;
-    char last[KS_SEQUENCE_MAX + 1]; /* The last record that came; "": none yet. */
     struct ks_pace pace;
     uint64_t record_bytes; /* Of the last ones, on average; 0: none came yet. */
     uint32_t limit_max;    /* Falls while there is no room for more. */
@@ -68,7 +72,9 @@ struct ks_reader {
     struct ks_aws_call *call;
     uint32_t limit;        /* Of the GetRecords under way. */
     bool cbor;             /* Likewise. */
-    struct ks_block *body; /* Of its answer. */
+    size_t came;           /* Bytes of its answer, or what the server said they would be. */
+    struct ks_block *body; /* They. */
+    int32_t asked_ms;      /* What the server said to wait, -1: nothing. */
 };
 
 static struct source *of_port(struct ks_stream_source *port)
@@ -110,7 +116,7 @@ static void answer_failed(struct ks_reader *reader, ks_err err, const struct ks_
     ks_instant now = ks_loop_now(reader->source->loop);
 
     if (told.throttled)
-        ks_pace_throttled(&reader->pace, now);
+        ks_pace_throttled(&reader->pace, now, reader->asked_ms);
     else if (ks_err_class(err) != KS_CLASS_SHED)
         ks_pace_failed(&reader->pace, now);
     hear(reader, err, detail);
@@ -161,37 +167,46 @@ static void timer_due(struct ks_timer *timer)
         ask_records(reader);
 }
 
-/* Where the next record is to come from. */
+/* Where an iterator is asked for. */
 static struct ks_position place(const struct ks_reader *reader)
 {
     struct ks_position position = reader->from;
 
-    if (reader->last[0] != '\0') {
-        position = (struct ks_position){.kind = KS_POSITION_AFTER_SEQUENCE, .sub_sequence = -1};
-        memcpy(position.sequence, reader->last, sizeof(position.sequence));
-    } else if (reader->from_horizon) {
-        position = (struct ks_position){.kind = KS_POSITION_TRIM_HORIZON, .sub_sequence = -1};
-    } else if (position.kind == KS_POSITION_LATEST && reader->latest_asked) {
-        position = (struct ks_position){.kind = KS_POSITION_AT_TIMESTAMP, .sub_sequence = -1};
+    if (reader->from_horizon)
+        return (struct ks_position){.kind = KS_POSITION_TRIM_HORIZON, .sub_sequence = -1};
+    if (position.kind == KS_POSITION_LATEST && reader->latest_asked) {
+        position.kind = KS_POSITION_AT_TIMESTAMP;
         position.timestamp_ms = reader->opened_ms - CLOCK_MARGIN_MS;
     }
+    if (position.kind == KS_POSITION_AT_TIMESTAMP && reader->earlier)
+        position.timestamp_ms -= CLOCK_SKEW_MS;
     return position;
 }
 
-static bool by_sequence(const struct ks_reader *reader)
-{
-    return reader->from.kind == KS_POSITION_AFTER_SEQUENCE ||
-           reader->from.kind == KS_POSITION_AT_SEQUENCE;
-}
-
-/* The server does not know the sequence number of the position, or not any more. */
+/* The server does not know the sequence number of the position, or not any more; or its clock has not reached the
+ * instant. True if there is another place to ask for. */
 static bool fall_back(struct ks_reader *reader, ks_err err)
 {
-    bool unknown = ks_err_is(err, KS_ERR_NOT_FOUND) || ks_err_is(err, KS_ERR_INVALID);
+    bool refused = ks_err_is(err, KS_ERR_INVALID);
+    bool *falls = NULL;
 
-    if (!unknown || !by_sequence(reader) || reader->from_horizon || reader->last[0] != '\0')
+    switch (place(reader).kind) {
+    case KS_POSITION_AFTER_SEQUENCE:
+    case KS_POSITION_AT_SEQUENCE:
+        if (refused || ks_err_is(err, KS_ERR_NOT_FOUND))
+            falls = &reader->from_horizon;
+        break;
+    case KS_POSITION_AT_TIMESTAMP:
+        if (refused)
+            falls = &reader->earlier;
+        break;
+    case KS_POSITION_TRIM_HORIZON:
+    case KS_POSITION_LATEST:
+    case KS_POSITION_SHARD_END: break;
+    }
+    if (falls == NULL || *falls)
         return false;
-    reader->from_horizon = true;
+    *falls = true;
     return true;
 }
 
@@ -222,6 +237,12 @@ static ks_err read_iterator(struct ks_reader *reader, ks_view body)
     return ks_ok(err) || ks_err_is(err, KS_ERR_NO_MEMORY) ? err : KS_FAIL(MALFORMED);
 }
 
+/* What a refusal says about when to come back. */
+static void hear_wait(struct ks_reader *reader, const struct ks_aws_answer *told)
+{
+    reader->asked_ms = told->failure == NULL ? -1 : told->failure->retry_after_ms;
+}
+
 static void iterator_done(void *arg, const struct ks_aws_answer *told)
 {
     struct ks_reader *reader = arg;
@@ -230,6 +251,7 @@ static void iterator_done(void *arg, const struct ks_aws_answer *told)
 
     reader->call = NULL;
     reader->iterator[0] = '\0';
+    hear_wait(reader, told);
     if (ks_ok(err)) {
         err = read_iterator(reader, told->body);
         ks_detail_set(&detail, "GetShardIterator of %s: %s", reader->shard, ks_err_text(err));
@@ -318,6 +340,7 @@ static ks_err body_begin(void *arg, int64_t size)
     struct ks_reader *reader = arg;
 
     drop_body(reader);
+    reader->came = size < 0 ? 0 : (size_t)size;
     if (size > KS_KINESIS_ANSWER_MAX)
         return KS_FAIL(FULL);
     return body_room(reader, size < 0 ? BODY_BYTES_MIN : (size_t)size);
@@ -328,6 +351,8 @@ static ks_err body_part(void *arg, ks_view bytes)
     struct ks_reader *reader = arg;
     size_t needed = reader->body->size + bytes.size;
 
+    if (reader->came < needed)
+        reader->came = needed;
     if (needed > reader->body->capacity) {
         size_t wanted = reader->body->capacity * 2;
         if (wanted > KS_KINESIS_ANSWER_MAX)
@@ -374,7 +399,17 @@ static void drop_before(struct ks_reader *reader, struct ks_batch *batch)
     }
 }
 
-/* Learns from a batch how large records are, and where the next one begins. */
+/* What an answer costs. One that is shorter than asked for though there is more may have been cut by its size; it
+ * counts as full, for what did not fit is as large as a record can be. */
+static uint64_t cost_of(const struct ks_reader *reader, const struct ks_batch *batch,
+                        uint64_t bytes)
+{
+    bool cut = batch->count < reader->limit && batch->millis_behind > 0;
+
+    return cut && bytes > PAYLOAD_MAX / 2 && bytes < PAYLOAD_MAX ? PAYLOAD_MAX : bytes;
+}
+
+/* Learns from a batch how large records are, and when to ask again. */
 static void learn(struct ks_reader *reader, const struct ks_batch *batch)
 {
     uint64_t bytes = 0;
@@ -387,18 +422,27 @@ static void learn(struct ks_reader *reader, const struct ks_batch *batch)
         uint64_t smooth = reader->record_bytes == 0 ? mean : (reader->record_bytes + mean) / 2;
         /* Large records are believed at once, small ones step by step. */
         reader->record_bytes = mean > smooth ? mean : smooth;
-        ks_err err = ks_view_copy_text(batch->records[batch->count - 1].sequence, reader->last,
-                                       sizeof(reader->last));
-        assert(ks_ok(err));
-        (void)err;
     }
     /* A full answer has more behind it, whatever it says: arrivals of one millisecond count as zero. */
     if (batch->count == reader->limit && behind == 0)
         behind = 1;
-    ks_pace_answered(&reader->pace, ks_loop_now(reader->source->loop), batch->count, bytes, behind);
+    ks_pace_answered(&reader->pace, ks_loop_now(reader->source->loop), batch->count,
+                     cost_of(reader, batch, bytes), behind);
     if (reader->limit_max < KS_READ_RECORDS_MAX)
         reader->limit_max = reader->limit_max * 2 < KS_READ_RECORDS_MAX ? reader->limit_max * 2
                                                                         : KS_READ_RECORDS_MAX;
+}
+
+/* Another iterator than the one that came with these records begins behind the last of them. */
+static void move_on(struct ks_reader *reader, const struct ks_batch *batch)
+{
+    if (batch->count == 0)
+        return;
+    reader->from = (struct ks_position){.kind = KS_POSITION_AFTER_SEQUENCE, .sub_sequence = -1};
+    ks_err err = ks_view_copy_text(batch->records[batch->count - 1].sequence, reader->from.sequence,
+                                   sizeof(reader->from.sequence));
+    assert(ks_ok(err));
+    (void)err;
 }
 
 static void answer_records(struct ks_reader *reader, struct ks_records *records)
@@ -412,10 +456,16 @@ static void answer_records(struct ks_reader *reader, struct ks_records *records)
     learn(reader, &records->batch);
     if (reader->from_horizon)
         drop_before(reader, &records->batch);
+    move_on(reader, &records->batch);
     hear(reader, KS_OK, &told.detail);
     told.batch = records->batch;
-    ks_aggregates_note(&told.batch);
     answer(reader, &told);
+}
+
+/* What came and was of no use was sent all the same. Base64 is a third more than what it stands for. */
+static void waste(struct ks_reader *reader)
+{
+    ks_pace_wasted(&reader->pace, ks_loop_now(reader->source->loop), reader->came / 4 * 3);
 }
 
 static void answer_full(struct ks_reader *reader, ks_err err, const struct ks_detail *detail)
@@ -451,6 +501,7 @@ static void parse(struct ks_reader *reader, ks_view content_type)
         answer_records(reader, &records);
         return;
     }
+    waste(reader);
     /* kinesalite cuts long answers off in CBOR, and only there. */
     if (cbor && reader->cbor && ks_err_is(err, KS_ERR_MALFORMED)) {
         use_json(source, "the server's CBOR cannot be read");
@@ -496,6 +547,8 @@ static void records_done(void *arg, const struct ks_aws_answer *told)
         parse(reader, told->content_type);
         return;
     }
+    waste(reader);
+    hear_wait(reader, told);
     if (is_about_cbor(reader, told)) {
         use_json(reader->source, "the server does not speak CBOR");
         go_on(reader);
@@ -505,10 +558,13 @@ static void records_done(void *arg, const struct ks_aws_answer *told)
         if (renew(reader))
             return;
     }
+    struct ks_detail detail = told->detail;
+    if (told->failure != NULL)
+        (void)ks_refusal_explain(told->failure, "GetRecords", &detail);
     if (ks_err_class(told->err) == KS_CLASS_SHED)
-        answer_full(reader, told->err, &told->detail);
+        answer_full(reader, told->err, &detail);
     else
-        answer_failed(reader, told->err, &told->detail);
+        answer_failed(reader, told->err, &detail);
 }
 
 static ks_err send_records(struct ks_reader *reader, struct ks_bytes *body)
@@ -526,9 +582,11 @@ static ks_err send_records(struct ks_reader *reader, struct ks_bytes *body)
         .arg = reader,
     };
 
+    reader->came = 0;
     reader->limit = limit_of(reader);
     reader->cbor = source->cbor;
-    KS_TRY(ks_request_records(body, reader->iterator, reader->limit, reader->cbor));
+    KS_TRY(ks_request_records(body, reader->source->stream, reader->iterator, reader->limit,
+                              reader->cbor));
     request.body = ks_bytes_view(body);
     KS_TRY(ks_aws_call(source->client, &request, &reader->call));
     ks_pace_sent(&reader->pace, ks_loop_now(source->loop));
@@ -555,10 +613,10 @@ static void source_describe(struct ks_stream_source *port,
     ks_control_describe(of_port(port)->control, answered, arg);
 }
 
-static void source_list(struct ks_stream_source *port,
+static void source_list(struct ks_stream_source *port, int64_t since_ms,
                         void (*answered)(void *arg, const struct ks_list_answer *answer), void *arg)
 {
-    ks_control_list(of_port(port)->control, answered, arg);
+    ks_control_list(of_port(port)->control, since_ms, answered, arg);
 }
 
 static ks_err source_open(struct ks_stream_source *port, const char *shard,
@@ -577,6 +635,7 @@ static ks_err source_open(struct ks_stream_source *port, const char *shard,
     reader->from = *from;
     reader->opened_ms = ks_wall_now().ms + client.skew_ms;
     reader->limit_max = KS_READ_RECORDS_MAX;
+    reader->asked_ms = -1;
     reader->timer.due = timer_due;
     ks_pace_init(&reader->pace, ks_prng_next(&source->prng));
     /* A name that is too long is a shard that does not exist; the first read says so. */
@@ -613,6 +672,8 @@ static void source_close_reader(struct ks_reader *reader)
     ks_loop_timer_clear(reader->source->loop, &reader->timer);
     drop_body(reader);
     ks_list_remove(&reader->link);
+    if (ks_list_empty(&reader->source->readers))
+        ks_control_unread(reader->source->control);
     ks_free(reader);
 }
 

@@ -10,17 +10,39 @@
 /* Names and shortest values of Data, PartitionKey and SequenceNumber, and the head of the map. */
 enum { RECORD_BYTES_MIN = 36 };
 
-/* The name of a pair whose value is not null; pairs that are null are passed over. */
-static ks_err next_pair(ks_view *view, struct ks_cbor_container *map, struct ks_cbor_string *name,
-                        bool *ret_more)
+/* Has each item of an array taken by `item`. */
+static ks_err take_array(ks_view *view, ks_err (*item)(ks_view *view, void *into), void *into)
 {
-    do {
-        KS_TRY(ks_cbor_more(view, map, ret_more));
-        if (!*ret_more)
+    struct ks_cbor_container array;
+    bool more = true;
+
+    KS_TRY(ks_cbor_array(view, &array));
+    for (;;) {
+        KS_TRY(ks_cbor_more(view, &array, &more));
+        if (!more)
             return KS_OK;
-        KS_TRY(ks_cbor_text(view, name));
-    } while (ks_cbor_null(view));
-    return KS_OK;
+        KS_TRY(item(view, into));
+    }
+}
+
+/* Has the value of each pair of a map taken by `pair`; pairs that are null are passed over. */
+static ks_err take_map(ks_view *view,
+                       ks_err (*pair)(ks_view *view, const struct ks_cbor_string *name, void *into),
+                       void *into)
+{
+    struct ks_cbor_container map;
+    struct ks_cbor_string name;
+    bool more = true;
+
+    KS_TRY(ks_cbor_map(view, &map));
+    for (;;) {
+        KS_TRY(ks_cbor_more(view, &map, &more));
+        if (!more)
+            return KS_OK;
+        KS_TRY(ks_cbor_text(view, &name));
+        if (!ks_cbor_null(view))
+            KS_TRY(pair(view, &name, into));
+    }
 }
 
 static ks_err keep(struct ks_builder *builder, const struct ks_cbor_string *string, ks_view *ret)
@@ -90,49 +112,6 @@ static ks_err take_data(ks_view *view, struct ks_builder *builder, ks_view *ret_
     return KS_OK;
 }
 
-static ks_err take_record(ks_view *view, struct ks_builder *builder)
-{
-    struct ks_record record = {.sub_sequence = -1};
-    struct ks_cbor_container map;
-    struct ks_cbor_string name;
-    bool more = true;
-
-    KS_TRY(ks_cbor_map(view, &map));
-    for (;;) {
-        KS_TRY(next_pair(view, &map, &name, &more));
-        if (!more)
-            break;
-        if (ks_cbor_string_is(&name, "Data"))
-            KS_TRY(take_data(view, builder, &record.data));
-        else if (ks_cbor_string_is(&name, "PartitionKey"))
-            KS_TRY(take_key(view, builder, &record.partition_key));
-        else if (ks_cbor_string_is(&name, "SequenceNumber"))
-            KS_TRY(take_sequence(view, builder, &record.sequence));
-        else if (ks_cbor_string_is(&name, "ApproximateArrivalTimestamp"))
-            KS_TRY(ks_cbor_unix_ms(view, &record.arrival_ms));
-        else
-            KS_TRY(ks_cbor_skip(view));
-    }
-    if (record.data.data == NULL || record.partition_key.data == NULL ||
-        record.sequence.data == NULL)
-        return KS_FAIL(MALFORMED);
-    return ks_builder_add(builder, &record);
-}
-
-static ks_err take_records(ks_view *view, struct ks_builder *builder)
-{
-    struct ks_cbor_container array;
-    bool more = true;
-
-    KS_TRY(ks_cbor_array(view, &array));
-    for (;;) {
-        KS_TRY(ks_cbor_more(view, &array, &more));
-        if (!more)
-            return KS_OK;
-        KS_TRY(take_record(view, builder));
-    }
-}
-
 /* A text as a C string; too long or with a NUL is malformed. */
 static ks_err take_text(ks_view *view, char *buffer, size_t capacity)
 {
@@ -142,90 +121,104 @@ static ks_err take_text(ks_view *view, char *buffer, size_t capacity)
     return ks_ok(ks_cbor_string_copy_text(&text, buffer, capacity)) ? KS_OK : KS_FAIL(MALFORMED);
 }
 
-/* The ShardId of one child. */
-static ks_err take_child(ks_view *view, char child[KS_SHARD_ID_MAX + 1])
-{
-    struct ks_cbor_container map;
-    struct ks_cbor_string name;
-    bool more = true;
+/* --- Records --- */
 
-    KS_TRY(ks_cbor_map(view, &map));
-    for (;;) {
-        KS_TRY(next_pair(view, &map, &name, &more));
-        if (!more)
-            return KS_OK;
-        if (ks_cbor_string_is(&name, "ShardId"))
-            KS_TRY(take_text(view, child, KS_SHARD_ID_MAX + 1));
-        else
-            KS_TRY(ks_cbor_skip(view));
-    }
+/* A record on its way into the batch. */
+struct filling {
+    struct ks_builder *builder;
+    struct ks_record record;
+};
+
+static ks_err take_record_pair(ks_view *view, const struct ks_cbor_string *name, void *into)
+{
+    struct filling *filling = into;
+    struct ks_record *record = &filling->record;
+
+    if (ks_cbor_string_is(name, "Data"))
+        return take_data(view, filling->builder, &record->data);
+    if (ks_cbor_string_is(name, "PartitionKey"))
+        return take_key(view, filling->builder, &record->partition_key);
+    if (ks_cbor_string_is(name, "SequenceNumber"))
+        return take_sequence(view, filling->builder, &record->sequence);
+    if (ks_cbor_string_is(name, "ApproximateArrivalTimestamp"))
+        return ks_cbor_unix_ms(view, &record->arrival_ms);
+    return ks_cbor_skip(view);
 }
 
-static ks_err take_children(ks_view *view, struct ks_batch *batch)
+static ks_err take_record(ks_view *view, void *into)
 {
-    struct ks_cbor_container array;
-    bool more = true;
+    struct filling filling = {.builder = into, .record = {.sub_sequence = -1}};
 
-    KS_TRY(ks_cbor_array(view, &array));
-    for (uint32_t at = 0;; at++) {
-        KS_TRY(ks_cbor_more(view, &array, &more));
-        if (!more)
-            return KS_OK;
-        if (at < KS_CHILDREN_MAX)
-            KS_TRY(take_child(view, batch->children[at]));
-        else
-            KS_TRY(ks_cbor_skip(view));
-    }
+    KS_TRY(take_map(view, take_record_pair, &filling));
+    return ks_builder_add(filling.builder, &filling.record);
 }
 
-static ks_err take_answer(ks_view view, struct ks_builder *builder, struct ks_records *records)
-{
-    struct ks_cbor_container map;
-    struct ks_cbor_string name;
-    bool more = true;
-    bool has_records = false;
+/* --- The answer --- */
 
-    KS_TRY(ks_cbor_map(&view, &map));
-    for (;;) {
-        KS_TRY(next_pair(&view, &map, &name, &more));
-        if (!more)
-            break;
-        if (ks_cbor_string_is(&name, "Records")) {
-            if (has_records)
-                return KS_FAIL(MALFORMED);
-            KS_TRY(take_records(&view, builder));
-            has_records = true;
-        } else if (ks_cbor_string_is(&name, "NextShardIterator")) {
-            KS_TRY(take_text(&view, records->iterator, sizeof(records->iterator)));
-        } else if (ks_cbor_string_is(&name, "MillisBehindLatest")) {
-            KS_TRY(ks_cbor_i64(&view, &records->batch.millis_behind));
-        } else if (ks_cbor_string_is(&name, "ChildShards")) {
-            KS_TRY(take_children(&view, &records->batch));
-        } else {
-            KS_TRY(ks_cbor_skip(&view));
-        }
+struct children {
+    struct ks_batch *batch;
+    uint32_t count;
+};
+
+static ks_err take_child_pair(ks_view *view, const struct ks_cbor_string *name, void *into)
+{
+    if (ks_cbor_string_is(name, "ShardId"))
+        return take_text(view, into, KS_SHARD_ID_MAX + 1);
+    return ks_cbor_skip(view);
+}
+
+static ks_err take_child(ks_view *view, void *into)
+{
+    struct children *children = into;
+
+    if (children->count == KS_CHILDREN_MAX)
+        return ks_cbor_skip(view);
+    return take_map(view, take_child_pair, children->batch->children[children->count++]);
+}
+
+struct answer {
+    struct ks_builder builder;
+    struct ks_records records;
+    bool has_records;
+};
+
+static ks_err take_answer_pair(ks_view *view, const struct ks_cbor_string *name, void *into)
+{
+    struct answer *answer = into;
+    struct children children = {.batch = &answer->records.batch};
+
+    if (ks_cbor_string_is(name, "Records")) {
+        if (answer->has_records)
+            return KS_FAIL(MALFORMED);
+        answer->has_records = true;
+        return take_array(view, take_record, &answer->builder);
     }
-    return has_records && view.size == 0 ? KS_OK : KS_FAIL(MALFORMED);
+    if (ks_cbor_string_is(name, "NextShardIterator"))
+        return take_text(view, answer->records.iterator, sizeof(answer->records.iterator));
+    if (ks_cbor_string_is(name, "MillisBehindLatest"))
+        return ks_cbor_i64(view, &answer->records.batch.millis_behind);
+    if (ks_cbor_string_is(name, "ChildShards"))
+        return take_array(view, take_child, &children);
+    return ks_cbor_skip(view);
+}
+
+static ks_err take_answer(ks_view view, struct answer *answer)
+{
+    KS_TRY(take_map(&view, take_answer_pair, answer));
+    return answer->has_records && view.size == 0 ? KS_OK : KS_FAIL(MALFORMED);
 }
 
 ks_err ks_records_cbor(ks_view body, uint32_t records_max, struct ks_budget *budget,
                        struct ks_records *ret_records)
 {
-    struct ks_builder builder;
-    struct ks_records records = {.batch = {.millis_behind = -1}};
+    struct answer answer = {.records = {.batch = {.millis_behind = -1}}};
     size_t possible = body.size / RECORD_BYTES_MIN + 1;
 
     assert(records_max <= KS_READ_RECORDS_MAX);
-    if (possible < records_max)
-        records_max = (uint32_t)possible;
-    KS_TRY(ks_builder_begin(&builder, budget, body.size, records_max));
-    ks_err err = take_answer(body, &builder, &records);
-    if (!ks_ok(err)) {
-        ks_builder_abandon(&builder);
-        return err;
-    }
-    ks_builder_finish(&builder, &records.batch);
-    records.batch.at_end = records.iterator[0] == '\0';
-    *ret_records = records;
+    KS_TRY(ks_builder_begin(&answer.builder, budget, body.size,
+                            possible < records_max ? (uint32_t)possible : records_max));
+    KS_TRY(ks_builder_end(&answer.builder, take_answer(body, &answer), &answer.records.batch));
+    answer.records.batch.at_end = answer.records.iterator[0] == '\0';
+    *ret_records = answer.records;
     return KS_OK;
 }

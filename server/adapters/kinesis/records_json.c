@@ -139,34 +139,47 @@ static ks_err skip_value(struct scan *scan)
     return KS_OK;
 }
 
-/* Walks an object or an array whose opening bracket was taken: true if one more item follows. */
-static ks_err more(struct scan *scan, int closing, bool *first, bool *ret_more)
+/* Behind an opening bracket or an item: true if one more item follows, else the closing bracket was taken. */
+static ks_err more(struct scan *scan, int closing, bool first, bool *ret_more)
 {
-    if (take_if(scan, closing)) {
-        *ret_more = false;
-        return KS_OK;
-    }
-    if (!*first)
+    *ret_more = !take_if(scan, closing);
+    if (*ret_more && !first)
         KS_TRY(take(scan, ','));
-    *first = false;
-    *ret_more = true;
     return KS_OK;
 }
 
-/* The name of a member whose value is not null; members that are null are passed over. */
-static ks_err next_member(struct scan *scan, bool *first, ks_view *ret_name, bool *ret_more)
+/* Has each item of an array taken by `item`. */
+static ks_err take_array(struct scan *scan, ks_err (*item)(struct scan *scan, void *into),
+                         void *into)
 {
+    bool another = true;
+
+    KS_TRY(take(scan, '['));
+    for (bool first = true;; first = false) {
+        KS_TRY(more(scan, ']', first, &another));
+        if (!another)
+            return KS_OK;
+        KS_TRY(item(scan, into));
+    }
+}
+
+/* Has the value of each member of an object taken by `member`; members that are null are passed over. */
+static ks_err take_object(struct scan *scan,
+                          ks_err (*member)(struct scan *scan, ks_view name, void *into), void *into)
+{
+    bool another = true;
     struct raw name;
 
-    do {
-        KS_TRY(more(scan, '}', first, ret_more));
-        if (!*ret_more)
+    KS_TRY(take(scan, '{'));
+    for (bool first = true;; first = false) {
+        KS_TRY(more(scan, '}', first, &another));
+        if (!another)
             return KS_OK;
         KS_TRY(take_string(scan, &name));
         KS_TRY(take(scan, ':'));
-    } while (take_null(scan));
-    *ret_name = name.text;
-    return KS_OK;
+        if (!take_null(scan))
+            KS_TRY(member(scan, name.text, into));
+    }
 }
 
 /* --- Values --- */
@@ -407,134 +420,103 @@ static ks_err take_data(struct scan *scan, struct ks_builder *builder, ks_view *
     return KS_OK;
 }
 
-static ks_err take_record(struct scan *scan, struct ks_builder *builder)
-{
-    struct ks_record record = {.sub_sequence = -1};
-    ks_view name = KS_VIEW_NONE;
-    bool first = true;
-    bool another = true;
+/* A record on its way into the batch. */
+struct filling {
+    struct ks_builder *builder;
+    struct ks_record record;
+};
 
-    KS_TRY(take(scan, '{'));
-    for (;;) {
-        KS_TRY(next_member(scan, &first, &name, &another));
-        if (!another)
-            break;
-        if (ks_view_equal(name, KS_VIEW("Data")))
-            KS_TRY(take_data(scan, builder, &record.data));
-        else if (ks_view_equal(name, KS_VIEW("PartitionKey")))
-            KS_TRY(take_key(scan, builder, &record.partition_key));
-        else if (ks_view_equal(name, KS_VIEW("SequenceNumber")))
-            KS_TRY(take_sequence(scan, builder, &record.sequence));
-        else if (ks_view_equal(name, KS_VIEW("ApproximateArrivalTimestamp")))
-            KS_TRY(take_number(scan, 3, &record.arrival_ms));
-        else
-            KS_TRY(skip_value(scan));
-    }
-    if (record.data.data == NULL || record.partition_key.data == NULL ||
-        record.sequence.data == NULL)
-        return KS_FAIL(MALFORMED);
-    return ks_builder_add(builder, &record);
+static ks_err take_record_member(struct scan *scan, ks_view name, void *into)
+{
+    struct filling *filling = into;
+    struct ks_record *record = &filling->record;
+
+    if (ks_view_equal(name, KS_VIEW("Data")))
+        return take_data(scan, filling->builder, &record->data);
+    if (ks_view_equal(name, KS_VIEW("PartitionKey")))
+        return take_key(scan, filling->builder, &record->partition_key);
+    if (ks_view_equal(name, KS_VIEW("SequenceNumber")))
+        return take_sequence(scan, filling->builder, &record->sequence);
+    if (ks_view_equal(name, KS_VIEW("ApproximateArrivalTimestamp")))
+        return take_number(scan, 3, &record->arrival_ms);
+    return skip_value(scan);
 }
 
-static ks_err take_records(struct scan *scan, struct ks_builder *builder)
+static ks_err take_record(struct scan *scan, void *into)
 {
-    bool first = true;
-    bool another = true;
+    struct filling filling = {.builder = into, .record = {.sub_sequence = -1}};
 
-    KS_TRY(take(scan, '['));
-    for (;;) {
-        KS_TRY(more(scan, ']', &first, &another));
-        if (!another)
-            return KS_OK;
-        KS_TRY(take_record(scan, builder));
-    }
+    KS_TRY(take_object(scan, take_record_member, &filling));
+    return ks_builder_add(filling.builder, &filling.record);
 }
 
-/* The ShardId of one child. */
-static ks_err take_child(struct scan *scan, char child[KS_SHARD_ID_MAX + 1])
-{
-    ks_view name = KS_VIEW_NONE;
-    bool first = true;
-    bool another = true;
+/* --- The answer --- */
 
-    KS_TRY(take(scan, '{'));
-    for (;;) {
-        KS_TRY(next_member(scan, &first, &name, &another));
-        if (!another)
-            return KS_OK;
-        if (ks_view_equal(name, KS_VIEW("ShardId")))
-            KS_TRY(take_text(scan, child, KS_SHARD_ID_MAX + 1));
-        else
-            KS_TRY(skip_value(scan));
-    }
+struct children {
+    struct ks_batch *batch;
+    uint32_t count;
+};
+
+static ks_err take_child_member(struct scan *scan, ks_view name, void *into)
+{
+    if (ks_view_equal(name, KS_VIEW("ShardId")))
+        return take_text(scan, into, KS_SHARD_ID_MAX + 1);
+    return skip_value(scan);
 }
 
-static ks_err take_children(struct scan *scan, struct ks_batch *batch)
+static ks_err take_child(struct scan *scan, void *into)
 {
-    bool first = true;
-    bool another = true;
+    struct children *children = into;
 
-    KS_TRY(take(scan, '['));
-    for (uint32_t at = 0;; at++) {
-        KS_TRY(more(scan, ']', &first, &another));
-        if (!another)
-            return KS_OK;
-        if (at < KS_CHILDREN_MAX)
-            KS_TRY(take_child(scan, batch->children[at]));
-        else
-            KS_TRY(skip_value(scan));
-    }
+    if (children->count == KS_CHILDREN_MAX)
+        return skip_value(scan);
+    return take_object(scan, take_child_member, children->batch->children[children->count++]);
 }
 
-static ks_err take_answer(struct scan *scan, struct ks_builder *builder, struct ks_records *records)
-{
-    ks_view name = KS_VIEW_NONE;
-    bool first = true;
-    bool another = true;
-    bool has_records = false;
+struct answer {
+    struct ks_builder builder;
+    struct ks_records records;
+    bool has_records;
+};
 
-    KS_TRY(take(scan, '{'));
-    for (;;) {
-        KS_TRY(next_member(scan, &first, &name, &another));
-        if (!another)
-            break;
-        if (ks_view_equal(name, KS_VIEW("Records"))) {
-            if (has_records)
-                return KS_FAIL(MALFORMED);
-            KS_TRY(take_records(scan, builder));
-            has_records = true;
-        } else if (ks_view_equal(name, KS_VIEW("NextShardIterator"))) {
-            KS_TRY(take_text(scan, records->iterator, sizeof(records->iterator)));
-        } else if (ks_view_equal(name, KS_VIEW("MillisBehindLatest"))) {
-            KS_TRY(take_number(scan, 0, &records->batch.millis_behind));
-        } else if (ks_view_equal(name, KS_VIEW("ChildShards"))) {
-            KS_TRY(take_children(scan, &records->batch));
-        } else {
-            KS_TRY(skip_value(scan));
-        }
+static ks_err take_answer_member(struct scan *scan, ks_view name, void *into)
+{
+    struct answer *answer = into;
+    struct children children = {.batch = &answer->records.batch};
+
+    if (ks_view_equal(name, KS_VIEW("Records"))) {
+        if (answer->has_records)
+            return KS_FAIL(MALFORMED);
+        answer->has_records = true;
+        return take_array(scan, take_record, &answer->builder);
     }
-    return has_records && peek(scan) < 0 ? KS_OK : KS_FAIL(MALFORMED);
+    if (ks_view_equal(name, KS_VIEW("NextShardIterator")))
+        return take_text(scan, answer->records.iterator, sizeof(answer->records.iterator));
+    if (ks_view_equal(name, KS_VIEW("MillisBehindLatest")))
+        return take_number(scan, 0, &answer->records.batch.millis_behind);
+    if (ks_view_equal(name, KS_VIEW("ChildShards")))
+        return take_array(scan, take_child, &children);
+    return skip_value(scan);
+}
+
+static ks_err take_answer(struct scan *scan, struct answer *answer)
+{
+    KS_TRY(take_object(scan, take_answer_member, answer));
+    return answer->has_records && peek(scan) < 0 ? KS_OK : KS_FAIL(MALFORMED);
 }
 
 ks_err ks_records_json(ks_view body, uint32_t records_max, struct ks_budget *budget,
                        struct ks_records *ret_records)
 {
     struct scan scan = {.text = body};
-    struct ks_builder builder;
-    struct ks_records records = {.batch = {.millis_behind = -1}};
+    struct answer answer = {.records = {.batch = {.millis_behind = -1}}};
     size_t possible = body.size / RECORD_BYTES_MIN + 1;
 
     assert(records_max <= KS_READ_RECORDS_MAX);
-    if (possible < records_max)
-        records_max = (uint32_t)possible;
-    KS_TRY(ks_builder_begin(&builder, budget, body.size, records_max));
-    ks_err err = take_answer(&scan, &builder, &records);
-    if (!ks_ok(err)) {
-        ks_builder_abandon(&builder);
-        return err;
-    }
-    ks_builder_finish(&builder, &records.batch);
-    records.batch.at_end = records.iterator[0] == '\0';
-    *ret_records = records;
+    KS_TRY(ks_builder_begin(&answer.builder, budget, body.size,
+                            possible < records_max ? (uint32_t)possible : records_max));
+    KS_TRY(ks_builder_end(&answer.builder, take_answer(&scan, &answer), &answer.records.batch));
+    answer.records.batch.at_end = answer.records.iterator[0] == '\0';
+    *ret_records = answer.records;
     return KS_OK;
 }

@@ -69,12 +69,18 @@ ks_err ks_request_iterator(struct ks_bytes *body, const char *stream, const char
     return ks_writer_end(&json);
 }
 
-ks_err ks_request_records(struct ks_bytes *body, const char *iterator, uint32_t limit, bool cbor)
+ks_err ks_request_records(struct ks_bytes *body, const char *stream, const char *iterator,
+                          uint32_t limit, bool cbor)
 {
+    bool arn = ks_is_arn(stream);
     struct ks_writer json;
 
     if (cbor) {
-        KS_TRY(ks_cbor_put_map(body, 2));
+        KS_TRY(ks_cbor_put_map(body, arn ? 3 : 2));
+        if (arn) {
+            KS_TRY(ks_cbor_put_text(body, KS_VIEW("StreamARN")));
+            KS_TRY(ks_cbor_put_text(body, ks_view_text(stream)));
+        }
         KS_TRY(ks_cbor_put_text(body, KS_VIEW("ShardIterator")));
         KS_TRY(ks_cbor_put_text(body, ks_view_text(iterator)));
         KS_TRY(ks_cbor_put_text(body, KS_VIEW("Limit")));
@@ -82,6 +88,8 @@ ks_err ks_request_records(struct ks_bytes *body, const char *iterator, uint32_t 
     }
     ks_writer_begin_strict(&json, body);
     ks_writer_open(&json, '{');
+    if (arn)
+        ks_request_put_stream(&json, stream);
     ks_writer_pair(&json, "ShardIterator", ks_view_text(iterator));
     ks_writer_key(&json, "Limit");
     ks_writer_u64(&json, limit);

@@ -29,7 +29,8 @@ KS_MUST_USE ks_err ks_request_describe(struct ks_bytes *body, const char *stream
  * it is delivered whole, and rather twice than never. */
 KS_MUST_USE ks_err ks_request_iterator(struct ks_bytes *body, const char *stream, const char *shard,
                                        const struct ks_position *position);
-KS_MUST_USE ks_err ks_request_records(struct ks_bytes *body, const char *iterator, uint32_t limit,
-                                      bool cbor);
+/* The iterator says which stream it is of; an ARN is named beside it, for streams of other accounts want it. */
+KS_MUST_USE ks_err ks_request_records(struct ks_bytes *body, const char *stream,
+                                      const char *iterator, uint32_t limit, bool cbor);
 
 #endif

@@ -310,7 +310,9 @@ static ks_err prepare(struct ks_local_db *db, const char *path, uint32_t shards,
     (void)sqlite3_extended_result_codes(db->handle, 1);
     (void)sqlite3_busy_handler(db->handle, busy, db);
     KS_TRY(use_wal(db, detail));
-    KS_TRY(execute(db, "PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 67108864",
+    KS_TRY(execute(db,
+                   "PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 67108864; "
+                   "PRAGMA cache_size = -512",
                    "set it up", detail));
     KS_TRY(ks_local_db_run(db, KS_LOCAL_BEGIN_WRITE, NULL, 0, detail));
     return ks_local_db_end(db, make_or_find(db, shards, detail), detail);

@@ -17,7 +17,7 @@
 #include <sqlite3.h>
 #include <stdint.h>
 
-#include "adapters/local/hash.h"
+#include "adapters/hash.h"
 #include "base/bytes.h"
 #include "core/limits.h"
 

@@ -48,7 +48,7 @@ static ks_err resolve(struct ks_local_db *db, const struct ks_shard_row_local *r
     const struct ks_position *from = &cursor->from;
     uint64_t next = 1;
     bool by_time = false;
-    /* Within an aggregate: aggregates are delivered whole, so it comes again. */
+    /* Within an aggregate: the aggregate comes again. */
     bool after = from->kind == KS_POSITION_AFTER_SEQUENCE && from->sub_sequence < 0;
 
     switch (from->kind) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "adapters/local/stream.h"
 
-#include "adapters/kinesis/aggregate.h"
 #include "adapters/local/put.h"
 #include "adapters/local/read.h"
 #include "adapters/local/shards.h"
@@ -29,6 +28,7 @@ struct call {
     bool taken; /* Of a spare one. */
     ks_err err;
     struct ks_detail detail;
+    int64_t since_ms; /* LIST. */
     struct ks_shard_listing *shards;
     uint32_t count;
 };
@@ -140,9 +140,9 @@ static ks_err list_shards(struct ks_local_db *db, struct call *call)
 
     KS_TRY(ks_shards_load(db, false, &rows, &count, &call->detail));
     call->shards = ks_alloc((count + 1) * sizeof(*call->shards));
-    call->count = count;
     for (uint32_t at = 0; call->shards != NULL && at < count; at++)
-        ks_shards_tell(&rows[at], &call->shards[at]);
+        if (!rows[at].closed || rows[at].closed_ms >= call->since_ms)
+            ks_shards_tell(&rows[at], &call->shards[call->count++]);
     ks_free(rows);
     return call->shards == NULL ? KS_FAIL(NO_MEMORY) : KS_OK;
 }
@@ -334,7 +334,6 @@ static void answer_batch(struct ks_reader *reader)
     answer.batch.at_end = reader->look.at_end;
     memcpy(answer.batch.children, reader->look.children, sizeof(answer.batch.children));
     reader->at_tip = reader->look.millis_behind == 0;
-    ks_aggregates_note(&answer.batch);
     reader->block = NULL;
     reader->batch = (struct ks_batch){.block = NULL};
     answer_read(reader, &answer);
@@ -545,12 +544,14 @@ static void source_describe(struct ks_stream_source *port,
     go_on(source);
 }
 
-static void source_list(struct ks_stream_source *port,
+static void source_list(struct ks_stream_source *port, int64_t since_ms,
                         void (*answered)(void *arg, const struct ks_list_answer *answer), void *arg)
 {
     struct source *source = of_port(port);
+    struct call *call = new_call(source, CALL_LIST, arg);
 
-    new_call(source, CALL_LIST, arg)->answered.list = answered;
+    call->answered.list = answered;
+    call->since_ms = since_ms;
     go_on(source);
 }
 
@@ -605,10 +606,8 @@ static void source_close_reader(struct ks_reader *reader)
         return;
     }
     /* The job still writes into the block; the budget is its owner's again. */
-    if (reader->block != NULL && reader->block->budget != NULL) {
-        reader->block->budget->used -= reader->block->capacity;
-        reader->block->budget = NULL;
-    }
+    if (reader->block != NULL)
+        ks_block_discharge(reader->block);
 }
 
 static void source_put(struct ks_stream_source *port, const struct ks_put_entry *entries,

@@ -28,13 +28,12 @@ static uint32_t text_parameter(struct ks_sql *sql, const char *text)
     return parameter(sql, (struct ks_value){KS_VALUE_TEXT, ks_view_text(text)});
 }
 
-static ks_err begin(struct ks_sql *sql, const char *application, const char *p, const char *k)
+static ks_err begin(struct ks_sql *sql, const char *application, const char *p)
 {
     ks_bytes_clear(&sql->text);
     sql->count = 0;
     (void)text_parameter(sql, application);
     (void)text_parameter(sql, p);
-    (void)text_parameter(sql, k);
     /* One allocation for all of it. */
     return ks_bytes_reserve(&sql->text, KS_SQL_BYTES_MAX);
 }
@@ -164,7 +163,8 @@ ks_err ks_sql_write(struct ks_sql *sql, const char *application, const struct ks
 {
     uint32_t numbers[KS_ITEM_UPDATES_MAX];
 
-    KS_TRY(begin(sql, application, write->p, write->k));
+    KS_TRY(begin(sql, application, write->p));
+    (void)text_parameter(sql, write->k);
     for (uint32_t at = 0; at < write->update_count; at++)
         numbers[at] =
             write->updates[at].kind == KS_DO_REMOVE ? 0 : parameter(sql, write->updates[at].value);
@@ -186,23 +186,24 @@ ks_err ks_sql_write(struct ks_sql *sql, const char *application, const struct ks
 }
 
 ks_err ks_sql_read(struct ks_sql *sql, const char *application, const struct ks_schema *schema,
-                   const char *p, const char *k)
+                   const char *p, const struct ks_item_keys *keys)
 {
-    KS_TRY(begin(sql, application, p, k));
+    KS_TRY(begin(sql, application, p));
     KS_TRY(ks_bytes_append(&sql->text, KS_VIEW("SELECT")));
     KS_TRY(put_columns(sql, schema));
     KS_TRY(ks_bytes_append(&sql->text,
                            KS_VIEW(" FROM lease_table WHERE \"application\" = ?1 AND \"p\" = ?2")));
-    if (k[0] != '\0')
-        KS_TRY(ks_bytes_append(&sql->text, KS_VIEW(" AND \"k\" = ?3")));
-    else
-        sql->count = 2;
+    for (uint32_t at = 0; at < keys->count; at++)
+        KS_TRY(ks_bytes_format(&sql->text, "%s?%u", at == 0 ? " AND \"k\" IN (" : ", ",
+                               text_parameter(sql, keys->texts[at])));
+    if (keys->count != 0)
+        KS_TRY(ks_bytes_append_byte(&sql->text, ')'));
     return end(sql);
 }
 
 ks_err ks_sql_create(struct ks_sql *sql, const struct ks_schema *schema)
 {
-    KS_TRY(begin(sql, "", "", ""));
+    KS_TRY(begin(sql, "", ""));
     sql->count = 0;
     KS_TRY(ks_bytes_append(&sql->text,
                            KS_VIEW("CREATE TABLE lease_table (\"application\" TEXT NOT NULL, "

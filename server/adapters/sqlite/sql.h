@@ -31,15 +31,16 @@ struct ks_sql {
 void ks_sql_init(struct ks_sql *sql);
 void ks_sql_free(struct ks_sql *sql);
 
-/* Each forgets what was said before. ?1 is the application, ?2 and ?3 the key. The answered columns
+/* Each forgets what was said before. ?1 is the application, ?2 and from ?3 on the key. The answered columns
  * are k and then the schema's attributes. FULL, NO_MEMORY. */
 
 /* A write; if it is applied it answers the row as it is now (a deleted one: as it was). */
 KS_MUST_USE ks_err ks_sql_write(struct ks_sql *sql, const char *application,
                                 const struct ks_schema *schema, const struct ks_item_write *write);
-/* All rows of a partition, or the one with the key `k` if that is not "". */
+/* All rows of a partition, or those that `keys` names: one statement, and so one moment. */
 KS_MUST_USE ks_err ks_sql_read(struct ks_sql *sql, const char *application,
-                               const struct ks_schema *schema, const char *p, const char *k);
+                               const struct ks_schema *schema, const char *p,
+                               const struct ks_item_keys *keys);
 /* CREATE TABLE. */
 KS_MUST_USE ks_err ks_sql_create(struct ks_sql *sql, const struct ks_schema *schema);
 

@@ -305,12 +305,12 @@ static ks_err execute(struct ks_sqlite_table *table, const char *p, bool keep,
 
 /* --- Requests --- */
 
-static ks_err read_rows(struct ks_sqlite_table *table, const char *p, const char *k,
-                        struct ks_ask_work *work)
+static ks_err read_rows(struct ks_sqlite_table *table, const char *p,
+                        const struct ks_item_keys *keys, struct ks_ask_work *work)
 {
     uint32_t rows;
 
-    KS_TRY(ks_sql_read(&table->sql, table->application, &ks_native_schema, p, k));
+    KS_TRY(ks_sql_read(&table->sql, table->application, &ks_native_schema, p, keys));
     return execute(table, p, true, work, &rows);
 }
 
@@ -319,8 +319,10 @@ static ks_err write_row(struct ks_sqlite_table *table, struct ks_ask_work *work,
 {
     const struct ks_item_write *const write = &work->write;
     const bool tells = work->operation == KS_STORE_HEARTBEAT;
+    struct ks_item_keys keys = {.count = 0};
     uint32_t rows;
 
+    KS_TRY(ks_item_keys_add(&keys, ks_view_text(write->k)));
     KS_TRY(ks_sql_write(&table->sql, table->application, &ks_native_schema, write));
     KS_TRY(execute(table, write->p, tells, work, &rows));
     assert(rows <= 1);
@@ -328,7 +330,7 @@ static ks_err write_row(struct ks_sqlite_table *table, struct ks_ask_work *work,
     if (rows == 1)
         return KS_OK;
     /* Whether the row can be read or not: it has refused. */
-    (void)read_rows(table, write->p, write->k, work);
+    (void)read_rows(table, write->p, &keys, work);
     return KS_OK;
 }
 
@@ -389,7 +391,7 @@ void ks_sqlite_table_perform(struct ks_sqlite_table *table, struct ks_ask_work *
         work->err = perform_write(table, work);
         return;
     }
-    work->err = read_rows(table, work->partition, work->key, work);
+    work->err = read_rows(table, work->partition, &work->keys, work);
     if (ks_ok(work->err))
         work->outcome = KS_DONE;
 }
@@ -484,8 +486,13 @@ static int make_table(struct ks_sqlite_table *table)
 static ks_err check_identity(struct ks_sqlite_table *table, enum identity *ret_identity,
                              struct ks_detail *ret_detail)
 {
-    const int code = identify(table, ret_identity);
+    /* At one moment: another process may be making the table. */
+    int code = run(table, "BEGIN");
 
+    if (code == SQLITE_OK)
+        code = identify(table, ret_identity);
+    if (!sqlite3_get_autocommit(table->db))
+        (void)run(table, "COMMIT");
     if (code != SQLITE_OK)
         return fail(table, code, ret_detail);
     if (*ret_identity == NEWER) {
@@ -538,10 +545,11 @@ static ks_err set_journal(struct ks_sqlite_table *table, struct ks_detail *ret_d
 /* The table must have every column that we name. */
 static ks_err check_columns(struct ks_sqlite_table *table, struct ks_detail *ret_detail)
 {
+    const struct ks_item_keys all = {.count = 0};
     sqlite3_stmt *statement = NULL;
     int code;
 
-    KS_TRY(ks_sql_read(&table->sql, table->application, &ks_native_schema, "", ""));
+    KS_TRY(ks_sql_read(&table->sql, table->application, &ks_native_schema, "", &all));
     code = prepared(table, &table->sql, &statement);
     return code == SQLITE_OK ? KS_OK : fail(table, code, ret_detail);
 }

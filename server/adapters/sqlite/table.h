@@ -14,7 +14,7 @@
 
 enum {
     KS_SQLITE_APPLICATION_ID = 0x6B736C74, /* "kslt" */
-    KS_SQLITE_VERSION = 1,                 /* Of the table's shape: user_version. */
+    KS_SQLITE_VERSION = 2,                 /* Of the table's shape: user_version. */
     KS_SQLITE_OPEN_MS = 2000,              /* How long others may hold the file while we open it. */
     KS_SQLITE_APPLICATION_MAX = 255        /* Characters of an application's name. */
 };

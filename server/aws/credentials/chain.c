@@ -25,15 +25,16 @@ static void on_fetched(void *arg, struct ks_provider *asked)
         return;
     }
     if (ks_ok(asked->err) && !chain->chosen)
-        ks_info("credentials: taken from %s", asked->vtable->name);
+        ks_info("credentials: taken from %s%s%s", asked->vtable->name,
+                asked->detail.text[0] == '\0' ? "" : ": ", asked->detail.text);
     chain->chosen = chain->chosen || ks_ok(asked->err);
     chain->provider.credentials = asked->credentials;
     chain->provider.detail = asked->detail;
     if (absent)
         ks_detail_set(
             &chain->provider.detail,
-            "no AWS credentials: neither the environment, a profile, web identity nor a container "
-            "endpoint has them");
+            "no AWS credentials: neither the environment, a profile, web identity, a container "
+            "endpoint nor an instance role gives them");
     ks_provider_answer(&chain->provider, asked->err);
 }
 
@@ -55,7 +56,7 @@ static void close(struct ks_provider *provider)
     ks_free(chain);
 }
 
-static const struct ks_provider_vtable VTABLE = {"the chain", fetch, close};
+static const struct ks_provider_vtable VTABLE = {"the chain", fetch, close, NULL};
 
 ks_err ks_provider_chain_new(struct ks_loop *loop, struct ks_provider *const *providers,
                              uint32_t count, struct ks_provider **ret_provider)

@@ -3,16 +3,13 @@
  * on 169.254.170.2 wins over AWS_CONTAINER_CREDENTIALS_FULL_URI;
  * AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE over AWS_CONTAINER_AUTHORIZATION_TOKEN. Source: botocore
  * credentials.py and utils.py. */
+#include "aws/credentials/keys_json.h"
 #include "aws/credentials/remote.h"
-
 #include "aws/endpoint.h"
-#include "aws/failure.h"
-#include "aws/json.h"
 #include "base/budget.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { TIMEOUT_MS = 2000 };
 
@@ -22,13 +19,6 @@ struct container {
     char token[KS_TOKEN_FILE_MAX + 1];
     struct ks_http_header headers[2];
 };
-
-static const char *variable(const char *name)
-{
-    const char *value = getenv(name);
-
-    return value != NULL && value[0] != '\0' ? value : NULL;
-}
 
 /* Hosts that plain HTTP may go to: a loopback address, and the link-local ones of ECS and EKS. */
 static bool is_allowed(const struct ks_url *url)
@@ -57,8 +47,8 @@ static bool is_allowed(const struct ks_url *url)
 /* False if neither variable is set. */
 static bool find_url(char url[KS_HTTP_URL_MAX + 1])
 {
-    const char *relative = variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
-    const char *full = variable("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+    const char *relative = ks_provider_variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+    const char *full = ks_provider_variable("AWS_CONTAINER_CREDENTIALS_FULL_URI");
 
     /* What is too long is cut, but not to something that ks_url_split takes for shorter: it is
      * refused below. */
@@ -92,7 +82,7 @@ static ks_err check_url(const char *url, struct ks_detail *detail)
 static ks_err prepare(struct ks_remote *remote, ks_view token, struct ks_http_request *request)
 {
     struct container *self = (struct container *)remote;
-    const char *direct = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN");
+    const char *direct = ks_provider_variable("AWS_CONTAINER_AUTHORIZATION_TOKEN");
 
     if (remote->token_path == NULL && direct != NULL)
         token = ks_view_text(direct);
@@ -110,57 +100,13 @@ static ks_err prepare(struct ks_remote *remote, ks_view token, struct ks_http_re
     request->headers = self->headers;
     request->header_count = token.size == 0 ? 1 : 2;
     request->timeout = ks_span_ms(TIMEOUT_MS);
+    request->direct = true;
     return KS_OK;
-}
-
-static ks_view member(const struct ks_json *json, const char *name)
-{
-    ks_view text = KS_VIEW_NONE;
-
-    if (!ks_ok(ks_json_text(ks_json_member(json, name), &text)))
-        return KS_VIEW_NONE;
-    return text;
-}
-
-static ks_err read_failure(struct ks_provider *provider, const struct ks_json *json, int status)
-{
-    struct ks_failure failure;
-
-    ks_failure_from(status, member(json, "Code"), member(json, "Message"), &failure);
-    ks_failure_explain(&failure, "the container", "endpoint", &provider->detail);
-    return failure.err;
-}
-
-static ks_err read_json(struct ks_provider *provider, const struct ks_json *json, ks_view head)
-{
-    ks_view expiration = member(json, "Expiration");
-    ks_err err = ks_provider_set(provider, member(json, "AccessKeyId"),
-                                 member(json, "SecretAccessKey"), member(json, "Token"));
-
-    if (ks_ok(err) && expiration.size > 0)
-        err = ks_provider_set_expiration(provider, expiration, head);
-    if (ks_ok(err))
-        return KS_OK;
-    ks_detail_set(&provider->detail,
-                  "the answer of the container endpoint holds no usable credentials");
-    return KS_FAIL(MALFORMED);
 }
 
 static ks_err read_answer(struct ks_remote *remote, const struct ks_http_answer *answer)
 {
-    struct ks_json *json = NULL;
-    ks_err err = ks_json_parse(answer->body, &json);
-
-    if (answer->status != 200) {
-        err = read_failure(&remote->provider, json, answer->status);
-    } else if (ks_ok(err)) {
-        err = read_json(&remote->provider, json, answer->head);
-    } else {
-        ks_detail_set(&remote->provider.detail, "the answer of the container endpoint is no JSON");
-        err = KS_FAIL(MALFORMED);
-    }
-    ks_json_free(json);
-    return err;
+    return ks_keys_read_answer(&remote->provider, "the container endpoint", answer);
 }
 
 static void fetch(struct ks_provider *provider)
@@ -174,7 +120,7 @@ static void fetch(struct ks_provider *provider)
         ks_provider_answer(provider, err);
         return;
     }
-    self->remote.token_path = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+    self->remote.token_path = ks_provider_variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
     ks_remote_fetch(&self->remote);
 }
 
@@ -187,16 +133,16 @@ static void close(struct ks_provider *provider)
     ks_free(self);
 }
 
-static const struct ks_provider_vtable VTABLE = {"the container endpoint", fetch, close};
+static const struct ks_provider_vtable VTABLE = {"the container endpoint", fetch, close, NULL};
 
-ks_err ks_provider_container_new(struct ks_loop *loop, struct ks_http *http,
+ks_err ks_provider_container_new(const struct ks_provider_setup *setup,
                                  struct ks_provider **ret_provider)
 {
     struct container *self = ks_alloc(sizeof(*self));
 
     if (self == NULL)
         return KS_FAIL(NO_MEMORY);
-    ks_remote_init(&self->remote, &VTABLE, loop, http);
+    ks_remote_init(&self->remote, &VTABLE, setup);
     self->remote.prepare = prepare;
     self->remote.read = read_answer;
     *ret_provider = &self->remote.provider;

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN (once AWS_SECURITY_TOKEN),
- * AWS_CREDENTIAL_EXPIRATION. */
+ * AWS_CREDENTIAL_EXPIRATION, AWS_ACCOUNT_ID. */
 #include "aws/credentials/provider.h"
 
 #include "base/budget.h"
 
-#include <stdlib.h>
-
 static ks_view variable(const char *name)
 {
-    const char *value = getenv(name);
+    const char *value = ks_provider_variable(name);
 
     return value == NULL ? KS_VIEW_NONE : ks_view_trim(ks_view_text(value));
 }
@@ -32,6 +30,7 @@ static ks_err read_variables(struct ks_provider *provider)
             "variables is malformed");
         return KS_FAIL(INVALID);
     }
+    ks_provider_set_account(provider, variable("AWS_ACCOUNT_ID"));
     if (expiration.size > 0 &&
         !ks_ok(ks_provider_set_expiration(provider, expiration, KS_VIEW_NONE))) {
         ks_detail_set(&provider->detail, "AWS_CREDENTIAL_EXPIRATION is no timestamp");
@@ -51,15 +50,16 @@ static void close(struct ks_provider *provider)
     ks_free(provider);
 }
 
-static const struct ks_provider_vtable VTABLE = {"the environment", fetch, close};
+static const struct ks_provider_vtable VTABLE = {"the environment", fetch, close, NULL};
 
-ks_err ks_provider_environment_new(struct ks_loop *loop, struct ks_provider **ret_provider)
+ks_err ks_provider_environment_new(const struct ks_provider_setup *setup,
+                                   struct ks_provider **ret_provider)
 {
     struct ks_provider *provider = ks_alloc(sizeof(*provider));
 
     if (provider == NULL)
         return KS_FAIL(NO_MEMORY);
-    ks_provider_init(provider, &VTABLE, loop);
+    ks_provider_init(provider, &VTABLE, setup->loop);
     *ret_provider = provider;
     return KS_OK;
 }

@@ -5,6 +5,7 @@
 #include "base/codec.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 static void on_due(struct ks_timer *timer)
 {
@@ -13,6 +14,7 @@ static void on_due(struct ks_timer *timer)
     provider->fetched(provider->arg, provider);
     /* The one who was told may not close it, so that it is still there. */
     ks_credentials_wipe(&provider->credentials);
+    provider->detail = (struct ks_detail){.text = ""};
 }
 
 void ks_provider_init(struct ks_provider *provider, const struct ks_provider_vtable *vtable,
@@ -35,6 +37,13 @@ void ks_provider_answer(struct ks_provider *provider, ks_err err)
 
     provider->err = err;
     ks_loop_timer_set(provider->loop, &provider->timer, ks_loop_now(provider->loop));
+}
+
+const char *ks_provider_variable(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
 /* They go into headers and, as bytes, into a MAC. */
@@ -61,8 +70,17 @@ ks_err ks_provider_set(struct ks_provider *provider, ks_view access_key, ks_view
                                  sizeof(credentials->secret_key))) ||
         !ks_ok(ks_view_copy_text(token, credentials->token, sizeof(credentials->token))))
         return KS_FAIL(INVALID);
+    credentials->account[0] = '\0';
     credentials->expires = false;
     return KS_OK;
+}
+
+void ks_provider_set_account(struct ks_provider *provider, ks_view account)
+{
+    char *to = provider->credentials.account;
+
+    if (!ks_account_is_valid(account) || !ks_ok(ks_view_copy_text(account, to, KS_ACCOUNT_SIZE)))
+        to[0] = '\0';
 }
 
 ks_err ks_provider_set_expiration(struct ks_provider *provider, ks_view expiration, ks_view head)

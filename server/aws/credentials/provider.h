@@ -9,6 +9,7 @@
 #define KS_AWS_CREDENTIALS_PROVIDER_H
 
 #include "aws/credentials.h"
+#include "aws/credentials/plan.h"
 #include "base/bytes.h"
 
 struct ks_provider;
@@ -19,6 +20,8 @@ struct ks_provider_vtable {
     void (*fetch)(struct ks_provider *provider);
     /* Ends what it does and frees it; no answer comes any more. */
     void (*close)(struct ks_provider *provider);
+    /* AWS calls what it gave last expired: for one that keeps something. NULL: it keeps nothing. */
+    void (*expired)(struct ks_provider *provider);
 };
 
 struct ks_provider {
@@ -30,7 +33,7 @@ struct ks_provider {
 
     /* The answer; readable during `fetched`, then wiped. */
     ks_err err;
-    struct ks_detail detail;
+    struct ks_detail detail; /* Why it failed; of KS_OK: more about where they come from, or "". */
     struct ks_credentials credentials;
 };
 
@@ -42,27 +45,62 @@ void ks_provider_end(struct ks_provider *provider);
  */
 void ks_provider_answer(struct ks_provider *provider, ks_err err);
 
+/* A variable of the environment; NULL if it is not set, or empty. */
+const char *ks_provider_variable(const char *name);
 /* Copies the key pair and the token. INVALID if one is empty, too long, or no printable ASCII. */
 KS_MUST_USE ks_err ks_provider_set(struct ks_provider *provider, ks_view access_key,
                                    ks_view secret_key, ks_view token);
+/* Sets whose they are; what is no account is left out. After ks_provider_set. */
+void ks_provider_set_account(struct ks_provider *provider, ks_view account);
 /* Sets the end of their life: `expiration` in RFC 3339, `head` of the answer for the server's own
  * clock (its Date), or empty for ours. INVALID. */
 KS_MUST_USE ks_err ks_provider_set_expiration(struct ks_provider *provider, ks_view expiration,
                                               ks_view head);
 
-/* The places. NO_MEMORY. */
-KS_MUST_USE ks_err ks_provider_environment_new(struct ks_loop *loop,
+/* What providers are made with; all of it outlives them. */
+struct ks_provider_setup {
+    struct ks_loop *loop;
+    struct ks_http *http;
+    const struct ks_endpoint *sts;
+    const char *profile; /* The name of the profile in use. */
+    bool profile_named;  /* Somebody asked for this one, so that it must be there. */
+    bool profile_only;   /* The environment does not count. */
+};
+
+/* The places. NO_MEMORY; none of them keeps a pointer to the setup itself. */
+KS_MUST_USE ks_err ks_provider_environment_new(const struct ks_provider_setup *setup,
                                                struct ks_provider **ret_provider);
-/* `name`: the profile; `named`: somebody asked for this one, so that it must be there. `roles`:
- * answers UNSUPPORTED if the profile assumes a role, and NO_CREDENTIALS otherwise: roles come
- * before web identity, key pairs behind it. */
-KS_MUST_USE ks_err ks_provider_profile_new(struct ks_loop *loop, const char *name, bool named,
-                                           bool roles, struct ks_provider **ret_provider);
-KS_MUST_USE ks_err ks_provider_web_identity_new(struct ks_loop *loop, struct ks_http *http,
-                                                const char *region,
-                                                struct ks_provider **ret_provider);
-KS_MUST_USE ks_err ks_provider_container_new(struct ks_loop *loop, struct ks_http *http,
+/* What the profile says: its keys, process, web identity (also that of the environment) or roles.
+ */
+KS_MUST_USE ks_err ks_provider_profile_new(const struct ks_provider_setup *setup,
+                                           struct ks_provider **ret_provider);
+KS_MUST_USE ks_err ks_provider_container_new(const struct ks_provider_setup *setup,
                                              struct ks_provider **ret_provider);
+KS_MUST_USE ks_err ks_provider_imds_new(const struct ks_provider_setup *setup,
+                                        struct ks_provider **ret_provider);
+
+/* What those are put together from; strings and views are copied. */
+
+/* A key pair that is there already, that of a plan. INVALID as ks_provider_set. */
+KS_MUST_USE ks_err ks_provider_keys_new(const struct ks_provider_setup *setup,
+                                        const struct ks_plan *plan,
+                                        struct ks_provider **ret_provider);
+/* What the program of a credential_process writes. INVALID: the line cannot be split into words. */
+KS_MUST_USE ks_err ks_provider_process_new(const struct ks_provider_setup *setup, ks_view line,
+                                           struct ks_provider **ret_provider);
+/* AssumeRoleWithWebIdentity; the file is read at each fetch. INVALID: something is too long. */
+KS_MUST_USE ks_err ks_provider_web_identity_new(const struct ks_provider_setup *setup,
+                                                ks_view token_file, const struct ks_role *role,
+                                                struct ks_provider **ret_provider);
+/* AssumeRole, signed with what `base` gives; owns it, also if it fails. INVALID: something is too
+ * long. */
+KS_MUST_USE ks_err ks_provider_assume_role_new(const struct ks_provider_setup *setup,
+                                               struct ks_provider *base, const struct ks_role *role,
+                                               struct ks_provider **ret_provider);
+/* What another source has; it outlives the provider. */
+KS_MUST_USE ks_err ks_provider_shared_new(const struct ks_provider_setup *setup,
+                                          struct ks_credentials_source *source,
+                                          struct ks_provider **ret_provider);
 
 enum { KS_CHAIN_MAX = 8 };
 

@@ -18,6 +18,12 @@ static void finish(struct ks_remote *remote, ks_err err)
     struct ks_loop *loop = remote->provider.loop;
 
     remote->attempts++;
+    if (ks_ok(err) && remote->next) {
+        remote->next = false;
+        remote->attempts = 0;
+        begin(remote);
+        return;
+    }
     if (ks_err_class(err) == KS_CLASS_RETRY && remote->attempts < ATTEMPTS_MAX)
         ks_loop_timer_set(loop, &remote->again,
                           ks_instant_add(ks_loop_now(loop), ks_span_ms(AGAIN_MS)));
@@ -31,11 +37,13 @@ static void on_answer(void *arg, const struct ks_http_answer *answer)
     ks_err err = answer->err;
 
     remote->call = NULL;
-    if (ks_ok(err))
+    if (ks_ok(err)) {
         err = remote->read(remote, answer);
-    else
+    } else {
         ks_detail_set(&remote->provider.detail, "%s: %s", remote->provider.vtable->name,
                       answer->detail.text);
+        err = remote->lost == NULL ? err : remote->lost(remote, answer);
+    }
     finish(remote, err);
 }
 
@@ -78,6 +86,7 @@ static void begin(struct ks_remote *remote)
 {
     ks_err err;
 
+    remote->provider.detail = (struct ks_detail){.text = ""};
     if (remote->token_path == NULL) {
         send(remote, KS_VIEW_NONE);
         return;
@@ -89,16 +98,17 @@ static void begin(struct ks_remote *remote)
 }
 
 void ks_remote_init(struct ks_remote *remote, const struct ks_provider_vtable *vtable,
-                    struct ks_loop *loop, struct ks_http *http)
+                    const struct ks_provider_setup *setup)
 {
-    ks_provider_init(&remote->provider, vtable, loop);
-    remote->http = http;
+    ks_provider_init(&remote->provider, vtable, setup->loop);
+    remote->http = setup->http;
     remote->again.due = on_due;
 }
 
 void ks_remote_fetch(struct ks_remote *remote)
 {
     remote->attempts = 0;
+    remote->next = false;
     begin(remote);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* remote.h - what the providers that ask a server have in common: a token file that is read anew
- * each time, a request, and up to three attempts, a second apart, for failures that may pass.
+ * each time, one request or several in a row, and up to three attempts for each, a second apart,
+ * for failures that may pass.
  */
 #ifndef KS_AWS_CREDENTIALS_REMOTE_H
 #define KS_AWS_CREDENTIALS_REMOTE_H
@@ -14,8 +15,13 @@ struct ks_remote {
     /* Makes the request of one attempt; what it points at lives in the provider. `token` is the
      * content of the token file, or empty. A failure, with a detail, ends the fetch. */
     ks_err (*prepare)(struct ks_remote *remote, ks_view token, struct ks_http_request *request);
-    /* Reads an answer of any status into provider.credentials. A failure comes with a detail. */
+    /* Reads an answer of any status into provider.credentials, or sets `next`. A failure comes with
+     * a detail. */
     ks_err (*read)(struct ks_remote *remote, const struct ks_http_answer *answer);
+    /* No whole answer came: what that means; may set `next`. The detail is there. NULL:
+     * answer->err. */
+    ks_err (*lost)(struct ks_remote *remote, const struct ks_http_answer *answer);
+    bool next; /* Set by `read` or `lost` with KS_OK: another request follows. */
     struct ks_http *http;
     const char *token_path; /* NULL: none. Set before ks_remote_fetch. */
     struct ks_timer again;
@@ -25,7 +31,7 @@ struct ks_remote {
 };
 
 void ks_remote_init(struct ks_remote *remote, const struct ks_provider_vtable *vtable,
-                    struct ks_loop *loop, struct ks_http *http);
+                    const struct ks_provider_setup *setup);
 /* Begins the attempts, and answers. */
 void ks_remote_fetch(struct ks_remote *remote);
 /* Ends what is under way. */

@@ -10,12 +10,6 @@
 #define ROWS_EVERY ks_span_ms(10000)
 /* After an election nothing is assigned for at most B + this while a live worker may still show its first advance. */
 #define MUSTER ks_span_ms(1500)
-#define LIST_RETRY ks_span_ms(2000)
-#define LIST_AGAIN ks_span_ms(1000)
-/* Listings in a row without a parent before it counts as gone from the stream. */
-enum { UNLISTED_ENOUGH = 2 };
-/* Reads in a row without a row that we know before it counts as deleted: one of them may be an old replica's. */
-enum { MISSING_ENOUGH = 2 };
 
 static bool is_me(const struct ks_core *core, struct ks_incarnation who)
 {
@@ -30,130 +24,24 @@ void ks_leader_won(struct ks_core *core)
     fleet->rows_stale = true;
     fleet->rows = 0;
     fleet->repairing = false;
+    fleet->balancing = false;
     fleet->list_at = core->now;
-    for (ks_shard shard = 0; shard < core->directory_top; shard++)
-        core->directory[shard].take = KS_TAKE_TOLD;
-}
-
-/* ---- Shards and rows. ---- */
-
-void ks_native_listed(struct ks_core *core, const struct ks_event *event)
-{
-    struct ks_fleet *fleet = &core->fleet;
-
-    fleet->listing = false;
-    if (!event->listed.ok) {
-        fleet->list_at = ks_instant_add(core->now, LIST_RETRY);
-        return;
-    }
-    fleet->list_at = ks_instant_add(core->now, core->config.list_every);
-    for (ks_shard shard = 0; shard < core->directory_top; shard++)
-        core->directory[shard].listed = false;
-    for (uint32_t i = 0; i < event->listed.count; i++) {
-        const struct ks_shard_row *row = &event->listed.shards[i];
-
-        if (!ks_native_know(core, row->shard))
-            continue;
-        core->directory[row->shard].seen = true;
-        core->directory[row->shard].listed = true;
-        for (uint32_t p = 0; p < KS_PARENTS_MAX; p++) {
-            core->directory[row->shard].parents[p] = row->parents[p];
-            if (row->parents[p] != KS_SHARD_NONE && ks_native_know(core, row->parents[p]))
-                core->directory[row->parents[p]].seen = true;
-        }
-    }
     for (ks_shard shard = 0; shard < core->directory_top; shard++) {
         struct ks_directory_entry *entry = &core->directory[shard];
 
-        if (entry->listed || !entry->seen)
+        entry->hinted = 0; /* What a leader before us told does not count (force). */
+        /* So is what the stream looked like when we led before: rows may be finished and deleted since. */
+        entry->listed = false;
+        if (entry->present)
             entry->unlisted = 0;
-        else if (entry->unlisted < UNLISTED_ENOUGH)
-            entry->unlisted++;
     }
-    fleet->round_at = core->now;
-}
-
-/* The row was deleted, and may be made again from epoch 0. */
-static void forget_row(struct ks_directory_entry *entry)
-{
-    entry->present = false;
-    entry->finished = false;
-    entry->owner = KS_NOBODY;
-    entry->epoch = 0;
-}
-
-void ks_leader_rows(struct ks_core *core, uint32_t serial, const struct ks_event *event,
-                    struct ks_effects *effects)
-{
-    struct ks_fleet *fleet = &core->fleet;
-
-    if (fleet->rows != serial)
-        return;
-    fleet->rows = 0;
-    if (event->store.outcome != KS_DONE) {
-        fleet->round_at = ks_instant_add(core->now, core->config.round);
-        return;
-    }
-    for (ks_shard shard = 0; shard < core->directory_top; shard++)
-        if (core->directory[shard].missing < MISSING_ENOUGH)
-            core->directory[shard].missing++;
-    for (uint32_t i = 0; i < event->store.lease_count; i++) {
-        const struct ks_lease_row *row = &event->store.leases[i];
-        struct ks_directory_entry *entry;
-
-        if (!ks_native_know(core, row->shard))
-            continue;
-        entry = &core->directory[row->shard];
-        if (row->damaged && !entry->damaged && ks_effects_room(core, effects, 1))
-            ks_effects_story(effects, KS_STORY_DAMAGED, row->shard, KS_NOBODY);
-        entry->seen = true;
-        entry->missing = 0;
-        entry->present = true;
-        entry->damaged = row->damaged;
-        if (row->damaged || row->epoch < entry->epoch)
-            continue; /* An old replica's, if it is below what we know. */
-        entry->finished = row->finished;
-        entry->owner = row->owner;
-        entry->next_owner = row->next_owner;
-        entry->epoch = row->epoch;
-        entry->known = core->next_serial;
-        entry->doubtful = false;
-        for (uint32_t p = 0; p < KS_PARENTS_MAX; p++)
-            entry->parents[p] = row->parents[p];
-    }
-    for (ks_shard shard = 0; shard < core->directory_top; shard++)
-        if (core->directory[shard].present && core->directory[shard].missing >= MISSING_ENOUGH)
-            forget_row(&core->directory[shard]);
-    fleet->rows_stale = false;
-    fleet->rows_fresh = true;
-    fleet->rows_at = core->now;
-}
-
-/* A parent is over if its row says so, or if it has no row and is not in the stream either, asked for twice (A8). */
-static bool parents_over(struct ks_core *core, const struct ks_directory_entry *entry)
-{
-    for (uint32_t p = 0; p < KS_PARENTS_MAX; p++) {
-        const struct ks_directory_entry *parent;
-
-        if (entry->parents[p] == KS_SHARD_NONE || entry->parents[p] >= core->directory_top)
-            continue;
-        parent = &core->directory[entry->parents[p]];
-        if (parent->present ? parent->finished : parent->unlisted >= UNLISTED_ENOUGH)
-            continue;
-        if (!parent->present && !parent->listed)
-            core->fleet.list_at =
-                ks_instant_min(core->fleet.list_at, ks_instant_add(core->now, LIST_AGAIN));
-        return false;
-    }
-    return true;
 }
 
 /* ---- Who may carry. ---- */
 
-static bool fit(const struct ks_core *core, const struct ks_member *member)
+bool ks_leader_fit(const struct ks_core *core, const struct ks_member *member)
 {
-    if (!member->present || member->damaged || member->life != KS_LIVE ||
-        member->leases >= core->config.leases_max)
+    if (!member->present || member->damaged || member->life != KS_LIVE)
         return false;
     if (is_me(core, member->self))
         return core->fleet.mode == KS_ACTIVE && ks_core_serving(core);
@@ -161,35 +49,48 @@ static bool fit(const struct ks_core *core, const struct ks_member *member)
            ks_instant_since(core->now, member->advanced_at).us <= 2 * core->config.beat.us;
 }
 
-static struct ks_member *least_loaded(const struct ks_core *core)
+bool ks_leader_full(const struct ks_core *core, const struct ks_member *member, uint32_t leases)
+{
+    uint64_t capacity = is_me(core, member->self) ? core->config.capacity : member->capacity;
+
+    return leases >= core->config.leases_max || (capacity != 0 && leases >= capacity);
+}
+
+struct ks_member *ks_leader_least_loaded(const struct ks_core *core)
 {
     struct ks_member *best = NULL;
 
     for (uint32_t i = 0; i < core->config.workers_max; i++) {
         struct ks_member *member = &core->members[i];
 
-        if (fit(core, member) && (best == NULL || member->leases < best->leases))
+        if (ks_leader_fit(core, member) && !ks_leader_full(core, member, member->planned) &&
+            (best == NULL || member->planned < best->planned))
             best = member;
     }
     return best;
 }
 
-/* Just elected: a live worker may still show its first advance; otherwise the first one would get everything. */
-static bool mustering(const struct ks_core *core)
+/* Elected as a newcomer among others: a live worker may still show its first advance, or come; otherwise the first one
+ * would get everything. */
+bool ks_leader_mustering(const struct ks_core *core)
 {
-    ks_instant until =
-        ks_instant_add(core->fleet.won_at, ks_span_us(core->config.beat.us + MUSTER.us));
+    ks_instant gathered = ks_instant_add(core->fleet.won_at, core->config.beat);
+    ks_instant came = ks_instant_add(core->fleet.came_at, core->config.news);
+    bool others = false;
 
-    if (ks_instant_reached(core->now, until))
+    if (core->fleet.warm || ks_instant_reached(core->now, ks_instant_add(gathered, MUSTER)))
         return false;
     for (uint32_t i = 0; i < core->config.workers_max; i++) {
         const struct ks_member *member = &core->members[i];
 
-        if (member->present && !member->damaged && member->life == KS_LIVE && !member->advanced &&
-            !is_me(core, member->self))
+        if (!member->present || member->damaged || member->life != KS_LIVE ||
+            is_me(core, member->self))
+            continue;
+        if (!member->advanced)
             return true;
+        others = true;
     }
-    return false;
+    return others && ks_instant_before(core->now, ks_instant_max(gathered, came));
 }
 
 /* S3: a consistent read of the worker rows, sent after the lease row was seen with this owner and epoch. */
@@ -216,8 +117,9 @@ static struct ks_leader_write *free_write(struct ks_fleet *fleet)
     return NULL;
 }
 
-static void write_row(struct ks_core *core, ks_shard shard, enum ks_store_operation operation,
-                      struct ks_incarnation target, struct ks_effects *effects)
+struct ks_leader_write *ks_leader_write(struct ks_core *core, ks_shard shard,
+                                        enum ks_store_operation operation,
+                                        struct ks_incarnation target, struct ks_effects *effects)
 {
     struct ks_fleet *fleet = &core->fleet;
     struct ks_directory_entry *entry = &core->directory[shard];
@@ -240,29 +142,76 @@ static void write_row(struct ks_core *core, ks_shard shard, enum ks_store_operat
     store->shard = shard;
     store->worker = target;
     store->owner = entry->owner;
+    store->next_owner = target;
     store->epoch = entry->epoch;
+    fleet->found = true;
+    return write;
 }
 
-static void given(struct ks_core *core, const struct ks_leader_write *write,
+/* The lease has another owner now. */
+static void given(struct ks_core *core, const struct ks_leader_write *write, enum ks_story story,
                   struct ks_effects *effects)
 {
     struct ks_directory_entry *entry = &core->directory[write->shard];
 
-    ks_effects_story(effects,
-                     write->operation == KS_STORE_ASSIGN ? KS_STORY_ASSIGNED : KS_STORY_TAKEN_OVER,
-                     write->shard, write->target);
-    if (entry->epoch > write->epoch + 1)
-        return; /* A read that overtook this answer shows that it has moved on. */
+    ks_effects_story(effects, story, write->shard, write->target);
     entry->owner = write->target;
     entry->next_owner = KS_NOBODY;
     entry->epoch = write->epoch + 1;
     entry->known = core->next_serial;
-    if (is_me(core, write->target)) {
-        ks_self_take(core, write->shard, entry->epoch, false);
-        return;
-    }
-    entry->take = KS_TAKE_DUE;
-    core->fleet.takes_due = true;
+    ks_hints_owner(core, write->shard);
+}
+
+/* The lease is to move, or not any more. */
+static void planned(struct ks_core *core, const struct ks_leader_write *write,
+                    struct ks_effects *effects)
+{
+    struct ks_directory_entry *entry = &core->directory[write->shard];
+
+    enum ks_story story = write->for_load ? KS_STORY_EVENS_OUT : KS_STORY_MOVES;
+
+    ks_effects_story(effects, write->target.worker == 0 ? KS_STORY_STAYS : story, write->shard,
+                     write->target);
+    entry->next_owner = write->target;
+    entry->hinted = 0;
+    ks_hints_move(core, write->shard);
+}
+
+static void created(struct ks_core *core, const struct ks_leader_write *write,
+                    struct ks_effects *effects)
+{
+    struct ks_directory_entry *entry = &core->directory[write->shard];
+
+    entry->present = true;
+    entry->missing = 0;
+    entry->owner = KS_NOBODY;
+    entry->epoch = 0;
+    entry->known = core->next_serial;
+    core->fleet.round_at = core->now;
+    ks_effects_story(effects, KS_STORY_CREATED, write->shard, KS_NOBODY);
+}
+
+static void done(struct ks_core *core, const struct ks_leader_write *write,
+                 struct ks_effects *effects)
+{
+    if (write->operation == KS_STORE_CREATE)
+        created(core, write, effects);
+    else if (write->operation == KS_STORE_DELETE)
+        ks_shards_deleted(core, write->shard);
+    else if (write->operation == KS_STORE_PLAN)
+        planned(core, write, effects);
+    else if (write->operation == KS_STORE_ASSIGN)
+        given(core, write, KS_STORY_ASSIGNED, effects);
+    else if (write->operation == KS_STORE_TAKE_OVER)
+        given(core, write, KS_STORY_TAKEN_OVER, effects);
+    else
+        given(core, write, KS_STORY_FORCED, effects);
+}
+
+static ks_epoch changes_epoch(enum ks_store_operation operation)
+{
+    return operation == KS_STORE_ASSIGN || operation == KS_STORE_TAKE_OVER ||
+           operation == KS_STORE_FORCE;
 }
 
 void ks_leader_written(struct ks_core *core, uint32_t index, uint32_t serial,
@@ -276,35 +225,99 @@ void ks_leader_written(struct ks_core *core, uint32_t index, uint32_t serial,
     write->used = false;
     entry = &core->directory[write->shard];
     entry->writing = false;
-    if (event->store.outcome != KS_DONE) {
+    /* A row that two reads did not show since was deleted, or they were old: read again. */
+    if (event->store.outcome != KS_DONE ||
+        (!entry->present && write->operation != KS_STORE_CREATE)) {
         core->fleet.rows_stale = true; /* Read before the next write. */
         entry->doubtful = true;
         return;
     }
-    if (write->operation != KS_STORE_CREATE) {
-        given(core, write, effects);
-        return;
-    }
-    entry->present = true;
-    entry->missing = 0;
-    entry->owner = KS_NOBODY;
-    entry->epoch = 0;
-    entry->known = core->next_serial;
-    core->fleet.round_at = core->now;
-    ks_effects_story(effects, KS_STORY_CREATED, write->shard, KS_NOBODY);
+    if (entry->epoch <= write->epoch + changes_epoch(write->operation))
+        done(core, write, effects);
+    /* Else a read that overtook this answer shows that it has moved on. */
 }
 
 /* ---- The repair of one row. ---- */
 
 static void give(struct ks_core *core, ks_shard shard, enum ks_store_operation operation,
-                 struct ks_effects *effects)
+                 struct ks_member *member, struct ks_effects *effects)
 {
-    struct ks_member *member = mustering(core) ? NULL : least_loaded(core);
-
     if (member == NULL)
         return;
-    member->leases++;
-    write_row(core, shard, operation, member->self, effects);
+    member->planned++;
+    ks_leader_write(core, shard, operation, member->self, effects);
+}
+
+static struct ks_member *taker(const struct ks_core *core)
+{
+    return ks_leader_mustering(core) ? NULL : ks_leader_least_loaded(core);
+}
+
+/* Who the row says is next, if it can carry. */
+static struct ks_member *next_fit(const struct ks_core *core,
+                                  const struct ks_directory_entry *entry)
+{
+    struct ks_member *next = ks_native_member(core, entry->next_owner.worker);
+
+    if (entry->next_owner.worker == 0 || next == NULL ||
+        !ks_incarnation_equal(next->self, entry->next_owner) || !ks_leader_fit(core, next))
+        return NULL;
+    return next;
+}
+
+/* Any heartbeat of the owner that was applied before our `give` stood in its row was sent before it, and its time is
+ * over; any later one showed the `give` before it gave time (A7). */
+static bool may_force(const struct ks_core *core, const struct ks_directory_entry *entry)
+{
+    int64_t hand_over = core->config.hand_over.us + core->config.beat.us;
+    int64_t stood =
+        hand_over > core->config.lease_duration.us ? hand_over : core->config.lease_duration.us;
+
+    return entry->hinted == entry->epoch && entry->give == KS_HINT_TOLD &&
+           ks_instant_reached(
+               core->now,
+               ks_instant_add(entry->give_at, ks_span_us(stood + core->config.margin.us)));
+}
+
+/* A planned move: the next leader finishes it from the row alone. */
+static void repair_move(struct ks_core *core, ks_shard shard, struct ks_effects *effects)
+{
+    struct ks_directory_entry *entry = &core->directory[shard];
+    struct ks_member *next = next_fit(core, entry);
+
+    if (next == NULL) {
+        struct ks_member *other = taker(core);
+
+        if (ks_leader_mustering(core))
+            return;
+        if (other != NULL && ks_incarnation_equal(other->self, entry->owner))
+            other = NULL;
+        if (other != NULL)
+            other->planned++;
+        ks_leader_write(core, shard, KS_STORE_PLAN, other == NULL ? KS_NOBODY : other->self,
+                        effects);
+        return;
+    }
+    if (may_force(core, entry))
+        ks_leader_write(core, shard, KS_STORE_FORCE, next->self, effects);
+    else
+        ks_hints_move(core, shard);
+}
+
+static void repair_owned(struct ks_core *core, ks_shard shard, struct ks_effects *effects)
+{
+    struct ks_directory_entry *entry = &core->directory[shard];
+    struct ks_member *next;
+
+    if (proven_dead(core, entry)) {
+        next = ks_leader_mustering(core) ? NULL : next_fit(core, entry);
+        give(core, shard, KS_STORE_TAKE_OVER, next != NULL ? next : taker(core), effects);
+        return;
+    }
+    if (is_me(core, entry->owner) && entry->held == KS_HELD_NONE)
+        ks_orders_take(core, shard, entry->epoch, false);
+    if (entry->next_owner.worker != 0)
+        repair_move(core, shard, effects);
 }
 
 static void repair(struct ks_core *core, ks_shard shard, struct ks_effects *effects)
@@ -314,27 +327,24 @@ static void repair(struct ks_core *core, ks_shard shard, struct ks_effects *effe
     if (entry->writing || entry->damaged)
         return;
     if (!entry->present) {
-        if (entry->listed && core->fleet.app_present && parents_over(core, entry))
-            write_row(core, shard, KS_STORE_CREATE, KS_NOBODY, effects);
+        if (entry->listed && core->fleet.app_present && ks_shards_parents_over(core, entry))
+            ks_leader_write(core, shard, KS_STORE_CREATE, KS_NOBODY, effects);
         return;
     }
-    if (entry->finished || entry->doubtful)
+    if (entry->doubtful)
         return;
-    if (entry->owner.worker == 0) {
-        if (parents_over(core, entry))
-            give(core, shard, KS_STORE_ASSIGN, effects);
-        return;
-    }
-    if (is_me(core, entry->owner)) {
-        if (entry->held == KS_HELD_NONE && entry->epoch > entry->ended)
-            ks_self_take(core, shard, entry->epoch, false);
+    if (entry->finished) {
+        if (ks_shards_may_delete(core, shard))
+            ks_leader_write(core, shard, KS_STORE_DELETE, KS_NOBODY, effects);
         return;
     }
-    if (proven_dead(core, entry))
-        give(core, shard, KS_STORE_TAKE_OVER, effects);
+    if (entry->owner.worker != 0)
+        repair_owned(core, shard, effects);
+    else if (ks_shards_parents_over(core, entry))
+        give(core, shard, KS_STORE_ASSIGN, taker(core), effects);
 }
 
-static bool writes_free(const struct ks_fleet *fleet)
+bool ks_leader_may_write(const struct ks_fleet *fleet)
 {
     for (uint32_t i = 0; i < KS_LEADER_WRITES_MAX; i++)
         if (!fleet->writes[i].used)
@@ -344,31 +354,37 @@ static bool writes_free(const struct ks_fleet *fleet)
 
 /* ---- The round. ---- */
 
-static void count_leases(struct ks_core *core)
+static struct ks_member *incarnation(const struct ks_core *core, struct ks_incarnation who)
 {
-    for (uint32_t i = 0; i < core->config.workers_max; i++)
-        core->members[i].leases = 0;
-    for (ks_shard shard = 0; shard < core->directory_top; shard++) {
-        const struct ks_directory_entry *entry = &core->directory[shard];
-        struct ks_member *member;
+    struct ks_member *member = who.worker == 0 ? NULL : ks_native_member(core, who.worker);
 
-        if (!entry->present || entry->finished || entry->owner.worker == 0)
-            continue;
-        member = ks_native_member(core, entry->owner.worker);
-        if (member != NULL && member->self.boot == entry->owner.boot)
-            member->leases++;
-    }
+    return member != NULL && ks_incarnation_equal(member->self, who) ? member : NULL;
 }
 
-static void tell_again(struct ks_core *core, struct ks_incarnation owner)
+static void count_leases(struct ks_core *core)
 {
+    core->fleet.moves = 0;
+    for (uint32_t i = 0; i < core->config.workers_max; i++)
+        core->members[i].traffic = core->members[i].leases = core->members[i].planned = 0;
     for (ks_shard shard = 0; shard < core->directory_top; shard++) {
-        struct ks_directory_entry *entry = &core->directory[shard];
+        const struct ks_directory_entry *entry = &core->directory[shard];
+        struct ks_member *owner;
+        struct ks_member *next;
 
-        if (entry->present && !entry->finished && ks_incarnation_equal(entry->owner, owner))
-            entry->take = KS_TAKE_DUE; /* Also what was sent: ADD is idempotent. */
+        if (!entry->present || entry->finished || entry->damaged)
+            continue;
+        owner = incarnation(core, entry->owner);
+        next = incarnation(core, entry->next_owner);
+        core->fleet.moves += entry->next_owner.worker != 0;
+        if (owner != NULL) {
+            owner->leases++;
+            owner->traffic += entry->load;
+        }
+        if (next != NULL)
+            next->planned++;
+        else if (owner != NULL)
+            owner->planned++;
     }
-    core->fleet.takes_due = true;
 }
 
 /* Who holds less than its rows say, for 1.5 B, was not told or has forgotten. */
@@ -385,7 +401,7 @@ static void check_held(struct ks_core *core)
         if (ks_instant_since(core->now, member->short_since).us < core->config.beat.us * 3 / 2)
             continue;
         member->short_since = core->now;
-        tell_again(core, member->self);
+        ks_hints_again(core, member->self);
     }
 }
 
@@ -417,6 +433,8 @@ void ks_leader_fleet_read(struct ks_core *core)
     fleet->rows_stale |= moved; /* In a fleet that never rests a round must come to its end, too. */
     fleet->rows_fresh = false;
     fleet->repairing = true;
+    fleet->found = false;
+    fleet->balancing = false;
     fleet->proof = fleet->news_serial;
     fleet->cursor = 0;
     count_leases(core);
@@ -428,80 +446,28 @@ static void repair_on(struct ks_core *core, struct ks_effects *effects)
     struct ks_fleet *fleet = &core->fleet;
 
     while (fleet->cursor < core->directory_top) {
-        if (!writes_free(fleet))
+        if (!ks_leader_may_write(fleet))
             return; /* An answer brings us back. */
         if (!ks_effects_room(core, effects, 1))
             return;
-        repair(core, fleet->cursor, effects);
+        if (fleet->balancing)
+            ks_balance(core, fleet->cursor, effects);
+        else
+            repair(core, fleet->cursor, effects);
         fleet->cursor++;
     }
-    fleet->repairing = false;
-}
-
-/* ---- Hints. ---- */
-
-static uint32_t gather(struct ks_core *core, struct ks_incarnation owner,
-                       struct ks_lease_token *tokens)
-{
-    uint32_t count = 0;
-
-    for (ks_shard shard = 0; shard < core->directory_top && count < KS_TOKENS_MAX; shard++) {
-        struct ks_directory_entry *entry = &core->directory[shard];
-
-        if (entry->take != KS_TAKE_DUE || !ks_incarnation_equal(entry->owner, owner))
-            continue;
-        entry->take = KS_TAKE_SENT;
-        tokens[count++] = (struct ks_lease_token){shard, entry->epoch};
-    }
-    return count;
-}
-
-static void hint(struct ks_core *core, struct ks_effects *effects)
-{
-    struct ks_fleet *fleet = &core->fleet;
-    uint32_t buffer = 0;
-
-    for (uint32_t i = 0; i < core->config.workers_max; i++) {
-        struct ks_member *member = &core->members[i];
-        struct ks_store_effect *store;
-        uint32_t count;
-
-        if (!member->present || member->damaged || member->life != KS_LIVE || member->hints != 0 ||
-            is_me(core, member->self))
-            continue;
-        if (buffer == KS_HINT_WRITES_MAX || !ks_effects_room(core, effects, 1)) {
-            core->again = true;
-            return;
-        }
-        count = gather(core, member->self, fleet->hint_tokens[buffer]);
-        if (count == 0)
-            continue;
-        member->hints = ks_core_serial(core);
-        store = ks_effects_store(effects, KS_STORE_HINTS,
-                                 ks_token_make(KS_FOR_HINTS, i, member->hints));
-        store->worker = member->self;
-        store->expect_boot = member->self.boot;
-        store->takes = fleet->hint_tokens[buffer++];
-        store->take_count = count;
-    }
-    fleet->takes_due = false;
-}
-
-void ks_leader_hinted(struct ks_core *core, uint32_t index, uint32_t serial,
-                      enum ks_outcome outcome)
-{
-    struct ks_member *member = &core->members[index];
-
-    if (!member->present || member->hints != serial)
+    if (fleet->balancing && !fleet->found)
+        ks_balance_load(core, effects);
+    if (fleet->balancing || fleet->found) {
+        fleet->repairing = false;
+        fleet->balancing = false;
         return;
-    member->hints = 0;
-    for (ks_shard shard = 0; shard < core->directory_top; shard++) {
-        struct ks_directory_entry *entry = &core->directory[shard];
-
-        if (entry->take == KS_TAKE_SENT && ks_incarnation_equal(entry->owner, member->self))
-            entry->take = outcome == KS_UNKNOWN ? KS_TAKE_DUE : KS_TAKE_TOLD;
-        core->fleet.takes_due |= entry->take == KS_TAKE_DUE;
     }
+    ks_audit(core, effects);
+    /* Nothing to repair: the same rows, once more, for leases that should move. */
+    fleet->balancing = true;
+    fleet->cursor = 0;
+    core->again = true;
 }
 
 /* ---- What is due. ---- */
@@ -519,15 +485,25 @@ static bool rows_due(const struct ks_core *core)
            ks_instant_reached(core->now, ks_instant_add(core->fleet.rows_at, ROWS_EVERY));
 }
 
+/* More leases are being given away. */
+static bool is_writing(const struct ks_fleet *fleet)
+{
+    for (uint32_t i = 0; i < KS_LEADER_WRITES_MAX; i++)
+        if (fleet->writes[i].used)
+            return true;
+    return false;
+}
+
 void ks_leader_turn(struct ks_core *core, struct ks_effects *effects)
 {
     struct ks_fleet *fleet = &core->fleet;
 
     if (fleet->repairing)
         repair_on(core, effects);
-    if (fleet->takes_due)
-        hint(core, effects);
-    if (!fleet->listing && ks_instant_reached(core->now, fleet->list_at) &&
+    if (fleet->hints_due && (!is_writing(fleet) || ks_instant_reached(core->now, fleet->hints_at)))
+        ks_hints_turn(core, effects);
+    /* The app row says from when on shards count. */
+    if (!fleet->listing && fleet->app_present && ks_instant_reached(core->now, fleet->list_at) &&
         ks_effects_room(core, effects, 1)) {
         fleet->listing = true;
         ks_effects_add(effects, KS_EFFECT_LIST);
@@ -549,7 +525,9 @@ ks_instant ks_leader_deadline(const struct ks_core *core)
 
     if (may_round(core))
         due = fleet->round_at;
-    if (!fleet->listing)
+    if (!fleet->listing && fleet->app_present)
         due = ks_instant_min(due, fleet->list_at);
+    if (fleet->hints_due && is_writing(fleet))
+        due = ks_instant_min(due, fleet->hints_at);
     return due;
 }

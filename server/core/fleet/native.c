@@ -19,13 +19,21 @@ void ks_native_start(struct ks_core *core)
     fleet->round_at = core->now;
     fleet->claim_at = core->now;
     fleet->rows_at = KS_LONG_AGO;
+    fleet->whole_at = KS_LONG_AGO;
+    fleet->vacant_at = KS_NEVER;
+    fleet->failed_at = KS_NEVER;
+    fleet->try_at = KS_NEVER;
+    fleet->uneven_at = KS_NEVER;
 }
 
 struct ks_member *ks_native_member(const struct ks_core *core, uint32_t worker)
 {
-    for (uint32_t i = 0; i < core->config.workers_max; i++)
-        if (core->members[i].present && core->members[i].self.worker == worker)
-            return &core->members[i];
+    uint32_t slots = core->config.workers_max;
+    uint32_t at = worker % slots; /* Where it was put, if that was free. */
+
+    for (uint32_t i = 0; i < slots; i++, at = at + 1 == slots ? 0 : at + 1)
+        if (core->members[at].present && core->members[at].self.worker == worker)
+            return &core->members[at];
     return NULL;
 }
 
@@ -37,6 +45,7 @@ bool ks_native_know(struct ks_core *core, ks_shard shard)
         core->directory[core->directory_top] = (struct ks_directory_entry){
             .held = KS_HELD_NONE,
             .parents = {KS_SHARD_NONE, KS_SHARD_NONE},
+            .odd_at = KS_NEVER,
         };
         core->directory_top++;
     }
@@ -50,21 +59,12 @@ void ks_native_look(struct ks_core *core)
     if (fleet->step != KS_SELF_LIVE)
         return;
     fleet->news_at = core->now;
-    for (uint32_t i = 0; i < KS_TAKES_MAX; i++)
-        fleet->takes[i].poll_at = core->now;
+    ks_orders_look(core);
 }
 
 void ks_native_changed(struct ks_core *core)
 {
     core->fleet.changes++;
-}
-
-void ks_native_shard_ended(struct ks_core *core, ks_shard shard)
-{
-    core->directory[shard].finished = true;
-    core->directory[shard].owner = KS_NOBODY;
-    core->fleet.list_at = core->now;
-    core->fleet.round_at = core->now;
 }
 
 void ks_native_answered(struct ks_core *core, const struct ks_event *event,
@@ -79,9 +79,9 @@ void ks_native_answered(struct ks_core *core, const struct ks_event *event,
         if (core->fleet.serial == serial)
             ks_self_answered(core, event, effects);
         return;
-    case KS_FOR_TAKE:
-        if (core->fleet.takes[subject].used && core->fleet.takes[subject].serial == serial)
-            ks_self_take_answered(core, subject, event, effects);
+    case KS_FOR_ORDER:
+        if (core->fleet.orders[subject].used && core->fleet.orders[subject].serial == serial)
+            ks_orders_answered(core, subject, event, effects);
         return;
     case KS_FOR_NEWS:
         if (core->fleet.news == serial)
@@ -89,9 +89,9 @@ void ks_native_answered(struct ks_core *core, const struct ks_event *event,
         return;
     case KS_FOR_OFFICE: ks_office_answered(core, serial, event, effects); return;
     case KS_FOR_FENCE: ks_office_fenced(core, subject, serial, event, effects); return;
-    case KS_FOR_ROWS: ks_leader_rows(core, serial, event, effects); return;
+    case KS_FOR_ROWS: ks_shards_rows(core, serial, event, effects); return;
     case KS_FOR_SHARD: ks_leader_written(core, subject, serial, event, effects); return;
-    case KS_FOR_HINTS: ks_leader_hinted(core, subject, serial, event->store.outcome); return;
+    case KS_FOR_HINTS: ks_hints_answered(core, subject, serial, event->store.outcome); return;
     case KS_FOR_LEASE: assert(false); return;
     }
 }
@@ -101,6 +101,7 @@ void ks_native_turn(struct ks_core *core, struct ks_effects *effects)
     ks_self_turn(core, effects);
     if (core->fleet.step != KS_SELF_LIVE)
         return;
+    ks_orders_turn(core, effects);
     ks_office_turn(core, effects);
     if (core->fleet.leads)
         ks_leader_turn(core, effects);
@@ -112,6 +113,7 @@ ks_instant ks_native_deadline(const struct ks_core *core)
 
     if (core->fleet.step != KS_SELF_LIVE)
         return due;
+    due = ks_instant_min(due, ks_orders_deadline(core));
     due = ks_instant_min(due, ks_office_deadline(core));
     return core->fleet.leads ? ks_instant_min(due, ks_leader_deadline(core)) : due;
 }

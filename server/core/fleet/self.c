@@ -9,7 +9,6 @@
 
 #define BACK_OFF_FIRST ks_span_ms(200)
 #define BACK_OFF_MOST ks_span_ms(1000)
-#define TAKE_POLL ks_span_ms(500)
 
 static ks_span watch_length(const struct ks_core *core)
 {
@@ -41,6 +40,8 @@ static struct ks_store_effect *ask(struct ks_core *core, enum ks_store_operation
     store->mode = fleet->mode;
     store->held = core->leases_used;
     store->changes = fleet->changes;
+    store->capacity = core->config.capacity;
+    store->load = fleet->load;
     store->consistent = true;
     return store;
 }
@@ -53,20 +54,48 @@ static void become(struct ks_core *core, enum ks_self_step step)
     core->fleet.next_at = core->now;
 }
 
+static void register_now(struct ks_core *core, struct ks_effects *effects)
+{
+    struct ks_fleet *fleet = &core->fleet;
+    struct ks_store_effect *store;
+
+    fleet->step = KS_SELF_REGISTERING;
+    store = ask(core, fleet->registering, effects);
+    store->expect_boot = fleet->expect_boot;
+    store->expect_beat = fleet->expect_beat;
+}
+
 /* A fresh nonce for each attempt: a late registration can then never pass for a later one. */
 static void register_as(struct ks_core *core, enum ks_store_operation operation,
                         const struct ks_worker_row *old, struct ks_effects *effects)
 {
     struct ks_fleet *fleet = &core->fleet;
-    struct ks_store_effect *store;
 
     fleet->self.boot = ks_prng_next(&core->prng);
-    fleet->step = KS_SELF_REGISTERING;
-    store = ask(core, operation, effects);
-    if (old != NULL) {
-        store->expect_boot = old->self.boot;
-        store->expect_beat = old->beat;
+    fleet->registering = operation;
+    fleet->expect_boot = old == NULL ? 0 : old->self.boot;
+    fleet->expect_beat = old == NULL ? 0 : old->beat;
+    if (!core->config.lock) {
+        register_now(core, effects);
+        return;
     }
+    /* Before it is sent: else a process that dies now leaves a row that nobody can tell for its corpse. */
+    fleet->step = KS_SELF_LOCKING;
+    ks_effects_add(effects, KS_EFFECT_LOCK)->lock.boot = fleet->self.boot;
+}
+
+void ks_self_locked(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
+{
+    struct ks_fleet *fleet = &core->fleet;
+
+    if (fleet->step != KS_SELF_LOCKING || event->locked.boot != fleet->self.boot)
+        return; /* A drain did not wait for it. */
+    if (event->locked.ok) {
+        register_now(core, effects);
+        return;
+    }
+    fleet->step = KS_SELF_READING;
+    back_off(core);
 }
 
 static void live(struct ks_core *core, struct ks_effects *effects)
@@ -76,7 +105,9 @@ static void live(struct ks_core *core, struct ks_effects *effects)
 
     become(core, KS_SELF_LIVE);
     fleet->deadline = ks_instant_add(fleet->asked_at, served);
-    fleet->next_at = ks_instant_add(fleet->asked_at, core->config.beat);
+    /* The first beat at once: it tells whoever looks that this is no late registration of a dead process. */
+    fleet->next_at = core->now;
+    fleet->live_at = core->now;
     fleet->told_mode = fleet->mode;
     fleet->back_off = ks_span_us(0);
     fleet->news_at = core->now;
@@ -130,6 +161,8 @@ static void own_row_read(struct ks_core *core, const struct ks_event *event,
         register_as(core, KS_STORE_REGISTER_NEW, NULL, effects);
     else if (row->life != KS_LIVE)
         register_as(core, KS_STORE_REGISTER_DEAD, row, effects);
+    else if (core->config.corpse != 0 && row->self.boot == core->config.corpse)
+        register_as(core, KS_STORE_REGISTER_CORPSE, row, effects);
     else
         watch_old_self(core, row, effects);
 }
@@ -157,36 +190,6 @@ static void registration_answered(struct ks_core *core, const struct ks_event *e
 
 /* ---- Heartbeat. ---- */
 
-static bool token_listed(const struct ks_lease_token *tokens, uint32_t count,
-                         struct ks_lease_token token)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (tokens[i].shard == token.shard && tokens[i].epoch == token.epoch)
-            return true;
-    return false;
-}
-
-void ks_self_news(struct ks_core *core, const struct ks_worker_row *row)
-{
-    const struct ks_fleet *fleet = &core->fleet;
-
-    if (row->damaged || row->self.boot != fleet->self.boot || fleet->step != KS_SELF_LIVE)
-        return;
-    for (uint32_t i = 0; i < row->take_count; i++)
-        if (!token_listed(fleet->done, fleet->done_count, row->takes[i]))
-            ks_self_take(core, row->takes[i].shard, row->takes[i].epoch, true);
-}
-
-static void drop_done(struct ks_fleet *fleet)
-{
-    uint32_t kept = 0;
-
-    for (uint32_t i = 0; i < fleet->done_count; i++)
-        if (!token_listed(fleet->sent_done, fleet->sent_done_count, fleet->done[i]))
-            fleet->done[kept++] = fleet->done[i];
-    fleet->done_count = kept;
-}
-
 static void heartbeat_answered(struct ks_core *core, const struct ks_event *event,
                                struct ks_effects *effects)
 {
@@ -195,9 +198,12 @@ static void heartbeat_answered(struct ks_core *core, const struct ks_event *even
 
     switch (event->store.outcome) {
     case KS_DONE:
-        drop_done(fleet);
-        if (event->store.worker_count > 0)
-            ks_self_news(core, event->store.workers); /* News before time (S4). */
+        ks_orders_beaten(core);
+        if (event->store.worker_count == 0 || event->store.workers->damaged) {
+            back_off(core); /* Without its news a heartbeat gives no time (S4). */
+            return;
+        }
+        ks_orders_news(core, event->store.workers);
         /* From when we asked: the table may have said yes right then, and others count from there (S1). */
         fleet->deadline = ks_instant_max(fleet->deadline, ks_instant_add(fleet->asked_at, served));
         fleet->next_at = ks_instant_add(fleet->asked_at, core->config.beat);
@@ -222,11 +228,7 @@ static void beat(struct ks_core *core, struct ks_effects *effects)
     struct ks_store_effect *store = ask(core, KS_STORE_HEARTBEAT, effects);
 
     fleet->told_mode = fleet->mode;
-    fleet->sent_done_count = fleet->done_count;
-    for (uint32_t i = 0; i < fleet->done_count; i++)
-        fleet->sent_done[i] = fleet->done[i];
-    store->takes = fleet->sent_done;
-    store->take_count = fleet->sent_done_count;
+    ks_orders_beat(core, store);
 }
 
 /* A heartbeat was refused, and a consistent read tells whether it is really over. */
@@ -245,9 +247,7 @@ static void check_answered(struct ks_core *core, const struct ks_event *event,
         return;
     }
     become(core, KS_SELF_BURYING);
-    for (uint32_t i = 0; i < KS_TAKES_MAX; i++)
-        fleet->takes[i].used = false;
-    fleet->done_count = 0;
+    ks_orders_forget(core);
     fleet->resting = false;
     core->drain_clean = false;
     ks_office_lose(core, effects);
@@ -282,104 +282,9 @@ void ks_self_answered(struct ks_core *core, const struct ks_event *event,
             become(core, KS_SELF_GONE);
         return;
     case KS_SELF_UNBORN:
+    case KS_SELF_LOCKING:
     case KS_SELF_BURYING:
     case KS_SELF_GONE: return;
-    }
-}
-
-/* ---- Take. ---- */
-
-static void take_done(struct ks_fleet *fleet, struct ks_take *take)
-{
-    struct ks_lease_token token = {take->shard, take->epoch};
-
-    take->used = false;
-    /* If there is no room the token stays in our row and is done again later. */
-    if (take->told && fleet->done_count < KS_TAKES_MAX &&
-        !token_listed(fleet->done, fleet->done_count, token))
-        fleet->done[fleet->done_count++] = token;
-}
-
-void ks_self_take(struct ks_core *core, ks_shard shard, ks_epoch epoch, bool told)
-{
-    struct ks_fleet *fleet = &core->fleet;
-    struct ks_take *take = NULL;
-
-    if (!ks_native_know(core, shard))
-        return;
-    for (uint32_t i = 0; i < KS_TAKES_MAX; i++) {
-        if (fleet->takes[i].used && fleet->takes[i].shard == shard &&
-            fleet->takes[i].epoch == epoch) {
-            fleet->takes[i].told |= told;
-            return;
-        }
-        if (!fleet->takes[i].used && take == NULL)
-            take = &fleet->takes[i];
-    }
-    if (take == NULL)
-        return; /* It stands in our row, or the leader's repair will tell us again. */
-    *take = (struct ks_take){
-        .used = true,
-        .shard = shard,
-        .epoch = epoch,
-        .poll_at = core->now,
-        .until = ks_instant_add(core->now, ks_span_us(2 * core->config.hand_over.us)),
-        .told = told,
-    };
-    if (core->directory[shard].held != KS_HELD_NONE || epoch <= core->directory[shard].ended)
-        take_done(fleet, take);
-}
-
-/* A consistent read is what a begin needs, and an epoch that we did not end: an answer that a pause delayed is as stale
- * as any replica (A6). */
-static bool may_begin(const struct ks_core *core, const struct ks_lease_row *row)
-{
-    const struct ks_directory_entry *entry = &core->directory[row->shard];
-
-    return core->fleet.step == KS_SELF_LIVE && entry->held == KS_HELD_NONE && !row->damaged &&
-           !row->finished && ks_incarnation_equal(row->owner, core->fleet.self) &&
-           row->epoch > entry->ended && core->leases_used < core->config.leases_max;
-}
-
-void ks_self_take_answered(struct ks_core *core, uint32_t index, const struct ks_event *event,
-                           struct ks_effects *effects)
-{
-    struct ks_take *take = &core->fleet.takes[index];
-    const struct ks_lease_row *row = event->store.leases;
-
-    take->serial = 0;
-    take->poll_at = ks_instant_add(core->now, TAKE_POLL);
-    if (event->store.outcome == KS_DONE && event->store.lease_count > 0) {
-        assert(row->shard == take->shard);
-        if (may_begin(core, row)) {
-            ks_lease_begin(core, row, effects);
-            take_done(&core->fleet, take);
-            return;
-        }
-        if (!row->damaged && row->epoch > take->epoch) {
-            take_done(&core->fleet, take);
-            return;
-        }
-    }
-    if (ks_instant_reached(core->now, take->until))
-        take_done(&core->fleet, take);
-}
-
-static void poll_takes(struct ks_core *core, struct ks_effects *effects)
-{
-    for (uint32_t i = 0; i < KS_TAKES_MAX; i++) {
-        struct ks_take *take = &core->fleet.takes[i];
-        struct ks_store_effect *store;
-
-        if (!take->used || take->serial != 0 || !ks_instant_reached(core->now, take->poll_at))
-            continue;
-        if (!ks_effects_room(core, effects, 1))
-            return;
-        take->serial = ks_core_serial(core);
-        store = ks_effects_store(effects, KS_STORE_READ_LEASE,
-                                 ks_token_make(KS_FOR_TAKE, i, take->serial));
-        store->shard = take->shard;
-        store->consistent = true;
     }
 }
 
@@ -404,20 +309,12 @@ static void bury(struct ks_core *core, enum ks_self_step then, struct ks_effects
         become(core, then);
 }
 
-static bool takes_pending(const struct ks_fleet *fleet)
-{
-    for (uint32_t i = 0; i < KS_TAKES_MAX; i++)
-        if (fleet->takes[i].used)
-            return true;
-    return false;
-}
-
 /* Draining: everything is given back, or there is no more time for it. */
 static bool may_leave(const struct ks_core *core)
 {
     if (!core->draining)
         return false;
-    if (core->leases_used == 0 && !takes_pending(&core->fleet) && core->fleet.claim == 0 &&
+    if (core->leases_used == 0 && !ks_orders_pending(core) && core->fleet.claim == 0 &&
         !core->fleet.leads)
         return true;
     return ks_instant_reached(core->now, last_call(core));
@@ -452,16 +349,64 @@ static void finish_drain(struct ks_core *core, struct ks_effects *effects)
 
 /* ---- The end of a step. ---- */
 
+/* The longest wait, in idle_release, of a worker that failed before it tries again. */
+enum { FAILING_WAITS_MAX = 16 };
+
+/* Reads were tried, and failed, for as long as an app may be away. */
+static bool reads_fail(const struct ks_core *core)
+{
+    const struct ks_fleet *fleet = &core->fleet;
+
+    return ks_instant_reached(fleet->last_failed_at,
+                              ks_instant_add(fleet->failed_at, core->config.idle_release));
+}
+
+static ks_span next_wait(const struct ks_core *core)
+{
+    int64_t first = core->config.idle_release.us;
+    int64_t wait = 2 * core->fleet.failing_wait.us;
+
+    if (wait == 0)
+        return ks_span_us(first);
+    return ks_span_us(wait < FAILING_WAITS_MAX * first ? wait : FAILING_WAITS_MAX * first);
+}
+
+/* A worker whose reads all fail gives its leases to others who may fare better, and tries again later. If nobody fares
+ * better, nobody takes them. */
+static void choose_failing(struct ks_core *core, struct ks_effects *effects)
+{
+    struct ks_fleet *fleet = &core->fleet;
+
+    if (!fleet->failing && core->leases_used == 0)
+        fleet->failed_at = KS_NEVER;
+    if (!fleet->failing && reads_fail(core)) {
+        fleet->failing = true;
+        fleet->failing_wait = next_wait(core);
+        ks_effects_story(effects, KS_STORY_FAILING, KS_SHARD_NONE, fleet->self)->story.span =
+            ks_instant_since(core->now, fleet->failed_at);
+    }
+    if (!fleet->failing || core->leases_used > 0) {
+        fleet->try_at = KS_NEVER;
+        return;
+    }
+    fleet->try_at = ks_instant_min(fleet->try_at, ks_instant_add(core->now, fleet->failing_wait));
+    if (!ks_instant_reached(core->now, fleet->try_at))
+        return;
+    fleet->failing = false;
+    fleet->failed_at = KS_NEVER;
+    fleet->try_at = KS_NEVER;
+}
+
 static void choose_mode(struct ks_core *core)
 {
     struct ks_fleet *fleet = &core->fleet;
 
     if (core->draining)
         fleet->mode = KS_DRAINING;
+    else if (core->sessions_used == 0 && ks_instant_reached(core->now, core->idle_at))
+        fleet->mode = KS_IDLE;
     else
-        fleet->mode = core->sessions_used > 0 || ks_instant_before(core->now, core->idle_at)
-                          ? KS_ACTIVE
-                          : KS_IDLE;
+        fleet->mode = fleet->failing ? KS_FAILING : KS_ACTIVE;
     /* Said at once: nobody gives us a lease before they know. */
     if (fleet->step == KS_SELF_LIVE && fleet->mode != fleet->told_mode && fleet->back_off.us == 0)
         fleet->next_at = core->now;
@@ -493,6 +438,7 @@ void ks_self_turn(struct ks_core *core, struct ks_effects *effects)
     struct ks_fleet *fleet = &core->fleet;
     bool due;
 
+    choose_failing(core, effects);
     choose_mode(core);
     due = fleet->serial == 0 && ks_instant_reached(core->now, fleet->next_at);
     switch (fleet->step) {
@@ -507,7 +453,15 @@ void ks_self_turn(struct ks_core *core, struct ks_effects *effects)
         else if (due)
             read_own_row(core, effects);
         break;
-    case KS_SELF_REGISTERING: break;
+    case KS_SELF_LOCKING:
+        if (core->draining)
+            become(core, KS_SELF_GONE);
+        break;
+    case KS_SELF_REGISTERING:
+        /* A registration that comes late is found to be dead. */
+        if (core->draining && ks_instant_reached(core->now, last_call(core)))
+            become(core, KS_SELF_GONE);
+        break;
     case KS_SELF_CHECKING:
         if (core->draining && ks_instant_reached(core->now, last_call(core)))
             become(core, KS_SELF_GONE);
@@ -516,7 +470,6 @@ void ks_self_turn(struct ks_core *core, struct ks_effects *effects)
         break;
     case KS_SELF_LIVE:
         say_resting(core, effects);
-        poll_takes(core, effects);
         if (may_leave(core))
             leave(core);
         else if (due)
@@ -546,7 +499,7 @@ ks_instant ks_self_deadline(const struct ks_core *core)
         return KS_NEVER;
     if (fleet->step == KS_SELF_GONE || fleet->step == KS_SELF_BURYING)
         return core->now;
-    if (fleet->serial == 0)
+    if (fleet->serial == 0 && fleet->step != KS_SELF_LOCKING)
         due = fleet->next_at;
     if (core->draining)
         due = ks_instant_min(
@@ -557,12 +510,10 @@ ks_instant ks_self_deadline(const struct ks_core *core)
         due = ks_instant_min(due, last_call(core));
     if (core->sessions_used == 0 && ks_instant_before(core->now, core->idle_at))
         due = ks_instant_min(due, core->idle_at);
+    due = ks_instant_min(due, fleet->try_at);
     if (fleet->step != KS_SELF_LIVE)
         return due;
     if (!fleet->resting && core->leases_used > 0)
         due = ks_instant_min(due, fleet->deadline);
-    for (uint32_t i = 0; i < KS_TAKES_MAX; i++)
-        if (fleet->takes[i].used && fleet->takes[i].serial == 0)
-            due = ks_instant_min(due, fleet->takes[i].poll_at);
     return due;
 }

@@ -4,6 +4,8 @@
 #include "base/budget.h"
 #include "ks_test.h"
 
+#include <string.h>
+
 enum { NAME, COUNT, FLAG, SET };
 
 static const struct ks_attribute attributes[] = {
@@ -97,6 +99,28 @@ TEST(a_key_must_be_there_and_fit)
     EXPECT_STR(write.k, key);
     ks_item_write_free(&write);
     ks_item_write_free(NULL);
+}
+
+TEST(keys_of_a_read_are_few_and_each_is_there_once)
+{
+    struct ks_item_keys keys = {.count = 0};
+    char longest[KS_ITEM_KEY_MAX + 1];
+
+    memset(longest, 'k', sizeof(longest));
+    EXPECT(ks_err_is(ks_item_keys_add(&keys, KS_VIEW("")), KS_ERR_INVALID));
+    EXPECT(
+        ks_err_is(ks_item_keys_add(&keys, ks_view_of(longest, sizeof(longest))), KS_ERR_INVALID));
+    EXPECT(ks_err_is(ks_item_keys_add(&keys, ks_view_of("a\0b", 3)), KS_ERR_INVALID));
+    EXPECT_EQ_U64(keys.count, 0);
+    EXPECT_OK(ks_item_keys_add(&keys, ks_view_of(longest, KS_ITEM_KEY_MAX)));
+    EXPECT_OK(ks_item_keys_add(&keys, KS_VIEW("a")));
+    EXPECT_OK(ks_item_keys_add(&keys, KS_VIEW("b")));
+    EXPECT_OK(ks_item_keys_add(&keys, KS_VIEW("a")));
+    EXPECT(ks_err_is(ks_item_keys_add(&keys, KS_VIEW("c")), KS_ERR_FULL));
+    EXPECT_EQ_U64(keys.count, KS_ITEM_KEYS_MAX);
+    EXPECT_EQ_U64(strlen(keys.texts[0]), KS_ITEM_KEY_MAX);
+    EXPECT_STR(keys.texts[1], "a");
+    EXPECT_STR(keys.texts[2], "b");
 }
 
 TEST(kept_texts_stay_where_they_are)

@@ -105,6 +105,18 @@ TEST(an_id_of_another_boot_is_unknown_and_a_forged_one_malformed)
     EXPECT_EQ_I64(ks_ack_id_read(&key, view("not an id"), &ack), KS_ACK_ID_MALFORMED);
 }
 
+TEST(an_id_of_another_subscription_says_whose_it_is)
+{
+    struct ks_ack_key other = key;
+    char text[KS_ACK_ID_SIZE + 1];
+    struct ks_ack ack;
+
+    other.subscription = 9;
+    write_one(text);
+    EXPECT_EQ_I64(ks_ack_id_read(&other, view(text), &ack), KS_ACK_ID_ELSEWHERE);
+    EXPECT_EQ_U64(ack.subscription, 0);
+}
+
 TEST(two_keys_differ)
 {
     struct ks_ack_key a;

@@ -39,7 +39,8 @@ void rig_begin(struct rig *rig)
     (void)snprintf(listen, sizeof(listen), "unix:%s", ks_test_path("api"));
     (void)snprintf(ops_listen, sizeof(ops_listen), "unix:%s", ks_test_path("ops"));
     config.loop = rig->stage.loop;
-    config.board = rig->stage.board;
+    config.boards = &rig->stage.board;
+    config.board_count = 1;
     config.options = rig->options;
     EXPECT_OK(ks_api_open(&config, &rig->api, &detail));
     stage_turn_until(&rig->stage, stage_is_ready);

@@ -14,7 +14,8 @@ static struct ks_api_config config_of(const char *listen)
 {
     return (struct ks_api_config){
         .loop = stage.loop,
-        .board = stage.board,
+        .boards = &stage.board,
+        .board_count = 1,
         .listen = listen,
         .connections_max = 10,
         .request_bytes_max = 1000,

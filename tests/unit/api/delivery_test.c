@@ -8,7 +8,7 @@
 #include <string.h>
 
 static struct stage stage;
-static struct ks_api api;
+static struct ks_subscription subscription;
 static struct ks_delivery delivery;
 static struct consumer consumer;
 static uint8_t buffer[1 << 16];
@@ -28,12 +28,11 @@ static void begin(uint32_t records)
     stage_begin(&stage, "worker");
     consumer_join(&consumer, &stage, "me");
     stage_turn_until(&stage, stage_holds_all);
-    api.loop = stage.loop;
-    api.board = stage.board;
-    ks_ack_key_init(&api.ack_key, 1, 0);
+    subscription.board = stage.board;
+    ks_ack_key_init(&subscription.ack_key, 1, 0);
     for (uint32_t i = 0; i < records; i++)
         stage_put(&stage, 3, 1);
-    ks_delivery_init(&delivery, &api, consumer.session, KS_FRAME_NDJSON);
+    ks_delivery_init(&delivery, &subscription, consumer.session, KS_FRAME_NDJSON);
     for (int i = 0; i < 300 && delivery.run_count == 0; i++) {
         ks_loop_turn(stage.loop, ks_span_ms(20));
         if (i > 20)
@@ -55,7 +54,7 @@ TEST(what_was_pulled_is_written_under_one_batch_id)
     EXPECT_EQ_I64(state, KS_FRAME_DONE);
     EXPECT_EQ_U64(count_of("\"type\":\"record\"", size), 3);
     EXPECT(!ks_delivery_pending(&delivery));
-    EXPECT_EQ_I64(ks_batch_id_read(&api.ack_key, ks_view_text(delivery.batch_id), &ack),
+    EXPECT_EQ_I64(ks_batch_id_read(&subscription.ack_key, ks_view_text(delivery.batch_id), &ack),
                   KS_ACK_ID_OK);
     EXPECT_EQ_U64(ack.runs[0].count, 3);
     stage_vanish(&stage);

@@ -84,9 +84,8 @@ TEST(a_nack_comes_again_and_an_extend_moves_the_deadline)
     rig_end(&rig);
 }
 
-TEST(an_extend_of_what_is_not_in_flight_does_not_say_that_it_comes_again)
+TEST(an_extend_of_what_is_settled_changes_nothing_and_is_no_failure)
 {
-    const char *answer;
     const char *id;
 
     rig_begin(&rig);
@@ -95,9 +94,75 @@ TEST(an_extend_of_what_is_not_in_flight_does_not_say_that_it_comes_again)
     (void)snprintf(target, sizeof(target), "/v1/records/ack?ack_id=%s", id);
     EXPECT_CONTAINS(post(target, ""), "\"ok\":1");
     (void)snprintf(target, sizeof(target), "/v1/records/extend?ack_id=%s&delay_ms=90000", id);
-    answer = post(target, "");
-    EXPECT_CONTAINS(answer, "\"reason\":\"EXPIRED\"");
-    EXPECT_CONTAINS(answer, "not in flight any more: it was settled, or");
+    EXPECT_CONTAINS(post(target, ""), "\"ok\":1,\"failed\":[]");
+    rig_end(&rig);
+}
+
+enum { BATCH = 5 };
+
+/* A batch of BATCH records of one shard, and the ids of its records. Lives until the test ends. */
+static const char *pull_lane(const char *ids[BATCH])
+{
+    const char *answer;
+    const char *batch;
+
+    for (int i = 0; i < BATCH; i++)
+        stage_put(&rig.stage, 7, 1);
+    rig_turn(&rig, 300);
+    answer = rig_pull(&rig, "/v1/records?max_records=5");
+    batch = rig_member(answer, "batch_id");
+    for (int i = 0; i < BATCH; i++) {
+        ids[i] = rig_member(answer, "ack_id");
+        answer = skip_record(answer);
+    }
+    return batch;
+}
+
+/* Settles by /v1/records/HOW=ID. */
+static const char *settle(const char *how, const char *id)
+{
+    (void)snprintf(target, sizeof(target), "/v1/records/%s=%s", how, id);
+    return post(target, "");
+}
+
+TEST(an_extend_of_a_batch_tells_which_of_its_records_come_again)
+{
+    const char *ids[BATCH];
+    const char *answer;
+    const char *batch;
+
+    rig_begin(&rig);
+    batch = pull_lane(ids);
+    EXPECT_CONTAINS(settle("ack?ack_id", ids[0]), "\"ok\":1");
+    EXPECT_CONTAINS(settle("ack?ack_id", ids[3]), "\"ok\":1");
+    /* It takes all later ones back with it that are not settled. */
+    EXPECT_CONTAINS(settle("nack?delay_ms=90000&ack_id", ids[2]), "\"ok\":1");
+    answer = settle("extend?batch_id", batch);
+    EXPECT_CONTAINS(answer, "HTTP/1.1 200");
+    EXPECT_CONTAINS(answer, "\"ok\":3,");
+    EXPECT_STR(rig_member(answer, "ack_id"), ids[2]);
+    EXPECT_STR(rig_member(answer, "reason"), "EXPIRED");
+    answer = skip_record(answer);
+    EXPECT_STR(rig_member(answer, "ack_id"), ids[4]);
+    EXPECT_STR(rig_member(answer, "reason"), "EXPIRED");
+    EXPECT(strstr(skip_record(answer), "\"ack_id\"") == NULL);
+    rig_end(&rig);
+}
+
+TEST(a_batch_that_comes_again_as_a_whole_is_one_failure)
+{
+    const char *ids[BATCH];
+    const char *answer;
+    const char *batch;
+
+    rig_begin(&rig);
+    batch = pull_lane(ids);
+    EXPECT_CONTAINS(settle("nack?delay_ms=90000&ack_id", ids[0]), "\"ok\":1");
+    answer = settle("extend?batch_id", batch);
+    EXPECT_CONTAINS(answer, "\"ok\":0,");
+    EXPECT_STR(rig_member(answer, "ack_id"), batch);
+    EXPECT_STR(rig_member(answer, "reason"), "EXPIRED");
+    EXPECT(strstr(skip_record(answer), "\"ack_id\"") == NULL);
     rig_end(&rig);
 }
 

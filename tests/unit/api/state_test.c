@@ -32,7 +32,8 @@ TEST(what_is_known_is_told)
     answer = get("/v1/shards/shardId-000000000001");
     EXPECT_CONTAINS(answer, "\"parents\":[],\"children\":[]");
     EXPECT_CONTAINS(answer, "\"session\":\"default\"");
-    EXPECT_CONTAINS(get("/v1/workers"), "\"leader\":true,\"self\":true");
+    EXPECT_CONTAINS(answer, "\"reason\":\"shardId-000000000001: assigned to worker, it was free\"");
+    EXPECT_CONTAINS(get("/v1/workers"), "\"leader\":true,\"self\":true,\"capacity\":0,\"load\":0");
     EXPECT_CONTAINS(get("/v1/sessions"), "\"max_in_flight\":10000");
     EXPECT_CONTAINS(get("/v1/shards/shardId-9"), "HTTP/1.1 404");
     EXPECT_CONTAINS(rig_call(&rig, "DELETE", "/v1/sessions/none", ""), "HTTP/1.1 404");

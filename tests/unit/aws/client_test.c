@@ -3,10 +3,11 @@
 
 #include "ks_test.h"
 
-#include "aws/credentials.h"
-#include "aws/endpoint.h"
+#include "aws_rig.h"
 #include "base/budget.h"
+#include "base/metrics.h"
 #include "http_script.h"
+#include "tunnel.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +16,7 @@
 
 struct house {
     struct ks_loop *loop;
-    struct ks_http *http;
-    struct ks_credentials_source *credentials;
-    struct ks_aws_client *client;
+    struct aws_rig aws;
     struct http_script *script;
 };
 
@@ -53,39 +52,25 @@ static void on_done(void *arg, const struct ks_aws_answer *answer)
              answer->body.data == NULL ? "" : (const char *)answer->body.data);
 }
 
+/* What houses are opened with; none of it if it is not set. */
+static uint32_t attempts_max;
+static const struct ks_endpoint_rules *rules;
+static const struct ks_proxies *proxies;
+
 static void open_house(struct house *house, enum ks_aws_service service,
                        const struct http_step *steps, size_t count)
 {
-    struct ks_http_options http = {.ca_bundle = NULL};
-    struct ks_credentials_options credentials = {.seed = 1};
-    struct ks_aws_client_options options = {.service = service, .seed = 1};
-    struct ks_endpoint endpoint;
-
-    setenv("AWS_ACCESS_KEY_ID", "AKID", 1);
-    setenv("AWS_SECRET_ACCESS_KEY", "SECRET", 1);
-    unsetenv("AWS_SESSION_TOKEN");
-    unsetenv("AWS_SECURITY_TOKEN");
-    unsetenv("AWS_CREDENTIAL_EXPIRATION");
     house->script = http_script_start(steps, count);
     EXPECT_OK(ks_loop_new(&house->loop));
-    EXPECT_OK(ks_http_new(house->loop, &http, &house->http, NULL));
-    credentials.loop = house->loop;
-    credentials.http = house->http;
-    EXPECT_OK(ks_credentials_source_new(&credentials, &house->credentials, NULL));
-    EXPECT_OK(ks_endpoint_resolve("kinesis", "us-east-1", http_script_url(house->script), &endpoint,
-                                  NULL));
-    options.loop = house->loop;
-    options.http = house->http;
-    options.credentials = house->credentials;
-    options.endpoint = &endpoint;
-    EXPECT_OK(ks_aws_client_new(&options, &house->client));
+    struct aws_rig_options options = {
+        .attempts_max = attempts_max, .rules = rules, .proxies = proxies};
+
+    aws_rig_open_with(&house->aws, house->loop, service, http_script_url(house->script), &options);
 }
 
 static void close_house(struct house *house)
 {
-    ks_aws_client_free(house->client);
-    ks_credentials_source_free(house->credentials);
-    ks_http_free(house->http);
+    aws_rig_close(&house->aws);
     ks_loop_free(house->loop);
     http_script_stop(house->script);
     EXPECT_EQ_I64(ks_alloc_live(), 0);
@@ -113,7 +98,7 @@ static void ask(struct house *house, struct told *told, bool single_attempt)
     int before = told->times;
 
     request.single_attempt = single_attempt;
-    EXPECT_OK(ks_aws_call(house->client, &request, NULL));
+    EXPECT_OK(ks_aws_call(house->aws.client, &request, NULL));
     EXPECT_EQ_I64(told->times, before);
     turn_until(house, told, before + 1);
 }
@@ -122,7 +107,7 @@ static struct ks_aws_state state_of(const struct house *house)
 {
     struct ks_aws_state state;
 
-    ks_aws_client_state(house->client, &state);
+    ks_aws_client_state(house->aws.client, &state);
     return state;
 }
 
@@ -168,7 +153,7 @@ TEST(a_single_attempt_is_one_attempt)
         struct ks_aws_request request = request_for(&told);
         request.single_attempt = true;
         request.timeout = ks_span_ms(300);
-        EXPECT_OK(ks_aws_call(house.client, &request, NULL));
+        EXPECT_OK(ks_aws_call(house.aws.client, &request, NULL));
         turn_until(&house, &told, i + 1);
         EXPECT_EQ_I64(told.err.code, expected[i]);
         EXPECT_EQ_U64(told.attempts, 1);
@@ -203,6 +188,281 @@ TEST(reads_are_tried_three_times)
     EXPECT(ks_err_is(told.err, KS_ERR_SERVER));
     EXPECT_EQ_U64(told.attempts, 3);
     EXPECT_EQ_U64(http_script_count(house.script), 6);
+    close_house(&house);
+}
+
+/* A call that was answered after `attempts`, in the modes for writes with a condition. */
+static void expect_conditional(const struct http_step *steps, size_t count, uint32_t attempts,
+                               ks_err err)
+{
+    struct house house;
+    struct told told = {.times = 0};
+
+    open_house(&house, KS_AWS_DYNAMODB, steps, count);
+    struct ks_aws_request request = request_for(&told);
+    request.conditional = true;
+    request.timeout = ks_span_ms(300);
+    EXPECT_OK(ks_aws_call(house.aws.client, &request, NULL));
+    turn_until(&house, &told, 1);
+    EXPECT_STR(ks_err_name(told.err), ks_err_name(err));
+    EXPECT_EQ_U64(told.attempts, attempts);
+    EXPECT_EQ_U64(http_script_count(house.script), attempts);
+    close_house(&house);
+}
+
+TEST(a_conditional_write_is_sent_again_only_if_it_was_not_done)
+{
+    static const char throttle[] = "{\"__type\":\"RequestLimitExceeded\",\"message\":\"slow\"}";
+    static const struct http_step throttled[] = {{.status = 400, .body = throttle}, {.body = "{}"}};
+    static const struct http_step in_doubt[][2] = {
+        {{.status = 500}, {.body = "{}"}},
+        {{.status = 503, .body = throttle}, {.body = "{}"}},
+        {{.cut = true}, {.body = "{}"}},
+        {{.silent = true}, {.body = "{}"}},
+        {{.headers = "x-amz-crc32: 1\r\n", .body = "{}"}, {.body = "{}"}}};
+    static const ks_err errs[] = {{KS_ERR_SERVER},
+                                  {KS_ERR_THROTTLED},
+                                  {KS_ERR_CONNECTION},
+                                  {KS_ERR_TIMEOUT},
+                                  {KS_ERR_SERVER}};
+
+    expect_conditional(throttled, 2, 2, KS_OK);
+    for (size_t at = 0; at < sizeof(errs) / sizeof(errs[0]); at++)
+        expect_conditional(in_doubt[at], 2, 1, errs[at]);
+}
+
+TEST(a_conditional_write_that_did_not_leave_is_tried_again)
+{
+    static const struct http_step steps[] = {{.body = "{}"}};
+    struct house house;
+    struct told told = {.times = 0};
+
+    open_house(&house, KS_AWS_DYNAMODB, steps, 1);
+    http_script_stop(house.script);
+    struct ks_aws_request request = request_for(&told);
+    request.conditional = true;
+    EXPECT_OK(ks_aws_call(house.aws.client, &request, NULL));
+    turn_until(&house, &told, 1);
+    EXPECT(ks_err_is(told.err, KS_ERR_CONNECTION));
+    EXPECT_EQ_U64(told.attempts, 3);
+    EXPECT(!told.sent);
+    house.script = http_script_start(steps, 1);
+    close_house(&house);
+}
+
+TEST(attempts_share_the_time_of_their_call)
+{
+    static const struct http_step steps[] = {{.silent = true}};
+    static const struct http_step slow[] = {
+        {.status = 503, .headers = "x-amz-retry-after: 2500\r\n"}, {.body = "{}"}};
+    struct house house;
+    struct told told = {.times = 0};
+
+    /* Each has its own, .. */
+    open_house(&house, KS_AWS_DYNAMODB, steps, 1);
+    struct ks_aws_request request = request_for(&told);
+    request.timeout = ks_span_ms(100);
+    request.total = ks_span_ms(30000);
+    EXPECT_OK(ks_aws_call(house.aws.client, &request, NULL));
+    turn_until(&house, &told, 1);
+    EXPECT(ks_err_is(told.err, KS_ERR_TIMEOUT));
+    EXPECT_EQ_U64(told.attempts, 3);
+    close_house(&house);
+
+    /* .. none has more than is left, and then there is no other. */
+    open_house(&house, KS_AWS_DYNAMODB, steps, 1);
+    request.timeout = ks_span_ms(30000);
+    request.total = ks_span_ms(200);
+    EXPECT_OK(ks_aws_call(house.aws.client, &request, NULL));
+    turn_until(&house, &told, 2);
+    EXPECT(ks_err_is(told.err, KS_ERR_TIMEOUT));
+    EXPECT_EQ_U64(told.attempts, 1);
+    close_house(&house);
+
+    /* A wait that would outlast it is not begun. */
+    open_house(&house, KS_AWS_DYNAMODB, slow, 2);
+    request.total = ks_span_ms(2000);
+    EXPECT_OK(ks_aws_call(house.aws.client, &request, NULL));
+    turn_until(&house, &told, 3);
+    EXPECT(ks_err_is(told.err, KS_ERR_SERVER));
+    EXPECT_EQ_U64(told.attempts, 1);
+    close_house(&house);
+}
+
+TEST(the_wait_for_credentials_is_part_of_the_time)
+{
+    static const struct http_step silent[] = {{.silent = true}};
+    static const struct http_step steps[] = {{.body = "{}"}};
+    struct http_script *container = http_script_start(silent, 1);
+    struct house house;
+    struct told told = {.times = 0};
+
+    open_house(&house, KS_AWS_DYNAMODB, steps, 1);
+    unsetenv("AWS_ACCESS_KEY_ID");
+    unsetenv("AWS_SECRET_ACCESS_KEY");
+    setenv("AWS_CONFIG_FILE", "/dev/null", 1);
+    setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null", 1);
+    setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", http_script_url(container), 1);
+    struct ks_aws_request request = request_for(&told);
+    request.total = ks_span_ms(300);
+    EXPECT_OK(ks_aws_call(house.aws.client, &request, NULL));
+    turn_until(&house, &told, 1);
+    EXPECT(ks_err_is(told.err, KS_ERR_TIMEOUT));
+    EXPECT_EQ_U64(told.attempts, 0);
+    EXPECT_CONTAINS(told.detail.text, "credentials did not come in time");
+    close_house(&house);
+    http_script_stop(container);
+}
+
+TEST(the_number_of_attempts_can_be_set)
+{
+    static const struct http_step steps[] = {{.status = 500}};
+    struct house house;
+    struct told told = {.times = 0};
+
+    attempts_max = 5;
+    open_house(&house, KS_AWS_KINESIS, steps, 1);
+    ask(&house, &told, false);
+    EXPECT_EQ_U64(told.attempts, 5);
+    close_house(&house);
+    attempts_max = 1;
+    open_house(&house, KS_AWS_KINESIS, steps, 1);
+    ask(&house, &told, false);
+    EXPECT_EQ_U64(told.attempts, 1);
+    close_house(&house);
+}
+
+/* One of several kept connections is cut off without a word, as when a router forgets them all. */
+TEST(after_a_dead_connection_those_of_its_age_are_not_used)
+{
+    static const struct http_step steps[] = {
+        {.wait_ms = 100, .body = "{}"}, {.body = "{}"}, {.silent = true}, {.body = "{}"}};
+    struct house house;
+    struct told told = {.times = 0};
+
+    open_house(&house, KS_AWS_DYNAMODB, steps, 4);
+    struct ks_aws_request request = request_for(&told);
+    EXPECT_OK(ks_aws_call(house.aws.client, &request, NULL));
+    EXPECT_OK(ks_aws_call(house.aws.client, &request, NULL));
+    turn_until(&house, &told, 2);
+    EXPECT_EQ_U64(http_script_connections(house.script), 2);
+
+    request.timeout = ks_span_ms(300);
+    request.single_attempt = true;
+    EXPECT_OK(ks_aws_call(house.aws.client, &request, NULL));
+    turn_until(&house, &told, 3);
+    EXPECT(ks_err_is(told.err, KS_ERR_TIMEOUT));
+    EXPECT_EQ_U64(http_script_connections(house.script), 2);
+    request.timeout = ks_span_ms(3000);
+    EXPECT_OK(ks_aws_call(house.aws.client, &request, NULL));
+    turn_until(&house, &told, 4);
+    EXPECT_OK(told.err);
+    EXPECT_EQ_U64(http_script_connections(house.script), 3);
+    close_house(&house);
+}
+
+/* What a call says that the rules send somewhere, with credentials of this account. The proxy that it
+ * goes through lets nobody through. */
+static struct told ask_by_rules(const struct ks_endpoint_rules *by, const char *operation,
+                                const char *account, const char **ret_connect)
+{
+    static const struct http_step steps[] = {{.body = "{}"}};
+    static struct ks_proxies tunnelled;
+    struct tunnel *tunnel = tunnel_start("http://127.0.0.1:1", "403 Forbidden", NULL);
+    struct house house;
+    struct told told = {.times = 0};
+    struct ks_aws_request request = request_for(&told);
+
+    snprintf(tunnelled.https, sizeof(tunnelled.https), "http://%s", tunnel_address(tunnel));
+    proxies = &tunnelled;
+    rules = by;
+    EXPECT(setenv("AWS_ACCOUNT_ID", account, 1) == 0);
+    open_house(&house, strcmp(by->service, "kinesis") == 0 ? KS_AWS_KINESIS : KS_AWS_DYNAMODB,
+               steps, 1);
+    request.operation = operation;
+    request.single_attempt = true;
+    EXPECT_OK(ks_aws_call(house.aws.client, &request, NULL));
+    turn_until(&house, &told, 1);
+    EXPECT(!ks_ok(told.err) && !told.sent);
+    *ret_connect = tunnel_head(tunnel);
+    close_house(&house);
+    tunnel_stop(tunnel);
+    return told;
+}
+
+TEST(the_host_follows_the_operation_and_the_account)
+{
+    static const struct ks_endpoint_rules stream = {
+        .service = "kinesis",
+        .region = "eu-west-1",
+        .stream_arn = "arn:aws:kinesis:eu-west-1:123456789012:stream/s"};
+    static const struct ks_endpoint_rules table = {.service = "dynamodb", .region = "eu-west-1"};
+    static const struct {
+        const struct ks_endpoint_rules *by;
+        const char *operation;
+        const char *account;
+        const char *connect;
+    } cases[] = {
+        {&stream, "GetRecords", "", "CONNECT 123456789012.data-kinesis.eu-west-1.amazonaws.com:"},
+        {&stream, "GetShardIterator", "", "CONNECT 123456789012.data-kinesis.eu-west-1."},
+        {&stream, "SubscribeToShard", "", "CONNECT 123456789012.data-kinesis.eu-west-1."},
+        {&stream, "ListShards", "", "CONNECT 123456789012.control-kinesis.eu-west-1."},
+        {&stream, "DescribeStreamSummary", "", "CONNECT 123456789012.control-kinesis.eu-west-1."},
+        {&table, "GetItem", "", "CONNECT dynamodb.eu-west-1.amazonaws.com:443"},
+        {&table, "GetItem", "210987654321", "CONNECT 210987654321.ddb.eu-west-1.amazonaws.com:"},
+    };
+
+    for (size_t at = 0; at < sizeof(cases) / sizeof(cases[0]); at++) {
+        const char *connect = NULL;
+        struct told told =
+            ask_by_rules(cases[at].by, cases[at].operation, cases[at].account, &connect);
+
+        EXPECT_ERR(told.err, CONNECTION);
+        EXPECT_CONTAINS(connect, cases[at].connect);
+    }
+}
+
+TEST(what_the_rules_forbid_is_told_as_an_answer)
+{
+    static const struct ks_endpoint_rules required = {
+        .service = "dynamodb", .region = "eu-west-1", .account_mode = KS_ACCOUNT_REQUIRED};
+    const char *connect = NULL;
+    struct told told = ask_by_rules(&required, "GetItem", "", &connect);
+
+    EXPECT_ERR(told.err, INVALID);
+    EXPECT_CONTAINS(told.detail.text, "dynamodb GetItem was not sent: the account ID endpoint mode "
+                                      "is required, but the credentials do not tell");
+    EXPECT_STR(connect, "");
+    told = ask_by_rules(&required, "GetItem", "210987654321", &connect);
+    EXPECT_ERR(told.err, CONNECTION);
+    EXPECT_CONTAINS(connect, "CONNECT 210987654321.ddb.");
+}
+
+TEST(requests_are_counted_by_service_and_operation)
+{
+    static const struct http_step steps[] = {
+        {.status = 400, .body = "{\"__type\":\"ThrottlingException\"}"}, {.body = "answer"}};
+    static const char series[] = "kinesis,GetItem";
+    struct house house;
+    struct told told = {.times = 0};
+    struct ks_bytes page;
+
+    open_house(&house, KS_AWS_KINESIS, steps, 2);
+    ask(&house, &told, false);
+    EXPECT_OK(told.err);
+    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_AWS_REQUESTS, series), 2);
+    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_AWS_RETRIES, series), 1);
+    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_AWS_THROTTLES, series), 1);
+    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_AWS_FAILURES, "kinesis,throttled"), 1);
+    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_AWS_SENT_BYTES, series), 4);
+    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_AWS_RECEIVED_BYTES, series),
+                  (int64_t)strlen(steps[0].body) + 6);
+    ks_bytes_init(&page, 1 << 20);
+    EXPECT_OK(ks_metrics_render(&page));
+    EXPECT_OK(ks_bytes_append_byte(&page, '\0'));
+    EXPECT_CONTAINS((const char *)page.data, "aws_request_duration_seconds_count{service="
+                                             "\"kinesis\",operation=\"GetItem\"} 2\n");
+    ks_bytes_free(&page);
     close_house(&house);
 }
 
@@ -414,7 +674,7 @@ TEST(a_sink_begins_again_with_each_attempt)
     request.sink = &sink;
     request.response_max = 4000;
     request.content_type = KS_AWS_CBOR_TYPE;
-    EXPECT_OK(ks_aws_call(house.client, &request, NULL));
+    EXPECT_OK(ks_aws_call(house.aws.client, &request, NULL));
     sink = (struct ks_http_sink){.arg = NULL};
     turn_until(&house, &told, 1);
     EXPECT_OK(told.err);
@@ -450,20 +710,20 @@ TEST(cancelled_calls_are_silent_wherever_they_are)
     open_house(&house, KS_AWS_KINESIS, steps, 2);
     struct ks_aws_request request = request_for(&told);
     /* Waiting for credentials. */
-    EXPECT_OK(ks_aws_call(house.client, &request, &calls[0]));
+    EXPECT_OK(ks_aws_call(house.aws.client, &request, &calls[0]));
     ks_aws_cancel(calls[0]);
     /* Between two attempts. */
-    EXPECT_OK(ks_aws_call(house.client, &request, &calls[1]));
+    EXPECT_OK(ks_aws_call(house.aws.client, &request, &calls[1]));
     while (state_of(&house).retries < 1)
         ks_loop_turn(house.loop, ks_span_ms(10));
     ks_aws_cancel(calls[1]);
     /* Waiting for the answer. */
-    EXPECT_OK(ks_aws_call(house.client, &request, &calls[2]));
+    EXPECT_OK(ks_aws_call(house.aws.client, &request, &calls[2]));
     while (http_script_count(house.script) < 2)
         ks_loop_turn(house.loop, ks_span_ms(10));
     ks_aws_cancel(calls[2]);
     /* And one of each is left to the end of the client. */
-    EXPECT_OK(ks_aws_call(house.client, &request, NULL));
+    EXPECT_OK(ks_aws_call(house.aws.client, &request, NULL));
     ks_loop_turn(house.loop, ks_span_ms(10));
     close_house(&house);
     EXPECT_EQ_I64(told.times, 0);
@@ -476,7 +736,7 @@ static void ask_again(void *arg, const struct ks_aws_answer *answer)
 
     EXPECT_OK(answer->err);
     struct ks_aws_request request = request_for(&told);
-    EXPECT_OK(ks_aws_call(house->client, &request, NULL));
+    EXPECT_OK(ks_aws_call(house->aws.client, &request, NULL));
 }
 
 TEST(a_caller_may_call_when_it_is_told)
@@ -489,7 +749,7 @@ TEST(a_caller_may_call_when_it_is_told)
     struct ks_aws_request request = request_for(&told);
     request.done = ask_again;
     request.arg = &house;
-    EXPECT_OK(ks_aws_call(house.client, &request, NULL));
+    EXPECT_OK(ks_aws_call(house.aws.client, &request, NULL));
     while (http_script_count(house.script) < 2)
         ks_loop_turn(house.loop, ks_span_ms(10));
     close_house(&house);
@@ -510,7 +770,7 @@ TEST(every_allocation_of_a_call_may_fail)
 
         request.single_attempt = true;
         ks_alloc_fail_after(n, 0);
-        ks_err err = ks_aws_call(house.client, &request, NULL);
+        ks_err err = ks_aws_call(house.aws.client, &request, NULL);
         EXPECT(ks_ok(err) || ks_err_is(err, KS_ERR_NO_MEMORY));
         if (ks_ok(err)) {
             turn_until(&house, &told, before + 1);

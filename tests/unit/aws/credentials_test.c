@@ -5,6 +5,7 @@
 
 #include "aws/http.h"
 #include "base/budget.h"
+#include "credentials/asking.h"
 #include "http_script.h"
 
 #include <stdio.h>
@@ -22,7 +23,6 @@ struct house {
 #define KEYS(name, end)                                                                            \
     "{\"AccessKeyId\":\"" name "\",\"SecretAccessKey\":\"S\",\"Token\":\"T\",\"Expiration\":"      \
     "\"2026-01-01T" end "Z\"}"
-#define DATE "Date: Thu, 01 Jan 2026 00:00:00 GMT\r\n"
 
 struct waiting {
     struct ks_credentials_waiter waiter;
@@ -45,27 +45,12 @@ static void on_done(struct ks_credentials_waiter *waiter, ks_err err,
              credentials == NULL ? "" : credentials->access_key);
 }
 
-static void forget_environment(void)
-{
-    unsetenv("AWS_ACCESS_KEY_ID");
-    unsetenv("AWS_PROFILE");
-    unsetenv("AWS_DEFAULT_PROFILE");
-    unsetenv("AWS_CONFIG_FILE");
-    unsetenv("AWS_SHARED_CREDENTIALS_FILE");
-    unsetenv("AWS_WEB_IDENTITY_TOKEN_FILE");
-    unsetenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
-    unsetenv("AWS_CONTAINER_CREDENTIALS_FULL_URI");
-    unsetenv("AWS_CONTAINER_AUTHORIZATION_TOKEN");
-    unsetenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
-    setenv("HOME", ks_test_dir(), 1);
-}
-
 static void open_house(struct house *house, const struct http_step *steps, size_t count)
 {
     struct ks_http_options http = {.ca_bundle = NULL};
     struct ks_credentials_options options = {.seed = 1};
 
-    forget_environment();
+    asking_forget_environment();
     *house = (struct house){.script = count == 0 ? NULL : http_script_start(steps, count)};
     if (house->script != NULL)
         setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", http_script_url(house->script), 1);
@@ -84,6 +69,14 @@ static void close_house(struct house *house)
     if (house->script != NULL)
         http_script_stop(house->script);
     EXPECT_EQ_I64(ks_alloc_live(), 0);
+}
+
+static struct ks_endpoint sts_at(const struct http_script *script)
+{
+    struct ks_endpoint endpoint;
+
+    EXPECT_OK(ks_endpoint_resolve("sts", "us-east-1", http_script_url(script), &endpoint, NULL));
+    return endpoint;
 }
 
 static void wait_for(struct house *house, struct waiting *waiting)
@@ -108,9 +101,19 @@ static void turn_for(struct house *house, int64_t ms)
         ks_loop_turn(house->loop, ks_span_ms(10));
 }
 
+static void write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+
+    EXPECT(file != NULL);
+    EXPECT(fputs(text, file) >= 0);
+    fclose(file);
+}
+
 TEST(those_who_wait_share_one_fetch)
 {
-    static const struct http_step steps[] = {{.headers = DATE, .body = KEYS("ONE", "06:00:00")}};
+    static const struct http_step steps[] = {
+        {.headers = ASKING_DATE, .body = KEYS("ONE", "06:00:00")}};
     struct house house;
     struct waiting waiting[5];
 
@@ -138,15 +141,15 @@ TEST(those_who_wait_share_one_fetch)
 
 TEST(they_are_renewed_before_they_end_and_nobody_waits)
 {
-    static const struct http_step steps[] = {{.headers = DATE, .body = KEYS("ONE", "00:00:03")},
-                                             {.headers = DATE, .body = KEYS("TWO", "06:00:00")}};
+    static const struct http_step steps[] = {
+        {.headers = ASKING_DATE, .body = KEYS("ONE", "00:00:03")},
+        {.headers = ASKING_DATE, .body = KEYS("TWO", "06:00:00")}};
     struct house house;
     struct waiting waiting = {.times = 0};
 
     open_house(&house, steps, 2);
     wait_for(&house, &waiting);
     EXPECT_STR(waiting.access_key, "ONE");
-    /* Advisory after at most half of the 3 s, mandatory after at most three quarters. */
     for (int i = 0; i < 40 && http_script_count(house.script) < 2; i++) {
         const struct ks_credentials *now = ks_credentials_now(house.source);
         EXPECT(now != NULL);
@@ -158,18 +161,25 @@ TEST(they_are_renewed_before_they_end_and_nobody_waits)
     close_house(&house);
 }
 
-TEST(close_to_the_end_new_ones_are_waited_for)
+TEST(nobody_waits_for_new_ones_before_the_old_ones_have_ended)
 {
     static const struct http_step steps[] = {
-        {.headers = DATE, .body = KEYS("ONE", "00:00:02")},
-        {.wait_ms = 100, .headers = DATE, .body = KEYS("TWO", "06:00:00")}};
+        {.headers = ASKING_DATE, .body = KEYS("ONE", "00:00:02")},
+        {.wait_ms = 1800, .headers = ASKING_DATE, .body = KEYS("TWO", "06:00:00")}};
     struct house house;
     struct waiting waiting = {.times = 0};
 
     open_house(&house, steps, 2);
     wait_for(&house, &waiting);
-    turn_for(&house, 1600);
-    EXPECT(ks_credentials_now(house.source) == NULL);
+    while (http_script_count(house.script) < 2) {
+        EXPECT_STR(ks_credentials_now(house.source)->access_key, "ONE");
+        turn_for(&house, 20);
+    }
+    /* While they are fetched, to the end; then there are none. */
+    while (ks_credentials_now(house.source) != NULL) {
+        EXPECT_STR(ks_credentials_now(house.source)->access_key, "ONE");
+        turn_for(&house, 20);
+    }
     wait_for(&house, &waiting);
     EXPECT_STR(waiting.access_key, "TWO");
     close_house(&house);
@@ -177,8 +187,9 @@ TEST(close_to_the_end_new_ones_are_waited_for)
 
 TEST(the_old_ones_are_used_while_a_refresh_fails)
 {
-    static const struct http_step steps[] = {{.headers = DATE, .body = KEYS("ONE", "00:00:03")},
-                                             {.status = 400, .body = "{\"Code\":\"Gone\"}"}};
+    static const struct http_step steps[] = {
+        {.headers = ASKING_DATE, .body = KEYS("ONE", "00:00:03")},
+        {.status = 400, .body = "{\"Code\":\"Gone\"}"}};
     struct house house;
     struct waiting waiting = {.times = 0};
     struct ks_detail detail;
@@ -190,7 +201,7 @@ TEST(the_old_ones_are_used_while_a_refresh_fails)
     turn_for(&house, 200);
     EXPECT(ks_err_is(ks_credentials_state(house.source, &detail), KS_ERR_INVALID));
     EXPECT_CONTAINS(detail.text, "Gone");
-    /* Also beyond the mandatory instant: they are still good. */
+    /* To their end: they are still good. */
     for (int i = 0; i < 10; i++) {
         EXPECT_STR(ks_credentials_now(house.source)->access_key, "ONE");
         turn_for(&house, 90);
@@ -224,7 +235,8 @@ TEST(a_failure_is_remembered_for_a_while)
 
 TEST(credentials_that_come_dead_are_a_failure)
 {
-    static const struct http_step steps[] = {{.headers = DATE, .body = KEYS("ONE", "00:00:00")}};
+    static const struct http_step steps[] = {
+        {.headers = ASKING_DATE, .body = KEYS("ONE", "00:00:00")}};
     struct house house;
     struct waiting waiting = {.times = 0};
 
@@ -237,7 +249,8 @@ TEST(credentials_that_come_dead_are_a_failure)
 
 TEST(young_ones_are_not_dropped)
 {
-    static const struct http_step steps[] = {{.headers = DATE, .body = KEYS("ONE", "06:00:00")}};
+    static const struct http_step steps[] = {
+        {.headers = ASKING_DATE, .body = KEYS("ONE", "06:00:00")}};
     struct house house;
     struct waiting waiting = {.times = 0};
 
@@ -251,7 +264,8 @@ TEST(young_ones_are_not_dropped)
 
 TEST(the_environment_comes_before_the_container)
 {
-    static const struct http_step steps[] = {{.headers = DATE, .body = KEYS("ONE", "06:00:00")}};
+    static const struct http_step steps[] = {
+        {.headers = ASKING_DATE, .body = KEYS("ONE", "06:00:00")}};
     struct house house;
     struct waiting waiting = {.times = 0};
 
@@ -264,20 +278,231 @@ TEST(the_environment_comes_before_the_container)
     close_house(&house);
 }
 
-TEST(a_role_in_the_profile_is_told_and_not_passed_over)
+TEST(a_profile_that_cannot_be_is_told_and_not_passed_over)
 {
-    static const struct http_step steps[] = {{.headers = DATE, .body = KEYS("ONE", "06:00:00")}};
+    static const struct http_step steps[] = {
+        {.headers = ASKING_DATE, .body = KEYS("ONE", "06:00:00")}};
     struct house house;
     struct waiting waiting = {.times = 0};
-    FILE *config = fopen(ks_test_path("config"), "w");
 
-    EXPECT(config != NULL);
-    EXPECT(fputs("[default]\nrole_arn = arn:x\n", config) >= 0);
-    fclose(config);
     open_house(&house, steps, 1);
-    setenv("AWS_CONFIG_FILE", ks_test_path("config"), 1);
+    asking_set_files("[default]\nrole_arn = arn:x\n", "");
     wait_for(&house, &waiting);
-    EXPECT(ks_err_is(waiting.err, KS_ERR_UNSUPPORTED));
+    EXPECT_ERR(waiting.err, INVALID);
+    EXPECT_CONTAINS(waiting.detail.text, "source_profile");
+    EXPECT_EQ_U64(http_script_count(house.script), 0);
+    close_house(&house);
+}
+
+/* --- Every place, in order --- */
+
+/* Config files that say ever less. */
+#define CONFIG_KEYS "aws_access_key_id=CONFIG\naws_secret_access_key=S\n"
+#define PROCESS                                                                                    \
+    "credential_process = printf "                                                                 \
+    "'{\"Version\":1,\"AccessKeyId\":\"PROCESS\",\"SecretAccessKey\":\"S\"}'\n"
+#define ROLE "role_arn=arn:r\ncredential_source=EcsContainer\n"
+#define FILE_KEYS "[default]\naws_access_key_id=FILE\naws_secret_access_key=S\n"
+
+TEST(every_place_comes_before_those_behind_it)
+{
+    static const struct http_step container[] = {
+        {.headers = ASKING_DATE, .body = KEYS("CONTAINER", "06:00:00")}};
+    static const struct http_step role[] = {
+        {.headers = ASKING_DATE, .body = ASKING_STS("AssumeRole", "ROLE", "01:00:00")}};
+    static const struct http_step web[] = {
+        {.headers = ASKING_DATE,
+         .body = ASKING_STS("AssumeRoleWithWebIdentity", "WEB", "01:00:00")}};
+    static const struct http_step instance[] = {
+        {.body = "token"},
+        {.body = "role"},
+        {.headers = ASKING_DATE, .body = KEYS("INSTANCE", "06:00:00")}};
+    /* Each takes away what the one before it found. */
+    static const struct place {
+        const char *found;
+        const char *gone; /* A variable; NULL: the files change. */
+        const char *config;
+        const char *credentials;
+    } places[] = {
+        {"ENV", NULL, "[default]\n" CONFIG_KEYS PROCESS ROLE, FILE_KEYS},
+        {"ROLE", "AWS_ACCESS_KEY_ID", "[default]\n" CONFIG_KEYS PROCESS ROLE, FILE_KEYS},
+        {"WEB", NULL, "[default]\n" CONFIG_KEYS PROCESS, FILE_KEYS},
+        {"FILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "[default]\n" CONFIG_KEYS PROCESS, FILE_KEYS},
+        {"PROCESS", NULL, "[default]\n" CONFIG_KEYS PROCESS, ""},
+        {"CONFIG", NULL, "[default]\n" CONFIG_KEYS, ""},
+        {"CONTAINER", NULL, "[default]\n", ""},
+        {"INSTANCE", "AWS_CONTAINER_CREDENTIALS_FULL_URI", "", ""},
+    };
+    struct http_script *imds = http_script_start(instance, 3);
+    struct http_script *sts[] = {http_script_start(role, 1), http_script_start(web, 1)};
+    struct house house;
+    const char *const paths[] = {ks_test_path("config"), ks_test_path("credentials")};
+
+    open_house(&house, container, 1);
+    setenv("AWS_CONFIG_FILE", paths[0], 1);
+    setenv("AWS_SHARED_CREDENTIALS_FILE", paths[1], 1);
+    setenv("AWS_ACCESS_KEY_ID", "ENV", 1);
+    setenv("AWS_SECRET_ACCESS_KEY", "S", 1);
+    setenv("AWS_WEB_IDENTITY_TOKEN_FILE", asking_file("token", "eyJ"), 1);
+    setenv("AWS_ROLE_ARN", "arn:w", 1);
+    setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", http_script_url(imds), 1);
+    unsetenv("AWS_EC2_METADATA_DISABLED");
+    for (size_t at = 0; at < sizeof(places) / sizeof(places[0]); at++) {
+        const struct place *place = &places[at];
+        struct ks_endpoint asked;
+        struct ks_credentials_options options = {
+            .loop = house.loop, .http = house.http, .sts = &asked};
+        struct waiting waiting = {.times = 0};
+
+        write_file(paths[0], place->config);
+        write_file(paths[1], place->credentials);
+        if (place->gone != NULL)
+            unsetenv(place->gone);
+        asked = sts_at(sts[strcmp(place->found, "WEB") == 0 ? 1 : 0]);
+        ks_credentials_source_free(house.source);
+        EXPECT_OK(ks_credentials_source_new(&options, &house.source, NULL));
+        wait_for(&house, &waiting);
+        EXPECT_STR(waiting.access_key, place->found);
+    }
+    http_script_stop(imds);
+    http_script_stop(sts[0]);
+    http_script_stop(sts[1]);
+    close_house(&house);
+}
+
+/* --- Static stability --- */
+
+/* A source that asks the instance metadata service. */
+static void open_instance(struct house *house, const struct http_step *steps, size_t count)
+{
+    open_house(house, steps, count);
+    unsetenv("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+    unsetenv("AWS_EC2_METADATA_DISABLED");
+    setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", http_script_url(house->script), 1);
+}
+
+TEST(those_of_an_instance_are_used_beyond_their_end_while_no_others_come)
+{
+    static const struct http_step steps[] = {
+        {.body = "token"},
+        {.body = "role"},
+        {.headers = ASKING_DATE, .body = KEYS("ONE", "00:00:01")},
+        {.status = 400}};
+    struct house house;
+    struct waiting waiting = {.times = 0};
+    struct ks_detail detail;
+
+    open_instance(&house, steps, 4);
+    wait_for(&house, &waiting);
+    EXPECT_STR(waiting.access_key, "ONE");
+    while (http_script_count(house.script) < 4) {
+        (void)ks_credentials_now(house.source);
+        turn_for(&house, 20);
+    }
+    turn_for(&house, 1200);
+    EXPECT_ERR(ks_credentials_state(house.source, &detail), INVALID);
+    EXPECT_STR(ks_credentials_now(house.source)->access_key, "ONE");
+    wait_for(&house, &waiting);
+    EXPECT_OK(waiting.err);
+    close_house(&house);
+}
+
+TEST(those_of_an_instance_that_come_dead_are_used_and_not_asked_for_again_at_once)
+{
+    static const struct http_step steps[] = {
+        {.body = "token"},
+        {.body = "role"},
+        {.headers = ASKING_DATE, .body = KEYS("ONE", "00:00:00")}};
+    struct house house;
+    struct waiting waiting = {.times = 0};
+
+    open_instance(&house, steps, 3);
+    wait_for(&house, &waiting);
+    EXPECT_OK(waiting.err);
+    turn_for(&house, 100);
+    EXPECT_STR(ks_credentials_now(house.source)->access_key, "ONE");
+    turn_for(&house, 100);
+    EXPECT_EQ_U64(http_script_count(house.script), 3);
+    close_house(&house);
+}
+
+/* --- A role on another source --- */
+
+TEST(a_role_is_assumed_with_what_another_source_has_and_kept_fresh)
+{
+    static const struct http_step base[] = {
+        {.headers = ASKING_DATE, .body = KEYS("BASE", "06:00:00")}};
+    static const struct http_step steps[] = {
+        {.headers = ASKING_DATE, .body = ASKING_STS("AssumeRole", "ONE", "00:00:02")},
+        {.headers = ASKING_DATE, .body = ASKING_STS("AssumeRole", "TWO", "01:00:00")}};
+    struct http_script *sts = http_script_start(steps, 2);
+    struct ks_credentials_source *source;
+    struct house house;
+    struct waiting waiting = {.waiter = {.done = on_done}};
+
+    open_house(&house, base, 1);
+    struct ks_endpoint asked = sts_at(sts);
+    setenv("AWS_ROLE_SESSION_NAME", "me", 1);
+    struct ks_credentials_options options = {.loop = house.loop,
+                                             .http = house.http,
+                                             .sts = &asked,
+                                             .base = house.source,
+                                             .role_arn = "arn:aws:iam::1:role/r",
+                                             .external_id = "ex"};
+    EXPECT_OK(ks_credentials_source_new(&options, &source, NULL));
+    ks_credentials_wait(source, &waiting.waiter);
+    while (waiting.times == 0)
+        ks_loop_turn(house.loop, ks_span_ms(20));
+    EXPECT_STR(waiting.access_key, "ONE");
+    EXPECT_CONTAINS(http_script_request(sts, 0), "Credential=BASE/");
+    EXPECT_CONTAINS(http_script_request(sts, 0), "RoleArn=arn%3Aaws%3Aiam%3A%3A1%3Arole%2Fr&"
+                                                 "RoleSessionName=me&ExternalId=ex");
+    while (http_script_count(sts) < 2) {
+        (void)ks_credentials_now(source);
+        turn_for(&house, 20);
+    }
+    turn_for(&house, 100);
+    EXPECT_STR(ks_credentials_now(source)->access_key, "TWO");
+    /* The base was asked once, for both. */
+    EXPECT_EQ_U64(http_script_count(house.script), 1);
+    ks_credentials_source_free(source);
+    http_script_stop(sts);
+    close_house(&house);
+}
+
+TEST(what_keeps_a_role_from_being_assumed_is_told)
+{
+    static const struct http_step base[] = {
+        {.headers = ASKING_DATE, .body = KEYS("BASE", "06:00:00")}};
+    static const struct http_step steps[] = {
+        {.status = 403,
+         .body = "<ErrorResponse><Error><Code>AccessDenied</Code></Error></ErrorResponse>"}};
+    static char longer[KS_ROLE_ARN_MAX + 2];
+    struct http_script *sts = http_script_start(steps, 1);
+    struct ks_credentials_source *source;
+    struct house house;
+    struct waiting waiting = {.waiter = {.done = on_done}};
+    struct ks_detail detail;
+
+    open_house(&house, base, 1);
+    struct ks_endpoint asked = sts_at(sts);
+    struct ks_credentials_options options = {.loop = house.loop,
+                                             .http = house.http,
+                                             .sts = &asked,
+                                             .base = house.source,
+                                             .role_arn = "arn:r"};
+    EXPECT_OK(ks_credentials_source_new(&options, &source, NULL));
+    ks_credentials_wait(source, &waiting.waiter);
+    while (waiting.times == 0)
+        ks_loop_turn(house.loop, ks_span_ms(20));
+    EXPECT_ERR(waiting.err, DENIED);
+    EXPECT_CONTAINS(waiting.detail.text, "AccessDenied on STS AssumeRole");
+    ks_credentials_source_free(source);
+    memset(longer, 'x', sizeof(longer) - 1);
+    options.role_arn = longer;
+    EXPECT_ERR(ks_credentials_source_new(&options, &source, &detail), INVALID);
+    EXPECT_CONTAINS(detail.text, "a role's ARN");
+    http_script_stop(sts);
     close_house(&house);
 }
 

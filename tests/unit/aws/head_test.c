@@ -61,3 +61,40 @@ TEST(what_is_no_date_is_refused)
             FAIL("'%s' was read", broken[at]);
     }
 }
+
+TEST(a_clock_is_corrected_by_what_differs_a_minute)
+{
+    static const int64_t then = INT64_C(784111777000);
+    ks_view head = KS_VIEW("Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n");
+    int64_t skew_ms = 0;
+
+    EXPECT(!ks_head_corrects(head, then, &skew_ms));
+    EXPECT(!ks_head_corrects(head, then - 59999, &skew_ms));
+    EXPECT(!ks_head_corrects(head, then + 59999, &skew_ms));
+    EXPECT_EQ_I64(skew_ms, 0);
+    EXPECT(ks_head_corrects(head, then - 60000, &skew_ms));
+    EXPECT_EQ_I64(skew_ms, 60000);
+    /* What is corrected already is not wrong. */
+    EXPECT(!ks_head_corrects(head, then - 60000, &skew_ms));
+    EXPECT(ks_head_corrects(head, then + 3600000, &skew_ms));
+    EXPECT_EQ_I64(skew_ms, -3600000);
+    EXPECT(!ks_head_corrects(KS_VIEW("Date: Sun, 06 Nov 1994 08:49:37 GMT\r\nAge: 1\r\n"), then,
+                             &skew_ms));
+    EXPECT(!ks_head_corrects(KS_VIEW("Date: nonsense\r\n"), then, &skew_ms));
+    EXPECT(!ks_head_corrects(KS_VIEW(""), then, &skew_ms));
+    EXPECT_EQ_I64(skew_ms, -3600000);
+}
+
+TEST(names_and_values_hold_no_line_end)
+{
+    EXPECT(ks_head_is_token(KS_VIEW("X-Amz-Date")));
+    EXPECT(!ks_head_is_token(KS_VIEW("")));
+    EXPECT(!ks_head_is_token(KS_VIEW("X Y")));
+    EXPECT(!ks_head_is_token(KS_VIEW("X:")));
+    EXPECT(!ks_head_is_token(KS_VIEW("X\xc3\xa4")));
+    EXPECT(ks_head_is_line(KS_VIEW("")));
+    EXPECT(ks_head_is_line(KS_VIEW("a\tb: \xc3\xa4")));
+    EXPECT(!ks_head_is_line(KS_VIEW("a\r\nb")));
+    EXPECT(!ks_head_is_line(KS_VIEW("a\0b")));
+    EXPECT(!ks_head_is_line(KS_VIEW("a\x7f")));
+}

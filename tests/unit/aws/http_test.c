@@ -24,6 +24,8 @@ struct told {
     struct ks_detail detail;
     int status;
     bool sent;
+    bool stale;
+    size_t received;
     char head[4096];
     struct ks_bytes body;
 };
@@ -37,6 +39,8 @@ static void on_done(void *arg, const struct ks_http_answer *answer)
     told->detail = answer->detail;
     told->status = answer->status;
     told->sent = answer->sent;
+    told->stale = answer->stale;
+    told->received = answer->received;
     snprintf(told->head, sizeof(told->head), "%.*s", (int)answer->head.size,
              (const char *)answer->head.data);
     ks_bytes_free(&told->body);
@@ -257,6 +261,78 @@ TEST(a_slow_answer_is_a_timeout)
     close_house(&house);
 }
 
+/* A first answer, then one request more on the kept connection. */
+static void expect_stale(struct http_step second, bool stale)
+{
+    const struct http_step steps[] = {{.body = "first"}, second};
+    struct house house = {.loop = NULL};
+    struct told told = {.times = 0};
+
+    open_house(&house, steps, 2);
+    ask(&house, &told);
+    EXPECT(!told.stale);
+    EXPECT_EQ_U64(told.received, 5);
+    struct ks_http_request request = request_to(http_script_url(house.script), &told);
+    request.timeout = ks_span_ms(300);
+    EXPECT_OK(ks_http_send(house.http, &request, &house.call));
+    turn_until(&house, &told.times, 2);
+    EXPECT_EQ_I64(told.stale, stale);
+    EXPECT_EQ_U64(http_script_count(house.script), 2);
+    ks_bytes_free(&told.body);
+    close_house(&house);
+}
+
+TEST(a_kept_connection_that_is_dead_is_told)
+{
+    expect_stale((struct http_step){.silent = true}, true);
+    expect_stale((struct http_step){.cut = true}, true);
+    expect_stale((struct http_step){.body = "second"}, false);
+    expect_stale((struct http_step){.raw = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"}, false);
+}
+
+TEST(a_new_connection_that_brings_nothing_is_not_stale)
+{
+    static const struct http_step steps[] = {{.silent = true}};
+    struct house house = {.loop = NULL};
+    struct told told = {.times = 0};
+
+    open_house(&house, steps, 1);
+    struct ks_http_request request = request_to(http_script_url(house.script), &told);
+    request.timeout = ks_span_ms(200);
+    EXPECT_OK(ks_http_send(house.http, &request, &house.call));
+    turn_until(&house, &told.times, 1);
+    EXPECT(ks_err_is(told.err, KS_ERR_TIMEOUT));
+    EXPECT(!told.stale);
+    ks_bytes_free(&told.body);
+    close_house(&house);
+}
+
+TEST(a_kept_connection_may_be_too_old)
+{
+    static const struct http_step steps[] = {{.body = "ok"}};
+    struct house house = {.loop = NULL};
+    struct told told = {.times = 0};
+
+    open_house(&house, steps, 1);
+    struct ks_http_request request = request_to(http_script_url(house.script), &told);
+    for (int i = 0; i < 4; i++) {
+        static const int64_t age_ms[] = {0, 0, 1, 1900};
+        static const size_t connections[] = {1, 1, 2, 3};
+
+        request.connection_age_max = ks_span_ms(age_ms[i]);
+        EXPECT_OK(ks_http_send(house.http, &request, &house.call));
+        turn_until(&house, &told.times, i + 1);
+        EXPECT_EQ_U64(http_script_connections(house.script), connections[i]);
+    }
+    /* Nothing is 10 minutes old. */
+    request.connection_age_max = ks_span_ms(600 * 1000);
+    EXPECT_OK(ks_http_send(house.http, &request, &house.call));
+    turn_until(&house, &told.times, 5);
+    EXPECT_EQ_U64(http_script_connections(house.script), 3);
+    ks_bytes_free(&told.body);
+    close_house(&house);
+}
+
 TEST(half_an_answer_is_a_failure)
 {
     static const struct http_step steps[] = {
@@ -293,6 +369,27 @@ TEST(garbage_is_a_failure_of_the_server)
         EXPECT(!ks_ok(told.err));
         EXPECT_EQ_I64(ks_err_class(told.err), KS_CLASS_RETRY);
     }
+    ks_bytes_free(&told.body);
+    close_house(&house);
+}
+
+TEST(an_encoded_answer_is_a_failure_of_the_server)
+{
+    static const struct http_step steps[] = {
+        {.headers = "Content-Encoding: gzip\r\n", .body = "\x1f\x8b"},
+        {.headers = "Content-Encoding: identity\r\n", .body = "plain"}};
+    struct house house = {.loop = NULL};
+    struct told told = {.times = 0};
+
+    open_house(&house, steps, 2);
+    ask(&house, &told);
+    EXPECT_ERR(told.err, SERVER);
+    EXPECT_EQ_U64(told.body.size, 0);
+    ask(&house, &told);
+    EXPECT_OK(told.err);
+    expect_body(&told, "plain");
+    EXPECT_CONTAINS(http_script_request(house.script, 0), "HTTP/1.1\r\n");
+    EXPECT(strcasestr(http_script_request(house.script, 0), "Accept-Encoding") == NULL);
     ks_bytes_free(&told.body);
     close_house(&house);
 }
@@ -609,56 +706,4 @@ TEST(what_is_no_url_or_header_is_refused)
     expect_refused(&house, url, KS_VIEW(""), value);
     EXPECT_EQ_U64(http_script_count(house.script), 0);
     close_house(&house);
-}
-
-/* --- TLS --- */
-
-static void ask_tls(const char *bundle, struct told *told)
-{
-    static const struct http_step steps[] = {{.body = "secret"}};
-    struct house house = {.loop = NULL};
-    struct ks_http_options options = {.ca_bundle = bundle};
-
-    house.script = http_script_start_tls(steps, 1, ks_test_path("ca.pem"));
-    EXPECT_OK(ks_loop_new(&house.loop));
-    EXPECT_OK(ks_http_new(house.loop, &options, &house.http, NULL));
-    ask(&house, told);
-    EXPECT_EQ_U64(http_script_count(house.script), told->status == 200 ? 1 : 0);
-    ks_http_free(house.http);
-    ks_loop_free(house.loop);
-    http_script_stop(house.script);
-}
-
-TEST(a_certificate_is_verified)
-{
-    struct told told = {.times = 0};
-
-    /* Both bundles are there before the server is; the second one is its own. */
-    FILE *empty = fopen(ks_test_path("ca.pem"), "w");
-    EXPECT(empty != NULL);
-    fclose(empty);
-    ask_tls(ks_test_path("ca.pem"), &told);
-    EXPECT_OK(told.err);
-    expect_body(&told, "secret");
-    ask_tls(NULL, &told);
-    EXPECT(ks_err_is(told.err, KS_ERR_DENIED) || ks_err_is(told.err, KS_ERR_INVALID));
-    EXPECT(!told.sent);
-    ks_bytes_free(&told.body);
-}
-
-TEST(a_bundle_that_cannot_be_read_is_told_at_once)
-{
-    struct ks_loop *loop;
-    struct ks_http *http;
-    struct ks_detail detail;
-    struct ks_http_options options = {.ca_bundle = "/nowhere/ca.pem"};
-
-    EXPECT_OK(ks_loop_new(&loop));
-    EXPECT(ks_err_is(ks_http_new(loop, &options, &http, &detail), KS_ERR_INVALID));
-    EXPECT_CONTAINS(detail.text, "/nowhere/ca.pem");
-    options.ca_bundle = NULL;
-    setenv("AWS_CA_BUNDLE", "/nowhere/else.pem", 1);
-    EXPECT(ks_err_is(ks_http_new(loop, &options, &http, &detail), KS_ERR_INVALID));
-    EXPECT_CONTAINS(detail.text, "/nowhere/else.pem");
-    ks_loop_free(loop);
 }

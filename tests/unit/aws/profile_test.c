@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static struct ks_profile profile_of(const char *text, enum ks_profile_file file, const char *name)
 {
@@ -70,6 +69,48 @@ TEST(indented_lines_belong_to_the_key_above)
     EXPECT(is(
         profile_of("[default]\nregion = eu-west-1 # kept\n", KS_PROFILE_CONFIG, "default").region,
         "eu-west-1 # kept"));
+}
+
+TEST(every_key_of_a_role_is_read)
+{
+    struct ks_profile profile = profile_of(
+        "[profile r]\nrole_arn=a\nsource_profile=two words\ncredential_source=c\nexternal_id= d e "
+        "\n"
+        "role_session_name=f\nduration_seconds=1\nmfa_serial=g\nweb_identity_token_file=h\n"
+        "ec2_metadata_service_endpoint=i\nec2_metadata_service_endpoint_mode=j\n"
+        "EC2_METADATA_V1_DISABLED=k\n",
+        KS_PROFILE_CONFIG, "r");
+
+    EXPECT(is(profile.source_profile, "two words"));
+    EXPECT(is(profile.credential_source, "c"));
+    EXPECT(is(profile.external_id, "d e"));
+    EXPECT(is(profile.role_session_name, "f"));
+    EXPECT(is(profile.duration_seconds, "1"));
+    EXPECT(is(profile.mfa_serial, "g"));
+    EXPECT(is(profile.web_identity_token_file, "h"));
+    EXPECT(is(profile.ec2_endpoint, "i"));
+    EXPECT(is(profile.ec2_endpoint_mode, "j"));
+    EXPECT(is(profile.ec2_v1_disabled, "k"));
+}
+
+TEST(a_profile_laid_over_another_counts_more_and_a_key_pair_goes_as_a_whole)
+{
+    struct ks_profile under = profile_of(
+        "[default]\naws_access_key_id=A\naws_secret_access_key=S\naws_session_token=T\nregion=r\n",
+        KS_PROFILE_CONFIG, "default");
+    struct ks_profile over =
+        profile_of("[default]\nregion=s\nrole_arn=x\n", KS_PROFILE_CREDENTIALS, "default");
+
+    ks_profile_lay(&under, &over);
+    EXPECT(is(under.region, "s"));
+    EXPECT(is(under.role_arn, "x"));
+    EXPECT(is(under.token, "T"));
+    over = profile_of("[default]\naws_access_key_id=B\n", KS_PROFILE_CREDENTIALS, "default");
+    ks_profile_lay(&under, &over);
+    EXPECT(is(under.access_key, "B"));
+    EXPECT_EQ_U64(under.secret_key.size, 0);
+    EXPECT_EQ_U64(under.token.size, 0);
+    EXPECT(is(under.region, "s"));
 }
 
 static uint32_t bad_line(const char *text)
@@ -139,44 +180,57 @@ TEST(paths_come_from_the_environment_or_home)
     EXPECT(ks_err_is(ks_profile_path(KS_PROFILE_CONFIG, path, &named), KS_ERR_NOT_FOUND));
 }
 
-static void write_file(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "w");
-
-    EXPECT(file != NULL);
-    EXPECT(fputs(text, file) >= 0);
-    EXPECT(fclose(file) == 0);
-}
-
-TEST(the_region_is_read_at_the_start)
-{
-    char region[KS_REGION_MAX + 1];
-    struct ks_detail detail;
-    const char *path = ks_test_path("config");
-
-    unsetenv("AWS_PROFILE");
-    unsetenv("AWS_DEFAULT_PROFILE");
-    setenv("AWS_CONFIG_FILE", path, 1);
-    EXPECT_OK(ks_profile_region(NULL, region, &detail));
-    EXPECT_STR(region, "");
-    write_file(path, "[default]\nregion = eu-west-1\n[profile p]\nregion = us-west-2\n");
-    EXPECT_OK(ks_profile_region(NULL, region, &detail));
-    EXPECT_STR(region, "eu-west-1");
-    EXPECT_OK(ks_profile_region("p", region, &detail));
-    EXPECT_STR(region, "us-west-2");
-    EXPECT_OK(ks_profile_region("q", region, &detail));
-    EXPECT_STR(region, "");
-    write_file(path, "what\n");
-    EXPECT(ks_err_is(ks_profile_region(NULL, region, &detail), KS_ERR_MALFORMED));
-    EXPECT_CONTAINS(detail.text, "line 1");
-    setenv("AWS_CONFIG_FILE", ks_test_dir(), 1);
-    EXPECT(ks_err_is(ks_profile_region(NULL, region, &detail), KS_ERR_SYSTEM));
-}
-
 TEST(a_file_that_nobody_named_and_nobody_may_see_is_not_there)
 {
     EXPECT_OK(ks_profile_missing(KS_FAIL(NOT_FOUND), true));
     EXPECT_OK(ks_profile_missing(KS_FAIL(DENIED), false));
     EXPECT(ks_err_is(ks_profile_missing(KS_FAIL(DENIED), true), KS_ERR_DENIED));
     EXPECT(ks_err_is(ks_profile_missing(KS_FAIL(FULL), false), KS_ERR_FULL));
+}
+
+TEST(a_services_section_says_something_about_each_service)
+{
+    const char *text = "[services one]\nkinesis =\n  endpoint_url = http://k:1\n  other = x\n"
+                       "dynamodb = \n\tENDPOINT_URL=http://d:1\n"
+                       "sts = x\nendpoint_url = http://not-deeper:1\n"
+                       "[services \"two words\"]\nkinesis=\n endpoint_url = http://first:1\n"
+                       "[profile kinesis]\nkinesis =\n  endpoint_url = http://profile:1\n"
+                       "[services two words]\nkinesis=\n endpoint_url = http://last:1\n";
+    const struct {
+        const char *services;
+        const char *service;
+        const char *url;
+    } cases[] = {{"one", "kinesis", "http://k:1"},
+                 {"one", "dynamodb", "http://d:1"},
+                 {"one", "sts", ""},
+                 {"one", "s3", ""},
+                 {"two words", "kinesis", "http://last:1"},
+                 {"three", "kinesis", ""},
+                 {"default", "kinesis", ""}};
+    ks_view url;
+    uint32_t line = 0;
+
+    for (size_t at = 0; at < sizeof(cases) / sizeof(cases[0]); at++) {
+        EXPECT_OK(ks_profile_service_url(ks_view_text(text), ks_view_text(cases[at].services),
+                                         cases[at].service, &url, &line));
+        if (!is(url, cases[at].url))
+            FAIL("%s of %s: %.*s", cases[at].service, cases[at].services, (int)url.size,
+                 (const char *)url.data);
+    }
+    EXPECT_ERR(ks_profile_service_url(KS_VIEW("[services one]\nwhat\n"), KS_VIEW("one"), "sts",
+                                      &url, &line),
+               MALFORMED);
+    EXPECT_EQ_U64(line, 2);
+}
+
+TEST(what_stands_deeper_in_a_profile_is_not_its_own)
+{
+    struct ks_profile profile = profile_of("[default]\ns3 =\n  endpoint_url = http://s3:1\n"
+                                           "endpoint_url = http://all:1\nservices = mine\n"
+                                           "aws_account_id = 123456789012\n",
+                                           KS_PROFILE_CONFIG, "default");
+
+    EXPECT(is(profile.endpoint_url, "http://all:1"));
+    EXPECT(is(profile.services, "mine"));
+    EXPECT(is(profile.account, "123456789012"));
 }

@@ -5,6 +5,51 @@
 
 #include <string.h>
 
+TEST(a_pool_leaves_each_its_own_and_the_rest_to_who_comes_first)
+{
+    struct ks_budget_pool pool;
+    struct ks_budget one, other;
+    struct ks_block *large, *small, *forced;
+
+    ks_budget_pool_init(&pool, 800, 2); /* 200 for each, 400 for both. */
+    ks_budget_join(&one, &pool);
+    ks_budget_join(&other, &pool);
+    EXPECT_EQ_U64(ks_budget_allowed(&one), 600);
+    EXPECT_OK(ks_block_new(&one, 600, &large));
+    EXPECT_ERR(ks_block_new(&one, 1, &small), FULL);
+    EXPECT_EQ_U64(ks_budget_allowed(&one), 600);
+    EXPECT_EQ_U64(ks_budget_allowed(&other), 200);
+    EXPECT_ERR(ks_block_new(&other, 201, &small), FULL);
+    EXPECT_OK(ks_block_new(&other, 200, &small));
+    EXPECT_EQ_U64(pool.used, 800);
+    EXPECT_OK(ks_block_force(&other, 50, &forced));
+    EXPECT_EQ_U64(ks_budget_allowed(&other), 200);
+    EXPECT_EQ_U64(ks_budget_allowed(&one), 550);
+    ks_block_drop(forced);
+
+    ks_block_drop(large);
+    EXPECT_EQ_U64(ks_budget_allowed(&other), 600);
+    ks_block_discharge(small);
+    EXPECT_EQ_U64(other.used, 0);
+    EXPECT_EQ_U64(pool.used, 0);
+    EXPECT_EQ_U64(pool.common_used, 0);
+    ks_block_drop(small);
+}
+
+TEST(a_pool_of_one_is_all_its_own)
+{
+    struct ks_budget_pool pool;
+    struct ks_budget only;
+    struct ks_block *block;
+
+    ks_budget_pool_init(&pool, 100, 1);
+    ks_budget_join(&only, &pool);
+    EXPECT_EQ_U64(only.limit, 100);
+    EXPECT_OK(ks_block_new(&only, 100, &block));
+    EXPECT_EQ_U64(ks_budget_allowed(&only), 100);
+    ks_block_drop(block);
+}
+
 TEST(memory_is_zeroed_and_counted)
 {
     int64_t live = ks_alloc_live();
@@ -174,4 +219,22 @@ TEST(a_block_without_a_budget_charges_nobody)
     block = ks_block_trim(block);
     EXPECT_EQ_U64(block->capacity, 0);
     ks_block_drop(block);
+}
+
+TEST(a_forced_block_is_charged_beyond_the_limit_and_shuts_the_door)
+{
+    struct ks_budget budget;
+    struct ks_block *first;
+    struct ks_block *none = NULL;
+
+    ks_budget_init(&budget, 100);
+    EXPECT_OK(ks_block_force(&budget, 150, &first));
+    EXPECT_EQ_U64(budget.used, 150);
+    EXPECT_ERR(ks_block_new(&budget, 0, &none), FULL);
+    ks_block_drop(first);
+    EXPECT_EQ_U64(budget.used, 0);
+    ks_alloc_fail_after(1, 0);
+    EXPECT_ERR(ks_block_force(&budget, 1, &none), NO_MEMORY);
+    EXPECT_EQ_U64(budget.used, 0);
+    EXPECT(none == NULL);
 }

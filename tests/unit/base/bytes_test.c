@@ -140,6 +140,41 @@ TEST(decimal_numbers_are_exact_to_their_last_value)
     EXPECT_EQ_I64(i64, 0);
 }
 
+TEST(numbers_of_128_bits_come_in_two_halves_exact_to_the_last)
+{
+    static const struct {
+        const char *text;
+        uint64_t high;
+        uint64_t low;
+    } NUMBERS[] = {
+        {"0", 0, 0},
+        {"18446744073709551615", 0, UINT64_MAX},
+        {"18446744073709551616", 1, 0},
+        {"170141183460469231731687303715884105728", UINT64_C(1) << 63, 0},
+        {"340282366920938463463374607431768211455", UINT64_MAX, UINT64_MAX},
+    };
+    static const char *const NONE[] = {"",
+                                       "-1",
+                                       " 1",
+                                       "1x",
+                                       "340282366920938463463374607431768211456",
+                                       "340282366920938463463374607431768211460",
+                                       "999999999999999999999999999999999999999",
+                                       "3402823669209384634633746074317682114550"};
+    uint64_t high = 3;
+    uint64_t low = 4;
+
+    for (size_t i = 0; i < sizeof(NONE) / sizeof(NONE[0]); i++)
+        EXPECT(ks_err_is(ks_view_u128(ks_view_text(NONE[i]), &high, &low), KS_ERR_INVALID));
+    EXPECT_EQ_U64(high, 3);
+    EXPECT_EQ_U64(low, 4);
+    for (size_t i = 0; i < sizeof(NUMBERS) / sizeof(NUMBERS[0]); i++) {
+        EXPECT_OK(ks_view_u128(ks_view_text(NUMBERS[i].text), &high, &low));
+        EXPECT_EQ_U64(high, NUMBERS[i].high);
+        EXPECT_EQ_U64(low, NUMBERS[i].low);
+    }
+}
+
 TEST(what_is_no_decimal_number_is_invalid)
 {
     static const char *const unsigned_ones[] = {"",

@@ -9,7 +9,7 @@ static char story[4096];
 
 static ks_err tell(void *arg, const char *name, enum ks_flat_json_kind kind, const char *value)
 {
-    static const char kinds[] = {'t', 'n', 'b'};
+    static const char kinds[] = {'t', 'n', 'b', 'l', 'o', 'e'};
     size_t size = strlen(story);
 
     (void)arg;
@@ -45,6 +45,13 @@ TEST(escapes_become_what_they_stand_for)
     expect_story("{\"a\":\"\xF0\x9F\x98\x80\x7F\"}", "a=t:\xF0\x9F\x98\x80\x7F;");
 }
 
+TEST(a_list_of_objects_has_a_beginning_and_an_end)
+{
+    expect_story("{\"a\":[]}", "a=l:;a=e:;");
+    expect_story("{\"a\" : [ {\"b\":1} , {} ] , \"c\":true}",
+                 "a=l:;a=o:;b=n:1;a=o:;a=e:;c=b:true;");
+}
+
 TEST(whatever_else_is_malformed)
 {
     static const char *const bad[] = {
@@ -66,7 +73,14 @@ TEST(whatever_else_is_malformed)
         "{\"a\":'b'}",
         "{\"a\":null}",
         "{\"a\":{}}",
-        "{\"a\":[]}",
+        "{\"a\":[}",
+        "{\"a\":[1]}",
+        "{\"a\":[{}",
+        "{\"a\":[{},]}",
+        "{\"a\":[{}{}]}",
+        "{\"a\":[{\"b\":[]}]}",
+        "{\"a\":[{\"b\":{}}]}",
+        "{\"a\":[[]]}",
         "{\"a\":truex}",
         "{\"a\":True}",
         "{\"a\":01}",

@@ -5,6 +5,7 @@
 #include "ks_test.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static struct ks_bytes page;
 
@@ -19,35 +20,91 @@ static const char *render(void)
 
 TEST(a_counter_is_shown_with_its_help_and_type)
 {
-    ks_metric_add(KS_METRIC_RECORDS_DELIVERED, 2);
-    ks_metric_add(KS_METRIC_RECORDS_DELIVERED, 5);
-    EXPECT_EQ_I64(ks_metric_number(KS_METRIC_RECORDS_DELIVERED), 7);
-    EXPECT_CONTAINS(render(), "\n# HELP kinesis_sidecar_records_delivered_total "
-                              "Records handed to sessions, every attempt counted.\n"
-                              "# TYPE kinesis_sidecar_records_delivered_total counter\n"
-                              "kinesis_sidecar_records_delivered_total 7\n");
-    EXPECT_CONTAINS((const char *)page.data, "\nkinesis_sidecar_records_acked_total 0\n");
+    ks_metric_add(KS_METRIC_RECORDS_PUT, 2);
+    ks_metric_add(KS_METRIC_RECORDS_PUT, 5);
+    EXPECT_EQ_I64(ks_metric_number(KS_METRIC_RECORDS_PUT), 7);
+    EXPECT_CONTAINS(render(), "\n# HELP kinesis_sidecar_records_put_total "
+                              "Records put into the local stream.\n"
+                              "# TYPE kinesis_sidecar_records_put_total counter\n"
+                              "kinesis_sidecar_records_put_total 7\n");
+    EXPECT_CONTAINS((const char *)page.data, "\nkinesis_sidecar_user_records_total 0\n");
     ks_bytes_free(&page);
 }
 
 TEST(a_gauge_goes_up_and_down)
 {
-    ks_metric_set(KS_METRIC_IN_FLIGHT_RECORDS, 10);
-    ks_metric_add(KS_METRIC_IN_FLIGHT_RECORDS, -12);
-    EXPECT_CONTAINS(render(), "# TYPE kinesis_sidecar_in_flight_records gauge\n"
-                              "kinesis_sidecar_in_flight_records -2\n");
+    ks_metric_set(KS_METRIC_CONNECTIONS, 10);
+    ks_metric_add(KS_METRIC_CONNECTIONS, -12);
+    EXPECT_CONTAINS(render(), "# TYPE kinesis_sidecar_connections gauge\n"
+                              "kinesis_sidecar_connections -2\n");
     ks_bytes_free(&page);
 }
 
 TEST(seconds_are_shown_with_all_their_places)
 {
-    ks_metric_set(KS_METRIC_LEASE_DEADLINE_SECONDS, -1250);
-    ks_metric_set(KS_METRIC_CHECKPOINT_AGE_SECONDS, 9007);
+    ks_metric_set_labelled(KS_METRIC_LEASE_DEADLINE_SECONDS, "s", -1250);
+    ks_metric_set(KS_METRIC_START_TIME_SECONDS, 9007);
     ks_metric_set(KS_METRIC_LOOP_TURN_LONGEST, 1000042);
-    EXPECT_CONTAINS(render(), "\nkinesis_sidecar_lease_deadline_seconds -1.250\n");
-    EXPECT_CONTAINS((const char *)page.data, "\nkinesis_sidecar_checkpoint_age_seconds 9.007\n");
+    EXPECT_CONTAINS(render(),
+                    "\nkinesis_sidecar_lease_deadline_seconds{subscription=\"s\"} -1.250\n");
+    EXPECT_CONTAINS((const char *)page.data, "\nkinesis_sidecar_start_time_seconds 9.007\n");
     EXPECT_CONTAINS((const char *)page.data,
                     "\nkinesis_sidecar_loop_turn_longest_seconds 1.000042\n");
+    ks_bytes_free(&page);
+}
+
+struct kept {
+    struct ks_metric_keeper keeper;
+    const char *shards[3];
+};
+
+static bool kept_number(struct ks_metric_keeper *keeper, enum ks_metric metric, uint32_t index,
+                        const char **ret_shard, int64_t *ret_number)
+{
+    struct kept *kept = KS_LIST_ENTRY(keeper, struct kept, keeper);
+
+    if (index >= 3)
+        return false;
+    *ret_shard = kept->shards[index];
+    *ret_number = metric == KS_METRIC_SHARD_READS ? 10 * (int64_t)index : -1;
+    return true;
+}
+
+TEST(numbers_of_shards_are_asked_for_when_they_are_shown)
+{
+    struct kept one = {.keeper = {.subscription = "orders", .number = kept_number},
+                       .shards = {"a", NULL, "c\""}};
+    struct kept other = {.keeper = {.subscription = "clicks", .number = kept_number},
+                         .shards = {"z", NULL, NULL}};
+
+    ks_metrics_join(&one.keeper);
+    ks_metrics_join(&other.keeper);
+    EXPECT_CONTAINS(
+        render(), "# TYPE kinesis_sidecar_shard_reads_total counter\n"
+                  "kinesis_sidecar_shard_reads_total{subscription=\"orders\",shard=\"a\"} 0\n"
+                  "kinesis_sidecar_shard_reads_total{subscription=\"orders\",shard=\"c\\\"\"} 20\n"
+                  "kinesis_sidecar_shard_reads_total{subscription=\"clicks\",shard=\"z\"} 0\n#");
+    ks_bytes_free(&page);
+
+    ks_metrics_leave(&one.keeper);
+    ks_metrics_leave(&other.keeper);
+    EXPECT(strstr(render(), "kinesis_sidecar_shard_") == NULL);
+    ks_bytes_free(&page);
+}
+
+TEST(each_subscription_begins_at_nothing)
+{
+    ks_metrics_begin("orders");
+    ks_metrics_begin("clicks");
+    ks_metrics_begin("orders");
+    ks_metric_add_labelled(KS_METRIC_RECORDS_ACKED, "clicks", 3);
+    ks_metric_add_labelled(KS_METRIC_RECORDS_ACKED, "orders", 1);
+    EXPECT_EQ_I64(ks_metric_number(KS_METRIC_RECORDS_ACKED), 4);
+    EXPECT_CONTAINS(render(), "kinesis_sidecar_records_acked_total{subscription=\"orders\"} 1\n"
+                              "kinesis_sidecar_records_acked_total{subscription=\"clicks\"} 3\n");
+    EXPECT_CONTAINS((const char *)page.data,
+                    "kinesis_sidecar_leases_held{subscription=\"orders\"} 0\n"
+                    "kinesis_sidecar_leases_held{subscription=\"clicks\"} 0\n#");
     ks_bytes_free(&page);
 }
 
@@ -79,11 +136,49 @@ TEST(a_label_has_few_values_and_the_rest_are_one)
 
     for (int i = 0; i < 100; i++) {
         snprintf(value, sizeof(value), "op-%d", i);
+        ks_metric_add_labelled(KS_METRIC_STORE_REQUESTS, value, 1);
         ks_metric_add_labelled(KS_METRIC_AWS_REQUESTS, value, 1);
     }
-    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_AWS_REQUESTS, "op-38"), 1);
-    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_AWS_REQUESTS, "other"), 61);
+    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_STORE_REQUESTS, "op-38"), 1);
+    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_STORE_REQUESTS, "other"), 61);
     EXPECT_CONTAINS(render(), "{operation=\"other\"} 61\n");
+    EXPECT_CONTAINS((const char *)page.data, "{service=\"other\",operation=\"other\"} 61\n");
+    ks_bytes_free(&page);
+}
+
+TEST(two_labels_have_their_values_in_order)
+{
+    ks_metric_add_labelled(KS_METRIC_AWS_REQUESTS, "kinesis,GetRecords", 3);
+    ks_metric_add_labelled(KS_METRIC_AWS_REQUESTS, "dynamodb,GetItem", 1);
+    EXPECT_CONTAINS(render(), "# TYPE kinesis_sidecar_aws_requests_total counter\n"
+                              "kinesis_sidecar_aws_requests_total{service=\"kinesis\",operation="
+                              "\"GetRecords\"} 3\n"
+                              "kinesis_sidecar_aws_requests_total{service=\"dynamodb\",operation="
+                              "\"GetItem\"} 1\n");
+    ks_bytes_free(&page);
+}
+
+#define SECONDS(suffix, le)                                                                        \
+    "kinesis_sidecar_aws_request_duration_seconds" suffix                                          \
+    "{service=\"kinesis\",operation=\"GetRecords\"" le "}"
+
+TEST(a_histogram_counts_up_to_each_bound)
+{
+    static const int64_t observed_us[] = {0, 1000, 1001, 100000, 100001, 9999999, 10000001};
+
+    for (size_t i = 0; i < sizeof(observed_us) / sizeof(observed_us[0]); i++)
+        ks_metric_observe_labelled(KS_METRIC_AWS_REQUEST_SECONDS, "kinesis,GetRecords",
+                                   observed_us[i]);
+    EXPECT_CONTAINS(
+        render(),
+        "# TYPE kinesis_sidecar_aws_request_duration_seconds histogram\n" SECONDS(
+            "_bucket", ",le=\"0.001\"") " 2\n" SECONDS("_bucket", ",le=\"0.0025\"") " 3\n");
+    EXPECT_CONTAINS((const char *)page.data, SECONDS("_bucket", ",le=\"0.1\"") " 4\n" SECONDS(
+                                                 "_bucket", ",le=\"0.25\"") " 5\n");
+    EXPECT_CONTAINS(
+        (const char *)page.data,
+        SECONDS("_bucket", ",le=\"10\"") " 6\n" SECONDS("_bucket", ",le=\"+Inf\"") " 7\n" SECONDS(
+            "_sum", "") " 20.202002\n" SECONDS("_count", "") " 7\n");
     ks_bytes_free(&page);
 }
 
@@ -92,8 +187,8 @@ TEST(a_long_value_is_cut_at_a_character_and_stays_one_value)
     /* 38 bytes, then a character of three. */
     const char *value = "0123456789012345678901234567890123456\xE2\x82\xAC\xE2\x82\xAC";
 
-    ks_metric_add_labelled(KS_METRIC_AWS_FAILURES, value, 1);
-    ks_metric_add_labelled(KS_METRIC_AWS_FAILURES, value, 1);
+    ks_metric_add_labelled(KS_METRIC_SOURCE_FAILURES, value, 1);
+    ks_metric_add_labelled(KS_METRIC_SOURCE_FAILURES, value, 1);
     EXPECT_CONTAINS(render(), "{error=\"0123456789012345678901234567890123456\"} 2\n");
     ks_bytes_free(&page);
 }
@@ -134,7 +229,7 @@ static void expect_custom(const char *name, bool counter)
 /* Prometheus wants counters, and nothing else, to end in _total. */
 TEST(names_follow_the_custom_of_prometheus)
 {
-    enum { COUNTER, GAUGE };
+    enum { COUNTER, GAUGE, HISTOGRAM };
 #define X(id, name, type, unit, label, sentence) expect_custom(name, (type) == COUNTER);
 #include "base/metrics.def"
 #undef X

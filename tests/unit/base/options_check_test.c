@@ -76,11 +76,57 @@ TEST(local_shards_want_a_local_source)
     expect_taken(options.source, "local:/d/s.db");
 }
 
+TEST(a_role_is_an_arn_for_a_service_in_aws)
+{
+    begin();
+    expect_taken(options.kinesis_role_arn, "arn:aws:iam::123456789012:role/reader");
+    expect_taken(options.dynamodb_role_arn, "arn:aws-us-gov:iam::123456789012:role/path/to/name");
+    expect_refused(options.kinesis_role_arn, "reader", "--kinesis-role-arn: \"reader\" is no role");
+    expect_refused(options.dynamodb_role_arn, "arn:aws:iam::123456789012:user/u",
+                   "--dynamodb-role-arn");
+    expect_refused(options.kinesis_role_arn, "arn:aws:iam::123456789012:role/", "is no role");
+    expect_refused(options.kinesis_role_arn, "arn:aws:iam:::role/r", "is no role");
+    expect_refused(options.kinesis_role_external_id, "x",
+                   "--kinesis-role-external-id goes only with --kinesis-role-arn");
+    snprintf(options.dynamodb_role_arn, sizeof(options.dynamodb_role_arn),
+             "arn:aws:iam::123456789012:role/r");
+    expect_taken(options.dynamodb_role_external_id, "x");
+    expect_refused(options.leases, "sqlite:/d/l.db",
+                   "--dynamodb-role-arn goes only with --leases dynamodb");
+    begin();
+    snprintf(options.kinesis_role_arn, sizeof(options.kinesis_role_arn),
+             "arn:aws:iam::123456789012:role/r");
+    expect_refused(options.source, "local:/d/s.db",
+                   "--kinesis-role-arn goes only with --source kinesis");
+}
+
+TEST(a_stream_is_a_name_or_in_kinesis_an_arn)
+{
+    char longest[130];
+
+    begin();
+    expect_taken(options.stream, "a.B_c-9");
+    expect_taken(options.stream, "arn:aws:kinesis:eu-west-1:123456789012:stream/s");
+    expect_refused(options.stream,
+                   "arn:aws:kinesis:eu-west-1:123456789012:stream/s/consumer/c:1732233600",
+                   "a consumer's is none");
+    expect_refused(options.stream, "arn:aws:kinesis:eu-west-1:123456789012:stream/", "no stream's");
+    expect_refused(options.stream, "arn:aws:sqs:eu-west-1:123456789012:stream/s", "no stream's");
+    expect_refused(options.stream, "arn:aws:kinesis::123456789012:stream/s", "no stream's");
+    expect_refused(options.stream, "a b", "--stream: \"a b\" is neither an ARN nor a name");
+    memset(longest, 'x', sizeof(longest));
+    longest[129] = '\0';
+    expect_refused(options.stream, longest, "nor a name of up to 128 letters");
+    longest[128] = '\0';
+    expect_taken(options.stream, longest);
+    snprintf(options.source, sizeof(options.source), "local:/d/s.db");
+    expect_refused(options.stream, "arn:aws:kinesis:eu-west-1:123456789012:stream/s",
+                   "--stream: an ARN goes only with --source kinesis");
+}
+
 TEST(names_have_only_characters_that_both_stores_take)
 {
     begin();
-    expect_taken(options.stream, "a.B_c-9");
-    expect_refused(options.stream, "a b", "--stream: \"a b\" has other characters");
     expect_refused(options.application, "a/b/c", "--application: \"a/b/c\" has other characters");
     expect_refused(options.worker_id, "id#boot", "--worker-id: \"id#boot\" has other characters");
 }
@@ -183,4 +229,20 @@ TEST(a_quotation_is_short_and_printable)
     EXPECT_STR(quoted, "\"0123456789012345678901234567890123456789012\"");
     ks_option_quote(KS_VIEW("01234567890123456789012345678901234567890123456789"), quoted);
     EXPECT_STR(quoted, "\"0123456789012345678901234567890123456789012..\"");
+}
+
+TEST(every_path_has_a_directory)
+{
+    static const struct {
+        const char *path, *directory;
+    } cases[] = {
+        {"leases.db", "."},     {"./leases.db", "."},     {"/leases.db", "/"},
+        {"/d/leases.db", "/d"}, {"d/e/leases.db", "d/e"}, {"/d/", "/d"},
+    };
+    char directory[KS_OPTION_TEXT_SIZE];
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        ks_option_directory(cases[i].path, directory);
+        EXPECT_STR(directory, cases[i].directory);
+    }
 }

@@ -64,6 +64,7 @@ TEST(what_is_not_said_is_the_default)
     EXPECT_STR(options.application, "app");
     EXPECT_STR(options.source, "kinesis");
     EXPECT_STR(options.leases, "dynamodb");
+    EXPECT_STR(options.state_dir, "");
     EXPECT_STR(options.dialect, "native");
     EXPECT_STR(options.retrieval, "polling");
     EXPECT_STR(options.initial_position, "latest");
@@ -94,6 +95,20 @@ TEST(a_local_source_has_its_leases_beside_it)
     EXPECT_STR(options.leases, "sqlite:/leases.db");
     EXPECT_OK(read_options(EMBEDDED " --leases sqlite:/e/x.db", ""));
     EXPECT_STR(options.leases, "sqlite:/e/x.db");
+}
+
+TEST(state_lies_beside_leases_that_are_a_file)
+{
+    EXPECT_OK(read_options(EMBEDDED, ""));
+    EXPECT_STR(options.state_dir, "/d");
+    EXPECT_OK(read_options(EMBEDDED " --leases sqlite:x.db", ""));
+    EXPECT_STR(options.state_dir, ".");
+    EXPECT_OK(read_options(EMBEDDED " --leases sqlite:/x.db", ""));
+    EXPECT_STR(options.state_dir, "/");
+    EXPECT_OK(read_options(EMBEDDED " --leases dynamodb", ""));
+    EXPECT_STR(options.state_dir, "");
+    EXPECT_OK(read_options(EMBEDDED " --state-dir /var/state", ""));
+    EXPECT_STR(options.state_dir, "/var/state");
 }
 
 TEST(each_process_start_has_its_own_worker_id)
@@ -241,6 +256,89 @@ TEST(a_file_must_say_each_thing_once_and_in_its_kind)
     expect_file_refused("{\"log_level\":true}", "\"log_level\" wants a text");
     expect_file_refused("{\"max_leases\":1.5}", "--max-leases (file): \"1.5\" is not a number");
     expect_file_refused("{\"config\":\"x\"}", "\"config\" itself");
+}
+
+/* A line with a file of this content, and with more flags. */
+static ks_err read_file(const char *content, const char *flags)
+{
+    char line[512];
+
+    snprintf(line, sizeof(line), "ks --config %s %s", write_file(content), flags);
+    return read_options(line, "KINESIS_SIDECAR_MAX_LEASES=7");
+}
+
+TEST(a_file_lists_subscriptions_whose_members_come_before_those_of_the_process)
+{
+    const struct ks_options *one;
+
+    EXPECT_OK(
+        read_file("{\"source\":\"local:/d/a.db\", \"stream\":\"s\", \"subscriptions\": [\n"
+                  "{\"application\":\"app-a\"},\n"
+                  "{\"application\":\"app-b\",\"name\":\"b\",\"stream\":\"t\",\"max_leases\":2,"
+                  "\"source\":\"local:/e/b.db\"}]}",
+                  "--worker-id pod"));
+    EXPECT_EQ_U64(ks_options_subscriptions(&options), 2);
+    one = ks_options_subscription(&options, 0);
+    EXPECT_STR(one->name, "app-a");
+    EXPECT_STR(one->stream, "s");
+    EXPECT_STR(one->leases, "sqlite:/d/leases.db");
+    EXPECT_EQ_U64(one->max_leases, 7);
+    EXPECT_EQ_I64(one->sources[KS_OPTION_max_leases], KS_OPTION_ENVIRONMENT);
+    one = ks_options_subscription(&options, 1);
+    EXPECT_STR(one->name, "b");
+    EXPECT_STR(one->stream, "t");
+    EXPECT_STR(one->leases, "sqlite:/e/leases.db");
+    EXPECT_STR(one->state_dir, "/e");
+    EXPECT_STR(one->worker_id, "pod");
+    EXPECT_EQ_U64(one->max_leases, 2);
+    EXPECT_EQ_I64(one->sources[KS_OPTION_max_leases], KS_OPTION_SUBSCRIPTION);
+    ks_options_free(&options);
+    EXPECT_EQ_U64(options.listed_count, 0);
+}
+
+TEST(without_a_list_there_is_one_subscription_named_as_its_application)
+{
+    EXPECT_OK(read_options(EMBEDDED, ""));
+    EXPECT_EQ_U64(ks_options_subscriptions(&options), 1);
+    EXPECT(ks_options_subscription(&options, 0) == &options);
+    EXPECT_STR(options.name, "app");
+    EXPECT_OK(read_options(EMBEDDED " --name orders", ""));
+    EXPECT_STR(options.name, "orders");
+}
+
+static void expect_list_refused(const char *list, const char *part)
+{
+    char content[512];
+
+    snprintf(content, sizeof(content), "{\"source\":\"local:/d/a.db\",\"subscriptions\":%s}", list);
+    if (!ks_err_is(read_file(content, ""), KS_ERR_INVALID))
+        FAIL("not refused: %s", list);
+    EXPECT_CONTAINS(detail.text, part);
+}
+
+TEST(a_bad_subscription_is_told_with_its_number)
+{
+#define GOOD "{\"stream\":\"s\",\"application\":\"a\"}"
+    expect_list_refused("[" GOOD ",{\"stream\":\"t\"}]", "subscription 2: missing --application");
+    expect_list_refused("[" GOOD ",{\"stream\":\"t\",\"application\":\"b\",\"name\":\"a\"}]",
+                        "subscription 2: its name a is that of subscription 1");
+    expect_list_refused("[" GOOD ",{\"stream\":\"t\",\"application\":\"a\",\"name\":\"b\"}]",
+                        "subscription 2: its application a is that of subscription 1");
+    expect_list_refused("[{\"stream\":\"s\",\"application\":\"a\",\"listen\":\"x\"}]",
+                        "subscription 1: --config: \"listen\" is an option of the process");
+    expect_list_refused("[{\"stream\":\"s\",\"stream\":\"s\"}]", "\"stream\" twice");
+    expect_list_refused("[{\"strem\":\"s\"}]", "the nearest is --stream");
+    expect_list_refused("[{\"stream\":\"s t\",\"application\":\"a\"}]", "subscription 1: --stream");
+    expect_list_refused(
+        "[" GOOD ",{\"stream\":\"t\",\"application\":"
+        "\"0123456789012345678901234567890123456789\"}]",
+        "subscription 2: its name, by default that of the application, has more than 39");
+    expect_list_refused("[]", "1 to 32 subscriptions are wanted, not 0");
+    expect_list_refused("\"s\"", "wants to be a list of objects");
+    expect_list_refused("[" GOOD "],\"subscriptions\":[" GOOD "]", "a list of objects, once");
+    expect_list_refused("[{\"stream\":[]}]", "line 1: ");
+    expect_list_refused("[" GOOD "],\"stream\":[]", "\"stream\" is not a list of objects");
+#undef GOOD
 }
 
 TEST(a_file_that_cannot_be_read_is_told_with_the_reason)

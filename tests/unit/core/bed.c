@@ -49,12 +49,15 @@ static const struct ks_effect *must_have(const struct bed *bed, enum ks_effect_k
 void bed_live(struct bed *bed)
 {
     struct ks_event start = {.kind = KS_EVENT_START};
+    struct ks_worker_row row;
 
     bed_init(bed);
     bed_step(bed, &start);
     bed_answer(bed, token_of(bed, KS_STORE_READ_WORKER), KS_DONE);
     bed_answer(bed, token_of(bed, KS_STORE_REGISTER_NEW), KS_DONE);
     assert(bed->core->fleet.step == KS_SELF_LIVE);
+    row = (struct ks_worker_row){.self = bed->core->fleet.self, .beat = 1};
+    bed_answer_worker(bed, token_of(bed, KS_STORE_HEARTBEAT), &row);
     /* The read of the fleet is answered by no one: it is not what these tests are about. */
     bed->core->fleet.news = UINT32_MAX;
 }

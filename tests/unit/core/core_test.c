@@ -12,17 +12,17 @@ TEST(the_defaults_of_a_short_lease_shrink_in_proportion)
 
     EXPECT_EQ_I64(config.margin.us, 500000);
     EXPECT_EQ_I64(config.beat.us, 3333333);
-    EXPECT_EQ_I64(config.round.us, 1000000);
+    EXPECT_EQ_I64(config.round.us, 500000);
     EXPECT_EQ_I64(config.timeout.us, 2000000);
     EXPECT_EQ_I64(config.hand_over.us, 5000000);
     config = ks_core_config_default(ks_span_ms(1000));
     EXPECT_EQ_I64(config.timeout.us, 200000);
-    EXPECT_EQ_I64(config.round.us, 100000);
+    EXPECT_EQ_I64(config.round.us, 50000);
     EXPECT(config.timeout.us < config.lease_duration.us / 3);
     /* A long lease is not watched more slowly than by these. */
     config = ks_core_config_default(ks_span_ms(60000));
     EXPECT_EQ_I64(config.timeout.us, 2000000);
-    EXPECT_EQ_I64(config.round.us, 1000000);
+    EXPECT_EQ_I64(config.round.us, 500000);
 }
 
 TEST(the_same_events_give_the_same_effects)

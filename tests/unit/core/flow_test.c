@@ -32,22 +32,98 @@ TEST(a_stalled_session_costs_its_byte_limit)
     bed_session(&bed, 10, 5000);
     bed_hold(&bed, 0, 1);
     bed_settle_down(&bed);
-    bed_records(&bed, 0, 30, 100, false);
-    bed_settle_down(&bed);
-    EXPECT_EQ_I64(read_effect()->lease.max_bytes, 2000);
     bed_records(&bed, 0, 20, 100, false);
+    bed_settle_down(&bed);
+    EXPECT_EQ_I64(read_effect()->lease.max_bytes, 3000);
+    bed_records(&bed, 0, 30, 100, false);
     EXPECT(read_effect() == NULL);
     bed_wait(&bed, 1000);
     EXPECT(read_effect() == NULL);
     EXPECT_EQ_I64(ks_flow_held(bed.core), 5000);
 }
 
+TEST(a_read_waits_until_it_brings_as_much_as_waits_to_be_delivered)
+{
+    ks_session_id session;
+
+    bed_live(&bed);
+    session = bed_session(&bed, 100, 5000);
+    bed_hold(&bed, 0, 1);
+    bed_settle_down(&bed);
+    bed_records(&bed, 0, 40, 100, false);
+    bed_settle_down(&bed);
+    EXPECT(read_effect() == NULL); /* 1000 bytes of room, 4000 that wait. */
+    EXPECT_EQ_I64(bed_pull(&bed, session, 20), 20);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 9, KS_ACK, 0), KS_SETTLE_OK);
+    bed_settle_down(&bed);
+    EXPECT(read_effect() == NULL); /* 1900, and 2000. */
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 9, 1, KS_ACK, 0), KS_SETTLE_OK);
+    bed_settle_down(&bed);
+    EXPECT_EQ_I64(read_effect()->lease.max_bytes, 2000);
+}
+
+TEST(a_lane_that_ran_dry_reads_whatever_there_is_room_for)
+{
+    ks_session_id session;
+
+    bed_live(&bed);
+    session = bed_session(&bed, 100, 5000);
+    bed_hold(&bed, 0, 1);
+    bed_settle_down(&bed);
+    bed_records(&bed, 0, 49, 100, false);
+    bed_settle_down(&bed);
+    EXPECT(read_effect() == NULL);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 100), 49);
+    /* What is settled behind a gap takes room and waits for nobody. */
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 1, 48, KS_ACK, 0), KS_SETTLE_OK);
+    bed_settle_down(&bed);
+    EXPECT_EQ_I64(read_effect()->lease.max_bytes, 100);
+}
+
+TEST(what_is_read_ahead_costs_its_places_in_memory_too)
+{
+    bed_live(&bed);
+    bed.core->config.record_extra = 100;
+    bed_session(&bed, 10, 5000);
+    bed_hold(&bed, 0, 1);
+    bed_settle_down(&bed);
+    bed_records(&bed, 0, 10, 100, false);
+    bed_settle_down(&bed);
+    EXPECT_EQ_I64(read_effect()->lease.max_bytes, 1500);
+    EXPECT_EQ_I64(bed.core->reserved, 3000);
+    bed_records(&bed, 0, 15, 100, false);
+    EXPECT(read_effect() == NULL);
+    bed_wait(&bed, 1000);
+    EXPECT(read_effect() == NULL);
+    EXPECT_EQ_I64(ks_flow_held(bed.core), 2500);
+}
+
+TEST(a_session_can_use_up_its_credit_whatever_places_cost)
+{
+    ks_session_id session;
+
+    bed_live(&bed);
+    bed.core->config.record_extra = 1000;
+    session = bed_session(&bed, 100, 5000);
+    bed_hold(&bed, 0, 1);
+    bed_settle_down(&bed);
+    while (bed.core->sessions[session].in_flight < 50) {
+        EXPECT(bed.core->leases[0].reading);
+        bed_records(&bed, 0, 1, 100, false);
+        EXPECT_EQ_I64(bed_pull(&bed, session, 100), 1);
+        bed_settle_down(&bed);
+    }
+    EXPECT_EQ_I64(bed.core->sessions[session].in_flight_bytes, 5000);
+    EXPECT(!bed.core->leases[0].reading);
+}
+
 TEST(several_leases_share_the_bytes_and_none_starves)
 {
+    ks_session_id session;
     ks_shard shard;
 
     bed_live(&bed);
-    bed_session(&bed, 100, 4000);
+    session = bed_session(&bed, 100, 4000);
     for (shard = 0; shard < 4; shard++)
         bed_hold(&bed, shard, 1);
     bed_settle_down(&bed);
@@ -56,6 +132,7 @@ TEST(several_leases_share_the_bytes_and_none_starves)
     EXPECT_EQ_I64(read_effect()->lease.max_bytes, 4000 - 3 * 625);
     EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_READ, 3)->lease.max_bytes, 625);
     bed_records(&bed, 0, 21, 100, false);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 100), 21);
     bed_settle_down(&bed);
     EXPECT(read_effect() == NULL); /* It has more than its half. */
     EXPECT_EQ_I64(ks_flow_held(bed.core) + bed.core->reserved, 2100 + 3 * 625);
@@ -95,6 +172,22 @@ TEST(the_byte_budget_bounds_what_sessions_allow)
     EXPECT_EQ_I64(read_effect()->lease.max_bytes, 3000);
 }
 
+TEST(a_budget_that_changes_counts_from_the_next_read_on)
+{
+    struct ks_event event = {.kind = KS_EVENT_BUDGET, .budget = {0}};
+
+    bed_live(&bed);
+    bed_session(&bed, 10, 1 << 30);
+    bed_hold(&bed, 0, 1);
+    bed_step(&bed, &event);
+    bed_settle_down(&bed);
+    EXPECT(read_effect() == NULL);
+    event.budget.bytes = 3000;
+    bed_step(&bed, &event);
+    bed_settle_down(&bed);
+    EXPECT_EQ_I64(read_effect()->lease.max_bytes, 3000);
+}
+
 TEST(a_full_window_stops_reading_and_settling_goes_on_with_it)
 {
     ks_session_id session;
@@ -108,6 +201,29 @@ TEST(a_full_window_stops_reading_and_settling_goes_on_with_it)
     EXPECT(read_effect() == NULL);
     EXPECT_EQ_I64(bed_pull(&bed, session, 100), BED_WINDOW);
     EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, BED_WINDOW, KS_ACK, 0), KS_SETTLE_OK);
+    bed_settle_down(&bed);
+    EXPECT(read_effect() != NULL);
+}
+
+TEST(room_that_late_acks_make_is_read_into_at_once)
+{
+    ks_session_id session;
+
+    bed_live(&bed);
+    bed.core->fleet.deadline = KS_NEVER;
+    session = bed_session(&bed, 100, 1 << 20);
+    bed_hold(&bed, 0, 1);
+    bed_settle_down(&bed);
+    bed_records(&bed, 0, BED_WINDOW, 1, false);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 100), BED_WINDOW);
+    /* They come again: no credit returns with their acks. */
+    bed_wait(&bed, 60000);
+    bed_settle_down(&bed);
+    EXPECT(read_effect() == NULL);
+    EXPECT_EQ_I64(bed.core->sessions[session].in_flight, 0);
+    EXPECT(ks_instant_before(bed.now, ks_flow_deadline(bed.core)));
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, BED_WINDOW, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_I64(ks_flow_deadline(bed.core).us, bed.now.us);
     bed_settle_down(&bed);
     EXPECT(read_effect() != NULL);
 }

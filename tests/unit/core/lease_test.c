@@ -126,6 +126,50 @@ TEST(a_refused_write_reads_before_the_next_and_ends_the_epoch_if_it_is_over)
     EXPECT_EQ_I64(bed_settle(&bed, session, 0, 4, 1, KS_ACK, 0), KS_SETTLE_FENCED);
 }
 
+TEST(an_idle_lease_is_looked_at_now_and_then_and_ends_if_its_row_is_gone)
+{
+    struct ks_lease_row read;
+
+    begin(10);
+    bed_answer(&bed, must_ask(KS_STORE_CHECKPOINT)->token, KS_DONE);
+    bed_wait(&bed, 9000);
+    EXPECT(bed_asked(&bed, KS_STORE_READ_LEASE) == NULL);
+    bed_wait(&bed, 1000);
+    read = row(3, 8);
+    bed_answer_lease(&bed, must_ask(KS_STORE_READ_LEASE)->token, &read);
+    EXPECT_EQ_I64(bed.core->leases_used, 1);
+    EXPECT(bed_asked(&bed, KS_STORE_READ_LEASE) == NULL);
+    bed_wait(&bed, 10000);
+    bed_answer(&bed, must_ask(KS_STORE_READ_LEASE)->token, KS_DONE);
+    EXPECT(bed_told(&bed, KS_STORY_LOST));
+    EXPECT_EQ_I64(bed.core->leases_used, 0);
+}
+
+TEST(leases_are_looked_at_in_turn)
+{
+    ks_shard first;
+
+    begin(10);
+    bed_answer(&bed, must_ask(KS_STORE_CHECKPOINT)->token, KS_DONE);
+    bed_hold(&bed, 1, 5);
+    bed_wait(&bed, 10000);
+    first = must_ask(KS_STORE_READ_LEASE)->shard;
+    bed_wait(&bed, 10000);
+    EXPECT_EQ_I64(must_ask(KS_STORE_READ_LEASE)->shard, 1 - first);
+}
+
+TEST(a_row_that_was_deleted_and_made_again_ends_the_epoch)
+{
+    struct ks_lease_row again;
+
+    begin(4);
+    bed_answer(&bed, must_ask(KS_STORE_CHECKPOINT)->token, KS_REFUSED);
+    again = row(3, 0); /* Even if we own it again, in the epoch of this number. */
+    bed_answer_lease(&bed, must_ask(KS_STORE_READ_LEASE)->token, &again);
+    EXPECT(bed_told(&bed, KS_STORY_LOST));
+    EXPECT_EQ_I64(bed.core->leases_used, 0);
+}
+
 TEST(a_return_settles_first_then_reads_then_writes_its_last_word)
 {
     struct ks_lease_row read;
@@ -134,7 +178,7 @@ TEST(a_return_settles_first_then_reads_then_writes_its_last_word)
     bed_answer(&bed, must_ask(KS_STORE_CHECKPOINT)->token, KS_DONE);
     EXPECT_EQ_I64(bed_pull(&bed, session, 1), 0);
     bed.effects.count = 0;
-    ks_lease_return(bed.core, lease, &bed.effects);
+    ks_lease_return(bed.core, lease);
     EXPECT(!ks_lease_may_deliver(bed.core, lease));
     bed_tick(&bed);
     read = row(3, 8);
@@ -152,9 +196,9 @@ TEST(a_return_waits_for_what_is_in_flight)
     begin(9);
     bed_answer(&bed, must_ask(KS_STORE_CHECKPOINT)->token, KS_DONE);
     bed.effects.count = 0;
-    ks_lease_return(bed.core, lease, &bed.effects);
+    ks_lease_return(bed.core, lease);
     lease->checked = true;
-    bed_wait(&bed, 5000);
+    bed_wait(&bed, 4999);
     EXPECT(bed_asked(&bed, KS_STORE_FINAL) == NULL);
     EXPECT_EQ_I64(bed_settle(&bed, session, 0, 9, 1, KS_ACK, 0), KS_SETTLE_OK);
     bed_tick(&bed);
@@ -168,7 +212,7 @@ TEST(after_an_unknown_final_write_nothing_is_delivered_or_acknowledged_and_it_is
     begin(9);
     bed_answer(&bed, must_ask(KS_STORE_CHECKPOINT)->token, KS_DONE);
     bed.effects.count = 0;
-    ks_lease_return(bed.core, lease, &bed.effects);
+    ks_lease_return(bed.core, lease);
     bed.core->draining = true;
     bed.core->patience_at = bed.now;
     lease->checked = true;
@@ -212,4 +256,65 @@ TEST(past_the_lease_deadline_nothing_may_leave_but_acks_count)
     EXPECT_EQ_I64(ks_session_idle(bed.core, &bed.core->sessions[session]), KS_IDLE_FENCED);
     EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 5, KS_ACK, 0), KS_SETTLE_OK);
     EXPECT_EQ_I64(lease->tracker.mark, 5);
+}
+
+TEST(the_patience_of_a_hand_over_ends_and_what_is_in_flight_comes_again_elsewhere)
+{
+    struct ks_lease_row read;
+
+    begin(4);
+    bed_answer(&bed, must_ask(KS_STORE_CHECKPOINT)->token, KS_DONE);
+    ks_lease_return(bed.core, lease);
+    bed_wait(&bed, 4999);
+    EXPECT(bed_asked(&bed, KS_STORE_READ_LEASE) == NULL);
+    EXPECT(bed_told(&bed, KS_STORY_RETURNING));
+    bed_wait(&bed, 1);
+    read = row(3, 8);
+    read.next_owner = (struct ks_incarnation){BED_OTHER, 5};
+    bed_answer_lease(&bed, must_ask(KS_STORE_READ_LEASE)->token, &read);
+    EXPECT_EQ_I64(must_ask(KS_STORE_FINAL)->next_owner.worker, BED_OTHER);
+    EXPECT_EQ_I64(must_ask(KS_STORE_FINAL)->up_to, 4);
+    bed_answer(&bed, must_ask(KS_STORE_FINAL)->token, KS_DONE);
+    EXPECT_EQ_I64(bed.core->directory[0].owner.worker, BED_OTHER);
+    EXPECT_EQ_I64(bed.core->directory[0].next_owner.worker, 0); /* The move is made, once. */
+}
+
+TEST(a_row_of_ours_that_names_a_next_owner_is_a_give)
+{
+    struct ks_lease_row read;
+
+    begin(4);
+    bed_answer(&bed, must_ask(KS_STORE_CHECKPOINT)->token, KS_REFUSED);
+    read = row(3, 7);
+    read.next_owner = (struct ks_incarnation){BED_OTHER, 5};
+    bed_answer_lease(&bed, must_ask(KS_STORE_READ_LEASE)->token, &read);
+    EXPECT_EQ_I64(lease->state, KS_LEASE_RETURNING);
+}
+
+/* ---- Load. ---- */
+
+TEST(a_checkpoint_tells_what_the_shard_brings_and_once_more_that_it_brings_nothing)
+{
+    bed_live(&bed);
+    bed.core->fleet.deadline = KS_NEVER;
+    bed.core->fleet.serial = UINT32_MAX;
+    bed.core->config.load_least = 1000;
+    bed_hold(&bed, 0, 3);
+    bed.core->look_at = KS_NEVER; /* No read comes between. */
+    session = bed_session(&bed, 64, 1 << 20);
+    bed_wait(&bed, 2000);
+    bed_records(&bed, 0, 10, 1000, false);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 10), 10);
+    bed_settle(&bed, session, 0, 0, 10, KS_ACK, 0);
+    bed_tick(&bed);
+    EXPECT_EQ_U64(bed_asked(&bed, KS_STORE_CHECKPOINT)->load,
+                  2500); /* 10,000 in 2 s, and 0 before. */
+    bed_answer(&bed, bed_asked(&bed, KS_STORE_CHECKPOINT)->token, KS_DONE);
+    bed_wait(&bed, 30000);
+    EXPECT(bed_asked(&bed, KS_STORE_CHECKPOINT) == NULL);
+    bed_wait(&bed, 31000);
+    EXPECT_EQ_U64(bed_asked(&bed, KS_STORE_CHECKPOINT)->load, 0);
+    bed_answer(&bed, bed_asked(&bed, KS_STORE_CHECKPOINT)->token, KS_DONE);
+    bed_wait(&bed, 100000);
+    EXPECT(bed_asked(&bed, KS_STORE_CHECKPOINT) == NULL);
 }

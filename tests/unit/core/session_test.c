@@ -34,6 +34,24 @@ TEST(a_pull_delivers_in_order_up_to_the_credit_and_a_settle_returns_it)
     EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.first, 3);
 }
 
+TEST(lanes_take_turns)
+{
+    ks_session_id session;
+    ks_shard first;
+
+    bed_live(&bed);
+    session = bed_session(&bed, 100, 1000);
+    bed_hold(&bed, 0, 1);
+    bed_hold(&bed, 1, 1);
+    bed_settle_down(&bed);
+    bed_records(&bed, 0, 4, 10, false);
+    bed_records(&bed, 1, 4, 10, false);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 1), 1);
+    first = bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.shard;
+    EXPECT_EQ_I64(bed_pull(&bed, session, 1), 1);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.shard, 1 - first);
+}
+
 TEST(byte_credit_lets_one_record_of_any_size_through)
 {
     ks_session_id session;
@@ -92,6 +110,44 @@ TEST(an_ack_deadline_that_passes_requeues_and_an_extend_moves_it)
     EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_ACK, 0), KS_SETTLE_OK);
     EXPECT_EQ_I64(bed_pull(&bed, session, 5), 1);
     EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.first, 1);
+}
+
+TEST(an_extend_tells_the_first_run_of_what_is_in_flight_no_more)
+{
+    ks_session_id session = one_lane(100, 8);
+    const struct ks_settled *settled;
+
+    EXPECT_EQ_I64(bed_pull(&bed, session, 8), 8);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 1, 1, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 5, 1, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 3, 1, KS_RETRY, 1000), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 8, KS_EXTEND, 90000), KS_SETTLE_EXPIRED);
+    settled = &bed_effect(&bed, KS_EFFECT_SETTLED, 0)->settled;
+    EXPECT_EQ_U64(settled->expired_first, 3);
+    EXPECT_EQ_U64(settled->expired_count, 2);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 5, 3, KS_EXTEND, 90000), KS_SETTLE_EXPIRED);
+    settled = &bed_effect(&bed, KS_EFFECT_SETTLED, 0)->settled;
+    EXPECT_EQ_U64(settled->expired_first, 6);
+    EXPECT_EQ_U64(settled->expired_count, 2);
+    /* Those in flight have their new deadline. */
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 3, KS_EXTEND, 90000), KS_SETTLE_OK);
+    bed.core->fleet.deadline = KS_NEVER;
+    bed_wait(&bed, 89999);
+    EXPECT_EQ_I64(bed.core->sessions[session].in_flight, 2);
+}
+
+TEST(an_extend_moves_no_deadline_of_another_session)
+{
+    ks_session_id first = one_lane(100, 2);
+    ks_session_id second;
+
+    EXPECT_EQ_I64(bed_pull(&bed, first, 2), 2);
+    EXPECT_EQ_I64(bed_settle(&bed, first, 0, 0, 2, KS_RETRY, 0), KS_SETTLE_OK);
+    second = bed_session(&bed, 100, 1 << 20);
+    bed.core->leases[0].session = second;
+    EXPECT_EQ_I64(bed_pull(&bed, second, 2), 2);
+    EXPECT_EQ_I64(bed_settle(&bed, first, 0, 0, 2, KS_EXTEND, 90000), KS_SETTLE_EXPIRED);
+    EXPECT_EQ_I64(bed_settle(&bed, second, 0, 0, 2, KS_EXTEND, 90000), KS_SETTLE_OK);
 }
 
 TEST(a_lost_connection_requeues_after_the_grace_and_then_the_session_is_over)

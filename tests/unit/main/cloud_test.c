@@ -13,9 +13,12 @@ static void set_environment(void)
 
     (void)snprintf(none, sizeof none, "%s/none", ks_test_dir());
     EXPECT(setenv("AWS_CONFIG_FILE", none, 1) == 0);
+    EXPECT(setenv("AWS_SHARED_CREDENTIALS_FILE", none, 1) == 0);
     EXPECT(setenv("AWS_REGION", "eu-central-1", 1) == 0);
     EXPECT(unsetenv("AWS_ENDPOINT_URL") == 0);
     EXPECT(unsetenv("AWS_ENDPOINT_URL_DYNAMODB") == 0);
+    EXPECT(unsetenv("https_proxy") == 0);
+    EXPECT(unsetenv("HTTPS_PROXY") == 0);
 }
 
 TEST(both_clients_share_what_they_need)
@@ -32,7 +35,43 @@ TEST(both_clients_share_what_they_need)
     EXPECT_OK(ks_cloud_client(&cloud, KS_AWS_KINESIS, &kinesis, &detail));
     EXPECT(kinesis != NULL);
     EXPECT(kinesis != dynamodb);
-    EXPECT_STR(cloud.region, "eu-central-1");
+    EXPECT_STR(cloud.sts.host, "sts.eu-central-1.amazonaws.com");
+    ks_cloud_close(&cloud);
+    ks_loop_free(cloud.loop);
+    EXPECT_EQ_I64(ks_alloc_live(), live);
+}
+
+TEST(a_service_with_a_role_has_credentials_of_its_own)
+{
+    struct ks_cloud cloud = {
+        .roles = {[KS_AWS_KINESIS] = {"arn:aws:iam::1:role/r", "x"}, [KS_AWS_DYNAMODB] = {"", ""}}};
+    struct ks_aws_client *client = NULL;
+    struct ks_detail detail = {""};
+    int64_t live = ks_alloc_live();
+
+    set_environment();
+    EXPECT_OK(ks_loop_new(&cloud.loop));
+    EXPECT_OK(ks_cloud_client(&cloud, KS_AWS_DYNAMODB, &client, &detail));
+    EXPECT_OK(ks_cloud_client(&cloud, KS_AWS_KINESIS, &client, &detail));
+    EXPECT(cloud.role_credentials[KS_AWS_DYNAMODB] == NULL);
+    EXPECT(cloud.role_credentials[KS_AWS_KINESIS] != NULL);
+    EXPECT(cloud.role_credentials[KS_AWS_KINESIS] != cloud.credentials);
+    ks_cloud_close(&cloud);
+    ks_loop_free(cloud.loop);
+    EXPECT_EQ_I64(ks_alloc_live(), live);
+}
+
+/* What a client of the service cannot be made with, and why. */
+static void expect_refused(const char *stream, enum ks_aws_service service, const char *why)
+{
+    struct ks_cloud cloud = {.stream = stream};
+    struct ks_aws_client *client;
+    struct ks_detail detail = {""};
+    int64_t live = ks_alloc_live();
+
+    EXPECT_OK(ks_loop_new(&cloud.loop));
+    EXPECT_ERR(ks_cloud_client(&cloud, service, &client, &detail), INVALID);
+    EXPECT_CONTAINS(detail.text, why);
     ks_cloud_close(&cloud);
     ks_loop_free(cloud.loop);
     EXPECT_EQ_I64(ks_alloc_live(), live);
@@ -40,17 +79,44 @@ TEST(both_clients_share_what_they_need)
 
 TEST(a_setting_that_cannot_be_is_named)
 {
-    struct ks_cloud cloud = {.loop = NULL};
-    struct ks_aws_client *client;
+    static const char *const settings[][3] = {
+        {"AWS_ENDPOINT_URL_DYNAMODB", "ftp://nowhere", "AWS_ENDPOINT_URL_DYNAMODB is no URL"},
+        {"AWS_ENDPOINT_URL_STS", "nowhere", "AWS_ENDPOINT_URL_STS is no URL"},
+        {"AWS_REGION", "Here", "AWS_REGION is no region"},
+        {"AWS_CA_BUNDLE", "/nowhere/ca.pem", "/nowhere/ca.pem cannot be read"},
+        {"https_proxy", "socks5://proxy:1", "https_proxy is no proxy"},
+        {"AWS_USE_FIPS_ENDPOINT", "perhaps", "AWS_USE_FIPS_ENDPOINT is not true or false"}};
+
+    for (size_t at = 0; at < sizeof(settings) / sizeof(settings[0]); at++) {
+        set_environment();
+        EXPECT(setenv(settings[at][0], settings[at][1], 1) == 0);
+        expect_refused(NULL, KS_AWS_DYNAMODB, settings[at][2]);
+        EXPECT(unsetenv(settings[at][0]) == 0);
+    }
+}
+
+TEST(a_stream_brings_its_region_and_a_table_does_not)
+{
+    struct ks_cloud cloud = {.stream = "arn:aws:kinesis:ap-south-1:123456789012:stream/s"};
+    struct ks_aws_client *client = NULL;
     struct ks_detail detail = {""};
 
     set_environment();
-    EXPECT(setenv("AWS_ENDPOINT_URL_DYNAMODB", "ftp://nowhere", 1) == 0);
+    EXPECT(unsetenv("AWS_REGION") == 0);
+    EXPECT(unsetenv("AWS_DEFAULT_REGION") == 0);
     EXPECT_OK(ks_loop_new(&cloud.loop));
+    EXPECT_OK(ks_cloud_client(&cloud, KS_AWS_KINESIS, &client, &detail));
+    EXPECT_STR(cloud.stream_region, "ap-south-1");
+    EXPECT_STR(cloud.sts.host, "sts.ap-south-1.amazonaws.com");
     EXPECT_ERR(ks_cloud_client(&cloud, KS_AWS_DYNAMODB, &client, &detail), INVALID);
-    EXPECT_CONTAINS(detail.text, "AWS_ENDPOINT_URL_DYNAMODB");
+    EXPECT_CONTAINS(detail.text, "no region for the lease table");
     ks_cloud_close(&cloud);
     ks_loop_free(cloud.loop);
+
+    expect_refused("name", KS_AWS_KINESIS, "no region: set AWS_REGION");
+    EXPECT(setenv("AWS_REGION", "eu-central-1", 1) == 0);
+    expect_refused("arn:aws:kinesis:eu-central-1:123456789012:queue/s", KS_AWS_KINESIS,
+                   "is no ARN of a stream");
 }
 
 TEST(closing_nothing_is_allowed)

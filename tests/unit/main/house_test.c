@@ -119,6 +119,35 @@ TEST(an_address_in_use_ends_at_once)
     EXPECT(close(taken) == 0);
 }
 
+TEST(a_pinned_id_is_locked_for_the_life_of_the_process)
+{
+    static char place[300];
+    const char *const words[] = {"--source",    source,        "--worker-id",         "pod-a",
+                                 "--state-dir", ks_test_dir(), "--lease-duration-ms", "60000",
+                                 NULL};
+    const char *const second[] = {"--source",     source,        "--worker-id",
+                                  "pod-a",        "--state-dir", ks_test_dir(),
+                                  "--ops-listen", place,         NULL};
+    const char *const nowhere[] = {"--source",    source,           "--worker-id", "pod-b",
+                                   "--state-dir", "/nonexistent/x", NULL};
+    pid_t pid;
+
+    name_source();
+    (void)snprintf(place, sizeof place, "unix:%s/ops2", ks_test_dir());
+    EXPECT_EQ_I64(sidecar_end(sidecar_start(nowhere, NULL)), 1);
+    pid = sidecar_start(words, NULL);
+    sidecar_wait_ready();
+    EXPECT_EQ_I64(sidecar_end(sidecar_start(second, NULL)), 1);
+    EXPECT(kill(pid, SIGKILL) == 0);
+    EXPECT_EQ_I64(sidecar_end(pid), 100 + SIGKILL);
+
+    /* Its row still says that it lives, for a minute; we know better. */
+    pid = sidecar_start(words, NULL);
+    sidecar_wait_ready();
+    EXPECT(kill(pid, SIGTERM) == 0);
+    EXPECT_EQ_I64(sidecar_end(pid), 0);
+}
+
 TEST(without_a_region_it_says_which_setting_is_missing)
 {
     static char config[300];

@@ -17,7 +17,10 @@ TEST(an_application_of_another_stream_is_refused)
     stage_turn_until(&stage, stage_holds_all);
     stage_drain(&stage);
     stage_vanish(&stage);
-    stage_begin_with(&stage, &(struct setting){"pod-b", "other", STAGE_SHARDS, 64});
+    stage_begin_with(&stage, &(struct setting){.worker_id = "pod-b",
+                                               .stream = "other",
+                                               .shards = STAGE_SHARDS,
+                                               .shards_max = 64});
     stage_turn_until(&stage, stage_is_refused);
     EXPECT_CONTAINS(stage.refused, "another stream");
     stage_vanish(&stage);
@@ -28,7 +31,10 @@ TEST(shards_beyond_the_capacity_are_left_alone)
     struct consumer consumer;
     struct stage stage;
 
-    stage_begin_with(&stage, &(struct setting){"pod-a", "stream", 5, STAGE_SHARDS});
+    stage_begin_with(&stage, &(struct setting){.worker_id = "pod-a",
+                                               .stream = "stream",
+                                               .shards = 5,
+                                               .shards_max = STAGE_SHARDS});
     consumer_join(&consumer, &stage, "client");
     stage_turn_until(&stage, stage_holds_all);
     EXPECT_EQ_U64(ks_switchboard_shard_count(stage.board), STAGE_SHARDS);
@@ -102,4 +108,131 @@ TEST(a_stream_that_was_made_anew_is_refused)
     stage_turn_until(&stage, stage_is_refused);
     EXPECT_CONTAINS(stage.refused, "made anew");
     stage_vanish(&stage);
+}
+
+static void begin_locked(struct stage *stage)
+{
+    stage_begin_with(stage, &(struct setting){.worker_id = "pod-a",
+                                              .stream = "stream",
+                                              .shards = STAGE_SHARDS,
+                                              .shards_max = STAGE_SHARDS_MAX,
+                                              .lock = true});
+}
+
+TEST(a_restarted_worker_with_a_lock_does_not_wait_for_its_corpse)
+{
+    struct ks_board_status status;
+    struct consumer consumer;
+    struct stage stage;
+    uint64_t first;
+
+    begin_locked(&stage);
+    consumer_join(&consumer, &stage, "client");
+    stage_turn_until(&stage, stage_holds_all);
+    ks_switchboard_status(stage.board, &status);
+    first = status.self.incarnation.boot;
+    stage_vanish(&stage);
+
+    begin_locked(&stage);
+    EXPECT_EQ_U64(stage.lock->corpse, first);
+    for (int turns = 0; !stage_is_ready(&stage); turns++) {
+        EXPECT(turns < 20);
+        ks_loop_turn(stage.loop, ks_span_ms(10)); /* 200 ms in all; the watch would take 1050. */
+    }
+    stage_vanish(&stage);
+}
+
+/* Turns both until `reached` says so of the first. */
+static void turn_both(struct stage *stage, struct stage *other,
+                      bool (*reached)(struct stage *stage))
+{
+    for (int turns = 0; !reached(stage); turns++) {
+        EXPECT(turns < 1000);
+        ks_loop_turn(stage->loop, ks_span_ms(5));
+        ks_loop_turn(other->loop, ks_span_ms(5));
+    }
+}
+
+static struct ks_look look;
+static uint32_t looks;
+
+static void looked(struct ks_look *done)
+{
+    EXPECT(done == &look);
+    looks++;
+}
+
+static bool has_looked(struct stage *stage)
+{
+    (void)stage;
+    return looks > 0;
+}
+
+/* The second one is registered; the first one leads. */
+static void begin_two(struct stage *first, struct stage *second, struct consumer *consumer,
+                      uint32_t capacity)
+{
+    stage_begin_with(first, &(struct setting){.worker_id = "pod-a",
+                                              .stream = "stream",
+                                              .shards = STAGE_SHARDS,
+                                              .shards_max = STAGE_SHARDS_MAX,
+                                              .capacity = capacity});
+    consumer_join(consumer, first, "client");
+    stage_turn_until(first, stage_is_ready);
+    stage_begin(second, "pod-b");
+    turn_both(second, first, stage_is_ready);
+}
+
+TEST(who_does_not_lead_reads_the_rows_when_people_ask)
+{
+    struct ks_shard_status shard;
+    struct ks_worker_status worker;
+    struct consumer consumer;
+    struct stage first;
+    struct stage second;
+    uint32_t known = 0;
+
+    begin_two(&first, &second, &consumer, 7);
+    turn_both(&first, &second, stage_holds_all);
+    look = (struct ks_look){.done = looked};
+    ks_link_init(&look.link);
+    EXPECT(ks_switchboard_fresh(first.board, &look)); /* It leads. */
+    EXPECT(!ks_switchboard_fresh(second.board, &look));
+    EXPECT_EQ_U64(looks, 0);
+    turn_both(&second, &first, has_looked);
+    EXPECT_EQ_U64(looks, 1);
+    for (ks_shard i = 0; i < ks_switchboard_shard_count(second.board); i++) {
+        if (!ks_switchboard_shard(second.board, i, &shard))
+            continue;
+        EXPECT_STR(shard.owner, "pod-a");
+        EXPECT(!shard.ours);
+        EXPECT(shard.has_lease);
+        EXPECT(shard.lease.epoch > 0);
+        EXPECT_STR(shard.reason, ""); /* It was not there when that was decided. */
+        known++;
+    }
+    EXPECT_EQ_U64(known, STAGE_SHARDS);
+    EXPECT(ks_switchboard_fresh(second.board, &look)); /* For a while. */
+    for (uint32_t i = 0; ks_switchboard_worker(second.board, i, &worker); i++)
+        EXPECT_EQ_U64(worker.row.capacity, worker.self ? 0 : 7);
+    stage_vanish(&second);
+    stage_vanish(&first);
+}
+
+TEST(a_look_may_be_forgotten)
+{
+    struct consumer consumer;
+    struct stage first;
+    struct stage second;
+
+    begin_two(&first, &second, &consumer, 0);
+    look = (struct ks_look){.done = looked};
+    ks_link_init(&look.link);
+    EXPECT(!ks_switchboard_fresh(second.board, &look));
+    ks_switchboard_forget_look(&look);
+    for (int turns = 0; turns < 20; turns++)
+        ks_loop_turn(second.loop, ks_span_ms(10));
+    EXPECT_EQ_U64(looks, 0);
+    stage_vanish(&second);
+    stage_vanish(&first);
 }

@@ -5,6 +5,8 @@
 #include "unit/ports/stage.h"
 
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 TEST(a_retry_comes_again_from_memory)
 {
@@ -112,6 +114,58 @@ TEST(children_are_served_from_their_beginning_after_their_parent)
     EXPECT(ks_switchboard_shard(stage.board, child, &status));
     EXPECT_STR(status.parents[0], "shardId-000000000000");
     EXPECT_EQ_I64(status.checkpoint.kind, KS_POSITION_TRIM_HORIZON);
+    stage_vanish(&stage);
+}
+
+/* Records of before lie in the first shard, which was split since, and in its children. */
+static void let_there_be_a_past(void)
+{
+    struct stage stage;
+
+    stage_begin(&stage, "pod-a");
+    stage_put(&stage, 0, 30);
+    split_first_shard();
+    stage_put(&stage, 30, 30);
+    stage_vanish(&stage);
+    EXPECT_EQ_I64(unlink(ks_test_path("leases.db")), 0);
+    (void)unlink(ks_test_path("leases.db-wal"));
+    (void)unlink(ks_test_path("leases.db-shm"));
+    /* The past ends before this millisecond. */
+    EXPECT_EQ_I64(nanosleep(&(struct timespec){.tv_nsec = 5 * 1000 * 1000}, NULL), 0);
+}
+
+static bool holds_the_open_ones(struct stage *stage)
+{
+    struct ks_board_status status;
+
+    ks_switchboard_status(stage->board, &status);
+    return status.self.leases_held == 3;
+}
+
+TEST(a_start_at_the_tip_brings_nothing_of_shards_that_were_split_before)
+{
+    struct ks_shard_status status;
+    struct consumer consumer;
+    struct stage stage;
+    ks_shard child;
+
+    let_there_be_a_past();
+    stage_begin_with(&stage, &(struct setting){.worker_id = "pod-b",
+                                               .stream = "stream",
+                                               .shards = STAGE_SHARDS,
+                                               .shards_max = STAGE_SHARDS_MAX,
+                                               .start = KS_POSITION_LATEST});
+    consumer_join(&consumer, &stage, "client");
+    stage_turn_until(&stage, holds_the_open_ones);
+    EXPECT(ks_switchboard_find_shard(stage.board, KS_VIEW("shardId-000000000003"), &child));
+    EXPECT(ks_switchboard_shard(stage.board, child, &status));
+    EXPECT_EQ_I64(status.checkpoint.kind, KS_POSITION_AT_TIMESTAMP);
+    EXPECT_EQ_U64(finished_shards(&stage), 0);
+
+    stage_put(&stage, 60, 30);
+    consumer_pull_until(&consumer, 30);
+    for (uint32_t i = 60; i < 90; i++)
+        EXPECT_EQ_U64(consumer.seen[i], 1);
     stage_vanish(&stage);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a switchboard tells people. */
 #include "ks_test.h"
+#include "ports/board.h"
 #include "unit/ports/stage.h"
 
 #include <string.h>
@@ -53,6 +54,122 @@ TEST(state_is_told_to_people)
     EXPECT_STR(session.client_id, "client");
     EXPECT_EQ_U64(session.session.in_flight, 8);
     EXPECT(!ks_switchboard_session(stage.board, 99, &session));
+    stage_vanish(&stage);
+}
+
+/* The sum of a metric over the shards; `ret_shards` says how many have it. */
+static int64_t of_shards(struct stage *stage, enum ks_metric metric, uint32_t *ret_shards)
+{
+    struct ks_metric_keeper *keeper = &stage->board->metrics;
+    const char *shard = NULL;
+    int64_t number = 0;
+    int64_t sum = 0;
+
+    *ret_shards = 0;
+    for (uint32_t at = 0; ks_board_shard_metric(keeper, metric, at, &shard, &number); at++) {
+        if (shard == NULL)
+            continue;
+        EXPECT_CONTAINS(shard, "shardId-");
+        (*ret_shards)++;
+        sum += number;
+    }
+    return sum;
+}
+
+TEST(each_shard_that_is_held_has_numbers_of_its_own)
+{
+    struct consumer consumer;
+    struct stage stage;
+    struct ks_bytes page;
+    uint32_t shards = 0;
+
+    stage_begin(&stage, "pod-a");
+    EXPECT_EQ_I64(of_shards(&stage, KS_METRIC_SHARD_READS, &shards), 0);
+    EXPECT_EQ_U64(shards, 0);
+    consumer_join(&consumer, &stage, "client");
+    stage_turn_until(&stage, stage_holds_all);
+    stage_put(&stage, 0, 8);
+    consumer_pull_until(&consumer, 8);
+
+    EXPECT(of_shards(&stage, KS_METRIC_SHARD_READS, &shards) >= 1);
+    EXPECT_EQ_U64(shards, STAGE_SHARDS);
+    EXPECT_EQ_I64(of_shards(&stage, KS_METRIC_SHARD_READ_FAILURES, &shards), 0);
+    EXPECT_EQ_I64(of_shards(&stage, KS_METRIC_SHARD_THROTTLES, &shards), 0);
+    EXPECT_EQ_I64(of_shards(&stage, KS_METRIC_SHARD_MILLIS_BEHIND_LATEST, &shards), 0);
+    EXPECT(shards >= 1);
+    ks_bytes_init(&page, 1 << 20);
+    EXPECT_OK(ks_metrics_render(&page));
+    EXPECT_OK(ks_bytes_append_byte(&page, '\0'));
+    EXPECT_CONTAINS(
+        (const char *)page.data,
+        "kinesis_sidecar_shard_reads_total{subscription=\"app\",shard=\"shardId-000000000000\"} ");
+    ks_bytes_free(&page);
+    stage_vanish(&stage);
+}
+
+TEST(the_load_is_an_average_that_follows)
+{
+    const ks_span second = {1000000};
+    uint64_t load = 0;
+
+    for (int i = 0; i < 30; i++)
+        load = ks_board_load_after(load, 100000, second);
+    EXPECT(load > 60000 && load < 66000); /* 1 - 1/e after its memory. */
+    for (int i = 0; i < 300; i++)
+        load = ks_board_load_after(load, 100000, second);
+    EXPECT(load > 99900 && load <= 100000);
+    /* However long the pause was. */
+    load = ks_board_load_after(load, 0, (ks_span){INT64_C(86400) * 1000000});
+    EXPECT(load < 100);
+    for (int i = 0; i < 400; i++)
+        load = ks_board_load_after(load, 0, second);
+    EXPECT_EQ_U64(load, 0);
+    EXPECT_EQ_U64(ks_board_load_after(0, UINT64_C(1) << 33, second) > 0, 1);
+}
+
+static bool tells_load(struct stage *stage)
+{
+    struct ks_worker_status worker;
+
+    return ks_switchboard_worker(stage->board, 0, &worker) && worker.row.load > 0;
+}
+
+TEST(what_was_delivered_is_told_to_the_fleet)
+{
+    struct consumer consumer;
+    struct stage stage;
+
+    stage_begin(&stage, "pod-a");
+    stage_put(&stage, 0, 100);
+    consumer_join(&consumer, &stage, "client");
+    consumer_pull_until(&consumer, 100);
+    stage_turn_until(&stage, tells_load);
+    stage_vanish(&stage);
+}
+
+TEST(events_are_kept_for_those_who_come_late)
+{
+    struct consumer consumer;
+    struct stage stage;
+    uint64_t end;
+    uint32_t acquired = 0;
+
+    stage_begin(&stage, "pod-a");
+    consumer_join(&consumer, &stage, "client");
+    stage_turn_until(&stage, stage_holds_all);
+    EXPECT_EQ_U64(ks_switchboard_events(stage.board, &end), 0);
+    EXPECT_EQ_U64(end, 2 * STAGE_SHARDS);
+    for (uint64_t i = 0; i < end; i++) {
+        const struct ks_board_event *event = ks_switchboard_event(stage.board, i);
+
+        EXPECT(event->at.ms > ks_wall_now().ms - 60000);
+        EXPECT_CONTAINS(event->message, event->shard_id);
+        if (strcmp(event->type, "lease_acquired") != 0)
+            continue;
+        EXPECT_EQ_U64(event->epoch, 1);
+        acquired++;
+    }
+    EXPECT_EQ_U64(acquired, STAGE_SHARDS);
     stage_vanish(&stage);
 }
 

@@ -2,70 +2,7 @@
 #include "ports/rows.h"
 
 #include "base/budget.h"
-#include "ks_test.h"
-
-#include <stdio.h>
-#include <string.h>
-
-static const ks_instant now = {1000};
-static const ks_wall wall = {1795219200000};
-
-static void touch_nothing(void *arg, ks_instant at)
-{
-    (void)arg;
-    (void)at;
-}
-
-static void init(struct ks_rows *rows)
-{
-    EXPECT_OK(ks_rows_init(rows, 8, 4, "pod-a", touch_nothing, NULL));
-}
-
-static struct ks_incarnation_text incarnation(const char *id, uint64_t boot)
-{
-    struct ks_incarnation_text text = {.boot = boot};
-
-    (void)snprintf(text.id, sizeof text.id, "%s", id);
-    return text;
-}
-
-static struct ks_store_lease lease(const char *shard, const char *owner, uint64_t epoch,
-                                   uint64_t rev, const char *sequence)
-{
-    struct ks_store_lease row = {
-        .owner = incarnation(owner, owner[0] == '\0' ? 0 : 7),
-        .epoch = epoch,
-        .rev = rev,
-        .checkpoint = {.kind = KS_POSITION_AFTER_SEQUENCE, .sub_sequence = -1},
-    };
-
-    (void)snprintf(row.shard, sizeof row.shard, "%s", shard);
-    (void)snprintf(row.checkpoint.sequence, sizeof row.checkpoint.sequence, "%s", sequence);
-    return row;
-}
-
-/* What reading these rows comes to. */
-static struct ks_event read_leases(struct ks_rows *rows, bool consistent,
-                                   const struct ks_store_lease *leases, uint32_t count)
-{
-    struct ks_store_answer answer = {.outcome = KS_DONE, .leases = leases, .lease_count = count};
-    struct ks_event event = {.kind = KS_EVENT_START};
-
-    ks_rows_answered(rows, KS_STORE_READ_LEASES, consistent, &answer, now, wall, &event);
-    EXPECT_EQ_I64(event.kind, KS_EVENT_STORE);
-    EXPECT_EQ_I64(event.store.outcome, KS_DONE);
-    return event;
-}
-
-static struct ks_event read_fleet(struct ks_rows *rows, const struct ks_store_worker *workers,
-                                  uint32_t count)
-{
-    struct ks_store_answer answer = {.outcome = KS_DONE, .workers = workers, .worker_count = count};
-    struct ks_event event = {.kind = KS_EVENT_START};
-
-    ks_rows_answered(rows, KS_STORE_READ_FLEET, true, &answer, now, wall, &event);
-    return event;
-}
+#include "unit/ports/rows_bed.h"
 
 TEST(lease_rows_become_numbers)
 {
@@ -108,7 +45,7 @@ TEST(a_stale_read_does_not_take_a_checkpoint_back)
     (void)read_leases(&rows, false, &young, 1);
     (void)read_leases(&rows, false, &old, 1);
     EXPECT_STR(ks_rows_words(&rows, 0)->checkpoint.sequence, "200");
-    ks_rows_wrote(&rows, KS_STORE_CHECKPOINT, 0, 3, 6, &written, wall);
+    ks_rows_wrote(&rows, KS_STORE_CHECKPOINT, 0, 3, 6, &written, KS_NOBODY, wall);
     EXPECT_STR(ks_rows_words(&rows, 0)->checkpoint.sequence, "300");
     (void)read_leases(&rows, false, &young, 1);
     EXPECT_STR(ks_rows_words(&rows, 0)->checkpoint.sequence, "300");
@@ -125,7 +62,7 @@ TEST(a_lease_of_somebody_without_a_number_is_left_alone)
     struct ks_rows rows;
     char id[24];
 
-    init(&rows);
+    init_small(&rows);
     for (int i = 0; i < 5; i++) {
         char shard[24];
 
@@ -160,80 +97,6 @@ TEST(a_damaged_row_keeps_what_was_known)
     ks_rows_free(&rows);
 }
 
-TEST(worker_rows_bring_their_tokens_ours_first)
-{
-    enum { MANY = 600 }; /* More than there is room for. */
-    static struct ks_store_token many[MANY];
-    struct ks_store_token mine = {.shard = "shard-1", .epoch = 4};
-    struct ks_store_worker workers[2] = {
-        {.self = incarnation("pod-b", 2), .life = KS_LIVE, .gives = many, .give_count = MANY},
-        {.self = incarnation("pod-a", 1),
-         .life = KS_FENCED,
-         .beat = 6,
-         .takes = &mine,
-         .take_count = 1},
-    };
-    struct ks_event event;
-    struct ks_rows rows;
-
-    init(&rows);
-    for (int i = 0; i < MANY; i++)
-        (void)snprintf(many[i].shard, sizeof many[i].shard, "shard-0");
-    event = read_fleet(&rows, workers, 2);
-    EXPECT_EQ_I64(event.store.outcome, KS_DONE);
-    EXPECT_EQ_U64(event.store.worker_count, 2);
-    EXPECT_EQ_U64(event.store.workers[0].self.worker, rows.self);
-    EXPECT_EQ_I64(event.store.workers[0].life, KS_FENCED);
-    EXPECT_EQ_U64(event.store.workers[0].beat, 6);
-    EXPECT_EQ_U64(event.store.workers[0].take_count, 1);
-    EXPECT_EQ_U64(event.store.workers[0].takes[0].epoch, 4);
-    EXPECT_EQ_U64(event.store.workers[1].give_count, 0);
-
-    /* A give of ours that is not seen would be served on: then the answer is none. */
-    workers[1].gives = many;
-    workers[1].give_count = MANY;
-    event = read_fleet(&rows, workers, 2);
-    EXPECT_EQ_I64(event.store.outcome, KS_UNKNOWN);
-    ks_rows_free(&rows);
-}
-
-TEST(a_damaged_worker_row_is_neither_alive_nor_gone)
-{
-    struct ks_store_worker worker = {.self = incarnation("pod-b", 0), .damaged = true};
-    struct ks_event event;
-    struct ks_rows rows;
-
-    init(&rows);
-    event = read_fleet(&rows, &worker, 1);
-    EXPECT_EQ_U64(event.store.worker_count, 1);
-    EXPECT(event.store.workers[0].damaged);
-    EXPECT_EQ_U64(event.store.workers[0].self.worker, 2);
-    ks_rows_free(&rows);
-}
-
-TEST(an_office_held_by_somebody_without_a_number_is_not_free)
-{
-    struct ks_store_worker workers[4];
-    struct ks_store_answer answer = {.outcome = KS_DONE, .workers = workers, .worker_count = 4};
-    struct ks_event event = {.kind = KS_EVENT_START};
-    struct ks_rows rows;
-
-    init(&rows);
-    for (int i = 0; i < 4; i++) {
-        char id[24];
-
-        (void)snprintf(id, sizeof id, "worker-%d", i);
-        workers[i] = (struct ks_store_worker){.self = incarnation(id, 1)};
-    }
-    answer.leader.present = true;
-    answer.leader.holder = incarnation("stranger", 77);
-    ks_rows_answered(&rows, KS_STORE_READ_FLEET, true, &answer, now, wall, &event);
-    EXPECT_EQ_U64(event.store.worker_count, 3);
-    EXPECT(event.store.leader.present);
-    EXPECT(!ks_incarnation_equal(event.store.leader.holder, KS_NOBODY));
-    ks_rows_free(&rows);
-}
-
 TEST(an_unknown_answer_says_nothing)
 {
     struct ks_store_lease row = lease("shard-0", "pod-a", 3, 5, "100");
@@ -246,6 +109,63 @@ TEST(an_unknown_answer_says_nothing)
     EXPECT_EQ_I64(event.store.outcome, KS_UNKNOWN);
     EXPECT_EQ_U64(event.store.lease_count, 0);
     EXPECT(ks_rows_words(&rows, 0) == NULL);
+    ks_rows_free(&rows);
+}
+
+TEST(ranges_of_hash_keys_become_numbers_and_what_is_none_is_left_out)
+{
+    static const struct ks_shard_listing shards[] = {
+        {.shard = "all", .hash_start = "0", .hash_end = "340282366920938463463374607431768211455"},
+        {.shard = "closed",
+         .hash_start = "18446744073709551616",
+         .hash_end = "18446744073709551617",
+         .closed = true},
+        {.shard = "turned", .hash_start = "9", .hash_end = "8"},
+        {.shard = "beyond",
+         .hash_start = "0",
+         .hash_end = "340282366920938463463374607431768211456"},
+        {.shard = "unsaid"},
+    };
+    struct ks_list_answer answer = {.shards = shards, .count = 5};
+    struct ks_store_lease row = lease("all", "", 3, 5, "100");
+    struct ks_event event = {.kind = KS_EVENT_START};
+    const struct ks_shard_row *listed;
+    struct ks_rows rows;
+
+    init(&rows);
+    ks_rows_listed(&rows, &answer, now, &event);
+    EXPECT_EQ_U64(event.listed.count, 5);
+    listed = event.listed.shards;
+    EXPECT(listed[0].ranged && !listed[0].closed);
+    EXPECT_EQ_U64(listed[0].first_key.high | listed[0].first_key.low, 0);
+    EXPECT_EQ_U64(listed[0].last_key.high & listed[0].last_key.low, UINT64_MAX);
+    EXPECT(listed[1].ranged && listed[1].closed);
+    EXPECT_EQ_U64(listed[1].first_key.high, 1);
+    EXPECT_EQ_U64(listed[1].last_key.low, 1);
+    EXPECT(!listed[2].ranged && !listed[3].ranged && !listed[4].ranged);
+
+    event = read_leases(&rows, true, &row, 1);
+    EXPECT(!event.store.leases[0].ranged);
+    memcpy(row.hash_start, "5", 2);
+    memcpy(row.hash_end, "18446744073709551616", 21);
+    event = read_leases(&rows, true, &row, 1);
+    EXPECT(event.store.leases[0].ranged);
+    EXPECT_EQ_U64(event.store.leases[0].first_key.low, 5);
+    EXPECT_EQ_U64(event.store.leases[0].last_key.high, 1);
+    ks_rows_free(&rows);
+}
+
+TEST(shards_count_from_the_instant_of_the_app_row_on)
+{
+    struct ks_rows rows;
+
+    init(&rows);
+    rows.app.start = (struct ks_position){.kind = KS_POSITION_AT_TIMESTAMP, .timestamp_ms = 77};
+    EXPECT_EQ_I64(ks_rows_since(&rows), 0);
+    rows.app.present = true;
+    EXPECT_EQ_I64(ks_rows_since(&rows), 77);
+    rows.app.start.kind = KS_POSITION_TRIM_HORIZON;
+    EXPECT_EQ_I64(ks_rows_since(&rows), 0);
     ks_rows_free(&rows);
 }
 
@@ -392,51 +312,17 @@ TEST(writes_move_what_is_known)
     init(&rows);
     (void)read_leases(&rows, true, &row, 1);
     words = ks_rows_words(&rows, 0);
-    ks_rows_wrote(&rows, KS_STORE_FINAL, 0, 3, 5, NULL, wall);
+    ks_rows_wrote(&rows, KS_STORE_FINAL, 0, 3, 5, NULL, KS_NOBODY, wall);
     EXPECT_EQ_U64(words->epoch, 4);
     EXPECT_EQ_U64(words->rev, 6);
     EXPECT_STR(words->checkpoint.sequence, "100");
-    ks_rows_wrote(&rows, KS_STORE_ASSIGN, 0, 4, 0, NULL, wall);
+    ks_rows_wrote(&rows, KS_STORE_ASSIGN, 0, 4, 0, NULL, ((struct ks_incarnation){2, 9}), wall);
     EXPECT_EQ_U64(words->epoch, 5);
     EXPECT_EQ_U64(words->rev, 6);
-    ks_rows_wrote(&rows, KS_STORE_DELETE, 0, 5, 0, NULL, wall);
+    ks_rows_wrote(&rows, KS_STORE_DELETE, 0, 5, 0, NULL, KS_NOBODY, wall);
     EXPECT(!words->has_row);
-    ks_rows_wrote(&rows, KS_STORE_ASSIGN, 7, 5, 0, NULL, wall); /* Of a shard not known. */
-    ks_rows_free(&rows);
-}
-
-static void touch_second_worker(void *arg, ks_instant at)
-{
-    struct ks_rows *rows = arg;
-
-    ks_names_touch(&rows->workers, 2, at);
-}
-
-TEST(names_that_nobody_knows_make_room_after_an_hour)
-{
-    const ks_instant later = ks_instant_add(now, ks_span_ms(3700 * 1000));
-    struct ks_store_lease leases[4] = {
-        lease("shard-0", "pod-b", 1, 1, "1"), lease("shard-1", "pod-c", 1, 1, "1"),
-        lease("shard-2", "pod-d", 1, 1, "1"), lease("shard-3", "pod-e", 2, 1, "1")};
-    struct ks_store_answer answer = {.outcome = KS_DONE, .leases = &leases[3], .lease_count = 1};
-    struct ks_event event = {.kind = KS_EVENT_START};
-    struct ks_rows rows;
-    uint32_t number;
-
-    EXPECT_OK(ks_rows_init(&rows, 8, 4, "pod-a", touch_second_worker, &rows));
-    (void)read_leases(&rows, true, leases, 3);
-    ks_rows_answered(&rows, KS_STORE_READ_LEASE, true, &answer, now, wall, &event);
-    EXPECT(event.store.leases[0].damaged); /* No number for pod-e, and nobody is old. */
-
-    ks_rows_answered(&rows, KS_STORE_READ_LEASE, true, &answer, later, wall, &event);
-    EXPECT(!event.store.leases[0].damaged);
-    EXPECT_STR(ks_names_text(&rows.workers, event.store.leases[0].owner.worker), "pod-e");
-    EXPECT_STR(ks_names_text(&rows.workers, rows.self), "pod-a");
-    EXPECT_STR(ks_names_text(&rows.workers, 2), "pod-b");
-    EXPECT(!ks_names_find(&rows.workers, KS_VIEW("pod-c"), &number));
-    /* Shards, too: their words are gone with them. */
-    EXPECT(ks_rows_words(&rows, 1) == NULL);
-    EXPECT(ks_rows_words(&rows, 3) != NULL);
+    ks_rows_wrote(&rows, KS_STORE_ASSIGN, 7, 5, 0, NULL, KS_NOBODY,
+                  wall); /* Of a shard not known. */
     ks_rows_free(&rows);
 }
 
@@ -461,4 +347,133 @@ TEST(no_memory_leaves_nothing)
     EXPECT(n > 10);
     ks_rows_free(&rows);
     EXPECT_EQ_I64(ks_alloc_live(), live);
+}
+
+TEST(capacity_and_load_go_both_ways)
+{
+    struct ks_store_worker worker = {
+        .self = incarnation("pod-b", 7), .life = KS_LIVE, .capacity = 20, .load = 3000};
+    struct ks_store_effect effect = {
+        .operation = KS_STORE_HEARTBEAT, .shard = KS_SHARD_NONE, .capacity = 21, .load = 4000};
+    struct ks_store_request request;
+    struct ks_event event;
+    struct ks_rows rows;
+
+    init(&rows);
+    event = read_fleet(&rows, &worker, 1);
+    EXPECT_EQ_U64(event.store.workers[0].capacity, 20);
+    EXPECT_EQ_U64(event.store.workers[0].load, 3000);
+    EXPECT(ks_rows_request(&rows, &effect, &request));
+    EXPECT_EQ_U64(request.capacity, 21);
+    EXPECT_EQ_U64(request.load, 4000);
+    ks_rows_free(&rows);
+}
+
+TEST(the_load_of_a_lease_goes_both_ways)
+{
+    struct ks_store_lease row = lease("shard-0", "pod-a", 3, 5, "100");
+    struct ks_store_effect effect = {.operation = KS_STORE_CHECKPOINT, .load = 4000};
+    struct ks_store_request request;
+    struct ks_rows rows;
+
+    init(&rows);
+    row.load = 3000;
+    EXPECT_EQ_U64(read_leases(&rows, true, &row, 1).store.leases[0].load, 3000);
+    EXPECT(ks_rows_request(&rows, &effect, &request));
+    EXPECT_EQ_U64(request.load, 4000);
+    effect.operation = KS_STORE_FINAL;
+    EXPECT(ks_rows_request(&rows, &effect, &request));
+    EXPECT_EQ_U64(request.load, 4000);
+    ks_rows_free(&rows);
+}
+
+TEST(a_heartbeat_removes_no_more_tokens_than_one_write_carries)
+{
+    static struct ks_lease_token tokens[2 * KS_TOKENS_MAX];
+    struct ks_store_effect effect = {.operation = KS_STORE_HEARTBEAT,
+                                     .shard = KS_SHARD_NONE,
+                                     .gives = tokens,
+                                     .give_count = 2 * KS_TOKENS_MAX,
+                                     .takes = tokens,
+                                     .take_count = KS_TOKENS_MAX + 1};
+    struct ks_store_lease row = lease("shard-0", "", 3, 5, "100");
+    struct ks_store_request request;
+    struct ks_rows rows;
+
+    init(&rows);
+    (void)read_leases(&rows, true, &row, 1);
+    for (uint32_t i = 0; i < 2 * KS_TOKENS_MAX; i++)
+        tokens[i] = (struct ks_lease_token){0, i};
+    EXPECT(ks_rows_request(&rows, &effect, &request));
+    EXPECT_EQ_U64(request.give_count, KS_TOKENS_MAX);
+    EXPECT_EQ_U64(request.take_count, KS_TOKENS_MAX);
+    EXPECT_EQ_U64(request.gives[KS_TOKENS_MAX - 1].epoch, KS_TOKENS_MAX - 1);
+    EXPECT_STR(request.gives[0].shard, "shard-0");
+    ks_rows_free(&rows);
+}
+
+TEST(the_next_owner_goes_both_ways)
+{
+    struct ks_store_lease row = lease("shard-0", "pod-a", 3, 5, "100");
+    struct ks_store_effect effect = {.shard = 0, .epoch = 3, .rev = 5};
+    struct ks_store_request request;
+    struct ks_rows rows;
+
+    init(&rows);
+    row.next_owner = incarnation("pod-b", 9);
+    (void)read_leases(&rows, true, &row, 1);
+    EXPECT_EQ_U64(ks_rows_words(&rows, 0)->next_owner.boot, 9);
+    effect.next_owner = ks_rows_words(&rows, 0)->next_owner;
+    effect.worker = ks_rows_words(&rows, 0)->owner;
+    effect.owner = ks_rows_words(&rows, 0)->owner;
+    for (int i = 0; i < 3; i++) {
+        static const enum ks_store_operation operations[] = {KS_STORE_PLAN, KS_STORE_FINAL,
+                                                             KS_STORE_FORCE};
+
+        effect.operation = operations[i];
+        EXPECT(ks_rows_request(&rows, &effect, &request));
+        EXPECT_EQ_I64(request.operation, operations[i]);
+        EXPECT_STR(request.next_owner.id, "pod-b");
+        EXPECT_EQ_U64(request.next_owner.boot, 9);
+        EXPECT_STR(request.owner.id, "pod-a");
+        EXPECT_STR(request.worker.id, "pod-a");
+        EXPECT_EQ_U64(request.epoch, 3);
+        EXPECT_EQ_U64(request.rev, 5);
+    }
+    ks_rows_free(&rows);
+}
+
+TEST(who_holds_a_lease_since_when_is_known_from_what_was_read_and_written)
+{
+    const struct ks_incarnation other = {2, 9};
+    struct ks_store_lease row = lease("shard-0", "pod-a", 3, 5, "100");
+    const struct ks_shard_words *words;
+    struct ks_rows rows;
+
+    init(&rows);
+    (void)read_leases(&rows, false, &row, 1);
+    words = ks_rows_words(&rows, 0);
+    EXPECT_EQ_U64(words->owner.worker, rows.self);
+    EXPECT_EQ_I64(words->since.ms, 0); /* It was so before we looked. */
+
+    ks_rows_wrote(&rows, KS_STORE_PLAN, 0, 3, 0, NULL, other, wall);
+    EXPECT_EQ_U64(words->next_owner.boot, 9);
+    EXPECT_EQ_U64(words->epoch, 3);
+    ks_rows_wrote(&rows, KS_STORE_FINAL, 0, 3, 5, NULL, other, wall);
+    EXPECT_EQ_U64(words->owner.boot, 9);
+    EXPECT_EQ_U64(words->next_owner.worker, 0);
+    EXPECT_EQ_I64(words->since.ms, wall.ms);
+
+    row = lease("shard-0", "", 5, 7, "100");
+    row.finished = true;
+    ks_rows_wrote(&rows, KS_STORE_TAKE_OVER, 0, 3, 0, NULL, other, (ks_wall){1});
+    (void)read_leases(&rows, false, &row, 1);
+    EXPECT_EQ_U64(words->owner.worker, 0);
+    EXPECT(words->finished);
+    EXPECT_EQ_I64(words->since.ms, wall.ms);
+    row.damaged = true;
+    (void)read_leases(&rows, false, &row, 1);
+    EXPECT(words->damaged);
+    EXPECT_EQ_U64(words->epoch, 5);
+    ks_rows_free(&rows);
 }

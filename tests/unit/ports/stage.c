@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/ports/stage.h"
 
+#include "adapters/kinesis/user_records.h"
 #include "adapters/local/stream.h"
 #include "adapters/sqlite/store.h"
+#include "adapters/system/lock_file.h"
 #include "base/digest.h"
 #include "base/log.h"
 #include "ks_test.h"
@@ -36,8 +38,9 @@ void stage_begin_with(struct stage *stage, const struct setting *setting)
         .dialect = "native",
         .worker_id = setting->worker_id,
         .version = "test",
-        .start = {.kind = KS_POSITION_TRIM_HORIZON, .sub_sequence = -1},
+        .start = {.kind = setting->start, .sub_sequence = -1},
         .core = ks_core_config_default(ks_span_ms(1000)),
+        .shard_metrics = true,
         .drained = on_drained,
         .refused = on_refused,
         .arg = stage,
@@ -51,9 +54,15 @@ void stage_begin_with(struct stage *stage, const struct setting *setting)
                                    &stage->store, &detail));
     EXPECT_OK(ks_local_source_open(stage->loop, ks_test_path("stream.db"), setting->stream,
                                    setting->shards, &stage->source, &detail));
+    EXPECT_OK(ks_user_records_source_open(stage->loop, stage->source, &stage->source));
     config.loop = stage->loop;
     config.store = stage->store;
     config.source = stage->source;
+    if (setting->lock)
+        EXPECT_OK(ks_lock_file_open(stage->loop, ks_test_dir(), "app", setting->worker_id,
+                                    &stage->lock, &detail));
+    config.lock = stage->lock;
+    config.core.capacity = setting->capacity;
     config.core.seed = ks_random_u64();
     config.core.budget_bytes = 8 << 20;
     config.core.shards_max = setting->shards_max;
@@ -69,7 +78,10 @@ void stage_begin_with(struct stage *stage, const struct setting *setting)
 
 void stage_begin(struct stage *stage, const char *worker_id)
 {
-    stage_begin_with(stage, &(struct setting){worker_id, "stream", STAGE_SHARDS, STAGE_SHARDS_MAX});
+    stage_begin_with(stage, &(struct setting){.worker_id = worker_id,
+                                              .stream = "stream",
+                                              .shards = STAGE_SHARDS,
+                                              .shards_max = STAGE_SHARDS_MAX});
 }
 
 /* Everything stops where it is, as if the process had died. */
@@ -78,6 +90,8 @@ void stage_vanish(struct stage *stage)
     ks_switchboard_stop(stage->board);
     stage->source->vtable->close(stage->source);
     stage->store->vtable->close(stage->store);
+    if (stage->lock != NULL)
+        stage->lock->vtable->close(stage->lock);
     for (int i = 0; i < 3; i++)
         ks_loop_turn(stage->loop, ks_span_ms(20));
     ks_loop_free(stage->loop);
@@ -154,6 +168,13 @@ void stage_put(struct stage *stage, uint32_t first, uint32_t count)
         stage->puts_open++;
         EXPECT_OK(ks_switchboard_put(stage->board, &entry, 1, put_done, stage));
     }
+    stage_turn_until(stage, no_puts);
+}
+
+void stage_put_one(struct stage *stage, const struct ks_put_entry *entry)
+{
+    stage->puts_open++;
+    EXPECT_OK(ks_switchboard_put(stage->board, entry, 1, put_done, stage));
     stage_turn_until(stage, no_puts);
 }
 
@@ -271,8 +292,10 @@ enum ks_settle_status consumer_settle(struct consumer *consumer, const struct ks
         .count = run->count,
         .outcome = outcome,
     };
+    struct ks_settled settled = ks_switchboard_settle(consumer->stage->board, &settlement);
 
-    return ks_switchboard_settle(consumer->stage->board, &settlement, ret_up_to);
+    *ret_up_to = settled.up_to;
+    return settled.status;
 }
 
 void consumer_ack_all(struct consumer *consumer)

@@ -14,6 +14,7 @@ struct stage {
     struct ks_loop *loop;
     struct ks_lease_store *store;
     struct ks_stream_source *source;
+    struct ks_worker_lock *lock;
     struct ks_switchboard *board;
     bool drained;
     bool clean;
@@ -27,6 +28,9 @@ struct setting {
     const char *stream;
     uint32_t shards;
     uint32_t shards_max;
+    bool lock;                   /* With a lock file in the test's folder. */
+    uint32_t capacity;           /* 0 = no limit. */
+    enum ks_position_kind start; /* 0: TRIM_HORIZON. */
 };
 
 /* Builds and starts it on the test's two files. */
@@ -44,6 +48,7 @@ bool stage_is_refused(struct stage *stage);
 void stage_drain(struct stage *stage);
 /* Puts records whose data and partition keys are the numbers first .. first + count - 1. */
 void stage_put(struct stage *stage, uint32_t first, uint32_t count);
+void stage_put_one(struct stage *stage, const struct ks_put_entry *entry);
 
 struct consumer {
     struct ks_consumer port;

@@ -76,3 +76,28 @@ TEST(the_longest_names_are_cut_not_overrun)
     ks_story_line(&effect, name, name, line);
     EXPECT_EQ_U64(strlen(line), KS_STORY_LINE_MAX - 1);
 }
+
+TEST(the_reason_is_what_was_decided_last)
+{
+    struct ks_story_note note = {.told = false};
+    struct ks_effect effect = story(KS_STORY_ASSIGNED);
+    char line[KS_STORY_LINE_MAX];
+
+    ks_story_reason(&note, "shard-3", "pod-b", line);
+    EXPECT_STR(line, "");
+    ks_story_keep(&note, &effect);
+    ks_story_reason(&note, "shard-3", "pod-b", line);
+    EXPECT_STR(line, "shard-3: assigned to pod-b, it was free");
+    /* It says less than the decision before. */
+    effect = story(KS_STORY_ACQUIRED);
+    ks_story_keep(&note, &effect);
+    EXPECT_EQ_I64(note.story, KS_STORY_ASSIGNED);
+    effect = story(KS_STORY_RELEASED);
+    ks_story_keep(&note, &effect);
+    ks_story_reason(&note, "shard-3", "pod-b", line);
+    EXPECT_STR(line, "shard-3: released, epoch 12 is over");
+    effect = story(KS_STORY_ACQUIRED);
+    ks_story_keep(&note, &effect);
+    ks_story_reason(&note, "shard-3", "pod-b", line);
+    EXPECT_STR(line, "shard-3: acquired, epoch 12");
+}

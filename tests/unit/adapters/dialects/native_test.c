@@ -51,6 +51,7 @@ static request full(enum ks_store_operation operation)
         .has_checkpoint = true,
         .checkpoint = {.kind = KS_POSITION_AFTER_SEQUENCE, .sequence = "1234", .sub_sequence = 8},
         .children = {"s3", "s4"},
+        .deputies = {"d1", "d2"},
         .lease = &lease,
         .app = &app};
 }
@@ -167,6 +168,21 @@ TEST(writes_of_the_leader_and_app_rows_are_those_of_the_protocol)
                " set stream_arn=arn:x set stream_created_ms=12");
 }
 
+TEST(deputies_are_named_or_not_at_all)
+{
+    request name = full(KS_STORE_NAME_DEPUTIES);
+
+    EXPECT_STR(line(name), "w/#leader if holder=me#0000000000000001 epoch=5 do set deputies=d1+d2");
+    name.deputies[0] = NULL;
+    EXPECT_STR(line(name), "w/#leader if holder=me#0000000000000001 epoch=5 do set deputies=d2");
+    name.deputies[0] = "d2";
+    EXPECT_STR(line(name), "w/#leader if holder=me#0000000000000001 epoch=5 do set deputies=d2");
+    name.deputies[0] = "#app";
+    EXPECT_STR(line(name), "error: name deputies of #leader: deputies: invalid value");
+    name.deputies[0] = name.deputies[1] = NULL;
+    EXPECT_STR(line(name), "w/#leader if holder=me#0000000000000001 epoch=5 do remove deputies");
+}
+
 TEST(writes_of_a_lease_row_are_those_of_the_protocol)
 {
     request free = full(KS_STORE_PLAN);
@@ -188,7 +204,7 @@ TEST(writes_of_a_lease_row_are_those_of_the_protocol)
                " set epoch=6 remove next_owner");
     EXPECT_STR(line(full(KS_STORE_CHECKPOINT)),
                "s/s1 if owner=me#0000000000000001 epoch=5 rev=6 do set checkpoint=1234 set sub=8"
-               " remove checkpoint_ms set rev=7");
+               " remove checkpoint_ms set load=23 set rev=7");
     EXPECT_STR(line(full(KS_STORE_DELETE)), "s/s1 if finished=true epoch=5 delete row");
 }
 
@@ -198,16 +214,16 @@ TEST(last_writes_of_an_owner_are_those_of_the_protocol)
 
     EXPECT_STR(line(final),
                "s/s1 if owner=me#0000000000000001 epoch=5 rev=6 next_owner=she#0000000000000003 do"
-               " set checkpoint=1234 set sub=8 remove checkpoint_ms set owner=she#0000000000000003"
-               " remove next_owner set epoch=6 set rev=7");
+               " set checkpoint=1234 set sub=8 remove checkpoint_ms set load=23"
+               " set owner=she#0000000000000003 remove next_owner set epoch=6 set rev=7");
     final.next_owner.id[0] = '\0';
     final.has_checkpoint = false;
     EXPECT_STR(line(final), "s/s1 if owner=me#0000000000000001 epoch=5 rev=6 next_owner absent do"
-                            " remove owner remove next_owner set epoch=6 set rev=7");
+                            " set load=23 remove owner remove next_owner set epoch=6 set rev=7");
     EXPECT_STR(line(full(KS_STORE_END)),
                "s/s1 if owner=me#0000000000000001 epoch=5 rev=6 do set checkpoint=SHARD_END"
-               " remove sub remove checkpoint_ms set children=s3+s4 set finished=true remove owner"
-               " remove next_owner set epoch=6 set rev=7");
+               " remove sub remove checkpoint_ms set children=s3+s4 set finished=true remove load"
+               " remove owner remove next_owner set epoch=6 set rev=7");
 }
 
 TEST(four_writes_make_rows_and_no_other)
@@ -280,29 +296,61 @@ TEST(the_longest_write_fits)
     ks_item_write_free(&write);
 }
 
-TEST(reads_name_a_partition_or_a_row)
+/* "w/a+b", "s/" for a whole partition. */
+static const char *look(request asked)
 {
-    request asked = full(KS_STORE_READ_FLEET);
-    char key[KS_ITEM_KEY_MAX + 1];
+    static char text[512];
+    struct ks_item_keys keys;
+    struct ks_bytes bytes;
     const char *partition;
 
-    EXPECT_OK(ks_native_read(&asked, &partition, key));
-    EXPECT_STR(partition, "w");
-    EXPECT_STR(key, "");
-    asked.operation = KS_STORE_READ_LEASES;
-    EXPECT_OK(ks_native_read(&asked, &partition, key));
-    EXPECT_STR(partition, "s");
-    EXPECT_STR(key, "");
-    asked.operation = KS_STORE_READ_LEASE;
-    EXPECT_OK(ks_native_read(&asked, &partition, key));
-    EXPECT_STR(partition, "s");
-    EXPECT_STR(key, "s1");
-    asked.operation = KS_STORE_READ_WORKER;
-    EXPECT_OK(ks_native_read(&asked, &partition, key));
-    EXPECT_STR(partition, "w");
-    EXPECT_STR(key, "me");
+    EXPECT_OK(ks_native_read(&asked, &partition, &keys));
+    ks_bytes_init(&bytes, sizeof(text) - 1);
+    put(&bytes, partition, KS_VIEW("/"));
+    for (uint32_t at = 0; at < keys.count; at++)
+        put(&bytes, at == 0 ? "" : "+", ks_view_text(keys.texts[at]));
+    EXPECT_OK(ks_view_copy_text(ks_bytes_view(&bytes), text, sizeof(text)));
+    ks_bytes_free(&bytes);
+    return text;
+}
+
+static void has_no_look(request asked)
+{
+    struct ks_item_keys keys;
+    const char *partition;
+
+    EXPECT(ks_err_is(ks_native_read(&asked, &partition, &keys), KS_ERR_INVALID));
+}
+
+TEST(reads_name_a_partition_or_rows)
+{
+    request asked = full(KS_STORE_READ_LEASE);
+
+    EXPECT_STR(look(full(KS_STORE_READ_FLEET)), "w/");
+    EXPECT_STR(look(full(KS_STORE_READ_LEASES)), "s/");
+    EXPECT_STR(look(asked), "s/s1");
+    asked.shard = "a/b";
+    has_no_look(asked);
+    asked = full(KS_STORE_READ_WORKER);
+    EXPECT_STR(look(asked), "w/me");
     asked.worker.id[0] = '\0';
-    EXPECT(ks_err_is(ks_native_read(&asked, &partition, key), KS_ERR_INVALID));
+    has_no_look(asked);
+}
+
+TEST(the_news_name_each_row_once)
+{
+    request asked = full(KS_STORE_READ_NEWS);
+
+    EXPECT_STR(look(asked), "w/#leader+me+he");
+    asked.owner = asked.worker;
+    EXPECT_STR(look(asked), "w/#leader+me");
+    asked.owner.id[0] = '\0';
+    EXPECT_STR(look(asked), "w/#leader+me");
+    asked.owner.id[0] = '#';
+    has_no_look(asked);
+    asked = full(KS_STORE_READ_NEWS);
+    asked.worker.id[0] = '\0';
+    has_no_look(asked);
 }
 
 TEST(a_write_without_memory_leaves_nothing)

@@ -2,11 +2,10 @@
 /* Failures that no emulator gives; what works is in tests/contract. */
 #include "adapters/dynamodb/store.h"
 
-#include "aws/credentials.h"
-#include "aws/endpoint.h"
 #include "base/budget.h"
 #include "ks_test.h"
 
+#include "aws_rig.h"
 #include "http_script.h"
 
 #include <stdlib.h>
@@ -22,9 +21,7 @@
     "\"life\":{\"S\":\"live\"},\"mode\":{\"S\":\"idle\"},\"beat\":{\"N\":\"5\"}}"
 
 static struct ks_loop *loop;
-static struct ks_http *http;
-static struct ks_credentials_source *credentials;
-static struct ks_aws_client *client;
+static struct aws_rig aws;
 static struct ks_lease_store *store;
 static struct http_script *script;
 
@@ -35,6 +32,7 @@ static struct {
     struct ks_detail detail;
     uint32_t workers;
     struct ks_store_worker worker;
+    struct ks_store_leader leader;
 } told;
 
 static void answered(void *arg, uint64_t token, const struct ks_store_answer *answer)
@@ -46,6 +44,7 @@ static void answered(void *arg, uint64_t token, const struct ks_store_answer *an
     told.err = answer->err;
     told.detail = answer->detail;
     told.workers = answer->worker_count;
+    told.leader = answer->leader;
     if (answer->worker_count != 0)
         told.worker = answer->workers[0];
 }
@@ -53,25 +52,12 @@ static void answered(void *arg, uint64_t token, const struct ks_store_answer *an
 static void begin(const struct http_step *steps, size_t count)
 {
     const ks_instant begun = ks_instant_now();
-    struct ks_endpoint endpoint;
     struct ks_detail detail = {""};
 
-    EXPECT_EQ_I64(setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE", 1), 0);
-    EXPECT_EQ_I64(setenv("AWS_SECRET_ACCESS_KEY", "for-tests-only", 1), 0);
     script = http_script_start(steps, count);
     EXPECT_OK(ks_loop_new(&loop));
-    EXPECT_OK(ks_http_new(loop, &(struct ks_http_options){.ca_bundle = NULL}, &http, &detail));
-    EXPECT_OK(ks_credentials_source_new(
-        &(struct ks_credentials_options){.loop = loop, .http = http}, &credentials, &detail));
-    EXPECT_OK(
-        ks_endpoint_resolve("dynamodb", "us-east-1", http_script_url(script), &endpoint, &detail));
-    EXPECT_OK(ks_aws_client_new(&(struct ks_aws_client_options){.service = KS_AWS_DYNAMODB,
-                                                                .loop = loop,
-                                                                .http = http,
-                                                                .credentials = credentials,
-                                                                .endpoint = &endpoint},
-                                &client));
-    EXPECT_OK(ks_dynamodb_store_open(loop, client, "leases", &store, &detail));
+    aws_rig_open(&aws, loop, KS_AWS_DYNAMODB, http_script_url(script));
+    EXPECT_OK(ks_dynamodb_store_open(loop, aws.client, "leases", &store, &detail));
     while (store->vtable->state(store, &detail) != KS_STORE_READY) {
         ks_loop_turn(loop, ks_span_ms(20));
         EXPECT(ks_instant_since(ks_instant_now(), begun).us < 10 * 1000000);
@@ -81,9 +67,7 @@ static void begin(const struct http_step *steps, size_t count)
 static void finish(void)
 {
     store->vtable->close(store);
-    ks_aws_client_free(client);
-    ks_credentials_source_free(credentials);
-    ks_http_free(http);
+    aws_rig_close(&aws);
     ks_loop_free(loop);
     http_script_stop(script);
 }
@@ -92,6 +76,7 @@ static void ask(enum ks_store_operation operation)
 {
     const struct ks_store_request request = {.operation = operation,
                                              .worker = {"a", 1},
+                                             .owner = {"b", 2},
                                              .timeout = ks_span_ms(3000),
                                              .answered = answered};
     const ks_instant begun = ks_instant_now();
@@ -123,9 +108,6 @@ static void is_unknown(struct http_step step, enum ks_err_code code)
 
 TEST(only_a_failed_condition_is_a_refusal)
 {
-    is_unknown(
-        (struct http_step){.status = 400, .body = ERROR("ProvisionedThroughputExceededException")},
-        KS_ERR_THROTTLED);
     is_unknown((struct http_step){.status = 400, .body = ERROR("ValidationException")},
                KS_ERR_INVALID);
     is_unknown((struct http_step){.status = 500, .body = ERROR("InternalServerError")},
@@ -220,7 +202,85 @@ TEST(a_read_is_all_pages_or_nothing)
     finish();
 }
 
-TEST(reads_are_repeated_and_writes_are_not)
+#define KEY(k) "{\"p\":{\"S\":\"w\"},\"k\":{\"S\":\"" k "\"}}"
+#define LEADER                                                                                     \
+    "{\"p\":{\"S\":\"w\"},\"k\":{\"S\":\"#leader\"},\"epoch\":{\"N\":\"7\"},"                      \
+    "\"deputies\":{\"SS\":[\"d\",\"c\"]}}"
+#define BATCH(items, left)                                                                         \
+    "{\"Responses\":{\"leases\":[" items "]},\"UnprocessedKeys\":{\"leases\":{\"Keys\":[" left     \
+    "]}}}"
+
+TEST(what_a_batch_leaves_out_is_asked_for_again)
+{
+    static const struct http_step steps[] = {
+        {.body = READY},
+        {.body = BATCH(WORKER("b"), KEY("#leader") "," KEY("a"))},
+        {.body = BATCH(LEADER, KEY("a"))},
+        {.body = "{\"Responses\":{\"leases\":[" WORKER("a") "]},\"UnprocessedKeys\":{}}"}};
+
+    begin(steps, 4);
+    ask(KS_STORE_READ_NEWS);
+    EXPECT_EQ_I64(told.outcome, KS_DONE);
+    EXPECT_EQ_U64(told.workers, 2);
+    EXPECT_EQ_U64(told.leader.epoch, 7);
+    EXPECT_STR(told.leader.deputies[0], "c");
+    EXPECT_STR(told.leader.deputies[1], "d");
+    EXPECT_CONTAINS(http_script_request(script, 1),
+                    "\"Keys\":[" KEY("#leader") "," KEY("a") "," KEY("b") "]");
+    EXPECT_CONTAINS(http_script_request(script, 2), "\"Keys\":[" KEY("#leader") "," KEY("a") "]");
+    EXPECT_CONTAINS(http_script_request(script, 3), "\"Keys\":[" KEY("a") "]");
+    EXPECT_EQ_U64(http_script_count(script), 4);
+    finish();
+}
+
+/* The news are asked for once, and are unknown. */
+static void has_no_news(const char *body, enum ks_err_code code)
+{
+    const struct http_step steps[] = {{.body = READY}, {.body = body}};
+
+    begin(steps, 2);
+    ask(KS_STORE_READ_NEWS);
+    EXPECT_EQ_I64(told.outcome, KS_UNKNOWN);
+    if (!ks_err_is(told.err, code))
+        FAIL("%s: %s", ks_err_name(told.err), told.detail.text);
+    EXPECT_EQ_U64(told.workers, 0);
+    EXPECT_EQ_U64(http_script_count(script), 2);
+    finish();
+}
+
+TEST(a_batch_that_gives_nothing_or_anything_is_unknown)
+{
+    has_no_news(BATCH("", KEY("a") "," KEY("#leader") "," KEY("b")), KS_ERR_THROTTLED);
+    has_no_news(BATCH(WORKER("a"), KEY("other")), KS_ERR_MALFORMED);
+    has_no_news("{\"Responses\":{}}", KS_ERR_MALFORMED);
+    has_no_news("{\"Responses\":", KS_ERR_MALFORMED);
+}
+
+TEST(the_permission_for_the_news_is_one_of_its_own)
+{
+    static const struct http_step steps[] = {
+        {.body = READY},
+        {.status = 400, .body = ERROR("AccessDeniedException")},
+        {.body = "{\"Items\":[]}"},
+        {.body = "{\"Responses\":{\"leases\":[]}}"}};
+    struct ks_detail detail;
+
+    begin(steps, 4);
+    ask(KS_STORE_READ_NEWS);
+    EXPECT_STR(told.detail.text,
+               "access denied: allow dynamodb:BatchGetItem on the table leases to this role");
+    ask(KS_STORE_READ_FLEET);
+    EXPECT_EQ_I64(told.outcome, KS_DONE);
+    EXPECT_EQ_I64(store->vtable->state(store, &detail), KS_STORE_UNUSABLE);
+    ask(KS_STORE_READ_NEWS);
+    EXPECT_EQ_I64(told.outcome, KS_DONE);
+    EXPECT_EQ_U64(told.workers, 0);
+    EXPECT(!told.leader.present);
+    EXPECT_EQ_I64(store->vtable->state(store, &detail), KS_STORE_READY);
+    finish();
+}
+
+TEST(a_read_is_repeated_whatever_happened)
 {
     static const struct http_step steps[] = {
         {.body = READY}, {.status = 500, .body = ""}, {.body = "{\"Items\":[]}"}};
@@ -229,5 +289,40 @@ TEST(reads_are_repeated_and_writes_are_not)
     ask(KS_STORE_READ_FLEET);
     EXPECT_EQ_I64(told.outcome, KS_DONE);
     EXPECT_EQ_U64(http_script_count(script), 3);
+    finish();
+}
+
+TEST(a_read_that_is_lost_has_time_for_another_one)
+{
+    static const struct http_step steps[] = {
+        {.body = READY}, {.silent = true}, {.body = "{\"Items\":[]}"}};
+
+    begin(steps, 3);
+    ask(KS_STORE_READ_FLEET);
+    EXPECT_EQ_I64(told.outcome, KS_DONE);
+    EXPECT_EQ_U64(http_script_count(script), 3);
+    finish();
+}
+
+/* Of what follows is_unknown shows the contrary: nothing else is sent again. */
+TEST(a_write_that_was_refused_for_its_rate_is_repeated)
+{
+    static const struct http_step steps[] = {
+        {.body = READY},
+        {.status = 400, .body = ERROR("ProvisionedThroughputExceededException")},
+        {.body = "{\"Attributes\":" WORKER("a") "}"}};
+
+    begin(steps, 3);
+    ask(KS_STORE_HEARTBEAT);
+    EXPECT_EQ_I64(told.outcome, KS_DONE);
+    EXPECT_EQ_U64(told.workers, 1);
+    EXPECT_EQ_U64(http_script_count(script), 3);
+    finish();
+
+    begin(steps, 2);
+    ask(KS_STORE_HEARTBEAT);
+    EXPECT_EQ_I64(told.outcome, KS_UNKNOWN);
+    EXPECT(ks_err_is(told.err, KS_ERR_THROTTLED));
+    EXPECT(http_script_count(script) > 2);
     finish();
 }

@@ -2,11 +2,10 @@
 /* Answers about a table that no emulator gives. The others are in tests/contract. */
 #include "adapters/dynamodb/table.h"
 
-#include "aws/credentials.h"
-#include "aws/endpoint.h"
 #include "base/budget.h"
 #include "ks_test.h"
 
+#include "aws_rig.h"
 #include "http_script.h"
 
 #include <stdlib.h>
@@ -20,41 +19,24 @@
 #define ERROR(code) "{\"__type\":\"com.amazonaws.dynamodb.v20120810#" code "\",\"message\":\"m\"}"
 
 static struct ks_loop *loop;
-static struct ks_http *http;
-static struct ks_credentials_source *credentials;
-static struct ks_aws_client *client;
+static struct aws_rig aws;
 static struct ks_dynamodb_table table;
 static struct http_script *script;
 
 static void begin(const struct http_step *steps, size_t count)
 {
-    struct ks_endpoint endpoint;
     struct ks_detail detail = {""};
 
-    EXPECT_EQ_I64(setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE", 1), 0);
-    EXPECT_EQ_I64(setenv("AWS_SECRET_ACCESS_KEY", "for-tests-only", 1), 0);
     script = http_script_start(steps, count);
     EXPECT_OK(ks_loop_new(&loop));
-    EXPECT_OK(ks_http_new(loop, &(struct ks_http_options){.ca_bundle = NULL}, &http, &detail));
-    EXPECT_OK(ks_credentials_source_new(
-        &(struct ks_credentials_options){.loop = loop, .http = http}, &credentials, &detail));
-    EXPECT_OK(
-        ks_endpoint_resolve("dynamodb", "us-east-1", http_script_url(script), &endpoint, &detail));
-    EXPECT_OK(ks_aws_client_new(&(struct ks_aws_client_options){.service = KS_AWS_DYNAMODB,
-                                                                .loop = loop,
-                                                                .http = http,
-                                                                .credentials = credentials,
-                                                                .endpoint = &endpoint},
-                                &client));
-    EXPECT_OK(ks_dynamodb_table_open(&table, loop, client, "leases", &detail));
+    aws_rig_open(&aws, loop, KS_AWS_DYNAMODB, http_script_url(script));
+    EXPECT_OK(ks_dynamodb_table_open(&table, loop, aws.client, "leases", &detail));
 }
 
 static void finish(void)
 {
     ks_dynamodb_table_close(&table);
-    ks_aws_client_free(client);
-    ks_credentials_source_free(credentials);
-    ks_http_free(http);
+    aws_rig_close(&aws);
     ks_loop_free(loop);
     http_script_stop(script);
 }

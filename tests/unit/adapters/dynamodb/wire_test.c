@@ -79,12 +79,19 @@ TEST(empty_clauses_and_maps_are_left_out)
 
 TEST(reads_and_tables_have_their_bodies)
 {
+    struct ks_item_keys keys = {.count = 0};
     struct ks_bytes body;
 
     ks_bytes_init(&body, 4096);
     EXPECT_OK(ks_dynamodb_put_get(&body, "t", "s", "shard"));
     is(&body, "{\"TableName\":\"t\",\"Key\":{\"p\":{\"S\":\"s\"},\"k\":{\"S\":\"shard\"}},"
               "\"ConsistentRead\":true}");
+    EXPECT_OK(ks_item_keys_add(&keys, KS_VIEW("#leader")));
+    EXPECT_OK(ks_item_keys_add(&keys, KS_VIEW("pod \"a\"")));
+    EXPECT_OK(ks_dynamodb_put_batch_get(&body, "t", "w", &keys));
+    is(&body, "{\"RequestItems\":{\"t\":{\"Keys\":["
+              "{\"p\":{\"S\":\"w\"},\"k\":{\"S\":\"#leader\"}},"
+              "{\"p\":{\"S\":\"w\"},\"k\":{\"S\":\"pod \\\"a\\\"\"}}]}}}");
     EXPECT_OK(ks_dynamodb_put_query(&body, "t", "s", KS_VIEW_NONE, true));
     is(&body, "{\"TableName\":\"t\",\"KeyConditionExpression\":\"#p = :p\","
               "\"ExpressionAttributeNames\":{\"#p\":\"p\"},"
@@ -102,6 +109,38 @@ TEST(reads_and_tables_have_their_bodies)
               "{\"AttributeName\":\"k\",\"AttributeType\":\"S\"}],\"KeySchema\":["
               "{\"AttributeName\":\"p\",\"KeyType\":\"HASH\"},"
               "{\"AttributeName\":\"k\",\"KeyType\":\"RANGE\"}]}");
+}
+
+#define UNPROCESSED(keys) "{\"UnprocessedKeys\":{\"t\":{\"Keys\":[" keys "]}}}"
+
+static ks_err read_unprocessed(const char *text, struct ks_item_keys *ret_left)
+{
+    struct ks_item_keys asked = {.count = 0};
+    struct ks_json *document = NULL;
+    ks_err err;
+
+    EXPECT_OK(ks_item_keys_add(&asked, KS_VIEW("a")));
+    EXPECT_OK(ks_item_keys_add(&asked, KS_VIEW("b")));
+    EXPECT_OK(ks_json_parse(ks_view_text(text), &document));
+    err = ks_dynamodb_read_unprocessed(document, "t", &asked, ret_left);
+    ks_json_free(document);
+    return err;
+}
+
+TEST(what_a_batch_left_out_is_among_what_was_asked)
+{
+    struct ks_item_keys left;
+
+    EXPECT_OK(read_unprocessed("{}", &left));
+    EXPECT_EQ_U64(left.count, 0);
+    EXPECT_OK(read_unprocessed("{\"UnprocessedKeys\":{}}", &left));
+    EXPECT_EQ_U64(left.count, 0);
+    EXPECT_OK(read_unprocessed(UNPROCESSED("{\"p\":{\"S\":\"w\"},\"k\":{\"S\":\"b\"}}"), &left));
+    EXPECT_EQ_U64(left.count, 1);
+    EXPECT_STR(left.texts[0], "b");
+    EXPECT_ERR(read_unprocessed(UNPROCESSED("{\"k\":{\"S\":\"c\"}}"), &left), MALFORMED);
+    EXPECT_ERR(read_unprocessed(UNPROCESSED("{\"k\":{\"N\":\"1\"}}"), &left), MALFORMED);
+    EXPECT_ERR(read_unprocessed(UNPROCESSED("7"), &left), MALFORMED);
 }
 
 static ks_err read_item(const char *text, struct ks_json **ret_document, struct ks_bytes *texts,

@@ -40,6 +40,9 @@ struct canned_connection {
     struct canned *canned;
     char bytes[CANNED_REQUEST_MAX];
     size_t size;
+    const char *rest; /* Of the answer's body, not sent yet. */
+    size_t rest_size;
+    bool rest_ends; /* With it the connection. */
 };
 
 struct canned {

@@ -31,7 +31,7 @@ TEST(pages_are_collected_and_a_token_travels_alone)
     struct ks_listing listing;
     bool more = false;
 
-    ks_listing_init(&listing);
+    ks_listing_init(&listing, 0);
     expect_request(&listing, "{\"StreamName\":\"demo\",\"MaxResults\":1000}");
     EXPECT_OK(take(&listing,
                    "{\"NextToken\":\"t\\/1\",\"Shards\":[{\"ShardId\":\"a\",\"HashKeyRange\":"
@@ -64,7 +64,7 @@ TEST(an_expired_token_begins_again_but_not_for_ever)
     struct ks_listing listing;
     bool more = false;
 
-    ks_listing_init(&listing);
+    ks_listing_init(&listing, 0);
     for (int at = 0; at < KS_LISTING_RESTARTS_MAX; at++) {
         EXPECT_OK(take(&listing, "{\"NextToken\":\"t\",\"Shards\":[{\"ShardId\":\"a\"}]}", &more));
         EXPECT(ks_listing_restart(&listing));
@@ -72,6 +72,43 @@ TEST(an_expired_token_begins_again_but_not_for_ever)
         expect_request(&listing, "{\"StreamName\":\"demo\",\"MaxResults\":1000}");
     }
     EXPECT(!ks_listing_restart(&listing));
+    ks_listing_free(&listing);
+}
+
+TEST(shards_from_an_instant_on_are_asked_for_with_the_first_page_only)
+{
+    struct ks_listing listing;
+    bool more = false;
+
+    ks_listing_init(&listing, 1795219200123);
+    expect_request(&listing,
+                   "{\"StreamName\":\"demo\",\"MaxResults\":1000,\"ShardFilter\":{\"Type\":"
+                   "\"FROM_TIMESTAMP\",\"Timestamp\":1795219200.123}}");
+    EXPECT_OK(take(&listing, "{\"NextToken\":\"t\",\"Shards\":[{\"ShardId\":\"a\"}]}", &more));
+    expect_request(&listing, "{\"NextToken\":\"t\"}");
+    EXPECT(!ks_listing_widen(&listing)); /* It was not the filter that was refused. */
+    EXPECT(ks_listing_restart(&listing));
+    expect_request(&listing,
+                   "{\"StreamName\":\"demo\",\"MaxResults\":1000,\"ShardFilter\":{\"Type\":"
+                   "\"FROM_TIMESTAMP\",\"Timestamp\":1795219200.123}}");
+    ks_listing_free(&listing);
+}
+
+TEST(a_filter_that_is_refused_is_moved_and_then_left_out)
+{
+    struct ks_listing listing;
+
+    ks_listing_init(&listing, 1795219200123);
+    EXPECT(ks_listing_widen(&listing));
+    EXPECT_EQ_I64(listing.since_ms, 1795218900123);
+    EXPECT(ks_listing_widen(&listing));
+    expect_request(&listing, "{\"StreamName\":\"demo\",\"MaxResults\":1000}");
+    EXPECT(!ks_listing_widen(&listing));
+    ks_listing_free(&listing);
+
+    ks_listing_init(&listing, 1000);
+    EXPECT(ks_listing_widen(&listing));
+    EXPECT_EQ_I64(listing.since_ms, 0);
     ks_listing_free(&listing);
 }
 
@@ -93,7 +130,7 @@ TEST(what_is_no_page_is_malformed)
 
     for (size_t at = 0; at < sizeof(BODIES) / sizeof(BODIES[0]); at++) {
         struct ks_listing listing;
-        ks_listing_init(&listing);
+        ks_listing_init(&listing, 0);
         EXPECT_ERR(take(&listing, BODIES[at], &more), MALFORMED);
         ks_listing_free(&listing);
     }
@@ -105,7 +142,7 @@ TEST(many_pages_grow_the_array)
     bool more = false;
     char body[128];
 
-    ks_listing_init(&listing);
+    ks_listing_init(&listing, 0);
     for (int at = 0; at < 200; at++) {
         (void)snprintf(body, sizeof(body),
                        "{\"NextToken\":\"t\",\"Shards\":[{\"ShardId\":\"s%d\"}]}", at);
@@ -123,7 +160,7 @@ TEST(an_allocation_that_fails_fails_the_page)
         struct ks_listing listing;
         bool more = false;
 
-        ks_listing_init(&listing);
+        ks_listing_init(&listing, 0);
         ks_alloc_fail_after(n, 0);
         ks_err err =
             take(&listing, "{\"NextToken\":\"t\",\"Shards\":[{\"ShardId\":\"a\"}]}", &more);

@@ -109,7 +109,7 @@ TEST(a_throttle_backs_off_doubling_with_jitter_until_an_answer)
 
         (void)send(&world);
         for (int at = 0; at < 8; at++) {
-            ks_pace_throttled(&world.pace, world.now);
+            ks_pace_throttled(&world.pace, world.now, -1);
             int64_t waited = send(&world);
             EXPECT(waited >= whole / 2);
             EXPECT(waited <= whole);
@@ -117,9 +117,94 @@ TEST(a_throttle_backs_off_doubling_with_jitter_until_an_answer)
         }
         EXPECT_EQ_I64(whole, KS_PACE_THROTTLED_MS_MAX);
         ks_pace_answered(&world.pace, world.now, 1, 100, 60000);
-        EXPECT_EQ_I64(send(&world), 0);
-        ks_pace_throttled(&world.pace, world.now);
-        EXPECT(send(&world) <= KS_PACE_THROTTLED_MS_MIN);
+        EXPECT(send(&world) < KS_PACE_SHARE_MS_MAX);
+        ks_pace_throttled(&world.pace, world.now, -1);
+        /* The back-off begins again; the share of the shard is as small as it was. */
+        EXPECT_EQ_I64(send(&world), KS_PACE_SHARE_MS_MAX);
+    }
+}
+
+TEST(what_the_server_asks_for_is_waited_out_up_to_five_seconds)
+{
+    static const struct {
+        int32_t asked_ms;
+        int64_t waited_ms;
+    } ROWS[] = {{3000, 3000}, {60000, 5000}};
+
+    for (size_t at = 0; at < 2; at++) {
+        struct world world = born(1);
+        (void)send(&world);
+        ks_pace_throttled(&world.pace, world.now, ROWS[at].asked_ms);
+        EXPECT_EQ_I64(send(&world), ROWS[at].waited_ms);
+    }
+    /* Less than our own back-off changes nothing. */
+    struct world patient = born(1);
+    (void)send(&patient);
+    ks_pace_throttled(&patient.pace, patient.now, 1);
+    EXPECT(send(&patient) >= KS_PACE_THROTTLED_MS_MIN / 2);
+}
+
+TEST(bytes_that_were_of_no_use_are_paid_for_too)
+{
+    struct world world = born(1);
+
+    (void)send(&world);
+    ks_pace_wasted(&world.pace, world.now, 10 << 20);
+    EXPECT_EQ_I64(send(&world), 5000);
+}
+
+enum { CONSUMERS = 8, MINUTES = 10 };
+
+/* What a shard sees of `count` consumers that are far behind, in some virtual minutes. */
+struct shared {
+    uint32_t answered[CONSUMERS];
+    uint32_t refused;
+};
+
+static struct shared share(uint32_t count)
+{
+    static struct ks_pace paces[CONSUMERS];
+    struct shared seen = {.refused = 0};
+    ks_instant granted[5] = {{0}, {0}, {0}, {0}, {0}};
+    ks_instant now = {1000000000};
+    ks_instant end = ks_instant_add(now, ks_span_ms(MINUTES * 60 * 1000));
+
+    for (uint32_t at = 0; at < count; at++)
+        ks_pace_init(&paces[at], at + 1);
+    for (uint32_t calls = 0; ks_instant_before(now, end); calls++) {
+        uint32_t next = 0;
+        for (uint32_t at = 1; at < count; at++)
+            if (ks_instant_before(ks_pace_next(&paces[at]), ks_pace_next(&paces[next])))
+                next = at;
+        now = ks_instant_max(now, ks_pace_next(&paces[next]));
+        ks_pace_sent(&paces[next], now);
+        uint32_t slot = (calls - seen.refused) % 5;
+        if (ks_instant_since(now, granted[slot]).us < 1000000) {
+            seen.refused++;
+            ks_pace_throttled(&paces[next], now, -1);
+            continue;
+        }
+        granted[slot] = now;
+        seen.answered[next]++;
+        ks_pace_answered(&paces[next], now, 1, 100, 60000);
+    }
+    return seen;
+}
+
+TEST(consumers_of_one_shard_share_what_it_allows)
+{
+    enum { ALLOWED = MINUTES * 60 * 5 };
+
+    for (uint32_t count = 1; count <= CONSUMERS; count++) {
+        struct shared seen = share(count);
+        uint32_t all = 0;
+        for (uint32_t at = 0; at < count; at++) {
+            all += seen.answered[at];
+            EXPECT(seen.answered[at] * count * 2 >= ALLOWED); /* Half of its part, at least. */
+        }
+        /* Most of what is allowed is used, and few calls are made for nothing. */
+        EXPECT(all * 10 >= ALLOWED * 7);
+        EXPECT(seen.refused * 3 <= all);
     }
 }
 

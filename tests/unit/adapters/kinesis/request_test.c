@@ -67,13 +67,36 @@ TEST(records_are_asked_for_in_json_and_cbor)
     char hex[128] = {0};
 
     ks_bytes_init(&body, KS_KINESIS_REQUEST_MAX);
-    EXPECT_OK(ks_request_records(&body, "AAA=", 100, false));
+    EXPECT_OK(ks_request_records(&body, "demo", "AAA=", 100, false));
     EXPECT_STR(text_of(&body), "{\"ShardIterator\":\"AAA=\",\"Limit\":100}");
     ks_bytes_clear(&body);
-    EXPECT_OK(ks_request_records(&body, "AAA=", 100, true));
+    EXPECT_OK(ks_request_records(&body, "demo", "AAA=", 100, true));
     ks_hex_encode(ks_bytes_view(&body), hex);
     /* {"ShardIterator": "AAA=", "Limit": 100} */
     EXPECT_STR(hex, "a26d53686172644974657261746f72644141413d654c696d69741864");
+    ks_bytes_free(&body);
+}
+
+TEST(an_arn_goes_with_each_question)
+{
+    const char *arn = "arn:aws:kinesis:eu-west-1:123456789012:stream/demo";
+    const struct ks_position latest = {.kind = KS_POSITION_LATEST, .sub_sequence = -1};
+    struct ks_bytes body;
+
+    ks_bytes_init(&body, KS_KINESIS_REQUEST_MAX);
+    EXPECT_OK(ks_request_describe(&body, arn));
+    EXPECT_OK(ks_request_iterator(&body, arn, "s", &latest));
+    EXPECT_OK(ks_request_records(&body, arn, "AAA=", 100, false));
+    EXPECT_STR(text_of(&body),
+               "{\"StreamARN\":\"arn:aws:kinesis:eu-west-1:123456789012:stream/demo\"}"
+               "{\"StreamARN\":\"arn:aws:kinesis:eu-west-1:123456789012:stream/demo\","
+               "\"ShardId\":\"s\",\"ShardIteratorType\":\"LATEST\"}"
+               "{\"StreamARN\":\"arn:aws:kinesis:eu-west-1:123456789012:stream/demo\","
+               "\"ShardIterator\":\"AAA=\",\"Limit\":100}");
+    ks_bytes_clear(&body);
+    EXPECT_OK(ks_request_records(&body, arn, "AAA=", 100, true));
+    EXPECT_EQ_I64(body.data[0], 0xa3); /* A map of three. */
+    EXPECT(memmem(body.data, body.size, arn, strlen(arn)) != NULL);
     ks_bytes_free(&body);
 }
 
@@ -83,7 +106,7 @@ TEST(a_body_that_has_no_room_fails)
 
     ks_bytes_init(&body, 8);
     EXPECT_ERR(ks_request_describe(&body, "demo"), FULL);
-    EXPECT_ERR(ks_request_records(&body, "AAA=", 100, false), FULL);
-    EXPECT_ERR(ks_request_records(&body, "AAA=", 100, true), FULL);
+    EXPECT_ERR(ks_request_records(&body, "demo", "AAA=", 100, false), FULL);
+    EXPECT_ERR(ks_request_records(&body, "demo", "AAA=", 100, true), FULL);
     ks_bytes_free(&body);
 }

@@ -366,7 +366,7 @@ TEST(each_allocation_that_fails_is_answered_and_leaks_nothing)
         turn_for(rig.loop, 5);
         ks_alloc_fail_after(n, 0);
         begin_put(rig.source, "x", 1, &put);
-        rig.source->vtable->list(rig.source, keep_list, &list);
+        rig.source->vtable->list(rig.source, 0, keep_list, &list);
         begin_read(&rig, reader, &read);
         wait(rig.loop, &put.times);
         wait(rig.loop, &list.times);

@@ -97,20 +97,29 @@ TEST(a_delete_names_its_conditions)
     is(&write, "DELETE FROM lease_table" ROW " AND \"name\" = ?4" ANSWER, 4);
 }
 
-TEST(reads_are_of_a_row_or_a_partition)
+#define PARTITION                                                                                  \
+    "SELECT \"k\", \"name\", \"count\", \"set\", \"on\" FROM lease_table"                          \
+    " WHERE \"application\" = ?1 AND \"p\" = ?2"
+
+TEST(reads_are_of_rows_or_a_partition)
 {
+    struct ks_item_keys keys = {.count = 0};
     struct ks_sql sql;
 
     ks_sql_init(&sql);
-    EXPECT_OK(ks_sql_read(&sql, "app", &schema, "w", "a"));
-    EXPECT_STR((const char *)sql.text.data,
-               "SELECT \"k\", \"name\", \"count\", \"set\", \"on\" FROM lease_table" ROW);
-    EXPECT_EQ_U64(sql.count, 3);
-    EXPECT_OK(ks_sql_read(&sql, "app", &schema, "w", ""));
-    EXPECT_STR((const char *)sql.text.data,
-               "SELECT \"k\", \"name\", \"count\", \"set\", \"on\" FROM lease_table"
-               " WHERE \"application\" = ?1 AND \"p\" = ?2");
+    EXPECT_OK(ks_sql_read(&sql, "app", &schema, "w", &keys));
+    EXPECT_STR((const char *)sql.text.data, PARTITION);
     EXPECT_EQ_U64(sql.count, 2);
+    EXPECT_OK(ks_item_keys_add(&keys, KS_VIEW("a")));
+    EXPECT_OK(ks_sql_read(&sql, "app", &schema, "w", &keys));
+    EXPECT_STR((const char *)sql.text.data, PARTITION " AND \"k\" IN (?3)");
+    EXPECT_EQ_U64(sql.count, 3);
+    EXPECT_OK(ks_item_keys_add(&keys, KS_VIEW("b")));
+    EXPECT_OK(ks_item_keys_add(&keys, KS_VIEW("c")));
+    EXPECT_OK(ks_sql_read(&sql, "app", &schema, "w", &keys));
+    EXPECT_STR((const char *)sql.text.data, PARTITION " AND \"k\" IN (?3, ?4, ?5)");
+    EXPECT_EQ_U64(sql.count, 5);
+    EXPECT(ks_view_equal(sql.values[4].text, KS_VIEW("c")));
     EXPECT_OK(ks_sql_create(&sql, &schema));
     EXPECT_STR((const char *)sql.text.data,
                "CREATE TABLE lease_table (\"application\" TEXT NOT NULL, \"p\" TEXT NOT NULL,"

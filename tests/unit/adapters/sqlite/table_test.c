@@ -177,9 +177,11 @@ TEST(a_table_of_another_version_is_not_touched)
 
     EXPECT_OK(open_table(path, &table));
     ks_sqlite_table_close(table);
-    sql(path, "PRAGMA user_version = 2");
+    sql(path, "PRAGMA user_version = 3");
     fails(path, KS_ERR_FOREIGN, "another version");
-    sql(path, "PRAGMA user_version = 1; ALTER TABLE lease_table RENAME COLUMN rev TO revision");
+    sql(path, "PRAGMA user_version = 1");
+    fails(path, KS_ERR_FOREIGN, "another version");
+    sql(path, "PRAGMA user_version = 2; ALTER TABLE lease_table RENAME COLUMN rev TO revision");
     fails(path, KS_ERR_MALFORMED, "no such column");
 }
 

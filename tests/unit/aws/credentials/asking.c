@@ -18,7 +18,7 @@ static void on_fetched(void *arg, struct ks_provider *provider)
     asking->credentials = provider->credentials;
 }
 
-void asking_open(struct asking *asking)
+void asking_forget_environment(void)
 {
     static const char *const names[] = {"AWS_ACCESS_KEY_ID",
                                         "AWS_SECRET_ACCESS_KEY",
@@ -32,20 +32,38 @@ void asking_open(struct asking *asking)
                                         "AWS_WEB_IDENTITY_TOKEN_FILE",
                                         "AWS_ROLE_ARN",
                                         "AWS_ROLE_SESSION_NAME",
-                                        "AWS_ENDPOINT_URL",
-                                        "AWS_ENDPOINT_URL_STS",
+                                        "AWS_ACCOUNT_ID",
                                         "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
                                         "AWS_CONTAINER_CREDENTIALS_FULL_URI",
                                         "AWS_CONTAINER_AUTHORIZATION_TOKEN",
-                                        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"};
-    struct ks_http_options options = {.ca_bundle = NULL};
+                                        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+                                        "AWS_EC2_METADATA_V1_DISABLED",
+                                        "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+                                        "AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE"};
 
     for (size_t at = 0; at < sizeof(names) / sizeof(names[0]); at++)
         unsetenv(names[at]);
     setenv("HOME", ks_test_dir(), 1);
+    /* The one of the machine that the test runs on is not asked. */
+    setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
+}
+
+void asking_open(struct asking *asking)
+{
+    struct ks_http_options options = {.ca_bundle = NULL};
+
+    asking_forget_environment();
     *asking = (struct asking){.answers = 0};
     EXPECT_OK(ks_loop_new(&asking->loop));
     EXPECT_OK(ks_http_new(asking->loop, &options, &asking->http, NULL));
+    asking->setup = (struct ks_provider_setup){
+        .loop = asking->loop, .http = asking->http, .sts = &asking->sts, .profile = "default"};
+    asking_sts(asking, NULL);
+}
+
+void asking_sts(struct asking *asking, const char *url)
+{
+    EXPECT_OK(ks_endpoint_resolve("sts", "eu-west-1", url, &asking->sts, NULL));
 }
 
 void asking_fetch(struct asking *asking)
@@ -80,4 +98,10 @@ const char *asking_file(const char *name, const char *content)
     EXPECT(fputs(content, file) >= 0);
     EXPECT(fclose(file) == 0);
     return path;
+}
+
+void asking_set_files(const char *config, const char *credentials)
+{
+    setenv("AWS_CONFIG_FILE", asking_file("config", config), 1);
+    setenv("AWS_SHARED_CREDENTIALS_FILE", asking_file("credentials", credentials), 1);
 }

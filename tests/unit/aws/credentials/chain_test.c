@@ -11,8 +11,8 @@ static void open_chain(struct asking *asking)
     struct ks_provider *list[2];
 
     asking_open(asking);
-    EXPECT_OK(ks_provider_environment_new(asking->loop, &list[0]));
-    EXPECT_OK(ks_provider_profile_new(asking->loop, "default", false, false, &list[1]));
+    EXPECT_OK(ks_provider_environment_new(&asking->setup, &list[0]));
+    EXPECT_OK(ks_provider_profile_new(&asking->setup, &list[1]));
     EXPECT_OK(ks_provider_chain_new(asking->loop, list, 2, &asking->provider));
 }
 

@@ -12,12 +12,11 @@
 #define GOOD                                                                                       \
     "{\"AccessKeyId\":\"ASIA2\",\"SecretAccessKey\":\"S\",\"Token\":\"T\",\"AccountId\":\"1\","    \
     "\"Expiration\":\"2026-01-01T06:00:00Z\"}"
-#define DATE "Date: Thu, 01 Jan 2026 00:00:00 GMT\r\n"
 
 static void open_container(struct asking *asking, const char *uri)
 {
     asking_open(asking);
-    EXPECT_OK(ks_provider_container_new(asking->loop, asking->http, &asking->provider));
+    EXPECT_OK(ks_provider_container_new(&asking->setup, &asking->provider));
     if (uri != NULL)
         setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", uri, 1);
 }
@@ -25,7 +24,7 @@ static void open_container(struct asking *asking, const char *uri)
 TEST(the_endpoint_gives_credentials)
 {
     static const struct http_step steps[] = {
-        {.headers = DATE, .body = GOOD},
+        {.headers = ASKING_DATE, .body = GOOD},
         {.body = "{\"AccessKeyId\":\"A\",\"SecretAccessKey\":\"S\"}"}};
     struct http_script *script = http_script_start(steps, 2);
     struct asking asking;
@@ -50,7 +49,7 @@ TEST(the_endpoint_gives_credentials)
 
 TEST(the_token_is_sent_and_its_file_read_each_time)
 {
-    static const struct http_step steps[] = {{.headers = DATE, .body = GOOD}};
+    static const struct http_step steps[] = {{.headers = ASKING_DATE, .body = GOOD}};
     struct http_script *script = http_script_start(steps, 1);
     struct asking asking;
 
@@ -162,7 +161,7 @@ TEST(refusals_and_rubbish_are_told)
 TEST(a_server_that_fails_is_tried_three_times)
 {
     static const struct http_step steps[] = {
-        {.status = 500}, {.status = 429}, {.headers = DATE, .body = GOOD}};
+        {.status = 500}, {.status = 429}, {.headers = ASKING_DATE, .body = GOOD}};
     struct http_script *script = http_script_start(steps, 3);
     struct asking asking;
 
@@ -176,7 +175,7 @@ TEST(a_server_that_fails_is_tried_three_times)
 
 TEST(the_relative_uri_wins)
 {
-    static const struct http_step steps[] = {{.headers = DATE, .body = GOOD}};
+    static const struct http_step steps[] = {{.headers = ASKING_DATE, .body = GOOD}};
     struct http_script *script = http_script_start(steps, 1);
     struct asking asking;
 

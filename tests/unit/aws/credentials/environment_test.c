@@ -9,7 +9,7 @@
 static void open_environment(struct asking *asking)
 {
     asking_open(asking);
-    EXPECT_OK(ks_provider_environment_new(asking->loop, &asking->provider));
+    EXPECT_OK(ks_provider_environment_new(&asking->setup, &asking->provider));
 }
 
 TEST(keys_come_from_variables)
@@ -35,6 +35,15 @@ TEST(keys_come_from_variables)
     asking_fetch(&asking);
     EXPECT_STR(asking.credentials.token, "new");
     EXPECT(asking.credentials.expires);
+    EXPECT_STR(asking.credentials.account, "");
+    setenv("AWS_ACCOUNT_ID", "123456789012", 1);
+    asking_fetch(&asking);
+    EXPECT_STR(asking.credentials.account, "123456789012");
+    /* What is none is left out: it would become part of a host's name. */
+    setenv("AWS_ACCOUNT_ID", "1.evil.example", 1);
+    asking_fetch(&asking);
+    EXPECT_OK(asking.err);
+    EXPECT_STR(asking.credentials.account, "");
     asking_close(&asking);
 }
 

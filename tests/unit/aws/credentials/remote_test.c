@@ -14,7 +14,7 @@ static void open_container(struct asking *asking, const struct http_script *scri
     asking_open(asking);
     setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", http_script_url(script), 1);
     setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", asking_file("token", "t"), 1);
-    EXPECT_OK(ks_provider_container_new(asking->loop, asking->http, &asking->provider));
+    EXPECT_OK(ks_provider_container_new(&asking->setup, &asking->provider));
     asking->provider->vtable->fetch(asking->provider);
 }
 

@@ -3,8 +3,10 @@
 
 #include "ks_test.h"
 
+#include "base/budget.h"
 #include "http_script.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,23 +23,21 @@
     "  </AssumeRoleWithWebIdentityResult>\n"                                                       \
     "  <ResponseMetadata><RequestId>r</RequestId></ResponseMetadata>\n"                            \
     "</AssumeRoleWithWebIdentityResponse>\n"
-#define DATE "Date: Thu, 01 Jan 2026 00:00:00 GMT\r\n"
 
 static void open_web(struct asking *asking, const struct http_script *script)
 {
+    struct ks_role role = {.arn = KS_VIEW("arn:aws:iam::1:role/a b"),
+                           .session_name = KS_VIEW("me@host")};
+
     asking_open(asking);
-    EXPECT_OK(
-        ks_provider_web_identity_new(asking->loop, asking->http, "eu-west-1", &asking->provider));
-    if (script == NULL)
-        return;
-    setenv("AWS_ENDPOINT_URL_STS", http_script_url(script), 1);
-    setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/a b", 1);
-    setenv("AWS_WEB_IDENTITY_TOKEN_FILE", asking_file("token", "eyJ.one\n"), 1);
+    asking_sts(asking, http_script_url(script));
+    EXPECT_OK(ks_provider_web_identity_new(
+        &asking->setup, ks_view_text(asking_file("token", "eyJ.one\n")), &role, &asking->provider));
 }
 
 TEST(the_token_is_changed_for_credentials)
 {
-    static const struct http_step steps[] = {{.headers = DATE, .body = GOOD}};
+    static const struct http_step steps[] = {{.headers = ASKING_DATE, .body = GOOD}};
     struct http_script *script = http_script_start(steps, 1);
     struct asking asking;
 
@@ -49,12 +49,12 @@ TEST(the_token_is_changed_for_credentials)
     EXPECT_STR(asking.credentials.token, "TOK/+==");
     EXPECT(asking.credentials.expires);
     EXPECT_EQ_I64(asking.credentials.life.us, INT64_C(3600000000));
+    EXPECT_CONTAINS(
+        http_script_request(script, 0),
+        "\r\n\r\nAction=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=arn%3Aaws%"
+        "3Aiam%3A%3A1%3Arole%2Fa%20b&RoleSessionName=me%40host&WebIdentityToken=eyJ.one");
     EXPECT_CONTAINS(http_script_request(script, 0),
-                    "\r\n\r\nAction=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=arn%3Aaws%"
-                    "3Aiam%3A%3A1%3A"
-                    "role%2Fa%20b&RoleSessionName=kinesis-sidecar&WebIdentityToken=eyJ.one");
-    EXPECT_CONTAINS(http_script_request(script, 0),
-                    "Content-Type: application/x-www-form-urlencoded\r\n");
+                    "Content-Type: application/x-www-form-urlencoded; charset=utf-8\r\n");
     EXPECT(strstr(http_script_request(script, 0), "Authorization") == NULL);
     asking_close(&asking);
     http_script_stop(script);
@@ -62,18 +62,16 @@ TEST(the_token_is_changed_for_credentials)
 
 TEST(the_token_file_is_read_each_time)
 {
-    static const struct http_step steps[] = {{.headers = DATE, .body = GOOD}};
+    static const struct http_step steps[] = {{.headers = ASKING_DATE, .body = GOOD}};
     struct http_script *script = http_script_start(steps, 1);
     struct asking asking;
 
     open_web(&asking, script);
-    setenv("AWS_ROLE_SESSION_NAME", "me@host", 1);
     asking_fetch(&asking);
     asking_file("token", "eyJ.two");
     asking_fetch(&asking);
     EXPECT_OK(asking.err);
-    EXPECT_CONTAINS(http_script_request(script, 1),
-                    "RoleSessionName=me%40host&WebIdentityToken=eyJ.two");
+    EXPECT_CONTAINS(http_script_request(script, 1), "WebIdentityToken=eyJ.two");
     asking_close(&asking);
     http_script_stop(script);
 }
@@ -86,7 +84,7 @@ TEST(failures_that_may_pass_are_tried_three_times)
                  "Code><Message>later</Message>"
                  "</Error></ErrorResponse>"},
         {.cut = true},
-        {.headers = DATE, .body = GOOD},
+        {.headers = ASKING_DATE, .body = GOOD},
         {.status = 503, .body = "busy"}};
     struct http_script *script = http_script_start(steps, 4);
     struct asking asking;
@@ -134,43 +132,41 @@ TEST(a_refusal_is_told_at_once_and_without_the_token)
     http_script_stop(script);
 }
 
-TEST(what_is_not_set_up_is_told)
+TEST(a_token_file_that_cannot_be_read_is_told)
 {
     static const struct http_step steps[] = {{.body = GOOD}};
     struct http_script *script = http_script_start(steps, 1);
     struct asking asking;
 
-    open_web(&asking, NULL);
-    asking_fetch(&asking);
-    EXPECT(ks_err_is(asking.err, KS_ERR_NO_CREDENTIALS));
-    asking_close(&asking);
-
     open_web(&asking, script);
-    unsetenv("AWS_ROLE_ARN");
+    EXPECT(remove(ks_test_path("token")) == 0);
     asking_fetch(&asking);
-    EXPECT(ks_err_is(asking.err, KS_ERR_INVALID));
-    EXPECT_CONTAINS(asking.detail.text, "AWS_ROLE_ARN");
-    setenv("AWS_ROLE_ARN", "arn", 1);
-    setenv("AWS_WEB_IDENTITY_TOKEN_FILE", ks_test_path("none"), 1);
-    asking_fetch(&asking);
-    EXPECT(ks_err_is(asking.err, KS_ERR_NOT_FOUND));
+    EXPECT_ERR(asking.err, NOT_FOUND);
     EXPECT_CONTAINS(asking.detail.text, "token file");
     EXPECT_EQ_U64(http_script_count(script), 0);
     asking_close(&asking);
     http_script_stop(script);
 }
 
-TEST(a_region_too_long_is_refused_when_made)
+TEST(what_is_too_long_is_refused_when_made)
 {
+    static char longest[KS_PATH_MAX + 1];
+    ks_view too_long = ks_view_of(longest, sizeof(longest));
+    const struct ks_role roles[] = {{.arn = too_long},
+                                    {.arn = KS_VIEW("r"), .session_name = too_long}};
+    struct ks_role role = {.arn = KS_VIEW("r")};
     struct asking asking;
     struct ks_provider *provider;
 
+    memset(longest, 'x', sizeof(longest));
     asking_open(&asking);
-    EXPECT(ks_err_is(ks_provider_web_identity_new(
-                         asking.loop, asking.http,
-                         "a-region-name-that-is-much-longer-than-any-label-of-a-name-may-be",
-                         &provider),
-                     KS_ERR_INVALID));
-    EXPECT_OK(ks_provider_web_identity_new(asking.loop, asking.http, NULL, &asking.provider));
+    int64_t live = ks_alloc_live();
+    EXPECT_ERR(ks_provider_web_identity_new(&asking.setup, too_long, &role, &provider), INVALID);
+    for (size_t at = 0; at < 2; at++)
+        EXPECT_ERR(
+            ks_provider_web_identity_new(&asking.setup, KS_VIEW("/t"), &roles[at], &provider),
+            INVALID);
+    EXPECT_EQ_I64(ks_alloc_live(), live);
+    EXPECT_OK(ks_provider_web_identity_new(&asking.setup, KS_VIEW("/t"), &role, &asking.provider));
     asking_close(&asking);
 }

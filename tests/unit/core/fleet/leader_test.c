@@ -2,89 +2,22 @@
 #include "core/fleet/native.h"
 
 #include "ks_test.h"
-#include "unit/core/bed.h"
+#include "unit/core/fleet/round.h"
 
-static struct bed bed;
-static struct ks_worker_row rows[2]; /* We, and the other. */
-static struct ks_lease_row leases[BED_SHARDS];
-static uint32_t lease_count;
-
-static const struct ks_store_effect *must_ask(enum ks_store_operation operation)
+TEST(a_new_leader_that_is_a_newcomer_waits_for_those_who_may_still_show_themselves)
 {
-    const struct ks_store_effect *asked = bed_asked(&bed, operation);
-
-    EXPECT(asked != NULL);
-    return asked;
-}
-
-static void answer_rows(void)
-{
-    struct ks_event event = {
-        .kind = KS_EVENT_STORE,
-        .store = {.token = must_ask(KS_STORE_READ_LEASES)->token,
-                  .outcome = KS_DONE,
-                  .leases = leases,
-                  .lease_count = lease_count},
-    };
-
-    bed_step(&bed, &event);
-}
-
-static void answer_fleet(void)
-{
-    EXPECT(must_ask(KS_STORE_READ_FLEET)->consistent);
-    bed.now = ks_instant_add(bed.now, ks_span_ms(5));
-    bed_answer_fleet(&bed, must_ask(KS_STORE_READ_FLEET)->token, rows, 2, bed.core->fleet.self, 2);
-}
-
-/* We lead, have a session, and `count` lease rows are in the table; the other worker is there, active. */
-static void lead(uint32_t count)
-{
-    bed_live(&bed);
-    bed.core->fleet.deadline = KS_NEVER;
-    bed.core->fleet.serial = UINT32_MAX;
-    bed.core->fleet.news = 0;
-    bed.core->fleet.list_at = KS_NEVER;
-    bed.core->sessions_used = 0;
-    bed.core->idle_at = KS_NEVER;
-    rows[0] = (struct ks_worker_row){.self = bed.core->fleet.self};
-    rows[1] = (struct ks_worker_row){.self = {BED_OTHER, 9}, .beat = 1};
-    lease_count = count;
-    for (uint32_t i = 0; i < count; i++)
-        leases[i] = (struct ks_lease_row){
-            .shard = i, .epoch = 1, .parents = {KS_SHARD_NONE, KS_SHARD_NONE}};
-    bed_tick(&bed);
-    bed_answer_fleet(&bed, must_ask(KS_STORE_READ_FLEET)->token, rows, 2, KS_NOBODY, 1);
-    bed_answer(&bed, must_ask(KS_STORE_CLAIM_OFFICE)->token, KS_DONE);
-    EXPECT(bed.core->fleet.leads);
-    bed.core->fleet.list_at = KS_NEVER;
-}
-
-/* One round: rows if they are asked for, then the fleet. */
-static void round_of(void)
-{
-    for (int i = 0; i < 10; i++) {
-        if (bed_asked(&bed, KS_STORE_READ_LEASES) != NULL) {
-            answer_rows();
-        } else if (bed_asked(&bed, KS_STORE_READ_FLEET) != NULL) {
-            answer_fleet();
-            if (bed_asked(&bed, KS_STORE_READ_LEASES) == NULL)
-                return;
-        } else {
-            bed.now = ks_core_deadline(bed.core);
-            bed_tick(&bed);
-        }
-    }
-    FAIL("no round came to its end");
-}
-
-TEST(nothing_is_assigned_while_another_may_still_show_its_first_advance)
-{
-    lead(2);
-    round_of();
+    lead(1, 2);
+    bed.core->fleet.warm = false;
+    answer_rows();
+    bed_answer_fleet(&bed, must_ask(KS_STORE_READ_FLEET)->token, rows, row_count,
+                     bed.core->fleet.self, 2);
+    bed_settle_down(&bed);
     EXPECT(bed_asked(&bed, KS_STORE_ASSIGN) == NULL);
-    rows[1].beat++;
-    round_of();
+    next_round(); /* The other has shown itself; others may be about to come. */
+    EXPECT(bed_asked(&bed, KS_STORE_ASSIGN) == NULL);
+    EXPECT(ks_leader_mustering(bed.core));
+    while (ks_instant_since(bed.now, bed.core->fleet.won_at).us < bed.core->config.beat.us)
+        next_round();
     /* One each. */
     EXPECT_EQ_I64(bed_count(&bed, KS_EFFECT_STORE), 2);
     EXPECT(bed_effect(&bed, KS_EFFECT_STORE, 0)->store.worker.worker !=
@@ -92,22 +25,78 @@ TEST(nothing_is_assigned_while_another_may_still_show_its_first_advance)
     EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_STORE, 0)->store.epoch, 1);
 }
 
+TEST(a_new_leader_that_has_long_watched_the_others_gives_at_once)
+{
+    lead(2, 2);
+    EXPECT(bed.core->fleet.warm);
+    answer_rows();
+    bed_answer_fleet(&bed, must_ask(KS_STORE_READ_FLEET)->token, rows, row_count,
+                     bed.core->fleet.self, 2);
+    bed_settle_down(&bed);
+    EXPECT(bed_asked(&bed, KS_STORE_ASSIGN) != NULL);
+}
+
+TEST(a_boot_that_comes_beating_is_fit_at_first_sight)
+{
+    lead(1, 4);
+    row_count = 1; /* It is not there yet .. */
+    lease_count = 0;
+    next_round();
+    row_count = 2;
+    rows[1].self.boot = 10;
+    rows[1].beat = 0;
+    lease_count = 4;
+    bed.core->fleet.rows_stale = true;
+    next_round(); /* .. and was registered and has beaten since. */
+    EXPECT_EQ_I64(rows[1].beat, 1);
+    EXPECT_EQ_I64(bed_count(&bed, KS_EFFECT_STORE), 4);
+    EXPECT_EQ_I64(ks_native_member(bed.core, BED_OTHER)->planned, 2);
+}
+
+TEST(a_registration_that_comes_late_is_not_fit)
+{
+    lead(1, 4);
+    row_count = 1;
+    lease_count = 0;
+    next_round();
+    row_count = 2;
+    rows[1].self.boot = 10;
+    rows[1].beat = UINT64_MAX; /* 0 in the round. */
+    lease_count = 4;
+    bed.core->fleet.rows_stale = true;
+    next_round();
+    EXPECT_EQ_I64(rows[1].beat, 0);
+    EXPECT_EQ_I64(ks_native_member(bed.core, BED_OTHER)->planned, 0);
+}
+
+TEST(a_boot_that_an_old_replica_did_not_show_has_not_just_come)
+{
+    lead(1, 4);
+    row_count = 1;
+    lease_count = 0;
+    next_round();
+    row_count = 2; /* The same boot, and the same beat, as before. */
+    rows[1].beat--;
+    lease_count = 4;
+    bed.core->fleet.rows_stale = true;
+    next_round();
+    EXPECT_EQ_I64(ks_native_member(bed.core, BED_OTHER)->planned, 0);
+}
+
 TEST(a_worker_that_is_idle_gets_nothing)
 {
-    lead(2);
+    lead(1, 2);
     rows[1].mode = KS_IDLE;
-    rows[1].beat++;
-    round_of();
+    next_round();
     EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_STORE, 0)->store.worker.worker, BED_ME);
     EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_STORE, 1)->store.worker.worker, BED_ME);
 }
 
 TEST(who_was_given_a_lease_is_told_and_we_tell_ourselves)
 {
-    lead(2);
-    round_of();
-    rows[1].beat++;
-    round_of();
+    lead(1, 2);
+    next_round();
+    next_round();
     for (uint32_t i = 0; i < KS_LEADER_WRITES_MAX; i++) {
         struct ks_leader_write *write = &bed.core->fleet.writes[i];
         bool other = write->target.worker == BED_OTHER;
@@ -125,64 +114,84 @@ TEST(who_was_given_a_lease_is_told_and_we_tell_ourselves)
 
 TEST(the_leases_of_a_fenced_worker_are_taken_over_and_those_of_a_live_one_are_left)
 {
-    lead(2);
+    lead(1, 2);
     leases[0].owner = (struct ks_incarnation){BED_OTHER, 9};
     leases[1].owner = (struct ks_incarnation){BED_OTHER, 8}; /* An earlier boot. */
-    rows[1].beat++;
-    round_of();
+    next_round();
     EXPECT_EQ_I64(bed_count(&bed, KS_EFFECT_STORE), 1);
     EXPECT_EQ_I64(must_ask(KS_STORE_TAKE_OVER)->shard, 1);
     EXPECT_EQ_U64(must_ask(KS_STORE_TAKE_OVER)->owner.boot, 8);
     bed_answer(&bed, must_ask(KS_STORE_TAKE_OVER)->token, KS_UNKNOWN);
     rows[1].life = KS_FENCED;
-    round_of();
+    next_round();
     EXPECT_EQ_I64(bed_count(&bed, KS_EFFECT_STORE), 2);
+}
+
+TEST(workers_that_were_read_before_the_lease_row_prove_no_death)
+{
+    struct ks_core *core;
+
+    lead(1, 1);
+    leases[0].owner = OTHER;
+    next_round();
+    core = bed.core;
+    core->directory[0].owner =
+        THIRD; /* It came after the read of the workers, in which it is not. */
+    core->directory[0].known = ks_core_serial(core);
+    core->fleet.repairing = true;
+    core->fleet.balancing = false;
+    core->fleet.cursor = 0;
+    bed_tick(&bed);
+    EXPECT(bed_asked(&bed, KS_STORE_TAKE_OVER) == NULL);
+    core->fleet.proof = ks_core_serial(core);
+    core->fleet.repairing = true;
+    core->fleet.balancing = false;
+    core->fleet.cursor = 0;
+    bed_tick(&bed);
+    EXPECT_EQ_I64(must_ask(KS_STORE_TAKE_OVER)->owner.worker, THIRD.worker);
 }
 
 TEST(a_child_gets_a_row_only_when_its_parents_are_over)
 {
-    struct ks_shard_row shards[] = {
-        {0, {KS_SHARD_NONE, KS_SHARD_NONE}}, {1, {0, KS_SHARD_NONE}}, {2, {0, KS_SHARD_NONE}}};
-    struct ks_event listed = {.kind = KS_EVENT_LISTED, .listed = {true, shards, 3}};
+    struct ks_shard_row shards[] = {shard_row(0, KS_SHARD_NONE, KS_SHARD_NONE),
+                                    shard_row(1, 0, KS_SHARD_NONE), shard_row(2, 0, KS_SHARD_NONE)};
 
-    lead(1);
+    lead(1, 1);
     leases[0].owner = (struct ks_incarnation){BED_OTHER, 9};
-    rows[1].beat++;
-    round_of();
-    bed_step(&bed, &listed);
-    round_of();
+    next_round();
+    list(shards, 3);
+    next_round();
     EXPECT(bed_asked(&bed, KS_STORE_CREATE) == NULL);
     leases[0].owner = KS_NOBODY;
     leases[0].finished = true;
     rows[1].changes++;
-    round_of();
+    next_round();
     EXPECT_EQ_I64(bed_count(&bed, KS_EFFECT_STORE), 2);
     EXPECT_EQ_I64(must_ask(KS_STORE_CREATE)->shard, 1);
 }
 
 TEST(a_parent_without_a_row_counts_as_gone_after_two_listings_without_it)
 {
-    struct ks_shard_row shards[] = {{3, {1, KS_SHARD_NONE}}};
-    struct ks_event listed = {.kind = KS_EVENT_LISTED, .listed = {true, shards, 1}};
+    struct ks_shard_row shards[] = {shard_row(3, 1, KS_SHARD_NONE)};
 
-    lead(0);
-    round_of();
-    bed_step(&bed, &listed);
-    round_of();
+    lead(1, 0);
+    next_round();
+    list(shards, 1);
+    next_round();
     EXPECT(bed_asked(&bed, KS_STORE_CREATE) == NULL);
-    bed_step(&bed, &listed);
-    round_of();
+    bed.now = ks_instant_add(bed.now, ks_span_ms(1000));
+    list(shards, 1);
+    next_round();
     EXPECT_EQ_I64(must_ask(KS_STORE_CREATE)->shard, 3);
 }
 
 TEST(a_damaged_row_is_told_once_and_left_alone)
 {
-    lead(2);
+    lead(1, 2);
     leases[0].damaged = true;
     answer_rows();
     EXPECT(bed_told(&bed, KS_STORY_DAMAGED));
-    rows[1].beat++;
-    round_of();
+    next_round();
     EXPECT_EQ_I64(bed_count(&bed, KS_EFFECT_STORE), 1);
     EXPECT_EQ_I64(must_ask(KS_STORE_ASSIGN)->shard, 1);
 }
@@ -191,13 +200,62 @@ TEST(a_worker_that_holds_less_than_its_rows_for_a_while_is_told_again)
 {
     bool told = false;
 
-    lead(1);
+    lead(1, 1);
     leases[0].owner = (struct ks_incarnation){BED_OTHER, 9};
     for (int i = 0; i < 12 && !told; i++) {
-        rows[1].beat++;
-        round_of();
+        next_round();
         told = bed_asked(&bed, KS_STORE_HINTS) != NULL;
     }
     EXPECT(told);
     EXPECT_EQ_I64(must_ask(KS_STORE_HINTS)->takes[0].shard, 0);
+}
+
+TEST(a_next_owner_that_cannot_carry_is_replaced)
+{
+    lead(2, 1);
+    leases[0].owner = OTHER;
+    leases[0].next_owner = THIRD;
+    rows[1].held = 1;
+    rows[2].mode = KS_IDLE;
+    next_round();
+    EXPECT_EQ_I64(must_ask(KS_STORE_PLAN)->next_owner.worker, BED_ME);
+    answer_write(0, KS_DONE);
+    EXPECT_EQ_I64(bed.core->directory[0].next_owner.worker, BED_ME);
+}
+
+TEST(a_dead_owners_lease_goes_to_who_was_to_have_it)
+{
+    lead(2, 1);
+    leases[0].owner = OTHER;
+    leases[0].next_owner = THIRD;
+    rows[1].life = KS_FENCED;
+    next_round();
+    EXPECT_EQ_I64(must_ask(KS_STORE_TAKE_OVER)->worker.worker, BED_OTHER + 1);
+}
+
+TEST(the_leader_of_a_large_fleet_names_two_deputies_who_stay_it_while_they_are_fit)
+{
+    lead(2, 2);
+    bed.core->config.large_fleet = 2;
+    next_round();
+    EXPECT_EQ_I64(must_ask(KS_STORE_NAME_DEPUTIES)->epoch, 2);
+    EXPECT_EQ_I64(must_ask(KS_STORE_NAME_DEPUTIES)->worker.worker, BED_ME);
+    EXPECT_EQ_I64(must_ask(KS_STORE_NAME_DEPUTIES)->deputies[0], BED_OTHER);
+    EXPECT_EQ_I64(must_ask(KS_STORE_NAME_DEPUTIES)->deputies[1], BED_OTHER + 1);
+    bed_answer(&bed, must_ask(KS_STORE_NAME_DEPUTIES)->token, KS_DONE);
+    EXPECT(bed_asked(&bed, KS_STORE_NAME_DEPUTIES) == NULL);
+    rows[1].mode = KS_DRAINING;
+    bed.core->fleet.office.deputies[0] = BED_OTHER;
+    next_round(); /* The table of these rounds names none. */
+    EXPECT_EQ_I64(must_ask(KS_STORE_NAME_DEPUTIES)->deputies[0], BED_OTHER + 1);
+    EXPECT_EQ_I64(must_ask(KS_STORE_NAME_DEPUTIES)->deputies[1], 0);
+}
+
+TEST(a_small_fleet_has_no_deputies)
+{
+    lead(2, 2);
+    next_round();
+    next_round();
+    EXPECT(bed_asked(&bed, KS_STORE_NAME_DEPUTIES) == NULL);
+    EXPECT_EQ_I64(bed.core->fleet.deputies[0], 0);
 }

@@ -146,6 +146,116 @@ TEST(an_office_that_a_former_incarnation_won_is_not_ours)
     claim = must_ask(KS_STORE_CLAIM_OFFICE)->token;
     bed.core->fleet.step = KS_SELF_CHECKING;
     bed_answer(&bed, ks_token_make(KS_FOR_SELF, 0, bed.core->fleet.serial), KS_DONE); /* No row. */
+    bed.core->fleet.step = KS_SELF_LIVE; /* Registered again, under another boot. */
     bed_answer(&bed, claim, KS_DONE);
     EXPECT(!bed.core->fleet.leads);
+}
+
+/* ---- Large fleets (A4). ---- */
+
+/* The leader's row names deputies, and its beat moves. */
+static void news_of_a_large_fleet(uint32_t deputy)
+{
+    const struct ks_effect *effect = bed_effect(&bed, KS_EFFECT_STORE, 0);
+    struct ks_event event = {
+        .kind = KS_EVENT_STORE,
+        .store = {
+            .outcome = KS_DONE,
+            .workers = rows,
+            .worker_count = 2,
+            .leader = {.present = true, .holder = {BED_OTHER, 9}, .epoch = 4, .deputies = {deputy}},
+            .app_present = true}};
+
+    for (uint32_t i = 0; effect != NULL; effect = bed_effect(&bed, KS_EFFECT_STORE, ++i))
+        if (effect->store.operation == KS_STORE_READ_FLEET ||
+            effect->store.operation == KS_STORE_READ_NEWS)
+            event.store.token = effect->store.token;
+    EXPECT(event.store.token != 0);
+    rows[1].beat++;
+    bed_step(&bed, &event);
+    bed.core->fleet.serial = UINT32_MAX; /* Our own heartbeats are not what this is about. */
+    bed.now = ks_core_deadline(bed.core);
+    bed_tick(&bed);
+}
+
+/* In service for longer than a newcomer is one. */
+static void long_in_a_large_fleet(uint32_t deputy)
+{
+    beside_a_leader();
+    for (int i = 0; i < 30; i++)
+        news_of_a_large_fleet(deputy);
+}
+
+TEST(in_a_large_fleet_three_rows_are_news_enough)
+{
+    long_in_a_large_fleet(7);
+    EXPECT(bed_asked(&bed, KS_STORE_READ_FLEET) == NULL);
+    EXPECT_EQ_I64(must_ask(KS_STORE_READ_NEWS)->owner.worker, BED_OTHER);
+    EXPECT_EQ_I64(must_ask(KS_STORE_READ_NEWS)->worker.worker, BED_ME);
+}
+
+TEST(a_newcomer_to_a_large_fleet_reads_all_of_it)
+{
+    beside_a_leader();
+    for (int i = 0; i < 10; i++) {
+        news_of_a_large_fleet(7);
+        EXPECT(bed_asked(&bed, KS_STORE_READ_FLEET) != NULL);
+    }
+}
+
+TEST(a_deputy_reads_all_of_a_large_fleet)
+{
+    long_in_a_large_fleet(BED_ME);
+    EXPECT(bed_asked(&bed, KS_STORE_READ_FLEET) != NULL);
+}
+
+TEST(who_misses_the_leaders_beat_reads_all_of_a_large_fleet)
+{
+    long_in_a_large_fleet(7);
+    for (int i = 0; i < 6; i++) { /* 6 x 833 ms: a beat and a half. */
+        EXPECT(bed_asked(&bed, KS_STORE_READ_NEWS) != NULL);
+        rows[1].beat--;
+        news_of_a_large_fleet(7);
+    }
+    EXPECT(bed_asked(&bed, KS_STORE_READ_FLEET) != NULL);
+}
+
+TEST(rows_that_were_not_asked_for_are_not_gone)
+{
+    long_in_a_large_fleet(7);
+    EXPECT(ks_native_member(bed.core, BED_ME) != NULL);
+    bed_answer_fleet(&bed, must_ask(KS_STORE_READ_NEWS)->token, rows, 0, rows[1].self, 4);
+    EXPECT(ks_native_member(bed.core, BED_ME) == NULL);
+    EXPECT(ks_native_member(bed.core, BED_OTHER) == NULL);
+
+    beside_a_leader();
+    struct ks_worker_row three[3] = {rows[0], rows[1], {.self = {BED_OTHER + 1, 5}, .beat = 3}};
+    bed_answer_fleet(&bed, must_ask(KS_STORE_READ_FLEET)->token, three, 3, rows[1].self, 4);
+    bed.core->fleet.live_at = KS_LONG_AGO;
+    bed.core->fleet.office.deputies[0] = 7;
+    bed.now = ks_core_deadline(bed.core);
+    bed_tick(&bed);
+    bed_answer_fleet(&bed, must_ask(KS_STORE_READ_NEWS)->token, three, 2, rows[1].self, 4);
+    EXPECT(ks_native_member(bed.core, BED_OTHER + 1) != NULL);
+}
+
+TEST(a_newcomer_lets_an_elder_lead)
+{
+    struct ks_worker_row three[3];
+
+    beside_a_leader();
+    three[0] = rows[0];
+    three[1] = rows[1];
+    three[2] = (struct ks_worker_row){.self = {BED_OTHER + 1, 5}, .beat = 7};
+    bed_answer_fleet(&bed, must_ask(KS_STORE_READ_FLEET)->token, three, 3, rows[1].self, 4);
+    three[2].beat++;
+    bed_wait(&bed, 900);
+    bed_answer_fleet(&bed, must_ask(KS_STORE_READ_FLEET)->token, three, 3, KS_NOBODY, 4);
+    EXPECT(bed_asked(&bed, KS_STORE_CLAIM_OFFICE) == NULL);
+    bed_wait(&bed, 900);
+    bed_answer_fleet(&bed, must_ask(KS_STORE_READ_FLEET)->token, three, 3, KS_NOBODY, 4);
+    EXPECT(bed_asked(&bed, KS_STORE_CLAIM_OFFICE) == NULL);
+    bed_wait(&bed, 900); /* The elder does not: two looks are enough. */
+    bed_answer_fleet(&bed, must_ask(KS_STORE_READ_FLEET)->token, three, 3, KS_NOBODY, 4);
+    EXPECT(bed_asked(&bed, KS_STORE_CLAIM_OFFICE) != NULL);
 }

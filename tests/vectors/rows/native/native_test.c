@@ -63,9 +63,10 @@ static void say_lease(const struct ks_store_lease *row)
     say_who(&row->next_owner);
     SAY(" epoch %" PRIu64 " rev %" PRIu64 " at ", row->epoch, row->rev);
     say_position(&row->checkpoint);
-    SAY(" sub %" PRId64 " parents %s %s children %s %s range %s %s%s", row->checkpoint.sub_sequence,
-        row->parents[0], row->parents[1], row->children[0], row->children[1], row->hash_start,
-        row->hash_end, row->finished ? " finished" : "");
+    SAY(" sub %" PRId64 " parents %s %s children %s %s range %s %s load %" PRIu64 "%s",
+        row->checkpoint.sub_sequence, row->parents[0], row->parents[1], row->children[0],
+        row->children[1], row->hash_start, row->hash_end, row->load,
+        row->finished ? " finished" : "");
 }
 
 /* The one row of an answer, in words. */
@@ -80,7 +81,8 @@ static void say_row(const struct ks_store_answer *answer)
     if (answer->leader.present) {
         SAY("leader ");
         say_who(&answer->leader.holder);
-        SAY(" epoch %" PRIu64, answer->leader.epoch);
+        SAY(" epoch %" PRIu64 " deputies %s %s", answer->leader.epoch, answer->leader.deputies[0],
+            answer->leader.deputies[1]);
     }
     if (answer->app.present) {
         SAY("app ");

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "main/room.h"
+
+#include "adapters/dynamodb/store.h"
+#include "adapters/kinesis/polling.h"
+#include "adapters/kinesis/user_records.h"
+#include "adapters/local/stream.h"
+#include "adapters/sqlite/store.h"
+#include "adapters/system/lock_file.h"
+#include "base/digest.h"
+#include "base/log.h"
+#include "main/version.h"
+
+#include <assert.h>
+#include <inttypes.h>
+
+/* ---- What its board says. ---- */
+
+/* "orders: ", where there are several. */
+static const char *name_of(const struct ks_room *room)
+{
+    return room->alone ? "" : room->options->name;
+}
+
+static const char *colon(const struct ks_room *room)
+{
+    return room->alone ? "" : ": ";
+}
+
+static void drained(void *arg, bool clean, uint64_t unsaved)
+{
+    struct ks_room *room = arg;
+
+    room->is_drained = true;
+    room->unsaved = unsaved;
+    if (unsaved > 0)
+        ks_error("%s%sdrained, but %" PRIu64
+                 " acknowledged records have no checkpoint, because the lease "
+                 "store did not answer: they will come again",
+                 name_of(room), colon(room), unsaved);
+    else
+        ks_info("%s%sdrained: nothing is held any more%s", name_of(room), colon(room),
+                clean ? "" : ", what was unsettled will come again");
+    room->drained(room->arg);
+}
+
+static void refused(void *arg, const char *reason)
+{
+    struct ks_room *room = arg;
+
+    ks_error("%s%scannot run: %s", name_of(room), colon(room), reason);
+    room->refused(room->arg);
+}
+
+/* ---- Its parts. ---- */
+
+/* By another process, or another room. */
+static void table_changed(void *arg)
+{
+    struct ks_room *room = arg;
+
+    if (room->board != NULL)
+        ks_switchboard_look(room->board);
+}
+
+static ks_err open_store(struct ks_room *room, struct ks_detail *detail)
+{
+    const char *path = ks_option_path(room->options->leases);
+    struct ks_aws_client *client;
+
+    if (path != NULL)
+        return ks_sqlite_store_open(room->loop, path, room->options->application, table_changed,
+                                    room, &room->store, detail);
+    KS_TRY(ks_cloud_client(&room->cloud, KS_AWS_DYNAMODB, &client, detail));
+    return ks_dynamodb_store_open(room->loop, client, room->options->application, &room->store,
+                                  detail);
+}
+
+static ks_err open_stream(struct ks_room *room, struct ks_detail *detail)
+{
+    const char *path = ks_option_path(room->options->source);
+    struct ks_aws_client *client;
+
+    if (path != NULL)
+        return ks_local_source_open(room->loop, path, room->options->stream,
+                                    room->options->local_shards, &room->source, detail);
+    KS_TRY(ks_cloud_client(&room->cloud, KS_AWS_KINESIS, &client, detail));
+    return ks_kinesis_source_open(room->loop, client, room->options->stream, &room->source, detail);
+}
+
+/* Whatever the stream, its aggregates are taken apart. If that fails, the stream is closed in the end. */
+static ks_err open_source(struct ks_room *room, struct ks_detail *detail)
+{
+    KS_TRY(open_stream(room, detail));
+    return ks_user_records_source_open(room->loop, room->source, &room->source);
+}
+
+/* An id that somebody chose comes again after a crash; one that we made up never does. */
+static ks_err open_lock(struct ks_room *room, struct ks_detail *detail)
+{
+    const struct ks_options *options = room->options;
+
+    if (options->sources[KS_OPTION_worker_id] == KS_OPTION_DEFAULT || options->state_dir[0] == '\0')
+        return KS_OK;
+    return ks_lock_file_open(room->loop, options->state_dir, options->application,
+                             options->worker_id, &room->lock, detail);
+}
+
+static struct ks_position start_position(const char *text)
+{
+    struct ks_position position = {.sub_sequence = -1};
+    enum ks_initial initial = KS_INITIAL_LATEST;
+    ks_err read = ks_option_initial_position(text, &initial, &position.timestamp_ms);
+
+    assert(ks_ok(read)); /* The options were checked. */
+    switch (initial) {
+    case KS_INITIAL_LATEST: position.kind = KS_POSITION_LATEST; break;
+    case KS_INITIAL_TRIM_HORIZON: position.kind = KS_POSITION_TRIM_HORIZON; break;
+    case KS_INITIAL_AT_TIMESTAMP: position.kind = KS_POSITION_AT_TIMESTAMP; break;
+    }
+    return position;
+}
+
+static struct ks_core_config core_config(const struct ks_options *options)
+{
+    struct ks_core_config core = ks_core_config_default(ks_span_ms(options->lease_duration_ms));
+
+    core.seed = ks_random_u64();
+    core.checkpoint_interval = ks_span_ms(options->checkpoint_interval_ms);
+    core.idle_release = ks_span_ms(options->idle_release_ms);
+    core.capacity = options->max_leases;
+    return core;
+}
+
+static ks_err open_board(struct ks_room *room)
+{
+    struct ks_switchboard_config config = {
+        .loop = room->loop,
+        .store = room->store,
+        .source = room->source,
+        .lock = room->lock,
+        .subscription = room->options->name,
+        .several = !room->alone,
+        .stream = room->options->stream,
+        .application = room->options->application,
+        .dialect = room->options->dialect,
+        .worker_id = room->options->worker_id,
+        .version = KS_VERSION,
+        .start = start_position(room->options->initial_position),
+        .core = core_config(room->options),
+        .pool = room->pool,
+        .shard_metrics = strcmp(room->options->shard_metrics, "on") == 0,
+        .drained = drained,
+        .refused = refused,
+        .arg = room,
+    };
+
+    return ks_switchboard_new(&config, &room->board);
+}
+
+static struct ks_cloud cloud_of(const struct ks_room *room)
+{
+    const struct ks_options *options = room->options;
+
+    return (struct ks_cloud){
+        .loop = room->loop,
+        .stream = options->stream,
+        .roles = {[KS_AWS_KINESIS] = {options->kinesis_role_arn, options->kinesis_role_external_id},
+                  [KS_AWS_DYNAMODB] = {options->dynamodb_role_arn,
+                                       options->dynamodb_role_external_id}},
+    };
+}
+
+ks_err ks_room_open(struct ks_room *room, struct ks_detail *detail)
+{
+    room->cloud = cloud_of(room);
+    KS_TRY(open_store(room, detail));
+    KS_TRY(open_lock(room, detail));
+    KS_TRY(open_source(room, detail));
+    return open_board(room);
+}
+
+void ks_room_close(struct ks_room *room)
+{
+    if (room->board != NULL)
+        ks_switchboard_stop(room->board);
+    if (room->source != NULL)
+        room->source->vtable->close(room->source);
+    if (room->store != NULL)
+        room->store->vtable->close(room->store);
+    if (room->lock != NULL)
+        room->lock->vtable->close(room->lock);
+    ks_cloud_close(&room->cloud);
+}
+
+void ks_room_free(struct ks_room *room)
+{
+    ks_switchboard_free(room->board);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* room.h - one room of the house: a subscription with all that it has for itself. Its lease table, its stream, its
+ * switchboard, its way to AWS, and the lock of its application.
+ *
+ * What the rooms share: the loop, the API, and one budget of payload bytes.
+ */
+#ifndef KS_MAIN_ROOM_H
+#define KS_MAIN_ROOM_H
+
+#include "base/options.h"
+#include "main/cloud.h"
+#include "ports/switchboard.h"
+
+struct ks_room {
+    /* Set by the caller before it is opened; all of it outlives the room. */
+    const struct ks_options *options; /* The subscription's. */
+    struct ks_loop *loop;
+    struct ks_budget_pool *pool;
+    bool alone; /* It is the only one: lines on the log need not name it. */
+    void (*drained)(void *arg);
+    void (*refused)(void *arg); /* It can never run; the log says why. */
+    void *arg;
+
+    struct ks_cloud cloud;
+    struct ks_lease_store *store;
+    struct ks_stream_source *source;
+    struct ks_worker_lock
+        *lock; /* NULL: the worker id is this process's own, or there is no place. */
+    struct ks_switchboard *board;
+    bool is_drained;
+    uint64_t unsaved; /* Acknowledged records that the drain could not save. */
+};
+
+/* One after the other; nothing runs yet. On failure `detail` says which part, if anything does; the room must be closed
+ * all the same. INVALID (a setting), and whatever keeps a part from opening. */
+KS_MUST_USE ks_err ks_room_open(struct ks_room *room, struct ks_detail *detail);
+/* After the API is closed. What was under way may still come back: turn the loop a little, free the loop, and then
+ * call ks_room_free. Both do nothing to a room that is zeroed but for what the caller sets. */
+void ks_room_close(struct ks_room *room);
+void ks_room_free(struct ks_room *room);
+
+#endif
