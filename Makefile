@@ -178,9 +178,18 @@ $(TESTS): $(B)/%: $(B)/obj/%.o $(HELP) $(LIB)
 	$(call say,link     $@)
 	$(Q)$(LINK) -o $@ $^ $(LIB_LIBS)
 
-$(B)/sim: $(call objects,$(SIM_C)) $(HELP) $(LIB)
+# The simulator is the core and itself, optimized as one: each seed more is a story more.
+WHOLE := $(if $(filter release,$(VARIANT)),-O3 -flto=auto)
+whole = $(patsubst %.c,$(B)/whole/%.o,$(SIM_C) $(PURE_C) server/base/budget.c server/base/bytes.c)
+$(B)/sim: $(whole)
 	$(call say,link     $@)
-	$(Q)$(LINK) -o $@ $^ $(LIB_LIBS)
+	$(Q)$(LINK) $(OPTIMIZE) $(WHOLE) -o $@ $^
+
+$(B)/whole/%.o: HARDENING :=
+$(B)/whole/%.o: %.c $(B)/flags | deps-build
+	@mkdir -p $(@D)
+	$(call say,compile  $<)
+	$(Q)$(COMPILE) $(WHOLE) $(WARNINGS) -Itests -MMD -MP -c -o $@ $<
 
 $(BENCHES): $(B)/bench/%: $(B)/obj/tests/bench/%.o $(HELP) $(LIB)
 	@mkdir -p $(@D)
@@ -325,4 +334,4 @@ clean:  ## Remove everything that was built.
 help:  ## List what make can do.
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## \(.*\)/\1\t\2/p' Makefile | expand -t 12
 
--include $(patsubst %.o,%.d,$(call objects,$(SERVER_C) $(HELPER_C) $(TEST_C) $(SIM_C) $(BENCH_C) $(FUZZ_C) $(DOUBLE_C) tests/docs/render.c))
+-include $(patsubst %.o,%.d,$(whole) $(call objects,$(SERVER_C) $(HELPER_C) $(TEST_C) $(SIM_C) $(BENCH_C) $(FUZZ_C) $(DOUBLE_C) tests/docs/render.c))

@@ -24,6 +24,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 BINARY = os.environ.get("KS_BIN") or os.path.join(ROOT, "build", "kinesis-sidecar")
 # A sanitized binary is slower; limits are for what hangs, not for what is slow.
 SLOW = 3 if os.environ.get("KS_SANITIZED") else 1
+PATIENCE = 3 * SLOW  # For what only a test that fails waits out: the machine may have more to do than this.
 sys.path[:0] = [os.path.join(ROOT, "client-stubs", "python"), os.path.join(ROOT, "tests", "lib")]
 import kinesis_client  # noqa: E402 - it is found there
 
@@ -44,7 +45,7 @@ class OutOfTime(BaseException):
 def test(seconds=30):
     """Marks a test: a function of a folder of its own. `seconds` is the longest that it may take."""
     def mark(function):
-        TESTS.append((function, seconds * SLOW))
+        TESTS.append((function, seconds * PATIENCE))
         return function
     return mark
 
@@ -127,12 +128,12 @@ def need_emulators(*names):
 
 def wait_until(fact, seconds, what, every=0.05):
     """Waits until fact() is true, and returns what it is; fails after `seconds`."""
-    until = time.monotonic() + seconds * SLOW
+    until = time.monotonic() + seconds * PATIENCE
     while True:
         value = fact()
         if value:
             return value
-        check(time.monotonic() < until, f"not within {seconds * SLOW} s: {what}")
+        check(time.monotonic() < until, f"not within {seconds * PATIENCE} s: {what}")
         time.sleep(every)
 
 
@@ -213,7 +214,7 @@ def call(address, method, path, body=None, headers=None, timeout=30):
     if body is not None and not isinstance(body, bytes):
         body = json.dumps(body).encode()
         headers.setdefault("Content-Type", "application/json")
-    timeout *= SLOW
+    timeout *= PATIENCE
     if isinstance(address, str):
         connection = UnixConnection(address, timeout)
     else:
@@ -330,9 +331,9 @@ class Sidecar:
     def wait(self, seconds=40):
         """Waits for its end and returns its status."""
         try:
-            return self.process.wait(seconds * SLOW)
+            return self.process.wait(seconds * PATIENCE)
         except subprocess.TimeoutExpired:
-            raise Failure(f"the sidecar has not ended after {seconds * SLOW} s") from None
+            raise Failure(f"the sidecar has not ended after {seconds * PATIENCE} s") from None
 
     def stop(self, seconds=40):
         self.signal(signal.SIGTERM)
