@@ -7,6 +7,7 @@
 #include "aws/head.h"
 #include "aws/retry.h"
 #include "aws/sigv4.h"
+#include "aws/traffic.h"
 #include "base/budget.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -57,8 +58,7 @@ struct ks_aws_call {
     struct ks_aws_request request; /* `body` and `sink` point into this call. */
     struct ks_bytes body;
     struct ks_http_sink sink;
-    char series[KS_METRIC_VALUE_SIZE]; /* "service,operation". */
-    ks_instant deadline;               /* Of all attempts; KS_NEVER: none. */
+    ks_instant deadline; /* Of all attempts; KS_NEVER: none. */
 
     /* Under way is a request, the wait for credentials, or the wait for the next attempt. */
     struct ks_http_call *http;
@@ -170,25 +170,6 @@ static bool is_trouble(ks_err err)
            ks_err_is(err, KS_ERR_DENIED) || ks_err_is(err, KS_ERR_NO_CREDENTIALS);
 }
 
-static void count_failure(const struct ks_aws_call *call, const struct result *result)
-{
-    char series[KS_METRIC_VALUE_SIZE];
-
-    snprintf(series, sizeof(series), "%s,%s", call->client->service->name,
-             ks_err_name(result->err));
-    call->client->state.failures++;
-    ks_metric_add_labelled(KS_METRIC_AWS_FAILURES, series, 1);
-}
-
-/* What came of an attempt that left. */
-static void count_answer(const struct ks_aws_call *call, const struct ks_http_answer *answer)
-{
-    ks_span took = ks_instant_since(ks_loop_now(call->client->loop), call->asked_at);
-
-    ks_metric_observe_labelled(KS_METRIC_AWS_REQUEST_SECONDS, call->series, took.us);
-    ks_metric_add_labelled(KS_METRIC_AWS_RECEIVED_BYTES, call->series, (int64_t)answer->received);
-}
-
 static void count(struct ks_aws_call *call, const struct result *result)
 {
     struct ks_aws_state *state = &call->client->state;
@@ -203,11 +184,14 @@ static void count(struct ks_aws_call *call, const struct result *result)
         state->succeeded_at = now;
         state->failures_in_row = 0;
     }
-    if (!ks_ok(result->err) && !ks_err_is(result->err, KS_ERR_CONDITION))
-        count_failure(call, result);
+    if (!ks_ok(result->err) && !ks_err_is(result->err, KS_ERR_CONDITION)) {
+        state->failures++;
+        ks_traffic_failed(call->client->service->name, result->err);
+    }
     if (result->failed && result->failure.throttled) {
         state->throttles++;
-        ks_metric_add_labelled(KS_METRIC_AWS_THROTTLES, call->series, 1);
+        ks_metric_add_pair(KS_METRIC_AWS_THROTTLES, call->client->service->name,
+                           call->request.operation, 1);
     }
 }
 
@@ -294,7 +278,7 @@ static void decide(struct ks_aws_call *call, const struct result *result)
         return;
     }
     client->state.retries++;
-    ks_metric_add_labelled(KS_METRIC_AWS_RETRIES, call->series, 1);
+    ks_traffic_again(client->service->name, call->request.operation);
     ks_debug("aws: %s, asking again in %lld ms", result->detail.text,
              (long long)ks_span_to_ms(wait));
     ks_loop_timer_set(client->loop, &call->timer, ks_instant_add(ks_loop_now(client->loop), wait));
@@ -309,7 +293,9 @@ static void on_answer(void *arg, const struct ks_http_answer *answer)
     call->sent = call->sent || answer->sent;
     if (answer->stale)
         call->client->suspected_at = ks_loop_now(call->client->loop);
-    count_answer(call, answer);
+    ks_traffic_answered(call->client->service->name, call->request.operation,
+                        ks_instant_since(ks_loop_now(call->client->loop), call->asked_at),
+                        answer->received);
     count(call, &result);
     decide(call, &result);
 }
@@ -435,8 +421,7 @@ static ks_err attempt(struct ks_aws_call *call, const struct ks_credentials *cre
     call->attempts++;
     call->asked_at = ks_loop_now(client->loop);
     client->state.requests++;
-    ks_metric_add_labelled(KS_METRIC_AWS_REQUESTS, call->series, 1);
-    ks_metric_add_labelled(KS_METRIC_AWS_SENT_BYTES, call->series, (int64_t)call->body.size);
+    ks_traffic_sent(client->service->name, call->request.operation, call->body.size);
     return KS_OK;
 }
 
@@ -516,8 +501,6 @@ static ks_err start(struct ks_aws_client *client, struct ks_aws_call *call,
     call->deadline = request->total.us > 0
                          ? ks_instant_add(ks_loop_now(client->loop), request->total)
                          : KS_NEVER;
-    snprintf(call->series, sizeof(call->series), "%s,%s", client->service->name,
-             request->operation);
     ks_link_init(&call->link);
     ks_bytes_init(&call->body, request->body.size);
     if (request->sink != NULL) {

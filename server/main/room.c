@@ -92,7 +92,8 @@ static ks_err open_stream(struct ks_room *room, struct ks_detail *detail)
 static ks_err open_source(struct ks_room *room, struct ks_detail *detail)
 {
     KS_TRY(open_stream(room, detail));
-    return ks_user_records_source_open(room->loop, room->source, &room->source);
+    return ks_user_records_source_open(room->loop, room->options->name, room->source,
+                                       &room->source);
 }
 
 /* An id that somebody chose comes again after a crash; one that we made up never does. */

@@ -95,9 +95,12 @@ static ks_err read_settings(struct imds *self)
 static ks_err prepare(struct ks_remote *remote, ks_view none, struct ks_http_request *request)
 {
     struct imds *self = (struct imds *)remote;
+    static const char *const operations[] = {
+        [ASK_TOKEN] = "GetToken", [ASK_ROLE] = "GetRole", [ASK_KEYS] = "GetCredentials"};
     bool asks_token = self->step == ASK_TOKEN;
 
     (void)none;
+    remote->operation = operations[self->step];
     snprintf(self->url, sizeof(self->url), "%s/latest/%s%s", self->base,
              asks_token ? "api/token" : "meta-data/iam/security-credentials/",
              self->step == ASK_KEYS ? self->role : "");
@@ -263,7 +266,7 @@ ks_err ks_provider_imds_new(const struct ks_provider_setup *setup,
 
     if (self == NULL)
         return KS_FAIL(NO_MEMORY);
-    ks_remote_init(&self->remote, &VTABLE, setup);
+    ks_remote_init(&self->remote, &VTABLE, "imds", setup);
     self->remote.prepare = prepare;
     self->remote.read = read_answer;
     self->remote.lost = lost;
