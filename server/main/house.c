@@ -27,8 +27,8 @@ enum {
     DRAIN_SLACK_MS = 15000
 };
 
-static const uint64_t budget_least = UINT64_C(16)
-                                     << 20; /* By default: a record of 10 MiB, and some room. */
+/* By default: a record of 10 MiB in JSON, which is there twice while it is read, in base64. */
+static const uint64_t budget_least = UINT64_C(32) << 20;
 
 struct ks_house {
     const struct ks_options *options;
