@@ -148,7 +148,7 @@ def records_of_ten_mebibytes_come_at_the_pace_that_aws_allows(folder):
     for data in large:
         world.client.must("PutRecord", StreamName=STREAM, Data=base64.b64encode(data).decode(), PartitionKey="k")
     world.double.control(limits=1)
-    sidecar = world.sidecar(memory_budget_bytes=128 << 20)
+    sidecar = world.sidecar(memory_budget_bytes=32 << 20)  # The least that there is by default.
     records = pull_all(sidecar, 3, 60)
     check([data_of(record) for record in records] == large, "they come whole, in order")
     check_equal(world.errors(RATE), 0, "nothing was asked for too early")
