@@ -395,13 +395,25 @@ class Watch:
         check(not problems, "not flat:", "; ".join(problems))
 
 
-def is_at_rest(world, producer):
-    """Nothing in flight, and the table holds a checkpoint at the end of each shard that is still there."""
+def unsettled(world, producer):
+    """What is in flight, or beyond the checkpoints in the table; empty when everything is at rest."""
     rows = lease_rows(world.table)
     there = {shard["ShardId"] for shard in world.shards()}
-    behind = [shard for shard, last in producer.last.items()
-              if shard in there and rows.get(shard, {}).get("checkpoint") not in (str(last), "SHARD_END")]
-    return not behind and all(member.numbers().in_flight == 0 for member in world.members)
+    found = {shard: rows.get(shard) for shard, last in producer.last.items()
+             if shard in there and rows.get(shard, {}).get("checkpoint") not in (str(last), "SHARD_END")}
+    found.update({member.name: sample for member in world.members if (sample := member.numbers()).in_flight > 0})
+    return found
+
+
+def wait_at_rest(world, producer):
+    until = time.monotonic() + SETTLED_SECONDS * SLOW
+    while found := unsettled(world, producer):
+        if time.monotonic() > until:
+            for member in world.members:
+                print(f"    {member.name}: {member.numbers()} {member.sidecar.get('/v1/status')} "
+                      f"{member.sidecar.get('/v1/sessions')} app {member.app.poll()}")
+            check(False, f"not at rest {SETTLED_SECONDS} s after the last fault:", found)
+        time.sleep(0.5)
 
 
 def soak(folder, retrieval):
@@ -421,7 +433,7 @@ def soak(folder, retrieval):
     trouble.stop()
     world.double.control(heal=True)
     healed = time.monotonic()
-    wait_until(lambda: is_at_rest(world, producer), SETTLED_SECONDS, "everything is settled, and in the table", 0.5)
+    wait_at_rest(world, producer)
     print(f"    settled {time.monotonic() - healed:.1f} s after the last fault; {producer.count} records of "
           f"{producer.bytes / 1e6:.0f} MB put, {resharder.splits} splits, {resharder.merges} merges, apps left {apps.left} "
           f"times and were killed {apps.killed} times")
