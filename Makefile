@@ -149,7 +149,7 @@ $(B)/obj/server/adapters/%.o $(B)/obj/server/aws/http.o $(B)/obj/server/api/%.o:
     FLOOR := -Wno-switch-enum
 
 # Generated code is not ours to warn about.
-$(B)/obj/gen/%.o: $(GEN)/%.c $(B)/flags | deps-build
+$(B)/obj/gen/%.o: $(GEN)/%.c $(B)/flags | deps-build $(GEN_H)
 	@mkdir -p $(@D)
 	$(call say,compile  $<)
 	$(Q)$(COMPILE) -w $(LIB_CFLAGS) -c -o $@ $<
