@@ -45,9 +45,8 @@ bool ks_pause(struct ks_exchange *exchange, const ks_pb_pause_request *request,
               ks_pb_pause_response *ret_response)
 {
     struct ks_switchboard *board = exchange->subscription->board;
-    bool keeps =
-        request->leases_case != KINESIS_SIDECAR__V1__PAUSE_REQUEST__LEASES_KEEP_LEASES ||
-        request->keep_leases;
+    bool keeps = request->leases_case != KINESIS_SIDECAR__V1__PAUSE_REQUEST__LEASES_KEEP_LEASES ||
+                 request->keep_leases;
     ks_wall until = {request->until};
     ks_shard shard;
 
@@ -131,8 +130,7 @@ bool ks_release_lease(struct ks_exchange *exchange, const ks_pb_release_request 
     if (!accepted(exchange, ks_switchboard_release(board, shard), shard))
         return false;
     ret_response->shard_id = request->shard_id;
-    ret_response->deadline =
-        ks_wall_now().ms + ks_span_to_ms(ks_switchboard_hand_over(board));
+    ret_response->deadline = ks_wall_now().ms + ks_span_to_ms(ks_switchboard_hand_over(board));
     return true;
 }
 
@@ -255,8 +253,7 @@ static bool gather(struct seeking *seeking, const ks_pb_seek_request *request)
     for (size_t i = 0; i < most; i++) {
         ks_shard shard = (ks_shard)i;
 
-        if (request->n_shards > 0 &&
-            !find_shard(seeking->exchange, request->shards[i], &shard))
+        if (request->n_shards > 0 && !find_shard(seeking->exchange, request->shards[i], &shard))
             return false;
         if (!ks_switchboard_shard(board, shard, &status) ||
             (request->n_shards == 0 && !status.ours))
@@ -303,9 +300,8 @@ static void move_all(struct seeking *seeking, bool force, int64_t wait_ms)
                       ks_instant_add(ks_loop_now(loop), ks_span_ms(wait_ms)));
     for (size_t i = 0; i < seeking->count; i++) {
         struct target *target = &seeking->targets[i];
-        enum ks_operator_status status =
-            ks_switchboard_seek(exchange->subscription->board, target->seek.shard, &seeking->to,
-                                force, &target->seek);
+        enum ks_operator_status status = ks_switchboard_seek(
+            exchange->subscription->board, target->seek.shard, &seeking->to, force, &target->seek);
 
         if (status != KS_OPERATOR_OK)
             sought(&target->seek, false); /* It was lost since it was checked. */

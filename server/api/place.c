@@ -8,8 +8,7 @@ static bool is_digits(ks_view text)
     for (size_t i = 0; i < text.size; i++)
         if (text.data[i] < '0' || text.data[i] > '9')
             return false;
-    return text.size > 0 && text.size <= KS_SEQUENCE_MAX &&
-           (text.data[0] != '0' || text.size == 1);
+    return text.size > 0 && text.size <= KS_SEQUENCE_MAX && (text.data[0] != '0' || text.size == 1);
 }
 
 bool ks_place_read(struct ks_exchange *exchange, const char *name, ks_view text,

@@ -58,8 +58,9 @@ static void release(struct ks_core *core, struct ks_lease *lease, ks_instant unt
 {
     lease->released = true;
     ks_lease_return(core, lease);
-    rest(core, ks_instant_max(until, ks_instant_add(core->now, ks_span_us(REST_LEASES *
-                                     core->config.lease_duration.us))));
+    rest(core, ks_instant_max(
+                   until, ks_instant_add(core->now, ks_span_us(REST_LEASES *
+                                                               core->config.lease_duration.us))));
 }
 
 static struct ks_lease *held(const struct ks_core *core, ks_shard shard)

@@ -386,9 +386,8 @@ void oracle_stepped(struct world *world, struct process *process, const struct k
 void oracle_performed(struct world *world, struct process *process)
 {
     enum ks_event_kind kind = process->truth.event->kind;
-    bool asks =
-        kind == KS_EVENT_SESSION_OPEN || kind == KS_EVENT_SETTLE || kind == KS_EVENT_CHECKPOINT ||
-        kind == KS_EVENT_RELEASE || kind == KS_EVENT_SEEK;
+    bool asks = kind == KS_EVENT_SESSION_OPEN || kind == KS_EVENT_SETTLE ||
+                kind == KS_EVENT_CHECKPOINT || kind == KS_EVENT_RELEASE || kind == KS_EVENT_SEEK;
 
     if (process->truth.answers != (asks ? 1 : 0))
         oracle_fail(world, "w%u: an event of kind %d has %u answers", process->worker, (int)kind,

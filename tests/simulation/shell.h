@@ -58,7 +58,7 @@ struct process {
     ks_instant paused[SIM_SHARDS];
     uint64_t seek_to[SIM_SHARDS];
     bool seeking[SIM_SHARDS]; /* Accepted, and not at its end. */
-    bool over;              /* The core said DRAINED or REFUSED in this step. */
+    bool over;                /* The core said DRAINED or REFUSED in this step. */
 
     struct ks_core *core;
     void *memory;

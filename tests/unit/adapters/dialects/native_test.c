@@ -224,6 +224,9 @@ TEST(last_writes_of_an_owner_are_those_of_the_protocol)
                "s/s1 if owner=me#0000000000000001 epoch=5 rev=6 do set checkpoint=SHARD_END"
                " remove sub remove checkpoint_ms set children=s3+s4 set finished=true remove load"
                " remove owner remove next_owner set epoch=6 set rev=7");
+    EXPECT_STR(line(full(KS_STORE_SEEK)),
+               "s/s1 if owner=me#0000000000000001 epoch=5 rev=6 next_owner absent do"
+               " set checkpoint=1234 set sub=8 remove checkpoint_ms set epoch=6 set rev=7");
 }
 
 TEST(four_writes_make_rows_and_no_other)
