@@ -191,14 +191,16 @@ void ks_operator_seek(struct ks_core *core, const struct ks_event *event,
 
 static void expire(struct ks_core *core, struct ks_effects *effects)
 {
+    ks_instant all = KS_NEVER;
+
     if (!ks_instant_reached(core->now, core->pauses_due))
         return;
-    core->pauses_due = KS_NEVER;
+    core->pauses_due = core->pause.on ? core->pause.until : KS_NEVER;
     if (core->pause.on && ks_instant_reached(core->now, core->pause.until)) {
+        all = core->pause.until;
+        core->pauses_due = KS_NEVER;
         resume_one(core, &core->pause);
         say(effects, false, KS_SHARD_NONE);
-    } else if (core->pause.on) {
-        core->pauses_due = core->pause.until;
     }
     for (ks_shard shard = 0; shard < core->directory_top; shard++) {
         struct ks_pause *pause = &core->directory[shard].pause;
@@ -209,8 +211,9 @@ static void expire(struct ks_core *core, struct ks_effects *effects)
             core->pauses_due = ks_instant_min(core->pauses_due, pause->until);
             continue;
         }
+        if (pause->until.us != all.us) /* Else it was said of all. */
+            say(effects, false, shard);
         resume_one(core, pause);
-        say(effects, false, shard);
     }
 }
 

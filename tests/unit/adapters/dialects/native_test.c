@@ -129,9 +129,10 @@ TEST(writes_of_a_worker_row_are_those_of_the_protocol)
 {
     request bare = full(KS_STORE_HEARTBEAT);
 
-    EXPECT_STR(line(full(KS_STORE_HEARTBEAT)),
-               "w/me if boot=0000000000000001 life=live do add beat=1 set mode=idle set held=21"
-               " set changes=22 set capacity=24 set load=23 delete give=s1@3+s2@4 delete take=s1@3");
+    EXPECT_STR(
+        line(full(KS_STORE_HEARTBEAT)),
+        "w/me if boot=0000000000000001 life=live do add beat=1 set mode=idle set held=21"
+        " set changes=22 set capacity=24 set load=23 delete give=s1@3+s2@4 delete take=s1@3");
     bare.give_count = 0;
     bare.take_count = 0;
     EXPECT_STR(line(bare), "w/me if boot=0000000000000001 life=live do add beat=1 set mode=idle"
