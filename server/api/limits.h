@@ -27,6 +27,7 @@ enum {
     KS_BODIES_BYTES_MAX = 96 << 20, /* All request bodies in memory at once. */
     KS_PUT_ENTRIES_MAX = 500,       /* Records of one PutRecords (Kinesis API reference). */
     KS_SETTLEMENTS_MAX = 10000, /* Items of one settle request: a 1 MiB body holds about as many. */
+    KS_OPERATED_SHARDS_MAX = 1000, /* Shards that one order names. */
     KS_TOKEN_BYTES_MAX = 4096,  /* A bearer token. */
     KS_WAIT_MS_MAX = 60000,     /* wait_ms of a long poll or of wait=persisted. */
 
