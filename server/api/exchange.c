@@ -16,7 +16,10 @@ void ks_exchange_init(struct ks_exchange *exchange, struct ks_api *api,
 {
     *exchange = (struct ks_exchange){.api = api, .transport = transport};
     ks_bytes_init(&exchange->request.body, api->request_bytes_max);
+    ks_headers_init(&exchange->request.headers, KS_HEADERS_BYTES_MAX);
     ks_bytes_init(&exchange->answer.body, KS_ANSWER_BYTES_MAX);
+    ks_headers_init(&exchange->answer.headers, KS_ANSWER_HEAD_BYTES_MAX);
+    ks_headers_init(&exchange->answer.trailers, KS_ANSWER_HEAD_BYTES_MAX);
 }
 
 void ks_exchange_end(struct ks_exchange *exchange)
@@ -28,7 +31,10 @@ void ks_exchange_end(struct ks_exchange *exchange)
         closed(exchange);
     ks_target_free(&exchange->request.decoded);
     ks_bytes_free(&exchange->request.body);
+    ks_headers_free(&exchange->request.headers);
     ks_bytes_free(&exchange->answer.body);
+    ks_headers_free(&exchange->answer.headers);
+    ks_headers_free(&exchange->answer.trailers);
 }
 
 /* ---- Answers ---- */
@@ -50,6 +56,7 @@ void ks_exchange_reply(struct ks_exchange *exchange, uint16_t status, const char
                        struct ks_bytes *body)
 {
     answer(exchange, status, content_type);
+    exchange->body_part = NULL;
     ks_bytes_free(&exchange->answer.body);
     exchange->answer.body = *body;
     ks_bytes_init(body, body->max);
@@ -72,6 +79,7 @@ void ks_exchange_problem(struct ks_exchange *exchange, enum ks_problem problem, 
     if (!ks_ok(ks_problem_write(problem, ks_view_text(text), exchange->request.target, body)))
         ks_bytes_clear(body);
     answer(exchange, ks_problem_status(problem), "application/problem+json");
+    exchange->body_part = NULL;
     if (ks_problem_is_retryable(problem))
         ks_exchange_header(exchange, "Retry-After", "1");
     if (problem == KS_PROBLEM_UNAUTHENTICATED)
@@ -86,15 +94,21 @@ void ks_exchange_stream(struct ks_exchange *exchange, const char *content_type,
     exchange->answer.fill = fill;
 }
 
+static void add_line(struct ks_exchange *exchange, struct ks_headers *lines, const char *name,
+                     const char *value)
+{
+    if (!ks_ok(ks_headers_add(lines, ks_view_text(name), ks_view_text(value))))
+        exchange->answer.broken = true;
+}
+
 void ks_exchange_header(struct ks_exchange *exchange, const char *name, const char *value)
 {
-    struct ks_answer_header *header;
+    add_line(exchange, &exchange->answer.headers, name, value);
+}
 
-    assert(exchange->answer.header_count < KS_ANSWER_HEADERS_MAX);
-    header = &exchange->answer.headers[exchange->answer.header_count++];
-    header->name = name;
-    assert(strlen(value) < sizeof(header->value));
-    memcpy(header->value, value, strlen(value) + 1);
+void ks_exchange_trailer(struct ks_exchange *exchange, const char *name, const char *value)
+{
+    add_line(exchange, &exchange->answer.trailers, name, value);
 }
 
 void ks_exchange_wake(struct ks_exchange *exchange)
@@ -102,7 +116,19 @@ void ks_exchange_wake(struct ks_exchange *exchange)
     exchange->transport->wake(exchange);
 }
 
-/* ---- Parameters ---- */
+void ks_exchange_consumed(struct ks_exchange *exchange, size_t size)
+{
+    assert(exchange->streamed);
+    if (size > 0)
+        exchange->transport->consumed(exchange, size);
+}
+
+/* ---- Headers and parameters ---- */
+
+ks_view ks_request_header(const struct ks_request *request, const char *name)
+{
+    return ks_headers_find(&request->headers, name);
+}
 
 bool ks_request_param(const struct ks_request *request, const char *name, ks_view *ret_value)
 {
@@ -171,7 +197,9 @@ static bool find_route(struct ks_exchange *exchange)
 
     exchange->route =
         ks_route_find(door, request->method, request->decoded.path, &request->part, allow);
-    if (exchange->route == NULL)
+    if (exchange->route == NULL && exchange->api->find_more != NULL)
+        exchange->route = exchange->api->find_more(exchange);
+    if (exchange->route == NULL && !exchange->answered)
         no_route(exchange, allow);
     return exchange->route != NULL;
 }
@@ -229,6 +257,9 @@ static bool check_body(struct ks_exchange *exchange)
     struct ks_request *request = &exchange->request;
     enum ks_body body = exchange->route->body;
 
+    exchange->streamed = body == KS_BODY_STREAM;
+    if (exchange->streamed)
+        return true;
     if (body == KS_BODY_PUT)
         request->body.max = KS_PUT_BYTES_MAX;
     if (!request->has_body)
@@ -289,4 +320,13 @@ void ks_exchange_run(struct ks_exchange *exchange)
     assert(!exchange->answered);
     assert(exchange->route != NULL);
     exchange->route->handle(exchange);
+}
+
+bool ks_exchange_part(struct ks_exchange *exchange, ks_view part, bool end)
+{
+    assert(exchange->streamed);
+    if (exchange->body_part == NULL)
+        return false;
+    exchange->body_part(exchange, part, end);
+    return true;
 }

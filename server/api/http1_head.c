@@ -19,31 +19,14 @@ static const struct {
     {"Content-Type", offsetof(struct ks_head, content_type)},
 };
 
-/* RFC 9110, section 5.6.2: a name is a token. A space before the colon would hide it from us, and
- * not from others. */
-static bool is_name(ks_view name)
-{
-    for (size_t i = 0; i < name.size; i++)
-        if (name.data[i] <= ' ' || name.data[i] >= 0x7F)
-            return false;
-    return name.size > 0;
-}
-
-/* RFC 9110, section 5.5: no control byte but the tab. */
-static bool is_value(ks_view value)
-{
-    for (size_t i = 0; i < value.size; i++)
-        if ((value.data[i] < ' ' && value.data[i] != '\t') || value.data[i] == 0x7F)
-            return false;
-    return true;
-}
-
 void ks_head_line(struct ks_head *head, ks_view name, ks_view value)
 {
     /* The colon, a space, and the end of the line. */
     head->bytes += name.size + value.size + 4;
-    if (!is_name(name) || !is_value(value))
+    if (!ks_header_name_is_good(name) || !ks_header_value_is_good(value))
         head->malformed = true;
+    else if (!ks_ok(ks_headers_add(head->headers, name, value)))
+        head->no_memory = true;
     head->hosts += ks_view_equal_nocase(name, KS_VIEW("Host"));
     head->lengths += ks_view_equal_nocase(name, KS_VIEW("Content-Length"));
     head->codings += ks_view_equal_nocase(name, KS_VIEW("Transfer-Encoding"));
@@ -101,7 +84,11 @@ bool ks_head_judge(const struct ks_head *head, struct ks_exchange *exchange)
         request->target.size > KS_TARGET_MAX)
         return refuse(exchange, KS_PROBLEM_HEAD_TOO_LARGE,
                       "request line and headers may have 16 KiB, the target 8 KiB");
+    if (head->no_memory)
+        return refuse(exchange, KS_PROBLEM_EXHAUSTED, "no memory for the headers");
 
+    ks_headers_lower(&request->headers);
+    request->http = 1;
     request->host = head->host;
     request->origin = head->origin;
     request->fetch_site = head->fetch_site;

@@ -8,9 +8,11 @@
 
 /* What is gathered while the lines go by. */
 struct ks_head {
+    struct ks_headers *headers; /* Where the lines are kept: the request's. */
     const char *version;
     bool whole; /* The target was read as it was sent: no NUL in it. */
     size_t bytes;
+    bool no_memory; /* A line was not kept. */
     bool malformed; /* A byte that no name or no value may hold, or a line that was folded. */
     uint32_t hosts;
     uint32_t lengths;

@@ -19,9 +19,11 @@ enum {
         8 << 10, /* Room that a producer always has: the head of the longest record fits. */
 
     /* ---- Requests ---- */
-    KS_HEAD_BYTES_MAX = 16 << 10, /* Request line and header lines; well below the pool. */
-    KS_TARGET_MAX = 8 << 10,      /* Path and query. */
-    KS_PARAMS_MAX = 256,          /* Parameters of one query: ack_id may stand there many times. */
+    KS_HEAD_BYTES_MAX = 16 << 10,    /* Request line and header lines; well below the pool. */
+    KS_HEADERS_BYTES_MAX = 48 << 10, /* The same lines kept, with the sizes of the shortest. */
+    KS_BODY_WINDOW = 256 << 10,      /* Parts of one streamed body that are not dealt with. */
+    KS_TARGET_MAX = 8 << 10,         /* Path and query. */
+    KS_PARAMS_MAX = 256, /* Parameters of one query: ack_id may stand there many times. */
     KS_PUT_BYTES_MAX =
         16 << 20, /* POST /v1/local/records: 10 MiB of records as base64, and room. */
     KS_BODIES_BYTES_MAX = 96 << 20, /* All request bodies in memory at once. */
@@ -34,8 +36,8 @@ enum {
     KS_ANSWER_BYTES_MAX = 32 << 20, /* A fixed answer: 10,000 rows of the longest names. */
     KS_PAGE_SIZE = 1000,
     KS_PAGE_SIZE_MAX = 10000,
-    KS_ANSWER_HEADERS_MAX = 6,
-    KS_CONTROL_BYTES_MAX = 256 << 10, /* Control lines of one stream that wait to be written. */
+    KS_ANSWER_HEAD_BYTES_MAX = 16 << 10, /* Its headers, and as much for its trailers. */
+    KS_CONTROL_BYTES_MAX = 256 << 10,    /* Control lines of one stream that wait to be written. */
 
     /* ---- Sessions ---- */
     KS_IN_FLIGHT_MAX = 100000,

@@ -23,6 +23,9 @@ struct ks_api {
     struct ks_http1 *http1;
     struct ks_doors *doors;
     char boot_id[KS_BOOT_ID_SIZE]; /* 16 lower-case hex digits. */
+    /* Asked for a path that the table does not have (an RPC): its route; or NULL, and it may have
+     * answered. NULL: there is nothing more. */
+    const struct ks_route *(*find_more)(struct ks_exchange *exchange);
     size_t request_bytes_max;
     ks_span drain_patience;
     bool was_ready;         /* /readyz was 200 once. */
