@@ -2,6 +2,7 @@
 #include "api/message.h"
 
 #include <assert.h>
+#include <inttypes.h>
 
 #include "api/codec_json.h"
 #include "api/codec_proto.h"
@@ -123,6 +124,21 @@ ProtobufCMessage *ks_exchange_read(struct ks_exchange *exchange,
         .kind = ks_media_type_is_protobuf(request->content_type) ? KS_CODEC_PROTO : KS_CODEC_REST};
 
     return ks_exchange_decode(exchange, codec, ks_bytes_view(&request->body), type, arena);
+}
+
+bool ks_message_number(struct ks_exchange *exchange, const char *name, uint64_t value, uint64_t min,
+                       uint64_t max, uint64_t absent, uint64_t *ret_value)
+{
+    if (value == 0)
+        value = absent;
+    if (value >= min && value <= max) {
+        *ret_value = value;
+        return true;
+    }
+    ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                        "member \"%s\" must be a whole number from %" PRIu64 " to %" PRIu64, name,
+                        min, max);
+    return false;
 }
 
 void ks_exchange_serve(struct ks_exchange *exchange, const ProtobufCMessageDescriptor *type,

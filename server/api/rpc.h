@@ -68,6 +68,9 @@ void ks_rpc_end(struct ks_exchange *exchange);
 
 void ks_rpc_message(struct ks_exchange *exchange, const ProtobufCMessage *message);
 void ks_rpc_problem(struct ks_exchange *exchange, enum ks_problem problem, const char *text);
+/* The same with a message that is written already: begun by the first, in the call's codec, and moved by the second. */
+KS_MUST_USE ks_err ks_rpc_begin_message(struct ks_bytes *bytes);
+void ks_rpc_written_message(struct ks_exchange *exchange, struct ks_bytes *bytes);
 /* The producer that writes what `producer` has, and then the end of the call. */
 ks_producer *ks_rpc_stream(struct ks_exchange *exchange, ks_producer *producer,
                            const char **ret_content_type);

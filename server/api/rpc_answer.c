@@ -354,26 +354,38 @@ static void message_enveloped(struct ks_rpc_call *call, struct ks_bytes *body)
     ks_exchange_reply(exchange, 200, type_of(call->head.protocol, call->head.json), body);
 }
 
-void ks_rpc_message(struct ks_exchange *exchange, const ProtobufCMessage *message)
+ks_err ks_rpc_begin_message(struct ks_bytes *bytes)
+{
+    return open_envelope(bytes);
+}
+
+void ks_rpc_written_message(struct ks_exchange *exchange, struct ks_bytes *bytes)
 {
     struct ks_rpc_call *call = exchange->rpc;
-    bool bare = call->head.protocol == KS_RPC_CONNECT;
-    struct ks_bytes body;
-    ks_err err = KS_OK;
 
     assert(call->method->kind == KS_RPC_UNARY || call->method->kind == KS_RPC_CLIENT_STREAM);
     ks_loop_timer_clear(call->loop, &call->timer);
+    if (call->head.protocol == KS_RPC_CONNECT) {
+        ks_bytes_consume(bytes, KS_ENVELOPE_HEAD);
+        message_bare(call, bytes);
+    } else {
+        message_enveloped(call, bytes);
+    }
+}
+
+void ks_rpc_message(struct ks_exchange *exchange, const ProtobufCMessage *message)
+{
+    struct ks_bytes body;
+    ks_err err;
+
     ks_bytes_init(&body, KS_ANSWER_BYTES_MAX);
-    if (!bare)
-        err = open_envelope(&body);
+    err = ks_rpc_begin_message(&body);
     if (ks_ok(err))
-        err = encode(call, message, &body);
-    if (!ks_ok(err))
-        out_of_memory(exchange, err);
-    else if (bare)
-        message_bare(call, &body);
+        err = encode(exchange->rpc, message, &body);
+    if (ks_ok(err))
+        ks_rpc_written_message(exchange, &body);
     else
-        message_enveloped(call, &body);
+        out_of_memory(exchange, err);
     ks_bytes_free(&body);
 }
 
