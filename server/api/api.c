@@ -8,6 +8,7 @@
 #include "api/doors.h"
 #include "api/events.h"
 #include "api/http1.h"
+#include "api/http2.h"
 #include "api/methods.h"
 #include "api/server.h"
 #include "base/budget.h"
@@ -47,7 +48,9 @@ static ks_err begin(struct ks_api *api, const struct ks_api_config *config,
     KS_TRY(
         ks_guard_new(config->loop, config->allow_hosts, config->token_file, &api->guard, detail));
     KS_TRY(ks_http1_new(api, config->loop, &api->http1));
+    KS_TRY(ks_http2_new(api, config->loop, &api->http2));
     doors.http1 = api->http1;
+    doors.http2 = api->http2;
     return ks_doors_new(&doors, &api->doors, detail);
 }
 
@@ -92,6 +95,7 @@ void ks_api_close(struct ks_api *api)
         return;
     /* What is under way ends first: it counts itself out at the doors. */
     ks_http1_free(api->http1);
+    ks_http2_free(api->http2);
     ks_doors_free(api->doors);
     ks_guard_free(api->guard);
     for (uint32_t i = 0; i < api->subscription_count; i++) {
@@ -112,9 +116,10 @@ void ks_api_finish(struct ks_api *api)
 {
     api->ending = true;
     ks_events_finish(api);
+    ks_http2_finish(api->http2);
 }
 
 bool ks_api_busy(const struct ks_api *api)
 {
-    return ks_http1_busy(api->http1);
+    return ks_http1_busy(api->http1) || ks_http2_busy(api->http2);
 }

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "api/doors.h"
-#include "api/http1_head.h"
+#include "api/head.h"
 #include "api/linger.h"
 #include "api/message.h"
 #include "api/refusal.h"
@@ -48,7 +48,7 @@ struct call {
     bool no_memory;
     uint64_t received;
     size_t unread;  /* Bytes of the parts that the handler has not given back. */
-    size_t charged; /* Of http1->bodies_bytes. */
+    size_t charged; /* Of api->bodies_bytes. */
 };
 
 struct ks_http1 {
@@ -62,7 +62,6 @@ struct ks_http1 {
     struct ks_lingers lingers;
     struct wire *taking; /* The connection that is being given to the daemon. */
     ks_instant due;      /* The daemon's own next deadline. */
-    size_t bodies_bytes;
     uint32_t calls;
     bool closing;
     bool pending; /* The daemon has something to do. */
@@ -189,9 +188,9 @@ static void call_free(struct call *call)
     struct ks_http1 *http1 = call->wire->http1;
 
     assert(http1->calls > 0);
-    assert(http1->bodies_bytes >= call->charged);
+    assert(http1->api->bodies_bytes >= call->charged);
     http1->calls--;
-    http1->bodies_bytes -= call->charged;
+    http1->api->bodies_bytes -= call->charged;
     call->wire->call = NULL;
     ks_exchange_end(&call->exchange);
     ks_free(call->target);
@@ -316,7 +315,8 @@ static enum MHD_Result begin(struct call *call, const char *method, const char *
 {
     struct ks_exchange *exchange = &call->exchange;
     struct ks_head head = {.headers = &exchange->request.headers,
-                           .version = version,
+                           .http = 1,
+                           .host_may_be_absent = strcmp(version, "HTTP/1.0") == 0,
                            .whole = version == call->target_end + 1};
 
     exchange->request.method = ks_method_parse(method);
@@ -390,9 +390,9 @@ static bool keep(struct call *call, ks_view part)
     if (call->exchange.answered)
         return true;
     err = ks_bytes_append(body, part);
-    http1->bodies_bytes += body->capacity - call->charged;
+    http1->api->bodies_bytes += body->capacity - call->charged;
     call->charged = body->capacity;
-    if (!ks_ok(err) || http1->bodies_bytes > KS_BODIES_BYTES_MAX)
+    if (!ks_ok(err) || http1->api->bodies_bytes > KS_BODIES_BYTES_MAX)
         call->no_memory = true;
     return true;
 }

@@ -18,6 +18,20 @@ enum {
     KS_FILL_MIN =
         8 << 10, /* Room that a producer always has: the head of the longest record fits. */
 
+    /* ---- HTTP/2 ---- */
+    KS_WIRE_STREAMS_MAX = 256, /* Requests of one connection at one time. */
+    KS_STREAMS_MAX = 16384,    /* And of all connections: at about 2 KiB each. */
+    KS_WIRE_WINDOW = 1 << 20,  /* Bytes of bodies of one connection on their way to us. */
+    KS_RESETS_MAX = 1000,      /* Streams reset at once, by either side (CVE-2023-44487), .. */
+    KS_RESETS_PER_S = 33,      /* .. and every second. */
+    KS_CONTINUATIONS_MAX = 8,  /* CONTINUATION frames of one head (CVE-2024-28182). */
+    KS_ACKS_MAX = 256,         /* Answers to PING and SETTINGS that a peer does not take. */
+    KS_FRAMES_MAX = 4096,      /* Frames of any kind that a peer does not take. */
+    KS_QUIET_MS =
+        30000, /* A peer that says nothing is asked whether it lives, and let go after as much again. */
+    KS_NOTICE_MS = 250, /* The longest wait for a peer to hear that we end. */
+    KS_LOOK_MS = 5000,  /* How often it is looked for what is late. */
+
     /* ---- Requests ---- */
     KS_HEAD_BYTES_MAX = 16 << 10,    /* Request line and header lines; well below the pool. */
     KS_HEADERS_BYTES_MAX = 48 << 10, /* The same lines kept, with the sizes of the shortest. */
