@@ -71,7 +71,7 @@ LINK_EXTRA := $(SANITIZERS) -fsanitize=fuzzer
 endif
 
 # Expanded when first used, so that `deps` has had its chance to install what is asked here.
-LIBRARIES := libmicrohttpd libprotobuf-c libcurl libcrypto libssl jansson libnghttp2 sqlite3
+LIBRARIES := libmicrohttpd libprotobuf-c libcurl libcrypto libssl jansson libnghttp2 sqlite3 zlib
 LIB_CFLAGS = $(eval LIB_CFLAGS := $$(shell pkg-config --cflags $(LIBRARIES)))$(LIB_CFLAGS)
 LIB_LIBS = $(eval LIB_LIBS := $$(shell pkg-config --libs $(LIBRARIES)))$(LIB_LIBS)
 

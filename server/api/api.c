@@ -9,6 +9,7 @@
 #include "api/events.h"
 #include "api/http1.h"
 #include "api/http2.h"
+#include "api/methods.h"
 #include "api/server.h"
 #include "base/budget.h"
 
@@ -76,6 +77,8 @@ ks_err ks_api_open(const struct ks_api_config *config, struct ks_api **ret_api,
     for (uint32_t i = 0; i < config->board_count; i++)
         ks_subscription_init(&api->subscriptions[i], config->boards[i], &ack_key, (uint8_t)i);
     api->subscription_count = config->board_count;
+    api->rpc = ks_methods();
+    api->find_more = ks_rpc_find;
     ks_link_init(&api->viewers);
     err = begin(api, config, detail);
     if (!ks_ok(err)) {

@@ -13,6 +13,9 @@
 
 #include "base/bytes.h"
 
+/* The message that goes with a failed call (proto/kinesis_sidecar/v1/problem.proto). */
+#define KS_PROBLEM_MESSAGE "kinesis_sidecar.v1.Problem"
+
 /*  kind                   type (the end of a urn)    Connect code           status retry  title */
 #define KS_PROBLEM_TABLE(X)                                                                        \
     X(INVALID_ARGUMENT, "invalid-argument", "invalid_argument", 400, false, "Invalid argument")    \
@@ -54,5 +57,15 @@ const char *ks_problem_code(enum ks_problem problem);
  * for; both may hold any bytes. FULL, NO_MEMORY. */
 KS_MUST_USE ks_err ks_problem_write(enum ks_problem problem, ks_view detail, ks_view instance,
                                     struct ks_bytes *body);
+/* The same for a Connect client, who reads nothing but code, message and details: `packed` is the detail. */
+KS_MUST_USE ks_err ks_problem_write_call(enum ks_problem problem, ks_view detail, ks_view instance,
+                                         ks_view packed, struct ks_bytes *body);
+/* Appends the message KS_PROBLEM_MESSAGE in protobuf. FULL, NO_MEMORY. */
+KS_MUST_USE ks_err ks_problem_pack(enum ks_problem problem, const char *detail, ks_view instance,
+                                   struct ks_bytes *bytes);
+
+struct ks_writer;
+/* One element of Connect's `details`: {"type":"package.Message","value":base64 without padding}. */
+void ks_problem_detail(struct ks_writer *json, const char *type, ks_view packed);
 
 #endif

@@ -28,6 +28,7 @@ struct ks_api {
     /* Asked for a path that the table does not have (an RPC): its route; or NULL, and it may have
      * answered. NULL: there is nothing more. */
     const struct ks_route *(*find_more)(struct ks_exchange *exchange);
+    const struct ks_rpc_service *rpc; /* The methods that are served. */
     size_t request_bytes_max;
     size_t bodies_bytes; /* Of all request bodies that are in memory. */
     ks_span drain_patience;
