@@ -753,9 +753,8 @@ ks_err ks_http_new(struct ks_loop *loop, const struct ks_http_options *options,
         http->proxies = *options->proxies;
     http->multi = curl_multi_init();
 
-    ks_err err = http->ca_bundle == NULL || http->multi == NULL
-                     ? KS_FAIL(NO_MEMORY)
-                     : set_multi(http);
+    ks_err err =
+        http->ca_bundle == NULL || http->multi == NULL ? KS_FAIL(NO_MEMORY) : set_multi(http);
     if (!ks_ok(err)) {
         ks_http_free(http);
         return err;

@@ -97,8 +97,7 @@ void ks_place_trim(struct ks_place *place, struct ks_batch *batch)
 void ks_place_move(struct ks_place *place, ks_view sequence)
 {
     place->from = (struct ks_position){.kind = KS_POSITION_AFTER_SEQUENCE, .sub_sequence = -1};
-    ks_err err =
-        ks_view_copy_text(sequence, place->from.sequence, sizeof(place->from.sequence));
+    ks_err err = ks_view_copy_text(sequence, place->from.sequence, sizeof(place->from.sequence));
     assert(ks_ok(err));
     (void)err;
 }

@@ -17,10 +17,11 @@
 struct ks_place {
     struct ks_position from; /* Where the next record is: behind the last one that came. */
     int64_t opened_ms;       /* Wall clock, as the server sees it. */
-    bool latest_asked;       /* The server was asked for LATEST: another one would be a later tip. */
-    bool earlier;            /* The instant lies before the server: ask for one that does not. */
-    bool from_horizon;       /* The server does not know `from`: read from the horizon, drop what is before. */
-    bool told_horizon;       /* In the log. */
+    bool latest_asked; /* The server was asked for LATEST: another one would be a later tip. */
+    bool earlier;      /* The instant lies before the server: ask for one that does not. */
+    bool
+        from_horizon; /* The server does not know `from`: read from the horizon, drop what is before. */
+    bool told_horizon; /* In the log. */
 };
 
 /* `now_ms`: the wall clock as the server sees it. */

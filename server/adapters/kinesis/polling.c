@@ -625,11 +625,10 @@ ks_err ks_kinesis_source_open_with(struct ks_loop *loop, struct ks_aws_client *c
     size_t size = strlen(stream);
     struct source *source;
 
-    if (size == 0 || size > (ks_is_arn(stream) ? KS_ARN_MAX : KS_STREAM_NAME_MAX)) {
-        ks_detail_set(detail, "the stream is a name of 1 to %d characters, or its ARN",
-                      KS_STREAM_NAME_MAX);
-        return KS_FAIL(INVALID);
-    }
+    if (!ks_is_stream(stream))
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "the stream is a name of 1 to %d characters, or its ARN",
+                              KS_STREAM_NAME_MAX);
     source = ks_alloc(sizeof(*source));
     if (source == NULL)
         return KS_FAIL(NO_MEMORY);

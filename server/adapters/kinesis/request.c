@@ -10,6 +10,13 @@ bool ks_is_arn(const char *stream)
     return ks_view_starts(ks_view_text(stream), KS_VIEW("arn:"));
 }
 
+bool ks_is_stream(const char *stream)
+{
+    size_t size = strlen(stream);
+
+    return size > 0 && size <= (ks_is_arn(stream) ? KS_ARN_MAX : KS_STREAM_NAME_MAX);
+}
+
 void ks_request_put_stream(struct ks_writer *json, const char *stream)
 {
     ks_writer_pair(json, ks_is_arn(stream) ? "StreamARN" : "StreamName", ks_view_text(stream));

@@ -21,6 +21,8 @@ enum {
 };
 
 bool ks_is_arn(const char *stream);
+/* True for what may be a stream, by its length: a name or an ARN. */
+bool ks_is_stream(const char *stream);
 /* Puts StreamName or StreamARN into an open object. */
 void ks_request_put_stream(struct ks_writer *json, const char *stream);
 
