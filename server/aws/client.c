@@ -315,6 +315,19 @@ static enum ks_endpoint_use use_of(const char *operation)
     return KS_ENDPOINT_CONTROL;
 }
 
+/* What is refused then is refused by the stream's policy, or by none. */
+static void tell_other_account(const struct ks_aws_client *client, const char *account)
+{
+    const char *stream = client->rules.stream_arn;
+    struct ks_arn arn;
+
+    if (account[0] != '\0' && stream != NULL && ks_ok(ks_arn_split(ks_view_text(stream), &arn)) &&
+        !ks_view_equal(arn.account, ks_view_text(account)))
+        ks_info("aws: %s is of account %.*s, and our credentials of %s: the policy of the stream "
+                "must allow that",
+                stream, (int)arn.account.size, (const char *)arn.account.data, account);
+}
+
 /* The endpoints follow the account of the credentials, which may become another one. */
 static ks_err locate(struct ks_aws_client *client, const char *account, struct ks_detail *detail)
 {
@@ -325,6 +338,7 @@ static ks_err locate(struct ks_aws_client *client, const char *account, struct k
         KS_TRY(ks_endpoint_find(&client->rules, account, (enum ks_endpoint_use)use,
                                 &client->endpoints[use], detail));
     snprintf(client->account, sizeof(client->account), "%s", account);
+    tell_other_account(client, account);
     client->located = true;
     return KS_OK;
 }
