@@ -104,6 +104,11 @@ static void dispose(struct ks_aws_call *call)
     ks_free(call);
 }
 
+static ks_view request_id_of(const struct ks_http_answer *answer)
+{
+    return ks_head_find(answer->head, "x-amzn-RequestId");
+}
+
 static void finish(struct ks_aws_call *call, const struct result *result)
 {
     struct ks_aws_answer answer = {
@@ -117,6 +122,7 @@ static void finish(struct ks_aws_call *call, const struct result *result)
     if (result->answer != NULL) {
         answer.status = result->answer->status;
         answer.content_type = ks_head_find(result->answer->head, "Content-Type");
+        answer.request_id = request_id_of(result->answer);
         answer.body = result->answer->body;
     }
     detach(call);
@@ -151,6 +157,7 @@ static struct result judge(const struct ks_aws_call *call, const struct ks_http_
         result.err = KS_FAIL(SERVER);
         ks_detail_set(&result.detail, "%s %s: the answer does not match its checksum", service,
                       operation);
+        ks_failure_name_request(&result.detail, request_id_of(answer));
         return result;
     }
     if (answer->status >= 200 && answer->status < 300)
