@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* listing.c - any bytes as pages of ListShards: two pages in a row, a line each, and the request for what comes behind them. What was
- * taken in is whole, and a token leads on.
+/* listing.c - any bytes as pages of ListShards: two pages in a row, a line each, and the request for what comes behind
+ * them. What was taken in is whole, and a token leads on.
  */
 #include "adapters/kinesis/listing.h"
 
