@@ -104,6 +104,11 @@ static void dispose(struct ks_aws_call *call)
     ks_free(call);
 }
 
+static ks_view request_id_of(const struct ks_http_answer *answer)
+{
+    return ks_head_find(answer->head, "x-amzn-RequestId");
+}
+
 static void finish(struct ks_aws_call *call, const struct result *result)
 {
     struct ks_aws_answer answer = {
@@ -117,6 +122,7 @@ static void finish(struct ks_aws_call *call, const struct result *result)
     if (result->answer != NULL) {
         answer.status = result->answer->status;
         answer.content_type = ks_head_find(result->answer->head, "Content-Type");
+        answer.request_id = request_id_of(result->answer);
         answer.body = result->answer->body;
     }
     detach(call);
@@ -151,6 +157,7 @@ static struct result judge(const struct ks_aws_call *call, const struct ks_http_
         result.err = KS_FAIL(SERVER);
         ks_detail_set(&result.detail, "%s %s: the answer does not match its checksum", service,
                       operation);
+        ks_failure_name_request(&result.detail, request_id_of(answer));
         return result;
     }
     if (answer->status >= 200 && answer->status < 300)
@@ -325,6 +332,19 @@ static enum ks_endpoint_use use_of(const char *operation)
     return KS_ENDPOINT_CONTROL;
 }
 
+/* What is refused then is refused by the stream's policy, or by none. */
+static void tell_other_account(const struct ks_aws_client *client, const char *account)
+{
+    const char *stream = client->rules.stream_arn;
+    struct ks_arn arn;
+
+    if (account[0] != '\0' && stream != NULL && ks_ok(ks_arn_split(ks_view_text(stream), &arn)) &&
+        !ks_view_equal(arn.account, ks_view_text(account)))
+        ks_info("aws: %s is of account %.*s, and our credentials of %s: the policy of the stream "
+                "must allow that",
+                stream, (int)arn.account.size, (const char *)arn.account.data, account);
+}
+
 /* The endpoints follow the account of the credentials, which may become another one. */
 static ks_err locate(struct ks_aws_client *client, const char *account, struct ks_detail *detail)
 {
@@ -335,6 +355,7 @@ static ks_err locate(struct ks_aws_client *client, const char *account, struct k
         KS_TRY(ks_endpoint_find(&client->rules, account, (enum ks_endpoint_use)use,
                                 &client->endpoints[use], detail));
     snprintf(client->account, sizeof(client->account), "%s", account);
+    tell_other_account(client, account);
     client->located = true;
     return KS_OK;
 }

@@ -40,8 +40,8 @@ static const struct bound {
 };
 enum { BOUNDS = sizeof(bounds) / sizeof(bounds[0]) };
 
-/* One number, and the value of the label that it belongs to; of two labels with a comma between them. Of a histogram the
- * number is the sum. */
+/* One number, and the value of the label that it belongs to; of two labels with a comma between them. Of a histogram
+ * the number is the sum. */
 struct series {
     struct series *next; /* Of the same metric, in the order in which they came. */
     char value[2 * KS_METRIC_VALUE_SIZE];

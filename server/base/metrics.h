@@ -2,9 +2,9 @@
 /* metrics.h - the numbers that the process tells about itself, from one table (base/metrics.def).
  *
  * An update is an addition in static memory. A labelled metric has one number for each value of its label, at most
- * KS_METRIC_VALUES_MAX of them (of each subscription, where that is its first label); what comes later is counted under
- * "other". One that has the label "shard" has as many numbers as there are shards; who keeps them is asked when they are
- * shown.
+ * KS_METRIC_VALUES_MAX of them (of each subscription, where that is its first label); what comes later is counted
+ * under "other". One that has the label "shard" has as many numbers as there are shards; who keeps them is asked when
+ * they are shown.
  * State of the whole process; loop thread only.
  */
 #ifndef KS_BASE_METRICS_H

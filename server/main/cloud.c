@@ -3,6 +3,8 @@
 
 #include "aws/arn.h"
 #include "aws/credentials.h"
+#include "aws/credentials/imds.h"
+#include "aws/profile.h"
 #include "aws/proxy.h"
 #include "aws/settings.h"
 #include "base/budget.h"
@@ -42,24 +44,46 @@ static ks_err read_settings(struct ks_cloud *cloud, struct ks_detail *detail)
     return err;
 }
 
-/* `region`: that of the first stream, where the settings have none. */
-static ks_err open_cloud(struct ks_cloud *cloud, const char *region, struct ks_detail *detail)
+/* Last of all, as in the SDK of Java. Where it cannot be had, who needs a region says so. */
+static void ask_instance(struct ks_cloud *cloud)
 {
-    struct ks_credentials_options options = {
-        .loop = cloud->loop, .sts = &cloud->sts, .seed = ks_random_u64()};
-    struct ks_endpoint_rules sts;
+    char profile[KS_PROFILE_NAME_MAX + 1];
+    struct ks_provider_setup setup = {.loop = cloud->loop, .http = cloud->http, .profile = profile};
+    struct ks_detail detail = {""};
 
+    if (!ks_ok(ks_profile_name(NULL, profile, &setup.profile_named)))
+        return;
+    ks_err err = ks_imds_region(&setup, cloud->settings->region, &detail);
+    if (ks_ok(err))
+        ks_info("aws: region %s, as the instance says", cloud->settings->region);
+    else if (!ks_err_is(err, KS_ERR_NO_CREDENTIALS))
+        ks_warn("aws: the region of the instance is not known: %s", detail.text);
+}
+
+ks_err ks_cloud_open(struct ks_cloud *cloud, struct ks_loop *loop, struct ks_detail *detail)
+{
     assert(cloud->settings == NULL);
 
+    cloud->loop = loop;
     KS_TRY(read_settings(cloud, detail));
-    sts = ks_settings_rules(cloud->settings, KS_SETTINGS_STS);
+    if (cloud->settings->region[0] == '\0')
+        ask_instance(cloud);
+    return KS_OK;
+}
+
+/* The source for all. `region`: that of the first stream, where the settings have none. */
+static ks_err open_credentials(struct ks_cloud *cloud, const char *region, struct ks_detail *detail)
+{
+    struct ks_credentials_options options = {
+        .loop = cloud->loop, .http = cloud->http, .sts = &cloud->sts, .seed = ks_random_u64()};
+    struct ks_endpoint_rules sts = ks_settings_rules(cloud->settings, KS_SETTINGS_STS);
+
     if (sts.region[0] == '\0')
         sts.region = region;
     if (sts.region[0] == '\0')
         return ks_err_because(KS_FAIL(INVALID), detail,
                               "no region: set AWS_REGION, or `region` in the profile");
     KS_TRY(ks_endpoint_find(&sts, NULL, KS_ENDPOINT_CONTROL, &cloud->sts, detail));
-    options.http = cloud->http;
     return ks_credentials_source_new(&options, &cloud->credentials, detail);
 }
 
@@ -88,9 +112,8 @@ static ks_err find_role(struct ks_cloud *cloud, enum ks_aws_service service,
     struct ks_cloud_source *source = cloud->sources;
     struct ks_cloud_source *end = source + cloud->source_count;
 
-    while (source < end &&
-           !(source->service == service && is_same(source->role.arn, role->arn) &&
-             is_same(source->role.external_id, role->external_id)))
+    while (source < end && !(source->service == service && is_same(source->role.arn, role->arn) &&
+                             is_same(source->role.external_id, role->external_id)))
         source++;
     if (source == end) {
         assert(cloud->source_count < sizeof(cloud->sources) / sizeof(cloud->sources[0]));
@@ -119,8 +142,8 @@ static ks_err find_rules(const struct ks_cloud_part *part, enum ks_aws_service s
 {
     bool kinesis = service == KS_AWS_KINESIS;
 
-    *ret_rules =
-        ks_settings_rules(part->cloud->settings, kinesis ? KS_SETTINGS_KINESIS : KS_SETTINGS_DYNAMODB);
+    *ret_rules = ks_settings_rules(part->cloud->settings,
+                                   kinesis ? KS_SETTINGS_KINESIS : KS_SETTINGS_DYNAMODB);
     if (kinesis && part->stream_region[0] != '\0') {
         ret_rules->stream_arn = part->stream;
         ret_rules->region = part->stream_region;
@@ -141,11 +164,12 @@ ks_err ks_cloud_client(struct ks_cloud_part *part, enum ks_aws_service service,
     struct ks_endpoint_rules common;
     struct ks_aws_client_options options = {.service = service, .loop = cloud->loop};
 
+    assert(cloud->settings != NULL);
     assert(part->clients[service] == NULL);
 
     find_stream_region(part);
-    if (cloud->settings == NULL)
-        KS_TRY(open_cloud(cloud, part->stream_region, detail));
+    if (cloud->credentials == NULL)
+        KS_TRY(open_credentials(cloud, part->stream_region, detail));
     KS_TRY(find_rules(part, service, &rules, detail));
     /* The account is not known yet; everything else is told now. */
     common = rules;
@@ -159,6 +183,10 @@ ks_err ks_cloud_client(struct ks_cloud_part *part, enum ks_aws_service service,
     options.seed = ks_random_u64();
     KS_TRY(ks_aws_client_new(&options, &part->clients[service]));
     ks_info("aws: %s is asked at %s, region %s", rules.service, endpoint.url, endpoint.region);
+    if (service == KS_AWS_KINESIS && cloud->settings->region[0] != '\0' &&
+        strcmp(cloud->settings->region, rules.region) != 0)
+        ks_info("aws: the stream is in %s, as its ARN says, and all else in %s", rules.region,
+                cloud->settings->region);
     *ret_client = part->clients[service];
     return KS_OK;
 }
@@ -179,5 +207,5 @@ void ks_cloud_close(struct ks_cloud *cloud)
     ks_credentials_source_free(cloud->credentials);
     ks_http_free(cloud->http);
     ks_free(cloud->settings);
-    *cloud = (struct ks_cloud){.loop = cloud->loop};
+    *cloud = (struct ks_cloud){.loop = NULL};
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cloud.h - what a house needs to talk to AWS, once: the settings, one HTTP client with its connections, and the sources
- * of credentials. And what each subscription has of its own: a client for each service.
+/* cloud.h - what a house needs to talk to AWS, once: the settings, one HTTP client with its connections, and the
+ * sources of credentials. And what each subscription has of its own: a client for each service.
  *
- * There is one source for all, and one more for each role that some service assumes on top of it. Made by the first
- * subscription whose stream or lease table is in AWS: the embedded default has none of it. Region, endpoints and
- * credentials come from the environment and the profile files, as in the AWS SDKs.
+ * There is one source for all, and one more for each role that some service assumes on top of it. Opened if some stream
+ * or lease table is in AWS: the embedded default has none of it. Region, endpoints and credentials come from the
+ * environment and the profile files, as in the AWS SDKs; the region at last from the instance.
  */
 #ifndef KS_MAIN_CLOUD_H
 #define KS_MAIN_CLOUD_H
@@ -33,12 +33,11 @@ struct ks_cloud_source {
 };
 
 struct ks_cloud {
-    struct ks_loop *loop; /* Set before the first client is made. */
-
-    struct ks_settings *settings; /* NULL: nothing of it is open. */
+    struct ks_loop *loop;
+    struct ks_settings *settings;
     struct ks_http *http;
     struct ks_endpoint sts;
-    struct ks_credentials_source *credentials;
+    struct ks_credentials_source *credentials; /* NULL: nobody has a client yet. */
     struct ks_cloud_source sources[KS_AWS_SERVICES * KS_SUBSCRIPTIONS_MAX];
     uint32_t source_count;
 };
@@ -54,12 +53,16 @@ struct ks_cloud_part {
     char stream_region[KS_REGION_MAX + 1];          /* Of its ARN; "": none. */
 };
 
-/* The client of a service, made with all it needs. A failure is one of the user's settings, and `detail` says which;
- * NO_MEMORY. Nothing is asked of AWS yet. */
+/* Reads the settings. Turns the loop while the instance is asked for its region, which is done if nobody names one;
+ * nothing else may run on it yet. A failure is one of the user's settings, and `detail` says which; NO_MEMORY. */
+KS_MUST_USE ks_err ks_cloud_open(struct ks_cloud *cloud, struct ks_loop *loop,
+                                 struct ks_detail *detail);
+/* The client of a service, made with all it needs. Failures as above. Nothing is asked of AWS yet. */
 KS_MUST_USE ks_err ks_cloud_client(struct ks_cloud_part *part, enum ks_aws_service service,
                                    struct ks_aws_client **ret_client, struct ks_detail *detail);
 /* After the store and the source are closed; before the cloud is. Does nothing to a zeroed one. */
 void ks_cloud_leave(struct ks_cloud_part *part);
+/* Also after a failure to open, and of one that is zeroed. */
 void ks_cloud_close(struct ks_cloud *cloud);
 
 #endif

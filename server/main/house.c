@@ -164,11 +164,23 @@ static uint64_t budget_of(const struct ks_options *options)
     return budget;
 }
 
+/* Something is in AWS. */
+static bool needs_cloud(const struct ks_options *options)
+{
+    for (uint32_t i = 0; i < ks_options_subscriptions(options); i++) {
+        const struct ks_options *one = ks_options_subscription(options, i);
+        if (ks_option_path(one->leases) == NULL || ks_option_path(one->source) == NULL)
+            return true;
+    }
+    return false;
+}
+
 static ks_err open_rooms(struct ks_house *house, struct ks_detail *detail)
 {
     uint32_t count = ks_options_subscriptions(house->options);
 
-    house->cloud.loop = house->loop;
+    if (needs_cloud(house->options))
+        KS_TRY(ks_cloud_open(&house->cloud, house->loop, detail));
     ks_budget_pool_init(&house->pool, budget_of(house->options), count);
     for (uint32_t i = 0; i < count; i++) {
         struct ks_room *room = &house->rooms[i];

@@ -38,7 +38,8 @@ struct ks_board_lease {
     struct ks_switchboard *board;
     bool used;
     bool failing; /* The last read failed, and that was told. */
-    ks_instant failing_since; /* The first read in a row that failed; KS_NEVER: the last one did not. */
+    ks_instant
+        failing_since; /* The first read in a row that failed; KS_NEVER: the last one did not. */
     ks_shard shard;
     ks_epoch epoch;
     struct ks_position from;  /* Where its reader begins. */

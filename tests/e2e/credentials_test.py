@@ -129,6 +129,12 @@ def keys_of_every_place_are_renewed_before_they_end(folder):
     for sidecar in sidecars:
         sidecar.wait_ready(60)
     wait_for_renewals(stage, places, 2)
+    for at, asked in ((0, ("container,GetCredentials",)), (1, ("imds,GetToken", "imds,GetRole", "imds,GetCredentials")),
+                      (3, ("sts,AssumeRoleWithWebIdentity",)), (4, ("sts,AssumeRole",))):
+        told = sidecars[at].ops("/metrics").body.decode()
+        for service, operation in (pair.split(",") for pair in asked):
+            for metric in ("requests_total", "request_duration_seconds_count"):
+                check(f'kinesis_sidecar_aws_{metric}{{service="{service}",operation="{operation}"}} ' in told, metric, told)
 
     # The tokens of pod and service account are rotated; the old ones are good until everybody has seen the new ones.
     old = []

@@ -134,6 +134,7 @@ def a_key_that_is_off_is_said_once_with_what_to_do(folder):
     check_equal(sidecar.said().count("cannot be read"), 1, sidecar.said())
     answer = sidecar.ops("/readyz")
     check(answer.status == 503 and b"KMSDisabledException" in answer.body, "it is not ready:", answer.body)
+    check(b"(request " in answer.body, "the request is told:", answer.body)
     world.double.control(heal=True)
     expect(sidecar, ["a", "b"])
     check_equal(sidecar.said().count("answers again"), 1, sidecar.said())

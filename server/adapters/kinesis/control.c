@@ -220,6 +220,7 @@ static void described(struct question *question, const struct ks_aws_answer *tol
         ks_detail_set(&answer.detail, "DescribeStreamSummary: %s",
                       ks_err_is(answer.err, KS_ERR_BUSY) ? "the stream is being created"
                                                          : ks_err_text(answer.err));
+        ks_failure_name_request(&answer.detail, told->request_id);
     }
     heard_question(question->control, answer.err, &answer.detail);
     answer_describe(question, &answer);
@@ -248,6 +249,7 @@ static void listed(struct question *question, const struct ks_aws_answer *told)
         if (ks_ok(err) && question->listing.widened && question->listing.since_ms == 0)
             filter_no_more(question->control);
         ks_detail_set(&detail, "ListShards: %s", ks_err_text(err));
+        ks_failure_name_request(&detail, told->request_id);
     } else if (ks_err_is(err, KS_ERR_EXPIRED)) {
         more = ks_listing_restart(&question->listing);
         err = more ? KS_OK : err;

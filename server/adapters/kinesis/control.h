@@ -2,9 +2,9 @@
 /* control.h - the questions about a stream as a whole: DescribeStreamSummary and ListShards.
  *
  * Each is answered exactly once, in a later turn, with the standard retries of the SDKs, or never if the
- * control is freed first. It also knows whether the stream can be reached at all (health.h); while that is in doubt, it
- * asks by itself, 5 s apart at most, so that the state does not wait for somebody's question. A stream that is being made
- * is as one that is away (BUSY); one that is being deleted can be read until it is gone, and is told of once.
+ * control is freed first. It also knows whether the stream can be reached at all (health.h); while that is in doubt,
+ * it asks by itself, 5 s apart at most, so that the state does not wait for somebody's question. A stream that is being
+ * made is as one that is away (BUSY); one that is being deleted can be read until it is gone, and is told of once.
  */
 #ifndef KS_ADAPTERS_KINESIS_CONTROL_H
 #define KS_ADAPTERS_KINESIS_CONTROL_H

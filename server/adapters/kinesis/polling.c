@@ -398,10 +398,10 @@ static void use_json(struct source *source, const char *why)
     source->cbor = false;
 }
 
-static void parse(struct ks_reader *reader, ks_view content_type)
+static void parse(struct ks_reader *reader, const struct ks_aws_answer *told)
 {
     struct source *source = reader->source;
-    bool cbor = ks_view_starts(content_type, KS_VIEW("application/x-amz-cbor"));
+    bool cbor = ks_view_starts(told->content_type, KS_VIEW("application/x-amz-cbor"));
     ks_view body = KS_VIEW_NONE;
     struct ks_records records;
     struct ks_detail detail;
@@ -426,6 +426,7 @@ static void parse(struct ks_reader *reader, ks_view content_type)
     }
     ks_detail_set(&detail, "GetRecords of %s, %zu bytes of %s: %s", reader->shard, body.size,
                   cbor ? "CBOR" : "JSON", ks_err_text(err));
+    ks_failure_name_request(&detail, told->request_id);
     if (ks_err_class(err) == KS_CLASS_SHED)
         answer_full(reader, err, &detail);
     else
@@ -461,7 +462,7 @@ static void records_done(void *arg, const struct ks_aws_answer *told)
     reader->call = NULL;
     end_promise(reader);
     if (ks_ok(told->err)) {
-        parse(reader, told->content_type);
+        parse(reader, told);
         return;
     }
     waste(reader);

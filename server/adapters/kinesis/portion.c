@@ -56,8 +56,8 @@ uint32_t ks_portion_next(struct ks_portion *portion, ks_instant now, uint32_t ma
     portion->cramped_at = ks_instant_min(portion->cramped_at, now);
     /* Where nothing is taken nothing will be given back. */
     if (fit < limit / FAIR_DIVISOR + 1 && taken > 0 &&
-        !ks_instant_reached(
-            now, ks_instant_add(portion->cramped_at, ks_span_ms(KS_PORTION_WAIT_MS))))
+        !ks_instant_reached(now,
+                            ks_instant_add(portion->cramped_at, ks_span_ms(KS_PORTION_WAIT_MS))))
         return 0;
     return fit == 0 ? 1 : (uint32_t)fit;
 }

@@ -15,7 +15,8 @@ TEST(requests_for_credentials_are_counted_like_all_others)
     EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_AWS_REQUESTS, "sts,AssumeRole"), 2);
     EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_AWS_SENT_BYTES, "sts,AssumeRole"), 600);
     EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_AWS_RETRIES, "sts,AssumeRole"), 1);
-    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_AWS_REQUEST_SECONDS, "sts,AssumeRole"), 20000);
+    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_AWS_REQUEST_SECONDS, "sts,AssumeRole"),
+                  20000);
     EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_AWS_RECEIVED_BYTES, "sts,AssumeRole"), 1500);
     EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_AWS_FAILURES, "sts,timeout"), 1);
 }

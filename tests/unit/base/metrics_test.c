@@ -225,7 +225,8 @@ TEST(a_long_value_is_cut_at_a_character_and_stays_one_value)
 
     ks_metric_add_pair(KS_METRIC_SOURCE_FAILURES, "s", value, 1);
     ks_metric_add_pair(KS_METRIC_SOURCE_FAILURES, "s", value, 1);
-    EXPECT_CONTAINS(render(), "{subscription=\"s\",error=\"0123456789012345678901234567890123456\"} 2\n");
+    EXPECT_CONTAINS(render(),
+                    "{subscription=\"s\",error=\"0123456789012345678901234567890123456\"} 2\n");
     ks_bytes_free(&page);
 }
 

@@ -4,6 +4,8 @@
 #include "base/budget.h"
 #include "ks_test.h"
 
+#include "http_script.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,9 +21,23 @@ static void set_environment(void)
     EXPECT(unsetenv("AWS_ENDPOINT_URL_DYNAMODB") == 0);
     EXPECT(unsetenv("https_proxy") == 0);
     EXPECT(unsetenv("HTTPS_PROXY") == 0);
+    EXPECT(setenv("AWS_EC2_METADATA_DISABLED", "true", 1) == 0);
 }
 
+static struct ks_loop *loop;
 static struct ks_cloud cloud;
+
+static void open_cloud(void)
+{
+    EXPECT_OK(ks_loop_new(&loop));
+    EXPECT_OK(ks_cloud_open(&cloud, loop, NULL));
+}
+
+static void close_cloud(void)
+{
+    ks_cloud_close(&cloud);
+    ks_loop_free(loop);
+}
 
 static struct ks_aws_client *client_of(struct ks_cloud_part *part, enum ks_aws_service service)
 {
@@ -39,7 +55,7 @@ TEST(subscriptions_share_connections_and_credentials)
     int64_t live = ks_alloc_live();
 
     set_environment();
-    EXPECT_OK(ks_loop_new(&cloud.loop));
+    open_cloud();
     EXPECT(client_of(&parts[0], KS_AWS_DYNAMODB) != client_of(&parts[0], KS_AWS_KINESIS));
     EXPECT_STR(cloud.sts.host, "sts.eu-central-1.amazonaws.com");
     struct ks_http *http = cloud.http;
@@ -52,8 +68,7 @@ TEST(subscriptions_share_connections_and_credentials)
     ks_cloud_leave(&parts[0]);
     EXPECT(cloud.http == http);
     ks_cloud_leave(&parts[1]);
-    ks_cloud_close(&cloud);
-    ks_loop_free(cloud.loop);
+    close_cloud();
     EXPECT_EQ_I64(ks_alloc_live(), live);
 }
 
@@ -67,7 +82,7 @@ TEST(a_role_has_one_source_however_many_assume_it)
     int64_t live = ks_alloc_live();
 
     set_environment();
-    EXPECT_OK(ks_loop_new(&cloud.loop));
+    open_cloud();
     for (size_t at = 0; at < 4; at++) {
         parts[at] =
             (struct ks_cloud_part){.cloud = &cloud, .roles = {[KS_AWS_KINESIS] = roles[at]}};
@@ -78,8 +93,7 @@ TEST(a_role_has_one_source_however_many_assume_it)
     EXPECT_STR(cloud.sources[1].role.external_id, "y");
     for (size_t at = 0; at < 4; at++)
         ks_cloud_leave(&parts[at]);
-    ks_cloud_close(&cloud);
-    ks_loop_free(cloud.loop);
+    close_cloud();
     EXPECT_EQ_I64(ks_alloc_live(), live);
 }
 
@@ -91,12 +105,14 @@ static void expect_refused(const char *stream, enum ks_aws_service service, cons
     struct ks_detail detail = {""};
     int64_t live = ks_alloc_live();
 
-    EXPECT_OK(ks_loop_new(&cloud.loop));
-    EXPECT_ERR(ks_cloud_client(&part, service, &client, &detail), INVALID);
+    EXPECT_OK(ks_loop_new(&loop));
+    ks_err err = ks_cloud_open(&cloud, loop, &detail);
+    if (ks_ok(err))
+        err = ks_cloud_client(&part, service, &client, &detail);
+    EXPECT_ERR(err, INVALID);
     EXPECT_CONTAINS(detail.text, why);
     ks_cloud_leave(&part);
-    ks_cloud_close(&cloud);
-    ks_loop_free(cloud.loop);
+    close_cloud();
     EXPECT_EQ_I64(ks_alloc_live(), live);
 }
 
@@ -128,20 +144,39 @@ TEST(a_stream_brings_its_region_and_a_table_does_not)
     set_environment();
     EXPECT(unsetenv("AWS_REGION") == 0);
     EXPECT(unsetenv("AWS_DEFAULT_REGION") == 0);
-    EXPECT_OK(ks_loop_new(&cloud.loop));
+    open_cloud();
     (void)client_of(&part, KS_AWS_KINESIS);
     EXPECT_STR(part.stream_region, "ap-south-1");
     EXPECT_STR(cloud.sts.host, "sts.ap-south-1.amazonaws.com");
     EXPECT_ERR(ks_cloud_client(&part, KS_AWS_DYNAMODB, &client, &detail), INVALID);
     EXPECT_CONTAINS(detail.text, "no region for the lease table");
     ks_cloud_leave(&part);
-    ks_cloud_close(&cloud);
-    ks_loop_free(cloud.loop);
+    close_cloud();
 
     expect_refused("name", KS_AWS_KINESIS, "no region: set AWS_REGION");
     EXPECT(setenv("AWS_REGION", "eu-central-1", 1) == 0);
     expect_refused("arn:aws:kinesis:eu-central-1:123456789012:queue/s", KS_AWS_KINESIS,
                    "is no ARN of a stream");
+}
+
+TEST(the_region_is_at_last_that_of_the_instance)
+{
+    static const struct http_step steps[] = {{.body = "TOKEN"}, {.body = "sa-east-1\n"}};
+    struct http_script *script = http_script_start(steps, 2);
+    struct ks_cloud_part part = {.cloud = &cloud};
+
+    set_environment();
+    EXPECT(unsetenv("AWS_REGION") == 0);
+    EXPECT(setenv("AWS_EC2_METADATA_DISABLED", "false", 1) == 0);
+    EXPECT(setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", http_script_url(script), 1) == 0);
+    open_cloud();
+    EXPECT_CONTAINS(http_script_request(script, 1),
+                    "GET /latest/meta-data/placement/region HTTP/1.1\r\n");
+    (void)client_of(&part, KS_AWS_DYNAMODB);
+    EXPECT_STR(cloud.sts.host, "sts.sa-east-1.amazonaws.com");
+    ks_cloud_leave(&part);
+    close_cloud();
+    http_script_stop(script);
 }
 
 TEST(closing_nothing_is_allowed)

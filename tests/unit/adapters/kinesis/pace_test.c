@@ -213,7 +213,8 @@ TEST(consumers_of_one_shard_share_what_it_allows)
 /* A shard that counts calls by whole seconds from the first one on, or those of the last second. */
 struct counter {
     bool whole_seconds;
-    ks_instant granted[KS_PACE_CALLS]; /* The last ones; of a whole second the first is its begin. */
+    ks_instant
+        granted[KS_PACE_CALLS]; /* The last ones; of a whole second the first is its begin. */
     uint32_t count;
 };
 
@@ -232,7 +233,7 @@ static bool grants(struct counter *counter, ks_instant now)
     return true;
 }
 
-/* The longest time without an answer beside somebody who asks every 100 ms, whatever he is told, and 7 ms for the answer. */
+/* The longest time without an answer beside somebody who asks 100 ms after each answer, which takes 7 ms. */
 static int64_t longest_hunger_ms(bool whole_seconds, uint64_t seed)
 {
     struct counter counter = {.whole_seconds = whole_seconds};

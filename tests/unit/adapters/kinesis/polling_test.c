@@ -334,7 +334,8 @@ static const char *three_records_of(size_t size)
 
     EXPECT(3 * (size / 3 * 4 + 100) < sizeof(body));
     for (int number = 201; number < 204; number++) {
-        at += (size_t)snprintf(body + at, sizeof(body) - at, "%s{\"Data\":\"", number > 201 ? "," : "");
+        at += (size_t)snprintf(body + at, sizeof(body) - at, "%s{\"Data\":\"",
+                               number > 201 ? "," : "");
         memset(body + at, 'A', size / 3 * 4);
         at += size / 3 * 4;
         at += (size_t)snprintf(body + at, sizeof(body) - at,
