@@ -12,7 +12,7 @@
 #define ARN STREAM_ARN "/consumer/app:1"
 #define SUMMARY                                                                                    \
     "{\"StreamDescriptionSummary\":{\"StreamARN\":\"" STREAM_ARN "\",\"StreamStatus\":\"ACTIVE\"}" \
-                                                                 "}"
+    "}"
 #define CONSUMER(status)                                                                           \
     "{\"ConsumerName\":\"app\",\"ConsumerARN\":\"" ARN "\",\"ConsumerStatus\":\"" status "\"}"
 #define DESCRIPTION(status) "{\"ConsumerDescription\":" CONSUMER(status) "}"

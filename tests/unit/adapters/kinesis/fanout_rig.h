@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fanout_rig.h - one reader of a stream by fan-out, whose server plays a script (http_script.h) of event streams over TLS
- * and HTTP/1.1; HTTP/2 is in the contract suite. The consumer is named by its ARN, so that nobody looks for it.
+/* fanout_rig.h - one reader of a stream by fan-out, whose server plays a script (http_script.h) of event streams over
+ * TLS and HTTP/1.1; HTTP/2 is in the contract suite. The consumer is named by its ARN, so that nobody looks for it.
  */
 #ifndef TESTS_UNIT_ADAPTERS_KINESIS_FANOUT_RIG_H
 #define TESTS_UNIT_ADAPTERS_KINESIS_FANOUT_RIG_H
