@@ -258,8 +258,7 @@ static bool is_consumer_arn(ks_view text)
         parts[i] = ks_view_cut(&text, ':');
     ks_view stream = ks_view_cut(&text, '/');
     ks_view name = ks_view_cut(&text, '/');
-    return ks_view_equal(parts[0], KS_VIEW("arn")) &&
-           ks_view_equal(parts[2], KS_VIEW("kinesis")) &&
+    return ks_view_equal(parts[0], KS_VIEW("arn")) && ks_view_equal(parts[2], KS_VIEW("kinesis")) &&
            ks_view_equal(stream, KS_VIEW("stream")) && is_stream_name(name) &&
            ks_view_starts(text, KS_VIEW("consumer/")) && text.size > 9;
 }

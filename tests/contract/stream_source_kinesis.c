@@ -123,8 +123,7 @@ static struct ks_stream_source *open_fanout(struct stream_rig *rig, uint32_t pag
     options.consumer = rig->consumer;
     options.json = rig->adapter->json;
     options.page_size = page_size;
-    EXPECT_OK(
-        ks_fanout_source_open(rig->loop, aws->client, rig->stream, &options, &source, NULL));
+    EXPECT_OK(ks_fanout_source_open(rig->loop, aws->client, rig->stream, &options, &source, NULL));
     return source;
 }
 

@@ -40,7 +40,7 @@ struct stream_rig {
     struct ks_budget budget;
     char stream[64];
     char consumer[512]; /* Its ARN, for fan-out. */
-    void *world; /* The adapter's own. */
+    void *world;        /* The adapter's own. */
 };
 
 extern const struct stream_rig_adapter stream_rig_local;
