@@ -185,7 +185,9 @@ static void count_answer(const struct ks_aws_call *call, const struct ks_http_an
 {
     ks_span took = ks_instant_since(ks_loop_now(call->client->loop), call->asked_at);
 
-    ks_metric_observe_labelled(KS_METRIC_AWS_REQUEST_SECONDS, call->series, took.us);
+    /* How long a stream goes on says nothing about the service. */
+    if (!call->request.stream)
+        ks_metric_observe_labelled(KS_METRIC_AWS_REQUEST_SECONDS, call->series, took.us);
     ks_metric_add_labelled(KS_METRIC_AWS_RECEIVED_BYTES, call->series, (int64_t)answer->received);
 }
 
@@ -424,6 +426,7 @@ static ks_err attempt(struct ks_aws_call *call, const struct ks_credentials *cre
         .body = ks_bytes_view(&call->body),
         .timeout = timeout_of(call),
         .connection_age_max = age_max(client),
+        .stream = call->request.stream,
         .response_max = call->request.response_max,
         .sink = call->request.sink,
         .done = on_answer,
@@ -558,6 +561,12 @@ void ks_aws_cancel(struct ks_aws_call *call)
 {
     detach(call);
     dispose(call);
+}
+
+void ks_aws_resume(struct ks_aws_call *call)
+{
+    if (call->http != NULL)
+        ks_http_resume(call->http);
 }
 
 ks_err ks_aws_client_new(const struct ks_aws_client_options *options,

@@ -376,9 +376,10 @@ bool ks_board_shard_metric(struct ks_metric_keeper *keeper, enum ks_metric metri
         *ret_number = lease->reads;
     } else if (metric == KS_METRIC_SHARD_READ_FAILURES) {
         *ret_number = lease->failures;
-    } else {
-        assert(metric == KS_METRIC_SHARD_THROTTLES);
+    } else if (metric == KS_METRIC_SHARD_THROTTLES) {
         *ret_number = lease->throttles;
+    } else {
+        return false; /* The source's own. */
     }
     return true;
 }
