@@ -254,7 +254,7 @@ sim: $(SIM)  ## Simulate the core from one seed, or from N of them: `make sim SE
 
 SECONDS ?= 900
 .PHONY: soak
-soak: deps all $(DOUBLES)  ## Have two sidecars share a stream for SECONDS=900 by polling, while everything goes wrong by chance.
+soak: deps all $(DOUBLES)  ## Have two sidecars share a stream, SECONDS=900 by polling and as long by fan-out, while everything goes wrong by chance.
 	@KS_SOAK_SECONDS=$(SECONDS) tests/soak/soak.py
 
 .PHONY: bench-fleet
