@@ -22,6 +22,8 @@ enum { HANDLES_KEPT = 64 };
 enum { IDLE_SECONDS_MAX = 45 };
 /* Where the options do not say; see http.h. */
 enum { CONNECTIONS_KEPT = 64, CONNECT_TIMEOUT_MS = 3100 };
+/* Each connection that lies idle costs some ten kilobytes. */
+enum { BUSY_KEPT_MAX = 256 };
 
 struct socket_watch {
     struct ks_watch watch; /* First: `ready` gets its address. */
@@ -214,7 +216,7 @@ static int on_connected(void *arg, char *to, char *from, int to_port, int from_p
 
 /* --- Ends of calls --- */
 
-/* curl counts connections in use, too: were they not added, each answer would close a connection and each request open
+/* curl counts connections in use, too: were so many not added, each answer would close a connection and each request open
  * one as soon as more are busy than are kept. Those that are idle go by their age. */
 static ks_err keep_connections(struct ks_http *http)
 {
@@ -644,7 +646,7 @@ static ks_err start(struct ks_http *http, struct ks_http_call *call,
                     const struct ks_http_request *request)
 {
     KS_TRY(reserve_watches(http));
-    if (http->call_count > http->busiest) {
+    if (http->call_count > http->busiest && http->busiest < BUSY_KEPT_MAX) {
         http->busiest = http->call_count;
         KS_TRY(keep_connections(http));
     }

@@ -43,7 +43,7 @@ enum {
 };
 static const double warm_seconds = 6; /* Connections, leases, and how large records are. */
 static const double measured_seconds = 3;
-static const double idle_warm_seconds = 10; /* Until all leases are held. */
+static const double idle_warm_seconds = 25; /* Until all leases are held. */
 
 /* One row. */
 struct cell {
