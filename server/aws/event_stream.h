@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* event_stream.h - the messages of an event stream (application/vnd.amazon.eventstream), as they lie in memory.
+/* event_stream.h - messages of an event stream (application/vnd.amazon.eventstream), as they lie in memory.
  *
- *     u32 length of all | u32 length of the headers | u32 CRC-32 of these 8 | headers | payload | u32 CRC-32 of all before
+ *     u32 length of all | u32 of the headers | u32 CRC-32 of these 8 | headers | payload | u32 CRC-32 of all before
  *     header: u8 length, name, u8 type, value
  *
  * All numbers are big-endian. Source: the Smithy specification of Amazon Event Stream; botocore eventstream.py.

@@ -64,6 +64,7 @@ static void tell(struct ks_consumer *consumer, ks_err err, const struct ks_detai
     }
 }
 
+/* For those who wait. */
 static void ask_in(struct ks_consumer *consumer, ks_span wait)
 {
     consumer->not_before = ks_instant_add(ks_loop_now(consumer->loop), wait);
@@ -79,7 +80,9 @@ static void fail(struct ks_consumer *consumer, ks_err err, const struct ks_detai
     if (ks_err_is(err, KS_ERR_NOT_FOUND) || ks_err_is(err, KS_ERR_EXISTS))
         err = KS_FAIL(INVALID);
     consumer->told[0] = '\0';
-    ask_in(consumer, ks_back_off_wait(&consumer->failed, FAILED_MS_MIN, FAILED_MS_MAX));
+    consumer->not_before =
+        ks_instant_add(ks_loop_now(consumer->loop),
+                       ks_back_off_wait(&consumer->failed, FAILED_MS_MIN, FAILED_MS_MAX));
     tell(consumer, err, &why);
 }
 

@@ -178,9 +178,12 @@ static void fail(struct ks_reader *reader, ks_err err, const struct ks_detail *d
 {
     struct ks_read_answer told = {
         .err = err, .detail = *detail, .throttled = ks_err_is(err, KS_ERR_THROTTLED)};
+    bool passing = reader->feed.answered && ks_err_class(err) == KS_CLASS_RETRY;
 
     back_off(reader);
-    hear(reader, err, detail);
+    /* A feed that breaks is begun again; only if that fails, the stream cannot be read. */
+    if (!passing)
+        hear(reader, err, detail);
     if (reader->waiting)
         answer(reader, &told);
 }
@@ -360,7 +363,8 @@ static void fail_parse(struct ks_reader *reader, bool cbor, ks_err err)
 /* Goes on to the next one. Without memory for what has come of it, it is asked for again. */
 static void finish_message(struct ks_reader *reader)
 {
-    bool old = ks_instant_reached(ks_loop_now(reader->source->loop), reader->old_at);
+    bool old = reader->event.block != NULL &&
+               ks_instant_reached(ks_loop_now(reader->source->loop), reader->old_at);
     bool kept = ks_ok(ks_feed_took(&reader->feed));
     bool over = !ks_feed_is_open(&reader->feed) && !ks_feed_is_whole(&reader->feed);
 

@@ -3,7 +3,8 @@
  *
  * Bytes are taken from the network only while a message is wanted, and no further than its end, give or take the 16 KB
  * that come at once. The rest waits in the network and on the server. What has come lies in one block of the budget,
- * as long as the message needs it.
+ * as long as the message needs it. When the server ends the stream while nothing is wanted, the rest may be lost with
+ * it: whoever reads asks for it again.
  * Its owner is called when there is something to look at, and told once how it ended; never from within a call of his.
  */
 #ifndef KS_ADAPTERS_KINESIS_FEED_H
