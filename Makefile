@@ -261,6 +261,11 @@ cross-check: deps $(DOUBLES) $(FERROKINESIS)  ## Compare our double of Kinesis w
 sim: $(SIM)  ## Simulate the core from one seed, or from N of them: `make sim SEED=7 N=1000`; a seed replays exactly.
 	$(SIM) --seed $(SEED) --seeds $(N)
 
+SECONDS ?= 900
+.PHONY: soak
+soak: deps all $(DOUBLES)  ## Have two sidecars share a stream, SECONDS=900 by polling and as long by fan-out, while everything goes wrong by chance.
+	@KS_SOAK_SECONDS=$(SECONDS) tests/soak/soak.py
+
 .PHONY: bench-fleet
 bench-fleet: $(SIM)  ## Simulate 500 workers that share 10,000 shards, and tell what fleets cost beside KCL.
 	$(SIM) --scale 500 10000
@@ -285,7 +290,7 @@ check: deps  ## Check the house: floors, purity, banned calls, headers, lengths,
 objects: $(call objects,$(SERVER_C) $(HELPER_C) $(TEST_C) $(SIM_C) $(BENCH_C) $(DOUBLE_C))
 pure: $(call objects,$(PURE_C))
 
-bench: deps all $(BENCHES)  ## Measure, and keep what was measured as JSON lines in build/bench.jsonl.
+bench: deps all $(BENCHES) $(DOUBLES)  ## Measure, and keep what was measured as JSON lines in build/bench.jsonl.
 	@tests/lib/bench build/bench.jsonl $(BENCHES) $(wildcard tests/bench/*_bench.sh tests/bench/*_bench.py)
 
 fuzz: deps deps-fuzz  ## Fuzz every parser of outside bytes for FUZZ_SECONDS=10 each.

@@ -16,6 +16,7 @@
 #include "http_client.h"
 #include "meter.h"
 
+#include "adapters/kinesis/fanout.h"
 #include "adapters/kinesis/polling.h"
 #include "adapters/kinesis/request.h"
 #include "base/log.h"
@@ -33,7 +34,8 @@
 #include <unistd.h>
 
 enum {
-    SHARDS = 64, /* 128 MiB a second is what Kinesis gives. */
+    SHARDS = 64,       /* 128 MiB a second is what Kinesis gives. */
+    SHARDS_FANOUT = 8, /* Of which the double gives as much as is taken. */
     SHARDS_IDLE = 1000,
     ANSWER_BYTES = 1 << 20, /* Of the bare receiver; payload. */
     IN_FLIGHT_BYTES = 64 << 20,
@@ -43,12 +45,13 @@ enum {
 };
 static const double warm_seconds = 6; /* Connections, leases, and how large records are. */
 static const double measured_seconds = 3;
-static const double idle_warm_seconds = 10; /* Until all leases are held. */
+static const double idle_warm_seconds = 25; /* Until all leases are held. */
 
 /* One row. */
 struct cell {
     uint32_t record_bytes; /* 0: nothing comes. */
     bool json;
+    bool fanout; /* Else polling. */
     uint32_t shards;
 };
 
@@ -155,7 +158,7 @@ static uint64_t reads(void)
 
 static void name_stream(const struct cell *cell, char name[TEXT])
 {
-    snprintf(name, TEXT, "records-of-%u", cell->record_bytes);
+    snprintf(name, TEXT, "records-of-%u-in-%u", cell->record_bytes, cell->shards);
 }
 
 static void make_stream(const struct cell *cell)
@@ -185,7 +188,9 @@ struct opening {
 static struct ks_stream_source *open_source(struct ks_loop *loop, void *arg)
 {
     struct opening *opening = arg;
-    struct ks_kinesis_options options = {.json = opening->cell->json};
+    struct ks_kinesis_options polling = {.json = opening->cell->json};
+    struct ks_fanout_options fanout = {
+        .consumer = "bench", .subscription = "bench", .json = opening->cell->json};
     struct ks_detail detail = {.text = ""};
     struct ks_stream_source *source = NULL;
     struct ks_aws_client *client = NULL;
@@ -195,7 +200,9 @@ static struct ks_stream_source *open_source(struct ks_loop *loop, void *arg)
     opening->cloud.loop = loop;
     bench_must(ks_cloud_client(&opening->cloud, KS_AWS_KINESIS, &client, &detail), "client",
                &detail);
-    bench_must(ks_kinesis_source_open_with(loop, client, name, &options, &source, &detail),
+    bench_must(opening->cell->fanout
+                   ? ks_fanout_source_open(loop, client, name, &fanout, &source, &detail)
+                   : ks_kinesis_source_open_with(loop, client, name, &polling, &source, &detail),
                "source", &detail);
     return source;
 }
@@ -226,7 +233,8 @@ static struct stream_watcher run_sidecar(const struct cell *cell)
                                        .arg = &opening};
     struct stream_watcher watcher;
 
-    snprintf(path, sizeof path, "%s/%u-%d.db", folder, cell->record_bytes, cell->json);
+    snprintf(path, sizeof path, "%s/%u-%d-%d.db", folder, cell->record_bytes, cell->json,
+             cell->fanout);
     bench_house_run(&house, &job, &watcher);
     return watcher;
 }
@@ -354,24 +362,36 @@ static double run_bare(const struct cell *cell)
 
 /* ---- Rows ---- */
 
-/* All rows of a size in one format, between two of the bare receiver. */
-static void measure(uint32_t record_bytes, bool json)
+static void say_row(const struct cell *cell, const struct stream_watcher *watcher, double bare)
 {
-    const struct cell cell = {.record_bytes = record_bytes, .json = json, .shards = SHARDS};
-    double bare = run_bare(&cell);
-    struct stream_watcher watcher = run_sidecar(&cell);
-    const struct stream_count *count = &watcher.count;
-    double payload = (double)count->records * record_bytes / 1e6;
+    const struct stream_count *count = &watcher->count;
+    double payload = (double)count->records * cell->record_bytes / 1e6;
 
-    bare = (bare + run_bare(&cell)) / 2;
-    meter_say("kinesis/poll", payload / watcher.cpu, "payload MB/cpu-s",
+    meter_say(cell->fanout ? "kinesis/fanout" : "kinesis/poll", payload / watcher->cpu,
+              "payload MB/cpu-s",
               "\"wire\":\"%s\",\"record_bytes\":%u,\"shards\":%u,\"share_per_cpu\":%.3f,"
               "\"us_cpu_per_record\":%.3f,\"payload_mb_per_s\":%.1f,\"records_per_s\":%.0f,"
               "\"reads_per_s\":%.0f,\"processor_used\":%.2f,\"system_part\":%.2f",
-              json ? "json" : "cbor", record_bytes, cell.shards, payload / watcher.cpu / bare,
-              watcher.cpu / (double)count->records * 1e6, payload / count->seconds,
-              (double)count->records / count->seconds, (double)count->probed / count->seconds,
-              watcher.cpu / count->seconds, watcher.system_cpu / watcher.cpu);
+              cell->json ? "json" : "cbor", cell->record_bytes, cell->shards,
+              payload / watcher->cpu / bare, watcher->cpu / (double)count->records * 1e6,
+              payload / count->seconds, (double)count->records / count->seconds,
+              (double)count->probed / count->seconds, watcher->cpu / count->seconds,
+              watcher->system_cpu / watcher->cpu);
+}
+
+/* Both rows of a size in one format, between two of the bare receiver. */
+static void measure(uint32_t record_bytes, bool json)
+{
+    struct cell polling = {.record_bytes = record_bytes, .json = json, .shards = SHARDS};
+    struct cell fanout = {
+        .record_bytes = record_bytes, .json = json, .fanout = true, .shards = SHARDS_FANOUT};
+    double bare = run_bare(&polling);
+    struct stream_watcher polled = run_sidecar(&polling);
+    struct stream_watcher pushed = run_sidecar(&fanout);
+
+    bare = (bare + run_bare(&polling)) / 2;
+    say_row(&polling, &polled, bare);
+    say_row(&fanout, &pushed, bare);
 }
 
 static void measure_idle(void)
@@ -421,6 +441,7 @@ int main(int argc, char **argv)
         if (argc > 2 && strtoul(argv[2], NULL, 10) != sizes[s])
             continue;
         make_stream(&(struct cell){.record_bytes = sizes[s], .shards = SHARDS});
+        make_stream(&(struct cell){.record_bytes = sizes[s], .shards = SHARDS_FANOUT});
         for (int json = 0; json < 2; json++) {
             if (argc < 2 || strcmp(argv[1], json ? "json" : "cbor") == 0)
                 measure(sizes[s], json);

@@ -6,6 +6,7 @@
 
 #include "adapters/sqlite/store.h"
 #include "api/api.h"
+#include "base/budget.h"
 #include "base/options.h"
 
 #include <stdio.h>
@@ -90,6 +91,7 @@ static void open_house(struct house *house, const struct bench_house_config *con
     bench_must(ks_api_open(&api, &house->api, &detail), listen, &detail);
     house->watch = (struct ks_watch){.ready = consumer_spoke, .fd = house->watcher.words};
     bench_must(ks_loop_watch(house->loop, &house->watch, EPOLLIN), "pipe", NULL);
+    ks_alloc_keep(config->budget_bytes / 2); /* As the binary does. */
     ks_switchboard_start(house->board);
 }
 
