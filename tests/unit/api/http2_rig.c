@@ -326,6 +326,12 @@ void http2_end(struct http2_client *client)
 {
     nghttp2_session_del(client->session);
     (void)close(client->fd);
+    while (client->answers != NULL) {
+        struct http2_answer *answer = client->answers;
+        client->answers = answer->next;
+        free(answer->body);
+        free(answer);
+    }
     rig_turn(client->rig, 5);
 }
 
@@ -356,6 +362,8 @@ struct http2_answer *http2_ask(struct http2_client *client, const char *method, 
     lines[count++] = line_of(":authority", 10, "localhost");
     if (header != NULL)
         lines[count++] = line_of(header, strcspn(header, ":"), strchr(header, ':') + 2);
+    answer->next = client->answers;
+    client->answers = answer;
     answer->upload = (const uint8_t *)body;
     answer->upload_size = body == NULL ? 0 : strlen(body);
     answer->upload_end = !open;
@@ -429,10 +437,9 @@ void http2_raw(struct http2_client *client, const void *bytes, size_t size)
 
     for (int i = 0; i < WAIT_MS && size > 0; i++) {
         ssize_t sent = send(client->fd, from, size, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (sent < 0 && errno != EAGAIN) {
-            client->closed = true;
+        /* What it said before it closed is still to be read. */
+        if (sent < 0 && errno != EAGAIN)
             return;
-        }
         if (sent < 0)
             ks_loop_turn(client->rig->stage.loop, ks_span_ms(1));
         from += sent > 0 ? sent : 0;

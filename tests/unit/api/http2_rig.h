@@ -24,12 +24,14 @@ struct http2_answer {
     size_t upload_size;
     bool upload_end;
     bool upload_waits;
+    struct http2_answer *next; /* Of the client's. */
 };
 
 struct http2_client {
     struct rig *rig;
     int fd;
     nghttp2_session *session;
+    struct http2_answer *answers;
     bool hold;   /* It does not read. */
     bool closed; /* The server has closed. */
     uint32_t goaways;
@@ -42,7 +44,7 @@ struct http2_client {
 void http2_begin(struct http2_client *client, struct rig *rig, const char *name, uint32_t window);
 void http2_end(struct http2_client *client);
 /* Sends a request; `header` is a line more, "name: value", or NULL. `body` NULL: there is none; with `open` it goes on
- * with http2_upload. The answer lives as long as the test. */
+ * with http2_upload. The answer lives until http2_end. */
 struct http2_answer *http2_ask(struct http2_client *client, const char *method, const char *path,
                                const char *header, const char *body, bool open);
 /* The next part; `bytes` live until they are gone. */

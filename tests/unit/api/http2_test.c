@@ -92,8 +92,7 @@ TEST(closing_the_api_tells_everybody_and_closes_their_exchanges)
     EXPECT_EQ_U64(http2_seen.closed, 1);
     http2_wait_closed(&client);
     EXPECT(client.goaways > 0);
-    nghttp2_session_del(client.session);
-    (void)close(client.fd);
+    http2_end(&client);
     rig_end(&rig);
 }
 
