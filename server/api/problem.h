@@ -57,15 +57,13 @@ const char *ks_problem_code(enum ks_problem problem);
  * for; both may hold any bytes. FULL, NO_MEMORY. */
 KS_MUST_USE ks_err ks_problem_write(enum ks_problem problem, ks_view detail, ks_view instance,
                                     struct ks_bytes *body);
-/* The same for a Connect client, who reads nothing but code, message and details: `packed` is the detail. */
-KS_MUST_USE ks_err ks_problem_write_call(enum ks_problem problem, ks_view detail, ks_view instance,
-                                         ks_view packed, struct ks_bytes *body);
 /* Appends the message KS_PROBLEM_MESSAGE in protobuf. FULL, NO_MEMORY. */
 KS_MUST_USE ks_err ks_problem_pack(enum ks_problem problem, const char *detail, ks_view instance,
                                    struct ks_bytes *bytes);
 
 struct ks_writer;
-/* One element of Connect's `details`: {"type":"package.Message","value":base64 without padding}. */
-void ks_problem_detail(struct ks_writer *json, const char *type, ks_view packed);
+/* Writes the members of RFC 9457 and `retryable`, without braces around them. */
+void ks_problem_members(struct ks_writer *json, enum ks_problem problem, ks_view detail,
+                        ks_view instance);
 
 #endif

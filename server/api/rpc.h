@@ -39,6 +39,7 @@ struct ks_rpc_service {
     const struct ks_rpc_method *methods;
     size_t count;
     const struct ks_json_types *types; /* That may stand in an Any; NULL: none. */
+    bool problems; /* What fails here carries a Problem of ours as its detail. */
 };
 
 struct ks_rpc_call;
@@ -81,8 +82,14 @@ ks_producer *ks_rpc_stream(struct ks_exchange *exchange, ks_producer *producer,
  * is as before. */
 KS_MUST_USE ks_err ks_rpc_append(struct ks_exchange *exchange, const ProtobufCMessage *message,
                                  struct ks_bytes *bytes);
-/* Fails the call, before its answer or in the middle of a stream; there the handler's state is closed, and a message
- * that is half-way cuts the answer. */
+/* A streamed answer of few messages: begins it; adds one, which goes out when there is room (FULL: the client reads too
+ * slowly for KS_RPC_SENT_BYTES_MAX; NO_MEMORY); ends it well. */
+void ks_rpc_open(struct ks_exchange *exchange);
+KS_MUST_USE ks_err ks_rpc_send(struct ks_exchange *exchange, const ProtobufCMessage *message);
+void ks_rpc_close(struct ks_exchange *exchange);
+/* Fails the call, before its answer or in the middle of a stream. The handler's state is closed then, after the status was
+ * read; a message that is half-way cuts the answer. (A problem does the same in a stream; before the answer it leaves the
+ * handler's state alone.) */
 void ks_rpc_fail(struct ks_exchange *exchange, const struct ks_rpc_status *status);
 /* A line behind the answer, wherever the protocol has its place for it. Before the end. */
 void ks_rpc_trailer(struct ks_exchange *exchange, ks_view name, ks_view value);
