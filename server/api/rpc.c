@@ -289,7 +289,6 @@ int64_t ks_rpc_timeout_ms(const struct ks_exchange *exchange)
     return exchange->rpc->head.timeout_ms;
 }
 
-/* A path of the form /<package.Service>/<Method>, decoded or not. */
 bool ks_rpc_is_call(const struct ks_exchange *exchange)
 {
     ks_view path = exchange->request.target;

@@ -60,8 +60,10 @@ struct ks_rpc_status {
 
 /* For struct ks_api's find_more: the route of a call, or NULL; then it may have answered. */
 const struct ks_route *ks_rpc_find(struct ks_exchange *exchange);
-/* True if the request is, or tries to be, a call: then problems are told as its protocol wants. */
+/* True if the request's path is of the form of a call, /<package.Service>/<Method>. */
 bool ks_rpc_is_call(const struct ks_exchange *exchange);
+/* True if its media type is that of a protocol, known or nearly: then problems are told as the protocol wants. */
+bool ks_rpc_has_protocol(const struct ks_exchange *exchange);
 /* Forgets the call; after the exchange's `closed`. */
 void ks_rpc_end(struct ks_exchange *exchange);
 

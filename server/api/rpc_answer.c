@@ -431,8 +431,8 @@ static bool is_json(const struct ks_exchange *exchange)
 {
     if (exchange->rpc != NULL)
         return exchange->rpc->head.json;
-    return ks_view_equal_nocase(exchange->request.content_type,
-                                KS_VIEW("application/connect+json"));
+    return ks_media_type_is(exchange->request.content_type, "application/connect+json") ||
+           ks_media_type_is(exchange->request.content_type, "application/grpc+json");
 }
 
 /* Trailers-Only, if there are no headers that would get lost among the trailers. */
