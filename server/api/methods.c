@@ -22,8 +22,11 @@ static const struct ks_rpc_method methods[] = {
 
 const struct ks_rpc_service *ks_methods(void)
 {
-    static const struct ks_rpc_service service = {.methods = methods,
-                                                  .count = sizeof(methods) / sizeof(methods[0])};
+    static const struct ks_rpc_service service = {
+        .methods = methods,
+        .count = sizeof(methods) / sizeof(methods[0]),
+        .problems = true,
+    };
 
     return &service;
 }

@@ -4,7 +4,7 @@
 #include <assert.h>
 
 #include "api/codec_proto.h"
-#include "base/codec.h"
+#include "api/message.h"
 #include "base/json_writer.h"
 
 struct meaning {
@@ -44,63 +44,37 @@ const char *ks_problem_code(enum ks_problem problem)
     return meaning_of(problem)->code;
 }
 
-void ks_problem_detail(struct ks_writer *json, const char *type, ks_view packed)
-{
-    struct ks_bytes text;
-
-    ks_bytes_init(&text, ks_base64_size(packed.size));
-    if (!ks_ok(ks_bytes_reserve(&text, ks_base64_size(packed.size))))
-        return; /* The rest says it, too. */
-    text.size = ks_base64_encode(packed, (char *)text.data);
-    while (text.size > 0 && text.data[text.size - 1] == '=')
-        text.size--;
-    ks_writer_open(json, '{');
-    ks_writer_key(json, "type");
-    ks_writer_string(json, type);
-    ks_writer_key(json, "value");
-    ks_writer_text(json, ks_bytes_view(&text));
-    ks_writer_close(json, '}');
-    ks_bytes_free(&text);
-}
-
-ks_err ks_problem_write_call(enum ks_problem problem, ks_view detail, ks_view instance,
-                             ks_view packed, struct ks_bytes *body)
+void ks_problem_members(struct ks_writer *json, enum ks_problem problem, ks_view detail,
+                        ks_view instance)
 {
     const struct meaning *meaning = meaning_of(problem);
-    struct ks_writer json;
 
-    ks_writer_begin(&json, body);
-    ks_writer_open(&json, '{');
-    ks_writer_key(&json, "type");
-    ks_writer_string(&json, meaning->type);
-    ks_writer_key(&json, "title");
-    ks_writer_string(&json, meaning->title);
-    ks_writer_key(&json, "status");
-    ks_writer_u64(&json, meaning->status);
-    ks_writer_key(&json, "detail");
-    ks_writer_text(&json, detail);
-    ks_writer_key(&json, "instance");
-    ks_writer_text(&json, instance);
-    ks_writer_key(&json, "code");
-    ks_writer_string(&json, meaning->code);
-    ks_writer_key(&json, "message");
-    ks_writer_text(&json, detail);
-    ks_writer_key(&json, "details");
-    ks_writer_open(&json, '[');
-    if (packed.size > 0)
-        ks_problem_detail(&json, KS_PROBLEM_MESSAGE, packed);
-    ks_writer_close(&json, ']');
-    ks_writer_key(&json, "retryable");
-    ks_writer_bool(&json, meaning->retryable);
-    ks_writer_close(&json, '}');
-    ks_writer_line(&json);
-    return ks_writer_end(&json);
+    ks_writer_pair(json, "type", ks_view_text(meaning->type));
+    ks_writer_pair(json, "title", ks_view_text(meaning->title));
+    ks_writer_key(json, "status");
+    ks_writer_u64(json, meaning->status);
+    ks_writer_pair(json, "detail", detail);
+    ks_writer_pair(json, "instance", instance);
+    ks_writer_key(json, "retryable");
+    ks_writer_bool(json, meaning->retryable);
 }
 
 ks_err ks_problem_write(enum ks_problem problem, ks_view detail, ks_view instance,
                         struct ks_bytes *body)
 {
-    return ks_problem_write_call(problem, detail, instance, KS_VIEW_NONE, body);
+    struct ks_writer json;
+
+    ks_writer_begin(&json, body);
+    ks_writer_open(&json, '{');
+    ks_problem_members(&json, problem, detail, instance);
+    ks_writer_pair(&json, "code", ks_view_text(meaning_of(problem)->code));
+    ks_writer_pair(&json, "message", detail);
+    ks_writer_key(&json, "details");
+    ks_writer_open(&json, '[');
+    ks_writer_close(&json, ']');
+    ks_writer_close(&json, '}');
+    ks_writer_line(&json);
+    return ks_writer_end(&json);
 }
 
 ks_err ks_problem_pack(enum ks_problem problem, const char *detail, ks_view instance,

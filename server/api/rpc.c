@@ -220,6 +220,7 @@ static bool new_call(struct ks_exchange *exchange, const struct ks_rpc_method *m
     call->timer.due = late;
     ks_bytes_init(&call->body, exchange->api->request_bytes_max);
     ks_envelopes_init(&call->envelopes, exchange->api->request_bytes_max);
+    ks_bytes_init(&call->out, KS_RPC_SENT_BYTES_MAX);
     ks_bytes_init(&call->tail, KS_RPC_TAIL_BYTES_MAX);
     exchange->rpc = call;
     return true;
@@ -273,6 +274,7 @@ void ks_rpc_end(struct ks_exchange *exchange)
     ks_loop_timer_clear(call->loop, &call->timer);
     ks_bytes_free(&call->body);
     ks_envelopes_free(&call->envelopes);
+    ks_bytes_free(&call->out);
     ks_bytes_free(&call->tail);
     ks_free(call);
 }
@@ -287,7 +289,6 @@ int64_t ks_rpc_timeout_ms(const struct ks_exchange *exchange)
     return exchange->rpc->head.timeout_ms;
 }
 
-/* A path of the form /<package.Service>/<Method>, decoded or not. */
 bool ks_rpc_is_call(const struct ks_exchange *exchange)
 {
     ks_view path = exchange->request.target;

@@ -39,6 +39,7 @@ struct ks_rpc_service {
     const struct ks_rpc_method *methods;
     size_t count;
     const struct ks_json_types *types; /* That may stand in an Any; NULL: none. */
+    bool problems; /* What fails here carries a Problem of ours as its detail. */
 };
 
 struct ks_rpc_call;
@@ -59,8 +60,10 @@ struct ks_rpc_status {
 
 /* For struct ks_api's find_more: the route of a call, or NULL; then it may have answered. */
 const struct ks_route *ks_rpc_find(struct ks_exchange *exchange);
-/* True if the request is, or tries to be, a call: then problems are told as its protocol wants. */
+/* True if the request's path is of the form of a call, /<package.Service>/<Method>. */
 bool ks_rpc_is_call(const struct ks_exchange *exchange);
+/* True if its media type is that of a protocol, known or nearly: then problems are told as the protocol wants. */
+bool ks_rpc_has_protocol(const struct ks_exchange *exchange);
 /* Forgets the call; after the exchange's `closed`. */
 void ks_rpc_end(struct ks_exchange *exchange);
 
@@ -81,8 +84,14 @@ ks_producer *ks_rpc_stream(struct ks_exchange *exchange, ks_producer *producer,
  * is as before. */
 KS_MUST_USE ks_err ks_rpc_append(struct ks_exchange *exchange, const ProtobufCMessage *message,
                                  struct ks_bytes *bytes);
-/* Fails the call, before its answer or in the middle of a stream; there the handler's state is closed, and a message
- * that is half-way cuts the answer. */
+/* A streamed answer of few messages: begins it; adds one, which goes out when there is room (FULL: the client reads too
+ * slowly for KS_RPC_SENT_BYTES_MAX; NO_MEMORY); ends it well. */
+void ks_rpc_open(struct ks_exchange *exchange);
+KS_MUST_USE ks_err ks_rpc_send(struct ks_exchange *exchange, const ProtobufCMessage *message);
+void ks_rpc_close(struct ks_exchange *exchange);
+/* Fails the call, before its answer or in the middle of a stream. The handler's state is closed then, after the status was
+ * read; a message that is half-way cuts the answer. (A problem does the same in a stream; before the answer it leaves the
+ * handler's state alone.) */
 void ks_rpc_fail(struct ks_exchange *exchange, const struct ks_rpc_status *status);
 /* A line behind the answer, wherever the protocol has its place for it. Before the end. */
 void ks_rpc_trailer(struct ks_exchange *exchange, ks_view name, ks_view value);

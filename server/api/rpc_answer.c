@@ -72,9 +72,51 @@ ks_err ks_rpc_append(struct ks_exchange *exchange, const ProtobufCMessage *messa
 
 /* ---- Why it failed ---- */
 
-/* {"code":..,"message":..,"details":[..]} (Connect: Error). */
-static void write_error(struct ks_writer *json, const struct ks_rpc_status *status)
+/* A status, with the problem that it tells, if it is one of ours. */
+struct failure {
+    const struct ks_rpc_status *status;
+    const enum ks_problem *problem;
+    ks_view instance;
+};
+
+/* Base64 without padding. */
+static ks_err encode_bare(ks_view bytes, struct ks_bytes *text)
 {
+    KS_TRY(ks_bytes_reserve(text, ks_base64_size(bytes.size)));
+    text->size = ks_base64_encode(bytes, (char *)text->data);
+    while (text->size > 0 && text->data[text->size - 1] == '=')
+        text->size--;
+    return KS_OK;
+}
+
+/* {"type":"package.Message","value":..,"debug":{..}}; `debug` is for people. */
+static void write_detail(struct ks_writer *json, const struct failure *failure,
+                         const struct ks_rpc_detail *detail)
+{
+    struct ks_bytes text;
+
+    ks_bytes_init(&text, 2 * KS_RPC_TAIL_BYTES_MAX);
+    if (!ks_ok(encode_bare(detail->packed, &text)))
+        return; /* The rest says it, too. */
+    ks_writer_open(json, '{');
+    ks_writer_pair(json, "type", ks_view_text(detail->type));
+    ks_writer_pair(json, "value", ks_bytes_view(&text));
+    if (failure->problem != NULL) {
+        ks_writer_key(json, "debug");
+        ks_writer_open(json, '{');
+        ks_problem_members(json, *failure->problem, ks_view_text(failure->status->text),
+                           failure->instance);
+        ks_writer_close(json, '}');
+    }
+    ks_writer_close(json, '}');
+    ks_bytes_free(&text);
+}
+
+/* {"code":..,"message":..,"details":[..]} (Connect: Error). */
+static void write_error(struct ks_writer *json, const struct failure *failure)
+{
+    const struct ks_rpc_status *status = failure->status;
+
     ks_writer_open(json, '{');
     ks_writer_pair(json, "code", ks_view_text(ks_code_name(status->code)));
     if (status->text[0] != '\0')
@@ -83,7 +125,7 @@ static void write_error(struct ks_writer *json, const struct ks_rpc_status *stat
         ks_writer_key(json, "details");
         ks_writer_open(json, '[');
         for (size_t i = 0; i < status->detail_count; i++)
-            ks_problem_detail(json, status->details[i].type, status->details[i].packed);
+            write_detail(json, failure, &status->details[i]);
         ks_writer_close(json, ']');
     }
     ks_writer_close(json, '}');
@@ -153,18 +195,11 @@ static void add_details(struct ks_headers *lines, const struct ks_rpc_status *st
 {
     struct ks_bytes packed;
     struct ks_bytes text;
-    size_t size;
 
     ks_bytes_init(&packed, KS_RPC_TAIL_BYTES_MAX);
     ks_bytes_init(&text, 2 * KS_RPC_TAIL_BYTES_MAX);
-    if (ks_ok(pack_status(status, &packed)) &&
-        ks_ok(ks_bytes_reserve(&text, ks_base64_size(packed.size)))) {
-        size = ks_base64_encode(ks_bytes_view(&packed), (char *)text.data);
-        while (size > 0 && text.data[size - 1] == '=')
-            size--;
-        (void)ks_headers_add(lines, KS_VIEW("grpc-status-details-bin"), ks_view_of(text.data, size))
-            .code;
-    }
+    if (ks_ok(pack_status(status, &packed)) && ks_ok(encode_bare(ks_bytes_view(&packed), &text)))
+        (void)ks_headers_add(lines, KS_VIEW("grpc-status-details-bin"), ks_bytes_view(&text)).code;
     ks_bytes_free(&packed);
     ks_bytes_free(&text);
 }
@@ -225,7 +260,7 @@ static void write_metadata(struct ks_writer *json, const struct ks_headers *line
 }
 
 /* Connect's last envelope. */
-static ks_err append_end(struct ks_exchange *exchange, const struct ks_rpc_status *status,
+static ks_err append_end(struct ks_exchange *exchange, const struct failure *failure,
                          struct ks_bytes *bytes)
 {
     size_t before = bytes->size;
@@ -234,9 +269,9 @@ static ks_err append_end(struct ks_exchange *exchange, const struct ks_rpc_statu
     KS_TRY(open_envelope(bytes));
     ks_writer_begin(&json, bytes);
     ks_writer_open(&json, '{');
-    if (status != NULL) {
+    if (failure != NULL) {
         ks_writer_key(&json, "error");
-        write_error(&json, status);
+        write_error(&json, failure);
     }
     if (exchange->answer.trailers.lines.size > 0) {
         ks_writer_key(&json, "metadata");
@@ -250,7 +285,7 @@ static ks_err append_end(struct ks_exchange *exchange, const struct ks_rpc_statu
 }
 
 /* The end of a stream that has begun. */
-static void end_stream(struct ks_rpc_call *call, const struct ks_rpc_status *status)
+static void end_stream(struct ks_rpc_call *call, const struct failure *failure)
 {
     struct ks_exchange *exchange = call->exchange;
 
@@ -258,8 +293,9 @@ static void end_stream(struct ks_rpc_call *call, const struct ks_rpc_status *sta
     call->ended = true;
     ks_loop_timer_clear(call->loop, &call->timer);
     if (call->head.protocol == KS_RPC_GRPC)
-        add_grpc_status(exchange, &exchange->answer.trailers, status);
-    else if (!ks_ok(append_end(exchange, status, &call->tail)))
+        add_grpc_status(exchange, &exchange->answer.trailers,
+                        failure == NULL ? NULL : failure->status);
+    else if (!ks_ok(append_end(exchange, failure, &call->tail)))
         exchange->answer.broken = true;
 }
 
@@ -395,8 +431,8 @@ static bool is_json(const struct ks_exchange *exchange)
 {
     if (exchange->rpc != NULL)
         return exchange->rpc->head.json;
-    return ks_view_equal_nocase(exchange->request.content_type,
-                                KS_VIEW("application/connect+json"));
+    return ks_media_type_is(exchange->request.content_type, "application/connect+json") ||
+           ks_media_type_is(exchange->request.content_type, "application/grpc+json");
 }
 
 /* Trailers-Only, if there are no headers that would get lost among the trailers. */
@@ -411,29 +447,32 @@ static void fail_grpc(struct ks_exchange *exchange, const struct ks_rpc_status *
     ks_exchange_reply(exchange, 200, type_of(KS_RPC_GRPC, is_json(exchange)), &body);
 }
 
-static void fail_stream(struct ks_exchange *exchange, const struct ks_rpc_status *status)
+static void fail_stream(struct ks_exchange *exchange, const struct failure *failure)
 {
     struct ks_bytes body;
 
     ks_bytes_init(&body, KS_RPC_TAIL_BYTES_MAX);
-    if (!ks_ok(append_end(exchange, status, &body)))
+    if (!ks_ok(append_end(exchange, failure, &body)))
         exchange->answer.broken = true;
     ks_exchange_reply(exchange, 200, type_of(KS_RPC_CONNECT_STREAM, is_json(exchange)), &body);
     ks_bytes_free(&body);
 }
 
-static void fail_bare(struct ks_exchange *exchange, const struct ks_rpc_status *status)
+static void fail_bare(struct ks_exchange *exchange, const struct failure *failure)
 {
+    uint16_t status = failure->problem == NULL ? ks_code_http(failure->status->code)
+                                               : ks_problem_status(*failure->problem);
     struct ks_writer json;
     struct ks_bytes body;
 
     ks_bytes_init(&body, KS_RPC_TAIL_BYTES_MAX);
     ks_writer_begin(&json, &body);
-    write_error(&json, status);
+    write_error(&json, failure);
+    ks_writer_line(&json);
     if (!ks_ok(ks_writer_end(&json)))
         ks_bytes_clear(&body); /* The HTTP status has to say it all. */
     trailers_to_headers(exchange);
-    ks_exchange_reply(exchange, ks_code_http(status->code), KS_TYPE_JSON, &body);
+    ks_exchange_reply(exchange, status, KS_TYPE_JSON, &body);
     ks_bytes_free(&body);
 }
 
@@ -459,69 +498,62 @@ static void let_go(struct ks_exchange *exchange)
         closed(exchange);
 }
 
-static void answer_failure(struct ks_exchange *exchange, const struct ks_rpc_status *status)
+static void fail(struct ks_exchange *exchange, const struct failure *failure)
 {
+    struct ks_rpc_call *call = exchange->rpc;
+
+    if (exchange->answered) {
+        assert(exchange->answer.fill != NULL);
+        if (!call->ended)
+            end_stream(call, failure);
+        let_go(exchange);
+        ks_exchange_wake(exchange);
+        return;
+    }
     stop_timer(exchange);
     switch (protocol_of(exchange)) {
-    case KS_RPC_CONNECT: fail_bare(exchange, status); return;
-    case KS_RPC_CONNECT_STREAM: fail_stream(exchange, status); return;
-    case KS_RPC_GRPC: fail_grpc(exchange, status); return;
+    case KS_RPC_CONNECT: fail_bare(exchange, failure); return;
+    case KS_RPC_CONNECT_STREAM: fail_stream(exchange, failure); return;
+    case KS_RPC_GRPC: fail_grpc(exchange, failure->status); return;
     }
 }
 
 void ks_rpc_fail(struct ks_exchange *exchange, const struct ks_rpc_status *status)
 {
-    struct ks_rpc_call *call = exchange->rpc;
-
+    fail(exchange, &(struct failure){.status = status});
     let_go(exchange);
-    if (!exchange->answered) {
-        answer_failure(exchange, status);
-        return;
-    }
-    assert(exchange->answer.fill != NULL);
-    if (!call->ended)
-        end_stream(call, status);
-    ks_exchange_wake(exchange);
-}
-
-/* ---- Problems ---- */
-
-/* The API's own error body: a Connect client finds in it what it looks for, and so does anybody else. */
-static void problem_bare(struct ks_exchange *exchange, enum ks_problem problem, const char *text,
-                         ks_view packed)
-{
-    struct ks_bytes body;
-
-    ks_bytes_init(&body, KS_RPC_TAIL_BYTES_MAX);
-    if (!ks_ok(ks_problem_write_call(problem, ks_view_text(text), exchange->request.target, packed,
-                                     &body)))
-        ks_bytes_clear(&body);
-    stop_timer(exchange);
-    ks_headers_free(&exchange->answer.trailers);
-    ks_exchange_reply(exchange, ks_problem_status(problem), KS_TYPE_JSON, &body);
-    ks_bytes_free(&body);
 }
 
 void ks_rpc_problem(struct ks_exchange *exchange, enum ks_problem problem, const char *text)
 {
     struct ks_rpc_detail detail = {.type = KS_PROBLEM_MESSAGE};
     struct ks_rpc_status status = {.code = ks_code_of_problem(problem), .text = text};
+    struct failure failure = {&status, &problem, exchange->request.target};
     struct ks_bytes packed;
 
     ks_bytes_init(&packed, KS_RPC_TAIL_BYTES_MAX);
-    if (ks_ok(ks_problem_pack(problem, text, exchange->request.target, &packed))) {
+    if (exchange->api->rpc != NULL && exchange->api->rpc->problems &&
+        ks_ok(ks_problem_pack(problem, text, exchange->request.target, &packed))) {
         detail.packed = ks_bytes_view(&packed);
         status.details = &detail;
         status.detail_count = 1;
     }
-    if (protocol_of(exchange) == KS_RPC_CONNECT)
-        problem_bare(exchange, problem, text, detail.packed);
-    else
-        answer_failure(exchange, &status);
+    fail(exchange, &failure);
     ks_bytes_free(&packed);
 }
 
 /* ---- Streams ---- */
+
+/* Writes what fits of `bytes` and forgets it. */
+static size_t move_out(struct ks_bytes *bytes, uint8_t *buffer, size_t room)
+{
+    size_t size = bytes->size < room ? bytes->size : room;
+
+    if (size > 0)
+        memcpy(buffer, bytes->data, size);
+    ks_bytes_consume(bytes, size);
+    return size;
+}
 
 /* Writes what the producer has, and then the end. */
 static size_t fill(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
@@ -537,16 +569,20 @@ static size_t fill(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
             return size;
         end_stream(call, NULL);
     }
+    /* What was sent before a failure goes before it. */
+    size = move_out(&call->out, buffer, room);
+    ks_envelope_meter_pass(&call->meter, ks_view_of(buffer, size));
+    if (size > 0) {
+        *ret_fill = KS_FILL_MORE;
+        return size;
+    }
     /* An end in the middle of a message would be taken for its rest. */
     if (exchange->answer.broken || !ks_envelope_meter_between(&call->meter)) {
         *ret_fill = KS_FILL_ABORT;
         return 0;
     }
-    size = call->tail.size < room ? call->tail.size : room;
+    size = move_out(&call->tail, buffer, room);
     *ret_fill = size > 0 ? KS_FILL_MORE : KS_FILL_END;
-    if (size > 0)
-        memcpy(buffer, call->tail.data, size);
-    ks_bytes_consume(&call->tail, size);
     return size;
 }
 
@@ -559,6 +595,34 @@ ks_producer *ks_rpc_stream(struct ks_exchange *exchange, ks_producer *producer,
     call->fill = producer;
     *ret_content_type = type_of(call->head.protocol, call->head.json);
     return fill;
+}
+
+static size_t fill_sent(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
+                        enum ks_fill *ret_fill)
+{
+    struct ks_rpc_call *call = exchange->rpc;
+    size_t size = move_out(&call->out, buffer, room);
+
+    *ret_fill = size > 0 ? KS_FILL_MORE : call->closing ? KS_FILL_END : KS_FILL_WAIT;
+    return size;
+}
+
+void ks_rpc_open(struct ks_exchange *exchange)
+{
+    ks_exchange_stream(exchange, NULL, fill_sent);
+}
+
+ks_err ks_rpc_send(struct ks_exchange *exchange, const ProtobufCMessage *message)
+{
+    KS_TRY(ks_rpc_append(exchange, message, &exchange->rpc->out));
+    ks_exchange_wake(exchange);
+    return KS_OK;
+}
+
+void ks_rpc_close(struct ks_exchange *exchange)
+{
+    exchange->rpc->closing = true;
+    ks_exchange_wake(exchange);
 }
 
 void ks_rpc_trailer(struct ks_exchange *exchange, ks_view name, ks_view value)

@@ -36,6 +36,8 @@ struct ks_rpc_call {
     /* The answer. */
     ks_producer *fill;              /* The handler's. */
     struct ks_envelope_meter meter; /* Of what has gone out. */
+    struct ks_bytes out;            /* Messages that were sent and are not out. */
+    bool closing;                   /* The answer is over when they are. */
     struct ks_bytes tail;           /* Connect: the envelope that ends the stream. */
     bool ended;                     /* The tail or the trailers are made. */
 };

@@ -35,6 +35,19 @@ enum ks_rpc_protocol ks_rpc_head_protocol(const struct ks_exchange *exchange)
     return KS_RPC_CONNECT;
 }
 
+bool ks_rpc_has_protocol(const struct ks_exchange *exchange)
+{
+    static const char *const begins[] = {"application/grpc", "application/connect+",
+                                         "application/json", "application/proto",
+                                         "application/x-www-form-urlencoded"};
+    ks_view type = exchange->request.content_type;
+
+    for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
+        if (ks_view_starts(type, ks_view_text(begins[i])))
+            return true;
+    return exchange->rpc != NULL || type.size == 0;
+}
+
 static bool refuse_type(struct ks_exchange *exchange)
 {
     ks_exchange_problem(exchange, KS_PROBLEM_MEDIA_TYPE,
