@@ -28,8 +28,8 @@ enum {
     KS_PUT_ENTRIES_MAX = 500,       /* Records of one PutRecords (Kinesis API reference). */
     KS_SETTLEMENTS_MAX = 10000, /* Items of one settle request: a 1 MiB body holds about as many. */
     KS_OPERATED_SHARDS_MAX = 1000, /* Shards that one order names. */
-    KS_TOKEN_BYTES_MAX = 4096,  /* A bearer token. */
-    KS_WAIT_MS_MAX = 60000,     /* wait_ms of a long poll or of wait=persisted. */
+    KS_TOKEN_BYTES_MAX = 4096,     /* A bearer token. */
+    KS_WAIT_MS_MAX = 60000,        /* wait_ms of a long poll or of wait=persisted. */
 
     /* ---- Answers ---- */
     KS_ANSWER_BYTES_MAX = 32 << 20, /* A fixed answer: 10,000 rows of the longest names. */
@@ -37,6 +37,11 @@ enum {
     KS_PAGE_SIZE_MAX = 10000,
     KS_ANSWER_HEADERS_MAX = 6,
     KS_CONTROL_BYTES_MAX = 256 << 10, /* Control lines of one stream that wait to be written. */
+
+    /* ---- Beside the group ---- */
+    KS_PEEKS_MAX = 16,          /* At once; each may hold 5 MiB. */
+    KS_REPLAYS_MAX = 16,        /* Each holds one batch. */
+    KS_REPLAY_IDLE_MS = 300000, /* A replay that nobody streams is over then. */
 
     /* ---- Sessions ---- */
     KS_IN_FLIGHT_MAX = 100000,
