@@ -10,7 +10,7 @@ enum {
     DEPTH_MAX = 4, /* Messages inside messages of this package. */
     /* Commas and brackets of a request: jansson makes a node of about 100 bytes of each. */
     VALUES_MAX = 100000,
-    ENUM_WORD_MAX = 32
+    ENUM_WORD_MAX = KS_REST_WORD_MAX
 };
 
 /* ---- What the descriptors say ---- */
@@ -466,4 +466,17 @@ void ks_rest_members(struct ks_writer *json, const ProtobufCMessage *message)
             walks[depth++] = (struct walk){.message = inner};
         }
     }
+}
+
+/* ---- For who describes it ---- */
+
+bool ks_rest_is_instant(const ProtobufCFieldDescriptor *field)
+{
+    return is_instant(field);
+}
+
+void ks_rest_enum_word(const ProtobufCEnumDescriptor *type, const char *name,
+                       char buffer[KS_REST_WORD_MAX])
+{
+    enum_word(type, name, buffer);
 }

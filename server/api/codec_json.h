@@ -18,6 +18,12 @@
 KS_MUST_USE ks_err ks_rest_read(ks_view body, const ProtobufCMessageDescriptor *type,
                                 struct ks_arena *arena, ProtobufCMessage **ret_message,
                                 struct ks_detail *detail);
+enum { KS_REST_WORD_MAX = 32 };
+/* How a field is spelled: an instant is told by its name; an enum's value by a word, without the prefix. */
+bool ks_rest_is_instant(const ProtobufCFieldDescriptor *field);
+void ks_rest_enum_word(const ProtobufCEnumDescriptor *type, const char *name,
+                       char buffer[KS_REST_WORD_MAX]);
+
 /* Writes the members of the message, without braces around them. */
 void ks_rest_members(struct ks_writer *json, const ProtobufCMessage *message);
 
