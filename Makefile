@@ -282,6 +282,12 @@ san:  ## Run the whole of `make test` with address and undefined-behaviour sanit
 
 # --- Habits ------------------------------------------------------------------------------------
 
+.PHONY: schemathesis
+schemathesis: $(B)/schemathesis/bin/schemathesis $(BIN)  ## Requests that schemathesis (PyPI) makes of openapi.json.
+	@tests/e2e/schemathesis $(CURDIR)/$<
+$(B)/schemathesis/bin/schemathesis:
+	@python3 -m venv $(B)/schemathesis && $(B)/schemathesis/bin/pip install -q schemathesis
+
 .PHONY: check bench fuzz fuzzers objects pure format docs
 check: deps  ## Check the house: floors, purity, banned calls, headers, lengths, format, warnings, cppcheck.
 	@tests/tidy/run
@@ -308,6 +314,7 @@ docs: $(B)/render  ## Render the tables of docs/OPTIONS.md and docs/METRICS.md f
 	@for page in OPTIONS METRICS; do \
 	    { sed '/^| /,$$d' docs/$$page.md && $(B)/render $$page; } > $(B)/page && mv $(B)/page docs/$$page.md; \
 	done
+	@$(B)/render OPENAPI > docs/openapi.json
 $(B)/render: $(B)/obj/tests/docs/render.o $(LIB)
 	$(call say,link     $@)
 	$(Q)$(LINK) -o $@ $^ $(LIB_LIBS)

@@ -450,9 +450,9 @@ def check_shard_order(records):
 class RawStream:
     """The record stream over a plain socket: lines as they come, read by the test itself."""
 
-    def __init__(self, sidecar, query, address=None):
+    def __init__(self, sidecar, query, address=None, path="/v1/records/stream"):
         self.socket = socket.create_connection(address or ("127.0.0.1", sidecar.port), timeout=20 * PATIENCE)
-        self.socket.sendall(f"GET /v1/records/stream?{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        self.socket.sendall(f"GET {path}?{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         self.file = self.socket.makefile("rb")
         self.status = int(self.file.readline().split()[1])
         self.headers = {}

@@ -246,6 +246,117 @@ def a_pause_that_keeps_no_lease_gives_them_to_the_others(folder):
         pod.stop()
 
 
+# --- Beside the group ---
+
+def place_of_all(sidecar):
+    return {name: (shard["epoch"], shard["checkpoint"], shard["delivered"]) for name, shard in shards(sidecar).items()}
+
+
+@test(seconds=40)
+def a_peek_looks_and_touches_nothing(folder):
+    sidecar = Sidecar.local(folder).start()
+    placed = sidecar.put(numbered(20))
+    settle_all(sidecar, pull_all(sidecar, 20, ack=False))
+    before = place_of_all(sidecar)
+    shard = placed[0][0]
+    mine = [(sequence, data) for (at, sequence), (_, data) in zip(placed, numbered(20)) if at == shard]
+
+    seen = sidecar.get(f"/v1/peek?shard={shard}")
+    check_equal([(record["sequence_number"], data_of(record)) for record in seen["records"]], mine, "all of it")
+    check_equal((seen["millis_behind_latest"], seen["at_end"]), (0, False), seen)
+    seen = sidecar.get(f"/v1/peek?shard={shard}&from={mine[1][0]}&max_records=1")
+    check_equal([data_of(record) for record in seen["records"]], [mine[1][1]], "one of it")
+    check_equal(sidecar.get(f"/v1/peek?shard={shard}&from=latest")["records"], [], "the tip")
+    instant = seen["records"][0]["approximate_arrival_timestamp"]
+    check(sidecar.get(f"/v1/peek?shard={shard}&from={quote(instant)}")["records"], "from an instant")
+    for query, status in (("", 400), ("shard=shardId-9", 404), (f"shard={shard}&from=now", 400),
+                          (f"shard={shard}&max_records=0", 400)):
+        check_equal(sidecar.call("GET", "/v1/peek?" + query).status, status, query)
+    check_equal(place_of_all(sidecar), before, "leases and checkpoints")
+    check_equal(poll(sidecar)["records"], [], "nothing comes again")
+    sidecar.stop()
+
+
+def replay_lines(sidecar, replay, stop_after=None):
+    connection = http.client.HTTPConnection("127.0.0.1", sidecar.port, timeout=30 * SLOW)
+    connection.request("GET", f"/v1/replays/{replay['id']}/stream")
+    lines = []
+    with connection.getresponse() as response:
+        check_equal(response.status, 200, "stream of a replay")
+        for line in iter(response.readline, b""):
+            lines.append(json.loads(line))
+            if stop_after is not None and len(lines) >= stop_after:
+                break
+    connection.close()
+    return lines
+
+
+@test(seconds=60)
+def a_replay_reads_from_one_place_to_another_beside_the_group(folder):
+    sidecar = Sidecar.local(folder).start()
+    placed = sidecar.put(numbered(200))
+    large = os.urandom(700_000)
+    placed += sidecar.put([("large", large)])
+    settle_all(sidecar, pull_all(sidecar, 201, ack=False))
+    before = place_of_all(sidecar)
+
+    replay = order(sidecar, "/v1/replays")
+    check_equal(sorted(replay["shards"]), sorted(before), replay)
+    lines = replay_lines(sidecar, replay)
+    records = [line for line in lines if line["type"] == "record"]
+    check_equal(sorted((record["shard_id"], record["sequence_number"]) for record in records), sorted(placed), "all")
+    check_shard_order(records)
+    check(large in {data_of(record) for record in records}, "the large one")
+    check_equal(lines[-1], {"type": "end", "records": 201}, "the last line")
+    check_equal(sidecar.call("GET", f"/v1/replays/{replay['id']}/stream").status, 404, "it is over")
+
+    # From one record to another; and one that is left goes on.
+    shard = placed[0][0]
+    mine = [sequence for at, sequence in placed if at == shard]
+    replay = order(sidecar, "/v1/replays", **{"from": mine[3], "to": mine[7], "shards": [shard]})
+    lines = replay_lines(sidecar, replay)
+    check_equal([line.get("sequence_number") for line in lines], mine[3:8] + [None], "the range")
+    replay = order(sidecar, "/v1/replays", shards=[shard])
+    check_equal(sidecar.call("DELETE", f"/v1/replays/{replay['id']}").status, 200, "delete")
+    check_equal(sidecar.call("DELETE", f"/v1/replays/{replay['id']}").status, 404, "delete again")
+
+    # They are bounded in number, and what cannot be is refused.
+    made = [order(sidecar, "/v1/replays")["id"] for _ in range(16)]
+    check_equal(sidecar.call("POST", "/v1/replays", {}).status, 429, "one too many")
+    for each in made:
+        check_equal(sidecar.call("DELETE", f"/v1/replays/{each}").status, 200, "delete")
+    for body, status in (({"from": "1"}, 400), ({"to": "trim_horizon"}, 400), ({"shards": ["x"]}, 404),
+                         ({"from": "then"}, 400)):
+        check_equal(sidecar.call("POST", "/v1/replays", body).status, status, body)
+
+    check_equal(place_of_all(sidecar), before, "leases and checkpoints")
+    check_equal(poll(sidecar)["records"], [], "nothing comes again")
+    sidecar.stop()
+
+
+@test(seconds=60)
+def a_replay_that_nobody_reads_holds_one_batch_and_waits(folder):
+    sidecar = Sidecar.local(folder, memory_budget_bytes=16 << 20).start()
+    for begin in range(0, 60, 20):
+        sidecar.put([(f"k{number}", os.urandom(200_000)) for number in range(begin, begin + 20)])
+    replay = order(sidecar, "/v1/replays")
+    stalled = RawReplay(sidecar, replay)
+    check_equal(sidecar.call("GET", f"/v1/replays/{replay['id']}/stream").status, 409, "a second stream of it")
+    wait_until(lambda: sidecar.metric("memory_budget_used_bytes") is not None, 10, "the metric")
+    check(sidecar.metric("memory_budget_used_bytes") < 2 << 20, "it holds little")
+    check_equal(len(pull_all(sidecar, 60)), 60, "the group is served all the same")
+    stalled.close()
+    sidecar.stop()
+
+
+class RawReplay(RawStream):
+    """The stream of a replay, read by the test itself, or not."""
+
+    def __init__(self, sidecar, replay):
+        self.path = f"/v1/replays/{replay['id']}/stream"
+        super().__init__(sidecar, "", path=self.path)
+
+
 # --- The log ---
 
 @test()
