@@ -291,6 +291,18 @@ static void decide(struct ks_aws_call *call, const struct result *result)
     ks_loop_timer_set(client->loop, &call->timer, ks_instant_add(ks_loop_now(client->loop), wait));
 }
 
+static void count_answer(const struct ks_aws_call *call, const struct ks_http_answer *answer)
+{
+    const char *service = call->client->service->name;
+    ks_span took = ks_instant_since(ks_loop_now(call->client->loop), call->asked_at);
+
+    /* How long a stream goes on says nothing about the service. */
+    if (call->request.stream)
+        ks_traffic_received(service, call->request.operation, answer->received);
+    else
+        ks_traffic_answered(service, call->request.operation, took, answer->received);
+}
+
 static void on_answer(void *arg, const struct ks_http_answer *answer)
 {
     struct ks_aws_call *call = arg;
@@ -300,9 +312,7 @@ static void on_answer(void *arg, const struct ks_http_answer *answer)
     call->sent = call->sent || answer->sent;
     if (answer->stale)
         call->client->suspected_at = ks_loop_now(call->client->loop);
-    ks_traffic_answered(call->client->service->name, call->request.operation,
-                        ks_instant_since(ks_loop_now(call->client->loop), call->asked_at),
-                        answer->received);
+    count_answer(call, answer);
     count(call, &result);
     decide(call, &result);
 }
@@ -431,6 +441,7 @@ static ks_err attempt(struct ks_aws_call *call, const struct ks_credentials *cre
         .body = ks_bytes_view(&call->body),
         .timeout = timeout_of(call),
         .connection_age_max = age_max(client),
+        .stream = call->request.stream,
         .response_max = call->request.response_max,
         .sink = call->request.sink,
         .done = on_answer,
@@ -562,6 +573,12 @@ void ks_aws_cancel(struct ks_aws_call *call)
 {
     detach(call);
     dispose(call);
+}
+
+void ks_aws_resume(struct ks_aws_call *call)
+{
+    if (call->http != NULL)
+        ks_http_resume(call->http);
 }
 
 ks_err ks_aws_client_new(const struct ks_aws_client_options *options,

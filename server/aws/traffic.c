@@ -11,10 +11,15 @@ void ks_traffic_sent(const char *service, const char *operation, size_t bytes)
     ks_metric_add_pair(KS_METRIC_AWS_SENT_BYTES, service, operation, (int64_t)bytes);
 }
 
+void ks_traffic_received(const char *service, const char *operation, size_t bytes)
+{
+    ks_metric_add_pair(KS_METRIC_AWS_RECEIVED_BYTES, service, operation, (int64_t)bytes);
+}
+
 void ks_traffic_answered(const char *service, const char *operation, ks_span took, size_t bytes)
 {
     ks_metric_observe_pair(KS_METRIC_AWS_REQUEST_SECONDS, service, operation, took.us);
-    ks_metric_add_pair(KS_METRIC_AWS_RECEIVED_BYTES, service, operation, (int64_t)bytes);
+    ks_traffic_received(service, operation, bytes);
 }
 
 void ks_traffic_failed(const char *service, ks_err err)

@@ -14,6 +14,8 @@
 
 /* An attempt left, with a body of so many bytes. */
 void ks_traffic_sent(const char *service, const char *operation, size_t bytes);
+/* Bytes of a body came. */
+void ks_traffic_received(const char *service, const char *operation, size_t bytes);
 /* What came of it, good or bad: how long that took, and the bytes of the body that came. */
 void ks_traffic_answered(const char *service, const char *operation, ks_span took, size_t bytes);
 /* An attempt failed, or could not be made. `err` is not KS_OK. */

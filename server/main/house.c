@@ -2,6 +2,7 @@
 #include "main/house.h"
 
 #include "api/api.h"
+#include "base/budget.h"
 #include "base/codec.h"
 #include "base/log.h"
 #include "base/metrics.h"
@@ -22,6 +23,7 @@ enum {
     LAST_WORDS_MS = 500, /* For the reader of the log. */
     LAST_TURNS = 3,
     LAST_ANSWERS_MS = 2000, /* For clients to take the end of their streams. */
+    KEPT_DIVISOR = 2,       /* The part of the budget that stays with the process. */
     /* A drain has its own patience, and its last writes have time-outs; beyond both something is
      * wrong, and a process that does not end is worse than leases that run out. */
     DRAIN_SLACK_MS = 15000
@@ -238,8 +240,11 @@ static int build(struct ks_house *house)
         err = open_api(house, &detail);
     if (ks_ok(err))
         err = ks_loop_signals(house->loop, caught, house);
-    if (ks_ok(err))
+    if (ks_ok(err)) {
+        /* What was needed only to start may go. */
+        ks_alloc_keep(house->pool.limit / KEPT_DIVISOR);
         return EXIT_SUCCESS;
+    }
 
     ks_error("cannot start: %s", detail.text[0] != '\0' ? detail.text : ks_err_text(err));
     return ks_err_is(err, KS_ERR_INVALID) ? EXIT_WRONG_OPTIONS : EXIT_CANNOT_RUN;

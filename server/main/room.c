@@ -2,6 +2,7 @@
 #include "main/room.h"
 
 #include "adapters/dynamodb/store.h"
+#include "adapters/kinesis/fanout.h"
 #include "adapters/kinesis/polling.h"
 #include "adapters/kinesis/user_records.h"
 #include "adapters/local/stream.h"
@@ -76,6 +77,22 @@ static ks_err open_store(struct ks_room *room, struct ks_detail *detail)
                                   detail);
 }
 
+static ks_err open_kinesis(struct ks_room *room, struct ks_aws_client *client,
+                           struct ks_detail *detail)
+{
+    const struct ks_options *options = room->options;
+    const struct ks_fanout_options fanout = {
+        .consumer = options->consumer[0] != '\0' ? options->consumer : options->application,
+        .subscription = options->name,
+        .shard_metrics = strcmp(options->shard_metrics, "on") == 0,
+    };
+
+    if (strcmp(options->retrieval, "fanout") == 0)
+        return ks_fanout_source_open(room->loop, client, options->stream, &fanout, &room->source,
+                                     detail);
+    return ks_kinesis_source_open(room->loop, client, options->stream, &room->source, detail);
+}
+
 static ks_err open_stream(struct ks_room *room, struct ks_detail *detail)
 {
     const char *path = ks_option_path(room->options->source);
@@ -85,7 +102,7 @@ static ks_err open_stream(struct ks_room *room, struct ks_detail *detail)
         return ks_local_source_open(room->loop, path, room->options->stream,
                                     room->options->local_shards, &room->source, detail);
     KS_TRY(ks_cloud_client(&room->part, KS_AWS_KINESIS, &client, detail));
-    return ks_kinesis_source_open(room->loop, client, room->options->stream, &room->source, detail);
+    return open_kinesis(room, client, detail);
 }
 
 /* Whatever the stream, its aggregates are taken apart. If that fails, the stream is closed in the end. */

@@ -204,7 +204,7 @@ static void create_app(struct ks_switchboard *board, struct ks_board_ask *ask)
 static struct ks_incarnation whom(const struct ks_store_effect *effect)
 {
     bool given = effect->operation == KS_STORE_ASSIGN || effect->operation == KS_STORE_TAKE_OVER ||
-                 effect->operation == KS_STORE_FORCE;
+                 effect->operation == KS_STORE_FORCE || effect->operation == KS_STORE_SEEK;
 
     if (effect->operation == KS_STORE_PLAN || effect->operation == KS_STORE_FINAL)
         return effect->next_owner;

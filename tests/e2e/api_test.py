@@ -237,7 +237,6 @@ def framing_tricks_are_refused_and_closed(folder):
     for line, status in ((b"GET /v1/status\0 HTTP/1.1", 400), (b"GET /v1/status%00 HTTP/1.1", 400)):
         answer = raw(sidecar.port, line + b"\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         check(answer.startswith(b"HTTP/1.1 %d" % status), line, answer[:200])
-    check(raw(sidecar.port, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").startswith(b"HTTP/1.1 505"), "HTTP/2")
     # A chunk that is cut off: nothing is answered, nothing is done.
     with socket.create_connection(("127.0.0.1", sidecar.port)) as link:
         link.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n400\r\n{\"ack")

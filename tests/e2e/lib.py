@@ -217,7 +217,7 @@ def call(address, method, path, body=None, headers=None, timeout=30):
     if body is not None and not isinstance(body, bytes):
         body = json.dumps(body).encode()
         headers.setdefault("Content-Type", "application/json")
-    timeout *= SLOW
+    timeout *= PATIENCE
     if isinstance(address, str):
         connection = UnixConnection(address, timeout)
     else:

@@ -3,6 +3,7 @@
 
 #include "adapters/kinesis/control.h"
 #include "adapters/kinesis/pace.h"
+#include "adapters/kinesis/place.h"
 #include "adapters/kinesis/portion.h"
 #include "adapters/kinesis/records.h"
 #include "adapters/kinesis/refusal.h"
@@ -10,7 +11,6 @@
 #include "aws/json.h"
 #include "base/digest.h"
 #include "base/log.h"
-#include "ports/batches.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -24,11 +24,7 @@ enum {
     /* Of a body whose length the server did not say; it doubles. */
     BODY_BYTES_MIN = 64 << 10,
     /* While a read waits for room it looks again after that. */
-    ROOM_LOOK_MS = 50,
-    /* Between our clock and the server's, for a position that is an instant. */
-    CLOCK_MARGIN_MS = 1000,
-    /* So far apart they are at most: then AWS refuses signatures, and we learn its time. */
-    CLOCK_SKEW_MS = 300000
+    ROOM_LOOK_MS = 50
 };
 
 struct source {
@@ -49,14 +45,8 @@ struct ks_reader {
     struct source *source;
     struct ks_budget *budget;
     char shard[KS_SHARD_ID_MAX + 1];
-    struct ks_position from; /* Where the next record is: behind the last one that came. */
-    int64_t opened_ms;       /* Wall clock, as the server sees it. */
-    bool latest_asked; /* An iterator of LATEST was asked for: another one would be a later tip. */
-    bool earlier;      /* The instant lies before the server: ask for one that does not. */
-    /* The server does not know `from`: read from the horizon, drop what is before. */
-    bool from_horizon;
-    bool told_horizon; /* In the log. */
-    bool told_end;     /* To the reader. */
+    struct ks_place place;
+    bool told_end; /* To the reader. */
 
     char iterator[KS_ITERATOR_MAX + 1]; /* "": none. */
     ks_instant iterator_at;
@@ -161,67 +151,12 @@ static void timer_due(struct ks_timer *timer)
     ks_instant now = ks_loop_now(reader->source->loop);
     ks_instant old = ks_instant_add(reader->iterator_at, ks_span_ms(KS_ITERATOR_AGE_MS_MAX));
 
-    if (reader->told_end || reader->from.kind == KS_POSITION_SHARD_END)
+    if (reader->told_end || reader->place.from.kind == KS_POSITION_SHARD_END)
         answer_end(reader);
     else if (reader->iterator[0] == '\0' || ks_instant_reached(now, old))
         ask_iterator(reader);
     else
         ask_records(reader);
-}
-
-/* Where an iterator is asked for. */
-static struct ks_position place(const struct ks_reader *reader)
-{
-    struct ks_position position = reader->from;
-
-    if (reader->from_horizon)
-        return (struct ks_position){.kind = KS_POSITION_TRIM_HORIZON, .sub_sequence = -1};
-    if (position.kind == KS_POSITION_LATEST && reader->latest_asked) {
-        position.kind = KS_POSITION_AT_TIMESTAMP;
-        position.timestamp_ms = reader->opened_ms - CLOCK_MARGIN_MS;
-    }
-    if (position.kind == KS_POSITION_AT_TIMESTAMP && reader->earlier)
-        position.timestamp_ms -= CLOCK_SKEW_MS;
-    return position;
-}
-
-/* The server does not know the sequence number of the position, or not any more; or its clock has not reached the
- * instant. True if there is another place to ask for. */
-static bool fall_back(struct ks_reader *reader, ks_err err)
-{
-    bool refused = ks_err_is(err, KS_ERR_INVALID);
-    bool *falls = NULL;
-
-    switch (place(reader).kind) {
-    case KS_POSITION_AFTER_SEQUENCE:
-    case KS_POSITION_AT_SEQUENCE:
-        if (refused || ks_err_is(err, KS_ERR_NOT_FOUND))
-            falls = &reader->from_horizon;
-        break;
-    case KS_POSITION_AT_TIMESTAMP:
-        if (refused)
-            falls = &reader->earlier;
-        break;
-    case KS_POSITION_TRIM_HORIZON:
-    case KS_POSITION_LATEST:
-    case KS_POSITION_SHARD_END: break;
-    }
-    if (falls == NULL || *falls)
-        return false;
-    *falls = true;
-    return true;
-}
-
-/* Said only when the shard itself is there. */
-static void tell_fall_back(struct ks_reader *reader)
-{
-    if (!reader->from_horizon || reader->told_horizon)
-        return;
-    reader->told_horizon = true;
-    ks_warn(
-        "%s: the stream does not know sequence number %.60s; reading the shard from its horizon, "
-        "and dropping what lies before that number",
-        reader->shard, reader->from.sequence);
 }
 
 static ks_err read_iterator(struct ks_reader *reader, ks_view body)
@@ -260,11 +195,11 @@ static void iterator_done(void *arg, const struct ks_aws_answer *told)
         reader->iterator_at = ks_loop_now(reader->source->loop);
     }
     if (ks_ok(err))
-        tell_fall_back(reader);
+        ks_place_tell(&reader->place, reader->shard);
     /* At LATEST it was asked for before the first read. */
     if (!reader->waiting)
         return;
-    if (ks_ok(err) || (fall_back(reader, err) && reader->tries < TRIES_MAX))
+    if (ks_ok(err) || (ks_place_fall_back(&reader->place, err) && reader->tries < TRIES_MAX))
         go_on(reader);
     else
         answer_failed(reader, err, &detail);
@@ -273,7 +208,7 @@ static void iterator_done(void *arg, const struct ks_aws_answer *told)
 static ks_err send_iterator(struct ks_reader *reader, struct ks_bytes *body)
 {
     struct source *source = reader->source;
-    struct ks_position position = place(reader);
+    struct ks_position position = ks_place_asked(&reader->place);
     struct ks_aws_request request = {
         .operation = "GetShardIterator",
         .timeout = ks_span_ms(ITERATOR_TIMEOUT_MS),
@@ -286,7 +221,7 @@ static ks_err send_iterator(struct ks_reader *reader, struct ks_bytes *body)
     KS_TRY(ks_request_iterator(body, source->stream, reader->shard, &position));
     request.body = ks_bytes_view(body);
     KS_TRY(ks_aws_call(source->client, &request, &reader->call));
-    reader->latest_asked = true;
+    ks_place_ask(&reader->place);
     reader->tries++;
     return KS_OK;
 }
@@ -399,25 +334,6 @@ static void end_promise(struct ks_reader *reader)
     reader->promised = 0;
 }
 
-/* Drops what lies before the position that the server did not know. */
-static void drop_before(struct ks_reader *reader, struct ks_batch *batch)
-{
-    int least = 1;
-
-    if (reader->from.kind == KS_POSITION_AT_SEQUENCE || reader->from.sub_sequence >= 0)
-        least = 0;
-    while (batch->count > 0) {
-        int order = ks_position_compare(batch->records[0].sequence, -1,
-                                        ks_view_text(reader->from.sequence), -1);
-        if (order >= least) {
-            reader->from_horizon = false;
-            return;
-        }
-        batch->records++;
-        batch->count--;
-    }
-}
-
 /* What an answer costs. One that is shorter than asked for though there is more may have been cut by its size; it
  * counts as full, for what did not fit is as large as a record can be. */
 static uint64_t cost_of(const struct ks_reader *reader, const struct ks_batch *batch,
@@ -444,18 +360,6 @@ static void learn(struct ks_reader *reader, const struct ks_batch *batch)
                      cost_of(reader, batch, bytes), behind);
 }
 
-/* Another iterator than the one that came with these records begins behind the last of them. */
-static void move_on(struct ks_reader *reader, const struct ks_batch *batch)
-{
-    if (batch->count == 0)
-        return;
-    reader->from = (struct ks_position){.kind = KS_POSITION_AFTER_SEQUENCE, .sub_sequence = -1};
-    ks_err err = ks_view_copy_text(batch->records[batch->count - 1].sequence, reader->from.sequence,
-                                   sizeof(reader->from.sequence));
-    assert(ks_ok(err));
-    (void)err;
-}
-
 static void answer_records(struct ks_reader *reader, struct ks_records *records)
 {
     struct ks_read_answer told = {.err = KS_OK};
@@ -465,9 +369,10 @@ static void answer_records(struct ks_reader *reader, struct ks_records *records)
     reader->iterator_at = ks_loop_now(reader->source->loop);
     reader->told_end = records->batch.at_end;
     learn(reader, &records->batch);
-    if (reader->from_horizon)
-        drop_before(reader, &records->batch);
-    move_on(reader, &records->batch);
+    ks_place_trim(&reader->place, &records->batch);
+    /* Another iterator than the one that came with these records begins behind the last of them. */
+    if (records->batch.count > 0)
+        ks_place_move(&reader->place, records->batch.records[records->batch.count - 1].sequence);
     hear(reader, KS_OK, &told.detail);
     told.batch = records->batch;
     answer(reader, &told);
@@ -647,8 +552,7 @@ static ks_err source_open(struct ks_stream_source *port, const char *shard,
     ks_aws_client_state(source->client, &client);
     reader->source = source;
     reader->budget = budget;
-    reader->from = *from;
-    reader->opened_ms = ks_wall_now().ms + client.skew_ms;
+    ks_place_init(&reader->place, from, ks_wall_now().ms + client.skew_ms);
     ks_portion_init(&reader->portion);
     reader->asked_ms = -1;
     reader->timer.due = timer_due;
@@ -658,7 +562,7 @@ static ks_err source_open(struct ks_stream_source *port, const char *shard,
     /* The tip is where it is now. If this cannot be sent, the first read asks for an instant. */
     if (from->kind == KS_POSITION_LATEST) {
         if (!ks_ok(begin_iterator(reader)))
-            reader->latest_asked = true;
+            ks_place_ask(&reader->place);
     }
     ks_list_append(&source->readers, &reader->link);
     *ret_reader = reader;
@@ -738,11 +642,10 @@ ks_err ks_kinesis_source_open_with(struct ks_loop *loop, struct ks_aws_client *c
     size_t size = strlen(stream);
     struct source *source;
 
-    if (size == 0 || size > (ks_is_arn(stream) ? KS_ARN_MAX : KS_STREAM_NAME_MAX)) {
-        ks_detail_set(detail, "the stream is a name of 1 to %d characters, or its ARN",
-                      KS_STREAM_NAME_MAX);
-        return KS_FAIL(INVALID);
-    }
+    if (!ks_is_stream(stream))
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "the stream is a name of 1 to %d characters, or its ARN",
+                              KS_STREAM_NAME_MAX);
     source = ks_alloc(sizeof(*source));
     if (source == NULL)
         return KS_FAIL(NO_MEMORY);

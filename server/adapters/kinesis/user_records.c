@@ -31,6 +31,7 @@ struct ks_reader {
 
     /* What came and has not left yet. */
     struct ks_batch raw; /* block NULL: nothing. */
+    uint32_t raw_users;  /* Of its block when it came: us, and whoever is behind us. */
     uint32_t next_raw;
     struct ks_aggregate aggregate; /* keys NULL: none is open. */
     bool ready;                    /* `record` is the next to leave. */
@@ -177,7 +178,7 @@ static ks_err make_room(struct ks_reader *reader, struct ks_block **block)
         return KS_OK;
     ks_err err = ks_block_new(reader->budget, old == NULL ? least : 2 * old->capacity, &larger);
     /* Nothing of this payload is out there that could come back and make room. */
-    if (ks_err_is(err, KS_ERR_FULL) && old == NULL && reader->raw.block->users == 1)
+    if (ks_err_is(err, KS_ERR_FULL) && old == NULL && reader->raw.block->users <= reader->raw_users)
         err = ks_block_force(reader->budget, least, &larger);
     KS_TRY(err);
     if (old != NULL) {
@@ -282,6 +283,7 @@ static void came(void *arg, const struct ks_read_answer *told)
     }
     assert(told->batch.payload == NULL);
     reader->raw = told->batch;
+    reader->raw_users = told->batch.block->users;
     reader->next_raw = 0;
     answer_taken(reader);
 }
