@@ -216,8 +216,8 @@ static int on_connected(void *arg, char *to, char *from, int to_port, int from_p
 
 /* --- Ends of calls --- */
 
-/* curl counts connections in use, too: were so many not added, each answer would close a connection and each request open
- * one as soon as more are busy than are kept. Those that are idle go by their age. */
+/* curl counts connections in use, too: were so many not added, each answer would close a connection and each request
+ * open one as soon as more are busy than are kept. Those that are idle go by their age. */
 static ks_err keep_connections(struct ks_http *http)
 {
     long most = (long)http->connections_kept + (long)http->busiest;
