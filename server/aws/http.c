@@ -22,6 +22,8 @@ enum { HANDLES_KEPT = 64 };
 enum { IDLE_SECONDS_MAX = 45 };
 /* Where the options do not say; see http.h. */
 enum { CONNECTIONS_KEPT = 64, CONNECT_TIMEOUT_MS = 3100 };
+/* Each connection that lies idle costs some ten kilobytes. */
+enum { BUSY_KEPT_MAX = 256 };
 
 struct socket_watch {
     struct ks_watch watch; /* First: `ready` gets its address. */
@@ -41,7 +43,7 @@ struct ks_http {
     struct ks_link spare_watches;
     uint32_t call_count;
     uint32_t watch_count; /* In both lists. */
-    uint32_t stream_count;
+    uint32_t busiest;     /* The most calls that there were at once. */
     uint32_t connections_kept;
     CURL *handles[HANDLES_KEPT];
     uint32_t handle_count;
@@ -218,11 +220,15 @@ static int on_connected(void *arg, char *to, char *from, int to_port, int from_p
 
 /* --- Ends of calls --- */
 
-/* curl counts connections in use, too, and has streams crowd out what is kept for requests. */
-static void keep_connections(struct ks_http *http)
+/* curl counts connections in use, too: were so many not added, each answer would close a connection and each request open
+ * one as soon as more are busy than are kept. Those that are idle go by their age. */
+static ks_err keep_connections(struct ks_http *http)
 {
-    (void)curl_multi_setopt(http->multi, CURLMOPT_MAXCONNECTS,
-                            (long)(http->connections_kept + http->stream_count));
+    long most = (long)http->connections_kept + (long)http->busiest;
+
+    return curl_multi_setopt(http->multi, CURLMOPT_MAXCONNECTS, most) == CURLM_OK
+               ? KS_OK
+               : KS_FAIL(NO_MEMORY);
 }
 
 /* Takes the call out of everything and frees it. */
@@ -231,10 +237,6 @@ static void forget(struct ks_http_call *call)
     struct ks_http *http = call->http;
 
     ks_loop_timer_clear(http->loop, &call->timer);
-    if (call->stream) {
-        http->stream_count--;
-        keep_connections(http);
-    }
     if (call->handle != NULL) {
         (void)curl_multi_remove_handle(http->multi, call->handle);
         curl_easy_reset(call->handle);
@@ -378,8 +380,6 @@ static void begin_stream(struct ks_http_call *call, ks_span silence)
     call->silence = silence;
     call->heard_at = ks_loop_now(http->loop);
     call->timer.due = silence_due;
-    http->stream_count++;
-    keep_connections(http);
     ks_loop_timer_set(http->loop, &call->timer, ks_instant_add(call->heard_at, silence));
 }
 
@@ -650,6 +650,10 @@ static ks_err start(struct ks_http *http, struct ks_http_call *call,
                     const struct ks_http_request *request)
 {
     KS_TRY(reserve_watches(http));
+    if (http->call_count > http->busiest && http->busiest < BUSY_KEPT_MAX) {
+        http->busiest = http->call_count;
+        KS_TRY(keep_connections(http));
+    }
     KS_TRY(add_headers(call, request));
     call->handle = http->handle_count > 0 ? http->handles[--http->handle_count] : curl_easy_init();
     if (call->handle == NULL || !set_transport(http, call->handle) ||
@@ -719,15 +723,13 @@ uint32_t ks_http_open_calls(const struct ks_http *http)
 static ks_err set_multi(struct ks_http *http)
 {
     CURLM *multi = http->multi;
-    long kept = (long)http->connections_kept;
     bool set = curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_socket) == CURLM_OK &&
                curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, http) == CURLM_OK &&
                curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_timer) == CURLM_OK &&
                curl_multi_setopt(multi, CURLMOPT_TIMERDATA, http) == CURLM_OK &&
-               curl_multi_setopt(multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING) == CURLM_OK &&
-               curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, kept) == CURLM_OK;
+               curl_multi_setopt(multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING) == CURLM_OK;
 
-    return set ? KS_OK : KS_FAIL(NO_MEMORY);
+    return set ? keep_connections(http) : KS_FAIL(NO_MEMORY);
 }
 
 ks_err ks_http_new(struct ks_loop *loop, const struct ks_http_options *options,

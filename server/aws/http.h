@@ -32,8 +32,10 @@ struct ks_http_call;
 struct ks_http_options {
     const char *ca_bundle; /* PEM file; NULL or "": the first of the system's well-known places. */
     const struct ks_proxies *proxies; /* NULL: none. Copied. */
-    uint32_t connections_kept; /* Idle connections that are kept for the next request. 0: 64. */
-    ks_span connect_timeout;   /* Name, TCP and TLS together. 0: 3.1 s (one lost SYN may be sent
+    uint32_t
+        connections_kept; /* Idle connections that are kept for the next request, beside as many as were busy at
+                                  once. 0: 64. */
+    ks_span connect_timeout; /* Name, TCP and TLS together. 0: 3.1 s (one lost SYN may be sent
                                   again). */
 };
 
