@@ -339,6 +339,31 @@ TEST(streamed_bodies_come_in_parts_on_http_1_too)
     end();
 }
 
+TEST(who_answers_without_giving_back_leaves_nobody_waiting)
+{
+    enum { BODY = 900000 };
+    static char request[BODY + 200] = "POST /test/full HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+                                      "Content-Length: 900000\r\n\r\n";
+    size_t size = strlen(request) + BODY;
+    size_t sent = 0;
+    struct http2_answer *answer;
+    int fd;
+
+    begin(0);
+    fd = rig_connect(&rig, "api");
+    while (sent < size)
+        send_more(fd, request, size, &sent);
+    EXPECT_CONTAINS(rig_read(&rig, fd, NULL), "\r\n\r\nfull");
+    (void)close(fd);
+    http2_seen = (struct http2_seen){0};
+    answer = http2_ask(&client, "POST", "/test/full", NULL, NULL, true);
+    http2_upload(&client, answer, request, BODY, true);
+    http2_wait(&client, answer);
+    EXPECT_STR((const char *)answer->body, "full");
+    EXPECT_EQ_U64(http2_seen.closed, 1);
+    end();
+}
+
 TEST(a_client_of_http_1_that_leaves_while_its_handler_holds_is_noticed)
 {
     static char request[600000] = "POST /test/hold HTTP/1.1\r\nHost: a\r\n"
