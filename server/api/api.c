@@ -9,6 +9,8 @@
 #include "api/events.h"
 #include "api/http1.h"
 #include "api/http2.h"
+#include "api/methods.h"
+#include "api/replay.h"
 #include "api/server.h"
 #include "base/budget.h"
 
@@ -76,7 +78,10 @@ ks_err ks_api_open(const struct ks_api_config *config, struct ks_api **ret_api,
     for (uint32_t i = 0; i < config->board_count; i++)
         ks_subscription_init(&api->subscriptions[i], config->boards[i], &ack_key, (uint8_t)i);
     api->subscription_count = config->board_count;
+    api->rpc = ks_methods();
+    api->find_more = ks_rpc_find;
     ks_link_init(&api->viewers);
+    ks_link_init(&api->replays);
     err = begin(api, config, detail);
     if (!ks_ok(err)) {
         ks_api_close(api);
@@ -100,6 +105,8 @@ void ks_api_close(struct ks_api *api)
         assert(ks_list_empty(&api->subscriptions[i].pollers));
     }
     assert(ks_list_empty(&api->viewers));
+    assert(api->peeks == 0);
+    ks_replays_free(api);
     ks_free(api);
 }
 
@@ -114,6 +121,7 @@ void ks_api_finish(struct ks_api *api)
     api->ending = true;
     ks_events_finish(api);
     ks_http2_finish(api->http2);
+    ks_replays_finish(api);
 }
 
 bool ks_api_busy(const struct ks_api *api)

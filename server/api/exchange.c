@@ -8,6 +8,7 @@
 
 #include "api/message.h"
 #include "api/routes.h"
+#include "api/rpc.h"
 #include "api/server.h"
 #include "base/metrics.h"
 
@@ -29,6 +30,7 @@ void ks_exchange_end(struct ks_exchange *exchange)
     exchange->closed = NULL;
     if (closed != NULL)
         closed(exchange);
+    ks_rpc_end(exchange);
     ks_target_free(&exchange->request.decoded);
     ks_bytes_free(&exchange->request.body);
     ks_headers_free(&exchange->request.headers);
@@ -62,11 +64,22 @@ void ks_exchange_reply(struct ks_exchange *exchange, uint16_t status, const char
     ks_bytes_init(body, body->max);
 }
 
+static void rest_problem(struct ks_exchange *exchange, enum ks_problem problem, const char *text)
+{
+    struct ks_bytes *body = &exchange->answer.body;
+
+    ks_bytes_clear(body);
+    /* Without memory the status has to say it all. */
+    if (!ks_ok(ks_problem_write(problem, ks_view_text(text), exchange->request.target, body)))
+        ks_bytes_clear(body);
+    answer(exchange, ks_problem_status(problem), "application/problem+json");
+    exchange->body_part = NULL;
+}
+
 void ks_exchange_problem(struct ks_exchange *exchange, enum ks_problem problem, const char *format,
                          ...)
 {
     char text[512];
-    struct ks_bytes *body = &exchange->answer.body;
     va_list args;
     int size;
 
@@ -74,22 +87,22 @@ void ks_exchange_problem(struct ks_exchange *exchange, enum ks_problem problem, 
     size = vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     assert(size >= 0);
-    ks_bytes_clear(body);
-    /* Without memory the status has to say it all. */
-    if (!ks_ok(ks_problem_write(problem, ks_view_text(text), exchange->request.target, body)))
-        ks_bytes_clear(body);
-    answer(exchange, ks_problem_status(problem), "application/problem+json");
-    exchange->body_part = NULL;
+    if (ks_rpc_is_call(exchange) && ks_rpc_has_protocol(exchange))
+        ks_rpc_problem(exchange, problem, text);
+    else
+        rest_problem(exchange, problem, text);
+    if (exchange->answer.status != ks_problem_status(problem))
+        return; /* What goes in envelopes says it in its own way. */
     if (ks_problem_is_retryable(problem))
         ks_exchange_header(exchange, "Retry-After", "1");
     if (problem == KS_PROBLEM_UNAUTHENTICATED)
         ks_exchange_header(exchange, "WWW-Authenticate", "Bearer");
 }
 
-void ks_exchange_stream(struct ks_exchange *exchange, const char *content_type,
-                        size_t (*fill)(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
-                                       enum ks_fill *ret_fill))
+void ks_exchange_stream(struct ks_exchange *exchange, const char *content_type, ks_producer *fill)
 {
+    if (exchange->rpc != NULL)
+        fill = ks_rpc_stream(exchange, fill, &content_type);
     answer(exchange, 200, content_type);
     exchange->answer.fill = fill;
 }
@@ -162,29 +175,15 @@ bool ks_request_number(struct ks_exchange *exchange, const char *name, uint64_t 
 
 /* ---- The way in ---- */
 
-/* A path of the form /<package.Service>/<Method>: somebody calls an RPC. */
-static bool is_rpc(ks_view path)
-{
-    ks_view service;
-
-    (void)ks_view_cut(&path, '/');
-    service = ks_view_cut(&path, '/');
-    return path.data != NULL && path.size > 0 && memchr(path.data, '/', path.size) == NULL &&
-           service.size > 0 && memchr(service.data, '.', service.size) != NULL;
-}
-
 static void no_route(struct ks_exchange *exchange, const char *allow)
 {
-    const struct ks_request *request = &exchange->request;
-
     if (allow[0] != '\0') {
         ks_exchange_problem(exchange, KS_PROBLEM_METHOD_NOT_ALLOWED, "this path allows %s", allow);
         ks_exchange_header(exchange, "Allow", allow);
         return;
     }
-    if (is_rpc(request->decoded.path)) {
+    if (ks_rpc_is_call(exchange)) {
         ks_exchange_problem(exchange, KS_PROBLEM_UNIMPLEMENTED, "no such RPC is served here");
-        exchange->answer.content_type = KS_TYPE_JSON; /* As Connect wants it. */
         return;
     }
     ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no such path");

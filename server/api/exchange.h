@@ -46,6 +46,7 @@
 struct ks_api;
 struct ks_exchange;
 struct ks_route;
+struct ks_rpc_call;
 struct ks_subscription;
 
 enum ks_method { KS_METHOD_GET, KS_METHOD_POST, KS_METHOD_PUT, KS_METHOD_DELETE, KS_METHOD_OTHER };
@@ -81,18 +82,20 @@ enum ks_fill {
     KS_FILL_ABORT /* The answer must not be completed: cut the connection. */
 };
 
+/* Writes up to `room` (at least KS_FILL_MIN) bytes of an answer and returns how many; MORE exactly
+ * if there are any. */
+typedef size_t ks_producer(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
+                           enum ks_fill *ret_fill);
+
 struct ks_answer {
     uint16_t status;
     const char *content_type; /* Static. */
     struct ks_bytes body;
     struct ks_headers headers;
     struct ks_headers trailers;
-    bool broken; /* A line of them was lost: the transport cuts the answer. */
-    bool close;  /* The connection ends with this answer; HTTP/2 ends the stream alone. */
-    /* A streamed answer: writes up to `room` (at least KS_FILL_MIN) bytes and returns how many;
-     * MORE exactly if there are any. */
-    size_t (*fill)(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
-                   enum ks_fill *ret_fill);
+    bool broken;       /* A line of them was lost: the transport cuts the answer. */
+    bool close;        /* The connection ends with this answer; HTTP/2 ends the stream alone. */
+    ks_producer *fill; /* Of a streamed answer. */
 };
 
 struct ks_transport {
@@ -107,6 +110,7 @@ struct ks_exchange {
     const struct ks_transport *transport;
     struct ks_request request;
     const struct ks_route *route;
+    struct ks_rpc_call *rpc;              /* The call of a method, if it is one. */
     struct ks_subscription *subscription; /* That it is about; NULL: not said, or all. */
     bool streamed; /* The body comes in parts: set when the route is found. */
     bool answered;
@@ -145,9 +149,7 @@ void ks_exchange_reply(struct ks_exchange *exchange, uint16_t status, const char
 void ks_exchange_problem(struct ks_exchange *exchange, enum ks_problem problem, const char *format,
                          ...) __attribute__((format(printf, 3, 4)));
 /* Answers with what `fill` will write. */
-void ks_exchange_stream(struct ks_exchange *exchange, const char *content_type,
-                        size_t (*fill)(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
-                                       enum ks_fill *ret_fill));
+void ks_exchange_stream(struct ks_exchange *exchange, const char *content_type, ks_producer *fill);
 /* Adds a header to the answer; before or after the answer was given, in the same call. Both are
  * copied. A line that ks_headers_add() refuses (all of them may have KS_ANSWER_HEAD_BYTES_MAX) cuts
  * the answer; whoever passes on foreign lines calls ks_headers_add(&exchange->answer.headers, ..)

@@ -28,12 +28,16 @@ struct ks_api {
     /* Asked for a path that the table does not have (an RPC): its route; or NULL, and it may have
      * answered. NULL: there is nothing more. */
     const struct ks_route *(*find_more)(struct ks_exchange *exchange);
+    const struct ks_rpc_service *rpc; /* The methods that are served. */
     size_t request_bytes_max;
     size_t bodies_bytes; /* Of all request bodies that are in memory. */
     ks_span drain_patience;
     bool was_ready;         /* /readyz was 200 once. */
     struct ks_link viewers; /* Of GET /v1/events: events.c. */
-    bool ending;            /* No answer goes on for ever any more. */
+    uint32_t peeks;         /* Under way: peek.c. */
+    struct ks_link replays; /* replay.c */
+    uint32_t replay_count;
+    bool ending; /* No answer goes on for ever any more. */
 };
 
 /* Answers for an error of opening a session; `what` begins the sentence. */
