@@ -258,6 +258,17 @@ $(FERROKINESIS):
 cross-check: deps $(DOUBLES) $(FERROKINESIS)  ## Compare our double of Kinesis with one more opinion, ferrokinesis from crates.io.
 	@$(RUN) cross-check -- "tests/emulators/with double ferrokinesis -- $(CONTRACT_PY)"
 
+# Built once, from the Go module proxy; not part of `make test`: not everybody has Go.
+H2SPEC := build/h2spec/h2spec
+$(H2SPEC): tests/h2spec/go.mod tests/h2spec/go.sum
+	@tests/deps go
+	@mkdir -p $(@D)
+	cd tests/h2spec && go build -mod=readonly -o ../../$@ github.com/summerwind/h2spec/cmd/h2spec
+
+.PHONY: h2spec
+h2spec: deps all $(H2SPEC)  ## Ask h2spec, from the Go module proxy, what it thinks of our HTTP/2.
+	tests/h2spec/run $(H2SPEC)
+
 sim: $(SIM)  ## Simulate the core from one seed, or from N of them: `make sim SEED=7 N=1000`; a seed replays exactly.
 	$(SIM) --seed $(SEED) --seeds $(N)
 

@@ -299,19 +299,21 @@ def a_token_is_asked_for(folder):
 @test(seconds=60)
 def slow_heads_and_crowds_are_let_go(folder):
     sidecar = Sidecar.local(folder, max_connections=8).start()
+    silent = [socket.create_connection(("127.0.0.1", sidecar.port)) for _ in range(8)]
     slow = [socket.create_connection(("127.0.0.1", sidecar.port)) for _ in range(8)]
     started = time.monotonic()
-    for link in slow[:4]:
+    for link in slow:
         link.sendall(b"GET /v1/st")
-    wait_until(lambda: sidecar.metric("connections") >= 8, 5, "all are in")
+    wait_until(lambda: sidecar.metric("connections") >= 16, 5, "all are in")
     with socket.create_connection(("127.0.0.1", sidecar.port)) as late:
+        late.sendall(b"G")
         check(late.recv(1000).startswith(b"HTTP/1.1 503"), "one too many")
     check_equal(sidecar.ops("/livez").status, 200, "probes have their own room")
     with contextlib.suppress(OSError):
         while time.monotonic() - started < 9:
             slow[0].sendall(b"a")
             time.sleep(0.5)
-    for link in slow:
+    for link in slow + silent:
         link.settimeout(10 * PATIENCE)
         try:
             check_equal(link.recv(1000), b"", "a slow head")
