@@ -249,6 +249,30 @@ $(FERROKINESIS):
 cross-check: deps $(DOUBLES) $(FERROKINESIS)  ## Compare our double of Kinesis with one more opinion, ferrokinesis from crates.io.
 	@$(RUN) cross-check -- "tests/emulators/with double ferrokinesis -- $(CONTRACT_PY)"
 
+# Suites that others wrote, from the Go module proxy; not part of `make test`: not everybody has a Go that is new enough.
+CONFORMANCE := build/conformance
+CONFORMANCE_GEN = $(patsubst $(CONFORMANCE)/gen/%.c,$(CONFORMANCE)/obj/%.o,$(call find,$(CONFORMANCE)/gen,*.c))
+
+.PHONY: conformance interop-grpc
+conformance: all  ## Run the conformance suite of connectrpc against our calls: Connect and gRPC, both HTTPs.
+	@tests/conformance/prepare
+	$(AGAIN) $(CONFORMANCE)/server
+	@tests/conformance/run
+
+interop-grpc: all  ## Run the interop tests of gRPC with grpc-go's client.
+	@tests/conformance/prepare
+	$(AGAIN) $(CONFORMANCE)/interop
+	@tests/conformance/run-interop
+
+$(B)/obj/tests/conformance/%.o: FLOOR := -I$(CONFORMANCE)/gen -Itests/conformance
+$(CONFORMANCE)/obj/%.o: $(CONFORMANCE)/gen/%.c
+	@mkdir -p $(@D)
+	$(Q)$(COMPILE) -w -I$(CONFORMANCE)/gen -c -o $@ $<
+$(CONFORMANCE)/server $(CONFORMANCE)/interop: $(CONFORMANCE)/%: $(B)/obj/tests/conformance/%.o \
+    $(B)/obj/tests/conformance/floor.o $$(CONFORMANCE_GEN) $(LIB)
+	$(call say,link     $@)
+	$(Q)$(LINK) -o $@ $^ $(LIB_LIBS)
+
 sim: $(SIM)  ## Simulate the core from one seed, or from N of them: `make sim SEED=7 N=1000`; a seed replays exactly.
 	$(SIM) --seed $(SEED) --seeds $(N)
 
