@@ -255,11 +255,13 @@ CONFORMANCE_GEN = $(patsubst $(CONFORMANCE)/gen/%.c,$(CONFORMANCE)/obj/%.o,$(cal
 
 .PHONY: conformance interop-grpc
 conformance: all  ## Run the conformance suite of connectrpc against our calls: Connect and gRPC, both HTTPs.
+	@tests/deps go
 	@tests/conformance/prepare
 	$(AGAIN) $(CONFORMANCE)/server
 	@tests/conformance/run
 
 interop-grpc: all  ## Run the interop tests of gRPC with grpc-go's client.
+	@tests/deps go
 	@tests/conformance/prepare
 	$(AGAIN) $(CONFORMANCE)/interop
 	@tests/conformance/run-interop
@@ -272,6 +274,17 @@ $(CONFORMANCE)/server $(CONFORMANCE)/interop: $(CONFORMANCE)/%: $(B)/obj/tests/c
     $(B)/obj/tests/conformance/floor.o $$(CONFORMANCE_GEN) $(LIB)
 	$(call say,link     $@)
 	$(Q)$(LINK) -o $@ $^ $(LIB_LIBS)
+
+# Built once, from the Go module proxy; not part of `make test`: not everybody has Go.
+H2SPEC := build/h2spec/h2spec
+$(H2SPEC): tests/h2spec/go.mod tests/h2spec/go.sum
+	@tests/deps go
+	@mkdir -p $(@D)
+	cd tests/h2spec && go build -mod=readonly -o ../../$@ github.com/summerwind/h2spec/cmd/h2spec
+
+.PHONY: h2spec
+h2spec: deps all $(H2SPEC)  ## Ask h2spec, from the Go module proxy, what it thinks of our HTTP/2.
+	tests/h2spec/run $(H2SPEC)
 
 sim: $(SIM)  ## Simulate the core from one seed, or from N of them: `make sim SEED=7 N=1000`; a seed replays exactly.
 	$(SIM) --seed $(SEED) --seeds $(N)
