@@ -81,7 +81,7 @@ LINK = $(CC) -pie -Wl,-z,relro,-z,now -Wl,--as-needed -pthread $(LINK_EXTRA)
 
 # --- What there is -----------------------------------------------------------------------------
 
-PROTO := $(wildcard proto/kinesis_sidecar/v1/*.proto)
+PROTO := $(wildcard proto/kinesis_sidecar/v1/*.proto proto/grpc/*/*/*.proto)
 GEN_C := $(PROTO:proto/%.proto=$(GEN)/%.pb-c.c)
 GEN_H := $(GEN_C:.c=.h)
 DESCRIPTORS := $(if $(PROTO),$(GEN)/descriptors.pb)
@@ -134,7 +134,7 @@ $(HELP): $(call objects,$(HELPER_C))
 	@rm -f $@
 	@ar qcs $@ $^
 
-$(B)/obj/server/%.o: server/%.c $(B)/flags | deps-build $(GEN_H)
+$(B)/obj/server/%.o: server/%.c $(B)/flags | deps-build $(GEN_H) $(GEN)/descriptors.inc
 	@mkdir -p $(@D)
 	$(call say,compile  $<)
 	$(Q)$(COMPILE) $(WARNINGS) $(FLOOR) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
@@ -158,6 +158,10 @@ $(GEN)/%.pb-c.c $(GEN)/%.pb-c.h &: proto/%.proto $(PROTO) | deps-build
 	@mkdir -p $(GEN)
 	$(call say,generate $@)
 	$(Q)protoc-c --proto_path=proto --c_out=$(GEN) $<
+
+# For reflection: the bytes of the set, as C reads them.
+$(GEN)/descriptors.inc: $(GEN)/descriptors.pb
+	@od -An -v -tx1 $< | sed 's/ \([0-9a-f][0-9a-f]\)/0x\1,/g' > $@
 
 $(GEN)/descriptors.pb: $(PROTO) | deps-build
 	@mkdir -p $(GEN)

@@ -52,7 +52,8 @@ static void echo(struct ks_exchange *exchange)
     ks_view trailing = ks_request_header(&exchange->request, "x-grpc-test-echo-trailing-bin");
 
     if (initial.data != NULL)
-        (void)ks_headers_add(&exchange->answer.headers, KS_VIEW("x-grpc-test-echo-initial"), initial)
+        (void)ks_headers_add(&exchange->answer.headers, KS_VIEW("x-grpc-test-echo-initial"),
+                             initial)
             .code;
     if (trailing.data != NULL)
         ks_rpc_trailer(exchange, KS_VIEW("x-grpc-test-echo-trailing-bin"), trailing);
@@ -136,8 +137,7 @@ static void go_on(struct talk *talk)
 
     if (talk->count > 0)
         ks_loop_timer_set(serving_loop(), &talk->timer,
-                          ks_instant_add(ks_loop_now(serving_loop()),
-                                         (ks_span){interval_us}));
+                          ks_instant_add(ks_loop_now(serving_loop()), (ks_span){interval_us}));
     else if (talk->said_all)
         ks_rpc_close(talk->exchange);
 }
@@ -187,8 +187,7 @@ static void begin_duplex(struct ks_exchange *exchange, const ProtobufCMessage *m
 static void next_duplex(struct ks_exchange *exchange, const ProtobufCMessage *message,
                         struct ks_arena *arena)
 {
-    const OF(StreamingOutputCallRequest) *request =
-        (const OF(StreamingOutputCallRequest) *)message;
+    const OF(StreamingOutputCallRequest) *request = (const OF(StreamingOutputCallRequest) *)message;
     struct talk *talk = exchange->context;
 
     (void)arena;
@@ -223,11 +222,10 @@ static const struct ks_rpc_method methods[] = {
      .request = TYPE(streaming_output_call_request),
      .response = TYPE(streaming_output_call_response), .handle = serve_output},
     {SERVICE "StreamingInputCall", KS_RPC_CLIENT_STREAM,
-     .request = TYPE(streaming_input_call_request),
-     .response = TYPE(streaming_input_call_response), .handle = begin_input, .next = next_input},
+     .request = TYPE(streaming_input_call_request), .response = TYPE(streaming_input_call_response),
+     .handle = begin_input, .next = next_input},
     {SERVICE "FullDuplexCall", KS_RPC_BIDI, .request = TYPE(streaming_output_call_request),
-     .response = TYPE(streaming_output_call_response), .handle = begin_duplex,
-     .next = next_duplex},
+     .response = TYPE(streaming_output_call_response), .handle = begin_duplex, .next = next_duplex},
 };
 
 static void listening(uint16_t port)
@@ -238,8 +236,8 @@ static void listening(uint16_t port)
 
 int main(void)
 {
-    static const struct ks_rpc_service service = {
-        .methods = methods, .count = sizeof(methods) / sizeof(methods[0])};
+    static const struct ks_rpc_service service = {.methods = methods,
+                                                  .count = sizeof(methods) / sizeof(methods[0])};
     enum { MESSAGE_BYTES_MAX = 4 << 20 };
 
     serve(&service, MESSAGE_BYTES_MAX, 0, listening);
