@@ -137,7 +137,8 @@ void ks_exchange_wake(struct ks_exchange *exchange)
 void ks_exchange_consumed(struct ks_exchange *exchange, size_t size)
 {
     assert(exchange->streamed);
-    if (size > 0)
+    /* Who wants no more has given everything back. */
+    if (size > 0 && exchange->body_part != NULL)
         exchange->transport->consumed(exchange, size);
 }
 
@@ -329,8 +330,7 @@ void ks_exchange_run(struct ks_exchange *exchange)
 bool ks_exchange_part(struct ks_exchange *exchange, ks_view part, bool end)
 {
     assert(exchange->streamed);
-    if (exchange->body_part == NULL)
-        return false;
-    exchange->body_part(exchange, part, end);
-    return true;
+    if (exchange->body_part != NULL)
+        exchange->body_part(exchange, part, end);
+    return exchange->body_part != NULL;
 }

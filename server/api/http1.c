@@ -350,10 +350,8 @@ static const char *too_large_text(const struct call *call, struct ks_detail *det
 static void pass(struct call *call, ks_view part)
 {
     call->unread += part.size;
-    if (!ks_exchange_part(&call->exchange, part, false)) {
+    if (!ks_exchange_part(&call->exchange, part, false))
         call->unread = 0;
-        return;
-    }
     if (call->unread < KS_BODY_WINDOW) {
         set_deadline(call->wire, KS_BODY_WAIT_MS);
         return;
