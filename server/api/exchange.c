@@ -87,6 +87,11 @@ void ks_exchange_problem(struct ks_exchange *exchange, enum ks_problem problem, 
     size = vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     assert(size >= 0);
+    if (exchange->inner != NULL) {
+        exchange->answered = true;
+        exchange->inner->problem(exchange, problem, text);
+        return;
+    }
     if (ks_rpc_is_call(exchange) && ks_rpc_has_protocol(exchange))
         ks_rpc_problem(exchange, problem, text);
     else

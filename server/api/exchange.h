@@ -43,6 +43,7 @@
 #include "api/query.h"
 #include "base/bytes.h"
 
+struct ProtobufCMessage;
 struct ks_api;
 struct ks_exchange;
 struct ks_route;
@@ -105,12 +106,19 @@ struct ks_transport {
     void (*consumed)(struct ks_exchange *exchange, size_t size);
 };
 
+/* Where answers go that have no wire of their own: a part of a stream (questions.h). */
+struct ks_inner {
+    void (*message)(struct ks_exchange *exchange, const struct ProtobufCMessage *message);
+    void (*problem)(struct ks_exchange *exchange, enum ks_problem problem, const char *text);
+};
+
 struct ks_exchange {
     struct ks_api *api;
     const struct ks_transport *transport;
     struct ks_request request;
     const struct ks_route *route;
     struct ks_rpc_call *rpc;              /* The call of a method, if it is one. */
+    const struct ks_inner *inner;         /* NULL: it has a wire. */
     struct ks_subscription *subscription; /* That it is about; NULL: not said, or all. */
     bool streamed; /* The body comes in parts: set when the route is found. */
     bool answered;
