@@ -168,7 +168,7 @@ struct ks_effect {
         struct {
             ks_shard shard;
             ks_epoch epoch; /* That was to end. */
-            bool done;      /* The table has it. Otherwise the lease was lost or given away before. */
+            bool done; /* The table has it. Otherwise the lease was lost or given away before. */
         } sought;
         struct {
             bool clean;       /* Nothing stayed unsettled, and every final write is durable. */

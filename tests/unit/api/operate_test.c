@@ -80,6 +80,19 @@ TEST(a_seek_answers_when_the_table_has_it)
     rig_end(&rig);
 }
 
+TEST(a_seek_to_the_tip_skips_nothing_that_comes_later)
+{
+    begin();
+    stage_put(&rig.stage, 0, 20);
+    EXPECT_CONTAINS(post("/v1/pause", ""), "HTTP/1.1 200");
+    rig_turn(&rig, 5); /* The instant after the last one. */
+    EXPECT_CONTAINS(post("/v1/seek", "{\"to\":\"latest\"}"), "\"outcome\":\"done\"");
+    stage_put(&rig.stage, 20, 1);
+    EXPECT_CONTAINS(post("/v1/resume", ""), "HTTP/1.1 200");
+    EXPECT_CONTAINS(rig_pull(&rig, "/v1/records?wait_ms=2000"), "\"partition_key\":\"20\"");
+    rig_end(&rig);
+}
+
 TEST(a_lease_that_is_released_is_on_its_way_and_not_released_twice)
 {
     begin();

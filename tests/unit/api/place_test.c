@@ -35,17 +35,12 @@ TEST(places_are_words_instants_and_sequence_numbers)
 
 TEST(what_is_no_place_is_refused_and_named)
 {
-    static const char *const wrong[] = {
-        "",
-        "LATEST",
-        "007",
-        "12a",
-        "-1",
-        "yesterday",
-        "1960-01-01T00:00:00Z",
-        "1111111111111111111111111111111111111111111111111111111111111111111111111111111111111111"
-        "1111111111111111111111111111111111111111111"};
+    char digits[KS_SEQUENCE_MAX + 2]; /* One too many. */
+    const char *const wrong[] = {
+        "", "LATEST", "007", "12a", "-1", "yesterday", "1960-01-01T00:00:00Z", digits};
 
+    memset(digits, '1', sizeof(digits) - 1);
+    digits[sizeof(digits) - 1] = '\0';
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         EXPECT_EQ_I64(read(wrong[i]).kind, KS_POSITION_SHARD_END);
         EXPECT_EQ_I64(exchange.answer.status, 400);
