@@ -57,7 +57,7 @@ TEST(even_and_odd_and_few_records_keep_their_order)
 {
     for (uint32_t count = 0; count < 6; count++) {
         struct ks_builder builder;
-        struct ks_batch batch;
+        struct ks_batch batch = {.count = 0};
 
         EXPECT_OK(ks_builder_begin(&builder, NULL, 64, 6));
         for (uint32_t at = 0; at < count; at++) {
