@@ -320,6 +320,7 @@ static bool open_session(struct ks_exchange *exchange, ks_view name, ks_session_
         .ack_deadline = ks_span_ms(60000),
         .grace = ks_span_ms(KS_GRACE_MS),
         .linger = ks_span_ms(KS_LINGER_MS),
+        .ordering = KS_ORDER_ANY,
     };
     struct ks_detail detail = {.text = ""};
     ks_err err = KS_FAIL(BUSY);

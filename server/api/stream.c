@@ -299,6 +299,36 @@ static bool one_value(struct ks_exchange *exchange, const char *name, const char
     return false;
 }
 
+/* `lanes` goes with ordering=key. */
+static bool read_ordering(struct ks_exchange *exchange, struct ks_session_request *request)
+{
+    ks_view ordering = KS_VIEW("shard");
+    ks_view ignored;
+    uint64_t lanes;
+
+    (void)ks_request_param(&exchange->request, "ordering", &ordering);
+    request->ordering = KS_ORDER_BY_SHARD;
+    if (ks_view_equal(ordering, KS_VIEW("key")))
+        request->ordering = KS_ORDER_BY_KEY;
+    else if (ks_view_equal(ordering, KS_VIEW("none")))
+        request->ordering = KS_ORDER_NONE;
+    else if (!ks_view_equal(ordering, KS_VIEW("shard"))) {
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                            "ordering must be shard, key or none");
+        return false;
+    }
+    if (request->ordering != KS_ORDER_BY_KEY &&
+        ks_request_param(&exchange->request, "lanes", &ignored) &&
+        !ks_view_equal(ignored, KS_VIEW("1"))) {
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT, "lanes goes with ordering=key");
+        return false;
+    }
+    if (!ks_request_number(exchange, "lanes", 1, KS_LANES_MAX, KS_LANES_DEFAULT, &lanes))
+        return false;
+    request->lanes = (uint32_t)lanes;
+    return true;
+}
+
 static bool read_numbers(struct ks_exchange *exchange, struct ks_session_request *request,
                          ks_span *ret_heartbeat)
 {
@@ -307,12 +337,15 @@ static bool read_numbers(struct ks_exchange *exchange, struct ks_session_request
     uint64_t deadline_ms;
     uint64_t heartbeat_ms;
 
-    if (!one_value(exchange, "ordering", "shard") || !one_value(exchange, "encoding", "base64") ||
-        !one_value(exchange, "lanes", "1"))
+    uint64_t message_bytes;
+
+    if (!one_value(exchange, "encoding", "base64") || !read_ordering(exchange, request))
         return false;
     if (!ks_request_number(exchange, "max_in_flight", 1, KS_IN_FLIGHT_MAX, 1000, &in_flight) ||
         !ks_request_number(exchange, "max_in_flight_bytes", 1, UINT64_C(1) << 40, 16 << 20,
                            &bytes) ||
+        !ks_request_number(exchange, "max_message_bytes", KS_MESSAGE_EXTRA_BYTES + 1, UINT32_MAX, 0,
+                           &message_bytes) ||
         !ks_request_number(exchange, "ack_deadline_ms", KS_ACK_DEADLINE_MS_MIN,
                            KS_ACK_DEADLINE_MS_MAX, 60000, &deadline_ms) ||
         !ks_request_number(exchange, "heartbeat_ms", KS_HEARTBEAT_MS_MIN, KS_HEARTBEAT_MS_MAX,
@@ -320,6 +353,7 @@ static bool read_numbers(struct ks_exchange *exchange, struct ks_session_request
         return false;
     request->max_in_flight = (uint32_t)in_flight;
     request->max_in_flight_bytes = bytes;
+    request->max_message_bytes = (uint32_t)message_bytes;
     request->ack_deadline = ks_span_ms((int64_t)deadline_ms);
     request->grace = ks_span_ms(KS_GRACE_MS);
     request->linger = ks_span_ms(KS_LINGER_MS);
