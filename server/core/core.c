@@ -485,6 +485,8 @@ static void check_lanes(const struct ks_core *core, const struct ks_lease *lease
         owned += tracker->lanes[i].session != KS_SESSION_NONE;
     }
     assert(owned == lease->owned);
+    if (tracker->in_flight == 0)
+        return;
     /* A lane is with one session at a time. */
     for (ks_number n = tracker->mark; n < tracker->delivered && !tracker->unordered; n++) {
         const struct ks_slot *slot = ks_tracker_slot(tracker, n);
@@ -528,7 +530,8 @@ void ks_core_check(const struct ks_core *core)
         assert(i < core->leases_top);
         reserved += lease->reserved;
         burials += lease->bury_serial != 0;
-        for (ks_number n = lease->tracker.mark; n < lease->tracker.delivered; n++) {
+        for (ks_number n = lease->tracker.mark;
+             lease->tracker.in_flight > 0 && n < lease->tracker.delivered; n++) {
             const struct ks_slot *slot = ks_tracker_slot(&lease->tracker, n);
 
             if (slot->state == KS_SLOT_SENT && slot->session < UINT8_MAX)
