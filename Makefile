@@ -71,7 +71,7 @@ LINK_EXTRA := $(SANITIZERS) -fsanitize=fuzzer
 endif
 
 # Expanded when first used, so that `deps` has had its chance to install what is asked here.
-LIBRARIES := libmicrohttpd libprotobuf-c libcurl libcrypto libssl jansson libnghttp2 sqlite3
+LIBRARIES := libmicrohttpd libprotobuf-c libcurl libcrypto libssl jansson libnghttp2 sqlite3 zlib
 LIB_CFLAGS = $(eval LIB_CFLAGS := $$(shell pkg-config --cflags $(LIBRARIES)))$(LIB_CFLAGS)
 LIB_LIBS = $(eval LIB_LIBS := $$(shell pkg-config --libs $(LIBRARIES)))$(LIB_LIBS)
 
@@ -178,9 +178,18 @@ $(TESTS): $(B)/%: $(B)/obj/%.o $(HELP) $(LIB)
 	$(call say,link     $@)
 	$(Q)$(LINK) -o $@ $^ $(LIB_LIBS)
 
-$(B)/sim: $(call objects,$(SIM_C)) $(HELP) $(LIB)
+# The simulator is the core and itself, optimized as one: each seed more is a story more.
+WHOLE := $(if $(filter release,$(VARIANT)),-O3 -flto=auto)
+whole = $(patsubst %.c,$(B)/whole/%.o,$(SIM_C) $(PURE_C) server/base/budget.c server/base/bytes.c)
+$(B)/sim: $(whole)
 	$(call say,link     $@)
-	$(Q)$(LINK) -o $@ $^ $(LIB_LIBS)
+	$(Q)$(LINK) $(OPTIMIZE) $(WHOLE) -o $@ $^
+
+$(B)/whole/%.o: HARDENING :=
+$(B)/whole/%.o: %.c $(B)/flags | deps-build
+	@mkdir -p $(@D)
+	$(call say,compile  $<)
+	$(Q)$(COMPILE) $(WHOLE) $(WARNINGS) -Itests -MMD -MP -c -o $@ $<
 
 $(BENCHES): $(B)/bench/%: $(B)/obj/tests/bench/%.o $(HELP) $(LIB)
 	@mkdir -p $(@D)
@@ -273,6 +282,12 @@ san:  ## Run the whole of `make test` with address and undefined-behaviour sanit
 
 # --- Habits ------------------------------------------------------------------------------------
 
+.PHONY: schemathesis
+schemathesis: $(B)/schemathesis/bin/schemathesis $(BIN)  ## Requests that schemathesis (PyPI) makes of openapi.json.
+	@tests/e2e/schemathesis $(CURDIR)/$<
+$(B)/schemathesis/bin/schemathesis:
+	@python3 -m venv $(B)/schemathesis && $(B)/schemathesis/bin/pip install -q schemathesis
+
 .PHONY: check bench fuzz fuzzers objects pure format docs
 check: deps  ## Check the house: floors, purity, banned calls, headers, lengths, format, warnings, cppcheck.
 	@tests/tidy/run
@@ -299,6 +314,7 @@ docs: $(B)/render  ## Render the tables of docs/OPTIONS.md and docs/METRICS.md f
 	@for page in OPTIONS METRICS; do \
 	    { sed '/^| /,$$d' docs/$$page.md && $(B)/render $$page; } > $(B)/page && mv $(B)/page docs/$$page.md; \
 	done
+	@$(B)/render OPENAPI > docs/openapi.json
 $(B)/render: $(B)/obj/tests/docs/render.o $(LIB)
 	$(call say,link     $@)
 	$(Q)$(LINK) -o $@ $^ $(LIB_LIBS)
@@ -330,4 +346,4 @@ clean:  ## Remove everything that was built.
 help:  ## List what make can do.
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## \(.*\)/\1\t\2/p' Makefile | expand -t 12
 
--include $(patsubst %.o,%.d,$(call objects,$(SERVER_C) $(HELPER_C) $(TEST_C) $(SIM_C) $(BENCH_C) $(FUZZ_C) $(DOUBLE_C) tests/docs/render.c))
+-include $(patsubst %.o,%.d,$(whole) $(call objects,$(SERVER_C) $(HELPER_C) $(TEST_C) $(SIM_C) $(BENCH_C) $(FUZZ_C) $(DOUBLE_C) tests/docs/render.c))

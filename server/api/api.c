@@ -8,6 +8,9 @@
 #include "api/doors.h"
 #include "api/events.h"
 #include "api/http1.h"
+#include "api/http2.h"
+#include "api/methods.h"
+#include "api/replay.h"
 #include "api/server.h"
 #include "base/budget.h"
 
@@ -46,7 +49,9 @@ static ks_err begin(struct ks_api *api, const struct ks_api_config *config,
     KS_TRY(
         ks_guard_new(config->loop, config->allow_hosts, config->token_file, &api->guard, detail));
     KS_TRY(ks_http1_new(api, config->loop, &api->http1));
+    KS_TRY(ks_http2_new(api, config->loop, &api->http2));
     doors.http1 = api->http1;
+    doors.http2 = api->http2;
     return ks_doors_new(&doors, &api->doors, detail);
 }
 
@@ -73,7 +78,10 @@ ks_err ks_api_open(const struct ks_api_config *config, struct ks_api **ret_api,
     for (uint32_t i = 0; i < config->board_count; i++)
         ks_subscription_init(&api->subscriptions[i], config->boards[i], &ack_key, (uint8_t)i);
     api->subscription_count = config->board_count;
+    api->rpc = ks_methods();
+    api->find_more = ks_rpc_find;
     ks_link_init(&api->viewers);
+    ks_link_init(&api->replays);
     err = begin(api, config, detail);
     if (!ks_ok(err)) {
         ks_api_close(api);
@@ -89,6 +97,7 @@ void ks_api_close(struct ks_api *api)
         return;
     /* What is under way ends first: it counts itself out at the doors. */
     ks_http1_free(api->http1);
+    ks_http2_free(api->http2);
     ks_doors_free(api->doors);
     ks_guard_free(api->guard);
     for (uint32_t i = 0; i < api->subscription_count; i++) {
@@ -96,6 +105,8 @@ void ks_api_close(struct ks_api *api)
         assert(ks_list_empty(&api->subscriptions[i].pollers));
     }
     assert(ks_list_empty(&api->viewers));
+    assert(api->peeks == 0);
+    ks_replays_free(api);
     ks_free(api);
 }
 
@@ -109,9 +120,11 @@ void ks_api_finish(struct ks_api *api)
 {
     api->ending = true;
     ks_events_finish(api);
+    ks_http2_finish(api->http2);
+    ks_replays_finish(api);
 }
 
 bool ks_api_busy(const struct ks_api *api)
 {
-    return ks_http1_busy(api->http1);
+    return ks_http1_busy(api->http1) || ks_http2_busy(api->http2);
 }

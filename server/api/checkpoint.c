@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* POST /v1/checkpoint: everything delivered up to a position is acknowledged. */
+#include "api/methods.h"
 #include "api/routes.h"
 #include "api/settling.h"
 
@@ -38,30 +39,24 @@ static bool settle(struct ks_exchange *exchange, const ks_pb_checkpoint_request 
     return ks_ok(err);
 }
 
-void ks_handle_checkpoint(struct ks_exchange *exchange)
+void ks_serve_checkpoint(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                         struct ks_arena *arena)
 {
-    const ks_pb_checkpoint_request *request;
+    const ks_pb_checkpoint_request *request = (const ks_pb_checkpoint_request *)message;
     struct ks_settling *settling;
-    struct ks_arena arena;
     struct ks_wait wait;
     ks_shard shard;
     ks_epoch epoch;
     ks_number up_to;
 
-    request = (const ks_pb_checkpoint_request *)ks_exchange_read(
-        exchange, &kinesis_sidecar__v1__checkpoint_request__descriptor, &arena);
-    if (request == NULL)
-        return;
     if (!ks_subscription_wanted(exchange) ||
         !ks_wait_read(exchange, request->wait,
                       request->wait_limit_case ==
                           KINESIS_SIDECAR__V1__CHECKPOINT_REQUEST__WAIT_LIMIT_WAIT_MS,
                       request->wait_ms, &wait) ||
-        !settle(exchange, request, &shard, &epoch, &up_to)) {
-        ks_arena_free(&arena);
+        !settle(exchange, request, &shard, &epoch, &up_to))
         return;
-    }
-    settling = ks_settling_new(exchange, &arena);
+    settling = ks_settling_new(exchange, arena);
     if (settling == NULL)
         return;
     if (!ks_ok(ks_settling_done(settling, 1, shard, epoch, up_to))) {
@@ -69,4 +64,10 @@ void ks_handle_checkpoint(struct ks_exchange *exchange)
         return;
     }
     ks_settling_answer(settling, wait.persist, wait.wait_ms, true);
+}
+
+void ks_handle_checkpoint(struct ks_exchange *exchange)
+{
+    ks_exchange_serve(exchange, &kinesis_sidecar__v1__checkpoint_request__descriptor,
+                      ks_serve_checkpoint);
 }

@@ -1,77 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The half of codec_json.h that reads. */
 #include "api/codec_json.h"
 
 #include <assert.h>
 #include <jansson.h>
 
+#include "api/codec_proto.h"
 #include "base/codec.h"
 
 enum {
-    DEPTH_MAX = 4, /* Messages inside messages of this package. */
     /* Commas and brackets of a request: jansson makes a node of about 100 bytes of each. */
-    VALUES_MAX = 100000,
-    ENUM_WORD_MAX = 32
+    VALUES_MAX = 100000
 };
-
-/* ---- What the descriptors say ---- */
-
-static void *member(const ProtobufCMessage *message, unsigned offset)
-{
-    return (uint8_t *)(uintptr_t)message + offset;
-}
-
-/* Instants are told by their names, see API. */
-static bool is_instant(const ProtobufCFieldDescriptor *field)
-{
-    static const char *const names[] = {"at", "deadline", "since", "until"};
-    static const char *const ends[] = {"_at", "_timestamp"};
-    ks_view name = ks_view_text(field->name);
-
-    if (field->type != PROTOBUF_C_TYPE_INT64)
-        return false;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (ks_view_equal(name, ks_view_text(names[i])))
-            return true;
-    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
-        ks_view end = ks_view_text(ends[i]);
-        if (name.size > end.size &&
-            ks_view_equal(ks_view_of(name.data + name.size - end.size, end.size), end))
-            return true;
-    }
-    return false;
-}
-
-/* The word of an enum's value: "IDLE_REASON_NO_DATA" is no_data. The prefix is that of the zero
- * value, which is called UNSPECIFIED in every enum of the package. */
-static void enum_word(const ProtobufCEnumDescriptor *type, const char *name,
-                      char buffer[ENUM_WORD_MAX])
-{
-    const ProtobufCEnumValue *zero = protobuf_c_enum_descriptor_get_value(type, 0);
-    size_t prefix;
-    size_t size;
-
-    assert(zero != NULL);
-    prefix = strlen(zero->name) - strlen("UNSPECIFIED");
-    size = strlen(name) - prefix;
-    assert(size < ENUM_WORD_MAX);
-    for (size_t i = 0; i <= size; i++) {
-        char letter = name[prefix + i];
-        buffer[i] = letter >= 'A' && letter <= 'Z' ? (char)(letter + 'a' - 'A') : letter;
-    }
-}
-
-/* ---- Reading ---- */
 
 /* A message that waits for its members. */
 struct pending {
     json_t *object;
     ProtobufCMessage *message;
+    size_t depth;
     struct pending *next;
 };
 
+/* An Any whose content is being read: packed when all is, the innermost first. */
+struct unpacked {
+    struct ks_any *any;
+    const ProtobufCMessage *inner;
+    struct unpacked *next;
+};
+
 struct reader {
+    struct ks_json_style style;
     struct ks_arena *arena;
     struct pending *pending;
+    struct unpacked *unpacked;
+    size_t depth; /* Of the message whose members are being read. */
     struct ks_detail *detail;
 };
 
@@ -84,37 +46,90 @@ static ProtobufCMessage *new_message(struct reader *reader, const ProtobufCMessa
     return message;
 }
 
-static ks_err wants(struct reader *reader, const ProtobufCFieldDescriptor *field, const char *what)
+static void *member(ProtobufCMessage *message, unsigned offset)
 {
-    ks_detail_set(reader->detail, "member \"%s\" must be %s", field->name, what);
-    return KS_FAIL(INVALID);
+    return (uint8_t *)message + offset;
 }
 
-static ks_err read_enum(struct reader *reader, const ProtobufCFieldDescriptor *field, json_t *value,
-                        void *at)
+static ks_err wants(struct reader *reader, const ProtobufCFieldDescriptor *field, const char *what)
 {
-    const ProtobufCEnumDescriptor *type = field->descriptor;
-    char word[ENUM_WORD_MAX];
-    char all[120] = "";
+    return ks_err_because(KS_FAIL(INVALID), reader->detail, "member \"%s\" must be %s", field->name,
+                          what);
+}
+
+static bool is_proto(const struct reader *reader)
+{
+    return reader->style.spelling == KS_SPELLING_PROTO;
+}
+
+/* ---- Values ---- */
+
+/* "ack, retry, extend": the words of an enum, as many as there is room for. */
+static void list_words(const ProtobufCEnumDescriptor *type, char *buffer, size_t room)
+{
+    char word[KS_JSON_WORD_MAX];
     size_t used = 0;
 
+    buffer[0] = '\0';
     for (unsigned i = 0; i < type->n_values; i++) {
         if (type->values[i].value == 0)
             continue;
-        enum_word(type, type->values[i].name, word);
-        if (json_is_string(value) && strcmp(json_string_value(value), word) == 0) {
-            memcpy(at, &type->values[i].value, sizeof(int));
-            return KS_OK;
+        ks_enum_word(type, type->values[i].name, word);
+        if (used + strlen(word) + 3 >= room)
+            return;
+        if (used > 0) {
+            memcpy(buffer + used, ", ", 2);
+            used += 2;
         }
-        if (used + strlen(word) + 3 < sizeof(all)) {
-            memcpy(all + used, i > 1 ? ", " : "", i > 1 ? 3 : 1);
-            used += i > 1 ? 2 : 0;
-            memcpy(all + used, word, strlen(word) + 1);
-            used += strlen(word);
-        }
+        memcpy(buffer + used, word, strlen(word) + 1);
+        used += strlen(word);
     }
-    ks_detail_set(reader->detail, "member \"%s\" must be one of %s", field->name, all);
-    return KS_FAIL(INVALID);
+}
+
+static ks_err read_word(struct reader *reader, const ProtobufCFieldDescriptor *field, json_t *value,
+                        void *at)
+{
+    const ProtobufCEnumDescriptor *type = field->descriptor;
+    char word[KS_JSON_WORD_MAX];
+    char all[120];
+
+    for (unsigned i = 0; i < type->n_values && json_is_string(value); i++) {
+        if (type->values[i].value == 0)
+            continue;
+        ks_enum_word(type, type->values[i].name, word);
+        if (strcmp(json_string_value(value), word) != 0)
+            continue;
+        memcpy(at, &type->values[i].value, sizeof(int));
+        return KS_OK;
+    }
+    list_words(type, all, sizeof(all));
+    return ks_err_because(KS_FAIL(INVALID), reader->detail, "member \"%s\" must be one of %s",
+                          field->name, all);
+}
+
+/* Proto3 keeps an enum open: a number that has no name is a value, too. */
+static ks_err read_enum(struct reader *reader, const ProtobufCFieldDescriptor *field, json_t *value,
+                        void *at)
+{
+    const ProtobufCEnumValue *named;
+    json_int_t number = json_integer_value(value);
+
+    if (!is_proto(reader))
+        return read_word(reader, field, value, at);
+    if (json_is_integer(value) && number >= INT32_MIN && number <= INT32_MAX) {
+        memcpy(at, &(int32_t){(int32_t)number}, sizeof(int32_t));
+        return KS_OK;
+    }
+    if (!json_is_string(value))
+        return wants(reader, field, "the name of an enum value, or its number");
+    named =
+        protobuf_c_enum_descriptor_get_value_by_name(field->descriptor, json_string_value(value));
+    if (named == NULL)
+        return ks_err_because(KS_FAIL(INVALID), reader->detail,
+                              "member \"%s\": \"%.40s\" is no value of the enum", field->name,
+                              json_string_value(value));
+    memcpy(at, &named->value, sizeof(int));
+    return KS_OK;
 }
 
 static ks_err read_text(struct reader *reader, const ProtobufCFieldDescriptor *field, json_t *value,
@@ -132,58 +147,196 @@ static ks_err read_text(struct reader *reader, const ProtobufCFieldDescriptor *f
     return KS_OK;
 }
 
-static ks_err read_inner(struct reader *reader, const ProtobufCFieldDescriptor *field,
+/* Either alphabet, with padding or without. */
+static ks_err decode_any_base64(char *text, uint8_t *buffer, size_t *ret_size)
+{
+    size_t size = strlen(text);
+
+    while (size > 0 && text[size - 1] == '=' && strlen(text) - size < 2)
+        size--;
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] == '+')
+            text[i] = '-';
+        else if (text[i] == '/')
+            text[i] = '_';
+    }
+    return ks_base64url_decode(ks_view_of(text, size), buffer, ret_size);
+}
+
+static ks_err read_bytes(struct reader *reader, const ProtobufCFieldDescriptor *field,
                          json_t *value, void *at)
 {
-    struct pending *pending;
-    ProtobufCMessage *message;
+    enum { VECTOR_BYTES = 32 };
+    ProtobufCBinaryData bytes = {0, NULL};
+    char *text;
 
-    if (!json_is_object(value))
-        return wants(reader, field, "an object");
-    message = new_message(reader, field->descriptor);
-    pending = ks_arena_take(reader->arena, sizeof(*pending));
-    if (message == NULL || pending == NULL)
+    KS_TRY(read_text(reader, field, value, &text));
+    bytes.data = ks_arena_take(reader->arena, ks_base64_decoded_max(strlen(text)) + VECTOR_BYTES);
+    if (bytes.data == NULL)
         return KS_FAIL(NO_MEMORY);
-    *pending = (struct pending){value, message, reader->pending};
-    reader->pending = pending;
-    memcpy(at, &message, sizeof(message));
+    if (!ks_ok(decode_any_base64(text, bytes.data, &bytes.len)))
+        return wants(reader, field, "base64");
+    memcpy(at, &bytes, sizeof(bytes));
+    return KS_OK;
+}
+
+/* The limits of an integer field: lowest, and highest as it is without its sign. */
+static void limits_of(const ProtobufCFieldDescriptor *field, int64_t *ret_min, uint64_t *ret_max)
+{
+    *ret_min = 0;
+    switch (field->type) {
+    case PROTOBUF_C_TYPE_UINT64: *ret_max = UINT64_MAX; return;
+    case PROTOBUF_C_TYPE_UINT32: *ret_max = UINT32_MAX; return;
+    case PROTOBUF_C_TYPE_INT32:
+        *ret_min = INT32_MIN;
+        *ret_max = INT32_MAX;
+        return;
+    default:
+        *ret_min = INT64_MIN;
+        *ret_max = INT64_MAX;
+        return;
+    }
+}
+
+/* A JSON value as the bits of an integer; INVALID if it is none. jansson knows integers up to 2^63 - 1; proto3 also
+ * takes digits in a string, and numbers with a fraction of zero. */
+static ks_err integer_of(const struct reader *reader, json_t *value, uint64_t *ret_bits,
+                         bool *ret_negative)
+{
+    ks_view text;
+    int64_t number;
+    double real;
+
+    if (json_is_integer(value)) {
+        number = json_integer_value(value);
+    } else if (!is_proto(reader)) {
+        return KS_FAIL(INVALID);
+    } else if (json_is_string(value)) {
+        text = ks_view_of(json_string_value(value), json_string_length(value));
+        *ret_negative = false;
+        if (ks_ok(ks_view_u64(text, ret_bits)))
+            return KS_OK;
+        KS_TRY(ks_view_i64(text, &number));
+    } else {
+        real = json_real_value(value);
+        /* 2^63: what lies below fits. */
+        if (!json_is_real(value) ||
+            !(real > -9223372036854775808.0 && real < 9223372036854775808.0))
+            return KS_FAIL(INVALID);
+        number = (int64_t)real;
+        if ((double)number != real)
+            return KS_FAIL(INVALID);
+    }
+    *ret_negative = number < 0;
+    *ret_bits = (uint64_t)number;
     return KS_OK;
 }
 
 static ks_err read_integer(struct reader *reader, const ProtobufCFieldDescriptor *field,
                            json_t *value, void *at)
 {
-    int64_t number = json_integer_value(value);
-    bool narrow = field->type == PROTOBUF_C_TYPE_UINT32;
+    uint64_t bits;
+    uint64_t max;
+    int64_t min;
+    bool negative;
 
-    if (is_instant(field)) {
-        if (!json_is_string(value) ||
-            !ks_ok(ks_timestamp_parse(ks_view_text(json_string_value(value)), &number)))
-            return wants(reader, field, "an RFC 3339 instant");
-    } else if (!json_is_integer(value)) {
+    if (!ks_ok(integer_of(reader, value, &bits, &negative)))
         return wants(reader, field, "a whole number");
+    limits_of(field, &min, &max);
+    if (negative ? (int64_t)bits < min : bits > max) {
+        if (min == 0)
+            return wants(reader, field, max == UINT32_MAX ? "0 .. 4294967295" : "0 or more");
+        return wants(reader, field, "within the limits of its type");
     }
-    if (field->type != PROTOBUF_C_TYPE_INT64 && (number < 0 || (narrow && number > UINT32_MAX)))
-        return wants(reader, field, narrow ? "0 .. 4294967295" : "0 or more");
-    if (narrow)
-        memcpy(at, &(uint32_t){(uint32_t)number}, sizeof(uint32_t));
+    if (ks_field_size(field) == sizeof(uint32_t))
+        memcpy(at, &(uint32_t){(uint32_t)bits}, sizeof(uint32_t));
     else
-        memcpy(at, &number, sizeof(number));
+        memcpy(at, &bits, sizeof(bits));
     return KS_OK;
 }
 
-/* Reads one value to where it belongs. Requests have texts, enums, integers, booleans and messages.
- */
+static ks_err read_instant(struct reader *reader, const ProtobufCFieldDescriptor *field,
+                           json_t *value, void *at)
+{
+    int64_t instant;
+
+    if (!json_is_string(value) ||
+        !ks_ok(ks_timestamp_parse(ks_view_text(json_string_value(value)), &instant)))
+        return wants(reader, field, "an RFC 3339 instant");
+    memcpy(at, &instant, sizeof(instant));
+    return KS_OK;
+}
+
+/* ---- Messages ---- */
+
+/* Has the members of `object` read into `message`, later: nesting costs no stack. */
+static ks_err put_off(struct reader *reader, json_t *object, ProtobufCMessage *message)
+{
+    struct pending *pending = ks_arena_take(reader->arena, sizeof(*pending));
+
+    if (pending == NULL)
+        return KS_FAIL(NO_MEMORY);
+    *pending = (struct pending){object, message, reader->depth + 1, reader->pending};
+    reader->pending = pending;
+    return KS_OK;
+}
+
+static ks_err read_any(struct reader *reader, const ProtobufCFieldDescriptor *field, json_t *object,
+                       struct ks_any *any)
+{
+    json_t *url = json_object_get(object, "@type");
+    const ProtobufCMessageDescriptor *type =
+        ks_type_of_url(reader->style.types, json_string_value(url));
+    struct unpacked *unpacked = ks_arena_take(reader->arena, sizeof(*unpacked));
+    ProtobufCMessage *inner;
+
+    if (json_object_size(object) == 0)
+        return KS_OK;
+    if (type == NULL)
+        return wants(reader, field, "of a known @type");
+    inner = new_message(reader, type);
+    if (unpacked == NULL || inner == NULL)
+        return KS_FAIL(NO_MEMORY);
+    KS_TRY(read_text(reader, field, url, &any->type_url));
+    *unpacked = (struct unpacked){any, inner, reader->unpacked};
+    reader->unpacked = unpacked;
+    return put_off(reader, object, inner);
+}
+
+static ks_err read_inner(struct reader *reader, const ProtobufCFieldDescriptor *field,
+                         json_t *value, void *at)
+{
+    ProtobufCMessage *message;
+
+    if (!json_is_object(value))
+        return wants(reader, field, "an object");
+    if (reader->depth == KS_JSON_DEPTH_MAX)
+        return wants(reader, field, "less deep");
+    message = new_message(reader, field->descriptor);
+    if (message == NULL)
+        return KS_FAIL(NO_MEMORY);
+    memcpy(at, &message, sizeof(message));
+    if (ks_type_is_any(field->descriptor))
+        return read_any(reader, field, value, (struct ks_any *)message);
+    return put_off(reader, value, message);
+}
+
+/* Reads one value to where it belongs. */
 static ks_err read_value(struct reader *reader, const ProtobufCFieldDescriptor *field,
                          json_t *value, void *at)
 {
     switch (field->type) {
     case PROTOBUF_C_TYPE_STRING: return read_text(reader, field, value, at);
+    case PROTOBUF_C_TYPE_BYTES: return read_bytes(reader, field, value, at);
     case PROTOBUF_C_TYPE_ENUM: return read_enum(reader, field, value, at);
     case PROTOBUF_C_TYPE_MESSAGE: return read_inner(reader, field, value, at);
     case PROTOBUF_C_TYPE_INT64:
     case PROTOBUF_C_TYPE_UINT64:
-    case PROTOBUF_C_TYPE_UINT32: return read_integer(reader, field, value, at);
+    case PROTOBUF_C_TYPE_INT32:
+    case PROTOBUF_C_TYPE_UINT32:
+        if (!is_proto(reader) && ks_field_is_instant(field))
+            return read_instant(reader, field, value, at);
+        return read_integer(reader, field, value, at);
     case PROTOBUF_C_TYPE_BOOL:
         if (!json_is_boolean(value))
             return wants(reader, field, "true or false");
@@ -199,39 +352,60 @@ static ks_err read_list(struct reader *reader, const ProtobufCFieldDescriptor *f
                         ProtobufCMessage *message)
 {
     size_t count = json_array_size(list);
-    void **elements;
+    size_t size = ks_field_size(field);
+    uint8_t *elements;
 
     if (!json_is_array(list))
         return wants(reader, field, "an array");
-    assert(field->type == PROTOBUF_C_TYPE_STRING || field->type == PROTOBUF_C_TYPE_MESSAGE);
     if (count == 0)
         return KS_OK;
-    elements = ks_arena_take(reader->arena, count * sizeof(*elements));
+    elements = ks_arena_take(reader->arena, count * size);
     if (elements == NULL)
         return KS_FAIL(NO_MEMORY);
     for (size_t i = 0; i < count; i++)
-        KS_TRY(read_value(reader, field, json_array_get(list, i), &elements[i]));
+        KS_TRY(read_value(reader, field, json_array_get(list, i), elements + i * size));
     memcpy(member(message, field->quantifier_offset), &count, sizeof(count));
     memcpy(member(message, field->offset), &elements, sizeof(elements));
     return KS_OK;
 }
 
-static ks_err read_member(struct reader *reader, const char *name, json_t *value,
+/* A member of a oneof: only one of them may be there. */
+static ks_err choose_case(struct reader *reader, const ProtobufCFieldDescriptor *field,
                           ProtobufCMessage *message)
 {
-    const ProtobufCFieldDescriptor *field =
-        protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
+    uint32_t set;
 
-    if (field == NULL) {
-        ks_detail_set(reader->detail, "unknown member \"%.60s\" of the body", name);
-        return KS_FAIL(INVALID);
-    }
+    if ((field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) == 0)
+        return KS_OK;
+    memcpy(&set, member(message, field->quantifier_offset), sizeof(set));
+    if (set != 0)
+        return wants(reader, field, "the only one of its kind: another one excludes it");
+    memcpy(member(message, field->quantifier_offset), &field->id, sizeof(field->id));
+    return KS_OK;
+}
+
+static ks_err read_member(struct reader *reader, const char *name, json_t *value,
+                          ProtobufCMessage *message, uint64_t *seen)
+{
+    const ProtobufCMessageDescriptor *type = message->descriptor;
+    const ProtobufCFieldDescriptor *field = ks_field_find(type, reader->style.spelling, name);
+    uint64_t bit;
+
+    if (field == NULL && is_proto(reader))
+        return KS_OK;
+    if (field == NULL)
+        return ks_err_because(KS_FAIL(INVALID), reader->detail,
+                              "unknown member \"%.60s\" of the body", name);
     if (json_is_null(value))
         return KS_OK;
+    /* By both of its names. */
+    bit = UINT64_C(1) << (field - type->fields);
+    if ((*seen & bit) != 0)
+        return wants(reader, field, "there once");
+    *seen |= bit;
     if (field->label == PROTOBUF_C_LABEL_REPEATED)
         return read_list(reader, field, value, message);
-    if ((field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0)
-        memcpy(member(message, field->quantifier_offset), &field->id, sizeof(field->id));
+    KS_TRY(choose_case(reader, field, message));
     return read_value(reader, field, value, member(message, field->offset));
 }
 
@@ -239,15 +413,35 @@ static ks_err read_all(struct reader *reader)
 {
     while (reader->pending != NULL) {
         struct pending *pending = reader->pending;
+        uint64_t seen = 0;
         const char *name;
         json_t *value;
 
+        assert(pending->message->descriptor->n_fields <= 64);
         reader->pending = pending->next;
+        reader->depth = pending->depth;
         json_object_foreach(pending->object, name, value)
-            KS_TRY(read_member(reader, name, value, pending->message));
+            KS_TRY(read_member(reader, name, value, pending->message, &seen));
     }
     return KS_OK;
 }
+
+/* The contents were found from the outside in; the last ones hold no others. */
+static ks_err pack_all(struct reader *reader)
+{
+    for (struct unpacked *each = reader->unpacked; each != NULL; each = each->next) {
+        size_t size = protobuf_c_message_get_packed_size(each->inner);
+        uint8_t *data = ks_arena_take(reader->arena, size + 1);
+
+        if (data == NULL)
+            return KS_FAIL(NO_MEMORY);
+        each->any->value.len = protobuf_c_message_pack(each->inner, data);
+        each->any->value.data = data;
+    }
+    return KS_OK;
+}
+
+/* ---- Bodies ---- */
 
 static bool has_few_values(ks_view body)
 {
@@ -258,212 +452,38 @@ static bool has_few_values(ks_view body)
     return count <= VALUES_MAX;
 }
 
-ks_err ks_rest_read(ks_view body, const ProtobufCMessageDescriptor *type, struct ks_arena *arena,
+static ks_err read_object(struct reader *reader, json_t *object, ProtobufCMessage *message)
+{
+    if (!json_is_object(object))
+        return ks_err_because(KS_FAIL(INVALID), reader->detail, "the body must be a JSON object");
+    KS_TRY(put_off(reader, object, message));
+    KS_TRY(read_all(reader));
+    return pack_all(reader);
+}
+
+ks_err ks_json_read(struct ks_json_style style, ks_view body,
+                    const ProtobufCMessageDescriptor *type, struct ks_arena *arena,
                     ProtobufCMessage **ret_message, struct ks_detail *detail)
 {
-    struct reader reader = {.arena = arena, .detail = detail};
+    struct reader reader = {.style = style, .arena = arena, .detail = detail};
     ProtobufCMessage *message = new_message(&reader, type);
-    struct pending first = {.message = message};
     json_error_t error;
+    json_t *object;
     ks_err err;
 
     if (message == NULL)
         return KS_FAIL(NO_MEMORY);
-    if (!has_few_values(body)) {
-        ks_detail_set(detail, "the body holds more than %d values", VALUES_MAX);
-        return KS_FAIL(FULL);
-    }
-    first.object = json_loadb((const char *)body.data, body.size, JSON_REJECT_DUPLICATES, &error);
-    if (first.object == NULL) {
-        ks_detail_set(detail, "the body is not JSON: %.80s at line %d column %d", error.text,
-                      error.line, error.column);
-        return KS_FAIL(MALFORMED);
-    }
-    reader.pending = &first;
-    if (json_is_object(first.object)) {
-        err = read_all(&reader);
-    } else {
-        ks_detail_set(detail, "the body must be a JSON object");
-        err = KS_FAIL(INVALID);
-    }
-    json_decref(first.object);
+    if (!has_few_values(body))
+        return ks_err_because(KS_FAIL(FULL), detail, "the body holds more than %d values",
+                              VALUES_MAX);
+    object = json_loadb((const char *)body.data, body.size, JSON_REJECT_DUPLICATES, &error);
+    if (object == NULL)
+        return ks_err_because(KS_FAIL(MALFORMED), detail,
+                              "the body is not JSON: %.80s at line %d column %d", error.text,
+                              error.line, error.column);
+    err = read_object(&reader, object, message);
+    json_decref(object);
     if (ks_ok(err))
         *ret_message = message;
     return err;
-}
-
-/* ---- Writing ---- */
-
-static void write_enum(struct ks_writer *json, const ProtobufCFieldDescriptor *field, int value)
-{
-    const ProtobufCEnumValue *named =
-        value == 0 ? NULL : protobuf_c_enum_descriptor_get_value(field->descriptor, value);
-    char word[ENUM_WORD_MAX];
-
-    if (named == NULL) {
-        ks_writer_null(json);
-        return;
-    }
-    enum_word(field->descriptor, named->name, word);
-    ks_writer_string(json, word);
-}
-
-static void write_bytes(struct ks_writer *json, const void *at)
-{
-    ProtobufCBinaryData bytes;
-
-    memcpy(&bytes, at, sizeof(bytes));
-    ks_writer_base64(json, ks_view_of(bytes.data, bytes.len));
-}
-
-static void write_int64(struct ks_writer *json, const ProtobufCFieldDescriptor *field,
-                        const void *at)
-{
-    int64_t number;
-
-    memcpy(&number, at, sizeof(number));
-    if (is_instant(field))
-        ks_writer_instant(json, number);
-    else
-        ks_writer_i64(json, number);
-}
-
-static void write_text(struct ks_writer *json, const void *at)
-{
-    const char *text;
-
-    memcpy(&text, at, sizeof(text));
-    ks_writer_string(json, text == NULL ? "" : text);
-}
-
-/* Writes one value that is not a message. */
-static void write_value(struct ks_writer *json, const ProtobufCFieldDescriptor *field,
-                        const void *at)
-{
-    uint32_t narrow;
-    uint64_t wide;
-
-    switch (field->type) {
-    case PROTOBUF_C_TYPE_STRING: write_text(json, at); return;
-    case PROTOBUF_C_TYPE_BYTES: write_bytes(json, at); return;
-    case PROTOBUF_C_TYPE_INT64: write_int64(json, field, at); return;
-    case PROTOBUF_C_TYPE_ENUM:
-        memcpy(&narrow, at, sizeof(narrow));
-        write_enum(json, field, (int)narrow);
-        return;
-    case PROTOBUF_C_TYPE_UINT32:
-        memcpy(&narrow, at, sizeof(narrow));
-        ks_writer_u64(json, narrow);
-        return;
-    case PROTOBUF_C_TYPE_UINT64:
-        memcpy(&wide, at, sizeof(wide));
-        ks_writer_u64(json, wide);
-        return;
-    case PROTOBUF_C_TYPE_BOOL:
-        memcpy(&narrow, at, sizeof(narrow));
-        ks_writer_bool(json, narrow != 0);
-        return;
-    default: break;
-    }
-    assert(false);
-}
-
-/* One message that is being written. */
-struct walk {
-    const ProtobufCMessage *message;
-    unsigned field;
-    size_t element;
-    bool inside; /* The field's list is open. */
-};
-
-static bool is_absent(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
-{
-    uint32_t set;
-
-    if ((field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) == 0)
-        return false;
-    memcpy(&set, member(message, field->quantifier_offset), sizeof(set));
-    return set != field->id;
-}
-
-static const ProtobufCMessage *inner_at(const void *at)
-{
-    const ProtobufCMessage *inner;
-
-    memcpy(&inner, at, sizeof(inner));
-    return inner;
-}
-
-/* Writes one element of a list, or its end. A message inside is returned to be written first. */
-static const ProtobufCMessage *step_list(struct ks_writer *json, struct walk *walk,
-                                         const ProtobufCFieldDescriptor *field)
-{
-    const uint8_t *elements;
-    size_t count;
-
-    memcpy(&count, member(walk->message, field->quantifier_offset), sizeof(count));
-    memcpy(&elements, member(walk->message, field->offset), sizeof(elements));
-    assert(field->type == PROTOBUF_C_TYPE_STRING || field->type == PROTOBUF_C_TYPE_MESSAGE);
-    if (!walk->inside) {
-        ks_writer_key(json, field->name);
-        ks_writer_open(json, '[');
-        walk->inside = true;
-    }
-    if (walk->element == count) {
-        ks_writer_close(json, ']');
-        *walk = (struct walk){.message = walk->message, .field = walk->field + 1};
-        return NULL;
-    }
-    elements += walk->element++ * sizeof(void *);
-    if (field->type == PROTOBUF_C_TYPE_MESSAGE)
-        return inner_at(elements);
-    write_value(json, field, elements);
-    return NULL;
-}
-
-/* Writes the field that the walk stands at, or one element of it. */
-static const ProtobufCMessage *step(struct ks_writer *json, struct walk *walk)
-{
-    const ProtobufCFieldDescriptor *field = &walk->message->descriptor->fields[walk->field];
-    const ProtobufCMessage *inner = NULL;
-    const void *at = member(walk->message, field->offset);
-
-    if (field->label == PROTOBUF_C_LABEL_REPEATED)
-        return step_list(json, walk, field);
-    walk->field++;
-    if (is_absent(walk->message, field))
-        return NULL;
-    ks_writer_key(json, field->name);
-    if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
-        inner = inner_at(at);
-        if (inner == NULL)
-            ks_writer_null(json);
-        return inner;
-    }
-    write_value(json, field, at);
-    return NULL;
-}
-
-void ks_rest_members(struct ks_writer *json, const ProtobufCMessage *message)
-{
-    struct walk walks[DEPTH_MAX] = {{.message = message}};
-    size_t depth = 1;
-
-    while (depth > 0) {
-        struct walk *walk = &walks[depth - 1];
-        const ProtobufCMessage *inner;
-
-        if (walk->field == walk->message->descriptor->n_fields) {
-            depth--;
-            if (depth > 0)
-                ks_writer_close(json, '}');
-            continue;
-        }
-        inner = step(json, walk);
-        if (inner != NULL) {
-            assert(depth < DEPTH_MAX);
-            ks_writer_open(json, '{');
-            walks[depth++] = (struct walk){.message = inner};
-        }
-    }
 }

@@ -25,6 +25,8 @@ void ks_delivery_init(struct ks_delivery *delivery, const struct ks_subscription
     delivery->run_count = 0;
     delivery->run_next = 0;
     delivery->batch_id[0] = '\0';
+    delivery->passed = 0;
+    delivery->open = false;
     ks_framer_init(&delivery->framer, format, source);
 }
 
@@ -129,6 +131,7 @@ size_t ks_delivery_fill(struct ks_delivery *delivery, uint8_t *buffer, size_t ro
         if (framer->next == framer->end)
             begin_run(delivery);
         size += ks_framer_fill(framer, buffer + size, room - size, ret_state);
+        delivery->passed = framer->next;
         if (*ret_state == KS_FRAME_FULL || *ret_state == KS_FRAME_CUT)
             return size;
         if (*ret_state == KS_FRAME_MISSING)

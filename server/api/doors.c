@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "api/http1.h"
+#include "api/http2.h"
 #include "api/refusal.h"
 #include "api/socket.h"
 #include "base/address.h"
@@ -35,18 +36,31 @@ struct guest {
     struct door *door;
 };
 
+/* The local addresses, or the ops addresses. */
+struct side {
+    struct ks_link guests; /* The oldest first. */
+    uint32_t guest_count;
+    uint32_t guests_max;
+    uint32_t open; /* Connections that spoke. */
+    uint32_t open_max;
+};
+
 struct ks_doors {
     struct ks_loop *loop;
     struct ks_http1 *http1;
+    struct ks_http2 *http2;
     struct door doors[2 * KS_ADDRESSES_MAX];
     uint32_t count;
-    struct ks_link guests;
+    struct side local;
+    struct side ops;
     struct ks_timer rest;
     bool resting;
-    uint32_t local_open;
-    uint32_t local_max;
-    uint32_t ops_open;
 };
+
+static struct side *side_of(struct ks_doors *doors, bool ops)
+{
+    return ops ? &doors->ops : &doors->local;
+}
 
 /* ---- Guests ---- */
 
@@ -54,22 +68,23 @@ struct ks_doors {
 static void guest_free(struct guest *guest)
 {
     struct ks_doors *doors = guest->door->doors;
+    struct side *side = side_of(doors, guest->door->ops);
 
     ks_loop_unwatch(doors->loop, &guest->watch);
     ks_loop_timer_clear(doors->loop, &guest->timer);
     ks_list_remove(&guest->link);
+    assert(side->guest_count > 0);
+    side->guest_count--;
+    ks_metric_add(KS_METRIC_CONNECTIONS, -1);
     ks_free(guest);
 }
 
 static void guest_close(struct guest *guest)
 {
-    struct ks_doors *doors = guest->door->doors;
-    bool ops = guest->door->ops;
     int fd = guest->watch.fd;
 
     guest_free(guest);
     (void)close(fd);
-    ks_doors_left(doors, ops);
 }
 
 static void guest_late(struct ks_timer *timer)
@@ -77,19 +92,34 @@ static void guest_late(struct ks_timer *timer)
     guest_close(KS_LIST_ENTRY(timer, struct guest, timer));
 }
 
-/* Says one thing and nothing more. What was sent to us is read, for closing over unread bytes would
- * take the answer back. */
-static void say(int fd, enum ks_problem problem, const char *detail)
+/* Makes room for another. False if there is nobody who could leave. */
+static bool oldest_leaves(struct side *side)
+{
+    if (ks_list_empty(&side->guests))
+        return false;
+    guest_close(KS_LIST_ENTRY(side->guests.next, struct guest, link));
+    return true;
+}
+
+/* Says that there are too many, and nothing more. What was sent to us is read, for closing over
+ * unread bytes would take the answer back. */
+static void refuse(int fd, bool http2)
 {
     uint8_t ignored[4096];
 
     (void)recv(fd, ignored, sizeof(ignored), MSG_DONTWAIT);
-    ks_refuse(fd, problem, detail);
+    if (http2)
+        ks_http2_refuse(fd);
+    else
+        ks_refuse(fd, KS_PROBLEM_UNAVAILABLE,
+                  "too many connections; --max-connections allows more");
+    (void)close(fd);
 }
 
-static void guest_hand_over(struct guest *guest)
+static void guest_hand_over(struct guest *guest, bool http2)
 {
     struct ks_doors *doors = guest->door->doors;
+    struct side *side = side_of(doors, guest->door->ops);
     struct ks_wire_config wire = {
         .fd = guest->watch.fd,
         .ops = guest->door->ops,
@@ -98,7 +128,16 @@ static void guest_hand_over(struct guest *guest)
     };
 
     guest_free(guest);
-    ks_http1_take(doors->http1, &wire);
+    if (side->open >= side->open_max) {
+        refuse(wire.fd, http2);
+        return;
+    }
+    side->open++;
+    ks_metric_add(KS_METRIC_CONNECTIONS, 1);
+    if (http2)
+        ks_http2_take(doors->http2, &wire);
+    else
+        ks_http1_take(doors->http1, &wire);
 }
 
 static void guest_spoke(struct ks_watch *watch, uint32_t events)
@@ -114,12 +153,11 @@ static void guest_spoke(struct ks_watch *watch, uint32_t events)
         return;
     }
     if (memcmp(first, "PRI", (size_t)size) != 0) {
-        guest_hand_over(guest);
+        guest_hand_over(guest, false);
         return;
     }
     if (size == sizeof(first)) {
-        say(watch->fd, KS_PROBLEM_HTTP_VERSION, "HTTP/2 is not spoken here; use HTTP/1.1");
-        guest_close(guest);
+        guest_hand_over(guest, true);
         return;
     }
     if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
@@ -129,17 +167,21 @@ static void guest_spoke(struct ks_watch *watch, uint32_t events)
 static void guest_new(struct door *door, int fd)
 {
     struct ks_doors *doors = door->doors;
+    struct side *side = side_of(doors, door->ops);
     struct guest *guest = ks_alloc(sizeof(*guest));
 
     if (guest == NULL) {
         (void)close(fd);
-        ks_doors_left(doors, door->ops);
         return;
     }
+    if (side->guest_count == side->guests_max)
+        (void)oldest_leaves(side);
+    side->guest_count++;
+    ks_metric_add(KS_METRIC_CONNECTIONS, 1);
     guest->door = door;
     guest->watch = (struct ks_watch){.ready = guest_spoke, .fd = fd};
     guest->timer.due = guest_late;
-    ks_list_append(&doors->guests, &guest->link);
+    ks_list_append(&side->guests, &guest->link);
     ks_loop_timer_set(doors->loop, &guest->timer,
                       ks_instant_add(ks_loop_now(doors->loop), ks_span_ms(KS_HEAD_WAIT_MS)));
     /* Edge-triggered: one or two bytes of "PRI" stay in the socket and are no news. */
@@ -162,25 +204,12 @@ static void set_options(const struct door *door, int fd)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &lowat, sizeof(lowat));
 }
 
-/* Counts one more. False if there are too many. */
-static bool may_enter(struct door *door)
-{
-    struct ks_doors *doors = door->doors;
-    uint32_t *open = door->ops ? &doors->ops_open : &doors->local_open;
-
-    if (*open >= (door->ops ? KS_OPS_CONNECTIONS_MAX : doors->local_max))
-        return false;
-    (*open)++;
-    ks_metric_add(KS_METRIC_CONNECTIONS, 1);
-    return true;
-}
-
 void ks_doors_left(struct ks_doors *doors, bool ops)
 {
-    uint32_t *open = ops ? &doors->ops_open : &doors->local_open;
+    struct side *side = side_of(doors, ops);
 
-    assert(*open > 0);
-    (*open)--;
+    assert(side->open > 0);
+    side->open--;
     ks_metric_add(KS_METRIC_CONNECTIONS, -1);
 }
 
@@ -216,17 +245,13 @@ static void door_knocked(struct ks_watch *watch, uint32_t events)
         struct sockaddr_storage from;
         socklen_t size = sizeof(from);
         int fd = accept4(watch->fd, (struct sockaddr *)&from, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) &&
+            !oldest_leaves(&door->doors->local))
             rest(door->doors);
         if (fd < 0)
             return;
         set_options(door, fd);
-        if (may_enter(door)) {
-            guest_new(door, fd);
-            continue;
-        }
-        say(fd, KS_PROBLEM_UNAVAILABLE, "too many connections; --max-connections allows more");
-        (void)close(fd);
+        guest_new(door, fd);
     }
 }
 
@@ -277,9 +302,12 @@ ks_err ks_doors_new(const struct ks_doors_config *config, struct ks_doors **ret_
         return KS_FAIL(NO_MEMORY);
     doors->loop = config->loop;
     doors->http1 = config->http1;
-    doors->local_max = config->connections_max;
+    doors->http2 = config->http2;
+    doors->local = (struct side){.guests_max = KS_GUESTS_MAX, .open_max = config->connections_max};
+    doors->ops = (struct side){.guests_max = KS_OPS_GUESTS_MAX, .open_max = KS_OPS_CONNECTIONS_MAX};
+    ks_link_init(&doors->local.guests);
+    ks_link_init(&doors->ops.guests);
     doors->rest.due = rest_over;
-    ks_link_init(&doors->guests);
     err = open_all(doors, config->listen, config->listen_is_default, false, detail);
     if (ks_ok(err) && config->ops_listen[0] != '\0')
         err = open_all(doors, config->ops_listen, false, true, detail);
@@ -295,8 +323,8 @@ void ks_doors_free(struct ks_doors *doors)
 {
     if (doors == NULL)
         return;
-    while (!ks_list_empty(&doors->guests))
-        guest_close(KS_LIST_ENTRY(doors->guests.next, struct guest, link));
+    while (oldest_leaves(&doors->local) || oldest_leaves(&doors->ops))
+        continue;
     for (uint32_t i = 0; i < doors->count; i++) {
         struct door *door = &doors->doors[i];
         ks_loop_unwatch(doors->loop, &door->watch);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doors.h - the listening sockets: accepts, looks at the first three bytes, hands over.
  *
- * A connection that has said nothing costs a small struct and a timer; only with its first bytes it
- * becomes HTTP/1.1 (http1.h). "PRI" begins HTTP/2, which is not spoken yet: it is answered 505 and
- * closed. The ops addresses have their own small number of connections, so that a crowd at the
- * local API never makes a probe fail.
+ * A connection that has said nothing is a guest: a small struct and a timer. With its first bytes
+ * it becomes HTTP/2 (http2.h) if they are "PRI", else HTTP/1.1 (http1.h); only then it is counted
+ * against --max-connections, over both. Of guests there are KS_GUESTS_MAX at most; one more, or a
+ * lack of file descriptors, costs the oldest its place: who has something to say says it soon. The
+ * ops addresses have their own small numbers, so that a crowd at the local API never makes a probe
+ * fail.
  */
 #ifndef KS_API_DOORS_H
 #define KS_API_DOORS_H
@@ -14,12 +16,18 @@
 
 struct ks_doors;
 struct ks_http1;
+struct ks_http2;
 
-enum { KS_OPS_CONNECTIONS_MAX = 64 };
+enum {
+    KS_GUESTS_MAX = 10240,      /* Of the local addresses, at less than 1 KB each. */
+    KS_OPS_GUESTS_MAX = 64,     /* Of the ops addresses. */
+    KS_OPS_CONNECTIONS_MAX = 64 /* Likewise, once they spoke. */
+};
 
 struct ks_doors_config {
     struct ks_loop *loop;
     struct ks_http1 *http1;
+    struct ks_http2 *http2;
     const char *listen;
     bool listen_is_default;
     const char *ops_listen;

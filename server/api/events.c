@@ -6,12 +6,13 @@
 
 #include "api/codec_json.h"
 #include "api/message.h"
+#include "api/methods.h"
 #include "api/routes.h"
 #include "api/server.h"
 #include "base/budget.h"
 
 /* The longest line fits into what a producer always has: a sentence of 511 characters, each escaped to six. */
-enum { LINE_BYTES_MAX = 6 << 10 };
+enum { LINE_BYTES_MAX = 6 << 10, HEARTBEAT_MS = 10000 };
 
 #define TYPE_SSE "text/event-stream"
 
@@ -47,6 +48,8 @@ static ks_err write_json(struct viewer *viewer, const ks_pb_board_event *event)
 static ks_err write_event(struct viewer *viewer, const ks_pb_board_event *event, uint64_t number)
 {
     ks_bytes_clear(&viewer->line);
+    if (viewer->exchange->rpc != NULL)
+        return ks_rpc_append(viewer->exchange, &event->base, &viewer->line);
     if (!viewer->sse)
         return write_json(viewer, event);
     KS_TRY(
@@ -88,6 +91,14 @@ static ks_err write_missed(struct viewer *viewer, uint64_t first)
 
 static ks_err write_heartbeat(struct viewer *viewer)
 {
+    ks_pb_board_event event;
+
+    if (viewer->exchange->rpc != NULL) {
+        kinesis_sidecar__v1__event__init(&event);
+        event.type = ks_pb_text("heartbeat");
+        event.at = ks_wall_now().ms;
+        return write_event(viewer, &event, 0);
+    }
     ks_bytes_clear(&viewer->line);
     return ks_bytes_append(&viewer->line, viewer->sse ? KS_VIEW(": heartbeat\n\n")
                                                       : KS_VIEW("{\"type\":\"heartbeat\"}\n"));
@@ -205,16 +216,12 @@ static bool accepts_sse(const struct ks_request *request)
     return false;
 }
 
-void ks_handle_events(struct ks_exchange *exchange)
+static void view(struct ks_exchange *exchange, uint64_t heartbeat_ms)
 {
     struct ks_api *api = exchange->api;
     struct viewer *viewer;
-    uint64_t heartbeat_ms;
     uint64_t end;
 
-    if (!ks_request_number(exchange, "heartbeat_ms", KS_HEARTBEAT_MS_MIN, KS_HEARTBEAT_MS_MAX,
-                           10000, &heartbeat_ms))
-        return;
     viewer = ks_alloc(sizeof(*viewer));
     if (viewer == NULL) {
         ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
@@ -237,4 +244,26 @@ void ks_handle_events(struct ks_exchange *exchange)
     exchange->closed = closed;
     ks_exchange_stream(exchange, viewer->sse ? TYPE_SSE : KS_TYPE_NDJSON, fill);
     ks_exchange_header(exchange, "X-Accel-Buffering", "no");
+}
+
+void ks_serve_events(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                     struct ks_arena *arena)
+{
+    const KinesisSidecar__V1__WatchEventsRequest *request =
+        (const KinesisSidecar__V1__WatchEventsRequest *)message;
+    uint64_t heartbeat_ms;
+
+    (void)arena;
+    if (ks_message_number(exchange, "heartbeat_ms", (uint64_t)request->heartbeat_ms,
+                          KS_HEARTBEAT_MS_MIN, KS_HEARTBEAT_MS_MAX, HEARTBEAT_MS, &heartbeat_ms))
+        view(exchange, heartbeat_ms);
+}
+
+void ks_handle_events(struct ks_exchange *exchange)
+{
+    uint64_t heartbeat_ms;
+
+    if (ks_request_number(exchange, "heartbeat_ms", KS_HEARTBEAT_MS_MIN, KS_HEARTBEAT_MS_MAX,
+                          HEARTBEAT_MS, &heartbeat_ms))
+        view(exchange, heartbeat_ms);
 }

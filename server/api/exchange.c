@@ -8,6 +8,7 @@
 
 #include "api/message.h"
 #include "api/routes.h"
+#include "api/rpc.h"
 #include "api/server.h"
 #include "base/metrics.h"
 
@@ -16,7 +17,10 @@ void ks_exchange_init(struct ks_exchange *exchange, struct ks_api *api,
 {
     *exchange = (struct ks_exchange){.api = api, .transport = transport};
     ks_bytes_init(&exchange->request.body, api->request_bytes_max);
+    ks_headers_init(&exchange->request.headers, KS_HEADERS_BYTES_MAX);
     ks_bytes_init(&exchange->answer.body, KS_ANSWER_BYTES_MAX);
+    ks_headers_init(&exchange->answer.headers, KS_ANSWER_HEAD_BYTES_MAX);
+    ks_headers_init(&exchange->answer.trailers, KS_ANSWER_HEAD_BYTES_MAX);
 }
 
 void ks_exchange_end(struct ks_exchange *exchange)
@@ -26,9 +30,13 @@ void ks_exchange_end(struct ks_exchange *exchange)
     exchange->closed = NULL;
     if (closed != NULL)
         closed(exchange);
+    ks_rpc_end(exchange);
     ks_target_free(&exchange->request.decoded);
     ks_bytes_free(&exchange->request.body);
+    ks_headers_free(&exchange->request.headers);
     ks_bytes_free(&exchange->answer.body);
+    ks_headers_free(&exchange->answer.headers);
+    ks_headers_free(&exchange->answer.trailers);
 }
 
 /* ---- Answers ---- */
@@ -50,16 +58,28 @@ void ks_exchange_reply(struct ks_exchange *exchange, uint16_t status, const char
                        struct ks_bytes *body)
 {
     answer(exchange, status, content_type);
+    exchange->body_part = NULL;
     ks_bytes_free(&exchange->answer.body);
     exchange->answer.body = *body;
     ks_bytes_init(body, body->max);
+}
+
+static void rest_problem(struct ks_exchange *exchange, enum ks_problem problem, const char *text)
+{
+    struct ks_bytes *body = &exchange->answer.body;
+
+    ks_bytes_clear(body);
+    /* Without memory the status has to say it all. */
+    if (!ks_ok(ks_problem_write(problem, ks_view_text(text), exchange->request.target, body)))
+        ks_bytes_clear(body);
+    answer(exchange, ks_problem_status(problem), "application/problem+json");
+    exchange->body_part = NULL;
 }
 
 void ks_exchange_problem(struct ks_exchange *exchange, enum ks_problem problem, const char *format,
                          ...)
 {
     char text[512];
-    struct ks_bytes *body = &exchange->answer.body;
     va_list args;
     int size;
 
@@ -67,34 +87,41 @@ void ks_exchange_problem(struct ks_exchange *exchange, enum ks_problem problem, 
     size = vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     assert(size >= 0);
-    ks_bytes_clear(body);
-    /* Without memory the status has to say it all. */
-    if (!ks_ok(ks_problem_write(problem, ks_view_text(text), exchange->request.target, body)))
-        ks_bytes_clear(body);
-    answer(exchange, ks_problem_status(problem), "application/problem+json");
+    if (ks_rpc_is_call(exchange) && ks_rpc_has_protocol(exchange))
+        ks_rpc_problem(exchange, problem, text);
+    else
+        rest_problem(exchange, problem, text);
+    if (exchange->answer.status != ks_problem_status(problem))
+        return; /* What goes in envelopes says it in its own way. */
     if (ks_problem_is_retryable(problem))
         ks_exchange_header(exchange, "Retry-After", "1");
     if (problem == KS_PROBLEM_UNAUTHENTICATED)
         ks_exchange_header(exchange, "WWW-Authenticate", "Bearer");
 }
 
-void ks_exchange_stream(struct ks_exchange *exchange, const char *content_type,
-                        size_t (*fill)(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
-                                       enum ks_fill *ret_fill))
+void ks_exchange_stream(struct ks_exchange *exchange, const char *content_type, ks_producer *fill)
 {
+    if (exchange->rpc != NULL)
+        fill = ks_rpc_stream(exchange, fill, &content_type);
     answer(exchange, 200, content_type);
     exchange->answer.fill = fill;
 }
 
+static void add_line(struct ks_exchange *exchange, struct ks_headers *lines, const char *name,
+                     const char *value)
+{
+    if (!ks_ok(ks_headers_add(lines, ks_view_text(name), ks_view_text(value))))
+        exchange->answer.broken = true;
+}
+
 void ks_exchange_header(struct ks_exchange *exchange, const char *name, const char *value)
 {
-    struct ks_answer_header *header;
+    add_line(exchange, &exchange->answer.headers, name, value);
+}
 
-    assert(exchange->answer.header_count < KS_ANSWER_HEADERS_MAX);
-    header = &exchange->answer.headers[exchange->answer.header_count++];
-    header->name = name;
-    assert(strlen(value) < sizeof(header->value));
-    memcpy(header->value, value, strlen(value) + 1);
+void ks_exchange_trailer(struct ks_exchange *exchange, const char *name, const char *value)
+{
+    add_line(exchange, &exchange->answer.trailers, name, value);
 }
 
 void ks_exchange_wake(struct ks_exchange *exchange)
@@ -102,7 +129,19 @@ void ks_exchange_wake(struct ks_exchange *exchange)
     exchange->transport->wake(exchange);
 }
 
-/* ---- Parameters ---- */
+void ks_exchange_consumed(struct ks_exchange *exchange, size_t size)
+{
+    assert(exchange->streamed);
+    if (size > 0)
+        exchange->transport->consumed(exchange, size);
+}
+
+/* ---- Headers and parameters ---- */
+
+ks_view ks_request_header(const struct ks_request *request, const char *name)
+{
+    return ks_headers_find(&request->headers, name);
+}
 
 bool ks_request_param(const struct ks_request *request, const char *name, ks_view *ret_value)
 {
@@ -135,29 +174,15 @@ bool ks_request_number(struct ks_exchange *exchange, const char *name, uint64_t 
 
 /* ---- The way in ---- */
 
-/* A path of the form /<package.Service>/<Method>: somebody calls an RPC. */
-static bool is_rpc(ks_view path)
-{
-    ks_view service;
-
-    (void)ks_view_cut(&path, '/');
-    service = ks_view_cut(&path, '/');
-    return path.data != NULL && path.size > 0 && memchr(path.data, '/', path.size) == NULL &&
-           service.size > 0 && memchr(service.data, '.', service.size) != NULL;
-}
-
 static void no_route(struct ks_exchange *exchange, const char *allow)
 {
-    const struct ks_request *request = &exchange->request;
-
     if (allow[0] != '\0') {
         ks_exchange_problem(exchange, KS_PROBLEM_METHOD_NOT_ALLOWED, "this path allows %s", allow);
         ks_exchange_header(exchange, "Allow", allow);
         return;
     }
-    if (is_rpc(request->decoded.path)) {
+    if (ks_rpc_is_call(exchange)) {
         ks_exchange_problem(exchange, KS_PROBLEM_UNIMPLEMENTED, "no such RPC is served here");
-        exchange->answer.content_type = KS_TYPE_JSON; /* As Connect wants it. */
         return;
     }
     ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no such path");
@@ -171,7 +196,9 @@ static bool find_route(struct ks_exchange *exchange)
 
     exchange->route =
         ks_route_find(door, request->method, request->decoded.path, &request->part, allow);
-    if (exchange->route == NULL)
+    if (exchange->route == NULL && exchange->api->find_more != NULL)
+        exchange->route = exchange->api->find_more(exchange);
+    if (exchange->route == NULL && !exchange->answered)
         no_route(exchange, allow);
     return exchange->route != NULL;
 }
@@ -229,6 +256,9 @@ static bool check_body(struct ks_exchange *exchange)
     struct ks_request *request = &exchange->request;
     enum ks_body body = exchange->route->body;
 
+    exchange->streamed = body == KS_BODY_STREAM;
+    if (exchange->streamed)
+        return true;
     if (body == KS_BODY_PUT)
         request->body.max = KS_PUT_BYTES_MAX;
     if (!request->has_body)
@@ -289,4 +319,13 @@ void ks_exchange_run(struct ks_exchange *exchange)
     assert(!exchange->answered);
     assert(exchange->route != NULL);
     exchange->route->handle(exchange);
+}
+
+bool ks_exchange_part(struct ks_exchange *exchange, ks_view part, bool end)
+{
+    assert(exchange->streamed);
+    if (exchange->body_part == NULL)
+        return false;
+    exchange->body_part(exchange, part, end);
+    return true;
 }

@@ -1,12 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* exchange.h - one request and its answer, without the wire: what handlers see of HTTP.
  *
- * A transport (http1.c; later HTTP/2) makes the exchange, fills in `request`, and calls
+ * A transport (http1.c, http2.c) makes the exchange, fills in `request`, and calls
  * ks_exchange_begin() when the head is whole and ks_exchange_run() when the body is. A handler
  * answers at once or later, on the loop, exactly once: with a fixed body, a problem, or a producer
  * that is asked for bytes while there is room. A handler that keeps state sets `context` and
- * `closed`; `closed` is called exactly once, when the answer is out or the client has left; after
- * it the exchange must not be touched.
+ * `closed`; `closed` is called exactly once, when the answer is out, or the client has left or has
+ * cancelled (RST_STREAM); after it the exchange must not be touched.
+ *
+ * Bodies that come in parts. For a route with the body STREAM (or if whoever finds the route sets
+ * `streamed`), the handler runs as soon as the head is whole. It sets `body_part` before it
+ * returns, or answers. The transport then calls
+ *     body_part(exchange, part, end)
+ * for what comes, in order, never within a call of the handler's; `part` lives as long as the call.
+ * The last call, and only it, has `end` true; its part may be empty. Each byte must be given back
+ * by ks_exchange_consumed(), in that call or later: the transport reads on only while less than
+ * KS_BODY_WINDOW bytes are not given back, and that, and one read of a socket more, is the most
+ * that it ever hands over; so a handler that cannot go on gives nothing back, and the client waits.
+ * A handler that wants no more sets `body_part` to NULL: the rest is thrown away. A fixed answer or
+ * a problem does that by itself; a producer (ks_exchange_stream) does not.
+ * HTTP/2 is full duplex: an answer begins while parts still come. On HTTP/1.1 an answer leaves only
+ * when the request has ended (libmicrohttpd 0.9.75 throws the rest away otherwise): a handler that
+ * must talk both ways at once looks at request.http and answers 505.
+ *
+ * Trailers: ks_exchange_trailer(), until the producer has said END, or in the call that gives a
+ * fixed answer. HTTP/2 sends them behind the body. On HTTP/1.1 they are never sent: what needs them
+ * must refuse it. An answer with an empty body and without trailers is one HEADERS frame that ends
+ * the stream: gRPC's Trailers-Only is a reply with an empty body whose ks_exchange_header() lines
+ * are the trailers.
  */
 #ifndef KS_API_EXCHANGE_H
 #define KS_API_EXCHANGE_H
@@ -15,6 +36,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "api/headers.h"
 #include "api/limits.h"
 #include "api/problem.h"
 #include "api/query.h"
@@ -23,6 +45,7 @@
 struct ks_api;
 struct ks_exchange;
 struct ks_route;
+struct ks_rpc_call;
 struct ks_subscription;
 
 enum ks_method { KS_METHOD_GET, KS_METHOD_POST, KS_METHOD_PUT, KS_METHOD_DELETE, KS_METHOD_OTHER };
@@ -31,20 +54,23 @@ enum ks_peer { KS_PEER_TCP, KS_PEER_UNIX };
 /* Views live as long as the exchange. A header that is absent has data NULL. */
 struct ks_request {
     enum ks_method method;
-    ks_view target;           /* Path and query as sent; the transport's. */
-    struct ks_target decoded; /* The exchange's. */
-    ks_view part;             /* What stands for {..} of the route's path. */
-    ks_view host;
+    uint8_t http;              /* 1: HTTP/1.0 or 1.1. 2: HTTP/2. */
+    struct ks_headers headers; /* All lines in their order, names in lower case. */
+    ks_view target;            /* Path and query as sent; the transport's. */
+    struct ks_target decoded;  /* The exchange's. */
+    ks_view part;              /* What stands for {..} of the route's path. */
+    /* Of the headers. */
+    ks_view host; /* Host, or :authority. */
     ks_view origin;
     ks_view fetch_site;
     ks_view authorization;
     ks_view accept;
     ks_view content_type;
     enum ks_peer peer;
-    bool ops;        /* Came in by an ops address. */
-    bool has_body;   /* A Content-Length above 0, or chunks. */
-    uint64_t length; /* Content-Length; UINT64_MAX for chunks. */
-    struct ks_bytes body;
+    bool ops;             /* Came in by an ops address. */
+    bool has_body;        /* There is a body, of a known length or not. */
+    uint64_t length;      /* Content-Length; UINT64_MAX if it is not known. */
+    struct ks_bytes body; /* Whole; empty if it is streamed. */
 };
 
 /* What became of a call of a producer. */
@@ -55,27 +81,27 @@ enum ks_fill {
     KS_FILL_ABORT /* The answer must not be completed: cut the connection. */
 };
 
-struct ks_answer_header {
-    const char *name; /* Static. */
-    char value[64];
-};
+/* Writes up to `room` (at least KS_FILL_MIN) bytes of an answer and returns how many; MORE exactly
+ * if there are any. */
+typedef size_t ks_producer(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
+                           enum ks_fill *ret_fill);
 
 struct ks_answer {
     uint16_t status;
     const char *content_type; /* Static. */
     struct ks_bytes body;
-    struct ks_answer_header headers[KS_ANSWER_HEADERS_MAX];
-    uint32_t header_count;
-    bool close; /* The connection ends with this answer. */
-    /* A streamed answer: writes up to `room` (at least KS_FILL_MIN) bytes and returns how many;
-     * MORE exactly if there are any. */
-    size_t (*fill)(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
-                   enum ks_fill *ret_fill);
+    struct ks_headers headers;
+    struct ks_headers trailers;
+    bool broken;       /* A line of them was lost: the transport cuts the answer. */
+    bool close;        /* The connection ends with this answer; HTTP/2 ends the stream alone. */
+    ks_producer *fill; /* Of a streamed answer. */
 };
 
 struct ks_transport {
     /* The answer is there, or the producer has more. Never calls back within the call. */
     void (*wake)(struct ks_exchange *exchange);
+    /* So many bytes of the parts are dealt with. Never calls back within the call. */
+    void (*consumed)(struct ks_exchange *exchange, size_t size);
 };
 
 struct ks_exchange {
@@ -83,11 +109,14 @@ struct ks_exchange {
     const struct ks_transport *transport;
     struct ks_request request;
     const struct ks_route *route;
+    struct ks_rpc_call *rpc;              /* The call of a method, if it is one. */
     struct ks_subscription *subscription; /* That it is about; NULL: not said, or all. */
+    bool streamed; /* The body comes in parts: set when the route is found. */
     bool answered;
     struct ks_answer answer;
     /* The handler's own. */
     void *context;
+    void (*body_part)(struct ks_exchange *exchange, ks_view part, bool end);
     void (*closed)(struct ks_exchange *exchange);
 };
 
@@ -101,11 +130,14 @@ void ks_exchange_end(struct ks_exchange *exchange);
 /* ---- For transports ---- */
 
 /* The head is whole: checks who asks, finds the route, judges the announced body. Afterwards either
- * `answered`, or the body (if any) is wanted: append it to request.body, whose `max` is the limit.
- */
+ * `answered`; or `streamed`: run the handler, then hand over the parts; or the body (if any) is
+ * wanted: append it to request.body, whose `max` is the limit. */
 void ks_exchange_begin(struct ks_exchange *exchange);
-/* The body is whole: runs the handler. */
+/* The body is whole, or it is streamed: runs the handler. */
 void ks_exchange_run(struct ks_exchange *exchange);
+/* Hands a part of a streamed body to the handler. False if nobody wants it: then it counts as
+ * consumed. */
+bool ks_exchange_part(struct ks_exchange *exchange, ks_view part, bool end);
 
 /* ---- For handlers ---- */
 
@@ -116,16 +148,23 @@ void ks_exchange_reply(struct ks_exchange *exchange, uint16_t status, const char
 void ks_exchange_problem(struct ks_exchange *exchange, enum ks_problem problem, const char *format,
                          ...) __attribute__((format(printf, 3, 4)));
 /* Answers with what `fill` will write. */
-void ks_exchange_stream(struct ks_exchange *exchange, const char *content_type,
-                        size_t (*fill)(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
-                                       enum ks_fill *ret_fill));
-/* Adds a header to the answer; before or after the answer was given, in the same call. `name` is
- * static. */
+void ks_exchange_stream(struct ks_exchange *exchange, const char *content_type, ks_producer *fill);
+/* Adds a header to the answer; before or after the answer was given, in the same call. Both are
+ * copied. A line that ks_headers_add() refuses (all of them may have KS_ANSWER_HEAD_BYTES_MAX) cuts
+ * the answer; whoever passes on foreign lines calls ks_headers_add(&exchange->answer.headers, ..)
+ * itself and sees the error. */
 void ks_exchange_header(struct ks_exchange *exchange, const char *name, const char *value);
+/* Likewise a trailer: see above. */
+void ks_exchange_trailer(struct ks_exchange *exchange, const char *name, const char *value);
+/* Gives `size` bytes of the parts back: the client may send as many more. Does nothing for 0. */
+void ks_exchange_consumed(struct ks_exchange *exchange, size_t size);
 /* The answer or more of it is ready. Handlers call it after they answered later than in their call.
  */
 void ks_exchange_wake(struct ks_exchange *exchange);
 
+/* The value of the first header of that name, whatever its case; data is NULL if it is absent. To
+ * walk all: ks_headers_next(&request->headers, ..). */
+ks_view ks_request_header(const struct ks_request *request, const char *name);
 /* The first value of a query parameter. False if it is not there. */
 bool ks_request_param(const struct ks_request *request, const char *name, ks_view *ret_value);
 /* A parameter as a number within limits, or `absent`. On a bad value the exchange is answered (400

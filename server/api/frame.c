@@ -11,6 +11,7 @@ enum {
     WIRE_VARINT = 0,
     WIRE_BYTES = 2,
     EVENT_RECORD = 2,
+    BATCH_RECORDS = 2, /* Of PullResponse, too. */
     RECORD_ACK_ID = 1,
     RECORD_BATCH_ID = 2,
     RECORD_STREAM = 3,
@@ -121,13 +122,38 @@ static uint8_t *put_json_common(uint8_t *at, const struct ks_framer *framer,
     return PUT_TEXT(at, ",\"sequence_number\":\"");
 }
 
+/* The JSON of proto3: what is zero is left out, and 64-bit integers are strings. */
+static uint8_t *put_proto3_common(uint8_t *at, const struct ks_framer *framer,
+                                  const struct ks_frame_names *names)
+{
+    at = put_json_name(at, "stream", names->stream);
+    at = put_json_name(at, "shardId", names->shard_id);
+    at = put_decimal(PUT_TEXT(at, "\",\"epoch\":\""), framer->epoch);
+    return PUT_TEXT(at, "\",\"sequenceNumber\":\"");
+}
+
 static uint8_t *put_protobuf_common(uint8_t *at, const struct ks_framer *framer,
                                     const struct ks_frame_names *names)
 {
-    at = put_text(at, RECORD_BATCH_ID, ks_view_text(names->batch_id));
+    if (framer->format == KS_FRAME_PROTOBUF)
+        at = put_text(at, RECORD_BATCH_ID, ks_view_text(names->batch_id));
     at = put_text(at, RECORD_STREAM, ks_view_text(names->stream));
     at = put_text(at, RECORD_SHARD_ID, ks_view_text(names->shard_id));
     return put_number(at, RECORD_EPOCH, framer->epoch);
+}
+
+static uint8_t *put_common(uint8_t *at, const struct ks_framer *framer,
+                           const struct ks_frame_names *names)
+{
+    switch (framer->format) {
+    case KS_FRAME_NDJSON:
+    case KS_FRAME_JSON: return put_json_common(at, framer, names);
+    case KS_FRAME_ELEMENT_JSON: return put_proto3_common(at, framer, names);
+    case KS_FRAME_PROTOBUF:
+    case KS_FRAME_ELEMENT: return put_protobuf_common(at, framer, names);
+    }
+    assert(false);
+    return at;
 }
 
 void ks_framer_begin(struct ks_framer *framer, const struct ks_ack_stamp *stamp,
@@ -146,8 +172,7 @@ void ks_framer_begin(struct ks_framer *framer, const struct ks_ack_stamp *stamp,
     framer->next = run->first;
     framer->end = run->first + run->count;
     framer->attempt = attempt;
-    end = framer->format == KS_FRAME_PROTOBUF ? put_protobuf_common(begin, framer, names)
-                                              : put_json_common(begin, framer, names);
+    end = put_common(begin, framer, names);
     framer->common_size = (size_t)(end - begin);
 }
 
@@ -193,6 +218,28 @@ static uint8_t *put_json_head(struct ks_framer *framer, uint8_t *at, const struc
     at = PUT_TEXT(at, "\",\"approximate_arrival_timestamp\":");
     at = put_instant(framer, at, record->arrival_ms);
     at = put_decimal(PUT_TEXT(at, ",\"attempt\":"), framer->attempt);
+    if (record->aggregated)
+        at = PUT_TEXT(at, ",\"aggregated\":true");
+    return PUT_TEXT(at, ",\"data\":\"");
+}
+
+static uint8_t *put_proto3_head(struct ks_framer *framer, uint8_t *at,
+                                const struct ks_record *record)
+{
+    at = framer->comma ? PUT_TEXT(at, ",{\"ackId\":\"") : PUT_TEXT(at, "{\"ackId\":\"");
+    ks_ack_id_write(&framer->stamp, framer->next, (char *)at);
+    at += KS_ACK_ID_SIZE;
+    at = put_bytes(at, framer->common, framer->common_size);
+    at = put_bytes(at, record->sequence.data, record->sequence.size);
+    if (record->sub_sequence > 0)
+        at = put_decimal(PUT_TEXT(at, "\",\"subSequenceNumber\":\""),
+                         (uint64_t)record->sub_sequence);
+    at = PUT_TEXT(at, "\",\"partitionKey\":\"");
+    at += ks_writer_escape(record->partition_key, (char *)at);
+    if (record->arrival_ms > 0)
+        at = put_decimal(PUT_TEXT(at, "\",\"approximateArrivalTimestamp\":\""),
+                         (uint64_t)record->arrival_ms);
+    at = put_decimal(PUT_TEXT(at, "\",\"attempt\":"), framer->attempt);
     if (record->aggregated)
         at = PUT_TEXT(at, ",\"aggregated\":true");
     return PUT_TEXT(at, ",\"data\":\"");
@@ -257,8 +304,10 @@ static uint8_t *put_protobuf_head(struct ks_framer *framer, uint8_t *at,
     uint64_t inner = fields_size + record->data.size;
     uint64_t outer = varint_size(EVENT_RECORD << 3 | WIRE_BYTES) + varint_size(inner) + inner;
 
-    at = put_varint(at, outer);
-    at = put_varint(put_tag(at, EVENT_RECORD, WIRE_BYTES), inner);
+    if (framer->format == KS_FRAME_PROTOBUF)
+        at = put_varint(put_tag(put_varint(at, outer), EVENT_RECORD, WIRE_BYTES), inner);
+    else
+        at = put_varint(put_tag(at, BATCH_RECORDS, WIRE_BYTES), inner);
     assert(at <= fields);
     memmove(at, fields, fields_size);
     return at + fields_size;
@@ -285,10 +334,36 @@ static size_t head_max(const struct ks_framer *framer, const struct ks_record *r
            6 * record->partition_key.size;
 }
 
+static bool is_protobuf(const struct ks_framer *framer)
+{
+    return framer->format == KS_FRAME_PROTOBUF || framer->format == KS_FRAME_ELEMENT;
+}
+
+/* What `size` bytes of data, or the rest of them, become: with what closes the record. */
+static size_t data_room(const struct ks_framer *framer, size_t size)
+{
+    enum { CLOSING = 2 }; /* A line feed more counts with the head. */
+
+    return is_protobuf(framer) ? size : ks_base64_size(size) + CLOSING;
+}
+
+size_t ks_framer_rest(const struct ks_framer *framer)
+{
+    return framer->begun ? data_room(framer, framer->data_size - framer->offset) : 0;
+}
+
+static uint8_t *put_head(struct ks_framer *framer, uint8_t *at, const struct ks_record *record)
+{
+    if (is_protobuf(framer))
+        return put_protobuf_head(framer, at, record);
+    return framer->format == KS_FRAME_ELEMENT_JSON ? put_proto3_head(framer, at, record)
+                                                   : put_json_head(framer, at, record);
+}
+
 static size_t fill_end(const struct ks_framer *framer, uint8_t *at, size_t room)
 {
     const char *text = framer->format == KS_FRAME_NDJSON ? "\"}\n" : "\"}";
-    size_t size = framer->format == KS_FRAME_PROTOBUF ? 0 : strlen(text);
+    size_t size = is_protobuf(framer) ? 0 : strlen(text);
 
     if (size > room)
         return SIZE_MAX;
@@ -300,19 +375,22 @@ static size_t fill_end(const struct ks_framer *framer, uint8_t *at, size_t room)
 static bool fill_record(struct ks_framer *framer, const struct ks_record *record, uint8_t **at,
                         const uint8_t *limit)
 {
-    bool protobuf = framer->format == KS_FRAME_PROTOBUF;
+    size_t room = (size_t)(limit - *at);
     size_t size;
 
     if (!framer->begun) {
-        if (head_max(framer, record) > (size_t)(limit - *at))
+        size = head_max(framer, record);
+        if (framer->whole && framer->comma)
+            size += data_room(framer, record->data.size);
+        if (size > room)
             return false;
-        *at =
-            protobuf ? put_protobuf_head(framer, *at, record) : put_json_head(framer, *at, record);
+        *at = put_head(framer, *at, record);
         framer->begun = true;
         framer->offset = 0;
+        framer->data_size = record->data.size;
     }
-    *at += protobuf ? put_copy(framer, *at, (size_t)(limit - *at), record)
-                    : put_base64(framer, *at, (size_t)(limit - *at), record);
+    *at += is_protobuf(framer) ? put_copy(framer, *at, (size_t)(limit - *at), record)
+                               : put_base64(framer, *at, (size_t)(limit - *at), record);
     if (framer->offset < record->data.size)
         return false;
     size = fill_end(framer, *at, (size_t)(limit - *at));
@@ -327,6 +405,8 @@ size_t ks_framer_fill(struct ks_framer *framer, uint8_t *buffer, size_t room,
 {
     const uint8_t *limit = buffer + room;
     uint8_t *at = buffer;
+    /* What was half-way ends a message that has been promised its size. */
+    bool alone = framer->whole && framer->begun;
 
     *ret_state = KS_FRAME_DONE;
     while (framer->next < framer->end) {
@@ -343,6 +423,10 @@ size_t ks_framer_fill(struct ks_framer *framer, uint8_t *buffer, size_t room,
         framer->begun = false;
         framer->comma = true;
         framer->next++;
+        if (alone && framer->next < framer->end) {
+            *ret_state = KS_FRAME_FULL;
+            break;
+        }
     }
     return (size_t)(at - buffer);
 }

@@ -17,9 +17,12 @@
 #include "ports/stream_source.h"
 
 enum ks_frame_format {
-    KS_FRAME_NDJSON,  /* {"type":"record",..} and a line feed. */
-    KS_FRAME_JSON,    /* {..}, with a comma before all but the first. Without type and batch_id. */
-    KS_FRAME_PROTOBUF /* A StreamEvent behind its length. */
+    KS_FRAME_NDJSON,   /* {"type":"record",..} and a line feed. */
+    KS_FRAME_JSON,     /* {..}, with a comma before all but the first. Without type and batch_id. */
+    KS_FRAME_PROTOBUF, /* A StreamEvent behind its length. */
+    /* Elements of `records` of RecordBatch or PullResponse, which have one number there: for messages of calls. */
+    KS_FRAME_ELEMENT,     /* Protobuf. */
+    KS_FRAME_ELEMENT_JSON /* {..}, with a comma before all but the first; the JSON of proto3. */
 };
 
 enum ks_frame_state {
@@ -45,9 +48,11 @@ struct ks_framer {
     ks_number next; /* The record that is being written, or is to be written next. */
     ks_number end;
     uint32_t attempt;
-    bool comma;        /* JSON: one was written before. */
-    bool begun;        /* The head of `next` is out. */
-    size_t offset;     /* Bytes of its data that are out. */
+    bool whole;    /* Begin only what fits as a whole, unless it is the first. */
+    bool comma;    /* One was written before. */
+    bool begun;    /* The head of `next` is out. */
+    size_t offset; /* Bytes of its data that are out, of so many. */
+    size_t data_size;
     char common[1024]; /* batch_id, stream, shard_id, epoch in the format. */
     size_t common_size;
     int64_t second; /* Of `instant`. */
@@ -69,6 +74,8 @@ void ks_framer_begin(struct ks_framer *framer, const struct ks_ack_stamp *stamp,
                      const struct ks_frame_names *names, const struct ks_ack_run *run,
                      uint32_t attempt);
 
+/* Bytes of the record that is half-way which are not out. 0: none is. */
+size_t ks_framer_rest(const struct ks_framer *framer);
 /* Writes as much as there is and as fits; returns how many bytes. A buffer of KS_FILL_MIN bytes
  * takes any head. */
 size_t ks_framer_fill(struct ks_framer *framer, uint8_t *buffer, size_t room,

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "api/doors.h"
-#include "api/http1_head.h"
+#include "api/head.h"
 #include "api/linger.h"
 #include "api/message.h"
 #include "api/refusal.h"
@@ -47,7 +47,8 @@ struct call {
     bool too_large; /* A body of chunks passed the limit; the rest is swallowed. */
     bool no_memory;
     uint64_t received;
-    size_t charged; /* Of http1->bodies_bytes. */
+    size_t unread;  /* Bytes of the parts that the handler has not given back. */
+    size_t charged; /* Of api->bodies_bytes. */
 };
 
 struct ks_http1 {
@@ -61,7 +62,6 @@ struct ks_http1 {
     struct ks_lingers lingers;
     struct wire *taking; /* The connection that is being given to the daemon. */
     ks_instant due;      /* The daemon's own next deadline. */
-    size_t bodies_bytes;
     uint32_t calls;
     bool closing;
     bool pending; /* The daemon has something to do. */
@@ -131,10 +131,26 @@ static void resume(struct call *call)
 
 static void wake(struct ks_exchange *exchange)
 {
-    resume(call_of(exchange));
+    struct call *call = call_of(exchange);
+
+    /* An answer waits for the end of the request; parts that nobody wants any more wait for
+     * nothing. */
+    if (call->step == STEP_BODY && exchange->body_part != NULL)
+        return;
+    resume(call);
 }
 
-static const struct ks_transport transport = {.wake = wake};
+static void consumed(struct ks_exchange *exchange, size_t size)
+{
+    struct call *call = call_of(exchange);
+
+    assert(call->unread >= size);
+    call->unread -= size;
+    if (call->step == STEP_BODY && call->unread < KS_BODY_WINDOW)
+        resume(call);
+}
+
+static const struct ks_transport transport = {.wake = wake, .consumed = consumed};
 
 /* The request line was read: the first that is known of a request. Its result is what the other
  * callbacks are given. */
@@ -172,9 +188,9 @@ static void call_free(struct call *call)
     struct ks_http1 *http1 = call->wire->http1;
 
     assert(http1->calls > 0);
-    assert(http1->bodies_bytes >= call->charged);
+    assert(http1->api->bodies_bytes >= call->charged);
     http1->calls--;
-    http1->bodies_bytes -= call->charged;
+    http1->api->bodies_bytes -= call->charged;
     call->wire->call = NULL;
     ks_exchange_end(&call->exchange);
     ks_free(call->target);
@@ -240,6 +256,22 @@ static struct MHD_Response *make_response(struct call *call)
                                            MHD_RESPMEM_PERSISTENT);
 }
 
+/* The daemon wants C strings. */
+static bool add_headers(struct MHD_Response *response, const struct ks_headers *headers)
+{
+    static char text[2][KS_ANSWER_HEAD_BYTES_MAX + 1];
+    size_t at = 0;
+    ks_view name;
+    ks_view value;
+
+    while (ks_headers_next(headers, &at, &name, &value))
+        if (!ks_ok(ks_view_copy_text(name, text[0], sizeof(text[0]))) ||
+            !ks_ok(ks_view_copy_text(value, text[1], sizeof(text[1]))) ||
+            MHD_add_response_header(response, text[0], text[1]) != MHD_YES)
+            return false;
+    return true;
+}
+
 static enum MHD_Result queue(struct call *call)
 {
     const struct ks_answer *answer = &call->exchange.answer;
@@ -252,10 +284,8 @@ static enum MHD_Result queue(struct call *call)
     call->step = STEP_ANSWER;
     ok = MHD_add_response_header(response, "Content-Type", answer->content_type) == MHD_YES &&
          MHD_add_response_header(response, "Cache-Control", "no-store") == MHD_YES &&
-         (!answer->close || MHD_add_response_header(response, "Connection", "close") == MHD_YES);
-    for (uint32_t i = 0; i < answer->header_count && ok; i++)
-        ok = MHD_add_response_header(response, answer->headers[i].name, answer->headers[i].value) ==
-             MHD_YES;
+         (!answer->close || MHD_add_response_header(response, "Connection", "close") == MHD_YES) &&
+         !answer->broken && add_headers(response, &answer->headers);
     if (ok)
         result = MHD_queue_response(call->wire->connection, answer->status, response);
     MHD_destroy_response(response);
@@ -284,7 +314,10 @@ static enum MHD_Result take_line(void *head, enum MHD_ValueKind kind, const char
 static enum MHD_Result begin(struct call *call, const char *method, const char *version)
 {
     struct ks_exchange *exchange = &call->exchange;
-    struct ks_head head = {.version = version, .whole = version == call->target_end + 1};
+    struct ks_head head = {.headers = &exchange->request.headers,
+                           .http = 1,
+                           .host_may_be_absent = strcmp(version, "HTTP/1.0") == 0,
+                           .whole = version == call->target_end + 1};
 
     exchange->request.method = ks_method_parse(method);
     ks_loop_timer_clear(call->wire->http1->loop, &call->wire->timer);
@@ -299,6 +332,8 @@ static enum MHD_Result begin(struct call *call, const char *method, const char *
     /* An answer that is known already waits for the end of the body, so that the connection lives
      * on. */
     call->step = STEP_BODY;
+    if (exchange->streamed && !exchange->answered)
+        ks_exchange_run(exchange);
     if (exchange->request.has_body)
         set_deadline(call->wire, KS_BODY_WAIT_MS);
     return MHD_YES;
@@ -311,6 +346,24 @@ static const char *too_large_text(const struct call *call, struct ks_detail *det
     return detail->text;
 }
 
+/* Hands a part on, and stops reading when the handler has enough. */
+static void pass(struct call *call, ks_view part)
+{
+    call->unread += part.size;
+    if (!ks_exchange_part(&call->exchange, part, false)) {
+        call->unread = 0;
+        return;
+    }
+    if (call->unread < KS_BODY_WINDOW) {
+        set_deadline(call->wire, KS_BODY_WAIT_MS);
+        return;
+    }
+    /* It is not the client who is late. The daemon may have more that it has read already. */
+    ks_loop_timer_clear(call->wire->http1->loop, &call->wire->timer);
+    if (!call->suspended)
+        suspend(call);
+}
+
 /* Keeps a part of the body, or only counts it once it is too much. False if the connection must
  * end: libmicrohttpd takes no answer in the middle of a body, so it is given past it. */
 static bool keep(struct call *call, ks_view part)
@@ -320,6 +373,10 @@ static bool keep(struct call *call, ks_view part)
     struct ks_detail detail;
     ks_err err;
 
+    if (call->exchange.streamed) {
+        pass(call, part);
+        return true;
+    }
     call->received += part.size;
     if (call->received > body->max) {
         call->too_large = true;
@@ -333,9 +390,9 @@ static bool keep(struct call *call, ks_view part)
     if (call->exchange.answered)
         return true;
     err = ks_bytes_append(body, part);
-    http1->bodies_bytes += body->capacity - call->charged;
+    http1->api->bodies_bytes += body->capacity - call->charged;
     call->charged = body->capacity;
-    if (!ks_ok(err) || http1->bodies_bytes > KS_BODIES_BYTES_MAX)
+    if (!ks_ok(err) || http1->api->bodies_bytes > KS_BODIES_BYTES_MAX)
         call->no_memory = true;
     return true;
 }
@@ -347,8 +404,14 @@ static enum MHD_Result run(struct call *call)
 
     call->step = STEP_HANDLER;
     ks_loop_timer_clear(call->wire->http1->loop, &call->wire->timer);
+    if (exchange->streamed)
+        (void)ks_exchange_part(exchange, KS_VIEW_NONE, true);
     if (exchange->answered)
         return queue(call);
+    if (exchange->streamed) {
+        suspend(call);
+        return MHD_YES;
+    }
     if (call->too_large) {
         ks_exchange_problem(exchange, KS_PROBLEM_TOO_LARGE, "%s", too_large_text(call, &detail));
         exchange->answer.close = true;
@@ -380,6 +443,8 @@ static enum MHD_Result work(void *arg, struct MHD_Connection *connection, const 
     switch (call->step) {
     case STEP_HEAD: return begin(call, method, version);
     case STEP_BODY:
+        if (call->gone)
+            return MHD_NO;
         if (part.size == 0)
             return run(call);
         *size = 0;
@@ -459,6 +524,10 @@ static void wire_late(struct ks_timer *timer)
 
     /* The daemon owns the socket; it finds it closed. */
     (void)shutdown(wire->watch.fd, SHUT_RDWR);
+    if (wire->call == NULL)
+        return;
+    wire->call->gone = true;
+    resume(wire->call);
 }
 
 void ks_http1_take(struct ks_http1 *http1, const struct ks_wire_config *config)

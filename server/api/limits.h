@@ -18,24 +18,48 @@ enum {
     KS_FILL_MIN =
         8 << 10, /* Room that a producer always has: the head of the longest record fits. */
 
+    /* ---- HTTP/2 ---- */
+    KS_WIRE_STREAMS_MAX = 256, /* Requests of one connection at one time. */
+    KS_STREAMS_MAX = 16384,    /* And of all connections: at about 2 KiB each. */
+    KS_WIRE_WINDOW = 1 << 20,  /* Bytes of bodies of one connection on their way to us. */
+    KS_RESETS_MAX = 1000,      /* Streams reset at once, by either side (CVE-2023-44487), .. */
+    KS_RESETS_PER_S = 33,      /* .. and every second. */
+    KS_CONTINUATIONS_MAX = 8,  /* CONTINUATION frames of one head (CVE-2024-28182). */
+    KS_ACKS_MAX = 256,         /* Answers to PING and SETTINGS that a peer does not take. */
+    KS_FRAMES_MAX = 4096,      /* Frames of any kind that a peer does not take. */
+    KS_QUIET_MS =
+        30000, /* A peer that says nothing is asked whether it lives, and let go after as much again. */
+    KS_NOTICE_MS = 250, /* The longest wait for a peer to hear that we end. */
+    KS_LOOK_MS = 5000,  /* How often it is looked for what is late. */
+
     /* ---- Requests ---- */
-    KS_HEAD_BYTES_MAX = 16 << 10, /* Request line and header lines; well below the pool. */
-    KS_TARGET_MAX = 8 << 10,      /* Path and query. */
-    KS_PARAMS_MAX = 256,          /* Parameters of one query: ack_id may stand there many times. */
+    KS_HEAD_BYTES_MAX = 16 << 10,    /* Request line and header lines; well below the pool. */
+    KS_HEADERS_BYTES_MAX = 48 << 10, /* The same lines kept, with the sizes of the shortest. */
+    KS_BODY_WINDOW = 256 << 10,      /* Parts of one streamed body that are not dealt with. */
+    KS_TARGET_MAX = 8 << 10,         /* Path and query. */
+    KS_PARAMS_MAX = 256, /* Parameters of one query: ack_id may stand there many times. */
     KS_PUT_BYTES_MAX =
         16 << 20, /* POST /v1/local/records: 10 MiB of records as base64, and room. */
     KS_BODIES_BYTES_MAX = 96 << 20, /* All request bodies in memory at once. */
     KS_PUT_ENTRIES_MAX = 500,       /* Records of one PutRecords (Kinesis API reference). */
     KS_SETTLEMENTS_MAX = 10000, /* Items of one settle request: a 1 MiB body holds about as many. */
-    KS_TOKEN_BYTES_MAX = 4096,  /* A bearer token. */
-    KS_WAIT_MS_MAX = 60000,     /* wait_ms of a long poll or of wait=persisted. */
+    KS_OPERATED_SHARDS_MAX = 1000, /* Shards that one order names. */
+    KS_TOKEN_BYTES_MAX = 4096,     /* A bearer token. */
+    KS_WAIT_MS_MAX = 60000,        /* wait_ms of a long poll or of wait=persisted. */
 
     /* ---- Answers ---- */
     KS_ANSWER_BYTES_MAX = 32 << 20, /* A fixed answer: 10,000 rows of the longest names. */
     KS_PAGE_SIZE = 1000,
     KS_PAGE_SIZE_MAX = 10000,
-    KS_ANSWER_HEADERS_MAX = 6,
-    KS_CONTROL_BYTES_MAX = 256 << 10, /* Control lines of one stream that wait to be written. */
+    KS_ANSWER_HEAD_BYTES_MAX = 16 << 10, /* Its headers, and as much for its trailers. */
+    KS_RPC_SENT_BYTES_MAX = 1 << 20,     /* Messages that a call's client has not taken. */
+    KS_RPC_TAIL_BYTES_MAX = 32 << 10,    /* How a call ends: its error, and its trailing metadata. */
+    KS_CONTROL_BYTES_MAX = 256 << 10,    /* Control lines of one stream that wait to be written. */
+
+    /* ---- Beside the group ---- */
+    KS_PEEKS_MAX = 16,          /* At once; each may hold 5 MiB. */
+    KS_REPLAYS_MAX = 16,        /* Each holds one batch. */
+    KS_REPLAY_IDLE_MS = 300000, /* A replay that nobody streams is over then. */
 
     /* ---- Sessions ---- */
     KS_IN_FLIGHT_MAX = 100000,

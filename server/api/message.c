@@ -2,9 +2,11 @@
 #include "api/message.h"
 
 #include <assert.h>
+#include <inttypes.h>
 
 #include "api/codec_json.h"
 #include "api/codec_proto.h"
+#include "api/rpc.h"
 #include "api/subscription.h"
 
 /* A request's message in memory: JSON is small beside what jansson made of it. */
@@ -79,20 +81,29 @@ static ks_view subscription_of(const ProtobufCMessage *message)
     return ks_view_text(name);
 }
 
-ProtobufCMessage *ks_exchange_read(struct ks_exchange *exchange,
-                                   const ProtobufCMessageDescriptor *type, struct ks_arena *arena)
+static ks_err decode(struct ks_codec codec, ks_view body, const ProtobufCMessageDescriptor *type,
+                     struct ks_arena *arena, ProtobufCMessage **ret_message,
+                     struct ks_detail *detail)
 {
-    const struct ks_request *request = &exchange->request;
-    ks_view body = ks_bytes_view(&request->body);
+    struct ks_json_style style = {
+        codec.kind == KS_CODEC_REST ? KS_SPELLING_REST : KS_SPELLING_PROTO, codec.types};
+
+    if (codec.kind == KS_CODEC_PROTO)
+        return ks_proto_read(body, type, arena, ret_message, detail);
+    return ks_json_read(style, body.size == 0 ? KS_VIEW("{}") : body, type, arena, ret_message,
+                        detail);
+}
+
+ProtobufCMessage *ks_exchange_decode(struct ks_exchange *exchange, struct ks_codec codec,
+                                     ks_view body, const ProtobufCMessageDescriptor *type,
+                                     struct ks_arena *arena)
+{
     struct ks_detail detail = {.text = "out of memory"};
     ProtobufCMessage *message = NULL;
     ks_err err;
 
     ks_arena_init(arena, ks_proto_room(body.size) + ROOM_PER_BYTE * body.size);
-    if (ks_media_type_is_protobuf(request->content_type))
-        err = ks_proto_read(body, type, arena, &message, &detail);
-    else
-        err = ks_rest_read(body.size == 0 ? KS_VIEW("{}") : body, type, arena, &message, &detail);
+    err = decode(codec, body, type, arena, &message, &detail);
     if (ks_ok(err) && ks_subscription_choose(exchange, subscription_of(message)))
         return message;
     ks_arena_free(arena);
@@ -103,6 +114,43 @@ ProtobufCMessage *ks_exchange_read(struct ks_exchange *exchange,
                                                          : KS_PROBLEM_INVALID_ARGUMENT,
                         "%s", detail.text);
     return NULL;
+}
+
+ProtobufCMessage *ks_exchange_read(struct ks_exchange *exchange,
+                                   const ProtobufCMessageDescriptor *type, struct ks_arena *arena)
+{
+    const struct ks_request *request = &exchange->request;
+    struct ks_codec codec = {
+        .kind = ks_media_type_is_protobuf(request->content_type) ? KS_CODEC_PROTO : KS_CODEC_REST};
+
+    return ks_exchange_decode(exchange, codec, ks_bytes_view(&request->body), type, arena);
+}
+
+bool ks_message_number(struct ks_exchange *exchange, const char *name, uint64_t value, uint64_t min,
+                       uint64_t max, uint64_t absent, uint64_t *ret_value)
+{
+    if (value == 0)
+        value = absent;
+    if (value >= min && value <= max) {
+        *ret_value = value;
+        return true;
+    }
+    ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                        "member \"%s\" must be a whole number from %" PRIu64 " to %" PRIu64, name,
+                        min, max);
+    return false;
+}
+
+void ks_exchange_serve(struct ks_exchange *exchange, const ProtobufCMessageDescriptor *type,
+                       ks_message_handler *handler)
+{
+    struct ks_arena arena;
+    const ProtobufCMessage *message = ks_exchange_read(exchange, type, &arena);
+
+    if (message == NULL)
+        return;
+    handler(exchange, message, &arena);
+    ks_arena_free(&arena);
 }
 
 static ks_err write_json(const ProtobufCMessage *message, struct ks_bytes *body)
@@ -126,6 +174,10 @@ void ks_exchange_message(struct ks_exchange *exchange, const ProtobufCMessage *m
     struct ks_bytes body;
     ks_err err;
 
+    if (exchange->rpc != NULL) {
+        ks_rpc_message(exchange, message);
+        return;
+    }
     ks_bytes_init(&body, KS_ANSWER_BYTES_MAX);
     err = binary ? ks_proto_write(message, false, &body) : write_json(message, &body);
     if (ks_ok(err)) {

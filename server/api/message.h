@@ -3,11 +3,12 @@
  * exchange.
  *
  * A handler reads one message and answers with another; JSON or protobuf is decided here, by the
- * request's headers.
+ * request's headers. For calls of methods: api/rpc.h.
  */
 #ifndef KS_API_MESSAGE_H
 #define KS_API_MESSAGE_H
 
+#include "kinesis_sidecar/v1/problem.pb-c.h"
 #include "kinesis_sidecar/v1/record.pb-c.h"
 #include "kinesis_sidecar/v1/settle.pb-c.h"
 #include "kinesis_sidecar/v1/state.pb-c.h"
@@ -53,13 +54,37 @@ bool ks_media_type_is_protobuf(ks_view header);
 /* True if the Accept header names one of the types of protobuf, with no less weight than JSON. */
 bool ks_accepts_protobuf(const struct ks_request *request);
 
+/* How a message is written in bytes. */
+enum ks_codec_kind { KS_CODEC_REST, KS_CODEC_JSON, KS_CODEC_PROTO };
+struct ks_json_types;
+struct ks_codec {
+    enum ks_codec_kind kind;
+    const struct ks_json_types *types; /* That may stand in an Any; NULL: none. */
+};
+
+/* Reads `body` as a message of `type`, into `arena`, whose cap is set here. On failure the exchange is answered (400,
+ * 404, 429) and NULL is returned. No bytes are an empty message. What it says about the subscription is taken as the
+ * exchange's. */
+ProtobufCMessage *ks_exchange_decode(struct ks_exchange *exchange, struct ks_codec codec,
+                                     ks_view body, const ProtobufCMessageDescriptor *type,
+                                     struct ks_arena *arena);
 /* Reads the body as a message of `type`, into `arena`, whose cap is set here. On failure the
  * exchange is answered (400, 404, 413) and NULL is returned. An empty body is an empty message. What it says about the
  * subscription is taken as the exchange's. */
 ProtobufCMessage *ks_exchange_read(struct ks_exchange *exchange,
                                    const ProtobufCMessageDescriptor *type, struct ks_arena *arena);
-/* Answers 200 with a message: protobuf if the client accepts it or, without an Accept header, sent
- * it; else JSON. */
+/* Handles one message. `arena` holds it, or is NULL: the handler moves it, or leaves it to the caller, who frees it. */
+typedef void ks_message_handler(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                                struct ks_arena *arena);
+/* A member as a number within limits; 0, which is its absence, is `absent`. On a bad value the exchange is answered (400
+ * that names the member and the limits) and false is returned. A negative number is passed as it is in 64 bits. */
+bool ks_message_number(struct ks_exchange *exchange, const char *name, uint64_t value, uint64_t min,
+                       uint64_t max, uint64_t absent, uint64_t *ret_value);
+/* Reads the body and has it handled. */
+void ks_exchange_serve(struct ks_exchange *exchange, const ProtobufCMessageDescriptor *type,
+                       ks_message_handler *handler);
+/* Answers with a message. REST: 200, protobuf if the client accepts it or, without an Accept header,
+ * sent it; else JSON. A call: as its protocol wants. */
 void ks_exchange_message(struct ks_exchange *exchange, const ProtobufCMessage *message);
 
 #endif

@@ -4,15 +4,40 @@
 #include <assert.h>
 #include <stdio.h>
 
-bool ks_page_read(struct ks_exchange *exchange, struct ks_page *ret_page)
+void ks_page_serve(struct ks_exchange *exchange, ks_message_handler *handler)
 {
+    ks_pb_page_request request;
+    char token[24];
     uint64_t size;
     uint64_t next;
 
     if (!ks_request_number(exchange, "page_size", 1, KS_PAGE_SIZE_MAX, KS_PAGE_SIZE, &size) ||
         !ks_request_number(exchange, "page_token", 0, UINT32_MAX - 1, 0, &next))
+        return;
+    kinesis_sidecar__v1__page_request__init(&request);
+    (void)snprintf(token, sizeof(token), "%u", (unsigned)next);
+    request.page_size = (uint32_t)size;
+    request.page_token = token;
+    handler(exchange, &request.base, NULL);
+}
+
+bool ks_page_read(struct ks_exchange *exchange, const ks_pb_page_request *request,
+                  struct ks_page *ret_page)
+{
+    ks_view token = ks_view_text(request->page_token);
+    uint64_t next = 0;
+
+    if (request->page_size > KS_PAGE_SIZE_MAX ||
+        (token.size > 0 && (!ks_ok(ks_view_u64(token, &next)) || next >= UINT32_MAX))) {
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                            "page_size may be %d at most, page_token is what the last page said",
+                            KS_PAGE_SIZE_MAX);
         return false;
-    *ret_page = (struct ks_page){.next = (uint32_t)next, .room = (uint32_t)size};
+    }
+    *ret_page = (struct ks_page){
+        .next = (uint32_t)next,
+        .room = request->page_size == 0 ? KS_PAGE_SIZE : request->page_size,
+    };
     return true;
 }
 

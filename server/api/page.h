@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* page.h - lists in pages: ?page_size= and ?page_token=. */
+/* page.h - lists in pages: page_size and page_token. */
 #ifndef KS_API_PAGE_H
 #define KS_API_PAGE_H
 
-#include "api/exchange.h"
+#include "api/message.h"
 
 /* A page that is being filled. The token is the index of the next row: rows keep their place while
  * the process lives. */
@@ -13,8 +13,13 @@ struct ks_page {
     char token[16]; /* Of the next page, or "". */
 };
 
+typedef KinesisSidecar__V1__PageRequest ks_pb_page_request;
+
+/* Makes a request of the query, and has it handled. */
+void ks_page_serve(struct ks_exchange *exchange, ks_message_handler *handler);
 /* False if the exchange was answered with a problem. */
-bool ks_page_read(struct ks_exchange *exchange, struct ks_page *ret_page);
+bool ks_page_read(struct ks_exchange *exchange, const ks_pb_page_request *request,
+                  struct ks_page *ret_page);
 /* The page is full and row `index` is there: the next page begins with it. */
 void ks_page_end(struct ks_page *page, uint32_t index);
 

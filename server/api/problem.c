@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+#include "api/codec_proto.h"
+#include "api/message.h"
 #include "base/json_writer.h"
 
 struct meaning {
@@ -42,34 +44,54 @@ const char *ks_problem_code(enum ks_problem problem)
     return meaning_of(problem)->code;
 }
 
+void ks_problem_members(struct ks_writer *json, enum ks_problem problem, ks_view detail,
+                        ks_view instance)
+{
+    const struct meaning *meaning = meaning_of(problem);
+
+    ks_writer_pair(json, "type", ks_view_text(meaning->type));
+    ks_writer_pair(json, "title", ks_view_text(meaning->title));
+    ks_writer_key(json, "status");
+    ks_writer_u64(json, meaning->status);
+    ks_writer_pair(json, "detail", detail);
+    ks_writer_pair(json, "instance", instance);
+    ks_writer_key(json, "retryable");
+    ks_writer_bool(json, meaning->retryable);
+}
+
 ks_err ks_problem_write(enum ks_problem problem, ks_view detail, ks_view instance,
                         struct ks_bytes *body)
 {
-    const struct meaning *meaning = meaning_of(problem);
     struct ks_writer json;
 
     ks_writer_begin(&json, body);
     ks_writer_open(&json, '{');
-    ks_writer_key(&json, "type");
-    ks_writer_string(&json, meaning->type);
-    ks_writer_key(&json, "title");
-    ks_writer_string(&json, meaning->title);
-    ks_writer_key(&json, "status");
-    ks_writer_u64(&json, meaning->status);
-    ks_writer_key(&json, "detail");
-    ks_writer_text(&json, detail);
-    ks_writer_key(&json, "instance");
-    ks_writer_text(&json, instance);
-    ks_writer_key(&json, "code");
-    ks_writer_string(&json, meaning->code);
-    ks_writer_key(&json, "message");
-    ks_writer_text(&json, detail);
+    ks_problem_members(&json, problem, detail, instance);
+    ks_writer_pair(&json, "code", ks_view_text(meaning_of(problem)->code));
+    ks_writer_pair(&json, "message", detail);
     ks_writer_key(&json, "details");
     ks_writer_open(&json, '[');
     ks_writer_close(&json, ']');
-    ks_writer_key(&json, "retryable");
-    ks_writer_bool(&json, meaning->retryable);
     ks_writer_close(&json, '}');
     ks_writer_line(&json);
     return ks_writer_end(&json);
+}
+
+ks_err ks_problem_pack(enum ks_problem problem, const char *detail, ks_view instance,
+                       struct ks_bytes *bytes)
+{
+    const struct meaning *meaning = meaning_of(problem);
+    KinesisSidecar__V1__Problem message;
+    char target[512] = "";
+
+    kinesis_sidecar__v1__problem__init(&message);
+    message.type = ks_pb_text(meaning->type);
+    message.title = ks_pb_text(meaning->title);
+    message.status = meaning->status;
+    message.detail = ks_pb_text(detail);
+    message.retryable = meaning->retryable;
+    /* A path that is too long, or no text, is known to who asked for it. */
+    if (ks_view_is_utf8(instance) && ks_ok(ks_view_copy_text(instance, target, sizeof(target))))
+        message.instance = target;
+    return ks_proto_write(&message.base, false, bytes);
 }

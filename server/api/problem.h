@@ -13,6 +13,11 @@
 
 #include "base/bytes.h"
 
+/* The message that goes with a failed call (proto/kinesis_sidecar/v1/problem.proto). */
+#define KS_PROBLEM_MESSAGE "kinesis_sidecar.v1.Problem"
+
+/* 405 and 415 have no code of their own: "unknown" is what a Connect client makes of them (Error Codes, HTTP to Error Code).
+ */
 /*  kind                   type (the end of a urn)    Connect code           status retry  title */
 #define KS_PROBLEM_TABLE(X)                                                                        \
     X(INVALID_ARGUMENT, "invalid-argument", "invalid_argument", 400, false, "Invalid argument")    \
@@ -22,12 +27,12 @@
     X(PERMISSION_DENIED, "permission-denied", "permission_denied", 403, false,                     \
       "Permission denied")                                                                         \
     X(NOT_FOUND, "not-found", "not_found", 404, false, "Not found")                                \
-    X(METHOD_NOT_ALLOWED, "method-not-allowed", "unimplemented", 405, false, "Method not allowed") \
+    X(METHOD_NOT_ALLOWED, "method-not-allowed", "unknown", 405, false, "Method not allowed") \
     X(SESSION_FENCED, "session-fenced", "aborted", 409, false, "Session taken over")               \
     X(LEASE_LOST, "lease-lost", "aborted", 409, false, "Lease lost")                               \
     X(SESSION_EXPIRED, "session-expired", "failed_precondition", 410, false, "Session expired")    \
     X(TOO_LARGE, "content-too-large", "resource_exhausted", 413, false, "Content too large")       \
-    X(MEDIA_TYPE, "unsupported-media-type", "invalid_argument", 415, false,                        \
+    X(MEDIA_TYPE, "unsupported-media-type", "unknown", 415, false,                        \
       "Unsupported media type")                                                                    \
     X(EXHAUSTED, "resource-exhausted", "resource_exhausted", 429, true, "Resource exhausted")      \
     X(HEAD_TOO_LARGE, "head-too-large", "resource_exhausted", 431, false,                          \
@@ -54,5 +59,13 @@ const char *ks_problem_code(enum ks_problem problem);
  * for; both may hold any bytes. FULL, NO_MEMORY. */
 KS_MUST_USE ks_err ks_problem_write(enum ks_problem problem, ks_view detail, ks_view instance,
                                     struct ks_bytes *body);
+/* Appends the message KS_PROBLEM_MESSAGE in protobuf. FULL, NO_MEMORY. */
+KS_MUST_USE ks_err ks_problem_pack(enum ks_problem problem, const char *detail, ks_view instance,
+                                   struct ks_bytes *bytes);
+
+struct ks_writer;
+/* Writes the members of RFC 9457 and `retryable`, without braces around them. */
+void ks_problem_members(struct ks_writer *json, enum ks_problem problem, ks_view detail,
+                        ks_view instance);
 
 #endif

@@ -3,11 +3,14 @@
 
 #include <assert.h>
 
+#include "api/codec_proto.h"
 #include "api/control.h"
 #include "api/delivery.h"
 #include "base/json_writer.h"
 #include "api/message.h"
+#include "api/methods.h"
 #include "api/routes.h"
+#include "api/stream.h"
 #include "base/budget.h"
 
 enum {
@@ -15,6 +18,10 @@ enum {
     MAX_BYTES = 4 << 20,
     MAX_BYTES_MAX = 64 << 20,
     WAIT_MS = 10000,
+    /* Of a call, whose answer is one message: gRPC clients refuse more than 4 MiB, and it lies in memory. */
+    CALL_BYTES = 3 << 20,
+    CALL_BYTES_MAX = 16 << 20,
+    PIECE_BYTES = 256 << 10,
     IN_FLIGHT_BYTES = 64 << 20
 };
 
@@ -29,6 +36,13 @@ struct poller {
 
 enum part { PART_HEAD, PART_RECORDS, PART_TAIL, PART_END };
 
+/* What is asked for. */
+struct ask {
+    uint64_t max_records;
+    uint64_t max_bytes;
+    uint64_t wait_ms;
+};
+
 /* One call. */
 struct poll {
     struct ks_exchange *exchange;
@@ -38,8 +52,7 @@ struct poll {
     struct ks_link link;
     struct ks_timer timer;
     struct ks_delivery delivery;
-    uint32_t max_records;
-    uint64_t max_bytes;
+    struct ask ask;
     enum part part;
     bool cut;
     char session[KS_CLIENT_ID_MAX + 1];
@@ -63,12 +76,37 @@ static void write_idle(struct ks_writer *json, const struct poll *poll)
                          words[poll->subscription->quiesced ? KS_IDLE_DRAINING : KS_IDLE_FENCED]);
 }
 
+static KinesisSidecar__V1__IdleReason idle_of(const struct poll *poll)
+{
+    struct ks_session_status status;
+
+    if (ks_switchboard_session(poll->subscription->board, poll->delivery.session, &status))
+        return ks_control_idle(status.session.idle);
+    /* The session itself is over. */
+    return ks_control_idle(poll->subscription->quiesced ? KS_IDLE_DRAINING : KS_IDLE_FENCED);
+}
+
+/* The same by call. */
+static void call_idle(struct poll *poll)
+{
+    KinesisSidecar__V1__PullResponse response;
+
+    kinesis_sidecar__v1__pull_response__init(&response);
+    response.session = poll->session;
+    response.idle_reason = idle_of(poll);
+    ks_exchange_message(poll->exchange, &response.base);
+}
+
 /* Nothing came. */
 static void answer_idle(struct poll *poll)
 {
     struct ks_bytes body;
     struct ks_writer json;
 
+    if (poll->exchange->rpc != NULL) {
+        call_idle(poll);
+        return;
+    }
     ks_bytes_init(&body, 1024);
     ks_writer_begin(&json, &body);
     ks_writer_open(&json, '{');
@@ -140,11 +178,70 @@ static size_t fill(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
     return size;
 }
 
+/* ---- Answers of calls ---- */
+
+/* The members of the message beside the records; in protobuf they may come in any order. */
+static ks_err write_ends(const struct poll *poll, struct ks_bytes *body, bool head)
+{
+    KinesisSidecar__V1__PullResponse response;
+    bool json = ks_rpc_is_json(poll->exchange);
+
+    if (json && head)
+        return ks_bytes_format(body, "{\"batchId\":\"%s\",\"records\":[", poll->delivery.batch_id);
+    if (json)
+        return ks_bytes_format(body, "],\"session\":\"%s\"}", poll->session);
+    kinesis_sidecar__v1__pull_response__init(&response);
+    response.batch_id = head ? ks_pb_text(poll->delivery.batch_id) : response.batch_id;
+    response.session = head ? response.session : ks_pb_text(poll->session);
+    return ks_proto_write(&response.base, false, body);
+}
+
+static ks_err write_records(struct poll *poll, struct ks_bytes *body)
+{
+    enum ks_frame_state state = KS_FRAME_FULL;
+
+    while (state == KS_FRAME_FULL) {
+        KS_TRY(ks_bytes_reserve(body, PIECE_BYTES));
+        body->size +=
+            ks_delivery_fill(&poll->delivery, body->data + body->size, PIECE_BYTES, &state);
+    }
+    return state == KS_FRAME_DONE ? KS_OK : KS_FAIL(EXPIRED);
+}
+
+/* All records in one message, whose size stands before it. */
+static void answer_call(struct poll *poll)
+{
+    struct ks_bytes body;
+    ks_err err;
+
+    ks_bytes_init(&body, KS_ANSWER_BYTES_MAX);
+    err = ks_rpc_begin_message(&body);
+    if (ks_ok(err))
+        err = write_ends(poll, &body, true);
+    if (ks_ok(err))
+        err = write_records(poll, &body);
+    if (ks_ok(err))
+        err = write_ends(poll, &body, false);
+    if (ks_ok(err))
+        ks_rpc_written_message(poll->exchange, &body);
+    else
+        ks_exchange_problem(poll->exchange,
+                            ks_err_is(err, KS_ERR_EXPIRED) ? KS_PROBLEM_LEASE_LOST
+                                                           : KS_PROBLEM_EXHAUSTED,
+                            "the records: %s", ks_err_text(err));
+    ks_bytes_free(&body);
+}
+
 /* Takes records and answers with them. False if there are none. */
 static bool answer_records(struct poll *poll)
 {
-    if (!ks_delivery_pull(&poll->delivery, poll->max_records, poll->max_bytes, KS_BATCH_RUNS_MAX))
+    if (!ks_delivery_pull(&poll->delivery, (uint32_t)poll->ask.max_records, poll->ask.max_bytes,
+                          KS_BATCH_RUNS_MAX))
         return false;
+    if (poll->exchange->rpc != NULL) {
+        answer_call(poll);
+        return true;
+    }
     ks_exchange_stream(poll->exchange, KS_TYPE_JSON, fill);
     return true;
 }
@@ -309,10 +406,26 @@ static void closed(struct ks_exchange *exchange)
     ks_free(poll);
 }
 
-static bool open_session(struct ks_exchange *exchange, ks_view name, ks_session_id *ret_session)
+static bool open_session(struct ks_exchange *exchange, const struct ks_session_request *request,
+                         ks_session_id *ret_session)
 {
     struct ks_subscription *subscription = exchange->subscription;
-    struct ks_session_request request = {
+    struct ks_detail detail = {.text = ""};
+    ks_err err = KS_FAIL(BUSY);
+
+    if (subscription->quiesced)
+        ks_detail_set(&detail, "draining: no new sessions");
+    else
+        err = ks_switchboard_open(subscription->board, request, NULL, ret_session, &detail);
+    if (!ks_ok(err))
+        ks_api_refuse_session(exchange, err, &detail);
+    return ks_ok(err);
+}
+
+/* With the usual limits. */
+static bool open_named(struct ks_exchange *exchange, ks_view name, ks_session_id *ret_session)
+{
+    const struct ks_session_request request = {
         .client_id = name,
         .pulls = true,
         .max_in_flight = KS_PULL_RECORDS_MAX,
@@ -321,16 +434,8 @@ static bool open_session(struct ks_exchange *exchange, ks_view name, ks_session_
         .grace = ks_span_ms(KS_GRACE_MS),
         .linger = ks_span_ms(KS_LINGER_MS),
     };
-    struct ks_detail detail = {.text = ""};
-    ks_err err = KS_FAIL(BUSY);
 
-    if (subscription->quiesced)
-        ks_detail_set(&detail, "draining: no new sessions");
-    else
-        err = ks_switchboard_open(subscription->board, &request, NULL, ret_session, &detail);
-    if (!ks_ok(err))
-        ks_api_refuse_session(exchange, err, &detail);
-    return ks_ok(err);
+    return open_session(exchange, &request, ret_session);
 }
 
 /* The session that polls under this name; made by its first use. */
@@ -338,12 +443,8 @@ static bool find_session(struct ks_exchange *exchange, ks_view name, ks_session_
 {
     struct ks_session_status status;
 
-    if (name.size == 0) {
-        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT, "session has no name");
-        return false;
-    }
     if (!ks_switchboard_find_session(exchange->subscription->board, name, ret_session))
-        return open_session(exchange, name, ret_session);
+        return open_named(exchange, name, ret_session);
     if (ks_switchboard_session(exchange->subscription->board, *ret_session, &status) &&
         !status.session.pulls) {
         ks_exchange_problem(exchange, KS_PROBLEM_FAILED_PRECONDITION,
@@ -352,6 +453,13 @@ static bool find_session(struct ks_exchange *exchange, ks_view name, ks_session_
         return false;
     }
     return true;
+}
+
+static enum ks_frame_format format_of(const struct ks_exchange *exchange)
+{
+    if (exchange->rpc == NULL)
+        return KS_FRAME_JSON;
+    return ks_rpc_is_json(exchange) ? KS_FRAME_ELEMENT_JSON : KS_FRAME_ELEMENT;
 }
 
 static struct poll *poll_new(struct ks_exchange *exchange, ks_view name, ks_session_id session)
@@ -368,39 +476,28 @@ static struct poll *poll_new(struct ks_exchange *exchange, ks_view name, ks_sess
     ks_link_init(&poll->link);
     if (!ks_ok(ks_view_copy_text(name, poll->session, sizeof(poll->session))))
         assert(false); /* The switchboard took it as a client id. */
-    ks_delivery_init(&poll->delivery, exchange->subscription, session, KS_FRAME_JSON);
+    ks_delivery_init(&poll->delivery, exchange->subscription, session, format_of(exchange));
     exchange->context = poll;
     exchange->closed = closed;
     return poll;
 }
 
-void ks_handle_records(struct ks_exchange *exchange)
+static void pull(struct ks_exchange *exchange, ks_view name, const struct ask *ask)
 {
-    ks_view name = KS_VIEW(KS_DEFAULT_SESSION);
     struct ks_subscription *subscription = exchange->subscription;
     ks_session_id session;
     struct poll *poll;
-    uint64_t max_records;
-    uint64_t max_bytes;
-    uint64_t wait_ms;
 
-    if (!ks_request_number(exchange, "max_records", 1, KS_PULL_RECORDS_MAX, MAX_RECORDS,
-                           &max_records) ||
-        !ks_request_number(exchange, "max_bytes", 1, MAX_BYTES_MAX, MAX_BYTES, &max_bytes) ||
-        !ks_request_number(exchange, "wait_ms", 0, KS_WAIT_MS_MAX, WAIT_MS, &wait_ms))
-        return;
-    (void)ks_request_param(&exchange->request, "session", &name);
     if (!find_session(exchange, name, &session))
         return;
     poll = poll_new(exchange, name, session);
     if (poll == NULL)
         return;
-    poll->max_records = (uint32_t)max_records;
-    poll->max_bytes = max_bytes;
+    poll->ask = *ask;
 
     if (!answer_records(poll)) {
-        if (wait_ms > 0 && !subscription->quiesced) {
-            begin_waiting(poll, (int64_t)wait_ms);
+        if (ask->wait_ms > 0 && !subscription->quiesced) {
+            begin_waiting(poll, (int64_t)ask->wait_ms);
             return;
         }
         answer_idle(poll);
@@ -408,4 +505,72 @@ void ks_handle_records(struct ks_exchange *exchange)
     /* From now on it lingers, unless others wait for it. */
     if (find_poller(subscription, session) == NULL)
         ks_switchboard_detach(subscription->board, session, NULL);
+}
+
+void ks_serve_pull(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                   struct ks_arena *arena)
+{
+    const KinesisSidecar__V1__PullRequest *request =
+        (const KinesisSidecar__V1__PullRequest *)message;
+    ks_view name = ks_view_text(request->session);
+    struct ask ask = {.wait_ms = WAIT_MS};
+
+    (void)arena;
+    if (!ks_message_number(exchange, "max_records", request->max_records, 1, KS_PULL_RECORDS_MAX,
+                           MAX_RECORDS, &ask.max_records) ||
+        !ks_message_number(exchange, "max_bytes", request->max_bytes, 1, CALL_BYTES_MAX, CALL_BYTES,
+                           &ask.max_bytes))
+        return;
+    if (request->wait_case == KINESIS_SIDECAR__V1__PULL_REQUEST__WAIT_WAIT_MS &&
+        !ks_message_number(exchange, "wait_ms", (uint64_t)request->wait_ms, 0, KS_WAIT_MS_MAX, 0,
+                           &ask.wait_ms))
+        return;
+    pull(exchange, name.size == 0 ? KS_VIEW(KS_DEFAULT_SESSION) : name, &ask);
+}
+
+void ks_handle_records(struct ks_exchange *exchange)
+{
+    ks_view name = KS_VIEW(KS_DEFAULT_SESSION);
+    struct ask ask;
+
+    if (!ks_request_number(exchange, "max_records", 1, KS_PULL_RECORDS_MAX, MAX_RECORDS,
+                           &ask.max_records) ||
+        !ks_request_number(exchange, "max_bytes", 1, MAX_BYTES_MAX, MAX_BYTES, &ask.max_bytes) ||
+        !ks_request_number(exchange, "wait_ms", 0, KS_WAIT_MS_MAX, WAIT_MS, &ask.wait_ms))
+        return;
+    if (ks_request_param(&exchange->request, "session", &name) && name.size == 0)
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT, "session has no name");
+    else
+        pull(exchange, name, &ask);
+}
+
+void ks_serve_open_session(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                           struct ks_arena *arena)
+{
+    KinesisSidecar__V1__SessionOpened opened;
+    struct ks_session_request request;
+    struct ks_session_status status;
+    ks_view ids[KS_SESSION_SHARDS_MAX];
+    ks_session_id session;
+    ks_span heartbeat;
+
+    (void)arena;
+    if (!ks_open_request_read(exchange, (const ks_pb_open_request *)message, ids, &request,
+                              &heartbeat))
+        return;
+    request.pulls = true;
+    if (!open_session(exchange, &request, &session))
+        return;
+    kinesis_sidecar__v1__session_opened__init(&opened);
+    if (ks_switchboard_session(exchange->subscription->board, session, &status)) {
+        opened.session = ks_pb_text(status.client_id);
+        opened.client_id = ks_pb_text(status.client_id);
+    }
+    opened.boot_id = exchange->api->boot_id;
+    opened.max_in_flight = request.max_in_flight;
+    opened.max_in_flight_bytes = request.max_in_flight_bytes;
+    opened.ack_deadline_ms = ks_span_to_ms(request.ack_deadline);
+    ks_exchange_message(exchange, &opened.base);
+    /* It lingers until its first pull. */
+    ks_switchboard_detach(exchange->subscription->board, session, NULL);
 }

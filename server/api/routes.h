@@ -7,7 +7,7 @@
 
 enum ks_door { KS_DOOR_LOCAL, KS_DOOR_OPS };
 enum ks_route_subscription { KS_ROUTE_ONE, KS_ROUTE_ANY };
-enum ks_body { KS_BODY_NONE, KS_BODY_JSON, KS_BODY_MESSAGE, KS_BODY_PUT };
+enum ks_body { KS_BODY_NONE, KS_BODY_JSON, KS_BODY_MESSAGE, KS_BODY_PUT, KS_BODY_STREAM };
 
 struct ks_route {
     void (*handle)(struct ks_exchange *exchange);

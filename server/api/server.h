@@ -11,6 +11,7 @@
 
 struct ks_doors;
 struct ks_http1;
+struct ks_http2;
 
 enum { KS_BOOT_ID_SIZE = 17 };
 
@@ -21,13 +22,22 @@ struct ks_api {
     const struct ks_options *options;
     struct ks_guard *guard;
     struct ks_http1 *http1;
+    struct ks_http2 *http2;
     struct ks_doors *doors;
     char boot_id[KS_BOOT_ID_SIZE]; /* 16 lower-case hex digits. */
+    /* Asked for a path that the table does not have (an RPC): its route; or NULL, and it may have
+     * answered. NULL: there is nothing more. */
+    const struct ks_route *(*find_more)(struct ks_exchange *exchange);
+    const struct ks_rpc_service *rpc; /* The methods that are served. */
     size_t request_bytes_max;
+    size_t bodies_bytes; /* Of all request bodies that are in memory. */
     ks_span drain_patience;
     bool was_ready;         /* /readyz was 200 once. */
     struct ks_link viewers; /* Of GET /v1/events: events.c. */
-    bool ending;            /* No answer goes on for ever any more. */
+    uint32_t peeks;         /* Under way: peek.c. */
+    struct ks_link replays; /* replay.c */
+    uint32_t replay_count;
+    bool ending; /* No answer goes on for ever any more. */
 };
 
 /* Answers for an error of opening a session; `what` begins the sentence. */

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "api/methods.h"
 #include "api/routes.h"
 #include "api/settling.h"
 
@@ -383,7 +384,7 @@ static void choose_by_ids(struct ks_exchange *exchange, const struct request *re
     exchange->subscription = &api->subscriptions[ack.subscription];
 }
 
-/* Checks all before any is settled, and settles. The arena is given away. */
+/* Checks all before any is settled, and settles. The arena is moved if that takes longer. */
 static void settle_request(struct ks_exchange *exchange, const struct request *request,
                            struct ks_arena *arena)
 {
@@ -396,10 +397,8 @@ static void settle_request(struct ks_exchange *exchange, const struct request *r
                             request->count);
     for (size_t i = 0; i < request->count && good; i++)
         good = check_item(exchange, request->items[i]);
-    if (!good) {
-        ks_arena_free(arena);
+    if (!good)
         return;
-    }
     if (exchange->subscription == NULL)
         choose_by_ids(exchange, request);
     settling = ks_settling_new(exchange, arena);
@@ -407,26 +406,25 @@ static void settle_request(struct ks_exchange *exchange, const struct request *r
         settle_all(exchange, settling, request);
 }
 
+void ks_serve_settle(struct ks_exchange *exchange, const ProtobufCMessage *from,
+                     struct ks_arena *arena)
+{
+    const ks_pb_settle_request *message = (const ks_pb_settle_request *)from;
+    struct request request = {
+        .items = (const ks_pb_settlement *const *)message->settlements,
+        .count = message->n_settlements,
+    };
+
+    if (ks_wait_read(exchange, message->wait,
+                     message->wait_limit_case ==
+                         KINESIS_SIDECAR__V1__SETTLE_REQUEST__WAIT_LIMIT_WAIT_MS,
+                     message->wait_ms, &request.wait))
+        settle_request(exchange, &request, arena);
+}
+
 void ks_handle_settle(struct ks_exchange *exchange)
 {
-    const ks_pb_settle_request *message;
-    struct ks_arena arena;
-    struct request request;
-
-    message = (const ks_pb_settle_request *)ks_exchange_read(
-        exchange, &kinesis_sidecar__v1__settle_request__descriptor, &arena);
-    if (message == NULL)
-        return;
-    request.items = (const ks_pb_settlement *const *)message->settlements;
-    request.count = message->n_settlements;
-    if (!ks_wait_read(exchange, message->wait,
-                      message->wait_limit_case ==
-                          KINESIS_SIDECAR__V1__SETTLE_REQUEST__WAIT_LIMIT_WAIT_MS,
-                      message->wait_ms, &request.wait)) {
-        ks_arena_free(&arena);
-        return;
-    }
-    settle_request(exchange, &request, &arena);
+    ks_exchange_serve(exchange, &kinesis_sidecar__v1__settle_request__descriptor, ks_serve_settle);
 }
 
 /* ---- ack, nack, extend: ids in the query, in the body, or as settlements without an outcome ----
@@ -554,6 +552,7 @@ static void settle_quickly(struct ks_exchange *exchange, KinesisSidecar__V1__Out
     request.items = (const ks_pb_settlement *const *)quick.items;
     request.count = quick.count;
     settle_request(exchange, &request, &arena);
+    ks_arena_free(&arena);
 }
 
 void ks_handle_ack(struct ks_exchange *exchange)

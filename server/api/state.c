@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "api/control.h"
+#include "api/methods.h"
 #include "api/page.h"
 #include "api/records.h"
 #include "api/routes.h"
@@ -15,18 +16,22 @@ enum { ARENA_BYTES = 64 << 20 };
 
 /* ---- Fresh rows ---- */
 
+/* Answers a question, with the part of the rows that it is about. */
+typedef void answer_rows(struct ks_exchange *exchange, const struct ks_page *page);
+
 /* A question that waits for them. */
 struct waiting {
     struct ks_look look;
     struct ks_exchange *exchange;
-    void (*handle)(struct ks_exchange *exchange);
+    struct ks_page page;
+    answer_rows *answer;
 };
 
 static void looked(struct ks_look *look)
 {
     struct waiting *waiting = KS_LIST_ENTRY(look, struct waiting, look);
 
-    waiting->handle(waiting->exchange);
+    waiting->answer(waiting->exchange, &waiting->page);
     ks_exchange_wake(waiting->exchange);
 }
 
@@ -38,27 +43,28 @@ static void left(struct ks_exchange *exchange)
     ks_free(waiting);
 }
 
-/* True if the rows may be told. Otherwise `handle` is called again when they may. */
-static bool fresh(struct ks_exchange *exchange, void (*handle)(struct ks_exchange *exchange))
+/* Answers when the rows may be told: now or later. */
+static void when_fresh(struct ks_exchange *exchange, const struct ks_page *page,
+                       answer_rows *answer)
 {
-    struct waiting *waiting;
+    struct waiting *waiting = ks_alloc(sizeof(*waiting));
 
-    if (exchange->context != NULL)
-        return true; /* It has waited. */
-    waiting = ks_alloc(sizeof(*waiting));
-    if (waiting == NULL)
-        return true; /* What there is must do. */
+    if (waiting == NULL) {
+        answer(exchange, page); /* What there is must do. */
+        return;
+    }
     ks_link_init(&waiting->look.link);
     waiting->look.done = looked;
     waiting->exchange = exchange;
-    waiting->handle = handle;
+    waiting->page = *page;
+    waiting->answer = answer;
     if (ks_switchboard_fresh(exchange->subscription->board, &waiting->look)) {
         ks_free(waiting);
-        return true;
+        answer(exchange, page);
+        return;
     }
     exchange->context = waiting;
     exchange->closed = left;
-    return false;
 }
 
 /* ---- Lists ---- */
@@ -74,12 +80,11 @@ struct list {
 };
 
 /* False if the exchange was answered. */
-static bool list_begin(struct list *list, struct ks_exchange *exchange)
+static bool list_begin(struct list *list, struct ks_exchange *exchange, const struct ks_page *page)
 {
-    *list = (struct list){.exchange = exchange, .board = exchange->subscription->board};
+    *list =
+        (struct list){.exchange = exchange, .board = exchange->subscription->board, .page = *page};
     ks_arena_init(&list->arena, ARENA_BYTES);
-    if (!ks_page_read(exchange, &list->page))
-        return false;
     list->rows = ks_arena_take(&list->arena, (list->page.room + 1) * sizeof(*list->rows));
     if (list->rows == NULL)
         ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
@@ -117,7 +122,9 @@ static KinesisSidecar__V1__LeaseState state_of(const struct ks_shard_status *sta
         return KINESIS_SIDECAR__V1__LEASE_STATE__LEASE_STATE_FINISHED;
     switch (status->lease.state) {
     case KS_LEASE_AWAY: break;
-    case KS_LEASE_HELD: return KINESIS_SIDECAR__V1__LEASE_STATE__LEASE_STATE_HELD;
+    case KS_LEASE_HELD:
+        return status->lease.paused ? KINESIS_SIDECAR__V1__LEASE_STATE__LEASE_STATE_PAUSED
+                                    : KINESIS_SIDECAR__V1__LEASE_STATE__LEASE_STATE_HELD;
     case KS_LEASE_RETURNING: return KINESIS_SIDECAR__V1__LEASE_STATE__LEASE_STATE_RETURNING;
     case KS_LEASE_ENDING: return KINESIS_SIDECAR__V1__LEASE_STATE__LEASE_STATE_ENDING;
     case KS_LEASE_FINISHED: return KINESIS_SIDECAR__V1__LEASE_STATE__LEASE_STATE_FINISHED;
@@ -185,6 +192,8 @@ static bool fill_shard(struct ks_switchboard *board, const struct ks_shard_statu
     row->read_at = status->read_at.ms;
     row->damaged = status->lease.damaged;
     row->reason = ks_pb_text(status->reason);
+    row->paused = status->lease.paused;
+    row->paused_until = status->paused_until.ms;
     if (status->ours)
         fill_held(board, &status->lease, row, &session);
     return fill_names(arena, status->parents, KS_PARENTS_MAX, &row->n_parents, &row->parents) &&
@@ -217,13 +226,13 @@ struct lease_row {
     struct ks_shard_status status;
 };
 
-void ks_handle_shards(struct ks_exchange *exchange)
+static void answer_shards(struct ks_exchange *exchange, const struct ks_page *page)
 {
     KinesisSidecar__V1__ShardsResponse response;
     struct list list;
     struct ks_shard_status status;
 
-    if (!fresh(exchange, ks_handle_shards) || !list_begin(&list, exchange))
+    if (!list_begin(&list, exchange, page))
         return;
     for (uint32_t i = list.page.next; i < ks_switchboard_shard_count(list.board); i++) {
         struct shard_row *row;
@@ -246,7 +255,22 @@ void ks_handle_shards(struct ks_exchange *exchange)
     list_answer(&list, &response.base);
 }
 
-void ks_handle_shard(struct ks_exchange *exchange)
+void ks_serve_shards(struct ks_exchange *exchange, const ProtobufCMessage *request,
+                     struct ks_arena *arena)
+{
+    struct ks_page page;
+
+    (void)arena;
+    if (ks_page_read(exchange, (const ks_pb_page_request *)request, &page))
+        when_fresh(exchange, &page, answer_shards);
+}
+
+void ks_handle_shards(struct ks_exchange *exchange)
+{
+    ks_page_serve(exchange, ks_serve_shards);
+}
+
+static void answer_shard(struct ks_exchange *exchange, const struct ks_page *page)
 {
     struct ks_switchboard *board = exchange->subscription->board;
     ks_view id = exchange->request.part;
@@ -255,8 +279,7 @@ void ks_handle_shard(struct ks_exchange *exchange)
     ks_pb_shard row;
     ks_shard shard;
 
-    if (!fresh(exchange, ks_handle_shard))
-        return;
+    (void)page;
     if (!ks_switchboard_find_shard(board, id, &shard) ||
         !ks_switchboard_shard(board, shard, &status)) {
         ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no shard %.*s is known",
@@ -272,13 +295,18 @@ void ks_handle_shard(struct ks_exchange *exchange)
     ks_arena_free(&arena);
 }
 
-void ks_handle_leases(struct ks_exchange *exchange)
+void ks_handle_shard(struct ks_exchange *exchange)
+{
+    when_fresh(exchange, &(struct ks_page){.room = 1}, answer_shard);
+}
+
+static void answer_leases(struct ks_exchange *exchange, const struct ks_page *page)
 {
     KinesisSidecar__V1__LeasesResponse response;
     struct list list;
     struct ks_shard_status status;
 
-    if (!fresh(exchange, ks_handle_leases) || !list_begin(&list, exchange))
+    if (!list_begin(&list, exchange, page))
         return;
     for (uint32_t i = list.page.next; i < ks_switchboard_shard_count(list.board); i++) {
         struct lease_row *row;
@@ -295,6 +323,21 @@ void ks_handle_leases(struct ks_exchange *exchange)
     response.leases = (ks_pb_lease **)list.rows;
     response.next_page_token = list.page.token;
     list_answer(&list, &response.base);
+}
+
+void ks_serve_leases(struct ks_exchange *exchange, const ProtobufCMessage *request,
+                     struct ks_arena *arena)
+{
+    struct ks_page page;
+
+    (void)arena;
+    if (ks_page_read(exchange, (const ks_pb_page_request *)request, &page))
+        when_fresh(exchange, &page, answer_leases);
+}
+
+void ks_handle_leases(struct ks_exchange *exchange)
+{
+    ks_page_serve(exchange, ks_serve_leases);
 }
 
 /* ---- Workers ---- */
@@ -333,13 +376,17 @@ static void fill_worker(const struct ks_worker_status *status, struct worker_row
     row->worker.load = status->row.load;
 }
 
-void ks_handle_workers(struct ks_exchange *exchange)
+void ks_serve_workers(struct ks_exchange *exchange, const ProtobufCMessage *request,
+                      struct ks_arena *arena)
 {
     KinesisSidecar__V1__WorkersResponse response;
     struct ks_worker_status status;
+    struct ks_page page;
     struct list list;
 
-    if (!list_begin(&list, exchange))
+    (void)arena;
+    if (!ks_page_read(exchange, (const ks_pb_page_request *)request, &page) ||
+        !list_begin(&list, exchange, &page))
         return;
     for (uint32_t i = list.page.next; ks_switchboard_worker(list.board, i, &status); i++) {
         struct worker_row *row = list_row(&list, i, sizeof(*row));
@@ -352,6 +399,11 @@ void ks_handle_workers(struct ks_exchange *exchange)
     response.workers = (ks_pb_worker **)list.rows;
     response.next_page_token = list.page.token;
     list_answer(&list, &response.base);
+}
+
+void ks_handle_workers(struct ks_exchange *exchange)
+{
+    ks_page_serve(exchange, ks_serve_workers);
 }
 
 /* ---- Sessions ---- */
@@ -379,13 +431,17 @@ static void fill_session(const struct ks_session_status *status, ks_pb_session *
     row->idle_reason = ks_control_idle(session->idle);
 }
 
-void ks_handle_sessions(struct ks_exchange *exchange)
+void ks_serve_sessions(struct ks_exchange *exchange, const ProtobufCMessage *request,
+                       struct ks_arena *arena)
 {
     KinesisSidecar__V1__SessionsResponse response;
     struct ks_session_status status;
+    struct ks_page page;
     struct list list;
 
-    if (!list_begin(&list, exchange))
+    (void)arena;
+    if (!ks_page_read(exchange, (const ks_pb_page_request *)request, &page) ||
+        !list_begin(&list, exchange, &page))
         return;
     for (uint32_t i = list.page.next; i < ks_switchboard_session_slots(list.board); i++) {
         ks_pb_session *row;
@@ -403,16 +459,23 @@ void ks_handle_sessions(struct ks_exchange *exchange)
     list_answer(&list, &response.base);
 }
 
-void ks_handle_session_close(struct ks_exchange *exchange)
+void ks_handle_sessions(struct ks_exchange *exchange)
 {
+    ks_page_serve(exchange, ks_serve_sessions);
+}
+
+void ks_serve_close_session(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                            struct ks_arena *arena)
+{
+    const KinesisSidecar__V1__CloseSessionRequest *request =
+        (const KinesisSidecar__V1__CloseSessionRequest *)message;
     struct ks_subscription *subscription = exchange->subscription;
-    ks_view name = exchange->request.part;
     KinesisSidecar__V1__CloseSessionResponse response;
-    char text[KS_CLIENT_ID_MAX + 1];
     ks_session_id session;
 
-    if (!ks_ok(ks_view_copy_text(name, text, sizeof(text))) ||
-        !ks_switchboard_find_session(subscription->board, name, &session)) {
+    (void)arena;
+    if (!ks_switchboard_find_session(subscription->board, ks_view_text(request->session),
+                                     &session)) {
         ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no such session");
         return;
     }
@@ -420,8 +483,20 @@ void ks_handle_session_close(struct ks_exchange *exchange)
     ks_stream_session_closed(subscription, session);
     ks_records_session_closed(subscription, session);
     kinesis_sidecar__v1__close_session_response__init(&response);
-    response.session = text;
+    response.session = request->session;
     ks_exchange_message(exchange, &response.base);
+}
+
+void ks_handle_session_close(struct ks_exchange *exchange)
+{
+    KinesisSidecar__V1__CloseSessionRequest request;
+    char name[KS_CLIENT_ID_MAX + 1] = "";
+
+    kinesis_sidecar__v1__close_session_request__init(&request);
+    /* A longer one is nobody's; an empty one neither. */
+    (void)ks_view_copy_text(exchange->request.part, name, sizeof(name)).code;
+    request.session = name;
+    ks_serve_close_session(exchange, &request.base, NULL);
 }
 
 /* ---- Status ---- */
@@ -495,7 +570,8 @@ static void add_subscription(const struct ks_api *api, const struct ks_subscript
     overview->reasons[answer->n_reasons++] = overview->said[at].text;
 }
 
-void ks_handle_status(struct ks_exchange *exchange)
+void ks_serve_status(struct ks_exchange *exchange, const ProtobufCMessage *request,
+                     struct ks_arena *arena)
 {
     char ndjson[] = "ndjson";
     char protobuf[] = "protobuf";
@@ -505,6 +581,8 @@ void ks_handle_status(struct ks_exchange *exchange)
     struct ks_board_status first;
     ks_pb_status answer;
 
+    (void)request;
+    (void)arena;
     ks_switchboard_status(api->subscriptions[0].board, &first);
     kinesis_sidecar__v1__status__init(&answer);
     answer.worker_id = ks_pb_text(first.worker_id);
@@ -520,4 +598,9 @@ void ks_handle_status(struct ks_exchange *exchange)
         if (exchange->subscription == NULL || exchange->subscription == &api->subscriptions[i])
             add_subscription(api, &api->subscriptions[i], &overview, &answer);
     ks_exchange_message(exchange, &answer.base);
+}
+
+void ks_handle_status(struct ks_exchange *exchange)
+{
+    ks_serve_status(exchange, NULL, NULL);
 }

@@ -6,12 +6,22 @@
 #include "api/control.h"
 #include "api/delivery.h"
 #include "api/message.h"
+#include "api/methods.h"
 #include "api/records.h"
 #include "api/routes.h"
 #include "base/budget.h"
 
 /* Bytes of a frame around its data, about: how many records are worth asking for. */
 enum { FRAME_BYTES = 200 };
+
+/* What a session has that asks for nothing. */
+enum {
+    IN_FLIGHT = 1000,
+    IN_FLIGHT_BYTES = 16 << 20,
+    ACK_DEADLINE_MS = 60000,
+    HEARTBEAT_MS = 10000
+};
+static const uint64_t IN_FLIGHT_BYTES_MAX = UINT64_C(1) << 40;
 
 struct stream {
     struct ks_consumer consumer;
@@ -37,7 +47,11 @@ struct stream {
 
 static void say(struct stream *stream, const ks_pb_event *event)
 {
-    if (!ks_ok(ks_control_write(event, stream->protobuf, &stream->control)))
+    ks_err err = stream->exchange->rpc != NULL
+                     ? ks_rpc_append(stream->exchange, &event->base, &stream->control)
+                     : ks_control_write(event, stream->protobuf, &stream->control);
+
+    if (!ks_ok(err))
         stream->unsaid = true;
 }
 
@@ -163,8 +177,8 @@ static void happened(struct ks_listener *listener, ks_shard shard, const char *w
     ks_pb_event event;
 
     (void)line;
-    if (word == NULL || strcmp(word, "lease_lost") != 0 || stream->over ||
-        !takes_shard(stream, shard))
+    if (word == NULL || (strcmp(word, "lease_lost") != 0 && strcmp(word, "seek") != 0) ||
+        stream->over || !takes_shard(stream, shard))
         return;
     kinesis_sidecar__v1__lease_lost__init(&lost);
     kinesis_sidecar__v1__stream_event__init(&event);
@@ -204,6 +218,16 @@ static bool pull(struct stream *stream, size_t room)
     return ks_delivery_pull(&stream->delivery, (uint32_t)(room / FRAME_BYTES) + 1, room * 3 / 4, 1);
 }
 
+static size_t fill_records(struct stream *stream, uint8_t *buffer, size_t room,
+                           enum ks_frame_state *ret_state)
+{
+    if (stream->exchange->rpc == NULL)
+        return ks_delivery_fill(&stream->delivery, buffer, room, ret_state);
+    *ret_state = KS_FRAME_FULL;
+    return room < KS_FILL_MIN ? 0
+                              : ks_delivery_fill_batch(&stream->delivery, buffer, room, ret_state);
+}
+
 /* Writes events and records until the buffer is full or there is nothing more. */
 static size_t fill_some(struct stream *stream, uint8_t *buffer, size_t room)
 {
@@ -221,7 +245,7 @@ static size_t fill_some(struct stream *stream, uint8_t *buffer, size_t room)
             if (room - size < KS_FILL_MIN || !pull(stream, room - size))
                 break;
         }
-        size += ks_delivery_fill(delivery, buffer + size, room - size, &state);
+        size += fill_records(stream, buffer + size, room - size, &state);
         stream->cut = state == KS_FRAME_CUT;
         if (state == KS_FRAME_FULL)
             break;
@@ -299,27 +323,49 @@ static bool one_value(struct ks_exchange *exchange, const char *name, const char
     return false;
 }
 
-static bool read_numbers(struct ks_exchange *exchange, struct ks_session_request *request,
-                         ks_span *ret_heartbeat)
+/* The request of a query: its members as they would stand in a message. */
+static bool read_query(struct ks_exchange *exchange, ks_pb_open_request *request)
 {
     uint64_t in_flight;
-    uint64_t bytes;
     uint64_t deadline_ms;
     uint64_t heartbeat_ms;
 
     if (!one_value(exchange, "ordering", "shard") || !one_value(exchange, "encoding", "base64") ||
         !one_value(exchange, "lanes", "1"))
         return false;
-    if (!ks_request_number(exchange, "max_in_flight", 1, KS_IN_FLIGHT_MAX, 1000, &in_flight) ||
-        !ks_request_number(exchange, "max_in_flight_bytes", 1, UINT64_C(1) << 40, 16 << 20,
-                           &bytes) ||
+    if (!ks_request_number(exchange, "max_in_flight", 1, KS_IN_FLIGHT_MAX, IN_FLIGHT, &in_flight) ||
+        !ks_request_number(exchange, "max_in_flight_bytes", 1, IN_FLIGHT_BYTES_MAX, IN_FLIGHT_BYTES,
+                           &request->max_in_flight_bytes) ||
         !ks_request_number(exchange, "ack_deadline_ms", KS_ACK_DEADLINE_MS_MIN,
-                           KS_ACK_DEADLINE_MS_MAX, 60000, &deadline_ms) ||
+                           KS_ACK_DEADLINE_MS_MAX, ACK_DEADLINE_MS, &deadline_ms) ||
         !ks_request_number(exchange, "heartbeat_ms", KS_HEARTBEAT_MS_MIN, KS_HEARTBEAT_MS_MAX,
-                           10000, &heartbeat_ms))
+                           HEARTBEAT_MS, &heartbeat_ms))
         return false;
     request->max_in_flight = (uint32_t)in_flight;
-    request->max_in_flight_bytes = bytes;
+    request->ack_deadline_ms = (int64_t)deadline_ms;
+    request->heartbeat_ms = (int64_t)heartbeat_ms;
+    return true;
+}
+
+/* The same of a message. */
+static bool read_numbers(struct ks_exchange *exchange, const ks_pb_open_request *message,
+                         struct ks_session_request *request, ks_span *ret_heartbeat)
+{
+    uint64_t in_flight;
+    uint64_t deadline_ms;
+    uint64_t heartbeat_ms;
+
+    if (!ks_message_number(exchange, "max_in_flight", message->max_in_flight, 1, KS_IN_FLIGHT_MAX,
+                           IN_FLIGHT, &in_flight) ||
+        !ks_message_number(exchange, "max_in_flight_bytes", message->max_in_flight_bytes, 1,
+                           IN_FLIGHT_BYTES_MAX, IN_FLIGHT_BYTES, &request->max_in_flight_bytes) ||
+        !ks_message_number(exchange, "ack_deadline_ms", (uint64_t)message->ack_deadline_ms,
+                           KS_ACK_DEADLINE_MS_MIN, KS_ACK_DEADLINE_MS_MAX, ACK_DEADLINE_MS,
+                           &deadline_ms) ||
+        !ks_message_number(exchange, "heartbeat_ms", (uint64_t)message->heartbeat_ms,
+                           KS_HEARTBEAT_MS_MIN, KS_HEARTBEAT_MS_MAX, HEARTBEAT_MS, &heartbeat_ms))
+        return false;
+    request->max_in_flight = (uint32_t)in_flight;
     request->ack_deadline = ks_span_ms((int64_t)deadline_ms);
     request->grace = ks_span_ms(KS_GRACE_MS);
     request->linger = ks_span_ms(KS_LINGER_MS);
@@ -327,9 +373,10 @@ static bool read_numbers(struct ks_exchange *exchange, struct ks_session_request
     return true;
 }
 
-static bool read_client_id(struct ks_exchange *exchange, struct ks_session_request *request)
+static bool read_client_id(struct ks_exchange *exchange, const ks_pb_open_request *message,
+                           struct ks_session_request *request)
 {
-    (void)ks_request_param(&exchange->request, "client_id", &request->client_id);
+    request->client_id = ks_view_text(message->client_id);
     if (!ks_view_equal(request->client_id, KS_VIEW(KS_DEFAULT_SESSION)))
         return true;
     /* No disconnect ends that one; a stream that took it over would. */
@@ -339,26 +386,36 @@ static bool read_client_id(struct ks_exchange *exchange, struct ks_session_reque
     return false;
 }
 
-/* `shards` is a comma list. */
-static bool read_shards(struct ks_exchange *exchange, ks_view ids[KS_SESSION_SHARDS_MAX],
-                        struct ks_session_request *request)
+static bool read_shards(struct ks_exchange *exchange, const ks_pb_open_request *message,
+                        ks_view ids[KS_SESSION_SHARDS_MAX], struct ks_session_request *request)
 {
-    ks_view rest = KS_VIEW_NONE;
-
     request->shards = ids;
-    (void)ks_request_param(&exchange->request, "shards", &rest);
-    while (rest.data != NULL) {
-        ks_view id = ks_view_cut(&rest, ',');
-        if (id.size == 0)
-            continue;
+    for (size_t i = 0; i < message->n_shards; i++) {
         if (request->shard_count == KS_SESSION_SHARDS_MAX) {
             ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
                                 "shards may name %d shards at most", KS_SESSION_SHARDS_MAX);
             return false;
         }
-        ids[request->shard_count++] = id;
+        ids[request->shard_count++] = ks_view_text(message->shards[i]);
     }
     return true;
+}
+
+bool ks_open_request_read(struct ks_exchange *exchange, const ks_pb_open_request *message,
+                          ks_view ids[KS_SESSION_SHARDS_MAX],
+                          struct ks_session_request *ret_request, ks_span *ret_heartbeat)
+{
+    *ret_request = (struct ks_session_request){.client_id = KS_VIEW("")};
+    return read_numbers(exchange, message, ret_request, ret_heartbeat) &&
+           read_client_id(exchange, message, ret_request) &&
+           read_shards(exchange, message, ids, ret_request);
+}
+
+static enum ks_frame_format format_of(const struct stream *stream)
+{
+    if (stream->exchange->rpc != NULL)
+        return ks_rpc_is_json(stream->exchange) ? KS_FRAME_ELEMENT_JSON : KS_FRAME_ELEMENT;
+    return stream->protobuf ? KS_FRAME_PROTOBUF : KS_FRAME_NDJSON;
 }
 
 /* Opens the session. False if the exchange was answered with a problem. */
@@ -382,21 +439,22 @@ static bool open_session(struct stream *stream, const struct ks_session_request 
         if (ks_switchboard_find_shard(subscription->board, request->shards[i],
                                       &stream->shards[stream->shard_count]))
             stream->shard_count++;
-    ks_delivery_init(&stream->delivery, subscription, session,
-                     stream->protobuf ? KS_FRAME_PROTOBUF : KS_FRAME_NDJSON);
+    ks_delivery_init(&stream->delivery, subscription, session, format_of(stream));
     return true;
 }
 
-void ks_handle_stream(struct ks_exchange *exchange)
+void ks_serve_watch(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                    struct ks_arena *arena)
 {
-    struct ks_session_request request = {.client_id = KS_VIEW("")};
+    struct ks_session_request request;
     ks_view ids[KS_SESSION_SHARDS_MAX];
     struct ks_api *api = exchange->api;
     struct stream *stream;
     ks_span heartbeat;
 
-    if (!read_numbers(exchange, &request, &heartbeat) || !read_client_id(exchange, &request) ||
-        !read_shards(exchange, ids, &request))
+    (void)arena;
+    if (!ks_open_request_read(exchange, (const ks_pb_open_request *)message, ids, &request,
+                              &heartbeat))
         return;
     stream = ks_alloc(sizeof(*stream));
     if (stream == NULL) {
@@ -426,4 +484,43 @@ void ks_handle_stream(struct ks_exchange *exchange)
     exchange->closed = closed;
     ks_exchange_stream(exchange, stream->protobuf ? KS_TYPE_PROTOBUF : KS_TYPE_NDJSON, fill);
     ks_exchange_header(exchange, "X-Accel-Buffering", "no");
+}
+
+/* `shards` is a comma list. */
+static bool split_shards(struct ks_exchange *exchange, struct ks_arena *arena,
+                         ks_pb_open_request *request)
+{
+    ks_view rest = KS_VIEW_NONE;
+
+    request->shards = ks_arena_take(arena, (KS_SESSION_SHARDS_MAX + 1) * sizeof(char *));
+    (void)ks_request_param(&exchange->request, "shards", &rest);
+    while (rest.data != NULL && request->shards != NULL &&
+           request->n_shards <= KS_SESSION_SHARDS_MAX) {
+        ks_view id = ks_view_cut(&rest, ',');
+        if (id.size == 0)
+            continue;
+        request->shards[request->n_shards] = ks_arena_text(arena, id);
+        if (request->shards[request->n_shards++] == NULL)
+            return false;
+    }
+    return request->shards != NULL;
+}
+
+void ks_handle_stream(struct ks_exchange *exchange)
+{
+    ks_pb_open_request request;
+    ks_view client_id = KS_VIEW("");
+    struct ks_arena arena;
+
+    kinesis_sidecar__v1__open_request__init(&request);
+    if (!read_query(exchange, &request))
+        return;
+    (void)ks_request_param(&exchange->request, "client_id", &client_id);
+    ks_arena_init(&arena, 64 << 10);
+    request.client_id = ks_arena_text(&arena, client_id);
+    if (request.client_id != NULL && split_shards(exchange, &arena, &request))
+        ks_serve_watch(exchange, &request.base, NULL);
+    else
+        ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
+    ks_arena_free(&arena);
 }

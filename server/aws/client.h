@@ -67,9 +67,10 @@ struct ks_aws_answer {
     bool sent;               /* Something may have reached the server, in any attempt. */
     uint32_t attempts;
     const struct ks_failure *failure; /* What the server said; NULL if nothing, or KS_OK. */
-    /* Both valid during the call of `done`. */
+    /* All valid during the call of `done`. */
     ks_view content_type;
-    ks_view body; /* Of an error, too. Empty for what went to a sink. */
+    ks_view request_id; /* By which AWS knows it; empty if it was not told. */
+    ks_view body;       /* Of an error, too. Empty for what went to a sink. */
 };
 
 struct ks_aws_request {

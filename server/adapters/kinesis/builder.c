@@ -112,6 +112,7 @@ void ks_builder_finish(struct ks_builder *builder, struct ks_batch *ret_batch)
 
     *builder = (struct ks_builder){.block = NULL};
     ret_batch->block = block;
+    ret_batch->payload = NULL;
     ret_batch->records = records;
     ret_batch->count = count;
 }

@@ -4,6 +4,7 @@
 #include "adapters/kinesis/control.h"
 #include "adapters/kinesis/pace.h"
 #include "adapters/kinesis/place.h"
+#include "adapters/kinesis/portion.h"
 #include "adapters/kinesis/records.h"
 #include "adapters/kinesis/refusal.h"
 #include "adapters/kinesis/request.h"
@@ -18,12 +19,12 @@ enum {
     ITERATOR_TIMEOUT_MS = 10000,
     /* GetShardIterators within one read: the iterator is lost once, the position once. */
     TRIES_MAX = 4,
-    /* What a record is taken to be before the first one came: a first read of 1 MiB asks for 100. */
-    RECORD_BYTES_GUESS = 10240,
     /* Data and keys of one answer, after which the next 5 s are refused (GetRecords API reference). */
     PAYLOAD_MAX = 10 << 20,
     /* Of a body whose length the server did not say; it doubles. */
-    BODY_BYTES_MIN = 64 << 10
+    BODY_BYTES_MIN = 64 << 10,
+    /* While a read waits for room it looks again after that. */
+    ROOM_LOOK_MS = 50
 };
 
 struct source {
@@ -35,6 +36,7 @@ struct source {
     struct ks_prng prng; /* Seeds for the readers' jitter. */
     bool cbor;           /* What is asked for. */
     bool cbor_works;     /* It was answered once. */
+    uint64_t promised;   /* Bytes of the budget that answers under way will take. */
     char stream[KS_ARN_MAX + 1];
 };
 
@@ -49,8 +51,8 @@ struct ks_reader {
     char iterator[KS_ITERATOR_MAX + 1]; /* "": none. */
     ks_instant iterator_at;
     struct ks_pace pace;
-    uint64_t record_bytes; /* Of the last ones, on average; 0: none came yet. */
-    uint32_t limit_max;    /* Falls while there is no room for more. */
+    struct ks_portion portion;
+    uint64_t promised; /* To the GetRecords under way. */
 
     bool waiting; /* A read is in flight. */
     uint32_t max_records;
@@ -302,17 +304,34 @@ static ks_err body_part(void *arg, ks_view bytes)
 
 /* --- Records --- */
 
-/* Records to ask for. */
-static uint32_t limit_of(const struct ks_reader *reader)
+/* True if it asks for `reader->limit` records now; false if it waits for room, and looks again. */
+static bool has_room(struct ks_reader *reader)
 {
-    uint64_t each = reader->record_bytes == 0 ? RECORD_BYTES_GUESS : reader->record_bytes;
-    uint64_t limit = reader->max_bytes / each;
+    struct source *source = reader->source;
+    ks_instant now = ks_loop_now(source->loop);
+    struct ks_portion_room room = {.allowed = ks_budget_allowed(reader->budget),
+                                   .used = reader->budget->used,
+                                   .promised = source->promised};
 
-    if (limit > reader->max_records)
-        limit = reader->max_records;
-    if (limit > reader->limit_max)
-        limit = reader->limit_max;
-    return limit == 0 ? 1 : (uint32_t)limit;
+    reader->limit = ks_portion_next(&reader->portion, now, reader->max_records, reader->max_bytes,
+                                    source->cbor, &room);
+    if (reader->limit == 0)
+        ks_loop_timer_set(source->loop, &reader->timer,
+                          ks_instant_add(now, ks_span_ms(ROOM_LOOK_MS)));
+    return reader->limit > 0;
+}
+
+static void promise(struct ks_reader *reader)
+{
+    reader->promised = ks_portion_bytes(&reader->portion, reader->limit, reader->cbor);
+    reader->source->promised += reader->promised;
+}
+
+static void end_promise(struct ks_reader *reader)
+{
+    assert(reader->source->promised >= reader->promised);
+    reader->source->promised -= reader->promised;
+    reader->promised = 0;
 }
 
 /* What an answer costs. One that is shorter than asked for though there is more may have been cut by its size; it
@@ -333,20 +352,12 @@ static void learn(struct ks_reader *reader, const struct ks_batch *batch)
 
     for (uint32_t at = 0; at < batch->count; at++)
         bytes += batch->records[at].data.size + batch->records[at].partition_key.size;
-    if (batch->count > 0) {
-        uint64_t mean = bytes / batch->count + 1;
-        uint64_t smooth = reader->record_bytes == 0 ? mean : (reader->record_bytes + mean) / 2;
-        /* Large records are believed at once, small ones step by step. */
-        reader->record_bytes = mean > smooth ? mean : smooth;
-    }
+    ks_portion_came(&reader->portion, batch->count, bytes);
     /* A full answer has more behind it, whatever it says: arrivals of one millisecond count as zero. */
     if (batch->count == reader->limit && behind == 0)
         behind = 1;
     ks_pace_answered(&reader->pace, ks_loop_now(reader->source->loop), batch->count,
                      cost_of(reader, batch, bytes), behind);
-    if (reader->limit_max < KS_READ_RECORDS_MAX)
-        reader->limit_max = reader->limit_max * 2 < KS_READ_RECORDS_MAX ? reader->limit_max * 2
-                                                                        : KS_READ_RECORDS_MAX;
 }
 
 static void answer_records(struct ks_reader *reader, struct ks_records *records)
@@ -375,7 +386,7 @@ static void waste(struct ks_reader *reader)
 
 static void answer_full(struct ks_reader *reader, ks_err err, const struct ks_detail *detail)
 {
-    reader->limit_max = reader->limit > 1 ? reader->limit / 2 : 1;
+    ks_portion_full(&reader->portion, reader->limit);
     answer_failed(reader, err, detail);
 }
 
@@ -387,10 +398,10 @@ static void use_json(struct source *source, const char *why)
     source->cbor = false;
 }
 
-static void parse(struct ks_reader *reader, ks_view content_type)
+static void parse(struct ks_reader *reader, const struct ks_aws_answer *told)
 {
     struct source *source = reader->source;
-    bool cbor = ks_view_starts(content_type, KS_VIEW("application/x-amz-cbor"));
+    bool cbor = ks_view_starts(told->content_type, KS_VIEW("application/x-amz-cbor"));
     ks_view body = KS_VIEW_NONE;
     struct ks_records records;
     struct ks_detail detail;
@@ -415,6 +426,7 @@ static void parse(struct ks_reader *reader, ks_view content_type)
     }
     ks_detail_set(&detail, "GetRecords of %s, %zu bytes of %s: %s", reader->shard, body.size,
                   cbor ? "CBOR" : "JSON", ks_err_text(err));
+    ks_failure_name_request(&detail, told->request_id);
     if (ks_err_class(err) == KS_CLASS_SHED)
         answer_full(reader, err, &detail);
     else
@@ -448,8 +460,9 @@ static void records_done(void *arg, const struct ks_aws_answer *told)
     struct ks_reader *reader = arg;
 
     reader->call = NULL;
+    end_promise(reader);
     if (ks_ok(told->err)) {
-        parse(reader, told->content_type);
+        parse(reader, told);
         return;
     }
     waste(reader);
@@ -488,13 +501,13 @@ static ks_err send_records(struct ks_reader *reader, struct ks_bytes *body)
     };
 
     reader->came = 0;
-    reader->limit = limit_of(reader);
     reader->cbor = source->cbor;
     KS_TRY(ks_request_records(body, reader->source->stream, reader->iterator, reader->limit,
                               reader->cbor));
     request.body = ks_bytes_view(body);
     KS_TRY(ks_aws_call(source->client, &request, &reader->call));
     ks_pace_sent(&reader->pace, ks_loop_now(source->loop));
+    promise(reader);
     return KS_OK;
 }
 
@@ -502,6 +515,8 @@ static void ask_records(struct ks_reader *reader)
 {
     struct ks_bytes body;
 
+    if (!has_room(reader))
+        return;
     ks_bytes_init(&body, KS_KINESIS_REQUEST_MAX);
     ks_err err = send_records(reader, &body);
     ks_bytes_free(&body);
@@ -538,7 +553,7 @@ static ks_err source_open(struct ks_stream_source *port, const char *shard,
     reader->source = source;
     reader->budget = budget;
     ks_place_init(&reader->place, from, ks_wall_now().ms + client.skew_ms);
-    reader->limit_max = KS_READ_RECORDS_MAX;
+    ks_portion_init(&reader->portion);
     reader->asked_ms = -1;
     reader->timer.due = timer_due;
     ks_pace_init(&reader->pace, ks_prng_next(&source->prng));
@@ -564,6 +579,7 @@ static void source_read(struct ks_reader *reader, uint32_t max_records, uint32_t
     reader->answered = answered;
     reader->arg = arg;
     reader->tries = 0;
+    ks_portion_begin(&reader->portion);
     /* An iterator of LATEST may still be under way; then its answer goes on. */
     if (reader->call == NULL)
         go_on(reader);
@@ -573,6 +589,7 @@ static void source_close_reader(struct ks_reader *reader)
 {
     if (reader->call != NULL)
         ks_aws_cancel(reader->call);
+    end_promise(reader);
     ks_loop_timer_clear(reader->source->loop, &reader->timer);
     drop_body(reader);
     ks_list_remove(&reader->link);

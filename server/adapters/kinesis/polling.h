@@ -15,8 +15,9 @@
  * and is paid for as one of 10 MiB.
  *
  * Bytes: the body of an answer lies in a block of the reader's budget, its records are copied into
- * another; then the first is freed. How many records are asked for follows from max_bytes and from the
- * size of the last ones. FULL halves that number. The most an answer may have is KS_KINESIS_ANSWER_MAX.
+ * another; then the first is freed. portion.h says how many records are asked for, and when there is room for them. An
+ * answer that does not fit all the same is FULL, and halves that number. The most an answer may have is
+ * KS_KINESIS_ANSWER_MAX.
  *
  * CBOR is asked for first; a server that does not speak it, or badly (kinesalite cuts answers off that
  * are longer than 16 KB), is asked for JSON from then on.

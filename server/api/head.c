@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/head.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+/* The header lines that a request has a member for. */
+static const struct {
+    const char *name;
+    size_t offset;
+} known[] = {
+    {"host", offsetof(struct ks_request, host)},
+    {"origin", offsetof(struct ks_request, origin)},
+    {"sec-fetch-site", offsetof(struct ks_request, fetch_site)},
+    {"authorization", offsetof(struct ks_request, authorization)},
+    {"accept", offsetof(struct ks_request, accept)},
+    {"content-type", offsetof(struct ks_request, content_type)},
+};
+
+void ks_head_line(struct ks_head *head, ks_view name, ks_view value)
+{
+    /* The colon, a space, and the end of the line. */
+    head->bytes += name.size + value.size + 4;
+    head->hosts += ks_view_equal_nocase(name, KS_VIEW("Host"));
+    head->lengths += ks_view_equal_nocase(name, KS_VIEW("Content-Length"));
+    head->codings += ks_view_equal_nocase(name, KS_VIEW("Transfer-Encoding"));
+    if (!ks_header_name_is_good(name) || !ks_header_value_is_good(value))
+        head->malformed = true;
+    else if (head->bytes <= KS_HEAD_BYTES_MAX && !ks_ok(ks_headers_add(head->headers, name, value)))
+        head->no_memory = true;
+}
+
+/* The sentence of what is wrong with the framing, or NULL. RFC 9112, section 6: whoever disagrees
+ * with a proxy about where a request ends answers a request that nobody sent. */
+static const char *framing_problem(const struct ks_head *head, ks_view length)
+{
+    uint64_t number;
+
+    if (!head->whole)
+        return "the request line holds a NUL, or the version is missing";
+    if (head->malformed)
+        return "a header line is folded, or its name or value holds what it may not";
+    if (head->hosts > 1)
+        return "more than one Host";
+    if (head->lengths > 1)
+        return "more than one Content-Length";
+    if (head->codings > 1)
+        return "more than one Transfer-Encoding";
+    if (head->lengths > 0 && head->codings > 0)
+        return "Content-Length beside Transfer-Encoding";
+    if (head->lengths > 0 && !ks_ok(ks_view_u64(ks_view_trim(length), &number)))
+        return "Content-Length is not a number";
+    if (head->hosts == 0 && !head->host_may_be_absent)
+        return "HTTP/1.1 requires a Host";
+    return NULL;
+}
+
+static bool refuse(struct ks_exchange *exchange, enum ks_problem problem, const char *why)
+{
+    ks_exchange_problem(exchange, problem, "%s", why);
+    exchange->answer.close = true;
+    return false;
+}
+
+/* Whether there is a body, and how long it says that it is. */
+static void announce(const struct ks_head *head, ks_view length, struct ks_request *request)
+{
+    request->length = UINT64_MAX;
+    if (head->lengths > 0 && !ks_ok(ks_view_u64(ks_view_trim(length), &request->length)))
+        assert(false);
+    if (head->http == 1 && head->lengths == 0 && head->codings == 0)
+        request->length = 0;
+    if (head->ended)
+        request->length = 0;
+    request->has_body = request->length > 0;
+}
+
+bool ks_head_judge(const struct ks_head *head, struct ks_exchange *exchange)
+{
+    struct ks_request *request = &exchange->request;
+    const char *problem;
+    ks_view coding;
+    ks_view length;
+
+    if (head->bytes + request->target.size > KS_HEAD_BYTES_MAX ||
+        request->target.size > KS_TARGET_MAX)
+        return refuse(exchange, KS_PROBLEM_HEAD_TOO_LARGE,
+                      "request line and headers may have 16 KiB, the target 8 KiB");
+    if (head->no_memory)
+        return refuse(exchange, KS_PROBLEM_EXHAUSTED, "no memory for the headers");
+    length = ks_request_header(request, "content-length");
+    problem = framing_problem(head, length);
+    if (problem != NULL)
+        return refuse(exchange, KS_PROBLEM_INVALID_ARGUMENT, problem);
+    /* To the letter, as libmicrohttpd reads it: a body that it does not take for chunked would have
+     * no end. */
+    coding = ks_request_header(request, "transfer-encoding");
+    if (head->codings > 0 && !ks_view_equal_nocase(coding, KS_VIEW("chunked")))
+        return refuse(exchange, KS_PROBLEM_UNIMPLEMENTED, "the only transfer coding is chunked");
+
+    ks_headers_lower(&request->headers);
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        ks_view *place = (ks_view *)(void *)((char *)request + known[i].offset);
+        *place = ks_request_header(request, known[i].name);
+    }
+    request->http = head->http;
+    announce(head, length, request);
+    return true;
+}

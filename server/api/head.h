@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* head.h - judges the header lines of a request: what HTTP/1.1 (RFC 9112) and HTTP/2 (RFC 9113) ask
+ * of them where libmicrohttpd and nghttp2 are lenient, and our own limits. */
+#ifndef KS_API_HEAD_H
+#define KS_API_HEAD_H
+
+#include "api/exchange.h"
+
+/* What is gathered while the lines go by. */
+struct ks_head {
+    struct ks_headers *headers; /* Where the lines are kept: the request's. */
+    uint8_t http;               /* As in ks_request. */
+    bool host_may_be_absent;    /* HTTP/1.0, and HTTP/2 for lack of a better rule. */
+    bool whole;                 /* The target was read as it was sent: no NUL in it. */
+    bool ended;                 /* HTTP/2: there is no body. */
+    bool malformed; /* A byte that no name or no value may hold, or a line that was folded. */
+    bool no_memory; /* A line was not kept. */
+    size_t bytes;
+    uint32_t hosts;
+    uint32_t lengths;
+    uint32_t codings;
+};
+
+/* Takes one header line; it is copied. */
+void ks_head_line(struct ks_head *head, ks_view name, ks_view value);
+/* Fills in the request from the head; its target is set. False if it is refused: then the exchange
+ * is answered, and closes. */
+bool ks_head_judge(const struct ks_head *head, struct ks_exchange *exchange);
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* http2_wire.h - the inside of HTTP/2: a connection and its streams. Private to http2*.c.
+ *
+ * http2.c owns sockets and deadlines, http2_session.c knows nghttp2's callbacks, http2_stream.c
+ * turns a stream into an exchange. Nothing is submitted to nghttp2 while one of its callbacks runs
+ * (but for trailers and resets, which it allows): a stream with something to say is `woken`, and
+ * its connection does the rest at the end of the turn. Nothing is freed there either: a connection
+ * that is over is `dead`.
+ */
+#ifndef KS_API_HTTP2_WIRE_H
+#define KS_API_HTTP2_WIRE_H
+
+#include <nghttp2/nghttp2.h>
+
+#include "api/head.h"
+#include "api/http2.h"
+#include "api/linger.h"
+#include "base/list.h"
+
+struct ks_http2 {
+    struct ks_api *api;
+    struct ks_loop *loop;
+    nghttp2_option *option;
+    nghttp2_session_callbacks *callbacks;
+    struct ks_hook hook;
+    struct ks_timer kick;
+    struct ks_link wires;
+    struct ks_link work; /* The wires that have something to do at the end of the turn. */
+    struct ks_lingers lingers;
+    uint32_t streams; /* Of all wires. */
+    bool kicked;
+};
+
+struct ks_http2_wire {
+    struct ks_watch watch;
+    struct ks_timer timer; /* The next look at what is late. */
+    struct ks_link link;   /* In http2->wires. */
+    struct ks_link work;
+    struct ks_http2 *http2;
+    nghttp2_session *session;
+    struct ks_link streams;
+    struct ks_link woken;
+    uint32_t heads;         /* Streams whose head is whole. */
+    struct ks_bytes unsent; /* What the socket did not take. */
+    ks_instant head_due;    /* While there are no heads: when the next must be whole. */
+    ks_instant heard_at;    /* Bytes came. */
+    ks_instant sent_at;     /* Bytes went, or there were none to send. */
+    ks_instant resets_at;   /* When `resets` was right. */
+    uint32_t resets;        /* Streams that we may still have to reset. */
+    int32_t last_id;        /* The highest stream that the peer began. */
+    int32_t gap_from;       /* The streams that it passed over last lie between these. */
+    int32_t gap_to;
+    bool ops;
+    bool pinged;    /* Nothing was heard since we asked. */
+    bool finishing; /* The notice was given; what is begun until the answer comes is served. */
+    bool finished;  /* The last GOAWAY was given. */
+    bool ended;     /* The peer has closed. */
+    bool dead;
+    enum ks_peer peer;
+};
+
+struct ks_http2_stream {
+    struct ks_exchange exchange;
+    struct ks_http2_wire *wire;
+    struct ks_link link;  /* In wire->streams. */
+    struct ks_link woken; /* In wire->woken. */
+    int32_t id;
+    struct ks_head head;
+    struct ks_bytes target;
+    struct ks_bytes stage; /* Made by a producer, and too much for the window. */
+    size_t staged;         /* Of it, sent. */
+    size_t sent;           /* Of a fixed body. */
+    uint64_t received;
+    size_t charged;      /* Of api->bodies_bytes. */
+    size_t unread;       /* Bytes of the parts that the handler has not given back. */
+    size_t given;        /* And those that the peer is to be told of. */
+    ks_instant moved_at; /* The head became whole, or bytes of the answer went. */
+    bool whole;          /* The head. */
+    bool ended;          /* The request. */
+    bool head_only;      /* No body is sent, whatever the answer has. */
+    bool wants_continue; /* The client waits for 100. */
+    bool submitted;
+    bool waiting;  /* The producer has nothing now. */
+    bool finished; /* The end of the answer has left. */
+    bool overfull; /* Its body is too much: no more of it is taken. */
+};
+
+/* ---- http2.c ---- */
+
+/* Has the wire do its work at the end of this turn, or of the next. */
+void ks_http2_soon(struct ks_http2_wire *wire);
+
+/* ---- http2_session.c ---- */
+
+/* What all sessions share; NO_MEMORY. */
+KS_MUST_USE ks_err ks_http2_session_begin(struct ks_http2 *http2);
+void ks_http2_session_end(struct ks_http2 *http2);
+/* The session of a wire, our settings submitted; NO_MEMORY. */
+KS_MUST_USE ks_err ks_http2_session_new(struct ks_http2_wire *wire);
+/* The peer has heard the notice, or takes too long: what it begins from now on is not served. */
+void ks_http2_session_finish(struct ks_http2_wire *wire);
+
+/* ---- http2_stream.c ---- */
+
+/* NULL if there are too many, or no memory. */
+struct ks_http2_stream *ks_http2_stream_new(struct ks_http2_wire *wire, int32_t id);
+/* Ends its exchange. NULL is allowed. */
+void ks_http2_stream_free(struct ks_http2_stream *stream);
+/* A line of the request's head. */
+void ks_http2_stream_line(struct ks_http2_stream *stream, ks_view name, ks_view value);
+/* The head is whole. */
+void ks_http2_stream_begin(struct ks_http2_stream *stream, bool ended);
+/* A part of the body, and its end. */
+void ks_http2_stream_data(struct ks_http2_stream *stream, ks_view part);
+void ks_http2_stream_end(struct ks_http2_stream *stream);
+/* Tells nghttp2 what is new. Not in its callbacks. */
+void ks_http2_stream_work(struct ks_http2_stream *stream);
+/* Cuts it if the peer keeps us waiting: for its body, or to take its answer. */
+void ks_http2_stream_look(struct ks_http2_stream *stream, ks_instant now);
+
+#endif

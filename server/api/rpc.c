@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A call from its head to its handler; what goes back is in rpc_answer.c. */
+#include "api/rpc.h"
+
+#include <assert.h>
+
+#include "api/gzip.h"
+#include "api/routes.h"
+#include "api/rpc_call.h"
+#include "api/server.h"
+#include "base/budget.h"
+
+/* ---- Messages in ---- */
+
+static bool is_unary_in(const struct ks_rpc_call *call)
+{
+    return call->method->kind == KS_RPC_UNARY || call->method->kind == KS_RPC_SERVER_STREAM;
+}
+
+static void fail(struct ks_rpc_call *call, enum ks_code code, const char *text)
+{
+    ks_rpc_fail(call->exchange, &(struct ks_rpc_status){.code = code, .text = text});
+}
+
+static void too_large(struct ks_rpc_call *call)
+{
+    ks_exchange_problem(call->exchange, KS_PROBLEM_TOO_LARGE,
+                        "a message may have at most %zu bytes", call->body.max);
+}
+
+static void refuse(struct ks_rpc_call *call, ks_err err)
+{
+    if (ks_err_is(err, KS_ERR_FULL))
+        too_large(call);
+    else if (ks_err_is(err, KS_ERR_NO_MEMORY))
+        ks_exchange_problem(call->exchange, KS_PROBLEM_EXHAUSTED, "no memory for the body");
+    else
+        ks_exchange_problem(call->exchange, KS_PROBLEM_INVALID_ARGUMENT, "the body is not gzip");
+}
+
+/* Reads one message, and hands it to `handler`. */
+static void run(struct ks_rpc_call *call, ks_view body, ks_message_handler *handler)
+{
+    struct ks_exchange *exchange = call->exchange;
+    const struct ks_codec codec = {
+        .kind = call->head.json ? KS_CODEC_JSON : KS_CODEC_PROTO,
+        .types = exchange->api->rpc->types,
+    };
+    struct ks_arena arena;
+    const ProtobufCMessage *message =
+        ks_exchange_decode(exchange, codec, body, call->method->request, &arena);
+
+    if (message == NULL)
+        return;
+    if (!call->method->one || ks_subscription_wanted(exchange))
+        handler(exchange, message, &arena);
+    ks_arena_free(&arena);
+}
+
+/* One message in its bytes, unpacked if it is compressed. */
+static void handle_bytes(struct ks_rpc_call *call, ks_view body, bool gzipped,
+                         ks_message_handler *handler)
+{
+    struct ks_bytes unpacked;
+    ks_err err;
+
+    if (!gzipped) {
+        run(call, body, handler);
+        return;
+    }
+    ks_bytes_init(&unpacked, call->body.max);
+    err = ks_gzip_unpack(body, &unpacked);
+    if (ks_ok(err))
+        run(call, ks_bytes_view(&unpacked), handler);
+    else
+        refuse(call, err);
+    ks_bytes_free(&unpacked);
+}
+
+/* ---- Bare bodies ---- */
+
+static void take_bare(struct ks_rpc_call *call, ks_view part, bool end)
+{
+    ks_err err = ks_bytes_append(&call->body, part);
+
+    if (!ks_ok(err))
+        refuse(call, err);
+    else if (end)
+        handle_bytes(call, ks_bytes_view(&call->body), call->head.gzipped && call->body.size > 0,
+                     call->method->handle);
+}
+
+/* ---- Envelopes ---- */
+
+static void take_message(struct ks_rpc_call *call, uint8_t flags)
+{
+    ks_view message = ks_bytes_view(&call->envelopes.message);
+    bool gzipped = (flags & KS_ENVELOPE_COMPRESSED) != 0;
+    ks_err err;
+
+    call->messages++;
+    if ((flags & ~KS_ENVELOPE_COMPRESSED) != 0) {
+        fail(call, KS_CODE_INVALID_ARGUMENT, "an envelope has flags that a request may not have");
+        return;
+    }
+    if (gzipped && !call->head.gzipped) {
+        fail(call, KS_CODE_INTERNAL, "a message is compressed, and the headers do not say how");
+        return;
+    }
+    if (!is_unary_in(call)) {
+        handle_bytes(call, message, gzipped, call->method->next);
+        return;
+    }
+    /* Of a method that takes one message it must be the only one: that is known at the end. */
+    if (call->messages > 1) {
+        fail(call, KS_CODE_UNIMPLEMENTED, "the method takes one message, and here is another");
+        return;
+    }
+    err = gzipped ? ks_gzip_unpack(message, &call->body) : ks_bytes_append(&call->body, message);
+    if (!ks_ok(err))
+        refuse(call, err);
+}
+
+static void end_messages(struct ks_rpc_call *call)
+{
+    call->said_all = true;
+    if (!ks_envelopes_between(&call->envelopes))
+        fail(call, KS_CODE_INVALID_ARGUMENT, "the request ends in the middle of a message");
+    else if (!is_unary_in(call))
+        call->method->next(call->exchange, NULL, NULL);
+    else if (call->messages == 0)
+        fail(call, KS_CODE_UNIMPLEMENTED, "the method takes one message, and there is none");
+    else
+        run(call, ks_bytes_view(&call->body), call->method->handle);
+}
+
+/* True while the call still listens. */
+static bool is_listening(const struct ks_rpc_call *call)
+{
+    return call->exchange->body_part != NULL && !call->ended;
+}
+
+static void take_enveloped(struct ks_rpc_call *call, ks_view part, bool end)
+{
+    while (part.size > 0 && is_listening(call)) {
+        uint8_t flags = 0;
+        bool whole;
+        ks_err err = ks_envelopes_take(&call->envelopes, &part, &flags, &whole);
+
+        if (!ks_ok(err))
+            refuse(call, err);
+        else if (whole)
+            take_message(call, flags);
+    }
+    if (end && is_listening(call))
+        end_messages(call);
+}
+
+static void take_part(struct ks_exchange *exchange, ks_view part, bool end)
+{
+    struct ks_rpc_call *call = exchange->rpc;
+
+    /* Nothing is put off: what is kept of it is bounded by the size of one message. */
+    ks_exchange_consumed(exchange, part.size);
+    if (call->head.protocol == KS_RPC_CONNECT)
+        take_bare(call, part, end);
+    else
+        take_enveloped(call, part, end);
+}
+
+/* ---- Life ---- */
+
+static void late(struct ks_timer *timer)
+{
+    struct ks_rpc_call *call = KS_LIST_ENTRY(timer, struct ks_rpc_call, timer);
+    struct ks_exchange *exchange = call->exchange;
+
+    if (exchange->answered && exchange->answer.fill == NULL)
+        return;
+    fail(call, KS_CODE_DEADLINE_EXCEEDED, "the time that the client gave is over");
+    ks_exchange_wake(exchange);
+}
+
+static void begin(struct ks_exchange *exchange)
+{
+    struct ks_rpc_call *call = exchange->rpc;
+
+    if (exchange->request.length != UINT64_MAX && exchange->request.length > call->body.max &&
+        call->head.protocol == KS_RPC_CONNECT) {
+        too_large(call);
+        return;
+    }
+    if (call->head.timeout_ms >= 0)
+        ks_loop_timer_set(
+            call->loop, &call->timer,
+            ks_instant_add(ks_loop_now(call->loop), ks_span_ms(call->head.timeout_ms)));
+    if (exchange->request.method == KS_METHOD_GET) {
+        if (ks_rpc_head_message(exchange, &call->body))
+            take_bare(call, KS_VIEW_NONE, true);
+        return;
+    }
+    exchange->body_part = take_part;
+    if (!is_unary_in(call))
+        call->method->handle(exchange, NULL, NULL);
+}
+
+static bool new_call(struct ks_exchange *exchange, const struct ks_rpc_method *method,
+                     const struct ks_rpc_head *head)
+{
+    struct ks_rpc_call *call = ks_alloc(sizeof(*call));
+
+    if (call == NULL) {
+        ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
+        return false;
+    }
+    call->exchange = exchange;
+    call->method = method;
+    call->head = *head;
+    call->loop = exchange->api->loop;
+    call->timer.due = late;
+    ks_bytes_init(&call->body, exchange->api->request_bytes_max);
+    ks_envelopes_init(&call->envelopes, exchange->api->request_bytes_max);
+    ks_bytes_init(&call->out, KS_RPC_SENT_BYTES_MAX);
+    ks_bytes_init(&call->tail, KS_RPC_TAIL_BYTES_MAX);
+    exchange->rpc = call;
+    return true;
+}
+
+static const struct ks_rpc_method *find_method(const struct ks_exchange *exchange)
+{
+    const struct ks_rpc_service *service = exchange->api->rpc;
+
+    for (size_t i = 0; i < service->count; i++) {
+        const struct ks_rpc_method *method = &service->methods[i];
+        if (ks_view_equal(exchange->request.decoded.path, ks_view_text(method->path)) &&
+            (method->ops || !exchange->request.ops))
+            return method;
+    }
+    return NULL;
+}
+
+const struct ks_route *ks_rpc_find(struct ks_exchange *exchange)
+{
+    /* The table of routes has no row for them: the methods are a table of their own. */
+    static const struct ks_route routes[] = {
+        {begin, KS_DOOR_LOCAL, KS_METHOD_POST, "", "", KS_ROUTE_ANY, KS_BODY_STREAM, ""},
+        {begin, KS_DOOR_LOCAL, KS_METHOD_GET, "", "connect encoding base64 compression message",
+         KS_ROUTE_ANY, KS_BODY_STREAM, ""},
+    };
+    const struct ks_rpc_method *method = find_method(exchange);
+    bool get = exchange->request.method == KS_METHOD_GET;
+    struct ks_rpc_head head;
+
+    if (method == NULL)
+        return NULL;
+    if (exchange->request.method != KS_METHOD_POST && !(get && method->safe)) {
+        const char *allow = method->safe ? "GET, POST" : "POST";
+        ks_exchange_problem(exchange, KS_PROBLEM_METHOD_NOT_ALLOWED, "this path allows %s", allow);
+        ks_exchange_header(exchange, "Allow", allow);
+        return NULL;
+    }
+    if (!ks_rpc_head_read(exchange, method, &head) || !new_call(exchange, method, &head))
+        return NULL;
+    return &routes[get];
+}
+
+void ks_rpc_end(struct ks_exchange *exchange)
+{
+    struct ks_rpc_call *call = exchange->rpc;
+
+    if (call == NULL)
+        return;
+    exchange->rpc = NULL;
+    ks_loop_timer_clear(call->loop, &call->timer);
+    ks_bytes_free(&call->body);
+    ks_envelopes_free(&call->envelopes);
+    ks_bytes_free(&call->out);
+    ks_bytes_free(&call->tail);
+    ks_free(call);
+}
+
+bool ks_rpc_is_json(const struct ks_exchange *exchange)
+{
+    return exchange->rpc->head.json;
+}
+
+int64_t ks_rpc_timeout_ms(const struct ks_exchange *exchange)
+{
+    return exchange->rpc->head.timeout_ms;
+}
+
+bool ks_rpc_is_call(const struct ks_exchange *exchange)
+{
+    ks_view path = exchange->request.target;
+    ks_view rest;
+    ks_view service;
+
+    rest = ks_view_cut(&path, '?');
+    (void)ks_view_cut(&rest, '/');
+    service = ks_view_cut(&rest, '/');
+    return rest.data != NULL && rest.size > 0 && memchr(rest.data, '/', rest.size) == NULL &&
+           service.size > 0 && memchr(service.data, '.', service.size) != NULL;
+}

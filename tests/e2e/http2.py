@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HTTP/2 frame by frame (RFC 9113), for peers that no library would be: requests without Huffman codes, answers as frames."""
+
+import socket
+import struct
+import time
+
+from lib import SLOW, check
+
+DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9
+END_STREAM, ACK, END_HEADERS = 1, 1, 4
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+def frame(kind, flags=0, stream=0, payload=b""):
+    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+
+
+def block(path, method="GET", **more):
+    """A header block of literals (RFC 7541, section 6.2.2)."""
+    def number(value, bits):
+        if value < (1 << bits) - 1:
+            return bytes([value])
+        out, value = bytes([(1 << bits) - 1]), value - (1 << bits) + 1
+        while value >= 128:
+            out, value = out + bytes([value % 128 + 128]), value // 128
+        return out + bytes([value])
+
+    def text(value):
+        return number(len(value), 7) + value.encode()
+    lines = [(":method", method), (":scheme", "http"), (":authority", "localhost"), (":path", path)]
+    lines += [(name.replace("_", "-"), str(value)) for name, value in more.items()]
+    return b"".join(b"\0" + text(name) + text(value) for name, value in lines)
+
+
+class Peer:
+    """A connection that says only what it is told to say, and remembers the frames that came."""
+
+    def __init__(self, port, settings=b"", preface=True):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=20 * SLOW)
+        self.bytes = b""
+        self.frames = []  # (kind, flags, stream, payload)
+        self.closed = False
+        if preface:
+            self.send(PREFACE + frame(SETTINGS, payload=settings))
+
+    def send(self, data):
+        self.socket.sendall(data)
+
+    def ask(self, stream, path, method="GET", end=True, **more):
+        self.send(frame(HEADERS, END_HEADERS | (END_STREAM if end else 0), stream, block(path, method, **more)))
+
+    def look(self, wait=0.0):
+        """Takes what has come."""
+        self.socket.settimeout(wait or 0.001)
+        try:
+            part = self.socket.recv(1 << 20)
+            self.closed = self.closed or not part
+            self.bytes += part
+        except TimeoutError:
+            pass
+        except OSError:
+            self.closed = True
+        while len(self.bytes) >= 9 and len(self.bytes) >= 9 + int.from_bytes(self.bytes[:3], "big"):
+            size = int.from_bytes(self.bytes[:3], "big")
+            kind, flags = self.bytes[3:5]
+            stream = int.from_bytes(self.bytes[5:9], "big")
+            self.frames.append((kind, flags, stream, self.bytes[9:9 + size]))
+            self.bytes = self.bytes[9 + size:]
+        self.socket.settimeout(20 * SLOW)
+
+    def until(self, fact, seconds, what):
+        end = time.monotonic() + seconds * SLOW
+        while not fact():
+            check(time.monotonic() < end, f"not within {seconds} s: {what}; came:", [f[:3] for f in self.frames][-20:])
+            check(not self.closed or fact(), f"closed before: {what}; came:", [f[:3] for f in self.frames][-20:])
+            self.look(0.05)
+
+    def has(self, kind, stream=None, flag=0):
+        return any(f[0] == kind and stream in (None, f[2]) and f[1] & flag == flag for f in self.frames)
+
+    def until_closed(self, seconds, what):
+        end = time.monotonic() + seconds * SLOW
+        while not self.closed:
+            check(time.monotonic() < end, f"not closed within {seconds} s: {what}")
+            self.look(0.05)
+
+    def goaway(self):
+        """The error of the last GOAWAY, or None."""
+        errors = [int.from_bytes(f[3][4:8], "big") for f in self.frames if f[0] == GOAWAY]
+        return errors[-1] if errors else None
+
+    def status(self, stream):
+        """Of an answer, by the first byte of its block: enough for the codes of the static table."""
+        codes = {0x88: 200, 0x89: 204, 0x8A: 206, 0x8B: 304, 0x8C: 400, 0x8D: 404, 0x8E: 500}
+        first = next((f[3][0] for f in self.frames if f[0] == HEADERS and f[2] == stream), None)
+        return codes.get(first, first)
+
+    def body(self, stream):
+        return b"".join(f[3] for f in self.frames if f[0] == DATA and f[2] == stream)
+
+    def close(self):
+        self.socket.close()
