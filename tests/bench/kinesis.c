@@ -184,6 +184,7 @@ static void make_stream(const struct cell *cell)
 struct opening {
     const struct cell *cell;
     struct ks_cloud cloud;
+    struct ks_cloud_part part;
 };
 
 static struct ks_stream_source *open_source(struct ks_loop *loop, void *arg)
@@ -198,8 +199,9 @@ static struct ks_stream_source *open_source(struct ks_loop *loop, void *arg)
     char name[TEXT];
 
     name_stream(opening->cell, name);
-    opening->cloud.loop = loop;
-    bench_must(ks_cloud_client(&opening->cloud, KS_AWS_KINESIS, &client, &detail), "client",
+    bench_must(ks_cloud_open(&opening->cloud, loop, &detail), "cloud", &detail);
+    opening->part.cloud = &opening->cloud;
+    bench_must(ks_cloud_client(&opening->part, KS_AWS_KINESIS, &client, &detail), "client",
                &detail);
     bench_must(opening->cell->fanout
                    ? ks_fanout_source_open(loop, client, name, &fanout, &source, &detail)
@@ -212,6 +214,7 @@ static void close_cloud(void *arg)
 {
     struct opening *opening = arg;
 
+    ks_cloud_leave(&opening->part);
     ks_cloud_close(&opening->cloud);
 }
 
