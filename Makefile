@@ -149,7 +149,7 @@ $(B)/obj/server/adapters/%.o $(B)/obj/server/aws/http.o $(B)/obj/server/api/%.o:
     FLOOR := -Wno-switch-enum
 
 # Generated code is not ours to warn about.
-$(B)/obj/gen/%.o: $(GEN)/%.c $(B)/flags | deps-build
+$(B)/obj/gen/%.o: $(GEN)/%.c $(B)/flags | deps-build $(GEN_H)
 	@mkdir -p $(@D)
 	$(call say,compile  $<)
 	$(Q)$(COMPILE) -w $(LIB_CFLAGS) -c -o $@ $<
@@ -182,9 +182,18 @@ $(TESTS): $(B)/%: $(B)/obj/%.o $(HELP) $(LIB)
 	$(call say,link     $@)
 	$(Q)$(LINK) -o $@ $^ $(LIB_LIBS)
 
-$(B)/sim: $(call objects,$(SIM_C)) $(HELP) $(LIB)
+# The simulator is the core and itself, optimized as one: each seed more is a story more.
+WHOLE := $(if $(filter release,$(VARIANT)),-O3 -flto=auto)
+whole = $(patsubst %.c,$(B)/whole/%.o,$(SIM_C) $(PURE_C) server/base/budget.c server/base/bytes.c)
+$(B)/sim: $(whole)
 	$(call say,link     $@)
-	$(Q)$(LINK) -o $@ $^ $(LIB_LIBS)
+	$(Q)$(LINK) $(OPTIMIZE) $(WHOLE) -o $@ $^
+
+$(B)/whole/%.o: HARDENING :=
+$(B)/whole/%.o: %.c $(B)/flags | deps-build
+	@mkdir -p $(@D)
+	$(call say,compile  $<)
+	$(Q)$(COMPILE) $(WHOLE) $(WARNINGS) -Itests -MMD -MP -c -o $@ $<
 
 $(BENCHES): $(B)/bench/%: $(B)/obj/tests/bench/%.o $(HELP) $(LIB)
 	@mkdir -p $(@D)
@@ -293,6 +302,11 @@ h2spec: deps all $(H2SPEC)  ## Ask h2spec, from the Go module proxy, what it thi
 sim: $(SIM)  ## Simulate the core from one seed, or from N of them: `make sim SEED=7 N=1000`; a seed replays exactly.
 	$(SIM) --seed $(SEED) --seeds $(N)
 
+SECONDS ?= 900
+.PHONY: soak
+soak: deps all $(DOUBLES)  ## Have two sidecars share a stream, SECONDS=900 by polling and as long by fan-out, while everything goes wrong by chance.
+	@KS_SOAK_SECONDS=$(SECONDS) tests/soak/soak.py
+
 .PHONY: bench-fleet
 bench-fleet: $(SIM)  ## Simulate 500 workers that share 10,000 shards, and tell what fleets cost beside KCL.
 	$(SIM) --scale 500 10000
@@ -309,6 +323,12 @@ san:  ## Run the whole of `make test` with address and undefined-behaviour sanit
 
 # --- Habits ------------------------------------------------------------------------------------
 
+.PHONY: schemathesis
+schemathesis: $(B)/schemathesis/bin/schemathesis $(BIN)  ## Requests that schemathesis (PyPI) makes of openapi.json.
+	@tests/e2e/schemathesis $(CURDIR)/$<
+$(B)/schemathesis/bin/schemathesis:
+	@python3 -m venv $(B)/schemathesis && $(B)/schemathesis/bin/pip install -q schemathesis
+
 .PHONY: check bench fuzz fuzzers objects pure format docs
 check: deps  ## Check the house: floors, purity, banned calls, headers, lengths, format, warnings, cppcheck.
 	@tests/tidy/run
@@ -317,7 +337,7 @@ check: deps  ## Check the house: floors, purity, banned calls, headers, lengths,
 objects: $(call objects,$(SERVER_C) $(HELPER_C) $(TEST_C) $(SIM_C) $(BENCH_C) $(DOUBLE_C))
 pure: $(call objects,$(PURE_C))
 
-bench: deps all $(BENCHES)  ## Measure, and keep what was measured as JSON lines in build/bench.jsonl.
+bench: deps all $(BENCHES) $(DOUBLES)  ## Measure, and keep what was measured as JSON lines in build/bench.jsonl.
 	@tests/lib/bench build/bench.jsonl $(BENCHES) $(wildcard tests/bench/*_bench.sh tests/bench/*_bench.py)
 
 fuzz: deps deps-fuzz  ## Fuzz every parser of outside bytes for FUZZ_SECONDS=10 each.
@@ -335,6 +355,7 @@ docs: $(B)/render  ## Render the tables of docs/OPTIONS.md and docs/METRICS.md f
 	@for page in OPTIONS METRICS; do \
 	    { sed '/^| /,$$d' docs/$$page.md && $(B)/render $$page; } > $(B)/page && mv $(B)/page docs/$$page.md; \
 	done
+	@$(B)/render OPENAPI > docs/openapi.json
 $(B)/render: $(B)/obj/tests/docs/render.o $(LIB)
 	$(call say,link     $@)
 	$(Q)$(LINK) -o $@ $^ $(LIB_LIBS)
@@ -366,4 +387,4 @@ clean:  ## Remove everything that was built.
 help:  ## List what make can do.
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## \(.*\)/\1\t\2/p' Makefile | expand -t 12
 
--include $(patsubst %.o,%.d,$(call objects,$(SERVER_C) $(HELPER_C) $(TEST_C) $(SIM_C) $(BENCH_C) $(FUZZ_C) $(DOUBLE_C) tests/docs/render.c))
+-include $(patsubst %.o,%.d,$(whole) $(call objects,$(SERVER_C) $(HELPER_C) $(TEST_C) $(SIM_C) $(BENCH_C) $(FUZZ_C) $(DOUBLE_C) tests/docs/render.c))

@@ -10,6 +10,7 @@
 #include "api/http1.h"
 #include "api/http2.h"
 #include "api/methods.h"
+#include "api/replay.h"
 #include "api/server.h"
 #include "base/budget.h"
 
@@ -80,6 +81,7 @@ ks_err ks_api_open(const struct ks_api_config *config, struct ks_api **ret_api,
     api->rpc = ks_methods();
     api->find_more = ks_rpc_find;
     ks_link_init(&api->viewers);
+    ks_link_init(&api->replays);
     err = begin(api, config, detail);
     if (!ks_ok(err)) {
         ks_api_close(api);
@@ -103,6 +105,8 @@ void ks_api_close(struct ks_api *api)
         assert(ks_list_empty(&api->subscriptions[i].pollers));
     }
     assert(ks_list_empty(&api->viewers));
+    assert(api->peeks == 0);
+    ks_replays_free(api);
     ks_free(api);
 }
 
@@ -117,6 +121,7 @@ void ks_api_finish(struct ks_api *api)
     api->ending = true;
     ks_events_finish(api);
     ks_http2_finish(api->http2);
+    ks_replays_finish(api);
 }
 
 bool ks_api_busy(const struct ks_api *api)

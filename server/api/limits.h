@@ -43,8 +43,9 @@ enum {
     KS_BODIES_BYTES_MAX = 96 << 20, /* All request bodies in memory at once. */
     KS_PUT_ENTRIES_MAX = 500,       /* Records of one PutRecords (Kinesis API reference). */
     KS_SETTLEMENTS_MAX = 10000, /* Items of one settle request: a 1 MiB body holds about as many. */
-    KS_TOKEN_BYTES_MAX = 4096,  /* A bearer token. */
-    KS_WAIT_MS_MAX = 60000,     /* wait_ms of a long poll or of wait=persisted. */
+    KS_OPERATED_SHARDS_MAX = 1000, /* Shards that one order names. */
+    KS_TOKEN_BYTES_MAX = 4096,     /* A bearer token. */
+    KS_WAIT_MS_MAX = 60000,        /* wait_ms of a long poll or of wait=persisted. */
 
     /* ---- Answers ---- */
     KS_ANSWER_BYTES_MAX = 32 << 20, /* A fixed answer: 10,000 rows of the longest names. */
@@ -54,6 +55,11 @@ enum {
     KS_RPC_SENT_BYTES_MAX = 1 << 20,     /* Messages that a call's client has not taken. */
     KS_RPC_TAIL_BYTES_MAX = 32 << 10, /* How a call ends: its error, and its trailing metadata. */
     KS_CONTROL_BYTES_MAX = 256 << 10, /* Control lines of one stream that wait to be written. */
+
+    /* ---- Beside the group ---- */
+    KS_PEEKS_MAX = 16,          /* At once; each may hold 5 MiB. */
+    KS_REPLAYS_MAX = 16,        /* Each holds one batch. */
+    KS_REPLAY_IDLE_MS = 300000, /* A replay that nobody streams is over then. */
 
     /* ---- Sessions ---- */
     KS_IN_FLIGHT_MAX = 100000,

@@ -35,7 +35,10 @@ struct ks_api {
     ks_span drain_patience;
     bool was_ready;         /* /readyz was 200 once. */
     struct ks_link viewers; /* Of GET /v1/events: events.c. */
-    bool ending;            /* No answer goes on for ever any more. */
+    uint32_t peeks;         /* Under way: peek.c. */
+    struct ks_link replays; /* replay.c */
+    uint32_t replay_count;
+    bool ending; /* No answer goes on for ever any more. */
 };
 
 /* The first subscription that is not ready, and why; NULL if all are. */

@@ -122,7 +122,9 @@ static KinesisSidecar__V1__LeaseState state_of(const struct ks_shard_status *sta
         return KINESIS_SIDECAR__V1__LEASE_STATE__LEASE_STATE_FINISHED;
     switch (status->lease.state) {
     case KS_LEASE_AWAY: break;
-    case KS_LEASE_HELD: return KINESIS_SIDECAR__V1__LEASE_STATE__LEASE_STATE_HELD;
+    case KS_LEASE_HELD:
+        return status->lease.paused ? KINESIS_SIDECAR__V1__LEASE_STATE__LEASE_STATE_PAUSED
+                                    : KINESIS_SIDECAR__V1__LEASE_STATE__LEASE_STATE_HELD;
     case KS_LEASE_RETURNING: return KINESIS_SIDECAR__V1__LEASE_STATE__LEASE_STATE_RETURNING;
     case KS_LEASE_ENDING: return KINESIS_SIDECAR__V1__LEASE_STATE__LEASE_STATE_ENDING;
     case KS_LEASE_FINISHED: return KINESIS_SIDECAR__V1__LEASE_STATE__LEASE_STATE_FINISHED;
@@ -190,6 +192,8 @@ static bool fill_shard(struct ks_switchboard *board, const struct ks_shard_statu
     row->read_at = status->read_at.ms;
     row->damaged = status->lease.damaged;
     row->reason = ks_pb_text(status->reason);
+    row->paused = status->lease.paused;
+    row->paused_until = status->paused_until.ms;
     if (status->ours)
         fill_held(board, &status->lease, row, &session);
     return fill_names(arena, status->parents, KS_PARENTS_MAX, &row->n_parents, &row->parents) &&

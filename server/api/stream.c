@@ -190,8 +190,8 @@ static void happened(struct ks_listener *listener, ks_shard shard, const char *w
     ks_pb_event event;
 
     (void)line;
-    if (word == NULL || strcmp(word, "lease_lost") != 0 || stream->over ||
-        !takes_shard(stream, shard))
+    if (word == NULL || (strcmp(word, "lease_lost") != 0 && strcmp(word, "seek") != 0) ||
+        stream->over || !takes_shard(stream, shard))
         return;
     kinesis_sidecar__v1__lease_lost__init(&lost);
     kinesis_sidecar__v1__stream_event__init(&event);

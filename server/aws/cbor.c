@@ -25,38 +25,31 @@ struct head {
     uint64_t value;
 };
 
-static ks_err take_head(ks_view *view, struct head *ret_head)
+/* Read byte by byte of an answer's every item: nothing here calls anything. */
+static inline ks_err take_head(ks_view *view, struct head *ret_head)
 {
-    ks_view rest = *view;
-    uint8_t first = 0;
-    uint8_t u8 = 0;
-    uint16_t u16 = 0;
-    uint32_t u32 = 0;
+    const uint8_t *at = view->data;
 
-    KS_TRY(ks_view_take_u8(&rest, &first));
-    struct head head = {.major = (enum major)(first >> 5), .info = first & 31};
-
-    if (head.info < IN_1_BYTE) {
-        head.value = head.info;
-    } else if (head.info == IN_1_BYTE) {
-        KS_TRY(ks_view_take_u8(&rest, &u8));
-        head.value = u8;
-    } else if (head.info == IN_2_BYTES) {
-        KS_TRY(ks_view_take_be16(&rest, &u16));
-        head.value = u16;
-    } else if (head.info == IN_4_BYTES) {
-        KS_TRY(ks_view_take_be32(&rest, &u32));
-        head.value = u32;
-    } else if (head.info == IN_8_BYTES) {
-        KS_TRY(ks_view_take_be64(&rest, &head.value));
-    } else if (head.info != INDEFINITE || head.major < BYTES || head.major == TAG) {
+    if (view->size == 0)
         return KS_FAIL(MALFORMED);
-    }
+    struct head head = {.major = (enum major)(at[0] >> 5), .info = at[0] & 31};
+    size_t width = 0;
+
+    if (head.info < IN_1_BYTE)
+        head.value = head.info;
+    else if (head.info <= IN_8_BYTES)
+        width = (size_t)1 << (head.info - IN_1_BYTE);
+    else if (head.info != INDEFINITE || head.major < BYTES || head.major == TAG)
+        return KS_FAIL(MALFORMED);
+    if (width > view->size - 1)
+        return KS_FAIL(MALFORMED);
+    for (size_t byte = 1; byte <= width; byte++)
+        head.value = head.value << 8 | at[byte];
     /* A simple value below 32 has a shorter form, and only that. */
     if (head.major == SIMPLE && head.info == IN_1_BYTE && head.value < 32)
         return KS_FAIL(MALFORMED);
 
-    *view = rest;
+    *view = ks_view_of(at + 1 + width, view->size - 1 - width);
     *ret_head = head;
     return KS_OK;
 }
@@ -67,16 +60,15 @@ static bool is_break(const struct head *head)
 }
 
 /* The head of the next item itself: its tags are taken and forgotten. */
-static ks_err take_item(ks_view *view, struct head *ret_head)
+static inline ks_err take_item(ks_view *view, struct head *ret_head)
 {
     ks_view rest = *view;
-    struct head head = {.major = TAG};
 
-    while (head.major == TAG)
-        KS_TRY(take_head(&rest, &head));
+    do
+        KS_TRY(take_head(&rest, ret_head));
+    while (ret_head->major == TAG);
 
     *view = rest;
-    *ret_head = head;
     return KS_OK;
 }
 
@@ -177,35 +169,55 @@ ks_err ks_cbor_more(ks_view *view, struct ks_cbor_container *container, bool *re
 
 /* --- Strings --- */
 
-/* The rest of a string whose head was taken off `view`. */
-static ks_err take_string(ks_view *view, const struct head *head, struct ks_cbor_string *ret_string)
+/* A piece whose head was taken off `view`. */
+static inline ks_err take_piece(ks_view *view, const struct head *head, ks_view *ret_piece)
 {
-    struct ks_cbor_string string = {.chunked = head->info == INDEFINITE};
+    ks_view piece;
+
+    if (head->value > view->size)
+        return KS_FAIL(MALFORMED);
+    piece = ks_view_of(view->data, (size_t)head->value);
+    if (head->major == TEXT && !ks_view_is_utf8(piece))
+        return KS_FAIL(MALFORMED);
+    *view = ks_view_of(view->data + piece.size, view->size - piece.size);
+    *ret_piece = piece;
+    return KS_OK;
+}
+
+/* The pieces of a string of that type, up to its end. */
+static ks_err take_chunks(ks_view *view, enum major major, struct ks_cbor_string *ret_string)
+{
+    struct ks_cbor_string string = {.chunked = true};
     ks_view rest = *view;
     ks_view piece;
-    struct head chunk = *head;
+    struct head head;
 
-    while (!is_break(&chunk)) {
-        if (chunk.info != INDEFINITE) {
-            if (chunk.major != head->major || chunk.value > rest.size)
-                return KS_FAIL(MALFORMED);
-            KS_TRY(ks_view_take(&rest, (size_t)chunk.value, &piece));
-            if (head->major == TEXT && !ks_view_is_utf8(piece))
-                return KS_FAIL(MALFORMED);
-            string.size += piece.size;
-        }
-        if (!string.chunked)
-            break;
+    for (;;) {
         string.bytes = ks_view_of(view->data, (size_t)(rest.data - view->data));
-        KS_TRY(take_head(&rest, &chunk));
-        if (chunk.info == INDEFINITE && !is_break(&chunk))
+        KS_TRY(take_head(&rest, &head));
+        if (is_break(&head))
+            break;
+        if (head.major != major || head.info == INDEFINITE)
             return KS_FAIL(MALFORMED);
+        KS_TRY(take_piece(&rest, &head, &piece));
+        string.size += piece.size;
     }
-    if (!string.chunked)
-        string.bytes = piece;
 
     *view = rest;
     *ret_string = string;
+    return KS_OK;
+}
+
+/* The rest of a string whose head was taken off `view`. */
+static inline ks_err take_string(ks_view *view, const struct head *head,
+                                 struct ks_cbor_string *ret_string)
+{
+    ks_view piece;
+
+    if (head->info == INDEFINITE)
+        return take_chunks(view, head->major, ret_string);
+    KS_TRY(take_piece(view, head, &piece));
+    *ret_string = (struct ks_cbor_string){.bytes = piece, .size = piece.size};
     return KS_OK;
 }
 
@@ -233,18 +245,13 @@ ks_err ks_cbor_bytes(ks_view *view, struct ks_cbor_string *ret_bytes)
     return take_string_of(view, BYTES, ret_bytes);
 }
 
-/* The next piece of the content; false after the last one. Begin with `rest` = string->bytes. */
-static bool next_piece(const struct ks_cbor_string *string, ks_view *rest, ks_view *ret_piece)
+/* The next piece of a chunked one; false after the last one. Begin with `rest` = string->bytes. */
+static bool next_piece(ks_view *rest, ks_view *ret_piece)
 {
     struct head head;
 
     if (rest->size == 0)
         return false;
-    if (!string->chunked) {
-        *ret_piece = *rest;
-        *rest = KS_VIEW_NONE;
-        return true;
-    }
     /* It was walked when it was taken. */
     ks_err err = take_head(rest, &head);
     assert(ks_ok(err));
@@ -253,15 +260,17 @@ static bool next_piece(const struct ks_cbor_string *string, ks_view *rest, ks_vi
     return true;
 }
 
-bool ks_cbor_string_is(const struct ks_cbor_string *string, const char *text)
+bool ks_cbor_string_equals(const struct ks_cbor_string *string, ks_view text)
 {
-    ks_view expected = ks_view_text(text);
+    ks_view expected = text;
     ks_view rest = string->bytes;
     ks_view piece;
 
+    if (!string->chunked)
+        return ks_view_equal(string->bytes, text);
     if (string->size != expected.size)
         return false;
-    while (next_piece(string, &rest, &piece)) {
+    while (next_piece(&rest, &piece)) {
         if (!ks_view_starts(expected, piece))
             return false;
         expected = ks_view_of(expected.data + piece.size, expected.size - piece.size);
@@ -275,7 +284,12 @@ void ks_cbor_string_copy(const struct ks_cbor_string *string, uint8_t *buffer)
     ks_view piece;
     size_t size = 0;
 
-    while (next_piece(string, &rest, &piece)) {
+    if (!string->chunked) {
+        if (string->size > 0)
+            memcpy(buffer, string->bytes.data, string->size);
+        return;
+    }
+    while (next_piece(&rest, &piece)) {
         if (piece.size > 0)
             memcpy(buffer + size, piece.data, piece.size);
         size += piece.size;
@@ -333,6 +347,9 @@ bool ks_cbor_null(ks_view *view)
     ks_view rest = *view;
     struct head head;
 
+    /* Asked before each value, and hardly ever so: what has another first byte is none. */
+    if (rest.size == 0 || (rest.data[0] >> 5 != SIMPLE && rest.data[0] >> 5 != TAG))
+        return false;
     if (!ks_ok(take_item(&rest, &head)) || head.major != SIMPLE ||
         simple_type(&head) != KS_CBOR_NULL)
         return false;

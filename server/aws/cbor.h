@@ -71,7 +71,14 @@ struct ks_cbor_string {
 /* Text must be UTF-8, in each chunk. */
 KS_MUST_USE ks_err ks_cbor_text(ks_view *view, struct ks_cbor_string *ret_text);
 KS_MUST_USE ks_err ks_cbor_bytes(ks_view *view, struct ks_cbor_string *ret_bytes);
-bool ks_cbor_string_is(const struct ks_cbor_string *string, const char *text);
+bool ks_cbor_string_equals(const struct ks_cbor_string *string, ks_view text);
+/* The same with a literal, whose size the compiler knows. */
+static inline bool ks_cbor_string_is(const struct ks_cbor_string *string, const char *text)
+{
+    ks_view view = ks_view_text(text);
+
+    return string->size == view.size && ks_cbor_string_equals(string, view);
+}
 /* Copies string->size bytes to `buffer`. Needed for chunked strings only; else string->bytes is the
  * content. */
 void ks_cbor_string_copy(const struct ks_cbor_string *string, uint8_t *buffer);

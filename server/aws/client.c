@@ -7,6 +7,7 @@
 #include "aws/head.h"
 #include "aws/retry.h"
 #include "aws/sigv4.h"
+#include "aws/traffic.h"
 #include "base/budget.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -57,8 +58,7 @@ struct ks_aws_call {
     struct ks_aws_request request; /* `body` and `sink` point into this call. */
     struct ks_bytes body;
     struct ks_http_sink sink;
-    char series[KS_METRIC_VALUE_SIZE]; /* "service,operation". */
-    ks_instant deadline;               /* Of all attempts; KS_NEVER: none. */
+    ks_instant deadline; /* Of all attempts; KS_NEVER: none. */
 
     /* Under way is a request, the wait for credentials, or the wait for the next attempt. */
     struct ks_http_call *http;
@@ -104,6 +104,11 @@ static void dispose(struct ks_aws_call *call)
     ks_free(call);
 }
 
+static ks_view request_id_of(const struct ks_http_answer *answer)
+{
+    return ks_head_find(answer->head, "x-amzn-RequestId");
+}
+
 static void finish(struct ks_aws_call *call, const struct result *result)
 {
     struct ks_aws_answer answer = {
@@ -117,6 +122,7 @@ static void finish(struct ks_aws_call *call, const struct result *result)
     if (result->answer != NULL) {
         answer.status = result->answer->status;
         answer.content_type = ks_head_find(result->answer->head, "Content-Type");
+        answer.request_id = request_id_of(result->answer);
         answer.body = result->answer->body;
     }
     detach(call);
@@ -151,6 +157,7 @@ static struct result judge(const struct ks_aws_call *call, const struct ks_http_
         result.err = KS_FAIL(SERVER);
         ks_detail_set(&result.detail, "%s %s: the answer does not match its checksum", service,
                       operation);
+        ks_failure_name_request(&result.detail, request_id_of(answer));
         return result;
     }
     if (answer->status >= 200 && answer->status < 300)
@@ -170,25 +177,6 @@ static bool is_trouble(ks_err err)
            ks_err_is(err, KS_ERR_DENIED) || ks_err_is(err, KS_ERR_NO_CREDENTIALS);
 }
 
-static void count_failure(const struct ks_aws_call *call, const struct result *result)
-{
-    char series[KS_METRIC_VALUE_SIZE];
-
-    snprintf(series, sizeof(series), "%s,%s", call->client->service->name,
-             ks_err_name(result->err));
-    call->client->state.failures++;
-    ks_metric_add_labelled(KS_METRIC_AWS_FAILURES, series, 1);
-}
-
-/* What came of an attempt that left. */
-static void count_answer(const struct ks_aws_call *call, const struct ks_http_answer *answer)
-{
-    ks_span took = ks_instant_since(ks_loop_now(call->client->loop), call->asked_at);
-
-    ks_metric_observe_labelled(KS_METRIC_AWS_REQUEST_SECONDS, call->series, took.us);
-    ks_metric_add_labelled(KS_METRIC_AWS_RECEIVED_BYTES, call->series, (int64_t)answer->received);
-}
-
 static void count(struct ks_aws_call *call, const struct result *result)
 {
     struct ks_aws_state *state = &call->client->state;
@@ -203,11 +191,14 @@ static void count(struct ks_aws_call *call, const struct result *result)
         state->succeeded_at = now;
         state->failures_in_row = 0;
     }
-    if (!ks_ok(result->err) && !ks_err_is(result->err, KS_ERR_CONDITION))
-        count_failure(call, result);
+    if (!ks_ok(result->err) && !ks_err_is(result->err, KS_ERR_CONDITION)) {
+        state->failures++;
+        ks_traffic_failed(call->client->service->name, result->err);
+    }
     if (result->failed && result->failure.throttled) {
         state->throttles++;
-        ks_metric_add_labelled(KS_METRIC_AWS_THROTTLES, call->series, 1);
+        ks_metric_add_pair(KS_METRIC_AWS_THROTTLES, call->client->service->name,
+                           call->request.operation, 1);
     }
 }
 
@@ -294,10 +285,22 @@ static void decide(struct ks_aws_call *call, const struct result *result)
         return;
     }
     client->state.retries++;
-    ks_metric_add_labelled(KS_METRIC_AWS_RETRIES, call->series, 1);
+    ks_traffic_again(client->service->name, call->request.operation);
     ks_debug("aws: %s, asking again in %lld ms", result->detail.text,
              (long long)ks_span_to_ms(wait));
     ks_loop_timer_set(client->loop, &call->timer, ks_instant_add(ks_loop_now(client->loop), wait));
+}
+
+static void count_answer(const struct ks_aws_call *call, const struct ks_http_answer *answer)
+{
+    const char *service = call->client->service->name;
+    ks_span took = ks_instant_since(ks_loop_now(call->client->loop), call->asked_at);
+
+    /* How long a stream goes on says nothing about the service. */
+    if (call->request.stream)
+        ks_traffic_received(service, call->request.operation, answer->received);
+    else
+        ks_traffic_answered(service, call->request.operation, took, answer->received);
 }
 
 static void on_answer(void *arg, const struct ks_http_answer *answer)
@@ -329,6 +332,19 @@ static enum ks_endpoint_use use_of(const char *operation)
     return KS_ENDPOINT_CONTROL;
 }
 
+/* What is refused then is refused by the stream's policy, or by none. */
+static void tell_other_account(const struct ks_aws_client *client, const char *account)
+{
+    const char *stream = client->rules.stream_arn;
+    struct ks_arn arn;
+
+    if (account[0] != '\0' && stream != NULL && ks_ok(ks_arn_split(ks_view_text(stream), &arn)) &&
+        !ks_view_equal(arn.account, ks_view_text(account)))
+        ks_info("aws: %s is of account %.*s, and our credentials of %s: the policy of the stream "
+                "must allow that",
+                stream, (int)arn.account.size, (const char *)arn.account.data, account);
+}
+
 /* The endpoints follow the account of the credentials, which may become another one. */
 static ks_err locate(struct ks_aws_client *client, const char *account, struct ks_detail *detail)
 {
@@ -339,6 +355,7 @@ static ks_err locate(struct ks_aws_client *client, const char *account, struct k
         KS_TRY(ks_endpoint_find(&client->rules, account, (enum ks_endpoint_use)use,
                                 &client->endpoints[use], detail));
     snprintf(client->account, sizeof(client->account), "%s", account);
+    tell_other_account(client, account);
     client->located = true;
     return KS_OK;
 }
@@ -424,6 +441,7 @@ static ks_err attempt(struct ks_aws_call *call, const struct ks_credentials *cre
         .body = ks_bytes_view(&call->body),
         .timeout = timeout_of(call),
         .connection_age_max = age_max(client),
+        .stream = call->request.stream,
         .response_max = call->request.response_max,
         .sink = call->request.sink,
         .done = on_answer,
@@ -435,8 +453,7 @@ static ks_err attempt(struct ks_aws_call *call, const struct ks_credentials *cre
     call->attempts++;
     call->asked_at = ks_loop_now(client->loop);
     client->state.requests++;
-    ks_metric_add_labelled(KS_METRIC_AWS_REQUESTS, call->series, 1);
-    ks_metric_add_labelled(KS_METRIC_AWS_SENT_BYTES, call->series, (int64_t)call->body.size);
+    ks_traffic_sent(client->service->name, call->request.operation, call->body.size);
     return KS_OK;
 }
 
@@ -516,8 +533,6 @@ static ks_err start(struct ks_aws_client *client, struct ks_aws_call *call,
     call->deadline = request->total.us > 0
                          ? ks_instant_add(ks_loop_now(client->loop), request->total)
                          : KS_NEVER;
-    snprintf(call->series, sizeof(call->series), "%s,%s", client->service->name,
-             request->operation);
     ks_link_init(&call->link);
     ks_bytes_init(&call->body, request->body.size);
     if (request->sink != NULL) {
@@ -558,6 +573,12 @@ void ks_aws_cancel(struct ks_aws_call *call)
 {
     detach(call);
     dispose(call);
+}
+
+void ks_aws_resume(struct ks_aws_call *call)
+{
+    if (call->http != NULL)
+        ks_http_resume(call->http);
 }
 
 ks_err ks_aws_client_new(const struct ks_aws_client_options *options,

@@ -67,9 +67,10 @@ struct ks_aws_answer {
     bool sent;               /* Something may have reached the server, in any attempt. */
     uint32_t attempts;
     const struct ks_failure *failure; /* What the server said; NULL if nothing, or KS_OK. */
-    /* Both valid during the call of `done`. */
+    /* All valid during the call of `done`. */
     ks_view content_type;
-    ks_view body; /* Of an error, too. Empty for what went to a sink. */
+    ks_view request_id; /* By which AWS knows it; empty if it was not told. */
+    ks_view body;       /* Of an error, too. Empty for what went to a sink. */
 };
 
 struct ks_aws_request {
@@ -82,6 +83,7 @@ struct ks_aws_request {
     bool single_attempt;      /* Never made again. */
     size_t response_max;      /* Bytes of body; more is FULL. */
     const struct ks_http_sink *sink; /* For the body of a 2xx; NULL: our memory. Copied. */
+    bool stream; /* The answer goes on: as in aws/http.h, with `timeout` for its silence. */
     void (*done)(void *arg, const struct ks_aws_answer *answer);
     void *arg;
 };
@@ -96,6 +98,8 @@ KS_MUST_USE ks_err ks_aws_call(struct ks_aws_client *client, const struct ks_aws
                                struct ks_aws_call **ret_call);
 /* Forgets the call: `done` is never called. What has left has left. Not from within the sink. */
 void ks_aws_cancel(struct ks_aws_call *call);
+/* As ks_http_resume. */
+void ks_aws_resume(struct ks_aws_call *call);
 
 /* For readiness and metrics. */
 struct ks_aws_state {

@@ -247,6 +247,23 @@ void ks_failure_from(int status, ks_view code, ks_view message, struct ks_failur
     *ret_failure = failure;
 }
 
+void ks_failure_name_request(struct ks_detail *detail, ks_view request_id)
+{
+    char name[KS_REQUEST_ID_MAX + 16];
+
+    for (size_t at = 0; at < request_id.size; at++) {
+        if (request_id.data[at] <= ' ' || request_id.data[at] >= 0x7f)
+            return;
+    }
+    if (request_id.size == 0 || request_id.size > KS_REQUEST_ID_MAX)
+        return;
+    int size = snprintf(name, sizeof(name), " (request %.*s)", (int)request_id.size,
+                        (const char *)request_id.data);
+    size_t room = sizeof(detail->text) - 1 - (size_t)size;
+    size_t kept = ks_view_whole_characters(ks_view_of(detail->text, strnlen(detail->text, room)));
+    memcpy(detail->text + kept, name, (size_t)size + 1);
+}
+
 void ks_failure_explain(const struct ks_failure *failure, const char *service,
                         const char *operation, struct ks_detail *ret_detail)
 {
@@ -259,4 +276,5 @@ void ks_failure_explain(const struct ks_failure *failure, const char *service,
     }
     ks_detail_set(ret_detail, "%s on %s %s%s%s", code, service, operation,
                   failure->message[0] == '\0' ? "" : ": ", failure->message);
+    ks_failure_name_request(ret_detail, ks_view_text(failure->request_id));
 }

@@ -38,9 +38,13 @@ void ks_failure_read(int status, ks_view head, ks_view body, struct ks_failure *
  * if too long. */
 void ks_failure_from(int status, ks_view code, ks_view message, struct ks_failure *ret_failure);
 
-/* Says it to people: "CODE on SERVICE OPERATION: MESSAGE", with the status where no code was said.
- */
+/* Says it to people: "CODE on SERVICE OPERATION: MESSAGE (request ID)", with the status where no code was said. What
+ * does not fit is cut from the message. */
 void ks_failure_explain(const struct ks_failure *failure, const char *service,
                         const char *operation, struct ks_detail *ret_detail);
+
+/* Whoever asks AWS what happened needs the request: adds " (request ID)" to what is told, which is cut for it. An id
+ * that is empty, too long or no printable ASCII adds nothing. */
+void ks_failure_name_request(struct ks_detail *detail, ks_view request_id);
 
 #endif

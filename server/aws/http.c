@@ -22,6 +22,8 @@ enum { HANDLES_KEPT = 64 };
 enum { IDLE_SECONDS_MAX = 45 };
 /* Where the options do not say; see http.h. */
 enum { CONNECTIONS_KEPT = 64, CONNECT_TIMEOUT_MS = 3100 };
+/* Each connection that lies idle costs some ten kilobytes. */
+enum { BUSY_KEPT_MAX = 256 };
 
 struct socket_watch {
     struct ks_watch watch; /* First: `ready` gets its address. */
@@ -41,6 +43,8 @@ struct ks_http {
     struct ks_link spare_watches;
     uint32_t call_count;
     uint32_t watch_count; /* In both lists. */
+    uint32_t busiest;     /* The most calls that there were at once. */
+    uint32_t connections_kept;
     CURL *handles[HANDLES_KEPT];
     uint32_t handle_count;
     bool working; /* curl is at work: nothing may be cancelled now. */
@@ -59,6 +63,11 @@ struct ks_http_call {
     bool has_sink;
     bool sinking; /* The response is a 2xx and goes to the sink. */
     bool begun;
+    bool stream;
+    bool paused;           /* Its sink is busy. */
+    ks_span silence;       /* Of a stream: so long nothing may come. */
+    ks_instant heard_at;   /* When something came. */
+    struct ks_timer timer; /* For the silence. */
     size_t response_max;
     size_t received;
     struct ks_bytes head;
@@ -113,6 +122,7 @@ static size_t on_head(char *data, size_t one, size_t size, void *arg)
     struct ks_http_call *call = arg;
     ks_view line = ks_view_of(data, one * size);
 
+    call->heard_at = ks_loop_now(call->http->loop);
     /* A status line: what came before was an interim response (1xx). */
     if (ks_view_starts(line, KS_VIEW("HTTP/")))
         ks_bytes_clear(&call->head);
@@ -130,6 +140,11 @@ static bool is_encoded(const struct ks_http_call *call)
     return encoding.size > 0 && !ks_view_equal_nocase(encoding, KS_VIEW("identity"));
 }
 
+static bool is_endless(const struct ks_http_call *call)
+{
+    return call->stream && call->sinking;
+}
+
 static ks_err begin_body(struct ks_http_call *call)
 {
     long status = status_of(call);
@@ -138,10 +153,10 @@ static ks_err begin_body(struct ks_http_call *call)
     call->begun = true;
     if (is_encoded(call))
         return KS_FAIL(SERVER);
-    (void)curl_easy_getinfo(call->handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &size);
-    if (size > 0 && (uint64_t)size > call->response_max)
-        return KS_FAIL(FULL);
     call->sinking = call->has_sink && status >= 200 && status < 300;
+    (void)curl_easy_getinfo(call->handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &size);
+    if (!is_endless(call) && size > 0 && (uint64_t)size > call->response_max)
+        return KS_FAIL(FULL);
     if (call->sinking)
         return call->sink.begin == NULL ? KS_OK : call->sink.begin(call->sink.arg, size);
     return size > 0 ? ks_bytes_reserve(&call->response, (size_t)size) : KS_OK;
@@ -153,13 +168,17 @@ static size_t on_body(char *data, size_t one, size_t size, void *arg)
     ks_view bytes = ks_view_of(data, one * size);
     ks_err err = call->begun ? KS_OK : begin_body(call);
 
-    if (ks_ok(err) && bytes.size > call->response_max - call->received)
+    if (ks_ok(err) && !is_endless(call) && bytes.size > call->response_max - call->received)
         err = KS_FAIL(FULL);
     if (ks_ok(err))
         err = call->sinking ? call->sink.part(call->sink.arg, bytes)
                             : ks_bytes_append(&call->response, bytes);
+    call->paused = is_endless(call) && ks_err_is(err, KS_ERR_BUSY);
+    if (call->paused)
+        return CURL_WRITEFUNC_PAUSE;
     if (!ks_ok(err))
         return refuse(call, err);
+    call->heard_at = ks_loop_now(call->http->loop);
     call->received += bytes.size;
     return bytes.size;
 }
@@ -201,11 +220,23 @@ static int on_connected(void *arg, char *to, char *from, int to_port, int from_p
 
 /* --- Ends of calls --- */
 
+/* curl counts connections in use, too: were so many not added, each answer would close a connection and each request
+ * open one as soon as more are busy than are kept. Those that are idle go by their age. */
+static ks_err keep_connections(struct ks_http *http)
+{
+    long most = (long)http->connections_kept + (long)http->busiest;
+
+    return curl_multi_setopt(http->multi, CURLMOPT_MAXCONNECTS, most) == CURLM_OK
+               ? KS_OK
+               : KS_FAIL(NO_MEMORY);
+}
+
 /* Takes the call out of everything and frees it. */
 static void forget(struct ks_http_call *call)
 {
     struct ks_http *http = call->http;
 
+    ks_loop_timer_clear(http->loop, &call->timer);
     if (call->handle != NULL) {
         (void)curl_multi_remove_handle(http->multi, call->handle);
         curl_easy_reset(call->handle);
@@ -299,6 +330,57 @@ static void tell_finished(struct ks_http *http)
         assert(call != NULL);
         tell(call, code);
     }
+}
+
+/* --- Streams --- */
+
+/* Something may have come since it was set; and what nobody wants now is not missed. */
+static void silence_due(struct ks_timer *timer)
+{
+    struct ks_http_call *call = KS_LIST_ENTRY(timer, struct ks_http_call, timer);
+    ks_instant now = ks_loop_now(call->http->loop);
+    ks_instant until = ks_instant_add(call->paused ? now : call->heard_at, call->silence);
+
+    if (!ks_ok(call->err)) {
+        tell(call, CURLE_WRITE_ERROR);
+    } else if (ks_instant_reached(now, until)) {
+        (void)snprintf(call->text, sizeof(call->text), "nothing came for %lld ms",
+                       (long long)ks_span_to_ms(call->silence));
+        tell(call, CURLE_OPERATION_TIMEDOUT);
+    } else {
+        ks_loop_timer_set(call->http->loop, timer, until);
+    }
+}
+
+void ks_http_resume(struct ks_http_call *call)
+{
+    struct ks_http *http = call->http;
+
+    assert(!http->working);
+    if (!call->paused)
+        return;
+    call->paused = false;
+    call->heard_at = ks_loop_now(http->loop);
+    http->working = true;
+    CURLcode code = curl_easy_pause(call->handle, CURLPAUSE_CONT);
+    http->working = false;
+    if (code == CURLE_OK)
+        return;
+    /* What it brought was refused; nobody is told from within. */
+    if (ks_ok(call->err))
+        call->err = err_of(code);
+    ks_loop_timer_set(http->loop, &call->timer, ks_loop_now(http->loop));
+}
+
+static void begin_stream(struct ks_http_call *call, ks_span silence)
+{
+    struct ks_http *http = call->http;
+
+    call->stream = true;
+    call->silence = silence;
+    call->heard_at = ks_loop_now(http->loop);
+    call->timer.due = silence_due;
+    ks_loop_timer_set(http->loop, &call->timer, ks_instant_add(call->heard_at, silence));
 }
 
 /* --- curl on the loop --- */
@@ -451,7 +533,6 @@ static const struct option {
     CURLoption name;
     long value;
 } TRANSPORT[] = {
-    {CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1},
     {CURLOPT_FOLLOWLOCATION, 0},
     {CURLOPT_PATH_AS_IS, 1}, /* As it was signed. */
     {CURLOPT_NETRC, CURL_NETRC_IGNORED},
@@ -520,6 +601,23 @@ static bool set_body(struct ks_http_call *call, const struct ks_http_request *re
            curl_easy_setopt(handle, CURLOPT_READDATA, call) == CURLE_OK;
 }
 
+/* A connection of its own for each stream: with several on one, curl 7.88 stalls those that were paused, and cannot use
+ * one again at all where HTTP/2 was taken for granted. */
+static bool set_protocol(CURL *handle, const struct ks_http_request *request)
+{
+    bool tls = ks_view_starts(ks_view_text(request->url), KS_VIEW("https:"));
+    long h2 = tls ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE;
+    long ms = (long)ks_span_to_ms(request->timeout);
+
+    if (!request->stream)
+        return curl_easy_setopt(handle, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) ==
+                   CURLE_OK &&
+               curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, ms < 1 ? 1L : ms) == CURLE_OK;
+    return curl_easy_setopt(handle, CURLOPT_HTTP_VERSION, h2) == CURLE_OK &&
+           curl_easy_setopt(handle, CURLOPT_FRESH_CONNECT, 1L) == CURLE_OK &&
+           curl_easy_setopt(handle, CURLOPT_FORBID_REUSE, 1L) == CURLE_OK;
+}
+
 /* curl counts the life of a connection in whole seconds: one less, and a new one where none is left. */
 static bool set_age(CURL *handle, ks_span age_max)
 {
@@ -534,12 +632,10 @@ static bool set_age(CURL *handle, ks_span age_max)
 static bool set_request(struct ks_http_call *call, const struct ks_http_request *request)
 {
     CURL *handle = call->handle;
-    int64_t ms = ks_span_to_ms(request->timeout);
 
-    return set_age(handle, request->connection_age_max) &&
+    return set_age(handle, request->connection_age_max) && set_protocol(handle, request) &&
            curl_easy_setopt(handle, CURLOPT_URL, request->url) == CURLE_OK &&
            curl_easy_setopt(handle, CURLOPT_HTTPHEADER, call->headers) == CURLE_OK &&
-           curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, (long)(ms < 1 ? 1 : ms)) == CURLE_OK &&
            curl_easy_setopt(handle, CURLOPT_PREREQFUNCTION, on_connected) == CURLE_OK &&
            curl_easy_setopt(handle, CURLOPT_PREREQDATA, call) == CURLE_OK &&
            curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, on_head) == CURLE_OK &&
@@ -554,6 +650,10 @@ static ks_err start(struct ks_http *http, struct ks_http_call *call,
                     const struct ks_http_request *request)
 {
     KS_TRY(reserve_watches(http));
+    if (http->call_count > http->busiest && http->busiest < BUSY_KEPT_MAX) {
+        http->busiest = http->call_count;
+        KS_TRY(keep_connections(http));
+    }
     KS_TRY(add_headers(call, request));
     call->handle = http->handle_count > 0 ? http->handles[--http->handle_count] : curl_easy_init();
     if (call->handle == NULL || !set_transport(http, call->handle) ||
@@ -572,6 +672,7 @@ ks_err ks_http_send(struct ks_http *http, const struct ks_http_request *request,
 
     assert(!http->working);
     assert(known);
+    assert(!request->stream || request->sink != NULL);
     if (http->call_count >= KS_HTTP_CALLS_MAX)
         return KS_FAIL(FULL);
     if (!is_url(request->url))
@@ -594,6 +695,8 @@ ks_err ks_http_send(struct ks_http *http, const struct ks_http_request *request,
     ks_list_append(&http->calls, &call->link);
     http->call_count++;
 
+    if (request->stream)
+        begin_stream(call, request->timeout);
     ks_err err = start(http, call, request);
     if (!ks_ok(err)) {
         forget(call);
@@ -617,18 +720,16 @@ uint32_t ks_http_open_calls(const struct ks_http *http)
 
 /* --- The client --- */
 
-static ks_err set_multi(struct ks_http *http, uint32_t connections_kept)
+static ks_err set_multi(struct ks_http *http)
 {
     CURLM *multi = http->multi;
-    long kept = connections_kept == 0 ? CONNECTIONS_KEPT : (long)connections_kept;
     bool set = curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_socket) == CURLM_OK &&
                curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, http) == CURLM_OK &&
                curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_timer) == CURLM_OK &&
                curl_multi_setopt(multi, CURLMOPT_TIMERDATA, http) == CURLM_OK &&
-               curl_multi_setopt(multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING) == CURLM_OK &&
-               curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, kept) == CURLM_OK;
+               curl_multi_setopt(multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING) == CURLM_OK;
 
-    return set ? KS_OK : KS_FAIL(NO_MEMORY);
+    return set ? keep_connections(http) : KS_FAIL(NO_MEMORY);
 }
 
 ks_err ks_http_new(struct ks_loop *loop, const struct ks_http_options *options,
@@ -650,15 +751,16 @@ ks_err ks_http_new(struct ks_loop *loop, const struct ks_http_options *options,
     ks_link_init(&http->watches);
     ks_link_init(&http->spare_watches);
     int64_t connect_ms = ks_span_to_ms(options->connect_timeout);
+    http->connections_kept =
+        options->connections_kept == 0 ? CONNECTIONS_KEPT : options->connections_kept;
     http->connect_timeout_ms = connect_ms > 0 ? (long)connect_ms : CONNECT_TIMEOUT_MS;
     http->ca_bundle = ks_strdup(bundle);
     if (options->proxies != NULL)
         http->proxies = *options->proxies;
     http->multi = curl_multi_init();
 
-    ks_err err = http->ca_bundle == NULL || http->multi == NULL
-                     ? KS_FAIL(NO_MEMORY)
-                     : set_multi(http, options->connections_kept);
+    ks_err err =
+        http->ca_bundle == NULL || http->multi == NULL ? KS_FAIL(NO_MEMORY) : set_multi(http);
     if (!ks_ok(err)) {
         ks_http_free(http);
         return err;

@@ -3,11 +3,15 @@
  * loop.
  *
  * The home of libcurl. TLS 1.2 or newer with verification, always. No redirects, no compression, no
- * cookies, no `Expect`; HTTP/1.1. A request is sent at most once: a kept connection
+ * cookies, no `Expect`; HTTP/1.1, but for streams. A request is sent at most once: a kept connection
  * that dies before the answer is CONNECTION, never a silent second sending (a conditional write
  * that was sent twice would be refused by its own first copy). An answer never arrives inside the
  * call that asked for it, and arrives exactly once, unless the call is cancelled: then never. Loop
  * thread only.
+ *
+ * A stream is an answer that goes on for minutes. It comes over HTTP/2 where the server speaks it (by
+ * ALPN; a plain http server is taken to speak it), on a connection of its own that nobody uses before
+ * or after: what is not taken stays in the network and on the server, and holds up nobody else.
  */
 #ifndef KS_AWS_HTTP_H
 #define KS_AWS_HTTP_H
@@ -28,8 +32,10 @@ struct ks_http_call;
 struct ks_http_options {
     const char *ca_bundle; /* PEM file; NULL or "": the first of the system's well-known places. */
     const struct ks_proxies *proxies; /* NULL: none. Copied. */
-    uint32_t connections_kept; /* Idle connections that are kept for the next request. 0: 64. */
-    ks_span connect_timeout;   /* Name, TCP and TLS together. 0: 3.1 s (one lost SYN may be sent
+    uint32_t
+        connections_kept; /* Idle connections that are kept for the next request, beside as many as were busy at
+                                  once. 0: 64. */
+    ks_span connect_timeout; /* Name, TCP and TLS together. 0: 3.1 s (one lost SYN may be sent
                                   again). */
 };
 
@@ -45,7 +51,8 @@ struct ks_http_sink {
     /* A 2xx response begins (again, if an earlier attempt failed: forget what came). `size` is its
      * Content-Length, -1 if it did not say. A failure ends the call with it. May be NULL. */
     ks_err (*begin)(void *arg, int64_t size);
-    /* The next bytes. A failure (FULL, NO_MEMORY) ends the call with it. */
+    /* The next bytes. A failure (FULL, NO_MEMORY) ends the call with it; but of a stream, BUSY is: not
+     * now. The same bytes come again after ks_http_resume, and nothing before. */
     ks_err (*part)(void *arg, ks_view bytes);
     void *arg;
 };
@@ -71,6 +78,8 @@ struct ks_http_request {
     ks_span timeout;            /* From now to the last byte of the answer. */
     ks_span connection_age_max; /* Of a kept connection; 0: any. */
     bool direct;                /* Through no proxy: what only this machine can reach. */
+    bool stream;                /* With a sink: then `timeout` is how long nothing may come while it
+                                   is wanted, and a 2xx has no maximum. */
     size_t response_max;
     const struct ks_http_sink *sink; /* NULL: none. Copied. Only for 2xx. */
     void (*done)(void *arg, const struct ks_http_answer *answer);
@@ -83,6 +92,10 @@ KS_MUST_USE ks_err ks_http_send(struct ks_http *http, const struct ks_http_reque
                                 struct ks_http_call **ret_call);
 /* Forgets the call; its connection is closed if it was in use. Not from within a sink. */
 void ks_http_cancel(struct ks_http_call *call);
+
+/* A stream goes on after its sink said BUSY; the sink may be called from within. Else nothing. Not from
+ * within a sink. */
+void ks_http_resume(struct ks_http_call *call);
 
 /* For gauges: calls in flight. */
 uint32_t ks_http_open_calls(const struct ks_http *http);

@@ -2,6 +2,8 @@
 #include "base/budget.h"
 
 #include <assert.h>
+#include <limits.h>
+#include <malloc.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,6 +88,24 @@ int64_t ks_alloc_live(void)
 {
     return __atomic_load_n(&live, __ATOMIC_RELAXED);
 }
+
+/* The largest block that glibc will take from its heap; larger ones are mapped, and unmapped. */
+enum { MAPPED_FROM_MAX = 32 << 20 };
+
+#ifdef __GLIBC__
+void ks_alloc_keep(size_t bytes)
+{
+    int keep = bytes < INT_MAX ? (int)bytes : INT_MAX;
+
+    (void)mallopt(M_MMAP_THRESHOLD, keep < MAPPED_FROM_MAX ? keep : MAPPED_FROM_MAX);
+    (void)mallopt(M_TRIM_THRESHOLD, keep);
+}
+#else
+void ks_alloc_keep(size_t bytes)
+{
+    (void)bytes;
+}
+#endif
 
 void ks_budget_pool_init(struct ks_budget_pool *pool, size_t limit, uint32_t members)
 {

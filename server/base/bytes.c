@@ -285,6 +285,10 @@ bool ks_view_is_utf8(ks_view view)
             at += 8;
             continue;
         }
+        if (view.data[at] - 1U < 0x7F) {
+            at++;
+            continue;
+        }
         size = ks_view_character((ks_view){view.data + at, view.size - at});
         if (size == 0 || view.data[at] == '\0')
             return false;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/metrics.h"
 
+#include "base/limits.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,18 +40,24 @@ static const struct bound {
 };
 enum { BOUNDS = sizeof(bounds) / sizeof(bounds[0]) };
 
-/* One number, and the value of the label that it belongs to ("" without one). Of a histogram the number
- * is the sum. */
+/* One number, and the value of the label that it belongs to; of two labels with a comma between them. Of a histogram
+ * the number is the sum. */
 struct series {
-    char value[KS_METRIC_VALUE_SIZE];
+    struct series *next; /* Of the same metric, in the order in which they came. */
+    char value[2 * KS_METRIC_VALUE_SIZE];
     int64_t number;
     uint64_t
         observed[BOUNDS +
                  1]; /* How many up to each bound and above the one before; the last: above all. */
 };
 
-/* Of a metric without a label only the first is used. Pages that no metric touches cost nothing. */
-static struct series series[KS_METRICS][KS_METRIC_VALUES_MAX];
+/* Those of all labelled metrics, given out one after the other and never taken back. Pages that no metric touches cost
+ * nothing. */
+static struct series pool[KS_METRIC_SERIES_MAX];
+static uint32_t pool_used;
+static struct series *first[KS_METRICS];
+/* Of a metric without a label: its number. With one: that of all values that there is no place for. */
+static struct series rest[KS_METRICS];
 
 static const char *type_name(enum type type)
 {
@@ -66,45 +74,73 @@ static struct series *plain(enum ks_metric metric)
 {
     assert(metric < KS_METRICS);
     assert(meanings[metric].label == NULL);
-    return &series[metric][0];
+    return &rest[metric];
+}
+
+static bool is_of_subscription(const struct meaning *meaning)
+{
+    return meaning->label != NULL &&
+           ks_view_starts(ks_view_text(meaning->label), KS_VIEW("subscription"));
 }
 
 /* As much of a value as is kept. */
-static size_t kept_size(const char *value)
+static int kept_size(const char *value)
 {
-    return ks_view_whole_characters(ks_view_of(value, strnlen(value, KS_METRIC_VALUE_SIZE - 1)));
+    size_t size = strnlen(value, KS_METRIC_VALUE_SIZE - 1);
+
+    return (int)ks_view_whole_characters(ks_view_of(value, size));
 }
 
-/* The series of a value, or the free one where it belongs. */
-static struct series *labelled(enum ks_metric metric, const char *value)
+/* What a series is known by. `second` is NULL where there is one label. */
+static void name_of(const char *one, const char *second, char ret_name[2 * KS_METRIC_VALUE_SIZE])
 {
-    struct series *all;
-    size_t size = kept_size(value);
-    int i;
+    assert(one[0] != '\0');
+    if (second == NULL)
+        (void)snprintf(ret_name, 2 * KS_METRIC_VALUE_SIZE, "%.*s", kept_size(one), one);
+    else
+        (void)snprintf(ret_name, 2 * KS_METRIC_VALUE_SIZE, "%.*s,%.*s", kept_size(one), one,
+                       kept_size(second), second);
+}
+
+/* The series of a name, NULL: it was never counted. `ret_count`: how many of the metric there are before it. */
+static struct series *find(enum ks_metric metric, const char *name, uint32_t *ret_count)
+{
+    struct series *one;
 
     assert(metric < KS_METRICS);
     assert(meanings[metric].label != NULL);
-    assert(size > 0);
-    all = series[metric];
-    for (i = 0; i < KS_METRIC_VALUES_MAX - 1 && all[i].value[0] != '\0'; i++) {
-        if (strncmp(all[i].value, value, size) == 0 && all[i].value[size] == '\0')
-            return &all[i];
-    }
-    return &all[i];
+    *ret_count = 0;
+    for (one = first[metric]; one != NULL && strcmp(one->value, name) != 0; one = one->next)
+        (*ret_count)++;
+    return one;
 }
 
-/* The same, and it is there from now on. */
-static struct series *labelled_new(enum ks_metric metric, const char *value)
+/* How many values there are places for, the rest excepted. */
+static uint32_t places(const struct meaning *meaning)
 {
-    struct series *found = labelled(metric, value);
+    return (KS_METRIC_VALUES_MAX - 1) * (is_of_subscription(meaning) ? KS_SUBSCRIPTIONS_MAX : 1);
+}
 
-    if (found->value[0] != '\0')
+/* The series of a value, which is there from now on, or the rest. */
+static struct series *labelled(enum ks_metric metric, const char *one, const char *second)
+{
+    struct series **end = &first[metric];
+    char name[2 * KS_METRIC_VALUE_SIZE];
+    uint32_t count;
+
+    name_of(one, second, name);
+    struct series *found = find(metric, name, &count);
+    if (found != NULL)
         return found;
-    /* The last place is for all the values that there is no place for. */
-    if (found == &series[metric][KS_METRIC_VALUES_MAX - 1])
-        value = "other";
-    memcpy(found->value, value, kept_size(value));
-    return found;
+    if (count >= places(&meanings[metric]) || pool_used == KS_METRIC_SERIES_MAX) {
+        memcpy(rest[metric].value, "other", sizeof("other"));
+        return &rest[metric];
+    }
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = &pool[pool_used++];
+    memcpy((*end)->value, name, sizeof(name));
+    return *end;
 }
 
 static void add(enum ks_metric metric, struct series *to, int64_t n)
@@ -121,7 +157,12 @@ void ks_metric_add(enum ks_metric metric, int64_t n)
 
 void ks_metric_add_labelled(enum ks_metric metric, const char *value, int64_t n)
 {
-    add(metric, labelled_new(metric, value), n);
+    add(metric, labelled(metric, value, NULL), n);
+}
+
+void ks_metric_add_pair(enum ks_metric metric, const char *one, const char *second, int64_t n)
+{
+    add(metric, labelled(metric, one, second), n);
 }
 
 void ks_metric_set(enum ks_metric metric, int64_t number)
@@ -133,12 +174,12 @@ void ks_metric_set(enum ks_metric metric, int64_t number)
 void ks_metric_set_labelled(enum ks_metric metric, const char *value, int64_t number)
 {
     assert(meanings[metric].type == GAUGE);
-    labelled_new(metric, value)->number = number;
+    labelled(metric, value, NULL)->number = number;
 }
 
-void ks_metric_observe_labelled(enum ks_metric metric, const char *value, int64_t us)
+void ks_metric_observe_pair(enum ks_metric metric, const char *one, const char *second, int64_t us)
 {
-    struct series *to = labelled_new(metric, value);
+    struct series *to = labelled(metric, one, second);
     size_t at = 0;
 
     assert(meanings[metric].type == HISTOGRAM);
@@ -151,11 +192,11 @@ void ks_metric_observe_labelled(enum ks_metric metric, const char *value, int64_
 
 int64_t ks_metric_number(enum ks_metric metric)
 {
-    int64_t sum = 0;
-
     assert(metric < KS_METRICS);
-    for (int i = 0; i < KS_METRIC_VALUES_MAX; i++)
-        sum += series[metric][i].number;
+    int64_t sum = rest[metric].number;
+
+    for (const struct series *one = first[metric]; one != NULL; one = one->next)
+        sum += one->number;
     return sum;
 }
 
@@ -164,13 +205,18 @@ void ks_metrics_begin(const char *subscription)
     for (int metric = 0; metric < KS_METRICS; metric++) {
         const char *label = meanings[metric].label;
         if (label != NULL && strcmp(label, "subscription") == 0)
-            (void)labelled_new((enum ks_metric)metric, subscription);
+            (void)labelled((enum ks_metric)metric, subscription, NULL);
     }
 }
 
 int64_t ks_metric_number_labelled(enum ks_metric metric, const char *value)
 {
-    return labelled(metric, value)->number;
+    uint32_t ignored;
+    const struct series *found = find(metric, value, &ignored);
+
+    if (found != NULL)
+        return found->number;
+    return strcmp(value, "other") == 0 ? rest[metric].number : 0;
 }
 
 /* The value of a label as the text format wants it. */
@@ -295,6 +341,16 @@ static ks_err render_shards(struct ks_bytes *bytes, enum ks_metric metric)
     return KS_OK;
 }
 
+static ks_err render_series(struct ks_bytes *bytes, const struct meaning *meaning,
+                            const struct series *one)
+{
+    if (meaning->type == HISTOGRAM)
+        return render_histogram(bytes, meaning, one);
+    KS_TRY(append_series(bytes, meaning, "", one));
+    KS_TRY(ks_bytes_append_byte(bytes, '}'));
+    return append_number(bytes, one->number, meaning->unit);
+}
+
 static ks_err render_one(struct ks_bytes *bytes, enum ks_metric metric)
 {
     const struct meaning *meaning = &meanings[metric];
@@ -309,18 +365,9 @@ static ks_err render_one(struct ks_bytes *bytes, enum ks_metric metric)
     }
     if (is_of_shards(meaning))
         return render_shards(bytes, metric);
-    for (int i = 0; i < KS_METRIC_VALUES_MAX && series[metric][i].value[0] != '\0'; i++) {
-        const struct series *one = &series[metric][i];
-
-        if (meaning->type == HISTOGRAM) {
-            KS_TRY(render_histogram(bytes, meaning, one));
-            continue;
-        }
-        KS_TRY(append_series(bytes, meaning, "", one));
-        KS_TRY(ks_bytes_append_byte(bytes, '}'));
-        KS_TRY(append_number(bytes, one->number, meaning->unit));
-    }
-    return KS_OK;
+    for (const struct series *one = first[metric]; one != NULL; one = one->next)
+        KS_TRY(render_series(bytes, meaning, one));
+    return rest[metric].value[0] == '\0' ? KS_OK : render_series(bytes, meaning, &rest[metric]);
 }
 
 ks_err ks_metrics_render(struct ks_bytes *bytes)

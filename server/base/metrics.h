@@ -2,9 +2,9 @@
 /* metrics.h - the numbers that the process tells about itself, from one table (base/metrics.def).
  *
  * An update is an addition in static memory. A labelled metric has one number for each value of its label, at most
- * KS_METRIC_VALUES_MAX of them; what comes later is counted under "other". A metric with two labels has both values
- * with a comma between them: "kinesis,GetRecords". One that has the label "shard" has as many numbers as there are
- * shards; who keeps them is asked when they are shown.
+ * KS_METRIC_VALUES_MAX of them (of each subscription, where that is its first label); what comes later is counted
+ * under "other". One that has the label "shard" has as many numbers as there are shards; who keeps them is asked when
+ * they are shown.
  * State of the whole process; loop thread only.
  */
 #ifndef KS_BASE_METRICS_H
@@ -25,7 +25,10 @@ enum ks_metric {
 enum {
     KS_METRIC_VALUES_MAX =
         40, /* Of one label: the operations of the lease table are the most there are. */
-    KS_METRIC_VALUE_SIZE = 40 /* Bytes of a label's value with its NUL; longer ones are cut. */
+    KS_METRIC_VALUE_SIZE = 40, /* Bytes of a label's value with its NUL; longer ones are cut. */
+    /* Of all labels together: 32 subscriptions with about 30 metrics of one number and 100 numbers by operation, error
+     * or reason; and those of the process. */
+    KS_METRIC_SERIES_MAX = 5120
 };
 
 /* What Content-Type says of ks_metrics_render. */
@@ -39,6 +42,9 @@ void ks_metric_set(enum ks_metric metric, int64_t number);
 void ks_metric_add_labelled(enum ks_metric metric, const char *value, int64_t n);
 void ks_metric_set_labelled(enum ks_metric metric, const char *value, int64_t number);
 
+/* The same for a metric with two labels: the values of both, in the order of the table; the first without a comma. */
+void ks_metric_add_pair(enum ks_metric metric, const char *one, const char *second, int64_t n);
+
 /* Somebody who keeps the numbers of shards; the struct is theirs. */
 struct ks_metric_keeper {
     struct ks_link link;
@@ -51,14 +57,14 @@ struct ks_metric_keeper {
 void ks_metrics_join(struct ks_metric_keeper *keeper);
 void ks_metrics_leave(struct ks_metric_keeper *keeper);
 
-/* Adds one observation of `us` microseconds to a histogram. */
-void ks_metric_observe_labelled(enum ks_metric metric, const char *value, int64_t us);
+/* Adds one observation of `us` microseconds to a histogram, which has two labels. */
+void ks_metric_observe_pair(enum ks_metric metric, const char *one, const char *second, int64_t us);
 
 /* Begins all metrics with the label "subscription" for this value of it, at 0: what never happened shows, too. */
 void ks_metrics_begin(const char *subscription);
 
 /* The number now, of a histogram the sum, in the unit of the table; of a labelled metric that of all its values, or of
- * one: 0 if it was never counted. */
+ * one ("kinesis,GetRecords" of two labels): 0 if it was never counted. */
 int64_t ks_metric_number(enum ks_metric metric);
 int64_t ks_metric_number_labelled(enum ks_metric metric, const char *value);
 

@@ -8,7 +8,8 @@
 enum {
     MEMORY_BUDGET_BYTES_MIN = 1 << 20,
     TABLE_NAME_CHARACTERS_MIN = 3,
-    STREAM_CHARACTERS_MAX = 128
+    STREAM_CHARACTERS_MAX = 128,
+    CONSUMER_CHARACTERS_MAX = 128
 };
 
 /* The smallest command line that needs nothing but a disk. */
@@ -245,11 +246,48 @@ static ks_err check_version(const struct ks_options *options, struct ks_detail *
     if (strcmp(options->dialect, "native") != 0)
         return ks_err_because(KS_FAIL(INVALID), detail,
                               "--dialect: %s is not in this version; native is", options->dialect);
-    if (strcmp(options->retrieval, "polling") != 0)
-        return ks_err_because(KS_FAIL(INVALID), detail,
-                              "--retrieval: %s is not in this version; polling is",
-                              options->retrieval);
     return KS_OK;
+}
+
+/* arn:PARTITION:kinesis:REGION:ACCOUNT:stream/NAME/consumer/NAME:INSTANT */
+static bool is_consumer_arn(ks_view text)
+{
+    ks_view parts[5];
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        parts[i] = ks_view_cut(&text, ':');
+    ks_view stream = ks_view_cut(&text, '/');
+    ks_view name = ks_view_cut(&text, '/');
+    return ks_view_equal(parts[0], KS_VIEW("arn")) && ks_view_equal(parts[2], KS_VIEW("kinesis")) &&
+           ks_view_equal(stream, KS_VIEW("stream")) && is_stream_name(name) &&
+           ks_view_starts(text, KS_VIEW("consumer/")) && text.size > 9;
+}
+
+static ks_err check_retrieval(const struct ks_options *options, struct ks_detail *detail)
+{
+    bool fanout = strcmp(options->retrieval, "fanout") == 0;
+    ks_view consumer = ks_view_text(options->consumer);
+    char quoted[KS_QUOTE_SIZE];
+
+    if (fanout && strcmp(options->source, "kinesis") != 0)
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "--retrieval fanout goes only with --source kinesis");
+    if (!fanout && consumer.size > 0)
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "--consumer goes only with --retrieval fanout");
+    if (fanout && consumer.size == 0 && strlen(options->application) > CONSUMER_CHARACTERS_MAX)
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "--application is longer than the %d characters of a consumer's "
+                              "name; give one with --consumer",
+                              CONSUMER_CHARACTERS_MAX);
+    if (consumer.size == 0 || is_consumer_arn(consumer) ||
+        (consumer.size <= CONSUMER_CHARACTERS_MAX && ks_option_is_name(consumer)))
+        return KS_OK;
+    ks_option_quote(consumer, quoted);
+    return ks_err_because(KS_FAIL(INVALID), detail,
+                          "--consumer: %s is no consumer: up to %d letters, digits, . _ and -, or "
+                          "arn:..:stream/NAME/consumer/NAME:INSTANT",
+                          quoted, CONSUMER_CHARACTERS_MAX);
 }
 
 static ks_err parse_addresses(const char *flag, const char *text,
@@ -313,6 +351,7 @@ ks_err ks_options_check(const struct ks_options *options, struct ks_detail *deta
     KS_TRY(check_names(options, detail));
     KS_TRY(check_roles(options, detail));
     KS_TRY(check_version(options, detail));
+    KS_TRY(check_retrieval(options, detail));
     KS_TRY(check_addresses(options, detail));
     KS_TRY(check_hosts(options, detail));
     if (options->memory_budget_bytes > 0 && options->memory_budget_bytes < MEMORY_BUDGET_BYTES_MIN)

@@ -7,6 +7,7 @@
 #include "core/fleet/native.h"
 #include "core/flow.h"
 #include "core/lease.h"
+#include "core/operator.h"
 #include "core/session.h"
 #include "core/state.h"
 
@@ -164,6 +165,8 @@ struct ks_core *ks_core_init(void *memory, const struct ks_core_config *config)
     core->idle_at = KS_LONG_AGO;
     core->lanes_due = KS_NEVER;
     core->reads_due = KS_NEVER;
+    core->pauses_due = KS_NEVER;
+    core->rest_until = KS_LONG_AGO;
     core->directory = carve(&rest, config->shards_max, sizeof *core->directory);
     core->leases = carve(&rest, config->leases_max, sizeof *core->leases);
     core->sessions = carve(&rest, config->sessions_max, sizeof *core->sessions);
@@ -263,6 +266,10 @@ static void dispatch(struct ks_core *core, const struct ks_event *event, struct 
     case KS_EVENT_LOAD: core->fleet.load = event->load.load; return;
     case KS_EVENT_BUDGET: ks_flow_budget(core, event->budget.bytes); return;
     case KS_EVENT_LOCKED: ks_self_locked(core, event, effects); return;
+    case KS_EVENT_PAUSE: ks_operator_pause(core, event, effects); return;
+    case KS_EVENT_RESUME: ks_operator_resume(core, event->shard.shard, effects); return;
+    case KS_EVENT_RELEASE: ks_operator_release(core, event->shard.shard, effects); return;
+    case KS_EVENT_SEEK: ks_operator_seek(core, event, effects); return;
     }
 }
 
@@ -277,6 +284,7 @@ void ks_core_step(struct ks_core *core, ks_instant now, const struct ks_event *e
     if (hot(event->kind))
         return;
     core->again = false;
+    ks_operator_turn(core, effects);
     ks_native_turn(core, effects);
     if (core->draining)
         return_leases(core, effects);
@@ -291,7 +299,7 @@ ks_instant ks_core_deadline(const struct ks_core *core)
 
     if (core->again)
         return core->now;
-    due = ks_native_deadline(core);
+    due = ks_instant_min(ks_native_deadline(core), ks_operator_deadline(core));
     due = ks_instant_min(due, ks_lease_deadline(core));
     due = ks_instant_min(due, ks_session_deadline(core));
     return ks_instant_min(due, ks_flow_deadline(core));
@@ -329,11 +337,13 @@ void ks_core_self(const struct ks_core *core, struct ks_self_view *ret_view)
         .leases_held = core->leases_used,
         .sessions = core->sessions_used,
         .held_bytes = ks_flow_held(core),
+        .paused = core->pause.on || core->leases_used > 0,
     };
 
     for (uint32_t i = 0; i < core->leases_top; i++) {
         if (!core->leases[i].used)
             continue;
+        view.paused = view.paused && ks_core_paused(core, core->leases[i].shard);
         view.in_flight += core->leases[i].tracker.in_flight;
         view.in_flight_bytes += core->leases[i].tracker.in_flight_bytes;
     }
@@ -374,6 +384,8 @@ bool ks_core_lease(const struct ks_core *core, ks_shard shard, struct ks_lease_v
     view.epoch = entry->epoch;
     view.finished = entry->finished;
     view.damaged = entry->damaged;
+    view.paused = entry->pause.on;
+    view.paused_until = entry->pause.until;
     if (entry->held != KS_HELD_NONE) {
         view.owner = core->fleet.self;
         view_held(core, &core->leases[entry->held], &view);
@@ -458,18 +470,20 @@ static void check_lease(const struct ks_core *core, uint32_t index)
 
 void ks_core_check(const struct ks_core *core)
 {
-    uint32_t in_flight[UINT8_MAX] = {0};
+    uint32_t in_flight[UINT8_MAX];
     uint32_t used = 0;
     uint64_t reserved = 0;
 
-    for (uint32_t i = 0; i < core->config.leases_max; i++) {
+    for (ks_session_id id = 0; id < UINT8_MAX && id < core->config.sessions_max; id++)
+        in_flight[id] = 0;
+    /* One beyond the top would be missed by the count. */
+    for (uint32_t i = 0; i < core->leases_top; i++) {
         const struct ks_lease *lease = &core->leases[i];
 
         check_lease(core, i);
         used += lease->used;
         if (!lease->used)
             continue;
-        assert(i < core->leases_top);
         reserved += lease->reserved;
         if (lease->session < UINT8_MAX)
             in_flight[lease->session] += lease->tracker.in_flight;

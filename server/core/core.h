@@ -94,6 +94,7 @@ struct ks_self_view {
     struct ks_incarnation incarnation; /* As registered last. */
     bool leads;
     bool serving;        /* now < lease deadline, as of the last step. */
+    bool paused;         /* By an operator: every shard. */
     ks_instant deadline; /* The lease deadline of everything that we hold. */
     uint32_t leases_held;
     uint32_t sessions;
@@ -121,6 +122,9 @@ struct ks_lease_view {
     bool blocked;          /* Waits for a retry. */
     bool at_end;
     ks_instant since; /* When we acquired it. */
+    /* Whoever holds it. */
+    bool paused;             /* Here, by an operator. */
+    ks_instant paused_until; /* NEVER: until it is resumed. */
 };
 bool ks_core_lease(const struct ks_core *core, ks_shard shard, struct ks_lease_view *ret_view);
 

@@ -22,10 +22,18 @@ enum ks_effect_kind {
     KS_EFFECT_STORY,     /* A decision: one log line, one event. */
     KS_EFFECT_DRAINED,   /* Nothing is held, and the table knows. */
     KS_EFFECT_REFUSED, /* Our worker id is alive elsewhere: `worker.boot` holds it. We cannot run. */
-    KS_EFFECT_LOCK /* The lock file is to name this boot, durably -> KS_EVENT_LOCKED; then it registers. */
+    KS_EFFECT_LOCK, /* The lock file is to name this boot, durably -> KS_EVENT_LOCKED; then it registers. */
+    KS_EFFECT_OPERATED, /* Whether an operator's order is accepted. */
+    KS_EFFECT_SOUGHT    /* A seek has come to its end. */
 };
 
 enum ks_not_opened { KS_NOT_OPENED_FULL, KS_NOT_OPENED_DRAINING };
+enum ks_operator_status {
+    KS_OPERATOR_OK,
+    KS_OPERATOR_NOT_HELD,   /* The lease is not ours. */
+    KS_OPERATOR_NOT_PAUSED, /* A seek wants its shard paused, or force. */
+    KS_OPERATOR_BUSY        /* The lease is being given away, ended or sought. */
+};
 enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRAINED };
 
 /* clang-format off */
@@ -70,7 +78,12 @@ enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRA
       "{number} workers are live, more than a fleet can have: nothing is given or taken over by us") \
     X(DRAINING, INFO, NULL, "draining: {number} leases to give back")                              \
     X(PATIENCE_OVER, WARN, NULL,                                                                   \
-      "draining: the grace is over, {number} records stay unsettled and will come again")
+      "draining: the grace is over, {number} records stay unsettled and will come again")        \
+    X(PAUSED, INFO, "paused", "{shard}: paused by an operator, nothing is read or delivered")      \
+    X(PAUSED_ALL, INFO, "paused", "paused by an operator, nothing is read or delivered")           \
+    X(RESUMED, INFO, "resumed", "{shard}: resumed")                                                \
+    X(RESUMED_ALL, INFO, "resumed", "resumed: all shards are read again")                          \
+    X(SOUGHT, WARN, "seek", "{shard}: its checkpoint was moved by an operator, epoch {epoch} is over")
 
 /* clang-format on */
 
@@ -149,6 +162,14 @@ struct ks_effect {
         struct {
             uint64_t boot;
         } lock;
+        struct {
+            enum ks_operator_status status;
+        } operated;
+        struct {
+            ks_shard shard;
+            ks_epoch epoch; /* That was to end. */
+            bool done;      /* The table has it. Otherwise the lease was lost or given away before. */
+        } sought;
         struct {
             bool clean;       /* Nothing stayed unsettled, and every final write is durable. */
             uint64_t unsaved; /* Acknowledged records that no checkpoint covers: they come again. */

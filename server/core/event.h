@@ -24,7 +24,12 @@ enum ks_event_kind {
     KS_EVENT_HURRY,      /* The patience of a drain is over now. */
     KS_EVENT_LOAD,       /* How much is delivered: the next heartbeat tells the fleet. */
     KS_EVENT_BUDGET,     /* The payload that may be held has changed. */
-    KS_EVENT_LOCKED      /* The answer to KS_EFFECT_LOCK. */
+    KS_EVENT_LOCKED,     /* The answer to KS_EFFECT_LOCK. */
+    /* An operator's orders (core/operator.h). */
+    KS_EVENT_PAUSE,
+    KS_EVENT_RESUME,  /* `shard` */
+    KS_EVENT_RELEASE, /* `shard` -> KS_EFFECT_OPERATED. */
+    KS_EVENT_SEEK /* -> KS_EFFECT_OPERATED; when that is OK and it was no dry run, KS_EFFECT_SOUGHT in the end. */
 };
 
 struct ks_event {
@@ -109,6 +114,19 @@ struct ks_event {
             uint64_t boot; /* As asked. */
             bool ok;       /* It is durable. */
         } locked;
+        struct {
+            ks_shard shard;   /* KS_SHARD_NONE: all of them, also those that come. */
+            bool keeps;       /* The leases stay with us. */
+            ks_instant until; /* NEVER: until RESUME. */
+        } pause;
+        struct {
+            ks_shard shard; /* RESUME: KS_SHARD_NONE: all of them. */
+        } shard;
+        struct {
+            ks_shard shard;
+            bool force;   /* Though it is not paused. */
+            bool dry_run; /* Only say whether it may be. */
+        } seek;
     };
 };
 

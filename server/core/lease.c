@@ -6,6 +6,7 @@
 
 #include "core/fleet/native.h"
 #include "core/flow.h"
+#include "core/operator.h"
 #include "core/session.h"
 
 #define FIRST_RETRY ks_span_ms(200)
@@ -28,7 +29,8 @@ struct ks_lease *ks_lease_of(const struct ks_core *core, ks_shard shard, ks_epoc
 
 bool ks_lease_may_deliver(const struct ks_core *core, const struct ks_lease *lease)
 {
-    return lease->state == KS_LEASE_HELD && !lease->given_up && ks_core_serving(core);
+    return lease->state == KS_LEASE_HELD && !lease->given_up && ks_core_serving(core) &&
+           !ks_core_paused(core, lease->shard);
 }
 
 /* ---- Begin and end. ---- */
@@ -113,6 +115,12 @@ void ks_lease_lose(struct ks_core *core, struct ks_lease *lease, enum ks_story w
         core->drain_clean = false;
     if (core->draining)
         core->drain_unsaved += lease->tracker.mark - lease->persisted;
+    if (lease->seeking) {
+        effect = ks_effects_add(effects, KS_EFFECT_SOUGHT);
+        effect->sought.shard = lease->shard;
+        effect->sought.epoch = lease->epoch;
+        effect->sought.done = why == KS_STORY_SOUGHT;
+    }
     ks_session_forget_lease(core, lease);
     ks_flow_forget(core, lease);
     ks_lease_ended(core, lease->shard, lease->epoch);
@@ -171,7 +179,8 @@ static bool patience_over(const struct ks_core *core, const struct ks_lease *lea
 static bool ready_to_return(const struct ks_core *core, const struct ks_lease *lease)
 {
     return lease->state == KS_LEASE_RETURNING &&
-           (lease->tracker.in_flight == 0 || patience_over(core, lease));
+           (lease->tracker.in_flight == 0 || patience_over(core, lease)) &&
+           ks_operator_lets_go(core, lease);
 }
 
 static void back_off(struct ks_core *core, struct ks_lease *lease)
@@ -217,6 +226,16 @@ static void over(struct ks_core *core, struct ks_lease *lease, bool finished,
     ks_shards_see(core, &row);
 }
 
+/* The seek is durable: the row is ours in the next epoch, which begins as any does. */
+static void sought(struct ks_core *core, struct ks_lease *lease, struct ks_effects *effects)
+{
+    ks_shard shard = lease->shard;
+    ks_epoch epoch = lease->epoch + 1;
+
+    ks_lease_lose(core, lease, KS_STORY_SOUGHT, effects);
+    ks_orders_take(core, shard, epoch, false);
+}
+
 static void checkpoint_answered(struct ks_core *core, struct ks_lease *lease,
                                 enum ks_outcome outcome, struct ks_effects *effects)
 {
@@ -249,6 +268,14 @@ static bool made_by_us(const struct ks_lease *lease, const struct ks_lease_row *
     return row->owner.worker == 0 && row->epoch == lease->epoch + 1 && row->rev == lease->rev + 1;
 }
 
+/* Only a seek of ours names the same owner in the next epoch and counts the rev on. */
+static bool sought_by_us(const struct ks_core *core, const struct ks_lease *lease,
+                         const struct ks_lease_row *row)
+{
+    return lease->seeking && ks_incarnation_equal(row->owner, core->fleet.self) &&
+           row->epoch == lease->epoch + 1 && row->rev == lease->rev + 1;
+}
+
 /* What a consistent read says of a lease that we believe to hold. */
 static void read_back(struct ks_core *core, struct ks_lease *lease, const struct ks_event *event,
                       struct ks_effects *effects)
@@ -264,9 +291,15 @@ static void read_back(struct ks_core *core, struct ks_lease *lease, const struct
     /* `rev` never falls while a row exists: it was deleted, and made again. */
     if (event->store.lease_count == 0 || row->rev < lease->rev) {
         ks_lease_lose(core, lease, KS_STORY_LOST, effects);
+        if (event->store.lease_count > 0 && ks_incarnation_equal(row->owner, core->fleet.self))
+            ks_orders_take(core, row->shard, row->epoch, false); /* And it is ours again. */
         return;
     }
     if (row->epoch != lease->epoch || !ks_incarnation_equal(row->owner, core->fleet.self)) {
+        if (sought_by_us(core, lease, row)) {
+            sought(core, lease, effects);
+            return;
+        }
         if (made_by_us(lease, row)) {
             over(core, lease, row->finished, effects);
             return;
@@ -309,8 +342,12 @@ void ks_lease_answered(struct ks_core *core, uint32_t index, uint32_t serial,
     case KS_WRITE_REREAD: read_back(core, lease, event, effects); return;
     case KS_WRITE_FINAL:
     case KS_WRITE_END:
+    case KS_WRITE_SEEK:
         if (event->store.outcome == KS_DONE) {
-            over(core, lease, write == KS_WRITE_END, effects);
+            if (write == KS_WRITE_SEEK)
+                sought(core, lease, effects);
+            else
+                over(core, lease, write == KS_WRITE_END, effects);
             return;
         }
         if (event->store.outcome == KS_UNKNOWN)
@@ -372,6 +409,8 @@ static enum ks_lease_write wanted(const struct ks_core *core, const struct ks_le
     *ret_at = lease->retry_at;
     if (lease->write != KS_WRITE_NONE)
         return KS_WRITE_NONE;
+    if (lease->seeking && lease->state == KS_LEASE_HELD)
+        return lease->reread ? KS_WRITE_REREAD : KS_WRITE_SEEK;
     if (lease->state == KS_LEASE_ENDING || all_settled(lease))
         return lease->reread ? KS_WRITE_REREAD : KS_WRITE_END;
     if (ready_to_return(core, lease))
@@ -415,6 +454,7 @@ static void lease_turn(struct ks_core *core, struct ks_lease *lease, struct ks_e
         lease->given_up = true;
         ask(core, lease, write, KS_STORE_FINAL, effects);
         return;
+    case KS_WRITE_SEEK: ask(core, lease, write, KS_STORE_SEEK, effects); return;
     case KS_WRITE_END:
         lease->given_up = true;
         lease->state = KS_LEASE_ENDING;

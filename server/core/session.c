@@ -637,6 +637,7 @@ ks_instant ks_session_deadline(const struct ks_core *core)
 enum ks_idle ks_session_idle(const struct ks_core *core, const struct ks_session *session)
 {
     bool any = false;
+    bool paused = true;
     bool throttled = false;
     bool blocked = false;
     ks_instant until;
@@ -649,10 +650,13 @@ enum ks_idle ks_session_idle(const struct ks_core *core, const struct ks_session
         if (!lease->used || !ks_session_accepts(session, lease->shard))
             continue;
         any = true;
+        paused &= ks_core_paused(core, lease->shard);
         throttled |= lease->throttled;
         blocked |= lease->cramped || ks_tracker_blocked(&lease->tracker, core->now, &until) ||
                    ks_tracker_room(&lease->tracker) == 0;
     }
+    if (any ? paused : core->pause.on)
+        return KS_IDLE_PAUSED;
     if (!any)
         return KS_IDLE_NO_LEASES;
     if (!ks_core_serving(core))

@@ -13,6 +13,13 @@
 
 /* ---- Shards: small rows, all of them. ---- */
 
+/* What an operator paused (core/operator.h). */
+struct ks_pause {
+    bool on;
+    bool keeps;       /* The leases stay with us. */
+    ks_instant until; /* NEVER: until it is resumed. */
+};
+
 #define KS_HELD_NONE UINT32_MAX
 
 struct ks_directory_entry {
@@ -48,6 +55,7 @@ struct ks_directory_entry {
     ks_epoch
         hinted; /* The epoch that give and next_take are about; another one: to be told anew. */
     ks_instant give_at; /* When our own `give` was acknowledged; NEVER: not yet. */
+    struct ks_pause pause;
 };
 
 /* Whether somebody has to be told of a lease. */
@@ -60,7 +68,8 @@ enum ks_lease_write {
     KS_WRITE_CHECKPOINT,
     KS_WRITE_FINAL,
     KS_WRITE_END,
-    KS_WRITE_REREAD /* A consistent read after an unknown or refused write, or before a final one. */
+    KS_WRITE_REREAD, /* A consistent read after an unknown or refused write, or before a final one. */
+    KS_WRITE_SEEK
 };
 
 struct ks_lease {
@@ -111,6 +120,10 @@ struct ks_lease {
     ks_instant checkpoint_at; /* Not before, unless hurry. */
     ks_instant retry_at;      /* The next write or read not before. */
     uint32_t failures;        /* In a row. */
+
+    /* What an operator ordered. */
+    bool seeking;  /* The epoch ends with a seek; given_up from the order on. */
+    bool released; /* Its final write waits until the fleet knows how many leases we want. */
 };
 
 /* ---- Sessions. ---- */
@@ -223,6 +236,8 @@ struct ks_fleet {
     ks_span back_off;
     enum ks_mode mode;      /* As we want it to be known. */
     enum ks_mode told_mode; /* As the table knows it. */
+    uint32_t told_capacity; /* Likewise. */
+    bool told;              /* The heartbeat that says these was acknowledged. */
     uint64_t changes;
     /* Of all shards: no read succeeds. */
     bool failing;
@@ -328,6 +343,13 @@ struct ks_core {
     uint32_t pull_cursor;  /* Lanes take turns. */
     uint64_t reserved;     /* Bytes of the reads in flight. */
 
+    /* What an operator ordered. */
+    struct ks_pause pause;  /* Of the shards that come. */
+    uint32_t pauses;        /* Of these and of the shards, those that are on. */
+    ks_instant pauses_due;  /* None ends before it. */
+    uint32_t rest_leases;   /* We want no more than these .. */
+    ks_instant rest_until;  /* .. until then. */
+
     struct ks_fleet fleet;
     struct ks_directory_entry *directory; /* shards_max */
     struct ks_lease *leases;              /* leases_max */
@@ -374,6 +396,12 @@ struct ks_effect *ks_effects_story(struct ks_effects *effects, enum ks_story sto
                                    struct ks_incarnation worker);
 /* True if `count` more effects fit, with a reserve for the rest of the step; otherwise asks for another step. */
 bool ks_effects_room(struct ks_core *core, const struct ks_effects *effects, uint32_t count);
+
+/* True while an operator has the shard paused: nothing more is read or delivered. */
+static inline bool ks_core_paused(const struct ks_core *core, ks_shard shard)
+{
+    return core->directory[shard].pause.on;
+}
 
 /* True while the lease deadline has not come. */
 static inline bool ks_core_serving(const struct ks_core *core)

@@ -3,6 +3,8 @@
 
 #include "aws/arn.h"
 #include "aws/credentials.h"
+#include "aws/credentials/imds.h"
+#include "aws/profile.h"
 #include "aws/proxy.h"
 #include "aws/settings.h"
 #include "base/budget.h"
@@ -12,15 +14,15 @@
 #include <assert.h>
 
 /* A stream that is named by its ARN is in the region that its ARN says. */
-static void find_stream_region(struct ks_cloud *cloud)
+static void find_stream_region(struct ks_cloud_part *part)
 {
-    ks_view stream = ks_view_text(cloud->stream == NULL ? "" : cloud->stream);
+    ks_view stream = ks_view_text(part->stream == NULL ? "" : part->stream);
     struct ks_arn arn;
 
-    cloud->stream_region[0] = '\0';
+    part->stream_region[0] = '\0';
     if (ks_ok(ks_arn_split(stream, &arn)) && ks_region_is_valid(arn.region) &&
-        !ks_ok(ks_view_copy_text(arn.region, cloud->stream_region, sizeof(cloud->stream_region))))
-        cloud->stream_region[0] = '\0';
+        !ks_ok(ks_view_copy_text(arn.region, part->stream_region, sizeof(part->stream_region))))
+        part->stream_region[0] = '\0';
 }
 
 static ks_err read_settings(struct ks_cloud *cloud, struct ks_detail *detail)
@@ -42,34 +44,61 @@ static ks_err read_settings(struct ks_cloud *cloud, struct ks_detail *detail)
     return err;
 }
 
-static ks_err open_common(struct ks_cloud *cloud, struct ks_detail *detail)
+/* Last of all, as in the SDK of Java. Where it cannot be had, who needs a region says so. */
+static void ask_instance(struct ks_cloud *cloud)
 {
-    struct ks_credentials_options options = {
-        .loop = cloud->loop, .sts = &cloud->sts, .seed = ks_random_u64()};
-    struct ks_endpoint_rules sts;
+    char profile[KS_PROFILE_NAME_MAX + 1];
+    struct ks_provider_setup setup = {.loop = cloud->loop, .http = cloud->http, .profile = profile};
+    struct ks_detail detail = {""};
 
+    if (!ks_ok(ks_profile_name(NULL, profile, &setup.profile_named)))
+        return;
+    ks_err err = ks_imds_region(&setup, cloud->settings->region, &detail);
+    if (ks_ok(err))
+        ks_info("aws: region %s, as the instance says", cloud->settings->region);
+    else if (!ks_err_is(err, KS_ERR_NO_CREDENTIALS))
+        ks_warn("aws: the region of the instance is not known: %s", detail.text);
+}
+
+ks_err ks_cloud_open(struct ks_cloud *cloud, struct ks_loop *loop, struct ks_detail *detail)
+{
     assert(cloud->settings == NULL);
 
+    cloud->loop = loop;
     KS_TRY(read_settings(cloud, detail));
-    find_stream_region(cloud);
-    sts = ks_settings_rules(cloud->settings, KS_SETTINGS_STS);
+    if (cloud->settings->region[0] == '\0')
+        ask_instance(cloud);
+    return KS_OK;
+}
+
+/* The source for all. `region`: that of the first stream, where the settings have none. */
+static ks_err open_credentials(struct ks_cloud *cloud, const char *region, struct ks_detail *detail)
+{
+    struct ks_credentials_options options = {
+        .loop = cloud->loop, .http = cloud->http, .sts = &cloud->sts, .seed = ks_random_u64()};
+    struct ks_endpoint_rules sts = ks_settings_rules(cloud->settings, KS_SETTINGS_STS);
+
     if (sts.region[0] == '\0')
-        sts.region = cloud->stream_region;
+        sts.region = region;
     if (sts.region[0] == '\0')
         return ks_err_because(KS_FAIL(INVALID), detail,
                               "no region: set AWS_REGION, or `region` in the profile");
     KS_TRY(ks_endpoint_find(&sts, NULL, KS_ENDPOINT_CONTROL, &cloud->sts, detail));
-    options.http = cloud->http;
     return ks_credentials_source_new(&options, &cloud->credentials, detail);
 }
 
-/* The source for a service: its role's, or the one that all share. */
-static ks_err find_credentials(struct ks_cloud *cloud, enum ks_aws_service service,
-                               struct ks_credentials_source **ret_source, struct ks_detail *detail)
+static bool is_same(const char *a, const char *b)
+{
+    return strcmp(a == NULL ? "" : a, b == NULL ? "" : b) == 0;
+}
+
+/* The source of a role; made if nobody asked for that one. By service, for the metrics say which one they are for. */
+static ks_err find_role(struct ks_cloud *cloud, enum ks_aws_service service,
+                        const struct ks_cloud_role *role, struct ks_credentials_source **ret_source,
+                        struct ks_detail *detail)
 {
     static const char *const names[] = {
         [KS_AWS_KINESIS] = "kinesis", [KS_AWS_DYNAMODB] = "dynamodb"};
-    const struct ks_cloud_role *role = &cloud->roles[service];
     struct ks_credentials_options options = {
         .loop = cloud->loop,
         .http = cloud->http,
@@ -80,25 +109,44 @@ static ks_err find_credentials(struct ks_cloud *cloud, enum ks_aws_service servi
         .external_id = role->external_id,
         .seed = ks_random_u64(),
     };
+    struct ks_cloud_source *source = cloud->sources;
+    struct ks_cloud_source *end = source + cloud->source_count;
 
-    *ret_source = cloud->credentials;
-    if (role->arn == NULL || role->arn[0] == '\0')
-        return KS_OK;
-    KS_TRY(ks_credentials_source_new(&options, &cloud->role_credentials[service], detail));
-    *ret_source = cloud->role_credentials[service];
+    while (source < end && !(source->service == service && is_same(source->role.arn, role->arn) &&
+                             is_same(source->role.external_id, role->external_id)))
+        source++;
+    if (source == end) {
+        assert(cloud->source_count < sizeof(cloud->sources) / sizeof(cloud->sources[0]));
+        *source = (struct ks_cloud_source){.service = service, .role = *role};
+        KS_TRY(ks_credentials_source_new(&options, &source->credentials, detail));
+        cloud->source_count++;
+    }
+    *ret_source = source->credentials;
     return KS_OK;
 }
 
-static ks_err find_rules(const struct ks_cloud *cloud, enum ks_aws_service service,
+/* The source for a service: its role's, or the one that all share. */
+static ks_err find_credentials(const struct ks_cloud_part *part, enum ks_aws_service service,
+                               struct ks_credentials_source **ret_source, struct ks_detail *detail)
+{
+    const struct ks_cloud_role *role = &part->roles[service];
+
+    *ret_source = part->cloud->credentials;
+    if (role->arn == NULL || role->arn[0] == '\0')
+        return KS_OK;
+    return find_role(part->cloud, service, role, ret_source, detail);
+}
+
+static ks_err find_rules(const struct ks_cloud_part *part, enum ks_aws_service service,
                          struct ks_endpoint_rules *ret_rules, struct ks_detail *detail)
 {
     bool kinesis = service == KS_AWS_KINESIS;
 
-    *ret_rules =
-        ks_settings_rules(cloud->settings, kinesis ? KS_SETTINGS_KINESIS : KS_SETTINGS_DYNAMODB);
-    if (kinesis && cloud->stream_region[0] != '\0') {
-        ret_rules->stream_arn = cloud->stream;
-        ret_rules->region = cloud->stream_region;
+    *ret_rules = ks_settings_rules(part->cloud->settings,
+                                   kinesis ? KS_SETTINGS_KINESIS : KS_SETTINGS_DYNAMODB);
+    if (kinesis && part->stream_region[0] != '\0') {
+        ret_rules->stream_arn = part->stream;
+        ret_rules->region = part->stream_region;
     }
     if (ret_rules->region[0] == '\0')
         return ks_err_because(KS_FAIL(INVALID), detail,
@@ -107,43 +155,57 @@ static ks_err find_rules(const struct ks_cloud *cloud, enum ks_aws_service servi
     return KS_OK;
 }
 
-ks_err ks_cloud_client(struct ks_cloud *cloud, enum ks_aws_service service,
+ks_err ks_cloud_client(struct ks_cloud_part *part, enum ks_aws_service service,
                        struct ks_aws_client **ret_client, struct ks_detail *detail)
 {
+    struct ks_cloud *cloud = part->cloud;
     struct ks_endpoint endpoint;
     struct ks_endpoint_rules rules;
     struct ks_endpoint_rules common;
     struct ks_aws_client_options options = {.service = service, .loop = cloud->loop};
 
-    assert(cloud->clients[service] == NULL);
+    assert(cloud->settings != NULL);
+    assert(part->clients[service] == NULL);
 
-    if (cloud->settings == NULL)
-        KS_TRY(open_common(cloud, detail));
-    KS_TRY(find_rules(cloud, service, &rules, detail));
+    find_stream_region(part);
+    if (cloud->credentials == NULL)
+        KS_TRY(open_credentials(cloud, part->stream_region, detail));
+    KS_TRY(find_rules(part, service, &rules, detail));
     /* The account is not known yet; everything else is told now. */
     common = rules;
     common.account_mode = KS_ACCOUNT_DISABLED;
     KS_TRY(ks_endpoint_find(&common, NULL, KS_ENDPOINT_CONTROL, &endpoint, detail));
     options.http = cloud->http;
-    KS_TRY(find_credentials(cloud, service, &options.credentials, detail));
+    KS_TRY(find_credentials(part, service, &options.credentials, detail));
     options.endpoint = &endpoint;
     options.rules = &rules;
     options.attempts_max = cloud->settings->max_attempts;
     options.seed = ks_random_u64();
-    KS_TRY(ks_aws_client_new(&options, &cloud->clients[service]));
+    KS_TRY(ks_aws_client_new(&options, &part->clients[service]));
     ks_info("aws: %s is asked at %s, region %s", rules.service, endpoint.url, endpoint.region);
-    *ret_client = cloud->clients[service];
+    if (service == KS_AWS_KINESIS && cloud->settings->region[0] != '\0' &&
+        strcmp(cloud->settings->region, rules.region) != 0)
+        ks_info("aws: the stream is in %s, as its ARN says, and all else in %s", rules.region,
+                cloud->settings->region);
+    *ret_client = part->clients[service];
     return KS_OK;
+}
+
+void ks_cloud_leave(struct ks_cloud_part *part)
+{
+    for (size_t at = 0; at < KS_AWS_SERVICES; at++) {
+        ks_aws_client_free(part->clients[at]);
+        part->clients[at] = NULL;
+    }
 }
 
 void ks_cloud_close(struct ks_cloud *cloud)
 {
-    for (size_t at = 0; at < KS_AWS_SERVICES; at++) {
-        ks_aws_client_free(cloud->clients[at]);
-        ks_credentials_source_free(cloud->role_credentials[at]);
-    }
+    /* Roles stand on the source of all. */
+    for (uint32_t at = 0; at < cloud->source_count; at++)
+        ks_credentials_source_free(cloud->sources[at].credentials);
     ks_credentials_source_free(cloud->credentials);
     ks_http_free(cloud->http);
     ks_free(cloud->settings);
-    *cloud = (struct ks_cloud){.loop = cloud->loop};
+    *cloud = (struct ks_cloud){.loop = NULL};
 }

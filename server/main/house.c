@@ -2,6 +2,7 @@
 #include "main/house.h"
 
 #include "api/api.h"
+#include "base/budget.h"
 #include "base/codec.h"
 #include "base/log.h"
 #include "base/metrics.h"
@@ -22,18 +23,20 @@ enum {
     LAST_WORDS_MS = 500, /* For the reader of the log. */
     LAST_TURNS = 3,
     LAST_ANSWERS_MS = 2000, /* For clients to take the end of their streams. */
+    KEPT_DIVISOR = 2,       /* The part of the budget that stays with the process. */
     /* A drain has its own patience, and its last writes have time-outs; beyond both something is
      * wrong, and a process that does not end is worse than leases that run out. */
     DRAIN_SLACK_MS = 15000
 };
 
-static const uint64_t budget_least = UINT64_C(16)
-                                     << 20; /* By default: a record of 10 MiB, and some room. */
+/* By default: a record of 10 MiB in JSON, which is there twice while it is read, in base64. */
+static const uint64_t budget_least = UINT64_C(32) << 20;
 
 struct ks_house {
     const struct ks_options *options;
     struct ks_loop *loop;
     struct ks_budget_pool pool;
+    struct ks_cloud cloud;
     struct ks_room rooms[KS_SUBSCRIPTIONS_MAX];
     uint32_t room_count;
     struct ks_api *api;
@@ -163,10 +166,23 @@ static uint64_t budget_of(const struct ks_options *options)
     return budget;
 }
 
+/* Something is in AWS. */
+static bool needs_cloud(const struct ks_options *options)
+{
+    for (uint32_t i = 0; i < ks_options_subscriptions(options); i++) {
+        const struct ks_options *one = ks_options_subscription(options, i);
+        if (ks_option_path(one->leases) == NULL || ks_option_path(one->source) == NULL)
+            return true;
+    }
+    return false;
+}
+
 static ks_err open_rooms(struct ks_house *house, struct ks_detail *detail)
 {
     uint32_t count = ks_options_subscriptions(house->options);
 
+    if (needs_cloud(house->options))
+        KS_TRY(ks_cloud_open(&house->cloud, house->loop, detail));
     ks_budget_pool_init(&house->pool, budget_of(house->options), count);
     for (uint32_t i = 0; i < count; i++) {
         struct ks_room *room = &house->rooms[i];
@@ -174,6 +190,7 @@ static ks_err open_rooms(struct ks_house *house, struct ks_detail *detail)
             .options = ks_options_subscription(house->options, i),
             .loop = house->loop,
             .pool = &house->pool,
+            .cloud = &house->cloud,
             .alone = count == 1,
             .drained = end_if_drained,
             .refused = refused,
@@ -223,8 +240,11 @@ static int build(struct ks_house *house)
         err = open_api(house, &detail);
     if (ks_ok(err))
         err = ks_loop_signals(house->loop, caught, house);
-    if (ks_ok(err))
+    if (ks_ok(err)) {
+        /* What was needed only to start may go. */
+        ks_alloc_keep(house->pool.limit / KEPT_DIVISOR);
         return EXIT_SUCCESS;
+    }
 
     ks_error("cannot start: %s", detail.text[0] != '\0' ? detail.text : ks_err_text(err));
     return ks_err_is(err, KS_ERR_INVALID) ? EXIT_WRONG_OPTIONS : EXIT_CANNOT_RUN;
@@ -249,6 +269,7 @@ static void tear_down(struct ks_house *house)
     ks_api_close(house->api);
     for (uint32_t i = 0; i < house->room_count; i++)
         ks_room_close(&house->rooms[i]);
+    ks_cloud_close(&house->cloud);
     if (house->loop != NULL) {
         /* A job that was running when its owner closed comes back once more. */
         ks_loop_timer_clear(house->loop, &house->give_up);

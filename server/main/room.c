@@ -2,6 +2,7 @@
 #include "main/room.h"
 
 #include "adapters/dynamodb/store.h"
+#include "adapters/kinesis/fanout.h"
 #include "adapters/kinesis/polling.h"
 #include "adapters/kinesis/user_records.h"
 #include "adapters/local/stream.h"
@@ -71,9 +72,25 @@ static ks_err open_store(struct ks_room *room, struct ks_detail *detail)
     if (path != NULL)
         return ks_sqlite_store_open(room->loop, path, room->options->application, table_changed,
                                     room, &room->store, detail);
-    KS_TRY(ks_cloud_client(&room->cloud, KS_AWS_DYNAMODB, &client, detail));
+    KS_TRY(ks_cloud_client(&room->part, KS_AWS_DYNAMODB, &client, detail));
     return ks_dynamodb_store_open(room->loop, client, room->options->application, &room->store,
                                   detail);
+}
+
+static ks_err open_kinesis(struct ks_room *room, struct ks_aws_client *client,
+                           struct ks_detail *detail)
+{
+    const struct ks_options *options = room->options;
+    const struct ks_fanout_options fanout = {
+        .consumer = options->consumer[0] != '\0' ? options->consumer : options->application,
+        .subscription = options->name,
+        .shard_metrics = strcmp(options->shard_metrics, "on") == 0,
+    };
+
+    if (strcmp(options->retrieval, "fanout") == 0)
+        return ks_fanout_source_open(room->loop, client, options->stream, &fanout, &room->source,
+                                     detail);
+    return ks_kinesis_source_open(room->loop, client, options->stream, &room->source, detail);
 }
 
 static ks_err open_stream(struct ks_room *room, struct ks_detail *detail)
@@ -84,15 +101,16 @@ static ks_err open_stream(struct ks_room *room, struct ks_detail *detail)
     if (path != NULL)
         return ks_local_source_open(room->loop, path, room->options->stream,
                                     room->options->local_shards, &room->source, detail);
-    KS_TRY(ks_cloud_client(&room->cloud, KS_AWS_KINESIS, &client, detail));
-    return ks_kinesis_source_open(room->loop, client, room->options->stream, &room->source, detail);
+    KS_TRY(ks_cloud_client(&room->part, KS_AWS_KINESIS, &client, detail));
+    return open_kinesis(room, client, detail);
 }
 
 /* Whatever the stream, its aggregates are taken apart. If that fails, the stream is closed in the end. */
 static ks_err open_source(struct ks_room *room, struct ks_detail *detail)
 {
     KS_TRY(open_stream(room, detail));
-    return ks_user_records_source_open(room->loop, room->source, &room->source);
+    return ks_user_records_source_open(room->loop, room->options->name, room->source,
+                                       &room->source);
 }
 
 /* An id that somebody chose comes again after a crash; one that we made up never does. */
@@ -158,12 +176,12 @@ static ks_err open_board(struct ks_room *room)
     return ks_switchboard_new(&config, &room->board);
 }
 
-static struct ks_cloud cloud_of(const struct ks_room *room)
+static struct ks_cloud_part part_of(const struct ks_room *room)
 {
     const struct ks_options *options = room->options;
 
-    return (struct ks_cloud){
-        .loop = room->loop,
+    return (struct ks_cloud_part){
+        .cloud = room->cloud,
         .stream = options->stream,
         .roles = {[KS_AWS_KINESIS] = {options->kinesis_role_arn, options->kinesis_role_external_id},
                   [KS_AWS_DYNAMODB] = {options->dynamodb_role_arn,
@@ -173,7 +191,7 @@ static struct ks_cloud cloud_of(const struct ks_room *room)
 
 ks_err ks_room_open(struct ks_room *room, struct ks_detail *detail)
 {
-    room->cloud = cloud_of(room);
+    room->part = part_of(room);
     KS_TRY(open_store(room, detail));
     KS_TRY(open_lock(room, detail));
     KS_TRY(open_source(room, detail));
@@ -190,7 +208,7 @@ void ks_room_close(struct ks_room *room)
         room->store->vtable->close(room->store);
     if (room->lock != NULL)
         room->lock->vtable->close(room->lock);
-    ks_cloud_close(&room->cloud);
+    ks_cloud_leave(&room->part);
 }
 
 void ks_room_free(struct ks_room *room)

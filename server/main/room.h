@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* room.h - one room of the house: a subscription with all that it has for itself. Its lease table, its stream, its
- * switchboard, its way to AWS, and the lock of its application.
+ * switchboard, its clients of AWS, and the lock of its application.
  *
- * What the rooms share: the loop, the API, and one budget of payload bytes.
+ * What the rooms share: the loop, the API, one budget of payload bytes, and the connections and credentials for AWS.
  */
 #ifndef KS_MAIN_ROOM_H
 #define KS_MAIN_ROOM_H
@@ -16,12 +16,13 @@ struct ks_room {
     const struct ks_options *options; /* The subscription's. */
     struct ks_loop *loop;
     struct ks_budget_pool *pool;
+    struct ks_cloud *cloud;
     bool alone; /* It is the only one: lines on the log need not name it. */
     void (*drained)(void *arg);
     void (*refused)(void *arg); /* It can never run; the log says why. */
     void *arg;
 
-    struct ks_cloud cloud;
+    struct ks_cloud_part part;
     struct ks_lease_store *store;
     struct ks_stream_source *source;
     struct ks_worker_lock

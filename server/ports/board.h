@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* board.h - the inside of a switchboard, for the files that make it up: switchboard.c (life, turns,
  * effects), board_asks.c (the store and the source), board_leases.c (readers and records in
- * memory), board_sessions.c (consumers), board_status.c (state for people). Nobody else includes
- * it.
+ * memory), board_sessions.c (consumers), board_operator.c (what people order), board_status.c
+ * (state for people). Nobody else includes it.
  */
 #ifndef KS_PORTS_BOARD_H
 #define KS_PORTS_BOARD_H
@@ -38,6 +38,8 @@ struct ks_board_lease {
     struct ks_switchboard *board;
     bool used;
     bool failing; /* The last read failed, and that was told. */
+    ks_instant
+        failing_since; /* The first read in a row that failed; KS_NEVER: the last one did not. */
     ks_shard shard;
     ks_epoch epoch;
     struct ks_position from;  /* Where its reader begins. */
@@ -94,6 +96,7 @@ struct ks_switchboard {
     bool lock_failing;    /* Likewise, the lock. */
     struct ks_link looks; /* Those who wait for the lease rows. */
     bool looking;         /* They are being read. */
+    struct ks_link seeks; /* Those who wait for the end of a seek. */
     ks_instant looked_at; /* When they were read for people last. */
     bool checking;        /* A list is under way for ks_board_check_shard. */
     bool describing;      /* It is being asked who it is. */
@@ -209,6 +212,11 @@ void ks_board_session_ended(struct ks_switchboard *board, ks_session_id session,
 void ks_board_returning(struct ks_switchboard *board, ks_shard shard, ks_span until);
 /* Calls the consumers. True if some wait for the next turn. */
 bool ks_board_call_consumers(struct ks_switchboard *board);
+
+/* ---- board_operator.c ---- */
+
+/* A seek has come to its end: tells who waits for it. */
+void ks_board_sought(struct ks_switchboard *board, const struct ks_effect *effect);
 
 /* ---- board_status.c ---- */
 

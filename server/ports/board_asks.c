@@ -91,14 +91,19 @@ static void tell_store(struct ks_switchboard *board, enum ks_store_operation ope
         ks_info("%slease table: %s are answered again", board->prefix, what);
 }
 
-static void count_answer(enum ks_store_operation operation, enum ks_outcome outcome)
+static void count(const struct ks_switchboard *board, enum ks_metric metric,
+                  enum ks_store_operation operation)
 {
-    const char *name = ks_store_operation_name(operation);
+    ks_metric_add_pair(metric, board->config.subscription, ks_store_operation_name(operation), 1);
+}
 
+static void count_answer(const struct ks_switchboard *board, enum ks_store_operation operation,
+                         enum ks_outcome outcome)
+{
     if (outcome == KS_REFUSED)
-        ks_metric_add_labelled(KS_METRIC_STORE_REFUSED, name, 1);
+        count(board, KS_METRIC_STORE_REFUSED, operation);
     if (outcome == KS_UNKNOWN)
-        ks_metric_add_labelled(KS_METRIC_STORE_UNKNOWN, name, 1);
+        count(board, KS_METRIC_STORE_UNKNOWN, operation);
 }
 
 static bool writes_lease(enum ks_store_operation operation)
@@ -158,7 +163,7 @@ static void store_answered(void *arg, uint64_t token, const struct ks_store_answ
     }
 
     tell_store(board, ask->operation, answer);
-    count_answer(ask->operation, answer->outcome);
+    count_answer(ask->board, ask->operation, answer->outcome);
     if (answer->outcome == KS_DONE)
         keep_written(board, ask);
     ks_rows_answered(&board->rows, ask->operation, ask->consistent, answer, ks_board_now(board),
@@ -176,7 +181,7 @@ static void send_to_store(struct ks_switchboard *board, struct ks_board_ask *ask
     request->answered = store_answered;
     request->arg = ask;
     request->token = ask->token;
-    ks_metric_add_labelled(KS_METRIC_STORE_REQUESTS, ks_store_operation_name(ask->operation), 1);
+    count(board, KS_METRIC_STORE_REQUESTS, ask->operation);
     board->config.store->vtable->ask(board->config.store, request);
 }
 
@@ -199,7 +204,7 @@ static void create_app(struct ks_switchboard *board, struct ks_board_ask *ask)
 static struct ks_incarnation whom(const struct ks_store_effect *effect)
 {
     bool given = effect->operation == KS_STORE_ASSIGN || effect->operation == KS_STORE_TAKE_OVER ||
-                 effect->operation == KS_STORE_FORCE;
+                 effect->operation == KS_STORE_FORCE || effect->operation == KS_STORE_SEEK;
 
     if (effect->operation == KS_STORE_PLAN || effect->operation == KS_STORE_FINAL)
         return effect->next_owner;
@@ -289,8 +294,7 @@ bool ks_switchboard_fresh(struct ks_switchboard *board, struct ks_look *look)
         request.timeout = board->config.core.timeout;
         request.answered = looked;
         request.arg = ask;
-        ks_metric_add_labelled(KS_METRIC_STORE_REQUESTS, ks_store_operation_name(request.operation),
-                               1);
+        count(board, KS_METRIC_STORE_REQUESTS, request.operation);
         board->config.store->vtable->ask(board->config.store, &request);
     }
     ks_list_append(&board->looks, &look->link);

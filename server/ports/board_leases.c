@@ -44,6 +44,7 @@ void ks_board_open(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch)
         .from = words->checkpoint,
         .millis_behind = -1,
         .unsaved_since = KS_NEVER,
+        .failing_since = KS_NEVER,
         .throttled_at = KS_LONG_AGO,
     };
     board->open[shard] = index + 1;
@@ -68,19 +69,38 @@ void ks_board_close(struct ks_switchboard *board, ks_shard shard)
 
 /* ---- Reading. ---- */
 
+/* What may pass by itself is trouble only when it lasts: as long as the source gives the whole stream. */
+static bool is_trouble(struct ks_board_lease *lease, ks_err err)
+{
+    static const ks_span patience = {INT64_C(10) * 1000 * 1000};
+    ks_instant now = ks_board_now(lease->board);
+
+    if (ks_ok(err)) {
+        lease->failing_since = KS_NEVER;
+        return false;
+    }
+    if (lease->failing_since.us == KS_NEVER.us)
+        lease->failing_since = now;
+    return lease->failing || ks_err_class(err) != KS_CLASS_RETRY ||
+           ks_instant_reached(now, ks_instant_add(lease->failing_since, patience));
+}
+
 /* A state that lasts is said once: by the source, if it is one of the whole stream; here, if it is
  * one of this shard. Full and throttled are flow, not trouble; the session hears of them as its idle
  * reason. */
 static void tell_read(struct ks_board_lease *lease, const struct ks_read_answer *answer)
 {
     const struct ks_stream_source *source = lease->board->config.source;
-    bool failing = !ks_ok(answer->err);
+    bool failing;
     struct ks_detail ignored;
 
-    if (failing)
-        ks_metric_add_labelled(KS_METRIC_SOURCE_FAILURES, ks_err_name(answer->err), 1);
-    if (failing == lease->failing || ks_err_class(answer->err) == KS_CLASS_SHED ||
-        answer->throttled)
+    if (!ks_ok(answer->err))
+        ks_metric_add_pair(KS_METRIC_SOURCE_FAILURES, lease->board->config.subscription,
+                           ks_err_name(answer->err), 1);
+    if (ks_err_class(answer->err) == KS_CLASS_SHED || answer->throttled)
+        return;
+    failing = is_trouble(lease, answer->err);
+    if (failing == lease->failing)
         return;
     if (failing && source->vtable->state(source, &ignored) != KS_STORE_READY)
         return;

@@ -358,8 +358,8 @@ static struct ks_settled settled(const struct ks_switchboard *board)
     assert(board->said.kind == KS_EFFECT_SETTLED);
 
     if (board->said.settled.status != KS_SETTLE_OK)
-        ks_metric_add_labelled(KS_METRIC_SETTLE_FAILURES,
-                               settle_reasons[board->said.settled.status], 1);
+        ks_metric_add_pair(KS_METRIC_SETTLE_FAILURES, board->config.subscription,
+                           settle_reasons[board->said.settled.status], 1);
     return board->said.settled;
 }
 

@@ -89,6 +89,8 @@ static enum ks_idle idle_of(const struct ks_switchboard *board, const struct ks_
 {
     if (board->draining)
         return KS_IDLE_DRAINING;
+    if (self->paused)
+        return KS_IDLE_PAUSED;
     if (self->leases_held == 0)
         return KS_IDLE_NO_LEASES;
     if (!self->serving)
@@ -178,6 +180,8 @@ bool ks_switchboard_shard(const struct ks_switchboard *board, ks_shard shard,
     status.since = words->since;
     status.read_at = words->read_at;
     status.watermark = words->checkpoint;
+    if (status.lease.paused && status.lease.paused_until.us != KS_NEVER.us)
+        status.paused_until = wall_of(board, status.lease.paused_until);
     if (lease != NULL && words->marked > 0)
         status.watermark = words->mark;
     if (lease != NULL) {
@@ -376,9 +380,10 @@ bool ks_board_shard_metric(struct ks_metric_keeper *keeper, enum ks_metric metri
         *ret_number = lease->reads;
     } else if (metric == KS_METRIC_SHARD_READ_FAILURES) {
         *ret_number = lease->failures;
-    } else {
-        assert(metric == KS_METRIC_SHARD_THROTTLES);
+    } else if (metric == KS_METRIC_SHARD_THROTTLES) {
         *ret_number = lease->throttles;
+    } else {
+        return false; /* The source's own. */
     }
     return true;
 }

@@ -34,6 +34,7 @@ const char *ks_store_operation_name(enum ks_store_operation operation)
     case KS_STORE_FINAL: return "final";
     case KS_STORE_END: return "end";
     case KS_STORE_DELETE: return "delete lease";
+    case KS_STORE_SEEK: return "seek";
     }
     assert(false);
     return NULL;

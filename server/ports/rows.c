@@ -452,6 +452,11 @@ bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
         request.has_checkpoint = true;
         request.checkpoint = words->mark;
     }
+    if (effect->operation == KS_STORE_SEEK) {
+        assert(words != NULL);
+        request.has_checkpoint = true;
+        request.checkpoint = words->seek;
+    }
     if (effect->operation == KS_STORE_END) {
         assert(words != NULL);
         request.has_checkpoint = true;
@@ -476,8 +481,9 @@ void ks_rows_wrote(struct ks_rows *rows, enum ks_store_operation operation, ks_s
 {
     struct ks_shard_words *words = ks_rows_words(rows, shard);
     bool by_owner = operation == KS_STORE_CHECKPOINT || operation == KS_STORE_FINAL ||
-                    operation == KS_STORE_END;
+                    operation == KS_STORE_END || operation == KS_STORE_SEEK;
     bool moves = operation == KS_STORE_FINAL || operation == KS_STORE_END ||
+                 operation == KS_STORE_SEEK ||
                  operation == KS_STORE_ASSIGN || operation == KS_STORE_TAKE_OVER ||
                  operation == KS_STORE_FORCE;
 

@@ -42,6 +42,7 @@ struct ks_shard_words {
     ks_epoch mark_epoch;
     ks_number marked;        /* Records below are settled. */
     struct ks_position mark; /* After the last one of them; if marked > 0. */
+    struct ks_position seek; /* Where an operator wants it to go on. */
     ks_epoch persisted_epoch;
     ks_number persisted; /* Records below are covered by the table. */
 };
@@ -108,7 +109,7 @@ void ks_rows_listed(struct ks_rows *rows, const struct ks_list_answer *answer, k
 bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
                      struct ks_store_request *ret_request);
 /* A write of a lease row is done: keeps what it wrote. `written` is its checkpoint, or NULL; `whom` the worker that it
- * gives the lease to, or will: the owner of ASSIGN, TAKE_OVER, FORCE, the next owner of PLAN and FINAL. */
+ * gives the lease to, or will: the owner of ASSIGN, TAKE_OVER, FORCE, SEEK, the next owner of PLAN and FINAL. */
 void ks_rows_wrote(struct ks_rows *rows, enum ks_store_operation operation, ks_shard shard,
                    ks_epoch epoch, uint64_t rev, const struct ks_position *written,
                    struct ks_incarnation whom, ks_wall wall);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream_source.h - the port behind which the stream lies (Kinesis by polling, later fan-out; the local stream). One
+/* stream_source.h - the port behind which the stream lies (Kinesis by polling or by fan-out; the local stream). One
  * source stands before each of them and takes KPL aggregates apart (adapters/kinesis/user_records.h).
  *
  * The core asks for reads; the source performs them at the pace that its server allows. Records arrive as batches: one

@@ -79,7 +79,8 @@ static void perform(struct ks_switchboard *board, const struct ks_effect *effect
     case KS_EFFECT_WAKE: ks_board_wake(board, effect->session.session); break;
     case KS_EFFECT_OPENED:
     case KS_EFFECT_NOT_OPENED:
-    case KS_EFFECT_SETTLED: board->said = *effect; break;
+    case KS_EFFECT_SETTLED:
+    case KS_EFFECT_OPERATED: board->said = *effect; break;
     case KS_EFFECT_SESSION_ENDED:
         ks_board_session_ended(board, effect->session.session, effect->session.why);
         break;
@@ -94,6 +95,7 @@ static void perform(struct ks_switchboard *board, const struct ks_effect *effect
         break;
     case KS_EFFECT_REFUSED: refuse_id(board, effect->refused.worker); break;
     case KS_EFFECT_LOCK: ks_board_lock(board, effect->lock.boot); break;
+    case KS_EFFECT_SOUGHT: ks_board_sought(board, effect); break;
     }
 }
 
@@ -382,6 +384,7 @@ ks_err ks_switchboard_new(const struct ks_switchboard_config *config, struct ks_
     ks_link_init(&board->asks);
     ks_link_init(&board->listeners);
     ks_link_init(&board->looks);
+    ks_link_init(&board->seeks);
     board->looked_at = KS_LONG_AGO;
     ks_link_init(&board->wakes);
     ks_link_init(&board->partings);

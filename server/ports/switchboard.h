@@ -196,6 +196,35 @@ KS_MUST_USE ks_err
 ks_switchboard_put(struct ks_switchboard *board, const struct ks_put_entry *entries, uint32_t count,
                    void (*answered)(void *arg, const struct ks_put_answer *answer), void *arg);
 
+/* ---- Orders of an operator (core/operator.h) ---- */
+
+/* Nothing of the shard (KS_SHARD_NONE: of all of them, also those that come) is read or delivered until `until` (Unix
+ * ms, 0: until it is resumed); what is in flight may be settled. Without `keep_leases` they are given to others. */
+void ks_switchboard_pause(struct ks_switchboard *board, ks_shard shard, ks_wall until,
+                          bool keep_leases);
+/* KS_SHARD_NONE: all of them. */
+void ks_switchboard_resume(struct ks_switchboard *board, ks_shard shard);
+/* Gives the lease away by a planned hand-over, and takes none instead for three lease durations. */
+enum ks_operator_status ks_switchboard_release(struct ks_switchboard *board, ks_shard shard);
+/* How long what is in flight may still be settled, once a lease is being given away. */
+ks_span ks_switchboard_hand_over(const struct ks_switchboard *board);
+
+/* A seek under way: `done` is called once, when the table has it or it has become impossible; it may ask, but must not
+ * call what changes the board. */
+struct ks_seek {
+    void (*done)(struct ks_seek *seek, bool done);
+    ks_shard shard;
+    struct ks_link link; /* The board's own. */
+};
+/* Moves the checkpoint of a lease that we hold to `to` (never LATEST, never SHARD_END); its epoch ends and the next one
+ * begins there. Only while it is paused, unless `force`. `seek` NULL: a dry run, which changes nothing. With any status
+ * but OK `done` is never called. */
+enum ks_operator_status ks_switchboard_seek(struct ks_switchboard *board, ks_shard shard,
+                                            const struct ks_position *to, bool force,
+                                            struct ks_seek *seek);
+/* It is not waited for any more; the seek itself goes on. Does nothing after `done`. */
+void ks_switchboard_forget_seek(struct ks_seek *seek);
+
 /* ---- State, for people. Texts are valid until the next turn. ---- */
 
 struct ks_board_status {
@@ -234,6 +263,7 @@ struct ks_shard_status {
     int64_t millis_behind; /* -1 = unknown. */
     ks_wall since;         /* When we acquired it, or saw another one get it; 0 = unknown. */
     ks_wall read_at;       /* When the row was read last. */
+    ks_wall paused_until;  /* 0: until it is resumed, or not paused. */
     char reason[KS_STORY_LINE_MAX]; /* What was decided about it last, as far as we know; "". */
 };
 /* Only a leader reads the rows of others all the time. Asks for all of them, for people: `done` is called once, in a

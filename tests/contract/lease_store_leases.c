@@ -337,6 +337,48 @@ void lease_suite_the_load_of_a_lease_is_what_its_owner_wrote_last(struct lease_r
     EXPECT_EQ_U64(lease_row(rig, S).load, 0);
 }
 
+void lease_suite_a_seek_moves_the_checkpoint_and_the_epoch(struct lease_rig *rig)
+{
+    const request seek = {
+        .operation = KS_STORE_SEEK,
+        .shard = S,
+        .worker = lease_who("a", 1),
+        .epoch = 1,
+        .rev = 1,
+        .has_checkpoint = true,
+        .checkpoint = {.kind = KS_POSITION_AT_TIMESTAMP, .timestamp_ms = 77, .sub_sequence = -1}};
+    request wrong;
+    struct ks_store_lease row;
+
+    EXPECT_EQ_I64(lease_do(rig, seek), KS_REFUSED);
+    EXPECT(!lease_has_row(rig, S));
+    lease_hold(rig, S, "a", 1);
+    EXPECT_EQ_I64(lease_do(rig, checkpoint(1, 0, "123")), KS_DONE);
+    wrong = seek;
+    wrong.worker = lease_who("a", 2);
+    EXPECT_EQ_I64(lease_do(rig, wrong), KS_REFUSED);
+    wrong = seek;
+    wrong.epoch = 0;
+    EXPECT_EQ_I64(lease_do(rig, wrong), KS_REFUSED);
+    wrong = seek;
+    wrong.rev = 0;
+    EXPECT_EQ_I64(lease_do(rig, wrong), KS_REFUSED);
+    EXPECT_EQ_I64(plan(rig, "b", 2), KS_DONE);
+    EXPECT_EQ_I64(lease_do(rig, seek), KS_REFUSED);
+    EXPECT_STR(lease_row(rig, S).checkpoint.sequence, "123");
+    EXPECT_EQ_I64(plan(rig, "", 0), KS_DONE);
+    EXPECT_EQ_I64(lease_do(rig, seek), KS_DONE);
+
+    row = lease_row(rig, S);
+    EXPECT_EQ_I64(row.checkpoint.kind, KS_POSITION_AT_TIMESTAMP);
+    EXPECT_EQ_I64(row.checkpoint.timestamp_ms, 77);
+    EXPECT_STR(row.owner.id, "a");
+    EXPECT_EQ_U64(row.owner.boot, 1);
+    EXPECT_EQ_U64(row.epoch, 2);
+    EXPECT_EQ_U64(row.rev, 2);
+    EXPECT_EQ_I64(lease_do(rig, seek), KS_REFUSED);
+}
+
 void lease_suite_the_end_of_a_shard_is_final(struct lease_rig *rig)
 {
     const request end = {.operation = KS_STORE_END,

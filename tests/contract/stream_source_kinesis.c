@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stream_source_rig.h"
 
+#include "adapters/kinesis/fanout.h"
 #include "adapters/kinesis/polling.h"
 #include "aws/json.h"
 #include "base/codec.h"
@@ -109,6 +110,23 @@ static struct ks_stream_source *open_kinesis(struct stream_rig *rig, uint32_t pa
     return source;
 }
 
+/* Where its clocks are 25 times faster. */
+static const struct ks_fanout_options FAST = {
+    .subscription = "contract", .apart_ms = 210, .age_ms = 5000, .unread_ms = 1000};
+
+static struct ks_stream_source *open_fanout(struct stream_rig *rig, uint32_t page_size)
+{
+    struct aws_rig *aws = rig->world;
+    struct ks_fanout_options options = FAST;
+    struct ks_stream_source *source;
+
+    options.consumer = rig->consumer;
+    options.json = rig->adapter->json;
+    options.page_size = page_size;
+    EXPECT_OK(ks_fanout_source_open(rig->loop, aws->client, rig->stream, &options, &source, NULL));
+    return source;
+}
+
 static void read_text(const struct ks_json *object, const char *name, char *buffer, size_t size)
 {
     ks_view text = KS_VIEW_NONE;
@@ -186,11 +204,40 @@ static void control(struct stream_rig *rig, const char *json)
     http_stream_close(&(struct http_stream){.fd = fd});
 }
 
+/* By its ARN the tip of a shard can be taken at once. */
+static void register_consumer(struct stream_rig *rig)
+{
+    struct ks_writer json;
+    struct ks_bytes body;
+    char arn[128];
+
+    (void)snprintf(arn, sizeof(arn), "arn:aws:kinesis:us-east-1:123456789012:stream/%s",
+                   rig->stream);
+    ks_bytes_init(&body, 4096);
+    ks_writer_begin_strict(&json, &body);
+    ks_writer_open(&json, '{');
+    ks_writer_pair(&json, "StreamARN", ks_view_text(arn));
+    ks_writer_pair(&json, "ConsumerName", KS_VIEW("contract"));
+    struct ks_json *document = ask(rig, "RegisterStreamConsumer", &json);
+    read_text(ks_json_member(document, "Consumer"), "ConsumerARN", rig->consumer,
+              sizeof(rig->consumer));
+    ks_json_free(document);
+    stream_rig_turn_for(rig, 50);
+}
+
 /* Whatever a test before this one has left behind. */
 static void set_up_double(struct stream_rig *rig, uint32_t shards)
 {
-    control(rig, "{\"limits\": 0, \"end_apart\": 0, \"empty_reads\": 0}");
+    control(rig, "{\"limits\": 0, \"end_apart\": 0, \"empty_reads\": 0, \"scale\": 1}");
     set_up(rig, shards);
+}
+
+/* The rule of 5 s, and heartbeats, are 200 ms. */
+static void set_up_fanout(struct stream_rig *rig, uint32_t shards)
+{
+    set_up_double(rig, shards);
+    register_consumer(rig);
+    control(rig, "{\"scale\": 25}");
 }
 
 /* As AWS may be to who reads: at its limits, with nothing now and then, telling the end on its own. */
@@ -198,6 +245,18 @@ static void set_up_limited(struct stream_rig *rig, uint32_t shards)
 {
     set_up_double(rig, shards);
     control(rig, "{\"limits\": 1, \"write_bytes\": 0, \"end_apart\": 1, \"empty_reads\": 3}");
+}
+
+static void set_up_fanout_limited(struct stream_rig *rig, uint32_t shards)
+{
+    set_up_fanout(rig, shards);
+    control(rig, "{\"limits\": 1, \"write_bytes\": 0, \"subscription_span\": 12000}");
+}
+
+static void tear_down_fanout(struct stream_rig *rig)
+{
+    control(rig, "{\"limits\": 0, \"scale\": 1, \"subscription_span\": 300000}");
+    tear_down(rig);
 }
 
 #define KINESIS(which, variable, children, only_json, before)                                      \
@@ -223,3 +282,24 @@ KINESIS(kinesalite_cbor, "KS_KINESALITE_URL", false, false, set_up)
 KINESIS(double_json, "KS_DOUBLE_URL", true, true, set_up_double)
 KINESIS(double_cbor, "KS_DOUBLE_URL", true, false, set_up_double)
 KINESIS(double_limited, "KS_DOUBLE_URL", true, false, set_up_limited)
+
+#define FANOUT(which, only_json, before)                                                           \
+    const struct stream_rig_adapter stream_rig_fanout_##which = {                                  \
+        .name = "fanout_" #which,                                                                  \
+        .tells_children = true,                                                                    \
+        .lists_since = true,                                                                       \
+        .is_kinesis = true,                                                                        \
+        .fanout = true,                                                                            \
+        .json = only_json,                                                                         \
+        .url_variable = "KS_DOUBLE_URL",                                                           \
+        .set_up = before,                                                                          \
+        .open = open_fanout,                                                                       \
+        .put = put,                                                                                \
+        .split = split,                                                                            \
+        .merge = merge,                                                                            \
+        .tear_down = tear_down_fanout,                                                             \
+    };
+
+FANOUT(json, true, set_up_fanout)
+FANOUT(cbor, false, set_up_fanout)
+FANOUT(limited, false, set_up_fanout_limited)

@@ -23,7 +23,7 @@ static void run(const struct stream_rig_adapter *adapter, uint32_t shards, bool 
     live = ks_alloc_live();
     rig.source = adapter->open(&rig, 0);
     if (user_records)
-        EXPECT_OK(ks_user_records_source_open(rig.loop, rig.source, &rig.source));
+        EXPECT_OK(ks_user_records_source_open(rig.loop, "demo", rig.source, &rig.source));
     test(&rig);
     rig.source->vtable->close(rig.source);
     /* A job that is under way comes back first. */

@@ -20,6 +20,7 @@ struct stream_rig_adapter {
     bool trims;               /* Retention can be seen. */
     bool lists_since;         /* Shards that were closed before an instant can be left out. */
     bool is_kinesis;          /* Behind the AWS client. */
+    bool fanout;              /* By enhanced fan-out. */
     bool json;                /* Of Kinesis: never CBOR. */
     const char *url_variable; /* Of Kinesis: where the emulator is. */
     void (*set_up)(struct stream_rig *rig, uint32_t shards);
@@ -38,7 +39,8 @@ struct stream_rig {
     struct ks_stream_source *source;
     struct ks_budget budget;
     char stream[64];
-    void *world; /* The adapter's own. */
+    char consumer[512]; /* Its ARN, for fan-out. */
+    void *world;        /* The adapter's own. */
 };
 
 extern const struct stream_rig_adapter stream_rig_local;
@@ -49,6 +51,9 @@ extern const struct stream_rig_adapter stream_rig_kinesalite_cbor;
 extern const struct stream_rig_adapter stream_rig_double_json;
 extern const struct stream_rig_adapter stream_rig_double_cbor;
 extern const struct stream_rig_adapter stream_rig_double_limited;
+extern const struct stream_rig_adapter stream_rig_fanout_json;
+extern const struct stream_rig_adapter stream_rig_fanout_cbor;
+extern const struct stream_rig_adapter stream_rig_fanout_limited;
 
 /* Runs a test on a fresh stream of `shards` shards, and checks that no memory is left. */
 void stream_rig_run(const struct stream_rig_adapter *adapter, uint32_t shards,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The promises of ports/stream_source.h, kept by every source: one suite, run against the local stream and against
- * Kinesis by polling, in JSON and in CBOR, on two emulators and our double; and once more with the source of user
- * records before them.
+ * Kinesis by polling, in JSON and in CBOR, on two emulators and our double, and by enhanced fan-out on our double; and
+ * once more with the source of user records before them.
  *
  *     tests/emulators/with kinesis-local kinesalite double -- build/tests/contract/stream_source_test
  */
@@ -34,6 +34,15 @@ STREAM_SUITE(X)
 STREAM_KINESIS_SUITE(X)
 #undef X
 
+#define X(name, shards)                                                                            \
+    RUN(fanout_json, name, shards)                                                                 \
+    RUN(fanout_cbor, name, shards)                                                                 \
+    RUN(fanout_limited, name, shards)
+STREAM_SUITE(X)
+#undef X
+
+RUN(fanout_cbor, a_stream_that_is_not_there_is_said_so, 1)
+
 #define RUN_USER_RECORDS(adapter, name, shards)                                                    \
     TEST(user_records_of_##adapter##_##name)                                                       \
     {                                                                                              \
@@ -47,6 +56,8 @@ STREAM_SUITE(X)
 STREAM_AGGREGATES_SUITE(X)
 #undef X
 
-#define X(name, shards) RUN_USER_RECORDS(kinesalite_json, name, shards)
+#define X(name, shards)                                                                            \
+    RUN_USER_RECORDS(kinesalite_json, name, shards)                                                \
+    RUN_USER_RECORDS(fanout_cbor, name, shards)
 STREAM_AGGREGATES_SUITE(X)
 #undef X

@@ -11,7 +11,7 @@ from lib import HERE, SLOW, Sidecar, check, check_equal, main, make_stream, need
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "doubles"))
 import credentials  # noqa: E402
 
-LIFE = 6 * SLOW  # Of keys, in seconds: some renewals in a test.
+LIFE = 10 * SLOW  # Of keys, in seconds: some renewals in a test. Half of it is left when they begin.
 FORGOTTEN = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")
 
 
@@ -129,6 +129,12 @@ def keys_of_every_place_are_renewed_before_they_end(folder):
     for sidecar in sidecars:
         sidecar.wait_ready(60)
     wait_for_renewals(stage, places, 2)
+    for at, asked in ((0, ("container,GetCredentials",)), (1, ("imds,GetToken", "imds,GetRole", "imds,GetCredentials")),
+                      (3, ("sts,AssumeRoleWithWebIdentity",)), (4, ("sts,AssumeRole",))):
+        told = sidecars[at].ops("/metrics").body.decode()
+        for service, operation in (pair.split(",") for pair in asked):
+            for metric in ("requests_total", "request_duration_seconds_count"):
+                check(f'kinesis_sidecar_aws_{metric}{{service="{service}",operation="{operation}"}} ' in told, metric, told)
 
     # The tokens of pod and service account are rotated; the old ones are good until everybody has seen the new ones.
     old = []

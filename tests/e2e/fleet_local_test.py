@@ -15,7 +15,7 @@ import signal
 import threading
 import time
 
-from lib import SLOW, Sidecar, check, check_equal, main, test, wait_until
+from lib import CROWD, PATIENCE, SLOW, Sidecar, check, check_equal, main, test, wait_until
 
 SHARDS = 8
 LEASE_MS = 2000
@@ -27,7 +27,7 @@ class App:
     def __init__(self, sidecar, name, diary, think=0.0):
         self.sidecar, self.name, self.diary, self.think = sidecar, name, diary, think
         self.events, self.failed, self.over = [], [], False
-        self.connection = http.client.HTTPConnection("127.0.0.1", sidecar.port, timeout=30 * SLOW)
+        self.connection = http.client.HTTPConnection("127.0.0.1", sidecar.port, timeout=30 * PATIENCE)
         self.connection.request("GET", f"/v1/records/stream?client_id={name}&heartbeat_ms=200&max_in_flight=50")
         self.response = self.connection.getresponse()
         check_equal(self.response.status, 200, "stream")
@@ -62,7 +62,7 @@ class Events:
 
     def __init__(self, sidecar):
         self.lines = []
-        self.connection = http.client.HTTPConnection("127.0.0.1", sidecar.port, timeout=30 * SLOW)
+        self.connection = http.client.HTTPConnection("127.0.0.1", sidecar.port, timeout=30 * PATIENCE)
         self.connection.request("GET", "/v1/events?heartbeat_ms=500")
         self.response = self.connection.getresponse()
         check_equal(self.response.status, 200, "events")
@@ -176,7 +176,7 @@ def one_becomes_three_and_one_again(folder):
     check_diary(list(diary), feeder.count)
     check_equal([app.failed for app in apps], [[], [], []], "refused acks")
     gap = longest_gap(list(diary), started)
-    check(gap < 2 * SLOW, f"a hand-over took {gap:.2f} s")
+    check(gap < 2 * SLOW + CROWD, f"a hand-over took {gap:.2f} s")
     fleet[0].stop()
 
 
@@ -259,7 +259,7 @@ def a_killed_worker_is_followed_at_once_by_the_next_of_its_id(folder):
     App(second, "app", [])
     wait_until(lambda: held([second]) == [4], 15, "all leases again")
     took = time.monotonic() - started
-    check(took < 8 * SLOW, f"it took {took:.1f} s, as if the lease had to run out")
+    check(took < 10 * SLOW, f"it took {took:.1f} s, as if the lease had to run out")
     second.signal(signal.SIGTERM)
     check_equal(second.wait(20), 0, "status")
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 
 from http2 import DATA, END_STREAM, GOAWAY, HEADERS, PING, ACK, Peer, frame
-from lib import SLOW, Sidecar, check, check_equal, main, numbered, test
+from lib import PATIENCE, Sidecar, check, check_equal, main, numbered, test
 
 NODE = r"""
 // Opens the record stream, and on the same connection acknowledges each batch that it sees, many at a time.
@@ -54,7 +54,7 @@ stream.on('data', (part) => {
 
 def curl(*args, data=None):
     """Status and body of one call."""
-    done = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", "-m", str(20 * SLOW), "-w", "\n%{http_code} %{http_version}",
+    done = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", "-m", str(20 * PATIENCE), "-w", "\n%{http_code} %{http_version}",
                            *args], input=data, capture_output=True, check=False)
     check_equal(done.returncode, 0, "curl", args, done.stderr)
     body, said = done.stdout.rsplit(b"\n", 1)
@@ -91,7 +91,7 @@ def node_takes_records_and_settles_them_on_one_connection(folder):
     records = numbered(3000)
     sidecar.put(records)
     done = subprocess.run(["node", "-e", NODE, sidecar.url, str(len(records))], capture_output=True,
-                          timeout=50 * SLOW, check=False)
+                          timeout=50 * PATIENCE, check=False)
     check_equal(done.returncode, 0, done.stderr.decode()[-2000:])
     said = json.loads(done.stdout)
     check_equal(sorted(said["records"]), sorted(data.decode() for _, data in records), "each record once")

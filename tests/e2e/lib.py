@@ -22,8 +22,12 @@ import traceback
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 BINARY = os.environ.get("KS_BIN") or os.path.join(ROOT, "build", "kinesis-sidecar")
-# A sanitized binary is slower; limits are for what hangs, not for what is slow.
+# A sanitized binary is slower.
 SLOW = 3 if os.environ.get("KS_SANITIZED") else 1
+# Limits are for what hangs, not for what is slow: two of these programs may share two cores with others.
+PATIENCE = 3 * SLOW
+# Where a promise is in seconds: what such a machine may add to it, once.
+CROWD = 1.0
 sys.path[:0] = [os.path.join(ROOT, "client-stubs", "python"), os.path.join(ROOT, "tests", "lib")]
 import kinesis_client  # noqa: E402 - it is found there
 
@@ -42,9 +46,9 @@ class OutOfTime(BaseException):
 
 
 def test(seconds=30):
-    """Marks a test: a function of a folder of its own. `seconds` is the longest that it may take."""
+    """Marks a test: a function of a folder of its own. `seconds` is the longest that it may take, with PATIENCE."""
     def mark(function):
-        TESTS.append((function, seconds * SLOW))
+        TESTS.append((function, seconds * PATIENCE))
         return function
     return mark
 
@@ -126,13 +130,13 @@ def need_emulators(*names):
 
 
 def wait_until(fact, seconds, what, every=0.05):
-    """Waits until fact() is true, and returns what it is; fails after `seconds`."""
-    until = time.monotonic() + seconds * SLOW
+    """Waits until fact() is true, and returns what it is; fails after `seconds`, with PATIENCE."""
+    until = time.monotonic() + seconds * PATIENCE
     while True:
         value = fact()
         if value:
             return value
-        check(time.monotonic() < until, f"not within {seconds * SLOW} s: {what}")
+        check(time.monotonic() < until, f"not within {seconds * PATIENCE} s: {what}")
         time.sleep(every)
 
 
@@ -213,7 +217,7 @@ def call(address, method, path, body=None, headers=None, timeout=30):
     if body is not None and not isinstance(body, bytes):
         body = json.dumps(body).encode()
         headers.setdefault("Content-Type", "application/json")
-    timeout *= SLOW
+    timeout *= PATIENCE
     if isinstance(address, str):
         connection = UnixConnection(address, timeout)
     else:
@@ -290,7 +294,7 @@ class Sidecar:
         return answer.json
 
     def ops(self, path):
-        return call(("127.0.0.1", self.ops_port), "GET", path, timeout=5)
+        return call(("127.0.0.1", self.ops_port), "GET", path)
 
     def metric(self, name):
         for line in self.ops("/metrics").body.decode().split("\n"):
@@ -313,7 +317,7 @@ class Sidecar:
     def command(self, *args, stdin=None, seconds=30):
         """A subcommand of the binary, told where this sidecar is."""
         where = ["--listen", self.options["listen"], "--ops-listen", self.options["ops_listen"]]
-        return subprocess.run([BINARY, *args, *where], input=stdin, capture_output=True, timeout=seconds * SLOW,
+        return subprocess.run([BINARY, *args, *where], input=stdin, capture_output=True, timeout=seconds * PATIENCE,
                               env=self.env, check=False)
 
     def said(self):
@@ -330,9 +334,9 @@ class Sidecar:
     def wait(self, seconds=40):
         """Waits for its end and returns its status."""
         try:
-            return self.process.wait(seconds * SLOW)
+            return self.process.wait(seconds * PATIENCE)
         except subprocess.TimeoutExpired:
-            raise Failure(f"the sidecar has not ended after {seconds * SLOW} s") from None
+            raise Failure(f"the sidecar has not ended after {seconds * PATIENCE} s") from None
 
     def stop(self, seconds=40):
         self.signal(signal.SIGTERM)
@@ -393,7 +397,7 @@ class FaultProxy:
 
     def say(self, line):
         """Gives a command and returns its answer; when that is there, the command has happened."""
-        with socket.create_connection(("127.0.0.1", self.control_port), timeout=5 * SLOW) as control:
+        with socket.create_connection(("127.0.0.1", self.control_port), timeout=5 * PATIENCE) as control:
             control.sendall(line.encode() + b"\n")
             with control.makefile("r") as answers:
                 return answers.readline().rstrip("\n")
@@ -446,9 +450,9 @@ def check_shard_order(records):
 class RawStream:
     """The record stream over a plain socket: lines as they come, read by the test itself."""
 
-    def __init__(self, sidecar, query, address=None):
-        self.socket = socket.create_connection(address or ("127.0.0.1", sidecar.port), timeout=20 * SLOW)
-        self.socket.sendall(f"GET /v1/records/stream?{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    def __init__(self, sidecar, query, address=None, path="/v1/records/stream"):
+        self.socket = socket.create_connection(address or ("127.0.0.1", sidecar.port), timeout=20 * PATIENCE)
+        self.socket.sendall(f"GET {path}?{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         self.file = self.socket.makefile("rb")
         self.status = int(self.file.readline().split()[1])
         self.headers = {}

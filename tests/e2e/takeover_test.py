@@ -15,7 +15,7 @@ import sqlite3
 import threading
 import time
 
-from lib import (SLOW, Sidecar, check, check_equal, lease_rows, main, make_stream, need_emulators, put_kinesis, test,
+from lib import (CROWD, PATIENCE, SLOW, Sidecar, check, check_equal, lease_rows, main, make_stream, need_emulators, put_kinesis, test,
                  wait_until)
 
 SHARDS = 4
@@ -29,7 +29,7 @@ class Listener:
         self.records, self.lines, self.over = [], [], False
         query = dict({"heartbeat_ms": 200}, **query)
         words = "&".join(f"{name}={value}" for name, value in query.items())
-        self.connection = http.client.HTTPConnection("127.0.0.1", sidecar.port, timeout=60 * SLOW)
+        self.connection = http.client.HTTPConnection("127.0.0.1", sidecar.port, timeout=60 * PATIENCE)
         self.connection.request("GET", f"/v1/records/stream?client_id={client_id}&{words}")
         self.response = self.connection.getresponse()
         check_equal(self.response.status, 200, "stream")
@@ -149,7 +149,7 @@ def the_second_takes_over_from_a_killed_one(world):
     wait_until(taken, bound + 10, "the second one holds all shards")
     took = time.monotonic() - killed_at
     # A sanitized or crowded machine is slow, not wrong: there the bound has some slack.
-    check(took <= bound * SLOW, f"the take-over took {took:.2f} s, the bound is {bound:.2f} s")
+    check(took <= bound * SLOW + CROWD, f"the take-over took {took:.2f} s, the bound is {bound:.2f} s")
     print(f"    taken over within {took:.2f} s (at most {bound:.2f} s)")
 
     after = numbered("after", 40)
@@ -190,7 +190,7 @@ def a_stopped_one_delivers_and_checkpoints_nothing_when_it_wakes(world):
     time.sleep(0.3)
     woken_at = time.monotonic()
     first.signal(signal.SIGCONT)
-    settling.join(20 * SLOW)
+    settling.join(20 * PATIENCE)
     check(answers, "the first one does not answer any more")
     # Until it has heard that it is fenced it may note an ack, but never say that it is durable.
     check(answers[0]["ok"] == 0 or not answers[0]["persisted"], "late acks were said to be durable:", answers[0])
@@ -252,7 +252,7 @@ def on_one_local_stream_two_sidecars_share_the_shards(folder):
     leaving = time.monotonic()
     sidecars[0].stop()
     wait_until(lambda: all_owned_by(world, "second"), 10, "the second one holds all")
-    check(time.monotonic() - leaving < LEASE_MS / 1000 * SLOW, "a drained one hands over at once")
+    check(time.monotonic() - leaving < LEASE_MS / 1000 * SLOW + CROWD, "a drained one hands over at once")
     count = len(listeners[1].records)
     sidecars[1].put(numbered("c", 20))
     wait_until(lambda: names(numbered("c", 20)) <= set(listeners[1].data()), 10, "records of all shards")

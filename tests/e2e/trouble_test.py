@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import time
 
-from lib import (BINARY, ROOT, SLOW, RawStream, Sidecar, call, check, check_equal, data_of, free_port, main, numbered,
+from lib import (BINARY, PATIENCE, ROOT, RawStream, Sidecar, call, check, check_equal, data_of, free_port, main, numbered,
                  pull_all, spawn, test, wait_until)
 
 # --- Doors ---
@@ -119,7 +119,7 @@ def bad_options_are_named_in_one_line(folder):
         for command in (["run"], ["config", "validate"]):
             # What runs has told of its start before it opens that file.
             started = named == "token" and command[0] == "run"
-            done = subprocess.run([BINARY, *command, *fine, *more], capture_output=True, text=True, timeout=20 * SLOW,
+            done = subprocess.run([BINARY, *command, *fine, *more], capture_output=True, text=True, timeout=20 * PATIENCE,
                                   check=False)
             check(done.returncode in ((1, 2) if started else (2,)), command, more, done)
             lines = done.stderr.strip().split("\n")
@@ -163,7 +163,7 @@ def bad_files_are_refused_in_a_sentence(folder):
         if os.path.exists(log):
             os.remove(log)
         process = spawn(args, log)
-        check_equal(process.wait(10 * SLOW), status, what)
+        check_equal(process.wait(10 * PATIENCE), status, what)
         with open(log, encoding="utf-8", errors="replace") as file:
             said = file.read()
         for word in words:

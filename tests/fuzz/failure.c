@@ -11,6 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct ks_failure failure;
+    struct ks_detail detail;
     ks_view rest = ks_view_of(data, size);
     uint16_t status = 0;
     uint8_t head_size = 0;
@@ -25,5 +26,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     assert(ks_view_is_utf8(ks_view_text(failure.message)));
     assert(ks_view_is_utf8(ks_view_text(failure.request_id)));
     assert(failure.retry_after_ms >= -1);
+    ks_failure_explain(&failure, "kinesis", "GetRecords", &detail);
+    assert(ks_view_is_utf8(ks_view_text(detail.text)));
+    assert(strstr(detail.text, "kinesis") != NULL);
     return 0;
 }

@@ -25,7 +25,7 @@ void aws_rig_open(struct aws_rig *rig, struct ks_loop *loop, enum ks_aws_service
 void aws_rig_open_with(struct aws_rig *rig, struct ks_loop *loop, enum ks_aws_service service,
                        const char *url, const struct aws_rig_options *options)
 {
-    struct ks_http_options http = {.proxies = options->proxies};
+    struct ks_http_options http = {.proxies = options->proxies, .ca_bundle = options->ca_bundle};
     struct ks_credentials_options credentials = {.loop = loop, .seed = 1};
     struct ks_aws_client_options client = {.service = service,
                                            .loop = loop,

@@ -20,6 +20,7 @@ struct aws_rig_options {
     uint32_t attempts_max;
     const struct ks_endpoint_rules *rules;
     const struct ks_proxies *proxies;
+    const char *ca_bundle;
 };
 
 /* The loop stays the caller's. */

@@ -115,7 +115,7 @@ static void play(struct connection *connection, const struct http_step *step)
     if (step->silent)
         return;
     if (step->raw != NULL)
-        send_all(connection, step->raw, strlen(step->raw));
+        send_all(connection, step->raw, step->raw_size > 0 ? step->raw_size : strlen(step->raw));
     else if (!step->cut)
         send_answer(connection, step);
     if (step->cut)

@@ -18,6 +18,7 @@ struct http_step {
     bool silent;         /* Never answers; the connection stays. */
     bool cut;            /* Closes the connection; after `raw` if there is one. */
     const char *raw;     /* Exactly these bytes. Else an answer is made of the rest: */
+    size_t raw_size;     /* 0: `raw` is a text. */
     int status;          /* 0: 200. */
     const char *headers; /* "Name: value\r\n", each. */
     const char *body;

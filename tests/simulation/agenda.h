@@ -41,6 +41,7 @@ enum happening_kind {
     HAPPENS_SCALE,
     HAPPENS_DEPLOY,   /* Each process is replaced, one after the other. */
     HAPPENS_OPERATOR, /* Somebody changes the table by hand. */
+    HAPPENS_ORDER,    /* Somebody pauses, resumes, releases or seeks. */
     HAPPENS_PEACE,    /* The faults end. */
     HAPPENS_LOOK      /* After the faults: is everything done? */
 };

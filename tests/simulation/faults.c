@@ -54,6 +54,8 @@ void faults_begin(struct world *world)
     plan_fault(world, HAPPENS_SCALE, swarm->scale_every);
     plan_fault(world, HAPPENS_DEPLOY, swarm->deploy_every);
     plan_fault(world, HAPPENS_OPERATOR, swarm->operator_every);
+    if (operator_gives_orders(world))
+        plan_in(world, HAPPENS_ORDER, 5 * SIM_SECOND);
     plan_in(world, HAPPENS_PEACE, swarm->war);
 }
 
@@ -431,7 +433,8 @@ static void begin_quiet(struct world *world)
         SETTLING_S * SIM_SECOND + 2 * core->checkpoint_interval.us + 3 * core->load_patience.us;
 
     if (world->now <= world->last_shot + 2 * core->lease_duration.us + settling ||
-        world->now <= world->done_at + settling)
+        world->now <= world->done_at + settling ||
+        world->now <= world->planned_at + settling) /* One exchange may make room for another. */
         return;
     if (oracle_rules_is_kept(world)) {
         if (world->now >
@@ -484,7 +487,7 @@ static void look(struct world *world)
 
 void faults_happen(struct world *world, const struct happening *happening)
 {
-    bool fault = happening->kind >= HAPPENS_PAUSE && happening->kind <= HAPPENS_OPERATOR;
+    bool fault = happening->kind >= HAPPENS_PAUSE && happening->kind <= HAPPENS_ORDER;
 
     /* The drains of an exam are no faults. */
     if (fault && world->peace && happening->count != 2)
@@ -513,6 +516,9 @@ void faults_happen(struct world *world, const struct happening *happening)
     case HAPPENS_OPERATOR:
         plan_fault(world, HAPPENS_OPERATOR, world->swarm.operator_every);
         operator_meddles(world);
+        break;
+    case HAPPENS_ORDER:
+        plan_in(world, HAPPENS_ORDER, operator_orders(world, draw_process(world)));
         break;
     case HAPPENS_PEACE: make_peace(world); break;
     case HAPPENS_LOOK: look(world); break;

@@ -31,3 +31,91 @@ void operator_meddles(struct world *world)
     world_table_lose_lease(world, shard);
     story_say(world, "fault", "an operator deletes the row of shard-%u", shard);
 }
+
+/* ---- Orders ---- */
+
+bool operator_gives_orders(struct world *world)
+{
+    ks_prng_init(&world->orders, world->seed ^ 0x0DE5);
+    return draw_chance(&world->orders, 350);
+}
+
+static void pause(struct world *world, struct process *process, ks_shard shard)
+{
+    struct ks_event event = {.kind = KS_EVENT_PAUSE};
+
+    event.pause.shard = shard;
+    event.pause.keeps = draw_chance(&world->orders, 600);
+    event.pause.until =
+        ks_instant_add(shell_clock(world, process),
+                       ks_span_us(draw_log(&world->orders, 100 * SIM_MS, 15 * SIM_SECOND)));
+    story_say(world, "fault", "an operator pauses shard-%d of w%u", (int)shard, process->worker);
+    shell_tell(world, process, &event);
+}
+
+static void resume(struct world *world, struct process *process, ks_shard shard)
+{
+    struct ks_event event = {.kind = KS_EVENT_RESUME};
+
+    event.shard.shard = shard;
+    story_say(world, "fault", "an operator resumes shard-%d of w%u", (int)shard, process->worker);
+    shell_tell(world, process, &event);
+}
+
+static void release(struct world *world, struct process *process, ks_shard shard)
+{
+    struct ks_event event = {.kind = KS_EVENT_RELEASE};
+
+    event.shard.shard = shard;
+    story_say(world, "fault", "an operator has w%u release shard-%u", process->worker, shard);
+    shell_tell(world, process, &event);
+}
+
+/* Anywhere between the place where the application began and the tip. */
+static void seek(struct world *world, struct process *process, ks_shard shard)
+{
+    const struct world_shard *of = &world->stream.shards[shard];
+    struct ks_event event = {.kind = KS_EVENT_SEEK};
+
+    if (!of->exists || of->start >= of->count || process->seeking[shard])
+        return;
+    process->seek_to[shard] =
+        (uint64_t)ks_prng_between(&world->orders, (int64_t)of->start, (int64_t)of->count);
+    event.seek.shard = shard;
+    event.seek.force = draw_chance(&world->orders, 500);
+    event.seek.dry_run = draw_chance(&world->orders, 200);
+    story_say(world, "fault", "an operator has w%u seek %llu of shard-%u", process->worker,
+              (unsigned long long)process->seek_to[shard], shard);
+    shell_tell(world, process, &event);
+}
+
+/* A shard that it holds, mostly. */
+static ks_shard draw_shard(struct world *world, const struct process *process)
+{
+    ks_shard shard = (ks_shard)ks_prng_below(&world->orders, world->stream.count);
+    bool any = draw_chance(&world->orders, 150);
+
+    for (uint32_t i = 0; !any && i < world->stream.count && !process->readers[shard].open; i++)
+        shard = (shard + 1) % world->stream.count;
+    return shard;
+}
+
+sim_time operator_orders(struct world *world, struct process *process)
+{
+    ks_shard shard = process == NULL ? 0 : draw_shard(world, process);
+    ks_shard some = draw_chance(&world->orders, 250) ? KS_SHARD_NONE : shard;
+    uint64_t what = ks_prng_below(&world->orders, 10);
+    sim_time next = draw_log(&world->orders, 50 * SIM_MS, 10 * SIM_SECOND);
+
+    if (process == NULL || !process->alive || world->now < process->paused_until)
+        return next;
+    if (what < 3)
+        pause(world, process, some);
+    else if (what < 4)
+        resume(world, process, some);
+    else if (what < 6)
+        release(world, process, shard);
+    else
+        seek(world, process, shard);
+    return next;
+}

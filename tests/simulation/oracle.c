@@ -213,14 +213,14 @@ static void check_deletion(struct world *world, ks_shard parent, const struct ta
     }
 }
 
-static void check_order(struct world *world, ks_shard shard, const struct table_lease *before,
-                        const struct table_lease *after)
+static void check_order(struct world *world, ks_shard shard, enum ks_store_operation operation,
+                        const struct table_lease *before, const struct table_lease *after)
 {
     if (!before->present || !after->present)
         return;
     if (after->row.epoch < before->row.epoch || after->row.rev < before->row.rev)
         oracle_fail(world, "the epoch or rev of shard-%u went back", shard);
-    if (after->checkpoint < before->checkpoint)
+    if (after->checkpoint < before->checkpoint && operation != KS_STORE_SEEK)
         oracle_fail(world, "the checkpoint of shard-%u went back from %llu to %llu", shard,
                     (unsigned long long)before->checkpoint, (unsigned long long)after->checkpoint);
 }
@@ -231,7 +231,9 @@ void oracle_lease_written(struct world *world, const struct table_request *reque
     ks_shard shard = request->ask.shard;
     enum ks_store_operation operation = request->ask.operation;
 
-    check_order(world, shard, before, after);
+    check_order(world, shard, operation, before, after);
+    if (operation == KS_STORE_SEEK)
+        world_stream_seek(world, shard, after->checkpoint);
     if (operation == KS_STORE_END)
         world->progress_at = world->now;
     if (operation == KS_STORE_CREATE)
@@ -240,6 +242,8 @@ void oracle_lease_written(struct world *world, const struct table_request *reque
         check_deletion(world, shard, before);
     if (operation == KS_STORE_END)
         world->stream.shards[shard].ended = true;
+    if (operation == KS_STORE_PLAN && after->row.next_owner.worker != 0)
+        world->planned_at = world->now;
     if (operation == KS_STORE_PLAN && after->row.next_owner.worker != 0)
         world->moves++;
     if (operation == KS_STORE_DELETE)
@@ -309,7 +313,9 @@ void oracle_asked(struct world *world, struct process *process, struct table_req
     if (is_own_write(operation) && request->ask.worker.worker != process->worker)
         oracle_fail(world, "w%u writes %s in the name of w%u", process->worker, name,
                     request->ask.worker.worker);
-    if ((operation == KS_STORE_FINAL || operation == KS_STORE_END) &&
+    if (operation == KS_STORE_SEEK && !process->seeking[shard])
+        oracle_fail(world, "w%u seeks in shard-%u, and nobody ordered it", process->worker, shard);
+    if ((operation == KS_STORE_FINAL || operation == KS_STORE_END || operation == KS_STORE_SEEK) &&
         oracle_may_deliver(world, process, shard))
         oracle_fail(world, "w%u sends %s of shard-%u while it may deliver it", process->worker,
                     name, shard);
@@ -338,6 +344,22 @@ static void check_deadline(struct world *world, const struct process *process)
                     process->worker);
 }
 
+/* From the step on an order counts. */
+static void note_order(struct process *process, const struct ks_event *event,
+                       const struct ks_effects *effects)
+{
+    bool pause = event->kind == KS_EVENT_PAUSE;
+    ks_shard of = pause ? event->pause.shard : event->shard.shard;
+
+    for (ks_shard shard = 0; shard < SIM_SHARDS; shard++)
+        if ((pause || event->kind == KS_EVENT_RESUME) && (of == KS_SHARD_NONE || of == shard))
+            process->paused[shard] = pause ? event->pause.until : KS_LONG_AGO;
+    for (uint32_t i = 0; event->kind == KS_EVENT_SEEK && i < effects->count; i++)
+        if (effects->items[i].kind == KS_EFFECT_OPERATED && !event->seek.dry_run &&
+            effects->items[i].operated.status == KS_OPERATOR_OK)
+            process->seeking[event->seek.shard] = true;
+}
+
 void oracle_stepped(struct world *world, struct process *process, const struct ks_event *event,
                     const struct ks_effects *effects, ks_instant now)
 {
@@ -350,6 +372,7 @@ void oracle_stepped(struct world *world, struct process *process, const struct k
     truth->bytes = 0;
     if (effects->count > KS_EFFECTS_MAX)
         oracle_fail(world, "w%u: %u effects of one step", process->worker, effects->count);
+    note_order(process, event, effects);
     if (event->kind == KS_EVENT_PERSIST)
         oracle_rules_persist(world, process, event->persist.shard);
     if (event->kind == KS_EVENT_STORE) {
@@ -363,8 +386,8 @@ void oracle_stepped(struct world *world, struct process *process, const struct k
 void oracle_performed(struct world *world, struct process *process)
 {
     enum ks_event_kind kind = process->truth.event->kind;
-    bool asks =
-        kind == KS_EVENT_SESSION_OPEN || kind == KS_EVENT_SETTLE || kind == KS_EVENT_CHECKPOINT;
+    bool asks = kind == KS_EVENT_SESSION_OPEN || kind == KS_EVENT_SETTLE ||
+                kind == KS_EVENT_CHECKPOINT || kind == KS_EVENT_RELEASE || kind == KS_EVENT_SEEK;
 
     if (process->truth.answers != (asks ? 1 : 0))
         oracle_fail(world, "w%u: an event of kind %d has %u answers", process->worker, (int)kind,
@@ -415,6 +438,9 @@ void oracle_read(struct world *world, struct process *process, const struct ks_e
     uint64_t others = truth->held_bytes + truth->asked_bytes;
     uint64_t shares = 0;
 
+    if (ks_instant_before(shell_clock(world, process), process->paused[effect->lease.shard]))
+        oracle_fail(world, "w%u reads shard-%u, which is paused", process->worker,
+                    effect->lease.shard);
     if (!reader->open || reader->epoch != effect->lease.epoch)
         oracle_fail(world, "w%u reads shard-%u without a reader", process->worker,
                     effect->lease.shard);
@@ -510,6 +536,21 @@ void oracle_persisted(struct world *world, struct process *process, const struct
                     process->worker, (unsigned long long)effect->lease.number, effect->lease.shard);
 }
 
+/* What is said to be done is so in the table, or was. */
+void oracle_sought(struct world *world, struct process *process, const struct ks_effect *effect)
+{
+    const struct table_lease *row = world_table_lease(&world->table, effect->sought.shard);
+
+    if (!process->seeking[effect->sought.shard])
+        oracle_fail(world, "w%u ends a seek of shard-%u that nobody ordered", process->worker,
+                    effect->sought.shard);
+    if (effect->sought.done && row->row.epoch <= effect->sought.epoch &&
+        !shell_is_orphan(world, process, effect->sought.shard))
+        oracle_fail(world, "w%u says that its seek of shard-%u is done, and it is not",
+                    process->worker, effect->sought.shard);
+    process->seeking[effect->sought.shard] = false;
+}
+
 /* Nothing is held, or the fleet may take it at once. */
 void oracle_drained(struct world *world, struct process *process)
 {
@@ -573,6 +614,8 @@ void oracle_deliver(struct world *world, struct process *process, const struct k
         if (i != process->slot && may_deliver_by_row(world, &world->processes[i], shard))
             oracle_fail(world, "two processes may deliver shard-%u: w%u and w%u", shard,
                         process->worker, world->processes[i].worker);
+    if (ks_instant_before(now, process->paused[shard]))
+        oracle_fail(world, "w%u delivers shard-%u, which is paused", process->worker, shard);
     if (parent != KS_SHARD_NONE)
         oracle_fail(world, "w%u delivers shard-%u before the end of its parent shard-%u",
                     process->worker, shard, parent);

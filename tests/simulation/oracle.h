@@ -5,7 +5,8 @@
  *     deliver at that instant or later
  *  I2 no delivery outside its epoch or past the lease deadline, counted here from the requests that were sent
  *  I3 a checkpoint covers settled records only
- *  I4 checkpoints, epochs and revs never go back
+ *  I4 checkpoints, epochs and revs never go back; a checkpoint does by a seek that an operator ordered, and what comes
+ *     after its new place is to be settled again
  *  I5 within an epoch: first deliveries dense and in order, redeliveries in the order of the lane
  *  I6 no record of a child before SHARD_END of its parents is durable and covers all of their records
  *  I7 credits, windows and bytes stay within their limits
@@ -179,6 +180,7 @@ void oracle_forget(struct world *world, struct process *process, const struct ks
 void oracle_deliver(struct world *world, struct process *process, const struct ks_effect *effect,
                     ks_instant now);
 void oracle_persisted(struct world *world, struct process *process, const struct ks_effect *effect);
+void oracle_sought(struct world *world, struct process *process, const struct ks_effect *effect);
 void oracle_drained(struct world *world, struct process *process);
 void oracle_opened(struct world *world, struct process *process, const struct ks_event *event,
                    uint32_t session, uint32_t session_epoch);

@@ -126,7 +126,7 @@ static bool is_held(const struct place *place)
     struct ks_lease_view lease;
 
     return ks_core_lease(place->process->core, place->shard, &lease) &&
-           lease.state == KS_LEASE_HELD;
+           lease.state == KS_LEASE_HELD && !place->process->seeking[place->shard];
 }
 
 static void acknowledge(struct world *world, const struct place *place, uint64_t first,
@@ -216,6 +216,8 @@ static void check_status(struct world *world, const struct place *place,
         wrong = "of a live session is refused as the session's";
     else if (known && !is_current(place, event->settle.epoch) && status == KS_SETTLE_OK)
         wrong = "of another epoch is accepted";
+    else if (known && place->process->seeking[place->shard] && status == KS_SETTLE_OK)
+        wrong = "of an epoch that a seek ends is accepted";
     else if (known && is_current(place, event->settle.epoch) && is_held(place)) {
         if (delivered && status != KS_SETTLE_OK &&
             !(event->settle.outcome == KS_EXTEND && status == KS_SETTLE_EXPIRED))

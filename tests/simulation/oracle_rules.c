@@ -152,6 +152,9 @@ static void write_told(struct process *process, const struct table_request *requ
         know(rules, &rules->shards[request->ask.shard].known, request->ask.worker,
              request->ask.epoch + 1);
     /* The owner's own last write makes the next owner known, too. */
+    if (operation == KS_STORE_SEEK)
+        know(rules, &rules->shards[request->ask.shard].known, request->ask.worker,
+             request->ask.epoch + 1);
     if (operation == KS_STORE_FINAL || operation == KS_STORE_END)
         know(rules, &rules->shards[request->ask.shard].known,
              operation == KS_STORE_END ? KS_NOBODY : request->ask.next_owner,

@@ -305,6 +305,10 @@ static void ask(struct world *world, struct process *process, const struct ks_st
         complete_create(world, process, request);
     if (effect->operation == KS_STORE_CHECKPOINT || effect->operation == KS_STORE_FINAL)
         complete_position(world, process, request);
+    if (effect->operation == KS_STORE_SEEK) {
+        request->has_checkpoint = true;
+        request->checkpoint = process->seek_to[effect->shard];
+    }
 
     if (process->locked && effect->operation >= KS_STORE_REGISTER_NEW &&
         effect->operation <= KS_STORE_REGISTER_CORPSE &&
@@ -554,7 +558,9 @@ static void perform(struct world *world, struct process *process, const struct k
     case KS_EFFECT_STORY:
     case KS_EFFECT_DRAINED:
     case KS_EFFECT_REFUSED:
-    case KS_EFFECT_LOCK: perform_more(world, process, effect, event); break;
+    case KS_EFFECT_LOCK:
+    case KS_EFFECT_OPERATED:
+    case KS_EFFECT_SOUGHT: perform_more(world, process, effect, event); break;
     }
 }
 
@@ -586,6 +592,8 @@ static void perform_more(struct world *world, struct process *process,
         break;
     case KS_EFFECT_REFUSED: process->over = true; break;
     case KS_EFFECT_LOCK: world_lock_write(world, process, effect->lock.boot); break;
+    case KS_EFFECT_OPERATED: process->truth.answers++; break;
+    case KS_EFFECT_SOUGHT: oracle_sought(world, process, effect); break;
     case KS_EFFECT_STORE:
     case KS_EFFECT_LIST:
     case KS_EFFECT_OPEN:
@@ -681,6 +689,7 @@ static void turn(struct world *world, struct process *process, const struct happ
     case HAPPENS_SCALE:
     case HAPPENS_DEPLOY:
     case HAPPENS_OPERATOR:
+    case HAPPENS_ORDER:
     case HAPPENS_PEACE:
     case HAPPENS_LOOK: assert(false);
     }
@@ -766,6 +775,10 @@ void shell_start(struct world *world, struct process *process, uint32_t worker)
     memset(process->writing, 0, sizeof process->writing);
     for (ks_shard shard = 0; shard < SIM_SHARDS; shard++)
         process->readers[shard] = (struct reader){.serial = process->readers[shard].serial};
+    for (ks_shard shard = 0; shard < SIM_SHARDS; shard++) {
+        process->paused[shard] = KS_LONG_AGO;
+        process->seeking[shard] = false;
+    }
     process->left_out = KS_SHARD_NONE;
     oracle_start(process);
     process->core = ks_core_init(process->memory, &config);

@@ -54,7 +54,11 @@ struct process {
     uint32_t capacity;      /* Leases that it takes; 0: any number. */
     sim_time away_until;    /* Its apps are away. */
     ks_instant patience_at; /* Of the drain, by its clock. */
-    bool over;              /* The core said DRAINED or REFUSED in this step. */
+    /* What an operator ordered. */
+    ks_instant paused[SIM_SHARDS];
+    uint64_t seek_to[SIM_SHARDS];
+    bool seeking[SIM_SHARDS]; /* Accepted, and not at its end. */
+    bool over;                /* The core said DRAINED or REFUSED in this step. */
 
     struct ks_core *core;
     void *memory;

@@ -191,6 +191,13 @@ void story_effect(struct world *world, const struct process *process,
                       effect->session.session);
     else if (effect->kind == KS_EFFECT_SETTLED)
         story_whisper(world, process, "settled: status %d", (int)effect->settled.status);
+    else if (effect->kind == KS_EFFECT_OPERATED)
+        story_whisper(world, process, "an order: status %d", (int)effect->operated.status);
+    else if (effect->kind == KS_EFFECT_SOUGHT)
+        story_whisper(world, process, "a seek of shard-%u is %s", effect->sought.shard,
+                      effect->sought.done ? "done" : "over");
+    else if (effect->kind == KS_EFFECT_LOCK)
+        story_whisper(world, process, "writes its lock");
     else if (effect->kind == KS_EFFECT_LIST)
         story_whisper(world, process, "lists the stream");
     else

@@ -83,6 +83,7 @@ static void clear(struct world *world)
     world->done_at = 0;
     world->last_shot = 0;
     world->progress_at = 0;
+    world->planned_at = 0;
     memset(world->asked, 0, sizeof world->asked);
     world->quiet_until = 0;
     world->exam_at = 0;

@@ -18,6 +18,7 @@ enum exam { EXAM_KILL, EXAM_DRAIN, EXAM_IDLE, EXAM_JOIN, EXAM_DEPLOY, EXAMS };
 struct world {
     uint64_t seed;
     struct ks_prng prng;
+    struct ks_prng orders; /* What an operator orders is drawn from. */
     sim_time now;
     struct agenda agenda;
     struct swarm swarm;
@@ -39,6 +40,7 @@ struct world {
     bool peace;
     sim_time peace_at;
     sim_time done_at;     /* When something was missing last. */
+    sim_time planned_at;  /* When a move was planned last. */
     sim_time progress_at; /* When a record was settled or a shard finished last. */
     sim_time quiet_until; /* 0: not quiet yet. */
     sim_time last_shot;   /* When the last request of the war arrives. */

@@ -263,3 +263,13 @@ void world_stream_settle(struct world *world, ks_shard shard, uint64_t index)
     while (of->settled_to < of->count && of->settled[of->settled_to])
         of->settled_to++;
 }
+
+void world_stream_seek(struct world *world, ks_shard shard, uint64_t index)
+{
+    struct world_shard *of = &world->stream.shards[shard];
+
+    for (uint32_t i = 0; i < of->count; i++)
+        of->settled[i] = i < index;
+    of->settled_to = (uint32_t)index;
+    world->progress_at = world->now;
+}

@@ -59,5 +59,7 @@ uint32_t world_stream_read(const struct world *world, ks_shard shard, uint64_t i
 uint32_t world_stream_index_at(const struct world *world, ks_shard shard, sim_time from);
 /* Marks records as settled, and moves the prefix. */
 void world_stream_settle(struct world *world, ks_shard shard, uint64_t index);
+/* An operator's order: what is before counts as settled, what comes from `index` on is to be settled again. */
+void world_stream_seek(struct world *world, ks_shard shard, uint64_t index);
 
 #endif

@@ -326,6 +326,7 @@ static bool heartbeat(struct world *world, struct table_request *request)
     after->mode = ask->mode;
     after->held = ask->held;
     after->changes = ask->changes;
+    after->capacity = ask->capacity;
     after->load = ask->load;
     delete_tokens(&after->gives, ask->gives, ask->give_count);
     delete_tokens(&after->takes, ask->takes, ask->take_count);
@@ -568,6 +569,20 @@ static bool delete_lease(struct world *world, struct table_request *request)
     return true;
 }
 
+static bool seek(struct world *world, struct table_request *request)
+{
+    const struct table_lease *lease = lease_of(world, request);
+    struct table_lease *after;
+
+    if (!owner_may_write(lease, &request->ask) || lease->row.next_owner.worker != 0)
+        return false;
+    after = change_lease(world, request->ask.shard);
+    after->checkpoint = request->checkpoint;
+    after->row.epoch++;
+    after->row.rev++;
+    return true;
+}
+
 /* ---- By hand ---- */
 
 void world_table_lose_lease(struct world *world, ks_shard shard)
@@ -623,6 +638,7 @@ static const struct operation {
     [KS_STORE_FINAL] = {"final", ROW_LEASE, final},
     [KS_STORE_END] = {"end", ROW_LEASE, end},
     [KS_STORE_DELETE] = {"delete", ROW_LEASE, delete_lease},
+    [KS_STORE_SEEK] = {"seek", ROW_LEASE, seek},
 };
 
 bool world_table_is_write(enum ks_store_operation operation)
@@ -638,7 +654,7 @@ bool world_table_is_lease_write(enum ks_store_operation operation)
 bool world_table_is_owner_write(enum ks_store_operation operation)
 {
     return operation == KS_STORE_CHECKPOINT || operation == KS_STORE_FINAL ||
-           operation == KS_STORE_END;
+           operation == KS_STORE_END || operation == KS_STORE_SEEK;
 }
 
 const char *world_table_operation_name(enum ks_store_operation operation)

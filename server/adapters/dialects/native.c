@@ -109,6 +109,7 @@ static const struct plan plans[KS_STORE_OPERATIONS] = {
                                                     {KS_DO_SET, KS_NATIVE_MODE, MODE},
                                                     {KS_DO_SET, KS_NATIVE_HELD, HELD},
                                                     {KS_DO_SET, KS_NATIVE_CHANGES, CHANGES},
+                                                    {KS_DO_SET, KS_NATIVE_CAPACITY, CAPACITY},
                                                     {KS_DO_SET, KS_NATIVE_LOAD, LOAD},
                                                     {KS_DO_DELETE, KS_NATIVE_GIVE, GIVES},
                                                     {KS_DO_DELETE, KS_NATIVE_TAKE, TAKES},
@@ -232,6 +233,17 @@ static const struct plan plans[KS_STORE_OPERATIONS] = {
                          {{KS_IF_EQUALS, KS_NATIVE_FINISHED, TRUTH},
                           {KS_IF_EQUALS, KS_NATIVE_EPOCH, EPOCH}},
                          NULL},
+    [KS_STORE_SEEK] = {LEASE_ROW,
+                       {{KS_IF_EQUALS, KS_NATIVE_OWNER, WORKER},
+                        {KS_IF_EQUALS, KS_NATIVE_EPOCH, EPOCH},
+                        {KS_IF_EQUALS, KS_NATIVE_REV, REV},
+                        {KS_IF_ABSENT, KS_NATIVE_NEXT_OWNER, NOTHING}},
+                       (const struct update[]){{KS_DO_SET, KS_NATIVE_CHECKPOINT, POSITION},
+                                               {KS_DO_SET, KS_NATIVE_SUB, POSITION_SUB},
+                                               {KS_DO_SET, KS_NATIVE_CHECKPOINT_MS, POSITION_MS},
+                                               {KS_DO_SET, KS_NATIVE_EPOCH, NEXT_EPOCH},
+                                               {KS_DO_SET, KS_NATIVE_REV, NEXT_REV},
+                                               {0}}},
 };
 
 bool ks_native_writes(enum ks_store_operation operation)

@@ -112,6 +112,7 @@ void ks_builder_finish(struct ks_builder *builder, struct ks_batch *ret_batch)
 
     *builder = (struct ks_builder){.block = NULL};
     ret_batch->block = block;
+    ret_batch->payload = NULL;
     ret_batch->records = records;
     ret_batch->count = count;
 }
@@ -125,13 +126,28 @@ ks_err ks_builder_end(struct ks_builder *builder, ks_err err, struct ks_batch *r
     return err;
 }
 
+/* Eight digits: bytes of which nothing but the low half differs from '0', and by less than 10. */
+static bool eight_digits(const uint8_t *data)
+{
+    const uint64_t zeros = UINT64_C(0x3030303030303030);
+    const uint64_t highs = UINT64_C(0xF0F0F0F0F0F0F0F0);
+    uint64_t word;
+
+    memcpy(&word, data, sizeof(word));
+    return (word & highs) == zeros && ((word + UINT64_C(0x0606060606060606)) & highs) == zeros;
+}
+
 bool ks_sequence_is_valid(ks_view sequence)
 {
+    size_t at = 0;
+
     if (sequence.size == 0 || sequence.size > KS_SEQUENCE_MAX)
         return false;
     if (sequence.data[0] == '0')
         return sequence.size == 1;
-    for (size_t at = 0; at < sequence.size; at++) {
+    while (sequence.size - at >= sizeof(uint64_t) && eight_digits(sequence.data + at))
+        at += sizeof(uint64_t);
+    for (; at < sequence.size; at++) {
         if (sequence.data[at] < '0' || sequence.data[at] > '9')
             return false;
     }

@@ -45,7 +45,7 @@ ks_view ks_builder_took(struct ks_builder *builder, size_t size);
  * MALFORMED beyond records_max, and without data, partition key and sequence number. */
 KS_MUST_USE ks_err ks_builder_add(struct ks_builder *builder, const struct ks_record *record);
 
-/* Ends it: block, records and count of `ret_batch`; its other fields are left alone. */
+/* Ends it: block, payload (none), records and count of `ret_batch`; its other fields are left alone. */
 void ks_builder_finish(struct ks_builder *builder, struct ks_batch *ret_batch);
 /* The same if what was read with it is KS_OK, else abandons it; returns `err`. */
 KS_MUST_USE ks_err ks_builder_end(struct ks_builder *builder, ks_err err,

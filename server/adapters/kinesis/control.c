@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "adapters/kinesis/control.h"
 
+#include "adapters/kinesis/health.h"
 #include "adapters/kinesis/listing.h"
 #include "adapters/kinesis/request.h"
 #include "aws/json.h"
@@ -45,28 +46,26 @@ struct ks_control {
     const char *stream;
     uint32_t page_size;
     struct ks_link questions;
-    enum ks_store_state state;
-    struct ks_detail detail;
+    struct ks_health health;
+    struct ks_detail detail; /* Why it is not ready. */
     struct ks_prng prng;
     struct ks_timer probe;
     int32_t probe_ms; /* The whole wait for the next one. */
     bool probing;     /* One is under way. */
     bool unfiltered;  /* The server lists all shards or none. */
-    bool unreadable;  /* A reader was refused. */
     bool deleting;    /* The stream is on its way out; it was told. */
     struct question spares[SPARES];
 };
 
 /* --- State --- */
 
-/* Nobody may be asking anything right now, and yet we want to know when it is there again. A reader that was refused
- * asks itself. */
+/* Nobody may be asking anything right now, and yet we want to know when it is there again. */
 static void probe_later(struct ks_control *control)
 {
     int64_t wait_ms = ks_prng_between(&control->prng, control->probe_ms / 2, control->probe_ms);
     ks_instant now = ks_loop_now(control->loop);
 
-    if (!control->probing && !control->unreadable)
+    if (!control->probing && control->probe.place == 0)
         ks_loop_timer_set(control->loop, &control->probe, ks_instant_add(now, ks_span_ms(wait_ms)));
 }
 
@@ -76,34 +75,27 @@ static void probe_no_more(struct ks_control *control)
     ks_loop_timer_clear(control->loop, &control->probe);
 }
 
-/* What an answer says about the stream. */
-static enum ks_store_state judge(const struct ks_control *control, ks_err err)
+static void plan_probe(struct ks_control *control)
 {
-    switch (ks_err_class(err)) {
-    case KS_CLASS_OK:
-    case KS_CLASS_REREAD: return KS_STORE_READY;
-    case KS_CLASS_SHED: break; /* Our own memory; says nothing about the stream. */
-    case KS_CLASS_RETRY:
-        /* Whoever asks for less is there. */
-        return ks_err_is(err, KS_ERR_THROTTLED) ? KS_STORE_READY : KS_STORE_AWAY;
-    case KS_CLASS_REPORT: return KS_STORE_UNUSABLE;
-    }
-    return control->state;
+    if (ks_health_doubted(&control->health))
+        probe_later(control);
+    else
+        probe_no_more(control);
 }
 
-static void become(struct ks_control *control, enum ks_store_state state,
+/* What follows from an answer that health has heard. `was`: what the state was before. */
+static void follow(struct ks_control *control, enum ks_store_state was, ks_err err,
                    const struct ks_detail *detail)
 {
-    enum ks_store_state was = control->state;
+    enum ks_store_state state = control->health.state;
 
-    control->state = state;
-    if (state == KS_STORE_READY) {
+    if (ks_err_class(err) == KS_CLASS_SHED)
+        return;
+    if (state == KS_STORE_READY)
         ks_detail_set(&control->detail, "%s", "");
-        probe_no_more(control);
-    } else {
+    else if (!ks_ok(err))
         control->detail = *detail;
-        probe_later(control);
-    }
+    plan_probe(control);
     if (was == state)
         return;
     if (state != KS_STORE_READY)
@@ -114,36 +106,32 @@ static void become(struct ks_control *control, enum ks_store_state state,
 
 void ks_control_heard(struct ks_control *control, ks_err err, const struct ks_detail *detail)
 {
-    if (ks_err_class(err) == KS_CLASS_SHED)
-        return;
-    control->unreadable = ks_err_class(err) == KS_CLASS_REPORT;
-    if (control->unreadable)
-        probe_no_more(control);
-    become(control, judge(control, err), detail);
+    enum ks_store_state was = control->health.state;
+
+    ks_health_read(&control->health, ks_loop_now(control->loop), err);
+    follow(control, was, err, detail);
 }
 
 void ks_control_unread(struct ks_control *control)
 {
-    control->unreadable = false;
-    if (control->state != KS_STORE_READY && control->state != KS_STORE_OPENING)
-        probe_later(control);
+    ks_health_unread(&control->health);
+    plan_probe(control);
 }
 
 /* The same of an answer to a question of our own. */
 static void heard_question(struct ks_control *control, ks_err err, const struct ks_detail *detail)
 {
-    enum ks_store_state state = judge(control, err);
+    enum ks_store_state was = control->health.state;
 
-    if (ks_err_class(err) == KS_CLASS_SHED || (state == KS_STORE_READY && control->unreadable))
-        return;
-    become(control, state, detail);
+    ks_health_asked(&control->health, ks_loop_now(control->loop), err);
+    follow(control, was, err, detail);
 }
 
 enum ks_store_state ks_control_state(const struct ks_control *control, struct ks_detail *ret_detail)
 {
     if (ret_detail != NULL)
         *ret_detail = control->detail;
-    return control->state;
+    return control->health.state;
 }
 
 /* --- Questions --- */
@@ -232,6 +220,7 @@ static void described(struct question *question, const struct ks_aws_answer *tol
         ks_detail_set(&answer.detail, "DescribeStreamSummary: %s",
                       ks_err_is(answer.err, KS_ERR_BUSY) ? "the stream is being created"
                                                          : ks_err_text(answer.err));
+        ks_failure_name_request(&answer.detail, told->request_id);
     }
     heard_question(question->control, answer.err, &answer.detail);
     answer_describe(question, &answer);
@@ -260,6 +249,7 @@ static void listed(struct question *question, const struct ks_aws_answer *told)
         if (ks_ok(err) && question->listing.widened && question->listing.since_ms == 0)
             filter_no_more(question->control);
         ks_detail_set(&detail, "ListShards: %s", ks_err_text(err));
+        ks_failure_name_request(&detail, told->request_id);
     } else if (ks_err_is(err, KS_ERR_EXPIRED)) {
         more = ks_listing_restart(&question->listing);
         err = more ? KS_OK : err;
@@ -411,8 +401,7 @@ static void probed(void *arg, const struct ks_describe_answer *answer)
 
     (void)answer; /* It was heard. */
     control->probing = false;
-    if (control->state != KS_STORE_READY)
-        probe_later(control);
+    plan_probe(control);
 }
 
 static void probe_due(struct ks_timer *timer)
@@ -435,7 +424,7 @@ ks_err ks_control_new(struct ks_loop *loop, struct ks_aws_client *client, const 
     control->client = client;
     control->stream = stream;
     control->page_size = page_size == 0 ? KS_LISTING_PAGE : page_size;
-    control->state = KS_STORE_OPENING;
+    ks_health_init(&control->health);
     control->probe.due = probe_due;
     control->probe_ms = PROBE_MS_MIN;
     ks_prng_init(&control->prng, ks_random_u64());

@@ -2,9 +2,9 @@
 /* control.h - the questions about a stream as a whole: DescribeStreamSummary and ListShards.
  *
  * Each is answered exactly once, in a later turn, with the standard retries of the SDKs, or never if the
- * control is freed first. It also knows whether the stream can be reached at all; as long as it cannot, it asks
- * by itself, 5 s apart at most, so that the state does not wait for somebody's question. A stream that is being made
- * is as one that is away (BUSY); one that is being deleted can be read until it is gone, and is told of once.
+ * control is freed first. It also knows whether the stream can be reached at all (health.h); while that is in doubt,
+ * it asks by itself, 5 s apart at most, so that the state does not wait for somebody's question. A stream that is being
+ * made is as one that is away (BUSY); one that is being deleted can be read until it is gone, and is told of once.
  */
 #ifndef KS_ADAPTERS_KINESIS_CONTROL_H
 #define KS_ADAPTERS_KINESIS_CONTROL_H
@@ -31,10 +31,9 @@ void ks_control_describe(struct ks_control *control,
 void ks_control_list(struct ks_control *control, int64_t since_ms,
                      void (*answered)(void *arg, const struct ks_list_answer *answer), void *arg);
 
-/* An answer of the service to a request for records: what it says about the stream. Reading that was refused is not
- * allowed because the stream can be described; only an answer to a reader shows that. */
+/* An answer of the service to a request for records: what it says about the stream. */
 void ks_control_heard(struct ks_control *control, ks_err err, const struct ks_detail *detail);
-/* Nobody reads (any more): that reading was refused counts for no longer than the next answer to a question. */
+/* Nobody reads (any more): what readers met counts for no longer than the next answer to a question. */
 void ks_control_unread(struct ks_control *control);
 enum ks_store_state ks_control_state(const struct ks_control *control,
                                      struct ks_detail *ret_detail);

@@ -18,7 +18,7 @@ void ks_pace_init(struct ks_pace *pace, uint64_t seed)
 ks_instant ks_pace_next(const struct ks_pace *pace)
 {
     ks_instant last = pace->sent[(pace->oldest + KS_PACE_CALLS - 1) % KS_PACE_CALLS];
-    ks_instant ours = ks_instant_add(last, ks_span_ms(pace->share_ms));
+    ks_instant ours = ks_instant_add(last, ks_span_ms(pace->apart_ms));
     ks_instant allowed = ks_instant_add(pace->sent[pace->oldest], ks_span_ms(KS_PACE_WINDOW_MS));
 
     allowed = ks_instant_max(allowed, ours);
@@ -51,13 +51,19 @@ static void pay(struct ks_pace *pace, ks_instant now, uint64_t bytes)
     pace->paid_at = ks_instant_add(ks_instant_max(pace->paid_at, now), ks_span_us(cost_us));
 }
 
+/* By chance, for who comes back at the same moment of every second may find it taken every time. */
+static void keep_apart(struct ks_pace *pace, int32_t share_ms)
+{
+    pace->share_ms = share_ms <= WINDOW_PART_MS ? 0 : share_ms;
+    pace->apart_ms =
+        (int32_t)ks_prng_between(&pace->back_off.prng, pace->share_ms / 2, pace->share_ms);
+}
+
 void ks_pace_answered(struct ks_pace *pace, ks_instant now, uint32_t count, uint64_t bytes,
                       int64_t millis_behind)
 {
     ks_back_off_end(&pace->back_off);
-    pace->share_ms -= pace->share_ms / KS_PACE_SHARE_LESS;
-    if (pace->share_ms <= WINDOW_PART_MS)
-        pace->share_ms = 0;
+    keep_apart(pace, pace->share_ms - pace->share_ms / KS_PACE_SHARE_LESS);
     pay(pace, now, bytes);
     if (millis_behind > 0) {
         pace->tip_ms = KS_PACE_TIP_MS_MIN;
@@ -84,7 +90,7 @@ void ks_pace_throttled(struct ks_pace *pace, ks_instant now, int32_t asked_ms)
 
     if (share_ms < KS_PACE_SHARE_MS_MIN)
         share_ms = KS_PACE_SHARE_MS_MIN;
-    pace->share_ms = share_ms < KS_PACE_SHARE_MS_MAX ? share_ms : KS_PACE_SHARE_MS_MAX;
+    keep_apart(pace, share_ms < KS_PACE_SHARE_MS_MAX ? share_ms : KS_PACE_SHARE_MS_MAX);
     back_off(pace, now, KS_PACE_THROTTLED_MS_MIN, KS_PACE_THROTTLED_MS_MAX);
     if (asked_ms > 0)
         pace->wanted_at = ks_instant_max(pace->wanted_at, ks_instant_add(now, ks_span_ms(wait_ms)));

@@ -7,11 +7,14 @@
  *  - after an answer of n bytes the next call waits n / 2 MiB s;
  *  - behind the tip: as soon as those two allow. At the tip: 200 ms after an answer with records,
  *    then relaxed, doubling from 200 ms to 1 s while nothing comes;
- *  - refused for asking too much: 0.5 s doubling to 8 s, failed: 0.2 s doubling to 5 s, each
+ *  - refused for asking too much: 0.5 s doubling to 2 s, failed: 0.2 s doubling to 5 s, each
  *    somewhere between the half and the whole of it, until an answer comes; and no less than the
- *    server asks for, up to 5 s;
+ *    server asks for, up to 5 s. What is refused is allowed again a second later: who waits much
+ *    longer only leaves the shard to those who do not wait. (KCL 3 comes back after 1.5 s, always;
+ *    vmware-go-kcl v2 in the next second; kinsumer after 0.25 s.);
  *  - who is refused shares the shard with others: from then on calls are apart, half as much again
- *    after each refusal and a little less after each answer, until nobody is in the way.
+ *    after each refusal and a little less after each answer, until nobody is in the way. That, too,
+ *    between the half and the whole of it.
  * Pure: instants come in, an instant goes out.
  */
 #ifndef KS_ADAPTERS_KINESIS_PACE_H
@@ -30,11 +33,11 @@ enum {
     KS_PACE_TIP_MS_MIN = 200,      /* Between calls at the tip, when records came. */
     KS_PACE_TIP_MS_MAX = 1000,     /* Likewise, when nothing came for a while. */
     KS_PACE_SHARE_MS_MIN = 300,    /* Between calls of a shard that others read, too. */
-    KS_PACE_SHARE_MS_MAX = 2000,   /* Likewise; the share of one of ten. */
+    KS_PACE_SHARE_MS_MAX = 2000,   /* Likewise; 1.5 s on average, as KCL. */
     KS_PACE_SHARE_LESS = 32,       /* What part of that an answer takes away. */
     KS_PACE_ASKED_MS_MAX = 5000,   /* What a server may ask for, as in the SDKs. */
     KS_PACE_THROTTLED_MS_MIN = 500,
-    KS_PACE_THROTTLED_MS_MAX = 8000,
+    KS_PACE_THROTTLED_MS_MAX = 2000,
     KS_PACE_FAILED_MS_MIN = 200,
     KS_PACE_FAILED_MS_MAX = 5000
 };
@@ -46,7 +49,8 @@ struct ks_pace {
     ks_instant paid_at;             /* When the bytes that came are paid for. */
     ks_instant wanted_at;           /* When we want to ask again, whatever is allowed. */
     int32_t tip_ms;                 /* The last wait at the tip. */
-    int32_t share_ms;               /* Least between two calls; 0: nobody else reads. */
+    int32_t share_ms;               /* Between two calls, at most; 0: nobody else reads. */
+    int32_t apart_ms;               /* Likewise, by chance: the next one. */
 };
 
 /* Nothing was asked yet. `seed` is for the jitter. */

@@ -3,13 +3,14 @@
 
 #include "adapters/kinesis/control.h"
 #include "adapters/kinesis/pace.h"
+#include "adapters/kinesis/place.h"
+#include "adapters/kinesis/portion.h"
 #include "adapters/kinesis/records.h"
 #include "adapters/kinesis/refusal.h"
 #include "adapters/kinesis/request.h"
 #include "aws/json.h"
 #include "base/digest.h"
 #include "base/log.h"
-#include "ports/batches.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -18,16 +19,12 @@ enum {
     ITERATOR_TIMEOUT_MS = 10000,
     /* GetShardIterators within one read: the iterator is lost once, the position once. */
     TRIES_MAX = 4,
-    /* What a record is taken to be before the first one came: a first read of 1 MiB asks for 100. */
-    RECORD_BYTES_GUESS = 10240,
     /* Data and keys of one answer, after which the next 5 s are refused (GetRecords API reference). */
     PAYLOAD_MAX = 10 << 20,
     /* Of a body whose length the server did not say; it doubles. */
     BODY_BYTES_MIN = 64 << 10,
-    /* Between our clock and the server's, for a position that is an instant. */
-    CLOCK_MARGIN_MS = 1000,
-    /* So far apart they are at most: then AWS refuses signatures, and we learn its time. */
-    CLOCK_SKEW_MS = 300000
+    /* While a read waits for room it looks again after that. */
+    ROOM_LOOK_MS = 50
 };
 
 struct source {
@@ -39,6 +36,7 @@ struct source {
     struct ks_prng prng; /* Seeds for the readers' jitter. */
     bool cbor;           /* What is asked for. */
     bool cbor_works;     /* It was answered once. */
+    uint64_t promised;   /* Bytes of the budget that answers under way will take. */
     char stream[KS_ARN_MAX + 1];
 };
 
@@ -47,20 +45,14 @@ struct ks_reader {
     struct source *source;
     struct ks_budget *budget;
     char shard[KS_SHARD_ID_MAX + 1];
-    struct ks_position from; /* Where the next record is: behind the last one that came. */
-    int64_t opened_ms;       /* Wall clock, as the server sees it. */
-    bool latest_asked; /* An iterator of LATEST was asked for: another one would be a later tip. */
-    bool earlier;      /* The instant lies before the server: ask for one that does not. */
-    /* The server does not know `from`: read from the horizon, drop what is before. */
-    bool from_horizon;
-    bool told_horizon; /* In the log. */
-    bool told_end;     /* To the reader. */
+    struct ks_place place;
+    bool told_end; /* To the reader. */
 
     char iterator[KS_ITERATOR_MAX + 1]; /* "": none. */
     ks_instant iterator_at;
     struct ks_pace pace;
-    uint64_t record_bytes; /* Of the last ones, on average; 0: none came yet. */
-    uint32_t limit_max;    /* Falls while there is no room for more. */
+    struct ks_portion portion;
+    uint64_t promised; /* To the GetRecords under way. */
 
     bool waiting; /* A read is in flight. */
     uint32_t max_records;
@@ -159,67 +151,12 @@ static void timer_due(struct ks_timer *timer)
     ks_instant now = ks_loop_now(reader->source->loop);
     ks_instant old = ks_instant_add(reader->iterator_at, ks_span_ms(KS_ITERATOR_AGE_MS_MAX));
 
-    if (reader->told_end || reader->from.kind == KS_POSITION_SHARD_END)
+    if (reader->told_end || reader->place.from.kind == KS_POSITION_SHARD_END)
         answer_end(reader);
     else if (reader->iterator[0] == '\0' || ks_instant_reached(now, old))
         ask_iterator(reader);
     else
         ask_records(reader);
-}
-
-/* Where an iterator is asked for. */
-static struct ks_position place(const struct ks_reader *reader)
-{
-    struct ks_position position = reader->from;
-
-    if (reader->from_horizon)
-        return (struct ks_position){.kind = KS_POSITION_TRIM_HORIZON, .sub_sequence = -1};
-    if (position.kind == KS_POSITION_LATEST && reader->latest_asked) {
-        position.kind = KS_POSITION_AT_TIMESTAMP;
-        position.timestamp_ms = reader->opened_ms - CLOCK_MARGIN_MS;
-    }
-    if (position.kind == KS_POSITION_AT_TIMESTAMP && reader->earlier)
-        position.timestamp_ms -= CLOCK_SKEW_MS;
-    return position;
-}
-
-/* The server does not know the sequence number of the position, or not any more; or its clock has not reached the
- * instant. True if there is another place to ask for. */
-static bool fall_back(struct ks_reader *reader, ks_err err)
-{
-    bool refused = ks_err_is(err, KS_ERR_INVALID);
-    bool *falls = NULL;
-
-    switch (place(reader).kind) {
-    case KS_POSITION_AFTER_SEQUENCE:
-    case KS_POSITION_AT_SEQUENCE:
-        if (refused || ks_err_is(err, KS_ERR_NOT_FOUND))
-            falls = &reader->from_horizon;
-        break;
-    case KS_POSITION_AT_TIMESTAMP:
-        if (refused)
-            falls = &reader->earlier;
-        break;
-    case KS_POSITION_TRIM_HORIZON:
-    case KS_POSITION_LATEST:
-    case KS_POSITION_SHARD_END: break;
-    }
-    if (falls == NULL || *falls)
-        return false;
-    *falls = true;
-    return true;
-}
-
-/* Said only when the shard itself is there. */
-static void tell_fall_back(struct ks_reader *reader)
-{
-    if (!reader->from_horizon || reader->told_horizon)
-        return;
-    reader->told_horizon = true;
-    ks_warn(
-        "%s: the stream does not know sequence number %.60s; reading the shard from its horizon, "
-        "and dropping what lies before that number",
-        reader->shard, reader->from.sequence);
 }
 
 static ks_err read_iterator(struct ks_reader *reader, ks_view body)
@@ -258,11 +195,11 @@ static void iterator_done(void *arg, const struct ks_aws_answer *told)
         reader->iterator_at = ks_loop_now(reader->source->loop);
     }
     if (ks_ok(err))
-        tell_fall_back(reader);
+        ks_place_tell(&reader->place, reader->shard);
     /* At LATEST it was asked for before the first read. */
     if (!reader->waiting)
         return;
-    if (ks_ok(err) || (fall_back(reader, err) && reader->tries < TRIES_MAX))
+    if (ks_ok(err) || (ks_place_fall_back(&reader->place, err) && reader->tries < TRIES_MAX))
         go_on(reader);
     else
         answer_failed(reader, err, &detail);
@@ -271,7 +208,7 @@ static void iterator_done(void *arg, const struct ks_aws_answer *told)
 static ks_err send_iterator(struct ks_reader *reader, struct ks_bytes *body)
 {
     struct source *source = reader->source;
-    struct ks_position position = place(reader);
+    struct ks_position position = ks_place_asked(&reader->place);
     struct ks_aws_request request = {
         .operation = "GetShardIterator",
         .timeout = ks_span_ms(ITERATOR_TIMEOUT_MS),
@@ -284,7 +221,7 @@ static ks_err send_iterator(struct ks_reader *reader, struct ks_bytes *body)
     KS_TRY(ks_request_iterator(body, source->stream, reader->shard, &position));
     request.body = ks_bytes_view(body);
     KS_TRY(ks_aws_call(source->client, &request, &reader->call));
-    reader->latest_asked = true;
+    ks_place_ask(&reader->place);
     reader->tries++;
     return KS_OK;
 }
@@ -367,36 +304,34 @@ static ks_err body_part(void *arg, ks_view bytes)
 
 /* --- Records --- */
 
-/* Records to ask for. */
-static uint32_t limit_of(const struct ks_reader *reader)
+/* True if it asks for `reader->limit` records now; false if it waits for room, and looks again. */
+static bool has_room(struct ks_reader *reader)
 {
-    uint64_t each = reader->record_bytes == 0 ? RECORD_BYTES_GUESS : reader->record_bytes;
-    uint64_t limit = reader->max_bytes / each;
+    struct source *source = reader->source;
+    ks_instant now = ks_loop_now(source->loop);
+    struct ks_portion_room room = {.allowed = ks_budget_allowed(reader->budget),
+                                   .used = reader->budget->used,
+                                   .promised = source->promised};
 
-    if (limit > reader->max_records)
-        limit = reader->max_records;
-    if (limit > reader->limit_max)
-        limit = reader->limit_max;
-    return limit == 0 ? 1 : (uint32_t)limit;
+    reader->limit = ks_portion_next(&reader->portion, now, reader->max_records, reader->max_bytes,
+                                    source->cbor, &room);
+    if (reader->limit == 0)
+        ks_loop_timer_set(source->loop, &reader->timer,
+                          ks_instant_add(now, ks_span_ms(ROOM_LOOK_MS)));
+    return reader->limit > 0;
 }
 
-/* Drops what lies before the position that the server did not know. */
-static void drop_before(struct ks_reader *reader, struct ks_batch *batch)
+static void promise(struct ks_reader *reader)
 {
-    int least = 1;
+    reader->promised = ks_portion_bytes(&reader->portion, reader->limit, reader->cbor);
+    reader->source->promised += reader->promised;
+}
 
-    if (reader->from.kind == KS_POSITION_AT_SEQUENCE || reader->from.sub_sequence >= 0)
-        least = 0;
-    while (batch->count > 0) {
-        int order = ks_position_compare(batch->records[0].sequence, -1,
-                                        ks_view_text(reader->from.sequence), -1);
-        if (order >= least) {
-            reader->from_horizon = false;
-            return;
-        }
-        batch->records++;
-        batch->count--;
-    }
+static void end_promise(struct ks_reader *reader)
+{
+    assert(reader->source->promised >= reader->promised);
+    reader->source->promised -= reader->promised;
+    reader->promised = 0;
 }
 
 /* What an answer costs. One that is shorter than asked for though there is more may have been cut by its size; it
@@ -417,32 +352,12 @@ static void learn(struct ks_reader *reader, const struct ks_batch *batch)
 
     for (uint32_t at = 0; at < batch->count; at++)
         bytes += batch->records[at].data.size + batch->records[at].partition_key.size;
-    if (batch->count > 0) {
-        uint64_t mean = bytes / batch->count + 1;
-        uint64_t smooth = reader->record_bytes == 0 ? mean : (reader->record_bytes + mean) / 2;
-        /* Large records are believed at once, small ones step by step. */
-        reader->record_bytes = mean > smooth ? mean : smooth;
-    }
+    ks_portion_came(&reader->portion, batch->count, bytes);
     /* A full answer has more behind it, whatever it says: arrivals of one millisecond count as zero. */
     if (batch->count == reader->limit && behind == 0)
         behind = 1;
     ks_pace_answered(&reader->pace, ks_loop_now(reader->source->loop), batch->count,
                      cost_of(reader, batch, bytes), behind);
-    if (reader->limit_max < KS_READ_RECORDS_MAX)
-        reader->limit_max = reader->limit_max * 2 < KS_READ_RECORDS_MAX ? reader->limit_max * 2
-                                                                        : KS_READ_RECORDS_MAX;
-}
-
-/* Another iterator than the one that came with these records begins behind the last of them. */
-static void move_on(struct ks_reader *reader, const struct ks_batch *batch)
-{
-    if (batch->count == 0)
-        return;
-    reader->from = (struct ks_position){.kind = KS_POSITION_AFTER_SEQUENCE, .sub_sequence = -1};
-    ks_err err = ks_view_copy_text(batch->records[batch->count - 1].sequence, reader->from.sequence,
-                                   sizeof(reader->from.sequence));
-    assert(ks_ok(err));
-    (void)err;
 }
 
 static void answer_records(struct ks_reader *reader, struct ks_records *records)
@@ -454,9 +369,10 @@ static void answer_records(struct ks_reader *reader, struct ks_records *records)
     reader->iterator_at = ks_loop_now(reader->source->loop);
     reader->told_end = records->batch.at_end;
     learn(reader, &records->batch);
-    if (reader->from_horizon)
-        drop_before(reader, &records->batch);
-    move_on(reader, &records->batch);
+    ks_place_trim(&reader->place, &records->batch);
+    /* Another iterator than the one that came with these records begins behind the last of them. */
+    if (records->batch.count > 0)
+        ks_place_move(&reader->place, records->batch.records[records->batch.count - 1].sequence);
     hear(reader, KS_OK, &told.detail);
     told.batch = records->batch;
     answer(reader, &told);
@@ -470,7 +386,7 @@ static void waste(struct ks_reader *reader)
 
 static void answer_full(struct ks_reader *reader, ks_err err, const struct ks_detail *detail)
 {
-    reader->limit_max = reader->limit > 1 ? reader->limit / 2 : 1;
+    ks_portion_full(&reader->portion, reader->limit);
     answer_failed(reader, err, detail);
 }
 
@@ -482,10 +398,10 @@ static void use_json(struct source *source, const char *why)
     source->cbor = false;
 }
 
-static void parse(struct ks_reader *reader, ks_view content_type)
+static void parse(struct ks_reader *reader, const struct ks_aws_answer *told)
 {
     struct source *source = reader->source;
-    bool cbor = ks_view_starts(content_type, KS_VIEW("application/x-amz-cbor"));
+    bool cbor = ks_view_starts(told->content_type, KS_VIEW("application/x-amz-cbor"));
     ks_view body = KS_VIEW_NONE;
     struct ks_records records;
     struct ks_detail detail;
@@ -510,6 +426,7 @@ static void parse(struct ks_reader *reader, ks_view content_type)
     }
     ks_detail_set(&detail, "GetRecords of %s, %zu bytes of %s: %s", reader->shard, body.size,
                   cbor ? "CBOR" : "JSON", ks_err_text(err));
+    ks_failure_name_request(&detail, told->request_id);
     if (ks_err_class(err) == KS_CLASS_SHED)
         answer_full(reader, err, &detail);
     else
@@ -543,8 +460,9 @@ static void records_done(void *arg, const struct ks_aws_answer *told)
     struct ks_reader *reader = arg;
 
     reader->call = NULL;
+    end_promise(reader);
     if (ks_ok(told->err)) {
-        parse(reader, told->content_type);
+        parse(reader, told);
         return;
     }
     waste(reader);
@@ -583,13 +501,13 @@ static ks_err send_records(struct ks_reader *reader, struct ks_bytes *body)
     };
 
     reader->came = 0;
-    reader->limit = limit_of(reader);
     reader->cbor = source->cbor;
     KS_TRY(ks_request_records(body, reader->source->stream, reader->iterator, reader->limit,
                               reader->cbor));
     request.body = ks_bytes_view(body);
     KS_TRY(ks_aws_call(source->client, &request, &reader->call));
     ks_pace_sent(&reader->pace, ks_loop_now(source->loop));
+    promise(reader);
     return KS_OK;
 }
 
@@ -597,6 +515,8 @@ static void ask_records(struct ks_reader *reader)
 {
     struct ks_bytes body;
 
+    if (!has_room(reader))
+        return;
     ks_bytes_init(&body, KS_KINESIS_REQUEST_MAX);
     ks_err err = send_records(reader, &body);
     ks_bytes_free(&body);
@@ -632,9 +552,8 @@ static ks_err source_open(struct ks_stream_source *port, const char *shard,
     ks_aws_client_state(source->client, &client);
     reader->source = source;
     reader->budget = budget;
-    reader->from = *from;
-    reader->opened_ms = ks_wall_now().ms + client.skew_ms;
-    reader->limit_max = KS_READ_RECORDS_MAX;
+    ks_place_init(&reader->place, from, ks_wall_now().ms + client.skew_ms);
+    ks_portion_init(&reader->portion);
     reader->asked_ms = -1;
     reader->timer.due = timer_due;
     ks_pace_init(&reader->pace, ks_prng_next(&source->prng));
@@ -643,7 +562,7 @@ static ks_err source_open(struct ks_stream_source *port, const char *shard,
     /* The tip is where it is now. If this cannot be sent, the first read asks for an instant. */
     if (from->kind == KS_POSITION_LATEST) {
         if (!ks_ok(begin_iterator(reader)))
-            reader->latest_asked = true;
+            ks_place_ask(&reader->place);
     }
     ks_list_append(&source->readers, &reader->link);
     *ret_reader = reader;
@@ -660,6 +579,7 @@ static void source_read(struct ks_reader *reader, uint32_t max_records, uint32_t
     reader->answered = answered;
     reader->arg = arg;
     reader->tries = 0;
+    ks_portion_begin(&reader->portion);
     /* An iterator of LATEST may still be under way; then its answer goes on. */
     if (reader->call == NULL)
         go_on(reader);
@@ -669,6 +589,7 @@ static void source_close_reader(struct ks_reader *reader)
 {
     if (reader->call != NULL)
         ks_aws_cancel(reader->call);
+    end_promise(reader);
     ks_loop_timer_clear(reader->source->loop, &reader->timer);
     drop_body(reader);
     ks_list_remove(&reader->link);
@@ -721,11 +642,10 @@ ks_err ks_kinesis_source_open_with(struct ks_loop *loop, struct ks_aws_client *c
     size_t size = strlen(stream);
     struct source *source;
 
-    if (size == 0 || size > (ks_is_arn(stream) ? KS_ARN_MAX : KS_STREAM_NAME_MAX)) {
-        ks_detail_set(detail, "the stream is a name of 1 to %d characters, or its ARN",
-                      KS_STREAM_NAME_MAX);
-        return KS_FAIL(INVALID);
-    }
+    if (!ks_is_stream(stream))
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "the stream is a name of 1 to %d characters, or its ARN",
+                              KS_STREAM_NAME_MAX);
     source = ks_alloc(sizeof(*source));
     if (source == NULL)
         return KS_FAIL(NO_MEMORY);

@@ -6,22 +6,18 @@
  * next read asks with the same iterator, after a back-off. So nothing is lost and nothing comes twice.
  *
  * Where an iterator comes from
- *  - the position of open; at LATEST it is asked for at once. When that one was lost before anything was
- *    delivered, the instant of open less one second takes its place: rather a record too many than a gap;
+ *  - the position of open; at LATEST it is asked for at once. What follows when the server does not take it: place.h;
  *  - after ExpiredIteratorException, after 4.5 minutes, after a refusal of the iterator (kinesalite: 400
  *    Invalid ShardIterator; kinesis-local: 500 with an empty body): behind the last record that came, or the
- *    position of open if none did;
- *  - a sequence number that the server does not know (emulators answer so; AWS begins at the horizon when
- *    a record was trimmed): the shard is read from its horizon, and what lies before the position is
- *    dropped. That is said in the log;
- *  - an instant that the server refuses, for its clock has not reached it: five minutes earlier.
+ *    position of open if none did.
  *
  * An answer of more than 5 MiB with fewer records than were asked for, and something behind it, was cut by its size,
  * and is paid for as one of 10 MiB.
  *
  * Bytes: the body of an answer lies in a block of the reader's budget, its records are copied into
- * another; then the first is freed. How many records are asked for follows from max_bytes and from the
- * size of the last ones. FULL halves that number. The most an answer may have is KS_KINESIS_ANSWER_MAX.
+ * another; then the first is freed. portion.h says how many records are asked for, and when there is room for them. An
+ * answer that does not fit all the same is FULL, and halves that number. The most an answer may have is
+ * KS_KINESIS_ANSWER_MAX.
  *
  * CBOR is asked for first; a server that does not speak it, or badly (kinesalite cuts answers off that
  * are longer than 16 KB), is asked for JSON from then on.

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* records.h - the answer of GetRecords, from its bytes to a batch, in one pass.
+/* records.h - the answer of GetRecords, or an event of SubscribeToShard, from its bytes to a batch, in one pass.
  *
  * Record data never becomes a tree: strings are found in place, base64 is decoded once, straight
  * into the batch's block, CBOR byte strings are copied there once. Members that we do not know are
  * skipped, null counts as absent, the order of members does not matter.
- * Formats: Kinesis API reference, GetRecords; the AWS JSON 1.1 protocol (blob = base64 text,
+ * Formats: Kinesis API reference, GetRecords and SubscribeToShardEvent; the AWS JSON 1.1 protocol (blob = base64 text,
  * timestamp = seconds with a fraction); x-amz-cbor-1.1 (blob = byte string, timestamp = tag 1 and
  * milliseconds), and what emulators make of it (base64 text, seconds as a double).
  * Hostile bytes: bounded by the size of the body and by records_max, MALFORMED. Skipped values are
@@ -29,9 +29,12 @@ enum {
 };
 
 struct ks_records {
-    /* Belongs to the caller: ks_batch_free. `at_end` if there is no next iterator. */
+    /* Belongs to the caller: ks_batch_free. `at_end` if there is no next iterator; of an event, whoever reads it says
+     * what its end is. */
     struct ks_batch batch;
     char iterator[KS_ITERATOR_MAX + 1]; /* NextShardIterator; "" at the end of the shard. */
+    /* ContinuationSequenceNumber of an event: behind what was read. "": it has none. */
+    char continuation[KS_SEQUENCE_MAX + 1];
 };
 
 /* Reads the body of a successful answer that holds at most `records_max` (<=

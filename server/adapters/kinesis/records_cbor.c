@@ -182,6 +182,14 @@ struct answer {
     bool has_records;
 };
 
+static ks_err take_continuation(ks_view *view, struct ks_records *records)
+{
+    char *text = records->continuation;
+
+    KS_TRY(take_text(view, text, sizeof(records->continuation)));
+    return ks_sequence_is_valid(ks_view_text(text)) ? KS_OK : KS_FAIL(MALFORMED);
+}
+
 static ks_err take_answer_pair(ks_view *view, const struct ks_cbor_string *name, void *into)
 {
     struct answer *answer = into;
@@ -195,6 +203,8 @@ static ks_err take_answer_pair(ks_view *view, const struct ks_cbor_string *name,
     }
     if (ks_cbor_string_is(name, "NextShardIterator"))
         return take_text(view, answer->records.iterator, sizeof(answer->records.iterator));
+    if (ks_cbor_string_is(name, "ContinuationSequenceNumber"))
+        return take_continuation(view, &answer->records);
     if (ks_cbor_string_is(name, "MillisBehindLatest"))
         return ks_cbor_i64(view, &answer->records.batch.millis_behind);
     if (ks_cbor_string_is(name, "ChildShards"))

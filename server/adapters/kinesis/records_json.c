@@ -479,6 +479,14 @@ struct answer {
     bool has_records;
 };
 
+static ks_err take_continuation(struct scan *scan, struct ks_records *records)
+{
+    char *text = records->continuation;
+
+    KS_TRY(take_text(scan, text, sizeof(records->continuation)));
+    return ks_sequence_is_valid(ks_view_text(text)) ? KS_OK : KS_FAIL(MALFORMED);
+}
+
 static ks_err take_answer_member(struct scan *scan, ks_view name, void *into)
 {
     struct answer *answer = into;
@@ -492,6 +500,8 @@ static ks_err take_answer_member(struct scan *scan, ks_view name, void *into)
     }
     if (ks_view_equal(name, KS_VIEW("NextShardIterator")))
         return take_text(scan, answer->records.iterator, sizeof(answer->records.iterator));
+    if (ks_view_equal(name, KS_VIEW("ContinuationSequenceNumber")))
+        return take_continuation(scan, &answer->records);
     if (ks_view_equal(name, KS_VIEW("MillisBehindLatest")))
         return take_number(scan, 0, &answer->records.batch.millis_behind);
     if (ks_view_equal(name, KS_VIEW("ChildShards")))

@@ -22,6 +22,7 @@ bool ks_refusal_explain(const struct ks_failure *failure, const char *operation,
             continue;
         ks_detail_set(ret_detail, "%s on kinesis %s: %s%s%s", failure->code, operation,
                       ADVICE[at].advice, failure->message[0] == '\0' ? "" : ": ", failure->message);
+        ks_failure_name_request(ret_detail, ks_view_text(failure->request_id));
         return true;
     }
     return false;

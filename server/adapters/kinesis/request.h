@@ -2,8 +2,8 @@
 /* request.h - the bodies of our requests to Kinesis (API reference, 2013-12-02).
  *
  * A stream is named as the user named it: a name becomes StreamName, an ARN StreamARN (emulators know
- * one, AWS both). Questions about the stream and about a place are JSON always; GetRecords, which moves
- * the data, is JSON or CBOR. Pure, but for the memory of the bytes.
+ * one, AWS both). Questions about the stream and about a place are JSON always; GetRecords and
+ * SubscribeToShard, which move the data, are JSON or CBOR. Pure, but for the memory of the bytes.
  * All: FULL, NO_MEMORY (of `body`, which is appended to).
  */
 #ifndef KS_ADAPTERS_KINESIS_REQUEST_H
@@ -21,6 +21,8 @@ enum {
 };
 
 bool ks_is_arn(const char *stream);
+/* True for what may be a stream, by its length: a name or an ARN. */
+bool ks_is_stream(const char *stream);
 /* Puts StreamName or StreamARN into an open object. */
 void ks_request_put_stream(struct ks_writer *json, const char *stream);
 
@@ -32,5 +34,10 @@ KS_MUST_USE ks_err ks_request_iterator(struct ks_bytes *body, const char *stream
 /* The iterator says which stream it is of; an ARN is named beside it, for streams of other accounts want it. */
 KS_MUST_USE ks_err ks_request_records(struct ks_bytes *body, const char *stream,
                                       const char *iterator, uint32_t limit, bool cbor);
+
+/* SubscribeToShard; `consumer` is the ARN of one. The position as for an iterator. */
+KS_MUST_USE ks_err ks_request_subscribe(struct ks_bytes *body, const char *consumer,
+                                        const char *shard, const struct ks_position *position,
+                                        bool cbor);
 
 #endif

@@ -13,6 +13,7 @@ struct source {
     struct ks_stream_source port;
     struct ks_stream_source_vtable vtable; /* Puts only if the source behind does. */
     struct ks_loop *loop;
+    const char *subscription;
     struct ks_stream_source *behind;
 };
 
@@ -30,6 +31,7 @@ struct ks_reader {
 
     /* What came and has not left yet. */
     struct ks_batch raw; /* block NULL: nothing. */
+    uint32_t raw_users;  /* Of its block when it came: us, and whoever is behind us. */
     uint32_t next_raw;
     struct ks_aggregate aggregate; /* keys NULL: none is open. */
     bool ready;                    /* `record` is the next to leave. */
@@ -56,9 +58,14 @@ static const struct source *of_const_port(const struct ks_stream_source *port)
 
 /* --- One record after the other --- */
 
+static void count(const struct ks_reader *reader, enum ks_metric metric, int64_t n)
+{
+    ks_metric_add_labelled(metric, reader->source->subscription, n);
+}
+
 static void note_broken(struct ks_reader *reader, const struct ks_record *raw)
 {
-    ks_metric_add(KS_METRIC_AGGREGATES_BROKEN, 1);
+    count(reader, KS_METRIC_AGGREGATES_BROKEN, 1);
     if (!reader->told_broken)
         ks_warn(
             "%s: record %.*s looks like an aggregate of the Kinesis Producer Library and cannot be "
@@ -69,7 +76,7 @@ static void note_broken(struct ks_reader *reader, const struct ks_record *raw)
 
 static void note_foreign(struct ks_reader *reader, const struct ks_record *raw)
 {
-    ks_metric_add(KS_METRIC_USER_RECORDS_FOREIGN, 1);
+    count(reader, KS_METRIC_USER_RECORDS_FOREIGN, 1);
     if (!reader->told_foreign)
         ks_info("%s: record %.*s holds user records with hash keys of other shards: their producer "
                 "missed a reshard, and puts them again; such are passed over",
@@ -111,7 +118,7 @@ static ks_err begin_raw(struct ks_reader *reader, bool *ret_found)
         if (ks_err_is(err, KS_ERR_NO_MEMORY))
             return err;
         if (ks_ok(err))
-            ks_metric_add(KS_METRIC_AGGREGATES_OPENED, 1);
+            count(reader, KS_METRIC_AGGREGATES_OPENED, 1);
         else
             note_broken(reader, raw);
     }
@@ -171,7 +178,7 @@ static ks_err make_room(struct ks_reader *reader, struct ks_block **block)
         return KS_OK;
     ks_err err = ks_block_new(reader->budget, old == NULL ? least : 2 * old->capacity, &larger);
     /* Nothing of this payload is out there that could come back and make room. */
-    if (ks_err_is(err, KS_ERR_FULL) && old == NULL && reader->raw.block->users == 1)
+    if (ks_err_is(err, KS_ERR_FULL) && old == NULL && reader->raw.block->users <= reader->raw_users)
         err = ks_block_force(reader->budget, least, &larger);
     KS_TRY(err);
     if (old != NULL) {
@@ -249,7 +256,7 @@ static void answer_taken(struct ks_reader *reader)
         finish(reader, &told.batch);
         for (uint32_t at = 0; at < told.batch.count; at++)
             users += told.batch.records[at].sub_sequence >= 0;
-        ks_metric_add(KS_METRIC_USER_RECORDS, users);
+        count(reader, KS_METRIC_USER_RECORDS, users);
     } else {
         ks_detail_set(&told.detail, "no room for user records of %s in the memory budget",
                       reader->shard);
@@ -276,6 +283,7 @@ static void came(void *arg, const struct ks_read_answer *told)
     }
     assert(told->batch.payload == NULL);
     reader->raw = told->batch;
+    reader->raw_users = told->batch.block->users;
     reader->next_raw = 0;
     answer_taken(reader);
 }
@@ -388,7 +396,8 @@ static void source_close(struct ks_stream_source *port)
     ks_free(source);
 }
 
-ks_err ks_user_records_source_open(struct ks_loop *loop, struct ks_stream_source *behind,
+ks_err ks_user_records_source_open(struct ks_loop *loop, const char *subscription,
+                                   struct ks_stream_source *behind,
                                    struct ks_stream_source **ret_source)
 {
     static const struct ks_stream_source_vtable vtable = {
@@ -411,6 +420,7 @@ ks_err ks_user_records_source_open(struct ks_loop *loop, struct ks_stream_source
         source->vtable.put = NULL;
     source->port.vtable = &source->vtable;
     source->loop = loop;
+    source->subscription = subscription;
     source->behind = behind;
     *ret_source = &source->port;
     return KS_OK;

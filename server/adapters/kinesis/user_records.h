@@ -29,8 +29,9 @@ enum {
     KS_USER_RECORDS_FIRST = 64
 };
 
-/* A source before `behind`, which is its own from now on: closed with it. NO_MEMORY; then `behind` is untouched. */
-KS_MUST_USE ks_err ks_user_records_source_open(struct ks_loop *loop,
+/* A source before `behind`, which is its own from now on: closed with it. It counts for `subscription`, which outlives
+ * it. NO_MEMORY; then `behind` is untouched. */
+KS_MUST_USE ks_err ks_user_records_source_open(struct ks_loop *loop, const char *subscription,
                                                struct ks_stream_source *behind,
                                                struct ks_stream_source **ret_source);
 

@@ -164,7 +164,8 @@ ks_err ks_provider_assume_role_new(const struct ks_provider_setup *setup, struct
         base->vtable->close(base);
         return KS_FAIL(NO_MEMORY);
     }
-    ks_remote_init(&self->remote, &VTABLE, setup);
+    ks_remote_init(&self->remote, &VTABLE, "sts", setup);
+    self->remote.operation = "AssumeRole";
     self->remote.prepare = prepare;
     self->remote.read = read_answer;
     self->sts = setup->sts;

@@ -142,7 +142,8 @@ ks_err ks_provider_container_new(const struct ks_provider_setup *setup,
 
     if (self == NULL)
         return KS_FAIL(NO_MEMORY);
-    ks_remote_init(&self->remote, &VTABLE, setup);
+    ks_remote_init(&self->remote, &VTABLE, "container", setup);
+    self->remote.operation = "GetCredentials";
     self->remote.prepare = prepare;
     self->remote.read = read_answer;
     *ret_provider = &self->remote.provider;

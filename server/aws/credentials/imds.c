@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The instance metadata service of EC2: a token (version 2), the name of the instance's role, its
- * keys.
+ * keys; or its region.
  *
  * Version 1, without a token, is asked when version 2 answers 403, 404 or 405 or does not answer (a
  * hop limit of 1 swallows the token on its way to a container), unless AWS_EC2_METADATA_V1_DISABLED
@@ -9,6 +9,8 @@
  * AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE or ec2_metadata_service_endpoint_mode: IPv4 (the default)
  * or IPv6. Variables come before the keys of the profile. Sources: the EC2 user guide, and botocore
  * utils.py for the rules of falling back. */
+#include "aws/credentials/imds.h"
+
 #include "aws/credentials/keys_json.h"
 #include "aws/credentials/profiles.h"
 #include "aws/credentials/remote.h"
@@ -22,18 +24,30 @@ enum { TIMEOUT_MS = 1000 };
 
 #define TOKEN_SECONDS "21600" /* As long as it may live. */
 
-enum step { ASK_TOKEN, ASK_ROLE, ASK_KEYS };
+enum step { ASK_TOKEN, ASK_ROLE, ASK_KEYS, ASK_REGION };
+
+static const struct {
+    const char *operation;
+    const char *path; /* Below /latest/. */
+} STEPS[] = {
+    [ASK_TOKEN] = {"GetToken", "api/token"},
+    [ASK_ROLE] = {"GetRole", "meta-data/iam/security-credentials/"},
+    [ASK_KEYS] = {"GetCredentials", "meta-data/iam/security-credentials/"},
+    [ASK_REGION] = {"GetRegion", "meta-data/placement/region"},
+};
 
 struct imds {
     struct ks_remote remote; /* First: it is our address. */
     const char *profile;
     struct ks_profiles profiles;
     enum step step;
+    enum step first; /* Behind the token. */
     bool v1_allowed;
     bool v1;                        /* There is no token. */
     char base[KS_HTTP_URL_MAX + 1]; /* Without a slash at its end. */
     char role[KS_IMDS_ROLE_MAX + 1];
     char token[KS_IMDS_TOKEN_MAX + 1];
+    char region[KS_REGION_MAX + 1];
     char url[KS_HTTP_URL_MAX + 256];
     struct ks_http_header header;
 };
@@ -98,8 +112,8 @@ static ks_err prepare(struct ks_remote *remote, ks_view none, struct ks_http_req
     bool asks_token = self->step == ASK_TOKEN;
 
     (void)none;
-    snprintf(self->url, sizeof(self->url), "%s/latest/%s%s", self->base,
-             asks_token ? "api/token" : "meta-data/iam/security-credentials/",
+    remote->operation = STEPS[self->step].operation;
+    snprintf(self->url, sizeof(self->url), "%s/latest/%s%s", self->base, STEPS[self->step].path,
              self->step == ASK_KEYS ? self->role : "");
     self->header = asks_token
                        ? (struct ks_http_header){KS_VIEW("x-aws-ec2-metadata-token-ttl-seconds"),
@@ -130,7 +144,7 @@ static ks_err fall_back(struct imds *self)
         return ks_err_because(KS_FAIL(DENIED), &self->remote.provider.detail,
                               "%s gives no token, and its version 1 is disabled", WHO);
     self->v1 = true;
-    return go_to(self, ASK_ROLE);
+    return go_to(self, self->first);
 }
 
 static ks_err refused(struct imds *self, int status, const char *what)
@@ -168,7 +182,7 @@ static ks_err read_token(struct imds *self, const struct ks_http_answer *answer)
         !ks_ok(ks_view_copy_text(token, self->token, sizeof(self->token))))
         return ks_err_because(KS_FAIL(MALFORMED), &self->remote.provider.detail,
                               "the token of %s is none", WHO);
-    return go_to(self, ASK_ROLE);
+    return go_to(self, self->first);
 }
 
 static ks_err read_role(struct imds *self, const struct ks_http_answer *answer)
@@ -187,6 +201,19 @@ static ks_err read_role(struct imds *self, const struct ks_http_answer *answer)
     return go_to(self, ASK_KEYS);
 }
 
+static ks_err read_region(struct imds *self, const struct ks_http_answer *answer)
+{
+    ks_view region = ks_view_trim(answer->body);
+
+    if (answer->status != 200)
+        return refused(self, answer->status, "region");
+    if (!ks_region_is_valid(region) ||
+        !ks_ok(ks_view_copy_text(region, self->region, sizeof(self->region))))
+        return ks_err_because(KS_FAIL(MALFORMED), &self->remote.provider.detail,
+                              "the region that %s names is none", WHO);
+    return KS_OK;
+}
+
 static ks_err read_answer(struct ks_remote *remote, const struct ks_http_answer *answer)
 {
     struct imds *self = (struct imds *)remote;
@@ -194,6 +221,7 @@ static ks_err read_answer(struct ks_remote *remote, const struct ks_http_answer 
     switch (self->step) {
     case ASK_TOKEN: return read_token(self, answer);
     case ASK_ROLE: return read_role(self, answer);
+    case ASK_REGION: return read_region(self, answer);
     case ASK_KEYS: break;
     }
     KS_TRY(ks_keys_read_answer(&remote->provider, WHO, answer));
@@ -263,13 +291,52 @@ ks_err ks_provider_imds_new(const struct ks_provider_setup *setup,
 
     if (self == NULL)
         return KS_FAIL(NO_MEMORY);
-    ks_remote_init(&self->remote, &VTABLE, setup);
+    ks_remote_init(&self->remote, &VTABLE, "imds", setup);
     self->remote.prepare = prepare;
     self->remote.read = read_answer;
     self->remote.lost = lost;
+    self->first = ASK_ROLE;
     self->profile = setup->profile;
     ks_profiles_init(&self->profiles, setup->loop);
     self->profiles.done = on_profiles;
     *ret_provider = &self->remote.provider;
     return KS_OK;
+}
+
+/* --- The region --- */
+
+struct asked {
+    bool answered;
+    ks_err err;
+    struct ks_detail detail;
+};
+
+static void on_fetched(void *arg, struct ks_provider *provider)
+{
+    struct asked *asked = arg;
+
+    *asked = (struct asked){.answered = true, .err = provider->err, .detail = provider->detail};
+}
+
+ks_err ks_imds_region(const struct ks_provider_setup *setup, char ret_region[KS_REGION_MAX + 1],
+                      struct ks_detail *detail)
+{
+    struct asked asked = {.answered = false};
+    struct ks_provider *provider;
+
+    KS_TRY(ks_provider_imds_new(setup, &provider));
+    struct imds *self = (struct imds *)provider;
+    self->first = ASK_REGION;
+    provider->fetched = on_fetched;
+    provider->arg = &asked;
+    fetch(provider);
+    /* Each of its steps ends by itself. */
+    while (!asked.answered)
+        ks_loop_turn(setup->loop, ks_span_ms(100));
+    if (ks_ok(asked.err))
+        memcpy(ret_region, self->region, sizeof(self->region));
+    else
+        ks_detail_set(detail, "%s", asked.detail.text);
+    close(provider);
+    return asked.err;
 }

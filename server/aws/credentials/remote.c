@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aws/credentials/remote.h"
 
+#include "aws/traffic.h"
+
 #include <stddef.h>
 
 enum { ATTEMPTS_MAX = 3, AGAIN_MS = 1000 };
@@ -18,17 +20,22 @@ static void finish(struct ks_remote *remote, ks_err err)
     struct ks_loop *loop = remote->provider.loop;
 
     remote->attempts++;
+    /* That nobody is there is no failure. */
+    if (!ks_ok(err) && !ks_err_is(err, KS_ERR_NO_CREDENTIALS))
+        ks_traffic_failed(remote->service, err);
     if (ks_ok(err) && remote->next) {
         remote->next = false;
         remote->attempts = 0;
         begin(remote);
         return;
     }
-    if (ks_err_class(err) == KS_CLASS_RETRY && remote->attempts < ATTEMPTS_MAX)
-        ks_loop_timer_set(loop, &remote->again,
-                          ks_instant_add(ks_loop_now(loop), ks_span_ms(AGAIN_MS)));
-    else
+    if (ks_err_class(err) != KS_CLASS_RETRY || remote->attempts >= ATTEMPTS_MAX) {
         ks_provider_answer(&remote->provider, err);
+        return;
+    }
+    ks_traffic_again(remote->service, remote->operation);
+    ks_loop_timer_set(loop, &remote->again,
+                      ks_instant_add(ks_loop_now(loop), ks_span_ms(AGAIN_MS)));
 }
 
 static void on_answer(void *arg, const struct ks_http_answer *answer)
@@ -37,6 +44,9 @@ static void on_answer(void *arg, const struct ks_http_answer *answer)
     ks_err err = answer->err;
 
     remote->call = NULL;
+    ks_traffic_answered(remote->service, remote->operation,
+                        ks_instant_since(ks_loop_now(remote->provider.loop), remote->asked_at),
+                        answer->received);
     if (ks_ok(err)) {
         err = remote->read(remote, answer);
     } else {
@@ -59,8 +69,12 @@ static void send(struct ks_remote *remote, ks_view token)
             ks_detail_set(&remote->provider.detail, "%s cannot be asked: %s",
                           remote->provider.vtable->name, ks_err_text(err));
     }
-    if (!ks_ok(err))
+    if (!ks_ok(err)) {
         finish(remote, err);
+        return;
+    }
+    remote->asked_at = ks_loop_now(remote->provider.loop);
+    ks_traffic_sent(remote->service, remote->operation, request.body.size);
 }
 
 static void refuse_token(struct ks_remote *remote, ks_err err)
@@ -98,9 +112,10 @@ static void begin(struct ks_remote *remote)
 }
 
 void ks_remote_init(struct ks_remote *remote, const struct ks_provider_vtable *vtable,
-                    const struct ks_provider_setup *setup)
+                    const char *service, const struct ks_provider_setup *setup)
 {
     ks_provider_init(&remote->provider, vtable, setup->loop);
+    remote->service = service;
     remote->http = setup->http;
     remote->again.due = on_due;
 }

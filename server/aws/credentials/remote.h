@@ -21,17 +21,23 @@ struct ks_remote {
     /* No whole answer came: what that means; may set `next`. The detail is there. NULL:
      * answer->err. */
     ks_err (*lost)(struct ks_remote *remote, const struct ks_http_answer *answer);
+    /* What it is counted as: "sts", "AssumeRole"; literals. The second is set after
+     * ks_remote_init, or by `prepare` for each request. */
+    const char *service;
+    const char *operation;
     bool next; /* Set by `read` or `lost` with KS_OK: another request follows. */
     struct ks_http *http;
     const char *token_path; /* NULL: none. Set before ks_remote_fetch. */
     struct ks_timer again;
     struct ks_file *file;
     struct ks_http_call *call;
+    ks_instant asked_at; /* When the last attempt left. */
     uint32_t attempts;
 };
 
+/* `service` is what its requests are counted as. */
 void ks_remote_init(struct ks_remote *remote, const struct ks_provider_vtable *vtable,
-                    const struct ks_provider_setup *setup);
+                    const char *service, const struct ks_provider_setup *setup);
 /* Begins the attempts, and answers. */
 void ks_remote_fetch(struct ks_remote *remote);
 /* Ends what is under way. */

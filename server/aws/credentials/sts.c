@@ -122,6 +122,7 @@ static ks_err read_failure(struct ks_provider *provider, enum ks_sts_action acti
     }
     ks_failure_from(answer->status, code, message, ret_failure);
     ks_failure_explain(ret_failure, "STS", ACTIONS[action].name, &provider->detail);
+    ks_failure_name_request(&provider->detail, ks_head_find(answer->head, "x-amzn-RequestId"));
     return ret_failure->err;
 }
 
@@ -131,8 +132,9 @@ ks_err ks_sts_read(struct ks_provider *provider, enum ks_sts_action action,
     *ret_failure = (struct ks_failure){.code = ""};
     if (answer->status != 200)
         return read_failure(provider, action, answer, ret_failure);
-    if (!ks_ok(read_credentials(provider, action, answer)))
-        return ks_err_because(KS_FAIL(MALFORMED), &provider->detail,
-                              "the answer of STS cannot be read");
-    return KS_OK;
+    if (ks_ok(read_credentials(provider, action, answer)))
+        return KS_OK;
+    ks_detail_set(&provider->detail, "the answer of STS cannot be read");
+    ks_failure_name_request(&provider->detail, ks_head_find(answer->head, "x-amzn-RequestId"));
+    return KS_FAIL(MALFORMED);
 }

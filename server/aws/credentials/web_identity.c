@@ -73,7 +73,8 @@ ks_err ks_provider_web_identity_new(const struct ks_provider_setup *setup, ks_vi
 
     if (self == NULL)
         return KS_FAIL(NO_MEMORY);
-    ks_remote_init(&self->remote, &VTABLE, setup);
+    ks_remote_init(&self->remote, &VTABLE, "sts", setup);
+    self->remote.operation = "AssumeRoleWithWebIdentity";
     self->remote.prepare = prepare;
     self->remote.read = read_answer;
     self->sts = setup->sts;

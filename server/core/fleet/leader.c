@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "core/fleet/native.h"
+#include "core/operator.h"
 
 /* The lease rows are read again at least this often. */
 #define ROWS_EVERY ks_span_ms(10000)
@@ -51,7 +52,7 @@ bool ks_leader_fit(const struct ks_core *core, const struct ks_member *member)
 
 bool ks_leader_full(const struct ks_core *core, const struct ks_member *member, uint32_t leases)
 {
-    uint64_t capacity = is_me(core, member->self) ? core->config.capacity : member->capacity;
+    uint64_t capacity = is_me(core, member->self) ? ks_operator_capacity(core) : member->capacity;
 
     return leases >= core->config.leases_max || (capacity != 0 && leases >= capacity);
 }

@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <stddef.h>
 
+#include "core/operator.h"
+
 void ks_native_start(struct ks_core *core)
 {
     struct ks_fleet *fleet = &core->fleet;
@@ -48,6 +50,7 @@ bool ks_native_know(struct ks_core *core, ks_shard shard)
             .odd_at = KS_NEVER,
         };
         core->directory_top++;
+        ks_operator_inherit(core, core->directory_top - 1);
     }
     return true;
 }

@@ -5,6 +5,7 @@
 
 #include "core/fleet/native.h"
 #include "core/lease.h"
+#include "core/operator.h"
 #include "core/session.h"
 
 #define BACK_OFF_FIRST ks_span_ms(200)
@@ -40,7 +41,7 @@ static struct ks_store_effect *ask(struct ks_core *core, enum ks_store_operation
     store->mode = fleet->mode;
     store->held = core->leases_used;
     store->changes = fleet->changes;
-    store->capacity = core->config.capacity;
+    store->capacity = ks_operator_capacity(core);
     store->load = fleet->load;
     store->consistent = true;
     return store;
@@ -198,6 +199,7 @@ static void heartbeat_answered(struct ks_core *core, const struct ks_event *even
 
     switch (event->store.outcome) {
     case KS_DONE:
+        fleet->told = true;
         ks_orders_beaten(core);
         if (event->store.worker_count == 0 || event->store.workers->damaged) {
             back_off(core); /* Without its news a heartbeat gives no time (S4). */
@@ -228,6 +230,8 @@ static void beat(struct ks_core *core, struct ks_effects *effects)
     struct ks_store_effect *store = ask(core, KS_STORE_HEARTBEAT, effects);
 
     fleet->told_mode = fleet->mode;
+    fleet->told_capacity = ks_operator_capacity(core);
+    fleet->told = false;
     ks_orders_beat(core, store);
 }
 
@@ -403,12 +407,14 @@ static void choose_mode(struct ks_core *core)
 
     if (core->draining)
         fleet->mode = KS_DRAINING;
-    else if (core->sessions_used == 0 && ks_instant_reached(core->now, core->idle_at))
+    else if ((core->sessions_used == 0 && ks_instant_reached(core->now, core->idle_at)) ||
+             ks_operator_rests(core))
         fleet->mode = KS_IDLE;
     else
         fleet->mode = fleet->failing ? KS_FAILING : KS_ACTIVE;
     /* Said at once: nobody gives us a lease before they know. */
-    if (fleet->step == KS_SELF_LIVE && fleet->mode != fleet->told_mode && fleet->back_off.us == 0)
+    if (fleet->step == KS_SELF_LIVE && fleet->back_off.us == 0 &&
+        (fleet->mode != fleet->told_mode || fleet->told_capacity != ks_operator_capacity(core)))
         fleet->next_at = core->now;
 }
 

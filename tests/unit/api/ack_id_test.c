@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/ack_id.h"
+#include "base/prng.h"
 #include "ks_test.h"
 
 #include <stdio.h>
@@ -103,6 +104,31 @@ TEST(an_id_of_another_boot_is_unknown_and_a_forged_one_malformed)
     EXPECT_EQ_I64(ks_batch_id_read(&key, view(text), &ack), KS_ACK_ID_MALFORMED);
     EXPECT_EQ_I64(ks_ack_id_read(&key, view(""), &ack), KS_ACK_ID_MALFORMED);
     EXPECT_EQ_I64(ks_ack_id_read(&key, view("not an id"), &ack), KS_ACK_ID_MALFORMED);
+}
+
+/* The forger knows a true id and everything in it but the key: he guesses the number and the MAC (its last 19 of 47
+ * characters). By chance one of 2^64 would pass. */
+TEST(of_ten_million_forged_ids_none_is_accepted)
+{
+    static const char alphabet[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    enum { FORGED = 10000000, KEPT = 28 };
+    char text[KS_ACK_ID_SIZE + 1];
+    struct ks_prng prng;
+    struct ks_ack ack;
+    uint32_t refused = 0;
+
+    ks_prng_init(&prng, 10);
+    write_one(text);
+    for (uint32_t turn = 0; turn < FORGED; turn++) {
+        for (size_t at = KEPT; at < KS_ACK_ID_SIZE;) {
+            uint64_t bits = ks_prng_next(&prng);
+            for (int part = 0; part < 10 && at < KS_ACK_ID_SIZE; part++, bits >>= 6)
+                text[at++] = alphabet[bits % 64];
+        }
+        refused += ks_ack_id_read(&key, view(text), &ack) == KS_ACK_ID_MALFORMED;
+    }
+    EXPECT_EQ_U64(refused, FORGED);
 }
 
 TEST(an_id_of_another_subscription_says_whose_it_is)

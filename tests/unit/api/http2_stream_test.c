@@ -107,6 +107,28 @@ TEST(headers_of_any_length_come_and_go_and_trailers_follow_the_body)
     end();
 }
 
+TEST(on_http_1_long_headers_go_out_and_trailers_do_not)
+{
+    static char request[9000] =
+        "GET /test/head HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX-Ask: ";
+    size_t size = strlen(request);
+    const char *answer;
+    int fd;
+
+    begin(0);
+    memset(request + size, 'v', 8000);
+    memcpy(request + size + 8000, "\r\n\r\n", 5);
+    fd = rig_connect(&rig, "api");
+    rig_send(&rig, fd, request, strlen(request));
+    answer = rig_read(&rig, fd, NULL);
+    EXPECT_CONTAINS(answer, "http 1, host a");
+    EXPECT_CONTAINS(answer, "X-Told: vvvv");
+    EXPECT(strlen(answer) > 8000 && strlen(answer) < 9000);
+    EXPECT(strcasestr(answer, "x-trailer") == NULL);
+    (void)close(fd);
+    end();
+}
+
 TEST(a_reply_without_body_is_one_frame)
 {
     struct http2_answer *answer;

@@ -18,7 +18,7 @@ static void woken(struct ks_exchange *ignored)
     (void)ignored;
 }
 
-static const struct ks_transport transport = {.wake = woken};
+static const struct ks_transport transport = {.wake = woken, .consumed = NULL};
 
 static void begin(uint32_t count)
 {

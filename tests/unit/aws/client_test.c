@@ -5,6 +5,7 @@
 
 #include "aws_rig.h"
 #include "base/budget.h"
+#include "base/log.h"
 #include "base/metrics.h"
 #include "http_script.h"
 #include "tunnel.h"
@@ -12,7 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 struct house {
     struct ks_loop *loop;
@@ -390,12 +393,13 @@ static struct told ask_by_rules(const struct ks_endpoint_rules *by, const char *
     return told;
 }
 
+static const struct ks_endpoint_rules stream = {
+    .service = "kinesis",
+    .region = "eu-west-1",
+    .stream_arn = "arn:aws:kinesis:eu-west-1:123456789012:stream/s"};
+
 TEST(the_host_follows_the_operation_and_the_account)
 {
-    static const struct ks_endpoint_rules stream = {
-        .service = "kinesis",
-        .region = "eu-west-1",
-        .stream_arn = "arn:aws:kinesis:eu-west-1:123456789012:stream/s"};
     static const struct ks_endpoint_rules table = {.service = "dynamodb", .region = "eu-west-1"};
     static const struct {
         const struct ks_endpoint_rules *by;
@@ -416,9 +420,22 @@ TEST(the_host_follows_the_operation_and_the_account)
         const char *connect = NULL;
         struct told told =
             ask_by_rules(cases[at].by, cases[at].operation, cases[at].account, &connect);
-
         EXPECT_ERR(told.err, CONNECTION);
         EXPECT_CONTAINS(connect, cases[at].connect);
+    }
+}
+
+TEST(credentials_of_another_account_than_the_streams_are_told)
+{
+    static const char *const accounts[] = {"", "123456789012", "210987654321"};
+    char lines[8192] = "";
+    int log_file = memfd_create("log", 0);
+    ks_log_open(log_file, KS_LOG_INFO, KS_LOG_TEXT);
+    for (size_t at = 0; at < 3; at++) {
+        (void)ask_by_rules(&stream, "GetRecords", accounts[at], &(const char *){NULL});
+        ks_log_close(1000);
+        EXPECT(pread(log_file, lines, sizeof(lines) - 1, 0) >= 0);
+        EXPECT((strstr(lines, "and our credentials of 210987654321: the") != NULL) == (at == 2));
     }
 }
 

@@ -180,3 +180,30 @@ TEST(a_failure_is_explained)
     ks_failure_explain(&failure, "kinesis", "ListShards", &detail);
     EXPECT_STR(detail.text, "status 502 on kinesis ListShards");
 }
+
+#define ID "5f0e3a5c-1111-2222-3333-444455556666"
+
+TEST(the_request_is_told_and_the_message_cut_for_it)
+{
+    static const char *const none[] = {"", "two words", "line\nend", "\xc3\xa4"};
+    struct ks_failure failure;
+    struct ks_detail detail;
+    char body[400];
+
+    ks_failure_read(400, KS_VIEW("x-amzn-RequestId: " ID "\r\n"),
+                    KS_VIEW("{\"__type\":\"SomeException\",\"message\":\"why\"}"), &failure);
+    ks_failure_explain(&failure, "kinesis", "ListShards", &detail);
+    EXPECT_STR(detail.text, "SomeException on kinesis ListShards: why (request " ID ")");
+
+    (void)snprintf(body, sizeof(body), "{\"__type\":\"E\",\"message\":\"%0300d\"}", 0);
+    ks_failure_read(400, KS_VIEW("x-amzn-RequestId: " ID "\r\n"), ks_view_text(body), &failure);
+    ks_failure_explain(&failure, "kinesis", "ListShards", &detail);
+    EXPECT_EQ_U64(strlen(detail.text), sizeof(detail.text) - 1);
+    EXPECT_CONTAINS(detail.text, "00 (request " ID ")");
+
+    for (size_t at = 0; at < sizeof(none) / sizeof(none[0]); at++) {
+        ks_detail_set(&detail, "so it is");
+        ks_failure_name_request(&detail, ks_view_text(none[at]));
+        EXPECT_STR(detail.text, "so it is");
+    }
+}

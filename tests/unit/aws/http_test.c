@@ -584,6 +584,29 @@ TEST(many_at_once_are_all_answered)
     close_house(&house);
 }
 
+TEST(connections_that_were_busy_at_once_are_kept)
+{
+    static const struct http_step steps[] = {{.body = "ok"}};
+    enum { MANY = 24, ROUNDS = 3 };
+    struct ks_http_options options = {.connections_kept = 2};
+    struct house house = {.loop = NULL};
+    struct told told = {.times = 0};
+    struct ks_http_call *call;
+
+    open_house(&house, steps, 1);
+    ks_http_free(house.http);
+    EXPECT_OK(ks_http_new(house.loop, &options, &house.http, NULL));
+    struct ks_http_request request = request_to(http_script_url(house.script), &told);
+    for (int round = 1; round <= ROUNDS; round++) {
+        for (int i = 0; i < MANY; i++)
+            EXPECT_OK(ks_http_send(house.http, &request, &call));
+        turn_until(&house, &told.times, round * MANY);
+    }
+    EXPECT(http_script_connections(house.script) <= MANY);
+    ks_bytes_free(&told.body);
+    close_house(&house);
+}
+
 TEST(a_cancelled_call_is_never_answered)
 {
     static const struct http_step steps[] = {{.wait_ms = 100, .body = "late"}};

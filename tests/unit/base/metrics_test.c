@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/metrics.h"
 
+#include "base/limits.h"
+
 #include "docs.h"
 #include "ks_test.h"
 
@@ -27,7 +29,7 @@ TEST(a_counter_is_shown_with_its_help_and_type)
                               "Records put into the local stream.\n"
                               "# TYPE kinesis_sidecar_records_put_total counter\n"
                               "kinesis_sidecar_records_put_total 7\n");
-    EXPECT_CONTAINS((const char *)page.data, "\nkinesis_sidecar_user_records_total 0\n");
+    EXPECT_CONTAINS((const char *)page.data, "\nkinesis_sidecar_loop_turns_total 0\n");
     ks_bytes_free(&page);
 }
 
@@ -136,20 +138,54 @@ TEST(a_label_has_few_values_and_the_rest_are_one)
 
     for (int i = 0; i < 100; i++) {
         snprintf(value, sizeof(value), "op-%d", i);
-        ks_metric_add_labelled(KS_METRIC_STORE_REQUESTS, value, 1);
-        ks_metric_add_labelled(KS_METRIC_AWS_REQUESTS, value, 1);
+        ks_metric_add_labelled(KS_METRIC_HTTP_REQUESTS, value, 1);
+        ks_metric_add_pair(KS_METRIC_AWS_REQUESTS, value, "x", 1);
     }
-    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_STORE_REQUESTS, "op-38"), 1);
-    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_STORE_REQUESTS, "other"), 61);
-    EXPECT_CONTAINS(render(), "{operation=\"other\"} 61\n");
+    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_HTTP_REQUESTS, "op-38"), 1);
+    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_HTTP_REQUESTS, "other"), 61);
+    EXPECT_EQ_I64(ks_metric_number(KS_METRIC_HTTP_REQUESTS), 100);
+    EXPECT_CONTAINS(render(), "{code=\"other\"} 61\n");
     EXPECT_CONTAINS((const char *)page.data, "{service=\"other\",operation=\"other\"} 61\n");
     ks_bytes_free(&page);
 }
 
+TEST(each_subscription_has_as_many_values_of_a_second_label)
+{
+    char subscription[16];
+    char operation[16];
+
+    for (int i = 0; i < KS_SUBSCRIPTIONS_MAX; i++) {
+        snprintf(subscription, sizeof(subscription), "sub-%d", i);
+        ks_metrics_begin(subscription);
+        for (int j = 0; j < 30; j++) {
+            snprintf(operation, sizeof(operation), "op-%d", j);
+            ks_metric_add_pair(KS_METRIC_STORE_REQUESTS, subscription, operation, i);
+        }
+    }
+    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_STORE_REQUESTS, "other"), 0);
+    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_STORE_REQUESTS, "sub-31,op-29"), 31);
+    EXPECT_CONTAINS(
+        render(),
+        "kinesis_sidecar_store_requests_total{subscription=\"sub-7\",operation=\"op-3\"} 7\n");
+    ks_bytes_free(&page);
+}
+
+TEST(what_no_place_is_left_for_is_counted_all_the_same)
+{
+    char value[16];
+
+    for (int i = 0; i < 10 * KS_METRIC_SERIES_MAX; i++) {
+        snprintf(value, sizeof(value), "%d", i % 2000);
+        ks_metric_add_labelled((enum ks_metric)(KS_METRIC_RECORDS_RECEIVED + i % 2), value, 1);
+    }
+    EXPECT_EQ_I64(ks_metric_number(KS_METRIC_RECORDS_RECEIVED), 5 * KS_METRIC_SERIES_MAX);
+    EXPECT_EQ_I64(ks_metric_number(KS_METRIC_RECORDS_RECEIVED_BYTES), 5 * KS_METRIC_SERIES_MAX);
+}
+
 TEST(two_labels_have_their_values_in_order)
 {
-    ks_metric_add_labelled(KS_METRIC_AWS_REQUESTS, "kinesis,GetRecords", 3);
-    ks_metric_add_labelled(KS_METRIC_AWS_REQUESTS, "dynamodb,GetItem", 1);
+    ks_metric_add_pair(KS_METRIC_AWS_REQUESTS, "kinesis", "GetRecords", 3);
+    ks_metric_add_pair(KS_METRIC_AWS_REQUESTS, "dynamodb", "GetItem", 1);
     EXPECT_CONTAINS(render(), "# TYPE kinesis_sidecar_aws_requests_total counter\n"
                               "kinesis_sidecar_aws_requests_total{service=\"kinesis\",operation="
                               "\"GetRecords\"} 3\n"
@@ -167,8 +203,8 @@ TEST(a_histogram_counts_up_to_each_bound)
     static const int64_t observed_us[] = {0, 1000, 1001, 100000, 100001, 9999999, 10000001};
 
     for (size_t i = 0; i < sizeof(observed_us) / sizeof(observed_us[0]); i++)
-        ks_metric_observe_labelled(KS_METRIC_AWS_REQUEST_SECONDS, "kinesis,GetRecords",
-                                   observed_us[i]);
+        ks_metric_observe_pair(KS_METRIC_AWS_REQUEST_SECONDS, "kinesis", "GetRecords",
+                               observed_us[i]);
     EXPECT_CONTAINS(
         render(),
         "# TYPE kinesis_sidecar_aws_request_duration_seconds histogram\n" SECONDS(
@@ -187,9 +223,10 @@ TEST(a_long_value_is_cut_at_a_character_and_stays_one_value)
     /* 38 bytes, then a character of three. */
     const char *value = "0123456789012345678901234567890123456\xE2\x82\xAC\xE2\x82\xAC";
 
-    ks_metric_add_labelled(KS_METRIC_SOURCE_FAILURES, value, 1);
-    ks_metric_add_labelled(KS_METRIC_SOURCE_FAILURES, value, 1);
-    EXPECT_CONTAINS(render(), "{error=\"0123456789012345678901234567890123456\"} 2\n");
+    ks_metric_add_pair(KS_METRIC_SOURCE_FAILURES, "s", value, 1);
+    ks_metric_add_pair(KS_METRIC_SOURCE_FAILURES, "s", value, 1);
+    EXPECT_CONTAINS(render(),
+                    "{subscription=\"s\",error=\"0123456789012345678901234567890123456\"} 2\n");
     ks_bytes_free(&page);
 }
 

@@ -143,7 +143,29 @@ TEST(what_later_versions_know_is_said_to_be_later)
 {
     begin();
     expect_refused(options.dialect, "kcl", "--dialect: kcl is not in this version");
-    expect_refused(options.retrieval, "fanout", "--retrieval: fanout is not in this version");
+}
+
+TEST(fan_out_is_for_kinesis_and_wants_a_consumer_that_can_be_one)
+{
+    char longest[256];
+
+    begin();
+    memset(longest, 'a', 129);
+    longest[129] = '\0';
+    expect_refused(options.consumer, "c", "--consumer goes only with --retrieval fanout");
+    expect_taken(options.retrieval, "fanout");
+    snprintf(options.retrieval, sizeof(options.retrieval), "fanout");
+    expect_refused(options.source, "local:/d/s.db",
+                   "--retrieval fanout goes only with --source kinesis");
+    expect_refused(options.application, longest, "name; give one with --consumer");
+    expect_refused(options.consumer, longest, "is no consumer");
+    expect_refused(options.consumer, "a/b", "--consumer: \"a/b\" is no consumer");
+    expect_refused(options.consumer, "arn:aws:kinesis:eu-west-1:123456789012:stream/s",
+                   "is no consumer");
+    longest[128] = '\0';
+    expect_taken(options.consumer, longest);
+    expect_taken(options.consumer,
+                 "arn:aws:kinesis:eu-west-1:123456789012:stream/s/consumer/c:1795223827");
 }
 
 TEST(addresses_are_checked_and_belong_to_one_door)

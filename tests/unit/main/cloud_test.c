@@ -4,6 +4,8 @@
 #include "base/budget.h"
 #include "ks_test.h"
 
+#include "http_script.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,61 +21,98 @@ static void set_environment(void)
     EXPECT(unsetenv("AWS_ENDPOINT_URL_DYNAMODB") == 0);
     EXPECT(unsetenv("https_proxy") == 0);
     EXPECT(unsetenv("HTTPS_PROXY") == 0);
+    EXPECT(setenv("AWS_EC2_METADATA_DISABLED", "true", 1) == 0);
 }
 
-TEST(both_clients_share_what_they_need)
+static struct ks_loop *loop;
+static struct ks_cloud cloud;
+
+static void open_cloud(void)
 {
-    struct ks_cloud cloud = {.loop = NULL};
-    struct ks_aws_client *kinesis = NULL;
-    struct ks_aws_client *dynamodb = NULL;
+    EXPECT_OK(ks_loop_new(&loop));
+    EXPECT_OK(ks_cloud_open(&cloud, loop, NULL));
+}
+
+static void close_cloud(void)
+{
+    ks_cloud_close(&cloud);
+    ks_loop_free(loop);
+}
+
+static struct ks_aws_client *client_of(struct ks_cloud_part *part, enum ks_aws_service service)
+{
+    struct ks_aws_client *client = NULL;
     struct ks_detail detail = {""};
+
+    EXPECT_OK(ks_cloud_client(part, service, &client, &detail));
+    EXPECT(client != NULL);
+    return client;
+}
+
+TEST(subscriptions_share_connections_and_credentials)
+{
+    struct ks_cloud_part parts[2] = {{.cloud = &cloud}, {.cloud = &cloud}};
     int64_t live = ks_alloc_live();
 
     set_environment();
-    EXPECT_OK(ks_loop_new(&cloud.loop));
-    EXPECT_OK(ks_cloud_client(&cloud, KS_AWS_DYNAMODB, &dynamodb, &detail));
-    EXPECT_OK(ks_cloud_client(&cloud, KS_AWS_KINESIS, &kinesis, &detail));
-    EXPECT(kinesis != NULL);
-    EXPECT(kinesis != dynamodb);
+    open_cloud();
+    EXPECT(client_of(&parts[0], KS_AWS_DYNAMODB) != client_of(&parts[0], KS_AWS_KINESIS));
     EXPECT_STR(cloud.sts.host, "sts.eu-central-1.amazonaws.com");
-    ks_cloud_close(&cloud);
-    ks_loop_free(cloud.loop);
+    struct ks_http *http = cloud.http;
+    struct ks_credentials_source *credentials = cloud.credentials;
+    EXPECT(client_of(&parts[1], KS_AWS_DYNAMODB) != parts[0].clients[KS_AWS_DYNAMODB]);
+    EXPECT(cloud.http == http);
+    EXPECT(cloud.credentials == credentials);
+    EXPECT_EQ_U64(cloud.source_count, 0);
+    /* One leaves, the other goes on. */
+    ks_cloud_leave(&parts[0]);
+    EXPECT(cloud.http == http);
+    ks_cloud_leave(&parts[1]);
+    close_cloud();
     EXPECT_EQ_I64(ks_alloc_live(), live);
 }
 
-TEST(a_service_with_a_role_has_credentials_of_its_own)
+TEST(a_role_has_one_source_however_many_assume_it)
 {
-    struct ks_cloud cloud = {
-        .roles = {[KS_AWS_KINESIS] = {"arn:aws:iam::1:role/r", "x"}, [KS_AWS_DYNAMODB] = {"", ""}}};
-    struct ks_aws_client *client = NULL;
-    struct ks_detail detail = {""};
+    static const struct ks_cloud_role roles[] = {{"arn:aws:iam::1:role/r", "x"},
+                                                 {"arn:aws:iam::1:role/r", "y"},
+                                                 {"arn:aws:iam::1:role/r", "x"},
+                                                 {"", ""}};
+    struct ks_cloud_part parts[4];
     int64_t live = ks_alloc_live();
 
     set_environment();
-    EXPECT_OK(ks_loop_new(&cloud.loop));
-    EXPECT_OK(ks_cloud_client(&cloud, KS_AWS_DYNAMODB, &client, &detail));
-    EXPECT_OK(ks_cloud_client(&cloud, KS_AWS_KINESIS, &client, &detail));
-    EXPECT(cloud.role_credentials[KS_AWS_DYNAMODB] == NULL);
-    EXPECT(cloud.role_credentials[KS_AWS_KINESIS] != NULL);
-    EXPECT(cloud.role_credentials[KS_AWS_KINESIS] != cloud.credentials);
-    ks_cloud_close(&cloud);
-    ks_loop_free(cloud.loop);
+    open_cloud();
+    for (size_t at = 0; at < 4; at++) {
+        parts[at] =
+            (struct ks_cloud_part){.cloud = &cloud, .roles = {[KS_AWS_KINESIS] = roles[at]}};
+        (void)client_of(&parts[at], KS_AWS_KINESIS);
+        (void)client_of(&parts[at], KS_AWS_DYNAMODB);
+    }
+    EXPECT_EQ_U64(cloud.source_count, 2);
+    EXPECT_STR(cloud.sources[1].role.external_id, "y");
+    for (size_t at = 0; at < 4; at++)
+        ks_cloud_leave(&parts[at]);
+    close_cloud();
     EXPECT_EQ_I64(ks_alloc_live(), live);
 }
 
 /* What a client of the service cannot be made with, and why. */
 static void expect_refused(const char *stream, enum ks_aws_service service, const char *why)
 {
-    struct ks_cloud cloud = {.stream = stream};
+    struct ks_cloud_part part = {.cloud = &cloud, .stream = stream};
     struct ks_aws_client *client;
     struct ks_detail detail = {""};
     int64_t live = ks_alloc_live();
 
-    EXPECT_OK(ks_loop_new(&cloud.loop));
-    EXPECT_ERR(ks_cloud_client(&cloud, service, &client, &detail), INVALID);
+    EXPECT_OK(ks_loop_new(&loop));
+    ks_err err = ks_cloud_open(&cloud, loop, &detail);
+    if (ks_ok(err))
+        err = ks_cloud_client(&part, service, &client, &detail);
+    EXPECT_ERR(err, INVALID);
     EXPECT_CONTAINS(detail.text, why);
-    ks_cloud_close(&cloud);
-    ks_loop_free(cloud.loop);
+    ks_cloud_leave(&part);
+    close_cloud();
     EXPECT_EQ_I64(ks_alloc_live(), live);
 }
 
@@ -97,21 +136,22 @@ TEST(a_setting_that_cannot_be_is_named)
 
 TEST(a_stream_brings_its_region_and_a_table_does_not)
 {
-    struct ks_cloud cloud = {.stream = "arn:aws:kinesis:ap-south-1:123456789012:stream/s"};
+    struct ks_cloud_part part = {.cloud = &cloud,
+                                 .stream = "arn:aws:kinesis:ap-south-1:123456789012:stream/s"};
     struct ks_aws_client *client = NULL;
     struct ks_detail detail = {""};
 
     set_environment();
     EXPECT(unsetenv("AWS_REGION") == 0);
     EXPECT(unsetenv("AWS_DEFAULT_REGION") == 0);
-    EXPECT_OK(ks_loop_new(&cloud.loop));
-    EXPECT_OK(ks_cloud_client(&cloud, KS_AWS_KINESIS, &client, &detail));
-    EXPECT_STR(cloud.stream_region, "ap-south-1");
+    open_cloud();
+    (void)client_of(&part, KS_AWS_KINESIS);
+    EXPECT_STR(part.stream_region, "ap-south-1");
     EXPECT_STR(cloud.sts.host, "sts.ap-south-1.amazonaws.com");
-    EXPECT_ERR(ks_cloud_client(&cloud, KS_AWS_DYNAMODB, &client, &detail), INVALID);
+    EXPECT_ERR(ks_cloud_client(&part, KS_AWS_DYNAMODB, &client, &detail), INVALID);
     EXPECT_CONTAINS(detail.text, "no region for the lease table");
-    ks_cloud_close(&cloud);
-    ks_loop_free(cloud.loop);
+    ks_cloud_leave(&part);
+    close_cloud();
 
     expect_refused("name", KS_AWS_KINESIS, "no region: set AWS_REGION");
     EXPECT(setenv("AWS_REGION", "eu-central-1", 1) == 0);
@@ -119,10 +159,31 @@ TEST(a_stream_brings_its_region_and_a_table_does_not)
                    "is no ARN of a stream");
 }
 
+TEST(the_region_is_at_last_that_of_the_instance)
+{
+    static const struct http_step steps[] = {{.body = "TOKEN"}, {.body = "sa-east-1\n"}};
+    struct http_script *script = http_script_start(steps, 2);
+    struct ks_cloud_part part = {.cloud = &cloud};
+
+    set_environment();
+    EXPECT(unsetenv("AWS_REGION") == 0);
+    EXPECT(setenv("AWS_EC2_METADATA_DISABLED", "false", 1) == 0);
+    EXPECT(setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", http_script_url(script), 1) == 0);
+    open_cloud();
+    EXPECT_CONTAINS(http_script_request(script, 1),
+                    "GET /latest/meta-data/placement/region HTTP/1.1\r\n");
+    (void)client_of(&part, KS_AWS_DYNAMODB);
+    EXPECT_STR(cloud.sts.host, "sts.sa-east-1.amazonaws.com");
+    ks_cloud_leave(&part);
+    close_cloud();
+    http_script_stop(script);
+}
+
 TEST(closing_nothing_is_allowed)
 {
-    struct ks_cloud cloud = {.loop = NULL};
+    struct ks_cloud_part part = {.cloud = &cloud};
 
+    ks_cloud_leave(&part);
     ks_cloud_close(&cloud);
     EXPECT(cloud.http == NULL);
 }

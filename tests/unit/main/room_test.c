@@ -11,6 +11,7 @@
 
 static struct ks_loop *loop;
 static struct ks_budget_pool pool;
+static struct ks_cloud cloud;
 static struct ks_options options;
 static uint32_t drained_rooms;
 
@@ -49,8 +50,12 @@ static struct ks_room room_of(const char *application)
     *mine = options;
     (void)snprintf(mine->application, sizeof mine->application, "%s", application);
     (void)snprintf(mine->name, sizeof mine->name, "%s", application);
-    return (struct ks_room){
-        .options = mine, .loop = loop, .pool = &pool, .drained = drained, .refused = refused};
+    return (struct ks_room){.options = mine,
+                            .loop = loop,
+                            .pool = &pool,
+                            .cloud = &cloud,
+                            .drained = drained,
+                            .refused = refused};
 }
 
 static void end(struct ks_room *rooms, uint32_t count)

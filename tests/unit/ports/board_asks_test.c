@@ -153,6 +153,14 @@ static void turn_both(struct stage *stage, struct stage *other,
     }
 }
 
+static bool leads(struct stage *stage)
+{
+    struct ks_board_status status;
+
+    ks_switchboard_status(stage->board, &status);
+    return status.self.leads;
+}
+
 static struct ks_look look;
 static uint32_t looks;
 
@@ -194,9 +202,10 @@ TEST(who_does_not_lead_reads_the_rows_when_people_ask)
 
     begin_two(&first, &second, &consumer, 7);
     turn_both(&first, &second, stage_holds_all);
+    turn_both(&first, &second, leads);
     look = (struct ks_look){.done = looked};
     ks_link_init(&look.link);
-    EXPECT(ks_switchboard_fresh(first.board, &look)); /* It leads. */
+    EXPECT(ks_switchboard_fresh(first.board, &look));
     EXPECT(!ks_switchboard_fresh(second.board, &look));
     EXPECT_EQ_U64(looks, 0);
     turn_both(&second, &first, has_looked);

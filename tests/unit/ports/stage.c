@@ -54,7 +54,7 @@ void stage_begin_with(struct stage *stage, const struct setting *setting)
                                    &stage->store, &detail));
     EXPECT_OK(ks_local_source_open(stage->loop, ks_test_path("stream.db"), setting->stream,
                                    setting->shards, &stage->source, &detail));
-    EXPECT_OK(ks_user_records_source_open(stage->loop, stage->source, &stage->source));
+    EXPECT_OK(ks_user_records_source_open(stage->loop, "demo", stage->source, &stage->source));
     config.loop = stage->loop;
     config.store = stage->store;
     config.source = stage->source;

@@ -129,13 +129,14 @@ TEST(writes_of_a_worker_row_are_those_of_the_protocol)
 {
     request bare = full(KS_STORE_HEARTBEAT);
 
-    EXPECT_STR(line(full(KS_STORE_HEARTBEAT)),
-               "w/me if boot=0000000000000001 life=live do add beat=1 set mode=idle set held=21"
-               " set changes=22 set load=23 delete give=s1@3+s2@4 delete take=s1@3");
+    EXPECT_STR(
+        line(full(KS_STORE_HEARTBEAT)),
+        "w/me if boot=0000000000000001 life=live do add beat=1 set mode=idle set held=21"
+        " set changes=22 set capacity=24 set load=23 delete give=s1@3+s2@4 delete take=s1@3");
     bare.give_count = 0;
     bare.take_count = 0;
     EXPECT_STR(line(bare), "w/me if boot=0000000000000001 life=live do add beat=1 set mode=idle"
-                           " set held=21 set changes=22 set load=23");
+                           " set held=21 set changes=22 set capacity=24 set load=23");
     EXPECT_STR(line(full(KS_STORE_FENCE)),
                "w/me if boot=000000000000000b beat=7 life=live do set life=fenced");
     EXPECT_STR(line(full(KS_STORE_SAY_GONE)),
@@ -224,6 +225,9 @@ TEST(last_writes_of_an_owner_are_those_of_the_protocol)
                "s/s1 if owner=me#0000000000000001 epoch=5 rev=6 do set checkpoint=SHARD_END"
                " remove sub remove checkpoint_ms set children=s3+s4 set finished=true remove load"
                " remove owner remove next_owner set epoch=6 set rev=7");
+    EXPECT_STR(line(full(KS_STORE_SEEK)),
+               "s/s1 if owner=me#0000000000000001 epoch=5 rev=6 next_owner absent do"
+               " set checkpoint=1234 set sub=8 remove checkpoint_ms set epoch=6 set rev=7");
 }
 
 TEST(four_writes_make_rows_and_no_other)

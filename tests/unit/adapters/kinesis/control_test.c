@@ -228,6 +228,7 @@ TEST(a_stream_that_was_away_is_found_again_though_nobody_reads)
     polling_rig_say(rig, "DescribeStreamSummary", 200, summary);
     EXPECT(!ks_ok(polling_rig_read(rig, 1 << 20).err));
     EXPECT_EQ_I64(rig->source->vtable->state(rig->source, NULL), KS_STORE_AWAY);
+    rig->source->vtable->close_reader(rig->reader);
     for (int at = 0; at < 600 && rig->canned.request_count < 5; at++)
         ks_loop_turn(rig->loop, ks_span_ms(10));
     for (int at = 0; at < 10; at++)
@@ -235,6 +236,28 @@ TEST(a_stream_that_was_away_is_found_again_though_nobody_reads)
     EXPECT_EQ_I64(rig->source->vtable->state(rig->source, NULL), KS_STORE_READY);
     /* It is asked no more than it must be. */
     EXPECT(ks_instant_since(rig->canned.requests[4].at, rig->canned.requests[0].at).us >= 1500000);
+    EXPECT_OK(rig->source->vtable->open(rig->source, "shardId-000000000000", &rig->from,
+                                        &rig->budget, &rig->reader));
+    polling_rig_end(rig);
+}
+
+TEST(one_failure_of_one_shard_is_nobodys_business)
+{
+    struct polling_rig *rig = polling_rig_born(&POLLING_RIG_JSON, KS_POSITION_TRIM_HORIZON);
+
+    keep_log();
+    polling_rig_say(rig, "GetShardIterator", 200, POLLING_RIG_ITERATOR);
+    polling_rig_say(rig, "GetRecords", 200,
+                    "{\"Records\":[" POLLING_RIG_RECORD(201) "],\"NextShardIterator\":\"I1\"}");
+    polling_rig_expect(rig, "201");
+    polling_rig_say(rig, "GetRecords", 500, "{\"__type\":\"InternalFailure\"}");
+    EXPECT_ERR(polling_rig_read(rig, 1000).err, SERVER);
+    EXPECT_EQ_I64(state_of(rig), KS_STORE_READY);
+    polling_rig_say(rig, "GetRecords", 200,
+                    "{\"Records\":[" POLLING_RIG_RECORD(202) "],\"NextShardIterator\":\"I2\"}");
+    polling_rig_expect(rig, "202");
+    EXPECT_EQ_I64(state_of(rig), KS_STORE_READY);
+    EXPECT_EQ_U64(told("cannot be read"), 0);
     polling_rig_end(rig);
 }
 

@@ -167,7 +167,7 @@ static void begin(const char *sequence, int64_t sub_sequence)
         from.kind = KS_POSITION_AFTER_SEQUENCE;
         EXPECT_OK(ks_view_copy_text(ks_view_text(sequence), from.sequence, sizeof(from.sequence)));
     }
-    EXPECT_OK(ks_user_records_source_open(rig.loop, &behind.port, &rig.source));
+    EXPECT_OK(ks_user_records_source_open(rig.loop, "demo", &behind.port, &rig.source));
     EXPECT_OK(rig.source->vtable->open(rig.source, "shard-1", &from, &rig.budget, &rig.reader));
     EXPECT_EQ_I64(behind.from.kind, from.kind);
     EXPECT_EQ_I64(behind.from.sub_sequence, sub_sequence);
@@ -635,7 +635,7 @@ TEST(a_source_or_reader_without_memory_is_not_opened)
 
     begin(NULL, -1);
     ks_alloc_fail_after(1, 0);
-    EXPECT_ERR(ks_user_records_source_open(rig.loop, &behind.port, &source), NO_MEMORY);
+    EXPECT_ERR(ks_user_records_source_open(rig.loop, "demo", &behind.port, &source), NO_MEMORY);
     ks_alloc_fail_after(1, 0);
     EXPECT_ERR(rig.source->vtable->open(rig.source, "shard-1", &from, &rig.budget, &reader),
                NO_MEMORY);
@@ -660,7 +660,7 @@ TEST(all_else_is_passed_on)
 
     /* Nobody puts into what cannot be put into. */
     behind.vtable.put = NULL;
-    EXPECT_OK(ks_user_records_source_open(NULL, &behind.port, &source));
+    EXPECT_OK(ks_user_records_source_open(NULL, "demo", &behind.port, &source));
     EXPECT(source->vtable->put == NULL);
     source->vtable->close(source);
 }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "asking.h"
 
+#include "aws/credentials/imds.h"
+#include "base/metrics.h"
+
 #include "ks_test.h"
 
 #include "http_script.h"
@@ -66,6 +69,10 @@ TEST(the_keys_of_the_role_come_with_a_token)
     EXPECT_CONTAINS(http_script_request(script, 2),
                     "GET /latest/meta-data/iam/security-credentials/my.role_+=,@-1 HTTP/1.1\r\n");
     EXPECT_CONTAINS(http_script_request(script, 2), "x-aws-ec2-metadata-token: TOKEN-_1==\r\n");
+    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_AWS_REQUESTS, "imds,GetToken"), 1);
+    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_AWS_REQUESTS, "imds,GetRole"), 1);
+    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_AWS_REQUESTS, "imds,GetCredentials"), 1);
+    EXPECT_EQ_I64(ks_metric_number(KS_METRIC_AWS_FAILURES), 0);
     close_imds(&asking, script);
 }
 
@@ -244,4 +251,45 @@ TEST(closing_ends_what_is_under_way)
         ks_loop_turn(asking.loop, ks_span_ms(5));
     close_imds(&asking, script);
     EXPECT_EQ_I64(asking.answers, 0);
+}
+
+/* Asks for the region a server that takes these steps. */
+static ks_err ask_region(const struct http_step *steps, size_t count,
+                         char region[KS_REGION_MAX + 1], struct ks_detail *detail)
+{
+    struct asking asking;
+    struct http_script *script = open_imds(&asking, steps, count);
+    ks_err err = ks_imds_region(&asking.setup, region, detail);
+
+    close_imds(&asking, script);
+    return err;
+}
+
+TEST(the_region_of_the_instance_comes_with_a_token_or_without)
+{
+    static const struct http_step steps[] = {TOKEN, {.body = "eu-west-3\n"}};
+    static const struct http_step old[] = {{.status = 403, .body = ""}, {.body = "eu-west-3"}};
+    static const struct http_step *const all[] = {steps, old};
+
+    for (size_t at = 0; at < 2; at++) {
+        char region[KS_REGION_MAX + 1] = "";
+        struct ks_detail detail = {""};
+        EXPECT_OK(ask_region(all[at], 2, region, &detail));
+        EXPECT_STR(region, "eu-west-3");
+    }
+}
+
+TEST(a_region_that_is_none_is_not_believed)
+{
+    static const struct http_step steps[][2] = {{TOKEN, {.body = "here; rm -rf"}},
+                                                {TOKEN, {.body = ""}},
+                                                {TOKEN, {.status = 404, .body = "eu-west-1"}}};
+
+    for (size_t at = 0; at < sizeof(steps) / sizeof(steps[0]); at++) {
+        char region[KS_REGION_MAX + 1] = "";
+        struct ks_detail detail = {""};
+        EXPECT(!ks_ok(ask_region(steps[at], 2, region, &detail)));
+        EXPECT(detail.text[0] != '\0');
+        EXPECT_STR(region, "");
+    }
 }

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "adapters/kinesis/feed.h"
+
+#include <assert.h>
+
+enum {
+    /* What comes at once, behind the end of a message, too (curl's piece). */
+    PIECE_BYTES = 16 << 10,
+    /* Room is made step by step: a length is only a promise. */
+    ROOM_TIMES = 4
+};
+
+/* --- Bytes --- */
+
+static void drop_inbox(struct ks_feed *feed)
+{
+    ks_block_drop(feed->inbox);
+    feed->inbox = NULL;
+    feed->expected = 0;
+}
+
+/* The message that begins in the inbox. A damaged one is whole: there is something to look at. */
+static void measure(struct ks_feed *feed)
+{
+    ks_view bytes = ks_view_of(feed->inbox->data, feed->inbox->size);
+
+    if (feed->expected == 0 && !ks_ok(ks_event_size(bytes, &feed->expected)))
+        feed->expected = bytes.size;
+}
+
+bool ks_feed_is_whole(const struct ks_feed *feed)
+{
+    return feed->inbox != NULL && feed->expected > 0 && feed->inbox->size >= feed->expected;
+}
+
+static ks_err make_room(struct ks_feed *feed, size_t needed)
+{
+    size_t most = feed->expected + PIECE_BYTES;
+    size_t wanted = needed * ROOM_TIMES;
+    struct ks_block *block;
+
+    if (feed->inbox != NULL && needed <= feed->inbox->capacity)
+        return KS_OK;
+    if (wanted > most)
+        wanted = most;
+    KS_TRY(ks_block_new(feed->budget, wanted < needed ? needed : wanted, &block));
+    if (feed->inbox != NULL) {
+        memcpy(block->data, feed->inbox->data, feed->inbox->size);
+        block->size = feed->inbox->size;
+    }
+    ks_block_drop(feed->inbox);
+    feed->inbox = block;
+    return KS_OK;
+}
+
+static ks_err begin(void *arg, int64_t size)
+{
+    struct ks_feed *feed = arg;
+
+    (void)size;
+    drop_inbox(feed);
+    feed->answered = true;
+    feed->answered_at = ks_loop_now(feed->loop);
+    return KS_OK;
+}
+
+static ks_err part(void *arg, ks_view bytes)
+{
+    struct ks_feed *feed = arg;
+
+    if (!feed->wanted || ks_feed_is_whole(feed))
+        return KS_FAIL(BUSY);
+    KS_TRY(make_room(feed, (feed->inbox == NULL ? 0 : feed->inbox->size) + bytes.size));
+    if (bytes.size > 0)
+        memcpy(feed->inbox->data + feed->inbox->size, bytes.data, bytes.size);
+    feed->inbox->size += bytes.size;
+    measure(feed);
+    if (ks_feed_is_whole(feed))
+        ks_loop_timer_set(feed->loop, feed->wake, ks_loop_now(feed->loop));
+    return KS_OK;
+}
+
+/* --- Messages --- */
+
+ks_err ks_feed_read(const struct ks_feed *feed, struct ks_event *ret_event)
+{
+    size_t size = 0;
+
+    assert(ks_feed_is_whole(feed));
+    KS_TRY(ks_event_size(ks_view_of(feed->inbox->data, feed->inbox->size), &size));
+    return ks_event_read(ks_view_of(feed->inbox->data, size), ret_event);
+}
+
+ks_err ks_feed_took(struct ks_feed *feed)
+{
+    size_t left = feed->inbox->size - feed->expected;
+    struct ks_block *rest = NULL;
+
+    if (left > 0) {
+        KS_TRY(ks_block_new(feed->budget, left, &rest));
+        memcpy(rest->data, feed->inbox->data + feed->expected, left);
+        rest->size = left;
+    }
+    drop_inbox(feed);
+    feed->inbox = rest;
+    if (rest != NULL)
+        measure(feed);
+    return KS_OK;
+}
+
+void ks_feed_want(struct ks_feed *feed, bool wanted)
+{
+    feed->wanted = wanted;
+    if (wanted && feed->call != NULL && !ks_feed_is_whole(feed))
+        ks_aws_resume(feed->call);
+}
+
+/* --- Its life --- */
+
+static void done(void *arg, const struct ks_aws_answer *answer)
+{
+    struct ks_feed *feed = arg;
+
+    feed->call = NULL;
+    feed->ended(feed->arg, answer);
+}
+
+ks_err ks_feed_open(struct ks_feed *feed, const struct ks_feed_request *request)
+{
+    const struct ks_http_sink sink = {.begin = begin, .part = part, .arg = feed};
+    const struct ks_aws_request call = {
+        .operation = "SubscribeToShard",
+        .content_type = request->cbor ? KS_AWS_CBOR_TYPE : NULL,
+        .body = request->body,
+        .timeout = request->silence,
+        .single_attempt = true,
+        .response_max = KS_EVENT_HEADERS_BYTES_MAX, /* Of a refusal. */
+        .sink = &sink,
+        .stream = true,
+        .done = done,
+        .arg = feed,
+    };
+
+    *feed = (struct ks_feed){
+        .loop = request->loop,
+        .budget = request->budget,
+        .wake = request->wake,
+        .ended = request->ended,
+        .arg = request->arg,
+    };
+    return ks_aws_call(request->client, &call, &feed->call);
+}
+
+void ks_feed_close(struct ks_feed *feed)
+{
+    if (feed->call != NULL)
+        ks_aws_cancel(feed->call);
+    drop_inbox(feed);
+    *feed = (struct ks_feed){.call = NULL};
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* place.h - where a reader of a shard is, and where to ask for it when the server does not follow.
+ *
+ *  - At LATEST the tip counts as it is at the first asking. When that was lost before anything was delivered, the
+ *    instant of open less one second takes its place: rather a record too many than a gap.
+ *  - A sequence number that the server does not know (emulators answer so; AWS begins at the horizon when a record was
+ *    trimmed): the shard is read from its horizon, and what lies before the place is dropped. The log says that.
+ *  - An instant that the server refuses, for its clock has not reached it: five minutes earlier.
+ *
+ * Pure, but for the log.
+ */
+#ifndef KS_ADAPTERS_KINESIS_PLACE_H
+#define KS_ADAPTERS_KINESIS_PLACE_H
+
+#include "ports/stream_source.h"
+
+struct ks_place {
+    struct ks_position from; /* Where the next record is: behind the last one that came. */
+    int64_t opened_ms;       /* Wall clock, as the server sees it. */
+    bool latest_asked; /* The server was asked for LATEST: another one would be a later tip. */
+    bool earlier;      /* The instant lies before the server: ask for one that does not. */
+    bool
+        from_horizon; /* The server does not know `from`: read from the horizon, drop what is before. */
+    bool told_horizon; /* In the log. */
+};
+
+/* `now_ms`: the wall clock as the server sees it. */
+void ks_place_init(struct ks_place *place, const struct ks_position *from, int64_t now_ms);
+
+/* What the server is asked for. */
+struct ks_position ks_place_asked(const struct ks_place *place);
+/* The server was asked. */
+void ks_place_ask(struct ks_place *place);
+/* It refused with `err`. True if there is another place to ask for. */
+bool ks_place_fall_back(struct ks_place *place, ks_err err);
+/* It took the place, so the shard itself is there: says in the log what it fell back to, once. */
+void ks_place_tell(struct ks_place *place, const char *shard);
+
+/* Drops the records that lie before the place, if it is read from the horizon. */
+void ks_place_trim(struct ks_place *place, struct ks_batch *batch);
+/* The place is behind this sequence number from now on. */
+void ks_place_move(struct ks_place *place, ks_view sequence);
+
+#endif
