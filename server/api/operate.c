@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "api/place.h"
+#include "api/methods.h"
 #include "api/routes.h"
 #include "api/server.h"
 #include "api/settling.h"
@@ -354,6 +355,7 @@ void ks_seek(struct ks_exchange *exchange, const ks_pb_seek_request *request,
     seeking->to = to;
     seeking->dry_run = request->dry_run;
     seeking->arena = *arena;
+    ks_arena_init(arena, 0);
     if (!gather(seeking, request) || !check_all(seeking, request->force)) {
         *arena = seeking->arena;
         ks_arena_free(arena);
@@ -392,39 +394,53 @@ bool ks_set_log_level(struct ks_exchange *exchange, const ks_pb_level_request *r
     return true;
 }
 
-/* ---- REST ---- */
+/* ---- Methods and routes ---- */
+
+void ks_serve_pause(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                    struct ks_arena *arena)
+{
+    ks_pb_pause_response response;
+
+    (void)arena;
+    if (ks_subscription_wanted(exchange) &&
+        ks_pause(exchange, (const ks_pb_pause_request *)message, &response))
+        ks_exchange_message(exchange, &response.base);
+}
 
 void ks_handle_pause(struct ks_exchange *exchange)
 {
-    ks_pb_pause_response response;
-    struct ks_arena arena;
-    const ks_pb_pause_request *request = (const ks_pb_pause_request *)ks_exchange_read(
-        exchange, &kinesis_sidecar__v1__pause_request__descriptor, &arena);
+    ks_exchange_serve(exchange, &kinesis_sidecar__v1__pause_request__descriptor, ks_serve_pause);
+}
 
-    if (request == NULL)
-        return;
-    if (ks_subscription_wanted(exchange) && ks_pause(exchange, request, &response))
+void ks_serve_resume(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                     struct ks_arena *arena)
+{
+    ks_pb_resume_response response;
+
+    (void)arena;
+    if (ks_subscription_wanted(exchange) &&
+        ks_resume(exchange, (const ks_pb_resume_request *)message, &response))
         ks_exchange_message(exchange, &response.base);
-    ks_arena_free(&arena);
 }
 
 void ks_handle_resume(struct ks_exchange *exchange)
 {
-    ks_pb_resume_response response;
-    struct ks_arena arena;
-    const ks_pb_resume_request *request = (const ks_pb_resume_request *)ks_exchange_read(
-        exchange, &kinesis_sidecar__v1__resume_request__descriptor, &arena);
+    ks_exchange_serve(exchange, &kinesis_sidecar__v1__resume_request__descriptor, ks_serve_resume);
+}
 
-    if (request == NULL)
-        return;
-    if (ks_subscription_wanted(exchange) && ks_resume(exchange, request, &response))
+void ks_serve_release(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                      struct ks_arena *arena)
+{
+    ks_pb_release_response response;
+
+    (void)arena;
+    if (ks_subscription_wanted(exchange) &&
+        ks_release_lease(exchange, (const ks_pb_release_request *)message, &response))
         ks_exchange_message(exchange, &response.base);
-    ks_arena_free(&arena);
 }
 
 void ks_handle_release(struct ks_exchange *exchange)
 {
-    ks_pb_release_response response;
     struct ks_arena arena;
     ks_pb_release_request *request = (ks_pb_release_request *)ks_exchange_read(
         exchange, &kinesis_sidecar__v1__release_lease_request__descriptor, &arena);
@@ -440,24 +456,21 @@ void ks_handle_release(struct ks_exchange *exchange)
                             "the path and the body name two shards");
     } else {
         request->shard_id = shard;
-        if (ks_subscription_wanted(exchange) && ks_release_lease(exchange, request, &response))
-            ks_exchange_message(exchange, &response.base);
+        ks_serve_release(exchange, &request->base, &arena);
     }
     ks_arena_free(&arena);
 }
 
+void ks_serve_seek(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                   struct ks_arena *arena)
+{
+    if (ks_subscription_wanted(exchange))
+        ks_seek(exchange, (const ks_pb_seek_request *)message, arena);
+}
+
 void ks_handle_seek(struct ks_exchange *exchange)
 {
-    struct ks_arena arena;
-    const ks_pb_seek_request *request = (const ks_pb_seek_request *)ks_exchange_read(
-        exchange, &kinesis_sidecar__v1__seek_request__descriptor, &arena);
-
-    if (request == NULL)
-        return;
-    if (ks_subscription_wanted(exchange))
-        ks_seek(exchange, request, &arena);
-    else
-        ks_arena_free(&arena);
+    ks_exchange_serve(exchange, &kinesis_sidecar__v1__seek_request__descriptor, ks_serve_seek);
 }
 
 void ks_handle_loglevel(struct ks_exchange *exchange)

@@ -149,6 +149,25 @@ def grpcio_asks_for_health_on_both_ports(folder):
     sidecar.stop()
 
 
+@test()
+def an_operator_calls(folder):
+    sidecar = Sidecar.local(folder)
+    sidecar.start()
+    sidecar.put(numbered(20))
+    check(sidecar.get("/v1/records?wait_ms=5000")["records"], "it holds its leases")
+    admin = Stub(grpc.insecure_channel(sidecar.options["listen"]), "kinesis_sidecar.v1.Admin")
+    shards = sorted(shard["shard_id"] for shard in sidecar.get("/v1/shards")["shards"])
+    check_equal(sorted(admin.Pause(shards=shards).shards), shards)
+    told = admin.Seek(to="trim_horizon", dry_run=True)
+    check_equal(sorted(shard.shard_id for shard in told.shards), shards)
+    moved = admin.Seek(to="trim_horizon", shards=[shards[0]])
+    check_equal([shard.shard_id for shard in moved.shards], [shards[0]])
+    fails(grpc.StatusCode.INVALID_ARGUMENT, admin.Seek, to="nowhere")
+    fails(grpc.StatusCode.NOT_FOUND, admin.ReleaseLease, shard_id="shardId-000000000999")
+    admin.Resume()
+    sidecar.stop()
+
+
 def by_node(kind):
     def run(folder):
         sidecar = Sidecar.local(folder)
