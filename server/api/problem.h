@@ -16,7 +16,8 @@
 /* The message that goes with a failed call (proto/kinesis_sidecar/v1/problem.proto). */
 #define KS_PROBLEM_MESSAGE "kinesis_sidecar.v1.Problem"
 
-/* 405 and 415 have no code of their own: "unknown" is what a Connect client makes of them (Error Codes, HTTP to Error Code).
+/* 405 and 415 have no code of their own: "unknown" is what a Connect client makes of them (Error Codes, HTTP
+ * to Error Code).
  */
 /*  kind                   type (the end of a urn)    Connect code           status retry  title */
 #define KS_PROBLEM_TABLE(X)                                                                        \

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grpc.reflection.v1 and v1alpha: what is served here, for tools that ask. The two differ in their names alone: both are
- * answered with the messages of v1.
+/* grpc.reflection.v1 and v1alpha: what is served here, for tools that ask. The two differ in their names
+ * alone: both are answered with the messages of v1.
  *
- * The files come from the compiler as google.protobuf.FileDescriptorSet {repeated FileDescriptorProto file = 1}, and are
- * walked where they lie (protobuf: descriptor.proto).
+ * The files come from the compiler as google.protobuf.FileDescriptorSet {repeated FileDescriptorProto file =
+ * 1}, and are walked where they lie (protobuf: descriptor.proto).
  */
 #include <assert.h>
 

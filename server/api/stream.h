@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream.h - GET /v1/records/stream and Watch: the open streams, for those who end sessions; how a session is asked for.
+/* stream.h - GET /v1/records/stream and Watch: the open streams, for those who end sessions; how a session is
+ * asked for.
  */
 #ifndef KS_API_STREAM_H
 #define KS_API_STREAM_H
