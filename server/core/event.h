@@ -30,8 +30,8 @@ enum ks_event_kind {
     KS_EVENT_RESUME,  /* `shard`; what the poison policy stopped goes on, too. */
     KS_EVENT_RELEASE, /* `shard` -> KS_EFFECT_OPERATED. */
     KS_EVENT_SEEK, /* -> KS_EFFECT_OPERATED; when that is OK and it was no dry run, KS_EFFECT_SOUGHT in the end. */
-    KS_EVENT_GRANT,      /* Explicit credit for a session. */
-    KS_EVENT_BURIED      /* The answer to KS_EFFECT_BURY. */
+    KS_EVENT_GRANT, /* Explicit credit for a session. */
+    KS_EVENT_BURIED /* The answer to KS_EFFECT_BURY. */
 };
 
 struct ks_event {
