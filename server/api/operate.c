@@ -3,8 +3,8 @@
 
 #include <assert.h>
 
-#include "api/place.h"
 #include "api/methods.h"
+#include "api/place.h"
 #include "api/routes.h"
 #include "api/server.h"
 #include "api/settling.h"
@@ -340,34 +340,27 @@ void ks_seek(struct ks_exchange *exchange, const ks_pb_seek_request *request,
     struct seeking *seeking = NULL;
     struct ks_position to;
 
-    if (!read_seek(exchange, request, &to)) {
-        ks_arena_free(arena);
+    if (!read_seek(exchange, request, &to))
         return;
-    }
     arena->max += KS_ANSWER_BYTES_MAX;
     seeking = ks_arena_take(arena, sizeof(*seeking));
     if (seeking == NULL) {
         ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
-        ks_arena_free(arena);
         return;
     }
     seeking->exchange = exchange;
     seeking->to = to;
     seeking->dry_run = request->dry_run;
     seeking->arena = *arena;
-    ks_arena_init(arena, 0);
-    if (!gather(seeking, request) || !check_all(seeking, request->force)) {
-        *arena = seeking->arena;
-        ks_arena_free(arena);
-        return;
+    if (gather(seeking, request) && check_all(seeking, request->force)) {
+        if (!request->dry_run && seeking->count > 0) {
+            ks_arena_init(arena, 0);
+            move_all(seeking, request->force, request->wait_ms > 0 ? request->wait_ms : WAIT_MS);
+            return;
+        }
+        answer_seek(seeking);
     }
-    if (!request->dry_run && seeking->count > 0) {
-        move_all(seeking, request->force, request->wait_ms > 0 ? request->wait_ms : WAIT_MS);
-        return;
-    }
-    answer_seek(seeking);
     *arena = seeking->arena;
-    ks_arena_free(arena);
 }
 
 /* ---- Log level ---- */
@@ -394,7 +387,7 @@ bool ks_set_log_level(struct ks_exchange *exchange, const ks_pb_level_request *r
     return true;
 }
 
-/* ---- Methods and routes ---- */
+/* ---- REST ---- */
 
 void ks_serve_pause(struct ks_exchange *exchange, const ProtobufCMessage *message,
                     struct ks_arena *arena)
@@ -405,11 +398,6 @@ void ks_serve_pause(struct ks_exchange *exchange, const ProtobufCMessage *messag
     if (ks_subscription_wanted(exchange) &&
         ks_pause(exchange, (const ks_pb_pause_request *)message, &response))
         ks_exchange_message(exchange, &response.base);
-}
-
-void ks_handle_pause(struct ks_exchange *exchange)
-{
-    ks_exchange_serve(exchange, &kinesis_sidecar__v1__pause_request__descriptor, ks_serve_pause);
 }
 
 void ks_serve_resume(struct ks_exchange *exchange, const ProtobufCMessage *message,
@@ -423,13 +411,8 @@ void ks_serve_resume(struct ks_exchange *exchange, const ProtobufCMessage *messa
         ks_exchange_message(exchange, &response.base);
 }
 
-void ks_handle_resume(struct ks_exchange *exchange)
-{
-    ks_exchange_serve(exchange, &kinesis_sidecar__v1__resume_request__descriptor, ks_serve_resume);
-}
-
-void ks_serve_release(struct ks_exchange *exchange, const ProtobufCMessage *message,
-                      struct ks_arena *arena)
+void ks_serve_release_lease(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                            struct ks_arena *arena)
 {
     ks_pb_release_response response;
 
@@ -439,33 +422,45 @@ void ks_serve_release(struct ks_exchange *exchange, const ProtobufCMessage *mess
         ks_exchange_message(exchange, &response.base);
 }
 
-void ks_handle_release(struct ks_exchange *exchange)
-{
-    struct ks_arena arena;
-    ks_pb_release_request *request = (ks_pb_release_request *)ks_exchange_read(
-        exchange, &kinesis_sidecar__v1__release_lease_request__descriptor, &arena);
-    char *shard;
-
-    if (request == NULL)
-        return;
-    shard = ks_arena_text(&arena, exchange->request.part);
-    if (shard == NULL) {
-        ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
-    } else if (request->shard_id[0] != '\0' && strcmp(request->shard_id, shard) != 0) {
-        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
-                            "the path and the body name two shards");
-    } else {
-        request->shard_id = shard;
-        ks_serve_release(exchange, &request->base, &arena);
-    }
-    ks_arena_free(&arena);
-}
-
 void ks_serve_seek(struct ks_exchange *exchange, const ProtobufCMessage *message,
                    struct ks_arena *arena)
 {
     if (ks_subscription_wanted(exchange))
         ks_seek(exchange, (const ks_pb_seek_request *)message, arena);
+}
+
+void ks_handle_pause(struct ks_exchange *exchange)
+{
+    ks_exchange_serve(exchange, &kinesis_sidecar__v1__pause_request__descriptor, ks_serve_pause);
+}
+
+void ks_handle_resume(struct ks_exchange *exchange)
+{
+    ks_exchange_serve(exchange, &kinesis_sidecar__v1__resume_request__descriptor, ks_serve_resume);
+}
+
+/* The path names the shard; the body may, too. */
+static void serve_release_of_path(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                                  struct ks_arena *arena)
+{
+    ks_pb_release_request request = *(const ks_pb_release_request *)message;
+    char *shard = ks_arena_text(arena, exchange->request.part);
+
+    if (shard == NULL) {
+        ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
+    } else if (request.shard_id[0] != '\0' && strcmp(request.shard_id, shard) != 0) {
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                            "the path and the body name two shards");
+    } else {
+        request.shard_id = shard;
+        ks_serve_release_lease(exchange, &request.base, arena);
+    }
+}
+
+void ks_handle_release(struct ks_exchange *exchange)
+{
+    ks_exchange_serve(exchange, &kinesis_sidecar__v1__release_lease_request__descriptor,
+                      serve_release_of_path);
 }
 
 void ks_handle_seek(struct ks_exchange *exchange)

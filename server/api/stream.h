@@ -11,6 +11,7 @@
 #include "api/server.h"
 
 typedef KinesisSidecar__V1__OpenRequest ks_pb_open_request;
+typedef KinesisSidecar__V1__Ordering ks_pb_ordering;
 
 /* What is asked for, with the usual values for what is absent; `ids` and the texts live as long as the message. False:
  * the exchange was answered with a problem. */

@@ -501,6 +501,19 @@ static void set_default_state_dir(struct ks_options *options)
         ks_option_directory(path, options->state_dir);
 }
 
+/* What is to be kept on this machine is kept there. */
+static void set_default_dead_letters(struct ks_options *options)
+{
+    int size;
+
+    if (options->dead_letters[0] != '\0' || options->state_dir[0] == '\0')
+        return;
+    size = snprintf(options->dead_letters, KS_OPTION_TEXT_SIZE, "sqlite:%s/dead_letters.db",
+                    options->state_dir);
+    if (size >= KS_OPTION_TEXT_SIZE)
+        options->dead_letters[0] = '\0'; /* It must be named, then. */
+}
+
 /* The host name makes it readable, the rest makes it one of its kind. */
 static void set_default_worker_id(struct ks_options *options)
 {
@@ -525,6 +538,7 @@ static ks_err set_derived(struct ks_options *options, struct ks_detail *detail)
 {
     KS_TRY(set_default_leases(options, detail));
     set_default_state_dir(options);
+    set_default_dead_letters(options);
     if (options->name[0] == '\0')
         memcpy(options->name, options->application, sizeof(options->name));
     return KS_OK;

@@ -9,6 +9,7 @@
 #include "oracle_rules.h"
 #include "story.h"
 #include "world.h"
+#include "world_letters.h"
 #include "world_lock.h"
 
 /* ---- Latency ---- */
@@ -453,6 +454,7 @@ static void open_reader(struct world *world, struct process *process,
                         .epoch = effect->lease.epoch,
                         .before = reader->before > reader->epoch ? reader->before : reader->epoch,
                         .base = process->seen[effect->lease.shard].checkpoint,
+                        .opened_at = world->now,
                         .serial = reader->serial + 1};
 }
 
@@ -483,7 +485,10 @@ static void read_answers(struct world *world, struct process *process, ks_shard 
 {
     struct reader *reader = &process->readers[shard];
     uint32_t sizes[SIM_RECORDS];
-    struct ks_event event = {.kind = KS_EVENT_RECORDS};
+    uint8_t hashes[SIM_RECORDS];
+    uint32_t stale_ms[SIM_RECORDS];
+    struct ks_event event = {.kind = KS_EVENT_RECORDS,
+                             .records = {.hashes = hashes, .stale_ms = stale_ms}};
     uint32_t most = reader->max_records;
 
     if (!reader->open || reader->serial != serial)
@@ -509,6 +514,7 @@ static void read_answers(struct world *world, struct process *process, ks_shard 
     event.records.sizes = sizes;
     event.records.count = world_stream_read(world, shard, reader->base + reader->fetched, most,
                                             reader->max_bytes, sizes, &event.records.at_end);
+    world_letters_describe(world, process, shard, event.records.count, hashes, stale_ms);
     oracle_records(world, process, shard, sizes, event.records.count);
     reader->fetched += event.records.count;
     shell_step(world, process, &event);
@@ -555,6 +561,7 @@ static void perform(struct world *world, struct process *process, const struct k
     case KS_EFFECT_STORY:
     case KS_EFFECT_DRAINED:
     case KS_EFFECT_REFUSED:
+    case KS_EFFECT_BURY:
     case KS_EFFECT_LOCK:
     case KS_EFFECT_OPERATED:
     case KS_EFFECT_SOUGHT: perform_more(world, process, effect, event); break;
@@ -574,7 +581,7 @@ static void perform_more(struct world *world, struct process *process,
         break;
     case KS_EFFECT_NOT_OPENED:
         process->truth.answers++;
-        world_app_not_opened(world, process);
+        world_app_not_opened(world, process, effect->session.why_not);
         break;
     case KS_EFFECT_SESSION_ENDED:
         oracle_ended(world, process, session);
@@ -591,6 +598,7 @@ static void perform_more(struct world *world, struct process *process,
     case KS_EFFECT_LOCK: world_lock_write(world, process, effect->lock.boot); break;
     case KS_EFFECT_OPERATED: process->truth.answers++; break;
     case KS_EFFECT_SOUGHT: oracle_sought(world, process, effect); break;
+    case KS_EFFECT_BURY: world_letters_bury(world, process, effect); break;
     case KS_EFFECT_STORE:
     case KS_EFFECT_LIST:
     case KS_EFFECT_OPEN:
@@ -664,6 +672,7 @@ static void turn(struct world *world, struct process *process, const struct happ
         shell_step(world, process, &(struct ks_event){.kind = KS_EVENT_CHANGED});
         break;
     case HAPPENS_LOCKED: world_lock_written(world, process, happening->epoch); break;
+    case HAPPENS_BURIED: world_letters_buried(world, process, happening); break;
     case HAPPENS_HURRY:
         process->patience_at = shell_clock(world, process);
         shell_step(world, process, &(struct ks_event){.kind = KS_EVENT_HURRY});

@@ -49,7 +49,7 @@ TEST(who_has_effects_is_not_called_by_get)
 TEST(a_call_fails_for_the_reason_that_rest_gives)
 {
     static const char body[] = "{\"settlements\":[{\"ack_id\":\"x\"}]}";
-    static const char reason[] = "outcome must be ack, retry or extend";
+    static const char reason[] = "outcome must be ack, retry, extend, dead_letter or drop";
 
     rig_begin(&rig);
     EXPECT_CONTAINS(rig_call(&rig, "POST", "/v1/records/settle", body), reason);
