@@ -2,8 +2,6 @@
 #include "base/options.h"
 
 #include "base/budget.h"
-#include "base/codec.h"
-#include "base/digest.h"
 #include "base/flat_json.h"
 #include "base/metrics.h"
 #include "base/options_check.h"
