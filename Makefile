@@ -221,6 +221,10 @@ RUN := tests/lib/run
 RESULTS := $(B)/results
 WITH_EMULATORS := tests/emulators/with dynoxide kinesis-local kinesalite double --
 CONTRACT_PY := $(sort $(wildcard tests/contract/*_test.py))
+# The suite of streams waits most of its time, for paces and clocks: it is done in three shares at the same time.
+STREAM_SUITE := $(B)/tests/contract/stream_source_test
+CONTRACT = $(patsubst %,"$(WITH_EMULATORS) %",$(filter-out $(STREAM_SUITE),$(call of,contract)) $(CONTRACT_PY))
+STREAMS = $(patsubst %,"$(WITH_EMULATORS) $(STREAM_SUITE) --share %/3",1 2 3)
 E2E := $(sort $(wildcard tests/e2e/*_test.sh tests/e2e/*_test.py))
 
 # What the mutants need: the programs that they name, a compiler for what they change, and the linker.
@@ -237,7 +241,8 @@ test: deps tests  ## Run every test: unit, vectors, oom, contract, simulation, e
 	@$(RUN) -j 2 -o $(RESULTS)/unit unit -- $(call of,unit) || :
 	@$(RUN) -j 2 -o $(RESULTS)/vectors vectors -- $(call of,vectors) $(call of,oom) || :
 	@$(if $(SIM),$(RUN) -o $(RESULTS)/sim simulation -- "$(SIM) --seed 1 --seeds $(SEEDS)" || :)
-	@$(RUN) -o $(RESULTS)/contract contract -- $(patsubst %,"$(WITH_EMULATORS) %",$(call of,contract) $(CONTRACT_PY)) || :
+	@$(RUN) -o $(RESULTS)/contract contract -- $(CONTRACT) || :
+	@$(RUN) -j 3 -o $(RESULTS)/streams "contract of streams" -- $(STREAMS) || :
 	@$(RUN) -j 2 -o $(RESULTS)/e2e "end to end" -- $(E2E) || :
 	@tests/lib/total $(RESULTS)
 
@@ -251,7 +256,8 @@ oom: $(call of,oom)  ## Run the tests in which the n-th allocation fails.
 	@$(RUN) -j 2 oom -- $^
 
 contract: deps $(DOUBLES) $(call of,contract)  ## Run the suites of the ports against every adapter, with real emulators.
-	@$(RUN) contract -- $(patsubst %,"$(WITH_EMULATORS) %",$(call of,contract) $(CONTRACT_PY))
+	@$(RUN) contract -- $(CONTRACT)
+	@$(RUN) -j 3 "contract of streams" -- $(STREAMS)
 
 # Built once, from the registry; not part of `make test`: not everybody has a cargo that is new enough.
 FERROKINESIS := build/cargo/bin/ferrokinesis

@@ -231,24 +231,43 @@ static bool make_root(void)
     return false;
 }
 
+/* Of "K/N" the K-th of N shares of the tests: each is in exactly one. */
+static bool is_in_share(const char *share, unsigned at)
+{
+    unsigned which = 0;
+    unsigned of = 0;
+
+    if (share == NULL)
+        return true;
+    if (sscanf(share, "%u/%u", &which, &of) != 2 || which < 1 || which > of) {
+        printf("--share wants K/N, not %s\n", share);
+        exit(2);
+    }
+    return at % of == which - 1;
+}
+
 int ks_test_main(int argc, char **argv)
 {
     const char *part = "";
+    const char *share = NULL;
     bool list = false;
     unsigned number = 0;
+    unsigned at = 0;
 
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--no-fork") == 0)
             all.no_fork = true;
         else if (strcmp(argv[i], "--list") == 0)
             list = true;
+        else if (strcmp(argv[i], "--share") == 0 && i + 1 < argc)
+            share = argv[++i];
         else
             part = argv[i];
     }
     if (!list && !make_root())
         return 1;
     for (const struct ks_test *test = all.first; test != NULL; test = test->next) {
-        if (strstr(test->name, part) == NULL)
+        if (strstr(test->name, part) == NULL || !is_in_share(share, at++))
             continue;
         if (list)
             printf("%s\n", test->name);
