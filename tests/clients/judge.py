@@ -53,8 +53,20 @@ class Shard:
 
     def __init__(self):
         self.records = []
+        self.begin()
+
+    def begin(self):
         self.cursor = -1     # The last delivery.
-        self.failed = set()  # Retries for which delivery has not gone back yet.
+        self.failed = set()  # What was retried.
+        self.retries = self.backs = 0
+
+    def can_begin_again_with(self, index):
+        for before in range(index, -1, -1):
+            if before in self.failed:
+                return True
+            if before > 0 and not self.records[before - 1].outcome:
+                return False
+        return False
 
 
 class Record:
@@ -98,8 +110,7 @@ class Judge:
         """A new stream begins each shard with the first record that is not settled."""
         self.connection += 1
         for shard in self.shards.values():
-            shard.cursor = -1
-            shard.failed.clear()
+            shard.begin()
 
     def disconnected(self, _):
         check_equal(self.connection, 1, "connections before it hung up")
@@ -131,16 +142,16 @@ class Judge:
 
     @staticmethod
     def in_order(shard, record):
-        """Forward over nothing but settled records; back to a record that was retried, or behind it over settled ones."""
+        """Forward over nothing but settled records; back to a record that was retried, or behind it over settled ones.
+
+        Which retry it goes back for cannot be seen: deliveries were under way when it was sent. None goes back twice."""
         if record.index > shard.cursor:
             for passed in shard.records[shard.cursor + 1:record.index]:
                 check(passed.outcome, "passed over", passed, "to", record)
         else:
-            # A delivery that was under way when its record was retried is none of the reasons' ends: going back is.
-            reasons = {index for index in shard.failed if index <= record.index and
-                       all(passed.outcome for passed in shard.records[index:record.index])}
-            check(reasons, "back without a reason, from", shard.records[shard.cursor], "to", record)
-            shard.failed -= reasons
+            shard.backs += 1
+            check(shard.backs <= shard.retries and shard.can_begin_again_with(record.index), "back without a reason, from",
+                  shard.records[shard.cursor], "to", record)
         shard.cursor = record.index
 
     def settle(self, entry):
@@ -151,6 +162,7 @@ class Judge:
         self.newest_settled[record.shard] = max(record.index, self.newest_settled.get(record.shard, 0))
         if entry["outcome"] == "retry":
             self.shards[record.shard].failed.add(record.index)
+            self.shards[record.shard].retries += 1
         else:
             record.outcome, record.confirmed, record.connection = entry["outcome"], False, self.connection
         self.asked[entry["request"]].append((record, entry["outcome"]))
