@@ -45,6 +45,7 @@ DEAD_LETTERS = 10 if os.environ.get("LETTERS") else 0  # Until the sidecar keeps
 CLIENTS = {
     "http": ("http", ["rest"]),
     "curl": ("curl", ["rest"]),
+    "grpcio": ("grpcio", ["watch", "stream"]),
 }
 
 
