@@ -70,9 +70,9 @@ class Story:
             return "retry"
         return "dead_letter" if drawn < self.retries + self.letters else "ack"
 
-    def settled(self, request, accepted, failed, inline):
+    def settled(self, request, accepted, failed):
         """`failed`: the reasons."""
-        self.tell("settled", request=request, ok=accepted, failed=failed, inline=inline)
+        self.tell("settled", request=request, ok=accepted, failed=failed)
         self.done |= self.pending.pop(request)
 
     def hangs_up(self):

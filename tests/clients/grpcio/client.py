@@ -25,7 +25,7 @@ class Watch:
         self.events = stub.Watch(OPEN)
 
     def settle(self, story, request, settlements):
-        told(story, request, self.stub.Settle(settlements), False)
+        told(story, request, self.stub.Settle(settlements))
 
 
 class Stream:
@@ -43,8 +43,8 @@ class Stream:
 WAYS = {"watch": Watch, "stream": Stream}
 
 
-def told(story, request, answer, inline):
-    story.settled(request, answer.ok, [failure.reason for failure in answer.failed], inline)
+def told(story, request, answer):
+    story.settled(request, answer.ok, [failure.reason for failure in answer.failed])
 
 
 def settlements_of(items):
@@ -63,7 +63,7 @@ def handle(story, event):
             story.record(record.shard_id, record.sequence_number, base64.b64encode(record.data).decode(), record.attempt,
                          record.ack_id)
     elif kind == "answer" and event.answer.WhichOneof("answer") == "settled":
-        told(story, event.answer.id, event.answer.settled, True)
+        told(story, event.answer.id, event.answer.settled)
     elif kind != "heartbeat":
         raise SystemExit(f"what is this? {event}")
     return kind == "heartbeat"
@@ -83,7 +83,7 @@ def consume(way, story):
     raise SystemExit("the stream ended")
 
 
-def run(address, seed, count, retries, letters, way):
+def run(address, seed, count, retries, letters, way, _):
     story = Story(seed, count, retries, letters)
     over = False
     while not over:
