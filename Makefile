@@ -81,7 +81,7 @@ LINK = $(CC) -pie -Wl,-z,relro,-z,now -Wl,--as-needed -pthread $(LINK_EXTRA)
 
 # --- What there is -----------------------------------------------------------------------------
 
-PROTO := $(wildcard proto/kinesis_sidecar/v1/*.proto)
+PROTO := $(wildcard proto/kinesis_sidecar/v1/*.proto proto/grpc/*/*/*.proto)
 GEN_C := $(PROTO:proto/%.proto=$(GEN)/%.pb-c.c)
 GEN_H := $(GEN_C:.c=.h)
 DESCRIPTORS := $(if $(PROTO),$(GEN)/descriptors.pb)
@@ -134,7 +134,7 @@ $(HELP): $(call objects,$(HELPER_C))
 	@rm -f $@
 	@ar qcs $@ $^
 
-$(B)/obj/server/%.o: server/%.c $(B)/flags | deps-build $(GEN_H)
+$(B)/obj/server/%.o: server/%.c $(B)/flags | deps-build $(GEN_H) $(GEN)/descriptors.inc
 	@mkdir -p $(@D)
 	$(call say,compile  $<)
 	$(Q)$(COMPILE) $(WARNINGS) $(FLOOR) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
@@ -158,6 +158,10 @@ $(GEN)/%.pb-c.c $(GEN)/%.pb-c.h &: proto/%.proto $(PROTO) | deps-build
 	@mkdir -p $(GEN)
 	$(call say,generate $@)
 	$(Q)protoc-c --proto_path=proto --c_out=$(GEN) $<
+
+# For reflection: the bytes of the set, as C reads them.
+$(GEN)/descriptors.inc: $(GEN)/descriptors.pb
+	@od -An -v -tx1 $< | sed 's/ \([0-9a-f][0-9a-f]\)/0x\1,/g' > $@
 
 $(GEN)/descriptors.pb: $(PROTO) | deps-build
 	@mkdir -p $(GEN)
@@ -257,6 +261,43 @@ $(FERROKINESIS):
 .PHONY: cross-check
 cross-check: deps $(DOUBLES) $(FERROKINESIS)  ## Compare our double of Kinesis with one more opinion, ferrokinesis from crates.io.
 	@$(RUN) cross-check -- "tests/emulators/with double ferrokinesis -- $(CONTRACT_PY)"
+
+# Suites that others wrote, from the Go module proxy; not part of `make test`: not everybody has a Go that is new enough.
+CONFORMANCE := build/conformance
+CONFORMANCE_GEN = $(patsubst $(CONFORMANCE)/gen/%.c,$(CONFORMANCE)/obj/%.o,$(call find,$(CONFORMANCE)/gen,*.c))
+
+.PHONY: conformance interop-grpc
+conformance: all  ## Run the conformance suite of connectrpc against our calls: Connect and gRPC, both HTTPs.
+	@tests/deps go
+	@tests/conformance/prepare
+	$(AGAIN) $(CONFORMANCE)/server
+	@tests/conformance/run
+
+interop-grpc: all  ## Run the interop tests of gRPC with grpc-go's client.
+	@tests/deps go
+	@tests/conformance/prepare
+	$(AGAIN) $(CONFORMANCE)/interop
+	@tests/conformance/run-interop
+
+$(B)/obj/tests/conformance/%.o: FLOOR := -I$(CONFORMANCE)/gen -Itests/conformance
+$(CONFORMANCE)/obj/%.o: $(CONFORMANCE)/gen/%.c
+	@mkdir -p $(@D)
+	$(Q)$(COMPILE) -w -I$(CONFORMANCE)/gen -c -o $@ $<
+$(CONFORMANCE)/server $(CONFORMANCE)/interop: $(CONFORMANCE)/%: $(B)/obj/tests/conformance/%.o \
+    $(B)/obj/tests/conformance/floor.o $$(CONFORMANCE_GEN) $(LIB)
+	$(call say,link     $@)
+	$(Q)$(LINK) -o $@ $^ $(LIB_LIBS)
+
+# Built once, from the Go module proxy; not part of `make test`: not everybody has Go.
+H2SPEC := build/h2spec/h2spec
+$(H2SPEC): tests/h2spec/go.mod tests/h2spec/go.sum
+	@tests/deps go
+	@mkdir -p $(@D)
+	cd tests/h2spec && go build -mod=readonly -o ../../$@ github.com/summerwind/h2spec/cmd/h2spec
+
+.PHONY: h2spec
+h2spec: deps all $(H2SPEC)  ## Ask h2spec, from the Go module proxy, what it thinks of our HTTP/2.
+	tests/h2spec/run $(H2SPEC)
 
 sim: $(SIM)  ## Simulate the core from one seed, or from N of them: `make sim SEED=7 N=1000`; a seed replays exactly.
 	$(SIM) --seed $(SEED) --seeds $(N)

@@ -116,6 +116,12 @@ void ks_api_quiesce(struct ks_api *api)
         api->subscriptions[i].quiesced = true;
 }
 
+void ks_api_change(struct ks_api *api, size_t request_bytes_max, ks_span drain_patience)
+{
+    api->request_bytes_max = request_bytes_max;
+    api->drain_patience = drain_patience;
+}
+
 void ks_api_finish(struct ks_api *api)
 {
     api->ending = true;

@@ -47,6 +47,8 @@ void ks_api_close(struct ks_api *api);
 
 /* From now on new sessions are answered 503 with Retry-After. Everything else goes on. */
 void ks_api_quiesce(struct ks_api *api);
+/* These may change while it runs; from the next request on. */
+void ks_api_change(struct ks_api *api, size_t request_bytes_max, ks_span drain_patience);
 /* The process is about to end: answers that go on for ever (GET /v1/events) come to their end. */
 void ks_api_finish(struct ks_api *api);
 /* True while an answer is not yet out: whoever stops the process turns the loop a little longer. */

@@ -87,6 +87,11 @@ void ks_exchange_problem(struct ks_exchange *exchange, enum ks_problem problem, 
     size = vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     assert(size >= 0);
+    if (exchange->inner != NULL) {
+        exchange->answered = true;
+        exchange->inner->problem(exchange, problem, text);
+        return;
+    }
     if (ks_rpc_is_call(exchange) && ks_rpc_has_protocol(exchange))
         ks_rpc_problem(exchange, problem, text);
     else
@@ -132,7 +137,8 @@ void ks_exchange_wake(struct ks_exchange *exchange)
 void ks_exchange_consumed(struct ks_exchange *exchange, size_t size)
 {
     assert(exchange->streamed);
-    if (size > 0)
+    /* Who wants no more has given everything back. */
+    if (size > 0 && exchange->body_part != NULL)
         exchange->transport->consumed(exchange, size);
 }
 
@@ -324,8 +330,7 @@ void ks_exchange_run(struct ks_exchange *exchange)
 bool ks_exchange_part(struct ks_exchange *exchange, ks_view part, bool end)
 {
     assert(exchange->streamed);
-    if (exchange->body_part == NULL)
-        return false;
-    exchange->body_part(exchange, part, end);
-    return true;
+    if (exchange->body_part != NULL)
+        exchange->body_part(exchange, part, end);
+    return exchange->body_part != NULL;
 }

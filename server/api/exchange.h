@@ -17,7 +17,8 @@
  * by ks_exchange_consumed(), in that call or later: the transport reads on only while less than
  * KS_BODY_WINDOW bytes are not given back, and that, and one read of a socket more, is the most
  * that it ever hands over; so a handler that cannot go on gives nothing back, and the client waits.
- * A handler that wants no more sets `body_part` to NULL: the rest is thrown away. A fixed answer or
+ * A handler that wants no more sets `body_part` to NULL: the rest is thrown away, what was handed
+ * over counts as given back. A fixed answer or
  * a problem does that by itself; a producer (ks_exchange_stream) does not.
  * HTTP/2 is full duplex: an answer begins while parts still come. On HTTP/1.1 an answer leaves only
  * when the request has ended (libmicrohttpd 0.9.75 throws the rest away otherwise): a handler that
@@ -42,6 +43,7 @@
 #include "api/query.h"
 #include "base/bytes.h"
 
+struct ProtobufCMessage;
 struct ks_api;
 struct ks_exchange;
 struct ks_route;
@@ -104,12 +106,19 @@ struct ks_transport {
     void (*consumed)(struct ks_exchange *exchange, size_t size);
 };
 
+/* Where answers go that have no wire of their own: a part of a stream (questions.h). */
+struct ks_inner {
+    void (*message)(struct ks_exchange *exchange, const struct ProtobufCMessage *message);
+    void (*problem)(struct ks_exchange *exchange, enum ks_problem problem, const char *text);
+};
+
 struct ks_exchange {
     struct ks_api *api;
     const struct ks_transport *transport;
     struct ks_request request;
     const struct ks_route *route;
     struct ks_rpc_call *rpc;              /* The call of a method, if it is one. */
+    const struct ks_inner *inner;         /* NULL: it has a wire. */
     struct ks_subscription *subscription; /* That it is about; NULL: not said, or all. */
     bool streamed; /* The body comes in parts: set when the route is found. */
     bool answered;
@@ -135,8 +144,8 @@ void ks_exchange_end(struct ks_exchange *exchange);
 void ks_exchange_begin(struct ks_exchange *exchange);
 /* The body is whole, or it is streamed: runs the handler. */
 void ks_exchange_run(struct ks_exchange *exchange);
-/* Hands a part of a streamed body to the handler. False if nobody wants it: then it counts as
- * consumed. */
+/* Hands a part of a streamed body to the handler. False if nobody wants more (any more): then all
+ * parts until now count as consumed. */
 bool ks_exchange_part(struct ks_exchange *exchange, ks_view part, bool end);
 
 /* ---- For handlers ---- */
@@ -156,7 +165,8 @@ void ks_exchange_stream(struct ks_exchange *exchange, const char *content_type, 
 void ks_exchange_header(struct ks_exchange *exchange, const char *name, const char *value);
 /* Likewise a trailer: see above. */
 void ks_exchange_trailer(struct ks_exchange *exchange, const char *name, const char *value);
-/* Gives `size` bytes of the parts back: the client may send as many more. Does nothing for 0. */
+/* Gives `size` bytes of the parts back: the client may send as many more. Does nothing for 0, or
+ * when `body_part` is NULL. */
 void ks_exchange_consumed(struct ks_exchange *exchange, size_t size);
 /* The answer or more of it is ready. Handlers call it after they answered later than in their call.
  */

@@ -140,12 +140,25 @@ static void wake(struct ks_exchange *exchange)
     resume(call);
 }
 
+/* Counts what the call holds of its body. False if all of them hold too much. */
+static bool charge(struct call *call)
+{
+    struct ks_api *api = call->exchange.api;
+    size_t held = call->unread + call->exchange.request.body.capacity;
+
+    assert(api->bodies_bytes >= call->charged);
+    api->bodies_bytes += held - call->charged;
+    call->charged = held;
+    return api->bodies_bytes <= KS_BODIES_BYTES_MAX;
+}
+
 static void consumed(struct ks_exchange *exchange, size_t size)
 {
     struct call *call = call_of(exchange);
 
     assert(call->unread >= size);
     call->unread -= size;
+    (void)charge(call);
     if (call->step == STEP_BODY && call->unread < KS_BODY_WINDOW)
         resume(call);
 }
@@ -346,37 +359,36 @@ static const char *too_large_text(const struct call *call, struct ks_detail *det
     return detail->text;
 }
 
-/* Hands a part on, and stops reading when the handler has enough. */
-static void pass(struct call *call, ks_view part)
+/* Hands a part on, and stops reading when the handler has enough. False if the connection must end.
+ */
+static bool pass(struct call *call, ks_view part)
 {
     call->unread += part.size;
-    if (!ks_exchange_part(&call->exchange, part, false)) {
+    if (!ks_exchange_part(&call->exchange, part, false))
         call->unread = 0;
-        return;
-    }
+    if (!charge(call))
+        return false;
     if (call->unread < KS_BODY_WINDOW) {
         set_deadline(call->wire, KS_BODY_WAIT_MS);
-        return;
+        return true;
     }
     /* It is not the client who is late. The daemon may have more that it has read already. */
     ks_loop_timer_clear(call->wire->http1->loop, &call->wire->timer);
     if (!call->suspended)
         suspend(call);
+    return true;
 }
 
 /* Keeps a part of the body, or only counts it once it is too much. False if the connection must
  * end: libmicrohttpd takes no answer in the middle of a body, so it is given past it. */
 static bool keep(struct call *call, ks_view part)
 {
-    struct ks_http1 *http1 = call->wire->http1;
     struct ks_bytes *body = &call->exchange.request.body;
     struct ks_detail detail;
     ks_err err;
 
-    if (call->exchange.streamed) {
-        pass(call, part);
-        return true;
-    }
+    if (call->exchange.streamed)
+        return pass(call, part);
     call->received += part.size;
     if (call->received > body->max) {
         call->too_large = true;
@@ -390,9 +402,7 @@ static bool keep(struct call *call, ks_view part)
     if (call->exchange.answered)
         return true;
     err = ks_bytes_append(body, part);
-    http1->api->bodies_bytes += body->capacity - call->charged;
-    call->charged = body->capacity;
-    if (!ks_ok(err) || http1->api->bodies_bytes > KS_BODIES_BYTES_MAX)
+    if (!charge(call) || !ks_ok(err))
         call->no_memory = true;
     return true;
 }

@@ -372,7 +372,7 @@ void ks_http2_finish(struct ks_http2 *http2)
         wire->finishing = true;
         /* The answer to the PING says that the notice was heard, and what was begun before. */
         if (nghttp2_submit_shutdown_notice(wire->session) != 0 ||
-            nghttp2_submit_ping(wire->session, NGHTTP2_FLAG_NONE, NULL) != 0)
+            nghttp2_submit_ping(wire->session, NGHTTP2_FLAG_NONE, ks_http2_notice) != 0)
             wire->dead = true;
         ks_loop_timer_set(http2->loop, &wire->timer, until);
         ks_http2_soon(wire);

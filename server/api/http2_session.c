@@ -6,6 +6,8 @@
 #include "api/server.h"
 #include "base/budget.h"
 
+const uint8_t ks_http2_notice[8] = "goodbye";
+
 /* ---- Memory ---- */
 
 static void *give(size_t size, void *arg)
@@ -127,7 +129,8 @@ static int frame_came(nghttp2_session *session, const nghttp2_frame *frame, void
     struct ks_http2_stream *stream;
     bool ends = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
 
-    if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK) != 0)
+    if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK) != 0 &&
+        memcmp(frame->ping.opaque_data, ks_http2_notice, sizeof(ks_http2_notice)) == 0)
         ks_http2_session_finish(wire);
     if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
         return 0;

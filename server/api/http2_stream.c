@@ -240,8 +240,7 @@ void ks_http2_stream_data(struct ks_http2_stream *stream, ks_view part)
         return;
     }
     stream->unread += part.size;
-    if (!ks_exchange_part(&stream->exchange, part, false))
-        consumed(&stream->exchange, stream->unread);
+    (void)ks_exchange_part(&stream->exchange, part, false);
     if (!charge(stream) && !stream->overfull) {
         stream->overfull = true;
         reset(stream, NGHTTP2_ENHANCE_YOUR_CALM);
@@ -427,6 +426,10 @@ void ks_http2_stream_work(struct ks_http2_stream *stream)
 {
     nghttp2_session *session = stream->wire->session;
 
+    if (stream->exchange.body_part == NULL) {
+        stream->given += stream->unread;
+        stream->unread = 0;
+    }
     (void)charge(stream);
     if (stream->given > 0 &&
         nghttp2_session_consume_stream(session, stream->id, stream->given) != 0)

@@ -92,6 +92,9 @@ void ks_http2_soon(struct ks_http2_wire *wire);
 
 /* ---- http2_session.c ---- */
 
+/* What the PING says that follows the notice; an answer to any other tells nothing. */
+extern const uint8_t ks_http2_notice[8];
+
 /* What all sessions share; NO_MEMORY. */
 KS_MUST_USE ks_err ks_http2_session_begin(struct ks_http2 *http2);
 void ks_http2_session_end(struct ks_http2 *http2);

@@ -174,6 +174,11 @@ void ks_exchange_message(struct ks_exchange *exchange, const ProtobufCMessage *m
     struct ks_bytes body;
     ks_err err;
 
+    if (exchange->inner != NULL) {
+        exchange->answered = true;
+        exchange->inner->message(exchange, message);
+        return;
+    }
     if (exchange->rpc != NULL) {
         ks_rpc_message(exchange, message);
         return;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/methods.h"
 
+#include "grpc/health/v1/health.pb-c.h"
+#include "grpc/reflection/v1/reflection.pb-c.h"
 #include "kinesis_sidecar/v1/service.pb-c.h"
 
 enum { EFFECTS_SAFE = true, EFFECTS_CHANGES = false, ABOUT_ONE = true, ABOUT_ANY = false };
 
 static const struct ks_rpc_method methods[] = {
-#define X(service, method, kind, effects, subscription, request, response, handler)                \
+#define X(service, method, kind, effects, subscription, request, response, handler, next)          \
     {"/kinesis_sidecar.v1." #service "/" #method,                                                  \
      KS_RPC_##kind,                                                                                \
      EFFECTS_##effects,                                                                            \
@@ -15,9 +17,25 @@ static const struct ks_rpc_method methods[] = {
      &kinesis_sidecar__v1__##request##__descriptor,                                                \
      &kinesis_sidecar__v1__##response##__descriptor,                                               \
      ks_serve_##handler,                                                                           \
-     NULL},
+     next},
 #include "api/methods.def"
 #undef X
+    {"/grpc.health.v1.Health/Check", KS_RPC_UNARY, .ops = true,
+     .request = &grpc__health__v1__health_check_request__descriptor,
+     .response = &grpc__health__v1__health_check_response__descriptor,
+     .handle = ks_serve_health_check},
+    {"/grpc.health.v1.Health/Watch", KS_RPC_SERVER_STREAM, .ops = true,
+     .request = &grpc__health__v1__health_check_request__descriptor,
+     .response = &grpc__health__v1__health_check_response__descriptor,
+     .handle = ks_serve_health_watch},
+    {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", KS_RPC_BIDI,
+     .request = &grpc__reflection__v1__server_reflection_request__descriptor,
+     .response = &grpc__reflection__v1__server_reflection_response__descriptor,
+     .handle = ks_serve_reflection, .next = ks_next_reflection},
+    {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", KS_RPC_BIDI,
+     .request = &grpc__reflection__v1__server_reflection_request__descriptor,
+     .response = &grpc__reflection__v1__server_reflection_response__descriptor,
+     .handle = ks_serve_reflection, .next = ks_next_reflection},
 };
 
 const struct ks_rpc_service *ks_methods(void)

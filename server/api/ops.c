@@ -26,8 +26,7 @@ void ks_handle_livez(struct ks_exchange *exchange)
     reply_text(exchange, 200, &body, ks_bytes_append(&body, KS_VIEW("ok\n")));
 }
 
-/* The first subscription that is not ready, and why; NULL if all are. */
-static const struct ks_subscription *find_unready(struct ks_api *api, const char **ret_reason)
+const struct ks_subscription *ks_api_find_unready(struct ks_api *api, const char **ret_reason)
 {
     struct ks_board_status status;
     const struct ks_subscription *found = NULL;
@@ -90,7 +89,7 @@ static ks_err write_short(struct ks_bytes *body, const struct ks_api *api,
 void ks_handle_readyz(struct ks_exchange *exchange)
 {
     const char *reason = "";
-    const struct ks_subscription *unready = find_unready(exchange->api, &reason);
+    const struct ks_subscription *unready = ks_api_find_unready(exchange->api, &reason);
     struct ks_bytes body;
     ks_view ignored;
     bool verbose = ks_request_param(&exchange->request, "verbose", &ignored);
@@ -104,7 +103,7 @@ void ks_handle_readyz(struct ks_exchange *exchange)
 void ks_handle_startupz(struct ks_exchange *exchange)
 {
     const char *reason = "";
-    const struct ks_subscription *unready = find_unready(exchange->api, &reason);
+    const struct ks_subscription *unready = ks_api_find_unready(exchange->api, &reason);
     struct ks_bytes body;
 
     if (exchange->api->was_ready)

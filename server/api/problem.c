@@ -77,19 +77,26 @@ ks_err ks_problem_write(enum ks_problem problem, ks_view detail, ks_view instanc
     return ks_writer_end(&json);
 }
 
+void ks_problem_fill(enum ks_problem problem, const char *detail,
+                     KinesisSidecar__V1__Problem *ret_message)
+{
+    const struct meaning *meaning = meaning_of(problem);
+
+    kinesis_sidecar__v1__problem__init(ret_message);
+    ret_message->type = ks_pb_text(meaning->type);
+    ret_message->title = ks_pb_text(meaning->title);
+    ret_message->status = meaning->status;
+    ret_message->detail = ks_pb_text(detail);
+    ret_message->retryable = meaning->retryable;
+}
+
 ks_err ks_problem_pack(enum ks_problem problem, const char *detail, ks_view instance,
                        struct ks_bytes *bytes)
 {
-    const struct meaning *meaning = meaning_of(problem);
     KinesisSidecar__V1__Problem message;
     char target[512] = "";
 
-    kinesis_sidecar__v1__problem__init(&message);
-    message.type = ks_pb_text(meaning->type);
-    message.title = ks_pb_text(meaning->title);
-    message.status = meaning->status;
-    message.detail = ks_pb_text(detail);
-    message.retryable = meaning->retryable;
+    ks_problem_fill(problem, detail, &message);
     /* A path that is too long, or no text, is known to who asked for it. */
     if (ks_view_is_utf8(instance) && ks_ok(ks_view_copy_text(instance, target, sizeof(target))))
         message.instance = target;

@@ -27,13 +27,12 @@
     X(PERMISSION_DENIED, "permission-denied", "permission_denied", 403, false,                     \
       "Permission denied")                                                                         \
     X(NOT_FOUND, "not-found", "not_found", 404, false, "Not found")                                \
-    X(METHOD_NOT_ALLOWED, "method-not-allowed", "unknown", 405, false, "Method not allowed") \
+    X(METHOD_NOT_ALLOWED, "method-not-allowed", "unknown", 405, false, "Method not allowed")       \
     X(SESSION_FENCED, "session-fenced", "aborted", 409, false, "Session taken over")               \
     X(LEASE_LOST, "lease-lost", "aborted", 409, false, "Lease lost")                               \
     X(SESSION_EXPIRED, "session-expired", "failed_precondition", 410, false, "Session expired")    \
     X(TOO_LARGE, "content-too-large", "resource_exhausted", 413, false, "Content too large")       \
-    X(MEDIA_TYPE, "unsupported-media-type", "unknown", 415, false,                        \
-      "Unsupported media type")                                                                    \
+    X(MEDIA_TYPE, "unsupported-media-type", "unknown", 415, false, "Unsupported media type")       \
     X(EXHAUSTED, "resource-exhausted", "resource_exhausted", 429, true, "Resource exhausted")      \
     X(HEAD_TOO_LARGE, "head-too-large", "resource_exhausted", 431, false,                          \
       "Request header too large")                                                                  \
@@ -59,6 +58,10 @@ const char *ks_problem_code(enum ks_problem problem);
  * for; both may hold any bytes. FULL, NO_MEMORY. */
 KS_MUST_USE ks_err ks_problem_write(enum ks_problem problem, ks_view detail, ks_view instance,
                                     struct ks_bytes *body);
+struct KinesisSidecar__V1__Problem;
+/* Fills the message, without its instance; the texts live as long as `detail`. */
+void ks_problem_fill(enum ks_problem problem, const char *detail,
+                     struct KinesisSidecar__V1__Problem *ret_message);
 /* Appends the message KS_PROBLEM_MESSAGE in protobuf. FULL, NO_MEMORY. */
 KS_MUST_USE ks_err ks_problem_pack(enum ks_problem problem, const char *detail, ks_view instance,
                                    struct ks_bytes *bytes);

@@ -239,6 +239,16 @@ static const struct ks_rpc_method *find_method(const struct ks_exchange *exchang
     return NULL;
 }
 
+bool ks_rpc_has_service(const struct ks_rpc_service *service, const char *name)
+{
+    for (size_t i = 0; i < service->count; i++) {
+        ks_view rest = ks_view_text(service->methods[i].path + 1);
+        if (ks_view_equal(ks_view_cut(&rest, '/'), ks_view_text(name)))
+            return true;
+    }
+    return false;
+}
+
 const struct ks_route *ks_rpc_find(struct ks_exchange *exchange)
 {
     /* The table of routes has no row for them: the methods are a table of their own. */

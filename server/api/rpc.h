@@ -42,6 +42,9 @@ struct ks_rpc_service {
     bool problems; /* What fails here carries a Problem of ours as its detail. */
 };
 
+/* True if a method of `name`, "package.Service", is among them. */
+bool ks_rpc_has_service(const struct ks_rpc_service *service, const char *name);
+
 struct ks_rpc_call;
 
 /* A message that says more about a failure, packed. */

@@ -498,6 +498,14 @@ static void let_go(struct ks_exchange *exchange)
         closed(exchange);
 }
 
+/* What is wrong with the request as HTTP is said by an HTTP status, where the protocol has a place for one. */
+static bool is_of_http(const enum ks_problem *problem)
+{
+    return problem != NULL &&
+           (*problem == KS_PROBLEM_METHOD_NOT_ALLOWED || *problem == KS_PROBLEM_MEDIA_TYPE ||
+            *problem == KS_PROBLEM_HTTP_VERSION);
+}
+
 static void fail(struct ks_exchange *exchange, const struct failure *failure)
 {
     struct ks_rpc_call *call = exchange->rpc;
@@ -513,7 +521,12 @@ static void fail(struct ks_exchange *exchange, const struct failure *failure)
     stop_timer(exchange);
     switch (protocol_of(exchange)) {
     case KS_RPC_CONNECT: fail_bare(exchange, failure); return;
-    case KS_RPC_CONNECT_STREAM: fail_stream(exchange, failure); return;
+    case KS_RPC_CONNECT_STREAM:
+        if (is_of_http(failure->problem))
+            fail_bare(exchange, failure);
+        else
+            fail_stream(exchange, failure);
+        return;
     case KS_RPC_GRPC: fail_grpc(exchange, failure->status); return;
     }
 }

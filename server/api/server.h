@@ -40,6 +40,8 @@ struct ks_api {
     bool ending; /* No answer goes on for ever any more. */
 };
 
+/* The first subscription that is not ready, and why; NULL if all are. */
+const struct ks_subscription *ks_api_find_unready(struct ks_api *api, const char **ret_reason);
 /* Answers for an error of opening a session; `what` begins the sentence. */
 void ks_api_refuse_session(struct ks_exchange *exchange, ks_err err,
                            const struct ks_detail *detail);

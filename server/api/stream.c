@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "api/questions.h"
 #include "api/control.h"
 #include "api/delivery.h"
 #include "api/message.h"
@@ -35,6 +36,7 @@ struct stream {
     struct ks_bytes control; /* Events that wait to be written. */
     ks_span heartbeat;
     ks_instant wrote_at;
+    struct ks_questions questions; /* Of a stream with both ways. */
     bool protobuf;
     bool over;   /* The session is: nothing more will come. */
     bool cut;    /* A record stays incomplete: the connection must not end well. */
@@ -109,6 +111,17 @@ static void say_ended(struct stream *stream, KinesisSidecar__V1__SessionEnd why)
     say(stream, &event);
     stream->over = true;
     ks_exchange_wake(stream->exchange);
+}
+
+static void say_answer(struct ks_exchange *exchange, const ks_pb_answer *answer)
+{
+    ks_pb_event event;
+
+    kinesis_sidecar__v1__stream_event__init(&event);
+    event.event_case = KINESIS_SIDECAR__V1__STREAM_EVENT__EVENT_ANSWER;
+    event.answer = (ks_pb_answer *)(uintptr_t)answer;
+    say(exchange->context, &event);
+    ks_exchange_wake(exchange);
 }
 
 static struct stream *stream_of(struct ks_consumer *consumer)
@@ -289,6 +302,7 @@ static void closed(struct ks_exchange *exchange)
 
     ks_loop_timer_clear(api->loop, &stream->timer);
     ks_switchboard_unlisten(stream->subscription->board, &stream->listener);
+    ks_questions_free(&stream->questions);
     ks_list_remove(&stream->link);
     ks_delivery_give_back(&stream->delivery);
     ks_switchboard_detach(stream->subscription->board, stream->delivery.session, &stream->consumer);
@@ -471,6 +485,7 @@ void ks_serve_watch(struct ks_exchange *exchange, const ProtobufCMessage *messag
     stream->heartbeat = heartbeat;
     stream->wrote_at = ks_loop_now(api->loop);
     stream->protobuf = ks_accepts_protobuf(&exchange->request);
+    ks_questions_init(&stream->questions, exchange, say_answer);
     ks_bytes_init(&stream->control, KS_CONTROL_BYTES_MAX);
     if (!open_session(stream, &request)) {
         ks_free(stream);
@@ -484,6 +499,68 @@ void ks_serve_watch(struct ks_exchange *exchange, const ProtobufCMessage *messag
     exchange->closed = closed;
     ks_exchange_stream(exchange, stream->protobuf ? KS_TYPE_PROTOBUF : KS_TYPE_NDJSON, fill);
     ks_exchange_header(exchange, "X-Accel-Buffering", "no");
+}
+
+/* ---- Both ways ---- */
+
+void ks_serve_stream(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                     struct ks_arena *arena)
+{
+    /* The first message says what is wanted. */
+    (void)exchange;
+    (void)message;
+    (void)arena;
+}
+
+/* The client has said all. */
+static void hang_up(struct ks_exchange *exchange)
+{
+    struct stream *stream = exchange->context;
+
+    if (!exchange->answered) {
+        ks_exchange_problem(exchange, KS_PROBLEM_FAILED_PRECONDITION, "nothing was opened");
+        return;
+    }
+    if (!stream->over)
+        ks_switchboard_close(stream->subscription->board, stream->delivery.session);
+    stream->over = true;
+    ks_exchange_wake(exchange);
+}
+
+void ks_next_stream(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                    struct ks_arena *arena)
+{
+    const KinesisSidecar__V1__StreamRequest *request =
+        (const KinesisSidecar__V1__StreamRequest *)message;
+    struct stream *stream = exchange->context;
+
+    if (request == NULL) {
+        hang_up(exchange);
+        return;
+    }
+    if ((request->request_case == KINESIS_SIDECAR__V1__STREAM_REQUEST__REQUEST_OPEN) ==
+        exchange->answered) {
+        ks_exchange_problem(exchange, KS_PROBLEM_FAILED_PRECONDITION, "open comes first, and once");
+        return;
+    }
+    switch (request->request_case) {
+    case KINESIS_SIDECAR__V1__STREAM_REQUEST__REQUEST_OPEN:
+        if (ks_subscription_choose(exchange, ks_view_text(request->open->subscription)) &&
+            ks_subscription_wanted(exchange))
+            ks_serve_watch(exchange, &request->open->base, arena);
+        return;
+    case KINESIS_SIDECAR__V1__STREAM_REQUEST__REQUEST_SETTLE:
+        ks_questions_begin(&stream->questions, request->id, ks_serve_settle, &request->settle->base,
+                           arena);
+        return;
+    case KINESIS_SIDECAR__V1__STREAM_REQUEST__REQUEST_CHECKPOINT:
+        ks_questions_begin(&stream->questions, request->id, ks_serve_checkpoint,
+                           &request->checkpoint->base, arena);
+        return;
+    default: break;
+    }
+    ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                        "a request of the stream is open, settle or checkpoint");
 }
 
 /* `shards` is a comma list. */

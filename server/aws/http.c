@@ -140,6 +140,11 @@ static bool is_encoded(const struct ks_http_call *call)
     return encoding.size > 0 && !ks_view_equal_nocase(encoding, KS_VIEW("identity"));
 }
 
+static bool is_endless(const struct ks_http_call *call)
+{
+    return call->stream && call->sinking;
+}
+
 static ks_err begin_body(struct ks_http_call *call)
 {
     long status = status_of(call);
@@ -148,10 +153,10 @@ static ks_err begin_body(struct ks_http_call *call)
     call->begun = true;
     if (is_encoded(call))
         return KS_FAIL(SERVER);
-    (void)curl_easy_getinfo(call->handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &size);
-    if (size > 0 && (uint64_t)size > call->response_max)
-        return KS_FAIL(FULL);
     call->sinking = call->has_sink && status >= 200 && status < 300;
+    (void)curl_easy_getinfo(call->handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &size);
+    if (!is_endless(call) && size > 0 && (uint64_t)size > call->response_max)
+        return KS_FAIL(FULL);
     if (call->sinking)
         return call->sink.begin == NULL ? KS_OK : call->sink.begin(call->sink.arg, size);
     return size > 0 ? ks_bytes_reserve(&call->response, (size_t)size) : KS_OK;
@@ -163,13 +168,12 @@ static size_t on_body(char *data, size_t one, size_t size, void *arg)
     ks_view bytes = ks_view_of(data, one * size);
     ks_err err = call->begun ? KS_OK : begin_body(call);
 
-    bool endless = call->stream && call->sinking;
-    if (ks_ok(err) && !endless && bytes.size > call->response_max - call->received)
+    if (ks_ok(err) && !is_endless(call) && bytes.size > call->response_max - call->received)
         err = KS_FAIL(FULL);
     if (ks_ok(err))
         err = call->sinking ? call->sink.part(call->sink.arg, bytes)
                             : ks_bytes_append(&call->response, bytes);
-    call->paused = endless && ks_err_is(err, KS_ERR_BUSY);
+    call->paused = is_endless(call) && ks_err_is(err, KS_ERR_BUSY);
     if (call->paused)
         return CURL_WRITEFUNC_PAUSE;
     if (!ks_ok(err))
@@ -216,8 +220,8 @@ static int on_connected(void *arg, char *to, char *from, int to_port, int from_p
 
 /* --- Ends of calls --- */
 
-/* curl counts connections in use, too: were so many not added, each answer would close a connection and each request open
- * one as soon as more are busy than are kept. Those that are idle go by their age. */
+/* curl counts connections in use, too: were so many not added, each answer would close a connection and each request
+ * open one as soon as more are busy than are kept. Those that are idle go by their age. */
 static ks_err keep_connections(struct ks_http *http)
 {
     long most = (long)http->connections_kept + (long)http->busiest;

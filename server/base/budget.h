@@ -30,8 +30,9 @@ void ks_alloc_fail_after(uint64_t n, int then_all);
 /* Allocations made so far, and those not yet freed: for leak checks. */
 uint64_t ks_alloc_count(void);
 int64_t ks_alloc_live(void);
-/* From now on up to so many freed bytes stay with the process, for the next ones. Payload comes and goes in blocks of up to
- * megabytes: to get their pages anew from the kernel costs as much as to read what is in them. */
+/* From now on up to so many freed bytes stay with the process, for the next ones. Payload comes and goes in blocks of
+ * up to megabytes: to get their pages anew from the kernel costs as much as to read what is in them. Elsewhere than on
+ * glibc nothing changes. */
 void ks_alloc_keep(size_t bytes);
 
 struct ks_budget_pool {

@@ -363,6 +363,7 @@ ks_err ks_loop_signals(struct ks_loop *loop, void (*caught)(void *arg, int signa
     (void)sigemptyset(&ours);
     (void)sigaddset(&ours, SIGTERM);
     (void)sigaddset(&ours, SIGINT);
+    (void)sigaddset(&ours, SIGHUP);
     loop->signals = (struct ks_watch){.ready = read_signals,
                                       .fd = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK)};
     if (loop->signals.fd < 0)

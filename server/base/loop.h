@@ -89,8 +89,8 @@ void ks_loop_unhook(struct ks_loop *loop, struct ks_hook *hook);
 /* Ends the current wait at once; the only function that other threads may call. Async-signal-safe. */
 void ks_loop_wake(struct ks_loop *loop);
 
-/* `caught(arg, signal)` is called on the loop for SIGTERM and SIGINT, which from now on reach the process in no other
- * way. Once a loop. SYSTEM. */
+/* `caught(arg, signal)` is called on the loop for SIGTERM, SIGINT and SIGHUP, which from now on reach the process in no
+ * other way. Once a loop. SYSTEM. */
 KS_MUST_USE ks_err ks_loop_signals(struct ks_loop *loop, void (*caught)(void *arg, int signal),
                                    void *arg);
 

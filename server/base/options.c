@@ -26,7 +26,8 @@ enum type { U32, U64, TEXT, ENUM, SECRET };
 struct meaning {
     const char *name;
     enum type type;
-    bool own; /* A subscription may have its own. */
+    bool own;  /* A subscription may have its own. */
+    bool live; /* It may change while the sidecar runs. */
     const char *preset;
     uint64_t min;
     uint64_t max;
@@ -37,9 +38,14 @@ struct meaning {
 
 static const struct meaning meanings[KS_OPTIONS] = {
 #define X(name, type, preset, min, max, words, sentence)                                           \
-    {#name, type, false, preset, min, max, words, sentence, offsetof(struct ks_options, name)},
+    {#name, type, false, false,    preset,                                                         \
+     min,   max,  words, sentence, offsetof(struct ks_options, name)},
+#define X_LIVE(name, type, preset, min, max, words, sentence)                                      \
+    {#name, type, false, true,     preset,                                                         \
+     min,   max,  words, sentence, offsetof(struct ks_options, name)},
 #define X_OWN(name, type, preset, min, max, words, sentence)                                       \
-    {#name, type, true, preset, min, max, words, sentence, offsetof(struct ks_options, name)},
+    {#name, type, true,  false,    preset,                                                         \
+     min,   max,  words, sentence, offsetof(struct ks_options, name)},
 #include "base/options.def"
 #undef X
 };
@@ -741,8 +747,9 @@ ks_err ks_options_markdown(struct ks_bytes *bytes)
 {
     KS_TRY(ks_bytes_append(
         bytes,
-        KS_VIEW("| flag, variable | default | allowed | of a subscription | what it is for |\n"
-                "|---|---|---|---|---|\n")));
+        KS_VIEW(
+            "| flag, variable | default | allowed | of a subscription | while it runs | what it "
+            "is for |\n|---|---|---|---|---|---|\n")));
     for (int option = 0; option < KS_OPTIONS; option++) {
         const struct meaning *meaning = &meanings[option];
         const char *quote = meaning->preset[0] == '\0' ? "" : "`";
@@ -753,8 +760,37 @@ ks_err ks_options_markdown(struct ks_bytes *bytes)
         KS_TRY(ks_bytes_format(bytes, "| `%s`<br>`%s` | %s%s%s | ", flag, variable, quote,
                                meaning->preset, quote));
         KS_TRY(append_cell(bytes, allowed));
-        KS_TRY(
-            ks_bytes_format(bytes, " | %s | %s |\n", meaning->own ? "yes" : "", meaning->sentence));
+        KS_TRY(ks_bytes_format(bytes, " | %s | %s | %s |\n", meaning->own ? "yes" : "",
+                               meaning->live ? "yes" : "", meaning->sentence));
     }
     return KS_OK;
+}
+
+/* ---- While it runs. ---- */
+
+static size_t size_of(enum type type)
+{
+    switch (type) {
+    case U32: return sizeof(uint32_t);
+    case U64: return sizeof(uint64_t);
+    case TEXT:
+    case ENUM:
+    case SECRET: return KS_OPTION_TEXT_SIZE;
+    }
+    assert(false);
+    return 0;
+}
+
+bool ks_option_is_live(enum ks_option option)
+{
+    return meanings[option].live;
+}
+
+void ks_option_take(struct ks_options *to, const struct ks_options *from, enum ks_option option)
+{
+    const struct meaning *meaning = &meanings[option];
+
+    memcpy((char *)to + meaning->offset, (const char *)from + meaning->offset,
+           size_of(meaning->type));
+    to->sources[option] = from->sources[option];
 }

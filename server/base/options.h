@@ -90,6 +90,11 @@ struct ks_option_view {
 void ks_option_show(const struct ks_options *options, enum ks_option option,
                     struct ks_option_view *ret_view);
 
+/* True if the option may change while the sidecar runs. */
+bool ks_option_is_live(enum ks_option option);
+/* Takes its value, and where that comes from, from other options. */
+void ks_option_take(struct ks_options *to, const struct ks_options *from, enum ks_option option);
+
 /* Appends the options part of --help, and a table for the docs. FULL, NO_MEMORY. */
 KS_MUST_USE ks_err ks_options_help(struct ks_bytes *bytes);
 KS_MUST_USE ks_err ks_options_markdown(struct ks_bytes *bytes);

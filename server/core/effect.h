@@ -82,7 +82,7 @@ enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRA
     X(PAUSED, INFO, "paused", "{shard}: paused by an operator, nothing is read or delivered")      \
     X(PAUSED_ALL, INFO, "paused", "paused by an operator, nothing is read or delivered")           \
     X(RESUMED, INFO, "resumed", "{shard}: resumed")                                                \
-    X(RESUMED_ALL, INFO, "resumed", "resumed: all shards are read again")                          \
+    X(RESUMED_ALL, INFO, "resumed", "resumed, everything is read and delivered again")             \
     X(SOUGHT, WARN, "seek", "{shard}: its checkpoint was moved by an operator, epoch {epoch} is over")
 
 /* clang-format on */
@@ -168,7 +168,7 @@ struct ks_effect {
         struct {
             ks_shard shard;
             ks_epoch epoch; /* That was to end. */
-            bool done;      /* The table has it. Otherwise the lease was lost or given away before. */
+            bool done; /* The table has it. Otherwise the lease was lost or given away before. */
         } sought;
         struct {
             bool clean;       /* Nothing stayed unsettled, and every final write is durable. */

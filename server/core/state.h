@@ -344,11 +344,11 @@ struct ks_core {
     uint64_t reserved;     /* Bytes of the reads in flight. */
 
     /* What an operator ordered. */
-    struct ks_pause pause;  /* Of the shards that come. */
-    uint32_t pauses;        /* Of these and of the shards, those that are on. */
-    ks_instant pauses_due;  /* None ends before it. */
-    uint32_t rest_leases;   /* We want no more than these .. */
-    ks_instant rest_until;  /* .. until then. */
+    struct ks_pause pause; /* Of the shards that come. */
+    uint32_t pauses;       /* Of these and of the shards, those that are on. */
+    ks_instant pauses_due; /* None ends before it. */
+    uint32_t rest_leases;  /* We want no more than these .. */
+    ks_instant rest_until; /* .. until then. */
 
     struct ks_fleet fleet;
     struct ks_directory_entry *directory; /* shards_max */

@@ -12,6 +12,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -33,7 +34,9 @@ enum {
 static const uint64_t budget_least = UINT64_C(32) << 20;
 
 struct ks_house {
-    const struct ks_options *options;
+    struct ks_options *options;
+    const struct ks_command_line *line;
+    struct ks_reload *reload; /* NULL: nothing is read again. */
     struct ks_loop *loop;
     struct ks_budget_pool pool;
     struct ks_cloud cloud;
@@ -89,6 +92,11 @@ static void caught(void *arg, int signal)
     ks_span patience = ks_span_ms(house->options->drain_timeout_ms);
     ks_instant now = ks_loop_now(house->loop);
 
+    if (signal == SIGHUP) {
+        if (house->reload != NULL)
+            ks_reload_now(house->reload);
+        return;
+    }
     if (house->leaving) {
         ks_info("%s again: not waiting any longer", strsignal(signal));
         for (uint32_t i = 0; i < house->room_count; i++)
@@ -130,6 +138,19 @@ static ks_instant look_ready(struct ks_hook *hook, ks_instant now)
 }
 
 /* ---- Building. ---- */
+
+/* The config was read again. */
+static void changed(void *arg)
+{
+    struct ks_house *house = arg;
+    enum ks_log_level level = ks_log_level();
+    ks_err parsed = ks_log_level_parse(ks_view_text(house->options->log_level), &level);
+
+    assert(ks_ok(parsed)); /* The options were checked. */
+    ks_log_set_level(level);
+    ks_api_change(house->api, house->options->max_request_bytes,
+                  ks_span_ms(house->options->drain_timeout_ms));
+}
 
 /* Many connections and many shards: as many files as we may have. */
 static void raise_file_limit(void)
@@ -240,6 +261,9 @@ static int build(struct ks_house *house)
         err = open_api(house, &detail);
     if (ks_ok(err))
         err = ks_loop_signals(house->loop, caught, house);
+    if (ks_ok(err) && house->line != NULL)
+        err =
+            ks_reload_new(house->loop, house->line, house->options, changed, house, &house->reload);
     if (ks_ok(err)) {
         /* What was needed only to start may go. */
         ks_alloc_keep(house->pool.limit / KEPT_DIVISOR);
@@ -273,6 +297,7 @@ static void tear_down(struct ks_house *house)
     if (house->loop != NULL) {
         /* A job that was running when its owner closed comes back once more. */
         ks_loop_timer_clear(house->loop, &house->give_up);
+        ks_reload_free(house->reload);
         for (int i = 0; i < LAST_TURNS; i++)
             ks_loop_turn(house->loop, ks_span_ms(20));
     }
@@ -281,9 +306,9 @@ static void tear_down(struct ks_house *house)
         ks_room_free(&house->rooms[i]);
 }
 
-int ks_house_run(const struct ks_options *options)
+int ks_house_run(struct ks_options *options, const struct ks_command_line *line)
 {
-    struct ks_house house = {.options = options};
+    struct ks_house house = {.options = options, .line = line};
 
     ks_link_init(&house.ready_hook.link);
     open_log(options);

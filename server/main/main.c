@@ -44,6 +44,7 @@ enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
 static int run(int argc, char *const *argv, char *const *environment)
 {
+    const struct ks_command_line line = {argc, argv, environment};
     struct ks_options options;
     struct ks_detail detail;
     int exit_code;
@@ -52,7 +53,7 @@ static int run(int argc, char *const *argv, char *const *environment)
         ks_call_complain("%s", detail.text);
         return 2;
     }
-    exit_code = ks_house_run(&options);
+    exit_code = ks_house_run(&options, &line);
     ks_options_free(&options);
     return exit_code;
 }

@@ -483,9 +483,8 @@ void ks_rows_wrote(struct ks_rows *rows, enum ks_store_operation operation, ks_s
     bool by_owner = operation == KS_STORE_CHECKPOINT || operation == KS_STORE_FINAL ||
                     operation == KS_STORE_END || operation == KS_STORE_SEEK;
     bool moves = operation == KS_STORE_FINAL || operation == KS_STORE_END ||
-                 operation == KS_STORE_SEEK ||
-                 operation == KS_STORE_ASSIGN || operation == KS_STORE_TAKE_OVER ||
-                 operation == KS_STORE_FORCE;
+                 operation == KS_STORE_SEEK || operation == KS_STORE_ASSIGN ||
+                 operation == KS_STORE_TAKE_OVER || operation == KS_STORE_FORCE;
 
     if (words == NULL)
         return;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kinesis.c - what records cost on their whole way: from Kinesis over TLS, through the house, to a consumer.
  *
- * Kinesis is our double (tests/doubles/kinesis.c, a process of its own, at processor 1 as the consumer) with streams whose
- * records are rendered once and never end. The house of bench_house.h reads them as the binary would, signatures and
- * certificates and all, and a consumer takes them as protobuf and acknowledges. Kinesis gives 2 MiB a second of a shard,
- * so it takes many shards to use up a processor.
+ * Kinesis is our double (tests/doubles/kinesis.c, a process of its own, on processor 1 like the consumer) with streams
+ * whose records are rendered once and never end. The house of bench_house.h reads them as the binary would, signatures
+ * and certificates and all, and a consumer takes them as protobuf and acknowledges. By polling no more than 2 MiB a
+ * second are asked of a shard, so it takes many shards to use up a processor.
  *
  * The measure is payload per CPU second of the sidecar's process, the kernel's work for it included. Beside it stands a
- * bare receiver: a TLS connection that asks the same double for the same answers, and looks at nothing; before and after
- * the rows of each size. `share` is how much of its payload per CPU second is left.
+ * bare receiver: a TLS connection that asks the same double for the same answers of GetRecords, and looks at nothing;
+ * before and after the rows of each size. `share` is how much of its payload per CPU second is left.
  *
  * The last row: shards at which nothing happens. How many requests does a CPU second pay for?
  */
@@ -183,6 +183,7 @@ static void make_stream(const struct cell *cell)
 struct opening {
     const struct cell *cell;
     struct ks_cloud cloud;
+    struct ks_cloud_part part;
 };
 
 static struct ks_stream_source *open_source(struct ks_loop *loop, void *arg)
@@ -197,8 +198,9 @@ static struct ks_stream_source *open_source(struct ks_loop *loop, void *arg)
     char name[TEXT];
 
     name_stream(opening->cell, name);
-    opening->cloud.loop = loop;
-    bench_must(ks_cloud_client(&opening->cloud, KS_AWS_KINESIS, &client, &detail), "client",
+    bench_must(ks_cloud_open(&opening->cloud, loop, &detail), "cloud", &detail);
+    opening->part.cloud = &opening->cloud;
+    bench_must(ks_cloud_client(&opening->part, KS_AWS_KINESIS, &client, &detail), "client",
                &detail);
     bench_must(opening->cell->fanout
                    ? ks_fanout_source_open(loop, client, name, &fanout, &source, &detail)
@@ -211,6 +213,7 @@ static void close_cloud(void *arg)
 {
     struct opening *opening = arg;
 
+    ks_cloud_leave(&opening->part);
     ks_cloud_close(&opening->cloud);
 }
 

@@ -86,7 +86,7 @@ static void end(int signal)
 }
 
 _Noreturn void serve(const struct ks_rpc_service *service, size_t message_bytes_max, uint16_t port,
-          void (*listening)(uint16_t port))
+                     void (*listening)(uint16_t port))
 {
     struct ks_detail detail = {""};
     struct ks_switchboard *board;

@@ -99,8 +99,8 @@ static void keep(struct talk *talk, const ProtobufCMessage *message)
     protobuf_c_message_pack(message, any->value.data);
     if (talk->first != NULL)
         return;
-    talk->first = protobuf_c_message_unpack(message->descriptor, NULL, any->value.len,
-                                            any->value.data);
+    talk->first =
+        protobuf_c_message_unpack(message->descriptor, NULL, any->value.len, any->value.data);
     assert(talk->first != NULL);
 }
 
@@ -469,8 +469,12 @@ static const struct ks_rpc_method methods[] = {
 };
 
 static const ProtobufCMessageDescriptor *const any_types[] = {
-    &TYPE(unary_request),         &TYPE(idempotent_unary_request), &TYPE(server_stream_request),
-    &TYPE(client_stream_request), &TYPE(bidi_stream_request),      &TYPE(header),
+    &TYPE(unary_request),
+    &TYPE(idempotent_unary_request),
+    &TYPE(server_stream_request),
+    &TYPE(client_stream_request),
+    &TYPE(bidi_stream_request),
+    &TYPE(header),
     &TYPE(conformance_payload__request_info),
 };
 
@@ -511,8 +515,7 @@ static void read_all(void *bytes, size_t size)
 
 int main(void)
 {
-    static const struct ks_json_types types = {any_types,
-                                               sizeof(any_types) / sizeof(any_types[0])};
+    static const struct ks_json_types types = {any_types, sizeof(any_types) / sizeof(any_types[0])};
     static const struct ks_rpc_service service = {
         .methods = methods, .count = sizeof(methods) / sizeof(methods[0]), .types = &types};
     enum { MESSAGE_BYTES_MAX = 4 << 20 };

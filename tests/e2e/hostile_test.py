@@ -11,7 +11,7 @@ import time
 import http2
 from http2 import (ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS,
                    WINDOW_UPDATE, Peer, block, frame)
-from lib import SLOW, Sidecar, check, check_equal, main, numbered, test, wait_until
+from lib import PATIENCE, SLOW, Sidecar, check, check_equal, main, numbered, test, wait_until
 
 MIB = 1 << 20
 
@@ -91,7 +91,7 @@ def ten_thousand_silent_connections_cost_little_and_keep_nobody_out(folder):
     before = memory(sidecar)
     silent = []
     for at in range(count):
-        link = socket.create_connection(("127.0.0.1", sidecar.port), timeout=20 * SLOW)
+        link = socket.create_connection(("127.0.0.1", sidecar.port), timeout=20 * PATIENCE)
         if at % 2:
             link.send(b"PR")  # Nearly a word.
         silent.append(link)
@@ -128,7 +128,7 @@ def crawl(sidecar, parts, every, seconds, what, failures):
     """Sends a part every so often; the server must close the connection within `seconds`."""
     try:
         link = socket.create_connection(("127.0.0.1", sidecar.port), timeout=every)
-        end = time.monotonic() + seconds * SLOW
+        end = time.monotonic() + seconds * PATIENCE
         for part in parts:
             if time.monotonic() > end:
                 failures.append(f"{what}: still open after {seconds} s")
@@ -149,7 +149,7 @@ def slow_body(sidecar, _, failures):
     """The body of a request that is wanted whole, a byte now and then: the stream alone is cut."""
     peer = Peer(sidecar.port)
     peer.ask(1, "/v1/records/ack", "POST", end=False)
-    end = time.monotonic() + 45 * SLOW
+    end = time.monotonic() + 45 * PATIENCE
     while not peer.has(RST_STREAM, 1):
         if time.monotonic() > end or peer.closed:
             failures.append(f"a slow body: after 45 s it was not reset; closed: {peer.closed}")
@@ -164,7 +164,7 @@ def deaf(sidecar, path, failures):
     """No window at all: the peer lives, and takes nothing of its answer."""
     peer = Peer(sidecar.port, settings=struct.pack(">HI", 4, 0))
     peer.ask(1, path)
-    end = time.monotonic() + 45 * SLOW
+    end = time.monotonic() + 45 * PATIENCE
     while not peer.has(RST_STREAM, 1):
         if time.monotonic() > end or peer.closed:
             failures.append(f"{path} that nobody takes: after 45 s it was not reset; closed: {peer.closed}")
@@ -178,7 +178,7 @@ def dead(sidecar, path, failures):
     """It takes everything and answers no PING."""
     peer = Peer(sidecar.port)
     peer.ask(1, path)
-    end = time.monotonic() + 80 * SLOW
+    end = time.monotonic() + 80 * PATIENCE
     while not peer.closed:
         if time.monotonic() > end:
             failures.append(f"a dead peer: after 80 s it was not let go; asked: {peer.has(PING)}")
@@ -231,7 +231,7 @@ def who_crawls_is_let_go(folder):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(120 * SLOW)
+        thread.join(120 * PATIENCE)
     check(not failures, "\n  ".join(failures))
     still_serves(sidecar)
     connections_are(sidecar, 1)  # The one whose slow body was cut lives.
@@ -243,7 +243,7 @@ def half_a_close_after_the_request_still_gets_the_answer(folder):
     sidecar = Sidecar.local(folder).start()
     for said in (b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n",
                  http2.PREFACE + frame(SETTINGS) + frame(HEADERS, END_STREAM | END_HEADERS, 1, block("/v1/status"))):
-        with socket.create_connection(("127.0.0.1", sidecar.port), timeout=20 * SLOW) as link:
+        with socket.create_connection(("127.0.0.1", sidecar.port), timeout=20 * PATIENCE) as link:
             link.sendall(said)
             link.shutdown(socket.SHUT_WR)
             answer = b""
@@ -252,7 +252,7 @@ def half_a_close_after_the_request_still_gets_the_answer(folder):
             check(b'"worker_id"' in answer, said[:20], answer[:200])
     # Half a request, and silence.
     for said in (b"GET /v1/st", b"PR", http2.PREFACE[:10], http2.PREFACE + frame(SETTINGS)[:4]):
-        with socket.create_connection(("127.0.0.1", sidecar.port), timeout=20 * SLOW) as link:
+        with socket.create_connection(("127.0.0.1", sidecar.port), timeout=20 * PATIENCE) as link:
             link.sendall(said)
             link.shutdown(socket.SHUT_WR)
             try:
@@ -276,7 +276,7 @@ def readers_that_stop_cost_lag_and_not_memory(folder):
         peer.ask(1, "/v1/records/stream?max_in_flight=100000&max_in_flight_bytes=67108864")
         peers.append(peer)
     for _ in range(20):
-        link = socket.create_connection(("127.0.0.1", sidecar.port), timeout=20 * SLOW)
+        link = socket.create_connection(("127.0.0.1", sidecar.port), timeout=20 * PATIENCE)
         link.sendall(b"GET /v1/records/stream?max_in_flight=100000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
         peers.append(link)
     wait_until(lambda: sidecar.metric("in_flight_records") > 0, 10, "records are on their way")
@@ -325,7 +325,7 @@ def requests_in_disguise_are_refused_and_closed(folder):
         "a chunk longer than it says": chunked + b"1\r\nabc\r\n0\r\n\r\n" + DISGUISED,
     }
     for name, shape in shapes.items():
-        with socket.create_connection(("127.0.0.1", sidecar.port), timeout=20 * SLOW) as link:
+        with socket.create_connection(("127.0.0.1", sidecar.port), timeout=20 * PATIENCE) as link:
             link.sendall(head + shape)
             answer = b""
             try:

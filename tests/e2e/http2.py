@@ -5,7 +5,7 @@ import socket
 import struct
 import time
 
-from lib import SLOW, check
+from lib import PATIENCE, check
 
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9
 END_STREAM, ACK, END_HEADERS = 1, 1, 4
@@ -37,7 +37,7 @@ class Peer:
     """A connection that says only what it is told to say, and remembers the frames that came."""
 
     def __init__(self, port, settings=b"", preface=True):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=20 * SLOW)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=20 * PATIENCE)
         self.bytes = b""
         self.frames = []  # (kind, flags, stream, payload)
         self.closed = False
@@ -67,10 +67,10 @@ class Peer:
             stream = int.from_bytes(self.bytes[5:9], "big")
             self.frames.append((kind, flags, stream, self.bytes[9:9 + size]))
             self.bytes = self.bytes[9 + size:]
-        self.socket.settimeout(20 * SLOW)
+        self.socket.settimeout(20 * PATIENCE)
 
     def until(self, fact, seconds, what):
-        end = time.monotonic() + seconds * SLOW
+        end = time.monotonic() + seconds * PATIENCE
         while not fact():
             check(time.monotonic() < end, f"not within {seconds} s: {what}; came:", [f[:3] for f in self.frames][-20:])
             check(not self.closed or fact(), f"closed before: {what}; came:", [f[:3] for f in self.frames][-20:])
@@ -80,7 +80,7 @@ class Peer:
         return any(f[0] == kind and stream in (None, f[2]) and f[1] & flag == flag for f in self.frames)
 
     def until_closed(self, seconds, what):
-        end = time.monotonic() + seconds * SLOW
+        end = time.monotonic() + seconds * PATIENCE
         while not self.closed:
             check(time.monotonic() < end, f"not closed within {seconds} s: {what}")
             self.look(0.05)

@@ -371,5 +371,35 @@ def the_log_level_changes_while_it_runs(folder):
     sidecar.stop()
 
 
+def write_config(path, **members):
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        json.dump(members, file)
+    os.replace(path + ".new", path)
+
+
+@test(seconds=60)
+def a_config_that_changes_takes_effect_as_far_as_it_can(folder):
+    path = os.path.join(folder, "config.json")
+    write_config(path, log_level="info", max_request_bytes=2000)
+    sidecar = Sidecar.local(folder, config=path, log_level=None).start()
+    large = {"settlements": [], "wait_ms": 1, "wait": "recorded", "x": "y" * 4000}
+    check_equal(sidecar.call("POST", "/v1/records/settle", large).status, 413, "beyond the limit")
+
+    write_config(path, log_level="info", max_request_bytes=20000, idle_release_ms=1234)
+    wait_until(lambda: "idle_release_ms is 1234 in the file now; it needs a restart" in sidecar.said(), 20, "told")
+    check("max_request_bytes is 20000 now" in sidecar.said(), "told")
+    check_equal(sidecar.call("POST", "/v1/records/settle", large).status, 400, "within the limit, and wrong otherwise")
+    shown = {option["name"]: option for option in sidecar.get("/v1/config")["options"]}
+    check_equal((shown["max_request_bytes"]["value"], shown["idle_release_ms"]["value"]), (20000, 30000), "config")
+
+    write_config(path, log_level="loud")
+    wait_until(lambda: "all stays as it was" in sidecar.said(), 20, "what is wrong is told")
+    check_equal(sidecar.get("/v1/status")["state"], "idle", "and it goes on")
+    write_config(path, log_level="error", max_request_bytes=20000)
+    sidecar.signal(signal.SIGHUP)
+    wait_until(lambda: sidecar.call("PUT", "/v1/loglevel", {"level": "info"}).json["before"] == "error", 20, "SIGHUP")
+    sidecar.stop()
+
+
 if __name__ == "__main__":
     main()

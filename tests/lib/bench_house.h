@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_house.h - the whole house in a process of a benchmark: the real loop, switchboard, core, API and SQLite lease store,
- * on a source of the benchmark's own, with a consumer beside it (stream_consumer.h). What goes wrong ends the program.
+/* bench_house.h - the whole house in a process of a benchmark: the real loop, switchboard, core, API and SQLite
+ * lease store, on a source of the benchmark's own, with a consumer beside it (stream_consumer.h). What goes wrong
+ * ends the program.
  */
 #ifndef TESTS_LIB_BENCH_HOUSE_H
 #define TESTS_LIB_BENCH_HOUSE_H

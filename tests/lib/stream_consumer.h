@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stream_consumer.h - the consumer of a benchmark: a process of its own, on a processor of its own.
  *
- * It reads the record stream of a sidecar from a loopback port with large reads, finds every record and every batch_id, and
- * acknowledges batches on a second connection, so often that credit never ends. It says two words to its parent: when it
- * begins to count, and when it has counted. For programs of tests/bench; what goes wrong ends the program.
+ * It reads the record stream of a sidecar from a loopback port with large reads, finds every record and every
+ * batch_id, and acknowledges batches on a second connection, so often that credit never ends. It says two words to
+ * its parent: when it begins to count, and when it has counted. For programs of tests/bench; what goes wrong ends
+ * the program.
  */
 #ifndef TESTS_LIB_STREAM_CONSUMER_H
 #define TESTS_LIB_STREAM_CONSUMER_H

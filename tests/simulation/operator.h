@@ -4,8 +4,8 @@
  * The row of a shard disappears, or says that its shard was read to its end though the stream still adds to it. Whoever
  * holds the lease is not told. The shard is read again from its start then: records twice, but never none.
  *
- * The orders are those of core/operator.h: a shard or all of them rest for a while, a lease is released, a checkpoint is
- * moved anywhere. What they draw comes from a generator of their own: what other seeds draw stays as it was.
+ * The orders are those of core/operator.h: a shard or all of them rest for a while, a lease is released, a checkpoint
+ * is moved anywhere. What they draw comes from a generator of their own: what other seeds draw stays as it was.
  */
 #ifndef KS_SIM_OPERATOR_H
 #define KS_SIM_OPERATOR_H

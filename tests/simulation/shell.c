@@ -63,10 +63,8 @@ static void count_tick(struct world *world, struct process *process)
 
 static void tick(struct world *world, struct process *process)
 {
-    struct ks_event event = {.kind = KS_EVENT_TICK};
-
     count_tick(world, process);
-    shell_step(world, process, &event);
+    shell_step(world, process, &(struct ks_event){.kind = KS_EVENT_TICK});
 }
 
 static bool is_due(const struct world *world, const struct process *process)
@@ -305,10 +303,9 @@ static void ask(struct world *world, struct process *process, const struct ks_st
         complete_create(world, process, request);
     if (effect->operation == KS_STORE_CHECKPOINT || effect->operation == KS_STORE_FINAL)
         complete_position(world, process, request);
-    if (effect->operation == KS_STORE_SEEK) {
-        request->has_checkpoint = true;
+    request->has_checkpoint |= effect->operation == KS_STORE_SEEK;
+    if (effect->operation == KS_STORE_SEEK)
         request->checkpoint = process->seek_to[effect->shard];
-    }
 
     if (process->locked && effect->operation >= KS_STORE_REGISTER_NEW &&
         effect->operation <= KS_STORE_REGISTER_CORPSE &&
@@ -773,9 +770,8 @@ void shell_start(struct world *world, struct process *process, uint32_t worker)
     process->opening = SIM_CONSUMERS;
     memset(process->seen, 0, sizeof process->seen);
     memset(process->writing, 0, sizeof process->writing);
-    for (ks_shard shard = 0; shard < SIM_SHARDS; shard++)
-        process->readers[shard] = (struct reader){.serial = process->readers[shard].serial};
     for (ks_shard shard = 0; shard < SIM_SHARDS; shard++) {
+        process->readers[shard] = (struct reader){.serial = process->readers[shard].serial};
         process->paused[shard] = KS_LONG_AGO;
         process->seeking[shard] = false;
     }

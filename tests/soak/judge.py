@@ -8,7 +8,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
-from lib import check, check_equal  # noqa: E402
+from lib import Failure, check  # noqa: E402
 
 Delivery = collections.namedtuple("Delivery", "at worker shard epoch sequence attempt key number")
 
@@ -39,21 +39,25 @@ class Judge:
     def see(self, delivery):
         key, number, epoch = delivery.key, delivery.number, (delivery.shard, delivery.epoch)
         self.deliveries += 1
-        check(number <= self.expected[key], f"{delivery} overtook {key}:{self.expected[key]}, or that is lost")
+        if number > self.expected[key]:
+            raise Failure(f"{delivery} overtook {key}:{self.expected[key]}, or that is lost")
         if number == self.expected[key]:
             self.expected[key] += 1
         else:
             self.again += 1
         at = self.here.get((key, *epoch), number)
-        check(number <= at, f"{delivery} overtook {key}:{at} within its epoch")
+        if number > at:
+            raise Failure(f"{delivery} overtook {key}:{at} within its epoch")
         self.here[(key, *epoch)] = max(at, number + 1)
         furthest = self.furthest.get(epoch, 0)
-        check(delivery.attempt > 1 or delivery.sequence > furthest, f"{delivery} is a first attempt behind {furthest}")
+        if delivery.attempt == 1 and delivery.sequence <= furthest:
+            raise Failure(f"{delivery} is a first attempt behind {furthest}")
         self.furthest[epoch] = max(furthest, delivery.sequence)
         if epoch not in self.owner:
             self.owner[epoch] = delivery.worker
             self.owners[delivery.shard].append(delivery.worker)
-        check_equal(self.owner[epoch], delivery.worker, f"{delivery}: the owner of the epoch")
+        if self.owner[epoch] != delivery.worker:
+            raise Failure(f"{delivery}: the epoch is of {self.owner[epoch]}")
 
 
 def judge(diaries, put):

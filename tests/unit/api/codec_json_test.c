@@ -173,3 +173,96 @@ TEST(messages_in_lists_and_enums)
                "lane_blocked");
     json_decref(object);
 }
+
+/* ---- The JSON of proto3 ---- */
+
+static ks_err read_proto(const char *text)
+{
+    ks_arena_free(&arena);
+    ks_arena_init(&arena, 1 << 20);
+    detail.text[0] = '\0';
+    return ks_json_read((struct ks_json_style){KS_SPELLING_PROTO, NULL}, ks_view_text(text),
+                        &kinesis_sidecar__v1__settle_request__descriptor, &arena, &message,
+                        &detail);
+}
+
+TEST(proto3_takes_both_names_numbers_as_strings_and_ignores_what_it_does_not_know)
+{
+    const ks_pb_settle_request *request;
+
+    EXPECT_OK(read_proto("{\"settlements\":[{\"ackId\":\"a\",\"outcome\":\"OUTCOME_ACK\"},"
+                         "{\"batch_id\":\"b\",\"outcome\":2,\"delayMs\":\"5\"},"
+                         "{\"outcome\":99,\"delay_ms\":5.0}],"
+                         "\"news\":{\"deep\":[1]},\"wait\":null,\"waitMs\":\"0\"}"));
+    request = (const ks_pb_settle_request *)message;
+    EXPECT_EQ_U64(request->n_settlements, 3);
+    EXPECT_STR(request->settlements[0]->ack_id, "a");
+    EXPECT_EQ_I64(request->settlements[1]->outcome, KINESIS_SIDECAR__V1__OUTCOME__OUTCOME_RETRY);
+    EXPECT_EQ_I64(request->settlements[1]->delay_ms, 5);
+    EXPECT_EQ_I64(request->settlements[2]->outcome, 99);
+    EXPECT_EQ_I64(request->settlements[2]->delay_ms, 5);
+    EXPECT_EQ_I64(request->wait_limit_case,
+                  KINESIS_SIDECAR__V1__SETTLE_REQUEST__WAIT_LIMIT_WAIT_MS);
+    ks_arena_free(&arena);
+}
+
+TEST(proto3_refuses_what_its_types_cannot_hold)
+{
+    static const char *const bad[] = {
+        "{\"wait\":\"persisted\"}",
+        "{\"wait\":1.5}",
+        "{\"waitMs\":1.5}",
+        "{\"waitMs\":\"1x\"}",
+        "{\"waitMs\":\"9223372036854775808\"}",
+        "{\"waitMs\":1e300}",
+        "{\"settlements\":[null]}",
+        "{\"settlements\":{}}",
+        "{\"waitMs\":1,\"wait_ms\":2}",
+        "{\"settlements\":[{\"ackId\":\"a\",\"ack_id\":\"a\"}]}",
+    };
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        EXPECT_ERR(read_proto(bad[i]), INVALID);
+    EXPECT_ERR(read_proto("{\"waitMs\":1,\"waitMs\":2}"), MALFORMED);
+    ks_arena_free(&arena);
+}
+
+TEST(base64_comes_in_either_alphabet_with_padding_or_without)
+{
+    static const char *const good[] = {"{\"data\":\"+/8=\"}", "{\"data\":\"-_8\"}",
+                                       "{\"data\":\"+_8\"}"};
+    const ks_pb_record *record;
+
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        ks_arena_init(&arena, 1 << 20);
+        EXPECT_OK(ks_json_read((struct ks_json_style){KS_SPELLING_PROTO, NULL},
+                               ks_view_text(good[i]), &kinesis_sidecar__v1__record__descriptor,
+                               &arena, &message, &detail));
+        record = (const ks_pb_record *)message;
+        EXPECT_EQ_U64(record->data.len, 2);
+        EXPECT(memcmp(record->data.data, "\xfb\xff", 2) == 0);
+        ks_arena_free(&arena);
+    }
+    ks_arena_init(&arena, 1 << 20);
+    EXPECT_ERR(ks_json_read((struct ks_json_style){KS_SPELLING_PROTO, NULL},
+                            KS_VIEW("{\"data\":\"a\"}"), &kinesis_sidecar__v1__record__descriptor,
+                            &arena, &message, &detail),
+               INVALID);
+    ks_arena_free(&arena);
+}
+
+/* Either spelling: of two members of a oneof one would be lost in silence. */
+TEST(a_second_member_of_a_oneof_is_refused)
+{
+    static const char text[] = "{\"heartbeat\":{},\"draining\":{}}";
+
+    for (int spelling = KS_SPELLING_REST; spelling <= KS_SPELLING_PROTO; spelling++) {
+        ks_arena_init(&arena, 1 << 20);
+        EXPECT_ERR(ks_json_read((struct ks_json_style){(enum ks_spelling)spelling, NULL},
+                                ks_view_text(text), &kinesis_sidecar__v1__stream_event__descriptor,
+                                &arena, &message, &detail),
+                   INVALID);
+        EXPECT_CONTAINS(detail.text, "the only one of its kind");
+        ks_arena_free(&arena);
+    }
+}

@@ -12,8 +12,7 @@ static struct ks_head head;
 static void begin(void)
 {
     ks_exchange_init(&exchange, &api, NULL);
-    head = (struct ks_head){
-        .headers = &exchange.request.headers, .http = 1, .whole = true};
+    head = (struct ks_head){.headers = &exchange.request.headers, .http = 1, .whole = true};
     exchange.request.target = KS_VIEW("/");
 }
 

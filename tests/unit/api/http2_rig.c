@@ -180,7 +180,30 @@ static void handle_early(struct ks_exchange *exchange)
     exchange->closed = closed;
 }
 
+/* Takes a window full, gives nothing back, and answers. */
+static void full_part(struct ks_exchange *exchange, ks_view part, bool end)
+{
+    struct ks_bytes body;
+
+    http2_seen.total += part.size;
+    if (http2_seen.total < KS_BODY_WINDOW && !end)
+        return;
+    ks_bytes_init(&body, 10);
+    EXPECT_OK(ks_bytes_append(&body, KS_VIEW("full")));
+    ks_exchange_reply(exchange, 200, "text/plain", &body);
+    ks_exchange_consumed(exchange, http2_seen.total);
+    ks_exchange_wake(exchange);
+}
+
+static void handle_full(struct ks_exchange *exchange)
+{
+    exchange->body_part = full_part;
+    exchange->closed = closed;
+}
+
 static const struct ks_route routes[] = {
+    {handle_full, KS_DOOR_LOCAL, KS_METHOD_POST, "/test/full", "", KS_ROUTE_ANY, KS_BODY_STREAM,
+     ""},
     {handle_echo, KS_DOOR_LOCAL, KS_METHOD_POST, "/test/echo", "", KS_ROUTE_ANY, KS_BODY_STREAM,
      ""},
     {handle_hold, KS_DOOR_LOCAL, KS_METHOD_POST, "/test/hold", "", KS_ROUTE_ANY, KS_BODY_STREAM,

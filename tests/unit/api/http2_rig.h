@@ -63,10 +63,12 @@ void http2_raw(struct http2_client *client, const void *bytes, size_t size);
 /* Until the server has closed. */
 void http2_wait_closed(struct http2_client *client);
 
-/* The routes: /test/echo gives parts back as they come, then the trailer "x-end: yes"; /test/hold keeps what comes until
- * http2_release(); /test/bytes answers with as many bytes as the header x-bytes says, a counting pattern; /test/abort
- * writes 100 of them and gives up; /test/head answers with the header x-ask as x-told and as trailer; /test/wrong breaks a
- * header; /test/early answers a streamed body at its first part, with trailers. */
+/* The routes. /test/echo gives parts back as they come, then the trailer "x-end: yes"; /test/hold
+ * keeps what comes until http2_release(); /test/early answers a streamed body at its first part, with
+ * trailers; /test/full when a window is full, and gives nothing back. /test/bytes answers with as
+ * many bytes of a pattern as the header x-bytes says; /test/abort writes 100 of them and gives up;
+ * /test/head answers with the header x-ask as x-told and as trailer; /test/only has no body;
+ * /test/wrong breaks a header. */
 void http2_routes(struct rig *rig);
 uint8_t http2_pattern(size_t at);
 struct http2_seen {

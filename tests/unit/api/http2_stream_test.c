@@ -107,6 +107,28 @@ TEST(headers_of_any_length_come_and_go_and_trailers_follow_the_body)
     end();
 }
 
+TEST(on_http_1_long_headers_go_out_and_trailers_do_not)
+{
+    static char request[9000] =
+        "GET /test/head HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX-Ask: ";
+    size_t size = strlen(request);
+    const char *answer;
+    int fd;
+
+    begin(0);
+    memset(request + size, 'v', 8000);
+    memcpy(request + size + 8000, "\r\n\r\n", 5);
+    fd = rig_connect(&rig, "api");
+    rig_send(&rig, fd, request, strlen(request));
+    answer = rig_read(&rig, fd, NULL);
+    EXPECT_CONTAINS(answer, "http 1, host a");
+    EXPECT_CONTAINS(answer, "X-Told: vvvv");
+    EXPECT(strlen(answer) > 8000 && strlen(answer) < 9000);
+    EXPECT(strcasestr(answer, "x-trailer") == NULL);
+    (void)close(fd);
+    end();
+}
+
 TEST(a_reply_without_body_is_one_frame)
 {
     struct http2_answer *answer;
@@ -238,7 +260,12 @@ TEST(an_answer_before_the_end_of_its_request_ends_with_a_reset_without_error)
 
     begin(0);
     answer = http2_ask(&client, "POST", "/test/early", NULL, "abc", true);
-    http2_wait(&client, answer);
+    while (!answer->ended)
+        http2_turn(&client);
+    /* Not only when it is looked for who is late. */
+    for (int i = 0; i < 20; i++)
+        http2_turn(&client);
+    EXPECT(answer->closed);
     EXPECT_EQ_I64(answer->status, 200);
     EXPECT_STR((const char *)answer->body, "early");
     EXPECT_STR(answer->trailers, "x-end: early\n");
@@ -298,29 +325,64 @@ TEST(who_expects_100_hears_it_before_the_body)
     end();
 }
 
+/* Sends more of it, for one turn. */
+static void send_more(int fd, const char *bytes, size_t size, size_t *sent)
+{
+    ssize_t some = send(fd, bytes + *sent, size - *sent, MSG_DONTWAIT);
+
+    *sent += some > 0 ? (size_t)some : 0;
+    ks_loop_turn(rig.stage.loop, ks_span_ms(1));
+}
+
 TEST(streamed_bodies_come_in_parts_on_http_1_too)
 {
-    static char request[400000];
-    int size = snprintf(request, sizeof(request),
-                        "POST /test/hold HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
-                        "Content-Length: 350000\r\n\r\n");
+    enum { BODY = 900000 };
+    static char request[BODY + 200] = "POST /test/hold HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+                                      "Content-Length: 900000\r\n\r\n";
+    size_t size = strlen(request) + BODY;
+    size_t sent = 0;
     int fd;
 
     begin(0);
-    memset(request + size, 'x', 350000);
     fd = rig_connect(&rig, "api");
-    for (size_t sent = 0; http2_seen.total < 350000;) {
-        ssize_t some = send(fd, request + sent, (size_t)size + 350000 - sent, MSG_DONTWAIT);
-        sent += some > 0 ? (size_t)some : 0;
-        ks_loop_turn(rig.stage.loop, ks_span_ms(1));
-        EXPECT(http2_seen.held < KS_BODY_WINDOW + KS_POOL_BYTES);
-        if (http2_seen.held >= KS_BODY_WINDOW)
-            http2_release();
+    while (http2_seen.held < KS_BODY_WINDOW)
+        send_more(fd, request, size, &sent);
+    for (int i = 0; i < 50; i++)
+        send_more(fd, request, size, &sent);
+    EXPECT(http2_seen.held < KS_BODY_WINDOW + KS_POOL_BYTES);
+    while (http2_seen.total < BODY) {
+        http2_release();
+        send_more(fd, request, size, &sent);
     }
     EXPECT_CONTAINS(rig_read(&rig, fd, NULL), "HTTP/1.1 200");
-    EXPECT_EQ_U64(http2_seen.total, 350000);
+    EXPECT_EQ_U64(http2_seen.total, BODY);
     EXPECT_EQ_U64(http2_seen.closed, 1);
     (void)close(fd);
+    end();
+}
+
+TEST(who_answers_without_giving_back_leaves_nobody_waiting)
+{
+    enum { BODY = 900000 };
+    static char request[BODY + 200] = "POST /test/full HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+                                      "Content-Length: 900000\r\n\r\n";
+    size_t size = strlen(request) + BODY;
+    size_t sent = 0;
+    struct http2_answer *answer;
+    int fd;
+
+    begin(0);
+    fd = rig_connect(&rig, "api");
+    while (sent < size)
+        send_more(fd, request, size, &sent);
+    EXPECT_CONTAINS(rig_read(&rig, fd, NULL), "\r\n\r\nfull");
+    (void)close(fd);
+    http2_seen = (struct http2_seen){0};
+    answer = http2_ask(&client, "POST", "/test/full", NULL, NULL, true);
+    http2_upload(&client, answer, request, BODY, true);
+    http2_wait(&client, answer);
+    EXPECT_STR((const char *)answer->body, "full");
+    EXPECT_EQ_U64(http2_seen.closed, 1);
     end();
 }
 

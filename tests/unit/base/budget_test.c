@@ -3,7 +3,9 @@
 
 #include "ks_test.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 TEST(a_pool_leaves_each_its_own_and_the_rest_to_who_comes_first)
 {
@@ -237,4 +239,38 @@ TEST(a_forced_block_is_charged_beyond_the_limit_and_shuts_the_door)
     EXPECT_ERR(ks_block_force(&budget, 1, &none), NO_MEMORY);
     EXPECT_EQ_U64(budget.used, 0);
     EXPECT(none == NULL);
+}
+
+/* Pages that the kernel had to give. */
+static long faults(void)
+{
+    struct rusage usage;
+
+    EXPECT_EQ_I64(getrusage(RUSAGE_SELF, &usage), 0);
+    return usage.ru_minflt;
+}
+
+/* Takes a block like that of an answer, fills it, and frees it. */
+static void use_block(size_t size)
+{
+    struct ks_budget budget = {.limit = size};
+    struct ks_block *block;
+
+    EXPECT_OK(ks_block_new(&budget, size, &block));
+    memset(block->data, 1, size);
+    ks_block_drop(block);
+}
+
+TEST(freed_payload_stays_for_the_next_one)
+{
+    enum { SIZE = 8 << 20, PAGES = SIZE / 4096, ROUNDS = 8 };
+    long before;
+
+    ks_alloc_keep(64 << 20);
+    use_block(SIZE);
+    before = faults();
+    for (int round = 0; round < ROUNDS; round++)
+        use_block(SIZE);
+    /* A sanitizer has an allocator of its own. */
+    EXPECT(faults() - before < (getenv("KS_SANITIZED") != NULL ? 2 * ROUNDS * PAGES : PAGES));
 }

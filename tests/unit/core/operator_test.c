@@ -153,6 +153,17 @@ TEST(a_pause_until_an_instant_ends_by_itself)
     EXPECT_EQ_I64(bed.core->pauses, 0);
 }
 
+TEST(a_later_pause_makes_an_earlier_one_no_longer)
+{
+    begin();
+    pause_shard(0, 5000, true);
+    pause_shard(1, 0, true);
+    bed_wait(&bed, 5000);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 100), 10);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.shard, 0);
+    EXPECT_EQ_I64(bed.core->pauses, 1);
+}
+
 TEST(a_pause_of_all_ends_by_itself_too)
 {
     begin();

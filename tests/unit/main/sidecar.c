@@ -78,7 +78,7 @@ pid_t sidecar_start(const char *const *words, char *const *environment)
 
         for (; environment != NULL && *environment != NULL; environment++)
             (void)putenv(*environment);
-        exit_code = ks_house_run(&options);
+        exit_code = ks_house_run(&options, NULL);
         _exit(ks_alloc_live() == live ? exit_code : SIDECAR_LEAKS);
     }
     return pid;

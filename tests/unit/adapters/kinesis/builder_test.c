@@ -112,3 +112,20 @@ TEST(a_sequence_number_is_digits)
     EXPECT(!ks_sequence_is_valid(KS_VIEW("4a")));
     EXPECT(!ks_sequence_is_valid(KS_VIEW("-1")));
 }
+
+TEST(no_byte_but_a_digit_passes_at_any_place)
+{
+    enum { SIZE = 21 }; /* Two words of eight, and a rest. */
+    char digits[SIZE];
+    bool right = true;
+
+    for (size_t at = 1; at < SIZE; at++) {
+        for (int byte = 0; byte < 256; byte++) {
+            memset(digits, '7', SIZE);
+            digits[at] = (char)byte;
+            right = right &&
+                    ks_sequence_is_valid(ks_view_of(digits, SIZE)) == (byte >= '0' && byte <= '9');
+        }
+    }
+    EXPECT(right);
+}

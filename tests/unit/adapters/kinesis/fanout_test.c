@@ -435,3 +435,33 @@ TEST(a_reader_is_closed_at_any_moment)
         fanout_rig_close(rig);
     }
 }
+
+/* Each read is answered all the same, and what memory took is asked for again. */
+TEST(every_allocation_may_fail_once)
+{
+    bool failed = true;
+
+    for (uint64_t n = 1; failed; n++) {
+        struct fanout_rig *rig = fanout_rig_new();
+
+        for (int at = 0; at < 2; at++) {
+            initial(rig);
+            fanout_rig_event(rig, EVENT(RECORD(201), 201));
+        }
+        rig->options.apart_ms = 1;
+        fanout_rig_open(rig, KS_POSITION_TRIM_HORIZON);
+        ks_alloc_fail_after(n, 0);
+        uint64_t before = ks_alloc_count();
+        struct ks_read_answer answer = {.err = KS_OK};
+        for (int at = 0; at < 10 && answer.batch.count == 0; at++) {
+            ks_batch_free(&answer.batch);
+            answer = fanout_rig_read(rig, 10);
+            EXPECT(ks_ok(answer.err) || ks_err_class(answer.err) != KS_CLASS_REPORT);
+        }
+        EXPECT_EQ_U64(answer.batch.count, 1);
+        ks_batch_free(&answer.batch);
+        failed = ks_alloc_count() - before >= n;
+        ks_alloc_fail_after(0, 0);
+        fanout_rig_close(rig);
+    }
+}

@@ -5,6 +5,9 @@
 
 #include "ks_test.h"
 
+#include <stdio.h>
+#include <string.h>
+
 static const char *text_of(struct ks_bytes *body)
 {
     EXPECT_OK(ks_bytes_append_byte(body, 0));
@@ -108,5 +111,42 @@ TEST(a_body_that_has_no_room_fails)
     EXPECT_ERR(ks_request_describe(&body, "demo"), FULL);
     EXPECT_ERR(ks_request_records(&body, "demo", "AAA=", 100, false), FULL);
     EXPECT_ERR(ks_request_records(&body, "demo", "AAA=", 100, true), FULL);
+    ks_bytes_free(&body);
+}
+
+TEST(a_feed_is_asked_for_with_its_place)
+{
+    static const char consumer[] = "arn:aws:kinesis:eu-west-1:123456789012:stream/s/consumer/c:1";
+    const struct ks_position places[] = {
+        {.kind = KS_POSITION_TRIM_HORIZON, .sub_sequence = -1},
+        {.kind = KS_POSITION_AFTER_SEQUENCE, .sequence = "7", .sub_sequence = -1},
+        {.kind = KS_POSITION_AFTER_SEQUENCE, .sequence = "7", .sub_sequence = 2},
+        {.kind = KS_POSITION_AT_TIMESTAMP, .timestamp_ms = 1795219200123, .sub_sequence = -1},
+    };
+    static const char *const json[] = {
+        "{\"Type\":\"TRIM_HORIZON\"}",
+        "{\"Type\":\"AFTER_SEQUENCE_NUMBER\",\"SequenceNumber\":\"7\"}",
+        "{\"Type\":\"AT_SEQUENCE_NUMBER\",\"SequenceNumber\":\"7\"}",
+        "{\"Type\":\"AT_TIMESTAMP\",\"Timestamp\":1795219200.123}",
+    };
+    /* Tag 1 and whole milliseconds, as AWS writes them. */
+    static const uint8_t instant[] = {0xc1, 0x1b, 0x00, 0x00, 0x01, 0xa1, 0xfb, 0x67, 0x18, 0x7b};
+    char expected[256];
+    struct ks_bytes body;
+
+    ks_bytes_init(&body, KS_KINESIS_REQUEST_MAX);
+    for (size_t at = 0; at < 4; at++) {
+        ks_bytes_clear(&body);
+        EXPECT_OK(ks_request_subscribe(&body, consumer, "s", &places[at], false));
+        (void)snprintf(expected, sizeof(expected),
+                       "{\"ConsumerARN\":\"%s\",\"ShardId\":\"s\",\"StartingPosition\":%s}",
+                       consumer, json[at]);
+        EXPECT_STR(text_of(&body), expected);
+    }
+    ks_bytes_clear(&body);
+    EXPECT_OK(ks_request_subscribe(&body, consumer, "s", &places[3], true));
+    EXPECT_EQ_I64(body.data[0], 0xa3);
+    EXPECT(body.size > sizeof(instant));
+    EXPECT_MEM(body.data + body.size - sizeof(instant), instant, sizeof(instant));
     ks_bytes_free(&body);
 }

@@ -567,6 +567,25 @@ TEST(a_reader_that_is_closed_is_not_answered_and_leaves_its_batches_alone)
     end();
 }
 
+/* What it holds itself does not come back before its reader has moved on. */
+TEST(a_source_behind_that_holds_the_rest_of_a_block_is_nobody_to_wait_for)
+{
+    struct ks_block *block;
+
+    begin(NULL, -1);
+    raw_begin();
+    raw_put_aggregate("5", 10);
+    block = raw_end()->block;
+    ks_block_use(block);
+    rig.budget.limit = 0;
+    read_some(3, 1 << 20);
+    EXPECT_OK(rig.answer.err);
+    EXPECT_EQ_U64(rig.answer.batch.count, 3);
+    ks_batch_free(&rig.answer.batch);
+    ks_block_drop(block);
+    end();
+}
+
 TEST(a_full_budget_lets_little_out_and_loses_nothing)
 {
     struct ks_batch first;

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/questions.h"
+
+#include <assert.h>
+
+#include "api/server.h"
+#include "base/budget.h"
+
+struct question {
+    struct ks_exchange exchange;
+    struct ks_questions *questions;
+    struct ks_link link;
+    uint64_t id;
+};
+
+static struct question *question_of(struct ks_exchange *exchange)
+{
+    return (struct question *)(void *)((char *)exchange - offsetof(struct question, exchange));
+}
+
+/* ---- Answers ---- */
+
+static void tell(struct question *question, ks_pb_answer *answer)
+{
+    struct ks_questions *questions = question->questions;
+
+    answer->id = question->id;
+    questions->answer(questions->exchange, answer);
+    ks_loop_timer_set(questions->loop, &questions->sweep, ks_loop_now(questions->loop));
+}
+
+static void told_message(struct ks_exchange *exchange, const ProtobufCMessage *message)
+{
+    ks_pb_answer answer;
+
+    kinesis_sidecar__v1__stream_answer__init(&answer);
+    if (message->descriptor == &kinesis_sidecar__v1__settle_response__descriptor) {
+        answer.answer_case = KINESIS_SIDECAR__V1__STREAM_ANSWER__ANSWER_SETTLED;
+        answer.settled = (ks_pb_settle_response *)(uintptr_t)message;
+    } else {
+        assert(message->descriptor == &kinesis_sidecar__v1__checkpoint_response__descriptor);
+        answer.answer_case = KINESIS_SIDECAR__V1__STREAM_ANSWER__ANSWER_CHECKPOINTED;
+        answer.checkpointed = (ks_pb_checkpoint_response *)(uintptr_t)message;
+    }
+    tell(question_of(exchange), &answer);
+}
+
+static void told_problem(struct ks_exchange *exchange, enum ks_problem problem, const char *text)
+{
+    KinesisSidecar__V1__Problem told;
+    ks_pb_answer answer;
+
+    kinesis_sidecar__v1__stream_answer__init(&answer);
+    ks_problem_fill(problem, text, &told);
+    answer.answer_case = KINESIS_SIDECAR__V1__STREAM_ANSWER__ANSWER_PROBLEM;
+    answer.problem = &told;
+    tell(question_of(exchange), &answer);
+}
+
+static void wake(struct ks_exchange *exchange)
+{
+    (void)exchange; /* It was told. */
+}
+
+/* ---- Life ---- */
+
+static void question_free(struct question *question)
+{
+    question->questions->count--;
+    ks_list_remove(&question->link);
+    ks_exchange_end(&question->exchange);
+    ks_free(question);
+}
+
+static void sweep(struct ks_timer *timer)
+{
+    struct ks_questions *questions = KS_LIST_ENTRY(timer, struct ks_questions, sweep);
+    struct ks_link *cursor;
+    struct ks_link *after;
+
+    KS_LIST_EACH(cursor, after, &questions->list)
+    {
+        struct question *question = KS_LIST_ENTRY(cursor, struct question, link);
+        if (question->exchange.answered)
+            question_free(question);
+    }
+}
+
+void ks_questions_init(struct ks_questions *questions, struct ks_exchange *exchange,
+                       void (*answer)(struct ks_exchange *exchange, const ks_pb_answer *answer))
+{
+    *questions =
+        (struct ks_questions){.exchange = exchange, .answer = answer, .loop = exchange->api->loop};
+    questions->sweep.due = sweep;
+    ks_link_init(&questions->list);
+}
+
+void ks_questions_free(struct ks_questions *questions)
+{
+    ks_loop_timer_clear(questions->loop, &questions->sweep);
+    while (!ks_list_empty(&questions->list))
+        question_free(KS_LIST_ENTRY(questions->list.next, struct question, link));
+}
+
+void ks_questions_begin(struct ks_questions *questions, uint64_t id, ks_message_handler *handler,
+                        const ProtobufCMessage *message, struct ks_arena *arena)
+{
+    static const struct ks_transport transport = {.wake = wake};
+    static const struct ks_inner inner = {.message = told_message, .problem = told_problem};
+    struct question *question =
+        questions->count < KS_QUESTIONS_MAX ? ks_alloc(sizeof(*question)) : NULL;
+
+    if (question == NULL) {
+        ks_exchange_problem(questions->exchange, KS_PROBLEM_EXHAUSTED,
+                            "more than %d questions of the stream wait for their answers",
+                            KS_QUESTIONS_MAX);
+        return;
+    }
+    ks_exchange_init(&question->exchange, questions->exchange->api, &transport);
+    question->exchange.inner = &inner;
+    question->exchange.subscription = questions->exchange->subscription;
+    question->questions = questions;
+    question->id = id;
+    ks_list_append(&questions->list, &question->link);
+    questions->count++;
+    handler(&question->exchange, message, arena);
+}
