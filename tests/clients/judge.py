@@ -48,6 +48,8 @@ CLIENTS = {
     "grpcio": ("grpcio", ["watch", "stream"]),
     "grpc-js": ("node", ["watch", "stream"]),
     "connect-es": ("node", ["watch", "stream"]),
+    "connect-go": ("go", ["watch", "stream"]),
+    "grpc-go": ("go", ["watch", "stream"]),
 }
 
 
