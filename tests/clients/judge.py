@@ -50,6 +50,7 @@ CLIENTS = {
     "connect-es": ("node", ["watch", "stream"]),
     "connect-go": ("go", ["watch", "stream"]),
     "grpc-go": ("go", ["watch", "stream"]),
+    "grpc-java": ("java", ["watch", "stream"]),
 }
 
 
