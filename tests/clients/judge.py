@@ -25,15 +25,16 @@ import os
 import random
 import subprocess
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
-from lib import ROOT, Failure, Sidecar, check, check_equal, main, spawn, test, wait_until  # noqa: E402
+from lib import PATIENCE, ROOT, Failure, Sidecar, check, check_equal, main, read_lines, test, wait_until  # noqa: E402
 
 BUILT = os.path.join(ROOT, "build", "clients")  # The diaries stay there.
 COUNT = 10000
 SHARDS = 4
-MINUTES = 4
+SECONDS = 80  # The longest that a client may take, with PATIENCE.
 SEED = int(os.environ.get("SEED", "1"))
 RETRIES = 50  # In a thousand settles.
 DEAD_LETTERS = 10 if os.environ.get("LETTERS") else 0  # Until the sidecar keeps dead letters.
@@ -103,14 +104,13 @@ class Judge:
         self.newest_settled = {}
 
     def read(self, path):
-        with open(path, "rb") as diary:
-            for number, line in enumerate(diary, 1):
-                entry = json.loads(line)
-                try:
-                    getattr(self, entry["event"])(entry)
-                except Failure as err:
-                    raise Failure(f"line {number} of the diary, {line!r}: {err}") from err
-                self.told[entry["event"]] += 1
+        for number, line in enumerate(read_lines(path), 1):
+            entry = json.loads(line)
+            try:
+                getattr(self, entry["event"])(entry)
+            except Failure as err:
+                raise Failure(f"line {number} of the diary, {line}: {err}") from err
+            self.told[entry["event"]] += 1
 
     def opened(self, _):
         """A new stream begins each shard with the first record that is not settled."""
@@ -247,8 +247,9 @@ def play(folder, name, way):
                                    f"127.0.0.1:{sidecar.port}", str(SEED), str(COUNT),
                                    str(RETRIES), str(DEAD_LETTERS), way, name],
                                   stdin=subprocess.DEVNULL, stdout=out, stderr=log)
-    watch(client, sidecar)
+    in_time = watch(client, sidecar)
     judge.read(diary)
+    check(in_time, f"the client has not ended, after {dict(judge.told)}")
     check_equal(client.wait(), 0, f"the client's status, after {dict(judge.told)}")
     judge.verdict()
     check_positions(sidecar, judge)
@@ -265,12 +266,13 @@ def build(name):
 
 
 def watch(client, sidecar):
-    """Waits for its end, as long as the sidecar lives."""
-    def ended():
-        check(sidecar.process.poll() is None, "the sidecar ended with", sidecar.process.poll())
-        return client.poll() is not None
+    """Waits for its end, as long as the sidecar lives; false if that takes too long."""
+    until = time.monotonic() + SECONDS * PATIENCE
     try:
-        wait_until(ended, MINUTES * 60 - 30, "the client ends", every=0.2)
+        while client.poll() is None and time.monotonic() < until:
+            check(sidecar.process.poll() is None, "the sidecar ended with", sidecar.process.poll())
+            time.sleep(0.1)
+        return client.poll() is not None
     finally:
         client.kill()
 
@@ -279,7 +281,7 @@ def tell(name, way):
     def story(folder):
         play(folder, name, way)
     story.__name__ = f"{name}_by_{way}"
-    test(seconds=MINUTES * 60)(story)
+    test(seconds=SECONDS + 30)(story)
 
 
 if __name__ == "__main__":
