@@ -29,6 +29,8 @@ void ks_api_refuse_session(struct ks_exchange *exchange, ks_err err, const struc
         ks_exchange_problem(exchange, KS_PROBLEM_UNAVAILABLE, "%s", text);
     else if (ks_err_is(err, KS_ERR_INVALID))
         ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT, "%s", text);
+    else if (ks_err_is(err, KS_ERR_CONDITION))
+        ks_exchange_problem(exchange, KS_PROBLEM_ORDERING, "%s", text);
     else if (ks_err_is(err, KS_ERR_NOT_FOUND))
         ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "%s", text);
     else

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* code.h - the sixteen ways in which a call fails, as all RPC protocols know them.
  *
- * Numbers: github.com/grpc/grpc, doc/statuscodes.md. Names and HTTP statuses: connectrpc.com/docs/protocol, Error Codes.
+ * Numbers: github.com/grpc/grpc, doc/statuscodes.md. Names and HTTP statuses: connectrpc.com/docs/protocol,
+ * Error Codes.
  */
 #ifndef KS_API_CODE_H
 #define KS_API_CODE_H

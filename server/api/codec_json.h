@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* codec_json.h - jansson's home: messages from JSON, and to JSON, in either spelling (api/spelling.h).
  *
- * One walker over the descriptors reads, one writes. REST is strict: an unknown member is refused and named. PROTO is as
- * proto3 says: either name of a member, unknown members are ignored, null is absence, integers also as strings, enum
- * values by name or number, bytes in either alphabet of base64. Both refuse a member that stands there twice and a
- * second member of a oneof.
+ * One walker over the descriptors reads, one writes. REST is strict: an unknown member is refused and named.
+ * PROTO is as proto3 says: either name of a member, unknown members are ignored, null is absence, integers also as
+ * strings, enum values by name or number, bytes in either alphabet of base64. Both refuse a member that stands
+ * there twice and a second member of a oneof.
  */
 #ifndef KS_API_CODEC_JSON_H
 #define KS_API_CODEC_JSON_H

@@ -90,7 +90,7 @@ static void give_back(struct ks_delivery *delivery, ks_shard shard, ks_epoch epo
         .epoch = epoch,
         .first = first,
         .count = (uint32_t)(end - first),
-        .outcome = KS_RETRY,
+        .outcome = KS_GIVE_BACK,
     };
 
     /* If it is refused, the session or the epoch is over, and with it the delivery. */

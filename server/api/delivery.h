@@ -38,9 +38,9 @@ bool ks_delivery_pending(const struct ks_delivery *delivery);
 /* Writes as ks_framer_fill(), over all runs; MISSING is never told. */
 size_t ks_delivery_fill(struct ks_delivery *delivery, uint8_t *buffer, size_t room,
                         enum ks_frame_state *ret_state);
-/* Writes one message of a call, or a part of it: the envelope, StreamEvent, RecordBatch, and the records that fit whole,
- * or one larger record as far as there is room. The batch_id names exactly these. The format is one of the ELEMENTs,
- * the pull was of one run. Returns how many bytes; states as above, FULL also between messages. */
+/* Writes one message of a call, or a part of it: the envelope, StreamEvent, RecordBatch, and the records that
+ * fit whole, or one larger record as far as there is room. The batch_id names exactly these. The format is one of
+ * the ELEMENTs, the pull was of one run. Returns how many bytes; states as above, FULL also between messages. */
 size_t ks_delivery_fill_batch(struct ks_delivery *delivery, uint8_t *buffer, size_t room,
                               enum ks_frame_state *ret_state);
 /* Gives back what nobody has seen; for an answer that ends early. */

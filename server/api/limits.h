@@ -64,6 +64,7 @@ enum {
     /* ---- Sessions ---- */
     KS_IN_FLIGHT_MAX = 100000,
     KS_PULL_RECORDS_MAX = 10000,
+    KS_LANES_DEFAULT = 16, /* Lanes of a shard with ordering=key. */
     KS_HEARTBEAT_MS_MIN = 100,
     KS_HEARTBEAT_MS_MAX = 60000,
     KS_ACK_DEADLINE_MS_MIN = 100,

@@ -76,8 +76,9 @@ ProtobufCMessage *ks_exchange_read(struct ks_exchange *exchange,
 /* Handles one message. `arena` holds it, or is NULL: the handler moves it, or leaves it to the caller, who frees it. */
 typedef void ks_message_handler(struct ks_exchange *exchange, const ProtobufCMessage *message,
                                 struct ks_arena *arena);
-/* A member as a number within limits; 0, which is its absence, is `absent`. On a bad value the exchange is answered (400
- * that names the member and the limits) and false is returned. A negative number is passed as it is in 64 bits. */
+/* A member as a number within limits; 0, which is its absence, is `absent`. On a bad value the exchange is
+ * answered (400 that names the member and the limits) and false is returned. A negative number is passed as it is
+ * in 64 bits. */
 bool ks_message_number(struct ks_exchange *exchange, const char *name, uint64_t value, uint64_t min,
                        uint64_t max, uint64_t absent, uint64_t *ret_value);
 /* Reads the body and has it handled. */

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "api/methods.h"
 #include "api/place.h"
 #include "api/routes.h"
 #include "api/server.h"
@@ -339,33 +340,27 @@ void ks_seek(struct ks_exchange *exchange, const ks_pb_seek_request *request,
     struct seeking *seeking = NULL;
     struct ks_position to;
 
-    if (!read_seek(exchange, request, &to)) {
-        ks_arena_free(arena);
+    if (!read_seek(exchange, request, &to))
         return;
-    }
     arena->max += KS_ANSWER_BYTES_MAX;
     seeking = ks_arena_take(arena, sizeof(*seeking));
     if (seeking == NULL) {
         ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
-        ks_arena_free(arena);
         return;
     }
     seeking->exchange = exchange;
     seeking->to = to;
     seeking->dry_run = request->dry_run;
     seeking->arena = *arena;
-    if (!gather(seeking, request) || !check_all(seeking, request->force)) {
-        *arena = seeking->arena;
-        ks_arena_free(arena);
-        return;
+    if (gather(seeking, request) && check_all(seeking, request->force)) {
+        if (!request->dry_run && seeking->count > 0) {
+            ks_arena_init(arena, 0);
+            move_all(seeking, request->force, request->wait_ms > 0 ? request->wait_ms : WAIT_MS);
+            return;
+        }
+        answer_seek(seeking);
     }
-    if (!request->dry_run && seeking->count > 0) {
-        move_all(seeking, request->force, request->wait_ms > 0 ? request->wait_ms : WAIT_MS);
-        return;
-    }
-    answer_seek(seeking);
     *arena = seeking->arena;
-    ks_arena_free(arena);
 }
 
 /* ---- Log level ---- */
@@ -394,70 +389,83 @@ bool ks_set_log_level(struct ks_exchange *exchange, const ks_pb_level_request *r
 
 /* ---- REST ---- */
 
-void ks_handle_pause(struct ks_exchange *exchange)
+void ks_serve_pause(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                    struct ks_arena *arena)
 {
     ks_pb_pause_response response;
-    struct ks_arena arena;
-    const ks_pb_pause_request *request = (const ks_pb_pause_request *)ks_exchange_read(
-        exchange, &kinesis_sidecar__v1__pause_request__descriptor, &arena);
 
-    if (request == NULL)
-        return;
-    if (ks_subscription_wanted(exchange) && ks_pause(exchange, request, &response))
+    (void)arena;
+    if (ks_subscription_wanted(exchange) &&
+        ks_pause(exchange, (const ks_pb_pause_request *)message, &response))
         ks_exchange_message(exchange, &response.base);
-    ks_arena_free(&arena);
+}
+
+void ks_serve_resume(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                     struct ks_arena *arena)
+{
+    ks_pb_resume_response response;
+
+    (void)arena;
+    if (ks_subscription_wanted(exchange) &&
+        ks_resume(exchange, (const ks_pb_resume_request *)message, &response))
+        ks_exchange_message(exchange, &response.base);
+}
+
+void ks_serve_release_lease(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                            struct ks_arena *arena)
+{
+    ks_pb_release_response response;
+
+    (void)arena;
+    if (ks_subscription_wanted(exchange) &&
+        ks_release_lease(exchange, (const ks_pb_release_request *)message, &response))
+        ks_exchange_message(exchange, &response.base);
+}
+
+void ks_serve_seek(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                   struct ks_arena *arena)
+{
+    if (ks_subscription_wanted(exchange))
+        ks_seek(exchange, (const ks_pb_seek_request *)message, arena);
+}
+
+void ks_handle_pause(struct ks_exchange *exchange)
+{
+    ks_exchange_serve(exchange, &kinesis_sidecar__v1__pause_request__descriptor, ks_serve_pause);
 }
 
 void ks_handle_resume(struct ks_exchange *exchange)
 {
-    ks_pb_resume_response response;
-    struct ks_arena arena;
-    const ks_pb_resume_request *request = (const ks_pb_resume_request *)ks_exchange_read(
-        exchange, &kinesis_sidecar__v1__resume_request__descriptor, &arena);
+    ks_exchange_serve(exchange, &kinesis_sidecar__v1__resume_request__descriptor, ks_serve_resume);
+}
 
-    if (request == NULL)
-        return;
-    if (ks_subscription_wanted(exchange) && ks_resume(exchange, request, &response))
-        ks_exchange_message(exchange, &response.base);
-    ks_arena_free(&arena);
+/* The path names the shard; the body may, too. */
+static void serve_release_of_path(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                                  struct ks_arena *arena)
+{
+    ks_pb_release_request request = *(const ks_pb_release_request *)message;
+    char *shard = ks_arena_text(arena, exchange->request.part);
+
+    if (shard == NULL) {
+        ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
+    } else if (request.shard_id[0] != '\0' && strcmp(request.shard_id, shard) != 0) {
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                            "the path and the body name two shards");
+    } else {
+        request.shard_id = shard;
+        ks_serve_release_lease(exchange, &request.base, arena);
+    }
 }
 
 void ks_handle_release(struct ks_exchange *exchange)
 {
-    ks_pb_release_response response;
-    struct ks_arena arena;
-    ks_pb_release_request *request = (ks_pb_release_request *)ks_exchange_read(
-        exchange, &kinesis_sidecar__v1__release_lease_request__descriptor, &arena);
-    char *shard;
-
-    if (request == NULL)
-        return;
-    shard = ks_arena_text(&arena, exchange->request.part);
-    if (shard == NULL) {
-        ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
-    } else if (request->shard_id[0] != '\0' && strcmp(request->shard_id, shard) != 0) {
-        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
-                            "the path and the body name two shards");
-    } else {
-        request->shard_id = shard;
-        if (ks_subscription_wanted(exchange) && ks_release_lease(exchange, request, &response))
-            ks_exchange_message(exchange, &response.base);
-    }
-    ks_arena_free(&arena);
+    ks_exchange_serve(exchange, &kinesis_sidecar__v1__release_lease_request__descriptor,
+                      serve_release_of_path);
 }
 
 void ks_handle_seek(struct ks_exchange *exchange)
 {
-    struct ks_arena arena;
-    const ks_pb_seek_request *request = (const ks_pb_seek_request *)ks_exchange_read(
-        exchange, &kinesis_sidecar__v1__seek_request__descriptor, &arena);
-
-    if (request == NULL)
-        return;
-    if (ks_subscription_wanted(exchange))
-        ks_seek(exchange, request, &arena);
-    else
-        ks_arena_free(&arena);
+    ks_exchange_serve(exchange, &kinesis_sidecar__v1__seek_request__descriptor, ks_serve_seek);
 }
 
 void ks_handle_loglevel(struct ks_exchange *exchange)

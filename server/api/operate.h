@@ -32,7 +32,7 @@ bool ks_resume(struct ks_exchange *exchange, const ks_pb_resume_request *request
 bool ks_release_lease(struct ks_exchange *exchange, const ks_pb_release_request *request,
                       ks_pb_release_response *ret_response);
 /* Answers the exchange itself, now or later: 400 a place, or not paused; 404 a shard; 409 not held. All shards are
- * checked before the first one is moved. The arena is given away. */
+ * checked before the first one is moved. The arena is moved if that takes longer. */
 void ks_seek(struct ks_exchange *exchange, const ks_pb_seek_request *request,
              struct ks_arena *arena);
 bool ks_set_log_level(struct ks_exchange *exchange, const ks_pb_level_request *request,

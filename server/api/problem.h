@@ -16,7 +16,8 @@
 /* The message that goes with a failed call (proto/kinesis_sidecar/v1/problem.proto). */
 #define KS_PROBLEM_MESSAGE "kinesis_sidecar.v1.Problem"
 
-/* 405 and 415 have no code of their own: "unknown" is what a Connect client makes of them (Error Codes, HTTP to Error Code).
+/* 405 and 415 have no code of their own: "unknown" is what a Connect client makes of them (Error Codes, HTTP
+ * to Error Code).
  */
 /*  kind                   type (the end of a urn)    Connect code           status retry  title */
 #define KS_PROBLEM_TABLE(X)                                                                        \
@@ -30,6 +31,8 @@
     X(METHOD_NOT_ALLOWED, "method-not-allowed", "unknown", 405, false, "Method not allowed")       \
     X(SESSION_FENCED, "session-fenced", "aborted", 409, false, "Session taken over")               \
     X(LEASE_LOST, "lease-lost", "aborted", 409, false, "Lease lost")                               \
+    X(ORDERING, "ordering-conflict", "aborted", 409, true,                                         \
+      "Other sessions are ordered differently")                                                    \
     X(SESSION_EXPIRED, "session-expired", "failed_precondition", 410, false, "Session expired")    \
     X(TOO_LARGE, "content-too-large", "resource_exhausted", 413, false, "Content too large")       \
     X(MEDIA_TYPE, "unsupported-media-type", "unknown", 415, false, "Unsupported media type")       \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* questions.h - questions that come in a stream: each is served by the handler of its method, and answered in the stream.
+/* questions.h - questions that come in a stream: each is served by the handler of its method, and answered in
+ * the stream.
  *
  * A handler sees an exchange that has no wire: what it answers, at once or later, becomes a StreamAnswer with the id of
  * the question. Owned by the stream.

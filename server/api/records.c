@@ -433,6 +433,7 @@ static bool open_named(struct ks_exchange *exchange, ks_view name, ks_session_id
         .ack_deadline = ks_span_ms(60000),
         .grace = ks_span_ms(KS_GRACE_MS),
         .linger = ks_span_ms(KS_LINGER_MS),
+        .ordering = KS_ORDER_ANY,
     };
 
     return open_session(exchange, &request, ret_session);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grpc.reflection.v1 and v1alpha: what is served here, for tools that ask. The two differ in their names alone: both are
- * answered with the messages of v1.
+/* grpc.reflection.v1 and v1alpha: what is served here, for tools that ask. The two differ in their names
+ * alone: both are answered with the messages of v1.
  *
- * The files come from the compiler as google.protobuf.FileDescriptorSet {repeated FileDescriptorProto file = 1}, and are
- * walked where they lie (protobuf: descriptor.proto).
+ * The files come from the compiler as google.protobuf.FileDescriptorSet {repeated FileDescriptorProto file =
+ * 1}, and are walked where they lie (protobuf: descriptor.proto).
  */
 #include <assert.h>
 
@@ -220,20 +220,20 @@ static void send(struct ks_exchange *exchange, const reflection_response *respon
         ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "the answers are not read");
 }
 
-static void send_error(struct ks_exchange *exchange, reflection_response *response)
+static void send_error(struct ks_exchange *exchange, reflection_response response)
 {
     Grpc__Reflection__V1__ErrorResponse error;
 
     grpc__reflection__v1__error_response__init(&error);
     error.error_code = KS_CODE_NOT_FOUND;
     error.error_message = ks_pb_text("not found");
-    response->message_response_case =
+    response.message_response_case =
         GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_ERROR_RESPONSE;
-    response->error_response = &error;
-    send(exchange, response);
+    response.error_response = &error;
+    send(exchange, &response);
 }
 
-static void send_file(struct ks_exchange *exchange, reflection_response *response, const char *text,
+static void send_file(struct ks_exchange *exchange, reflection_response response, const char *text,
                       bool (*is_it)(ks_view file, ks_view text))
 {
     struct found found = {.taken = {false}};
@@ -242,21 +242,21 @@ static void send_file(struct ks_exchange *exchange, reflection_response *respons
         send_error(exchange, response);
         return;
     }
-    response->message_response_case =
+    response.message_response_case =
         GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_FILE_DESCRIPTOR_RESPONSE;
-    response->file_descriptor_response = &found.response;
-    send(exchange, response);
+    response.file_descriptor_response = &found.response;
+    send(exchange, &response);
 }
 
-static void send_services(struct ks_exchange *exchange, reflection_response *response)
+static void send_services(struct ks_exchange *exchange, reflection_response response)
 {
     struct services list;
 
     list_services(exchange->api->rpc, &list);
-    response->message_response_case =
+    response.message_response_case =
         GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_LIST_SERVICES_RESPONSE;
-    response->list_services_response = &list.response;
-    send(exchange, response);
+    response.list_services_response = &list.response;
+    send(exchange, &response);
 }
 
 /* ---- Questions ---- */
@@ -285,15 +285,15 @@ void ks_next_reflection(struct ks_exchange *exchange, const ProtobufCMessage *me
     response.original_request = (reflection_request *)(uintptr_t)request;
     switch (request->message_request_case) {
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_BY_FILENAME:
-        send_file(exchange, &response, request->file_by_filename, has_name);
+        send_file(exchange, response, request->file_by_filename, has_name);
         return;
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_SYMBOL:
-        send_file(exchange, &response, request->file_containing_symbol, has_symbol);
+        send_file(exchange, response, request->file_containing_symbol, has_symbol);
         return;
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_LIST_SERVICES:
-        send_services(exchange, &response);
+        send_services(exchange, response);
         return;
     default: break; /* No message of ours has extensions. */
     }
-    send_error(exchange, &response);
+    send_error(exchange, response);
 }

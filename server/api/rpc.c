@@ -77,12 +77,26 @@ static void handle_bytes(struct ks_rpc_call *call, ks_view body, bool gzipped,
     ks_bytes_free(&unpacked);
 }
 
+/* Counts what is in memory of all calls. False if it is too much. */
+static bool charge(struct ks_rpc_call *call)
+{
+    struct ks_api *api = call->exchange->api;
+    size_t held = call->body.capacity + call->envelopes.message.capacity;
+
+    assert(api->calls_bytes >= call->charged);
+    api->calls_bytes += held - call->charged;
+    call->charged = held;
+    return api->calls_bytes <= KS_BODIES_BYTES_MAX;
+}
+
 /* ---- Bare bodies ---- */
 
 static void take_bare(struct ks_rpc_call *call, ks_view part, bool end)
 {
     ks_err err = ks_bytes_append(&call->body, part);
 
+    if (!charge(call))
+        err = KS_FAIL(NO_MEMORY);
     if (!ks_ok(err))
         refuse(call, err);
     else if (end)
@@ -147,6 +161,8 @@ static void take_enveloped(struct ks_rpc_call *call, ks_view part, bool end)
         bool whole;
         ks_err err = ks_envelopes_take(&call->envelopes, &part, &flags, &whole);
 
+        if (!charge(call))
+            err = KS_FAIL(NO_MEMORY);
         if (!ks_ok(err))
             refuse(call, err);
         else if (whole)
@@ -154,6 +170,14 @@ static void take_enveloped(struct ks_rpc_call *call, ks_view part, bool end)
     }
     if (end && is_listening(call))
         end_messages(call);
+}
+
+/* A call may go on for days; its request has been read. */
+static void forget_request(struct ks_rpc_call *call)
+{
+    ks_bytes_free(&call->body);
+    ks_envelopes_free(&call->envelopes);
+    (void)charge(call);
 }
 
 static void take_part(struct ks_exchange *exchange, ks_view part, bool end)
@@ -166,6 +190,8 @@ static void take_part(struct ks_exchange *exchange, ks_view part, bool end)
         take_bare(call, part, end);
     else
         take_enveloped(call, part, end);
+    if (end || exchange->body_part == NULL)
+        forget_request(call);
 }
 
 /* ---- Life ---- */
@@ -282,8 +308,7 @@ void ks_rpc_end(struct ks_exchange *exchange)
         return;
     exchange->rpc = NULL;
     ks_loop_timer_clear(call->loop, &call->timer);
-    ks_bytes_free(&call->body);
-    ks_envelopes_free(&call->envelopes);
+    forget_request(call);
     ks_bytes_free(&call->out);
     ks_bytes_free(&call->tail);
     ks_free(call);

@@ -92,9 +92,9 @@ KS_MUST_USE ks_err ks_rpc_append(struct ks_exchange *exchange, const ProtobufCMe
 void ks_rpc_open(struct ks_exchange *exchange);
 KS_MUST_USE ks_err ks_rpc_send(struct ks_exchange *exchange, const ProtobufCMessage *message);
 void ks_rpc_close(struct ks_exchange *exchange);
-/* Fails the call, before its answer or in the middle of a stream. The handler's state is closed then, after the status was
- * read; a message that is half-way cuts the answer. (A problem does the same in a stream; before the answer it leaves the
- * handler's state alone.) */
+/* Fails the call, before its answer or in the middle of a stream. The handler's state is closed then, after
+ * the status was read; a message that is half-way cuts the answer. (A problem does the same in a stream; before
+ * the answer it leaves the handler's state alone.) */
 void ks_rpc_fail(struct ks_exchange *exchange, const struct ks_rpc_status *status);
 /* A line behind the answer, wherever the protocol has its place for it. Before the end. */
 void ks_rpc_trailer(struct ks_exchange *exchange, ks_view name, ks_view value);

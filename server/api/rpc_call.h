@@ -31,6 +31,7 @@ struct ks_rpc_call {
     /* The request. */
     struct ks_bytes body; /* Of a Connect call without a stream. */
     struct ks_envelopes envelopes;
+    size_t charged; /* Of api->calls_bytes. */
     uint32_t messages;
     bool said_all; /* The client has. */
     /* The answer. */

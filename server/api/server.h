@@ -29,6 +29,7 @@ struct ks_api {
      * answered. NULL: there is nothing more. */
     const struct ks_route *(*find_more)(struct ks_exchange *exchange);
     const struct ks_rpc_service *rpc; /* The methods that are served. */
+    size_t calls_bytes;               /* Requests of calls that are in memory. */
     size_t request_bytes_max;
     size_t bodies_bytes; /* Of all request bodies that are in memory. */
     ks_span drain_patience;

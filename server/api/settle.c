@@ -79,6 +79,12 @@ static enum verdict lose(struct item *item, const struct ks_ack_run *run, ks_num
     return VERDICT_GO_ON;
 }
 
+/* True if a checkpoint passes the records in the end. */
+static bool settles(enum ks_settle_outcome outcome)
+{
+    return outcome == KS_ACK || outcome == KS_DEAD_LETTER || outcome == KS_DROP;
+}
+
 /* Settles some records of one run. */
 static enum verdict settle_records(struct item *item, const struct ks_ack_run *run, ks_number first,
                                    ks_number end, enum ks_settle_outcome outcome)
@@ -94,7 +100,8 @@ static enum verdict settle_records(struct item *item, const struct ks_ack_run *r
             .first = first,
             .count = (uint32_t)(end - first),
             .outcome = outcome,
-            .delay = item->delay,
+            .delay = outcome == KS_RETRY && item->delay.us == 0 ? KS_DELAY_BY_POLICY : item->delay,
+            .reason = ks_view_text(item->message->reason),
         };
         struct ks_settled settled = ks_switchboard_settle(item->subscription->board, &settlement);
         ks_number done = end;
@@ -113,7 +120,7 @@ static enum verdict settle_records(struct item *item, const struct ks_ack_run *r
         if (verdict == VERDICT_GO_ON && done > first)
             verdict =
                 verdict_of(ks_settling_done(item->settling, done - first, run->shard, run->epoch,
-                                            outcome == KS_ACK ? settled.up_to : 0));
+                                            settles(outcome) ? settled.up_to : 0));
         first = done + settled.expired_count;
     }
     return verdict;
@@ -128,10 +135,10 @@ static enum verdict tell_lost(struct item *item, const char *id, enum ks_settle_
         return verdict_of(ks_settling_failed(item->settling, id, "FENCED",
                                              "its lease epoch has ended; the record comes again"));
     case KS_SETTLE_EXPIRED:
-        return verdict_of(ks_settling_failed(
-            item->settling, id, "EXPIRED",
-            "not in flight any more: its ack deadline has passed, or a record before it was "
-            "retried; it comes again"));
+        return verdict_of(ks_settling_failed(item->settling, id, "EXPIRED",
+                                             "not in flight with this session any more: its ack "
+                                             "deadline has passed, or a record before it was "
+                                             "retried; it comes again"));
     case KS_SETTLE_UNKNOWN:
         return verdict_of(
             ks_settling_failed(item->settling, id, "UNKNOWN", "never delivered in this epoch"));
@@ -299,6 +306,10 @@ static bool outcome_of(KinesisSidecar__V1__Outcome named, enum ks_settle_outcome
     case KINESIS_SIDECAR__V1__OUTCOME__OUTCOME_ACK: *ret_outcome = KS_ACK; return true;
     case KINESIS_SIDECAR__V1__OUTCOME__OUTCOME_RETRY: *ret_outcome = KS_RETRY; return true;
     case KINESIS_SIDECAR__V1__OUTCOME__OUTCOME_EXTEND: *ret_outcome = KS_EXTEND; return true;
+    case KINESIS_SIDECAR__V1__OUTCOME__OUTCOME_DEAD_LETTER:
+        *ret_outcome = KS_DEAD_LETTER;
+        return true;
+    case KINESIS_SIDECAR__V1__OUTCOME__OUTCOME_DROP: *ret_outcome = KS_DROP; return true;
     default: return false;
     }
 }
@@ -346,8 +357,7 @@ static bool check_item(struct ks_exchange *exchange, const ks_pb_settlement *ite
 
     if (!outcome_of(item->outcome, &outcome)) {
         ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
-                            "outcome must be ack, retry or extend (dead_letter and drop are not "
-                            "available)");
+                            "outcome must be ack, retry, extend, dead_letter or drop");
         return false;
     }
     if (!one) {
@@ -384,6 +394,21 @@ static void choose_by_ids(struct ks_exchange *exchange, const struct request *re
     exchange->subscription = &api->subscriptions[ack.subscription];
 }
 
+/* Without a place for it nothing can become a dead letter. */
+static bool check_letters(struct ks_exchange *exchange, const struct request *request)
+{
+    if (ks_switchboard_letters(exchange->subscription->board) != NULL)
+        return true;
+    for (size_t i = 0; i < request->count; i++) {
+        if (request->items[i]->outcome != KINESIS_SIDECAR__V1__OUTCOME__OUTCOME_DEAD_LETTER)
+            continue;
+        ks_exchange_problem(exchange, KS_PROBLEM_FAILED_PRECONDITION,
+                            "there are no dead letters without --dead-letters or --state-dir");
+        return false;
+    }
+    return true;
+}
+
 /* Checks all before any is settled, and settles. The arena is moved if that takes longer. */
 static void settle_request(struct ks_exchange *exchange, const struct request *request,
                            struct ks_arena *arena)
@@ -401,6 +426,8 @@ static void settle_request(struct ks_exchange *exchange, const struct request *r
         return;
     if (exchange->subscription == NULL)
         choose_by_ids(exchange, request);
+    if (!check_letters(exchange, request))
+        return;
     settling = ks_settling_new(exchange, arena);
     if (settling != NULL)
         settle_all(exchange, settling, request);

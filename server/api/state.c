@@ -573,9 +573,8 @@ static void add_subscription(const struct ks_api *api, const struct ks_subscript
 void ks_serve_status(struct ks_exchange *exchange, const ProtobufCMessage *request,
                      struct ks_arena *arena)
 {
-    char ndjson[] = "ndjson";
-    char protobuf[] = "protobuf";
-    char *capabilities[] = {ndjson, protobuf};
+    char *capabilities[] = {ks_pb_text("ndjson"), ks_pb_text("protobuf"), ks_pb_text("grpc"),
+                            ks_pb_text("connect")};
     struct ks_api *api = exchange->api;
     struct overview overview;
     struct ks_board_status first;

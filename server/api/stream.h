@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream.h - GET /v1/records/stream and Watch: the open streams, for those who end sessions; how a session is asked for.
+/* stream.h - GET /v1/records/stream and Watch: the open streams, for those who end sessions; how a session is
+ * asked for.
  */
 #ifndef KS_API_STREAM_H
 #define KS_API_STREAM_H
@@ -10,6 +11,7 @@
 #include "api/server.h"
 
 typedef KinesisSidecar__V1__OpenRequest ks_pb_open_request;
+typedef KinesisSidecar__V1__Ordering ks_pb_ordering;
 
 /* What is asked for, with the usual values for what is absent; `ids` and the texts live as long as the message. False:
  * the exchange was answered with a problem. */

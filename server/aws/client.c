@@ -303,6 +303,20 @@ static void count_answer(const struct ks_aws_call *call, const struct ks_http_an
         ks_traffic_answered(service, call->request.operation, took, answer->received);
 }
 
+/* One line an attempt, for who follows the traffic. */
+static void trace(const struct ks_aws_call *call, const struct ks_http_answer *answer,
+                  const struct result *result)
+{
+    ks_view id = request_id_of(answer);
+
+    ks_debug(
+        "aws: %s %s: %s, status %d after %lld ms, %zu bytes, attempt %u, request id %.*s",
+        call->client->service->name, call->request.operation, ks_err_name(result->err),
+        answer->status,
+        (long long)ks_span_to_ms(ks_instant_since(ks_loop_now(call->client->loop), call->asked_at)),
+        answer->received, call->attempts, (int)id.size, (const char *)id.data);
+}
+
 static void on_answer(void *arg, const struct ks_http_answer *answer)
 {
     struct ks_aws_call *call = arg;
@@ -313,6 +327,7 @@ static void on_answer(void *arg, const struct ks_http_answer *answer)
     if (answer->stale)
         call->client->suspected_at = ks_loop_now(call->client->loop);
     count_answer(call, answer);
+    trace(call, answer, &result);
     count(call, &result);
     decide(call, &result);
 }

@@ -2,11 +2,10 @@
 #include "base/options.h"
 
 #include "base/budget.h"
-#include "base/codec.h"
-#include "base/digest.h"
 #include "base/flat_json.h"
 #include "base/metrics.h"
 #include "base/options_check.h"
+#include "base/options_derive.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -17,8 +16,7 @@
 
 enum {
     CONFIG_BYTES_MAX = 64 << 10, /* Of the config file: many times all that one would write. */
-    NAME_SIZE = 48,              /* Of an option's name with its NUL. */
-    WORKER_RANDOM_BYTES = 4      /* Told apart: processes with one host name. */
+    NAME_SIZE = 48               /* Of an option's name with its NUL. */
 };
 
 enum type { U32, U64, TEXT, ENUM, SECRET };
@@ -469,67 +467,6 @@ static ks_err set_from_file(struct reading *reading)
     return err;
 }
 
-/* Defaults that depend on something. */
-
-static ks_err set_default_leases(struct ks_options *options, struct ks_detail *detail)
-{
-    const char *path = ks_option_path(options->source);
-    const char *slash = path == NULL ? NULL : strrchr(path, '/');
-    int size;
-
-    if (options->leases[0] != '\0')
-        return KS_OK;
-    if (path == NULL)
-        size = snprintf(options->leases, KS_OPTION_TEXT_SIZE, "dynamodb");
-    else if (slash == NULL)
-        size = snprintf(options->leases, KS_OPTION_TEXT_SIZE, "sqlite:./leases.db");
-    else
-        size = snprintf(options->leases, KS_OPTION_TEXT_SIZE, "sqlite:%.*s/leases.db",
-                        (int)(slash - path), path);
-    if (size < KS_OPTION_TEXT_SIZE)
-        return KS_OK;
-    return ks_err_because(KS_FAIL(INVALID), detail,
-                          "--source: the path is too long for leases.db beside it");
-}
-
-/* Where the lease file is there is room for what is this machine's alone; with a table elsewhere there may be none. */
-static void set_default_state_dir(struct ks_options *options)
-{
-    const char *path = ks_option_path(options->leases);
-
-    if (options->state_dir[0] == '\0' && path != NULL)
-        ks_option_directory(path, options->state_dir);
-}
-
-/* The host name makes it readable, the rest makes it one of its kind. */
-static void set_default_worker_id(struct ks_options *options)
-{
-    uint8_t random[WORKER_RANDOM_BYTES];
-    char host[65] = "";
-    char hex[2 * WORKER_RANDOM_BYTES + 1] = "";
-    int size;
-
-    if (options->worker_id[0] != '\0')
-        return;
-    if (gethostname(host, sizeof(host) - 1) != 0 || host[0] == '\0')
-        (void)snprintf(host, sizeof(host), "worker");
-    for (char *c = host; *c != '\0'; c++)
-        *c = ks_option_is_name(ks_view_of(c, 1)) ? *c : '-';
-    ks_random_bytes(random, sizeof(random));
-    ks_hex_encode(ks_view_of(random, sizeof(random)), hex);
-    size = snprintf(options->worker_id, KS_OPTION_TEXT_SIZE, "%s-%s", host, hex);
-    assert(size > 0 && size < KS_OPTION_TEXT_SIZE);
-}
-
-static ks_err set_derived(struct ks_options *options, struct ks_detail *detail)
-{
-    KS_TRY(set_default_leases(options, detail));
-    set_default_state_dir(options);
-    if (options->name[0] == '\0')
-        memcpy(options->name, options->application, sizeof(options->name));
-    return KS_OK;
-}
-
 /* Subscriptions. */
 
 static ks_err blame(uint32_t index, ks_err err, struct ks_detail *detail)
@@ -569,7 +506,7 @@ static ks_err set_subscriptions(struct reading *reading)
     assert(!ks_err_is(err, KS_ERR_MALFORMED)); /* It was read before. */
     KS_TRY(blame(reading->listed - 1, err, reading->detail));
     for (uint32_t i = 0; i < count; i++)
-        KS_TRY(blame(i, set_derived(&listed[i], reading->detail), reading->detail));
+        KS_TRY(blame(i, ks_options_derive(&listed[i], reading->detail), reading->detail));
     return KS_OK;
 }
 
@@ -626,9 +563,9 @@ static ks_err read_values(int argc, char *const *argv, struct reading *reading)
     KS_TRY(set_from_file(reading));
     KS_TRY(set_from_environment(reading));
     KS_TRY(set_from_flags(reading));
-    set_default_worker_id(reading->options);
+    ks_options_name_worker(reading->options);
     KS_TRY(set_subscriptions(reading));
-    return set_derived(reading->options, reading->detail);
+    return ks_options_derive(reading->options, reading->detail);
 }
 
 static ks_err read_options(int argc, char *const *argv, char *const *environment, bool whole,

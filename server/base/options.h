@@ -17,7 +17,8 @@
 
 enum {
     KS_OPTION_TEXT_SIZE = 1024, /* Of a text with its NUL. */
-    KS_ALLOW_HOSTS_MAX = 32     /* Names of --allow-host. */
+    KS_ALLOW_HOSTS_MAX = 32,    /* Names of --allow-host. */
+    KS_OPTION_WAITS_MAX = 16    /* Waits of --retry-backoff-ms. */
 };
 
 enum ks_option {
@@ -106,6 +107,10 @@ const char *ks_option_path(const char *text);
 
 /* The directory of a file at `path`: "." for a name without a slash. `path` is shorter than KS_OPTION_TEXT_SIZE. */
 void ks_option_directory(const char *path, char ret_directory[KS_OPTION_TEXT_SIZE]);
+
+/* "100,200": how long to wait after the first failure, the second ..; empty: none. INVALID: a number that is none, or
+ * more than an hour, or more of them than KS_OPTION_WAITS_MAX. */
+KS_MUST_USE ks_err ks_option_waits(const char *text, uint32_t *ret_waits, uint32_t *ret_count);
 
 enum ks_initial { KS_INITIAL_LATEST, KS_INITIAL_TRIM_HORIZON, KS_INITIAL_AT_TIMESTAMP };
 

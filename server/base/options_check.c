@@ -88,6 +88,31 @@ ks_err ks_option_initial_position(const char *text, enum ks_initial *ret_initial
     return KS_OK;
 }
 
+ks_err ks_option_waits(const char *text, uint32_t *ret_waits, uint32_t *ret_count)
+{
+    enum { WAIT_MS_MAX = 3600000 };
+    ks_view rest = ks_view_text(text);
+    uint32_t count = 0;
+
+    while (rest.size > 0) {
+        ks_view item = ks_view_trim(ks_view_cut(&rest, ','));
+        uint64_t wait = 0;
+
+        if (count == KS_OPTION_WAITS_MAX || item.size == 0 || item.size > 7)
+            return KS_FAIL(INVALID);
+        for (size_t i = 0; i < item.size; i++) {
+            if (item.data[i] < '0' || item.data[i] > '9')
+                return KS_FAIL(INVALID);
+            wait = wait * 10 + (uint64_t)(item.data[i] - '0');
+        }
+        if (wait > WAIT_MS_MAX)
+            return KS_FAIL(INVALID);
+        ret_waits[count++] = (uint32_t)wait;
+    }
+    *ret_count = count;
+    return KS_OK;
+}
+
 /* "WORD", or "PREFIX:PATH" with a path. */
 static ks_err check_place(const char *flag, const char *value, const char *word, const char *prefix,
                           struct ks_detail *detail)
@@ -121,6 +146,29 @@ static ks_err check_places(const struct ks_options *options, struct ks_detail *d
     if (stream == NULL && options->sources[KS_OPTION_local_shards] != KS_OPTION_DEFAULT)
         return ks_err_because(KS_FAIL(INVALID), detail,
                               "--local-shards goes only with --source local:PATH");
+    return KS_OK;
+}
+
+static ks_err check_poison(const struct ks_options *options, struct ks_detail *detail)
+{
+    bool ends = options->max_attempts > 0 || options->max_record_age_ms > 0;
+    uint32_t waits[KS_OPTION_WAITS_MAX];
+    char quoted[KS_QUOTE_SIZE];
+    uint32_t count;
+
+    if (options->dead_letters[0] != '\0' &&
+        (strncmp(options->dead_letters, "sqlite:", 7) != 0 || options->dead_letters[7] == '\0'))
+        return ks_err_because(KS_FAIL(INVALID), detail, "--dead-letters: wants sqlite:PATH");
+    ks_option_quote(ks_view_text(options->retry_backoff_ms), quoted);
+    if (!ks_ok(ks_option_waits(options->retry_backoff_ms, waits, &count)))
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "--retry-backoff-ms: %s is no list of up to %d numbers up to 3600000",
+                              quoted, KS_OPTION_WAITS_MAX);
+    if (ends && strcmp(options->on_exhausted, "dead_letter") == 0 &&
+        options->dead_letters[0] == '\0')
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "--on-exhausted dead_letter wants --dead-letters sqlite:PATH or "
+                              "--state-dir");
     return KS_OK;
 }
 
@@ -347,6 +395,7 @@ ks_err ks_options_check(const struct ks_options *options, struct ks_detail *deta
     int64_t unix_ms;
 
     KS_TRY(check_places(options, detail));
+    KS_TRY(check_poison(options, detail));
     KS_TRY(check_stream(options, detail));
     KS_TRY(check_names(options, detail));
     KS_TRY(check_roles(options, detail));

@@ -8,6 +8,7 @@
 #include "core/flow.h"
 #include "core/lease.h"
 #include "core/operator.h"
+#include "core/poison.h"
 #include "core/session.h"
 #include "core/state.h"
 
@@ -117,6 +118,7 @@ struct ks_core_config ks_core_config_default(ks_span lease_duration)
         .workers_max = 512,
         .large_fleet = 32,
         .sessions_max = 1024,
+        .lanes_max = KS_LANES_MAX,
         .read_bytes = 1 << 20,
     };
 }
@@ -134,6 +136,7 @@ size_t ks_core_size(const struct ks_core_config *config)
            rounded(config->sessions_max * sizeof(struct ks_session)) +
            rounded(config->workers_max * sizeof(struct ks_member)) +
            rounded(config->shards_max * sizeof(ks_shard)) +
+           rounded((size_t)config->leases_max * config->lanes_max * sizeof(struct ks_lane)) +
            (size_t)config->leases_max * config->window_max * sizeof(struct ks_slot);
 }
 
@@ -151,12 +154,14 @@ struct ks_core *ks_core_init(void *memory, const struct ks_core_config *config)
     uint8_t *rest = memory;
     struct ks_core *core = carve(&rest, 1, sizeof *core);
     struct ks_slot *slots;
+    struct ks_lane *lanes;
 
     assert(config->self != 0);
     assert(config->margin.us < config->lease_duration.us &&
            config->beat.us < config->lease_duration.us);
     assert(config->leases_max < (1u << 24) && config->workers_max < (1u << 24));
     assert(config->sessions_max <= UINT16_MAX);
+    assert(config->lanes_max > 0 && config->lanes_max <= KS_LANES_MAX);
     core->config = *config;
     ks_prng_init(&core->prng, config->seed);
     core->now = KS_LONG_AGO;
@@ -167,16 +172,21 @@ struct ks_core *ks_core_init(void *memory, const struct ks_core_config *config)
     core->reads_due = KS_NEVER;
     core->pauses_due = KS_NEVER;
     core->rest_until = KS_LONG_AGO;
+    core->burials_due = KS_NEVER;
+    core->lanes = 1;
     core->directory = carve(&rest, config->shards_max, sizeof *core->directory);
     core->leases = carve(&rest, config->leases_max, sizeof *core->leases);
     core->sessions = carve(&rest, config->sessions_max, sizeof *core->sessions);
     core->members = carve(&rest, config->workers_max, sizeof *core->members);
     core->by_key = carve(&rest, config->shards_max, sizeof *core->by_key);
+    lanes = carve(&rest, (size_t)config->leases_max * config->lanes_max, sizeof *lanes);
     core->fleet.deadline = KS_LONG_AGO;
     /* The slots come last and are not touched before they are used: a window that is never filled costs nothing. */
     slots = (struct ks_slot *)(void *)rest;
-    for (uint32_t i = 0; i < config->leases_max; i++)
+    for (uint32_t i = 0; i < config->leases_max; i++) {
         core->leases[i].tracker.slots = slots + (size_t)i * config->window_max;
+        core->leases[i].tracker.lanes = lanes + (size_t)i * config->lanes_max;
+    }
     return core;
 }
 
@@ -267,9 +277,14 @@ static void dispatch(struct ks_core *core, const struct ks_event *event, struct 
     case KS_EVENT_BUDGET: ks_flow_budget(core, event->budget.bytes); return;
     case KS_EVENT_LOCKED: ks_self_locked(core, event, effects); return;
     case KS_EVENT_PAUSE: ks_operator_pause(core, event, effects); return;
-    case KS_EVENT_RESUME: ks_operator_resume(core, event->shard.shard, effects); return;
+    case KS_EVENT_RESUME:
+        ks_operator_resume(core, event->shard.shard, effects);
+        ks_poison_go_on(core, event->shard.shard);
+        return;
     case KS_EVENT_RELEASE: ks_operator_release(core, event->shard.shard, effects); return;
     case KS_EVENT_SEEK: ks_operator_seek(core, event, effects); return;
+    case KS_EVENT_GRANT: ks_session_grant(core, event->grant.session, event->grant.records); return;
+    case KS_EVENT_BURIED: ks_poison_buried(core, event, effects); return;
     }
 }
 
@@ -289,6 +304,7 @@ void ks_core_step(struct ks_core *core, ks_instant now, const struct ks_event *e
     if (core->draining)
         return_leases(core, effects);
     ks_lease_turn(core, effects);
+    ks_poison_turn(core, effects);
     ks_session_turn(core, effects);
     ks_flow_turn(core, effects);
 }
@@ -302,6 +318,7 @@ ks_instant ks_core_deadline(const struct ks_core *core)
     due = ks_instant_min(ks_native_deadline(core), ks_operator_deadline(core));
     due = ks_instant_min(due, ks_lease_deadline(core));
     due = ks_instant_min(due, ks_session_deadline(core));
+    due = ks_instant_min(due, core->burials_due);
     return ks_instant_min(due, ks_flow_deadline(core));
 }
 
@@ -353,7 +370,7 @@ void ks_core_self(const struct ks_core *core, struct ks_self_view *ret_view)
 static void view_held(const struct ks_core *core, const struct ks_lease *lease,
                       struct ks_lease_view *view)
 {
-    ks_instant until;
+    uint64_t blocked = ks_tracker_blocked(&lease->tracker, core->now);
 
     view->state = lease->state;
     view->epoch = lease->epoch;
@@ -362,8 +379,13 @@ static void view_held(const struct ks_core *core, const struct ks_lease *lease,
     view->delivered = lease->tracker.delivered;
     view->fetched = lease->tracker.fetched;
     view->in_flight = lease->tracker.in_flight;
-    view->session = lease->session;
-    view->blocked = ks_tracker_blocked(&lease->tracker, core->now, &until);
+    view->session = lease->tracker.lanes[0].session;
+    view->lanes = lease->tracker.lane_count;
+    for (view->blocked_lanes = 0; blocked != 0; blocked &= blocked - 1)
+        view->blocked_lanes++;
+    view->dying = lease->tracker.dying;
+    view->blocked = view->blocked_lanes > 0 || lease->stopped || core->stopped || lease->gap_full ||
+                    ks_poison_holds_large(lease);
     view->at_end = lease->at_end;
     view->since = lease->since;
 }
@@ -394,6 +416,20 @@ bool ks_core_lease(const struct ks_core *core, ks_shard shard, struct ks_lease_v
     return true;
 }
 
+bool ks_core_is_dying(const struct ks_core *core, ks_shard shard, ks_number number)
+{
+    const struct ks_lease *lease;
+    enum ks_slot_state state;
+
+    if (shard >= core->directory_top || core->directory[shard].held == KS_HELD_NONE)
+        return false;
+    lease = &core->leases[core->directory[shard].held];
+    if (number < lease->tracker.mark || number >= lease->tracker.fetched)
+        return false;
+    state = (enum ks_slot_state)ks_tracker_slot(&lease->tracker, number)->state;
+    return state == KS_SLOT_DYING || state == KS_SLOT_BURYING;
+}
+
 bool ks_core_session(const struct ks_core *core, ks_session_id id, struct ks_session_view *ret_view)
 {
     const struct ks_session *session;
@@ -409,6 +445,8 @@ bool ks_core_session(const struct ks_core *core, ks_session_id id, struct ks_ses
         .in_flight_bytes = session->in_flight_bytes,
         .max_in_flight = session->max_in_flight,
         .max_in_flight_bytes = session->max_in_flight_bytes,
+        .granted = session->granted,
+        .explicit_credit = session->explicit_credit,
         .lanes = session->lanes,
         .idle = ks_session_idle(core, session),
     };
@@ -448,23 +486,44 @@ bool ks_core_may_deliver(const struct ks_core *core, ks_shard shard, ks_epoch ep
 
 /* ---- Invariants. ---- */
 
+static void check_lanes(const struct ks_core *core, const struct ks_lease *lease)
+{
+    const struct ks_tracker *tracker = &lease->tracker;
+    uint32_t owned = 0;
+
+    assert(tracker->lane_count == core->lanes);
+    assert(tracker->unordered == (core->ordering == KS_ORDER_NONE));
+    for (uint32_t i = 0; i < tracker->lane_count; i++) {
+        assert(tracker->lanes[i].session == KS_SESSION_NONE ||
+               core->sessions[tracker->lanes[i].session].used);
+        owned += tracker->lanes[i].session != KS_SESSION_NONE;
+    }
+    assert(owned == lease->owned);
+    if (tracker->in_flight == 0)
+        return;
+    /* A lane is with one session at a time. */
+    for (ks_number n = tracker->mark; n < tracker->delivered && !tracker->unordered; n++) {
+        const struct ks_slot *slot = ks_tracker_slot(tracker, n);
+
+        assert(slot->state != KS_SLOT_SENT ||
+               tracker->lanes[ks_tracker_lane(tracker, slot)].session == slot->session);
+    }
+}
+
 static void check_lease(const struct ks_core *core, uint32_t index)
 {
     const struct ks_lease *lease = &core->leases[index];
-    ks_instant until;
 
     if (!lease->used)
         return;
     assert(core->directory[lease->shard].held == index);
     assert(lease->epoch > core->directory[lease->shard].ended || lease->state != KS_LEASE_HELD);
     assert(lease->persisted <= lease->tracker.mark);
-    assert(lease->session == KS_SESSION_NONE || core->sessions[lease->session].used);
-    assert(lease->tracker.in_flight == 0 || lease->session != KS_SESSION_NONE);
     assert(lease->reading || lease->reserved == 0);
     assert(lease->tracker.in_flight == 0 ||
            !ks_instant_before(lease->tracker.deadline_bound, core->lanes_due));
-    assert(!ks_tracker_blocked(&lease->tracker, core->now, &until) ||
-           !ks_instant_before(until, core->lanes_due));
+    assert(!ks_instant_before(lease->tracker.ready_bound, core->lanes_due));
+    check_lanes(core, lease);
     ks_tracker_check(&lease->tracker);
 }
 
@@ -473,6 +532,7 @@ void ks_core_check(const struct ks_core *core)
     uint32_t in_flight[UINT8_MAX];
     uint32_t used = 0;
     uint64_t reserved = 0;
+    uint32_t burials = 0;
 
     for (ks_session_id id = 0; id < UINT8_MAX && id < core->config.sessions_max; id++)
         in_flight[id] = 0;
@@ -485,11 +545,18 @@ void ks_core_check(const struct ks_core *core)
         if (!lease->used)
             continue;
         reserved += lease->reserved;
-        if (lease->session < UINT8_MAX)
-            in_flight[lease->session] += lease->tracker.in_flight;
+        burials += lease->bury_serial != 0;
+        for (ks_number n = lease->tracker.mark;
+             lease->tracker.in_flight > 0 && n < lease->tracker.delivered; n++) {
+            const struct ks_slot *slot = ks_tracker_slot(&lease->tracker, n);
+
+            if (slot->state == KS_SLOT_SENT && slot->session < UINT8_MAX)
+                in_flight[slot->session]++;
+        }
     }
     assert(used == core->leases_used);
     assert(reserved == core->reserved);
+    assert(burials == core->burials && burials <= KS_BURIALS_MAX);
     used = 0;
     for (ks_session_id id = 0; id < core->config.sessions_max; id++) {
         const struct ks_session *session = &core->sessions[id];

@@ -44,6 +44,8 @@ struct ks_core_config {
     uint32_t workers_max; /* Rows of the fleet. */
     uint32_t large_fleet; /* Live workers above which only some of them read all rows (A4). */
     uint32_t sessions_max;
+    uint32_t lanes_max; /* Of a lease; at most KS_LANES_MAX. */
+    struct ks_poison_policy poison;
     uint64_t budget_bytes; /* Payload held in all; KS_EVENT_BUDGET changes it. */
     uint32_t read_bytes;   /* Asked for by one read at most. */
     uint32_t
@@ -115,11 +117,14 @@ struct ks_lease_view {
     /* Meaningful while we hold it. */
     ks_number watermark; /* Everything below is settled. */
     ks_number persisted; /* Everything below is covered by the table. */
-    ks_number delivered; /* Everything below was delivered at least once. */
+    ks_number delivered; /* Nothing at or above it was delivered. */
     ks_number fetched;   /* Everything below has arrived. */
     uint32_t in_flight;
-    ks_session_id session; /* The lane's session, or NONE. */
-    bool blocked;          /* Waits for a retry. */
+    ks_session_id session; /* Of the first lane, or NONE. */
+    uint32_t lanes;
+    uint32_t blocked_lanes; /* Wait for a retry. */
+    uint32_t dying;         /* Records whose dead letters are not durable yet. */
+    bool blocked;           /* Some lane is, or the lease was stopped, or its gap is full. */
     bool at_end;
     ks_instant since; /* When we acquired it. */
     /* Whoever holds it. */
@@ -127,6 +132,9 @@ struct ks_lease_view {
     ks_instant paused_until; /* NEVER: until it is resumed. */
 };
 bool ks_core_lease(const struct ks_core *core, ks_shard shard, struct ks_lease_view *ret_view);
+
+/* True if the record, of the current epoch, was given up: its dead letter is being written, or it is being dropped. */
+bool ks_core_is_dying(const struct ks_core *core, ks_shard shard, ks_number number);
 
 struct ks_session_view {
     uint32_t epoch;
@@ -136,6 +144,8 @@ struct ks_session_view {
     uint64_t in_flight_bytes;
     uint32_t max_in_flight;
     uint64_t max_in_flight_bytes;
+    uint32_t granted; /* Explicit credit that is left; 0 where credit is not explicit. */
+    bool explicit_credit;
     uint32_t lanes;
     enum ks_idle idle; /* Why it gets nothing, if it gets nothing. */
 };

@@ -24,10 +24,15 @@ enum ks_effect_kind {
     KS_EFFECT_REFUSED, /* Our worker id is alive elsewhere: `worker.boot` holds it. We cannot run. */
     KS_EFFECT_LOCK, /* The lock file is to name this boot, durably -> KS_EVENT_LOCKED; then it registers. */
     KS_EFFECT_OPERATED, /* Whether an operator's order is accepted. */
-    KS_EFFECT_SOUGHT    /* A seek has come to its end. */
+    KS_EFFECT_SOUGHT,   /* A seek has come to its end. */
+    KS_EFFECT_BURY /* Write dead letters of these records -> KS_EVENT_BURIED. The same again: the same letters. */
 };
 
-enum ks_not_opened { KS_NOT_OPENED_FULL, KS_NOT_OPENED_DRAINING };
+enum ks_not_opened {
+    KS_NOT_OPENED_FULL,
+    KS_NOT_OPENED_DRAINING,
+    KS_NOT_OPENED_ORDERING /* Others are there, and their records are ordered in another way. */
+};
 enum ks_operator_status {
     KS_OPERATOR_OK,
     KS_OPERATOR_NOT_HELD,   /* The lease is not ours. */
@@ -83,7 +88,17 @@ enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRA
     X(PAUSED_ALL, INFO, "paused", "paused by an operator, nothing is read or delivered")           \
     X(RESUMED, INFO, "resumed", "{shard}: resumed")                                                \
     X(RESUMED_ALL, INFO, "resumed", "resumed, everything is read and delivered again")             \
-    X(SOUGHT, WARN, "seek", "{shard}: its checkpoint was moved by an operator, epoch {epoch} is over")
+    X(SOUGHT, WARN, "seek", "{shard}: its checkpoint was moved by an operator, epoch {epoch} is over") \
+    X(TOO_LARGE, WARN, "record_too_large",                                                         \
+      "{shard}: record {number} of {count} bytes is larger than its client takes, its lane waits") \
+    X(DEAD_LETTER, WARN, "dead_letter", "{shard}: {count} records from {number} on are dead letters, {cause}") \
+    X(NOT_BURIED, ERROR, NULL,                                                                     \
+      "{shard}: {count} dead letters from {number} on cannot be written, trying until they are")   \
+    X(DROPPED, WARN, "record_dropped", "{shard}: {count} records from {number} on are dropped, {cause}") \
+    X(STOPPED, ERROR, "poison",                                                                    \
+      "{shard}: stopped by record {number}, which failed {count} times; settle it or let it go on") \
+    X(GAP_FULL, WARN, "lane_blocked",                                                              \
+      "{shard}: nothing more is read until record {number} is settled, {count} behind it are held")
 
 /* clang-format on */
 
@@ -154,7 +169,8 @@ struct ks_effect {
             ks_epoch epoch;
             uint64_t number;
             uint32_t count;
-            ks_span span; /* {ms} */
+            ks_span span;        /* {ms} */
+            enum ks_cause cause; /* {cause} */
         } story;
         struct {
             struct ks_incarnation worker;
@@ -170,6 +186,15 @@ struct ks_effect {
             ks_epoch epoch; /* That was to end. */
             bool done; /* The table has it. Otherwise the lease was lost or given away before. */
         } sought;
+        struct {
+            ks_shard shard;
+            ks_epoch epoch;
+            ks_number first;
+            uint32_t count; /* At most KS_BURY_MAX. */
+            uint32_t attempts;
+            enum ks_cause cause;
+            uint32_t serial; /* Comes back with the answer. */
+        } bury;
         struct {
             bool clean;       /* Nothing stayed unsettled, and every final write is durable. */
             uint64_t unsaved; /* Acknowledged records that no checkpoint covers: they come again. */

@@ -27,9 +27,11 @@ enum ks_event_kind {
     KS_EVENT_LOCKED,     /* The answer to KS_EFFECT_LOCK. */
     /* An operator's orders (core/operator.h). */
     KS_EVENT_PAUSE,
-    KS_EVENT_RESUME,  /* `shard` */
+    KS_EVENT_RESUME,  /* `shard`; what the poison policy stopped goes on, too. */
     KS_EVENT_RELEASE, /* `shard` -> KS_EFFECT_OPERATED. */
-    KS_EVENT_SEEK /* -> KS_EFFECT_OPERATED; when that is OK and it was no dry run, KS_EFFECT_SOUGHT in the end. */
+    KS_EVENT_SEEK, /* -> KS_EFFECT_OPERATED; when that is OK and it was no dry run, KS_EFFECT_SOUGHT in the end. */
+    KS_EVENT_GRANT, /* Explicit credit for a session. */
+    KS_EVENT_BURIED /* The answer to KS_EFFECT_BURY. */
 };
 
 struct ks_event {
@@ -54,6 +56,11 @@ struct ks_event {
             ks_shard shard;
             ks_epoch epoch;
             const uint32_t *sizes; /* Bytes of each record: data + partition key. */
+            /* NULL: all in one lane. Of each partition key: any even one, the same for the same key. */
+            const uint8_t *hashes;
+            /* NULL: never. After so many ms from the begin of the epoch a record that fails is too old to be tried
+             * again; UINT32_MAX: never. */
+            const uint32_t *stale_ms;
             uint32_t count;
             bool at_end; /* The shard is closed and these were its last records. */
         } records;
@@ -73,6 +80,10 @@ struct ks_event {
             ks_span linger;         /* For `pulls`. */
             const ks_shard *shards; /* Only these; count 0 = all. At most KS_SESSION_SHARDS_MAX. */
             uint32_t shard_count;
+            enum ks_ordering ordering; /* Refused if others are there and say otherwise. */
+            uint32_t lanes;            /* BY_KEY: 1 to lanes_max. */
+            bool explicit_credit;      /* It gets only what is granted, within its limits. */
+            uint32_t max_record_bytes; /* Data and key of a record that it takes; 0: any. */
         } open;
         struct {
             ks_session_id session;
@@ -91,7 +102,8 @@ struct ks_event {
             ks_number first;
             uint32_t count;
             enum ks_settle_outcome outcome;
-            ks_span delay; /* RETRY: not before; EXTEND: the new deadline from now. */
+            ks_span
+                delay; /* RETRY: not before, or KS_DELAY_BY_POLICY; EXTEND: the new deadline from now. */
         } settle;
         struct {
             ks_shard shard;
@@ -127,6 +139,16 @@ struct ks_event {
             bool force;   /* Though it is not paused. */
             bool dry_run; /* Only say whether it may be. */
         } seek;
+        struct {
+            ks_session_id session;
+            uint32_t records; /* More than before. */
+        } grant;
+        struct {
+            ks_shard shard;
+            ks_epoch epoch;
+            uint32_t serial;
+            enum ks_outcome outcome;
+        } buried;
     };
 };
 

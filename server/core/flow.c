@@ -91,7 +91,8 @@ void ks_flow_records(struct ks_core *core, const struct ks_event *event)
     core->fleet.failing_wait = ks_span_us(0);
     ks_flow_forget(core, lease);
     core->thirsty = true;
-    ks_tracker_append(&lease->tracker, event->records.sizes, event->records.count);
+    ks_tracker_append(&lease->tracker, event->records.sizes, event->records.hashes,
+                      event->records.stale_ms, event->records.count);
     lease->throttled = false;
     lease->cramped = false;
     lease->full_since = KS_NEVER;
@@ -210,36 +211,72 @@ static void take(struct shares *shares, uint64_t beyond, uint64_t reserved)
     shares->common -= taken < shares->common ? taken : shares->common;
 }
 
-/* Payload that can be delivered before more is read. A read that would bring less can wait, too: few and large ones
- * cost less, and what room there is goes to who has least. */
-static uint64_t waiting(const struct ks_lease *lease)
+/* It holds all that a lease may, in records or in bytes. */
+static bool is_full(const struct ks_core *core, const struct ks_lease *lease,
+                    const struct shares *shares)
+{
+    uint64_t most = core->leases_used > 1 ? shares->allowed / 2 : shares->allowed;
+    uint64_t held = held_by(core, lease);
+
+    return ks_tracker_room(&lease->tracker) < lease->tracker.window / ROOM_DIVISOR ||
+           (held >= shares->own && held >= most);
+}
+
+/* Full of what was settled behind records that are not: nothing of it can be delivered, and little is in flight. */
+static bool is_gap(const struct ks_core *core, const struct ks_lease *lease)
 {
     const struct ks_tracker *tracker = &lease->tracker;
+    uint64_t blocked = ks_tracker_blocked(tracker, core->now);
 
-    return tracker->cursor == tracker->fetched ? 0 : tracker->bytes - tracker->in_flight_bytes;
+    if (tracker->in_flight * 2ull >= tracker->fetched - tracker->mark)
+        return false;
+    for (ks_number n = tracker->mark; n < tracker->fetched; n++) {
+        const struct ks_slot *slot = ks_tracker_slot(tracker, n);
+
+        if (slot->state == KS_SLOT_PENDING && (blocked >> ks_tracker_lane(tracker, slot) & 1) == 0)
+            return false;
+    }
+    return true;
+}
+
+/* The gap between the watermark and what was settled is bounded by what a lease may hold. */
+static void check_gap(const struct ks_core *core, struct ks_lease *lease,
+                      const struct shares *shares, struct ks_effects *effects)
+{
+    bool was_full = lease->gap_full;
+    struct ks_effect *effect;
+
+    lease->gap_full = lease->used && lease->owned > 0 && !lease->at_end &&
+                      ks_lease_may_deliver(core, lease) && is_full(core, lease, shares) &&
+                      is_gap(core, lease);
+    if (!lease->gap_full || was_full)
+        return;
+    effect = ks_effects_story(effects, KS_STORY_GAP_FULL, lease->shard, KS_NOBODY);
+    effect->story.number = lease->tracker.mark;
+    effect->story.count = (uint32_t)(lease->tracker.delivered - lease->tracker.mark);
+    effect->story.epoch = lease->epoch;
 }
 
 /* Bytes of payload to ask for, or 0: no read now. */
 static uint32_t wanted(const struct ks_core *core, const struct ks_lease *lease,
                        const struct shares *shares)
 {
-    uint64_t most = core->leases_used > 1 ? shares->allowed / 2 : shares->allowed;
     uint64_t held;
     uint64_t room;
 
-    if (!lease->used || lease->reading || lease->at_end || lease->session == KS_SESSION_NONE)
+    if (!lease->used || lease->reading || lease->at_end || lease->owned == 0)
         return 0;
     if (!ks_lease_may_deliver(core, lease))
         return 0;
-    if (ks_tracker_room(&lease->tracker) < lease->tracker.window / ROOM_DIVISOR)
+    if (is_full(core, lease, shares))
         return 0;
     held = held_by(core, lease);
     room = shares->common;
     if (held < shares->own)
         room += shares->own - held;
-    else if (held >= most)
-        return 0;
-    if (room < lease->appetite && room < waiting(lease))
+    /* A read that would bring less than what can be delivered before can wait: few and large ones cost less, and what
+     * room there is goes to who has least. */
+    if (room < lease->appetite && room < lease->tracker.pending_bytes)
         return 0;
     room = without_extra(core, lease, room);
     return room < lease->appetite ? (uint32_t)room : lease->appetite;
@@ -257,8 +294,12 @@ void ks_flow_turn(struct ks_core *core, struct ks_effects *effects)
         uint32_t room = bytes == 0 ? 0 : ks_tracker_room(&lease->tracker);
         struct ks_effect *effect;
 
-        if (bytes == 0)
+        if (bytes == 0) {
+            if (ks_effects_room(core, effects, 1))
+                check_gap(core, lease, &shares, effects);
             continue;
+        }
+        lease->gap_full = false;
         if (!ks_instant_reached(core->now, lease->read_at)) {
             core->reads_due = ks_instant_min(core->reads_due, lease->read_at);
             continue;

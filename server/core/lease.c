@@ -6,7 +6,9 @@
 
 #include "core/fleet/native.h"
 #include "core/flow.h"
+#include "core/lanes.h"
 #include "core/operator.h"
+#include "core/poison.h"
 #include "core/session.h"
 
 #define FIRST_RETRY ks_span_ms(200)
@@ -50,6 +52,7 @@ void ks_lease_begin(struct ks_core *core, const struct ks_lease_row *row,
     uint32_t index = free_index(core);
     struct ks_lease *lease;
     struct ks_slot *slots;
+    struct ks_lane *lanes;
     struct ks_effect *effect;
 
     assert(entry->held == KS_HELD_NONE);
@@ -57,6 +60,7 @@ void ks_lease_begin(struct ks_core *core, const struct ks_lease_row *row,
         return; /* No room: the take is asked for again by the leader, and it will be told of our count. */
     lease = &core->leases[index];
     slots = lease->tracker.slots;
+    lanes = lease->tracker.lanes;
     *lease = (struct ks_lease){
         .used = true,
         .shard = row->shard,
@@ -64,8 +68,8 @@ void ks_lease_begin(struct ks_core *core, const struct ks_lease_row *row,
         .rev = row->rev,
         .state = KS_LEASE_HELD,
         .since = core->now,
-        .session = KS_SESSION_NONE,
-        .yield_to = KS_SESSION_NONE,
+        .large = KS_NUMBER_NONE,
+        .bury_at = core->now,
         .next_owner = row->next_owner,
         .unsure = UINT64_MAX,
         .appetite = core->config.read_bytes,
@@ -77,7 +81,8 @@ void ks_lease_begin(struct ks_core *core, const struct ks_lease_row *row,
         .load = row->load,
         .told_load = row->load,
     };
-    ks_tracker_init(&lease->tracker, slots, core->config.window_max);
+    ks_tracker_init(&lease->tracker, slots, core->config.window_max, lanes);
+    ks_lanes_begin(core, lease);
     entry->held = index;
     core->leases_used++;
     if (core->leases_top <= index)
@@ -123,6 +128,7 @@ void ks_lease_lose(struct ks_core *core, struct ks_lease *lease, enum ks_story w
     }
     ks_session_forget_lease(core, lease);
     ks_flow_forget(core, lease);
+    ks_poison_forget_lease(core, lease);
     ks_lease_ended(core, lease->shard, lease->epoch);
     /* Whatever its epoch: reads under way show it as ours. */
     entry->ended_known = core->next_serial;
@@ -179,7 +185,8 @@ static bool patience_over(const struct ks_core *core, const struct ks_lease *lea
 static bool ready_to_return(const struct ks_core *core, const struct ks_lease *lease)
 {
     return lease->state == KS_LEASE_RETURNING &&
-           (lease->tracker.in_flight == 0 || patience_over(core, lease)) &&
+           ((lease->tracker.in_flight == 0 && lease->tracker.dying == 0) ||
+            patience_over(core, lease)) &&
            ks_operator_lets_go(core, lease);
 }
 

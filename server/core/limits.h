@@ -20,7 +20,12 @@ enum {
     KS_DEPUTIES_MAX = 2,  /* Workers that watch a large fleet beside its leader (PROTOCOL A1). */
     KS_TOKENS_MAX = 128,  /* give or take tokens of one hint write (PROTOCOL A3). */
     KS_EFFECTS_MAX = 512, /* Effects of one step; whoever makes many spreads them over steps. */
-    KS_SESSION_SHARDS_MAX = 64, /* Shards that one session may name. */
+    KS_SESSION_SHARDS_MAX = 64,  /* Shards that one session may name. */
+    KS_LANES_MAX = 64,           /* Lanes of a shard: a set of them is one word. */
+    KS_BACK_OFFS_MAX = 16,       /* Steps of a poison policy's back-off list. */
+    KS_BURY_MAX = 64,            /* Records of one write of dead letters. */
+    KS_BURY_BYTES_MAX = 4 << 20, /* Their payload, about: at least one. */
+    KS_BURIALS_MAX = 4,          /* Such writes at one time: their payload is in memory twice. */
     KS_BATCH_RUNS_MAX =
         16 /* Runs (shard, first, count) of one batch: its id stays below 512 characters. */
 };

@@ -4,25 +4,22 @@
 #include <assert.h>
 #include <stddef.h>
 
+#include "core/lanes.h"
 #include "core/lease.h"
+#include "core/poison.h"
 
 /* A poll that ended keeps its lanes for this long, so that a client in a loop does not lose them between two polls. */
 #define ABSENCE ks_span_ms(2000)
-/* A record that failed so often is told. */
-enum { POISON_ATTEMPT = 5 };
-
-static bool present(const struct ks_session *session)
-{
-    return session->used && (session->attached || (session->pulls && !session->absent));
-}
-
 uint32_t ks_session_room(const struct ks_session *session)
 {
+    uint32_t room;
+
     if (session->in_flight >= session->max_in_flight)
         return 0;
     if (session->in_flight > 0 && session->in_flight_bytes >= session->max_in_flight_bytes)
         return 0;
-    return session->max_in_flight - session->in_flight;
+    room = session->max_in_flight - session->in_flight;
+    return session->explicit_credit && session->granted < room ? session->granted : room;
 }
 
 bool ks_session_accepts(const struct ks_session *session, ks_shard shard)
@@ -35,64 +32,69 @@ bool ks_session_accepts(const struct ks_session *session, ks_shard shard)
     return false;
 }
 
-static bool lane_open(const struct ks_core *core, const struct ks_lease *lease,
-                      ks_session_id session)
-{
-    return lease->used && lease->session == session && lease->yield_to == KS_SESSION_NONE &&
-           ks_lease_may_deliver(core, lease);
-}
-
 /* ---- Open, take over, close. ---- */
 
-void ks_session_credit(struct ks_core *core, struct ks_lease *lease, struct ks_credit credit)
+void ks_session_credit(struct ks_core *core, struct ks_lease *lease, ks_number number,
+                       struct ks_credit credit)
 {
+    const struct ks_slot *slot = ks_tracker_slot(&lease->tracker, number);
+    const struct ks_lane *lane = &lease->tracker.lanes[ks_tracker_lane(&lease->tracker, slot)];
     struct ks_session *session;
 
     if (credit.records == 0)
         return;
-    assert(lease->session < core->config.sessions_max);
-    session = &core->sessions[lease->session];
+    assert(slot->session < core->config.sessions_max);
+    session = &core->sessions[slot->session];
     assert(session->in_flight >= credit.records);
     assert(session->in_flight_bytes >= credit.bytes);
     session->in_flight -= credit.records;
     session->in_flight_bytes -= credit.bytes;
     core->stirred = true;
-    if (lease->tracker.in_flight == 0 && lease->yield_to != KS_SESSION_NONE)
+    if (lane->in_flight == 0 && lane->yield_to != KS_SESSION_NONE)
         core->unbalanced = true;
 }
 
-/* All that is in flight with this session goes back into its lanes. */
-static void requeue(struct ks_core *core, ks_session_id id)
+/* Takes the record and what follows it in its lane back, if it is in flight. */
+static void recall(struct ks_core *core, struct ks_lease *lease, ks_number number)
 {
-    for (uint32_t i = 0; i < core->leases_top; i++) {
-        struct ks_lease *lease = &core->leases[i];
+    if (ks_tracker_slot(&lease->tracker, number)->state == KS_SLOT_SENT)
+        ks_session_credit(core, lease, number, ks_tracker_recall(&lease->tracker, number));
+}
 
-        if (!lease->used || lease->session != id || lease->tracker.in_flight == 0)
+/* All that is in flight with this session goes back into its lanes. If it `failed`, the first record of each lane did:
+ * an app that dies of a record dies of the one that it was working on. */
+static void requeue(struct ks_core *core, ks_session_id id, bool failed)
+{
+    for (uint32_t i = 0; i < core->leases_top && core->sessions[id].in_flight > 0; i++) {
+        struct ks_lease *lease = &core->leases[i];
+        struct ks_tracker *tracker = &lease->tracker;
+
+        if (!lease->used || tracker->in_flight == 0)
             continue;
-        ks_session_credit(core, lease, ks_tracker_recall(&lease->tracker, lease->tracker.mark));
+        for (ks_number n = tracker->mark; n < tracker->delivered; n++) {
+            const struct ks_slot *slot = ks_tracker_slot(tracker, n);
+
+            if (slot->state != KS_SLOT_SENT || slot->session != id)
+                continue;
+            recall(core, lease, n);
+            if (failed)
+                ks_poison_failed(core, lease, n, ks_span_us(0));
+        }
     }
     core->stirred = true;
 }
 
 /* Nothing of it is in flight any more, and no lane is its own. */
-static void strip(struct ks_core *core, ks_session_id id)
+static void strip(struct ks_core *core, ks_session_id id, bool failed)
 {
-    requeue(core, id);
+    requeue(core, id, failed);
     assert(core->sessions[id].in_flight == 0 && core->sessions[id].in_flight_bytes == 0);
-    for (uint32_t i = 0; i < core->leases_top; i++) {
-        struct ks_lease *lease = &core->leases[i];
-
-        if (lease->used && lease->session == id)
-            lease->session = KS_SESSION_NONE;
-        if (lease->used && lease->yield_to == id)
-            lease->yield_to = KS_SESSION_NONE;
-    }
-    core->unbalanced = true;
+    ks_lanes_strip(core, id);
 }
 
-static void end(struct ks_core *core, ks_session_id id)
+static void end(struct ks_core *core, ks_session_id id, bool failed)
 {
-    strip(core, id);
+    strip(core, id, failed);
     core->sessions[id].used = false;
     core->sessions_used--;
     while (core->sessions_top > 0 && !core->sessions[core->sessions_top - 1].used)
@@ -117,41 +119,55 @@ static ks_session_id free_slot(const struct ks_core *core)
     return KS_SESSION_NONE;
 }
 
-void ks_session_open(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
+/* Why it cannot be opened; false: it can. */
+static bool refuses(const struct ks_core *core, const struct ks_event *event,
+                    enum ks_not_opened *ret_why)
 {
     ks_session_id id = event->open.take_over;
-    struct ks_session *session;
-    uint32_t epoch;
-    uint32_t born;
+    uint32_t others = core->sessions_used - (id == KS_SESSION_NONE ? 0 : 1);
+    uint32_t lanes = event->open.ordering == KS_ORDER_BY_KEY ? event->open.lanes : 1;
 
-    if (core->draining ||
-        (id == KS_SESSION_NONE && core->sessions_used == core->config.sessions_max)) {
-        struct ks_effect *refusal = ks_effects_add(effects, KS_EFFECT_NOT_OPENED);
+    *ret_why = KS_NOT_OPENED_DRAINING;
+    if (core->draining)
+        return true;
+    *ret_why = KS_NOT_OPENED_FULL;
+    if (others == core->config.sessions_max)
+        return true;
+    *ret_why = KS_NOT_OPENED_ORDERING;
+    return others > 0 && event->open.ordering != KS_ORDER_ANY &&
+           (event->open.ordering != core->ordering || lanes != core->lanes);
+}
 
-        refusal->session.session = KS_SESSION_NONE;
-        refusal->session.why_not = core->draining ? KS_NOT_OPENED_DRAINING : KS_NOT_OPENED_FULL;
+/* The first session says how records are ordered, for all that come while it or one of them is there. */
+static void set_order(struct ks_core *core, const struct ks_event *event)
+{
+    enum ks_ordering ordering = event->open.ordering;
+    bool by_key = ordering == KS_ORDER_BY_KEY;
+
+    assert(!by_key || (event->open.lanes > 0 && event->open.lanes <= core->config.lanes_max));
+    if (core->sessions_used > 1)
         return;
-    }
-    if (id != KS_SESSION_NONE) {
-        assert(core->sessions[id].used);
-        strip(core, id); /* It may name other shards now. */
-        say_ended(effects, id, KS_END_TAKEN_OVER);
-    } else {
-        id = free_slot(core);
-        core->sessions_used++;
-    }
-    session = &core->sessions[id];
-    epoch = session->epoch + 1;
-    born = session->used ? session->born_epoch : epoch;
+    ks_lanes_order(core, ordering == KS_ORDER_ANY ? KS_ORDER_BY_SHARD : ordering,
+                   by_key ? event->open.lanes : 1);
+}
+
+static void fill_session(const struct ks_core *core, const struct ks_event *event,
+                         struct ks_session *session)
+{
+    uint32_t epoch = session->epoch + 1;
+
     assert(event->open.shard_count <= KS_SESSION_SHARDS_MAX);
     *session = (struct ks_session){
         .used = true,
         .attached = true,
         .pulls = event->open.pulls,
+        .explicit_credit = event->open.explicit_credit,
         .epoch = epoch,
-        .born_epoch = born,
+        .born_epoch = session->used ? session->born_epoch : epoch,
         .max_in_flight = event->open.max_in_flight,
         .max_in_flight_bytes = event->open.max_in_flight_bytes,
+        .max_record_bytes =
+            event->open.max_record_bytes == 0 ? UINT32_MAX : event->open.max_record_bytes,
         .ack_deadline = event->open.ack_deadline,
         .grace = event->open.grace,
         .linger = event->open.linger,
@@ -161,12 +177,48 @@ void ks_session_open(struct ks_core *core, const struct ks_event *event, struct 
     };
     for (uint32_t i = 0; i < event->open.shard_count; i++)
         session->shards[i] = event->open.shards[i];
+}
+
+void ks_session_open(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
+{
+    ks_session_id id = event->open.take_over;
+    enum ks_not_opened why_not;
+    struct ks_effect *effect;
+
+    assert(id == KS_SESSION_NONE || core->sessions[id].used);
+    if (refuses(core, event, &why_not)) {
+        effect = ks_effects_add(effects, KS_EFFECT_NOT_OPENED);
+        effect->session.session = KS_SESSION_NONE;
+        effect->session.why_not = why_not;
+        return;
+    }
+    if (id != KS_SESSION_NONE) {
+        /* It may name other shards now. */
+        strip(core, id, core->sessions[id].attached && !core->sessions[id].pulls);
+        say_ended(effects, id, KS_END_TAKEN_OVER);
+    } else {
+        id = free_slot(core);
+        core->sessions_used++;
+    }
+    set_order(core, event);
+    fill_session(core, event, &core->sessions[id]);
     if (core->sessions_top <= id)
         core->sessions_top = id + 1;
     core->unbalanced = true;
-    struct ks_effect *opened = ks_effects_add(effects, KS_EFFECT_OPENED);
-    opened->session.session = id;
-    opened->session.session_epoch = epoch;
+    effect = ks_effects_add(effects, KS_EFFECT_OPENED);
+    effect->session.session = id;
+    effect->session.session_epoch = core->sessions[id].epoch;
+}
+
+void ks_session_grant(struct ks_core *core, ks_session_id id, uint32_t records)
+{
+    struct ks_session *session = &core->sessions[id];
+
+    if (!session->used || !session->explicit_credit)
+        return;
+    session->granted =
+        records > UINT32_MAX - session->granted ? UINT32_MAX : session->granted + records;
+    core->stirred = true;
 }
 
 void ks_session_detach(struct ks_core *core, ks_session_id id)
@@ -187,7 +239,7 @@ void ks_session_detach(struct ks_core *core, ks_session_id id)
 void ks_session_close(struct ks_core *core, ks_session_id id)
 {
     if (core->sessions[id].used)
-        end(core, id);
+        end(core, id, false);
 }
 
 void ks_session_end_all(struct ks_core *core, struct ks_effects *effects)
@@ -197,65 +249,66 @@ void ks_session_end_all(struct ks_core *core, struct ks_effects *effects)
             continue;
         if (!ks_effects_room(core, effects, 1))
             return;
-        end(core, id);
+        end(core, id, false);
         say_ended(effects, id, KS_END_DRAINED);
     }
 }
 
 void ks_session_forget_lease(struct ks_core *core, struct ks_lease *lease)
 {
-    if (lease->tracker.in_flight > 0)
-        ks_session_credit(core, lease, ks_tracker_recall(&lease->tracker, lease->tracker.mark));
-    lease->session = KS_SESSION_NONE;
-    lease->yield_to = KS_SESSION_NONE;
+    for (ks_number n = lease->tracker.mark; lease->tracker.in_flight > 0; n++)
+        recall(core, lease, n);
     core->unbalanced = true;
 }
 
 /* ---- Pull. ---- */
 
-/* The lane moved, or got a deadline: it is looked at again when that is due. */
-static void mind(struct ks_core *core, struct ks_lease *lease)
+void ks_session_mind(struct ks_core *core, const struct ks_lease *lease)
 {
-    ks_instant until;
-
     if (lease->tracker.in_flight > 0)
         core->lanes_due = ks_instant_min(core->lanes_due, lease->tracker.deadline_bound);
-    lease->blocked = ks_tracker_blocked(&lease->tracker, core->now, &until);
-    if (lease->blocked)
-        core->lanes_due = ks_instant_min(core->lanes_due, until);
+    core->lanes_due = ks_instant_min(core->lanes_due, lease->tracker.ready_bound);
 }
 
-/* Delivers what is next in the lane. False if that is nothing, or a record larger than max_bytes that may not be. */
-static bool deliver_run(struct ks_core *core, struct ks_lease *lease, ks_session_id id,
-                        uint32_t max_records, uint64_t max_bytes, bool may_exceed,
-                        struct ks_tracker_run *ret_run, struct ks_effects *effects)
+static void send(struct ks_core *core, struct ks_lease *lease, ks_session_id id,
+                 const struct ks_tracker_run *run, struct ks_effects *effects)
 {
     struct ks_session *session = &core->sessions[id];
-    struct ks_tracker_run run;
     struct ks_effect *effect;
 
-    if (!ks_tracker_next(&lease->tracker, core->now, max_records, max_bytes, &run) ||
-        (run.bytes > max_bytes && !may_exceed))
-        return false;
-    ks_tracker_send(&lease->tracker, &run, id, ks_instant_add(core->now, session->ack_deadline));
-    mind(core, lease);
+    ks_tracker_send(&lease->tracker, run, id, ks_instant_add(core->now, session->ack_deadline));
+    ks_session_mind(core, lease);
     core->thirsty = true; /* Less is read ahead now. */
-    session->in_flight += run.count;
-    session->in_flight_bytes += run.bytes;
+    session->in_flight += run->count;
+    session->in_flight_bytes += run->bytes;
+    if (session->explicit_credit)
+        session->granted -= run->count;
     effect = ks_effects_add(effects, KS_EFFECT_DELIVER);
     effect->deliver.session = id;
     effect->deliver.shard = lease->shard;
     effect->deliver.epoch = lease->epoch;
-    effect->deliver.first = run.first;
-    effect->deliver.count = run.count;
-    effect->deliver.attempt = run.attempt;
-    if (run.attempt == POISON_ATTEMPT) {
-        effect = ks_effects_story(effects, KS_STORY_POISON, lease->shard, KS_NOBODY);
-        effect->story.number = run.first;
-        effect->story.count = run.attempt - 1;
-        effect->story.epoch = lease->epoch;
-    }
-    *ret_run = run;
+    effect->deliver.first = run->first;
+    effect->deliver.count = run->count;
+    effect->deliver.attempt = run->attempt;
+    ks_poison_delivered(lease, run, effects);
+}
+
+/* Delivers what is next in these lanes. False if that is nothing, or a record larger than max_bytes that may not be. */
+static bool deliver_run(struct ks_core *core, struct ks_lease *lease, ks_session_id id,
+                        struct ks_tracker_ask *ask, bool may_exceed, struct ks_tracker_run *ret_run,
+                        struct ks_effects *effects)
+{
+    bool found;
+
+    ask->lanes = ks_lanes_open(core, lease, id);
+    if (ask->lanes == 0)
+        return false;
+    found = ks_tracker_next(&lease->tracker, ask, core->now, ret_run);
+    if (ret_run->large != KS_NUMBER_NONE)
+        ks_poison_too_large(core, lease, ret_run->large, effects);
+    if (!found || (ret_run->bytes > ask->max_bytes && !may_exceed))
+        return false;
+    send(core, lease, id, ret_run, effects);
     return true;
 }
 
@@ -279,7 +332,7 @@ void ks_session_pull(struct ks_core *core, const struct ks_event *event, struct 
     uint32_t left = event->pull.max_records;
     uint64_t bytes_left = event->pull.max_bytes;
     uint32_t runs = 0;
-    uint32_t idle_lanes = 0;
+    uint32_t idle_leases = 0;
 
     assert(session->used);
     session->attached = true;
@@ -289,24 +342,27 @@ void ks_session_pull(struct ks_core *core, const struct ks_event *event, struct 
         session->absent = false;
         session->absent_at = KS_NEVER;
     }
-    while (idle_lanes < core->leases_top && runs < event->pull.max_runs && left > 0 &&
-           ks_effects_room(core, effects, 2)) {
+    while (idle_leases < core->leases_top && runs < event->pull.max_runs && left > 0 &&
+           ks_effects_room(core, effects, 3)) {
         struct ks_lease *lease;
         struct ks_tracker_run run;
         uint32_t room = ks_session_room(session);
+        struct ks_tracker_ask ask = {
+            .max_records = left < room ? left : room,
+            .max_record_bytes = session->max_record_bytes,
+            .max_bytes = min_u64(bytes_left, room_bytes(session)),
+        };
 
         if (room == 0 || (runs > 0 && bytes_left == 0))
             break;
         if (core->pull_cursor >= core->leases_top)
             core->pull_cursor = 0;
         lease = &core->leases[core->pull_cursor++];
-        if (!lane_open(core, lease, id) ||
-            !deliver_run(core, lease, id, left < room ? left : room,
-                         min_u64(bytes_left, room_bytes(session)), runs == 0, &run, effects)) {
-            idle_lanes++;
+        if (!deliver_run(core, lease, id, &ask, runs == 0, &run, effects)) {
+            idle_leases++;
             continue;
         }
-        idle_lanes = 0;
+        idle_leases = 0;
         runs++;
         left -= run.count;
         bytes_left -= min_u64(bytes_left, run.bytes);
@@ -333,32 +389,91 @@ static enum ks_settle_status check_session(const struct ks_core *core, ks_sessio
     return KS_SETTLE_SESSION_EXPIRED;
 }
 
+void ks_session_moved(struct ks_core *core, struct ks_lease *lease, ks_number mark,
+                      struct ks_effects *effects)
+{
+    core->stirred |= !ks_instant_reached(core->now, lease->tracker.delay_bound);
+    core->thirsty = true;
+    if (lease->stopped && ks_tracker_is_settled(&lease->tracker, lease->stopped_at)) {
+        lease->stopped = false;
+        lease->stop_untold = false;
+    }
+    ks_session_mind(core, lease);
+    ks_lease_settled(lease, mark, effects);
+}
+
 static void acknowledge(struct ks_core *core, struct ks_lease *lease, ks_number first,
                         ks_number beyond, struct ks_effects *effects)
 {
     ks_number mark = lease->tracker.mark;
 
     for (ks_number n = first < mark ? mark : first; n < beyond; n++)
-        ks_session_credit(core, lease, ks_tracker_settle(&lease->tracker, n));
-    core->stirred |= lease->blocked; /* What the lane waited for may be settled. */
-    core->thirsty = true;
-    mind(core, lease);
-    ks_lease_settled(lease, mark, effects);
+        if (ks_tracker_slot(&lease->tracker, n)->attempts > 0)
+            ks_session_credit(core, lease, n, ks_tracker_settle(&lease->tracker, n));
+    ks_session_moved(core, lease, mark, effects);
 }
 
-/* The first record of the range that is in flight takes all later ones back with it; those of the range wait. */
-static void retry(struct ks_core *core, struct ks_lease *lease, ks_number first, ks_number beyond,
-                  ks_span delay)
+static void drop(struct ks_core *core, struct ks_lease *lease, ks_number first, ks_number beyond,
+                 struct ks_effects *effects)
 {
-    struct ks_tracker *tracker = &lease->tracker;
+    struct ks_effect *effect = ks_effects_story(effects, KS_STORY_DROPPED, lease->shard, KS_NOBODY);
 
-    for (ks_number n = first < tracker->mark ? tracker->mark : first; n < beyond; n++) {
-        if (ks_tracker_slot(tracker, n)->state == KS_SLOT_SENT)
-            ks_session_credit(core, lease, ks_tracker_recall(tracker, n));
-        ks_tracker_delay(tracker, n, ks_instant_add(core->now, delay));
+    effect->story.number = first;
+    effect->story.count = (uint32_t)(beyond - first);
+    effect->story.epoch = lease->epoch;
+    effect->story.cause = KS_CAUSE_ASKED;
+    acknowledge(core, lease, first, beyond, effects);
+}
+
+static void bury(struct ks_core *core, struct ks_lease *lease, ks_number first, ks_number beyond)
+{
+    ks_number mark = lease->tracker.mark;
+
+    for (ks_number n = first < mark ? mark : first; n < beyond; n++)
+        ks_poison_bury(core, lease, n);
+    core->stirred = true; /* The lane goes on. */
+    ks_session_mind(core, lease);
+}
+
+/* What one settlement could not do, as the first run of it. */
+static void note_expired(struct ks_settled *settled, ks_number number)
+{
+    if (settled->expired_count == 0)
+        settled->expired_first = number;
+    if (number == settled->expired_first + settled->expired_count)
+        settled->expired_count++;
+}
+
+static bool is_open(const struct ks_slot *slot)
+{
+    return slot->state == KS_SLOT_PENDING || slot->state == KS_SLOT_SENT;
+}
+
+/* Each record takes the later deliveries of its lane back with it. What is with another session by now is not this
+ * one's to take back. */
+static enum ks_settle_status retry(struct ks_core *core, struct ks_lease *lease,
+                                   const struct ks_event *event, struct ks_settled *settled)
+{
+    ks_number first = event->settle.first;
+    ks_number beyond = first + event->settle.count;
+    ks_number mark = lease->tracker.mark;
+
+    for (ks_number n = first < mark ? mark : first; n < beyond; n++) {
+        const struct ks_slot *slot = ks_tracker_slot(&lease->tracker, n);
+
+        if (!is_open(slot))
+            continue;
+        if (slot->session != event->settle.session) {
+            note_expired(settled, n);
+            continue;
+        }
+        recall(core, lease, n);
+        if (event->settle.outcome == KS_RETRY)
+            ks_poison_failed(core, lease, n, event->settle.delay);
     }
     core->stirred = true;
-    mind(core, lease);
+    ks_session_mind(core, lease);
+    return settled->expired_count > 0 ? KS_SETTLE_EXPIRED : KS_SETTLE_OK;
 }
 
 /* Settled records need no deadline any more: of them nothing is expired. */
@@ -373,16 +488,24 @@ static enum ks_settle_status extend(struct ks_core *core, struct ks_lease *lease
     for (ks_number n = first < tracker->mark ? tracker->mark : first; n < beyond; n++) {
         const struct ks_slot *slot = ks_tracker_slot(tracker, n);
 
-        if (slot->state == KS_SLOT_SETTLED ||
+        if (!is_open(slot) ||
             (slot->session == event->settle.session && ks_tracker_extend(tracker, n, deadline)))
             continue;
-        if (settled->expired_count == 0)
-            settled->expired_first = n;
-        if (n == settled->expired_first + settled->expired_count)
-            settled->expired_count++;
+        note_expired(settled, n);
     }
-    mind(core, lease);
+    ks_session_mind(core, lease);
     return settled->expired_count > 0 ? KS_SETTLE_EXPIRED : KS_SETTLE_OK;
+}
+
+/* Each of them was delivered, or is settled. */
+static bool was_delivered(const struct ks_tracker *tracker, ks_number first, ks_number beyond)
+{
+    if (beyond < first || beyond > tracker->delivered)
+        return false;
+    for (ks_number n = first < tracker->mark ? tracker->mark : first; n < beyond; n++)
+        if (ks_tracker_slot(tracker, n)->attempts == 0)
+            return false;
+    return true;
 }
 
 static enum ks_settle_status settle(struct ks_core *core, const struct ks_event *event,
@@ -398,12 +521,15 @@ static enum ks_settle_status settle(struct ks_core *core, const struct ks_event 
         return status;
     if (lease == NULL || lease->given_up)
         return KS_SETTLE_FENCED;
-    if (beyond < first || beyond > lease->tracker.delivered)
+    if (!was_delivered(&lease->tracker, first, beyond))
         return KS_SETTLE_UNKNOWN;
     switch (event->settle.outcome) {
     case KS_ACK: acknowledge(core, lease, first, beyond, effects); return KS_SETTLE_OK;
-    case KS_RETRY: retry(core, lease, first, beyond, event->settle.delay); return KS_SETTLE_OK;
+    case KS_RETRY:
+    case KS_GIVE_BACK: return retry(core, lease, event, settled);
     case KS_EXTEND: return extend(core, lease, event, settled);
+    case KS_DEAD_LETTER: bury(core, lease, first, beyond); return KS_SETTLE_OK;
+    case KS_DROP: drop(core, lease, first, beyond, effects); return KS_SETTLE_OK;
     }
     assert(false);
     return KS_SETTLE_UNKNOWN;
@@ -427,7 +553,8 @@ void ks_session_checkpoint(struct ks_core *core, const struct ks_event *event,
 
     if (lease == NULL || lease->given_up)
         status = KS_SETTLE_FENCED;
-    else if (event->checkpoint.number >= lease->tracker.delivered)
+    else if (!was_delivered(&lease->tracker, event->checkpoint.number,
+                            event->checkpoint.number + 1))
         status = KS_SETTLE_UNKNOWN;
     else
         acknowledge(core, lease, 0, event->checkpoint.number + 1, effects);
@@ -436,112 +563,18 @@ void ks_session_checkpoint(struct ks_core *core, const struct ks_event *event,
     effect->settled.up_to = event->checkpoint.number + 1;
 }
 
-/* ---- Lanes. ---- */
-
-/* The present session that accepts the shard and has the fewest lanes; NONE if nobody does. */
-static ks_session_id poorest(const struct ks_core *core, ks_shard shard)
-{
-    ks_session_id best = KS_SESSION_NONE;
-
-    for (ks_session_id id = 0; id < core->sessions_top; id++) {
-        const struct ks_session *session = &core->sessions[id];
-
-        if (!present(session) || !ks_session_accepts(session, shard))
-            continue;
-        if (best == KS_SESSION_NONE || session->lanes < core->sessions[best].lanes)
-            best = id;
-    }
-    return best;
-}
-
-/* Gives the lane to `id`: at once if nothing of it is in flight, else as soon as that is so. */
-static void pass_lane(struct ks_core *core, struct ks_lease *lease, ks_session_id id)
-{
-    ks_session_id planned = lease->yield_to != KS_SESSION_NONE ? lease->yield_to : lease->session;
-
-    if (planned != KS_SESSION_NONE)
-        core->sessions[planned].lanes--;
-    core->sessions[id].lanes++;
-    lease->yield_to = KS_SESSION_NONE;
-    if (lease->session == id)
-        return;
-    if (lease->tracker.in_flight == 0)
-        lease->session = id;
-    else
-        lease->yield_to = id;
-}
-
-static void count_lanes(struct ks_core *core)
-{
-    for (ks_session_id id = 0; id < core->sessions_top; id++)
-        core->sessions[id].lanes = 0;
-    for (uint32_t i = 0; i < core->leases_top; i++) {
-        struct ks_lease *lease = &core->leases[i];
-        ks_session_id planned;
-
-        if (!lease->used)
-            continue;
-        if (lease->yield_to != KS_SESSION_NONE && lease->tracker.in_flight == 0) {
-            lease->session = lease->yield_to;
-            lease->yield_to = KS_SESSION_NONE;
-        }
-        planned = lease->yield_to != KS_SESSION_NONE ? lease->yield_to : lease->session;
-        if (planned != KS_SESSION_NONE)
-            core->sessions[planned].lanes++;
-    }
-}
-
-/* Whom the lane should belong to: a session that is there, and none with two lanes more than another. */
-static ks_session_id rightful(const struct ks_core *core, const struct ks_lease *lease)
-{
-    ks_session_id planned = lease->yield_to != KS_SESSION_NONE ? lease->yield_to : lease->session;
-    ks_session_id candidate = poorest(core, lease->shard);
-
-    if (candidate == KS_SESSION_NONE || planned == KS_SESSION_NONE)
-        return candidate == KS_SESSION_NONE ? planned : candidate;
-    if (!present(&core->sessions[planned]))
-        return candidate;
-    if (core->sessions[candidate].lanes + 1 < core->sessions[planned].lanes)
-        return candidate;
-    return planned;
-}
-
-/* One pass settles it: each lane moves at most to the poorest, which never leaves two more behind elsewhere than one
- * more pass would find; that pass comes while `unbalanced` stays set. */
-static void balance(struct ks_core *core)
-{
-    bool moved = false;
-
-    count_lanes(core);
-    for (uint32_t i = 0; i < core->leases_top; i++) {
-        struct ks_lease *lease = &core->leases[i];
-        ks_session_id owner;
-
-        if (!lease->used || lease->state != KS_LEASE_HELD)
-            continue;
-        owner = rightful(core, lease);
-        if (owner == KS_SESSION_NONE)
-            continue;
-        if (owner != (lease->yield_to != KS_SESSION_NONE ? lease->yield_to : lease->session)) {
-            pass_lane(core, lease, owner);
-            moved = true;
-        }
-    }
-    core->unbalanced = moved;
-    core->stirred = true;
-}
-
 /* ---- The end of a step. ---- */
 
-static void check_lane(struct ks_core *core, struct ks_lease *lease)
+static void check_lanes_of(struct ks_core *core, struct ks_lease *lease)
 {
-    bool blocked = lease->blocked;
     ks_number overdue;
 
-    while (ks_tracker_overdue(&lease->tracker, core->now, &overdue))
-        ks_session_credit(core, lease, ks_tracker_recall(&lease->tracker, overdue));
-    mind(core, lease);
-    core->stirred |= blocked && !lease->blocked;
+    while (ks_tracker_overdue(&lease->tracker, core->now, &overdue)) {
+        recall(core, lease, overdue);
+        ks_poison_failed(core, lease, overdue, KS_DELAY_BY_POLICY);
+    }
+    core->stirred |= ks_tracker_ready(&lease->tracker, core->now);
+    ks_session_mind(core, lease);
 }
 
 static void check_lanes(struct ks_core *core)
@@ -551,7 +584,7 @@ static void check_lanes(struct ks_core *core)
     core->lanes_due = KS_NEVER;
     for (uint32_t i = 0; i < core->leases_top; i++)
         if (core->leases[i].used)
-            check_lane(core, &core->leases[i]);
+            check_lanes_of(core, &core->leases[i]);
 }
 
 static void check_session_time(struct ks_core *core, ks_session_id id, struct ks_effects *effects)
@@ -569,21 +602,26 @@ static void check_session_time(struct ks_core *core, ks_session_id id, struct ks
     if (ks_instant_reached(core->now, session->over_at) && ks_effects_room(core, effects, 1)) {
         bool pulls = session->pulls;
 
-        end(core, id);
+        end(core, id, true);
         say_ended(effects, id, pulls ? KS_END_LINGER : KS_END_GRACE);
     }
 }
 
 static bool can_deliver(struct ks_core *core, ks_session_id id)
 {
+    const struct ks_session *session = &core->sessions[id];
+    struct ks_tracker_ask ask = {.max_records = 1, .max_record_bytes = session->max_record_bytes};
     struct ks_tracker_run run;
 
-    if (ks_session_room(&core->sessions[id]) == 0)
+    if (ks_session_room(session) == 0)
         return false;
     for (uint32_t i = 0; i < core->leases_top; i++) {
         struct ks_lease *lease = &core->leases[i];
 
-        if (lane_open(core, lease, id) && ks_tracker_next(&lease->tracker, core->now, 1, 0, &run))
+        ask.lanes = ks_lanes_open(core, lease, id);
+        /* One that is too large for it is told when it pulls. */
+        if (ask.lanes != 0 && (ks_tracker_next(&lease->tracker, &ask, core->now, &run) ||
+                               ks_poison_is_due(core, lease, run.large)))
             return true;
     }
     return false;
@@ -612,7 +650,7 @@ void ks_session_turn(struct ks_core *core, struct ks_effects *effects)
     for (ks_session_id id = 0; id < core->sessions_top; id++)
         check_session_time(core, id, effects);
     if (core->unbalanced)
-        balance(core);
+        ks_lanes_balance(core);
     if (core->stirred)
         wake(core, effects);
 }
@@ -634,13 +672,19 @@ ks_instant ks_session_deadline(const struct ks_core *core)
     return due;
 }
 
+/* Something that waits for no room in the session keeps the lease's records back. */
+static bool is_blocked(const struct ks_core *core, const struct ks_lease *lease)
+{
+    return lease->cramped || lease->stopped || core->stopped || lease->gap_full ||
+           ks_poison_holds_large(lease) || ks_tracker_blocked(&lease->tracker, core->now) != 0;
+}
+
 enum ks_idle ks_session_idle(const struct ks_core *core, const struct ks_session *session)
 {
     bool any = false;
     bool paused = true;
     bool throttled = false;
     bool blocked = false;
-    ks_instant until;
 
     if (core->draining)
         return KS_IDLE_DRAINING;
@@ -652,8 +696,7 @@ enum ks_idle ks_session_idle(const struct ks_core *core, const struct ks_session
         any = true;
         paused &= ks_core_paused(core, lease->shard);
         throttled |= lease->throttled;
-        blocked |= lease->cramped || ks_tracker_blocked(&lease->tracker, core->now, &until) ||
-                   ks_tracker_room(&lease->tracker) == 0;
+        blocked |= is_blocked(core, lease);
     }
     if (any ? paused : core->pause.on)
         return KS_IDLE_PAUSED;

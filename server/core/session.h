@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* session.h - local consumers, and the lanes that are divided among them.
  *
- * A lane (with ordering by shard: a lease) belongs to one session at a time. Lanes are divided evenly among the
- * sessions that are there; a lane changes hands only when nothing of it is in flight.
+ * The first session says how records are ordered: others that say otherwise are refused while one is there. Which lanes
+ * are whose is in lanes.h, what becomes of a record that fails in poison.h.
  * Pure. Part of struct ks_core.
  */
 #ifndef KS_CORE_SESSION_H
@@ -16,13 +16,21 @@ void ks_session_pull(struct ks_core *core, const struct ks_event *event,
                      struct ks_effects *effects);
 void ks_session_detach(struct ks_core *core, ks_session_id session);
 void ks_session_close(struct ks_core *core, ks_session_id session);
+/* Explicit credit: so many records more may be delivered. */
+void ks_session_grant(struct ks_core *core, ks_session_id session, uint32_t records);
 void ks_session_settle(struct ks_core *core, const struct ks_event *event,
                        struct ks_effects *effects);
 void ks_session_checkpoint(struct ks_core *core, const struct ks_event *event,
                            struct ks_effects *effects);
 
-/* Gives back credit for records of `lease` that are in flight no more. */
-void ks_session_credit(struct ks_core *core, struct ks_lease *lease, struct ks_credit credit);
+/* Gives back credit for records of the session and lane of `number` that are in flight no more. */
+void ks_session_credit(struct ks_core *core, struct ks_lease *lease, ks_number number,
+                       struct ks_credit credit);
+/* The lease is looked at again when one of its ack deadlines or delays is due. */
+void ks_session_mind(struct ks_core *core, const struct ks_lease *lease);
+/* Something of the lease was settled: the watermark, which was at `mark`, and what waits in the lanes may move on. */
+void ks_session_moved(struct ks_core *core, struct ks_lease *lease, ks_number mark,
+                      struct ks_effects *effects);
 /* The lease is over: its records leave the sessions. */
 void ks_session_forget_lease(struct ks_core *core, struct ks_lease *lease);
 /* Ends every session; for the end of a drain. */
@@ -32,7 +40,7 @@ void ks_session_end_all(struct ks_core *core, struct ks_effects *effects);
 void ks_session_turn(struct ks_core *core, struct ks_effects *effects);
 ks_instant ks_session_deadline(const struct ks_core *core);
 
-/* The credit in records of a session, and whether it may take from this lane. */
+/* The credit in records of a session, and whether it takes records of this shard. */
 uint32_t ks_session_room(const struct ks_session *session);
 bool ks_session_accepts(const struct ks_session *session, ks_shard shard);
 enum ks_idle ks_session_idle(const struct ks_core *core, const struct ks_session *session);

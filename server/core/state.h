@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* state.h - all that the core remembers, in the open: the simulator and the invariants must see it.
  *
- * The parts have a file each and touch their own part: session.c (sessions and lanes), lease.c (leases held, their
- * writes), flow.c (what to read), fleet/native.c (how workers agree). core.c dispatches events to them.
+ * The parts have a file each and touch their own part: session.c, lanes.c and poison.c (sessions), lease.c (leases
+ * held, their writes), flow.c (what to read), fleet/native.c (how workers agree). core.c dispatches events to them.
  */
 #ifndef KS_CORE_STATE_H
 #define KS_CORE_STATE_H
@@ -80,11 +80,18 @@ struct ks_lease {
     enum ks_lease_state state; /* HELD, RETURNING, ENDING. */
     ks_instant since;
     struct ks_tracker tracker;
+    uint32_t owned; /* Of its lanes: those that belong to a session. */
 
-    /* The lane's consumer. */
-    ks_session_id session; /* Or NONE. */
-    bool blocked; /* Its next record waited for the delay of a retry when last looked at. */
-    ks_session_id yield_to; /* Gets the lane when nothing of it is in flight; NONE: stays. */
+    /* Records that fail. */
+    bool stopped;     /* By the poison policy, until the record is settled or somebody says so. */
+    bool stop_untold; /* And that was not told yet. */
+    ks_number stopped_at;
+    ks_number large; /* The last record that was told to be too large for its client, or NONE. */
+    bool gap_full;   /* Told that what is settled behind an unsettled record fills the window. */
+    struct ks_tracker_run burying; /* Their dead letters are being written. */
+    uint32_t bury_serial;          /* Of that write; 0 = none. */
+    uint32_t bury_failures;        /* In a row. */
+    ks_instant bury_at;            /* The next one not before. */
 
     /* The reader. */
     bool reading;
@@ -135,8 +142,11 @@ struct ks_session {
     bool hungry;         /* Its last pull left it wanting; wake it. */
     uint32_t epoch;      /* Of this slot: +1 at every open and every take-over. */
     uint32_t born_epoch; /* Its first; between the two: the same client, taken over. */
+    bool explicit_credit;
+    uint32_t granted; /* Explicit credit: records that it may still be sent. */
     uint32_t max_in_flight;
     uint64_t max_in_flight_bytes;
+    uint32_t max_record_bytes;
     ks_span ack_deadline;
     ks_span grace;
     ks_span linger;
@@ -324,8 +334,10 @@ struct ks_core {
     bool unbalanced; /* Lanes are to be divided again. */
     bool thirsty;    /* Some lease may want a read that did not before. */
     /* Bounds, so that a turn in which nothing is due need not look at each lease. */
-    ks_instant lanes_due; /* No ack deadline and no end of a retry's delay is before it. */
-    ks_instant reads_due; /* Unless thirsty: no lease wants a read before it. */
+    ks_instant lanes_due;   /* No ack deadline and no end of a retry's delay is before it. */
+    uint32_t burials;       /* Writes of dead letters under way. */
+    ks_instant burials_due; /* No dead letter is to be written before it. */
+    ks_instant reads_due;   /* Unless thirsty: no lease wants a read before it. */
 
     bool draining;
     bool drained;
@@ -338,10 +350,13 @@ struct ks_core {
     uint32_t sessions_top; /* Beyond the highest slot in use. */
     uint32_t leases_used;
     uint32_t leases_top;
-    uint32_t looked_lease; /* Its row was looked at last, though nothing called for it. */
-    ks_instant look_at;    /* When the next one's turn is. */
-    uint32_t pull_cursor;  /* Lanes take turns. */
-    uint64_t reserved;     /* Bytes of the reads in flight. */
+    uint32_t looked_lease;     /* Its row was looked at last, though nothing called for it. */
+    ks_instant look_at;        /* When the next one's turn is. */
+    uint32_t pull_cursor;      /* Leases take turns. */
+    enum ks_ordering ordering; /* Of all records, as the first of the sessions said. */
+    uint32_t lanes;            /* Of a lease. */
+    bool stopped;              /* By the poison policy. */
+    uint64_t reserved;         /* Bytes of the reads in flight. */
 
     /* What an operator ordered. */
     struct ks_pause pause; /* Of the shards that come. */

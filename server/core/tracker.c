@@ -4,17 +4,33 @@
 #include <assert.h>
 #include <stddef.h>
 
-void ks_tracker_init(struct ks_tracker *tracker, struct ks_slot *slots, uint32_t window)
+void ks_tracker_init(struct ks_tracker *tracker, struct ks_slot *slots, uint32_t window,
+                     struct ks_lane *lanes)
 {
-    assert(slots != NULL);
+    assert(slots != NULL && lanes != NULL);
     assert(window > 0 && (window & (window - 1)) == 0);
 
     *tracker = (struct ks_tracker){
         .slots = slots,
         .window = window,
+        .lanes = lanes,
         .deadline_bound = KS_NEVER,
         .delay_bound = KS_LONG_AGO,
+        .ready_bound = KS_NEVER,
     };
+    ks_tracker_order(tracker, 1, false);
+}
+
+void ks_tracker_order(struct ks_tracker *tracker, uint32_t lane_count, bool unordered)
+{
+    assert(lane_count > 0 && lane_count <= KS_LANES_MAX);
+    assert(tracker->in_flight == 0);
+
+    tracker->lane_count = lane_count;
+    tracker->unordered = unordered;
+    for (uint32_t i = 0; i < lane_count; i++)
+        tracker->lanes[i] = (struct ks_lane){
+            .cursor = tracker->mark, .session = KS_SESSION_NONE, .yield_to = KS_SESSION_NONE};
 }
 
 uint32_t ks_tracker_room(const struct ks_tracker *tracker)
@@ -22,86 +38,138 @@ uint32_t ks_tracker_room(const struct ks_tracker *tracker)
     return tracker->window - (uint32_t)(tracker->fetched - tracker->mark);
 }
 
-void ks_tracker_append(struct ks_tracker *tracker, const uint32_t *sizes, uint32_t count)
+static struct ks_lane *lane_of(const struct ks_tracker *tracker, const struct ks_slot *slot)
+{
+    return &tracker->lanes[ks_tracker_lane(tracker, slot)];
+}
+
+void ks_tracker_append(struct ks_tracker *tracker, const uint32_t *sizes, const uint8_t *hashes,
+                       const uint32_t *stale_ms, uint32_t count)
 {
     assert(count <= ks_tracker_room(tracker));
 
     for (uint32_t i = 0; i < count; i++) {
-        *ks_tracker_slot(tracker, tracker->fetched) =
-            (struct ks_slot){.deadline = KS_LONG_AGO, .bytes = sizes[i]};
+        *ks_tracker_slot(tracker, tracker->fetched) = (struct ks_slot){
+            .deadline = KS_LONG_AGO,
+            .bytes = sizes[i],
+            .stale_ms = stale_ms == NULL ? UINT32_MAX : stale_ms[i],
+            .hash = hashes == NULL ? 0 : hashes[i],
+        };
         tracker->bytes += sizes[i];
+        tracker->pending_bytes += sizes[i];
         tracker->fetched++;
     }
 }
 
-bool ks_tracker_next(const struct ks_tracker *tracker, ks_instant now, uint32_t max_records,
-                     uint64_t max_bytes, struct ks_tracker_run *ret_run)
+/* ---- Delivery. ---- */
+
+/* Where the first record of these lanes can be that is PENDING. */
+static ks_number first_of(const struct ks_tracker *tracker, uint64_t lanes)
 {
-    struct ks_tracker_run run = {.first = tracker->cursor};
+    ks_number first = tracker->fetched;
 
-    for (ks_number n = run.first; n < tracker->fetched && run.count < max_records; n++) {
+    for (uint32_t i = 0; i < tracker->lane_count; i++)
+        if ((lanes >> i & 1) != 0 && tracker->lanes[i].cursor < first)
+            first = tracker->lanes[i].cursor;
+    return first < tracker->mark ? tracker->mark : first;
+}
+
+/* Nothing of these lanes below `number` is PENDING. */
+static void move_cursors(struct ks_tracker *tracker, uint64_t lanes, ks_number number)
+{
+    for (uint32_t i = 0; i < tracker->lane_count; i++)
+        if ((lanes >> i & 1) != 0 && tracker->lanes[i].cursor < number)
+            tracker->lanes[i].cursor = number;
+}
+
+/* Of a record that is PENDING: it waits for nothing but its turn. */
+static bool is_ready(const struct ks_slot *slot, const struct ks_tracker_ask *ask, ks_instant now)
+{
+    return slot->bytes <= ask->max_record_bytes && ks_instant_reached(now, slot->deadline);
+}
+
+/* The first deliverable record of the lanes, UINT64_MAX: none. Lanes that are held up leave `lanes`. */
+static ks_number find_first(struct ks_tracker *tracker, const struct ks_tracker_ask *ask,
+                            ks_instant now, uint64_t *lanes, ks_number *ret_large)
+{
+    ks_number held_up = KS_NUMBER_NONE; /* Unordered: the first. */
+    ks_number n = first_of(tracker, *lanes);
+
+    for (; n < tracker->fetched && *lanes != 0; n++) {
         const struct ks_slot *slot = ks_tracker_slot(tracker, n);
-        uint32_t attempt = slot->attempts + 1u;
+        uint64_t lane = UINT64_C(1) << ks_tracker_lane(tracker, slot);
 
-        if (slot->state != KS_SLOT_PENDING || !ks_instant_reached(now, slot->deadline))
+        if ((*lanes & lane) == 0 || slot->state != KS_SLOT_PENDING)
+            continue;
+        if (is_ready(slot, ask, now))
             break;
-        if (run.count > 0 && attempt != run.attempt)
+        if (slot->bytes > ask->max_record_bytes && *ret_large == KS_NUMBER_NONE)
+            *ret_large = n;
+        if (held_up == KS_NUMBER_NONE)
+            held_up = n;
+        if (tracker->unordered)
+            continue;
+        move_cursors(tracker, lane, n);
+        *lanes &= ~lane;
+    }
+    move_cursors(tracker, *lanes, tracker->unordered && held_up < n ? held_up : n);
+    return n < tracker->fetched && *lanes != 0 ? n : KS_NUMBER_NONE;
+}
+
+bool ks_tracker_next(struct ks_tracker *tracker, const struct ks_tracker_ask *ask, ks_instant now,
+                     struct ks_tracker_run *ret_run)
+{
+    struct ks_tracker_run run = {.large = KS_NUMBER_NONE};
+    uint64_t lanes = ask->lanes;
+
+    run.first = find_first(tracker, ask, now, &lanes, &run.large);
+    if (run.first != KS_NUMBER_NONE)
+        run.attempt = ks_tracker_slot(tracker, run.first)->attempts + 1u;
+    for (ks_number n = run.first; n < tracker->fetched && run.count < ask->max_records; n++) {
+        const struct ks_slot *slot = ks_tracker_slot(tracker, n);
+
+        if (slot->state != KS_SLOT_PENDING || (lanes >> ks_tracker_lane(tracker, slot) & 1) == 0 ||
+            slot->attempts + 1u != run.attempt || !is_ready(slot, ask, now))
             break;
-        if (run.count > 0 && run.bytes + slot->bytes > max_bytes)
+        if (run.count > 0 && run.bytes + slot->bytes > ask->max_bytes)
             break;
-        run.attempt = attempt;
         run.bytes += slot->bytes;
         run.count++;
     }
-    if (run.count == 0)
-        return false;
     *ret_run = run;
-    return true;
-}
-
-static void skip_settled(struct ks_tracker *tracker)
-{
-    while (tracker->cursor < tracker->fetched &&
-           ks_tracker_slot(tracker, tracker->cursor)->state == KS_SLOT_SETTLED)
-        tracker->cursor++;
-}
-
-bool ks_tracker_blocked(const struct ks_tracker *tracker, ks_instant now, ks_instant *ret_until)
-{
-    const struct ks_slot *head;
-
-    /* Of a thousand lanes none may wait: their slots are not looked at. */
-    if (tracker->cursor == tracker->fetched || ks_instant_reached(now, tracker->delay_bound))
-        return false;
-    head = ks_tracker_slot(tracker, tracker->cursor);
-    *ret_until = head->deadline;
-    return !ks_instant_reached(now, head->deadline);
+    return run.count > 0;
 }
 
 void ks_tracker_send(struct ks_tracker *tracker, const struct ks_tracker_run *run,
                      ks_session_id session, ks_instant deadline)
 {
-    assert(run->first == tracker->cursor);
     assert(session <= UINT16_MAX);
 
-    for (uint32_t i = 0; i < run->count; i++) {
-        struct ks_slot *slot = ks_tracker_slot(tracker, run->first + i);
+    for (ks_number n = run->first; n < run->first + run->count; n++) {
+        struct ks_slot *slot = ks_tracker_slot(tracker, n);
+        struct ks_lane *lane = lane_of(tracker, slot);
 
         assert(slot->state == KS_SLOT_PENDING);
+        assert(lane->cursor <= n);
         slot->state = KS_SLOT_SENT;
         slot->session = (uint16_t)session;
         slot->deadline = deadline;
+        slot->failed = false;
         if (slot->attempts < UINT8_MAX)
             slot->attempts++;
+        lane->in_flight++;
+        if (!tracker->unordered || lane->cursor == n)
+            lane->cursor = n + 1;
     }
-    tracker->cursor += run->count;
-    skip_settled(tracker);
-    if (tracker->delivered < tracker->cursor)
-        tracker->delivered = tracker->cursor;
+    if (tracker->delivered < run->first + run->count)
+        tracker->delivered = run->first + run->count;
     tracker->in_flight += run->count;
     tracker->in_flight_bytes += run->bytes;
+    tracker->pending_bytes -= run->bytes;
     tracker->deadline_bound = ks_instant_min(tracker->deadline_bound, deadline);
 }
+
+/* ---- Settling. ---- */
 
 /* A record in flight leaves it. */
 static void land(struct ks_tracker *tracker, struct ks_slot *slot, struct ks_credit *credit)
@@ -110,9 +178,24 @@ static void land(struct ks_tracker *tracker, struct ks_slot *slot, struct ks_cre
     assert(tracker->in_flight > 0);
 
     tracker->in_flight--;
+    lane_of(tracker, slot)->in_flight--;
     tracker->in_flight_bytes -= slot->bytes;
     credit->records++;
     credit->bytes += slot->bytes;
+}
+
+/* It will not be delivered again. */
+static void leave(struct ks_tracker *tracker, struct ks_slot *slot, struct ks_credit *credit)
+{
+    if (slot->state == KS_SLOT_SENT)
+        land(tracker, slot, credit);
+    if (slot->state == KS_SLOT_PENDING)
+        tracker->pending_bytes -= slot->bytes;
+}
+
+static bool is_dying(const struct ks_slot *slot)
+{
+    return slot->state == KS_SLOT_DYING || slot->state == KS_SLOT_BURYING;
 }
 
 struct ks_credit ks_tracker_settle(struct ks_tracker *tracker, ks_number number)
@@ -120,11 +203,12 @@ struct ks_credit ks_tracker_settle(struct ks_tracker *tracker, ks_number number)
     struct ks_credit credit = {0};
     struct ks_slot *slot = ks_tracker_slot(tracker, number);
 
-    assert(number < tracker->delivered);
+    assert(number < tracker->fetched);
     if (number < tracker->mark || slot->state == KS_SLOT_SETTLED)
         return credit;
-    if (slot->state == KS_SLOT_SENT)
-        land(tracker, slot, &credit);
+    leave(tracker, slot, &credit);
+    if (is_dying(slot))
+        tracker->dying--;
     slot->state = KS_SLOT_SETTLED;
     while (tracker->mark < tracker->fetched) {
         slot = ks_tracker_slot(tracker, tracker->mark);
@@ -133,29 +217,31 @@ struct ks_credit ks_tracker_settle(struct ks_tracker *tracker, ks_number number)
         tracker->bytes -= slot->bytes;
         tracker->mark++;
     }
-    if (tracker->cursor < tracker->mark)
-        tracker->cursor = tracker->mark;
-    skip_settled(tracker);
+    /* What was never delivered can be settled, too: it was too old, or too large. */
+    if (tracker->delivered < tracker->mark)
+        tracker->delivered = tracker->mark;
     return credit;
 }
 
 struct ks_credit ks_tracker_recall(struct ks_tracker *tracker, ks_number number)
 {
     struct ks_credit credit = {0};
+    struct ks_lane *lane = lane_of(tracker, ks_tracker_slot(tracker, number));
+    ks_number beyond = tracker->unordered ? number + 1 : lane->cursor;
 
-    assert(number >= tracker->mark);
-    for (ks_number n = number; n < tracker->cursor; n++) {
+    assert(number >= tracker->mark && number < tracker->fetched);
+    for (ks_number n = number; n < beyond; n++) {
         struct ks_slot *slot = ks_tracker_slot(tracker, n);
 
-        if (slot->state != KS_SLOT_SENT)
+        if (slot->state != KS_SLOT_SENT || lane_of(tracker, slot) != lane)
             continue;
         land(tracker, slot, &credit);
+        tracker->pending_bytes += slot->bytes;
         slot->state = KS_SLOT_PENDING;
         slot->deadline = KS_LONG_AGO;
     }
-    if (tracker->cursor > number)
-        tracker->cursor = number;
-    skip_settled(tracker);
+    if (lane->cursor > number)
+        lane->cursor = number;
     return credit;
 }
 
@@ -167,7 +253,87 @@ void ks_tracker_delay(struct ks_tracker *tracker, ks_number number, ks_instant n
     if (slot->state != KS_SLOT_PENDING)
         return;
     slot->deadline = ks_instant_max(slot->deadline, not_before);
-    tracker->delay_bound = ks_instant_max(tracker->delay_bound, not_before);
+    tracker->delay_bound = ks_instant_max(tracker->delay_bound, slot->deadline);
+    tracker->ready_bound = ks_instant_min(tracker->ready_bound, slot->deadline);
+}
+
+struct ks_credit ks_tracker_kill(struct ks_tracker *tracker, ks_number number, enum ks_cause cause)
+{
+    struct ks_slot *slot = ks_tracker_slot(tracker, number);
+    struct ks_credit credit = {0};
+
+    assert(number >= tracker->mark && number < tracker->fetched);
+    if (slot->state != KS_SLOT_PENDING && slot->state != KS_SLOT_SENT)
+        return credit;
+    leave(tracker, slot, &credit);
+    slot->state = KS_SLOT_DYING;
+    slot->cause = (uint8_t)cause;
+    tracker->dying++;
+    return credit;
+}
+
+bool ks_tracker_bury(struct ks_tracker *tracker, uint32_t most, struct ks_tracker_run *ret_run)
+{
+    struct ks_tracker_run run = {.first = tracker->mark, .large = KS_NUMBER_NONE};
+    const struct ks_slot *first;
+
+    while (run.first < tracker->fetched &&
+           ks_tracker_slot(tracker, run.first)->state != KS_SLOT_DYING)
+        run.first++;
+    first = ks_tracker_slot(tracker, run.first);
+    for (ks_number n = run.first; n < tracker->fetched && run.count < most; n++) {
+        struct ks_slot *slot = ks_tracker_slot(tracker, n);
+
+        if (slot->state != KS_SLOT_DYING || slot->cause != first->cause ||
+            slot->attempts != first->attempts ||
+            (run.count > 0 && run.bytes + slot->bytes > KS_BURY_BYTES_MAX))
+            break;
+        slot->state = KS_SLOT_BURYING;
+        run.bytes += slot->bytes;
+        run.count++;
+    }
+    run.attempt = first->attempts;
+    *ret_run = run;
+    return run.count > 0;
+}
+
+void ks_tracker_exhume(struct ks_tracker *tracker, const struct ks_tracker_run *run)
+{
+    for (ks_number n = run->first; n < run->first + run->count; n++)
+        if (n >= tracker->mark && ks_tracker_slot(tracker, n)->state == KS_SLOT_BURYING)
+            ks_tracker_slot(tracker, n)->state = KS_SLOT_DYING;
+}
+
+static bool waits(const struct ks_slot *slot, ks_instant now)
+{
+    return slot->state == KS_SLOT_PENDING && !ks_instant_reached(now, slot->deadline);
+}
+
+uint64_t ks_tracker_blocked(const struct ks_tracker *tracker, ks_instant now)
+{
+    uint64_t lanes = 0;
+
+    /* Of a thousand leases none may wait: their slots are not looked at. */
+    if (ks_instant_reached(now, tracker->delay_bound))
+        return 0;
+    for (ks_number n = tracker->mark; n < tracker->delivered; n++)
+        if (waits(ks_tracker_slot(tracker, n), now))
+            lanes |= UINT64_C(1) << ks_tracker_lane(tracker, ks_tracker_slot(tracker, n));
+    return lanes;
+}
+
+bool ks_tracker_ready(struct ks_tracker *tracker, ks_instant now)
+{
+    ks_instant bound = KS_NEVER;
+
+    if (!ks_instant_reached(now, tracker->ready_bound))
+        return false;
+    for (ks_number n = tracker->mark;
+         n < tracker->delivered && !ks_instant_reached(now, tracker->delay_bound); n++)
+        if (waits(ks_tracker_slot(tracker, n), now))
+            bound = ks_instant_min(bound, ks_tracker_slot(tracker, n)->deadline);
+    tracker->ready_bound = bound;
+    return true;
 }
 
 bool ks_tracker_extend(struct ks_tracker *tracker, ks_number number, ks_instant deadline)
@@ -187,7 +353,7 @@ bool ks_tracker_overdue(struct ks_tracker *tracker, ks_instant now, ks_number *r
 
     if (!ks_instant_reached(now, tracker->deadline_bound))
         return false;
-    for (ks_number n = tracker->mark; n < tracker->cursor; n++) {
+    for (ks_number n = tracker->mark; n < tracker->delivered; n++) {
         const struct ks_slot *slot = ks_tracker_slot(tracker, n);
 
         if (slot->state != KS_SLOT_SENT)
@@ -202,34 +368,57 @@ bool ks_tracker_overdue(struct ks_tracker *tracker, ks_instant now, ks_number *r
     return false;
 }
 
+/* ---- Invariants. ---- */
+
+static void check_slot(const struct ks_tracker *tracker, ks_number n)
+{
+    const struct ks_slot *slot = ks_tracker_slot(tracker, n);
+    const struct ks_lane *lane = lane_of(tracker, slot);
+
+    assert(slot->attempts == 0 || n < tracker->delivered);
+    assert(slot->failures <= slot->attempts);
+    assert(slot->state != KS_SLOT_SETTLED || n < tracker->delivered || slot->attempts == 0);
+    if (slot->state == KS_SLOT_PENDING) {
+        assert(lane->cursor <= n);
+        assert(!ks_instant_before(tracker->delay_bound, slot->deadline));
+    }
+    if (slot->state == KS_SLOT_SENT) {
+        assert(tracker->unordered || n < lane->cursor);
+        assert(n < tracker->delivered);
+        assert(!ks_instant_before(slot->deadline, tracker->deadline_bound));
+    }
+}
+
 void ks_tracker_check(const struct ks_tracker *tracker)
 {
     uint32_t in_flight = 0;
+    uint32_t of_lanes = 0;
+    uint32_t dying = 0;
     uint64_t in_flight_bytes = 0;
     uint64_t bytes = 0;
+    uint64_t pending_bytes = 0;
 
-    assert(tracker->mark <= tracker->cursor && tracker->cursor <= tracker->delivered);
-    assert(tracker->delivered <= tracker->fetched);
+    assert(tracker->mark <= tracker->delivered && tracker->delivered <= tracker->fetched);
     assert(tracker->fetched - tracker->mark <= tracker->window);
     for (ks_number n = tracker->mark; n < tracker->fetched; n++) {
         const struct ks_slot *slot = ks_tracker_slot(tracker, n);
 
+        check_slot(tracker, n);
         bytes += slot->bytes;
-        assert((slot->attempts > 0) == (n < tracker->delivered));
-        assert(slot->state != KS_SLOT_PENDING ||
-               !ks_instant_before(tracker->delay_bound, slot->deadline));
+        dying += is_dying(slot);
+        pending_bytes += slot->state == KS_SLOT_PENDING ? slot->bytes : 0;
         if (slot->state != KS_SLOT_SENT)
             continue;
-        assert(n < tracker->cursor);
-        assert(!ks_instant_before(slot->deadline, tracker->deadline_bound));
         in_flight++;
         in_flight_bytes += slot->bytes;
     }
+    for (uint32_t i = 0; i < tracker->lane_count; i++)
+        of_lanes += tracker->lanes[i].in_flight;
     assert(tracker->mark == tracker->fetched ||
            ks_tracker_slot(tracker, tracker->mark)->state != KS_SLOT_SETTLED);
-    assert(tracker->cursor == tracker->fetched ||
-           ks_tracker_slot(tracker, tracker->cursor)->state == KS_SLOT_PENDING);
-    assert(in_flight == tracker->in_flight);
+    assert(in_flight == tracker->in_flight && in_flight == of_lanes);
     assert(in_flight_bytes == tracker->in_flight_bytes);
     assert(bytes == tracker->bytes);
+    assert(pending_bytes == tracker->pending_bytes);
+    assert(dying == tracker->dying);
 }

@@ -3,8 +3,9 @@
  *
  * Records are dense numbers 0, 1, 2 .. Between the watermark and the last record fetched there is one slot for each, in
  * a ring of fixed size, so that acks in any order give one contiguous watermark and never run out of anything but the
- * window itself. One lane (ordering by shard): a cursor walks the numbers; a recall takes it back, and with it every
- * later delivery, so that redelivery keeps the order of the shard.
+ * window itself. Each record is in one of a few lanes, by the hash of its partition key. In a lane order is kept: a
+ * recall takes back the record and every later delivery of its lane, and what waits holds up what is behind it in its
+ * lane. Unordered, there is one lane, and a record holds up nothing but the watermark.
  * Pure. Owned by struct ks_lease.
  */
 #ifndef KS_CORE_TRACKER_H
@@ -15,30 +16,61 @@
 enum ks_slot_state {
     KS_SLOT_PENDING, /* Fetched, not with any session. */
     KS_SLOT_SENT,    /* In flight. */
+    KS_SLOT_DYING,   /* To be a dead letter: holds nothing up but the watermark. */
+    KS_SLOT_BURYING, /* Likewise, and its dead letter is being written. */
     KS_SLOT_SETTLED
 };
 
 struct ks_slot {
     ks_instant deadline; /* SENT: of the ack. PENDING: not to be delivered before it. */
     uint32_t bytes;
-    uint16_t session;
+    uint32_t
+        stale_ms; /* After the begin of the epoch: then it is too old to fail; UINT32_MAX: never. */
+    uint16_t session; /* That it was delivered to last. */
+    uint8_t hash;     /* Of its partition key. */
     uint8_t attempts; /* Deliveries so far; 255 means 255 or more. */
+    uint8_t failures; /* Those of them that failed by themselves; likewise. */
     uint8_t state;    /* enum ks_slot_state */
+    uint8_t cause;    /* DYING, BURYING: enum ks_cause */
+    bool failed;      /* Its last delivery did. */
+};
+
+/* The unit of order. */
+struct ks_lane {
+    ks_number cursor; /* None of its records below is PENDING, and none at or above it is SENT. */
+    ks_session_id session;  /* Whose it is, or NONE. */
+    ks_session_id yield_to; /* Gets it when nothing of it is in flight; NONE: stays. */
+    uint32_t in_flight;
 };
 
 struct ks_tracker {
     struct ks_slot *slots;
-    uint32_t window;     /* A power of two. */
+    uint32_t window; /* A power of two. */
+    struct ks_lane *lanes;
+    uint32_t lane_count;
+    bool unordered;      /* One lane without order: cursor says only what is not PENDING. */
     ks_number mark;      /* The watermark: everything below is settled. */
-    ks_number cursor;    /* The next to deliver, not settled; nothing at or above it is SENT. */
-    ks_number delivered; /* Everything below was delivered at least once. */
+    ks_number delivered; /* Nothing at or above it was delivered. */
     ks_number fetched;   /* Everything below has arrived. */
     uint32_t in_flight;
+    uint32_t dying; /* DYING and BURYING. */
     uint64_t in_flight_bytes;
     uint64_t bytes;            /* From the watermark to the last one fetched. */
+    uint64_t pending_bytes;    /* Of these: PENDING. */
     ks_instant deadline_bound; /* No ack deadline is before it. */
     ks_instant delay_bound;    /* No record waits longer for the delay of its retry. */
+    ks_instant ready_bound;    /* No such wait ends before it; KS_NEVER: none waits. */
 };
+
+/* What a session may take. */
+struct ks_tracker_ask {
+    uint64_t lanes; /* Bit by lane. */
+    uint32_t max_records;
+    uint32_t max_record_bytes; /* A larger one holds up its lane. */
+    uint64_t max_bytes;        /* About: at least one record. */
+};
+
+#define KS_NUMBER_NONE UINT64_MAX
 
 /* A run of consecutive records. */
 struct ks_tracker_run {
@@ -46,6 +78,7 @@ struct ks_tracker_run {
     uint32_t count;
     uint64_t bytes;
     uint32_t attempt; /* Of the delivery to come, from 1. */
+    ks_number large;  /* The first record that was too large, or NONE; told without a run, too. */
 };
 
 /* In flight no more: what returns to the session's credit. */
@@ -54,29 +87,41 @@ struct ks_credit {
     uint64_t bytes;
 };
 
-/* Begins an epoch: forgets everything. `slots` has `window` entries and belongs to the caller. */
-void ks_tracker_init(struct ks_tracker *tracker, struct ks_slot *slots, uint32_t window);
+/* Begins an epoch: forgets everything. `slots` has `window` entries, `lanes` KS_LANES_MAX at most; they belong to the
+ * caller. */
+void ks_tracker_init(struct ks_tracker *tracker, struct ks_slot *slots, uint32_t window,
+                     struct ks_lane *lanes);
+/* Divides the records among `lane_count` lanes, which belong to nobody yet. Nothing is in flight. */
+void ks_tracker_order(struct ks_tracker *tracker, uint32_t lane_count, bool unordered);
 /* Records that may still be fetched. */
 uint32_t ks_tracker_room(const struct ks_tracker *tracker);
-/* Appends `count` records, at most room. */
-void ks_tracker_append(struct ks_tracker *tracker, const uint32_t *sizes, uint32_t count);
-/* The next deliverable run of at most max_records and about max_bytes, at least one record. False if the lane has none
- * or is blocked at `now`. */
-bool ks_tracker_next(const struct ks_tracker *tracker, ks_instant now, uint32_t max_records,
-                     uint64_t max_bytes, struct ks_tracker_run *ret_run);
+/* Appends `count` records, at most room. `hashes` and `stale_ms` as in struct ks_slot; NULL: all 0, never. */
+void ks_tracker_append(struct ks_tracker *tracker, const uint32_t *sizes, const uint8_t *hashes,
+                       const uint32_t *stale_ms, uint32_t count);
+/* The next deliverable run of what is asked for. False if there is none at `now`. */
+bool ks_tracker_next(struct ks_tracker *tracker, const struct ks_tracker_ask *ask, ks_instant now,
+                     struct ks_tracker_run *ret_run);
 /* The run is in flight with `session` from now on. */
 void ks_tracker_send(struct ks_tracker *tracker, const struct ks_tracker_run *run,
                      ks_session_id session, ks_instant deadline);
-/* Settles a record that was delivered at least once; again is allowed and does nothing. Returns the credit, if it was
- * in flight. The watermark moves. */
+/* Settles a record that was delivered at least once, or is buried; again is allowed and does nothing. Returns the
+ * credit, if it was in flight. The watermark moves. */
 struct ks_credit ks_tracker_settle(struct ks_tracker *tracker, ks_number number);
-/* Takes `number` and every later delivery back into the lane. */
+/* Takes the record and every later delivery of its lane back into the lane. */
 struct ks_credit ks_tracker_recall(struct ks_tracker *tracker, ks_number number);
 /* A record that was recalled is not delivered before `not_before`, and so nothing after it in its lane. Does nothing to
  * any other record. */
 void ks_tracker_delay(struct ks_tracker *tracker, ks_number number, ks_instant not_before);
-/* True while the next record of the lane waits for the delay of its retry; then `ret_until` is its end. */
-bool ks_tracker_blocked(const struct ks_tracker *tracker, ks_instant now, ks_instant *ret_until);
+/* The record, in flight or not, is to be a dead letter. Returns the credit. Nothing if it is that already. */
+struct ks_credit ks_tracker_kill(struct ks_tracker *tracker, ks_number number, enum ks_cause cause);
+/* The next run of at most `most` DYING records of one cause and as many attempts: they are BURYING now. */
+bool ks_tracker_bury(struct ks_tracker *tracker, uint32_t most, struct ks_tracker_run *ret_run);
+/* Those of the run that are BURYING are DYING again. */
+void ks_tracker_exhume(struct ks_tracker *tracker, const struct ks_tracker_run *run);
+/* The lanes of which a record waits for the delay of its retry. */
+uint64_t ks_tracker_blocked(const struct ks_tracker *tracker, ks_instant now);
+/* True if the delay of some record may be over at `now`; then ready_bound is exact for those to come. */
+bool ks_tracker_ready(struct ks_tracker *tracker, ks_instant now);
 /* Moves the ack deadline of a record in flight. False if it is not in flight. */
 bool ks_tracker_extend(struct ks_tracker *tracker, ks_number number, ks_instant deadline);
 /* The lowest record whose ack deadline has passed. False if there is none; then deadline_bound is exact. */
@@ -85,6 +130,18 @@ bool ks_tracker_overdue(struct ks_tracker *tracker, ks_instant now, ks_number *r
 static inline struct ks_slot *ks_tracker_slot(const struct ks_tracker *tracker, ks_number number)
 {
     return &tracker->slots[number & (tracker->window - 1)];
+}
+
+/* The number of the slot's lane. */
+static inline uint32_t ks_tracker_lane(const struct ks_tracker *tracker, const struct ks_slot *slot)
+{
+    return (uint32_t)slot->hash * tracker->lane_count >> 8;
+}
+
+/* It is settled; `number` has arrived. */
+static inline bool ks_tracker_is_settled(const struct ks_tracker *tracker, ks_number number)
+{
+    return number < tracker->mark || ks_tracker_slot(tracker, number)->state == KS_SLOT_SETTLED;
 }
 
 /* Asserts what must hold between any two calls. */

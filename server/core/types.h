@@ -98,7 +98,46 @@ struct ks_shard_row {
     bool closed; /* Nothing is added to it any more. */
 };
 
-enum ks_settle_outcome { KS_ACK, KS_RETRY, KS_EXTEND };
+enum ks_settle_outcome {
+    KS_ACK,
+    KS_RETRY,
+    KS_EXTEND,
+    KS_DEAD_LETTER, /* Settled when its dead letter is durable. */
+    KS_DROP,        /* Settled, without having been handled. */
+    KS_GIVE_BACK    /* It never reached the client: comes again, and has not failed. */
+};
+
+/* RETRY: the delay that the poison policy says. */
+#define KS_DELAY_BY_POLICY ks_span_us(-1)
+
+/* What is delivered in order. */
+enum ks_ordering {
+    KS_ORDER_BY_SHARD,
+    KS_ORDER_BY_KEY, /* Lane by lane: shard and hash of the partition key. */
+    KS_ORDER_NONE,
+    KS_ORDER_ANY /* Of a session: as the others have it. */
+};
+
+/* Why a record became a dead letter, or was dropped. */
+enum ks_cause { KS_CAUSE_ASKED, KS_CAUSE_ATTEMPTS, KS_CAUSE_AGE };
+enum { KS_CAUSES = KS_CAUSE_AGE + 1 };
+
+/* What becomes of a record that failed too often, or is too old to be tried again. */
+enum ks_exhausted {
+    KS_EXHAUSTED_DEAD_LETTER,
+    KS_EXHAUSTED_DROP,
+    KS_EXHAUSTED_STOP_SHARD, /* Nothing of its shard is delivered until it is settled or KS_EVENT_RESUME. */
+    KS_EXHAUSTED_PAUSE /* Nothing at all. */
+};
+
+struct ks_poison_policy {
+    uint32_t max_attempts; /* 0: any number. */
+    ks_span max_age;       /* Of a record that fails, since it arrived at the stream; 0: any. */
+    ks_span back_off
+        [KS_BACK_OFFS_MAX]; /* After the first failure, the second ..; the last one for all others. */
+    uint32_t back_offs;     /* 0: at once. Each is lengthened by up to a quarter, by chance. */
+    enum ks_exhausted exhausted;
+};
 
 /* Why a settlement of a record was not accepted. */
 enum ks_settle_status {

@@ -6,6 +6,7 @@
 #include "adapters/kinesis/polling.h"
 #include "adapters/kinesis/user_records.h"
 #include "adapters/local/stream.h"
+#include "adapters/sqlite/dead_letters.h"
 #include "adapters/sqlite/store.h"
 #include "adapters/system/lock_file.h"
 #include "base/digest.h"
@@ -124,6 +125,37 @@ static ks_err open_lock(struct ks_room *room, struct ks_detail *detail)
                              options->worker_id, &room->lock, detail);
 }
 
+static ks_err open_letters(struct ks_room *room, struct ks_detail *detail)
+{
+    const char *path = ks_option_path(room->options->dead_letters);
+
+    if (path == NULL)
+        return KS_OK;
+    return ks_sqlite_letters_open(room->loop, path, room->options->application, &room->letters,
+                                  detail);
+}
+
+static struct ks_poison_policy poison_policy(const struct ks_options *options)
+{
+    struct ks_poison_policy policy = {
+        .max_attempts = options->max_attempts,
+        .max_age = ks_span_ms((int64_t)options->max_record_age_ms),
+    };
+    uint32_t waits[KS_OPTION_WAITS_MAX];
+    ks_err read = ks_option_waits(options->retry_backoff_ms, waits, &policy.back_offs);
+
+    assert(ks_ok(read)); /* The options were checked. */
+    for (uint32_t i = 0; i < policy.back_offs; i++)
+        policy.back_off[i] = ks_span_ms(waits[i]);
+    if (strcmp(options->on_exhausted, "drop") == 0)
+        policy.exhausted = KS_EXHAUSTED_DROP;
+    if (strcmp(options->on_exhausted, "stop_shard") == 0)
+        policy.exhausted = KS_EXHAUSTED_STOP_SHARD;
+    if (strcmp(options->on_exhausted, "pause") == 0)
+        policy.exhausted = KS_EXHAUSTED_PAUSE;
+    return policy;
+}
+
 static struct ks_position start_position(const char *text)
 {
     struct ks_position position = {.sub_sequence = -1};
@@ -147,6 +179,7 @@ static struct ks_core_config core_config(const struct ks_options *options)
     core.checkpoint_interval = ks_span_ms(options->checkpoint_interval_ms);
     core.idle_release = ks_span_ms(options->idle_release_ms);
     core.capacity = options->max_leases;
+    core.poison = poison_policy(options);
     return core;
 }
 
@@ -157,6 +190,7 @@ static ks_err open_board(struct ks_room *room)
         .store = room->store,
         .source = room->source,
         .lock = room->lock,
+        .letters = room->letters,
         .subscription = room->options->name,
         .several = !room->alone,
         .stream = room->options->stream,
@@ -194,6 +228,7 @@ ks_err ks_room_open(struct ks_room *room, struct ks_detail *detail)
     room->part = part_of(room);
     KS_TRY(open_store(room, detail));
     KS_TRY(open_lock(room, detail));
+    KS_TRY(open_letters(room, detail));
     KS_TRY(open_source(room, detail));
     return open_board(room);
 }
@@ -206,6 +241,8 @@ void ks_room_close(struct ks_room *room)
         room->source->vtable->close(room->source);
     if (room->store != NULL)
         room->store->vtable->close(room->store);
+    if (room->letters != NULL)
+        room->letters->vtable->close(room->letters);
     if (room->lock != NULL)
         room->lock->vtable->close(room->lock);
     ks_cloud_leave(&room->part);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* board.h - the inside of a switchboard, for the files that make it up: switchboard.c (life, turns,
  * effects), board_asks.c (the store and the source), board_leases.c (readers and records in
- * memory), board_sessions.c (consumers), board_operator.c (what people order), board_status.c
- * (state for people). Nobody else includes it.
+ * memory), board_letters.c (dead letters), board_sessions.c (consumers), board_operator.c (what people order),
+ * board_status.c (state for people). Nobody else includes it.
  */
 #ifndef KS_PORTS_BOARD_H
 #define KS_PORTS_BOARD_H
@@ -17,6 +17,10 @@
 /* Events that wait because they came up while effects were performed: failures on the spot. The
  * queue is empty before each step, and a step has at most KS_EFFECTS_MAX of them. */
 enum { KS_BOARD_QUEUE_MAX = 8 * KS_EFFECTS_MAX };
+
+/* Settlements with a reason whose dead letters are not written yet; of more, the oldest reasons are lost. */
+enum { KS_BOARD_REASONS_MAX = 64 };
+struct ks_board_letters;
 
 /* One request under way to the store or to the source. Outlives the board if need be. */
 struct ks_board_ask {
@@ -45,11 +49,12 @@ struct ks_board_lease {
     struct ks_position from;  /* Where its reader begins. */
     struct ks_reader *reader; /* NULL until the first read. */
     struct ks_batches batches;
-    int64_t millis_behind;    /* -1 = unknown. */
-    int64_t reads;            /* That were answered, in this epoch. */
-    int64_t failures;         /* Of these. */
-    int64_t throttles;        /* Of these. */
-    ks_instant throttled_at;  /* The last read that was throttled. */
+    int64_t millis_behind;   /* -1 = unknown. */
+    int64_t reads;           /* That were answered, in this epoch. */
+    int64_t failures;        /* Of these. */
+    int64_t throttles;       /* Of these. */
+    ks_instant throttled_at; /* The last read that was throttled. */
+    ks_instant opened_at;
     ks_instant unsaved_since; /* The oldest watermark that no checkpoint holds; KS_NEVER: none. */
 };
 
@@ -113,6 +118,9 @@ struct ks_switchboard {
     struct ks_board_lease *leases; /* core.leases_max */
     uint32_t *open;                /* By shard: index in `leases` + 1; 0 = not open. */
     uint32_t *sizes;               /* KS_READ_RECORDS_MAX */
+    uint8_t *hashes;               /* Likewise: of the partition keys. */
+    uint32_t *stale_ms;            /* Likewise: when they are too old to fail. */
+    struct ks_board_letters *letters;
 
     /* Sessions. */
     struct ks_board_session *sessions; /* core.sessions_max */
@@ -186,10 +194,26 @@ void ks_board_free_asks(struct ks_switchboard *board);
 /* Or they may still come: leaves them to themselves. */
 void ks_board_leave_asks(struct ks_switchboard *board);
 
+/* A request that is going out; NULL: no memory. */
+struct ks_board_ask *ks_board_ask_new(struct ks_switchboard *board);
+/* The board that an answer is for, NULL if nobody wants it any more. The ask is used up, but for its fields; the caller
+ * frees it. */
+struct ks_switchboard *ks_board_of_ask(struct ks_board_ask *ask);
+
+/* ---- board_letters.c ---- */
+
+/* The memory for dead letters. NO_MEMORY. */
+KS_MUST_USE ks_err ks_board_letters_new(struct ks_switchboard *board);
+/* What the app says of records that it gives up. */
+void ks_board_note_reason(struct ks_switchboard *board, const struct ks_settlement *settlement);
+void ks_board_bury(struct ks_switchboard *board, const struct ks_effect *effect);
+
 /* ---- board_leases.c ---- */
 
 void ks_board_open(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch);
 void ks_board_read(struct ks_switchboard *board, const struct ks_effect *effect);
+/* Of a partition key: what lane its records are in. */
+uint8_t ks_key_hash(ks_view key);
 /* A shard that could not be found when it was read: `gone` if the stream is there and lists it no
  * more. */
 void ks_board_shard_checked(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,

@@ -10,7 +10,7 @@
 
 /* ---- The store. ---- */
 
-static struct ks_board_ask *ask_new(struct ks_switchboard *board)
+struct ks_board_ask *ks_board_ask_new(struct ks_switchboard *board)
 {
     struct ks_board_ask *ask = ks_alloc(sizeof *ask);
 
@@ -27,9 +27,7 @@ static void ask_free(struct ks_board_ask *ask)
     ks_free(ask);
 }
 
-/* The board that an answer is for, NULL if nobody wants it any more. The ask is used up, but for its
- * fields. */
-static struct ks_switchboard *board_of(struct ks_board_ask *ask)
+struct ks_switchboard *ks_board_of_ask(struct ks_board_ask *ask)
 {
     struct ks_switchboard *board = ask->board;
 
@@ -153,7 +151,7 @@ static void check_stream(struct ks_switchboard *board)
 static void store_answered(void *arg, uint64_t token, const struct ks_store_answer *answer)
 {
     struct ks_board_ask *ask = arg;
-    struct ks_switchboard *board = board_of(ask);
+    struct ks_switchboard *board = ks_board_of_ask(ask);
     struct ks_event event = {.kind = KS_EVENT_STORE};
 
     (void)token;
@@ -214,7 +212,7 @@ static struct ks_incarnation whom(const struct ks_store_effect *effect)
 void ks_board_ask_store(struct ks_switchboard *board, const struct ks_store_effect *effect)
 {
     struct ks_store_request request;
-    struct ks_board_ask *ask = ask_new(board);
+    struct ks_board_ask *ask = ks_board_ask_new(board);
 
     if (ask == NULL) {
         unknown_soon(board, effect->token);
@@ -255,7 +253,7 @@ static const ks_span look_every = {INT64_C(5) * 1000 * 1000};
 static void looked(void *arg, uint64_t token, const struct ks_store_answer *answer)
 {
     struct ks_board_ask *ask = arg;
-    struct ks_switchboard *board = board_of(ask);
+    struct ks_switchboard *board = ks_board_of_ask(ask);
     struct ks_event ignored;
 
     (void)token;
@@ -287,7 +285,7 @@ bool ks_switchboard_fresh(struct ks_switchboard *board, struct ks_look *look)
     if (self.leads || ks_instant_before(now, ks_instant_add(board->looked_at, look_every)))
         return true;
     if (!board->looking) {
-        ask = ask_new(board);
+        ask = ks_board_ask_new(board);
         if (ask == NULL)
             return true; /* What there is must do. */
         board->looking = true;
@@ -352,7 +350,7 @@ static void describe_later(struct ks_switchboard *board)
 static void described(void *arg, const struct ks_describe_answer *answer)
 {
     struct ks_board_ask *ask = arg;
-    struct ks_switchboard *board = board_of(ask);
+    struct ks_switchboard *board = ks_board_of_ask(ask);
     struct ks_board_ask *app_ask;
 
     ks_free(ask);
@@ -385,7 +383,7 @@ void ks_board_describe(struct ks_switchboard *board)
 
     if (board->describing)
         return;
-    ask = ask_new(board);
+    ask = ks_board_ask_new(board);
     if (ask == NULL) {
         describe_later(board);
         return;
@@ -407,7 +405,7 @@ void ks_board_doubt_stream(struct ks_switchboard *board)
 static void listed(void *arg, const struct ks_list_answer *answer)
 {
     struct ks_board_ask *ask = arg;
-    struct ks_switchboard *board = board_of(ask);
+    struct ks_switchboard *board = ks_board_of_ask(ask);
     struct ks_event event = {.kind = KS_EVENT_LISTED};
 
     ks_free(ask);
@@ -423,7 +421,7 @@ static void listed(void *arg, const struct ks_list_answer *answer)
 void ks_board_ask_list(struct ks_switchboard *board)
 {
     /* Only the app row says from when on shards count; it is read before long. */
-    struct ks_board_ask *ask = board->rows.app.present ? ask_new(board) : NULL;
+    struct ks_board_ask *ask = board->rows.app.present ? ks_board_ask_new(board) : NULL;
 
     if (ask == NULL) {
         ks_board_queue(board, &(struct ks_event){.kind = KS_EVENT_LISTED});
@@ -438,7 +436,7 @@ void ks_board_ask_list(struct ks_switchboard *board)
 static void checked(void *arg, const struct ks_list_answer *answer)
 {
     struct ks_board_ask *ask = arg;
-    struct ks_switchboard *board = board_of(ask);
+    struct ks_switchboard *board = ks_board_of_ask(ask);
     ks_shard shard = ask->shard;
     ks_epoch epoch = ask->epoch;
     bool gone = ks_ok(answer->err);
@@ -454,7 +452,7 @@ static void checked(void *arg, const struct ks_list_answer *answer)
 
 bool ks_board_check_shard(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch)
 {
-    struct ks_board_ask *ask = board->checking ? NULL : ask_new(board);
+    struct ks_board_ask *ask = board->checking ? NULL : ks_board_ask_new(board);
 
     if (ask == NULL)
         return false;

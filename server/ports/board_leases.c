@@ -43,6 +43,7 @@ void ks_board_open(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch)
         .epoch = epoch,
         .from = words->checkpoint,
         .millis_behind = -1,
+        .opened_at = ks_board_now(board),
         .unsaved_since = KS_NEVER,
         .failing_since = KS_NEVER,
         .throttled_at = KS_LONG_AGO,
@@ -133,6 +134,30 @@ static void tell_throttled(struct ks_board_lease *lease)
     ks_board_tell_event(board, "throttled", lease->shard, lease->epoch, line);
 }
 
+/* FNV-1a of 64 bits, folded: even, also where keys differ in their last digit only. */
+uint8_t ks_key_hash(ks_view key)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    for (size_t i = 0; i < key.size; i++)
+        hash = (hash ^ key.data[i]) * UINT64_C(0x100000001b3);
+    hash ^= hash >> 32;
+    hash ^= hash >> 16;
+    return (uint8_t)(hash ^ hash >> 8);
+}
+
+/* Its age is told by its server's clock and ours; from now on the instants of the loop count. */
+static uint32_t stale_after(const struct ks_board_lease *lease, const struct ks_record *record)
+{
+    int64_t max_age_ms = ks_span_to_ms(lease->board->config.core.poison.max_age);
+    int64_t held_ms = ks_span_to_ms(ks_instant_since(ks_board_now(lease->board), lease->opened_at));
+    int64_t left_ms = held_ms + max_age_ms - (ks_wall_now().ms - record->arrival_ms);
+
+    if (max_age_ms == 0 || left_ms >= UINT32_MAX)
+        return UINT32_MAX;
+    return left_ms < 0 ? 0 : (uint32_t)left_ms;
+}
+
 /* Keeps what came; the core gets the sizes. */
 static void keep(struct ks_board_lease *lease, struct ks_batch *batch)
 {
@@ -145,6 +170,8 @@ static void keep(struct ks_board_lease *lease, struct ks_batch *batch)
     for (uint32_t i = 0; i < batch->count; i++) {
         board->sizes[i] =
             (uint32_t)(batch->records[i].data.size + batch->records[i].partition_key.size);
+        board->hashes[i] = ks_key_hash(batch->records[i].partition_key);
+        board->stale_ms[i] = stale_after(lease, &batch->records[i]);
         bytes += board->sizes[i];
     }
     ks_metric_add_labelled(KS_METRIC_RECORDS_RECEIVED, board->config.subscription, batch->count);
@@ -153,6 +180,8 @@ static void keep(struct ks_board_lease *lease, struct ks_batch *batch)
     event.records.shard = lease->shard;
     event.records.epoch = lease->epoch;
     event.records.sizes = board->sizes;
+    event.records.hashes = board->hashes;
+    event.records.stale_ms = board->stale_ms;
     event.records.count = batch->count;
     event.records.at_end = batch->at_end;
     lease->millis_behind = batch->millis_behind;

@@ -185,6 +185,22 @@ static void name_session(struct ks_board_session *session, ks_view client_id)
     assert(ks_ok(copied));
 }
 
+static ks_err tell_refusal(enum ks_not_opened why, struct ks_detail *detail)
+{
+    switch (why) {
+    case KS_NOT_OPENED_FULL:
+        ks_detail_set(detail, "as many sessions are open as there may be");
+        return KS_FAIL(FULL);
+    case KS_NOT_OPENED_DRAINING:
+        ks_detail_set(detail, "draining: no new sessions");
+        return KS_FAIL(BUSY);
+    case KS_NOT_OPENED_ORDERING: break;
+    }
+    ks_detail_set(detail, "other sessions are open, with another ordering or number of lanes; all "
+                          "of a subscription have the same");
+    return KS_FAIL(CONDITION);
+}
+
 ks_err ks_switchboard_open(struct ks_switchboard *board, const struct ks_session_request *request,
                            struct ks_consumer *consumer, ks_session_id *ret_session,
                            struct ks_detail *detail)
@@ -201,6 +217,10 @@ ks_err ks_switchboard_open(struct ks_switchboard *board, const struct ks_session
         return KS_FAIL(INVALID);
     }
     KS_TRY(shards_of(board, request, shards, detail));
+    if (request->max_message_bytes > 0 && request->max_message_bytes <= KS_MESSAGE_EXTRA_BYTES) {
+        ks_detail_set(detail, "max_message_bytes must be more than %d", KS_MESSAGE_EXTRA_BYTES);
+        return KS_FAIL(INVALID);
+    }
 
     event.open.take_over = KS_SESSION_NONE;
     if (request->client_id.size > 0)
@@ -213,15 +233,15 @@ ks_err ks_switchboard_open(struct ks_switchboard *board, const struct ks_session
     event.open.linger = request->linger;
     event.open.shards = shards;
     event.open.shard_count = request->shard_count;
+    event.open.ordering = request->ordering;
+    event.open.lanes = request->lanes;
+    event.open.explicit_credit = request->explicit_credit;
+    if (request->max_message_bytes > 0)
+        event.open.max_record_bytes = request->max_message_bytes - KS_MESSAGE_EXTRA_BYTES;
     ks_board_step(board, &event);
 
-    if (board->said.kind == KS_EFFECT_NOT_OPENED) {
-        bool draining = board->said.session.why_not == KS_NOT_OPENED_DRAINING;
-
-        ks_detail_set(detail, draining ? "draining: no new sessions"
-                                       : "as many sessions are open as there may be");
-        return draining ? KS_FAIL(BUSY) : KS_FAIL(FULL);
-    }
+    if (board->said.kind == KS_EFFECT_NOT_OPENED)
+        return tell_refusal(board->said.session.why_not, detail);
     assert(board->said.kind == KS_EFFECT_OPENED);
     *ret_session = board->said.session.session;
     session = &board->sessions[*ret_session];
@@ -264,6 +284,18 @@ void ks_switchboard_detach(struct ks_switchboard *board, ks_session_id id,
     ks_list_remove(&session->wake);
     ks_board_step(board,
                   &(struct ks_event){.kind = KS_EVENT_SESSION_DETACH, .session.session = id});
+}
+
+bool ks_switchboard_grant(struct ks_switchboard *board, ks_session_id id, uint32_t records)
+{
+    struct ks_event event = {.kind = KS_EVENT_GRANT, .grant = {id, records}};
+    struct ks_session_view view;
+
+    if (live_session(board, id) == NULL || !ks_core_session(board->core, id, &view) ||
+        !view.explicit_credit)
+        return false;
+    ks_board_step(board, &event);
+    return true;
 }
 
 void ks_switchboard_close(struct ks_switchboard *board, ks_session_id id)
@@ -377,9 +409,12 @@ struct ks_settled ks_switchboard_settle(struct ks_switchboard *board,
     event.settle.count = settlement->count;
     event.settle.outcome = settlement->outcome;
     event.settle.delay = settlement->delay;
+    assert(settlement->outcome != KS_DEAD_LETTER || board->config.letters != NULL);
     ks_board_step(board, &event);
 
     answer = settled(board);
+    if (answer.status == KS_SETTLE_OK)
+        ks_board_note_reason(board, settlement);
     if (answer.status == KS_SETTLE_OK && settlement->outcome == KS_ACK)
         ks_metric_add_labelled(KS_METRIC_RECORDS_ACKED, board->config.subscription,
                                settlement->count);

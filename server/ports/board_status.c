@@ -290,6 +290,7 @@ void ks_board_measure_load(struct ks_switchboard *board)
 static void measure_leases(const struct ks_switchboard *board)
 {
     ks_instant now = ks_board_now(board);
+    int64_t blocked = 0;
     int64_t gap = 0;
     int64_t age_ms = 0;
 
@@ -299,6 +300,7 @@ static void measure_leases(const struct ks_switchboard *board)
 
         if (!lease->used || !ks_core_lease(board->core, lease->shard, &view))
             continue;
+        blocked += view.blocked;
         if ((int64_t)(view.delivered - view.watermark) - view.in_flight > gap)
             gap = (int64_t)(view.delivered - view.watermark) - view.in_flight;
         if (lease->unsaved_since.us != KS_NEVER.us &&
@@ -306,6 +308,7 @@ static void measure_leases(const struct ks_switchboard *board)
             age_ms = ks_span_to_ms(ks_instant_since(now, lease->unsaved_since));
     }
     ks_metric_set_labelled(KS_METRIC_WATERMARK_GAP_RECORDS, board->config.subscription, gap);
+    ks_metric_set_labelled(KS_METRIC_BLOCKED_LEASES, board->config.subscription, blocked);
     ks_metric_set_labelled(KS_METRIC_CHECKPOINT_AGE_SECONDS, board->config.subscription, age_ms);
 }
 

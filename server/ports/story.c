@@ -35,6 +35,17 @@ const char *ks_story_event(enum ks_story story)
     return story_of(story)->event;
 }
 
+static const char *cause_text(enum ks_cause cause)
+{
+    switch (cause) {
+    case KS_CAUSE_ASKED: return "as its client wants it";
+    case KS_CAUSE_ATTEMPTS: return "failed too often";
+    case KS_CAUSE_AGE: return "too old to be tried again";
+    }
+    assert(false);
+    return "";
+}
+
 struct word {
     const char *name;
     char text[24];     /* A number, or */
@@ -65,10 +76,12 @@ static void append(char *line, size_t *length, ks_view text)
 void ks_story_line(const struct ks_effect *effect, const char *shard, const char *worker,
                    char ret_line[KS_STORY_LINE_MAX])
 {
-    enum { BOOT = 2, EPOCH, NUMBER, COUNT, MS, WORDS };
+    enum { BOOT = 2, EPOCH, NUMBER, COUNT, MS, CAUSE, WORDS };
     struct word words[WORDS] = {
-        {"shard", "", shard}, {"worker", "", worker}, {"boot", "", NULL}, {"epoch", "", NULL},
-        {"number", "", NULL}, {"count", "", NULL},    {"ms", "", NULL},
+        {"shard", "", shard}, {"worker", "", worker},
+        {"boot", "", NULL},   {"epoch", "", NULL},
+        {"number", "", NULL}, {"count", "", NULL},
+        {"ms", "", NULL},     {"cause", "", cause_text(effect->story.cause)},
     };
     ks_view rest;
     size_t length = 0;
@@ -114,6 +127,7 @@ void ks_story_keep(struct ks_story_note *note, const struct ks_effect *effect)
         .number = effect->story.number,
         .count = effect->story.count,
         .span = effect->story.span,
+        .cause = effect->story.cause,
     };
 }
 
@@ -131,5 +145,6 @@ void ks_story_reason(const struct ks_story_note *note, const char *shard, const 
     effect.story.number = note->number;
     effect.story.count = note->count;
     effect.story.span = note->span;
+    effect.story.cause = note->cause;
     ks_story_line(&effect, shard, worker, ret_line);
 }

@@ -20,6 +20,7 @@ struct ks_story_note {
     uint64_t number;
     uint32_t count;
     ks_span span;
+    enum ks_cause cause;
 };
 
 enum ks_log_level ks_story_level(enum ks_story story);

@@ -33,6 +33,9 @@ static void tell_story(struct ks_switchboard *board, const struct ks_effect *eff
         ks_metric_add_labelled(KS_METRIC_LEASES_ACQUIRED, board->config.subscription, 1);
     if (story == KS_STORY_LOST)
         ks_metric_add_labelled(KS_METRIC_LEASES_LOST, board->config.subscription, 1);
+    if (story == KS_STORY_DROPPED)
+        ks_metric_add_labelled(KS_METRIC_RECORDS_DROPPED, board->config.subscription,
+                               effect->story.count);
     if (story == KS_STORY_DRAINING)
         ks_board_returning(board, KS_SHARD_NONE, board->patience);
     if (story == KS_STORY_RETURNING && !board->draining)
@@ -96,6 +99,7 @@ static void perform(struct ks_switchboard *board, const struct ks_effect *effect
     case KS_EFFECT_REFUSED: refuse_id(board, effect->refused.worker); break;
     case KS_EFFECT_LOCK: ks_board_lock(board, effect->lock.boot); break;
     case KS_EFFECT_SOUGHT: ks_board_sought(board, effect); break;
+    case KS_EFFECT_BURY: ks_board_bury(board, effect); break;
     }
 }
 
@@ -300,16 +304,18 @@ static ks_err take_memory(struct ks_switchboard *board)
     board->leases = ks_alloc(core->leases_max * sizeof *board->leases);
     board->open = ks_alloc(core->shards_max * sizeof *board->open);
     board->sizes = ks_alloc(KS_READ_RECORDS_MAX * sizeof *board->sizes);
+    board->hashes = ks_alloc(KS_READ_RECORDS_MAX * sizeof *board->hashes);
+    board->stale_ms = ks_alloc(KS_READ_RECORDS_MAX * sizeof *board->stale_ms);
     board->sessions = ks_alloc(core->sessions_max * sizeof *board->sessions);
     board->returning = ks_alloc(core->leases_max * sizeof *board->returning);
     board->why_refused = ks_alloc(sizeof *board->why_refused);
     board->reason = ks_alloc(sizeof *board->reason);
     if (board->core_memory == NULL || board->effects == NULL || board->queue == NULL ||
         board->leases == NULL || board->open == NULL || board->sizes == NULL ||
-        board->sessions == NULL || board->returning == NULL || board->why_refused == NULL ||
-        board->reason == NULL)
+        board->hashes == NULL || board->stale_ms == NULL || board->sessions == NULL ||
+        board->returning == NULL || board->why_refused == NULL || board->reason == NULL)
         return KS_FAIL(NO_MEMORY);
-    return KS_OK;
+    return ks_board_letters_new(board);
 }
 
 static void free_memory(struct ks_switchboard *board)
@@ -322,6 +328,9 @@ static void free_memory(struct ks_switchboard *board)
     ks_free(board->leases);
     ks_free(board->open);
     ks_free(board->sizes);
+    ks_free(board->hashes);
+    ks_free(board->stale_ms);
+    ks_free(board->letters);
     ks_free(board->sessions);
     ks_free(board->returning);
     ks_free(board->why_refused);

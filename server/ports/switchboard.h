@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/loop.h"
 #include "core/core.h"
+#include "ports/dead_letters.h"
 #include "ports/event_ring.h"
 #include "ports/lease_store.h"
 #include "ports/stream_source.h"
@@ -25,6 +26,7 @@ struct ks_switchboard_config {
         *store; /* Owned by the caller, closed after the switchboard was stopped. */
     struct ks_stream_source *source; /* Likewise. */
     struct ks_worker_lock *lock;     /* Likewise; NULL: there is none. */
+    struct ks_dead_letters *letters; /* Likewise; NULL: there are no dead letters. */
     const char *subscription;        /* Its name; NULL: as the application. */
     bool several; /* There are others: its lines on the log begin with its name. */
     const char *stream;
@@ -93,11 +95,20 @@ struct ks_session_request {
     ks_span linger;
     const ks_view *shards; /* Shard ids; count 0 = all. */
     uint32_t shard_count;
+    enum ks_ordering ordering; /* Zero: by shard. */
+    uint32_t lanes;            /* BY_KEY: 1 to KS_LANES_MAX. */
+    bool explicit_credit;      /* Nothing is sent that was not granted. */
+    uint32_t
+        max_message_bytes; /* Of a message that the client takes, with one record at least; 0: any. */
 };
+
+/* Bytes of a message beside data and partition key of its one record: ids, names, numbers, in protobuf. */
+enum { KS_MESSAGE_EXTRA_BYTES = 2048 };
 
 /* Opens a session, or takes over the live one with the same client_id. `consumer` belongs to the caller and stays valid
  * until detach, close or ended; NULL for a session that pulls and is polled.
- * FULL (sessions), BUSY (draining), INVALID (client_id), NOT_FOUND (a shard; the detail names it). */
+ * FULL (sessions), BUSY (draining), INVALID (client_id, max_message_bytes), NOT_FOUND (a shard; the detail names it),
+ * CONDITION (other sessions are there, and records are ordered as the first of them wanted; nothing has changed). */
 KS_MUST_USE ks_err ks_switchboard_open(struct ks_switchboard *board,
                                        const struct ks_session_request *request,
                                        struct ks_consumer *consumer, ks_session_id *ret_session,
@@ -112,6 +123,9 @@ void ks_switchboard_attach(struct ks_switchboard *board, ks_session_id session,
  * each poll. */
 void ks_switchboard_detach(struct ks_switchboard *board, ks_session_id session,
                            struct ks_consumer *consumer);
+/* A session with explicit credit: so many records more may be sent. False: there is no such session, or its credit is
+ * not explicit. */
+bool ks_switchboard_grant(struct ks_switchboard *board, ks_session_id session, uint32_t records);
 /* Over for good: what is unsettled comes again at once. */
 void ks_switchboard_close(struct ks_switchboard *board, ks_session_id session);
 /* The live session with this client id. False if there is none. */
@@ -155,8 +169,10 @@ struct ks_settlement {
     ks_epoch epoch;
     ks_number first;
     uint32_t count;
-    enum ks_settle_outcome outcome;
+    enum ks_settle_outcome outcome; /* DEAD_LETTER: only if there are any. */
     ks_span delay;
+    ks_view
+        reason; /* DEAD_LETTER: what the app says of it; copied, at most KS_LETTER_REASON_MAX bytes. */
 };
 
 struct ks_settled ks_switchboard_settle(struct ks_switchboard *board,
@@ -167,6 +183,9 @@ KS_MUST_USE ks_err ks_switchboard_checkpoint(struct ks_switchboard *board, ks_vi
                                              ks_view sequence, int64_t sub_sequence, ks_epoch epoch,
                                              ks_shard *ret_shard, ks_epoch *ret_epoch,
                                              ks_number *ret_up_to, struct ks_detail *detail);
+
+/* Where dead letters are, for lists and removals; NULL: there are none. */
+struct ks_dead_letters *ks_switchboard_letters(const struct ks_switchboard *board);
 
 /* Asks for the checkpoint of `shard` as soon as possible. */
 void ks_switchboard_persist(struct ks_switchboard *board, ks_shard shard);

@@ -290,11 +290,13 @@ static void run_tracker(void *arg, uint64_t rounds)
     struct ks_tracker *tracker = arg;
     static uint32_t sizes[CYCLE];
     const ks_instant now = {1};
+    const struct ks_tracker_ask ask = {
+        .lanes = 1, .max_records = BATCH, .max_record_bytes = UINT32_MAX, .max_bytes = UINT64_MAX};
     struct ks_tracker_run run;
 
     for (uint64_t i = 0; i < rounds; i++) {
-        ks_tracker_append(tracker, sizes, CYCLE);
-        while (ks_tracker_next(tracker, now, BATCH, UINT64_MAX, &run)) {
+        ks_tracker_append(tracker, sizes, NULL, NULL, CYCLE);
+        while (ks_tracker_next(tracker, &ask, now, &run)) {
             ks_tracker_send(tracker, &run, 0, ks_instant_add(now, ks_span_ms(1)));
             for (uint32_t n = 0; n < run.count; n++)
                 (void)ks_tracker_settle(tracker, run.first + n);
@@ -307,7 +309,8 @@ static void measure_tracker(void)
     struct ks_tracker tracker;
     double cost;
 
-    ks_tracker_init(&tracker, memory_of(WINDOW * sizeof(struct ks_slot)), WINDOW);
+    ks_tracker_init(&tracker, memory_of(WINDOW * sizeof(struct ks_slot)), WINDOW,
+                    memory_of(sizeof(struct ks_lane)));
     cost = meter_cost(run_tracker, &tracker) / CYCLE;
     meter_say("core/tracker", 1 / cost, "records/cpu-s",
               "\"what\":\"append, send in runs of %d, settle one by one\",\"window\":%d,"

@@ -32,7 +32,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { SHARDS = 8, SHARDS_MANY = 1000, CHUNK_BYTES = 64 << 10 };
+enum { LEASE_MS = 1500, SHARDS = 8, SHARDS_MANY = 1000, CHUNK_BYTES = 64 << 10 };
 static const double warm_seconds = 0.4;
 static const double measured_seconds = 2;
 
@@ -79,8 +79,11 @@ static void run_sidecar(const struct cell *cell, const char *folder,
     struct stream_job job = job_of(cell);
     struct cell copy = *cell;
     char path[256];
-    struct bench_house_config house = {
-        .store_path = path, .budget_bytes = 256 << 20, .open = open_source, .arg = &copy};
+    struct bench_house_config house = {.store_path = path,
+                                       .budget_bytes = 256 << 20,
+                                       .lease_ms = LEASE_MS,
+                                       .open = open_source,
+                                       .arg = &copy};
 
     snprintf(path, sizeof path, "%s/%s-%u-%d-%u-%u.db", folder, cell->format, cell->record_bytes,
              cell->copies, cell->batches_per_ack, cell->shards);

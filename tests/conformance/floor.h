@@ -6,7 +6,8 @@
 #include "api/rpc.h"
 #include "base/loop.h"
 
-/* Listens at 127.0.0.1, serves `service` in the place of our own, and says the port to `listening`. Ends with SIGTERM. */
+/* Listens at 127.0.0.1, serves `service` in the place of our own, and says the port to `listening`. Ends with
+ * SIGTERM. */
 _Noreturn void serve(const struct ks_rpc_service *service, size_t message_bytes_max, uint16_t port,
                      void (*listening)(uint16_t port));
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The server of gRPC's interop tests: grpc.testing.TestService on the API's own floor. Says its port on standard output. */
+/* The server of gRPC's interop tests: grpc.testing.TestService on the API's own floor. Says its port on
+ * standard output. */
 #include "floor.h"
 
 #include <assert.h>

@@ -12,8 +12,6 @@
 #include <stdio.h>
 #include <sys/epoll.h>
 
-enum { LEASE_MS = 1500 /* So that the first lease comes soon. */ };
-
 struct house {
     struct ks_loop *loop;
     struct ks_lease_store *store;
@@ -62,7 +60,7 @@ static void open_house(struct house *house, const struct bench_house_config *con
         .worker_id = "bench",
         .version = "bench",
         .start = {.kind = KS_POSITION_TRIM_HORIZON, .sub_sequence = -1},
-        .core = ks_core_config_default(ks_span_ms(LEASE_MS)),
+        .core = ks_core_config_default(ks_span_ms(config->lease_ms)),
         .drained = drained,
         .refused = refused,
     };

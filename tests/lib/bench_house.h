@@ -15,6 +15,7 @@
 struct bench_house_config {
     const char *store_path; /* Of the lease store: a new file. */
     uint64_t budget_bytes;
+    int64_t lease_ms; /* The first lease comes about as soon. */
     /* Opens the source; what it needs beside itself is closed by `close`, after it. */
     struct ks_stream_source *(*open)(struct ks_loop *loop, void *arg);
     void (*close)(void *arg); /* NULL: nothing. */

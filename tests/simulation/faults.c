@@ -447,11 +447,24 @@ static void begin_quiet(struct world *world)
     memset(world->asked, 0, sizeof world->asked);
 }
 
+/* Somebody looks after what the poison policy stopped. */
+static void go_on(struct world *world)
+{
+    enum ks_exhausted exhausted = world->swarm.core.poison.exhausted;
+    struct ks_event event = {.kind = KS_EVENT_RESUME, .shard = {KS_SHARD_NONE}};
+
+    for (uint32_t slot = 0; slot < SIM_PROCESSES; slot++)
+        if (world->processes[slot].alive &&
+            (exhausted == KS_EXHAUSTED_STOP_SHARD || exhausted == KS_EXHAUSTED_PAUSE))
+            shell_tell(world, &world->processes[slot], &event);
+}
+
 static void look(struct world *world)
 {
     char why[160] = "not everybody runs";
     bool done;
 
+    go_on(world);
     if (world->exam_at != 0) {
         exams_look(world);
         plan_in(world, HAPPENS_LOOK, 100 * SIM_MS);
@@ -530,6 +543,7 @@ void faults_happen(struct world *world, const struct happening *happening)
     case HAPPENS_CONSUMER:
     case HAPPENS_JOB:
     case HAPPENS_HURRY:
+    case HAPPENS_BURIED:
     case HAPPENS_CHANGED:
     case HAPPENS_LOCKED:
     case HAPPENS_ARRIVE: assert(false);

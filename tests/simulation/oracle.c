@@ -29,6 +29,9 @@ void oracle_start(struct process *process)
     truth->boot_count = 0;
     memset(&truth->rules, 0, sizeof truth->rules);
     memset(truth->sessions, 0, sizeof truth->sessions);
+    truth->paused = false;
+    truth->ordering = KS_ORDER_BY_SHARD;
+    truth->lane_count = 1;
     truth->held_bytes = 0;
     truth->asked_bytes = 0;
     truth->beyond = 0;
@@ -406,6 +409,8 @@ void oracle_open(struct world *world, struct process *process, ks_shard shard, k
     struct oracle_lane *lane = &truth->lanes[shard];
 
     lane->delivered = 0;
+    lane->stopped = 0;
+    lane->bury_serial = 0;
     if (world->exam_at != 0 && world->exam != EXAM_KILL && row->row.epoch == epoch &&
         world->longest_gap < world->now - row->at)
         world->longest_gap = world->now - row->at;
@@ -581,6 +586,8 @@ void oracle_story(struct world *world, struct process *process, const struct ks_
     if (effect->story.story == KS_STORY_OFFICE_WON &&
         process->truth.rules.led_boot != oracle_incarnation(process).boot)
         oracle_fail(world, "w%u says that it leads, and never held the office", process->worker);
+    if (effect->story.story == KS_STORY_STOPPED || effect->story.story == KS_STORY_DROPPED)
+        oracle_flight_story(world, process, effect);
     if (effect->story.story == KS_STORY_HOLE && world->quiet_until != 0)
         oracle_fail(world, "w%u says that leases are missing, and everything is held",
                     process->worker);

@@ -7,11 +7,13 @@
  *  I3 a checkpoint covers settled records only
  *  I4 checkpoints, epochs and revs never go back; a checkpoint does by a seek that an operator ordered, and what comes
  *     after its new place is to be settled again
- *  I5 within an epoch: first deliveries dense and in order, redeliveries in the order of the lane
+ *  I5 within an epoch and a lane: deliveries dense and in order, and so redeliveries; a lane is with one session
  *  I6 no record of a child before SHARD_END of its parents is durable and covers all of their records
- *  I7 credits, windows and bytes stay within their limits
+ *  I7 credits, windows and bytes stay within their limits; explicit credit is not exceeded
  *  I8 after the faults everything is held, delivered, settled and checkpointed within a bounded time
  *  I9 effects and writes in flight stay within their limits; a quiet fleet writes heartbeats and nothing else
+ *  I10 a record is given up only as its app or the poison policy wants, is then not delivered again, and counts as
+ *     settled when its dead letter is durable
  *
  * The rules of the protocol that a process must keep whatever the others do are in oracle_rules.h, the records in
  * oracle_flight.h.
@@ -35,20 +37,27 @@ enum oracle_state {
     RECORD_FLYING,  /* With a session. */
     RECORD_DOUBT,   /* Its ack deadline has passed, but the core was not told the time yet. */
     RECORD_WAITING, /* To be delivered again, before anything behind it. */
+    RECORD_DYING,   /* Given up: to be a dead letter, or dropped. */
     RECORD_SETTLED
 };
 
 struct oracle_record {
     uint8_t state;
     uint8_t session;
+    uint8_t deliveries;
+    bool asked;  /* The app wants a dead letter of it. */
     int64_t due; /* Ack deadline, by the clock of the process. */
     int64_t not_before;
 };
 
 struct oracle_lane {
     struct oracle_record records[SIM_WINDOW]; /* By number, modulo. */
-    uint64_t delivered;                       /* Below: delivered at least once. */
+    uint64_t delivered;                       /* Nothing from here on was delivered. */
     int64_t earliest_due;
+    uint64_t stopped; /* The record for which the policy stopped the shard, + 1; 0: none. */
+    uint64_t burying; /* The first record of the dead letters that are being written .. */
+    uint32_t burying_count;
+    uint32_t bury_serial; /* .. by this request; 0: none. */
 };
 
 struct oracle_session {
@@ -56,6 +65,9 @@ struct oracle_session {
     uint32_t epoch;
     uint32_t max_in_flight;
     uint64_t max_bytes;
+    uint32_t max_record_bytes; /* 0: any. */
+    bool explicit_credit;
+    uint64_t granted;
     ks_span ack_deadline;
     uint32_t in_flight;
     uint64_t bytes;
@@ -130,6 +142,9 @@ struct oracle_process {
     struct oracle_rules rules;
     struct oracle_lane lanes[SIM_SHARDS];
     struct oracle_session sessions[SIM_SESSIONS];
+    enum ks_ordering ordering; /* As the first session said. */
+    uint32_t lane_count;
+    bool paused; /* By the poison policy. */
     uint64_t held_bytes;
     uint64_t asked_bytes; /* By reads under way. */
     uint64_t beyond;      /* Of reads that brought more than was asked, while anything is held. */

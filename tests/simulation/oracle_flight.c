@@ -58,13 +58,38 @@ static void fly(const struct place *place, uint64_t number, uint32_t session, in
     with->bytes += place->world->stream.shards[place->shard].sizes[place->reader->base + number];
 }
 
-/* Whatever is out from `number` on comes back: the lane is delivered again from there. */
+/* ---- Lanes ---- */
+
+uint8_t oracle_hash(ks_shard shard, uint64_t index)
+{
+    /* Few keys, so that each has several records; the same in all epochs. */
+    return (uint8_t)(index * 7 % 11 * 53 + shard);
+}
+
+static bool is_unordered(const struct place *place)
+{
+    return place->process->truth.ordering == KS_ORDER_NONE;
+}
+
+/* Bit by lane. */
+static uint64_t lane_of(const struct place *place, uint64_t number)
+{
+    uint32_t hash = oracle_hash(place->shard, place->reader->base + number);
+
+    return UINT64_C(1) << hash * place->process->truth.lane_count / 256;
+}
+
+/* Whatever is out from `number` on in its lane comes back: it is delivered again from there. */
 static void recall(const struct place *place, uint64_t number, enum oracle_state state)
 {
-    for (; number < place->lane->delivered; number++) {
+    uint64_t lane = lane_of(place, number);
+    uint64_t end = is_unordered(place) ? number + 1 : place->lane->delivered;
+
+    for (; number < end; number++) {
         enum oracle_state now = record_at(place, number)->state;
 
-        if (now == RECORD_FLYING || (now == RECORD_DOUBT && state == RECORD_WAITING))
+        if (lane_of(place, number) == lane &&
+            (now == RECORD_FLYING || (now == RECORD_DOUBT && state == RECORD_WAITING)))
             land(place, number, state);
     }
 }
@@ -75,19 +100,21 @@ void oracle_turn(const struct world *world, struct process *process, ks_instant 
 {
     for (ks_shard shard = 0; shard < SIM_SHARDS; shard++) {
         struct place place = place_of(world, process, shard);
-        bool recalled = false;
+        uint64_t recalled = 0;
 
         if (!place.reader->open || place.lane->earliest_due > now.us)
             continue;
         place.lane->earliest_due = INT64_MAX;
         for (uint64_t i = place.reader->forgot; i < place.lane->delivered; i++) {
             struct oracle_record *record = record_at(&place, i);
+            bool behind = !is_unordered(&place) && (recalled & lane_of(&place, i)) != 0;
 
             if (record->state != RECORD_FLYING && record->state != RECORD_DOUBT)
                 continue;
             /* One that is back takes all behind it back, too: also what is delivered before the core looks. */
-            recalled = recalled || record->due <= now.us;
-            if (recalled)
+            if (record->due <= now.us)
+                recalled |= lane_of(&place, i);
+            if (behind || record->due <= now.us)
                 land(&place, i, RECORD_DOUBT);
             if (record->due < place.lane->earliest_due)
                 place.lane->earliest_due = record->due;
@@ -105,10 +132,8 @@ static void expire(const struct world *world, struct process *process, ks_instan
              i++) {
             const struct oracle_record *record = record_at(&place, i);
 
-            if (record->state == RECORD_DOUBT && record->due <= now.us) {
+            if (record->state == RECORD_DOUBT && record->due <= now.us)
                 recall(&place, i, RECORD_WAITING);
-                break;
-            }
         }
     }
 }
@@ -129,6 +154,12 @@ static bool is_held(const struct place *place)
            lease.state == KS_LEASE_HELD && !place->process->seeking[place->shard];
 }
 
+static void settle_one(struct world *world, const struct place *place, uint64_t number)
+{
+    land(place, number, RECORD_SETTLED);
+    world_stream_settle(world, place->shard, place->reader->base + number);
+}
+
 static void acknowledge(struct world *world, const struct place *place, uint64_t first,
                         uint64_t count)
 {
@@ -137,30 +168,177 @@ static void acknowledge(struct world *world, const struct place *place, uint64_t
                     place->process->worker, place->shard);
         return;
     }
-    for (uint64_t i = first; i < first + count; i++) {
-        if (i < place->reader->forgot)
+    for (uint64_t i = first; i < first + count; i++)
+        if (i >= place->reader->forgot && record_at(place, i)->deliveries > 0)
+            settle_one(world, place, i);
+}
+
+/* True if the record may be given up, because somebody wanted it or the policy says so. */
+static bool may_die(const struct place *place, uint64_t number)
+{
+    const struct ks_poison_policy *policy = &place->world->swarm.core.poison;
+    const struct world_shard *of = &place->world->stream.shards[place->shard];
+    const struct oracle_record *record = record_at(place, number);
+    bool ends =
+        policy->exhausted == KS_EXHAUSTED_DEAD_LETTER || policy->exhausted == KS_EXHAUSTED_DROP;
+    int64_t drift = (place->world->now - place->reader->opened_at) / 10;
+    int64_t age = place->world->now - of->arrived[place->reader->base + number];
+
+    if (record->asked)
+        return true;
+    if (!ends)
+        return false;
+    /* Clocks drift, since the epoch began, and the age is told in milliseconds. */
+    return (policy->max_attempts != 0 && record->deliveries >= policy->max_attempts) ||
+           (policy->max_age.us != 0 && age + age / 10 + drift + 2 * SIM_MS >= policy->max_age.us);
+}
+
+/* The core has given it up, if it says so. */
+static bool has_died(struct world *world, const struct place *place, uint64_t number)
+{
+    struct oracle_record *record = record_at(place, number);
+
+    if (record->state == RECORD_DYING)
+        return true;
+    if (record->state == RECORD_SETTLED ||
+        !ks_core_is_dying(place->process->core, place->shard, number))
+        return false;
+    if (!may_die(place, number))
+        oracle_fail(world, "w%u gives up record %llu of shard-%u, and nobody wanted it",
+                    place->process->worker, (unsigned long long)number, place->shard);
+    land(place, number, RECORD_DYING);
+    return true;
+}
+
+static bool is_out(const struct place *place, uint64_t number)
+{
+    enum oracle_state state = record_at(place, number)->state;
+
+    return state == RECORD_FLYING || state == RECORD_DOUBT || state == RECORD_WAITING;
+}
+
+/* What is with another session stays there. */
+static void retry(const struct place *place, const struct ks_event *event, ks_instant now)
+{
+    uint64_t end = event->settle.first + event->settle.count;
+    int64_t delay = event->settle.delay.us < 0 ? 0 : event->settle.delay.us;
+
+    for (uint64_t i = event->settle.first; i < end && i < place->lane->delivered; i++) {
+        struct oracle_record *record = record_at(place, i);
+
+        if (i < place->reader->forgot || !is_out(place, i) ||
+            record->session != event->settle.session)
             continue;
-        land(place, i, RECORD_SETTLED);
-        world_stream_settle(world, place->shard, place->reader->base + i);
+        recall(place, i, RECORD_WAITING);
+        if (event->settle.outcome == KS_RETRY && record->not_before < now.us + delay)
+            record->not_before = now.us + delay;
     }
 }
 
-static void retry(const struct place *place, const struct ks_event *event, ks_instant now)
+/* True if the request is about a record that is not this session's any more. */
+static bool names_foreign(struct world *world, const struct place *place,
+                          const struct ks_event *event)
+{
+    uint64_t end = event->settle.first + event->settle.count;
+
+    for (uint64_t i = event->settle.first; i < end && i < place->lane->delivered; i++)
+        if (i >= place->reader->forgot && is_out(place, i) &&
+            record_at(place, i)->session != event->settle.session && !has_died(world, place, i))
+            return true;
+    return false;
+}
+
+static void ask_for_letters(const struct place *place, const struct ks_event *event)
 {
     uint64_t end = event->settle.first + event->settle.count;
 
     for (uint64_t i = event->settle.first; i < end && i < place->lane->delivered; i++) {
-        struct oracle_record *record = record_at(place, i);
-        bool mine = record->session == event->settle.session;
+        enum oracle_state state = record_at(place, i)->state;
 
-        if (i < place->reader->forgot ||
-            (record->state != RECORD_FLYING && record->state != RECORD_DOUBT))
+        if (i < place->reader->forgot || state == RECORD_SETTLED || state == RECORD_DYING)
             continue;
-        recall(place, i, mine ? RECORD_WAITING : RECORD_DOUBT);
-        for (; mine && i < end; i++)
-            record_at(place, i)->not_before = now.us + event->settle.delay.us;
+        record_at(place, i)->asked = true;
+        land(place, i, RECORD_DYING);
+    }
+}
+
+/* ---- Records that are given up ---- */
+
+void oracle_flight_bury(struct world *world, struct process *process,
+                        const struct ks_effect *effect)
+{
+    struct place place = place_of(world, process, effect->bury.shard);
+    uint64_t end = effect->bury.first + effect->bury.count;
+
+    if (!is_current(&place, effect->bury.epoch) || effect->bury.count == 0 ||
+        effect->bury.count > KS_BURY_MAX || end > place.reader->fetched ||
+        place.lane->bury_serial != 0) {
+        oracle_fail(world, "w%u buries records of shard-%u that it does not have", process->worker,
+                    place.shard);
         return;
     }
+    place.lane->burying = effect->bury.first;
+    place.lane->burying_count = effect->bury.count;
+    place.lane->bury_serial = effect->bury.serial;
+    for (uint64_t i = effect->bury.first; i < end; i++)
+        if (!has_died(world, &place, i))
+            oracle_fail(world, "w%u buries record %llu of shard-%u, which is not given up",
+                        process->worker, (unsigned long long)i, place.shard);
+}
+
+/* The answer came to the core: what is durable counts as settled from now on. */
+static void buried(struct world *world, struct process *process, const struct ks_event *event)
+{
+    struct place place = place_of(world, process, event->buried.shard);
+    uint64_t end = place.lane->burying + place.lane->burying_count;
+
+    if (!is_current(&place, event->buried.epoch) || place.lane->bury_serial != event->buried.serial)
+        return;
+    place.lane->bury_serial = 0;
+    for (uint64_t i = place.lane->burying; event->buried.outcome == KS_DONE && i < end; i++)
+        if (i >= place.reader->forgot)
+            settle_one(world, &place, i);
+}
+
+/* What the story tells of records that fail. */
+void oracle_flight_story(struct world *world, struct process *process,
+                         const struct ks_effect *effect)
+{
+    struct place place = place_of(world, process, effect->story.shard);
+    uint64_t end = effect->story.number + effect->story.count;
+
+    if (effect->story.story == KS_STORY_STOPPED) {
+        place.lane->stopped = effect->story.number + 1;
+        process->truth.paused |= world->swarm.core.poison.exhausted == KS_EXHAUSTED_PAUSE;
+        return;
+    }
+    if (effect->story.cause == KS_CAUSE_ASKED)
+        return; /* It was settled. */
+    for (uint64_t i = effect->story.number; i < end; i++) {
+        if (i < place.reader->forgot || record_at(&place, i)->state == RECORD_SETTLED)
+            continue;
+        if (world->swarm.core.poison.exhausted != KS_EXHAUSTED_DROP || !may_die(&place, i))
+            oracle_fail(world, "w%u drops record %llu of shard-%u, and nobody wanted it",
+                        process->worker, (unsigned long long)i, place.shard);
+        settle_one(world, &place, i);
+    }
+}
+
+static bool is_stopped(const struct place *place)
+{
+    uint64_t by = place->lane->stopped;
+
+    return place->process->truth.paused ||
+           (by > place->reader->forgot && record_at(place, by - 1)->state != RECORD_SETTLED);
+}
+
+static void go_on(struct process *process, ks_shard of)
+{
+    if (of == KS_SHARD_NONE)
+        process->truth.paused = false;
+    for (ks_shard shard = 0; shard < SIM_SHARDS; shard++)
+        if (of == KS_SHARD_NONE || of == shard)
+            process->truth.lanes[shard].stopped = 0;
 }
 
 /* `all`: every one was in flight. Otherwise those in doubt may be in their lane again, or not. */
@@ -171,7 +349,7 @@ static void extend(const struct place *place, const struct ks_event *event, bool
     uint64_t end = event->settle.first + event->settle.count;
 
     /* One in front that may be back in the lane may have taken these back, too. */
-    for (uint64_t i = place->reader->forgot; i < event->settle.first; i++)
+    for (uint64_t i = place->reader->forgot; i < event->settle.first && !is_unordered(place); i++)
         all = all && record_at(place, i)->state != RECORD_DOUBT;
     for (uint64_t i = event->settle.first; i < end && i < place->lane->delivered; i++) {
         struct oracle_record *record = record_at(place, i);
@@ -182,6 +360,8 @@ static void extend(const struct place *place, const struct ks_event *event, bool
             continue;
         land(place, i, RECORD_DOUBT);
         record->due = due;
+        if (due < place->lane->earliest_due)
+            place->lane->earliest_due = due;
         if (all)
             fly(place, i, record->session, due);
     }
@@ -195,9 +375,19 @@ static void check_extended(struct world *world, const struct place *place,
 
     for (uint64_t i = event->settle.first; i < end && i < place->lane->delivered; i++)
         if (is_current(place, event->settle.epoch) && i >= place->reader->forgot &&
-            record_at(place, i)->state == RECORD_WAITING)
+            record_at(place, i)->state == RECORD_WAITING && !has_died(world, place, i))
             oracle_fail(world, "w%u extends a delivery of shard-%u that was requeued",
                         place->process->worker, place->shard);
+}
+
+static bool was_delivered(const struct place *place, uint64_t first, uint64_t count)
+{
+    if (first + count > place->lane->delivered)
+        return false;
+    for (uint64_t i = first; i < first + count; i++)
+        if (i >= place->reader->forgot && record_at(place, i)->deliveries == 0)
+            return false;
+    return true;
 }
 
 /* What the answer to a settlement has to be, where the rules leave no choice. */
@@ -207,7 +397,9 @@ static void check_status(struct world *world, const struct place *place,
     const struct oracle_session *session = &place->process->truth.sessions[event->settle.session];
     bool known = session->live && session->epoch == event->settle.session_epoch;
     bool of_session = status == KS_SETTLE_SESSION_FENCED || status == KS_SETTLE_SESSION_EXPIRED;
-    bool delivered = event->settle.first + event->settle.count <= place->lane->delivered;
+    bool delivered = was_delivered(place, event->settle.first, event->settle.count);
+    bool is_retry = event->settle.outcome == KS_RETRY || event->settle.outcome == KS_GIVE_BACK;
+    bool foreign = is_retry && names_foreign(world, place, event);
     const char *wrong = NULL;
 
     if (!known && !of_session)
@@ -220,9 +412,12 @@ static void check_status(struct world *world, const struct place *place,
         wrong = "of an epoch that a seek ends is accepted";
     else if (known && is_current(place, event->settle.epoch) && is_held(place)) {
         if (delivered && status != KS_SETTLE_OK &&
-            !(event->settle.outcome == KS_EXTEND && status == KS_SETTLE_EXPIRED))
+            !(event->settle.outcome == KS_EXTEND && status == KS_SETTLE_EXPIRED) &&
+            !(is_retry && foreign && status == KS_SETTLE_EXPIRED))
             wrong = "of a delivery is refused";
-        if (event->settle.first >= place->lane->delivered && status != KS_SETTLE_UNKNOWN)
+        if (is_retry && foreign && status == KS_SETTLE_OK)
+            wrong = "takes back what is not its session's";
+        if (!delivered && status != KS_SETTLE_UNKNOWN)
             wrong = "of what was never delivered is not unknown";
     }
     if (wrong != NULL)
@@ -244,7 +439,10 @@ static void settled(struct world *world, struct process *process, const struct k
         return;
     switch (event->settle.outcome) {
     case KS_ACK: acknowledge(world, &place, event->settle.first, event->settle.count); break;
-    case KS_RETRY: retry(&place, event, now); break;
+    case KS_RETRY:
+    case KS_GIVE_BACK: retry(&place, event, now); break;
+    case KS_DEAD_LETTER: ask_for_letters(&place, event); break;
+    case KS_DROP: acknowledge(world, &place, event->settle.first, event->settle.count); break;
     case KS_EXTEND: extend(&place, event, status == KS_SETTLE_OK, now); break;
     }
 }
@@ -258,7 +456,8 @@ static void checkpointed(struct world *world, struct process *process, const str
     if (!current && status == KS_SETTLE_OK)
         oracle_fail(world, "w%u takes a checkpoint of an ended epoch of shard-%u", process->worker,
                     place.shard);
-    if (current && status != KS_SETTLE_OK && is_held(&place))
+    if (current && status != KS_SETTLE_OK && is_held(&place) &&
+        was_delivered(&place, event->checkpoint.number, 1))
         oracle_fail(world, "w%u refuses a checkpoint of shard-%u (status %d)", process->worker,
                     place.shard, (int)status);
     if (current && status == KS_SETTLE_OK && event->checkpoint.number >= place.reader->forgot)
@@ -283,6 +482,36 @@ static void requeue(const struct world *world, struct process *process, uint32_t
     process->truth.sessions[session].live = false;
 }
 
+static uint32_t live_sessions(const struct process *process)
+{
+    uint32_t live = 0;
+
+    for (uint32_t i = 0; i < SIM_SESSIONS; i++)
+        live += process->truth.sessions[i].live;
+    return live;
+}
+
+static uint32_t lanes_of(const struct ks_event *event)
+{
+    return event->open.ordering == KS_ORDER_BY_KEY ? event->open.lanes : 1;
+}
+
+/* The first one says how records are ordered, the others agree. */
+static void check_order(struct world *world, struct process *process, const struct ks_event *event)
+{
+    struct oracle_process *truth = &process->truth;
+
+    if (live_sessions(process) == 0) {
+        truth->ordering =
+            event->open.ordering == KS_ORDER_ANY ? KS_ORDER_BY_SHARD : event->open.ordering;
+        truth->lane_count = lanes_of(event);
+    } else if (event->open.ordering != KS_ORDER_ANY &&
+               (event->open.ordering != truth->ordering || lanes_of(event) != truth->lane_count)) {
+        oracle_fail(world, "w%u opens a session that wants another order than the others",
+                    process->worker);
+    }
+}
+
 void oracle_opened(struct world *world, struct process *process, const struct ks_event *event,
                    uint32_t session, uint32_t session_epoch)
 {
@@ -295,6 +524,7 @@ void oracle_opened(struct world *world, struct process *process, const struct ks
     }
     if (event->open.take_over != KS_SESSION_NONE)
         requeue(world, process, event->open.take_over);
+    check_order(world, process, event);
     if (opened->live)
         oracle_fail(world, "w%u opens session %u twice", process->worker, session);
     if (opened->epoch >= session_epoch)
@@ -303,6 +533,8 @@ void oracle_opened(struct world *world, struct process *process, const struct ks
                                       .epoch = session_epoch,
                                       .max_in_flight = event->open.max_in_flight,
                                       .max_bytes = event->open.max_in_flight_bytes,
+                                      .max_record_bytes = event->open.max_record_bytes,
+                                      .explicit_credit = event->open.explicit_credit,
                                       .ack_deadline = event->open.ack_deadline,
                                       .shard_count = event->open.shard_count};
     for (uint32_t i = 0; i < event->open.shard_count; i++)
@@ -319,21 +551,51 @@ void oracle_ended(struct world *world, struct process *process, uint32_t session
 
 /* ---- Deliveries ---- */
 
-/* Everything in front of a delivery is settled, or with the same session. */
+/* Everything in front of a delivery in its lane is settled or given up, or with the same session. */
 static void check_front(struct world *world, const struct place *place, uint64_t first,
-                        uint32_t session)
+                        uint64_t lanes, uint32_t session)
 {
-    for (uint64_t i = place->reader->forgot; i < first; i++) {
+    for (uint64_t i = place->reader->forgot; i < first && !is_unordered(place); i++) {
         const struct oracle_record *record = record_at(place, i);
 
-        if (record->state == RECORD_WAITING || record->state == RECORD_NEW)
+        if ((lane_of(place, i) & lanes) == 0)
+            continue;
+        if (record->state == RECORD_DOUBT)
+            (void)has_died(world, place, i);
+        if ((record->state == RECORD_WAITING || record->state == RECORD_NEW) &&
+            !has_died(world, place, i))
             oracle_fail(world, "w%u delivers record %llu of shard-%u before record %llu",
                         place->process->worker, (unsigned long long)first, place->shard,
                         (unsigned long long)i);
         if (record->state == RECORD_FLYING && record->session != session)
-            oracle_fail(world, "w%u splits shard-%u between two sessions", place->process->worker,
-                        place->shard);
+            oracle_fail(world, "w%u splits a lane of shard-%u between two sessions",
+                        place->process->worker, place->shard);
     }
+}
+
+/* One that goes out again took what was behind it in its lane back before. */
+static void recall_behind(const struct place *place, uint64_t number)
+{
+    for (uint64_t i = number + 1; i < place->lane->delivered && !is_unordered(place); i++)
+        if (lane_of(place, i) == lane_of(place, number)) {
+            recall(place, i, RECORD_WAITING);
+            return;
+        }
+}
+
+/* The credit that was granted, and the size that the session takes. */
+static void check_session(struct world *world, const struct place *place, uint32_t id,
+                          uint64_t number)
+{
+    struct oracle_session *session = &place->process->truth.sessions[id];
+    uint32_t bytes = world->stream.shards[place->shard].sizes[place->reader->base + number];
+
+    if (session->explicit_credit && session->granted-- == 0)
+        oracle_fail(world, "w%u delivers beyond what session %u granted", place->process->worker,
+                    id);
+    if (session->max_record_bytes != 0 && bytes > session->max_record_bytes)
+        oracle_fail(world, "w%u delivers a record larger than session %u takes",
+                    place->process->worker, id);
 }
 
 static void deliver_one(struct world *world, const struct place *place,
@@ -342,13 +604,15 @@ static void deliver_one(struct world *world, const struct place *place,
     struct oracle_session *session = &place->process->truth.sessions[effect->deliver.session];
     struct oracle_record *record = record_at(place, number);
     enum oracle_state state = record->state;
-    bool again = number < place->lane->delivered;
+    bool again = state != RECORD_NEW;
     const char *wrong = NULL;
 
-    if (number > place->lane->delivered)
-        wrong = "after a gap";
+    if (is_stopped(place))
+        wrong = "though its shard was stopped";
     else if (state == RECORD_SETTLED)
         wrong = "after it was settled";
+    else if (state == RECORD_DYING)
+        wrong = "after it was given up";
     else if (state == RECORD_FLYING)
         wrong = "while it is in flight";
     else if (state == RECORD_WAITING && now.us < record->not_before)
@@ -366,9 +630,12 @@ static void deliver_one(struct world *world, const struct place *place,
         oracle_fail(world, "w%u delivers beyond the bytes of session %u", place->process->worker,
                     effect->deliver.session);
     if (again)
-        recall(place, number + 1, RECORD_WAITING);
-    else
-        place->lane->delivered++;
+        recall_behind(place, number);
+    if (place->lane->delivered <= number)
+        place->lane->delivered = number + 1;
+    if (record->deliveries < UINT8_MAX)
+        record->deliveries++;
+    check_session(world, place, effect->deliver.session, number);
     fly(place, number, effect->deliver.session, now.us + session->ack_deadline.us);
     record->not_before = INT64_MIN;
     if (session->in_flight > session->max_in_flight)
@@ -411,6 +678,7 @@ void oracle_flight_delivered(struct world *world, struct process *process,
 {
     struct place place = place_of(world, process, effect->deliver.shard);
     uint64_t first = effect->deliver.first;
+    uint64_t lanes = 0;
     const uint32_t *sizes;
 
     if (!is_current(&place, effect->deliver.epoch) || effect->deliver.count == 0 ||
@@ -426,14 +694,18 @@ void oracle_flight_delivered(struct world *world, struct process *process,
     for (uint32_t i = 0; i < effect->deliver.count; i++)
         process->truth.bytes += sizes[i];
     check_pull(world, process, effect);
-    check_front(world, &place, first, effect->deliver.session);
+    for (uint32_t i = 0; i < effect->deliver.count; i++)
+        lanes |= lane_of(&place, first + i);
+    check_front(world, &place, first, lanes, effect->deliver.session);
     world->delivered += effect->deliver.count;
     if (effect->deliver.attempt > 1)
         world->redelivered += effect->deliver.count;
-    /* A planned move of an app that settles in time delivers nothing twice; who has what an operator has spoilt does
+    /* A planned move of an app that settles in time delivers nothing twice, but for what was settled in one lane behind
+     * what another had not been sent; who has what an operator has spoilt does
      * not know of the other who has it. */
-    for (uint32_t i = 0;
-         world->exam_at != 0 && world->exam != EXAM_KILL && i < effect->deliver.count; i++)
+    for (uint32_t i = 0; world->exam_at != 0 && world->exam != EXAM_KILL && world->swarm.one_lane &&
+                         i < effect->deliver.count;
+         i++)
         if (world->stream.shards[place.shard].made == 0 &&
             world->stream.shards[place.shard].settled[place.reader->base + first + i])
             oracle_fail(world, "w%u delivers record %llu of shard-%u again, after a planned move",
@@ -462,6 +734,12 @@ void oracle_flight_stepped(struct world *world, struct process *process,
     if (event->kind == KS_EVENT_SESSION_CLOSE &&
         process->truth.sessions[event->session.session].live)
         requeue(world, process, event->session.session);
+    if (event->kind == KS_EVENT_BURIED)
+        buried(world, process, event);
+    if (event->kind == KS_EVENT_RESUME)
+        go_on(process, event->shard.shard);
+    if (event->kind == KS_EVENT_GRANT)
+        process->truth.sessions[event->grant.session].granted += event->grant.records;
     if (event->kind != KS_EVENT_SETTLE && event->kind != KS_EVENT_CHECKPOINT)
         return;
     for (uint32_t i = 0; i < effects->count; i++)

@@ -20,6 +20,15 @@ void oracle_flight_delivered(struct world *world, struct process *process,
 /* The epoch of a shard is over. */
 void oracle_flight_closed(const struct world *world, struct process *process, ks_shard shard);
 
+/* A BURY: dead letters are written of what was given up. */
+void oracle_flight_bury(struct world *world, struct process *process,
+                        const struct ks_effect *effect);
+/* STOPPED, DROPPED. */
+void oracle_flight_story(struct world *world, struct process *process,
+                         const struct ks_effect *effect);
+/* Of the partition key of a record. */
+uint8_t oracle_hash(ks_shard shard, uint64_t index);
+
 /* True while records of the lane are with a session. */
 bool oracle_flight_is_flying(const struct world *world, struct process *process, ks_shard shard);
 

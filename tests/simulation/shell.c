@@ -9,6 +9,7 @@
 #include "oracle_rules.h"
 #include "story.h"
 #include "world.h"
+#include "world_letters.h"
 #include "world_lock.h"
 
 /* ---- Latency ---- */
@@ -453,6 +454,7 @@ static void open_reader(struct world *world, struct process *process,
                         .epoch = effect->lease.epoch,
                         .before = reader->before > reader->epoch ? reader->before : reader->epoch,
                         .base = process->seen[effect->lease.shard].checkpoint,
+                        .opened_at = world->now,
                         .serial = reader->serial + 1};
 }
 
@@ -483,7 +485,10 @@ static void read_answers(struct world *world, struct process *process, ks_shard 
 {
     struct reader *reader = &process->readers[shard];
     uint32_t sizes[SIM_RECORDS];
-    struct ks_event event = {.kind = KS_EVENT_RECORDS};
+    uint8_t hashes[SIM_RECORDS];
+    uint32_t stale_ms[SIM_RECORDS];
+    struct ks_event event = {.kind = KS_EVENT_RECORDS,
+                             .records = {.hashes = hashes, .stale_ms = stale_ms}};
     uint32_t most = reader->max_records;
 
     if (!reader->open || reader->serial != serial)
@@ -509,6 +514,7 @@ static void read_answers(struct world *world, struct process *process, ks_shard 
     event.records.sizes = sizes;
     event.records.count = world_stream_read(world, shard, reader->base + reader->fetched, most,
                                             reader->max_bytes, sizes, &event.records.at_end);
+    world_letters_describe(world, process, shard, event.records.count, hashes, stale_ms);
     oracle_records(world, process, shard, sizes, event.records.count);
     reader->fetched += event.records.count;
     shell_step(world, process, &event);
@@ -555,6 +561,7 @@ static void perform(struct world *world, struct process *process, const struct k
     case KS_EFFECT_STORY:
     case KS_EFFECT_DRAINED:
     case KS_EFFECT_REFUSED:
+    case KS_EFFECT_BURY:
     case KS_EFFECT_LOCK:
     case KS_EFFECT_OPERATED:
     case KS_EFFECT_SOUGHT: perform_more(world, process, effect, event); break;
@@ -574,7 +581,7 @@ static void perform_more(struct world *world, struct process *process,
         break;
     case KS_EFFECT_NOT_OPENED:
         process->truth.answers++;
-        world_app_not_opened(world, process);
+        world_app_not_opened(world, process, effect->session.why_not);
         break;
     case KS_EFFECT_SESSION_ENDED:
         oracle_ended(world, process, session);
@@ -591,6 +598,7 @@ static void perform_more(struct world *world, struct process *process,
     case KS_EFFECT_LOCK: world_lock_write(world, process, effect->lock.boot); break;
     case KS_EFFECT_OPERATED: process->truth.answers++; break;
     case KS_EFFECT_SOUGHT: oracle_sought(world, process, effect); break;
+    case KS_EFFECT_BURY: world_letters_bury(world, process, effect); break;
     case KS_EFFECT_STORE:
     case KS_EFFECT_LIST:
     case KS_EFFECT_OPEN:
@@ -664,6 +672,7 @@ static void turn(struct world *world, struct process *process, const struct happ
         shell_step(world, process, &(struct ks_event){.kind = KS_EVENT_CHANGED});
         break;
     case HAPPENS_LOCKED: world_lock_written(world, process, happening->epoch); break;
+    case HAPPENS_BURIED: world_letters_buried(world, process, happening); break;
     case HAPPENS_HURRY:
         process->patience_at = shell_clock(world, process);
         shell_step(world, process, &(struct ks_event){.kind = KS_EVENT_HURRY});
@@ -725,76 +734,4 @@ void shell_tell(struct world *world, struct process *process, const struct ks_ev
     begin_turn(world, process);
     shell_step(world, process, event);
     end_turn(world, process);
-}
-
-/* ---- Life ---- */
-
-void shell_start(struct world *world, struct process *process, uint32_t worker)
-{
-    struct ks_core_config config = world->swarm.core;
-    size_t size;
-
-    assert(!process->alive && worker > 0 && worker < SIM_WORKERS);
-    config.self = worker;
-    process->capacity = 0;
-    if (process->slot != 0 && draw_chance(&world->prng, world->swarm.limited))
-        process->capacity = (uint32_t)ks_prng_between(&world->prng, 1, 5);
-    config.capacity = process->capacity;
-    process->locked =
-        draw_chance(&world->prng, world->swarm.lock_files) && !world_lock_is_held(world, worker);
-    config.lock = process->locked;
-    config.corpse = process->locked ? world->locks[worker] : 0;
-    config.seed = ks_prng_next(&world->prng);
-    size = ks_core_size(&config);
-    ks_free(process->memory);
-    process->memory = ks_alloc(size);
-    assert(process->memory != NULL);
-
-    process->alive = true;
-    process->life++;
-    process->worker = worker;
-    process->clock_offset = draw_log(&world->prng, 1, INT64_C(4000000) * SIM_SECOND);
-    process->drift_ppm =
-        ks_prng_between(&world->prng, -world->swarm.drift_ppm, world->swarm.drift_ppm);
-    process->paused_until = 0;
-    process->cut = CUT_NOTHING;
-    process->blind_until = 0;
-    process->draining = false;
-    process->changed = false;
-    process->over = false;
-    process->tick_at = 0;
-    process->ticks = 0;
-    process->listed = 0;
-    process->listing_asked = false;
-    process->beating = false;
-    process->opening = SIM_CONSUMERS;
-    memset(process->seen, 0, sizeof process->seen);
-    memset(process->writing, 0, sizeof process->writing);
-    for (ks_shard shard = 0; shard < SIM_SHARDS; shard++) {
-        process->readers[shard] = (struct reader){.serial = process->readers[shard].serial};
-        process->paused[shard] = KS_LONG_AGO;
-        process->seeking[shard] = false;
-    }
-    process->left_out = KS_SHARD_NONE;
-    oracle_start(process);
-    process->core = ks_core_init(process->memory, &config);
-    story_say(world, "world", "w%u starts in slot %u", worker, process->slot);
-    shell_tell(world, process, &(struct ks_event){.kind = KS_EVENT_START});
-    world_app_begin(world, process);
-}
-
-void shell_stop(struct world *world, struct process *process)
-{
-    assert(process->alive);
-
-    story_say(world, "world", "w%u in slot %u is over", process->worker, process->slot);
-    process->alive = false;
-    process->life++;
-}
-
-void shell_free(struct process *process)
-{
-    ks_free(process->memory);
-    process->memory = NULL;
-    process->core = NULL;
 }

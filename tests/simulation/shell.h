@@ -23,7 +23,8 @@ struct reader {
     uint64_t base;    /* Index of the epoch's record 0. */
     uint64_t fetched; /* Records of the epoch that were handed to the core. */
     uint64_t forgot;  /* As told by FORGET. */
-    uint32_t serial;  /* Which READ is in flight. */
+    sim_time opened_at;
+    uint32_t serial; /* Which READ is in flight. */
     uint32_t max_records;
     uint32_t max_bytes;
 };

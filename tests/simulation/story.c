@@ -138,7 +138,8 @@ static void tell_story(struct world *world, const struct process *process,
 
 void story_event(struct world *world, const struct process *process, const struct ks_event *event)
 {
-    static const char *const outcomes[] = {"acks", "nacks", "extends"};
+    static const char *const outcomes[] = {"acks",         "nacks", "extends",
+                                           "dead-letters", "drops", "gives back"};
 
     if (world->verbose < 2)
         return;
@@ -159,8 +160,9 @@ void story_effect(struct world *world, const struct process *process,
                   const struct ks_effect *effect)
 {
     static const char *const names[] = {
-        "store", "list",   "open",       "read",          "close",   "forget",   "deliver",
-        "wake",  "opened", "not opened", "session ended", "settled", "persisted"};
+        "store",     "list",  "open",    "read",       "close",         "forget",
+        "deliver",   "wake",  "opened",  "not opened", "session ended", "settled",
+        "persisted", "story", "drained", "refused",    "lock",          "bury"};
 
     story_hash(world,
                (uint64_t)effect->kind << 56 | (uint64_t)process->slot << 48 | (uint64_t)world->now);

@@ -120,6 +120,7 @@ static void draw_core(struct ks_core_config *core, struct ks_prng *prng)
     core->idle_release = ks_span_ms(ks_prng_between(prng, 3000, 20000));
     core->shards_max = SIM_SHARDS;
     core->leases_max = SIM_SHARDS;
+    core->lanes_max = SIM_LANES;
     core->window_max = 1U << ks_prng_between(prng, 5, 8);
     core->workers_max = SIM_WORKERS;
     core->sessions_max = SIM_SESSIONS;
@@ -141,6 +142,31 @@ static void draw_fleet(struct swarm *swarm, struct ks_prng *prng)
     swarm->left_out = maybe(prng, 20, 400);
 }
 
+static void draw_poison(struct ks_poison_policy *policy, struct ks_prng *prng)
+{
+    policy->max_attempts = maybe(prng, 1, 8);
+    policy->max_age = ks_span_ms(maybe(prng, 1000, 60000));
+    policy->exhausted = (enum ks_exhausted)ks_prng_below(prng, KS_EXHAUSTED_PAUSE + 1);
+    policy->back_offs = (uint32_t)ks_prng_below(prng, 4);
+    for (uint32_t i = 0; i < policy->back_offs; i++)
+        policy->back_off[i] = ks_span_ms(draw_log(prng, 1, 2000));
+}
+
+static void draw_lanes(struct swarm *swarm, struct ks_prng *prng)
+{
+    swarm->ordering = (enum ks_ordering)ks_prng_below(prng, KS_ORDER_ANY);
+    swarm->lanes = (uint32_t)ks_prng_between(prng, 1, SIM_LANES);
+    swarm->other_order = maybe(prng, 20, 300);
+    swarm->one_lane = swarm->ordering == KS_ORDER_BY_SHARD && swarm->other_order == 0;
+    swarm->explicit_credit = maybe(prng, 50, 500);
+    swarm->small_messages = maybe(prng, 20, 300);
+    swarm->dead_letters = maybe(prng, 5, 200);
+    swarm->drops = maybe(prng, 5, 100);
+    swarm->give_backs = maybe(prng, 5, 100);
+    swarm->lost_letters = maybe(prng, 20, 500);
+    draw_poison(&swarm->core.poison, prng);
+}
+
 void swarm_draw(struct swarm *swarm, struct ks_prng *prng)
 {
     draw_roads(swarm, prng);
@@ -149,7 +175,8 @@ void swarm_draw(struct swarm *swarm, struct ks_prng *prng)
     draw_apps(swarm, prng);
     draw_core(&swarm->core, prng);
     swarm->war = ks_prng_between(prng, 60, 90) * SIM_SECOND;
-    draw_fleet(swarm, prng); /* Last: what older seeds draw stays as it was. */
+    draw_fleet(swarm, prng);
+    draw_lanes(swarm, prng); /* Last: what older seeds draw stays as it was. */
     swarm->checks = true;
 }
 
@@ -177,6 +204,9 @@ void swarm_make_peace(struct swarm *swarm)
         .burst = old.burst,
         .records = old.records,
         .persists = old.persists,
+        .ordering = old.ordering,
+        .lanes = old.lanes,
+        .one_lane = old.one_lane,
         .work = old.work < 10 * SIM_MS ? old.work : 10 * SIM_MS,
         .war = old.war,
         .checks = old.checks,

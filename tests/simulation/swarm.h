@@ -81,6 +81,16 @@ struct swarm {
     uint32_t take_overs;
     uint32_t pollers;
     uint32_t choosy; /* Sessions that name shards. */
+    enum ks_ordering ordering;
+    uint32_t lanes;
+    bool one_lane;        /* Every session wants order by shard. */
+    uint32_t other_order; /* Sessions that want another order, or any. */
+    uint32_t explicit_credit;
+    uint32_t small_messages; /* Sessions that take small records only. */
+    uint32_t dead_letters;
+    uint32_t drops;
+    uint32_t give_backs;
+    uint32_t lost_letters; /* Dead letters whose write fails, or whose answer is lost. */
 
     sim_time war; /* How long the faults last. */
     bool checks;  /* ks_core_check after each step. */

@@ -60,11 +60,24 @@ void world_app_make_peace(struct world *world, struct process *process)
 
 /* ---- Sessions ---- */
 
+static void choose_order(struct world *world, struct ks_event *event)
+{
+    struct swarm *swarm = &world->swarm;
+
+    event->open.ordering = swarm->ordering;
+    event->open.lanes = swarm->lanes;
+    if (!draw_chance(&world->prng, swarm->other_order))
+        return;
+    event->open.ordering = (enum ks_ordering)ks_prng_below(&world->prng, KS_ORDER_ANY + 1);
+    event->open.lanes = (uint32_t)ks_prng_between(&world->prng, 1, SIM_LANES);
+}
+
 static void open_session(struct world *world, struct process *process, uint32_t number)
 {
     struct consumer *consumer = &process->consumers[number];
     struct ks_prng *prng = &world->prng;
     struct ks_event event = {.kind = KS_EVENT_SESSION_OPEN};
+    struct consumer before = *consumer;
     ks_shard shards[4];
 
     consumer->choosy = draw_chance(prng, world->swarm.choosy);
@@ -82,8 +95,22 @@ static void open_session(struct world *world, struct process *process, uint32_t 
         for (uint32_t i = 0; i < event.open.shard_count; i++)
             shards[i] = (ks_shard)ks_prng_below(prng, SIM_SHARDS);
     }
+    choose_order(world, &event);
+    event.open.explicit_credit = draw_chance(prng, world->swarm.explicit_credit);
+    if (draw_chance(prng, world->swarm.small_messages)) {
+        event.open.max_record_bytes = (uint32_t)draw_log(prng, 100, 2000);
+        consumer->choosy = true; /* It does not stay in peace. */
+    }
+    consumer->explicit_credit = event.open.explicit_credit;
+    consumer->granted = 0;
+    consumer->refused = false;
     process->opening = number;
     shell_step(world, process, &event);
+    if (consumer->refused) {
+        consumer->choosy = before.choosy;
+        consumer->explicit_credit = before.explicit_credit;
+        consumer->granted = before.granted;
+    }
     process->opening = SIM_CONSUMERS;
 }
 
@@ -102,12 +129,15 @@ void world_app_opened(struct world *world, struct process *process, uint32_t ses
     world_app_plan(world, process, process->opening, PIPE_US);
 }
 
-void world_app_not_opened(struct world *world, struct process *process)
+void world_app_not_opened(struct world *world, struct process *process, enum ks_not_opened why)
 {
-    assert(process->opening < SIM_CONSUMERS);
+    struct consumer *consumer;
 
-    process->consumers[process->opening].open = false;
-    process->consumers[process->opening].left_behind = false;
+    assert(process->opening < SIM_CONSUMERS);
+    consumer = &process->consumers[process->opening];
+    consumer->refused = why == KS_NOT_OPENED_ORDERING;
+    consumer->open = consumer->open && consumer->refused;
+    consumer->left_behind = consumer->left_behind && consumer->refused;
     world_app_plan(world, process, process->opening,
                    draw_log(&world->prng, 100 * SIM_MS, 3 * SIM_SECOND));
 }
@@ -184,11 +214,23 @@ void world_app_holiday(struct world *world, struct process *process, sim_time un
         world_app_plan(world, process, i, 1 + i);
 }
 
+static void grant(struct world *world, struct process *process, struct consumer *consumer)
+{
+    struct ks_event event = {.kind = KS_EVENT_GRANT};
+
+    event.grant.session = consumer->session;
+    event.grant.records = (uint32_t)draw_log(&world->prng, 1, 60);
+    consumer->granted += event.grant.records;
+    shell_step(world, process, &event);
+}
+
 static void pull(struct world *world, struct process *process, uint32_t number)
 {
     struct consumer *consumer = &process->consumers[number];
     struct ks_event event = {.kind = KS_EVENT_SESSION_PULL};
 
+    if (consumer->explicit_credit && consumer->granted == 0)
+        grant(world, process, consumer);
     event.pull.session = consumer->session;
     event.pull.max_records = (uint32_t)draw_log(&world->prng, 1, 200);
     event.pull.max_bytes = (uint64_t)draw_log(&world->prng, 1, 200000);
@@ -215,6 +257,8 @@ void world_app_act(struct world *world, struct process *process, const struct ha
         rest(world, process, happening->consumer);
         return;
     }
+    if (draw_chance(&world->prng, world->peace ? 100 : 10))
+        world_app_go_on(world, process);
     if (!consumer->open || draw_chance(&world->prng, world->swarm.take_overs)) {
         open_session(world, process, happening->consumer);
         return;
@@ -223,6 +267,14 @@ void world_app_act(struct world *world, struct process *process, const struct ha
         return;
     if (consumer->unprocessed < consumer->socket)
         pull(world, process, happening->consumer);
+}
+
+void world_app_go_on(struct world *world, struct process *process)
+{
+    struct ks_event event = {.kind = KS_EVENT_RESUME};
+
+    event.shard.shard = KS_SHARD_NONE;
+    shell_step(world, process, &event);
 }
 
 /* ---- Records ---- */
@@ -254,6 +306,7 @@ void world_app_deliver(struct world *world, struct process *process, uint32_t se
         if (!consumer->open || consumer->session != session)
             continue;
         consumer->runs++;
+        consumer->granted -= consumer->explicit_credit ? effect->deliver.count : 0;
         consumer->unprocessed += effect->deliver.count;
         plan_job(world, &job, PIPE_US + draw_work(world));
         return;
@@ -331,6 +384,24 @@ static void acknowledge(struct world *world, struct process *process, const stru
     }
 }
 
+/* True if the app does not want the records at all. Somebody lets what was stopped go on, some day. */
+static bool give_up(struct world *world, struct process *process, const struct happening *job)
+{
+    struct swarm *swarm = &world->swarm;
+    enum ks_settle_outcome outcome = KS_GIVE_BACK;
+
+    if (draw_chance(&world->prng, 20))
+        world_app_go_on(world, process);
+    if (draw_chance(&world->prng, swarm->dead_letters))
+        outcome = KS_DEAD_LETTER;
+    else if (draw_chance(&world->prng, swarm->drops))
+        outcome = KS_DROP;
+    else if (!draw_chance(&world->prng, swarm->give_backs))
+        return false;
+    settle(world, process, job, outcome, 0);
+    return true;
+}
+
 void world_app_settle(struct world *world, struct process *process,
                       const struct happening *happening)
 {
@@ -359,9 +430,13 @@ void world_app_settle(struct world *world, struct process *process,
     let_go(world, process, &job);
     if (draw_chance(&world->prng, swarm->ignores))
         return;
+    if (give_up(world, process, &job))
+        return;
     if (draw_chance(&world->prng, swarm->retries)) {
         settle(world, process, &job, KS_RETRY,
-               draw_chance(&world->prng, 300) ? 0 : draw_log(&world->prng, SIM_MS, 4 * SIM_SECOND));
+               draw_chance(&world->prng, 300)   ? 0
+               : draw_chance(&world->prng, 300) ? KS_DELAY_BY_POLICY.us
+                                                : draw_log(&world->prng, SIM_MS, 4 * SIM_SECOND));
         return;
     }
     acknowledge(world, process, &job);

@@ -23,7 +23,10 @@ struct consumer {
     uint32_t serial;      /* Which plan of ours is the valid one. */
     uint32_t unprocessed; /* Records in its hands or in its socket. */
     uint32_t socket;      /* It pulls no more while it has as many. */
-    uint32_t runs;        /* DELIVER effects of this pull. */
+    bool explicit_credit;
+    bool refused; /* The last open, because of the others' order: the consumer keeps what it had. */
+    uint32_t granted; /* And not used yet. */
+    uint32_t runs;    /* DELIVER effects of this pull. */
 };
 
 /* The consumers of a process that starts. */
@@ -38,10 +41,12 @@ void world_app_plan(struct world *world, struct process *process, uint32_t consu
 void world_app_act(struct world *world, struct process *process, const struct happening *happening);
 void world_app_settle(struct world *world, struct process *process,
                       const struct happening *happening);
+/* Whatever the poison policy stopped goes on. */
+void world_app_go_on(struct world *world, struct process *process);
 /* Effects. */
 void world_app_opened(struct world *world, struct process *process, uint32_t session,
                       uint32_t session_epoch);
-void world_app_not_opened(struct world *world, struct process *process);
+void world_app_not_opened(struct world *world, struct process *process, enum ks_not_opened why);
 void world_app_ended(struct world *world, struct process *process, uint32_t session);
 void world_app_wake(struct world *world, struct process *process, uint32_t session);
 void world_app_deliver(struct world *world, struct process *process, uint32_t session,

@@ -12,6 +12,7 @@ enum {
     SIM_TWINS = 2,      /* The last slots: second processes under a name that runs. */
     SIM_CONSUMERS = 3,  /* Local consumers of a process. */
     SIM_SESSIONS = 4,   /* Sessions of a core: one to spare for a take-over. */
+    SIM_LANES = 8,      /* Lanes of a lease. */
     SIM_RECORDS = 1024, /* Records of one shard. */
     SIM_WINDOW = 256,   /* The largest window of a lease; a power of two. */
     SIM_TOKENS = 64,    /* Tokens of one give or take set. */

@@ -53,11 +53,12 @@ BUDGET_BYTES = 32 << 20
 
 # Memory is judged when there was time to become flat: tables and pools grow to what is used at most, once.
 FLAT_SECONDS = 300
-# The medians of the middle and of the last third of the samples. What comes and goes is left out by the median;
-# a third of the time is long enough for each cause of growth to happen some more times (reshards, reconnects, hand-overs).
-# A leak of 100 bytes for each of 400 records a second is 12 MB in 5 minutes. The bound leaves room for what the allocator
-# keeps: a part of the budget may stay with it after a late backlog.
-GROWTH_PART, GROWTH_BYTES = 0.05, 2 << 20
+# The allocator keeps what the largest backlog so far took, up to half of the budget: memory rises in steps, and stays. A
+# leak rises all the time. So: of the rises between six windows of the last two thirds, the middle one; and over all, the
+# last third beside the middle one, with room for a late backlog. In 15 minutes with 400 records a second the first bound is
+# a leak of 26 bytes a record.
+WINDOWS, RISE_BYTES = 6, 1 << 20
+GROWTH_PART, GROWTH_BYTES = 0.05, BUDGET_BYTES // 4
 # File descriptors: connections are opened and given up all the time, as many as there is to do at once, which is the
 # machine's business. But cuts close them all again and again: what does not go then is lost. So the least of each third.
 GROWTH_FDS = 16
@@ -394,20 +395,34 @@ class Watch:
         return 1.0 - now % 1.0
 
     def judge(self):
-        """Flat: the last third beside the middle one."""
+        """Flat: see the bounds above."""
         problems = []
         for name, samples in self.samples.items():
             third = len(samples) // 3
-            for what, of, bound in (
-                    ("rss", statistics.median, lambda middle: middle * (1 + GROWTH_PART) + GROWTH_BYTES),
-                    ("fds", min, lambda middle: middle + GROWTH_FDS)):
-                middle, last = (of(getattr(sample, what) for sample in part)
-                                for part in (samples[third:2 * third], samples[2 * third:]))
-                said = f"{what} of {name}: middle third {middle:.0f}, last third {last:.0f}, bound {bound(middle):.0f}"
+            middle, last = samples[third:2 * third], samples[2 * third:]
+            for what, found, bound in (
+                    ("middle rise of memory", middle_rise([sample.rss for sample in samples[third:]]), RISE_BYTES),
+                    ("memory of the last third", median_rss(last), median_rss(middle) * (1 + GROWTH_PART) + GROWTH_BYTES),
+                    ("least descriptors of the last third", least_fds(last), least_fds(middle) + GROWTH_FDS)):
+                said = f"{name}: {what} {found:.0f}, bound {bound:.0f}"
                 print("    " + said, flush=True)
-                if SECONDS >= FLAT_SECONDS and last > bound(middle):
+                if SECONDS >= FLAT_SECONDS and found > bound:
                     problems.append(said)
         check(not problems, "not flat:", "; ".join(problems))
+
+
+def median_rss(samples):
+    return statistics.median(sample.rss for sample in samples)
+
+
+def least_fds(samples):
+    return min(sample.fds for sample in samples)
+
+
+def middle_rise(values):
+    size = len(values) // WINDOWS
+    medians = [statistics.median(values[at * size:(at + 1) * size]) for at in range(WINDOWS)]
+    return statistics.median(after - before for before, after in zip(medians, medians[1:]))
 
 
 def unsettled(world, producer):

@@ -28,6 +28,7 @@ struct ks_consumer {
     char name[KS_CONSUMER_NAME_MAX + 1]; /* "": it was named by its ARN. */
     char arn[KS_CONSUMER_ARN_MAX + 1];   /* "": not known yet. */
     bool active;
+    bool stood;  /* It was once; the log says so. */
     bool asking; /* A question is under way. */
     struct ks_aws_call *call;
     struct ks_timer timer; /* For the next one. */
@@ -94,7 +95,9 @@ static void stand(struct ks_consumer *consumer)
     consumer->told[0] = '\0';
     ks_back_off_end(&consumer->failed);
     ks_back_off_end(&consumer->looking);
-    ks_info("stream %s: is read by its consumer %s", consumer->stream, name_of(consumer));
+    if (!consumer->stood)
+        ks_info("stream %s: is read by its consumer %s", consumer->stream, name_of(consumer));
+    consumer->stood = true;
     tell(consumer, KS_OK, &none);
 }
 

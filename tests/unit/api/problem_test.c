@@ -15,8 +15,8 @@ TEST(the_body_has_the_members_of_both_kinds_of_client)
     EXPECT_STR((const char *)body.data,
                "{\"type\":\"urn:kinesis-sidecar:problem:unavailable\",\"title\":\"Unavailable\","
                "\"status\":503,\"detail\":\"a \\\"reason\\\"\",\"instance\":\"/v1/x?y\","
-               "\"retryable\":true,"
-               "\"code\":\"unavailable\",\"message\":\"a \\\"reason\\\"\",\"details\":[]}\n");
+               "\"retryable\":true,\"code\":\"unavailable\",\"message\":\"a "
+               "\\\"reason\\\"\",\"details\":[]}\n");
     ks_bytes_free(&body);
 }
 

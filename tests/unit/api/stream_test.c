@@ -131,16 +131,18 @@ TEST(a_drain_is_told_and_ends_the_stream)
     rig_end(&rig);
 }
 
-TEST(parameters_that_do_not_work_yet_name_the_value_that_does)
+TEST(parameters_that_do_not_work_name_what_does)
 {
     static const struct {
         const char *query;
         const char *status;
         const char *says;
     } bad[] = {
-        {"ordering=key", "400", "ordering=shard works"},
+        {"ordering=keys", "400", "shard, key or none"},
+        {"ordering=key&lanes=65", "400", "1 to 64"},
+        {"max_message_bytes=2048", "400", "2049 to"},
         {"encoding=utf8", "400", "encoding=base64 works"},
-        {"lanes=4", "400", "lanes=1 works"},
+        {"lanes=4", "400", "lanes goes with ordering=key"},
         {"max_in_flight=0", "400", "max_in_flight"},
         {"heartbeat_ms=99", "400", "100 to 60000"},
         {"heartbeat_ms=abc", "400", "heartbeat_ms"},

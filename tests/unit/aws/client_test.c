@@ -455,6 +455,30 @@ TEST(what_the_rules_forbid_is_told_as_an_answer)
     EXPECT_CONTAINS(connect, "CONNECT 210987654321.ddb.");
 }
 
+TEST(each_attempt_is_a_line_of_the_traffic)
+{
+    static const struct http_step steps[] = {
+        {.status = 400,
+         .headers = "x-amzn-RequestId: id-1\r\n",
+         .body = "{\"__type\":\"ThrottlingException\"}"},
+        {.headers = "x-amzn-RequestId: id-2\r\n", .body = "answer"}};
+    struct house house;
+    struct told told = {.times = 0};
+    char lines[8192] = "";
+    int log_file = memfd_create("log", 0);
+
+    ks_log_open(log_file, KS_LOG_DEBUG, KS_LOG_TEXT);
+    open_house(&house, KS_AWS_KINESIS, steps, 2);
+    ask(&house, &told, false);
+    ks_log_close(1000);
+    EXPECT(pread(log_file, lines, sizeof(lines) - 1, 0) > 0);
+    EXPECT_CONTAINS(lines, "aws: kinesis GetItem: throttled, status 400 after ");
+    EXPECT_CONTAINS(lines, " bytes, attempt 1, request id id-1\n");
+    EXPECT_CONTAINS(lines, "aws: kinesis GetItem: ok, status 200 after ");
+    EXPECT_CONTAINS(lines, " 6 bytes, attempt 2, request id id-2\n");
+    EXPECT(strstr(lines, "AKID") == NULL && strstr(lines, "ignature") == NULL);
+}
+
 TEST(requests_are_counted_by_service_and_operation)
 {
     static const struct http_step steps[] = {

@@ -85,45 +85,6 @@ TEST(what_is_not_said_is_the_default)
     EXPECT_EQ_I64(options.sources[KS_OPTION_stream], KS_OPTION_FLAG);
 }
 
-TEST(a_local_source_has_its_leases_beside_it)
-{
-    EXPECT_OK(read_options(EMBEDDED, ""));
-    EXPECT_STR(options.leases, "sqlite:/d/leases.db");
-    EXPECT_OK(read_options("ks --source local:s.db --stream s --application a", ""));
-    EXPECT_STR(options.leases, "sqlite:./leases.db");
-    EXPECT_OK(read_options("ks --source local:/s.db --stream s --application a", ""));
-    EXPECT_STR(options.leases, "sqlite:/leases.db");
-    EXPECT_OK(read_options(EMBEDDED " --leases sqlite:/e/x.db", ""));
-    EXPECT_STR(options.leases, "sqlite:/e/x.db");
-}
-
-TEST(state_lies_beside_leases_that_are_a_file)
-{
-    EXPECT_OK(read_options(EMBEDDED, ""));
-    EXPECT_STR(options.state_dir, "/d");
-    EXPECT_OK(read_options(EMBEDDED " --leases sqlite:x.db", ""));
-    EXPECT_STR(options.state_dir, ".");
-    EXPECT_OK(read_options(EMBEDDED " --leases sqlite:/x.db", ""));
-    EXPECT_STR(options.state_dir, "/");
-    EXPECT_OK(read_options(EMBEDDED " --leases dynamodb", ""));
-    EXPECT_STR(options.state_dir, "");
-    EXPECT_OK(read_options(EMBEDDED " --state-dir /var/state", ""));
-    EXPECT_STR(options.state_dir, "/var/state");
-}
-
-TEST(each_process_start_has_its_own_worker_id)
-{
-    char first[KS_OPTION_TEXT_SIZE];
-
-    EXPECT_OK(read_options(EMBEDDED, ""));
-    snprintf(first, sizeof(first), "%s", options.worker_id);
-    EXPECT(strlen(first) > 9);
-    EXPECT_OK(read_options(EMBEDDED, ""));
-    EXPECT(strcmp(first, options.worker_id) != 0);
-    EXPECT_OK(read_options(EMBEDDED " --worker-id pod-b", ""));
-    EXPECT_STR(options.worker_id, "pod-b");
-}
-
 TEST(both_spellings_of_a_flag_are_read)
 {
     EXPECT_OK(read_options(EMBEDDED " --lease-duration-ms 2000 --max-leases=7", ""));

@@ -224,6 +224,42 @@ void bed_records(struct bed *bed, ks_shard shard, uint32_t count, uint32_t bytes
     bed_step(bed, &event);
 }
 
+void bed_keyed_records(struct bed *bed, ks_shard shard, const uint8_t *hashes, uint32_t count)
+{
+    uint32_t sizes[BED_WINDOW];
+    struct ks_event event = {
+        .kind = KS_EVENT_RECORDS,
+        .records = {.shard = shard,
+                    .epoch = bed->core->leases[bed->core->directory[shard].held].epoch,
+                    .sizes = sizes,
+                    .hashes = hashes,
+                    .count = count},
+    };
+
+    for (uint32_t i = 0; i < count; i++)
+        sizes[i] = 100;
+    bed_step(bed, &event);
+}
+
+ks_session_id bed_ordered_session(struct bed *bed, enum ks_ordering ordering, uint32_t lanes)
+{
+    struct ks_event event = {
+        .kind = KS_EVENT_SESSION_OPEN,
+        .open = {.take_over = KS_SESSION_NONE,
+                 .max_in_flight = 100,
+                 .max_in_flight_bytes = 1 << 20,
+                 .ack_deadline = ks_span_ms(60000),
+                 .grace = ks_span_ms(5000),
+                 .ordering = ordering,
+                 .lanes = lanes},
+    };
+    const struct ks_effect *opened;
+
+    bed_step(bed, &event);
+    opened = bed_effect(bed, KS_EFFECT_OPENED, 0);
+    return opened == NULL ? KS_SESSION_NONE : opened->session.session;
+}
+
 uint32_t bed_pull(struct bed *bed, ks_session_id session, uint32_t max_records)
 {
     struct ks_event event = {

@@ -48,6 +48,10 @@ struct ks_lease *bed_hold(struct bed *bed, ks_shard shard, ks_epoch epoch);
 ks_session_id bed_session(struct bed *bed, uint32_t max_in_flight, uint64_t max_bytes);
 /* Answers the read in flight of `shard` with `count` records of `bytes` each. */
 void bed_records(struct bed *bed, ks_shard shard, uint32_t count, uint32_t bytes, bool at_end);
+/* The same, of records of 100 bytes with these hashes of their keys. */
+void bed_keyed_records(struct bed *bed, ks_shard shard, const uint8_t *hashes, uint32_t count);
+/* A stream session that wants this order; its effects say whether it was opened. */
+ks_session_id bed_ordered_session(struct bed *bed, enum ks_ordering ordering, uint32_t lanes);
 /* Pulls; returns the records delivered. */
 uint32_t bed_pull(struct bed *bed, ks_session_id session, uint32_t max_records);
 enum ks_settle_status bed_settle(struct bed *bed, ks_session_id session, ks_shard shard,

@@ -144,7 +144,7 @@ TEST(an_extend_moves_no_deadline_of_another_session)
     EXPECT_EQ_I64(bed_pull(&bed, first, 2), 2);
     EXPECT_EQ_I64(bed_settle(&bed, first, 0, 0, 2, KS_RETRY, 0), KS_SETTLE_OK);
     second = bed_session(&bed, 100, 1 << 20);
-    bed.core->leases[0].session = second;
+    bed.core->leases[0].tracker.lanes[0].session = second;
     EXPECT_EQ_I64(bed_pull(&bed, second, 2), 2);
     EXPECT_EQ_I64(bed_settle(&bed, first, 0, 0, 2, KS_EXTEND, 90000), KS_SETTLE_EXPIRED);
     EXPECT_EQ_I64(bed_settle(&bed, second, 0, 0, 2, KS_EXTEND, 90000), KS_SETTLE_OK);
@@ -240,13 +240,14 @@ TEST(lanes_are_divided_evenly_and_change_hands_only_when_nothing_is_in_flight)
     EXPECT_EQ_I64(bed.core->sessions[first].lanes, 2);
     EXPECT_EQ_I64(bed.core->sessions[second].lanes, 2);
     for (ks_shard shard = 0; shard < 4; shard++)
-        EXPECT_EQ_I64(bed.core->leases[shard].session, first); /* Planned, not yet passed on. */
+        EXPECT_EQ_I64(bed.core->leases[shard].tracker.lanes[0].session,
+                      first); /* Planned, not yet passed on. */
     for (ks_shard shard = 0; shard < 4; shard++)
         EXPECT_EQ_I64(bed_settle(&bed, first, shard, 0, 2, KS_ACK, 0), KS_SETTLE_OK);
     bed_settle_down(&bed);
     uint32_t passed = 0;
     for (ks_shard shard = 0; shard < 4; shard++)
-        passed += bed.core->leases[shard].session == second;
+        passed += bed.core->leases[shard].tracker.lanes[0].session == second;
     EXPECT_EQ_I64(passed, 2);
 }
 
@@ -269,10 +270,10 @@ TEST(a_session_that_names_shards_gets_only_those)
     bed_hold(&bed, 0, 1);
     bed_settle_down(&bed);
     EXPECT_EQ_I64(ks_session_idle(bed.core, &bed.core->sessions[session]), KS_IDLE_NO_LEASES);
-    EXPECT_EQ_I64(bed.core->leases[0].session, KS_SESSION_NONE);
+    EXPECT_EQ_I64(bed.core->leases[0].tracker.lanes[0].session, KS_SESSION_NONE);
     bed_hold(&bed, 1, 1);
     bed_settle_down(&bed);
-    EXPECT_EQ_I64(bed.core->leases[1].session, session);
+    EXPECT_EQ_I64(bed.core->leases[1].tracker.lanes[0].session, session);
 }
 
 TEST(a_poller_that_stays_away_leaves_its_idle_lanes_to_others_and_is_over_after_its_linger)
@@ -294,14 +295,14 @@ TEST(a_poller_that_stays_away_leaves_its_idle_lanes_to_others_and_is_over_after_
     detach.session.session = bed_effect(&bed, KS_EFFECT_OPENED, 0)->session.session;
     bed_hold(&bed, 0, 1);
     bed_settle_down(&bed);
-    EXPECT_EQ_I64(bed.core->leases[0].session, detach.session.session);
+    EXPECT_EQ_I64(bed.core->leases[0].tracker.lanes[0].session, detach.session.session);
     bed_step(&bed, &detach);
     ks_session_id stream = bed_session(&bed, 10, 1000);
     bed_settle_down(&bed);
-    EXPECT_EQ_I64(bed.core->leases[0].session,
+    EXPECT_EQ_I64(bed.core->leases[0].tracker.lanes[0].session,
                   detach.session.session); /* It may be back in a moment. */
     bed_wait(&bed, 2000);
-    EXPECT_EQ_I64(bed.core->leases[0].session, stream);
+    EXPECT_EQ_I64(bed.core->leases[0].tracker.lanes[0].session, stream);
     bed_wait(&bed, 298000);
     EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_SESSION_ENDED, 0)->session.why, KS_END_LINGER);
 }

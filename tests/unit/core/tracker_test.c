@@ -8,6 +8,7 @@
 enum { WINDOW = 16 };
 
 static struct ks_slot slots[WINDOW];
+static struct ks_lane lanes[KS_LANES_MAX];
 static struct ks_tracker tracker;
 static const ks_instant T0 = {1000000};
 
@@ -23,15 +24,27 @@ static void begin(uint32_t count)
     for (uint32_t i = 0; i < count; i++)
         sizes[i] = 100;
     memset(slots, 0xAA, sizeof slots);
-    ks_tracker_init(&tracker, slots, WINDOW);
-    ks_tracker_append(&tracker, sizes, count);
+    ks_tracker_init(&tracker, slots, WINDOW, lanes);
+    ks_tracker_append(&tracker, sizes, NULL, NULL, count);
+}
+
+/* The next run of all lanes. */
+static bool next(ks_instant now, uint32_t max_records, uint64_t max_bytes,
+                 struct ks_tracker_run *ret_run)
+{
+    struct ks_tracker_ask ask = {.lanes = UINT64_MAX,
+                                 .max_records = max_records,
+                                 .max_record_bytes = UINT32_MAX,
+                                 .max_bytes = max_bytes};
+
+    return ks_tracker_next(&tracker, &ask, now, ret_run);
 }
 
 static uint32_t deliver(uint32_t max_records, uint64_t max_bytes)
 {
     struct ks_tracker_run run;
 
-    if (!ks_tracker_next(&tracker, T0, max_records, max_bytes, &run))
+    if (!next(T0, max_records, max_bytes, &run))
         return 0;
     ks_tracker_send(&tracker, &run, 3, at_ms(60000));
     ks_tracker_check(&tracker);
@@ -115,12 +128,12 @@ TEST(a_recall_takes_every_later_delivery_back_and_skips_the_settled)
     ks_tracker_check(&tracker);
     EXPECT_EQ_I64(tracker.in_flight, 1);
 
-    EXPECT(ks_tracker_next(&tracker, T0, 10, UINT64_MAX, &run));
+    EXPECT(next(T0, 10, UINT64_MAX, &run));
     EXPECT_EQ_I64((int64_t)run.first, 1);
     EXPECT_EQ_I64(run.count, 2); /* 1, 2: then 3 is settled. */
     EXPECT_EQ_I64(run.attempt, 2);
     ks_tracker_send(&tracker, &run, 3, at_ms(60000));
-    EXPECT(ks_tracker_next(&tracker, T0, 10, UINT64_MAX, &run));
+    EXPECT(next(T0, 10, UINT64_MAX, &run));
     EXPECT_EQ_I64((int64_t)run.first, 4);
     EXPECT_EQ_I64(run.count, 1); /* 5 was never delivered: another attempt, another run. */
 }
@@ -133,11 +146,11 @@ TEST(an_ack_of_a_recalled_record_settles_it_without_another_delivery)
     EXPECT_EQ_I64(deliver(2, UINT64_MAX), 2);
     EXPECT_EQ_I64(ks_tracker_recall(&tracker, 0).records, 2);
     ks_tracker_delay(&tracker, 0, at_ms(5000));
-    EXPECT(!ks_tracker_next(&tracker, at_ms(4999), 2, UINT64_MAX, &run));
+    EXPECT(!next(at_ms(4999), 2, UINT64_MAX, &run));
     EXPECT_EQ_I64(ks_tracker_settle(&tracker, 0).records, 0);
     ks_tracker_check(&tracker);
     /* The lane waited for that one: it rests no longer. */
-    EXPECT(ks_tracker_next(&tracker, T0, 2, UINT64_MAX, &run));
+    EXPECT(next(T0, 2, UINT64_MAX, &run));
     EXPECT_EQ_I64((int64_t)run.first, 1);
 }
 
@@ -149,8 +162,8 @@ TEST(a_delayed_retry_holds_the_lane_until_then)
     EXPECT_EQ_I64(deliver(1, UINT64_MAX), 1);
     EXPECT_EQ_I64(ks_tracker_recall(&tracker, 0).records, 1);
     ks_tracker_delay(&tracker, 0, at_ms(5000));
-    EXPECT(!ks_tracker_next(&tracker, at_ms(4999), 2, UINT64_MAX, &run));
-    EXPECT(ks_tracker_next(&tracker, at_ms(5000), 2, UINT64_MAX, &run));
+    EXPECT(!next(at_ms(4999), 2, UINT64_MAX, &run));
+    EXPECT(next(at_ms(5000), 2, UINT64_MAX, &run));
     EXPECT_EQ_I64((int64_t)run.first, 0);
 }
 
@@ -193,7 +206,7 @@ TEST(the_window_bounds_what_is_unsettled_and_slides_with_the_watermark)
     EXPECT_EQ_I64(ks_tracker_room(&tracker), 0); /* The first one holds it all. */
     ks_tracker_settle(&tracker, 0);
     EXPECT_EQ_I64(ks_tracker_room(&tracker), WINDOW);
-    ks_tracker_append(&tracker, sizes, WINDOW);
+    ks_tracker_append(&tracker, sizes, NULL, NULL, WINDOW);
     EXPECT_EQ_I64(deliver(WINDOW, 0), WINDOW); /* Records without bytes. */
     EXPECT_EQ_I64((int64_t)tracker.delivered, 2 * WINDOW);
 }

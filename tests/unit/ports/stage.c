@@ -3,6 +3,7 @@
 
 #include "adapters/kinesis/user_records.h"
 #include "adapters/local/stream.h"
+#include "adapters/sqlite/dead_letters.h"
 #include "adapters/sqlite/store.h"
 #include "adapters/system/lock_file.h"
 #include "base/digest.h"
@@ -62,6 +63,9 @@ void stage_begin_with(struct stage *stage, const struct setting *setting)
         EXPECT_OK(ks_lock_file_open(stage->loop, ks_test_dir(), "app", setting->worker_id,
                                     &stage->lock, &detail));
     config.lock = stage->lock;
+    EXPECT_OK(ks_sqlite_letters_open(stage->loop, ks_test_path("dead_letters.db"), "app",
+                                     &stage->letters, &detail));
+    config.letters = stage->letters;
     config.core.capacity = setting->capacity;
     config.core.seed = ks_random_u64();
     config.core.budget_bytes = 8 << 20;
@@ -90,6 +94,8 @@ void stage_vanish(struct stage *stage)
     ks_switchboard_stop(stage->board);
     stage->source->vtable->close(stage->source);
     stage->store->vtable->close(stage->store);
+    if (stage->letters != NULL)
+        stage->letters->vtable->close(stage->letters);
     if (stage->lock != NULL)
         stage->lock->vtable->close(stage->lock);
     for (int i = 0; i < 3; i++)

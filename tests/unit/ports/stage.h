@@ -15,6 +15,7 @@ struct stage {
     struct ks_lease_store *store;
     struct ks_stream_source *source;
     struct ks_worker_lock *lock;
+    struct ks_dead_letters *letters;
     struct ks_switchboard *board;
     bool drained;
     bool clean;

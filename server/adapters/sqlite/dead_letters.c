@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "adapters/sqlite/dead_letters.h"
+
+#include "base/budget.h"
+
+#include <assert.h>
+#include <sqlite3.h>
+#include <stdio.h>
+
+enum {
+    BUSY_MS = 2000,           /* How long another process may hold the file. */
+    WORK_BYTES_MAX = 64 << 20 /* A write or a page: a few MiB, and one record of any size. */
+};
+
+/* The file. Outlives the store while a job is away. */
+struct file {
+    sqlite3 *db;
+    char *path;
+    char *application;
+    uint32_t users; /* The store, and its jobs. */
+};
+
+struct sqlite_letters {
+    struct ks_dead_letters port;
+    struct ks_loop *loop;
+    struct file *file;
+    struct ks_link jobs; /* Under way. */
+};
+
+enum task { TASK_WRITE, TASK_LIST, TASK_FIND, TASK_REMOVE };
+
+struct work {
+    struct ks_job job;
+    struct ks_link link;
+    struct sqlite_letters *store; /* NULL: closed; nobody is told. */
+    struct file *file;
+    enum task task;
+    struct ks_letter *letters;
+    uint32_t most;         /* Places in `letters`. */
+    struct ks_bytes bytes; /* What their views are of, once they do not move any more. */
+    char id[KS_LETTER_ID_MAX + 1];
+    struct ks_letters_answer answer;
+    ks_letters_answered *answered;
+    void *arg;
+};
+
+/* ---- Letters, and what their views are of: one after the other in `bytes`. ---- */
+
+static ks_view *views_of(struct ks_letter *letter, uint32_t index)
+{
+    ks_view *const views[] = {&letter->id,       &letter->stream,        &letter->shard_id,
+                              &letter->sequence, &letter->partition_key, &letter->data,
+                              &letter->reason};
+
+    return index < sizeof views / sizeof views[0] ? views[index] : NULL;
+}
+
+static ks_err keep_letter(struct work *work, struct ks_letter *letter)
+{
+    ks_view *view;
+
+    for (uint32_t i = 0; (view = views_of(letter, i)) != NULL; i++)
+        KS_TRY(ks_bytes_append(&work->bytes, *view));
+    return KS_OK;
+}
+
+/* The bytes stay where they are from now on. */
+static void settle_views(struct work *work, uint32_t count)
+{
+    ks_view *view;
+    size_t at = 0;
+
+    for (uint32_t n = 0; n < count; n++) {
+        for (uint32_t i = 0; (view = views_of(&work->letters[n], i)) != NULL; i++) {
+            if (view->size > 0)
+                *view = ks_view_of(work->bytes.data + at, view->size);
+            at += view->size;
+        }
+    }
+}
+
+/* ---- On the job thread. ---- */
+
+static void fail(struct work *work, enum ks_outcome outcome)
+{
+    work->answer.outcome = outcome;
+    work->answer.count = 0;
+    ks_detail_set(&work->answer.detail, "%s: %s", work->file->path, sqlite3_errmsg(work->file->db));
+}
+
+static void bind_view(sqlite3_stmt *statement, int place, ks_view view, bool text)
+{
+    static const char nothing[1] = "";
+    const void *data = view.size == 0 ? (const void *)nothing : view.data;
+
+    if (text)
+        (void)sqlite3_bind_text(statement, place, data, (int)view.size, SQLITE_STATIC);
+    else
+        (void)sqlite3_bind_blob(statement, place, data, (int)view.size, SQLITE_STATIC);
+}
+
+static void bind_letter(sqlite3_stmt *statement, const char *application,
+                        const struct ks_letter *letter)
+{
+    (void)sqlite3_bind_text(statement, 1, application, -1, SQLITE_STATIC);
+    bind_view(statement, 2, letter->id, true);
+    bind_view(statement, 3, letter->stream, true);
+    bind_view(statement, 4, letter->shard_id, true);
+    bind_view(statement, 5, letter->sequence, true);
+    (void)sqlite3_bind_int64(statement, 6, letter->sub_sequence);
+    bind_view(statement, 7, letter->partition_key, false);
+    bind_view(statement, 8, letter->data, false);
+    bind_view(statement, 9, letter->reason, false);
+    (void)sqlite3_bind_int64(statement, 10, letter->arrival_ms);
+    (void)sqlite3_bind_int64(statement, 11, letter->died_ms);
+    (void)sqlite3_bind_int64(statement, 12, letter->attempts);
+    (void)sqlite3_bind_int(statement, 13, (int)letter->cause);
+}
+
+static int run_sql(sqlite3 *db, const char *sql)
+{
+    return sqlite3_exec(db, sql, NULL, NULL, NULL);
+}
+
+static bool insert_all(struct work *work, sqlite3_stmt *statement)
+{
+    for (uint32_t i = 0; i < work->answer.count; i++) {
+        bind_letter(statement, work->file->application, &work->letters[i]);
+        if (sqlite3_step(statement) != SQLITE_DONE || sqlite3_reset(statement) != SQLITE_OK)
+            return false;
+    }
+    return true;
+}
+
+static void write_all(struct work *work)
+{
+    sqlite3 *db = work->file->db;
+    sqlite3_stmt *statement = NULL;
+    bool written = false;
+
+    if (run_sql(db, "BEGIN IMMEDIATE") != SQLITE_OK) {
+        fail(work, KS_REFUSED);
+        return;
+    }
+    if (sqlite3_prepare_v2(db,
+                           "INSERT OR REPLACE INTO dead_letter VALUES "
+                           "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+                           -1, &statement, NULL) == SQLITE_OK)
+        written = insert_all(work, statement);
+    if (!written)
+        fail(work, KS_REFUSED);
+    (void)sqlite3_finalize(statement);
+    /* A COMMIT that fails may have reached the disk all the same. */
+    if (written && run_sql(db, "COMMIT") != SQLITE_OK)
+        fail(work, KS_UNKNOWN);
+    if (sqlite3_get_autocommit(db) == 0)
+        (void)run_sql(db, "ROLLBACK");
+}
+
+static ks_view column(sqlite3_stmt *statement, int at)
+{
+    const void *data = sqlite3_column_blob(statement, at);
+
+    return ks_view_of(data, data == NULL ? 0 : (size_t)sqlite3_column_bytes(statement, at));
+}
+
+static ks_err read_row(struct work *work, sqlite3_stmt *statement, struct ks_letter *letter)
+{
+    int cause = sqlite3_column_int(statement, 11);
+
+    *letter = (struct ks_letter){
+        .id = column(statement, 0),
+        .stream = column(statement, 1),
+        .shard_id = column(statement, 2),
+        .sequence = column(statement, 3),
+        .sub_sequence = sqlite3_column_int64(statement, 4),
+        .partition_key = column(statement, 5),
+        .data = column(statement, 6),
+        .reason = column(statement, 7),
+        .arrival_ms = sqlite3_column_int64(statement, 8),
+        .died_ms = sqlite3_column_int64(statement, 9),
+        .attempts = (uint32_t)sqlite3_column_int64(statement, 10),
+        .cause = cause < 0 || cause >= KS_CAUSES ? KS_CAUSE_ASKED : (enum ks_cause)cause,
+    };
+    return keep_letter(work, letter);
+}
+
+static void read_rows(struct work *work, sqlite3_stmt *statement)
+{
+    struct ks_letters_answer *answer = &work->answer;
+    int step;
+
+    while ((step = sqlite3_step(statement)) == SQLITE_ROW) {
+        size_t next = (size_t)sqlite3_column_bytes(statement, 6);
+
+        if (answer->count == work->most ||
+            (answer->count > 0 && work->bytes.size + next > KS_LETTERS_BYTES_MAX)) {
+            answer->more = true;
+            return;
+        }
+        if (!ks_ok(read_row(work, statement, &work->letters[answer->count]))) {
+            fail(work, KS_UNKNOWN);
+            ks_detail_set(&answer->detail, "a letter is too large, or memory is out");
+            return;
+        }
+        answer->count++;
+    }
+    if (step != SQLITE_DONE)
+        fail(work, KS_UNKNOWN);
+}
+
+#define COLUMNS                                                                                    \
+    "SELECT id, stream, shard, sequence, sub, key, data, reason, arrival_ms, died_ms, attempts, "  \
+    "cause FROM dead_letter WHERE application = ?1 "
+
+static void read_some(struct work *work)
+{
+    const char *sql =
+        work->task == TASK_FIND ? COLUMNS "AND id = ?2" : COLUMNS "AND id > ?2 ORDER BY id";
+    sqlite3_stmt *statement = NULL;
+
+    if (sqlite3_prepare_v2(work->file->db, sql, -1, &statement, NULL) != SQLITE_OK) {
+        fail(work, KS_UNKNOWN);
+        return;
+    }
+    (void)sqlite3_bind_text(statement, 1, work->file->application, -1, SQLITE_STATIC);
+    (void)sqlite3_bind_text(statement, 2, work->id, -1, SQLITE_STATIC);
+    read_rows(work, statement);
+    (void)sqlite3_finalize(statement);
+    settle_views(work, work->answer.count);
+}
+
+static void remove_one(struct work *work)
+{
+    sqlite3_stmt *statement = NULL;
+
+    if (sqlite3_prepare_v2(work->file->db,
+                           "DELETE FROM dead_letter WHERE application = ?1 AND id = ?2", -1,
+                           &statement, NULL) != SQLITE_OK) {
+        fail(work, KS_UNKNOWN);
+        return;
+    }
+    (void)sqlite3_bind_text(statement, 1, work->file->application, -1, SQLITE_STATIC);
+    (void)sqlite3_bind_text(statement, 2, work->id, -1, SQLITE_STATIC);
+    if (sqlite3_step(statement) != SQLITE_DONE)
+        fail(work, KS_UNKNOWN);
+    else if (sqlite3_changes(work->file->db) == 0)
+        work->answer.outcome = KS_REFUSED;
+    (void)sqlite3_finalize(statement);
+}
+
+static void run(struct ks_job *job)
+{
+    struct work *work = KS_LIST_ENTRY(job, struct work, job);
+
+    switch (work->task) {
+    case TASK_WRITE: write_all(work); return;
+    case TASK_LIST:
+    case TASK_FIND: read_some(work); return;
+    case TASK_REMOVE: remove_one(work); return;
+    }
+}
+
+/* ---- On the loop. ---- */
+
+static void let_go(struct file *file)
+{
+    if (--file->users > 0)
+        return;
+    (void)sqlite3_close(file->db);
+    ks_free(file->path);
+    ks_free(file->application);
+    ks_free(file);
+}
+
+static void work_free(struct work *work)
+{
+    ks_list_remove(&work->link);
+    let_go(work->file);
+    ks_bytes_free(&work->bytes);
+    ks_free(work->letters);
+    ks_free(work);
+}
+
+static void done(struct ks_job *job)
+{
+    struct work *work = KS_LIST_ENTRY(job, struct work, job);
+
+    work->answer.letters = work->letters;
+    if (work->store != NULL)
+        work->answered(work->arg, &work->answer);
+    work_free(work);
+}
+
+static struct sqlite_letters *of_port(struct ks_dead_letters *port)
+{
+    return KS_LIST_ENTRY(port, struct sqlite_letters, port);
+}
+
+/* A task with room for so many letters. NULL: no memory. */
+static struct work *begin(struct ks_dead_letters *port, enum task task, uint32_t letters,
+                          ks_letters_answered *answered, void *arg)
+{
+    struct sqlite_letters *store = of_port(port);
+    struct work *work = ks_alloc(sizeof *work);
+    struct ks_letter *places = letters == 0 ? NULL : ks_alloc(letters * sizeof *places);
+
+    if (work == NULL || (letters > 0 && places == NULL)) {
+        ks_free(places);
+        ks_free(work);
+        return NULL;
+    }
+    work->job = (struct ks_job){.run = run, .done = done};
+    work->store = store;
+    work->file = store->file;
+    work->file->users++;
+    work->task = task;
+    work->letters = places;
+    work->most = letters;
+    ks_bytes_init(&work->bytes, WORK_BYTES_MAX);
+    work->answer.outcome = KS_DONE;
+    work->answered = answered;
+    work->arg = arg;
+    ks_link_init(&work->link);
+    ks_list_append(&store->jobs, &work->link);
+    return work;
+}
+
+/* It is not even tried; told in a later turn, like everything. */
+static void do_nothing(struct ks_job *job)
+{
+    (void)job;
+}
+
+static void submit(struct work *work, bool able, enum ks_outcome outcome)
+{
+    if (!able) {
+        work->job.run = do_nothing;
+        work->answer.outcome = outcome;
+        work->answer.count = 0;
+        ks_detail_set(&work->answer.detail, "out of memory");
+    }
+    ks_loop_submit(work->store->loop, &work->job);
+}
+
+static void tell_no_memory(enum ks_outcome outcome, ks_letters_answered *answered, void *arg)
+{
+    struct ks_letters_answer answer = {.outcome = outcome};
+
+    ks_detail_set(&answer.detail, "out of memory");
+    answered(arg, &answer);
+}
+
+static void write_letters(struct ks_dead_letters *port, const struct ks_letter *letters,
+                          uint32_t count, ks_letters_answered *answered, void *arg)
+{
+    struct work *work = begin(port, TASK_WRITE, count, answered, arg);
+    bool kept = true;
+
+    assert(count > 0);
+    if (work == NULL) {
+        tell_no_memory(KS_REFUSED, answered, arg);
+        return;
+    }
+    for (uint32_t i = 0; i < count && kept; i++) {
+        work->letters[i] = letters[i];
+        kept = ks_ok(keep_letter(work, &work->letters[i]));
+    }
+    work->answer.count = count;
+    if (kept)
+        settle_views(work, count);
+    submit(work, kept, KS_REFUSED);
+}
+
+static void ask_for(struct ks_dead_letters *port, enum task task, ks_view id, uint32_t most,
+                    ks_letters_answered *answered, void *arg)
+{
+    struct work *work = begin(port, task, most, answered, arg);
+
+    if (work == NULL) {
+        tell_no_memory(KS_UNKNOWN, answered, arg);
+        return;
+    }
+    /* What is longer names nothing; it is cut to what names nothing, too. */
+    if (id.size > KS_LETTER_ID_MAX)
+        id = KS_VIEW("~");
+    (void)snprintf(work->id, sizeof work->id, "%.*s", (int)id.size, (const char *)id.data);
+    submit(work, true, KS_DONE);
+}
+
+static void list(struct ks_dead_letters *port, ks_view after, uint32_t most,
+                 ks_letters_answered *answered, void *arg)
+{
+    assert(most > 0 && most <= KS_LETTERS_PAGE_MAX);
+    ask_for(port, TASK_LIST, after, most, answered, arg);
+}
+
+static void find(struct ks_dead_letters *port, ks_view id, ks_letters_answered *answered, void *arg)
+{
+    ask_for(port, TASK_FIND, id, 1, answered, arg);
+}
+
+static void remove_letter(struct ks_dead_letters *port, ks_view id, ks_letters_answered *answered,
+                          void *arg)
+{
+    ask_for(port, TASK_REMOVE, id, 0, answered, arg);
+}
+
+static void close_letters(struct ks_dead_letters *port)
+{
+    struct sqlite_letters *store = of_port(port);
+
+    while (!ks_list_empty(&store->jobs)) {
+        struct work *work = KS_LIST_ENTRY(store->jobs.next, struct work, link);
+
+        ks_list_remove(&work->link);
+        work->store = NULL;
+    }
+    let_go(store->file);
+    ks_free(store);
+}
+
+static const struct ks_dead_letters_vtable vtable = {
+    .write = write_letters,
+    .list = list,
+    .find = find,
+    .remove = remove_letter,
+    .close = close_letters,
+};
+
+/* ---- Opening. ---- */
+
+static bool read_number(sqlite3 *db, const char *sql, int64_t *ret_number)
+{
+    sqlite3_stmt *statement = NULL;
+    bool found = sqlite3_prepare_v2(db, sql, -1, &statement, NULL) == SQLITE_OK &&
+                 sqlite3_step(statement) == SQLITE_ROW;
+
+    if (found)
+        *ret_number = sqlite3_column_int64(statement, 0);
+    (void)sqlite3_finalize(statement);
+    return found;
+}
+
+/* An empty file becomes ours. */
+static ks_err check(struct file *file, struct ks_detail *ret_detail)
+{
+    int64_t id = 0;
+    int64_t version = 0;
+    int64_t tables = 0;
+
+    if (!read_number(file->db, "PRAGMA application_id", &id) ||
+        !read_number(file->db, "PRAGMA user_version", &version) ||
+        !read_number(file->db, "SELECT count(*) FROM sqlite_master", &tables)) {
+        ks_detail_set(ret_detail, "%s: %s", file->path, sqlite3_errmsg(file->db));
+        return KS_FAIL(SYSTEM);
+    }
+    if (tables == 0 || (id == KS_LETTERS_APPLICATION_ID && version == KS_LETTERS_VERSION))
+        return KS_OK;
+    ks_detail_set(ret_detail, "%s: holds no dead letters of ours; give another file", file->path);
+    return KS_FAIL(FOREIGN);
+}
+
+static ks_err prepare(struct file *file, struct ks_detail *ret_detail)
+{
+    static const char *const steps[] = {
+        "PRAGMA journal_mode = WAL",
+        "PRAGMA synchronous = FULL",
+        "BEGIN IMMEDIATE",
+        "PRAGMA application_id = 0x6B73646C",
+        "PRAGMA user_version = 1",
+        "CREATE TABLE IF NOT EXISTS dead_letter (application TEXT NOT NULL, id TEXT NOT NULL, "
+        "stream TEXT NOT NULL, shard TEXT NOT NULL, sequence TEXT NOT NULL, sub INTEGER NOT NULL, "
+        "key BLOB NOT NULL, data BLOB NOT NULL, reason BLOB NOT NULL, arrival_ms INTEGER NOT NULL, "
+        "died_ms INTEGER NOT NULL, attempts INTEGER NOT NULL, cause INTEGER NOT NULL, "
+        "PRIMARY KEY (application, id))",
+        "COMMIT",
+    };
+
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        if (run_sql(file->db, steps[i]) == SQLITE_OK)
+            continue;
+        ks_detail_set(ret_detail, "%s: %s", file->path, sqlite3_errmsg(file->db));
+        return KS_FAIL(SYSTEM);
+    }
+    return KS_OK;
+}
+
+static ks_err open_file(struct file *file, struct ks_detail *ret_detail)
+{
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX;
+
+    if (file->path == NULL || file->application == NULL)
+        return KS_FAIL(NO_MEMORY);
+    if (sqlite3_open_v2(file->path, &file->db, flags, NULL) != SQLITE_OK) {
+        ks_detail_set(ret_detail, "%s: %s", file->path,
+                      file->db == NULL ? "out of memory" : sqlite3_errmsg(file->db));
+        return KS_FAIL(SYSTEM);
+    }
+    (void)sqlite3_busy_timeout(file->db, BUSY_MS);
+    KS_TRY(check(file, ret_detail));
+    return prepare(file, ret_detail);
+}
+
+ks_err ks_sqlite_letters_open(struct ks_loop *loop, const char *path, const char *application,
+                              struct ks_dead_letters **ret, struct ks_detail *ret_detail)
+{
+    struct sqlite_letters *store = ks_alloc(sizeof *store);
+    struct file *file = ks_alloc(sizeof *file);
+    ks_err err = KS_FAIL(NO_MEMORY);
+
+    if (store != NULL && file != NULL) {
+        *file = (struct file){
+            .path = ks_strdup(path), .application = ks_strdup(application), .users = 1};
+        err = open_file(file, ret_detail);
+    }
+    if (!ks_ok(err)) {
+        if (file != NULL)
+            let_go(file);
+        ks_free(store);
+        return err;
+    }
+    store->port.vtable = &vtable;
+    store->loop = loop;
+    store->file = file;
+    ks_link_init(&store->jobs);
+    *ret = &store->port;
+    return KS_OK;
+}

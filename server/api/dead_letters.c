@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GET /v1/dead-letters, POST /v1/dead-letters/{id}/discard. */
+#include <assert.h>
+
+#include "api/message.h"
+#include "api/routes.h"
+#include "api/subscription.h"
+#include "base/budget.h"
+
+#include "kinesis_sidecar/v1/letters.pb-c.h"
+
+/* What a page of letters takes while its answer is written, beside their payload. */
+enum { ARENA_BYTES = KS_LETTERS_BYTES_MAX + (16 << 20) };
+
+/* One call to the store. */
+struct call {
+    struct ks_exchange *exchange; /* NULL: the client has left. */
+    char id[KS_LETTER_ID_MAX + 1];
+};
+
+static void closed(struct ks_exchange *exchange)
+{
+    struct call *call = exchange->context;
+
+    if (call != NULL)
+        call->exchange = NULL;
+}
+
+/* The store of the subscription. NULL: the exchange was answered. */
+static struct ks_dead_letters *store_of(struct ks_exchange *exchange)
+{
+    struct ks_dead_letters *store = ks_switchboard_letters(exchange->subscription->board);
+
+    if (store == NULL)
+        ks_exchange_problem(exchange, KS_PROBLEM_FAILED_PRECONDITION,
+                            "there are no dead letters without --dead-letters or --state-dir");
+    return store;
+}
+
+static struct call *begin(struct ks_exchange *exchange)
+{
+    struct call *call = ks_alloc(sizeof(*call));
+
+    if (call == NULL) {
+        ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
+        return NULL;
+    }
+    call->exchange = exchange;
+    exchange->context = call;
+    exchange->closed = closed;
+    return call;
+}
+
+/* The exchange of an answer, which is given now; NULL if nobody waits for it. */
+static struct ks_exchange *end(struct call *call)
+{
+    struct ks_exchange *exchange = call->exchange;
+
+    ks_free(call);
+    if (exchange != NULL)
+        exchange->context = NULL;
+    return exchange;
+}
+
+static void tell_unknown(struct ks_exchange *exchange, const struct ks_letters_answer *answer)
+{
+    ks_exchange_problem(exchange, KS_PROBLEM_UNAVAILABLE, "dead letters: %s", answer->detail.text);
+}
+
+/* ---- The list ---- */
+
+static KinesisSidecar__V1__DeadLetterCause cause_of(enum ks_cause cause)
+{
+    switch (cause) {
+    case KS_CAUSE_ASKED: return KINESIS_SIDECAR__V1__DEAD_LETTER_CAUSE__DEAD_LETTER_CAUSE_ASKED;
+    case KS_CAUSE_ATTEMPTS:
+        return KINESIS_SIDECAR__V1__DEAD_LETTER_CAUSE__DEAD_LETTER_CAUSE_ATTEMPTS;
+    case KS_CAUSE_AGE: return KINESIS_SIDECAR__V1__DEAD_LETTER_CAUSE__DEAD_LETTER_CAUSE_AGE;
+    }
+    assert(false);
+    return KINESIS_SIDECAR__V1__DEAD_LETTER_CAUSE__DEAD_LETTER_CAUSE_UNSPECIFIED;
+}
+
+/* The text in the arena; false: no room. */
+static bool fill_text(struct ks_arena *arena, ks_view text, char **ret_text)
+{
+    *ret_text = ks_arena_text(arena, text);
+    return *ret_text != NULL;
+}
+
+static bool fill_row(struct ks_arena *arena, const struct ks_letter *letter,
+                     KinesisSidecar__V1__DeadLetter *row)
+{
+    kinesis_sidecar__v1__dead_letter__init(row);
+    row->sub_sequence_number = letter->sub_sequence < 0 ? 0 : letter->sub_sequence;
+    row->approximate_arrival_timestamp = letter->arrival_ms;
+    row->attempts = letter->attempts;
+    row->cause = cause_of(letter->cause);
+    row->died_at = letter->died_ms;
+    row->data.len = letter->data.size;
+    row->data.data = (uint8_t *)(uintptr_t)letter->data.data;
+    return fill_text(arena, letter->id, &row->id) &&
+           fill_text(arena, letter->stream, &row->stream) &&
+           fill_text(arena, letter->shard_id, &row->shard_id) &&
+           fill_text(arena, letter->sequence, &row->sequence_number) &&
+           fill_text(arena, letter->partition_key, &row->partition_key) &&
+           fill_text(arena, letter->reason, &row->reason);
+}
+
+static bool fill_page(struct ks_arena *arena, const struct ks_letters_answer *answer,
+                      KinesisSidecar__V1__DeadLettersResponse *response)
+{
+    kinesis_sidecar__v1__dead_letters_response__init(response);
+    response->dead_letters =
+        ks_arena_take(arena, (answer->count + 1) * sizeof(*response->dead_letters));
+    if (response->dead_letters == NULL)
+        return false;
+    for (uint32_t i = 0; i < answer->count; i++) {
+        KinesisSidecar__V1__DeadLetter *row = ks_arena_take(arena, sizeof(*row));
+
+        if (row == NULL || !fill_row(arena, &answer->letters[i], row))
+            return false;
+        response->dead_letters[response->n_dead_letters++] = row;
+        if (answer->more)
+            response->next_page_token = row->id;
+    }
+    return true;
+}
+
+static void listed(void *arg, const struct ks_letters_answer *answer)
+{
+    struct ks_exchange *exchange = end(arg);
+    KinesisSidecar__V1__DeadLettersResponse response;
+    struct ks_arena arena;
+
+    if (exchange == NULL)
+        return;
+    ks_arena_init(&arena, ARENA_BYTES);
+    if (answer->outcome != KS_DONE)
+        tell_unknown(exchange, answer);
+    else if (fill_page(&arena, answer, &response))
+        ks_exchange_message(exchange, &response.base);
+    else
+        ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "no memory for the answer");
+    ks_arena_free(&arena);
+    ks_exchange_wake(exchange);
+}
+
+void ks_handle_dead_letters(struct ks_exchange *exchange)
+{
+    struct ks_dead_letters *store = store_of(exchange);
+    ks_view after = KS_VIEW("");
+    uint64_t most;
+    struct call *call;
+
+    if (store == NULL ||
+        !ks_request_number(exchange, "page_size", 1, KS_LETTERS_PAGE_MAX, 100, &most))
+        return;
+    (void)ks_request_param(&exchange->request, "page_token", &after);
+    call = begin(exchange);
+    if (call != NULL)
+        store->vtable->list(store, after, (uint32_t)most, listed, call);
+}
+
+/* ---- Discard ---- */
+
+static void discarded(void *arg, const struct ks_letters_answer *answer)
+{
+    struct call *call = arg;
+    struct ks_exchange *exchange = call->exchange;
+    KinesisSidecar__V1__DiscardDeadLetterResponse response;
+
+    if (exchange != NULL) {
+        kinesis_sidecar__v1__discard_dead_letter_response__init(&response);
+        response.id = call->id;
+        if (answer->outcome == KS_DONE)
+            ks_exchange_message(exchange, &response.base);
+        else if (answer->outcome == KS_REFUSED)
+            ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no such dead letter");
+        else
+            tell_unknown(exchange, answer);
+        ks_exchange_wake(exchange);
+    }
+    (void)end(call);
+}
+
+void ks_handle_dead_letter_discard(struct ks_exchange *exchange)
+{
+    struct ks_dead_letters *store = store_of(exchange);
+    ks_view id = exchange->request.part;
+    struct call *call;
+
+    if (store == NULL)
+        return;
+    call = begin(exchange);
+    if (call == NULL)
+        return;
+    if (ks_ok(ks_view_copy_text(id, call->id, sizeof(call->id)))) {
+        store->vtable->remove(store, id, discarded, call);
+        return;
+    }
+    (void)end(call);
+    ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no such dead letter");
+}

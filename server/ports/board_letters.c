@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ports/board.h"
+
+#include "base/budget.h"
+#include "base/log.h"
+#include "base/metrics.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What apps say of the records that they give up is kept until the letters are written. */
+struct ks_board_reason {
+    ks_shard shard;
+    ks_epoch epoch;
+    ks_number first;
+    uint32_t count; /* 0: free. */
+    char text[KS_LETTER_REASON_MAX + 1];
+};
+
+struct ks_board_letters {
+    struct ks_board_reason reasons[KS_BOARD_REASONS_MAX]; /* In turn: the oldest gives way. */
+    uint32_t next_reason;
+    bool failing; /* And that was told. */
+    /* Of the write that is being made. */
+    struct ks_letter items[KS_BURY_MAX];
+    char ids[KS_BURY_MAX][KS_LETTER_ID_MAX + 1];
+};
+
+ks_err ks_board_letters_new(struct ks_switchboard *board)
+{
+    board->letters = ks_alloc(sizeof *board->letters);
+    return board->letters == NULL ? KS_FAIL(NO_MEMORY) : KS_OK;
+}
+
+struct ks_dead_letters *ks_switchboard_letters(const struct ks_switchboard *board)
+{
+    return board->config.letters;
+}
+
+void ks_board_note_reason(struct ks_switchboard *board, const struct ks_settlement *settlement)
+{
+    struct ks_board_letters *letters = board->letters;
+    struct ks_board_reason *reason = &letters->reasons[letters->next_reason];
+    size_t size = settlement->reason.size;
+
+    if (settlement->outcome != KS_DEAD_LETTER || size == 0)
+        return;
+    letters->next_reason = (letters->next_reason + 1) % KS_BOARD_REASONS_MAX;
+    if (size > KS_LETTER_REASON_MAX)
+        size = KS_LETTER_REASON_MAX;
+    *reason = (struct ks_board_reason){.shard = settlement->shard,
+                                       .epoch = settlement->epoch,
+                                       .first = settlement->first,
+                                       .count = settlement->count};
+    memcpy(reason->text, settlement->reason.data, size);
+}
+
+static ks_view reason_of(const struct ks_board_letters *letters, ks_shard shard, ks_epoch epoch,
+                         ks_number number)
+{
+    for (uint32_t i = 0; i < KS_BOARD_REASONS_MAX; i++) {
+        const struct ks_board_reason *reason = &letters->reasons[i];
+
+        if (reason->shard == shard && reason->epoch == epoch && number >= reason->first &&
+            number - reason->first < reason->count)
+            return ks_view_text(reason->text);
+    }
+    return KS_VIEW("");
+}
+
+/* ---- Writing. ---- */
+
+static void tell_buried(struct ks_switchboard *board, const struct ks_board_ask *ask,
+                        enum ks_outcome outcome)
+{
+    struct ks_event event = {.kind = KS_EVENT_BURIED};
+
+    event.buried.shard = ask->shard;
+    event.buried.epoch = ask->epoch;
+    event.buried.serial = (uint32_t)ask->token;
+    event.buried.outcome = outcome;
+    ks_board_queue(board, &event);
+    ks_loop_wake(board->config.loop);
+}
+
+/* A state that lasts is said once. */
+static void tell_state(struct ks_switchboard *board, const struct ks_letters_answer *answer)
+{
+    bool failing = answer->outcome != KS_DONE;
+
+    if (failing == board->letters->failing)
+        return;
+    board->letters->failing = failing;
+    if (failing)
+        ks_error("%sdead letters cannot be written (%s), trying again until they can; the "
+                 "checkpoints wait for them",
+                 board->prefix, answer->detail.text);
+    else
+        ks_info("%sdead letters are written again", board->prefix);
+}
+
+static void buried(void *arg, const struct ks_letters_answer *answer)
+{
+    struct ks_board_ask *ask = arg;
+    struct ks_switchboard *board = ks_board_of_ask(ask);
+
+    if (board != NULL) {
+        tell_state(board, answer);
+        if (answer->outcome == KS_DONE)
+            ks_metric_add_labelled(KS_METRIC_DEAD_LETTERS, board->config.subscription,
+                                   answer->count);
+        tell_buried(board, ask, answer->outcome);
+    }
+    ks_free(ask);
+}
+
+static void fill_letter(struct ks_switchboard *board, const struct ks_effect *effect,
+                        const struct ks_record *record, uint32_t index)
+{
+    struct ks_board_letters *letters = board->letters;
+    const char *shard = ks_names_text(&board->rows.shards, effect->bury.shard);
+    int64_t sub = record->sub_sequence < 0 ? 0 : record->sub_sequence;
+    int size = snprintf(letters->ids[index], sizeof letters->ids[index], "%s.%.*s.%" PRId64, shard,
+                        (int)record->sequence.size, (const char *)record->sequence.data, sub);
+
+    assert(size > 0 && (size_t)size < sizeof letters->ids[index]);
+    letters->items[index] = (struct ks_letter){
+        .id = ks_view_text(letters->ids[index]),
+        .stream = ks_view_text(board->config.stream),
+        .shard_id = ks_view_text(shard),
+        .sequence = record->sequence,
+        .sub_sequence = record->sub_sequence,
+        .partition_key = record->partition_key,
+        .data = record->data,
+        .reason =
+            reason_of(letters, effect->bury.shard, effect->bury.epoch, effect->bury.first + index),
+        .arrival_ms = record->arrival_ms,
+        .died_ms = ks_wall_now().ms,
+        .attempts = effect->bury.attempts,
+        .cause = effect->bury.cause,
+    };
+}
+
+void ks_board_bury(struct ks_switchboard *board, const struct ks_effect *effect)
+{
+    struct ks_dead_letters *store = board->config.letters;
+    struct ks_board_lease *lease = ks_board_lease_of(board, effect->bury.shard, effect->bury.epoch);
+    struct ks_board_ask none = {
+        .token = effect->bury.serial, .shard = effect->bury.shard, .epoch = effect->bury.epoch};
+    struct ks_board_ask *ask = store == NULL ? NULL : ks_board_ask_new(board);
+
+    assert(lease != NULL);
+    assert(effect->bury.count <= KS_BURY_MAX);
+    if (ask == NULL) {
+        tell_buried(board, &none, KS_REFUSED);
+        return;
+    }
+    ask->token = none.token;
+    ask->shard = none.shard;
+    ask->epoch = none.epoch;
+    for (uint32_t i = 0; i < effect->bury.count; i++) {
+        const struct ks_record *record = ks_batches_record(&lease->batches, effect->bury.first + i);
+
+        assert(record != NULL); /* It is not settled. */
+        fill_letter(board, effect, record, i);
+    }
+    store->vtable->write(store, board->letters->items, effect->bury.count, buried, ask);
+}

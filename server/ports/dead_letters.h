@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dead_letters.h - a durable store of the records that were given up, each with all that it was.
+ *
+ * A letter is named by where its record stood: the same record written again is the same letter, so a write of unknown
+ * outcome may be repeated. The watermark passes the record only after a write is DONE. Loop thread; calls are answered
+ * exactly once, in a later turn (at once if there is no memory for them), unless the store is closed before.
+ */
+#ifndef KS_PORTS_DEAD_LETTERS_H
+#define KS_PORTS_DEAD_LETTERS_H
+
+#include "base/bytes.h"
+#include "base/instant.h"
+#include "core/types.h"
+
+enum {
+    KS_LETTER_ID_MAX = KS_SHARD_ID_MAX + KS_SEQUENCE_MAX + 24, /* "shard.sequence.sub" */
+    KS_LETTER_REASON_MAX = 1000,   /* Bytes of what an app says of its record. */
+    KS_LETTERS_PAGE_MAX = 1000,    /* Letters of one list. */
+    KS_LETTERS_BYTES_MAX = 8 << 20 /* Payload of one list, about: at least one letter. */
+};
+
+/* A record that was given up. Its views belong to whoever made it; to the store's answer during `listed`. */
+struct ks_letter {
+    ks_view
+        id; /* Of characters that a path of a URL takes as they are. Unique in an application. */
+    ks_view stream;
+    ks_view shard_id;
+    ks_view sequence;
+    int64_t sub_sequence; /* -1: of no aggregate. */
+    ks_view partition_key;
+    ks_view data;
+    ks_view reason; /* Of the app; empty: none. */
+    int64_t arrival_ms;
+    int64_t died_ms;
+    uint32_t attempts;
+    enum ks_cause cause;
+};
+
+struct ks_letters_answer {
+    enum ks_outcome outcome;         /* A list: DONE or UNKNOWN. */
+    const struct ks_letter *letters; /* A list: by id, ascending. */
+    uint32_t count;
+    bool more;               /* There are some behind them. */
+    struct ks_detail detail; /* Unless DONE: what is wrong. */
+};
+
+typedef void ks_letters_answered(void *arg, const struct ks_letters_answer *answer);
+
+struct ks_dead_letters {
+    const struct ks_dead_letters_vtable *vtable;
+};
+
+struct ks_dead_letters_vtable {
+    /* Writes all of the letters or none, durably; those that are there become these. What they say is copied.
+     * UNKNOWN: they may be there; REFUSED: they are not. */
+    void (*write)(struct ks_dead_letters *store, const struct ks_letter *letters, uint32_t count,
+                  ks_letters_answered *answered, void *arg);
+    /* Up to `most` letters whose ids are greater than `after` (empty: from the first). */
+    void (*list)(struct ks_dead_letters *store, ks_view after, uint32_t most,
+                 ks_letters_answered *answered, void *arg);
+    /* The letter of this id, as a list of one or of none. */
+    void (*find)(struct ks_dead_letters *store, ks_view id, ks_letters_answered *answered,
+                 void *arg);
+    /* Removes it, durably. REFUSED: there is none. */
+    void (*remove)(struct ks_dead_letters *store, ks_view id, ks_letters_answered *answered,
+                   void *arg);
+    void (*close)(struct ks_dead_letters *store);
+};
+
+#endif

@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Calls, by clients that others wrote: curl, grpcio, grpc-js, connect-node. One service, one scenario, the same promises."""
+
+import gzip
+import json
+import os
+import queue
+import subprocess
+import sys
+
+from lib import ROOT, Sidecar, check, check_equal, main, numbered, test, wait_until
+
+sys.path.insert(0, os.path.join(ROOT, "build", "python"))
+import grpc  # noqa: E402 - it is found there
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory  # noqa: E402
+
+DESCRIPTORS = os.path.join(ROOT, "build", "gen", "descriptors.pb")
+RECORDS = 400
+
+
+class Stub:
+    """The methods of a service, made of the descriptors: Stub(channel, "package.Service").Method(member=..)"""
+
+    pool = descriptor_pool.DescriptorPool()
+    with open(DESCRIPTORS, "rb") as file:
+        for described in descriptor_pb2.FileDescriptorSet.FromString(file.read()).file:
+            pool.Add(described)
+
+    def __init__(self, channel, service):
+        self.channel = channel
+        self.service = self.pool.FindServiceByName(service)
+
+    @classmethod
+    def message(cls, name, **members):
+        return message_factory.GetMessageClass(cls.pool.FindMessageTypeByName(name))(**members)
+
+    def __getattr__(self, name):
+        method = self.service.methods_by_name[name]
+        request, response = (message_factory.GetMessageClass(kind)
+                             for kind in (method.input_type, method.output_type))
+        described = descriptor_pb2.MethodDescriptorProto()
+        method.CopyToProto(described)
+        kinds = {(False, False): "unary_unary", (False, True): "unary_stream", (True, True): "stream_stream"}
+        kind = kinds[described.client_streaming, described.server_streaming]
+        made = getattr(self.channel, kind)(f"/{self.service.full_name}/{name}",
+                                           request_serializer=request.SerializeToString,
+                                           response_deserializer=response.FromString)
+        if kind == "stream_stream":
+            return made
+        return lambda timeout=20, **members: made(request(**members), timeout=timeout)
+
+
+def consumer(sidecar):
+    channel = grpc.insecure_channel(sidecar.options["listen"])
+    return Stub(channel, "kinesis_sidecar.v1.Consumer")
+
+
+def fails(code, call, **members):
+    try:
+        call(**members)
+    except grpc.RpcError as error:
+        check_equal(error.code(), code, error)
+        return error
+    check(False, "it should have failed with", code)
+
+
+def curl(sidecar, path, *args):
+    done = subprocess.run(["curl", "-sS", "--max-time", "20", *args, f"http://{sidecar.options['listen']}{path}"],
+                          capture_output=True, check=True)
+    return done.stdout
+
+
+@test()
+def curl_calls_a_method(folder):
+    sidecar = Sidecar.local(folder)
+    sidecar.start()
+    status = json.loads(curl(sidecar, "/kinesis_sidecar.v1.Admin/GetStatus", "-d", "{}"))
+    check_equal(status["subscriptions"][0]["dialect"], "native")
+    status = json.loads(curl(sidecar, "/kinesis_sidecar.v1.Admin/GetStatus?encoding=json&message=%7B%7D"))
+    check_equal(status["ready"], True)
+    packed = os.path.join(folder, "packed")
+    with open(packed, "wb") as file:
+        file.write(gzip.compress(b'{"session": "nobody"}'))
+    for version in "--http1.1", "--http2-prior-knowledge":
+        refused = json.loads(curl(sidecar, "/kinesis_sidecar.v1.Consumer/CloseSession", version,
+                                  "-H", "Content-Type: application/json", "-H", "Content-Encoding: gzip",
+                                  "--data-binary", f"@{packed}"))
+        check_equal((refused["code"], refused["message"]), ("not_found", "no such session"))
+    sidecar.stop()
+
+
+@test(60)
+def grpcio_consumes_and_settles_in_one_stream(folder):
+    sidecar = Sidecar.local(folder)
+    sidecar.start()
+    sidecar.put(numbered(RECORDS))
+    said = queue.Queue()
+
+    def say(**members):
+        said.put(Stub.message("kinesis_sidecar.v1.StreamRequest", **members))
+    say(open={"client_id": "python"})
+    seen, settled, asked = set(), 0, 0
+    for event in consumer(sidecar).Stream(iter(said.get, None), timeout=40):
+        if event.WhichOneof("event") == "batch":
+            asked += 1
+            seen |= {record.data for record in event.batch.records}
+            say(id=asked, settle={"settlements": [{"batch_id": event.batch.batch_id, "outcome": 1}], "wait": 2})
+        elif event.WhichOneof("event") == "answer":
+            settled += event.answer.settled.ok
+            check(event.answer.settled.persisted, "it was asked to wait until it is", event)
+            if settled == RECORDS:
+                said.put(None)
+    check_equal((len(seen), settled), (RECORDS, RECORDS))
+    check_equal(sidecar.get("/v1/sessions")["sessions"], [], "the session ended with the stream")
+    sidecar.stop()
+
+
+@test()
+def grpcio_is_told_why_a_call_fails(folder):
+    sidecar = Sidecar.local(folder)
+    sidecar.start()
+    calls = consumer(sidecar)
+    error = fails(grpc.StatusCode.NOT_FOUND, calls.CloseSession, session="nobody")
+    check_equal(error.details(), "no such session")
+    check("grpc-status-details-bin" in dict(error.trailing_metadata()), error.trailing_metadata())
+    fails(grpc.StatusCode.INVALID_ARGUMENT, calls.Settle, settlements=[{"ack_id": "x"}])
+    fails(grpc.StatusCode.RESOURCE_EXHAUSTED, calls.CloseSession, session="x" * 2000000)
+    fails(grpc.StatusCode.DEADLINE_EXCEEDED, calls.Pull, timeout=0.3, wait_ms=60000)
+    rest = sidecar.call("POST", "/v1/records/settle", {"settlements": [{"ack_id": "x"}]})
+    check_equal(fails(grpc.StatusCode.INVALID_ARGUMENT, calls.Settle, settlements=[{"ack_id": "x"}]).details(),
+                rest.json["detail"], "the same reason by both ways")
+    sidecar.stop()
+
+
+@test()
+def grpcio_asks_for_health_on_both_ports(folder):
+    sidecar = Sidecar.local(folder)
+    sidecar.start()
+    for port in sidecar.options["listen"], sidecar.options["ops_listen"]:
+        health = Stub(grpc.insecure_channel(port), "grpc.health.v1.Health")
+        check_equal(health.Check().status, 1)
+        fails(grpc.StatusCode.NOT_FOUND, health.Check, service="no.Such")
+    told = health.Watch(timeout=25)
+    check_equal(next(told).status, 1)
+    sidecar.call("POST", "/v1/drain", {})
+    check_equal(next(told).status, 2)
+    told.cancel()
+    sidecar.stop()
+
+
+@test()
+def an_operator_calls(folder):
+    sidecar = Sidecar.local(folder)
+    sidecar.start()
+    sidecar.put(numbered(20))
+    check(sidecar.get("/v1/records?wait_ms=5000")["records"], "it holds its leases")
+    admin = Stub(grpc.insecure_channel(sidecar.options["listen"]), "kinesis_sidecar.v1.Admin")
+    shards = sorted(shard["shard_id"] for shard in sidecar.get("/v1/shards")["shards"])
+    check_equal(sorted(admin.Pause(shards=shards).shards), shards)
+    told = admin.Seek(to="trim_horizon", dry_run=True)
+    check_equal(sorted(shard.shard_id for shard in told.shards), shards)
+    moved = admin.Seek(to="trim_horizon", shards=[shards[0]])
+    check_equal([shard.shard_id for shard in moved.shards], [shards[0]])
+    fails(grpc.StatusCode.INVALID_ARGUMENT, admin.Seek, to="nowhere")
+    fails(grpc.StatusCode.NOT_FOUND, admin.ReleaseLease, shard_id="shardId-000000000999")
+    admin.Resume()
+    sidecar.stop()
+
+
+def by_node(kind):
+    def run(folder):
+        sidecar = Sidecar.local(folder)
+        sidecar.start()
+        sidecar.put(numbered(RECORDS))
+        script = os.path.join(ROOT, "tests", "e2e", "rpc_clients.mjs")
+        done = subprocess.run(["node", script, kind, sidecar.options["listen"], str(RECORDS), DESCRIPTORS],
+                              capture_output=True, text=True, timeout=50, check=False)
+        check_equal(done.returncode, 0, kind, done.stderr)
+        told = json.loads(done.stdout)
+        check_equal(told["distinct"], RECORDS, kind)
+        check_equal(told["retried"], RECORDS // 20, kind)
+        wait_until(lambda: all(lease["watermark_gap"] == 0 for lease in sidecar.get("/v1/shards")["shards"]), 10,
+                   "everything is settled")
+        sidecar.stop()
+    run.__name__ = f"{kind.replace('-', '_')}_consumes_settles_and_retries"
+    test(60)(run)
+
+
+for KIND in "grpc-js", "connect-1", "connect-2", "connect-grpc":
+    by_node(KIND)
+
+if __name__ == "__main__":
+    main()

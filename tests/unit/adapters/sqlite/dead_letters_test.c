@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "adapters/sqlite/dead_letters.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+
+#include "ks_test.h"
+
+static struct ks_loop *loop;
+static struct ks_dead_letters *store;
+static char path[600];
+
+/* What was answered last. */
+static struct {
+    uint32_t calls;
+    enum ks_outcome outcome;
+    uint32_t count;
+    bool more;
+    char ids[200];
+    char reason[100];
+    char data[64];
+    size_t data_size;
+    uint32_t attempts;
+    enum ks_cause cause;
+    int64_t sub_sequence;
+} heard;
+
+static void answered(void *arg, const struct ks_letters_answer *answer)
+{
+    (void)arg;
+    heard.calls++;
+    heard.outcome = answer->outcome;
+    heard.count = answer->count;
+    heard.more = answer->more;
+    heard.ids[0] = '\0';
+    for (uint32_t i = 0; answer->letters != NULL && i < answer->count; i++) {
+        const struct ks_letter *letter = &answer->letters[i];
+        size_t used = strlen(heard.ids);
+
+        (void)snprintf(heard.ids + used, sizeof heard.ids - used, "%.*s ", (int)letter->id.size,
+                       (const char *)letter->id.data);
+        (void)snprintf(heard.reason, sizeof heard.reason, "%.*s", (int)letter->reason.size,
+                       (const char *)letter->reason.data);
+        heard.data_size = letter->data.size;
+        if (letter->data.size > 0 && letter->data.size <= sizeof heard.data)
+            memcpy(heard.data, letter->data.data, letter->data.size);
+        heard.attempts = letter->attempts;
+        heard.cause = letter->cause;
+        heard.sub_sequence = letter->sub_sequence;
+    }
+}
+
+static void wait_for_answer(void)
+{
+    uint32_t before = heard.calls;
+
+    for (int i = 0; i < 5000 && heard.calls == before; i++)
+        ks_loop_turn(loop, ks_span_ms(10));
+    EXPECT_EQ_I64(heard.calls, before + 1);
+}
+
+static void open_store(const char *application)
+{
+    struct ks_detail detail;
+
+    EXPECT_OK(ks_sqlite_letters_open(loop, path, application, &store, &detail));
+}
+
+static void begin(void)
+{
+    EXPECT_OK(ks_loop_new(&loop));
+    (void)snprintf(path, sizeof path, "%s/letters.db", ks_test_dir());
+    open_store("app");
+}
+
+static void end(void)
+{
+    store->vtable->close(store);
+    ks_loop_free(loop);
+}
+
+static struct ks_letter letter(const char *id)
+{
+    return (struct ks_letter){
+        .id = ks_view_text(id),
+        .stream = KS_VIEW("s"),
+        .shard_id = KS_VIEW("shardId-000000000000"),
+        .sequence = KS_VIEW("42"),
+        .sub_sequence = -1,
+        .partition_key = KS_VIEW("k"),
+        .data = ks_view_of((const uint8_t *)"a\0b", 3),
+        .reason = KS_VIEW("cannot be parsed"),
+        .arrival_ms = 1,
+        .died_ms = 2,
+        .attempts = 3,
+        .cause = KS_CAUSE_ATTEMPTS,
+    };
+}
+
+static void write_letters(const struct ks_letter *letters, uint32_t count)
+{
+    store->vtable->write(store, letters, count, answered, NULL);
+    wait_for_answer();
+}
+
+static void list(const char *after, uint32_t most)
+{
+    store->vtable->list(store, ks_view_text(after), most, answered, NULL);
+    wait_for_answer();
+}
+
+TEST(a_letter_is_found_with_all_that_it_was_also_after_a_restart)
+{
+    struct ks_letter one = letter("one");
+
+    begin();
+    write_letters(&one, 1);
+    EXPECT_EQ_I64(heard.outcome, KS_DONE);
+    store->vtable->close(store);
+    open_store("app");
+    store->vtable->find(store, KS_VIEW("one"), answered, NULL);
+    wait_for_answer();
+    EXPECT_EQ_I64(heard.outcome, KS_DONE);
+    EXPECT_EQ_I64(heard.count, 1);
+    EXPECT_STR(heard.reason, "cannot be parsed");
+    EXPECT_EQ_I64((int64_t)heard.data_size, 3);
+    EXPECT(memcmp(heard.data, "a\0b", 3) == 0);
+    EXPECT_EQ_I64(heard.attempts, 3);
+    EXPECT_EQ_I64(heard.cause, KS_CAUSE_ATTEMPTS);
+    EXPECT_EQ_I64(heard.sub_sequence, -1);
+    end();
+}
+
+TEST(the_same_record_written_again_is_the_same_letter)
+{
+    struct ks_letter letters[2] = {letter("a"), letter("b")};
+
+    begin();
+    write_letters(letters, 2);
+    letters[0].attempts = 9;
+    write_letters(letters, 1);
+    EXPECT_EQ_I64(heard.outcome, KS_DONE);
+    list("", 10);
+    EXPECT_STR(heard.ids, "a b ");
+    end();
+}
+
+TEST(a_list_goes_on_where_it_ended_and_knows_only_its_application)
+{
+    struct ks_letter letters[3] = {letter("c"), letter("a"), letter("b")};
+
+    begin();
+    write_letters(letters, 3);
+    list("", 2);
+    EXPECT_STR(heard.ids, "a b ");
+    EXPECT(heard.more);
+    list("b", 2);
+    EXPECT_STR(heard.ids, "c ");
+    EXPECT(!heard.more);
+    store->vtable->close(store);
+    open_store("another");
+    list("", 2);
+    EXPECT_EQ_I64(heard.count, 0);
+    end();
+}
+
+TEST(a_letter_is_removed_once)
+{
+    struct ks_letter one = letter("one");
+
+    begin();
+    write_letters(&one, 1);
+    store->vtable->remove(store, KS_VIEW("one"), answered, NULL);
+    wait_for_answer();
+    EXPECT_EQ_I64(heard.outcome, KS_DONE);
+    store->vtable->remove(store, KS_VIEW("one"), answered, NULL);
+    wait_for_answer();
+    EXPECT_EQ_I64(heard.outcome, KS_REFUSED);
+    list("", 10);
+    EXPECT_EQ_I64(heard.count, 0);
+    end();
+}
+
+TEST(while_another_keeps_the_file_a_write_is_refused_and_nothing_of_it_is_there)
+{
+    struct ks_letter letters[2] = {letter("a"), letter("b")};
+    sqlite3 *other;
+
+    begin();
+    EXPECT_EQ_I64(sqlite3_open(path, &other), SQLITE_OK);
+    EXPECT_EQ_I64(sqlite3_exec(other, "BEGIN EXCLUSIVE", NULL, NULL, NULL), SQLITE_OK);
+    write_letters(letters, 2);
+    EXPECT_EQ_I64(heard.outcome, KS_REFUSED);
+    EXPECT_EQ_I64(sqlite3_exec(other, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+    EXPECT_EQ_I64(sqlite3_close(other), SQLITE_OK);
+    list("", 10);
+    EXPECT_EQ_I64(heard.count, 0);
+    write_letters(letters, 2);
+    EXPECT_EQ_I64(heard.outcome, KS_DONE);
+    end();
+}
+
+TEST(nobody_is_told_after_the_store_is_closed)
+{
+    struct ks_letter one = letter("one");
+    uint32_t before;
+
+    begin();
+    before = heard.calls;
+    store->vtable->write(store, &one, 1, answered, NULL);
+    store->vtable->close(store);
+    for (int i = 0; i < 20; i++)
+        ks_loop_turn(loop, ks_span_ms(5));
+    EXPECT_EQ_I64(heard.calls, before);
+    ks_loop_free(loop);
+}
+
+TEST(a_file_of_somebody_else_is_left_alone)
+{
+    struct ks_detail detail;
+    sqlite3 *other;
+
+    EXPECT_OK(ks_loop_new(&loop));
+    (void)snprintf(path, sizeof path, "%s/other.db", ks_test_dir());
+    EXPECT_EQ_I64(sqlite3_open(path, &other), SQLITE_OK);
+    EXPECT_EQ_I64(sqlite3_exec(other, "CREATE TABLE theirs (a)", NULL, NULL, NULL), SQLITE_OK);
+    EXPECT_EQ_I64(sqlite3_close(other), SQLITE_OK);
+    EXPECT(ks_err_is(ks_sqlite_letters_open(loop, path, "app", &store, &detail), KS_ERR_FOREIGN));
+    EXPECT_CONTAINS(detail.text, "no dead letters of ours");
+    ks_loop_free(loop);
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GET /v1/dead-letters and what goes before it: the outcomes dead_letter and drop. */
+#include <stdio.h>
+#include <string.h>
+
+#include "ks_test.h"
+#include "unit/api/api_rig.h"
+
+static struct rig rig;
+static char body[1000];
+static char target[1000];
+
+static const char *settle(const char *ack_id, const char *outcome, const char *reason)
+{
+    (void)snprintf(body, sizeof(body),
+                   "{\"settlements\":[{\"ack_id\":\"%s\",\"outcome\":\"%s\",\"reason\":\"%s\"}],"
+                   "\"wait\":\"persisted\"}",
+                   ack_id, outcome, reason);
+    return rig_call(&rig, "POST", "/v1/records/settle", body);
+}
+
+TEST(a_dead_letter_is_persisted_with_its_record_and_its_reason)
+{
+    const char *answer;
+    const char *id;
+
+    rig_begin(&rig);
+    stage_put(&rig.stage, 0, 1);
+    id = rig_member(rig_pull(&rig, "/v1/records"), "ack_id");
+    EXPECT_CONTAINS(settle(id, "dead_letter", "cannot be parsed"), "\"persisted\":true");
+    answer = rig_call(&rig, "GET", "/v1/dead-letters", "");
+    EXPECT_CONTAINS(answer, "\"cause\":\"asked\"");
+    EXPECT_CONTAINS(answer, "\"reason\":\"cannot be parsed\"");
+    EXPECT_CONTAINS(answer, "\"attempts\":1");
+    EXPECT_CONTAINS(answer, "\"shard_id\":\"shardId-00000000000");
+    EXPECT_CONTAINS(answer, "\"next_page_token\":\"\"");
+    EXPECT(rig_member(answer, "data")[0] != '\0');
+    rig_end(&rig);
+}
+
+TEST(a_discarded_letter_is_gone_and_an_unknown_one_is_404)
+{
+    const char *id;
+
+    rig_begin(&rig);
+    stage_put(&rig.stage, 0, 1);
+    id = rig_member(rig_pull(&rig, "/v1/records"), "ack_id");
+    EXPECT_CONTAINS(settle(id, "dead_letter", ""), "\"persisted\":true");
+    id = rig_member(rig_call(&rig, "GET", "/v1/dead-letters", ""), "id");
+    (void)snprintf(target, sizeof(target), "/v1/dead-letters/%s/discard", id);
+    EXPECT_CONTAINS(rig_call(&rig, "POST", target, ""), "200 OK");
+    EXPECT_CONTAINS(rig_call(&rig, "POST", target, ""), "404");
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/dead-letters", ""), "\"dead_letters\":[]");
+    rig_end(&rig);
+}
+
+TEST(a_dropped_record_is_settled_and_no_letter)
+{
+    const char *id;
+
+    rig_begin(&rig);
+    stage_put(&rig.stage, 0, 1);
+    id = rig_member(rig_pull(&rig, "/v1/records"), "ack_id");
+    EXPECT_CONTAINS(settle(id, "drop", ""), "\"persisted\":true");
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/dead-letters", ""), "\"dead_letters\":[]");
+    rig_end(&rig);
+}
+
+TEST(letters_come_in_pages)
+{
+    const char *answer;
+    const char *token;
+
+    rig_begin(&rig);
+    for (int i = 0; i < 3; i++) {
+        stage_put(&rig.stage, 0, 1);
+        EXPECT_CONTAINS(
+            settle(rig_member(rig_pull(&rig, "/v1/records"), "ack_id"), "dead_letter", ""),
+            "\"persisted\":true");
+    }
+    answer = rig_call(&rig, "GET", "/v1/dead-letters?page_size=2", "");
+    token = rig_member(answer, "next_page_token");
+    EXPECT(token[0] != '\0');
+    (void)snprintf(target, sizeof(target), "/v1/dead-letters?page_size=2&page_token=%s", token);
+    answer = rig_call(&rig, "GET", target, "");
+    EXPECT_STR(rig_member(answer, "next_page_token"), "");
+    EXPECT_CONTAINS(answer, "\"id\":");
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/dead-letters?page_size=0", ""), "400");
+    rig_end(&rig);
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/poison.h"
+
+#include "core/session.h"
+
+#include "ks_test.h"
+#include "unit/core/bed.h"
+
+static struct bed bed;
+
+static ks_session_id one_lane(const struct ks_poison_policy *policy, uint32_t count)
+{
+    ks_session_id session;
+
+    bed_live(&bed);
+    bed.core->config.poison = *policy;
+    bed.core->fleet.deadline = KS_NEVER;
+    session = bed_session(&bed, 100, 1 << 20);
+    bed_hold(&bed, 0, 1);
+    bed_settle_down(&bed);
+    bed_records(&bed, 0, count, 100, false);
+    return session;
+}
+
+/* Answers the write of dead letters that was asked for last. */
+static void answer(const struct ks_effect *bury, enum ks_outcome outcome)
+{
+    struct ks_event event = {.kind = KS_EVENT_BURIED};
+
+    event.buried.shard = bury->bury.shard;
+    event.buried.epoch = bury->bury.epoch;
+    event.buried.serial = bury->bury.serial;
+    event.buried.outcome = outcome;
+    bed_step(&bed, &event);
+}
+
+static struct ks_effect asked_to_bury(void)
+{
+    struct ks_effect none = {.kind = KS_EFFECT_STORE};
+    const struct ks_effect *bury = bed_effect(&bed, KS_EFFECT_BURY, 0);
+
+    EXPECT(bury != NULL);
+    return bury == NULL ? none : *bury;
+}
+
+TEST(a_dead_letter_holds_the_watermark_until_it_is_durable_and_its_lane_goes_on)
+{
+    ks_session_id session = one_lane(&(struct ks_poison_policy){.max_attempts = 0}, 4);
+    struct ks_effect bury;
+
+    EXPECT_EQ_I64(bed_pull(&bed, session, 3), 3);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_DEAD_LETTER, 0), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed.core->sessions[session].in_flight, 2);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 1, 2, KS_ACK, 0), KS_SETTLE_OK);
+    bed_settle_down(&bed);
+    bury = asked_to_bury();
+    EXPECT_EQ_U64(bury.bury.first, 0);
+    EXPECT_EQ_I64(bury.bury.cause, KS_CAUSE_ASKED);
+    EXPECT_EQ_U64(bed.core->leases[0].tracker.mark, 0);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 3), 1);
+
+    answer(&bury, KS_UNKNOWN);
+    EXPECT(bed_told(&bed, KS_STORY_NOT_BURIED));
+    EXPECT_EQ_U64(bed.core->leases[0].tracker.mark, 0);
+    bed_wait(&bed, 200);
+    bury = asked_to_bury();
+    answer(&bury, KS_REFUSED);
+    EXPECT(!bed_told(&bed, KS_STORY_NOT_BURIED)); /* Said once. */
+    EXPECT_EQ_U64(bed.core->leases[0].tracker.mark, 0);
+    bed_wait(&bed, 400);
+    bury = asked_to_bury();
+    answer(&bury, KS_DONE);
+    EXPECT(bed_told(&bed, KS_STORY_DEAD_LETTER));
+    EXPECT_EQ_U64(bed.core->leases[0].tracker.mark, 3);
+    EXPECT_EQ_U64(bed_effect(&bed, KS_EFFECT_FORGET, 0)->lease.number, 3);
+}
+
+TEST(an_ack_that_comes_late_settles_what_is_being_buried)
+{
+    ks_session_id session = one_lane(&(struct ks_poison_policy){.max_attempts = 0}, 2);
+    struct ks_effect bury;
+
+    EXPECT_EQ_I64(bed_pull(&bed, session, 2), 2);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_DEAD_LETTER, 0), KS_SETTLE_OK);
+    bed_settle_down(&bed);
+    bury = asked_to_bury();
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 2, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_U64(bed.core->leases[0].tracker.mark, 2);
+    answer(&bury, KS_DONE);
+    ks_core_check(bed.core);
+}
+
+TEST(the_failure_that_is_one_too_many_gives_the_record_up_and_a_nack_counts_once_for_a_delivery)
+{
+    ks_session_id session = one_lane(
+        &(struct ks_poison_policy){.max_attempts = 2, .exhausted = KS_EXHAUSTED_DEAD_LETTER}, 3);
+
+    EXPECT_EQ_I64(bed_pull(&bed, session, 3), 3);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_RETRY, 0), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_RETRY, 0), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 3), 3);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_RETRY, 0), KS_SETTLE_OK);
+    bed_settle_down(&bed);
+    EXPECT_EQ_U64(asked_to_bury().bury.count, 1);
+    EXPECT_EQ_I64(asked_to_bury().bury.cause, KS_CAUSE_ATTEMPTS);
+    /* Those that were recalled with it twice have not failed. */
+    EXPECT_EQ_I64(bed_pull(&bed, session, 3), 2);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.attempt, 3);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 1, 1, KS_RETRY, 0), KS_SETTLE_OK);
+    EXPECT(!ks_core_is_dying(bed.core, 0, 1));
+    EXPECT(!ks_core_is_dying(bed.core, 0, 2));
+}
+
+TEST(what_never_reached_the_client_has_not_failed)
+{
+    ks_session_id session = one_lane(&(struct ks_poison_policy){.max_attempts = 1}, 1);
+
+    EXPECT_EQ_I64(bed_pull(&bed, session, 1), 1);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_GIVE_BACK, 0), KS_SETTLE_OK);
+    bed_settle_down(&bed);
+    EXPECT(bed_effect(&bed, KS_EFFECT_BURY, 0) == NULL);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 1), 1);
+}
+
+TEST(an_app_that_dies_of_a_record_dies_of_the_first_of_its_lane)
+{
+    struct ks_event detach = {.kind = KS_EVENT_SESSION_DETACH};
+
+    detach.session.session = one_lane(&(struct ks_poison_policy){.max_attempts = 1}, 3);
+    EXPECT_EQ_I64(bed_pull(&bed, detach.session.session, 3), 3);
+    bed_step(&bed, &detach);
+    bed_wait(&bed, 5000);
+    EXPECT(ks_core_is_dying(bed.core, 0, 0));
+    EXPECT(!ks_core_is_dying(bed.core, 0, 1));
+}
+
+TEST(a_session_that_is_closed_has_failed_at_nothing)
+{
+    struct ks_event close = {.kind = KS_EVENT_SESSION_CLOSE};
+
+    close.session.session = one_lane(&(struct ks_poison_policy){.max_attempts = 1}, 3);
+    EXPECT_EQ_I64(bed_pull(&bed, close.session.session, 3), 3);
+    bed_step(&bed, &close);
+    EXPECT(!ks_core_is_dying(bed.core, 0, 0));
+}
+
+TEST(dropped_by_the_policy_means_told_and_settled)
+{
+    ks_session_id session =
+        one_lane(&(struct ks_poison_policy){.max_attempts = 1, .exhausted = KS_EXHAUSTED_DROP}, 1);
+
+    EXPECT_EQ_I64(bed_pull(&bed, session, 1), 1);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_RETRY, 0), KS_SETTLE_OK);
+    bed_settle_down(&bed);
+    EXPECT(bed_told(&bed, KS_STORY_DROPPED));
+    EXPECT_EQ_U64(bed.core->leases[0].tracker.mark, 1);
+}
+
+TEST(a_stopped_shard_delivers_nothing_until_somebody_lets_it_go_on_or_the_record_is_settled)
+{
+    struct ks_poison_policy policy = {.max_attempts = 1, .exhausted = KS_EXHAUSTED_STOP_SHARD};
+    struct ks_event go_on = {.kind = KS_EVENT_RESUME, .shard = {KS_SHARD_NONE}};
+    ks_session_id session = one_lane(&policy, 4);
+
+    EXPECT_EQ_I64(bed_pull(&bed, session, 2), 2);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_RETRY, 0), KS_SETTLE_OK);
+    bed_settle_down(&bed);
+    EXPECT(bed_told(&bed, KS_STORY_STOPPED));
+    EXPECT_EQ_I64(bed_pull(&bed, session, 4), 0);
+    EXPECT_EQ_I64(ks_session_idle(bed.core, &bed.core->sessions[session]), KS_IDLE_LANE_BLOCKED);
+    bed_step(&bed, &go_on);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 1), 1);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_RETRY, 0), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 4), 0);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 4), 3);
+}
+
+TEST(waits_grow_by_the_list_and_the_last_one_stays)
+{
+    struct ks_poison_policy policy = {
+        .back_off = {ks_span_ms(100), ks_span_ms(400)},
+        .back_offs = 2,
+    };
+    static const int64_t waits_ms[] = {100, 400, 400};
+    ks_session_id session = one_lane(&policy, 1);
+
+    for (int i = 0; i < 3; i++) {
+        EXPECT_EQ_I64(bed_pull(&bed, session, 1), 1);
+        EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_RETRY, -1), KS_SETTLE_OK);
+        bed_wait(&bed, waits_ms[i] - 1);
+        EXPECT_EQ_I64(bed_pull(&bed, session, 1), 0);
+        bed_wait(&bed, 1 + waits_ms[i] / 4);
+    }
+}
+
+TEST(a_record_that_is_too_old_is_given_up_when_it_fails_and_not_before)
+{
+    struct ks_event records = {.kind = KS_EVENT_RECORDS};
+    uint32_t sizes[1] = {100};
+    uint32_t stale_ms[1] = {5000};
+    ks_session_id session;
+
+    session = one_lane(&(struct ks_poison_policy){.exhausted = KS_EXHAUSTED_DEAD_LETTER}, 0);
+    bed_settle_down(&bed);
+    bed_tick(&bed);
+    records.records.epoch = 1;
+    records.records.sizes = sizes;
+    records.records.stale_ms = stale_ms;
+    records.records.count = 1;
+    if (!bed.core->leases[0].reading)
+        bed_wait(&bed, 1);
+    bed_step(&bed, &records);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 1), 1);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_RETRY, 0), KS_SETTLE_OK);
+    EXPECT(!ks_core_is_dying(bed.core, 0, 0));
+    bed_wait(&bed, 5000);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 1), 1);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_RETRY, 0), KS_SETTLE_OK);
+    EXPECT(ks_core_is_dying(bed.core, 0, 0));
+}
+
+TEST(a_record_that_is_too_large_for_its_client_is_told_once_and_waits_for_a_larger_one)
+{
+    struct ks_event open = {
+        .kind = KS_EVENT_SESSION_OPEN,
+        .open = {.take_over = KS_SESSION_NONE,
+                 .max_in_flight = 10,
+                 .max_in_flight_bytes = 1 << 20,
+                 .ack_deadline = ks_span_ms(60000),
+                 .max_record_bytes = 99},
+    };
+    ks_session_id session;
+
+    bed_live(&bed);
+    bed_step(&bed, &open);
+    session = bed_effect(&bed, KS_EFFECT_OPENED, 0)->session.session;
+    bed_hold(&bed, 0, 1);
+    bed_settle_down(&bed);
+    bed_records(&bed, 0, 2, 100, false);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 10), 0);
+    EXPECT(bed_told(&bed, KS_STORY_TOO_LARGE));
+    EXPECT_EQ_I64(ks_session_idle(bed.core, &bed.core->sessions[session]), KS_IDLE_LANE_BLOCKED);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 10), 0);
+    EXPECT(!bed_told(&bed, KS_STORY_TOO_LARGE));
+    open.open.take_over = session;
+    open.open.max_record_bytes = 100;
+    bed_step(&bed, &open);
+    bed_settle_down(&bed);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 10), 2);
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ports/board.h"
+
+#include <stdio.h>
+
+#include "ks_test.h"
+#include "unit/ports/stage.h"
+
+/* A store of dead letters whose answers are the test's to give. */
+struct fake {
+    struct ks_dead_letters port;
+    uint32_t writes;
+    uint32_t count; /* Of the last write. */
+    char id[KS_LETTER_ID_MAX + 1];
+    char reason[KS_LETTER_REASON_MAX + 1];
+    ks_letters_answered *answered;
+    void *arg;
+};
+static struct fake fake;
+
+static void fake_write(struct ks_dead_letters *store, const struct ks_letter *letters,
+                       uint32_t count, ks_letters_answered *answered, void *arg)
+{
+    EXPECT(store == &fake.port);
+    fake.writes++;
+    fake.count = count;
+    EXPECT_OK(ks_view_copy_text(letters[0].id, fake.id, sizeof fake.id));
+    EXPECT_OK(ks_view_copy_text(letters[0].reason, fake.reason, sizeof fake.reason));
+    fake.answered = answered;
+    fake.arg = arg;
+}
+
+static const struct ks_dead_letters_vtable fake_vtable = {.write = fake_write};
+
+static void answer(enum ks_outcome outcome)
+{
+    struct ks_letters_answer said = {.outcome = outcome, .count = fake.count};
+    ks_letters_answered *answered = fake.answered;
+
+    fake.answered = NULL;
+    answered(fake.arg, &said);
+}
+
+static struct stage stage;
+
+static ks_session_id the_session;
+static struct ks_run *the_run;
+
+static bool has_pulled(struct stage *of)
+{
+    return ks_switchboard_pull(of->board, the_session, 1, 1 << 20, the_run, 1) == 1;
+}
+
+static bool is_written(struct stage *of)
+{
+    (void)of;
+    return fake.answered != NULL;
+}
+
+static bool has_passed(struct stage *of)
+{
+    struct ks_shard_status status;
+
+    return ks_switchboard_shard(of->board, the_run->shard, &status) &&
+           status.lease.watermark == the_run->first + 1;
+}
+
+/* A session with one record of the first run in its hands. */
+static ks_session_id pull_one(struct ks_run *ret_run)
+{
+    struct ks_session_request request = {.client_id = KS_VIEW("app"),
+                                         .pulls = true,
+                                         .max_in_flight = 10,
+                                         .max_in_flight_bytes = 1 << 20,
+                                         .ack_deadline = ks_span_ms(60000),
+                                         .linger = ks_span_ms(60000)};
+    struct ks_detail detail;
+    ks_session_id session;
+
+    fake = (struct fake){.port = {&fake_vtable}};
+    stage.board->config.letters = &fake.port;
+    EXPECT_OK(ks_switchboard_open(stage.board, &request, NULL, &session, &detail));
+    stage_put(&stage, 0, 1);
+    the_session = session;
+    the_run = ret_run;
+    stage_turn_until(&stage, has_pulled);
+    return session;
+}
+
+static void bury(ks_session_id session, const struct ks_run *run)
+{
+    struct ks_session_status status;
+    struct ks_settlement settlement = {.session = session,
+                                       .shard = run->shard,
+                                       .epoch = run->epoch,
+                                       .first = run->first,
+                                       .count = 1,
+                                       .outcome = KS_DEAD_LETTER,
+                                       .reason = KS_VIEW("bad")};
+
+    EXPECT(ks_switchboard_session(stage.board, session, &status));
+    settlement.session_epoch = status.session.epoch;
+    EXPECT_EQ_I64(ks_switchboard_settle(stage.board, &settlement).status, KS_SETTLE_OK);
+    stage_turn_until(&stage, is_written);
+    EXPECT_EQ_I64(fake.writes, 1);
+}
+
+static ks_number watermark(const struct ks_run *run)
+{
+    struct ks_shard_status status;
+
+    EXPECT(ks_switchboard_shard(stage.board, run->shard, &status));
+    return status.lease.watermark;
+}
+
+TEST(the_letter_says_where_the_record_stood_and_why_and_holds_the_watermark_until_it_is_written)
+{
+    ks_session_id session;
+    struct ks_run run;
+
+    stage_begin(&stage, "pod-a");
+    session = pull_one(&run);
+    bury(session, &run);
+    EXPECT_CONTAINS(fake.id, "shardId-00000000000");
+    EXPECT_STR(fake.reason, "bad");
+    answer(KS_UNKNOWN);
+    stage_turn_until(&stage, is_written);
+    EXPECT_EQ_I64(fake.writes, 2);
+    EXPECT_STR(fake.reason, "bad");
+    EXPECT_EQ_U64(watermark(&run), run.first);
+    answer(KS_DONE);
+    stage_turn_until(&stage, has_passed);
+    stage.board->config.letters = stage.letters;
+    stage_drain(&stage);
+    stage_vanish(&stage);
+}
+
+TEST(equal_keys_have_equal_hashes_and_many_keys_use_them_all)
+{
+    bool used[256] = {false};
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < 5000; i++) {
+        char key[16];
+
+        (void)snprintf(key, sizeof key, "user-%u", i);
+        EXPECT_EQ_I64(ks_key_hash(ks_view_text(key)), ks_key_hash(ks_view_text(key)));
+        count += !used[ks_key_hash(ks_view_text(key))];
+        used[ks_key_hash(ks_view_text(key))] = true;
+    }
+    EXPECT_EQ_I64(count, 256);
+}
