@@ -36,8 +36,8 @@ COUNT = 10000
 SHARDS = 4
 SECONDS = 80  # The longest that a client may take, with PATIENCE.
 SEED = int(os.environ.get("SEED", "1"))
-RETRIES = 50  # In a thousand settles.
-DEAD_LETTERS = 10 if os.environ.get("LETTERS") else 0  # Until the sidecar keeps dead letters.
+RETRIES = 50  # Of a thousand settles.
+DEAD_LETTERS = 10
 
 # name: the folder of its `build` and `run`, and the ways in which it consumes.
 #   rest    a stream of NDJSON, and POST /v1/records/settle
@@ -236,8 +236,8 @@ def some_records():
 def play(folder, name, way):
     """The scenario, by one client in one way."""
     # No lease may end in the story, however slow the machine is: an epoch is one order.
-    more = {"dead_letters": "sqlite:" + os.path.join(folder, "dead_letters.db")} if DEAD_LETTERS else {}
-    sidecar = Sidecar.local(folder, lease_duration_ms=30000, idle_release_ms=600000, local_shards=SHARDS, **more).start()
+    sidecar = Sidecar.local(folder, lease_duration_ms=30000, idle_release_ms=600000, local_shards=SHARDS,
+                            dead_letters="sqlite:" + os.path.join(folder, "dead_letters.db")).start()
     records = some_records()
     judge = Judge(records, sidecar.put(records))
     os.makedirs(BUILT, exist_ok=True)
@@ -253,8 +253,7 @@ def play(folder, name, way):
     check_equal(client.wait(), 0, f"the client's status, after {dict(judge.told)}")
     judge.verdict()
     check_positions(sidecar, judge)
-    if DEAD_LETTERS:
-        check_dead_letters(sidecar, judge)
+    check_dead_letters(sidecar, judge)
     sidecar.stop()
     print(f"       {name} by {way}: {dict(judge.told)}", flush=True)
 
