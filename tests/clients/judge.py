@@ -12,7 +12,7 @@ which things happen to it:
     {"event":"opened"}                                                      a stream is open
     {"event":"record","shard","sequence","data","attempt"}                  data in base64
     {"event":"settle","request":1,"shard","sequence","outcome"}             before it is sent; a request has many of these
-    {"event":"settled","request":1,"ok":100,"failed":[reason..]}
+    {"event":"settled","request":1,"ok":100,"failed":[reason..],"positions":[{"shard_id","watermark","checkpoint"}..]}
     {"event":"disconnected"}                                                it has hung up
     {"event":"finished"}                                                    it has settled everything
 What is held unsettled and what is settled when is in story.py; every language tells the same.
@@ -60,12 +60,26 @@ class Shard:
 
     def __init__(self):
         self.records = []
+        self.indexes = {}
+        self.watermark = self.checkpoint = -1
         self.begin()
 
     def begin(self):
         self.cursor = -1     # The last delivery.
         self.failed = set()  # What was retried.
         self.retries = self.backs = 0
+
+    def stands(self, position):
+        """The watermark passes nothing that is unsettled, the checkpoint no watermark, and neither goes back."""
+        watermark, checkpoint = (self.index_of(position[name]) for name in ("watermark", "checkpoint"))
+        for passed in self.records[self.watermark + 1:watermark + 1]:
+            check(passed.outcome, "the watermark passed", passed)
+        check(self.watermark <= watermark, "the watermark went back from", self.watermark, position)
+        check(self.checkpoint <= checkpoint <= watermark, "the checkpoint moved from", self.checkpoint, position)
+        self.watermark, self.checkpoint = watermark, checkpoint
+
+    def index_of(self, sequence):
+        return -1 if sequence == "TRIM_HORIZON" else self.indexes[sequence]
 
     def can_begin_again_with(self, index):
         for before in range(index, -1, -1):
@@ -95,6 +109,7 @@ class Judge:
         self.records = {}
         for (shard, sequence), (_, data) in sorted(zip(placed, records), key=lambda both: int(both[0][1])):
             record = Record(shard, len(self.shards[shard].records), sequence, data)
+            self.shards[shard].indexes[sequence] = record.index
             self.shards[shard].records.append(record)
             self.records[shard, sequence] = record
         self.connection = 0
@@ -178,6 +193,10 @@ class Judge:
         for record, outcome in asked:
             if outcome != "retry":
                 record.confirmed = True
+        check_equal({position["shard_id"] for position in entry["positions"]}, {record.shard for record, _ in asked},
+                    "shards of the positions")
+        for position in entry["positions"]:
+            self.shards[position["shard_id"]].stands(position)
 
     def verdict(self):
         """That the diary tells the scenario, and that each record was seen and settled."""

@@ -70,9 +70,10 @@ class Story:
             return "retry"
         return "dead_letter" if drawn < self.retries + self.letters else "ack"
 
-    def settled(self, request, accepted, failed):
-        """`failed`: the reasons."""
-        self.tell("settled", request=request, ok=accepted, failed=failed)
+    def settled(self, request, accepted, failed, positions):
+        """`failed`: the reasons; `positions`: (shard, watermark, checkpoint) each."""
+        self.tell("settled", request=request, ok=accepted, failed=failed, positions=[
+            {"shard_id": shard, "watermark": watermark, "checkpoint": checkpoint} for shard, watermark, checkpoint in positions])
         self.done |= self.pending.pop(request)
 
     def hangs_up(self):

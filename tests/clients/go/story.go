@@ -134,7 +134,11 @@ func (s *story) settled(request uint64, answer *v1.SettleResponse) {
 	for _, failure := range answer.Failed {
 		failed = append(failed, failure.Reason)
 	}
-	s.tell(line{"event": "settled", "request": request, "ok": answer.Ok, "failed": failed})
+	positions := []line{}
+	for _, p := range answer.Positions {
+		positions = append(positions, line{"shard_id": p.ShardId, "watermark": p.Watermark, "checkpoint": p.Checkpoint})
+	}
+	s.tell(line{"event": "settled", "request": request, "ok": answer.Ok, "failed": failed, "positions": positions})
 	for _, k := range s.pending[request] {
 		s.done[k] = true
 	}

@@ -44,7 +44,8 @@ WAYS = {"watch": Watch, "stream": Stream}
 
 
 def told(story, request, answer):
-    story.settled(request, answer.ok, [failure.reason for failure in answer.failed])
+    story.settled(request, answer.ok, [failure.reason for failure in answer.failed],
+                  [(position.shard_id, position.watermark, position.checkpoint) for position in answer.positions])
 
 
 def settlements_of(items):

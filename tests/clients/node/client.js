@@ -8,7 +8,9 @@ const [address, seed, count, retries, letters, way, client] = process.argv.slice
 const { connect } = await import(client === "grpc-js" ? "./grpc_js.js" : "./connect_es.js");
 
 function told(request, answer) {
-  story.settled(Number(request), answer.ok, answer.failed.map((failure) => failure.reason));
+  const reasons = answer.failed.map(({ reason }) => reason);
+  const positions = answer.positions.map(({ shardId, watermark, checkpoint }) => ({ shard_id: shardId, watermark, checkpoint }));
+  story.settled(Number(request), Number(answer.ok), reasons, positions);
 }
 
 // One event; returns whether it tells of silence.

@@ -87,8 +87,8 @@ export class Story {
     return drawn < this.retries + this.letters ? "dead_letter" : "ack";
   }
 
-  settled(request, ok, failed) {
-    tell("settled", { request, ok: Number(ok), failed });
+  settled(request, ok, failed, positions) {
+    tell("settled", { request, ok, failed, positions });
     for (const key of this.pending.get(request)) this.done.add(key);
     this.pending.delete(request);
   }

@@ -111,9 +111,14 @@ class Story {
     }
 
     void settled(long request, SettleResponse answer) {
-        tell("{'event':'settled','request':%d,'ok':%d,'failed':[%s]}", request, answer.getOk(),
-                answer.getFailedList().stream().map(failure -> '"' + failure.getReason() + '"')
-                        .collect(Collectors.joining(",")));
+        String failed = answer.getFailedList().stream().map(failure -> '"' + failure.getReason() + '"')
+                .collect(Collectors.joining(","));
+        String positions = answer.getPositionsList().stream()
+                .map(p -> String.format("{'shard_id':'%s','watermark':'%s','checkpoint':'%s'}", p.getShardId(),
+                        p.getWatermark(), p.getCheckpoint()))
+                .collect(Collectors.joining(","));
+        tell("{'event':'settled','request':%d,'ok':%d,'failed':[%s],'positions':[" + positions + "]}", request,
+                answer.getOk(), failed);
         done.addAll(pending.remove(request));
     }
 
