@@ -329,6 +329,11 @@ san:  ## Run the whole of `make test` with address and undefined-behaviour sanit
 
 # --- Habits ------------------------------------------------------------------------------------
 
+CLIENTS ?=
+.PHONY: clients
+clients: deps all  ## Have clients of other people tell one scenario, each built from its registry; CLIENTS='curl grpcio' for some.
+	@tests/clients/judge.py $(CLIENTS)
+
 .PHONY: schemathesis
 schemathesis: $(B)/schemathesis/bin/schemathesis $(BIN)  ## Requests that schemathesis (PyPI) makes of openapi.json.
 	@tests/e2e/schemathesis $(CURDIR)/$<
