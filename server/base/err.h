@@ -85,7 +85,7 @@ const char *ks_err_text(ks_err err);
             return ks_try_err;                                                                     \
     } while (0)
 
-enum { KS_DETAIL_SIZE = 160 };
+enum { KS_DETAIL_SIZE = 256 };
 
 /* A sentence for people that goes with an error: what failed, on what, what to do. Always NUL-terminated. */
 struct ks_detail {
