@@ -557,7 +557,8 @@ void ks_serve_grant(struct ks_exchange *exchange, const ProtobufCMessage *messag
 
     (void)arena;
     if (request->records == 0) {
-        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT, "a grant is of one record or more");
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                            "a grant is of one record or more");
         return;
     }
     if (!ks_switchboard_find_session(board, ks_view_text(request->session), &session)) {

@@ -423,8 +423,8 @@ static bool give_up(struct world *world, struct process *process, const struct h
     else if (!draw_chance(&world->prng, swarm->give_backs))
         return false;
     /* What was never seen has used no credit. */
-    if (outcome == KS_GIVE_BACK && consumer->explicit_credit &&
-        consumer->session == job->session && consumer->session_epoch == job->session_epoch)
+    if (outcome == KS_GIVE_BACK && consumer->explicit_credit && consumer->session == job->session &&
+        consumer->session_epoch == job->session_epoch)
         consumer->granted += job->count;
     settle(world, process, job, outcome, 0);
     return true;

@@ -225,9 +225,9 @@ TEST(nothing_comes_that_was_not_granted)
     EXPECT_EQ_U64(answer->answer->granted->granted, 2);
     kinesis_sidecar__v1__stream_event__free_unpacked(answer, NULL);
     expect_exactly(2);
-    EXPECT_CONTAINS(rpc_json(&rig, "/kinesis_sidecar.v1.Consumer/Grant",
-                             "{\"session\":\"c\",\"records\":3}"),
-                    "\"granted\":3");
+    EXPECT_CONTAINS(
+        rpc_json(&rig, "/kinesis_sidecar.v1.Consumer/Grant", "{\"session\":\"c\",\"records\":3}"),
+        "\"granted\":3");
     expect_exactly(3);
     grant(8, 0);
     expect_problem(8, "one record or more");
@@ -299,6 +299,7 @@ TEST(close_ends_the_session_at_once_and_the_stream_says_so_last)
     kinesis_sidecar__v1__stream_event__free_unpacked(event, NULL);
     http2_wait(&client, stream);
     EXPECT_EQ_U64(stream->size, at);
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/sessions", ""), "\"sessions\":[]");
     EXPECT_CONTAINS(stream->trailers, "grpc-status: 0\n");
     again = rig_pull(&rig, "/v1/records?session=other");
     EXPECT_CONTAINS(again, "\"attempt\":2");

@@ -265,6 +265,8 @@ TEST(a_client_that_raises_its_limit_is_woken_for_the_record_that_was_too_large)
     bed_records(&bed, 0, 2, 100, false);
     EXPECT_EQ_I64(bed_pull(&bed, session, 10), 0);
     EXPECT(bed_told(&bed, KS_STORY_TOO_LARGE));
+    bed_settle_down(&bed);
+    EXPECT_EQ_I64(bed_count(&bed, KS_EFFECT_WAKE), 0);
     update.update.max_record_bytes = 100;
     bed_step(&bed, &update);
     bed_settle_down(&bed);
