@@ -78,8 +78,8 @@ static void begin_run(struct ks_delivery *delivery)
     ks_framer_begin(&delivery->framer, &stamp, &names, &place, run->attempt);
 }
 
-/* Hands records back as if they had been refused at once: they come again in the order of their
- * shard. */
+/* Hands records back as if they had been refused at once: those that are not settled come again in the order of their
+ * shard, and they have used no credit. */
 static void give_back(struct ks_delivery *delivery, ks_shard shard, ks_epoch epoch, ks_number first,
                       ks_number end)
 {
@@ -110,14 +110,11 @@ static bool is_settled(const struct ks_delivery *delivery)
 static void skip(struct ks_delivery *delivery)
 {
     struct ks_framer *framer = &delivery->framer;
+    ks_number end = is_settled(delivery) ? framer->next + 1 : framer->end;
 
     assert(!framer->begun);
-    if (is_settled(delivery)) {
-        framer->next++;
-        return;
-    }
-    give_back(delivery, framer->shard, framer->epoch, framer->next, framer->end);
-    framer->next = framer->end;
+    give_back(delivery, framer->shard, framer->epoch, framer->next, end);
+    framer->next = end;
 }
 
 size_t ks_delivery_fill(struct ks_delivery *delivery, uint8_t *buffer, size_t room,

@@ -31,17 +31,28 @@ static void tell(struct question *question, ks_pb_answer *answer)
 
 static void told_message(struct ks_exchange *exchange, const ProtobufCMessage *message)
 {
+    static const struct {
+        const ProtobufCMessageDescriptor *type;
+        KinesisSidecar__V1__StreamAnswer__AnswerCase which;
+    } kinds[] = {
+        {&kinesis_sidecar__v1__settle_response__descriptor,
+         KINESIS_SIDECAR__V1__STREAM_ANSWER__ANSWER_SETTLED},
+        {&kinesis_sidecar__v1__checkpoint_response__descriptor,
+         KINESIS_SIDECAR__V1__STREAM_ANSWER__ANSWER_CHECKPOINTED},
+        {&kinesis_sidecar__v1__grant_response__descriptor,
+         KINESIS_SIDECAR__V1__STREAM_ANSWER__ANSWER_GRANTED},
+        {&kinesis_sidecar__v1__session_limits__descriptor,
+         KINESIS_SIDECAR__V1__STREAM_ANSWER__ANSWER_UPDATED},
+    };
     ks_pb_answer answer;
 
     kinesis_sidecar__v1__stream_answer__init(&answer);
-    if (message->descriptor == &kinesis_sidecar__v1__settle_response__descriptor) {
-        answer.answer_case = KINESIS_SIDECAR__V1__STREAM_ANSWER__ANSWER_SETTLED;
-        answer.settled = (ks_pb_settle_response *)(uintptr_t)message;
-    } else {
-        assert(message->descriptor == &kinesis_sidecar__v1__checkpoint_response__descriptor);
-        answer.answer_case = KINESIS_SIDECAR__V1__STREAM_ANSWER__ANSWER_CHECKPOINTED;
-        answer.checkpointed = (ks_pb_checkpoint_response *)(uintptr_t)message;
-    }
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (message->descriptor == kinds[i].type)
+            answer.answer_case = kinds[i].which;
+    assert(answer.answer_case != KINESIS_SIDECAR__V1__STREAM_ANSWER__ANSWER__NOT_SET);
+    /* All members of the oneof are pointers to messages, at one place. */
+    answer.settled = (ks_pb_settle_response *)(uintptr_t)message;
     tell(question_of(exchange), &answer);
 }
 
@@ -60,6 +71,11 @@ static void told_problem(struct ks_exchange *exchange, enum ks_problem problem, 
 static void wake(struct ks_exchange *exchange)
 {
     (void)exchange; /* It was told. */
+}
+
+struct ks_exchange *ks_question_stream(struct ks_exchange *exchange)
+{
+    return question_of(exchange)->questions->exchange;
 }
 
 /* ---- Life ---- */

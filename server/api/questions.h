@@ -33,5 +33,7 @@ void ks_questions_free(struct ks_questions *questions);
 /* Has `message` served. The arena is moved, or left to the caller. */
 void ks_questions_begin(struct ks_questions *questions, uint64_t id, ks_message_handler *handler,
                         const ProtobufCMessage *message, struct ks_arena *arena);
+/* The exchange of the stream in which this question came. */
+struct ks_exchange *ks_question_stream(struct ks_exchange *question);
 
 #endif

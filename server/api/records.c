@@ -545,6 +545,38 @@ void ks_handle_records(struct ks_exchange *exchange)
         pull(exchange, name, &ask);
 }
 
+void ks_serve_grant(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                    struct ks_arena *arena)
+{
+    const KinesisSidecar__V1__GrantRequest *request =
+        (const KinesisSidecar__V1__GrantRequest *)message;
+    struct ks_switchboard *board = exchange->subscription->board;
+    KinesisSidecar__V1__GrantResponse response;
+    struct ks_session_status status;
+    ks_session_id session;
+
+    (void)arena;
+    if (request->records == 0) {
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                            "a grant is of one record or more");
+        return;
+    }
+    if (!ks_switchboard_find_session(board, ks_view_text(request->session), &session)) {
+        ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no such session");
+        return;
+    }
+    if (!ks_switchboard_grant(board, session, request->records) ||
+        !ks_switchboard_session(board, session, &status)) {
+        ks_exchange_problem(exchange, KS_PROBLEM_FAILED_PRECONDITION,
+                            "the session was not opened with explicit_credit");
+        return;
+    }
+    kinesis_sidecar__v1__grant_response__init(&response);
+    response.session = request->session;
+    response.granted = status.session.granted;
+    ks_exchange_message(exchange, &response.base);
+}
+
 void ks_serve_open_session(struct ks_exchange *exchange, const ProtobufCMessage *message,
                            struct ks_arena *arena)
 {

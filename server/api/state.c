@@ -424,8 +424,7 @@ static void fill_session(const struct ks_session_status *status, ks_pb_session *
     row->in_flight_bytes = session->in_flight_bytes;
     row->max_in_flight = session->max_in_flight;
     row->max_in_flight_bytes = session->max_in_flight_bytes;
-    if (session->max_in_flight > session->in_flight)
-        row->credit = session->max_in_flight - session->in_flight;
+    row->credit = session->credit;
     row->lanes = session->lanes;
     row->ack_deadline_ms = ks_span_to_ms(status->ack_deadline);
     row->idle_reason = ks_control_idle(session->idle);

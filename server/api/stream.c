@@ -90,8 +90,7 @@ static void say_heartbeat(struct stream *stream)
     kinesis_sidecar__v1__heartbeat__init(&beat);
     kinesis_sidecar__v1__stream_event__init(&event);
     beat.in_flight = status.session.in_flight;
-    if (status.session.max_in_flight > status.session.in_flight)
-        beat.credit = status.session.max_in_flight - status.session.in_flight;
+    beat.credit = status.session.credit;
     beat.idle_reason = ks_control_idle(status.session.idle);
     event.event_case = KINESIS_SIDECAR__V1__STREAM_EVENT__EVENT_HEARTBEAT;
     event.heartbeat = &beat;
@@ -249,6 +248,9 @@ static size_t fill_some(struct stream *stream, uint8_t *buffer, size_t room)
     size_t size = 0;
 
     while (!stream->cut) {
+        /* What was not begun comes again, from another session. */
+        if (stream->over && !delivery->framer.begun)
+            ks_delivery_give_back(delivery);
         /* Events go between records. */
         if (!delivery->framer.begun)
             size += fill_control(stream, buffer + size, room - size);
@@ -440,6 +442,7 @@ static bool read_numbers(struct ks_exchange *exchange, const ks_pb_open_request 
         return false;
     request->max_in_flight = (uint32_t)in_flight;
     request->max_message_bytes = (uint32_t)message_bytes;
+    request->explicit_credit = message->explicit_credit;
     request->ack_deadline = ks_span_ms((int64_t)deadline_ms);
     request->grace = ks_span_ms(KS_GRACE_MS);
     request->linger = ks_span_ms(KS_LINGER_MS);
@@ -572,16 +575,105 @@ void ks_serve_stream(struct ks_exchange *exchange, const ProtobufCMessage *messa
     (void)arena;
 }
 
+/* False if it is over: another stream may have it by now, and its end is not told yet. */
+static bool own_session(const struct stream *stream, struct ks_session_status *ret_status)
+{
+    const struct ks_delivery *delivery = &stream->delivery;
+
+    return !stream->over &&
+           ks_switchboard_session(stream->subscription->board, delivery->session, ret_status) &&
+           ret_status->session.epoch == delivery->session_epoch;
+}
+
+static void say_over(struct ks_exchange *exchange)
+{
+    ks_exchange_problem(exchange, KS_PROBLEM_SESSION_FENCED, "the session of this stream is over");
+}
+
+/* One of the limits of an update; 0: it stays. */
+static bool read_limit(struct ks_exchange *exchange, const char *name, uint64_t value, uint64_t min,
+                       uint64_t max, uint64_t *ret_value)
+{
+    *ret_value = 0;
+    return value == 0 || ks_message_number(exchange, name, value, min, max, 0, ret_value);
+}
+
+static void serve_update(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                         struct ks_arena *arena)
+{
+    const KinesisSidecar__V1__SessionLimits *wanted =
+        (const KinesisSidecar__V1__SessionLimits *)message;
+    struct stream *stream = ks_question_stream(exchange)->context;
+    struct ks_switchboard *board = stream->subscription->board;
+    KinesisSidecar__V1__SessionLimits limits;
+    struct ks_session_request request = {.client_id = KS_VIEW("")};
+    struct ks_session_status status;
+    uint64_t message_bytes;
+    uint64_t in_flight;
+
+    (void)arena;
+    if (!own_session(stream, &status)) {
+        say_over(exchange);
+        return;
+    }
+    if (!read_limit(exchange, "max_message_bytes", wanted->max_message_bytes,
+                    KS_MESSAGE_EXTRA_BYTES + 1, UINT32_MAX, &message_bytes) ||
+        !read_limit(exchange, "max_in_flight", wanted->max_in_flight, 1, KS_IN_FLIGHT_MAX,
+                    &in_flight) ||
+        !read_limit(exchange, "max_in_flight_bytes", wanted->max_in_flight_bytes, 1,
+                    IN_FLIGHT_BYTES_MAX, &request.max_in_flight_bytes))
+        return;
+    request.max_message_bytes = (uint32_t)message_bytes;
+    request.max_in_flight = (uint32_t)in_flight;
+    (void)ks_switchboard_update(board, stream->delivery.session, &request);
+    (void)own_session(stream, &status);
+    kinesis_sidecar__v1__session_limits__init(&limits);
+    limits.max_in_flight = status.session.max_in_flight;
+    limits.max_in_flight_bytes = status.session.max_in_flight_bytes;
+    if (status.session.max_record_bytes != UINT32_MAX)
+        limits.max_message_bytes =
+            (uint64_t)status.session.max_record_bytes + KS_MESSAGE_EXTRA_BYTES;
+    ks_exchange_message(exchange, &limits.base);
+}
+
+/* Grant, of the stream's own session. */
+static void serve_credit(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                         struct ks_arena *arena)
+{
+    KinesisSidecar__V1__GrantRequest request;
+    struct ks_session_status status;
+
+    kinesis_sidecar__v1__grant_request__init(&request);
+    if (!own_session(ks_question_stream(exchange)->context, &status)) {
+        say_over(exchange);
+        return;
+    }
+    request.session = ks_pb_text(status.client_id);
+    request.records = ((const KinesisSidecar__V1__StreamRequest *)message)->credit;
+    ks_serve_grant(exchange, &request.base, arena);
+}
+
+static void close_session(struct stream *stream)
+{
+    struct ks_session_status status;
+
+    if (!own_session(stream, &status))
+        return;
+    ks_switchboard_close(stream->subscription->board, stream->delivery.session);
+    say_ended(stream, KINESIS_SIDECAR__V1__SESSION_END__SESSION_END_CLOSED);
+}
+
 /* The client has said all. */
 static void hang_up(struct ks_exchange *exchange)
 {
     struct stream *stream = exchange->context;
+    struct ks_session_status status;
 
     if (!exchange->answered) {
         ks_exchange_problem(exchange, KS_PROBLEM_FAILED_PRECONDITION, "nothing was opened");
         return;
     }
-    if (!stream->over)
+    if (own_session(stream, &status))
         ks_switchboard_close(stream->subscription->board, stream->delivery.session);
     stream->over = true;
     ks_exchange_wake(exchange);
@@ -617,10 +709,19 @@ void ks_next_stream(struct ks_exchange *exchange, const ProtobufCMessage *messag
         ks_questions_begin(&stream->questions, request->id, ks_serve_checkpoint,
                            &request->checkpoint->base, arena);
         return;
+    case KINESIS_SIDECAR__V1__STREAM_REQUEST__REQUEST_CREDIT:
+        ks_questions_begin(&stream->questions, request->id, serve_credit, message, arena);
+        return;
+    case KINESIS_SIDECAR__V1__STREAM_REQUEST__REQUEST_UPDATE:
+        ks_questions_begin(&stream->questions, request->id, serve_update, &request->update->base,
+                           arena);
+        return;
+    case KINESIS_SIDECAR__V1__STREAM_REQUEST__REQUEST_CLOSE: close_session(stream); return;
     default: break;
     }
     ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
-                        "a request of the stream is open, settle or checkpoint");
+                        "a request of the stream is open, settle, checkpoint, credit, update or "
+                        "close");
 }
 
 /* `shards` is a comma list. */

@@ -265,6 +265,7 @@ static void dispatch(struct ks_core *core, const struct ks_event *event, struct 
     case KS_EVENT_SESSION_PULL: ks_session_pull(core, event, effects); return;
     case KS_EVENT_SESSION_DETACH: ks_session_detach(core, event->session.session); return;
     case KS_EVENT_SESSION_CLOSE: ks_session_close(core, event->session.session); return;
+    case KS_EVENT_SESSION_UPDATE: ks_session_update(core, event); return;
     case KS_EVENT_SETTLE: ks_session_settle(core, event, effects); return;
     case KS_EVENT_CHECKPOINT: ks_session_checkpoint(core, event, effects); return;
     case KS_EVENT_PERSIST: persist(core, event->persist.shard); return;
@@ -445,6 +446,8 @@ bool ks_core_session(const struct ks_core *core, ks_session_id id, struct ks_ses
         .in_flight_bytes = session->in_flight_bytes,
         .max_in_flight = session->max_in_flight,
         .max_in_flight_bytes = session->max_in_flight_bytes,
+        .max_record_bytes = session->max_record_bytes,
+        .credit = ks_session_room(session),
         .granted = session->granted,
         .explicit_credit = session->explicit_credit,
         .lanes = session->lanes,
@@ -564,7 +567,6 @@ void ks_core_check(const struct ks_core *core)
         if (!session->used)
             continue;
         used++;
-        assert(session->in_flight <= session->max_in_flight);
         assert(id >= UINT8_MAX || session->in_flight == in_flight[id]);
     }
     assert(used == core->sessions_used);

@@ -144,7 +144,9 @@ struct ks_session_view {
     uint64_t in_flight_bytes;
     uint32_t max_in_flight;
     uint64_t max_in_flight_bytes;
-    uint32_t granted; /* Explicit credit that is left; 0 where credit is not explicit. */
+    uint32_t max_record_bytes; /* UINT32_MAX: any. */
+    uint32_t credit;           /* Records that it may be sent now. */
+    uint32_t granted;          /* Explicit credit that is left; 0 where credit is not explicit. */
     bool explicit_credit;
     uint32_t lanes;
     enum ks_idle idle; /* Why it gets nothing, if it gets nothing. */

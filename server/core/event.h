@@ -17,6 +17,7 @@ enum ks_event_kind {
     KS_EVENT_SESSION_PULL,   /* The consumer can take some now -> KS_EFFECT_DELIVER, any number. */
     KS_EVENT_SESSION_DETACH, /* Its connection is gone; requeue after the grace. */
     KS_EVENT_SESSION_CLOSE,  /* It is over; requeue at once. */
+    KS_EVENT_SESSION_UPDATE, /* Other limits from now on. */
     KS_EVENT_SETTLE,         /* -> KS_EFFECT_SETTLED. */
     KS_EVENT_CHECKPOINT, /* Cumulative: every record delivered up to `number` -> KS_EFFECT_SETTLED. */
     KS_EVENT_PERSIST,    /* Somebody waits: write the checkpoint of `shard` as soon as possible. */
@@ -94,6 +95,13 @@ struct ks_event {
         struct {
             ks_session_id session;
         } session; /* DETACH, CLOSE. */
+        struct {
+            ks_session_id session;
+            /* As in `open`; 0: as it was. */
+            uint32_t max_in_flight;
+            uint64_t max_in_flight_bytes;
+            uint32_t max_record_bytes;
+        } update;
         struct {
             ks_session_id session;
             uint32_t session_epoch;

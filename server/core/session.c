@@ -221,6 +221,23 @@ void ks_session_grant(struct ks_core *core, ks_session_id id, uint32_t records)
     core->stirred = true;
 }
 
+void ks_session_update(struct ks_core *core, const struct ks_event *event)
+{
+    struct ks_session *session = &core->sessions[event->update.session];
+
+    if (!session->used)
+        return;
+    if (event->update.max_in_flight != 0)
+        session->max_in_flight = event->update.max_in_flight;
+    if (event->update.max_in_flight_bytes != 0)
+        session->max_in_flight_bytes = event->update.max_in_flight_bytes;
+    if (event->update.max_record_bytes != 0)
+        session->max_record_bytes = event->update.max_record_bytes;
+    /* What waits for a larger limit may go out, and there is room for more, or less, to be read. */
+    core->stirred = true;
+    core->thirsty = true;
+}
+
 void ks_session_detach(struct ks_core *core, ks_session_id id)
 {
     struct ks_session *session = &core->sessions[id];
@@ -290,6 +307,8 @@ static void send(struct ks_core *core, struct ks_lease *lease, ks_session_id id,
     effect->deliver.first = run->first;
     effect->deliver.count = run->count;
     effect->deliver.attempt = run->attempt;
+    /* Here and not in ks_core_check(): a limit that was lowered since may be less. */
+    assert(session->in_flight <= session->max_in_flight);
     ks_poison_delivered(lease, run, effects);
 }
 
@@ -519,6 +538,10 @@ static enum ks_settle_status settle(struct ks_core *core, const struct ks_event 
 
     if (status != KS_SETTLE_OK)
         return status;
+    /* What nobody has seen has used no credit, whatever became of its lease. */
+    assert(event->settle.outcome != KS_GIVE_BACK || event->settle.session != KS_SESSION_NONE);
+    if (event->settle.outcome == KS_GIVE_BACK)
+        ks_session_grant(core, event->settle.session, event->settle.count);
     if (lease == NULL || lease->given_up)
         return KS_SETTLE_FENCED;
     if (!was_delivered(&lease->tracker, first, beyond))

@@ -16,6 +16,9 @@ void ks_session_pull(struct ks_core *core, const struct ks_event *event,
                      struct ks_effects *effects);
 void ks_session_detach(struct ks_core *core, ks_session_id session);
 void ks_session_close(struct ks_core *core, ks_session_id session);
+/* Other limits from now on. Of what is in flight nothing changes: if that is more than it may be, nothing is sent until
+ * it is less. */
+void ks_session_update(struct ks_core *core, const struct ks_event *event);
 /* Explicit credit: so many records more may be delivered. */
 void ks_session_grant(struct ks_core *core, ks_session_id session, uint32_t records);
 void ks_session_settle(struct ks_core *core, const struct ks_event *event,

@@ -185,6 +185,15 @@ static void name_session(struct ks_board_session *session, ks_view client_id)
     assert(ks_ok(copied));
 }
 
+/* Of a record that goes into a message that the client takes; 0: it did not say. */
+static uint32_t record_bytes(const struct ks_session_request *request)
+{
+    if (request->max_message_bytes == 0)
+        return 0;
+    assert(request->max_message_bytes > KS_MESSAGE_EXTRA_BYTES);
+    return request->max_message_bytes - KS_MESSAGE_EXTRA_BYTES;
+}
+
 static ks_err tell_refusal(enum ks_not_opened why, struct ks_detail *detail)
 {
     switch (why) {
@@ -236,8 +245,7 @@ ks_err ks_switchboard_open(struct ks_switchboard *board, const struct ks_session
     event.open.ordering = request->ordering;
     event.open.lanes = request->lanes;
     event.open.explicit_credit = request->explicit_credit;
-    if (request->max_message_bytes > 0)
-        event.open.max_record_bytes = request->max_message_bytes - KS_MESSAGE_EXTRA_BYTES;
+    event.open.max_record_bytes = record_bytes(request);
     ks_board_step(board, &event);
 
     if (board->said.kind == KS_EFFECT_NOT_OPENED)
@@ -293,6 +301,21 @@ bool ks_switchboard_grant(struct ks_switchboard *board, ks_session_id id, uint32
 
     if (live_session(board, id) == NULL || !ks_core_session(board->core, id, &view) ||
         !view.explicit_credit)
+        return false;
+    ks_board_step(board, &event);
+    return true;
+}
+
+bool ks_switchboard_update(struct ks_switchboard *board, ks_session_id id,
+                           const struct ks_session_request *request)
+{
+    struct ks_event event = {.kind = KS_EVENT_SESSION_UPDATE};
+
+    event.update.session = id;
+    event.update.max_in_flight = request->max_in_flight;
+    event.update.max_in_flight_bytes = request->max_in_flight_bytes;
+    event.update.max_record_bytes = record_bytes(request);
+    if (live_session(board, id) == NULL)
         return false;
     ks_board_step(board, &event);
     return true;

@@ -126,6 +126,10 @@ void ks_switchboard_detach(struct ks_switchboard *board, ks_session_id session,
 /* A session with explicit credit: so many records more may be sent. False: there is no such session, or its credit is
  * not explicit. */
 bool ks_switchboard_grant(struct ks_switchboard *board, ks_session_id session, uint32_t records);
+/* Other limits from now on: max_in_flight, max_in_flight_bytes and max_message_bytes of `request`, each 0 if it stays
+ * as it is. What is in flight stays. False: there is no such session. */
+bool ks_switchboard_update(struct ks_switchboard *board, ks_session_id session,
+                           const struct ks_session_request *request);
 /* Over for good: what is unsettled comes again at once. */
 void ks_switchboard_close(struct ks_switchboard *board, ks_session_id session);
 /* The live session with this client id. False if there is none. */

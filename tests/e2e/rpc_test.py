@@ -8,6 +8,7 @@ import os
 import queue
 import subprocess
 import sys
+import threading
 
 from lib import ROOT, Sidecar, check, check_equal, main, numbered, test, wait_until
 
@@ -113,6 +114,77 @@ def grpcio_consumes_and_settles_in_one_stream(folder):
                 said.put(None)
     check_equal((len(seen), settled), (RECORDS, RECORDS))
     check_equal(sidecar.get("/v1/sessions")["sessions"], [], "the session ended with the stream")
+    sidecar.stop()
+
+
+class Talk:
+    """A Stream that is open both ways: what comes is counted in a thread of its own."""
+
+    def __init__(self, sidecar, **opened):
+        self.said, self.lock = queue.Queue(), threading.Lock()
+        self.records, self.answers, self.ended = [], {}, None
+        self.say(open=opened)
+        events = consumer(sidecar).Stream(iter(self.said.get, None), timeout=60)
+        self.thread = threading.Thread(target=self.hear, args=(events,), daemon=True)
+        self.thread.start()
+
+    def say(self, **members):
+        self.said.put(Stub.message("kinesis_sidecar.v1.StreamRequest", **members))
+
+    def hear(self, events):
+        for event in events:
+            kind = event.WhichOneof("event")
+            with self.lock:
+                check(self.ended is None, "the end comes last", event)
+                if kind == "batch":
+                    self.records += event.batch.records
+                elif kind == "answer":
+                    self.answers[event.answer.id] = event.answer
+                elif kind == "ended":
+                    self.ended = event.ended.reason
+
+    def answer(self, number):
+        wait_until(lambda: number in self.answers, 20, f"answer {number}")
+        return self.answers[number]
+
+
+@test(90)
+def grpcio_grants_updates_and_closes(folder):
+    sidecar = Sidecar.local(folder)
+    sidecar.start()
+    sidecar.put(numbered(RECORDS))
+    talk = Talk(sidecar, client_id="python", explicit_credit=True, max_message_bytes=4096, heartbeat_ms=200)
+    granted = 0
+    for number, records in enumerate((1, 30, 7), 1):
+        talk.say(id=number, credit=records)
+        granted += records
+        check_equal(talk.answer(number).granted.session, "python")
+        wait_until(lambda: len(talk.records) >= granted, 20, "what was granted comes")
+        session, = sidecar.get("/v1/sessions")["sessions"]
+        check_equal((session["in_flight"], session["credit"]), (granted, 0))
+        check_equal(len(talk.records), granted, "no more than was granted")
+    check_equal(consumer(sidecar).Grant(session="python", records=5000).granted, 5000)
+    wait_until(lambda: len(talk.records) == RECORDS, 20, "the rest")
+
+    events = Stub(grpc.insecure_channel(sidecar.options["listen"]),
+                  "kinesis_sidecar.v1.Admin").WatchEvents(timeout=60)
+    sidecar.put([("key", b"x" * 5000)])
+    check(any(event.type == "record_too_large" for event in events), "it is told")
+    check_equal(len(talk.records), RECORDS, "and waits")
+    talk.say(id=10, update={"max_message_bytes": 100})
+    check_equal(talk.answer(10).problem.status, 400)
+    talk.say(id=11, update={"max_message_bytes": 10000})
+    check_equal(talk.answer(11).updated.max_message_bytes, 10000)
+    wait_until(lambda: len(talk.records) == RECORDS + 1, 20, "the large one")
+    check_equal(len(talk.records[-1].data), 5000)
+
+    talk.say(id=12, close={})
+    talk.thread.join(20)
+    check_equal(talk.ended, 4, "closed")
+    check_equal(sidecar.get("/v1/sessions")["sessions"], [], "it does not wait for its grace")
+    again = sidecar.get("/v1/records?session=other&max_records=1000")
+    check_equal({record["attempt"] for record in again["records"]}, {2}, "they come again")
+    sidecar.call("POST", "/v1/records/ack", {"batch_id": again["batch_id"]})
     sidecar.stop()
 
 

@@ -431,6 +431,9 @@ static void settled(struct world *world, struct process *process, const struct k
     struct place place = place_of(world, process, event->settle.shard);
 
     check_status(world, &place, event, status);
+    if (event->settle.outcome == KS_GIVE_BACK && status != KS_SETTLE_SESSION_FENCED &&
+        status != KS_SETTLE_SESSION_EXPIRED)
+        process->truth.sessions[event->settle.session].granted += event->settle.count;
     /* Expired: some of the range is in the lane again; the rest was extended. */
     if (event->settle.outcome == KS_EXTEND && status == KS_SETTLE_OK)
         check_extended(world, &place, event);
@@ -723,6 +726,18 @@ void oracle_flight_closed(const struct world *world, struct process *process, ks
         land(&place, i, RECORD_SETTLED);
 }
 
+static void updated(struct process *process, const struct ks_event *event)
+{
+    struct oracle_session *session = &process->truth.sessions[event->update.session];
+
+    if (event->update.max_in_flight != 0)
+        session->max_in_flight = event->update.max_in_flight;
+    if (event->update.max_in_flight_bytes != 0)
+        session->max_bytes = event->update.max_in_flight_bytes;
+    if (event->update.max_record_bytes != 0)
+        session->max_record_bytes = event->update.max_record_bytes;
+}
+
 void oracle_flight_stepped(struct world *world, struct process *process,
                            const struct ks_event *event, const struct ks_effects *effects,
                            ks_instant now)
@@ -740,6 +755,8 @@ void oracle_flight_stepped(struct world *world, struct process *process,
         go_on(process, event->shard.shard);
     if (event->kind == KS_EVENT_GRANT)
         process->truth.sessions[event->grant.session].granted += event->grant.records;
+    if (event->kind == KS_EVENT_SESSION_UPDATE)
+        updated(process, event);
     if (event->kind != KS_EVENT_SETTLE && event->kind != KS_EVENT_CHECKPOINT)
         return;
     for (uint32_t i = 0; i < effects->count; i++)

@@ -152,6 +152,12 @@ static void draw_poison(struct ks_poison_policy *policy, struct ks_prng *prng)
         policy->back_off[i] = ks_span_ms(draw_log(prng, 1, 2000));
 }
 
+/* From a copy: where limits stay, seeds mean what they meant before there were updates. */
+static uint32_t draw_updates(struct ks_prng prng)
+{
+    return maybe(&prng, 5, 100);
+}
+
 static void draw_lanes(struct swarm *swarm, struct ks_prng *prng)
 {
     swarm->ordering = (enum ks_ordering)ks_prng_below(prng, KS_ORDER_ANY);
@@ -164,6 +170,7 @@ static void draw_lanes(struct swarm *swarm, struct ks_prng *prng)
     swarm->drops = maybe(prng, 5, 100);
     swarm->give_backs = maybe(prng, 5, 100);
     swarm->lost_letters = maybe(prng, 20, 500);
+    swarm->updates = draw_updates(*prng);
     draw_poison(&swarm->core.poison, prng);
 }
 

@@ -87,6 +87,7 @@ struct swarm {
     uint32_t other_order; /* Sessions that want another order, or any. */
     uint32_t explicit_credit;
     uint32_t small_messages; /* Sessions that take small records only. */
+    uint32_t updates;        /* Pulls before which the limits of the session change. */
     uint32_t dead_letters;
     uint32_t drops;
     uint32_t give_backs;

@@ -224,10 +224,33 @@ static void grant(struct world *world, struct process *process, struct consumer 
     shell_step(world, process, &event);
 }
 
+/* Changes some of the session's limits. */
+static void update(struct world *world, struct process *process, struct consumer *consumer)
+{
+    struct ks_prng *prng = &world->prng;
+    struct ks_event event = {.kind = KS_EVENT_SESSION_UPDATE};
+
+    event.update.session = consumer->session;
+    if (draw_chance(prng, 500))
+        event.update.max_in_flight = (uint32_t)draw_log(prng, 1, 300);
+    if (draw_chance(prng, 500))
+        event.update.max_in_flight_bytes = (uint64_t)draw_log(prng, 1000, 1000000);
+    if (draw_chance(prng, world->swarm.small_messages)) {
+        event.update.max_record_bytes = (uint32_t)draw_log(prng, 100, 20000);
+        consumer->choosy = true; /* It does not stay in peace. */
+    }
+    shell_step(world, process, &event);
+}
+
 static void pull(struct world *world, struct process *process, uint32_t number)
 {
     struct consumer *consumer = &process->consumers[number];
     struct ks_event event = {.kind = KS_EVENT_SESSION_PULL};
+
+    if (world->swarm.updates > 0 && draw_chance(&world->prng, world->swarm.updates))
+        update(world, process, consumer);
+    if (!consumer->open)
+        return;
 
     if (consumer->explicit_credit && consumer->granted == 0)
         grant(world, process, consumer);
@@ -388,6 +411,7 @@ static void acknowledge(struct world *world, struct process *process, const stru
 static bool give_up(struct world *world, struct process *process, const struct happening *job)
 {
     struct swarm *swarm = &world->swarm;
+    struct consumer *consumer = &process->consumers[job->consumer];
     enum ks_settle_outcome outcome = KS_GIVE_BACK;
 
     if (draw_chance(&world->prng, 20))
@@ -398,6 +422,10 @@ static bool give_up(struct world *world, struct process *process, const struct h
         outcome = KS_DROP;
     else if (!draw_chance(&world->prng, swarm->give_backs))
         return false;
+    /* What was never seen has used no credit. */
+    if (outcome == KS_GIVE_BACK && consumer->explicit_credit && consumer->session == job->session &&
+        consumer->session_epoch == job->session_epoch)
+        consumer->granted += job->count;
     settle(world, process, job, outcome, 0);
     return true;
 }

@@ -133,36 +133,60 @@ TEST(a_nack_by_a_session_that_lost_its_lane_takes_nothing_from_the_new_holder)
     EXPECT_EQ_U64(bed.core->leases[0].tracker.mark, 1);
 }
 
-TEST(explicit_credit_is_used_up_by_deliveries_and_comes_back_by_grants_only)
+/* One lease with ten records, and a session with explicit credit for none of them. */
+static ks_session_id begin_with_credit(uint32_t max_in_flight)
 {
     struct ks_event open = {
         .kind = KS_EVENT_SESSION_OPEN,
         .open = {.take_over = KS_SESSION_NONE,
-                 .max_in_flight = 4,
+                 .max_in_flight = max_in_flight,
                  .max_in_flight_bytes = 1 << 20,
                  .ack_deadline = ks_span_ms(60000),
                  .explicit_credit = true},
     };
-    struct ks_event grant = {.kind = KS_EVENT_GRANT};
+    ks_session_id session;
 
     bed_live(&bed);
     bed_step(&bed, &open);
-    grant.grant.session = bed_effect(&bed, KS_EFFECT_OPENED, 0)->session.session;
+    session = bed_effect(&bed, KS_EFFECT_OPENED, 0)->session.session;
     bed_hold(&bed, 0, 1);
     bed_settle_down(&bed);
     bed_records(&bed, 0, 10, 100, false);
-    EXPECT_EQ_I64(bed_pull(&bed, grant.grant.session, 10), 0);
-    grant.grant.records = 2;
-    bed_step(&bed, &grant);
+    return session;
+}
+
+static void grant(ks_session_id session, uint32_t records)
+{
+    bed_step(&bed, &(struct ks_event){.kind = KS_EVENT_GRANT, .grant = {session, records}});
+}
+
+TEST(explicit_credit_is_used_up_by_deliveries_and_comes_back_by_grants_only)
+{
+    ks_session_id session = begin_with_credit(4);
+
+    EXPECT_EQ_I64(bed_pull(&bed, session, 10), 0);
+    grant(session, 2);
     bed_settle_down(&bed);
     EXPECT_EQ_I64(bed_count(&bed, KS_EFFECT_WAKE), 1);
-    EXPECT_EQ_I64(bed_pull(&bed, grant.grant.session, 10), 2);
-    EXPECT_EQ_I64(bed_settle(&bed, grant.grant.session, 0, 0, 2, KS_ACK, 0), KS_SETTLE_OK);
-    EXPECT_EQ_I64(bed_pull(&bed, grant.grant.session, 10), 0);
-    EXPECT_EQ_I64(ks_session_idle(bed.core, &bed.core->sessions[grant.grant.session]),
-                  KS_IDLE_FLOW_CONTROLLED);
-    grant.grant.records = UINT32_MAX;
-    bed_step(&bed, &grant);
-    bed_step(&bed, &grant);
-    EXPECT_EQ_I64(bed_pull(&bed, grant.grant.session, 10), 4); /* Its limit stays. */
+    EXPECT_EQ_I64(bed_pull(&bed, session, 10), 2);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 2, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 10), 0);
+    EXPECT_EQ_I64(ks_session_idle(bed.core, &bed.core->sessions[session]), KS_IDLE_FLOW_CONTROLLED);
+    grant(session, UINT32_MAX);
+    grant(session, UINT32_MAX);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 10), 4); /* Its limit stays. */
+}
+
+TEST(what_nobody_has_seen_has_used_no_credit_whatever_became_of_its_lease)
+{
+    ks_session_id session = begin_with_credit(4);
+
+    grant(session, 3);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 10), 3);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 1, 2, KS_GIVE_BACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 10), 2);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 10), 0);
+    bed.core->leases[0].given_up = true;
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 2, 1, KS_GIVE_BACK, 0), KS_SETTLE_FENCED);
+    EXPECT_EQ_I64(bed.core->sessions[session].granted, 1);
 }

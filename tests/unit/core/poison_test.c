@@ -249,3 +249,27 @@ TEST(a_record_that_is_too_large_for_its_client_is_told_once_and_waits_for_a_larg
     bed_settle_down(&bed);
     EXPECT_EQ_I64(bed_pull(&bed, session, 10), 2);
 }
+
+TEST(a_client_that_raises_its_limit_is_woken_for_the_record_that_was_too_large)
+{
+    struct ks_event update = {.kind = KS_EVENT_SESSION_UPDATE};
+    ks_session_id session;
+
+    bed_live(&bed);
+    session = bed_session(&bed, 10, 1 << 20);
+    update.update.session = session;
+    update.update.max_record_bytes = 99;
+    bed_step(&bed, &update);
+    bed_hold(&bed, 0, 1);
+    bed_settle_down(&bed);
+    bed_records(&bed, 0, 2, 100, false);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 10), 0);
+    EXPECT(bed_told(&bed, KS_STORY_TOO_LARGE));
+    bed_settle_down(&bed);
+    EXPECT_EQ_I64(bed_count(&bed, KS_EFFECT_WAKE), 0);
+    update.update.max_record_bytes = 100;
+    bed_step(&bed, &update);
+    bed_settle_down(&bed);
+    EXPECT_EQ_I64(bed_count(&bed, KS_EFFECT_WAKE), 1);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 10), 2);
+}

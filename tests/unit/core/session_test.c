@@ -67,6 +67,29 @@ TEST(byte_credit_lets_one_record_of_any_size_through)
     EXPECT_EQ_I64(bed_pull(&bed, session, 100), 1);
 }
 
+TEST(a_limit_that_is_lowered_takes_nothing_back_and_sends_nothing_until_there_is_room)
+{
+    ks_session_id session = one_lane(5, 10);
+    struct ks_event update = {.kind = KS_EVENT_SESSION_UPDATE};
+
+    update.update.session = session;
+    update.update.max_in_flight = 3;
+    EXPECT_EQ_I64(bed_pull(&bed, session, 100), 5);
+    bed_step(&bed, &update);
+    EXPECT_EQ_I64(bed.core->sessions[session].in_flight, 5);
+    EXPECT_EQ_U64(bed.core->sessions[session].max_in_flight_bytes, 1 << 20);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 2, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 100), 0);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 2, 1, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 100), 1);
+    update.update.max_in_flight = 0;
+    update.update.max_in_flight_bytes = 100;
+    bed_step(&bed, &update);
+    EXPECT_EQ_I64(bed.core->sessions[session].max_in_flight, 3);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 3, 1, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 100), 0);
+}
+
 TEST(a_nack_recalls_the_later_deliveries_and_redelivers_in_order)
 {
     ks_session_id session = one_lane(100, 5);
