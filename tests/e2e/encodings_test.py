@@ -96,15 +96,16 @@ def long_records_pass_at_six_times_their_size(folder):
     sidecar = Sidecar.local(folder, local_shards=1).start()
     bells, breaks = b"\a" * (1 << 20), b"\n" * (2 << 20) + b"7" + b"\r\n" * (1 << 20)
     sidecar.put([("k", bells)])
-    sidecar.put([("k", breaks)])
     text = RawStream(sidecar, "client_id=text&encoding=utf8&max_in_flight=1")
     record = text.records(1)[0]
     check(record["data"] == bells.decode() and "encoding" not in record, "the longest text comes whole")
     settle(sidecar, [record["ack_id"]])
     text.close()
+    sidecar.put([("k", breaks)])
     value = RawStream(sidecar, "client_id=value&encoding=json")
     record = value.records(1)[0]
     check(record["data"] == 7 and "encoding" not in record, "the value comes on one line")
+    settle(sidecar, [record["ack_id"]])
     value.close()
     sidecar.stop()
 
