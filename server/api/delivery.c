@@ -11,6 +11,24 @@ static const struct ks_record *board_record(void *arg, ks_shard shard, ks_epoch 
     return ks_switchboard_record(arg, shard, epoch, number);
 }
 
+bool ks_request_encoding(struct ks_exchange *exchange, enum ks_frame_encoding *ret_encoding)
+{
+    static const char *const words[] = {
+        [KS_ENCODING_BASE64] = "base64", [KS_ENCODING_UTF8] = "utf8", [KS_ENCODING_JSON] = "json"};
+    ks_view given = KS_VIEW("base64");
+
+    (void)ks_request_param(&exchange->request, "encoding", &given);
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (ks_view_equal(given, ks_view_text(words[i]))) {
+            *ret_encoding = (enum ks_frame_encoding)i;
+            return true;
+        }
+    }
+    ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                        "encoding must be base64, utf8 or json");
+    return false;
+}
+
 void ks_delivery_init(struct ks_delivery *delivery, const struct ks_subscription *subscription,
                       ks_session_id session, enum ks_frame_format format)
 {

@@ -12,6 +12,7 @@
 #include "api/frame.h"
 #include "ports/switchboard.h"
 
+struct ks_exchange;
 struct ks_subscription;
 
 struct ks_delivery {
@@ -27,6 +28,10 @@ struct ks_delivery {
     bool open;        /* A batch is not closed: its record goes on. */
 };
 
+/* The query parameter `encoding`, base64 if it is absent. False if the exchange was answered (400). */
+bool ks_request_encoding(struct ks_exchange *exchange, enum ks_frame_encoding *ret_encoding);
+
+/* The encoding of its framer is base64; another may be set before the first pull. */
 void ks_delivery_init(struct ks_delivery *delivery, const struct ks_subscription *subscription,
                       ks_session_id session, enum ks_frame_format format);
 /* Takes records; the last ones must be out. False if there are none: then the session's consumer is

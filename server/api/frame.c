@@ -3,8 +3,9 @@
 
 #include <assert.h>
 
-#include "base/json_writer.h"
+#include "api/json_text.h"
 #include "api/limits.h"
+#include "base/json_writer.h"
 
 /* Field numbers and wire types of record.proto (protobuf.dev/programming-guides/encoding). */
 enum {
@@ -164,6 +165,8 @@ void ks_framer_begin(struct ks_framer *framer, const struct ks_ack_stamp *stamp,
     uint8_t *end;
 
     assert(framer->next == framer->end && !framer->begun);
+    assert(framer->encoding == KS_ENCODING_BASE64 || framer->format == KS_FRAME_NDJSON ||
+           framer->format == KS_FRAME_JSON);
     assert(strlen(names->batch_id) + strlen(names->stream) + strlen(names->shard_id) + 128 <
            sizeof(framer->common));
     framer->stamp = *stamp;
@@ -220,6 +223,10 @@ static uint8_t *put_json_head(struct ks_framer *framer, uint8_t *at, const struc
     at = put_decimal(PUT_TEXT(at, ",\"attempt\":"), framer->attempt);
     if (record->aggregated)
         at = PUT_TEXT(at, ",\"aggregated\":true");
+    if (framer->spelling != framer->encoding)
+        at = PUT_TEXT(at, ",\"encoding\":\"base64\"");
+    if (framer->spelling == KS_ENCODING_JSON)
+        return PUT_TEXT(at, ",\"data\":");
     return PUT_TEXT(at, ",\"data\":\"");
 }
 
@@ -258,6 +265,45 @@ static size_t put_base64(struct ks_framer *framer, uint8_t *at, size_t room,
         return 0;
     framer->offset += rest.size;
     return ks_base64_encode(rest, (char *)at);
+}
+
+/* The same of text that goes between quotes. */
+static size_t put_string(struct ks_framer *framer, uint8_t *at, size_t room,
+                         const struct ks_record *record)
+{
+    ks_view rest =
+        ks_view_of(record->data.data + framer->offset, record->data.size - framer->offset);
+    size_t size = ks_json_escape(&rest, at, room);
+
+    framer->offset = record->data.size - rest.size;
+    return size;
+}
+
+/* The same of a value. */
+static size_t put_value(struct ks_framer *framer, uint8_t *at, size_t room,
+                        const struct ks_record *record)
+{
+    size_t left = record->data.size - framer->offset;
+    size_t size = left < room ? left : room;
+
+    ks_json_copy_on_one_line(ks_view_of(record->data.data + framer->offset, size), at);
+    framer->offset += size;
+    return size;
+}
+
+/* What the data can be written in: what was asked for, or base64. */
+static enum ks_frame_encoding spelling_of(const struct ks_framer *framer,
+                                          const struct ks_record *record)
+{
+    switch (framer->encoding) {
+    case KS_ENCODING_BASE64: return KS_ENCODING_BASE64;
+    case KS_ENCODING_UTF8:
+        return ks_view_is_unicode(record->data) ? KS_ENCODING_UTF8 : KS_ENCODING_BASE64;
+    case KS_ENCODING_JSON:
+        return ks_json_is_value(record->data) ? KS_ENCODING_JSON : KS_ENCODING_BASE64;
+    }
+    assert(false);
+    return KS_ENCODING_BASE64;
 }
 
 /* ---- Protobuf ---- */
@@ -352,6 +398,20 @@ size_t ks_framer_rest(const struct ks_framer *framer)
     return framer->begun ? data_room(framer, framer->data_size - framer->offset) : 0;
 }
 
+static size_t put_data(struct ks_framer *framer, uint8_t *at, size_t room,
+                       const struct ks_record *record)
+{
+    if (is_protobuf(framer))
+        return put_copy(framer, at, room, record);
+    switch (framer->spelling) {
+    case KS_ENCODING_BASE64: return put_base64(framer, at, room, record);
+    case KS_ENCODING_UTF8: return put_string(framer, at, room, record);
+    case KS_ENCODING_JSON: return put_value(framer, at, room, record);
+    }
+    assert(false);
+    return 0;
+}
+
 static uint8_t *put_head(struct ks_framer *framer, uint8_t *at, const struct ks_record *record)
 {
     if (is_protobuf(framer))
@@ -363,7 +423,11 @@ static uint8_t *put_head(struct ks_framer *framer, uint8_t *at, const struct ks_
 static size_t fill_end(const struct ks_framer *framer, uint8_t *at, size_t room)
 {
     const char *text = framer->format == KS_FRAME_NDJSON ? "\"}\n" : "\"}";
-    size_t size = is_protobuf(framer) ? 0 : strlen(text);
+    size_t size;
+
+    if (framer->spelling == KS_ENCODING_JSON)
+        text++; /* It is not between quotes. */
+    size = is_protobuf(framer) ? 0 : strlen(text);
 
     if (size > room)
         return SIZE_MAX;
@@ -384,13 +448,13 @@ static bool fill_record(struct ks_framer *framer, const struct ks_record *record
             size += data_room(framer, record->data.size);
         if (size > room)
             return false;
+        framer->spelling = spelling_of(framer, record);
         *at = put_head(framer, *at, record);
         framer->begun = true;
         framer->offset = 0;
         framer->data_size = record->data.size;
     }
-    *at += is_protobuf(framer) ? put_copy(framer, *at, (size_t)(limit - *at), record)
-                               : put_base64(framer, *at, (size_t)(limit - *at), record);
+    *at += put_data(framer, *at, (size_t)(limit - *at), record);
     if (framer->offset < record->data.size)
         return false;
     size = fill_end(framer, *at, (size_t)(limit - *at));

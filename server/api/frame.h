@@ -3,8 +3,8 @@
  *
  * Written by hand, for this is where the bytes are: NDJSON lines, elements of a JSON array, and
  * StreamEvent messages of proto/kinesis_sidecar/v1/record.proto behind their length as a varint.
- * Data goes over in one step (base64 or a copy); a record larger than the buffer goes on where it
- * stopped. The tests hold the result against protobuf-c and jansson.
+ * Data goes over in one step (base64, a copy, or the text of JSON); a record larger than the buffer
+ * goes on where it stopped. The tests hold the result against protobuf-c and jansson.
  *
  * Before each record and each continuation the switchboard is asked whether it may still leave the
  * house.
@@ -25,6 +25,13 @@ enum ks_frame_format {
     KS_FRAME_ELEMENT_JSON /* {..}, with a comma before all but the first; the JSON of proto3. */
 };
 
+/* What `data` is in NDJSON and JSON; in the other formats it has one spelling. */
+enum ks_frame_encoding {
+    KS_ENCODING_BASE64, /* A string of base64. */
+    KS_ENCODING_UTF8,   /* A string: the text itself. */
+    KS_ENCODING_JSON    /* The value that the data is, on one line. */
+};
+
 enum ks_frame_state {
     KS_FRAME_FULL,    /* No room for more: call again with a fresh buffer. */
     KS_FRAME_DONE,    /* The run is written. */
@@ -41,6 +48,9 @@ struct ks_frame_source {
 /* What all records of a run have in common, and where the writing stands. */
 struct ks_framer {
     enum ks_frame_format format;
+    /* BASE64 until another is set, before the first run. Data that is not valid in it is written as
+     * base64, and its record says so. */
+    enum ks_frame_encoding encoding;
     struct ks_frame_source source;
     struct ks_ack_stamp stamp;
     ks_shard shard;
@@ -48,10 +58,11 @@ struct ks_framer {
     ks_number next; /* The record that is being written, or is to be written next. */
     ks_number end;
     uint32_t attempt;
-    bool whole;    /* Begin only what fits as a whole, unless it is the first. */
-    bool comma;    /* One was written before. */
-    bool begun;    /* The head of `next` is out. */
-    size_t offset; /* Bytes of its data that are out, of so many. */
+    bool whole;                      /* Begin only what fits as a whole, unless it is the first. */
+    bool comma;                      /* One was written before. */
+    bool begun;                      /* The head of `next` is out, .. */
+    enum ks_frame_encoding spelling; /* .. and its data is in this one. */
+    size_t offset;                   /* Bytes of its data that are out, of so many. */
     size_t data_size;
     char common[1024]; /* batch_id, stream, shard_id, epoch in the format. */
     size_t common_size;

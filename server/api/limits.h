@@ -55,6 +55,8 @@ enum {
     KS_RPC_SENT_BYTES_MAX = 1 << 20,     /* Messages that a call's client has not taken. */
     KS_RPC_TAIL_BYTES_MAX = 32 << 10, /* How a call ends: its error, and its trailing metadata. */
     KS_CONTROL_BYTES_MAX = 256 << 10, /* Control lines of one stream that wait to be written. */
+    KS_DATA_DEPTH_MAX =
+        61, /* Levels of a record's JSON; three stand around it, and strict readers take 64. */
 
     /* ---- Beside the group ---- */
     KS_PEEKS_MAX = 16,          /* At once; each may hold 5 MiB. */

@@ -41,6 +41,7 @@ struct ask {
     uint64_t max_records;
     uint64_t max_bytes;
     uint64_t wait_ms;
+    enum ks_frame_encoding encoding;
 };
 
 /* One call. */
@@ -495,6 +496,7 @@ static void pull(struct ks_exchange *exchange, ks_view name, const struct ask *a
     if (poll == NULL)
         return;
     poll->ask = *ask;
+    poll->delivery.framer.encoding = ask->encoding;
 
     if (!answer_records(poll)) {
         if (ask->wait_ms > 0 && !subscription->quiesced) {
@@ -537,7 +539,8 @@ void ks_handle_records(struct ks_exchange *exchange)
     if (!ks_request_number(exchange, "max_records", 1, KS_PULL_RECORDS_MAX, MAX_RECORDS,
                            &ask.max_records) ||
         !ks_request_number(exchange, "max_bytes", 1, MAX_BYTES_MAX, MAX_BYTES, &ask.max_bytes) ||
-        !ks_request_number(exchange, "wait_ms", 0, KS_WAIT_MS_MAX, WAIT_MS, &ask.wait_ms))
+        !ks_request_number(exchange, "wait_ms", 0, KS_WAIT_MS_MAX, WAIT_MS, &ask.wait_ms) ||
+        !ks_request_encoding(exchange, &ask.encoding))
         return;
     if (ks_request_param(&exchange->request, "session", &name) && name.size == 0)
         ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT, "session has no name");

@@ -325,17 +325,16 @@ void ks_stream_session_closed(struct ks_subscription *subscription, ks_session_i
     }
 }
 
-/* A parameter of which this version knows one value. */
-static bool one_value(struct ks_exchange *exchange, const char *name, const char *value)
+/* In protobuf data is bytes. */
+static bool query_encoding(struct ks_exchange *exchange, enum ks_frame_encoding *ret_encoding)
 {
-    ks_view given;
-
-    if (!ks_request_param(&exchange->request, name, &given) ||
-        ks_view_equal(given, ks_view_text(value)))
+    if (!ks_request_encoding(exchange, ret_encoding))
+        return false;
+    if (*ret_encoding == KS_ENCODING_BASE64 || !ks_accepts_protobuf(&exchange->request))
         return true;
-    ks_exchange_problem(
-        exchange, KS_PROBLEM_INVALID_ARGUMENT, "%s=%.*s is not available; %s=%s works", name,
-        (int)(given.size < 40 ? given.size : 40), (const char *)given.data, name, value);
+    ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                        "encoding=utf8 and json go with application/x-ndjson; in protobuf data is "
+                        "bytes as they are");
     return false;
 }
 
@@ -376,7 +375,7 @@ static bool read_query(struct ks_exchange *exchange, ks_pb_open_request *request
     uint64_t heartbeat_ms;
     uint64_t message_bytes;
 
-    if (!one_value(exchange, "encoding", "base64") || !query_ordering(exchange, request))
+    if (!query_ordering(exchange, request))
         return false;
     if (!ks_request_number(exchange, "max_in_flight", 1, KS_IN_FLIGHT_MAX, IN_FLIGHT, &in_flight) ||
         !ks_request_number(exchange, "max_in_flight_bytes", 1, IN_FLIGHT_BYTES_MAX, IN_FLIGHT_BYTES,
@@ -748,10 +747,12 @@ void ks_handle_stream(struct ks_exchange *exchange)
 {
     ks_pb_open_request request;
     ks_view client_id = KS_VIEW("");
+    enum ks_frame_encoding encoding;
+    struct stream *stream;
     struct ks_arena arena;
 
     kinesis_sidecar__v1__open_request__init(&request);
-    if (!read_query(exchange, &request))
+    if (!query_encoding(exchange, &encoding) || !read_query(exchange, &request))
         return;
     (void)ks_request_param(&exchange->request, "client_id", &client_id);
     ks_arena_init(&arena, 64 << 10);
@@ -761,4 +762,8 @@ void ks_handle_stream(struct ks_exchange *exchange)
     else
         ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
     ks_arena_free(&arena);
+    /* Nothing is written before the exchange is asked for it. */
+    stream = exchange->context;
+    if (stream != NULL)
+        stream->delivery.framer.encoding = encoding;
 }

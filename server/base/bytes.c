@@ -224,8 +224,8 @@ enum { LEADS = sizeof(leads) / sizeof(leads[0]) };
 
 static const struct lead *lead_of(uint8_t byte)
 {
-    for (size_t i = 0; i < LEADS; i++) {
-        if (byte >= leads[i].first && byte <= leads[i].last)
+    for (size_t i = byte < 0xE0 ? 0 : 2; i < LEADS && byte >= leads[i].first; i++) {
+        if (byte <= leads[i].last)
             return &leads[i];
     }
     return NULL;
@@ -275,7 +275,7 @@ static bool eight_plain(const uint8_t *data)
     return (((word - ones) | word) & high) == 0;
 }
 
-bool ks_view_is_utf8(ks_view view)
+static inline bool is_well_formed(ks_view view, bool nul)
 {
     size_t at = 0;
 
@@ -285,16 +285,28 @@ bool ks_view_is_utf8(ks_view view)
             at += 8;
             continue;
         }
-        if (view.data[at] - 1U < 0x7F) {
+        if (view.data[at] < 0x80) {
+            if (view.data[at] == '\0' && !nul)
+                return false;
             at++;
             continue;
         }
         size = ks_view_character((ks_view){view.data + at, view.size - at});
-        if (size == 0 || view.data[at] == '\0')
+        if (size == 0)
             return false;
         at += size;
     }
     return true;
+}
+
+bool ks_view_is_utf8(ks_view view)
+{
+    return is_well_formed(view, false);
+}
+
+bool ks_view_is_unicode(ks_view view)
+{
+    return is_well_formed(view, true);
 }
 
 ks_err ks_view_copy_text(ks_view view, char *buffer, size_t capacity)

@@ -61,6 +61,8 @@ KS_MUST_USE ks_err ks_view_u128(ks_view view, uint64_t *ret_high, uint64_t *ret_
 
 /* True for well-formed UTF-8 (RFC 3629) without NUL. */
 bool ks_view_is_utf8(ks_view view);
+/* The same, and NUL is a character like others. */
+bool ks_view_is_unicode(ks_view view);
 
 /* How many bytes of `view` are left without a character that its end cuts in two: to cut text at any byte. */
 size_t ks_view_whole_characters(ks_view view);

@@ -180,8 +180,7 @@ def bad_requests_get_the_one_error_body(folder):
     refused(sidecar, 400, "GET", "/v1/records?wait_ms=-1", says="wait_ms")
     refused(sidecar, 400, "GET", "/v1/records?%00=1")
     for query, says in (("ordering=any", "shard, key or none"), ("ordering=key&lanes=65", "1 to 64"),
-                        ("encoding=utf8", "encoding=base64 works"), ("encoding=json", "encoding=base64 works"),
-                        ("lanes=2", "ordering=key")):
+                        ("encoding=utf16", "base64, utf8 or json"), ("lanes=2", "ordering=key")):
         refused(sidecar, 400, "GET", "/v1/records/stream?" + query, says=says)
     for outcome in ("lose", "ACK", "", 1, None):
         refused(sidecar, 400, "POST", "/v1/records/settle",

@@ -317,7 +317,131 @@ TEST(elements_make_an_array)
     json_decref(array);
 }
 
+/* ---- Encodings ---- */
+
+#define BYTES(literal) literal, sizeof(literal) - 1
+
+struct spelled {
+    const char *data;
+    size_t size;
+    const char *utf8; /* Its `data` as it stands in the line; NULL: base64. */
+    const char *json;
+};
+
+static const struct spelled spelled[8] = {
+    {BYTES(""), "\"\"", NULL},
+    {BYTES("{\"a\":\r\n [1e400, 12345678901234567890.10]}"),
+     "\"{\\\"a\\\":\\r\\n [1e400, 12345678901234567890.10]}\"",
+     "{\"a\":   [1e400, 12345678901234567890.10]}"},
+    {BYTES("gr\xC3\xBC\xC3\x9F \xF0\x9F\x98\x80\0\x1f\t\x7f\\"),
+     "\"gr\xC3\xBC\xC3\x9F \xF0\x9F\x98\x80\\u0000\\u001f\\t\x7f\\\\\"", NULL},
+    {BYTES("\"\xC3\xA9\""), "\"\\\"\xC3\xA9\\\"\"", "\"\xC3\xA9\""},
+    {BYTES("\"\xC0\xAF\""), NULL, NULL},     /* An overlong slash. */
+    {BYTES("\"\xED\xA0\x80\""), NULL, NULL}, /* Half of a pair. */
+    {BYTES("1\n2"), "\"1\\n2\"", NULL},      /* Two values. */
+    {BYTES("\n-0\n"), "\"\\n-0\\n\"", " -0 "},
+};
+
+static void make_spelled(void)
+{
+    make_records();
+    for (size_t i = 0; i < 8; i++)
+        records[i].data = ks_view_of(spelled[i].data, spelled[i].size);
+}
+
+/* The end of a record: its data, and whether it says that it is in base64 after all. */
+static void expect_end(ks_view record, size_t i, const char *data)
+{
+    char encoded[200];
+    char end[300];
+    size_t size = ks_base64_encode(records[i].data, encoded);
+
+    if (data == NULL)
+        (void)snprintf(end, sizeof(end), ",\"encoding\":\"base64\",\"data\":\"%.*s\"}", (int)size,
+                       encoded);
+    else
+        (void)snprintf(end, sizeof(end), "%s,\"data\":%s}",
+                       i == 2 ? "\"aggregated\":true" : "\"attempt\":4", data);
+    EXPECT(record.size > strlen(end));
+    EXPECT_MEM(record.data + record.size - strlen(end), end, strlen(end));
+}
+
+static void expect_lines(enum ks_frame_encoding encoding)
+{
+    ks_view rest = ks_view_of(out, out_size);
+
+    for (size_t i = 0; i < 8; i++) {
+        ks_view line = ks_view_cut(&rest, '\n');
+        json_t *object = json_loadb((const char *)line.data, line.size, JSON_ALLOW_NUL, NULL);
+        /* 1e400 is more than jansson takes for a number, but a number. */
+        EXPECT((object != NULL) == (encoding == KS_ENCODING_UTF8 || i != 1));
+        expect_end(line, i, encoding == KS_ENCODING_UTF8 ? spelled[i].utf8 : spelled[i].json);
+        json_decref(object);
+    }
+    EXPECT_EQ_U64(rest.size, 0);
+}
+
+TEST(data_is_text_or_a_value_on_one_line_and_else_base64_that_says_so)
+{
+    make_spelled();
+    for (int encoding = KS_ENCODING_UTF8; encoding <= KS_ENCODING_JSON; encoding++) {
+        for (size_t room = KS_FILL_MIN; room < KS_FILL_MIN + 300; room++) {
+            struct ks_framer framer;
+            begin(&framer, KS_FRAME_NDJSON, 8);
+            framer.encoding = (enum ks_frame_encoding)encoding;
+            EXPECT_EQ_I64(write_all(&framer, room), KS_FRAME_DONE);
+            expect_lines(framer.encoding);
+        }
+    }
+}
+
+TEST(the_elements_of_an_array_have_encodings_too)
+{
+    struct ks_framer framer;
+
+    make_spelled();
+    begin(&framer, KS_FRAME_JSON, 1);
+    framer.encoding = KS_ENCODING_JSON;
+    EXPECT_EQ_I64(write_all(&framer, KS_FILL_MIN), KS_FRAME_DONE);
+    expect_end(ks_view_of(out, out_size), 0, NULL);
+    records[0] = records[3];
+    begin(&framer, KS_FRAME_JSON, 1);
+    framer.encoding = KS_ENCODING_JSON;
+    EXPECT_EQ_I64(write_all(&framer, KS_FILL_MIN), KS_FRAME_DONE);
+    expect_end(ks_view_of(out, out_size), 3, spelled[3].json);
+}
+
 /* ---- Limits ---- */
+
+/* Six characters for one byte, and a value that is mostly line breaks. */
+TEST(long_data_goes_through_the_smallest_buffer_in_any_encoding)
+{
+    enum { SIZE = 5 << 20 }; /* As text: 30 MiB of what `out` holds. */
+    uint8_t *data = malloc(SIZE);
+    struct ks_framer framer;
+    json_t *object;
+
+    make_records();
+    memset(data, 1, SIZE);
+    records[0].data = ks_view_of(data, SIZE);
+    begin(&framer, KS_FRAME_NDJSON, 1);
+    framer.encoding = KS_ENCODING_UTF8;
+    EXPECT_EQ_I64(write_all(&framer, KS_FILL_MIN), KS_FRAME_DONE);
+    object = json_loadb((const char *)out, out_size, 0, NULL);
+    EXPECT_EQ_U64(json_string_length(json_object_get(object, "data")), SIZE);
+    json_decref(object);
+
+    memset(data, '\n', SIZE);
+    data[SIZE / 2] = '7';
+    begin(&framer, KS_FRAME_NDJSON, 1);
+    framer.encoding = KS_ENCODING_JSON;
+    EXPECT_EQ_I64(write_all(&framer, KS_FILL_MIN), KS_FRAME_DONE);
+    EXPECT(memchr(out, '\n', out_size) == out + out_size - 1);
+    object = json_loadb((const char *)out, out_size, 0, NULL);
+    EXPECT_EQ_I64(json_integer_value(json_object_get(object, "data")), 7);
+    json_decref(object);
+    free(data);
+}
 
 TEST(the_longest_head_fits_the_smallest_buffer_and_ten_mebibytes_go_through_it)
 {

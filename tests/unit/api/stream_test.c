@@ -141,7 +141,7 @@ TEST(parameters_that_do_not_work_name_what_does)
         {"ordering=keys", "400", "shard, key or none"},
         {"ordering=key&lanes=65", "400", "1 to 64"},
         {"max_message_bytes=2048", "400", "2049 to"},
-        {"encoding=utf8", "400", "encoding=base64 works"},
+        {"encoding=utf-8", "400", "base64, utf8 or json"},
         {"lanes=4", "400", "lanes goes with ordering=key"},
         {"max_in_flight=0", "400", "max_in_flight"},
         {"heartbeat_ms=99", "400", "100 to 60000"},

@@ -245,6 +245,9 @@ TEST(malformed_utf8_is_found_at_any_place)
         EXPECT(!ks_view_is_utf8(ks_view_of(text, 20)));
     }
     EXPECT(ks_view_is_utf8(KS_VIEW_NONE));
+    EXPECT(!ks_view_is_utf8(KS_VIEW("a\0b")));
+    EXPECT(ks_view_is_unicode(KS_VIEW("a\0b\xC3\xA9\0")));
+    EXPECT(!ks_view_is_unicode(KS_VIEW("a\0\xC3")));
 }
 
 TEST(text_is_cut_between_characters)
