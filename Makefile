@@ -318,7 +318,7 @@ bench-fleet: $(SIM)  ## Simulate 500 workers that share 10,000 shards, and tell 
 	$(SIM) --scale 500 10000
 	$(SIM) --scale 0 0
 
-mutants: deps $(SIM) $(DOUBLES) $(MUTANT_TESTS)  ## Plant each mistake of tests/mutants/*.patch; the simulator or a test must see it.
+mutants: deps $(SIM) $(call objects,$(SIM_C)) $(DOUBLES) $(MUTANT_TESTS)  ## Plant each mistake of tests/mutants/*.patch; the simulator or a test must see it.
 	@$(WITH_EMULATORS) tests/mutants/run $(B) $(MUTANTS)
 
 e2e: deps all $(DOUBLES)  ## Run the end-to-end tests: real process, emulators, client stubs.
