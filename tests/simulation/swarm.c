@@ -155,7 +155,7 @@ static void draw_poison(struct ks_poison_policy *policy, struct ks_prng *prng)
 /* From a copy: where limits stay, seeds mean what they meant before there were updates. */
 static uint32_t draw_updates(struct ks_prng prng)
 {
-    return maybe(&prng, 5, 100);
+    return draw_chance(&prng, 125) ? (uint32_t)draw_log(&prng, 5, 200) : 0;
 }
 
 static void draw_lanes(struct swarm *swarm, struct ks_prng *prng)
