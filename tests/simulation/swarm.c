@@ -184,7 +184,6 @@ void swarm_draw(struct swarm *swarm, struct ks_prng *prng)
     swarm->war = ks_prng_between(prng, 60, 90) * SIM_SECOND;
     draw_fleet(swarm, prng);
     draw_lanes(swarm, prng); /* Last: what older seeds draw stays as it was. */
-    swarm->checks = true;
 }
 
 void swarm_make_peace(struct swarm *swarm)
