@@ -145,8 +145,9 @@ uint32_t ks_files_check(const struct ks_options *options, void (*say)(void *arg,
 
     look_database(&look, "--source", stream);
     look_database(&look, "--leases", leases);
-    look_database(&look, "--dead-letters", ks_option_path(options->dead_letters));
-    /* By default it is where the leases are. */
+    /* By default both are where the leases are. */
+    if (options->sources[KS_OPTION_dead_letters] != KS_OPTION_DEFAULT)
+        look_database(&look, "--dead-letters", ks_option_path(options->dead_letters));
     if (options->sources[KS_OPTION_state_dir] != KS_OPTION_DEFAULT)
         look_directory(&look, "--state-dir", options->state_dir);
     look_sockets(&look, "--listen", options->listen);
