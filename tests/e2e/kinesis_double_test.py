@@ -526,6 +526,7 @@ def a_consumer_has_one_subscription_to_a_shard(folder):
     told = client.subscribe(ConsumerARN=arn, ShardId=FIRST, StartingPosition={"Type": "LATEST"})
     check_equal(refusal(told), (400, "ResourceInUseException"), "even when the other one is gone")
     double.control(scale=1000)
+    time.sleep(0.1)  # A hundred seconds there, more than the take-over span.
     third = subscribe(client, arn, kind="LATEST")
     events = list(third.events())
     check(len(events) > 3 and events[-1].type == "SubscribeToShardEvent", "five minutes, then an end without a word", events)
