@@ -362,7 +362,8 @@ static void extend(const struct place *place, const struct ks_event *event, bool
         record->due = due;
         if (due < place->lane->earliest_due)
             place->lane->earliest_due = due;
-        if (all)
+        /* One that had expired may have been given up for it: then it needs no deadline any more. */
+        if (all && (state == RECORD_FLYING || !may_die(place, i)))
             fly(place, i, record->session, due);
     }
 }
