@@ -238,16 +238,16 @@ tests: all $(TESTS) $(SIM) $(DOUBLES)
 
 test: deps tests  ## Run every test: unit, vectors, oom, contract, simulation, end to end; last line is the total.
 	@rm -rf $(RESULTS)
-	@$(RUN) -j 2 -o $(RESULTS)/unit unit -- $(call of,unit) || :
+	@$(RUN) -j 4 -o $(RESULTS)/unit unit -- $(call of,unit) || :
 	@$(RUN) -j 2 -o $(RESULTS)/vectors vectors -- $(call of,vectors) $(call of,oom) || :
 	@$(if $(SIM),$(RUN) -o $(RESULTS)/sim simulation -- "$(SIM) --seed 1 --seeds $(SEEDS)" || :)
 	@$(RUN) -o $(RESULTS)/contract contract -- $(CONTRACT) || :
-	@$(RUN) -j 3 -o $(RESULTS)/streams "contract of streams" -- $(STREAMS) || :
-	@$(RUN) -j 2 -o $(RESULTS)/e2e "end to end" -- $(E2E) || :
+	@$(RUN) -j 4 -o $(RESULTS)/streams "contract of streams" -- $(STREAMS) || :
+	@$(RUN) -j 4 -o $(RESULTS)/e2e "end to end" -- $(E2E) || :
 	@tests/lib/total $(RESULTS)
 
 unit: $(call of,unit)  ## Run the unit tests.
-	@$(RUN) -j 2 unit -- $^
+	@$(RUN) -j 4 unit -- $^
 
 vectors: $(call of,vectors)  ## Compare our bytes with the agreed bytes; public suites come from VECTORS_DIR.
 	@$(RUN) -j 2 vectors -- $^
@@ -257,7 +257,7 @@ oom: $(call of,oom)  ## Run the tests in which the n-th allocation fails.
 
 contract: deps $(DOUBLES) $(call of,contract)  ## Run the suites of the ports against every adapter, with real emulators.
 	@$(RUN) contract -- $(CONTRACT)
-	@$(RUN) -j 3 "contract of streams" -- $(STREAMS)
+	@$(RUN) -j 4 "contract of streams" -- $(STREAMS)
 
 # Built once, from the registry; not part of `make test`: not everybody has a cargo that is new enough.
 FERROKINESIS := build/cargo/bin/ferrokinesis
@@ -322,7 +322,7 @@ mutants: deps $(SIM) $(call objects,$(SIM_C)) $(DOUBLES) $(MUTANT_TESTS)  ## Pla
 	@$(WITH_EMULATORS) tests/mutants/run $(B) $(MUTANTS)
 
 e2e: deps all $(DOUBLES)  ## Run the end-to-end tests: real process, emulators, client stubs.
-	@$(RUN) -j 2 "end to end" -- $(E2E)
+	@$(RUN) -j 4 "end to end" -- $(E2E)
 
 san:  ## Run the whole of `make test` with address and undefined-behaviour sanitizers.
 	$(AGAIN) VARIANT=san test
