@@ -75,11 +75,13 @@ struct ks_http_request {
     const struct ks_http_header *headers; /* Host, Content-Length are ours if absent. Copied. */
     uint32_t header_count;
     ks_view body;               /* NOT copied: stays where it is until `done` or the cancel. */
-    ks_span timeout;            /* From now to the last byte of the answer. */
+    ks_span timeout;            /* From now to the last byte of the answer; a stream has none. */
+    ks_span silence;            /* So long nothing may come, of a stream while it is wanted; then
+                                   TIMEOUT. 0: no limit. */
+    ks_span silence_kept;       /* On a kept connection, which may be dead; 0: the same. */
     ks_span connection_age_max; /* Of a kept connection; 0: any. */
     bool direct;                /* Through no proxy: what only this machine can reach. */
-    bool stream;                /* With a sink: then `timeout` is how long nothing may come while it
-                                   is wanted, and a 2xx has no maximum. */
+    bool stream;                /* With a sink; a 2xx has no maximum. */
     size_t response_max;
     const struct ks_http_sink *sink; /* NULL: none. Copied. Only for 2xx. */
     void (*done)(void *arg, const struct ks_http_answer *answer);

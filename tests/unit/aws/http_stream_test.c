@@ -101,7 +101,7 @@ static void send(struct rig *rig, ks_err (*take)(void *arg, ks_view bytes), int6
         .method = "POST",
         .url = http_script_url(rig->script),
         .body = KS_VIEW("{}"),
-        .timeout = ks_span_ms(silence_ms),
+        .silence = ks_span_ms(silence_ms),
         .stream = true,
         .response_max = 1000,
         .sink = &sink,
