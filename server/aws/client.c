@@ -151,6 +151,7 @@ static struct result judge(const struct ks_aws_call *call, const struct ks_http_
 
     if (!ks_ok(answer->err)) {
         ks_detail_set(&result.detail, "%s %s: %s", service, operation, answer->detail.text);
+        ks_failure_name_request(&result.detail, request_id_of(answer));
         return result;
     }
     if (is_damaged(call, answer)) {

@@ -23,6 +23,8 @@ enum { HANDLES_KEPT = 64 };
 enum { IDLE_SECONDS_MAX = 45 };
 /* Where the options do not say; see http.h. */
 enum { CONNECTIONS_KEPT = 64, CONNECT_TIMEOUT_MS = 3100 };
+/* There are as many streams as shards, and a frame of HTTP/2 is no longer. */
+static const long STREAM_BUFFER_BYTES = 16 * 1024;
 /* Each connection that lies idle costs some ten kilobytes. */
 enum { BUSY_KEPT_MAX = 256 };
 
@@ -157,7 +159,9 @@ static ks_err begin_body(struct ks_http_call *call)
     if (!is_endless(call) && size > 0 && (uint64_t)size > call->response_max)
         return KS_FAIL(FULL);
     if (call->sinking)
-        return call->sink.begin == NULL ? KS_OK : call->sink.begin(call->sink.arg, size);
+        return call->sink.begin == NULL
+                   ? KS_OK
+                   : call->sink.begin(call->sink.arg, ks_bytes_view(&call->head), size);
     return size > 0 ? ks_bytes_reserve(&call->response, (size_t)size) : KS_OK;
 }
 
@@ -599,7 +603,8 @@ static bool set_protocol(CURL *handle, const struct ks_http_request *request)
         return curl_easy_setopt(handle, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) ==
                    CURLE_OK &&
                curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, ms < 1 ? 1L : ms) == CURLE_OK;
-    return curl_easy_setopt(handle, CURLOPT_HTTP_VERSION, h2) == CURLE_OK &&
+    return curl_easy_setopt(handle, CURLOPT_BUFFERSIZE, STREAM_BUFFER_BYTES) == CURLE_OK &&
+           curl_easy_setopt(handle, CURLOPT_HTTP_VERSION, h2) == CURLE_OK &&
            curl_easy_setopt(handle, CURLOPT_FRESH_CONNECT, 1L) == CURLE_OK &&
            curl_easy_setopt(handle, CURLOPT_FORBID_REUSE, 1L) == CURLE_OK;
 }

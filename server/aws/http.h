@@ -49,8 +49,9 @@ void ks_http_free(struct ks_http *http);
  * bytes are moved; no other function of this floor is called. */
 struct ks_http_sink {
     /* A 2xx response begins (again, if an earlier attempt failed: forget what came). `size` is its
-     * Content-Length, -1 if it did not say. A failure ends the call with it. May be NULL. */
-    ks_err (*begin)(void *arg, int64_t size);
+     * Content-Length, -1 if it did not say, `head` its header lines (aws/head.h), good during the call. A failure ends
+     * the call with it. May be NULL. */
+    ks_err (*begin)(void *arg, ks_view head, int64_t size);
     /* The next bytes. A failure (FULL, NO_MEMORY) ends the call with it; but of a stream, BUSY is: not
      * now. The same bytes come again after ks_http_resume, and nothing before. */
     ks_err (*part)(void *arg, ks_view bytes);

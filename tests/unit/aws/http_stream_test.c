@@ -31,8 +31,9 @@ struct rig {
     struct ks_detail detail;
 };
 
-static ks_err begin(void *arg, int64_t size)
+static ks_err begin(void *arg, ks_view head, int64_t size)
 {
+    EXPECT(ks_view_starts(head, KS_VIEW("HTTP/")));
     (void)size;
     ((struct rig *)arg)->begun++;
     return KS_OK;

@@ -539,10 +539,11 @@ struct drain {
     ks_err begin_err;
 };
 
-static ks_err on_begin(void *arg, int64_t size)
+static ks_err on_begin(void *arg, ks_view head, int64_t size)
 {
     struct drain *drain = arg;
 
+    EXPECT(ks_view_starts(head, KS_VIEW("HTTP/1.1 2")));
     drain->begun++;
     drain->size = size;
     drain->bytes = 0;
