@@ -83,6 +83,7 @@ static void forget_row(struct ks_directory_entry *entry)
     entry->owner = KS_NOBODY;
     entry->next_owner = KS_NOBODY;
     entry->epoch = 0;
+    entry->hinted = 0; /* What was told was about that row. */
 }
 
 void ks_shards_see(struct ks_core *core, const struct ks_lease_row *row)
