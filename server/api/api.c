@@ -66,6 +66,7 @@ ks_err ks_api_open(const struct ks_api_config *config, struct ks_api **ret_api,
     ks_err err;
 
     assert(config->request_bytes_max > 0);
+    assert(config->quit != NULL);
     assert(config->board_count > 0 && config->board_count <= KS_SUBSCRIPTIONS_MAX);
     if (api == NULL)
         return KS_FAIL(NO_MEMORY);
@@ -74,6 +75,8 @@ ks_err ks_api_open(const struct ks_api_config *config, struct ks_api **ret_api,
     api->options = config->options;
     api->request_bytes_max = config->request_bytes_max;
     api->drain_patience = config->drain_patience;
+    api->quit = config->quit;
+    api->quit_arg = config->quit_arg;
     /* One process, one boot: that of the first. */
     ks_api_boot_text(status.boot, api->boot_id);
     ks_ack_key_init(&ack_key, status.boot, 0);
