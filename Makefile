@@ -269,18 +269,19 @@ cross-check: deps $(DOUBLES) $(FERROKINESIS)  ## Compare our double of Kinesis w
 	@$(RUN) cross-check -- "tests/emulators/with double ferrokinesis -- $(CONTRACT_PY)"
 
 # Suites that others wrote, from the Go module proxy; not part of `make test`: not everybody has a Go that is new enough.
+NEED_GO := tests/need go=1.26:golang-go
 CONFORMANCE := build/conformance
 CONFORMANCE_GEN = $(patsubst $(CONFORMANCE)/gen/%.c,$(CONFORMANCE)/obj/%.o,$(call find,$(CONFORMANCE)/gen,*.c))
 
 .PHONY: conformance interop-grpc
 conformance: all  ## Run the conformance suite of connectrpc against our calls: Connect and gRPC, both HTTPs.
-	@tests/deps go
+	@$(NEED_GO)
 	@tests/conformance/prepare
 	$(AGAIN) $(CONFORMANCE)/server
 	@tests/conformance/run
 
 interop-grpc: all  ## Run the interop tests of gRPC with grpc-go's client.
-	@tests/deps go
+	@$(NEED_GO)
 	@tests/conformance/prepare
 	$(AGAIN) $(CONFORMANCE)/interop
 	@tests/conformance/run-interop
@@ -297,7 +298,7 @@ $(CONFORMANCE)/server $(CONFORMANCE)/interop: $(CONFORMANCE)/%: $(B)/obj/tests/c
 # Built once, from the Go module proxy; not part of `make test`: not everybody has Go.
 H2SPEC := build/h2spec/h2spec
 $(H2SPEC): tests/h2spec/go.mod tests/h2spec/go.sum
-	@tests/deps go
+	@$(NEED_GO)
 	@mkdir -p $(@D)
 	cd tests/h2spec && go build -mod=readonly -o ../../$@ github.com/summerwind/h2spec/cmd/h2spec
 
@@ -338,7 +339,8 @@ clients: deps all  ## Have clients of other people tell one scenario, each built
 schemathesis: $(B)/schemathesis/bin/schemathesis $(BIN)  ## Requests that schemathesis (PyPI) makes of openapi.json.
 	@tests/e2e/schemathesis $(CURDIR)/$<
 $(B)/schemathesis/bin/schemathesis:
-	@python3 -m venv $(B)/schemathesis && $(B)/schemathesis/bin/pip install -q schemathesis
+	@tests/need python3=3.11:python3-venv
+	@python3 -m venv $(B)/schemathesis && $(B)/schemathesis/bin/pip install -q schemathesis==4.32.5
 
 .PHONY: check bench fuzz fuzzers objects pure format docs
 check: deps  ## Check the house: floors, purity, banned calls, headers, lengths, format, warnings, cppcheck.

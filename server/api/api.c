@@ -66,7 +66,6 @@ ks_err ks_api_open(const struct ks_api_config *config, struct ks_api **ret_api,
     ks_err err;
 
     assert(config->request_bytes_max > 0);
-    assert(config->quit != NULL);
     assert(config->board_count > 0 && config->board_count <= KS_SUBSCRIPTIONS_MAX);
     if (api == NULL)
         return KS_FAIL(NO_MEMORY);

@@ -8,6 +8,8 @@
 #include "api/server.h"
 #include "base/budget.h"
 
+#include <assert.h>
+
 /* A line is written when something changed, looked at this often. */
 enum { LOOK_MS = 100, LINE_BYTES_MAX = 4096 };
 
@@ -193,6 +195,7 @@ void ks_handle_quit(struct ks_exchange *exchange)
     struct drain *drain;
     ks_view name;
 
+    assert(api->quit != NULL);
     if (ks_request_param(&exchange->request, "subscription", &name)) {
         ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
                             "all subscriptions end with the process; POST /v1/drain takes one");
