@@ -134,7 +134,7 @@ $(HELP): $(call objects,$(HELPER_C))
 	@rm -f $@
 	@ar qcs $@ $^
 
-$(B)/obj/server/%.o: server/%.c $(B)/flags | deps-build $(GEN_H) $(GEN)/descriptors.inc
+$(B)/obj/server/%.o: server/%.c $(B)/flags | deps-build $(GEN_H) $(GEN)/descriptors.inc $(GEN)/dashboard.inc
 	@mkdir -p $(@D)
 	$(call say,compile  $<)
 	$(Q)$(COMPILE) $(WARNINGS) $(FLOOR) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
@@ -159,8 +159,11 @@ $(GEN)/%.pb-c.c $(GEN)/%.pb-c.h &: proto/%.proto $(PROTO) | deps-build
 	$(call say,generate $@)
 	$(Q)protoc-c --proto_path=proto --c_out=$(GEN) $<
 
-# For reflection: the bytes of the set, as C reads them.
+# What the binary carries, for reflection and for people: bytes, as C reads them.
 $(GEN)/descriptors.inc: $(GEN)/descriptors.pb
+$(GEN)/dashboard.inc: server/api/dashboard.html
+$(GEN)/descriptors.inc $(GEN)/dashboard.inc:
+	@mkdir -p $(@D)
 	@od -An -v -tx1 $< | sed 's/ \([0-9a-f][0-9a-f]\)/0x\1,/g' > $@
 
 $(GEN)/descriptors.pb: $(PROTO) | deps-build
@@ -341,6 +344,11 @@ schemathesis: $(B)/schemathesis/bin/schemathesis $(BIN)  ## Requests that schema
 $(B)/schemathesis/bin/schemathesis:
 	@tests/need python3=3.11:python3-venv
 	@python3 -m venv $(B)/schemathesis && $(B)/schemathesis/bin/pip install -q schemathesis==4.32.5
+
+.PHONY: browser
+browser: deps all  ## The dashboard in a headless Chromium; pictures of it go to build/browser.
+	@tests/need chromium:chromium chromedriver:chromium-driver
+	@tests/e2e/browser $(CURDIR)/$(B)/browser
 
 .PHONY: check bench fuzz fuzzers objects pure format docs
 check: deps  ## Check the house: floors, purity, banned calls, headers, lengths, format, warnings, cppcheck.
