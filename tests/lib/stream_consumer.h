@@ -2,7 +2,8 @@
 /* stream_consumer.h - the consumer of a benchmark: a process of its own, on a processor of its own.
  *
  * It reads the record stream of a sidecar from a loopback port with large reads, finds every record and every
- * batch_id, and acknowledges batches on a second connection, so often that credit never ends. It says two words to
+ * batch_id, and acknowledges batches so often that credit never ends: on a second connection, or by gRPC on the same one,
+ * in calls of Settle beside a Watch, or in the Stream itself. It says two words to
  * its parent: when it begins to count, and when it has counted. For programs of tests/bench; what goes wrong ends
  * the program.
  */
@@ -19,7 +20,8 @@ enum {
 };
 
 struct stream_job {
-    const char *format;       /* "protobuf", "ndjson" */
+    const char *format;       /* "protobuf", "ndjson"; "watch" and "stream" by gRPC */
+    uint32_t frame_bytes;     /* Of gRPC: the largest frame of HTTP/2 that the consumer takes. */
     uint32_t record_bytes;    /* 0: nothing comes; it counts seconds. */
     uint32_t batches_per_ack; /* 1 .. STREAM_BATCHES_PER_ACK_MAX */
     uint64_t in_flight_bytes;
