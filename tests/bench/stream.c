@@ -38,8 +38,7 @@ enum {
     SHARDS = 8,
     SHARDS_MANY = 1000,
     CHUNK_BYTES = 64 << 10,
-    LARGE_FRAME_BYTES = 1 << 20, /* More than the sidecar makes. */
-    BATCH_BYTES = 64 << 10,      /* Of the plain loop by gRPC: 64 records of 1 KB a message. */
+    BATCH_BYTES = 64 << 10, /* Of the plain loop by gRPC: 64 records of 1 KB a message. */
 };
 #define BATCH_ID "batch-id-of-fifty-two-characters-0123456789012345678"
 static const double warm_seconds = 0.4;
@@ -52,8 +51,7 @@ struct cell {
     bool copies; /* The source copies the data of each record into its batch. */
     uint32_t batches_per_ack;
     uint32_t shards;
-    uint32_t frame_bytes; /* Of gRPC: what the reader takes. */
-    bool plain;           /* Not the sidecar, but the plain loop. */
+    bool plain; /* Not the sidecar, but the plain loop. */
 };
 
 static void must(ks_err err, const char *what)
@@ -76,7 +74,6 @@ static struct stream_job job_of(const struct cell *cell)
 {
     return (struct stream_job){.format = cell->format,
                                .record_bytes = cell->record_bytes,
-                               .frame_bytes = cell->frame_bytes,
                                .batches_per_ack = cell->batches_per_ack,
                                .in_flight_bytes = STREAM_IN_FLIGHT_BYTES,
                                .warm_seconds = warm_seconds,
@@ -96,8 +93,8 @@ static void run_sidecar(const struct cell *cell, const char *folder,
                                        .open = open_source,
                                        .arg = &copy};
 
-    snprintf(path, sizeof path, "%s/%s-%u-%d-%u-%u-%u.db", folder, cell->format, cell->record_bytes,
-             cell->copies, cell->batches_per_ack, cell->shards, cell->frame_bytes);
+    snprintf(path, sizeof path, "%s/%s-%u-%d-%u-%u.db", folder, cell->format, cell->record_bytes,
+             cell->copies, cell->batches_per_ack, cell->shards);
     bench_house_run(&house, &job, ret_watcher);
 }
 
@@ -210,7 +207,7 @@ static uint8_t *make_frames(const struct cell *cell, size_t *ret_size)
     if (is_grpc(cell)) {
         size = make_message(message, records, size);
         for (*ret_size = 0; *ret_size < 1 << 20;)
-            *ret_size += make_data(frames + *ret_size, message, size, cell->frame_bytes);
+            *ret_size += make_data(frames + *ret_size, message, size, GRPC_FRAME_BYTES);
     }
     source->vtable->close(source);
     ks_loop_free(loop);
@@ -321,7 +318,7 @@ static struct rate say_cell(const struct cell *cell, const struct stream_watcher
                  rate.payload_per_second / plain->payload_per_second);
     meter_say(
         cell->plain ? "stream/plain" : "stream/deliver", rate.payload_per_cpu, "payload MB/cpu-s",
-        "\"format\":\"%s\",\"record_bytes\":%u,\"source\":\"%s\",\"shards\":%u,\"frame_bytes\":%u,"
+        "\"format\":\"%s\",\"record_bytes\":%u,\"source\":\"%s\",\"shards\":%u,"
         "\"batches_per_ack\":%u,\"records_per_cpu_s\":%.0f,\"us_cpu_per_record\":%.3f,"
         "\"payload_mb_per_s\":%.1f,\"records_per_s\":%.0f,\"wire_mb_per_s\":%.1f,"
         "\"processor_used\":%.2f,\"system_part\":%.2f,\"consumer_used\":%.2f,\"acks_per_s\":%.0f%s",
@@ -339,19 +336,16 @@ static struct rate say_cell(const struct cell *cell, const struct stream_watcher
  * against their mean. */
 static void measure(const char *format, uint32_t record_bytes, const char *folder)
 {
-    enum { ROWS = 5 };
-    bool grpc = is_grpc(&(struct cell){.format = format});
+    enum { ROWS = 4 };
     const struct cell cell = {
         .format = format,
         .record_bytes = record_bytes,
         .shards = SHARDS,
         .batches_per_ack = STREAM_BATCHES_PER_ACK_MAX,
         .copies = true,
-        .frame_bytes = grpc ? GRPC_FRAME_BYTES : 0,
     };
     struct cell plain_cell = cell;
-    struct cell rows[ROWS] = {cell, cell, cell, cell, cell};
-    size_t count = grpc ? ROWS : ROWS - 1;
+    struct cell rows[ROWS] = {cell, cell, cell, cell};
     struct stream_watcher watchers[ROWS];
     struct stream_watcher plain;
     struct rate before;
@@ -362,16 +356,15 @@ static void measure(const char *format, uint32_t record_bytes, const char *folde
     rows[1].copies = false;
     rows[2].batches_per_ack = 1;
     rows[3].shards = SHARDS_MANY;
-    rows[4].frame_bytes = LARGE_FRAME_BYTES;
     run_plain(&plain_cell, &plain);
     before = say_cell(&plain_cell, &plain, NULL);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < ROWS; i++)
         run_sidecar(&rows[i], folder, &watchers[i]);
     run_plain(&plain_cell, &plain);
     after = say_cell(&plain_cell, &plain, NULL);
     before.payload_per_cpu = (before.payload_per_cpu + after.payload_per_cpu) / 2;
     before.payload_per_second = (before.payload_per_second + after.payload_per_second) / 2;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < ROWS; i++)
         (void)say_cell(&rows[i], &watchers[i], &before);
 }
 

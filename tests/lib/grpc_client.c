@@ -21,7 +21,6 @@ enum {
     ACK = 1,
     END_STREAM = 1,
     END_HEADERS = 4,
-    SETTINGS_MAX_FRAME_SIZE = 5,
     SETTINGS_INITIAL_WINDOW_SIZE = 4,
     WINDOW = 16 << 20, /* More than a socket holds: it is not what ends the sending. */
     WINDOW_FIRST = 65535,
@@ -101,10 +100,10 @@ static void grant(struct grpc_client *client, uint32_t id, uint32_t size)
     http_send(client->fd, frame, sizeof frame);
 }
 
-void grpc_open(struct grpc_client *client, uint16_t port, size_t read_bytes, uint32_t frame_bytes)
+void grpc_open(struct grpc_client *client, uint16_t port, size_t read_bytes)
 {
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    uint8_t hello[sizeof preface - 1 + GRPC_FRAME_HEAD + 12];
+    uint8_t hello[sizeof preface - 1 + GRPC_FRAME_HEAD + 6];
     size_t size = sizeof preface - 1;
 
     *client = (struct grpc_client){
@@ -113,11 +112,9 @@ void grpc_open(struct grpc_client *client, uint16_t port, size_t read_bytes, uin
     if (client->raw == NULL)
         meter_fail("no memory for %zu bytes", read_bytes);
     memcpy(hello, preface, size);
-    size += put_frame_head(hello + size, 12, SETTINGS, 0, 0);
+    size += put_frame_head(hello + size, 6, SETTINGS, 0, 0);
     size += put_number(hello + size, SETTINGS_INITIAL_WINDOW_SIZE, 2);
     size += put_number(hello + size, WINDOW, 4);
-    size += put_number(hello + size, SETTINGS_MAX_FRAME_SIZE, 2);
-    size += put_number(hello + size, frame_bytes, 4);
     http_send(client->fd, hello, size);
     grant(client, 0, WINDOW - WINDOW_FIRST);
 }

@@ -15,7 +15,7 @@
 
 enum {
     GRPC_HEAD = 5,               /* A flag and the length, before each message. */
-    GRPC_FRAME_BYTES = 16 << 10, /* What every peer takes, and most ask for no more. */
+    GRPC_FRAME_BYTES = 16 << 10, /* What every peer takes, and this one, too. */
     GRPC_FRAME_HEAD = 9,
     GRPC_ANSWER_MAX = 64 << 10
 };
@@ -44,8 +44,8 @@ struct grpc_client {
     void *arg;
 };
 
-/* Connects. `read_bytes` is how much is asked of the socket at a time, `frame_bytes` the largest frame that is taken. */
-void grpc_open(struct grpc_client *client, uint16_t port, size_t read_bytes, uint32_t frame_bytes);
+/* Connects. `read_bytes` is how much is asked of the socket at a time. */
+void grpc_open(struct grpc_client *client, uint16_t port, size_t read_bytes);
 /* Begins a call of "/package.Service/Method" that has one short answer; returns its id. */
 uint32_t grpc_ask(struct grpc_client *client, const char *path, const void *message, size_t size);
 /* Begins a call whose answer is a stream; `more`: other messages may follow the first. Returns its id. */

@@ -242,7 +242,7 @@ static void begin_call(struct consumer *consumer)
 
 static void open_grpc(struct consumer *consumer, uint16_t port)
 {
-    grpc_open(&consumer->grpc, port, READ_BYTES, consumer->job->frame_bytes);
+    grpc_open(&consumer->grpc, port, READ_BYTES);
     consumer->grpc.answered = check_settled;
     begin_call(consumer);
 }

@@ -21,7 +21,6 @@ enum {
 
 struct stream_job {
     const char *format;       /* "protobuf", "ndjson"; "watch" and "stream" by gRPC */
-    uint32_t frame_bytes;     /* Of gRPC: the largest frame of HTTP/2 that the consumer takes. */
     uint32_t record_bytes;    /* 0: nothing comes; it counts seconds. */
     uint32_t batches_per_ack; /* 1 .. STREAM_BATCHES_PER_ACK_MAX */
     uint64_t in_flight_bytes;
