@@ -323,7 +323,7 @@ static struct rate say_cell(const struct cell *cell, const struct stream_watcher
         "\"payload_mb_per_s\":%.1f,\"records_per_s\":%.0f,\"wire_mb_per_s\":%.1f,"
         "\"processor_used\":%.2f,\"system_part\":%.2f,\"consumer_used\":%.2f,\"acks_per_s\":%.0f%s",
         cell->format, cell->record_bytes,
-        cell->plain ? "none" : (cell->copies ? "copies" : "views"), cell->shards, cell->frame_bytes,
+        cell->plain ? "none" : (cell->copies ? "copies" : "views"), cell->shards,
         cell->batches_per_ack, (double)count->records / watcher->cpu,
         watcher->cpu / (double)count->records * 1e6, rate.payload_per_second,
         (double)count->records / count->seconds, (double)count->wire_bytes / 1e6 / count->seconds,

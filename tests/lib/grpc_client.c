@@ -138,17 +138,28 @@ static size_t put_line(uint8_t *at, uint8_t index, const char *name, const char 
     return size + strlen(value);
 }
 
-/* The frame of one message. */
+/* The frames of one message. */
 static size_t put_message(uint8_t *at, uint32_t id, uint8_t flags, const void *message, size_t size)
 {
-    size_t head = put_frame_head(at, GRPC_HEAD + size, DATA, flags, id);
+    uint8_t head[GRPC_HEAD] = {0};
+    size_t made = 0;
+    size_t sent = 0;
 
     if (size > MESSAGE_MAX)
         meter_fail("a message of %zu bytes", size);
-    at[head++] = 0;
-    head += put_number(at + head, size, 4);
-    memcpy(at + head, message, size);
-    return head + size;
+    put_number(head + 1, size, 4);
+    do {
+        size_t first = sent == 0 ? GRPC_HEAD : 0;
+        size_t part = size - sent;
+
+        part = part < GRPC_FRAME_BYTES - first ? part : GRPC_FRAME_BYTES - first;
+        made += put_frame_head(at + made, first + part, DATA, sent + part == size ? flags : 0, id);
+        memcpy(at + made, head, first);
+        memcpy(at + made + first, (const uint8_t *)message + sent, part);
+        made += first + part;
+        sent += part;
+    } while (sent < size);
+    return made;
 }
 
 uint32_t grpc_begin(struct grpc_client *client, const char *path, const void *message, size_t size,
@@ -179,7 +190,7 @@ uint32_t grpc_ask(struct grpc_client *client, const char *path, const void *mess
 
 void grpc_say(struct grpc_client *client, uint32_t id, const void *message, size_t size)
 {
-    static uint8_t frame[MESSAGE_MAX + GRPC_FRAME_HEAD + GRPC_HEAD];
+    static uint8_t frame[MESSAGE_MAX + 1024];
 
     http_send(client->fd, frame, put_message(frame, id, 0, message, size));
 }
@@ -283,51 +294,66 @@ static bool end_frame(struct grpc_client *client, uint32_t stream)
     return false;
 }
 
+/* Takes what is there of the open frame; returns how much of it went to `buffer`. */
+static size_t take_part(struct grpc_client *client, uint32_t id, uint8_t *buffer, size_t capacity)
+{
+    const uint8_t *from = client->raw + client->raw_at;
+    size_t part = client->raw_size - client->raw_at;
+    bool wanted = client->type == DATA && client->id == id;
+
+    part = part < client->left ? part : client->left;
+    if (wanted) {
+        part = part < capacity ? part : capacity;
+        memcpy(buffer, from, part);
+    } else if (client->type == DATA) {
+        keep_answer(client, from, part);
+    }
+    if (client->type == DATA)
+        read_bytes(client, client->id, id, (uint32_t)part);
+    client->raw_at += part;
+    client->left -= (uint32_t)part;
+    return wanted ? part : 0;
+}
+
 size_t grpc_read(struct grpc_client *client, uint32_t id, uint8_t *buffer, size_t capacity,
                  bool *ret_over)
 {
+    bool any = false;
     size_t size = 0;
 
-    *ret_over = client->raw_size == client->raw_at && !receive(client);
+    *ret_over = false;
     while (!*ret_over && size < capacity) {
-        size_t part = client->raw_size - client->raw_at;
+        bool ready = client->in_frame ? client->left == 0 || client->raw_at < client->raw_size
+                                      : begin_frame(client);
 
-        if (!client->in_frame && !begin_frame(client)) {
-            if (size > 0 || !receive(client))
-                break;
+        if (!ready && any)
+            break;
+        any = true;
+        if (!ready) {
+            *ret_over = !receive(client);
             continue;
         }
-        part = client->raw_size - client->raw_at;
-        part = part < client->left ? part : client->left;
-        if (client->type == DATA && client->id == id) {
-            part = part < capacity - size ? part : capacity - size;
-            memcpy(buffer + size, client->raw + client->raw_at, part);
-            size += part;
-        } else if (client->type == DATA) {
-            keep_answer(client, client->raw + client->raw_at, part);
-        }
-        if (client->type == DATA)
-            read_bytes(client, client->id, id, (uint32_t)part);
-        client->raw_at += part;
-        client->left -= (uint32_t)part;
+        size += take_part(client, id, buffer + size, capacity - size);
         if (client->left == 0)
             *ret_over = end_frame(client, id);
-        else if (client->raw_at == client->raw_size)
-            break;
     }
     return size;
 }
 
-void grpc_wait(struct grpc_client *client)
+void grpc_read_answers(struct grpc_client *client)
 {
     uint8_t nothing[1];
     bool over;
 
-    while (client->asked > 0) {
-        (void)grpc_read(client, 0, nothing, sizeof nothing, &over);
-        if (over)
-            meter_fail("the server ends the connection");
-    }
+    (void)grpc_read(client, 0, nothing, sizeof nothing, &over);
+    if (over)
+        meter_fail("the server ends the connection");
+}
+
+void grpc_wait(struct grpc_client *client)
+{
+    while (client->asked > 0)
+        grpc_read_answers(client);
 }
 
 void grpc_close(struct grpc_client *client)

@@ -57,7 +57,8 @@ void grpc_say(struct grpc_client *client, uint32_t id, const void *message, size
  * tells of other calls that were answered. 0: nothing of it came; `ret_over`: it has ended. */
 size_t grpc_read(struct grpc_client *client, uint32_t id, uint8_t *buffer, size_t capacity,
                  bool *ret_over);
-/* Waits until no call is without its answer. */
+/* Receives once; and until no call is without its answer. */
+void grpc_read_answers(struct grpc_client *client);
 void grpc_wait(struct grpc_client *client);
 void grpc_close(struct grpc_client *client);
 

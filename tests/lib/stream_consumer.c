@@ -37,7 +37,6 @@ enum {
 
 struct consumer {
     const struct stream_job *job;
-    int words; /* The pipe to the parent. */
     struct http_stream stream;
     struct grpc_client grpc;
     uint32_t call;
@@ -429,9 +428,11 @@ static void open_stream(struct consumer *consumer, uint16_t port)
         meter_fail("the stream was answered %d", status);
 }
 
-static void say_word(const struct consumer *consumer, const struct stream_count *count)
+static int words_out = -1; /* The pipe to the parent. */
+
+void stream_consumer_say(const struct stream_count *count)
 {
-    if (write(consumer->words, count, sizeof *count) != (ssize_t)sizeof *count)
+    if (write(words_out, count, sizeof *count) != (ssize_t)sizeof *count)
         meter_fail("nobody listens to the consumer");
 }
 
@@ -470,7 +471,7 @@ static double spend(struct consumer *consumer, double seconds)
     return consumer->job->record_bytes == 0 ? wait_idle(seconds) : consume(consumer, seconds);
 }
 
-_Noreturn static void run_consumer(const struct stream_job *job, uint16_t port, int words)
+_Noreturn static void run_consumer(const struct stream_job *job, uint16_t port)
 {
     static struct consumer consumer;
     struct stream_count *count = &consumer.count;
@@ -478,8 +479,11 @@ _Noreturn static void run_consumer(const struct stream_job *job, uint16_t port, 
 
     (void)alarm(PATIENCE_SECONDS);
     meter_pin(CONSUMER_PROCESSOR);
+    if (job->run != NULL) {
+        job->run(job, port);
+        exit(0);
+    }
     consumer.job = job;
-    consumer.words = words;
     consumer.events = malloc(EVENTS_BYTES);
     if (consumer.events == NULL)
         meter_fail("no memory for the consumer");
@@ -494,13 +498,13 @@ _Noreturn static void run_consumer(const struct stream_job *job, uint16_t port, 
     (void)spend(&consumer, job->warm_seconds);
     *count = (struct stream_count){.consumer_cpu = meter_process_cpu(), .probed = probe(&consumer)};
     consumer.stream.received = consumer.grpc.received = 0;
-    say_word(&consumer, count);
+    stream_consumer_say(count);
     began = meter_now();
     count->seconds = spend(&consumer, job->measured_seconds) - began;
     count->probed = probe(&consumer) - count->probed;
     count->consumer_cpu = meter_process_cpu() - count->consumer_cpu;
     count->wire_bytes = consumer.stream.received + consumer.grpc.received;
-    say_word(&consumer, count);
+    stream_consumer_say(count);
     exit(0);
 }
 
@@ -519,7 +523,8 @@ pid_t stream_consumer_fork(const struct stream_job *job, uint16_t port,
         meter_fail("no second process: %s", strerror(errno));
     if (pid == 0) {
         close(words[0]);
-        run_consumer(job, port, words[1]);
+        words_out = words[1];
+        run_consumer(job, port);
     }
     close(words[1]);
     *ret_watcher = (struct stream_watcher){.words = words[0]};

@@ -28,6 +28,9 @@ struct stream_job {
     double measured_seconds; /* and from then. */
     bool plain;              /* Nobody to acknowledge to. */
     uint64_t (*probe)(void); /* Asked at both words; NULL: nothing. */
+    /* Another consumer than this one: called in its process, says both words by stream_consumer_say(), and returns. */
+    void (*run)(const struct stream_job *job, uint16_t port);
+    const void *arg; /* Its own. */
 };
 
 /* What the consumer counted between its two words. */
@@ -52,6 +55,8 @@ struct stream_watcher {
 /* Forks it. It waits for a stream at `port`; `job` is not needed any more. */
 pid_t stream_consumer_fork(const struct stream_job *job, uint16_t port,
                            struct stream_watcher *ret_watcher);
+/* In the consumer: says a word; the second tells what was counted since the first. */
+void stream_consumer_say(const struct stream_count *count);
 /* Takes a word. True when it was the last. */
 bool stream_consumer_hear(struct stream_watcher *watcher);
 /* Waits for its end. */
