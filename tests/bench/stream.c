@@ -22,9 +22,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -216,26 +213,6 @@ static uint8_t *make_frames(const struct cell *cell, size_t *ret_size)
     return frames;
 }
 
-static int accept_one(uint16_t port)
-{
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int on = 1;
-    int fd;
-
-    (void)setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof address) != 0 ||
-        listen(listener, 1) != 0)
-        meter_fail("cannot listen: %s", strerror(errno));
-    fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    close(listener);
-    if (fd < 0)
-        meter_fail("cannot accept: %s", strerror(errno));
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    return fd;
-}
-
 /* Sends one chunk; by gRPC the frames are made. False when the reader is gone. */
 static bool send_chunk(const struct cell *cell, int fd, const uint8_t *data, size_t size)
 {
@@ -275,7 +252,7 @@ static void run_plain(const struct cell *cell, struct stream_watcher *ret_watche
     pid_t consumer = stream_consumer_fork(&job, port, &watcher);
     size_t size;
     uint8_t *frames = make_frames(cell, &size);
-    int fd = accept_one(port);
+    int fd = http_accept(port);
     bool over = false;
 
     if (is_grpc(cell))
