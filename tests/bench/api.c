@@ -4,8 +4,8 @@
  * The house of bench_house.h in this process; on the other processor a forked client. Settles: the client was handed
  * records by explicit credit, and no more come; then it settles them, request after request on kept connections, as
  * REST, Connect and gRPC. The measure is settles per CPU second of the sidecar's process, the kernel's work included.
- * The hop: records come by and by, half as many as the reader can take; how long after the source gave it out is a record in
- * the reader's hands? A plain loop that writes as many bytes at the same times stands beside it.
+ * The hop: records come by and by, half as many as the reader can take; how long after the source gave it out is a
+ * record in the reader's hands? A plain loop that writes as many bytes as often stands beside it.
  * Sessions: so many streams are opened, none is given credit, and what the process has grown by is divided by them.
  */
 #include "bench_house.h"

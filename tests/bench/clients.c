@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clients.c - how many records a second the clients of other people take, and who was in whose way.
  *
- * The house of bench_house.h in this process, on a stream of 1 KB records that costs nearly nothing; on the other processor a
- * program of tests/clients, which acknowledges everything, batch by batch, and says how many records it has seen. Who of
- * the two had its processor all the time was the bottleneck. The first row is the reader in C.
+ * The house of bench_house.h in this process, on a stream of 1 KB records that costs nearly nothing; on the other
+ * processor a program of tests/clients, which acknowledges everything, batch by batch, and says how many records it has
+ * seen. Who of the two spent more CPU time was the bottleneck. The first rows are the reader in C.
  */
 #include "bench_house.h"
 #include "http_client.h"

@@ -2,8 +2,8 @@
 /* stream_consumer.h - the consumer of a benchmark: a process of its own, on a processor of its own.
  *
  * It reads the record stream of a sidecar from a loopback port with large reads, finds every record and every
- * batch_id, and acknowledges batches so often that credit never ends: on a second connection, or by gRPC on the same one,
- * in calls of Settle beside a Watch, or in the Stream itself. It says two words to
+ * batch_id, and acknowledges batches so often that credit never ends: on a second connection, or by gRPC on the same
+ * one, in calls of Settle beside a Watch, or in the Stream itself. It says two words to
  * its parent: when it begins to count, and when it has counted. For programs of tests/bench; what goes wrong ends
  * the program.
  */
