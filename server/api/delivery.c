@@ -44,6 +44,7 @@ void ks_delivery_init(struct ks_delivery *delivery, const struct ks_subscription
     delivery->run_next = 0;
     delivery->batch_id[0] = '\0';
     delivery->passed = 0;
+    delivery->head_size = 0;
     delivery->open = false;
     ks_framer_init(&delivery->framer, format, source);
 }

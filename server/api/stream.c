@@ -230,6 +230,21 @@ static bool pull(struct stream *stream, size_t room)
     return ks_delivery_pull(&stream->delivery, (uint32_t)(room / FRAME_BYTES) + 1, room * 3 / 4, 1);
 }
 
+/* Room for the next records; a message of a call is no larger than its client takes, if that is as much as any head
+ * of a record needs. */
+static size_t room_for(const struct stream *stream, size_t room)
+{
+    struct ks_session_status status;
+    size_t most = KS_FILL_MIN;
+
+    if (stream->exchange->rpc == NULL || stream->delivery.open ||
+        !ks_switchboard_session(stream->subscription->board, stream->delivery.session, &status))
+        return room;
+    if (status.session.max_record_bytes > most)
+        most = (size_t)status.session.max_record_bytes + KS_MESSAGE_EXTRA_BYTES;
+    return room < most ? room : most;
+}
+
 static size_t fill_records(struct stream *stream, uint8_t *buffer, size_t room,
                            enum ks_frame_state *ret_state)
 {
@@ -238,6 +253,13 @@ static size_t fill_records(struct stream *stream, uint8_t *buffer, size_t room,
     *ret_state = KS_FRAME_FULL;
     return room < KS_FILL_MIN ? 0
                               : ks_delivery_fill_batch(&stream->delivery, buffer, room, ret_state);
+}
+
+/* Room that is worth asking for records: what is left behind a message of a call makes a small one, and those cost
+ * their clients as much as large ones. */
+static size_t room_wanted(const struct stream *stream, size_t written)
+{
+    return stream->exchange->rpc != NULL && written > KS_FILL_MIN ? written : KS_FILL_MIN;
 }
 
 /* Writes events and records until the buffer is full or there is nothing more. */
@@ -257,10 +279,11 @@ static size_t fill_some(struct stream *stream, uint8_t *buffer, size_t room)
         if (stream->control.size > 0 && !delivery->framer.begun)
             break;
         if (!ks_delivery_pending(delivery)) {
-            if (room - size < KS_FILL_MIN || !pull(stream, room - size))
+            if (room - size < room_wanted(stream, size) ||
+                !pull(stream, room_for(stream, room - size)))
                 break;
         }
-        size += fill_records(stream, buffer + size, room - size, &state);
+        size += fill_records(stream, buffer + size, room_for(stream, room - size), &state);
         stream->cut = state == KS_FRAME_CUT;
         if (state == KS_FRAME_FULL)
             break;
