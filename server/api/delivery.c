@@ -85,8 +85,8 @@ static void begin_run(struct ks_delivery *delivery)
     const struct ks_run *run = &delivery->runs[delivery->run_next++];
     const struct ks_frame_names names = {
         .batch_id = delivery->batch_id,
-        .stream = ks_switchboard_stream(delivery->subscription->board),
-        .shard_id = ks_switchboard_shard_id(delivery->subscription->board, run->shard),
+        .stream = ks_switchboard_run_stream(delivery->subscription->board, run),
+        .shard_id = ks_switchboard_run_shard(delivery->subscription->board, run),
     };
     struct ks_ack_run place = {run->shard, run->epoch, run->first, run->count};
     struct ks_ack_stamp stamp;

@@ -24,7 +24,8 @@ enum {
     RECORD_ARRIVAL = 9,
     RECORD_ATTEMPT = 10,
     RECORD_AGGREGATED = 11,
-    RECORD_DATA = 12
+    RECORD_DATA = 12,
+    RECORD_REDRIVEN = 13
 };
 
 /* All of a head but the common part, the sequence number and the key; both formats stay well below.
@@ -202,6 +203,21 @@ static uint8_t *put_instant(struct ks_framer *framer, uint8_t *at, int64_t unix_
     return at;
 }
 
+/* A dead letter, which has no shard's number. */
+static bool is_redriven(const struct ks_framer *framer)
+{
+    return framer->shard == KS_SHARD_NONE;
+}
+
+/* What only some records are. */
+static uint8_t *put_marks(uint8_t *at, const struct ks_framer *framer,
+                          const struct ks_record *record)
+{
+    if (record->aggregated)
+        at = PUT_TEXT(at, ",\"aggregated\":true");
+    return is_redriven(framer) ? PUT_TEXT(at, ",\"redriven\":true") : at;
+}
+
 static uint8_t *put_json_head(struct ks_framer *framer, uint8_t *at, const struct ks_record *record)
 {
     if (framer->format == KS_FRAME_NDJSON)
@@ -221,8 +237,7 @@ static uint8_t *put_json_head(struct ks_framer *framer, uint8_t *at, const struc
     at = PUT_TEXT(at, "\",\"approximate_arrival_timestamp\":");
     at = put_instant(framer, at, record->arrival_ms);
     at = put_decimal(PUT_TEXT(at, ",\"attempt\":"), framer->attempt);
-    if (record->aggregated)
-        at = PUT_TEXT(at, ",\"aggregated\":true");
+    at = put_marks(at, framer, record);
     if (framer->spelling != framer->encoding)
         at = PUT_TEXT(at, ",\"encoding\":\"base64\"");
     if (framer->spelling == KS_ENCODING_JSON)
@@ -247,8 +262,7 @@ static uint8_t *put_proto3_head(struct ks_framer *framer, uint8_t *at,
         at = put_decimal(PUT_TEXT(at, "\",\"approximateArrivalTimestamp\":\""),
                          (uint64_t)record->arrival_ms);
     at = put_decimal(PUT_TEXT(at, "\",\"attempt\":"), framer->attempt);
-    if (record->aggregated)
-        at = PUT_TEXT(at, ",\"aggregated\":true");
+    at = put_marks(at, framer, record);
     return PUT_TEXT(at, ",\"data\":\"");
 }
 
@@ -335,6 +349,7 @@ static uint8_t *put_fields(struct ks_framer *framer, uint8_t *at, const struct k
     at = put_number(at, RECORD_ARRIVAL, (uint64_t)record->arrival_ms);
     at = put_number(at, RECORD_ATTEMPT, framer->attempt);
     at = put_number(at, RECORD_AGGREGATED, record->aggregated);
+    at = put_number(at, RECORD_REDRIVEN, is_redriven(framer));
     if (record->data.size > 0)
         at = put_varint(put_tag(at, RECORD_DATA, WIRE_BYTES), record->data.size);
     return at;

@@ -80,7 +80,7 @@ struct ks_frame_names {
     const char *shard_id;
 };
 /* Begins a run of `count` records from number `first`; the last one must be DONE. The stamp is
- * copied. */
+ * copied. KS_SHARD_NONE: a dead letter that is delivered again; its record says so. */
 void ks_framer_begin(struct ks_framer *framer, const struct ks_ack_stamp *stamp,
                      const struct ks_frame_names *names, const struct ks_ack_run *run,
                      uint32_t attempt);

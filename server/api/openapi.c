@@ -10,6 +10,8 @@
 #include "base/json_writer.h"
 #include "core/limits.h"
 
+#include "kinesis_sidecar/v1/letters.pb-c.h"
+
 enum { MESSAGES_MAX = 96, DOCUMENT_BYTES_MAX = 1 << 20, NAME_SIZE = 64 };
 
 typedef const ProtobufCMessageDescriptor *descriptor;

@@ -103,6 +103,7 @@ struct ks_self_view {
     uint64_t in_flight;
     uint64_t in_flight_bytes;
     uint64_t held_bytes; /* Payload in memory. */
+    uint32_t redriven;   /* Dead letters that are delivered again. */
 };
 void ks_core_self(const struct ks_core *core, struct ks_self_view *ret_view);
 
@@ -135,6 +136,10 @@ bool ks_core_lease(const struct ks_core *core, ks_shard shard, struct ks_lease_v
 
 /* True if the record, of the current epoch, was given up: its dead letter is being written, or it is being dropped. */
 bool ks_core_is_dying(const struct ks_core *core, ks_shard shard, ks_number number);
+
+/* True if the store knows what became of each letter that was delivered again under a number below this, as far as it
+ * was settled. */
+bool ks_core_letters_told(const struct ks_core *core, ks_number below);
 
 struct ks_session_view {
     uint32_t epoch;

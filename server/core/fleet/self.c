@@ -5,6 +5,7 @@
 
 #include "core/fleet/native.h"
 #include "core/lease.h"
+#include "core/redrive.h"
 #include "core/operator.h"
 #include "core/session.h"
 
@@ -318,6 +319,8 @@ static bool may_leave(const struct ks_core *core)
 {
     if (!core->draining)
         return false;
+    if (ks_redrive_busy(core) && ks_instant_before(core->now, core->patience_at))
+        return false;
     if (core->leases_used == 0 && !ks_orders_pending(core) && core->fleet.claim == 0 &&
         !core->fleet.leads)
         return true;
@@ -514,6 +517,8 @@ ks_instant ks_self_deadline(const struct ks_core *core)
                      : ks_instant_add(last_call(core), ks_span_us(2 * core->config.timeout.us)));
     if (core->draining && !ks_instant_reached(core->now, last_call(core)))
         due = ks_instant_min(due, last_call(core));
+    if (core->draining && ks_redrive_busy(core) && ks_instant_before(core->now, core->patience_at))
+        due = ks_instant_min(due, core->patience_at);
     if (core->sessions_used == 0 && ks_instant_before(core->now, core->idle_at))
         due = ks_instant_min(due, core->idle_at);
     due = ks_instant_min(due, fleet->try_at);
