@@ -98,6 +98,7 @@ static void recall(const struct place *place, uint64_t number, enum oracle_state
 
 void oracle_turn(const struct world *world, struct process *process, ks_instant now)
 {
+    world_redrive_turn(process, now);
     for (ks_shard shard = 0; shard < SIM_SHARDS; shard++) {
         struct place place = place_of(world, process, shard);
         uint64_t recalled = 0;
@@ -429,8 +430,13 @@ static void check_status(struct world *world, const struct place *place,
 static void settled(struct world *world, struct process *process, const struct ks_event *event,
                     enum ks_settle_status status, ks_instant now)
 {
-    struct place place = place_of(world, process, event->settle.shard);
+    struct place place;
 
+    if (event->settle.shard == KS_SHARD_NONE) {
+        world_redrive_settled(world, process, event, status, now);
+        return;
+    }
+    place = place_of(world, process, event->settle.shard);
     check_status(world, &place, event, status);
     if (event->settle.outcome == KS_GIVE_BACK && status != KS_SETTLE_SESSION_FENCED &&
         status != KS_SETTLE_SESSION_EXPIRED)
@@ -483,6 +489,7 @@ static void requeue(const struct world *world, struct process *process, uint32_t
                 record_at(&place, i)->session == session)
                 recall(&place, i, RECORD_WAITING);
     }
+    world_redrive_requeue(process, session);
     process->truth.sessions[session].live = false;
 }
 

@@ -319,8 +319,6 @@ static bool may_leave(const struct ks_core *core)
 {
     if (!core->draining)
         return false;
-    if (ks_redrive_busy(core) && ks_instant_before(core->now, core->patience_at))
-        return false;
     if (core->leases_used == 0 && !ks_orders_pending(core) && core->fleet.claim == 0 &&
         !core->fleet.leads)
         return true;
@@ -338,11 +336,17 @@ static void leave(struct ks_core *core)
     become(core, KS_SELF_LEAVING);
 }
 
+/* Dead letters that are in flight may be settled, too. */
+static bool awaits_letters(const struct ks_core *core)
+{
+    return ks_redrive_busy(core) && ks_instant_before(core->now, core->patience_at);
+}
+
 static void finish_drain(struct ks_core *core, struct ks_effects *effects)
 {
     struct ks_effect *drained;
 
-    if (!core->draining || core->drained)
+    if (!core->draining || core->drained || awaits_letters(core))
         return;
     bury(core, KS_SELF_GONE, effects);
     ks_session_end_all(core, effects);
@@ -506,6 +510,8 @@ ks_instant ks_self_deadline(const struct ks_core *core)
     if (fleet->step == KS_SELF_UNBORN ||
         (fleet->step == KS_SELF_GONE && (!core->draining || core->drained)))
         return KS_NEVER;
+    if (fleet->step == KS_SELF_GONE && awaits_letters(core))
+        return core->patience_at;
     if (fleet->step == KS_SELF_GONE || fleet->step == KS_SELF_BURYING)
         return core->now;
     if (fleet->serial == 0 && fleet->step != KS_SELF_LOCKING)
@@ -517,8 +523,6 @@ ks_instant ks_self_deadline(const struct ks_core *core)
                      : ks_instant_add(last_call(core), ks_span_us(2 * core->config.timeout.us)));
     if (core->draining && !ks_instant_reached(core->now, last_call(core)))
         due = ks_instant_min(due, last_call(core));
-    if (core->draining && ks_redrive_busy(core) && ks_instant_before(core->now, core->patience_at))
-        due = ks_instant_min(due, core->patience_at);
     if (core->sessions_used == 0 && ks_instant_before(core->now, core->idle_at))
         due = ks_instant_min(due, core->idle_at);
     due = ks_instant_min(due, fleet->try_at);
