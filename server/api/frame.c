@@ -113,10 +113,15 @@ static uint8_t *put_json_name(uint8_t *at, const char *name, const char *value)
     return put_bytes(at, value, strlen(value));
 }
 
+static bool is_line(const struct ks_framer *framer)
+{
+    return framer->format == KS_FRAME_NDJSON || framer->format == KS_FRAME_SSE;
+}
+
 static uint8_t *put_json_common(uint8_t *at, const struct ks_framer *framer,
                                 const struct ks_frame_names *names)
 {
-    if (framer->format == KS_FRAME_NDJSON)
+    if (is_line(framer))
         at = put_json_name(at, "batch_id", names->batch_id);
     at = put_json_name(at, "stream", names->stream);
     at = put_json_name(at, "shard_id", names->shard_id);
@@ -149,6 +154,7 @@ static uint8_t *put_common(uint8_t *at, const struct ks_framer *framer,
 {
     switch (framer->format) {
     case KS_FRAME_NDJSON:
+    case KS_FRAME_SSE:
     case KS_FRAME_JSON: return put_json_common(at, framer, names);
     case KS_FRAME_ELEMENT_JSON: return put_proto3_common(at, framer, names);
     case KS_FRAME_PROTOBUF:
@@ -166,7 +172,7 @@ void ks_framer_begin(struct ks_framer *framer, const struct ks_ack_stamp *stamp,
     uint8_t *end;
 
     assert(framer->next == framer->end && !framer->begun);
-    assert(framer->encoding == KS_ENCODING_BASE64 || framer->format == KS_FRAME_NDJSON ||
+    assert(framer->encoding == KS_ENCODING_BASE64 || is_line(framer) ||
            framer->format == KS_FRAME_JSON);
     assert(strlen(names->batch_id) + strlen(names->stream) + strlen(names->shard_id) + 128 <
            sizeof(framer->common));
@@ -220,7 +226,9 @@ static uint8_t *put_marks(uint8_t *at, const struct ks_framer *framer,
 
 static uint8_t *put_json_head(struct ks_framer *framer, uint8_t *at, const struct ks_record *record)
 {
-    if (framer->format == KS_FRAME_NDJSON)
+    if (framer->format == KS_FRAME_SSE)
+        at = PUT_TEXT(at, "event: record\ndata: ");
+    if (is_line(framer))
         at = PUT_TEXT(at, "{\"type\":\"record\",\"ack_id\":\"");
     else if (framer->comma)
         at = PUT_TEXT(at, ",{\"ack_id\":\"");
@@ -403,7 +411,7 @@ static bool is_protobuf(const struct ks_framer *framer)
 /* What `size` bytes of data, or the rest of them, become: with what closes the record. */
 static size_t data_room(const struct ks_framer *framer, size_t size)
 {
-    enum { CLOSING = 2 }; /* A line feed more counts with the head. */
+    enum { CLOSING = 2 }; /* Line feeds count with the head. */
 
     return is_protobuf(framer) ? size : ks_base64_size(size) + CLOSING;
 }
@@ -437,7 +445,9 @@ static uint8_t *put_head(struct ks_framer *framer, uint8_t *at, const struct ks_
 
 static size_t fill_end(const struct ks_framer *framer, uint8_t *at, size_t room)
 {
-    const char *text = framer->format == KS_FRAME_NDJSON ? "\"}\n" : "\"}";
+    const char *text = framer->format == KS_FRAME_SSE ? "\"}\n\n"
+                       : is_line(framer)              ? "\"}\n"
+                                                      : "\"}";
     size_t size;
 
     if (framer->spelling == KS_ENCODING_JSON)

@@ -398,8 +398,10 @@ static void view_held(const struct ks_core *core, const struct ks_lease *lease,
     for (view->blocked_lanes = 0; blocked != 0; blocked &= blocked - 1)
         view->blocked_lanes++;
     view->dying = lease->tracker.dying;
+    view->holds_large = ks_poison_holds_large(lease);
+    view->large = lease->large;
     view->blocked = view->blocked_lanes > 0 || lease->stopped || core->stopped || lease->gap_full ||
-                    ks_poison_holds_large(lease);
+                    view->holds_large;
     view->at_end = lease->at_end;
     view->since = lease->since;
 }

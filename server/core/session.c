@@ -202,6 +202,9 @@ void ks_session_open(struct ks_core *core, const struct ks_event *event, struct 
         id = free_slot(core);
         core->sessions_used++;
     }
+    /* Whoever is new is told of what is too large for him. */
+    for (uint32_t i = 0; i < core->leases_top; i++)
+        core->leases[i].large = KS_NUMBER_NONE;
     set_order(core, event);
     fill_session(core, event, &core->sessions[id]);
     if (core->sessions_top <= id)

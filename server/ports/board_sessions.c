@@ -403,6 +403,17 @@ const struct ks_record *ks_switchboard_record(struct ks_switchboard *board, ks_s
     return record_of(board, shard, epoch, number);
 }
 
+const struct ks_record *ks_switchboard_too_large(struct ks_switchboard *board, ks_shard shard,
+                                                 ks_epoch *ret_epoch)
+{
+    struct ks_lease_view lease;
+
+    if (!ks_core_lease(board->core, shard, &lease) || !lease.holds_large)
+        return NULL;
+    *ret_epoch = lease.epoch;
+    return record_of(board, shard, lease.epoch, lease.large);
+}
+
 /* ---- Settling. ---- */
 
 static const char *const settle_reasons[] = {

@@ -25,7 +25,7 @@ TEST(a_line_has_its_type_first)
 
     make_heartbeat();
     ks_bytes_init(&bytes, 1000);
-    EXPECT_OK(ks_control_write(&event, false, &bytes));
+    EXPECT_OK(ks_control_write(&event, KS_FRAME_NDJSON, &bytes));
     EXPECT_OK(ks_bytes_append_byte(&bytes, '\0'));
     EXPECT_STR(
         (const char *)bytes.data,
@@ -40,7 +40,7 @@ TEST(protobuf_stands_behind_its_length)
 
     make_heartbeat();
     ks_bytes_init(&bytes, 1000);
-    EXPECT_OK(ks_control_write(&event, true, &bytes));
+    EXPECT_OK(ks_control_write(&event, KS_FRAME_PROTOBUF, &bytes));
     EXPECT_EQ_U64(bytes.data[0], bytes.size - 1);
     read = kinesis_sidecar__v1__stream_event__unpack(NULL, bytes.size - 1, bytes.data + 1);
     EXPECT(read != NULL);
@@ -55,7 +55,7 @@ TEST(a_line_that_does_not_fit_leaves_no_half)
 
     make_heartbeat();
     ks_bytes_init(&bytes, 40);
-    EXPECT_ERR(ks_control_write(&event, false, &bytes), FULL);
+    EXPECT_ERR(ks_control_write(&event, KS_FRAME_NDJSON, &bytes), FULL);
     EXPECT_EQ_U64(bytes.size, 0);
     ks_bytes_free(&bytes);
 }
@@ -75,7 +75,7 @@ static void expect_golden(const char *name)
     size = fread(golden, 1, sizeof(golden), file);
     EXPECT(fclose(file) == 0);
     ks_bytes_init(&bytes, 1000);
-    EXPECT_OK(ks_control_write(&event, true, &bytes));
+    EXPECT_OK(ks_control_write(&event, KS_FRAME_PROTOBUF, &bytes));
     EXPECT_EQ_U64(bytes.size, size);
     EXPECT_MEM(bytes.data, golden, size);
     ks_bytes_free(&bytes);
