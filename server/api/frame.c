@@ -25,8 +25,10 @@ enum {
     RECORD_ATTEMPT = 10,
     RECORD_AGGREGATED = 11,
     RECORD_DATA = 12,
-    RECORD_REDRIVEN = 13
+    RECORD_REDRIVEN = 13 /* Behind the data: TAIL. */
 };
+
+#define TAIL "\x68\x01" /* RECORD_REDRIVEN << 3 | WIRE_VARINT, true. */
 
 /* All of a head but the common part, the sequence number and the key; both formats stay well below.
  */
@@ -341,7 +343,13 @@ static ks_view unicode_key(ks_view key, uint8_t buffer[KS_PARTITION_KEY_MAX])
     return ks_view_of(buffer, key.size);
 }
 
-/* The fields before the data and the data's tag and size, which come last in the message. */
+/* The field behind the data, if there is one. */
+static const char *tail_of(const struct ks_framer *framer)
+{
+    return is_redriven(framer) ? TAIL : "";
+}
+
+/* The fields before the data, and the data's tag and size. */
 static uint8_t *put_fields(struct ks_framer *framer, uint8_t *at, const struct ks_record *record)
 {
     uint8_t key[KS_PARTITION_KEY_MAX];
@@ -357,7 +365,6 @@ static uint8_t *put_fields(struct ks_framer *framer, uint8_t *at, const struct k
     at = put_number(at, RECORD_ARRIVAL, (uint64_t)record->arrival_ms);
     at = put_number(at, RECORD_ATTEMPT, framer->attempt);
     at = put_number(at, RECORD_AGGREGATED, record->aggregated);
-    at = put_number(at, RECORD_REDRIVEN, is_redriven(framer));
     if (record->data.size > 0)
         at = put_varint(put_tag(at, RECORD_DATA, WIRE_BYTES), record->data.size);
     return at;
@@ -370,7 +377,7 @@ static uint8_t *put_protobuf_head(struct ks_framer *framer, uint8_t *at,
     enum { SIZES_MAX = 16 };
     uint8_t *fields = at + SIZES_MAX;
     size_t fields_size = (size_t)(put_fields(framer, fields, record) - fields);
-    uint64_t inner = fields_size + record->data.size;
+    uint64_t inner = fields_size + record->data.size + strlen(tail_of(framer));
     uint64_t outer = varint_size(EVENT_RECORD << 3 | WIRE_BYTES) + varint_size(inner) + inner;
 
     if (framer->format == KS_FRAME_PROTOBUF)
@@ -413,7 +420,7 @@ static size_t data_room(const struct ks_framer *framer, size_t size)
 {
     enum { CLOSING = 2 }; /* Line feeds count with the head. */
 
-    return is_protobuf(framer) ? size : ks_base64_size(size) + CLOSING;
+    return is_protobuf(framer) ? size + strlen(tail_of(framer)) : ks_base64_size(size) + CLOSING;
 }
 
 size_t ks_framer_rest(const struct ks_framer *framer)
@@ -450,10 +457,11 @@ static size_t fill_end(const struct ks_framer *framer, uint8_t *at, size_t room)
                                                       : "\"}";
     size_t size;
 
-    if (framer->spelling == KS_ENCODING_JSON)
+    if (is_protobuf(framer))
+        text = tail_of(framer);
+    else if (framer->spelling == KS_ENCODING_JSON)
         text++; /* It is not between quotes. */
-    size = is_protobuf(framer) ? 0 : strlen(text);
-
+    size = strlen(text);
     if (size > room)
         return SIZE_MAX;
     (void)put_bytes(at, text, size);

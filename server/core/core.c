@@ -432,6 +432,19 @@ bool ks_core_lease(const struct ks_core *core, ks_shard shard, struct ks_lease_v
     return true;
 }
 
+bool ks_core_is_over(const struct ks_core *core, ks_shard shard, ks_epoch epoch, ks_number number)
+{
+    const struct ks_lease *lease;
+
+    if (shard == KS_SHARD_NONE)
+        return ks_redrive_is_over(core, number);
+    lease = ks_lease_of(core, shard, epoch);
+    if (lease == NULL || number >= lease->tracker.fetched)
+        return false;
+    return number < lease->tracker.mark ||
+           ks_tracker_slot(&lease->tracker, number)->state >= KS_SLOT_DYING;
+}
+
 bool ks_core_is_dying(const struct ks_core *core, ks_shard shard, ks_number number)
 {
     const struct ks_lease *lease;

@@ -353,6 +353,14 @@ bool ks_redrive_busy(const struct ks_core *core)
     return false;
 }
 
+bool ks_redrive_is_over(const struct ks_core *core, ks_number number)
+{
+    for (uint32_t i = 0; core->redrives_used > 0 && i < KS_REDRIVES_MAX; i++)
+        if (core->redrives[i].state != KS_REDRIVE_NONE && core->redrives[i].number == number)
+            return core->redrives[i].state == KS_REDRIVE_ENDING;
+    return true;
+}
+
 bool ks_core_letters_told(const struct ks_core *core, ks_number below)
 {
     for (uint32_t i = 0; core->redrives_used > 0 && i < KS_REDRIVES_MAX; i++)

@@ -38,6 +38,8 @@ void ks_redrive_turn(struct ks_core *core, struct ks_effects *effects);
 ks_instant ks_redrive_deadline(const struct ks_core *core);
 /* True while one is in flight, or settled and the store does not know. */
 bool ks_redrive_busy(const struct ks_core *core);
+/* True if the letter was settled or given up. */
+bool ks_redrive_is_over(const struct ks_core *core, ks_number number);
 /* Asserts what must hold between any two steps; adds to the counts of each session. */
 void ks_redrive_check(const struct ks_core *core, uint32_t *in_flight, uint32_t sessions);
 

@@ -403,6 +403,12 @@ const struct ks_record *ks_switchboard_record(struct ks_switchboard *board, ks_s
     return record_of(board, shard, epoch, number);
 }
 
+bool ks_switchboard_is_over(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
+                            ks_number number)
+{
+    return ks_core_is_over(board->core, shard, epoch, number);
+}
+
 const struct ks_record *ks_switchboard_too_large(struct ks_switchboard *board, ks_shard shard,
                                                  ks_epoch *ret_epoch)
 {

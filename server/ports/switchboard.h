@@ -158,6 +158,9 @@ uint32_t ks_switchboard_pull(struct ks_switchboard *board, ks_session_id session
  * nor the rest of it. The views are valid until the next turn of the loop. */
 const struct ks_record *ks_switchboard_record(struct ks_switchboard *board, ks_shard shard,
                                               ks_epoch epoch, ks_number number);
+/* True if nobody needs the record any more: it was settled, or given up, since it was pulled. */
+bool ks_switchboard_is_over(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
+                            ks_number number);
 /* The record of the shard that is larger than its session takes and holds up its lane, and its epoch; NULL: none does.
  * Valid until the next turn. */
 const struct ks_record *ks_switchboard_too_large(struct ks_switchboard *board, ks_shard shard,
