@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* control.h - the lines of a stream that are not records: session, heartbeat, draining, and so on; and what makes a line
- * a server-sent event.
+/* control.h - the lines of a stream that are not records: session, heartbeat, draining, and so on; and
+ * what makes a line a server-sent event.
  */
 #ifndef KS_API_CONTROL_H
 #define KS_API_CONTROL_H

@@ -221,7 +221,8 @@ static void refuse(struct ks_exchange *exchange, ks_err err, const char *detail)
     else if (ks_err_is(err, KS_ERR_CONDITION))
         ks_exchange_problem(exchange, KS_PROBLEM_REDRIVEN, "it is being delivered again");
     else if (ks_err_is(err, KS_ERR_BUSY))
-        ks_exchange_problem(exchange, KS_PROBLEM_UNAVAILABLE, "draining: nothing more is delivered");
+        ks_exchange_problem(exchange, KS_PROBLEM_UNAVAILABLE,
+                            "draining: nothing more is delivered");
     else if (ks_err_is(err, KS_ERR_DISK))
         ks_exchange_problem(exchange, KS_PROBLEM_UNAVAILABLE, "dead letters: %s", detail);
     else

@@ -37,7 +37,7 @@ struct stream {
     ks_span heartbeat;
     ks_instant wrote_at;
     struct ks_questions questions; /* Of a stream with both ways. */
-    bool over;   /* The session is: nothing more will come. */
+    bool over;                     /* The session is: nothing more will come. */
     bool cut;    /* A record stays incomplete: the connection must not end well. */
     bool unsaid; /* An event found no room: the client would miss it. */
     ks_shard shards[KS_SESSION_SHARDS_MAX];

@@ -125,9 +125,10 @@ struct ks_lease_view {
     uint32_t lanes;
     uint32_t blocked_lanes; /* Wait for a retry. */
     uint32_t dying;         /* Records whose dead letters are not durable yet. */
-    bool holds_large;       /* The record `large` is larger than its session takes, and holds up its lane. */
+    bool
+        holds_large; /* The record `large` is larger than its session takes, and holds up its lane. */
     ks_number large;
-    bool blocked;           /* Some lane is, or the lease was stopped, or its gap is full. */
+    bool blocked; /* Some lane is, or the lease was stopped, or its gap is full. */
     bool at_end;
     ks_instant since; /* When we acquired it. */
     /* Whoever holds it. */

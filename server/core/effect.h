@@ -26,7 +26,7 @@ enum ks_effect_kind {
     KS_EFFECT_OPERATED, /* Whether an operator's order is accepted. */
     KS_EFFECT_SOUGHT,   /* A seek has come to its end. */
     KS_EFFECT_BURY, /* Write dead letters of these records -> KS_EVENT_BURIED. The same again: the same letters. */
-    KS_EFFECT_LETTER, /* Remove a letter that was delivered again, or say that it was given up again -> KS_EVENT_LETTER. */
+    KS_EFFECT_LETTER, /* Remove a letter that came again, or say that it was given up again -> KS_EVENT_LETTER. */
     KS_EFFECT_LETTER_OVER /* The store knows what became of it: `remove`, or it stays. */
 };
 
@@ -156,7 +156,7 @@ struct ks_effect {
             ks_number first;
             uint32_t count;
             uint32_t attempt; /* From 1. */
-        } deliver; /* A dead letter: KS_SHARD_NONE, epoch 0, and its own number. */
+        } deliver;            /* A dead letter: KS_SHARD_NONE, epoch 0, and its own number. */
         struct {
             ks_session_id session;
             uint32_t session_epoch;     /* OPENED. */

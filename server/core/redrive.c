@@ -209,7 +209,8 @@ static void acknowledge(struct ks_core *core, struct ks_redrive *letter)
     letter->acked = true;
 }
 
-static bool settle_one(struct ks_core *core, struct ks_redrive *letter, const struct ks_event *event)
+static bool settle_one(struct ks_core *core, struct ks_redrive *letter,
+                       const struct ks_event *event)
 {
     bool sent_here = letter->session == event->settle.session && letter->state == KS_REDRIVE_SENT;
 

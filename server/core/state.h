@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* state.h - all that the core remembers, in the open: the simulator and the invariants must see it.
  *
- * The parts have a file each and touch their own part: session.c, lanes.c, poison.c and redrive.c (sessions), lease.c (leases
- * held, their writes), flow.c (what to read), fleet/native.c (how workers agree). core.c dispatches events to them.
+ * The parts have a file each and touch their own part: session.c, lanes.c, poison.c, redrive.c (sessions), lease.c
+ * (leases held, their writes), flow.c (what to read), fleet/native.c (how workers agree). core.c dispatches events to them.
  */
 #ifndef KS_CORE_STATE_H
 #define KS_CORE_STATE_H
@@ -166,22 +166,22 @@ enum ks_redrive_state {
     KS_REDRIVE_NONE,
     KS_REDRIVE_WAITING, /* To be delivered, from `at` on. */
     KS_REDRIVE_SENT,    /* In flight until `at`. */
-    KS_REDRIVE_ENDING   /* Acknowledged, or given up again: the store is to be told, from `at` on. */
+    KS_REDRIVE_ENDING /* Acknowledged, or given up again: the store is to be told, from `at` on. */
 };
 
 struct ks_redrive {
-    uint8_t state; /* enum ks_redrive_state */
-    bool delayed;  /* WAITING: nobody was told that `at` has come. */
-    bool failed;   /* Its last delivery did. */
-    bool acked;    /* ENDING: it is to be removed. */
-    bool telling;  /* ENDING: the store is being told .. */
-    bool told_acked; /* .. that. */
+    uint8_t state;       /* enum ks_redrive_state */
+    bool delayed;        /* WAITING: nobody was told that `at` has come. */
+    bool failed;         /* Its last delivery did. */
+    bool acked;          /* ENDING: it is to be removed. */
+    bool telling;        /* ENDING: the store is being told .. */
+    bool told_acked;     /* .. that. */
     enum ks_cause cause; /* ENDING: why it was given up. */
     ks_number number;
     ks_shard shard;
     uint32_t bytes;
-    uint32_t attempts; /* Deliveries, in all. */
-    uint32_t failures; /* Since it is delivered again. */
+    uint32_t attempts;     /* Deliveries, in all. */
+    uint32_t failures;     /* Since it is delivered again. */
     ks_session_id session; /* That it was delivered to last. */
     ks_instant at;
     ks_instant stale_at; /* Then it is too old to fail. */

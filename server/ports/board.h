@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* board.h - the inside of a switchboard, for the files that make it up: switchboard.c (life, turns,
  * effects), board_asks.c (the store and the source), board_leases.c (readers and records in
- * memory), board_letters.c and board_redrive.c (dead letters), board_sessions.c (consumers), board_operator.c (what people order),
- * board_status.c (state for people). Nobody else includes it.
+ * memory), board_letters.c, board_redrive.c (dead letters), board_sessions.c (consumers),
+ * board_operator.c (what people order), board_status.c (state for people). Nobody else includes it.
  */
 #ifndef KS_PORTS_BOARD_H
 #define KS_PORTS_BOARD_H

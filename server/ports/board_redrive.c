@@ -20,7 +20,8 @@ struct ks_board_redrive {
     void *arg;
     /* Once it was found. */
     struct ks_block *block; /* NULL: it is looked for. */
-    struct ks_letter letter;  /* Its views are of the block; `shard_id` and `stream` end with a NUL there. */
+    struct ks_letter
+        letter; /* Its views are of the block; `shard_id` and `stream` end with a NUL there. */
     struct ks_record record;
     ks_number number;
     ks_shard shard;
@@ -253,6 +254,7 @@ void ks_switchboard_discarded(struct ks_switchboard *board, ks_view id)
     event.letter.number = redrive->number;
     ks_board_step(board, &event);
     forget(board, redrive);
+    ks_board_happened(board, KS_SHARD_NONE, NULL, NULL); /* Somebody may wait for its end. */
 }
 
 /* ---- The end ---- */

@@ -138,8 +138,8 @@ bool ks_switchboard_find_session(const struct ks_switchboard *board, ks_view cli
 
 /* ---- Records ---- */
 
-/* Some records of one shard, in order: numbers first .. first + count - 1. KS_SHARD_NONE: a dead letter that is delivered
- * again, by its number. */
+/* Some records of one shard, in order: numbers first .. first + count - 1. KS_SHARD_NONE: a dead letter that is
+ * delivered again, by its number. */
 struct ks_run {
     ks_shard shard;
     ks_epoch epoch;
@@ -165,7 +165,8 @@ bool ks_switchboard_is_over(const struct ks_switchboard *board, ks_shard shard, 
  * Valid until the next turn. */
 const struct ks_record *ks_switchboard_too_large(struct ks_switchboard *board, ks_shard shard,
                                                  ks_epoch *ret_epoch);
-/* The names that go with the records of a run: of a letter those that it was written with. Valid until the next turn. */
+/* The names that go with the records of a run: of a letter those that it was written with. Valid until the next
+ * turn. */
 const char *ks_switchboard_run_stream(const struct ks_switchboard *board, const struct ks_run *run);
 const char *ks_switchboard_run_shard(const struct ks_switchboard *board, const struct ks_run *run);
 /* The name of the stream. Valid while the board lives. */

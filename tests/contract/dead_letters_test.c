@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The promises of ports/dead_letters.h, asked of every adapter of it (SQLite): kills, full disks and damage included. */
+/* The promises of ports/dead_letters.h, asked of every adapter of it (SQLite), with kills, full disks and damage. */
 #include "adapters/sqlite/dead_letters.h"
 
 #include <fcntl.h>
@@ -43,8 +43,7 @@ static void answered(void *arg, const struct ks_letters_answer *answer)
     (void)snprintf(heard.detail, sizeof heard.detail, "%s", answer->detail.text);
     for (uint32_t i = 0; answer->outcome == KS_DONE && i < answer->count && i < MOST; i++)
         if (answer->letters != NULL)
-            EXPECT_OK(
-                ks_view_copy_text(answer->letters[i].id, heard.ids[i], sizeof heard.ids[i]));
+            EXPECT_OK(ks_view_copy_text(answer->letters[i].id, heard.ids[i], sizeof heard.ids[i]));
     if (answer->outcome != KS_DONE || answer->letters == NULL || answer->count == 0)
         return;
     heard.attempts = answer->letters[0].attempts;

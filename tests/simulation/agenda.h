@@ -23,7 +23,7 @@ enum happening_kind {
     HAPPENS_CHANGED, /* The store tells that somebody wrote. */
     HAPPENS_LOCKED,  /* The lock file was written, or not. */
     HAPPENS_BURIED,  /* The store of dead letters answers: `count` is the outcome. */
-    HAPPENS_LETTER,  /* .. what it was told of one that was delivered again: `first`, and `count` is the outcome. */
+    HAPPENS_LETTER, /* .. what it was told of one that was delivered again: `first`, and `count` is the outcome. */
     /* In the world. */
     HAPPENS_ARRIVE, /* `request` reaches the table. */
     HAPPENS_START,  /* A process starts in slot `process` as worker `count`. */

@@ -503,6 +503,7 @@ static void look(struct world *world)
 void faults_happen(struct world *world, const struct happening *happening)
 {
     bool fault = happening->kind >= HAPPENS_PAUSE && happening->kind <= HAPPENS_REDRIVE;
+    uint32_t slot;
 
     /* The drains of an exam are no faults. */
     if (fault && world->peace && happening->count != 2)
@@ -536,7 +537,8 @@ void faults_happen(struct world *world, const struct happening *happening)
         plan_in(world, HAPPENS_ORDER, operator_orders(world, draw_process(world)));
         break;
     case HAPPENS_REDRIVE:
-        plan_in(world, HAPPENS_REDRIVE, world_redrive_orders(world, &world->processes[ks_prng_below(&world->redrives, SIM_PROCESSES)]));
+        slot = (uint32_t)ks_prng_below(&world->redrives, SIM_PROCESSES);
+        plan_in(world, HAPPENS_REDRIVE, world_redrive_orders(world, &world->processes[slot]));
         break;
     case HAPPENS_PEACE: make_peace(world); break;
     case HAPPENS_LOOK: look(world); break;

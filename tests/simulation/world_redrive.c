@@ -42,8 +42,8 @@ static void redrive(struct world *world, struct process *process, struct sim_let
 
     process->next_letter += ks_prng_below(prng, 3);
     event.redrive.number = process->next_letter++;
-    event.redrive.shard = draw_chance(prng, 100) ? KS_SHARD_NONE
-                                                 : (ks_shard)ks_prng_below(prng, SIM_SHARDS);
+    event.redrive.shard =
+        draw_chance(prng, 100) ? KS_SHARD_NONE : (ks_shard)ks_prng_below(prng, SIM_SHARDS);
     event.redrive.bytes = (uint32_t)draw_log(prng, 1, 20000);
     event.redrive.attempts = (uint32_t)ks_prng_below(prng, 20);
     event.redrive.stale_ms =
@@ -150,8 +150,7 @@ static void settle_one(struct process *process, struct sim_letter *letter,
             return;
         land(process, letter, LETTER_WAITING);
         if (event->settle.outcome == KS_RETRY)
-            letter->not_before =
-                now.us + (event->settle.delay.us < 0 ? 0 : event->settle.delay.us);
+            letter->not_before = now.us + (event->settle.delay.us < 0 ? 0 : event->settle.delay.us);
         return;
     case KS_EXTEND:
         if (!own || (letter->state != LETTER_FLYING && letter->state != LETTER_DOUBT))
@@ -174,8 +173,7 @@ static const char *judge(const struct process *process, const struct sim_letter 
     const struct oracle_session *session = &process->truth.sessions[event->settle.session];
     bool known = session->live && session->epoch == event->settle.session_epoch;
     bool of_session = status == KS_SETTLE_SESSION_FENCED || status == KS_SETTLE_SESSION_EXPIRED;
-    bool takes_back =
-        event->settle.outcome == KS_RETRY || event->settle.outcome == KS_GIVE_BACK;
+    bool takes_back = event->settle.outcome == KS_RETRY || event->settle.outcome == KS_GIVE_BACK;
 
     if (known == of_session)
         return "is accepted or refused for its session, wrongly";
@@ -355,8 +353,8 @@ void world_redrive_letter(struct world *world, struct process *process,
         letter->removed |= effect->letter.remove;
     /* Somebody else has discarded it. */
     letter->removed |= answer.count == KS_REFUSED;
-    agenda_add(&world->agenda,
-               world->now + 1 + draw_log(&world->redrives, 1, 200 * SIM_MS), &answer);
+    agenda_add(&world->agenda, world->now + 1 + draw_log(&world->redrives, 1, 200 * SIM_MS),
+               &answer);
 }
 
 void world_redrive_told(struct world *world, struct process *process,
@@ -390,7 +388,8 @@ void world_redrive_over(struct world *world, struct process *process,
 bool world_redrive_is_busy(const struct process *process)
 {
     for (uint32_t i = 0; i < SIM_LETTERS; i++)
-        if (process->letters[i].state == LETTER_FLYING || process->letters[i].state == LETTER_ENDING)
+        if (process->letters[i].state == LETTER_FLYING ||
+            process->letters[i].state == LETTER_ENDING)
             return true;
     return false;
 }
