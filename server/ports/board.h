@@ -217,7 +217,8 @@ ks_view ks_board_reason_of(const struct ks_switchboard *board, ks_shard shard, k
 
 /* The memory for dead letters that are delivered again. NO_MEMORY. */
 KS_MUST_USE ks_err ks_board_redrives_new(struct ks_switchboard *board);
-void ks_board_redrives_free(struct ks_switchboard *board);
+/* Drops their records. */
+void ks_board_redrives_clear(struct ks_switchboard *board);
 /* The names of their shards are in use. */
 void ks_board_redrives_touch(struct ks_switchboard *board, ks_instant now);
 /* The record of a letter that is delivered again; NULL: it is not. */

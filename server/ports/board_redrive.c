@@ -70,11 +70,10 @@ static void forget(struct ks_switchboard *board, struct ks_board_redrive *redriv
     *redrive = (struct ks_board_redrive){.used = false};
 }
 
-void ks_board_redrives_free(struct ks_switchboard *board)
+void ks_board_redrives_clear(struct ks_switchboard *board)
 {
-    for (uint32_t i = 0; board->redrives != NULL && i < KS_REDRIVES_MAX; i++)
+    for (uint32_t i = 0; i < KS_REDRIVES_MAX; i++)
         forget(board, &board->redrives->items[i]);
-    ks_free(board->redrives);
 }
 
 void ks_board_redrives_touch(struct ks_switchboard *board, ks_instant now)
@@ -134,19 +133,21 @@ const struct ks_record *ks_board_letter_record(const struct ks_switchboard *boar
 
 const char *ks_switchboard_run_stream(const struct ks_switchboard *board, const struct ks_run *run)
 {
-    const struct ks_board_redrive *redrive = find_number(board, run->first);
+    const struct ks_board_redrive *redrive;
 
     if (run->shard != KS_SHARD_NONE)
         return board->config.stream;
+    redrive = find_number(board, run->first);
     return redrive == NULL ? "" : (const char *)redrive->letter.stream.data;
 }
 
 const char *ks_switchboard_run_shard(const struct ks_switchboard *board, const struct ks_run *run)
 {
-    const struct ks_board_redrive *redrive = find_number(board, run->first);
+    const struct ks_board_redrive *redrive;
 
     if (run->shard != KS_SHARD_NONE)
         return ks_names_text(&board->rows.shards, run->shard);
+    redrive = find_number(board, run->first);
     return redrive == NULL ? "" : (const char *)redrive->letter.shard_id.data;
 }
 

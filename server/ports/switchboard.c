@@ -337,7 +337,7 @@ static void free_memory(struct ks_switchboard *board)
     ks_free(board->hashes);
     ks_free(board->stale_ms);
     ks_free(board->letters);
-    ks_board_redrives_free(board);
+    ks_free(board->redrives);
     ks_free(board->sessions);
     ks_free(board->returning);
     ks_free(board->why_refused);
@@ -437,6 +437,7 @@ void ks_switchboard_stop(struct ks_switchboard *board)
     ks_metrics_leave(&board->metrics);
     for (ks_shard shard = 0; shard < board->rows.shards.fresh; shard++)
         ks_board_close(board, shard);
+    ks_board_redrives_clear(board);
 }
 
 void ks_switchboard_free(struct ks_switchboard *board)
