@@ -2,7 +2,7 @@
 /* state.h - all that the core remembers, in the open: the simulator and the invariants must see it.
  *
  * The parts have a file each and touch their own part: session.c, lanes.c, poison.c, redrive.c (sessions), lease.c
- * (leases held, their writes), flow.c (what to read), fleet/native.c (how workers agree). core.c dispatches events to them.
+ * (leases held, their writes), flow.c (what to read), fleet/native.c (how workers agree). core.c gives events to them.
  */
 #ifndef KS_CORE_STATE_H
 #define KS_CORE_STATE_H

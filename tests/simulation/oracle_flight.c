@@ -446,13 +446,8 @@ static void check_status(struct world *world, const struct place *place,
 static void settled(struct world *world, struct process *process, const struct ks_event *event,
                     enum ks_settle_status status, ks_instant now)
 {
-    struct place place;
+    struct place place = place_of(world, process, event->settle.shard);
 
-    if (event->settle.shard == KS_SHARD_NONE) {
-        world_redrive_settled(world, process, event, status, now);
-        return;
-    }
-    place = place_of(world, process, event->settle.shard);
     check_status(world, &place, event, status);
     if (event->settle.outcome == KS_GIVE_BACK && status != KS_SETTLE_SESSION_FENCED &&
         status != KS_SETTLE_SESSION_EXPIRED)
@@ -786,7 +781,9 @@ void oracle_flight_stepped(struct world *world, struct process *process,
     for (uint32_t i = 0; i < effects->count; i++)
         if (effects->items[i].kind == KS_EFFECT_SETTLED)
             status = effects->items[i].settled.status;
-    if (event->kind == KS_EVENT_SETTLE)
+    if (event->kind == KS_EVENT_SETTLE && event->settle.shard == KS_SHARD_NONE)
+        world_redrive_settled(world, process, event, status, now);
+    else if (event->kind == KS_EVENT_SETTLE)
         settled(world, process, event, status, now);
     else
         checkpointed(world, process, event, status);
