@@ -240,6 +240,7 @@ struct ks_order {
     ks_instant until;
     uint32_t serial; /* Of the read in flight, 0 = none. */
     uint32_t seen;   /* Of the last one that was answered. */
+    ks_epoch shown;  /* The epoch of the row in that answer; 0: none. */
 };
 enum { KS_ORDERS_MAX = 2 * KS_TOKENS_MAX };
 

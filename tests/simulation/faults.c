@@ -470,6 +470,8 @@ static void go_on(struct world *world)
 static void look(struct world *world)
 {
     char why[160] = "not everybody runs";
+    /* A leader may have died between a move and telling it: the next one tells who holds too little for 1.5 B. */
+    sim_time soon = 2 * world->swarm.core.lease_duration.us + 2 * world->swarm.core.beat.us;
     bool done;
 
     go_on(world);
@@ -480,8 +482,7 @@ static void look(struct world *world)
     }
     done = faults_everybody_runs(world) && oracle_is_done(world, why, sizeof why) &&
            oracle_is_balanced(world, why, sizeof why);
-    if (world->now > world->last_shot + 2 * world->swarm.core.lease_duration.us &&
-        world->now > world->peace_at + 2 * world->swarm.core.lease_duration.us)
+    if (world->now > world->last_shot + soon && world->now > world->peace_at + soon)
         oracle_rules_look(world);
     if (world->quiet_until != 0 && !done) {
         oracle_fail(world, "everything was done, and then it was not: %s", why);

@@ -31,6 +31,9 @@ static void watch_row(const struct world *world, struct oracle_watch *watch,
         watch->damaged = true;
         return;
     }
+    /* What an answer that came too late to be heard shows is of the past. */
+    if (same && row->beat < watch->beat)
+        return;
     if (!same || watch->beat != row->beat || now - watch->last > 2 * world->swarm.core.beat.us)
         watch->since = now;
     *watch =
