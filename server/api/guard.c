@@ -268,8 +268,8 @@ static bool token_is_right(const struct ks_guard *guard, ks_view authorization)
  */
 static bool wants_token(const struct ks_guard *guard, const struct ks_request *request)
 {
-    return guard->token_path != NULL && !(request->method == KS_METHOD_GET &&
-                                          ks_view_equal(request->target, KS_VIEW("/")));
+    return guard->token_path != NULL &&
+           !(request->method == KS_METHOD_GET && ks_view_equal(request->target, KS_VIEW("/")));
 }
 
 bool ks_guard_admits(const struct ks_guard *guard, const struct ks_request *request,
