@@ -3,8 +3,8 @@
  *
  * Each takes its own words and flags and all options of base/options.def: --listen, --ops-listen and
  * --token-file say where and how the sidecar is reached. argv[0] is the subcommand. They write to
- * stdout what the API answers (leases and top: tables of it), complain in one line on stderr, and return the exit code: 0 done, 1
- * not done, 2 wrong words or options.
+ * stdout what the API answers (leases and top: tables of it), complain in one line on stderr, and
+ * return the exit code: 0 done, 1 not done, 2 wrong words or options.
  */
 #ifndef KS_MAIN_COMMANDS_H
 #define KS_MAIN_COMMANDS_H

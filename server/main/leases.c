@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The subcommand `leases`: who holds which shard, for people. What one command line asks for is a row of /v1/shards, which is
- * the lease and how far it is. */
+/* The subcommand `leases`: who holds which shard, for people. A row of /v1/shards is the lease, and how far it is. */
 #include "main/commands.h"
 #include "main/look.h"
 #include "main/table.h"
@@ -78,7 +77,7 @@ static bool list(const struct ks_call *call, const char *subscription)
 
     ks_table_init(&table, heads);
     ks_bytes_init(&text, LIST_BYTES_MAX);
-    fine = ks_look_pages(call, "/v1/shards", subscription,
+    fine = ks_look_pages(call, "/v1/shards", subscription, KS_PAGE_SIZE_MAX,
                          &kinesis_sidecar__v1__shards_response__descriptor, add_page, &table) &&
            say(&text, ks_table_write(&table, 0, 0, &text));
     ks_bytes_free(&text);

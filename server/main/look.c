@@ -4,6 +4,7 @@
 #include "api/codec_proto.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <string.h>
 
 enum {
@@ -28,6 +29,7 @@ struct question {
     const char *part;         /* NULL: none. */
     const char *subscription; /* NULL: not said. */
     const char *page_token;   /* NULL: no pages. */
+    uint32_t page_size;
 };
 
 static ks_err write_target(const struct question *question, struct ks_bytes *target)
@@ -42,7 +44,7 @@ static ks_err write_target(const struct question *question, struct ks_bytes *tar
         separator = '&';
     }
     if (question->page_token != NULL)
-        KS_TRY(ks_bytes_format(target, "%cpage_size=%d", separator, KS_PAGE_SIZE_MAX));
+        KS_TRY(ks_bytes_format(target, "%cpage_size=%" PRIu32, separator, question->page_size));
     if (question->page_token != NULL && question->page_token[0] != '\0')
         KS_TRY(append_param(target, '&', "page_token", question->page_token));
     return ks_bytes_append_byte(target, '\0');
@@ -116,11 +118,12 @@ static const char *next_page(const ProtobufCMessage *message)
 }
 
 bool ks_look_pages(const struct ks_call *call, const char *path, const char *subscription,
-                   const ProtobufCMessageDescriptor *type,
+                   uint32_t page_size, const ProtobufCMessageDescriptor *type,
                    void (*page)(void *arg, const ProtobufCMessage *message), void *arg)
 {
     char token[KS_LOOK_TOKEN_SIZE] = "";
-    struct question question = {.path = path, .subscription = subscription, .page_token = token};
+    struct question question = {
+        .path = path, .subscription = subscription, .page_token = token, .page_size = page_size};
     bool fine = true;
 
     do {

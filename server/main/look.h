@@ -18,9 +18,10 @@ bool ks_look(const struct ks_call *call, const char *path, const char *part,
              const char *subscription, const ProtobufCMessageDescriptor *type,
              struct ks_arena *arena, ProtobufCMessage **ret_message);
 
-/* Every page of a list, of KS_PAGE_SIZE_MAX rows, in order: `page` is given each, and lives as long as the call. False: it complained. */
+/* Every page of a list, of `page_size` rows (1 to KS_PAGE_SIZE_MAX), in order: `page` is given each,
+ * which lives as long as the call. False: it complained; some pages may have been given. */
 bool ks_look_pages(const struct ks_call *call, const char *path, const char *subscription,
-                   const ProtobufCMessageDescriptor *type,
+                   uint32_t page_size, const ProtobufCMessageDescriptor *type,
                    void (*page)(void *arg, const ProtobufCMessage *message), void *arg);
 
 /* The word of an enum's value as REST has it: "held"; "" for none, "?" for one that a newer sidecar has more. */

@@ -27,8 +27,8 @@ void ks_table_free(struct ks_table *table);
 void ks_table_text(struct ks_table *table, const char *text);
 void ks_table_format(struct ks_table *table, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Writes the heads and the first `rows_max` rows, each cut at `width_max` characters; 0: all of it. FULL, NO_MEMORY, also of
- * cells that were added before. */
+/* Writes the heads and the first `rows_max` rows, each cut at `width_max` characters; 0: all of it. FULL, NO_MEMORY,
+ * also of cells that were added before. */
 KS_MUST_USE ks_err ks_table_write(const struct ks_table *table, uint32_t rows_max,
                                   uint32_t width_max, struct ks_bytes *out);
 /* Appends `text` as a cell would show it. FULL, NO_MEMORY. */

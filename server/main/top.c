@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The subcommand `top`: what goes on in a running sidecar, each second. Rates are what came between two looks, so that the
- * first picture comes after a second, also with --once. */
+/* The subcommand `top`: what goes on in a running sidecar, each second. Rates are what came between two looks, so that
+ * the first picture comes after a second, also with --once. */
 #include "main/commands.h"
 #include "main/look.h"
 #include "main/table.h"
@@ -256,9 +256,9 @@ static bool add_subscription(struct top *top, const ks_pb_subscription *of, uint
     ks_table_init(&shards, shard_heads);
     ks_table_init(&sessions, session_heads);
     fine =
-        ks_look_pages(top->call, "/v1/shards", of->subscription,
+        ks_look_pages(top->call, "/v1/shards", of->subscription, KS_PAGE_SIZE_MAX,
                       &kinesis_sidecar__v1__shards_response__descriptor, add_shards, &filling) &&
-        ks_look_pages(top->call, "/v1/sessions", of->subscription,
+        ks_look_pages(top->call, "/v1/sessions", of->subscription, KS_PAGE_SIZE_MAX,
                       &kinesis_sidecar__v1__sessions_response__descriptor, add_sessions, &sessions);
     if (fine) {
         write_subscription(top, of, filling.rate);
@@ -320,7 +320,8 @@ static void measure(struct top *top)
     top->width = size.ws_col;
 }
 
-/* A terminal is written over, line by line and without wrapping, and cleared below; else pictures stand one under the other. */
+/* A terminal is written over, line by line and without wrapping, and cleared below; else pictures
+ * stand one under the other. */
 static ks_err print(const struct top *top)
 {
     ks_view rest = ks_bytes_view(&top->picture);
