@@ -213,7 +213,7 @@ static void persisted(struct ks_lease *lease, ks_number up_to, struct ks_effects
     effect->lease.number = up_to;
 }
 
-/* The final write or SHARD_END is durable: the row is as we wrote it. */
+/* The final write or SHARD_END is durable: the row is as we wrote it, and as readable as it was. */
 static void over(struct ks_core *core, struct ks_lease *lease, bool finished,
                  struct ks_effects *effects)
 {
@@ -224,6 +224,7 @@ static void over(struct ks_core *core, struct ks_lease *lease, bool finished,
         .rev = lease->rev + 1,
         .load = lease->told_load,
         .finished = finished,
+        .damaged = core->directory[lease->shard].damaged,
     };
 
     for (uint32_t p = 0; p < KS_PARENTS_MAX; p++)

@@ -117,6 +117,7 @@ struct oracle_shard {
 struct oracle_rules {
     uint64_t asked; /* Requests so far. */
     struct oracle_watch watch[SIM_WORKERS];
+    struct oracle_watch self; /* The row under its own name, by consistent reads of it alone. */
     struct oracle_watch
         proof[SIM_WORKERS]; /* As the last consistent read of the fleet showed them. */
     uint64_t proof_order;

@@ -585,7 +585,7 @@ static void perform_more(struct world *world, struct process *process,
         break;
     case KS_EFFECT_SESSION_ENDED:
         oracle_ended(world, process, session);
-        world_app_ended(world, process, session);
+        world_app_ended(world, process, session, effect->session.why);
         break;
     case KS_EFFECT_SETTLED: process->truth.answers++; break;
     case KS_EFFECT_PERSISTED: oracle_persisted(world, process, effect); break;

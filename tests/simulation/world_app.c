@@ -142,13 +142,16 @@ void world_app_not_opened(struct world *world, struct process *process, enum ks_
                    draw_log(&world->prng, 100 * SIM_MS, 3 * SIM_SECOND));
 }
 
-void world_app_ended(struct world *world, struct process *process, uint32_t session)
+void world_app_ended(struct world *world, struct process *process, uint32_t session,
+                     enum ks_session_end why)
 {
     for (uint32_t i = 0; i < process->consumer_count; i++) {
         struct consumer *consumer = &process->consumers[i];
 
-        if (consumer->session != session || i == process->opening)
+        if (consumer->session != session)
             continue;
+        if (i == process->opening && why == KS_END_TAKEN_OVER)
+            continue; /* By itself, and goes on. */
         consumer->left_behind = false;
         if (!consumer->open)
             continue;

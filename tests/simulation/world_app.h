@@ -47,7 +47,8 @@ void world_app_go_on(struct world *world, struct process *process);
 void world_app_opened(struct world *world, struct process *process, uint32_t session,
                       uint32_t session_epoch);
 void world_app_not_opened(struct world *world, struct process *process, enum ks_not_opened why);
-void world_app_ended(struct world *world, struct process *process, uint32_t session);
+void world_app_ended(struct world *world, struct process *process, uint32_t session,
+                     enum ks_session_end why);
 void world_app_wake(struct world *world, struct process *process, uint32_t session);
 void world_app_deliver(struct world *world, struct process *process, uint32_t session,
                        const struct ks_effect *effect);

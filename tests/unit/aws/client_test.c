@@ -658,10 +658,11 @@ struct drain {
     size_t bytes;
 };
 
-static ks_err on_begin(void *arg, int64_t size)
+static ks_err on_begin(void *arg, ks_view head, int64_t size)
 {
     struct drain *drain = arg;
 
+    (void)head;
     EXPECT(size == 3000);
     drain->begun++;
     drain->bytes = 0;
