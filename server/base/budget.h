@@ -35,7 +35,7 @@ int64_t ks_alloc_live(void);
  * glibc nothing changes. */
 void ks_alloc_keep(size_t bytes);
 /* If more than `bytes` of the heap are free, gives their pages back to the kernel, wherever they lie: by itself the
- * allocator gives back only what lies behind everything that is in use. About 0.2 ms for each MB that is given. Elsewhere
+ * allocator gives back only what lies behind everything that is in use. About 0.2 ms a MB. Elsewhere
  * than on glibc nothing happens. */
 void ks_alloc_give_back(size_t bytes);
 
