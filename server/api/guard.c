@@ -264,7 +264,8 @@ static bool token_is_right(const struct ks_guard *guard, ks_view authorization)
            ks_equal_secret(token.data, guard->token.text, token.size);
 }
 
-/* The dashboard holds no data, and a browser that goes to a page can say no token: it asks for it, for its requests. */
+/* The dashboard holds no data, and a browser that goes to a page can say no token: the page asks for
+ * it, and says it in its own requests. */
 static bool wants_token(const struct ks_guard *guard, const struct ks_request *request)
 {
     return guard->token_path != NULL &&
