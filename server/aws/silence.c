@@ -28,8 +28,7 @@ void ks_silence_limit(struct ks_silence *silence, ks_span most)
     silence->most = most;
     ks_silence_broken(silence);
     if (most.us > 0)
-        ks_loop_timer_set(silence->loop, &silence->timer,
-                          ks_instant_add(silence->heard_at, most));
+        ks_loop_timer_set(silence->loop, &silence->timer, ks_instant_add(silence->heard_at, most));
     else
         ks_loop_timer_clear(silence->loop, &silence->timer);
 }
