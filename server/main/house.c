@@ -50,7 +50,7 @@ struct ks_house {
     struct ks_hook ready_hook;
     struct ks_timer give_up;
     struct ks_timer give_back;
-    bool leaving; /* A signal came: exit when all is drained. */
+    bool leaving; /* A signal or POST /v1/quit came: exit when all is drained. */
     bool over;
     int exit_code;
 };
@@ -91,11 +91,35 @@ static void give_up(struct ks_timer *timer)
     end(KS_LIST_ENTRY(timer, struct ks_house, give_up), EXIT_CANNOT_RUN);
 }
 
+/* Drains everything, and ends then. */
+static void leave(struct ks_house *house, const char *why)
+{
+    ks_span patience = ks_span_ms(house->options->drain_timeout_ms);
+    ks_instant now = ks_loop_now(house->loop);
+
+    assert(!house->leaving);
+    ks_info("%s: draining, for %" PRIu32 " ms at most", why, house->options->drain_timeout_ms);
+    house->leaving = true;
+    house->give_up.due = give_up;
+    ks_loop_timer_set(house->loop, &house->give_up,
+                      ks_instant_add(ks_instant_add(now, patience), ks_span_ms(DRAIN_SLACK_MS)));
+    ks_api_quiesce(house->api);
+    for (uint32_t i = 0; i < house->room_count; i++)
+        ks_switchboard_drain(house->rooms[i].board, patience);
+    end_if_drained(house);
+}
+
+static void asked_to_quit(void *arg)
+{
+    struct ks_house *house = arg;
+
+    if (!house->leaving)
+        leave(house, "POST /v1/quit");
+}
+
 static void caught(void *arg, int signal)
 {
     struct ks_house *house = arg;
-    ks_span patience = ks_span_ms(house->options->drain_timeout_ms);
-    ks_instant now = ks_loop_now(house->loop);
 
     if (signal == SIGHUP) {
         if (house->reload != NULL)
@@ -108,16 +132,7 @@ static void caught(void *arg, int signal)
             ks_switchboard_hurry(house->rooms[i].board);
         return;
     }
-    ks_info("%s: draining, for %" PRIu32 " ms at most", strsignal(signal),
-            house->options->drain_timeout_ms);
-    house->leaving = true;
-    house->give_up.due = give_up;
-    ks_loop_timer_set(house->loop, &house->give_up,
-                      ks_instant_add(ks_instant_add(now, patience), ks_span_ms(DRAIN_SLACK_MS)));
-    ks_api_quiesce(house->api);
-    for (uint32_t i = 0; i < house->room_count; i++)
-        ks_switchboard_drain(house->rooms[i].board, patience);
-    end_if_drained(house);
+    leave(house, strsignal(signal));
 }
 
 /* ---- Ready. ---- */
@@ -259,6 +274,8 @@ static ks_err open_api(struct ks_house *house, struct ks_detail *detail)
         .connections_max = options->max_connections,
         .request_bytes_max = options->max_request_bytes,
         .drain_patience = ks_span_ms(options->drain_timeout_ms),
+        .quit = asked_to_quit,
+        .quit_arg = house,
         .options = options,
     };
 

@@ -2,6 +2,7 @@
 #include "adapters/local/db.h"
 
 #include "adapters/local/shards.h"
+#include "adapters/sqlite/harden.h"
 #include "base/budget.h"
 #include "base/digest.h"
 #include "base/loop.h"
@@ -306,6 +307,8 @@ static ks_err prepare(struct ks_local_db *db, const char *path, uint32_t shards,
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
     int code = sqlite3_open_v2(path, &db->handle, flags, NULL);
 
+    if (code == SQLITE_OK)
+        code = ks_sqlite_harden(db->handle);
     KS_TRY(ks_local_db_err(db, code, "open it", detail));
     (void)sqlite3_extended_result_codes(db->handle, 1);
     (void)sqlite3_busy_handler(db->handle, busy, db);

@@ -179,11 +179,25 @@ static ks_view keep_column(struct ks_block *block, sqlite3_stmt *statement, int 
     return keep(block, bytes, (size_t)sqlite3_column_bytes(statement, column));
 }
 
-static void keep_record(const struct ks_local_cursor *cursor, sqlite3_stmt *statement,
+/* Room was made for what it had; and its second has a place in a sequence number. */
+static bool makes_sense(sqlite3_stmt *statement, const struct ks_block *block, int64_t arrival_ms)
+{
+    size_t key = (size_t)sqlite3_column_bytes(statement, 2);
+    size_t data = (size_t)sqlite3_column_bytes(statement, 3);
+
+    return KS_LOCAL_SEQUENCE_DIGITS + key + data <= block->capacity - block->size &&
+           arrival_ms >= 0 && arrival_ms / 1000 < KS_LOCAL_SECONDS;
+}
+
+/* False for a row that makes no sense. */
+static bool keep_record(const struct ks_local_cursor *cursor, sqlite3_stmt *statement,
                         struct ks_block *block, struct ks_record *record)
 {
     char digits[KS_SEQUENCE_MAX + 1];
     int64_t arrival_ms = sqlite3_column_int64(statement, 1);
+
+    if (!makes_sense(statement, block, arrival_ms))
+        return false;
     struct ks_local_sequence sequence = {
         .shard_second = (uint64_t)cursor->made_s,
         .shard_index = cursor->index,
@@ -197,6 +211,7 @@ static void keep_record(const struct ks_local_cursor *cursor, sqlite3_stmt *stat
     record->partition_key = keep_column(block, statement, 2);
     record->data = keep_column(block, statement, 3);
     record->aggregated = ks_is_aggregate(record->data);
+    return true;
 }
 
 ks_err ks_local_fill(struct ks_local_db *db, struct ks_local_cursor *cursor,
@@ -205,6 +220,7 @@ ks_err ks_local_fill(struct ks_local_db *db, struct ks_local_cursor *cursor,
 {
     struct ks_record *records = (void *)block->data;
     uint32_t count = 0;
+    bool good = true;
     sqlite3_stmt *statement;
 
     assert(block->capacity >= look->block_bytes);
@@ -215,12 +231,17 @@ ks_err ks_local_fill(struct ks_local_db *db, struct ks_local_cursor *cursor,
         code = sqlite3_bind_int64(statement, 2, ks_local_record_id(cursor->shard_id, look->last));
     if (code == SQLITE_OK)
         code = sqlite3_step(statement);
-    while (code == SQLITE_ROW && count < look->count) {
-        keep_record(cursor, statement, block, &records[count++]);
+    while (code == SQLITE_ROW && good && count < look->count) {
+        good = keep_record(cursor, statement, block, &records[count++]);
         code = sqlite3_step(statement);
     }
     ks_local_db_done(statement);
     KS_TRY(ks_local_db_err(db, code, "read records", detail));
+    if (!good) {
+        ks_detail_set(detail, "local stream %s: a record of shard %s makes no sense", db->path,
+                      cursor->shard);
+        return KS_FAIL(CORRUPT);
+    }
 
     cursor->next = look->last + 1;
     ret_batch->block = block;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "adapters/sqlite/dead_letters.h"
 
+#include "adapters/sqlite/harden.h"
 #include "base/budget.h"
 
 #include <assert.h>
@@ -492,7 +493,8 @@ static ks_err open_file(struct file *file, struct ks_detail *ret_detail)
 
     if (file->path == NULL || file->application == NULL)
         return KS_FAIL(NO_MEMORY);
-    if (sqlite3_open_v2(file->path, &file->db, flags, NULL) != SQLITE_OK) {
+    if (sqlite3_open_v2(file->path, &file->db, flags, NULL) != SQLITE_OK ||
+        ks_sqlite_harden(file->db) != SQLITE_OK) {
         ks_detail_set(ret_detail, "%s: %s", file->path,
                       file->db == NULL ? "out of memory" : sqlite3_errmsg(file->db));
         return KS_FAIL(SYSTEM);
