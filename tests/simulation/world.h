@@ -50,6 +50,7 @@ struct world {
     struct process *examined;
     uint32_t exam_least;                 /* Moves that it needs. */
     uint64_t asked[KS_STORE_OPERATIONS]; /* Since the beginning, then since it is quiet. */
+    uint64_t rows_made;                  /* When it became quiet. */
 
     bool over;
     bool failed;
