@@ -359,7 +359,12 @@ objects: $(call objects,$(SERVER_C) $(HELPER_C) $(TEST_C) $(SIM_C) $(BENCH_C) $(
 pure: $(call objects,$(PURE_C))
 
 bench: deps all $(BENCHES) $(DOUBLES)  ## Measure, and keep what was measured as JSON lines in build/bench.jsonl.
-	@tests/lib/bench build/bench.jsonl $(BENCHES) $(wildcard tests/bench/*_bench.sh tests/bench/*_bench.py)
+	@tests/lib/bench build/bench.jsonl $(filter-out %/clients,$(BENCHES)) $(wildcard tests/bench/*_bench.sh tests/bench/*_bench.py)
+
+.PHONY: bench-clients
+bench-clients: deps all $(B)/bench/clients  ## Measure with clients of other people, likewise; it needs what `make clients` needs.
+	@for build in tests/clients/*/build; do $$build || exit; done
+	@tests/lib/bench build/bench.jsonl $(B)/bench/clients
 
 fuzz: deps deps-fuzz  ## Fuzz every parser of outside bytes for FUZZ_SECONDS=10 each.
 	$(AGAIN) VARIANT=fuzz fuzzers

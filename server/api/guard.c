@@ -264,12 +264,11 @@ static bool token_is_right(const struct ks_guard *guard, ks_view authorization)
            ks_equal_secret(token.data, guard->token.text, token.size);
 }
 
-/* The dashboard holds no data, and a browser that goes to a page can say no token: it asks for it, for its own requests.
- */
+/* The dashboard holds no data, and a browser that goes to a page can say no token: it asks for it, for its requests. */
 static bool wants_token(const struct ks_guard *guard, const struct ks_request *request)
 {
-    return guard->token_path != NULL && !(request->method == KS_METHOD_GET &&
-                                          ks_view_equal(request->target, KS_VIEW("/")));
+    return guard->token_path != NULL &&
+           !(request->method == KS_METHOD_GET && ks_view_equal(request->target, KS_VIEW("/")));
 }
 
 bool ks_guard_admits(const struct ks_guard *guard, const struct ks_request *request,

@@ -35,8 +35,8 @@ int64_t ks_alloc_live(void);
  * glibc nothing changes. */
 void ks_alloc_keep(size_t bytes);
 /* If more than `bytes` of the heap are free, gives their pages back to the kernel, wherever they lie: by itself the
- * allocator gives back only what lies behind everything that is in use. About 0.1 ms for each MB that is given.
- * Elsewhere than on glibc nothing happens. */
+ * allocator gives back only what lies behind everything that is in use. About 0.2 ms a MB. Elsewhere
+ * than on glibc nothing happens. */
 void ks_alloc_give_back(size_t bytes);
 
 struct ks_budget_pool {

@@ -289,8 +289,7 @@ static bool sought_by_us(const struct ks_core *core, const struct ks_lease *leas
 static bool is_another_row(const struct ks_core *core, const struct ks_lease *lease,
                            const struct ks_lease_row *row)
 {
-    bool ours =
-        row->epoch == lease->epoch && ks_incarnation_equal(row->owner, core->fleet.self);
+    bool ours = row->epoch == lease->epoch && ks_incarnation_equal(row->owner, core->fleet.self);
 
     return row->rev < lease->rev ||
            (ours && row->rev > lease->rev + (lease->unsure != UINT64_MAX ? 1 : 0));

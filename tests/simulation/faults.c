@@ -56,6 +56,8 @@ void faults_begin(struct world *world)
     plan_fault(world, HAPPENS_OPERATOR, swarm->operator_every);
     if (operator_gives_orders(world))
         plan_in(world, HAPPENS_ORDER, 5 * SIM_SECOND);
+    if (world_redrive_begins(world))
+        plan_in(world, HAPPENS_REDRIVE, 5 * SIM_SECOND);
     plan_in(world, HAPPENS_PEACE, swarm->war);
 }
 
@@ -506,7 +508,8 @@ static void look(struct world *world)
 
 void faults_happen(struct world *world, const struct happening *happening)
 {
-    bool fault = happening->kind >= HAPPENS_PAUSE && happening->kind <= HAPPENS_ORDER;
+    bool fault = happening->kind >= HAPPENS_PAUSE && happening->kind <= HAPPENS_REDRIVE;
+    uint32_t slot;
 
     /* The drains of an exam are no faults. */
     if (fault && world->peace && happening->count != 2)
@@ -539,6 +542,10 @@ void faults_happen(struct world *world, const struct happening *happening)
     case HAPPENS_ORDER:
         plan_in(world, HAPPENS_ORDER, operator_orders(world, draw_process(world)));
         break;
+    case HAPPENS_REDRIVE:
+        slot = (uint32_t)ks_prng_below(&world->redrives, SIM_PROCESSES);
+        plan_in(world, HAPPENS_REDRIVE, world_redrive_orders(world, &world->processes[slot]));
+        break;
     case HAPPENS_PEACE: make_peace(world); break;
     case HAPPENS_LOOK: look(world); break;
     case HAPPENS_TICK:
@@ -550,6 +557,7 @@ void faults_happen(struct world *world, const struct happening *happening)
     case HAPPENS_JOB:
     case HAPPENS_HURRY:
     case HAPPENS_BURIED:
+    case HAPPENS_LETTER:
     case HAPPENS_CHANGED:
     case HAPPENS_LOCKED:
     case HAPPENS_ARRIVE: assert(false);

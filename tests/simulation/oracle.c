@@ -561,6 +561,9 @@ void oracle_drained(struct world *world, struct process *process)
 {
     struct ks_incarnation self = oracle_incarnation(process);
 
+    if (world_redrive_is_busy(process) &&
+        ks_instant_before(shell_clock(world, process), process->patience_at))
+        oracle_fail(world, "w%u is drained, and has letters in flight", process->worker);
     /* With a store that does not answer it ends all the same; then the fleet watches and takes. */
     if (world_table_is_dead(&world->table, self) ||
         ks_instant_reached(shell_clock(world, process), process->patience_at))
@@ -698,6 +701,14 @@ bool oracle_is_done(const struct world *world, char *why, size_t size)
 
         if (is_wanted(world, of) && !is_shard_done(world, shard, why, size))
             return false;
+    }
+    for (uint32_t i = 0; i < SIM_PROCESSES; i++) {
+        const struct process *process = &world->processes[i];
+
+        if (!process->alive || world_redrive_is_done(process))
+            continue;
+        snprintf(why, size, "w%u has letters that are not settled", process->worker);
+        return false;
     }
     return true;
 }

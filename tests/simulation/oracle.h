@@ -15,6 +15,9 @@
  *  I10 a record is given up only as its app or the poison policy wants, is then not delivered again, and counts as
  *     settled when its dead letter is durable
  *
+ *  I11 a dead letter that is delivered again is in the store until it was acknowledged or discarded; it is with one
+ *     session at a time, within its credit, and in peace it is settled
+ *
  * The rules of the protocol that a process must keep whatever the others do are in oracle_rules.h, the records in
  * oracle_flight.h.
  *

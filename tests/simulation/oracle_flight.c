@@ -98,6 +98,7 @@ static void recall(const struct place *place, uint64_t number, enum oracle_state
 
 void oracle_turn(const struct world *world, struct process *process, ks_instant now)
 {
+    world_redrive_turn(process, now);
     for (ks_shard shard = 0; shard < SIM_SHARDS; shard++) {
         struct place place = place_of(world, process, shard);
         uint64_t recalled = 0;
@@ -499,6 +500,7 @@ static void requeue(const struct world *world, struct process *process, uint32_t
                 record_at(&place, i)->session == session)
                 recall(&place, i, RECORD_WAITING);
     }
+    world_redrive_requeue(process, session);
     process->truth.sessions[session].live = false;
 }
 
@@ -779,7 +781,9 @@ void oracle_flight_stepped(struct world *world, struct process *process,
     for (uint32_t i = 0; i < effects->count; i++)
         if (effects->items[i].kind == KS_EFFECT_SETTLED)
             status = effects->items[i].settled.status;
-    if (event->kind == KS_EVENT_SETTLE)
+    if (event->kind == KS_EVENT_SETTLE && event->settle.shard == KS_SHARD_NONE)
+        world_redrive_settled(world, process, event, status, now);
+    else if (event->kind == KS_EVENT_SETTLE)
         settled(world, process, event, status, now);
     else
         checkpointed(world, process, event, status);

@@ -18,7 +18,8 @@ enum exam { EXAM_KILL, EXAM_DRAIN, EXAM_IDLE, EXAM_JOIN, EXAM_DEPLOY, EXAMS };
 struct world {
     uint64_t seed;
     struct ks_prng prng;
-    struct ks_prng orders; /* What an operator orders is drawn from. */
+    struct ks_prng orders;   /* What an operator orders is drawn from. */
+    struct ks_prng redrives; /* Likewise, dead letters that are delivered again. */
     sim_time now;
     struct agenda agenda;
     struct swarm swarm;

@@ -118,8 +118,10 @@ TEST(the_token_is_asked_for_and_read_again)
 
 TEST(the_page_at_the_root_comes_without_the_token_but_to_no_stranger)
 {
-    struct ks_request request = {
-        .peer = KS_PEER_TCP, .method = KS_METHOD_GET, .target = KS_VIEW("/"), .host = KS_VIEW("[::1]:8990")};
+    struct ks_request request = {.peer = KS_PEER_TCP,
+                                 .method = KS_METHOD_GET,
+                                 .target = KS_VIEW("/"),
+                                 .host = KS_VIEW("[::1]:8990")};
 
     write_token("first");
     begin("", ks_test_path("token"));

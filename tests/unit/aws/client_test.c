@@ -784,7 +784,6 @@ TEST(every_allocation_of_a_call_may_fail)
     for (uint64_t n = 1; done < 3; n++) {
         struct ks_aws_request request = request_for(&told);
         int before = told.times;
-
         request.single_attempt = true;
         ks_alloc_fail_after(n, 0);
         ks_err err = ks_aws_call(house.aws.client, &request, NULL);
