@@ -662,8 +662,7 @@ static ks_err on_begin(void *arg, ks_view head, int64_t size)
 {
     struct drain *drain = arg;
 
-    (void)head;
-    EXPECT(size == 3000);
+    EXPECT(head.size > 0 && size == 3000);
     drain->begun++;
     drain->bytes = 0;
     return KS_OK;
