@@ -344,7 +344,8 @@ static ks_err write_row(struct ks_sqlite_table *table, struct ks_ask_work *work,
     if (rows == 1)
         return KS_OK;
     /* Whether the row can be read or not: it has refused. */
-    (void)read_rows(table, write->p, &keys, work);
+    if (!ks_ok(read_rows(table, write->p, &keys, work)))
+        ks_native_rows_free(&work->rows);
     return KS_OK;
 }
 
