@@ -33,6 +33,10 @@ struct ks_api_config {
     uint32_t connections_max;         /* Over all addresses. */
     size_t request_bytes_max;         /* Body of a request, but for POST /v1/local/records. */
     ks_span drain_patience;           /* For POST /v1/drain. */
+    /* For POST /v1/quit: drains everything, and ends the process then. It may be called again. NULL: a
+     * house in which nobody asks for that. */
+    void (*quit)(void *arg);
+    void *quit_arg;
     const struct ks_options *options; /* For GET /v1/config; outlives the API. */
 };
 

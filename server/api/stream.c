@@ -37,8 +37,7 @@ struct stream {
     ks_span heartbeat;
     ks_instant wrote_at;
     struct ks_questions questions; /* Of a stream with both ways. */
-    bool protobuf;
-    bool over;   /* The session is: nothing more will come. */
+    bool over;                     /* The session is: nothing more will come. */
     bool cut;    /* A record stays incomplete: the connection must not end well. */
     bool unsaid; /* An event found no room: the client would miss it. */
     ks_shard shards[KS_SESSION_SHARDS_MAX];
@@ -51,7 +50,7 @@ static void say(struct stream *stream, const ks_pb_event *event)
 {
     ks_err err = stream->exchange->rpc != NULL
                      ? ks_rpc_append(stream->exchange, &event->base, &stream->control)
-                     : ks_control_write(event, stream->protobuf, &stream->control);
+                     : ks_control_write(event, stream->delivery.framer.format, &stream->control);
 
     if (!ks_ok(err))
         stream->unsaid = true;
@@ -180,7 +179,21 @@ static bool takes_shard(const struct stream *stream, ks_shard shard)
     return stream->shard_count == 0;
 }
 
-/* A lease ended. */
+static void say_too_large(struct stream *stream, ks_shard shard)
+{
+    struct ks_too_large large;
+    ks_pb_event event;
+
+    if (!ks_control_too_large(stream->subscription->board, stream->delivery.session, shard, &large))
+        return;
+    kinesis_sidecar__v1__stream_event__init(&event);
+    event.event_case = KINESIS_SIDECAR__V1__STREAM_EVENT__EVENT_RECORD_TOO_LARGE;
+    event.record_too_large = &large.message;
+    say(stream, &event);
+    ks_exchange_wake(stream->exchange);
+}
+
+/* A lease ended, or a record is too large. */
 static void happened(struct ks_listener *listener, ks_shard shard, const char *word,
                      const char *line)
 {
@@ -189,8 +202,11 @@ static void happened(struct ks_listener *listener, ks_shard shard, const char *w
     ks_pb_event event;
 
     (void)line;
-    if (word == NULL || (strcmp(word, "lease_lost") != 0 && strcmp(word, "seek") != 0) ||
-        stream->over || !takes_shard(stream, shard))
+    if (word == NULL || stream->over || !takes_shard(stream, shard))
+        return;
+    if (strcmp(word, "record_too_large") == 0)
+        say_too_large(stream, shard);
+    if (strcmp(word, "lease_lost") != 0 && strcmp(word, "seek") != 0)
         return;
     kinesis_sidecar__v1__lease_lost__init(&lost);
     kinesis_sidecar__v1__stream_event__init(&event);
@@ -230,6 +246,21 @@ static bool pull(struct stream *stream, size_t room)
     return ks_delivery_pull(&stream->delivery, (uint32_t)(room / FRAME_BYTES) + 1, room * 3 / 4, 1);
 }
 
+/* Room for the next records; a message of a call is no larger than its client takes, if that is as much as any head
+ * of a record needs. */
+static size_t room_for(const struct stream *stream, size_t room)
+{
+    struct ks_session_status status;
+    size_t most = KS_FILL_MIN;
+
+    if (stream->exchange->rpc == NULL || stream->delivery.open ||
+        !ks_switchboard_session(stream->subscription->board, stream->delivery.session, &status))
+        return room;
+    if (status.session.max_record_bytes > most)
+        most = (size_t)status.session.max_record_bytes + KS_MESSAGE_EXTRA_BYTES;
+    return room < most ? room : most;
+}
+
 static size_t fill_records(struct stream *stream, uint8_t *buffer, size_t room,
                            enum ks_frame_state *ret_state)
 {
@@ -238,6 +269,13 @@ static size_t fill_records(struct stream *stream, uint8_t *buffer, size_t room,
     *ret_state = KS_FRAME_FULL;
     return room < KS_FILL_MIN ? 0
                               : ks_delivery_fill_batch(&stream->delivery, buffer, room, ret_state);
+}
+
+/* Room that is worth asking for records: what is left behind a message of a call makes a small one, and those cost
+ * their clients as much as large ones. */
+static size_t room_wanted(const struct stream *stream, size_t written)
+{
+    return stream->exchange->rpc != NULL && written > KS_FILL_MIN ? written : KS_FILL_MIN;
 }
 
 /* Writes events and records until the buffer is full or there is nothing more. */
@@ -257,10 +295,11 @@ static size_t fill_some(struct stream *stream, uint8_t *buffer, size_t room)
         if (stream->control.size > 0 && !delivery->framer.begun)
             break;
         if (!ks_delivery_pending(delivery)) {
-            if (room - size < KS_FILL_MIN || !pull(stream, room - size))
+            if (room - size < room_wanted(stream, size) ||
+                !pull(stream, room_for(stream, room - size)))
                 break;
         }
-        size += fill_records(stream, buffer + size, room - size, &state);
+        size += fill_records(stream, buffer + size, room_for(stream, room - size), &state);
         stream->cut = state == KS_FRAME_CUT;
         if (state == KS_FRAME_FULL)
             break;
@@ -325,12 +364,28 @@ void ks_stream_session_closed(struct ks_subscription *subscription, ks_session_i
     }
 }
 
+static enum ks_frame_format format_of(const struct ks_exchange *exchange)
+{
+    if (exchange->rpc != NULL)
+        return ks_rpc_is_json(exchange) ? KS_FRAME_ELEMENT_JSON : KS_FRAME_ELEMENT;
+    if (ks_accepts_sse(&exchange->request))
+        return KS_FRAME_SSE;
+    return ks_accepts_protobuf(&exchange->request) ? KS_FRAME_PROTOBUF : KS_FRAME_NDJSON;
+}
+
+static const char *media_type_of(enum ks_frame_format format)
+{
+    if (format == KS_FRAME_SSE)
+        return KS_TYPE_SSE;
+    return format == KS_FRAME_PROTOBUF ? KS_TYPE_PROTOBUF : KS_TYPE_NDJSON;
+}
+
 /* In protobuf data is bytes. */
 static bool query_encoding(struct ks_exchange *exchange, enum ks_frame_encoding *ret_encoding)
 {
     if (!ks_request_encoding(exchange, ret_encoding))
         return false;
-    if (*ret_encoding == KS_ENCODING_BASE64 || !ks_accepts_protobuf(&exchange->request))
+    if (*ret_encoding == KS_ENCODING_BASE64 || format_of(exchange) != KS_FRAME_PROTOBUF)
         return true;
     ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
                         "encoding=utf8 and json go with application/x-ndjson; in protobuf data is "
@@ -487,13 +542,6 @@ bool ks_open_request_read(struct ks_exchange *exchange, const ks_pb_open_request
            read_shards(exchange, message, ids, ret_request);
 }
 
-static enum ks_frame_format format_of(const struct stream *stream)
-{
-    if (stream->exchange->rpc != NULL)
-        return ks_rpc_is_json(stream->exchange) ? KS_FRAME_ELEMENT_JSON : KS_FRAME_ELEMENT;
-    return stream->protobuf ? KS_FRAME_PROTOBUF : KS_FRAME_NDJSON;
-}
-
 /* Opens the session. False if the exchange was answered with a problem. */
 static bool open_session(struct stream *stream, const struct ks_session_request *request)
 {
@@ -515,7 +563,7 @@ static bool open_session(struct stream *stream, const struct ks_session_request 
         if (ks_switchboard_find_shard(subscription->board, request->shards[i],
                                       &stream->shards[stream->shard_count]))
             stream->shard_count++;
-    ks_delivery_init(&stream->delivery, subscription, session, format_of(stream));
+    ks_delivery_init(&stream->delivery, subscription, session, format_of(stream->exchange));
     return true;
 }
 
@@ -546,7 +594,6 @@ void ks_serve_watch(struct ks_exchange *exchange, const ProtobufCMessage *messag
     stream->subscription = exchange->subscription;
     stream->heartbeat = heartbeat;
     stream->wrote_at = ks_loop_now(api->loop);
-    stream->protobuf = ks_accepts_protobuf(&exchange->request);
     ks_questions_init(&stream->questions, exchange, say_answer);
     ks_bytes_init(&stream->control, KS_CONTROL_BYTES_MAX);
     if (!open_session(stream, &request)) {
@@ -559,7 +606,7 @@ void ks_serve_watch(struct ks_exchange *exchange, const ProtobufCMessage *messag
     ks_switchboard_listen(stream->subscription->board, &stream->listener);
     exchange->context = stream;
     exchange->closed = closed;
-    ks_exchange_stream(exchange, stream->protobuf ? KS_TYPE_PROTOBUF : KS_TYPE_NDJSON, fill);
+    ks_exchange_stream(exchange, media_type_of(stream->delivery.framer.format), fill);
     ks_exchange_header(exchange, "X-Accel-Buffering", "no");
 }
 

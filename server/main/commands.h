@@ -21,5 +21,7 @@ int ks_command_health(int argc, char *const *argv, char *const *environment);
 int ks_command_wait(int argc, char *const *argv, char *const *environment);
 /* drain: gives every lease back and stays up. */
 int ks_command_drain(int argc, char *const *argv, char *const *environment);
+/* quit: gives every lease back, and ends the sidecar then. */
+int ks_command_quit(int argc, char *const *argv, char *const *environment);
 
 #endif

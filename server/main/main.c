@@ -35,6 +35,7 @@ static const struct command commands[] = {
     {"wait", ks_command_wait, "[--timeout-ms N]", "Wait until the sidecar is ready."},
     {"drain", ks_command_drain, "[--subscription NAME]",
      "Give every lease back; the sidecar stays up."},
+    {"quit", ks_command_quit, "", "Give every lease back, and end the sidecar then."},
     {"config", config, "validate [OPTION ..]",
      "Check the options and the files that they name, and say what is wrong."},
     {"version", version, "", "Print the version."},

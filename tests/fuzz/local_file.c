@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* local_file.c - any bytes as the SQLite file of a local stream: it is opened or refused with a sentence, its shards are
- * read to their ends, and what makes no sense is told.
- */
+/* local_file.c - any bytes as the SQLite file of a local stream: it is opened or refused with a sentence, its shards
+ * are read to their ends, and what makes no sense is told. */
 #include "adapters/local/db.h"
 
 #include "adapters/local/read.h"

@@ -81,6 +81,8 @@ static void fleet_told(const struct world *world, struct process *process,
     for (uint32_t i = 0; i < request->answer.worker_count; i++)
         watch_row(world, &rules->watch[request->answer.workers[i].self.worker],
                   &request->answer.workers[i], looked, now);
+    if (operation == KS_STORE_READ_WORKER && request->answer.worker_count > 0)
+        watch_row(world, &rules->self, &request->answer.workers[0], false, now);
     if (operation == KS_STORE_READ_FLEET) {
         rules->looked = true;
         rules->looked_at = now;
@@ -214,7 +216,10 @@ void oracle_rules_leads(struct world *world, const struct table_request *request
 static void check_watched(struct world *world, const struct process *process,
                           const struct ks_store_effect *ask, ks_instant now)
 {
-    const struct oracle_watch *watch = &process->truth.rules.watch[ask->worker.worker];
+    const struct oracle_rules *rules = &process->truth.rules;
+    const struct oracle_watch *watch = ask->operation == KS_STORE_REGISTER_SILENT
+                                           ? &rules->self
+                                           : &rules->watch[ask->worker.worker];
     int64_t enough = world->swarm.core.lease_duration.us + world->swarm.core.margin.us;
 
     if (watch->boot != ask->expect_boot || watch->beat != ask->expect_beat ||

@@ -194,6 +194,7 @@ static void fail_damaged(struct ks_reader *reader, const char *why)
 
     count(reader, KS_METRIC_FEEDS_DAMAGED, 1);
     ks_detail_set(&detail, "the event stream of %s is damaged: %s", reader->shard, why);
+    ks_failure_name_request(&detail, ks_view_text(reader->feed.request_id));
     fail(reader, KS_FAIL(SERVER), &detail);
 }
 
@@ -415,6 +416,7 @@ static void take_refusal(struct ks_reader *reader, const struct ks_event *event,
         text = ks_view_text(body.message);
     }
     ks_failure_from(status, code, text, &failure);
+    memcpy(failure.request_id, reader->feed.request_id, sizeof(failure.request_id));
     ks_failure_explain(&failure, "kinesis", "SubscribeToShard", &detail);
     refused(reader, &failure, &detail);
 }

@@ -192,6 +192,7 @@ static void iterator_done(void *arg, const struct ks_aws_answer *told)
     if (ks_ok(err)) {
         err = read_iterator(reader, told->body);
         ks_detail_set(&detail, "GetShardIterator of %s: %s", reader->shard, ks_err_text(err));
+        ks_failure_name_request(&detail, told->request_id);
         reader->iterator_at = ks_loop_now(reader->source->loop);
     }
     if (ks_ok(err))
@@ -272,10 +273,11 @@ static ks_err body_room(struct ks_reader *reader, size_t capacity)
     return KS_OK;
 }
 
-static ks_err body_begin(void *arg, int64_t size)
+static ks_err body_begin(void *arg, ks_view head, int64_t size)
 {
     struct ks_reader *reader = arg;
 
+    (void)head;
     drop_body(reader);
     reader->came = size < 0 ? 0 : (size_t)size;
     if (size > KS_KINESIS_ANSWER_MAX)
