@@ -55,7 +55,8 @@ static void ask(struct ks_sqlite_table *table, const struct ks_store_request *re
     assert(ks_ok(err));
     ks_sqlite_table_perform(table, work);
     assert((work->outcome == KS_UNKNOWN) == !ks_ok(work->err));
-    assert(work->rows.lease_count <= 1 || request->operation == KS_STORE_READ_LEASES);
+    assert(work->outcome == KS_UNKNOWN || request->operation == KS_STORE_READ_LEASES ||
+           work->rows.lease_count <= 1);
     ks_ask_work_free(work);
 }
 

@@ -128,6 +128,19 @@ def local_file():
         sqlite_file("local_file", name, made + identity + rows + [(change, ())])
 
 
+def http1():
+    """0xFF is where a piece ends."""
+    head = b"Host: localhost\r\nUser-Agent: corpus\r\n"
+    write("http1", "body", b"POST / HTTP/1.1\r\n" + head + b"Content-Type: text/plain\r\nContent-Length: 5\r\n\r\nhe\xffllo")
+    write("http1", "chunks", b"POST /s HTTP/1.1\r\n" + head + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n\xff2;x=y\r\nde\r\n"
+          b"0\r\nTrailer: t\r\n\r\n")
+    write("http1", "kept", b"POST / HTTP/1.1\r\n" + head + b"\r\n\xffPOST / HTTP/1.1\r\n" + head + b"Connection: close\r\n\r\n")
+    write("http1", "expect", b"POST /s HTTP/1.1\r\n" + head + b"Expect: 100-continue\r\nContent-Length: 3\r\n\r\n\xffabc")
+    write("http1", "disguised", b"POST / HTTP/1.1\r\n" + head + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+    write("http1", "too_large", b"POST / HTTP/1.1\r\n" + head + b"Content-Length: 2000\r\n\r\n" + b"x" * 2000)
+    write("http1", "half", b"GET /a?b=%41&c HTTP/1.0\r\nAccept: */*\r\n")
+
+
 if __name__ == "__main__":
     codec()
     response_head()
@@ -135,3 +148,4 @@ if __name__ == "__main__":
     rpc_head()
     lease_file()
     local_file()
+    http1()

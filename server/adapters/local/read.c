@@ -85,6 +85,14 @@ static size_t record_bytes(size_t payload)
     return payload + KS_LOCAL_SEQUENCE_DIGITS + sizeof(struct ks_record);
 }
 
+static ks_err no_sense(struct ks_local_db *db, const struct ks_local_cursor *cursor,
+                       struct ks_detail *detail)
+{
+    ks_detail_set(detail, "local stream %s: a record of shard %s makes no sense", db->path,
+                  cursor->shard);
+    return KS_FAIL(CORRUPT);
+}
+
 static ks_err look_at(struct ks_local_db *db, const struct ks_local_cursor *cursor,
                       const struct ks_shard_row_local *row, uint32_t records_max,
                       uint32_t bytes_max, int64_t *arrival_ms, struct ks_local_look *look,
@@ -92,6 +100,8 @@ static ks_err look_at(struct ks_local_db *db, const struct ks_local_cursor *curs
 {
     sqlite3_stmt *statement;
     size_t payload = 0;
+    uint64_t number = cursor->next;
+    bool in_order = true;
 
     KS_TRY(ks_local_db_use(db, KS_LOCAL_SIZES, &statement, detail));
     int code = sqlite3_bind_int64(statement, 1, ks_local_record_id(row->id, cursor->next));
@@ -107,6 +117,9 @@ static ks_err look_at(struct ks_local_db *db, const struct ks_local_cursor *curs
             break;
         payload += bytes;
         look->last = ks_local_record_number(sqlite3_column_int64(statement, 0));
+        /* Only in a broken file they are not. */
+        in_order = in_order && look->last >= number;
+        number = look->last + 1;
         if (look->count == 0)
             look->first = look->last;
         look->count++;
@@ -115,7 +128,8 @@ static ks_err look_at(struct ks_local_db *db, const struct ks_local_cursor *curs
         code = sqlite3_step(statement);
     }
     ks_local_db_done(statement);
-    return ks_local_db_err(db, code, "look for records", detail);
+    KS_TRY(ks_local_db_err(db, code, "look for records", detail));
+    return in_order ? KS_OK : no_sense(db, cursor, detail);
 }
 
 static ks_err look_within(struct ks_local_db *db, struct ks_local_cursor *cursor,
@@ -237,11 +251,8 @@ ks_err ks_local_fill(struct ks_local_db *db, struct ks_local_cursor *cursor,
     }
     ks_local_db_done(statement);
     KS_TRY(ks_local_db_err(db, code, "read records", detail));
-    if (!good) {
-        ks_detail_set(detail, "local stream %s: a record of shard %s makes no sense", db->path,
-                      cursor->shard);
-        return KS_FAIL(CORRUPT);
-    }
+    if (!good)
+        return no_sense(db, cursor, detail);
 
     cursor->next = look->last + 1;
     ret_batch->block = block;

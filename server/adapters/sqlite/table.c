@@ -344,7 +344,8 @@ static ks_err write_row(struct ks_sqlite_table *table, struct ks_ask_work *work,
     if (rows == 1)
         return KS_OK;
     /* Whether the row can be read or not: it has refused. */
-    (void)read_rows(table, write->p, &keys, work);
+    if (!ks_ok(read_rows(table, write->p, &keys, work)))
+        ks_native_rows_free(&work->rows);
     return KS_OK;
 }
 
@@ -359,7 +360,8 @@ static ks_err perform_write(struct ks_sqlite_table *table, struct ks_ask_work *w
     /* The lock may have come too late, and nobody waits for this write any more. */
     err = ks_instant_reached(ks_instant_now(), work->deadline) ? KS_FAIL(TIMEOUT)
                                                                : write_row(table, work, &applied);
-    if (ks_ok(err)) {
+    /* A look at the row that refused may have failed, and ended it: nothing was to be kept. */
+    if (ks_ok(err) && (applied || !sqlite3_get_autocommit(table->db))) {
         code = run(table, "COMMIT");
         if (code != SQLITE_OK)
             err = fail(table, code, &work->detail);
@@ -480,8 +482,8 @@ static ks_err check_identity(struct ks_sqlite_table *table, enum identity *ret_i
 
     if (code == SQLITE_OK)
         code = identify(table, ret_identity);
-    if (!sqlite3_get_autocommit(table->db))
-        (void)run(table, "COMMIT");
+    if (code == SQLITE_OK)
+        code = run(table, "COMMIT");
     if (code != SQLITE_OK)
         return fail(table, code, ret_detail);
     if (*ret_identity == NEWER) {
