@@ -21,10 +21,8 @@
 enum {
     KS_OUT_PARTS = 64,
     KS_OUT_BYTES = 256 << 10,
-    KS_OUT_MESSAGE =
-        96
-        << 10, /* A producer is asked for so much at a time: 64 records of 1 KB in one message. */
-    KS_OUT_FRAME = 32 << 10 /* What nghttp2 makes at one time is a frame of 16 KiB at most. */
+    KS_OUT_MESSAGE = 96 << 10, /* Asked of a producer at a time: 64 records of 1 KB, and room. */
+    KS_OUT_FRAME = 32 << 10    /* What nghttp2 makes at a time: a frame of 16 KiB at most. */
 };
 
 /* Frames on their way into a socket, of one wire at a time. What producers write stays where it was written; the
