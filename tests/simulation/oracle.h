@@ -85,6 +85,7 @@ struct oracle_watch {
     bool advanced; /* Its beat was seen to advance. */
     uint64_t boot;
     uint64_t beat;
+    uint64_t most; /* The highest beat of this boot. */
     enum ks_life life;
     enum ks_mode mode;
     int64_t since;

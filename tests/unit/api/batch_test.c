@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records in the messages of Watch, read by protobuf-c. */
+#include "api/open_request.h"
 #include "api/stream.h"
 #include "ks_test.h"
 #include "unit/api/rpc_rig.h"
