@@ -2,9 +2,9 @@
 /* The n-th allocation fails, for every n, also those of the libraries: this program has its own malloc.
  *
  * A story is told twice, so that what is made once is there, and then once for each n, with one allocation failing and
- * with all from the n-th on; until none fails any more. Whatever the story says then, it ends, it keeps nothing, and it
- * can be told again. Inputs are those that fuzzing begins with. The unit tests called every_allocation_.. do this to
- * our own allocations, in more places.
+ * with all from the n-th on; until none fails any more. Whatever the story says then, it ends, it keeps nothing, and
+ * it can be told again. Inputs are those that fuzzing begins with. The unit tests called every_allocation_.. do this
+ * to our own allocations, in more places.
  *
  * One thing has no way to go on without memory, and aborts: a hash (base/digest.c).
  */
