@@ -68,10 +68,13 @@ static void discard(struct world *world, struct process *process, struct sim_let
     struct ks_event event = {.kind = KS_EVENT_DISCARDED};
 
     event.letter.number = letter->number;
-    land(process, letter, LETTER_NONE);
     story_say(world, "fault", "an operator discards letter %llu of w%u",
               (unsigned long long)event.letter.number, process->worker);
+    /* What was due before may be done before. */
     shell_tell(world, process, &event);
+    if (letter->number == event.letter.number && letter->state != LETTER_NONE)
+        land(process, letter, LETTER_NONE);
+    letter->telling = false;
 }
 
 sim_time world_redrive_orders(struct world *world, struct process *process)

@@ -128,6 +128,17 @@ void ks_shards_see(struct ks_core *core, const struct ks_lease_row *row)
         ks_hints_owner(core, row->shard);
 }
 
+/* An old replica may answer twice in a row, but not for a whole beat. */
+static void count_missing(const struct ks_core *core, struct ks_directory_entry *entry)
+{
+    if (entry->missing == MISSING_ENOUGH ||
+        (entry->missing > 0 &&
+         ks_instant_since(core->now, entry->missed_at).us < core->config.beat.us))
+        return;
+    entry->missing++;
+    entry->missed_at = core->now;
+}
+
 void ks_shards_rows(struct ks_core *core, uint32_t serial, const struct ks_event *event,
                     struct ks_effects *effects)
 {
@@ -141,8 +152,7 @@ void ks_shards_rows(struct ks_core *core, uint32_t serial, const struct ks_event
         return;
     }
     for (ks_shard shard = 0; shard < core->directory_top; shard++)
-        if (core->directory[shard].missing < MISSING_ENOUGH)
-            core->directory[shard].missing++;
+        count_missing(core, &core->directory[shard]);
     for (uint32_t i = 0; i < event->store.lease_count; i++) {
         const struct ks_lease_row *row = &event->store.leases[i];
 
@@ -170,7 +180,9 @@ bool ks_shards_parents_over(struct ks_core *core, const struct ks_directory_entr
         if (entry->parents[p] == KS_SHARD_NONE || entry->parents[p] >= core->directory_top)
             continue;
         parent = &core->directory[entry->parents[p]];
-        if (parent->present ? parent->finished : parent->unlisted >= UNLISTED_ENOUGH)
+        /* A row that was not there again may be one that was made again, and is not finished yet. */
+        if (parent->present ? parent->finished && parent->missing == 0
+                            : parent->unlisted >= UNLISTED_ENOUGH)
             continue;
         if (!parent->present && !parent->listed)
             core->fleet.list_at =
