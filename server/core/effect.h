@@ -37,7 +37,8 @@ enum ks_operator_status {
     KS_OPERATOR_OK,
     KS_OPERATOR_NOT_HELD,   /* The lease is not ours. */
     KS_OPERATOR_NOT_PAUSED, /* A seek wants its shard paused, or force. */
-    KS_OPERATOR_BUSY        /* The lease is being given away, ended or sought. */
+    KS_OPERATOR_BUSY,       /* The lease is being given away, ended or sought. */
+    KS_OPERATOR_FOREIGN     /* The table, which others made, has no room for what is ordered. */
 };
 enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRAINED };
 

@@ -260,7 +260,7 @@ static bool write_row(struct ks_core *core, ks_shard shard, enum ks_store_operat
     store->shard = shard;
     store->worker = fleet->self;
     store->owner = entry->owner;
-    store->next_owner = target;
+    store->next_owner = operation == KS_STORE_PLAN ? target : entry->next_owner; /* As read. */
     store->rev = entry->rev;
     store->next_rev = rev;
     return true;
