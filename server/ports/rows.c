@@ -3,6 +3,7 @@
 
 #include "base/budget.h"
 #include "base/log.h"
+#include "ports/batches.h"
 #include "ports/rows_fleet.h"
 
 #include <assert.h>
