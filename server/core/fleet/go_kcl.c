@@ -12,7 +12,7 @@
 #include "core/lease.h"
 #include "core/operator.h"
 
-enum { US_PER_SECOND = 1000000 };
+enum { US_PER_SECOND = 1000000, US_PER_EPOCH = 10000 };
 #define NS_PER_SECOND UINT64_C(1000000000)
 /* A lease is left to who claimed it until its time is over for so long: a constant of theirs. */
 #define CLAIM_TIMEOUT ks_span_ms(120000)
@@ -298,10 +298,10 @@ static void written(struct ks_core *core, struct ks_leader_write *write,
         ks_effects_story(effects, KS_STORY_MOVES, write->shard, write->target);
 }
 
-/* An epoch is ours alone: it is in acks, and comes in no other run of ours. */
+/* An epoch is ours alone: it is in acks (40 bits of it), and comes in no other run of ours. */
 static ks_epoch new_epoch(const struct ks_core *core, const struct ks_directory_entry *entry)
 {
-    ks_epoch epoch = (ks_epoch)(core->wall_us / 1000);
+    ks_epoch epoch = (ks_epoch)(core->wall_us / US_PER_EPOCH);
 
     return epoch > entry->ended ? epoch : entry->ended + 1;
 }
