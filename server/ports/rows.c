@@ -270,7 +270,8 @@ static void note_foreign(const struct ks_rows *rows, struct ks_shard_words *word
     words->row_whole = lease->whole;
     if (lease->unstarted)
         words->checkpoint = start_of(rows, words);
-    if (!words->has_own || !is_behind(&words->checkpoint, &words->own))
+    words->behind = words->has_own && is_behind(&words->checkpoint, &words->own);
+    if (!words->behind)
         return;
     words->checkpoint = words->own;
     if (words->own.sub_sequence < 0)
@@ -509,6 +510,13 @@ bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
         request.checkpoint = words->mark;
         request.whole = words->whole;
     }
+    /* Nothing was settled since, but the row has lost what was. */
+    if (rows->foreign && effect->up_to == 0 && words != NULL && words->behind &&
+        (effect->operation == KS_STORE_CHECKPOINT || effect->operation == KS_STORE_FINAL)) {
+        request.has_checkpoint = true;
+        request.checkpoint = words->own;
+        request.whole = words->whole;
+    }
     if (effect->operation == KS_STORE_SEEK) {
         assert(words != NULL);
         request.has_checkpoint = true;
@@ -569,5 +577,6 @@ void ks_rows_wrote(struct ks_rows *rows, enum ks_store_operation operation, ks_s
     if (rows->foreign && written != NULL && by_owner) {
         words->has_own = true;
         words->own = *written;
+        words->behind = false;
     }
 }

@@ -46,7 +46,8 @@ struct ks_shard_words {
     bool unstarted;               /* Its row names no checkpoint. */
     struct ks_position row_whole; /* The row's checkpoint as they know it. */
     struct ks_position whole;     /* The mark, likewise. */
-    bool has_own; /* What we made durable in this life; others may have put an older one over it. */
+    bool has_own; /* What we made durable in this life .. */
+    bool behind;  /* .. and the row is behind that: others have put an older one over it. */
     struct ks_position own;
     struct ks_position seek; /* Where an operator wants it to go on. */
     ks_epoch persisted_epoch;

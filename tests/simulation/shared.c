@@ -109,7 +109,7 @@ static void ask(struct shared_world *world, uint32_t number, const struct ks_sto
     *request = (struct shared_request){
         .used = true, .users = 1, .node = number, .life = node->life, .ask = *effect};
     if (effect->operation == KS_STORE_CHECKPOINT || effect->operation == KS_STORE_FINAL) {
-        request->has_checkpoint = effect->up_to > 0;
+        request->has_checkpoint = effect->up_to > 0 || node->behind[effect->shard];
         request->checkpoint = node->base[effect->shard] + node->forgot[effect->shard];
         if (effect->up_to > 0 && node->forgot[effect->shard] != effect->up_to)
             shared_fail(world, "shard-%u: a checkpoint at a place that was not kept",
@@ -153,8 +153,9 @@ static void remember(struct shared_node *node, const struct shared_request *requ
         ks_shard shard = request->rows[i].shard;
 
         /* As ports/rows.c: what we made durable, if the row says less. */
-        if (node->own[shard] != SHARED_NONE &&
-            (checkpoint == SHARED_NONE || checkpoint < node->own[shard]))
+        node->behind[shard] = node->own[shard] != SHARED_NONE &&
+                              (checkpoint == SHARED_NONE || checkpoint < node->own[shard]);
+        if (node->behind[shard])
             checkpoint = node->own[shard];
         node->seen[shard] = checkpoint;
     }
@@ -175,8 +176,10 @@ static void answer(struct shared_world *world, const struct happening *happening
     event.store.lease_count = event.store.outcome == KS_UNKNOWN ? 0 : request->row_count;
     if (live && event.store.outcome == KS_DONE) {
         remember(node, request);
-        if (request->has_checkpoint)
+        if (request->has_checkpoint) {
             node->own[request->ask.shard] = request->checkpoint;
+            node->behind[request->ask.shard] = false;
+        }
     }
     if (live)
         step(world, request->node, &event);

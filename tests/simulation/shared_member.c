@@ -118,7 +118,9 @@ static void consume(struct shared_world *world, struct shared_member *member, ks
     if (wall(world, member) + lease_ns(world) / 2 > memory->timeout) {
         bool others = row->owner != member->name;
 
-        if ((others && wall(world, member) < row->timeout) || !get_lease(world, member, shard)) {
+        /* It takes again what another had meanwhile, and goes on where it was: a zombie's, too. */
+        if ((others && (!world->zombies || wall(world, member) < row->timeout)) ||
+            !get_lease(world, member, shard)) {
             release(world, member, shard);
             return;
         }

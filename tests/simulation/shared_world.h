@@ -53,6 +53,7 @@ struct shared_node {
     uint64_t forgot[SHARED_SHARDS];
     uint64_t seen[SHARED_SHARDS]; /* The row's checkpoint, as read last .. */
     uint64_t own[SHARED_SHARDS];  /* .. and as we made it durable; SHARED_NONE: not yet. */
+    bool behind[SHARED_SHARDS];   /* The row is behind that. */
     bool open[SHARED_SHARDS];
     uint32_t reader[SHARED_SHARDS]; /* Which READ is in flight. */
     struct ks_shard_row listing[SHARED_SHARDS];
