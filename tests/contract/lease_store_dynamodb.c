@@ -142,7 +142,7 @@ static void peek(struct lease_rig *rig, const char *p, const char *k, const char
                  char *buffer, size_t size)
 {
     struct ks_attribute attribute = {name, KS_VALUE_TEXT};
-    const struct ks_schema schema = {&attribute, 1};
+    const struct ks_schema schema = {.attributes = &attribute, .count = 1};
     struct ks_json *document = NULL;
     struct ks_bytes body;
     struct ks_bytes texts;

@@ -11,7 +11,7 @@ static const struct ks_attribute attributes[] = {{"name", KS_VALUE_TEXT},
                                                  {"set", KS_VALUE_SET},
                                                  {"on", KS_VALUE_BOOL},
                                                  {"more", KS_VALUE_SET}};
-static const struct ks_schema schema = {attributes, 5};
+static const struct ks_schema schema = {.attributes = attributes, .count = 5};
 
 static struct ks_value value(enum ks_value_type type, const char *text)
 {
