@@ -160,7 +160,9 @@ static ks_err read_id(const struct ks_item *item, enum attribute at,
     KS_TRY(ks_item_text(item, at, &id));
     if (id.size == 0)
         id = KS_VIEW(KS_GO_KCL_EMPTY);
-    return ks_view_copy_text(id, ret_who->id, sizeof(ret_who->id));
+    /* One that is longer than ours can be could be named in no condition. */
+    return ks_ok(ks_view_copy_text(id, ret_who->id, sizeof(ret_who->id))) ? KS_OK
+                                                                          : KS_FAIL(MALFORMED);
 }
 
 /* "CHECKPOINT:SEQUENCE:SUB", if it goes with the checkpoint that stands beside it. */
