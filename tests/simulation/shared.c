@@ -695,9 +695,9 @@ bool shared_run(uint64_t seed, uint64_t count, bool verbose)
         run(world);
         good = !world->failed;
         if (!good)
-            printf("seed %llu (%u of ours, %u members%s%s): %s\n", (unsigned long long)world->seed,
-                   world->node_count, world->member_count, world->zombies ? ", zombies" : "",
-                   world->stealing ? ", stealing" : "", world->sentence);
+            printf("SEED=%llu %s (%u of ours, %u members%s%s)\n", (unsigned long long)world->seed,
+                   world->sentence, world->node_count, world->member_count,
+                   world->zombies ? ", zombies" : "", world->stealing ? ", stealing" : "");
         for (uint32_t n = 0; n < SHARED_NODES; n++)
             ks_free(world->nodes[n].core);
         hash = hash * UINT64_C(0x100000001b3) + world->hash;

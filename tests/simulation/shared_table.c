@@ -92,6 +92,11 @@ static bool perform(struct shared_world *world, struct shared_request *request)
     switch ((int)ask->operation) {
     case KS_STORE_ASSIGN:
     case KS_STORE_TAKE_OVER:
+        if (row->claim != 0 && row->claim != me && holds(row, ask, owned ? ask->owner.worker : 0) &&
+            row->claim == ask->next_owner.worker &&
+            shared_wall(world, 0) < row->timeout + 119 * NS_PER_SECOND)
+            shared_fail(world, "shard-%u was left to w%u, and w%u takes it", ask->shard, row->claim,
+                        me);
         if (!holds(row, ask, owned ? ask->owner.worker : 0) ||
             row->claim != ask->next_owner.worker)
             return false;
