@@ -76,7 +76,7 @@ struct ks_ask_trouble {
 struct ks_asks {
     struct ks_loop *loop;
     const struct ks_dialect *dialect; /* Native, until the store says otherwise. */
-    const char *name; /* Of the table, for the log. Borrowed. */
+    const char *name;                 /* Of the table, for the log. Borrowed. */
     struct ks_ask *slots;
     uint32_t touched; /* Slots that were ever used; the others are still zero. */
     struct ks_link free;

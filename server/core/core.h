@@ -69,8 +69,8 @@ size_t ks_core_size(const struct ks_core_config *config);
  * core. There is nothing to free. */
 struct ks_core *ks_core_init(void *memory, const struct ks_core_config *config);
 
-/* What the wall clock shows at the next step, in us since 1970. Told before each step where a protocol writes wall times
- * into its table (docs/DIALECTS.md); the native one never asks. */
+/* What the wall clock shows at the next step, in us since 1970. Told before each step where a protocol writes wall
+ * times into its table (docs/DIALECTS.md); the native one never asks. */
 void ks_core_wall(struct ks_core *core, int64_t wall_us);
 /* One step. `now` never goes back. `effects` is empty before. */
 void ks_core_step(struct ks_core *core, ks_instant now, const struct ks_event *event,

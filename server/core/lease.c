@@ -31,8 +31,8 @@ struct ks_lease *ks_lease_of(const struct ks_core *core, ks_shard shard, ks_epoc
 
 bool ks_lease_may_deliver(const struct ks_core *core, const struct ks_lease *lease)
 {
-    return lease->state == KS_LEASE_HELD && !lease->given_up && ks_core_serving_lease(core, lease) &&
-           !ks_core_paused(core, lease->shard);
+    return lease->state == KS_LEASE_HELD && !lease->given_up &&
+           ks_core_serving_lease(core, lease) && !ks_core_paused(core, lease->shard);
 }
 
 /* ---- Begin and end. ---- */
@@ -341,8 +341,7 @@ static void read_back(struct ks_core *core, struct ks_lease *lease, const struct
         lease->unsure = UINT64_MAX;
         lease->rev = row->rev;
         serve_until(core, lease,
-                    ks_instant_min(lease->promised,
-                                   core->protocol->serves_until(core, row->rev)));
+                    ks_instant_min(lease->promised, core->protocol->serves_until(core, row->rev)));
     }
     lease->next_owner = row->next_owner;
     if (row->next_owner.worker != 0)

@@ -119,7 +119,7 @@ struct ks_lease {
     ks_instant asked_at;
     uint64_t tried;
     ks_instant promised;
-    bool reread;     /* Read before the next write. */
+    bool reread;  /* Read before the next write. */
     bool checked; /* Read since it was ready for its final write, which names next_owner as read. */
     bool unsaid;  /* That it is being returned is not told yet. */
     ks_instant patience_at; /* RETURNING: what is in flight then is not waited for any longer. */
@@ -247,7 +247,7 @@ struct ks_leader_write {
     uint64_t rev;
     ks_instant asked_at;
     ks_instant deadline;
-    bool reading; /* The take is done, or may be: the row is read .. */
+    bool reading;       /* The take is done, or may be: the row is read .. */
     ks_instant read_at; /* .. not before. */
 };
 enum { KS_LEADER_WRITES_MAX = 32 };

@@ -283,9 +283,8 @@ static void note_row(struct ks_rows *rows, ks_shard shard, const struct ks_store
                      bool consistent, ks_instant now, ks_wall wall)
 {
     struct ks_shard_words *words = &rows->words[shard];
-    bool newer =
-        rows->foreign || lease->epoch > words->epoch ||
-        (lease->epoch == words->epoch && lease->rev >= words->rev);
+    bool newer = rows->foreign || lease->epoch > words->epoch ||
+                 (lease->epoch == words->epoch && lease->rev >= words->rev);
     bool known = words->has_row;
 
     words->has_row = true;
@@ -461,11 +460,29 @@ static void create_of(struct ks_rows *rows, ks_shard shard, const struct ks_shar
  * or members would take the lease while it is served. */
 static void take_of(struct ks_rows *rows, const struct ks_shard_words *words)
 {
-    rows->create = (struct ks_store_lease){
-        .unstarted = rows->stealing && (words->unstarted || !words->has_row)};
+    rows->create = (struct ks_store_lease){.unstarted = rows->stealing &&
+                                                        (words->unstarted || !words->has_row)};
     if (!words->has_row)
         memcpy(rows->create.parents[0], ks_names_text(&rows->shards, words->parents[0]),
                strlen(ks_names_text(&rows->shards, words->parents[0])) + 1);
+}
+
+/* What a table that others share needs besides. */
+static void share_request(struct ks_rows *rows, const struct ks_store_effect *effect,
+                          const struct ks_shard_words *words, struct ks_store_request *request)
+{
+    bool writes = effect->operation == KS_STORE_CHECKPOINT || effect->operation == KS_STORE_FINAL;
+
+    request->whole = words->whole;
+    /* Nothing was settled since, but the row has lost what was. */
+    if (writes && effect->up_to == 0 && words->behind) {
+        request->has_checkpoint = true;
+        request->checkpoint = words->own;
+    }
+    if (effect->operation != KS_STORE_ASSIGN && effect->operation != KS_STORE_TAKE_OVER)
+        return;
+    take_of(rows, words);
+    request->lease = &rows->create;
 }
 
 bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
@@ -508,14 +525,6 @@ bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
         assert(words->marked >= effect->up_to); /* FORGET came first. */
         request.has_checkpoint = true;
         request.checkpoint = words->mark;
-        request.whole = words->whole;
-    }
-    /* Nothing was settled since, but the row has lost what was. */
-    if (rows->foreign && effect->up_to == 0 && words != NULL && words->behind &&
-        (effect->operation == KS_STORE_CHECKPOINT || effect->operation == KS_STORE_FINAL)) {
-        request.has_checkpoint = true;
-        request.checkpoint = words->own;
-        request.whole = words->whole;
     }
     if (effect->operation == KS_STORE_SEEK) {
         assert(words != NULL);
@@ -536,11 +545,8 @@ bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
         create_of(rows, effect->shard, words);
         request.lease = &rows->create;
     }
-    if (rows->foreign && words != NULL &&
-        (effect->operation == KS_STORE_ASSIGN || effect->operation == KS_STORE_TAKE_OVER)) {
-        take_of(rows, words);
-        request.lease = &rows->create;
-    }
+    if (rows->foreign && words != NULL)
+        share_request(rows, effect, words, &request);
     *ret_request = request;
     return true;
 }

@@ -46,8 +46,8 @@ struct ks_shard_words {
     bool unstarted;               /* Its row names no checkpoint. */
     struct ks_position row_whole; /* The row's checkpoint as they know it. */
     struct ks_position whole;     /* The mark, likewise. */
-    bool has_own; /* What we made durable in this life .. */
-    bool behind;  /* .. and the row is behind that: others have put an older one over it. */
+    bool has_own;                 /* What we made durable in this life .. */
+    bool behind; /* .. and the row is behind that: others have put an older one over it. */
     struct ks_position own;
     struct ks_position seek; /* Where an operator wants it to go on. */
     ks_epoch persisted_epoch;
@@ -55,11 +55,11 @@ struct ks_shard_words {
 };
 
 struct ks_rows {
-    struct ks_names shards;                   /* From 0. */
-    struct ks_names workers;                  /* From 1; 0 is nobody. */
-    uint32_t self;                            /* Our worker number. */
-    struct ks_shard_words *words;             /* By shard number. */
-    struct ks_store_app app;                  /* As read or written last. */
+    struct ks_names shards;       /* From 0. */
+    struct ks_names workers;      /* From 1; 0 is nobody. */
+    uint32_t self;                /* Our worker number. */
+    struct ks_shard_words *words; /* By shard number. */
+    struct ks_store_app app;      /* As read or written last. */
     bool foreign;  /* The table is one that others made and share (docs/DIALECTS.md). */
     bool stealing; /* With claims. */
     void (*touch)(void *arg, ks_instant now); /* See ks_rows_init. */

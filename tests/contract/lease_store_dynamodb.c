@@ -50,8 +50,8 @@ void dynamodb_raw(struct lease_rig *rig, const char *operation, ks_view body,
 bool dynamodb_opens(struct lease_rig *rig, const char *table, struct ks_lease_store **ret_store,
                     struct ks_detail *ret_detail)
 {
-    return ks_ok(ks_dynamodb_store_open(rig->loop, world.aws.client, table,
-                                        &ks_native_dialect, ret_store, ret_detail));
+    return ks_ok(ks_dynamodb_store_open(rig->loop, world.aws.client, table, &ks_native_dialect,
+                                        ret_store, ret_detail));
 }
 
 struct ks_lease_store *dynamodb_open(struct lease_rig *rig, const char *table)

@@ -170,8 +170,7 @@ static void answer(struct shared_world *world, const struct happening *happening
 
     request->closed = true;
     event.store.token = request->ask.token;
-    event.store.outcome =
-        happening->kind == HAPPENS_TIMEOUT ? KS_UNKNOWN : request->outcome;
+    event.store.outcome = happening->kind == HAPPENS_TIMEOUT ? KS_UNKNOWN : request->outcome;
     event.store.leases = request->rows;
     event.store.lease_count = event.store.outcome == KS_UNKNOWN ? 0 : request->row_count;
     if (live && event.store.outcome == KS_DONE) {
@@ -312,13 +311,12 @@ static void perform(struct shared_world *world, uint32_t number, const struct ks
     case KS_EFFECT_FORGET: node->forgot[shard] = effect->lease.number; break;
     case KS_EFFECT_READ:
         plan(world, number, world->now + ks_prng_between(&world->prng, 10 * SIM_MS, 300 * SIM_MS),
-             (struct happening){.kind = HAPPENS_READ,
-                                .shard = shard,
-                                .epoch = effect->lease.epoch,
-                                .serial = ++node->reader[shard],
-                                .count = effect->lease.max_records < WINDOW
-                                             ? effect->lease.max_records
-                                             : WINDOW});
+             (struct happening){
+                 .kind = HAPPENS_READ,
+                 .shard = shard,
+                 .epoch = effect->lease.epoch,
+                 .serial = ++node->reader[shard],
+                 .count = effect->lease.max_records < WINDOW ? effect->lease.max_records : WINDOW});
         break;
     case KS_EFFECT_DELIVER: deliver(world, number, effect); break;
     case KS_EFFECT_WAKE:
@@ -354,9 +352,9 @@ static void step(struct shared_world *world, uint32_t number, const struct ks_ev
     }
     if (over) {
         stop(world, number);
-        agenda_add(&world->agenda, world->now + SIM_SECOND,
-                   &(struct happening){
-                       .kind = HAPPENS_START, .process = number, .count = node->name});
+        agenda_add(
+            &world->agenda, world->now + SIM_SECOND,
+            &(struct happening){.kind = HAPPENS_START, .process = number, .count = node->name});
         return;
     }
     if (ks_core_deadline(node->core).us == KS_NEVER.us)
@@ -458,7 +456,8 @@ static void kill_one(struct shared_world *world)
         return;
     }
     stop(world, number);
-    agenda_add(&world->agenda, world->now + ks_prng_between(&world->prng, 100 * SIM_MS, 4 * SIM_SECOND),
+    agenda_add(&world->agenda,
+               world->now + ks_prng_between(&world->prng, 100 * SIM_MS, 4 * SIM_SECOND),
                &(struct happening){.kind = HAPPENS_START, .process = number, .count = name});
 }
 
@@ -533,8 +532,8 @@ static void happen(struct shared_world *world, const struct happening *happening
     bool of_node = happening->kind <= HAPPENS_CONSUMER || happening->kind == HAPPENS_JOB;
 
     if (of_node && world->now < node->paused_until && node->life == happening->life) {
-        agenda_add(&world->agenda,
-                   node->paused_until + (sim_time)ks_prng_below(&world->prng, 200), happening);
+        agenda_add(&world->agenda, node->paused_until + (sim_time)ks_prng_below(&world->prng, 200),
+                   happening);
         return;
     }
     switch ((int)happening->kind) {
@@ -605,7 +604,8 @@ static void draw(struct shared_world *world)
     world->stealing = shared_chance(world, 500);
     world->lost = shared_chance(world, 600) ? (uint32_t)ks_prng_between(&world->prng, 5, 150) : 0;
     world->late = shared_chance(world, 600) ? (uint32_t)ks_prng_between(&world->prng, 5, 100) : 0;
-    world->pauses = shared_chance(world, 600) ? (uint32_t)ks_prng_between(&world->prng, 20, 300) : 0;
+    world->pauses =
+        shared_chance(world, 600) ? (uint32_t)ks_prng_between(&world->prng, 20, 300) : 0;
     world->kills = shared_chance(world, 600) ? (uint32_t)ks_prng_between(&world->prng, 10, 150) : 0;
     world->shard_count = (uint32_t)ks_prng_between(&world->prng, 1, 6);
     for (ks_shard shard = 0; shard < world->shard_count; shard++)
@@ -643,9 +643,9 @@ static void begin(struct shared_world *world)
                    &(struct happening){.kind = HAPPENS_HURRY, .count = i});
     }
     for (uint32_t i = 0; i < world->node_count; i++)
-        agenda_add(&world->agenda, (sim_time)ks_prng_below(&world->prng, 8 * SIM_SECOND),
-                   &(struct happening){
-                       .kind = HAPPENS_START, .process = i, .count = world->next_name++});
+        agenda_add(
+            &world->agenda, (sim_time)ks_prng_below(&world->prng, 8 * SIM_SECOND),
+            &(struct happening){.kind = HAPPENS_START, .process = i, .count = world->next_name++});
     agenda_add(&world->agenda, SIM_SECOND, &(struct happening){.kind = HAPPENS_SCALE});
     agenda_add(&world->agenda, 5 * SIM_SECOND, &(struct happening){.kind = HAPPENS_DOWN});
     agenda_add(&world->agenda, WAR, &(struct happening){.kind = HAPPENS_PEACE});

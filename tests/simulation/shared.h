@@ -9,8 +9,7 @@
  * What is ours must hold always:
  *   - a checkpoint of ours never covers a record that nobody settled;
  *   - no record of a child is delivered by us before the row of its parent says SHARD_END;
- *   - a LeaseTimeout of ours is in whole seconds, later than the one that it replaces, and never stands without an owner
- *     or an owner without it;
+ *   - a LeaseTimeout of ours is in whole seconds, later than the one that it replaces, and no owner stands without it;
  * and where all keep to conditions (alone, or beside members without late writes):
  *   - nobody takes a lease while one of ours may deliver it;
  *   - no checkpoint in the table goes back;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A member of vmware-go-kcl, as its worker loop, its polling consumer and its checkpointer behave, with their defects:
- * the checkpoint is an unconditional PutItem of what memory holds, also when memory is that of another owner or of none;
- * it wipes claims; a lease is taken by its own clock without a margin; a claim ends after 120 s of silence. */
+ * the checkpoint is an unconditional PutItem of what memory holds, also when memory is that of another owner or of
+ * none; it wipes claims; a lease is taken by its own clock without a margin; a claim ends after 120 s of silence. */
 #include "shared_world.h"
 
 #define NS_PER_SECOND UINT64_C(1000000000)
@@ -112,8 +112,7 @@ static void consume(struct shared_world *world, struct shared_member *member, ks
     const struct shared_row *row = &world->rows[shard];
     uint32_t some = (uint32_t)ks_prng_between(&world->prng, 1, 10);
 
-    if (stream->parent != KS_SHARD_NONE &&
-        world->rows[stream->parent].checkpoint != SHARED_END)
+    if (stream->parent != KS_SHARD_NONE && world->rows[stream->parent].checkpoint != SHARED_END)
         return; /* waitOnParentShard: it does not renew, either. */
     if (wall(world, member) + lease_ns(world) / 2 > memory->timeout) {
         bool others = row->owner != member->name;
@@ -126,9 +125,8 @@ static void consume(struct shared_world *world, struct shared_member *member, ks
         }
     }
     if (!memory->started) {
-        memory->at = row->checkpoint == SHARED_NONE || row->checkpoint == SHARED_END
-                         ? 0
-                         : row->checkpoint;
+        memory->at =
+            row->checkpoint == SHARED_NONE || row->checkpoint == SHARED_END ? 0 : row->checkpoint;
         memory->started = true;
     }
     for (; some > 0 && memory->at < stream->count; some--)

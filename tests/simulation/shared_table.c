@@ -72,12 +72,12 @@ void shared_changed(struct shared_world *world, ks_shard shard, const struct sha
         return;
     for (uint32_t node = 0; node < SHARED_NODES; node++)
         if (world->nodes[node].core != NULL && shared_may_deliver(world, node, shard))
-            shared_fail(world, "shard-%u changed hands from w%u to w%u while node %u may deliver it",
+            shared_fail(world,
+                        "shard-%u changed hands from w%u to w%u while node %u may deliver it",
                         shard, before->owner, after->owner, node);
 }
 
-static bool holds(const struct shared_row *row, const struct ks_store_effect *ask,
-                  uint32_t owner)
+static bool holds(const struct shared_row *row, const struct ks_store_effect *ask, uint32_t owner)
 {
     return row->owner == owner && row->timeout == ask->rev;
 }
@@ -97,8 +97,7 @@ static bool perform(struct shared_world *world, struct shared_request *request)
             shared_wall(world, 0) < row->timeout + 119 * NS_PER_SECOND)
             shared_fail(world, "shard-%u was left to w%u, and w%u takes it", ask->shard, row->claim,
                         me);
-        if (!holds(row, ask, owned ? ask->owner.worker : 0) ||
-            row->claim != ask->next_owner.worker)
+        if (!holds(row, ask, owned ? ask->owner.worker : 0) || row->claim != ask->next_owner.worker)
             return false;
         if (!row->present)
             *row = (struct shared_row){.present = true, .checkpoint = SHARED_NONE};

@@ -6,20 +6,15 @@
 #include <assert.h>
 #include <inttypes.h>
 
-enum attribute {
-    ASSIGNED_TO,
-    LEASE_TIMEOUT,
-    CHECKPOINT,
-    PARENT,
-    CLAIM,
-    SIDECAR,
-    ATTRIBUTES
-};
+enum attribute { ASSIGNED_TO, LEASE_TIMEOUT, CHECKPOINT, PARENT, CLAIM, SIDECAR, ATTRIBUTES };
 
 static const struct ks_attribute attributes[ATTRIBUTES] = {
-    [ASSIGNED_TO] = {"AssignedTo", KS_VALUE_TEXT},   [LEASE_TIMEOUT] = {"LeaseTimeout", KS_VALUE_TEXT},
-    [CHECKPOINT] = {"Checkpoint", KS_VALUE_TEXT},    [PARENT] = {"ParentShardId", KS_VALUE_TEXT},
-    [CLAIM] = {"ClaimRequest", KS_VALUE_TEXT},       [SIDECAR] = {"SidecarPosition", KS_VALUE_TEXT},
+    [ASSIGNED_TO] = {"AssignedTo", KS_VALUE_TEXT},
+    [LEASE_TIMEOUT] = {"LeaseTimeout", KS_VALUE_TEXT},
+    [CHECKPOINT] = {"Checkpoint", KS_VALUE_TEXT},
+    [PARENT] = {"ParentShardId", KS_VALUE_TEXT},
+    [CLAIM] = {"ClaimRequest", KS_VALUE_TEXT},
+    [SIDECAR] = {"SidecarPosition", KS_VALUE_TEXT},
 };
 
 static const struct ks_schema schema = {attributes, ATTRIBUTES, KS_GO_KCL_KEY};

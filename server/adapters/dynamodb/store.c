@@ -325,7 +325,8 @@ static const struct ks_lease_store_vtable vtable = {
     .ask = ask_table, .state = state, .close = close_store};
 
 ks_err ks_dynamodb_store_open(struct ks_loop *loop, struct ks_aws_client *client, const char *table,
-                              const struct ks_dialect *dialect, struct ks_lease_store **ret_store, struct ks_detail *ret_detail)
+                              const struct ks_dialect *dialect, struct ks_lease_store **ret_store,
+                              struct ks_detail *ret_detail)
 {
     struct dynamodb_store *const store = ks_alloc(sizeof(*store));
     ks_err err;

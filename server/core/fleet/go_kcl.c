@@ -2,8 +2,8 @@
 /* The manners of vmware-go-kcl (v1 and v2), of whose fleet we are a member: docs/DIALECTS.md.
  *
  * Nobody leads. A row says who has the lease and until when, by the wall clock; whoever finds it free or run out takes
- * it by a write that names what it read. That time is the row's rev here, in ns since 1970: every write of ours moves it
- * on, so that no two of them can both be applied, and a checkpoint is a renewal, too. Who wants a lease of somebody
+ * it by a write that names what it read. That time is the row's rev here, in ns since 1970: every write of ours moves
+ * it on, so that no two of them can both be applied, and a checkpoint is a renewal, too. Who wants a lease of somebody
  * else claims it, and waits until it is given back. */
 #include <assert.h>
 #include <stddef.h>
@@ -174,8 +174,8 @@ static struct ks_member *member_of(struct ks_core *core, struct ks_incarnation w
         if (!core->members[at].present)
             member = &core->members[at];
     if (member != NULL && !member->present)
-        *member = (struct ks_member){
-            .present = true, .self = who, .life = KS_LIVE, .seen_at = core->now};
+        *member =
+            (struct ks_member){.present = true, .self = who, .life = KS_LIVE, .seen_at = core->now};
     return member;
 }
 
@@ -582,8 +582,7 @@ static void rows_read(struct ks_core *core, const struct ks_event *event,
     round_of(core, effects);
 }
 
-static void answered(struct ks_core *core, const struct ks_event *event,
-                     struct ks_effects *effects)
+static void answered(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
 {
     uint64_t token = event->store.token;
     uint32_t serial = ks_token_serial(token);

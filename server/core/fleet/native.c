@@ -71,8 +71,7 @@ static void changed(struct ks_core *core)
     core->fleet.changes++;
 }
 
-static void answered(struct ks_core *core, const struct ks_event *event,
-                     struct ks_effects *effects)
+static void answered(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
 {
     uint64_t token = event->store.token;
     uint32_t subject = ks_token_subject(token);

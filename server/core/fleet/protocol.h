@@ -30,8 +30,8 @@ struct ks_fleet_protocol {
     /* A lease of ours began or ended. */
     void (*changed)(struct ks_core *core);
     /* A row, as a consistent read of a lease that we hold shows it. A table that knows no epochs, or counts its owner's
-     * writes in another way, tells here what the row means in the terms of core/lease.c: the epoch of our lease if it is
-     * as we hold it, a later one if it is not. */
+     * writes in another way, tells here what the row means in the terms of core/lease.c: the epoch of our lease if it
+     * is as we hold it, a later one if it is not. */
     void (*read)(const struct ks_core *core, struct ks_lease_row *row);
     /* The row, read or written by us, is as `row` says. */
     void (*see)(struct ks_core *core, const struct ks_lease_row *row);

@@ -519,10 +519,10 @@ ks_instant ks_self_deadline(const struct ks_core *core)
     if (fleet->serial == 0 && fleet->step != KS_SELF_LOCKING)
         due = fleet->next_at;
     if (core->draining)
-        due = ks_instant_min(
-            due, fleet->step == KS_SELF_LIVE && may_leave(core)
-                     ? core->now
-                     : ks_instant_add(ks_self_last_call(core), ks_span_us(2 * core->config.timeout.us)));
+        due = ks_instant_min(due, fleet->step == KS_SELF_LIVE && may_leave(core)
+                                      ? core->now
+                                      : ks_instant_add(ks_self_last_call(core),
+                                                       ks_span_us(2 * core->config.timeout.us)));
     if (core->draining && !ks_instant_reached(core->now, ks_self_last_call(core)))
         due = ks_instant_min(due, ks_self_last_call(core));
     due = ks_instant_min(due, ks_self_choice(core));

@@ -143,9 +143,8 @@ TEST(a_time_has_one_spelling)
 
 static void say_write(const struct ks_store_request *request)
 {
-    static const char *const ifs[] = {[KS_IF_EQUALS] = "=",
-                                      [KS_IF_EQUALS_OR_ABSENT] = "=?",
-                                      [KS_IF_ABSENT] = "absent"};
+    static const char *const ifs[] = {
+        [KS_IF_EQUALS] = "=", [KS_IF_EQUALS_OR_ABSENT] = "=?", [KS_IF_ABSENT] = "absent"};
     struct ks_item_write write;
 
     size = 0;
@@ -184,14 +183,16 @@ TEST(a_take_names_all_that_was_read)
     const struct ks_store_lease made = {.parents = {"shardId-000000000000"}, .unstarted = true};
 
     say_write(&request);
-    EXPECT_STR(line, "if AssignedTo absent , LeaseTimeout = 2024-05-01T12:00:10Z, ClaimRequest absent ; "
-                     "AssignedTo = me, LeaseTimeout = 2024-05-01T12:00:20Z, ClaimRequest removed");
+    EXPECT_STR(line,
+               "if AssignedTo absent , LeaseTimeout = 2024-05-01T12:00:10Z, ClaimRequest absent ; "
+               "AssignedTo = me, LeaseTimeout = 2024-05-01T12:00:20Z, ClaimRequest removed");
     request.rev = 0;
     request.lease = &made;
     say_write(&request);
-    EXPECT_STR(line, "if AssignedTo absent , LeaseTimeout absent , ClaimRequest absent , Checkpoint =? ; "
-                     "AssignedTo = me, LeaseTimeout = 2024-05-01T12:00:20Z, "
-                     "ParentShardId = shardId-000000000000, Checkpoint = , ClaimRequest removed");
+    EXPECT_STR(line,
+               "if AssignedTo absent , LeaseTimeout absent , ClaimRequest absent , Checkpoint =? ; "
+               "AssignedTo = me, LeaseTimeout = 2024-05-01T12:00:20Z, "
+               "ParentShardId = shardId-000000000000, Checkpoint = , ClaimRequest removed");
     request = request_of(KS_STORE_TAKE_OVER);
     memcpy(request.owner.id, KS_GO_KCL_EMPTY, sizeof(KS_GO_KCL_EMPTY));
     memcpy(request.next_owner.id, "me", sizeof("me"));
@@ -205,15 +206,17 @@ TEST(what_an_owner_writes_names_its_own_last_time)
     struct ks_store_request request = request_of(KS_STORE_CHECKPOINT);
 
     say_write(&request);
-    EXPECT_STR(line, "if AssignedTo = me, LeaseTimeout = 2024-05-01T12:00:10Z, ClaimRequest absent ; "
-                     "LeaseTimeout = 2024-05-01T12:00:20Z");
+    EXPECT_STR(line,
+               "if AssignedTo = me, LeaseTimeout = 2024-05-01T12:00:10Z, ClaimRequest absent ; "
+               "LeaseTimeout = 2024-05-01T12:00:20Z");
     request.has_checkpoint = true;
-    request.checkpoint =
-        (struct ks_position){.kind = KS_POSITION_AFTER_SEQUENCE, .sub_sequence = -1, .sequence = SEQUENCE};
+    request.checkpoint = (struct ks_position){
+        .kind = KS_POSITION_AFTER_SEQUENCE, .sub_sequence = -1, .sequence = SEQUENCE};
     request.whole = request.checkpoint;
     say_write(&request);
-    EXPECT_STR(line, "if AssignedTo = me, LeaseTimeout = 2024-05-01T12:00:10Z, ClaimRequest absent ; "
-                     "LeaseTimeout = 2024-05-01T12:00:20Z, Checkpoint = 4959, SidecarPosition removed");
+    EXPECT_STR(line,
+               "if AssignedTo = me, LeaseTimeout = 2024-05-01T12:00:10Z, ClaimRequest absent ; "
+               "LeaseTimeout = 2024-05-01T12:00:20Z, Checkpoint = 4959, SidecarPosition removed");
     request.operation = KS_STORE_FINAL;
     say_write(&request);
     EXPECT_STR(line, "if AssignedTo = me, LeaseTimeout = 2024-05-01T12:00:10Z; "
@@ -232,10 +235,10 @@ TEST(inside_an_aggregate_members_see_the_record_before_it)
     struct ks_store_request request = request_of(KS_STORE_FINAL);
 
     request.has_checkpoint = true;
-    request.checkpoint =
-        (struct ks_position){.kind = KS_POSITION_AFTER_SEQUENCE, .sub_sequence = 2, .sequence = "4960"};
-    request.whole =
-        (struct ks_position){.kind = KS_POSITION_AFTER_SEQUENCE, .sub_sequence = -1, .sequence = SEQUENCE};
+    request.checkpoint = (struct ks_position){
+        .kind = KS_POSITION_AFTER_SEQUENCE, .sub_sequence = 2, .sequence = "4960"};
+    request.whole = (struct ks_position){
+        .kind = KS_POSITION_AFTER_SEQUENCE, .sub_sequence = -1, .sequence = SEQUENCE};
     say_write(&request);
     EXPECT_STR(line, "if AssignedTo = me, LeaseTimeout = 2024-05-01T12:00:10Z; "
                      "AssignedTo removed, Checkpoint = 4959, SidecarPosition = 4959:4960:2");
@@ -251,8 +254,9 @@ TEST(a_claim_is_made_once_and_withdrawn_by_its_maker)
 
     memcpy(request.next_owner.id, "me", sizeof("me"));
     say_write(&request);
-    EXPECT_STR(line, "if ClaimRequest absent , AssignedTo = other, LeaseTimeout = 2024-05-01T12:00:10Z; "
-                     "ClaimRequest = me");
+    EXPECT_STR(line,
+               "if ClaimRequest absent , AssignedTo = other, LeaseTimeout = 2024-05-01T12:00:10Z; "
+               "ClaimRequest = me");
     request.next_owner.id[0] = '\0';
     say_write(&request);
     EXPECT_STR(line, "if ClaimRequest = me; ClaimRequest removed");
