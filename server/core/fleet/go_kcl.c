@@ -717,7 +717,7 @@ static ks_instant deadline(const struct ks_core *core)
     ks_instant due = ks_self_choice(core);
 
     if (fleet->step == KS_SELF_GONE)
-        return core->draining && !core->drained ? core->now : KS_NEVER;
+        return ks_self_deadline(core);
     if (fleet->step != KS_SELF_LIVE)
         return KS_NEVER;
     if (may_leave(core))
