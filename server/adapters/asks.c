@@ -16,7 +16,11 @@ ks_err ks_asks_init(struct ks_asks *asks, struct ks_loop *loop, const char *name
 
     if (slots == NULL)
         return KS_FAIL(NO_MEMORY);
-    *asks = (struct ks_asks){.loop = loop, .name = name, .slots = slots, .forget = forget};
+    *asks = (struct ks_asks){.loop = loop,
+                             .dialect = &ks_native_dialect,
+                             .name = name,
+                             .slots = slots,
+                             .forget = forget};
     ks_link_init(&asks->free);
     ks_link_init(&asks->open);
     return KS_OK;
@@ -45,8 +49,8 @@ static struct ks_ask *slot(struct ks_asks *asks)
 }
 
 /* Fills `work` from the request. */
-static ks_err translate(const struct ks_store_request *request, ks_instant now,
-                        struct ks_ask_work *work)
+static ks_err translate(const struct ks_dialect *dialect, const struct ks_store_request *request,
+                        ks_instant now, struct ks_ask_work *work)
 {
     work->operation = request->operation;
     work->consistent = request->consistent || request->operation == KS_STORE_READ_LEASE ||
@@ -54,8 +58,8 @@ static ks_err translate(const struct ks_store_request *request, ks_instant now,
     work->deadline = ks_instant_add(now, request->timeout);
     work->outcome = KS_UNKNOWN;
     if (ks_native_writes(request->operation))
-        return ks_native_write(request, &work->write, &work->detail);
-    return ks_native_read(request, &work->partition, &work->keys);
+        return dialect->write(request, &work->write, &work->detail);
+    return dialect->read(request, &work->partition, &work->keys);
 }
 
 struct ks_ask *ks_asks_take(struct ks_asks *asks, const struct ks_store_request *request)
@@ -80,7 +84,7 @@ struct ks_ask *ks_asks_take(struct ks_asks *asks, const struct ks_store_request 
         return NULL;
     }
 
-    err = translate(request, now, ask->work);
+    err = translate(asks->dialect, request, now, ask->work);
     if (!ks_ok(err)) {
         ks_ask_refuse(ask, err, NULL);
         return NULL;

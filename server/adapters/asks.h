@@ -12,7 +12,7 @@
 #ifndef KS_ADAPTERS_ASKS_H
 #define KS_ADAPTERS_ASKS_H
 
-#include "adapters/dialects/native.h"
+#include "adapters/dialects/dialect.h"
 #include "adapters/item.h"
 #include "base/list.h"
 #include "base/loop.h"
@@ -75,7 +75,8 @@ struct ks_ask_trouble {
 
 struct ks_asks {
     struct ks_loop *loop;
-    const char *name; /* Of the table, for the log. Borrowed. */
+    const struct ks_dialect *dialect; /* Native, until the store says otherwise. */
+    const char *name;                 /* Of the table, for the log. Borrowed. */
     struct ks_ask *slots;
     uint32_t touched; /* Slots that were ever used; the others are still zero. */
     struct ks_link free;

@@ -43,7 +43,8 @@ struct ks_attribute {
 
 struct ks_schema {
     const struct ks_attribute *attributes;
-    uint32_t count; /* At most KS_ITEM_ATTRIBUTES_MAX. */
+    uint32_t count;  /* At most KS_ITEM_ATTRIBUTES_MAX. */
+    const char *key; /* The one attribute that is the key, `k` here; NULL: `p` and `k`. */
 };
 
 /* --- Reading --- */
@@ -115,7 +116,8 @@ struct ks_update {
 
 /* One conditional write of one row: all conditions hold and all updates are done, or nothing is. */
 struct ks_item_write {
-    const char *p; /* A literal. */
+    const char *p;   /* A literal. */
+    const char *key; /* As in the schema: then there is no p. */
     char k[KS_ITEM_KEY_MAX + 1];
     struct ks_condition conditions[KS_ITEM_CONDITIONS_MAX];
     uint32_t condition_count;

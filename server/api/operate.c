@@ -107,6 +107,12 @@ static bool accepted(struct ks_exchange *exchange, enum ks_operator_status statu
         ks_exchange_problem(exchange, KS_PROBLEM_FAILED_PRECONDITION,
                             "%s is not paused; pause it first, or say force", id);
         return false;
+    case KS_OPERATOR_FOREIGN:
+        ks_exchange_problem(exchange, KS_PROBLEM_FAILED_PRECONDITION,
+                            "the lease table of %s is shared with others, and cannot hold such a "
+                            "place",
+                            id);
+        return false;
     case KS_OPERATOR_BUSY:
         ks_exchange_problem(exchange, KS_PROBLEM_LEASE_LOST,
                             "the lease of %s is being given away, ended or sought already", id);

@@ -291,9 +291,16 @@ static ks_err check_roles(const struct ks_options *options, struct ks_detail *de
 /* What later versions know. */
 static ks_err check_version(const struct ks_options *options, struct ks_detail *detail)
 {
-    if (strcmp(options->dialect, "native") != 0)
+    const bool is_native = strcmp(options->dialect, "native") == 0;
+
+    if (!is_native && strcmp(options->dialect, "go-kcl") != 0)
         return ks_err_because(KS_FAIL(INVALID), detail,
-                              "--dialect: %s is not in this version; native is", options->dialect);
+                              "--dialect: %s is not in this version; native and go-kcl are",
+                              options->dialect);
+    if (!is_native && ks_option_path(options->leases) != NULL)
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "--dialect %s is of tables in DynamoDB; leases in SQLite are native",
+                              options->dialect);
     return KS_OK;
 }
 

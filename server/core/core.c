@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "core/fleet/native.h"
+#include "core/fleet/protocol.h"
 #include "core/flow.h"
 #include "core/lease.h"
 #include "core/operator.h"
@@ -150,6 +150,11 @@ static void *carve(uint8_t **memory, size_t count, size_t size)
     return part;
 }
 
+static const struct ks_fleet_protocol *const protocols[] = {
+    [KS_PROTOCOL_NATIVE] = &ks_native_protocol,
+    [KS_PROTOCOL_GO_KCL] = &ks_go_kcl_protocol,
+};
+
 struct ks_core *ks_core_init(void *memory, const struct ks_core_config *config)
 {
     uint8_t *rest = memory;
@@ -164,6 +169,7 @@ struct ks_core *ks_core_init(void *memory, const struct ks_core_config *config)
     assert(config->sessions_max <= UINT16_MAX);
     assert(config->lanes_max > 0 && config->lanes_max <= KS_LANES_MAX);
     core->config = *config;
+    core->protocol = protocols[config->protocol];
     ks_prng_init(&core->prng, config->seed);
     core->now = KS_LONG_AGO;
     core->drain_clean = true;
@@ -230,7 +236,7 @@ static void store_answered(struct ks_core *core, const struct ks_event *event,
     if (ks_token_purpose(token) == KS_FOR_LEASE)
         ks_lease_answered(core, ks_token_subject(token), ks_token_serial(token), event, effects);
     else
-        ks_native_answered(core, event, effects);
+        core->protocol->answered(core, event, effects);
 }
 
 static void persist(struct ks_core *core, ks_shard shard)
@@ -255,11 +261,11 @@ static bool hot(enum ks_event_kind kind)
 static void dispatch(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
 {
     switch (event->kind) {
-    case KS_EVENT_START: ks_native_start(core); return;
+    case KS_EVENT_START: core->protocol->start(core); return;
     case KS_EVENT_TICK: return;
-    case KS_EVENT_CHANGED: ks_native_look(core); return;
+    case KS_EVENT_CHANGED: core->protocol->look(core); return;
     case KS_EVENT_STORE: store_answered(core, event, effects); return;
-    case KS_EVENT_LISTED: ks_native_listed(core, event); return;
+    case KS_EVENT_LISTED: core->protocol->listed(core, event); return;
     case KS_EVENT_RECORDS: ks_flow_records(core, event); return;
     case KS_EVENT_READ_FAILED: ks_flow_failed(core, event, effects); return;
     case KS_EVENT_SESSION_OPEN: ks_session_open(core, event, effects); return;
@@ -277,7 +283,7 @@ static void dispatch(struct ks_core *core, const struct ks_event *event, struct 
         return;
     case KS_EVENT_LOAD: core->fleet.load = event->load.load; return;
     case KS_EVENT_BUDGET: ks_flow_budget(core, event->budget.bytes); return;
-    case KS_EVENT_LOCKED: ks_self_locked(core, event, effects); return;
+    case KS_EVENT_LOCKED: core->protocol->locked(core, event, effects); return;
     case KS_EVENT_PAUSE: ks_operator_pause(core, event, effects); return;
     case KS_EVENT_RESUME:
         ks_operator_resume(core, event->shard.shard, effects);
@@ -293,6 +299,11 @@ static void dispatch(struct ks_core *core, const struct ks_event *event, struct 
     }
 }
 
+void ks_core_wall(struct ks_core *core, int64_t wall_us)
+{
+    core->wall_us = wall_us;
+}
+
 void ks_core_step(struct ks_core *core, ks_instant now, const struct ks_event *event,
                   struct ks_effects *effects)
 {
@@ -305,7 +316,7 @@ void ks_core_step(struct ks_core *core, ks_instant now, const struct ks_event *e
         return;
     core->again = false;
     ks_operator_turn(core, effects);
-    ks_native_turn(core, effects);
+    core->protocol->turn(core, effects);
     if (core->draining)
         return_leases(core, effects);
     ks_lease_turn(core, effects);
@@ -321,7 +332,7 @@ ks_instant ks_core_deadline(const struct ks_core *core)
 
     if (core->again)
         return core->now;
-    due = ks_instant_min(ks_native_deadline(core), ks_operator_deadline(core));
+    due = ks_instant_min(core->protocol->deadline(core), ks_operator_deadline(core));
     due = ks_instant_min(due, ks_lease_deadline(core));
     due = ks_instant_min(due, ks_session_deadline(core));
     due = ks_instant_min(due, core->burials_due);
@@ -369,6 +380,7 @@ void ks_core_self(const struct ks_core *core, struct ks_self_view *ret_view)
         if (!core->leases[i].used)
             continue;
         view.paused = view.paused && ks_core_paused(core, core->leases[i].shard);
+        view.deadline = ks_instant_min(view.deadline, core->leases[i].deadline);
         view.in_flight += core->leases[i].tracker.in_flight;
         view.in_flight_bytes += core->leases[i].tracker.in_flight_bytes;
     }
@@ -512,7 +524,7 @@ bool ks_core_may_deliver(const struct ks_core *core, ks_shard shard, ks_epoch ep
     const struct ks_lease *lease = ks_lease_of(core, shard, epoch);
 
     return lease != NULL && lease->state == KS_LEASE_HELD && !lease->given_up &&
-           ks_instant_before(now, core->fleet.deadline);
+           ks_instant_before(now, ks_instant_min(core->fleet.deadline, lease->deadline));
 }
 
 /* ---- Invariants. ---- */

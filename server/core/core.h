@@ -15,8 +15,13 @@
 #include "core/effect.h"
 #include "core/event.h"
 
+/* How the fleet agrees who serves what (core/fleet/protocol.h). */
+enum ks_protocol { KS_PROTOCOL_NATIVE, KS_PROTOCOL_GO_KCL };
+
 /* All spans as in docs/PROTOCOL.md part A. */
 struct ks_core_config {
+    enum ks_protocol protocol;
+    bool stealing;   /* go-kcl: we claim leases of those that have more than we. */
     uint32_t self;   /* Our worker number, not 0. */
     uint64_t seed;   /* Of nonces and jitter: different for each process. */
     bool lock;       /* There is a lock file: it names each boot before that is registered (A3). */
@@ -64,6 +69,9 @@ size_t ks_core_size(const struct ks_core_config *config);
  * core. There is nothing to free. */
 struct ks_core *ks_core_init(void *memory, const struct ks_core_config *config);
 
+/* What the wall clock shows at the next step, in us since 1970. Told before each step where a protocol writes wall
+ * times into its table (docs/DIALECTS.md); the native one never asks. */
+void ks_core_wall(struct ks_core *core, int64_t wall_us);
 /* One step. `now` never goes back. `effects` is empty before. */
 void ks_core_step(struct ks_core *core, ks_instant now, const struct ks_event *event,
                   struct ks_effects *effects);

@@ -39,7 +39,8 @@ enum ks_operator_status {
     KS_OPERATOR_OK,
     KS_OPERATOR_NOT_HELD,   /* The lease is not ours. */
     KS_OPERATOR_NOT_PAUSED, /* A seek wants its shard paused, or force. */
-    KS_OPERATOR_BUSY        /* The lease is being given away, ended or sought. */
+    KS_OPERATOR_BUSY,       /* The lease is being given away, ended or sought. */
+    KS_OPERATOR_FOREIGN     /* The table, which others made, has no room for what is ordered. */
 };
 enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRAINED };
 
@@ -133,6 +134,7 @@ struct ks_store_effect {
     struct ks_incarnation next_owner;
     ks_epoch epoch;
     uint64_t rev;
+    uint64_t next_rev; /* Writes of a lease row: its rev from then on. */
     /* CHECKPOINT, FINAL: the position of the last record below this, as remembered at FORGET; 0 = nothing was settled
      * in this epoch, the checkpoint of the row stays. */
     ks_number up_to;

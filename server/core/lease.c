@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stddef.h>
 
-#include "core/fleet/native.h"
+#include "core/fleet/protocol.h"
 #include "core/flow.h"
 #include "core/lanes.h"
 #include "core/operator.h"
@@ -31,8 +31,8 @@ struct ks_lease *ks_lease_of(const struct ks_core *core, ks_shard shard, ks_epoc
 
 bool ks_lease_may_deliver(const struct ks_core *core, const struct ks_lease *lease)
 {
-    return lease->state == KS_LEASE_HELD && !lease->given_up && ks_core_serving(core) &&
-           !ks_core_paused(core, lease->shard);
+    return lease->state == KS_LEASE_HELD && !lease->given_up &&
+           ks_core_serving_lease(core, lease) && !ks_core_paused(core, lease->shard);
 }
 
 /* ---- Begin and end. ---- */
@@ -66,6 +66,10 @@ void ks_lease_begin(struct ks_core *core, const struct ks_lease_row *row,
         .shard = row->shard,
         .epoch = row->epoch,
         .rev = row->rev,
+        .tried = row->rev,
+        .asked_at = core->now,
+        .deadline = core->protocol->serves_until(core, row->rev),
+        .renew_at = core->protocol->renew_at(core, core->now),
         .state = KS_LEASE_HELD,
         .since = core->now,
         .large = KS_NUMBER_NONE,
@@ -88,7 +92,7 @@ void ks_lease_begin(struct ks_core *core, const struct ks_lease_row *row,
     if (core->leases_top <= index)
         core->leases_top = index + 1;
     core->unbalanced = true;
-    ks_native_changed(core);
+    core->protocol->changed(core);
     effect = ks_effects_add(effects, KS_EFFECT_OPEN);
     effect->lease.shard = lease->shard;
     effect->lease.epoch = lease->epoch;
@@ -137,7 +141,7 @@ void ks_lease_lose(struct ks_core *core, struct ks_lease *lease, enum ks_story w
     core->leases_used--;
     while (core->leases_top > 0 && !core->leases[core->leases_top - 1].used)
         core->leases_top--;
-    ks_native_changed(core);
+    core->protocol->changed(core);
     effect = ks_effects_add(effects, KS_EFFECT_CLOSE);
     effect->lease.shard = lease->shard;
     effect->lease.epoch = lease->epoch;
@@ -231,7 +235,7 @@ static void over(struct ks_core *core, struct ks_lease *lease, bool finished,
         row.parents[p] = core->directory[lease->shard].parents[p];
     persisted(lease, lease->tracker.mark, effects);
     ks_lease_lose(core, lease, finished ? KS_STORY_SHARD_END : KS_STORY_RELEASED, effects);
-    ks_shards_see(core, &row);
+    core->protocol->see(core, &row);
 }
 
 /* The seek is durable: the row is ours in the next epoch, which begins as any does. */
@@ -241,7 +245,16 @@ static void sought(struct ks_core *core, struct ks_lease *lease, struct ks_effec
     ks_epoch epoch = lease->epoch + 1;
 
     ks_lease_lose(core, lease, KS_STORY_SOUGHT, effects);
-    ks_orders_take(core, shard, epoch, false);
+    core->protocol->take(core, shard, epoch);
+}
+
+/* Whatever moves the deadline counts from when it was asked for: the table may have said yes right then. */
+static void serve_until(struct ks_core *core, struct ks_lease *lease, ks_instant deadline)
+{
+    if (ks_instant_reached(core->now, lease->deadline) && ks_instant_before(core->now, deadline))
+        core->stirred = true;
+    lease->deadline = deadline;
+    lease->renew_at = core->protocol->renew_at(core, lease->asked_at);
 }
 
 static void checkpoint_answered(struct ks_core *core, struct ks_lease *lease,
@@ -250,7 +263,8 @@ static void checkpoint_answered(struct ks_core *core, struct ks_lease *lease,
     lease->checkpoint_at = ks_instant_add(core->now, core->config.checkpoint_interval);
     switch (outcome) {
     case KS_DONE:
-        lease->rev++;
+        lease->rev = lease->tried;
+        serve_until(core, lease, lease->promised);
         lease->unsure = UINT64_MAX;
         lease->failures = 0;
         persisted(lease, lease->writing, effects);
@@ -299,10 +313,14 @@ static bool is_another_row(const struct ks_core *core, const struct ks_lease *le
 static void read_back(struct ks_core *core, struct ks_lease *lease, const struct ks_event *event,
                       struct ks_effects *effects)
 {
-    const struct ks_lease_row *row = event->store.leases;
+    struct ks_lease_row seen;
+    const struct ks_lease_row *row = &seen;
 
-    if (event->store.outcome == KS_DONE && event->store.lease_count > 0)
-        ks_shards_see(core, row);
+    if (event->store.outcome == KS_DONE && event->store.lease_count > 0) {
+        seen = *event->store.leases;
+        core->protocol->read(core, &seen);
+        core->protocol->see(core, row);
+    }
     if (event->store.outcome != KS_DONE || (event->store.lease_count > 0 && row->damaged)) {
         back_off(core, lease);
         return;
@@ -310,7 +328,7 @@ static void read_back(struct ks_core *core, struct ks_lease *lease, const struct
     if (event->store.lease_count == 0 || is_another_row(core, lease, row)) {
         ks_lease_lose(core, lease, KS_STORY_LOST, effects);
         if (event->store.lease_count > 0 && ks_incarnation_equal(row->owner, core->fleet.self))
-            ks_orders_take(core, row->shard, row->epoch, false); /* And it is ours again. */
+            core->protocol->take(core, row->shard, row->epoch); /* And it is ours again. */
         return;
     }
     if (row->epoch != lease->epoch || !ks_incarnation_equal(row->owner, core->fleet.self)) {
@@ -324,7 +342,7 @@ static void read_back(struct ks_core *core, struct ks_lease *lease, const struct
         }
         ks_lease_lose(core, lease, KS_STORY_LOST, effects);
         if (ks_incarnation_equal(row->owner, core->fleet.self))
-            ks_orders_take(core, row->shard, row->epoch, false);
+            core->protocol->take(core, row->shard, row->epoch);
         return;
     }
     if (row->rev > lease->rev) {
@@ -333,6 +351,8 @@ static void read_back(struct ks_core *core, struct ks_lease *lease, const struct
             persisted(lease, lease->unsure, effects);
         lease->unsure = UINT64_MAX;
         lease->rev = row->rev;
+        serve_until(core, lease,
+                    ks_instant_min(lease->promised, core->protocol->serves_until(core, row->rev)));
     }
     lease->next_owner = row->next_owner;
     if (row->next_owner.worker != 0)
@@ -414,16 +434,36 @@ static void ask(struct ks_core *core, struct ks_lease *lease, enum ks_lease_writ
     store->shard = lease->shard;
     store->epoch = lease->epoch;
     store->rev = lease->rev;
+    if (write != KS_WRITE_REREAD) {
+        lease->asked_at = core->now;
+        lease->tried = core->protocol->next_rev(core, lease);
+        lease->promised = core->protocol->serves_until(core, lease->tried);
+    }
+    store->next_rev = lease->tried;
     store->next_owner = lease->next_owner;
     store->up_to = lease->tracker.mark;
     store->load = lease->told_load;
     store->consistent = true;
 }
 
+/* When what was settled is to be made durable; NEVER: nothing was. */
+static ks_instant checkpoint_due(const struct ks_core *core, const struct ks_lease *lease)
+{
+    if (lease->tracker.mark > lease->persisted)
+        return lease->hurry ? lease->retry_at : lease->checkpoint_at;
+    if (lease->told_load == 0 || lease->tracker.mark == 0)
+        return KS_NEVER;
+    /* Nothing was settled since, and the row may speak of traffic: the leader would move it for that. */
+    return ks_instant_max(lease->checkpoint_at,
+                          ks_instant_add(lease->measured_at, core->config.load_patience));
+}
+
 /* What the lease wants to do next, and when. */
 static enum ks_lease_write wanted(const struct ks_core *core, const struct ks_lease *lease,
                                   ks_instant *ret_at)
 {
+    ks_instant at;
+
     *ret_at = lease->retry_at;
     if (lease->write != KS_WRITE_NONE)
         return KS_WRITE_NONE;
@@ -435,18 +475,9 @@ static enum ks_lease_write wanted(const struct ks_core *core, const struct ks_le
         return lease->reread || !lease->checked ? KS_WRITE_REREAD : KS_WRITE_FINAL;
     if (lease->reread)
         return KS_WRITE_REREAD;
-    if (lease->tracker.mark > lease->persisted) {
-        if (!lease->hurry)
-            *ret_at = ks_instant_max(lease->retry_at, lease->checkpoint_at);
-        return KS_WRITE_CHECKPOINT;
-    }
-    if (lease->told_load > 0 && lease->tracker.mark > 0) {
-        /* Nothing was settled since, and the row may speak of traffic: the leader would move it for that. */
-        *ret_at = ks_instant_max(ks_instant_max(lease->retry_at, lease->checkpoint_at),
-                                 ks_instant_add(lease->measured_at, core->config.load_patience));
-        return KS_WRITE_CHECKPOINT;
-    }
-    return KS_WRITE_NONE;
+    at = ks_instant_min(checkpoint_due(core, lease), lease->renew_at);
+    *ret_at = ks_instant_max(lease->retry_at, at);
+    return at.us == KS_NEVER.us ? KS_WRITE_NONE : KS_WRITE_CHECKPOINT;
 }
 
 static void lease_turn(struct ks_core *core, struct ks_lease *lease, struct ks_effects *effects)

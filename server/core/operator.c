@@ -177,6 +177,8 @@ void ks_operator_seek(struct ks_core *core, const struct ks_event *event,
     struct ks_lease *lease = held(core, event->seek.shard);
     enum ks_operator_status status = check(lease);
 
+    if (status == KS_OPERATOR_OK && core->config.protocol != KS_PROTOCOL_NATIVE)
+        status = KS_OPERATOR_FOREIGN;
     if (status == KS_OPERATOR_OK && !event->seek.force &&
         !core->directory[event->seek.shard].pause.on)
         status = KS_OPERATOR_NOT_PAUSED;

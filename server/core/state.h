@@ -56,6 +56,10 @@ struct ks_directory_entry {
     ks_epoch
         hinted; /* The epoch that give and next_take are about; another one: to be told anew. */
     ks_instant give_at; /* When our own `give` was acknowledged; NEVER: not yet. */
+    /* Of a table with times of its own: what it said last, and since when that is watched without a gap. */
+    uint64_t rev;
+    ks_instant seen_at;
+    ks_instant read_at;
     struct ks_pause pause;
 };
 
@@ -82,6 +86,9 @@ struct ks_lease {
     ks_instant since;
     struct ks_tracker tracker;
     uint32_t owned; /* Of its lanes: those that belong to a session. */
+    /* Its own deadline and its renewal, where the protocol has such; else KS_NEVER. */
+    ks_instant deadline;
+    ks_instant renew_at;
 
     /* Records that fail. */
     bool stopped;     /* By the poison policy, until the record is settled or somebody says so. */
@@ -109,7 +116,11 @@ struct ks_lease {
     /* The one write in flight, and what is durable. */
     enum ks_lease_write write;
     uint32_t serial; /* Of the request in flight. */
-    bool reread;     /* Read before the next write. */
+    /* The last write of all: when it was sent, which rev it gives the row, until when it makes the lease serve. */
+    ks_instant asked_at;
+    uint64_t tried;
+    ks_instant promised;
+    bool reread;  /* Read before the next write. */
     bool checked; /* Read since it was ready for its final write, which names next_owner as read. */
     bool unsaid;  /* That it is being returned is not told yet. */
     ks_instant patience_at; /* RETURNING: what is in flight then is not waited for any longer. */
@@ -261,6 +272,12 @@ struct ks_leader_write {
     struct ks_incarnation target;
     ks_epoch epoch; /* Of its condition. */
     bool for_load;  /* A move that evens out the traffic. */
+    /* A take of a table with times of its own: the rev that it gives the row, and until when that serves. */
+    uint64_t rev;
+    ks_instant asked_at;
+    ks_instant deadline;
+    bool reading;       /* The take is done, or may be: the row is read .. */
+    ks_instant read_at; /* .. not before. */
 };
 enum { KS_LEADER_WRITES_MAX = 32 };
 
@@ -353,8 +370,12 @@ struct ks_fleet {
     struct ks_lease_token hint_takes[KS_HINT_WRITES_MAX][KS_TOKENS_MAX];
 };
 
+struct ks_fleet_protocol;
+
 struct ks_core {
     struct ks_core_config config;
+    const struct ks_fleet_protocol *protocol;
+    int64_t wall_us; /* As told before this step. */
     struct ks_prng prng;
     ks_instant now;
     uint32_t next_serial;
@@ -457,6 +478,12 @@ static inline bool ks_core_paused(const struct ks_core *core, ks_shard shard)
 static inline bool ks_core_serving(const struct ks_core *core)
 {
     return core->now.us < core->fleet.deadline.us;
+}
+
+/* Likewise, of one lease: it may have a deadline of its own. */
+static inline bool ks_core_serving_lease(const struct ks_core *core, const struct ks_lease *lease)
+{
+    return ks_core_serving(core) && core->now.us < lease->deadline.us;
 }
 
 /* The deadline of something that waits until `at` but for nothing else. */

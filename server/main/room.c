@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "main/room.h"
 
+#include "adapters/dialects/dialect.h"
 #include "adapters/dynamodb/store.h"
 #include "adapters/kinesis/fanout.h"
 #include "adapters/kinesis/polling.h"
@@ -65,6 +66,16 @@ static void table_changed(void *arg)
         ks_switchboard_look(room->board);
 }
 
+static bool is_go_kcl(const struct ks_options *options)
+{
+    return strcmp(options->dialect, "go-kcl") == 0;
+}
+
+static const struct ks_dialect *dialect_of(const struct ks_options *options)
+{
+    return is_go_kcl(options) ? &ks_go_kcl_dialect : &ks_native_dialect;
+}
+
 static ks_err open_store(struct ks_room *room, struct ks_detail *detail)
 {
     const char *path = ks_option_path(room->options->leases);
@@ -74,8 +85,8 @@ static ks_err open_store(struct ks_room *room, struct ks_detail *detail)
         return ks_sqlite_store_open(room->loop, path, room->options->application, table_changed,
                                     room, &room->store, detail);
     KS_TRY(ks_cloud_client(&room->part, KS_AWS_DYNAMODB, &client, detail));
-    return ks_dynamodb_store_open(room->loop, client, room->options->application, &room->store,
-                                  detail);
+    return ks_dynamodb_store_open(room->loop, client, room->options->application,
+                                  dialect_of(room->options), &room->store, detail);
 }
 
 static ks_err open_kinesis(struct ks_room *room, struct ks_aws_client *client,
@@ -119,6 +130,9 @@ static ks_err open_lock(struct ks_room *room, struct ks_detail *detail)
 {
     const struct ks_options *options = room->options;
 
+    /* Other tables know no boots. */
+    if (is_go_kcl(options))
+        return KS_OK;
     if (options->sources[KS_OPTION_worker_id] == KS_OPTION_DEFAULT || options->state_dir[0] == '\0')
         return KS_OK;
     return ks_lock_file_open(room->loop, options->state_dir, options->application,
@@ -180,6 +194,8 @@ static struct ks_core_config core_config(const struct ks_options *options)
     core.idle_release = ks_span_ms(options->idle_release_ms);
     core.capacity = options->max_leases;
     core.poison = poison_policy(options);
+    core.protocol = is_go_kcl(options) ? KS_PROTOCOL_GO_KCL : KS_PROTOCOL_NATIVE;
+    core.stealing = strcmp(options->lease_stealing, "on") == 0;
     return core;
 }
 

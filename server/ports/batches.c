@@ -104,6 +104,25 @@ static void mark_after(const struct ks_record *record, struct ks_position *ret_m
     *ret_mark = mark;
 }
 
+bool ks_batches_whole(struct ks_batches *batches, ks_number number, struct ks_position *ret_whole)
+{
+    const struct ks_record *next = number < batches->next ? record_at(batches, number) : NULL;
+
+    assert(number <= batches->next);
+    for (; number > batches->forgotten; number--) {
+        const struct ks_record *record = record_at(batches, number - 1);
+
+        if (record->sub_sequence < 0 ||
+            (next != NULL && !ks_view_equal(next->sequence, record->sequence))) {
+            mark_after(record, ret_whole);
+            ret_whole->sub_sequence = -1;
+            return true;
+        }
+        next = record;
+    }
+    return false;
+}
+
 bool ks_batches_forget(struct ks_batches *batches, ks_number number, struct ks_position *ret_mark)
 {
     assert(number <= batches->next);

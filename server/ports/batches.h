@@ -39,6 +39,9 @@ const struct ks_record *ks_batches_record(struct ks_batches *batches, ks_number 
 /* Records below `number` (at most `next`) are settled: frees their batches. The checkpoint after the last of them goes
  * to `ret_mark`, unless all of them were forgotten before. True if it was written. */
 bool ks_batches_forget(struct ks_batches *batches, ks_number number, struct ks_position *ret_mark);
+/* Likewise, before they are forgotten: after the last of them that is surely the last of its aggregate, or is in none;
+ * a position of whole records. False, and `ret_whole` stays, if there is none among them. */
+bool ks_batches_whole(struct ks_batches *batches, ks_number number, struct ks_position *ret_whole);
 
 /* The record at exactly this position, among those in memory and below `below`. False if there is none. */
 bool ks_batches_find(const struct ks_batches *batches, ks_view sequence, int64_t sub_sequence,

@@ -199,12 +199,14 @@ static void create_app(struct ks_switchboard *board, struct ks_board_ask *ask)
 }
 
 /* Whom a write gives the lease to. */
-static struct ks_incarnation whom(const struct ks_store_effect *effect)
+static struct ks_incarnation whom(const struct ks_switchboard *board,
+                                  const struct ks_store_effect *effect)
 {
     bool given = effect->operation == KS_STORE_ASSIGN || effect->operation == KS_STORE_TAKE_OVER ||
                  effect->operation == KS_STORE_FORCE || effect->operation == KS_STORE_SEEK;
 
-    if (effect->operation == KS_STORE_PLAN || effect->operation == KS_STORE_FINAL)
+    if (effect->operation == KS_STORE_PLAN ||
+        (effect->operation == KS_STORE_FINAL && !board->rows.foreign))
         return effect->next_owner;
     return given ? effect->worker : KS_NOBODY;
 }
@@ -224,7 +226,7 @@ void ks_board_ask_store(struct ks_switchboard *board, const struct ks_store_effe
     ask->shard = effect->shard;
     ask->epoch = effect->epoch;
     ask->rev = effect->rev;
-    ask->whom = whom(effect);
+    ask->whom = whom(board, effect);
 
     if (effect->operation == KS_STORE_CREATE_APP) {
         assert(board->app_ask == NULL);

@@ -51,6 +51,7 @@ void ks_board_open(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch)
     board->open[shard] = index + 1;
     words->mark_epoch = words->persisted_epoch = epoch;
     words->marked = words->persisted = 0;
+    words->whole = words->row_whole;
 }
 
 void ks_board_close(struct ks_switchboard *board, ks_shard shard)
@@ -307,6 +308,8 @@ void ks_board_forget(struct ks_switchboard *board, ks_shard shard, ks_epoch epoc
     assert(lease != NULL);
     assert(words != NULL && words->mark_epoch == epoch);
 
+    if (board->rows.foreign)
+        (void)ks_batches_whole(&lease->batches, number, &words->whole);
     if (!ks_batches_forget(&lease->batches, number, &words->mark))
         return;
     if (words->marked == words->persisted)

@@ -94,6 +94,9 @@ struct ks_store_lease {
     uint64_t epoch;
     uint64_t rev;
     struct ks_position checkpoint;
+    struct ks_position
+        whole;      /* Of tables that know no place inside an aggregate: as they know it. */
+    bool unstarted; /* Of tables that know no start position: there is no checkpoint yet. */
     char parents[KS_PARENTS_MAX][KS_SHARD_ID_MAX + 1]; /* "" = none. */
     char children[KS_CHILDREN_MAX][KS_SHARD_ID_MAX + 1];
     char hash_start[KS_HASH_KEY_MAX + 1];
@@ -131,8 +134,11 @@ struct ks_store_request {
     struct ks_incarnation_text next_owner;
     uint64_t epoch;
     uint64_t rev;
+    uint64_t next_rev; /* Of tables whose rev is a time: the new one. */
     bool has_checkpoint;
     struct ks_position checkpoint;
+    struct ks_position
+        whole; /* Of it and before it, the last record that is no part of a begun aggregate. */
     const char *children[KS_CHILDREN_MAX];
     const struct ks_store_lease *lease; /* CREATE. */
     const struct ks_store_app *app;     /* CREATE_APP. */

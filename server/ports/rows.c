@@ -3,6 +3,7 @@
 
 #include "base/budget.h"
 #include "base/log.h"
+#include "ports/batches.h"
 #include "ports/rows_fleet.h"
 
 #include <assert.h>
@@ -223,15 +224,67 @@ static bool range_of(const char *start, const char *end, struct ks_hash_key *ret
     return true;
 }
 
+void ks_rows_share(struct ks_rows *rows, const struct ks_position *start, bool stealing)
+{
+    rows->foreign = true;
+    rows->stealing = stealing;
+    rows->app = (struct ks_store_app){.present = true, .start = *start};
+}
+
 /* ---- Answers. ---- */
+
+static bool any_parent_has_row(const struct ks_rows *rows, const struct ks_shard_words *words)
+{
+    for (uint32_t i = 0; i < KS_PARENTS_MAX; i++) {
+        const struct ks_shard_words *parent = ks_rows_words(rows, words->parents[i]);
+
+        if (parent != NULL && parent->has_row)
+            return true;
+    }
+    return false;
+}
+
+/* A place in a table that knows no start: as PROTOCOL A8 has it. */
+static struct ks_position start_of(const struct ks_rows *rows, const struct ks_shard_words *words)
+{
+    struct ks_position start = {.kind = KS_POSITION_TRIM_HORIZON, .sub_sequence = -1};
+
+    return any_parent_has_row(rows, words) ? start : rows->app.start;
+}
+
+static bool is_behind(const struct ks_position *a, const struct ks_position *b)
+{
+    if (b->kind != KS_POSITION_AFTER_SEQUENCE || a->kind == KS_POSITION_SHARD_END)
+        return false;
+    return a->kind != KS_POSITION_AFTER_SEQUENCE ||
+           ks_position_compare(ks_view_text(a->sequence), a->sub_sequence,
+                               ks_view_text(b->sequence), b->sub_sequence) < 0;
+}
+
+/* Members write their checkpoints without any condition: what we made durable may be overwritten by an older one of a
+ * member that does not know that its lease is over. */
+static void note_foreign(const struct ks_rows *rows, struct ks_shard_words *words,
+                         const struct ks_store_lease *lease)
+{
+    words->unstarted = lease->unstarted;
+    words->row_whole = lease->whole;
+    if (lease->unstarted)
+        words->checkpoint = start_of(rows, words);
+    words->behind = words->has_own && is_behind(&words->checkpoint, &words->own);
+    if (!words->behind)
+        return;
+    words->checkpoint = words->own;
+    if (words->own.sub_sequence < 0)
+        words->row_whole = words->own;
+}
 
 /* Keeps what a lease row says, unless something newer is known. */
 static void note_row(struct ks_rows *rows, ks_shard shard, const struct ks_store_lease *lease,
                      bool consistent, ks_instant now, ks_wall wall)
 {
     struct ks_shard_words *words = &rows->words[shard];
-    bool newer =
-        lease->epoch > words->epoch || (lease->epoch == words->epoch && lease->rev >= words->rev);
+    bool newer = rows->foreign || lease->epoch > words->epoch ||
+                 (lease->epoch == words->epoch && lease->rev >= words->rev);
     bool known = words->has_row;
 
     words->has_row = true;
@@ -248,6 +301,8 @@ static void note_row(struct ks_rows *rows, ks_shard shard, const struct ks_store
     words->damaged = !ks_rows_incarnation(rows, &lease->owner, now, &words->owner) ||
                      !ks_rows_incarnation(rows, &lease->next_owner, now, &words->next_owner);
     words->checkpoint = lease->checkpoint;
+    if (rows->foreign)
+        note_foreign(rows, words, lease);
     note_range(words, lease->hash_start, lease->hash_end);
     for (uint32_t i = 0; i < KS_CHILDREN_MAX; i++)
         ks_rows_note_child(rows, shard, lease->children[i], now);
@@ -380,17 +435,6 @@ static uint32_t tokens_in(uint32_t count)
     return count < KS_TOKENS_MAX ? count : KS_TOKENS_MAX;
 }
 
-static bool any_parent_has_row(const struct ks_rows *rows, const struct ks_shard_words *words)
-{
-    for (uint32_t i = 0; i < KS_PARENTS_MAX; i++) {
-        const struct ks_shard_words *parent = ks_rows_words(rows, words->parents[i]);
-
-        if (parent != NULL && parent->has_row)
-            return true;
-    }
-    return false;
-}
-
 /* The row of a shard that has none yet (docs/PROTOCOL.md, A8). */
 static void create_of(struct ks_rows *rows, ks_shard shard, const struct ks_shard_words *words)
 {
@@ -410,6 +454,35 @@ static void create_of(struct ks_rows *rows, ks_shard shard, const struct ks_shar
         lease->checkpoint.kind = KS_POSITION_TRIM_HORIZON;
     else
         lease->checkpoint = rows->app.start;
+}
+
+/* What a take adds to the row: the parent, if it makes it; and, where claims go round, that there is no checkpoint yet,
+ * or members would take the lease while it is served. */
+static void take_of(struct ks_rows *rows, const struct ks_shard_words *words)
+{
+    rows->create = (struct ks_store_lease){.unstarted = rows->stealing &&
+                                                        (words->unstarted || !words->has_row)};
+    if (!words->has_row)
+        memcpy(rows->create.parents[0], ks_names_text(&rows->shards, words->parents[0]),
+               strlen(ks_names_text(&rows->shards, words->parents[0])) + 1);
+}
+
+/* What a table that others share needs besides. */
+static void share_request(struct ks_rows *rows, const struct ks_store_effect *effect,
+                          const struct ks_shard_words *words, struct ks_store_request *request)
+{
+    bool writes = effect->operation == KS_STORE_CHECKPOINT || effect->operation == KS_STORE_FINAL;
+
+    request->whole = words->whole;
+    /* Nothing was settled since, but the row has lost what was. */
+    if (writes && effect->up_to == 0 && words->behind) {
+        request->has_checkpoint = true;
+        request->checkpoint = words->own;
+    }
+    if (effect->operation != KS_STORE_ASSIGN && effect->operation != KS_STORE_TAKE_OVER)
+        return;
+    take_of(rows, words);
+    request->lease = &rows->create;
 }
 
 bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
@@ -433,6 +506,7 @@ bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
         .shard = ks_names_text(&rows->shards, effect->shard),
         .epoch = effect->epoch,
         .rev = effect->rev,
+        .next_rev = effect->next_rev,
     };
 
     for (uint32_t i = 0; i < KS_DEPUTIES_MAX; i++)
@@ -471,6 +545,8 @@ bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
         create_of(rows, effect->shard, words);
         request.lease = &rows->create;
     }
+    if (rows->foreign && words != NULL)
+        share_request(rows, effect, words, &request);
     *ret_request = request;
     return true;
 }
@@ -504,4 +580,9 @@ void ks_rows_wrote(struct ks_rows *rows, enum ks_store_operation operation, ks_s
     words->finished = operation == KS_STORE_END || (words->finished && words->has_row);
     if (written != NULL)
         words->checkpoint = *written;
+    if (rows->foreign && written != NULL && by_owner) {
+        words->has_own = true;
+        words->own = *written;
+        words->behind = false;
+    }
 }

@@ -42,17 +42,26 @@ struct ks_shard_words {
     ks_epoch mark_epoch;
     ks_number marked;        /* Records below are settled. */
     struct ks_position mark; /* After the last one of them; if marked > 0. */
+    /* Of a table that others share. */
+    bool unstarted;               /* Its row names no checkpoint. */
+    struct ks_position row_whole; /* The row's checkpoint as they know it. */
+    struct ks_position whole;     /* The mark, likewise. */
+    bool has_own;                 /* What we made durable in this life .. */
+    bool behind; /* .. and the row is behind that: others have put an older one over it. */
+    struct ks_position own;
     struct ks_position seek; /* Where an operator wants it to go on. */
     ks_epoch persisted_epoch;
     ks_number persisted; /* Records below are covered by the table. */
 };
 
 struct ks_rows {
-    struct ks_names shards;                   /* From 0. */
-    struct ks_names workers;                  /* From 1; 0 is nobody. */
-    uint32_t self;                            /* Our worker number. */
-    struct ks_shard_words *words;             /* By shard number. */
-    struct ks_store_app app;                  /* As read or written last. */
+    struct ks_names shards;       /* From 0. */
+    struct ks_names workers;      /* From 1; 0 is nobody. */
+    uint32_t self;                /* Our worker number. */
+    struct ks_shard_words *words; /* By shard number. */
+    struct ks_store_app app;      /* As read or written last. */
+    bool foreign;  /* The table is one that others made and share (docs/DIALECTS.md). */
+    bool stealing; /* With claims. */
     void (*touch)(void *arg, ks_instant now); /* See ks_rows_init. */
     void *arg;
     ks_instant sweep_at; /* The next sweep not before. */
@@ -78,6 +87,9 @@ KS_MUST_USE ks_err ks_rows_init(struct ks_rows *rows, uint32_t shards_max, uint3
                                 const char *worker_id, void (*touch)(void *arg, ks_instant now),
                                 void *arg);
 void ks_rows_free(struct ks_rows *rows);
+
+/* The table is foreign: no row says where the application began, so `start` does. */
+void ks_rows_share(struct ks_rows *rows, const struct ks_position *start, bool stealing);
 
 /* The number of a shard; its words are known from then on. False: the table is full, or it is no
  * name. */

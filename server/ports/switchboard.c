@@ -113,6 +113,8 @@ static void step_now(struct ks_switchboard *board, const struct ks_event *event)
 
     board->stepping = true;
     board->effects->count = 0;
+    if (board->rows.foreign)
+        ks_core_wall(board->core, ks_wall_now().ms * 1000);
     ks_core_step(board->core, ks_board_now(board), event, board->effects);
     for (uint32_t i = 0; i < board->effects->count; i++)
         perform(board, &board->effects->items[i]);
@@ -355,6 +357,18 @@ static void free_memory(struct ks_switchboard *board)
 /* The usual length of a sequence number. */
 enum { SEQUENCE_DIGITS = 56 };
 
+/* The application began when we did, for all that such a table says. */
+static void share(struct ks_switchboard *board)
+{
+    struct ks_position start = board->config.start;
+
+    if (start.kind == KS_POSITION_LATEST) {
+        start.kind = KS_POSITION_AT_TIMESTAMP;
+        start.timestamp_ms = ks_wall_now().ms;
+    }
+    ks_rows_share(&board->rows, &start, board->config.core.stealing);
+}
+
 static ks_err build(struct ks_switchboard *board, const struct ks_switchboard_config *config)
 {
     struct ks_core_config *core = &board->config.core;
@@ -364,6 +378,8 @@ static ks_err build(struct ks_switchboard *board, const struct ks_switchboard_co
     KS_TRY(ks_event_ring_init(&board->events));
     KS_TRY(ks_rows_init(&board->rows, core->shards_max, core->workers_max, board->config.worker_id,
                         touch_names, board));
+    if (core->protocol != KS_PROTOCOL_NATIVE)
+        share(board);
     core->self = board->rows.self;
     core->lock = config->lock != NULL;
     core->corpse = config->lock == NULL ? 0 : config->lock->corpse;

@@ -50,7 +50,8 @@ void dynamodb_raw(struct lease_rig *rig, const char *operation, ks_view body,
 bool dynamodb_opens(struct lease_rig *rig, const char *table, struct ks_lease_store **ret_store,
                     struct ks_detail *ret_detail)
 {
-    return ks_ok(ks_dynamodb_store_open(rig->loop, world.aws.client, table, ret_store, ret_detail));
+    return ks_ok(ks_dynamodb_store_open(rig->loop, world.aws.client, table, &ks_native_dialect,
+                                        ret_store, ret_detail));
 }
 
 struct ks_lease_store *dynamodb_open(struct lease_rig *rig, const char *table)
@@ -141,7 +142,7 @@ static void peek(struct lease_rig *rig, const char *p, const char *k, const char
                  char *buffer, size_t size)
 {
     struct ks_attribute attribute = {name, KS_VALUE_TEXT};
-    const struct ks_schema schema = {&attribute, 1};
+    const struct ks_schema schema = {.attributes = &attribute, .count = 1};
     struct ks_json *document = NULL;
     struct ks_bytes body;
     struct ks_bytes texts;
@@ -149,7 +150,7 @@ static void peek(struct lease_rig *rig, const char *p, const char *k, const char
 
     ks_bytes_init(&body, 1 << 20);
     ks_bytes_init(&texts, 1 << 20);
-    EXPECT_OK(ks_dynamodb_put_get(&body, world.table, p, k));
+    EXPECT_OK(ks_dynamodb_put_get(&body, world.table, NULL, p, k));
     dynamodb_raw(rig, "GetItem", ks_bytes_view(&body), &body);
     EXPECT_OK(ks_json_parse(ks_bytes_view(&body), &document));
     /* Of whatever type it is. */

@@ -2,6 +2,7 @@
 /* sim.c - runs seeds: the real core in a simulated world.
  *
  *     sim --scale W S     W workers share S shards: see scale.h; 0 0: what fleets cost
+ *     sim --shared S N    N seeds from S of a table that we share with others: see shared.h; -1: one seed, told
  *     sim [--seed S] [--count N] [--seconds T] [--known FILE] [-v] [-vv]
  *
  * Runs the seeds S .. S+N-1 (1 and 1 by default; --seeds is --count), or as many as fit into T seconds. The seeds that
@@ -20,6 +21,7 @@
 #include "base/budget.h"
 #include "costs.h"
 #include "scale.h"
+#include "shared.h"
 #include "world.h"
 
 enum { TWICE_EVERY = 20, RUN_SECONDS_MAX = 60 };
@@ -190,6 +192,17 @@ static bool run_all(struct world *world, const struct plan *plan)
     return true;
 }
 
+static int run_shared(const char *seed, const char *count)
+{
+    bool told = strcmp(count, "-1") == 0;
+    uint64_t first;
+    uint64_t seeds = 1;
+
+    if (!read_number(seed, &first) || (!told && !read_number(count, &seeds)))
+        return 2;
+    return shared_run(first, seeds, told) ? 0 : 1;
+}
+
 int main(int count, char **arguments)
 {
     struct plan plan = {.seed = 1, .count = 1, .known = "tests/simulation/seeds.txt"};
@@ -206,6 +219,8 @@ int main(int count, char **arguments)
         return (workers == 0 ? costs_tell() : scale_run((uint32_t)workers, (uint32_t)shards)) ? 0
                                                                                               : 1;
     }
+    if (count == 4 && strcmp(arguments[1], "--shared") == 0)
+        return run_shared(arguments[2], arguments[3]);
     if (!read_arguments(count, arguments, &plan))
         return 2;
     signal(SIGABRT, crashed);

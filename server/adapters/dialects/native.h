@@ -71,6 +71,10 @@ struct ks_native_rows {
  * foreign partition; FULL, NO_MEMORY. */
 KS_MUST_USE ks_err ks_native_rows_add(struct ks_native_rows *rows, const struct ks_item *item,
                                       struct ks_detail *ret_detail);
+/* Adds a lease row as `lease`, which was read with `err`: as damaged if the item is to blame for that. Also for other
+ * dialects. FULL, NO_MEMORY, and what else `err` says. */
+KS_MUST_USE ks_err ks_native_rows_add_lease(struct ks_native_rows *rows, const struct ks_item *item,
+                                            ks_err err, const struct ks_store_lease *read);
 /* Puts the rows into `answer`, which then points into `rows`. */
 void ks_native_rows_answer(struct ks_native_rows *rows, struct ks_store_answer *answer);
 void ks_native_rows_free(struct ks_native_rows *rows);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "adapters/dialects/native.h"
+#include "adapters/dialects/dialect.h"
 
 #include "adapters/dialects/native_words.h"
 #include "base/budget.h"
@@ -230,15 +230,14 @@ static bool is_damage(ks_err err)
            ks_err_is(err, KS_ERR_INVALID);
 }
 
-static ks_err add_lease(struct ks_native_rows *rows, const struct ks_item *item)
+ks_err ks_native_rows_add_lease(struct ks_native_rows *rows, const struct ks_item *item, ks_err err,
+                                const struct ks_store_lease *read)
 {
-    struct ks_store_lease lease = {.checkpoint.sub_sequence = -1};
+    struct ks_store_lease lease = *read;
     void *array = rows->leases;
-    ks_err err;
 
     KS_TRY(grow(&array, rows->lease_count, &rows->lease_room, KS_NATIVE_ROWS_MAX, sizeof(lease)));
     rows->leases = array;
-    err = read_lease(item, &lease);
     if (!ks_ok(err) && !is_damage(err))
         return err;
     if (!ks_ok(err))
@@ -246,6 +245,14 @@ static ks_err add_lease(struct ks_native_rows *rows, const struct ks_item *item)
     copy_cut(item->k, lease.shard, sizeof(lease.shard));
     rows->leases[rows->lease_count++] = lease;
     return KS_OK;
+}
+
+static ks_err add_lease(struct ks_native_rows *rows, const struct ks_item *item)
+{
+    struct ks_store_lease lease = {.checkpoint.sub_sequence = -1};
+    const ks_err err = read_lease(item, &lease);
+
+    return ks_native_rows_add_lease(rows, item, err, &lease);
 }
 
 static ks_err add_worker(struct ks_native_rows *rows, const struct ks_item *item)
@@ -355,3 +362,8 @@ void ks_native_rows_free(struct ks_native_rows *rows)
     ks_free(rows->tokens);
     *rows = (struct ks_native_rows){.workers = NULL};
 }
+
+const struct ks_dialect ks_native_dialect = {.schema = &ks_native_schema,
+                                             .read = ks_native_read,
+                                             .write = ks_native_write,
+                                             .add = ks_native_rows_add};

@@ -12,7 +12,8 @@ static const struct ks_attribute attributes[] = {
 #undef X
 };
 
-const struct ks_schema ks_native_schema = {attributes, sizeof(attributes) / sizeof(attributes[0])};
+const struct ks_schema ks_native_schema = {.attributes = attributes,
+                                           .count = sizeof(attributes) / sizeof(attributes[0])};
 
 const char *const ks_native_lives[KS_LIVES] = {"live", "fenced", "gone"};
 const char *const ks_native_modes[KS_MODES] = {"active", "idle", "draining", "failing"};

@@ -42,13 +42,15 @@ static bool reads_some(const struct ks_ask_work *work)
     return work->operation == KS_STORE_READ_NEWS;
 }
 
-static const char *operation_of(const struct ks_ask_work *work)
+static const char *operation_of(const struct dynamodb_store *store, const struct ks_ask_work *work)
 {
     if (ks_native_writes(work->operation))
         return ks_dynamodb_write_operation(&work->write);
     if (reads_some(work))
         return "BatchGetItem";
-    return reads_all(work) ? "Query" : "GetItem";
+    if (!reads_all(work))
+        return "GetItem";
+    return store->table.key == NULL ? "Query" : "Scan";
 }
 
 /* --- Sending --- */
@@ -66,7 +68,10 @@ static ks_err put_body(struct dynamodb_store *store, const struct ks_ask_work *w
     if (reads_some(work))
         return ks_dynamodb_put_batch_get(&store->body, table, work->partition, &work->keys);
     if (!reads_all(work))
-        return ks_dynamodb_put_get(&store->body, table, work->partition, work->keys.texts[0]);
+        return ks_dynamodb_put_get(&store->body, table, store->table.key, work->partition,
+                                   work->keys.texts[0]);
+    if (store->table.key != NULL)
+        return ks_dynamodb_put_scan(&store->body, table, store->table.key, after, work->consistent);
     return ks_dynamodb_put_query(&store->body, table, work->partition, after, work->consistent);
 }
 
@@ -81,7 +86,7 @@ static void send(struct dynamodb_store *store, struct ks_ask *ask, ks_view after
 
     if (ks_ok(err)) {
         const struct ks_aws_request request = {
-            .operation = operation_of(work),
+            .operation = operation_of(store, work),
             .body = ks_bytes_view(&store->body),
             /* A read that is lost has time for another one. */
             .timeout = writes ? left : ks_span_us(left.us / 2),
@@ -106,8 +111,8 @@ static ks_err add_item(struct dynamodb_store *store, struct ks_ask_work *work,
 {
     struct ks_item item;
 
-    KS_TRY(ks_dynamodb_read_item(json, &ks_native_schema, &store->texts, &item));
-    return ks_native_rows_add(&work->rows, &item, &work->detail);
+    KS_TRY(ks_dynamodb_read_item(json, store->asks.dialect->schema, &store->texts, &item));
+    return store->asks.dialect->add(&work->rows, &item, &work->detail);
 }
 
 static ks_err add_items(struct dynamodb_store *store, struct ks_ask_work *work,
@@ -125,12 +130,13 @@ static ks_err read_page(struct dynamodb_store *store, struct ks_ask_work *work,
                         const struct ks_json *page, ks_view *ret_after)
 {
     const struct ks_json *const last = ks_json_member(page, "LastEvaluatedKey");
+    const char *const k = store->table.key == NULL ? "k" : store->table.key;
 
     *ret_after = KS_VIEW_NONE;
     KS_TRY(add_items(store, work, ks_json_member(page, "Items")));
     if (last == NULL)
         return KS_OK;
-    if (!ks_ok(ks_json_text(ks_json_member(ks_json_member(last, "k"), "S"), ret_after)) ||
+    if (!ks_ok(ks_json_text(ks_json_member(ks_json_member(last, k), "S"), ret_after)) ||
         ret_after->size == 0)
         return KS_FAIL(MALFORMED);
     return KS_OK;
@@ -234,7 +240,7 @@ static void finish_failure(struct dynamodb_store *store, struct ks_ask_work *wor
     if (answer->failure == NULL)
         return;
     if (strcmp(answer->failure->code, "AccessDeniedException") == 0)
-        ks_dynamodb_table_denied(&store->table, operation_of(work), &work->detail);
+        ks_dynamodb_table_denied(&store->table, operation_of(store, work), &work->detail);
     /* The table tells what has become of it; this request has only come in between. */
     if (strcmp(answer->failure->code, "ResourceNotFoundException") == 0) {
         work->err = KS_FAIL(BUSY);
@@ -243,12 +249,13 @@ static void finish_failure(struct dynamodb_store *store, struct ks_ask_work *wor
 }
 
 /* What came is no answer. Whoever asks AWS what happened needs the request. */
-static void explain_garbage(struct ks_ask_work *work, const struct ks_aws_answer *answer)
+static void explain_garbage(const struct dynamodb_store *store, struct ks_ask_work *work,
+                            const struct ks_aws_answer *answer)
 {
     ks_traffic_failed("dynamodb", work->err);
     if (work->detail.text[0] != '\0')
         return;
-    ks_detail_set(&work->detail, "%s on dynamodb, %zu bytes: %s", operation_of(work),
+    ks_detail_set(&work->detail, "%s on dynamodb, %zu bytes: %s", operation_of(store, work),
                   answer->body.size, ks_err_text(work->err));
     ks_failure_name_request(&work->detail, answer->request_id);
 }
@@ -277,7 +284,7 @@ static void done(void *arg, const struct ks_aws_answer *answer)
             work->outcome = KS_DONE;
     }
     if (ks_ok(answer->err) && ks_err_is(work->err, KS_ERR_MALFORMED))
-        explain_garbage(work, answer);
+        explain_garbage(store, work, answer);
     ks_ask_answer(ask);
 }
 
@@ -333,7 +340,8 @@ static const struct ks_lease_store_vtable vtable = {
     .ask = ask_table, .state = state, .close = close_store};
 
 ks_err ks_dynamodb_store_open(struct ks_loop *loop, struct ks_aws_client *client, const char *table,
-                              struct ks_lease_store **ret_store, struct ks_detail *ret_detail)
+                              const struct ks_dialect *dialect, struct ks_lease_store **ret_store,
+                              struct ks_detail *ret_detail)
 {
     struct dynamodb_store *const store = ks_alloc(sizeof(*store));
     ks_err err;
@@ -348,7 +356,9 @@ ks_err ks_dynamodb_store_open(struct ks_loop *loop, struct ks_aws_client *client
         ks_free(store);
         return err;
     }
-    err = ks_dynamodb_table_open(&store->table, loop, client, table, ret_detail);
+    store->asks.dialect = dialect;
+    err = ks_dynamodb_table_open(&store->table, loop, client, table, dialect->schema->key,
+                                 ret_detail);
     if (!ks_ok(err)) {
         ks_asks_end(&store->asks);
         ks_free(store);

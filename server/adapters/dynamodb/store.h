@@ -10,6 +10,7 @@
 #ifndef KS_ADAPTERS_DYNAMODB_STORE_H
 #define KS_ADAPTERS_DYNAMODB_STORE_H
 
+#include "adapters/dialects/dialect.h"
 #include "aws/client.h"
 #include "base/loop.h"
 #include "ports/lease_store.h"
@@ -17,7 +18,8 @@
 /* `client` is of KS_AWS_DYNAMODB and outlives the store. Returns before the table was reached: see `state`. INVALID
  * with a detail (no name for a table), NO_MEMORY. Not to be closed from within an `answered`. */
 KS_MUST_USE ks_err ks_dynamodb_store_open(struct ks_loop *loop, struct ks_aws_client *client,
-                                          const char *table, struct ks_lease_store **ret_store,
+                                          const char *table, const struct ks_dialect *dialect,
+                                          struct ks_lease_store **ret_store,
                                           struct ks_detail *ret_detail);
 
 #endif

@@ -62,7 +62,7 @@ void ks_dynamodb_table_denied(const struct ks_dynamodb_table *table, const char 
 /* --- Calls --- */
 
 static void call(struct ks_dynamodb_table *table, const char *operation,
-                 ks_err (*put)(struct ks_bytes *body, const char *table),
+                 ks_err (*put)(struct ks_bytes *body, const struct ks_dynamodb_table *table),
                  void (*done)(void *arg, const struct ks_aws_answer *answer))
 {
     struct ks_bytes body;
@@ -71,7 +71,7 @@ static void call(struct ks_dynamodb_table *table, const char *operation,
     assert(table->call == NULL);
 
     ks_bytes_init(&body, KS_DYNAMODB_BODY_MAX);
-    err = put(&body, table->name);
+    err = put(&body, table);
     if (ks_ok(err)) {
         const struct ks_aws_request request = {
             .operation = operation,
@@ -171,6 +171,21 @@ static bool is_string(const struct ks_json *description, ks_view name)
     return false;
 }
 
+/* Of a fleet that we join. */
+static bool is_of_dialect(struct ks_dynamodb_table *table, const struct ks_json *description,
+                          const char *hash, const char *range)
+{
+    if (strcmp(hash, table->key) == 0 && range[0] == '\0' &&
+        is_string(description, ks_view_text(table->key)))
+        return true;
+    ks_detail_set(&table->detail,
+                  "not of this dialect: its key is (%s%s%s)%s, and not (%s) of strings; give "
+                  "another --application or --dialect; table %s",
+                  hash, range[0] == '\0' ? "" : ", ", range, likeness(hash), table->key,
+                  table->name);
+    return false;
+}
+
 static bool is_ours(struct ks_dynamodb_table *table, const struct ks_json *description)
 {
     char hash[32];
@@ -178,6 +193,8 @@ static bool is_ours(struct ks_dynamodb_table *table, const struct ks_json *descr
 
     key_name(description, KS_VIEW("HASH"), hash, sizeof(hash));
     key_name(description, KS_VIEW("RANGE"), range, sizeof(range));
+    if (table->key != NULL)
+        return is_of_dialect(table, description, hash, range);
     if (strcmp(hash, "p") == 0 && strcmp(range, "k") == 0 && is_string(description, KS_VIEW("p")) &&
         is_string(description, KS_VIEW("k")))
         return true;
@@ -213,6 +230,11 @@ static void judge(struct ks_dynamodb_table *table, const struct ks_json *descrip
     }
 }
 
+static ks_err put_create(struct ks_bytes *body, const struct ks_dynamodb_table *table)
+{
+    return ks_dynamodb_put_create(body, table->name, table->key);
+}
+
 static void described(void *arg, const struct ks_aws_answer *answer)
 {
     struct ks_dynamodb_table *const table = arg;
@@ -224,7 +246,7 @@ static void described(void *arg, const struct ks_aws_answer *answer)
                                       "restart to begin anew");
         unusable(table, KS_FAIL(NOT_FOUND));
     } else if (ks_err_is(answer->err, KS_ERR_NOT_FOUND)) {
-        call(table, "CreateTable", ks_dynamodb_put_create, created);
+        call(table, "CreateTable", put_create, created);
     } else if (!ks_ok(answer->err)) {
         failed(table, "DescribeTable", answer);
     } else {
@@ -236,9 +258,14 @@ static void described(void *arg, const struct ks_aws_answer *answer)
     }
 }
 
+static ks_err put_describe(struct ks_bytes *body, const struct ks_dynamodb_table *table)
+{
+    return ks_dynamodb_put_describe(body, table->name);
+}
+
 static void describe(struct ks_dynamodb_table *table)
 {
-    call(table, "DescribeTable", ks_dynamodb_put_describe, described);
+    call(table, "DescribeTable", put_describe, described);
 }
 
 static void due(struct ks_timer *timer)
@@ -262,7 +289,7 @@ static bool is_table_name(ks_view name)
 }
 
 ks_err ks_dynamodb_table_open(struct ks_dynamodb_table *table, struct ks_loop *loop,
-                              struct ks_aws_client *client, const char *name,
+                              struct ks_aws_client *client, const char *name, const char *key,
                               struct ks_detail *ret_detail)
 {
     if (!is_table_name(ks_view_text(name))) {
@@ -272,7 +299,7 @@ ks_err ks_dynamodb_table_open(struct ks_dynamodb_table *table, struct ks_loop *l
         return KS_FAIL(INVALID);
     }
     *table = (struct ks_dynamodb_table){
-        .loop = loop, .client = client, .state = KS_STORE_OPENING, .timer.due = due};
+        .loop = loop, .client = client, .key = key, .state = KS_STORE_OPENING, .timer.due = due};
     KS_TRY(ks_view_copy_text(ks_view_text(name), table->name, sizeof(table->name)));
     ks_detail_set(&table->detail, "the table %s was not reached yet", table->name);
     describe(table);

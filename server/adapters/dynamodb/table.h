@@ -26,6 +26,7 @@ enum {
 struct ks_dynamodb_table {
     struct ks_loop *loop;
     struct ks_aws_client *client;
+    const char *key; /* The one key attribute of a dialect's table; NULL: p and k. */
     char name[KS_DYNAMODB_TABLE_MAX + 1];
     enum ks_store_state state;
     ks_err err; /* While UNUSABLE: why. */
@@ -35,10 +36,10 @@ struct ks_dynamodb_table {
     struct ks_timer timer;
 };
 
-/* Begins to ask. `client` outlives it. INVALID: no name for a table. */
+/* Begins to ask. `client` and `key` outlive it. INVALID: no name for a table. */
 KS_MUST_USE ks_err ks_dynamodb_table_open(struct ks_dynamodb_table *table, struct ks_loop *loop,
                                           struct ks_aws_client *client, const char *name,
-                                          struct ks_detail *ret_detail);
+                                          const char *key, struct ks_detail *ret_detail);
 void ks_dynamodb_table_close(struct ks_dynamodb_table *table);
 
 /* A request was told that there is no such table: asks again, and until then it is not ready. */

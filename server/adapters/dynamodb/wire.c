@@ -46,18 +46,21 @@ static void put_text_value(struct ks_writer *json, const char *name, ks_view val
     put_value(json, (struct ks_value){KS_VALUE_TEXT, value});
 }
 
-static void put_row(struct ks_writer *json, const char *p, ks_view k)
+/* Its key: `p` and `k`, or the one attribute `key`. */
+static void put_row(struct ks_writer *json, const char *key, const char *p, ks_view k)
 {
     ks_writer_open(json, '{');
-    put_text_value(json, "p", text(p));
-    put_text_value(json, "k", k);
+    if (key == NULL)
+        put_text_value(json, "p", text(p));
+    put_text_value(json, key == NULL ? "k" : key, k);
     ks_writer_close(json, '}');
 }
 
-static void put_key(struct ks_writer *json, const char *name, const char *p, ks_view k)
+static void put_key(struct ks_writer *json, const char *name, const char *key, const char *p,
+                    ks_view k)
 {
     ks_writer_key(json, name);
-    put_row(json, p, k);
+    put_row(json, key, p, k);
 }
 
 /* --- Expressions --- */
@@ -258,7 +261,7 @@ static ks_err put_write(struct ks_bytes *body, const char *table, const struct k
     ks_writer_begin_strict(&json, body);
     ks_writer_open(&json, '{');
     ks_writer_pair(&json, "TableName", text(table));
-    put_key(&json, "Key", write->p, text(write->k));
+    put_key(&json, "Key", write->key, write->p, text(write->k));
     KS_TRY(put_conditions(scratch, write));
     ks_writer_pair(&json, "ConditionExpression", ks_bytes_view(scratch));
     ks_bytes_clear(scratch);
@@ -285,14 +288,15 @@ ks_err ks_dynamodb_put_write(struct ks_bytes *body, const char *table,
     return err;
 }
 
-ks_err ks_dynamodb_put_get(struct ks_bytes *body, const char *table, const char *p, const char *k)
+ks_err ks_dynamodb_put_get(struct ks_bytes *body, const char *table, const char *key, const char *p,
+                           const char *k)
 {
     struct ks_writer json;
 
     ks_writer_begin_strict(&json, body);
     ks_writer_open(&json, '{');
     ks_writer_pair(&json, "TableName", text(table));
-    put_key(&json, "Key", p, text(k));
+    put_key(&json, "Key", key, p, text(k));
     ks_writer_key(&json, "ConsistentRead");
     ks_writer_bool(&json, true);
     ks_writer_close(&json, '}');
@@ -315,7 +319,7 @@ ks_err ks_dynamodb_put_batch_get(struct ks_bytes *body, const char *table, const
     ks_writer_key(&json, "Keys");
     ks_writer_open(&json, '[');
     for (uint32_t at = 0; at < keys->count; at++)
-        put_row(&json, p, text(keys->texts[at]));
+        put_row(&json, NULL, p, text(keys->texts[at]));
     ks_writer_close(&json, ']');
     ks_writer_close(&json, '}');
     ks_writer_close(&json, '}');
@@ -343,7 +347,23 @@ ks_err ks_dynamodb_put_query(struct ks_bytes *body, const char *table, const cha
     ks_writer_key(&json, "ConsistentRead");
     ks_writer_bool(&json, consistent);
     if (after.size != 0)
-        put_key(&json, "ExclusiveStartKey", p, after);
+        put_key(&json, "ExclusiveStartKey", NULL, p, after);
+    ks_writer_close(&json, '}');
+    return ks_writer_end(&json);
+}
+
+ks_err ks_dynamodb_put_scan(struct ks_bytes *body, const char *table, const char *key,
+                            ks_view after, bool consistent)
+{
+    struct ks_writer json;
+
+    ks_writer_begin_strict(&json, body);
+    ks_writer_open(&json, '{');
+    ks_writer_pair(&json, "TableName", text(table));
+    ks_writer_key(&json, "ConsistentRead");
+    ks_writer_bool(&json, consistent);
+    if (after.size != 0)
+        put_key(&json, "ExclusiveStartKey", key, NULL, after);
     ks_writer_close(&json, '}');
     return ks_writer_end(&json);
 }
@@ -368,7 +388,7 @@ static void put_pair(struct ks_writer *json, const char *name_member, const char
     ks_writer_close(json, '}');
 }
 
-ks_err ks_dynamodb_put_create(struct ks_bytes *body, const char *table)
+ks_err ks_dynamodb_put_create(struct ks_bytes *body, const char *table, const char *key)
 {
     struct ks_writer json;
 
@@ -378,13 +398,15 @@ ks_err ks_dynamodb_put_create(struct ks_bytes *body, const char *table)
     ks_writer_pair(&json, "BillingMode", KS_VIEW("PAY_PER_REQUEST"));
     ks_writer_key(&json, "AttributeDefinitions");
     ks_writer_open(&json, '[');
-    put_pair(&json, "AttributeName", "p", "AttributeType", "S");
-    put_pair(&json, "AttributeName", "k", "AttributeType", "S");
+    put_pair(&json, "AttributeName", key == NULL ? "p" : key, "AttributeType", "S");
+    if (key == NULL)
+        put_pair(&json, "AttributeName", "k", "AttributeType", "S");
     ks_writer_close(&json, ']');
     ks_writer_key(&json, "KeySchema");
     ks_writer_open(&json, '[');
-    put_pair(&json, "AttributeName", "p", "KeyType", "HASH");
-    put_pair(&json, "AttributeName", "k", "KeyType", "RANGE");
+    put_pair(&json, "AttributeName", key == NULL ? "p" : key, "KeyType", "HASH");
+    if (key == NULL)
+        put_pair(&json, "AttributeName", "k", "KeyType", "RANGE");
     ks_writer_close(&json, ']');
     ks_writer_close(&json, '}');
     return ks_writer_end(&json);
@@ -463,9 +485,12 @@ ks_err ks_dynamodb_read_item(const struct ks_json *json, const struct ks_schema 
 {
     struct ks_item item;
 
+    const char *const k = schema->key == NULL ? "k" : schema->key;
+
     ks_item_init(&item, schema);
-    if (!ks_ok(ks_json_text(ks_json_member(ks_json_member(json, "p"), "S"), &item.p)) ||
-        !ks_ok(ks_json_text(ks_json_member(ks_json_member(json, "k"), "S"), &item.k)))
+    if ((schema->key == NULL &&
+         !ks_ok(ks_json_text(ks_json_member(ks_json_member(json, "p"), "S"), &item.p))) ||
+        !ks_ok(ks_json_text(ks_json_member(ks_json_member(json, k), "S"), &item.k)))
         return KS_FAIL(MALFORMED);
 
     ks_bytes_clear(texts);

@@ -24,19 +24,24 @@ enum {
 KS_MUST_USE ks_err ks_dynamodb_put_write(struct ks_bytes *body, const char *table,
                                          const struct ks_item_write *write, bool tells);
 const char *ks_dynamodb_write_operation(const struct ks_item_write *write);
+/* `key`, here and below: the one key attribute, whose value is `k`; NULL: p and k are. */
 /* GetItem, strongly consistent. */
-KS_MUST_USE ks_err ks_dynamodb_put_get(struct ks_bytes *body, const char *table, const char *p,
-                                       const char *k);
+KS_MUST_USE ks_err ks_dynamodb_put_get(struct ks_bytes *body, const char *table, const char *key,
+                                       const char *p, const char *k);
 /* BatchGetItem of these rows of a partition, at least one, eventually consistent. */
 KS_MUST_USE ks_err ks_dynamodb_put_batch_get(struct ks_bytes *body, const char *table,
                                              const char *p, const struct ks_item_keys *keys);
 /* Query of a partition, from behind the key `after` (KS_VIEW_NONE: from its begin). */
 KS_MUST_USE ks_err ks_dynamodb_put_query(struct ks_bytes *body, const char *table, const char *p,
                                          ks_view after, bool consistent);
+/* Scan of a table with one key attribute, likewise. */
+KS_MUST_USE ks_err ks_dynamodb_put_scan(struct ks_bytes *body, const char *table, const char *key,
+                                        ks_view after, bool consistent);
 /* DescribeTable. */
 KS_MUST_USE ks_err ks_dynamodb_put_describe(struct ks_bytes *body, const char *table);
-/* CreateTable: keys p and k, PAY_PER_REQUEST. */
-KS_MUST_USE ks_err ks_dynamodb_put_create(struct ks_bytes *body, const char *table);
+/* CreateTable: PAY_PER_REQUEST. */
+KS_MUST_USE ks_err ks_dynamodb_put_create(struct ks_bytes *body, const char *table,
+                                          const char *key);
 
 /* Reads an item; attributes that the schema does not know are passed over. The texts of sets are
  * put into `texts`, which is cleared first; all others are views into the document.

@@ -6,7 +6,7 @@
 
 #include "core/operator.h"
 
-void ks_native_start(struct ks_core *core)
+static void start(struct ks_core *core)
 {
     struct ks_fleet *fleet = &core->fleet;
 
@@ -55,7 +55,7 @@ bool ks_native_know(struct ks_core *core, ks_shard shard)
     return true;
 }
 
-void ks_native_look(struct ks_core *core)
+static void look(struct ks_core *core)
 {
     struct ks_fleet *fleet = &core->fleet;
 
@@ -65,13 +65,13 @@ void ks_native_look(struct ks_core *core)
     ks_orders_look(core);
 }
 
-void ks_native_changed(struct ks_core *core)
+/* The fleet hears of it with the next beat. */
+static void changed(struct ks_core *core)
 {
     core->fleet.changes++;
 }
 
-void ks_native_answered(struct ks_core *core, const struct ks_event *event,
-                        struct ks_effects *effects)
+static void answered(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
 {
     uint64_t token = event->store.token;
     uint32_t subject = ks_token_subject(token);
@@ -99,7 +99,7 @@ void ks_native_answered(struct ks_core *core, const struct ks_event *event,
     }
 }
 
-void ks_native_turn(struct ks_core *core, struct ks_effects *effects)
+static void turn(struct ks_core *core, struct ks_effects *effects)
 {
     ks_self_turn(core, effects);
     if (core->fleet.step != KS_SELF_LIVE)
@@ -110,7 +110,7 @@ void ks_native_turn(struct ks_core *core, struct ks_effects *effects)
         ks_leader_turn(core, effects);
 }
 
-ks_instant ks_native_deadline(const struct ks_core *core)
+static ks_instant deadline(const struct ks_core *core)
 {
     ks_instant due = ks_self_deadline(core);
 
@@ -120,3 +120,53 @@ ks_instant ks_native_deadline(const struct ks_core *core)
     due = ks_instant_min(due, ks_office_deadline(core));
     return core->fleet.leads ? ks_instant_min(due, ks_leader_deadline(core)) : due;
 }
+
+/* ---- Of leases: epochs and revs stand in the rows, and the deadline is our worker row's. ---- */
+
+static void read_row(const struct ks_core *core, struct ks_lease_row *row)
+{
+    (void)core;
+    (void)row;
+}
+
+static void take(struct ks_core *core, ks_shard shard, ks_epoch epoch)
+{
+    ks_orders_take(core, shard, epoch, false);
+}
+
+static uint64_t next_rev(const struct ks_core *core, const struct ks_lease *lease)
+{
+    (void)core;
+    return lease->rev + 1;
+}
+
+static ks_instant serves_until(const struct ks_core *core, uint64_t rev)
+{
+    (void)core;
+    (void)rev;
+    return KS_NEVER;
+}
+
+static ks_instant renew_at(const struct ks_core *core, ks_instant asked_at)
+{
+    (void)core;
+    (void)asked_at;
+    return KS_NEVER;
+}
+
+const struct ks_fleet_protocol ks_native_protocol = {
+    .start = start,
+    .answered = answered,
+    .listed = ks_shards_listed,
+    .look = look,
+    .locked = ks_self_locked,
+    .turn = turn,
+    .deadline = deadline,
+    .changed = changed,
+    .read = read_row,
+    .see = ks_shards_see,
+    .take = take,
+    .next_rev = next_rev,
+    .serves_until = serves_until,
+    .renew_at = renew_at,
+};

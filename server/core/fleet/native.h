@@ -13,22 +13,7 @@
 #ifndef KS_CORE_FLEET_NATIVE_H
 #define KS_CORE_FLEET_NATIVE_H
 
-#include "core/state.h"
-
-/* ---- For the core. ---- */
-
-void ks_native_start(struct ks_core *core);
-/* An answer of the store to anything but a lease that we hold. */
-void ks_native_answered(struct ks_core *core, const struct ks_event *event,
-                        struct ks_effects *effects);
-void ks_native_listed(struct ks_core *core, const struct ks_event *event);
-/* Somebody wrote to the table: the next looks are due now. */
-void ks_native_look(struct ks_core *core);
-/* Whatever is due. */
-void ks_native_turn(struct ks_core *core, struct ks_effects *effects);
-ks_instant ks_native_deadline(const struct ks_core *core);
-/* A lease of ours began or ended: the fleet hears of it with the next beat. */
-void ks_native_changed(struct ks_core *core);
+#include "core/fleet/protocol.h"
 
 /* ---- self.c ---- */
 
@@ -102,6 +87,8 @@ struct ks_leader_write *ks_leader_write(struct ks_core *core, ks_shard shard,
 
 /* ---- shards.c ---- */
 
+/* The answer to KS_EFFECT_LIST. */
+void ks_shards_listed(struct ks_core *core, const struct ks_event *event);
 /* The answer to a read of all lease rows. */
 void ks_shards_rows(struct ks_core *core, uint32_t serial, const struct ks_event *event,
                     struct ks_effects *effects);
@@ -144,6 +131,17 @@ void ks_hints_answered(struct ks_core *core, uint32_t index, uint32_t serial,
 /* True while somebody has still to be told. */
 bool ks_hints_open(const struct ks_core *core);
 void ks_hints_turn(struct ks_core *core, struct ks_effects *effects);
+
+/* ---- For other protocols, too. ---- */
+
+/* Whether we want leases: fleet.mode, and whether our reads fail. */
+void ks_self_choose(struct ks_core *core, struct ks_effects *effects);
+/* When that may change next. */
+ks_instant ks_self_choice(const struct ks_core *core);
+/* The point at which a drain stops waiting for the table. */
+ks_instant ks_self_last_call(const struct ks_core *core);
+/* GONE: what is left of leases and sessions ends, then DRAINED, once. */
+void ks_self_finish(struct ks_core *core, struct ks_effects *effects);
 
 /* The member of this worker number, or NULL. */
 struct ks_member *ks_native_member(const struct ks_core *core, uint32_t worker);

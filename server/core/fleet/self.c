@@ -295,8 +295,7 @@ void ks_self_answered(struct ks_core *core, const struct ks_event *event,
 
 /* ---- Leave. ---- */
 
-/* The point at which a drain stops waiting for the table. */
-static ks_instant last_call(const struct ks_core *core)
+ks_instant ks_self_last_call(const struct ks_core *core)
 {
     return ks_instant_add(core->patience_at, ks_span_us(3 * core->config.timeout.us));
 }
@@ -322,7 +321,7 @@ static bool may_leave(const struct ks_core *core)
     if (core->leases_used == 0 && !ks_orders_pending(core) && core->fleet.claim == 0 &&
         !core->fleet.leads)
         return true;
-    return ks_instant_reached(core->now, last_call(core));
+    return ks_instant_reached(core->now, ks_self_last_call(core));
 }
 
 static void leave(struct ks_core *core)
@@ -342,7 +341,7 @@ static bool awaits_letters(const struct ks_core *core)
     return ks_redrive_busy(core) && ks_instant_before(core->now, core->patience_at);
 }
 
-static void finish_drain(struct ks_core *core, struct ks_effects *effects)
+void ks_self_finish(struct ks_core *core, struct ks_effects *effects)
 {
     struct ks_effect *drained;
 
@@ -425,6 +424,19 @@ static void choose_mode(struct ks_core *core)
         fleet->next_at = core->now;
 }
 
+void ks_self_choose(struct ks_core *core, struct ks_effects *effects)
+{
+    choose_failing(core, effects);
+    choose_mode(core);
+}
+
+ks_instant ks_self_choice(const struct ks_core *core)
+{
+    if (core->sessions_used == 0 && ks_instant_before(core->now, core->idle_at))
+        return ks_instant_min(core->fleet.try_at, core->idle_at);
+    return core->fleet.try_at;
+}
+
 static void say_resting(struct ks_core *core, struct ks_effects *effects)
 {
     struct ks_fleet *fleet = &core->fleet;
@@ -451,8 +463,7 @@ void ks_self_turn(struct ks_core *core, struct ks_effects *effects)
     struct ks_fleet *fleet = &core->fleet;
     bool due;
 
-    choose_failing(core, effects);
-    choose_mode(core);
+    ks_self_choose(core, effects);
     due = fleet->serial == 0 && ks_instant_reached(core->now, fleet->next_at);
     switch (fleet->step) {
     case KS_SELF_UNBORN: return;
@@ -461,7 +472,7 @@ void ks_self_turn(struct ks_core *core, struct ks_effects *effects)
     case KS_SELF_READING_BACK:
         if (core->draining && fleet->step != KS_SELF_READING_BACK)
             become(core, KS_SELF_GONE);
-        else if (core->draining && ks_instant_reached(core->now, last_call(core)))
+        else if (core->draining && ks_instant_reached(core->now, ks_self_last_call(core)))
             become(core, KS_SELF_GONE);
         else if (due)
             read_own_row(core, effects);
@@ -472,11 +483,11 @@ void ks_self_turn(struct ks_core *core, struct ks_effects *effects)
         break;
     case KS_SELF_REGISTERING:
         /* A registration that comes late is found to be dead. */
-        if (core->draining && ks_instant_reached(core->now, last_call(core)))
+        if (core->draining && ks_instant_reached(core->now, ks_self_last_call(core)))
             become(core, KS_SELF_GONE);
         break;
     case KS_SELF_CHECKING:
-        if (core->draining && ks_instant_reached(core->now, last_call(core)))
+        if (core->draining && ks_instant_reached(core->now, ks_self_last_call(core)))
             become(core, KS_SELF_GONE);
         else if (due)
             read_own_row(core, effects);
@@ -490,7 +501,7 @@ void ks_self_turn(struct ks_core *core, struct ks_effects *effects)
         break;
     case KS_SELF_BURYING: bury(core, KS_SELF_READING, effects); break;
     case KS_SELF_LEAVING:
-        if (ks_instant_reached(core->now, ks_instant_add(last_call(core),
+        if (ks_instant_reached(core->now, ks_instant_add(ks_self_last_call(core),
                                                          ks_span_us(2 * core->config.timeout.us))))
             become(core, KS_SELF_GONE);
         else if (due)
@@ -499,7 +510,7 @@ void ks_self_turn(struct ks_core *core, struct ks_effects *effects)
     case KS_SELF_GONE: break;
     }
     if (fleet->step == KS_SELF_GONE)
-        finish_drain(core, effects);
+        ks_self_finish(core, effects);
 }
 
 ks_instant ks_self_deadline(const struct ks_core *core)
@@ -517,15 +528,13 @@ ks_instant ks_self_deadline(const struct ks_core *core)
     if (fleet->serial == 0 && fleet->step != KS_SELF_LOCKING)
         due = fleet->next_at;
     if (core->draining)
-        due = ks_instant_min(
-            due, fleet->step == KS_SELF_LIVE && may_leave(core)
-                     ? core->now
-                     : ks_instant_add(last_call(core), ks_span_us(2 * core->config.timeout.us)));
-    if (core->draining && !ks_instant_reached(core->now, last_call(core)))
-        due = ks_instant_min(due, last_call(core));
-    if (core->sessions_used == 0 && ks_instant_before(core->now, core->idle_at))
-        due = ks_instant_min(due, core->idle_at);
-    due = ks_instant_min(due, fleet->try_at);
+        due = ks_instant_min(due, fleet->step == KS_SELF_LIVE && may_leave(core)
+                                      ? core->now
+                                      : ks_instant_add(ks_self_last_call(core),
+                                                       ks_span_us(2 * core->config.timeout.us)));
+    if (core->draining && !ks_instant_reached(core->now, ks_self_last_call(core)))
+        due = ks_instant_min(due, ks_self_last_call(core));
+    due = ks_instant_min(due, ks_self_choice(core));
     if (fleet->step != KS_SELF_LIVE)
         return due;
     if (!fleet->resting && core->leases_used > 0)

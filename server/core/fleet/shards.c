@@ -52,7 +52,7 @@ static void count_unlisted(const struct ks_core *core, struct ks_directory_entry
     }
 }
 
-void ks_native_listed(struct ks_core *core, const struct ks_event *event)
+void ks_shards_listed(struct ks_core *core, const struct ks_event *event)
 {
     struct ks_fleet *fleet = &core->fleet;
 

@@ -14,7 +14,7 @@ static const struct ks_attribute attributes[] = {
     [FLAG] = {"flag", KS_VALUE_BOOL},
     [SET] = {"set", KS_VALUE_SET},
 };
-static const struct ks_schema schema = {attributes, 4};
+static const struct ks_schema schema = {.attributes = attributes, .count = 4};
 
 static ks_view text(const char *string)
 {

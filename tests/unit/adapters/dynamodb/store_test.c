@@ -58,7 +58,8 @@ static void begin(const struct http_step *steps, size_t count)
     script = http_script_start(steps, count);
     EXPECT_OK(ks_loop_new(&loop));
     aws_rig_open(&aws, loop, KS_AWS_DYNAMODB, http_script_url(script));
-    EXPECT_OK(ks_dynamodb_store_open(loop, aws.client, "leases", &store, &detail));
+    EXPECT_OK(
+        ks_dynamodb_store_open(loop, aws.client, "leases", &ks_native_dialect, &store, &detail));
     while (store->vtable->state(store, &detail) != KS_STORE_READY) {
         ks_loop_turn(loop, ks_span_ms(20));
         EXPECT(ks_instant_since(ks_instant_now(), begun).us < 10 * 1000000);

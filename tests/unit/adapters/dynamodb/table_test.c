@@ -30,7 +30,7 @@ static void begin(const struct http_step *steps, size_t count)
     script = http_script_start(steps, count);
     EXPECT_OK(ks_loop_new(&loop));
     aws_rig_open(&aws, loop, KS_AWS_DYNAMODB, http_script_url(script));
-    EXPECT_OK(ks_dynamodb_table_open(&table, loop, aws.client, "leases", &detail));
+    EXPECT_OK(ks_dynamodb_table_open(&table, loop, aws.client, "leases", NULL, &detail));
 }
 
 static void finish(void)

@@ -11,7 +11,7 @@ static const struct ks_attribute attributes[] = {{"name", KS_VALUE_TEXT},
                                                  {"set", KS_VALUE_SET},
                                                  {"on", KS_VALUE_BOOL},
                                                  {"more", KS_VALUE_SET}};
-static const struct ks_schema schema = {attributes, 5};
+static const struct ks_schema schema = {.attributes = attributes, .count = 5};
 
 static struct ks_value value(enum ks_value_type type, const char *text)
 {
@@ -83,7 +83,7 @@ TEST(reads_and_tables_have_their_bodies)
     struct ks_bytes body;
 
     ks_bytes_init(&body, 4096);
-    EXPECT_OK(ks_dynamodb_put_get(&body, "t", "s", "shard"));
+    EXPECT_OK(ks_dynamodb_put_get(&body, "t", NULL, "s", "shard"));
     is(&body, "{\"TableName\":\"t\",\"Key\":{\"p\":{\"S\":\"s\"},\"k\":{\"S\":\"shard\"}},"
               "\"ConsistentRead\":true}");
     EXPECT_OK(ks_item_keys_add(&keys, KS_VIEW("#leader")));
@@ -103,7 +103,7 @@ TEST(reads_and_tables_have_their_bodies)
               "\"ExclusiveStartKey\":{\"p\":{\"S\":\"s\"},\"k\":{\"S\":\"last\"}}}");
     EXPECT_OK(ks_dynamodb_put_describe(&body, "t"));
     is(&body, "{\"TableName\":\"t\"}");
-    EXPECT_OK(ks_dynamodb_put_create(&body, "t"));
+    EXPECT_OK(ks_dynamodb_put_create(&body, "t", NULL));
     is(&body, "{\"TableName\":\"t\",\"BillingMode\":\"PAY_PER_REQUEST\",\"AttributeDefinitions\":["
               "{\"AttributeName\":\"p\",\"AttributeType\":\"S\"},"
               "{\"AttributeName\":\"k\",\"AttributeType\":\"S\"}],\"KeySchema\":["

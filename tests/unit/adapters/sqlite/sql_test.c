@@ -8,7 +8,7 @@ static const struct ks_attribute attributes[] = {{"name", KS_VALUE_TEXT},
                                                  {"count", KS_VALUE_NUMBER},
                                                  {"set", KS_VALUE_SET},
                                                  {"on", KS_VALUE_BOOL}};
-static const struct ks_schema schema = {attributes, 4};
+static const struct ks_schema schema = {.attributes = attributes, .count = 4};
 
 static struct ks_value text(const char *value)
 {

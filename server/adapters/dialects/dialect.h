@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dialect.h - the format of a lease table: what a store needs to know of it.
+ *
+ * Translation only: a request of the port becomes what a read asks for, or one conditional write; an item becomes a row
+ * of the port. The manners of a fleet are in core/fleet. Pure; usable on any thread, one at a time for each value.
+ */
+#ifndef KS_ADAPTERS_DIALECTS_DIALECT_H
+#define KS_ADAPTERS_DIALECTS_DIALECT_H
+
+#include "adapters/dialects/native.h"
+#include "adapters/item.h"
+#include "ports/lease_store.h"
+
+struct ks_dialect {
+    const struct ks_schema *schema;
+    /* As ks_native_read, ks_native_write and ks_native_rows_add. */
+    ks_err (*read)(const struct ks_store_request *request, const char **ret_partition,
+                   struct ks_item_keys *ret_keys);
+    ks_err (*write)(const struct ks_store_request *request, struct ks_item_write *ret_write,
+                    struct ks_detail *ret_detail);
+    ks_err (*add)(struct ks_native_rows *rows, const struct ks_item *item,
+                  struct ks_detail *ret_detail);
+};
+
+extern const struct ks_dialect ks_native_dialect;
+extern const struct ks_dialect ks_go_kcl_dialect;
+
+#endif

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "adapters/dialects/go_kcl.h"
+
+#include "adapters/dialects/native_words.h"
+
+#include <assert.h>
+#include <inttypes.h>
+
+enum attribute { ASSIGNED_TO, LEASE_TIMEOUT, CHECKPOINT, PARENT, CLAIM, SIDECAR, ATTRIBUTES };
+
+static const struct ks_attribute attributes[ATTRIBUTES] = {
+    [ASSIGNED_TO] = {"AssignedTo", KS_VALUE_TEXT},
+    [LEASE_TIMEOUT] = {"LeaseTimeout", KS_VALUE_TEXT},
+    [CHECKPOINT] = {"Checkpoint", KS_VALUE_TEXT},
+    [PARENT] = {"ParentShardId", KS_VALUE_TEXT},
+    [CLAIM] = {"ClaimRequest", KS_VALUE_TEXT},
+    [SIDECAR] = {"SidecarPosition", KS_VALUE_TEXT},
+};
+
+static const struct ks_schema schema = {attributes, ATTRIBUTES, KS_GO_KCL_KEY};
+
+#define SHARD_END KS_VIEW("SHARD_END")
+
+/* ---- Times ---- */
+
+#define NS_PER_SECOND UINT64_C(1000000000)
+#define ZERO_TIME "0001-01-01T00:00:00Z"
+enum { ZERO_TIME_NS = 1, LAST_YEAR = 2261, SECONDS_PER_DAY = 86400 };
+
+static bool is_leap(unsigned year)
+{
+    return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+}
+
+static unsigned days_of(unsigned year, unsigned month)
+{
+    static const unsigned days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+
+    return days[month - 1] + (month == 2 && is_leap(year));
+}
+
+/* Two or four digits, and what must stand behind them. */
+static bool cut_number(ks_view *text, size_t digits, char behind, unsigned *ret_number)
+{
+    unsigned number = 0;
+
+    if (text->size <= digits || (behind != '\0' && text->data[digits] != (uint8_t)behind))
+        return false;
+    for (size_t at = 0; at < digits; at++) {
+        if (text->data[at] < '0' || text->data[at] > '9')
+            return false;
+        number = number * 10 + (unsigned)(text->data[at] - '0');
+    }
+    text->data += digits + (behind != '\0');
+    text->size -= digits + (behind != '\0');
+    *ret_number = number;
+    return true;
+}
+
+/* ".123" or nothing, and the Z. */
+static bool cut_fraction(ks_view text, uint64_t *ret_ns)
+{
+    uint64_t unit = NS_PER_SECOND;
+    uint64_t ns = 0;
+    size_t at = 0;
+
+    if (text.size == 0 || text.data[text.size - 1] != 'Z')
+        return false;
+    text.size--;
+    *ret_ns = 0;
+    if (text.size == 0)
+        return true;
+    if (text.data[0] != '.' || text.size < 2 || text.size > 10 || text.data[text.size - 1] == '0')
+        return false;
+    for (at = 1; at < text.size; at++) {
+        if (text.data[at] < '0' || text.data[at] > '9')
+            return false;
+        unit /= 10;
+        ns += (uint64_t)(text.data[at] - '0') * unit;
+    }
+    *ret_ns = ns;
+    return true;
+}
+
+ks_err ks_go_kcl_get_time(ks_view text, uint64_t *ret_ns)
+{
+    unsigned year, month, day, hour, minute, second;
+    uint64_t days = 0;
+    uint64_t fraction;
+
+    if (ks_view_equal(text, KS_VIEW(ZERO_TIME))) {
+        *ret_ns = ZERO_TIME_NS;
+        return KS_OK;
+    }
+    if (!cut_number(&text, 4, '-', &year) || !cut_number(&text, 2, '-', &month) ||
+        !cut_number(&text, 2, 'T', &day) || !cut_number(&text, 2, ':', &hour) ||
+        !cut_number(&text, 2, ':', &minute) || !cut_number(&text, 2, '\0', &second) ||
+        !cut_fraction(text, &fraction))
+        return KS_FAIL(MALFORMED);
+    if (year < 1970 || year > LAST_YEAR || month < 1 || month > 12 || day < 1 ||
+        day > days_of(year, month) || hour > 23 || minute > 59 || second > 59)
+        return KS_FAIL(MALFORMED);
+    for (unsigned y = 1970; y < year; y++)
+        days += is_leap(y) ? 366 : 365;
+    for (unsigned m = 1; m < month; m++)
+        days += days_of(year, m);
+    days += day - 1;
+    fraction += (((days * 24 + hour) * 60 + minute) * 60 + second) * NS_PER_SECOND;
+    /* These two are other spellings here. */
+    if (fraction <= ZERO_TIME_NS)
+        return KS_FAIL(MALFORMED);
+    *ret_ns = fraction;
+    return KS_OK;
+}
+
+ks_err ks_go_kcl_put_time(struct ks_bytes *bytes, uint64_t ns)
+{
+    uint64_t seconds = ns / NS_PER_SECOND;
+    uint64_t days = seconds / SECONDS_PER_DAY;
+    uint64_t fraction = ns % NS_PER_SECOND;
+    unsigned year = 1970;
+    unsigned month = 1;
+    unsigned digits = 9;
+
+    assert(ns != 0);
+    if (ns == ZERO_TIME_NS)
+        return ks_bytes_append(bytes, KS_VIEW(ZERO_TIME));
+    for (; days >= (is_leap(year) ? 366U : 365U); year++)
+        days -= is_leap(year) ? 366 : 365;
+    if (year > LAST_YEAR)
+        return KS_FAIL(INVALID);
+    for (; days >= days_of(year, month); month++)
+        days -= days_of(year, month);
+    seconds %= SECONDS_PER_DAY;
+    KS_TRY(ks_bytes_format(bytes, "%04u-%02u-%02uT%02u:%02u:%02u", year, month, (unsigned)days + 1,
+                           (unsigned)(seconds / 3600), (unsigned)(seconds / 60 % 60),
+                           (unsigned)(seconds % 60)));
+    for (; fraction != 0 && fraction % 10 == 0; digits--)
+        fraction /= 10;
+    if (fraction != 0)
+        KS_TRY(ks_bytes_format(bytes, ".%0*" PRIu64, (int)digits, fraction));
+    return ks_bytes_append_byte(bytes, 'Z');
+}
+
+/* ---- Reading ---- */
+
+static ks_err read_id(const struct ks_item *item, enum attribute at,
+                      struct ks_incarnation_text *ret_who)
+{
+    ks_view id;
+
+    *ret_who = (struct ks_incarnation_text){.boot = 0};
+    if (item->presence[at] == KS_ABSENT)
+        return KS_OK;
+    KS_TRY(ks_item_text(item, at, &id));
+    if (id.size == 0)
+        id = KS_VIEW(KS_GO_KCL_EMPTY);
+    /* One that is longer than ours can be could be named in no condition. */
+    return ks_ok(ks_view_copy_text(id, ret_who->id, sizeof(ret_who->id))) ? KS_OK
+                                                                          : KS_FAIL(MALFORMED);
+}
+
+/* "CHECKPOINT:SEQUENCE:SUB", if it goes with the checkpoint that stands beside it. */
+static void read_inside(const struct ks_item *item, ks_view checkpoint,
+                        struct ks_position *position)
+{
+    struct ks_position inside = {.kind = KS_POSITION_AFTER_SEQUENCE};
+    ks_view text;
+    ks_view sequence;
+
+    if (!ks_ok(ks_item_text(item, SIDECAR, &text)) ||
+        !ks_view_equal(ks_view_cut(&text, ':'), checkpoint))
+        return;
+    sequence = ks_view_cut(&text, ':');
+    if (!ks_native_is_decimal(sequence, KS_SEQUENCE_MAX) ||
+        !ks_ok(ks_view_i64(text, &inside.sub_sequence)) || inside.sub_sequence < 0 ||
+        !ks_ok(ks_view_copy_text(sequence, inside.sequence, sizeof(inside.sequence))))
+        return;
+    *position = inside;
+}
+
+static ks_err read_checkpoint(const struct ks_item *item, struct ks_store_lease *lease)
+{
+    ks_view text = KS_VIEW_NONE;
+
+    if (item->presence[CHECKPOINT] != KS_ABSENT)
+        KS_TRY(ks_item_text(item, CHECKPOINT, &text));
+    lease->whole.sub_sequence = -1;
+    lease->unstarted = text.size == 0;
+    lease->finished = ks_view_equal(text, SHARD_END);
+    if (lease->finished) {
+        lease->checkpoint.kind = KS_POSITION_SHARD_END;
+        return KS_OK;
+    }
+    if (text.size != 0) {
+        if (!ks_native_is_decimal(text, KS_SEQUENCE_MAX))
+            return KS_FAIL(MALFORMED);
+        lease->checkpoint.kind = KS_POSITION_AFTER_SEQUENCE;
+        KS_TRY(ks_view_copy_text(text, lease->checkpoint.sequence,
+                                 sizeof(lease->checkpoint.sequence)));
+    }
+    lease->whole = lease->checkpoint;
+    read_inside(item, text, &lease->checkpoint);
+    if (text.size == 0 && lease->checkpoint.kind == KS_POSITION_AFTER_SEQUENCE)
+        lease->unstarted = false;
+    return KS_OK;
+}
+
+static ks_err read_lease(const struct ks_item *item, struct ks_store_lease *lease)
+{
+    ks_view text;
+
+    if (!ks_native_is_shard(item->k))
+        return KS_FAIL(MALFORMED);
+    KS_TRY(read_id(item, ASSIGNED_TO, &lease->owner));
+    KS_TRY(read_id(item, CLAIM, &lease->next_owner));
+    if (item->presence[LEASE_TIMEOUT] != KS_ABSENT) {
+        KS_TRY(ks_item_text(item, LEASE_TIMEOUT, &text));
+        KS_TRY(ks_go_kcl_get_time(text, &lease->rev));
+    }
+    if (item->presence[PARENT] != KS_ABSENT) {
+        KS_TRY(ks_item_text(item, PARENT, &text));
+        if (text.size != 0 && !ks_native_is_shard(text))
+            return KS_FAIL(MALFORMED);
+        KS_TRY(ks_view_copy_text(text, lease->parents[0], sizeof(lease->parents[0])));
+    }
+    return read_checkpoint(item, lease);
+}
+
+static ks_err add(struct ks_native_rows *rows, const struct ks_item *item,
+                  struct ks_detail *ret_detail)
+{
+    struct ks_store_lease lease = {.checkpoint.sub_sequence = -1};
+
+    (void)ret_detail;
+    return ks_native_rows_add_lease(rows, item, read_lease(item, &lease), &lease);
+}
+
+static ks_err read(const struct ks_store_request *request, const char **ret_partition,
+                   struct ks_item_keys *ret_keys)
+{
+    *ret_partition = NULL;
+    *ret_keys = (struct ks_item_keys){.count = 0};
+    if (request->operation == KS_STORE_READ_LEASES)
+        return KS_OK;
+    if (request->operation != KS_STORE_READ_LEASE)
+        return KS_FAIL(INVALID); /* Such rows there are none. */
+    return ks_item_keys_add(ret_keys, ks_view_text(request->shard));
+}
+
+/* ---- Writing ---- */
+
+/* More than the texts of a write take: two ids, two times, two sequence numbers thrice, a parent. */
+enum { TEXT_BYTES = 2048 };
+
+static struct ks_value text_value(ks_view text)
+{
+    return (struct ks_value){KS_VALUE_TEXT, text};
+}
+
+/* An id as it stands in the table. */
+static ks_err keep_id(struct ks_item_write *write, const struct ks_incarnation_text *who,
+                      ks_view *ret_id)
+{
+    ks_view id = ks_view_text(who->id);
+
+    if (ks_view_equal(id, KS_VIEW(KS_GO_KCL_EMPTY)))
+        id = KS_VIEW("");
+    return ks_item_write_keep(write, id, ret_id);
+}
+
+/* The attribute names this one, or nobody if there is no id. */
+static ks_err if_names(struct ks_item_write *write, enum attribute at,
+                       const struct ks_incarnation_text *who)
+{
+    ks_view id;
+
+    if (who->id[0] == '\0') {
+        ks_item_write_if(write, KS_IF_ABSENT, attributes[at].name, text_value(KS_VIEW_NONE));
+        return KS_OK;
+    }
+    KS_TRY(keep_id(write, who, &id));
+    ks_item_write_if(write, KS_IF_EQUALS, attributes[at].name, text_value(id));
+    return KS_OK;
+}
+
+static ks_err keep_time(struct ks_item_write *write, uint64_t ns, ks_view *ret_text)
+{
+    struct ks_bytes bytes;
+    ks_err err;
+
+    ks_bytes_init(&bytes, 64);
+    err = ks_go_kcl_put_time(&bytes, ns);
+    if (ks_ok(err))
+        err = ks_item_write_keep(write, ks_bytes_view(&bytes), ret_text);
+    ks_bytes_free(&bytes);
+    return err;
+}
+
+static ks_err if_time(struct ks_item_write *write, uint64_t ns)
+{
+    ks_view text;
+
+    if (ns == 0) {
+        ks_item_write_if(write, KS_IF_ABSENT, attributes[LEASE_TIMEOUT].name,
+                         text_value(KS_VIEW_NONE));
+        return KS_OK;
+    }
+    KS_TRY(keep_time(write, ns, &text));
+    ks_item_write_if(write, KS_IF_EQUALS, attributes[LEASE_TIMEOUT].name, text_value(text));
+    return KS_OK;
+}
+
+static ks_err set_text(struct ks_item_write *write, enum attribute at, ks_view text)
+{
+    ks_view kept;
+
+    KS_TRY(ks_item_write_keep(write, text, &kept));
+    ks_item_write_do(write, KS_DO_SET, attributes[at].name, text_value(kept));
+    return KS_OK;
+}
+
+static ks_err set_time(struct ks_item_write *write, uint64_t ns)
+{
+    ks_view text;
+
+    KS_TRY(keep_time(write, ns, &text));
+    ks_item_write_do(write, KS_DO_SET, attributes[LEASE_TIMEOUT].name, text_value(text));
+    return KS_OK;
+}
+
+static void remove_text(struct ks_item_write *write, enum attribute at)
+{
+    ks_item_write_do(write, KS_DO_REMOVE, attributes[at].name, text_value(KS_VIEW_NONE));
+}
+
+static bool is_sequence(const struct ks_position *position)
+{
+    return position->kind == KS_POSITION_AFTER_SEQUENCE &&
+           ks_native_is_decimal(ks_view_text(position->sequence), KS_SEQUENCE_MAX);
+}
+
+/* The last record of which nothing is left; and beside it, for ourselves, where we are inside the next one. */
+static ks_err set_position(struct ks_item_write *write, const struct ks_store_request *request)
+{
+    const struct ks_position *whole = &request->whole;
+    const struct ks_position *exact = &request->checkpoint;
+    struct ks_bytes inside;
+    ks_err err;
+
+    if (!request->has_checkpoint)
+        return KS_OK;
+    if (!is_sequence(exact))
+        return KS_FAIL(INVALID);
+    if (is_sequence(whole))
+        KS_TRY(set_text(write, CHECKPOINT, ks_view_text(whole->sequence)));
+    if (is_sequence(whole) && strcmp(whole->sequence, exact->sequence) == 0) {
+        remove_text(write, SIDECAR);
+        return KS_OK;
+    }
+    ks_bytes_init(&inside, TEXT_BYTES);
+    err = ks_bytes_format(&inside, "%s:%s:%" PRId64, is_sequence(whole) ? whole->sequence : "",
+                          exact->sequence, exact->sub_sequence);
+    if (ks_ok(err))
+        err = set_text(write, SIDECAR, ks_bytes_view(&inside));
+    ks_bytes_free(&inside);
+    return err;
+}
+
+/* Free, or run out: the row must be exactly as it was read. */
+static ks_err take(struct ks_item_write *write, const struct ks_store_request *request)
+{
+    static const struct ks_incarnation_text nobody;
+    const bool owned = request->operation == KS_STORE_TAKE_OVER;
+    ks_view me;
+
+    KS_TRY(if_names(write, ASSIGNED_TO, owned ? &request->owner : &nobody));
+    KS_TRY(if_time(write, request->rev));
+    KS_TRY(if_names(write, CLAIM, &request->next_owner));
+    KS_TRY(keep_id(write, &request->worker, &me));
+    ks_item_write_do(write, KS_DO_SET, attributes[ASSIGNED_TO].name, text_value(me));
+    KS_TRY(set_time(write, request->next_rev));
+    if (request->lease != NULL && request->lease->parents[0][0] != '\0')
+        KS_TRY(set_text(write, PARENT, ks_view_text(request->lease->parents[0])));
+    if (request->lease != NULL && request->lease->unstarted) {
+        ks_item_write_if(write, KS_IF_EQUALS_OR_ABSENT, attributes[CHECKPOINT].name,
+                         text_value(KS_VIEW("")));
+        KS_TRY(set_text(write, CHECKPOINT, KS_VIEW("")));
+    }
+    remove_text(write, CLAIM);
+    return KS_OK;
+}
+
+/* Ours, and as we wrote it last. */
+static ks_err if_ours(struct ks_item_write *write, const struct ks_store_request *request)
+{
+    KS_TRY(if_names(write, ASSIGNED_TO, &request->worker));
+    return if_time(write, request->rev);
+}
+
+static ks_err claim(struct ks_item_write *write, const struct ks_store_request *request)
+{
+    static const struct ks_incarnation_text nobody;
+    const bool withdraws = request->next_owner.id[0] == '\0';
+
+    KS_TRY(if_names(write, CLAIM, withdraws ? &request->worker : &nobody));
+    if (withdraws) {
+        remove_text(write, CLAIM);
+        return KS_OK;
+    }
+    KS_TRY(if_names(write, ASSIGNED_TO, &request->owner));
+    KS_TRY(if_time(write, request->rev));
+    return set_text(write, CLAIM, ks_view_text(request->next_owner.id)); /* Ours. */
+}
+
+static ks_err fill(struct ks_item_write *write, const struct ks_store_request *request)
+{
+    switch ((int)request->operation) {
+    case KS_STORE_ASSIGN:
+    case KS_STORE_TAKE_OVER: return take(write, request);
+    case KS_STORE_PLAN: return claim(write, request);
+    case KS_STORE_CHECKPOINT:
+        KS_TRY(if_ours(write, request));
+        KS_TRY(if_names(write, CLAIM, &request->next_owner));
+        KS_TRY(set_time(write, request->next_rev));
+        return set_position(write, request);
+    case KS_STORE_FINAL:
+        KS_TRY(if_ours(write, request));
+        remove_text(write, ASSIGNED_TO);
+        return set_position(write, request);
+    case KS_STORE_END:
+        KS_TRY(if_ours(write, request));
+        remove_text(write, ASSIGNED_TO);
+        remove_text(write, SIDECAR);
+        return set_text(write, CHECKPOINT, SHARD_END);
+    case KS_STORE_DELETE:
+        ks_item_write_if(write, KS_IF_EQUALS, attributes[CHECKPOINT].name, text_value(SHARD_END));
+        write->delete_row = true;
+        return KS_OK;
+    default: return KS_FAIL(UNSUPPORTED);
+    }
+}
+
+static ks_err write_row(const struct ks_store_request *request, struct ks_item_write *ret_write,
+                        struct ks_detail *ret_detail)
+{
+    ks_err err;
+
+    *ret_write = (struct ks_item_write){.p = NULL};
+    if (request->shard == NULL || !ks_native_is_shard(ks_view_text(request->shard))) {
+        ks_detail_set(ret_detail, "%s: not a shard id",
+                      ks_store_operation_name(request->operation));
+        return KS_FAIL(INVALID);
+    }
+    KS_TRY(ks_item_write_init(ret_write, NULL, request->shard, TEXT_BYTES));
+    ret_write->key = KS_GO_KCL_KEY;
+    err = fill(ret_write, request);
+    if (!ks_ok(err))
+        ks_detail_set(ret_detail, "%s of %s: %s", ks_store_operation_name(request->operation),
+                      request->shard, ks_err_text(err));
+    return err;
+}
+
+const struct ks_dialect ks_go_kcl_dialect = {
+    .schema = &schema, .read = read, .write = write_row, .add = add};

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* protocol.h - the seam between the core and the way in which a fleet agrees who serves what.
+ *
+ * What is a lease that we hold (records, acks, its one write in flight, its three outcomes) is core/lease.c, whatever
+ * the fleet. Which lease becomes ours, when it goes, and until when it serves, is a protocol's: native.c and its
+ * neighbours, or that of a table that we share with others (docs/DIALECTS.md says what such a protocol must supply).
+ * The table is chosen once, by ks_core_config.protocol. Pure.
+ */
+#ifndef KS_CORE_FLEET_PROTOCOL_H
+#define KS_CORE_FLEET_PROTOCOL_H
+
+#include "core/state.h"
+
+struct ks_fleet_protocol {
+    void (*start)(struct ks_core *core);
+    /* An answer of the store to anything but a lease that we hold. */
+    void (*answered)(struct ks_core *core, const struct ks_event *event,
+                     struct ks_effects *effects);
+    void (*listed)(struct ks_core *core, const struct ks_event *event);
+    /* Somebody wrote to the table: the next looks are due now. */
+    void (*look)(struct ks_core *core);
+    /* The answer to KS_EFFECT_LOCK. */
+    void (*locked)(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects);
+    /* Whatever is due, and when the next is. */
+    void (*turn)(struct ks_core *core, struct ks_effects *effects);
+    ks_instant (*deadline)(const struct ks_core *core);
+
+    /* ---- Of leases. ---- */
+
+    /* A lease of ours began or ended. */
+    void (*changed)(struct ks_core *core);
+    /* A row, as a consistent read of a lease that we hold shows it. A table that knows no epochs, or counts its owner's
+     * writes in another way, tells here what the row means in the terms of core/lease.c: the epoch of our lease if it
+     * is as we hold it, a later one if it is not. */
+    void (*read)(const struct ks_core *core, struct ks_lease_row *row);
+    /* The row, read or written by us, is as `row` says. */
+    void (*see)(struct ks_core *core, const struct ks_lease_row *row);
+    /* Our lease is over, and yet its row names us in `epoch`: it is to become ours again. */
+    void (*take)(struct ks_core *core, ks_shard shard, ks_epoch epoch);
+    /* The rev that the next write of a lease gives its row: more than every one before it. */
+    uint64_t (*next_rev)(const struct ks_core *core, const struct ks_lease *lease);
+    /* Until when a lease serves whose row has this rev; KS_NEVER where leases live and fall with their worker. */
+    ks_instant (*serves_until)(const struct ks_core *core, uint64_t rev);
+    /* When a lease whose last write was sent at `asked_at` is written again, though nothing was settled; KS_NEVER. */
+    ks_instant (*renew_at)(const struct ks_core *core, ks_instant asked_at);
+};
+
+extern const struct ks_fleet_protocol ks_native_protocol;
+extern const struct ks_fleet_protocol ks_go_kcl_protocol;
+
+#endif

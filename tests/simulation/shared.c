@@ -1,0 +1,715 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shared.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/budget.h"
+#include "shared_world.h"
+
+#define WAR (60 * SIM_SECOND)
+/* Peace at first: leases of the dead run out, claims of the dead do (120 s), everything is read. */
+#define PEACE (200 * SIM_SECOND)
+#define WALL_US INT64_C(1700000000000000)
+enum { WINDOW = 32, WRITER_NONE = 0 };
+
+bool shared_chance(struct shared_world *world, uint32_t per_mille)
+{
+    return ks_prng_below(&world->prng, 1000) < per_mille;
+}
+
+void shared_say(struct shared_world *world, const char *format, ...)
+{
+    va_list list;
+
+    if (!world->verbose)
+        return;
+    printf("%8.3f ", (double)world->now / 1e6);
+    va_start(list, format);
+    vprintf(format, list);
+    va_end(list);
+    printf("\n");
+}
+
+void shared_fail(struct shared_world *world, const char *format, ...)
+{
+    va_list list;
+
+    if (world->failed)
+        return;
+    world->failed = true;
+    va_start(list, format);
+    vsnprintf(world->sentence, sizeof world->sentence, format, list);
+    va_end(list);
+}
+
+/* ---- Clocks ---- */
+
+uint64_t shared_wall(const struct shared_world *world, int64_t error_us)
+{
+    return (uint64_t)(WALL_US + world->now + error_us) * 1000;
+}
+
+static ks_instant clock_of(const struct shared_world *world, const struct shared_node *node)
+{
+    return (ks_instant){node->offset + world->now + world->now / 1000000 * node->drift_ppm +
+                        world->now % 1000000 * node->drift_ppm / 1000000};
+}
+
+static sim_time true_time(const struct shared_world *world, const struct shared_node *node,
+                          ks_instant at)
+{
+    int64_t left = at.us - clock_of(world, node).us;
+
+    return world->now + (left <= 0 ? 1 : left - left * node->drift_ppm / 1000000 + 1);
+}
+
+bool shared_may_deliver(const struct shared_world *world, uint32_t number, ks_shard shard)
+{
+    const struct shared_node *node = &world->nodes[number];
+    struct ks_lease_view view;
+
+    return ks_core_lease(node->core, shard, &view) &&
+           ks_core_may_deliver(node->core, shard, view.epoch, clock_of(world, node));
+}
+
+/* ---- A node ---- */
+
+static void step(struct shared_world *world, uint32_t number, const struct ks_event *event);
+
+static void plan(struct shared_world *world, uint32_t number, sim_time at,
+                 struct happening happening)
+{
+    struct shared_node *node = &world->nodes[number];
+
+    happening.process = number;
+    happening.life = node->life;
+    agenda_add(&world->agenda, at, &happening);
+}
+
+static sim_time latency(struct shared_world *world)
+{
+    return ks_prng_between(&world->prng, SIM_MS, 40 * SIM_MS);
+}
+
+static void ask(struct shared_world *world, uint32_t number, const struct ks_store_effect *effect)
+{
+    struct shared_node *node = &world->nodes[number];
+    bool writes = effect->operation > KS_STORE_READ_WORKER;
+    uint32_t at = 0;
+    struct shared_request *request;
+    sim_time arrives = world->now + latency(world);
+
+    while (world->requests[at].used)
+        at++;
+    assert(at < SHARED_REQUESTS);
+    request = &world->requests[at];
+    *request = (struct shared_request){
+        .used = true, .users = 1, .node = number, .life = node->life, .ask = *effect};
+    if (effect->operation == KS_STORE_CHECKPOINT || effect->operation == KS_STORE_FINAL) {
+        request->has_checkpoint = effect->up_to > 0 || node->behind[effect->shard];
+        request->checkpoint = node->base[effect->shard] + node->forgot[effect->shard];
+        if (effect->up_to > 0 && node->forgot[effect->shard] != effect->up_to)
+            shared_fail(world, "shard-%u: a checkpoint at a place that was not kept",
+                        effect->shard);
+    }
+    plan(world, number,
+         true_time(world, node, ks_instant_add(clock_of(world, node), world->config.timeout)),
+         (struct happening){.kind = HAPPENS_TIMEOUT, .request = at});
+    if (shared_chance(world, world->lost))
+        return;
+    if (writes && shared_chance(world, world->late))
+        arrives += ks_prng_between(&world->prng, 2 * SIM_SECOND, 30 * SIM_SECOND);
+    request->users++;
+    plan(world, number, arrives, (struct happening){.kind = HAPPENS_ARRIVE, .request = at});
+}
+
+static void done_with(struct shared_request *request)
+{
+    assert(request->users > 0);
+    if (--request->users == 0)
+        request->used = false;
+}
+
+static void arrive(struct shared_world *world, const struct happening *happening)
+{
+    struct shared_request *request = &world->requests[happening->request];
+
+    shared_apply(world, request);
+    if (!shared_chance(world, world->lost)) {
+        request->users++;
+        plan(world, request->node, world->now + latency(world),
+             (struct happening){.kind = HAPPENS_ANSWER, .request = happening->request});
+    }
+    done_with(request);
+}
+
+static void remember(struct shared_node *node, const struct shared_request *request)
+{
+    for (uint32_t i = 0; i < request->row_count; i++) {
+        uint64_t checkpoint = request->checkpoints[i];
+        ks_shard shard = request->rows[i].shard;
+
+        /* As ports/rows.c: what we made durable, if the row says less. */
+        node->behind[shard] = node->own[shard] != SHARED_NONE &&
+                              (checkpoint == SHARED_NONE || checkpoint < node->own[shard]);
+        if (node->behind[shard])
+            checkpoint = node->own[shard];
+        node->seen[shard] = checkpoint;
+    }
+}
+
+static void answer(struct shared_world *world, const struct happening *happening)
+{
+    struct shared_request *request = &world->requests[happening->request];
+    struct shared_node *node = &world->nodes[request->node];
+    struct ks_event event = {.kind = KS_EVENT_STORE};
+    bool live = node->core != NULL && node->life == request->life && !request->closed;
+
+    request->closed = true;
+    event.store.token = request->ask.token;
+    event.store.outcome = happening->kind == HAPPENS_TIMEOUT ? KS_UNKNOWN : request->outcome;
+    event.store.leases = request->rows;
+    event.store.lease_count = event.store.outcome == KS_UNKNOWN ? 0 : request->row_count;
+    if (live && event.store.outcome == KS_DONE) {
+        remember(node, request);
+        if (request->has_checkpoint) {
+            node->own[request->ask.shard] = request->checkpoint;
+            node->behind[request->ask.shard] = false;
+        }
+    }
+    if (live)
+        step(world, request->node, &event);
+    done_with(request);
+}
+
+/* ---- The stream ---- */
+
+static void listed(struct shared_world *world, uint32_t number)
+{
+    struct shared_node *node = &world->nodes[number];
+    struct ks_event event = {.kind = KS_EVENT_LISTED, .listed = {.ok = true}};
+
+    for (ks_shard shard = 0; shard < world->shard_count; shard++) {
+        node->listing[event.listed.count++] =
+            (struct ks_shard_row){.shard = shard,
+                                  .parents = {world->shards[shard].parent, KS_SHARD_NONE},
+                                  .closed = world->shards[shard].closed};
+    }
+    event.listed.shards = node->listing;
+    step(world, number, &event);
+}
+
+static void open_reader(struct shared_world *world, uint32_t number, ks_shard shard)
+{
+    struct shared_node *node = &world->nodes[number];
+    uint64_t seen = node->seen[shard];
+
+    if (seen == SHARED_END)
+        shared_fail(world, "shard-%u is begun though it is finished", shard);
+    node->open[shard] = true;
+    node->base[shard] = seen == SHARED_NONE ? 0 : seen;
+    node->fetched[shard] = node->forgot[shard] = 0;
+}
+
+static void read_answers(struct shared_world *world, uint32_t number,
+                         const struct happening *happening)
+{
+    struct shared_node *node = &world->nodes[number];
+    const ks_shard shard = happening->shard;
+    const struct shared_shard *stream = &world->shards[shard];
+    uint32_t sizes[WINDOW];
+    struct ks_event event = {.kind = KS_EVENT_RECORDS};
+
+    if (!node->open[shard] || node->reader[shard] != happening->serial)
+        return;
+    event.records.shard = shard;
+    event.records.epoch = happening->epoch;
+    event.records.sizes = sizes;
+    while (event.records.count < happening->count &&
+           node->base[shard] + node->fetched[shard] < stream->count) {
+        sizes[event.records.count++] = 100;
+        node->fetched[shard]++;
+    }
+    event.records.at_end =
+        stream->closed && node->base[shard] + node->fetched[shard] == stream->count;
+    step(world, number, &event);
+}
+
+/* ---- Effects ---- */
+
+static void deliver(struct shared_world *world, uint32_t number, const struct ks_effect *effect)
+{
+    struct shared_node *node = &world->nodes[number];
+    const ks_shard shard = effect->deliver.shard;
+    ks_shard parent = world->shards[shard].parent;
+
+    world->delivered += effect->deliver.count;
+    if (parent != KS_SHARD_NONE && !world->shards[parent].ended)
+        shared_fail(world, "shard-%u is delivered before its parent is over", shard);
+    if (!ks_core_may_deliver(node->core, shard, effect->deliver.epoch, clock_of(world, node)))
+        shared_fail(world, "shard-%u is delivered past its deadline", shard);
+    plan(world, number, world->now + ks_prng_between(&world->prng, SIM_MS, 2 * SIM_SECOND),
+         (struct happening){.kind = HAPPENS_JOB,
+                            .shard = shard,
+                            .epoch = effect->deliver.epoch,
+                            .first = effect->deliver.first,
+                            .count = effect->deliver.count});
+}
+
+static void settle(struct shared_world *world, uint32_t number, const struct happening *happening)
+{
+    struct shared_node *node = &world->nodes[number];
+    struct ks_event event = {.kind = KS_EVENT_SETTLE};
+    struct ks_lease_view view;
+
+    /* Handled is handled, whether the ack still counts or not. */
+    if (ks_core_lease(node->core, happening->shard, &view) && view.epoch == happening->epoch &&
+        node->open[happening->shard])
+        for (uint32_t i = 0; i < happening->count; i++)
+            world->shards[happening->shard]
+                .settled[node->base[happening->shard] + happening->first + i] = true;
+    event.settle.session = node->session;
+    event.settle.session_epoch = node->session_epoch;
+    event.settle.shard = happening->shard;
+    event.settle.epoch = happening->epoch;
+    event.settle.first = happening->first;
+    event.settle.count = happening->count;
+    event.settle.outcome = KS_ACK;
+    /* Who was given all that it asked for is not woken. */
+    plan(world, number, world->now + 1, (struct happening){.kind = HAPPENS_CONSUMER});
+    step(world, number, &event);
+}
+
+static void stop(struct shared_world *world, uint32_t number)
+{
+    struct shared_node *node = &world->nodes[number];
+
+    shared_say(world, "node %u: w%u is over", number, node->name);
+    ks_free(node->core);
+    node->core = NULL;
+    node->life++;
+}
+
+static void perform(struct shared_world *world, uint32_t number, const struct ks_effect *effect)
+{
+    struct shared_node *node = &world->nodes[number];
+    const ks_shard shard = effect->lease.shard;
+
+    switch ((int)effect->kind) {
+    case KS_EFFECT_STORE: ask(world, number, &effect->store); break;
+    case KS_EFFECT_LIST:
+        plan(world, number, world->now + 100 * SIM_MS, (struct happening){.kind = HAPPENS_LISTED});
+        break;
+    case KS_EFFECT_OPEN: open_reader(world, number, shard); break;
+    case KS_EFFECT_CLOSE:
+        node->open[shard] = false;
+        node->reader[shard]++;
+        break;
+    case KS_EFFECT_FORGET: node->forgot[shard] = effect->lease.number; break;
+    case KS_EFFECT_READ:
+        plan(world, number, world->now + ks_prng_between(&world->prng, 10 * SIM_MS, 300 * SIM_MS),
+             (struct happening){
+                 .kind = HAPPENS_READ,
+                 .shard = shard,
+                 .epoch = effect->lease.epoch,
+                 .serial = ++node->reader[shard],
+                 .count = effect->lease.max_records < WINDOW ? effect->lease.max_records : WINDOW});
+        break;
+    case KS_EFFECT_DELIVER: deliver(world, number, effect); break;
+    case KS_EFFECT_WAKE:
+        plan(world, number, world->now + 1, (struct happening){.kind = HAPPENS_CONSUMER});
+        break;
+    case KS_EFFECT_OPENED:
+        node->session = effect->session.session;
+        node->session_epoch = effect->session.session_epoch;
+        plan(world, number, world->now + 1, (struct happening){.kind = HAPPENS_CONSUMER});
+        break;
+    case KS_EFFECT_STORY:
+        shared_say(world, "node %u: story %d of shard-%d", number, (int)effect->story.story,
+                   (int)effect->story.shard);
+        break;
+    default: break;
+    }
+}
+
+static void step(struct shared_world *world, uint32_t number, const struct ks_event *event)
+{
+    struct shared_node *node = &world->nodes[number];
+    struct ks_effects *effects = &world->effects;
+    bool over = false;
+    sim_time due;
+
+    effects->count = 0;
+    ks_core_wall(node->core, WALL_US + world->now + node->wall_error);
+    ks_core_step(node->core, clock_of(world, node), event, effects);
+    ks_core_check(node->core);
+    for (uint32_t i = 0; i < effects->count && !world->failed; i++) {
+        perform(world, number, &effects->items[i]);
+        over |= effects->items[i].kind == KS_EFFECT_DRAINED;
+    }
+    if (over) {
+        stop(world, number);
+        agenda_add(
+            &world->agenda, world->now + SIM_SECOND,
+            &(struct happening){.kind = HAPPENS_START, .process = number, .count = node->name});
+        return;
+    }
+    if (ks_core_deadline(node->core).us == KS_NEVER.us)
+        return;
+    due = true_time(world, node, ks_core_deadline(node->core));
+    if (node->tick_at <= world->now || due < node->tick_at) {
+        node->tick_at = due;
+        plan(world, number, due, (struct happening){.kind = HAPPENS_TICK});
+    }
+}
+
+static void open_session(struct shared_world *world, uint32_t number)
+{
+    struct ks_event event = {.kind = KS_EVENT_SESSION_OPEN};
+
+    event.open.take_over = KS_SESSION_NONE;
+    event.open.max_in_flight = 50;
+    event.open.max_in_flight_bytes = 1 << 20;
+    event.open.ack_deadline = ks_span_ms(8000);
+    event.open.grace = ks_span_ms(5000);
+    event.open.linger = ks_span_ms(60000);
+    step(world, number, &event);
+}
+
+static void start(struct shared_world *world, uint32_t number, uint32_t name)
+{
+    struct shared_node *node = &world->nodes[number];
+    struct ks_core_config config = world->config;
+    int64_t error = world->config.lease_duration.us / 40;
+    uint32_t life = node->life;
+    void *memory;
+
+    config.self = name;
+    config.seed = ks_prng_next(&world->prng);
+    memory = ks_alloc(ks_core_size(&config));
+    assert(memory != NULL);
+    *node = (struct shared_node){
+        .core = ks_core_init(memory, &config),
+        .life = life + 1,
+        .name = name,
+        .offset = ks_prng_between(&world->prng, 0, INT64_C(1000000) * SIM_SECOND),
+        .drift_ppm = ks_prng_between(&world->prng, -40000, 40000),
+        .wall_error = ks_prng_between(&world->prng, -error, error),
+    };
+    for (ks_shard shard = 0; shard < SHARED_SHARDS; shard++)
+        node->seen[shard] = node->own[shard] = SHARED_NONE;
+    shared_say(world, "node %u: w%u starts", number, name);
+    step(world, number, &(struct ks_event){.kind = KS_EVENT_START});
+    open_session(world, number);
+}
+
+/* ---- The world ---- */
+
+static void put_records(struct shared_world *world)
+{
+    for (ks_shard shard = 0; shard < world->shard_count; shard++) {
+        struct shared_shard *stream = &world->shards[shard];
+        uint32_t more = (uint32_t)ks_prng_between(&world->prng, 0, 6);
+
+        if (!stream->closed && stream->count + more <= SHARED_RECORDS)
+            stream->count += more;
+    }
+    if (!world->peace)
+        agenda_add(&world->agenda, world->now + SIM_SECOND,
+                   &(struct happening){.kind = HAPPENS_SCALE});
+}
+
+static void split(struct shared_world *world)
+{
+    ks_shard parent = (ks_shard)ks_prng_below(&world->prng, world->shard_count);
+
+    if (world->shards[parent].closed || world->shard_count + 2 > SHARED_SHARDS)
+        return;
+    world->shards[parent].closed = true;
+    for (uint32_t child = 0; child < 2; child++)
+        world->shards[world->shard_count++] =
+            (struct shared_shard){.parent = parent, .listed = true};
+    shared_say(world, "world: shard-%u is split", parent);
+}
+
+static uint32_t any_node(struct shared_world *world)
+{
+    return (uint32_t)ks_prng_below(&world->prng, world->node_count);
+}
+
+static void kill_one(struct shared_world *world)
+{
+    uint32_t number = any_node(world);
+    struct shared_node *node = &world->nodes[number];
+    uint32_t name = node->name;
+
+    if (node->core == NULL)
+        return;
+    if (shared_chance(world, 500) && world->next_name < SHARED_EMPTY)
+        name = world->next_name++;
+    if (shared_chance(world, 300)) {
+        step(world, number,
+             &(struct ks_event){.kind = KS_EVENT_DRAIN, .drain = {ks_span_ms(3000)}});
+        return;
+    }
+    stop(world, number);
+    agenda_add(&world->agenda,
+               world->now + ks_prng_between(&world->prng, 100 * SIM_MS, 4 * SIM_SECOND),
+               &(struct happening){.kind = HAPPENS_START, .process = number, .count = name});
+}
+
+static void pause_one(struct shared_world *world)
+{
+    sim_time until = world->now + ks_prng_between(&world->prng, SIM_SECOND, 25 * SIM_SECOND);
+
+    if (world->member_count > 0 && shared_chance(world, 500)) {
+        world->members[ks_prng_below(&world->prng, world->member_count)].paused_until = until;
+        return;
+    }
+    world->nodes[any_node(world)].paused_until = until;
+}
+
+static void trouble(struct shared_world *world)
+{
+    if (world->peace)
+        return;
+    if (shared_chance(world, world->pauses))
+        pause_one(world);
+    if (shared_chance(world, world->kills))
+        kill_one(world);
+    if (shared_chance(world, 40))
+        split(world);
+    if (shared_chance(world, 20) && world->member_count > 0)
+        world->members[ks_prng_below(&world->prng, world->member_count)].alive ^= true;
+    agenda_add(&world->agenda, world->now + SIM_SECOND, &(struct happening){.kind = HAPPENS_DOWN});
+}
+
+static void make_peace(struct shared_world *world)
+{
+    shared_say(world, "world: peace");
+    world->peace = true;
+    world->lost = world->late = 0;
+    for (uint32_t number = 0; number < world->node_count; number++) {
+        world->nodes[number].paused_until = 0;
+        if (world->nodes[number].core == NULL)
+            start(world, number, world->next_name < SHARED_EMPTY ? world->next_name++ : 30);
+    }
+}
+
+static void turn(struct shared_world *world, const struct happening *happening)
+{
+    const uint32_t number = happening->process;
+    struct shared_node *node = &world->nodes[number];
+
+    if (node->core == NULL || node->life != happening->life)
+        return;
+    switch ((int)happening->kind) {
+    case HAPPENS_TICK:
+        if (node->tick_at <= world->now)
+            step(world, number, &(struct ks_event){.kind = KS_EVENT_TICK});
+        break;
+    case HAPPENS_LISTED: listed(world, number); break;
+    case HAPPENS_READ: read_answers(world, number, happening); break;
+    case HAPPENS_JOB: settle(world, number, happening); break;
+    case HAPPENS_CONSUMER:
+        step(world, number,
+             &(struct ks_event){.kind = KS_EVENT_SESSION_PULL,
+                                .pull = {.session = node->session,
+                                         .max_records = 10,
+                                         .max_bytes = 1 << 20,
+                                         .max_runs = 4}});
+        break;
+    default: assert(false);
+    }
+}
+
+static void happen(struct shared_world *world, const struct happening *happening)
+{
+    const struct shared_node *node = &world->nodes[happening->process];
+    bool of_node = happening->kind <= HAPPENS_CONSUMER || happening->kind == HAPPENS_JOB;
+
+    if (of_node && world->now < node->paused_until && node->life == happening->life) {
+        agenda_add(&world->agenda, node->paused_until + (sim_time)ks_prng_below(&world->prng, 200),
+                   happening);
+        return;
+    }
+    switch ((int)happening->kind) {
+    case HAPPENS_ARRIVE: arrive(world, happening); break;
+    case HAPPENS_ANSWER:
+    case HAPPENS_TIMEOUT: answer(world, happening); break;
+    case HAPPENS_START:
+        if (world->nodes[happening->process].core == NULL)
+            start(world, happening->process, happening->count);
+        break;
+    case HAPPENS_SCALE: put_records(world); break;
+    case HAPPENS_DOWN: trouble(world); break;
+    case HAPPENS_PEACE: make_peace(world); break;
+    case HAPPENS_PUT:
+        shared_member_put(world, happening->count, happening->shard, happening->epoch,
+                          happening->first);
+        break;
+    case HAPPENS_HURRY:
+        shared_member_turn(world, &world->members[happening->count]);
+        agenda_add(&world->agenda, world->now + 500 * SIM_MS, happening);
+        break;
+    default: turn(world, happening);
+    }
+}
+
+static bool is_done(const struct shared_world *world, char *why, size_t size)
+{
+    uint32_t least = UINT32_MAX;
+    uint32_t most = 0;
+
+    for (ks_shard shard = 0; shard < world->shard_count; shard++) {
+        const struct shared_shard *stream = &world->shards[shard];
+        const struct shared_row *row = &world->rows[shard];
+
+        snprintf(why, size, "shard-%u", shard);
+        for (uint32_t i = 0; i < stream->count; i++)
+            if (!stream->settled[i])
+                return false;
+        snprintf(why, size, "the row of shard-%u (w%u, claim w%u, checkpoint %lld of %u)", shard,
+                 row->owner, row->claim, (long long)row->checkpoint, stream->count);
+        if (stream->closed ? row->checkpoint != SHARED_END : row->owner == 0)
+            return false;
+        if (!stream->closed && stream->count > 0 && row->checkpoint != stream->count)
+            return false;
+    }
+    for (uint32_t number = 0; number < world->node_count; number++) {
+        struct ks_self_view self;
+
+        snprintf(why, size, "node %u is being replaced", number);
+        if (world->nodes[number].core == NULL)
+            return false;
+        ks_core_self(world->nodes[number].core, &self);
+        least = self.leases_held < least ? self.leases_held : least;
+        most = self.leases_held > most ? self.leases_held : most;
+    }
+    snprintf(why, size, "the balance: one has %u, another %u", least, most);
+    return !world->stealing || world->member_count > 0 || most <= least + 1;
+}
+
+static void draw(struct shared_world *world)
+{
+    struct ks_core_config *config = &world->config;
+
+    world->node_count = (uint32_t)ks_prng_between(&world->prng, 1, SHARED_NODES);
+    world->member_count =
+        shared_chance(world, 500) ? (uint32_t)ks_prng_between(&world->prng, 1, SHARED_MEMBERS) : 0;
+    world->zombies = world->member_count > 0 && shared_chance(world, 500);
+    world->stealing = shared_chance(world, 500);
+    world->lost = shared_chance(world, 600) ? (uint32_t)ks_prng_between(&world->prng, 5, 150) : 0;
+    world->late = shared_chance(world, 600) ? (uint32_t)ks_prng_between(&world->prng, 5, 100) : 0;
+    world->pauses =
+        shared_chance(world, 600) ? (uint32_t)ks_prng_between(&world->prng, 20, 300) : 0;
+    world->kills = shared_chance(world, 600) ? (uint32_t)ks_prng_between(&world->prng, 10, 150) : 0;
+    world->shard_count = (uint32_t)ks_prng_between(&world->prng, 1, 6);
+    for (ks_shard shard = 0; shard < world->shard_count; shard++)
+        world->shards[shard] = (struct shared_shard){.parent = KS_SHARD_NONE, .listed = true};
+    *config = ks_core_config_default(ks_span_ms(10000));
+    config->protocol = KS_PROTOCOL_GO_KCL;
+    config->stealing = world->stealing;
+    config->list_every = ks_span_ms(3000);
+    config->checkpoint_interval = ks_span_ms(ks_prng_between(&world->prng, 500, 8000));
+    config->idle_release = ks_span_ms(30000);
+    config->shards_max = config->leases_max = SHARED_SHARDS;
+    config->window_max = WINDOW;
+    config->workers_max = SHARED_NAMES;
+    config->sessions_max = 2;
+    config->budget_bytes = 1 << 20;
+    config->read_bytes = 1 << 12;
+}
+
+static void begin(struct shared_world *world)
+{
+    draw(world);
+    world->next_name = 1;
+    for (uint32_t i = 0; i < SHARED_SHARDS; i++)
+        world->rows[i].checkpoint = SHARED_NONE;
+    for (uint32_t i = 0; i < world->member_count; i++) {
+        int64_t error = world->config.lease_duration.us / 40;
+
+        world->members[i] = (struct shared_member){
+            .alive = true,
+            .fine = shared_chance(world, 500),
+            .name = world->next_name++,
+            .wall_error = ks_prng_between(&world->prng, -error, error),
+        };
+        agenda_add(&world->agenda, (sim_time)ks_prng_below(&world->prng, 3 * SIM_SECOND),
+                   &(struct happening){.kind = HAPPENS_HURRY, .count = i});
+    }
+    for (uint32_t i = 0; i < world->node_count; i++)
+        agenda_add(
+            &world->agenda, (sim_time)ks_prng_below(&world->prng, 8 * SIM_SECOND),
+            &(struct happening){.kind = HAPPENS_START, .process = i, .count = world->next_name++});
+    agenda_add(&world->agenda, SIM_SECOND, &(struct happening){.kind = HAPPENS_SCALE});
+    agenda_add(&world->agenda, 5 * SIM_SECOND, &(struct happening){.kind = HAPPENS_DOWN});
+    agenda_add(&world->agenda, WAR, &(struct happening){.kind = HAPPENS_PEACE});
+}
+
+static void run(struct shared_world *world)
+{
+    struct happening happening;
+    char why[160] = "";
+    sim_time look = WAR + 2 * SIM_SECOND;
+
+    begin(world);
+    while (!world->failed && agenda_next(&world->agenda, &world->now, &happening)) {
+        if (world->now > look) {
+            if (is_done(world, why, sizeof why))
+                return;
+            look = world->now + SIM_SECOND;
+        }
+        if (world->now > WAR + PEACE) {
+            shared_fail(world, "not done %d s after the faults: %s", (int)(PEACE / SIM_SECOND),
+                        why);
+            return;
+        }
+        happen(world, &happening);
+    }
+}
+
+bool shared_run(uint64_t seed, uint64_t count, bool verbose)
+{
+    struct shared_world *world = ks_alloc(sizeof *world);
+    uint64_t hash = 0;
+    uint64_t taken = 0;
+    uint64_t claimed = 0;
+    uint64_t delivered = 0;
+    bool good = true;
+
+    assert(world != NULL);
+    for (uint64_t i = 0; good && i < count; i++) {
+        struct agenda agenda = world->agenda;
+
+        memset(world, 0, sizeof *world);
+        world->agenda = agenda;
+        agenda_clear(&world->agenda);
+        world->seed = seed + i;
+        world->verbose = verbose;
+        ks_prng_init(&world->prng, world->seed);
+        run(world);
+        good = !world->failed;
+        if (!good)
+            printf("SEED=%llu %s (%u of ours, %u members%s%s)\n", (unsigned long long)world->seed,
+                   world->sentence, world->node_count, world->member_count,
+                   world->zombies ? ", zombies" : "", world->stealing ? ", stealing" : "");
+        for (uint32_t n = 0; n < SHARED_NODES; n++)
+            ks_free(world->nodes[n].core);
+        hash = hash * UINT64_C(0x100000001b3) + world->hash;
+        taken += world->taken;
+        claimed += world->claimed;
+        delivered += world->delivered;
+    }
+    agenda_free(&world->agenda);
+    ks_free(world);
+    if (good)
+        printf("taken %llu, claimed %llu, delivered %llu; stories %016llx\n%llu passed, 0 failed\n",
+               (unsigned long long)taken, (unsigned long long)claimed,
+               (unsigned long long)delivered, (unsigned long long)hash, (unsigned long long)count);
+    return good;
+}

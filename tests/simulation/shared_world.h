@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shared_world.h - what the parts of the shared table's world know of each other: shared.c (our cores), shared_table.c
+ * (the table), shared_member.c (the model of a member of vmware-go-kcl). */
+#ifndef KS_SIM_SHARED_WORLD_H
+#define KS_SIM_SHARED_WORLD_H
+
+#include "agenda.h"
+#include "base/prng.h"
+#include "core/core.h"
+
+enum {
+    SHARED_NODES = 4,
+    SHARED_MEMBERS = 3,
+    SHARED_SHARDS = 10,
+    SHARED_RECORDS = 400,
+    SHARED_REQUESTS = 2048,
+    SHARED_NAMES = 32, /* Worker numbers: EMPTY is the owner "" of the table. */
+    SHARED_EMPTY = 31
+};
+#define SHARED_NONE UINT64_MAX /* No checkpoint. Else the index behind the last settled record. */
+#define SHARED_END (UINT64_MAX - 1)
+
+struct shared_row {
+    bool present;
+    uint32_t owner;
+    uint64_t timeout; /* ns since 1970; 0 = none. */
+    uint32_t claim;
+    uint64_t checkpoint;
+};
+
+struct shared_shard {
+    uint32_t count; /* Records that have come. */
+    bool closed;
+    bool ended; /* Its row said SHARD_END once: a late write may undo that. */
+    bool listed;
+    ks_shard parent;
+    bool settled[SHARED_RECORDS];
+};
+
+struct shared_node {
+    struct ks_core *core; /* NULL: it does not run. */
+    uint32_t life;
+    uint32_t name;
+    int64_t offset;    /* Of its steady clock. */
+    int64_t drift_ppm; /* Likewise. */
+    int64_t wall_error;
+    sim_time paused_until;
+    sim_time tick_at;
+    uint32_t session;
+    uint32_t session_epoch;
+    uint64_t base[SHARED_SHARDS]; /* Where its epoch of a shard began. */
+    uint64_t fetched[SHARED_SHARDS];
+    uint64_t forgot[SHARED_SHARDS];
+    uint64_t seen[SHARED_SHARDS]; /* The row's checkpoint, as read last .. */
+    uint64_t own[SHARED_SHARDS];  /* .. and as we made it durable; SHARED_NONE: not yet. */
+    bool behind[SHARED_SHARDS];   /* The row is behind that. */
+    bool open[SHARED_SHARDS];
+    uint32_t reader[SHARED_SHARDS]; /* Which READ is in flight. */
+    struct ks_shard_row listing[SHARED_SHARDS];
+};
+
+struct shared_request {
+    bool used;
+    bool closed; /* The sender has its answer, or gave up. */
+    uint32_t users;
+    uint32_t node;
+    uint32_t life;
+    struct ks_store_effect ask;
+    bool has_checkpoint;
+    uint64_t checkpoint;
+    enum ks_outcome outcome;
+    uint32_t row_count;
+    struct ks_lease_row rows[SHARED_SHARDS];
+    uint64_t checkpoints[SHARED_SHARDS];
+};
+
+/* A shard as a member remembers it: clientlibrary/partition of the library. */
+struct shared_memory {
+    uint32_t owner;
+    uint64_t timeout;
+    uint64_t checkpoint;
+    bool reading; /* It has a consumer for it. */
+    uint64_t at;  /* The next record that the consumer reads. */
+    bool started; /* `at` means something. */
+};
+
+struct shared_member {
+    bool alive;
+    bool fine; /* Its times have nanoseconds: v2. */
+    uint32_t name;
+    int64_t wall_error;
+    sim_time paused_until;
+    struct shared_memory shards[SHARED_SHARDS];
+};
+
+struct shared_world {
+    uint64_t seed;
+    sim_time now;
+    struct ks_prng prng;
+    struct agenda agenda;
+    bool verbose;
+    bool failed;
+    char sentence[200];
+    uint64_t hash;
+    /* The swarm. */
+    uint32_t node_count;
+    uint32_t member_count;
+    bool zombies;  /* Members write late, and without conditions. */
+    bool stealing; /* Everybody claims. */
+    bool peace;
+    uint32_t lost;
+    uint32_t late;
+    uint32_t pauses;
+    uint32_t kills;
+    uint32_t next_name;
+    struct ks_core_config config;
+    /* The world. */
+    uint32_t shard_count;
+    struct shared_shard shards[SHARED_SHARDS];
+    struct shared_row rows[SHARED_SHARDS];
+    struct shared_node nodes[SHARED_NODES];
+    struct shared_member members[SHARED_MEMBERS];
+    struct shared_request requests[SHARED_REQUESTS];
+    struct ks_effects effects;
+    uint64_t taken;
+    uint64_t claimed;
+    uint64_t delivered;
+};
+
+void shared_fail(struct shared_world *world, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void shared_say(struct shared_world *world, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+bool shared_chance(struct shared_world *world, uint32_t per_mille);
+
+/* The wall clock without error, ns since 1970. */
+uint64_t shared_wall(const struct shared_world *world, int64_t error_us);
+/* True if the node may deliver the shard, by its own word and its own clocks. */
+bool shared_may_deliver(const struct shared_world *world, uint32_t node, ks_shard shard);
+
+/* A request reaches the table. */
+void shared_apply(struct shared_world *world, struct shared_request *request);
+/* Somebody else wrote: the promises that hold where all keep to conditions. */
+void shared_changed(struct shared_world *world, ks_shard shard, const struct shared_row *before);
+
+/* A turn of a member: everything that its goroutines do. */
+void shared_member_turn(struct shared_world *world, struct shared_member *member);
+/* What it wrote late lands: an unconditional PutItem. */
+void shared_member_put(struct shared_world *world, uint32_t owner, ks_shard shard, uint64_t timeout,
+                       uint64_t checkpoint);
+
+#endif
