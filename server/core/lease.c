@@ -306,7 +306,7 @@ static bool is_another_row(const struct ks_core *core, const struct ks_lease *le
     bool ours = row->epoch == lease->epoch && ks_incarnation_equal(row->owner, core->fleet.self);
 
     return row->rev < lease->rev ||
-           (ours && row->rev > lease->rev + (lease->unsure != UINT64_MAX ? 1 : 0));
+           (ours && row->rev > (lease->unsure != UINT64_MAX ? lease->tried : lease->rev));
 }
 
 /* What a consistent read says of a lease that we believe to hold. */
