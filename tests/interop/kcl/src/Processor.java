@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+import java.util.concurrent.TimeUnit;
+import software.amazon.kinesis.lifecycle.events.InitializationInput;
+import software.amazon.kinesis.lifecycle.events.LeaseLostInput;
+import software.amazon.kinesis.lifecycle.events.ProcessRecordsInput;
+import software.amazon.kinesis.lifecycle.events.ShardEndedInput;
+import software.amazon.kinesis.lifecycle.events.ShutdownRequestedInput;
+import software.amazon.kinesis.processor.RecordProcessorCheckpointer;
+import software.amazon.kinesis.processor.ShardRecordProcessor;
+import software.amazon.kinesis.retrieval.KinesisClientRecord;
+
+/** An app: it notes what it gets, works work_us on each record, and checkpoints after each batch. */
+final class Processor implements ShardRecordProcessor {
+    private final Diary diary;
+    private final int workUs;
+    private String shard;
+
+    Processor(Diary diary, int workUs) {
+        this.diary = diary;
+        this.workUs = workUs;
+    }
+
+    @Override
+    public void initialize(InitializationInput input) {
+        shard = input.shardId();
+        diary.tell("began", "shard", shard, "sequence", input.extendedSequenceNumber().sequenceNumber());
+    }
+
+    @Override
+    public void processRecords(ProcessRecordsInput input) {
+        for (KinesisClientRecord record : input.records()) {
+            diary.tell("record", "shard", shard, "sequence", record.sequenceNumber(), "key", record.partitionKey(),
+                    "data", Member.text(record.data()));
+            work();
+        }
+        if (!input.records().isEmpty()) {
+            save(input.checkpointer(), input.records().get(input.records().size() - 1).sequenceNumber());
+        }
+    }
+
+    @Override
+    public void leaseLost(LeaseLostInput input) {
+        diary.tell("ended", "shard", shard, "reason", "LEASE_LOST");
+    }
+
+    @Override
+    public void shardEnded(ShardEndedInput input) {
+        diary.tell("ended", "shard", shard, "reason", "SHARD_END");
+        save(input.checkpointer(), "SHARD_END");
+    }
+
+    @Override
+    public void shutdownRequested(ShutdownRequestedInput input) {
+        diary.tell("ended", "shard", shard, "reason", "REQUESTED");
+    }
+
+    private void save(RecordProcessorCheckpointer checkpointer, String sequence) {
+        try {
+            if (sequence.equals("SHARD_END")) {
+                checkpointer.checkpoint();
+            } else {
+                checkpointer.checkpoint(sequence);
+            }
+            diary.tell("saved", "shard", shard, "sequence", sequence);
+        } catch (Exception err) {
+            diary.tell("unsaved", "shard", shard, "sequence", sequence, "reason", err.toString());
+        }
+    }
+
+    private void work() {
+        try {
+            TimeUnit.MICROSECONDS.sleep(workUs);
+        } catch (InterruptedException err) {
+            Thread.currentThread().interrupt();
+        }
+    }
+}
