@@ -20,7 +20,7 @@ def story(name, folder):
     library = fleet.LIBRARIES[name]
     world = fleet.World(folder, SHARDS)
     world.put(1500)
-    a = world.member(name, "worker-a", work_us=500).start()
+    a = world.member(name, "worker-a", work_us=500).start().awake()
     b = world.member(name, "worker-b", work_us=500).start()
     world.wait_seen(1500, 90, a, b)
     world.put(1000)

@@ -93,7 +93,7 @@ class Member:
         diary = path + ".diary"
         self.diaries.append(diary)
         env = dict(os.environ, KS_DIARY=diary, AWS_ENDPOINT_URL_KINESIS=os.environ["KS_KINESIS_URL"],
-                   AWS_ENDPOINT_URL_DYNAMODB=os.environ["KS_DYNAMODB_URL"])
+                   AWS_ENDPOINT_URL_DYNAMODB=self.world.dynamodb_url)
         args = ["setpriv", "--pdeathsig", "KILL", "nice", *self.library.program, self.worker, self.world.name, self.world.name,
                 *(f"{name}={value}" for name, value in self.settings.items())]
         apart = "multilang" in self.library.program[0]  # Its stdout is a log.
@@ -123,6 +123,14 @@ class Member:
     def lives(self):
         check(self.process.poll() is None, f"{self.worker} ended by itself with {self.process.poll()}")
 
+    def awake(self):
+        """Waits for the first line of its diary: kinsumer cannot bear that two make its tables at the same time."""
+        def told():
+            self.lives()
+            return read_lines(self.diaries[-1])
+        wait_until(told, 60, f"{self.worker} says something")
+        return self
+
     def entries(self, run=None):
         """Its diary, or that of one run: 0 is the first."""
         for path in self.diaries if run is None else self.diaries[run:run + 1]:
@@ -136,6 +144,7 @@ class World:
         self.folder = folder
         self.name = name or "interop-" + os.path.basename(folder).replace("_", "-")
         self.members, self.placed, self.put_at = [], {}, {}
+        self.dynamodb_url = os.environ["KS_DYNAMODB_URL"]  # Of the members.
         make_stream(self.name, shards)
 
     def member(self, library, worker, **settings):

@@ -3,6 +3,7 @@ import java.lang.reflect.Method;
 import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Date;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -24,6 +25,7 @@ import software.amazon.kinesis.retrieval.polling.PollingConfig;
 /**
  * A member by KCL: it checkpoints after each batch. See ../../fleet.py.
  *
+ * position is TRIM_HORIZON, LATEST or AT_TIMESTAMP (of 1970); prepare_ms prepares a checkpoint so long before it is made.
  * A setting that is none of ours is a setting of KCL: NAME=VALUE calls NAME(VALUE) of the config that has it.
  */
 public final class Member {
@@ -63,12 +65,12 @@ public final class Member {
                 .endpointOverride(URI.create(System.getenv("AWS_ENDPOINT_URL_DYNAMODB"))).build();
         CloudWatchAsyncClient watch = CloudWatchAsyncClient.builder().region(Region.US_EAST_1)
                 .endpointOverride(URI.create("http://127.0.0.1:1")).build();
-        int work = Integer.parseInt(settings.getOrDefault("work_us", "0"));
-        settings.remove("work_us");
-        SingleStreamTracker tracker = new SingleStreamTracker(stream,
-                InitialPositionInStreamExtended.newInitialPosition(InitialPositionInStream.TRIM_HORIZON));
+        int work = Integer.parseInt(taken(settings, "work_us", "0"));
+        int prepare = Integer.parseInt(taken(settings, "prepare_ms", "0"));
+        InitialPositionInStreamExtended position = position(taken(settings, "position", "TRIM_HORIZON"));
+        SingleStreamTracker tracker = new SingleStreamTracker(stream, position);
         ConfigsBuilder configs = new ConfigsBuilder(tracker, application, kinesis, dynamo, watch, diary.worker,
-                () -> new Processor(diary, work));
+                () -> new Processor(diary, work, prepare));
         PollingConfig polling = new PollingConfig(stream, kinesis);
         List<Object> all = new ArrayList<>(List.of(polling, configs.leaseManagementConfig(), configs.coordinatorConfig(),
                 configs.lifecycleConfig(), configs.processorConfig()));
@@ -77,14 +79,25 @@ public final class Member {
             set(all, setting.getKey(), setting.getValue());
         }
         var leases = (software.amazon.kinesis.leases.LeaseManagementConfig) all.get(1);
-        leases.initialPositionInStream(
-                InitialPositionInStreamExtended.newInitialPosition(InitialPositionInStream.TRIM_HORIZON));
+        leases.initialPositionInStream(position);
         return new Scheduler(configs.checkpointConfig(),
                 (software.amazon.kinesis.coordinator.CoordinatorConfig) all.get(2), leases,
                 (software.amazon.kinesis.lifecycle.LifecycleConfig) all.get(3),
                 configs.metricsConfig().metricsFactory(new NullMetricsFactory()),
                 (software.amazon.kinesis.processor.ProcessorConfig) all.get(4),
                 configs.retrievalConfig().retrievalSpecificConfig(polling));
+    }
+
+    private static String taken(Map<String, String> settings, String name, String otherwise) {
+        String value = settings.remove(name);
+        return value == null ? otherwise : value;
+    }
+
+    private static InitialPositionInStreamExtended position(String name) {
+        if (name.equals("AT_TIMESTAMP")) {
+            return InitialPositionInStreamExtended.newInitialPositionAtTimestamp(new Date(0));
+        }
+        return InitialPositionInStreamExtended.newInitialPosition(InitialPositionInStream.valueOf(name));
     }
 
     /** What a config holds in a config of its own, in the versions that do. */

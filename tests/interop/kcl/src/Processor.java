@@ -5,6 +5,7 @@ import software.amazon.kinesis.lifecycle.events.LeaseLostInput;
 import software.amazon.kinesis.lifecycle.events.ProcessRecordsInput;
 import software.amazon.kinesis.lifecycle.events.ShardEndedInput;
 import software.amazon.kinesis.lifecycle.events.ShutdownRequestedInput;
+import software.amazon.kinesis.processor.PreparedCheckpointer;
 import software.amazon.kinesis.processor.RecordProcessorCheckpointer;
 import software.amazon.kinesis.processor.ShardRecordProcessor;
 import software.amazon.kinesis.retrieval.KinesisClientRecord;
@@ -13,11 +14,13 @@ import software.amazon.kinesis.retrieval.KinesisClientRecord;
 final class Processor implements ShardRecordProcessor {
     private final Diary diary;
     private final int workUs;
+    private final int prepareMs;
     private String shard;
 
-    Processor(Diary diary, int workUs) {
+    Processor(Diary diary, int workUs, int prepareMs) {
         this.diary = diary;
         this.workUs = workUs;
+        this.prepareMs = prepareMs;
     }
 
     @Override
@@ -31,10 +34,10 @@ final class Processor implements ShardRecordProcessor {
         for (KinesisClientRecord record : input.records()) {
             diary.tell("record", "shard", shard, "sequence", record.sequenceNumber(), "key", record.partitionKey(),
                     "data", Member.text(record.data()));
-            work();
+            sleep(workUs);
         }
         if (!input.records().isEmpty()) {
-            save(input.checkpointer(), input.records().get(input.records().size() - 1).sequenceNumber());
+            save(input.checkpointer(), input.records().get(input.records().size() - 1));
         }
     }
 
@@ -46,7 +49,7 @@ final class Processor implements ShardRecordProcessor {
     @Override
     public void shardEnded(ShardEndedInput input) {
         diary.tell("ended", "shard", shard, "reason", "SHARD_END");
-        save(input.checkpointer(), "SHARD_END");
+        save(input.checkpointer(), null);
     }
 
     @Override
@@ -54,12 +57,19 @@ final class Processor implements ShardRecordProcessor {
         diary.tell("ended", "shard", shard, "reason", "REQUESTED");
     }
 
-    private void save(RecordProcessorCheckpointer checkpointer, String sequence) {
+    /** Checkpoints, after a user record of an aggregate within that; null is the end of the shard. */
+    private void save(RecordProcessorCheckpointer checkpointer, KinesisClientRecord last) {
+        String sequence = last == null ? "SHARD_END" : last.sequenceNumber();
         try {
-            if (sequence.equals("SHARD_END")) {
+            if (last == null) {
                 checkpointer.checkpoint();
+            } else if (prepareMs == 0) {
+                checkpointer.checkpoint(sequence, last.subSequenceNumber());
             } else {
-                checkpointer.checkpoint(sequence);
+                PreparedCheckpointer prepared = checkpointer.prepareCheckpoint(sequence, last.subSequenceNumber(),
+                        new byte[] {1, 2});
+                sleep(prepareMs * 1000);
+                prepared.checkpoint();
             }
             diary.tell("saved", "shard", shard, "sequence", sequence);
         } catch (Exception err) {
@@ -67,9 +77,9 @@ final class Processor implements ShardRecordProcessor {
         }
     }
 
-    private void work() {
+    private static void sleep(int us) {
         try {
-            TimeUnit.MICROSECONDS.sleep(workUs);
+            TimeUnit.MICROSECONDS.sleep(us);
         } catch (InterruptedException err) {
             Thread.currentThread().interrupt();
         }
