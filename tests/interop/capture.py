@@ -71,15 +71,12 @@ class Life:
         return [shard for shard in self.world.shards() if not shard["SequenceNumberRange"].get("EndingSequenceNumber")]
 
     def split_first(self):
-        shard = self.open_shards()[0]
-        low, high = (int(shard["HashKeyRange"][name]) for name in ("StartingHashKey", "EndingHashKey"))
-        kinesis("SplitShard", StreamName=self.world.name, ShardToSplit=shard["ShardId"],
-                NewStartingHashKey=str((low + high + 1) // 2))
-        return shard["ShardId"]
+        shard = self.open_shards()[0]["ShardId"]
+        self.world.split(shard)
+        return shard
 
     def merge_last(self):
-        one, other = self.open_shards()[-2:]
-        kinesis("MergeShards", StreamName=self.world.name, ShardToMerge=one["ShardId"], AdjacentShardToMerge=other["ShardId"])
+        self.world.merge(*(shard["ShardId"] for shard in self.open_shards()[-2:]))
 
     def write(self):
         tables = {}

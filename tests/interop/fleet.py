@@ -25,7 +25,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
-from lib import (PATIENCE, PROCESSES, ROOT, check, check_equal, dynamodb, kinesis, make_stream, put_kinesis,  # noqa: E402
+from lib import (PATIENCE, PROCESSES, ROOT, Sidecar, check, check_equal, dynamodb, kinesis, make_stream, put_kinesis,  # noqa: E402
                  read_lines, wait_until)
 
 BUILT = os.path.join(ROOT, "build", "interop")  # The diaries stay there.
@@ -137,6 +137,53 @@ class Member:
             yield from map(json.loads, read_lines(path))
 
 
+class Ours(Member):
+    """A sidecar that speaks the dialect of a library, and its app."""
+
+    def __init__(self, world, dialect, library, worker, work_us=0, **options):
+        super().__init__(world, library, worker)
+        self.dialect, self.work_us, self.options, self.app = dialect, work_us, options, None
+
+    def start(self):
+        self.runs += 1
+        path = os.path.join(self.world.folder, f"{self.worker}.{self.runs}")
+        self.diaries.append(path + ".diary")
+        options = {"dialect": self.dialect, "stream": self.world.name, "application": self.world.name,
+                   "initial_position": "trim_horizon", "lease_duration_ms": LEASE_MS, "checkpoint_interval_ms": 500,
+                   "drain_timeout_ms": 10000, **self.options}
+        self.sidecar = Sidecar(self.world.folder, f"{self.worker}.{self.runs}-sidecar", env={"AWS_ENDPOINT_URL_KINESIS": os.environ["KS_KINESIS_URL"],
+                                    "AWS_ENDPOINT_URL_DYNAMODB": self.world.dynamodb_url}, **options)
+        self.sidecar.options["worker_id"] = self.worker
+        self.sidecar.start()
+        self.process = self.sidecar.process
+        with open(path + ".log", "ab") as log, open(self.diaries[-1], "ab") as out:
+            self.app = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", os.path.join(HERE, "app.py"), self.sidecar.url,
+                                         self.worker, str(self.work_us)], stdin=subprocess.DEVNULL, stdout=out, stderr=log)
+        PROCESSES.append(self.app)
+        return self
+
+    def stop(self, seconds=40):
+        took = super().stop(seconds)
+        self.end_app(signal.SIGTERM)
+        return took
+
+    def kill(self):
+        """Both at once: what its app has not said is not settled."""
+        self.end_app(signal.SIGKILL)
+        super().kill()
+
+    def end_app(self, number):
+        self.app.send_signal(number)
+        try:
+            self.app.wait(20 * PATIENCE)
+        except subprocess.TimeoutExpired:
+            check(False, f"the app of {self.worker} has not ended")
+
+    def lives(self):
+        super().lives()
+        check(self.app.poll() is None, f"the app of {self.worker} ended by itself with {self.app.poll()}")
+
+
 class World:
     """A stream and the tables of one application, the records that were put, and who reads them."""
 
@@ -149,6 +196,11 @@ class World:
 
     def member(self, library, worker, **settings):
         member = Member(self, library, worker, **settings)
+        self.members.append(member)
+        return member
+
+    def ours(self, dialect, library, worker, **more):
+        member = Ours(self, dialect, library, worker, **more)
         self.members.append(member)
         return member
 
@@ -177,6 +229,24 @@ class World:
 
     def shards(self):
         return kinesis("ListShards", StreamName=self.name)["Shards"]
+
+    def settled_shards(self):
+        """The shards, when no reshard is under way."""
+        wait_until(lambda: kinesis("DescribeStreamSummary", StreamName=self.name)["StreamDescriptionSummary"]["StreamStatus"]
+                   == "ACTIVE", 30, "the stream is active")
+        return {shard["ShardId"]: shard for shard in self.shards()}
+
+    def split(self, shard):
+        """Splits a shard in the middle; returns its children."""
+        before = self.settled_shards()
+        low, high = (int(before[shard]["HashKeyRange"][name]) for name in ("StartingHashKey", "EndingHashKey"))
+        kinesis("SplitShard", StreamName=self.name, ShardToSplit=shard, NewStartingHashKey=str((low + high + 1) // 2))
+        return sorted(self.settled_shards().keys() - before)
+
+    def merge(self, one, other):
+        before = self.settled_shards()
+        kinesis("MergeShards", StreamName=self.name, ShardToMerge=one, AdjacentShardToMerge=other)
+        return sorted(self.settled_shards().keys() - before)
 
     def rows(self, table=""):
         """The items of a table, as DynamoDB writes them; none if there is no table."""
@@ -236,6 +306,16 @@ class Verdict:
             for index in range(1, len(times)):
                 check(times[index] >= times[index - 1] - 0.001, f"{shard}: record {records[index][1]} came "
                       f"{times[index - 1] - times[index]:.3f} s before {records[index - 1][1]}, which is earlier")
+        return self
+
+    def parents_first(self):
+        """Nobody sees a record of a child before the last one of its parents was seen."""
+        for shard in self.world.shards():
+            for parent in (shard.get("ParentShardId"), shard.get("AdjacentParentShardId")):
+                if parent in self.shards and shard["ShardId"] in self.shards:
+                    last = max(self.first[data] for _, data in self.shards[parent])
+                    began = min(self.first[data] for _, data in self.shards[shard["ShardId"]])
+                    check(began >= last, f"{shard['ShardId']} was read {last - began:.3f} s before the end of {parent}")
         return self
 
     def unread(self):

@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Sidecars in fleets of other people's libraries, on one stream and one table: the stories of a migration, and its judge.
+
+    judge.py [LIBRARY..]     builds these, or all that the sidecar has a dialect for, and tells their stories;
+                             STORIES='mixed' judge.py go-kcl tells some
+
+Each story ends with one judgement of all diaries: every record was seen, none was passed over, and within a span the order
+is that of the shard; records that came twice are counted; nobody's process ended by itself; no shard was left unread for
+longer than the library's own bound.
+"""
+
+import os
+import sys
+import threading
+import time
+
+import fleet
+from lib import PATIENCE, Failure, check, check_equal, main, need_emulators, test
+
+SHARDS = 8
+WORK_US = 500
+
+
+class GoKcl:
+    """The dialect go-kcl as the judge needs it."""
+    name = "go-kcl"
+    libraries = ("go-kcl", "go-kcl-v2")
+    # A lease each that nobody may exceed: without stealing, whoever comes first would keep all.
+    half = ({"max_leases": 3}, {"max_leases": 3})
+    stealing = ({"stealing": 1}, {"lease_stealing": "on"})
+
+    @staticmethod
+    def checkpoints(world):
+        return {row["ShardID"]["S"]: row.get("Checkpoint", {"S": ""})["S"] for row in world.rows()}
+
+    @staticmethod
+    def owned(world):
+        return [row["ShardID"]["S"] for row in world.rows() if "AssignedTo" in row and row["Checkpoint"]["S"] != "SHARD_END"]
+
+
+DIALECTS = {library: dialect for dialect in (GoKcl,) for library in dialect.libraries}
+
+
+class Producer:
+    """Puts records at a pace, until it has put `count`."""
+
+    def __init__(self, world, count, per_second):
+        self.world, self.count, self.per_second, self.problem = world, count, per_second, None
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        try:
+            while len(self.world.placed) < self.count:
+                began = time.monotonic()
+                self.world.put(min(self.per_second // 4, self.count - len(self.world.placed)))
+                time.sleep(max(0.0, 0.25 - (time.monotonic() - began)))
+        except (OSError, Failure) as err:
+            self.problem = err
+
+    def done(self):
+        self.thread.join(120 * PATIENCE)
+        check(self.problem is None and not self.thread.is_alive(), "the producer:", self.problem)
+
+
+def judge(world, library, *but):
+    """`but` is what this story does not promise."""
+    verdict = fleet.Verdict(world).read().nothing_lost()
+    seconds, shard, _ = verdict.unread()
+    print(f"       {dict(verdict.told)}, {verdict.duplicates()} duplicates, unread for {seconds:.1f} s at most", flush=True)
+    if "order" not in but:
+        verdict.nothing_passed()
+    check(seconds < library.unread * PATIENCE, f"{shard} was unread for {seconds:.1f} s")
+    return verdict
+
+
+# --- The stories ---
+
+def mixed(name, folder, theirs=None, of_ours=None):
+    """Two of theirs and two of ours; while 20,000 records flow, each of them starts, stops and is killed."""
+    dialect, library = DIALECTS[name], fleet.LIBRARIES[name]
+    theirs, of_ours = (theirs, of_ours) if theirs else dialect.half
+    world = fleet.World(folder, SHARDS)
+    them = [world.member(name, f"theirs-{at}", work_us=WORK_US, **theirs) for at in range(2)]
+    us = [world.ours(dialect.name, name, f"ours-{at}", work_us=WORK_US, **of_ours) for at in range(2)]
+    living = set()
+
+    def start(member):
+        member.start()
+        living.add(member)
+
+    def stop(member):
+        member.stop()
+        living.discard(member)
+
+    def kill(member):
+        member.kill()
+        living.discard(member)
+
+    producer = Producer(world, 20000, 400)
+    start(them[0])
+    them[0].awake()
+    for act, member in ((start, us[0]), (start, them[1]), (start, us[1]), (stop, us[0]), (kill, them[0]), (start, us[0]),
+                        (start, them[0]), (kill, us[1]), (stop, them[1]), (start, them[1]), (start, us[1])):
+        put = len(world.placed)
+        act(member)
+        world.wait_seen(put, library.unread, *living)
+    producer.done()
+    world.wait_seen(20000, library.unread + 60, *living)
+    for member in living:
+        member.stop()
+    judge(world, library)
+    check_equal(dialect.owned(world), [], "leases that nobody gave back")
+
+
+def stealing(name, folder):
+    mixed(name, folder, *DIALECTS[name].stealing)
+
+
+def takeover(name, folder):
+    """A fleet of theirs stops; ours goes on exactly at its checkpoints; stops; theirs goes on exactly at ours."""
+    dialect, library = DIALECTS[name], fleet.LIBRARIES[name]
+    world = fleet.World(folder, SHARDS)
+    them = [world.member(name, f"theirs-{at}", work_us=WORK_US) for at in range(2)]
+    us = [world.ours(dialect.name, name, f"ours-{at}", work_us=WORK_US) for at in range(2)]
+    put = 0
+    for turn, members in enumerate((them, us, them)):
+        left = dialect.checkpoints(world) if turn else {}
+        world.put(1000)
+        put += 1000
+        for member in members:
+            member.start()
+            member.awake()
+        world.wait_seen(put, library.unread, *members)
+        # What is put now is on its way when they stop.
+        world.put(500)
+        put += 500
+        for member in members:
+            member.stop()
+        begins_at(world, members, left)
+        check_equal(dialect.owned(world), [], "leases that nobody gave back")
+    for member in us:
+        member.start()
+    world.wait_seen(put, library.unread, *us)
+    for member in us:
+        member.stop()
+    verdict = judge(world, library)
+    check_equal(verdict.duplicates(), 0, "records that came twice, though everybody stopped cleanly")
+
+
+def begins_at(world, members, left):
+    """What the members saw first in each shard in their last run is what follows the checkpoint that was left."""
+    index = fleet.Verdict(world).index
+    after = {}
+    by_place = {place: data for data, place in world.placed.items()}
+    for member in members:
+        for entry in member.entries(member.runs - 1):
+            if entry["event"] == "record":
+                after.setdefault(index[entry["data"]][0], []).append(index[entry["data"]][1])
+    for shard, checkpoint in left.items():
+        if shard in after and checkpoint:
+            check_equal(min(after[shard]), index[by_place[shard, checkpoint]][1] + 1, "the first record of", shard, "after",
+                        checkpoint)
+
+
+def reshard(name, folder):
+    """One of theirs and one of ours; shards are split and merged while records flow."""
+    dialect, library = DIALECTS[name], fleet.LIBRARIES[name]
+    theirs, of_ours = dialect.half
+    world = fleet.World(folder, 4)
+    them = world.member(name, "theirs-0", work_us=WORK_US, **dict(theirs, max_leases=4)).start()
+    us = world.ours(dialect.name, name, "ours-0", work_us=WORK_US, **dict(of_ours, max_leases=4)).start()
+    producer = Producer(world, 8000, 200)
+    world.wait_seen(800, library.unread, them, us)
+    shards = world.split("shardId-000000000000") + world.split("shardId-000000000001")
+    world.wait_seen(3000, library.unread, them, us)
+    world.merge("shardId-000000000002", "shardId-000000000003")
+    world.wait_seen(5000, library.unread, them, us)
+    world.merge(*shards[:2])
+    producer.done()
+    world.wait_seen(8000, library.unread + 30, them, us)
+    them.stop()
+    us.stop()
+    judge(world, library).parents_first()
+    check_equal(dialect.owned(world), [], "leases that nobody gave back")
+    ended = [shard["ShardId"] for shard in world.shards() if shard["SequenceNumberRange"].get("EndingSequenceNumber")]
+    checkpoints = dialect.checkpoints(world)
+    check_equal({shard: checkpoints.get(shard) for shard in ended}, dict.fromkeys(ended, "SHARD_END"), "ends")
+
+
+STORIES = {"takeover": (takeover, 300), "mixed": (mixed, 500), "stealing": (stealing, 500), "reshard": (reshard, 300)}
+
+
+def tell(name, story):
+    function, seconds = STORIES[story]
+
+    def told(folder):
+        function(name, folder)
+    told.__name__ = f"{story}_of_{name.replace('-', '_')}"
+    test(seconds=seconds)(told)
+
+
+if __name__ == "__main__":
+    names = sys.argv[1:] or list(DIALECTS)
+    for wanted in names:
+        check(wanted in DIALECTS, f"{wanted} is none of {', '.join(DIALECTS)}: the sidecar has no dialect for it")
+    need_emulators("dynoxide", "kinesis-local")
+    fleet.build(*names)
+    for wanted in names:
+        for one in os.environ.get("STORIES", " ".join(STORIES)).split():
+            tell(wanted, one)
+    del sys.argv[1:]
+    main()
