@@ -114,13 +114,13 @@ def first(tables):
 # --- The lives ---
 
 def go_kcl(life):
-    a = life.member("worker-a", stealing=1, lease_ms=6000).start()
+    a = life.member("worker-a", stealing=1, lease_ms=6000, claim_ms=10000).start()
     leased = life.stage("leased", every(SHARDS, AssignedTo="worker-a", Checkpoint=False))
     before = {row["ShardID"]["S"]: row["LeaseTimeout"] for row in first(leased)}
     life.stage("renewed", lambda tables: all(row["LeaseTimeout"] != before[row["ShardID"]["S"]] for row in first(tables)))
     life.put_everywhere()
     life.stage("checkpointed", every(SHARDS, AssignedTo="worker-a", Checkpoint=None))
-    b = life.member("worker-b", stealing=1, lease_ms=6000).start()
+    b = life.member("worker-b", stealing=1, lease_ms=6000, claim_ms=10000).start()
     life.stage("claimed", some(ClaimRequest="worker-b", AssignedTo="worker-a"))
     life.stage("given up to a claim", some(ClaimRequest="worker-b", AssignedTo=False))
     life.stage("stolen", some(AssignedTo="worker-b", ClaimRequest=False))

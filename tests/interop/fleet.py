@@ -29,7 +29,7 @@ from lib import (PATIENCE, PROCESSES, ROOT, Sidecar, check, check_equal, dynamod
                  read_lines, wait_until)
 
 BUILT = os.path.join(ROOT, "build", "interop")  # The diaries stay there.
-LEASE_MS = 3000
+LEASE_MS = 5000
 
 
 class Library:
@@ -62,12 +62,12 @@ MULTILANG = {name: KCL3[name] for name in KCL3 if not name.startswith("dynamoDbL
 SEPARATE = ("", "-CoordinatorState", "-WorkerMetricStats")
 
 LIBRARIES = {
-    "go-kcl": Library(in_go("go-kcl"), GO_KCL, 12),
-    "go-kcl-v2": Library(in_go("go-kcl-v2"), GO_KCL, 12),
+    "go-kcl": Library(in_go("go-kcl"), GO_KCL, 15),
+    "go-kcl-v2": Library(in_go("go-kcl-v2"), GO_KCL, 15),
     "kinsumer": Library(in_go("kinsumer"), KINSUMER, 12, ("_checkpoints", "_clients", "_metadata"), spans=False),
     "kinsumer-snowplow": Library(in_go("kinsumer-snowplow"), KINSUMER, 12, ("_checkpoints", "_clients", "_metadata"),
                                  spans=False),
-    "kcl2": Library(in_java("kcl2"), KCL2, 45),
+    "kcl2": Library(in_java("kcl2"), KCL2, 50),
     "kcl34": Library(in_java("kcl34"), KCL3, 60, SEPARATE),
     "kcl35": Library(in_java("kcl35"), KCL3, 60),
     "multilang": Library([os.path.join(HERE, "multilang", "run")], MULTILANG, 180, SEPARATE),
@@ -151,9 +151,10 @@ class Ours(Member):
         options = {"dialect": self.dialect, "stream": self.world.name, "application": self.world.name,
                    "initial_position": "trim_horizon", "lease_duration_ms": LEASE_MS, "checkpoint_interval_ms": 500,
                    "drain_timeout_ms": 10000, **self.options}
-        self.sidecar = Sidecar(self.world.folder, f"{self.worker}.{self.runs}-sidecar", env={"AWS_ENDPOINT_URL_KINESIS": os.environ["KS_KINESIS_URL"],
-                                    "AWS_ENDPOINT_URL_DYNAMODB": self.world.dynamodb_url}, **options)
-        self.sidecar.options["worker_id"] = self.worker
+        where = {"AWS_ENDPOINT_URL_KINESIS": os.environ["KS_KINESIS_URL"],
+                 "AWS_ENDPOINT_URL_DYNAMODB": self.world.dynamodb_url}
+        self.sidecar = Sidecar(self.world.folder, f"{self.worker}.{self.runs}-sidecar", env=where,
+                               **dict(options, worker_id=self.worker))
         self.sidecar.start()
         self.process = self.sidecar.process
         with open(path + ".log", "ab") as log, open(self.diaries[-1], "ab") as out:
@@ -199,8 +200,12 @@ class World:
         self.members.append(member)
         return member
 
-    def ours(self, dialect, library, worker, **more):
-        member = Ours(self, dialect, library, worker, **more)
+    def ours(self, dialect, library, worker, work_us=0, **options):
+        """A member of ours; or one of the library BASELINE, to see what it does in our place."""
+        if os.environ.get("BASELINE"):
+            stealing = {"stealing": 1} if options.pop("lease_stealing", "off") == "on" else {}
+            return self.member(os.environ["BASELINE"], worker, work_us=work_us, **stealing, **options)
+        member = Ours(self, dialect, library, worker, work_us, **options)
         self.members.append(member)
         return member
 
@@ -331,3 +336,14 @@ class Verdict:
 
     def duplicates(self):
         return sum(self.world.seen().values()) - len(self.first)
+
+    def twice(self):
+        """Of the records that came twice: how many the same run, or which one after which, had."""
+        before, pairs = {}, collections.Counter()
+        entries = sorted(((entry["at"], f"{member.worker}.{run + 1}", entry["data"]) for member in self.world.members
+                          for run in range(member.runs) for entry in member.entries(run) if entry["event"] == "record"))
+        for _, who, data in entries:
+            if data in before:
+                pairs[f"{before[data]} then {who}"] += 1
+            before[data] = who
+        return dict(pairs)

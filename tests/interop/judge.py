@@ -3,7 +3,8 @@
 """Sidecars in fleets of other people's libraries, on one stream and one table: the stories of a migration, and its judge.
 
     judge.py [LIBRARY..]     builds these, or all that the sidecar has a dialect for, and tells their stories;
-                             STORIES='mixed' judge.py go-kcl tells some
+                             STORIES='mixed' judge.py go-kcl tells some; with BASELINE=go-kcl-v2 that library plays the
+                             part of the sidecar, for comparison
 
 Each story ends with one judgement of all diaries: every record was seen, none was passed over, and within a span the order
 is that of the shard; records that came twice are counted; nobody's process ended by itself; no shard was left unread for
@@ -36,7 +37,7 @@ class GoKcl:
 
     @staticmethod
     def owned(world):
-        return [row["ShardID"]["S"] for row in world.rows() if "AssignedTo" in row and row["Checkpoint"]["S"] != "SHARD_END"]
+        return [row["ShardID"]["S"] for row in world.rows() if "AssignedTo" in row and row.get("Checkpoint") != {"S": "SHARD_END"}]
 
 
 DIALECTS = {library: dialect for dialect in (GoKcl,) for library in dialect.libraries}
@@ -68,7 +69,7 @@ def judge(world, library, *but):
     """`but` is what this story does not promise."""
     verdict = fleet.Verdict(world).read().nothing_lost()
     seconds, shard, _ = verdict.unread()
-    print(f"       {dict(verdict.told)}, {verdict.duplicates()} duplicates, unread for {seconds:.1f} s at most", flush=True)
+    print(f"       {dict(verdict.told)}, {verdict.duplicates()} duplicates {verdict.twice()}, unread for {seconds:.1f} s at most", flush=True)
     if "order" not in but:
         verdict.nothing_passed()
     check(seconds < library.unread * PATIENCE, f"{shard} was unread for {seconds:.1f} s")
@@ -125,7 +126,7 @@ def takeover(name, folder):
     them = [world.member(name, f"theirs-{at}", work_us=WORK_US) for at in range(2)]
     us = [world.ours(dialect.name, name, f"ours-{at}", work_us=WORK_US) for at in range(2)]
     put = 0
-    for turn, members in enumerate((them, us, them)):
+    for turn, members in enumerate((them, us, them, us)):
         left = dialect.checkpoints(world) if turn else {}
         world.put(1000)
         put += 1000
@@ -133,20 +134,17 @@ def takeover(name, folder):
             member.start()
             member.awake()
         world.wait_seen(put, library.unread, *members)
-        # What is put now is on its way when they stop.
-        world.put(500)
-        put += 500
+        if turn < 3:  # What is put now is on its way when they stop.
+            world.put(500)
+            put += 500
         for member in members:
             member.stop()
         begins_at(world, members, left)
         check_equal(dialect.owned(world), [], "leases that nobody gave back")
-    for member in us:
-        member.start()
-    world.wait_seen(put, library.unread, *us)
-    for member in us:
-        member.stop()
     verdict = judge(world, library)
-    check_equal(verdict.duplicates(), 0, "records that came twice, though everybody stopped cleanly")
+    # Their own members may lose a lease to each other on a slow machine.
+    twice = {pair: count for pair, count in verdict.twice().items() if "ours" in pair}
+    check_equal(twice, {}, "records that came twice, though everybody stopped cleanly")
 
 
 def begins_at(world, members, left):
@@ -206,7 +204,7 @@ if __name__ == "__main__":
     for wanted in names:
         check(wanted in DIALECTS, f"{wanted} is none of {', '.join(DIALECTS)}: the sidecar has no dialect for it")
     need_emulators("dynoxide", "kinesis-local")
-    fleet.build(*names)
+    fleet.build(*names, *os.environ.get("BASELINE", "").split())
     for wanted in names:
         for one in os.environ.get("STORIES", " ".join(STORIES)).split():
             tell(wanted, one)

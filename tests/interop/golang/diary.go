@@ -35,10 +35,14 @@ type Entry struct {
 	Reason   string  `json:"reason,omitempty"`
 }
 
-var writing sync.Mutex
+var (
+	writing sync.Mutex
+	stop    = make(chan os.Signal, 1)
+)
 
 // Read reads WORKER STREAM APPLICATION [NAME=VALUE..] and the two endpoints of the environment.
 func Read() *Member {
+	signal.Notify(stop, syscall.SIGTERM)
 	if len(os.Args) < 4 {
 		log.Fatal("usage: member WORKER STREAM APPLICATION [NAME=VALUE..]")
 	}
@@ -91,7 +95,5 @@ func (m *Member) Work() {
 
 // WaitForStop returns at SIGTERM.
 func WaitForStop() {
-	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, syscall.SIGTERM)
 	<-stop
 }
