@@ -14,6 +14,7 @@ import base64
 import json
 import os
 import sys
+import threading
 import time
 
 import fleet
@@ -66,6 +67,17 @@ class Life:
                              PartitionKey=f"key-{number}", ExplicitHashKey=shard["HashKeyRange"]["StartingHashKey"])
             self.world.placed[str(number)] = (answer["ShardId"], answer["SequenceNumber"])
             self.world.put_at[str(number)] = time.time()
+
+    def traffic(self):
+        """Records for all shards until what it returns is called: KCL 3 moves leases by what they bring."""
+        over = threading.Event()
+
+        def put():
+            while not over.wait(0.1):
+                self.put_everywhere()
+        thread = threading.Thread(target=put, daemon=True)
+        thread.start()
+        return lambda: (over.set(), thread.join())
 
     def open_shards(self):
         return [shard for shard in self.world.shards() if not shard["SequenceNumberRange"].get("EndingSequenceNumber")]
@@ -178,7 +190,9 @@ def kcl(life):
     b = life.member("worker-b").start()
     if life.name != "kcl2":
         life.stage("metrics of two workers", lambda tables: sum("lut" in row for rows in tables.values() for row in rows) == 2)
+        quiet = life.traffic()
         life.stage("handed over, not yet given", some(leaseOwner="worker-b", checkpointOwner="worker-a"), 120)
+        quiet()
     life.stage("moved", some(leaseOwner="worker-b", checkpointOwner=False), 120)
     parent = life.split_first()
     life.stage("children made", lambda tables: len(leases(tables)) == SHARDS + 2, 120)

@@ -170,8 +170,8 @@ class Ours(Member):
 
     def kill(self):
         """Both at once: what its app has not said is not settled."""
-        self.end_app(signal.SIGKILL)
         super().kill()
+        self.end_app(signal.SIGKILL)
 
     def end_app(self, number):
         self.app.send_signal(number)

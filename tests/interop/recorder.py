@@ -8,6 +8,11 @@ import threading
 import urllib.parse
 
 
+class Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, request, client_address):
+        """A member that is killed leaves its connections as they are."""
+
+
 class Recorder:
     """Listens on a free port of 127.0.0.1 (`url`); `forms` are the requests in the order in which they first came."""
 
@@ -25,7 +30,7 @@ class Recorder:
             def log_message(self, *_):
                 pass
 
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Door)
+        self.server = Server(("127.0.0.1", 0), Door)
         self.server.daemon_threads = True
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.url = f"http://127.0.0.1:{self.server.server_port}"
