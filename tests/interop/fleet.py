@@ -21,6 +21,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -258,6 +259,26 @@ class World:
         if self.name + table not in dynamodb("ListTables")["TableNames"]:
             return []
         return dynamodb("Scan", TableName=self.name + table, ConsistentRead=True)["Items"]
+
+
+class Watch:
+    """Looks at the rows of a table all the time, until it is stopped; `rule(row)` is what is wrong with one, or None."""
+
+    def __init__(self, world, rule):
+        self.world, self.rule, self.over, self.looks, self.wrong = world, rule, threading.Event(), 0, None
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        while not self.over.wait(0.05) and not self.wrong:
+            self.wrong = next((f"{wrong}: {row}" for row in self.world.rows() for wrong in [self.rule(row)] if wrong), None)
+            self.looks += 1
+
+    def stop(self):
+        self.over.set()
+        self.thread.join(30 * PATIENCE)
+        check(self.wrong is None, "a row that members cannot live with,", self.wrong)
+        check(self.looks > 0 and not self.thread.is_alive(), "nobody looked at the rows")
 
 
 class Verdict:

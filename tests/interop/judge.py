@@ -12,6 +12,7 @@ longer than the library's own bound.
 """
 
 import os
+import re
 import sys
 import threading
 import time
@@ -30,6 +31,24 @@ class GoKcl:
     # A lease each that nobody may exceed: without stealing, whoever comes first would keep all.
     half = ({"max_leases": 3}, {"max_leases": 3})
     stealing = ({"stealing": 1}, {"lease_stealing": "on"})
+
+    @staticmethod
+    def wrong(row):
+        """What members of v1 or v2 would stumble over, or never take."""
+        texts = {name: value.get("S") for name, value in row.items()}
+        if None in texts.values():
+            return "an attribute that is no string"
+        if "AssignedTo" in texts and "LeaseTimeout" not in texts:
+            return "an owner without a time"
+        if texts.get("ClaimRequest") == "":
+            return "a claim of nobody"
+        if not re.fullmatch(r"([1-9][0-9]*|SHARD_END|)", texts.get("Checkpoint", "")):
+            return "a checkpoint that is no position of theirs"
+        ours = texts.get("AssignedTo", "").startswith("ours")
+        whole = r"" if ours else r"(\.[0-9]{0,8}[1-9])?"
+        if not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d" + whole + "Z", texts.get("LeaseTimeout", "")):
+            return "a time in another spelling"
+        return None
 
     @staticmethod
     def checkpoints(world):
@@ -83,6 +102,7 @@ def mixed(name, folder, theirs=None, of_ours=None):
     dialect, library = DIALECTS[name], fleet.LIBRARIES[name]
     theirs, of_ours = (theirs, of_ours) if theirs else dialect.half
     world = fleet.World(folder, SHARDS)
+    watch = fleet.Watch(world, dialect.wrong)
     them = [world.member(name, f"theirs-{at}", work_us=WORK_US, **theirs) for at in range(2)]
     us = [world.ours(dialect.name, name, f"ours-{at}", work_us=WORK_US, **of_ours) for at in range(2)]
     living = set()
@@ -111,6 +131,7 @@ def mixed(name, folder, theirs=None, of_ours=None):
     world.wait_seen(20000, library.unread + 60, *living)
     for member in living:
         member.stop()
+    watch.stop()
     judge(world, library)
     check_equal(dialect.owned(world), [], "leases that nobody gave back")
 
@@ -123,6 +144,7 @@ def takeover(name, folder):
     """A fleet of theirs stops; ours goes on exactly at its checkpoints; stops; theirs goes on exactly at ours."""
     dialect, library = DIALECTS[name], fleet.LIBRARIES[name]
     world = fleet.World(folder, SHARDS)
+    watch = fleet.Watch(world, dialect.wrong)
     them = [world.member(name, f"theirs-{at}", work_us=WORK_US) for at in range(2)]
     us = [world.ours(dialect.name, name, f"ours-{at}", work_us=WORK_US) for at in range(2)]
     put = 0
@@ -141,6 +163,7 @@ def takeover(name, folder):
             member.stop()
         begins_at(world, members, left)
         check_equal(dialect.owned(world), [], "leases that nobody gave back")
+    watch.stop()
     verdict = judge(world, library)
     # Their own members may lose a lease to each other on a slow machine.
     twice = {pair: count for pair, count in verdict.twice().items() if "ours" in pair}
@@ -167,6 +190,7 @@ def reshard(name, folder):
     dialect, library = DIALECTS[name], fleet.LIBRARIES[name]
     theirs, of_ours = dialect.half
     world = fleet.World(folder, 4)
+    watch = fleet.Watch(world, dialect.wrong)
     them = world.member(name, "theirs-0", work_us=WORK_US, **dict(theirs, max_leases=4)).start()
     us = world.ours(dialect.name, name, "ours-0", work_us=WORK_US, **dict(of_ours, max_leases=4)).start()
     producer = Producer(world, 8000, 200)
@@ -180,6 +204,7 @@ def reshard(name, folder):
     world.wait_seen(8000, library.unread + 30, them, us)
     them.stop()
     us.stop()
+    watch.stop()
     judge(world, library).parents_first()
     check_equal(dialect.owned(world), [], "leases that nobody gave back")
     ended = [shard["ShardId"] for shard in world.shards() if shard["SequenceNumberRange"].get("EndingSequenceNumber")]
