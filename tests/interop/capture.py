@@ -33,25 +33,26 @@ class Life:
 
     def __init__(self, name, folder):
         self.name = name
-        self.library = fleet.LIBRARIES[name]
+        self.member_of, self.names = OF.get(name) or (name, fleet.LIBRARIES[name].tables)
+        self.library = fleet.LIBRARIES[self.member_of]
         self.world = fleet.World(folder, SHARDS, "captured-" + name)
         self.recorder = Recorder(os.environ["KS_DYNAMODB_URL"])
         self.world.dynamodb_url = self.recorder.url
         self.stages = []
 
     def member(self, worker, **settings):
-        return self.world.member(self.name, worker, **settings)
+        return self.world.member(self.member_of, worker, **settings)
 
     def tables(self):
         return {table: sorted(self.world.rows(table), key=lambda item: json.dumps(item, sort_keys=True))
-                for table in self.library.tables}
+                for table in self.names}
 
-    def stage(self, stage, fact, seconds=60):
+    def stage(self, stage, fact, seconds=60, every=0.002):
         """Waits until `fact` is true of the tables, a dictionary of lists of items, and keeps them as they are then."""
         def there():
             tables = self.tables()
             return tables if fact(tables) else None
-        tables = wait_until(there, seconds, f"{self.name}: {stage}", every=0.002)
+        tables = wait_until(there, seconds, f"{self.name}: {stage}", every=every)
         self.stages.append({"stage": stage, "tables": tables})
         print(f"       {self.name}: {stage}", flush=True)
         return tables
@@ -92,7 +93,7 @@ class Life:
 
     def write(self):
         tables = {}
-        for table in self.library.tables:
+        for table in self.names:
             if self.world.name + table in dynamodb("ListTables")["TableNames"]:
                 told = dynamodb("DescribeTable", TableName=self.world.name + table)["Table"]
                 tables[table] = {name: told[name] for name in ("KeySchema", "AttributeDefinitions", "BillingModeSummary",
@@ -207,8 +208,35 @@ def kcl(life):
     life.stage("dead", lambda _: True)
 
 
+def kcl_migration(life):
+    """From 2.x to 3.x, as 3.5 has it: the leader waits for ten minutes before it lets the fleet change over."""
+    a = life.member("worker-a", clientVersionConfig="CLIENT_VERSION_CONFIG_COMPATIBLE_WITH_2X").start()
+    life.stage("in the manner of 2.x", some(cv="CLIENT_VERSION_UPGRADE_FROM_2X"), 120)
+    life.stage("leased", of_all_leases(SHARDS, leaseOwner="worker-a"), 120)
+    life.stage("metrics", some(lut=None), 120)
+    life.stage("in the manner of 3.x, and can go back", some(cv="CLIENT_VERSION_3X_WITH_ROLLBACK"), 900, every=1)
+    life.stage("a leader", some(ownerName=None), 120)
+    a.stop()
+    life.member("worker-a").start()
+    life.stage("3.x", some(cv="CLIENT_VERSION_3X"), 120)
+
+
+def kcl_tables(life):
+    """A fleet of 3.4 is replaced by one of 3.5: its own tables stay until all are known to be ready, an hour later."""
+    a = life.world.member("kcl34", "worker-a").start()
+    life.stage("of 3.4", lambda tables: any(has(row, lut=None) for rows in tables.values() for row in rows)
+               and of_all_leases(SHARDS, leaseOwner="worker-a")(tables), 120)
+    a.stop()
+    life.member("worker-b", migrateAllEntitiesToLeaseTable="true").start()
+    life.stage("of 3.5, beside the tables of 3.4", some(tm=None), 120)
+    life.stage("metrics of 3.5", some(sup=None), 120)
+    life.stage("leases of 3.5", of_all_leases(SHARDS, leaseOwner="worker-b"), 120)
+
+
 LIVES = {"go-kcl": go_kcl, "go-kcl-v2": go_kcl, "kinsumer": kinsumer, "kinsumer-snowplow": kinsumer, "kcl2": kcl, "kcl34": kcl,
-         "kcl35": kcl}
+         "kcl35": kcl, "kcl35-migration": kcl_migration, "kcl35-tables": kcl_tables}
+# What is no library alone: which one it is, and its tables.
+OF = {"kcl35-migration": ("kcl35", fleet.SEPARATE), "kcl35-tables": ("kcl35", fleet.SEPARATE)}
 
 
 def tell(name):
@@ -217,7 +245,7 @@ def tell(name):
         LIVES[name](life)
         life.write()
     capture.__name__ = name
-    test(seconds=400)(capture)
+    test(seconds=1500 if name == "kcl35-migration" else 400)(capture)
 
 
 if __name__ == "__main__":
@@ -225,7 +253,7 @@ if __name__ == "__main__":
     for wanted in names:
         check(wanted in LIVES, f"{wanted} is none of {', '.join(LIVES)}")
     need_emulators("dynoxide", "kinesis-local")
-    fleet.build(*names)
+    fleet.build(*{OF.get(wanted, (wanted,))[0] for wanted in names}, *(["kcl34"] if "kcl35-tables" in names else []))
     for wanted in names:
         tell(wanted)
     del sys.argv[1:]
