@@ -52,8 +52,9 @@ def in_java(name):
 
 # A death costs a lease, and a cycle of 0.5 to 1.5 sync_ms for each of the shards that were lost, one after the other.
 GO_KCL = {"lease_ms": LEASE_MS, "sync_ms": 500, "idle_ms": 500}
-# A client counts for 5 checks, and so does what it holds.
-KINSUMER = {"check_ms": 1000, "leader_ms": 1000, "commit_ms": 500}
+# A client counts for 5 checks, and so does a checkpoint: one that did not move for so long is taken from a live owner, who
+# gives up then. Short ones make that a habit.
+KINSUMER = {"check_ms": 3000, "leader_ms": 3000, "commit_ms": 500}
 KCL2 = {"failoverTimeMillis": LEASE_MS, "shardSyncIntervalMillis": 2000, "parentShardPollIntervalMillis": 1000,
         "idleTimeBetweenReadsInMillis": 500, "maxRecords": 100}
 KCL3 = dict(KCL2, leaseAssignmentIntervalMillis=2000, workerMetricsReporterFreqInMillis=2000,
@@ -65,8 +66,8 @@ SEPARATE = ("", "-CoordinatorState", "-WorkerMetricStats")
 LIBRARIES = {
     "go-kcl": Library(in_go("go-kcl"), GO_KCL, 15),
     "go-kcl-v2": Library(in_go("go-kcl-v2"), GO_KCL, 15),
-    "kinsumer": Library(in_go("kinsumer"), KINSUMER, 12, ("_checkpoints", "_clients", "_metadata"), spans=False),
-    "kinsumer-snowplow": Library(in_go("kinsumer-snowplow"), KINSUMER, 12, ("_checkpoints", "_clients", "_metadata"),
+    "kinsumer": Library(in_go("kinsumer"), KINSUMER, 30, ("_checkpoints", "_clients", "_metadata"), spans=False),
+    "kinsumer-snowplow": Library(in_go("kinsumer-snowplow"), KINSUMER, 30, ("_checkpoints", "_clients", "_metadata"),
                                  spans=False),
     "kcl2": Library(in_java("kcl2"), KCL2, 50),
     "kcl34": Library(in_java("kcl34"), KCL3, 60, SEPARATE),

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Sidecars in fleets of other people's libraries, on one stream and one table: the stories of a migration, and its judge.
+"""Fleets of other people's libraries on one stream and one table: alone, and with sidecars in them; and their judge.
 
-    judge.py [LIBRARY..]     builds these, or all that the sidecar has a dialect for, and tells their stories;
-                             STORIES='mixed' judge.py go-kcl tells some; with BASELINE=go-kcl-v2 that library plays the
-                             part of the sidecar, for comparison
+    judge.py [LIBRARY..]     builds these, or all, and tells their stories; STORIES='mixed' judge.py go-kcl tells some; with
+                             BASELINE=go-kcl-v2 that library plays the part of the sidecar, for comparison
+
+What is alone proves the members, the emulators and the judge; the others are told of libraries that the sidecar has a
+dialect for.
 
 Each story ends with one judgement of all diaries: every record was seen, none was passed over, and within a span the order
 is that of the shard; records that came twice are counted; nobody's process ended by itself; no shard was left unread for
@@ -96,6 +98,27 @@ def judge(world, library, *but):
 
 
 # --- The stories ---
+
+def alone(name, folder):
+    """Two members, and nothing of ours; one is stopped, one is killed and started again under its name."""
+    library = fleet.LIBRARIES[name]
+    world = fleet.World(folder, SHARDS)
+    world.put(1500)
+    a = world.member(name, "worker-a", work_us=WORK_US).start().awake()
+    b = world.member(name, "worker-b", work_us=WORK_US).start()
+    world.wait_seen(1500, 90, a, b)
+    world.put(1000)
+    a.stop()
+    world.put(500)
+    world.wait_seen(3000, library.unread, b)
+    b.kill()
+    world.put(1000)
+    b.start()
+    world.put(1000)
+    world.wait_seen(5000, library.unread + 30, b)
+    b.stop()
+    judge(world, library)
+
 
 def mixed(name, folder, theirs=None, of_ours=None):
     """Two of theirs and two of ours; while 20,000 records flow, each of them starts, stops and is killed."""
@@ -212,7 +235,7 @@ def reshard(name, folder):
     check_equal({shard: checkpoints.get(shard) for shard in ended}, dict.fromkeys(ended, "SHARD_END"), "ends")
 
 
-STORIES = {"takeover": (takeover, 300), "mixed": (mixed, 500), "stealing": (stealing, 500), "reshard": (reshard, 300)}
+STORIES = {"alone": (alone, 400), "takeover": (takeover, 300), "mixed": (mixed, 500), "stealing": (stealing, 500), "reshard": (reshard, 300)}
 
 
 def tell(name, story):
@@ -225,13 +248,15 @@ def tell(name, story):
 
 
 if __name__ == "__main__":
-    names = sys.argv[1:] or list(DIALECTS)
+    names = sys.argv[1:] or list(fleet.LIBRARIES)
     for wanted in names:
-        check(wanted in DIALECTS, f"{wanted} is none of {', '.join(DIALECTS)}: the sidecar has no dialect for it")
+        check(wanted in fleet.LIBRARIES, f"{wanted} is none of {', '.join(fleet.LIBRARIES)}")
     need_emulators("dynoxide", "kinesis-local")
     fleet.build(*names, *os.environ.get("BASELINE", "").split())
     for wanted in names:
-        for one in os.environ.get("STORIES", " ".join(STORIES)).split():
+        there = STORIES if wanted in DIALECTS else ["alone"]
+        for one in os.environ.get("STORIES", " ".join(there)).split():
+            check(one in there, f"{one} is none of the stories of {wanted}: {', '.join(there)}")
             tell(wanted, one)
     del sys.argv[1:]
     main()

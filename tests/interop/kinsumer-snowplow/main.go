@@ -44,9 +44,11 @@ func main() {
 		log.Fatal(err)
 	}
 	member.Tell(golang.Entry{Event: "started"})
+	left := make(chan bool) // It signs off after the last record.
 	go func() {
 		golang.WaitForStop()
 		running.Stop()
+		close(left)
 	}()
 	for {
 		record, done, err := running.NextRecordWithCheckpointer()
@@ -62,5 +64,6 @@ func main() {
 		member.Work()
 		done()
 	}
+	<-left
 	member.Tell(golang.Entry{Event: "stopped"})
 }

@@ -39,9 +39,11 @@ func main() {
 		log.Fatal(err)
 	}
 	member.Tell(golang.Entry{Event: "started"})
+	left := make(chan bool) // It signs off after the last record.
 	go func() {
 		golang.WaitForStop()
 		running.Stop()
+		close(left)
 	}()
 	for {
 		data, err := running.Next()
@@ -55,5 +57,6 @@ func main() {
 		member.Tell(golang.Entry{Event: "record", Data: string(data)})
 		member.Work()
 	}
+	<-left
 	member.Tell(golang.Entry{Event: "stopped"})
 }
