@@ -228,7 +228,6 @@ def kcl_tables(life):
                and of_all_leases(SHARDS, leaseOwner="worker-a")(tables), 120)
     a.stop()
     life.member("worker-b", migrateAllEntitiesToLeaseTable="true").start()
-    life.stage("of 3.5, beside the tables of 3.4", some(tm=None), 120)
     life.stage("metrics of 3.5", some(sup=None), 120)
     life.stage("leases of 3.5", of_all_leases(SHARDS, leaseOwner="worker-b"), 120)
 

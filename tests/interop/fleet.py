@@ -33,13 +33,18 @@ BUILT = os.path.join(ROOT, "build", "interop")  # The diaries stay there.
 LEASE_MS = 5000
 
 
+# kinesis-local is slow with many records, and kinsumer asks for DescribeStream, which our double does not know.
+EMULATORS = {"kinesis-local": os.environ.get("KS_KINESIS_URL"), "double": os.environ.get("KS_DOUBLE_URL")}
+
+
 class Library:
     """How a member is started, which tables its library has, and how long it leaves a shard unread.
 
     `unread` is in seconds, from its code and these settings: what a death costs at most, when all goes well."""
 
-    def __init__(self, program, settings, unread, tables=("",), spans=True):
+    def __init__(self, program, settings, unread, tables=("",), spans=True, on="kinesis-local"):
         self.program, self.settings, self.unread, self.tables, self.spans = program, settings, unread, tables, spans
+        self.on = on  # The Kinesis that it reads.
 
 
 def in_go(name):
@@ -64,8 +69,8 @@ MULTILANG = {name: KCL3[name] for name in KCL3 if not name.startswith("dynamoDbL
 SEPARATE = ("", "-CoordinatorState", "-WorkerMetricStats")
 
 LIBRARIES = {
-    "go-kcl": Library(in_go("go-kcl"), GO_KCL, 15),
-    "go-kcl-v2": Library(in_go("go-kcl-v2"), GO_KCL, 15),
+    "go-kcl": Library(in_go("go-kcl"), GO_KCL, 15, on="double"),
+    "go-kcl-v2": Library(in_go("go-kcl-v2"), GO_KCL, 15, on="double"),
     "kinsumer": Library(in_go("kinsumer"), KINSUMER, 30, ("_checkpoints", "_clients", "_metadata"), spans=False),
     "kinsumer-snowplow": Library(in_go("kinsumer-snowplow"), KINSUMER, 30, ("_checkpoints", "_clients", "_metadata"),
                                  spans=False),
@@ -74,6 +79,11 @@ LIBRARIES = {
     "kcl35": Library(in_java("kcl35"), KCL3, 60),
     "multilang": Library([os.path.join(HERE, "multilang", "run")], MULTILANG, 180, SEPARATE),
 }
+
+
+def read_from(name):
+    """Everything from here on happens at this Kinesis."""
+    os.environ["KS_KINESIS_URL"] = EMULATORS[name]
 
 
 def build(*names):

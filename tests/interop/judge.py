@@ -242,6 +242,7 @@ def tell(name, story):
     function, seconds = STORIES[story]
 
     def told(folder):
+        fleet.read_from(fleet.LIBRARIES[name].on)
         function(name, folder)
     told.__name__ = f"{story}_of_{name.replace('-', '_')}"
     test(seconds=seconds)(told)
@@ -251,7 +252,7 @@ if __name__ == "__main__":
     names = sys.argv[1:] or list(fleet.LIBRARIES)
     for wanted in names:
         check(wanted in fleet.LIBRARIES, f"{wanted} is none of {', '.join(fleet.LIBRARIES)}")
-    need_emulators("dynoxide", "kinesis-local")
+    need_emulators("dynoxide", "kinesis-local", "double")
     fleet.build(*names, *os.environ.get("BASELINE", "").split())
     for wanted in names:
         there = STORIES if wanted in DIALECTS else ["alone"]
