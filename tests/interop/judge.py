@@ -15,6 +15,7 @@ longer than the library's own bound.
 
 import os
 import re
+import signal
 import sys
 import threading
 import time
@@ -235,7 +236,35 @@ def reshard(name, folder):
     check_equal({shard: checkpoints.get(shard) for shard in ended}, dict.fromkeys(ended, "SHARD_END"), "ends")
 
 
-STORIES = {"alone": (alone, 400), "takeover": (takeover, 300), "mixed": (mixed, 500), "stealing": (stealing, 500), "reshard": (reshard, 300)}
+def frozen(name, folder):
+    """One of theirs, then ours, then theirs again sleeps for longer than a lease in the middle of a batch, and wakes."""
+    dialect, library = DIALECTS[name], fleet.LIBRARIES[name]
+    world = fleet.World(folder, 4)
+    watch = fleet.Watch(world, dialect.wrong)
+    them = world.member(name, "theirs-0", work_us=5000, max_leases=2).start().awake()
+    us = world.ours(dialect.name, name, "ours-0", work_us=2000, max_leases=2).start()
+    producer = Producer(world, 5000, 100)
+    world.wait_seen(500, library.unread, them, us)
+    third = world.ours(dialect.name, name, "ours-1", work_us=2000).start()
+    for sleeper in (them, us, them):
+        sleeper.process.send_signal(signal.SIGSTOP)
+        time.sleep(fleet.LEASE_MS / 1000)
+        put = len(world.placed)
+        world.wait_seen(put, library.unread, us, them, third)
+        sleeper.process.send_signal(signal.SIGCONT)
+        put = len(world.placed)
+        world.wait_seen(put, library.unread, us, them, third)
+    producer.done()
+    world.wait_seen(5000, library.unread + 30, us, them, third)
+    for member in (them, us, third):
+        member.stop()
+    watch.stop()
+    judge(world, library)
+    check_equal(dialect.owned(world), [], "leases that nobody gave back")
+
+
+STORIES = {"alone": (alone, 400), "takeover": (takeover, 300), "mixed": (mixed, 500), "stealing": (stealing, 500), "reshard": (reshard, 300),
+           "frozen": (frozen, 300)}
 
 
 def tell(name, story):
