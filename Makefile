@@ -134,7 +134,7 @@ $(HELP): $(call objects,$(HELPER_C))
 	@rm -f $@
 	@ar qcs $@ $^
 
-$(B)/obj/server/%.o: server/%.c $(B)/flags | deps-build $(GEN_H) $(GEN)/descriptors.inc
+$(B)/obj/server/%.o: server/%.c $(B)/flags | deps-build $(GEN_H) $(GEN)/descriptors.inc $(GEN)/dashboard.inc
 	@mkdir -p $(@D)
 	$(call say,compile  $<)
 	$(Q)$(COMPILE) $(WARNINGS) $(FLOOR) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
@@ -159,8 +159,11 @@ $(GEN)/%.pb-c.c $(GEN)/%.pb-c.h &: proto/%.proto $(PROTO) | deps-build
 	$(call say,generate $@)
 	$(Q)protoc-c --proto_path=proto --c_out=$(GEN) $<
 
-# For reflection: the bytes of the set, as C reads them.
+# What the binary carries, for reflection and for people: bytes, as C reads them.
 $(GEN)/descriptors.inc: $(GEN)/descriptors.pb
+$(GEN)/dashboard.inc: server/api/dashboard.html
+$(GEN)/descriptors.inc $(GEN)/dashboard.inc:
+	@mkdir -p $(@D)
 	@od -An -v -tx1 $< | sed 's/ \([0-9a-f][0-9a-f]\)/0x\1,/g' > $@
 
 $(GEN)/descriptors.pb: $(PROTO) | deps-build
@@ -269,18 +272,19 @@ cross-check: deps $(DOUBLES) $(FERROKINESIS)  ## Compare our double of Kinesis w
 	@$(RUN) cross-check -- "tests/emulators/with double ferrokinesis -- $(CONTRACT_PY)"
 
 # Suites that others wrote, from the Go module proxy; not part of `make test`: not everybody has a Go that is new enough.
+NEED_GO := tests/need go=1.26:golang-go
 CONFORMANCE := build/conformance
 CONFORMANCE_GEN = $(patsubst $(CONFORMANCE)/gen/%.c,$(CONFORMANCE)/obj/%.o,$(call find,$(CONFORMANCE)/gen,*.c))
 
 .PHONY: conformance interop-grpc
 conformance: all  ## Run the conformance suite of connectrpc against our calls: Connect and gRPC, both HTTPs.
-	@tests/deps go
+	@$(NEED_GO)
 	@tests/conformance/prepare
 	$(AGAIN) $(CONFORMANCE)/server
 	@tests/conformance/run
 
 interop-grpc: all  ## Run the interop tests of gRPC with grpc-go's client.
-	@tests/deps go
+	@$(NEED_GO)
 	@tests/conformance/prepare
 	$(AGAIN) $(CONFORMANCE)/interop
 	@tests/conformance/run-interop
@@ -297,7 +301,7 @@ $(CONFORMANCE)/server $(CONFORMANCE)/interop: $(CONFORMANCE)/%: $(B)/obj/tests/c
 # Built once, from the Go module proxy; not part of `make test`: not everybody has Go.
 H2SPEC := build/h2spec/h2spec
 $(H2SPEC): tests/h2spec/go.mod tests/h2spec/go.sum
-	@tests/deps go
+	@$(NEED_GO)
 	@mkdir -p $(@D)
 	cd tests/h2spec && go build -mod=readonly -o ../../$@ github.com/summerwind/h2spec/cmd/h2spec
 
@@ -347,7 +351,13 @@ interop-vectors: deps  ## Capture anew what those libraries write into their tab
 schemathesis: $(B)/schemathesis/bin/schemathesis $(BIN)  ## Requests that schemathesis (PyPI) makes of openapi.json.
 	@tests/e2e/schemathesis $(CURDIR)/$<
 $(B)/schemathesis/bin/schemathesis:
-	@python3 -m venv $(B)/schemathesis && $(B)/schemathesis/bin/pip install -q schemathesis
+	@tests/need python3=3.11:python3-venv
+	@python3 -m venv $(B)/schemathesis && $(B)/schemathesis/bin/pip install -q schemathesis==4.32.5
+
+.PHONY: browser
+browser: deps all  ## The dashboard in a headless Chromium; pictures of it go to build/browser.
+	@tests/need chromium:chromium chromedriver:chromium-driver
+	@tests/e2e/browser $(CURDIR)/$(B)/browser
 
 .PHONY: check bench fuzz fuzzers objects pure format docs
 check: deps  ## Check the house: floors, purity, banned calls, headers, lengths, format, warnings, cppcheck.
@@ -358,7 +368,12 @@ objects: $(call objects,$(SERVER_C) $(HELPER_C) $(TEST_C) $(SIM_C) $(BENCH_C) $(
 pure: $(call objects,$(PURE_C))
 
 bench: deps all $(BENCHES) $(DOUBLES)  ## Measure, and keep what was measured as JSON lines in build/bench.jsonl.
-	@tests/lib/bench build/bench.jsonl $(BENCHES) $(wildcard tests/bench/*_bench.sh tests/bench/*_bench.py)
+	@tests/lib/bench build/bench.jsonl $(filter-out %/clients,$(BENCHES)) $(wildcard tests/bench/*_bench.sh tests/bench/*_bench.py)
+
+.PHONY: bench-clients
+bench-clients: deps all $(B)/bench/clients  ## Measure with clients of other people, likewise; it needs what `make clients` needs.
+	@for build in tests/clients/*/build; do $$build || exit; done
+	@tests/lib/bench build/bench.jsonl $(B)/bench/clients
 
 fuzz: deps deps-fuzz  ## Fuzz every parser of outside bytes for FUZZ_SECONDS=10 each.
 	$(AGAIN) VARIANT=fuzz fuzzers

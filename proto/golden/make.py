@@ -83,7 +83,8 @@ def varint(value):
 def compiled():
     """The messages, compiled by protoc into a folder that is gone when we are."""
     folder = tempfile.TemporaryDirectory()
-    names = [os.path.join(ROOT, "proto", "kinesis_sidecar", "v1", name) for name in ("record.proto",)]
+    names = [os.path.join(ROOT, "proto", "kinesis_sidecar", "v1", name) for name in
+             ("record.proto", "problem.proto", "settle.proto")]
     subprocess.run(["protoc", "--proto_path", os.path.join(ROOT, "proto"), "--python_out", folder.name, *names],
                    check=True)
     sys.path.insert(0, folder.name)
@@ -103,7 +104,16 @@ def events(pb):
     part.sub_sequence_number = 17
     part.aggregated = True
     part.data = b""
+    again = pb.Record()
+    again.CopyFrom(record)
+    again.ack_id = ack_id((11, 22), 33, 1, 2, MASK & 0xffffffff, 0, 100)
+    again.epoch = 0
+    again.redriven = True
     return {
+        "record_redriven": pb.StreamEvent(record=again),
+        "record_too_large": pb.StreamEvent(record_too_large=pb.RecordTooLarge(
+            shard_id="shardId-000000000003", epoch=9, sequence_number="4959", sub_sequence_number=17,
+            partition_key="k", bytes=5001, max_message_bytes=4096, max_message_bytes_wanted=7049)),
         "record": pb.StreamEvent(record=record),
         "record_part": pb.StreamEvent(record=part),
         "session": pb.StreamEvent(session=pb.SessionOpened(

@@ -74,6 +74,8 @@ ks_err ks_api_open(const struct ks_api_config *config, struct ks_api **ret_api,
     api->options = config->options;
     api->request_bytes_max = config->request_bytes_max;
     api->drain_patience = config->drain_patience;
+    api->quit = config->quit;
+    api->quit_arg = config->quit_arg;
     /* One process, one boot: that of the first. */
     ks_api_boot_text(status.boot, api->boot_id);
     ks_ack_key_init(&ack_key, status.boot, 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records in the messages of calls: ks_delivery_fill_batch() of delivery.h.
  *
- * The records are written first, where they will about stand, and their frame is put around them when its sizes are
- * known: nothing is counted twice.
+ * The records are written first, and their frame is put around them when its sizes are known: nothing is counted
+ * twice. They are written where they will stand if the frame is as long as the last one.
  */
 #include <assert.h>
 
@@ -113,6 +113,7 @@ size_t ks_delivery_fill_batch(struct ks_delivery *delivery, uint8_t *buffer, siz
 {
     struct ks_framer *framer = &delivery->framer;
     uint8_t head[HEAD_MAX];
+    size_t guess = delivery->head_size;
     size_t head_size;
     size_t size;
     ks_number first;
@@ -123,14 +124,16 @@ size_t ks_delivery_fill_batch(struct ks_delivery *delivery, uint8_t *buffer, siz
     framer->whole = true;
     framer->comma = false;
     first = framer->next < framer->end ? framer->next : delivery->runs[0].first;
-    size = ks_delivery_fill(delivery, buffer + HEAD_MAX, room - HEAD_MAX - (sizeof(JSON_END) - 1),
+    size = ks_delivery_fill(delivery, buffer + guess, room - HEAD_MAX - (sizeof(JSON_END) - 1),
                             ret_state);
     if (size == 0)
         return 0; /* None of them may leave the house any more. */
     name_records(delivery, first);
     head_size = put_head(delivery, head, size + ks_framer_rest(framer));
     assert(head_size <= HEAD_MAX);
-    memmove(buffer + head_size, buffer + HEAD_MAX, size);
+    if (head_size != guess)
+        memmove(buffer + head_size, buffer + guess, size);
+    delivery->head_size = head_size;
     (void)put(buffer, head, head_size);
     size += head_size;
     delivery->open = framer->begun;

@@ -3,10 +3,10 @@
 #include "api/codec_json.h"
 
 #include <assert.h>
-#include <jansson.h>
 
 #include "api/codec_proto.h"
 #include "base/codec.h"
+#include "base/json_load.h"
 
 enum {
     /* Commas and brackets of a request: jansson makes a node of about 100 bytes of each. */
@@ -476,8 +476,10 @@ ks_err ks_json_read(struct ks_json_style style, ks_view body,
     if (!has_few_values(body))
         return ks_err_because(KS_FAIL(FULL), detail, "the body holds more than %d values",
                               VALUES_MAX);
-    object = json_loadb((const char *)body.data, body.size, JSON_REJECT_DUPLICATES, &error);
-    if (object == NULL)
+    err = ks_json_load(body, JSON_REJECT_DUPLICATES, &object, &error);
+    if (ks_err_is(err, KS_ERR_NO_MEMORY))
+        return err;
+    if (!ks_ok(err))
         return ks_err_because(KS_FAIL(MALFORMED), detail,
                               "the body is not JSON: %.80s at line %d column %d", error.text,
                               error.line, error.column);

@@ -19,7 +19,7 @@ struct ks_json_style {
 };
 
 /* MALFORMED: not JSON; INVALID: JSON, but not such a message, or deeper than KS_JSON_DEPTH_MAX; FULL: more values than
- * any request needs. The detail says what and where. The message lives as long as the arena. */
+ * any request needs; NO_MEMORY. The detail says what and where. The message lives as long as the arena. */
 KS_MUST_USE ks_err ks_json_read(struct ks_json_style style, ks_view body,
                                 const ProtobufCMessageDescriptor *type, struct ks_arena *arena,
                                 ProtobufCMessage **ret_message, struct ks_detail *detail);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GET /v1/dead-letters, POST /v1/dead-letters/{id}/discard. */
+/* GET /v1/dead-letters, POST /v1/dead-letters/{id}/redrive, /discard. */
 #include <assert.h>
 
 #include "api/message.h"
@@ -15,6 +15,7 @@ enum { ARENA_BYTES = KS_LETTERS_BYTES_MAX + (16 << 20) };
 /* One call to the store. */
 struct call {
     struct ks_exchange *exchange; /* NULL: the client has left. */
+    struct ks_switchboard *board;
     char id[KS_LETTER_ID_MAX + 1];
 };
 
@@ -46,6 +47,7 @@ static struct call *begin(struct ks_exchange *exchange)
         return NULL;
     }
     call->exchange = exchange;
+    call->board = exchange->subscription->board;
     exchange->context = call;
     exchange->closed = closed;
     return call;
@@ -88,8 +90,8 @@ static bool fill_text(struct ks_arena *arena, ks_view text, char **ret_text)
     return *ret_text != NULL;
 }
 
-static bool fill_row(struct ks_arena *arena, const struct ks_letter *letter,
-                     KinesisSidecar__V1__DeadLetter *row)
+static bool fill_row(const struct ks_exchange *exchange, struct ks_arena *arena,
+                     const struct ks_letter *letter, KinesisSidecar__V1__DeadLetter *row)
 {
     kinesis_sidecar__v1__dead_letter__init(row);
     row->sub_sequence_number = letter->sub_sequence < 0 ? 0 : letter->sub_sequence;
@@ -97,6 +99,7 @@ static bool fill_row(struct ks_arena *arena, const struct ks_letter *letter,
     row->attempts = letter->attempts;
     row->cause = cause_of(letter->cause);
     row->died_at = letter->died_ms;
+    row->redriven = ks_switchboard_is_redriven(exchange->subscription->board, letter->id);
     row->data.len = letter->data.size;
     row->data.data = (uint8_t *)(uintptr_t)letter->data.data;
     return fill_text(arena, letter->id, &row->id) &&
@@ -107,7 +110,8 @@ static bool fill_row(struct ks_arena *arena, const struct ks_letter *letter,
            fill_text(arena, letter->reason, &row->reason);
 }
 
-static bool fill_page(struct ks_arena *arena, const struct ks_letters_answer *answer,
+static bool fill_page(const struct ks_exchange *exchange, struct ks_arena *arena,
+                      const struct ks_letters_answer *answer,
                       KinesisSidecar__V1__DeadLettersResponse *response)
 {
     kinesis_sidecar__v1__dead_letters_response__init(response);
@@ -118,7 +122,7 @@ static bool fill_page(struct ks_arena *arena, const struct ks_letters_answer *an
     for (uint32_t i = 0; i < answer->count; i++) {
         KinesisSidecar__V1__DeadLetter *row = ks_arena_take(arena, sizeof(*row));
 
-        if (row == NULL || !fill_row(arena, &answer->letters[i], row))
+        if (row == NULL || !fill_row(exchange, arena, &answer->letters[i], row))
             return false;
         response->dead_letters[response->n_dead_letters++] = row;
         if (answer->more)
@@ -138,7 +142,7 @@ static void listed(void *arg, const struct ks_letters_answer *answer)
     ks_arena_init(&arena, ARENA_BYTES);
     if (answer->outcome != KS_DONE)
         tell_unknown(exchange, answer);
-    else if (fill_page(&arena, answer, &response))
+    else if (fill_page(exchange, &arena, answer, &response))
         ks_exchange_message(exchange, &response.base);
     else
         ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "no memory for the answer");
@@ -170,6 +174,8 @@ static void discarded(void *arg, const struct ks_letters_answer *answer)
     struct ks_exchange *exchange = call->exchange;
     KinesisSidecar__V1__DiscardDeadLetterResponse response;
 
+    if (answer->outcome == KS_DONE)
+        ks_switchboard_discarded(call->board, ks_view_text(call->id));
     if (exchange != NULL) {
         kinesis_sidecar__v1__discard_dead_letter_response__init(&response);
         response.id = call->id;
@@ -184,21 +190,75 @@ static void discarded(void *arg, const struct ks_letters_answer *answer)
     (void)end(call);
 }
 
+/* A call about the letter that the path names. NULL: the exchange was answered. */
+static struct call *begin_named(struct ks_exchange *exchange)
+{
+    struct call *call = begin(exchange);
+
+    if (call == NULL ||
+        ks_ok(ks_view_copy_text(exchange->request.part, call->id, sizeof(call->id))))
+        return call;
+    (void)end(call);
+    ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no such dead letter");
+    return NULL;
+}
+
 void ks_handle_dead_letter_discard(struct ks_exchange *exchange)
 {
     struct ks_dead_letters *store = store_of(exchange);
-    ks_view id = exchange->request.part;
-    struct call *call;
+    struct call *call = store == NULL ? NULL : begin_named(exchange);
 
-    if (store == NULL)
-        return;
-    call = begin(exchange);
-    if (call == NULL)
-        return;
-    if (ks_ok(ks_view_copy_text(id, call->id, sizeof(call->id)))) {
-        store->vtable->remove(store, id, discarded, call);
-        return;
+    if (call != NULL)
+        store->vtable->remove(store, ks_view_text(call->id), discarded, call);
+}
+
+/* ---- Redrive ---- */
+
+static void refuse(struct ks_exchange *exchange, ks_err err, const char *detail)
+{
+    if (ks_err_is(err, KS_ERR_NOT_FOUND))
+        ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no such dead letter");
+    else if (ks_err_is(err, KS_ERR_CONDITION))
+        ks_exchange_problem(exchange, KS_PROBLEM_REDRIVEN, "it is being delivered again");
+    else if (ks_err_is(err, KS_ERR_BUSY))
+        ks_exchange_problem(exchange, KS_PROBLEM_UNAVAILABLE,
+                            "draining: nothing more is delivered");
+    else if (ks_err_is(err, KS_ERR_DISK))
+        ks_exchange_problem(exchange, KS_PROBLEM_UNAVAILABLE, "dead letters: %s", detail);
+    else
+        ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED,
+                            "as many dead letters are being delivered again as there may be");
+}
+
+static void redriven(void *arg, ks_err err, uint32_t attempts, const struct ks_detail *detail)
+{
+    struct call *call = arg;
+    struct ks_exchange *exchange = call->exchange;
+    KinesisSidecar__V1__RedriveDeadLetterResponse response;
+
+    if (exchange != NULL) {
+        kinesis_sidecar__v1__redrive_dead_letter_response__init(&response);
+        response.id = call->id;
+        response.attempts = attempts;
+        if (ks_ok(err))
+            ks_exchange_message(exchange, &response.base);
+        else
+            refuse(exchange, err, detail->text);
+        ks_exchange_wake(exchange);
     }
     (void)end(call);
-    ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no such dead letter");
+}
+
+void ks_handle_dead_letter_redrive(struct ks_exchange *exchange)
+{
+    struct call *call = store_of(exchange) == NULL ? NULL : begin_named(exchange);
+    ks_err err;
+
+    if (call == NULL)
+        return;
+    err = ks_switchboard_redrive(call->board, ks_view_text(call->id), redriven, call);
+    if (ks_ok(err))
+        return;
+    (void)end(call);
+    refuse(exchange, err, "");
 }

@@ -8,7 +8,13 @@
 static const struct ks_record *board_record(void *arg, ks_shard shard, ks_epoch epoch,
                                             ks_number number)
 {
-    return ks_switchboard_record(arg, shard, epoch, number);
+    struct ks_delivery *delivery = arg;
+    struct ks_switchboard *board = delivery->subscription->board;
+
+    /* What is half-way must be ended; what was settled since it was pulled is not even begun. */
+    if (!delivery->framer.begun && ks_switchboard_is_over(board, shard, epoch, number))
+        return NULL;
+    return ks_switchboard_record(board, shard, epoch, number);
 }
 
 bool ks_request_encoding(struct ks_exchange *exchange, enum ks_frame_encoding *ret_encoding)
@@ -33,7 +39,7 @@ void ks_delivery_init(struct ks_delivery *delivery, const struct ks_subscription
                       ks_session_id session, enum ks_frame_format format)
 {
     struct ks_session_status status;
-    struct ks_frame_source source = {board_record, subscription->board};
+    struct ks_frame_source source = {board_record, delivery};
 
     delivery->subscription = subscription;
     delivery->session = session;
@@ -44,6 +50,7 @@ void ks_delivery_init(struct ks_delivery *delivery, const struct ks_subscription
     delivery->run_next = 0;
     delivery->batch_id[0] = '\0';
     delivery->passed = 0;
+    delivery->head_size = 0;
     delivery->open = false;
     ks_framer_init(&delivery->framer, format, source);
 }
@@ -85,8 +92,8 @@ static void begin_run(struct ks_delivery *delivery)
     const struct ks_run *run = &delivery->runs[delivery->run_next++];
     const struct ks_frame_names names = {
         .batch_id = delivery->batch_id,
-        .stream = ks_switchboard_stream(delivery->subscription->board),
-        .shard_id = ks_switchboard_shard_id(delivery->subscription->board, run->shard),
+        .stream = ks_switchboard_run_stream(delivery->subscription->board, run),
+        .shard_id = ks_switchboard_run_shard(delivery->subscription->board, run),
     };
     struct ks_ack_run place = {run->shard, run->epoch, run->first, run->count};
     struct ks_ack_stamp stamp;
@@ -118,10 +125,9 @@ static void give_back(struct ks_delivery *delivery, ks_shard shard, ks_epoch epo
 static bool is_settled(const struct ks_delivery *delivery)
 {
     const struct ks_framer *framer = &delivery->framer;
-    struct ks_shard_status status;
 
-    return ks_switchboard_shard(delivery->subscription->board, framer->shard, &status) &&
-           status.lease.epoch == framer->epoch && status.lease.watermark > framer->next;
+    return ks_switchboard_is_over(delivery->subscription->board, framer->shard, framer->epoch,
+                                  framer->next);
 }
 
 /* The record that comes next may not be written. */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* POST /v1/drain: gives everything back, of one subscription or of all, says how far it is, and stays up holding
- * nothing. */
+ * nothing. POST /v1/quit: the same of all, and then the process ends. */
 #include "api/codec_json.h"
 #include "api/message.h"
 #include "api/methods.h"
 #include "api/routes.h"
 #include "api/server.h"
 #include "base/budget.h"
+
+#include <assert.h>
 
 /* A line is written when something changed, looked at this often. */
 enum { LOOK_MS = 100, LINE_BYTES_MAX = 4096 };
@@ -135,27 +137,43 @@ static void closed(struct ks_exchange *exchange)
     ks_free(drain);
 }
 
-void ks_serve_drain(struct ks_exchange *exchange, const ProtobufCMessage *message,
-                    struct ks_arena *arena)
+/* Who will say how far it is. NULL: the exchange was answered. */
+static struct drain *begin(struct ks_exchange *exchange)
 {
-    struct ks_api *api = exchange->api;
-    struct drain *drain;
+    struct drain *drain = ks_alloc(sizeof(*drain));
 
-    (void)message;
-    (void)arena;
-    drain = ks_alloc(sizeof(*drain));
     if (drain == NULL) {
         ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
-        return;
+        return NULL;
     }
     drain->exchange = exchange;
-    drain->api = api;
-    drain->only = exchange->subscription;
+    drain->api = exchange->api;
     drain->timer.due = due;
     ks_bytes_init(&drain->line, LINE_BYTES_MAX);
     exchange->context = drain;
     exchange->closed = closed;
+    return drain;
+}
 
+/* Everything was told to drain. */
+static void answer(struct drain *drain)
+{
+    look(drain);
+    set_timer(drain);
+    ks_exchange_stream(drain->exchange, KS_TYPE_NDJSON, fill);
+}
+
+void ks_serve_drain(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                    struct ks_arena *arena)
+{
+    struct ks_api *api = exchange->api;
+    struct drain *drain = begin(exchange);
+
+    (void)message;
+    (void)arena;
+    if (drain == NULL)
+        return;
+    drain->only = exchange->subscription;
     for (uint32_t i = 0; i < api->subscription_count; i++) {
         struct ks_subscription *subscription = &api->subscriptions[i];
         if (drain->only != NULL && drain->only != subscription)
@@ -163,12 +181,29 @@ void ks_serve_drain(struct ks_exchange *exchange, const ProtobufCMessage *messag
         subscription->quiesced = true;
         ks_switchboard_drain(subscription->board, api->drain_patience);
     }
-    look(drain);
-    set_timer(drain);
-    ks_exchange_stream(exchange, KS_TYPE_NDJSON, fill);
+    answer(drain);
 }
 
 void ks_handle_drain(struct ks_exchange *exchange)
 {
     ks_exchange_serve(exchange, &kinesis_sidecar__v1__drain_request__descriptor, ks_serve_drain);
+}
+
+void ks_handle_quit(struct ks_exchange *exchange)
+{
+    struct ks_api *api = exchange->api;
+    struct drain *drain;
+    ks_view name;
+
+    assert(api->quit != NULL);
+    if (ks_request_param(&exchange->request, "subscription", &name)) {
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                            "all subscriptions end with the process; POST /v1/drain takes one");
+        return;
+    }
+    drain = begin(exchange);
+    if (drain == NULL)
+        return;
+    api->quit(api->quit_arg);
+    answer(drain);
 }

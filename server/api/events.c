@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "api/codec_json.h"
+#include "api/control.h"
 #include "api/message.h"
 #include "api/methods.h"
 #include "api/routes.h"
@@ -13,8 +14,6 @@
 
 /* The longest line fits into what a producer always has: a sentence of 511 characters, each escaped to six. */
 enum { LINE_BYTES_MAX = 6 << 10, HEARTBEAT_MS = 10000 };
-
-#define TYPE_SSE "text/event-stream"
 
 struct viewer {
     struct ks_listener listener;
@@ -52,10 +51,10 @@ static ks_err write_event(struct viewer *viewer, const ks_pb_board_event *event,
         return ks_rpc_append(viewer->exchange, &event->base, &viewer->line);
     if (!viewer->sse)
         return write_json(viewer, event);
-    KS_TRY(
-        ks_bytes_format(&viewer->line, "id: %" PRIu64 "\nevent: %s\ndata: ", number, event->type));
+    KS_TRY(ks_bytes_format(&viewer->line, "id: %" PRIu64 "\n", number));
+    KS_TRY(ks_sse_begin(event->type, &viewer->line));
     KS_TRY(write_json(viewer, event));
-    return ks_bytes_append_byte(&viewer->line, '\n');
+    return ks_sse_end(&viewer->line);
 }
 
 static ks_err write_kept(struct viewer *viewer, uint64_t number)
@@ -206,16 +205,6 @@ void ks_events_finish(struct ks_api *api)
     }
 }
 
-static bool accepts_sse(const struct ks_request *request)
-{
-    ks_view rest = request->accept;
-
-    while (rest.data != NULL)
-        if (ks_media_type_is(ks_view_cut(&rest, ','), TYPE_SSE))
-            return true;
-    return false;
-}
-
 static void view(struct ks_exchange *exchange, uint64_t heartbeat_ms)
 {
     struct ks_api *api = exchange->api;
@@ -235,14 +224,14 @@ static void view(struct ks_exchange *exchange, uint64_t heartbeat_ms)
     viewer->heartbeat = ks_span_ms((int64_t)heartbeat_ms);
     viewer->next = ks_switchboard_events(viewer->board, &end);
     viewer->beat = true; /* At once after what is kept: a reader sees that it has all of that. */
-    viewer->sse = accepts_sse(&exchange->request);
+    viewer->sse = ks_accepts_sse(&exchange->request);
     ks_bytes_init(&viewer->line, LINE_BYTES_MAX);
     ks_list_append(&api->viewers, &viewer->link);
     ks_switchboard_listen(viewer->board, &viewer->listener);
     set_timer(viewer);
     exchange->context = viewer;
     exchange->closed = closed;
-    ks_exchange_stream(exchange, viewer->sse ? TYPE_SSE : KS_TYPE_NDJSON, fill);
+    ks_exchange_stream(exchange, viewer->sse ? KS_TYPE_SSE : KS_TYPE_NDJSON, fill);
     ks_exchange_header(exchange, "X-Accel-Buffering", "no");
 }
 

@@ -24,8 +24,11 @@ enum {
     RECORD_ARRIVAL = 9,
     RECORD_ATTEMPT = 10,
     RECORD_AGGREGATED = 11,
-    RECORD_DATA = 12
+    RECORD_DATA = 12,
+    RECORD_REDRIVEN = 13 /* Behind the data: TAIL. */
 };
+
+#define TAIL "\x68\x01" /* RECORD_REDRIVEN << 3 | WIRE_VARINT, true. */
 
 /* All of a head but the common part, the sequence number and the key; both formats stay well below.
  */
@@ -112,10 +115,15 @@ static uint8_t *put_json_name(uint8_t *at, const char *name, const char *value)
     return put_bytes(at, value, strlen(value));
 }
 
+static bool is_line(const struct ks_framer *framer)
+{
+    return framer->format == KS_FRAME_NDJSON || framer->format == KS_FRAME_SSE;
+}
+
 static uint8_t *put_json_common(uint8_t *at, const struct ks_framer *framer,
                                 const struct ks_frame_names *names)
 {
-    if (framer->format == KS_FRAME_NDJSON)
+    if (is_line(framer))
         at = put_json_name(at, "batch_id", names->batch_id);
     at = put_json_name(at, "stream", names->stream);
     at = put_json_name(at, "shard_id", names->shard_id);
@@ -148,6 +156,7 @@ static uint8_t *put_common(uint8_t *at, const struct ks_framer *framer,
 {
     switch (framer->format) {
     case KS_FRAME_NDJSON:
+    case KS_FRAME_SSE:
     case KS_FRAME_JSON: return put_json_common(at, framer, names);
     case KS_FRAME_ELEMENT_JSON: return put_proto3_common(at, framer, names);
     case KS_FRAME_PROTOBUF:
@@ -165,7 +174,7 @@ void ks_framer_begin(struct ks_framer *framer, const struct ks_ack_stamp *stamp,
     uint8_t *end;
 
     assert(framer->next == framer->end && !framer->begun);
-    assert(framer->encoding == KS_ENCODING_BASE64 || framer->format == KS_FRAME_NDJSON ||
+    assert(framer->encoding == KS_ENCODING_BASE64 || is_line(framer) ||
            framer->format == KS_FRAME_JSON);
     assert(strlen(names->batch_id) + strlen(names->stream) + strlen(names->shard_id) + 128 <
            sizeof(framer->common));
@@ -202,9 +211,26 @@ static uint8_t *put_instant(struct ks_framer *framer, uint8_t *at, int64_t unix_
     return at;
 }
 
+/* A dead letter, which has no shard's number. */
+static bool is_redriven(const struct ks_framer *framer)
+{
+    return framer->shard == KS_SHARD_NONE;
+}
+
+/* What only some records are. */
+static uint8_t *put_marks(uint8_t *at, const struct ks_framer *framer,
+                          const struct ks_record *record)
+{
+    if (record->aggregated)
+        at = PUT_TEXT(at, ",\"aggregated\":true");
+    return is_redriven(framer) ? PUT_TEXT(at, ",\"redriven\":true") : at;
+}
+
 static uint8_t *put_json_head(struct ks_framer *framer, uint8_t *at, const struct ks_record *record)
 {
-    if (framer->format == KS_FRAME_NDJSON)
+    if (framer->format == KS_FRAME_SSE)
+        at = PUT_TEXT(at, "event: record\ndata: ");
+    if (is_line(framer))
         at = PUT_TEXT(at, "{\"type\":\"record\",\"ack_id\":\"");
     else if (framer->comma)
         at = PUT_TEXT(at, ",{\"ack_id\":\"");
@@ -221,8 +247,7 @@ static uint8_t *put_json_head(struct ks_framer *framer, uint8_t *at, const struc
     at = PUT_TEXT(at, "\",\"approximate_arrival_timestamp\":");
     at = put_instant(framer, at, record->arrival_ms);
     at = put_decimal(PUT_TEXT(at, ",\"attempt\":"), framer->attempt);
-    if (record->aggregated)
-        at = PUT_TEXT(at, ",\"aggregated\":true");
+    at = put_marks(at, framer, record);
     if (framer->spelling != framer->encoding)
         at = PUT_TEXT(at, ",\"encoding\":\"base64\"");
     if (framer->spelling == KS_ENCODING_JSON)
@@ -247,8 +272,7 @@ static uint8_t *put_proto3_head(struct ks_framer *framer, uint8_t *at,
         at = put_decimal(PUT_TEXT(at, "\",\"approximateArrivalTimestamp\":\""),
                          (uint64_t)record->arrival_ms);
     at = put_decimal(PUT_TEXT(at, "\",\"attempt\":"), framer->attempt);
-    if (record->aggregated)
-        at = PUT_TEXT(at, ",\"aggregated\":true");
+    at = put_marks(at, framer, record);
     return PUT_TEXT(at, ",\"data\":\"");
 }
 
@@ -319,7 +343,13 @@ static ks_view unicode_key(ks_view key, uint8_t buffer[KS_PARTITION_KEY_MAX])
     return ks_view_of(buffer, key.size);
 }
 
-/* The fields before the data and the data's tag and size, which come last in the message. */
+/* The field behind the data, if there is one. */
+static const char *tail_of(const struct ks_framer *framer)
+{
+    return is_redriven(framer) ? TAIL : "";
+}
+
+/* The fields before the data, and the data's tag and size. */
 static uint8_t *put_fields(struct ks_framer *framer, uint8_t *at, const struct ks_record *record)
 {
     uint8_t key[KS_PARTITION_KEY_MAX];
@@ -347,7 +377,7 @@ static uint8_t *put_protobuf_head(struct ks_framer *framer, uint8_t *at,
     enum { SIZES_MAX = 16 };
     uint8_t *fields = at + SIZES_MAX;
     size_t fields_size = (size_t)(put_fields(framer, fields, record) - fields);
-    uint64_t inner = fields_size + record->data.size;
+    uint64_t inner = fields_size + record->data.size + strlen(tail_of(framer));
     uint64_t outer = varint_size(EVENT_RECORD << 3 | WIRE_BYTES) + varint_size(inner) + inner;
 
     if (framer->format == KS_FRAME_PROTOBUF)
@@ -388,9 +418,9 @@ static bool is_protobuf(const struct ks_framer *framer)
 /* What `size` bytes of data, or the rest of them, become: with what closes the record. */
 static size_t data_room(const struct ks_framer *framer, size_t size)
 {
-    enum { CLOSING = 2 }; /* A line feed more counts with the head. */
+    enum { CLOSING = 2 }; /* Line feeds count with the head. */
 
-    return is_protobuf(framer) ? size : ks_base64_size(size) + CLOSING;
+    return is_protobuf(framer) ? size + strlen(tail_of(framer)) : ks_base64_size(size) + CLOSING;
 }
 
 size_t ks_framer_rest(const struct ks_framer *framer)
@@ -422,13 +452,16 @@ static uint8_t *put_head(struct ks_framer *framer, uint8_t *at, const struct ks_
 
 static size_t fill_end(const struct ks_framer *framer, uint8_t *at, size_t room)
 {
-    const char *text = framer->format == KS_FRAME_NDJSON ? "\"}\n" : "\"}";
+    const char *text = framer->format == KS_FRAME_SSE ? "\"}\n\n"
+                       : is_line(framer)              ? "\"}\n"
+                                                      : "\"}";
     size_t size;
 
-    if (framer->spelling == KS_ENCODING_JSON)
+    if (is_protobuf(framer))
+        text = tail_of(framer);
+    else if (framer->spelling == KS_ENCODING_JSON)
         text++; /* It is not between quotes. */
-    size = is_protobuf(framer) ? 0 : strlen(text);
-
+    size = strlen(text);
     if (size > room)
         return SIZE_MAX;
     (void)put_bytes(at, text, size);

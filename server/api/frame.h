@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* frame.h - the hot path: records from their views straight into the socket's buffer.
  *
- * Written by hand, for this is where the bytes are: NDJSON lines, elements of a JSON array, and
+ * Written by hand, for this is where the bytes are: NDJSON lines and the same as server-sent events
+ * (html.spec.whatwg.org, 9.2.5), elements of a JSON array, and
  * StreamEvent messages of proto/kinesis_sidecar/v1/record.proto behind their length as a varint.
  * Data goes over in one step (base64, a copy, or the text of JSON); a record larger than the buffer
  * goes on where it stopped. The tests hold the result against protobuf-c and jansson.
@@ -18,6 +19,7 @@
 
 enum ks_frame_format {
     KS_FRAME_NDJSON,   /* {"type":"record",..} and a line feed. */
+    KS_FRAME_SSE,      /* The same line as the data of a server-sent event "record". */
     KS_FRAME_JSON,     /* {..}, with a comma before all but the first. Without type and batch_id. */
     KS_FRAME_PROTOBUF, /* A StreamEvent behind its length. */
     /* Elements of `records` of RecordBatch or PullResponse, which have one number there: for messages of calls. */
@@ -80,7 +82,7 @@ struct ks_frame_names {
     const char *shard_id;
 };
 /* Begins a run of `count` records from number `first`; the last one must be DONE. The stamp is
- * copied. */
+ * copied. KS_SHARD_NONE: a dead letter that is delivered again; its record says so. */
 void ks_framer_begin(struct ks_framer *framer, const struct ks_ack_stamp *stamp,
                      const struct ks_frame_names *names, const struct ks_ack_run *run,
                      uint32_t attempt);

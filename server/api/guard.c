@@ -264,6 +264,14 @@ static bool token_is_right(const struct ks_guard *guard, ks_view authorization)
            ks_equal_secret(token.data, guard->token.text, token.size);
 }
 
+/* The dashboard holds no data, and a browser that goes to a page can say no token: the page asks for
+ * it, and says it in its own requests. */
+static bool wants_token(const struct ks_guard *guard, const struct ks_request *request)
+{
+    return guard->token_path != NULL &&
+           !(request->method == KS_METHOD_GET && ks_view_equal(request->target, KS_VIEW("/")));
+}
+
 bool ks_guard_admits(const struct ks_guard *guard, const struct ks_request *request,
                      enum ks_problem *ret_problem, struct ks_detail *detail)
 {
@@ -285,7 +293,7 @@ bool ks_guard_admits(const struct ks_guard *guard, const struct ks_request *requ
         ks_detail_set(detail, "requests of another site (Sec-Fetch-Site) are refused");
         return false;
     }
-    if (guard->token_path != NULL && !token_is_right(guard, request->authorization)) {
+    if (wants_token(guard, request) && !token_is_right(guard, request->authorization)) {
         *ret_problem = KS_PROBLEM_UNAUTHENTICATED;
         ks_detail_set(detail, "the header Authorization: Bearer with the token of --token-file is "
                               "missing or wrong");

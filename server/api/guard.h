@@ -3,8 +3,8 @@
  *
  * A local port is open to every page of every browser on the machine. A page of another site is
  * told by its Origin or Sec-Fetch-Site, one that rebound its own name to 127.0.0.1 by the Host
- * header. The token comes from a file that is read again every KS_GUARD_REREAD_MS; a file that
- * cannot be read any more leaves the last token in force.
+ * header. The token, which everything but the page at / wants, comes from a file that is read again
+ * every KS_GUARD_REREAD_MS; a file that cannot be read any more leaves the last token in force.
  */
 #ifndef KS_API_GUARD_H
 #define KS_API_GUARD_H

@@ -18,8 +18,7 @@ enum {
     READ_BYTES = 64 << 10,
     READS_MAX = 4, /* Of one wire in one turn. */
     SEND_BYTES = 64 << 10,
-    SENDS_MAX = 4,             /* Likewise. */
-    FRAME_BYTES_MAX = 32 << 10 /* What nghttp2 makes at one time is a frame of 16 KiB at most. */
+    SENDS_MAX = 4 /* Likewise. */
 };
 
 /* ---- Work ---- */
@@ -63,65 +62,135 @@ static void wire_free(struct ks_http2_wire *wire)
 
 /* ---- Out ---- */
 
-/* Sends what it can; what the socket does not take is kept. */
-static void send_bytes(struct ks_http2_wire *wire, ks_view bytes)
+/* Keeps what the socket did not take. */
+static void keep_unsent(struct ks_http2_wire *wire, const struct iovec *parts, size_t count,
+                        size_t sent)
 {
-    ssize_t sent = send(wire->watch.fd, bytes.data, bytes.size, MSG_NOSIGNAL | MSG_DONTWAIT);
-    size_t size = sent > 0 ? (size_t)sent : 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t skip = sent < parts[i].iov_len ? sent : parts[i].iov_len;
+        ks_view rest = ks_view_of((uint8_t *)parts[i].iov_base + skip, parts[i].iov_len - skip);
+
+        sent -= skip;
+        if (rest.size > 0 && !ks_ok(ks_bytes_append(&wire->unsent, rest)))
+            wire->dead = true;
+    }
+}
+
+/* Sends what it can; what the socket does not take is kept. */
+static void send_parts(struct ks_http2_wire *wire, struct iovec *parts, size_t count)
+{
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
+    ssize_t sent = sendmsg(wire->watch.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 
     if (sent < 0 && errno != EAGAIN && errno != EINTR) {
         wire->dead = true;
         return;
     }
-    if (size > 0)
+    if (sent > 0)
         wire->sent_at = ks_loop_now(wire->http2->loop);
-    if (size < bytes.size &&
-        !ks_ok(ks_bytes_append(&wire->unsent, ks_view_of(bytes.data + size, bytes.size - size))))
-        wire->dead = true;
+    keep_unsent(wire, parts, count, sent > 0 ? (size_t)sent : 0);
 }
 
 /* Sends what was left over. */
 static void send_again(struct ks_http2_wire *wire)
 {
     struct ks_bytes left = wire->unsent;
+    struct iovec part = {.iov_base = left.data, .iov_len = left.size};
 
     ks_bytes_init(&wire->unsent, left.max);
     if (left.size > 0)
-        send_bytes(wire, ks_bytes_view(&left));
+        send_parts(wire, &part, 1);
     ks_bytes_free(&left);
 }
 
-/* Has nghttp2 make about SEND_BYTES of frames. The result is how many there are. */
-static size_t make_frames(struct ks_http2_wire *wire, uint8_t buffer[SEND_BYTES + FRAME_BYTES_MAX])
+/* A part that stands behind the one before is one with it. */
+static void add_part(struct ks_http2_out *out, ks_view bytes)
 {
-    size_t size = 0;
+    union {
+        const uint8_t *from;
+        uint8_t *to;
+    } data = {.from = bytes.data}; /* sendmsg() only reads it. */
+    struct iovec *last = out->part_count > 0 ? &out->parts[out->part_count - 1] : NULL;
 
-    while (size < SEND_BYTES) {
+    out->framed += bytes.size;
+    if (last != NULL && (uint8_t *)last->iov_base + last->iov_len == data.to) {
+        last->iov_len += bytes.size;
+        return;
+    }
+    assert(out->part_count < KS_OUT_PARTS);
+    out->parts[out->part_count++] = (struct iovec){data.to, bytes.size};
+}
+
+static void add_copy(struct ks_http2_out *out, ks_view bytes)
+{
+    uint8_t *place = out->bytes + out->used;
+
+    assert(bytes.size <= sizeof(out->bytes) - out->used);
+    memcpy(place, bytes.data, bytes.size);
+    out->used += bytes.size;
+    add_part(out, ks_view_of(place, bytes.size));
+}
+
+/* Whether there is enough for one sending, or no room for more. */
+static bool is_full(const struct ks_http2_out *out)
+{
+    return (out->framed >= SEND_BYTES && ks_list_empty(&out->ready)) ||
+           out->part_count > KS_OUT_PARTS - 4 || out->used > sizeof(out->bytes) - KS_OUT_FRAME;
+}
+
+uint8_t *ks_http2_out_room(struct ks_http2_out *out)
+{
+    bool any =
+        out->framed < SEND_BYTES && sizeof(out->bytes) - out->used >= KS_OUT_MESSAGE + KS_OUT_FRAME;
+
+    return any ? out->bytes + out->used : NULL;
+}
+
+bool ks_http2_out_frame(struct ks_http2_out *out, const uint8_t head[9],
+                        struct ks_http2_stream *stream, size_t size)
+{
+    add_copy(out, ks_view_of(head, 9));
+    add_part(out, ks_view_of(stream->ready.data, size));
+    stream->ready.data += size;
+    stream->ready.size -= size;
+    if (stream->ready.size == 0)
+        ks_list_remove(&stream->unframed);
+    return is_full(out);
+}
+
+/* Has nghttp2 make about SEND_BYTES of frames. */
+static void make_frames(struct ks_http2_wire *wire, struct ks_http2_out *out)
+{
+    out->part_count = out->framed = out->used = 0;
+    while (!is_full(out)) {
         const uint8_t *frame;
         ssize_t made = nghttp2_session_mem_send(wire->session, &frame);
-        if (made < 0 || made > FRAME_BYTES_MAX)
+        if (made < 0 || made > KS_OUT_FRAME)
             wire->dead = true;
         if (made <= 0 || wire->dead)
             break;
-        memcpy(buffer + size, frame, (size_t)made);
-        size += (size_t)made;
+        add_copy(out, ks_view_of(frame, (size_t)made));
     }
-    return size;
 }
 
 /* Sends frames while there are any, the socket takes them, and others do not wait for too long. */
 static void flush(struct ks_http2_wire *wire)
 {
-    static uint8_t buffer[SEND_BYTES + FRAME_BYTES_MAX];
-    size_t size = 1;
+    struct ks_http2_out *out = wire->http2->out;
+    bool more = true;
 
     send_again(wire);
-    for (int i = 0; i < SENDS_MAX && size > 0 && wire->unsent.size == 0 && !wire->dead; i++) {
-        size = make_frames(wire, buffer);
-        if (size > 0)
-            send_bytes(wire, ks_view_of(buffer, size));
+    for (int i = 0; i < SENDS_MAX && more && wire->unsent.size == 0 && !wire->dead; i++) {
+        make_frames(wire, out);
+        more = out->framed > 0;
+        if (more)
+            send_parts(wire, out->parts, out->part_count);
+        while (!ks_list_empty(&out->ready))
+            if (!ks_http2_stream_keep(
+                    KS_LIST_ENTRY(out->ready.next, struct ks_http2_stream, unframed)))
+                wire->dead = true;
     }
-    if (size > 0 && wire->unsent.size == 0 && !wire->dead)
+    if (more && wire->unsent.size == 0 && !wire->dead)
         ks_http2_soon(wire);
     if (wire->unsent.size == 0)
         wire->sent_at = ks_loop_now(wire->http2->loop);
@@ -288,7 +357,7 @@ void ks_http2_take(struct ks_http2 *http2, const struct ks_wire_config *config)
     wire->head_due = config->deadline;
     wire->heard_at = wire->sent_at = wire->resets_at = ks_loop_now(http2->loop);
     wire->resets = KS_RESETS_MAX;
-    ks_bytes_init(&wire->unsent, SEND_BYTES + FRAME_BYTES_MAX);
+    ks_bytes_init(&wire->unsent, KS_OUT_BYTES);
     ks_link_init(&wire->streams);
     ks_link_init(&wire->woken);
     ks_link_init(&wire->work);
@@ -320,12 +389,14 @@ void ks_http2_refuse(int fd)
 
 ks_err ks_http2_new(struct ks_api *api, struct ks_loop *loop, struct ks_http2 **ret_http2)
 {
+    static struct ks_http2_out out; /* Nothing stays in it when a wire was served. */
     struct ks_http2 *http2 = ks_alloc(sizeof(*http2));
     ks_err err;
 
     if (http2 == NULL)
         return KS_FAIL(NO_MEMORY);
-    *http2 = (struct ks_http2){.api = api, .loop = loop};
+    *http2 = (struct ks_http2){.api = api, .loop = loop, .out = &out};
+    ks_link_init(&out.ready);
     http2->kick.due = kicked;
     http2->hook.turn = turn;
     ks_link_init(&http2->wires);

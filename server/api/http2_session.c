@@ -185,6 +185,17 @@ static int frame_went(nghttp2_session *session, const nghttp2_frame *frame, void
     return 0;
 }
 
+/* A frame of bytes that are ready. */
+static int data_goes(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *head,
+                     size_t size, nghttp2_data_source *source, void *arg)
+{
+    struct ks_http2_wire *wire = arg;
+
+    (void)session;
+    assert(frame->data.padlen == 0);
+    return ks_http2_out_frame(wire->http2->out, head, source->ptr, size) ? NGHTTP2_ERR_PAUSE : 0;
+}
+
 static int stream_over(nghttp2_session *session, int32_t id, uint32_t code, void *arg)
 {
     (void)code;
@@ -210,6 +221,7 @@ ks_err ks_http2_session_begin(struct ks_http2 *http2)
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, data_came);
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, frame_came);
     nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, frame_went);
+    nghttp2_session_callbacks_set_send_data_callback(callbacks, data_goes);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, stream_over);
     /* Windows open as bytes are dealt with. */
     nghttp2_option_set_no_auto_window_update(http2->option, 1);

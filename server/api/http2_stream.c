@@ -80,8 +80,9 @@ struct ks_http2_stream *ks_http2_stream_new(struct ks_http2_wire *wire, int32_t 
     stream->exchange.request.ops = wire->ops;
     stream->exchange.request.peer = wire->peer;
     ks_bytes_init(&stream->target, KS_TARGET_MAX + 1);
-    ks_bytes_init(&stream->stage, KS_FILL_MIN);
+    ks_bytes_init(&stream->stage, KS_OUT_MESSAGE);
     ks_link_init(&stream->woken);
+    ks_link_init(&stream->unframed);
     ks_list_append(&wire->streams, &stream->link);
     wire->http2->streams++;
     return stream;
@@ -95,6 +96,7 @@ void ks_http2_stream_free(struct ks_http2_stream *stream)
         return;
     wire = stream->wire;
     ks_list_remove(&stream->woken);
+    ks_list_remove(&stream->unframed);
     ks_list_remove(&stream->link);
     stream->exchange.api->bodies_bytes -= stream->charged;
     ks_exchange_end(&stream->exchange);
@@ -325,7 +327,6 @@ static ssize_t read_fixed(struct ks_http2_stream *stream, uint8_t *buffer, size_
     return (ssize_t)size;
 }
 
-/* What a producer wrote while the window was smaller than it may be asked for. */
 static ssize_t read_staged(struct ks_http2_stream *stream, uint8_t *buffer, size_t room)
 {
     size_t size = smaller(room, stream->stage.size - stream->staged);
@@ -339,32 +340,63 @@ static ssize_t read_staged(struct ks_http2_stream *stream, uint8_t *buffer, size
     return (ssize_t)size;
 }
 
+bool ks_http2_stream_keep(struct ks_http2_stream *stream)
+{
+    ks_view rest = stream->ready;
+
+    assert(stream->stage.size == 0 && rest.size > 0);
+    ks_list_remove(&stream->unframed);
+    stream->ready = KS_VIEW_NONE;
+    return ks_ok(ks_bytes_append(&stream->stage, rest));
+}
+
+/* What the peer takes now: no more is made, but that a producer is never asked for less than KS_FILL_MIN. */
+static size_t window_of(const struct ks_http2_stream *stream)
+{
+    nghttp2_session *session = stream->wire->session;
+    int32_t window = nghttp2_session_get_stream_remote_window_size(session, stream->id);
+    int32_t all = nghttp2_session_get_remote_window_size(session);
+
+    window = window < all ? window : all;
+    return window < KS_FILL_MIN ? KS_FILL_MIN : smaller((size_t)window, KS_OUT_MESSAGE);
+}
+
+static enum ks_fill produce(struct ks_http2_stream *stream, uint8_t *place)
+{
+    struct ks_exchange *exchange = &stream->exchange;
+    struct ks_http2_out *out = stream->wire->http2->out;
+    size_t room = window_of(stream);
+    enum ks_fill how = KS_FILL_ABORT;
+    size_t size = exchange->answer.fill(exchange, place, room, &how);
+
+    assert(size <= room && (size > 0) == (how == KS_FILL_MORE));
+    if (how != KS_FILL_MORE)
+        return how;
+    out->used += size;
+    stream->ready = ks_view_of(place, size);
+    ks_list_append(&out->ready, &stream->unframed);
+    return how;
+}
+
 static ssize_t read_produced(struct ks_http2_stream *stream, uint8_t *buffer, size_t room,
                              uint32_t *flags)
 {
-    struct ks_exchange *exchange = &stream->exchange;
-    bool direct = room >= KS_FILL_MIN;
-    enum ks_fill how = KS_FILL_ABORT;
-    size_t size;
+    enum ks_fill how = KS_FILL_MORE;
+    uint8_t *place;
 
     if (stream->stage.size > 0)
         return read_staged(stream, buffer, room);
-    if (!direct && !ks_ok(ks_bytes_reserve(&stream->stage, KS_FILL_MIN)))
-        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-    size = exchange->answer.fill(exchange, direct ? buffer : stream->stage.data,
-                                 direct ? room : KS_FILL_MIN, &how);
-    assert(size <= (direct ? room : KS_FILL_MIN));
+    if (stream->ready.size == 0) {
+        place = ks_http2_out_room(stream->wire->http2->out);
+        if (place == NULL)
+            return NGHTTP2_ERR_PAUSE;
+        how = produce(stream, place);
+    }
     switch (how) {
     case KS_FILL_MORE:
-        assert(size > 0);
-        if (direct)
-            return (ssize_t)size;
-        stream->stage.size = size;
-        return read_staged(stream, buffer, room);
-    case KS_FILL_WAIT:
-        ks_bytes_free(&stream->stage);
-        stream->waiting = true;
-        return NGHTTP2_ERR_DEFERRED;
+        *flags |= NGHTTP2_DATA_FLAG_NO_COPY; /* It stands in `out` already. */
+        return (ssize_t)smaller(room, stream->ready.size);
+    case KS_FILL_WAIT: stream->waiting = true; return NGHTTP2_ERR_DEFERRED;
     case KS_FILL_END: return end_body(stream, flags) ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     case KS_FILL_ABORT: break;
     }

@@ -11,11 +11,30 @@
 #define KS_API_HTTP2_WIRE_H
 
 #include <nghttp2/nghttp2.h>
+#include <sys/uio.h>
 
 #include "api/head.h"
 #include "api/http2.h"
 #include "api/linger.h"
 #include "base/list.h"
+
+enum {
+    KS_OUT_PARTS = 64,
+    KS_OUT_BYTES = 256 << 10,
+    KS_OUT_MESSAGE = 96 << 10, /* Asked of a producer at a time: 64 records of 1 KB, and room. */
+    KS_OUT_FRAME = 32 << 10    /* What nghttp2 makes at a time: a frame of 16 KiB at most. */
+};
+
+/* Frames on their way into a socket, of one wire at a time. What producers write stays where it was written; the
+ * heads of its frames go between. */
+struct ks_http2_out {
+    struct iovec parts[KS_OUT_PARTS];
+    size_t part_count;
+    size_t framed;        /* Bytes in the parts. */
+    struct ks_link ready; /* Streams that have bytes here which are in no frame. */
+    size_t used;
+    uint8_t bytes[KS_OUT_BYTES];
+};
 
 struct ks_http2 {
     struct ks_api *api;
@@ -24,6 +43,7 @@ struct ks_http2 {
     nghttp2_session_callbacks *callbacks;
     struct ks_hook hook;
     struct ks_timer kick;
+    struct ks_http2_out *out;
     struct ks_link wires;
     struct ks_link work; /* The wires that have something to do at the end of the turn. */
     struct ks_lingers lingers;
@@ -67,9 +87,11 @@ struct ks_http2_stream {
     int32_t id;
     struct ks_head head;
     struct ks_bytes target;
-    struct ks_bytes stage; /* Made by a producer, and too much for the window. */
-    size_t staged;         /* Of it, sent. */
-    size_t sent;           /* Of a fixed body. */
+    ks_view ready;           /* Made by a producer, in http2->out, .. */
+    struct ks_link unframed; /* .. in out->ready meanwhile. */
+    struct ks_bytes stage;   /* What was too much for the window or the turn. */
+    size_t staged;           /* Of it, sent. */
+    size_t sent;             /* Of a fixed body. */
     uint64_t received;
     size_t charged;      /* Of api->bodies_bytes. */
     size_t unread;       /* Bytes of the parts that the handler has not given back. */
@@ -89,6 +111,12 @@ struct ks_http2_stream {
 
 /* Has the wire do its work at the end of this turn, or of the next. */
 void ks_http2_soon(struct ks_http2_wire *wire);
+
+/* Room for a producer, KS_OUT_MESSAGE bytes; NULL: send first. */
+uint8_t *ks_http2_out_room(struct ks_http2_out *out);
+/* Adds a frame of `size` bytes that are ready. True if it is time to send. */
+bool ks_http2_out_frame(struct ks_http2_out *out, const uint8_t head[9],
+                        struct ks_http2_stream *stream, size_t size);
 
 /* ---- http2_session.c ---- */
 
@@ -118,6 +146,8 @@ void ks_http2_stream_data(struct ks_http2_stream *stream, ks_view part);
 void ks_http2_stream_end(struct ks_http2_stream *stream);
 /* Tells nghttp2 what is new. Not in its callbacks. */
 void ks_http2_stream_work(struct ks_http2_stream *stream);
+/* What is ready and in no frame is kept: the bytes of `out` are needed. False: no memory. */
+bool ks_http2_stream_keep(struct ks_http2_stream *stream);
 /* Cuts it if the peer keeps us waiting: for its body, or to take its answer. */
 void ks_http2_stream_look(struct ks_http2_stream *stream, ks_instant now);
 

@@ -5,10 +5,13 @@
 #include <stdio.h>
 
 #include "api/codec_json.h"
+#include "api/control.h"
 #include "api/operate.h"
 #include "api/routes.h"
 #include "base/json_writer.h"
 #include "core/limits.h"
+
+#include "kinesis_sidecar/v1/letters.pb-c.h"
 
 enum { MESSAGES_MAX = 96, DOCUMENT_BYTES_MAX = 1 << 20, NAME_SIZE = 64 };
 
@@ -18,7 +21,7 @@ struct described_route {
     void (*handle)(struct ks_exchange *exchange);
     descriptor request; /* NULL: none of ours. */
     descriptor answer;
-    const char *media_type;
+    const char *media_types; /* One space between them. */
 };
 
 enum param_type { NUMBER, WORDS, TEXT };
@@ -313,17 +316,24 @@ static void write_params(struct ks_writer *json, const struct ks_route *route)
 /* ---- Operations ---- */
 
 /* A media type and, with a message, its schema. */
-static void write_content(struct ks_writer *json, const char *media_type, const char *schema)
+static void write_content(struct ks_writer *json, const char *media_types, const char *schema)
 {
+    ks_view rest = ks_view_text(media_types);
+    char type[NAME_SIZE];
+
     ks_writer_key(json, "content");
     ks_writer_open(json, '{');
-    ks_writer_key(json, media_type);
-    ks_writer_open(json, '{');
-    if (schema != NULL) {
-        ks_writer_key(json, "schema");
-        write_reference(json, schema);
+    while (rest.data != NULL) {
+        if (!ks_ok(ks_view_copy_text(ks_view_cut(&rest, ' '), type, sizeof(type))))
+            assert(false); /* They are ours. */
+        ks_writer_key(json, type);
+        ks_writer_open(json, '{');
+        if (schema != NULL) {
+            ks_writer_key(json, "schema");
+            write_reference(json, schema);
+        }
+        ks_writer_close(json, '}');
     }
-    ks_writer_close(json, '}');
     ks_writer_close(json, '}');
 }
 
@@ -346,8 +356,8 @@ static void write_body(struct ks_writer *json, const struct ks_route *route,
 static void write_responses(struct ks_writer *json, const struct described_route *more,
                             struct needed *needed)
 {
-    const char *media_type = more == NULL ? KS_TYPE_JSON : more->media_type;
-    bool lines = strcmp(media_type, KS_TYPE_NDJSON) == 0;
+    const char *media_types = more == NULL ? KS_TYPE_JSON : more->media_types;
+    bool lines = strncmp(media_types, KS_TYPE_NDJSON, strlen(KS_TYPE_NDJSON)) == 0;
     const char *schema = NULL;
 
     if (more != NULL && !is_none(more->answer)) {
@@ -359,7 +369,7 @@ static void write_responses(struct ks_writer *json, const struct described_route
     ks_writer_key(json, "200");
     ks_writer_open(json, '{');
     ks_writer_pair(json, "description", lines ? KS_VIEW("One object a line.") : KS_VIEW("Done."));
-    write_content(json, media_type, lines ? NULL : schema);
+    write_content(json, media_types, lines ? NULL : schema);
     ks_writer_close(json, '}');
     ks_writer_key(json, "default");
     ks_writer_open(json, '{');

@@ -31,6 +31,7 @@
     X(METHOD_NOT_ALLOWED, "method-not-allowed", "unknown", 405, false, "Method not allowed")       \
     X(SESSION_FENCED, "session-fenced", "aborted", 409, false, "Session taken over")               \
     X(LEASE_LOST, "lease-lost", "aborted", 409, false, "Lease lost")                               \
+    X(REDRIVEN, "already-redriven", "aborted", 409, true, "Being delivered again")                 \
     X(ORDERING, "ordering-conflict", "aborted", 409, true,                                         \
       "Other sessions are ordered differently")                                                    \
     X(SESSION_EXPIRED, "session-expired", "failed_precondition", 410, false, "Session expired")    \

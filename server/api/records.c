@@ -10,6 +10,7 @@
 #include "api/message.h"
 #include "api/methods.h"
 #include "api/routes.h"
+#include "api/open_request.h"
 #include "api/stream.h"
 #include "base/budget.h"
 

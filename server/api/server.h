@@ -33,6 +33,8 @@ struct ks_api {
     size_t request_bytes_max;
     size_t bodies_bytes; /* Of all request bodies that are in memory. */
     ks_span drain_patience;
+    void (*quit)(void *arg); /* Drains everything, and ends the process then. */
+    void *quit_arg;
     bool was_ready;         /* /readyz was 200 once. */
     struct ks_link viewers; /* Of GET /v1/events: events.c. */
     uint32_t peeks;         /* Under way: peek.c. */

@@ -143,7 +143,8 @@ static bool is_persisted(struct ks_settling *settling)
     return all;
 }
 
-static ks_err fill_positions(struct ks_settling *settling, ks_pb_position ***ret_positions)
+static ks_err fill_positions(struct ks_settling *settling, ks_pb_position ***ret_positions,
+                             size_t *ret_count)
 {
     ks_pb_position **positions =
         ks_settling_take(settling, (settling->place_count + 1) * sizeof(*positions));
@@ -154,6 +155,8 @@ static ks_err fill_positions(struct ks_settling *settling, ks_pb_position ***ret
     for (const struct place *place = settling->places; place != NULL; place = place->next) {
         ks_pb_position *position = ks_settling_take(settling, sizeof(*position));
         struct ks_shard_status *status = ks_settling_take(settling, sizeof(*status));
+        if (place->shard == KS_SHARD_NONE)
+            continue; /* A dead letter stands nowhere. */
         if (position == NULL || status == NULL)
             return KS_FAIL(NO_MEMORY);
         kinesis_sidecar__v1__shard_position__init(position);
@@ -165,8 +168,8 @@ static ks_err fill_positions(struct ks_settling *settling, ks_pb_position ***ret
         }
         positions[i++] = position;
     }
-    assert(i == settling->place_count);
     *ret_positions = positions;
+    *ret_count = i;
     return KS_OK;
 }
 
@@ -199,8 +202,9 @@ static void answer_now(struct ks_settling *settling)
     ks_pb_checkpoint_response checkpointed;
     ks_pb_settle_failure **failures = NULL;
     ks_pb_position **positions = NULL;
+    size_t position_count = 0;
 
-    if (!ks_ok(fill_positions(settling, &positions)) ||
+    if (!ks_ok(fill_positions(settling, &positions, &position_count)) ||
         !ks_ok(fill_failures(settling, &failures))) {
         /* What was settled stays settled; settling it again is allowed. */
         ks_exchange_problem(settling->exchange, KS_PROBLEM_EXHAUSTED, "no memory for the answer");
@@ -209,7 +213,7 @@ static void answer_now(struct ks_settling *settling)
     if (settling->checkpoint) {
         kinesis_sidecar__v1__checkpoint_response__init(&checkpointed);
         checkpointed.persisted = settling->place_count > 0 && is_persisted(settling);
-        checkpointed.n_positions = settling->place_count;
+        checkpointed.n_positions = position_count;
         checkpointed.positions = positions;
         ks_exchange_message(settling->exchange, &checkpointed.base);
         return;
@@ -219,7 +223,7 @@ static void answer_now(struct ks_settling *settling)
     settled.persisted = settling->place_count > 0 && is_persisted(settling);
     settled.n_failed = settling->failure_count;
     settled.failed = failures;
-    settled.n_positions = settling->place_count;
+    settled.n_positions = position_count;
     settled.positions = positions;
     ks_exchange_message(settling->exchange, &settled.base);
 }
@@ -235,6 +239,8 @@ static bool is_hopeless(const struct ks_settling *settling, ks_shard shard)
     for (const struct place *place = settling->places; place != NULL; place = place->next) {
         if (place->shard != shard || place->up_to == 0)
             continue;
+        if (shard == KS_SHARD_NONE)
+            continue; /* A dead letter needs no lease. */
         if (!ks_switchboard_shard(settling->board, shard, &status) || !status.ours ||
             status.lease.epoch != place->epoch)
             return true;
@@ -270,7 +276,8 @@ void ks_settling_answer(struct ks_settling *settling, bool persist, int64_t wait
     settling->checkpoint = checkpoint;
     if (persist && !is_persisted(settling)) {
         for (const struct place *place = settling->places; place != NULL; place = place->next)
-            ks_switchboard_persist(settling->board, place->shard);
+            if (place->shard != KS_SHARD_NONE)
+                ks_switchboard_persist(settling->board, place->shard);
     }
     if (!persist || wait_ms == 0 || is_persisted(settling)) {
         answer_now(settling);

@@ -8,21 +8,13 @@
 #include "api/delivery.h"
 #include "api/message.h"
 #include "api/methods.h"
+#include "api/open_request.h"
 #include "api/records.h"
 #include "api/routes.h"
 #include "base/budget.h"
 
 /* Bytes of a frame around its data, about: how many records are worth asking for. */
 enum { FRAME_BYTES = 200 };
-
-/* What a session has that asks for nothing. */
-enum {
-    IN_FLIGHT = 1000,
-    IN_FLIGHT_BYTES = 16 << 20,
-    ACK_DEADLINE_MS = 60000,
-    HEARTBEAT_MS = 10000
-};
-static const uint64_t IN_FLIGHT_BYTES_MAX = UINT64_C(1) << 40;
 
 struct stream {
     struct ks_consumer consumer;
@@ -37,8 +29,7 @@ struct stream {
     ks_span heartbeat;
     ks_instant wrote_at;
     struct ks_questions questions; /* Of a stream with both ways. */
-    bool protobuf;
-    bool over;   /* The session is: nothing more will come. */
+    bool over;                     /* The session is: nothing more will come. */
     bool cut;    /* A record stays incomplete: the connection must not end well. */
     bool unsaid; /* An event found no room: the client would miss it. */
     ks_shard shards[KS_SESSION_SHARDS_MAX];
@@ -51,7 +42,7 @@ static void say(struct stream *stream, const ks_pb_event *event)
 {
     ks_err err = stream->exchange->rpc != NULL
                      ? ks_rpc_append(stream->exchange, &event->base, &stream->control)
-                     : ks_control_write(event, stream->protobuf, &stream->control);
+                     : ks_control_write(event, stream->delivery.framer.format, &stream->control);
 
     if (!ks_ok(err))
         stream->unsaid = true;
@@ -180,7 +171,21 @@ static bool takes_shard(const struct stream *stream, ks_shard shard)
     return stream->shard_count == 0;
 }
 
-/* A lease ended. */
+static void say_too_large(struct stream *stream, ks_shard shard)
+{
+    struct ks_too_large large;
+    ks_pb_event event;
+
+    if (!ks_control_too_large(stream->subscription->board, stream->delivery.session, shard, &large))
+        return;
+    kinesis_sidecar__v1__stream_event__init(&event);
+    event.event_case = KINESIS_SIDECAR__V1__STREAM_EVENT__EVENT_RECORD_TOO_LARGE;
+    event.record_too_large = &large.message;
+    say(stream, &event);
+    ks_exchange_wake(stream->exchange);
+}
+
+/* A lease ended, or a record is too large. */
 static void happened(struct ks_listener *listener, ks_shard shard, const char *word,
                      const char *line)
 {
@@ -189,8 +194,11 @@ static void happened(struct ks_listener *listener, ks_shard shard, const char *w
     ks_pb_event event;
 
     (void)line;
-    if (word == NULL || (strcmp(word, "lease_lost") != 0 && strcmp(word, "seek") != 0) ||
-        stream->over || !takes_shard(stream, shard))
+    if (word == NULL || stream->over || !takes_shard(stream, shard))
+        return;
+    if (strcmp(word, "record_too_large") == 0)
+        say_too_large(stream, shard);
+    if (strcmp(word, "lease_lost") != 0 && strcmp(word, "seek") != 0)
         return;
     kinesis_sidecar__v1__lease_lost__init(&lost);
     kinesis_sidecar__v1__stream_event__init(&event);
@@ -230,6 +238,21 @@ static bool pull(struct stream *stream, size_t room)
     return ks_delivery_pull(&stream->delivery, (uint32_t)(room / FRAME_BYTES) + 1, room * 3 / 4, 1);
 }
 
+/* Room for the next records; a message of a call is no larger than its client takes, if that is as much as any head
+ * of a record needs. */
+static size_t room_for(const struct stream *stream, size_t room)
+{
+    struct ks_session_status status;
+    size_t most = KS_FILL_MIN;
+
+    if (stream->exchange->rpc == NULL || stream->delivery.open ||
+        !ks_switchboard_session(stream->subscription->board, stream->delivery.session, &status))
+        return room;
+    if (status.session.max_record_bytes > most)
+        most = (size_t)status.session.max_record_bytes + KS_MESSAGE_EXTRA_BYTES;
+    return room < most ? room : most;
+}
+
 static size_t fill_records(struct stream *stream, uint8_t *buffer, size_t room,
                            enum ks_frame_state *ret_state)
 {
@@ -238,6 +261,13 @@ static size_t fill_records(struct stream *stream, uint8_t *buffer, size_t room,
     *ret_state = KS_FRAME_FULL;
     return room < KS_FILL_MIN ? 0
                               : ks_delivery_fill_batch(&stream->delivery, buffer, room, ret_state);
+}
+
+/* Room that is worth asking for records: what is left behind a message of a call makes a small one, and those cost
+ * their clients as much as large ones. */
+static size_t room_wanted(const struct stream *stream, size_t written)
+{
+    return stream->exchange->rpc != NULL && written > KS_FILL_MIN ? written : KS_FILL_MIN;
 }
 
 /* Writes events and records until the buffer is full or there is nothing more. */
@@ -257,10 +287,11 @@ static size_t fill_some(struct stream *stream, uint8_t *buffer, size_t room)
         if (stream->control.size > 0 && !delivery->framer.begun)
             break;
         if (!ks_delivery_pending(delivery)) {
-            if (room - size < KS_FILL_MIN || !pull(stream, room - size))
+            if (room - size < room_wanted(stream, size) ||
+                !pull(stream, room_for(stream, room - size)))
                 break;
         }
-        size += fill_records(stream, buffer + size, room - size, &state);
+        size += fill_records(stream, buffer + size, room_for(stream, room - size), &state);
         stream->cut = state == KS_FRAME_CUT;
         if (state == KS_FRAME_FULL)
             break;
@@ -325,12 +356,28 @@ void ks_stream_session_closed(struct ks_subscription *subscription, ks_session_i
     }
 }
 
+static enum ks_frame_format format_of(const struct ks_exchange *exchange)
+{
+    if (exchange->rpc != NULL)
+        return ks_rpc_is_json(exchange) ? KS_FRAME_ELEMENT_JSON : KS_FRAME_ELEMENT;
+    if (ks_accepts_sse(&exchange->request))
+        return KS_FRAME_SSE;
+    return ks_accepts_protobuf(&exchange->request) ? KS_FRAME_PROTOBUF : KS_FRAME_NDJSON;
+}
+
+static const char *media_type_of(enum ks_frame_format format)
+{
+    if (format == KS_FRAME_SSE)
+        return KS_TYPE_SSE;
+    return format == KS_FRAME_PROTOBUF ? KS_TYPE_PROTOBUF : KS_TYPE_NDJSON;
+}
+
 /* In protobuf data is bytes. */
 static bool query_encoding(struct ks_exchange *exchange, enum ks_frame_encoding *ret_encoding)
 {
     if (!ks_request_encoding(exchange, ret_encoding))
         return false;
-    if (*ret_encoding == KS_ENCODING_BASE64 || !ks_accepts_protobuf(&exchange->request))
+    if (*ret_encoding == KS_ENCODING_BASE64 || format_of(exchange) != KS_FRAME_PROTOBUF)
         return true;
     ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
                         "encoding=utf8 and json go with application/x-ndjson; in protobuf data is "
@@ -339,161 +386,6 @@ static bool query_encoding(struct ks_exchange *exchange, enum ks_frame_encoding 
 }
 
 /* `lanes` goes with ordering=key. */
-static bool query_ordering(struct ks_exchange *exchange, ks_pb_open_request *request)
-{
-    static const struct {
-        const char *word;
-        ks_pb_ordering ordering;
-    } orderings[] = {
-        {"shard", KINESIS_SIDECAR__V1__ORDERING__ORDERING_SHARD},
-        {"key", KINESIS_SIDECAR__V1__ORDERING__ORDERING_KEY},
-        {"none", KINESIS_SIDECAR__V1__ORDERING__ORDERING_NONE},
-    };
-    ks_view given = KS_VIEW("shard");
-    uint64_t lanes;
-
-    (void)ks_request_param(&exchange->request, "ordering", &given);
-    for (size_t i = 0; i < sizeof(orderings) / sizeof(orderings[0]); i++)
-        if (ks_view_equal(given, ks_view_text(orderings[i].word)))
-            request->ordering = orderings[i].ordering;
-    if (request->ordering == KINESIS_SIDECAR__V1__ORDERING__ORDERING_UNSPECIFIED) {
-        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
-                            "ordering must be shard, key or none");
-        return false;
-    }
-    if (!ks_request_number(exchange, "lanes", 1, KS_LANES_MAX, 0, &lanes))
-        return false;
-    request->lanes = (uint32_t)lanes;
-    return true;
-}
-
-/* The request of a query: its members as they would stand in a message. */
-static bool read_query(struct ks_exchange *exchange, ks_pb_open_request *request)
-{
-    uint64_t in_flight;
-    uint64_t deadline_ms;
-    uint64_t heartbeat_ms;
-    uint64_t message_bytes;
-
-    if (!query_ordering(exchange, request))
-        return false;
-    if (!ks_request_number(exchange, "max_in_flight", 1, KS_IN_FLIGHT_MAX, IN_FLIGHT, &in_flight) ||
-        !ks_request_number(exchange, "max_in_flight_bytes", 1, IN_FLIGHT_BYTES_MAX, IN_FLIGHT_BYTES,
-                           &request->max_in_flight_bytes) ||
-        !ks_request_number(exchange, "max_message_bytes", KS_MESSAGE_EXTRA_BYTES + 1, UINT32_MAX, 0,
-                           &message_bytes) ||
-        !ks_request_number(exchange, "ack_deadline_ms", KS_ACK_DEADLINE_MS_MIN,
-                           KS_ACK_DEADLINE_MS_MAX, ACK_DEADLINE_MS, &deadline_ms) ||
-        !ks_request_number(exchange, "heartbeat_ms", KS_HEARTBEAT_MS_MIN, KS_HEARTBEAT_MS_MAX,
-                           HEARTBEAT_MS, &heartbeat_ms))
-        return false;
-    request->max_in_flight = (uint32_t)in_flight;
-    request->max_message_bytes = message_bytes;
-    request->ack_deadline_ms = (int64_t)deadline_ms;
-    request->heartbeat_ms = (int64_t)heartbeat_ms;
-    return true;
-}
-
-static bool read_ordering(struct ks_exchange *exchange, const ks_pb_open_request *message,
-                          struct ks_session_request *request)
-{
-    uint64_t lanes;
-
-    request->ordering = KS_ORDER_BY_SHARD;
-    if (message->ordering == KINESIS_SIDECAR__V1__ORDERING__ORDERING_KEY)
-        request->ordering = KS_ORDER_BY_KEY;
-    if (message->ordering == KINESIS_SIDECAR__V1__ORDERING__ORDERING_NONE)
-        request->ordering = KS_ORDER_NONE;
-    if (request->ordering != KS_ORDER_BY_KEY && message->lanes > 1) {
-        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT, "lanes goes with ordering=key");
-        return false;
-    }
-    if (!ks_message_number(exchange, "lanes", message->lanes, 1, KS_LANES_MAX, KS_LANES_DEFAULT,
-                           &lanes))
-        return false;
-    request->lanes = (uint32_t)lanes;
-    return true;
-}
-
-/* The same of a message. */
-static bool read_numbers(struct ks_exchange *exchange, const ks_pb_open_request *message,
-                         struct ks_session_request *request, ks_span *ret_heartbeat)
-{
-    uint64_t in_flight;
-    uint64_t deadline_ms;
-    uint64_t heartbeat_ms;
-    uint64_t message_bytes = 0;
-
-    if (message->max_message_bytes != 0 &&
-        !ks_message_number(exchange, "max_message_bytes", message->max_message_bytes,
-                           KS_MESSAGE_EXTRA_BYTES + 1, UINT32_MAX, 0, &message_bytes))
-        return false;
-    if (!read_ordering(exchange, message, request) ||
-        !ks_message_number(exchange, "max_in_flight", message->max_in_flight, 1, KS_IN_FLIGHT_MAX,
-                           IN_FLIGHT, &in_flight) ||
-        !ks_message_number(exchange, "max_in_flight_bytes", message->max_in_flight_bytes, 1,
-                           IN_FLIGHT_BYTES_MAX, IN_FLIGHT_BYTES, &request->max_in_flight_bytes) ||
-        !ks_message_number(exchange, "ack_deadline_ms", (uint64_t)message->ack_deadline_ms,
-                           KS_ACK_DEADLINE_MS_MIN, KS_ACK_DEADLINE_MS_MAX, ACK_DEADLINE_MS,
-                           &deadline_ms) ||
-        !ks_message_number(exchange, "heartbeat_ms", (uint64_t)message->heartbeat_ms,
-                           KS_HEARTBEAT_MS_MIN, KS_HEARTBEAT_MS_MAX, HEARTBEAT_MS, &heartbeat_ms))
-        return false;
-    request->max_in_flight = (uint32_t)in_flight;
-    request->max_message_bytes = (uint32_t)message_bytes;
-    request->explicit_credit = message->explicit_credit;
-    request->ack_deadline = ks_span_ms((int64_t)deadline_ms);
-    request->grace = ks_span_ms(KS_GRACE_MS);
-    request->linger = ks_span_ms(KS_LINGER_MS);
-    *ret_heartbeat = ks_span_ms((int64_t)heartbeat_ms);
-    return true;
-}
-
-static bool read_client_id(struct ks_exchange *exchange, const ks_pb_open_request *message,
-                           struct ks_session_request *request)
-{
-    request->client_id = ks_view_text(message->client_id);
-    if (!ks_view_equal(request->client_id, KS_VIEW(KS_DEFAULT_SESSION)))
-        return true;
-    /* No disconnect ends that one; a stream that took it over would. */
-    ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
-                        "client_id %s is the session of those who poll without a name",
-                        KS_DEFAULT_SESSION);
-    return false;
-}
-
-static bool read_shards(struct ks_exchange *exchange, const ks_pb_open_request *message,
-                        ks_view ids[KS_SESSION_SHARDS_MAX], struct ks_session_request *request)
-{
-    request->shards = ids;
-    for (size_t i = 0; i < message->n_shards; i++) {
-        if (request->shard_count == KS_SESSION_SHARDS_MAX) {
-            ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
-                                "shards may name %d shards at most", KS_SESSION_SHARDS_MAX);
-            return false;
-        }
-        ids[request->shard_count++] = ks_view_text(message->shards[i]);
-    }
-    return true;
-}
-
-bool ks_open_request_read(struct ks_exchange *exchange, const ks_pb_open_request *message,
-                          ks_view ids[KS_SESSION_SHARDS_MAX],
-                          struct ks_session_request *ret_request, ks_span *ret_heartbeat)
-{
-    *ret_request = (struct ks_session_request){.client_id = KS_VIEW("")};
-    return read_numbers(exchange, message, ret_request, ret_heartbeat) &&
-           read_client_id(exchange, message, ret_request) &&
-           read_shards(exchange, message, ids, ret_request);
-}
-
-static enum ks_frame_format format_of(const struct stream *stream)
-{
-    if (stream->exchange->rpc != NULL)
-        return ks_rpc_is_json(stream->exchange) ? KS_FRAME_ELEMENT_JSON : KS_FRAME_ELEMENT;
-    return stream->protobuf ? KS_FRAME_PROTOBUF : KS_FRAME_NDJSON;
-}
-
 /* Opens the session. False if the exchange was answered with a problem. */
 static bool open_session(struct stream *stream, const struct ks_session_request *request)
 {
@@ -515,7 +407,7 @@ static bool open_session(struct stream *stream, const struct ks_session_request 
         if (ks_switchboard_find_shard(subscription->board, request->shards[i],
                                       &stream->shards[stream->shard_count]))
             stream->shard_count++;
-    ks_delivery_init(&stream->delivery, subscription, session, format_of(stream));
+    ks_delivery_init(&stream->delivery, subscription, session, format_of(stream->exchange));
     return true;
 }
 
@@ -546,7 +438,6 @@ void ks_serve_watch(struct ks_exchange *exchange, const ProtobufCMessage *messag
     stream->subscription = exchange->subscription;
     stream->heartbeat = heartbeat;
     stream->wrote_at = ks_loop_now(api->loop);
-    stream->protobuf = ks_accepts_protobuf(&exchange->request);
     ks_questions_init(&stream->questions, exchange, say_answer);
     ks_bytes_init(&stream->control, KS_CONTROL_BYTES_MAX);
     if (!open_session(stream, &request)) {
@@ -559,7 +450,7 @@ void ks_serve_watch(struct ks_exchange *exchange, const ProtobufCMessage *messag
     ks_switchboard_listen(stream->subscription->board, &stream->listener);
     exchange->context = stream;
     exchange->closed = closed;
-    ks_exchange_stream(exchange, stream->protobuf ? KS_TYPE_PROTOBUF : KS_TYPE_NDJSON, fill);
+    ks_exchange_stream(exchange, media_type_of(stream->delivery.framer.format), fill);
     ks_exchange_header(exchange, "X-Accel-Buffering", "no");
 }
 
@@ -620,7 +511,7 @@ static void serve_update(struct ks_exchange *exchange, const ProtobufCMessage *m
         !read_limit(exchange, "max_in_flight", wanted->max_in_flight, 1, KS_IN_FLIGHT_MAX,
                     &in_flight) ||
         !read_limit(exchange, "max_in_flight_bytes", wanted->max_in_flight_bytes, 1,
-                    IN_FLIGHT_BYTES_MAX, &request.max_in_flight_bytes))
+                    KS_IN_FLIGHT_BYTES_MAX, &request.max_in_flight_bytes))
         return;
     request.max_message_bytes = (uint32_t)message_bytes;
     request.max_in_flight = (uint32_t)in_flight;
@@ -752,7 +643,7 @@ void ks_handle_stream(struct ks_exchange *exchange)
     struct ks_arena arena;
 
     kinesis_sidecar__v1__open_request__init(&request);
-    if (!query_encoding(exchange, &encoding) || !read_query(exchange, &request))
+    if (!query_encoding(exchange, &encoding) || !ks_open_request_query(exchange, &request))
         return;
     (void)ks_request_param(&exchange->request, "client_id", &client_id);
     ks_arena_init(&arena, 64 << 10);

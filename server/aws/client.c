@@ -151,6 +151,7 @@ static struct result judge(const struct ks_aws_call *call, const struct ks_http_
 
     if (!ks_ok(answer->err)) {
         ks_detail_set(&result.detail, "%s %s: %s", service, operation, answer->detail.text);
+        ks_failure_name_request(&result.detail, request_id_of(answer));
         return result;
     }
     if (is_damaged(call, answer)) {
@@ -448,13 +449,16 @@ static ks_err attempt(struct ks_aws_call *call, const struct ks_credentials *cre
     if (credentials->token[0] != '\0')
         headers[count_of_headers++] = (struct ks_http_header){KS_VIEW("X-Amz-Security-Token"),
                                                               ks_view_text(credentials->token)};
+    ks_span timeout = timeout_of(call);
     struct ks_http_request request = {
         .method = "POST",
         .url = endpoint->url,
         .headers = headers,
         .header_count = count_of_headers,
         .body = ks_bytes_view(&call->body),
-        .timeout = timeout_of(call),
+        .timeout = timeout,
+        .silence = call->request.stream ? timeout : ks_span_ms(KS_AWS_SILENCE_MS),
+        .silence_kept = ks_span_ms(KS_AWS_SILENCE_KEPT_MS),
         .connection_age_max = age_max(client),
         .stream = call->request.stream,
         .response_max = call->request.response_max,
@@ -462,7 +466,7 @@ static ks_err attempt(struct ks_aws_call *call, const struct ks_credentials *cre
         .done = on_answer,
         .arg = call,
     };
-    if (request.timeout.us <= 0)
+    if (timeout.us <= 0)
         return KS_FAIL(TIMEOUT);
     KS_TRY(ks_http_send(client->http, &request, &call->http));
     call->attempts++;

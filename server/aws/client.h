@@ -77,7 +77,8 @@ struct ks_aws_request {
     const char *operation;    /* "GetItem"; must live as long as the call: a literal. */
     const char *content_type; /* NULL: the service's JSON type. Likewise a literal. */
     ks_view body;             /* Copied. */
-    ks_span timeout;          /* Of one attempt, from the moment it is handed to HTTP. */
+    ks_span timeout;          /* Of one attempt, from the moment it is handed to HTTP; of silence
+                                 within it: KS_AWS_SILENCE_MS. */
     ks_span total;            /* Of all of them, waits included; then TIMEOUT. 0: no limit. */
     bool conditional;         /* Made again only if it was surely not done. */
     bool single_attempt;      /* Never made again. */

@@ -9,6 +9,7 @@
 #include "base/prng.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Before their end: see credentials.h. */
@@ -25,6 +26,7 @@ struct ks_credentials_source {
     struct ks_loop *loop;
     struct ks_endpoint sts;
     const char *service;
+    char role[KS_METRIC_SECOND_SIZE]; /* In the metrics. */
     char profile[KS_PROFILE_NAME_MAX + 1];
     struct ks_prng prng;
     struct ks_provider *provider;
@@ -68,10 +70,10 @@ static void count(const struct ks_credentials_source *source)
     const struct ks_credentials *current = &source->current;
     int64_t now_ms = ks_wall_now().ms;
 
-    ks_metric_set_labelled(KS_METRIC_AWS_CREDENTIALS_FETCHED, source->service, now_ms);
+    ks_metric_set_pair(KS_METRIC_AWS_CREDENTIALS_FETCHED, source->service, source->role, now_ms);
     if (current->expires)
-        ks_metric_set_labelled(KS_METRIC_AWS_CREDENTIALS_EXPIRY, source->service,
-                               now_ms + ks_span_to_ms(current->life));
+        ks_metric_set_pair(KS_METRIC_AWS_CREDENTIALS_EXPIRY, source->service, source->role,
+                           now_ms + ks_span_to_ms(current->life));
 }
 
 /* Takes them, for ever at first. */
@@ -148,7 +150,7 @@ static void note_failure(struct ks_credentials_source *source, ks_err err,
     int64_t wait_ms = most < AGAIN_MOST_MS ? most : AGAIN_MOST_MS;
 
     wait_ms = ks_prng_between(&source->prng, wait_ms / 2, wait_ms);
-    ks_metric_add_labelled(KS_METRIC_AWS_CREDENTIALS_FAILURES, source->service, 1);
+    ks_metric_add_pair(KS_METRIC_AWS_CREDENTIALS_FAILURES, source->service, source->role, 1);
     source->err = err;
     source->detail = *detail;
     source->again_at = ks_instant_add(ks_loop_now(source->loop), ks_span_ms(wait_ms));
@@ -267,6 +269,7 @@ static ks_err set_up(struct ks_credentials_source *source,
     else
         KS_TRY(ks_endpoint_resolve("sts", "us-east-1", NULL, &source->sts, NULL));
     source->service = options->service == NULL ? "all" : options->service;
+    snprintf(source->role, sizeof(source->role), "none");
     KS_TRY(ks_profile_name(options->profile, source->profile, &setup.profile_named));
     *ret_setup = setup;
     return KS_OK;
@@ -298,6 +301,22 @@ static ks_err make_chain(struct ks_credentials_source *source,
     return err;
 }
 
+/* An account has one role of a name, whatever its path is. */
+static void name_role(struct ks_credentials_source *source, const char *role_arn)
+{
+    ks_view name = ks_view_text(role_arn);
+    struct ks_arn arn;
+
+    if (!ks_ok(ks_arn_split(name, &arn))) {
+        snprintf(source->role, sizeof(source->role), "%s", role_arn);
+        return;
+    }
+    while (arn.resource.data != NULL)
+        name = ks_view_cut(&arn.resource, '/');
+    snprintf(source->role, sizeof(source->role), "%.*s/%.*s", (int)arn.account.size,
+             (const char *)arn.account.data, (int)name.size, (const char *)name.data);
+}
+
 static ks_err make_role(struct ks_credentials_source *source,
                         const struct ks_credentials_options *options,
                         const struct ks_provider_setup *setup)
@@ -311,6 +330,7 @@ static ks_err make_role(struct ks_credentials_source *source,
     };
     struct ks_provider *base = NULL;
 
+    name_role(source, options->role_arn);
     KS_TRY(ks_provider_shared_new(setup, options->base, &base));
     return ks_provider_assume_role_new(setup, base, &role, &source->provider);
 }

@@ -2,6 +2,7 @@
 #include "aws/http.h"
 
 #include "aws/limits.h"
+#include "aws/silence.h"
 #include "aws/trust.h"
 #include "base/budget.h"
 #include "base/list.h"
@@ -22,6 +23,8 @@ enum { HANDLES_KEPT = 64 };
 enum { IDLE_SECONDS_MAX = 45 };
 /* Where the options do not say; see http.h. */
 enum { CONNECTIONS_KEPT = 64, CONNECT_TIMEOUT_MS = 3100 };
+/* There are as many streams as shards, and a frame of HTTP/2 is no longer. */
+static const long STREAM_BUFFER_BYTES = 16 * 1024;
 /* Each connection that lies idle costs some ten kilobytes. */
 enum { BUSY_KEPT_MAX = 256 };
 
@@ -64,10 +67,8 @@ struct ks_http_call {
     bool sinking; /* The response is a 2xx and goes to the sink. */
     bool begun;
     bool stream;
-    bool paused;           /* Its sink is busy. */
-    ks_span silence;       /* Of a stream: so long nothing may come. */
-    ks_instant heard_at;   /* When something came. */
-    struct ks_timer timer; /* For the silence. */
+    struct ks_silence silence; /* Deaf while its sink is busy. */
+    ks_span silence_kept;
     size_t response_max;
     size_t received;
     struct ks_bytes head;
@@ -122,7 +123,7 @@ static size_t on_head(char *data, size_t one, size_t size, void *arg)
     struct ks_http_call *call = arg;
     ks_view line = ks_view_of(data, one * size);
 
-    call->heard_at = ks_loop_now(call->http->loop);
+    ks_silence_broken(&call->silence);
     /* A status line: what came before was an interim response (1xx). */
     if (ks_view_starts(line, KS_VIEW("HTTP/")))
         ks_bytes_clear(&call->head);
@@ -158,7 +159,9 @@ static ks_err begin_body(struct ks_http_call *call)
     if (!is_endless(call) && size > 0 && (uint64_t)size > call->response_max)
         return KS_FAIL(FULL);
     if (call->sinking)
-        return call->sink.begin == NULL ? KS_OK : call->sink.begin(call->sink.arg, size);
+        return call->sink.begin == NULL
+                   ? KS_OK
+                   : call->sink.begin(call->sink.arg, ks_bytes_view(&call->head), size);
     return size > 0 ? ks_bytes_reserve(&call->response, (size_t)size) : KS_OK;
 }
 
@@ -173,12 +176,12 @@ static size_t on_body(char *data, size_t one, size_t size, void *arg)
     if (ks_ok(err))
         err = call->sinking ? call->sink.part(call->sink.arg, bytes)
                             : ks_bytes_append(&call->response, bytes);
-    call->paused = is_endless(call) && ks_err_is(err, KS_ERR_BUSY);
-    if (call->paused)
+    call->silence.deaf = is_endless(call) && ks_err_is(err, KS_ERR_BUSY);
+    if (call->silence.deaf)
         return CURL_WRITEFUNC_PAUSE;
     if (!ks_ok(err))
         return refuse(call, err);
-    call->heard_at = ks_loop_now(call->http->loop);
+    ks_silence_broken(&call->silence);
     call->received += bytes.size;
     return bytes.size;
 }
@@ -195,6 +198,7 @@ static size_t on_send(char *buffer, size_t one, size_t size, void *arg)
     if (taken > 0)
         memcpy(buffer, call->body.data, taken);
     call->body = ks_view_of(call->body.data + taken, call->body.size - taken);
+    ks_silence_broken(&call->silence);
     return taken;
 }
 
@@ -215,6 +219,8 @@ static int on_connected(void *arg, char *to, char *from, int to_port, int from_p
     (void)curl_easy_getinfo(call->handle, CURLINFO_NUM_CONNECTS, &made);
     call->kept = made == 0;
     call->sent = true;
+    if (call->kept && call->silence_kept.us > 0)
+        ks_silence_limit(&call->silence, call->silence_kept);
     return CURL_PREREQFUNC_OK;
 }
 
@@ -236,7 +242,7 @@ static void forget(struct ks_http_call *call)
 {
     struct ks_http *http = call->http;
 
-    ks_loop_timer_clear(http->loop, &call->timer);
+    ks_silence_end(&call->silence);
     if (call->handle != NULL) {
         (void)curl_multi_remove_handle(http->multi, call->handle);
         curl_easy_reset(call->handle);
@@ -332,24 +338,19 @@ static void tell_finished(struct ks_http *http)
     }
 }
 
-/* --- Streams --- */
+/* --- Silence --- */
 
-/* Something may have come since it was set; and what nobody wants now is not missed. */
-static void silence_due(struct ks_timer *timer)
+static void silent(void *arg)
 {
-    struct ks_http_call *call = KS_LIST_ENTRY(timer, struct ks_http_call, timer);
-    ks_instant now = ks_loop_now(call->http->loop);
-    ks_instant until = ks_instant_add(call->paused ? now : call->heard_at, call->silence);
+    struct ks_http_call *call = arg;
+    long long ms = (long long)ks_span_to_ms(call->silence.most);
 
     if (!ks_ok(call->err)) {
         tell(call, CURLE_WRITE_ERROR);
-    } else if (ks_instant_reached(now, until)) {
-        (void)snprintf(call->text, sizeof(call->text), "nothing came for %lld ms",
-                       (long long)ks_span_to_ms(call->silence));
-        tell(call, CURLE_OPERATION_TIMEDOUT);
-    } else {
-        ks_loop_timer_set(call->http->loop, timer, until);
+        return;
     }
+    (void)snprintf(call->text, sizeof(call->text), "nothing came for %lld ms", ms);
+    tell(call, CURLE_OPERATION_TIMEDOUT);
 }
 
 void ks_http_resume(struct ks_http_call *call)
@@ -357,10 +358,10 @@ void ks_http_resume(struct ks_http_call *call)
     struct ks_http *http = call->http;
 
     assert(!http->working);
-    if (!call->paused)
+    if (!call->silence.deaf)
         return;
-    call->paused = false;
-    call->heard_at = ks_loop_now(http->loop);
+    call->silence.deaf = false;
+    ks_silence_broken(&call->silence);
     http->working = true;
     CURLcode code = curl_easy_pause(call->handle, CURLPAUSE_CONT);
     http->working = false;
@@ -369,18 +370,7 @@ void ks_http_resume(struct ks_http_call *call)
     /* What it brought was refused; nobody is told from within. */
     if (ks_ok(call->err))
         call->err = err_of(code);
-    ks_loop_timer_set(http->loop, &call->timer, ks_loop_now(http->loop));
-}
-
-static void begin_stream(struct ks_http_call *call, ks_span silence)
-{
-    struct ks_http *http = call->http;
-
-    call->stream = true;
-    call->silence = silence;
-    call->heard_at = ks_loop_now(http->loop);
-    call->timer.due = silence_due;
-    ks_loop_timer_set(http->loop, &call->timer, ks_instant_add(call->heard_at, silence));
+    ks_silence_call(&call->silence);
 }
 
 /* --- curl on the loop --- */
@@ -613,7 +603,8 @@ static bool set_protocol(CURL *handle, const struct ks_http_request *request)
         return curl_easy_setopt(handle, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) ==
                    CURLE_OK &&
                curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, ms < 1 ? 1L : ms) == CURLE_OK;
-    return curl_easy_setopt(handle, CURLOPT_HTTP_VERSION, h2) == CURLE_OK &&
+    return curl_easy_setopt(handle, CURLOPT_BUFFERSIZE, STREAM_BUFFER_BYTES) == CURLE_OK &&
+           curl_easy_setopt(handle, CURLOPT_HTTP_VERSION, h2) == CURLE_OK &&
            curl_easy_setopt(handle, CURLOPT_FRESH_CONNECT, 1L) == CURLE_OK &&
            curl_easy_setopt(handle, CURLOPT_FORBID_REUSE, 1L) == CURLE_OK;
 }
@@ -695,8 +686,9 @@ ks_err ks_http_send(struct ks_http *http, const struct ks_http_request *request,
     ks_list_append(&http->calls, &call->link);
     http->call_count++;
 
-    if (request->stream)
-        begin_stream(call, request->timeout);
+    call->stream = request->stream;
+    call->silence_kept = request->silence_kept;
+    ks_silence_begin(&call->silence, http->loop, request->silence, silent, call);
     ks_err err = start(http, call, request);
     if (!ks_ok(err)) {
         forget(call);

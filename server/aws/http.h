@@ -49,8 +49,9 @@ void ks_http_free(struct ks_http *http);
  * bytes are moved; no other function of this floor is called. */
 struct ks_http_sink {
     /* A 2xx response begins (again, if an earlier attempt failed: forget what came). `size` is its
-     * Content-Length, -1 if it did not say. A failure ends the call with it. May be NULL. */
-    ks_err (*begin)(void *arg, int64_t size);
+     * Content-Length, -1 if it did not say, `head` its header lines (aws/head.h), good during the call. A failure ends
+     * the call with it. May be NULL. */
+    ks_err (*begin)(void *arg, ks_view head, int64_t size);
     /* The next bytes. A failure (FULL, NO_MEMORY) ends the call with it; but of a stream, BUSY is: not
      * now. The same bytes come again after ks_http_resume, and nothing before. */
     ks_err (*part)(void *arg, ks_view bytes);
@@ -75,11 +76,13 @@ struct ks_http_request {
     const struct ks_http_header *headers; /* Host, Content-Length are ours if absent. Copied. */
     uint32_t header_count;
     ks_view body;               /* NOT copied: stays where it is until `done` or the cancel. */
-    ks_span timeout;            /* From now to the last byte of the answer. */
+    ks_span timeout;            /* From now to the last byte of the answer; a stream has none. */
+    ks_span silence;            /* So long nothing may come, of a stream while it is wanted; then
+                                   TIMEOUT. 0: no limit. */
+    ks_span silence_kept;       /* On a kept connection, which may be dead; 0: the same. */
     ks_span connection_age_max; /* Of a kept connection; 0: any. */
     bool direct;                /* Through no proxy: what only this machine can reach. */
-    bool stream;                /* With a sink: then `timeout` is how long nothing may come while it
-                                   is wanted, and a 2xx has no maximum. */
+    bool stream;                /* With a sink; a 2xx has no maximum. */
     size_t response_max;
     const struct ks_http_sink *sink; /* NULL: none. Copied. Only for 2xx. */
     void (*done)(void *arg, const struct ks_http_answer *answer);

@@ -2,10 +2,9 @@
 #include "aws/json.h"
 
 #include "aws/limits.h"
-#include "base/budget.h"
+#include "base/json_load.h"
 
 #include <assert.h>
-#include <jansson.h>
 
 /* A ks_json is jansson's json_t; no other file knows. Reading does not change a tree, but some of
  * jansson's readers take it without const. */
@@ -45,32 +44,17 @@ static bool too_deep(ks_view text)
     return false;
 }
 
-/* jansson does not always say that memory was why it failed. */
-static bool out_of_memory;
-
-static void *allocate(size_t size)
-{
-    void *memory = ks_alloc(size);
-
-    out_of_memory = out_of_memory || memory == NULL;
-    return memory;
-}
-
 ks_err ks_json_parse(ks_view text, struct ks_json **ret_document)
 {
     json_error_t error;
+    json_t *document;
 
     if (text.size > KS_JSON_BYTES_MAX || too_deep(text))
         return KS_FAIL(FULL);
     if (text.size == 0)
         return KS_FAIL(MALFORMED);
 
-    json_set_alloc_funcs(allocate, ks_free);
-    out_of_memory = false;
-    json_t *document = json_loadb((const char *)text.data, text.size,
-                                  JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);
-    if (document == NULL)
-        return out_of_memory ? KS_FAIL(NO_MEMORY) : KS_FAIL(MALFORMED);
+    KS_TRY(ks_json_load(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &document, &error));
     *ret_document = (struct ks_json *)document;
     return KS_OK;
 }

@@ -68,6 +68,13 @@ enum {
     KS_SIGV4_HEADERS_MAX = 32,
     KS_SIGV4_PARAMETERS_MAX = 64,
 
+    /* client: so long nothing may come of an answer that was asked for. Services begin to answer within a second, or
+       say that they cannot; here is room for one that is ten times as slow. A connection that was kept may have been
+       forgotten by the network, and the next request finds out on a new one; 5 s is beyond four lost packets in a row
+       (RTO_MIN 0.2 s, doubled each time). */
+    KS_AWS_SILENCE_MS = 10000,
+    KS_AWS_SILENCE_KEPT_MS = 5000,
+
     /* client: "Kinesis_20131202.RegisterStreamConsumer" has 39 characters. */
     KS_AWS_TARGET_MAX = 95,
     KS_CONTENT_TYPE_MAX = 63

@@ -238,7 +238,7 @@ static ks_err read_region(struct reading *reading)
     return ks_view_copy_text(region, reading->settings->region, KS_REGION_MAX + 1);
 }
 
-/* The standard mode is the only one here; that is no reason not to start. */
+/* The standard mode is the only one here; that is no reason not to start, and one to say so. */
 static ks_err read_retry_mode(struct reading *reading)
 {
     const char *set = variable("AWS_RETRY_MODE");
@@ -252,8 +252,8 @@ static ks_err read_retry_mode(struct reading *reading)
         return ks_err_because(
             KS_FAIL(INVALID), reading->detail, "%s is not standard, adaptive or legacy: '%.*s'",
             set != NULL ? "AWS_RETRY_MODE" : "retry_mode", (int)mode.size, (const char *)mode.data);
-    ks_info("aws: the retry mode is standard; %.*s is not known here", (int)mode.size,
-            (const char *)mode.data);
+    ks_warn("aws: %s is %.*s, which means standard here",
+            set != NULL ? "AWS_RETRY_MODE" : "retry_mode", (int)mode.size, (const char *)mode.data);
     return KS_OK;
 }
 

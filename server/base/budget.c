@@ -100,8 +100,19 @@ void ks_alloc_keep(size_t bytes)
     (void)mallopt(M_MMAP_THRESHOLD, keep < MAPPED_FROM_MAX ? keep : MAPPED_FROM_MAX);
     (void)mallopt(M_TRIM_THRESHOLD, keep);
 }
+
+void ks_alloc_give_back(size_t bytes)
+{
+    if (mallinfo2().fordblks > bytes)
+        (void)malloc_trim(bytes);
+}
 #else
 void ks_alloc_keep(size_t bytes)
+{
+    (void)bytes;
+}
+
+void ks_alloc_give_back(size_t bytes)
 {
     (void)bytes;
 }
@@ -118,6 +129,14 @@ void ks_budget_pool_init(struct ks_budget_pool *pool, size_t limit, uint32_t mem
 void ks_budget_join(struct ks_budget *budget, struct ks_budget_pool *pool)
 {
     *budget = (struct ks_budget){.limit = pool->own + pool->common, .pool = pool};
+}
+
+size_t ks_budget_pool_most(struct ks_budget_pool *pool)
+{
+    size_t most = pool->most;
+
+    pool->most = pool->used;
+    return most;
 }
 
 /* What it has of the common part. */
@@ -149,6 +168,7 @@ static void set_used(struct ks_budget *budget, size_t used)
     budget->used = used;
     if (pool != NULL) {
         pool->used += budget->used;
+        pool->most = pool->used > pool->most ? pool->used : pool->most;
         pool->common_used += beyond_own(budget);
     }
 }

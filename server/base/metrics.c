@@ -40,11 +40,13 @@ static const struct bound {
 };
 enum { BOUNDS = sizeof(bounds) / sizeof(bounds[0]) };
 
+enum { NAME_SIZE = KS_METRIC_VALUE_SIZE + KS_METRIC_SECOND_SIZE };
+
 /* One number, and the value of the label that it belongs to; of two labels with a comma between them. Of a histogram
  * the number is the sum. */
 struct series {
     struct series *next; /* Of the same metric, in the order in which they came. */
-    char value[2 * KS_METRIC_VALUE_SIZE];
+    char value[NAME_SIZE];
     int64_t number;
     uint64_t
         observed[BOUNDS +
@@ -83,23 +85,25 @@ static bool is_of_subscription(const struct meaning *meaning)
            ks_view_starts(ks_view_text(meaning->label), KS_VIEW("subscription"));
 }
 
-/* As much of a value as is kept. */
-static int kept_size(const char *value)
+/* As much of a value as is kept in so many bytes with a NUL. */
+static int kept_size(const char *value, size_t capacity)
 {
-    size_t size = strnlen(value, KS_METRIC_VALUE_SIZE - 1);
+    size_t size = strnlen(value, capacity - 1);
 
     return (int)ks_view_whole_characters(ks_view_of(value, size));
 }
 
 /* What a series is known by. `second` is NULL where there is one label. */
-static void name_of(const char *one, const char *second, char ret_name[2 * KS_METRIC_VALUE_SIZE])
+static void name_of(const char *one, const char *second, char ret_name[NAME_SIZE])
 {
+    int size = kept_size(one, KS_METRIC_VALUE_SIZE);
+
     assert(one[0] != '\0');
     if (second == NULL)
-        (void)snprintf(ret_name, 2 * KS_METRIC_VALUE_SIZE, "%.*s", kept_size(one), one);
+        (void)snprintf(ret_name, NAME_SIZE, "%.*s", size, one);
     else
-        (void)snprintf(ret_name, 2 * KS_METRIC_VALUE_SIZE, "%.*s,%.*s", kept_size(one), one,
-                       kept_size(second), second);
+        (void)snprintf(ret_name, NAME_SIZE, "%.*s,%.*s", size, one,
+                       kept_size(second, KS_METRIC_SECOND_SIZE), second);
 }
 
 /* The series of a name, NULL: it was never counted. `ret_count`: how many of the metric there are before it. */
@@ -125,7 +129,7 @@ static uint32_t places(const struct meaning *meaning)
 static struct series *labelled(enum ks_metric metric, const char *one, const char *second)
 {
     struct series **end = &first[metric];
-    char name[2 * KS_METRIC_VALUE_SIZE];
+    char name[NAME_SIZE];
     uint32_t count;
 
     name_of(one, second, name);
@@ -175,6 +179,12 @@ void ks_metric_set_labelled(enum ks_metric metric, const char *value, int64_t nu
 {
     assert(meanings[metric].type == GAUGE);
     labelled(metric, value, NULL)->number = number;
+}
+
+void ks_metric_set_pair(enum ks_metric metric, const char *one, const char *second, int64_t number)
+{
+    assert(meanings[metric].type == GAUGE);
+    labelled(metric, one, second)->number = number;
 }
 
 void ks_metric_observe_pair(enum ks_metric metric, const char *one, const char *second, int64_t us)
@@ -233,16 +243,16 @@ static ks_err append_escaped(struct ks_bytes *bytes, ks_view value)
     return KS_OK;
 }
 
-/* `name="value"`, for each of the labels. A value that is not there is the rest of all values. */
+/* `name="value"`, for each of the labels; a comma in the last value is its own. A value that is not there is the rest
+ * of all values. */
 static ks_err append_labels(struct ks_bytes *bytes, const char *label, const char *value)
 {
     ks_view names = ks_view_text(label);
     ks_view values = ks_view_text(value);
     ks_view name = ks_view_cut(&names, ',');
-    bool several = names.data != NULL;
 
     for (;;) {
-        ks_view one = several ? ks_view_cut(&values, ',') : values;
+        ks_view one = names.data != NULL ? ks_view_cut(&values, ',') : values;
 
         KS_TRY(ks_bytes_append(bytes, name));
         KS_TRY(ks_bytes_append(bytes, KS_VIEW("=\"")));

@@ -25,7 +25,8 @@ enum ks_metric {
 enum {
     KS_METRIC_VALUES_MAX =
         40, /* Of one label: the operations of the lease table are the most there are. */
-    KS_METRIC_VALUE_SIZE = 40, /* Bytes of a label's value with its NUL; longer ones are cut. */
+    KS_METRIC_VALUE_SIZE = 40,  /* Bytes of a label's value with its NUL; longer ones are cut. */
+    KS_METRIC_SECOND_SIZE = 80, /* Of that of a second label: an account and the name of a role. */
     /* Of all labels together: 32 subscriptions with about 30 metrics of one number and 100 numbers by operation, error
      * or reason; and those of the process. */
     KS_METRIC_SERIES_MAX = 5120
@@ -44,6 +45,7 @@ void ks_metric_set_labelled(enum ks_metric metric, const char *value, int64_t nu
 
 /* The same for a metric with two labels: the values of both, in the order of the table; the first without a comma. */
 void ks_metric_add_pair(enum ks_metric metric, const char *one, const char *second, int64_t n);
+void ks_metric_set_pair(enum ks_metric metric, const char *one, const char *second, int64_t number);
 
 /* Somebody who keeps the numbers of shards; the struct is theirs. */
 struct ks_metric_keeper {

@@ -442,6 +442,8 @@ static ks_err load(const char *path, struct ks_bytes *bytes, struct ks_detail *d
     ks_option_quote(ks_view_text(path), quoted);
     if (fd >= 0)
         (void)close(fd);
+    if (ks_err_is(err, KS_ERR_NO_MEMORY))
+        return ks_err_because(err, detail, "--config: there is no memory to read it");
     if (ks_err_is(err, KS_ERR_SYSTEM))
         ks_detail_set(detail, "--config: %s cannot be read: %s", quoted, strerror(reason));
     else if (!ks_ok(err))

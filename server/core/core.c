@@ -9,6 +9,7 @@
 #include "core/lease.h"
 #include "core/operator.h"
 #include "core/poison.h"
+#include "core/redrive.h"
 #include "core/session.h"
 #include "core/state.h"
 
@@ -286,6 +287,9 @@ static void dispatch(struct ks_core *core, const struct ks_event *event, struct 
     case KS_EVENT_SEEK: ks_operator_seek(core, event, effects); return;
     case KS_EVENT_GRANT: ks_session_grant(core, event->grant.session, event->grant.records); return;
     case KS_EVENT_BURIED: ks_poison_buried(core, event, effects); return;
+    case KS_EVENT_REDRIVE: ks_redrive_begin(core, event); return;
+    case KS_EVENT_DISCARDED: ks_redrive_discarded(core, event->letter.number); return;
+    case KS_EVENT_LETTER: ks_redrive_told(core, event, effects); return;
     }
 }
 
@@ -306,6 +310,7 @@ void ks_core_step(struct ks_core *core, ks_instant now, const struct ks_event *e
         return_leases(core, effects);
     ks_lease_turn(core, effects);
     ks_poison_turn(core, effects);
+    ks_redrive_turn(core, effects);
     ks_session_turn(core, effects);
     ks_flow_turn(core, effects);
 }
@@ -320,6 +325,7 @@ ks_instant ks_core_deadline(const struct ks_core *core)
     due = ks_instant_min(due, ks_lease_deadline(core));
     due = ks_instant_min(due, ks_session_deadline(core));
     due = ks_instant_min(due, core->burials_due);
+    due = ks_instant_min(due, ks_redrive_deadline(core));
     return ks_instant_min(due, ks_flow_deadline(core));
 }
 
@@ -355,6 +361,7 @@ void ks_core_self(const struct ks_core *core, struct ks_self_view *ret_view)
         .leases_held = core->leases_used,
         .sessions = core->sessions_used,
         .held_bytes = ks_flow_held(core),
+        .redriven = core->redrives_used,
         .paused = core->pause.on || core->leases_used > 0,
     };
 
@@ -364,6 +371,12 @@ void ks_core_self(const struct ks_core *core, struct ks_self_view *ret_view)
         view.paused = view.paused && ks_core_paused(core, core->leases[i].shard);
         view.in_flight += core->leases[i].tracker.in_flight;
         view.in_flight_bytes += core->leases[i].tracker.in_flight_bytes;
+    }
+    for (uint32_t i = 0; core->redrives_used > 0 && i < KS_REDRIVES_MAX; i++) {
+        if (core->redrives[i].state != KS_REDRIVE_SENT)
+            continue;
+        view.in_flight++;
+        view.in_flight_bytes += core->redrives[i].bytes;
     }
     *ret_view = view;
 }
@@ -385,8 +398,10 @@ static void view_held(const struct ks_core *core, const struct ks_lease *lease,
     for (view->blocked_lanes = 0; blocked != 0; blocked &= blocked - 1)
         view->blocked_lanes++;
     view->dying = lease->tracker.dying;
+    view->holds_large = ks_poison_holds_large(lease);
+    view->large = lease->large;
     view->blocked = view->blocked_lanes > 0 || lease->stopped || core->stopped || lease->gap_full ||
-                    ks_poison_holds_large(lease);
+                    view->holds_large;
     view->at_end = lease->at_end;
     view->since = lease->since;
 }
@@ -415,6 +430,19 @@ bool ks_core_lease(const struct ks_core *core, ks_shard shard, struct ks_lease_v
     }
     *ret_view = view;
     return true;
+}
+
+bool ks_core_is_over(const struct ks_core *core, ks_shard shard, ks_epoch epoch, ks_number number)
+{
+    const struct ks_lease *lease;
+
+    if (shard == KS_SHARD_NONE)
+        return ks_redrive_is_over(core, number);
+    lease = ks_lease_of(core, shard, epoch);
+    if (lease == NULL || number >= lease->tracker.fetched)
+        return false;
+    return number < lease->tracker.mark ||
+           ks_tracker_slot(&lease->tracker, number)->state >= KS_SLOT_DYING;
 }
 
 bool ks_core_is_dying(const struct ks_core *core, ks_shard shard, ks_number number)
@@ -557,6 +585,7 @@ void ks_core_check(const struct ks_core *core)
                 in_flight[slot->session]++;
         }
     }
+    ks_redrive_check(core, in_flight, UINT8_MAX);
     assert(used == core->leases_used);
     assert(reserved == core->reserved);
     assert(burials == core->burials && burials <= KS_BURIALS_MAX);

@@ -103,6 +103,7 @@ struct ks_self_view {
     uint64_t in_flight;
     uint64_t in_flight_bytes;
     uint64_t held_bytes; /* Payload in memory. */
+    uint32_t redriven;   /* Dead letters that are delivered again. */
 };
 void ks_core_self(const struct ks_core *core, struct ks_self_view *ret_view);
 
@@ -124,7 +125,10 @@ struct ks_lease_view {
     uint32_t lanes;
     uint32_t blocked_lanes; /* Wait for a retry. */
     uint32_t dying;         /* Records whose dead letters are not durable yet. */
-    bool blocked;           /* Some lane is, or the lease was stopped, or its gap is full. */
+    bool
+        holds_large; /* The record `large` is larger than its session takes, and holds up its lane. */
+    ks_number large;
+    bool blocked; /* Some lane is, or the lease was stopped, or its gap is full. */
     bool at_end;
     ks_instant since; /* When we acquired it. */
     /* Whoever holds it. */
@@ -133,8 +137,14 @@ struct ks_lease_view {
 };
 bool ks_core_lease(const struct ks_core *core, ks_shard shard, struct ks_lease_view *ret_view);
 
+/* True if nobody needs the record any more: it is settled, or given up. KS_SHARD_NONE: a dead letter's number. */
+bool ks_core_is_over(const struct ks_core *core, ks_shard shard, ks_epoch epoch, ks_number number);
 /* True if the record, of the current epoch, was given up: its dead letter is being written, or it is being dropped. */
 bool ks_core_is_dying(const struct ks_core *core, ks_shard shard, ks_number number);
+
+/* True if the store knows what became of each letter that was delivered again under a number below this, as far as it
+ * was settled. */
+bool ks_core_letters_told(const struct ks_core *core, ks_number below);
 
 struct ks_session_view {
     uint32_t epoch;

@@ -25,7 +25,9 @@ enum ks_effect_kind {
     KS_EFFECT_LOCK, /* The lock file is to name this boot, durably -> KS_EVENT_LOCKED; then it registers. */
     KS_EFFECT_OPERATED, /* Whether an operator's order is accepted. */
     KS_EFFECT_SOUGHT,   /* A seek has come to its end. */
-    KS_EFFECT_BURY /* Write dead letters of these records -> KS_EVENT_BURIED. The same again: the same letters. */
+    KS_EFFECT_BURY, /* Write dead letters of these records -> KS_EVENT_BURIED. The same again: the same letters. */
+    KS_EFFECT_LETTER, /* Remove a letter that came again, or say that it was given up again -> KS_EVENT_LETTER. */
+    KS_EFFECT_LETTER_OVER /* The store knows what became of it: `remove`, or it stays. */
 };
 
 enum ks_not_opened {
@@ -154,7 +156,7 @@ struct ks_effect {
             ks_number first;
             uint32_t count;
             uint32_t attempt; /* From 1. */
-        } deliver;
+        } deliver;            /* A dead letter: KS_SHARD_NONE, epoch 0, and its own number. */
         struct {
             ks_session_id session;
             uint32_t session_epoch;     /* OPENED. */
@@ -195,6 +197,12 @@ struct ks_effect {
             enum ks_cause cause;
             uint32_t serial; /* Comes back with the answer. */
         } bury;
+        struct {
+            ks_number number;
+            bool remove;       /* It was acknowledged. Else it stays, LETTER: with these. */
+            uint32_t attempts; /* Deliveries in all. */
+            enum ks_cause cause;
+        } letter;
         struct {
             bool clean;       /* Nothing stayed unsettled, and every final write is durable. */
             uint64_t unsaved; /* Acknowledged records that no checkpoint covers: they come again. */

@@ -31,8 +31,12 @@ enum ks_event_kind {
     KS_EVENT_RESUME,  /* `shard`; what the poison policy stopped goes on, too. */
     KS_EVENT_RELEASE, /* `shard` -> KS_EFFECT_OPERATED. */
     KS_EVENT_SEEK, /* -> KS_EFFECT_OPERATED; when that is OK and it was no dry run, KS_EFFECT_SOUGHT in the end. */
-    KS_EVENT_GRANT, /* Explicit credit for a session. */
-    KS_EVENT_BURIED /* The answer to KS_EFFECT_BURY. */
+    KS_EVENT_GRANT,  /* Explicit credit for a session. */
+    KS_EVENT_BURIED, /* The answer to KS_EFFECT_BURY. */
+    /* Dead letters that are delivered again (core/redrive.h). */
+    KS_EVENT_REDRIVE,
+    KS_EVENT_DISCARDED, /* Somebody removed a letter from the store. */
+    KS_EVENT_LETTER     /* The answer to KS_EFFECT_LETTER. */
 };
 
 struct ks_event {
@@ -157,6 +161,17 @@ struct ks_event {
             uint32_t serial;
             enum ks_outcome outcome;
         } buried;
+        struct {
+            ks_number number;  /* Greater than any before. At most KS_REDRIVES_MAX at one time. */
+            ks_shard shard;    /* Of the record; KS_SHARD_NONE: not known any more. */
+            uint32_t bytes;    /* Data and partition key. */
+            uint32_t attempts; /* Deliveries so far. */
+            uint32_t stale_ms; /* After so many ms it is too old to fail; UINT32_MAX: never. */
+        } redrive;
+        struct {
+            ks_number number;
+            enum ks_outcome outcome; /* LETTER: REFUSED: the store has no such letter. */
+        } letter;                    /* DISCARDED, LETTER. */
     };
 };
 

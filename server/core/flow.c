@@ -17,7 +17,7 @@ enum {
 
 uint64_t ks_flow_held(const struct ks_core *core)
 {
-    uint64_t held = 0;
+    uint64_t held = core->redrive_bytes;
 
     for (uint32_t i = 0; i < core->leases_top; i++)
         if (core->leases[i].used)

@@ -213,7 +213,7 @@ static void persisted(struct ks_lease *lease, ks_number up_to, struct ks_effects
     effect->lease.number = up_to;
 }
 
-/* The final write or SHARD_END is durable: the row is as we wrote it. */
+/* The final write or SHARD_END is durable: the row is as we wrote it, and as readable as it was. */
 static void over(struct ks_core *core, struct ks_lease *lease, bool finished,
                  struct ks_effects *effects)
 {
@@ -224,6 +224,7 @@ static void over(struct ks_core *core, struct ks_lease *lease, bool finished,
         .rev = lease->rev + 1,
         .load = lease->told_load,
         .finished = finished,
+        .damaged = core->directory[lease->shard].damaged,
     };
 
     for (uint32_t p = 0; p < KS_PARENTS_MAX; p++)
@@ -283,6 +284,17 @@ static bool sought_by_us(const struct ks_core *core, const struct ks_lease *leas
            row->epoch == lease->epoch + 1 && row->rev == lease->rev + 1;
 }
 
+/* `rev` counts our own writes and never falls while a row exists: if we cannot have made it what it is, the row was
+ * deleted and made again, and came to our epoch by chance. */
+static bool is_another_row(const struct ks_core *core, const struct ks_lease *lease,
+                           const struct ks_lease_row *row)
+{
+    bool ours = row->epoch == lease->epoch && ks_incarnation_equal(row->owner, core->fleet.self);
+
+    return row->rev < lease->rev ||
+           (ours && row->rev > lease->rev + (lease->unsure != UINT64_MAX ? 1 : 0));
+}
+
 /* What a consistent read says of a lease that we believe to hold. */
 static void read_back(struct ks_core *core, struct ks_lease *lease, const struct ks_event *event,
                       struct ks_effects *effects)
@@ -295,8 +307,7 @@ static void read_back(struct ks_core *core, struct ks_lease *lease, const struct
         back_off(core, lease);
         return;
     }
-    /* `rev` never falls while a row exists: it was deleted, and made again. */
-    if (event->store.lease_count == 0 || row->rev < lease->rev) {
+    if (event->store.lease_count == 0 || is_another_row(core, lease, row)) {
         ks_lease_lose(core, lease, KS_STORY_LOST, effects);
         if (event->store.lease_count > 0 && ks_incarnation_equal(row->owner, core->fleet.self))
             ks_orders_take(core, row->shard, row->epoch, false); /* And it is ours again. */

@@ -26,6 +26,7 @@ enum {
     KS_BURY_MAX = 64,            /* Records of one write of dead letters. */
     KS_BURY_BYTES_MAX = 4 << 20, /* Their payload, about: at least one. */
     KS_BURIALS_MAX = 4,          /* Such writes at one time: their payload is in memory twice. */
+    KS_REDRIVES_MAX = 256,       /* Dead letters that are delivered again at one time. */
     KS_BATCH_RUNS_MAX =
         16 /* Runs (shard, first, count) of one batch: its id stays below 512 characters. */
 };

@@ -33,8 +33,7 @@ static bool is_exhausted(const struct ks_core *core, const struct ks_lease *leas
     return ks_instant_reached(core->now, stale_at(lease, slot));
 }
 
-/* By what the policy says after so many failures, and up to a quarter more. */
-static ks_span back_off(struct ks_core *core, uint32_t failures)
+ks_span ks_poison_back_off(struct ks_core *core, uint32_t failures)
 {
     const struct ks_poison_policy *policy = &core->config.poison;
     ks_span span;
@@ -85,7 +84,7 @@ void ks_poison_failed(struct ks_core *core, struct ks_lease *lease, ks_number nu
     if (is_exhausted(core, lease, slot, &cause))
         exhaust(core, lease, number, cause);
     if (delay.us < 0)
-        delay = back_off(core, slot->failures);
+        delay = ks_poison_back_off(core, slot->failures);
     if (delay.us > 0)
         ks_tracker_delay(&lease->tracker, number, ks_instant_add(core->now, delay));
 }

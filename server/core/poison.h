@@ -11,6 +11,9 @@
 
 #include "core/state.h"
 
+/* How long a record that has failed so often, at least once, is not tried again: by the policy, and up to a quarter
+ * more by chance. */
+ks_span ks_poison_back_off(struct ks_core *core, uint32_t failures);
 /* The delivery of a record that is PENDING again has failed; it is tried again after `delay`, or KS_DELAY_BY_POLICY, if
  * the policy allows it. Twice for one delivery: counts once. */
 void ks_poison_failed(struct ks_core *core, struct ks_lease *lease, ks_number number,

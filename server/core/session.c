@@ -7,6 +7,7 @@
 #include "core/lanes.h"
 #include "core/lease.h"
 #include "core/poison.h"
+#include "core/redrive.h"
 
 /* A poll that ended keeps its lanes for this long, so that a client in a loop does not lose them between two polls. */
 #define ABSENCE ks_span_ms(2000)
@@ -88,6 +89,7 @@ static void requeue(struct ks_core *core, ks_session_id id, bool failed)
 static void strip(struct ks_core *core, ks_session_id id, bool failed)
 {
     requeue(core, id, failed);
+    ks_redrive_requeue(core, id, failed);
     assert(core->sessions[id].in_flight == 0 && core->sessions[id].in_flight_bytes == 0);
     ks_lanes_strip(core, id);
 }
@@ -200,6 +202,9 @@ void ks_session_open(struct ks_core *core, const struct ks_event *event, struct 
         id = free_slot(core);
         core->sessions_used++;
     }
+    /* Whoever is new is told of what is too large for him. */
+    for (uint32_t i = 0; i < core->leases_top; i++)
+        core->leases[i].large = KS_NUMBER_NONE;
     set_order(core, event);
     fill_session(core, event, &core->sessions[id]);
     if (core->sessions_top <= id)
@@ -336,12 +341,11 @@ static uint64_t min_u64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Bytes that the session may still take; 0 only if it has something in flight already. */
-static uint64_t room_bytes(const struct ks_session *session)
+uint64_t ks_session_bytes_left(const struct ks_session *session, uint64_t most)
 {
     if (session->in_flight_bytes >= session->max_in_flight_bytes)
         return 0;
-    return session->max_in_flight_bytes - session->in_flight_bytes;
+    return min_u64(most, session->max_in_flight_bytes - session->in_flight_bytes);
 }
 
 void ks_session_pull(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
@@ -350,8 +354,8 @@ void ks_session_pull(struct ks_core *core, const struct ks_event *event, struct 
     struct ks_session *session = &core->sessions[id];
     uint32_t left = event->pull.max_records;
     uint64_t bytes_left = event->pull.max_bytes;
-    uint32_t runs = 0;
     uint32_t idle_leases = 0;
+    uint32_t runs;
 
     assert(session->used);
     session->attached = true;
@@ -361,6 +365,8 @@ void ks_session_pull(struct ks_core *core, const struct ks_event *event, struct 
         session->absent = false;
         session->absent_at = KS_NEVER;
     }
+    runs = ks_redrive_pull(core, event, &bytes_left, effects);
+    left -= runs;
     while (idle_leases < core->leases_top && runs < event->pull.max_runs && left > 0 &&
            ks_effects_room(core, effects, 3)) {
         struct ks_lease *lease;
@@ -369,7 +375,7 @@ void ks_session_pull(struct ks_core *core, const struct ks_event *event, struct 
         struct ks_tracker_ask ask = {
             .max_records = left < room ? left : room,
             .max_record_bytes = session->max_record_bytes,
-            .max_bytes = min_u64(bytes_left, room_bytes(session)),
+            .max_bytes = ks_session_bytes_left(session, bytes_left),
         };
 
         if (room == 0 || (runs > 0 && bytes_left == 0))
@@ -542,6 +548,8 @@ static enum ks_settle_status settle(struct ks_core *core, const struct ks_event 
     assert(event->settle.outcome != KS_GIVE_BACK || event->settle.session != KS_SESSION_NONE);
     if (event->settle.outcome == KS_GIVE_BACK)
         ks_session_grant(core, event->settle.session, event->settle.count);
+    if (event->settle.shard == KS_SHARD_NONE)
+        return ks_redrive_settle(core, event, settled);
     if (lease == NULL || lease->given_up)
         return KS_SETTLE_FENCED;
     if (!was_delivered(&lease->tracker, first, beyond))
@@ -638,6 +646,8 @@ static bool can_deliver(struct ks_core *core, ks_session_id id)
 
     if (ks_session_room(session) == 0)
         return false;
+    if (ks_redrive_waits(core, id))
+        return true;
     for (uint32_t i = 0; i < core->leases_top; i++) {
         struct ks_lease *lease = &core->leases[i];
 

@@ -43,8 +43,11 @@ void ks_session_end_all(struct ks_core *core, struct ks_effects *effects);
 void ks_session_turn(struct ks_core *core, struct ks_effects *effects);
 ks_instant ks_session_deadline(const struct ks_core *core);
 
-/* The credit in records of a session, and whether it takes records of this shard. */
+/* The credit in records of a session. */
 uint32_t ks_session_room(const struct ks_session *session);
+/* Bytes of `most` that the session may still take; 0 only if it has something in flight already. */
+uint64_t ks_session_bytes_left(const struct ks_session *session, uint64_t most);
+/* Whether it takes records of this shard; KS_SHARD_NONE: of one that is not known. */
 bool ks_session_accepts(const struct ks_session *session, ks_shard shard);
 enum ks_idle ks_session_idle(const struct ks_core *core, const struct ks_session *session);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* state.h - all that the core remembers, in the open: the simulator and the invariants must see it.
  *
- * The parts have a file each and touch their own part: session.c, lanes.c and poison.c (sessions), lease.c (leases
- * held, their writes), flow.c (what to read), fleet/native.c (how workers agree). core.c dispatches events to them.
+ * The parts have a file each and touch their own part: session.c, lanes.c, poison.c, redrive.c (sessions), lease.c
+ * (leases held, their writes), flow.c (what to read), fleet/native.c (how workers agree). core.c gives events to them.
  */
 #ifndef KS_CORE_STATE_H
 #define KS_CORE_STATE_H
@@ -160,6 +160,33 @@ struct ks_session {
     ks_shard shards[KS_SESSION_SHARDS_MAX];
 };
 
+/* ---- Dead letters that are delivered again. ---- */
+
+enum ks_redrive_state {
+    KS_REDRIVE_NONE,
+    KS_REDRIVE_WAITING, /* To be delivered, from `at` on. */
+    KS_REDRIVE_SENT,    /* In flight until `at`. */
+    KS_REDRIVE_ENDING /* Acknowledged, or given up again: the store is to be told, from `at` on. */
+};
+
+struct ks_redrive {
+    uint8_t state;       /* enum ks_redrive_state */
+    bool delayed;        /* WAITING: nobody was told that `at` has come. */
+    bool failed;         /* Its last delivery did. */
+    bool acked;          /* ENDING: it is to be removed. */
+    bool telling;        /* ENDING: the store is being told .. */
+    bool told_acked;     /* .. that. */
+    enum ks_cause cause; /* ENDING: why it was given up. */
+    ks_number number;
+    ks_shard shard;
+    uint32_t bytes;
+    uint32_t attempts;     /* Deliveries, in all. */
+    uint32_t failures;     /* Since it is delivered again. */
+    ks_session_id session; /* That it was delivered to last. */
+    ks_instant at;
+    ks_instant stale_at; /* Then it is too old to fail. */
+};
+
 /* ---- The fleet. ---- */
 
 enum ks_self_step {
@@ -213,6 +240,7 @@ struct ks_order {
     ks_instant until;
     uint32_t serial; /* Of the read in flight, 0 = none. */
     uint32_t seen;   /* Of the last one that was answered. */
+    ks_epoch shown;  /* The epoch of the row in that answer; 0: none. */
 };
 enum { KS_ORDERS_MAX = 2 * KS_TOKENS_MAX };
 
@@ -364,6 +392,12 @@ struct ks_core {
     ks_instant pauses_due; /* None ends before it. */
     uint32_t rest_leases;  /* We want no more than these .. */
     ks_instant rest_until; /* .. until then. */
+
+    /* Dead letters that are delivered again. */
+    struct ks_redrive redrives[KS_REDRIVES_MAX];
+    uint32_t redrives_used;
+    uint64_t redrive_bytes;
+    ks_number redrive_next; /* No letter had this number. */
 
     struct ks_fleet fleet;
     struct ks_directory_entry *directory; /* shards_max */

@@ -422,6 +422,12 @@ int ks_command_wait(int argc, char *const *argv, char *const *environment)
     return ready ? 0 : 1;
 }
 
+/* Beyond the drain's own patience: its last writes have time-outs. */
+static ks_span drain_timeout(const struct ks_call *call)
+{
+    return ks_span_ms((int64_t)call->options.drain_timeout_ms + 30000);
+}
+
 int ks_command_drain(int argc, char *const *argv, char *const *environment)
 {
     enum { SUBSCRIPTION };
@@ -439,9 +445,22 @@ int ks_command_drain(int argc, char *const *argv, char *const *environment)
         ks_call_complain("drain: --subscription is too long");
     } else {
         request.target = (const char *)target.data;
-        request.timeout = ks_span_ms((int64_t)call.options.drain_timeout_ms + 30000);
+        request.timeout = drain_timeout(&call);
         fine = ks_call_send(&call, &request);
     }
     ks_bytes_free(&target);
     return fine ? 0 : 1;
+}
+
+int ks_command_quit(int argc, char *const *argv, char *const *environment)
+{
+    static const struct ks_call_flag flags[] = {{NULL, false}};
+    struct ks_call call;
+    struct ks_call_request request = {
+        .method = "POST", .target = "/v1/quit", .part = ks_call_print};
+
+    if (!ks_call_read(argc, argv, environment, flags, 0, &call))
+        return 2;
+    request.timeout = drain_timeout(&call);
+    return ks_call_send(&call, &request) ? 0 : 1;
 }

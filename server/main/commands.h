@@ -3,8 +3,8 @@
  *
  * Each takes its own words and flags and all options of base/options.def: --listen, --ops-listen and
  * --token-file say where and how the sidecar is reached. argv[0] is the subcommand. They write to
- * stdout what the API answers, complain in one line on stderr, and return the exit code: 0 done, 1
- * not done, 2 wrong words or options.
+ * stdout what the API answers (leases and top: tables of it), complain in one line on stderr, and
+ * return the exit code: 0 done, 1 not done, 2 wrong words or options.
  */
 #ifndef KS_MAIN_COMMANDS_H
 #define KS_MAIN_COMMANDS_H
@@ -21,5 +21,11 @@ int ks_command_health(int argc, char *const *argv, char *const *environment);
 int ks_command_wait(int argc, char *const *argv, char *const *environment);
 /* drain: gives every lease back and stays up. */
 int ks_command_drain(int argc, char *const *argv, char *const *environment);
+/* leases [list] | show SHARD: a table of the leases, or all of one, for people. */
+int ks_command_leases(int argc, char *const *argv, char *const *environment);
+/* top [--once]: what goes on, each second; text if stdout is no terminal. */
+int ks_command_top(int argc, char *const *argv, char *const *environment);
+/* quit: gives every lease back, and ends the sidecar then. */
+int ks_command_quit(int argc, char *const *argv, char *const *environment);
 
 #endif

@@ -25,6 +25,10 @@ enum {
     LAST_TURNS = 3,
     LAST_ANSWERS_MS = 2000, /* For clients to take the end of their streams. */
     KEPT_DIVISOR = 2,       /* The part of the budget that stays with the process. */
+    /* What the heap may have free beside what payload needed lately; and how long that is. To fault all of it in again
+     * costs less than a thousandth of the time in between. */
+    SPARE_BYTES = 1 << 20,
+    GIVE_BACK_MS = 10000,
     /* A drain has its own patience, and its last writes have time-outs; beyond both something is
      * wrong, and a process that does not end is worse than leases that run out. */
     DRAIN_SLACK_MS = 15000
@@ -45,7 +49,8 @@ struct ks_house {
     struct ks_api *api;
     struct ks_hook ready_hook;
     struct ks_timer give_up;
-    bool leaving; /* A signal came: exit when all is drained. */
+    struct ks_timer give_back;
+    bool leaving; /* A signal or POST /v1/quit came: exit when all is drained. */
     bool over;
     int exit_code;
 };
@@ -86,11 +91,35 @@ static void give_up(struct ks_timer *timer)
     end(KS_LIST_ENTRY(timer, struct ks_house, give_up), EXIT_CANNOT_RUN);
 }
 
+/* Drains everything, and ends then. */
+static void leave(struct ks_house *house, const char *why)
+{
+    ks_span patience = ks_span_ms(house->options->drain_timeout_ms);
+    ks_instant now = ks_loop_now(house->loop);
+
+    assert(!house->leaving);
+    ks_info("%s: draining, for %" PRIu32 " ms at most", why, house->options->drain_timeout_ms);
+    house->leaving = true;
+    house->give_up.due = give_up;
+    ks_loop_timer_set(house->loop, &house->give_up,
+                      ks_instant_add(ks_instant_add(now, patience), ks_span_ms(DRAIN_SLACK_MS)));
+    ks_api_quiesce(house->api);
+    for (uint32_t i = 0; i < house->room_count; i++)
+        ks_switchboard_drain(house->rooms[i].board, patience);
+    end_if_drained(house);
+}
+
+static void asked_to_quit(void *arg)
+{
+    struct ks_house *house = arg;
+
+    if (!house->leaving)
+        leave(house, "POST /v1/quit");
+}
+
 static void caught(void *arg, int signal)
 {
     struct ks_house *house = arg;
-    ks_span patience = ks_span_ms(house->options->drain_timeout_ms);
-    ks_instant now = ks_loop_now(house->loop);
 
     if (signal == SIGHUP) {
         if (house->reload != NULL)
@@ -103,16 +132,7 @@ static void caught(void *arg, int signal)
             ks_switchboard_hurry(house->rooms[i].board);
         return;
     }
-    ks_info("%s: draining, for %" PRIu32 " ms at most", strsignal(signal),
-            house->options->drain_timeout_ms);
-    house->leaving = true;
-    house->give_up.due = give_up;
-    ks_loop_timer_set(house->loop, &house->give_up,
-                      ks_instant_add(ks_instant_add(now, patience), ks_span_ms(DRAIN_SLACK_MS)));
-    ks_api_quiesce(house->api);
-    for (uint32_t i = 0; i < house->room_count; i++)
-        ks_switchboard_drain(house->rooms[i].board, patience);
-    end_if_drained(house);
+    leave(house, strsignal(signal));
 }
 
 /* ---- Ready. ---- */
@@ -135,6 +155,19 @@ static ks_instant look_ready(struct ks_hook *hook, ks_instant now)
     }
     ks_loop_unhook(house->loop, hook);
     return KS_NEVER;
+}
+
+/* ---- Memory. ---- */
+
+/* A few small things that live on, a connection's among them, would keep the pages of everything that was freed below
+ * them. What payload took since the last time it may take again. */
+static void give_back(struct ks_timer *timer)
+{
+    struct ks_house *house = KS_LIST_ENTRY(timer, struct ks_house, give_back);
+
+    ks_alloc_give_back(ks_budget_pool_most(&house->pool) + SPARE_BYTES);
+    ks_loop_timer_set(house->loop, timer,
+                      ks_instant_add(ks_loop_now(house->loop), ks_span_ms(GIVE_BACK_MS)));
 }
 
 /* ---- Building. ---- */
@@ -241,6 +274,8 @@ static ks_err open_api(struct ks_house *house, struct ks_detail *detail)
         .connections_max = options->max_connections,
         .request_bytes_max = options->max_request_bytes,
         .drain_patience = ks_span_ms(options->drain_timeout_ms),
+        .quit = asked_to_quit,
+        .quit_arg = house,
         .options = options,
     };
 
@@ -267,6 +302,8 @@ static int build(struct ks_house *house)
     if (ks_ok(err)) {
         /* What was needed only to start may go. */
         ks_alloc_keep(house->pool.limit / KEPT_DIVISOR);
+        house->give_back.due = give_back;
+        give_back(&house->give_back);
         return EXIT_SUCCESS;
     }
 
@@ -297,6 +334,7 @@ static void tear_down(struct ks_house *house)
     if (house->loop != NULL) {
         /* A job that was running when its owner closed comes back once more. */
         ks_loop_timer_clear(house->loop, &house->give_up);
+        ks_loop_timer_clear(house->loop, &house->give_back);
         ks_reload_free(house->reload);
         for (int i = 0; i < LAST_TURNS; i++)
             ks_loop_turn(house->loop, ks_span_ms(20));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* board.h - the inside of a switchboard, for the files that make it up: switchboard.c (life, turns,
  * effects), board_asks.c (the store and the source), board_leases.c (readers and records in
- * memory), board_letters.c (dead letters), board_sessions.c (consumers), board_operator.c (what people order),
- * board_status.c (state for people). Nobody else includes it.
+ * memory), board_letters.c, board_redrive.c (dead letters), board_sessions.c (consumers),
+ * board_operator.c (what people order), board_status.c (state for people). Nobody else includes it.
  */
 #ifndef KS_PORTS_BOARD_H
 #define KS_PORTS_BOARD_H
@@ -21,6 +21,7 @@ enum { KS_BOARD_QUEUE_MAX = 8 * KS_EFFECTS_MAX };
 /* Settlements with a reason whose dead letters are not written yet; of more, the oldest reasons are lost. */
 enum { KS_BOARD_REASONS_MAX = 64 };
 struct ks_board_letters;
+struct ks_board_redrives;
 
 /* One request under way to the store or to the source. Outlives the board if need be. */
 struct ks_board_ask {
@@ -121,6 +122,7 @@ struct ks_switchboard {
     uint8_t *hashes;               /* Likewise: of the partition keys. */
     uint32_t *stale_ms;            /* Likewise: when they are too old to fail. */
     struct ks_board_letters *letters;
+    struct ks_board_redrives *redrives;
 
     /* Sessions. */
     struct ks_board_session *sessions; /* core.sessions_max */
@@ -207,6 +209,26 @@ KS_MUST_USE ks_err ks_board_letters_new(struct ks_switchboard *board);
 /* What the app says of records that it gives up. */
 void ks_board_note_reason(struct ks_switchboard *board, const struct ks_settlement *settlement);
 void ks_board_bury(struct ks_switchboard *board, const struct ks_effect *effect);
+/* What the app said of the record, "" if nothing. Valid until the next settlement. */
+ks_view ks_board_reason_of(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
+                           ks_number number);
+
+/* ---- board_redrive.c ---- */
+
+/* The memory for dead letters that are delivered again. NO_MEMORY. */
+KS_MUST_USE ks_err ks_board_redrives_new(struct ks_switchboard *board);
+/* Drops their records. */
+void ks_board_redrives_clear(struct ks_switchboard *board);
+/* The names of their shards are in use. */
+void ks_board_redrives_touch(struct ks_switchboard *board, ks_instant now);
+/* The record of a letter that is delivered again; NULL: it is not. */
+const struct ks_record *ks_board_letter_record(const struct ks_switchboard *board,
+                                               ks_number number);
+/* KS_EFFECT_LETTER, and its answer for the core. */
+void ks_board_letter(struct ks_switchboard *board, const struct ks_effect *effect);
+void ks_board_letter_told(struct ks_switchboard *board, ks_number number, enum ks_outcome outcome);
+/* KS_EFFECT_LETTER_OVER. */
+void ks_board_letter_over(struct ks_switchboard *board, ks_number number, bool removed);
 
 /* ---- board_leases.c ---- */
 

@@ -57,11 +57,11 @@ void ks_board_note_reason(struct ks_switchboard *board, const struct ks_settleme
     memcpy(reason->text, settlement->reason.data, size);
 }
 
-static ks_view reason_of(const struct ks_board_letters *letters, ks_shard shard, ks_epoch epoch,
-                         ks_number number)
+ks_view ks_board_reason_of(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
+                           ks_number number)
 {
     for (uint32_t i = 0; i < KS_BOARD_REASONS_MAX; i++) {
-        const struct ks_board_reason *reason = &letters->reasons[i];
+        const struct ks_board_reason *reason = &board->letters->reasons[i];
 
         if (reason->shard == shard && reason->epoch == epoch && number >= reason->first &&
             number - reason->first < reason->count)
@@ -134,8 +134,8 @@ static void fill_letter(struct ks_switchboard *board, const struct ks_effect *ef
         .sub_sequence = record->sub_sequence,
         .partition_key = record->partition_key,
         .data = record->data,
-        .reason =
-            reason_of(letters, effect->bury.shard, effect->bury.epoch, effect->bury.first + index),
+        .reason = ks_board_reason_of(board, effect->bury.shard, effect->bury.epoch,
+                                     effect->bury.first + index),
         .arrival_ms = record->arrival_ms,
         .died_ms = ks_wall_now().ms,
         .attempts = effect->bury.attempts,

@@ -335,14 +335,22 @@ void ks_switchboard_close(struct ks_switchboard *board, ks_session_id id)
 
 /* ---- Records. ---- */
 
+static const struct ks_record *record_of(struct ks_switchboard *board, ks_shard shard,
+                                         ks_epoch epoch, ks_number number)
+{
+    struct ks_board_lease *lease = ks_board_lease_of(board, shard, epoch);
+
+    if (shard == KS_SHARD_NONE)
+        return ks_board_letter_record(board, number);
+    return lease == NULL ? NULL : ks_batches_record(&lease->batches, number);
+}
+
 static int64_t bytes_of(struct ks_switchboard *board, const struct ks_run *run)
 {
-    struct ks_board_lease *lease = ks_board_lease_of(board, run->shard, run->epoch);
     int64_t bytes = 0;
 
-    assert(lease != NULL);
     for (ks_number number = run->first; number < run->first + run->count; number++) {
-        const struct ks_record *record = ks_batches_record(&lease->batches, number);
+        const struct ks_record *record = record_of(board, run->shard, run->epoch, number);
 
         assert(record != NULL);
         bytes += (int64_t)(record->data.size + record->partition_key.size);
@@ -389,11 +397,27 @@ uint32_t ks_switchboard_pull(struct ks_switchboard *board, ks_session_id id, uin
 const struct ks_record *ks_switchboard_record(struct ks_switchboard *board, ks_shard shard,
                                               ks_epoch epoch, ks_number number)
 {
-    struct ks_board_lease *lease = ks_board_lease_of(board, shard, epoch);
-
-    if (lease == NULL || !ks_core_may_deliver(board->core, shard, epoch, ks_board_now(board)))
+    if (shard != KS_SHARD_NONE &&
+        !ks_core_may_deliver(board->core, shard, epoch, ks_board_now(board)))
         return NULL;
-    return ks_batches_record(&lease->batches, number);
+    return record_of(board, shard, epoch, number);
+}
+
+bool ks_switchboard_is_over(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
+                            ks_number number)
+{
+    return ks_core_is_over(board->core, shard, epoch, number);
+}
+
+const struct ks_record *ks_switchboard_too_large(struct ks_switchboard *board, ks_shard shard,
+                                                 ks_epoch *ret_epoch)
+{
+    struct ks_lease_view lease;
+
+    if (!ks_core_lease(board->core, shard, &lease) || !lease.holds_large)
+        return NULL;
+    *ret_epoch = lease.epoch;
+    return record_of(board, shard, lease.epoch, lease.large);
 }
 
 /* ---- Settling. ---- */
@@ -524,6 +548,8 @@ bool ks_switchboard_persisted(const struct ks_switchboard *board, ks_shard shard
 
     if (up_to == 0)
         return true;
+    if (shard == KS_SHARD_NONE)
+        return ks_core_letters_told(board->core, up_to);
     return words != NULL && words->persisted_epoch == epoch && words->persisted >= up_to;
 }
 

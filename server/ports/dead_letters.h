@@ -61,6 +61,10 @@ struct ks_dead_letters_vtable {
     /* The letter of this id, as a list of one or of none. */
     void (*find)(struct ks_dead_letters *store, ks_view id, ks_letters_answered *answered,
                  void *arg);
+    /* Says of the letter of this id, durably, that it was given up again: reason, died_ms, attempts and cause are these
+     * now; of the rest of `letter` nothing is read. What they say is copied. REFUSED: there is none. */
+    void (*amend)(struct ks_dead_letters *store, const struct ks_letter *letter,
+                  ks_letters_answered *answered, void *arg);
     /* Removes it, durably. REFUSED: there is none. */
     void (*remove)(struct ks_dead_letters *store, ks_view id, ks_letters_answered *answered,
                    void *arg);

@@ -100,6 +100,10 @@ static void perform(struct ks_switchboard *board, const struct ks_effect *effect
     case KS_EFFECT_LOCK: ks_board_lock(board, effect->lock.boot); break;
     case KS_EFFECT_SOUGHT: ks_board_sought(board, effect); break;
     case KS_EFFECT_BURY: ks_board_bury(board, effect); break;
+    case KS_EFFECT_LETTER: ks_board_letter(board, effect); break;
+    case KS_EFFECT_LETTER_OVER:
+        ks_board_letter_over(board, effect->letter.number, effect->letter.remove);
+        break;
     }
 }
 
@@ -292,6 +296,7 @@ static void touch_names(void *arg, ks_instant now)
         ks_names_touch(&board->rows.workers, lease.next_owner.worker, now);
         touch_words(board, &board->rows.words[shard], now);
     }
+    ks_board_redrives_touch(board, now);
 }
 
 static ks_err take_memory(struct ks_switchboard *board)
@@ -315,6 +320,7 @@ static ks_err take_memory(struct ks_switchboard *board)
         board->hashes == NULL || board->stale_ms == NULL || board->sessions == NULL ||
         board->returning == NULL || board->why_refused == NULL || board->reason == NULL)
         return KS_FAIL(NO_MEMORY);
+    KS_TRY(ks_board_redrives_new(board));
     return ks_board_letters_new(board);
 }
 
@@ -331,6 +337,7 @@ static void free_memory(struct ks_switchboard *board)
     ks_free(board->hashes);
     ks_free(board->stale_ms);
     ks_free(board->letters);
+    ks_free(board->redrives);
     ks_free(board->sessions);
     ks_free(board->returning);
     ks_free(board->why_refused);
@@ -430,6 +437,7 @@ void ks_switchboard_stop(struct ks_switchboard *board)
     ks_metrics_leave(&board->metrics);
     for (ks_shard shard = 0; shard < board->rows.shards.fresh; shard++)
         ks_board_close(board, shard);
+    ks_board_redrives_clear(board);
 }
 
 void ks_switchboard_free(struct ks_switchboard *board)

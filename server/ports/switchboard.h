@@ -138,7 +138,8 @@ bool ks_switchboard_find_session(const struct ks_switchboard *board, ks_view cli
 
 /* ---- Records ---- */
 
-/* Some records of one shard, in order: numbers first .. first + count - 1. */
+/* Some records of one shard, in order: numbers first .. first + count - 1. KS_SHARD_NONE: a dead letter that is
+ * delivered again, by its number. */
 struct ks_run {
     ks_shard shard;
     ks_epoch epoch;
@@ -157,6 +158,17 @@ uint32_t ks_switchboard_pull(struct ks_switchboard *board, ks_session_id session
  * nor the rest of it. The views are valid until the next turn of the loop. */
 const struct ks_record *ks_switchboard_record(struct ks_switchboard *board, ks_shard shard,
                                               ks_epoch epoch, ks_number number);
+/* True if nobody needs the record any more: it was settled, or given up, since it was pulled. */
+bool ks_switchboard_is_over(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
+                            ks_number number);
+/* The record of the shard that is larger than its session takes and holds up its lane, and its epoch; NULL: none does.
+ * Valid until the next turn. */
+const struct ks_record *ks_switchboard_too_large(struct ks_switchboard *board, ks_shard shard,
+                                                 ks_epoch *ret_epoch);
+/* The names that go with the records of a run: of a letter those that it was written with. Valid until the next
+ * turn. */
+const char *ks_switchboard_run_stream(const struct ks_switchboard *board, const struct ks_run *run);
+const char *ks_switchboard_run_shard(const struct ks_switchboard *board, const struct ks_run *run);
 /* The name of the stream. Valid while the board lives. */
 const char *ks_switchboard_stream(const struct ks_switchboard *board);
 /* The id of a shard number, "" if unknown. Valid while the board lives. */
@@ -190,6 +202,18 @@ KS_MUST_USE ks_err ks_switchboard_checkpoint(struct ks_switchboard *board, ks_vi
 
 /* Where dead letters are, for lists and removals; NULL: there are none. */
 struct ks_dead_letters *ks_switchboard_letters(const struct ks_switchboard *board);
+/* What became of an order: OK, with the deliveries so far; NOT_FOUND, DISK (with a detail), FULL, NO_MEMORY. */
+typedef void ks_redrive_answered(void *arg, ks_err err, uint32_t attempts,
+                                 const struct ks_detail *detail);
+/* Delivers a dead letter again, to whichever session takes its shard; it stays in the store until it is acknowledged.
+ * There is a store. OK: `answered` is called once, in this turn or a later one, unless the board is stopped before.
+ * CONDITION (it is being delivered again), FULL (as many are), BUSY (draining), NOT_FOUND, NO_MEMORY. */
+KS_MUST_USE ks_err ks_switchboard_redrive(struct ks_switchboard *board, ks_view id,
+                                          ks_redrive_answered *answered, void *arg);
+/* True while it is delivered again, or about to be. */
+bool ks_switchboard_is_redriven(const struct ks_switchboard *board, ks_view id);
+/* It was removed from the store: it is not delivered any more. */
+void ks_switchboard_discarded(struct ks_switchboard *board, ks_view id);
 
 /* Asks for the checkpoint of `shard` as soon as possible. */
 void ks_switchboard_persist(struct ks_switchboard *board, ks_shard shard);

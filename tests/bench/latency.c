@@ -342,21 +342,25 @@ static bool take_record(struct sampling *sampling, unsigned number)
     return false;
 }
 
-/* Acknowledges the record in `line`, outside of what is measured. */
-static void acknowledge(struct sampling *sampling)
+/* Acknowledges the record in `line`; returns how many seconds it took to be recorded, or to be durable. */
+static double acknowledge(struct sampling *sampling, bool persisted)
 {
     static char buffer[ANSWER_BYTES];
     static const char name[] = "\"batch_id\":\"";
     const char *id = strstr(sampling->line, name);
     char target[1024];
+    double began = meter_now();
 
     if (id == NULL)
         meter_fail("a record without batch_id");
     id += sizeof name - 1;
-    snprintf(target, sizeof target, "/v1/records/ack?batch_id=%.*s", (int)strcspn(id, "\""), id);
+    snprintf(target, sizeof target, "/v1/records/ack?batch_id=%.*s%s", (int)strcspn(id, "\""), id,
+             persisted ? "&wait=persisted" : "");
     http_request(sampling->ack_fd, "POST", target, "", "", 0);
-    if (strstr(http_wait(sampling->ack_fd, buffer, sizeof buffer).body, "\"ok\":1") == NULL)
+    if (strstr(http_wait(sampling->ack_fd, buffer, sizeof buffer).body, "\"ok\":1") == NULL ||
+        (persisted && strstr(buffer, "\"persisted\":true") == NULL))
         meter_fail("an ack was refused: %s", buffer);
+    return meter_now() - began;
 }
 
 /* Puts one record and waits for both: the answer, and the record. Seconds of each. */
@@ -407,6 +411,8 @@ static void measure_latency(void)
     static struct sampling sampling;
     static double puts[SAMPLES];
     static double deliveries[SAMPLES];
+    static double acks[2][SAMPLES / 2]; /* Recorded, persisted. */
+    static double whole[SAMPLES / 2];   /* From the put until it was persisted. */
     struct memory memory;
     unsigned count = 0;
     double began;
@@ -424,11 +430,15 @@ static void measure_latency(void)
         sample(&sampling, count, &puts[count], &deliveries[count]);
         puts[count] *= 1e6;
         deliveries[count] *= 1e6;
-        acknowledge(&sampling);
+        acks[count % 2][count / 2] = acknowledge(&sampling, count % 2 == 1) * 1e6;
+        whole[count / 2] = deliveries[count] + acks[count % 2][count / 2];
         pause_us(SAMPLE_EVERY_US);
     }
     say_latency("latency/put-answered", puts, count);
     say_latency("latency/put-delivered", deliveries, count);
+    say_latency("latency/ack-recorded", acks[0], (count + 1) / 2);
+    say_latency("latency/ack-persisted", acks[1], count / 2);
+    say_latency("latency/put-persisted", whole, count / 2);
     memory = memory_of(&sampling.sidecar);
     say_memory("memory/one-stream", &memory, "\"shards\":4,\"sessions\":1,\"records\":%u", count);
     http_stream_close(&sampling.reader.stream);

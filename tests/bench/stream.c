@@ -12,6 +12,7 @@
  * chunks of 64 KB to the same reader, in the same run: `share` is how much of that is left.
  */
 #include "bench_house.h"
+#include "grpc_client.h"
 #include "http_client.h"
 #include "memory_source.h"
 #include "meter.h"
@@ -21,9 +22,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,13 +30,20 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { LEASE_MS = 1500, SHARDS = 8, SHARDS_MANY = 1000, CHUNK_BYTES = 64 << 10 };
+enum {
+    LEASE_MS = 1500,
+    SHARDS = 8,
+    SHARDS_MANY = 1000,
+    CHUNK_BYTES = 64 << 10,
+    BATCH_BYTES = 64 << 10, /* Of the plain loop by gRPC: 64 records of 1 KB a message. */
+};
+#define BATCH_ID "batch-id-of-fifty-two-characters-0123456789012345678"
 static const double warm_seconds = 0.4;
 static const double measured_seconds = 2;
 
 /* One row of the table. */
 struct cell {
-    const char *format; /* "protobuf", "ndjson" */
+    const char *format; /* "protobuf", "ndjson", "watch", "stream" */
     uint32_t record_bytes;
     bool copies; /* The source copies the data of each record into its batch. */
     uint32_t batches_per_ack;
@@ -104,64 +109,114 @@ static const struct ks_record *source_record(void *arg, ks_shard shard, ks_epoch
     return &record;
 }
 
-/* Frames of whole records, more than 1 MB of them, as the sidecar writes them. */
-static uint8_t *make_frames(const struct cell *cell, size_t *ret_size)
+static bool is_grpc(const struct cell *cell)
 {
-    struct memory_source_config config = {.shards = 1, .record_bytes = cell->record_bytes};
-    uint32_t count = (1 << 20) / cell->record_bytes + 1;
-    size_t capacity = (size_t)count * (cell->record_bytes * 4 / 3 + 1024);
-    bool protobuf = strcmp(cell->format, "protobuf") == 0;
-    const struct ks_frame_names names = {"batch-id-of-fifty-two-characters-0123456789012345678",
-                                         "bench", "shardId-000000000003"};
+    return strcmp(cell->format, "watch") == 0 || strcmp(cell->format, "stream") == 0;
+}
+
+static enum ks_frame_format format_of(const struct cell *cell)
+{
+    if (is_grpc(cell))
+        return KS_FRAME_ELEMENT;
+    return strcmp(cell->format, "protobuf") == 0 ? KS_FRAME_PROTOBUF : KS_FRAME_NDJSON;
+}
+
+/* Writes `count` records, as the sidecar does. */
+static size_t make_records(const struct cell *cell, struct ks_stream_source *source, uint32_t count,
+                           uint8_t *buffer, size_t room)
+{
+    const struct ks_frame_names names = {BATCH_ID, "bench", "shardId-000000000003"};
     struct ks_ack_run run = {.shard = 3, .epoch = 1, .first = 0, .count = count};
-    uint8_t *frames = malloc(capacity);
     struct ks_ack_key key;
     struct ks_ack_stamp stamp;
     struct ks_framer framer;
     enum ks_frame_state state;
-    struct ks_loop *loop;
-    struct ks_stream_source *source;
+    size_t size;
 
-    must(ks_loop_new(&loop), "loop");
-    source = memory_source_new(loop, &config);
     ks_ack_key_init(&key, 1, 0);
     ks_ack_stamp_init(&stamp, &key, 1, 1, run.shard, run.epoch);
-    ks_framer_init(&framer, protobuf ? KS_FRAME_PROTOBUF : KS_FRAME_NDJSON,
-                   (struct ks_frame_source){source_record, source});
+    ks_framer_init(&framer, format_of(cell), (struct ks_frame_source){source_record, source});
     ks_framer_begin(&framer, &stamp, &names, &run, 1);
-    if (frames == NULL)
-        meter_fail("no memory for %zu bytes", capacity);
-    *ret_size = ks_framer_fill(&framer, frames, capacity, &state);
+    size = ks_framer_fill(&framer, buffer, room, &state);
     if (state != KS_FRAME_DONE)
-        meter_fail("the frames do not fit");
+        meter_fail("the records do not fit");
+    return size;
+}
+
+/* Puts the message of a batch around its records: StreamEvent {batch = 8}, RecordBatch {batch_id = 1}. */
+static size_t make_message(uint8_t *at, const uint8_t *records, size_t size)
+{
+    uint8_t id[64];
+    size_t id_size = grpc_put_field(id, 1, BATCH_ID, sizeof BATCH_ID - 1);
+    size_t head = GRPC_HEAD;
+    size_t message;
+
+    head += grpc_put_varint(at + head, 8 << 3 | 2);
+    head += grpc_put_varint(at + head, id_size + size);
+    memcpy(at + head, id, id_size);
+    memcpy(at + head + id_size, records, size);
+    head += id_size;
+    message = head + size - GRPC_HEAD;
+    at[0] = 0;
+    for (int i = 0; i < 4; i++)
+        at[1 + i] = (uint8_t)(message >> 8 * (3 - i));
+    return head + size;
+}
+
+/* Cuts a message into frames of HTTP/2, of the first stream. */
+static size_t make_data(uint8_t *at, const uint8_t *message, size_t size, size_t frame_bytes)
+{
+    size_t made = 0;
+
+    for (size_t sent = 0; sent < size;) {
+        size_t part = size - sent < frame_bytes ? size - sent : frame_bytes;
+        const uint8_t head[GRPC_FRAME_HEAD] = {
+            (uint8_t)(part >> 16), (uint8_t)(part >> 8), (uint8_t)part, 0, 0, 0, 0, 0, 1};
+
+        memcpy(at + made, head, sizeof head);
+        memcpy(at + made + sizeof head, message + sent, part);
+        made += sizeof head + part;
+        sent += part;
+    }
+    return made;
+}
+
+/* Frames of whole records, more than 1 MB of them, as the sidecar writes them. */
+static uint8_t *make_frames(const struct cell *cell, size_t *ret_size)
+{
+    struct memory_source_config config = {.shards = 1, .record_bytes = cell->record_bytes};
+    uint32_t batch = cell->record_bytes < BATCH_BYTES ? BATCH_BYTES / cell->record_bytes : 1;
+    uint32_t count = is_grpc(cell) ? batch : (1 << 20) / cell->record_bytes + 1;
+    size_t capacity = (size_t)count * (cell->record_bytes * 4 / 3 + 1024);
+    uint8_t *records = malloc(capacity);
+    uint8_t *message = malloc(capacity);
+    uint8_t *frames = malloc(2 * capacity + (2 << 20));
+    struct ks_loop *loop;
+    struct ks_stream_source *source;
+    size_t size;
+
+    if (records == NULL || message == NULL || frames == NULL)
+        meter_fail("no memory for %zu bytes", capacity);
+    must(ks_loop_new(&loop), "loop");
+    source = memory_source_new(loop, &config);
+    *ret_size = size =
+        make_records(cell, source, count, is_grpc(cell) ? records : frames, capacity);
+    if (is_grpc(cell)) {
+        size = make_message(message, records, size);
+        for (*ret_size = 0; *ret_size < 1 << 20;)
+            *ret_size += make_data(frames + *ret_size, message, size, GRPC_FRAME_BYTES);
+    }
     source->vtable->close(source);
     ks_loop_free(loop);
+    free(records);
+    free(message);
     return frames;
 }
 
-static int accept_one(uint16_t port)
+/* Sends one chunk; by gRPC the frames are made. False when the reader is gone. */
+static bool send_chunk(const struct cell *cell, int fd, const uint8_t *data, size_t size)
 {
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int on = 1;
-    int fd;
-
-    (void)setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof address) != 0 ||
-        listen(listener, 1) != 0)
-        meter_fail("cannot listen: %s", strerror(errno));
-    fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    close(listener);
-    if (fd < 0)
-        meter_fail("cannot accept: %s", strerror(errno));
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    return fd;
-}
-
-/* Sends one chunk. False when the reader is gone. */
-static bool send_chunk(int fd, const uint8_t *data, size_t size)
-{
+    bool grpc = is_grpc(cell);
     char head[16];
     struct iovec parts[3] = {
         {.iov_base = head, .iov_len = (size_t)snprintf(head, sizeof head, "%zx\r\n", size)},
@@ -170,6 +225,8 @@ static bool send_chunk(int fd, const uint8_t *data, size_t size)
     };
     int at = 0;
 
+    if (grpc)
+        parts[0].iov_len = parts[2].iov_len = 0;
     while (at < 3) {
         ssize_t sent = writev(fd, parts + at, 3 - at);
 
@@ -188,20 +245,24 @@ static bool send_chunk(int fd, const uint8_t *data, size_t size)
 static void run_plain(const struct cell *cell, struct stream_watcher *ret_watcher)
 {
     static const char head[] = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    static const char settings[] = "\0\0\0\x04\0\0\0\0\0";
     struct stream_watcher watcher = {.words = -1};
     struct stream_job job = job_of(cell);
     uint16_t port = http_free_port();
     pid_t consumer = stream_consumer_fork(&job, port, &watcher);
     size_t size;
     uint8_t *frames = make_frames(cell, &size);
-    int fd = accept_one(port);
+    int fd = http_accept(port);
     bool over = false;
 
-    http_send(fd, head, sizeof head - 1);
+    if (is_grpc(cell))
+        http_send(fd, settings, sizeof settings - 1);
+    else
+        http_send(fd, head, sizeof head - 1);
     for (size_t at = 0; !over; at = at + CHUNK_BYTES < size ? at + CHUNK_BYTES : 0) {
         size_t left = size - at;
 
-        if (!send_chunk(fd, frames + at, left < CHUNK_BYTES ? left : CHUNK_BYTES) &&
+        if (!send_chunk(cell, fd, frames + at, left < CHUNK_BYTES ? left : CHUNK_BYTES) &&
             !stream_readable(watcher.words))
             meter_fail("the consumer left");
         if (stream_readable(watcher.words))
@@ -253,24 +314,31 @@ static struct rate say_cell(const struct cell *cell, const struct stream_watcher
 static void measure(const char *format, uint32_t record_bytes, const char *folder)
 {
     enum { ROWS = 4 };
-    const struct cell cell = {.format = format, .record_bytes = record_bytes, .plain = true};
-    const struct cell rows[ROWS] = {
-        {format, record_bytes, true, STREAM_BATCHES_PER_ACK_MAX, SHARDS, false},
-        {format, record_bytes, false, STREAM_BATCHES_PER_ACK_MAX, SHARDS, false},
-        {format, record_bytes, true, 1, SHARDS, false},
-        {format, record_bytes, true, STREAM_BATCHES_PER_ACK_MAX, SHARDS_MANY, false},
+    const struct cell cell = {
+        .format = format,
+        .record_bytes = record_bytes,
+        .shards = SHARDS,
+        .batches_per_ack = STREAM_BATCHES_PER_ACK_MAX,
+        .copies = true,
     };
+    struct cell plain_cell = cell;
+    struct cell rows[ROWS] = {cell, cell, cell, cell};
     struct stream_watcher watchers[ROWS];
     struct stream_watcher plain;
     struct rate before;
     struct rate after;
 
-    run_plain(&cell, &plain);
-    before = say_cell(&cell, &plain, NULL);
+    plain_cell.plain = true;
+    plain_cell.shards = plain_cell.batches_per_ack = 0;
+    rows[1].copies = false;
+    rows[2].batches_per_ack = 1;
+    rows[3].shards = SHARDS_MANY;
+    run_plain(&plain_cell, &plain);
+    before = say_cell(&plain_cell, &plain, NULL);
     for (size_t i = 0; i < ROWS; i++)
         run_sidecar(&rows[i], folder, &watchers[i]);
-    run_plain(&cell, &plain);
-    after = say_cell(&cell, &plain, NULL);
+    run_plain(&plain_cell, &plain);
+    after = say_cell(&plain_cell, &plain, NULL);
     before.payload_per_cpu = (before.payload_per_cpu + after.payload_per_cpu) / 2;
     before.payload_per_second = (before.payload_per_second + after.payload_per_second) / 2;
     for (size_t i = 0; i < ROWS; i++)
@@ -280,7 +348,7 @@ static void measure(const char *format, uint32_t record_bytes, const char *folde
 /* stream [FORMAT BYTES]: all cells, or those of one format and size. */
 int main(int argc, char **argv)
 {
-    static const char *const formats[] = {"protobuf", "ndjson"};
+    static const char *const formats[] = {"protobuf", "ndjson", "watch", "stream"};
     static const uint32_t sizes[] = {100, 1024, 50 * 1024};
     char folder[] = "/tmp/ks-bench-XXXXXX";
     char command[64];

@@ -16,6 +16,10 @@ HEARTBEAT_MS = 100
 CLIENT_ID = "scenario"
 RETRY_MOST_MS = 30
 
+# With a COUNT of 0 there is no story but a race, without an end: so many batches are acknowledged at a time.
+RACE_BATCHES = 16
+RACE_IN_FLIGHT = 100000
+
 
 class Story:
     def __init__(self, seed, count, retries, letters):

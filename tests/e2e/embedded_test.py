@@ -3,15 +3,19 @@
 """The embedded default: a local stream and SQLite leases, no AWS; subcommands, stubs, drains, restarts."""
 
 import concurrent.futures
+import fcntl
 import json
 import os
+import pty
 import re
 import signal
+import struct
 import subprocess
+import termios
 import threading
 import time
 
-from lib import (PATIENCE, ROOT, SLOW, RawStream, Sidecar, check, check_equal, check_shard_order, data_of, main, numbered, pull_all,
+from lib import (BINARY, PATIENCE, ROOT, SLOW, RawStream, Sidecar, check, check_equal, check_shard_order, data_of, main, numbered, pull_all,
                  read_lines, spawn, test, wait_until)
 from kinesis_sidecar import SessionTakenOver, Sidecar as Client, order_of
 
@@ -70,6 +74,72 @@ def subcommands_put_pull_ack(folder):
     check_equal(sidecar.wait(3), 0, "status")
     check_equal(sidecar.command("health", "livez").returncode, 1, "health of a sidecar that is not there")
     check_equal(sidecar.command("wait", "--timeout-ms", "300").returncode, 1, "wait for it")
+
+
+@test()
+def to_quit_ends_the_process_when_all_is_given_back(folder):
+    sidecar = Sidecar.local(folder, drain_timeout_ms=20000).start()
+    sidecar.put(numbered(20))
+    stream = RawStream(sidecar, "client_id=app")
+    records = stream.records(20)
+    done = []
+    asked = threading.Thread(target=lambda: done.append(sidecar.command("quit", seconds=60)))
+    asked.start()
+    stream.until("draining")
+    # What SIGTERM does: what is in flight may be settled, and is checkpointed.
+    check_equal(sidecar.get("/v1/status")["state"], "draining", "state")
+    answer = sidecar.call("POST", "/v1/records/settle", {"settlements": [
+        {"ack_id": record["ack_id"], "outcome": "ack"} for record in records]})
+    check_equal(answer.json["ok"], 20, answer)
+    asked.join(60 * PATIENCE)
+    check_equal(sidecar.wait(10), 0, "status of the sidecar")
+    check_equal(done[0].returncode, 0, done[0])
+    last = json.loads(done[0].stdout.splitlines()[-1])
+    check_equal((last["type"], last["leases_held"]), ("drained", 0), last)
+    check_equal(sidecar.command("quit").returncode, 1, "nobody is there any more")
+
+    again = Sidecar.local(folder).start()
+    check_equal(again.call("POST", "/v1/quit?subscription=demo").status, 400, "the process ends as a whole")
+    check_equal(again.get("/v1/records?wait_ms=1500")["records"], [], "everything was checkpointed")
+    check_equal(again.call("POST", "/v1/quit").status, 200, "by hand")
+    check_equal(again.wait(10), 0, "status of the sidecar")
+
+
+@test()
+def leases_and_top_are_for_people(folder):
+    sidecar = Sidecar.local(folder, local_shards=3).start()
+    sidecar.put(numbered(300))
+    stream = RawStream(sidecar, "client_id=shop&max_in_flight=100")
+    stream.records(100)
+    wait_until(lambda: sidecar.get("/v1/status")["subscriptions"][0]["leases_held"] == 3, 20, "all are held")
+    lines = sidecar.command("leases").stdout.decode().splitlines()
+    check_equal(lines[0].split(), ["SHARD", "OWNER", "EPOCH", "STATE", "SINCE", "BEHIND", "CHECKPOINT"], lines)
+    check_equal([line.split()[:4] for line in lines[1:]],
+                [[f"shardId-00000000000{index}", "sidecar", "1", "held"] for index in range(3)], lines)
+    one = sidecar.command("leases", "show", "shardId-000000000001")
+    told = dict(re.split(r"  +", line, maxsplit=1) for line in one.stdout.decode().splitlines() if "  " in line)
+    check_equal((told["shard"], told["owner"], told["session"]), ("shardId-000000000001", "sidecar", "shop"), told)
+    check_equal(sidecar.command("leases", "show", "shardId-9").returncode, 1, "no such shard")
+
+    picture = sidecar.command("top", "--once").stdout.decode()
+    check("worker sidecar: active, ready" in picture and "100 in flight" in picture, picture)
+    check(re.search(r"^shop +stream +yes +100 / 100 +0 +\d +flow_controlled$", picture, re.MULTILINE), picture)
+    check("\x1b" not in picture, "a terminal's words in a file")
+    stream.close()
+
+    # On a terminal it is written over, in what room there is.
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 12, 60, 0, 0))
+    watch = spawn([BINARY, "top", "--listen", sidecar.options["listen"]], stdout=slave)
+    os.close(slave)
+    shown = b""
+    while shown.count(b"\x1b[H") < 3:
+        shown += os.read(master, 65536)
+    pictures = shown.split(b"\x1b[H")
+    check("shardId-000000000000" in pictures[1].decode() and pictures[1].count(b"\n") <= 11, pictures)
+    watch.terminate()
+    os.close(master)
+    sidecar.stop()
 
 
 @test(seconds=40)

@@ -10,7 +10,7 @@ import sqlite3
 import threading
 import time
 
-from lib import Double, Sidecar, check, check_equal, check_shard_order, data_of, main, pull_all, test, wait_until
+from lib import Double, FaultProxy, Sidecar, check, check_equal, check_shard_order, data_of, main, pull_all, test, wait_until
 from kinesis_client import ACCESS_KEY, REGION, SECRET_KEY
 
 STREAM = "orders"
@@ -39,8 +39,9 @@ class World:
             {"Data": base64.b64encode(name.encode()).decode(), "PartitionKey": name} for name in names])
         check_equal(answer["FailedRecordCount"], 0, "put")
 
-    def sidecar(self, **options):
-        env = {"AWS_ENDPOINT_URL_KINESIS": self.double.url, "AWS_REGION": REGION, "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+    def sidecar(self, url=None, **options):
+        """`url`: where it asks, if it is not the double itself."""
+        env = {"AWS_ENDPOINT_URL_KINESIS": url or self.double.url, "AWS_REGION": REGION, "AWS_ACCESS_KEY_ID": ACCESS_KEY,
                "AWS_SECRET_ACCESS_KEY": SECRET_KEY, "AWS_EC2_METADATA_DISABLED": "true"}
         settings = {"stream": STREAM, "application": "orders-app",
                     "leases": "sqlite:" + os.path.join(self.folder, "leases.db"), "initial_position": "trim_horizon",
@@ -117,6 +118,23 @@ def iterators_that_expire_all_the_time_lose_nothing(folder):
         world.put(*names)
         expect(sidecar, names)
     sidecar.stop()
+
+
+@test(60)
+def a_connection_that_the_network_forgot_is_given_up_in_seconds(folder):
+    """Its request would have had 20 s."""
+    world = World(folder)
+    network = FaultProxy(folder, world.double.url)
+    sidecar = world.sidecar(url=network.url)
+    world.put("before")
+    expect(sidecar, ["before"])
+    network.do("drop-answers")
+    wait_until(lambda: not network.say("status").endswith("swallowed 0"), 10, "an answer was lost")
+    lost = time.monotonic()
+    network.do("heal")
+    world.put("after")
+    expect(sidecar, ["after"])
+    check(time.monotonic() - lost < 15, "the next record came after", time.monotonic() - lost, "s")
 
 
 @test(60)

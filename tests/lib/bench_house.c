@@ -65,7 +65,7 @@ static void open_house(struct house *house, const struct bench_house_config *con
         .refused = refused,
     };
     struct ks_api_config api = {.ops_listen = "",
-                                .connections_max = 100,
+                                .connections_max = 2000,
                                 .request_bytes_max = 1 << 20,
                                 .options = &house->options};
     struct ks_detail detail = {.text = ""};

@@ -56,6 +56,25 @@ int http_connect(uint16_t port)
     meter_fail("nobody listens on port %u", port);
 }
 
+int http_accept(uint16_t port)
+{
+    struct sockaddr_in address = loopback(port);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int on = 1;
+    int fd;
+
+    (void)setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof address) != 0 ||
+        listen(listener, 1) != 0)
+        meter_fail("cannot listen: %s", strerror(errno));
+    fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    close(listener);
+    if (fd < 0)
+        meter_fail("cannot accept: %s", strerror(errno));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    return fd;
+}
+
 void http_send(int fd, const void *data, size_t size)
 {
     const char *at = data;

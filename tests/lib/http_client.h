@@ -17,6 +17,9 @@ uint16_t http_free_port(void);
 /* Connects to 127.0.0.1, trying for ten seconds until somebody listens. TCP_NODELAY. */
 int http_connect(uint16_t port);
 
+/* Listens there until one client has connected: its connection. TCP_NODELAY. */
+int http_accept(uint16_t port);
+
 /* Sends all bytes. */
 void http_send(int fd, const void *data, size_t size);
 /* Sends a request; `headers` are whole lines, each with its CR LF, or "". */

@@ -24,7 +24,9 @@ struct source {
     struct ks_stream_source port;
     struct memory_source_config config;
     struct ks_loop *loop;
-    struct ks_timer timer; /* Answers, in the turn after the question. */
+    struct ks_timer timer; /* Answers, in the turn after the question, .. */
+    struct ks_timer reads; /* .. and those of reads. */
+    ks_instant next_at;    /* Of reads, if records come by and by. */
     struct ks_link asking; /* Readers with a read in flight. */
     struct ks_link mark;   /* In it while they are answered. */
     uint8_t *pool;
@@ -108,6 +110,7 @@ static ks_err make_batch(struct ks_reader *reader, struct ks_batch *ret_batch)
     uint32_t size = source->config.record_bytes;
     uint32_t count = reader->max_bytes / (size + (uint32_t)sizeof key - 1);
     size_t of_data = source->config.copies ? size : 0;
+    uint64_t stamp = (uint64_t)(meter_now() * 1e9);
     char digits[SEQUENCE_DIGITS];
     struct ks_record *records;
     struct ks_block *block;
@@ -115,6 +118,8 @@ static ks_err make_batch(struct ks_reader *reader, struct ks_batch *ret_batch)
     uint8_t *data;
 
     count = count < reader->max_records ? count : reader->max_records;
+    if (source->config.records_per_ms > 0 && count > source->config.records_per_ms)
+        count = source->config.records_per_ms;
     count = count > 0 ? count : 1;
     KS_TRY(ks_block_new(reader->budget, count * (sizeof *records + SEQUENCE_DIGITS + of_data),
                         &block));
@@ -129,6 +134,8 @@ static ks_err make_batch(struct ks_reader *reader, struct ks_batch *ret_batch)
         memcpy(sequences, digits, SEQUENCE_DIGITS);
         if (source->config.copies)
             from = memcpy(data, from, size);
+        if (source->config.stamped)
+            memcpy(data, &stamp, sizeof stamp);
         records[i] = (struct ks_record){
             .data = ks_view_of(from, size),
             .partition_key = ks_view_of(key, sizeof key - 1),
@@ -187,6 +194,13 @@ static void due(struct ks_timer *timer)
         answer_describe(source);
     if (source->list_answered != NULL)
         answer_list(source);
+}
+
+static void reads_due(struct ks_timer *timer)
+{
+    struct source *source = KS_LIST_ENTRY(timer, struct source, reads);
+
+    source->next_at = ks_instant_add(ks_loop_now(source->loop), ks_span_ms(1));
     /* Reads that are asked for meanwhile come after the mark, and wait for the next turn. */
     ks_list_append(&source->asking, &source->mark);
     while (source->asking.next != &source->mark)
@@ -197,6 +211,15 @@ static void due(struct ks_timer *timer)
 static void answer_soon(struct source *source)
 {
     ks_loop_timer_set(source->loop, &source->timer, ks_loop_now(source->loop));
+}
+
+static void answer_read_soon(struct source *source)
+{
+    ks_instant at = ks_loop_now(source->loop);
+
+    if (source->config.records_per_ms > 0 && ks_instant_before(at, source->next_at))
+        at = source->next_at;
+    ks_loop_timer_set(source->loop, &source->reads, at);
 }
 
 /* ---- The port ---- */
@@ -248,7 +271,7 @@ static void read_some(struct ks_reader *reader, uint32_t max_records, uint32_t m
     reader->answered = answered;
     reader->arg = arg;
     ks_list_append(&reader->source->asking, &reader->link);
-    answer_soon(reader->source);
+    answer_read_soon(reader->source);
 }
 
 static void close_reader(struct ks_reader *reader)
@@ -269,6 +292,7 @@ static void close_source(struct ks_stream_source *port)
     struct source *source = source_of(port);
 
     ks_loop_timer_clear(source->loop, &source->timer);
+    ks_loop_timer_clear(source->loop, &source->reads);
     free(source->pool);
     free(source->listing);
     free(source);
@@ -290,11 +314,13 @@ struct ks_stream_source *memory_source_new(struct ks_loop *loop,
     uint32_t word = 1;
 
     assert(config->shards > 0 && config->shards <= SHARDS_MAX);
+    assert(!config->stamped || (config->copies && config->record_bytes >= sizeof(uint64_t)));
     assert(config->record_bytes > 0 && config->record_bytes <= POOL_BYTES);
     source->port.vtable = &vtable;
     source->config = *config;
     source->loop = loop;
     source->timer.due = due;
+    source->reads.due = reads_due;
     ks_link_init(&source->asking);
     source->pool = memory_of(POOL_BYTES);
     for (size_t i = 0; i < POOL_BYTES; i++) {

@@ -20,6 +20,10 @@ struct memory_source_config {
      * all records lies in one place, outside of any budget: what is left is the cost of everything
      * behind the source. */
     bool copies;
+    /* 0: as much as was asked for. Else a shard has so many records more every millisecond, and no others. */
+    uint32_t records_per_ms;
+    /* With `copies`: the data of a record begins with when it was given out, nanoseconds of CLOCK_MONOTONIC. */
+    bool stamped;
 };
 
 /* `config` is copied. Ends the program if there is no memory. */

@@ -23,6 +23,7 @@ enum happening_kind {
     HAPPENS_CHANGED, /* The store tells that somebody wrote. */
     HAPPENS_LOCKED,  /* The lock file was written, or not. */
     HAPPENS_BURIED,  /* The store of dead letters answers: `count` is the outcome. */
+    HAPPENS_LETTER, /* .. what it was told of one that was delivered again: `first`, and `count` is the outcome. */
     /* In the world. */
     HAPPENS_ARRIVE, /* `request` reaches the table. */
     HAPPENS_START,  /* A process starts in slot `process` as worker `count`. */
@@ -43,6 +44,7 @@ enum happening_kind {
     HAPPENS_DEPLOY,   /* Each process is replaced, one after the other. */
     HAPPENS_OPERATOR, /* Somebody changes the table by hand. */
     HAPPENS_ORDER,    /* Somebody pauses, resumes, releases or seeks. */
+    HAPPENS_REDRIVE,  /* Somebody has a dead letter delivered again, or discards one. */
     HAPPENS_PEACE,    /* The faults end. */
     HAPPENS_LOOK      /* After the faults: is everything done? */
 };

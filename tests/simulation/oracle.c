@@ -534,8 +534,10 @@ void oracle_persisted(struct world *world, struct process *process, const struct
     const struct reader *reader = &process->readers[effect->lease.shard];
     const struct table_lease *row = world_table_lease(&world->table, effect->lease.shard);
 
+    /* Beyond the epoch that follows somebody else had it, and an operator may have moved it back since. */
     if (reader->epoch != effect->lease.epoch ||
         (row->checkpoint < reader->base + effect->lease.number &&
+         row->row.epoch <= effect->lease.epoch + 1 &&
          !shell_is_orphan(world, process, effect->lease.shard)))
         oracle_fail(world, "w%u says that %llu of shard-%u is persisted, and it is not",
                     process->worker, (unsigned long long)effect->lease.number, effect->lease.shard);
@@ -561,6 +563,9 @@ void oracle_drained(struct world *world, struct process *process)
 {
     struct ks_incarnation self = oracle_incarnation(process);
 
+    if (world_redrive_is_busy(process) &&
+        ks_instant_before(shell_clock(world, process), process->patience_at))
+        oracle_fail(world, "w%u is drained, and has letters in flight", process->worker);
     /* With a store that does not answer it ends all the same; then the fleet watches and takes. */
     if (world_table_is_dead(&world->table, self) ||
         ks_instant_reached(shell_clock(world, process), process->patience_at))
@@ -636,7 +641,7 @@ void oracle_deliver(struct world *world, struct process *process, const struct k
 /* ---- The end (I8) ---- */
 
 /* Somebody alive may deliver it. */
-static bool is_shard_held(const struct world *world, ks_shard shard)
+static const struct process *holder_of(const struct world *world, ks_shard shard)
 {
     const struct table_lease *row = world_table_lease(&world->table, shard);
 
@@ -645,9 +650,9 @@ static bool is_shard_held(const struct world *world, ks_shard shard)
 
         if (process->alive && ks_incarnation_equal(row->row.owner, oracle_incarnation(process)) &&
             oracle_may_deliver(world, process, shard))
-            return true;
+            return process;
     }
-    return false;
+    return NULL;
 }
 
 bool oracle_is_served(const struct world *world, char *why, size_t size)
@@ -655,7 +660,8 @@ bool oracle_is_served(const struct world *world, char *why, size_t size)
     for (ks_shard shard = 0; shard < world->stream.count; shard++) {
         const struct world_shard *of = &world->stream.shards[shard];
 
-        if (!of->exists || of->expired || of->closed_at != SIM_NEVER || is_shard_held(world, shard))
+        if (!of->exists || of->expired || of->closed_at != SIM_NEVER ||
+            holder_of(world, shard) != NULL)
             continue;
         snprintf(why, size, "shard-%u is not held (owner w%u)", shard,
                  world_table_lease(&world->table, shard)->row.owner.worker);
@@ -669,7 +675,7 @@ static bool is_shard_done(const struct world *world, ks_shard shard, char *why, 
     const struct world_shard *of = &world->stream.shards[shard];
     const struct table_lease *row = world_table_lease(&world->table, shard);
     const char *lacks = NULL;
-    bool held = is_shard_held(world, shard);
+    const struct process *holder = holder_of(world, shard);
 
     if (!row->present)
         lacks = "has no lease row";
@@ -677,9 +683,11 @@ static bool is_shard_done(const struct world *world, ks_shard shard, char *why, 
         lacks = "has records that are not settled";
     else if (of->closed_at != SIM_NEVER && !row->row.finished)
         lacks = "is not read to its end";
-    else if (of->closed_at == SIM_NEVER && !held)
+    else if (of->closed_at == SIM_NEVER && holder == NULL)
         lacks = "is not held";
-    else if (of->closed_at == SIM_NEVER && row->checkpoint != of->count)
+    /* Whoever began with the row before this one has nothing to write until there is more to settle. */
+    else if (of->closed_at == SIM_NEVER && row->checkpoint != of->count &&
+             !shell_is_orphan(world, holder, shard))
         lacks = "has a checkpoint before its last record";
     if (lacks != NULL)
         snprintf(why, size, "shard-%u %s (owner w%u, epoch %llu, %u of %u settled)", shard, lacks,
@@ -695,6 +703,14 @@ bool oracle_is_done(const struct world *world, char *why, size_t size)
 
         if (is_wanted(world, of) && !is_shard_done(world, shard, why, size))
             return false;
+    }
+    for (uint32_t i = 0; i < SIM_PROCESSES; i++) {
+        const struct process *process = &world->processes[i];
+
+        if (!process->alive || world_redrive_is_done(process))
+            continue;
+        snprintf(why, size, "w%u has letters that are not settled", process->worker);
+        return false;
     }
     return true;
 }

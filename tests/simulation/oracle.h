@@ -15,6 +15,9 @@
  *  I10 a record is given up only as its app or the poison policy wants, is then not delivered again, and counts as
  *     settled when its dead letter is durable
  *
+ *  I11 a dead letter that is delivered again is in the store until it was acknowledged or discarded; it is with one
+ *     session at a time, within its credit, and in peace it is settled
+ *
  * The rules of the protocol that a process must keep whatever the others do are in oracle_rules.h, the records in
  * oracle_flight.h.
  *
@@ -82,6 +85,7 @@ struct oracle_watch {
     bool advanced; /* Its beat was seen to advance. */
     uint64_t boot;
     uint64_t beat;
+    uint64_t most; /* The highest beat of this boot. */
     enum ks_life life;
     enum ks_mode mode;
     int64_t since;
@@ -117,6 +121,7 @@ struct oracle_shard {
 struct oracle_rules {
     uint64_t asked; /* Requests so far. */
     struct oracle_watch watch[SIM_WORKERS];
+    struct oracle_watch self; /* The row under its own name, by consistent reads of it alone. */
     struct oracle_watch
         proof[SIM_WORKERS]; /* As the last consistent read of the fleet showed them. */
     uint64_t proof_order;

@@ -98,6 +98,7 @@ static void recall(const struct place *place, uint64_t number, enum oracle_state
 
 void oracle_turn(const struct world *world, struct process *process, ks_instant now)
 {
+    world_redrive_turn(process, now);
     for (ks_shard shard = 0; shard < SIM_SHARDS; shard++) {
         struct place place = place_of(world, process, shard);
         uint64_t recalled = 0;
@@ -391,6 +392,21 @@ static bool was_delivered(const struct place *place, uint64_t first, uint64_t co
     return true;
 }
 
+/* Some of it was given up before it was ever delivered: it is over, and also unknown, and either answer is true. */
+static bool is_over_unseen(const struct place *place, uint64_t first, uint64_t count)
+{
+    for (uint64_t i = first; i < first + count && i < place->reader->fetched; i++) {
+        const struct oracle_record *record = record_at(place, i);
+
+        if (i < place->reader->forgot
+                ? i >= place->lane->delivered
+                : record->deliveries == 0 &&
+                      (record->state == RECORD_DYING || record->state == RECORD_SETTLED))
+            return true;
+    }
+    return false;
+}
+
 /* What the answer to a settlement has to be, where the rules leave no choice. */
 static void check_status(struct world *world, const struct place *place,
                          const struct ks_event *event, enum ks_settle_status status)
@@ -418,7 +434,8 @@ static void check_status(struct world *world, const struct place *place,
             wrong = "of a delivery is refused";
         if (is_retry && foreign && status == KS_SETTLE_OK)
             wrong = "takes back what is not its session's";
-        if (!delivered && status != KS_SETTLE_UNKNOWN)
+        if (!delivered && status != KS_SETTLE_UNKNOWN &&
+            !is_over_unseen(place, event->settle.first, event->settle.count))
             wrong = "of what was never delivered is not unknown";
     }
     if (wrong != NULL)
@@ -483,6 +500,7 @@ static void requeue(const struct world *world, struct process *process, uint32_t
                 record_at(&place, i)->session == session)
                 recall(&place, i, RECORD_WAITING);
     }
+    world_redrive_requeue(process, session);
     process->truth.sessions[session].live = false;
 }
 
@@ -763,7 +781,9 @@ void oracle_flight_stepped(struct world *world, struct process *process,
     for (uint32_t i = 0; i < effects->count; i++)
         if (effects->items[i].kind == KS_EFFECT_SETTLED)
             status = effects->items[i].settled.status;
-    if (event->kind == KS_EVENT_SETTLE)
+    if (event->kind == KS_EVENT_SETTLE && event->settle.shard == KS_SHARD_NONE)
+        world_redrive_settled(world, process, event, status, now);
+    else if (event->kind == KS_EVENT_SETTLE)
         settled(world, process, event, status, now);
     else
         checkpointed(world, process, event, status);

@@ -31,13 +31,15 @@ static void watch_row(const struct world *world, struct oracle_watch *watch,
         watch->damaged = true;
         return;
     }
-    if (!same || watch->beat != row->beat || now - watch->last > 2 * world->swarm.core.beat.us)
+    /* A beat from before may be told by an answer that came too late to be heard: it says nothing of now. */
+    if (!same || row->beat > watch->most || now - watch->last > 2 * world->swarm.core.beat.us)
         watch->since = now;
     *watch =
         (struct oracle_watch){.present = true,
                               .advanced = advanced,
                               .boot = row->self.boot,
                               .beat = row->beat,
+                              .most = same && watch->most > row->beat ? watch->most : row->beat,
                               .life = row->life,
                               .mode = row->mode,
                               .since = watch->since,
@@ -81,6 +83,8 @@ static void fleet_told(const struct world *world, struct process *process,
     for (uint32_t i = 0; i < request->answer.worker_count; i++)
         watch_row(world, &rules->watch[request->answer.workers[i].self.worker],
                   &request->answer.workers[i], looked, now);
+    if (operation == KS_STORE_READ_WORKER && request->answer.worker_count > 0)
+        watch_row(world, &rules->self, &request->answer.workers[0], false, now);
     if (operation == KS_STORE_READ_FLEET) {
         rules->looked = true;
         rules->looked_at = now;
@@ -214,10 +218,13 @@ void oracle_rules_leads(struct world *world, const struct table_request *request
 static void check_watched(struct world *world, const struct process *process,
                           const struct ks_store_effect *ask, ks_instant now)
 {
-    const struct oracle_watch *watch = &process->truth.rules.watch[ask->worker.worker];
+    const struct oracle_rules *rules = &process->truth.rules;
+    const struct oracle_watch *watch = ask->operation == KS_STORE_REGISTER_SILENT
+                                           ? &rules->self
+                                           : &rules->watch[ask->worker.worker];
     int64_t enough = world->swarm.core.lease_duration.us + world->swarm.core.margin.us;
 
-    if (watch->boot != ask->expect_boot || watch->beat != ask->expect_beat ||
+    if (watch->boot != ask->expect_boot || watch->most != ask->expect_beat ||
         now.us - watch->since < enough)
         oracle_fail(world, "w%u sends %s of w%u without having watched it for L + m",
                     process->worker, world_table_operation_name(ask->operation),
@@ -314,6 +321,9 @@ static void check_hints(struct world *world, const struct process *process,
             shard->next.epoch + 1 == token.epoch && ks_incarnation_equal(shard->next.owner, target);
 
         if (shard->known.epoch > token.epoch)
+            continue;
+        /* The epochs of a row that was made again begin anew, and an old replica may have shown the one before. */
+        if (world->stream.shards[token.shard].made > 0 && shard->next.epoch >= token.epoch)
             continue;
         if (give ? !owner || shard->next.epoch != token.epoch : !owner && !next)
             oracle_fail(world, "w%u tells w%u to %s shard-%u, and no row says so", process->worker,

@@ -549,7 +549,10 @@ static void perform(struct world *world, struct process *process, const struct k
         process->readers[effect->lease.shard].forgot = effect->lease.number;
         break;
     case KS_EFFECT_DELIVER:
-        oracle_deliver(world, process, effect, now);
+        if (effect->deliver.shard == KS_SHARD_NONE)
+            world_redrive_deliver(world, process, effect, now);
+        else
+            oracle_deliver(world, process, effect, now);
         world_app_deliver(world, process, effect->deliver.session, effect);
         break;
     case KS_EFFECT_WAKE:
@@ -562,6 +565,8 @@ static void perform(struct world *world, struct process *process, const struct k
     case KS_EFFECT_DRAINED:
     case KS_EFFECT_REFUSED:
     case KS_EFFECT_BURY:
+    case KS_EFFECT_LETTER:
+    case KS_EFFECT_LETTER_OVER:
     case KS_EFFECT_LOCK:
     case KS_EFFECT_OPERATED:
     case KS_EFFECT_SOUGHT: perform_more(world, process, effect, event); break;
@@ -585,7 +590,7 @@ static void perform_more(struct world *world, struct process *process,
         break;
     case KS_EFFECT_SESSION_ENDED:
         oracle_ended(world, process, session);
-        world_app_ended(world, process, session);
+        world_app_ended(world, process, session, effect->session.why);
         break;
     case KS_EFFECT_SETTLED: process->truth.answers++; break;
     case KS_EFFECT_PERSISTED: oracle_persisted(world, process, effect); break;
@@ -599,6 +604,8 @@ static void perform_more(struct world *world, struct process *process,
     case KS_EFFECT_OPERATED: process->truth.answers++; break;
     case KS_EFFECT_SOUGHT: oracle_sought(world, process, effect); break;
     case KS_EFFECT_BURY: world_letters_bury(world, process, effect); break;
+    case KS_EFFECT_LETTER: world_redrive_letter(world, process, effect); break;
+    case KS_EFFECT_LETTER_OVER: world_redrive_over(world, process, effect); break;
     case KS_EFFECT_STORE:
     case KS_EFFECT_LIST:
     case KS_EFFECT_OPEN:
@@ -673,6 +680,7 @@ static void turn(struct world *world, struct process *process, const struct happ
         break;
     case HAPPENS_LOCKED: world_lock_written(world, process, happening->epoch); break;
     case HAPPENS_BURIED: world_letters_buried(world, process, happening); break;
+    case HAPPENS_LETTER: world_redrive_told(world, process, happening); break;
     case HAPPENS_HURRY:
         process->patience_at = shell_clock(world, process);
         shell_step(world, process, &(struct ks_event){.kind = KS_EVENT_HURRY});
@@ -696,6 +704,7 @@ static void turn(struct world *world, struct process *process, const struct happ
     case HAPPENS_DEPLOY:
     case HAPPENS_OPERATOR:
     case HAPPENS_ORDER:
+    case HAPPENS_REDRIVE:
     case HAPPENS_PEACE:
     case HAPPENS_LOOK: assert(false);
     }

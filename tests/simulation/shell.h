@@ -11,6 +11,7 @@
 #include "core/core.h"
 #include "oracle.h"
 #include "world_app.h"
+#include "world_redrive.h"
 #include "world_table.h"
 
 /* The reader of a shard. Its numbers stay after CLOSE: a final write may follow. */
@@ -81,6 +82,9 @@ struct process {
     struct consumer consumers[SIM_CONSUMERS];
     uint32_t consumer_count;
     uint32_t opening; /* The consumer whose SESSION_OPEN is being stepped, or SIM_CONSUMERS. */
+
+    struct sim_letter letters[SIM_LETTERS];
+    ks_number next_letter;
 
     struct oracle_process truth;
 };

@@ -59,6 +59,8 @@ void shell_start(struct world *world, struct process *process, uint32_t worker)
         process->paused[shard] = KS_LONG_AGO;
         process->seeking[shard] = false;
     }
+    memset(process->letters, 0, sizeof process->letters);
+    process->next_letter = 0;
     process->left_out = KS_SHARD_NONE;
     oracle_start(process);
     process->core = ks_core_init(process->memory, &config);

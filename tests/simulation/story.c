@@ -162,7 +162,8 @@ void story_effect(struct world *world, const struct process *process,
     static const char *const names[] = {
         "store",     "list",  "open",    "read",       "close",         "forget",
         "deliver",   "wake",  "opened",  "not opened", "session ended", "settled",
-        "persisted", "story", "drained", "refused",    "lock",          "bury"};
+        "persisted", "story", "drained", "refused",    "lock",          "operated",
+        "sought",    "bury",  "letter",  "letter over"};
 
     story_hash(world,
                (uint64_t)effect->kind << 56 | (uint64_t)process->slot << 48 | (uint64_t)world->now);

@@ -18,7 +18,8 @@ enum exam { EXAM_KILL, EXAM_DRAIN, EXAM_IDLE, EXAM_JOIN, EXAM_DEPLOY, EXAMS };
 struct world {
     uint64_t seed;
     struct ks_prng prng;
-    struct ks_prng orders; /* What an operator orders is drawn from. */
+    struct ks_prng orders;   /* What an operator orders is drawn from. */
+    struct ks_prng redrives; /* Likewise, dead letters that are delivered again. */
     sim_time now;
     struct agenda agenda;
     struct swarm swarm;
@@ -50,6 +51,7 @@ struct world {
     struct process *examined;
     uint32_t exam_least;                 /* Moves that it needs. */
     uint64_t asked[KS_STORE_OPERATIONS]; /* Since the beginning, then since it is quiet. */
+    uint64_t rows_made;                  /* When it became quiet. */
 
     bool over;
     bool failed;

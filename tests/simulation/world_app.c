@@ -142,13 +142,16 @@ void world_app_not_opened(struct world *world, struct process *process, enum ks_
                    draw_log(&world->prng, 100 * SIM_MS, 3 * SIM_SECOND));
 }
 
-void world_app_ended(struct world *world, struct process *process, uint32_t session)
+void world_app_ended(struct world *world, struct process *process, uint32_t session,
+                     enum ks_session_end why)
 {
     for (uint32_t i = 0; i < process->consumer_count; i++) {
         struct consumer *consumer = &process->consumers[i];
 
-        if (consumer->session != session || i == process->opening)
+        if (consumer->session != session)
             continue;
+        if (i == process->opening && why == KS_END_TAKEN_OVER)
+            continue; /* By itself, and goes on. */
         consumer->left_behind = false;
         if (!consumer->open)
             continue;
@@ -368,6 +371,18 @@ static void settle(struct world *world, struct process *process, const struct ha
     shell_step(world, process, &event);
 }
 
+void world_app_settle_as(struct world *world, struct process *process, const struct happening *job,
+                         enum ks_settle_outcome outcome, sim_time delay)
+{
+    struct consumer *consumer = &process->consumers[job->consumer];
+
+    /* What was never seen has used no credit. */
+    if (outcome == KS_GIVE_BACK && consumer->explicit_credit && consumer->session == job->session &&
+        consumer->session_epoch == job->session_epoch)
+        consumer->granted += job->count;
+    settle(world, process, job, outcome, delay);
+}
+
 /* A settlement that means nothing: of another epoch, of what never was, of a session that never was. */
 static void settle_nonsense(struct world *world, struct process *process,
                             const struct happening *job)
@@ -411,7 +426,6 @@ static void acknowledge(struct world *world, struct process *process, const stru
 static bool give_up(struct world *world, struct process *process, const struct happening *job)
 {
     struct swarm *swarm = &world->swarm;
-    struct consumer *consumer = &process->consumers[job->consumer];
     enum ks_settle_outcome outcome = KS_GIVE_BACK;
 
     if (draw_chance(&world->prng, 20))
@@ -422,11 +436,7 @@ static bool give_up(struct world *world, struct process *process, const struct h
         outcome = KS_DROP;
     else if (!draw_chance(&world->prng, swarm->give_backs))
         return false;
-    /* What was never seen has used no credit. */
-    if (outcome == KS_GIVE_BACK && consumer->explicit_credit && consumer->session == job->session &&
-        consumer->session_epoch == job->session_epoch)
-        consumer->granted += job->count;
-    settle(world, process, job, outcome, 0);
+    world_app_settle_as(world, process, job, outcome, 0);
     return true;
 }
 
@@ -436,6 +446,11 @@ void world_app_settle(struct world *world, struct process *process,
     struct swarm *swarm = &world->swarm;
     struct happening job = *happening;
 
+    if (job.shard == KS_SHARD_NONE) {
+        let_go(world, process, &job);
+        world_redrive_handled(world, process, &job);
+        return;
+    }
     if (job.count > 1 && draw_chance(&world->prng, swarm->shuffles)) {
         struct happening rest = job;
 

@@ -37,6 +37,9 @@ void world_app_make_peace(struct world *world, struct process *process);
 void world_app_holiday(struct world *world, struct process *process, sim_time until);
 /* Plans the consumer's next act. An earlier plan is void. */
 void world_app_plan(struct world *world, struct process *process, uint32_t consumer, sim_time in);
+/* A settlement of the records of a job. */
+void world_app_settle_as(struct world *world, struct process *process, const struct happening *job,
+                         enum ks_settle_outcome outcome, sim_time delay);
 /* HAPPENS_CONSUMER and HAPPENS_JOB. */
 void world_app_act(struct world *world, struct process *process, const struct happening *happening);
 void world_app_settle(struct world *world, struct process *process,
@@ -47,7 +50,8 @@ void world_app_go_on(struct world *world, struct process *process);
 void world_app_opened(struct world *world, struct process *process, uint32_t session,
                       uint32_t session_epoch);
 void world_app_not_opened(struct world *world, struct process *process, enum ks_not_opened why);
-void world_app_ended(struct world *world, struct process *process, uint32_t session);
+void world_app_ended(struct world *world, struct process *process, uint32_t session,
+                     enum ks_session_end why);
 void world_app_wake(struct world *world, struct process *process, uint32_t session);
 void world_app_deliver(struct world *world, struct process *process, uint32_t session,
                        const struct ks_effect *effect);

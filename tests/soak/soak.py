@@ -53,12 +53,14 @@ BUDGET_BYTES = 32 << 20
 
 # Memory is judged when there was time to become flat: tables and pools grow to what is used at most, once.
 FLAT_SECONDS = 300
-# The allocator keeps what the largest backlog so far took, up to half of the budget: memory rises in steps, and stays. A
-# leak rises all the time. So: of the rises between six windows of the last two thirds, the middle one; and over all, the
-# last third beside the middle one, with room for a late backlog. In 15 minutes with 400 records a second the first bound is
-# a leak of 26 bytes a record.
+# What is freed is given back within 10 s, so memory follows what there is to do: up and down, and a leak all the time up.
+# So: of the rises between six windows of the last two thirds, the middle one; over all, the last third beside the middle
+# one; and beside the process as it was before its first lease. In 15 minutes with 400 records a second the first bound is a
+# leak of 26 bytes a record. While nothing but the top of the heap was given back, the last two thirds stood 13 to 23 MB
+# above the start.
 WINDOWS, RISE_BYTES = 6, 1 << 20
-GROWTH_PART, GROWTH_BYTES = 0.05, BUDGET_BYTES // 4
+GROWTH_BYTES = 4 << 20
+WORK_BYTES = 13 << 20
 # File descriptors: connections are opened and given up all the time, as many as there is to do at once, which is the
 # machine's business. But cuts close them all again and again: what does not go then is lost. So the least of each third.
 GROWTH_FDS = 16
@@ -80,10 +82,9 @@ class World:
         self.members = [Member(self, name) for name in ("one", "two")]
 
     def is_active(self):
-        return self.summary()["StreamStatus"] == "ACTIVE"
-
-    def summary(self):
-        return self.client.must("DescribeStreamSummary", StreamName=STREAM)["StreamDescriptionSummary"]
+        """The sidecars ask, too: the limit of the operation is for all."""
+        answer = self.client.ask("DescribeStreamSummary", StreamName=STREAM)
+        return answer.status == 200 and answer.body["StreamDescriptionSummary"]["StreamStatus"] == "ACTIVE"
 
     def shards(self):
         shards, more = [], {"StreamName": STREAM}
@@ -402,7 +403,8 @@ class Watch:
             middle, last = samples[third:2 * third], samples[2 * third:]
             for what, found, bound in (
                     ("middle rise of memory", middle_rise([sample.rss for sample in samples[third:]]), RISE_BYTES),
-                    ("memory of the last third", median_rss(last), median_rss(middle) * (1 + GROWTH_PART) + GROWTH_BYTES),
+                    ("memory of the last third", median_rss(last), median_rss(middle) + GROWTH_BYTES),
+                    ("memory of the last two thirds", median_rss(middle + last), samples[0].rss + WORK_BYTES),
                     ("least descriptors of the last third", least_fds(last), least_fds(middle) + GROWTH_FDS)):
                 said = f"{name}: {what} {found:.0f}, bound {bound:.0f}"
                 print("    " + said, flush=True)

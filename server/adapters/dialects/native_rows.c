@@ -330,14 +330,14 @@ ks_err ks_native_rows_add(struct ks_native_rows *rows, const struct ks_item *ite
 
 void ks_native_rows_answer(struct ks_native_rows *rows, struct ks_store_answer *answer)
 {
-    const struct ks_store_token *token = rows->tokens;
+    uint32_t token = 0;
 
     for (uint32_t i = 0; i < rows->worker_count; i++) {
         struct ks_store_worker *const worker = &rows->workers[i];
 
-        worker->gives = worker->give_count == 0 ? NULL : token;
+        worker->gives = worker->give_count == 0 ? NULL : &rows->tokens[token];
         token += worker->give_count;
-        worker->takes = worker->take_count == 0 ? NULL : token;
+        worker->takes = worker->take_count == 0 ? NULL : &rows->tokens[token];
         token += worker->take_count;
     }
     answer->workers = rows->workers;

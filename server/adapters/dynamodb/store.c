@@ -5,6 +5,7 @@
 #include "adapters/dynamodb/table.h"
 #include "adapters/dynamodb/wire.h"
 #include "aws/limits.h"
+#include "aws/traffic.h"
 #include "base/budget.h"
 
 #include <assert.h>
@@ -241,6 +242,17 @@ static void finish_failure(struct dynamodb_store *store, struct ks_ask_work *wor
     }
 }
 
+/* What came is no answer. Whoever asks AWS what happened needs the request. */
+static void explain_garbage(struct ks_ask_work *work, const struct ks_aws_answer *answer)
+{
+    ks_traffic_failed("dynamodb", work->err);
+    if (work->detail.text[0] != '\0')
+        return;
+    ks_detail_set(&work->detail, "%s on dynamodb, %zu bytes: %s", operation_of(work),
+                  answer->body.size, ks_err_text(work->err));
+    ks_failure_name_request(&work->detail, answer->request_id);
+}
+
 static void done(void *arg, const struct ks_aws_answer *answer)
 {
     struct ks_ask *const ask = arg;
@@ -264,6 +276,8 @@ static void done(void *arg, const struct ks_aws_answer *answer)
         if (ks_ok(work->err))
             work->outcome = KS_DONE;
     }
+    if (ks_ok(answer->err) && ks_err_is(work->err, KS_ERR_MALFORMED))
+        explain_garbage(work, answer);
     ks_ask_answer(ask);
 }
 

@@ -188,12 +188,14 @@ static bool is_ours(struct ks_dynamodb_table *table, const struct ks_json *descr
     return false;
 }
 
-static void judge(struct ks_dynamodb_table *table, const struct ks_json *description)
+static void judge(struct ks_dynamodb_table *table, const struct ks_json *description,
+                  ks_view request_id)
 {
     ks_view status = KS_VIEW_NONE;
 
     if (!ks_ok(ks_json_text(ks_json_member(description, "TableStatus"), &status))) {
         ks_detail_set(&table->detail, "its description cannot be read");
+        ks_failure_name_request(&table->detail, request_id);
         unusable(table, KS_FAIL(MALFORMED));
     } else if (!is_ours(table, description)) {
         unusable(table, KS_FAIL(FOREIGN));
@@ -229,7 +231,7 @@ static void described(void *arg, const struct ks_aws_answer *answer)
         /* A document that cannot be read has no description. */
         if (!ks_ok(ks_json_parse(answer->body, &document)))
             document = NULL;
-        judge(table, ks_json_member(document, "Table"));
+        judge(table, ks_json_member(document, "Table"), answer->request_id);
         ks_json_free(document);
     }
 }

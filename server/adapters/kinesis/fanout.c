@@ -3,13 +3,12 @@
 
 #include "adapters/kinesis/back_off.h"
 #include "adapters/kinesis/consumer.h"
-#include "adapters/kinesis/control.h"
 #include "adapters/kinesis/feed.h"
 #include "adapters/kinesis/place.h"
+#include "adapters/kinesis/reading.h"
 #include "adapters/kinesis/records.h"
 #include "adapters/kinesis/refusal.h"
 #include "adapters/kinesis/request.h"
-#include "base/digest.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "ports/batches.h"
@@ -33,19 +32,11 @@ enum {
 };
 
 struct source {
-    struct ks_stream_source port;
-    struct ks_loop *loop;
-    struct ks_aws_client *client;
-    struct ks_control *control;
+    struct ks_reading reading; /* First. */
     struct ks_consumer *consumer;
     struct ks_fanout_options options;
-    struct ks_link readers;
     struct ks_metric_keeper keeper;
-    struct ks_prng prng;
     struct ks_link *shown; /* The reader whose numbers were shown last. */
-    bool cbor;             /* What is asked for. */
-    bool cbor_works;       /* It was answered once. */
-    char stream[KS_ARN_MAX + 1];
 };
 
 struct ks_reader {
@@ -92,12 +83,12 @@ static struct source *of_port(struct ks_stream_source *port)
 
 static ks_instant after(const struct ks_reader *reader, uint32_t ms)
 {
-    return ks_instant_add(ks_loop_now(reader->source->loop), ks_span_ms(ms));
+    return ks_instant_add(ks_loop_now(reader->source->reading.loop), ks_span_ms(ms));
 }
 
 static void step_at(struct ks_reader *reader, ks_instant at)
 {
-    struct ks_loop *loop = reader->source->loop;
+    struct ks_loop *loop = reader->source->reading.loop;
 
     ks_loop_timer_set(loop, &reader->timer, ks_instant_max(ks_loop_now(loop), at));
 }
@@ -126,16 +117,6 @@ static void answer_empty(struct ks_reader *reader, bool at_end)
     answer(reader, &told);
 }
 
-/* What a failure says about the service; a shard that is gone or a bad position says nothing. */
-static void hear(struct ks_reader *reader, ks_err err, const struct ks_detail *detail)
-{
-    bool service = ks_ok(err) || ks_err_class(err) == KS_CLASS_RETRY ||
-                   ks_err_is(err, KS_ERR_DENIED) || ks_err_is(err, KS_ERR_NO_CREDENTIALS);
-
-    if (service)
-        ks_control_heard(reader->source->control, err, detail);
-}
-
 /* --- The feed's end --- */
 
 /* Everything that was not handed on comes again. */
@@ -144,7 +125,7 @@ static void close_feed(struct ks_reader *reader)
     if (reader->feed.answered)
         reader->subscribed_at = reader->feed.answered_at;
     else if (ks_feed_is_open(&reader->feed))
-        reader->subscribed_at = ks_loop_now(reader->source->loop);
+        reader->subscribed_at = ks_loop_now(reader->source->reading.loop);
     if (reader->counted)
         count(reader, KS_METRIC_FEEDS, -1);
     reader->counted = false;
@@ -168,8 +149,8 @@ static void back_off(struct ks_reader *reader)
     ks_span wait = ks_back_off_wait(&reader->back_off, FAILED_MS_MIN, FAILED_MS_MAX);
 
     renew(reader);
-    reader->not_before =
-        ks_instant_max(reader->not_before, ks_instant_add(ks_loop_now(reader->source->loop), wait));
+    reader->not_before = ks_instant_max(
+        reader->not_before, ks_instant_add(ks_loop_now(reader->source->reading.loop), wait));
     if (reader->waiting)
         step_at(reader, reader->not_before);
 }
@@ -183,7 +164,7 @@ static void fail(struct ks_reader *reader, ks_err err, const struct ks_detail *d
     back_off(reader);
     /* A feed that breaks is begun again; only if that fails, the stream cannot be read. */
     if (!passing)
-        hear(reader, err, detail);
+        ks_reading_hear(&reader->source->reading, err, detail);
     if (reader->waiting)
         answer(reader, &told);
 }
@@ -194,6 +175,7 @@ static void fail_damaged(struct ks_reader *reader, const char *why)
 
     count(reader, KS_METRIC_FEEDS_DAMAGED, 1);
     ks_detail_set(&detail, "the event stream of %s is damaged: %s", reader->shard, why);
+    ks_failure_name_request(&detail, ks_view_text(reader->feed.request_id));
     fail(reader, KS_FAIL(SERVER), &detail);
 }
 
@@ -207,31 +189,14 @@ static void wait_in_use(struct ks_reader *reader, const struct ks_detail *detail
     reader->told_in_use = true;
 }
 
-/* From now on JSON is asked for. */
-static void use_json(struct source *source, const char *why)
-{
-    if (source->cbor)
-        ks_info("stream %s: %s; asking for JSON", source->stream, why);
-    source->cbor = false;
-}
-
-/* True if the server may not have understood CBOR. */
-static bool is_about_cbor(const struct ks_reader *reader, const struct ks_failure *failure)
-{
-    if (!reader->cbor || reader->source->cbor_works)
-        return false;
-    return failure->status == 415 || ks_err_is(failure->err, KS_ERR_UNSUPPORTED) ||
-           strcmp(failure->code, "SerializationException") == 0;
-}
-
 /* A refusal, before the feed began or within it. */
 static void refused(struct ks_reader *reader, const struct ks_failure *failure,
                     const struct ks_detail *detail)
 {
     struct ks_detail why = *detail;
 
-    if (is_about_cbor(reader, failure)) {
-        use_json(reader->source, "the server does not speak CBOR");
+    if (ks_reading_is_about_cbor(&reader->source->reading, reader->cbor, failure)) {
+        ks_reading_use_json(&reader->source->reading, "the server does not speak CBOR");
         renew(reader);
     } else if (ks_err_is(failure->err, KS_ERR_EXISTS)) {
         if (strstr(failure->message, "ACTIVE") != NULL)
@@ -257,7 +222,7 @@ static void feed_ended(void *arg, const struct ks_aws_answer *told)
 
     /* Without an answer nobody knows whether it was taken. */
     if (told->sent && told->status == 0)
-        reader->subscribed_at = ks_loop_now(reader->source->loop);
+        reader->subscribed_at = ks_loop_now(reader->source->reading.loop);
     /* What came before the end is read first; an exception may be the last of it. */
     if (ks_feed_is_whole(&reader->feed) && reader->waiting)
         return;
@@ -342,7 +307,7 @@ static void keep_event(struct ks_reader *reader, struct ks_records *records)
     memcpy(reader->continuation, records->continuation, sizeof(reader->continuation));
     reader->told_in_use = false;
     ks_back_off_end(&reader->back_off);
-    hear(reader, KS_OK, &none);
+    ks_reading_hear(&reader->source->reading, KS_OK, &none);
 }
 
 static void fail_parse(struct ks_reader *reader, bool cbor, ks_err err)
@@ -353,7 +318,7 @@ static void fail_parse(struct ks_reader *reader, bool cbor, ks_err err)
         ks_detail_set(&detail, "an event of %s: %s", reader->shard, ks_err_text(err));
         fail(reader, err, &detail);
     } else if (cbor && reader->cbor) {
-        use_json(reader->source, "the server's CBOR cannot be read");
+        ks_reading_use_json(&reader->source->reading, "the server's CBOR cannot be read");
         renew(reader);
     } else {
         fail_damaged(reader, "an event cannot be read");
@@ -364,7 +329,7 @@ static void fail_parse(struct ks_reader *reader, bool cbor, ks_err err)
 static void finish_message(struct ks_reader *reader)
 {
     bool old = reader->event.block != NULL &&
-               ks_instant_reached(ks_loop_now(reader->source->loop), reader->old_at);
+               ks_instant_reached(ks_loop_now(reader->source->reading.loop), reader->old_at);
     bool kept = ks_ok(ks_feed_took(&reader->feed));
     bool over = !ks_feed_is_open(&reader->feed) && !ks_feed_is_whole(&reader->feed);
 
@@ -388,9 +353,7 @@ static void take_records(struct ks_reader *reader, const struct ks_event *event)
         fail_parse(reader, cbor, err);
         return;
     }
-    if (reader->cbor && !cbor)
-        use_json(reader->source, "the server answers CBOR with JSON");
-    reader->source->cbor_works = reader->source->cbor_works || cbor;
+    ks_reading_spoke(&reader->source->reading, reader->cbor, cbor);
     keep_event(reader, &records);
     finish_message(reader);
     answer_event(reader);
@@ -415,6 +378,7 @@ static void take_refusal(struct ks_reader *reader, const struct ks_event *event,
         text = ks_view_text(body.message);
     }
     ks_failure_from(status, code, text, &failure);
+    memcpy(failure.request_id, reader->feed.request_id, sizeof(failure.request_id));
     ks_failure_explain(&failure, "kinesis", "SubscribeToShard", &detail);
     refused(reader, &failure, &detail);
 }
@@ -447,17 +411,17 @@ static ks_err send(struct ks_reader *reader, const char *consumer, struct ks_byt
     struct source *source = reader->source;
     struct ks_position position = ks_place_asked(&reader->place);
     struct ks_feed_request request = {
-        .loop = source->loop,
-        .client = source->client,
+        .loop = source->reading.loop,
+        .client = source->reading.client,
         .budget = reader->budget,
-        .cbor = source->cbor,
+        .cbor = source->reading.cbor,
         .silence = ks_span_ms(source->options.silence_ms),
         .wake = &reader->timer,
         .ended = feed_ended,
         .arg = reader,
     };
 
-    KS_TRY(ks_request_subscribe(body, consumer, reader->shard, &position, source->cbor));
+    KS_TRY(ks_request_subscribe(body, consumer, reader->shard, &position, source->reading.cbor));
     request.body = ks_bytes_view(body);
     return ks_feed_open(&reader->feed, &request);
 }
@@ -473,10 +437,10 @@ static ks_err open_feed(struct ks_reader *reader, const char *consumer)
     ks_bytes_free(&body);
     KS_TRY(err);
     ks_place_ask(&reader->place);
-    reader->cbor = source->cbor;
+    reader->cbor = source->reading.cbor;
     reader->feeds++;
-    reader->old_at =
-        after(reader, (uint32_t)ks_prng_between(&source->prng, age_ms, age_ms + age_ms / AGE_PART));
+    reader->old_at = after(reader, (uint32_t)ks_prng_between(&source->reading.prng, age_ms,
+                                                             age_ms + age_ms / AGE_PART));
     reader->counted = true;
     count(reader, KS_METRIC_FEEDS, 1);
     count(reader, KS_METRIC_FEEDS_BEGUN, 1);
@@ -491,7 +455,7 @@ static void consumer_known(struct ks_consumer_waiter *waiter, ks_err err,
 
     reader->waits = false;
     if (!ks_ok(err))
-        ks_control_heard(reader->source->control, err, detail);
+        ks_control_heard(reader->source->reading.control, err, detail);
     if (!reader->waiting)
         return;
     if (ks_ok(err))
@@ -527,7 +491,7 @@ static void begin(struct ks_reader *reader)
 /* There is a feed, and no message. */
 static void wait_for_message(struct ks_reader *reader)
 {
-    ks_instant now = ks_loop_now(reader->source->loop);
+    ks_instant now = ks_loop_now(reader->source->reading.loop);
     ks_instant idle_at = ks_instant_add(reader->asked_at, ks_span_ms(IDLE_MS));
 
     ks_place_tell(&reader->place, reader->shard);
@@ -549,7 +513,7 @@ static void wait_for_message(struct ks_reader *reader)
 
 static void step(struct ks_reader *reader)
 {
-    ks_instant now = ks_loop_now(reader->source->loop);
+    ks_instant now = ks_loop_now(reader->source->reading.loop);
 
     if (reader->told_end || reader->place.from.kind == KS_POSITION_SHARD_END)
         answer_empty(reader, true);
@@ -583,19 +547,6 @@ static void timer_due(struct ks_timer *timer)
 
 /* --- The port --- */
 
-static void source_describe(struct ks_stream_source *port,
-                            void (*answered)(void *arg, const struct ks_describe_answer *answer),
-                            void *arg)
-{
-    ks_control_describe(of_port(port)->control, answered, arg);
-}
-
-static void source_list(struct ks_stream_source *port, int64_t since_ms,
-                        void (*answered)(void *arg, const struct ks_list_answer *answer), void *arg)
-{
-    ks_control_list(of_port(port)->control, since_ms, answered, arg);
-}
-
 /* The tip is where it is now. If this cannot be sent, the first read asks for an instant. */
 static void take_tip(struct ks_reader *reader)
 {
@@ -612,13 +563,10 @@ static ks_err source_open(struct ks_stream_source *port, const char *shard,
 {
     struct source *source = of_port(port);
     struct ks_reader *reader = ks_alloc(sizeof(*reader));
-    struct ks_aws_state client;
 
     if (reader == NULL)
         return KS_FAIL(NO_MEMORY);
-    ks_aws_client_state(source->client, &client);
-    ks_place_init(&reader->place, from, ks_wall_now().ms + client.skew_ms);
-    ks_back_off_init(&reader->back_off, ks_prng_next(&source->prng));
+    ks_back_off_init(&reader->back_off, ks_prng_next(&source->reading.prng));
     reader->source = source;
     reader->budget = budget;
     reader->millis_behind = -1;
@@ -626,9 +574,7 @@ static ks_err source_open(struct ks_stream_source *port, const char *shard,
     reader->not_before = KS_LONG_AGO;
     reader->timer.due = timer_due;
     reader->waiter.done = consumer_known;
-    /* A name that is too long is a shard that does not exist; the first read says so. */
-    (void)snprintf(reader->shard, sizeof(reader->shard), "%s", shard);
-    ks_list_append(&source->readers, &reader->link);
+    ks_reading_join(&source->reading, &reader->link, shard, from, &reader->place, reader->shard);
     if (from->kind == KS_POSITION_LATEST)
         take_tip(reader);
     *ret_reader = reader;
@@ -642,7 +588,7 @@ static void source_read(struct ks_reader *reader, uint32_t max_records, uint32_t
     reader->waiting = true;
     reader->max_records = max_records;
     reader->max_bytes = max_bytes;
-    reader->asked_at = ks_loop_now(reader->source->loop);
+    reader->asked_at = ks_loop_now(reader->source->reading.loop);
     reader->answered = answered;
     reader->arg = arg;
     if (!reader->waits)
@@ -656,21 +602,11 @@ static void source_close_reader(struct ks_reader *reader)
     if (reader->waits)
         ks_consumer_unwait(source->consumer, &reader->waiter);
     close_feed(reader);
-    ks_loop_timer_clear(source->loop, &reader->timer);
+    ks_loop_timer_clear(source->reading.loop, &reader->timer);
     ks_batch_free(&reader->event);
-    ks_list_remove(&reader->link);
-    source->shown = &source->readers;
-    if (ks_list_empty(&source->readers))
-        ks_control_unread(source->control);
+    ks_reading_leave(&source->reading, &reader->link);
+    source->shown = &source->reading.readers;
     ks_free(reader);
-}
-
-static enum ks_store_state source_state(const struct ks_stream_source *port,
-                                        struct ks_detail *ret_detail)
-{
-    const struct source *source = (const struct source *)(const void *)port;
-
-    return ks_control_state(source->control, ret_detail);
 }
 
 static void free_source(struct source *source)
@@ -678,17 +614,14 @@ static void free_source(struct source *source)
     if (source->options.shard_metrics)
         ks_metrics_leave(&source->keeper);
     /* It may still have a question of the consumer. */
-    ks_control_free(source->control);
+    ks_reading_close(&source->reading);
     ks_consumer_free(source->consumer);
     ks_free(source);
 }
 
 static void source_close(struct ks_stream_source *port)
 {
-    struct source *source = of_port(port);
-
-    assert(ks_list_empty(&source->readers));
-    free_source(source);
+    free_source(of_port(port));
 }
 
 /* They are shown one after the other. */
@@ -698,8 +631,8 @@ static bool shard_number(struct ks_metric_keeper *keeper, enum ks_metric metric,
     struct source *source = KS_LIST_ENTRY(keeper, struct source, keeper);
     const struct ks_reader *reader;
 
-    source->shown = index == 0 ? source->readers.next : source->shown->next;
-    if (source->shown == &source->readers)
+    source->shown = index == 0 ? source->reading.readers.next : source->shown->next;
+    if (source->shown == &source->reading.readers)
         return false;
     reader = KS_LIST_ENTRY(source->shown, struct ks_reader, link);
     if (metric == KS_METRIC_SHARD_FEEDS)
@@ -713,13 +646,13 @@ static bool shard_number(struct ks_metric_keeper *keeper, enum ks_metric metric,
 }
 
 static const struct ks_stream_source_vtable VTABLE = {
-    .describe = source_describe,
-    .list = source_list,
+    .describe = ks_reading_describe,
+    .list = ks_reading_list,
     .open = source_open,
     .read = source_read,
     .close_reader = source_close_reader,
     .put = NULL,
-    .state = source_state,
+    .state = ks_reading_state,
     .close = source_close,
 };
 
@@ -736,25 +669,24 @@ static void set_options(struct source *source, const struct ks_fanout_options *o
     source->options.age_ms = or_else(options->age_ms, AGE_MS);
     source->options.silence_ms = or_else(options->silence_ms, SILENCE_MS);
     source->options.unread_ms = or_else(options->unread_ms, UNREAD_MS);
-    source->cbor = !options->json;
     source->keeper.number = shard_number;
     source->keeper.subscription = options->subscription;
     if (options->shard_metrics)
         ks_metrics_join(&source->keeper);
 }
 
-static ks_err open_parts(struct source *source, struct ks_detail *detail)
+static ks_err open_parts(struct source *source, const struct ks_reading_options *reading,
+                         struct ks_detail *detail)
 {
     struct ks_consumer_options consumer = {
-        .loop = source->loop,
-        .client = source->client,
-        .stream = source->stream,
+        .loop = reading->loop,
+        .client = reading->client,
         .name = source->options.consumer,
     };
 
-    KS_TRY(ks_control_new(source->loop, source->client, source->stream, source->options.page_size,
-                          &source->control));
-    consumer.control = source->control;
+    KS_TRY(ks_reading_open(&source->reading, reading, detail));
+    consumer.stream = source->reading.stream;
+    consumer.control = source->reading.control;
     return ks_consumer_new(&consumer, &source->consumer, detail);
 }
 
@@ -762,28 +694,24 @@ ks_err ks_fanout_source_open(struct ks_loop *loop, struct ks_aws_client *client,
                              const struct ks_fanout_options *options,
                              struct ks_stream_source **ret_source, struct ks_detail *detail)
 {
-    size_t size = strlen(stream);
-    struct source *source;
+    const struct ks_reading_options reading = {
+        .vtable = &VTABLE,
+        .loop = loop,
+        .client = client,
+        .stream = stream,
+        .json = options->json,
+        .page_size = options->page_size,
+    };
+    struct source *source = ks_alloc(sizeof(*source));
 
-    if (!ks_is_stream(stream))
-        return ks_err_because(KS_FAIL(INVALID), detail,
-                              "the stream is a name of 1 to %d characters, or its ARN",
-                              KS_STREAM_NAME_MAX);
-    source = ks_alloc(sizeof(*source));
     if (source == NULL)
         return KS_FAIL(NO_MEMORY);
-    source->port.vtable = &VTABLE;
-    source->loop = loop;
-    source->client = client;
-    ks_prng_init(&source->prng, ks_random_u64());
-    ks_link_init(&source->readers);
-    memcpy(source->stream, stream, size + 1);
     set_options(source, options);
-    ks_err err = open_parts(source, detail);
+    ks_err err = open_parts(source, &reading, detail);
     if (!ks_ok(err)) {
         free_source(source);
         return err;
     }
-    *ret_source = &source->port;
+    *ret_source = &source->reading.port;
     return KS_OK;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "adapters/kinesis/feed.h"
 
+#include "aws/head.h"
+
 #include <assert.h>
 
 enum {
@@ -53,11 +55,14 @@ static ks_err make_room(struct ks_feed *feed, size_t needed)
     return KS_OK;
 }
 
-static ks_err begin(void *arg, int64_t size)
+static ks_err begin(void *arg, ks_view head, int64_t size)
 {
     struct ks_feed *feed = arg;
+    ks_view id = ks_head_find(head, "x-amzn-RequestId");
 
     (void)size;
+    if (!ks_ok(ks_view_copy_text(id, feed->request_id, sizeof(feed->request_id))))
+        feed->request_id[0] = '\0';
     drop_inbox(feed);
     feed->answered = true;
     feed->answered_at = ks_loop_now(feed->loop);

@@ -14,6 +14,7 @@
 
 #include "aws/client.h"
 #include "aws/event_stream.h"
+#include "aws/limits.h"
 #include "base/budget.h"
 #include "base/loop.h"
 
@@ -26,7 +27,8 @@ struct ks_feed {
     bool wanted;
     bool answered; /* The server took the subscription. */
     ks_instant answered_at;
-    struct ks_timer *wake; /* The owner's: set to now when a message is whole. */
+    char request_id[KS_REQUEST_ID_MAX + 1]; /* By which AWS knows it; "" if it was not told. */
+    struct ks_timer *wake;                  /* The owner's: set to now when a message is whole. */
     void (*ended)(void *arg, const struct ks_aws_answer *answer);
     void *arg;
 };

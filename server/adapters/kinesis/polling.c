@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "adapters/kinesis/polling.h"
 
-#include "adapters/kinesis/control.h"
 #include "adapters/kinesis/pace.h"
 #include "adapters/kinesis/place.h"
 #include "adapters/kinesis/portion.h"
+#include "adapters/kinesis/reading.h"
 #include "adapters/kinesis/records.h"
 #include "adapters/kinesis/refusal.h"
 #include "adapters/kinesis/request.h"
 #include "aws/json.h"
-#include "base/digest.h"
-#include "base/log.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -28,16 +26,8 @@ enum {
 };
 
 struct source {
-    struct ks_stream_source port;
-    struct ks_loop *loop;
-    struct ks_aws_client *client;
-    struct ks_control *control;
-    struct ks_link readers;
-    struct ks_prng prng; /* Seeds for the readers' jitter. */
-    bool cbor;           /* What is asked for. */
-    bool cbor_works;     /* It was answered once. */
-    uint64_t promised;   /* Bytes of the budget that answers under way will take. */
-    char stream[KS_ARN_MAX + 1];
+    struct ks_reading reading; /* First. */
+    uint64_t promised;         /* Bytes of the budget that answers under way will take. */
 };
 
 struct ks_reader {
@@ -91,27 +81,17 @@ static void answer(struct ks_reader *reader, const struct ks_read_answer *answer
     reader->answered(reader->arg, answer);
 }
 
-/* What a failure says about the service; a shard that is gone or a bad position says nothing. */
-static void hear(struct ks_reader *reader, ks_err err, const struct ks_detail *detail)
-{
-    bool service = ks_ok(err) || ks_err_class(err) == KS_CLASS_RETRY ||
-                   ks_err_is(err, KS_ERR_DENIED) || ks_err_is(err, KS_ERR_NO_CREDENTIALS);
-
-    if (service)
-        ks_control_heard(reader->source->control, err, detail);
-}
-
 static void answer_failed(struct ks_reader *reader, ks_err err, const struct ks_detail *detail)
 {
     struct ks_read_answer told = {
         .err = err, .detail = *detail, .throttled = ks_err_is(err, KS_ERR_THROTTLED)};
-    ks_instant now = ks_loop_now(reader->source->loop);
+    ks_instant now = ks_loop_now(reader->source->reading.loop);
 
     if (told.throttled)
         ks_pace_throttled(&reader->pace, now, reader->asked_ms);
     else if (ks_err_class(err) != KS_CLASS_SHED)
         ks_pace_failed(&reader->pace, now);
-    hear(reader, err, detail);
+    ks_reading_hear(&reader->source->reading, err, detail);
     answer(reader, &told);
 }
 
@@ -139,7 +119,7 @@ static void ask_records(struct ks_reader *reader);
 /* The next step of a read, when the pace allows it. */
 static void go_on(struct ks_reader *reader)
 {
-    struct ks_loop *loop = reader->source->loop;
+    struct ks_loop *loop = reader->source->reading.loop;
     ks_instant now = ks_loop_now(loop);
 
     ks_loop_timer_set(loop, &reader->timer, ks_instant_max(now, ks_pace_next(&reader->pace)));
@@ -148,7 +128,7 @@ static void go_on(struct ks_reader *reader)
 static void timer_due(struct ks_timer *timer)
 {
     struct ks_reader *reader = KS_LIST_ENTRY(timer, struct ks_reader, timer);
-    ks_instant now = ks_loop_now(reader->source->loop);
+    ks_instant now = ks_loop_now(reader->source->reading.loop);
     ks_instant old = ks_instant_add(reader->iterator_at, ks_span_ms(KS_ITERATOR_AGE_MS_MAX));
 
     if (reader->told_end || reader->place.from.kind == KS_POSITION_SHARD_END)
@@ -192,7 +172,8 @@ static void iterator_done(void *arg, const struct ks_aws_answer *told)
     if (ks_ok(err)) {
         err = read_iterator(reader, told->body);
         ks_detail_set(&detail, "GetShardIterator of %s: %s", reader->shard, ks_err_text(err));
-        reader->iterator_at = ks_loop_now(reader->source->loop);
+        ks_failure_name_request(&detail, told->request_id);
+        reader->iterator_at = ks_loop_now(reader->source->reading.loop);
     }
     if (ks_ok(err))
         ks_place_tell(&reader->place, reader->shard);
@@ -218,9 +199,9 @@ static ks_err send_iterator(struct ks_reader *reader, struct ks_bytes *body)
         .arg = reader,
     };
 
-    KS_TRY(ks_request_iterator(body, source->stream, reader->shard, &position));
+    KS_TRY(ks_request_iterator(body, source->reading.stream, reader->shard, &position));
     request.body = ks_bytes_view(body);
-    KS_TRY(ks_aws_call(source->client, &request, &reader->call));
+    KS_TRY(ks_aws_call(source->reading.client, &request, &reader->call));
     ks_place_ask(&reader->place);
     reader->tries++;
     return KS_OK;
@@ -272,10 +253,11 @@ static ks_err body_room(struct ks_reader *reader, size_t capacity)
     return KS_OK;
 }
 
-static ks_err body_begin(void *arg, int64_t size)
+static ks_err body_begin(void *arg, ks_view head, int64_t size)
 {
     struct ks_reader *reader = arg;
 
+    (void)head;
     drop_body(reader);
     reader->came = size < 0 ? 0 : (size_t)size;
     if (size > KS_KINESIS_ANSWER_MAX)
@@ -308,15 +290,15 @@ static ks_err body_part(void *arg, ks_view bytes)
 static bool has_room(struct ks_reader *reader)
 {
     struct source *source = reader->source;
-    ks_instant now = ks_loop_now(source->loop);
+    ks_instant now = ks_loop_now(source->reading.loop);
     struct ks_portion_room room = {.allowed = ks_budget_allowed(reader->budget),
                                    .used = reader->budget->used,
                                    .promised = source->promised};
 
     reader->limit = ks_portion_next(&reader->portion, now, reader->max_records, reader->max_bytes,
-                                    source->cbor, &room);
+                                    source->reading.cbor, &room);
     if (reader->limit == 0)
-        ks_loop_timer_set(source->loop, &reader->timer,
+        ks_loop_timer_set(source->reading.loop, &reader->timer,
                           ks_instant_add(now, ks_span_ms(ROOM_LOOK_MS)));
     return reader->limit > 0;
 }
@@ -356,7 +338,7 @@ static void learn(struct ks_reader *reader, const struct ks_batch *batch)
     /* A full answer has more behind it, whatever it says: arrivals of one millisecond count as zero. */
     if (batch->count == reader->limit && behind == 0)
         behind = 1;
-    ks_pace_answered(&reader->pace, ks_loop_now(reader->source->loop), batch->count,
+    ks_pace_answered(&reader->pace, ks_loop_now(reader->source->reading.loop), batch->count,
                      cost_of(reader, batch, bytes), behind);
 }
 
@@ -366,14 +348,14 @@ static void answer_records(struct ks_reader *reader, struct ks_records *records)
 
     /* The old iterator is used up only now that its records are ours. */
     memcpy(reader->iterator, records->iterator, sizeof(reader->iterator));
-    reader->iterator_at = ks_loop_now(reader->source->loop);
+    reader->iterator_at = ks_loop_now(reader->source->reading.loop);
     reader->told_end = records->batch.at_end;
     learn(reader, &records->batch);
     ks_place_trim(&reader->place, &records->batch);
     /* Another iterator than the one that came with these records begins behind the last of them. */
     if (records->batch.count > 0)
         ks_place_move(&reader->place, records->batch.records[records->batch.count - 1].sequence);
-    hear(reader, KS_OK, &told.detail);
+    ks_reading_hear(&reader->source->reading, KS_OK, &told.detail);
     told.batch = records->batch;
     answer(reader, &told);
 }
@@ -381,7 +363,7 @@ static void answer_records(struct ks_reader *reader, struct ks_records *records)
 /* What came and was of no use was sent all the same. Base64 is a third more than what it stands for. */
 static void waste(struct ks_reader *reader)
 {
-    ks_pace_wasted(&reader->pace, ks_loop_now(reader->source->loop), reader->came / 4 * 3);
+    ks_pace_wasted(&reader->pace, ks_loop_now(reader->source->reading.loop), reader->came / 4 * 3);
 }
 
 static void answer_full(struct ks_reader *reader, ks_err err, const struct ks_detail *detail)
@@ -390,17 +372,9 @@ static void answer_full(struct ks_reader *reader, ks_err err, const struct ks_de
     answer_failed(reader, err, detail);
 }
 
-/* From now on JSON is asked for. */
-static void use_json(struct source *source, const char *why)
-{
-    if (source->cbor)
-        ks_info("stream %s: %s; asking for JSON", source->stream, why);
-    source->cbor = false;
-}
-
 static void parse(struct ks_reader *reader, const struct ks_aws_answer *told)
 {
-    struct source *source = reader->source;
+    struct ks_reading *reading = &reader->source->reading;
     bool cbor = ks_view_starts(told->content_type, KS_VIEW("application/x-amz-cbor"));
     ks_view body = KS_VIEW_NONE;
     struct ks_records records;
@@ -411,16 +385,14 @@ static void parse(struct ks_reader *reader, const struct ks_aws_answer *told)
     ks_err err = cbor ? ks_records_cbor(body, reader->limit, reader->budget, &records)
                       : ks_records_json(body, reader->limit, reader->budget, &records);
     if (ks_ok(err)) {
-        if (reader->cbor && !cbor)
-            use_json(source, "the server answers CBOR with JSON");
-        source->cbor_works = source->cbor_works || cbor;
+        ks_reading_spoke(reading, reader->cbor, cbor);
         answer_records(reader, &records);
         return;
     }
     waste(reader);
     /* kinesalite cuts long answers off in CBOR, and only there. */
     if (cbor && reader->cbor && ks_err_is(err, KS_ERR_MALFORMED)) {
-        use_json(source, "the server's CBOR cannot be read");
+        ks_reading_use_json(reading, "the server's CBOR cannot be read");
         go_on(reader);
         return;
     }
@@ -446,15 +418,6 @@ static bool is_about_iterator(const struct ks_aws_answer *told)
     return ks_err_is(told->err, KS_ERR_SERVER) && told->body.size == 0;
 }
 
-/* True if the server may not have understood CBOR. */
-static bool is_about_cbor(const struct ks_reader *reader, const struct ks_aws_answer *told)
-{
-    if (!reader->cbor || reader->source->cbor_works || told->failure == NULL)
-        return false;
-    return told->status == 415 || ks_err_is(told->err, KS_ERR_UNSUPPORTED) ||
-           strcmp(told->failure->code, "SerializationException") == 0;
-}
-
 static void records_done(void *arg, const struct ks_aws_answer *told)
 {
     struct ks_reader *reader = arg;
@@ -467,8 +430,8 @@ static void records_done(void *arg, const struct ks_aws_answer *told)
     }
     waste(reader);
     hear_wait(reader, told);
-    if (is_about_cbor(reader, told)) {
-        use_json(reader->source, "the server does not speak CBOR");
+    if (ks_reading_is_about_cbor(&reader->source->reading, reader->cbor, told->failure)) {
+        ks_reading_use_json(&reader->source->reading, "the server does not speak CBOR");
         go_on(reader);
         return;
     }
@@ -491,7 +454,7 @@ static ks_err send_records(struct ks_reader *reader, struct ks_bytes *body)
     struct ks_http_sink sink = {.begin = body_begin, .part = body_part, .arg = reader};
     struct ks_aws_request request = {
         .operation = "GetRecords",
-        .content_type = source->cbor ? KS_AWS_CBOR_TYPE : NULL,
+        .content_type = source->reading.cbor ? KS_AWS_CBOR_TYPE : NULL,
         .timeout = ks_span_ms(KS_KINESIS_READ_TIMEOUT_MS),
         .single_attempt = true,
         .response_max = KS_KINESIS_ANSWER_MAX,
@@ -501,12 +464,12 @@ static ks_err send_records(struct ks_reader *reader, struct ks_bytes *body)
     };
 
     reader->came = 0;
-    reader->cbor = source->cbor;
-    KS_TRY(ks_request_records(body, reader->source->stream, reader->iterator, reader->limit,
+    reader->cbor = source->reading.cbor;
+    KS_TRY(ks_request_records(body, reader->source->reading.stream, reader->iterator, reader->limit,
                               reader->cbor));
     request.body = ks_bytes_view(body);
-    KS_TRY(ks_aws_call(source->client, &request, &reader->call));
-    ks_pace_sent(&reader->pace, ks_loop_now(source->loop));
+    KS_TRY(ks_aws_call(source->reading.client, &request, &reader->call));
+    ks_pace_sent(&reader->pace, ks_loop_now(source->reading.loop));
     promise(reader);
     return KS_OK;
 }
@@ -526,45 +489,27 @@ static void ask_records(struct ks_reader *reader)
 
 /* --- The port --- */
 
-static void source_describe(struct ks_stream_source *port,
-                            void (*answered)(void *arg, const struct ks_describe_answer *answer),
-                            void *arg)
-{
-    ks_control_describe(of_port(port)->control, answered, arg);
-}
-
-static void source_list(struct ks_stream_source *port, int64_t since_ms,
-                        void (*answered)(void *arg, const struct ks_list_answer *answer), void *arg)
-{
-    ks_control_list(of_port(port)->control, since_ms, answered, arg);
-}
-
 static ks_err source_open(struct ks_stream_source *port, const char *shard,
                           const struct ks_position *from, struct ks_budget *budget,
                           struct ks_reader **ret_reader)
 {
     struct source *source = of_port(port);
     struct ks_reader *reader = ks_alloc(sizeof(*reader));
-    struct ks_aws_state client;
 
     if (reader == NULL)
         return KS_FAIL(NO_MEMORY);
-    ks_aws_client_state(source->client, &client);
     reader->source = source;
     reader->budget = budget;
-    ks_place_init(&reader->place, from, ks_wall_now().ms + client.skew_ms);
     ks_portion_init(&reader->portion);
     reader->asked_ms = -1;
     reader->timer.due = timer_due;
-    ks_pace_init(&reader->pace, ks_prng_next(&source->prng));
-    /* A name that is too long is a shard that does not exist; the first read says so. */
-    (void)snprintf(reader->shard, sizeof(reader->shard), "%s", shard);
+    ks_pace_init(&reader->pace, ks_prng_next(&source->reading.prng));
+    ks_reading_join(&source->reading, &reader->link, shard, from, &reader->place, reader->shard);
     /* The tip is where it is now. If this cannot be sent, the first read asks for an instant. */
     if (from->kind == KS_POSITION_LATEST) {
         if (!ks_ok(begin_iterator(reader)))
             ks_place_ask(&reader->place);
     }
-    ks_list_append(&source->readers, &reader->link);
     *ret_reader = reader;
     return KS_OK;
 }
@@ -590,39 +535,28 @@ static void source_close_reader(struct ks_reader *reader)
     if (reader->call != NULL)
         ks_aws_cancel(reader->call);
     end_promise(reader);
-    ks_loop_timer_clear(reader->source->loop, &reader->timer);
+    ks_loop_timer_clear(reader->source->reading.loop, &reader->timer);
     drop_body(reader);
-    ks_list_remove(&reader->link);
-    if (ks_list_empty(&reader->source->readers))
-        ks_control_unread(reader->source->control);
+    ks_reading_leave(&reader->source->reading, &reader->link);
     ks_free(reader);
-}
-
-static enum ks_store_state source_state(const struct ks_stream_source *port,
-                                        struct ks_detail *ret_detail)
-{
-    const struct source *source = (const struct source *)(const void *)port;
-
-    return ks_control_state(source->control, ret_detail);
 }
 
 static void source_close(struct ks_stream_source *port)
 {
     struct source *source = of_port(port);
 
-    assert(ks_list_empty(&source->readers));
-    ks_control_free(source->control);
+    ks_reading_close(&source->reading);
     ks_free(source);
 }
 
 static const struct ks_stream_source_vtable VTABLE = {
-    .describe = source_describe,
-    .list = source_list,
+    .describe = ks_reading_describe,
+    .list = ks_reading_list,
     .open = source_open,
     .read = source_read,
     .close_reader = source_close_reader,
     .put = NULL,
-    .state = source_state,
+    .state = ks_reading_state,
     .close = source_close,
 };
 
@@ -639,29 +573,24 @@ ks_err ks_kinesis_source_open_with(struct ks_loop *loop, struct ks_aws_client *c
                                    const char *stream, const struct ks_kinesis_options *options,
                                    struct ks_stream_source **ret_source, struct ks_detail *detail)
 {
-    size_t size = strlen(stream);
-    struct source *source;
+    const struct ks_reading_options reading = {
+        .vtable = &VTABLE,
+        .loop = loop,
+        .client = client,
+        .stream = stream,
+        .json = options->json,
+        .page_size = options->page_size,
+    };
+    struct source *source = ks_alloc(sizeof(*source));
 
-    if (!ks_is_stream(stream))
-        return ks_err_because(KS_FAIL(INVALID), detail,
-                              "the stream is a name of 1 to %d characters, or its ARN",
-                              KS_STREAM_NAME_MAX);
-    source = ks_alloc(sizeof(*source));
     if (source == NULL)
         return KS_FAIL(NO_MEMORY);
-    source->port.vtable = &VTABLE;
-    source->loop = loop;
-    source->client = client;
-    source->cbor = !options->json;
-    ks_prng_init(&source->prng, ks_random_u64());
-    ks_link_init(&source->readers);
-    memcpy(source->stream, stream, size + 1);
-    ks_err err = ks_control_new(loop, client, source->stream, options->page_size, &source->control);
+    ks_err err = ks_reading_open(&source->reading, &reading, detail);
     if (!ks_ok(err)) {
         ks_free(source);
         return err;
     }
-    *ret_source = &source->port;
+    *ret_source = &source->reading.port;
     return KS_OK;
 }
 

@@ -85,6 +85,14 @@ static size_t record_bytes(size_t payload)
     return payload + KS_LOCAL_SEQUENCE_DIGITS + sizeof(struct ks_record);
 }
 
+static ks_err no_sense(struct ks_local_db *db, const struct ks_local_cursor *cursor,
+                       struct ks_detail *detail)
+{
+    ks_detail_set(detail, "local stream %s: a record of shard %s makes no sense", db->path,
+                  cursor->shard);
+    return KS_FAIL(CORRUPT);
+}
+
 static ks_err look_at(struct ks_local_db *db, const struct ks_local_cursor *cursor,
                       const struct ks_shard_row_local *row, uint32_t records_max,
                       uint32_t bytes_max, int64_t *arrival_ms, struct ks_local_look *look,
@@ -92,6 +100,8 @@ static ks_err look_at(struct ks_local_db *db, const struct ks_local_cursor *curs
 {
     sqlite3_stmt *statement;
     size_t payload = 0;
+    uint64_t number = cursor->next;
+    bool in_order = true;
 
     KS_TRY(ks_local_db_use(db, KS_LOCAL_SIZES, &statement, detail));
     int code = sqlite3_bind_int64(statement, 1, ks_local_record_id(row->id, cursor->next));
@@ -107,6 +117,9 @@ static ks_err look_at(struct ks_local_db *db, const struct ks_local_cursor *curs
             break;
         payload += bytes;
         look->last = ks_local_record_number(sqlite3_column_int64(statement, 0));
+        /* Only in a broken file they are not. */
+        in_order = in_order && look->last >= number;
+        number = look->last + 1;
         if (look->count == 0)
             look->first = look->last;
         look->count++;
@@ -115,7 +128,8 @@ static ks_err look_at(struct ks_local_db *db, const struct ks_local_cursor *curs
         code = sqlite3_step(statement);
     }
     ks_local_db_done(statement);
-    return ks_local_db_err(db, code, "look for records", detail);
+    KS_TRY(ks_local_db_err(db, code, "look for records", detail));
+    return in_order ? KS_OK : no_sense(db, cursor, detail);
 }
 
 static ks_err look_within(struct ks_local_db *db, struct ks_local_cursor *cursor,
@@ -179,11 +193,25 @@ static ks_view keep_column(struct ks_block *block, sqlite3_stmt *statement, int 
     return keep(block, bytes, (size_t)sqlite3_column_bytes(statement, column));
 }
 
-static void keep_record(const struct ks_local_cursor *cursor, sqlite3_stmt *statement,
+/* Room was made for what it had; and its second has a place in a sequence number. */
+static bool makes_sense(sqlite3_stmt *statement, const struct ks_block *block, int64_t arrival_ms)
+{
+    size_t key = (size_t)sqlite3_column_bytes(statement, 2);
+    size_t data = (size_t)sqlite3_column_bytes(statement, 3);
+
+    return KS_LOCAL_SEQUENCE_DIGITS + key + data <= block->capacity - block->size &&
+           arrival_ms >= 0 && arrival_ms / 1000 < KS_LOCAL_SECONDS;
+}
+
+/* False for a row that makes no sense. */
+static bool keep_record(const struct ks_local_cursor *cursor, sqlite3_stmt *statement,
                         struct ks_block *block, struct ks_record *record)
 {
     char digits[KS_SEQUENCE_MAX + 1];
     int64_t arrival_ms = sqlite3_column_int64(statement, 1);
+
+    if (!makes_sense(statement, block, arrival_ms))
+        return false;
     struct ks_local_sequence sequence = {
         .shard_second = (uint64_t)cursor->made_s,
         .shard_index = cursor->index,
@@ -197,6 +225,7 @@ static void keep_record(const struct ks_local_cursor *cursor, sqlite3_stmt *stat
     record->partition_key = keep_column(block, statement, 2);
     record->data = keep_column(block, statement, 3);
     record->aggregated = ks_is_aggregate(record->data);
+    return true;
 }
 
 ks_err ks_local_fill(struct ks_local_db *db, struct ks_local_cursor *cursor,
@@ -205,6 +234,7 @@ ks_err ks_local_fill(struct ks_local_db *db, struct ks_local_cursor *cursor,
 {
     struct ks_record *records = (void *)block->data;
     uint32_t count = 0;
+    bool good = true;
     sqlite3_stmt *statement;
 
     assert(block->capacity >= look->block_bytes);
@@ -215,12 +245,14 @@ ks_err ks_local_fill(struct ks_local_db *db, struct ks_local_cursor *cursor,
         code = sqlite3_bind_int64(statement, 2, ks_local_record_id(cursor->shard_id, look->last));
     if (code == SQLITE_OK)
         code = sqlite3_step(statement);
-    while (code == SQLITE_ROW && count < look->count) {
-        keep_record(cursor, statement, block, &records[count++]);
+    while (code == SQLITE_ROW && good && count < look->count) {
+        good = keep_record(cursor, statement, block, &records[count++]);
         code = sqlite3_step(statement);
     }
     ks_local_db_done(statement);
     KS_TRY(ks_local_db_err(db, code, "read records", detail));
+    if (!good)
+        return no_sense(db, cursor, detail);
 
     cursor->next = look->last + 1;
     ret_batch->block = block;

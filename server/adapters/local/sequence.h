@@ -20,8 +20,11 @@ enum {
     KS_LOCAL_SEQUENCE_DIGITS = 56 /* Of every one: from 2 * 16^46 to below 3 * 16^46. */
 };
 
+/* Those that have a place in it. */
+#define KS_LOCAL_SECONDS (INT64_C(1) << 36)
+
 struct ks_local_sequence {
-    uint64_t shard_second; /* Below 2^36, as `second`. */
+    uint64_t shard_second; /* Below KS_LOCAL_SECONDS, as `second`. */
     uint32_t shard_index;
     uint64_t number;
     uint64_t second;

@@ -107,6 +107,13 @@ static int64_t column_index(sqlite3_stmt *statement, int column)
                : sqlite3_column_int64(statement, column);
 }
 
+static ks_err no_sense(struct ks_local_db *db, int64_t index, struct ks_detail *detail)
+{
+    ks_detail_set(detail, "local stream %s: the row of shard %lld makes no sense", db->path,
+                  (long long)index);
+    return KS_FAIL(CORRUPT);
+}
+
 /* The columns of ALL_SHARDS, OPEN_SHARDS and ONE_SHARD. */
 static ks_err read_row(struct ks_local_db *db, sqlite3_stmt *statement,
                        struct ks_shard_row_local *row, struct ks_detail *detail)
@@ -132,9 +139,7 @@ static ks_err read_row(struct ks_local_db *db, sqlite3_stmt *statement,
     if (sane && ks_ok(ks_hash_key_get(column_blob(statement, 4), &row->start)) &&
         ks_ok(ks_hash_key_get(column_blob(statement, 5), &row->end)))
         return KS_OK;
-    ks_detail_set(detail, "local stream %s: the row of shard %lld makes no sense", db->path,
-                  (long long)index);
-    return KS_FAIL(CORRUPT);
+    return no_sense(db, index, detail);
 }
 
 static ks_err grow(struct ks_shard_row_local **rows, uint32_t *capacity, uint32_t count)
@@ -217,6 +222,7 @@ ks_err ks_shards_children(struct ks_local_db *db, uint32_t index,
 {
     sqlite3_stmt *statement;
     uint32_t count = 0;
+    int64_t child = 0;
 
     KS_TRY(ks_local_db_use(db, KS_LOCAL_CHILDREN, &statement, detail));
     int code = sqlite3_bind_int64(statement, 1, db->stream);
@@ -224,12 +230,15 @@ ks_err ks_shards_children(struct ks_local_db *db, uint32_t index,
         code = sqlite3_bind_int64(statement, 2, index);
     if (code == SQLITE_OK)
         code = sqlite3_step(statement);
-    for (; code == SQLITE_ROW && count < KS_CHILDREN_MAX; count++) {
-        ks_shards_name(sqlite3_column_int64(statement, 0), ret_children[count]);
+    for (; code == SQLITE_ROW && child >= 0 && count < KS_CHILDREN_MAX; count++) {
+        child = sqlite3_column_int64(statement, 0);
+        if (child >= 0)
+            ks_shards_name(child, ret_children[count]);
         code = sqlite3_step(statement);
     }
     ks_local_db_done(statement);
-    return ks_local_db_err(db, code, "find children", detail);
+    KS_TRY(ks_local_db_err(db, code, "find children", detail));
+    return child >= 0 ? KS_OK : no_sense(db, child, detail);
 }
 
 void ks_shards_tell(const struct ks_shard_row_local *row, struct ks_shard_listing *ret_listing)
@@ -422,6 +431,10 @@ static ks_err trim(struct ks_local_db *db, int64_t now_ms, uint32_t records_max,
     int64_t retention_ms = 0;
 
     KS_TRY(ks_local_db_ask(db, KS_LOCAL_GET_RETENTION, &db->stream, 1, &retention_ms, detail));
+    if (retention_ms < 0) {
+        ks_detail_set(detail, "local stream %s: its retention makes no sense", db->path);
+        return KS_FAIL(CORRUPT);
+    }
     KS_TRY(ks_shards_load(db, false, &rows, &count, detail));
     ks_err err = KS_OK;
     for (uint32_t at = 0; ks_ok(err) && at < count; at++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "adapters/sqlite/dead_letters.h"
 
+#include "adapters/sqlite/harden.h"
 #include "base/budget.h"
 
 #include <assert.h>
@@ -27,7 +28,7 @@ struct sqlite_letters {
     struct ks_link jobs; /* Under way. */
 };
 
-enum task { TASK_WRITE, TASK_LIST, TASK_FIND, TASK_REMOVE };
+enum task { TASK_WRITE, TASK_LIST, TASK_FIND, TASK_AMEND, TASK_REMOVE };
 
 struct work {
     struct ks_job job;
@@ -230,18 +231,27 @@ static void read_some(struct work *work)
     settle_views(work, work->answer.count);
 }
 
-static void remove_one(struct work *work)
+/* Removes a letter, or says that it was given up again. */
+static void change_one(struct work *work)
 {
+    const char *sql = work->task == TASK_REMOVE
+                          ? "DELETE FROM dead_letter WHERE application = ?1 AND id = ?2"
+                          : "UPDATE dead_letter SET reason = ?3, died_ms = ?4, attempts = ?5, "
+                            "cause = ?6 WHERE application = ?1 AND id = ?2";
     sqlite3_stmt *statement = NULL;
 
-    if (sqlite3_prepare_v2(work->file->db,
-                           "DELETE FROM dead_letter WHERE application = ?1 AND id = ?2", -1,
-                           &statement, NULL) != SQLITE_OK) {
+    if (sqlite3_prepare_v2(work->file->db, sql, -1, &statement, NULL) != SQLITE_OK) {
         fail(work, KS_UNKNOWN);
         return;
     }
     (void)sqlite3_bind_text(statement, 1, work->file->application, -1, SQLITE_STATIC);
     (void)sqlite3_bind_text(statement, 2, work->id, -1, SQLITE_STATIC);
+    if (work->task == TASK_AMEND) {
+        bind_view(statement, 3, work->letters[0].reason, false);
+        (void)sqlite3_bind_int64(statement, 4, work->letters[0].died_ms);
+        (void)sqlite3_bind_int64(statement, 5, work->letters[0].attempts);
+        (void)sqlite3_bind_int(statement, 6, (int)work->letters[0].cause);
+    }
     if (sqlite3_step(statement) != SQLITE_DONE)
         fail(work, KS_UNKNOWN);
     else if (sqlite3_changes(work->file->db) == 0)
@@ -257,7 +267,8 @@ static void run(struct ks_job *job)
     case TASK_WRITE: write_all(work); return;
     case TASK_LIST:
     case TASK_FIND: read_some(work); return;
-    case TASK_REMOVE: remove_one(work); return;
+    case TASK_AMEND:
+    case TASK_REMOVE: change_one(work); return;
     }
 }
 
@@ -372,6 +383,35 @@ static void write_letters(struct ks_dead_letters *port, const struct ks_letter *
     submit(work, kept, KS_REFUSED);
 }
 
+/* What is longer names nothing; it is cut to what names nothing, too. */
+static void name(struct work *work, ks_view id)
+{
+    if (id.size > KS_LETTER_ID_MAX)
+        id = KS_VIEW("~");
+    (void)snprintf(work->id, sizeof work->id, "%.*s", (int)id.size, (const char *)id.data);
+}
+
+static void amend(struct ks_dead_letters *port, const struct ks_letter *letter,
+                  ks_letters_answered *answered, void *arg)
+{
+    struct work *work = begin(port, TASK_AMEND, 1, answered, arg);
+    bool kept;
+
+    if (work == NULL) {
+        tell_no_memory(KS_UNKNOWN, answered, arg);
+        return;
+    }
+    name(work, letter->id);
+    work->letters[0] = (struct ks_letter){.reason = letter->reason,
+                                          .died_ms = letter->died_ms,
+                                          .attempts = letter->attempts,
+                                          .cause = letter->cause};
+    kept = ks_ok(keep_letter(work, &work->letters[0]));
+    if (kept)
+        settle_views(work, 1);
+    submit(work, kept, KS_UNKNOWN);
+}
+
 static void ask_for(struct ks_dead_letters *port, enum task task, ks_view id, uint32_t most,
                     ks_letters_answered *answered, void *arg)
 {
@@ -381,10 +421,7 @@ static void ask_for(struct ks_dead_letters *port, enum task task, ks_view id, ui
         tell_no_memory(KS_UNKNOWN, answered, arg);
         return;
     }
-    /* What is longer names nothing; it is cut to what names nothing, too. */
-    if (id.size > KS_LETTER_ID_MAX)
-        id = KS_VIEW("~");
-    (void)snprintf(work->id, sizeof work->id, "%.*s", (int)id.size, (const char *)id.data);
+    name(work, id);
     submit(work, true, KS_DONE);
 }
 
@@ -424,6 +461,7 @@ static const struct ks_dead_letters_vtable vtable = {
     .write = write_letters,
     .list = list,
     .find = find,
+    .amend = amend,
     .remove = remove_letter,
     .close = close_letters,
 };
@@ -492,7 +530,8 @@ static ks_err open_file(struct file *file, struct ks_detail *ret_detail)
 
     if (file->path == NULL || file->application == NULL)
         return KS_FAIL(NO_MEMORY);
-    if (sqlite3_open_v2(file->path, &file->db, flags, NULL) != SQLITE_OK) {
+    if (sqlite3_open_v2(file->path, &file->db, flags, NULL) != SQLITE_OK ||
+        ks_sqlite_harden(file->db) != SQLITE_OK) {
         ks_detail_set(ret_detail, "%s: %s", file->path,
                       file->db == NULL ? "out of memory" : sqlite3_errmsg(file->db));
         return KS_FAIL(SYSTEM);

@@ -2,6 +2,7 @@
 #include "adapters/sqlite/table.h"
 
 #include "adapters/dialects/native.h"
+#include "adapters/sqlite/harden.h"
 #include "adapters/sqlite/sql.h"
 #include "base/budget.h"
 #include "base/loop.h"
@@ -305,13 +306,26 @@ static ks_err execute(struct ks_sqlite_table *table, const char *p, bool keep,
 
 /* --- Requests --- */
 
+/* Only a table without its key can have it so. */
+static ks_err check_once(const struct ks_sqlite_table *table, uint32_t rows, uint32_t most,
+                         struct ks_detail *ret_detail)
+{
+    if (rows <= most)
+        return KS_OK;
+    ks_detail_set(ret_detail,
+                  "%s: a row is there more than once: restore it, or move it away to begin anew",
+                  table->path);
+    return KS_FAIL(CORRUPT);
+}
+
 static ks_err read_rows(struct ks_sqlite_table *table, const char *p,
                         const struct ks_item_keys *keys, struct ks_ask_work *work)
 {
     uint32_t rows;
 
     KS_TRY(ks_sql_read(&table->sql, table->application, &ks_native_schema, p, keys));
-    return execute(table, p, true, work, &rows);
+    KS_TRY(execute(table, p, true, work, &rows));
+    return keys->count == 0 ? KS_OK : check_once(table, rows, keys->count, &work->detail);
 }
 
 /* Within the transaction: the write, or a look at the row that refused it. */
@@ -325,12 +339,13 @@ static ks_err write_row(struct ks_sqlite_table *table, struct ks_ask_work *work,
     KS_TRY(ks_item_keys_add(&keys, ks_view_text(write->k)));
     KS_TRY(ks_sql_write(&table->sql, table->application, &ks_native_schema, write));
     KS_TRY(execute(table, write->p, tells, work, &rows));
-    assert(rows <= 1);
+    KS_TRY(check_once(table, rows, 1, &work->detail));
     *ret_applied = rows == 1;
     if (rows == 1)
         return KS_OK;
     /* Whether the row can be read or not: it has refused. */
-    (void)read_rows(table, write->p, &keys, work);
+    if (!ks_ok(read_rows(table, write->p, &keys, work)))
+        ks_native_rows_free(&work->rows);
     return KS_OK;
 }
 
@@ -345,7 +360,8 @@ static ks_err perform_write(struct ks_sqlite_table *table, struct ks_ask_work *w
     /* The lock may have come too late, and nobody waits for this write any more. */
     err = ks_instant_reached(ks_instant_now(), work->deadline) ? KS_FAIL(TIMEOUT)
                                                                : write_row(table, work, &applied);
-    if (ks_ok(err)) {
+    /* A look at the row that refused may have failed, and ended it: nothing was to be kept. */
+    if (ks_ok(err) && (applied || !sqlite3_get_autocommit(table->db))) {
         code = run(table, "COMMIT");
         if (code != SQLITE_OK)
             err = fail(table, code, &work->detail);
@@ -403,31 +419,6 @@ void ks_sqlite_table_version(struct ks_sqlite_table *table, int64_t *ret_version
 }
 
 /* --- Opening --- */
-
-/* What a file that comes from anywhere must not be able to do. */
-static int harden(sqlite3 *db)
-{
-    static const struct {
-        int option, value;
-    } options[] = {
-        {SQLITE_DBCONFIG_DEFENSIVE, 1},
-        {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
-        {SQLITE_DBCONFIG_ENABLE_TRIGGER, 0},
-        {SQLITE_DBCONFIG_ENABLE_VIEW, 0},
-        /* A column that is missing is an error, not a string. */
-        {SQLITE_DBCONFIG_DQS_DML, 0},
-        {SQLITE_DBCONFIG_DQS_DDL, 0},
-    };
-
-    for (size_t at = 0; at < sizeof(options) / sizeof(options[0]); at++) {
-        const int code = sqlite3_db_config(db, options[at].option, options[at].value, (int *)NULL);
-
-        if (code != SQLITE_OK)
-            return code;
-    }
-    (void)sqlite3_limit(db, SQLITE_LIMIT_LENGTH, CELL_BYTES_MAX);
-    return SQLITE_OK;
-}
 
 enum identity { OURS, EMPTY, FOREIGN, NEWER };
 
@@ -491,8 +482,8 @@ static ks_err check_identity(struct ks_sqlite_table *table, enum identity *ret_i
 
     if (code == SQLITE_OK)
         code = identify(table, ret_identity);
-    if (!sqlite3_get_autocommit(table->db))
-        (void)run(table, "COMMIT");
+    if (code == SQLITE_OK)
+        code = run(table, "COMMIT");
     if (code != SQLITE_OK)
         return fail(table, code, ret_detail);
     if (*ret_identity == NEWER) {
@@ -567,7 +558,8 @@ static ks_err prepare_file(struct ks_sqlite_table *table, struct ks_detail *ret_
     if (code == SQLITE_OK)
         code = sqlite3_busy_handler(table->db, busy, table);
     if (code == SQLITE_OK)
-        code = harden(table->db);
+        code = ks_sqlite_harden(table->db);
+    (void)sqlite3_limit(table->db, SQLITE_LIMIT_LENGTH, CELL_BYTES_MAX);
     if (code == SQLITE_OK)
         code = add_functions(table->db);
     if (code != SQLITE_OK)

@@ -240,8 +240,10 @@ void ks_orders_answered(struct ks_core *core, uint32_t index, const struct ks_ev
     order->serial = 0;
     if (event->store.outcome != KS_DONE)
         return;
+    order->shown = 0;
     if (event->store.lease_count > 0) {
         assert(row->shard == order->shard);
+        order->shown = row->epoch;
         ks_shards_see(core, row);
         if (!row->damaged && entry->held != KS_HELD_NONE &&
             core->leases[entry->held].epoch != row->epoch)
@@ -260,13 +262,14 @@ void ks_orders_answered(struct ks_core *core, uint32_t index, const struct ks_ev
 /* ---- What is due. ---- */
 
 /* True if nothing is left of the order: a take when the shard is ours, both when the epoch is over. What is to be taken
- * may be a row that was made again, and is looked at once more. */
+ * may be a row that was made again, and is looked at until it has come to the epoch. */
 static bool obeyed(const struct ks_core *core, const struct ks_order *order)
 {
     const struct ks_directory_entry *entry = &core->directory[order->shard];
 
     if (entry->ended >= order->epoch &&
-        (order->give || ks_core_after(order->seen, entry->ended_known)))
+        (order->give ||
+         (order->shown >= order->epoch && ks_core_after(order->seen, entry->ended_known))))
         return true;
     if (entry->held == KS_HELD_NONE)
         return false;

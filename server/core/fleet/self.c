@@ -5,6 +5,7 @@
 
 #include "core/fleet/native.h"
 #include "core/lease.h"
+#include "core/redrive.h"
 #include "core/operator.h"
 #include "core/session.h"
 
@@ -335,11 +336,17 @@ static void leave(struct ks_core *core)
     become(core, KS_SELF_LEAVING);
 }
 
+/* Dead letters that are in flight may be settled, too. */
+static bool awaits_letters(const struct ks_core *core)
+{
+    return ks_redrive_busy(core) && ks_instant_before(core->now, core->patience_at);
+}
+
 static void finish_drain(struct ks_core *core, struct ks_effects *effects)
 {
     struct ks_effect *drained;
 
-    if (!core->draining || core->drained)
+    if (!core->draining || core->drained || awaits_letters(core))
         return;
     bury(core, KS_SELF_GONE, effects);
     ks_session_end_all(core, effects);
@@ -503,6 +510,8 @@ ks_instant ks_self_deadline(const struct ks_core *core)
     if (fleet->step == KS_SELF_UNBORN ||
         (fleet->step == KS_SELF_GONE && (!core->draining || core->drained)))
         return KS_NEVER;
+    if (fleet->step == KS_SELF_GONE && awaits_letters(core))
+        return core->patience_at;
     if (fleet->step == KS_SELF_GONE || fleet->step == KS_SELF_BURYING)
         return core->now;
     if (fleet->serial == 0 && fleet->step != KS_SELF_LOCKING)

@@ -83,6 +83,7 @@ static void forget_row(struct ks_directory_entry *entry)
     entry->owner = KS_NOBODY;
     entry->next_owner = KS_NOBODY;
     entry->epoch = 0;
+    entry->hinted = 0; /* What was told was about that row. */
 }
 
 void ks_shards_see(struct ks_core *core, const struct ks_lease_row *row)
@@ -101,11 +102,11 @@ void ks_shards_see(struct ks_core *core, const struct ks_lease_row *row)
     if (row->damaged)
         return;
     /* A move that was made before its next owner was told: what was told is about the old epoch. Or a write of ours of
-     * which we did not hear whether it was done. */
-    untold =
-        core->fleet.leads && row->owner.worker != 0 && row->epoch == entry->epoch + 1 &&
-        (entry->doubtful || (entry->hinted == entry->epoch && entry->next_take != KS_HINT_TOLD &&
-                             ks_incarnation_equal(row->owner, entry->next_owner)));
+     * which we did not hear, or not yet, whether it was done. */
+    untold = core->fleet.leads && row->owner.worker != 0 && row->epoch == entry->epoch + 1 &&
+             (entry->doubtful || entry->writing ||
+              (entry->hinted == entry->epoch && entry->next_take != KS_HINT_TOLD &&
+               ks_incarnation_equal(row->owner, entry->next_owner)));
     if (row->finished && !entry->finished) {
         core->fleet.list_at = core->now; /* Its children can have rows now. */
         core->fleet.round_at = core->now;

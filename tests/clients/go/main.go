@@ -80,6 +80,28 @@ func consume(story *story, road road, way string) bool {
 	}
 }
 
+// See story.py: everything is acknowledged, batch by batch, and counted.
+func race(road road) {
+	seen := 0
+	settle := &v1.SettleRequest{}
+	for {
+		event, err := road.receive()
+		must(err)
+		if event.GetBatch() == nil {
+			continue
+		}
+		seen += len(event.GetBatch().Records)
+		settle.Settlements = append(settle.Settlements,
+			&v1.Settlement{BatchId: event.GetBatch().BatchId, Outcome: v1.Outcome_OUTCOME_ACK})
+		if len(settle.Settlements) == raceBatches {
+			_, err = road.settle(settle)
+			must(err)
+			settle.Settlements = nil
+			fmt.Println(seen)
+		}
+	}
+}
+
 func number(text string) int {
 	value, err := strconv.Atoi(text)
 	must(err)
@@ -91,6 +113,10 @@ func main() {
 	address, way, client := args[0], args[5], args[6]
 	story := newStory(number(args[1]), number(args[2]), number(args[3]), number(args[4]))
 	connect := map[string]func(address, way string) road{"grpc-go": grpcGo, "connect-go": connectGo}[client]
+	if story.count == 0 {
+		open = &v1.OpenRequest{MaxInFlight: raceInFlight}
+		race(connect(address, way))
+	}
 	for over := false; !over; {
 		road := connect(address, way)
 		over = consume(story, road, way)

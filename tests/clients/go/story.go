@@ -18,6 +18,9 @@ const (
 	heartbeatMs = 100
 	clientID    = "scenario"
 	retryMostMs = 30
+
+	raceBatches  = 16
+	raceInFlight = 100000
 )
 
 type key struct{ shard, sequence string }

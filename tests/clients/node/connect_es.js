@@ -11,8 +11,8 @@ const OUTCOMES = { ack: Outcome.ACK, retry: Outcome.RETRY, dead_letter: Outcome.
 
 function settlementsOf(items) {
   return {
-    settlements: items.map(({ ackId, outcome, delayMs }) => ({
-      ackId,
+    settlements: items.map(({ outcome, delayMs = 0, ...item }) => ({
+      ...item,
       outcome: OUTCOMES[outcome],
       delayMs: BigInt(delayMs),
     })),
@@ -46,7 +46,7 @@ async function* eventsOf(stream) {
   }
 }
 
-export function connect(address, way) {
+export function connect(address, way, open = OPEN) {
   const sessionManager = new Http2SessionManager(`http://${address}`);
   const transport = createConnectTransport({ baseUrl: `http://${address}`, httpVersion: "2", sessionManager });
   const client = createClient(Consumer, transport);
@@ -55,7 +55,7 @@ export function connect(address, way) {
   if (way === "stream") up.say({ request: { case: "open", value: OPEN } });
   const options = { signal: hangUp.signal };
   return {
-    events: eventsOf(way === "watch" ? client.watch(OPEN, options) : client.stream(up, options)),
+    events: eventsOf(way === "watch" ? client.watch(open, options) : client.stream(up, options)),
     say: (id, items) => up.say({ id: BigInt(id), request: { case: "settle", value: settlementsOf(items) } }),
     settle: (items) => client.settle(settlementsOf(items)),
     hangUp() {

@@ -19,16 +19,16 @@ const definition = loader.loadSync("kinesis_sidecar/v1/service.proto", {
 const { Consumer } = grpc.loadPackageDefinition(definition).kinesis_sidecar.v1;
 
 function settlementsOf(items) {
-  return { settlements: items.map(({ ackId, outcome, delayMs }) => ({ ackId, outcome: OUTCOMES[outcome], delayMs })) };
+  return { settlements: items.map(({ outcome, ...item }) => ({ ...item, outcome: OUTCOMES[outcome] })) };
 }
 
 async function* eventsOf(stream) {
   for await (const { event, ...members } of stream) yield { kind: event, value: members[event] };
 }
 
-export function connect(address, way) {
+export function connect(address, way, open = OPEN) {
   const client = new Consumer(address, grpc.credentials.createInsecure(), { "grpc.use_local_subchannel_pool": 1 });
-  const stream = way === "watch" ? client.Watch(OPEN) : client.Stream();
+  const stream = way === "watch" ? client.Watch(open) : client.Stream();
   if (way === "stream") stream.write({ open: OPEN });
   return {
     events: eventsOf(stream),

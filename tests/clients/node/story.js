@@ -7,6 +7,8 @@ const RETRY_MOST_MS = 30;
 export const MAX_IN_FLIGHT = 2 * WINDOW;
 export const HEARTBEAT_MS = 100;
 export const CLIENT_ID = "scenario";
+export const RACE_BATCHES = 16;
+export const RACE_IN_FLIGHT = 100000;
 
 // A small generator: that of JavaScript takes no seed.
 function chanceOf(seed) {

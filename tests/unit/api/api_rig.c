@@ -16,6 +16,14 @@ enum { BUFFER_BYTES = 4 << 20, WAIT_MS = 15000 };
 
 static char buffer[BUFFER_BYTES];
 
+static void quit(void *arg)
+{
+    struct rig *rig = arg;
+
+    rig->quits++;
+    ks_switchboard_drain(rig->stage.board, ks_span_ms(1000));
+}
+
 void rig_begin(struct rig *rig)
 {
     static char listen[300];
@@ -42,6 +50,8 @@ void rig_begin(struct rig *rig)
     config.boards = &rig->stage.board;
     config.board_count = 1;
     config.options = rig->options;
+    config.quit = quit;
+    config.quit_arg = rig;
     EXPECT_OK(ks_api_open(&config, &rig->api, &detail));
     stage_turn_until(&rig->stage, stage_is_ready);
 }

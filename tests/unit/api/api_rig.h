@@ -12,6 +12,7 @@ struct rig {
     struct stage stage;
     struct ks_api *api;
     struct ks_options *options;
+    int quits; /* How often it was told to end; it drains then, and stays. */
 };
 
 /* Listens at ks_test_path("api") and ks_test_path("ops"), and waits until it is ready. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records in the messages of Watch, read by protobuf-c. */
+#include "api/open_request.h"
 #include "api/stream.h"
 #include "ks_test.h"
 #include "unit/api/rpc_rig.h"
@@ -87,6 +88,61 @@ TEST(a_batch_holds_whole_records_and_its_id_settles_these)
     EXPECT(large);
     http2_end(&client);
     rig_end(&rig);
+}
+
+/* Watches records of 1 KB; the largest message of records, and the most records in one. */
+static void watch_kilobytes(uint64_t max_message_bytes, size_t *ret_bytes, size_t *ret_records)
+{
+    enum { MANY = 300 };
+    static char data[1024];
+    struct ks_put_entry entry = {.partition_key = KS_VIEW("key"),
+                                 .data = ks_view_of(data, sizeof(data))};
+    ks_pb_open_request request;
+    struct http2_answer *answer;
+    size_t records = 0;
+    size_t at = 0;
+
+    *ret_bytes = *ret_records = 0;
+    rig_begin(&rig);
+    http2_begin(&client, &rig, "api", 0);
+    for (int i = 0; i < MANY; i++)
+        stage_put_one(&rig.stage, &entry);
+    kinesis_sidecar__v1__open_request__init(&request);
+    request.max_message_bytes = max_message_bytes;
+    answer = rpc_grpc(&client, "/kinesis_sidecar.v1.Consumer/Watch", &request.base, true);
+    while (records < MANY) {
+        size_t before = at;
+        ks_pb_event *event = next_event(answer, &at);
+        if (event->event_case == KINESIS_SIDECAR__V1__STREAM_EVENT__EVENT_BATCH) {
+            size_t count = event->batch->n_records;
+            records += count;
+            *ret_records = count > *ret_records ? count : *ret_records;
+            *ret_bytes = at - before > *ret_bytes ? at - before : *ret_bytes;
+        }
+        kinesis_sidecar__v1__stream_event__free_unpacked(event, NULL);
+    }
+    http2_end(&client);
+    rig_end(&rig);
+}
+
+/* Frames of HTTP/2 are of 16 KiB. */
+TEST(a_message_is_as_large_as_the_window_and_not_as_a_frame)
+{
+    size_t bytes;
+    size_t records;
+
+    watch_kilobytes(0, &bytes, &records);
+    EXPECT(records > 32);
+}
+
+TEST(a_message_is_no_larger_than_its_client_takes)
+{
+    size_t bytes;
+    size_t records;
+
+    watch_kilobytes(20000, &bytes, &records);
+    EXPECT(records > 8);
+    EXPECT(bytes <= 20000);
 }
 
 TEST(the_json_of_proto3_carries_them_too)

@@ -134,7 +134,7 @@ TEST(every_kind_of_member_is_spelled_as_promised)
     record.approximate_arrival_timestamp = 1763685600123;
     record.data = (ProtobufCBinaryData){2, (uint8_t *)ks_pb_text("hi")};
     object = written(&record.base);
-    EXPECT_EQ_U64(json_object_size(object), 12);
+    EXPECT_EQ_U64(json_object_size(object), 13);
     EXPECT_STR(json_string_value(json_object_get(object, "partition_key")), "\"k\"");
     EXPECT_STR(json_string_value(json_object_get(object, "ack_id")), "");
     EXPECT_EQ_I64(json_integer_value(json_object_get(object, "epoch")), 9007199254740993);
@@ -142,6 +142,7 @@ TEST(every_kind_of_member_is_spelled_as_promised)
     EXPECT_STR(json_string_value(json_object_get(object, "approximate_arrival_timestamp")),
                "2025-11-21T00:40:00.123Z");
     EXPECT(json_is_false(json_object_get(object, "aggregated")));
+    EXPECT(json_is_false(json_object_get(object, "redriven")));
     EXPECT_STR(json_string_value(json_object_get(object, "data")), "aGk=");
     json_decref(object);
 }

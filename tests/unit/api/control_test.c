@@ -25,7 +25,7 @@ TEST(a_line_has_its_type_first)
 
     make_heartbeat();
     ks_bytes_init(&bytes, 1000);
-    EXPECT_OK(ks_control_write(&event, false, &bytes));
+    EXPECT_OK(ks_control_write(&event, KS_FRAME_NDJSON, &bytes));
     EXPECT_OK(ks_bytes_append_byte(&bytes, '\0'));
     EXPECT_STR(
         (const char *)bytes.data,
@@ -40,7 +40,7 @@ TEST(protobuf_stands_behind_its_length)
 
     make_heartbeat();
     ks_bytes_init(&bytes, 1000);
-    EXPECT_OK(ks_control_write(&event, true, &bytes));
+    EXPECT_OK(ks_control_write(&event, KS_FRAME_PROTOBUF, &bytes));
     EXPECT_EQ_U64(bytes.data[0], bytes.size - 1);
     read = kinesis_sidecar__v1__stream_event__unpack(NULL, bytes.size - 1, bytes.data + 1);
     EXPECT(read != NULL);
@@ -55,7 +55,7 @@ TEST(a_line_that_does_not_fit_leaves_no_half)
 
     make_heartbeat();
     ks_bytes_init(&bytes, 40);
-    EXPECT_ERR(ks_control_write(&event, false, &bytes), FULL);
+    EXPECT_ERR(ks_control_write(&event, KS_FRAME_NDJSON, &bytes), FULL);
     EXPECT_EQ_U64(bytes.size, 0);
     ks_bytes_free(&bytes);
 }
@@ -75,7 +75,7 @@ static void expect_golden(const char *name)
     size = fread(golden, 1, sizeof(golden), file);
     EXPECT(fclose(file) == 0);
     ks_bytes_init(&bytes, 1000);
-    EXPECT_OK(ks_control_write(&event, true, &bytes));
+    EXPECT_OK(ks_control_write(&event, KS_FRAME_PROTOBUF, &bytes));
     EXPECT_EQ_U64(bytes.size, size);
     EXPECT_MEM(bytes.data, golden, size);
     ks_bytes_free(&bytes);
@@ -86,6 +86,7 @@ TEST(the_golden_frames_are_written_byte_for_byte)
 {
     KinesisSidecar__V1__LeaseReturning returning;
     KinesisSidecar__V1__SessionEnded ended;
+    KinesisSidecar__V1__RecordTooLarge large;
 
     make_heartbeat();
     expect_golden("heartbeat");
@@ -102,4 +103,35 @@ TEST(the_golden_frames_are_written_byte_for_byte)
     event.event_case = KINESIS_SIDECAR__V1__STREAM_EVENT__EVENT_ENDED;
     event.ended = &ended;
     expect_golden("ended");
+
+    kinesis_sidecar__v1__record_too_large__init(&large);
+    large.shard_id = ks_pb_text("shardId-000000000003");
+    large.epoch = 9;
+    large.sequence_number = ks_pb_text("4959");
+    large.sub_sequence_number = 17;
+    large.partition_key = ks_pb_text("k");
+    large.bytes = 5001;
+    large.max_message_bytes = 4096;
+    large.max_message_bytes_wanted = 7049;
+    event.event_case = KINESIS_SIDECAR__V1__STREAM_EVENT__EVENT_RECORD_TOO_LARGE;
+    event.record_too_large = &large;
+    expect_golden("record_too_large");
+}
+
+TEST(a_server_sent_event_has_the_type_of_its_line)
+{
+    struct ks_bytes bytes;
+
+    make_heartbeat();
+    ks_bytes_init(&bytes, 1000);
+    EXPECT_OK(ks_control_write(&event, KS_FRAME_SSE, &bytes));
+    EXPECT_OK(ks_bytes_append_byte(&bytes, '\0'));
+    EXPECT_STR((const char *)bytes.data,
+               "event: heartbeat\ndata: {\"type\":\"heartbeat\",\"in_flight\":12,\"credit\":88,"
+               "\"idle_reason\":\"no_data\"}\n\n");
+    ks_bytes_free(&bytes);
+    ks_bytes_init(&bytes, 30);
+    EXPECT_ERR(ks_control_write(&event, KS_FRAME_SSE, &bytes), FULL);
+    EXPECT_EQ_U64(bytes.size, 0);
+    ks_bytes_free(&bytes);
 }

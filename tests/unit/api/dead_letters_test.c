@@ -88,3 +88,76 @@ TEST(letters_come_in_pages)
     EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/dead-letters?page_size=0", ""), "400");
     rig_end(&rig);
 }
+
+static char letter[600];
+
+/* A record of which there is a dead letter: its id is in `letter`. */
+static void bury_one(void)
+{
+    stage_put(&rig.stage, 0, 1);
+    EXPECT_CONTAINS(settle(rig_member(rig_pull(&rig, "/v1/records"), "ack_id"), "dead_letter", ""),
+                    "\"persisted\":true");
+    (void)snprintf(letter, sizeof(letter), "%s",
+                   rig_member(rig_call(&rig, "GET", "/v1/dead-letters", ""), "id"));
+}
+
+static const char *order(const char *what)
+{
+    (void)snprintf(target, sizeof(target), "/v1/dead-letters/%s/%s", letter, what);
+    return rig_call(&rig, "POST", target, "");
+}
+
+TEST(a_redriven_letter_is_delivered_with_all_that_it_was_and_an_ack_removes_it_for_good)
+{
+    const char *records;
+    const char *id;
+
+    rig_begin(&rig);
+    bury_one();
+    EXPECT_CONTAINS(order("redrive"), "200 OK");
+    EXPECT_CONTAINS(order("redrive"), "409");
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/dead-letters", ""), "\"redriven\":true");
+    records = rig_pull(&rig, "/v1/records");
+    EXPECT_CONTAINS(records, "\"redriven\":true");
+    EXPECT_CONTAINS(records, "\"attempt\":2");
+    EXPECT_CONTAINS(records, "\"epoch\":0");
+    EXPECT_CONTAINS(records, "\"shard_id\":\"shardId-00000000000");
+    EXPECT_CONTAINS(letter, rig_member(records, "sequence_number"));
+    id = rig_member(records, "ack_id");
+    EXPECT_CONTAINS(settle(id, "ack", ""), "\"persisted\":true,\"positions\":[]");
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/dead-letters", ""), "\"dead_letters\":[]");
+    EXPECT_CONTAINS(order("redrive"), "404");
+    rig_end(&rig);
+}
+
+TEST(a_redriven_letter_that_is_given_up_again_stays_a_letter_with_its_attempts_and_its_new_reason)
+{
+    const char *answer;
+
+    rig_begin(&rig);
+    bury_one();
+    EXPECT_CONTAINS(order("redrive"), "200 OK");
+    EXPECT_CONTAINS(settle(rig_member(rig_pull(&rig, "/v1/records"), "ack_id"), "retry", ""),
+                    "\"ok\":1");
+    answer = rig_pull(&rig, "/v1/records");
+    EXPECT_CONTAINS(answer, "\"attempt\":3");
+    EXPECT_CONTAINS(settle(rig_member(answer, "ack_id"), "dead_letter", "still bad"),
+                    "\"persisted\":true");
+    answer = rig_call(&rig, "GET", "/v1/dead-letters", "");
+    EXPECT_CONTAINS(answer, "\"attempts\":3");
+    EXPECT_CONTAINS(answer, "\"reason\":\"still bad\"");
+    EXPECT_CONTAINS(answer, "\"redriven\":false");
+    EXPECT_CONTAINS(order("redrive"), "\"attempts\":3");
+    rig_end(&rig);
+}
+
+TEST(a_letter_that_is_discarded_is_not_delivered_any_more)
+{
+    rig_begin(&rig);
+    bury_one();
+    EXPECT_CONTAINS(order("redrive"), "200 OK");
+    EXPECT_CONTAINS(order("discard"), "200 OK");
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/records?wait_ms=0", ""), "\"records\":[]");
+    EXPECT_CONTAINS(order("redrive"), "404");
+    rig_end(&rig);
+}

@@ -77,6 +77,24 @@ TEST(what_was_settled_meanwhile_is_left_out)
     stage_vanish(&stage);
 }
 
+TEST(what_was_settled_behind_a_record_that_is_not_is_left_out_too)
+{
+    enum ks_frame_state state;
+    struct ks_run second;
+    ks_number up_to;
+    size_t size;
+
+    begin(3);
+    second = delivery.runs[0];
+    second.first++;
+    second.count = 1;
+    EXPECT_EQ_I64(consumer_settle(&consumer, &second, KS_ACK, &up_to), KS_SETTLE_OK);
+    size = ks_delivery_fill(&delivery, buffer, sizeof(buffer), &state);
+    EXPECT_EQ_I64(state, KS_FRAME_DONE);
+    EXPECT_EQ_U64(count_of("\"type\":\"record\"", size), 2);
+    stage_vanish(&stage);
+}
+
 TEST(what_nobody_has_seen_is_given_back)
 {
     struct ks_session_status status;

@@ -14,6 +14,7 @@ enum { OUT_BYTES = 32 << 20 };
 
 static struct ks_record records[8];
 static ks_number missing = UINT64_MAX;
+static bool redriven; /* The records are dead letters. */
 static uint8_t *out;
 static size_t out_size;
 
@@ -21,8 +22,8 @@ static const struct ks_record *record_of(void *arg, ks_shard shard, ks_epoch epo
                                          ks_number number)
 {
     (void)arg;
-    EXPECT_EQ_U64(shard, 3);
-    EXPECT_EQ_U64(epoch, 9);
+    EXPECT_EQ_U64(shard, redriven ? KS_SHARD_NONE : 3);
+    EXPECT_EQ_U64(epoch, redriven ? 0 : 9);
     EXPECT(number >= 100 && number < 108);
     return number >= missing ? NULL : &records[number - 100];
 }
@@ -36,7 +37,9 @@ static void begin(struct ks_framer *framer, enum ks_frame_format format, uint32_
     struct ks_ack_run run = {3, 9, 100, count};
 
     ks_framer_init(framer, format, (struct ks_frame_source){record_of, NULL});
-    ks_ack_stamp_init(&stamp, &key, 1, 2, 3, 9);
+    if (redriven)
+        run = (struct ks_ack_run){KS_SHARD_NONE, 0, 100, count};
+    ks_ack_stamp_init(&stamp, &key, 1, 2, run.shard, run.epoch);
     ks_framer_begin(framer, &stamp, &names, &run, 4);
 }
 
@@ -223,6 +226,15 @@ TEST(the_golden_frames_are_written_byte_for_byte)
     size += read_golden("record_part", golden + size, sizeof(golden) - size);
     EXPECT_EQ_U64(out_size, size);
     EXPECT_MEM(out, golden, size);
+
+    redriven = true;
+    for (size_t room = KS_FILL_MIN; room < KS_FILL_MIN + 300; room += 7) {
+        begin(&framer, KS_FRAME_PROTOBUF, 1);
+        EXPECT_EQ_I64(write_all(&framer, room), KS_FRAME_DONE);
+        size = read_golden("record_redriven", golden, sizeof(golden));
+        EXPECT_EQ_U64(out_size, size);
+        EXPECT_MEM(out, golden, size);
+    }
 }
 
 /* ---- JSON ---- */
@@ -470,6 +482,60 @@ TEST(the_longest_head_fits_the_smallest_buffer_and_ten_mebibytes_go_through_it)
                         &(struct ks_ack_run){3, 9, 100, 1}, 4);
         EXPECT_EQ_I64(write_all(&framer, KS_FILL_MIN), KS_FRAME_DONE);
         EXPECT(out_size > 10 << 20);
+    }
+}
+
+TEST(a_server_sent_event_is_the_line_of_ndjson_between_its_two_ends)
+{
+    static const char begins[] = "event: record\ndata: ";
+    struct ks_framer framer;
+    uint8_t *lines;
+    size_t size;
+    ks_view rest;
+    ks_view events;
+
+    make_records();
+    begin(&framer, KS_FRAME_NDJSON, 8);
+    EXPECT_EQ_I64(write_all(&framer, KS_FILL_MIN), KS_FRAME_DONE);
+    lines = malloc(out_size);
+    size = out_size;
+    memcpy(lines, out, size);
+    for (size_t room = KS_FILL_MIN; room < KS_FILL_MIN + 200; room += 7) {
+        begin(&framer, KS_FRAME_SSE, 8);
+        EXPECT_EQ_I64(write_all(&framer, room), KS_FRAME_DONE);
+        rest = ks_view_of(lines, size);
+        events = ks_view_of(out, out_size);
+        for (size_t i = 0; i < 8; i++) {
+            ks_view line = ks_view_cut(&rest, '\n');
+
+            EXPECT_MEM(events.data, begins, sizeof(begins) - 1);
+            EXPECT_OK(ks_view_take(&events, sizeof(begins) - 1, &(ks_view){NULL, 0}));
+            EXPECT_MEM(events.data, line.data, line.size);
+            EXPECT_OK(ks_view_take(&events, line.size, &(ks_view){NULL, 0}));
+            EXPECT_MEM(events.data, "\n\n", 2);
+            EXPECT_OK(ks_view_take(&events, 2, &(ks_view){NULL, 0}));
+        }
+        EXPECT_EQ_U64(events.size, 0);
+    }
+    free(lines);
+}
+
+TEST(a_dead_letter_that_is_delivered_again_says_so_in_every_format)
+{
+    struct ks_framer framer;
+
+    make_records();
+    redriven = true;
+    for (int format = KS_FRAME_NDJSON; format <= KS_FRAME_ELEMENT_JSON; format++) {
+        bool bytes = format == KS_FRAME_PROTOBUF || format == KS_FRAME_ELEMENT;
+
+        begin(&framer, (enum ks_frame_format)format, 1);
+        EXPECT_EQ_I64(write_all(&framer, KS_FILL_MIN), KS_FRAME_DONE);
+        out[out_size] = '\0';
+        if (bytes)
+            EXPECT_MEM(out + out_size - 2, "\x68\x01", 2);
+        else
+            EXPECT_CONTAINS((const char *)out, "\"redriven\":true");
     }
 }
 

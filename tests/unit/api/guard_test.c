@@ -116,6 +116,29 @@ TEST(the_token_is_asked_for_and_read_again)
     end();
 }
 
+TEST(the_page_at_the_root_comes_without_the_token_but_to_no_stranger)
+{
+    struct ks_request request = {.peer = KS_PEER_TCP,
+                                 .method = KS_METHOD_GET,
+                                 .target = KS_VIEW("/"),
+                                 .host = KS_VIEW("[::1]:8990")};
+
+    write_token("first");
+    begin("", ks_test_path("token"));
+    EXPECT(ks_guard_admits(guard, &request, &problem, &detail));
+    request.method = KS_METHOD_POST;
+    EXPECT(!ks_guard_admits(guard, &request, &problem, &detail));
+    request.method = KS_METHOD_GET;
+    request.target = KS_VIEW("/v1/status");
+    EXPECT(!ks_guard_admits(guard, &request, &problem, &detail));
+    EXPECT_EQ_I64(problem, KS_PROBLEM_UNAUTHENTICATED);
+    request.target = KS_VIEW("/");
+    request.host = KS_VIEW("evil.example");
+    EXPECT(!ks_guard_admits(guard, &request, &problem, &detail));
+    EXPECT_EQ_I64(problem, KS_PROBLEM_PERMISSION_DENIED);
+    end();
+}
+
 TEST(a_token_file_that_says_nothing_is_refused_at_start)
 {
     EXPECT_OK(ks_loop_new(&loop));

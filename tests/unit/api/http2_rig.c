@@ -21,8 +21,6 @@ struct http2_seen http2_seen;
 static struct ks_exchange *holder;
 static struct ks_bytes echo;
 static bool echo_ended;
-static size_t bytes_left;
-static size_t bytes_at;
 
 static void closed(struct ks_exchange *exchange)
 {
@@ -98,37 +96,56 @@ uint8_t http2_pattern(size_t at)
     return (uint8_t)(at * 31 + (at >> 8));
 }
 
-static size_t bytes_fill(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
-                         enum ks_fill *ret_fill)
+/* What is still to be written. */
+struct pattern {
+    size_t at;
+    size_t end;
+    enum ks_fill last;
+};
+
+static size_t pattern_fill(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
+                           enum ks_fill *ret_fill)
 {
-    size_t size = bytes_left < room ? bytes_left : room;
-    bool abort = exchange->context != NULL;
+    struct pattern *pattern = exchange->context;
+    size_t left = pattern->end - pattern->at;
+    size_t size = left < room ? left : room;
 
     EXPECT(room >= KS_FILL_MIN);
     for (size_t i = 0; i < size; i++)
-        buffer[i] = http2_pattern(bytes_at++);
-    bytes_left -= size;
-    *ret_fill = size > 0 ? KS_FILL_MORE : abort ? KS_FILL_ABORT : KS_FILL_END;
+        buffer[i] = http2_pattern(pattern->at++);
+    *ret_fill = size > 0 ? KS_FILL_MORE : pattern->last;
     return size;
+}
+
+static void pattern_closed(struct ks_exchange *exchange)
+{
+    free(exchange->context);
+    closed(exchange);
+}
+
+static void write_pattern(struct ks_exchange *exchange, size_t size, enum ks_fill last)
+{
+    struct pattern *pattern = malloc(sizeof(*pattern));
+
+    EXPECT(pattern != NULL);
+    *pattern = (struct pattern){0, size, last};
+    exchange->context = pattern;
+    exchange->closed = pattern_closed;
+    ks_exchange_stream(exchange, "application/octet-stream", pattern_fill);
 }
 
 static void handle_bytes(struct ks_exchange *exchange)
 {
     ks_view wanted = ks_request_header(&exchange->request, "x-bytes");
-    uint64_t count = 100;
+    uint64_t count;
 
-    if (wanted.data != NULL)
-        EXPECT_OK(ks_view_u64(wanted, &count));
-    bytes_left = (size_t)count;
-    bytes_at = 0;
-    exchange->closed = closed;
-    ks_exchange_stream(exchange, "application/octet-stream", bytes_fill);
+    EXPECT_OK(ks_view_u64(wanted, &count));
+    write_pattern(exchange, (size_t)count, KS_FILL_END);
 }
 
 static void handle_abort(struct ks_exchange *exchange)
 {
-    handle_bytes(exchange);
-    exchange->context = exchange;
+    write_pattern(exchange, 100, KS_FILL_ABORT);
 }
 
 static void handle_head(struct ks_exchange *exchange)

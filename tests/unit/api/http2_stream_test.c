@@ -281,6 +281,25 @@ TEST(windows_smaller_than_a_producer_may_be_asked_for_lose_nothing)
     end();
 }
 
+TEST(many_that_produce_at_once_lose_nothing)
+{
+    enum { MANY = 12, BYTES = 300000 };
+    struct http2_answer *answers[MANY];
+    struct http2_answer *left;
+
+    begin(1 << 20);
+    for (int i = 0; i < MANY; i++)
+        answers[i] = http2_ask(&client, "GET", "/test/bytes", "x-bytes: 300000", NULL, false);
+    left = http2_ask(&client, "GET", "/test/bytes", "x-bytes: 300000", NULL, false);
+    http2_wait_bytes(&client, left, 1);
+    http2_cancel(&client, left);
+    for (int i = 0; i < MANY; i++) {
+        http2_wait(&client, answers[i]);
+        expect_pattern(answers[i], BYTES);
+    }
+    end();
+}
+
 TEST(a_producer_that_gives_up_costs_its_stream_alone)
 {
     struct http2_answer *answer;

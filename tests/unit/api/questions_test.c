@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a client asks in its stream, and the stream that is open both ways. */
 #include "api/questions.h"
+#include "api/open_request.h"
 #include "api/stream.h"
 #include "ks_test.h"
 #include "unit/api/rpc_rig.h"

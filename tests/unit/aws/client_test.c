@@ -658,11 +658,11 @@ struct drain {
     size_t bytes;
 };
 
-static ks_err on_begin(void *arg, int64_t size)
+static ks_err on_begin(void *arg, ks_view head, int64_t size)
 {
     struct drain *drain = arg;
 
-    EXPECT(size == 3000);
+    EXPECT(head.size > 0 && size == 3000);
     drain->begun++;
     drain->bytes = 0;
     return KS_OK;
@@ -784,7 +784,6 @@ TEST(every_allocation_of_a_call_may_fail)
     for (uint64_t n = 1; done < 3; n++) {
         struct ks_aws_request request = request_for(&told);
         int before = told.times;
-
         request.single_attempt = true;
         ks_alloc_fail_after(n, 0);
         ks_err err = ks_aws_call(house.aws.client, &request, NULL);

@@ -5,6 +5,7 @@
 
 #include "aws/http.h"
 #include "base/budget.h"
+#include "base/metrics.h"
 #include "credentials/asking.h"
 #include "http_script.h"
 
@@ -467,6 +468,57 @@ TEST(a_role_is_assumed_with_what_another_source_has_and_kept_fresh)
     EXPECT_EQ_U64(http_script_count(house.script), 1);
     ks_credentials_source_free(source);
     http_script_stop(sts);
+    close_house(&house);
+}
+
+static struct ks_credentials_source *role_source(struct house *house, const char *role_arn)
+{
+    struct ks_credentials_options options = {.loop = house->loop,
+                                             .http = house->http,
+                                             .service = "kinesis",
+                                             .base = house->source,
+                                             .role_arn = role_arn};
+    struct ks_credentials_source *source = NULL;
+
+    EXPECT_OK(ks_credentials_source_new(&options, &source, NULL));
+    return source;
+}
+
+TEST(the_metrics_tell_roles_of_a_service_apart)
+{
+    static const char *const arns[] = {
+        "arn:aws:iam::111111111111:role/reader-of-everything-in-production",
+        "arn:aws:iam::222222222222:role/a/path/reader-of-everything-in-production",
+        "arn:aws:iam::222222222222:role/reader-of-everything-in-production-2,too"};
+    static const struct http_step base[] = {{.status = 404}};
+    struct ks_credentials_source *sources[3];
+    struct waiting waiting[3];
+    struct ks_bytes page;
+    struct house house;
+
+    memset(waiting, 0, sizeof(waiting));
+    open_house(&house, base, 1);
+    for (size_t at = 0; at < 3; at++) {
+        sources[at] = role_source(&house, arns[at]);
+        waiting[at].waiter.done = on_done;
+        ks_credentials_wait(sources[at], &waiting[at].waiter);
+    }
+    while (waiting[0].times + waiting[1].times + waiting[2].times < 3)
+        ks_loop_turn(house.loop, ks_span_ms(20));
+    ks_bytes_init(&page, 1 << 20);
+    EXPECT_OK(ks_metrics_render(&page));
+#define FAILURES(service, role)                                                                    \
+    "aws_credentials_failures_total{service=\"" service "\",role=\"" role "\"} 1\n"
+    EXPECT_CONTAINS((const char *)page.data, FAILURES("all", "none"));
+    EXPECT_CONTAINS((const char *)page.data,
+                    FAILURES("kinesis", "111111111111/reader-of-everything-in-production"));
+    EXPECT_CONTAINS((const char *)page.data,
+                    FAILURES("kinesis", "222222222222/reader-of-everything-in-production"));
+    EXPECT_CONTAINS((const char *)page.data,
+                    FAILURES("kinesis", "222222222222/reader-of-everything-in-production-2,too"));
+    ks_bytes_free(&page);
+    for (size_t at = 0; at < 3; at++)
+        ks_credentials_source_free(sources[at]);
     close_house(&house);
 }
 

@@ -31,8 +31,9 @@ struct rig {
     struct ks_detail detail;
 };
 
-static ks_err begin(void *arg, int64_t size)
+static ks_err begin(void *arg, ks_view head, int64_t size)
 {
+    EXPECT(ks_view_starts(head, KS_VIEW("HTTP/")));
     (void)size;
     ((struct rig *)arg)->begun++;
     return KS_OK;
@@ -101,7 +102,7 @@ static void send(struct rig *rig, ks_err (*take)(void *arg, ks_view bytes), int6
         .method = "POST",
         .url = http_script_url(rig->script),
         .body = KS_VIEW("{}"),
-        .timeout = ks_span_ms(silence_ms),
+        .silence = ks_span_ms(silence_ms),
         .stream = true,
         .response_max = 1000,
         .sink = &sink,

@@ -307,6 +307,58 @@ TEST(a_new_connection_that_brings_nothing_is_not_stale)
     close_house(&house);
 }
 
+/* Both answers are late: the one on a new connection is waited for longer. */
+static ks_err ask_in_silence(struct house *house, struct told *told, ks_instant *ret_asked)
+{
+    struct ks_http_request request = request_to(http_script_url(house->script), told);
+    int before = told->times;
+
+    request.timeout = ks_span_ms(60000);
+    request.silence = ks_span_ms(30000);
+    request.silence_kept = ks_span_ms(300);
+    EXPECT_OK(ks_http_send(house->http, &request, &house->call));
+    *ret_asked = ks_loop_now(house->loop);
+    turn_until(house, &told->times, before + 1);
+    return told->err;
+}
+
+TEST(a_kept_connection_may_not_be_silent_for_long)
+{
+    static const struct http_step steps[] = {{.wait_ms = 600, .body = "late"}, {.silent = true}};
+    struct house house = {.loop = NULL};
+    struct told told = {.times = 0};
+    ks_instant asked;
+
+    open_house(&house, steps, 2);
+    EXPECT_OK(ask_in_silence(&house, &told, &asked));
+    EXPECT_ERR(ask_in_silence(&house, &told, &asked), TIMEOUT);
+    EXPECT(told.sent && told.stale);
+    EXPECT_CONTAINS(told.detail.text, "nothing came for 300 ms");
+    EXPECT(ks_instant_since(ks_loop_now(house.loop), asked).us >= 300000);
+    EXPECT_EQ_U64(http_script_connections(house.script), 1);
+    ks_bytes_free(&told.body);
+    close_house(&house);
+}
+
+TEST(a_new_connection_may_not_be_silent_for_ever)
+{
+    static const struct http_step steps[] = {{.silent = true}};
+    struct house house = {.loop = NULL};
+    struct told told = {.times = 0};
+
+    open_house(&house, steps, 1);
+    struct ks_http_request request = request_to(http_script_url(house.script), &told);
+    request.timeout = ks_span_ms(60000);
+    request.silence = ks_span_ms(300);
+    EXPECT_OK(ks_http_send(house.http, &request, &house.call));
+    turn_until(&house, &told.times, 1);
+    EXPECT_ERR(told.err, TIMEOUT);
+    EXPECT_CONTAINS(told.detail.text, "nothing came for 300 ms");
+    EXPECT(!told.stale);
+    ks_bytes_free(&told.body);
+    close_house(&house);
+}
+
 TEST(a_kept_connection_may_be_too_old)
 {
     static const struct http_step steps[] = {{.body = "ok"}};
@@ -487,10 +539,11 @@ struct drain {
     ks_err begin_err;
 };
 
-static ks_err on_begin(void *arg, int64_t size)
+static ks_err on_begin(void *arg, ks_view head, int64_t size)
 {
     struct drain *drain = arg;
 
+    EXPECT(ks_view_starts(head, KS_VIEW("HTTP/1.1 2")));
     drain->begun++;
     drain->size = size;
     drain->bytes = 0;

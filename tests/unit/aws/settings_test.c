@@ -4,10 +4,12 @@
 #include "ks_test.h"
 
 #include "base/budget.h"
+#include "base/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 extern char **environ;
 
@@ -227,13 +229,38 @@ TEST(what_cannot_be_is_refused)
     expect_refused("the region of the profile is no region: 'nowhere!'");
 }
 
+/* What is logged while all is read. */
+static void expect_said(const char *what)
+{
+    char said[1000];
+    int fds[2];
+
+    EXPECT(pipe(fds) == 0);
+    ks_log_open(fds[1], KS_LOG_WARN, KS_LOG_TEXT);
+    read_all(NULL);
+    EXPECT(!ks_log_flush());
+    EXPECT(write(fds[1], ".", 1) == 1);
+    ssize_t size = read(fds[0], said, sizeof(said) - 1);
+    EXPECT(size > 0);
+    said[size] = '\0';
+    if (what == NULL)
+        EXPECT_STR(said, ".");
+    else
+        EXPECT_CONTAINS(said, what);
+    EXPECT(close(fds[0]) == 0 && close(fds[1]) == 0);
+}
+
 TEST(the_other_retry_modes_are_known_and_not_followed)
 {
     begin(NULL, NULL);
+    expect_said(NULL);
+    set("AWS_RETRY_MODE", "Standard");
+    expect_said(NULL);
     set("AWS_RETRY_MODE", "adaptive");
-    read_all(NULL);
-    set("AWS_RETRY_MODE", "Legacy");
-    read_all(NULL);
+    expect_said("AWS_RETRY_MODE is adaptive, which means standard here");
+    EXPECT(unsetenv("AWS_RETRY_MODE") == 0);
+    begin("[default]\nretry_mode = Legacy\n", NULL);
+    expect_said("retry_mode is Legacy, which means standard here");
 }
 
 TEST(a_file_that_cannot_be_read_is_told)

@@ -3,6 +3,7 @@
 
 #include "ks_test.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -273,4 +274,42 @@ TEST(freed_payload_stays_for_the_next_one)
         use_block(SIZE);
     /* A sanitizer has an allocator of its own. */
     EXPECT(faults() - before < (getenv("KS_SANITIZED") != NULL ? 2 * ROUNDS * PAGES : PAGES));
+}
+
+/* Bytes of this process that are in memory. */
+static long resident(void)
+{
+    long pages = 0;
+    FILE *statm = fopen("/proc/self/statm", "r");
+
+    EXPECT(statm != NULL);
+    EXPECT_EQ_I64(fscanf(statm, "%*d %ld", &pages), 1);
+    EXPECT_EQ_I64(fclose(statm), 0);
+    return pages * 4096;
+}
+
+TEST(what_was_freed_among_what_stays_is_given_back)
+{
+    enum { COUNT = 64, SIZE = 256 << 10, MB = 1 << 20 };
+    void *blocks[COUNT], *small[COUNT];
+    long full;
+
+    /* A sanitizer has an allocator of its own. */
+    if (getenv("KS_SANITIZED") != NULL)
+        return;
+    ks_alloc_keep(64 << 20);
+    for (int at = 0; at < COUNT; at++) {
+        blocks[at] = ks_realloc(NULL, SIZE);
+        small[at] = ks_alloc(64);
+        memset(blocks[at], 1, SIZE);
+    }
+    full = resident();
+    for (int at = 0; at < COUNT; at++)
+        ks_free(blocks[at]);
+    ks_alloc_give_back(COUNT * SIZE + MB);
+    EXPECT(full - resident() < MB);
+    ks_alloc_give_back(MB);
+    EXPECT(full - resident() > COUNT * SIZE - 2 * MB);
+    for (int at = 0; at < COUNT; at++)
+        ks_free(small[at]);
 }

@@ -194,6 +194,22 @@ TEST(two_labels_have_their_values_in_order)
     ks_bytes_free(&page);
 }
 
+TEST(the_last_of_two_values_may_be_long_and_have_commas)
+{
+    static const char role[] =
+        "123456789012/a-role,which-has-a-name-of-64-characters-and-some-are-commas,";
+
+    ks_metric_set_pair(KS_METRIC_AWS_CREDENTIALS_EXPIRY, "kinesis", role, 2000);
+    ks_metric_set_pair(KS_METRIC_AWS_CREDENTIALS_EXPIRY, "kinesis", role, 3000);
+    ks_metric_set_pair(KS_METRIC_AWS_CREDENTIALS_EXPIRY, "kinesis", "none", 1000);
+    EXPECT_CONTAINS(render(),
+                    "{service=\"kinesis\",role=\"123456789012/"
+                    "a-role,which-has-a-name-of-64-characters-and-some-are-commas,\"} 3.000\n"
+                    "kinesis_sidecar_aws_credentials_expiry_timestamp_seconds{service=\"kinesis\","
+                    "role=\"none\"} 1.000\n");
+    ks_bytes_free(&page);
+}
+
 #define SECONDS(suffix, le)                                                                        \
     "kinesis_sidecar_aws_request_duration_seconds" suffix                                          \
     "{service=\"kinesis\",operation=\"GetRecords\"" le "}"
@@ -223,10 +239,9 @@ TEST(a_long_value_is_cut_at_a_character_and_stays_one_value)
     /* 38 bytes, then a character of three. */
     const char *value = "0123456789012345678901234567890123456\xE2\x82\xAC\xE2\x82\xAC";
 
-    ks_metric_add_pair(KS_METRIC_SOURCE_FAILURES, "s", value, 1);
-    ks_metric_add_pair(KS_METRIC_SOURCE_FAILURES, "s", value, 1);
-    EXPECT_CONTAINS(render(),
-                    "{subscription=\"s\",error=\"0123456789012345678901234567890123456\"} 2\n");
+    ks_metric_add_labelled(KS_METRIC_HTTP_REQUESTS, value, 1);
+    ks_metric_add_labelled(KS_METRIC_HTTP_REQUESTS, value, 1);
+    EXPECT_CONTAINS(render(), "{code=\"0123456789012345678901234567890123456\"} 2\n");
     ks_bytes_free(&page);
 }
 

@@ -272,6 +272,83 @@ TEST(a_byte_limit_of_one_still_lets_every_lease_read_a_record)
     EXPECT_EQ_I64(bed_count(&bed, KS_EFFECT_READ), 3);
 }
 
+/* All that a lease may hold is delivered. */
+static ks_session_id fill_window(void)
+{
+    ks_session_id session;
+
+    bed_live(&bed);
+    bed.core->fleet.deadline = KS_NEVER;
+    session = bed_session(&bed, 100, 1 << 20);
+    bed_hold(&bed, 0, 1);
+    bed_settle_down(&bed);
+    bed_records(&bed, 0, BED_WINDOW, 1, false);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 100), BED_WINDOW);
+    return session;
+}
+
+static void expect_blocked(ks_session_id session, bool blocked)
+{
+    EXPECT(read_effect() == NULL);
+    EXPECT_EQ_I64(bed.core->leases[0].gap_full, blocked);
+    EXPECT_EQ_I64(ks_session_idle(bed.core, &bed.core->sessions[session]) == KS_IDLE_LANE_BLOCKED,
+                  blocked);
+}
+
+TEST(a_gap_behind_a_record_that_is_retried_is_bounded_and_told_once)
+{
+    const struct ks_effect *told;
+    ks_session_id session = fill_window();
+
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 1, BED_WINDOW - 1, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_RETRY, 3000), KS_SETTLE_OK);
+    bed_settle_down(&bed);
+    EXPECT(bed_told(&bed, KS_STORY_GAP_FULL));
+    told = bed_effect(&bed, KS_EFFECT_STORY, 0);
+    EXPECT_EQ_I64(told->story.story, KS_STORY_GAP_FULL);
+    EXPECT_EQ_I64(told->story.number, 0);
+    EXPECT_EQ_I64(told->story.count, BED_WINDOW);
+    expect_blocked(session, true);
+    bed_wait(&bed, 1000);
+    EXPECT(!bed_told(&bed, KS_STORY_GAP_FULL));
+    expect_blocked(session, true);
+    /* It comes again, and then everything is settled. */
+    bed_wait(&bed, 2000);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 100), 1);
+    EXPECT(read_effect() == NULL);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_ACK, 0), KS_SETTLE_OK);
+    bed_settle_down(&bed);
+    EXPECT(read_effect() != NULL);
+    EXPECT(!bed.core->leases[0].gap_full);
+}
+
+TEST(a_record_in_flight_makes_a_gap_of_what_is_settled_behind_it)
+{
+    ks_session_id session = fill_window();
+
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 1, BED_WINDOW - 1, KS_ACK, 0), KS_SETTLE_OK);
+    bed_settle_down(&bed);
+    EXPECT(bed_told(&bed, KS_STORY_GAP_FULL));
+    expect_blocked(session, true);
+}
+
+TEST(a_slow_app_makes_no_gap)
+{
+    ks_session_id session = fill_window();
+
+    bed_settle_down(&bed);
+    expect_blocked(session, false);
+    /* Half of it is in flight, and so it is the app that takes its time. */
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 1, BED_WINDOW / 2, KS_ACK, 0), KS_SETTLE_OK);
+    bed_settle_down(&bed);
+    EXPECT(!bed_told(&bed, KS_STORY_GAP_FULL));
+    expect_blocked(session, false);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 1 + BED_WINDOW / 2, 1, KS_ACK, 0), KS_SETTLE_OK);
+    bed_settle_down(&bed);
+    EXPECT(bed_told(&bed, KS_STORY_GAP_FULL));
+    expect_blocked(session, true);
+}
+
 TEST(a_record_that_never_fits_is_told_after_five_seconds)
 {
     struct ks_event full = {.kind = KS_EVENT_READ_FAILED, .read_failed = {0, 1, false, true}};

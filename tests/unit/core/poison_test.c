@@ -250,6 +250,33 @@ TEST(a_record_that_is_too_large_for_its_client_is_told_once_and_waits_for_a_larg
     EXPECT_EQ_I64(bed_pull(&bed, session, 10), 2);
 }
 
+TEST(who_opens_anew_is_told_again_what_is_too_large)
+{
+    struct ks_event open = {
+        .kind = KS_EVENT_SESSION_OPEN,
+        .open = {.take_over = KS_SESSION_NONE,
+                 .max_in_flight = 10,
+                 .max_in_flight_bytes = 1 << 20,
+                 .ack_deadline = ks_span_ms(60000),
+                 .max_record_bytes = 99},
+    };
+    struct ks_lease_view view;
+
+    bed_live(&bed);
+    bed_step(&bed, &open);
+    open.open.take_over = bed_effect(&bed, KS_EFFECT_OPENED, 0)->session.session;
+    bed_hold(&bed, 0, 1);
+    bed_settle_down(&bed);
+    bed_records(&bed, 0, 2, 100, false);
+    EXPECT_EQ_I64(bed_pull(&bed, open.open.take_over, 10), 0);
+    bed_step(&bed, &open);
+    bed_settle_down(&bed);
+    EXPECT_EQ_I64(bed_pull(&bed, open.open.take_over, 10), 0);
+    EXPECT(bed_told(&bed, KS_STORY_TOO_LARGE));
+    EXPECT(ks_core_lease(bed.core, 0, &view) && view.holds_large);
+    EXPECT_EQ_U64(view.large, 0);
+}
+
 TEST(a_client_that_raises_its_limit_is_woken_for_the_record_that_was_too_large)
 {
     struct ks_event update = {.kind = KS_EVENT_SESSION_UPDATE};

@@ -122,6 +122,26 @@ TEST(a_drain_gives_all_back_and_stays_up)
     stop(pid);
 }
 
+TEST(to_quit_gives_all_back_and_ends_it)
+{
+    static char output[OUTPUT_MAX];
+    pid_t pid = start();
+
+    EXPECT_EQ_I64(sidecar_call(ks_command_quit, NULL, "", output, sizeof output), 0);
+    EXPECT_CONTAINS(output, "\"type\":\"drained\"");
+    EXPECT_EQ_I64(sidecar_end(pid), 0);
+    EXPECT_EQ_I64(sidecar_call(ks_command_quit, NULL, "", output, sizeof output), 1);
+}
+
+TEST(after_a_drain_it_can_be_told_to_quit)
+{
+    pid_t pid = start();
+
+    EXPECT_EQ_I64(sidecar_call(ks_command_drain, NULL, "", NULL, 0), 0);
+    EXPECT_EQ_I64(sidecar_call(ks_command_quit, NULL, "", NULL, 0), 0);
+    EXPECT_EQ_I64(sidecar_end(pid), 0);
+}
+
 TEST(wrong_words_are_told_without_a_call)
 {
     const char *const no_probe[] = {"healthz", NULL};
@@ -134,6 +154,7 @@ TEST(wrong_words_are_told_without_a_call)
     EXPECT_EQ_I64(sidecar_call(ks_command_put, empty_key, "", output, sizeof output), 2);
     EXPECT_EQ_I64(sidecar_call(ks_command_ack, NULL, "", output, sizeof output), 2);
     EXPECT_EQ_I64(sidecar_call(ks_command_drain, no_probe, "", output, sizeof output), 2);
+    EXPECT_EQ_I64(sidecar_call(ks_command_quit, no_probe, "", output, sizeof output), 2);
 }
 
 TEST(nobody_there_is_told)

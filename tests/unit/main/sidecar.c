@@ -146,3 +146,17 @@ int sidecar_call(sidecar_command *command, const char *const *words, const char 
     (void)close(out[0]);
     return sidecar_end(pid);
 }
+
+void sidecar_call_until(sidecar_command *command, const char *const *words, const char *part,
+                        char *ret_output, size_t output_size)
+{
+    const struct timespec pause = {.tv_nsec = 50 * 1000 * 1000};
+
+    for (int i = 0; sidecar_call(command, words, "", ret_output, output_size) != 0 ||
+                    strstr(ret_output, part) == NULL;
+         i++) {
+        if (i == 600)
+            FAIL("it does not say %s, but: %s", part, ret_output);
+        (void)nanosleep(&pause, NULL);
+    }
+}

@@ -35,4 +35,8 @@ typedef int sidecar_command(int argc, char *const *argv, char *const *environmen
 int sidecar_call(sidecar_command *command, const char *const *words, const char *input,
                  char *ret_output, size_t output_size);
 
+/* Runs it again and again until it succeeds and says `part`, at most 30 s. */
+void sidecar_call_until(sidecar_command *command, const char *const *words, const char *part,
+                        char *ret_output, size_t output_size);
+
 #endif

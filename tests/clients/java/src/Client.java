@@ -10,6 +10,7 @@ import kinesis_sidecar.v1.RecordOuterClass.Record;
 import kinesis_sidecar.v1.RecordOuterClass.StreamEvent;
 import kinesis_sidecar.v1.Service.OpenRequest;
 import kinesis_sidecar.v1.Service.StreamRequest;
+import kinesis_sidecar.v1.Settle.Outcome;
 import kinesis_sidecar.v1.Settle.SettleRequest;
 
 /** Client HOST:PORT SEED COUNT RETRIES LETTERS WAY CLIENT: grpc-java. See judge.py. */
@@ -75,9 +76,32 @@ public class Client {
         throw new IllegalStateException("the stream ended");
     }
 
+    /** See story.py: everything is acknowledged, batch by batch, and counted. */
+    static void race(ManagedChannel channel) throws Exception {
+        ConsumerBlockingV2Stub stub = ConsumerGrpc.newBlockingV2Stub(channel);
+        BlockingClientCall<?, StreamEvent> events =
+                stub.watch(OpenRequest.newBuilder().setMaxInFlight(Story.RACE_IN_FLIGHT).build());
+        SettleRequest.Builder settle = SettleRequest.newBuilder();
+        long seen = 0;
+        for (StreamEvent event; (event = events.read()) != null;) {
+            if (!event.hasBatch())
+                continue;
+            seen += event.getBatch().getRecordsCount();
+            settle.addSettlementsBuilder().setBatchId(event.getBatch().getBatchId()).setOutcome(Outcome.OUTCOME_ACK);
+            if (settle.getSettlementsCount() < Story.RACE_BATCHES)
+                continue;
+            stub.settle(settle.build());
+            settle.clear();
+            System.out.println(seen);
+        }
+        throw new IllegalStateException("the stream ended");
+    }
+
     public static void main(String[] args) throws Exception {
         Story story = new Story(Integer.parseInt(args[1]), Integer.parseInt(args[2]), Integer.parseInt(args[3]),
                 Integer.parseInt(args[4]));
+        if (story.count == 0)
+            race(ManagedChannelBuilder.forTarget(args[0]).usePlaintext().build());
         for (boolean over = false; !over;) {
             ManagedChannel channel = ManagedChannelBuilder.forTarget(args[0]).usePlaintext().build();
             over = new Client(channel, story, args[5]).consume();

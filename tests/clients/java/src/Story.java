@@ -26,6 +26,8 @@ class Story {
     static final int MAX_IN_FLIGHT = 2 * WINDOW;
     static final int HEARTBEAT_MS = 100;
     static final int RETRY_MOST_MS = 30;
+    static final int RACE_BATCHES = 16;
+    static final int RACE_IN_FLIGHT = 100000;
     static final String CLIENT_ID = "scenario";
 
     record Key(String shard, String sequence) {

@@ -3,6 +3,7 @@
 #include "adapters/dynamodb/store.h"
 
 #include "base/budget.h"
+#include "base/metrics.h"
 #include "ks_test.h"
 
 #include "aws_rig.h"
@@ -116,6 +117,21 @@ TEST(only_a_failed_condition_is_a_refusal)
     is_unknown((struct http_step){.cut = true}, KS_ERR_CONNECTION);
     is_unknown((struct http_step){.status = 400, .body = ERROR("AccessDeniedException")},
                KS_ERR_DENIED);
+}
+
+TEST(an_answer_that_cannot_be_read_is_told_with_its_request)
+{
+    static const struct http_step steps[] = {
+        {.body = READY}, {.headers = "x-amzn-RequestId: R-7\r\n", .body = "<html>"}};
+    int64_t before = ks_metric_number_labelled(KS_METRIC_AWS_FAILURES, "dynamodb,malformed");
+
+    begin(steps, 2);
+    ask(KS_STORE_READ_FLEET);
+    EXPECT_EQ_I64(told.outcome, KS_UNKNOWN);
+    EXPECT_STR(told.detail.text, "Query on dynamodb, 6 bytes: malformed bytes (request R-7)");
+    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_AWS_FAILURES, "dynamodb,malformed"),
+                  before + 1);
+    finish();
 }
 
 TEST(an_answer_that_cannot_be_read_is_unknown)

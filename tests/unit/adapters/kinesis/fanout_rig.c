@@ -10,8 +10,9 @@
 #include <unistd.h>
 
 static const char ARN[] = "arn:aws:kinesis:us-east-1:123456789012:stream/demo/consumer/unit:1";
-static const char HEAD[] = "HTTP/1.1 200 Said\r\nTransfer-Encoding: chunked\r\n"
-                           "Content-Type: application/vnd.amazon.eventstream\r\n\r\n";
+static const char HEAD[] =
+    "HTTP/1.1 200 Said\r\nx-amzn-RequestId: 1\r\nTransfer-Encoding: chunked\r\n"
+    "Content-Type: application/vnd.amazon.eventstream\r\n\r\n";
 
 struct fanout_rig *fanout_rig_new(void)
 {

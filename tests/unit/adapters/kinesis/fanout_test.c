@@ -208,7 +208,8 @@ TEST(a_wrong_checksum_delivers_nothing_and_is_asked_for_again)
 
     fanout_rig_event(rig, EVENT(RECORD(666), 666));
     fanout_rig_spoil(rig);
-    goes_on_after(rig, KS_ERR_SERVER, "is damaged: it does not match its checksum");
+    goes_on_after(rig, KS_ERR_SERVER,
+                  "is damaged: it does not match its checksum, or is no event stream (request 1)");
     EXPECT_EQ_I64(ks_metric_number(KS_METRIC_FEEDS_DAMAGED) - before, 1);
 }
 
@@ -217,7 +218,7 @@ TEST(an_event_that_is_no_event_is_asked_for_again)
     struct fanout_rig *rig = begun();
 
     fanout_rig_event(rig, "{\"Records\":[{}]}");
-    goes_on_after(rig, KS_ERR_SERVER, "is damaged: an event cannot be read");
+    goes_on_after(rig, KS_ERR_SERVER, "is damaged: an event cannot be read (request 1)");
 }
 
 TEST(an_exception_is_told_with_what_to_do)
@@ -226,7 +227,7 @@ TEST(an_exception_is_told_with_what_to_do)
 
     fanout_rig_message(rig, ":exception-type", "KMSDisabledException", "exception",
                        "{\"message\":\"it is off\"}");
-    goes_on_after(rig, KS_ERR_DENIED, "enable the stream's KMS key: it is off");
+    goes_on_after(rig, KS_ERR_DENIED, "enable the stream's KMS key: it is off (request 1)");
 }
 
 TEST(an_error_is_told_as_it_came)
@@ -234,7 +235,7 @@ TEST(an_error_is_told_as_it_came)
     struct fanout_rig *rig = begun();
 
     fanout_rig_message(rig, ":error-code", "InternalFailure", "error", "");
-    goes_on_after(rig, KS_ERR_SERVER, "InternalFailure on kinesis SubscribeToShard");
+    goes_on_after(rig, KS_ERR_SERVER, "InternalFailure on kinesis SubscribeToShard (request 1)");
 }
 
 TEST(a_connection_that_breaks_loses_nothing)
@@ -256,7 +257,7 @@ TEST(silence_ends_a_feed)
     struct fanout_rig *rig = begun();
 
     rig->options.silence_ms = 1500;
-    goes_on_after(rig, KS_ERR_TIMEOUT, "nothing came for 1500 ms");
+    goes_on_after(rig, KS_ERR_TIMEOUT, "nothing came for 1500 ms (request 1)");
 }
 
 TEST(what_aws_may_think_of_later_is_passed_over)

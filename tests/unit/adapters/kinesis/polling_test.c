@@ -567,16 +567,3 @@ TEST(a_reader_is_closed_while_the_server_is_silent)
     polling_rig_end(rig);
     EXPECT_EQ_U64(read.times, 0);
 }
-
-TEST(a_name_that_is_none_is_invalid)
-{
-    struct ks_stream_source *source;
-    struct ks_detail detail = {.text = ""};
-    char name[KS_STREAM_NAME_MAX + 2];
-
-    memset(name, 'n', sizeof(name) - 1);
-    name[sizeof(name) - 1] = '\0';
-    EXPECT_ERR(ks_kinesis_source_open(NULL, NULL, "", &source, &detail), INVALID);
-    EXPECT_ERR(ks_kinesis_source_open(NULL, NULL, name, &source, &detail), INVALID);
-    EXPECT_CONTAINS(detail.text, "1 to 128");
-}

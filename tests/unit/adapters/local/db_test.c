@@ -94,6 +94,29 @@ TEST(processes_that_come_at_once_make_one_stream)
     ks_local_db_close(db);
 }
 
+TEST(a_trigger_that_somebody_left_in_the_file_does_nothing)
+{
+    const char *path = ks_test_path("stream.db");
+    struct ks_shard_row_local *rows;
+    struct ks_local_db *db;
+    uint32_t count = 0;
+
+    EXPECT_OK(ks_local_db_open(path, "one", 2, &db, NULL));
+    EXPECT_EQ_I64(sqlite3_exec(db->handle,
+                               "CREATE TRIGGER g AFTER INSERT ON shards BEGIN "
+                               "DELETE FROM shards WHERE stream = 1; END",
+                               NULL, NULL, NULL),
+                  SQLITE_OK);
+    ks_local_db_close(db);
+    EXPECT_OK(ks_local_db_open(path, "two", 2, &db, NULL));
+    ks_local_db_close(db);
+    EXPECT_OK(ks_local_db_open(path, "one", 2, &db, NULL));
+    EXPECT_OK(ks_shards_load(db, false, &rows, &count, NULL));
+    EXPECT_EQ_I64(count, 2);
+    ks_free(rows);
+    ks_local_db_close(db);
+}
+
 TEST(a_file_of_something_else_is_left_alone)
 {
     const char *path = ks_test_path("other.db");

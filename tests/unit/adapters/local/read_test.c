@@ -240,3 +240,54 @@ TEST(records_trimmed_between_look_and_fill_are_just_not_there)
     ks_batch_free(&batch);
     ks_local_db_close(db);
 }
+
+/* The file as somebody left it who changed it by hand. */
+static void change(struct ks_local_db *db, const char *text)
+{
+    EXPECT_EQ_I64(sqlite3_exec(db->handle, text, NULL, NULL, NULL), SQLITE_OK);
+}
+
+static void expect_no_sense(struct ks_local_db *db)
+{
+    struct ks_local_cursor cursor = cursor_at(KS_POSITION_TRIM_HORIZON, NULL);
+    struct ks_detail detail = {""};
+    struct ks_local_look look;
+    struct ks_batch batch;
+    struct ks_block *block = NULL;
+    ks_err err = ks_local_look(db, &cursor, 10, 1000, BEGIN_MS, &look, &detail);
+
+    if (ks_ok(err)) {
+        EXPECT_OK(ks_block_new(NULL, look.block_bytes, &block));
+        err = ks_local_fill(db, &cursor, &look, block, &batch, &detail);
+    }
+    EXPECT_ERR(err, CORRUPT);
+    EXPECT_CONTAINS(detail.text, "makes no sense");
+    ks_block_drop(block);
+}
+
+TEST(a_row_that_makes_no_sense_is_told)
+{
+    struct ks_local_db *db = filled(2, NULL);
+
+    change(db, "UPDATE records SET arrival_ms = -1000");
+    expect_no_sense(db);
+    change(db, "UPDATE records SET arrival_ms = 68719476736000");
+    expect_no_sense(db);
+    change(db, "UPDATE records SET arrival_ms = 1; UPDATE shards SET closed_ms = 1");
+    change(db, "INSERT INTO shards(stream, ix, parent, hash_start, hash_end, made_s, next, "
+               "arrival_ms) VALUES(1, -7, 0, zeroblob(16), zeroblob(16), 1, 1, 1)");
+    expect_no_sense(db);
+    ks_local_db_close(db);
+}
+
+TEST(a_record_that_is_larger_than_was_said_is_told)
+{
+    struct ks_local_db *db = filled(1, NULL);
+
+    /* As text a length counts characters; a table of ours takes none, but not every file is of our making. */
+    change(db, "CREATE TABLE other AS SELECT * FROM records; DROP TABLE records; "
+               "ALTER TABLE other RENAME TO records; "
+               "UPDATE records SET data = '\xC3\xA4\xC3\xA4\xC3\xA4'");
+    expect_no_sense(db);
+    ks_local_db_close(db);
+}

@@ -228,3 +228,15 @@ TEST(a_row_that_makes_no_sense_is_corrupt)
     EXPECT_CONTAINS(detail.text, "makes no sense");
     ks_local_db_close(db);
 }
+
+TEST(a_retention_that_makes_no_sense_is_corrupt)
+{
+    struct ks_local_db *db = open_new(1);
+    struct ks_detail detail = {.text = ""};
+    bool more = false;
+
+    EXPECT_OK(ks_local_db_set_retention(db, INT64_MIN, NULL));
+    EXPECT_ERR(ks_shards_trim(db, ks_wall_now().ms, 10, &more, &detail), CORRUPT);
+    EXPECT_CONTAINS(detail.text, "makes no sense");
+    ks_local_db_close(db);
+}

@@ -352,6 +352,50 @@ TEST(a_name_of_an_application_must_be_one)
     EXPECT_EQ_I64(access(path, F_OK), -1);
 }
 
+/* A file that somebody made with our marks and without the key. */
+static void make_without_key(const char *path)
+{
+    struct ks_sqlite_table *table;
+
+    EXPECT_OK(open_table(path, &table));
+    ks_sqlite_table_close(table);
+    sql(path, "CREATE TABLE other AS SELECT * FROM lease_table; DROP TABLE lease_table; "
+              "ALTER TABLE other RENAME TO lease_table");
+    for (int i = 0; i < 2; i++)
+        sql(path, "INSERT INTO lease_table (application, p, k, boot, life, mode, beat) "
+                  "VALUES ('app', 'w', 'a', '0000000000000001', 'live', 'active', 7)");
+}
+
+TEST(a_row_that_is_there_twice_is_corruption)
+{
+    const char *const path = ks_test_path("leases.db");
+    const struct ks_store_request requests[] = {
+        {.operation = KS_STORE_HEARTBEAT, .worker = {"a", 1}},
+        {.operation = KS_STORE_READ_WORKER, .worker = {"a", 1}}};
+    struct ks_sqlite_table *table;
+
+    make_without_key(path);
+    EXPECT_OK(open_table(path, &table));
+    for (size_t at = 0; at < 2; at++) {
+        struct ks_ask_work *const work = ks_alloc(sizeof(*work));
+
+        EXPECT(work != NULL);
+        work->operation = requests[at].operation;
+        work->outcome = KS_UNKNOWN;
+        work->deadline = ks_instant_add(ks_instant_now(), ks_span_ms(5000));
+        if (ks_native_writes(work->operation))
+            EXPECT_OK(ks_native_write(&requests[at], &work->write, NULL));
+        else
+            EXPECT_OK(ks_native_read(&requests[at], &work->partition, &work->keys));
+        ks_sqlite_table_perform(table, work);
+        EXPECT_EQ_I64(work->outcome, KS_UNKNOWN);
+        EXPECT_ERR(work->err, CORRUPT);
+        EXPECT_CONTAINS(work->detail.text, "a row is there more than once");
+        ks_ask_work_free(work);
+    }
+    ks_sqlite_table_close(table);
+}
+
 TEST(a_beat_that_is_no_number_is_not_counted_on)
 {
     const char *const path = ks_test_path("leases.db");

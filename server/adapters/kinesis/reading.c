@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "adapters/kinesis/reading.h"
+
+#include "adapters/kinesis/request.h"
+#include "base/digest.h"
+#include "base/log.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+ks_err ks_reading_open(struct ks_reading *reading, const struct ks_reading_options *options,
+                       struct ks_detail *detail)
+{
+    if (!ks_is_stream(options->stream))
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "the stream is a name of 1 to %d characters, or its ARN",
+                              KS_STREAM_NAME_MAX);
+    reading->port.vtable = options->vtable;
+    reading->loop = options->loop;
+    reading->client = options->client;
+    reading->cbor = !options->json;
+    ks_prng_init(&reading->prng, ks_random_u64());
+    ks_link_init(&reading->readers);
+    (void)snprintf(reading->stream, sizeof(reading->stream), "%s", options->stream);
+    return ks_control_new(reading->loop, reading->client, reading->stream, options->page_size,
+                          &reading->control);
+}
+
+void ks_reading_close(struct ks_reading *reading)
+{
+    assert(reading->control == NULL || ks_list_empty(&reading->readers));
+    ks_control_free(reading->control);
+    reading->control = NULL;
+}
+
+void ks_reading_describe(struct ks_stream_source *port,
+                         void (*answered)(void *arg, const struct ks_describe_answer *answer),
+                         void *arg)
+{
+    ks_control_describe(ks_reading_of(port)->control, answered, arg);
+}
+
+void ks_reading_list(struct ks_stream_source *port, int64_t since_ms,
+                     void (*answered)(void *arg, const struct ks_list_answer *answer), void *arg)
+{
+    ks_control_list(ks_reading_of(port)->control, since_ms, answered, arg);
+}
+
+enum ks_store_state ks_reading_state(const struct ks_stream_source *port,
+                                     struct ks_detail *ret_detail)
+{
+    const struct ks_reading *reading = (const struct ks_reading *)(const void *)port;
+
+    return ks_control_state(reading->control, ret_detail);
+}
+
+void ks_reading_join(struct ks_reading *reading, struct ks_link *link, const char *shard,
+                     const struct ks_position *from, struct ks_place *ret_place, char *ret_shard)
+{
+    struct ks_aws_state client;
+
+    ks_aws_client_state(reading->client, &client);
+    ks_place_init(ret_place, from, ks_wall_now().ms + client.skew_ms);
+    (void)snprintf(ret_shard, KS_SHARD_ID_MAX + 1, "%s", shard);
+    ks_list_append(&reading->readers, link);
+}
+
+void ks_reading_leave(struct ks_reading *reading, struct ks_link *link)
+{
+    ks_list_remove(link);
+    if (ks_list_empty(&reading->readers))
+        ks_control_unread(reading->control);
+}
+
+void ks_reading_hear(struct ks_reading *reading, ks_err err, const struct ks_detail *detail)
+{
+    bool service = ks_ok(err) || ks_err_class(err) == KS_CLASS_RETRY ||
+                   ks_err_is(err, KS_ERR_DENIED) || ks_err_is(err, KS_ERR_NO_CREDENTIALS);
+
+    if (service)
+        ks_control_heard(reading->control, err, detail);
+}
+
+bool ks_reading_is_about_cbor(const struct ks_reading *reading, bool asked,
+                              const struct ks_failure *failure)
+{
+    if (!asked || reading->cbor_works || failure == NULL)
+        return false;
+    return failure->status == 415 || ks_err_is(failure->err, KS_ERR_UNSUPPORTED) ||
+           strcmp(failure->code, "SerializationException") == 0;
+}
+
+void ks_reading_spoke(struct ks_reading *reading, bool asked, bool cbor)
+{
+    if (asked && !cbor)
+        ks_reading_use_json(reading, "the server answers CBOR with JSON");
+    reading->cbor_works = reading->cbor_works || cbor;
+}
+
+void ks_reading_use_json(struct ks_reading *reading, const char *why)
+{
+    if (reading->cbor)
+        ks_info("stream %s: %s; asking for JSON", reading->stream, why);
+    reading->cbor = false;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The subcommand `leases`: who holds which shard, for people. A row of /v1/shards is the lease, and how far it is. */
+#include "main/commands.h"
+#include "main/look.h"
+#include "main/table.h"
+
+#include "base/codec.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LIST_BYTES_MAX = KS_TABLE_BYTES_MAX, ONE_BYTES_MAX = 64 << 10 };
+
+static const char *instant(int64_t unix_ms, char buffer[KS_TIMESTAMP_SIZE])
+{
+    if (unix_ms == 0)
+        return "-";
+    ks_timestamp_format(unix_ms, buffer);
+    return buffer;
+}
+
+static const char *state_of(const ks_pb_shard *shard, char buffer[KS_JSON_WORD_MAX])
+{
+    if (shard->damaged)
+        return "damaged";
+    ks_look_word(&kinesis_sidecar__v1__lease_state__descriptor, (int)shard->state, buffer);
+    return buffer;
+}
+
+static bool say(struct ks_bytes *text, ks_err err)
+{
+    if (ks_ok(err))
+        err = ks_call_print(NULL, ks_bytes_view(text));
+    if (!ks_ok(err))
+        ks_call_complain("leases: %s", ks_err_text(err));
+    return ks_ok(err);
+}
+
+/* ---- All ---- */
+
+static void add_page(void *arg, const ProtobufCMessage *message)
+{
+    const KinesisSidecar__V1__ShardsResponse *page =
+        (const KinesisSidecar__V1__ShardsResponse *)message;
+    struct ks_table *table = arg;
+    char word[KS_JSON_WORD_MAX];
+    char at[KS_TIMESTAMP_SIZE];
+    char behind[KS_SPAN_SIZE];
+
+    for (size_t i = 0; i < page->n_shards; i++) {
+        const ks_pb_shard *shard = page->shards[i];
+        bool moves = shard->next_owner[0] != '\0';
+
+        ks_table_text(table, shard->shard_id);
+        ks_table_format(table, "%s%s%s", shard->owner[0] == '\0' ? "-" : shard->owner,
+                        moves ? " > " : "", shard->next_owner);
+        ks_table_format(table, "%" PRIu64, shard->epoch);
+        ks_table_text(table, state_of(shard, word));
+        ks_table_text(table, instant(shard->since, at));
+        ks_table_span(shard->millis_behind_latest, behind);
+        ks_table_text(table, behind);
+        if (shard->sub_sequence_number > 0)
+            ks_table_format(table, "%s + %" PRId64, shard->checkpoint, shard->sub_sequence_number);
+        else
+            ks_table_text(table, shard->checkpoint);
+    }
+}
+
+static bool list(const struct ks_call *call, const char *subscription)
+{
+    static const char *const heads[] = {"SHARD", "OWNER",   "#EPOCH",     "STATE",
+                                        "SINCE", "#BEHIND", "CHECKPOINT", NULL};
+    struct ks_table table;
+    struct ks_bytes text;
+    bool fine;
+
+    ks_table_init(&table, heads);
+    ks_bytes_init(&text, LIST_BYTES_MAX);
+    fine = ks_look_pages(call, "/v1/shards", subscription, KS_PAGE_SIZE_MAX,
+                         &kinesis_sidecar__v1__shards_response__descriptor, add_page, &table) &&
+           say(&text, ks_table_write(&table, 0, 0, &text));
+    ks_bytes_free(&text);
+    ks_table_free(&table);
+    return fine;
+}
+
+/* ---- One ---- */
+
+static ks_err append_line(struct ks_bytes *text, const char *name, const char *value)
+{
+    KS_TRY(ks_bytes_format(text, "%-20s ", name));
+    KS_TRY(ks_table_append_plain(text, value[0] == '\0' ? "-" : value));
+    return ks_bytes_append_byte(text, '\n');
+}
+
+static ks_err append_number(struct ks_bytes *text, const char *name, uint64_t value)
+{
+    return ks_bytes_format(text, "%-20s %" PRIu64 "\n", name, value);
+}
+
+static ks_err append_names(struct ks_bytes *text, const char *name, size_t count, char **names)
+{
+    KS_TRY(ks_bytes_format(text, "%-20s", name));
+    for (size_t i = 0; i < count; i++) {
+        KS_TRY(ks_bytes_append_byte(text, ' '));
+        KS_TRY(ks_table_append_plain(text, names[i]));
+    }
+    return ks_bytes_append(text, count == 0 ? KS_VIEW(" -\n") : KS_VIEW("\n"));
+}
+
+/* How far its records are; all zero where it is not held. */
+static ks_err append_progress(struct ks_bytes *text, const ks_pb_shard *shard)
+{
+    char behind[KS_SPAN_SIZE];
+
+    ks_table_span(shard->millis_behind_latest, behind);
+    KS_TRY(append_line(text, "behind", behind));
+    KS_TRY(append_line(text, "watermark", shard->watermark));
+    KS_TRY(append_number(text, "delivered", shard->delivered));
+    KS_TRY(append_number(text, "settled", shard->settled));
+    KS_TRY(append_number(text, "watermark gap", shard->watermark_gap));
+    KS_TRY(append_number(text, "in flight", shard->in_flight));
+    KS_TRY(append_number(text, "buffered", shard->buffered));
+    KS_TRY(append_line(text, "lane blocked", shard->blocked ? "yes" : "no"));
+    return append_line(text, "session", shard->session);
+}
+
+static ks_err append_shard(struct ks_bytes *text, const ks_pb_shard *shard)
+{
+    char word[KS_JSON_WORD_MAX];
+    char at[KS_TIMESTAMP_SIZE];
+
+    KS_TRY(append_line(text, "shard", shard->shard_id));
+    KS_TRY(append_line(text, "state", state_of(shard, word)));
+    KS_TRY(append_line(text, "why", shard->reason));
+    KS_TRY(append_line(text, "owner", shard->owner));
+    KS_TRY(append_line(text, "next owner", shard->next_owner));
+    KS_TRY(append_number(text, "epoch", shard->epoch));
+    KS_TRY(append_line(text, "since", instant(shard->since, at)));
+    KS_TRY(append_line(text, "checkpoint", shard->checkpoint));
+    KS_TRY(append_number(text, "sub-sequence number", (uint64_t)shard->sub_sequence_number));
+    KS_TRY(append_progress(text, shard));
+    if (shard->paused)
+        KS_TRY(append_line(text, "paused until", instant(shard->paused_until, at)));
+    KS_TRY(append_names(text, "parents", shard->n_parents, shard->parents));
+    KS_TRY(append_names(text, "children", shard->n_children, shard->children));
+    KS_TRY(append_line(text, "first hash key", shard->starting_hash_key));
+    KS_TRY(append_line(text, "last hash key", shard->ending_hash_key));
+    return append_line(text, "read at", instant(shard->read_at, at));
+}
+
+static bool show(const struct ks_call *call, const char *subscription, const char *id)
+{
+    ProtobufCMessage *message = NULL;
+    struct ks_arena arena;
+    struct ks_bytes text;
+    bool fine;
+
+    ks_bytes_init(&text, ONE_BYTES_MAX);
+    fine = ks_look(call, "/v1/shards/", id, subscription, &kinesis_sidecar__v1__shard__descriptor,
+                   &arena, &message) &&
+           say(&text, append_shard(&text, (const ks_pb_shard *)message));
+    ks_arena_free(&arena);
+    ks_bytes_free(&text);
+    return fine;
+}
+
+int ks_command_leases(int argc, char *const *argv, char *const *environment)
+{
+    enum { SUBSCRIPTION };
+    static const struct ks_call_flag flags[] = {{"--subscription", true}, {NULL, false}};
+    struct ks_call call;
+
+    if (!ks_call_read(argc, argv, environment, flags, 2, &call))
+        return 2;
+    if (call.word_count == 0 || (call.word_count == 1 && strcmp(call.words[0], "list") == 0))
+        return list(&call, call.values[SUBSCRIPTION]) ? 0 : 1;
+    if (call.word_count == 2 && strcmp(call.words[0], "show") == 0)
+        return show(&call, call.values[SUBSCRIPTION], call.words[1]) ? 0 : 1;
+    ks_call_complain("leases: list, or show SHARD");
+    return 2;
+}

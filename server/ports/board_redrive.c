@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Dead letters that are delivered again: their records in memory, and what the store is told (core/redrive.h). */
+#include "ports/board.h"
+
+#include "base/log.h"
+#include "base/metrics.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+/* They have at most this part of the byte budget, or one of any size. */
+enum { SHARE_DIVISOR = 8 };
+
+/* A letter, from the order on until the store knows what became of it. */
+struct ks_board_redrive {
+    bool used;
+    char id[KS_LETTER_ID_MAX + 1];
+    ks_redrive_answered *answered; /* Whoever ordered it; NULL: was told. */
+    void *arg;
+    /* Once it was found. */
+    struct ks_block *block; /* NULL: it is looked for. */
+    struct ks_letter
+        letter; /* Its views are of the block; `shard_id` and `stream` end with a NUL there. */
+    struct ks_record record;
+    ks_number number;
+    ks_shard shard;
+};
+
+struct ks_board_redrives {
+    struct ks_board_redrive items[KS_REDRIVES_MAX];
+    ks_number next;
+    size_t bytes; /* Of all blocks. */
+    bool failing; /* And that was told. */
+};
+
+ks_err ks_board_redrives_new(struct ks_switchboard *board)
+{
+    board->redrives = ks_alloc(sizeof *board->redrives);
+    return board->redrives == NULL ? KS_FAIL(NO_MEMORY) : KS_OK;
+}
+
+static struct ks_board_redrive *find_id(const struct ks_switchboard *board, ks_view id)
+{
+    for (uint32_t i = 0; i < KS_REDRIVES_MAX; i++) {
+        struct ks_board_redrive *redrive = &board->redrives->items[i];
+
+        if (redrive->used && ks_view_equal(ks_view_text(redrive->id), id))
+            return redrive;
+    }
+    return NULL;
+}
+
+static struct ks_board_redrive *find_number(const struct ks_switchboard *board, ks_number number)
+{
+    for (uint32_t i = 0; i < KS_REDRIVES_MAX; i++) {
+        struct ks_board_redrive *redrive = &board->redrives->items[i];
+
+        if (redrive->used && redrive->block != NULL && redrive->number == number)
+            return redrive;
+    }
+    return NULL;
+}
+
+static void forget(struct ks_switchboard *board, struct ks_board_redrive *redrive)
+{
+    if (redrive->block != NULL)
+        board->redrives->bytes -= redrive->block->capacity;
+    ks_block_drop(redrive->block);
+    *redrive = (struct ks_board_redrive){.used = false};
+}
+
+void ks_board_redrives_clear(struct ks_switchboard *board)
+{
+    for (uint32_t i = 0; i < KS_REDRIVES_MAX; i++)
+        forget(board, &board->redrives->items[i]);
+}
+
+void ks_board_redrives_touch(struct ks_switchboard *board, ks_instant now)
+{
+    for (uint32_t i = 0; i < KS_REDRIVES_MAX; i++)
+        if (board->redrives->items[i].block != NULL)
+            ks_names_touch(&board->rows.shards, board->redrives->items[i].shard, now);
+}
+
+/* ---- The record ---- */
+
+static ks_view keep(struct ks_block *block, ks_view view)
+{
+    uint8_t *at = block->data + block->size;
+
+    if (view.size > 0)
+        memcpy(at, view.data, view.size);
+    block->size += view.size + 1; /* Zeroed: ends with a NUL. */
+    at[view.size] = 0;
+    return ks_view_of(at, view.size);
+}
+
+/* Takes a copy of the letter, within the share. FULL, NO_MEMORY. */
+static ks_err keep_letter(struct ks_switchboard *board, struct ks_board_redrive *redrive,
+                          const struct ks_letter *letter)
+{
+    struct ks_board_redrives *redrives = board->redrives;
+    size_t size = letter->stream.size + letter->shard_id.size + letter->sequence.size +
+                  letter->partition_key.size + letter->data.size + letter->reason.size + 6;
+
+    if (redrives->bytes > 0 && redrives->bytes + size > board->budget.limit / SHARE_DIVISOR)
+        return KS_FAIL(FULL);
+    KS_TRY(ks_block_new(&board->budget, size, &redrive->block));
+    redrives->bytes += redrive->block->capacity;
+    redrive->letter = *letter;
+    redrive->letter.id = ks_view_text(redrive->id);
+    redrive->letter.stream = keep(redrive->block, letter->stream);
+    redrive->letter.shard_id = keep(redrive->block, letter->shard_id);
+    redrive->letter.sequence = keep(redrive->block, letter->sequence);
+    redrive->letter.partition_key = keep(redrive->block, letter->partition_key);
+    redrive->letter.data = keep(redrive->block, letter->data);
+    redrive->letter.reason = keep(redrive->block, letter->reason);
+    redrive->record = (struct ks_record){.data = redrive->letter.data,
+                                         .partition_key = redrive->letter.partition_key,
+                                         .sequence = redrive->letter.sequence,
+                                         .sub_sequence = letter->sub_sequence,
+                                         .arrival_ms = letter->arrival_ms};
+    return KS_OK;
+}
+
+const struct ks_record *ks_board_letter_record(const struct ks_switchboard *board, ks_number number)
+{
+    const struct ks_board_redrive *redrive = find_number(board, number);
+
+    return redrive == NULL ? NULL : &redrive->record;
+}
+
+const char *ks_switchboard_run_stream(const struct ks_switchboard *board, const struct ks_run *run)
+{
+    const struct ks_board_redrive *redrive;
+
+    if (run->shard != KS_SHARD_NONE)
+        return board->config.stream;
+    redrive = find_number(board, run->first);
+    return redrive == NULL ? "" : (const char *)redrive->letter.stream.data;
+}
+
+const char *ks_switchboard_run_shard(const struct ks_switchboard *board, const struct ks_run *run)
+{
+    const struct ks_board_redrive *redrive;
+
+    if (run->shard != KS_SHARD_NONE)
+        return ks_names_text(&board->rows.shards, run->shard);
+    redrive = find_number(board, run->first);
+    return redrive == NULL ? "" : (const char *)redrive->letter.shard_id.data;
+}
+
+/* ---- The order ---- */
+
+static void answer(struct ks_board_redrive *redrive, ks_err err, const struct ks_detail *detail)
+{
+    ks_redrive_answered *answered = redrive->answered;
+
+    redrive->answered = NULL;
+    answered(redrive->arg, err, redrive->letter.attempts, detail);
+}
+
+static uint32_t stale_ms_of(const struct ks_switchboard *board, const struct ks_letter *letter)
+{
+    int64_t max_age_ms = ks_span_to_ms(board->config.core.poison.max_age);
+    int64_t left_ms = max_age_ms - (ks_wall_now().ms - letter->arrival_ms);
+
+    if (max_age_ms == 0 || left_ms >= UINT32_MAX)
+        return UINT32_MAX;
+    return left_ms < 0 ? 0 : (uint32_t)left_ms;
+}
+
+static void begin(struct ks_switchboard *board, struct ks_board_redrive *redrive)
+{
+    const struct ks_letter *letter = &redrive->letter;
+    struct ks_event event = {.kind = KS_EVENT_REDRIVE};
+
+    redrive->number = board->redrives->next++;
+    redrive->shard = KS_SHARD_NONE;
+    (void)ks_names_find(&board->rows.shards, letter->shard_id, &redrive->shard);
+    event.redrive.number = redrive->number;
+    event.redrive.shard = redrive->shard;
+    event.redrive.bytes = (uint32_t)(letter->data.size + letter->partition_key.size);
+    event.redrive.attempts = letter->attempts;
+    event.redrive.stale_ms = stale_ms_of(board, letter);
+    ks_board_queue(board, &event);
+    ks_loop_wake(board->config.loop);
+    ks_info("%sdead letter %s is delivered again", board->prefix, redrive->id);
+}
+
+static void found(void *arg, const struct ks_letters_answer *said)
+{
+    struct ks_board_ask *ask = arg;
+    struct ks_switchboard *board = ks_board_of_ask(ask);
+    struct ks_board_redrive *redrive;
+    ks_err err = KS_FAIL(NOT_FOUND);
+
+    if (board != NULL) {
+        redrive = &board->redrives->items[ask->token];
+        if (said->outcome != KS_DONE)
+            err = KS_FAIL(DISK);
+        else if (said->count > 0)
+            err = keep_letter(board, redrive, &said->letters[0]);
+        if (ks_ok(err))
+            begin(board, redrive);
+        answer(redrive, err, &said->detail);
+        if (!ks_ok(err))
+            forget(board, redrive);
+    }
+    ks_free(ask);
+}
+
+ks_err ks_switchboard_redrive(struct ks_switchboard *board, ks_view id,
+                              ks_redrive_answered *answered, void *arg)
+{
+    struct ks_dead_letters *store = board->config.letters;
+    struct ks_board_redrive *free = NULL;
+    struct ks_board_ask *ask;
+
+    assert(store != NULL);
+    if (board->draining)
+        return KS_FAIL(BUSY);
+    if (id.size > KS_LETTER_ID_MAX)
+        return KS_FAIL(NOT_FOUND);
+    if (find_id(board, id) != NULL)
+        return KS_FAIL(CONDITION);
+    for (uint32_t i = 0; i < KS_REDRIVES_MAX && free == NULL; i++)
+        if (!board->redrives->items[i].used)
+            free = &board->redrives->items[i];
+    if (free == NULL)
+        return KS_FAIL(FULL);
+    ask = ks_board_ask_new(board);
+    if (ask == NULL)
+        return KS_FAIL(NO_MEMORY);
+    ask->token = (uint64_t)(free - board->redrives->items);
+    *free = (struct ks_board_redrive){.used = true, .answered = answered, .arg = arg};
+    (void)snprintf(free->id, sizeof free->id, "%.*s", (int)id.size, (const char *)id.data);
+    store->vtable->find(store, id, found, ask);
+    return KS_OK;
+}
+
+bool ks_switchboard_is_redriven(const struct ks_switchboard *board, ks_view id)
+{
+    return find_id(board, id) != NULL;
+}
+
+void ks_switchboard_discarded(struct ks_switchboard *board, ks_view id)
+{
+    struct ks_event event = {.kind = KS_EVENT_DISCARDED};
+    struct ks_board_redrive *redrive = board->stopped ? NULL : find_id(board, id);
+
+    if (redrive == NULL || redrive->block == NULL)
+        return; /* What is looked for only now is not found. */
+    event.letter.number = redrive->number;
+    ks_board_step(board, &event);
+    forget(board, redrive);
+    ks_board_happened(board, KS_SHARD_NONE, NULL, NULL); /* Somebody may wait for its end. */
+}
+
+/* ---- The end ---- */
+
+/* A state that lasts is said once. */
+static void tell_state(struct ks_switchboard *board, const struct ks_letters_answer *said)
+{
+    bool failing = said->outcome == KS_UNKNOWN;
+
+    if (failing == board->redrives->failing)
+        return;
+    board->redrives->failing = failing;
+    if (failing)
+        ks_error("%sdead letters that were delivered again cannot be settled (%s), trying again "
+                 "until they can",
+                 board->prefix, said->detail.text);
+    else
+        ks_info("%sdead letters that were delivered again are settled", board->prefix);
+}
+
+static void told(void *arg, const struct ks_letters_answer *said)
+{
+    struct ks_board_ask *ask = arg;
+    struct ks_switchboard *board = ks_board_of_ask(ask);
+
+    if (board != NULL) {
+        tell_state(board, said);
+        ks_board_letter_told(board, ask->token, said->outcome);
+    }
+    ks_free(ask);
+}
+
+void ks_board_letter_told(struct ks_switchboard *board, ks_number number, enum ks_outcome outcome)
+{
+    struct ks_event event = {.kind = KS_EVENT_LETTER, .letter = {number, outcome}};
+
+    ks_board_queue(board, &event);
+    ks_loop_wake(board->config.loop);
+}
+
+void ks_board_letter(struct ks_switchboard *board, const struct ks_effect *effect)
+{
+    struct ks_dead_letters *store = board->config.letters;
+    struct ks_board_redrive *redrive = find_number(board, effect->letter.number);
+    struct ks_board_ask *ask = redrive == NULL ? NULL : ks_board_ask_new(board);
+    ks_view reason;
+
+    assert(redrive != NULL);
+    if (ask == NULL) {
+        ks_board_letter_told(board, effect->letter.number, KS_UNKNOWN);
+        return;
+    }
+    ask->token = effect->letter.number;
+    if (effect->letter.remove) {
+        store->vtable->remove(store, redrive->letter.id, told, ask);
+        return;
+    }
+    reason = ks_board_reason_of(board, KS_SHARD_NONE, 0, redrive->number);
+    if (reason.size > 0)
+        redrive->letter.reason = reason;
+    redrive->letter.attempts = effect->letter.attempts;
+    redrive->letter.cause = effect->letter.cause;
+    redrive->letter.died_ms = ks_wall_now().ms;
+    store->vtable->amend(store, &redrive->letter, told, ask);
+}
+
+void ks_board_letter_over(struct ks_switchboard *board, ks_number number, bool removed)
+{
+    struct ks_board_redrive *redrive = find_number(board, number);
+
+    if (redrive == NULL)
+        return;
+    if (removed)
+        ks_metric_add_labelled(KS_METRIC_DEAD_LETTERS_REDRIVEN, board->config.subscription, 1);
+    ks_info("%sdead letter %s was delivered again: %s", board->prefix, redrive->id,
+            removed ? "acknowledged, it is gone" : "given up again");
+    forget(board, redrive);
+    ks_board_happened(board, KS_SHARD_NONE, NULL, NULL);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* local_file.c - any bytes as the SQLite file of a local stream: it is opened or refused with a sentence, its shards
+ * are read to their ends, and what makes no sense is told. */
+#include "adapters/local/db.h"
+
+#include "adapters/local/read.h"
+#include "adapters/local/sequence.h"
+#include "adapters/local/shards.h"
+#include "base/budget.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const int64_t NOW_MS = INT64_C(1795219300000);
+enum { READS_MAX = 20, RECORDS_MAX = 10 };
+
+static char path[64];
+
+static void remove_files(void)
+{
+    static const char *const ends[] = {"", "-wal", "-shm", "-journal"};
+    char name[80];
+
+    for (size_t at = 0; at < sizeof(ends) / sizeof(ends[0]); at++) {
+        (void)snprintf(name, sizeof(name), "%s%s", path, ends[at]);
+        (void)unlink(name);
+    }
+}
+
+static void write_file(const uint8_t *data, size_t size)
+{
+    if (path[0] == '\0') {
+        (void)snprintf(path, sizeof(path), "/dev/shm/ks-fuzz-local-%d", (int)getpid());
+        (void)atexit(remove_files);
+    }
+    remove_files();
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0 || write(fd, data, size) != (ssize_t)size)
+        abort();
+    (void)close(fd);
+}
+
+/* False at the end of the shard, or where it cannot be read. */
+static bool read_batch(struct ks_local_db *db, struct ks_local_cursor *cursor)
+{
+    struct ks_detail detail = {""};
+    struct ks_local_look look;
+    struct ks_batch batch = {.block = NULL};
+    struct ks_block *block;
+
+    if (!ks_ok(ks_local_look(db, cursor, RECORDS_MAX, 1000, NOW_MS, &look, &detail)))
+        return false;
+    if (look.count == 0 || look.block_bytes > 1 << 20)
+        return false;
+    assert(look.count <= RECORDS_MAX && look.first <= look.last);
+    if (!ks_ok(ks_block_new(NULL, look.block_bytes, &block)))
+        return false;
+    bool good = ks_ok(ks_local_fill(db, cursor, &look, block, &batch, &detail));
+    assert(good || detail.text[0] != '\0');
+    for (uint32_t at = 0; good && at < batch.count; at++) {
+        assert(batch.records[at].sequence.size == KS_LOCAL_SEQUENCE_DIGITS);
+        assert(batch.records[at].data.data + batch.records[at].data.size <=
+               block->data + block->size);
+    }
+    ks_block_drop(block);
+    return good && !look.at_end;
+}
+
+static void read_shards(struct ks_local_db *db)
+{
+    struct ks_shard_row_local *rows = NULL;
+    struct ks_shard_listing listing;
+    struct ks_detail detail = {""};
+    uint32_t count = 0;
+    bool more = false;
+
+    if (ks_ok(ks_shards_load(db, false, &rows, &count, &detail))) {
+        for (uint32_t at = 0; at < count; at++)
+            ks_shards_tell(&rows[at], &listing);
+        ks_free(rows);
+    }
+    for (int64_t index = 0; index < 3; index++) {
+        struct ks_local_cursor cursor = {.from = {.kind = KS_POSITION_TRIM_HORIZON}};
+
+        ks_shards_name(index, cursor.shard);
+        for (int reads = 0; reads < READS_MAX && read_batch(db, &cursor); reads++)
+            continue;
+        cursor.resolved = false;
+        cursor.from =
+            (struct ks_position){.kind = KS_POSITION_AT_TIMESTAMP, .timestamp_ms = NOW_MS};
+        (void)read_batch(db, &cursor);
+    }
+    (void)ks_ok(ks_shards_split(db, "shardId-000000000000", "7", &detail));
+    (void)ks_ok(ks_shards_merge(db, "shardId-000000000001", "shardId-000000000002", &detail));
+    (void)ks_ok(ks_shards_trim(db, NOW_MS, 100, &more, &detail));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct ks_local_db *db = NULL;
+    struct ks_detail detail = {""};
+
+    write_file(data, size);
+    if (ks_ok(ks_local_db_open(path, "demo", 2, &db, &detail))) {
+        read_shards(db);
+        ks_local_db_close(db);
+    } else {
+        assert(detail.text[0] != '\0');
+    }
+    assert(ks_alloc_live() == 0);
+    return 0;
+}

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""make_corpus.py - writes the first inputs of some fuzz programs into tests/fuzz/corpus/, with nothing of ours.
+
+base64, hex and instants come from Python's own modules, heads of answers as email.utils writes dates, lease rows are
+those of tests/vectors/rows/native/rows.json in pages as DynamoDB answers them, files of SQLite are made by SQLite's
+own module from the statements that docs and code have. Run it in the root of the project; it writes the same each time.
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import base64
+import datetime
+import email.utils
+import json
+import os
+import re
+import sqlite3
+import tempfile
+
+HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus")
+SECONDS = 1795219200  # 2026-11-21T00:00:00Z
+
+
+def write(program, name, content):
+    os.makedirs(os.path.join(HERE, program), exist_ok=True)
+    with open(os.path.join(HERE, program, name), "wb") as file:
+        file.write(content if isinstance(content, bytes) else content.encode())
+
+
+def codec():
+    data = bytes(range(256))
+    write("codec", "base64", base64.b64encode(data))
+    write("codec", "base64_of_one", base64.b64encode(b"a"))
+    write("codec", "base64url", base64.urlsafe_b64encode(data[:-2]).rstrip(b"="))
+    write("codec", "hex", data.hex())
+    instant = datetime.datetime.fromtimestamp(SECONDS, datetime.timezone.utc)
+    write("codec", "instant", instant.isoformat(timespec="milliseconds"))
+    write("codec", "instant_of_east", instant.astimezone(datetime.timezone(datetime.timedelta(hours=13, minutes=45))).isoformat())
+    write("codec", "hash_key", str(2 ** 128 - 1))
+    # Kinesis' own layout, as adapters/local/sequence.h has it.
+    write("codec", "sequence", str(int("2" + f"{SECONDS:09x}" + "3" + f"{77:016x}" + "00" + f"{SECONDS + 5:09x}" + f"{3:08x}" + "2", 16)))
+
+
+def response_head():
+    date = email.utils.formatdate(SECONDS, usegmt=True)
+    write("response_head", "success", f"Content-Type: application/x-amz-json-1.1\r\nDate: {date}\r\n"
+          "x-amzn-RequestId: d6f2b8a2-9f1d-4c3e-8a55-0b8e1d2c3f4a\r\n\r\n")
+    write("response_head", "throttle", f"Date:{date}\nRetry-After: 120\nx-amzn-ErrorType: ThrottlingException:http://amazon\n")
+    write("response_head", "cached", f"date: {date}\r\nAge: 7\r\nx-amz-retry-after: 1500\r\n\r\n")
+
+
+def lease_rows():
+    with open(os.path.join(HERE, "../../vectors/rows/native/rows.json"), encoding="utf-8") as file:
+        items = [case["item"] for case in json.load(file)]
+    write("lease_rows", "all", json.dumps({"Count": len(items), "Items": items}))
+    for at, item in enumerate(items):
+        write("lease_rows", f"row_{at}", json.dumps({"Items": [item]}, separators=(",", ":")))
+    key = {"p": {"S": "w"}, "k": {"S": "pod-a"}}
+    write("lease_rows", "left_out", json.dumps({"Responses": {"app": []}, "UnprocessedKeys": {"app": {"Keys": [key]}}}))
+
+
+def rpc_head():
+    """The first byte: 1 = GET, 2 = HTTP/2, then the kind of the method in fours."""
+    write("rpc_head", "connect", b"\x00application/json\nconnect-protocol-version: 1\nconnect-timeout-ms: 5000\naccept-encoding: gzip")
+    write("rpc_head", "stream", b"\x04application/connect+proto; x=y\nconnect-content-encoding: gzip\n")
+    write("rpc_head", "grpc", b"\x0aapplication/grpc+proto\ngrpc-timeout: 99999999u\ngrpc-accept-encoding: br, gzip;q=0")
+    message = base64.urlsafe_b64encode(b"\x0a\x03abc").decode().rstrip("=")
+    write("rpc_head", "get", f"\x01\n/a.B/C?encoding=proto&connect=v1&base64=1&message={message}")
+
+
+def sqlite_file(program, name, statements):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "file")
+        db = sqlite3.connect(path, isolation_level=None)
+        db.execute("PRAGMA page_size = 512")  # The smaller the file, the more of it is a row.
+        for statement, values in statements:
+            db.execute(statement, values)
+        db.close()
+        with open(path, "rb") as file:
+            write(program, name, file.read())
+
+
+def code(path):
+    with open(os.path.join(HERE, "../../..", path), encoding="utf-8") as file:
+        return file.read()
+
+
+def lease_file():
+    """The columns are those of native_words.h, the rows those of the vectors."""
+    columns = re.findall(r'X\(\w+, "(\w+)", (\w+)\)', code("server/adapters/dialects/native_words.h"))
+    made = "CREATE TABLE lease_table (application TEXT NOT NULL, p TEXT NOT NULL, k TEXT NOT NULL, " + ", ".join(
+        f"{name} {'INTEGER' if kind in ('NUMBER', 'BOOL') else 'TEXT'}" for name, kind in columns)
+    head = code("server/adapters/sqlite/table.h")
+    identity = [(f"PRAGMA application_id = {int(re.search(r'APPLICATION_ID = (0x[0-9A-F]+)', head)[1], 16)}", ()),
+                (f"PRAGMA user_version = {re.search(r'SQLITE_VERSION = ([0-9]+)', head)[1]}", ())]
+    rows = []
+    for case in json.loads(code("tests/vectors/rows/native/rows.json")):
+        cells = {name: next(iter(value.items())) for name, value in case["item"].items()
+                 if name in dict(columns) or name in ("p", "k")}
+        values = ["\n".join(value) if kind == "SS" else int(value) if kind == "N" and value.isdigit() else value
+                  for kind, value in cells.values()]
+        rows.append((f"INSERT OR REPLACE INTO lease_table (application, {', '.join(cells)}) VALUES ('app'{', ?' * len(cells)})", values))
+    key = ", PRIMARY KEY (application, p, k)) WITHOUT ROWID"
+    sqlite_file("lease_file", "rows", [(made + key, ())] + identity + rows)
+    sqlite_file("lease_file", "rows_twice", [(made + ")", ())] + identity + rows + rows)
+    sqlite_file("lease_file", "nothing", [(made + key, ())] + identity)
+
+
+def local_file():
+    source = code("server/adapters/local/db.c")
+    schema = "".join(re.findall(r'"([^"]*)"', re.search(r"SCHEMA\[\] =(.*?;\")\;\n", source, re.DOTALL)[1]))
+    made = [(statement, ()) for statement in schema.split(";") if statement.strip()]
+    half = (2 ** 127).to_bytes(16, "big")
+    last = (2 ** 128 - 1).to_bytes(16, "big")
+    below = (2 ** 127 - 1).to_bytes(16, "big")
+    identity = [(f"PRAGMA application_id = {int(re.search(r'APPLICATION_ID = (0x[0-9A-F]+)', source)[1], 16)}", ()),
+                (f"PRAGMA user_version = {re.search(r'VERSION = ([0-9]+)', source)[1]}", ())]
+    rows = [("INSERT INTO streams VALUES (1, 'demo', ?, 86400000, 2, 3)", (SECONDS * 1000,))]
+    add = "INSERT INTO shards VALUES (?, 1, ?, ?, NULL, ?, ?, ?, ?, ?, ?)"
+    rows += [(add, (1, 0, None, bytes(16), below, SECONDS, None, 3, SECONDS * 1000 + 2)),
+             (add, (2, 1, None, half, last, SECONDS, SECONDS * 1000 + 9, 2, SECONDS * 1000 + 1)),
+             (add, (3, 2, 1, half, last, SECONDS + 1, None, 1, 0))]
+    for shard, number in ((1, 1), (1, 2), (2, 1)):
+        rows.append(("INSERT INTO records VALUES (?, ?, ?, ?)",
+                     (shard * 2 ** 40 + number, SECONDS * 1000 + number, f"käse-{number}".encode(), b"data")))
+    for name, change in (("records", "UPDATE streams SET id = 1"), ("negative_index", "UPDATE shards SET ix = -2 WHERE id = 3"),
+                         ("negative_time", "UPDATE records SET arrival_ms = -1000"),
+                         ("retention", "UPDATE streams SET retention_ms = -9223372036854775808")):
+        sqlite_file("local_file", name, made + identity + rows + [(change, ())])
+
+
+def http1():
+    """0xFF is where a piece ends."""
+    head = b"Host: localhost\r\nUser-Agent: corpus\r\n"
+    write("http1", "body", b"POST / HTTP/1.1\r\n" + head + b"Content-Type: text/plain\r\nContent-Length: 5\r\n\r\nhe\xffllo")
+    write("http1", "chunks", b"POST /s HTTP/1.1\r\n" + head + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n\xff2;x=y\r\nde\r\n"
+          b"0\r\nTrailer: t\r\n\r\n")
+    write("http1", "kept", b"POST / HTTP/1.1\r\n" + head + b"\r\n\xffPOST / HTTP/1.1\r\n" + head + b"Connection: close\r\n\r\n")
+    write("http1", "expect", b"POST /s HTTP/1.1\r\n" + head + b"Expect: 100-continue\r\nContent-Length: 3\r\n\r\n\xffabc")
+    write("http1", "disguised", b"POST / HTTP/1.1\r\n" + head + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+    write("http1", "too_large", b"POST / HTTP/1.1\r\n" + head + b"Content-Length: 2000\r\n\r\n" + b"x" * 2000)
+    write("http1", "half", b"GET /a?b=%41&c HTTP/1.0\r\nAccept: */*\r\n")
+
+
+if __name__ == "__main__":
+    codec()
+    response_head()
+    lease_rows()
+    rpc_head()
+    lease_file()
+    local_file()
+    http1()

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ports/board.h"
+
+#include <stdio.h>
+
+#include "ks_test.h"
+#include "unit/ports/stage.h"
+
+/* A store of dead letters whose answers are the test's to give. */
+static struct {
+    struct ks_dead_letters port;
+    const char *asked; /* find, remove, amend */
+    uint32_t attempts; /* As amended. */
+    char reason[32];
+    ks_letters_answered *answered;
+    void *arg;
+} fake;
+
+static void ask(const char *what, ks_letters_answered *answered, void *arg)
+{
+    fake.asked = what;
+    fake.answered = answered;
+    fake.arg = arg;
+}
+
+static void fake_find(struct ks_dead_letters *store, ks_view id, ks_letters_answered *answered,
+                      void *arg)
+{
+    (void)store;
+    (void)id;
+    ask("find", answered, arg);
+}
+
+static void fake_remove(struct ks_dead_letters *store, ks_view id, ks_letters_answered *answered,
+                        void *arg)
+{
+    (void)store;
+    EXPECT(ks_view_equal(id, KS_VIEW("one")));
+    ask("remove", answered, arg);
+}
+
+static void fake_amend(struct ks_dead_letters *store, const struct ks_letter *letter,
+                       ks_letters_answered *answered, void *arg)
+{
+    (void)store;
+    fake.attempts = letter->attempts;
+    EXPECT_OK(ks_view_copy_text(letter->reason, fake.reason, sizeof fake.reason));
+    ask("amend", answered, arg);
+}
+
+static const struct ks_dead_letters_vtable vtable = {
+    .find = fake_find, .remove = fake_remove, .amend = fake_amend};
+
+static void answer(enum ks_outcome outcome, const struct ks_letter *letter)
+{
+    struct ks_letters_answer said = {
+        .outcome = outcome, .letters = letter, .count = letter == NULL ? 0 : 1};
+    ks_letters_answered *answered = fake.answered;
+
+    fake.asked = "";
+    answered(fake.arg, &said);
+}
+
+static struct stage stage;
+static ks_session_id session;
+static struct ks_run run;
+static ks_err heard;
+
+static void ordered(void *arg, ks_err err, uint32_t attempts, const struct ks_detail *detail)
+{
+    (void)arg;
+    (void)attempts;
+    (void)detail;
+    heard = err;
+}
+
+static struct ks_letter letter(void)
+{
+    return (struct ks_letter){.id = KS_VIEW("one"),
+                              .stream = KS_VIEW("another-stream"),
+                              .shard_id = KS_VIEW("shardId-that-is-gone"),
+                              .sequence = KS_VIEW("42"),
+                              .partition_key = KS_VIEW("k"),
+                              .data = KS_VIEW("data"),
+                              .reason = KS_VIEW("bad"),
+                              .attempts = 3};
+}
+
+static void begin(void)
+{
+    struct ks_session_request request = {.client_id = KS_VIEW("app"),
+                                         .pulls = true,
+                                         .max_in_flight = 10,
+                                         .max_in_flight_bytes = 1 << 20,
+                                         .ack_deadline = ks_span_ms(60000),
+                                         .linger = ks_span_ms(60000)};
+    struct ks_detail detail;
+
+    stage_begin(&stage, "pod-a");
+    fake.port.vtable = &vtable;
+    stage.board->config.letters = &fake.port;
+    EXPECT_OK(ks_switchboard_open(stage.board, &request, NULL, &session, &detail));
+}
+
+static void end(void)
+{
+    stage.board->config.letters = stage.letters;
+    stage_drain(&stage);
+    stage_vanish(&stage);
+}
+
+static bool has_pulled(struct stage *of)
+{
+    return ks_switchboard_pull(of->board, session, 1, 1 << 20, &run, 1) == 1;
+}
+
+static bool is_asked(struct stage *of)
+{
+    (void)of;
+    return fake.asked[0] != '\0';
+}
+
+static bool is_over(struct stage *of)
+{
+    return !ks_switchboard_is_redriven(of->board, KS_VIEW("one"));
+}
+
+static void settle(enum ks_settle_outcome outcome, const char *reason)
+{
+    struct ks_session_status status;
+    struct ks_settlement settlement = {.session = session,
+                                       .shard = run.shard,
+                                       .epoch = run.epoch,
+                                       .first = run.first,
+                                       .count = 1,
+                                       .outcome = outcome,
+                                       .reason = ks_view_text(reason)};
+
+    EXPECT(ks_switchboard_session(stage.board, session, &status));
+    settlement.session_epoch = status.session.epoch;
+    EXPECT_EQ_I64(ks_switchboard_settle(stage.board, &settlement).status, KS_SETTLE_OK);
+}
+
+static void redrive(void)
+{
+    struct ks_letter one = letter();
+
+    EXPECT_OK(ks_switchboard_redrive(stage.board, KS_VIEW("one"), ordered, NULL));
+    EXPECT_ERR(ks_switchboard_redrive(stage.board, KS_VIEW("one"), ordered, NULL), CONDITION);
+    answer(KS_DONE, &one);
+    EXPECT_OK(heard);
+    stage_turn_until(&stage, has_pulled);
+}
+
+TEST(a_letter_is_delivered_under_its_own_names_also_when_its_shard_is_gone)
+{
+    const struct ks_record *record;
+
+    begin();
+    redrive();
+    EXPECT_EQ_U64(run.shard, KS_SHARD_NONE);
+    EXPECT_EQ_I64(run.attempt, 4);
+    EXPECT_STR(ks_switchboard_run_stream(stage.board, &run), "another-stream");
+    EXPECT_STR(ks_switchboard_run_shard(stage.board, &run), "shardId-that-is-gone");
+    record = ks_switchboard_record(stage.board, run.shard, run.epoch, run.first);
+    EXPECT(record != NULL && ks_view_equal(record->data, KS_VIEW("data")));
+    settle(KS_ACK, "");
+    stage_turn_until(&stage, is_asked);
+    EXPECT_STR(fake.asked, "remove");
+    EXPECT(!ks_switchboard_persisted(stage.board, KS_SHARD_NONE, 0, run.first + 1));
+    answer(KS_DONE, NULL);
+    stage_turn_until(&stage, is_over);
+    EXPECT(ks_switchboard_persisted(stage.board, KS_SHARD_NONE, 0, run.first + 1));
+    EXPECT(ks_switchboard_record(stage.board, run.shard, run.epoch, run.first) == NULL);
+    EXPECT_EQ_U64(stage.board->budget.used, 0);
+    end();
+}
+
+TEST(what_is_given_up_again_says_why_or_what_it_said_before)
+{
+    begin();
+    redrive();
+    settle(KS_DEAD_LETTER, "");
+    stage_turn_until(&stage, is_asked);
+    EXPECT_STR(fake.asked, "amend");
+    EXPECT_EQ_I64(fake.attempts, 4);
+    EXPECT_STR(fake.reason, "bad");
+    answer(KS_DONE, NULL);
+    stage_turn_until(&stage, is_over);
+    redrive();
+    settle(KS_DEAD_LETTER, "worse");
+    stage_turn_until(&stage, is_asked);
+    EXPECT_STR(fake.reason, "worse");
+    answer(KS_REFUSED, NULL);
+    stage_turn_until(&stage, is_over);
+    end();
+}
+
+TEST(a_letter_that_is_not_there_or_cannot_be_read_is_refused)
+{
+    begin();
+    EXPECT_OK(ks_switchboard_redrive(stage.board, KS_VIEW("one"), ordered, NULL));
+    answer(KS_DONE, NULL);
+    EXPECT_ERR(heard, NOT_FOUND);
+    EXPECT_OK(ks_switchboard_redrive(stage.board, KS_VIEW("one"), ordered, NULL));
+    answer(KS_UNKNOWN, NULL);
+    EXPECT_ERR(heard, DISK);
+    EXPECT(is_over(&stage));
+    end();
+}
+
+TEST(letters_have_a_share_of_the_budget_and_one_of_any_size)
+{
+    static uint8_t large[1 << 20];
+    struct ks_letter one = letter();
+
+    begin();
+    one.data = ks_view_of(large, sizeof large);
+    stage.board->budget.limit = 2 * sizeof large;
+    EXPECT_OK(ks_switchboard_redrive(stage.board, KS_VIEW("one"), ordered, NULL));
+    answer(KS_DONE, &one);
+    EXPECT_OK(heard);
+    EXPECT_OK(ks_switchboard_redrive(stage.board, KS_VIEW("two"), ordered, NULL));
+    one.data.size = 10;
+    answer(KS_DONE, &one);
+    EXPECT_ERR(heard, FULL);
+    ks_switchboard_discarded(stage.board, KS_VIEW("one"));
+    EXPECT(is_over(&stage));
+    EXPECT_EQ_U64(stage.board->budget.used, 0);
+    end();
+}
