@@ -221,21 +221,10 @@ def kcl_migration(life):
     life.stage("3.x", some(cv="CLIENT_VERSION_3X"), 120)
 
 
-def kcl_tables(life):
-    """A fleet of 3.4 is replaced by one of 3.5: its own tables stay until all are known to be ready, an hour later."""
-    a = life.world.member("kcl34", "worker-a").start()
-    life.stage("of 3.4", lambda tables: any(has(row, lut=None) for rows in tables.values() for row in rows)
-               and of_all_leases(SHARDS, leaseOwner="worker-a")(tables), 120)
-    a.stop()
-    life.member("worker-b", migrateAllEntitiesToLeaseTable="true").start()
-    life.stage("metrics of 3.5", some(sup=None), 120)
-    life.stage("leases of 3.5", of_all_leases(SHARDS, leaseOwner="worker-b"), 120)
-
-
 LIVES = {"go-kcl": go_kcl, "go-kcl-v2": go_kcl, "kinsumer": kinsumer, "kinsumer-snowplow": kinsumer, "kcl2": kcl, "kcl34": kcl,
-         "kcl35": kcl, "kcl35-migration": kcl_migration, "kcl35-tables": kcl_tables}
+         "kcl35": kcl, "kcl35-migration": kcl_migration}
 # What is no library alone: which one it is, and its tables.
-OF = {"kcl35-migration": ("kcl35", fleet.SEPARATE), "kcl35-tables": ("kcl35", fleet.SEPARATE)}
+OF = {"kcl35-migration": ("kcl35", fleet.SEPARATE)}
 
 
 def tell(name):
@@ -252,7 +241,7 @@ if __name__ == "__main__":
     for wanted in names:
         check(wanted in LIVES, f"{wanted} is none of {', '.join(LIVES)}")
     need_emulators("dynoxide", "kinesis-local")
-    fleet.build(*{OF.get(wanted, (wanted,))[0] for wanted in names}, *(["kcl34"] if "kcl35-tables" in names else []))
+    fleet.build(*{OF.get(wanted, (wanted,))[0] for wanted in names})
     for wanted in names:
         tell(wanted)
     del sys.argv[1:]
