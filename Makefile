@@ -339,6 +339,15 @@ CLIENTS ?=
 clients: deps all  ## Have clients of other people tell one scenario, each built from its registry; CLIENTS='curl grpcio' for some.
 	@tests/clients/judge.py $(CLIENTS)
 
+FLEETS ?=
+.PHONY: interop interop-vectors
+interop: deps all $(DOUBLES)  ## Have sidecars share fleets with libraries of other people, each built from its registry; FLEETS='go-kcl' for some.
+	@tests/interop/judge.py $(FLEETS)
+	@tests/interop/defects.py
+
+interop-vectors: deps  ## Capture anew what those libraries write into their tables: tests/vectors/dialects/.
+	@tests/interop/capture.py $(FLEETS)
+
 .PHONY: schemathesis
 schemathesis: $(B)/schemathesis/bin/schemathesis $(BIN)  ## Requests that schemathesis (PyPI) makes of openapi.json.
 	@tests/e2e/schemathesis $(CURDIR)/$<

@@ -1,0 +1,381 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fleets of other people's libraries: their members as processes, the stream and the tables that they share, their diaries.
+
+A member is a program of a folder here, made with one library and nothing of ours. It is called with
+    WORKER STREAM APPLICATION [NAME=VALUE..]
+and finds AWS_ENDPOINT_URL_KINESIS, AWS_ENDPOINT_URL_DYNAMODB and credentials. SIGTERM stops it as its library would have
+it. It reads from TRIM_HORIZON, checkpoints after each batch or as its library does, and works work_us on a record; other
+settings are those of its library. It writes a diary, a JSON object a line, which all have at (seconds since 1970), worker
+and event:
+    started, stopped                        the member runs; it has ended cleanly
+    began     shard, sequence               it has a shard, and what it begins with
+    record    data, and shard, sequence, key if the library tells them
+    saved, unsaved   shard, sequence        a checkpoint and what became of it; SHARD_END is one
+    ended     shard, reason                 it has the shard no more, and was told so
+    failed    reason                        its library has given up
+"""
+
+import collections
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
+from lib import (PATIENCE, PROCESSES, ROOT, Sidecar, check, check_equal, dynamodb, kinesis, make_stream, put_kinesis,  # noqa: E402
+                 read_lines, wait_until)
+
+BUILT = os.path.join(ROOT, "build", "interop")  # The diaries stay there.
+LEASE_MS = 5000
+
+
+# kinesis-local is slow with many records, and kinsumer asks for DescribeStream, which our double does not know.
+EMULATORS = {"kinesis-local": os.environ.get("KS_KINESIS_URL"), "double": os.environ.get("KS_DOUBLE_URL")}
+
+
+class Library:
+    """How a member is started, which tables its library has, and how long it leaves a shard unread.
+
+    `unread` is in seconds, from its code and these settings: what a death costs at most, when all goes well."""
+
+    def __init__(self, program, settings, unread, tables=("",), spans=True, on="kinesis-local"):
+        self.program, self.settings, self.unread, self.tables, self.spans = program, settings, unread, tables, spans
+        self.on = on  # The Kinesis that it reads.
+
+
+def in_go(name):
+    return [os.path.join(BUILT, name, "member")]
+
+
+def in_java(name):
+    return [os.path.join(HERE, "kcl", "run"), name]
+
+
+# A death costs a lease, and a cycle of 0.5 to 1.5 sync_ms for each of the shards that were lost, one after the other.
+GO_KCL = {"lease_ms": LEASE_MS, "sync_ms": 500, "idle_ms": 500}
+# A client counts for 5 checks, and so does a checkpoint: one that did not move for so long is taken from a live owner, who
+# gives up then. Short ones make that a habit.
+KINSUMER = {"check_ms": 3000, "leader_ms": 3000, "commit_ms": 500}
+KCL2 = {"failoverTimeMillis": LEASE_MS, "shardSyncIntervalMillis": 2000, "parentShardPollIntervalMillis": 1000,
+        "idleTimeBetweenReadsInMillis": 500, "maxRecords": 100}
+KCL3 = dict(KCL2, leaseAssignmentIntervalMillis=2000, workerMetricsReporterFreqInMillis=2000,
+            dynamoDbLockBasedLeaderLeaseDurationInMillis=6000, dynamoDbLockBasedLeaderHeartbeatPeriodInMillis=1000)
+# What the daemon cannot be told: how long its leader's lock lives (120 s), and what the leader's round waits for.
+MULTILANG = {name: KCL3[name] for name in KCL3 if not name.startswith("dynamoDbLock")}
+SEPARATE = ("", "-CoordinatorState", "-WorkerMetricStats")
+
+LIBRARIES = {
+    "go-kcl": Library(in_go("go-kcl"), GO_KCL, 15, on="double"),
+    "go-kcl-v2": Library(in_go("go-kcl-v2"), GO_KCL, 15, on="double"),
+    "kinsumer": Library(in_go("kinsumer"), KINSUMER, 30, ("_checkpoints", "_clients", "_metadata"), spans=False),
+    "kinsumer-snowplow": Library(in_go("kinsumer-snowplow"), KINSUMER, 30, ("_checkpoints", "_clients", "_metadata"),
+                                 spans=False),
+    "kcl2": Library(in_java("kcl2"), KCL2, 50),
+    "kcl34": Library(in_java("kcl34"), KCL3, 60, SEPARATE),
+    "kcl35": Library(in_java("kcl35"), KCL3, 60),
+    "multilang": Library([os.path.join(HERE, "multilang", "run")], MULTILANG, 180, SEPARATE),
+}
+
+
+def read_from(name):
+    """Everything from here on happens at this Kinesis."""
+    os.environ["KS_KINESIS_URL"] = EMULATORS[name]
+
+
+def build(*names):
+    subprocess.run([os.path.join(HERE, "build"), *names], check=True, stdin=subprocess.DEVNULL)
+
+
+class Member:
+    """One process of a library, under a worker id that outlives it."""
+
+    def __init__(self, world, library, worker, **settings):
+        self.world, self.library, self.worker = world, LIBRARIES[library], worker
+        self.settings = dict(self.library.settings, **settings)
+        self.process, self.runs = None, 0
+        self.diaries = []
+
+    def start(self):
+        self.runs += 1
+        path = os.path.join(self.world.folder, f"{self.worker}.{self.runs}")
+        diary = path + ".diary"
+        self.diaries.append(diary)
+        env = dict(os.environ, KS_DIARY=diary, AWS_ENDPOINT_URL_KINESIS=os.environ["KS_KINESIS_URL"],
+                   AWS_ENDPOINT_URL_DYNAMODB=self.world.dynamodb_url)
+        args = ["setpriv", "--pdeathsig", "KILL", "nice", *self.library.program, self.worker, self.world.name, self.world.name,
+                *(f"{name}={value}" for name, value in self.settings.items())]
+        apart = "multilang" in self.library.program[0]  # Its stdout is a log.
+        with open(path + ".log", "ab") as log, open(diary, "ab") as out:
+            self.process = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=log if apart else out, stderr=log, env=env)
+        PROCESSES.append(self.process)
+        return self
+
+    def stop(self, seconds=40):
+        """As an operator does; returns how long it took."""
+        self.lives()
+        began = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            status = self.process.wait(seconds * PATIENCE)
+        except subprocess.TimeoutExpired:
+            check(False, f"{self.worker} has not ended {seconds * PATIENCE} s after SIGTERM")
+        # A JVM that was asked to end says 143.
+        check(status in (0, 143), f"{self.worker} ended with {status} after SIGTERM")
+        return time.monotonic() - began
+
+    def kill(self):
+        self.lives()
+        self.process.kill()
+        self.process.wait()
+
+    def lives(self):
+        check(self.process.poll() is None, f"{self.worker} ended by itself with {self.process.poll()}")
+
+    def awake(self):
+        """Waits for the first line of its diary: kinsumer cannot bear that two make its tables at the same time."""
+        def told():
+            self.lives()
+            return read_lines(self.diaries[-1])
+        wait_until(told, 60, f"{self.worker} says something")
+        return self
+
+    def entries(self, run=None):
+        """Its diary, or that of one run: 0 is the first."""
+        for path in self.diaries if run is None else self.diaries[run:run + 1]:
+            yield from map(json.loads, read_lines(path))
+
+
+class Ours(Member):
+    """A sidecar that speaks the dialect of a library, and its app."""
+
+    def __init__(self, world, dialect, library, worker, work_us=0, **options):
+        super().__init__(world, library, worker)
+        self.dialect, self.work_us, self.options, self.app = dialect, work_us, options, None
+
+    def start(self):
+        self.runs += 1
+        path = os.path.join(self.world.folder, f"{self.worker}.{self.runs}")
+        self.diaries.append(path + ".diary")
+        options = {"dialect": self.dialect, "stream": self.world.name, "application": self.world.name,
+                   "initial_position": "trim_horizon", "lease_duration_ms": LEASE_MS, "checkpoint_interval_ms": 500,
+                   "drain_timeout_ms": 10000, **self.options}
+        where = {"AWS_ENDPOINT_URL_KINESIS": os.environ["KS_KINESIS_URL"],
+                 "AWS_ENDPOINT_URL_DYNAMODB": self.world.dynamodb_url}
+        self.sidecar = Sidecar(self.world.folder, f"{self.worker}.{self.runs}-sidecar", env=where,
+                               **dict(options, worker_id=self.worker))
+        self.sidecar.start()
+        self.process = self.sidecar.process
+        with open(path + ".log", "ab") as log, open(self.diaries[-1], "ab") as out:
+            self.app = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", os.path.join(HERE, "app.py"), self.sidecar.url,
+                                         self.worker, str(self.work_us)], stdin=subprocess.DEVNULL, stdout=out, stderr=log)
+        PROCESSES.append(self.app)
+        return self
+
+    def stop(self, seconds=40):
+        took = super().stop(seconds)
+        self.end_app(signal.SIGTERM)
+        return took
+
+    def kill(self):
+        """Both at once: what its app has not said is not settled."""
+        super().kill()
+        self.end_app(signal.SIGKILL)
+
+    def end_app(self, number):
+        self.app.send_signal(number)
+        try:
+            self.app.wait(20 * PATIENCE)
+        except subprocess.TimeoutExpired:
+            check(False, f"the app of {self.worker} has not ended")
+
+    def lives(self):
+        super().lives()
+        check(self.app.poll() is None, f"the app of {self.worker} ended by itself with {self.app.poll()}")
+
+
+class World:
+    """A stream and the tables of one application, the records that were put, and who reads them."""
+
+    def __init__(self, folder, shards, name=None):
+        self.folder = folder
+        self.name = name or "interop-" + os.path.basename(folder).replace("_", "-")
+        self.members, self.placed, self.put_at = [], {}, {}
+        self.dynamodb_url = os.environ["KS_DYNAMODB_URL"]  # Of the members.
+        make_stream(self.name, shards)
+
+    def member(self, library, worker, **settings):
+        member = Member(self, library, worker, **settings)
+        self.members.append(member)
+        return member
+
+    def ours(self, dialect, library, worker, work_us=0, **options):
+        """A member of ours; or one of the library BASELINE, to see what it does in our place."""
+        if os.environ.get("BASELINE"):
+            stealing = {"stealing": 1} if options.pop("lease_stealing", "off") == "on" else {}
+            return self.member(os.environ["BASELINE"], worker, work_us=work_us, **stealing, **options)
+        member = Ours(self, dialect, library, worker, work_us, **options)
+        self.members.append(member)
+        return member
+
+    def put(self, count):
+        """Puts so many records more: their data is their number."""
+        first = len(self.placed)
+        for at in range(first, first + count, 500):
+            records = [(f"key-{number}", b"%d" % number) for number in range(at, min(at + 500, first + count))]
+            places = put_kinesis(self.name, records)
+            for (_, data), place in zip(records, places):
+                self.placed[data.decode()] = place
+                self.put_at[data.decode()] = time.time()
+
+    def seen(self):
+        """How often each record was seen."""
+        return collections.Counter(entry["data"] for member in self.members for entry in member.entries()
+                                   if entry["event"] == "record")
+
+    def wait_seen(self, count, seconds, *living):
+        """Waits until so many different records were seen, while these members live."""
+        def enough():
+            for member in living:
+                member.lives()
+            return len(self.seen()) >= count
+        wait_until(enough, seconds, f"{count} records were seen", every=0.5)
+
+    def shards(self):
+        return kinesis("ListShards", StreamName=self.name)["Shards"]
+
+    def settled_shards(self):
+        """The shards, when no reshard is under way."""
+        wait_until(lambda: kinesis("DescribeStreamSummary", StreamName=self.name)["StreamDescriptionSummary"]["StreamStatus"]
+                   == "ACTIVE", 30, "the stream is active")
+        return {shard["ShardId"]: shard for shard in self.shards()}
+
+    def split(self, shard):
+        """Splits a shard in the middle; returns its children."""
+        before = self.settled_shards()
+        low, high = (int(before[shard]["HashKeyRange"][name]) for name in ("StartingHashKey", "EndingHashKey"))
+        kinesis("SplitShard", StreamName=self.name, ShardToSplit=shard, NewStartingHashKey=str((low + high + 1) // 2))
+        return sorted(self.settled_shards().keys() - before)
+
+    def merge(self, one, other):
+        before = self.settled_shards()
+        kinesis("MergeShards", StreamName=self.name, ShardToMerge=one, AdjacentShardToMerge=other)
+        return sorted(self.settled_shards().keys() - before)
+
+    def rows(self, table=""):
+        """The items of a table, as DynamoDB writes them; none if there is no table."""
+        if self.name + table not in dynamodb("ListTables")["TableNames"]:
+            return []
+        return dynamodb("Scan", TableName=self.name + table, ConsistentRead=True)["Items"]
+
+
+class Watch:
+    """Looks at the rows of a table all the time, until it is stopped; `rule(row)` is what is wrong with one, or None."""
+
+    def __init__(self, world, rule):
+        self.world, self.rule, self.over, self.looks, self.wrong = world, rule, threading.Event(), 0, None
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        while not self.over.wait(0.05) and not self.wrong:
+            self.wrong = next((f"{wrong}: {row}" for row in self.world.rows() for wrong in [self.rule(row)] if wrong), None)
+            self.looks += 1
+
+    def stop(self):
+        self.over.set()
+        self.thread.join(30 * PATIENCE)
+        check(self.wrong is None, "a row that members cannot live with,", self.wrong)
+        check(self.looks > 0 and not self.thread.is_alive(), "nobody looked at the rows")
+
+
+class Verdict:
+    """What the diaries of a world say. Nothing is lost, nothing is passed over, and a span of a shard is in its order."""
+
+    def __init__(self, world):
+        self.world = world
+        self.shards = collections.defaultdict(list)  # Its records in order.
+        for data, (shard, sequence) in world.placed.items():
+            self.shards[shard].append((int(sequence), data))
+        for records in self.shards.values():
+            records.sort()
+        self.index = {data: (shard, index) for shard, records in self.shards.items()
+                      for index, (_, data) in enumerate(records)}
+        self.first = {}
+        self.told = collections.Counter()
+
+    def read(self):
+        for member in self.world.members:
+            for run in range(member.runs):
+                self.read_run(member, run)
+        return self
+
+    def read_run(self, member, run):
+        """Within a span the sequence numbers rise; a library that tells no spans may begin again, and is asked less."""
+        last = {}
+        for entry in member.entries(run):
+            self.told[entry["event"]] += 1
+            if entry["event"] == "began":
+                last.pop(entry["shard"], None)
+            if entry["event"] != "record":
+                continue
+            check(entry["data"] in self.index, f"{member.worker} has a record that nobody put", entry)
+            shard, index = self.index[entry["data"]]
+            check_equal(entry.get("shard", shard), shard, "the shard of", entry)
+            if member.library.spans:
+                check(index > last.get(shard, -1), f"{member.worker} goes back in its span of {shard}", entry)
+            last[shard] = index
+            self.first[entry["data"]] = min(entry["at"], self.first.get(entry["data"], entry["at"]))
+
+    def nothing_lost(self):
+        lost = {shard: [data for _, data in records if data not in self.first] for shard, records in self.shards.items()}
+        lost = {shard: (len(records), records[:3]) for shard, records in lost.items() if records}
+        check(not lost, "never seen:", lost)
+        return self
+
+    def nothing_passed(self):
+        """Nobody sees a record before all earlier ones of its shard were seen by somebody."""
+        for shard, records in self.shards.items():
+            times = [self.first[data] for _, data in records]
+            for index in range(1, len(times)):
+                check(times[index] >= times[index - 1] - 0.001, f"{shard}: record {records[index][1]} came "
+                      f"{times[index - 1] - times[index]:.3f} s before {records[index - 1][1]}, which is earlier")
+        return self
+
+    def parents_first(self):
+        """Nobody sees a record of a child before the last one of its parents was seen."""
+        for shard in self.world.shards():
+            for parent in (shard.get("ParentShardId"), shard.get("AdjacentParentShardId")):
+                if parent in self.shards and shard["ShardId"] in self.shards:
+                    last = max(self.first[data] for _, data in self.shards[parent])
+                    began = min(self.first[data] for _, data in self.shards[shard["ShardId"]])
+                    check(began >= last, f"{shard['ShardId']} was read {last - began:.3f} s before the end of {parent}")
+        return self
+
+    def unread(self):
+        """The longest that records of a shard were there and nobody came for them: seconds, the shard, since when."""
+        worst = (0.0, None, None)
+        for shard, records in self.shards.items():
+            before = 0.0
+            for _, data in records:
+                since = max(before, self.world.put_at[data])
+                worst = max(worst, (self.first[data] - since, shard, since), key=lambda one: one[0])
+                before = self.first[data]
+        return worst
+
+    def duplicates(self):
+        return sum(self.world.seen().values()) - len(self.first)
+
+    def twice(self):
+        """Of the records that came twice: how many the same run, or which one after which, had."""
+        before, pairs = {}, collections.Counter()
+        entries = sorted(((entry["at"], f"{member.worker}.{run + 1}", entry["data"]) for member in self.world.members
+                          for run in range(member.runs) for entry in member.entries(run) if entry["event"] == "record"))
+        for _, who, data in entries:
+            if data in before:
+                pairs[f"{before[data]} then {who}"] += 1
+            before[data] = who
+        return dict(pairs)

@@ -1,0 +1,3 @@
+module interop/golang
+
+go 1.21

@@ -1,0 +1,292 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Fleets of other people's libraries on one stream and one table: alone, and with sidecars in them; and their judge.
+
+    judge.py [LIBRARY..]     builds these, or all, and tells their stories; STORIES='mixed' judge.py go-kcl tells some; with
+                             BASELINE=go-kcl-v2 that library plays the part of the sidecar, for comparison
+
+What is alone proves the members, the emulators and the judge; the others are told of libraries that the sidecar has a
+dialect for.
+
+Each story ends with one judgement of all diaries: every record was seen, none was passed over, and within a span the order
+is that of the shard; records that came twice are counted; nobody's process ended by itself; no shard was left unread for
+longer than the library's own bound.
+"""
+
+import os
+import re
+import signal
+import sys
+import threading
+import time
+
+import fleet
+from lib import PATIENCE, Failure, check, check_equal, main, need_emulators, test
+
+SHARDS = 8
+WORK_US = 500
+
+
+class GoKcl:
+    """The dialect go-kcl as the judge needs it."""
+    name = "go-kcl"
+    libraries = ("go-kcl", "go-kcl-v2")
+    # A lease each that nobody may exceed: without stealing, whoever comes first would keep all.
+    half = ({"max_leases": 3}, {"max_leases": 3})
+    stealing = ({"stealing": 1}, {"lease_stealing": "on"})
+
+    @staticmethod
+    def wrong(row):
+        """What members of v1 or v2 would stumble over, or never take."""
+        texts = {name: value.get("S") for name, value in row.items()}
+        if None in texts.values():
+            return "an attribute that is no string"
+        if "AssignedTo" in texts and "LeaseTimeout" not in texts:
+            return "an owner without a time"
+        if texts.get("ClaimRequest") == "":
+            return "a claim of nobody"
+        if not re.fullmatch(r"([1-9][0-9]*|SHARD_END|)", texts.get("Checkpoint", "")):
+            return "a checkpoint that is no position of theirs"
+        ours = texts.get("AssignedTo", "").startswith("ours")
+        whole = r"" if ours else r"(\.[0-9]{0,8}[1-9])?"
+        if not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d" + whole + "Z", texts.get("LeaseTimeout", "")):
+            return "a time in another spelling"
+        return None
+
+    @staticmethod
+    def checkpoints(world):
+        return {row["ShardID"]["S"]: row.get("Checkpoint", {"S": ""})["S"] for row in world.rows()}
+
+    @staticmethod
+    def owned(world):
+        return [row["ShardID"]["S"] for row in world.rows() if "AssignedTo" in row and row.get("Checkpoint") != {"S": "SHARD_END"}]
+
+
+DIALECTS = {library: dialect for dialect in (GoKcl,) for library in dialect.libraries}
+
+
+class Producer:
+    """Puts records at a pace, until it has put `count`."""
+
+    def __init__(self, world, count, per_second):
+        self.world, self.count, self.per_second, self.problem = world, count, per_second, None
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        try:
+            while len(self.world.placed) < self.count:
+                began = time.monotonic()
+                self.world.put(min(self.per_second // 4, self.count - len(self.world.placed)))
+                time.sleep(max(0.0, 0.25 - (time.monotonic() - began)))
+        except (OSError, Failure) as err:
+            self.problem = err
+
+    def done(self):
+        self.thread.join(120 * PATIENCE)
+        check(self.problem is None and not self.thread.is_alive(), "the producer:", self.problem)
+
+
+def judge(world, library, *but):
+    """`but` is what this story does not promise."""
+    verdict = fleet.Verdict(world).read().nothing_lost()
+    seconds, shard, _ = verdict.unread()
+    print(f"       {dict(verdict.told)}, {verdict.duplicates()} duplicates {verdict.twice()}, unread for {seconds:.1f} s at most", flush=True)
+    if "order" not in but:
+        verdict.nothing_passed()
+    check(seconds < library.unread * PATIENCE, f"{shard} was unread for {seconds:.1f} s")
+    return verdict
+
+
+# --- The stories ---
+
+def alone(name, folder):
+    """Two members, and nothing of ours; one is stopped, one is killed and started again under its name."""
+    library = fleet.LIBRARIES[name]
+    world = fleet.World(folder, SHARDS)
+    world.put(1500)
+    a = world.member(name, "worker-a", work_us=WORK_US).start().awake()
+    b = world.member(name, "worker-b", work_us=WORK_US).start()
+    world.wait_seen(1500, 90, a, b)
+    world.put(1000)
+    a.stop()
+    world.put(500)
+    world.wait_seen(3000, library.unread, b)
+    b.kill()
+    world.put(1000)
+    b.start()
+    world.put(1000)
+    world.wait_seen(5000, library.unread + 30, b)
+    b.stop()
+    judge(world, library)
+
+
+def mixed(name, folder, theirs=None, of_ours=None):
+    """Two of theirs and two of ours; while 20,000 records flow, each of them starts, stops and is killed."""
+    dialect, library = DIALECTS[name], fleet.LIBRARIES[name]
+    theirs, of_ours = (theirs, of_ours) if theirs else dialect.half
+    world = fleet.World(folder, SHARDS)
+    watch = fleet.Watch(world, dialect.wrong)
+    them = [world.member(name, f"theirs-{at}", work_us=WORK_US, **theirs) for at in range(2)]
+    us = [world.ours(dialect.name, name, f"ours-{at}", work_us=WORK_US, **of_ours) for at in range(2)]
+    living = set()
+
+    def start(member):
+        member.start()
+        living.add(member)
+
+    def stop(member):
+        member.stop()
+        living.discard(member)
+
+    def kill(member):
+        member.kill()
+        living.discard(member)
+
+    producer = Producer(world, 20000, 400)
+    start(them[0])
+    them[0].awake()
+    for act, member in ((start, us[0]), (start, them[1]), (start, us[1]), (stop, us[0]), (kill, them[0]), (start, us[0]),
+                        (start, them[0]), (kill, us[1]), (stop, them[1]), (start, them[1]), (start, us[1])):
+        put = len(world.placed)
+        act(member)
+        world.wait_seen(put, library.unread, *living)
+    producer.done()
+    world.wait_seen(20000, library.unread + 60, *living)
+    for member in living:
+        member.stop()
+    watch.stop()
+    judge(world, library)
+    check_equal(dialect.owned(world), [], "leases that nobody gave back")
+
+
+def stealing(name, folder):
+    mixed(name, folder, *DIALECTS[name].stealing)
+
+
+def takeover(name, folder):
+    """A fleet of theirs stops; ours goes on exactly at its checkpoints; stops; theirs goes on exactly at ours."""
+    dialect, library = DIALECTS[name], fleet.LIBRARIES[name]
+    world = fleet.World(folder, SHARDS)
+    watch = fleet.Watch(world, dialect.wrong)
+    them = [world.member(name, f"theirs-{at}", work_us=WORK_US) for at in range(2)]
+    us = [world.ours(dialect.name, name, f"ours-{at}", work_us=WORK_US) for at in range(2)]
+    put = 0
+    for turn, members in enumerate((them, us, them, us)):
+        left = dialect.checkpoints(world) if turn else {}
+        world.put(1000)
+        put += 1000
+        for member in members:
+            member.start()
+            member.awake()
+        world.wait_seen(put, library.unread, *members)
+        if turn < 3:  # What is put now is on its way when they stop.
+            world.put(500)
+            put += 500
+        for member in members:
+            member.stop()
+        begins_at(world, members, left)
+        check_equal(dialect.owned(world), [], "leases that nobody gave back")
+    watch.stop()
+    verdict = judge(world, library)
+    # Their own members may lose a lease to each other on a slow machine.
+    twice = {pair: count for pair, count in verdict.twice().items() if "ours" in pair}
+    check_equal(twice, {}, "records that came twice, though everybody stopped cleanly")
+
+
+def begins_at(world, members, left):
+    """What the members saw first in each shard in their last run is what follows the checkpoint that was left."""
+    index = fleet.Verdict(world).index
+    after = {}
+    by_place = {place: data for data, place in world.placed.items()}
+    for member in members:
+        for entry in member.entries(member.runs - 1):
+            if entry["event"] == "record":
+                after.setdefault(index[entry["data"]][0], []).append(index[entry["data"]][1])
+    for shard, checkpoint in left.items():
+        if shard in after and checkpoint:
+            check_equal(min(after[shard]), index[by_place[shard, checkpoint]][1] + 1, "the first record of", shard, "after",
+                        checkpoint)
+
+
+def reshard(name, folder):
+    """One of theirs and one of ours; shards are split and merged while records flow."""
+    dialect, library = DIALECTS[name], fleet.LIBRARIES[name]
+    theirs, of_ours = dialect.half
+    world = fleet.World(folder, 4)
+    watch = fleet.Watch(world, dialect.wrong)
+    them = world.member(name, "theirs-0", work_us=WORK_US, **dict(theirs, max_leases=4)).start()
+    us = world.ours(dialect.name, name, "ours-0", work_us=WORK_US, **dict(of_ours, max_leases=4)).start()
+    producer = Producer(world, 8000, 200)
+    world.wait_seen(800, library.unread, them, us)
+    shards = world.split("shardId-000000000000") + world.split("shardId-000000000001")
+    world.wait_seen(3000, library.unread, them, us)
+    world.merge("shardId-000000000002", "shardId-000000000003")
+    world.wait_seen(5000, library.unread, them, us)
+    world.merge(*shards[:2])
+    producer.done()
+    world.wait_seen(8000, library.unread + 30, them, us)
+    them.stop()
+    us.stop()
+    watch.stop()
+    judge(world, library).parents_first()
+    check_equal(dialect.owned(world), [], "leases that nobody gave back")
+    ended = [shard["ShardId"] for shard in world.shards() if shard["SequenceNumberRange"].get("EndingSequenceNumber")]
+    checkpoints = dialect.checkpoints(world)
+    check_equal({shard: checkpoints.get(shard) for shard in ended}, dict.fromkeys(ended, "SHARD_END"), "ends")
+
+
+def frozen(name, folder):
+    """One of theirs, then ours, then theirs again sleeps for longer than a lease in the middle of a batch, and wakes."""
+    dialect, library = DIALECTS[name], fleet.LIBRARIES[name]
+    world = fleet.World(folder, 4)
+    watch = fleet.Watch(world, dialect.wrong)
+    them = world.member(name, "theirs-0", work_us=5000, max_leases=2).start().awake()
+    us = world.ours(dialect.name, name, "ours-0", work_us=2000, max_leases=2).start()
+    producer = Producer(world, 5000, 100)
+    world.wait_seen(500, library.unread, them, us)
+    third = world.ours(dialect.name, name, "ours-1", work_us=2000).start()
+    for sleeper in (them, us, them):
+        sleeper.process.send_signal(signal.SIGSTOP)
+        time.sleep(fleet.LEASE_MS / 1000)
+        put = len(world.placed)
+        world.wait_seen(put, library.unread, us, them, third)
+        sleeper.process.send_signal(signal.SIGCONT)
+        put = len(world.placed)
+        world.wait_seen(put, library.unread, us, them, third)
+    producer.done()
+    world.wait_seen(5000, library.unread + 30, us, them, third)
+    for member in (them, us, third):
+        member.stop()
+    watch.stop()
+    judge(world, library)
+    check_equal(dialect.owned(world), [], "leases that nobody gave back")
+
+
+STORIES = {"alone": (alone, 400), "takeover": (takeover, 300), "mixed": (mixed, 500), "stealing": (stealing, 500), "reshard": (reshard, 300),
+           "frozen": (frozen, 300)}
+
+
+def tell(name, story):
+    function, seconds = STORIES[story]
+
+    def told(folder):
+        fleet.read_from(fleet.LIBRARIES[name].on)
+        function(name, folder)
+    told.__name__ = f"{story}_of_{name.replace('-', '_')}"
+    test(seconds=seconds)(told)
+
+
+if __name__ == "__main__":
+    names = sys.argv[1:] or list(fleet.LIBRARIES)
+    for wanted in names:
+        check(wanted in fleet.LIBRARIES, f"{wanted} is none of {', '.join(fleet.LIBRARIES)}")
+    need_emulators("dynoxide", "kinesis-local", "double")
+    fleet.build(*names, *os.environ.get("BASELINE", "").split())
+    for wanted in names:
+        there = STORIES if wanted in DIALECTS else ["alone"]
+        for one in os.environ.get("STORIES", " ".join(there)).split():
+            check(one in there, f"{one} is none of the stories of {wanted}: {', '.join(there)}")
+            tell(wanted, one)
+    del sys.argv[1:]
+    main()
