@@ -262,8 +262,7 @@ static bool is_behind(const struct ks_position *a, const struct ks_position *b)
     if (a->kind != KS_POSITION_AFTER_SEQUENCE)
         return true;
     order = ks_position_compare(ks_view_text(a->sequence), 0, ks_view_text(b->sequence), 0);
-    return order < 0 ||
-           (order == 0 && a->sub_sequence >= 0 && a->sub_sequence < b->sub_sequence);
+    return order < 0 || (order == 0 && a->sub_sequence >= 0 && a->sub_sequence < b->sub_sequence);
 }
 
 /* Members write their checkpoints without any condition: what we made durable may be overwritten by an older one of a
