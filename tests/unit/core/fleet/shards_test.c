@@ -31,7 +31,7 @@ TEST(a_row_that_stays_below_what_we_know_was_made_again)
     for (int i = 0; i < 3; i++) {
         EXPECT_EQ_I64(bed.core->directory[0].owner.worker, i < 2 ? BED_OTHER : 0);
         rows[1].changes++;
-        next_round();
+        later_round();
     }
     EXPECT_EQ_I64(bed.core->directory[0].epoch, 1);
     EXPECT_EQ_I64(bed.core->directory[0].owner.worker, THIRD.worker);
@@ -48,7 +48,7 @@ TEST(a_row_that_one_read_does_not_show_is_still_there)
     next_round();
     EXPECT(bed.core->directory[0].present);
     rows[1].changes++;
-    next_round();
+    later_round();
     EXPECT(!bed.core->directory[0].present);
 }
 
@@ -64,7 +64,7 @@ TEST(a_damaged_row_that_somebody_deletes_is_made_anew)
     for (int i = 0; i < 2; i++) {
         EXPECT(bed.core->directory[0].damaged);
         rows[1].changes++;
-        next_round();
+        later_round();
     }
     EXPECT_EQ_I64(must_ask(KS_STORE_CREATE)->shard, 0);
 }
@@ -93,7 +93,7 @@ TEST(an_answer_about_a_row_that_is_gone_changes_nothing)
     lease_count = 0;
     for (int i = 0; i < 2; i++) {
         rows[1].changes++;
-        next_round();
+        later_round();
     }
     EXPECT(!bed.core->directory[0].present);
     answer_write(0, KS_DONE);
