@@ -52,6 +52,20 @@ TEST(a_row_that_one_read_does_not_show_is_still_there)
     EXPECT(!bed.core->directory[0].present);
 }
 
+TEST(a_parent_that_was_finished_and_is_not_shown_again_is_not_over)
+{
+    lead(1, 1);
+    leases[0].finished = true;
+    next_round();
+    EXPECT(ks_native_know(bed.core, 1));
+    bed.core->directory[1].parents[0] = 0;
+    EXPECT(ks_shards_parents_over(bed.core, &bed.core->directory[1]));
+    lease_count = 0;
+    rows[1].changes++;
+    later_round();
+    EXPECT(!ks_shards_parents_over(bed.core, &bed.core->directory[1]));
+}
+
 TEST(a_damaged_row_that_somebody_deletes_is_made_anew)
 {
     struct ks_shard_row shard = shard_row(0, KS_SHARD_NONE, KS_SHARD_NONE);
