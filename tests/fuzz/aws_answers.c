@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* aws_answers.c - any bytes as what AWS says about a table, a stream, a consumer and a place in a shard. This file is
- * the client: a byte of 0xFF is where an answer ends, and one that begins with '!' is an error. Who asked is answered,
- * what he took is whole, and nothing is kept.
+ * the client: the first byte says who asks, one of 0xFF is where an answer ends, and one that begins with '!' is an
+ * error. Who asked is answered, what he took is whole, and nothing is kept.
  */
 #include "aws/client.h"
 
@@ -73,15 +73,15 @@ static void give(struct ks_aws_call *call, ks_view body)
     struct ks_aws_answer answer = {.status = 200, .sent = true, .attempts = 1, .body = body};
     static struct ks_failure failure;
 
-    /* The records have programs of their own: here they are none. */
-    if (body.size > 0 && (body.data[0] == '!' || call->request.sink != NULL)) {
+    if (body.size > 0 && body.data[0] == '!') {
         answer.status = 400;
         ks_failure_read(400, KS_VIEW_NONE, ks_view_of(body.data + 1, body.size - 1), &failure);
         answer.err = failure.err;
         answer.failure = &failure;
         ks_failure_explain(&failure, "service", call->request.operation, &answer.detail);
     } else if (call->request.sink != NULL) {
-        answer.err = KS_FAIL(CONNECTION);
+        /* Records have programs of their own. */
+        answer.err = ks_err_because(KS_FAIL(CONNECTION), &answer.detail, "cut");
     }
     call->open = false;
     call->request.done(call->request.arg, &answer);
@@ -202,7 +202,9 @@ static void ask_reader(ks_view answers, enum ks_position_kind kind)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char arn[] = "arn:aws:kinesis:us-east-1:123456789012:stream/demo";
-    ks_view answers = ks_view_of(data, size);
+    static const char consumer[] =
+        "arn:aws:kinesis:us-east-1:123456789012:stream/demo/consumer/app:1";
+    ks_view answers = size == 0 ? KS_VIEW_NONE : ks_view_of(data + 1, size - 1);
 
     if (loop == NULL) {
         ks_log_open(open("/dev/null", O_WRONLY | O_CLOEXEC), KS_LOG_DEBUG, KS_LOG_TEXT);
@@ -210,13 +212,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             abort();
     }
     int64_t live = ks_alloc_live();
-    ask_table(answers, NULL);
-    ask_table(answers, "ShardID");
-    ask_consumer(answers, "demo", "app");
-    ask_consumer(answers, arn, "app");
-    ask_consumer(answers, arn, "arn:aws:kinesis:us-east-1:123456789012:stream/demo/consumer/app:1");
-    ask_reader(answers, KS_POSITION_LATEST);
-    ask_reader(answers, KS_POSITION_AFTER_SEQUENCE);
+    switch (size == 0 ? 0 : *data % 7) {
+    case 0: ask_table(answers, NULL); break;
+    case 1: ask_table(answers, "ShardID"); break;
+    case 2: ask_consumer(answers, "demo", "app"); break;
+    case 3: ask_consumer(answers, arn, "app"); break;
+    case 4: ask_consumer(answers, arn, consumer); break;
+    case 5: ask_reader(answers, KS_POSITION_LATEST); break;
+    case 6: ask_reader(answers, KS_POSITION_AFTER_SEQUENCE); break;
+    }
     assert(!calls[0].open && !calls[1].open);
     assert(ks_alloc_live() == live);
     return 0;

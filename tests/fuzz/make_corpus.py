@@ -144,11 +144,11 @@ def letters_file():
 
 
 def aws_answers():
-    """As the API references have them; 0xFF is where an answer ends, and an error begins with '!'."""
+    """As the API references have them; the first byte says who asks, 0xFF is where an answer ends, and an error begins with '!'."""
     arn = "arn:aws:kinesis:us-east-1:123456789012:stream/demo"
 
-    def say(name, *answers):
-        write("aws_answers", name, b"\xff".join(
+    def say(who, name, *answers):
+        write("aws_answers", name, bytes([who]) + b"\xff".join(
             b"!" * isinstance(answer, str) + json.dumps({"__type": answer, "message": "no"} if isinstance(answer, str) else answer).encode()
             for answer in answers))
 
@@ -160,16 +160,26 @@ def aws_answers():
         return {"ConsumerName": "app", "ConsumerARN": arn + "/consumer/app:1", "ConsumerStatus": status}
 
     summary = {"StreamDescriptionSummary": {"StreamARN": arn, "StreamName": "demo", "StreamStatus": "ACTIVE", "StreamCreationTimestamp": SECONDS + 0.5}}
-    say("table", table("ACTIVE", "p", "k"))
-    say("table_of_others", table("UPDATING", "ShardID"))
-    say("table_is_made", "com.amazonaws.dynamodb#ResourceNotFoundException", {}, table("CREATING", "p", "k"))
-    say("summary", summary)
-    say("consumer", {"ConsumerDescription": consumer("ACTIVE")})
-    say("consumer_by_name", summary, summary, {"ConsumerDescription": consumer("ACTIVE")})
-    say("consumer_is_registered", summary, summary, "ResourceNotFoundException", {"Consumer": consumer("CREATING")})
-    say("too_many", summary, summary, "ResourceNotFoundException", "LimitExceededException")
-    say("iterator", {"ShardIterator": "AAAAAAAAAAG+1/=="}, "ExpiredIteratorException", {"ShardIterator": "AAAAAAAAAAG+2/=="})
-    say("no_such_place", "InvalidArgumentException", {"ShardIterator": "AAAAAAAAAAG+1/=="}, "KMSThrottlingException")
+    say(0, "table", table("ACTIVE", "p", "k"))
+    say(1, "table_of_others", table("UPDATING", "ShardID"))
+    say(0, "table_is_made", "com.amazonaws.dynamodb#ResourceNotFoundException", {}, table("CREATING", "p", "k"))
+    say(2, "summary", summary)
+    say(4, "consumer", {"ConsumerDescription": consumer("ACTIVE")})
+    say(2, "consumer_by_name", summary, summary, {"ConsumerDescription": consumer("ACTIVE")})
+    say(2, "consumer_is_registered", summary, summary, "ResourceNotFoundException", {"Consumer": consumer("CREATING")})
+    say(2, "too_many", summary, summary, "ResourceNotFoundException", "LimitExceededException")
+    say(6, "iterator", {"ShardIterator": "AAAAAAAAAAG+1/=="}, "ExpiredIteratorException", {"ShardIterator": "AAAAAAAAAAG+2/=="})
+    say(5, "tip", {"ShardIterator": "AAAAAAAAAAG+1/=="}, "ExpiredIteratorException", {"ShardIterator": "AAAAAAAAAAG+2/=="})
+    say(6, "no_such_place", "InvalidArgumentException", {"ShardIterator": "AAAAAAAAAAG+1/=="}, "KMSThrottlingException")
+
+
+def imds():
+    keys = json.dumps({"Code": "Success", "Type": "AWS-HMAC", "AccessKeyId": "ASIAEXAMPLE", "SecretAccessKey": "secret", "Token": "token",
+                       "Expiration": "2026-11-21T06:00:00Z"})
+    write("imds", "keys", b"\xff".join([b"AQAEA-token==", b"instance-role", keys.encode()]))
+    write("imds", "version_1", b"\xff".join([b"?", b"instance-role\nanother", keys.encode()]))
+    write("imds", "region", b"AQAEA-token==\xffeu-central-1")
+    write("imds", "no_role", b"AQAEA-token==\xff!")
 
 
 def protobuf(*fields):
@@ -231,6 +241,7 @@ if __name__ == "__main__":
     local_file()
     letters_file()
     aws_answers()
+    imds()
     look()
     client()
     http1()
