@@ -208,6 +208,7 @@ def look():
         pages = [protobuf(1, shard, 1, shard, 2, "2"), protobuf(1, shard), protobuf(1, session)]
         write("look", name, b"\xff\xff".join(2 * [status] + pages + [status] + pages))
     write("look", "pages", b"\xff\xff".join([protobuf(1, shard, 2, "2"), protobuf(1, shard), b""]))
+    write("look", "long_token", protobuf(2, "7" * 300))
     write("look", "shard", shard)
 
 

@@ -6,9 +6,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 enum { OUTPUT_MAX = 64 * 1024 };
 
@@ -48,30 +45,6 @@ TEST(once_is_one_picture_of_text)
     EXPECT_EQ_I64(sidecar_call(ks_command_top, once, "", output, sizeof output), 1);
 }
 
-/* Answers both looks with `answer`, in a process of its own. */
-static pid_t answer_looks(const char *listen_at, const char *answer, size_t size)
-{
-    struct sockaddr_un place = {.sun_family = AF_UNIX};
-    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    pid_t pid;
-
-    (void)snprintf(place.sun_path, sizeof place.sun_path, "%s", listen_at + strlen("unix:"));
-    EXPECT(bind(listener, (struct sockaddr *)&place, sizeof place) == 0);
-    EXPECT(listen(listener, 2) == 0);
-    pid = fork();
-    for (int look = 0; pid == 0 && look < 2; look++) {
-        int fd = accept(listener, NULL, NULL);
-
-        (void)recv(fd, output, sizeof output, 0);
-        (void)send(fd, answer, size, MSG_NOSIGNAL);
-        (void)close(fd);
-    }
-    if (pid == 0)
-        _exit(0);
-    (void)close(listener);
-    return pid;
-}
-
 TEST(a_start_that_cannot_be_is_unknown)
 {
     /* A Status with started_at = INT64_MIN, as protobuf. */
@@ -82,12 +55,11 @@ TEST(a_start_that_cannot_be_is_unknown)
     pid_t pid;
 
     sidecar_line(&line, "top", 0, NULL);
-    pid = answer_looks(line.listen, least, sizeof least - 1);
+    pid = sidecar_pretend(&line, least, sizeof least - 1, 2);
     EXPECT_EQ_I64(sidecar_call(ks_command_top, once, "", output, sizeof output), 0);
     EXPECT_CONTAINS(output, ", up -\n");
     EXPECT_EQ_I64(sidecar_end(pid), 0);
-    EXPECT(unlink(line.listen + strlen("unix:")) == 0);
-    pid = answer_looks(line.listen, none, sizeof none - 1);
+    pid = sidecar_pretend(&line, none, sizeof none - 1, 2);
     EXPECT_EQ_I64(sidecar_call(ks_command_top, once, "", output, sizeof output), 0);
     EXPECT_CONTAINS(output, ", up -\n");
     EXPECT_EQ_I64(sidecar_end(pid), 0);
