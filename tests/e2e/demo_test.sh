@@ -31,11 +31,9 @@ wait_for() { # SECONDS COMMAND...
     done
 }
 
-started=$SECONDS
 check "the demo ends well" timeout -k 5 "${DEMO_SECONDS:-100}" deploy/demo "$binary" >"$work/demo.log" 2>&1
 check "it says that nothing was lost" grep -qx '0 lost' "$work/demo.log"
 check "it says that nothing came back" grep -q ', 0 of them came back' "$work/demo.log"
-[ -n "${KS_SANITIZED:-}" ] || check "it takes less than 40 s" [ $((SECONDS - started)) -lt 40 ]
 # A demo that cannot fail shows nothing.
 check "it fails with a binary that fails" bash -c "! deploy/demo /bin/false >'$work/fails.log' 2>&1"
 

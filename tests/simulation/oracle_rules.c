@@ -168,6 +168,9 @@ static void write_told(struct process *process, const struct table_request *requ
             (struct oracle_known){request->ask.next_owner, request->ask.epoch, rules->asked};
     if (operation == KS_STORE_HINTS)
         gives_told(rules, request, now);
+    if (operation == KS_STORE_FENCE &&
+        rules->watch[request->ask.worker.worker].boot == request->ask.expect_boot)
+        rules->watch[request->ask.worker.worker].life = KS_FENCED;
     if (operation == KS_STORE_CLAIM_OFFICE) {
         know(rules, &rules->office, request->ask.worker, request->ask.epoch + 1);
         rules->won_at = now;

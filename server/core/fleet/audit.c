@@ -45,17 +45,19 @@ static uint64_t millionths(struct ks_hash_key key)
 
 /* ---- What covers them. ---- */
 
-/* A row that somebody reads, or will; one that nobody can tell anything of; a shard that has none, for the round that
- * was just made found it waiting for its parents. */
+/* A row that somebody reads, or will; one that nobody can tell anything of, or not now; a shard that has none, for the
+ * round that was just made found it waiting for its parents. */
 static bool covers(const struct ks_directory_entry *entry)
 {
-    return entry->present ? entry->damaged || !entry->finished : entry->listed;
+    return entry->present ? entry->damaged || !entry->finished || entry->missing > 0
+                          : entry->listed;
 }
 
 /* Its row is finished, and yet the stream adds to it. */
 static bool is_odd(const struct ks_directory_entry *entry)
 {
-    return entry->present && entry->finished && !entry->damaged && entry->listed && !entry->closed;
+    return entry->present && entry->finished && !entry->damaged && entry->missing == 0 &&
+           entry->listed && !entry->closed;
 }
 
 /* Puts all that covers into by_key, in no order. False if the stream does not tell its ranges. */

@@ -332,8 +332,8 @@ static void repair(struct ks_core *core, ks_shard shard, struct ks_effects *effe
             ks_leader_write(core, shard, KS_STORE_CREATE, KS_NOBODY, effects);
         return;
     }
-    if (entry->doubtful)
-        return;
+    if (entry->doubtful || entry->missing > 0)
+        return; /* What we know of it may be of a row that is no more. */
     if (entry->finished) {
         if (ks_shards_may_delete(core, shard))
             ks_leader_write(core, shard, KS_STORE_DELETE, KS_NOBODY, effects);

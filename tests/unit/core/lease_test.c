@@ -170,6 +170,19 @@ TEST(a_row_that_was_deleted_and_made_again_ends_the_epoch)
     EXPECT_EQ_I64(bed.core->leases_used, 0);
 }
 
+TEST(a_row_that_we_cannot_have_written_is_not_the_one_that_we_hold)
+{
+    struct ks_lease_row again;
+
+    begin(4);
+    bed_answer(&bed, must_ask(KS_STORE_CHECKPOINT)->token, KS_REFUSED);
+    again = row(
+        3, 9); /* It came to our epoch by chance, and has one write more than we can have made. */
+    bed_answer_lease(&bed, must_ask(KS_STORE_READ_LEASE)->token, &again);
+    EXPECT(bed_told(&bed, KS_STORY_LOST));
+    EXPECT_EQ_I64(bed.core->leases_used, 0);
+}
+
 TEST(a_return_settles_first_then_reads_then_writes_its_last_word)
 {
     struct ks_lease_row read;

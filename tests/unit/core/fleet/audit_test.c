@@ -93,7 +93,7 @@ static void refresh_rows(void)
 {
     for (int i = 0; i < 2; i++) {
         rows[1].changes++;
-        next_round();
+        later_round();
         note();
     }
 }

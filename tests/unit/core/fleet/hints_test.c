@@ -92,3 +92,16 @@ TEST(what_an_earlier_leader_told_does_not_count_for_force)
     next_round();
     EXPECT_EQ_I64(bed.core->directory[0].give_at.us, KS_NEVER.us);
 }
+
+TEST(what_was_told_of_a_row_says_nothing_of_the_one_that_is_made_after_it)
+{
+    planned_move();
+    bed_answer(&bed, hints_for(BED_OTHER)->token, KS_DONE);
+    EXPECT_EQ_I64(bed.core->directory[0].hinted, 1);
+    lease_count = 0;
+    for (int i = 0; i < 2; i++) {
+        rows[1].changes++;
+        later_round();
+    }
+    EXPECT(bed.core->directory[0].hinted == 0);
+}

@@ -122,6 +122,23 @@ TEST(a_row_that_was_made_again_is_given_back_until_its_epoch_is_a_new_one)
     EXPECT(ks_core_may_deliver(bed.core, 4, 4, bed.now));
 }
 
+TEST(a_row_that_was_made_again_is_looked_at_until_it_has_come_to_the_epoch)
+{
+    struct ks_lease_row row;
+
+    bed_live(&bed);
+    EXPECT(ks_native_know(bed.core, 4));
+    ks_lease_ended(bed.core, 4, 5); /* Of the row before. */
+    ks_orders_take(bed.core, 4, 3, false);
+    bed_tick(&bed);
+    row = row_of((struct ks_incarnation){BED_OTHER, 5}, 2); /* Its owner still has it. */
+    bed_answer_lease(&bed, token_of(KS_STORE_READ_LEASE), &row);
+    bed_wait(&bed, 1000);
+    row = row_of(bed.core->fleet.self, 3);
+    bed_answer_lease(&bed, token_of(KS_STORE_READ_LEASE), &row);
+    EXPECT_EQ_I64(bed.core->leases_used, 1);
+}
+
 TEST(to_be_told_to_take_what_we_hold_is_a_reason_to_look)
 {
     struct ks_lease_row row;

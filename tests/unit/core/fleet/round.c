@@ -64,6 +64,12 @@ void lead(uint32_t others, uint32_t count)
     bed.core->fleet.list_at = KS_NEVER;
 }
 
+void later_round(void)
+{
+    bed.now = ks_instant_add(bed.now, bed.core->config.beat);
+    next_round();
+}
+
 void next_round(void)
 {
     for (int i = 0; i < 10; i++) {
@@ -76,7 +82,7 @@ void next_round(void)
             bed_settle_down(&bed);
             return;
         } else {
-            bed.now = ks_core_deadline(bed.core);
+            bed.now = ks_instant_max(bed.now, ks_core_deadline(bed.core));
             bed_tick(&bed);
         }
     }

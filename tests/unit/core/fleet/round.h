@@ -19,6 +19,8 @@ void lead(uint32_t others, uint32_t count);
 /* One round: the rows if they are asked for, then the fleet, in which the others' beats have moved. The effects are
  * those of the step with the fleet's answer, and of the ticks that it asks for. */
 void next_round(void);
+/* The same, a beat later: a row that closer reads do not show counts as missing once. */
+void later_round(void);
 /* The store effect of this operation; the test fails if there is none. */
 const struct ks_store_effect *must_ask(enum ks_store_operation operation);
 void answer_rows(void);

@@ -31,7 +31,7 @@ TEST(a_row_that_stays_below_what_we_know_was_made_again)
     for (int i = 0; i < 3; i++) {
         EXPECT_EQ_I64(bed.core->directory[0].owner.worker, i < 2 ? BED_OTHER : 0);
         rows[1].changes++;
-        next_round();
+        later_round();
     }
     EXPECT_EQ_I64(bed.core->directory[0].epoch, 1);
     EXPECT_EQ_I64(bed.core->directory[0].owner.worker, THIRD.worker);
@@ -48,8 +48,22 @@ TEST(a_row_that_one_read_does_not_show_is_still_there)
     next_round();
     EXPECT(bed.core->directory[0].present);
     rows[1].changes++;
-    next_round();
+    later_round();
     EXPECT(!bed.core->directory[0].present);
+}
+
+TEST(a_parent_that_was_finished_and_is_not_shown_again_is_not_over)
+{
+    lead(1, 1);
+    leases[0].finished = true;
+    next_round();
+    EXPECT(ks_native_know(bed.core, 1));
+    bed.core->directory[1].parents[0] = 0;
+    EXPECT(ks_shards_parents_over(bed.core, &bed.core->directory[1]));
+    lease_count = 0;
+    rows[1].changes++;
+    later_round();
+    EXPECT(!ks_shards_parents_over(bed.core, &bed.core->directory[1]));
 }
 
 TEST(a_damaged_row_that_somebody_deletes_is_made_anew)
@@ -64,7 +78,7 @@ TEST(a_damaged_row_that_somebody_deletes_is_made_anew)
     for (int i = 0; i < 2; i++) {
         EXPECT(bed.core->directory[0].damaged);
         rows[1].changes++;
-        next_round();
+        later_round();
     }
     EXPECT_EQ_I64(must_ask(KS_STORE_CREATE)->shard, 0);
 }
@@ -93,7 +107,7 @@ TEST(an_answer_about_a_row_that_is_gone_changes_nothing)
     lease_count = 0;
     for (int i = 0; i < 2; i++) {
         rows[1].changes++;
-        next_round();
+        later_round();
     }
     EXPECT(!bed.core->directory[0].present);
     answer_write(0, KS_DONE);
