@@ -48,7 +48,8 @@ TEST(once_is_one_picture_of_text)
 TEST(a_start_that_cannot_be_is_unknown)
 {
     /* A Status with started_at = INT64_MIN, as protobuf. */
-    static const char least[] = "HTTP/1.1 200 OK\r\n\r\n\x38\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01";
+    static const char least[] =
+        "HTTP/1.1 200 OK\r\n\r\n\x38\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01";
     static const char none[] = "HTTP/1.1 200 OK\r\n\r\n";
     const char *const once[] = {"--once", NULL};
     struct sidecar_line line;

@@ -238,10 +238,11 @@ static void put_row(const char *id, const char *shard, const char *arrival_ms, c
     char sql[1600];
     sqlite3 *db;
 
-    (void)snprintf(sql, sizeof sql,
-                   "INSERT INTO dead_letter VALUES ('app', %s, 's', %s, '42', -1, 'k', 'd', '', %s, "
-                   "-5, %s, 9)",
-                   id, shard, arrival_ms, attempts);
+    (void)snprintf(
+        sql, sizeof sql,
+        "INSERT INTO dead_letter VALUES ('app', %s, 's', %s, '42', -1, 'k', 'd', '', %s, "
+        "-5, %s, 9)",
+        id, shard, arrival_ms, attempts);
     EXPECT_EQ_I64(sqlite3_open(path, &db), SQLITE_OK);
     EXPECT_EQ_I64(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
     EXPECT_EQ_I64(sqlite3_close(db), SQLITE_OK);
