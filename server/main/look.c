@@ -134,6 +134,8 @@ bool ks_look_pages(const struct ks_call *call, const char *path, const char *sub
         if (fine) {
             page(arg, message);
             fine = ks_ok(ks_view_copy_text(ks_view_text(next_page(message)), token, sizeof(token)));
+            if (!fine)
+                ks_call_complain("the answer cannot be read: its page token is too long");
         }
         ks_arena_free(&arena);
     } while (fine && token[0] != '\0');

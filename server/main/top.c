@@ -208,7 +208,8 @@ static void write_head(struct top *top, const ks_pb_status *status)
     char since[KS_SPAN_SIZE];
 
     ks_look_word(&kinesis_sidecar__v1__sidecar_state__descriptor, (int)status->state, state);
-    ks_table_span(ks_wall_now().ms - status->started_at, since);
+    /* Whoever answers there may say any number. */
+    ks_table_span(status->started_at > 0 ? ks_wall_now().ms - status->started_at : -1, since);
     note(top, ks_bytes_append(&top->picture, KS_VIEW("kinesis-sidecar ")));
     note(top, ks_table_append_plain(&top->picture, status->version));
     note(top, ks_bytes_append(&top->picture, KS_VIEW(", worker ")));

@@ -128,6 +128,98 @@ def local_file():
         sqlite_file("local_file", name, made + identity + rows + [(change, ())])
 
 
+def letters_file():
+    source = code("server/adapters/sqlite/dead_letters.c")
+    made = "".join(re.findall(r'"([^"]*)"', re.search(r'("CREATE TABLE IF NOT EXISTS dead_letter.*?),\n        "COMMIT"', source, re.DOTALL)[1]))
+    identity = [(f"PRAGMA application_id = {re.search(r'application_id = (0x[0-9A-F]+)', source)[1]}", ()), ("PRAGMA user_version = 1", ())]
+    add = "INSERT INTO dead_letter VALUES ('app'" + ", ?" * 12 + ")"
+    rows = [(add, (f"shardId-000000000000.{40 + at}", "demo", "shardId-000000000000", str(40 + at), -1, b"key", b"data", b"why",
+                   SECONDS * 1000, SECONDS * 1000 + at, 3, 1)) for at in range(5)]
+    sqlite_file("letters_file", "rows", [(made, ())] + identity + rows)
+    for name, values in (("strange_values", (7, 1.5, b"\xff", "x\0y", "z", 5, 6, None or "", "t", 2 ** 62, -1, 9)),
+                         ("no_unicode", (b"\xed\xa0\x80".decode("latin-1"), "demo", "s", "1", 0, b"", b"", b"\xff", 0, 0, 0, 0)),
+                         ("long_id", ("s" * 500, "demo", "s", "1", 0, b"", b"", b"", 0, 0, 0, 0)),
+                         ("id_with_nul", ("a\0b", "demo", "s", "1", 0, b"", b"", b"", 0, 0, 0, 0))):
+        sqlite_file("letters_file", name, [(made, ())] + identity + [(add, values)] + rows)
+
+
+def aws_answers():
+    """As the API references have them; the first byte says who asks, 0xFF is where an answer ends, and an error begins with '!'."""
+    arn = "arn:aws:kinesis:us-east-1:123456789012:stream/demo"
+
+    def say(who, name, *answers):
+        write("aws_answers", name, bytes([who]) + b"\xff".join(
+            b"!" * isinstance(answer, str) + json.dumps({"__type": answer, "message": "no"} if isinstance(answer, str) else answer).encode()
+            for answer in answers))
+
+    def table(status, *keys):
+        return {"Table": {"TableStatus": status, "KeySchema": [{"AttributeName": key, "KeyType": kind} for key, kind in zip(keys, ("HASH", "RANGE"))],
+                          "AttributeDefinitions": [{"AttributeName": key, "AttributeType": "S"} for key in keys]}}
+
+    def consumer(status):
+        return {"ConsumerName": "app", "ConsumerARN": arn + "/consumer/app:1", "ConsumerStatus": status}
+
+    summary = {"StreamDescriptionSummary": {"StreamARN": arn, "StreamName": "demo", "StreamStatus": "ACTIVE", "StreamCreationTimestamp": SECONDS + 0.5}}
+    say(0, "table", table("ACTIVE", "p", "k"))
+    say(1, "table_of_others", table("UPDATING", "ShardID"))
+    say(0, "table_is_made", "com.amazonaws.dynamodb#ResourceNotFoundException", {}, table("CREATING", "p", "k"))
+    say(2, "summary", summary)
+    say(4, "consumer", {"ConsumerDescription": consumer("ACTIVE")})
+    say(2, "consumer_by_name", summary, summary, {"ConsumerDescription": consumer("ACTIVE")})
+    say(2, "consumer_is_registered", summary, summary, "ResourceNotFoundException", {"Consumer": consumer("CREATING")})
+    say(2, "too_many", summary, summary, "ResourceNotFoundException", "LimitExceededException")
+    say(6, "iterator", {"ShardIterator": "AAAAAAAAAAG+1/=="}, "ExpiredIteratorException", {"ShardIterator": "AAAAAAAAAAG+2/=="})
+    say(5, "tip", {"ShardIterator": "AAAAAAAAAAG+1/=="}, "ExpiredIteratorException", {"ShardIterator": "AAAAAAAAAAG+2/=="})
+    say(6, "no_such_place", "InvalidArgumentException", {"ShardIterator": "AAAAAAAAAAG+1/=="}, "KMSThrottlingException")
+
+
+def imds():
+    keys = json.dumps({"Code": "Success", "Type": "AWS-HMAC", "AccessKeyId": "ASIAEXAMPLE", "SecretAccessKey": "secret", "Token": "token",
+                       "Expiration": "2026-11-21T06:00:00Z"})
+    write("imds", "keys", b"\xff".join([b"AQAEA-token==", b"instance-role", keys.encode()]))
+    write("imds", "version_1", b"\xff".join([b"?", b"instance-role\nanother", keys.encode()]))
+    write("imds", "region", b"AQAEA-token==\xffeu-central-1")
+    write("imds", "no_role", b"AQAEA-token==\xff!")
+
+
+def protobuf(*fields):
+    """Numbers and values: whole numbers are varints, the rest is length-delimited."""
+    def varint(number):
+        number &= 2 ** 64 - 1
+        return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + varint(number >> 7)
+
+    message = b""
+    for number, value in zip(fields[::2], fields[1::2]):
+        if isinstance(value, int):
+            message += varint(number << 3) + varint(value)
+        else:
+            value = value if isinstance(value, bytes) else value.encode()
+            message += varint(number << 3 | 2) + varint(len(value)) + value
+    return message
+
+
+def look():
+    """Numbers of members as in proto/kinesis_sidecar/v1/state.proto; two bytes of 0xFF are where an answer ends."""
+    shard = protobuf(1, "shardId-000000000000", 2, "shardId-000000000001", 5, str(2 ** 128 - 1), 6, 2, 7, "pod-\u202ea", 8, "pod\x1bb", 9, 7,
+                     10, SECONDS * 1000, 11, "4965", 12, 5, 14, 1000, 16, 3, 18, 2, 19, 1, 20, "s-1", 21, 61000, 25, 1, 26, SECONDS * 1000)
+    session = protobuf(1, "s-1", 2, "shop", 3, 1, 4, 1, 7, 2, 9, 100, 11, 5, 12, 4, 14, 3)
+    for name, started_at in (("status", SECONDS * 1000), ("status_of_no_time", -2 ** 63)):
+        status = protobuf(1, "pod-a", 2, "b00t", 3, "1.0.0", 4, 2, 5, 1, 6, "why", 7, started_at, 9, protobuf(1, "app", 2, "demo"))
+        pages = [protobuf(1, shard, 1, shard, 2, "2"), protobuf(1, shard), protobuf(1, session)]
+        write("look", name, b"\xff\xff".join(2 * [status] + pages + [status] + pages))
+    write("look", "pages", b"\xff\xff".join([protobuf(1, shard, 2, "2"), protobuf(1, shard), b""]))
+    write("look", "long_token", protobuf(2, "7" * 300))
+    write("look", "shard", shard)
+
+
+def client():
+    body = b"0123456789"
+    write("client", "length", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n" + body)
+    write("client", "chunks", b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na;x=y\r\n"
+          + body + b"\r\n1\r\nx\r\n0\r\nTrailer: t\r\n\r\n")
+    write("client", "until_the_end", b"HTTP/1.1 503 Service Unavailable\r\nDate: now\r\n\r\n" + body)
+
+
 def http1():
     """0xFF is where a piece ends."""
     head = b"Host: localhost\r\nUser-Agent: corpus\r\n"
@@ -148,4 +240,9 @@ if __name__ == "__main__":
     rpc_head()
     lease_file()
     local_file()
+    letters_file()
+    aws_answers()
+    imds()
+    look()
+    client()
     http1()

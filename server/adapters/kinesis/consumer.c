@@ -132,7 +132,8 @@ static void take(struct ks_consumer *consumer, ks_view body, const char *name)
     if (ks_ok(err))
         err = ks_json_text(ks_json_member(told, "ConsumerStatus"), &status);
     if (ks_ok(err))
-        err = ks_view_copy_text(arn, consumer->arn, sizeof(consumer->arn));
+        err = arn.size == 0 ? KS_FAIL(MALFORMED)
+                            : ks_view_copy_text(arn, consumer->arn, sizeof(consumer->arn));
     if (!ks_ok(err)) {
         ks_detail_set(&detail, "what Kinesis says of consumer %s cannot be read: %s",
                       name_of(consumer), ks_err_text(err));

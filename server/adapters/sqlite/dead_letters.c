@@ -165,7 +165,15 @@ static ks_view column(sqlite3_stmt *statement, int at)
     return ks_view_of(data, data == NULL ? 0 : (size_t)sqlite3_column_bytes(statement, at));
 }
 
-static ks_err read_row(struct work *work, sqlite3_stmt *statement, struct ks_letter *letter)
+static int64_t number(sqlite3_stmt *statement, int at, int64_t most)
+{
+    int64_t said = sqlite3_column_int64(statement, at);
+
+    return said < 0 ? 0 : said > most ? most : said;
+}
+
+/* Valid until the next step. */
+static void read_row(sqlite3_stmt *statement, struct ks_letter *letter)
 {
     int cause = sqlite3_column_int(statement, 11);
 
@@ -178,12 +186,31 @@ static ks_err read_row(struct work *work, sqlite3_stmt *statement, struct ks_let
         .partition_key = column(statement, 5),
         .data = column(statement, 6),
         .reason = column(statement, 7),
-        .arrival_ms = sqlite3_column_int64(statement, 8),
-        .died_ms = sqlite3_column_int64(statement, 9),
-        .attempts = (uint32_t)sqlite3_column_int64(statement, 10),
+        .arrival_ms = number(statement, 8, INT64_MAX),
+        .died_ms = number(statement, 9, INT64_MAX),
+        .attempts = (uint32_t)number(statement, 10, UINT32_MAX),
         .cause = cause < 0 || cause >= KS_CAUSES ? KS_CAUSE_ASKED : (enum ks_cause)cause,
     };
-    return keep_letter(work, letter);
+}
+
+static bool is_name(ks_view text, size_t max)
+{
+    return text.size > 0 && text.size <= max && ks_view_is_utf8(text);
+}
+
+/* The file may be somebody else's work, its order too: a list that does not go on would never end. */
+static bool makes_sense(const struct work *work, const struct ks_letter *letter)
+{
+    size_t after = strlen(work->id);
+    size_t size = letter->id.size < after ? letter->id.size : after;
+
+    if (!is_name(letter->id, KS_LETTER_ID_MAX) || !is_name(letter->shard_id, KS_SHARD_ID_MAX) ||
+        !is_name(letter->sequence, KS_SEQUENCE_MAX) || !ks_view_is_utf8(letter->stream))
+        return false;
+    if (work->task == TASK_FIND)
+        return ks_view_equal(letter->id, ks_view_text(work->id));
+    int order = memcmp(letter->id.data, work->id, size);
+    return order > 0 || (order == 0 && letter->id.size > after);
 }
 
 static void read_rows(struct work *work, sqlite3_stmt *statement)
@@ -193,13 +220,17 @@ static void read_rows(struct work *work, sqlite3_stmt *statement)
 
     while ((step = sqlite3_step(statement)) == SQLITE_ROW) {
         size_t next = (size_t)sqlite3_column_bytes(statement, 6);
+        struct ks_letter *letter = &work->letters[answer->count];
 
         if (answer->count == work->most ||
             (answer->count > 0 && work->bytes.size + next > KS_LETTERS_BYTES_MAX)) {
             answer->more = true;
             return;
         }
-        if (!ks_ok(read_row(work, statement, &work->letters[answer->count]))) {
+        read_row(statement, letter);
+        if (!makes_sense(work, letter))
+            continue;
+        if (!ks_ok(keep_letter(work, letter))) {
             fail(work, KS_UNKNOWN);
             ks_detail_set(&answer->detail, "a letter is too large, or memory is out");
             return;

@@ -5,7 +5,8 @@
  *                 cause)
  *
  * WAL with synchronous=FULL: what is DONE survives a power cut. Several applications and processes of one machine may
- * share a file. Work is done on the loop's job thread.
+ * share a file. Work is done on the loop's job thread. A row whose names make no sense (too long, empty, no UTF-8) is
+ * passed over; a number that makes none becomes the nearest that does.
  */
 #ifndef KS_ADAPTERS_SQLITE_DEAD_LETTERS_H
 #define KS_ADAPTERS_SQLITE_DEAD_LETTERS_H

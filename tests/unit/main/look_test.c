@@ -6,6 +6,8 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 static char *const nothing[] = {NULL};
 static const struct ks_call_flag flags[] = {{NULL, false}};
@@ -100,4 +102,32 @@ TEST(words_are_those_of_rest)
     EXPECT_STR(word, "");
     ks_look_word(type, 12345, word);
     EXPECT_STR(word, "?");
+}
+
+TEST(a_page_token_that_is_too_long_is_told)
+{
+    const ProtobufCMessageDescriptor *type = &kinesis_sidecar__v1__shards_response__descriptor;
+    char answer[400] = "HTTP/1.1 200 OK\r\n\r\n\x12\xac\x02"; /* next_page_token, of 300 bytes. */
+    struct pages all = {0};
+    size_t head = strlen(answer);
+    char said[400] = "";
+    int streams[2];
+    pid_t pid;
+
+    memset(answer + head, '7', 300);
+    sidecar_line(&line, "look", 0, NULL);
+    EXPECT(ks_call_read(line.argc, line.argv, nothing, flags, 0, &call));
+    pid = sidecar_pretend(&line, answer, head + 300, 1);
+    EXPECT(pipe(streams) == 0);
+    int kept = dup(STDERR_FILENO);
+    EXPECT(dup2(streams[1], STDERR_FILENO) >= 0);
+    bool fine = ks_look_pages(&call, "/v1/shards", NULL, 300, type, count, &all);
+    EXPECT(dup2(kept, STDERR_FILENO) >= 0);
+    (void)close(kept);
+    (void)close(streams[1]);
+    EXPECT(read(streams[0], said, sizeof said - 1) >= 0);
+    (void)close(streams[0]);
+    EXPECT(!fine);
+    EXPECT_CONTAINS(said, "page token");
+    EXPECT_EQ_I64(sidecar_end(pid), 0);
 }

@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -159,4 +161,30 @@ void sidecar_call_until(sidecar_command *command, const char *const *words, cons
             FAIL("it does not say %s, but: %s", part, ret_output);
         (void)nanosleep(&pause, NULL);
     }
+}
+
+pid_t sidecar_pretend(const struct sidecar_line *line, const char *answer, size_t size, int times)
+{
+    static char request[4096];
+    struct sockaddr_un place = {.sun_family = AF_UNIX};
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    pid_t pid;
+
+    (void)snprintf(place.sun_path, sizeof place.sun_path, "%s", line->listen + strlen("unix:"));
+    (void)unlink(place.sun_path);
+    EXPECT(bind(listener, (struct sockaddr *)&place, sizeof place) == 0);
+    EXPECT(listen(listener, 4) == 0);
+    pid = fork();
+    for (int at = 0; pid == 0 && at < times; at++) {
+        int fd = accept(listener, NULL, NULL);
+
+        (void)recv(fd, request, sizeof request, 0);
+        (void)send(fd, answer, size, MSG_NOSIGNAL);
+        (void)close(fd);
+    }
+    if (pid == 0)
+        _exit(0);
+    EXPECT(pid > 0);
+    (void)close(listener);
+    return pid;
 }

@@ -29,6 +29,9 @@ void sidecar_wait_ready(void);
  * if it did not free what it had. */
 int sidecar_end(pid_t pid);
 
+/* Instead of one: gives `answer`, head and all, to each of the next `times` requests, and ends. */
+pid_t sidecar_pretend(const struct sidecar_line *line, const char *answer, size_t size, int times);
+
 typedef int sidecar_command(int argc, char *const *argv, char *const *environment);
 /* Runs a subcommand in a process of its own; its stdout goes to `ret_output` (NULL: nowhere), `input` to its stdin. The
  * exit code. */

@@ -45,6 +45,27 @@ TEST(once_is_one_picture_of_text)
     EXPECT_EQ_I64(sidecar_call(ks_command_top, once, "", output, sizeof output), 1);
 }
 
+TEST(a_start_that_cannot_be_is_unknown)
+{
+    /* A Status with started_at = INT64_MIN, as protobuf. */
+    static const char least[] =
+        "HTTP/1.1 200 OK\r\n\r\n\x38\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01";
+    static const char none[] = "HTTP/1.1 200 OK\r\n\r\n";
+    const char *const once[] = {"--once", NULL};
+    struct sidecar_line line;
+    pid_t pid;
+
+    sidecar_line(&line, "top", 0, NULL);
+    pid = sidecar_pretend(&line, least, sizeof least - 1, 2);
+    EXPECT_EQ_I64(sidecar_call(ks_command_top, once, "", output, sizeof output), 0);
+    EXPECT_CONTAINS(output, ", up -\n");
+    EXPECT_EQ_I64(sidecar_end(pid), 0);
+    pid = sidecar_pretend(&line, none, sizeof none - 1, 2);
+    EXPECT_EQ_I64(sidecar_call(ks_command_top, once, "", output, sizeof output), 0);
+    EXPECT_CONTAINS(output, ", up -\n");
+    EXPECT_EQ_I64(sidecar_end(pid), 0);
+}
+
 TEST(wrong_words_are_told)
 {
     const char *const word[] = {"now", NULL};

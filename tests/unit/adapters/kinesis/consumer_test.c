@@ -222,6 +222,17 @@ TEST(an_answer_that_says_nothing_is_a_failure_of_the_server)
     end(rig);
 }
 
+TEST(an_arn_of_nothing_is_a_failure_of_the_server)
+{
+    struct rig *rig = born(STREAM_ARN, "app");
+
+    say(rig, "DescribeStreamConsumer", 200,
+        "{\"ConsumerDescription\":{\"ConsumerARN\":\"\",\"ConsumerStatus\":\"ACTIVE\"}}");
+    expect_failure(rig, KS_ERR_SERVER, "cannot be read");
+    EXPECT(ks_consumer_arn(rig->consumer) == NULL);
+    end(rig);
+}
+
 TEST(names_that_cannot_be_are_refused)
 {
     static const char *const names[] = {"", "a b", "a/b", "arn"};

@@ -23,6 +23,7 @@ static struct {
     uint32_t attempts;
     enum ks_cause cause;
     int64_t sub_sequence;
+    int64_t arrival_ms;
 } heard;
 
 static void answered(void *arg, const struct ks_letters_answer *answer)
@@ -47,6 +48,7 @@ static void answered(void *arg, const struct ks_letters_answer *answer)
         heard.attempts = letter->attempts;
         heard.cause = letter->cause;
         heard.sub_sequence = letter->sub_sequence;
+        heard.arrival_ms = letter->arrival_ms;
     }
 }
 
@@ -228,4 +230,66 @@ TEST(a_file_of_somebody_else_is_left_alone)
     EXPECT(ks_err_is(ks_sqlite_letters_open(loop, path, "app", &store, &detail), KS_ERR_FOREIGN));
     EXPECT_CONTAINS(detail.text, "no dead letters of ours");
     ks_loop_free(loop);
+}
+
+/* Puts a row into the file as nobody of ours would. */
+static void put_row(const char *id, const char *shard, const char *arrival_ms, const char *attempts)
+{
+    char sql[1600];
+    sqlite3 *db;
+
+    (void)snprintf(
+        sql, sizeof sql,
+        "INSERT INTO dead_letter VALUES ('app', %s, 's', %s, '42', -1, 'k', 'd', '', %s, "
+        "-5, %s, 9)",
+        id, shard, arrival_ms, attempts);
+    EXPECT_EQ_I64(sqlite3_open(path, &db), SQLITE_OK);
+    EXPECT_EQ_I64(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    EXPECT_EQ_I64(sqlite3_close(db), SQLITE_OK);
+}
+
+TEST(rows_that_make_no_sense_are_passed_over)
+{
+    struct ks_letter good[2] = {letter("b"), letter("n")};
+
+    begin();
+    write_letters(good, 2);
+    put_row("'a' || char(0) || 'b'", "'shard'", "1", "1");
+    put_row("CAST(x'63FF' AS TEXT)", "'shard'", "1", "1");
+    put_row("'d' || hex(zeroblob(400))", "'shard'", "1", "1");
+    put_row("'e'", "CAST(x'FF' AS TEXT)", "1", "1");
+    put_row("'f'", "hex(zeroblob(400))", "1", "1");
+    put_row("''", "'shard'", "1", "1");
+    list("", 10);
+    EXPECT_EQ_I64(heard.outcome, KS_DONE);
+    EXPECT_STR(heard.ids, "b n ");
+    list("", 1);
+    EXPECT_STR(heard.ids, "b ");
+    EXPECT(heard.more);
+    list("b", 1);
+    EXPECT_STR(heard.ids, "n ");
+    EXPECT(!heard.more);
+    store->vtable->find(store, KS_VIEW("e"), answered, NULL);
+    wait_for_answer();
+    EXPECT_EQ_I64(heard.outcome, KS_DONE);
+    EXPECT_EQ_I64(heard.count, 0);
+    end();
+}
+
+TEST(numbers_that_make_no_sense_become_the_nearest_that_do)
+{
+    begin();
+    put_row("'a'", "'shard'", "-9223372036854775808", "-1");
+    list("", 10);
+    EXPECT_STR(heard.ids, "a ");
+    EXPECT_EQ_I64(heard.arrival_ms, 0);
+    EXPECT_EQ_I64(heard.attempts, 0);
+    EXPECT_EQ_I64(heard.cause, KS_CAUSE_ASKED);
+    store->vtable->remove(store, KS_VIEW("a"), answered, NULL);
+    wait_for_answer();
+    put_row("'a'", "'shard'", "9223372036854775807", "4294967296");
+    list("", 10);
+    EXPECT_EQ_I64(heard.arrival_ms, INT64_MAX);
+    EXPECT_EQ_I64(heard.attempts, UINT32_MAX);
+    end();
 }
