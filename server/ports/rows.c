@@ -252,13 +252,17 @@ static struct ks_position start_of(const struct ks_rows *rows, const struct ks_s
     return any_parent_has_row(rows, words) ? start : rows->app.start;
 }
 
+/* A row that names a record, and no place inside it, is past all of it. */
 static bool is_behind(const struct ks_position *a, const struct ks_position *b)
 {
+    int order;
+
     if (b->kind != KS_POSITION_AFTER_SEQUENCE || a->kind == KS_POSITION_SHARD_END)
         return false;
-    return a->kind != KS_POSITION_AFTER_SEQUENCE ||
-           ks_position_compare(ks_view_text(a->sequence), a->sub_sequence,
-                               ks_view_text(b->sequence), b->sub_sequence) < 0;
+    if (a->kind != KS_POSITION_AFTER_SEQUENCE)
+        return true;
+    order = ks_position_compare(ks_view_text(a->sequence), 0, ks_view_text(b->sequence), 0);
+    return order < 0 || (order == 0 && a->sub_sequence >= 0 && a->sub_sequence < b->sub_sequence);
 }
 
 /* Members write their checkpoints without any condition: what we made durable may be overwritten by an older one of a

@@ -5,6 +5,7 @@
 import os
 import time
 
+from kpl import pack
 from lib import (Sidecar, check, check_equal, data_of, dynamodb, kinesis, main, make_stream, need_emulators, numbered,
                  pull_all, put_kinesis, test, wait_until)
 
@@ -145,6 +146,41 @@ def two_share_and_one_takes_over_when_the_other_dies(folder):
     put_kinesis(name, numbered(20, start=20))
     got = pull_all(two, 20, seconds=30)
     check_equal(len({data_of(record) for record in got} - {f"record-{at}" for at in range(20)}), 20)
+
+
+def settle(one, count):
+    """The next records, so many, acknowledged and in the table when this returns."""
+    got = []
+    while len(got) < count:
+        batch = one.get(f"/v1/records?max_records={count - len(got)}&wait_ms=1000")
+        if not batch["records"]:
+            continue
+        answer = one.call("POST", f"/v1/records/ack?batch_id={batch['batch_id']}&wait=persisted")
+        check_equal((answer.status, answer.json["persisted"]), (200, True), answer)
+        got += [data_of(record).decode() for record in batch["records"]]
+    return got
+
+
+@test(seconds=90)
+def an_aggregate_is_gone_on_from_inside_until_a_member_has_read_it(folder):
+    name = name_of(folder)
+    make_stream(name, 1)
+    users = [(f"key-{at % 7}", f"user-{at}".encode()) for at in range(30)]
+    before, packed = [sequence for _, sequence in put_kinesis(name, [("k", b"before"), ("k", pack(users))])]
+    one = sidecar(folder, name, "one").start()
+    check_equal(settle(one, 11), ["before"] + [f"user-{at}" for at in range(10)])
+    row, = scan(name).values()
+    check_equal((row["Checkpoint"], row["SidecarPosition"]), (before, f"{before}:{packed}:9"))
+    one.kill()
+
+    two = sidecar(folder, name, "two").start()
+    check_equal(settle(two, 10), [f"user-{at}" for at in range(10, 20)])
+    put_row(name, {"ShardID": row["ShardID"], "AssignedTo": "worker-a", "LeaseTimeout": utc(1), "Checkpoint": packed})
+    wait_until(lambda: scan(name)[row["ShardID"]]["AssignedTo"] == "two", 30, "two has it again")
+    put_kinesis(name, [("k", b"after")])
+    check_equal(settle(two, 1), ["after"])
+    row, = scan(name).values()
+    check("SidecarPosition" not in row, "a place inside an aggregate that was read", row)
 
 
 need_emulators("dynoxide", "kinesis-local")

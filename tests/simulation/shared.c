@@ -94,6 +94,12 @@ static sim_time latency(struct shared_world *world)
     return ks_prng_between(&world->prng, SIM_MS, 40 * SIM_MS);
 }
 
+static bool is_lost(struct shared_world *world, const struct shared_node *node)
+{
+    return world->now < world->away_until || world->now < node->cut_until ||
+           shared_chance(world, world->lost);
+}
+
 static void ask(struct shared_world *world, uint32_t number, const struct ks_store_effect *effect)
 {
     struct shared_node *node = &world->nodes[number];
@@ -118,7 +124,7 @@ static void ask(struct shared_world *world, uint32_t number, const struct ks_sto
     plan(world, number,
          true_time(world, node, ks_instant_add(clock_of(world, node), world->config.timeout)),
          (struct happening){.kind = HAPPENS_TIMEOUT, .request = at});
-    if (shared_chance(world, world->lost))
+    if (is_lost(world, node))
         return;
     if (writes && shared_chance(world, world->late))
         arrives += ks_prng_between(&world->prng, 2 * SIM_SECOND, 30 * SIM_SECOND);
@@ -138,7 +144,7 @@ static void arrive(struct shared_world *world, const struct happening *happening
     struct shared_request *request = &world->requests[happening->request];
 
     shared_apply(world, request);
-    if (!shared_chance(world, world->lost)) {
+    if (!is_lost(world, &world->nodes[request->node])) {
         request->users++;
         plan(world, request->node, world->now + latency(world),
              (struct happening){.kind = HAPPENS_ANSWER, .request = happening->request});
@@ -379,11 +385,18 @@ static void open_session(struct shared_world *world, uint32_t number)
     step(world, number, &event);
 }
 
+/* Of a wall clock that is kept right. */
+static int64_t small_error(struct shared_world *world)
+{
+    int64_t error = world->config.lease_duration.us / 40;
+
+    return ks_prng_between(&world->prng, -error, error);
+}
+
 static void start(struct shared_world *world, uint32_t number, uint32_t name)
 {
     struct shared_node *node = &world->nodes[number];
     struct ks_core_config config = world->config;
-    int64_t error = world->config.lease_duration.us / 40;
     uint32_t life = node->life;
     void *memory;
 
@@ -397,7 +410,7 @@ static void start(struct shared_world *world, uint32_t number, uint32_t name)
         .name = name,
         .offset = ks_prng_between(&world->prng, 0, INT64_C(1000000) * SIM_SECOND),
         .drift_ppm = ks_prng_between(&world->prng, -40000, 40000),
-        .wall_error = ks_prng_between(&world->prng, -error, error),
+        .wall_error = small_error(world),
     };
     for (ks_shard shard = 0; shard < SHARED_SHARDS; shard++)
         node->seen[shard] = node->own[shard] = SHARED_NONE;
@@ -472,10 +485,34 @@ static void pause_one(struct shared_world *world)
     world->nodes[any_node(world)].paused_until = until;
 }
 
+static void cut_off(struct shared_world *world)
+{
+    sim_time until = world->now + ks_prng_between(&world->prng, SIM_SECOND, 25 * SIM_SECOND);
+
+    if (shared_chance(world, 300))
+        world->away_until = until;
+    else
+        world->nodes[any_node(world)].cut_until = until;
+}
+
+static void jump(struct shared_world *world)
+{
+    uint32_t number = any_node(world);
+
+    world->nodes[number].wall_error =
+        ks_prng_between(&world->prng, -30 * SIM_SECOND, 30 * SIM_SECOND);
+    shared_say(world, "node %u: its wall clock is wrong by %.1f s", number,
+               (double)world->nodes[number].wall_error / 1e6);
+}
+
 static void trouble(struct shared_world *world)
 {
     if (world->peace)
         return;
+    if (shared_chance(world, world->outages))
+        cut_off(world);
+    if (shared_chance(world, world->jumps))
+        jump(world);
     if (shared_chance(world, world->pauses))
         pause_one(world);
     if (shared_chance(world, world->kills))
@@ -492,8 +529,11 @@ static void make_peace(struct shared_world *world)
     shared_say(world, "world: peace");
     world->peace = true;
     world->lost = world->late = 0;
+    world->away_until = 0;
     for (uint32_t number = 0; number < world->node_count; number++) {
-        world->nodes[number].paused_until = 0;
+        world->nodes[number].paused_until = world->nodes[number].cut_until = 0;
+        if (world->jumps > 0)
+            world->nodes[number].wall_error = small_error(world);
         if (world->nodes[number].core == NULL)
             start(world, number, world->next_name < SHARED_EMPTY ? world->next_name++ : 30);
     }
@@ -607,6 +647,9 @@ static void draw(struct shared_world *world)
     world->pauses =
         shared_chance(world, 600) ? (uint32_t)ks_prng_between(&world->prng, 20, 300) : 0;
     world->kills = shared_chance(world, 600) ? (uint32_t)ks_prng_between(&world->prng, 10, 150) : 0;
+    world->outages =
+        shared_chance(world, 400) ? (uint32_t)ks_prng_between(&world->prng, 10, 100) : 0;
+    world->jumps = shared_chance(world, 250) ? (uint32_t)ks_prng_between(&world->prng, 10, 100) : 0;
     world->shard_count = (uint32_t)ks_prng_between(&world->prng, 1, 6);
     for (ks_shard shard = 0; shard < world->shard_count; shard++)
         world->shards[shard] = (struct shared_shard){.parent = KS_SHARD_NONE, .listed = true};
@@ -631,13 +674,11 @@ static void begin(struct shared_world *world)
     for (uint32_t i = 0; i < SHARED_SHARDS; i++)
         world->rows[i].checkpoint = SHARED_NONE;
     for (uint32_t i = 0; i < world->member_count; i++) {
-        int64_t error = world->config.lease_duration.us / 40;
-
         world->members[i] = (struct shared_member){
             .alive = true,
             .fine = shared_chance(world, 500),
             .name = world->next_name++,
-            .wall_error = ks_prng_between(&world->prng, -error, error),
+            .wall_error = small_error(world),
         };
         agenda_add(&world->agenda, (sim_time)ks_prng_below(&world->prng, 3 * SIM_SECOND),
                    &(struct happening){.kind = HAPPENS_HURRY, .count = i});
@@ -695,9 +736,11 @@ bool shared_run(uint64_t seed, uint64_t count, bool verbose)
         run(world);
         good = !world->failed;
         if (!good)
-            printf("SEED=%llu %s (%u of ours, %u members%s%s)\n", (unsigned long long)world->seed,
-                   world->sentence, world->node_count, world->member_count,
-                   world->zombies ? ", zombies" : "", world->stealing ? ", stealing" : "");
+            printf("SEED=%llu %s (%u of ours, %u members%s%s%s%s)\n",
+                   (unsigned long long)world->seed, world->sentence, world->node_count,
+                   world->member_count, world->zombies ? ", zombies" : "",
+                   world->stealing ? ", stealing" : "", world->outages > 0 ? ", outages" : "",
+                   world->jumps > 0 ? ", jumps" : "");
         for (uint32_t n = 0; n < SHARED_NODES; n++)
             ks_free(world->nodes[n].core);
         hash = hash * UINT64_C(0x100000001b3) + world->hash;

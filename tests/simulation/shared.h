@@ -2,16 +2,18 @@
 /* shared.h - a lease table that others made: real cores with the go-kcl protocol, alone or beside models of
  * vmware-go-kcl's members with the defects of their library.
  *
- * Faults: requests and answers lost, writes that land up to 30 s late, pauses up to 25 s, kills with and without a new
- * name, clocks that differ by up to L/20 and drift by up to 4 %, splits. Members write checkpoints without a condition,
- * also late and after they gave a lease back, wipe claims, stand still, and take what has run out by their own clock.
+ * Faults: requests and answers lost, writes that land up to 30 s late, pauses up to 25 s, kills with and without a
+ * new name, clocks that differ by up to L/20 and drift by up to 4 %, splits, a table that is away for one or for all
+ * for up to 25 s, wall clocks of ours that jump by up to 30 s (then nobody promises that one alone delivers). Members
+ * write checkpoints without a condition, also late and after they gave a lease back, wipe claims, stand still, and
+ * take what has run out by their own clock.
  *
  * What is ours must hold always:
  *   - a checkpoint of ours never covers a record that nobody settled;
  *   - no record of a child is delivered by us before the row of its parent says SHARD_END;
  *   - a LeaseTimeout of ours is in whole seconds, later than the one that it replaces, and no owner stands without it;
  * and where all keep to conditions (alone, or beside members without late writes):
- *   - nobody takes a lease while one of ours may deliver it;
+ *   - nobody takes a lease while one of ours may deliver it, but where wall clocks jump;
  *   - no checkpoint in the table goes back;
  * and after the faults everything is settled, and every open shard is somebody's, within a bounded time.
  */

@@ -190,7 +190,7 @@ static void claim(struct shared_world *world, struct shared_member *member)
 
 void shared_member_turn(struct shared_world *world, struct shared_member *member)
 {
-    if (!member->alive || world->now < member->paused_until)
+    if (!member->alive || world->now < member->paused_until || world->now < world->away_until)
         return;
     for (ks_shard shard = 0; shard < world->shard_count; shard++)
         if (member->shards[shard].reading)

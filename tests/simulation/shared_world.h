@@ -45,6 +45,7 @@ struct shared_node {
     int64_t drift_ppm; /* Likewise. */
     int64_t wall_error;
     sim_time paused_until;
+    sim_time cut_until; /* The table is away for it. */
     sim_time tick_at;
     uint32_t session;
     uint32_t session_epoch;
@@ -112,6 +113,8 @@ struct shared_world {
     uint32_t late;
     uint32_t pauses;
     uint32_t kills;
+    uint32_t outages;
+    uint32_t jumps; /* Of wall clocks, beyond what the manners allow for. */
     uint32_t next_name;
     struct ks_core_config config;
     /* The world. */
@@ -121,6 +124,7 @@ struct shared_world {
     struct shared_node nodes[SHARED_NODES];
     struct shared_member members[SHARED_MEMBERS];
     struct shared_request requests[SHARED_REQUESTS];
+    sim_time away_until; /* The table, for everybody. */
     struct ks_effects effects;
     uint64_t taken;
     uint64_t claimed;

@@ -165,6 +165,78 @@ TEST(positions_are_numbers_not_texts)
     EXPECT(ks_position_compare(KS_VIEW_NONE, 0, nine, 0) < 0);
 }
 
+/* One Kinesis record that holds `count` user records. */
+static void keep_aggregate(struct ks_batches *batches, struct ks_budget *budget, uint64_t sequence,
+                           uint32_t count)
+{
+    struct ks_batch batch = make(budget, sequence, 0, count);
+    struct ks_record *records = (struct ks_record *)(void *)batch.block->data;
+
+    for (uint32_t i = 0; i < count; i++)
+        records[i].sub_sequence = i;
+    EXPECT_OK(ks_batches_reserve(batches));
+    ks_batches_keep(batches, &batch);
+}
+
+static void expect_whole(struct ks_batches *batches, ks_number number, const char *sequence)
+{
+    struct ks_position whole = {.kind = KS_POSITION_LATEST};
+
+    EXPECT(ks_batches_whole(batches, number, &whole));
+    EXPECT_EQ_I64(whole.kind, KS_POSITION_AFTER_SEQUENCE);
+    EXPECT_STR(whole.sequence, sequence);
+    EXPECT_EQ_I64(whole.sub_sequence, -1);
+}
+
+TEST(a_record_is_whole_when_the_last_of_its_aggregate_is_settled)
+{
+    struct ks_batches batches = {.items = NULL};
+    struct ks_position whole = {.kind = KS_POSITION_LATEST};
+    struct ks_position mark;
+    struct ks_budget budget;
+
+    ks_budget_init(&budget, 1 << 20);
+    keep(&batches, &budget, 100, 1);
+    keep_aggregate(&batches, &budget, 200, 3);
+    keep_aggregate(&batches, &budget, 300, 2);
+    EXPECT(!ks_batches_whole(&batches, 0, &whole));
+    expect_whole(&batches, 1, "100");
+    expect_whole(&batches, 2, "100");
+    expect_whole(&batches, 3, "100");
+    expect_whole(&batches, 4, "200");
+    expect_whole(&batches, 5, "200");
+    /* Is there more of it to come? Only the next record tells. */
+    expect_whole(&batches, 6, "200");
+    keep(&batches, &budget, 400, 1);
+    expect_whole(&batches, 6, "300");
+    expect_whole(&batches, 7, "400");
+
+    /* What was forgotten was told before. */
+    EXPECT(ks_batches_forget(&batches, 2, &mark));
+    EXPECT(!ks_batches_whole(&batches, 3, &whole));
+    EXPECT_EQ_I64(whole.kind, KS_POSITION_LATEST);
+    expect_whole(&batches, 4, "200");
+    ks_batches_clear(&batches);
+    EXPECT_EQ_U64(budget.used, 0);
+}
+
+TEST(an_aggregate_is_one_record_in_several_batches_too)
+{
+    struct ks_batches batches = {.items = NULL};
+    struct ks_position whole = {.kind = KS_POSITION_LATEST};
+    struct ks_budget budget;
+
+    ks_budget_init(&budget, 1 << 20);
+    keep_aggregate(&batches, &budget, 200, 2);
+    keep_aggregate(&batches, &budget, 200, 2);
+    EXPECT(!ks_batches_whole(&batches, 2, &whole));
+    EXPECT(!ks_batches_whole(&batches, 4, &whole));
+    keep(&batches, &budget, 300, 1);
+    EXPECT(!ks_batches_whole(&batches, 2, &whole));
+    expect_whole(&batches, 4, "200");
+    ks_batches_clear(&batches);
+}
+
 TEST(room_is_made_before_and_can_be_refused)
 {
     struct ks_batches batches = {.items = NULL};

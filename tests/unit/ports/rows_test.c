@@ -477,3 +477,178 @@ TEST(who_holds_a_lease_since_when_is_known_from_what_was_read_and_written)
     EXPECT_EQ_U64(words->epoch, 5);
     ks_rows_free(&rows);
 }
+
+/* ---- Of a table that others share. ---- */
+
+static struct ks_position after(const char *sequence, int64_t sub_sequence)
+{
+    struct ks_position position = {.kind = KS_POSITION_AFTER_SEQUENCE,
+                                   .sub_sequence = sub_sequence};
+
+    (void)snprintf(position.sequence, sizeof position.sequence, "%s", sequence);
+    return position;
+}
+
+/* Reads the row of shard-0 as a member wrote it; "" is no checkpoint. */
+static const struct ks_shard_words *read_shared(struct ks_rows *rows, const char *sequence)
+{
+    struct ks_store_lease row = lease("shard-0", "pod-b", 0, 77, sequence);
+
+    row.unstarted = sequence[0] == '\0';
+    if (row.unstarted)
+        row.checkpoint.kind = KS_POSITION_TRIM_HORIZON;
+    row.whole = row.checkpoint;
+    (void)read_leases(rows, true, &row, 1);
+    return ks_rows_words(rows, 0);
+}
+
+static void share(struct ks_rows *rows, bool stealing)
+{
+    static const struct ks_position start = {.kind = KS_POSITION_LATEST, .sub_sequence = -1};
+
+    init(rows);
+    ks_rows_share(rows, &start, stealing);
+}
+
+static void wrote(struct ks_rows *rows, struct ks_position position)
+{
+    ks_rows_wrote(rows, KS_STORE_CHECKPOINT, 0, 0, 77, &position, KS_NOBODY, wall);
+}
+
+TEST(a_checkpoint_of_ours_that_a_member_rewound_is_put_back)
+{
+    struct ks_store_effect effect = effect_of(KS_STORE_CHECKPOINT, 0);
+    const struct ks_shard_words *words;
+    struct ks_store_request request;
+    struct ks_rows rows;
+
+    share(&rows, false);
+    (void)read_shared(&rows, "100");
+    EXPECT(ks_rows_request(&rows, &effect, &request));
+    EXPECT(!request.has_checkpoint);
+    wrote(&rows, after("300", -1));
+
+    words = read_shared(&rows, "200");
+    EXPECT(words->behind);
+    EXPECT_STR(words->checkpoint.sequence, "300"); /* Begun again, it begins there. */
+    EXPECT_STR(words->row_whole.sequence, "300");
+    for (int i = 0; i < 2; i++) {
+        effect.operation = i == 0 ? KS_STORE_CHECKPOINT : KS_STORE_FINAL;
+        EXPECT(ks_rows_request(&rows, &effect, &request));
+        EXPECT(request.has_checkpoint);
+        EXPECT_STR(request.checkpoint.sequence, "300");
+    }
+    effect.operation = KS_STORE_TAKE_OVER;
+    EXPECT(ks_rows_request(&rows, &effect, &request));
+    EXPECT(!request.has_checkpoint);
+
+    wrote(&rows, after("300", -1));
+    effect.operation = KS_STORE_CHECKPOINT;
+    EXPECT(ks_rows_request(&rows, &effect, &request));
+    EXPECT(!request.has_checkpoint);
+    EXPECT(read_shared(&rows, "")->behind); /* A claim of v1 may leave none at all. */
+    ks_rows_free(&rows);
+}
+
+TEST(what_members_did_after_us_counts)
+{
+    const struct ks_shard_words *words;
+    struct ks_store_lease end = lease("shard-0", "", 0, 77, "");
+    struct ks_rows rows;
+
+    share(&rows, false);
+    (void)read_shared(&rows, "100");
+    wrote(&rows, after("300", -1));
+    words = read_shared(&rows, "1000");
+    EXPECT(!words->behind);
+    EXPECT_STR(words->checkpoint.sequence, "1000");
+    end.checkpoint = (struct ks_position){.kind = KS_POSITION_SHARD_END, .sub_sequence = -1};
+    end.finished = true;
+    (void)read_leases(&rows, true, &end, 1);
+    EXPECT(!words->behind);
+    EXPECT_EQ_I64(words->checkpoint.kind, KS_POSITION_SHARD_END);
+    ks_rows_free(&rows);
+}
+
+TEST(inside_an_aggregate_ours_goes_on_and_theirs_is_the_record_before)
+{
+    const struct ks_shard_words *words;
+    struct ks_store_lease row = lease("shard-0", "pod-a", 0, 77, "200");
+    struct ks_rows rows;
+
+    share(&rows, false);
+    row.whole = row.checkpoint;
+    row.checkpoint = after("300", 3);
+    (void)read_leases(&rows, true, &row, 1);
+    words = ks_rows_words(&rows, 0);
+    EXPECT_STR(words->checkpoint.sequence, "300");
+    EXPECT_EQ_I64(words->checkpoint.sub_sequence, 3);
+    EXPECT_STR(words->row_whole.sequence, "200");
+
+    wrote(&rows, after("300", 5));
+    EXPECT(read_shared(&rows, "200")->behind);
+    EXPECT_EQ_I64(words->checkpoint.sub_sequence, 5);
+    EXPECT_STR(words->row_whole.sequence, "200");
+    ks_rows_free(&rows);
+}
+
+TEST(an_aggregate_that_a_member_has_read_whole_is_not_begun_inside)
+{
+    const struct ks_shard_words *words;
+    struct ks_rows rows;
+
+    share(&rows, false);
+    (void)read_shared(&rows, "200");
+    wrote(&rows, after("300", 5));
+    words = read_shared(&rows, "300");
+    EXPECT(!words->behind);
+    EXPECT_STR(words->checkpoint.sequence, "300");
+    EXPECT_EQ_I64(words->checkpoint.sub_sequence, -1);
+    ks_rows_free(&rows);
+}
+
+TEST(a_take_says_what_members_could_misread)
+{
+    struct ks_store_effect take = effect_of(KS_STORE_ASSIGN, 0);
+    struct ks_store_request request;
+    struct ks_rows rows;
+
+    share(&rows, true);
+    list_family(&rows);
+    take.shard = number(&rows, "child");
+    EXPECT(ks_rows_request(&rows, &take, &request));
+    EXPECT_STR(request.lease->parents[0], "parent");
+    EXPECT(request.lease->unstarted); /* Without it members would take the live lease. */
+    ks_rows_free(&rows);
+
+    share(&rows, true);
+    (void)read_shared(&rows, "100");
+    take.shard = 0;
+    EXPECT(ks_rows_request(&rows, &take, &request));
+    EXPECT(!request.lease->unstarted);
+    EXPECT_STR(request.lease->parents[0], "");
+    (void)read_shared(&rows, "");
+    EXPECT(ks_rows_request(&rows, &take, &request));
+    EXPECT(request.lease->unstarted);
+    rows.stealing = false;
+    EXPECT(ks_rows_request(&rows, &take, &request));
+    EXPECT(!request.lease->unstarted);
+    ks_rows_free(&rows);
+}
+
+TEST(a_row_without_a_checkpoint_begins_at_the_start_or_after_its_parent)
+{
+    struct ks_store_lease parent = lease("parent", "", 0, 77, "100");
+    struct ks_store_lease child = {.unstarted = true};
+    struct ks_rows rows;
+
+    share(&rows, false);
+    EXPECT_EQ_I64(read_shared(&rows, "")->checkpoint.kind, KS_POSITION_LATEST);
+    list_family(&rows);
+    (void)read_leases(&rows, true, &parent, 1);
+    (void)snprintf(child.shard, sizeof child.shard, "child");
+    (void)read_leases(&rows, false, &child, 1);
+    EXPECT_EQ_I64(ks_rows_words(&rows, number(&rows, "child"))->checkpoint.kind,
+                  KS_POSITION_TRIM_HORIZON);
+    ks_rows_free(&rows);
+}

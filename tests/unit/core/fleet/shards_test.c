@@ -97,6 +97,22 @@ TEST(who_got_a_lease_by_a_write_of_unknown_outcome_is_told_when_the_row_shows_it
     EXPECT(bed.core->directory[0].take != KS_HINT_TOLD);
 }
 
+TEST(who_got_a_lease_while_our_write_of_it_has_no_answer_is_told)
+{
+    struct ks_lease_row moved;
+
+    lead(2, 1);
+    leases[0].owner = OTHER;
+    rows[1].held = 1;
+    next_round();
+    ks_leader_write(bed.core, 0, KS_STORE_PLAN, THIRD, &bed.effects);
+    moved = leases[0];
+    moved.owner = THIRD;
+    moved.epoch++;
+    ks_shards_see(bed.core, &moved);
+    EXPECT_EQ_I64(bed.core->directory[0].take, KS_HINT_DUE);
+}
+
 TEST(an_answer_about_a_row_that_is_gone_changes_nothing)
 {
     lead(1, 1);
