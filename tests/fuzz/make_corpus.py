@@ -165,6 +165,7 @@ def aws_answers():
     say(0, "table_is_made", "com.amazonaws.dynamodb#ResourceNotFoundException", {}, table("CREATING", "p", "k"))
     say(2, "summary", summary)
     say(4, "consumer", {"ConsumerDescription": consumer("ACTIVE")})
+    say(4, "consumer_without_arn", {"ConsumerDescription": {**consumer("ACTIVE"), "ConsumerARN": ""}})
     say(2, "consumer_by_name", summary, summary, {"ConsumerDescription": consumer("ACTIVE")})
     say(2, "consumer_is_registered", summary, summary, "ResourceNotFoundException", {"Consumer": consumer("CREATING")})
     say(2, "too_many", summary, summary, "ResourceNotFoundException", "LimitExceededException")
