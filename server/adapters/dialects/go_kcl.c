@@ -17,7 +17,8 @@ static const struct ks_attribute attributes[ATTRIBUTES] = {
     [SIDECAR] = {"SidecarPosition", KS_VALUE_TEXT},
 };
 
-static const struct ks_schema schema = {attributes, ATTRIBUTES, KS_GO_KCL_KEY};
+static const struct ks_schema schema = {
+    .attributes = attributes, .count = ATTRIBUTES, .key = KS_GO_KCL_KEY};
 
 #define SHARD_END KS_VIEW("SHARD_END")
 
@@ -461,5 +462,8 @@ static ks_err write_row(const struct ks_store_request *request, struct ks_item_w
     return err;
 }
 
-const struct ks_dialect ks_go_kcl_dialect = {
-    .schema = &schema, .read = read, .write = write_row, .add = add};
+const struct ks_dialect ks_go_kcl_dialect = {.tables = {{"", &schema, false}},
+                                             .table_count = 1,
+                                             .read = read,
+                                             .write = write_row,
+                                             .add = add};

@@ -79,8 +79,8 @@ TEST(rows_mean_what_the_vectors_say)
         ks_view expected;
 
         EXPECT_OK(ks_json_text(ks_json_member(one, "row"), &expected));
-        EXPECT_OK(
-            ks_dynamodb_read_item(ks_json_member(one, "item"), dialect->schema, &texts, &item));
+        EXPECT_OK(ks_dynamodb_read_item(ks_json_member(one, "item"), dialect->tables[0].schema,
+                                        &texts, &item));
         EXPECT_OK(dialect->add(&rows, &item, NULL));
         EXPECT_EQ_I64(rows.lease_count, 1);
         say_row(&rows.leases[0]);
