@@ -145,6 +145,11 @@ struct ks_lease_view {
 };
 bool ks_core_lease(const struct ks_core *core, ks_shard shard, struct ks_lease_view *ret_view);
 
+/* The oldest record of a lease that we hold which was fetched and is with no session: it was not delivered yet, or is to be
+ * delivered again. False if there is none. */
+bool ks_core_waiting(const struct ks_core *core, ks_shard shard, ks_epoch epoch,
+                     ks_number *ret_number);
+
 /* True if nobody needs the record any more: it is settled, or given up. KS_SHARD_NONE: a dead letter's number. */
 bool ks_core_is_over(const struct ks_core *core, ks_shard shard, ks_epoch epoch, ks_number number);
 /* True if the record, of the current epoch, was given up: its dead letter is being written, or it is being dropped. */

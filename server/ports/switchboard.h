@@ -285,10 +285,11 @@ struct ks_board_status {
     ks_wall started_at;
     struct ks_self_view self;
     bool draining;
-    bool ready;            /* Store and source were reached, and it is registered. */
-    const char *reason;    /* Why it is not ready; "" when it is. */
-    enum ks_idle idle;     /* As a session that takes all shards would be told. */
-    int64_t millis_behind; /* The most of all held shards; -1 = unknown. */
+    bool ready;         /* Store and source were reached, and it is registered. */
+    const char *reason; /* Why it is not ready; "" when it is. */
+    enum ks_idle idle;  /* As a session that takes all shards would be told. */
+    int64_t
+        millis_behind; /* The most of all held shards, as in struct ks_shard_status; -1 = unknown. */
 };
 void ks_switchboard_status(const struct ks_switchboard *board, struct ks_board_status *ret_status);
 
@@ -307,10 +308,12 @@ struct ks_shard_status {
     struct ks_position
         watermark; /* Of the last record of which everything up to it is settled; where nothing was
                                       settled in this epoch, or the lease is not ours, the checkpoint. */
-    int64_t millis_behind; /* -1 = unknown. */
-    ks_wall since;         /* When we acquired it, or saw another one get it; 0 = unknown. */
-    ks_wall read_at;       /* When the row was read last. */
-    ks_wall paused_until;  /* 0: until it is resumed, or not paused. */
+    int64_t
+        millis_behind; /* Age of the oldest record that was read and is with no session; where there is none, how far
+                                      the reader is behind the tip. -1 = unknown. */
+    ks_wall since;        /* When we acquired it, or saw another one get it; 0 = unknown. */
+    ks_wall read_at;      /* When the row was read last. */
+    ks_wall paused_until; /* 0: until it is resumed, or not paused. */
     char reason[KS_STORY_LINE_MAX]; /* What was decided about it last, as far as we know; "". */
 };
 /* Only a leader reads the rows of others all the time. Asks for all of them, for people: `done` is called once, in a
