@@ -24,6 +24,7 @@ struct ks_core_config {
     bool stealing;   /* go-kcl: we claim leases of those that have more than we. */
     uint32_t self;   /* Our worker number, not 0. */
     uint64_t seed;   /* Of nonces and jitter: different for each process. */
+    uint64_t boot;   /* The nonce of its first registration, likewise; 0: drawn, too. */
     bool lock;       /* There is a lock file: it names each boot before that is registered (A3). */
     uint64_t corpse; /* The boot that it named when we took it: that process is dead; 0 = none. */
 

@@ -48,6 +48,8 @@ TEST(state_is_told_to_people)
     EXPECT_EQ_U64(ours, STAGE_SHARDS);
     EXPECT(ks_switchboard_worker(stage.board, 0, &worker));
     EXPECT_STR(worker.worker_id, "pod-a");
+    EXPECT(status.boot != 0);
+    EXPECT_EQ_U64(worker.row.self.boot, status.boot);
     EXPECT(worker.self);
     EXPECT(!ks_switchboard_worker(stage.board, 1, &worker));
     EXPECT(ks_switchboard_session(stage.board, consumer.session, &session));
