@@ -3,7 +3,7 @@
  *
  * A dialect (adapters/dialects) says what a row means, a store (adapters/dynamodb, adapters/sqlite) says how it is
  * performed; this is what passes between them. The model is that of DynamoDB's items, as far as lease tables use it
- * (S, N, SS, BOOL; condition and update expressions of the DynamoDB developer guide), with keys `p` and `k`.
+ * (S, N, SS, BOOL, and M of L of N; condition and update expressions of the DynamoDB developer guide), with keys `p` and `k`.
  * Pure values: no I/O, usable on any thread.
  */
 #ifndef KS_ADAPTERS_ITEM_H
@@ -27,7 +27,8 @@ enum ks_value_type {
     KS_VALUE_TEXT = 1, /* S: UTF-8. */
     KS_VALUE_NUMBER,   /* N: decimal digits, with or without a minus. */
     KS_VALUE_SET, /* SS: members joined by '\n'; never empty, no member is empty or holds a '\n'. */
-    KS_VALUE_BOOL /* BOOL: "true" or "false". */
+    KS_VALUE_BOOL, /* BOOL: "true" or "false". */
+    KS_VALUE_SERIES /* M of L of N: "NAME NUMBER NUMBER" for each member, joined by '\n'; or empty. */
 };
 
 struct ks_value {
