@@ -371,7 +371,8 @@ void ks_native_rows_free(struct ks_native_rows *rows)
     *rows = (struct ks_native_rows){.workers = NULL};
 }
 
-const struct ks_dialect ks_native_dialect = {.schema = &ks_native_schema,
+const struct ks_dialect ks_native_dialect = {.tables = {{"", &ks_native_schema, false}},
+                                             .table_count = 1,
                                              .read = ks_native_read,
                                              .write = ks_native_write,
                                              .add = ks_native_rows_add};
