@@ -24,7 +24,7 @@
 #include "base/bytes.h"
 #include "base/instant.h"
 #include "core/limits.h"
-#include "core/table.h"
+#include "core/types.h"
 
 /* One run of one worker process: written as "id#boot" with the boot as 16 lower-case hex digits; id "" = nobody. */
 struct ks_incarnation_text {
@@ -52,6 +52,8 @@ struct ks_store_worker {
     uint64_t capacity;
     uint64_t load;
     char version[32];
+    bool
+        measured; /* KCL: it says its CPU; its beat is the time of its last report, in s since 1970. */
     bool damaged; /* Only self.id means something. */
 };
 
@@ -106,6 +108,9 @@ struct ks_store_lease {
     bool damaged; /* Only `shard` means something. */
 };
 
+enum { KS_CPU_SAMPLES_MAX = 10 }; /* noOfPersistedMetricsPerWorkerMetrics. */
+#define KS_CPU_NONE UINT32_MAX    /* It could not be measured. */
+
 /* The lower-case word for logs and metrics: "heartbeat". */
 const char *ks_store_operation_name(enum ks_store_operation operation);
 
@@ -142,6 +147,10 @@ struct ks_store_request {
     const char *children[KS_CHILDREN_MAX];
     const struct ks_store_lease *lease; /* CREATE. */
     const struct ks_store_app *app;     /* CREATE_APP. */
+    bool apart;          /* KCL: the table that has such rows alone, not that of the leases. */
+    bool measured;       /* KCL: HEARTBEAT: say `cpu`, too. */
+    const uint32_t *cpu; /* In thousandths of a percent, or KS_CPU_NONE; the oldest first. */
+    uint32_t cpu_count;  /* At most KS_CPU_SAMPLES_MAX. */
     ks_span timeout;
     /* Where the answer goes: called once, on the loop, in a later turn. */
     void (*answered)(void *arg, uint64_t token, const struct ks_store_answer *answer);
@@ -160,6 +169,7 @@ struct ks_store_answer {
     uint32_t worker_count;
     struct ks_store_leader leader;
     struct ks_store_app app;
+    struct ks_kcl_rows kcl; /* READ_NEWS of KCL. */
     /* READ_LEASES: all. READ_LEASE: the row or none; so, too, a REFUSED write of a lease row where the store tells. */
     const struct ks_store_lease *leases;
     uint32_t lease_count;

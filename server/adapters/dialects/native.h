@@ -64,6 +64,7 @@ struct ks_native_rows {
     uint32_t token_room;
     struct ks_store_leader leader;
     struct ks_store_app app;
+    struct ks_kcl_rows kcl;
 };
 
 /* Adds the row that `item` is. A worker or lease row that cannot be read is added as damaged; a row of partition w
@@ -71,10 +72,13 @@ struct ks_native_rows {
  * foreign partition; FULL, NO_MEMORY. */
 KS_MUST_USE ks_err ks_native_rows_add(struct ks_native_rows *rows, const struct ks_item *item,
                                       struct ks_detail *ret_detail);
-/* Adds a lease row as `lease`, which was read with `err`: as damaged if the item is to blame for that. Also for other
+/* Adds a lease row (a worker row) as `read`, which was read with `err`: as damaged if the item is to blame for that. Also for other
  * dialects. FULL, NO_MEMORY, and what else `err` says. */
 KS_MUST_USE ks_err ks_native_rows_add_lease(struct ks_native_rows *rows, const struct ks_item *item,
                                             ks_err err, const struct ks_store_lease *read);
+KS_MUST_USE ks_err ks_native_rows_add_worker(struct ks_native_rows *rows,
+                                             const struct ks_item *item, ks_err err,
+                                             const struct ks_store_worker *read);
 /* Puts the rows into `answer`, which then points into `rows`. */
 void ks_native_rows_answer(struct ks_native_rows *rows, struct ks_store_answer *answer);
 void ks_native_rows_free(struct ks_native_rows *rows);

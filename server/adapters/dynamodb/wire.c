@@ -16,6 +16,28 @@ static ks_view text(const char *string)
 
 /* --- Values --- */
 
+static void put_series(struct ks_writer *json, ks_view lines)
+{
+    ks_writer_key(json, "M");
+    ks_writer_open(json, '{');
+    while (lines.size != 0) {
+        ks_view numbers = ks_view_cut(&lines, '\n');
+
+        ks_writer_key_text(json, ks_view_cut(&numbers, ' '));
+        ks_writer_open(json, '{');
+        ks_writer_key(json, "L");
+        ks_writer_open(json, '[');
+        while (numbers.size != 0) {
+            ks_writer_open(json, '{');
+            ks_writer_pair(json, "N", ks_view_cut(&numbers, ' '));
+            ks_writer_close(json, '}');
+        }
+        ks_writer_close(json, ']');
+        ks_writer_close(json, '}');
+    }
+    ks_writer_close(json, '}');
+}
+
 /* An object with one member: "S": "text" and so on. */
 static void put_value(struct ks_writer *json, struct ks_value value)
 {
@@ -46,6 +68,7 @@ static void put_value(struct ks_writer *json, struct ks_value value)
         }
         ks_writer_close(json, ']');
         break;
+    case KS_VALUE_SERIES: put_series(json, value.text); break;
     }
     ks_writer_close(json, '}');
 }
@@ -475,6 +498,53 @@ static ks_err read_set(const struct ks_json *value, enum ks_value_type type, str
     return KS_OK;
 }
 
+/* {"L": [{"N": ..}, ..]} as " NUMBER NUMBER"; false if it is none. */
+static bool read_numbers(const struct ks_json *value, struct ks_bytes *texts)
+{
+    const struct ks_json *const numbers = ks_json_member(value, "L");
+
+    if (!ks_json_is_array(numbers))
+        return false;
+    for (size_t i = 0; i < ks_json_count(numbers); i++) {
+        ks_view number;
+
+        if (!ks_ok(ks_json_text(ks_json_member(ks_json_item(numbers, i), "N"), &number)) ||
+            number.size == 0 || memchr(number.data, ' ', number.size) != NULL ||
+            memchr(number.data, '\n', number.size) != NULL ||
+            !ks_ok(ks_bytes_append_byte(texts, ' ')) || !ks_ok(ks_bytes_append(texts, number)))
+            return false;
+    }
+    return true;
+}
+
+static bool is_name(ks_view name)
+{
+    return name.size != 0 && memchr(name.data, ' ', name.size) == NULL &&
+           memchr(name.data, '\n', name.size) == NULL;
+}
+
+/* {"M": {NAME: {"L": ..}}}: strange if a name or a number cannot stand in a series of ours. */
+static void read_series(const struct ks_json *value, struct ks_bytes *texts, struct ks_item *item,
+                        uint32_t at)
+{
+    const struct ks_json *const members = ks_json_member(value, "M");
+    const size_t begin = texts->size;
+    struct ks_json_cursor cursor = {.at = NULL};
+    const struct ks_json *member;
+    ks_view name;
+
+    item->presence[at] = KS_STRANGE;
+    if (!ks_json_is_object(members))
+        return;
+    while (ks_json_each(members, &cursor, &name, &member)) {
+        if (!is_name(name) || (texts->size != begin && !ks_ok(ks_bytes_append_byte(texts, '\n'))) ||
+            !ks_ok(ks_bytes_append(texts, name)) || !read_numbers(member, texts))
+            return;
+    }
+    item->presence[at] = KS_PRESENT;
+    item->texts[at] = ks_view_of(texts->data + begin, texts->size - begin);
+}
+
 static ks_err read_value(const struct ks_json *value, enum ks_value_type type,
                          struct ks_bytes *texts, struct ks_item *item, uint32_t at)
 {
@@ -484,6 +554,7 @@ static ks_err read_value(const struct ks_json *value, enum ks_value_type type,
     switch (type) {
     case KS_VALUE_SET:
     case KS_VALUE_LIST: return read_set(value, type, texts, item, at);
+    case KS_VALUE_SERIES: read_series(value, texts, item, at); return KS_OK;
     case KS_VALUE_TEXT: err = ks_json_text(ks_json_member(value, "S"), &item->texts[at]); break;
     case KS_VALUE_NUMBER: err = ks_json_text(ks_json_member(value, "N"), &item->texts[at]); break;
     case KS_VALUE_BOOL:
@@ -495,7 +566,28 @@ static ks_err read_value(const struct ks_json *value, enum ks_value_type type,
     return KS_OK;
 }
 
-/* Bytes that the sets of an item take at most when they are joined: room for them is made before
+static size_t series_size(const struct ks_json *value)
+{
+    struct ks_json_cursor cursor = {.at = NULL};
+    const struct ks_json *member;
+    size_t size = 0;
+    ks_view name;
+
+    while (ks_json_each(ks_json_member(value, "M"), &cursor, &name, &member)) {
+        const struct ks_json *const numbers = ks_json_member(member, "L");
+
+        size += name.size + 1;
+        for (size_t i = 0; i < ks_json_count(numbers); i++) {
+            ks_view number = KS_VIEW_NONE;
+
+            if (ks_ok(ks_json_text(ks_json_member(ks_json_item(numbers, i), "N"), &number)))
+                size += number.size + 1;
+        }
+    }
+    return size;
+}
+
+/* Bytes that the sets and series of an item take at most when they are joined: room for them is made before
  * the first is read, so that none of them moves. */
 static size_t sets_size(const struct ks_json *json, const struct ks_schema *schema)
 {
@@ -506,6 +598,8 @@ static size_t sets_size(const struct ks_json *json, const struct ks_schema *sche
         const struct ks_json *const members =
             members_of(ks_json_member(json, schema->attributes[at].name), type);
 
+        if (type == KS_VALUE_SERIES)
+            size += series_size(ks_json_member(json, schema->attributes[at].name));
         if (type != KS_VALUE_SET && type != KS_VALUE_LIST)
             continue;
         for (size_t i = 0; i < ks_json_count(members); i++) {
