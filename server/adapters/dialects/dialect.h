@@ -11,8 +11,19 @@
 #include "adapters/item.h"
 #include "ports/lease_store.h"
 
+/* What the rev of a lease row is. */
+enum ks_rev_kind {
+    KS_REV_COUNTER, /* It moves with writes. */
+    KS_REV_UNTIL    /* ns since 1970: until when its owner has the lease. */
+};
+
 struct ks_dialect {
+    const char *name; /* As --dialect says it. */
     const struct ks_schema *schema;
+    enum ks_rev_kind rev;
+    /* Its members know sequence numbers alone: a place inside an aggregate, or a start that was never read from,
+     * stands beside their words, for us. */
+    bool keeps_apart;
     /* As ks_native_read, ks_native_write and ks_native_rows_add. */
     ks_err (*read)(const struct ks_store_request *request, const char **ret_partition,
                    struct ks_item_keys *ret_keys);
@@ -21,6 +32,10 @@ struct ks_dialect {
     ks_err (*add)(struct ks_native_rows *rows, const struct ks_item *item,
                   struct ks_detail *ret_detail);
 };
+
+/* The dialect of this name that is spoken here; NULL: none. And all of them, one by one; NULL behind the last. */
+const struct ks_dialect *ks_dialect_find(const char *name);
+const struct ks_dialect *ks_dialect_at(uint32_t index);
 
 extern const struct ks_dialect ks_native_dialect;
 extern const struct ks_dialect ks_go_kcl_dialect;

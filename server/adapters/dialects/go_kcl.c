@@ -144,6 +144,8 @@ ks_err ks_go_kcl_put_time(struct ks_bytes *bytes, uint64_t ns)
 
 /* ---- Reading ---- */
 
+#define TIMESTAMP "AT_TIMESTAMP:"
+
 static ks_err read_id(const struct ks_item *item, enum attribute at,
                       struct ks_incarnation_text *ret_who)
 {
@@ -160,8 +162,27 @@ static ks_err read_id(const struct ks_item *item, enum attribute at,
                                                                           : KS_FAIL(MALFORMED);
 }
 
-/* "CHECKPOINT:SEQUENCE:SUB", if it goes with the checkpoint that stands beside it. */
-static void read_inside(const struct ks_item *item, ks_view checkpoint,
+/* "LATEST", "AT_TIMESTAMP:1714564810000": a place that no record says. */
+static bool read_start(ks_view text, struct ks_position *position)
+{
+    struct ks_position start;
+
+    if (ks_view_starts(text, KS_VIEW(TIMESTAMP))) {
+        start = (struct ks_position){.kind = KS_POSITION_AT_TIMESTAMP, .sub_sequence = -1};
+        text = ks_view_of(text.data + sizeof(TIMESTAMP) - 1, text.size - (sizeof(TIMESTAMP) - 1));
+        if (!ks_ok(ks_view_i64(text, &start.timestamp_ms)))
+            return false;
+    } else if (!ks_ok(ks_native_get_position(text, &start)) ||
+               start.kind == KS_POSITION_AT_TIMESTAMP ||
+               start.kind == KS_POSITION_AFTER_SEQUENCE || start.kind == KS_POSITION_SHARD_END) {
+        return false;
+    }
+    *position = start;
+    return true;
+}
+
+/* What SidecarPosition says, if it goes with the checkpoint that stands beside it. */
+static bool read_apart(const struct ks_item *item, ks_view checkpoint,
                         struct ks_position *position)
 {
     struct ks_position inside = {.kind = KS_POSITION_AFTER_SEQUENCE};
@@ -170,13 +191,16 @@ static void read_inside(const struct ks_item *item, ks_view checkpoint,
 
     if (!ks_ok(ks_item_text(item, SIDECAR, &text)) ||
         !ks_view_equal(ks_view_cut(&text, ':'), checkpoint))
-        return;
+        return false;
+    if (checkpoint.size == 0 && read_start(text, position))
+        return true;
     sequence = ks_view_cut(&text, ':');
     if (!ks_native_is_decimal(sequence, KS_SEQUENCE_MAX) ||
         !ks_ok(ks_view_i64(text, &inside.sub_sequence)) || inside.sub_sequence < 0 ||
         !ks_ok(ks_view_copy_text(sequence, inside.sequence, sizeof(inside.sequence))))
-        return;
+        return false;
     *position = inside;
+    return true;
 }
 
 static ks_err read_checkpoint(const struct ks_item *item, struct ks_store_lease *lease)
@@ -200,8 +224,7 @@ static ks_err read_checkpoint(const struct ks_item *item, struct ks_store_lease 
                                  sizeof(lease->checkpoint.sequence)));
     }
     lease->whole = lease->checkpoint;
-    read_inside(item, text, &lease->checkpoint);
-    if (text.size == 0 && lease->checkpoint.kind == KS_POSITION_AFTER_SEQUENCE)
+    if (read_apart(item, text, &lease->checkpoint))
         lease->unstarted = false;
     return KS_OK;
 }
@@ -340,13 +363,31 @@ static bool is_sequence(const struct ks_position *position)
            ks_native_is_decimal(ks_view_text(position->sequence), KS_SEQUENCE_MAX);
 }
 
+static ks_err set_apart(struct ks_item_write *write, const struct ks_position *whole,
+                        const struct ks_position *exact)
+{
+    struct ks_bytes text;
+    ks_err err;
+
+    ks_bytes_init(&text, TEXT_BYTES);
+    err = ks_bytes_format(&text, "%s:", is_sequence(whole) ? whole->sequence : "");
+    if (ks_ok(err))
+        err = ks_native_put_position(&text, exact);
+    if (ks_ok(err) && exact->kind == KS_POSITION_AFTER_SEQUENCE)
+        err = ks_bytes_format(&text, ":%" PRId64, exact->sub_sequence);
+    if (ks_ok(err) && exact->kind == KS_POSITION_AT_TIMESTAMP)
+        err = ks_bytes_format(&text, ":%" PRId64, exact->timestamp_ms);
+    if (ks_ok(err))
+        err = set_text(write, SIDECAR, ks_bytes_view(&text));
+    ks_bytes_free(&text);
+    return err;
+}
+
 /* The last record of which nothing is left; and beside it, for ourselves, where we are inside the next one. */
 static ks_err set_position(struct ks_item_write *write, const struct ks_store_request *request)
 {
     const struct ks_position *whole = &request->whole;
     const struct ks_position *exact = &request->checkpoint;
-    struct ks_bytes inside;
-    ks_err err;
 
     if (!request->has_checkpoint)
         return KS_OK;
@@ -358,13 +399,7 @@ static ks_err set_position(struct ks_item_write *write, const struct ks_store_re
         remove_text(write, SIDECAR);
         return KS_OK;
     }
-    ks_bytes_init(&inside, TEXT_BYTES);
-    err = ks_bytes_format(&inside, "%s:%s:%" PRId64, is_sequence(whole) ? whole->sequence : "",
-                          exact->sequence, exact->sub_sequence);
-    if (ks_ok(err))
-        err = set_text(write, SIDECAR, ks_bytes_view(&inside));
-    ks_bytes_free(&inside);
-    return err;
+    return set_apart(write, whole, exact);
 }
 
 /* Free, or run out: the row must be exactly as it was read. */
@@ -413,6 +448,81 @@ static ks_err claim(struct ks_item_write *write, const struct ks_store_request *
     return set_text(write, CLAIM, ks_view_text(request->next_owner.id)); /* Ours. */
 }
 
+static ks_err if_checkpoint(struct ks_item_write *write, const struct ks_store_request *request)
+{
+    const bool ends = request->checkpoint.kind == KS_POSITION_SHARD_END;
+    ks_view text = ends ? SHARD_END : KS_VIEW("");
+
+    if (!ends && is_sequence(&request->whole))
+        KS_TRY(ks_item_write_keep(write, ks_view_text(request->whole.sequence), &text));
+    ks_item_write_if(write, text.size == 0 ? KS_IF_EQUALS_OR_ABSENT : KS_IF_EQUALS,
+                     attributes[CHECKPOINT].name, text_value(text));
+    return KS_OK;
+}
+
+/* The row is as it was read: also its checkpoint, for members write that without asking. */
+static ks_err if_as_read(struct ks_item_write *write, const struct ks_store_request *request)
+{
+    if (!request->exists) {
+        ks_item_write_if(write, KS_IF_ABSENT, KS_GO_KCL_KEY, text_value(KS_VIEW_NONE));
+        return KS_OK;
+    }
+    KS_TRY(if_names(write, ASSIGNED_TO, &request->owner));
+    KS_TRY(if_names(write, CLAIM, &request->next_owner));
+    KS_TRY(if_time(write, request->rev));
+    return if_checkpoint(write, request);
+}
+
+static ks_err set_id(struct ks_item_write *write, enum attribute at,
+                     const struct ks_incarnation_text *who)
+{
+    ks_view id;
+
+    if (who->id[0] == '\0') {
+        remove_text(write, at);
+        return KS_OK;
+    }
+    KS_TRY(keep_id(write, who, &id));
+    return set_text(write, at, id);
+}
+
+/* Where members go on, and where we do. */
+static ks_err mend_position(struct ks_item_write *write, const struct ks_store_lease *lease)
+{
+    const struct ks_position *const whole = &lease->whole;
+    const struct ks_position *const exact = &lease->checkpoint;
+    const bool begun = !lease->unstarted && !lease->finished;
+
+    if (lease->finished)
+        KS_TRY(set_text(write, CHECKPOINT, SHARD_END));
+    else if (begun && is_sequence(whole))
+        KS_TRY(set_text(write, CHECKPOINT, ks_view_text(whole->sequence)));
+    else
+        remove_text(write, CHECKPOINT);
+    if (begun && !(is_sequence(whole) && ks_position_same(whole, exact)))
+        return set_apart(write, whole, exact);
+    remove_text(write, SIDECAR);
+    return KS_OK;
+}
+
+static ks_err mend(struct ks_item_write *write, const struct ks_store_request *request)
+{
+    const struct ks_store_lease *const lease = request->lease;
+
+    KS_TRY(if_as_read(write, request));
+    KS_TRY(set_id(write, ASSIGNED_TO, &lease->owner));
+    KS_TRY(set_id(write, CLAIM, &lease->next_owner));
+    if (lease->rev == 0)
+        remove_text(write, LEASE_TIMEOUT);
+    else
+        KS_TRY(set_time(write, lease->rev));
+    if (lease->parents[0][0] == '\0')
+        remove_text(write, PARENT);
+    else
+        KS_TRY(set_text(write, PARENT, ks_view_text(lease->parents[0])));
+    return mend_position(write, lease);
+}
+
 static ks_err fill(struct ks_item_write *write, const struct ks_store_request *request)
 {
     switch ((int)request->operation) {
@@ -437,6 +547,7 @@ static ks_err fill(struct ks_item_write *write, const struct ks_store_request *r
         ks_item_write_if(write, KS_IF_EQUALS, attributes[CHECKPOINT].name, text_value(SHARD_END));
         write->delete_row = true;
         return KS_OK;
+    case KS_STORE_MEND: return mend(write, request);
     default: return KS_FAIL(UNSUPPORTED);
     }
 }
@@ -462,4 +573,4 @@ static ks_err write_row(const struct ks_store_request *request, struct ks_item_w
 }
 
 const struct ks_dialect ks_go_kcl_dialect = {
-    .schema = &schema, .read = read, .write = write_row, .add = add};
+    .name = "go-kcl", .rev = KS_REV_UNTIL, .keeps_apart = true, .schema = &schema, .read = read, .write = write_row, .add = add};
