@@ -53,6 +53,7 @@ static ks_err translate(const struct ks_dialect *dialect, const struct ks_store_
                         ks_instant now, struct ks_ask_work *work)
 {
     work->operation = request->operation;
+    work->table = dialect->table == NULL ? 0 : dialect->table(request->operation);
     work->consistent = request->consistent || request->operation == KS_STORE_READ_LEASE ||
                        request->operation == KS_STORE_READ_WORKER;
     work->deadline = ks_instant_add(now, request->timeout);

@@ -158,7 +158,7 @@ bool ks_item_write_may_create(const struct ks_item_write *write)
     for (uint32_t at = 0; at < write->condition_count; at++) {
         const enum ks_condition_kind kind = write->conditions[at].kind;
 
-        if (kind != KS_IF_ABSENT && kind != KS_IF_EQUALS_OR_ABSENT)
+        if (kind != KS_IF_ABSENT && kind != KS_IF_ABSENT_OR_NULL && kind != KS_IF_EQUALS_OR_ABSENT)
             return false;
     }
     return true;

@@ -3,7 +3,7 @@
  *
  * A dialect (adapters/dialects) says what a row means, a store (adapters/dynamodb, adapters/sqlite) says how it is
  * performed; this is what passes between them. The model is that of DynamoDB's items, as far as lease tables use it
- * (S, N, SS, BOOL; condition and update expressions of the DynamoDB developer guide), with keys `p` and `k`.
+ * (S, N, SS, BOOL, L of S, NULL; condition and update expressions of the DynamoDB developer guide), with keys `p` and `k`.
  * Pure values: no I/O, usable on any thread.
  */
 #ifndef KS_ADAPTERS_ITEM_H
@@ -27,7 +27,9 @@ enum ks_value_type {
     KS_VALUE_TEXT = 1, /* S: UTF-8. */
     KS_VALUE_NUMBER,   /* N: decimal digits, with or without a minus. */
     KS_VALUE_SET, /* SS: members joined by '\n'; never empty, no member is empty or holds a '\n'. */
-    KS_VALUE_BOOL /* BOOL: "true" or "false". */
+    KS_VALUE_BOOL, /* BOOL: "true" or "false". */
+    /* L of S, in their order: members as in a SET, but an empty list is one. An SS is read as one, too. */
+    KS_VALUE_LIST
 };
 
 struct ks_value {
@@ -45,6 +47,7 @@ struct ks_schema {
     const struct ks_attribute *attributes;
     uint32_t count;  /* At most KS_ITEM_ATTRIBUTES_MAX. */
     const char *key; /* The one attribute that is the key, `k` here; NULL: `p` and `k`. */
+    bool nullable;   /* An attribute that is NULL counts as absent. */
 };
 
 /* --- Reading --- */
@@ -94,7 +97,8 @@ enum ks_condition_kind {
     KS_IF_EQUALS_OR_ABSENT, /* Absent counts as equal. */
     KS_IF_EXISTS,
     KS_IF_ABSENT, /* Of `p`: there is no row. */
-    KS_IF_IN      /* The text is a member of the set. */
+    KS_IF_IN,     /* The text is a member of the set. */
+    KS_IF_ABSENT_OR_NULL
 };
 
 struct ks_condition {
@@ -126,6 +130,7 @@ struct ks_item_write {
     struct ks_update updates[KS_ITEM_UPDATES_MAX];
     uint32_t update_count;
     bool delete_row;       /* Instead of updates. */
+    bool unconditional;    /* Nobody else writes this row: it needs no conditions. */
     struct ks_bytes texts; /* What the values point into: reserved once, so that it never moves. */
 };
 

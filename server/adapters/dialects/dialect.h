@@ -17,18 +17,31 @@ enum ks_rev_kind {
     KS_REV_UNTIL    /* ns since 1970: until when its owner has the lease. */
 };
 
+enum { KS_DIALECT_TABLES_MAX = 3 };
+
+/* One of the tables of a dialect. */
+struct ks_dialect_table {
+    const char *suffix; /* Of its name, behind the application's; "" for none. */
+    const struct ks_schema *schema;
+    bool optional; /* Not made by us; while it is not there, it has no rows. */
+};
+
 struct ks_dialect {
     const char *name; /* As --dialect says it. */
-    const struct ks_schema *schema;
+    struct ks_dialect_table tables[KS_DIALECT_TABLES_MAX]; /* The first one has the leases. */
+    uint32_t table_count;
     enum ks_rev_kind rev;
     /* Its members know sequence numbers alone: a place inside an aggregate, or a start that was never read from,
      * stands beside their words, for us. */
     bool keeps_apart;
+    /* Which of them an operation reads or writes; NULL: there is but one. */
+    uint32_t (*table)(enum ks_store_operation operation);
     /* As ks_native_read, ks_native_write and ks_native_rows_add. */
     ks_err (*read)(const struct ks_store_request *request, const char **ret_partition,
                    struct ks_item_keys *ret_keys);
     ks_err (*write)(const struct ks_store_request *request, struct ks_item_write *ret_write,
                     struct ks_detail *ret_detail);
+    /* item->schema is that of its table. */
     ks_err (*add)(struct ks_native_rows *rows, const struct ks_item *item,
                   struct ks_detail *ret_detail);
 };

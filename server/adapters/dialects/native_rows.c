@@ -405,7 +405,8 @@ void ks_native_rows_free(struct ks_native_rows *rows)
 }
 
 const struct ks_dialect ks_native_dialect = {.name = "native",
-                                             .schema = &ks_native_schema,
+                                             .tables = {{"", &ks_native_schema, false}},
+                                             .table_count = 1,
                                              .read = ks_native_read,
                                              .write = ks_native_write,
                                              .add = ks_native_rows_add};

@@ -36,6 +36,16 @@ static void put_value(struct ks_writer *json, struct ks_value value)
             ks_writer_text(json, ks_view_cut(&members, '\n'));
         ks_writer_close(json, ']');
         break;
+    case KS_VALUE_LIST:
+        ks_writer_key(json, "L");
+        ks_writer_open(json, '[');
+        while (members.size != 0) {
+            ks_writer_open(json, '{');
+            ks_writer_pair(json, "S", ks_view_cut(&members, '\n'));
+            ks_writer_close(json, '}');
+        }
+        ks_writer_close(json, ']');
+        break;
     }
     ks_writer_close(json, '}');
 }
@@ -92,6 +102,10 @@ static ks_err put_condition(struct ks_bytes *expression, const struct ks_conditi
     case KS_IF_EXISTS: return ks_bytes_format(expression, "attribute_exists(#%s)", name);
     case KS_IF_ABSENT: return ks_bytes_format(expression, "attribute_not_exists(#%s)", name);
     case KS_IF_IN: return put_in(expression, condition, number);
+    case KS_IF_ABSENT_OR_NULL:
+        return ks_bytes_format(expression,
+                               "(attribute_not_exists(#%s) OR attribute_type(#%s, :c%u))", name,
+                               name, number);
     }
     assert(false);
     return KS_FAIL(INVALID);
@@ -197,7 +211,10 @@ static ks_err put_condition_values(struct ks_writer *json, const struct ks_condi
     if (condition->kind != KS_IF_IN) {
         ks_bytes_clear(placeholder);
         KS_TRY(ks_bytes_format(placeholder, ":c%u", number));
-        put_named_value(json, placeholder, condition->value);
+        put_named_value(json, placeholder,
+                        condition->kind == KS_IF_ABSENT_OR_NULL
+                            ? (struct ks_value){KS_VALUE_TEXT, KS_VIEW("NULL")}
+                            : condition->value);
         return KS_OK;
     }
     for (uint32_t at = 0; members.size != 0; at++) {
@@ -256,22 +273,25 @@ static ks_err put_write(struct ks_bytes *body, const char *table, const struct k
     struct ks_writer json;
 
     /* Without one it would make rows, or delete any (PROTOCOL S6). */
-    assert(write->condition_count != 0);
+    assert((write->condition_count != 0) != write->unconditional);
 
     ks_writer_begin_strict(&json, body);
     ks_writer_open(&json, '{');
     ks_writer_pair(&json, "TableName", text(table));
     put_key(&json, "Key", write->key, write->p, text(write->k));
     KS_TRY(put_conditions(scratch, write));
-    ks_writer_pair(&json, "ConditionExpression", ks_bytes_view(scratch));
+    if (scratch->size != 0)
+        ks_writer_pair(&json, "ConditionExpression", ks_bytes_view(scratch));
     ks_bytes_clear(scratch);
     KS_TRY(put_updates(scratch, write));
     if (scratch->size != 0)
         ks_writer_pair(&json, "UpdateExpression", ks_bytes_view(scratch));
-    KS_TRY(put_names(&json, write, scratch));
+    if (name_at(write, 0) != NULL)
+        KS_TRY(put_names(&json, write, scratch));
     KS_TRY(put_values(&json, write, scratch));
     ks_writer_pair(&json, "ReturnValues", tells ? KS_VIEW("ALL_NEW") : KS_VIEW("NONE"));
-    ks_writer_pair(&json, "ReturnValuesOnConditionCheckFailure", KS_VIEW("ALL_OLD"));
+    if (!write->unconditional)
+        ks_writer_pair(&json, "ReturnValuesOnConditionCheckFailure", KS_VIEW("ALL_OLD"));
     ks_writer_close(&json, '}');
     return ks_writer_end(&json);
 }
@@ -414,20 +434,36 @@ ks_err ks_dynamodb_put_create(struct ks_bytes *body, const char *table, const ch
 
 /* --- Items --- */
 
-/* {"SS": [..]}: strange if a member cannot stand in a set of ours. */
-static ks_err read_set(const struct ks_json *value, struct ks_bytes *texts, struct ks_item *item,
-                       uint32_t at)
+/* The members of a set or of a list; NULL if it is neither. */
+static const struct ks_json *members_of(const struct ks_json *value, enum ks_value_type type)
 {
-    const struct ks_json *const members = ks_json_member(value, "SS");
+    const struct ks_json *const list = ks_json_member(value, "L");
+
+    return type == KS_VALUE_LIST && list != NULL ? list : ks_json_member(value, "SS");
+}
+
+/* "text" of a set, or {"S": "text"} of a list. */
+static ks_err read_member(const struct ks_json *member, ks_view *ret_text)
+{
+    const struct ks_json *const text = ks_json_member(member, "S");
+
+    return ks_json_text(text == NULL ? member : text, ret_text);
+}
+
+/* {"SS": [..]}, {"L": [{"S": ..}, ..]}: strange if a member cannot stand in a set of ours. */
+static ks_err read_set(const struct ks_json *value, enum ks_value_type type, struct ks_bytes *texts,
+                       struct ks_item *item, uint32_t at)
+{
+    const struct ks_json *const members = members_of(value, type);
     const size_t begin = texts->size;
 
     item->presence[at] = KS_STRANGE;
-    if (!ks_json_is_array(members) || ks_json_count(members) == 0)
+    if (!ks_json_is_array(members) || (ks_json_count(members) == 0 && type == KS_VALUE_SET))
         return KS_OK;
     for (size_t i = 0; i < ks_json_count(members); i++) {
         ks_view member;
 
-        if (!ks_ok(ks_json_text(ks_json_item(members, i), &member)) || member.size == 0 ||
+        if (!ks_ok(read_member(ks_json_item(members, i), &member)) || member.size == 0 ||
             memchr(member.data, '\n', member.size) != NULL)
             return KS_OK;
         if (i != 0)
@@ -446,7 +482,8 @@ static ks_err read_value(const struct ks_json *value, enum ks_value_type type,
     ks_err err = KS_FAIL(MALFORMED);
 
     switch (type) {
-    case KS_VALUE_SET: return read_set(value, texts, item, at);
+    case KS_VALUE_SET:
+    case KS_VALUE_LIST: return read_set(value, type, texts, item, at);
     case KS_VALUE_TEXT: err = ks_json_text(ks_json_member(value, "S"), &item->texts[at]); break;
     case KS_VALUE_NUMBER: err = ks_json_text(ks_json_member(value, "N"), &item->texts[at]); break;
     case KS_VALUE_BOOL:
@@ -465,15 +502,16 @@ static size_t sets_size(const struct ks_json *json, const struct ks_schema *sche
     size_t size = 1;
 
     for (uint32_t at = 0; at < schema->count; at++) {
+        const enum ks_value_type type = schema->attributes[at].type;
         const struct ks_json *const members =
-            ks_json_member(ks_json_member(json, schema->attributes[at].name), "SS");
+            members_of(ks_json_member(json, schema->attributes[at].name), type);
 
-        if (schema->attributes[at].type != KS_VALUE_SET)
+        if (type != KS_VALUE_SET && type != KS_VALUE_LIST)
             continue;
         for (size_t i = 0; i < ks_json_count(members); i++) {
             ks_view member = KS_VIEW_NONE;
 
-            if (ks_ok(ks_json_text(ks_json_item(members, i), &member)))
+            if (ks_ok(read_member(ks_json_item(members, i), &member)))
                 size += member.size + 1;
         }
     }
@@ -498,7 +536,7 @@ ks_err ks_dynamodb_read_item(const struct ks_json *json, const struct ks_schema 
     for (uint32_t at = 0; at < schema->count; at++) {
         const struct ks_json *const value = ks_json_member(json, schema->attributes[at].name);
 
-        if (value != NULL)
+        if (value != NULL && !(schema->nullable && ks_json_member(value, "NULL") != NULL))
             KS_TRY(read_value(value, schema->attributes[at].type, texts, &item, at));
     }
     *ret_item = item;

@@ -12,8 +12,9 @@
 #include "aws/json.h"
 
 enum {
-    KS_DYNAMODB_BODY_MAX = 128 << 10, /* A request: 256 tokens, twice what they take. */
-    KS_DYNAMODB_TABLE_MIN = 3,        /* Characters of a table's name (CreateTable). */
+    /* A request: 256 tokens, or a list of 10,000 shards; twice what they take. */
+    KS_DYNAMODB_BODY_MAX = 1 << 20,
+    KS_DYNAMODB_TABLE_MIN = 3, /* Characters of a table's name (CreateTable). */
     KS_DYNAMODB_TABLE_MAX = 255
 };
 

@@ -222,6 +222,7 @@ static int bind(sqlite3_stmt *statement, int number, struct ks_value value)
     switch (value.type) {
     case KS_VALUE_TEXT:
     case KS_VALUE_SET:
+    case KS_VALUE_LIST:
         return sqlite3_bind_text(statement, number, (const char *)value.text.data,
                                  (int)value.text.size, SQLITE_STATIC);
     case KS_VALUE_NUMBER:
