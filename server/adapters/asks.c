@@ -57,6 +57,7 @@ static ks_err translate(const struct ks_dialect *dialect, const struct ks_store_
     work->consistent = request->consistent || request->operation == KS_STORE_READ_LEASE ||
                        request->operation == KS_STORE_READ_WORKER;
     work->deadline = ks_instant_add(now, request->timeout);
+    work->rows.with_words = request->words;
     work->outcome = KS_UNKNOWN;
     if (ks_native_writes(request->operation))
         return dialect->write(request, &work->write, &work->detail);

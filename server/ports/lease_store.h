@@ -81,6 +81,9 @@ struct ks_position {
     int64_t sub_sequence;               /* -1: the record is no part of an aggregate. */
 };
 
+/* True if both are the same place, said in the same way. */
+bool ks_position_same(const struct ks_position *a, const struct ks_position *b);
+
 struct ks_store_app {
     bool present;
     struct ks_position
@@ -105,7 +108,10 @@ struct ks_store_lease {
     char hash_end[KS_HASH_KEY_MAX + 1];
     uint64_t load; /* Bytes a second, as its owner measured last; absent = 0. */
     bool finished;
-    bool damaged; /* Only `shard` means something. */
+    bool damaged; /* Only `shard`, `blame` and `words` mean something. */
+    const char *blame; /* Of a damaged one: the attribute that cannot be read, a literal; NULL: its key. */
+    const char *words; /* If they were asked for: its attributes as they stand there, "name value\n" each, of the
+                          answer; a value is "?" if it has a type that the dialect does not know. */
 };
 
 enum { KS_CPU_SAMPLES_MAX = 10 }; /* noOfPersistedMetricsPerWorkerMetrics. */
@@ -145,7 +151,9 @@ struct ks_store_request {
     struct ks_position
         whole; /* Of it and before it, the last record that is no part of a begun aggregate. */
     const char *children[KS_CHILDREN_MAX];
-    const struct ks_store_lease *lease; /* CREATE. */
+    const struct ks_store_lease *lease; /* CREATE, MEND. */
+    bool exists;                        /* MEND: there is a row. */
+    bool words;                         /* READ_LEASES, READ_LEASE: with the words of each row. */
     const struct ks_store_app *app;     /* CREATE_APP. */
     bool apart;          /* KCL: the table that has such rows alone, not that of the leases. */
     bool measured;       /* KCL: HEARTBEAT: say `cpu`, too. */

@@ -11,6 +11,12 @@
 #include "adapters/item.h"
 #include "ports/lease_store.h"
 
+/* What the rev of a lease row is. */
+enum ks_rev_kind {
+    KS_REV_COUNTER, /* It moves with writes. */
+    KS_REV_UNTIL    /* ns since 1970: until when its owner has the lease. */
+};
+
 enum { KS_DIALECT_TABLES_MAX = 3 };
 
 /* One of the tables of a dialect. */
@@ -21,8 +27,13 @@ struct ks_dialect_table {
 };
 
 struct ks_dialect {
+    const char *name; /* As --dialect says it. */
     struct ks_dialect_table tables[KS_DIALECT_TABLES_MAX]; /* The first one has the leases. */
     uint32_t table_count;
+    enum ks_rev_kind rev;
+    /* Its members know sequence numbers alone: a place inside an aggregate, or a start that was never read from,
+     * stands beside their words, for us. */
+    bool keeps_apart;
     /* Which of them an operation reads or writes; NULL: there is but one. */
     uint32_t (*table)(enum ks_store_operation operation);
     /* As ks_native_read, ks_native_write and ks_native_rows_add. */
@@ -34,6 +45,10 @@ struct ks_dialect {
     ks_err (*add)(struct ks_native_rows *rows, const struct ks_item *item,
                   struct ks_detail *ret_detail);
 };
+
+/* The dialect of this name that is spoken here; NULL: none. And all of them, one by one; NULL behind the last. */
+const struct ks_dialect *ks_dialect_find(const char *name);
+const struct ks_dialect *ks_dialect_at(uint32_t index);
 
 extern const struct ks_dialect ks_native_dialect;
 extern const struct ks_dialect ks_go_kcl_dialect;

@@ -65,6 +65,9 @@ struct ks_native_rows {
     struct ks_store_leader leader;
     struct ks_store_app app;
     struct ks_kcl_rows kcl;
+    bool with_words;       /* Of the lease rows. */
+    struct ks_bytes words; /* Of one after the other, each with a NUL. */
+    uint32_t asked;        /* For ks_item.asked: set by whoever fills the items. */
 };
 
 /* Adds the row that `item` is. A worker or lease row that cannot be read is added as damaged; a row of partition w
@@ -72,8 +75,8 @@ struct ks_native_rows {
  * foreign partition; FULL, NO_MEMORY. */
 KS_MUST_USE ks_err ks_native_rows_add(struct ks_native_rows *rows, const struct ks_item *item,
                                       struct ks_detail *ret_detail);
-/* Adds a lease row (a worker row) as `read`, which was read with `err`: as damaged if the item is to blame for that. Also for other
- * dialects. FULL, NO_MEMORY, and what else `err` says. */
+/* Adds a lease row as `lease`, which was read with `err`: as damaged if the item is to blame for that, and then with
+ * the attribute that was asked for last. Also for other dialects. FULL, NO_MEMORY, and what else `err` says. */
 KS_MUST_USE ks_err ks_native_rows_add_lease(struct ks_native_rows *rows, const struct ks_item *item,
                                             ks_err err, const struct ks_store_lease *read);
 KS_MUST_USE ks_err ks_native_rows_add_worker(struct ks_native_rows *rows,
