@@ -23,7 +23,9 @@ struct ks_dialect_table {
 struct ks_dialect {
     struct ks_dialect_table tables[KS_DIALECT_TABLES_MAX]; /* The first one has the leases. */
     uint32_t table_count;
-    /* Which of them an operation reads or writes; NULL: there is but one. */
+    const char *index;     /* Of the first table, by its owners: READ_OWNED. NULL: there is none. */
+    const char *index_key; /* Its hash key. */
+    /* Which of them an operation reads or writes, unless it says `together`: the first one then; NULL: there is but one. */
     uint32_t (*table)(enum ks_store_operation operation);
     /* As ks_native_read, ks_native_write and ks_native_rows_add. */
     ks_err (*read)(const struct ks_store_request *request, const char **ret_partition,
