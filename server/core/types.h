@@ -95,7 +95,8 @@ struct ks_lease_row {
     struct ks_hash_key first_key;
     struct ks_hash_key last_key;
     bool finished;
-    bool damaged; /* Cannot be read: left untouched by everybody. */
+    bool unstarted; /* Its checkpoint is a start position: it names no record. */
+    bool damaged;   /* Cannot be read: left untouched by everybody. */
 };
 
 /* A shard as the stream lists it. */

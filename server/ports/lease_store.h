@@ -99,6 +99,7 @@ struct ks_store_lease {
     struct ks_position
         whole;      /* Of tables that know no place inside an aggregate: as they know it. */
     bool unstarted; /* Of tables that know no start position: there is no checkpoint yet. */
+    bool prepared;  /* kcl: a checkpoint of a member waits for its second phase. */
     char parents[KS_PARENTS_MAX][KS_SHARD_ID_MAX + 1]; /* "" = none. */
     char children[KS_CHILDREN_MAX][KS_SHARD_ID_MAX + 1];
     char hash_start[KS_HASH_KEY_MAX + 1];

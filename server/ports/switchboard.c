@@ -367,6 +367,10 @@ static void share(struct ks_switchboard *board)
         start.timestamp_ms = ks_wall_now().ms;
     }
     ks_rows_share(&board->rows, &start, board->config.core.stealing);
+    if (board->config.core.protocol != KS_PROTOCOL_KCL)
+        return;
+    board->config.core.latest = board->config.start.kind == KS_POSITION_LATEST;
+    ks_rows_keep(&board->rows, &board->config.start, ks_wall_now().ms);
 }
 
 static ks_err build(struct ks_switchboard *board, const struct ks_switchboard_config *config)
