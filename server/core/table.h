@@ -46,6 +46,7 @@ enum ks_store_operation {
     KS_STORE_READ_NEWS, /* Three rows of it: the leader row, the worker rows `owner.id` and `worker.id`. */
     KS_STORE_READ_LEASES, /* Partition s: all lease rows. */
     KS_STORE_READ_LEASE,  /* One lease row: `shard`. Always consistent. */
+    KS_STORE_READ_OWNED, /* Keys alone of the lease rows that name `worker`, by an index: eventually consistent. */
     KS_STORE_READ_WORKER, /* One worker row: `worker.id`. Always consistent. */
     /* Writes of a worker row (A3). */
     KS_STORE_REGISTER_NEW,    /* worker, mode, version; condition: no row. */

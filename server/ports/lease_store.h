@@ -156,8 +156,8 @@ struct ks_store_request {
     bool exists;                        /* MEND: there is a row. */
     bool words;                         /* READ_LEASES, READ_LEASE: with the words of each row. */
     const struct ks_store_app *app;     /* CREATE_APP. */
-    bool apart;          /* KCL: the table that has such rows alone, not that of the leases. */
-    bool measured;       /* KCL: HEARTBEAT: say `cpu`, too. */
+    bool together; /* KCL 3.5: the row is in the table of the leases, not in one of its own. */
+    bool measured; /* KCL: HEARTBEAT: say `cpu`, too. */
     const uint32_t *cpu; /* In thousandths of a percent, or KS_CPU_NONE; the oldest first. */
     uint32_t cpu_count;  /* At most KS_CPU_SAMPLES_MAX. */
     ks_span timeout;
@@ -179,7 +179,7 @@ struct ks_store_answer {
     struct ks_store_leader leader;
     struct ks_store_app app;
     struct ks_kcl_rows kcl; /* READ_NEWS of KCL. */
-    /* READ_LEASES: all. READ_LEASE: the row or none; so, too, a REFUSED write of a lease row where the store tells. */
+    /* READ_OWNED: of each no more than `shard`. READ_LEASES: all. READ_LEASE: the row or none; so, too, a REFUSED write of a lease row where the store tells. */
     const struct ks_store_lease *leases;
     uint32_t lease_count;
 };

@@ -393,6 +393,22 @@ static void leases_of(struct ks_rows *rows, bool all, bool consistent,
     ret_event->store.lease_count = count;
 }
 
+/* Keys alone: what their rows say is not known by that. */
+static void owned_of(struct ks_rows *rows, const struct ks_store_answer *answer, ks_instant now,
+                     struct ks_event *ret_event)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < answer->lease_count && count < rows->shards_max; i++) {
+        struct ks_lease_row row = {.parents = {KS_SHARD_NONE, KS_SHARD_NONE}};
+
+        if (ks_rows_shard(rows, ks_view_text(answer->leases[i].shard), now, &row.shard))
+            rows->leases[count++] = row;
+    }
+    ret_event->store.leases = rows->leases;
+    ret_event->store.lease_count = count;
+}
+
 void ks_rows_answered(struct ks_rows *rows, enum ks_store_operation operation, bool consistent,
                       const struct ks_store_answer *answer, ks_instant now, ks_wall wall,
                       struct ks_event *ret_event)
@@ -413,6 +429,9 @@ void ks_rows_answered(struct ks_rows *rows, enum ks_store_operation operation, b
     if (leases)
         leases_of(rows, operation == KS_STORE_READ_LEASES,
                   consistent || operation == KS_STORE_READ_LEASE, answer, now, wall, ret_event);
+    if (operation == KS_STORE_READ_OWNED)
+        owned_of(rows, answer, now, ret_event);
+    ret_event->store.kcl = answer->kcl;
     if (operation == KS_STORE_READ_FLEET || operation == KS_STORE_READ_NEWS)
         ks_rows_leader(rows, &answer->leader, now, &ret_event->store.leader);
     if (operation == KS_STORE_READ_FLEET) {
@@ -550,6 +569,8 @@ bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
         .epoch = effect->epoch,
         .rev = effect->rev,
         .next_rev = effect->next_rev,
+        .together = effect->together,
+        .measured = effect->measured,
     };
 
     for (uint32_t i = 0; i < KS_DEPUTIES_MAX; i++)

@@ -500,6 +500,15 @@ void ks_switchboard_look(struct ks_switchboard *board)
     ks_board_step(board, &(struct ks_event){.kind = KS_EVENT_CHANGED});
 }
 
+void ks_switchboard_cpu(struct ks_switchboard *board, uint32_t cpu)
+{
+    if (board->cpu_count == KS_CPU_SAMPLES_MAX) {
+        memmove(board->cpu, board->cpu + 1, sizeof board->cpu - sizeof board->cpu[0]);
+        board->cpu_count--;
+    }
+    board->cpu[board->cpu_count++] = cpu;
+}
+
 void ks_switchboard_hurry(struct ks_switchboard *board)
 {
     if (board->draining)

@@ -209,7 +209,7 @@ static bool is_taken(const struct ks_store_request *request)
 {
     const ks_view id = ks_view_text(request->worker.id);
 
-    return !request->apart &&
+    return request->together &&
            (ks_view_equal(id, KS_VIEW(KS_KCL_LEADER)) ||
             ks_view_equal(id, KS_VIEW(KS_KCL_VERSION)) ||
             ks_view_equal(id, KS_VIEW(KS_KCL_TABLES)) || ks_view_starts(id, KS_VIEW("shardId-")));
@@ -225,7 +225,7 @@ ks_err ks_kcl_metrics_write(const struct ks_store_request *request, struct ks_it
     if (is_taken(request))
         return KS_FAIL(INVALID);
     KS_TRY(ks_item_write_init(ret_write, NULL, request->worker.id, TEXT_BYTES));
-    ret_write->key = request->apart ? ks_kcl_metrics_schema.key : LEASE_KEY;
+    ret_write->key = request->together ? LEASE_KEY : ks_kcl_metrics_schema.key;
     ks_bytes_init(&digits, TEXT_BYTES);
     err = ks_bytes_format(&digits, "%" PRIu64, request->next_rev);
     if (ks_ok(err))

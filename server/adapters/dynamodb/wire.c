@@ -346,8 +346,8 @@ ks_err ks_dynamodb_put_get(struct ks_bytes *body, const char *table, const char 
     return ks_writer_end(&json);
 }
 
-ks_err ks_dynamodb_put_batch_get(struct ks_bytes *body, const char *table, const char *p,
-                                 const struct ks_item_keys *keys)
+ks_err ks_dynamodb_put_batch_get(struct ks_bytes *body, const char *table, const char *key,
+                                 const char *p, const struct ks_item_keys *keys)
 {
     struct ks_writer json;
 
@@ -362,8 +362,12 @@ ks_err ks_dynamodb_put_batch_get(struct ks_bytes *body, const char *table, const
     ks_writer_key(&json, "Keys");
     ks_writer_open(&json, '[');
     for (uint32_t at = 0; at < keys->count; at++)
-        put_row(&json, NULL, p, text(keys->texts[at]));
+        put_row(&json, key, p, text(keys->texts[at]));
     ks_writer_close(&json, ']');
+    if (key != NULL) {
+        ks_writer_key(&json, "ConsistentRead");
+        ks_writer_bool(&json, true);
+    }
     ks_writer_close(&json, '}');
     ks_writer_close(&json, '}');
     ks_writer_close(&json, '}');
@@ -391,6 +395,36 @@ ks_err ks_dynamodb_put_query(struct ks_bytes *body, const char *table, const cha
     ks_writer_bool(&json, consistent);
     if (after.size != 0)
         put_key(&json, "ExclusiveStartKey", NULL, p, after);
+    ks_writer_close(&json, '}');
+    return ks_writer_end(&json);
+}
+
+ks_err ks_dynamodb_put_index_query(struct ks_bytes *body, const char *table, const char *key,
+                                   const char *index, const char *index_key, ks_view value,
+                                   ks_view after)
+{
+    struct ks_writer json;
+
+    ks_writer_begin_strict(&json, body);
+    ks_writer_open(&json, '{');
+    ks_writer_pair(&json, "TableName", text(table));
+    ks_writer_pair(&json, "IndexName", text(index));
+    ks_writer_pair(&json, "KeyConditionExpression", KS_VIEW("#i = :i"));
+    ks_writer_key(&json, "ExpressionAttributeNames");
+    ks_writer_open(&json, '{');
+    ks_writer_pair(&json, "#i", text(index_key));
+    ks_writer_close(&json, '}');
+    ks_writer_key(&json, "ExpressionAttributeValues");
+    ks_writer_open(&json, '{');
+    put_text_value(&json, ":i", value);
+    ks_writer_close(&json, '}');
+    if (after.size != 0) {
+        ks_writer_key(&json, "ExclusiveStartKey");
+        ks_writer_open(&json, '{');
+        put_text_value(&json, index_key, value);
+        put_text_value(&json, key, after);
+        ks_writer_close(&json, '}');
+    }
     ks_writer_close(&json, '}');
     return ks_writer_end(&json);
 }
@@ -645,7 +679,7 @@ static bool is_among(const struct ks_item_keys *keys, ks_view key)
     return false;
 }
 
-ks_err ks_dynamodb_read_unprocessed(const struct ks_json *json, const char *table,
+ks_err ks_dynamodb_read_unprocessed(const struct ks_json *json, const char *table, const char *key,
                                     const struct ks_item_keys *asked, struct ks_item_keys *ret_left)
 {
     const struct ks_json *const keys =
@@ -653,12 +687,13 @@ ks_err ks_dynamodb_read_unprocessed(const struct ks_json *json, const char *tabl
 
     *ret_left = (struct ks_item_keys){.count = 0};
     for (size_t at = 0; at < ks_json_count(keys); at++) {
-        const struct ks_json *const k = ks_json_member(ks_json_item(keys, at), "k");
-        ks_view key;
+        const struct ks_json *const k =
+            ks_json_member(ks_json_item(keys, at), key == NULL ? "k" : key);
+        ks_view value;
 
-        if (!ks_ok(ks_json_text(ks_json_member(k, "S"), &key)) || !is_among(asked, key))
+        if (!ks_ok(ks_json_text(ks_json_member(k, "S"), &value)) || !is_among(asked, value))
             return KS_FAIL(MALFORMED);
-        KS_TRY(ks_item_keys_add(ret_left, key));
+        KS_TRY(ks_item_keys_add(ret_left, value));
     }
     return KS_OK;
 }

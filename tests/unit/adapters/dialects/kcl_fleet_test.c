@@ -256,7 +256,7 @@ TEST(our_row_says_what_others_say)
     struct ks_store_request request = {.operation = KS_STORE_HEARTBEAT,
                                        .worker = {.id = "pod-7"},
                                        .next_rev = 1784600000,
-                                       .apart = true,
+                                       .together = false,
                                        .measured = true,
                                        .cpu = cpu,
                                        .cpu_count = 4};
@@ -270,7 +270,7 @@ TEST(our_row_says_what_others_say)
     is_written(&request, "(attribute_not_exists(#entityType) OR #entityType = :c0)"
                          " AND attribute_not_exists(#leaseCounter)");
     request.measured = false;
-    request.apart = false;
+    request.together = true;
     is_written(&request, "\"Key\":{\"leaseKey\":{\"S\":\"pod-7\"}}");
     is_written(&request, ":{\"M\":{}},");
     EXPECT_EQ_I64(ks_alloc_live(), 0);
@@ -285,10 +285,10 @@ TEST(our_row_is_no_other_row)
 
     for (size_t at = 0; at < sizeof(ids) / sizeof(ids[0]); at++) {
         memcpy(request.worker.id, ids[at], strlen(ids[at]) + 1);
-        request.apart = false;
+        request.together = true;
         EXPECT_ERR(ks_kcl_metrics_write(&request, &write), INVALID);
         ks_item_write_free(&write);
-        request.apart = true;
+        request.together = false;
         EXPECT_OK(ks_kcl_metrics_write(&request, &write));
         ks_item_write_free(&write);
     }
