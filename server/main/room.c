@@ -66,14 +66,25 @@ static void table_changed(void *arg)
         ks_switchboard_look(room->board);
 }
 
-static bool is_go_kcl(const struct ks_options *options)
-{
-    return strcmp(options->dialect, "go-kcl") == 0;
-}
+struct dialect {
+    const char *name;
+    enum ks_protocol protocol;
+    const struct ks_dialect *format;
+};
 
-static const struct ks_dialect *dialect_of(const struct ks_options *options)
+static const struct dialect *dialect_of(const struct ks_options *options)
 {
-    return is_go_kcl(options) ? &ks_go_kcl_dialect : &ks_native_dialect;
+    static const struct dialect dialects[] = {
+        {"native", KS_PROTOCOL_NATIVE, &ks_native_dialect},
+        {"go-kcl", KS_PROTOCOL_GO_KCL, &ks_go_kcl_dialect},
+        {"kinsumer", KS_PROTOCOL_KINSUMER, &ks_kinsumer_dialect},
+    };
+
+    for (size_t i = 0; i < sizeof(dialects) / sizeof(dialects[0]); i++)
+        if (strcmp(options->dialect, dialects[i].name) == 0)
+            return &dialects[i];
+    assert(false); /* The options were checked. */
+    return NULL;
 }
 
 static ks_err open_store(struct ks_room *room, struct ks_detail *detail)
@@ -86,7 +97,7 @@ static ks_err open_store(struct ks_room *room, struct ks_detail *detail)
                                     room, &room->store, detail);
     KS_TRY(ks_cloud_client(&room->part, KS_AWS_DYNAMODB, &client, detail));
     return ks_dynamodb_store_open(room->loop, client, room->options->application,
-                                  dialect_of(room->options), &room->store, detail);
+                                  dialect_of(room->options)->format, &room->store, detail);
 }
 
 static ks_err open_kinesis(struct ks_room *room, struct ks_aws_client *client,
@@ -131,7 +142,7 @@ static ks_err open_lock(struct ks_room *room, struct ks_detail *detail)
     const struct ks_options *options = room->options;
 
     /* Other tables know no boots. */
-    if (is_go_kcl(options))
+    if (dialect_of(options)->protocol != KS_PROTOCOL_NATIVE)
         return KS_OK;
     if (options->sources[KS_OPTION_worker_id] == KS_OPTION_DEFAULT || options->state_dir[0] == '\0')
         return KS_OK;
@@ -170,11 +181,17 @@ static struct ks_poison_policy poison_policy(const struct ks_options *options)
     return policy;
 }
 
-static struct ks_position start_position(const char *text)
+/* kinsumer's clients begin a shard at its start, and so do we among them, unless somebody says otherwise. */
+static struct ks_position start_position(const struct ks_options *options)
 {
     struct ks_position position = {.sub_sequence = -1};
     enum ks_initial initial = KS_INITIAL_LATEST;
-    ks_err read = ks_option_initial_position(text, &initial, &position.timestamp_ms);
+    ks_err read =
+        ks_option_initial_position(options->initial_position, &initial, &position.timestamp_ms);
+
+    if (dialect_of(options)->protocol == KS_PROTOCOL_KINSUMER &&
+        options->sources[KS_OPTION_initial_position] == KS_OPTION_DEFAULT)
+        initial = KS_INITIAL_TRIM_HORIZON;
 
     assert(ks_ok(read)); /* The options were checked. */
     switch (initial) {
@@ -185,16 +202,27 @@ static struct ks_position start_position(const char *text)
     return position;
 }
 
+/* In a fleet of kinsumer a lease lives as long as a silent client. */
+static ks_span lease_duration(const struct ks_options *options)
+{
+    if (dialect_of(options)->protocol != KS_PROTOCOL_KINSUMER)
+        return ks_span_ms(options->lease_duration_ms);
+    return ks_span_ms(options->client_max_age_ms != 0 ? (int64_t)options->client_max_age_ms
+                                                      : INT64_C(5) * options->shard_check_ms);
+}
+
 static struct ks_core_config core_config(const struct ks_options *options)
 {
-    struct ks_core_config core = ks_core_config_default(ks_span_ms(options->lease_duration_ms));
+    struct ks_core_config core = ks_core_config_default(lease_duration(options));
 
+    if (dialect_of(options)->protocol == KS_PROTOCOL_KINSUMER)
+        core.beat = ks_span_ms(options->shard_check_ms);
     core.seed = ks_random_u64();
     core.checkpoint_interval = ks_span_ms(options->checkpoint_interval_ms);
     core.idle_release = ks_span_ms(options->idle_release_ms);
     core.capacity = options->max_leases;
     core.poison = poison_policy(options);
-    core.protocol = is_go_kcl(options) ? KS_PROTOCOL_GO_KCL : KS_PROTOCOL_NATIVE;
+    core.protocol = dialect_of(options)->protocol;
     core.stealing = strcmp(options->lease_stealing, "on") == 0;
     return core;
 }
@@ -214,7 +242,7 @@ static ks_err open_board(struct ks_room *room)
         .dialect = room->options->dialect,
         .worker_id = room->options->worker_id,
         .version = KS_VERSION,
-        .start = start_position(room->options->initial_position),
+        .start = start_position(room->options),
         .core = core_config(room->options),
         .pool = room->pool,
         .shard_metrics = strcmp(room->options->shard_metrics, "on") == 0,

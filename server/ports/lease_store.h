@@ -106,6 +106,13 @@ struct ks_store_lease {
     bool damaged; /* Only `shard` means something. */
 };
 
+/* The list of shards that the members of a fleet divide among them, where the table has one. */
+struct ks_store_list {
+    bool present;
+    uint64_t rev;
+    ks_view shards; /* Ids, joined by '\n', in the order of the list. */
+};
+
 /* The lower-case word for logs and metrics: "heartbeat". */
 const char *ks_store_operation_name(enum ks_store_operation operation);
 
@@ -142,6 +149,7 @@ struct ks_store_request {
     const char *children[KS_CHILDREN_MAX];
     const struct ks_store_lease *lease; /* CREATE. */
     const struct ks_store_app *app;     /* CREATE_APP. */
+    ks_view shards;                     /* NAME_SHARDS: as in a list. */
     ks_span timeout;
     /* Where the answer goes: called once, on the loop, in a later turn. */
     void (*answered)(void *arg, uint64_t token, const struct ks_store_answer *answer);
@@ -160,6 +168,7 @@ struct ks_store_answer {
     uint32_t worker_count;
     struct ks_store_leader leader;
     struct ks_store_app app;
+    struct ks_store_list list; /* READ_NEWS, where there is one. */
     /* READ_LEASES: all. READ_LEASE: the row or none; so, too, a REFUSED write of a lease row where the store tells. */
     const struct ks_store_lease *leases;
     uint32_t lease_count;

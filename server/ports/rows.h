@@ -49,6 +49,7 @@ struct ks_shard_words {
     bool has_own;                 /* What we made durable in this life .. */
     bool behind; /* .. and the row is behind that: others have put an older one over it. */
     struct ks_position own;
+    int64_t latest_ms;       /* When its row was first seen to say LATEST; 0: never. */
     struct ks_position seek; /* Where an operator wants it to go on. */
     ks_epoch persisted_epoch;
     ks_number persisted; /* Records below are covered by the table. */
@@ -60,8 +61,9 @@ struct ks_rows {
     uint32_t self;                /* Our worker number. */
     struct ks_shard_words *words; /* By shard number. */
     struct ks_store_app app;      /* As read or written last. */
-    bool foreign;  /* The table is one that others made and share (docs/DIALECTS.md). */
-    bool stealing; /* With claims. */
+    bool foreign;       /* The table is one that others made and share (docs/DIALECTS.md). */
+    bool stealing;      /* With claims. */
+    ks_span worker_age; /* A worker whose beat, a time in ns, is older is dead. */
     void (*touch)(void *arg, ks_instant now); /* See ks_rows_init. */
     void *arg;
     ks_instant sweep_at; /* The next sweep not before. */
@@ -70,6 +72,9 @@ struct ks_rows {
     struct ks_lease_row *leases;
     struct ks_worker_row *fleet;
     struct ks_shard_row *listing;
+    ks_shard *list; /* shards_max */
+    const char **ids;
+    struct ks_bytes list_text;
     struct ks_lease_token *tokens;
     uint32_t token_count;
     uint32_t token_capacity;
@@ -88,8 +93,10 @@ KS_MUST_USE ks_err ks_rows_init(struct ks_rows *rows, uint32_t shards_max, uint3
                                 void *arg);
 void ks_rows_free(struct ks_rows *rows);
 
-/* The table is foreign: no row says where the application began, so `start` does. */
-void ks_rows_share(struct ks_rows *rows, const struct ks_position *start, bool stealing);
+/* The table is foreign: no row says where the application began, so `start` does. Of workers that are silent for twice
+ * `worker_age` only those are told for which there is room; 0: it has no workers, and no list of shards. */
+void ks_rows_share(struct ks_rows *rows, const struct ks_position *start, bool stealing,
+                   ks_span worker_age);
 
 /* The number of a shard; its words are known from then on. False: the table is full, or it is no
  * name. */

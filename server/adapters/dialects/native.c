@@ -248,7 +248,7 @@ static const struct plan plans[KS_STORE_OPERATIONS] = {
 
 bool ks_native_writes(enum ks_store_operation operation)
 {
-    return plans[operation].row != NO_ROW;
+    return operation >= KS_STORE_FIRST_WRITE;
 }
 
 /* --- Values */

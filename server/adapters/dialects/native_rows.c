@@ -255,25 +255,41 @@ static ks_err add_lease(struct ks_native_rows *rows, const struct ks_item *item)
     return ks_native_rows_add_lease(rows, item, err, &lease);
 }
 
-static ks_err add_worker(struct ks_native_rows *rows, const struct ks_item *item)
+ks_err ks_native_rows_add_worker(struct ks_native_rows *rows, const struct ks_item *item,
+                                 ks_err err, const struct ks_store_worker *read)
 {
-    const uint32_t tokens_before = rows->token_count;
-    struct ks_store_worker worker = {.damaged = false};
+    struct ks_store_worker worker = *read;
     void *array = rows->workers;
-    ks_err err;
 
     KS_TRY(
         grow(&array, rows->worker_count, &rows->worker_room, KS_NATIVE_ROWS_MAX, sizeof(worker)));
     rows->workers = array;
-    err = read_worker(rows, item, &worker);
     if (!ks_ok(err) && !is_damage(err))
         return err;
-    if (!ks_ok(err)) {
-        rows->token_count = tokens_before;
+    if (!ks_ok(err))
         worker = (struct ks_store_worker){.damaged = true};
-    }
     copy_cut(item->k, worker.self.id, sizeof(worker.self.id));
     rows->workers[rows->worker_count++] = worker;
+    return KS_OK;
+}
+
+static ks_err add_worker(struct ks_native_rows *rows, const struct ks_item *item)
+{
+    const uint32_t tokens_before = rows->token_count;
+    struct ks_store_worker worker = {.damaged = false};
+    const ks_err err = read_worker(rows, item, &worker);
+
+    if (!ks_ok(err))
+        rows->token_count = tokens_before;
+    return ks_native_rows_add_worker(rows, item, err, &worker);
+}
+
+ks_err ks_native_rows_list(struct ks_native_rows *rows, ks_view shards, uint64_t rev)
+{
+    ks_bytes_free(&rows->list_text);
+    ks_bytes_init(&rows->list_text, KS_ITEM_BYTES_MAX);
+    KS_TRY(ks_bytes_append(&rows->list_text, shards));
+    rows->list = (struct ks_store_list){true, rev, ks_bytes_view(&rows->list_text)};
     return KS_OK;
 }
 
@@ -353,6 +369,7 @@ void ks_native_rows_answer(struct ks_native_rows *rows, struct ks_store_answer *
     answer->lease_count = rows->lease_count;
     answer->leader = rows->leader;
     answer->app = rows->app;
+    answer->list = rows->list;
 }
 
 void ks_native_rows_free(struct ks_native_rows *rows)
@@ -360,6 +377,7 @@ void ks_native_rows_free(struct ks_native_rows *rows)
     ks_free(rows->workers);
     ks_free(rows->leases);
     ks_free(rows->tokens);
+    ks_bytes_free(&rows->list_text);
     *rows = (struct ks_native_rows){.workers = NULL};
 }
 
