@@ -154,6 +154,7 @@ static const struct ks_fleet_protocol *const protocols[] = {
     [KS_PROTOCOL_NATIVE] = &ks_native_protocol,
     [KS_PROTOCOL_GO_KCL] = &ks_go_kcl_protocol,
     [KS_PROTOCOL_KCL] = &ks_kcl_protocol,
+    [KS_PROTOCOL_KINSUMER] = &ks_kinsumer_protocol,
 };
 
 struct ks_core *ks_core_init(void *memory, const struct ks_core_config *config)

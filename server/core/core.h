@@ -16,7 +16,12 @@
 #include "core/event.h"
 
 /* How the fleet agrees who serves what (core/fleet/protocol.h). */
-enum ks_protocol { KS_PROTOCOL_NATIVE, KS_PROTOCOL_GO_KCL, KS_PROTOCOL_KCL };
+enum ks_protocol {
+    KS_PROTOCOL_NATIVE,
+    KS_PROTOCOL_GO_KCL,
+    KS_PROTOCOL_KCL,
+    KS_PROTOCOL_KINSUMER
+};
 
 /* All spans as in docs/PROTOCOL.md part A. */
 struct ks_core_config {

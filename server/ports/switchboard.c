@@ -366,7 +366,10 @@ static void share(struct ks_switchboard *board)
         start.kind = KS_POSITION_AT_TIMESTAMP;
         start.timestamp_ms = ks_wall_now().ms;
     }
-    ks_rows_share(&board->rows, &start, board->config.core.stealing);
+    ks_rows_share(&board->rows, &start, board->config.core.stealing,
+                  board->config.core.protocol == KS_PROTOCOL_KINSUMER
+                      ? board->config.core.lease_duration
+                      : ks_span_us(0));
     if (board->config.core.protocol != KS_PROTOCOL_KCL)
         return;
     board->config.core.latest = board->config.start.kind == KS_POSITION_LATEST;
