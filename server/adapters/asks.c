@@ -53,7 +53,8 @@ static ks_err translate(const struct ks_dialect *dialect, const struct ks_store_
                         ks_instant now, struct ks_ask_work *work)
 {
     work->operation = request->operation;
-    work->table = dialect->table == NULL ? 0 : dialect->table(request->operation);
+    work->table =
+        dialect->table == NULL || request->together ? 0 : dialect->table(request->operation);
     work->consistent = request->consistent || request->operation == KS_STORE_READ_LEASE ||
                        request->operation == KS_STORE_READ_WORKER;
     work->deadline = ks_instant_add(now, request->timeout);
@@ -119,6 +120,8 @@ static enum ks_ask_kind kind_of(enum ks_store_operation operation)
         return KS_ASK_NEWS;
     if (operation == KS_STORE_READ_LEASES)
         return KS_ASK_LEASES;
+    if (operation == KS_STORE_READ_OWNED)
+        return KS_ASK_OWNED;
     if (operation == KS_STORE_REMOVE_WORKER || operation == KS_STORE_DELETE)
         return KS_ASK_DELETE;
     return ks_native_writes(operation) ? KS_ASK_UPDATE : KS_ASK_ROW;

@@ -3,7 +3,7 @@
  *
  * A dialect (adapters/dialects) says what a row means, a store (adapters/dynamodb, adapters/sqlite) says how it is
  * performed; this is what passes between them. The model is that of DynamoDB's items, as far as lease tables use it
- * (S, N, SS, BOOL, L of S, NULL; condition and update expressions of the DynamoDB developer guide), with keys `p` and `k`.
+ * (S, N, SS, BOOL, L of S, M of L of N, NULL; condition and update expressions of the DynamoDB developer guide), with keys `p` and `k`.
  * Pure values: no I/O, usable on any thread.
  */
 #ifndef KS_ADAPTERS_ITEM_H
@@ -29,7 +29,8 @@ enum ks_value_type {
     KS_VALUE_SET, /* SS: members joined by '\n'; never empty, no member is empty or holds a '\n'. */
     KS_VALUE_BOOL, /* BOOL: "true" or "false". */
     /* L of S, in their order: members as in a SET, but an empty list is one. An SS is read as one, too. */
-    KS_VALUE_LIST
+    KS_VALUE_LIST,
+    KS_VALUE_SERIES /* M of L of N: "NAME NUMBER NUMBER" for each member, joined by '\n'; or empty. */
 };
 
 struct ks_value {

@@ -16,12 +16,14 @@
 #include "core/event.h"
 
 /* How the fleet agrees who serves what (core/fleet/protocol.h). */
-enum ks_protocol { KS_PROTOCOL_NATIVE, KS_PROTOCOL_GO_KCL };
+enum ks_protocol { KS_PROTOCOL_NATIVE, KS_PROTOCOL_GO_KCL, KS_PROTOCOL_KCL };
 
 /* All spans as in docs/PROTOCOL.md part A. */
 struct ks_core_config {
     enum ks_protocol protocol;
-    bool stealing;   /* go-kcl: we claim leases of those that have more than we. */
+    bool stealing; /* go-kcl: we claim leases of those that have more than we. */
+    bool
+        latest; /* kcl: the application begins at the latest: what was closed before is not read. */
     uint32_t self;   /* Our worker number, not 0. */
     uint64_t seed;   /* Of nonces and jitter: different for each process. */
     bool lock;       /* There is a lock file: it names each boot before that is registered (A3). */

@@ -134,7 +134,10 @@ struct ks_store_effect {
     struct ks_incarnation next_owner;
     ks_epoch epoch;
     uint64_t rev;
-    uint64_t next_rev; /* Writes of a lease row: its rev from then on. */
+    bool together; /* KCL: where rows about the fleet are. */
+    bool measured; /* KCL: HEARTBEAT: with our CPU. */
+    uint64_t
+        next_rev; /* Writes of a lease row: its rev from then on. KCL: HEARTBEAT: the time, in s since 1970. */
     /* CHECKPOINT, FINAL: the position of the last record below this, as remembered at FORGET; 0 = nothing was settled
      * in this epoch, the checkpoint of the row stays. */
     ks_number up_to;

@@ -60,6 +60,12 @@ struct ks_directory_entry {
     uint64_t rev;
     ks_instant seen_at;
     ks_instant read_at;
+    uint64_t tried; /* The rev of our last take of it .. */
+    ks_instant
+        tried_until;  /* .. and until when that, or an earlier one of this rev, would serve. */
+    bool unstarted;   /* Its checkpoint names no record yet. */
+    bool begun_above; /* Some ancestor has a row, */
+    bool begun_below; /* some descendant. */
     struct ks_pause pause;
 };
 
@@ -104,6 +110,7 @@ struct ks_lease {
     /* The reader. */
     bool reading;
     bool at_end;
+    ks_instant end_at; /* Since when. */
     bool throttled;
     bool cramped;          /* Told that there is no room for its next records. */
     ks_instant full_since; /* Since when the byte budget refused its reads; NEVER: it does not. */
@@ -120,7 +127,8 @@ struct ks_lease {
     ks_instant asked_at;
     uint64_t tried;
     ks_instant promised;
-    bool reread;  /* Read before the next write. */
+    ks_instant sure; /* The same, if it was not that write but an earlier one of this rev. */
+    bool reread;     /* Read before the next write. */
     bool checked; /* Read since it was ready for its final write, which names next_owner as read. */
     bool unsaid;  /* That it is being returned is not told yet. */
     ks_instant patience_at; /* RETURNING: what is in flight then is not waited for any longer. */
@@ -350,6 +358,8 @@ struct ks_fleet {
     uint64_t changes_sum; /* Of all members, at that time. */
     bool listing;
     ks_instant list_at;
+    ks_instant list_asked_at; /* Of the last listing, */
+    ks_instant listed_at;     /* of the last that was answered: when it was asked for. */
     /* The audit. */
     bool audit_due;          /* The shards were listed since the last one. */
     bool hole_told;          /* And not that it is filled. */

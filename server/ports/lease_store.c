@@ -25,6 +25,7 @@ const char *ks_store_operation_name(enum ks_store_operation operation)
     case KS_STORE_READ_NEWS: return "read news";
     case KS_STORE_READ_LEASES: return "read leases";
     case KS_STORE_READ_LEASE: return "read lease";
+    case KS_STORE_READ_OWNED: return "read owned";
     case KS_STORE_READ_WORKER: return "read worker";
     case KS_STORE_REGISTER_NEW: return "register";
     case KS_STORE_REGISTER_DEAD: return "register over dead";

@@ -24,7 +24,7 @@
 #include "base/bytes.h"
 #include "base/instant.h"
 #include "core/limits.h"
-#include "core/table.h"
+#include "core/types.h"
 
 /* One run of one worker process: written as "id#boot" with the boot as 16 lower-case hex digits; id "" = nobody. */
 struct ks_incarnation_text {
@@ -52,6 +52,8 @@ struct ks_store_worker {
     uint64_t capacity;
     uint64_t load;
     char version[32];
+    bool
+        measured; /* KCL: it says its CPU; its beat is the time of its last report, in s since 1970. */
     bool damaged; /* Only self.id means something. */
 };
 
@@ -100,6 +102,7 @@ struct ks_store_lease {
     struct ks_position
         whole;      /* Of tables that know no place inside an aggregate: as they know it. */
     bool unstarted; /* Of tables that know no start position: there is no checkpoint yet. */
+    bool prepared;  /* kcl: a checkpoint of a member waits for its second phase. */
     char parents[KS_PARENTS_MAX][KS_SHARD_ID_MAX + 1]; /* "" = none. */
     char children[KS_CHILDREN_MAX][KS_SHARD_ID_MAX + 1];
     char hash_start[KS_HASH_KEY_MAX + 1];
@@ -111,6 +114,9 @@ struct ks_store_lease {
     const char *words; /* If they were asked for: its attributes as they stand there, "name value\n" each, of the
                           answer; a value is "?" if it has a type that the dialect does not know. */
 };
+
+enum { KS_CPU_SAMPLES_MAX = 10 }; /* noOfPersistedMetricsPerWorkerMetrics. */
+#define KS_CPU_NONE UINT32_MAX    /* It could not be measured. */
 
 /* The lower-case word for logs and metrics: "heartbeat". */
 const char *ks_store_operation_name(enum ks_store_operation operation);
@@ -150,6 +156,10 @@ struct ks_store_request {
     bool exists;                        /* MEND: there is a row. */
     bool words;                         /* READ_LEASES, READ_LEASE: with the words of each row. */
     const struct ks_store_app *app;     /* CREATE_APP. */
+    bool together; /* KCL 3.5: the row is in the table of the leases, not in one of its own. */
+    bool measured; /* KCL: HEARTBEAT: say `cpu`, too. */
+    const uint32_t *cpu; /* In thousandths of a percent, or KS_CPU_NONE; the oldest first. */
+    uint32_t cpu_count;  /* At most KS_CPU_SAMPLES_MAX. */
     ks_span timeout;
     /* Where the answer goes: called once, on the loop, in a later turn. */
     void (*answered)(void *arg, uint64_t token, const struct ks_store_answer *answer);
@@ -168,7 +178,8 @@ struct ks_store_answer {
     uint32_t worker_count;
     struct ks_store_leader leader;
     struct ks_store_app app;
-    /* READ_LEASES: all. READ_LEASE: the row or none; so, too, a REFUSED write of a lease row where the store tells. */
+    struct ks_kcl_rows kcl; /* READ_NEWS of KCL. */
+    /* READ_OWNED: of each no more than `shard`. READ_LEASES: all. READ_LEASE: the row or none; so, too, a REFUSED write of a lease row where the store tells. */
     const struct ks_store_lease *leases;
     uint32_t lease_count;
 };

@@ -231,6 +231,13 @@ void ks_rows_share(struct ks_rows *rows, const struct ks_position *start, bool s
     rows->app = (struct ks_store_app){.present = true, .start = *start};
 }
 
+void ks_rows_keep(struct ks_rows *rows, const struct ks_position *initial, int64_t began_ms)
+{
+    rows->kept = true;
+    rows->initial = *initial;
+    rows->began_ms = began_ms;
+}
+
 /* ---- Answers. ---- */
 
 static bool any_parent_has_row(const struct ks_rows *rows, const struct ks_shard_words *words)
@@ -263,6 +270,32 @@ static bool is_behind(const struct ks_position *a, const struct ks_position *b)
         return true;
     order = ks_position_compare(ks_view_text(a->sequence), 0, ks_view_text(b->sequence), 0);
     return order < 0 || (order == 0 && a->sub_sequence >= 0 && a->sub_sequence < b->sub_sequence);
+}
+
+/* What a start position of a row means to us: the table does not say which time it is. */
+static void note_start(const struct ks_rows *rows, struct ks_position *position)
+{
+    const bool at_time = position->kind == KS_POSITION_AT_TIMESTAMP;
+
+    if (position->kind != KS_POSITION_LATEST && !at_time)
+        return;
+    if (at_time && rows->initial.kind != KS_POSITION_AT_TIMESTAMP) {
+        position->kind = KS_POSITION_TRIM_HORIZON;
+        return;
+    }
+    position->kind = KS_POSITION_AT_TIMESTAMP;
+    position->timestamp_ms = at_time ? rows->initial.timestamp_ms : rows->began_ms;
+}
+
+static void note_kept(const struct ks_rows *rows, ks_shard shard, struct ks_shard_words *words,
+                      const struct ks_store_lease *lease)
+{
+    note_start(rows, &words->checkpoint);
+    if (lease->prepared && !words->prepared)
+        ks_info("%s: its row has a checkpoint that a member prepared and did not commit: it is "
+                "begun at the committed one, and our first checkpoint removes the other",
+                ks_names_text(&rows->shards, shard));
+    words->prepared = lease->prepared;
 }
 
 /* Members write their checkpoints without any condition: what we made durable may be overwritten by an older one of a
@@ -305,7 +338,9 @@ static void note_row(struct ks_rows *rows, ks_shard shard, const struct ks_store
     words->damaged = !ks_rows_incarnation(rows, &lease->owner, now, &words->owner) ||
                      !ks_rows_incarnation(rows, &lease->next_owner, now, &words->next_owner);
     words->checkpoint = lease->checkpoint;
-    if (rows->foreign)
+    if (rows->kept)
+        note_kept(rows, shard, words, lease);
+    else if (rows->foreign)
         note_foreign(rows, words, lease);
     note_range(words, lease->hash_start, lease->hash_end);
     for (uint32_t i = 0; i < KS_CHILDREN_MAX; i++)
@@ -329,6 +364,7 @@ static void lease_of(struct ks_rows *rows, ks_shard shard, const struct ks_store
         row.damaged = !ks_rows_incarnation(rows, &lease->owner, now, &row.owner) ||
                       !ks_rows_incarnation(rows, &lease->next_owner, now, &row.next_owner) ||
                       !note_parents(rows, shard, lease->parents, now, row.parents);
+    row.unstarted = !lease->finished && lease->checkpoint.kind != KS_POSITION_AFTER_SEQUENCE;
     row.ranged = !lease->damaged &&
                  range_of(lease->hash_start, lease->hash_end, &row.first_key, &row.last_key);
     *ret_row = row;
@@ -357,6 +393,22 @@ static void leases_of(struct ks_rows *rows, bool all, bool consistent,
     ret_event->store.lease_count = count;
 }
 
+/* Keys alone: what their rows say is not known by that. */
+static void owned_of(struct ks_rows *rows, const struct ks_store_answer *answer, ks_instant now,
+                     struct ks_event *ret_event)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < answer->lease_count && count < rows->shards_max; i++) {
+        struct ks_lease_row row = {.parents = {KS_SHARD_NONE, KS_SHARD_NONE}};
+
+        if (ks_rows_shard(rows, ks_view_text(answer->leases[i].shard), now, &row.shard))
+            rows->leases[count++] = row;
+    }
+    ret_event->store.leases = rows->leases;
+    ret_event->store.lease_count = count;
+}
+
 void ks_rows_answered(struct ks_rows *rows, enum ks_store_operation operation, bool consistent,
                       const struct ks_store_answer *answer, ks_instant now, ks_wall wall,
                       struct ks_event *ret_event)
@@ -377,6 +429,9 @@ void ks_rows_answered(struct ks_rows *rows, enum ks_store_operation operation, b
     if (leases)
         leases_of(rows, operation == KS_STORE_READ_LEASES,
                   consistent || operation == KS_STORE_READ_LEASE, answer, now, wall, ret_event);
+    if (operation == KS_STORE_READ_OWNED)
+        owned_of(rows, answer, now, ret_event);
+    ret_event->store.kcl = answer->kcl;
     if (operation == KS_STORE_READ_FLEET || operation == KS_STORE_READ_NEWS)
         ks_rows_leader(rows, &answer->leader, now, &ret_event->store.leader);
     if (operation == KS_STORE_READ_FLEET) {
@@ -390,6 +445,9 @@ int64_t ks_rows_since(const struct ks_rows *rows)
 {
     const struct ks_store_app *app = &rows->app;
 
+    /* Where each parent may have a row, its children are wanted, however old they are. */
+    if (rows->kept)
+        return 0;
     return app->present && app->start.kind == KS_POSITION_AT_TIMESTAMP ? app->start.timestamp_ms
                                                                        : 0;
 }
@@ -457,7 +515,7 @@ static void create_of(struct ks_rows *rows, ks_shard shard, const struct ks_shar
     if (any_parent_has_row(rows, words))
         lease->checkpoint.kind = KS_POSITION_TRIM_HORIZON;
     else
-        lease->checkpoint = rows->app.start;
+        lease->checkpoint = rows->kept ? rows->initial : rows->app.start;
 }
 
 /* What a take adds to the row: the parent, if it makes it; and, where claims go round, that there is no checkpoint yet,
@@ -511,6 +569,8 @@ bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
         .epoch = effect->epoch,
         .rev = effect->rev,
         .next_rev = effect->next_rev,
+        .together = effect->together,
+        .measured = effect->measured,
     };
 
     for (uint32_t i = 0; i < KS_DEPUTIES_MAX; i++)
@@ -549,7 +609,7 @@ bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
         create_of(rows, effect->shard, words);
         request.lease = &rows->create;
     }
-    if (rows->foreign && words != NULL)
+    if (rows->foreign && !rows->kept && words != NULL)
         share_request(rows, effect, words, &request);
     *ret_request = request;
     return true;
@@ -584,7 +644,7 @@ void ks_rows_wrote(struct ks_rows *rows, enum ks_store_operation operation, ks_s
     words->finished = operation == KS_STORE_END || (words->finished && words->has_row);
     if (written != NULL)
         words->checkpoint = *written;
-    if (rows->foreign && written != NULL && by_owner) {
+    if (rows->foreign && !rows->kept && written != NULL && by_owner) {
         words->has_own = true;
         words->own = *written;
         words->behind = false;

@@ -46,6 +46,7 @@ struct ks_shard_words {
     bool unstarted;               /* Its row names no checkpoint. */
     struct ks_position row_whole; /* The row's checkpoint as they know it. */
     struct ks_position whole;     /* The mark, likewise. */
+    bool prepared;                /* A member's checkpoint waits for its second phase. */
     bool has_own;                 /* What we made durable in this life .. */
     bool behind; /* .. and the row is behind that: others have put an older one over it. */
     struct ks_position own;
@@ -62,6 +63,9 @@ struct ks_rows {
     struct ks_store_app app;      /* As read or written last. */
     bool foreign;  /* The table is one that others made and share (docs/DIALECTS.md). */
     bool stealing; /* With claims. */
+    bool kept;     /* Its members write checkpoints on a condition only: none of ours is lost. */
+    struct ks_position initial; /* As people said, where the table knows start positions. */
+    int64_t began_ms;           /* LATEST is what comes from then on, Unix ms. */
     void (*touch)(void *arg, ks_instant now); /* See ks_rows_init. */
     void *arg;
     ks_instant sweep_at; /* The next sweep not before. */
@@ -90,6 +94,9 @@ void ks_rows_free(struct ks_rows *rows);
 
 /* The table is foreign: no row says where the application began, so `start` does. */
 void ks_rows_share(struct ks_rows *rows, const struct ks_position *start, bool stealing);
+/* It is a table of the KCL besides: members keep to conditions, and its rows name start positions. `initial` is what
+ * rows are made with. */
+void ks_rows_keep(struct ks_rows *rows, const struct ks_position *initial, int64_t began_ms);
 
 /* The number of a shard; its words are known from then on. False: the table is full, or it is no
  * name. */

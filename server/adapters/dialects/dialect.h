@@ -36,7 +36,10 @@ struct ks_dialect {
     /* Its members know sequence numbers alone: a place inside an aggregate, or a start that was never read from,
      * stands beside their words, for us. */
     bool keeps_apart;
-    /* Which of them an operation reads or writes; NULL: there is but one. */
+    const char *index;     /* Of the first table, by its owners: READ_OWNED. NULL: there is none. */
+    const char *index_key; /* Its hash key. */
+    /* Which of them an operation reads or writes, unless it says `together`: the first one then; NULL: there is but
+     * one. */
     uint32_t (*table)(enum ks_store_operation operation);
     /* As ks_native_read, ks_native_write and ks_native_rows_add. */
     ks_err (*read)(const struct ks_store_request *request, const char **ret_partition,
@@ -54,5 +57,6 @@ const struct ks_dialect *ks_dialect_at(uint32_t index);
 
 extern const struct ks_dialect ks_native_dialect;
 extern const struct ks_dialect ks_go_kcl_dialect;
+extern const struct ks_dialect ks_kcl_dialect;
 
 #endif

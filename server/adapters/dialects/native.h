@@ -64,6 +64,7 @@ struct ks_native_rows {
     uint32_t token_room;
     struct ks_store_leader leader;
     struct ks_store_app app;
+    struct ks_kcl_rows kcl;
     bool with_words;       /* Of the lease rows. */
     struct ks_bytes words; /* Of one after the other, each with a NUL. */
     uint32_t asked;        /* For ks_item.asked: set by whoever fills the items. */
@@ -78,6 +79,9 @@ KS_MUST_USE ks_err ks_native_rows_add(struct ks_native_rows *rows, const struct 
  * the attribute that was asked for last. Also for other dialects. FULL, NO_MEMORY, and what else `err` says. */
 KS_MUST_USE ks_err ks_native_rows_add_lease(struct ks_native_rows *rows, const struct ks_item *item,
                                             ks_err err, const struct ks_store_lease *read);
+KS_MUST_USE ks_err ks_native_rows_add_worker(struct ks_native_rows *rows,
+                                             const struct ks_item *item, ks_err err,
+                                             const struct ks_store_worker *read);
 /* Puts the rows into `answer`, which then points into `rows`. */
 void ks_native_rows_answer(struct ks_native_rows *rows, struct ks_store_answer *answer);
 void ks_native_rows_free(struct ks_native_rows *rows);

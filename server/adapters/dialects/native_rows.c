@@ -293,26 +293,33 @@ static ks_err add_lease(struct ks_native_rows *rows, const struct ks_item *item)
     return ks_native_rows_add_lease(rows, item, err, &lease);
 }
 
-static ks_err add_worker(struct ks_native_rows *rows, const struct ks_item *item)
+ks_err ks_native_rows_add_worker(struct ks_native_rows *rows, const struct ks_item *item,
+                                 ks_err err, const struct ks_store_worker *read)
 {
-    const uint32_t tokens_before = rows->token_count;
-    struct ks_store_worker worker = {.damaged = false};
+    struct ks_store_worker worker = *read;
     void *array = rows->workers;
-    ks_err err;
 
     KS_TRY(
         grow(&array, rows->worker_count, &rows->worker_room, KS_NATIVE_ROWS_MAX, sizeof(worker)));
     rows->workers = array;
-    err = read_worker(rows, item, &worker);
     if (!ks_ok(err) && !is_damage(err))
         return err;
-    if (!ks_ok(err)) {
-        rows->token_count = tokens_before;
+    if (!ks_ok(err))
         worker = (struct ks_store_worker){.damaged = true};
-    }
     copy_cut(item->k, worker.self.id, sizeof(worker.self.id));
     rows->workers[rows->worker_count++] = worker;
     return KS_OK;
+}
+
+static ks_err add_worker(struct ks_native_rows *rows, const struct ks_item *item)
+{
+    const uint32_t tokens_before = rows->token_count;
+    struct ks_store_worker worker = {.damaged = false};
+    const ks_err err = read_worker(rows, item, &worker);
+
+    if (!ks_ok(err))
+        rows->token_count = tokens_before;
+    return ks_native_rows_add_worker(rows, item, err, &worker);
 }
 
 static ks_err read_leader(const struct ks_item *item, struct ks_store_leader *ret_leader)
@@ -397,6 +404,7 @@ void ks_native_rows_answer(struct ks_native_rows *rows, struct ks_store_answer *
     answer->lease_count = rows->lease_count;
     answer->leader = rows->leader;
     answer->app = rows->app;
+    answer->kcl = rows->kcl;
 }
 
 void ks_native_rows_free(struct ks_native_rows *rows)

@@ -231,6 +231,7 @@ static int bind(sqlite3_stmt *statement, int number, struct ks_value value)
         return sqlite3_bind_int64(statement, number, integer);
     case KS_VALUE_BOOL:
         return sqlite3_bind_int(statement, number, ks_view_equal(value.text, KS_VIEW("true")));
+    case KS_VALUE_SERIES: break; /* Of tables that others made. */
     }
     assert(false);
     return SQLITE_MISUSE;

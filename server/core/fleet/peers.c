@@ -90,7 +90,13 @@ void ks_peers_see(struct ks_core *core, const struct ks_lease_row *row)
     entry->next_owner = row->next_owner;
     entry->rev = row->rev;
     entry->finished = row->finished;
+    entry->unstarted = row->unstarted;
     entry->doubtful = false;
+    if (row->ranged) {
+        entry->ranged = true;
+        entry->first_key = row->first_key;
+        entry->last_key = row->last_key;
+    }
     for (uint32_t p = 0; p < KS_PARENTS_MAX && !entry->listed; p++)
         entry->parents[p] = row->parents[p];
     if (lease != NULL && (!ks_peers_is_me(core, row->owner) || row->next_owner.worker != 0))
@@ -200,6 +206,24 @@ uint32_t ks_peers_writes(const struct ks_fleet *fleet)
     return used;
 }
 
+static bool is_take(enum ks_store_operation operation)
+{
+    return operation == KS_STORE_ASSIGN || operation == KS_STORE_TAKE_OVER;
+}
+
+/* Until when a take of this rev serves: an earlier one of the same rev may be the one that is done. */
+static ks_instant take_serves_until(const struct ks_core *core, struct ks_directory_entry *entry,
+                                    uint64_t rev)
+{
+    ks_instant until = core->protocol->serves_until(core, rev);
+
+    if (entry->tried == rev)
+        until = ks_instant_min(until, entry->tried_until);
+    entry->tried = rev;
+    entry->tried_until = until;
+    return until;
+}
+
 bool ks_peers_write(struct ks_core *core, ks_shard shard, enum ks_store_operation operation,
                     struct ks_incarnation target, uint64_t rev, struct ks_effects *effects)
 {
@@ -219,7 +243,7 @@ bool ks_peers_write(struct ks_core *core, ks_shard shard, enum ks_store_operatio
         .target = target,
         .rev = rev,
         .asked_at = core->now,
-        .deadline = core->protocol->serves_until(core, rev),
+        .deadline = is_take(operation) ? take_serves_until(core, entry, rev) : KS_NEVER,
     };
     entry->writing = true;
     store = ks_effects_store(
@@ -234,11 +258,6 @@ bool ks_peers_write(struct ks_core *core, ks_shard shard, enum ks_store_operatio
     return true;
 }
 
-static bool is_take(enum ks_store_operation operation)
-{
-    return operation == KS_STORE_ASSIGN || operation == KS_STORE_TAKE_OVER;
-}
-
 static void done(struct ks_core *core, const struct ks_leader_write *write,
                  struct ks_effects *effects)
 {
@@ -250,6 +269,7 @@ static void done(struct ks_core *core, const struct ks_leader_write *write,
         entry->present = true;
         entry->missing = 0;
         entry->rev = write->rev;
+        entry->unstarted = true;
         core->fleet.round_at = core->now; /* Now it can be taken. */
         ks_effects_story(effects, KS_STORY_CREATED, write->shard, KS_NOBODY);
     }
@@ -438,6 +458,13 @@ void ks_peers_start(struct ks_core *core)
     core->fleet.deadline = KS_NEVER; /* Each lease has its own. */
 }
 
+void ks_peers_listed(struct ks_core *core, const struct ks_event *event)
+{
+    ks_shards_listed(core, event);
+    if (event->listed.ok)
+        core->fleet.listed_at = core->fleet.list_asked_at;
+}
+
 void ks_peers_look(struct ks_core *core)
 {
     core->fleet.round_at = core->now;
@@ -514,6 +541,7 @@ void ks_peers_turn(struct ks_core *core, struct ks_effects *effects)
     if (!fleet->listing && ks_instant_reached(core->now, fleet->list_at) &&
         ks_effects_room(core, effects, 1)) {
         fleet->listing = true;
+        fleet->list_asked_at = core->now;
         ks_effects_add(effects, KS_EFFECT_LIST);
     }
     if (fleet->rows == 0 && ks_instant_reached(core->now, fleet->round_at) &&

@@ -53,6 +53,7 @@ void ks_peers_clean_up(struct ks_core *core,
 void ks_peers_start(struct ks_core *core);
 void ks_peers_answered(struct ks_core *core, const struct ks_event *event,
                        struct ks_effects *effects);
+void ks_peers_listed(struct ks_core *core, const struct ks_event *event);
 void ks_peers_look(struct ks_core *core);
 void ks_peers_locked(struct ks_core *core, const struct ks_event *event,
                      struct ks_effects *effects);
