@@ -212,7 +212,9 @@ void ks_ask_answer(struct ks_ask *ask)
 
     if (work != NULL) {
         answer.outcome = work->outcome;
-        answer.err = work->outcome == KS_UNKNOWN ? work->err : KS_OK;
+        answer.err = work->outcome == KS_UNKNOWN || ks_err_is(work->err, KS_ERR_NOT_FOUND)
+                         ? work->err
+                         : KS_OK;
         answer.detail = work->detail;
         /* Rows of a read that broke off are no answer. */
         if (work->outcome != KS_UNKNOWN)

@@ -177,7 +177,7 @@ struct ks_store_request {
 /* An answer; everything in it is valid only during the call of `answered`. */
 struct ks_store_answer {
     enum ks_outcome outcome;
-    ks_err err;              /* For UNKNOWN: why (THROTTLED, TIMEOUT, DENIED ..). */
+    ks_err err; /* For UNKNOWN: why (THROTTLED, TIMEOUT, DENIED ..). NOT_FOUND of a read that is DONE: no such table. */
     struct ks_detail detail; /* Likewise, for people. */
     /* READ_FLEET: all of them; READ_NEWS: those of the two that exist. READ_WORKER, HEARTBEAT done, and a REFUSED write
      * of a worker row where the store tells: the row (worker_count 0: there is none, or the store did not tell). */

@@ -14,7 +14,8 @@
 /* What the rev of a lease row is. */
 enum ks_rev_kind {
     KS_REV_COUNTER, /* It moves with writes. */
-    KS_REV_UNTIL    /* ns since 1970: until when its owner has the lease. */
+    KS_REV_UNTIL,   /* ns since 1970: until when its owner has the lease. */
+    KS_REV_WRITTEN  /* ns since 1970: when it was written; so are the beats of its workers. */
 };
 
 enum { KS_DIALECT_TABLES_MAX = 3 };
@@ -31,6 +32,7 @@ struct ks_dialect {
     struct ks_dialect_table tables[KS_DIALECT_TABLES_MAX]; /* The first one has the leases. */
     uint32_t table_count;
     enum ks_rev_kind rev;
+    bool has_workers; /* READ_FLEET is understood. */
     /* Its members know sequence numbers alone: a place inside an aggregate, or a start that was never read from,
      * stands beside their words, for us. */
     bool keeps_apart;

@@ -235,9 +235,13 @@ static bool is_damage(ks_err err)
 /* The attribute that was asked for last; a row whose key is none is not asked for any. */
 static const char *blame_of(const struct ks_native_rows *rows, const struct ks_item *item)
 {
-    if (item->asked == NULL || rows->asked >= item->schema->count)
-        return NULL;
-    return item->schema->attributes[rows->asked].name;
+    uint32_t at = item->asked == NULL ? UINT32_MAX : rows->asked;
+
+    /* Some look at the types alone, before they ask. */
+    for (uint32_t i = 0; i < item->schema->count && at >= item->schema->count; i++)
+        if (item->presence[i] == KS_STRANGE)
+            at = i;
+    return at < item->schema->count ? item->schema->attributes[at].name : NULL;
 }
 
 /* As they stand there: members of a set with commas between them. */
@@ -426,6 +430,7 @@ void ks_native_rows_free(struct ks_native_rows *rows)
 const struct ks_dialect ks_native_dialect = {.name = "native",
                                              .tables = {{"", &ks_native_schema, false}},
                                              .table_count = 1,
+                                             .has_workers = true,
                                              .read = ks_native_read,
                                              .write = ks_native_write,
                                              .add = ks_native_rows_add};
