@@ -446,6 +446,14 @@ bool ks_core_lease(const struct ks_core *core, ks_shard shard, struct ks_lease_v
     return true;
 }
 
+bool ks_core_waiting(const struct ks_core *core, ks_shard shard, ks_epoch epoch,
+                     ks_number *ret_number)
+{
+    const struct ks_lease *lease = ks_lease_of(core, shard, epoch);
+
+    return lease != NULL && ks_tracker_waiting(&lease->tracker, ret_number);
+}
+
 bool ks_core_is_over(const struct ks_core *core, ks_shard shard, ks_epoch epoch, ks_number number)
 {
     const struct ks_lease *lease;

@@ -254,6 +254,7 @@ static ks_err open_board(struct ks_room *room)
         .arg = room,
     };
 
+    config.core.boot = room->boot;
     return ks_switchboard_new(&config, &room->board);
 }
 
