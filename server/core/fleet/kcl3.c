@@ -222,7 +222,7 @@ static void watch_leader(struct ks_core *core)
     if (leader != kcl->leader)
         kcl->leader_at = core->now;
     kcl->leader = leader;
-    kcl->led = ks_instant_since(core->now, kcl->leader_at).us < kcl->leader_span.us;
+    kcl->led = ks_instant_before(core->now, ks_instant_add(kcl->leader_at, kcl->leader_span));
 }
 
 /* The table of its own holds until its rows have moved; reports move when that begins. */
