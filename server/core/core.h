@@ -43,6 +43,7 @@ struct ks_core_config {
     ks_span timeout;        /* T */
     ks_span hand_over;      /* H */
     ks_span keep;           /* K */
+    ks_span report_every;   /* KCL 3.x: our metrics. */
     ks_span list_every;     /* The leader lists the stream's shards. */
     ks_span checkpoint_interval;
     ks_span idle_release;

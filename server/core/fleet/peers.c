@@ -206,6 +206,26 @@ uint32_t ks_peers_writes(const struct ks_fleet *fleet)
     return used;
 }
 
+bool ks_peers_look_at(struct ks_core *core, ks_shard shard)
+{
+    struct ks_directory_entry *entry = &core->directory[shard];
+    struct ks_leader_write *write = free_write(&core->fleet);
+
+    assert(!entry->writing && entry->held == KS_HELD_NONE);
+    if (write == NULL)
+        return false;
+    *write = (struct ks_leader_write){
+        .used = true,
+        .shard = shard,
+        .operation = KS_STORE_READ_LEASE,
+        .deadline = ks_instant_add(core->now, core->config.lease_duration),
+        .reading = true,
+        .read_at = core->now,
+    };
+    entry->writing = true;
+    return true;
+}
+
 static bool is_take(enum ks_store_operation operation)
 {
     return operation == KS_STORE_ASSIGN || operation == KS_STORE_TAKE_OVER;
@@ -345,8 +365,8 @@ static void read_back(struct ks_core *core, struct ks_leader_write *write,
     if (event->store.outcome != KS_DONE || event->store.lease_count == 0)
         return;
     ks_peers_see(core, row);
-    if (!row->damaged && !row->finished && ks_peers_is_me(core, row->owner) &&
-        row->rev == write->rev && entry->held == KS_HELD_NONE &&
+    if (is_take(write->operation) && !row->damaged && !row->finished &&
+        ks_peers_is_me(core, row->owner) && row->rev == write->rev && entry->held == KS_HELD_NONE &&
         ks_instant_before(core->now, write->deadline))
         begin(core, write, row, effects);
 }
