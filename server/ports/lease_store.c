@@ -40,6 +40,7 @@ const char *ks_store_operation_name(enum ks_store_operation operation)
     case KS_STORE_RESIGN_OFFICE: return "resign office";
     case KS_STORE_NAME_DEPUTIES: return "name deputies";
     case KS_STORE_CREATE_APP: return "create app";
+    case KS_STORE_NAME_SHARDS: return "name shards";
     case KS_STORE_CREATE: return "create lease";
     case KS_STORE_ASSIGN: return "assign";
     case KS_STORE_TAKE_OVER: return "take over";

@@ -117,6 +117,12 @@ struct ks_store_lease {
 
 enum { KS_CPU_SAMPLES_MAX = 10 }; /* noOfPersistedMetricsPerWorkerMetrics. */
 #define KS_CPU_NONE UINT32_MAX    /* It could not be measured. */
+/* The list of shards that the members of a fleet divide among them, where the table has one. */
+struct ks_store_list {
+    bool present;
+    uint64_t rev;
+    ks_view shards; /* Ids, joined by '\n', in the order of the list. */
+};
 
 /* The lower-case word for logs and metrics: "heartbeat". */
 const char *ks_store_operation_name(enum ks_store_operation operation);
@@ -160,6 +166,7 @@ struct ks_store_request {
     bool measured; /* KCL: HEARTBEAT: say `cpu`, too. */
     const uint32_t *cpu; /* In thousandths of a percent, or KS_CPU_NONE; the oldest first. */
     uint32_t cpu_count;  /* At most KS_CPU_SAMPLES_MAX. */
+    ks_view shards;                     /* NAME_SHARDS: as in a list. */
     ks_span timeout;
     /* Where the answer goes: called once, on the loop, in a later turn. */
     void (*answered)(void *arg, uint64_t token, const struct ks_store_answer *answer);
@@ -178,8 +185,10 @@ struct ks_store_answer {
     uint32_t worker_count;
     struct ks_store_leader leader;
     struct ks_store_app app;
-    struct ks_kcl_rows kcl; /* READ_NEWS of KCL. */
-    /* READ_OWNED: of each no more than `shard`. READ_LEASES: all. READ_LEASE: the row or none; so, too, a REFUSED write of a lease row where the store tells. */
+    struct ks_kcl_rows kcl;    /* READ_NEWS of KCL. */
+    struct ks_store_list list; /* READ_NEWS, where there is one. */
+    /* READ_OWNED: of each no more than `shard`. READ_LEASES: all. READ_LEASE: the row or none; so, too, a REFUSED write
+     * of a lease row where the store tells. */
     const struct ks_store_lease *leases;
     uint32_t lease_count;
 };

@@ -284,7 +284,7 @@ static const struct plan *plan_of(const struct ks_store_request *request)
 
 bool ks_native_writes(enum ks_store_operation operation)
 {
-    return operation == KS_STORE_MEND || plans[operation].row != NO_ROW;
+    return operation >= KS_STORE_FIRST_WRITE;
 }
 
 /* --- Values */

@@ -322,6 +322,15 @@ static ks_err add_worker(struct ks_native_rows *rows, const struct ks_item *item
     return ks_native_rows_add_worker(rows, item, err, &worker);
 }
 
+ks_err ks_native_rows_list(struct ks_native_rows *rows, ks_view shards, uint64_t rev)
+{
+    ks_bytes_free(&rows->list_text);
+    ks_bytes_init(&rows->list_text, KS_ITEM_BYTES_MAX);
+    KS_TRY(ks_bytes_append(&rows->list_text, shards));
+    rows->list = (struct ks_store_list){true, rev, ks_bytes_view(&rows->list_text)};
+    return KS_OK;
+}
+
 static ks_err read_leader(const struct ks_item *item, struct ks_store_leader *ret_leader)
 {
     struct ks_store_leader leader = {.present = true};
@@ -405,6 +414,7 @@ void ks_native_rows_answer(struct ks_native_rows *rows, struct ks_store_answer *
     answer->leader = rows->leader;
     answer->app = rows->app;
     answer->kcl = rows->kcl;
+    answer->list = rows->list;
 }
 
 void ks_native_rows_free(struct ks_native_rows *rows)
@@ -413,6 +423,7 @@ void ks_native_rows_free(struct ks_native_rows *rows)
     ks_free(rows->leases);
     ks_free(rows->tokens);
     ks_bytes_free(&rows->words);
+    ks_bytes_free(&rows->list_text);
     *rows = (struct ks_native_rows){.workers = NULL};
 }
 
