@@ -23,7 +23,7 @@ struct plan {
 };
 
 struct tally {
-    uint32_t written, there, left_out, problems, differ, unseen, again, family, range;
+    uint32_t written, there, left_out, problems, differ, unseen, again, passed, family, range;
 };
 
 struct convert {
@@ -72,6 +72,7 @@ static void count_row(struct tally *tally, const struct plan *plan)
     tally->written += !plan->to.left_out && !plan->there;
     tally->unseen += plan->to.unseen;
     tally->again += plan->to.again;
+    tally->passed += plan->to.passed;
     tally->family += plan->to.family_lost;
     tally->range += plan->to.range_lost;
 }
@@ -172,6 +173,10 @@ static void say_losses(const struct convert *convert)
         ks_call_complain("%" PRIu32 " positions are inside an aggregate: members of %s read it again "
                          "from its beginning",
                          tally->again, dialect);
+    if (tally->passed > 0)
+        ks_call_complain("%" PRIu32 " positions may be inside an aggregate (0 is what KCL writes for "
+                         "other records, too): members of %s go on behind all of it, sidecars inside",
+                         tally->passed, dialect);
     if (tally->family > 0 || tally->range > 0)
         ks_call_complain("%s does not keep parents and children of %" PRIu32
                          " rows, nor the hash-key range of %" PRIu32 "; the stream knows them",

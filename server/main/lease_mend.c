@@ -51,8 +51,8 @@ static struct ks_store_lease freed(const struct ks_dialect *dialect, const struc
         lease.epoch++;
         lease.rev++;
         break;
-    case KS_REV_UNTIL: break;
-    case KS_REV_WRITTEN: lease.rev = (uint64_t)ks_wall_now().ms * UINT64_C(1000000); break;
+    case KS_REV_UNTIL:
+    case KS_REV_WRITTEN: break;
     }
     return lease;
 }

@@ -272,12 +272,17 @@ struct ks_reading ks_lease_table_reading(const struct ks_lease_rows *rows)
 
 /* ---- Watching ---- */
 
+static uint64_t wall_ns(void)
+{
+    return (uint64_t)ks_wall_now().ms * UINT64_C(1000000);
+}
+
 static bool lives_now(const struct ks_lease_table *table, ks_span lease, struct ks_detail *ret_sign)
 {
     const struct ks_reading reading = ks_lease_table_reading(&table->rows);
 
     return ks_reading_lives(table->dialect, &reading, lease,
-                            (uint64_t)ks_wall_now().ms * UINT64_C(1000000), ret_sign);
+                            wall_ns(), ret_sign);
 }
 
 static bool has_moved(struct ks_lease_table *table, struct ks_detail *ret_sign, ks_err *ret_err)
@@ -304,9 +309,10 @@ bool ks_lease_tables_live(struct ks_lease_table *const tables[2], ks_span lease,
             continue;
         if (lives_now(tables[i], lease, ret_sign))
             return true;
-        any |= tables[i]->rows.lease_count + tables[i]->rows.worker_count > 0;
+        /* Where there is no row, nothing can move; and whose clients write down when they were there has said it. */
+        any |= tables[i]->dialect->rev != KS_REV_WRITTEN &&
+               tables[i]->rows.lease_count + tables[i]->rows.worker_count > 0;
     }
-    /* Where there is no row, nothing can move. */
     for (int look = 0; look < LOOKS && any; look++) {
         struct ks_loop *const loop = (tables[0] != NULL ? tables[0] : tables[1])->desk->loop;
         const ks_instant until = ks_instant_add(ks_loop_now(loop), ks_span_us(lease.us / LOOKS));
@@ -344,7 +350,7 @@ void ks_lease_table_mend(struct ks_lease_table *table, struct ks_lease_mend *men
 
     while (next < count || wait.open > 0) {
         while (next < count && wait.open < AT_ONCE) {
-            struct ks_store_request request = ks_mend_request(mends[next].lease, mends[next].was);
+            struct ks_store_request request = ks_mend_request(mends[next].lease, mends[next].was, wall_ns());
 
             request.timeout = ks_span_ms(WRITE_MS);
             request.answered = mended;

@@ -4,10 +4,13 @@
 #include <string.h>
 
 struct ks_store_request ks_mend_request(const struct ks_store_lease *lease,
-                                        const struct ks_store_lease *was)
+                                        const struct ks_store_lease *was, uint64_t unix_ns)
 {
-    struct ks_store_request request = {
-        .operation = KS_STORE_MEND, .shard = lease->shard, .lease = lease, .exists = was != NULL};
+    struct ks_store_request request = {.operation = KS_STORE_MEND,
+                                       .shard = lease->shard,
+                                       .lease = lease,
+                                       .exists = was != NULL,
+                                       .next_rev = unix_ns};
 
     if (was == NULL)
         return request;
@@ -45,7 +48,7 @@ static ks_err read_back(const struct ks_dialect *to, const struct ks_item_write 
 ks_err ks_convert_held(const struct ks_dialect *to, const struct ks_store_lease *lease,
                        struct ks_store_lease *ret_held, struct ks_detail *ret_detail)
 {
-    const struct ks_store_request request = ks_mend_request(lease, NULL);
+    const struct ks_store_request request = ks_mend_request(lease, NULL, 1);
     struct ks_item_write write;
     ks_err err = to->write(&request, &write, ret_detail);
 
@@ -55,7 +58,29 @@ ks_err ks_convert_held(const struct ks_dialect *to, const struct ks_store_lease 
     return err;
 }
 
-/* Free, from the beginning. Of a position behind a whole record everybody knows all. */
+/* Where members go on that know sequence numbers alone. Of a position behind a whole record they know all; inside one,
+ * only what the row says of that; and the number 0 of KCL is one of both. True for that. */
+static bool find_whole(struct ks_store_lease *lease)
+{
+    const bool inside = lease->checkpoint.kind == KS_POSITION_AFTER_SEQUENCE &&
+                        lease->checkpoint.sub_sequence >= 0;
+
+    if (lease->unstarted || lease->finished)
+        return false;
+    if (!inside) {
+        lease->whole = lease->checkpoint;
+        return false;
+    }
+    if (lease->whole.kind != KS_POSITION_AFTER_SEQUENCE || lease->whole.sub_sequence < 0)
+        return false;
+    if (lease->whole.sub_sequence > 0)
+        lease->whole.kind = KS_POSITION_TRIM_HORIZON;
+    lease->whole.sub_sequence = -1;
+    return lease->whole.kind == KS_POSITION_AFTER_SEQUENCE;
+}
+
+/* Free, from the beginning. The AT_TIMESTAMP of KCL does not say which: it is the start that its members are configured
+ * with. */
 static void begin(const struct ks_store_lease *from, struct ks_store_lease *lease)
 {
     *lease = *from;
@@ -65,8 +90,8 @@ static void begin(const struct ks_store_lease *from, struct ks_store_lease *leas
     lease->rev = 0;
     lease->load = 0;
     lease->words = NULL;
-    if (!from->unstarted && !from->finished && from->checkpoint.sub_sequence < 0)
-        lease->whole = from->checkpoint;
+    if (from->checkpoint.kind == KS_POSITION_AT_TIMESTAMP && from->checkpoint.timestamp_ms == 0)
+        lease->unstarted = true;
 }
 
 static bool same_place(const struct ks_store_lease *a, const struct ks_store_lease *b)
@@ -74,6 +99,17 @@ static bool same_place(const struct ks_store_lease *a, const struct ks_store_lea
     if (a->finished != b->finished || a->unstarted != b->unstarted)
         return false;
     return a->finished || a->unstarted || ks_position_same(&a->checkpoint, &b->checkpoint);
+}
+
+/* Behind a whole record, and held as behind the first one inside it, as KCL has it: nothing is lost. */
+static bool is_held(const struct ks_store_lease *lease, const struct ks_store_lease *held)
+{
+    struct ks_store_lease first = *lease;
+
+    if (same_place(lease, held))
+        return true;
+    first.checkpoint.sub_sequence = 0;
+    return lease->checkpoint.sub_sequence == -1 && same_place(&first, held);
 }
 
 /* Two ids or fewer, in any order. */
@@ -106,19 +142,24 @@ ks_err ks_convert(const struct ks_dialect *to, const struct ks_store_lease *from
 
     *ret = (struct ks_conversion){.left_out = false};
     begin(from, &ret->lease);
+    ret->passed = find_whole(&ret->lease) && to->keeps_apart;
     err = ks_convert_held(to, &ret->lease, &ret->held, ret_detail);
-    if (from->unstarted && ks_err_is(err, KS_ERR_UNSUPPORTED)) {
+    if (ret->lease.unstarted && ks_err_is(err, KS_ERR_UNSUPPORTED)) {
         ret->left_out = true;
         return KS_OK;
     }
     KS_TRY(err);
-    if (!same_place(from, &ret->held)) {
+    if (!is_held(&ret->lease, &ret->held)) {
         ks_detail_set(ret_detail, "%s: %s cannot hold this position", from->shard, to->name);
         return KS_FAIL(UNSUPPORTED);
     }
-    if (to->keeps_apart && !from->finished && !from->unstarted) {
-        ret->unseen = ret->held.whole.kind != KS_POSITION_AFTER_SEQUENCE;
-        ret->again = !ret->unseen && from->checkpoint.sub_sequence >= 0;
+    if (to->keeps_apart && !ret->lease.finished && !ret->lease.unstarted) {
+        const enum ks_position_kind seen = ret->held.whole.kind;
+
+        /* Some know a word for LATEST. None is TRIM_HORIZON here. */
+        ret->unseen = seen != KS_POSITION_AFTER_SEQUENCE &&
+                      (seen != KS_POSITION_LATEST || from->checkpoint.kind != seen);
+        ret->again = !ret->unseen && !ret->passed && from->checkpoint.sub_sequence >= 0;
     }
     ret->family_lost = !same_family(from, &ret->held);
     ret->range_lost = !same_range(from, &ret->held);

@@ -20,6 +20,9 @@ struct ks_conversion {
     bool unseen;
     /* Members read the record that the position is inside of once more, from its beginning. */
     bool again;
+    /* The number 0 inside a record, which KCL also writes for records that are no aggregates: members go on behind all of
+     * it. */
+    bool passed;
     bool family_lost; /* A parent or children; the stream knows them. */
     bool range_lost;  /* The hash-key range; the stream knows it. */
 };
@@ -37,9 +40,9 @@ bool ks_convert_agrees(const struct ks_store_lease *held, const struct ks_store_
 KS_MUST_USE ks_err ks_convert_held(const struct ks_dialect *to, const struct ks_store_lease *lease,
                                    struct ks_store_lease *ret_held, struct ks_detail *ret_detail);
 
-/* The request that makes the row say `lease`, which it keeps pointing to; `was`: the row as it was read, NULL if there is
- * none. Its timeout and whom to answer are the caller's. */
+/* The request that makes the row say `lease`, which it keeps pointing to, at `unix_ns`; `was`: the row as it was read,
+ * NULL if there is none. Its timeout and whom to answer are the caller's. */
 struct ks_store_request ks_mend_request(const struct ks_store_lease *lease,
-                                        const struct ks_store_lease *was);
+                                        const struct ks_store_lease *was, uint64_t unix_ns);
 
 #endif

@@ -5,6 +5,7 @@
 
 static const struct ks_dialect *const dialects[] = {
     &ks_native_dialect,
+    &ks_kcl_dialect,
     &ks_go_kcl_dialect,
 };
 
