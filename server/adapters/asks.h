@@ -31,7 +31,8 @@ struct ks_ask_work {
     bool consistent; /* Of a read. */
     ks_instant deadline;
     struct ks_item_write write; /* Of a write. */
-    const char *partition;      /* Of a read. */
+    uint32_t table;             /* Of the dialect's. */
+    const char *partition;      /* Of a read; NULL: the whole table. */
     struct ks_item_keys keys;   /* Of a read: what is still to be read. */
     enum ks_outcome outcome;    /* UNKNOWN at birth. */
     ks_err err;
@@ -61,6 +62,7 @@ enum ks_ask_kind {
     KS_ASK_FLEET,
     KS_ASK_NEWS,
     KS_ASK_LEASES,
+    KS_ASK_OWNED,
     KS_ASK_ROW,
     KS_ASK_UPDATE,
     KS_ASK_DELETE

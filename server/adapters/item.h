@@ -3,7 +3,7 @@
  *
  * A dialect (adapters/dialects) says what a row means, a store (adapters/dynamodb, adapters/sqlite) says how it is
  * performed; this is what passes between them. The model is that of DynamoDB's items, as far as lease tables use it
- * (S, N, SS, BOOL; condition and update expressions of the DynamoDB developer guide), with keys `p` and `k`.
+ * (S, N, SS, BOOL, L of S, M of L of N, NULL; condition and update expressions of the DynamoDB developer guide), with keys `p` and `k`.
  * Pure values: no I/O, usable on any thread.
  */
 #ifndef KS_ADAPTERS_ITEM_H
@@ -27,7 +27,10 @@ enum ks_value_type {
     KS_VALUE_TEXT = 1, /* S: UTF-8. */
     KS_VALUE_NUMBER,   /* N: decimal digits, with or without a minus. */
     KS_VALUE_SET, /* SS: members joined by '\n'; never empty, no member is empty or holds a '\n'. */
-    KS_VALUE_BOOL /* BOOL: "true" or "false". */
+    KS_VALUE_BOOL, /* BOOL: "true" or "false". */
+    /* L of S, in their order: members as in a SET, but an empty list is one. An SS is read as one, too. */
+    KS_VALUE_LIST,
+    KS_VALUE_SERIES /* M of L of N: "NAME NUMBER NUMBER" for each member, joined by '\n'; or empty. */
 };
 
 struct ks_value {
@@ -45,6 +48,7 @@ struct ks_schema {
     const struct ks_attribute *attributes;
     uint32_t count;  /* At most KS_ITEM_ATTRIBUTES_MAX. */
     const char *key; /* The one attribute that is the key, `k` here; NULL: `p` and `k`. */
+    bool nullable;   /* An attribute that is NULL counts as absent. */
 };
 
 /* --- Reading --- */
@@ -62,6 +66,8 @@ struct ks_item {
     ks_view k;
     enum ks_presence presence[KS_ITEM_ATTRIBUTES_MAX];
     ks_view texts[KS_ITEM_ATTRIBUTES_MAX];
+    uint32_t *asked; /* Where the attribute that was asked for last is kept: it is to blame if the row cannot be read.
+                        NULL: nobody wants to know. */
 };
 
 /* Empty: every attribute absent. */
@@ -92,7 +98,8 @@ enum ks_condition_kind {
     KS_IF_EQUALS_OR_ABSENT, /* Absent counts as equal. */
     KS_IF_EXISTS,
     KS_IF_ABSENT, /* Of `p`: there is no row. */
-    KS_IF_IN      /* The text is a member of the set. */
+    KS_IF_IN,     /* The text is a member of the set. */
+    KS_IF_ABSENT_OR_NULL
 };
 
 struct ks_condition {
@@ -124,6 +131,7 @@ struct ks_item_write {
     struct ks_update updates[KS_ITEM_UPDATES_MAX];
     uint32_t update_count;
     bool delete_row;       /* Instead of updates. */
+    bool unconditional;    /* Nobody else writes this row: it needs no conditions. */
     struct ks_bytes texts; /* What the values point into: reserved once, so that it never moves. */
 };
 
@@ -140,6 +148,11 @@ void ks_item_write_if(struct ks_item_write *write, enum ks_condition_kind kind, 
                       struct ks_value value);
 void ks_item_write_do(struct ks_item_write *write, enum ks_update_kind kind, const char *name,
                       struct ks_value value);
+
+/* The row that the write makes where there is none, as it will be read: its texts point into the write. Of a write that
+ * deletes nothing and whose updates are SET and REMOVE. */
+void ks_item_written(const struct ks_item_write *write, const struct ks_schema *schema,
+                     struct ks_item *ret_item);
 
 /* True if all its conditions hold where there is no row, so that it makes one (as UpdateItem does). */
 bool ks_item_write_may_create(const struct ks_item_write *write);

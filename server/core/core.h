@@ -16,12 +16,19 @@
 #include "core/event.h"
 
 /* How the fleet agrees who serves what (core/fleet/protocol.h). */
-enum ks_protocol { KS_PROTOCOL_NATIVE, KS_PROTOCOL_GO_KCL };
+enum ks_protocol {
+    KS_PROTOCOL_NATIVE,
+    KS_PROTOCOL_GO_KCL,
+    KS_PROTOCOL_KCL,
+    KS_PROTOCOL_KINSUMER
+};
 
 /* All spans as in docs/PROTOCOL.md part A. */
 struct ks_core_config {
     enum ks_protocol protocol;
-    bool stealing;   /* go-kcl: we claim leases of those that have more than we. */
+    bool stealing; /* go-kcl: we claim leases of those that have more than we. */
+    bool
+        latest; /* kcl: the application begins at the latest: what was closed before is not read. */
     uint32_t self;   /* Our worker number, not 0. */
     uint64_t seed;   /* Of nonces and jitter: different for each process. */
     uint64_t boot;   /* The nonce of its first registration, likewise; 0: drawn, too. */
@@ -36,6 +43,7 @@ struct ks_core_config {
     ks_span timeout;        /* T */
     ks_span hand_over;      /* H */
     ks_span keep;           /* K */
+    ks_span report_every;   /* KCL 3.x: our metrics. */
     ks_span list_every;     /* The leader lists the stream's shards. */
     ks_span checkpoint_interval;
     ks_span idle_release;

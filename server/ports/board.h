@@ -79,6 +79,8 @@ struct ks_switchboard {
     struct ks_switchboard_config config;       /* Its texts are ours. */
     char prefix[KS_SUBSCRIPTION_NAME_MAX + 3]; /* Of lines on the log: "orders: ", or "". */
     struct ks_rows rows;
+    uint32_t cpu[KS_CPU_SAMPLES_MAX]; /* The oldest first. */
+    uint32_t cpu_count;
     void *core_memory;
     struct ks_core *core;
     struct ks_effects *effects;

@@ -366,7 +366,14 @@ static void share(struct ks_switchboard *board)
         start.kind = KS_POSITION_AT_TIMESTAMP;
         start.timestamp_ms = ks_wall_now().ms;
     }
-    ks_rows_share(&board->rows, &start, board->config.core.stealing);
+    ks_rows_share(&board->rows, &start, board->config.core.stealing,
+                  board->config.core.protocol == KS_PROTOCOL_KINSUMER
+                      ? board->config.core.lease_duration
+                      : ks_span_us(0));
+    if (board->config.core.protocol != KS_PROTOCOL_KCL)
+        return;
+    board->config.core.latest = board->config.start.kind == KS_POSITION_LATEST;
+    ks_rows_keep(&board->rows, &board->config.start, ks_wall_now().ms);
 }
 
 static ks_err build(struct ks_switchboard *board, const struct ks_switchboard_config *config)
@@ -496,6 +503,15 @@ void ks_switchboard_drain(struct ks_switchboard *board, ks_span patience)
 void ks_switchboard_look(struct ks_switchboard *board)
 {
     ks_board_step(board, &(struct ks_event){.kind = KS_EVENT_CHANGED});
+}
+
+void ks_switchboard_cpu(struct ks_switchboard *board, uint32_t cpu)
+{
+    if (board->cpu_count == KS_CPU_SAMPLES_MAX) {
+        memmove(board->cpu, board->cpu + 1, sizeof board->cpu - sizeof board->cpu[0]);
+        board->cpu_count--;
+    }
+    board->cpu[board->cpu_count++] = cpu;
 }
 
 void ks_switchboard_hurry(struct ks_switchboard *board)

@@ -68,6 +68,8 @@ void ks_switchboard_start(struct ks_switchboard *board);
 void ks_switchboard_drain(struct ks_switchboard *board, ks_span patience);
 /* Somebody else wrote to the lease table: look for news now. For stores that can tell. */
 void ks_switchboard_look(struct ks_switchboard *board);
+/* What our place used of its CPU lately, as KS_CPU_SAMPLES_MAX of ports/lease_store.h has it: for fleets that ask. */
+void ks_switchboard_cpu(struct ks_switchboard *board, uint32_t cpu);
 /* Ends the patience of a drain now; final checkpoints are still written. */
 void ks_switchboard_hurry(struct ks_switchboard *board);
 

@@ -29,9 +29,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ks_view rest = ks_view_of(data, size);
     struct ks_item item;
 
-    ks_item_init(&item, dialect->schema);
+    ks_item_init(&item, dialect->tables[0].schema);
     item.k = ks_view_cut(&rest, '\n');
-    for (uint32_t at = 0; at < dialect->schema->count && rest.size != 0; at++) {
+    for (uint32_t at = 0; at < dialect->tables[0].schema->count && rest.size != 0; at++) {
         item.texts[at] = ks_view_cut(&rest, '\n');
         expect_spelling(item.texts[at]);
         /* A lone minus: it is not there; a lone number sign: not of this type. */

@@ -15,7 +15,8 @@ struct dynamodb_store {
     struct ks_loop *loop;
     struct ks_aws_client *client;
     struct ks_asks asks;
-    struct ks_dynamodb_table table;
+    struct ks_dynamodb_table tables[KS_DIALECT_TABLES_MAX];
+    uint32_t table_count;
     struct ks_bytes body;  /* Of the request that is being written. */
     struct ks_bytes texts; /* Of the item that is being read. */
 };
@@ -30,19 +31,28 @@ static struct dynamodb_store *of_ask(const struct ks_ask *ask)
     return KS_LIST_ENTRY(ask->asks, struct dynamodb_store, asks);
 }
 
+static struct ks_dynamodb_table *table_of(struct dynamodb_store *store,
+                                          const struct ks_ask_work *work)
+{
+    assert(work->table < store->table_count);
+    return &store->tables[work->table];
+}
+
 /* Operations that read a partition. */
 static bool reads_all(const struct ks_ask_work *work)
 {
-    return !ks_native_writes(work->operation) && work->keys.count == 0;
+    return !ks_native_writes(work->operation) &&
+           (work->keys.count == 0 || work->operation == KS_STORE_READ_OWNED);
 }
 
 /* Operations that read several rows by their keys. */
 static bool reads_some(const struct ks_ask_work *work)
 {
-    return work->operation == KS_STORE_READ_NEWS;
+    return work->operation == KS_STORE_READ_NEWS &&
+           (work->partition != NULL || work->keys.count > 1);
 }
 
-static const char *operation_of(const struct dynamodb_store *store, const struct ks_ask_work *work)
+static const char *operation_of(const struct ks_ask_work *work)
 {
     if (ks_native_writes(work->operation))
         return ks_dynamodb_write_operation(&work->write);
@@ -50,7 +60,7 @@ static const char *operation_of(const struct dynamodb_store *store, const struct
         return "BatchGetItem";
     if (!reads_all(work))
         return "GetItem";
-    return store->table.key == NULL ? "Query" : "Scan";
+    return work->partition != NULL || work->operation == KS_STORE_READ_OWNED ? "Query" : "Scan";
 }
 
 /* --- Sending --- */
@@ -59,19 +69,23 @@ static void done(void *arg, const struct ks_aws_answer *answer);
 
 static ks_err put_body(struct dynamodb_store *store, const struct ks_ask_work *work, ks_view after)
 {
-    const char *const table = store->table.name;
+    const char *const table = table_of(store, work)->name;
+    const char *const key = table_of(store, work)->key;
 
     ks_bytes_clear(&store->body);
     if (ks_native_writes(work->operation))
         return ks_dynamodb_put_write(&store->body, table, &work->write,
                                      work->operation == KS_STORE_HEARTBEAT);
     if (reads_some(work))
-        return ks_dynamodb_put_batch_get(&store->body, table, work->partition, &work->keys);
+        return ks_dynamodb_put_batch_get(&store->body, table, key, work->partition, &work->keys);
+    if (work->operation == KS_STORE_READ_OWNED)
+        return ks_dynamodb_put_index_query(&store->body, table, key, store->asks.dialect->index,
+                                           store->asks.dialect->index_key,
+                                           ks_view_text(work->keys.texts[0]), after);
     if (!reads_all(work))
-        return ks_dynamodb_put_get(&store->body, table, store->table.key, work->partition,
-                                   work->keys.texts[0]);
-    if (store->table.key != NULL)
-        return ks_dynamodb_put_scan(&store->body, table, store->table.key, after, work->consistent);
+        return ks_dynamodb_put_get(&store->body, table, key, work->partition, work->keys.texts[0]);
+    if (key != NULL)
+        return ks_dynamodb_put_scan(&store->body, table, key, after, work->consistent);
     return ks_dynamodb_put_query(&store->body, table, work->partition, after, work->consistent);
 }
 
@@ -86,7 +100,7 @@ static void send(struct dynamodb_store *store, struct ks_ask *ask, ks_view after
 
     if (ks_ok(err)) {
         const struct ks_aws_request request = {
-            .operation = operation_of(store, work),
+            .operation = operation_of(work),
             .body = ks_bytes_view(&store->body),
             /* A read that is lost has time for another one. */
             .timeout = writes ? left : ks_span_us(left.us / 2),
@@ -111,7 +125,10 @@ static ks_err add_item(struct dynamodb_store *store, struct ks_ask_work *work,
 {
     struct ks_item item;
 
-    KS_TRY(ks_dynamodb_read_item(json, store->asks.dialect->schema, &store->texts, &item));
+    KS_TRY(ks_dynamodb_read_item(json, store->asks.dialect->tables[work->table].schema,
+                                 &store->texts, &item));
+    work->rows.asked = UINT32_MAX;
+    item.asked = &work->rows.asked;
     return store->asks.dialect->add(&work->rows, &item, &work->detail);
 }
 
@@ -130,7 +147,8 @@ static ks_err read_page(struct dynamodb_store *store, struct ks_ask_work *work,
                         const struct ks_json *page, ks_view *ret_after)
 {
     const struct ks_json *const last = ks_json_member(page, "LastEvaluatedKey");
-    const char *const k = store->table.key == NULL ? "k" : store->table.key;
+    const char *const key = table_of(store, work)->key;
+    const char *const k = key == NULL ? "k" : key;
 
     *ret_after = KS_VIEW_NONE;
     KS_TRY(add_items(store, work, ks_json_member(page, "Items")));
@@ -180,11 +198,12 @@ static bool finish_query(struct dynamodb_store *store, struct ks_ask *ask, ks_vi
 static ks_err read_batch(struct dynamodb_store *store, struct ks_ask_work *work,
                          const struct ks_json *batch)
 {
-    const char *const table = store->table.name;
+    const char *const table = table_of(store, work)->name;
     struct ks_item_keys left;
 
     KS_TRY(add_items(store, work, ks_json_member(ks_json_member(batch, "Responses"), table)));
-    KS_TRY(ks_dynamodb_read_unprocessed(batch, table, &work->keys, &left));
+    KS_TRY(
+        ks_dynamodb_read_unprocessed(batch, table, table_of(store, work)->key, &work->keys, &left));
     if (left.count == work->keys.count)
         return KS_FAIL(THROTTLED);
     work->keys = left;
@@ -240,22 +259,25 @@ static void finish_failure(struct dynamodb_store *store, struct ks_ask_work *wor
     if (answer->failure == NULL)
         return;
     if (strcmp(answer->failure->code, "AccessDeniedException") == 0)
-        ks_dynamodb_table_denied(&store->table, operation_of(store, work), &work->detail);
+        ks_dynamodb_table_denied(table_of(store, work), operation_of(work), &work->detail);
+    /* Whoever makes the index takes his time; until then all rows are looked at. */
+    if (work->operation == KS_STORE_READ_OWNED &&
+        strcmp(answer->failure->code, "ValidationException") == 0)
+        work->err = KS_FAIL(BUSY);
     /* The table tells what has become of it; this request has only come in between. */
     if (strcmp(answer->failure->code, "ResourceNotFoundException") == 0) {
         work->err = KS_FAIL(BUSY);
-        ks_dynamodb_table_gone(&store->table);
+        ks_dynamodb_table_gone(table_of(store, work));
     }
 }
 
 /* What came is no answer. Whoever asks AWS what happened needs the request. */
-static void explain_garbage(const struct dynamodb_store *store, struct ks_ask_work *work,
-                            const struct ks_aws_answer *answer)
+static void explain_garbage(struct ks_ask_work *work, const struct ks_aws_answer *answer)
 {
     ks_traffic_failed("dynamodb", work->err);
     if (work->detail.text[0] != '\0')
         return;
-    ks_detail_set(&work->detail, "%s on dynamodb, %zu bytes: %s", operation_of(store, work),
+    ks_detail_set(&work->detail, "%s on dynamodb, %zu bytes: %s", operation_of(work),
                   answer->body.size, ks_err_text(work->err));
     ks_failure_name_request(&work->detail, answer->request_id);
 }
@@ -284,25 +306,39 @@ static void done(void *arg, const struct ks_aws_answer *answer)
             work->outcome = KS_DONE;
     }
     if (ks_ok(answer->err) && ks_err_is(work->err, KS_ERR_MALFORMED))
-        explain_garbage(store, work, answer);
+        explain_garbage(work, answer);
     ks_ask_answer(ask);
 }
 
 /* --- The store --- */
 
+/* There is no such table: a read finds nothing, a write is not done. Told in the next turn. */
+static void ask_nobody(struct ks_ask *ask, const struct ks_dynamodb_table *table)
+{
+    struct ks_detail detail;
+
+    ks_detail_set(&detail, "the table %s is not there", table->name);
+    if (!ks_native_writes(ask->work->operation))
+        ask->work->outcome = KS_DONE;
+    ks_ask_refuse(ask, KS_FAIL(NOT_FOUND), detail.text);
+}
+
 static void ask_table(struct ks_lease_store *port, const struct ks_store_request *request)
 {
     struct dynamodb_store *const store = of_port(port);
     struct ks_ask *const ask = ks_asks_take(&store->asks, request);
+    const struct ks_dynamodb_table *table;
 
     if (ask == NULL)
         return;
-    if (store->table.state == KS_STORE_READY)
-        send(store, ask, KS_VIEW_NONE);
+    table = table_of(store, ask->work);
+    if (table->state != KS_STORE_READY)
+        ks_ask_refuse(ask, table->state == KS_STORE_UNUSABLE ? table->err : KS_FAIL(BUSY),
+                      table->detail.text);
+    else if (table->absent)
+        ask_nobody(ask, table);
     else
-        ks_ask_refuse(ask,
-                      store->table.state == KS_STORE_UNUSABLE ? store->table.err : KS_FAIL(BUSY),
-                      store->table.detail.text);
+        send(store, ask, KS_VIEW_NONE);
 }
 
 static void forget(struct ks_asks *asks, struct ks_ask *ask)
@@ -319,10 +355,20 @@ static enum ks_store_state state(const struct ks_lease_store *port, struct ks_de
         (const struct dynamodb_store *)(const void *)((const char *)port -
                                                       offsetof(struct dynamodb_store, port));
 
-    if (store->table.state == KS_STORE_READY)
-        return ks_asks_state(&store->asks, ret_detail);
-    ks_detail_set(ret_detail, "%s", store->table.detail.text);
-    return store->table.state;
+    for (uint32_t at = 0; at < store->table_count; at++) {
+        if (store->tables[at].state == KS_STORE_READY)
+            continue;
+        ks_detail_set(ret_detail, "%s", store->tables[at].detail.text);
+        return store->tables[at].state;
+    }
+    return ks_asks_state(&store->asks, ret_detail);
+}
+
+static void close_tables(struct dynamodb_store *store)
+{
+    for (uint32_t at = 0; at < store->table_count; at++)
+        ks_dynamodb_table_close(&store->tables[at]);
+    store->table_count = 0;
 }
 
 static void close_store(struct ks_lease_store *port)
@@ -330,7 +376,7 @@ static void close_store(struct ks_lease_store *port)
     struct dynamodb_store *const store = of_port(port);
 
     ks_asks_end(&store->asks);
-    ks_dynamodb_table_close(&store->table);
+    close_tables(store);
     ks_bytes_free(&store->body);
     ks_bytes_free(&store->texts);
     ks_free(store);
@@ -338,6 +384,27 @@ static void close_store(struct ks_lease_store *port)
 
 static const struct ks_lease_store_vtable vtable = {
     .ask = ask_table, .state = state, .close = close_store};
+
+static ks_err open_tables(struct dynamodb_store *store, const char *name,
+                          const struct ks_dialect *dialect, struct ks_detail *ret_detail)
+{
+    for (uint32_t at = 0; at < dialect->table_count; at++) {
+        const struct ks_dialect_table *const table = &dialect->tables[at];
+        struct ks_bytes whole;
+        ks_err err;
+
+        ks_bytes_init(&whole, KS_DYNAMODB_BODY_MAX);
+        err = ks_bytes_format(&whole, "%s%s%c", name, table->suffix, '\0');
+        if (ks_ok(err))
+            err = ks_dynamodb_table_open(&store->tables[at], store->loop, store->client,
+                                         (const char *)whole.data, table->schema->key,
+                                         table->optional, ret_detail);
+        ks_bytes_free(&whole);
+        KS_TRY(err);
+        store->table_count++;
+    }
+    return KS_OK;
+}
 
 ks_err ks_dynamodb_store_open(struct ks_loop *loop, struct ks_aws_client *client, const char *table,
                               const struct ks_dialect *dialect, struct ks_lease_store **ret_store,
@@ -351,15 +418,15 @@ ks_err ks_dynamodb_store_open(struct ks_loop *loop, struct ks_aws_client *client
     *store = (struct dynamodb_store){.port.vtable = &vtable, .loop = loop, .client = client};
     ks_bytes_init(&store->body, KS_DYNAMODB_BODY_MAX);
     ks_bytes_init(&store->texts, KS_JSON_BYTES_MAX);
-    err = ks_asks_init(&store->asks, loop, store->table.name, forget);
+    err = ks_asks_init(&store->asks, loop, store->tables[0].name, forget);
     if (!ks_ok(err)) {
         ks_free(store);
         return err;
     }
     store->asks.dialect = dialect;
-    err = ks_dynamodb_table_open(&store->table, loop, client, table, dialect->schema->key,
-                                 ret_detail);
+    err = open_tables(store, table, dialect, ret_detail);
     if (!ks_ok(err)) {
+        close_tables(store);
         ks_asks_end(&store->asks);
         ks_free(store);
         return err;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store.h - the lease store in a DynamoDB table.
+/* store.h - the lease store in a DynamoDB table, or in the few tables that a dialect has.
  *
  * Conditional UpdateItem and DeleteItem, GetItem, BatchGetItem and Query; never PutItem, so that attributes we do
  * not know survive. A write is sent once: whatever is not a clear yes or no is UNKNOWN, and the
- * core reads before it goes on. The table is made if it is not there (dynamodb/table.h); until it is
- * ready requests are answered UNKNOWN (BUSY) at once, and with the reason while it is unusable.
+ * core reads before it goes on. A table is made if it is not there (dynamodb/table.h); until it is
+ * ready requests are answered UNKNOWN (BUSY) at once, and with the reason while it is unusable. One
+ * that is not there and not made by us has no rows, and is not written to (NOT_FOUND).
  * Any number of requests may be in flight.
  */
 #ifndef KS_ADAPTERS_DYNAMODB_STORE_H
@@ -15,7 +16,7 @@
 #include "base/loop.h"
 #include "ports/lease_store.h"
 
-/* `client` is of KS_AWS_DYNAMODB and outlives the store. Returns before the table was reached: see `state`. INVALID
+/* The tables' names are `table` and what the dialect puts behind it. `client` is of KS_AWS_DYNAMODB and outlives the store. Returns before the table was reached: see `state`. INVALID
  * with a detail (no name for a table), NO_MEMORY. Not to be closed from within an `answered`. */
 KS_MUST_USE ks_err ks_dynamodb_store_open(struct ks_loop *loop, struct ks_aws_client *client,
                                           const char *table, const struct ks_dialect *dialect,

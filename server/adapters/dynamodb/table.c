@@ -26,10 +26,12 @@ static void unusable(struct ks_dynamodb_table *table, ks_err err)
     ask_again(table, KS_DYNAMODB_UNUSABLE_MS);
 }
 
-static void ready(struct ks_dynamodb_table *table)
+static void ready(struct ks_dynamodb_table *table, bool absent)
 {
-    ks_info("lease table %s: is ready", table->name);
+    if (table->state != KS_STORE_READY || table->absent != absent)
+        ks_info("lease table %s: %s", table->name, absent ? "is not there" : "is ready");
     table->state = KS_STORE_READY;
+    table->absent = absent;
     table->was_ready = true;
     table->err = KS_OK;
     table->detail.text[0] = '\0';
@@ -38,6 +40,10 @@ static void ready(struct ks_dynamodb_table *table)
 static void failed(struct ks_dynamodb_table *table, const char *operation,
                    const struct ks_aws_answer *answer)
 {
+    if (table->absent) {
+        ask_again(table, KS_DYNAMODB_ABSENT_MS);
+        return;
+    }
     table->detail = answer->detail;
     if (ks_err_is(answer->err, KS_ERR_DENIED) && answer->failure != NULL &&
         strcmp(answer->failure->code, "AccessDeniedException") == 0)
@@ -218,7 +224,7 @@ static void judge(struct ks_dynamodb_table *table, const struct ks_json *descrip
         unusable(table, KS_FAIL(FOREIGN));
     } else if (ks_view_equal(status, KS_VIEW("ACTIVE")) ||
                ks_view_equal(status, KS_VIEW("UPDATING"))) {
-        ready(table);
+        ready(table, false);
     } else if (ks_view_equal(status, KS_VIEW("CREATING"))) {
         table->state = KS_STORE_OPENING;
         ks_detail_set(&table->detail, "the table %s is being created", table->name);
@@ -241,7 +247,10 @@ static void described(void *arg, const struct ks_aws_answer *answer)
     struct ks_json *document = NULL;
 
     table->call = NULL;
-    if (ks_err_is(answer->err, KS_ERR_NOT_FOUND) && table->was_ready) {
+    if (ks_err_is(answer->err, KS_ERR_NOT_FOUND) && table->optional) {
+        ready(table, true);
+        ask_again(table, KS_DYNAMODB_ABSENT_MS);
+    } else if (ks_err_is(answer->err, KS_ERR_NOT_FOUND) && table->was_ready) {
         ks_detail_set(&table->detail, "it is gone, and with it every checkpoint: restore it, or "
                                       "restart to begin anew");
         unusable(table, KS_FAIL(NOT_FOUND));
@@ -290,7 +299,7 @@ static bool is_table_name(ks_view name)
 
 ks_err ks_dynamodb_table_open(struct ks_dynamodb_table *table, struct ks_loop *loop,
                               struct ks_aws_client *client, const char *name, const char *key,
-                              struct ks_detail *ret_detail)
+                              bool optional, struct ks_detail *ret_detail)
 {
     if (!is_table_name(ks_view_text(name))) {
         ks_detail_set(ret_detail,
@@ -298,8 +307,12 @@ ks_err ks_dynamodb_table_open(struct ks_dynamodb_table *table, struct ks_loop *l
                       KS_DYNAMODB_TABLE_MIN, KS_DYNAMODB_TABLE_MAX, name);
         return KS_FAIL(INVALID);
     }
-    *table = (struct ks_dynamodb_table){
-        .loop = loop, .client = client, .key = key, .state = KS_STORE_OPENING, .timer.due = due};
+    *table = (struct ks_dynamodb_table){.loop = loop,
+                                        .client = client,
+                                        .key = key,
+                                        .optional = optional,
+                                        .state = KS_STORE_OPENING,
+                                        .timer.due = due};
     KS_TRY(ks_view_copy_text(ks_view_text(name), table->name, sizeof(table->name)));
     ks_detail_set(&table->detail, "the table %s was not reached yet", table->name);
     describe(table);
@@ -316,7 +329,7 @@ void ks_dynamodb_table_close(struct ks_dynamodb_table *table)
 
 void ks_dynamodb_table_gone(struct ks_dynamodb_table *table)
 {
-    if (table->state != KS_STORE_READY)
+    if (table->state != KS_STORE_READY || table->absent)
         return;
     assert(table->call == NULL);
 

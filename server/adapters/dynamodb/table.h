@@ -4,7 +4,8 @@
  * Asks DescribeTable until the table is ACTIVE. One that is not there is made (CreateTable with the
  * keys p and k, PAY_PER_REQUEST); who loses that race waits for the winner's. One with other keys
  * is somebody else's and is never touched. A table that was ready and is gone is not made again:
- * that would forget every checkpoint. Goes on asking while it cannot be used, in case somebody
+ * that would forget every checkpoint. An optional one is made by others: while it is not there, it
+ * is READY and absent. Goes on asking while it cannot be used, in case somebody
  * repairs it. Loop thread only.
  */
 #ifndef KS_ADAPTERS_DYNAMODB_TABLE_H
@@ -20,6 +21,7 @@ enum {
     KS_DYNAMODB_CREATING_MS = 500,    /* Between two looks at one that is being created. */
     KS_DYNAMODB_AGAIN_MS = 1000,      /* After a call that failed. */
     KS_DYNAMODB_UNUSABLE_MS = 10000,  /* While somebody must look. */
+    KS_DYNAMODB_ABSENT_MS = 30000,    /* While an optional one is not there. */
     KS_DYNAMODB_ANSWER_MAX = 64 << 10 /* Bytes of a description. */
 };
 
@@ -28,6 +30,8 @@ struct ks_dynamodb_table {
     struct ks_aws_client *client;
     const char *key; /* The one key attribute of a dialect's table; NULL: p and k. */
     char name[KS_DYNAMODB_TABLE_MAX + 1];
+    bool optional;
+    bool absent; /* While READY: it is not there. */
     enum ks_store_state state;
     ks_err err; /* While UNUSABLE: why. */
     struct ks_detail detail;
@@ -39,7 +43,8 @@ struct ks_dynamodb_table {
 /* Begins to ask. `client` and `key` outlive it. INVALID: no name for a table. */
 KS_MUST_USE ks_err ks_dynamodb_table_open(struct ks_dynamodb_table *table, struct ks_loop *loop,
                                           struct ks_aws_client *client, const char *name,
-                                          const char *key, struct ks_detail *ret_detail);
+                                          const char *key, bool optional,
+                                          struct ks_detail *ret_detail);
 void ks_dynamodb_table_close(struct ks_dynamodb_table *table);
 
 /* A request was told that there is no such table: asks again, and until then it is not ready. */

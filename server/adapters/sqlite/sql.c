@@ -82,7 +82,8 @@ static ks_err put_condition(struct ks_sql *sql, const struct ks_condition *condi
         return ks_bytes_format(&sql->text, "(\"%s\" IS NULL OR \"%s\" = ?%u)", name, name,
                                parameter(sql, condition->value));
     case KS_IF_EXISTS: return ks_bytes_format(&sql->text, "\"%s\" IS NOT NULL", name);
-    case KS_IF_ABSENT: return ks_bytes_format(&sql->text, "\"%s\" IS NULL", name);
+    case KS_IF_ABSENT:
+    case KS_IF_ABSENT_OR_NULL: return ks_bytes_format(&sql->text, "\"%s\" IS NULL", name);
     case KS_IF_IN: return put_in(sql, condition);
     }
     assert(false);

@@ -23,14 +23,19 @@ static struct aws_rig aws;
 static struct ks_dynamodb_table table;
 static struct http_script *script;
 
-static void begin(const struct http_step *steps, size_t count)
+static void begin_one(const struct http_step *steps, size_t count, bool optional)
 {
     struct ks_detail detail = {""};
 
     script = http_script_start(steps, count);
     EXPECT_OK(ks_loop_new(&loop));
     aws_rig_open(&aws, loop, KS_AWS_DYNAMODB, http_script_url(script));
-    EXPECT_OK(ks_dynamodb_table_open(&table, loop, aws.client, "leases", NULL, &detail));
+    EXPECT_OK(ks_dynamodb_table_open(&table, loop, aws.client, "leases", NULL, optional, &detail));
+}
+
+static void begin(const struct http_step *steps, size_t count)
+{
+    begin_one(steps, count, false);
 }
 
 static void finish(void)
@@ -65,6 +70,31 @@ TEST(a_table_in_the_making_is_waited_for)
     EXPECT_EQ_U64(http_script_count(script), 4);
     EXPECT_CONTAINS(http_script_request(script, 1), "DynamoDB_20120810.CreateTable");
     EXPECT_CONTAINS(http_script_request(script, 3), "DynamoDB_20120810.DescribeTable");
+    finish();
+}
+
+TEST(an_optional_table_is_not_made)
+{
+    static const struct http_step missing[] = {
+        {.status = 400, .body = ERROR("ResourceNotFoundException")}};
+    static const struct http_step there[] = {
+        {.body = STATUS("ACTIVE")}, {.status = 400, .body = ERROR("ResourceNotFoundException")}};
+
+    begin_one(missing, 1, true);
+    becomes(KS_STORE_READY);
+    EXPECT(table.absent);
+    ks_dynamodb_table_gone(&table); /* A late answer to a request that was sent before. */
+    EXPECT_EQ_I64(table.state, KS_STORE_READY);
+    EXPECT_EQ_U64(http_script_count(script), 1);
+    finish();
+
+    begin_one(there, 2, true);
+    becomes(KS_STORE_READY);
+    EXPECT(!table.absent);
+    ks_dynamodb_table_gone(&table);
+    EXPECT_EQ_I64(table.state, KS_STORE_OPENING);
+    becomes(KS_STORE_READY);
+    EXPECT(table.absent);
     finish();
 }
 

@@ -77,6 +77,44 @@ TEST(empty_clauses_and_maps_are_left_out)
     ks_item_write_free(&write);
 }
 
+TEST(a_list_keeps_its_order_and_a_null_counts_as_absent)
+{
+    struct ks_item_write write;
+    struct ks_bytes body;
+
+    EXPECT_OK(ks_item_write_init(&write, NULL, "ShardCache", 16));
+    write.key = "Key";
+    ks_item_write_if(&write, KS_IF_ABSENT_OR_NULL, "ID", value(KS_VALUE_TEXT, ""));
+    ks_item_write_do(&write, KS_DO_SET, "ids", value(KS_VALUE_LIST, "b\na"));
+    ks_item_write_do(&write, KS_DO_SET, "none", value(KS_VALUE_LIST, ""));
+    ks_bytes_init(&body, 4096);
+    EXPECT_OK(ks_dynamodb_put_write(&body, "t", &write, false));
+    is(&body, "{\"TableName\":\"t\",\"Key\":{\"Key\":{\"S\":\"ShardCache\"}},"
+              "\"ConditionExpression\":\"(attribute_not_exists(#ID) OR attribute_type(#ID, :c0))\","
+              "\"UpdateExpression\":\"SET #ids = :u0, #none = :u1\","
+              "\"ExpressionAttributeNames\":{\"#ID\":\"ID\",\"#ids\":\"ids\",\"#none\":\"none\"},"
+              "\"ExpressionAttributeValues\":{\":c0\":{\"S\":\"NULL\"},"
+              "\":u0\":{\"L\":[{\"S\":\"b\"},{\"S\":\"a\"}]},\":u1\":{\"L\":[]}},"
+              "\"ReturnValues\":\"NONE\",\"ReturnValuesOnConditionCheckFailure\":\"ALL_OLD\"}");
+    EXPECT(ks_item_write_may_create(&write));
+    ks_item_write_free(&write);
+}
+
+TEST(a_row_that_nobody_else_writes_needs_no_condition)
+{
+    struct ks_item_write write;
+    struct ks_bytes body;
+
+    EXPECT_OK(ks_item_write_init(&write, NULL, "a", 16));
+    write.key = "ID";
+    write.unconditional = true;
+    write.delete_row = true;
+    ks_bytes_init(&body, 4096);
+    EXPECT_OK(ks_dynamodb_put_write(&body, "t", &write, false));
+    is(&body, "{\"TableName\":\"t\",\"Key\":{\"ID\":{\"S\":\"a\"}},\"ReturnValues\":\"NONE\"}");
+    ks_item_write_free(&write);
+}
+
 TEST(reads_and_tables_have_their_bodies)
 {
     struct ks_item_keys keys = {.count = 0};
@@ -88,7 +126,7 @@ TEST(reads_and_tables_have_their_bodies)
               "\"ConsistentRead\":true}");
     EXPECT_OK(ks_item_keys_add(&keys, KS_VIEW("#leader")));
     EXPECT_OK(ks_item_keys_add(&keys, KS_VIEW("pod \"a\"")));
-    EXPECT_OK(ks_dynamodb_put_batch_get(&body, "t", "w", &keys));
+    EXPECT_OK(ks_dynamodb_put_batch_get(&body, "t", NULL, "w", &keys));
     is(&body, "{\"RequestItems\":{\"t\":{\"Keys\":["
               "{\"p\":{\"S\":\"w\"},\"k\":{\"S\":\"#leader\"}},"
               "{\"p\":{\"S\":\"w\"},\"k\":{\"S\":\"pod \\\"a\\\"\"}}]}}}");
@@ -113,6 +151,25 @@ TEST(reads_and_tables_have_their_bodies)
 
 #define UNPROCESSED(keys) "{\"UnprocessedKeys\":{\"t\":{\"Keys\":[" keys "]}}}"
 
+TEST(rows_of_an_owner_are_found_by_an_index)
+{
+    struct ks_item_keys keys = {.count = 0};
+    struct ks_bytes body;
+
+    ks_bytes_init(&body, 4096);
+    EXPECT_OK(ks_dynamodb_put_index_query(&body, "t", "leaseKey", "ByOwner", "leaseOwner",
+                                          KS_VIEW("pod"), KS_VIEW("shard-1")));
+    is(&body,
+       "{\"TableName\":\"t\",\"IndexName\":\"ByOwner\",\"KeyConditionExpression\":\"#i = :i\","
+       "\"ExpressionAttributeNames\":{\"#i\":\"leaseOwner\"},"
+       "\"ExpressionAttributeValues\":{\":i\":{\"S\":\"pod\"}},\"ExclusiveStartKey\":{"
+       "\"leaseOwner\":{\"S\":\"pod\"},\"leaseKey\":{\"S\":\"shard-1\"}}}");
+    EXPECT_OK(ks_item_keys_add(&keys, KS_VIEW("a")));
+    EXPECT_OK(ks_dynamodb_put_batch_get(&body, "t", "key", NULL, &keys));
+    is(&body, "{\"RequestItems\":{\"t\":{\"Keys\":[{\"key\":{\"S\":\"a\"}}],"
+              "\"ConsistentRead\":true}}}");
+}
+
 static ks_err read_unprocessed(const char *text, struct ks_item_keys *ret_left)
 {
     struct ks_item_keys asked = {.count = 0};
@@ -122,7 +179,7 @@ static ks_err read_unprocessed(const char *text, struct ks_item_keys *ret_left)
     EXPECT_OK(ks_item_keys_add(&asked, KS_VIEW("a")));
     EXPECT_OK(ks_item_keys_add(&asked, KS_VIEW("b")));
     EXPECT_OK(ks_json_parse(ks_view_text(text), &document));
-    err = ks_dynamodb_read_unprocessed(document, "t", &asked, ret_left);
+    err = ks_dynamodb_read_unprocessed(document, "t", NULL, &asked, ret_left);
     ks_json_free(document);
     return err;
 }
@@ -195,6 +252,44 @@ TEST(other_types_are_strange_and_not_absent)
         EXPECT_EQ_I64(item.presence[at], KS_ABSENT);
     ks_json_free(document);
     ks_bytes_free(&texts);
+}
+
+TEST(lists_and_nulls_are_read)
+{
+    static const struct ks_attribute named[] = {{"ids", KS_VALUE_LIST}, {"id", KS_VALUE_TEXT}};
+    static const struct ks_schema nullable = {
+        .attributes = named, .count = 2, .key = "Key", .nullable = true};
+    static const struct {
+        const char *text;
+        enum ks_presence ids;
+        const char *members;
+    } cases[] = {
+        {"{\"Key\":{\"S\":\"a\"},\"ids\":{\"L\":[{\"S\":\"y\"},{\"S\":\"x\"}]},"
+         "\"id\":{\"NULL\":true}}",
+         KS_PRESENT, "y\nx"},
+        {"{\"Key\":{\"S\":\"a\"},\"ids\":{\"SS\":[\"x\",\"y\"]}}", KS_PRESENT, "x\ny"},
+        {"{\"Key\":{\"S\":\"a\"},\"ids\":{\"L\":[]}}", KS_PRESENT, ""},
+        {"{\"Key\":{\"S\":\"a\"},\"ids\":{\"NULL\":true}}", KS_ABSENT, ""},
+        {"{\"Key\":{\"S\":\"a\"},\"ids\":{\"L\":[{\"N\":\"1\"}]}}", KS_STRANGE, ""},
+        {"{\"Key\":{\"S\":\"a\"},\"ids\":{\"L\":[{\"S\":\"\"}]}}", KS_STRANGE, ""},
+        {"{\"Key\":{\"S\":\"a\"},\"ids\":{\"S\":\"x\"}}", KS_STRANGE, ""},
+    };
+
+    for (size_t at = 0; at < sizeof(cases) / sizeof(cases[0]); at++) {
+        struct ks_json *document = NULL;
+        struct ks_bytes texts;
+        struct ks_item item;
+
+        ks_bytes_init(&texts, 4096);
+        EXPECT_OK(ks_json_parse(ks_view_text(cases[at].text), &document));
+        EXPECT_OK(ks_dynamodb_read_item(document, &nullable, &texts, &item));
+        EXPECT_EQ_I64(item.presence[0], cases[at].ids);
+        EXPECT_EQ_I64(item.presence[1], KS_ABSENT);
+        if (item.presence[0] == KS_PRESENT)
+            EXPECT(ks_view_equal(item.texts[0], ks_view_text(cases[at].members)));
+        ks_json_free(document);
+        ks_bytes_free(&texts);
+    }
 }
 
 TEST(what_is_no_item_of_ours_is_malformed)
