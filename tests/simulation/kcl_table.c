@@ -112,10 +112,14 @@ void kcl_changed(struct shared_world *world, ks_shard shard, const struct shared
     if (after->checkpoint == SHARED_END && before->checkpoint != SHARED_END)
         check_end(world, shard);
     after->moved_at = world->now;
+    if (after->owner != 0)
+        after->last = after->owner;
     if (after->owner == before->owner || is_live(world, before) || world->kcl.forced)
         return;
+    /* Who was robbed before may go on until it hears of it, or its time is over. */
     for (uint32_t node = 0; node < SHARED_NODES; node++)
-        if (world->nodes[node].core != NULL && shared_may_deliver(world, node, shard))
+        if (world->nodes[node].core != NULL && world->nodes[node].name == before->last &&
+            shared_may_deliver(world, node, shard))
             shared_fail(world,
                         "shard-%u changed hands from w%u to w%u while node %u may deliver it",
                         shard, before->owner, after->owner, node);

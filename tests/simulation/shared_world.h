@@ -29,6 +29,7 @@ struct shared_row {
     uint64_t checkpoint;
     /* Of the KCL. */
     uint64_t counter;
+    uint32_t last; /* Who had it last. */
     sim_time moved_at; /* When the counter did, last. */
     uint32_t next;     /* 3.x: to whom its owner is to hand it on; */
     sim_time given_at; /* since when. */
