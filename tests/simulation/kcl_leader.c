@@ -168,6 +168,7 @@ static void assign(struct shared_world *world, ks_shard shard, uint32_t to)
     row->owner = to;
     row->next = 0;
     row->counter++;
+    world->kcl.seen[shard] = false; /* He has until the next run to begin it. */
     shared_say(world, "leader: shard-%u is assigned to w%u", shard, to);
     kcl_changed(world, shard, &before);
 }
@@ -208,7 +209,8 @@ static void balance(struct shared_world *world)
     for (ks_shard shard = 0; shard < world->shard_count; shard++) {
         struct shared_row *row = &world->rows[shard];
 
-        if (!row->present || row->checkpoint == SHARED_END || row->owner != from || row->next != 0)
+        if (!row->present || row->checkpoint == SHARED_END || row->owner != from ||
+            row->next != 0 || !world->kcl.seen[shard])
             continue;
         row->next = to;
         row->given_at = world->now;
