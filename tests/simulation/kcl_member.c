@@ -228,7 +228,8 @@ static void clean_up(struct shared_world *world)
         for (ks_shard child = 0; child < world->shard_count; child++)
             used |= world->shards[child].parent == shard && !world->shards[child].ended &&
                     (!world->rows[child].present || world->rows[child].checkpoint == SHARED_NONE);
-        if (!row->present || row->checkpoint != SHARED_END || used)
+        if (!row->present || row->checkpoint != SHARED_END || used ||
+            world->now - row->moved_at < world->config.keep.us)
             continue;
         row->present = false;
         kcl_changed(world, shard, &before);

@@ -666,6 +666,8 @@ static void draw(struct shared_world *world)
     config->protocol = world->fleet->protocol;
     config->stealing = world->stealing;
     config->list_every = ks_span_ms(3000);
+    if (world->fleet->kept)
+        config->keep = ks_span_ms(35000); /* Longer than any write is late. */
     config->checkpoint_interval = ks_span_ms(ks_prng_between(&world->prng, 500, 8000));
     config->idle_release = ks_span_ms(30000);
     config->shards_max = config->leases_max = SHARED_SHARDS;
