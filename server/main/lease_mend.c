@@ -220,7 +220,11 @@ static uint32_t count_failures(const struct mend *mend)
         const struct ks_lease_mend *const one = &mend->mends[i];
         const struct ks_store_lease *const found = ks_reading_lease(&reading, one->lease->shard);
 
-        if (found != NULL && ks_convert_agrees(one->lease, found))
+        struct ks_store_lease held;
+
+        if (found != NULL &&
+            ks_ok(ks_convert_held(mend->table.dialect, one->lease, &held, NULL)) &&
+            ks_convert_agrees(&held, found))
             continue;
         failures++;
         ks_call_complain("%s: %s", one->lease->shard,

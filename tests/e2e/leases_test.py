@@ -20,9 +20,11 @@ TABLES = {
     "native": {"": ("p", "k")},
     "kcl": {"": ("leaseKey",)},
     "go-kcl": {"": ("ShardID",)},
+    "kinsumer": {"_checkpoints": ("Shard",), "_clients": ("ID",), "_metadata": ("Key",)},
 }
 # Which library's tables are of which dialect.
-LIBRARIES = {"kcl2": "kcl", "kcl34": "kcl", "kcl35": "kcl", "kcl35-migration": "kcl", "go-kcl": "go-kcl", "go-kcl-v2": "go-kcl"}
+LIBRARIES = {"kcl2": "kcl", "kcl34": "kcl", "kcl35": "kcl", "kcl35-migration": "kcl", "go-kcl": "go-kcl",
+             "go-kcl-v2": "go-kcl", "kinsumer": "kinsumer", "kinsumer-snowplow": "kinsumer"}
 
 
 # --- Tables ---
