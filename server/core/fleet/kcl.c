@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <stddef.h>
 
+#include "core/fleet/kcl3.h"
 #include "core/fleet/peers.h"
 
 /* The next look, while something is to be had soon. */
@@ -175,7 +176,7 @@ static bool counts(const struct ks_core *core, const struct ks_directory_entry *
     return entry->present && !still_for(core, entry, 1);
 }
 
-static bool readable(const struct ks_core *core, const struct ks_directory_entry *entry)
+bool ks_kcl_readable(const struct ks_core *core, const struct ks_directory_entry *entry)
 {
     return entry->present && ks_peers_writable(entry) && parents_over(core, entry);
 }
@@ -212,7 +213,7 @@ static uint32_t take_some(struct ks_core *core, uint32_t most,
         struct ks_directory_entry *entry = &core->directory[shard];
         bool owned = entry->owner.worker != 0;
 
-        if (!readable(core, entry) || !which(core, entry))
+        if (!ks_kcl_readable(core, entry) || !which(core, entry))
             continue;
         if (!ks_peers_write(core, shard, owned ? KS_STORE_TAKE_OVER : KS_STORE_ASSIGN, KS_NOBODY,
                             entry->rev + 1, effects))
@@ -227,8 +228,8 @@ static uint32_t count_available(const struct ks_core *core)
     uint32_t count = 0;
 
     for (ks_shard shard = 0; shard < core->directory_top; shard++)
-        count +=
-            readable(core, &core->directory[shard]) && available(core, &core->directory[shard]);
+        count += ks_kcl_readable(core, &core->directory[shard]) &&
+                 available(core, &core->directory[shard]);
     return count;
 }
 
@@ -287,7 +288,7 @@ static void steal_one(struct ks_core *core, struct ks_effects *effects)
         ks_shard shard = (at + i) % core->directory_top;
         const struct ks_directory_entry *entry = &core->directory[shard];
 
-        if (!readable(core, entry) || !ks_incarnation_equal(entry->owner, victim->self))
+        if (!ks_kcl_readable(core, entry) || !ks_incarnation_equal(entry->owner, victim->self))
             continue;
         if (ks_peers_write(core, shard, KS_STORE_TAKE_OVER, KS_NOBODY, entry->rev + 1, effects))
             core->fleet.claim_at = ks_instant_add(core->now, cycle(core));
@@ -324,20 +325,24 @@ static void round_of(struct ks_core *core, struct ks_effects *effects)
 {
     struct ks_fleet *fleet = &core->fleet;
     uint32_t free = count_available(core);
+    bool takes = ks_peers_want(core) && ks_kcl3_takes(core);
     bool missing;
 
     ks_peers_count(core, counts);
     mark_families(core);
+    fleet->round_at = ks_instant_add(core->now, ks_span_us(core->config.lease_duration.us / 2));
+    if (!fleet->kcl.known)
+        return;
     missing = make_rows(core, effects);
-    if (ks_peers_want(core) && free > 0)
+    if (takes && free > 0)
         take_available(core, free, effects);
-    if (ks_peers_want(core) && free == 0)
+    if (takes && free == 0)
         steal_one(core, effects);
     ks_peers_clean_up(core, useless, effects);
     if (!missing && free == 0)
         ks_audit(core, effects);
-    fleet->round_at = ks_instant_add(core->now, ks_span_us(core->config.lease_duration.us / 2));
-    if (missing || (ks_peers_want(core) && free > 0 && mine(core) < target(core)))
+    fleet->round_at = ks_kcl3_round_at(core, fleet->round_at);
+    if (missing || (takes && free > 0 && mine(core) < target(core)))
         fleet->round_at = ks_instant_min(fleet->round_at, ks_instant_add(core->now, SOON));
 }
 
@@ -357,6 +362,21 @@ static void turn(struct ks_core *core, struct ks_effects *effects)
             ks_instant_before(fleet->list_asked_at, core->leases[i].end_at))
             fleet->list_at = core->now;
     ks_peers_turn(core, effects);
+    ks_kcl3_turn(core, effects);
+}
+
+static ks_instant deadline(const struct ks_core *core)
+{
+    return ks_instant_min(ks_peers_deadline(core), ks_kcl3_deadline(core));
+}
+
+static void answered(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
+{
+    if (ks_kcl3_answered(core, event, effects))
+        return;
+    if (ks_token_purpose(event->store.token) == KS_FOR_ROWS && event->store.outcome == KS_DONE)
+        ks_kcl3_rows_read(core, event);
+    ks_peers_answered(core, event, effects);
 }
 
 static void start(struct ks_core *core)
@@ -365,16 +385,17 @@ static void start(struct ks_core *core)
     core->fleet.app_present = true; /* Where it begins is for each to know. */
     core->fleet.list_asked_at = KS_LONG_AGO;
     core->fleet.listed_at = KS_LONG_AGO;
+    ks_kcl3_start(core);
 }
 
 const struct ks_fleet_protocol ks_kcl_protocol = {
     .start = start,
-    .answered = ks_peers_answered,
+    .answered = answered,
     .listed = listed,
     .look = ks_peers_look,
     .locked = ks_peers_locked,
     .turn = turn,
-    .deadline = ks_peers_deadline,
+    .deadline = deadline,
     .changed = ks_peers_changed,
     .read = ks_peers_read,
     .see = ks_peers_see,

@@ -114,7 +114,7 @@ void ks_peers_take(struct ks_core *core, ks_shard shard, ks_epoch epoch)
 
 /* ---- Who has what: for balance, and for people ---- */
 
-static struct ks_member *member_of(struct ks_core *core, struct ks_incarnation who)
+struct ks_member *ks_peers_member(struct ks_core *core, struct ks_incarnation who)
 {
     struct ks_member *member = ks_native_member(core, who.worker);
     uint32_t slots = core->config.workers_max;
@@ -148,11 +148,11 @@ void ks_peers_count(struct ks_core *core, bool (*counts)(const struct ks_core *c
         if (!ks_peers_open(entry) || entry->owner.worker == 0 ||
             ks_peers_is_me(core, entry->owner) || !counts(core, entry))
             continue;
-        member = member_of(core, entry->owner);
+        member = ks_peers_member(core, entry->owner);
         if (member != NULL)
             member->held++;
     }
-    self = member_of(core, core->fleet.self);
+    self = ks_peers_member(core, core->fleet.self);
     if (self == NULL)
         return;
     self->held = core->leases_used;
@@ -205,6 +205,26 @@ uint32_t ks_peers_writes(const struct ks_fleet *fleet)
     for (uint32_t i = 0; i < KS_LEADER_WRITES_MAX; i++)
         used += fleet->writes[i].used;
     return used;
+}
+
+bool ks_peers_look_at(struct ks_core *core, ks_shard shard)
+{
+    struct ks_directory_entry *entry = &core->directory[shard];
+    struct ks_leader_write *write = free_write(&core->fleet);
+
+    assert(!entry->writing && entry->held == KS_HELD_NONE);
+    if (write == NULL)
+        return false;
+    *write = (struct ks_leader_write){
+        .used = true,
+        .shard = shard,
+        .operation = KS_STORE_READ_LEASE,
+        .deadline = ks_instant_add(core->now, core->config.lease_duration),
+        .reading = true,
+        .read_at = core->now,
+    };
+    entry->writing = true;
+    return true;
 }
 
 static bool is_take(enum ks_store_operation operation)
@@ -346,8 +366,8 @@ static void read_back(struct ks_core *core, struct ks_leader_write *write,
     if (event->store.outcome != KS_DONE || event->store.lease_count == 0)
         return;
     ks_peers_see(core, row);
-    if (!row->damaged && !row->finished && ks_peers_is_me(core, row->owner) &&
-        row->rev == write->rev && entry->held == KS_HELD_NONE &&
+    if (is_take(write->operation) && !row->damaged && !row->finished &&
+        ks_peers_is_me(core, row->owner) && row->rev == write->rev && entry->held == KS_HELD_NONE &&
         ks_instant_before(core->now, write->deadline))
         begin(core, write, row, effects);
 }
@@ -517,7 +537,8 @@ static void say_resting(struct ks_core *core, struct ks_effects *effects)
 
 static bool may_leave(const struct ks_core *core)
 {
-    return core->draining && ((core->leases_used == 0 && ks_peers_writes(&core->fleet) == 0) ||
+    return core->draining && ((core->leases_used == 0 && ks_peers_writes(&core->fleet) == 0 &&
+                               !core->fleet.division.enrolled) ||
                               ks_instant_reached(core->now, ks_self_last_call(core)));
 }
 
