@@ -41,6 +41,8 @@ struct shared_shard {
     bool ended; /* Its row said SHARD_END once: a late write may undo that. */
     bool listed;
     ks_shard parent;
+    uint64_t first_key; /* The high halves of its hash keys. */
+    uint64_t last_key;
     bool settled[SHARED_RECORDS];
 };
 
