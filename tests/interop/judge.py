@@ -69,8 +69,7 @@ class Kcl:
     libraries = ("kcl2",)
     most = "maxLeasesForWorker"
     # Everybody steals, always.
-    half = ({"maxLeasesForWorker": 3}, {"max_leases": 3})
-    stealing = ({}, {})
+    half = stealing = ({}, {})
     TYPES = {"leaseKey": "S", "leaseCounter": "N", "ownerSwitchesSinceCheckpoint": "N", "checkpoint": "S",
              "checkpointSubSequenceNumber": "N"}
 
