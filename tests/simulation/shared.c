@@ -114,6 +114,8 @@ static void ask(struct shared_world *world, uint32_t number, const struct ks_sto
     request = &world->requests[at];
     *request = (struct shared_request){
         .used = true, .users = 1, .node = number, .life = node->life, .ask = *effect};
+    for (uint32_t i = 0; effect->operation == KS_STORE_NAME_SHARDS && i < effect->shard_count; i++)
+        request->named[i] = effect->shards[i];
     if (effect->operation == KS_STORE_CHECKPOINT || effect->operation == KS_STORE_FINAL) {
         request->has_checkpoint = effect->up_to > 0 || node->behind[effect->shard];
         request->checkpoint = node->base[effect->shard] + node->forgot[effect->shard];
@@ -143,7 +145,7 @@ static void arrive(struct shared_world *world, const struct happening *happening
 {
     struct shared_request *request = &world->requests[happening->request];
 
-    shared_apply(world, request);
+    world->kind->apply(world, request);
     if (!is_lost(world, &world->nodes[request->node])) {
         request->users++;
         plan(world, request->node, world->now + latency(world),
@@ -177,8 +179,15 @@ static void answer(struct shared_world *world, const struct happening *happening
     request->closed = true;
     event.store.token = request->ask.token;
     event.store.outcome = happening->kind == HAPPENS_TIMEOUT ? KS_UNKNOWN : request->outcome;
+    event.store.workers = request->workers;
+    event.store.leader = request->leader;
+    event.store.list = request->list;
+    event.store.list.shards = request->listed;
     event.store.leases = request->rows;
-    event.store.lease_count = event.store.outcome == KS_UNKNOWN ? 0 : request->row_count;
+    if (event.store.outcome != KS_UNKNOWN) {
+        event.store.lease_count = request->row_count;
+        event.store.worker_count = request->worker_count;
+    }
     if (live && event.store.outcome == KS_DONE) {
         remember(node, request);
         if (request->has_checkpoint) {
@@ -444,7 +453,7 @@ static void split(struct shared_world *world)
     world->shards[parent].closed = true;
     for (uint32_t child = 0; child < 2; child++)
         world->shards[world->shard_count++] =
-            (struct shared_shard){.parent = parent, .listed = true};
+            (struct shared_shard){.parent = parent, .listed = true, .born = world->now};
     shared_say(world, "world: shard-%u is split", parent);
 }
 
@@ -537,6 +546,8 @@ static void make_peace(struct shared_world *world)
         if (world->nodes[number].core == NULL)
             start(world, number, world->next_name < SHARED_EMPTY ? world->next_name++ : 30);
     }
+    if (world->kind->make_peace != NULL)
+        world->kind->make_peace(world);
 }
 
 static void turn(struct shared_world *world, const struct happening *happening)
@@ -592,7 +603,7 @@ static void happen(struct shared_world *world, const struct happening *happening
                           happening->first);
         break;
     case HAPPENS_HURRY:
-        shared_member_turn(world, &world->members[happening->count]);
+        world->kind->member_turn(world, &world->members[happening->count]);
         agenda_add(&world->agenda, world->now + 500 * SIM_MS, happening);
         break;
     default: turn(world, happening);
@@ -614,9 +625,7 @@ static bool is_done(const struct shared_world *world, char *why, size_t size)
                 return false;
         snprintf(why, size, "the row of shard-%u (w%u, claim w%u, checkpoint %lld of %u)", shard,
                  row->owner, row->claim, (long long)row->checkpoint, stream->count);
-        if (stream->closed ? row->checkpoint != SHARED_END : row->owner == 0)
-            return false;
-        if (!stream->closed && stream->count > 0 && row->checkpoint != stream->count)
+        if (!world->kind->is_done(world, shard))
             return false;
     }
     for (uint32_t number = 0; number < world->node_count; number++) {
@@ -654,7 +663,6 @@ static void draw(struct shared_world *world)
     for (ks_shard shard = 0; shard < world->shard_count; shard++)
         world->shards[shard] = (struct shared_shard){.parent = KS_SHARD_NONE, .listed = true};
     *config = ks_core_config_default(ks_span_ms(10000));
-    config->protocol = KS_PROTOCOL_GO_KCL;
     config->stealing = world->stealing;
     config->list_every = ks_span_ms(3000);
     config->checkpoint_interval = ks_span_ms(ks_prng_between(&world->prng, 500, 8000));
@@ -665,6 +673,7 @@ static void draw(struct shared_world *world)
     config->sessions_max = 2;
     config->budget_bytes = 1 << 20;
     config->read_bytes = 1 << 12;
+    world->kind->draw(world);
 }
 
 static void begin(struct shared_world *world)
@@ -714,7 +723,7 @@ static void run(struct shared_world *world)
     }
 }
 
-bool shared_run(uint64_t seed, uint64_t count, bool verbose)
+bool shared_run(const struct shared_kind *kind, uint64_t seed, uint64_t count, bool verbose)
 {
     struct shared_world *world = ks_alloc(sizeof *world);
     uint64_t hash = 0;
@@ -730,14 +739,15 @@ bool shared_run(uint64_t seed, uint64_t count, bool verbose)
         memset(world, 0, sizeof *world);
         world->agenda = agenda;
         agenda_clear(&world->agenda);
+        world->kind = kind;
         world->seed = seed + i;
         world->verbose = verbose;
         ks_prng_init(&world->prng, world->seed);
         run(world);
         good = !world->failed;
         if (!good)
-            printf("SEED=%llu %s (%u of ours, %u members%s%s%s%s)\n",
-                   (unsigned long long)world->seed, world->sentence, world->node_count,
+            printf("SEED=%llu %s: %s (%u of ours, %u members%s%s%s%s)\n",
+                   (unsigned long long)world->seed, kind->name, world->sentence, world->node_count,
                    world->member_count, world->zombies ? ", zombies" : "",
                    world->stealing ? ", stealing" : "", world->outages > 0 ? ", outages" : "",
                    world->jumps > 0 ? ", jumps" : "");

@@ -25,7 +25,7 @@ static void tell_row(const struct shared_world *world, struct shared_request *re
     request->checkpoints[request->row_count++] = row->checkpoint;
 }
 
-static bool is_settled(const struct shared_world *world, ks_shard shard, uint64_t checkpoint)
+bool shared_is_settled(const struct shared_world *world, ks_shard shard, uint64_t checkpoint)
 {
     for (uint64_t i = 0; i < checkpoint && i < SHARED_RECORDS; i++)
         if (!world->shards[shard].settled[i])
@@ -49,7 +49,7 @@ static void check_written(struct shared_world *world, const struct shared_reques
         before->present && request->ask.operation != KS_STORE_PLAN)
         shared_fail(world, "shard-%u: our time did not move on", shard);
     if (after->checkpoint != SHARED_NONE && after->checkpoint != before->checkpoint &&
-        !is_settled(world, shard, place))
+        !shared_is_settled(world, shard, place))
         shared_fail(world, "shard-%u: a checkpoint passed an unsettled record", shard);
     if (after->checkpoint == SHARED_END && before->checkpoint != SHARED_END &&
         !world->shards[shard].closed)
@@ -141,7 +141,7 @@ static bool perform(struct shared_world *world, struct shared_request *request)
     return true;
 }
 
-void shared_apply(struct shared_world *world, struct shared_request *request)
+static void apply(struct shared_world *world, struct shared_request *request)
 {
     struct shared_row before;
 
@@ -176,3 +176,24 @@ void shared_apply(struct shared_world *world, struct shared_request *request)
     check_written(world, request, &before);
     shared_changed(world, request->ask.shard, &before);
 }
+
+static void draw(struct shared_world *world)
+{
+    world->config.protocol = KS_PROTOCOL_GO_KCL;
+}
+
+static bool is_done(const struct shared_world *world, ks_shard shard)
+{
+    const struct shared_shard *stream = &world->shards[shard];
+    const struct shared_row *row = &world->rows[shard];
+
+    if (stream->closed ? row->checkpoint != SHARED_END : row->owner == 0)
+        return false;
+    return stream->closed || stream->count == 0 || row->checkpoint == stream->count;
+}
+
+const struct shared_kind shared_go_kcl = {.name = "go-kcl",
+                                          .draw = draw,
+                                          .apply = apply,
+                                          .member_turn = shared_go_kcl_turn,
+                                          .is_done = is_done};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shared_world.h - what the parts of the shared table's world know of each other: shared.c (our cores), shared_table.c
- * (the table), shared_member.c (the model of a member of vmware-go-kcl). */
+ * and, of each kind, the table and the model of a member: shared_table.c and shared_member.c (vmware-go-kcl),
+ * shared_kinsumer.c and shared_kinsumer_member.c. */
 #ifndef KS_SIM_SHARED_WORLD_H
 #define KS_SIM_SHARED_WORLD_H
 
@@ -33,6 +34,7 @@ struct shared_shard {
     bool closed;
     bool ended; /* Its row said SHARD_END once: a late write may undo that. */
     bool listed;
+    sim_time born;
     ks_shard parent;
     bool settled[SHARED_RECORDS];
 };
@@ -67,9 +69,15 @@ struct shared_request {
     uint32_t node;
     uint32_t life;
     struct ks_store_effect ask;
+    ks_shard named[SHARED_SHARDS]; /* NAME_SHARDS. */
     bool has_checkpoint;
     uint64_t checkpoint;
     enum ks_outcome outcome;
+    struct ks_worker_row workers[SHARED_NAMES];
+    uint32_t worker_count;
+    struct ks_leader_row leader;
+    struct ks_list_row list;
+    ks_shard listed[SHARED_SHARDS];
     uint32_t row_count;
     struct ks_lease_row rows[SHARED_SHARDS];
     uint64_t checkpoints[SHARED_SHARDS];
@@ -85,6 +93,17 @@ struct shared_memory {
     bool started; /* `at` means something. */
 };
 
+/* kinsumer's other tables. */
+struct shared_meta {
+    uint64_t clients[SHARED_NAMES]; /* LastUpdate, 0: no row. */
+    uint32_t ranks[SHARED_NAMES];   /* Of their ids, in the order of bytes. */
+    uint32_t leader;                /* 0: nobody. */
+    uint64_t leader_rev;
+    ks_shard list[SHARED_SHARDS];
+    uint32_t list_count;
+    uint64_t list_rev;
+};
+
 struct shared_member {
     bool alive;
     bool fine; /* Its times have nanoseconds: v2. */
@@ -92,9 +111,38 @@ struct shared_member {
     int64_t wall_error;
     sim_time paused_until;
     struct shared_memory shards[SHARED_SHARDS];
+    /* Of kinsumer: what it knew at its last look. */
+    bool begun;
+    sim_time look_at;
+    sim_time commit_at;
+    uint32_t index;
+    uint32_t total;
+    ks_shard list[SHARED_SHARDS];
+    uint32_t list_count;
 };
 
+struct shared_world;
+
+/* A kind of table: its rows and conditions, and its members. */
+struct shared_kind {
+    const char *name;
+    /* After the swarm is drawn: the protocol, and what is its own. */
+    void (*draw)(struct shared_world *world);
+    /* A request reaches the table. */
+    void (*apply)(struct shared_world *world, struct shared_request *request);
+    /* A turn of a member: everything that its goroutines do. */
+    void (*member_turn)(struct shared_world *world, struct shared_member *member);
+    /* The row of a shard, of which everything is settled, is as it should be in the end. */
+    bool (*is_done)(const struct shared_world *world, ks_shard shard);
+    /* The faults are over. NULL: nothing follows. */
+    void (*make_peace)(struct shared_world *world);
+};
+
+extern const struct shared_kind shared_go_kcl;
+extern const struct shared_kind shared_kinsumer;
+
 struct shared_world {
+    const struct shared_kind *kind;
     uint64_t seed;
     sim_time now;
     struct ks_prng prng;
@@ -121,6 +169,7 @@ struct shared_world {
     uint32_t shard_count;
     struct shared_shard shards[SHARED_SHARDS];
     struct shared_row rows[SHARED_SHARDS];
+    struct shared_meta meta;
     struct shared_node nodes[SHARED_NODES];
     struct shared_member members[SHARED_MEMBERS];
     struct shared_request requests[SHARED_REQUESTS];
@@ -142,13 +191,13 @@ uint64_t shared_wall(const struct shared_world *world, int64_t error_us);
 /* True if the node may deliver the shard, by its own word and its own clocks. */
 bool shared_may_deliver(const struct shared_world *world, uint32_t node, ks_shard shard);
 
-/* A request reaches the table. */
-void shared_apply(struct shared_world *world, struct shared_request *request);
+/* True if every record before the checkpoint is settled. */
+bool shared_is_settled(const struct shared_world *world, ks_shard shard, uint64_t checkpoint);
 /* Somebody else wrote: the promises that hold where all keep to conditions. */
 void shared_changed(struct shared_world *world, ks_shard shard, const struct shared_row *before);
 
-/* A turn of a member: everything that its goroutines do. */
-void shared_member_turn(struct shared_world *world, struct shared_member *member);
+void shared_go_kcl_turn(struct shared_world *world, struct shared_member *member);
+void shared_kinsumer_turn(struct shared_world *world, struct shared_member *member);
 /* What it wrote late lands: an unconditional PutItem. */
 void shared_member_put(struct shared_world *world, uint32_t owner, ks_shard shard, uint64_t timeout,
                        uint64_t checkpoint);
