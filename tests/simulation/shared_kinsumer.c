@@ -243,6 +243,15 @@ static uint32_t falls_to(const struct shared_world *world, uint32_t place)
     return count == 0 ? 0 : live[place % count];
 }
 
+/* A client that believes to have the shard still, as it may of one that is idle: the next record shows it its error. */
+static bool deludes_itself(const struct shared_world *world, uint32_t name, ks_shard shard)
+{
+    for (uint32_t i = 0; i < world->member_count; i++)
+        if (world->members[i].name == name && world->members[i].begun)
+            return world->members[i].shards[shard].reading;
+    return false;
+}
+
 static bool is_done(const struct shared_world *world, ks_shard shard)
 {
     const struct shared_meta *meta = &world->meta;
@@ -253,7 +262,8 @@ static bool is_done(const struct shared_world *world, ks_shard shard)
         return row->checkpoint == SHARED_END;
     for (uint32_t place = 0; place < meta->list_count; place++)
         if (meta->list[place] == shard)
-            return row->owner != 0 && row->owner == falls_to(world, place) &&
+            return (row->owner == falls_to(world, place) ||
+                    deludes_itself(world, falls_to(world, place), shard)) &&
                    (stream->count == 0 || row->checkpoint == stream->count);
     return false;
 }
