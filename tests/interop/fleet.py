@@ -280,7 +280,7 @@ class Watch:
     """Looks at the rows of a table all the time, until it is stopped; `rule(row)` is what is wrong with one, or None."""
 
     def __init__(self, world, rule, table=""):
-        self.world, self.rule, self.table, self.over, self.looks, self.wrong = world, rule, threading.Event(), 0, None
+        self.world, self.rule, self.table, self.over, self.looks, self.wrong = world, rule, table, threading.Event(), 0, None
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
