@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kinsumer.c - any item of kinsumer's tables, as JSON behind a byte that names the table: it is read, damaged, or refused.
- */
+/* kinsumer.c - any item of kinsumer's tables, as JSON behind a byte that names the table: it is read, damaged or
+ * refused. */
 #include "adapters/dialects/kinsumer.h"
 #include "adapters/dynamodb/wire.h"
 

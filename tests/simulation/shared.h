@@ -16,8 +16,8 @@
  * What is ours must hold always:
  *   - a checkpoint of ours never covers a record that nobody settled;
  *   - no record of a child is delivered by us before the row of its parent says SHARD_END;
- *   - a time of ours in a row is later than the one that it replaces, and no owner stands without it; LeaseTimeouts are
- *     in whole seconds;
+ *   - a time of ours in a row is later than the one that it replaces, and no owner stands without it; a LeaseTimeout
+ *     is in whole seconds;
  *   - of kinsumer's, what we capture was free, ours or old, and a list of ours has no shard twice or finished, and
  *     lacks none that is long there;
  * and where all keep to conditions (alone, or beside members without late writes):

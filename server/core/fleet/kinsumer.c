@@ -2,10 +2,10 @@
 /* The manners of kinsumer (twitchscience, and its fork of snowplow-devops), of whose fleet we are a client:
  * docs/DIALECTS.md.
  *
- * Who reads what is not negotiated but counted: every client beats, sorts those that do by their ids, and of the list of
- * shards the i-th is for client i modulo their number. A row says who has captured a shard, and when that was written
- * last: that time is its rev here, in ns since 1970. Whoever a shard falls to captures it when its row is free, or old.
- * The first client leads: it keeps the list, and removes the dead. Rows are a fleet of equals' (peers.h). */
+ * Who reads what is not negotiated but counted: every client beats, sorts those that do by their ids, and of the list
+ * of shards the i-th is for client i modulo their number. A row says who has captured a shard, and when that was
+ * written last: that time is its rev here, in ns since 1970. Whoever a shard falls to captures it when its row is free,
+ * or old. The first client leads: it keeps the list, and removes the dead. Rows are a fleet of equals' (peers.h). */
 #include <assert.h>
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of kinsumer's tables: those that the library and its fork were seen to write (tests/vectors/dialects), what others
- * mean, and what we write to them. */
+/* Rows of kinsumer's tables: those that the library and its fork were seen to write (tests/vectors/dialects), what
+ * others mean, and what we write to them. */
 #include "adapters/dialects/kinsumer.h"
 
 #include "adapters/dialects/foreign.h"
