@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The manners of vmware-go-kcl (v1 and v2), of whose fleet we are a member: docs/DIALECTS.md.
  *
- * Nobody leads. A row says who has the lease and until when, by the wall clock; whoever finds it free or run out takes
+ * A fleet of equals (peers.h). A row says who has the lease and until when, by the wall clock; whoever finds it free or run out takes
  * it by a write that names what it read. That time is the row's rev here, in ns since 1970: every write of ours moves
  * it on, so that no two of them can both be applied, and a checkpoint is a renewal, too. Who wants a lease of somebody
  * else claims it, and waits until it is given back. */
 #include <assert.h>
 #include <stddef.h>
 
-#include "core/fleet/native.h"
-#include "core/lease.h"
-#include "core/operator.h"
+#include "core/fleet/peers.h"
 
-enum { US_PER_SECOND = 1000000, US_PER_EPOCH = 10000 };
+enum { US_PER_SECOND = 1000000 };
 #define NS_PER_SECOND UINT64_C(1000000000)
 /* A lease is left to who claimed it until its time is over for so long: a constant of theirs. */
 #define CLAIM_TIMEOUT ks_span_ms(120000)
@@ -20,7 +18,6 @@ enum { US_PER_SECOND = 1000000, US_PER_EPOCH = 10000 };
 #define CLAIM_EVERY ks_span_ms(5000)
 /* The next look, while something is to be had soon. */
 #define SOON ks_span_ms(1000)
-#define POLL ks_span_ms(500)
 
 /* ---- Times ---- */
 
@@ -56,11 +53,6 @@ static ks_instant serves_until(const struct ks_core *core, uint64_t rev)
                           ks_span_us((left_us < most_us ? left_us : most_us) - skew(core).us));
 }
 
-static ks_instant renew_at(const struct ks_core *core, ks_instant asked_at)
-{
-    return ks_instant_add(asked_at, core->config.beat);
-}
-
 /* True if the row's time was over `since` ago, by our clock and whoever's may be behind it. */
 static bool over_since(const struct ks_core *core, const struct ks_directory_entry *entry,
                        ks_span since)
@@ -68,321 +60,27 @@ static bool over_since(const struct ks_core *core, const struct ks_directory_ent
     return core->wall_us - (int64_t)(entry->rev / 1000) >= since.us + skew(core).us;
 }
 
-/* ---- Rows ---- */
-
-static bool is_me(const struct ks_core *core, struct ks_incarnation who)
-{
-    return ks_incarnation_equal(who, core->fleet.self);
-}
-
-static struct ks_lease *held(const struct ks_core *core, const struct ks_directory_entry *entry)
-{
-    return entry->held == KS_HELD_NONE ? NULL : &core->leases[entry->held];
-}
-
-/* The table knows no epochs: ours is over when the row names somebody else, or a time that we did not write. A row that
- * our own final write made free is told as what lease.c looks for. */
+/* A row that our own final write made free is told as what lease.c looks for: that write does not move the time. */
 static void read_row(const struct ks_core *core, struct ks_lease_row *row)
 {
-    const struct ks_lease *lease = held(core, &core->directory[row->shard]);
+    const struct ks_lease *lease = ks_peers_held(core, &core->directory[row->shard]);
 
-    if (lease == NULL || row->damaged)
-        return;
-    row->epoch = lease->epoch;
-    if (is_me(core, row->owner) && row->rev <= lease->tried)
-        return;
-    row->epoch++;
-    if (row->owner.worker == 0 && lease->given_up && row->rev == lease->rev)
+    ks_peers_read(core, row);
+    if (lease != NULL && !row->damaged && row->owner.worker == 0 && lease->given_up &&
+        row->rev == lease->rev)
         row->rev++;
-}
-
-/* Time counts as watched between looks that are no further apart than this. */
-static ks_span gap(const struct ks_core *core)
-{
-    return ks_span_us(2 * core->config.beat.us);
-}
-
-static void watch(const struct ks_core *core, struct ks_directory_entry *entry,
-                  const struct ks_lease_row *row)
-{
-    bool same = entry->present && ks_incarnation_equal(entry->owner, row->owner) &&
-                entry->rev == row->rev &&
-                ks_instant_since(core->now, entry->read_at).us <= gap(core).us;
-
-    if (!same)
-        entry->seen_at = core->now;
-    entry->read_at = core->now;
-}
-
-/* We gave it back, or came to its end: what stands in the row besides is read before the next write. */
-static void see_our_end(struct ks_core *core, struct ks_directory_entry *entry, bool finished)
-{
-    entry->owner = KS_NOBODY;
-    entry->finished = finished;
-    entry->doubtful = true;
-    core->fleet.round_at = core->now;
-    if (finished)
-        core->fleet.list_at = core->now; /* Its children can be read now. */
-}
-
-static void see(struct ks_core *core, const struct ks_lease_row *row)
-{
-    struct ks_directory_entry *entry = &core->directory[row->shard];
-    struct ks_lease *lease = held(core, entry);
-
-    entry->seen = true;
-    entry->missing = 0;
-    /* Rows as read have no epoch, but that of the lease that we hold. */
-    if (lease == NULL && row->epoch != 0) {
-        see_our_end(core, entry, row->finished);
-        return;
-    }
-    entry->damaged = row->damaged;
-    if (!row->damaged)
-        watch(core, entry, row);
-    entry->present = true;
-    if (row->damaged)
-        return;
-    entry->owner = row->owner;
-    entry->next_owner = row->next_owner;
-    entry->rev = row->rev;
-    entry->finished = row->finished;
-    entry->doubtful = false;
-    for (uint32_t p = 0; p < KS_PARENTS_MAX && !entry->listed; p++)
-        entry->parents[p] = row->parents[p];
-    if (lease != NULL && (!is_me(core, row->owner) || row->next_owner.worker != 0))
-        lease->reread = true; /* It is for the lease to find out, by a consistent read. */
-}
-
-static void take(struct ks_core *core, ks_shard shard, ks_epoch epoch)
-{
-    (void)epoch;
-    /* Somebody wrote our name: as anybody's lease it is taken when its time is over. */
-    core->directory[shard].doubtful = true;
-    core->fleet.round_at = core->now;
-}
-
-/* ---- Who has what: for balance, and for people ---- */
-
-static struct ks_member *member_of(struct ks_core *core, struct ks_incarnation who)
-{
-    struct ks_member *member = ks_native_member(core, who.worker);
-    uint32_t slots = core->config.workers_max;
-    uint32_t at = who.worker % slots;
-
-    for (uint32_t i = 0; member == NULL && i < slots; i++, at = at + 1 == slots ? 0 : at + 1)
-        if (!core->members[at].present)
-            member = &core->members[at];
-    if (member != NULL && !member->present)
-        *member =
-            (struct ks_member){.present = true, .self = who, .life = KS_LIVE, .seen_at = core->now};
-    return member;
-}
-
-static bool open_shard(const struct ks_directory_entry *entry)
-{
-    return (entry->present || entry->listed) && !entry->finished && !entry->damaged;
-}
-
-/* A lease whose time is over has no owner who counts. */
-static void count_owners(struct ks_core *core)
-{
-    struct ks_member *self;
-
-    for (uint32_t i = 0; i < core->config.workers_max; i++)
-        core->members[i].present = false;
-    for (ks_shard shard = 0; shard < core->directory_top; shard++) {
-        const struct ks_directory_entry *entry = &core->directory[shard];
-        struct ks_member *member;
-
-        if (!open_shard(entry) || entry->owner.worker == 0 || is_me(core, entry->owner) ||
-            over_since(core, entry, ks_span_us(0)))
-            continue;
-        member = member_of(core, entry->owner);
-        if (member != NULL)
-            member->held++;
-    }
-    self = member_of(core, core->fleet.self);
-    if (self == NULL)
-        return;
-    self->held = core->leases_used;
-    self->mode = core->fleet.mode;
-    self->capacity = ks_operator_capacity(core);
-    self->load = core->fleet.load;
 }
 
 /* ---- Writes ---- */
 
-static struct ks_leader_write *free_write(struct ks_fleet *fleet)
-{
-    for (uint32_t i = 0; i < KS_LEADER_WRITES_MAX; i++)
-        if (!fleet->writes[i].used)
-            return &fleet->writes[i];
-    return NULL;
-}
-
-static uint32_t writes_used(const struct ks_fleet *fleet)
-{
-    uint32_t used = 0;
-
-    for (uint32_t i = 0; i < KS_LEADER_WRITES_MAX; i++)
-        used += fleet->writes[i].used;
-    return used;
-}
-
-/* False if there is no room for another one now. */
 static bool write_row(struct ks_core *core, ks_shard shard, enum ks_store_operation operation,
                       struct ks_incarnation target, struct ks_effects *effects)
 {
-    struct ks_fleet *fleet = &core->fleet;
-    struct ks_directory_entry *entry = &core->directory[shard];
-    struct ks_leader_write *write = free_write(fleet);
-    uint64_t rev = rev_after(core, entry->rev);
-    struct ks_store_effect *store;
-
-    assert(!entry->writing);
-    if (write == NULL || !ks_effects_room(core, effects, 1))
-        return false;
-    *write = (struct ks_leader_write){
-        .used = true,
-        .serial = ks_core_serial(core),
-        .shard = shard,
-        .operation = operation,
-        .target = target,
-        .rev = rev,
-        .asked_at = core->now,
-        .deadline = serves_until(core, rev),
-    };
-    entry->writing = true;
-    store = ks_effects_store(
-        effects, operation,
-        ks_token_make(KS_FOR_SHARD, (uint32_t)(write - fleet->writes), write->serial));
-    store->shard = shard;
-    store->worker = fleet->self;
-    store->owner = entry->owner;
-    store->next_owner = operation == KS_STORE_PLAN ? target : entry->next_owner; /* As read. */
-    store->rev = entry->rev;
-    store->next_rev = rev;
-    return true;
-}
-
-static bool is_take(enum ks_store_operation operation)
-{
-    return operation == KS_STORE_ASSIGN || operation == KS_STORE_TAKE_OVER;
-}
-
-static void written(struct ks_core *core, struct ks_leader_write *write,
-                    const struct ks_event *event, struct ks_effects *effects)
-{
-    struct ks_directory_entry *entry = &core->directory[write->shard];
-    enum ks_outcome outcome = event->store.outcome;
-
-    if (is_take(write->operation) && outcome != KS_REFUSED) {
-        /* Done, or perhaps: the row tells, and from which checkpoint to begin. */
-        write->reading = true;
-        write->read_at = core->now;
-        write->serial = 0;
-        return;
-    }
-    write->used = false;
-    entry->writing = false;
-    entry->doubtful = outcome != KS_DONE;
-    if (outcome != KS_DONE)
-        return;
-    if (write->operation == KS_STORE_DELETE)
-        ks_shards_deleted(core, write->shard);
-    if (write->operation != KS_STORE_PLAN)
-        return;
-    entry->next_owner = write->target;
-    if (write->target.worker != 0)
-        ks_effects_story(effects, KS_STORY_MOVES, write->shard, write->target);
-}
-
-/* An epoch is ours alone: it is in acks (40 bits of it), and comes in no other run of ours. */
-static ks_epoch new_epoch(const struct ks_core *core, const struct ks_directory_entry *entry)
-{
-    ks_epoch epoch = (ks_epoch)(core->wall_us / US_PER_EPOCH);
-
-    return epoch > entry->ended ? epoch : entry->ended + 1;
-}
-
-static void begin(struct ks_core *core, const struct ks_leader_write *write,
-                  const struct ks_lease_row *row, struct ks_effects *effects)
-{
-    struct ks_directory_entry *entry = &core->directory[write->shard];
-    struct ks_lease_row begun = *row;
-    struct ks_lease *lease;
-
-    begun.epoch = new_epoch(core, entry);
-    ks_lease_begin(core, &begun, effects);
-    lease = held(core, entry);
-    if (lease == NULL)
-        return;
-    entry->epoch = begun.epoch;
-    lease->asked_at = write->asked_at;
-    lease->deadline = ks_instant_min(lease->deadline, write->deadline);
-    lease->renew_at = renew_at(core, write->asked_at);
-}
-
-/* What a read after a take shows: it is ours if the row is as we wrote it. A write that comes later than this makes a
- * lease of nobody, which runs out. */
-static void read_back(struct ks_core *core, struct ks_leader_write *write,
-                      const struct ks_event *event, struct ks_effects *effects)
-{
-    const struct ks_lease_row *row = event->store.leases;
-    struct ks_directory_entry *entry = &core->directory[write->shard];
-
-    write->serial = 0;
-    write->read_at = ks_instant_add(core->now, POLL);
-    if (event->store.outcome != KS_DONE && ks_instant_before(core->now, write->deadline))
-        return;
-    write->used = false;
-    entry->writing = false;
-    entry->doubtful = true;
-    if (event->store.outcome != KS_DONE || event->store.lease_count == 0)
-        return;
-    see(core, row);
-    if (!row->damaged && !row->finished && is_me(core, row->owner) && row->rev == write->rev &&
-        entry->held == KS_HELD_NONE && ks_instant_before(core->now, write->deadline))
-        begin(core, write, row, effects);
-}
-
-static void read_writes(struct ks_core *core, struct ks_effects *effects)
-{
-    for (uint32_t i = 0; i < KS_LEADER_WRITES_MAX; i++) {
-        struct ks_leader_write *write = &core->fleet.writes[i];
-        struct ks_store_effect *store;
-
-        if (!write->used || !write->reading || write->serial != 0 ||
-            !ks_instant_reached(core->now, write->read_at))
-            continue;
-        if (!ks_effects_room(core, effects, 1))
-            return;
-        write->serial = ks_core_serial(core);
-        store = ks_effects_store(effects, KS_STORE_READ_LEASE,
-                                 ks_token_make(KS_FOR_ORDER, i, write->serial));
-        store->shard = write->shard;
-        store->consistent = true;
-    }
+    return ks_peers_write(core, shard, operation, target,
+                          rev_after(core, core->directory[shard].rev), effects);
 }
 
 /* ---- Taking ---- */
-
-static bool wants(const struct ks_core *core)
-{
-    return core->fleet.mode == KS_ACTIVE && !core->draining;
-}
-
-/* Leases that we may take now. */
-static uint32_t room(const struct ks_core *core)
-{
-    uint32_t most = ks_operator_capacity(core);
-    uint32_t have = core->leases_used + writes_used(&core->fleet);
-
-    if (most == 0 || most > core->config.leases_max)
-        most = core->config.leases_max;
-    return have < most ? most - have : 0;
-}
 
 /* Its time is over, and we saw nobody renew it for longer than any member waits with that: also where our own clock is
  * wrong, no lease is taken from one who lives. */
@@ -391,25 +89,19 @@ static bool run_out(const struct ks_core *core, const struct ks_directory_entry 
     int64_t longest_us = core->config.lease_duration.us / 2 + core->config.margin.us;
 
     return over_since(core, entry, ks_span_us(0)) &&
-           ks_instant_since(core->now, entry->seen_at).us >= longest_us;
+           ks_peers_unchanged(core, entry).us >= longest_us;
 }
 
 /* Somebody else waits for it. */
 static bool claimed(const struct ks_core *core, const struct ks_directory_entry *entry)
 {
-    return entry->next_owner.worker != 0 && !is_me(core, entry->next_owner) &&
+    return entry->next_owner.worker != 0 && !ks_peers_is_me(core, entry->next_owner) &&
            !over_since(core, entry, CLAIM_TIMEOUT);
-}
-
-static bool writable(const struct ks_directory_entry *entry)
-{
-    return open_shard(entry) && entry->held == KS_HELD_NONE && !entry->writing &&
-           !entry->doubtful && !(entry->pause.on && !entry->pause.keeps);
 }
 
 static bool takeable(struct ks_core *core, const struct ks_directory_entry *entry)
 {
-    return writable(entry) && !claimed(core, entry) &&
+    return ks_peers_writable(entry) && !claimed(core, entry) &&
            (entry->owner.worker == 0 || run_out(core, entry)) &&
            ks_shards_parents_over(core, entry);
 }
@@ -417,7 +109,7 @@ static bool takeable(struct ks_core *core, const struct ks_directory_entry *entr
 /* Half of what is free at a time, and not everybody the same: so those who start together share it. */
 static uint32_t take_free(struct ks_core *core, struct ks_effects *effects)
 {
-    uint32_t most = room(core);
+    uint32_t most = ks_peers_room(core);
     uint32_t free = 0;
     uint32_t at;
 
@@ -446,7 +138,8 @@ static uint32_t take_free(struct ks_core *core, struct ks_effects *effects)
 
 static bool claims(const struct ks_core *core, const struct ks_directory_entry *entry)
 {
-    return open_shard(entry) && is_me(core, entry->next_owner) && !is_me(core, entry->owner);
+    return ks_peers_open(entry) && ks_peers_is_me(core, entry->next_owner) &&
+           !ks_peers_is_me(core, entry->owner);
 }
 
 static bool any_claim(const struct ks_core *core)
@@ -465,7 +158,7 @@ static const struct ks_member *richest(const struct ks_core *core)
     for (uint32_t i = 0; i < core->config.workers_max; i++) {
         const struct ks_member *member = &core->members[i];
 
-        if (member->present && !is_me(core, member->self) &&
+        if (member->present && !ks_peers_is_me(core, member->self) &&
             member->held >= (uint64_t)core->leases_used + 2 &&
             (richest == NULL || member->held > richest->held))
             richest = member;
@@ -479,8 +172,8 @@ static void claim_one(struct ks_core *core, struct ks_effects *effects)
     const struct ks_member *victim = richest(core);
     uint32_t at;
 
-    if (victim == NULL || room(core) == 0 || writes_used(&core->fleet) > 0 || any_claim(core) ||
-        !ks_instant_reached(core->now, core->fleet.claim_at))
+    if (victim == NULL || ks_peers_room(core) == 0 || ks_peers_writes(&core->fleet) > 0 ||
+        any_claim(core) || !ks_instant_reached(core->now, core->fleet.claim_at))
         return;
     core->fleet.claim_at = ks_instant_add(core->now, CLAIM_EVERY);
     at = (uint32_t)ks_prng_below(&core->prng, core->directory_top);
@@ -488,7 +181,7 @@ static void claim_one(struct ks_core *core, struct ks_effects *effects)
         ks_shard shard = (at + i) % core->directory_top;
         struct ks_directory_entry *entry = &core->directory[shard];
 
-        if (!writable(entry) || entry->next_owner.worker != 0 ||
+        if (!ks_peers_writable(entry) || entry->next_owner.worker != 0 ||
             !ks_incarnation_equal(entry->owner, victim->self))
             continue;
         (void)write_row(core, shard, KS_STORE_PLAN, core->fleet.self, effects);
@@ -510,16 +203,10 @@ static void unclaim(struct ks_core *core, struct ks_effects *effects)
 
 /* ---- Rounds ---- */
 
-/* Rows of finished shards that the stream has forgotten. */
-static void clean_up(struct ks_core *core, struct ks_effects *effects)
+/* A lease whose time is over has no owner who counts. */
+static bool counts(const struct ks_core *core, const struct ks_directory_entry *entry)
 {
-    for (ks_shard shard = 0; shard < core->directory_top; shard++) {
-        const struct ks_directory_entry *entry = &core->directory[shard];
-
-        if (!entry->writing && !entry->doubtful && ks_shards_may_delete(core, shard) &&
-            !write_row(core, shard, KS_STORE_DELETE, KS_NOBODY, effects))
-            return;
-    }
+    return !over_since(core, entry, ks_span_us(0));
 }
 
 static void round_of(struct ks_core *core, struct ks_effects *effects)
@@ -527,229 +214,33 @@ static void round_of(struct ks_core *core, struct ks_effects *effects)
     struct ks_fleet *fleet = &core->fleet;
     uint32_t free = 0;
 
-    count_owners(core);
-    if (wants(core))
+    ks_peers_count(core, counts);
+    if (ks_peers_want(core))
         free = take_free(core, effects);
     else
         unclaim(core, effects);
-    if (wants(core) && free == 0 && core->config.stealing)
+    if (ks_peers_want(core) && free == 0 && core->config.stealing)
         claim_one(core, effects);
-    clean_up(core, effects);
+    ks_peers_clean_up(core, ks_shards_may_delete, effects);
     fleet->round_at = ks_instant_add(core->now, core->config.beat);
-    if ((free > 0 && room(core) > 0) || any_claim(core))
+    if ((free > 0 && ks_peers_room(core) > 0) || any_claim(core))
         fleet->round_at = ks_instant_min(fleet->round_at, ks_instant_add(core->now, SOON));
 }
 
-static void forget_missing(struct ks_core *core)
-{
-    for (ks_shard shard = 0; shard < core->directory_top; shard++) {
-        struct ks_directory_entry *entry = &core->directory[shard];
-        struct ks_lease *lease = held(core, entry);
-
-        if (!entry->missing)
-            continue;
-        if (entry->present)
-            ks_shards_deleted(core, shard);
-        entry->rev = 0;
-        entry->doubtful = false;
-        if (lease != NULL)
-            lease->reread = true;
-    }
-}
-
-/* All rows: a row that a consistent read does not show is not there. */
-static void rows_read(struct ks_core *core, const struct ks_event *event,
-                      struct ks_effects *effects)
-{
-    core->fleet.rows = 0;
-    core->fleet.round_at = ks_instant_add(core->now, SOON);
-    if (event->store.outcome != KS_DONE || core->fleet.step != KS_SELF_LIVE)
-        return;
-    for (ks_shard shard = 0; shard < core->directory_top; shard++)
-        core->directory[shard].missing = 1;
-    for (uint32_t i = 0; i < event->store.lease_count; i++) {
-        const struct ks_lease_row *row = &event->store.leases[i];
-
-        if (!ks_native_know(core, row->shard))
-            continue;
-        if (row->damaged && !core->directory[row->shard].damaged &&
-            ks_effects_room(core, effects, 1))
-            ks_effects_story(effects, KS_STORY_DAMAGED, row->shard, KS_NOBODY);
-        see(core, row);
-    }
-    forget_missing(core);
-    core->fleet.rows_at = core->now;
-    round_of(core, effects);
-}
-
-static void answered(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
-{
-    uint64_t token = event->store.token;
-    uint32_t serial = ks_token_serial(token);
-    struct ks_leader_write *write = NULL;
-
-    if (ks_token_purpose(token) == KS_FOR_ROWS) {
-        if (core->fleet.rows == serial)
-            rows_read(core, event, effects);
-        return;
-    }
-    assert(ks_token_purpose(token) == KS_FOR_SHARD || ks_token_purpose(token) == KS_FOR_ORDER);
-    write = &core->fleet.writes[ks_token_subject(token)];
-    if (!write->used || write->serial != serial)
-        return;
-    if (write->reading)
-        read_back(core, write, event, effects);
-    else
-        written(core, write, event, effects);
-}
-
-/* ---- We ourselves ---- */
-
-static void start(struct ks_core *core)
-{
-    struct ks_fleet *fleet = &core->fleet;
-
-    assert(fleet->step == KS_SELF_UNBORN);
-    fleet->step = KS_SELF_LIVE;
-    fleet->self = (struct ks_incarnation){core->config.self, 0};
-    fleet->deadline = KS_NEVER; /* Each lease has its own. */
-    fleet->mode = KS_IDLE;
-    fleet->live_at = core->now;
-    fleet->list_at = core->now;
-    fleet->round_at = core->now;
-    fleet->claim_at = core->now;
-    fleet->rows_at = KS_LONG_AGO;
-    fleet->failed_at = KS_NEVER;
-    fleet->try_at = KS_NEVER;
-    fleet->uneven_at = KS_NEVER;
-    fleet->vacant_at = KS_NEVER;
-}
-
-static void look(struct ks_core *core)
-{
-    core->fleet.round_at = core->now;
-}
-
-static void changed(struct ks_core *core)
-{
-    core->fleet.changes++;
-}
-
-static void locked(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
-{
-    (void)core;
-    (void)event;
-    (void)effects;
-}
-
-/* Who wants no leases keeps none: nobody would take them from us. */
-static void choose(struct ks_core *core, struct ks_effects *effects)
-{
-    struct ks_fleet *fleet = &core->fleet;
-    enum ks_mode before = fleet->mode;
-
-    ks_self_choose(core, effects);
-    /* There is nobody to tell. */
-    fleet->told = true;
-    fleet->told_mode = fleet->mode;
-    fleet->told_capacity = ks_operator_capacity(core);
-    if (fleet->mode != before)
-        fleet->round_at = core->now;
-    for (uint32_t i = 0; fleet->mode != KS_ACTIVE && i < core->leases_top; i++)
-        if (core->leases[i].used)
-            ks_lease_return(core, &core->leases[i]);
-}
-
-static void say_resting(struct ks_core *core, struct ks_effects *effects)
-{
-    struct ks_fleet *fleet = &core->fleet;
-    bool resting = false;
-
-    for (uint32_t i = 0; i < core->leases_top; i++)
-        resting |= core->leases[i].used && !ks_core_serving_lease(core, &core->leases[i]);
-    if (resting != fleet->resting)
-        ks_effects_story(effects, resting ? KS_STORY_HEARTBEAT_LATE : KS_STORY_HEARTBEAT_BACK,
-                         KS_SHARD_NONE, fleet->self);
-    fleet->resting = resting;
-}
-
-static bool may_leave(const struct ks_core *core)
-{
-    return core->draining && ((core->leases_used == 0 && writes_used(&core->fleet) == 0) ||
-                              ks_instant_reached(core->now, ks_self_last_call(core)));
-}
-
-static void leave(struct ks_core *core)
-{
-    core->fleet.deadline = KS_LONG_AGO;
-    core->fleet.step = KS_SELF_GONE;
-}
-
-static void turn(struct ks_core *core, struct ks_effects *effects)
-{
-    struct ks_fleet *fleet = &core->fleet;
-
-    if (fleet->step == KS_SELF_LIVE && may_leave(core))
-        leave(core);
-    if (fleet->step == KS_SELF_GONE)
-        ks_self_finish(core, effects);
-    if (fleet->step != KS_SELF_LIVE)
-        return;
-    choose(core, effects);
-    say_resting(core, effects);
-    read_writes(core, effects);
-    if (!fleet->listing && ks_instant_reached(core->now, fleet->list_at) &&
-        ks_effects_room(core, effects, 1)) {
-        fleet->listing = true;
-        ks_effects_add(effects, KS_EFFECT_LIST);
-    }
-    if (fleet->rows == 0 && ks_instant_reached(core->now, fleet->round_at) &&
-        ks_effects_room(core, effects, 1)) {
-        fleet->rows = ks_core_serial(core);
-        ks_effects_store(effects, KS_STORE_READ_LEASES, ks_token_make(KS_FOR_ROWS, 0, fleet->rows))
-            ->consistent = true;
-    }
-}
-
-static ks_instant deadline(const struct ks_core *core)
-{
-    const struct ks_fleet *fleet = &core->fleet;
-    ks_instant due = ks_self_choice(core);
-
-    if (fleet->step == KS_SELF_GONE)
-        return ks_self_deadline(core);
-    if (fleet->step != KS_SELF_LIVE)
-        return KS_NEVER;
-    if (may_leave(core))
-        return core->now;
-    if (core->draining)
-        due = ks_instant_min(due, ks_self_last_call(core));
-    if (fleet->rows == 0)
-        due = ks_instant_min(due, fleet->round_at);
-    if (!fleet->listing)
-        due = ks_instant_min(due, fleet->list_at);
-    for (uint32_t i = 0; i < KS_LEADER_WRITES_MAX; i++)
-        if (fleet->writes[i].used && fleet->writes[i].reading && fleet->writes[i].serial == 0)
-            due = ks_instant_min(due, fleet->writes[i].read_at);
-    for (uint32_t i = 0; i < core->leases_top && !fleet->resting; i++)
-        if (core->leases[i].used)
-            due = ks_instant_min(due, core->leases[i].deadline);
-    return due;
-}
-
 const struct ks_fleet_protocol ks_go_kcl_protocol = {
-    .start = start,
-    .answered = answered,
+    .start = ks_peers_start,
+    .answered = ks_peers_answered,
     .listed = ks_shards_listed,
-    .look = look,
-    .locked = locked,
-    .turn = turn,
-    .deadline = deadline,
-    .changed = changed,
+    .look = ks_peers_look,
+    .locked = ks_peers_locked,
+    .turn = ks_peers_turn,
+    .deadline = ks_peers_deadline,
+    .changed = ks_peers_changed,
     .read = read_row,
-    .see = see,
-    .take = take,
+    .see = ks_peers_see,
+    .take = ks_peers_take,
     .next_rev = next_rev,
     .serves_until = serves_until,
-    .renew_at = renew_at,
+    .renew_at = ks_peers_renew_at,
+    .round = round_of,
 };

@@ -6,26 +6,34 @@
 
 #include "core/operator.h"
 
-static void start(struct ks_core *core)
+void ks_native_begin(struct ks_core *core)
 {
     struct ks_fleet *fleet = &core->fleet;
 
     assert(fleet->step == KS_SELF_UNBORN);
-    fleet->step = KS_SELF_READING;
     fleet->self = (struct ks_incarnation){core->config.self, 0};
-    fleet->deadline = KS_LONG_AGO;
-    fleet->next_at = core->now;
     fleet->mode = KS_IDLE;
+    fleet->live_at = core->now;
     fleet->list_at = core->now;
-    fleet->news_at = core->now;
     fleet->round_at = core->now;
     fleet->claim_at = core->now;
     fleet->rows_at = KS_LONG_AGO;
-    fleet->whole_at = KS_LONG_AGO;
-    fleet->vacant_at = KS_NEVER;
     fleet->failed_at = KS_NEVER;
     fleet->try_at = KS_NEVER;
     fleet->uneven_at = KS_NEVER;
+    fleet->vacant_at = KS_NEVER;
+}
+
+static void start(struct ks_core *core)
+{
+    struct ks_fleet *fleet = &core->fleet;
+
+    ks_native_begin(core);
+    fleet->step = KS_SELF_READING;
+    fleet->deadline = KS_LONG_AGO;
+    fleet->next_at = core->now;
+    fleet->news_at = core->now;
+    fleet->whole_at = KS_LONG_AGO;
 }
 
 struct ks_member *ks_native_member(const struct ks_core *core, uint32_t worker)

@@ -143,6 +143,8 @@ ks_instant ks_self_last_call(const struct ks_core *core);
 /* GONE: what is left of leases and sessions ends, then DRAINED, once. */
 void ks_self_finish(struct ks_core *core, struct ks_effects *effects);
 
+/* The first state: nothing is known, everything is due. */
+void ks_native_begin(struct ks_core *core);
 /* The member of this worker number, or NULL. */
 struct ks_member *ks_native_member(const struct ks_core *core, uint32_t worker);
 /* Sees to it that the directory reaches up to `shard`. False if the number is beyond its capacity. */

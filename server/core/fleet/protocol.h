@@ -43,6 +43,11 @@ struct ks_fleet_protocol {
     ks_instant (*serves_until)(const struct ks_core *core, uint64_t rev);
     /* When a lease whose last write was sent at `asked_at` is written again, though nothing was settled; KS_NEVER. */
     ks_instant (*renew_at)(const struct ks_core *core, ks_instant asked_at);
+
+    /* ---- Of peers alone (core/fleet/peers.h). ---- */
+
+    /* All rows were read, consistently: what to take, what to ask for; and when the next look is, fleet.round_at. */
+    void (*round)(struct ks_core *core, struct ks_effects *effects);
 };
 
 extern const struct ks_fleet_protocol ks_native_protocol;

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit/core/fleet/peers_bed.h"
+
+#include <stddef.h>
+#include <string.h>
+
+struct bed peers_bed;
+int64_t peers_wall_us;
+
+static max_align_t memory[1 << 16];
+
+void peers_step(const struct ks_event *event)
+{
+    ks_core_wall(peers_bed.core, peers_wall_us);
+    bed_step(&peers_bed, event);
+}
+
+void peers_wait(int64_t ms)
+{
+    peers_wall_us += ms * 1000;
+    peers_bed.now = ks_instant_add(peers_bed.now, ks_span_ms(ms));
+    peers_step(&(struct ks_event){.kind = KS_EVENT_TICK});
+}
+
+void peers_live(enum ks_protocol protocol)
+{
+    struct ks_core_config config = ks_core_config_default(ks_span_ms(10000));
+    const struct ks_shard_row shard = {.parents = {KS_SHARD_NONE, KS_SHARD_NONE}};
+
+    config.protocol = protocol;
+    config.self = BED_ME;
+    config.seed = 42;
+    config.shards_max = BED_SHARDS;
+    config.leases_max = 8;
+    config.window_max = BED_WINDOW;
+    config.workers_max = 8;
+    config.sessions_max = 4;
+    config.budget_bytes = 1 << 20;
+    config.read_bytes = 10000;
+    memset(memory, 0, sizeof memory);
+    peers_bed = (struct bed){.now = {INT64_C(1000000000)}};
+    peers_bed.core = ks_core_init(memory, &config);
+    peers_wall_us = PEERS_WALL_US;
+    peers_step(&(struct ks_event){.kind = KS_EVENT_START});
+    bed_session(&peers_bed, 10, 1 << 20);
+    peers_step(&(struct ks_event){.kind = KS_EVENT_LISTED,
+                                  .listed = {.ok = true, .shards = &shard, .count = 1}});
+}
+
+struct ks_lease_row peers_row(uint32_t owner, uint64_t rev)
+{
+    return (struct ks_lease_row){
+        .owner = {owner, 0}, .rev = rev, .parents = {KS_SHARD_NONE, KS_SHARD_NONE}};
+}
+
+void peers_look(const struct ks_lease_row *row)
+{
+    struct ks_event event = {.kind = KS_EVENT_STORE};
+
+    for (int i = 0; i < 1000 && peers_bed.core->fleet.rows == 0; i++)
+        peers_wait(100);
+    event.store.token = ks_token_make(KS_FOR_ROWS, 0, peers_bed.core->fleet.rows);
+    event.store.outcome = KS_DONE;
+    event.store.leases = row;
+    event.store.lease_count = row == NULL ? 0 : 1;
+    peers_step(&event);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peers_bed.h - a member of a fleet of equals on its bed: one shard, whose row is answered by hand. */
+#ifndef TESTS_CORE_FLEET_PEERS_BED_H
+#define TESTS_CORE_FLEET_PEERS_BED_H
+
+#include "unit/core/bed.h"
+
+#define PEERS_WALL_US INT64_C(1714564800000000)
+
+extern struct bed peers_bed;
+extern int64_t peers_wall_us;
+
+/* A core of this protocol with a session, L = 10 s, that has listed one shard. */
+void peers_live(enum ks_protocol protocol);
+/* Steps at the wall time. */
+void peers_step(const struct ks_event *event);
+/* Lets time pass, by both clocks, and ticks. */
+void peers_wait(int64_t ms);
+/* The row of the shard, as somebody has it. */
+struct ks_lease_row peers_row(uint32_t owner, uint64_t rev);
+/* Answers the look that is under way, or the next one, with one row; NULL: none. */
+void peers_look(const struct ks_lease_row *row);
+
+#endif
