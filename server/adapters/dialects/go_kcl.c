@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "adapters/dialects/go_kcl.h"
 
+#include "adapters/dialects/foreign.h"
 #include "adapters/dialects/native_words.h"
 
 #include <assert.h>
@@ -14,7 +15,7 @@ static const struct ks_attribute attributes[ATTRIBUTES] = {
     [CHECKPOINT] = {"Checkpoint", KS_VALUE_TEXT},
     [PARENT] = {"ParentShardId", KS_VALUE_TEXT},
     [CLAIM] = {"ClaimRequest", KS_VALUE_TEXT},
-    [SIDECAR] = {"SidecarPosition", KS_VALUE_TEXT},
+    [SIDECAR] = {KS_FOREIGN_SIDECAR, KS_VALUE_TEXT},
 };
 
 static const struct ks_schema schema = {
@@ -27,18 +28,6 @@ static const struct ks_schema schema = {
 #define NS_PER_SECOND UINT64_C(1000000000)
 #define ZERO_TIME "0001-01-01T00:00:00Z"
 enum { ZERO_TIME_NS = 1, LAST_YEAR = 2261, SECONDS_PER_DAY = 86400 };
-
-static bool is_leap(unsigned year)
-{
-    return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-}
-
-static unsigned days_of(unsigned year, unsigned month)
-{
-    static const unsigned days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-
-    return days[month - 1] + (month == 2 && is_leap(year));
-}
 
 /* Two or four digits, and what must stand behind them. */
 static bool cut_number(ks_view *text, size_t digits, char behind, unsigned *ret_number)
@@ -99,12 +88,12 @@ ks_err ks_go_kcl_get_time(ks_view text, uint64_t *ret_ns)
         !cut_fraction(text, &fraction))
         return KS_FAIL(MALFORMED);
     if (year < 1970 || year > LAST_YEAR || month < 1 || month > 12 || day < 1 ||
-        day > days_of(year, month) || hour > 23 || minute > 59 || second > 59)
+        day > ks_foreign_days_of(year, month) || hour > 23 || minute > 59 || second > 59)
         return KS_FAIL(MALFORMED);
     for (unsigned y = 1970; y < year; y++)
-        days += is_leap(y) ? 366 : 365;
+        days += ks_foreign_is_leap(y) ? 366 : 365;
     for (unsigned m = 1; m < month; m++)
-        days += days_of(year, m);
+        days += ks_foreign_days_of(year, m);
     days += day - 1;
     fraction += (((days * 24 + hour) * 60 + minute) * 60 + second) * NS_PER_SECOND;
     /* These two are other spellings here. */
@@ -117,23 +106,17 @@ ks_err ks_go_kcl_get_time(ks_view text, uint64_t *ret_ns)
 ks_err ks_go_kcl_put_time(struct ks_bytes *bytes, uint64_t ns)
 {
     uint64_t seconds = ns / NS_PER_SECOND;
-    uint64_t days = seconds / SECONDS_PER_DAY;
+    struct ks_foreign_date date = ks_foreign_date(seconds / SECONDS_PER_DAY);
     uint64_t fraction = ns % NS_PER_SECOND;
-    unsigned year = 1970;
-    unsigned month = 1;
     unsigned digits = 9;
 
     assert(ns != 0);
     if (ns == ZERO_TIME_NS)
         return ks_bytes_append(bytes, KS_VIEW(ZERO_TIME));
-    for (; days >= (is_leap(year) ? 366U : 365U); year++)
-        days -= is_leap(year) ? 366 : 365;
-    if (year > LAST_YEAR)
+    if (date.year > LAST_YEAR)
         return KS_FAIL(INVALID);
-    for (; days >= days_of(year, month); month++)
-        days -= days_of(year, month);
     seconds %= SECONDS_PER_DAY;
-    KS_TRY(ks_bytes_format(bytes, "%04u-%02u-%02uT%02u:%02u:%02u", year, month, (unsigned)days + 1,
+    KS_TRY(ks_bytes_format(bytes, "%04u-%02u-%02uT%02u:%02u:%02u", date.year, date.month, date.day,
                            (unsigned)(seconds / 3600), (unsigned)(seconds / 60 % 60),
                            (unsigned)(seconds % 60)));
     for (; fraction != 0 && fraction % 10 == 0; digits--)
@@ -144,41 +127,6 @@ ks_err ks_go_kcl_put_time(struct ks_bytes *bytes, uint64_t ns)
 }
 
 /* ---- Reading ---- */
-
-static ks_err read_id(const struct ks_item *item, enum attribute at,
-                      struct ks_incarnation_text *ret_who)
-{
-    ks_view id;
-
-    *ret_who = (struct ks_incarnation_text){.boot = 0};
-    if (item->presence[at] == KS_ABSENT)
-        return KS_OK;
-    KS_TRY(ks_item_text(item, at, &id));
-    if (id.size == 0)
-        id = KS_VIEW(KS_GO_KCL_EMPTY);
-    /* One that is longer than ours can be could be named in no condition. */
-    return ks_ok(ks_view_copy_text(id, ret_who->id, sizeof(ret_who->id))) ? KS_OK
-                                                                          : KS_FAIL(MALFORMED);
-}
-
-/* "CHECKPOINT:SEQUENCE:SUB", if it goes with the checkpoint that stands beside it. */
-static void read_inside(const struct ks_item *item, ks_view checkpoint,
-                        struct ks_position *position)
-{
-    struct ks_position inside = {.kind = KS_POSITION_AFTER_SEQUENCE};
-    ks_view text;
-    ks_view sequence;
-
-    if (!ks_ok(ks_item_text(item, SIDECAR, &text)) ||
-        !ks_view_equal(ks_view_cut(&text, ':'), checkpoint))
-        return;
-    sequence = ks_view_cut(&text, ':');
-    if (!ks_native_is_decimal(sequence, KS_SEQUENCE_MAX) ||
-        !ks_ok(ks_view_i64(text, &inside.sub_sequence)) || inside.sub_sequence < 0 ||
-        !ks_ok(ks_view_copy_text(sequence, inside.sequence, sizeof(inside.sequence))))
-        return;
-    *position = inside;
-}
 
 static ks_err read_checkpoint(const struct ks_item *item, struct ks_store_lease *lease)
 {
@@ -201,7 +149,7 @@ static ks_err read_checkpoint(const struct ks_item *item, struct ks_store_lease 
                                  sizeof(lease->checkpoint.sequence)));
     }
     lease->whole = lease->checkpoint;
-    read_inside(item, text, &lease->checkpoint);
+    ks_foreign_read_inside(item, SIDECAR, text, &lease->checkpoint);
     if (text.size == 0 && lease->checkpoint.kind == KS_POSITION_AFTER_SEQUENCE)
         lease->unstarted = false;
     return KS_OK;
@@ -213,8 +161,8 @@ static ks_err read_lease(const struct ks_item *item, struct ks_store_lease *leas
 
     if (!ks_native_is_shard(item->k))
         return KS_FAIL(MALFORMED);
-    KS_TRY(read_id(item, ASSIGNED_TO, &lease->owner));
-    KS_TRY(read_id(item, CLAIM, &lease->next_owner));
+    KS_TRY(ks_foreign_read_id(item, ASSIGNED_TO, &lease->owner));
+    KS_TRY(ks_foreign_read_id(item, CLAIM, &lease->next_owner));
     if (item->presence[LEASE_TIMEOUT] != KS_ABSENT) {
         KS_TRY(ks_item_text(item, LEASE_TIMEOUT, &text));
         KS_TRY(ks_go_kcl_get_time(text, &lease->rev));
@@ -259,17 +207,6 @@ static struct ks_value text_value(ks_view text)
     return (struct ks_value){KS_VALUE_TEXT, text};
 }
 
-/* An id as it stands in the table. */
-static ks_err keep_id(struct ks_item_write *write, const struct ks_incarnation_text *who,
-                      ks_view *ret_id)
-{
-    ks_view id = ks_view_text(who->id);
-
-    if (ks_view_equal(id, KS_VIEW(KS_GO_KCL_EMPTY)))
-        id = KS_VIEW("");
-    return ks_item_write_keep(write, id, ret_id);
-}
-
 /* The attribute names this one, or nobody if there is no id. */
 static ks_err if_names(struct ks_item_write *write, enum attribute at,
                        const struct ks_incarnation_text *who)
@@ -280,7 +217,7 @@ static ks_err if_names(struct ks_item_write *write, enum attribute at,
         ks_item_write_if(write, KS_IF_ABSENT, attributes[at].name, text_value(KS_VIEW_NONE));
         return KS_OK;
     }
-    KS_TRY(keep_id(write, who, &id));
+    KS_TRY(ks_foreign_keep_id(write, who, &id));
     ks_item_write_if(write, KS_IF_EQUALS, attributes[at].name, text_value(id));
     return KS_OK;
 }
@@ -312,15 +249,6 @@ static ks_err if_time(struct ks_item_write *write, uint64_t ns)
     return KS_OK;
 }
 
-static ks_err set_text(struct ks_item_write *write, enum attribute at, ks_view text)
-{
-    ks_view kept;
-
-    KS_TRY(ks_item_write_keep(write, text, &kept));
-    ks_item_write_do(write, KS_DO_SET, attributes[at].name, text_value(kept));
-    return KS_OK;
-}
-
 static ks_err set_time(struct ks_item_write *write, uint64_t ns)
 {
     ks_view text;
@@ -328,44 +256,6 @@ static ks_err set_time(struct ks_item_write *write, uint64_t ns)
     KS_TRY(keep_time(write, ns, &text));
     ks_item_write_do(write, KS_DO_SET, attributes[LEASE_TIMEOUT].name, text_value(text));
     return KS_OK;
-}
-
-static void remove_text(struct ks_item_write *write, enum attribute at)
-{
-    ks_item_write_do(write, KS_DO_REMOVE, attributes[at].name, text_value(KS_VIEW_NONE));
-}
-
-static bool is_sequence(const struct ks_position *position)
-{
-    return position->kind == KS_POSITION_AFTER_SEQUENCE &&
-           ks_native_is_decimal(ks_view_text(position->sequence), KS_SEQUENCE_MAX);
-}
-
-/* The last record of which nothing is left; and beside it, for ourselves, where we are inside the next one. */
-static ks_err set_position(struct ks_item_write *write, const struct ks_store_request *request)
-{
-    const struct ks_position *whole = &request->whole;
-    const struct ks_position *exact = &request->checkpoint;
-    struct ks_bytes inside;
-    ks_err err;
-
-    if (!request->has_checkpoint)
-        return KS_OK;
-    if (!is_sequence(exact))
-        return KS_FAIL(INVALID);
-    if (is_sequence(whole))
-        KS_TRY(set_text(write, CHECKPOINT, ks_view_text(whole->sequence)));
-    if (is_sequence(whole) && strcmp(whole->sequence, exact->sequence) == 0) {
-        remove_text(write, SIDECAR);
-        return KS_OK;
-    }
-    ks_bytes_init(&inside, TEXT_BYTES);
-    err = ks_bytes_format(&inside, "%s:%s:%" PRId64, is_sequence(whole) ? whole->sequence : "",
-                          exact->sequence, exact->sub_sequence);
-    if (ks_ok(err))
-        err = set_text(write, SIDECAR, ks_bytes_view(&inside));
-    ks_bytes_free(&inside);
-    return err;
 }
 
 /* Free, or run out: the row must be exactly as it was read. */
@@ -378,17 +268,18 @@ static ks_err take(struct ks_item_write *write, const struct ks_store_request *r
     KS_TRY(if_names(write, ASSIGNED_TO, owned ? &request->owner : &nobody));
     KS_TRY(if_time(write, request->rev));
     KS_TRY(if_names(write, CLAIM, &request->next_owner));
-    KS_TRY(keep_id(write, &request->worker, &me));
+    KS_TRY(ks_foreign_keep_id(write, &request->worker, &me));
     ks_item_write_do(write, KS_DO_SET, attributes[ASSIGNED_TO].name, text_value(me));
     KS_TRY(set_time(write, request->next_rev));
     if (request->lease != NULL && request->lease->parents[0][0] != '\0')
-        KS_TRY(set_text(write, PARENT, ks_view_text(request->lease->parents[0])));
+        KS_TRY(ks_foreign_set_text(write, attributes[PARENT].name,
+                                   ks_view_text(request->lease->parents[0])));
     if (request->lease != NULL && request->lease->unstarted) {
         ks_item_write_if(write, KS_IF_EQUALS_OR_ABSENT, attributes[CHECKPOINT].name,
                          text_value(KS_VIEW("")));
-        KS_TRY(set_text(write, CHECKPOINT, KS_VIEW("")));
+        KS_TRY(ks_foreign_set_text(write, attributes[CHECKPOINT].name, KS_VIEW("")));
     }
-    remove_text(write, CLAIM);
+    ks_foreign_remove(write, attributes[CLAIM].name);
     return KS_OK;
 }
 
@@ -406,12 +297,13 @@ static ks_err claim(struct ks_item_write *write, const struct ks_store_request *
 
     KS_TRY(if_names(write, CLAIM, withdraws ? &request->worker : &nobody));
     if (withdraws) {
-        remove_text(write, CLAIM);
+        ks_foreign_remove(write, attributes[CLAIM].name);
         return KS_OK;
     }
     KS_TRY(if_names(write, ASSIGNED_TO, &request->owner));
     KS_TRY(if_time(write, request->rev));
-    return set_text(write, CLAIM, ks_view_text(request->next_owner.id)); /* Ours. */
+    return ks_foreign_set_text(write, attributes[CLAIM].name,
+                               ks_view_text(request->next_owner.id)); /* Ours. */
 }
 
 static ks_err fill(struct ks_item_write *write, const struct ks_store_request *request)
@@ -424,16 +316,16 @@ static ks_err fill(struct ks_item_write *write, const struct ks_store_request *r
         KS_TRY(if_ours(write, request));
         KS_TRY(if_names(write, CLAIM, &request->next_owner));
         KS_TRY(set_time(write, request->next_rev));
-        return set_position(write, request);
+        return ks_foreign_set_position(write, request, attributes[CHECKPOINT].name);
     case KS_STORE_FINAL:
         KS_TRY(if_ours(write, request));
-        remove_text(write, ASSIGNED_TO);
-        return set_position(write, request);
+        ks_foreign_remove(write, attributes[ASSIGNED_TO].name);
+        return ks_foreign_set_position(write, request, attributes[CHECKPOINT].name);
     case KS_STORE_END:
         KS_TRY(if_ours(write, request));
-        remove_text(write, ASSIGNED_TO);
-        remove_text(write, SIDECAR);
-        return set_text(write, CHECKPOINT, SHARD_END);
+        ks_foreign_remove(write, attributes[ASSIGNED_TO].name);
+        ks_foreign_remove(write, attributes[SIDECAR].name);
+        return ks_foreign_set_text(write, attributes[CHECKPOINT].name, SHARD_END);
     case KS_STORE_DELETE:
         ks_item_write_if(write, KS_IF_EQUALS, attributes[CHECKPOINT].name, text_value(SHARD_END));
         write->delete_row = true;

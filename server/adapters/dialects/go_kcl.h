@@ -11,8 +11,7 @@
  *   Checkpoint     digits of a sequence number (the record after it), or SHARD_END; absent or "": none yet
  *   ParentShardId  of a child; the second parent of a merge stands nowhere
  *   ClaimRequest   id of the member that waits for the lease: the row's next owner
- *   SidecarPosition  ours, where the record of the position is inside an aggregate: "CHECKPOINT:SEQUENCE:SUB". It means
- *                  something only beside that very Checkpoint: members wipe it, or write another one
+ *   SidecarPosition  ours, where the record of the position is inside an aggregate: foreign.h has it
  *
  * Always UpdateItem: what members PutItem is whole and theirs, what we write is only what we mean. A row in any other
  * form (another type, a time that is spelled otherwise, TRIM_HORIZON) is damaged: it is named and left alone, for a
@@ -24,8 +23,6 @@
 #include "adapters/dialects/dialect.h"
 
 #define KS_GO_KCL_KEY "ShardID"
-/* The owner "" of the table, as the port names it: an id of its own. */
-#define KS_GO_KCL_EMPTY "\"\""
 
 /* A LeaseTimeout in ns since 1970, and back. There is one spelling for each value; MALFORMED for all others, and for
  * times before 1970 or after 2261. That of Go's zero time, 0001-01-01T00:00:00Z, is 1. 0 is none: the caller's. */

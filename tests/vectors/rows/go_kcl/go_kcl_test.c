@@ -3,6 +3,7 @@
  * were seen to write), what they mean, and what we write to them. */
 #include "adapters/dialects/go_kcl.h"
 
+#include "adapters/dialects/foreign.h"
 #include "adapters/dynamodb/wire.h"
 #include "aws/json.h"
 #include "base/budget.h"
@@ -194,7 +195,7 @@ TEST(a_take_names_all_that_was_read)
                "AssignedTo = me, LeaseTimeout = 2024-05-01T12:00:20Z, "
                "ParentShardId = shardId-000000000000, Checkpoint = , ClaimRequest removed");
     request = request_of(KS_STORE_TAKE_OVER);
-    memcpy(request.owner.id, KS_GO_KCL_EMPTY, sizeof(KS_GO_KCL_EMPTY));
+    memcpy(request.owner.id, KS_FOREIGN_EMPTY, sizeof(KS_FOREIGN_EMPTY));
     memcpy(request.next_owner.id, "me", sizeof("me"));
     say_write(&request);
     EXPECT_STR(line, "if AssignedTo = , LeaseTimeout = 2024-05-01T12:00:10Z, ClaimRequest = me; "

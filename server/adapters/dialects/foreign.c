@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "adapters/dialects/foreign.h"
+
+#include "adapters/dialects/native_words.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Two sequence numbers, a number and two colons. */
+enum { INSIDE_BYTES = 2 * KS_SEQUENCE_MAX + 32 };
+
+ks_err ks_foreign_read_id(const struct ks_item *item, uint32_t at,
+                          struct ks_incarnation_text *ret_who)
+{
+    ks_view id;
+
+    *ret_who = (struct ks_incarnation_text){.boot = 0};
+    if (item->presence[at] == KS_ABSENT)
+        return KS_OK;
+    KS_TRY(ks_item_text(item, at, &id));
+    if (id.size == 0)
+        id = KS_VIEW(KS_FOREIGN_EMPTY);
+    return ks_ok(ks_view_copy_text(id, ret_who->id, sizeof(ret_who->id))) ? KS_OK
+                                                                          : KS_FAIL(MALFORMED);
+}
+
+ks_err ks_foreign_keep_id(struct ks_item_write *write, const struct ks_incarnation_text *who,
+                          ks_view *ret_id)
+{
+    ks_view id = ks_view_text(who->id);
+
+    if (ks_view_equal(id, KS_VIEW(KS_FOREIGN_EMPTY)))
+        id = KS_VIEW("");
+    return ks_item_write_keep(write, id, ret_id);
+}
+
+bool ks_foreign_is_sequence(const struct ks_position *position)
+{
+    return position->kind == KS_POSITION_AFTER_SEQUENCE &&
+           ks_native_is_decimal(ks_view_text(position->sequence), KS_SEQUENCE_MAX);
+}
+
+void ks_foreign_read_inside(const struct ks_item *item, uint32_t at, ks_view checkpoint,
+                            struct ks_position *position)
+{
+    struct ks_position inside = {.kind = KS_POSITION_AFTER_SEQUENCE};
+    ks_view text;
+    ks_view sequence;
+
+    if (!ks_ok(ks_item_text(item, at, &text)) ||
+        !ks_view_equal(ks_view_cut(&text, ':'), checkpoint))
+        return;
+    sequence = ks_view_cut(&text, ':');
+    if (!ks_native_is_decimal(sequence, KS_SEQUENCE_MAX) ||
+        !ks_ok(ks_view_i64(text, &inside.sub_sequence)) || inside.sub_sequence < 0 ||
+        !ks_ok(ks_view_copy_text(sequence, inside.sequence, sizeof(inside.sequence))))
+        return;
+    *position = inside;
+}
+
+ks_err ks_foreign_set_text(struct ks_item_write *write, const char *name, ks_view text)
+{
+    ks_view kept;
+
+    KS_TRY(ks_item_write_keep(write, text, &kept));
+    ks_item_write_do(write, KS_DO_SET, name, (struct ks_value){KS_VALUE_TEXT, kept});
+    return KS_OK;
+}
+
+void ks_foreign_remove(struct ks_item_write *write, const char *name)
+{
+    ks_item_write_do(write, KS_DO_REMOVE, name, (struct ks_value){KS_VALUE_TEXT, KS_VIEW_NONE});
+}
+
+ks_err ks_foreign_set_position(struct ks_item_write *write, const struct ks_store_request *request,
+                               const char *checkpoint)
+{
+    const struct ks_position *whole = &request->whole;
+    const struct ks_position *exact = &request->checkpoint;
+    struct ks_bytes inside;
+    ks_err err;
+
+    if (!request->has_checkpoint)
+        return KS_OK;
+    if (!ks_foreign_is_sequence(exact))
+        return KS_FAIL(INVALID);
+    if (ks_foreign_is_sequence(whole))
+        KS_TRY(ks_foreign_set_text(write, checkpoint, ks_view_text(whole->sequence)));
+    if (ks_foreign_is_sequence(whole) && strcmp(whole->sequence, exact->sequence) == 0) {
+        ks_foreign_remove(write, KS_FOREIGN_SIDECAR);
+        return KS_OK;
+    }
+    ks_bytes_init(&inside, INSIDE_BYTES);
+    err = ks_bytes_format(&inside, "%s:%s:%" PRId64,
+                          ks_foreign_is_sequence(whole) ? whole->sequence : "", exact->sequence,
+                          exact->sub_sequence);
+    if (ks_ok(err))
+        err = ks_foreign_set_text(write, KS_FOREIGN_SIDECAR, ks_bytes_view(&inside));
+    ks_bytes_free(&inside);
+    return err;
+}
+
+/* ---- The calendar ---- */
+
+bool ks_foreign_is_leap(unsigned year)
+{
+    return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+}
+
+unsigned ks_foreign_days_of(unsigned year, unsigned month)
+{
+    static const unsigned days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+
+    return days[month - 1] + (month == 2 && ks_foreign_is_leap(year));
+}
+
+struct ks_foreign_date ks_foreign_date(uint64_t days)
+{
+    struct ks_foreign_date date = {1970, 1, 1};
+
+    for (; days >= (ks_foreign_is_leap(date.year) ? 366U : 365U); date.year++)
+        days -= ks_foreign_is_leap(date.year) ? 366 : 365;
+    for (; days >= ks_foreign_days_of(date.year, date.month); date.month++)
+        days -= ks_foreign_days_of(date.year, date.month);
+    date.day += (unsigned)days;
+    return date;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* foreign.h - what the formats of others' lease tables share: ids, and a place inside an aggregate, which they do not
+ * know.
+ *
+ * Their checkpoint is the last record of which nothing is left. Where that is not all, an attribute of ours beside it,
+ * `SidecarPosition`, says "CHECKPOINT:SEQUENCE:SUB": it means something only beside that very checkpoint, since members
+ * wipe it, or write another one. Pure.
+ */
+#ifndef KS_ADAPTERS_DIALECTS_FOREIGN_H
+#define KS_ADAPTERS_DIALECTS_FOREIGN_H
+
+#include "adapters/item.h"
+#include "ports/lease_store.h"
+
+/* The owner "" of a table, as the port names it: an id of its own. */
+#define KS_FOREIGN_EMPTY "\"\""
+#define KS_FOREIGN_SIDECAR "SidecarPosition"
+
+/* An id of attribute `at`; nobody if it is absent. MALFORMED if it is no text, or longer than ours can be: then no
+ * condition could name it. */
+KS_MUST_USE ks_err ks_foreign_read_id(const struct ks_item *item, uint32_t at,
+                                      struct ks_incarnation_text *ret_who);
+/* An id as it stands in the table, kept by the write. */
+KS_MUST_USE ks_err ks_foreign_keep_id(struct ks_item_write *write,
+                                      const struct ks_incarnation_text *who, ks_view *ret_id);
+
+/* True for the place after a record. */
+bool ks_foreign_is_sequence(const struct ks_position *position);
+/* Moves `position` to the place that attribute `at` names, if that goes with the checkpoint that stands beside it. */
+void ks_foreign_read_inside(const struct ks_item *item, uint32_t at, ks_view checkpoint,
+                            struct ks_position *position);
+/* Sets attribute `checkpoint`, and SidecarPosition or removes it, if the request has a checkpoint. INVALID if that is
+ * none of a record. */
+KS_MUST_USE ks_err ks_foreign_set_position(struct ks_item_write *write,
+                                           const struct ks_store_request *request,
+                                           const char *checkpoint);
+
+/* A day, as days since 1970-01-01, in the calendar. */
+struct ks_foreign_date {
+    unsigned year;
+    unsigned month; /* From 1. */
+    unsigned day;   /* From 1. */
+};
+struct ks_foreign_date ks_foreign_date(uint64_t days);
+bool ks_foreign_is_leap(unsigned year);
+unsigned ks_foreign_days_of(unsigned year, unsigned month);
+
+/* SET of a text, which is copied; REMOVE. */
+KS_MUST_USE ks_err ks_foreign_set_text(struct ks_item_write *write, const char *name, ks_view text);
+void ks_foreign_remove(struct ks_item_write *write, const char *name);
+
+#endif
