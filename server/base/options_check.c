@@ -293,9 +293,10 @@ static ks_err check_version(const struct ks_options *options, struct ks_detail *
 {
     const bool is_native = strcmp(options->dialect, "native") == 0;
 
-    if (!is_native && strcmp(options->dialect, "go-kcl") != 0)
+    if (!is_native && strcmp(options->dialect, "go-kcl") != 0 &&
+        strcmp(options->dialect, "kcl-rb") != 0)
         return ks_err_because(KS_FAIL(INVALID), detail,
-                              "--dialect: %s is not in this version; native and go-kcl are",
+                              "--dialect: %s is not in this version; native, go-kcl and kcl-rb are",
                               options->dialect);
     if (!is_native && ks_option_path(options->leases) != NULL)
         return ks_err_because(KS_FAIL(INVALID), detail,

@@ -153,6 +153,7 @@ static void *carve(uint8_t **memory, size_t count, size_t size)
 static const struct ks_fleet_protocol *const protocols[] = {
     [KS_PROTOCOL_NATIVE] = &ks_native_protocol,
     [KS_PROTOCOL_GO_KCL] = &ks_go_kcl_protocol,
+    [KS_PROTOCOL_KCL_RB] = &ks_kcl_rb_protocol,
 };
 
 struct ks_core *ks_core_init(void *memory, const struct ks_core_config *config)

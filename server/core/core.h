@@ -16,11 +16,12 @@
 #include "core/event.h"
 
 /* How the fleet agrees who serves what (core/fleet/protocol.h). */
-enum ks_protocol { KS_PROTOCOL_NATIVE, KS_PROTOCOL_GO_KCL };
+enum ks_protocol { KS_PROTOCOL_NATIVE, KS_PROTOCOL_GO_KCL, KS_PROTOCOL_KCL_RB };
 
 /* All spans as in docs/PROTOCOL.md part A. */
 struct ks_core_config {
     enum ks_protocol protocol;
+    bool masking;    /* kcl-rb: rows of ours are masked, so that it leaves them alone. */
     bool stealing;   /* go-kcl: we claim leases of those that have more than we. */
     uint32_t self;   /* Our worker number, not 0. */
     uint64_t seed;   /* Of nonces and jitter: different for each process. */

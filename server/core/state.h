@@ -60,6 +60,7 @@ struct ks_directory_entry {
     uint64_t rev;
     ks_instant seen_at;
     ks_instant read_at;
+    bool stranger; /* Written last by somebody to whom our leases mean nothing. */
     struct ks_pause pause;
 };
 
@@ -366,6 +367,12 @@ struct ks_fleet {
     bool hints_due;      /* Some member is to be told something. */
     ks_instant hints_at; /* Not before, while more of it is being decided. */
     bool waiting_said;
+    /* Strangers at the table (kcl_rb.c). */
+    bool strangers;      /* They are at work, or may be: we want nothing. */
+    bool strangers_seen; /* One of them wrote to a row while we looked. */
+    bool strangers_told;
+    bool child_told;
+    ks_instant stranger_at; /* When the last row that one of them had written was seen first. */
     struct ks_lease_token hint_gives[KS_HINT_WRITES_MAX][KS_TOKENS_MAX];
     struct ks_lease_token hint_takes[KS_HINT_WRITES_MAX][KS_TOKENS_MAX];
 };

@@ -66,14 +66,25 @@ static void table_changed(void *arg)
         ks_switchboard_look(room->board);
 }
 
-static bool is_go_kcl(const struct ks_options *options)
-{
-    return strcmp(options->dialect, "go-kcl") == 0;
-}
+struct dialect {
+    const char *name;
+    const struct ks_dialect *format;
+    enum ks_protocol protocol;
+};
 
-static const struct ks_dialect *dialect_of(const struct ks_options *options)
+static const struct dialect *dialect_of(const struct ks_options *options)
 {
-    return is_go_kcl(options) ? &ks_go_kcl_dialect : &ks_native_dialect;
+    static const struct dialect dialects[] = {
+        {"native", &ks_native_dialect, KS_PROTOCOL_NATIVE},
+        {"go-kcl", &ks_go_kcl_dialect, KS_PROTOCOL_GO_KCL},
+        {"kcl-rb", &ks_kcl_rb_dialect, KS_PROTOCOL_KCL_RB},
+    };
+
+    for (size_t i = 0; i < sizeof(dialects) / sizeof(dialects[0]); i++)
+        if (strcmp(options->dialect, dialects[i].name) == 0)
+            return &dialects[i];
+    assert(false); /* The options were checked. */
+    return NULL;
 }
 
 static ks_err open_store(struct ks_room *room, struct ks_detail *detail)
@@ -86,7 +97,7 @@ static ks_err open_store(struct ks_room *room, struct ks_detail *detail)
                                     room, &room->store, detail);
     KS_TRY(ks_cloud_client(&room->part, KS_AWS_DYNAMODB, &client, detail));
     return ks_dynamodb_store_open(room->loop, client, room->options->application,
-                                  dialect_of(room->options), &room->store, detail);
+                                  dialect_of(room->options)->format, &room->store, detail);
 }
 
 static ks_err open_kinesis(struct ks_room *room, struct ks_aws_client *client,
@@ -131,7 +142,7 @@ static ks_err open_lock(struct ks_room *room, struct ks_detail *detail)
     const struct ks_options *options = room->options;
 
     /* Other tables know no boots. */
-    if (is_go_kcl(options))
+    if (dialect_of(options)->protocol != KS_PROTOCOL_NATIVE)
         return KS_OK;
     if (options->sources[KS_OPTION_worker_id] == KS_OPTION_DEFAULT || options->state_dir[0] == '\0')
         return KS_OK;
@@ -194,8 +205,9 @@ static struct ks_core_config core_config(const struct ks_options *options)
     core.idle_release = ks_span_ms(options->idle_release_ms);
     core.capacity = options->max_leases;
     core.poison = poison_policy(options);
-    core.protocol = is_go_kcl(options) ? KS_PROTOCOL_GO_KCL : KS_PROTOCOL_NATIVE;
+    core.protocol = dialect_of(options)->protocol;
     core.stealing = strcmp(options->lease_stealing, "on") == 0;
+    core.masking = strcmp(options->lease_masking, "on") == 0;
     return core;
 }
 

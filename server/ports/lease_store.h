@@ -97,6 +97,8 @@ struct ks_store_lease {
     struct ks_position
         whole;      /* Of tables that know no place inside an aggregate: as they know it. */
     bool unstarted; /* Of tables that know no start position: there is no checkpoint yet. */
+    bool masked;    /* Of kcl-rb: its table says SHARD_END, and the checkpoint beside it. */
+    bool stranger;  /* Of kcl-rb: written last by somebody who is no sidecar. */
     char parents[KS_PARENTS_MAX][KS_SHARD_ID_MAX + 1]; /* "" = none. */
     char children[KS_CHILDREN_MAX][KS_SHARD_ID_MAX + 1];
     char hash_start[KS_HASH_KEY_MAX + 1];
@@ -140,7 +142,8 @@ struct ks_store_request {
     struct ks_position
         whole; /* Of it and before it, the last record that is no part of a begun aggregate. */
     const char *children[KS_CHILDREN_MAX];
-    const struct ks_store_lease *lease; /* CREATE. */
+    bool masks;                         /* Of kcl-rb: the row of a lease that we hold is masked. */
+    const struct ks_store_lease *lease; /* CREATE; of kcl-rb, ASSIGN and TAKE_OVER: as read. */
     const struct ks_store_app *app;     /* CREATE_APP. */
     ks_span timeout;
     /* Where the answer goes: called once, on the loop, in a later turn. */

@@ -224,10 +224,12 @@ static bool range_of(const char *start, const char *end, struct ks_hash_key *ret
     return true;
 }
 
-void ks_rows_share(struct ks_rows *rows, const struct ks_position *start, bool stealing)
+void ks_rows_share(struct ks_rows *rows, const struct ks_position *start, bool stealing,
+                   bool masking)
 {
     rows->foreign = true;
     rows->stealing = stealing;
+    rows->masking = masking;
     rows->app = (struct ks_store_app){.present = true, .start = *start};
 }
 
@@ -265,21 +267,30 @@ static bool is_behind(const struct ks_position *a, const struct ks_position *b)
     return order < 0 || (order == 0 && a->sub_sequence >= 0 && a->sub_sequence < b->sub_sequence);
 }
 
+static bool same_place(const struct ks_position *a, const struct ks_position *b)
+{
+    return a->kind == b->kind && strcmp(a->sequence, b->sequence) == 0;
+}
+
 /* Members write their checkpoints without any condition: what we made durable may be overwritten by an older one of a
  * member that does not know that its lease is over. */
 static void note_foreign(const struct ks_rows *rows, struct ks_shard_words *words,
                          const struct ks_store_lease *lease)
 {
+    words->moved = !same_place(&words->row_whole, &lease->whole);
     words->unstarted = lease->unstarted;
+    words->masked = lease->masked;
     words->row_whole = lease->whole;
     if (lease->unstarted)
         words->checkpoint = start_of(rows, words);
     words->behind = words->has_own && is_behind(&words->checkpoint, &words->own);
-    if (!words->behind)
-        return;
-    words->checkpoint = words->own;
-    if (words->own.sub_sequence < 0)
-        words->row_whole = words->own;
+    if (words->behind)
+        words->checkpoint = words->own;
+}
+
+struct ks_position ks_rows_whole(const struct ks_shard_words *words)
+{
+    return words->behind && words->own.sub_sequence < 0 ? words->own : words->row_whole;
 }
 
 /* Keeps what a lease row says, unless something newer is known. */
@@ -323,6 +334,8 @@ static void lease_of(struct ks_rows *rows, ks_shard shard, const struct ks_store
         .parents = {KS_SHARD_NONE, KS_SHARD_NONE},
         .finished = lease->finished,
         .damaged = lease->damaged,
+        .stranger = lease->stranger,
+        .moved = rows->words[shard].moved,
     };
 
     if (!lease->damaged)
@@ -466,6 +479,10 @@ static void take_of(struct ks_rows *rows, const struct ks_shard_words *words)
 {
     rows->create = (struct ks_store_lease){.unstarted = rows->stealing &&
                                                         (words->unstarted || !words->has_row)};
+    rows->create.masked = words->masked;
+    rows->create.whole = words->row_whole;
+    if (!words->unstarted)
+        rows->create.checkpoint = words->behind ? words->row_whole : words->checkpoint;
     if (!words->has_row)
         memcpy(rows->create.parents[0], ks_names_text(&rows->shards, words->parents[0]),
                strlen(ks_names_text(&rows->shards, words->parents[0])) + 1);
@@ -478,10 +495,17 @@ static void share_request(struct ks_rows *rows, const struct ks_store_effect *ef
     bool writes = effect->operation == KS_STORE_CHECKPOINT || effect->operation == KS_STORE_FINAL;
 
     request->whole = words->whole;
+    request->masks = rows->masking;
     /* Nothing was settled since, but the row has lost what was. */
     if (writes && effect->up_to == 0 && words->behind) {
         request->has_checkpoint = true;
         request->checkpoint = words->own;
+    }
+    /* A masked row says elsewhere where it is: that is to be put back. */
+    if (effect->operation == KS_STORE_FINAL && effect->up_to == 0 && words->masked &&
+        !words->unstarted) {
+        request->has_checkpoint = true;
+        request->checkpoint = words->checkpoint;
     }
     if (effect->operation != KS_STORE_ASSIGN && effect->operation != KS_STORE_TAKE_OVER)
         return;

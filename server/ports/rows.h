@@ -44,6 +44,8 @@ struct ks_shard_words {
     struct ks_position mark; /* After the last one of them; if marked > 0. */
     /* Of a table that others share. */
     bool unstarted;               /* Its row names no checkpoint. */
+    bool masked;                  /* Its row is masked. */
+    bool moved;                   /* The last read showed another checkpoint than the one before. */
     struct ks_position row_whole; /* The row's checkpoint as they know it. */
     struct ks_position whole;     /* The mark, likewise. */
     bool has_own;                 /* What we made durable in this life .. */
@@ -62,6 +64,7 @@ struct ks_rows {
     struct ks_store_app app;      /* As read or written last. */
     bool foreign;  /* The table is one that others made and share (docs/DIALECTS.md). */
     bool stealing; /* With claims. */
+    bool masking;  /* Rows of ours are masked. */
     void (*touch)(void *arg, ks_instant now); /* See ks_rows_init. */
     void *arg;
     ks_instant sweep_at; /* The next sweep not before. */
@@ -89,7 +92,10 @@ KS_MUST_USE ks_err ks_rows_init(struct ks_rows *rows, uint32_t shards_max, uint3
 void ks_rows_free(struct ks_rows *rows);
 
 /* The table is foreign: no row says where the application began, so `start` does. */
-void ks_rows_share(struct ks_rows *rows, const struct ks_position *start, bool stealing);
+void ks_rows_share(struct ks_rows *rows, const struct ks_position *start, bool stealing,
+                   bool masking);
+/* What the mark of an epoch that begins is to others: the row's checkpoint, or what we made durable. */
+struct ks_position ks_rows_whole(const struct ks_shard_words *words);
 
 /* The number of a shard; its words are known from then on. False: the table is full, or it is no
  * name. */

@@ -366,7 +366,7 @@ static void share(struct ks_switchboard *board)
         start.kind = KS_POSITION_AT_TIMESTAMP;
         start.timestamp_ms = ks_wall_now().ms;
     }
-    ks_rows_share(&board->rows, &start, board->config.core.stealing);
+    ks_rows_share(&board->rows, &start, board->config.core.stealing, board->config.core.masking);
 }
 
 static ks_err build(struct ks_switchboard *board, const struct ks_switchboard_config *config)

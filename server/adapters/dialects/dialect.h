@@ -37,5 +37,6 @@ struct ks_dialect {
 
 extern const struct ks_dialect ks_native_dialect;
 extern const struct ks_dialect ks_go_kcl_dialect;
+extern const struct ks_dialect ks_kcl_rb_dialect;
 
 #endif
