@@ -41,27 +41,24 @@ static void see(struct ks_core *core, const struct ks_lease_row *row)
     fleet->round_at = core->now;
 }
 
-/* A row that strangers may be at work on: one that they have for longer; where one of them wrote lately, any. */
-static ks_shard worked_on(const struct ks_core *core, bool lately)
+/* A row that a stranger has, and for longer; or any of theirs. */
+static ks_shard theirs(const struct ks_core *core, bool any)
 {
     for (ks_shard shard = 0; shard < core->directory_top; shard++) {
         const struct ks_directory_entry *entry = &core->directory[shard];
 
         if (entry->present && entry->stranger && ks_peers_open(entry) &&
-            (lately || (entry->owner.worker != 0 && ks_go_kcl_lives(core, entry))))
+            (any || (entry->owner.worker != 0 && ks_go_kcl_lives(core, entry))))
             return shard;
     }
     return KS_SHARD_NONE;
 }
 
-/* What they are is told once, when they were seen to be: not while we only watch whether somebody is there. */
-static void say_strangers(struct ks_core *core, ks_shard shard, bool lately,
-                          struct ks_effects *effects)
+static void say(struct ks_core *core, ks_shard shard, struct ks_effects *effects)
 {
     struct ks_fleet *fleet = &core->fleet;
 
-    if (fleet->strangers == fleet->strangers_told || (lately && !fleet->strangers_seen) ||
-        !ks_effects_room(core, effects, 1))
+    if (fleet->strangers == fleet->strangers_told || !ks_effects_room(core, effects, 1))
         return;
     fleet->strangers_told = fleet->strangers;
     ks_effects_story(effects, fleet->strangers ? KS_STORY_STRANGERS : KS_STORY_STRANGERS_GONE,
@@ -73,10 +70,15 @@ static void watch(struct ks_core *core, struct ks_effects *effects)
     struct ks_fleet *fleet = &core->fleet;
     bool lately = fleet->stranger_at.us != KS_LONG_AGO.us &&
                   ks_instant_since(core->now, fleet->stranger_at).us < quiet(core).us;
-    ks_shard shard = worked_on(core, lately);
+    ks_shard shard = theirs(core, false);
+    /* Rows that we see for the first time may be a legacy. */
+    bool certain = shard != KS_SHARD_NONE || fleet->strangers_seen;
 
+    if (lately && shard == KS_SHARD_NONE)
+        shard = theirs(core, true);
     fleet->strangers = shard != KS_SHARD_NONE;
-    say_strangers(core, shard, lately, effects);
+    if (certain || !fleet->strangers)
+        say(core, shard, effects);
     if (!fleet->strangers)
         fleet->strangers_seen = false;
 }
