@@ -58,6 +58,7 @@ enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRA
       "{worker}: no read of the stream has succeeded for {ms} ms, giving the leases to others")    \
     X(OFFICE_WON, INFO, NULL, "{worker}: leads the fleet")                                         \
     X(OFFICE_LOST, INFO, NULL, "{worker}: no longer leads the fleet")                              \
+    X(DIVIDED, INFO, NULL, "{worker}: number {number} of {count} clients, by which the shards are divided") \
     X(FENCES, INFO, NULL, "{worker}: fenced, silent for {ms} ms")                                  \
     X(CREATED, INFO, "reshard", "{shard}: lease row made")                                         \
     X(ASSIGNED, INFO, NULL, "{shard}: assigned to {worker}, it was free")                          \
@@ -104,6 +105,12 @@ enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRA
     X(DROPPED, WARN, "record_dropped", "{shard}: {count} records from {number} on are dropped, {cause}") \
     X(STOPPED, ERROR, "poison",                                                                    \
       "{shard}: stopped by record {number}, which failed {count} times; settle it or let it go on") \
+    X(KCL_EQUALS, INFO, NULL, "{worker}: the fleet is of the manners of KCL 2.x: leases are taken")   \
+    X(KCL_ASSIGNED, INFO, NULL, "{worker}: the fleet is of the manners of KCL 3.x: its leader assigns leases") \
+    X(KCL_UNLED, WARN, NULL,                                                                       \
+      "{worker}: nobody has led the fleet of KCL 3.x for {ms} ms, free leases are taken until somebody does") \
+    X(KCL_UNKNOWN, ERROR, NULL,                                                                    \
+      "{worker}: the fleet's state rows say what this version does not know, its manners are not changed") \
     X(GAP_FULL, WARN, "lane_blocked",                                                              \
       "{shard}: nothing more is read until record {number} is settled, {count} behind it are held")
 
@@ -138,7 +145,12 @@ struct ks_store_effect {
     struct ks_incarnation next_owner;
     ks_epoch epoch;
     uint64_t rev;
-    uint64_t next_rev; /* Writes of a lease row: its rev from then on. */
+    bool together; /* KCL: where rows about the fleet are. */
+    bool measured; /* KCL: HEARTBEAT: with our CPU. */
+    uint64_t
+        next_rev; /* Writes of a lease row: its rev from then on. KCL: HEARTBEAT: the time, in s since 1970. */
+    const ks_shard *shards; /* NAME_SHARDS: in any order. Valid until the next step. */
+    uint32_t shard_count;
     /* CHECKPOINT, FINAL: the position of the last record below this, as remembered at FORGET; 0 = nothing was settled
      * in this epoch, the checkpoint of the row stays. */
     ks_number up_to;

@@ -61,7 +61,22 @@ struct ks_directory_entry {
     ks_instant seen_at;
     ks_instant read_at;
     bool stranger; /* Written last by somebody to whom our leases mean nothing. */
+    uint64_t tried; /* The rev of our last take of it .. */
+    ks_instant
+        tried_until;  /* .. and until when that, or an earlier one of this rev, would serve. */
+    bool unstarted;   /* Its checkpoint names no record yet. */
+    bool begun_above; /* Some ancestor has a row, */
+    bool begun_below; /* some descendant. */
+    uint32_t place; /* In the list that members divide, from 1; 0: not in it. */
+    uint8_t assigned; /* enum ks_assigned */
     struct ks_pause pause;
+};
+
+/* KCL 3.x: the index of the owners names us. */
+enum ks_assigned {
+    KS_ASSIGNED_NO,
+    KS_ASSIGNED_FOUND, /* The row is to be read, */
+    KS_ASSIGNED_LOOKED /* and then tells. */
 };
 
 /* Whether somebody has to be told of a lease. */
@@ -105,6 +120,7 @@ struct ks_lease {
     /* The reader. */
     bool reading;
     bool at_end;
+    ks_instant end_at; /* Since when. */
     bool throttled;
     bool cramped;          /* Told that there is no room for its next records. */
     ks_instant full_since; /* Since when the byte budget refused its reads; NEVER: it does not. */
@@ -121,7 +137,8 @@ struct ks_lease {
     ks_instant asked_at;
     uint64_t tried;
     ks_instant promised;
-    bool reread;  /* Read before the next write. */
+    ks_instant sure; /* The same, if it was not that write but an earlier one of this rev. */
+    bool reread;     /* Read before the next write. */
     bool checked; /* Read since it was ready for its final write, which names next_owner as read. */
     bool unsaid;  /* That it is being returned is not told yet. */
     ks_instant patience_at; /* RETURNING: what is in flight then is not waited for any longer. */
@@ -282,7 +299,59 @@ struct ks_leader_write {
 };
 enum { KS_LEADER_WRITES_MAX = 32 };
 
+/* Of a table whose members divide a list of shards: our part. */
+struct ks_division {
+    bool enrolled;   /* Our row is among the clients', or may be. */
+    uint32_t serial; /* Of the request of this cycle in flight, 0 = none. */
+    enum ks_store_operation asking;
+    ks_instant next_at;  /* The next cycle. */
+    ks_instant began_at; /* This one, or the last. */
+    uint32_t office;     /* Serial of a write of the leader row or the list in flight. */
+    enum ks_store_operation claiming;
+    uint64_t office_rev; /* That it writes. */
+    /* As this cycle's read of the clients says, and as the shards were divided last; total 0: not yet. */
+    uint32_t read_index;
+    uint32_t read_total;
+    uint32_t index;
+    uint32_t total;
+    uint32_t listed; /* Shards in the list. */
+    uint64_t list_rev;
+    bool known;       /* The list was read. */
+    bool empty;       /* And nothing stood in it. */
+    bool leaving;     /* We want no leases, and none is left: to sign off at `next_at`. */
+    ks_instant since; /* When it changed last. */
+};
+
+/* How a fleet of KCL agrees, as its rows say (core/fleet/kcl3.h). */
+struct ks_kcl {
+    bool known; /* They were read, and said what we know. */
+    enum ks_kcl_version version;
+    bool together;              /* Reports go into the table of the leases. */
+    struct ks_kcl_rows rows[2]; /* Of the table of their own, and of that of the leases. */
+    uint32_t serials[5];        /* Of the requests in flight, 0 = none. */
+    ks_instant probe_at;
+    bool failed;  /* One of the reads of this probe did. */
+    bool damaged; /* Told that the rows say what we do not know. */
+    /* Whoever leads. */
+    uint64_t leader;
+    ks_instant leader_at; /* Since when it is that. */
+    ks_span leader_span;
+    bool led;
+    /* Our reports. */
+    ks_instant report_at;
+    bool reported;          /* There is a row of ours .. */
+    bool reported_together; /* .. there. */
+    bool measured;          /* With our CPU: others say theirs. */
+    /* What is assigned to us. */
+    ks_instant owned_at;
+    bool unindexed; /* The index could not be asked. */
+    bool waiting;   /* For parents of a shard that was assigned to us. */
+    bool assigned;  /* Some entry of the directory is marked as that. */
+};
+
 struct ks_fleet {
+    struct ks_division division;
+    struct ks_kcl kcl;
     /* We ourselves. */
     enum ks_self_step step;
     struct ks_incarnation self;
@@ -351,6 +420,8 @@ struct ks_fleet {
     uint64_t changes_sum; /* Of all members, at that time. */
     bool listing;
     ks_instant list_at;
+    ks_instant list_asked_at; /* Of the last listing, */
+    ks_instant listed_at;     /* of the last that was answered: when it was asked for. */
     /* The audit. */
     bool audit_due;          /* The shards were listed since the last one. */
     bool hole_told;          /* And not that it is filled. */

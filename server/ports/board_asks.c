@@ -64,7 +64,7 @@ static void unknown_soon(struct ks_switchboard *board, uint64_t token)
 
 static bool is_read(enum ks_store_operation operation)
 {
-    return operation <= KS_STORE_READ_WORKER;
+    return operation < KS_STORE_FIRST_WRITE;
 }
 
 /* A state that lasts is said once: by the store, if it is one of the whole store. What is left is
@@ -242,6 +242,8 @@ void ks_board_ask_store(struct ks_switchboard *board, const struct ks_store_effe
         return;
     }
     request.version = board->config.version;
+    request.cpu = board->cpu;
+    request.cpu_count = board->cpu_count;
     ask->has_checkpoint = request.has_checkpoint || request.operation == KS_STORE_CREATE;
     ask->checkpoint = request.lease != NULL ? request.lease->checkpoint : request.checkpoint;
     send_to_store(board, ask, &request);

@@ -36,12 +36,15 @@ ks_err ks_rows_init(struct ks_rows *rows, uint32_t shards_max, uint32_t workers_
     rows->leases = ks_alloc(shards_max * sizeof *rows->leases);
     rows->fleet = ks_alloc(workers_max * sizeof *rows->fleet);
     rows->listing = ks_alloc(shards_max * sizeof *rows->listing);
+    rows->list = ks_alloc(shards_max * sizeof *rows->list);
+    rows->ids = ks_alloc(shards_max * sizeof *rows->ids);
+    ks_bytes_init(&rows->list_text, (size_t)shards_max * (KS_SHARD_ID_MAX + 1));
     rows->tokens = ks_alloc(rows->token_capacity * sizeof *rows->tokens);
     rows->gives = ks_alloc(KS_TOKENS_MAX * sizeof *rows->gives);
     rows->takes = ks_alloc(KS_TOKENS_MAX * sizeof *rows->takes);
     if (ks_ok(err) && (rows->words == NULL || rows->leases == NULL || rows->fleet == NULL ||
-                       rows->listing == NULL || rows->tokens == NULL || rows->gives == NULL ||
-                       rows->takes == NULL))
+                       rows->listing == NULL || rows->list == NULL || rows->ids == NULL ||
+                       rows->tokens == NULL || rows->gives == NULL || rows->takes == NULL))
         err = KS_FAIL(NO_MEMORY);
     if (ks_ok(err))
         err = ks_names_add(&rows->workers, ks_view_text(worker_id), KS_NEVER, &rows->self);
@@ -58,6 +61,9 @@ void ks_rows_free(struct ks_rows *rows)
     ks_free(rows->leases);
     ks_free(rows->fleet);
     ks_free(rows->listing);
+    ks_free(rows->list);
+    ks_free(rows->ids);
+    ks_bytes_free(&rows->list_text);
     ks_free(rows->tokens);
     ks_free(rows->gives);
     ks_free(rows->takes);
@@ -225,12 +231,24 @@ static bool range_of(const char *start, const char *end, struct ks_hash_key *ret
 }
 
 void ks_rows_share(struct ks_rows *rows, const struct ks_position *start, bool stealing,
-                   bool masking)
+                   ks_span worker_age)
 {
     rows->foreign = true;
     rows->stealing = stealing;
-    rows->masking = masking;
+    rows->worker_age = worker_age;
     rows->app = (struct ks_store_app){.present = true, .start = *start};
+}
+
+void ks_rows_keep(struct ks_rows *rows, const struct ks_position *initial, int64_t began_ms)
+{
+    rows->kept = true;
+    rows->initial = *initial;
+    rows->began_ms = began_ms;
+}
+
+void ks_rows_mask(struct ks_rows *rows)
+{
+    rows->masking = true;
 }
 
 /* ---- Answers. ---- */
@@ -272,17 +290,50 @@ static bool same_place(const struct ks_position *a, const struct ks_position *b)
     return a->kind == b->kind && strcmp(a->sequence, b->sequence) == 0;
 }
 
+/* What a start position of a row means to us: the table does not say which time it is. */
+static void note_start(const struct ks_rows *rows, struct ks_position *position)
+{
+    const bool at_time = position->kind == KS_POSITION_AT_TIMESTAMP;
+
+    if (position->kind != KS_POSITION_LATEST && !at_time)
+        return;
+    if (at_time && rows->initial.kind != KS_POSITION_AT_TIMESTAMP) {
+        position->kind = KS_POSITION_TRIM_HORIZON;
+        return;
+    }
+    position->kind = KS_POSITION_AT_TIMESTAMP;
+    position->timestamp_ms = at_time ? rows->initial.timestamp_ms : rows->began_ms;
+}
+
+static void note_kept(const struct ks_rows *rows, ks_shard shard, struct ks_shard_words *words,
+                      const struct ks_store_lease *lease)
+{
+    note_start(rows, &words->checkpoint);
+    if (lease->prepared && !words->prepared)
+        ks_info("%s: its row has a checkpoint that a member prepared and did not commit: it is "
+                "begun at the committed one, and our first checkpoint removes the other",
+                ks_names_text(&rows->shards, shard));
+    words->prepared = lease->prepared;
+}
+
 /* Members write their checkpoints without any condition: what we made durable may be overwritten by an older one of a
  * member that does not know that its lease is over. */
 static void note_foreign(const struct ks_rows *rows, struct ks_shard_words *words,
-                         const struct ks_store_lease *lease)
+                         const struct ks_store_lease *lease, ks_wall wall)
 {
+    bool latest = lease->checkpoint.kind == KS_POSITION_LATEST;
+
     words->moved = !same_place(&words->row_whole, &lease->whole);
     words->unstarted = lease->unstarted;
     words->masked = lease->masked;
     words->row_whole = lease->whole;
     if (lease->unstarted)
         words->checkpoint = start_of(rows, words);
+    if (latest && words->latest_ms == 0)
+        words->latest_ms = wall.ms;
+    if (latest)
+        words->checkpoint = (struct ks_position){
+            .kind = KS_POSITION_AT_TIMESTAMP, .timestamp_ms = words->latest_ms, .sub_sequence = -1};
     words->behind = words->has_own && is_behind(&words->checkpoint, &words->own);
     if (words->behind)
         words->checkpoint = words->own;
@@ -316,8 +367,10 @@ static void note_row(struct ks_rows *rows, ks_shard shard, const struct ks_store
     words->damaged = !ks_rows_incarnation(rows, &lease->owner, now, &words->owner) ||
                      !ks_rows_incarnation(rows, &lease->next_owner, now, &words->next_owner);
     words->checkpoint = lease->checkpoint;
-    if (rows->foreign)
-        note_foreign(rows, words, lease);
+    if (rows->kept)
+        note_kept(rows, shard, words, lease);
+    else if (rows->foreign)
+        note_foreign(rows, words, lease, wall);
     note_range(words, lease->hash_start, lease->hash_end);
     for (uint32_t i = 0; i < KS_CHILDREN_MAX; i++)
         ks_rows_note_child(rows, shard, lease->children[i], now);
@@ -342,6 +395,7 @@ static void lease_of(struct ks_rows *rows, ks_shard shard, const struct ks_store
         row.damaged = !ks_rows_incarnation(rows, &lease->owner, now, &row.owner) ||
                       !ks_rows_incarnation(rows, &lease->next_owner, now, &row.next_owner) ||
                       !note_parents(rows, shard, lease->parents, now, row.parents);
+    row.unstarted = !lease->finished && lease->checkpoint.kind != KS_POSITION_AFTER_SEQUENCE;
     row.ranged = !lease->damaged &&
                  range_of(lease->hash_start, lease->hash_end, &row.first_key, &row.last_key);
     *ret_row = row;
@@ -370,6 +424,22 @@ static void leases_of(struct ks_rows *rows, bool all, bool consistent,
     ret_event->store.lease_count = count;
 }
 
+/* Keys alone: what their rows say is not known by that. */
+static void owned_of(struct ks_rows *rows, const struct ks_store_answer *answer, ks_instant now,
+                     struct ks_event *ret_event)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < answer->lease_count && count < rows->shards_max; i++) {
+        struct ks_lease_row row = {.parents = {KS_SHARD_NONE, KS_SHARD_NONE}};
+
+        if (ks_rows_shard(rows, ks_view_text(answer->leases[i].shard), now, &row.shard))
+            rows->leases[count++] = row;
+    }
+    ret_event->store.leases = rows->leases;
+    ret_event->store.lease_count = count;
+}
+
 void ks_rows_answered(struct ks_rows *rows, enum ks_store_operation operation, bool consistent,
                       const struct ks_store_answer *answer, ks_instant now, ks_wall wall,
                       struct ks_event *ret_event)
@@ -381,7 +451,7 @@ void ks_rows_answered(struct ks_rows *rows, enum ks_store_operation operation, b
     if (answer->outcome == KS_UNKNOWN)
         return;
 
-    if (!ks_rows_fleet(rows, answer, now, ret_event)) {
+    if (!ks_rows_fleet(rows, answer, now, wall, ret_event)) {
         ks_error("%s: its row holds more hand-overs than there is room for (%u), cannot go on",
                  ks_names_text(&rows->workers, rows->self), rows->token_capacity);
         ret_event->store.outcome = KS_UNKNOWN;
@@ -390,8 +460,14 @@ void ks_rows_answered(struct ks_rows *rows, enum ks_store_operation operation, b
     if (leases)
         leases_of(rows, operation == KS_STORE_READ_LEASES,
                   consistent || operation == KS_STORE_READ_LEASE, answer, now, wall, ret_event);
+    if (operation == KS_STORE_READ_OWNED)
+        owned_of(rows, answer, now, ret_event);
+    ret_event->store.kcl = answer->kcl;
     if (operation == KS_STORE_READ_FLEET || operation == KS_STORE_READ_NEWS)
         ks_rows_leader(rows, &answer->leader, now, &ret_event->store.leader);
+    if (operation == KS_STORE_READ_NEWS && answer->list.present &&
+        !ks_rows_list(rows, &answer->list, now, &ret_event->store.list))
+        ret_event->store.outcome = KS_UNKNOWN;
     if (operation == KS_STORE_READ_FLEET) {
         ret_event->store.app_present = answer->app.present;
         if (answer->app.present)
@@ -403,8 +479,13 @@ int64_t ks_rows_since(const struct ks_rows *rows)
 {
     const struct ks_store_app *app = &rows->app;
 
-    return app->present && app->start.kind == KS_POSITION_AT_TIMESTAMP ? app->start.timestamp_ms
-                                                                       : 0;
+    /* Where each parent may have a row, its children are wanted, however old they are. */
+    if (rows->kept)
+        return 0;
+    /* Whoever keeps a list of all shards sees all of them. */
+    return rows->worker_age.us == 0 && app->present && app->start.kind == KS_POSITION_AT_TIMESTAMP
+               ? app->start.timestamp_ms
+               : 0;
 }
 
 void ks_rows_listed(struct ks_rows *rows, const struct ks_list_answer *answer, ks_instant now,
@@ -470,7 +551,7 @@ static void create_of(struct ks_rows *rows, ks_shard shard, const struct ks_shar
     if (any_parent_has_row(rows, words))
         lease->checkpoint.kind = KS_POSITION_TRIM_HORIZON;
     else
-        lease->checkpoint = rows->app.start;
+        lease->checkpoint = rows->kept ? rows->initial : rows->app.start;
 }
 
 /* What a take adds to the row: the parent, if it makes it; and, where claims go round, that there is no checkpoint yet,
@@ -535,6 +616,8 @@ bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
         .epoch = effect->epoch,
         .rev = effect->rev,
         .next_rev = effect->next_rev,
+        .together = effect->together,
+        .measured = effect->measured,
     };
 
     for (uint32_t i = 0; i < KS_DEPUTIES_MAX; i++)
@@ -573,7 +656,10 @@ bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
         create_of(rows, effect->shard, words);
         request.lease = &rows->create;
     }
-    if (rows->foreign && words != NULL)
+    if (effect->operation == KS_STORE_NAME_SHARDS &&
+        !ks_rows_list_text(rows, effect->shards, effect->shard_count, &request.shards))
+        return false;
+    if (rows->foreign && !rows->kept && words != NULL)
         share_request(rows, effect, words, &request);
     *ret_request = request;
     return true;
@@ -608,7 +694,7 @@ void ks_rows_wrote(struct ks_rows *rows, enum ks_store_operation operation, ks_s
     words->finished = operation == KS_STORE_END || (words->finished && words->has_row);
     if (written != NULL)
         words->checkpoint = *written;
-    if (rows->foreign && written != NULL && by_owner) {
+    if (rows->foreign && !rows->kept && written != NULL && by_owner) {
         words->has_own = true;
         words->own = *written;
         words->behind = false;

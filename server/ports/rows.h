@@ -48,9 +48,11 @@ struct ks_shard_words {
     bool moved;                   /* The last read showed another checkpoint than the one before. */
     struct ks_position row_whole; /* The row's checkpoint as they know it. */
     struct ks_position whole;     /* The mark, likewise. */
+    bool prepared;                /* A member's checkpoint waits for its second phase. */
     bool has_own;                 /* What we made durable in this life .. */
     bool behind; /* .. and the row is behind that: others have put an older one over it. */
     struct ks_position own;
+    int64_t latest_ms;       /* When its row was first seen to say LATEST; 0: never. */
     struct ks_position seek; /* Where an operator wants it to go on. */
     ks_epoch persisted_epoch;
     ks_number persisted; /* Records below are covered by the table. */
@@ -65,6 +67,10 @@ struct ks_rows {
     bool foreign;  /* The table is one that others made and share (docs/DIALECTS.md). */
     bool stealing; /* With claims. */
     bool masking;  /* Rows of ours are masked. */
+    bool kept;     /* Its members write checkpoints on a condition only: none of ours is lost. */
+    struct ks_position initial; /* As people said, where the table knows start positions. */
+    int64_t began_ms;           /* LATEST is what comes from then on, Unix ms. */
+    ks_span worker_age;         /* A worker whose beat, a time in ns, is older is dead. */
     void (*touch)(void *arg, ks_instant now); /* See ks_rows_init. */
     void *arg;
     ks_instant sweep_at; /* The next sweep not before. */
@@ -73,6 +79,9 @@ struct ks_rows {
     struct ks_lease_row *leases;
     struct ks_worker_row *fleet;
     struct ks_shard_row *listing;
+    ks_shard *list; /* shards_max */
+    const char **ids;
+    struct ks_bytes list_text;
     struct ks_lease_token *tokens;
     uint32_t token_count;
     uint32_t token_capacity;
@@ -91,9 +100,16 @@ KS_MUST_USE ks_err ks_rows_init(struct ks_rows *rows, uint32_t shards_max, uint3
                                 void *arg);
 void ks_rows_free(struct ks_rows *rows);
 
-/* The table is foreign: no row says where the application began, so `start` does. */
+/* The table is foreign: no row says where the application began, so `start` does. Of workers that are silent for twice
+ * `worker_age` only those are told for which there is room; 0: it has no workers, and no list of shards. */
 void ks_rows_share(struct ks_rows *rows, const struct ks_position *start, bool stealing,
-                   bool masking);
+                   ks_span worker_age);
+/* It is a table of the KCL besides: members keep to conditions, and its rows name start positions. `initial` is what
+ * rows are made with. */
+void ks_rows_keep(struct ks_rows *rows, const struct ks_position *initial, int64_t began_ms);
+
+/* It is one of kcl-rb, and rows of ours are masked. */
+void ks_rows_mask(struct ks_rows *rows);
 /* What the mark of an epoch that begins is to others: the row's checkpoint, or what we made durable. */
 struct ks_position ks_rows_whole(const struct ks_shard_words *words);
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The dialect kcl-rb: its table is taken over at its checkpoints and given back so that it can go on; beside a process of it
 nothing is taken, or rows are masked. kcl-rb is a model here, kcl_rb_model.py. c25 and so on are the numbers of its defects
-(docs/TESTING.md)."""
+(docs/DIALECTS.md)."""
 
 import os
 import threading

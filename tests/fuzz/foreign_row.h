@@ -33,8 +33,7 @@ static inline void expect_sense(const struct ks_store_lease *lease)
         return;
     assert(!lease->finished || lease->checkpoint.kind == KS_POSITION_SHARD_END);
     assert(!lease->finished || !lease->masked);
-    assert(lease->finished || lease->unstarted ||
-           lease->checkpoint.kind == KS_POSITION_AFTER_SEQUENCE);
+    assert(lease->finished || lease->checkpoint.kind != KS_POSITION_SHARD_END);
 }
 
 static inline void read_foreign_row(const struct ks_dialect *dialect,

@@ -10,8 +10,6 @@
 #include "shared_world.h"
 
 #define WAR (60 * SIM_SECOND)
-/* Peace at first: leases of the dead run out, claims of the dead do (120 s), everything is read. */
-#define PEACE (200 * SIM_SECOND)
 #define WALL_US INT64_C(1700000000000000)
 enum { WINDOW = 32, WRITER_NONE = 0 };
 
@@ -121,6 +119,7 @@ static void ask(struct shared_world *world, uint32_t number, const struct ks_sto
             shared_fail(world, "shard-%u: a checkpoint at a place that was not kept",
                         effect->shard);
     }
+    world->fleet->asked(world, request);
     plan(world, number,
          true_time(world, node, ks_instant_add(clock_of(world, node), world->config.timeout)),
          (struct happening){.kind = HAPPENS_TIMEOUT, .request = at});
@@ -143,7 +142,7 @@ static void arrive(struct shared_world *world, const struct happening *happening
 {
     struct shared_request *request = &world->requests[happening->request];
 
-    shared_apply(world, request);
+    world->fleet->apply(world, request);
     if (!is_lost(world, &world->nodes[request->node])) {
         request->users++;
         plan(world, request->node, world->now + latency(world),
@@ -181,7 +180,7 @@ static void answer(struct shared_world *world, const struct happening *happening
     event.store.lease_count = event.store.outcome == KS_UNKNOWN ? 0 : request->row_count;
     if (live && event.store.outcome == KS_DONE) {
         remember(node, request);
-        if (request->has_checkpoint) {
+        if (request->has_checkpoint && !world->fleet->kept) {
             node->own[request->ask.shard] = request->checkpoint;
             node->behind[request->ask.shard] = false;
         }
@@ -409,7 +408,8 @@ static void start(struct shared_world *world, uint32_t number, uint32_t name)
         .life = life + 1,
         .name = name,
         .offset = ks_prng_between(&world->prng, 0, INT64_C(1000000) * SIM_SECOND),
-        .drift_ppm = ks_prng_between(&world->prng, -40000, 40000),
+        .drift_ppm =
+            ks_prng_between(&world->prng, -world->fleet->drift_ppm, world->fleet->drift_ppm),
         .wall_error = small_error(world),
     };
     for (ks_shard shard = 0; shard < SHARED_SHARDS; shard++)
@@ -592,7 +592,7 @@ static void happen(struct shared_world *world, const struct happening *happening
                           happening->first);
         break;
     case HAPPENS_HURRY:
-        shared_member_turn(world, &world->members[happening->count]);
+        world->fleet->member(world, &world->members[happening->count]);
         agenda_add(&world->agenda, world->now + 500 * SIM_MS, happening);
         break;
     default: turn(world, happening);
@@ -614,6 +614,8 @@ static bool is_done(const struct shared_world *world, char *why, size_t size)
                 return false;
         snprintf(why, size, "the row of shard-%u (w%u, claim w%u, checkpoint %lld of %u)", shard,
                  row->owner, row->claim, (long long)row->checkpoint, stream->count);
+        if (stream->closed && stream->ended && !row->present)
+            continue;
         if (stream->closed ? row->checkpoint != SHARED_END : row->owner == 0)
             return false;
         if (!stream->closed && stream->count > 0 && row->checkpoint != stream->count)
@@ -630,7 +632,8 @@ static bool is_done(const struct shared_world *world, char *why, size_t size)
         most = self.leases_held > most ? self.leases_held : most;
     }
     snprintf(why, size, "the balance: one has %u, another %u", least, most);
-    return !world->stealing || world->member_count > 0 || most <= least + 1;
+    return (!world->stealing && !world->fleet->kept) || world->member_count > 0 ||
+           most <= least + 1;
 }
 
 static void draw(struct shared_world *world)
@@ -640,7 +643,7 @@ static void draw(struct shared_world *world)
     world->node_count = (uint32_t)ks_prng_between(&world->prng, 1, SHARED_NODES);
     world->member_count =
         shared_chance(world, 500) ? (uint32_t)ks_prng_between(&world->prng, 1, SHARED_MEMBERS) : 0;
-    world->zombies = world->member_count > 0 && shared_chance(world, 500);
+    world->zombies = world->member_count > 0 && shared_chance(world, 500) && !world->fleet->kept;
     world->stealing = shared_chance(world, 500);
     world->lost = shared_chance(world, 600) ? (uint32_t)ks_prng_between(&world->prng, 5, 150) : 0;
     world->late = shared_chance(world, 600) ? (uint32_t)ks_prng_between(&world->prng, 5, 100) : 0;
@@ -654,7 +657,7 @@ static void draw(struct shared_world *world)
     for (ks_shard shard = 0; shard < world->shard_count; shard++)
         world->shards[shard] = (struct shared_shard){.parent = KS_SHARD_NONE, .listed = true};
     *config = ks_core_config_default(ks_span_ms(10000));
-    config->protocol = KS_PROTOCOL_GO_KCL;
+    config->protocol = world->fleet->protocol;
     config->stealing = world->stealing;
     config->list_every = ks_span_ms(3000);
     config->checkpoint_interval = ks_span_ms(ks_prng_between(&world->prng, 500, 8000));
@@ -697,6 +700,7 @@ static void run(struct shared_world *world)
     struct happening happening;
     char why[160] = "";
     sim_time look = WAR + 2 * SIM_SECOND;
+    sim_time end = WAR + world->fleet->peace_s * SIM_SECOND;
 
     begin(world);
     while (!world->failed && agenda_next(&world->agenda, &world->now, &happening)) {
@@ -705,8 +709,8 @@ static void run(struct shared_world *world)
                 return;
             look = world->now + SIM_SECOND;
         }
-        if (world->now > WAR + PEACE) {
-            shared_fail(world, "not done %d s after the faults: %s", (int)(PEACE / SIM_SECOND),
+        if (world->now > end) {
+            shared_fail(world, "not done %d s after the faults: %s", (int)world->fleet->peace_s,
                         why);
             return;
         }
@@ -714,7 +718,7 @@ static void run(struct shared_world *world)
     }
 }
 
-bool shared_run(uint64_t seed, uint64_t count, bool verbose)
+bool shared_run(const struct shared_fleet *fleet, uint64_t seed, uint64_t count, bool verbose)
 {
     struct shared_world *world = ks_alloc(sizeof *world);
     uint64_t hash = 0;
@@ -730,6 +734,7 @@ bool shared_run(uint64_t seed, uint64_t count, bool verbose)
         memset(world, 0, sizeof *world);
         world->agenda = agenda;
         agenda_clear(&world->agenda);
+        world->fleet = fleet;
         world->seed = seed + i;
         world->verbose = verbose;
         ks_prng_init(&world->prng, world->seed);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table: the conditions and updates of adapters/dialects/go_kcl.c. */
+#include "shared_member.h"
 #include "shared_world.h"
 
 #include <string.h>
@@ -25,7 +26,7 @@ static void tell_row(const struct shared_world *world, struct shared_request *re
     request->checkpoints[request->row_count++] = row->checkpoint;
 }
 
-static bool is_settled(const struct shared_world *world, ks_shard shard, uint64_t checkpoint)
+bool shared_is_settled(const struct shared_world *world, ks_shard shard, uint64_t checkpoint)
 {
     for (uint64_t i = 0; i < checkpoint && i < SHARED_RECORDS; i++)
         if (!world->shards[shard].settled[i])
@@ -49,7 +50,7 @@ static void check_written(struct shared_world *world, const struct shared_reques
         before->present && request->ask.operation != KS_STORE_PLAN)
         shared_fail(world, "shard-%u: our time did not move on", shard);
     if (after->checkpoint != SHARED_NONE && after->checkpoint != before->checkpoint &&
-        !is_settled(world, shard, place))
+        !shared_is_settled(world, shard, place))
         shared_fail(world, "shard-%u: a checkpoint passed an unsettled record", shard);
     if (after->checkpoint == SHARED_END && before->checkpoint != SHARED_END &&
         !world->shards[shard].closed)
@@ -141,7 +142,7 @@ static bool perform(struct shared_world *world, struct shared_request *request)
     return true;
 }
 
-void shared_apply(struct shared_world *world, struct shared_request *request)
+static void apply(struct shared_world *world, struct shared_request *request)
 {
     struct shared_row before;
 
@@ -176,3 +177,18 @@ void shared_apply(struct shared_world *world, struct shared_request *request)
     check_written(world, request, &before);
     shared_changed(world, request->ask.shard, &before);
 }
+
+static void asked(struct shared_world *world, const struct shared_request *request)
+{
+    (void)world;
+    (void)request;
+}
+
+const struct shared_fleet shared_go_kcl = {
+    .protocol = KS_PROTOCOL_GO_KCL,
+    .drift_ppm = 40000,
+    .peace_s = 200, /* Claims of the dead run out after 120 s. */
+    .asked = asked,
+    .apply = apply,
+    .member = shared_member_turn,
+};

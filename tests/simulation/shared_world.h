@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shared_world.h - what the parts of the shared table's world know of each other: shared.c (our cores), shared_table.c
- * (the table), shared_member.c (the model of a member of vmware-go-kcl). */
+ * (the table), shared_member.c (the model of a member of vmware-go-kcl); kcl_table.c and kcl_member.c, the same of the
+ * KCL 2.x. */
 #ifndef KS_SIM_SHARED_WORLD_H
 #define KS_SIM_SHARED_WORLD_H
 
@@ -26,6 +27,9 @@ struct shared_row {
     uint64_t timeout; /* ns since 1970; 0 = none. */
     uint32_t claim;
     uint64_t checkpoint;
+    /* Of the KCL. */
+    uint64_t counter;
+    sim_time moved_at; /* When the counter did, last. */
 };
 
 struct shared_shard {
@@ -36,6 +40,24 @@ struct shared_shard {
     ks_shard parent;
     bool settled[SHARED_RECORDS];
 };
+
+/* Whose table it is. */
+struct shared_world;
+struct shared_request;
+struct shared_member;
+struct shared_fleet {
+    enum ks_protocol protocol;
+    bool kept;         /* Everybody keeps to conditions: no checkpoint is ever overwritten. */
+    int64_t drift_ppm; /* Steady clocks are no more wrong than this. */
+    int64_t peace_s;   /* So long it may take after the faults until all is done. */
+    /* A request is sent; it reaches the table. */
+    void (*asked)(struct shared_world *world, const struct shared_request *request);
+    void (*apply)(struct shared_world *world, struct shared_request *request);
+    /* A turn of a member: everything that its threads do. */
+    void (*member)(struct shared_world *world, struct shared_member *member);
+};
+extern const struct shared_fleet shared_go_kcl;
+extern const struct shared_fleet shared_kcl;
 
 struct shared_node {
     struct ks_core *core; /* NULL: it does not run. */
@@ -56,6 +78,7 @@ struct shared_node {
     uint64_t own[SHARED_SHARDS];  /* .. and as we made it durable; SHARED_NONE: not yet. */
     bool behind[SHARED_SHARDS];   /* The row is behind that. */
     bool open[SHARED_SHARDS];
+    sim_time stole_at;              /* Its last theft; 0: none. */
     uint32_t reader[SHARED_SHARDS]; /* Which READ is in flight. */
     struct ks_shard_row listing[SHARED_SHARDS];
 };
@@ -83,6 +106,12 @@ struct shared_memory {
     bool reading; /* It has a consumer for it. */
     uint64_t at;  /* The next record that the consumer reads. */
     bool started; /* `at` means something. */
+    /* Of the KCL: what it knows of the row, and since when by the last scan that showed it moved. */
+    uint64_t counter;
+    uint64_t seen;
+    sim_time seen_at;
+    bool known;
+    bool marked; /* To be taken at the next turn, as it was seen. */
 };
 
 struct shared_member {
@@ -91,10 +120,13 @@ struct shared_member {
     uint32_t name;
     int64_t wall_error;
     sim_time paused_until;
+    sim_time scan_at;
+    sim_time renew_at;
     struct shared_memory shards[SHARED_SHARDS];
 };
 
 struct shared_world {
+    const struct shared_fleet *fleet;
     uint64_t seed;
     sim_time now;
     struct ks_prng prng;
@@ -142,13 +174,11 @@ uint64_t shared_wall(const struct shared_world *world, int64_t error_us);
 /* True if the node may deliver the shard, by its own word and its own clocks. */
 bool shared_may_deliver(const struct shared_world *world, uint32_t node, ks_shard shard);
 
-/* A request reaches the table. */
-void shared_apply(struct shared_world *world, struct shared_request *request);
 /* Somebody else wrote: the promises that hold where all keep to conditions. */
 void shared_changed(struct shared_world *world, ks_shard shard, const struct shared_row *before);
 
-/* A turn of a member: everything that its goroutines do. */
-void shared_member_turn(struct shared_world *world, struct shared_member *member);
+/* True if all records below are settled. */
+bool shared_is_settled(const struct shared_world *world, ks_shard shard, uint64_t checkpoint);
 /* What it wrote late lands: an unconditional PutItem. */
 void shared_member_put(struct shared_world *world, uint32_t owner, ks_shard shard, uint64_t timeout,
                        uint64_t checkpoint);

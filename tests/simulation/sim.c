@@ -3,6 +3,7 @@
  *
  *     sim --scale W S     W workers share S shards: see scale.h; 0 0: what fleets cost
  *     sim --shared S N    N seeds from S of a table that we share with others: see shared.h; -1: one seed, told
+ *     sim --kcl S N       the same of a table of the KCL
  *     sim [--seed S] [--count N] [--seconds T] [--known FILE] [-v] [-vv]
  *
  * Runs the seeds S .. S+N-1 (1 and 1 by default; --seeds is --count), or as many as fit into T seconds. The seeds that
@@ -192,7 +193,7 @@ static bool run_all(struct world *world, const struct plan *plan)
     return true;
 }
 
-static int run_shared(const char *seed, const char *count)
+static int run_shared(const struct shared_fleet *fleet, const char *seed, const char *count)
 {
     bool told = strcmp(count, "-1") == 0;
     uint64_t first;
@@ -200,7 +201,7 @@ static int run_shared(const char *seed, const char *count)
 
     if (!read_number(seed, &first) || (!told && !read_number(count, &seeds)))
         return 2;
-    return shared_run(first, seeds, told) ? 0 : 1;
+    return shared_run(fleet, first, seeds, told) ? 0 : 1;
 }
 
 int main(int count, char **arguments)
@@ -220,7 +221,9 @@ int main(int count, char **arguments)
                                                                                               : 1;
     }
     if (count == 4 && strcmp(arguments[1], "--shared") == 0)
-        return run_shared(arguments[2], arguments[3]);
+        return run_shared(&shared_go_kcl, arguments[2], arguments[3]);
+    if (count == 4 && strcmp(arguments[1], "--kcl") == 0)
+        return run_shared(&shared_kcl, arguments[2], arguments[3]);
     if (!read_arguments(count, arguments, &plan))
         return 2;
     signal(SIGABRT, crashed);

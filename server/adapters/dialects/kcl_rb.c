@@ -248,8 +248,11 @@ static ks_err write_row(const struct ks_store_request *request, struct ks_item_w
     return ks_foreign_write(request, KS_KCL_RB_KEY, fill, ret_write, ret_detail);
 }
 
-const struct ks_dialect ks_kcl_rb_dialect = {.tables = {{"", &schema, false}},
+const struct ks_dialect ks_kcl_rb_dialect = {.name = "kcl-rb",
+                                             .tables = {{"", &schema, false}},
                                              .table_count = 1,
+                                             .rev = KS_REV_UNTIL,
+                                             .keeps_apart = true,
                                              .read = ks_foreign_read,
                                              .write = write_row,
                                              .add = add};

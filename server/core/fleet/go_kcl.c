@@ -229,7 +229,7 @@ void ks_go_kcl_round(struct ks_core *core, struct ks_effects *effects)
 const struct ks_fleet_protocol ks_go_kcl_protocol = {
     .start = ks_peers_start,
     .answered = ks_peers_answered,
-    .listed = ks_shards_listed,
+    .listed = ks_peers_listed,
     .look = ks_peers_look,
     .locked = ks_peers_locked,
     .turn = ks_peers_turn,

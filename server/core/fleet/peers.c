@@ -90,7 +90,13 @@ void ks_peers_see(struct ks_core *core, const struct ks_lease_row *row)
     entry->next_owner = row->next_owner;
     entry->rev = row->rev;
     entry->finished = row->finished;
+    entry->unstarted = row->unstarted;
     entry->doubtful = false;
+    if (row->ranged) {
+        entry->ranged = true;
+        entry->first_key = row->first_key;
+        entry->last_key = row->last_key;
+    }
     for (uint32_t p = 0; p < KS_PARENTS_MAX && !entry->listed; p++)
         entry->parents[p] = row->parents[p];
     if (lease != NULL && (!ks_peers_is_me(core, row->owner) || row->next_owner.worker != 0))
@@ -107,7 +113,7 @@ void ks_peers_take(struct ks_core *core, ks_shard shard, ks_epoch epoch)
 
 /* ---- Who has what: for balance, and for people ---- */
 
-static struct ks_member *member_of(struct ks_core *core, struct ks_incarnation who)
+struct ks_member *ks_peers_member(struct ks_core *core, struct ks_incarnation who)
 {
     struct ks_member *member = ks_native_member(core, who.worker);
     uint32_t slots = core->config.workers_max;
@@ -141,11 +147,11 @@ void ks_peers_count(struct ks_core *core, bool (*counts)(const struct ks_core *c
         if (!ks_peers_open(entry) || entry->owner.worker == 0 ||
             ks_peers_is_me(core, entry->owner) || !counts(core, entry))
             continue;
-        member = member_of(core, entry->owner);
+        member = ks_peers_member(core, entry->owner);
         if (member != NULL)
             member->held++;
     }
-    self = member_of(core, core->fleet.self);
+    self = ks_peers_member(core, core->fleet.self);
     if (self == NULL)
         return;
     self->held = core->leases_used;
@@ -200,6 +206,44 @@ uint32_t ks_peers_writes(const struct ks_fleet *fleet)
     return used;
 }
 
+bool ks_peers_look_at(struct ks_core *core, ks_shard shard)
+{
+    struct ks_directory_entry *entry = &core->directory[shard];
+    struct ks_leader_write *write = free_write(&core->fleet);
+
+    assert(!entry->writing && entry->held == KS_HELD_NONE);
+    if (write == NULL)
+        return false;
+    *write = (struct ks_leader_write){
+        .used = true,
+        .shard = shard,
+        .operation = KS_STORE_READ_LEASE,
+        .deadline = ks_instant_add(core->now, core->config.lease_duration),
+        .reading = true,
+        .read_at = core->now,
+    };
+    entry->writing = true;
+    return true;
+}
+
+static bool is_take(enum ks_store_operation operation)
+{
+    return operation == KS_STORE_ASSIGN || operation == KS_STORE_TAKE_OVER;
+}
+
+/* Until when a take of this rev serves: an earlier one of the same rev may be the one that is done. */
+static ks_instant take_serves_until(const struct ks_core *core, struct ks_directory_entry *entry,
+                                    uint64_t rev)
+{
+    ks_instant until = core->protocol->serves_until(core, rev);
+
+    if (entry->tried == rev)
+        until = ks_instant_min(until, entry->tried_until);
+    entry->tried = rev;
+    entry->tried_until = until;
+    return until;
+}
+
 bool ks_peers_write(struct ks_core *core, ks_shard shard, enum ks_store_operation operation,
                     struct ks_incarnation target, uint64_t rev, struct ks_effects *effects)
 {
@@ -219,7 +263,7 @@ bool ks_peers_write(struct ks_core *core, ks_shard shard, enum ks_store_operatio
         .target = target,
         .rev = rev,
         .asked_at = core->now,
-        .deadline = core->protocol->serves_until(core, rev),
+        .deadline = is_take(operation) ? take_serves_until(core, entry, rev) : KS_NEVER,
     };
     entry->writing = true;
     store = ks_effects_store(
@@ -234,11 +278,6 @@ bool ks_peers_write(struct ks_core *core, ks_shard shard, enum ks_store_operatio
     return true;
 }
 
-static bool is_take(enum ks_store_operation operation)
-{
-    return operation == KS_STORE_ASSIGN || operation == KS_STORE_TAKE_OVER;
-}
-
 static void done(struct ks_core *core, const struct ks_leader_write *write,
                  struct ks_effects *effects)
 {
@@ -250,6 +289,7 @@ static void done(struct ks_core *core, const struct ks_leader_write *write,
         entry->present = true;
         entry->missing = 0;
         entry->rev = write->rev;
+        entry->unstarted = true;
         core->fleet.round_at = core->now; /* Now it can be taken. */
         ks_effects_story(effects, KS_STORY_CREATED, write->shard, KS_NOBODY);
     }
@@ -325,8 +365,8 @@ static void read_back(struct ks_core *core, struct ks_leader_write *write,
     if (event->store.outcome != KS_DONE || event->store.lease_count == 0)
         return;
     core->protocol->see(core, row);
-    if (!row->damaged && !row->finished && ks_peers_is_me(core, row->owner) &&
-        row->rev == write->rev && entry->held == KS_HELD_NONE &&
+    if (is_take(write->operation) && !row->damaged && !row->finished &&
+        ks_peers_is_me(core, row->owner) && row->rev == write->rev && entry->held == KS_HELD_NONE &&
         ks_instant_before(core->now, write->deadline))
         begin(core, write, row, effects);
 }
@@ -438,6 +478,13 @@ void ks_peers_start(struct ks_core *core)
     core->fleet.deadline = KS_NEVER; /* Each lease has its own. */
 }
 
+void ks_peers_listed(struct ks_core *core, const struct ks_event *event)
+{
+    ks_shards_listed(core, event);
+    if (event->listed.ok)
+        core->fleet.listed_at = core->fleet.list_asked_at;
+}
+
 void ks_peers_look(struct ks_core *core)
 {
     core->fleet.round_at = core->now;
@@ -488,7 +535,8 @@ static void say_resting(struct ks_core *core, struct ks_effects *effects)
 
 static bool may_leave(const struct ks_core *core)
 {
-    return core->draining && ((core->leases_used == 0 && ks_peers_writes(&core->fleet) == 0) ||
+    return core->draining && ((core->leases_used == 0 && ks_peers_writes(&core->fleet) == 0 &&
+                               !core->fleet.division.enrolled) ||
                               ks_instant_reached(core->now, ks_self_last_call(core)));
 }
 
@@ -514,6 +562,7 @@ void ks_peers_turn(struct ks_core *core, struct ks_effects *effects)
     if (!fleet->listing && ks_instant_reached(core->now, fleet->list_at) &&
         ks_effects_room(core, effects, 1)) {
         fleet->listing = true;
+        fleet->list_asked_at = core->now;
         ks_effects_add(effects, KS_EFFECT_LIST);
     }
     if (fleet->rows == 0 && ks_instant_reached(core->now, fleet->round_at) &&

@@ -27,6 +27,8 @@ ks_span ks_peers_unchanged(const struct ks_core *core, const struct ks_directory
  * owner is there. */
 void ks_peers_count(struct ks_core *core, bool (*counts)(const struct ks_core *core,
                                                          const struct ks_directory_entry *entry));
+/* The member of this name, made if there is room for it; NULL. */
+struct ks_member *ks_peers_member(struct ks_core *core, struct ks_incarnation who);
 /* True while we want leases at all. */
 bool ks_peers_want(const struct ks_core *core);
 /* Leases that we may take now. */
@@ -43,6 +45,8 @@ bool ks_peers_writable(const struct ks_directory_entry *entry);
  * now. */
 bool ks_peers_write(struct ks_core *core, ks_shard shard, enum ks_store_operation operation,
                     struct ks_incarnation target, uint64_t rev, struct ks_effects *effects);
+/* Has a row that we do not hold read, consistently. False if there is no room for another request now. */
+bool ks_peers_look_at(struct ks_core *core, ks_shard shard);
 /* Deletes the rows of finished shards of which `useless` says so. */
 void ks_peers_clean_up(struct ks_core *core,
                        bool (*useless)(const struct ks_core *core, ks_shard shard),
@@ -53,6 +57,7 @@ void ks_peers_clean_up(struct ks_core *core,
 void ks_peers_start(struct ks_core *core);
 void ks_peers_answered(struct ks_core *core, const struct ks_event *event,
                        struct ks_effects *effects);
+void ks_peers_listed(struct ks_core *core, const struct ks_event *event);
 void ks_peers_look(struct ks_core *core);
 void ks_peers_locked(struct ks_core *core, const struct ks_event *event,
                      struct ks_effects *effects);

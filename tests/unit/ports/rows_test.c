@@ -507,7 +507,7 @@ static void share(struct ks_rows *rows, bool stealing)
     static const struct ks_position start = {.kind = KS_POSITION_LATEST, .sub_sequence = -1};
 
     init(rows);
-    ks_rows_share(rows, &start, stealing, false);
+    ks_rows_share(rows, &start, stealing, ks_span_us(0));
 }
 
 static void wrote(struct ks_rows *rows, struct ks_position position)
@@ -600,7 +600,7 @@ TEST(a_take_says_what_was_read_and_the_end_of_a_mask_what_is_below)
     struct ks_rows rows;
 
     share(&rows, false);
-    rows.masking = true;
+    ks_rows_mask(&rows);
     row.whole = row.checkpoint;
     row.masked = true;
     (void)read_leases(&rows, true, &row, 1);

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shared_member.h - models of members: shared_member.c of vmware-go-kcl, kcl_member.c of the KCL 2.x. */
+#ifndef KS_SIM_SHARED_MEMBER_H
+#define KS_SIM_SHARED_MEMBER_H
+
+#include "shared_world.h"
+
+void shared_member_turn(struct shared_world *world, struct shared_member *member);
+
+void kcl_member_turn(struct shared_world *world, struct shared_member *member);
+/* kcl_table.c: a member's write of a row, that before was so. */
+void kcl_changed(struct shared_world *world, ks_shard shard, const struct shared_row *before);
+
+#endif
