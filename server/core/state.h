@@ -45,8 +45,9 @@ struct ks_directory_entry {
     bool doubtful;    /* A write of ours was not done: read before the next one. */
     bool present;     /* It has a lease row. */
     uint8_t missing;  /* Reads in a row, a beat apart, that did not show it; up to 2. */
-    ks_instant missed_at;
-    bool listed; /* It was in the last listing. */
+    ks_instant
+        missed_at; /* Of the first of them. Of peers: since when it has none; NEVER: it has. */
+    bool listed;   /* It was in the last listing. */
     bool finished;
     bool damaged;
     bool writing;      /* A leader's write of ours is in flight. */

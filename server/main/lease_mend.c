@@ -196,7 +196,7 @@ static bool fence(struct mend *mend)
         if (worker == NULL || (!worker->damaged && worker->life != KS_LIVE))
             return true;
         if (!worker->damaged && ks_lease_table_fence(&mend->table, worker)) {
-            if (mend->words->force)
+            if (mend->words->force && mend->table.dialect == &ks_native_dialect)
                 pass(mend, ks_span_ms(mend->words->call->options.lease_duration_ms));
             return true;
         }
@@ -220,7 +220,11 @@ static uint32_t count_failures(const struct mend *mend)
         const struct ks_lease_mend *const one = &mend->mends[i];
         const struct ks_store_lease *const found = ks_reading_lease(&reading, one->lease->shard);
 
-        if (found != NULL && ks_convert_agrees(one->lease, found))
+        struct ks_store_lease held;
+
+        if (found != NULL &&
+            ks_ok(ks_convert_held(mend->table.dialect, one->lease, &held, NULL)) &&
+            ks_convert_agrees(&held, found))
             continue;
         failures++;
         ks_call_complain("%s: %s", one->lease->shard,
@@ -291,7 +295,7 @@ static bool run(struct mend *mend)
         return false;
     if (mend->words->dry_run)
         return say_dry();
-    if (mend->worker != NULL && mend->table.dialect == &ks_native_dialect && !fence(mend))
+    if (mend->worker != NULL && mend->table.dialect->has_workers && !fence(mend))
         return false;
     /* As it was read last; and nobody else has written since. */
     return choose(mend) && owners_are_dead(mend) && (mend->count == 0 || carry_out(mend));

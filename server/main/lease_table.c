@@ -277,11 +277,22 @@ static uint64_t wall_ns(void)
     return (uint64_t)ks_wall_now().ms * UINT64_C(1000000);
 }
 
+/* How long a worker lives that is not heard of. */
+static ks_span life_of(const struct ks_lease_table *table, ks_span lease)
+{
+    const struct ks_options *const options = table->desk->options;
+
+    if (table->dialect->rev != KS_REV_WRITTEN)
+        return lease;
+    return ks_span_ms(options->client_max_age_ms != 0 ? (int64_t)options->client_max_age_ms
+                                                      : INT64_C(5) * options->shard_check_ms);
+}
+
 static bool lives_now(const struct ks_lease_table *table, ks_span lease, struct ks_detail *ret_sign)
 {
     const struct ks_reading reading = ks_lease_table_reading(&table->rows);
 
-    return ks_reading_lives(table->dialect, &reading, lease,
+    return ks_reading_lives(table->dialect, &reading, life_of(table, lease),
                             wall_ns(), ret_sign);
 }
 
@@ -376,7 +387,9 @@ static void fenced(void *arg, uint64_t token, const struct ks_store_answer *answ
 bool ks_lease_table_fence(struct ks_lease_table *table, const struct ks_store_worker *worker)
 {
     struct wait wait = {.table = table, .open = 1};
-    const struct ks_store_request request = {.operation = KS_STORE_FENCE,
+    const struct ks_store_request request = {.operation = table->dialect->rev == KS_REV_WRITTEN
+                                                              ? KS_STORE_REMOVE_WORKER
+                                                              : KS_STORE_FENCE,
                                              .worker = worker->self,
                                              .expect_boot = worker->self.boot,
                                              .expect_beat = worker->beat,

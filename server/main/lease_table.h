@@ -78,8 +78,8 @@ struct ks_lease_mend {
 };
 /* Writes the rows, some at a time, and fills their outcomes. */
 void ks_lease_table_mend(struct ks_lease_table *table, struct ks_lease_mend *mends, uint32_t count);
-/* native: ends the life of a worker, whose row was read so: what it writes from now on is refused. True if that is so
- * now. */
+/* Ends the life of a worker, whose row was read so. native: what it writes from now on is refused; kinsumer: nothing
+ * falls to it any more. True if that is so now. */
 bool ks_lease_table_fence(struct ks_lease_table *table, const struct ks_store_worker *worker);
 
 #endif

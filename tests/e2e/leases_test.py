@@ -20,9 +20,11 @@ TABLES = {
     "native": {"": ("p", "k")},
     "kcl": {"": ("leaseKey",)},
     "go-kcl": {"": ("ShardID",)},
+    "kinsumer": {"_checkpoints": ("Shard",), "_clients": ("ID",), "_metadata": ("Key",)},
 }
 # Which library's tables are of which dialect.
-LIBRARIES = {"kcl2": "kcl", "kcl34": "kcl", "kcl35": "kcl", "kcl35-migration": "kcl", "go-kcl": "go-kcl", "go-kcl-v2": "go-kcl"}
+LIBRARIES = {"kcl2": "kcl", "kcl34": "kcl", "kcl35": "kcl", "kcl35-migration": "kcl", "go-kcl": "go-kcl",
+             "go-kcl-v2": "go-kcl", "kinsumer": "kinsumer", "kinsumer-snowplow": "kinsumer"}
 
 
 # --- Tables ---
@@ -90,6 +92,19 @@ def positions(table):
     said = leases("list", "--table", table)
     # KCL writes 0 for what is behind a record, too.
     return {row[0]: " ".join(row[4:]).removesuffix(" + 0") for row in said.rows if row[4:] != ["-"]}
+
+
+# What a quick fleet is told besides; and so is the tool.
+QUICK = {"kinsumer": {"shard_check_ms": 500, "client_max_age_ms": 2000}}
+
+
+def sidecar(folder, dialect, worker, name, **options):
+    options = {"lease_duration_ms": 2000, **QUICK.get(dialect, {}), **options}
+    return Sidecar.on_emulators(folder, worker, stream=name, application=name, dialect=dialect, **options)
+
+
+def quick(dialect):
+    return [word for name, value in QUICK.get(dialect, {}).items() for word in ("--" + name.replace("_", "-"), str(value))]
 
 
 # --- Tests ---
@@ -179,11 +194,11 @@ def a_running_sidecar_is_seen_whatever_its_dialect(folder):
     for dialect in TABLES:
         name = name_of(folder, dialect)
         make_stream(name, 2)
-        one = Sidecar.on_emulators(folder, dialect, stream=name, application=name, dialect=dialect, lease_duration_ms=2000)
+        one = sidecar(folder, dialect, dialect, name)
         one.start()
         put_kinesis(name, numbered(10))
         pull_all(one, 10)
-        said = leases("release", "--all", "--table", f"{dialect}:{name}", status=1, lease_ms=2000)
+        said = leases("release", "--all", "--table", f"{dialect}:{name}", *quick(dialect), status=1, lease_ms=2000)
         check("a fleet lives" in said.err, dialect, said)
         one.stop()
 
@@ -193,8 +208,7 @@ def the_dead_are_seized_and_their_leases_served_by_others(folder):
     for dialect in TABLES:
         name = name_of(folder, dialect)
         make_stream(name, 2)
-        one = Sidecar.on_emulators(folder, dialect + "-one", stream=name, application=name, dialect=dialect,
-                                   lease_duration_ms=2000)
+        one = sidecar(folder, dialect, dialect + "-one", name)
         one.start()
         put_kinesis(name, numbered(10))
         pull_all(one, 10)
@@ -206,21 +220,22 @@ def the_dead_are_seized_and_their_leases_served_by_others(folder):
             shard = sorted(before)[0]
             wait_until(lambda: "may come back" in leases("release", shard, "--table", table, status=1, lease_ms=2000).err, 20,
                        "a worker that was not fenced may come back")
-        said = wait_until(lambda: leases_of_the_dead(table, dialect + "-one"), 30, "it is dead")
+        said = wait_until(lambda: leases_of_the_dead(table, dialect), 30, "it is dead")
         check_equal(len([line for line in said.out.split("\n") if "taken from" in line]), 2, said)
         check_equal({row[1] for row in leases("list", "--table", table).rows}, {"-"})
         check_equal(positions(table), before)
-        two = Sidecar.on_emulators(folder, dialect + "-two", stream=name, application=name, dialect=dialect).start()
+        two = sidecar(folder, dialect, dialect + "-two", name).start()
         put_kinesis(name, numbered(10, start=10))
         got = pull_all(two, 10)
         check_equal(len({data_of(record) for record in got}), 10)
         two.stop()
 
 
-def leases_of_the_dead(table, worker):
+def leases_of_the_dead(table, dialect):
     env = dict(os.environ, AWS_ENDPOINT_URL_DYNAMODB=os.environ["KS_DYNAMODB_URL"])
-    run = subprocess.run([BINARY, "leases", "seize", worker, "--table", table, "--lease-duration-ms", "2000"], env=env,
-                         capture_output=True, stdin=subprocess.DEVNULL, timeout=60 * PATIENCE, check=False)
+    run = subprocess.run([BINARY, "leases", "seize", dialect + "-one", "--table", table, "--lease-duration-ms", "2000",
+                          *quick(dialect)], env=env, capture_output=True,
+                         stdin=subprocess.DEVNULL, timeout=60 * PATIENCE, check=False)
     return Said(run) if run.returncode == 0 else None
 
 
@@ -252,7 +267,7 @@ def a_lease_is_reset_to_each_place_and_a_sidecar_begins_there(folder):
         table = f"{dialect}:{name}"
         make_stream(name, 1)
         placed = put_kinesis(name, numbered(10))
-        one = Sidecar.on_emulators(folder, dialect + "-one", stream=name, application=name, dialect=dialect)
+        one = sidecar(folder, dialect, dialect + "-one", name)
         one.start()
         pull_all(one, 10)
         one.stop()
@@ -264,12 +279,12 @@ def a_lease_is_reset_to_each_place_and_a_sidecar_begins_there(folder):
                 said = leases("reset", shard, "--at", at, "--table", table, status=1)
                 check("kcl cannot hold this position" in said.err, said)
                 continue
-            said = leases("reset", shard, "--at", at, "--table", table, "--dry-run")
+            said = leases("reset", shard, "--at", at, "--table", table, "--dry-run", *quick(dialect))
             check("nothing was written" in said.out, said)
-            leases("reset", shard, "--at", at, "--table", table)
+            leases("reset", shard, "--at", at, "--table", table, *quick(dialect))
             check_equal(positions(table), {shard: is_at}, dialect)
-        leases("reset", shard, "--at", f"after:{third}" if dialect == "kcl" else fourth, "--table", table)
-        two = Sidecar.on_emulators(folder, dialect + "-two", stream=name, application=name, dialect=dialect).start()
+        leases("reset", shard, "--at", f"after:{third}" if dialect == "kcl" else fourth, "--table", table, *quick(dialect))
+        two = sidecar(folder, dialect, dialect + "-two", name).start()
         got = pull_all(two, 7)
         check_equal(sorted(data_of(record).decode() for record in got), [f"record-{at:04d}" for at in range(3, 10)], dialect)
         two.stop()

@@ -12,8 +12,6 @@
 
 /* The next look, while something is to be had soon. */
 #define SOON ks_span_ms(1000)
-/* A finished row stays for so long, that members find it as they expect it. */
-#define KEEP_FINISHED ks_span_ms(300000)
 
 /* ---- Times ---- */
 
@@ -97,13 +95,20 @@ static bool lacks_row(const struct ks_core *core, ks_shard shard)
            (!core->config.latest || !entry->closed || entry->begun_above);
 }
 
+/* Its row was not there, and the stream was listed since: one that was cleaned up has children in that. */
+static bool is_missed(const struct ks_core *core, const struct ks_directory_entry *entry)
+{
+    return !ks_instant_before(core->fleet.listed_at, entry->missed_at);
+}
+
 /* Parents before children, or members that find no row of a parent would not wait for it. */
 static bool may_be_made(const struct ks_core *core, ks_shard shard)
 {
     const struct ks_directory_entry *entry = &core->directory[shard];
 
-    return lacks_row(core, shard) && !entry->writing && !entry->doubtful &&
-           !lacks_row(core, entry->parents[0]) && !lacks_row(core, entry->parents[1]);
+    return lacks_row(core, shard) && is_missed(core, entry) && !entry->writing &&
+           !entry->doubtful && !lacks_row(core, entry->parents[0]) &&
+           !lacks_row(core, entry->parents[1]);
 }
 
 /* Makes rows that are missing. True if some are. */
@@ -112,7 +117,13 @@ static bool make_rows(struct ks_core *core, struct ks_effects *effects)
     bool missing = false;
 
     for (ks_shard shard = 0; shard < core->directory_top; shard++) {
-        missing |= lacks_row(core, shard);
+        const struct ks_directory_entry *entry = &core->directory[shard];
+
+        if (!lacks_row(core, shard))
+            continue;
+        missing = true;
+        if (ks_instant_before(core->fleet.list_asked_at, entry->missed_at))
+            core->fleet.list_at = ks_instant_min(core->fleet.list_at, core->now);
         if (may_be_made(core, shard) &&
             !ks_peers_write(core, shard, KS_STORE_CREATE, KS_NOBODY, 0, effects))
             break;
@@ -295,7 +306,7 @@ static bool useless(const struct ks_core *core, ks_shard shard)
     bool has_child = false;
 
     if (!entry->present || !entry->finished || entry->damaged ||
-        ks_peers_unchanged(core, entry).us < KEEP_FINISHED.us)
+        ks_peers_unchanged(core, entry).us < core->config.keep.us)
         return false;
     for (uint32_t p = 0; p < KS_PARENTS_MAX; p++)
         if (entry->parents[p] < core->directory_top && core->directory[entry->parents[p]].present)

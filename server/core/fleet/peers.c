@@ -75,6 +75,7 @@ void ks_peers_see(struct ks_core *core, const struct ks_lease_row *row)
 
     entry->seen = true;
     entry->missing = 0;
+    entry->missed_at = KS_NEVER;
     /* Rows as read have no epoch, but that of the lease that we hold. */
     if (lease == NULL && row->epoch != 0) {
         see_our_end(core, entry, row->finished);
@@ -415,6 +416,7 @@ static void forget_missing(struct ks_core *core)
             continue;
         if (entry->present)
             ks_shards_deleted(core, shard);
+        entry->missed_at = ks_instant_min(entry->missed_at, core->now);
         entry->rev = 0;
         entry->doubtful = false;
         if (lease != NULL)
