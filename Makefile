@@ -243,7 +243,7 @@ test: deps tests  ## Run every test: unit, vectors, oom, contract, simulation, e
 	@rm -rf $(RESULTS)
 	@$(RUN) -j 4 -o $(RESULTS)/unit unit -- $(call of,unit) || :
 	@$(RUN) -j 2 -o $(RESULTS)/vectors vectors -- $(call of,vectors) $(call of,oom) || :
-	@$(if $(SIM),$(RUN) -o $(RESULTS)/sim simulation -- "$(SIM) --seed 1 --seeds $(SEEDS)" "$(SIM) --shared 1 $(SEEDS)" "$(SIM) --kinsumer 1 $(SEEDS)" || :)
+	@$(if $(SIM),$(RUN) -o $(RESULTS)/sim simulation -- "$(SIM) --seed 1 --seeds $(SEEDS)" "$(SIM) --shared 1 $(SEEDS)" "$(SIM) --kcl 1 $(SEEDS)" "$(SIM) --kinsumer 1 $(SEEDS)" || :)
 	@$(RUN) -o $(RESULTS)/contract contract -- $(CONTRACT) || :
 	@$(RUN) -j 4 -o $(RESULTS)/streams "contract of streams" -- $(STREAMS) || :
 	@$(RUN) -j 4 -o $(RESULTS)/e2e "end to end" -- $(E2E) || :
@@ -312,6 +312,7 @@ h2spec: deps all $(H2SPEC)  ## Ask h2spec, from the Go module proxy, what it thi
 sim: $(SIM)  ## Simulate the core from one seed, or from N of them: `make sim SEED=7 N=1000`; a seed replays exactly.
 	$(SIM) --seed $(SEED) --seeds $(N)
 	$(SIM) --shared $(SEED) $(N)
+	$(SIM) --kcl $(SEED) $(N)
 	$(SIM) --kinsumer $(SEED) $(N)
 
 SECONDS ?= 900

@@ -53,10 +53,12 @@ static ks_err translate(const struct ks_dialect *dialect, const struct ks_store_
                         ks_instant now, struct ks_ask_work *work)
 {
     work->operation = request->operation;
-    work->table = dialect->table == NULL ? 0 : dialect->table(request->operation);
+    work->table =
+        dialect->table == NULL || request->together ? 0 : dialect->table(request->operation);
     work->consistent = request->consistent || request->operation == KS_STORE_READ_LEASE ||
                        request->operation == KS_STORE_READ_WORKER;
     work->deadline = ks_instant_add(now, request->timeout);
+    work->rows.with_words = request->words;
     work->outcome = KS_UNKNOWN;
     if (ks_native_writes(request->operation))
         return dialect->write(request, &work->write, &work->detail);
@@ -118,6 +120,8 @@ static enum ks_ask_kind kind_of(enum ks_store_operation operation)
         return KS_ASK_NEWS;
     if (operation == KS_STORE_READ_LEASES)
         return KS_ASK_LEASES;
+    if (operation == KS_STORE_READ_OWNED)
+        return KS_ASK_OWNED;
     if (operation == KS_STORE_REMOVE_WORKER || operation == KS_STORE_DELETE)
         return KS_ASK_DELETE;
     return ks_native_writes(operation) ? KS_ASK_UPDATE : KS_ASK_ROW;
@@ -208,7 +212,9 @@ void ks_ask_answer(struct ks_ask *ask)
 
     if (work != NULL) {
         answer.outcome = work->outcome;
-        answer.err = work->outcome == KS_UNKNOWN ? work->err : KS_OK;
+        answer.err = work->outcome == KS_UNKNOWN || ks_err_is(work->err, KS_ERR_NOT_FOUND)
+                         ? work->err
+                         : KS_OK;
         answer.detail = work->detail;
         /* Rows of a read that broke off are no answer. */
         if (work->outcome != KS_UNKNOWN)

@@ -62,6 +62,7 @@ enum ks_ask_kind {
     KS_ASK_FLEET,
     KS_ASK_NEWS,
     KS_ASK_LEASES,
+    KS_ASK_OWNED,
     KS_ASK_ROW,
     KS_ASK_UPDATE,
     KS_ASK_DELETE

@@ -3,7 +3,7 @@
  *
  * A dialect (adapters/dialects) says what a row means, a store (adapters/dynamodb, adapters/sqlite) says how it is
  * performed; this is what passes between them. The model is that of DynamoDB's items, as far as lease tables use it
- * (S, N, SS, BOOL, L of S, NULL; condition and update expressions of the DynamoDB developer guide), with keys `p` and `k`.
+ * (S, N, SS, BOOL, L of S, M of L of N, NULL; condition and update expressions of the DynamoDB developer guide), with keys `p` and `k`.
  * Pure values: no I/O, usable on any thread.
  */
 #ifndef KS_ADAPTERS_ITEM_H
@@ -29,7 +29,8 @@ enum ks_value_type {
     KS_VALUE_SET, /* SS: members joined by '\n'; never empty, no member is empty or holds a '\n'. */
     KS_VALUE_BOOL, /* BOOL: "true" or "false". */
     /* L of S, in their order: members as in a SET, but an empty list is one. An SS is read as one, too. */
-    KS_VALUE_LIST
+    KS_VALUE_LIST,
+    KS_VALUE_SERIES /* M of L of N: "NAME NUMBER NUMBER" for each member, joined by '\n'; or empty. */
 };
 
 struct ks_value {
@@ -65,6 +66,8 @@ struct ks_item {
     ks_view k;
     enum ks_presence presence[KS_ITEM_ATTRIBUTES_MAX];
     ks_view texts[KS_ITEM_ATTRIBUTES_MAX];
+    uint32_t *asked; /* Where the attribute that was asked for last is kept: it is to blame if the row cannot be read.
+                        NULL: nobody wants to know. */
 };
 
 /* Empty: every attribute absent. */
@@ -145,6 +148,11 @@ void ks_item_write_if(struct ks_item_write *write, enum ks_condition_kind kind, 
                       struct ks_value value);
 void ks_item_write_do(struct ks_item_write *write, enum ks_update_kind kind, const char *name,
                       struct ks_value value);
+
+/* The row that the write makes where there is none, as it will be read: its texts point into the write. Of a write that
+ * deletes nothing and whose updates are SET and REMOVE. */
+void ks_item_written(const struct ks_item_write *write, const struct ks_schema *schema,
+                     struct ks_item *ret_item);
 
 /* True if all its conditions hold where there is no row, so that it makes one (as UpdateItem does). */
 bool ks_item_write_may_create(const struct ks_item_write *write);

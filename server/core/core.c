@@ -107,6 +107,7 @@ struct ks_core_config ks_core_config_default(ks_span lease_duration)
         .round = at_most(ks_span_us(us / 20), 500),
         .timeout = at_most(ks_span_us(us / 5), 2000),
         .hand_over = at_most(ks_span_us(us / 2), 5000),
+        .report_every = ks_span_ms(30000),
         .keep = ks_span_ms(3600000),
         .list_every = ks_span_ms(30000),
         .checkpoint_interval = ks_span_ms(5000),
@@ -153,6 +154,8 @@ static void *carve(uint8_t **memory, size_t count, size_t size)
 static const struct ks_fleet_protocol *const protocols[] = {
     [KS_PROTOCOL_NATIVE] = &ks_native_protocol,
     [KS_PROTOCOL_GO_KCL] = &ks_go_kcl_protocol,
+    [KS_PROTOCOL_KCL_RB] = &ks_kcl_rb_protocol,
+    [KS_PROTOCOL_KCL] = &ks_kcl_protocol,
     [KS_PROTOCOL_KINSUMER] = &ks_kinsumer_protocol,
 };
 
@@ -443,6 +446,14 @@ bool ks_core_lease(const struct ks_core *core, ks_shard shard, struct ks_lease_v
     }
     *ret_view = view;
     return true;
+}
+
+bool ks_core_waiting(const struct ks_core *core, ks_shard shard, ks_epoch epoch,
+                     ks_number *ret_number)
+{
+    const struct ks_lease *lease = ks_lease_of(core, shard, epoch);
+
+    return lease != NULL && ks_tracker_waiting(&lease->tracker, ret_number);
 }
 
 bool ks_core_is_over(const struct ks_core *core, ks_shard shard, ks_epoch epoch, ks_number number)

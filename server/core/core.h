@@ -16,14 +16,24 @@
 #include "core/event.h"
 
 /* How the fleet agrees who serves what (core/fleet/protocol.h). */
-enum ks_protocol { KS_PROTOCOL_NATIVE, KS_PROTOCOL_GO_KCL, KS_PROTOCOL_KINSUMER };
+enum ks_protocol {
+    KS_PROTOCOL_NATIVE,
+    KS_PROTOCOL_GO_KCL,
+    KS_PROTOCOL_KCL,
+    KS_PROTOCOL_KINSUMER,
+    KS_PROTOCOL_KCL_RB
+};
 
 /* All spans as in docs/PROTOCOL.md part A. */
 struct ks_core_config {
     enum ks_protocol protocol;
-    bool stealing;   /* go-kcl: we claim leases of those that have more than we. */
+    bool stealing; /* go-kcl: we claim leases of those that have more than we. */
+    bool masking;  /* kcl-rb: rows of ours are masked, so that it leaves them alone. */
+    bool
+        latest; /* kcl: the application begins at the latest: what was closed before is not read. */
     uint32_t self;   /* Our worker number, not 0. */
     uint64_t seed;   /* Of nonces and jitter: different for each process. */
+    uint64_t boot;   /* The nonce of its first registration, likewise; 0: drawn, too. */
     bool lock;       /* There is a lock file: it names each boot before that is registered (A3). */
     uint64_t corpse; /* The boot that it named when we took it: that process is dead; 0 = none. */
 
@@ -35,6 +45,7 @@ struct ks_core_config {
     ks_span timeout;        /* T */
     ks_span hand_over;      /* H */
     ks_span keep;           /* K */
+    ks_span report_every;   /* KCL 3.x: our metrics. */
     ks_span list_every;     /* The leader lists the stream's shards. */
     ks_span checkpoint_interval;
     ks_span idle_release;
@@ -144,6 +155,11 @@ struct ks_lease_view {
     ks_instant paused_until; /* NEVER: until it is resumed. */
 };
 bool ks_core_lease(const struct ks_core *core, ks_shard shard, struct ks_lease_view *ret_view);
+
+/* The oldest record of a lease that we hold which was fetched and is with no session: it was not delivered yet, or is
+ * to be delivered again. False if there is none. */
+bool ks_core_waiting(const struct ks_core *core, ks_shard shard, ks_epoch epoch,
+                     ks_number *ret_number);
 
 /* True if nobody needs the record any more: it is settled, or given up. KS_SHARD_NONE: a dead letter's number. */
 bool ks_core_is_over(const struct ks_core *core, ks_shard shard, ks_epoch epoch, ks_number number);

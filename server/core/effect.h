@@ -76,6 +76,10 @@ enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRA
     X(CRAMPED, WARN, "record_too_large",                                                           \
       "{shard}: no room in memory for its next record since 5 s, raise --memory-budget-bytes")     \
     X(DAMAGED, WARN, NULL, "{shard}: its lease row is damaged, leaving it alone")                  \
+    X(STRANGERS, WARN, NULL,                                                                       \
+      "{shard}: kcl-rb is at work on it, so nothing is taken and nothing kept: stop it, or set --lease-masking") \
+    X(STRANGERS_GONE, INFO, NULL, "no kcl-rb is at work any more, leases are taken")               \
+    X(CHILD, WARN, NULL, "{shard}: a child, at which kcl-rb ends: there is no way back to it")     \
     X(HOLE, WARN, NULL,                                                                            \
       "{number} millionths of the hash keys, from {count} on, have no open lease, listing the shards again") \
     X(COVERED, INFO, NULL, "every hash key has an open lease again")                               \
@@ -101,6 +105,12 @@ enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRA
     X(DROPPED, WARN, "record_dropped", "{shard}: {count} records from {number} on are dropped, {cause}") \
     X(STOPPED, ERROR, "poison",                                                                    \
       "{shard}: stopped by record {number}, which failed {count} times; settle it or let it go on") \
+    X(KCL_EQUALS, INFO, NULL, "{worker}: the fleet is of the manners of KCL 2.x: leases are taken")   \
+    X(KCL_ASSIGNED, INFO, NULL, "{worker}: the fleet is of the manners of KCL 3.x: its leader assigns leases") \
+    X(KCL_UNLED, WARN, NULL,                                                                       \
+      "{worker}: nobody has led the fleet of KCL 3.x for {ms} ms, free leases are taken until somebody does") \
+    X(KCL_UNKNOWN, ERROR, NULL,                                                                    \
+      "{worker}: the fleet's state rows say what this version does not know, its manners are not changed") \
     X(GAP_FULL, WARN, "lane_blocked",                                                              \
       "{shard}: nothing more is read until record {number} is settled, {count} behind it are held")
 
@@ -135,7 +145,10 @@ struct ks_store_effect {
     struct ks_incarnation next_owner;
     ks_epoch epoch;
     uint64_t rev;
-    uint64_t next_rev;      /* Writes of a lease row: its rev from then on. */
+    bool together; /* KCL: where rows about the fleet are. */
+    bool measured; /* KCL: HEARTBEAT: with our CPU. */
+    uint64_t
+        next_rev; /* Writes of a lease row: its rev from then on. KCL: HEARTBEAT: the time, in s since 1970. */
     const ks_shard *shards; /* NAME_SHARDS: in any order. Valid until the next step. */
     uint32_t shard_count;
     /* CHECKPOINT, FINAL: the position of the last record below this, as remembered at FORGET; 0 = nothing was settled

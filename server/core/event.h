@@ -50,6 +50,7 @@ struct ks_event {
             uint32_t worker_count;
             uint32_t lease_count;
             struct ks_leader_row leader;
+            struct ks_kcl_rows kcl;
             struct ks_list_row list;
             bool app_present;
         } store;

@@ -97,6 +97,7 @@ void ks_flow_records(struct ks_core *core, const struct ks_event *event)
     lease->cramped = false;
     lease->full_since = KS_NEVER;
     lease->at_end = event->records.at_end;
+    lease->end_at = core->now;
     lease->read_at = core->now;
     if (event->records.count > 0)
         core->stirred = true;

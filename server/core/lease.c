@@ -175,9 +175,10 @@ void ks_lease_settled(struct ks_lease *lease, ks_number mark_before, struct ks_e
 
 /* ---- Answers. ---- */
 
-static bool all_settled(const struct ks_lease *lease)
+static bool may_end(const struct ks_core *core, const struct ks_lease *lease)
 {
-    return lease->at_end && !lease->reading && lease->tracker.mark == lease->tracker.fetched;
+    return lease->at_end && !lease->reading && lease->tracker.mark == lease->tracker.fetched &&
+           (core->protocol->may_end == NULL || core->protocol->may_end(core, lease));
 }
 
 static bool patience_over(const struct ks_core *core, const struct ks_lease *lease)
@@ -352,7 +353,7 @@ static void read_back(struct ks_core *core, struct ks_lease *lease, const struct
         lease->unsure = UINT64_MAX;
         lease->rev = row->rev;
         serve_until(core, lease,
-                    ks_instant_min(lease->promised, core->protocol->serves_until(core, row->rev)));
+                    ks_instant_min(lease->sure, core->protocol->serves_until(core, row->rev)));
     }
     lease->next_owner = row->next_owner;
     if (row->next_owner.worker != 0)
@@ -435,9 +436,13 @@ static void ask(struct ks_core *core, struct ks_lease *lease, enum ks_lease_writ
     store->epoch = lease->epoch;
     store->rev = lease->rev;
     if (write != KS_WRITE_REREAD) {
+        uint64_t rev = core->protocol->next_rev(core, lease);
+
         lease->asked_at = core->now;
-        lease->tried = core->protocol->next_rev(core, lease);
-        lease->promised = core->protocol->serves_until(core, lease->tried);
+        lease->promised = core->protocol->serves_until(core, rev);
+        lease->sure =
+            rev == lease->tried ? ks_instant_min(lease->sure, lease->promised) : lease->promised;
+        lease->tried = rev;
     }
     store->next_rev = lease->tried;
     store->next_owner = lease->next_owner;
@@ -469,7 +474,7 @@ static enum ks_lease_write wanted(const struct ks_core *core, const struct ks_le
         return KS_WRITE_NONE;
     if (lease->seeking && lease->state == KS_LEASE_HELD)
         return lease->reread ? KS_WRITE_REREAD : KS_WRITE_SEEK;
-    if (lease->state == KS_LEASE_ENDING || all_settled(lease))
+    if (lease->state == KS_LEASE_ENDING || may_end(core, lease))
         return lease->reread ? KS_WRITE_REREAD : KS_WRITE_END;
     if (ready_to_return(core, lease))
         return lease->reread || !lease->checked ? KS_WRITE_REREAD : KS_WRITE_FINAL;

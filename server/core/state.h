@@ -45,8 +45,9 @@ struct ks_directory_entry {
     bool doubtful;    /* A write of ours was not done: read before the next one. */
     bool present;     /* It has a lease row. */
     uint8_t missing;  /* Reads in a row, a beat apart, that did not show it; up to 2. */
-    ks_instant missed_at;
-    bool listed; /* It was in the last listing. */
+    ks_instant
+        missed_at; /* Of the first of them. Of peers: since when it has none; NEVER: it has. */
+    bool listed;   /* It was in the last listing. */
     bool finished;
     bool damaged;
     bool writing;      /* A leader's write of ours is in flight. */
@@ -60,8 +61,23 @@ struct ks_directory_entry {
     uint64_t rev;
     ks_instant seen_at;
     ks_instant read_at;
+    bool stranger; /* Written last by somebody to whom our leases mean nothing. */
+    uint64_t tried; /* The rev of our last take of it .. */
+    ks_instant
+        tried_until;  /* .. and until when that, or an earlier one of this rev, would serve. */
+    bool unstarted;   /* Its checkpoint names no record yet. */
+    bool begun_above; /* Some ancestor has a row, */
+    bool begun_below; /* some descendant. */
     uint32_t place; /* In the list that members divide, from 1; 0: not in it. */
+    uint8_t assigned; /* enum ks_assigned */
     struct ks_pause pause;
+};
+
+/* KCL 3.x: the index of the owners names us. */
+enum ks_assigned {
+    KS_ASSIGNED_NO,
+    KS_ASSIGNED_FOUND, /* The row is to be read, */
+    KS_ASSIGNED_LOOKED /* and then tells. */
 };
 
 /* Whether somebody has to be told of a lease. */
@@ -105,6 +121,7 @@ struct ks_lease {
     /* The reader. */
     bool reading;
     bool at_end;
+    ks_instant end_at; /* Since when. */
     bool throttled;
     bool cramped;          /* Told that there is no room for its next records. */
     ks_instant full_since; /* Since when the byte budget refused its reads; NEVER: it does not. */
@@ -121,7 +138,8 @@ struct ks_lease {
     ks_instant asked_at;
     uint64_t tried;
     ks_instant promised;
-    bool reread;  /* Read before the next write. */
+    ks_instant sure; /* The same, if it was not that write but an earlier one of this rev. */
+    bool reread;     /* Read before the next write. */
     bool checked; /* Read since it was ready for its final write, which names next_owner as read. */
     bool unsaid;  /* That it is being returned is not told yet. */
     ks_instant patience_at; /* RETURNING: what is in flight then is not waited for any longer. */
@@ -306,8 +324,36 @@ struct ks_division {
     ks_instant since; /* When it changed last. */
 };
 
+/* How a fleet of KCL agrees, as its rows say (core/fleet/kcl3.h). */
+struct ks_kcl {
+    bool known; /* They were read, and said what we know. */
+    enum ks_kcl_version version;
+    bool together;              /* Reports go into the table of the leases. */
+    struct ks_kcl_rows rows[2]; /* Of the table of their own, and of that of the leases. */
+    uint32_t serials[5];        /* Of the requests in flight, 0 = none. */
+    ks_instant probe_at;
+    bool failed;  /* One of the reads of this probe did. */
+    bool damaged; /* Told that the rows say what we do not know. */
+    /* Whoever leads. */
+    uint64_t leader;
+    ks_instant leader_at; /* Since when it is that. */
+    ks_span leader_span;
+    bool led;
+    /* Our reports. */
+    ks_instant report_at;
+    bool reported;          /* There is a row of ours .. */
+    bool reported_together; /* .. there. */
+    bool measured;          /* With our CPU: others say theirs. */
+    /* What is assigned to us. */
+    ks_instant owned_at;
+    bool unindexed; /* The index could not be asked. */
+    bool waiting;   /* For parents of a shard that was assigned to us. */
+    bool assigned;  /* Some entry of the directory is marked as that. */
+};
+
 struct ks_fleet {
     struct ks_division division;
+    struct ks_kcl kcl;
     /* We ourselves. */
     enum ks_self_step step;
     struct ks_incarnation self;
@@ -376,6 +422,8 @@ struct ks_fleet {
     uint64_t changes_sum; /* Of all members, at that time. */
     bool listing;
     ks_instant list_at;
+    ks_instant list_asked_at; /* Of the last listing, */
+    ks_instant listed_at;     /* of the last that was answered: when it was asked for. */
     /* The audit. */
     bool audit_due;          /* The shards were listed since the last one. */
     bool hole_told;          /* And not that it is filled. */
@@ -392,6 +440,12 @@ struct ks_fleet {
     bool hints_due;      /* Some member is to be told something. */
     ks_instant hints_at; /* Not before, while more of it is being decided. */
     bool waiting_said;
+    /* Strangers at the table (kcl_rb.c). */
+    bool strangers;      /* They are at work, or may be: we want nothing. */
+    bool strangers_seen; /* One of them wrote to a row while we looked. */
+    bool strangers_told;
+    bool child_told;
+    ks_instant stranger_at; /* When the last row that one of them had written was seen first. */
     struct ks_lease_token hint_gives[KS_HINT_WRITES_MAX][KS_TOKENS_MAX];
     struct ks_lease_token hint_takes[KS_HINT_WRITES_MAX][KS_TOKENS_MAX];
 };

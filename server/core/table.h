@@ -22,12 +22,31 @@ enum ks_outcome {
     KS_UNKNOWN  /* May or may not have been applied, or a read without an answer. */
 };
 
+/* What a fleet of KCL says of itself (docs/DIALECTS.md): how it agrees, and how far its rows have moved into one table. */
+enum ks_kcl_version {
+    KS_KCL_UNSAID,
+    KS_KCL_2X,
+    KS_KCL_UPGRADE_FROM_2X,
+    KS_KCL_3X_WITH_ROLLBACK,
+    KS_KCL_3X
+};
+enum { KS_KCL_VERSIONS = KS_KCL_3X + 1 };
+enum ks_kcl_tables {
+    KS_KCL_TABLES_UNSAID,
+    KS_KCL_TABLES_INIT,
+    KS_KCL_TABLES_DEPLOYED,
+    KS_KCL_TABLES_PENDING,
+    KS_KCL_TABLES_COMPLETE
+};
+enum { KS_KCL_TABLES_WORDS = KS_KCL_TABLES_COMPLETE + 1 };
+
 enum ks_store_operation {
     /* Reads. */
     KS_STORE_READ_FLEET, /* Partition w: all worker rows, the leader row, the app row. */
     KS_STORE_READ_NEWS, /* Three rows of it: the leader row, the worker rows `owner.id` and `worker.id`. */
     KS_STORE_READ_LEASES, /* Partition s: all lease rows. */
     KS_STORE_READ_LEASE,  /* One lease row: `shard`. Always consistent. */
+    KS_STORE_READ_OWNED, /* Keys alone of the lease rows that name `worker`, by an index: eventually consistent. */
     KS_STORE_READ_WORKER, /* One worker row: `worker.id`. Always consistent. */
 #define KS_STORE_FIRST_WRITE KS_STORE_REGISTER_NEW
     /* Writes of a worker row (A3). */
@@ -59,9 +78,11 @@ enum ks_store_operation {
     KS_STORE_END, /* shard, worker, epoch, rev -> checkpoint SHARD_END, children, finished, no owner, no
                             next_owner, epoch + 1, rev + 1. */
     KS_STORE_DELETE, /* shard, epoch; condition: finished. */
-    KS_STORE_SEEK /* shard, worker, epoch, rev; condition: no next_owner -> checkpoint as an operator ordered,
+    KS_STORE_SEEK, /* shard, worker, epoch, rev; condition: no next_owner -> checkpoint as an operator ordered,
                      epoch + 1, rev + 1; the owner stays. */
+    KS_STORE_MEND  /* Not of a fleet: a person's, by the tool. shard, lease: what the row shall say, next_rev: now.
+                      Condition: no row, or with `exists` owner, next_owner, epoch, rev, checkpoint as read. */
 };
-enum { KS_STORE_OPERATIONS = KS_STORE_SEEK + 1 };
+enum { KS_STORE_OPERATIONS = KS_STORE_MEND + 1 };
 
 #endif

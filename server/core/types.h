@@ -55,6 +55,7 @@ struct ks_worker_row {
     const struct ks_lease_token *takes;
     uint32_t give_count;
     uint32_t take_count;
+    bool measured; /* KCL: it says its CPU. */
     uint32_t rank; /* Of its id among those that were read, in the order of bytes. */
     bool damaged;  /* Only self.worker means something; neither alive nor dead. */
 };
@@ -76,6 +77,15 @@ struct ks_leader_row {
                                            where not everybody does (PROTOCOL A4). */
 };
 
+/* The rows of KCL 3.x that are about the whole fleet, as one table has them; all zero: it has none. */
+struct ks_kcl_rows {
+    enum ks_kcl_version version;
+    enum ks_kcl_tables tables;
+    uint64_t leader;     /* Another one with each heartbeat of whoever leads; 0: nobody does. */
+    ks_span leader_span; /* The leader is gone when it has not changed for so long. */
+    bool damaged;        /* One of them says what we do not know. */
+};
+
 /* A hash key: 128 bits. */
 struct ks_hash_key {
     uint64_t high;
@@ -94,7 +104,11 @@ struct ks_lease_row {
     struct ks_hash_key first_key;
     struct ks_hash_key last_key;
     bool finished;
-    bool damaged; /* Cannot be read: left untouched by everybody. */
+    bool unstarted; /* Its checkpoint is a start position: it names no record. */
+    bool damaged;   /* Cannot be read: left untouched by everybody. */
+    /* Of a table whose members know no leases of others (kcl_rb.c). */
+    bool stranger; /* Written last by one of them .. */
+    bool moved;    /* .. and its checkpoint is another than when it was read before. */
 };
 
 /* A shard as the stream lists it. */

@@ -9,6 +9,7 @@
 #include "adapters/local/stream.h"
 #include "adapters/sqlite/dead_letters.h"
 #include "adapters/sqlite/store.h"
+#include "adapters/system/cpu.h"
 #include "adapters/system/lock_file.h"
 #include "base/digest.h"
 #include "base/log.h"
@@ -66,25 +67,29 @@ static void table_changed(void *arg)
         ks_switchboard_look(room->board);
 }
 
-struct dialect {
+/* Formats and manners of lease tables. */
+struct fleet {
     const char *name;
+    const struct ks_dialect *dialect;
     enum ks_protocol protocol;
-    const struct ks_dialect *format;
 };
 
-static const struct dialect *dialect_of(const struct ks_options *options)
+static const struct fleet *fleet_of(const struct ks_options *options)
 {
-    static const struct dialect dialects[] = {
-        {"native", KS_PROTOCOL_NATIVE, &ks_native_dialect},
-        {"go-kcl", KS_PROTOCOL_GO_KCL, &ks_go_kcl_dialect},
-        {"kinsumer", KS_PROTOCOL_KINSUMER, &ks_kinsumer_dialect},
+    static const struct fleet fleets[] = {
+        {"native", &ks_native_dialect, KS_PROTOCOL_NATIVE},
+        {"go-kcl", &ks_go_kcl_dialect, KS_PROTOCOL_GO_KCL},
+        {"kcl", &ks_kcl_dialect, KS_PROTOCOL_KCL},
+        {"kinsumer", &ks_kinsumer_dialect, KS_PROTOCOL_KINSUMER},
+        {"kcl-rb", &ks_kcl_rb_dialect, KS_PROTOCOL_KCL_RB},
     };
+    size_t at = 0;
 
-    for (size_t i = 0; i < sizeof(dialects) / sizeof(dialects[0]); i++)
-        if (strcmp(options->dialect, dialects[i].name) == 0)
-            return &dialects[i];
-    assert(false); /* The options were checked. */
-    return NULL;
+    while (strcmp(fleets[at].name, options->dialect) != 0) {
+        at++;
+        assert(at < sizeof fleets / sizeof fleets[0]); /* The options were checked. */
+    }
+    return &fleets[at];
 }
 
 static ks_err open_store(struct ks_room *room, struct ks_detail *detail)
@@ -97,7 +102,7 @@ static ks_err open_store(struct ks_room *room, struct ks_detail *detail)
                                     room, &room->store, detail);
     KS_TRY(ks_cloud_client(&room->part, KS_AWS_DYNAMODB, &client, detail));
     return ks_dynamodb_store_open(room->loop, client, room->options->application,
-                                  dialect_of(room->options)->format, &room->store, detail);
+                                  fleet_of(room->options)->dialect, &room->store, detail);
 }
 
 static ks_err open_kinesis(struct ks_room *room, struct ks_aws_client *client,
@@ -142,12 +147,29 @@ static ks_err open_lock(struct ks_room *room, struct ks_detail *detail)
     const struct ks_options *options = room->options;
 
     /* Other tables know no boots. */
-    if (dialect_of(options)->protocol != KS_PROTOCOL_NATIVE)
+    if (fleet_of(options)->protocol != KS_PROTOCOL_NATIVE)
         return KS_OK;
     if (options->sources[KS_OPTION_worker_id] == KS_OPTION_DEFAULT || options->state_dir[0] == '\0')
         return KS_OK;
     return ks_lock_file_open(room->loop, options->state_dir, options->application,
                              options->worker_id, &room->lock, detail);
+}
+
+static void measured(void *arg, uint32_t cpu)
+{
+    struct ks_room *room = arg;
+
+    if (room->board != NULL)
+        ks_switchboard_cpu(room->board, cpu);
+}
+
+/* Where the fleet wants to know it. */
+static ks_err open_cpu(struct ks_room *room)
+{
+    if (fleet_of(room->options)->protocol != KS_PROTOCOL_KCL)
+        return KS_OK;
+    return ks_cpu_open(room->loop, "", ks_span_ms(room->options->worker_metrics_ms), measured, room,
+                       &room->cpu);
 }
 
 static ks_err open_letters(struct ks_room *room, struct ks_detail *detail)
@@ -189,7 +211,7 @@ static struct ks_position start_position(const struct ks_options *options)
     ks_err read =
         ks_option_initial_position(options->initial_position, &initial, &position.timestamp_ms);
 
-    if (dialect_of(options)->protocol == KS_PROTOCOL_KINSUMER &&
+    if (fleet_of(options)->protocol == KS_PROTOCOL_KINSUMER &&
         options->sources[KS_OPTION_initial_position] == KS_OPTION_DEFAULT)
         initial = KS_INITIAL_TRIM_HORIZON;
 
@@ -205,25 +227,36 @@ static struct ks_position start_position(const struct ks_options *options)
 /* In a fleet of kinsumer a lease lives as long as a silent client. */
 static ks_span lease_duration(const struct ks_options *options)
 {
-    if (dialect_of(options)->protocol != KS_PROTOCOL_KINSUMER)
+    if (fleet_of(options)->protocol != KS_PROTOCOL_KINSUMER)
         return ks_span_ms(options->lease_duration_ms);
     return ks_span_ms(options->client_max_age_ms != 0 ? (int64_t)options->client_max_age_ms
                                                       : INT64_C(5) * options->shard_check_ms);
+}
+
+/* A leader of KCL 3.x takes by force what was not handed over 40 s after it said so, and wants to know any traffic. */
+static void as_kcl(struct ks_core_config *core, const struct ks_options *options)
+{
+    core->hand_over = ks_span_ms(25000);
+    core->report_every = ks_span_ms(options->worker_metrics_ms);
+    core->load_least = 0;
 }
 
 static struct ks_core_config core_config(const struct ks_options *options)
 {
     struct ks_core_config core = ks_core_config_default(lease_duration(options));
 
-    if (dialect_of(options)->protocol == KS_PROTOCOL_KINSUMER)
+    if (fleet_of(options)->protocol == KS_PROTOCOL_KINSUMER)
         core.beat = ks_span_ms(options->shard_check_ms);
     core.seed = ks_random_u64();
     core.checkpoint_interval = ks_span_ms(options->checkpoint_interval_ms);
     core.idle_release = ks_span_ms(options->idle_release_ms);
     core.capacity = options->max_leases;
     core.poison = poison_policy(options);
-    core.protocol = dialect_of(options)->protocol;
+    core.protocol = fleet_of(options)->protocol;
     core.stealing = strcmp(options->lease_stealing, "on") == 0;
+    core.masking = strcmp(options->lease_masking, "on") == 0;
+    if (core.protocol == KS_PROTOCOL_KCL)
+        as_kcl(&core, options);
     return core;
 }
 
@@ -251,6 +284,7 @@ static ks_err open_board(struct ks_room *room)
         .arg = room,
     };
 
+    config.core.boot = room->boot;
     return ks_switchboard_new(&config, &room->board);
 }
 
@@ -273,6 +307,7 @@ ks_err ks_room_open(struct ks_room *room, struct ks_detail *detail)
     KS_TRY(open_store(room, detail));
     KS_TRY(open_lock(room, detail));
     KS_TRY(open_letters(room, detail));
+    KS_TRY(open_cpu(room));
     KS_TRY(open_source(room, detail));
     return open_board(room);
 }
@@ -281,6 +316,7 @@ void ks_room_close(struct ks_room *room)
 {
     if (room->board != NULL)
         ks_switchboard_stop(room->board);
+    ks_cpu_close(room->cpu);
     if (room->source != NULL)
         room->source->vtable->close(room->source);
     if (room->store != NULL)

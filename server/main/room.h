@@ -17,7 +17,8 @@ struct ks_room {
     struct ks_loop *loop;
     struct ks_budget_pool *pool;
     struct ks_cloud *cloud;
-    bool alone; /* It is the only one: lines on the log need not name it. */
+    uint64_t boot; /* Of the process: of its subscriptions the same. */
+    bool alone;    /* It is the only one: lines on the log need not name it. */
     void (*drained)(void *arg);
     void (*refused)(void *arg); /* It can never run; the log says why. */
     void *arg;
@@ -26,7 +27,8 @@ struct ks_room {
     struct ks_lease_store *store;
     struct ks_stream_source *source;
     struct ks_worker_lock
-        *lock; /* NULL: the worker id is this process's own, or there is no place. */
+        *lock;          /* NULL: the worker id is this process's own, or there is no place. */
+    struct ks_cpu *cpu; /* NULL: nobody asks. */
     struct ks_dead_letters *letters; /* NULL: there is no place for them. */
     struct ks_switchboard *board;
     bool is_drained;

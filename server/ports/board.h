@@ -50,7 +50,7 @@ struct ks_board_lease {
     struct ks_position from;  /* Where its reader begins. */
     struct ks_reader *reader; /* NULL until the first read. */
     struct ks_batches batches;
-    int64_t millis_behind;   /* -1 = unknown. */
+    int64_t millis_behind;   /* As its source said last; -1 = unknown. */
     int64_t reads;           /* That were answered, in this epoch. */
     int64_t failures;        /* Of these. */
     int64_t throttles;       /* Of these. */
@@ -79,6 +79,8 @@ struct ks_switchboard {
     struct ks_switchboard_config config;       /* Its texts are ours. */
     char prefix[KS_SUBSCRIPTION_NAME_MAX + 3]; /* Of lines on the log: "orders: ", or "". */
     struct ks_rows rows;
+    uint32_t cpu[KS_CPU_SAMPLES_MAX]; /* The oldest first. */
+    uint32_t cpu_count;
     void *core_memory;
     struct ks_core *core;
     struct ks_effects *effects;

@@ -242,6 +242,8 @@ void ks_board_ask_store(struct ks_switchboard *board, const struct ks_store_effe
         return;
     }
     request.version = board->config.version;
+    request.cpu = board->cpu;
+    request.cpu_count = board->cpu_count;
     ask->has_checkpoint = request.has_checkpoint || request.operation == KS_STORE_CREATE;
     ask->checkpoint = request.lease != NULL ? request.lease->checkpoint : request.checkpoint;
     send_to_store(board, ask, &request);

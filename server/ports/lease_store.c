@@ -3,6 +3,20 @@
 
 #include <assert.h>
 #include <stddef.h>
+#include <string.h>
+
+bool ks_position_same(const struct ks_position *a, const struct ks_position *b)
+{
+    const bool named =
+        a->kind == KS_POSITION_AFTER_SEQUENCE || a->kind == KS_POSITION_AT_SEQUENCE;
+
+    if (a->kind != b->kind)
+        return false;
+    if (a->kind == KS_POSITION_AT_TIMESTAMP)
+        return a->timestamp_ms == b->timestamp_ms;
+    return !named || (strcmp(a->sequence, b->sequence) == 0 &&
+                      (a->kind == KS_POSITION_AT_SEQUENCE || a->sub_sequence == b->sub_sequence));
+}
 
 const char *ks_store_operation_name(enum ks_store_operation operation)
 {
@@ -11,6 +25,7 @@ const char *ks_store_operation_name(enum ks_store_operation operation)
     case KS_STORE_READ_NEWS: return "read news";
     case KS_STORE_READ_LEASES: return "read leases";
     case KS_STORE_READ_LEASE: return "read lease";
+    case KS_STORE_READ_OWNED: return "read owned";
     case KS_STORE_READ_WORKER: return "read worker";
     case KS_STORE_REGISTER_NEW: return "register";
     case KS_STORE_REGISTER_DEAD: return "register over dead";
@@ -36,6 +51,7 @@ const char *ks_store_operation_name(enum ks_store_operation operation)
     case KS_STORE_END: return "end";
     case KS_STORE_DELETE: return "delete lease";
     case KS_STORE_SEEK: return "seek";
+    case KS_STORE_MEND: return "mend";
     }
     assert(false);
     return NULL;

@@ -239,6 +239,18 @@ void ks_rows_share(struct ks_rows *rows, const struct ks_position *start, bool s
     rows->app = (struct ks_store_app){.present = true, .start = *start};
 }
 
+void ks_rows_keep(struct ks_rows *rows, const struct ks_position *initial, int64_t began_ms)
+{
+    rows->kept = true;
+    rows->initial = *initial;
+    rows->began_ms = began_ms;
+}
+
+void ks_rows_mask(struct ks_rows *rows)
+{
+    rows->masking = true;
+}
+
 /* ---- Answers. ---- */
 
 static bool any_parent_has_row(const struct ks_rows *rows, const struct ks_shard_words *words)
@@ -273,6 +285,37 @@ static bool is_behind(const struct ks_position *a, const struct ks_position *b)
     return order < 0 || (order == 0 && a->sub_sequence >= 0 && a->sub_sequence < b->sub_sequence);
 }
 
+static bool same_place(const struct ks_position *a, const struct ks_position *b)
+{
+    return a->kind == b->kind && strcmp(a->sequence, b->sequence) == 0;
+}
+
+/* What a start position of a row means to us: the table does not say which time it is. */
+static void note_start(const struct ks_rows *rows, struct ks_position *position)
+{
+    const bool at_time = position->kind == KS_POSITION_AT_TIMESTAMP;
+
+    if (position->kind != KS_POSITION_LATEST && !at_time)
+        return;
+    if (at_time && rows->initial.kind != KS_POSITION_AT_TIMESTAMP) {
+        position->kind = KS_POSITION_TRIM_HORIZON;
+        return;
+    }
+    position->kind = KS_POSITION_AT_TIMESTAMP;
+    position->timestamp_ms = at_time ? rows->initial.timestamp_ms : rows->began_ms;
+}
+
+static void note_kept(const struct ks_rows *rows, ks_shard shard, struct ks_shard_words *words,
+                      const struct ks_store_lease *lease)
+{
+    note_start(rows, &words->checkpoint);
+    if (lease->prepared && !words->prepared)
+        ks_info("%s: its row has a checkpoint that a member prepared and did not commit: it is "
+                "begun at the committed one, and our first checkpoint removes the other",
+                ks_names_text(&rows->shards, shard));
+    words->prepared = lease->prepared;
+}
+
 /* Members write their checkpoints without any condition: what we made durable may be overwritten by an older one of a
  * member that does not know that its lease is over. */
 static void note_foreign(const struct ks_rows *rows, struct ks_shard_words *words,
@@ -280,7 +323,9 @@ static void note_foreign(const struct ks_rows *rows, struct ks_shard_words *word
 {
     bool latest = lease->checkpoint.kind == KS_POSITION_LATEST;
 
+    words->moved = !same_place(&words->row_whole, &lease->whole);
     words->unstarted = lease->unstarted;
+    words->masked = lease->masked;
     words->row_whole = lease->whole;
     if (lease->unstarted)
         words->checkpoint = start_of(rows, words);
@@ -290,11 +335,13 @@ static void note_foreign(const struct ks_rows *rows, struct ks_shard_words *word
         words->checkpoint = (struct ks_position){
             .kind = KS_POSITION_AT_TIMESTAMP, .timestamp_ms = words->latest_ms, .sub_sequence = -1};
     words->behind = words->has_own && is_behind(&words->checkpoint, &words->own);
-    if (!words->behind)
-        return;
-    words->checkpoint = words->own;
-    if (words->own.sub_sequence < 0)
-        words->row_whole = words->own;
+    if (words->behind)
+        words->checkpoint = words->own;
+}
+
+struct ks_position ks_rows_whole(const struct ks_shard_words *words)
+{
+    return words->behind && words->own.sub_sequence < 0 ? words->own : words->row_whole;
 }
 
 /* Keeps what a lease row says, unless something newer is known. */
@@ -320,7 +367,9 @@ static void note_row(struct ks_rows *rows, ks_shard shard, const struct ks_store
     words->damaged = !ks_rows_incarnation(rows, &lease->owner, now, &words->owner) ||
                      !ks_rows_incarnation(rows, &lease->next_owner, now, &words->next_owner);
     words->checkpoint = lease->checkpoint;
-    if (rows->foreign)
+    if (rows->kept)
+        note_kept(rows, shard, words, lease);
+    else if (rows->foreign)
         note_foreign(rows, words, lease, wall);
     note_range(words, lease->hash_start, lease->hash_end);
     for (uint32_t i = 0; i < KS_CHILDREN_MAX; i++)
@@ -338,12 +387,15 @@ static void lease_of(struct ks_rows *rows, ks_shard shard, const struct ks_store
         .parents = {KS_SHARD_NONE, KS_SHARD_NONE},
         .finished = lease->finished,
         .damaged = lease->damaged,
+        .stranger = lease->stranger,
+        .moved = rows->words[shard].moved,
     };
 
     if (!lease->damaged)
         row.damaged = !ks_rows_incarnation(rows, &lease->owner, now, &row.owner) ||
                       !ks_rows_incarnation(rows, &lease->next_owner, now, &row.next_owner) ||
                       !note_parents(rows, shard, lease->parents, now, row.parents);
+    row.unstarted = !lease->finished && lease->checkpoint.kind != KS_POSITION_AFTER_SEQUENCE;
     row.ranged = !lease->damaged &&
                  range_of(lease->hash_start, lease->hash_end, &row.first_key, &row.last_key);
     *ret_row = row;
@@ -372,6 +424,22 @@ static void leases_of(struct ks_rows *rows, bool all, bool consistent,
     ret_event->store.lease_count = count;
 }
 
+/* Keys alone: what their rows say is not known by that. */
+static void owned_of(struct ks_rows *rows, const struct ks_store_answer *answer, ks_instant now,
+                     struct ks_event *ret_event)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < answer->lease_count && count < rows->shards_max; i++) {
+        struct ks_lease_row row = {.parents = {KS_SHARD_NONE, KS_SHARD_NONE}};
+
+        if (ks_rows_shard(rows, ks_view_text(answer->leases[i].shard), now, &row.shard))
+            rows->leases[count++] = row;
+    }
+    ret_event->store.leases = rows->leases;
+    ret_event->store.lease_count = count;
+}
+
 void ks_rows_answered(struct ks_rows *rows, enum ks_store_operation operation, bool consistent,
                       const struct ks_store_answer *answer, ks_instant now, ks_wall wall,
                       struct ks_event *ret_event)
@@ -392,6 +460,9 @@ void ks_rows_answered(struct ks_rows *rows, enum ks_store_operation operation, b
     if (leases)
         leases_of(rows, operation == KS_STORE_READ_LEASES,
                   consistent || operation == KS_STORE_READ_LEASE, answer, now, wall, ret_event);
+    if (operation == KS_STORE_READ_OWNED)
+        owned_of(rows, answer, now, ret_event);
+    ret_event->store.kcl = answer->kcl;
     if (operation == KS_STORE_READ_FLEET || operation == KS_STORE_READ_NEWS)
         ks_rows_leader(rows, &answer->leader, now, &ret_event->store.leader);
     if (operation == KS_STORE_READ_NEWS && answer->list.present &&
@@ -408,6 +479,9 @@ int64_t ks_rows_since(const struct ks_rows *rows)
 {
     const struct ks_store_app *app = &rows->app;
 
+    /* Where each parent may have a row, its children are wanted, however old they are. */
+    if (rows->kept)
+        return 0;
     /* Whoever keeps a list of all shards sees all of them. */
     return rows->worker_age.us == 0 && app->present && app->start.kind == KS_POSITION_AT_TIMESTAMP
                ? app->start.timestamp_ms
@@ -477,7 +551,7 @@ static void create_of(struct ks_rows *rows, ks_shard shard, const struct ks_shar
     if (any_parent_has_row(rows, words))
         lease->checkpoint.kind = KS_POSITION_TRIM_HORIZON;
     else
-        lease->checkpoint = rows->app.start;
+        lease->checkpoint = rows->kept ? rows->initial : rows->app.start;
 }
 
 /* What a take adds to the row: the parent, if it makes it; and, where claims go round, that there is no checkpoint yet,
@@ -486,6 +560,10 @@ static void take_of(struct ks_rows *rows, const struct ks_shard_words *words)
 {
     rows->create = (struct ks_store_lease){.unstarted = rows->stealing &&
                                                         (words->unstarted || !words->has_row)};
+    rows->create.masked = words->masked;
+    rows->create.whole = words->row_whole;
+    if (!words->unstarted)
+        rows->create.checkpoint = words->behind ? words->row_whole : words->checkpoint;
     if (!words->has_row)
         memcpy(rows->create.parents[0], ks_names_text(&rows->shards, words->parents[0]),
                strlen(ks_names_text(&rows->shards, words->parents[0])) + 1);
@@ -498,10 +576,17 @@ static void share_request(struct ks_rows *rows, const struct ks_store_effect *ef
     bool writes = effect->operation == KS_STORE_CHECKPOINT || effect->operation == KS_STORE_FINAL;
 
     request->whole = words->whole;
+    request->masks = rows->masking;
     /* Nothing was settled since, but the row has lost what was. */
     if (writes && effect->up_to == 0 && words->behind) {
         request->has_checkpoint = true;
         request->checkpoint = words->own;
+    }
+    /* A masked row says elsewhere where it is: that is to be put back. */
+    if (effect->operation == KS_STORE_FINAL && effect->up_to == 0 && words->masked &&
+        !words->unstarted) {
+        request->has_checkpoint = true;
+        request->checkpoint = words->checkpoint;
     }
     if (effect->operation != KS_STORE_ASSIGN && effect->operation != KS_STORE_TAKE_OVER)
         return;
@@ -531,6 +616,8 @@ bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
         .epoch = effect->epoch,
         .rev = effect->rev,
         .next_rev = effect->next_rev,
+        .together = effect->together,
+        .measured = effect->measured,
     };
 
     for (uint32_t i = 0; i < KS_DEPUTIES_MAX; i++)
@@ -572,7 +659,7 @@ bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
     if (effect->operation == KS_STORE_NAME_SHARDS &&
         !ks_rows_list_text(rows, effect->shards, effect->shard_count, &request.shards))
         return false;
-    if (rows->foreign && words != NULL)
+    if (rows->foreign && !rows->kept && words != NULL)
         share_request(rows, effect, words, &request);
     *ret_request = request;
     return true;
@@ -607,7 +694,7 @@ void ks_rows_wrote(struct ks_rows *rows, enum ks_store_operation operation, ks_s
     words->finished = operation == KS_STORE_END || (words->finished && words->has_row);
     if (written != NULL)
         words->checkpoint = *written;
-    if (rows->foreign && written != NULL && by_owner) {
+    if (rows->foreign && !rows->kept && written != NULL && by_owner) {
         words->has_own = true;
         words->own = *written;
         words->behind = false;

@@ -38,6 +38,7 @@ static bool worker_of(struct ks_rows *rows, const struct ks_store_worker *worker
         .changes = worker->changes,
         .capacity = worker->capacity,
         .load = worker->load,
+        .measured = worker->measured,
         .damaged = worker->damaged,
     };
 

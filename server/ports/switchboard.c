@@ -370,6 +370,12 @@ static void share(struct ks_switchboard *board)
                   board->config.core.protocol == KS_PROTOCOL_KINSUMER
                       ? board->config.core.lease_duration
                       : ks_span_us(0));
+    if (board->config.core.masking)
+        ks_rows_mask(&board->rows);
+    if (board->config.core.protocol != KS_PROTOCOL_KCL)
+        return;
+    board->config.core.latest = board->config.start.kind == KS_POSITION_LATEST;
+    ks_rows_keep(&board->rows, &board->config.start, ks_wall_now().ms);
 }
 
 static ks_err build(struct ks_switchboard *board, const struct ks_switchboard_config *config)
@@ -384,6 +390,9 @@ static ks_err build(struct ks_switchboard *board, const struct ks_switchboard_co
     if (core->protocol != KS_PROTOCOL_NATIVE)
         share(board);
     core->self = board->rows.self;
+    if (core->boot == 0)
+        core->boot = ks_random_u64();
+    board->boot = core->boot;
     core->lock = config->lock != NULL;
     core->corpse = config->lock == NULL ? 0 : config->lock->corpse;
     core->record_extra = sizeof(struct ks_record) + SEQUENCE_DIGITS + sizeof(struct ks_slot);
@@ -425,7 +434,6 @@ ks_err ks_switchboard_new(const struct ks_switchboard_config *config, struct ks_
     ks_link_init(&board->partings);
     for (uint32_t i = 0; i < config->core.sessions_max; i++)
         ks_link_init(&board->sessions[i].wake);
-    board->boot = ks_random_u64();
     board->started_at = ks_wall_now();
     board->gauges_at = KS_LONG_AGO;
     board->load_at = ks_loop_now(config->loop);
@@ -497,6 +505,15 @@ void ks_switchboard_drain(struct ks_switchboard *board, ks_span patience)
 void ks_switchboard_look(struct ks_switchboard *board)
 {
     ks_board_step(board, &(struct ks_event){.kind = KS_EVENT_CHANGED});
+}
+
+void ks_switchboard_cpu(struct ks_switchboard *board, uint32_t cpu)
+{
+    if (board->cpu_count == KS_CPU_SAMPLES_MAX) {
+        memmove(board->cpu, board->cpu + 1, sizeof board->cpu - sizeof board->cpu[0]);
+        board->cpu_count--;
+    }
+    board->cpu[board->cpu_count++] = cpu;
 }
 
 void ks_switchboard_hurry(struct ks_switchboard *board)

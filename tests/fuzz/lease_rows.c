@@ -100,7 +100,7 @@ static void read_left(const struct ks_json *answer)
     struct ks_item_keys asked = {.texts = {"#leader", "pod-a"}, .count = 2};
     struct ks_item_keys left;
 
-    if (ks_ok(ks_dynamodb_read_unprocessed(answer, "app", &asked, &left)))
+    if (ks_ok(ks_dynamodb_read_unprocessed(answer, "app", NULL, &asked, &left)))
         assert(left.count <= asked.count);
 }
 

@@ -7,11 +7,10 @@
 #include <string.h>
 
 #include "base/budget.h"
+#include "shared_member.h"
 #include "shared_world.h"
 
 #define WAR (60 * SIM_SECOND)
-/* Peace at first: leases of the dead run out, claims of the dead do (120 s), everything is read. */
-#define PEACE (200 * SIM_SECOND)
 #define WALL_US INT64_C(1700000000000000)
 enum { WINDOW = 32, WRITER_NONE = 0 };
 
@@ -114,8 +113,6 @@ static void ask(struct shared_world *world, uint32_t number, const struct ks_sto
     request = &world->requests[at];
     *request = (struct shared_request){
         .used = true, .users = 1, .node = number, .life = node->life, .ask = *effect};
-    for (uint32_t i = 0; effect->operation == KS_STORE_NAME_SHARDS && i < effect->shard_count; i++)
-        request->named[i] = effect->shards[i];
     if (effect->operation == KS_STORE_CHECKPOINT || effect->operation == KS_STORE_FINAL) {
         request->has_checkpoint = effect->up_to > 0 || node->behind[effect->shard];
         request->checkpoint = node->base[effect->shard] + node->forgot[effect->shard];
@@ -123,6 +120,7 @@ static void ask(struct shared_world *world, uint32_t number, const struct ks_sto
             shared_fail(world, "shard-%u: a checkpoint at a place that was not kept",
                         effect->shard);
     }
+    world->fleet->asked(world, request);
     plan(world, number,
          true_time(world, node, ks_instant_add(clock_of(world, node), world->config.timeout)),
          (struct happening){.kind = HAPPENS_TIMEOUT, .request = at});
@@ -145,7 +143,7 @@ static void arrive(struct shared_world *world, const struct happening *happening
 {
     struct shared_request *request = &world->requests[happening->request];
 
-    world->kind->apply(world, request);
+    world->fleet->apply(world, request);
     if (!is_lost(world, &world->nodes[request->node])) {
         request->users++;
         plan(world, request->node, world->now + latency(world),
@@ -179,18 +177,20 @@ static void answer(struct shared_world *world, const struct happening *happening
     request->closed = true;
     event.store.token = request->ask.token;
     event.store.outcome = happening->kind == HAPPENS_TIMEOUT ? KS_UNKNOWN : request->outcome;
+    event.store.kcl = request->kcl;
+    event.store.leases = request->rows;
     event.store.workers = request->workers;
     event.store.leader = request->leader;
     event.store.list = request->list;
     event.store.list.shards = request->listed;
-    event.store.leases = request->rows;
     if (event.store.outcome != KS_UNKNOWN) {
         event.store.lease_count = request->row_count;
         event.store.worker_count = request->worker_count;
     }
     if (live && event.store.outcome == KS_DONE) {
-        remember(node, request);
-        if (request->has_checkpoint) {
+        if (request->ask.operation != KS_STORE_READ_OWNED)
+            remember(node, request);
+        if (request->has_checkpoint && !world->fleet->kept) {
             node->own[request->ask.shard] = request->checkpoint;
             node->behind[request->ask.shard] = false;
         }
@@ -418,7 +418,8 @@ static void start(struct shared_world *world, uint32_t number, uint32_t name)
         .life = life + 1,
         .name = name,
         .offset = ks_prng_between(&world->prng, 0, INT64_C(1000000) * SIM_SECOND),
-        .drift_ppm = ks_prng_between(&world->prng, -40000, 40000),
+        .drift_ppm =
+            ks_prng_between(&world->prng, -world->fleet->drift_ppm, world->fleet->drift_ppm),
         .wall_error = small_error(world),
     };
     for (ks_shard shard = 0; shard < SHARED_SHARDS; shard++)
@@ -546,8 +547,8 @@ static void make_peace(struct shared_world *world)
         if (world->nodes[number].core == NULL)
             start(world, number, world->next_name < SHARED_EMPTY ? world->next_name++ : 30);
     }
-    if (world->kind->make_peace != NULL)
-        world->kind->make_peace(world);
+    if (world->fleet->make_peace != NULL)
+        world->fleet->make_peace(world);
 }
 
 static void turn(struct shared_world *world, const struct happening *happening)
@@ -603,7 +604,7 @@ static void happen(struct shared_world *world, const struct happening *happening
                           happening->first);
         break;
     case HAPPENS_HURRY:
-        world->kind->member_turn(world, &world->members[happening->count]);
+        world->fleet->member(world, &world->members[happening->count]);
         agenda_add(&world->agenda, world->now + 500 * SIM_MS, happening);
         break;
     default: turn(world, happening);
@@ -625,7 +626,16 @@ static bool is_done(const struct shared_world *world, char *why, size_t size)
                 return false;
         snprintf(why, size, "the row of shard-%u (w%u, claim w%u, checkpoint %lld of %u)", shard,
                  row->owner, row->claim, (long long)row->checkpoint, stream->count);
-        if (!world->kind->is_done(world, shard))
+        if (world->fleet->is_done != NULL) {
+            if (!world->fleet->is_done(world, shard))
+                return false;
+            continue;
+        }
+        if (stream->closed && stream->ended && !row->present)
+            continue;
+        if (stream->closed ? row->checkpoint != SHARED_END : row->owner == 0)
+            return false;
+        if (!stream->closed && stream->count > 0 && row->checkpoint != stream->count)
             return false;
     }
     for (uint32_t number = 0; number < world->node_count; number++) {
@@ -635,11 +645,15 @@ static bool is_done(const struct shared_world *world, char *why, size_t size)
         if (world->nodes[number].core == NULL)
             return false;
         ks_core_self(world->nodes[number].core, &self);
+        snprintf(why, size, "node %u does not report", number);
+        if (!kcl_reports(world, world->nodes[number].name))
+            return false;
         least = self.leases_held < least ? self.leases_held : least;
         most = self.leases_held > most ? self.leases_held : most;
     }
     snprintf(why, size, "the balance: one has %u, another %u", least, most);
-    return !world->stealing || world->member_count > 0 || most <= least + 1;
+    return (!world->stealing && !world->fleet->kept) || world->member_count > 0 ||
+           most <= least + 1;
 }
 
 static void draw(struct shared_world *world)
@@ -649,7 +663,7 @@ static void draw(struct shared_world *world)
     world->node_count = (uint32_t)ks_prng_between(&world->prng, 1, SHARED_NODES);
     world->member_count =
         shared_chance(world, 500) ? (uint32_t)ks_prng_between(&world->prng, 1, SHARED_MEMBERS) : 0;
-    world->zombies = world->member_count > 0 && shared_chance(world, 500);
+    world->zombies = world->member_count > 0 && shared_chance(world, 500) && !world->fleet->kept;
     world->stealing = shared_chance(world, 500);
     world->lost = shared_chance(world, 600) ? (uint32_t)ks_prng_between(&world->prng, 5, 150) : 0;
     world->late = shared_chance(world, 600) ? (uint32_t)ks_prng_between(&world->prng, 5, 100) : 0;
@@ -663,8 +677,11 @@ static void draw(struct shared_world *world)
     for (ks_shard shard = 0; shard < world->shard_count; shard++)
         world->shards[shard] = (struct shared_shard){.parent = KS_SHARD_NONE, .listed = true};
     *config = ks_core_config_default(ks_span_ms(10000));
+    config->protocol = world->fleet->protocol;
     config->stealing = world->stealing;
     config->list_every = ks_span_ms(3000);
+    if (world->fleet->kept)
+        config->keep = ks_span_ms(35000); /* Longer than any write is late. */
     config->checkpoint_interval = ks_span_ms(ks_prng_between(&world->prng, 500, 8000));
     config->idle_release = ks_span_ms(30000);
     config->shards_max = config->leases_max = SHARED_SHARDS;
@@ -673,12 +690,15 @@ static void draw(struct shared_world *world)
     config->sessions_max = 2;
     config->budget_bytes = 1 << 20;
     config->read_bytes = 1 << 12;
-    world->kind->draw(world);
+    if (world->fleet->draw != NULL)
+        world->fleet->draw(world);
 }
 
 static void begin(struct shared_world *world)
 {
     draw(world);
+    if (world->fleet->led)
+        kcl_begin(world);
     world->next_name = 1;
     for (uint32_t i = 0; i < SHARED_SHARDS; i++)
         world->rows[i].checkpoint = SHARED_NONE;
@@ -706,6 +726,7 @@ static void run(struct shared_world *world)
     struct happening happening;
     char why[160] = "";
     sim_time look = WAR + 2 * SIM_SECOND;
+    sim_time end = WAR + world->fleet->peace_s * SIM_SECOND;
 
     begin(world);
     while (!world->failed && agenda_next(&world->agenda, &world->now, &happening)) {
@@ -714,8 +735,8 @@ static void run(struct shared_world *world)
                 return;
             look = world->now + SIM_SECOND;
         }
-        if (world->now > WAR + PEACE) {
-            shared_fail(world, "not done %d s after the faults: %s", (int)(PEACE / SIM_SECOND),
+        if (world->now > end) {
+            shared_fail(world, "not done %d s after the faults: %s", (int)world->fleet->peace_s,
                         why);
             return;
         }
@@ -723,7 +744,7 @@ static void run(struct shared_world *world)
     }
 }
 
-bool shared_run(const struct shared_kind *kind, uint64_t seed, uint64_t count, bool verbose)
+bool shared_run(const struct shared_fleet *fleet, uint64_t seed, uint64_t count, bool verbose)
 {
     struct shared_world *world = ks_alloc(sizeof *world);
     uint64_t hash = 0;
@@ -739,15 +760,15 @@ bool shared_run(const struct shared_kind *kind, uint64_t seed, uint64_t count, b
         memset(world, 0, sizeof *world);
         world->agenda = agenda;
         agenda_clear(&world->agenda);
-        world->kind = kind;
+        world->fleet = fleet;
         world->seed = seed + i;
         world->verbose = verbose;
         ks_prng_init(&world->prng, world->seed);
         run(world);
         good = !world->failed;
         if (!good)
-            printf("SEED=%llu %s: %s (%u of ours, %u members%s%s%s%s)\n",
-                   (unsigned long long)world->seed, kind->name, world->sentence, world->node_count,
+            printf("SEED=%llu %s (%u of ours, %u members%s%s%s%s)\n",
+                   (unsigned long long)world->seed, world->sentence, world->node_count,
                    world->member_count, world->zombies ? ", zombies" : "",
                    world->stealing ? ", stealing" : "", world->outages > 0 ? ", outages" : "",
                    world->jumps > 0 ? ", jumps" : "");

@@ -215,9 +215,18 @@ static void apply(struct shared_world *world, struct shared_request *request)
 
 /* ---- The world ---- */
 
+/* The core's list is its own, and gone with the next step. */
+static void asked(struct shared_world *world, const struct shared_request *request)
+{
+    struct shared_request *kept = &world->requests[request - world->requests];
+
+    for (uint32_t i = 0;
+         request->ask.operation == KS_STORE_NAME_SHARDS && i < request->ask.shard_count; i++)
+        kept->named[i] = request->ask.shards[i];
+}
+
 static void draw(struct shared_world *world)
 {
-    world->config.protocol = KS_PROTOCOL_KINSUMER;
     world->config.beat = ks_span_us(PERIOD);
     world->zombies = world->stealing = false;
     for (uint32_t name = 0; name < SHARED_NAMES; name++) {
@@ -275,9 +284,14 @@ static void make_peace(struct shared_world *world)
         world->members[i].begun = false;
 }
 
-const struct shared_kind shared_kinsumer = {.name = "kinsumer",
-                                            .draw = draw,
-                                            .apply = apply,
-                                            .member_turn = shared_kinsumer_turn,
-                                            .is_done = is_done,
-                                            .make_peace = make_peace};
+const struct shared_fleet shared_kinsumer = {
+    .protocol = KS_PROTOCOL_KINSUMER,
+    .drift_ppm = 40000,
+    .peace_s = 200,
+    .asked = asked,
+    .apply = apply,
+    .member = shared_kinsumer_turn,
+    .draw = draw,
+    .make_peace = make_peace,
+    .is_done = is_done,
+};

@@ -2,7 +2,7 @@
 /* A member of vmware-go-kcl, as its worker loop, its polling consumer and its checkpointer behave, with their defects:
  * the checkpoint is an unconditional PutItem of what memory holds, also when memory is that of another owner or of
  * none; it wipes claims; a lease is taken by its own clock without a margin; a claim ends after 120 s of silence. */
-#include "shared_world.h"
+#include "shared_member.h"
 
 #define NS_PER_SECOND UINT64_C(1000000000)
 

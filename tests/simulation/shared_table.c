@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table: the conditions and updates of adapters/dialects/go_kcl.c. */
+#include "shared_member.h"
 #include "shared_world.h"
 
 #include <string.h>
@@ -177,23 +178,17 @@ static void apply(struct shared_world *world, struct shared_request *request)
     shared_changed(world, request->ask.shard, &before);
 }
 
-static void draw(struct shared_world *world)
+static void asked(struct shared_world *world, const struct shared_request *request)
 {
-    world->config.protocol = KS_PROTOCOL_GO_KCL;
+    (void)world;
+    (void)request;
 }
 
-static bool is_done(const struct shared_world *world, ks_shard shard)
-{
-    const struct shared_shard *stream = &world->shards[shard];
-    const struct shared_row *row = &world->rows[shard];
-
-    if (stream->closed ? row->checkpoint != SHARED_END : row->owner == 0)
-        return false;
-    return stream->closed || stream->count == 0 || row->checkpoint == stream->count;
-}
-
-const struct shared_kind shared_go_kcl = {.name = "go-kcl",
-                                          .draw = draw,
-                                          .apply = apply,
-                                          .member_turn = shared_go_kcl_turn,
-                                          .is_done = is_done};
+const struct shared_fleet shared_go_kcl = {
+    .protocol = KS_PROTOCOL_GO_KCL,
+    .drift_ppm = 40000,
+    .peace_s = 200, /* Claims of the dead run out after 120 s. */
+    .asked = asked,
+    .apply = apply,
+    .member = shared_member_turn,
+};

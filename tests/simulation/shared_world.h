@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shared_world.h - what the parts of the shared table's world know of each other: shared.c (our cores), shared_table.c
- * and, of each kind, the table and the model of a member: shared_table.c and shared_member.c (vmware-go-kcl),
- * shared_kinsumer.c and shared_kinsumer_member.c. */
+ * (the table), shared_member.c (the model of a member of vmware-go-kcl); kcl_table.c and kcl_member.c, the same of the
+ * KCL 2.x. */
 #ifndef KS_SIM_SHARED_WORLD_H
 #define KS_SIM_SHARED_WORLD_H
 
@@ -27,6 +27,12 @@ struct shared_row {
     uint64_t timeout; /* ns since 1970; 0 = none. */
     uint32_t claim;
     uint64_t checkpoint;
+    /* Of the KCL. */
+    uint64_t counter;
+    uint32_t last;     /* Who had it last. */
+    sim_time moved_at; /* When the counter did, last. */
+    uint32_t next;     /* 3.x: to whom its owner is to hand it on; */
+    sim_time given_at; /* since when. */
 };
 
 struct shared_shard {
@@ -37,6 +43,63 @@ struct shared_shard {
     sim_time born;
     ks_shard parent;
     bool settled[SHARED_RECORDS];
+};
+
+/* Whose table it is. */
+struct shared_world;
+struct shared_request;
+struct shared_member;
+struct shared_fleet {
+    enum ks_protocol protocol;
+    bool led;          /* KCL 3.x: see kcl_leader.c. */
+    bool kept;         /* Everybody keeps to conditions: no checkpoint is ever overwritten. */
+    int64_t drift_ppm; /* Steady clocks are no more wrong than this. */
+    int64_t peace_s;   /* So long it may take after the faults until all is done. */
+    /* A request is sent; it reaches the table. */
+    void (*asked)(struct shared_world *world, const struct shared_request *request);
+    void (*apply)(struct shared_world *world, struct shared_request *request);
+    /* A turn of a member: everything that its threads do. */
+    void (*member)(struct shared_world *world, struct shared_member *member);
+    /* What may be NULL: when the swarm is drawn; when the faults are over; whether the row of a shard, of which
+     * everything is settled, is as it should be in the end. */
+    void (*draw)(struct shared_world *world);
+    void (*make_peace)(struct shared_world *world);
+    bool (*is_done)(const struct shared_world *world, ks_shard shard);
+};
+extern const struct shared_fleet shared_go_kcl;
+extern const struct shared_fleet shared_kcl;
+extern const struct shared_fleet shared_kcl3;
+extern const struct shared_fleet shared_kinsumer;
+
+/* kinsumer's other tables. */
+struct shared_meta {
+    uint64_t clients[SHARED_NAMES]; /* LastUpdate, 0: no row. */
+    uint32_t ranks[SHARED_NAMES];   /* Of their ids, in the order of bytes. */
+    uint32_t leader;                /* 0: nobody. */
+    uint64_t leader_rev;
+    ks_shard list[SHARED_SHARDS];
+    uint32_t list_count;
+    uint64_t list_rev;
+};
+
+/* What a fleet of KCL 3.x has besides. */
+enum { KCL_FLIPS = 4 };
+struct kcl_flip {
+    sim_time at;
+    enum ks_kcl_version version;
+};
+struct kcl_fleet {
+    struct kcl_flip flips[KCL_FLIPS];
+    sim_time moved_at; /* From then on its rows are in one table. */
+    uint64_t beat;     /* The leader's row. */
+    sim_time beat_at;
+    sim_time led_at; /* Since when the same one leads. */
+    sim_time run_at;
+    bool forced;
+    bool seen[SHARED_SHARDS];
+    uint64_t counters[SHARED_SHARDS];
+    sim_time seen_at[SHARED_SHARDS];
+    sim_time reported[SHARED_NAMES]; /* 0: no row. */
 };
 
 struct shared_node {
@@ -58,6 +121,7 @@ struct shared_node {
     uint64_t own[SHARED_SHARDS];  /* .. and as we made it durable; SHARED_NONE: not yet. */
     bool behind[SHARED_SHARDS];   /* The row is behind that. */
     bool open[SHARED_SHARDS];
+    sim_time stole_at;              /* Its last theft; 0: none. */
     uint32_t reader[SHARED_SHARDS]; /* Which READ is in flight. */
     struct ks_shard_row listing[SHARED_SHARDS];
 };
@@ -70,17 +134,18 @@ struct shared_request {
     uint32_t life;
     struct ks_store_effect ask;
     ks_shard named[SHARED_SHARDS]; /* NAME_SHARDS. */
-    bool has_checkpoint;
-    uint64_t checkpoint;
-    enum ks_outcome outcome;
     struct ks_worker_row workers[SHARED_NAMES];
     uint32_t worker_count;
     struct ks_leader_row leader;
     struct ks_list_row list;
     ks_shard listed[SHARED_SHARDS];
+    bool has_checkpoint;
+    uint64_t checkpoint;
+    enum ks_outcome outcome;
     uint32_t row_count;
     struct ks_lease_row rows[SHARED_SHARDS];
     uint64_t checkpoints[SHARED_SHARDS];
+    struct ks_kcl_rows kcl;
 };
 
 /* A shard as a member remembers it: clientlibrary/partition of the library. */
@@ -91,17 +156,12 @@ struct shared_memory {
     bool reading; /* It has a consumer for it. */
     uint64_t at;  /* The next record that the consumer reads. */
     bool started; /* `at` means something. */
-};
-
-/* kinsumer's other tables. */
-struct shared_meta {
-    uint64_t clients[SHARED_NAMES]; /* LastUpdate, 0: no row. */
-    uint32_t ranks[SHARED_NAMES];   /* Of their ids, in the order of bytes. */
-    uint32_t leader;                /* 0: nobody. */
-    uint64_t leader_rev;
-    ks_shard list[SHARED_SHARDS];
-    uint32_t list_count;
-    uint64_t list_rev;
+    /* Of the KCL: what it knows of the row, and since when by the last scan that showed it moved. */
+    uint64_t counter;
+    uint64_t seen;
+    sim_time seen_at;
+    bool known;
+    bool marked; /* To be taken at the next turn, as it was seen. */
 };
 
 struct shared_member {
@@ -110,6 +170,8 @@ struct shared_member {
     uint32_t name;
     int64_t wall_error;
     sim_time paused_until;
+    sim_time scan_at;
+    sim_time renew_at;
     struct shared_memory shards[SHARED_SHARDS];
     /* Of kinsumer: what it knew at its last look. */
     bool begun;
@@ -121,28 +183,9 @@ struct shared_member {
     uint32_t list_count;
 };
 
-struct shared_world;
-
-/* A kind of table: its rows and conditions, and its members. */
-struct shared_kind {
-    const char *name;
-    /* After the swarm is drawn: the protocol, and what is its own. */
-    void (*draw)(struct shared_world *world);
-    /* A request reaches the table. */
-    void (*apply)(struct shared_world *world, struct shared_request *request);
-    /* A turn of a member: everything that its goroutines do. */
-    void (*member_turn)(struct shared_world *world, struct shared_member *member);
-    /* The row of a shard, of which everything is settled, is as it should be in the end. */
-    bool (*is_done)(const struct shared_world *world, ks_shard shard);
-    /* The faults are over. NULL: nothing follows. */
-    void (*make_peace)(struct shared_world *world);
-};
-
-extern const struct shared_kind shared_go_kcl;
-extern const struct shared_kind shared_kinsumer;
-
 struct shared_world {
-    const struct shared_kind *kind;
+    const struct shared_fleet *fleet;
+    struct shared_meta meta;
     uint64_t seed;
     sim_time now;
     struct ks_prng prng;
@@ -169,10 +212,10 @@ struct shared_world {
     uint32_t shard_count;
     struct shared_shard shards[SHARED_SHARDS];
     struct shared_row rows[SHARED_SHARDS];
-    struct shared_meta meta;
     struct shared_node nodes[SHARED_NODES];
     struct shared_member members[SHARED_MEMBERS];
     struct shared_request requests[SHARED_REQUESTS];
+    struct kcl_fleet kcl;
     sim_time away_until; /* The table, for everybody. */
     struct ks_effects effects;
     uint64_t taken;
@@ -191,12 +234,11 @@ uint64_t shared_wall(const struct shared_world *world, int64_t error_us);
 /* True if the node may deliver the shard, by its own word and its own clocks. */
 bool shared_may_deliver(const struct shared_world *world, uint32_t node, ks_shard shard);
 
-/* True if every record before the checkpoint is settled. */
-bool shared_is_settled(const struct shared_world *world, ks_shard shard, uint64_t checkpoint);
 /* Somebody else wrote: the promises that hold where all keep to conditions. */
 void shared_changed(struct shared_world *world, ks_shard shard, const struct shared_row *before);
 
-void shared_go_kcl_turn(struct shared_world *world, struct shared_member *member);
+/* True if all records below are settled. */
+bool shared_is_settled(const struct shared_world *world, ks_shard shard, uint64_t checkpoint);
 void shared_kinsumer_turn(struct shared_world *world, struct shared_member *member);
 /* What it wrote late lands: an unconditional PutItem. */
 void shared_member_put(struct shared_world *world, uint32_t owner, ks_shard shard, uint64_t timeout,

@@ -3,7 +3,8 @@
  *
  *     sim --scale W S     W workers share S shards: see scale.h; 0 0: what fleets cost
  *     sim --shared S N    N seeds from S of a table that we share with others: see shared.h; -1: one seed, told
- *     sim --kinsumer S N  likewise of kinsumer's tables
+ *     sim --kcl S N       the same of a table of the KCL 2.x; --kcl3: of 3.x
+ *     sim --kinsumer S N  the same of kinsumer's tables
  *     sim [--seed S] [--count N] [--seconds T] [--known FILE] [-v] [-vv]
  *
  * Runs the seeds S .. S+N-1 (1 and 1 by default; --seeds is --count), or as many as fit into T seconds. The seeds that
@@ -193,7 +194,7 @@ static bool run_all(struct world *world, const struct plan *plan)
     return true;
 }
 
-static int run_shared(const struct shared_kind *kind, const char *seed, const char *count)
+static int run_shared(const struct shared_fleet *fleet, const char *seed, const char *count)
 {
     bool told = strcmp(count, "-1") == 0;
     uint64_t first;
@@ -201,7 +202,7 @@ static int run_shared(const struct shared_kind *kind, const char *seed, const ch
 
     if (!read_number(seed, &first) || (!told && !read_number(count, &seeds)))
         return 2;
-    return shared_run(kind, first, seeds, told) ? 0 : 1;
+    return shared_run(fleet, first, seeds, told) ? 0 : 1;
 }
 
 int main(int count, char **arguments)
@@ -222,6 +223,10 @@ int main(int count, char **arguments)
     }
     if (count == 4 && strcmp(arguments[1], "--shared") == 0)
         return run_shared(&shared_go_kcl, arguments[2], arguments[3]);
+    if (count == 4 && strcmp(arguments[1], "--kcl") == 0)
+        return run_shared(&shared_kcl, arguments[2], arguments[3]);
+    if (count == 4 && strcmp(arguments[1], "--kcl3") == 0)
+        return run_shared(&shared_kcl3, arguments[2], arguments[3]);
     if (count == 4 && strcmp(arguments[1], "--kinsumer") == 0)
         return run_shared(&shared_kinsumer, arguments[2], arguments[3]);
     if (!read_arguments(count, arguments, &plan))

@@ -21,7 +21,7 @@ static const struct ks_attribute attributes[ATTRIBUTES] = {
 static const struct ks_schema schema = {
     .attributes = attributes, .count = ATTRIBUTES, .key = KS_GO_KCL_KEY};
 
-#define SHARD_END KS_VIEW("SHARD_END")
+#define SHARD_END KS_VIEW(KS_FOREIGN_END)
 
 /* ---- Times ---- */
 
@@ -128,35 +128,9 @@ ks_err ks_go_kcl_put_time(struct ks_bytes *bytes, uint64_t ns)
 
 /* ---- Reading ---- */
 
-static ks_err read_checkpoint(const struct ks_item *item, struct ks_store_lease *lease)
-{
-    ks_view text = KS_VIEW_NONE;
-
-    if (item->presence[CHECKPOINT] != KS_ABSENT)
-        KS_TRY(ks_item_text(item, CHECKPOINT, &text));
-    lease->whole.sub_sequence = -1;
-    lease->unstarted = text.size == 0;
-    lease->finished = ks_view_equal(text, SHARD_END);
-    if (lease->finished) {
-        lease->checkpoint.kind = KS_POSITION_SHARD_END;
-        return KS_OK;
-    }
-    if (text.size != 0) {
-        if (!ks_native_is_decimal(text, KS_SEQUENCE_MAX))
-            return KS_FAIL(MALFORMED);
-        lease->checkpoint.kind = KS_POSITION_AFTER_SEQUENCE;
-        KS_TRY(ks_view_copy_text(text, lease->checkpoint.sequence,
-                                 sizeof(lease->checkpoint.sequence)));
-    }
-    lease->whole = lease->checkpoint;
-    ks_foreign_read_inside(item, SIDECAR, text, &lease->checkpoint);
-    if (text.size == 0 && lease->checkpoint.kind == KS_POSITION_AFTER_SEQUENCE)
-        lease->unstarted = false;
-    return KS_OK;
-}
-
 static ks_err read_lease(const struct ks_item *item, struct ks_store_lease *lease)
 {
+    ks_view checkpoint = KS_VIEW_NONE;
     ks_view text;
 
     if (!ks_native_is_shard(item->k))
@@ -173,7 +147,9 @@ static ks_err read_lease(const struct ks_item *item, struct ks_store_lease *leas
             return KS_FAIL(MALFORMED);
         KS_TRY(ks_view_copy_text(text, lease->parents[0], sizeof(lease->parents[0])));
     }
-    return read_checkpoint(item, lease);
+    if (item->presence[CHECKPOINT] != KS_ABSENT)
+        KS_TRY(ks_item_text(item, CHECKPOINT, &checkpoint));
+    return ks_foreign_read_checkpoint(item, SIDECAR, checkpoint, lease);
 }
 
 static ks_err add(struct ks_native_rows *rows, const struct ks_item *item,
@@ -185,22 +161,7 @@ static ks_err add(struct ks_native_rows *rows, const struct ks_item *item,
     return ks_native_rows_add_lease(rows, item, read_lease(item, &lease), &lease);
 }
 
-static ks_err read(const struct ks_store_request *request, const char **ret_partition,
-                   struct ks_item_keys *ret_keys)
-{
-    *ret_partition = NULL;
-    *ret_keys = (struct ks_item_keys){.count = 0};
-    if (request->operation == KS_STORE_READ_LEASES)
-        return KS_OK;
-    if (request->operation != KS_STORE_READ_LEASE)
-        return KS_FAIL(INVALID); /* Such rows there are none. */
-    return ks_item_keys_add(ret_keys, ks_view_text(request->shard));
-}
-
 /* ---- Writing ---- */
-
-/* More than the texts of a write take: two ids, two times, two sequence numbers thrice, a parent. */
-enum { TEXT_BYTES = 2048 };
 
 static struct ks_value text_value(ks_view text)
 {
@@ -211,15 +172,7 @@ static struct ks_value text_value(ks_view text)
 static ks_err if_names(struct ks_item_write *write, enum attribute at,
                        const struct ks_incarnation_text *who)
 {
-    ks_view id;
-
-    if (who->id[0] == '\0') {
-        ks_item_write_if(write, KS_IF_ABSENT, attributes[at].name, text_value(KS_VIEW_NONE));
-        return KS_OK;
-    }
-    KS_TRY(ks_foreign_keep_id(write, who, &id));
-    ks_item_write_if(write, KS_IF_EQUALS, attributes[at].name, text_value(id));
-    return KS_OK;
+    return ks_foreign_if_names(write, attributes[at].name, KS_IF_ABSENT, who);
 }
 
 static ks_err keep_time(struct ks_item_write *write, uint64_t ns, ks_view *ret_text)
@@ -306,6 +259,62 @@ static ks_err claim(struct ks_item_write *write, const struct ks_store_request *
                                ks_view_text(request->next_owner.id)); /* Ours. */
 }
 
+static ks_err if_checkpoint(struct ks_item_write *write, const struct ks_store_request *request)
+{
+    const bool ends = request->checkpoint.kind == KS_POSITION_SHARD_END;
+    ks_view text = ends ? SHARD_END : KS_VIEW("");
+
+    if (!ends && ks_foreign_is_sequence(&request->whole))
+        KS_TRY(ks_item_write_keep(write, ks_view_text(request->whole.sequence), &text));
+    ks_item_write_if(write, text.size == 0 ? KS_IF_EQUALS_OR_ABSENT : KS_IF_EQUALS,
+                     attributes[CHECKPOINT].name, text_value(text));
+    return KS_OK;
+}
+
+/* The row is as it was read: also its checkpoint, for members write that without asking. */
+static ks_err if_as_read(struct ks_item_write *write, const struct ks_store_request *request)
+{
+    if (!request->exists) {
+        ks_item_write_if(write, KS_IF_ABSENT, KS_GO_KCL_KEY, text_value(KS_VIEW_NONE));
+        return KS_OK;
+    }
+    KS_TRY(if_names(write, ASSIGNED_TO, &request->owner));
+    KS_TRY(if_names(write, CLAIM, &request->next_owner));
+    KS_TRY(if_time(write, request->rev));
+    return if_checkpoint(write, request);
+}
+
+static ks_err mend_checkpoint(struct ks_item_write *write, const struct ks_store_lease *lease)
+{
+    if (!lease->finished && !lease->unstarted)
+        return ks_foreign_mend_position(write, &lease->whole, &lease->checkpoint,
+                                        attributes[CHECKPOINT].name);
+    ks_foreign_remove(write, KS_FOREIGN_SIDECAR);
+    if (lease->finished)
+        return ks_foreign_set_text(write, attributes[CHECKPOINT].name, SHARD_END);
+    ks_foreign_remove(write, attributes[CHECKPOINT].name);
+    return KS_OK;
+}
+
+static ks_err mend(struct ks_item_write *write, const struct ks_store_request *request)
+{
+    const struct ks_store_lease *const lease = request->lease;
+
+    KS_TRY(if_as_read(write, request));
+    KS_TRY(ks_foreign_mend_id(write, attributes[ASSIGNED_TO].name, &lease->owner));
+    KS_TRY(ks_foreign_mend_id(write, attributes[CLAIM].name, &lease->next_owner));
+    if (lease->rev == 0)
+        ks_foreign_remove(write, attributes[LEASE_TIMEOUT].name);
+    else
+        KS_TRY(set_time(write, lease->rev));
+    if (lease->parents[0][0] == '\0')
+        ks_foreign_remove(write, attributes[PARENT].name);
+    else
+        KS_TRY(ks_foreign_set_text(write, attributes[PARENT].name,
+                                   ks_view_text(lease->parents[0])));
+    return mend_checkpoint(write, lease);
+}
+
 static ks_err fill(struct ks_item_write *write, const struct ks_store_request *request)
 {
     switch ((int)request->operation) {
@@ -330,6 +339,7 @@ static ks_err fill(struct ks_item_write *write, const struct ks_store_request *r
         ks_item_write_if(write, KS_IF_EQUALS, attributes[CHECKPOINT].name, text_value(SHARD_END));
         write->delete_row = true;
         return KS_OK;
+    case KS_STORE_MEND: return mend(write, request);
     default: return KS_FAIL(UNSUPPORTED);
     }
 }
@@ -337,25 +347,14 @@ static ks_err fill(struct ks_item_write *write, const struct ks_store_request *r
 static ks_err write_row(const struct ks_store_request *request, struct ks_item_write *ret_write,
                         struct ks_detail *ret_detail)
 {
-    ks_err err;
-
-    *ret_write = (struct ks_item_write){.p = NULL};
-    if (request->shard == NULL || !ks_native_is_shard(ks_view_text(request->shard))) {
-        ks_detail_set(ret_detail, "%s: not a shard id",
-                      ks_store_operation_name(request->operation));
-        return KS_FAIL(INVALID);
-    }
-    KS_TRY(ks_item_write_init(ret_write, NULL, request->shard, TEXT_BYTES));
-    ret_write->key = KS_GO_KCL_KEY;
-    err = fill(ret_write, request);
-    if (!ks_ok(err))
-        ks_detail_set(ret_detail, "%s of %s: %s", ks_store_operation_name(request->operation),
-                      request->shard, ks_err_text(err));
-    return err;
+    return ks_foreign_write(request, KS_GO_KCL_KEY, fill, ret_write, ret_detail);
 }
 
-const struct ks_dialect ks_go_kcl_dialect = {.tables = {{"", &schema, false}},
+const struct ks_dialect ks_go_kcl_dialect = {.name = "go-kcl",
+                                             .tables = {{"", &schema, false}},
                                              .table_count = 1,
-                                             .read = read,
+                                             .rev = KS_REV_UNTIL,
+                                             .keeps_apart = true,
+                                             .read = ks_foreign_read,
                                              .write = write_row,
                                              .add = add};

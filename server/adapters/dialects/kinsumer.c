@@ -145,10 +145,10 @@ static ks_err read_sequence(const struct ks_item *item, struct ks_store_lease *l
     }
     lease->whole = lease->checkpoint;
     /* What is beside no record stands beside nothing. */
-    ks_foreign_read_inside(
-        item, SIDECAR, lease->checkpoint.kind == KS_POSITION_AFTER_SEQUENCE ? text : KS_VIEW(""),
-        &lease->checkpoint);
-    if (lease->checkpoint.kind == KS_POSITION_AFTER_SEQUENCE)
+    if (ks_foreign_read_inside(item, SIDECAR,
+                               lease->checkpoint.kind == KS_POSITION_AFTER_SEQUENCE ? text
+                                                                                    : KS_VIEW(""),
+                               &lease->checkpoint))
         lease->unstarted = false;
     return KS_OK;
 }
@@ -333,6 +333,38 @@ static ks_err finish(struct ks_item_write *write, const struct ks_store_request 
                     request->next_rev);
 }
 
+static ks_err mend_position(struct ks_item_write *write, const struct ks_store_lease *lease)
+{
+    if (!lease->finished && !lease->unstarted && lease->checkpoint.kind != KS_POSITION_LATEST)
+        return ks_foreign_mend_position(write, &lease->whole, &lease->checkpoint,
+                                        checkpoints[SEQUENCE].name);
+    ks_foreign_remove(write, checkpoints[SIDECAR].name);
+    if (!lease->finished && !lease->unstarted)
+        return ks_foreign_set_text(write, checkpoints[SEQUENCE].name, LATEST);
+    ks_foreign_remove(write, checkpoints[SEQUENCE].name);
+    return KS_OK;
+}
+
+static ks_err mend(struct ks_item_write *write, const struct ks_store_request *request)
+{
+    const struct ks_store_lease *const lease = request->lease;
+
+    if (request->exists)
+        KS_TRY(if_as_read(write, &request->owner, request->rev));
+    else
+        ks_item_write_if(write, KS_IF_ABSENT, schemas[KS_KINSUMER_CHECKPOINTS].key,
+                         (struct ks_value){KS_VALUE_TEXT, KS_VIEW_NONE});
+    KS_TRY(ks_foreign_mend_id(write, checkpoints[OWNER_ID].name, &lease->owner));
+    KS_TRY(ks_foreign_mend_id(write, checkpoints[OWNER_NAME].name, &lease->owner));
+    KS_TRY(mend_position(write, lease));
+    if (lease->finished)
+        return set_time(write, checkpoints[FINISHED].name, checkpoints[FINISHED_TEXT].name,
+                        request->next_rev);
+    ks_foreign_remove(write, checkpoints[FINISHED].name);
+    ks_foreign_remove(write, checkpoints[FINISHED_TEXT].name);
+    return KS_OK;
+}
+
 static ks_err fill_checkpoint(struct ks_item_write *write, const struct ks_store_request *request)
 {
     switch ((int)request->operation) {
@@ -351,6 +383,7 @@ static ks_err fill_checkpoint(struct ks_item_write *write, const struct ks_store
         KS_TRY(if_as_read(write, &request->worker, request->rev));
         KS_TRY(finish(write, request));
         break;
+    case KS_STORE_MEND: KS_TRY(mend(write, request)); break;
     default: return KS_FAIL(UNSUPPORTED);
     }
     return set_time(write, checkpoints[UPDATED].name, checkpoints[UPDATED_TEXT].name,
@@ -436,10 +469,14 @@ static ks_err write_row(const struct ks_store_request *request, struct ks_item_w
 }
 
 const struct ks_dialect ks_kinsumer_dialect = {
+    .name = "kinsumer",
     .tables = {{"_checkpoints", &schemas[KS_KINSUMER_CHECKPOINTS], false},
                {"_clients", &schemas[KS_KINSUMER_CLIENTS], false},
                {"_metadata", &schemas[KS_KINSUMER_METADATA], false}},
     .table_count = KS_KINSUMER_TABLES,
+    .rev = KS_REV_WRITTEN,
+    .has_workers = true,
+    .keeps_apart = true,
     .table = table,
     .read = read,
     .write = write_row,

@@ -64,6 +64,10 @@ struct ks_native_rows {
     uint32_t token_room;
     struct ks_store_leader leader;
     struct ks_store_app app;
+    struct ks_kcl_rows kcl;
+    bool with_words;       /* Of the lease rows. */
+    struct ks_bytes words; /* Of one after the other, each with a NUL. */
+    uint32_t asked;        /* For ks_item.asked: set by whoever fills the items. */
     struct ks_store_list list;
     struct ks_bytes list_text; /* What it points into. */
 };
@@ -73,8 +77,8 @@ struct ks_native_rows {
  * foreign partition; FULL, NO_MEMORY. */
 KS_MUST_USE ks_err ks_native_rows_add(struct ks_native_rows *rows, const struct ks_item *item,
                                       struct ks_detail *ret_detail);
-/* Adds a lease row as `lease`, which was read with `err`: as damaged if the item is to blame for that. Also for other
- * dialects. FULL, NO_MEMORY, and what else `err` says. */
+/* Adds a lease row as `lease`, which was read with `err`: as damaged if the item is to blame for that, and then with
+ * the attribute that was asked for last. Also for other dialects. FULL, NO_MEMORY, and what else `err` says. */
 KS_MUST_USE ks_err ks_native_rows_add_lease(struct ks_native_rows *rows, const struct ks_item *item,
                                             ks_err err, const struct ks_store_lease *read);
 /* Likewise a worker row. */

@@ -41,13 +41,15 @@ static struct ks_dynamodb_table *table_of(struct dynamodb_store *store,
 /* Operations that read a partition. */
 static bool reads_all(const struct ks_ask_work *work)
 {
-    return !ks_native_writes(work->operation) && work->keys.count == 0;
+    return !ks_native_writes(work->operation) &&
+           (work->keys.count == 0 || work->operation == KS_STORE_READ_OWNED);
 }
 
 /* Operations that read several rows by their keys. */
 static bool reads_some(const struct ks_ask_work *work)
 {
-    return work->operation == KS_STORE_READ_NEWS && work->partition != NULL;
+    return work->operation == KS_STORE_READ_NEWS &&
+           (work->partition != NULL || work->keys.count > 1);
 }
 
 static const char *operation_of(const struct ks_ask_work *work)
@@ -58,7 +60,7 @@ static const char *operation_of(const struct ks_ask_work *work)
         return "BatchGetItem";
     if (!reads_all(work))
         return "GetItem";
-    return work->partition != NULL ? "Query" : "Scan";
+    return work->partition != NULL || work->operation == KS_STORE_READ_OWNED ? "Query" : "Scan";
 }
 
 /* --- Sending --- */
@@ -75,7 +77,11 @@ static ks_err put_body(struct dynamodb_store *store, const struct ks_ask_work *w
         return ks_dynamodb_put_write(&store->body, table, &work->write,
                                      work->operation == KS_STORE_HEARTBEAT);
     if (reads_some(work))
-        return ks_dynamodb_put_batch_get(&store->body, table, work->partition, &work->keys);
+        return ks_dynamodb_put_batch_get(&store->body, table, key, work->partition, &work->keys);
+    if (work->operation == KS_STORE_READ_OWNED)
+        return ks_dynamodb_put_index_query(&store->body, table, key, store->asks.dialect->index,
+                                           store->asks.dialect->index_key,
+                                           ks_view_text(work->keys.texts[0]), after);
     if (!reads_all(work))
         return ks_dynamodb_put_get(&store->body, table, key, work->partition, work->keys.texts[0]);
     if (key != NULL)
@@ -121,6 +127,8 @@ static ks_err add_item(struct dynamodb_store *store, struct ks_ask_work *work,
 
     KS_TRY(ks_dynamodb_read_item(json, store->asks.dialect->tables[work->table].schema,
                                  &store->texts, &item));
+    work->rows.asked = UINT32_MAX;
+    item.asked = &work->rows.asked;
     return store->asks.dialect->add(&work->rows, &item, &work->detail);
 }
 
@@ -194,7 +202,8 @@ static ks_err read_batch(struct dynamodb_store *store, struct ks_ask_work *work,
     struct ks_item_keys left;
 
     KS_TRY(add_items(store, work, ks_json_member(ks_json_member(batch, "Responses"), table)));
-    KS_TRY(ks_dynamodb_read_unprocessed(batch, table, &work->keys, &left));
+    KS_TRY(
+        ks_dynamodb_read_unprocessed(batch, table, table_of(store, work)->key, &work->keys, &left));
     if (left.count == work->keys.count)
         return KS_FAIL(THROTTLED);
     work->keys = left;
@@ -251,6 +260,10 @@ static void finish_failure(struct dynamodb_store *store, struct ks_ask_work *wor
         return;
     if (strcmp(answer->failure->code, "AccessDeniedException") == 0)
         ks_dynamodb_table_denied(table_of(store, work), operation_of(work), &work->detail);
+    /* Whoever makes the index takes his time; until then all rows are looked at. */
+    if (work->operation == KS_STORE_READ_OWNED &&
+        strcmp(answer->failure->code, "ValidationException") == 0)
+        work->err = KS_FAIL(BUSY);
     /* The table tells what has become of it; this request has only come in between. */
     if (strcmp(answer->failure->code, "ResourceNotFoundException") == 0) {
         work->err = KS_FAIL(BUSY);

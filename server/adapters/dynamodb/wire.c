@@ -16,6 +16,28 @@ static ks_view text(const char *string)
 
 /* --- Values --- */
 
+static void put_series(struct ks_writer *json, ks_view lines)
+{
+    ks_writer_key(json, "M");
+    ks_writer_open(json, '{');
+    while (lines.size != 0) {
+        ks_view numbers = ks_view_cut(&lines, '\n');
+
+        ks_writer_key_text(json, ks_view_cut(&numbers, ' '));
+        ks_writer_open(json, '{');
+        ks_writer_key(json, "L");
+        ks_writer_open(json, '[');
+        while (numbers.size != 0) {
+            ks_writer_open(json, '{');
+            ks_writer_pair(json, "N", ks_view_cut(&numbers, ' '));
+            ks_writer_close(json, '}');
+        }
+        ks_writer_close(json, ']');
+        ks_writer_close(json, '}');
+    }
+    ks_writer_close(json, '}');
+}
+
 /* An object with one member: "S": "text" and so on. */
 static void put_value(struct ks_writer *json, struct ks_value value)
 {
@@ -46,6 +68,7 @@ static void put_value(struct ks_writer *json, struct ks_value value)
         }
         ks_writer_close(json, ']');
         break;
+    case KS_VALUE_SERIES: put_series(json, value.text); break;
     }
     ks_writer_close(json, '}');
 }
@@ -323,8 +346,8 @@ ks_err ks_dynamodb_put_get(struct ks_bytes *body, const char *table, const char 
     return ks_writer_end(&json);
 }
 
-ks_err ks_dynamodb_put_batch_get(struct ks_bytes *body, const char *table, const char *p,
-                                 const struct ks_item_keys *keys)
+ks_err ks_dynamodb_put_batch_get(struct ks_bytes *body, const char *table, const char *key,
+                                 const char *p, const struct ks_item_keys *keys)
 {
     struct ks_writer json;
 
@@ -339,8 +362,12 @@ ks_err ks_dynamodb_put_batch_get(struct ks_bytes *body, const char *table, const
     ks_writer_key(&json, "Keys");
     ks_writer_open(&json, '[');
     for (uint32_t at = 0; at < keys->count; at++)
-        put_row(&json, NULL, p, text(keys->texts[at]));
+        put_row(&json, key, p, text(keys->texts[at]));
     ks_writer_close(&json, ']');
+    if (key != NULL) {
+        ks_writer_key(&json, "ConsistentRead");
+        ks_writer_bool(&json, true);
+    }
     ks_writer_close(&json, '}');
     ks_writer_close(&json, '}');
     ks_writer_close(&json, '}');
@@ -368,6 +395,36 @@ ks_err ks_dynamodb_put_query(struct ks_bytes *body, const char *table, const cha
     ks_writer_bool(&json, consistent);
     if (after.size != 0)
         put_key(&json, "ExclusiveStartKey", NULL, p, after);
+    ks_writer_close(&json, '}');
+    return ks_writer_end(&json);
+}
+
+ks_err ks_dynamodb_put_index_query(struct ks_bytes *body, const char *table, const char *key,
+                                   const char *index, const char *index_key, ks_view value,
+                                   ks_view after)
+{
+    struct ks_writer json;
+
+    ks_writer_begin_strict(&json, body);
+    ks_writer_open(&json, '{');
+    ks_writer_pair(&json, "TableName", text(table));
+    ks_writer_pair(&json, "IndexName", text(index));
+    ks_writer_pair(&json, "KeyConditionExpression", KS_VIEW("#i = :i"));
+    ks_writer_key(&json, "ExpressionAttributeNames");
+    ks_writer_open(&json, '{');
+    ks_writer_pair(&json, "#i", text(index_key));
+    ks_writer_close(&json, '}');
+    ks_writer_key(&json, "ExpressionAttributeValues");
+    ks_writer_open(&json, '{');
+    put_text_value(&json, ":i", value);
+    ks_writer_close(&json, '}');
+    if (after.size != 0) {
+        ks_writer_key(&json, "ExclusiveStartKey");
+        ks_writer_open(&json, '{');
+        put_text_value(&json, index_key, value);
+        put_text_value(&json, key, after);
+        ks_writer_close(&json, '}');
+    }
     ks_writer_close(&json, '}');
     return ks_writer_end(&json);
 }
@@ -475,6 +532,53 @@ static ks_err read_set(const struct ks_json *value, enum ks_value_type type, str
     return KS_OK;
 }
 
+/* {"L": [{"N": ..}, ..]} as " NUMBER NUMBER"; false if it is none. */
+static bool read_numbers(const struct ks_json *value, struct ks_bytes *texts)
+{
+    const struct ks_json *const numbers = ks_json_member(value, "L");
+
+    if (!ks_json_is_array(numbers))
+        return false;
+    for (size_t i = 0; i < ks_json_count(numbers); i++) {
+        ks_view number;
+
+        if (!ks_ok(ks_json_text(ks_json_member(ks_json_item(numbers, i), "N"), &number)) ||
+            number.size == 0 || memchr(number.data, ' ', number.size) != NULL ||
+            memchr(number.data, '\n', number.size) != NULL ||
+            !ks_ok(ks_bytes_append_byte(texts, ' ')) || !ks_ok(ks_bytes_append(texts, number)))
+            return false;
+    }
+    return true;
+}
+
+static bool is_name(ks_view name)
+{
+    return name.size != 0 && memchr(name.data, ' ', name.size) == NULL &&
+           memchr(name.data, '\n', name.size) == NULL;
+}
+
+/* {"M": {NAME: {"L": ..}}}: strange if a name or a number cannot stand in a series of ours. */
+static void read_series(const struct ks_json *value, struct ks_bytes *texts, struct ks_item *item,
+                        uint32_t at)
+{
+    const struct ks_json *const members = ks_json_member(value, "M");
+    const size_t begin = texts->size;
+    struct ks_json_cursor cursor = {.at = NULL};
+    const struct ks_json *member;
+    ks_view name;
+
+    item->presence[at] = KS_STRANGE;
+    if (!ks_json_is_object(members))
+        return;
+    while (ks_json_each(members, &cursor, &name, &member)) {
+        if (!is_name(name) || (texts->size != begin && !ks_ok(ks_bytes_append_byte(texts, '\n'))) ||
+            !ks_ok(ks_bytes_append(texts, name)) || !read_numbers(member, texts))
+            return;
+    }
+    item->presence[at] = KS_PRESENT;
+    item->texts[at] = ks_view_of(texts->data + begin, texts->size - begin);
+}
+
 static ks_err read_value(const struct ks_json *value, enum ks_value_type type,
                          struct ks_bytes *texts, struct ks_item *item, uint32_t at)
 {
@@ -484,6 +588,7 @@ static ks_err read_value(const struct ks_json *value, enum ks_value_type type,
     switch (type) {
     case KS_VALUE_SET:
     case KS_VALUE_LIST: return read_set(value, type, texts, item, at);
+    case KS_VALUE_SERIES: read_series(value, texts, item, at); return KS_OK;
     case KS_VALUE_TEXT: err = ks_json_text(ks_json_member(value, "S"), &item->texts[at]); break;
     case KS_VALUE_NUMBER: err = ks_json_text(ks_json_member(value, "N"), &item->texts[at]); break;
     case KS_VALUE_BOOL:
@@ -495,7 +600,28 @@ static ks_err read_value(const struct ks_json *value, enum ks_value_type type,
     return KS_OK;
 }
 
-/* Bytes that the sets of an item take at most when they are joined: room for them is made before
+static size_t series_size(const struct ks_json *value)
+{
+    struct ks_json_cursor cursor = {.at = NULL};
+    const struct ks_json *member;
+    size_t size = 0;
+    ks_view name;
+
+    while (ks_json_each(ks_json_member(value, "M"), &cursor, &name, &member)) {
+        const struct ks_json *const numbers = ks_json_member(member, "L");
+
+        size += name.size + 1;
+        for (size_t i = 0; i < ks_json_count(numbers); i++) {
+            ks_view number = KS_VIEW_NONE;
+
+            if (ks_ok(ks_json_text(ks_json_member(ks_json_item(numbers, i), "N"), &number)))
+                size += number.size + 1;
+        }
+    }
+    return size;
+}
+
+/* Bytes that the sets and series of an item take at most when they are joined: room for them is made before
  * the first is read, so that none of them moves. */
 static size_t sets_size(const struct ks_json *json, const struct ks_schema *schema)
 {
@@ -506,6 +632,8 @@ static size_t sets_size(const struct ks_json *json, const struct ks_schema *sche
         const struct ks_json *const members =
             members_of(ks_json_member(json, schema->attributes[at].name), type);
 
+        if (type == KS_VALUE_SERIES)
+            size += series_size(ks_json_member(json, schema->attributes[at].name));
         if (type != KS_VALUE_SET && type != KS_VALUE_LIST)
             continue;
         for (size_t i = 0; i < ks_json_count(members); i++) {
@@ -551,7 +679,7 @@ static bool is_among(const struct ks_item_keys *keys, ks_view key)
     return false;
 }
 
-ks_err ks_dynamodb_read_unprocessed(const struct ks_json *json, const char *table,
+ks_err ks_dynamodb_read_unprocessed(const struct ks_json *json, const char *table, const char *key,
                                     const struct ks_item_keys *asked, struct ks_item_keys *ret_left)
 {
     const struct ks_json *const keys =
@@ -559,12 +687,13 @@ ks_err ks_dynamodb_read_unprocessed(const struct ks_json *json, const char *tabl
 
     *ret_left = (struct ks_item_keys){.count = 0};
     for (size_t at = 0; at < ks_json_count(keys); at++) {
-        const struct ks_json *const k = ks_json_member(ks_json_item(keys, at), "k");
-        ks_view key;
+        const struct ks_json *const k =
+            ks_json_member(ks_json_item(keys, at), key == NULL ? "k" : key);
+        ks_view value;
 
-        if (!ks_ok(ks_json_text(ks_json_member(k, "S"), &key)) || !is_among(asked, key))
+        if (!ks_ok(ks_json_text(ks_json_member(k, "S"), &value)) || !is_among(asked, value))
             return KS_FAIL(MALFORMED);
-        KS_TRY(ks_item_keys_add(ret_left, key));
+        KS_TRY(ks_item_keys_add(ret_left, value));
     }
     return KS_OK;
 }

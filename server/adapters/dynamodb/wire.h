@@ -29,9 +29,15 @@ const char *ks_dynamodb_write_operation(const struct ks_item_write *write);
 /* GetItem, strongly consistent. */
 KS_MUST_USE ks_err ks_dynamodb_put_get(struct ks_bytes *body, const char *table, const char *key,
                                        const char *p, const char *k);
-/* BatchGetItem of these rows of a partition, at least one, eventually consistent. */
+/* BatchGetItem of these rows of a partition, at least one, eventually consistent; of a table with one key attribute
+ * strongly. */
 KS_MUST_USE ks_err ks_dynamodb_put_batch_get(struct ks_bytes *body, const char *table,
-                                             const char *p, const struct ks_item_keys *keys);
+                                             const char *key, const char *p,
+                                             const struct ks_item_keys *keys);
+/* Query of an index with the hash key `index_key`, for the rows that have `value` there, from behind the row `after`. */
+KS_MUST_USE ks_err ks_dynamodb_put_index_query(struct ks_bytes *body, const char *table,
+                                               const char *key, const char *index,
+                                               const char *index_key, ks_view value, ks_view after);
 /* Query of a partition, from behind the key `after` (KS_VIEW_NONE: from its begin). */
 KS_MUST_USE ks_err ks_dynamodb_put_query(struct ks_bytes *body, const char *table, const char *p,
                                          ks_view after, bool consistent);
@@ -53,7 +59,7 @@ KS_MUST_USE ks_err ks_dynamodb_read_item(const struct ks_json *json, const struc
 /* The rows of `asked` that an answer to BatchGetItem leaves unread; they are of one partition, so that `k` tells.
  * MALFORMED if it names others. */
 KS_MUST_USE ks_err ks_dynamodb_read_unprocessed(const struct ks_json *json, const char *table,
-                                                const struct ks_item_keys *asked,
+                                                const char *key, const struct ks_item_keys *asked,
                                                 struct ks_item_keys *ret_left);
 
 #endif

@@ -75,6 +75,7 @@ void ks_peers_see(struct ks_core *core, const struct ks_lease_row *row)
 
     entry->seen = true;
     entry->missing = 0;
+    entry->missed_at = KS_NEVER;
     /* Rows as read have no epoch, but that of the lease that we hold. */
     if (lease == NULL && row->epoch != 0) {
         see_our_end(core, entry, row->finished);
@@ -90,7 +91,13 @@ void ks_peers_see(struct ks_core *core, const struct ks_lease_row *row)
     entry->next_owner = row->next_owner;
     entry->rev = row->rev;
     entry->finished = row->finished;
+    entry->unstarted = row->unstarted;
     entry->doubtful = false;
+    if (row->ranged) {
+        entry->ranged = true;
+        entry->first_key = row->first_key;
+        entry->last_key = row->last_key;
+    }
     for (uint32_t p = 0; p < KS_PARENTS_MAX && !entry->listed; p++)
         entry->parents[p] = row->parents[p];
     if (lease != NULL && (!ks_peers_is_me(core, row->owner) || row->next_owner.worker != 0))
@@ -156,7 +163,7 @@ void ks_peers_count(struct ks_core *core, bool (*counts)(const struct ks_core *c
 
 bool ks_peers_want(const struct ks_core *core)
 {
-    return core->fleet.mode == KS_ACTIVE && !core->draining;
+    return core->fleet.mode == KS_ACTIVE && !core->draining && !core->fleet.strangers;
 }
 
 /* Leases that we may take now. */
@@ -200,6 +207,44 @@ uint32_t ks_peers_writes(const struct ks_fleet *fleet)
     return used;
 }
 
+bool ks_peers_look_at(struct ks_core *core, ks_shard shard)
+{
+    struct ks_directory_entry *entry = &core->directory[shard];
+    struct ks_leader_write *write = free_write(&core->fleet);
+
+    assert(!entry->writing && entry->held == KS_HELD_NONE);
+    if (write == NULL)
+        return false;
+    *write = (struct ks_leader_write){
+        .used = true,
+        .shard = shard,
+        .operation = KS_STORE_READ_LEASE,
+        .deadline = ks_instant_add(core->now, core->config.lease_duration),
+        .reading = true,
+        .read_at = core->now,
+    };
+    entry->writing = true;
+    return true;
+}
+
+static bool is_take(enum ks_store_operation operation)
+{
+    return operation == KS_STORE_ASSIGN || operation == KS_STORE_TAKE_OVER;
+}
+
+/* Until when a take of this rev serves: an earlier one of the same rev may be the one that is done. */
+static ks_instant take_serves_until(const struct ks_core *core, struct ks_directory_entry *entry,
+                                    uint64_t rev)
+{
+    ks_instant until = core->protocol->serves_until(core, rev);
+
+    if (entry->tried == rev)
+        until = ks_instant_min(until, entry->tried_until);
+    entry->tried = rev;
+    entry->tried_until = until;
+    return until;
+}
+
 bool ks_peers_write(struct ks_core *core, ks_shard shard, enum ks_store_operation operation,
                     struct ks_incarnation target, uint64_t rev, struct ks_effects *effects)
 {
@@ -219,7 +264,7 @@ bool ks_peers_write(struct ks_core *core, ks_shard shard, enum ks_store_operatio
         .target = target,
         .rev = rev,
         .asked_at = core->now,
-        .deadline = core->protocol->serves_until(core, rev),
+        .deadline = is_take(operation) ? take_serves_until(core, entry, rev) : KS_NEVER,
     };
     entry->writing = true;
     store = ks_effects_store(
@@ -234,11 +279,6 @@ bool ks_peers_write(struct ks_core *core, ks_shard shard, enum ks_store_operatio
     return true;
 }
 
-static bool is_take(enum ks_store_operation operation)
-{
-    return operation == KS_STORE_ASSIGN || operation == KS_STORE_TAKE_OVER;
-}
-
 static void done(struct ks_core *core, const struct ks_leader_write *write,
                  struct ks_effects *effects)
 {
@@ -250,6 +290,7 @@ static void done(struct ks_core *core, const struct ks_leader_write *write,
         entry->present = true;
         entry->missing = 0;
         entry->rev = write->rev;
+        entry->unstarted = true;
         core->fleet.round_at = core->now; /* Now it can be taken. */
         ks_effects_story(effects, KS_STORY_CREATED, write->shard, KS_NOBODY);
     }
@@ -324,9 +365,9 @@ static void read_back(struct ks_core *core, struct ks_leader_write *write,
     entry->doubtful = true;
     if (event->store.outcome != KS_DONE || event->store.lease_count == 0)
         return;
-    ks_peers_see(core, row);
-    if (!row->damaged && !row->finished && ks_peers_is_me(core, row->owner) &&
-        row->rev == write->rev && entry->held == KS_HELD_NONE &&
+    core->protocol->see(core, row);
+    if (is_take(write->operation) && !row->damaged && !row->finished &&
+        ks_peers_is_me(core, row->owner) && row->rev == write->rev && entry->held == KS_HELD_NONE &&
         ks_instant_before(core->now, write->deadline))
         begin(core, write, row, effects);
 }
@@ -375,6 +416,7 @@ static void forget_missing(struct ks_core *core)
             continue;
         if (entry->present)
             ks_shards_deleted(core, shard);
+        entry->missed_at = ks_instant_min(entry->missed_at, core->now);
         entry->rev = 0;
         entry->doubtful = false;
         if (lease != NULL)
@@ -400,7 +442,7 @@ static void rows_read(struct ks_core *core, const struct ks_event *event,
         if (row->damaged && !core->directory[row->shard].damaged &&
             ks_effects_room(core, effects, 1))
             ks_effects_story(effects, KS_STORY_DAMAGED, row->shard, KS_NOBODY);
-        ks_peers_see(core, row);
+        core->protocol->see(core, row);
     }
     forget_missing(core);
     core->fleet.rows_at = core->now;
@@ -438,6 +480,13 @@ void ks_peers_start(struct ks_core *core)
     core->fleet.deadline = KS_NEVER; /* Each lease has its own. */
 }
 
+void ks_peers_listed(struct ks_core *core, const struct ks_event *event)
+{
+    ks_shards_listed(core, event);
+    if (event->listed.ok)
+        core->fleet.listed_at = core->fleet.list_asked_at;
+}
+
 void ks_peers_look(struct ks_core *core)
 {
     core->fleet.round_at = core->now;
@@ -468,7 +517,7 @@ static void choose(struct ks_core *core, struct ks_effects *effects)
     fleet->told_capacity = ks_operator_capacity(core);
     if (fleet->mode != before)
         fleet->round_at = core->now;
-    for (uint32_t i = 0; fleet->mode != KS_ACTIVE && i < core->leases_top; i++)
+    for (uint32_t i = 0; !ks_peers_want(core) && i < core->leases_top; i++)
         if (core->leases[i].used)
             ks_lease_return(core, &core->leases[i]);
 }
@@ -515,6 +564,7 @@ void ks_peers_turn(struct ks_core *core, struct ks_effects *effects)
     if (!fleet->listing && ks_instant_reached(core->now, fleet->list_at) &&
         ks_effects_room(core, effects, 1)) {
         fleet->listing = true;
+        fleet->list_asked_at = core->now;
         ks_effects_add(effects, KS_EFFECT_LIST);
     }
     if (fleet->rows == 0 && ks_instant_reached(core->now, fleet->round_at) &&

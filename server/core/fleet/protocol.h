@@ -44,6 +44,9 @@ struct ks_fleet_protocol {
     /* When a lease whose last write was sent at `asked_at` is written again, though nothing was settled; KS_NEVER. */
     ks_instant (*renew_at)(const struct ks_core *core, ks_instant asked_at);
 
+    /* True if a lease that is read to its end may say so; NULL: always. */
+    bool (*may_end)(const struct ks_core *core, const struct ks_lease *lease);
+
     /* ---- Of peers alone (core/fleet/peers.h). ---- */
 
     /* All rows were read, consistently: what to take, what to ask for; and when the next look is, fleet.round_at. */
@@ -52,6 +55,8 @@ struct ks_fleet_protocol {
 
 extern const struct ks_fleet_protocol ks_native_protocol;
 extern const struct ks_fleet_protocol ks_go_kcl_protocol;
+extern const struct ks_fleet_protocol ks_kcl_rb_protocol;
+extern const struct ks_fleet_protocol ks_kcl_protocol;
 extern const struct ks_fleet_protocol ks_kinsumer_protocol;
 
 #endif

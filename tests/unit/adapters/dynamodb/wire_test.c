@@ -126,7 +126,7 @@ TEST(reads_and_tables_have_their_bodies)
               "\"ConsistentRead\":true}");
     EXPECT_OK(ks_item_keys_add(&keys, KS_VIEW("#leader")));
     EXPECT_OK(ks_item_keys_add(&keys, KS_VIEW("pod \"a\"")));
-    EXPECT_OK(ks_dynamodb_put_batch_get(&body, "t", "w", &keys));
+    EXPECT_OK(ks_dynamodb_put_batch_get(&body, "t", NULL, "w", &keys));
     is(&body, "{\"RequestItems\":{\"t\":{\"Keys\":["
               "{\"p\":{\"S\":\"w\"},\"k\":{\"S\":\"#leader\"}},"
               "{\"p\":{\"S\":\"w\"},\"k\":{\"S\":\"pod \\\"a\\\"\"}}]}}}");
@@ -151,6 +151,25 @@ TEST(reads_and_tables_have_their_bodies)
 
 #define UNPROCESSED(keys) "{\"UnprocessedKeys\":{\"t\":{\"Keys\":[" keys "]}}}"
 
+TEST(rows_of_an_owner_are_found_by_an_index)
+{
+    struct ks_item_keys keys = {.count = 0};
+    struct ks_bytes body;
+
+    ks_bytes_init(&body, 4096);
+    EXPECT_OK(ks_dynamodb_put_index_query(&body, "t", "leaseKey", "ByOwner", "leaseOwner",
+                                          KS_VIEW("pod"), KS_VIEW("shard-1")));
+    is(&body,
+       "{\"TableName\":\"t\",\"IndexName\":\"ByOwner\",\"KeyConditionExpression\":\"#i = :i\","
+       "\"ExpressionAttributeNames\":{\"#i\":\"leaseOwner\"},"
+       "\"ExpressionAttributeValues\":{\":i\":{\"S\":\"pod\"}},\"ExclusiveStartKey\":{"
+       "\"leaseOwner\":{\"S\":\"pod\"},\"leaseKey\":{\"S\":\"shard-1\"}}}");
+    EXPECT_OK(ks_item_keys_add(&keys, KS_VIEW("a")));
+    EXPECT_OK(ks_dynamodb_put_batch_get(&body, "t", "key", NULL, &keys));
+    is(&body, "{\"RequestItems\":{\"t\":{\"Keys\":[{\"key\":{\"S\":\"a\"}}],"
+              "\"ConsistentRead\":true}}}");
+}
+
 static ks_err read_unprocessed(const char *text, struct ks_item_keys *ret_left)
 {
     struct ks_item_keys asked = {.count = 0};
@@ -160,7 +179,7 @@ static ks_err read_unprocessed(const char *text, struct ks_item_keys *ret_left)
     EXPECT_OK(ks_item_keys_add(&asked, KS_VIEW("a")));
     EXPECT_OK(ks_item_keys_add(&asked, KS_VIEW("b")));
     EXPECT_OK(ks_json_parse(ks_view_text(text), &document));
-    err = ks_dynamodb_read_unprocessed(document, "t", &asked, ret_left);
+    err = ks_dynamodb_read_unprocessed(document, "t", NULL, &asked, ret_left);
     ks_json_free(document);
     return err;
 }

@@ -22,7 +22,7 @@ void peers_wait(int64_t ms)
     peers_step(&(struct ks_event){.kind = KS_EVENT_TICK});
 }
 
-void peers_live(enum ks_protocol protocol)
+void peers_begin(enum ks_protocol protocol)
 {
     struct ks_core_config config = ks_core_config_default(ks_span_ms(10000));
     const struct ks_shard_row shard = {.parents = {KS_SHARD_NONE, KS_SHARD_NONE}};
@@ -47,6 +47,17 @@ void peers_live(enum ks_protocol protocol)
                                   .listed = {.ok = true, .shards = &shard, .count = 1}});
 }
 
+void peers_live(enum ks_protocol protocol)
+{
+    peers_begin(protocol);
+    for (uint32_t i = 0; protocol == KS_PROTOCOL_KCL && i < 2; i++) {
+        struct ks_event event = {.kind = KS_EVENT_STORE};
+
+        event.store.token = ks_token_make(KS_FOR_NEWS, i, peers_bed.core->fleet.kcl.serials[i]);
+        peers_step(&event);
+    }
+}
+
 struct ks_lease_row peers_row(uint32_t owner, uint64_t rev)
 {
     return (struct ks_lease_row){
@@ -55,13 +66,41 @@ struct ks_lease_row peers_row(uint32_t owner, uint64_t rev)
 
 void peers_look(const struct ks_lease_row *row)
 {
+    peers_look_at(row, row == NULL ? 0 : 1);
+}
+
+void peers_look_at(const struct ks_lease_row *rows, uint32_t count)
+{
     struct ks_event event = {.kind = KS_EVENT_STORE};
 
     for (int i = 0; i < 1000 && peers_bed.core->fleet.rows == 0; i++)
         peers_wait(100);
     event.store.token = ks_token_make(KS_FOR_ROWS, 0, peers_bed.core->fleet.rows);
     event.store.outcome = KS_DONE;
-    event.store.leases = row;
-    event.store.lease_count = row == NULL ? 0 : 1;
+    event.store.leases = rows;
+    event.store.lease_count = count;
     peers_step(&event);
+}
+
+void peers_list(const struct ks_shard_row *shards, uint32_t count)
+{
+    for (int i = 0; i < 1000 && !peers_bed.core->fleet.listing; i++)
+        peers_wait(100);
+    peers_step(&(struct ks_event){.kind = KS_EVENT_LISTED,
+                                  .listed = {.ok = true, .shards = shards, .count = count}});
+}
+
+bool peers_answer(enum ks_store_operation operation, ks_shard shard, enum ks_outcome outcome)
+{
+    for (uint32_t i = 0; i < KS_LEADER_WRITES_MAX; i++) {
+        const struct ks_leader_write *write = &peers_bed.core->fleet.writes[i];
+
+        if (!write->used || write->serial == 0 || write->reading || write->shard != shard ||
+            write->operation != operation)
+            continue;
+        ks_core_wall(peers_bed.core, peers_wall_us);
+        bed_answer(&peers_bed, ks_token_make(KS_FOR_SHARD, i, write->serial), outcome);
+        return true;
+    }
+    return false;
 }

@@ -11,6 +11,8 @@ extern struct bed peers_bed;
 extern int64_t peers_wall_us;
 
 /* A core of this protocol with a session, L = 10 s, that has listed one shard. */
+void peers_begin(enum ks_protocol protocol);
+/* And that knows, if it is one of the KCL, that its fleet is of 2.x. */
 void peers_live(enum ks_protocol protocol);
 /* Steps at the wall time. */
 void peers_step(const struct ks_event *event);
@@ -20,5 +22,11 @@ void peers_wait(int64_t ms);
 struct ks_lease_row peers_row(uint32_t owner, uint64_t rev);
 /* Answers the look that is under way, or the next one, with one row; NULL: none. */
 void peers_look(const struct ks_lease_row *row);
+/* The same with several. */
+void peers_look_at(const struct ks_lease_row *rows, uint32_t count);
+/* Answers the listing that is under way, or the next one. */
+void peers_list(const struct ks_shard_row *shards, uint32_t count);
+/* Answers the write of this operation to `shard` that the last step, or a later one, sent; false if there is none. */
+bool peers_answer(enum ks_store_operation operation, ks_shard shard, enum ks_outcome outcome);
 
 #endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kcl.h - the lease table of the AWS KCL for Java, 2.x: what its rows mean, and what each operation writes.
+ *
+ * The format is that of leases/dynamodb/DynamoDBLeaseSerializer.java and DynamoDBLeaseRefresher.java of 2.7.3:
+ *
+ *   leaseKey                      the key, alone: the shard id
+ *   leaseCounter N                moves with every write of an owner, and with every take: the row's rev
+ *   leaseOwner                    id of the owner; absent: free
+ *   ownerSwitchesSinceCheckpoint N
+ *   checkpoint                    digits | TRIM_HORIZON | LATEST | AT_TIMESTAMP | SHARD_END; what the middle two mean
+ *                                 does not stand in the table: each worker takes its own start for it
+ *   checkpointSubSequenceNumber N the last record of an aggregate that is done; 0 for all else; absent: 0
+ *   parentShardId SS, childShardIds SS   at most two of each
+ *   startingHashKey, endingHashKey       digits
+ *   pendingCheckpoint..           what a member prepared and did not commit; a checkpoint removes it
+ *   checkpointOwner               of 3.x: who hands the lease over to leaseOwner; a take removes it
+ *   entityType                    of 3.5: absent or LEASE are leases, other known ones are left out
+ *
+ * Always UpdateItem, also to make a row, and attributes that are not named here (throughputKBps) stay. A row without
+ * one of leaseCounter, ownerSwitchesSinceCheckpoint and checkpoint, with a value of another type, or of an entityType
+ * that nobody knows, is damaged: it is named and left alone. A row with streamName is of an application that reads
+ * several streams: the read is CORRUPT then, for a row of ours would break that application.
+ */
+#ifndef KS_ADAPTERS_DIALECTS_KCL_H
+#define KS_ADAPTERS_DIALECTS_KCL_H
+
+#include "adapters/dialects/dialect.h"
+
+#define KS_KCL_KEY "leaseKey"
+
+#endif

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of the KCL: the conditions and updates of adapters/dialects/kcl.c, and what must hold of them. */
+#include "shared_member.h"
+
+#include <string.h>
+
+static bool has_row(const struct shared_world *world, ks_shard shard)
+{
+    return world->rows[shard].present || world->shards[shard].ended;
+}
+
+static sim_time lease_us(const struct shared_world *world)
+{
+    return world->config.lease_duration.us;
+}
+
+static void tell_row(const struct shared_world *world, struct shared_request *request,
+                     ks_shard shard)
+{
+    const struct shared_row *row = &world->rows[shard];
+
+    if (!row->present)
+        return;
+    request->rows[request->row_count] = (struct ks_lease_row){
+        .shard = shard,
+        .owner = {row->owner, 0},
+        .next_owner = {row->next, 0},
+        .rev = row->counter,
+        .parents = {world->shards[shard].parent, KS_SHARD_NONE},
+        .finished = row->checkpoint == SHARED_END,
+        .unstarted = row->checkpoint == SHARED_NONE,
+    };
+    request->checkpoints[request->row_count++] = row->checkpoint;
+}
+
+/* Its owner renewed it lately: whoever takes it now steals. By the clocks of owner and taker, each wrong by up to 2 %, the
+ * owner is silent after 0.97 L, and it has run out after 0.98 L. */
+static bool is_live(const struct shared_world *world, const struct shared_row *row)
+{
+    return row->present && row->owner != 0 && row->checkpoint != SHARED_END &&
+           world->now - row->moved_at < lease_us(world) * 975 / 1000;
+}
+
+static void asked(struct shared_world *world, const struct shared_request *request)
+{
+    const struct shared_row *row = &world->rows[request->ask.shard];
+    struct shared_node *node = &world->nodes[request->node];
+
+    if (request->ask.shard >= SHARED_SHARDS)
+        return;
+    kcl_asked(world, request);
+    if (request->ask.operation != KS_STORE_TAKE_OVER || row->counter != request->ask.rev ||
+        row->owner == request->ask.worker.worker || !is_live(world, row))
+        return;
+    if (node->stole_at != 0 && world->now - node->stole_at < lease_us(world) * 19 / 10)
+        shared_fail(world, "shard-%u: w%u steals twice in a cycle", request->ask.shard,
+                    request->ask.worker.worker);
+    node->stole_at = world->now;
+    world->claimed++;
+}
+
+static void made(struct shared_world *world, ks_shard shard)
+{
+    const ks_shard parent = world->shards[shard].parent;
+
+    if (world->shards[shard].ended)
+        shared_fail(world, "shard-%u: its row is made again", shard);
+    if (parent != KS_SHARD_NONE && !has_row(world, parent))
+        shared_fail(world, "shard-%u: its row is made before that of its parent", shard);
+}
+
+static void check_end(struct shared_world *world, ks_shard shard)
+{
+    if (!world->shards[shard].closed)
+        shared_fail(world, "shard-%u: SHARD_END of an open shard", shard);
+    for (ks_shard child = 0; child < world->shard_count; child++)
+        if (world->shards[child].parent == shard && !has_row(world, child))
+            shared_fail(world, "shard-%u: SHARD_END before the row of shard-%u", shard, child);
+}
+
+static void check_deleted(struct shared_world *world, ks_shard shard)
+{
+    for (ks_shard child = 0; child < world->shard_count; child++)
+        if (world->shards[child].parent == shard && !world->shards[child].ended &&
+            (!world->rows[child].present || world->rows[child].checkpoint == SHARED_NONE))
+            shared_fail(world, "shard-%u: deleted before shard-%u was begun", shard, child);
+}
+
+void kcl_changed(struct shared_world *world, ks_shard shard, const struct shared_row *before)
+{
+    struct shared_row *after = &world->rows[shard];
+    const uint64_t place =
+        after->checkpoint == SHARED_END ? world->shards[shard].count : after->checkpoint;
+
+    world->hash = (world->hash ^ (after->owner + after->counter + after->checkpoint)) *
+                  UINT64_C(0x100000001b3);
+    world->shards[shard].ended |= after->checkpoint == SHARED_END;
+    if (!before->present)
+        made(world, shard);
+    if (!after->present) {
+        check_deleted(world, shard);
+        return;
+    }
+    if (before->present && after->counter != before->counter + 1)
+        shared_fail(world, "shard-%u: the counter did not move on by one", shard);
+    if (before->present && before->checkpoint != SHARED_NONE &&
+        (after->checkpoint == SHARED_NONE || after->checkpoint < before->checkpoint))
+        shared_fail(world, "shard-%u: a checkpoint went back", shard);
+    if (after->checkpoint != SHARED_NONE && after->checkpoint != before->checkpoint &&
+        !shared_is_settled(world, shard, place))
+        shared_fail(world, "shard-%u: a checkpoint passed an unsettled record", shard);
+    if (after->checkpoint == SHARED_END && before->checkpoint != SHARED_END)
+        check_end(world, shard);
+    after->moved_at = world->now;
+    if (after->owner != 0)
+        after->last = after->owner;
+    if (after->owner == before->owner || is_live(world, before) || world->kcl.forced)
+        return;
+    /* Who was robbed before may go on until it hears of it, or its time is over. */
+    for (uint32_t node = 0; node < SHARED_NODES; node++)
+        if (world->nodes[node].core != NULL && world->nodes[node].name == before->last &&
+            shared_may_deliver(world, node, shard))
+            shared_fail(world,
+                        "shard-%u changed hands from w%u to w%u while node %u may deliver it",
+                        shard, before->owner, after->owner, node);
+}
+
+/* Who gives it away is done with it, whatever comes of the write. */
+static void hand_on(struct shared_world *world, uint32_t node, ks_shard shard)
+{
+    struct shared_row *row = &world->rows[shard];
+
+    if (world->nodes[node].core != NULL && world->nodes[node].name == row->owner &&
+        shared_may_deliver(world, node, shard))
+        shared_fail(world, "shard-%u: handed on by w%u, which may deliver it", shard, row->owner);
+    world->claimed += row->next != 0;
+    row->owner = row->next;
+    row->next = 0;
+}
+
+static bool perform(struct shared_world *world, struct shared_request *request)
+{
+    const struct ks_store_effect *ask = &request->ask;
+    struct shared_row *row = &world->rows[ask->shard];
+
+    if (ask->operation == KS_STORE_CREATE) {
+        if (row->present)
+            return false;
+        *row = (struct shared_row){.present = true, .checkpoint = SHARED_NONE};
+        return true;
+    }
+    if (ask->operation == KS_STORE_DELETE) {
+        if (!row->present || row->checkpoint != SHARED_END)
+            return false;
+        row->present = false;
+        return true;
+    }
+    if (!row->present || row->counter != ask->rev || row->next != ask->next_owner.worker)
+        return false;
+    row->counter++;
+    switch ((int)ask->operation) {
+    case KS_STORE_ASSIGN:
+    case KS_STORE_TAKE_OVER:
+        row->owner = ask->worker.worker;
+        row->next = 0;
+        world->taken++;
+        return true;
+    case KS_STORE_CHECKPOINT: break;
+    case KS_STORE_FINAL: hand_on(world, request->node, ask->shard); break;
+    case KS_STORE_END:
+        row->owner = row->next = 0;
+        row->checkpoint = SHARED_END;
+        return true;
+    default: shared_fail(world, "operation %d is not of this table", (int)ask->operation);
+    }
+    if (request->has_checkpoint)
+        row->checkpoint = request->checkpoint;
+    return true;
+}
+
+static void apply(struct shared_world *world, struct shared_request *request)
+{
+    struct shared_row before;
+    const struct shared_row *row;
+
+    request->row_count = 0;
+    request->outcome = KS_DONE;
+    if (kcl_apply(world, request))
+        return;
+    if (request->ask.operation == KS_STORE_READ_LEASES) {
+        for (ks_shard shard = 0; shard < SHARED_SHARDS; shard++)
+            tell_row(world, request, shard);
+        return;
+    }
+    if (request->ask.operation == KS_STORE_READ_LEASE) {
+        tell_row(world, request, request->ask.shard);
+        return;
+    }
+    row = &world->rows[request->ask.shard];
+    before = *row;
+    request->outcome = perform(world, request) ? KS_DONE : KS_REFUSED;
+    shared_say(world,
+               "table: w%u operation %d of shard-%u: %s (w%u, counter %llu, checkpoint %lld)",
+               request->ask.worker.worker, (int)request->ask.operation, request->ask.shard,
+               request->outcome == KS_DONE ? "done" : "refused", row->owner,
+               (unsigned long long)row->counter, (long long)row->checkpoint);
+    if (request->outcome == KS_DONE)
+        kcl_changed(world, request->ask.shard, &before);
+}
+
+const struct shared_fleet shared_kcl = {
+    .protocol = KS_PROTOCOL_KCL,
+    .kept = true,
+    .drift_ppm = 20000,
+    .peace_s = 400, /* A lease goes to who has none every 20 s. */
+    .asked = asked,
+    .apply = apply,
+    .member = kcl_member_turn,
+};
+
+const struct shared_fleet shared_kcl3 = {
+    .protocol = KS_PROTOCOL_KCL,
+    .kept = true,
+    .led = true,
+    .drift_ppm = 20000,
+    .peace_s = 600,
+    .asked = asked,
+    .apply = apply,
+    .member = kcl_member_turn,
+};
