@@ -107,6 +107,7 @@ struct ks_core_config ks_core_config_default(ks_span lease_duration)
         .round = at_most(ks_span_us(us / 20), 500),
         .timeout = at_most(ks_span_us(us / 5), 2000),
         .hand_over = at_most(ks_span_us(us / 2), 5000),
+        .report_every = ks_span_ms(30000),
         .keep = ks_span_ms(3600000),
         .list_every = ks_span_ms(30000),
         .checkpoint_interval = ks_span_ms(5000),

@@ -43,6 +43,7 @@ struct ks_core_config {
     ks_span timeout;        /* T */
     ks_span hand_over;      /* H */
     ks_span keep;           /* K */
+    ks_span report_every;   /* KCL 3.x: our metrics. */
     ks_span list_every;     /* The leader lists the stream's shards. */
     ks_span checkpoint_interval;
     ks_span idle_release;
@@ -153,8 +154,8 @@ struct ks_lease_view {
 };
 bool ks_core_lease(const struct ks_core *core, ks_shard shard, struct ks_lease_view *ret_view);
 
-/* The oldest record of a lease that we hold which was fetched and is with no session: it was not delivered yet, or is to be
- * delivered again. False if there is none. */
+/* The oldest record of a lease that we hold which was fetched and is with no session: it was not delivered yet, or is
+ * to be delivered again. False if there is none. */
 bool ks_core_waiting(const struct ks_core *core, ks_shard shard, ks_epoch epoch,
                      ks_number *ret_number);
 

@@ -101,6 +101,12 @@ enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRA
     X(DROPPED, WARN, "record_dropped", "{shard}: {count} records from {number} on are dropped, {cause}") \
     X(STOPPED, ERROR, "poison",                                                                    \
       "{shard}: stopped by record {number}, which failed {count} times; settle it or let it go on") \
+    X(KCL_EQUALS, INFO, NULL, "{worker}: the fleet is of the manners of KCL 2.x: leases are taken")   \
+    X(KCL_ASSIGNED, INFO, NULL, "{worker}: the fleet is of the manners of KCL 3.x: its leader assigns leases") \
+    X(KCL_UNLED, WARN, NULL,                                                                       \
+      "{worker}: nobody has led the fleet of KCL 3.x for {ms} ms, free leases are taken until somebody does") \
+    X(KCL_UNKNOWN, ERROR, NULL,                                                                    \
+      "{worker}: the fleet's state rows say what this version does not know, its manners are not changed") \
     X(GAP_FULL, WARN, "lane_blocked",                                                              \
       "{shard}: nothing more is read until record {number} is settled, {count} behind it are held")
 

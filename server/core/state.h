@@ -45,8 +45,9 @@ struct ks_directory_entry {
     bool doubtful;    /* A write of ours was not done: read before the next one. */
     bool present;     /* It has a lease row. */
     uint8_t missing;  /* Reads in a row, a beat apart, that did not show it; up to 2. */
-    ks_instant missed_at;
-    bool listed; /* It was in the last listing. */
+    ks_instant
+        missed_at; /* Of the first of them. Of peers: since when it has none; NEVER: it has. */
+    bool listed;   /* It was in the last listing. */
     bool finished;
     bool damaged;
     bool writing;      /* A leader's write of ours is in flight. */
@@ -67,7 +68,15 @@ struct ks_directory_entry {
     bool begun_above; /* Some ancestor has a row, */
     bool begun_below; /* some descendant. */
     uint32_t place; /* In the list that members divide, from 1; 0: not in it. */
+    uint8_t assigned; /* enum ks_assigned */
     struct ks_pause pause;
+};
+
+/* KCL 3.x: the index of the owners names us. */
+enum ks_assigned {
+    KS_ASSIGNED_NO,
+    KS_ASSIGNED_FOUND, /* The row is to be read, */
+    KS_ASSIGNED_LOOKED /* and then tells. */
 };
 
 /* Whether somebody has to be told of a lease. */
@@ -313,8 +322,36 @@ struct ks_division {
     ks_instant since; /* When it changed last. */
 };
 
+/* How a fleet of KCL agrees, as its rows say (core/fleet/kcl3.h). */
+struct ks_kcl {
+    bool known; /* They were read, and said what we know. */
+    enum ks_kcl_version version;
+    bool together;              /* Reports go into the table of the leases. */
+    struct ks_kcl_rows rows[2]; /* Of the table of their own, and of that of the leases. */
+    uint32_t serials[5];        /* Of the requests in flight, 0 = none. */
+    ks_instant probe_at;
+    bool failed;  /* One of the reads of this probe did. */
+    bool damaged; /* Told that the rows say what we do not know. */
+    /* Whoever leads. */
+    uint64_t leader;
+    ks_instant leader_at; /* Since when it is that. */
+    ks_span leader_span;
+    bool led;
+    /* Our reports. */
+    ks_instant report_at;
+    bool reported;          /* There is a row of ours .. */
+    bool reported_together; /* .. there. */
+    bool measured;          /* With our CPU: others say theirs. */
+    /* What is assigned to us. */
+    ks_instant owned_at;
+    bool unindexed; /* The index could not be asked. */
+    bool waiting;   /* For parents of a shard that was assigned to us. */
+    bool assigned;  /* Some entry of the directory is marked as that. */
+};
+
 struct ks_fleet {
     struct ks_division division;
+    struct ks_kcl kcl;
     /* We ourselves. */
     enum ks_self_step step;
     struct ks_incarnation self;

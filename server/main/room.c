@@ -9,6 +9,7 @@
 #include "adapters/local/stream.h"
 #include "adapters/sqlite/dead_letters.h"
 #include "adapters/sqlite/store.h"
+#include "adapters/system/cpu.h"
 #include "adapters/system/lock_file.h"
 #include "base/digest.h"
 #include "base/log.h"
@@ -153,6 +154,23 @@ static ks_err open_lock(struct ks_room *room, struct ks_detail *detail)
                              options->worker_id, &room->lock, detail);
 }
 
+static void measured(void *arg, uint32_t cpu)
+{
+    struct ks_room *room = arg;
+
+    if (room->board != NULL)
+        ks_switchboard_cpu(room->board, cpu);
+}
+
+/* Where the fleet wants to know it. */
+static ks_err open_cpu(struct ks_room *room)
+{
+    if (fleet_of(room->options)->protocol != KS_PROTOCOL_KCL)
+        return KS_OK;
+    return ks_cpu_open(room->loop, "", ks_span_ms(room->options->worker_metrics_ms), measured, room,
+                       &room->cpu);
+}
+
 static ks_err open_letters(struct ks_room *room, struct ks_detail *detail)
 {
     const char *path = ks_option_path(room->options->dead_letters);
@@ -214,6 +232,14 @@ static ks_span lease_duration(const struct ks_options *options)
                                                       : INT64_C(5) * options->shard_check_ms);
 }
 
+/* A leader of KCL 3.x takes by force what was not handed over 40 s after it said so, and wants to know any traffic. */
+static void as_kcl(struct ks_core_config *core, const struct ks_options *options)
+{
+    core->hand_over = ks_span_ms(25000);
+    core->report_every = ks_span_ms(options->worker_metrics_ms);
+    core->load_least = 0;
+}
+
 static struct ks_core_config core_config(const struct ks_options *options)
 {
     struct ks_core_config core = ks_core_config_default(lease_duration(options));
@@ -227,6 +253,8 @@ static struct ks_core_config core_config(const struct ks_options *options)
     core.poison = poison_policy(options);
     core.protocol = fleet_of(options)->protocol;
     core.stealing = strcmp(options->lease_stealing, "on") == 0;
+    if (core.protocol == KS_PROTOCOL_KCL)
+        as_kcl(&core, options);
     return core;
 }
 
@@ -277,6 +305,7 @@ ks_err ks_room_open(struct ks_room *room, struct ks_detail *detail)
     KS_TRY(open_store(room, detail));
     KS_TRY(open_lock(room, detail));
     KS_TRY(open_letters(room, detail));
+    KS_TRY(open_cpu(room));
     KS_TRY(open_source(room, detail));
     return open_board(room);
 }
@@ -285,6 +314,7 @@ void ks_room_close(struct ks_room *room)
 {
     if (room->board != NULL)
         ks_switchboard_stop(room->board);
+    ks_cpu_close(room->cpu);
     if (room->source != NULL)
         room->source->vtable->close(room->source);
     if (room->store != NULL)

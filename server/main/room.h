@@ -28,6 +28,7 @@ struct ks_room {
     struct ks_stream_source *source;
     struct ks_worker_lock
         *lock; /* NULL: the worker id is this process's own, or there is no place. */
+    struct ks_cpu *cpu;              /* NULL: nobody asks. */
     struct ks_dead_letters *letters; /* NULL: there is no place for them. */
     struct ks_switchboard *board;
     bool is_drained;

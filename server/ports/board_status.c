@@ -72,8 +72,8 @@ static void find_reason(const struct ks_switchboard *board, const struct ks_self
         ks_detail_set(reason, "draining");
 }
 
-/* How far the apps of this lease are behind: as old as the oldest record that waits for one. Where none waits, as far as
- * its reader is. The age is told by the clock of the stream and by ours. */
+/* How far the apps of this lease are behind: as old as the oldest record that waits for one. Where none waits, as far
+ * as its reader is. The age is told by the clock of the stream and by ours. */
 static int64_t behind_of(struct ks_board_lease *lease)
 {
     const struct ks_record *record;

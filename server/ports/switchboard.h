@@ -37,7 +37,8 @@ struct ks_switchboard_config {
     struct ks_position
         start; /* --initial-position; LATEST becomes AT_TIMESTAMP when the app row is made. */
     struct ks_core_config
-        core; /* `self`, `lock` and `corpse` are filled in by the switchboard, `boot` if it is 0; seed and budget by the caller. */
+        core; /* `self`, `lock` and `corpse` are filled in by the switchboard, `boot` if it is 0; seed
+                 and budget by the caller. */
     bool shard_metrics; /* Those with the label "shard". */
     struct ks_budget_pool *
         pool; /* That it shares with others, and outlives it; NULL: `core.budget_bytes` are its own. */

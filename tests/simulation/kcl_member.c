@@ -20,6 +20,7 @@ static bool cas(struct shared_world *world, ks_shard shard, uint64_t counter, ui
     if (!row->present || row->counter != counter)
         return false;
     row->counter++;
+    row->next = row->owner == owner ? row->next : 0;
     row->owner = owner;
     row->checkpoint = checkpoint;
     shared_say(world, "member: w%u writes shard-%u (counter %llu, checkpoint %lld)", owner, shard,
@@ -66,6 +67,40 @@ static void end(struct shared_world *world, struct shared_member *member, ks_sha
             make_row(world, child);
     checkpoint(world, member, shard, SHARED_END);
     member->shards[shard].reading = false;
+}
+
+/* 3.x: a lease that is to be handed on is, after a while; by a write that moves the counter. */
+static void hand_on(struct shared_world *world, struct shared_member *member, ks_shard shard)
+{
+    struct shared_memory *memory = &member->shards[shard];
+    struct shared_row *row = &world->rows[shard];
+    const struct shared_row before = *row;
+
+    if (row->next == 0 || row->owner != member->name || row->counter != memory->counter ||
+        !shared_chance(world, 100))
+        return;
+    row->owner = row->next;
+    row->next = 0;
+    row->counter++;
+    memory->reading = false;
+    shared_say(world, "member: w%u hands shard-%u on to w%u", member->name, shard, row->owner);
+    kcl_changed(world, shard, &before);
+}
+
+/* 3.x: what was assigned is begun as it stands. */
+static void adopt(struct shared_world *world, struct shared_member *member)
+{
+    for (ks_shard shard = 0; shard < world->shard_count; shard++) {
+        struct shared_memory *memory = &member->shards[shard];
+        const struct shared_row *row = &world->rows[shard];
+
+        memory->marked = false;
+        if (!row->present || row->owner != member->name || row->next != 0 || memory->reading)
+            continue;
+        memory->reading = true;
+        memory->started = false;
+        memory->counter = row->counter;
+    }
 }
 
 static void consume(struct shared_world *world, struct shared_member *member, ks_shard shard)
@@ -193,7 +228,8 @@ static void clean_up(struct shared_world *world)
         for (ks_shard child = 0; child < world->shard_count; child++)
             used |= world->shards[child].parent == shard && !world->shards[child].ended &&
                     (!world->rows[child].present || world->rows[child].checkpoint == SHARED_NONE);
-        if (!row->present || row->checkpoint != SHARED_END || used)
+        if (!row->present || row->checkpoint != SHARED_END || used ||
+            world->now - row->moved_at < world->config.keep.us)
             continue;
         row->present = false;
         kcl_changed(world, shard, &before);
@@ -206,6 +242,9 @@ void kcl_member_turn(struct shared_world *world, struct shared_member *member)
 
     if (!member->alive || world->now < member->paused_until || world->now < world->away_until)
         return;
+    if (world->fleet->led)
+        world->kcl.reported[member->name] = world->now;
+    kcl_leader_turn(world, member);
     if (renews)
         member->renew_at = world->now + lease_us(world) / 3;
     for (ks_shard shard = 0; shard < world->shard_count; shard++) {
@@ -213,6 +252,8 @@ void kcl_member_turn(struct shared_world *world, struct shared_member *member)
             take(world, member, shard);
         if (member->shards[shard].reading && renews)
             renew(world, member, shard);
+        if (member->shards[shard].reading)
+            hand_on(world, member, shard);
         if (member->shards[shard].reading)
             consume(world, member, shard);
     }
@@ -223,5 +264,8 @@ void kcl_member_turn(struct shared_world *world, struct shared_member *member)
     if (world->now < member->scan_at)
         return;
     member->scan_at = world->now + 2 * lease_us(world);
-    scan(world, member);
+    if (kcl_is_3x(world))
+        adopt(world, member);
+    else
+        scan(world, member);
 }

@@ -24,6 +24,7 @@ static void tell_row(const struct shared_world *world, struct shared_request *re
     request->rows[request->row_count] = (struct ks_lease_row){
         .shard = shard,
         .owner = {row->owner, 0},
+        .next_owner = {row->next, 0},
         .rev = row->counter,
         .parents = {world->shards[shard].parent, KS_SHARD_NONE},
         .finished = row->checkpoint == SHARED_END,
@@ -45,6 +46,9 @@ static void asked(struct shared_world *world, const struct shared_request *reque
     const struct shared_row *row = &world->rows[request->ask.shard];
     struct shared_node *node = &world->nodes[request->node];
 
+    if (request->ask.shard >= SHARED_SHARDS)
+        return;
+    kcl_asked(world, request);
     if (request->ask.operation != KS_STORE_TAKE_OVER || row->counter != request->ask.rev ||
         row->owner == request->ask.worker.worker || !is_live(world, row))
         return;
@@ -108,13 +112,30 @@ void kcl_changed(struct shared_world *world, ks_shard shard, const struct shared
     if (after->checkpoint == SHARED_END && before->checkpoint != SHARED_END)
         check_end(world, shard);
     after->moved_at = world->now;
-    if (after->owner == before->owner || is_live(world, before))
+    if (after->owner != 0)
+        after->last = after->owner;
+    if (after->owner == before->owner || is_live(world, before) || world->kcl.forced)
         return;
+    /* Who was robbed before may go on until it hears of it, or its time is over. */
     for (uint32_t node = 0; node < SHARED_NODES; node++)
-        if (world->nodes[node].core != NULL && shared_may_deliver(world, node, shard))
+        if (world->nodes[node].core != NULL && world->nodes[node].name == before->last &&
+            shared_may_deliver(world, node, shard))
             shared_fail(world,
                         "shard-%u changed hands from w%u to w%u while node %u may deliver it",
                         shard, before->owner, after->owner, node);
+}
+
+/* Who gives it away is done with it, whatever comes of the write. */
+static void hand_on(struct shared_world *world, uint32_t node, ks_shard shard)
+{
+    struct shared_row *row = &world->rows[shard];
+
+    if (world->nodes[node].core != NULL && world->nodes[node].name == row->owner &&
+        shared_may_deliver(world, node, shard))
+        shared_fail(world, "shard-%u: handed on by w%u, which may deliver it", shard, row->owner);
+    world->claimed += row->next != 0;
+    row->owner = row->next;
+    row->next = 0;
 }
 
 static bool perform(struct shared_world *world, struct shared_request *request)
@@ -134,19 +155,20 @@ static bool perform(struct shared_world *world, struct shared_request *request)
         row->present = false;
         return true;
     }
-    if (!row->present || row->counter != ask->rev)
+    if (!row->present || row->counter != ask->rev || row->next != ask->next_owner.worker)
         return false;
     row->counter++;
     switch ((int)ask->operation) {
     case KS_STORE_ASSIGN:
     case KS_STORE_TAKE_OVER:
         row->owner = ask->worker.worker;
+        row->next = 0;
         world->taken++;
         return true;
     case KS_STORE_CHECKPOINT: break;
-    case KS_STORE_FINAL: row->owner = 0; break;
+    case KS_STORE_FINAL: hand_on(world, request->node, ask->shard); break;
     case KS_STORE_END:
-        row->owner = 0;
+        row->owner = row->next = 0;
         row->checkpoint = SHARED_END;
         return true;
     default: shared_fail(world, "operation %d is not of this table", (int)ask->operation);
@@ -159,10 +181,12 @@ static bool perform(struct shared_world *world, struct shared_request *request)
 static void apply(struct shared_world *world, struct shared_request *request)
 {
     struct shared_row before;
-    const struct shared_row *row = &world->rows[request->ask.shard];
+    const struct shared_row *row;
 
     request->row_count = 0;
     request->outcome = KS_DONE;
+    if (kcl_apply(world, request))
+        return;
     if (request->ask.operation == KS_STORE_READ_LEASES) {
         for (ks_shard shard = 0; shard < SHARED_SHARDS; shard++)
             tell_row(world, request, shard);
@@ -172,6 +196,7 @@ static void apply(struct shared_world *world, struct shared_request *request)
         tell_row(world, request, request->ask.shard);
         return;
     }
+    row = &world->rows[request->ask.shard];
     before = *row;
     request->outcome = perform(world, request) ? KS_DONE : KS_REFUSED;
     shared_say(world,
@@ -188,6 +213,17 @@ const struct shared_fleet shared_kcl = {
     .kept = true,
     .drift_ppm = 20000,
     .peace_s = 400, /* A lease goes to who has none every 20 s. */
+    .asked = asked,
+    .apply = apply,
+    .member = kcl_member_turn,
+};
+
+const struct shared_fleet shared_kcl3 = {
+    .protocol = KS_PROTOCOL_KCL,
+    .kept = true,
+    .led = true,
+    .drift_ppm = 20000,
+    .peace_s = 600,
     .asked = asked,
     .apply = apply,
     .member = kcl_member_turn,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/budget.h"
+#include "shared_member.h"
 #include "shared_world.h"
 
 #define WAR (60 * SIM_SECOND)
@@ -176,10 +177,12 @@ static void answer(struct shared_world *world, const struct happening *happening
     request->closed = true;
     event.store.token = request->ask.token;
     event.store.outcome = happening->kind == HAPPENS_TIMEOUT ? KS_UNKNOWN : request->outcome;
+    event.store.kcl = request->kcl;
     event.store.leases = request->rows;
     event.store.lease_count = event.store.outcome == KS_UNKNOWN ? 0 : request->row_count;
     if (live && event.store.outcome == KS_DONE) {
-        remember(node, request);
+        if (request->ask.operation != KS_STORE_READ_OWNED)
+            remember(node, request);
         if (request->has_checkpoint && !world->fleet->kept) {
             node->own[request->ask.shard] = request->checkpoint;
             node->behind[request->ask.shard] = false;
@@ -628,6 +631,9 @@ static bool is_done(const struct shared_world *world, char *why, size_t size)
         if (world->nodes[number].core == NULL)
             return false;
         ks_core_self(world->nodes[number].core, &self);
+        snprintf(why, size, "node %u does not report", number);
+        if (!kcl_reports(world, world->nodes[number].name))
+            return false;
         least = self.leases_held < least ? self.leases_held : least;
         most = self.leases_held > most ? self.leases_held : most;
     }
@@ -660,6 +666,8 @@ static void draw(struct shared_world *world)
     config->protocol = world->fleet->protocol;
     config->stealing = world->stealing;
     config->list_every = ks_span_ms(3000);
+    if (world->fleet->kept)
+        config->keep = ks_span_ms(35000); /* Longer than any write is late. */
     config->checkpoint_interval = ks_span_ms(ks_prng_between(&world->prng, 500, 8000));
     config->idle_release = ks_span_ms(30000);
     config->shards_max = config->leases_max = SHARED_SHARDS;
@@ -673,6 +681,8 @@ static void draw(struct shared_world *world)
 static void begin(struct shared_world *world)
 {
     draw(world);
+    if (world->fleet->led)
+        kcl_begin(world);
     world->next_name = 1;
     for (uint32_t i = 0; i < SHARED_SHARDS; i++)
         world->rows[i].checkpoint = SHARED_NONE;

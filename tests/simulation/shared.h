@@ -26,6 +26,7 @@
 struct shared_fleet;
 extern const struct shared_fleet shared_go_kcl;
 extern const struct shared_fleet shared_kcl;
+extern const struct shared_fleet shared_kcl3;
 
 /* Runs these seeds. False at the first one that breaks a promise; it is told. `verbose`: with the story. */
 bool shared_run(const struct shared_fleet *fleet, uint64_t seed, uint64_t count, bool verbose);

@@ -11,4 +11,14 @@ void kcl_member_turn(struct shared_world *world, struct shared_member *member);
 /* kcl_table.c: a member's write of a row, that before was so. */
 void kcl_changed(struct shared_world *world, ks_shard shard, const struct shared_row *before);
 
+/* kcl_leader.c. */
+void kcl_begin(struct shared_world *world);
+bool kcl_is_3x(const struct shared_world *world);
+/* False if it is a request about a lease. */
+bool kcl_apply(struct shared_world *world, struct shared_request *request);
+void kcl_asked(struct shared_world *world, const struct shared_request *request);
+void kcl_leader_turn(struct shared_world *world, const struct shared_member *member);
+/* The leader takes it for a worker. */
+bool kcl_reports(const struct shared_world *world, uint32_t name);
+
 #endif

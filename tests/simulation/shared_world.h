@@ -29,7 +29,10 @@ struct shared_row {
     uint64_t checkpoint;
     /* Of the KCL. */
     uint64_t counter;
+    uint32_t last; /* Who had it last. */
     sim_time moved_at; /* When the counter did, last. */
+    uint32_t next;     /* 3.x: to whom its owner is to hand it on; */
+    sim_time given_at; /* since when. */
 };
 
 struct shared_shard {
@@ -47,6 +50,7 @@ struct shared_request;
 struct shared_member;
 struct shared_fleet {
     enum ks_protocol protocol;
+    bool led;          /* KCL 3.x: see kcl_leader.c. */
     bool kept;         /* Everybody keeps to conditions: no checkpoint is ever overwritten. */
     int64_t drift_ppm; /* Steady clocks are no more wrong than this. */
     int64_t peace_s;   /* So long it may take after the faults until all is done. */
@@ -58,6 +62,27 @@ struct shared_fleet {
 };
 extern const struct shared_fleet shared_go_kcl;
 extern const struct shared_fleet shared_kcl;
+extern const struct shared_fleet shared_kcl3;
+
+/* What a fleet of KCL 3.x has besides. */
+enum { KCL_FLIPS = 4 };
+struct kcl_flip {
+    sim_time at;
+    enum ks_kcl_version version;
+};
+struct kcl_fleet {
+    struct kcl_flip flips[KCL_FLIPS];
+    sim_time moved_at; /* From then on its rows are in one table. */
+    uint64_t beat;     /* The leader's row. */
+    sim_time beat_at;
+    sim_time led_at; /* Since when the same one leads. */
+    sim_time run_at;
+    bool forced;
+    bool seen[SHARED_SHARDS];
+    uint64_t counters[SHARED_SHARDS];
+    sim_time seen_at[SHARED_SHARDS];
+    sim_time reported[SHARED_NAMES]; /* 0: no row. */
+};
 
 struct shared_node {
     struct ks_core *core; /* NULL: it does not run. */
@@ -96,6 +121,7 @@ struct shared_request {
     uint32_t row_count;
     struct ks_lease_row rows[SHARED_SHARDS];
     uint64_t checkpoints[SHARED_SHARDS];
+    struct ks_kcl_rows kcl;
 };
 
 /* A shard as a member remembers it: clientlibrary/partition of the library. */
@@ -156,6 +182,7 @@ struct shared_world {
     struct shared_node nodes[SHARED_NODES];
     struct shared_member members[SHARED_MEMBERS];
     struct shared_request requests[SHARED_REQUESTS];
+    struct kcl_fleet kcl;
     sim_time away_until; /* The table, for everybody. */
     struct ks_effects effects;
     uint64_t taken;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "adapters/dialects/kcl.h"
 
+#include "adapters/dialects/kcl_fleet.h"
 #include "adapters/dialects/native_words.h"
 
 #include <inttypes.h>
@@ -21,10 +22,10 @@ enum attribute {
     CHECKPOINT_OWNER,
     ENTITY,
     STREAM,
-    ATTRIBUTES
+    ATTRIBUTES /* Of leases. */
 };
 
-static const struct ks_attribute attributes[ATTRIBUTES] = {
+static const struct ks_attribute attributes[] = {
     [COUNTER] = {"leaseCounter", KS_VALUE_NUMBER},
     [OWNER] = {"leaseOwner", KS_VALUE_TEXT},
     [SWITCHES] = {"ownerSwitchesSinceCheckpoint", KS_VALUE_NUMBER},
@@ -39,13 +40,21 @@ static const struct ks_attribute attributes[ATTRIBUTES] = {
     [CHECKPOINT_OWNER] = {"checkpointOwner", KS_VALUE_TEXT},
     [ENTITY] = {"entityType", KS_VALUE_TEXT},
     [STREAM] = {"streamName", KS_VALUE_TEXT},
+    KS_KCL_COORDINATOR_ATTRIBUTES,
+    KS_KCL_METRICS_ATTRIBUTES,
 };
 
 /* Of bytes, which no other attribute is: it is only ever removed. */
 #define PENDING_STATE "pendingCheckpointState"
 
-static const struct ks_schema schema = {
-    .attributes = attributes, .count = ATTRIBUTES, .key = KS_KCL_KEY};
+#define THROUGHPUT "throughputKBps"
+
+static const struct ks_schema schema = {.attributes = attributes,
+                                        .count = sizeof(attributes) / sizeof(attributes[0]),
+                                        .key = KS_KCL_KEY};
+
+/* After that of the leases. */
+enum { COORDINATOR_TABLE = 1, METRICS_TABLE = 2 };
 
 /* ---- The words of a checkpoint ---- */
 
@@ -145,6 +154,11 @@ static ks_err read_lease(const struct ks_item *item, struct ks_store_lease *leas
     KS_TRY(ks_item_number(item, COUNTER, &lease->rev));
     KS_TRY(ks_item_number(item, SWITCHES, &switches));
     KS_TRY(read_id(item, OWNER, lease->owner.id, sizeof(lease->owner.id)));
+    /* It is his until he has given it to the other. */
+    if (item->presence[CHECKPOINT_OWNER] != KS_ABSENT) {
+        lease->next_owner = lease->owner;
+        KS_TRY(read_id(item, CHECKPOINT_OWNER, lease->owner.id, sizeof(lease->owner.id)));
+    }
     KS_TRY(read_checkpoint(item, &lease->checkpoint));
     KS_TRY(read_shards(item, PARENTS, lease->parents));
     KS_TRY(read_shards(item, CHILDREN, lease->children));
@@ -175,6 +189,8 @@ static ks_err add(struct ks_native_rows *rows, const struct ks_item *item,
     ks_view entity = KS_VIEW("LEASE");
     ks_err err = KS_OK;
 
+    if (item->schema != &schema)
+        return ks_kcl_fleet_add(rows, item);
     if (item->presence[STREAM] != KS_ABSENT)
         return ks_err_because(KS_FAIL(CORRUPT), ret_detail,
                               "the table is of a KCL that reads several streams, which this "
@@ -182,7 +198,7 @@ static ks_err add(struct ks_native_rows *rows, const struct ks_item *item,
     if (item->presence[ENTITY] != KS_ABSENT)
         err = ks_item_text(item, ENTITY, &entity);
     if (ks_ok(err) && is_another(entity))
-        return KS_OK;
+        return ks_kcl_fleet_add(rows, item);
     if (ks_ok(err) && !ks_view_equal(entity, KS_VIEW("LEASE")))
         err = KS_FAIL(MALFORMED);
     if (ks_ok(err))
@@ -195,11 +211,26 @@ static ks_err read(const struct ks_store_request *request, const char **ret_part
 {
     *ret_partition = NULL;
     *ret_keys = (struct ks_item_keys){.count = 0};
-    if (request->operation == KS_STORE_READ_LEASES)
-        return KS_OK;
-    if (request->operation != KS_STORE_READ_LEASE)
-        return KS_FAIL(INVALID); /* Such rows there are none. */
-    return ks_item_keys_add(ret_keys, ks_view_text(request->shard));
+    switch ((int)request->operation) {
+    case KS_STORE_READ_FLEET:
+    case KS_STORE_READ_LEASES: return KS_OK;
+    case KS_STORE_READ_NEWS: return ks_kcl_fleet_keys(ret_keys);
+    case KS_STORE_READ_LEASE: return ks_item_keys_add(ret_keys, ks_view_text(request->shard));
+    case KS_STORE_READ_OWNED: return ks_item_keys_add(ret_keys, ks_view_text(request->worker.id));
+    default: return KS_FAIL(INVALID); /* Such rows there are none. */
+    }
+}
+
+/* Those of 3.0 to 3.4. */
+static uint32_t table(enum ks_store_operation operation)
+{
+    switch ((int)operation) {
+    case KS_STORE_READ_NEWS: return COORDINATOR_TABLE;
+    case KS_STORE_READ_FLEET:
+    case KS_STORE_HEARTBEAT:
+    case KS_STORE_SAY_GONE: return METRICS_TABLE;
+    default: return 0;
+    }
 }
 
 /* ---- Writing ---- */
@@ -273,6 +304,43 @@ static ks_err move_on(struct ks_item_write *write, const struct ks_store_request
     return set_number(write, COUNTER, request->rev + 1);
 }
 
+static ks_err if_names(struct ks_item_write *write, enum ks_condition_kind kind, enum attribute at,
+                       const char *id)
+{
+    ks_view kept;
+
+    KS_TRY(ks_item_write_keep(write, ks_view_text(id), &kept));
+    ks_item_write_if(write, kind, attributes[at].name, value_of(at, kept));
+    return KS_OK;
+}
+
+/* 3.x gives a lease on without moving its counter: `owner` has it, and is to give it to the next, or nobody asked. */
+static ks_err if_given_on(struct ks_item_write *write, const char *owner,
+                          const struct ks_incarnation_text *next)
+{
+    if (next->id[0] == '\0') {
+        ks_item_write_if(write, KS_IF_ABSENT, attributes[CHECKPOINT_OWNER].name,
+                         value_of(CHECKPOINT_OWNER, KS_VIEW_NONE));
+        return KS_OK;
+    }
+    KS_TRY(if_names(write, KS_IF_EQUALS, OWNER, next->id));
+    return if_names(write, KS_IF_EQUALS, CHECKPOINT_OWNER, owner);
+}
+
+/* KB a second, as a leader of 3.x wants to know it. */
+static ks_err set_throughput(struct ks_item_write *write, const struct ks_store_request *request)
+{
+    const uint64_t load = request->load < UINT32_MAX ? request->load : UINT32_MAX;
+    char digits[32];
+    ks_view kept;
+
+    (void)snprintf(digits, sizeof(digits), "%" PRIu64 ".%06" PRIu64, load / 1024,
+                   load % 1024 * 1000000 / 1024);
+    KS_TRY(ks_item_write_keep(write, ks_view_text(digits), &kept));
+    ks_item_write_do(write, KS_DO_SET, THROUGHPUT, (struct ks_value){KS_VALUE_NUMBER, kept});
+    return KS_OK;
+}
+
 static ks_err set_position(struct ks_item_write *write, const struct ks_position *position)
 {
     const char *text = position->sequence;
@@ -313,6 +381,11 @@ static ks_err take(struct ks_item_write *write, const struct ks_store_request *r
         request->owner.id[0] != '\0' && strcmp(request->owner.id, request->worker.id) != 0;
 
     KS_TRY(move_on(write, request));
+    /* A row may name a checkpointOwner alone; of ours none, or we would take back what is being given on. */
+    if (switches && request->next_owner.id[0] == '\0')
+        KS_TRY(if_names(write, KS_IF_EQUALS_OR_ABSENT, CHECKPOINT_OWNER, request->owner.id));
+    else
+        KS_TRY(if_given_on(write, request->owner.id, &request->next_owner));
     KS_TRY(set_text(write, OWNER, ks_view_text(request->worker.id)));
     remove_value(write, attributes[CHECKPOINT_OWNER].name);
     if (switches)
@@ -337,7 +410,25 @@ static ks_err create(struct ks_item_write *write, const struct ks_store_request 
     return set_text(write, HASH_END, ks_view_text(lease->hash_end));
 }
 
-/* Whoever looks next may take it. */
+static ks_err renew(struct ks_item_write *write, const struct ks_store_request *request)
+{
+    KS_TRY(move_on(write, request));
+    KS_TRY(if_given_on(write, request->worker.id, &request->next_owner));
+    KS_TRY(set_throughput(write, request));
+    return checkpoint(write, request);
+}
+
+/* To whom a leader gives it, who stands in the row already; or whoever looks next may take it. */
+static ks_err give(struct ks_item_write *write, const struct ks_store_request *request)
+{
+    KS_TRY(move_on(write, request));
+    KS_TRY(if_given_on(write, request->worker.id, &request->next_owner));
+    remove_value(write,
+                 attributes[request->next_owner.id[0] == '\0' ? OWNER : CHECKPOINT_OWNER].name);
+    return checkpoint(write, request);
+}
+
+/* Nobody's any more. */
 static ks_err give_back(struct ks_item_write *write, const struct ks_store_request *request)
 {
     KS_TRY(move_on(write, request));
@@ -394,8 +485,8 @@ static ks_err fill(struct ks_item_write *write, const struct ks_store_request *r
     case KS_STORE_CREATE: return create(write, request);
     case KS_STORE_ASSIGN:
     case KS_STORE_TAKE_OVER: return take(write, request);
-    case KS_STORE_CHECKPOINT: KS_TRY(move_on(write, request)); return checkpoint(write, request);
-    case KS_STORE_FINAL: return give_back(write, request);
+    case KS_STORE_CHECKPOINT: return renew(write, request);
+    case KS_STORE_FINAL: return give(write, request);
     case KS_STORE_END:
         KS_TRY(give_back(write, request));
         return set_shards(write, CHILDREN, request->children[0], request->children[1]);
@@ -415,6 +506,8 @@ static ks_err write_row(const struct ks_store_request *request, struct ks_item_w
     ks_err err;
 
     *ret_write = (struct ks_item_write){.p = NULL};
+    if (request->operation == KS_STORE_HEARTBEAT || request->operation == KS_STORE_SAY_GONE)
+        return ks_kcl_metrics_write(request, ret_write);
     if (request->shard == NULL || !ks_native_is_shard(ks_view_text(request->shard))) {
         ks_detail_set(ret_detail, "%s: not a shard id",
                       ks_store_operation_name(request->operation));
@@ -430,8 +523,17 @@ static ks_err write_row(const struct ks_store_request *request, struct ks_item_w
 }
 
 const struct ks_dialect ks_kcl_dialect = {.name = "kcl",
-                                          .tables = {{.suffix = "", .schema = &schema}},
-                                          .table_count = 1,
+                                          .tables = {{.suffix = "", .schema = &schema},
+                                                     {.suffix = KS_KCL_COORDINATOR_SUFFIX,
+                                                      .schema = &ks_kcl_coordinator_schema,
+                                                      .optional = true},
+                                                     {.suffix = KS_KCL_METRICS_SUFFIX,
+                                                      .schema = &ks_kcl_metrics_schema,
+                                                      .optional = true}},
+                                          .table_count = 3,
+                                          .table = table,
+                                          .index = "LeaseOwnerToLeaseKeyIndex",
+                                          .index_key = "leaseOwner",
                                           .read = read,
                                           .write = write_row,
                                           .add = add};

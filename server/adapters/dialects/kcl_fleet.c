@@ -226,6 +226,12 @@ ks_err ks_kcl_metrics_write(const struct ks_store_request *request, struct ks_it
         return KS_FAIL(INVALID);
     KS_TRY(ks_item_write_init(ret_write, NULL, request->worker.id, TEXT_BYTES));
     ret_write->key = request->together ? LEASE_KEY : ks_kcl_metrics_schema.key;
+    if (request->operation == KS_STORE_SAY_GONE) {
+        ks_item_write_if(ret_write, KS_IF_EXISTS, "lut",
+                         (struct ks_value){KS_VALUE_NUMBER, KS_VIEW_NONE});
+        ret_write->delete_row = true;
+        return KS_OK;
+    }
     ks_bytes_init(&digits, TEXT_BYTES);
     err = ks_bytes_format(&digits, "%" PRIu64, request->next_rev);
     if (ks_ok(err))

@@ -52,7 +52,7 @@ KS_MUST_USE ks_err ks_kcl_fleet_add(struct ks_native_rows *rows, const struct ks
 /* The keys of the three rows about the fleet, of either layout. */
 KS_MUST_USE ks_err ks_kcl_fleet_keys(struct ks_item_keys *ret_keys);
 
-/* HEARTBEAT: the row of our worker (`worker`), made if it is not there: `next_rev` is the time in s since 1970, `cpu`
+/* SAY_GONE: deletes the row of our worker. HEARTBEAT: that row (`worker`), made if it is not there: `next_rev` is the time in s since 1970, `cpu`
  * if `measured`, `together` which layout. The caller frees it, also after a failure. INVALID: no id that a row of the table
  * could have, or that of another row; NO_MEMORY. */
 KS_MUST_USE ks_err ks_kcl_metrics_write(const struct ks_store_request *request,

@@ -7,12 +7,11 @@
 #include <assert.h>
 #include <stddef.h>
 
+#include "core/fleet/kcl3.h"
 #include "core/fleet/peers.h"
 
 /* The next look, while something is to be had soon. */
 #define SOON ks_span_ms(1000)
-/* A finished row stays for so long, that members find it as they expect it. */
-#define KEEP_FINISHED ks_span_ms(300000)
 
 /* ---- Times ---- */
 
@@ -96,13 +95,20 @@ static bool lacks_row(const struct ks_core *core, ks_shard shard)
            (!core->config.latest || !entry->closed || entry->begun_above);
 }
 
+/* Its row was not there, and the stream was listed since: one that was cleaned up has children in that. */
+static bool is_missed(const struct ks_core *core, const struct ks_directory_entry *entry)
+{
+    return !ks_instant_before(core->fleet.listed_at, entry->missed_at);
+}
+
 /* Parents before children, or members that find no row of a parent would not wait for it. */
 static bool may_be_made(const struct ks_core *core, ks_shard shard)
 {
     const struct ks_directory_entry *entry = &core->directory[shard];
 
-    return lacks_row(core, shard) && !entry->writing && !entry->doubtful &&
-           !lacks_row(core, entry->parents[0]) && !lacks_row(core, entry->parents[1]);
+    return lacks_row(core, shard) && is_missed(core, entry) && !entry->writing &&
+           !entry->doubtful && !lacks_row(core, entry->parents[0]) &&
+           !lacks_row(core, entry->parents[1]);
 }
 
 /* Makes rows that are missing. True if some are. */
@@ -111,7 +117,13 @@ static bool make_rows(struct ks_core *core, struct ks_effects *effects)
     bool missing = false;
 
     for (ks_shard shard = 0; shard < core->directory_top; shard++) {
-        missing |= lacks_row(core, shard);
+        const struct ks_directory_entry *entry = &core->directory[shard];
+
+        if (!lacks_row(core, shard))
+            continue;
+        missing = true;
+        if (ks_instant_before(core->fleet.list_asked_at, entry->missed_at))
+            core->fleet.list_at = ks_instant_min(core->fleet.list_at, core->now);
         if (may_be_made(core, shard) &&
             !ks_peers_write(core, shard, KS_STORE_CREATE, KS_NOBODY, 0, effects))
             break;
@@ -164,7 +176,7 @@ static bool counts(const struct ks_core *core, const struct ks_directory_entry *
     return entry->present && !still_for(core, entry, 1);
 }
 
-static bool readable(const struct ks_core *core, const struct ks_directory_entry *entry)
+bool ks_kcl_readable(const struct ks_core *core, const struct ks_directory_entry *entry)
 {
     return entry->present && ks_peers_writable(entry) && parents_over(core, entry);
 }
@@ -201,7 +213,7 @@ static uint32_t take_some(struct ks_core *core, uint32_t most,
         struct ks_directory_entry *entry = &core->directory[shard];
         bool owned = entry->owner.worker != 0;
 
-        if (!readable(core, entry) || !which(core, entry))
+        if (!ks_kcl_readable(core, entry) || !which(core, entry))
             continue;
         if (!ks_peers_write(core, shard, owned ? KS_STORE_TAKE_OVER : KS_STORE_ASSIGN, KS_NOBODY,
                             entry->rev + 1, effects))
@@ -216,8 +228,8 @@ static uint32_t count_available(const struct ks_core *core)
     uint32_t count = 0;
 
     for (ks_shard shard = 0; shard < core->directory_top; shard++)
-        count +=
-            readable(core, &core->directory[shard]) && available(core, &core->directory[shard]);
+        count += ks_kcl_readable(core, &core->directory[shard]) &&
+                 available(core, &core->directory[shard]);
     return count;
 }
 
@@ -276,7 +288,7 @@ static void steal_one(struct ks_core *core, struct ks_effects *effects)
         ks_shard shard = (at + i) % core->directory_top;
         const struct ks_directory_entry *entry = &core->directory[shard];
 
-        if (!readable(core, entry) || !ks_incarnation_equal(entry->owner, victim->self))
+        if (!ks_kcl_readable(core, entry) || !ks_incarnation_equal(entry->owner, victim->self))
             continue;
         if (ks_peers_write(core, shard, KS_STORE_TAKE_OVER, KS_NOBODY, entry->rev + 1, effects))
             core->fleet.claim_at = ks_instant_add(core->now, cycle(core));
@@ -294,7 +306,7 @@ static bool useless(const struct ks_core *core, ks_shard shard)
     bool has_child = false;
 
     if (!entry->present || !entry->finished || entry->damaged ||
-        ks_peers_unchanged(core, entry).us < KEEP_FINISHED.us)
+        ks_peers_unchanged(core, entry).us < core->config.keep.us)
         return false;
     for (uint32_t p = 0; p < KS_PARENTS_MAX; p++)
         if (entry->parents[p] < core->directory_top && core->directory[entry->parents[p]].present)
@@ -313,20 +325,24 @@ static void round_of(struct ks_core *core, struct ks_effects *effects)
 {
     struct ks_fleet *fleet = &core->fleet;
     uint32_t free = count_available(core);
+    bool takes = ks_peers_want(core) && ks_kcl3_takes(core);
     bool missing;
 
     ks_peers_count(core, counts);
     mark_families(core);
+    fleet->round_at = ks_instant_add(core->now, ks_span_us(core->config.lease_duration.us / 2));
+    if (!fleet->kcl.known)
+        return;
     missing = make_rows(core, effects);
-    if (ks_peers_want(core) && free > 0)
+    if (takes && free > 0)
         take_available(core, free, effects);
-    if (ks_peers_want(core) && free == 0)
+    if (takes && free == 0)
         steal_one(core, effects);
     ks_peers_clean_up(core, useless, effects);
     if (!missing && free == 0)
         ks_audit(core, effects);
-    fleet->round_at = ks_instant_add(core->now, ks_span_us(core->config.lease_duration.us / 2));
-    if (missing || (ks_peers_want(core) && free > 0 && mine(core) < target(core)))
+    fleet->round_at = ks_kcl3_round_at(core, fleet->round_at);
+    if (missing || (takes && free > 0 && mine(core) < target(core)))
         fleet->round_at = ks_instant_min(fleet->round_at, ks_instant_add(core->now, SOON));
 }
 
@@ -346,6 +362,21 @@ static void turn(struct ks_core *core, struct ks_effects *effects)
             ks_instant_before(fleet->list_asked_at, core->leases[i].end_at))
             fleet->list_at = core->now;
     ks_peers_turn(core, effects);
+    ks_kcl3_turn(core, effects);
+}
+
+static ks_instant deadline(const struct ks_core *core)
+{
+    return ks_instant_min(ks_peers_deadline(core), ks_kcl3_deadline(core));
+}
+
+static void answered(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
+{
+    if (ks_kcl3_answered(core, event, effects))
+        return;
+    if (ks_token_purpose(event->store.token) == KS_FOR_ROWS && event->store.outcome == KS_DONE)
+        ks_kcl3_rows_read(core, event);
+    ks_peers_answered(core, event, effects);
 }
 
 static void start(struct ks_core *core)
@@ -354,16 +385,17 @@ static void start(struct ks_core *core)
     core->fleet.app_present = true; /* Where it begins is for each to know. */
     core->fleet.list_asked_at = KS_LONG_AGO;
     core->fleet.listed_at = KS_LONG_AGO;
+    ks_kcl3_start(core);
 }
 
 const struct ks_fleet_protocol ks_kcl_protocol = {
     .start = start,
-    .answered = ks_peers_answered,
+    .answered = answered,
     .listed = listed,
     .look = ks_peers_look,
     .locked = ks_peers_locked,
     .turn = turn,
-    .deadline = ks_peers_deadline,
+    .deadline = deadline,
     .changed = ks_peers_changed,
     .read = ks_peers_read,
     .see = ks_peers_see,

@@ -75,6 +75,7 @@ void ks_peers_see(struct ks_core *core, const struct ks_lease_row *row)
 
     entry->seen = true;
     entry->missing = 0;
+    entry->missed_at = KS_NEVER;
     /* Rows as read have no epoch, but that of the lease that we hold. */
     if (lease == NULL && row->epoch != 0) {
         see_our_end(core, entry, row->finished);
@@ -204,6 +205,26 @@ uint32_t ks_peers_writes(const struct ks_fleet *fleet)
     for (uint32_t i = 0; i < KS_LEADER_WRITES_MAX; i++)
         used += fleet->writes[i].used;
     return used;
+}
+
+bool ks_peers_look_at(struct ks_core *core, ks_shard shard)
+{
+    struct ks_directory_entry *entry = &core->directory[shard];
+    struct ks_leader_write *write = free_write(&core->fleet);
+
+    assert(!entry->writing && entry->held == KS_HELD_NONE);
+    if (write == NULL)
+        return false;
+    *write = (struct ks_leader_write){
+        .used = true,
+        .shard = shard,
+        .operation = KS_STORE_READ_LEASE,
+        .deadline = ks_instant_add(core->now, core->config.lease_duration),
+        .reading = true,
+        .read_at = core->now,
+    };
+    entry->writing = true;
+    return true;
 }
 
 static bool is_take(enum ks_store_operation operation)
@@ -345,8 +366,8 @@ static void read_back(struct ks_core *core, struct ks_leader_write *write,
     if (event->store.outcome != KS_DONE || event->store.lease_count == 0)
         return;
     ks_peers_see(core, row);
-    if (!row->damaged && !row->finished && ks_peers_is_me(core, row->owner) &&
-        row->rev == write->rev && entry->held == KS_HELD_NONE &&
+    if (is_take(write->operation) && !row->damaged && !row->finished &&
+        ks_peers_is_me(core, row->owner) && row->rev == write->rev && entry->held == KS_HELD_NONE &&
         ks_instant_before(core->now, write->deadline))
         begin(core, write, row, effects);
 }
@@ -395,6 +416,7 @@ static void forget_missing(struct ks_core *core)
             continue;
         if (entry->present)
             ks_shards_deleted(core, shard);
+        entry->missed_at = ks_instant_min(entry->missed_at, core->now);
         entry->rev = 0;
         entry->doubtful = false;
         if (lease != NULL)

@@ -45,6 +45,8 @@ bool ks_peers_writable(const struct ks_directory_entry *entry);
  * now. */
 bool ks_peers_write(struct ks_core *core, ks_shard shard, enum ks_store_operation operation,
                     struct ks_incarnation target, uint64_t rev, struct ks_effects *effects);
+/* Has a row that we do not hold read, consistently. False if there is no room for another request now. */
+bool ks_peers_look_at(struct ks_core *core, ks_shard shard);
 /* Deletes the rows of finished shards of which `useless` says so. */
 void ks_peers_clean_up(struct ks_core *core,
                        bool (*useless)(const struct ks_core *core, ks_shard shard),

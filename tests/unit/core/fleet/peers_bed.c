@@ -55,13 +55,41 @@ struct ks_lease_row peers_row(uint32_t owner, uint64_t rev)
 
 void peers_look(const struct ks_lease_row *row)
 {
+    peers_look_at(row, row == NULL ? 0 : 1);
+}
+
+void peers_look_at(const struct ks_lease_row *rows, uint32_t count)
+{
     struct ks_event event = {.kind = KS_EVENT_STORE};
 
     for (int i = 0; i < 1000 && peers_bed.core->fleet.rows == 0; i++)
         peers_wait(100);
     event.store.token = ks_token_make(KS_FOR_ROWS, 0, peers_bed.core->fleet.rows);
     event.store.outcome = KS_DONE;
-    event.store.leases = row;
-    event.store.lease_count = row == NULL ? 0 : 1;
+    event.store.leases = rows;
+    event.store.lease_count = count;
     peers_step(&event);
+}
+
+void peers_list(const struct ks_shard_row *shards, uint32_t count)
+{
+    for (int i = 0; i < 1000 && !peers_bed.core->fleet.listing; i++)
+        peers_wait(100);
+    peers_step(&(struct ks_event){.kind = KS_EVENT_LISTED,
+                                  .listed = {.ok = true, .shards = shards, .count = count}});
+}
+
+bool peers_answer(enum ks_store_operation operation, ks_shard shard, enum ks_outcome outcome)
+{
+    for (uint32_t i = 0; i < KS_LEADER_WRITES_MAX; i++) {
+        const struct ks_leader_write *write = &peers_bed.core->fleet.writes[i];
+
+        if (!write->used || write->serial == 0 || write->reading || write->shard != shard ||
+            write->operation != operation)
+            continue;
+        ks_core_wall(peers_bed.core, peers_wall_us);
+        bed_answer(&peers_bed, ks_token_make(KS_FOR_SHARD, i, write->serial), outcome);
+        return true;
+    }
+    return false;
 }

@@ -20,5 +20,11 @@ void peers_wait(int64_t ms);
 struct ks_lease_row peers_row(uint32_t owner, uint64_t rev);
 /* Answers the look that is under way, or the next one, with one row; NULL: none. */
 void peers_look(const struct ks_lease_row *row);
+/* The same with several. */
+void peers_look_at(const struct ks_lease_row *rows, uint32_t count);
+/* Answers the listing that is under way, or the next one. */
+void peers_list(const struct ks_shard_row *shards, uint32_t count);
+/* Answers the write of this operation to `shard` that the last step, or a later one, sent; false if there is none. */
+bool peers_answer(enum ks_store_operation operation, ks_shard shard, enum ks_outcome outcome);
 
 #endif

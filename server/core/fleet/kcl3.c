@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/fleet/kcl3.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+#include "core/fleet/peers.h"
+
+/* How often workers of the library look at the rows about the fleet, at most; and after a look that failed. */
+#define PROBE_EVERY ks_span_ms(60000)
+#define PROBE_AGAIN ks_span_ms(2000)
+/* As the library has it, where no row says how long a leader lasts. */
+#define LEADER_SPAN ks_span_ms(120000)
+/* What our rows say is needed by nobody but us while a leader assigns. */
+#define ROUND_EVERY ks_span_ms(60000)
+/* Reports of others that are older, in intervals of ours, are of workers that are gone. */
+enum { REPORTS_LIVE = 4, US_PER_SECOND = 1000000 };
+
+/* The places of rows about the fleet, and of requests in flight. */
+enum { APART, TOGETHER, SURVEY, REPORT, OWNED, REQUESTS };
+
+static bool reports(const struct ks_core *core)
+{
+    return core->fleet.kcl.known && core->fleet.kcl.version != KS_KCL_UNSAID;
+}
+
+static bool is_3x(const struct ks_kcl *kcl)
+{
+    return kcl->version == KS_KCL_3X_WITH_ROLLBACK || kcl->version == KS_KCL_3X;
+}
+
+/* A leader assigns. */
+static bool is_assigned(const struct ks_core *core)
+{
+    const struct ks_kcl *kcl = &core->fleet.kcl;
+
+    return kcl->known && is_3x(kcl) && kcl->led;
+}
+
+bool ks_kcl3_takes(const struct ks_core *core)
+{
+    return core->fleet.kcl.known && !is_assigned(core);
+}
+
+ks_instant ks_kcl3_round_at(const struct ks_core *core, ks_instant at)
+{
+    return is_assigned(core) && !core->fleet.kcl.unindexed && !core->fleet.kcl.waiting
+               ? ks_instant_max(at, ks_instant_add(core->now, ROUND_EVERY))
+               : at;
+}
+
+/* Workers look for what they were assigned twice in the time between two runs of the leader, which is twice the length
+ * of a lease. */
+static ks_span owned_every(const struct ks_core *core)
+{
+    return core->config.lease_duration;
+}
+
+void ks_kcl3_start(struct ks_core *core)
+{
+    core->fleet.kcl = (struct ks_kcl){
+        .probe_at = core->now,
+        .report_at = core->now,
+        .owned_at = core->now,
+        .leader_at = KS_LONG_AGO,
+        .leader_span = LEADER_SPAN,
+        .measured = true,
+    };
+}
+
+/* ---- Requests ---- */
+
+static struct ks_store_effect *ask(struct ks_core *core, uint32_t what,
+                                   enum ks_store_operation operation, struct ks_effects *effects)
+{
+    struct ks_store_effect *store;
+
+    assert(what < REQUESTS && core->fleet.kcl.serials[what] == 0);
+    core->fleet.kcl.serials[what] = ks_core_serial(core);
+    store = ks_effects_store(effects, operation,
+                             ks_token_make(KS_FOR_NEWS, what, core->fleet.kcl.serials[what]));
+    store->worker = core->fleet.self;
+    return store;
+}
+
+static bool probing(const struct ks_kcl *kcl)
+{
+    return kcl->serials[APART] != 0 || kcl->serials[TOGETHER] != 0;
+}
+
+static void probe(struct ks_core *core, struct ks_effects *effects)
+{
+    struct ks_kcl *kcl = &core->fleet.kcl;
+
+    kcl->failed = false;
+    ask(core, APART, KS_STORE_READ_NEWS, effects)->consistent = true;
+    ask(core, TOGETHER, KS_STORE_READ_NEWS, effects)->together = true;
+    if (reports(core) && !kcl->together && kcl->serials[SURVEY] == 0)
+        ask(core, SURVEY, KS_STORE_READ_FLEET, effects);
+}
+
+/* Who does not want leases is no worker to the leader: it would get some. */
+static bool wants_report(const struct ks_core *core)
+{
+    return reports(core) && ks_peers_want(core);
+}
+
+static void report(struct ks_core *core, struct ks_effects *effects)
+{
+    struct ks_kcl *kcl = &core->fleet.kcl;
+    bool gone = !wants_report(core);
+    struct ks_store_effect *store =
+        ask(core, REPORT, gone ? KS_STORE_SAY_GONE : KS_STORE_HEARTBEAT, effects);
+
+    store->together = gone ? kcl->reported_together : kcl->together;
+    store->measured = kcl->measured;
+    store->next_rev = (uint64_t)core->wall_us / US_PER_SECOND;
+    kcl->reported = !gone;
+    kcl->reported_together = kcl->together;
+    kcl->report_at = ks_instant_add(core->now, core->config.report_every);
+}
+
+/* ---- What was assigned to us ---- */
+
+/* The index may be behind the rows: they are read before anything is written. */
+static void owned_read(struct ks_core *core, const struct ks_event *event)
+{
+    struct ks_kcl *kcl = &core->fleet.kcl;
+
+    kcl->owned_at = ks_instant_add(core->now, owned_every(core));
+    kcl->unindexed = event->store.outcome != KS_DONE;
+    kcl->waiting = false;
+    if (kcl->unindexed)
+        core->fleet.round_at = ks_instant_min(core->fleet.round_at, kcl->owned_at);
+    for (uint32_t i = 0; !kcl->unindexed && i < event->store.lease_count; i++) {
+        ks_shard shard = event->store.leases[i].shard;
+        struct ks_directory_entry *entry;
+
+        if (!ks_native_know(core, shard))
+            continue;
+        entry = &core->directory[shard];
+        if (entry->held == KS_HELD_NONE && !entry->finished)
+            entry->assigned = KS_ASSIGNED_FOUND;
+        kcl->assigned |= entry->assigned != KS_ASSIGNED_NO;
+    }
+}
+
+/* A row that names us and is not being given on: a write proves that it is ours still. */
+static bool prove(struct ks_core *core, ks_shard shard, struct ks_effects *effects)
+{
+    struct ks_directory_entry *entry = &core->directory[shard];
+
+    if (!ks_peers_is_me(core, entry->owner) || entry->next_owner.worker != 0)
+        return true;
+    if (!ks_kcl_readable(core, entry)) {
+        core->fleet.kcl.waiting = true; /* For its parents: their rows are looked at. */
+        return true;
+    }
+    return ks_peers_room(core) == 0 ||
+           ks_peers_write(core, shard, KS_STORE_TAKE_OVER, KS_NOBODY, entry->rev + 1, effects);
+}
+
+/* False if there is no room for more requests now. */
+static bool follow(struct ks_core *core, ks_shard shard, struct ks_effects *effects)
+{
+    struct ks_directory_entry *entry = &core->directory[shard];
+
+    if (entry->assigned == KS_ASSIGNED_NO || entry->writing)
+        return true;
+    if (entry->held == KS_HELD_NONE && ks_peers_want(core)) {
+        if (entry->assigned == KS_ASSIGNED_FOUND) {
+            if (!ks_peers_look_at(core, shard))
+                return false;
+            entry->assigned = KS_ASSIGNED_LOOKED;
+            return true;
+        }
+        if (!prove(core, shard, effects))
+            return false;
+    }
+    entry->assigned = KS_ASSIGNED_NO;
+    return true;
+}
+
+static void follow_all(struct ks_core *core, struct ks_effects *effects)
+{
+    struct ks_kcl *kcl = &core->fleet.kcl;
+    bool left = false;
+
+    for (ks_shard shard = 0; kcl->assigned && shard < core->directory_top; shard++) {
+        if (!follow(core, shard, effects)) {
+            left = true;
+            break;
+        }
+        left |= core->directory[shard].assigned != KS_ASSIGNED_NO;
+    }
+    kcl->assigned = left;
+    if (kcl->waiting)
+        core->fleet.round_at = ks_instant_min(core->fleet.round_at, kcl->owned_at);
+}
+
+/* ---- How the fleet agrees ---- */
+
+/* Another number with each heartbeat of whoever leads, wherever his row is; 0: nobody does. */
+static uint64_t leader_of(const struct ks_kcl_rows *apart, const struct ks_kcl_rows *together)
+{
+    uint64_t leader = apart->leader + 3 * together->leader;
+
+    return leader == 0 && (apart->leader != 0 || together->leader != 0) ? 1 : leader;
+}
+
+/* Counted from when we saw it, which is after he wrote it: he is never taken as gone too early. */
+static void watch_leader(struct ks_core *core)
+{
+    struct ks_kcl *kcl = &core->fleet.kcl;
+    uint64_t leader = leader_of(&kcl->rows[APART], &kcl->rows[TOGETHER]);
+    ks_span span = kcl->rows[APART].leader_span;
+
+    if (kcl->rows[TOGETHER].leader_span.us > span.us)
+        span = kcl->rows[TOGETHER].leader_span;
+    if (span.us != 0)
+        kcl->leader_span = span;
+    if (leader != kcl->leader)
+        kcl->leader_at = core->now;
+    kcl->leader = leader;
+    kcl->led = ks_instant_before(core->now, ks_instant_add(kcl->leader_at, kcl->leader_span));
+}
+
+/* The table of its own holds until its rows have moved; reports move when that begins. */
+static void choose_tables(struct ks_kcl *kcl)
+{
+    const struct ks_kcl_rows *apart = &kcl->rows[APART];
+    const struct ks_kcl_rows *together = &kcl->rows[TOGETHER];
+    bool moved = apart->version == KS_KCL_UNSAID ||
+                 (apart->tables == KS_KCL_TABLES_COMPLETE && together->version != KS_KCL_UNSAID);
+
+    kcl->version = moved ? together->version : apart->version;
+    kcl->together =
+        moved || apart->tables == KS_KCL_TABLES_PENDING || apart->tables == KS_KCL_TABLES_COMPLETE;
+}
+
+static enum ks_story manners(const struct ks_core *core)
+{
+    if (is_assigned(core))
+        return KS_STORY_KCL_ASSIGNED;
+    return is_3x(&core->fleet.kcl) ? KS_STORY_KCL_UNLED : KS_STORY_KCL_EQUALS;
+}
+
+static void changed_manners(struct ks_core *core, struct ks_effects *effects)
+{
+    struct ks_kcl *kcl = &core->fleet.kcl;
+
+    ks_effects_story(effects, manners(core), KS_SHARD_NONE, core->fleet.self)->story.span =
+        kcl->leader_span;
+    core->fleet.round_at = core->now;
+    kcl->owned_at = core->now;
+    kcl->unindexed = false;
+}
+
+static void probed(struct ks_core *core, struct ks_effects *effects)
+{
+    struct ks_kcl *kcl = &core->fleet.kcl;
+    bool damaged = kcl->rows[APART].damaged || kcl->rows[TOGETHER].damaged;
+    bool known = kcl->known;
+    bool assigned = is_assigned(core);
+    bool was_3x = is_3x(kcl);
+    ks_span every;
+
+    if (kcl->failed) {
+        kcl->probe_at = ks_instant_add(core->now, PROBE_AGAIN);
+        return;
+    }
+    if (damaged && !kcl->damaged)
+        ks_effects_story(effects, KS_STORY_KCL_UNKNOWN, KS_SHARD_NONE, core->fleet.self);
+    kcl->damaged = damaged;
+    watch_leader(core);
+    every = ks_span_us(kcl->leader_span.us / 2);
+    kcl->probe_at = ks_instant_add(core->now, every.us < PROBE_EVERY.us ? every : PROBE_EVERY);
+    if (damaged)
+        return; /* Nobody knows in which manner it agrees: ours stays. */
+    choose_tables(kcl);
+    kcl->known = true;
+    if (!known || assigned != is_assigned(core) || was_3x != is_3x(kcl))
+        changed_manners(core, effects);
+    /* Where reports go has changed, or they have begun. */
+    if (reports(core) && (!kcl->reported || kcl->reported_together != kcl->together))
+        kcl->report_at = core->now;
+}
+
+/* Workers that say their CPU are compared by it, and those that do not by their traffic: alone on its side, one would
+ * get all, or nothing. */
+static void survey(struct ks_core *core, const struct ks_event *event)
+{
+    int64_t live_us = REPORTS_LIVE * core->config.report_every.us;
+    uint32_t measured = 0;
+    uint32_t others = 0;
+
+    for (uint32_t i = 0; i < event->store.worker_count && i < core->config.workers_max; i++) {
+        const struct ks_worker_row *row = &event->store.workers[i];
+
+        if (row->damaged || row->self.worker == core->fleet.self.worker ||
+            row->beat > INT64_MAX / US_PER_SECOND ||
+            core->wall_us - (int64_t)row->beat * US_PER_SECOND > live_us)
+            continue;
+        others++;
+        measured += row->measured;
+    }
+    core->fleet.kcl.measured = others == 0 || measured > 0;
+}
+
+void ks_kcl3_rows_read(struct ks_core *core, const struct ks_event *event)
+{
+    if (reports(core) && core->fleet.kcl.together)
+        survey(core, event);
+}
+
+/* ---- Events ---- */
+
+bool ks_kcl3_answered(struct ks_core *core, const struct ks_event *event,
+                      struct ks_effects *effects)
+{
+    struct ks_kcl *kcl = &core->fleet.kcl;
+    uint32_t what = ks_token_subject(event->store.token);
+
+    if (ks_token_purpose(event->store.token) != KS_FOR_NEWS)
+        return false;
+    assert(what < REQUESTS);
+    if (kcl->serials[what] != ks_token_serial(event->store.token))
+        return true;
+    kcl->serials[what] = 0;
+    if (core->fleet.step != KS_SELF_LIVE)
+        return true;
+    if (what == OWNED)
+        owned_read(core, event);
+    else if (what == SURVEY && event->store.outcome == KS_DONE)
+        survey(core, event);
+    else if (what == REPORT && event->store.outcome == KS_UNKNOWN)
+        kcl->report_at = ks_instant_min(kcl->report_at, ks_instant_add(core->now, PROBE_AGAIN));
+    if (what != APART && what != TOGETHER)
+        return true;
+    if (event->store.outcome == KS_DONE)
+        kcl->rows[what] = event->store.kcl;
+    else
+        kcl->failed = true;
+    if (!probing(kcl))
+        probed(core, effects);
+    return true;
+}
+
+static bool report_due(const struct ks_core *core)
+{
+    const struct ks_kcl *kcl = &core->fleet.kcl;
+
+    if (kcl->serials[REPORT] != 0)
+        return false;
+    return wants_report(core) ? ks_instant_reached(core->now, kcl->report_at) : kcl->reported;
+}
+
+void ks_kcl3_turn(struct ks_core *core, struct ks_effects *effects)
+{
+    struct ks_kcl *kcl = &core->fleet.kcl;
+
+    if (core->fleet.step != KS_SELF_LIVE || !ks_effects_room(core, effects, REQUESTS))
+        return;
+    if (!probing(kcl) && ks_instant_reached(core->now, kcl->probe_at))
+        probe(core, effects);
+    if (report_due(core))
+        report(core, effects);
+    if (is_assigned(core) && kcl->serials[OWNED] == 0 &&
+        ks_instant_reached(core->now, kcl->owned_at))
+        ask(core, OWNED, KS_STORE_READ_OWNED, effects);
+    follow_all(core, effects);
+}
+
+ks_instant ks_kcl3_deadline(const struct ks_core *core)
+{
+    const struct ks_kcl *kcl = &core->fleet.kcl;
+    ks_instant due = KS_NEVER;
+
+    if (core->fleet.step != KS_SELF_LIVE)
+        return due;
+    if (!probing(kcl))
+        due = ks_instant_min(due, kcl->probe_at);
+    if (kcl->serials[REPORT] == 0 && wants_report(core))
+        due = ks_instant_min(due, kcl->report_at);
+    if (kcl->serials[REPORT] == 0 && !wants_report(core) && kcl->reported)
+        due = core->now;
+    if (is_assigned(core) && kcl->serials[OWNED] == 0)
+        due = ks_instant_min(due, kcl->owned_at);
+    return due;
+}

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/fleet/kcl3.h"
+
+#include <stddef.h>
+
+#include "ks_test.h"
+#include "unit/core/fleet/peers_bed.h"
+
+/* Requests, as they are numbered there. */
+enum { APART, TOGETHER, SURVEY, REPORT, OWNED };
+
+#define KCL (peers_bed.core->fleet.kcl)
+
+static uint64_t token_of(uint32_t what)
+{
+    EXPECT(KCL.serials[what] != 0);
+    return ks_token_make(KS_FOR_NEWS, what, KCL.serials[what]);
+}
+
+static void answer(uint32_t what, const struct ks_kcl_rows *rows, enum ks_outcome outcome)
+{
+    struct ks_event event = {.kind = KS_EVENT_STORE};
+
+    event.store.token = token_of(what);
+    event.store.outcome = outcome;
+    if (rows != NULL)
+        event.store.kcl = *rows;
+    peers_step(&event);
+}
+
+/* Waits for the next probe and answers it. */
+static void probe(const struct ks_kcl_rows *apart, const struct ks_kcl_rows *together)
+{
+    static const struct ks_kcl_rows none;
+
+    for (int i = 0; i < 1000 && KCL.serials[APART] == 0; i++)
+        peers_wait(100);
+    while (KCL.serials[REPORT] != 0)
+        answer(REPORT, NULL, KS_DONE);
+    answer(APART, apart == NULL ? &none : apart, KS_DONE);
+    answer(TOGETHER, together == NULL ? &none : together, KS_DONE);
+}
+
+static struct ks_kcl_rows rows_of(enum ks_kcl_version version, uint64_t leader)
+{
+    return (struct ks_kcl_rows){
+        .version = version, .leader = leader, .leader_span = ks_span_ms(120000)};
+}
+
+/* A fleet of 3.5 that a leader leads. */
+static void live_led(void)
+{
+    const struct ks_kcl_rows led = rows_of(KS_KCL_3X, 7);
+
+    peers_live(KS_PROTOCOL_KCL);
+    probe(NULL, &led);
+}
+
+static void owned(enum ks_outcome outcome, uint32_t count)
+{
+    const struct ks_lease_row key = {.parents = {KS_SHARD_NONE, KS_SHARD_NONE}};
+    struct ks_event event = {.kind = KS_EVENT_STORE};
+
+    for (int i = 0; i < 300 && KCL.serials[OWNED] == 0; i++)
+        peers_wait(100);
+    event.store.token = token_of(OWNED);
+    event.store.outcome = outcome;
+    event.store.leases = &key;
+    event.store.lease_count = count;
+    peers_step(&event);
+}
+
+/* ---- Manners ---- */
+
+TEST(nothing_is_taken_before_the_fleet_says_how_it_agrees)
+{
+    const struct ks_lease_row row = peers_row(0, 3);
+
+    peers_live(KS_PROTOCOL_KCL);
+    peers_look(&row);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) == NULL);
+    answer(APART, NULL, KS_UNKNOWN);
+    answer(TOGETHER, NULL, KS_DONE);
+    peers_look(&row);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) == NULL);
+    probe(NULL, NULL);
+    EXPECT(bed_told(&peers_bed, KS_STORY_KCL_EQUALS));
+    peers_look(&row);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) != NULL);
+    EXPECT(KCL.serials[REPORT] == 0); /* A fleet of 2.x has no place for reports. */
+}
+
+TEST(who_waits_for_the_flip_takes_and_reports)
+{
+    const struct ks_kcl_rows upgrade = rows_of(KS_KCL_UPGRADE_FROM_2X, 0);
+    const struct ks_lease_row row = peers_row(0, 3);
+    const struct ks_store_effect *report;
+
+    peers_live(KS_PROTOCOL_KCL);
+    probe(&upgrade, NULL);
+    EXPECT(bed_told(&peers_bed, KS_STORY_KCL_EQUALS));
+    report = bed_asked(&peers_bed, KS_STORE_HEARTBEAT);
+    EXPECT(report != NULL && !report->together && report->measured);
+    EXPECT_EQ_I64(report->next_rev, PEERS_WALL_US / 1000000);
+    peers_look(&row);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) != NULL);
+}
+
+TEST(a_leader_assigns_and_nobody_takes)
+{
+    const struct ks_lease_row row = peers_row(0, 3);
+
+    live_led();
+    EXPECT(bed_told(&peers_bed, KS_STORY_KCL_ASSIGNED));
+    EXPECT(bed_asked(&peers_bed, KS_STORE_HEARTBEAT)->together);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_READ_OWNED) != NULL);
+    peers_look(&row);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) == NULL);
+    peers_look(&row);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) == NULL);
+}
+
+TEST(a_leader_that_stands_still_is_gone_and_comes_back)
+{
+    struct ks_kcl_rows led = rows_of(KS_KCL_3X, 7);
+    const struct ks_lease_row row = peers_row(0, 3);
+
+    live_led();
+    answer(REPORT, NULL, KS_DONE);
+    owned(KS_DONE, 0);
+    probe(NULL, &led);
+    EXPECT(!bed_told(&peers_bed, KS_STORY_KCL_UNLED)); /* A minute. */
+    probe(NULL, &led);
+    EXPECT(bed_told(&peers_bed, KS_STORY_KCL_UNLED));
+    peers_look(&row);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) != NULL);
+    led.leader = 8;
+    probe(NULL, &led);
+    EXPECT(bed_told(&peers_bed, KS_STORY_KCL_ASSIGNED));
+}
+
+TEST(where_nobody_ever_led_free_leases_are_taken)
+{
+    const struct ks_kcl_rows unled = rows_of(KS_KCL_3X_WITH_ROLLBACK, 0);
+    const struct ks_lease_row row = peers_row(0, 3);
+
+    peers_live(KS_PROTOCOL_KCL);
+    probe(&unled, NULL);
+    EXPECT(bed_told(&peers_bed, KS_STORY_KCL_UNLED));
+    peers_look(&row);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) != NULL);
+}
+
+TEST(a_rollback_is_followed_and_leases_stay)
+{
+    const struct ks_kcl_rows back = rows_of(KS_KCL_2X, 0);
+
+    live_led();
+    answer(REPORT, NULL, KS_DONE);
+    (void)bed_hold(&peers_bed, 0, 5);
+    peers_bed.core->leases[0].renew_at = KS_NEVER;
+    probe(NULL, &back);
+    EXPECT(bed_told(&peers_bed, KS_STORY_KCL_EQUALS));
+    EXPECT(ks_kcl3_takes(peers_bed.core));
+    EXPECT_EQ_I64(peers_bed.core->leases_used, 1);
+    EXPECT_EQ_I64(peers_bed.core->leases[0].state, KS_LEASE_HELD);
+}
+
+TEST(rows_that_nobody_knows_change_nothing)
+{
+    struct ks_kcl_rows strange = {.damaged = true};
+    const struct ks_lease_row row = peers_row(0, 3);
+
+    peers_live(KS_PROTOCOL_KCL);
+    probe(&strange, NULL);
+    EXPECT(bed_told(&peers_bed, KS_STORY_KCL_UNKNOWN));
+    peers_look(&row);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) == NULL);
+    probe(&strange, NULL);
+    EXPECT(!bed_told(&peers_bed, KS_STORY_KCL_UNKNOWN)); /* Once. */
+    live_led();
+    probe(NULL, &strange);
+    EXPECT(bed_told(&peers_bed, KS_STORY_KCL_UNKNOWN));
+    EXPECT(!ks_kcl3_takes(peers_bed.core));
+}
+
+/* ---- Tables ---- */
+
+TEST(rows_that_move_into_one_table_are_followed)
+{
+    struct ks_kcl_rows apart = rows_of(KS_KCL_3X, 7);
+    struct ks_kcl_rows together = {.version = KS_KCL_UNSAID};
+
+    peers_live(KS_PROTOCOL_KCL);
+    apart.tables = KS_KCL_TABLES_DEPLOYED;
+    probe(&apart, NULL);
+    EXPECT(!bed_asked(&peers_bed, KS_STORE_HEARTBEAT)->together);
+    answer(REPORT, NULL, KS_DONE);
+    apart.tables = KS_KCL_TABLES_PENDING;
+    apart.leader = 8;
+    probe(&apart, NULL);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_HEARTBEAT)->together);
+    answer(REPORT, NULL, KS_DONE);
+    apart.tables = KS_KCL_TABLES_COMPLETE;
+    together = rows_of(KS_KCL_2X, 9);
+    probe(&apart, &together);
+    EXPECT(ks_kcl3_takes(peers_bed.core)); /* The old table says nothing any more. */
+    probe(NULL, &together);
+    EXPECT(ks_kcl3_takes(peers_bed.core) && KCL.together);
+}
+
+/* ---- Reports ---- */
+
+static void survey(uint64_t beat, bool measured)
+{
+    const struct ks_worker_row workers[] = {
+        {.self = {BED_ME, 0}, .beat = PEERS_WALL_US / 1000000, .measured = true},
+        {.self = {BED_OTHER, 0}, .beat = beat, .measured = measured},
+    };
+    struct ks_event event = {.kind = KS_EVENT_STORE};
+
+    event.store.token = token_of(SURVEY);
+    event.store.outcome = KS_DONE;
+    event.store.workers = workers;
+    event.store.worker_count = 2;
+    peers_step(&event);
+}
+
+TEST(we_say_our_cpu_if_others_do)
+{
+    const struct ks_kcl_rows led = rows_of(KS_KCL_3X, 7);
+
+    peers_live(KS_PROTOCOL_KCL);
+    probe(&led, NULL);
+    EXPECT(KCL.measured);
+    for (int i = 0; i < 1000 && KCL.serials[SURVEY] == 0; i++)
+        peers_wait(100);
+    survey((uint64_t)peers_wall_us / 1000000, false);
+    EXPECT(!KCL.measured);
+    probe(&led, NULL);
+    for (int i = 0; i < 1000 && KCL.serials[SURVEY] == 0; i++)
+        peers_wait(100);
+    survey((uint64_t)peers_wall_us / 1000000 - 3600, false); /* He is gone. */
+    EXPECT(KCL.measured);
+}
+
+TEST(reports_come_every_so_often_and_again_after_one_that_failed)
+{
+    live_led();
+    answer(REPORT, NULL, KS_DONE);
+    peers_wait(29900);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_HEARTBEAT) == NULL);
+    peers_wait(100);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_HEARTBEAT) != NULL);
+    answer(REPORT, NULL, KS_UNKNOWN);
+    peers_wait(2000);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_HEARTBEAT) != NULL);
+}
+
+TEST(who_wants_no_leases_reports_no_more)
+{
+    struct ks_event drain = {.kind = KS_EVENT_DRAIN, .drain.span = ks_span_ms(1000)};
+
+    live_led();
+    answer(REPORT, NULL, KS_DONE);
+    (void)bed_hold(&peers_bed, 0, 5);
+    peers_step(&drain);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_SAY_GONE) != NULL);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_SAY_GONE)->together);
+    answer(REPORT, NULL, KS_DONE);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_HEARTBEAT) == NULL);
+}
+
+/* ---- What is assigned ---- */
+
+TEST(what_is_assigned_is_read_then_proven_then_served)
+{
+    struct ks_lease_row row = peers_row(BED_ME, 41);
+    const struct ks_store_effect *store;
+
+    live_led();
+    peers_look(&row);
+    owned(KS_DONE, 1);
+    bed_settle_down(&peers_bed);
+    store = bed_asked(&peers_bed, KS_STORE_READ_LEASE);
+    EXPECT(store != NULL && store->consistent);
+    bed_answer_lease(&peers_bed, store->token, &row);
+    bed_settle_down(&peers_bed);
+    store = bed_asked(&peers_bed, KS_STORE_TAKE_OVER);
+    EXPECT(store != NULL && store->rev == 41 && store->owner.worker == BED_ME);
+    EXPECT_EQ_I64(peers_bed.core->leases_used, 0);
+    bed_answer(&peers_bed, store->token, KS_DONE);
+    bed_settle_down(&peers_bed);
+    store = bed_asked(&peers_bed, KS_STORE_READ_LEASE);
+    EXPECT(store != NULL);
+    row.rev = 42;
+    bed_answer_lease(&peers_bed, store->token, &row);
+    EXPECT_EQ_I64(peers_bed.core->leases_used, 1);
+}
+
+static void is_left_alone(const struct ks_lease_row *row)
+{
+    const struct ks_store_effect *store;
+
+    live_led();
+    owned(KS_DONE, 1);
+    bed_settle_down(&peers_bed);
+    store = bed_asked(&peers_bed, KS_STORE_READ_LEASE);
+    EXPECT(store != NULL);
+    bed_answer_lease(&peers_bed, store->token, row);
+    bed_settle_down(&peers_bed);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) == NULL);
+    EXPECT(!peers_bed.core->directory[0].writing);
+}
+
+TEST(an_index_that_is_behind_gives_nothing)
+{
+    struct ks_lease_row row = peers_row(BED_OTHER, 41);
+
+    is_left_alone(&row);
+    /* It is being given to us, and its owner is not ready. */
+    row.next_owner = (struct ks_incarnation){BED_ME, 0};
+    is_left_alone(&row);
+    row = peers_row(BED_ME, 41);
+    row.finished = true;
+    is_left_alone(&row);
+}
+
+TEST(without_an_index_all_rows_are_looked_at)
+{
+    const struct ks_lease_row row = peers_row(BED_OTHER, 3);
+
+    live_led();
+    peers_look(&row);
+    EXPECT(ks_instant_since(peers_bed.core->fleet.round_at, peers_bed.now).us > 50000000);
+    owned(KS_UNKNOWN, 0);
+    EXPECT(ks_instant_since(peers_bed.core->fleet.round_at, peers_bed.now).us <= 10000000);
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/fleet/protocol.h"
+
+#include <stddef.h>
+
+#include "ks_test.h"
+#include "unit/core/fleet/peers_bed.h"
+
+/* A row of another worker, or of nobody. */
+static struct ks_lease_row row_of(ks_shard shard, uint32_t owner, uint64_t counter)
+{
+    struct ks_lease_row row = peers_row(owner, counter);
+
+    row.shard = shard;
+    return row;
+}
+
+static struct ks_shard_row shard_of(ks_shard shard, ks_shard parent, ks_shard adjacent, bool closed)
+{
+    return (struct ks_shard_row){.shard = shard, .parents = {parent, adjacent}, .closed = closed};
+}
+
+/* We took shard 0, whose counter is 1 then. */
+static struct ks_lease *held(void)
+{
+    struct ks_lease_row row = row_of(0, 0, 0);
+
+    peers_live(KS_PROTOCOL_KCL);
+    peers_look(&row);
+    EXPECT(peers_answer(KS_STORE_ASSIGN, 0, KS_DONE));
+    row = row_of(0, BED_ME, 1);
+    bed_answer_lease(&peers_bed, bed_asked(&peers_bed, KS_STORE_READ_LEASE)->token, &row);
+    EXPECT(bed_effect(&peers_bed, KS_EFFECT_OPEN, 0) != NULL);
+    return &peers_bed.core->leases[0];
+}
+
+/* Answers the reads of our lease that are under way. */
+static void read_back(const struct ks_lease_row *row)
+{
+    const struct ks_store_effect *asked = NULL;
+
+    for (int i = 0; i < 100 && asked == NULL; i++) {
+        asked = bed_asked(&peers_bed, KS_STORE_READ_LEASE);
+        if (asked == NULL)
+            peers_wait(10);
+    }
+    EXPECT(asked != NULL);
+    bed_answer_lease(&peers_bed, asked->token, row);
+}
+
+static const struct ks_store_effect *await_write(enum ks_store_operation operation)
+{
+    const struct ks_store_effect *asked = bed_asked(&peers_bed, operation);
+
+    for (int i = 0; i < 1000 && asked == NULL; i++) {
+        peers_wait(10);
+        asked = bed_asked(&peers_bed, operation);
+    }
+    EXPECT(asked != NULL);
+    return asked;
+}
+
+TEST(a_lease_is_taken_when_its_counter_stood_still_for_its_length)
+{
+    struct ks_lease_row row = row_of(0, BED_OTHER, 5);
+    const struct ks_store_effect *taken = NULL;
+    ks_instant since;
+
+    peers_live(KS_PROTOCOL_KCL);
+    for (; row.rev < 20; row.rev++) {
+        peers_look(&row);
+        EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) == NULL);
+    }
+    peers_look(&row);
+    since = peers_bed.now;
+    for (int i = 0; i < 10 && taken == NULL; i++) {
+        EXPECT(ks_instant_since(peers_bed.now, since).us <= 20000000);
+        peers_look(&row);
+        taken = bed_asked(&peers_bed, KS_STORE_TAKE_OVER);
+    }
+    EXPECT(taken != NULL);
+    EXPECT(ks_instant_since(peers_bed.now, since).us > 10000000);
+    EXPECT(taken->rev == 20 && taken->next_rev == 21 && taken->owner.worker == BED_OTHER);
+}
+
+TEST(our_own_row_of_an_earlier_run_is_taken_at_once_but_not_later)
+{
+    struct ks_lease_row row = row_of(0, BED_ME, 5);
+
+    peers_live(KS_PROTOCOL_KCL);
+    peers_look(&row);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) != NULL);
+
+    peers_live(KS_PROTOCOL_KCL);
+    peers_wait(11000);
+    peers_look(&row);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) == NULL);
+}
+
+TEST(a_lease_is_renewed_by_thirds_and_serves_until_its_length_less_a_margin)
+{
+    const struct ks_lease *lease = held();
+    const struct ks_store_effect *asked = await_write(KS_STORE_CHECKPOINT);
+
+    EXPECT(asked->rev == 1 && asked->next_rev == 2 && asked->up_to == 0);
+    EXPECT_EQ_I64(ks_instant_since(lease->deadline, lease->since).us, 9500000);
+    bed_answer(&peers_bed, asked->token, KS_DONE);
+    EXPECT_EQ_I64(ks_instant_since(lease->deadline, lease->asked_at).us, 9500000);
+}
+
+TEST(of_two_writes_of_one_rev_the_earlier_may_be_the_one_that_was_done)
+{
+    const struct ks_lease *lease = held();
+    struct ks_lease_row row = row_of(0, BED_ME, 1);
+    const struct ks_store_effect *asked = await_write(KS_STORE_CHECKPOINT);
+    uint64_t token = asked->token;
+    ks_instant first = peers_bed.now;
+
+    peers_wait(2000);
+    bed_answer(&peers_bed, token, KS_UNKNOWN);
+    read_back(&row);
+    asked = await_write(KS_STORE_CHECKPOINT);
+    EXPECT(asked->rev == 1 && asked->next_rev == 2);
+    EXPECT(ks_instant_since(lease->asked_at, first).us >= 2000000);
+    bed_answer(&peers_bed, asked->token, KS_REFUSED);
+    row.rev = 2;
+    read_back(&row);
+    EXPECT_EQ_I64(ks_instant_since(lease->deadline, first).us, 9500000);
+    EXPECT(lease->used && lease->rev == 2);
+}
+
+TEST(of_two_takes_of_one_rev_the_earlier_may_be_the_one_that_was_done)
+{
+    struct ks_lease_row row = row_of(0, 0, 4);
+    ks_instant first;
+
+    peers_live(KS_PROTOCOL_KCL);
+    peers_look(&row);
+    first = peers_bed.now;
+    EXPECT(peers_answer(KS_STORE_ASSIGN, 0, KS_UNKNOWN));
+    read_back(&row); /* Not done, or not yet. */
+    peers_wait(1500);
+    peers_look(&row);
+    EXPECT(peers_answer(KS_STORE_ASSIGN, 0, KS_UNKNOWN));
+    row = row_of(0, BED_ME, 5);
+    read_back(&row);
+    EXPECT(bed_effect(&peers_bed, KS_EFFECT_OPEN, 0) != NULL);
+    EXPECT_EQ_I64(ks_instant_since(peers_bed.core->leases[0].deadline, first).us, 9500000);
+}
+
+TEST(a_shard_ends_after_its_children_have_rows)
+{
+    const struct ks_shard_row shards[] = {shard_of(0, KS_SHARD_NONE, KS_SHARD_NONE, true),
+                                          shard_of(1, 0, KS_SHARD_NONE, false),
+                                          shard_of(2, 0, KS_SHARD_NONE, false)};
+    const struct ks_lease *lease = held();
+    struct ks_lease_row row = row_of(0, BED_ME, 1);
+
+    for (int i = 0; i < 100 && !lease->reading; i++)
+        peers_wait(10);
+    peers_wait(1000); /* After the listing. */
+    bed_records(&peers_bed, 0, 0, 0, true);
+    EXPECT(lease->write != KS_WRITE_END);
+    peers_list(shards, 3);
+    EXPECT(lease->write != KS_WRITE_END);
+    row.rev = lease->rev;
+    peers_look(&row);
+    /* A listing that is younger than what is missing. */
+    peers_list(shards, 3);
+    row.rev = lease->rev;
+    peers_look(&row);
+    EXPECT(peers_answer(KS_STORE_CREATE, 1, KS_DONE));
+    EXPECT(lease->write != KS_WRITE_END);
+    EXPECT(peers_answer(KS_STORE_CREATE, 2, KS_DONE));
+    row.rev = lease->rev;
+    while (lease->write == KS_WRITE_CHECKPOINT || lease->write == KS_WRITE_REREAD) {
+        uint64_t token = ks_token_make(KS_FOR_LEASE, 0, lease->serial);
+
+        if (lease->write == KS_WRITE_CHECKPOINT)
+            bed_answer(&peers_bed, token, KS_DONE);
+        else
+            bed_answer_lease(&peers_bed, token, &row);
+        row.rev = lease->rev;
+    }
+    EXPECT_EQ_I64(lease->write, KS_WRITE_END);
+}
+
+TEST(a_row_is_made_only_after_a_listing_that_is_younger_than_its_absence)
+{
+    const struct ks_shard_row shard = shard_of(0, KS_SHARD_NONE, KS_SHARD_NONE, false);
+
+    peers_live(KS_PROTOCOL_KCL);
+    peers_wait(100);
+    peers_look(NULL);
+    EXPECT(!peers_answer(KS_STORE_CREATE, 0, KS_DONE));
+    peers_list(&shard, 1);
+    peers_look(NULL);
+    EXPECT(peers_answer(KS_STORE_CREATE, 0, KS_DONE));
+    EXPECT(bed_told(&peers_bed, KS_STORY_CREATED));
+}
+
+/* Which of three shards get rows: a split one, and its children. */
+static void expect_rows(bool parent, bool children)
+{
+    const struct ks_shard_row shards[] = {shard_of(0, KS_SHARD_NONE, KS_SHARD_NONE, true),
+                                          shard_of(1, 0, KS_SHARD_NONE, false),
+                                          shard_of(2, 0, KS_SHARD_NONE, false)};
+
+    peers_wait(100);
+    peers_look(NULL);
+    peers_list(shards, 3);
+    peers_look(NULL);
+    peers_list(shards, 3);
+    peers_look(NULL);
+    EXPECT(peers_answer(KS_STORE_CREATE, 0, KS_UNKNOWN) == parent);
+    EXPECT(peers_answer(KS_STORE_CREATE, 1, KS_UNKNOWN) == children);
+}
+
+TEST(what_was_closed_before_the_latest_gets_no_row)
+{
+    peers_live(KS_PROTOCOL_KCL);
+    expect_rows(true, false); /* The children wait for the parent. */
+    peers_live(KS_PROTOCOL_KCL);
+    peers_bed.core->config.latest = true;
+    expect_rows(false, true);
+}
+
+TEST(a_finished_row_stays_until_its_children_were_begun)
+{
+    const struct ks_shard_row shards[] = {shard_of(0, KS_SHARD_NONE, KS_SHARD_NONE, true),
+                                          shard_of(1, 0, KS_SHARD_NONE, false)};
+    struct ks_lease_row rows[] = {row_of(0, 0, 9), row_of(1, BED_OTHER, 1)};
+
+    peers_live(KS_PROTOCOL_KCL);
+    peers_list(shards, 2);
+    rows[0].finished = true;
+    rows[1].parents[0] = 0;
+    rows[1].unstarted = true;
+    peers_bed.core->config.keep = ks_span_ms(20000);
+    for (int i = 0; i < 10; i++, rows[1].rev++) {
+        peers_look_at(rows, 2);
+        EXPECT(bed_asked(&peers_bed, KS_STORE_DELETE) == NULL);
+    }
+    rows[1].unstarted = false;
+    peers_look_at(rows, 2);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_DELETE) != NULL);
+    EXPECT_EQ_I64(bed_asked(&peers_bed, KS_STORE_DELETE)->shard, 0);
+}
+
+TEST(one_lease_is_stolen_of_who_has_most)
+{
+    struct ks_lease_row rows[4];
+    uint32_t stolen = 0;
+
+    peers_live(KS_PROTOCOL_KCL);
+    for (uint32_t i = 0; i < 4; i++)
+        rows[i] = row_of(i, BED_OTHER, 1);
+    for (int look = 0; look < 3; look++) {
+        peers_look_at(rows, 4);
+        for (uint32_t i = 0; i < 4; i++) {
+            stolen += peers_answer(KS_STORE_TAKE_OVER, i, KS_REFUSED);
+            rows[i].rev++;
+        }
+    }
+    EXPECT_EQ_I64(stolen, 1);
+}
