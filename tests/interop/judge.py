@@ -121,8 +121,7 @@ class Kcl:
     parents_first = True
     libraries = ("kcl2",)
     # Everybody steals, always.
-    half = ({"maxLeasesForWorker": 3}, {"max_leases": 3})
-    stealing = ({}, {})
+    half = stealing = ({}, {})
     TYPES = {"leaseKey": "S", "leaseCounter": "N", "ownerSwitchesSinceCheckpoint": "N", "checkpoint": "S",
              "checkpointSubSequenceNumber": "N"}
 
