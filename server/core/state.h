@@ -315,7 +315,8 @@ struct ks_division {
     uint32_t read_total;
     uint32_t index;
     uint32_t total;
-    uint32_t listed; /* Shards in the list. */
+    ks_instant stream_at; /* When the stream's shards were listed last. */
+    uint32_t listed;      /* Shards in the list. */
     uint64_t list_rev;
     bool known;       /* The list was read. */
     bool empty;       /* And nothing stood in it. */

@@ -353,6 +353,10 @@ static void note_row(struct ks_rows *rows, ks_shard shard, const struct ks_store
                  (lease->epoch == words->epoch && lease->rev >= words->rev);
     bool known = words->has_row;
 
+    if (lease->damaged && !words->damaged)
+        ks_warn("%s: its lease row cannot be read: %s%s", ks_names_text(&rows->shards, shard),
+                lease->blame == NULL ? "its key" : "the attribute ",
+                lease->blame == NULL ? "" : lease->blame);
     words->has_row = true;
     words->read_at = wall;
     words->damaged = lease->damaged;
