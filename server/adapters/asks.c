@@ -58,6 +58,7 @@ static ks_err translate(const struct ks_dialect *dialect, const struct ks_store_
     work->consistent = request->consistent || request->operation == KS_STORE_READ_LEASE ||
                        request->operation == KS_STORE_READ_WORKER;
     work->deadline = ks_instant_add(now, request->timeout);
+    work->rows.with_words = request->words;
     work->outcome = KS_UNKNOWN;
     if (ks_native_writes(request->operation))
         return dialect->write(request, &work->write, &work->detail);
@@ -211,7 +212,9 @@ void ks_ask_answer(struct ks_ask *ask)
 
     if (work != NULL) {
         answer.outcome = work->outcome;
-        answer.err = work->outcome == KS_UNKNOWN ? work->err : KS_OK;
+        answer.err = work->outcome == KS_UNKNOWN || ks_err_is(work->err, KS_ERR_NOT_FOUND)
+                         ? work->err
+                         : KS_OK;
         answer.detail = work->detail;
         /* Rows of a read that broke off are no answer. */
         if (work->outcome != KS_UNKNOWN)

@@ -23,6 +23,8 @@ ks_err ks_item_text(const struct ks_item *item, uint32_t index, ks_view *ret_tex
 {
     assert(index < item->schema->count);
 
+    if (item->asked != NULL)
+        *item->asked = index;
     if (item->presence[index] == KS_ABSENT)
         return KS_FAIL(NOT_FOUND);
     if (item->presence[index] == KS_STRANGE)
@@ -127,6 +129,26 @@ void ks_item_write_do(struct ks_item_write *write, enum ks_update_kind kind, con
 
     write->updates[write->update_count++] =
         (struct ks_update){.kind = kind, .name = name, .value = value};
+}
+
+void ks_item_written(const struct ks_item_write *write, const struct ks_schema *schema,
+                     struct ks_item *ret_item)
+{
+    assert(!write->delete_row);
+
+    ks_item_init(ret_item, schema);
+    ret_item->p = ks_view_text(write->p == NULL ? "" : write->p);
+    ret_item->k = ks_view_text(write->k);
+    for (uint32_t i = 0; i < write->update_count; i++) {
+        const struct ks_update *const update = &write->updates[i];
+        const uint32_t at = ks_schema_find(schema, ks_view_text(update->name));
+
+        if (update->kind != KS_DO_SET || at == schema->count)
+            continue;
+        ret_item->presence[at] =
+            update->value.type == schema->attributes[at].type ? KS_PRESENT : KS_STRANGE;
+        ret_item->texts[at] = update->value.text;
+    }
 }
 
 bool ks_item_write_may_create(const struct ks_item_write *write)

@@ -66,6 +66,8 @@ struct ks_item {
     ks_view k;
     enum ks_presence presence[KS_ITEM_ATTRIBUTES_MAX];
     ks_view texts[KS_ITEM_ATTRIBUTES_MAX];
+    uint32_t *asked; /* Where the attribute that was asked for last is kept: it is to blame if the row cannot be read.
+                        NULL: nobody wants to know. */
 };
 
 /* Empty: every attribute absent. */
@@ -146,6 +148,11 @@ void ks_item_write_if(struct ks_item_write *write, enum ks_condition_kind kind, 
                       struct ks_value value);
 void ks_item_write_do(struct ks_item_write *write, enum ks_update_kind kind, const char *name,
                       struct ks_value value);
+
+/* The row that the write makes where there is none, as it will be read: its texts point into the write. Of a write that
+ * deletes nothing and whose updates are SET and REMOVE. */
+void ks_item_written(const struct ks_item_write *write, const struct ks_schema *schema,
+                     struct ks_item *ret_item);
 
 /* True if all its conditions hold where there is no row, so that it makes one (as UpdateItem does). */
 bool ks_item_write_may_create(const struct ks_item_write *write);

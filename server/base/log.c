@@ -5,6 +5,7 @@
 #include "base/instant.h"
 #include "base/loop.h"
 #include "base/metrics.h"
+#include "base/plain.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -108,16 +109,14 @@ static size_t write_character(ks_view *rest, enum ks_log_format format, char buf
     size_t size = ks_view_character(*rest);
     ks_view taken = {rest->data, size == 0 ? 1 : size};
     uint8_t first = taken.data[0];
-    uint8_t last = taken.data[taken.size - 1];
-    /* C1 controls are two bytes in UTF-8, and some terminals obey them. */
-    bool control = first < 0x20 || first == 0x7F || (first == 0xC2 && size == 2 && last < 0xA0);
+    uint32_t code;
     int written;
 
     *rest = (ks_view){rest->data + taken.size, rest->size - taken.size};
     if (size == 0)
         written = snprintf(buffer, 8, json ? "\\\\x%02x" : "\\x%02x", first);
-    else if (control)
-        written = snprintf(buffer, 8, json ? "\\u%04x" : "\\x%02x", last);
+    else if (ks_plain_is_command(taken, &code))
+        written = snprintf(buffer, 8, json || code > 0xff ? "\\u%04x" : "\\x%02x", code);
     else if (json && (first == '"' || first == '\\'))
         written = snprintf(buffer, 8, "\\%c", first);
     else

@@ -28,7 +28,7 @@ void ks_log_set_level(enum ks_log_level level);
 KS_MUST_USE ks_err ks_log_level_parse(ks_view text, enum ks_log_level *ret_level);
 const char *ks_log_level_name(enum ks_log_level level);
 
-/* Writes one line. Control characters and invalid UTF-8 are escaped; a line is cut at 1,000 bytes ("..").
+/* Writes one line. Commands (base/plain.h) and invalid UTF-8 are escaped; a line is cut at 1,000 bytes ("..").
  * Warnings and errors are flushed at once, for a crash may follow; the rest at the end of the turn. */
 void ks_log(enum ks_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #define ks_debug(...) ks_log(KS_LOG_DEBUG, __VA_ARGS__)

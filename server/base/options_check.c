@@ -292,12 +292,22 @@ static ks_err check_roles(const struct ks_options *options, struct ks_detail *de
 static ks_err check_version(const struct ks_options *options, struct ks_detail *detail)
 {
     const bool is_native = strcmp(options->dialect, "native") == 0;
+    const bool is_kinsumer = strcmp(options->dialect, "kinsumer") == 0;
 
-    if (!is_native && strcmp(options->dialect, "go-kcl") != 0 &&
+    if (!is_native && !is_kinsumer && strcmp(options->dialect, "go-kcl") != 0 &&
         strcmp(options->dialect, "kcl") != 0)
+        return ks_err_because(
+            KS_FAIL(INVALID), detail,
+            "--dialect: %s is not in this version; native, kcl, go-kcl and kinsumer are",
+            options->dialect);
+    if (is_kinsumer && options->client_max_age_ms != 0 &&
+        options->client_max_age_ms <= options->shard_check_ms)
         return ks_err_because(KS_FAIL(INVALID), detail,
-                              "--dialect: %s is not in this version; native, kcl and go-kcl are",
-                              options->dialect);
+                              "--client-max-age-ms must be more than --shard-check-ms");
+    if (is_kinsumer && options->max_leases != 0)
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "--max-leases is not of --dialect kinsumer: its clients have equal "
+                              "parts, and what one leaves alone nobody reads");
     if (!is_native && ks_option_path(options->leases) != NULL)
         return ks_err_because(KS_FAIL(INVALID), detail,
                               "--dialect %s is of tables in DynamoDB; leases in SQLite are native",

@@ -155,6 +155,7 @@ static const struct ks_fleet_protocol *const protocols[] = {
     [KS_PROTOCOL_NATIVE] = &ks_native_protocol,
     [KS_PROTOCOL_GO_KCL] = &ks_go_kcl_protocol,
     [KS_PROTOCOL_KCL] = &ks_kcl_protocol,
+    [KS_PROTOCOL_KINSUMER] = &ks_kinsumer_protocol,
 };
 
 struct ks_core *ks_core_init(void *memory, const struct ks_core_config *config)
@@ -444,6 +445,14 @@ bool ks_core_lease(const struct ks_core *core, ks_shard shard, struct ks_lease_v
     }
     *ret_view = view;
     return true;
+}
+
+bool ks_core_waiting(const struct ks_core *core, ks_shard shard, ks_epoch epoch,
+                     ks_number *ret_number)
+{
+    const struct ks_lease *lease = ks_lease_of(core, shard, epoch);
+
+    return lease != NULL && ks_tracker_waiting(&lease->tracker, ret_number);
 }
 
 bool ks_core_is_over(const struct ks_core *core, ks_shard shard, ks_epoch epoch, ks_number number)

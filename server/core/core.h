@@ -16,7 +16,12 @@
 #include "core/event.h"
 
 /* How the fleet agrees who serves what (core/fleet/protocol.h). */
-enum ks_protocol { KS_PROTOCOL_NATIVE, KS_PROTOCOL_GO_KCL, KS_PROTOCOL_KCL };
+enum ks_protocol {
+    KS_PROTOCOL_NATIVE,
+    KS_PROTOCOL_GO_KCL,
+    KS_PROTOCOL_KCL,
+    KS_PROTOCOL_KINSUMER
+};
 
 /* All spans as in docs/PROTOCOL.md part A. */
 struct ks_core_config {
@@ -26,6 +31,7 @@ struct ks_core_config {
         latest; /* kcl: the application begins at the latest: what was closed before is not read. */
     uint32_t self;   /* Our worker number, not 0. */
     uint64_t seed;   /* Of nonces and jitter: different for each process. */
+    uint64_t boot;   /* The nonce of its first registration, likewise; 0: drawn, too. */
     bool lock;       /* There is a lock file: it names each boot before that is registered (A3). */
     uint64_t corpse; /* The boot that it named when we took it: that process is dead; 0 = none. */
 
@@ -147,6 +153,11 @@ struct ks_lease_view {
     ks_instant paused_until; /* NEVER: until it is resumed. */
 };
 bool ks_core_lease(const struct ks_core *core, ks_shard shard, struct ks_lease_view *ret_view);
+
+/* The oldest record of a lease that we hold which was fetched and is with no session: it was not delivered yet, or is
+ * to be delivered again. False if there is none. */
+bool ks_core_waiting(const struct ks_core *core, ks_shard shard, ks_epoch epoch,
+                     ks_number *ret_number);
 
 /* True if nobody needs the record any more: it is settled, or given up. KS_SHARD_NONE: a dead letter's number. */
 bool ks_core_is_over(const struct ks_core *core, ks_shard shard, ks_epoch epoch, ks_number number);

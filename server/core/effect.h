@@ -58,6 +58,7 @@ enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRA
       "{worker}: no read of the stream has succeeded for {ms} ms, giving the leases to others")    \
     X(OFFICE_WON, INFO, NULL, "{worker}: leads the fleet")                                         \
     X(OFFICE_LOST, INFO, NULL, "{worker}: no longer leads the fleet")                              \
+    X(DIVIDED, INFO, NULL, "{worker}: number {number} of {count} clients, by which the shards are divided") \
     X(FENCES, INFO, NULL, "{worker}: fenced, silent for {ms} ms")                                  \
     X(CREATED, INFO, "reshard", "{shard}: lease row made")                                         \
     X(ASSIGNED, INFO, NULL, "{shard}: assigned to {worker}, it was free")                          \
@@ -144,6 +145,8 @@ struct ks_store_effect {
     bool measured; /* KCL: HEARTBEAT: with our CPU. */
     uint64_t
         next_rev; /* Writes of a lease row: its rev from then on. KCL: HEARTBEAT: the time, in s since 1970. */
+    const ks_shard *shards; /* NAME_SHARDS: in any order. Valid until the next step. */
+    uint32_t shard_count;
     /* CHECKPOINT, FINAL: the position of the last record below this, as remembered at FORGET; 0 = nothing was settled
      * in this epoch, the checkpoint of the row stays. */
     ks_number up_to;

@@ -51,6 +51,7 @@ struct ks_event {
             uint32_t lease_count;
             struct ks_leader_row leader;
             struct ks_kcl_rows kcl;
+            struct ks_list_row list;
             bool app_present;
         } store;
         struct {

@@ -67,6 +67,7 @@ struct ks_directory_entry {
     bool unstarted;   /* Its checkpoint names no record yet. */
     bool begun_above; /* Some ancestor has a row, */
     bool begun_below; /* some descendant. */
+    uint32_t place; /* In the list that members divide, from 1; 0: not in it. */
     uint8_t assigned; /* enum ks_assigned */
     struct ks_pause pause;
 };
@@ -298,6 +299,29 @@ struct ks_leader_write {
 };
 enum { KS_LEADER_WRITES_MAX = 32 };
 
+/* Of a table whose members divide a list of shards: our part. */
+struct ks_division {
+    bool enrolled;   /* Our row is among the clients', or may be. */
+    uint32_t serial; /* Of the request of this cycle in flight, 0 = none. */
+    enum ks_store_operation asking;
+    ks_instant next_at;  /* The next cycle. */
+    ks_instant began_at; /* This one, or the last. */
+    uint32_t office;     /* Serial of a write of the leader row or the list in flight. */
+    enum ks_store_operation claiming;
+    uint64_t office_rev; /* That it writes. */
+    /* As this cycle's read of the clients says, and as the shards were divided last; total 0: not yet. */
+    uint32_t read_index;
+    uint32_t read_total;
+    uint32_t index;
+    uint32_t total;
+    uint32_t listed; /* Shards in the list. */
+    uint64_t list_rev;
+    bool known;       /* The list was read. */
+    bool empty;       /* And nothing stood in it. */
+    bool leaving;     /* We want no leases, and none is left: to sign off at `next_at`. */
+    ks_instant since; /* When it changed last. */
+};
+
 /* How a fleet of KCL agrees, as its rows say (core/fleet/kcl3.h). */
 struct ks_kcl {
     bool known; /* They were read, and said what we know. */
@@ -327,6 +351,7 @@ struct ks_kcl {
 };
 
 struct ks_fleet {
+    struct ks_division division;
     struct ks_kcl kcl;
     /* We ourselves. */
     enum ks_self_step step;

@@ -48,6 +48,7 @@ enum ks_store_operation {
     KS_STORE_READ_LEASE,  /* One lease row: `shard`. Always consistent. */
     KS_STORE_READ_OWNED, /* Keys alone of the lease rows that name `worker`, by an index: eventually consistent. */
     KS_STORE_READ_WORKER, /* One worker row: `worker.id`. Always consistent. */
+#define KS_STORE_FIRST_WRITE KS_STORE_REGISTER_NEW
     /* Writes of a worker row (A3). */
     KS_STORE_REGISTER_NEW,    /* worker, mode, version; condition: no row. */
     KS_STORE_REGISTER_DEAD,   /* + expect_boot, life not live. */
@@ -64,6 +65,7 @@ enum ks_store_operation {
     KS_STORE_RESIGN_OFFICE, /* condition: holder = worker and epoch; REMOVE holder. */
     KS_STORE_NAME_DEPUTIES, /* deputies (none: REMOVE); condition: holder = worker and epoch. */
     KS_STORE_CREATE_APP,    /* app; condition: no row. */
+    KS_STORE_NAME_SHARDS, /* Of a table with a list of shards that members divide: rev -> shards, next_rev. */
     /* Writes of a lease row (A5). `epoch` and `rev` are the values the condition names. */
     KS_STORE_CREATE, /* shard, checkpoint, parents, hash range (from `lease`); epoch = 0, rev = 0. */
     KS_STORE_ASSIGN, /* shard, epoch -> owner = worker, epoch + 1; condition: no owner, not finished. */
@@ -76,9 +78,11 @@ enum ks_store_operation {
     KS_STORE_END, /* shard, worker, epoch, rev -> checkpoint SHARD_END, children, finished, no owner, no
                             next_owner, epoch + 1, rev + 1. */
     KS_STORE_DELETE, /* shard, epoch; condition: finished. */
-    KS_STORE_SEEK /* shard, worker, epoch, rev; condition: no next_owner -> checkpoint as an operator ordered,
+    KS_STORE_SEEK, /* shard, worker, epoch, rev; condition: no next_owner -> checkpoint as an operator ordered,
                      epoch + 1, rev + 1; the owner stays. */
+    KS_STORE_MEND  /* Not of a fleet: a person's, by the tool. shard, lease: what the row shall say, next_rev: now.
+                      Condition: no row, or with `exists` owner, next_owner, epoch, rev, checkpoint as read. */
 };
-enum { KS_STORE_OPERATIONS = KS_STORE_SEEK + 1 };
+enum { KS_STORE_OPERATIONS = KS_STORE_MEND + 1 };
 
 #endif

@@ -322,6 +322,23 @@ uint64_t ks_tracker_blocked(const struct ks_tracker *tracker, ks_instant now)
     return lanes;
 }
 
+bool ks_tracker_waiting(const struct ks_tracker *tracker, ks_number *ret_number)
+{
+    ks_number first = tracker->fetched;
+
+    if (tracker->pending_bytes == 0)
+        return false;
+    for (uint32_t lane = 0; lane < tracker->lane_count; lane++)
+        first = tracker->lanes[lane].cursor < first ? tracker->lanes[lane].cursor : first;
+    for (ks_number n = first < tracker->mark ? tracker->mark : first; n < tracker->fetched; n++) {
+        if (ks_tracker_slot(tracker, n)->state != KS_SLOT_PENDING)
+            continue;
+        *ret_number = n;
+        return true;
+    }
+    return false;
+}
+
 bool ks_tracker_ready(struct ks_tracker *tracker, ks_instant now)
 {
     ks_instant bound = KS_NEVER;

@@ -56,7 +56,16 @@ struct ks_worker_row {
     uint32_t give_count;
     uint32_t take_count;
     bool measured; /* KCL: it says its CPU. */
+    uint32_t rank; /* Of its id among those that were read, in the order of bytes. */
     bool damaged;  /* Only self.worker means something; neither alive nor dead. */
+};
+
+/* The list of shards that the members of a fleet divide among them, where the table has one. */
+struct ks_list_row {
+    bool present;
+    uint64_t rev;
+    const ks_shard *shards;
+    uint32_t count;
 };
 
 struct ks_leader_row {

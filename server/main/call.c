@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "main/call.h"
 
-#include "base/codec.h"
+#include "base/plain.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -26,6 +26,27 @@ static ks_err write_all(int fd, ks_view bytes)
     return KS_OK;
 }
 
+/* Writes what others may have said, so that it commands no terminal; lines stay lines. */
+static ks_err write_plain(int fd, ks_view text)
+{
+    char shown[4096];
+    size_t size = 0;
+
+    while (text.size > 0) {
+        if (size + KS_PLAIN_SIZE > sizeof shown) {
+            KS_TRY(write_all(fd, ks_view_of(shown, size)));
+            size = 0;
+        }
+        if (text.data[0] == '\n') {
+            shown[size++] = '\n';
+            text = ks_view_of(text.data + 1, text.size - 1);
+        } else {
+            size += ks_plain_next(&text, shown + size);
+        }
+    }
+    return write_all(fd, ks_view_of(shown, size));
+}
+
 void ks_call_complain(const char *format, ...)
 {
     enum { LINE_MAX_SIZE = 8192 };
@@ -39,7 +60,7 @@ void ks_call_complain(const char *format, ...)
     va_end(arguments);
     length = strlen(line);
     line[length] = '\n';
-    said = write_all(STDERR_FILENO, ks_view_of(line, length + 1));
+    said = write_plain(STDERR_FILENO, ks_view_of(line, length + 1));
     (void)said; /* Nobody is left to tell. */
 }
 
@@ -47,6 +68,12 @@ ks_err ks_call_print(void *arg, ks_view bytes)
 {
     (void)arg;
     return write_all(STDOUT_FILENO, bytes);
+}
+
+ks_err ks_call_show(ks_view text)
+{
+    return isatty(STDOUT_FILENO) == 1 ? write_plain(STDOUT_FILENO, text)
+                                      : write_all(STDOUT_FILENO, text);
 }
 
 ks_err ks_call_keep(void *arg, ks_view bytes)
@@ -174,15 +201,29 @@ static bool read_token(const struct ks_options *options, char ret_token[TOKEN_MA
 struct sorter {
     const struct ks_call_request *request;
     struct ks_bytes error;
-    const int *status; /* Known before the first part. */
+    struct ks_bytes answer; /* To be shown: at last the beginning of a character. */
+    const int *status;      /* Known before the first part. */
 };
+
+/* Shows what has come of an answer; what its part may have cut in two waits for the next one. */
+static ks_err show_part(struct ks_bytes *answer, ks_view bytes)
+{
+    size_t whole;
+
+    KS_TRY(ks_bytes_append(answer, bytes));
+    whole = ks_view_whole_characters(ks_bytes_view(answer));
+    KS_TRY(ks_call_show(ks_view_of(answer->data, whole)));
+    ks_bytes_consume(answer, whole);
+    return KS_OK;
+}
 
 static ks_err sort_part(void *arg, ks_view bytes)
 {
     struct sorter *sorter = arg;
 
     if (*sorter->status / 100 == 2)
-        return sorter->request->part(sorter->request->arg, bytes);
+        return sorter->request->part == NULL ? show_part(&sorter->answer, bytes)
+                                             : sorter->request->part(sorter->request->arg, bytes);
     /* What is too long for a line is cut. */
     if (sorter->error.size + bytes.size > sorter->error.max)
         bytes.size = sorter->error.max - sorter->error.size;
@@ -191,7 +232,7 @@ static ks_err sort_part(void *arg, ks_view bytes)
 
 bool ks_call_send(const struct ks_call *call, const struct ks_call_request *request)
 {
-    enum { ERROR_MAX = 4096 };
+    enum { ERROR_MAX = 4096, PART_MAX = 1 << 20 };
     struct ks_address addresses[KS_ADDRESSES_MAX];
     struct ks_detail detail = {""};
     struct sorter sorter = {.request = request};
@@ -219,7 +260,10 @@ bool ks_call_send(const struct ks_call *call, const struct ks_call_request *requ
     sent.token = token;
     sorter.status = &status;
     ks_bytes_init(&sorter.error, ERROR_MAX);
+    ks_bytes_init(&sorter.answer, PART_MAX);
     err = ks_client_call(addresses, count, &sent, &status, &detail);
+    if (ks_ok(err))
+        err = ks_call_show(ks_bytes_view(&sorter.answer));
     if (!ks_ok(err))
         ks_call_complain("%s", detail.text[0] != '\0' ? detail.text : ks_err_text(err));
     else if (status / 100 != 2) {
@@ -229,5 +273,6 @@ bool ks_call_send(const struct ks_call *call, const struct ks_call_request *requ
                          said.size > 0 ? (const char *)said.data : "");
     }
     ks_bytes_free(&sorter.error);
+    ks_bytes_free(&sorter.answer);
     return ks_ok(err) && status / 100 == 2;
 }

@@ -28,7 +28,7 @@ struct ks_call {
 bool ks_call_read(int argc, char *const *argv, char *const *environment,
                   const struct ks_call_flag *flags, uint32_t words_max, struct ks_call *ret_call);
 
-/* One call; a status of 2xx goes to `part`, other answers to stderr. `ops`: to the ops port. Returns
+/* One call; an answer of 2xx goes to `part` (NULL: it is shown), others to stderr. `ops`: to the ops port. Returns
  * true for 2xx and a whole body; otherwise it complained. */
 struct ks_call_request {
     bool ops;
@@ -42,12 +42,14 @@ struct ks_call_request {
 };
 bool ks_call_send(const struct ks_call *call, const struct ks_call_request *request);
 
-/* A `part` that writes to stdout; for everything that is said there. SYSTEM. */
+/* Writes to stdout, as they are, words of our own and what was made plain; a `part`. SYSTEM. */
 ks_err ks_call_print(void *arg, ks_view bytes);
+/* Writes to stdout what the sidecar said; to a terminal as base/plain.h has it, but for line feeds. SYSTEM. */
+KS_MUST_USE ks_err ks_call_show(ks_view text);
 /* A `part` that keeps; `arg` is a struct ks_bytes. */
 ks_err ks_call_keep(void *arg, ks_view bytes);
 
-/* One line on stderr. */
+/* One line on stderr; what is in it of others as base/plain.h has it, but for line feeds. */
 void ks_call_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

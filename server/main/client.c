@@ -14,6 +14,8 @@
 
 enum {
     HEAD_MAX = 16 * 1024, /* Ours are below 1 KiB. */
+    INTERIM_MAX = 16,     /* Answers of 1xx before the one that counts; we give none. */
+    TRAILERS_MAX = 16,    /* We give none. */
     CHUNK_LINE_MAX = 64   /* "ffffffffffffffff" and an extension that we do not have. */
 };
 
@@ -311,10 +313,13 @@ static ks_err take_chunks(struct connection *connection, const struct ks_client_
         if (line[0] != '\0')
             return malformed(connection, detail);
     }
-    do { /* Trailers. */
+    for (int i = 0; i <= TRAILERS_MAX; i++) {
         KS_TRY(take_line(connection, line, detail));
-    } while (line[0] != '\0');
-    return KS_OK;
+        if (line[0] == '\0')
+            return KS_OK;
+    }
+    ks_detail_set(detail, "%s: more than %d trailers", connection->place, TRAILERS_MAX);
+    return KS_FAIL(MALFORMED);
 }
 
 /* ---- The call. ---- */
@@ -341,21 +346,31 @@ static ks_err send_request(struct connection *connection, const struct ks_client
     return send_all(connection, request->body, detail);
 }
 
+/* The head of the answer: those of 1xx before it are passed over. */
+static ks_err receive_last_head(struct connection *connection, struct head *ret_head,
+                                struct ks_detail *detail)
+{
+    for (int i = 0; i <= INTERIM_MAX; i++) {
+        KS_TRY(receive_head(connection, ret_head, detail));
+        if (ret_head->status >= 200)
+            return KS_OK;
+        memmove(connection->data, connection->data + connection->first,
+                connection->end - connection->first);
+        connection->end -= connection->first;
+        connection->first = 0;
+    }
+    ks_detail_set(detail, "%s: more than %d answers of 1xx, and none behind them",
+                  connection->place, INTERIM_MAX);
+    return KS_FAIL(MALFORMED);
+}
+
 static ks_err converse(struct connection *connection, const struct ks_client_request *request,
                        int *ret_status, struct ks_detail *detail)
 {
     struct head head;
 
     KS_TRY(send_request(connection, request, detail));
-    do { /* 1xx are not the answer yet. */
-        KS_TRY(receive_head(connection, &head, detail));
-        if (head.status >= 200)
-            break;
-        memmove(connection->data, connection->data + connection->first,
-                connection->end - connection->first);
-        connection->end -= connection->first;
-        connection->first = 0;
-    } while (true);
+    KS_TRY(receive_last_head(connection, &head, detail));
     *ret_status = head.status;
     switch (head.framing) {
     case FRAMING_LENGTH: return take_body(connection, request, head.length, false, detail);

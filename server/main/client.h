@@ -3,8 +3,9 @@
  * running sidecar.
  *
  * Blocking, one request per connection, over TCP or a Unix socket, without TLS and without names:
- * an address is numbers or a path. Reads heads of at most 16 KiB, bodies with a Content-Length,
- * chunked, or up to the end of the connection (RFC 9112).
+ * an address is numbers or a path. Reads heads of at most 16 KiB, at most 16 of 1xx before the one
+ * that counts, bodies with a Content-Length, chunked with at most 16 trailers, or up to the end of the
+ * connection (RFC 9112).
  */
 #ifndef KS_MAIN_CLIENT_H
 #define KS_MAIN_CLIENT_H

@@ -248,7 +248,6 @@ int ks_command_pull(int argc, char *const *argv, char *const *environment)
     struct ks_call_request request = {
         .method = "GET",
         .timeout = ks_span_ms(90000), /* The longest wait and the longest heartbeat are 60 s. */
-        .part = ks_call_print,
     };
     struct ks_bytes target;
     bool fine;
@@ -328,7 +327,7 @@ int ks_command_ack(int argc, char *const *argv, char *const *environment)
         fine = ks_call_send(&call, &request);
     }
     if (fine) {
-        fine = ks_ok(ks_call_print(NULL, ks_bytes_view(&answer))) &&
+        fine = ks_ok(ks_call_show(ks_bytes_view(&answer))) &&
                contains(&answer, KS_VIEW("\"failed\":[]")) &&
                (strcmp(wait, "persisted") != 0 || contains(&answer, KS_VIEW("\"persisted\":true")));
     }
@@ -345,8 +344,7 @@ int ks_command_health(int argc, char *const *argv, char *const *environment)
     static const char *const probes[][2] = {
         {"readyz", "/readyz"}, {"livez", "/livez"}, {"startupz", "/startupz"}};
     struct ks_call call;
-    struct ks_call_request request = {
-        .ops = true, .method = "GET", .timeout = ks_span_ms(5000), .part = ks_call_print};
+    struct ks_call_request request = {.ops = true, .method = "GET", .timeout = ks_span_ms(5000)};
 
     if (!ks_call_read(argc, argv, environment, flags, 1, &call))
         return 2;
@@ -433,7 +431,7 @@ int ks_command_drain(int argc, char *const *argv, char *const *environment)
     enum { SUBSCRIPTION };
     static const struct ks_call_flag flags[] = {{"--subscription", true}, {NULL, false}};
     struct ks_call call;
-    struct ks_call_request request = {.method = "POST", .part = ks_call_print};
+    struct ks_call_request request = {.method = "POST"};
     struct ks_bytes target;
     bool fine;
 
@@ -456,8 +454,7 @@ int ks_command_quit(int argc, char *const *argv, char *const *environment)
 {
     static const struct ks_call_flag flags[] = {{NULL, false}};
     struct ks_call call;
-    struct ks_call_request request = {
-        .method = "POST", .target = "/v1/quit", .part = ks_call_print};
+    struct ks_call_request request = {.method = "POST", .target = "/v1/quit"};
 
     if (!ks_call_read(argc, argv, environment, flags, 0, &call))
         return 2;

@@ -4,6 +4,7 @@
 #include "api/api.h"
 #include "base/budget.h"
 #include "base/codec.h"
+#include "base/digest.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "main/memory.h"
@@ -234,6 +235,7 @@ static bool needs_cloud(const struct ks_options *options)
 static ks_err open_rooms(struct ks_house *house, struct ks_detail *detail)
 {
     uint32_t count = ks_options_subscriptions(house->options);
+    uint64_t boot = ks_random_u64();
 
     if (needs_cloud(house->options))
         KS_TRY(ks_cloud_open(&house->cloud, house->loop, detail));
@@ -245,6 +247,7 @@ static ks_err open_rooms(struct ks_house *house, struct ks_detail *detail)
             .loop = house->loop,
             .pool = &house->pool,
             .cloud = &house->cloud,
+            .boot = boot,
             .alone = count == 1,
             .drained = end_if_drained,
             .refused = refused,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The subcommand `leases`: who holds which shard, for people. A row of /v1/shards is the lease, and how far it is. */
+/* The subcommand `leases`: who holds which shard, for people. A row of /v1/shards is the lease, and how far it is; with
+ * --table it is the lease table itself that is looked at or mended (main/lease_commands.h). */
 #include "main/commands.h"
+#include "main/lease_commands.h"
 #include "main/look.h"
 #include "main/table.h"
 
@@ -166,18 +168,43 @@ static bool show(const struct ks_call *call, const char *subscription, const cha
     return fine;
 }
 
+/* ---- The words ---- */
+
+static bool asks_for_help(int argc, char *const *argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return true;
+    return false;
+}
+
 int ks_command_leases(int argc, char *const *argv, char *const *environment)
 {
-    enum { SUBSCRIPTION };
-    static const struct ks_call_flag flags[] = {{"--subscription", true}, {NULL, false}};
+    enum { SUBSCRIPTION, TABLE, FROM, TO, AT, ALL, FORCE, DRY_RUN };
+    static const struct ks_call_flag flags[] = {
+        {"--subscription", true}, {"--table", true}, {"--from", true},     {"--to", true}, {"--at", true},
+        {"--all", false},         {"--force", false}, {"--dry-run", false}, {NULL, false}};
+    struct ks_lease_words words;
     struct ks_call call;
 
-    if (!ks_call_read(argc, argv, environment, flags, 2, &call))
+    if (asks_for_help(argc, argv))
+        return ks_leases_usage() ? 0 : 1;
+    if (!ks_call_read(argc, argv, environment, flags, KS_CALL_WORDS_MAX, &call))
         return 2;
+    words = (struct ks_lease_words){.call = &call,
+                                    .table = call.values[TABLE],
+                                    .from = call.values[FROM],
+                                    .to = call.values[TO],
+                                    .at = call.values[AT],
+                                    .all = call.values[ALL] != NULL,
+                                    .force = call.values[FORCE] != NULL,
+                                    .dry_run = call.values[DRY_RUN] != NULL};
+    if (words.table != NULL || words.from != NULL || words.to != NULL)
+        return ks_leases_with_table(&words);
     if (call.word_count == 0 || (call.word_count == 1 && strcmp(call.words[0], "list") == 0))
         return list(&call, call.values[SUBSCRIPTION]) ? 0 : 1;
     if (call.word_count == 2 && strcmp(call.words[0], "show") == 0)
         return show(&call, call.values[SUBSCRIPTION], call.words[1]) ? 0 : 1;
-    ks_call_complain("leases: list, or show SHARD");
+    ks_call_complain("leases: list, or show SHARD; with a table more, leases --help says it");
     return 2;
 }

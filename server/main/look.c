@@ -124,13 +124,12 @@ bool ks_look_pages(const struct ks_call *call, const char *path, const char *sub
     char token[KS_LOOK_TOKEN_SIZE] = "";
     struct question question = {
         .path = path, .subscription = subscription, .page_token = token, .page_size = page_size};
-    bool fine = true;
 
-    do {
+    for (int i = 0; i < KS_LOOK_PAGES_MAX; i++) {
         ProtobufCMessage *message = NULL;
         struct ks_arena arena;
+        bool fine = ask(call, &question, type, &arena, &message);
 
-        fine = ask(call, &question, type, &arena, &message);
         if (fine) {
             page(arg, message);
             fine = ks_ok(ks_view_copy_text(ks_view_text(next_page(message)), token, sizeof(token)));
@@ -138,8 +137,11 @@ bool ks_look_pages(const struct ks_call *call, const char *path, const char *sub
                 ks_call_complain("the answer cannot be read: its page token is too long");
         }
         ks_arena_free(&arena);
-    } while (fine && token[0] != '\0');
-    return fine;
+        if (!fine || token[0] == '\0')
+            return fine;
+    }
+    ks_call_complain("%s: there is no end to it, after %d pages", path, KS_LOOK_PAGES_MAX);
+    return false;
 }
 
 /* ---- Words ---- */

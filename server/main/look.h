@@ -10,7 +10,10 @@
 #include "api/spelling.h"
 #include "main/call.h"
 
-enum { KS_LOOK_TOKEN_SIZE = 256 }; /* A page token is a number today. */
+enum {
+    KS_LOOK_TOKEN_SIZE = 256, /* A page token is a number today. */
+    KS_LOOK_PAGES_MAX = 1000  /* Of one list: 65,536 shards, the most there can be, are seven. */
+};
 
 /* GET `path`, with `part` (NULL: none) percent-encoded behind it, of `subscription` (NULL: it is not said). The message
  * lives as long as the arena, which begins here and is the caller's to free in any case. False: it complained. */
@@ -19,7 +22,8 @@ bool ks_look(const struct ks_call *call, const char *path, const char *part,
              struct ks_arena *arena, ProtobufCMessage **ret_message);
 
 /* Every page of a list, of `page_size` rows (1 to KS_PAGE_SIZE_MAX), in order: `page` is given each,
- * which lives as long as the call. False: it complained; some pages may have been given. */
+ * which lives as long as the call. False: it complained, also of more than KS_LOOK_PAGES_MAX; some
+ * pages may have been given. */
 bool ks_look_pages(const struct ks_call *call, const char *path, const char *subscription,
                    uint32_t page_size, const ProtobufCMessageDescriptor *type,
                    void (*page)(void *arg, const ProtobufCMessage *message), void *arg);

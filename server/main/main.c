@@ -35,8 +35,9 @@ static const struct command commands[] = {
     {"wait", ks_command_wait, "[--timeout-ms N]", "Wait until the sidecar is ready."},
     {"drain", ks_command_drain, "[--subscription NAME]",
      "Give every lease back; the sidecar stays up."},
-    {"leases", ks_command_leases, "[--subscription NAME] [list | show SHARD]",
-     "Print who holds which shard, and how far it is."},
+    {"leases", ks_command_leases,
+     "[list | show SHARD | convert | seize WORKER | release SHARD | reset SHARD] ..",
+     "Print who holds which shard, and how far it is; or work with a lease table: leases --help."},
     {"top", ks_command_top, "[--subscription NAME] [--once]",
      "Watch shards and sessions, each second; or once."},
     {"quit", ks_command_quit, "", "Give every lease back, and end the sidecar then."},
@@ -136,7 +137,7 @@ static bool asks_for_help(int argc, char *const *argv)
 
 int main(int argc, char **argv)
 {
-    if (asks_for_help(argc, argv))
+    if (asks_for_help(argc, argv) && strcmp(argv[1], "leases") != 0)
         return help(argc, argv, environ);
     if (argc > 1 && strcmp(argv[1], "--version") == 0)
         return version(argc, argv, environ);

@@ -80,6 +80,7 @@ static const struct fleet *fleet_of(const struct ks_options *options)
         {"native", &ks_native_dialect, KS_PROTOCOL_NATIVE},
         {"go-kcl", &ks_go_kcl_dialect, KS_PROTOCOL_GO_KCL},
         {"kcl", &ks_kcl_dialect, KS_PROTOCOL_KCL},
+        {"kinsumer", &ks_kinsumer_dialect, KS_PROTOCOL_KINSUMER},
     };
     size_t at = 0;
 
@@ -201,11 +202,17 @@ static struct ks_poison_policy poison_policy(const struct ks_options *options)
     return policy;
 }
 
-static struct ks_position start_position(const char *text)
+/* kinsumer's clients begin a shard at its start, and so do we among them, unless somebody says otherwise. */
+static struct ks_position start_position(const struct ks_options *options)
 {
     struct ks_position position = {.sub_sequence = -1};
     enum ks_initial initial = KS_INITIAL_LATEST;
-    ks_err read = ks_option_initial_position(text, &initial, &position.timestamp_ms);
+    ks_err read =
+        ks_option_initial_position(options->initial_position, &initial, &position.timestamp_ms);
+
+    if (fleet_of(options)->protocol == KS_PROTOCOL_KINSUMER &&
+        options->sources[KS_OPTION_initial_position] == KS_OPTION_DEFAULT)
+        initial = KS_INITIAL_TRIM_HORIZON;
 
     assert(ks_ok(read)); /* The options were checked. */
     switch (initial) {
@@ -214,6 +221,15 @@ static struct ks_position start_position(const char *text)
     case KS_INITIAL_AT_TIMESTAMP: position.kind = KS_POSITION_AT_TIMESTAMP; break;
     }
     return position;
+}
+
+/* In a fleet of kinsumer a lease lives as long as a silent client. */
+static ks_span lease_duration(const struct ks_options *options)
+{
+    if (fleet_of(options)->protocol != KS_PROTOCOL_KINSUMER)
+        return ks_span_ms(options->lease_duration_ms);
+    return ks_span_ms(options->client_max_age_ms != 0 ? (int64_t)options->client_max_age_ms
+                                                      : INT64_C(5) * options->shard_check_ms);
 }
 
 /* A leader of KCL 3.x takes by force what was not handed over 40 s after it said so, and wants to know any traffic. */
@@ -226,8 +242,10 @@ static void as_kcl(struct ks_core_config *core, const struct ks_options *options
 
 static struct ks_core_config core_config(const struct ks_options *options)
 {
-    struct ks_core_config core = ks_core_config_default(ks_span_ms(options->lease_duration_ms));
+    struct ks_core_config core = ks_core_config_default(lease_duration(options));
 
+    if (fleet_of(options)->protocol == KS_PROTOCOL_KINSUMER)
+        core.beat = ks_span_ms(options->shard_check_ms);
     core.seed = ks_random_u64();
     core.checkpoint_interval = ks_span_ms(options->checkpoint_interval_ms);
     core.idle_release = ks_span_ms(options->idle_release_ms);
@@ -255,7 +273,7 @@ static ks_err open_board(struct ks_room *room)
         .dialect = room->options->dialect,
         .worker_id = room->options->worker_id,
         .version = KS_VERSION,
-        .start = start_position(room->options->initial_position),
+        .start = start_position(room->options),
         .core = core_config(room->options),
         .pool = room->pool,
         .shard_metrics = strcmp(room->options->shard_metrics, "on") == 0,
@@ -264,6 +282,7 @@ static ks_err open_board(struct ks_room *room)
         .arg = room,
     };
 
+    config.core.boot = room->boot;
     return ks_switchboard_new(&config, &room->board);
 }
 

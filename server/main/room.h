@@ -17,7 +17,8 @@ struct ks_room {
     struct ks_loop *loop;
     struct ks_budget_pool *pool;
     struct ks_cloud *cloud;
-    bool alone; /* It is the only one: lines on the log need not name it. */
+    uint64_t boot; /* Of the process: of its subscriptions the same. */
+    bool alone;    /* It is the only one: lines on the log need not name it. */
     void (*drained)(void *arg);
     void (*refused)(void *arg); /* It can never run; the log says why. */
     void *arg;

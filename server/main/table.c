@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "main/table.h"
 
+#include "base/plain.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -10,32 +12,14 @@ enum { CELL_MAX = 1024, GAP = 2 };
 
 /* ---- Characters ---- */
 
-/* The code point of a well-formed character. */
-static uint32_t code_of(const uint8_t *character, size_t size)
-{
-    static const uint8_t first[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
-    uint32_t code = character[0] & first[size];
-
-    for (size_t i = 1; i < size; i++)
-        code = code << 6 | (character[i] & 0x3fU);
-    return code;
-}
-
-/* True for what commands a terminal, or turns the line. */
-static bool is_command(uint32_t code)
-{
-    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c || code == 0x200e ||
-           code == 0x200f || (code >= 0x2028 && code <= 0x202e) ||
-           (code >= 0x2066 && code <= 0x2069);
-}
-
 /* Takes the next character of what is left: the bytes to show for it. */
 static ks_view next_character(ks_view *rest)
 {
     size_t size = ks_view_character(*rest);
     ks_view shown = ks_view_of(rest->data, size);
+    uint32_t code;
 
-    if (size == 0 || is_command(code_of(rest->data, size)))
+    if (size == 0 || ks_plain_is_command(shown, &code))
         shown = KS_VIEW("?");
     size = size == 0 ? 1 : size;
     *rest = ks_view_of(rest->data + size, rest->size - size);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* table.h - a table for a terminal: cells are added in order, and written in columns as wide as the widest cell.
  *
- * What others named is shown to people here: a control character, one that turns the line (U+200E, U+202A ..), and what
- * is not UTF-8 becomes '?', so that no name can command a terminal. Widths count characters.
+ * What others named is shown to people here: a command (base/plain.h) and what is not UTF-8 becomes '?', one character
+ * wide, so that no name can command a terminal. Widths count characters.
  */
 #ifndef KS_MAIN_TABLE_H
 #define KS_MAIN_TABLE_H

@@ -50,7 +50,7 @@ struct ks_board_lease {
     struct ks_position from;  /* Where its reader begins. */
     struct ks_reader *reader; /* NULL until the first read. */
     struct ks_batches batches;
-    int64_t millis_behind;   /* -1 = unknown. */
+    int64_t millis_behind;   /* As its source said last; -1 = unknown. */
     int64_t reads;           /* That were answered, in this epoch. */
     int64_t failures;        /* Of these. */
     int64_t throttles;       /* Of these. */

@@ -64,7 +64,7 @@ static void unknown_soon(struct ks_switchboard *board, uint64_t token)
 
 static bool is_read(enum ks_store_operation operation)
 {
-    return operation <= KS_STORE_READ_WORKER;
+    return operation < KS_STORE_FIRST_WRITE;
 }
 
 /* A state that lasts is said once: by the store, if it is one of the whole store. What is left is

@@ -72,15 +72,32 @@ static void find_reason(const struct ks_switchboard *board, const struct ks_self
         ks_detail_set(reason, "draining");
 }
 
+/* How far the apps of this lease are behind: as old as the oldest record that waits for one. Where none waits, as far
+ * as its reader is. The age is told by the clock of the stream and by ours. */
+static int64_t behind_of(struct ks_board_lease *lease)
+{
+    const struct ks_record *record;
+    ks_number waiting;
+    int64_t age_ms;
+
+    if (!ks_core_waiting(lease->board->core, lease->shard, lease->epoch, &waiting))
+        return lease->millis_behind;
+    record = ks_batches_record(&lease->batches, waiting);
+    assert(record != NULL);
+    if (record->arrival_ms == 0)
+        return lease->millis_behind;
+    age_ms = ks_wall_now().ms - record->arrival_ms;
+    return age_ms > lease->millis_behind ? age_ms : lease->millis_behind;
+}
+
 static int64_t most_behind(const struct ks_switchboard *board)
 {
     int64_t most = -1;
 
     for (uint32_t i = 0; i < board->config.core.leases_max; i++) {
-        const struct ks_board_lease *lease = &board->leases[i];
+        int64_t behind = board->leases[i].used ? behind_of(&board->leases[i]) : -1;
 
-        if (lease->used && lease->millis_behind > most)
-            most = lease->millis_behind;
+        most = behind > most ? behind : most;
     }
     return most;
 }
@@ -156,7 +173,7 @@ bool ks_switchboard_shard(const struct ks_switchboard *board, ks_shard shard,
     const struct ks_names *shards = &board->rows.shards;
     const struct ks_shard_words *words = ks_rows_words(&board->rows, shard);
     const struct ks_names *workers = &board->rows.workers;
-    const struct ks_board_lease *lease;
+    struct ks_board_lease *lease;
     struct ks_shard_status status = {.millis_behind = -1};
 
     if (words == NULL || !view_of(board, shard, words, &status.lease))
@@ -185,7 +202,7 @@ bool ks_switchboard_shard(const struct ks_switchboard *board, ks_shard shard,
     if (lease != NULL && words->marked > 0)
         status.watermark = words->mark;
     if (lease != NULL) {
-        status.millis_behind = lease->millis_behind;
+        status.millis_behind = behind_of(lease);
         status.since = wall_of(board, status.lease.since);
         status.read_at = ks_wall_now();
     }
@@ -369,15 +386,15 @@ bool ks_board_shard_metric(struct ks_metric_keeper *keeper, enum ks_metric metri
                            const char **ret_shard, int64_t *ret_number)
 {
     struct ks_switchboard *board = KS_LIST_ENTRY(keeper, struct ks_switchboard, metrics);
-    const struct ks_board_lease *lease;
+    struct ks_board_lease *lease;
 
     if (index >= board->config.core.leases_max)
         return false;
     lease = &board->leases[index];
     *ret_shard = lease->used ? ks_names_text(&board->rows.shards, lease->shard) : NULL;
     if (metric == KS_METRIC_SHARD_MILLIS_BEHIND_LATEST) {
-        *ret_number = lease->millis_behind;
-        if (lease->millis_behind < 0)
+        *ret_number = lease->used ? behind_of(lease) : -1;
+        if (*ret_number < 0)
             *ret_shard = NULL; /* Nobody knows. */
     } else if (metric == KS_METRIC_SHARD_READS) {
         *ret_number = lease->reads;

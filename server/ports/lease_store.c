@@ -3,6 +3,20 @@
 
 #include <assert.h>
 #include <stddef.h>
+#include <string.h>
+
+bool ks_position_same(const struct ks_position *a, const struct ks_position *b)
+{
+    const bool named =
+        a->kind == KS_POSITION_AFTER_SEQUENCE || a->kind == KS_POSITION_AT_SEQUENCE;
+
+    if (a->kind != b->kind)
+        return false;
+    if (a->kind == KS_POSITION_AT_TIMESTAMP)
+        return a->timestamp_ms == b->timestamp_ms;
+    return !named || (strcmp(a->sequence, b->sequence) == 0 &&
+                      (a->kind == KS_POSITION_AT_SEQUENCE || a->sub_sequence == b->sub_sequence));
+}
 
 const char *ks_store_operation_name(enum ks_store_operation operation)
 {
@@ -26,6 +40,7 @@ const char *ks_store_operation_name(enum ks_store_operation operation)
     case KS_STORE_RESIGN_OFFICE: return "resign office";
     case KS_STORE_NAME_DEPUTIES: return "name deputies";
     case KS_STORE_CREATE_APP: return "create app";
+    case KS_STORE_NAME_SHARDS: return "name shards";
     case KS_STORE_CREATE: return "create lease";
     case KS_STORE_ASSIGN: return "assign";
     case KS_STORE_TAKE_OVER: return "take over";
@@ -36,6 +51,7 @@ const char *ks_store_operation_name(enum ks_store_operation operation)
     case KS_STORE_END: return "end";
     case KS_STORE_DELETE: return "delete lease";
     case KS_STORE_SEEK: return "seek";
+    case KS_STORE_MEND: return "mend";
     }
     assert(false);
     return NULL;

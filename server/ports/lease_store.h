@@ -81,6 +81,9 @@ struct ks_position {
     int64_t sub_sequence;               /* -1: the record is no part of an aggregate. */
 };
 
+/* True if both are the same place, said in the same way. */
+bool ks_position_same(const struct ks_position *a, const struct ks_position *b);
+
 struct ks_store_app {
     bool present;
     struct ks_position
@@ -106,11 +109,20 @@ struct ks_store_lease {
     char hash_end[KS_HASH_KEY_MAX + 1];
     uint64_t load; /* Bytes a second, as its owner measured last; absent = 0. */
     bool finished;
-    bool damaged; /* Only `shard` means something. */
+    bool damaged; /* Only `shard`, `blame` and `words` mean something. */
+    const char *blame; /* Of a damaged one: the attribute that cannot be read, a literal; NULL: its key. */
+    const char *words; /* If they were asked for: its attributes as they stand there, "name value\n" each, of the
+                          answer; a value is "?" if it has a type that the dialect does not know. */
 };
 
 enum { KS_CPU_SAMPLES_MAX = 10 }; /* noOfPersistedMetricsPerWorkerMetrics. */
 #define KS_CPU_NONE UINT32_MAX    /* It could not be measured. */
+/* The list of shards that the members of a fleet divide among them, where the table has one. */
+struct ks_store_list {
+    bool present;
+    uint64_t rev;
+    ks_view shards; /* Ids, joined by '\n', in the order of the list. */
+};
 
 /* The lower-case word for logs and metrics: "heartbeat". */
 const char *ks_store_operation_name(enum ks_store_operation operation);
@@ -146,12 +158,15 @@ struct ks_store_request {
     struct ks_position
         whole; /* Of it and before it, the last record that is no part of a begun aggregate. */
     const char *children[KS_CHILDREN_MAX];
-    const struct ks_store_lease *lease; /* CREATE. */
+    const struct ks_store_lease *lease; /* CREATE, MEND. */
+    bool exists;                        /* MEND: there is a row. */
+    bool words;                         /* READ_LEASES, READ_LEASE: with the words of each row. */
     const struct ks_store_app *app;     /* CREATE_APP. */
     bool together; /* KCL 3.5: the row is in the table of the leases, not in one of its own. */
     bool measured; /* KCL: HEARTBEAT: say `cpu`, too. */
     const uint32_t *cpu; /* In thousandths of a percent, or KS_CPU_NONE; the oldest first. */
     uint32_t cpu_count;  /* At most KS_CPU_SAMPLES_MAX. */
+    ks_view shards;                     /* NAME_SHARDS: as in a list. */
     ks_span timeout;
     /* Where the answer goes: called once, on the loop, in a later turn. */
     void (*answered)(void *arg, uint64_t token, const struct ks_store_answer *answer);
@@ -162,7 +177,7 @@ struct ks_store_request {
 /* An answer; everything in it is valid only during the call of `answered`. */
 struct ks_store_answer {
     enum ks_outcome outcome;
-    ks_err err;              /* For UNKNOWN: why (THROTTLED, TIMEOUT, DENIED ..). */
+    ks_err err; /* For UNKNOWN: why (THROTTLED, TIMEOUT, DENIED ..). NOT_FOUND of a read that is DONE: no such table. */
     struct ks_detail detail; /* Likewise, for people. */
     /* READ_FLEET: all of them; READ_NEWS: those of the two that exist. READ_WORKER, HEARTBEAT done, and a REFUSED write
      * of a worker row where the store tells: the row (worker_count 0: there is none, or the store did not tell). */
@@ -170,8 +185,10 @@ struct ks_store_answer {
     uint32_t worker_count;
     struct ks_store_leader leader;
     struct ks_store_app app;
-    struct ks_kcl_rows kcl; /* READ_NEWS of KCL. */
-    /* READ_OWNED: of each no more than `shard`. READ_LEASES: all. READ_LEASE: the row or none; so, too, a REFUSED write of a lease row where the store tells. */
+    struct ks_kcl_rows kcl;    /* READ_NEWS of KCL. */
+    struct ks_store_list list; /* READ_NEWS, where there is one. */
+    /* READ_OWNED: of each no more than `shard`. READ_LEASES: all. READ_LEASE: the row or none; so, too, a REFUSED write
+     * of a lease row where the store tells. */
     const struct ks_store_lease *leases;
     uint32_t lease_count;
 };

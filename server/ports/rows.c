@@ -36,12 +36,15 @@ ks_err ks_rows_init(struct ks_rows *rows, uint32_t shards_max, uint32_t workers_
     rows->leases = ks_alloc(shards_max * sizeof *rows->leases);
     rows->fleet = ks_alloc(workers_max * sizeof *rows->fleet);
     rows->listing = ks_alloc(shards_max * sizeof *rows->listing);
+    rows->list = ks_alloc(shards_max * sizeof *rows->list);
+    rows->ids = ks_alloc(shards_max * sizeof *rows->ids);
+    ks_bytes_init(&rows->list_text, (size_t)shards_max * (KS_SHARD_ID_MAX + 1));
     rows->tokens = ks_alloc(rows->token_capacity * sizeof *rows->tokens);
     rows->gives = ks_alloc(KS_TOKENS_MAX * sizeof *rows->gives);
     rows->takes = ks_alloc(KS_TOKENS_MAX * sizeof *rows->takes);
     if (ks_ok(err) && (rows->words == NULL || rows->leases == NULL || rows->fleet == NULL ||
-                       rows->listing == NULL || rows->tokens == NULL || rows->gives == NULL ||
-                       rows->takes == NULL))
+                       rows->listing == NULL || rows->list == NULL || rows->ids == NULL ||
+                       rows->tokens == NULL || rows->gives == NULL || rows->takes == NULL))
         err = KS_FAIL(NO_MEMORY);
     if (ks_ok(err))
         err = ks_names_add(&rows->workers, ks_view_text(worker_id), KS_NEVER, &rows->self);
@@ -58,6 +61,9 @@ void ks_rows_free(struct ks_rows *rows)
     ks_free(rows->leases);
     ks_free(rows->fleet);
     ks_free(rows->listing);
+    ks_free(rows->list);
+    ks_free(rows->ids);
+    ks_bytes_free(&rows->list_text);
     ks_free(rows->tokens);
     ks_free(rows->gives);
     ks_free(rows->takes);
@@ -224,10 +230,12 @@ static bool range_of(const char *start, const char *end, struct ks_hash_key *ret
     return true;
 }
 
-void ks_rows_share(struct ks_rows *rows, const struct ks_position *start, bool stealing)
+void ks_rows_share(struct ks_rows *rows, const struct ks_position *start, bool stealing,
+                   ks_span worker_age)
 {
     rows->foreign = true;
     rows->stealing = stealing;
+    rows->worker_age = worker_age;
     rows->app = (struct ks_store_app){.present = true, .start = *start};
 }
 
@@ -301,12 +309,19 @@ static void note_kept(const struct ks_rows *rows, ks_shard shard, struct ks_shar
 /* Members write their checkpoints without any condition: what we made durable may be overwritten by an older one of a
  * member that does not know that its lease is over. */
 static void note_foreign(const struct ks_rows *rows, struct ks_shard_words *words,
-                         const struct ks_store_lease *lease)
+                         const struct ks_store_lease *lease, ks_wall wall)
 {
+    bool latest = lease->checkpoint.kind == KS_POSITION_LATEST;
+
     words->unstarted = lease->unstarted;
     words->row_whole = lease->whole;
     if (lease->unstarted)
         words->checkpoint = start_of(rows, words);
+    if (latest && words->latest_ms == 0)
+        words->latest_ms = wall.ms;
+    if (latest)
+        words->checkpoint = (struct ks_position){
+            .kind = KS_POSITION_AT_TIMESTAMP, .timestamp_ms = words->latest_ms, .sub_sequence = -1};
     words->behind = words->has_own && is_behind(&words->checkpoint, &words->own);
     if (!words->behind)
         return;
@@ -341,7 +356,7 @@ static void note_row(struct ks_rows *rows, ks_shard shard, const struct ks_store
     if (rows->kept)
         note_kept(rows, shard, words, lease);
     else if (rows->foreign)
-        note_foreign(rows, words, lease);
+        note_foreign(rows, words, lease, wall);
     note_range(words, lease->hash_start, lease->hash_end);
     for (uint32_t i = 0; i < KS_CHILDREN_MAX; i++)
         ks_rows_note_child(rows, shard, lease->children[i], now);
@@ -420,7 +435,7 @@ void ks_rows_answered(struct ks_rows *rows, enum ks_store_operation operation, b
     if (answer->outcome == KS_UNKNOWN)
         return;
 
-    if (!ks_rows_fleet(rows, answer, now, ret_event)) {
+    if (!ks_rows_fleet(rows, answer, now, wall, ret_event)) {
         ks_error("%s: its row holds more hand-overs than there is room for (%u), cannot go on",
                  ks_names_text(&rows->workers, rows->self), rows->token_capacity);
         ret_event->store.outcome = KS_UNKNOWN;
@@ -434,6 +449,9 @@ void ks_rows_answered(struct ks_rows *rows, enum ks_store_operation operation, b
     ret_event->store.kcl = answer->kcl;
     if (operation == KS_STORE_READ_FLEET || operation == KS_STORE_READ_NEWS)
         ks_rows_leader(rows, &answer->leader, now, &ret_event->store.leader);
+    if (operation == KS_STORE_READ_NEWS && answer->list.present &&
+        !ks_rows_list(rows, &answer->list, now, &ret_event->store.list))
+        ret_event->store.outcome = KS_UNKNOWN;
     if (operation == KS_STORE_READ_FLEET) {
         ret_event->store.app_present = answer->app.present;
         if (answer->app.present)
@@ -448,8 +466,10 @@ int64_t ks_rows_since(const struct ks_rows *rows)
     /* Where each parent may have a row, its children are wanted, however old they are. */
     if (rows->kept)
         return 0;
-    return app->present && app->start.kind == KS_POSITION_AT_TIMESTAMP ? app->start.timestamp_ms
-                                                                       : 0;
+    /* Whoever keeps a list of all shards sees all of them. */
+    return rows->worker_age.us == 0 && app->present && app->start.kind == KS_POSITION_AT_TIMESTAMP
+               ? app->start.timestamp_ms
+               : 0;
 }
 
 void ks_rows_listed(struct ks_rows *rows, const struct ks_list_answer *answer, ks_instant now,
@@ -609,6 +629,9 @@ bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
         create_of(rows, effect->shard, words);
         request.lease = &rows->create;
     }
+    if (effect->operation == KS_STORE_NAME_SHARDS &&
+        !ks_rows_list_text(rows, effect->shards, effect->shard_count, &request.shards))
+        return false;
     if (rows->foreign && !rows->kept && words != NULL)
         share_request(rows, effect, words, &request);
     *ret_request = request;

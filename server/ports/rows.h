@@ -50,6 +50,7 @@ struct ks_shard_words {
     bool has_own;                 /* What we made durable in this life .. */
     bool behind; /* .. and the row is behind that: others have put an older one over it. */
     struct ks_position own;
+    int64_t latest_ms;       /* When its row was first seen to say LATEST; 0: never. */
     struct ks_position seek; /* Where an operator wants it to go on. */
     ks_epoch persisted_epoch;
     ks_number persisted; /* Records below are covered by the table. */
@@ -66,6 +67,7 @@ struct ks_rows {
     bool kept;     /* Its members write checkpoints on a condition only: none of ours is lost. */
     struct ks_position initial; /* As people said, where the table knows start positions. */
     int64_t began_ms;           /* LATEST is what comes from then on, Unix ms. */
+    ks_span worker_age; /* A worker whose beat, a time in ns, is older is dead. */
     void (*touch)(void *arg, ks_instant now); /* See ks_rows_init. */
     void *arg;
     ks_instant sweep_at; /* The next sweep not before. */
@@ -74,6 +76,9 @@ struct ks_rows {
     struct ks_lease_row *leases;
     struct ks_worker_row *fleet;
     struct ks_shard_row *listing;
+    ks_shard *list; /* shards_max */
+    const char **ids;
+    struct ks_bytes list_text;
     struct ks_lease_token *tokens;
     uint32_t token_count;
     uint32_t token_capacity;
@@ -92,8 +97,10 @@ KS_MUST_USE ks_err ks_rows_init(struct ks_rows *rows, uint32_t shards_max, uint3
                                 void *arg);
 void ks_rows_free(struct ks_rows *rows);
 
-/* The table is foreign: no row says where the application began, so `start` does. */
-void ks_rows_share(struct ks_rows *rows, const struct ks_position *start, bool stealing);
+/* The table is foreign: no row says where the application began, so `start` does. Of workers that are silent for twice
+ * `worker_age` only those are told for which there is room; 0: it has no workers, and no list of shards. */
+void ks_rows_share(struct ks_rows *rows, const struct ks_position *start, bool stealing,
+                   ks_span worker_age);
 /* It is a table of the KCL besides: members keep to conditions, and its rows name start positions. `initial` is what
  * rows are made with. */
 void ks_rows_keep(struct ks_rows *rows, const struct ks_position *initial, int64_t began_ms);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ports/rows_fleet.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Takes the tokens of a set over into the scratch; NULL if they do not fit. */
@@ -55,15 +56,31 @@ static bool worker_of(struct ks_rows *rows, const struct ks_store_worker *worker
  * same (docs/PROTOCOL.md, S3). */
 enum rank { OURS, LIVE_OR_DAMAGED, DEAD, RANKS };
 
-static enum rank rank_of(const struct ks_rows *rows, const struct ks_store_worker *worker)
+static enum rank rank_of(const struct ks_rows *rows, const struct ks_store_worker *worker,
+                         ks_wall wall)
 {
+    bool silent = rows->foreign &&
+                  (int64_t)(worker->beat / 1000000) + 2 * rows->worker_age.us / 1000 < wall.ms;
+
     if (strcmp(worker->self.id, ks_names_text(&rows->workers, rows->self)) == 0)
         return OURS;
-    return worker->damaged || worker->life == KS_LIVE ? LIVE_OR_DAMAGED : DEAD;
+    return worker->damaged || (worker->life == KS_LIVE && !silent) ? LIVE_OR_DAMAGED : DEAD;
+}
+
+/* Where members number themselves in the order of their ids. */
+static void rank_ids(struct ks_rows *rows, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const char *id = ks_names_text(&rows->workers, rows->fleet[i].self.worker);
+
+        for (uint32_t other = 0; other < count; other++)
+            rows->fleet[i].rank +=
+                strcmp(ks_names_text(&rows->workers, rows->fleet[other].self.worker), id) < 0;
+    }
 }
 
 bool ks_rows_fleet(struct ks_rows *rows, const struct ks_store_answer *answer, ks_instant now,
-                   struct ks_event *ret_event)
+                   ks_wall wall, struct ks_event *ret_event)
 {
     uint32_t count = 0;
     uint32_t missing = 0;
@@ -75,7 +92,7 @@ bool ks_rows_fleet(struct ks_rows *rows, const struct ks_store_answer *answer, k
             struct ks_worker_row row = {.self = KS_NOBODY};
 
             /* No name, no worker: what such a row says cannot be. */
-            if (rank_of(rows, worker) != rank || worker->self.id[0] == '\0')
+            if (rank_of(rows, worker, wall) != rank || worker->self.id[0] == '\0')
                 continue;
             if (count < rows->workers_max && !worker_of(rows, worker, now, &row) && rank == OURS)
                 return false;
@@ -85,6 +102,8 @@ bool ks_rows_fleet(struct ks_rows *rows, const struct ks_store_answer *answer, k
                 missing++;
         }
     }
+    if (rows->foreign)
+        rank_ids(rows, count);
     ret_event->store.workers = rows->fleet;
     ret_event->store.worker_count = missing == 0 ? count : rows->workers_max + missing;
     return true;
@@ -101,4 +120,40 @@ void ks_rows_leader(struct ks_rows *rows, const struct ks_store_leader *leader, 
         if (leader->deputies[i][0] != '\0')
             (void)ks_rows_worker(rows, ks_view_text(leader->deputies[i]), now, &row.deputies[i]);
     *ret_row = row;
+}
+
+bool ks_rows_list(struct ks_rows *rows, const struct ks_store_list *list, ks_instant now,
+                  struct ks_list_row *ret_list)
+{
+    ks_view rest = list->shards;
+    uint32_t count = 0;
+
+    while (rest.size != 0) {
+        ks_view id = ks_view_cut(&rest, '\n');
+
+        if (count == rows->shards_max || !ks_rows_shard(rows, id, now, &rows->list[count]))
+            return false;
+        count++;
+    }
+    *ret_list = (struct ks_list_row){true, list->rev, rows->list, count};
+    return true;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+bool ks_rows_list_text(struct ks_rows *rows, const ks_shard *shards, uint32_t count,
+                       ks_view *ret_text)
+{
+    for (uint32_t i = 0; i < count; i++)
+        rows->ids[i] = ks_names_text(&rows->shards, shards[i]);
+    qsort(rows->ids, count, sizeof *rows->ids, compare_ids);
+    ks_bytes_clear(&rows->list_text);
+    for (uint32_t i = 0; i < count; i++)
+        if (!ks_ok(ks_bytes_format(&rows->list_text, "%s%s", i == 0 ? "" : "\n", rows->ids[i])))
+            return false;
+    *ret_text = ks_bytes_view(&rows->list_text);
+    return true;
 }

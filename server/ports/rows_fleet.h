@@ -14,9 +14,14 @@
  * have a place and a number, worker_count is more than workers_max, and only so many are there at most. Tokens of
  * others that do not fit are left out: the next leader's round gives them again. False if our own do not fit. */
 bool ks_rows_fleet(struct ks_rows *rows, const struct ks_store_answer *answer, ks_instant now,
-                   struct ks_event *ret_event);
+                   ks_wall wall, struct ks_event *ret_event);
 /* A holder without a number keeps its boot, and is thereby not nobody; a deputy without one is none. */
 void ks_rows_leader(struct ks_rows *rows, const struct ks_store_leader *leader, ks_instant now,
                     struct ks_leader_row *ret_row);
+/* The list of shards in numbers, and back, in the order of bytes. False if one has no number, or there is no memory. */
+bool ks_rows_list(struct ks_rows *rows, const struct ks_store_list *list, ks_instant now,
+                  struct ks_list_row *ret_list);
+bool ks_rows_list_text(struct ks_rows *rows, const ks_shard *shards, uint32_t count,
+                       ks_view *ret_text);
 
 #endif

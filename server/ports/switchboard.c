@@ -366,7 +366,10 @@ static void share(struct ks_switchboard *board)
         start.kind = KS_POSITION_AT_TIMESTAMP;
         start.timestamp_ms = ks_wall_now().ms;
     }
-    ks_rows_share(&board->rows, &start, board->config.core.stealing);
+    ks_rows_share(&board->rows, &start, board->config.core.stealing,
+                  board->config.core.protocol == KS_PROTOCOL_KINSUMER
+                      ? board->config.core.lease_duration
+                      : ks_span_us(0));
     if (board->config.core.protocol != KS_PROTOCOL_KCL)
         return;
     board->config.core.latest = board->config.start.kind == KS_POSITION_LATEST;
@@ -385,6 +388,9 @@ static ks_err build(struct ks_switchboard *board, const struct ks_switchboard_co
     if (core->protocol != KS_PROTOCOL_NATIVE)
         share(board);
     core->self = board->rows.self;
+    if (core->boot == 0)
+        core->boot = ks_random_u64();
+    board->boot = core->boot;
     core->lock = config->lock != NULL;
     core->corpse = config->lock == NULL ? 0 : config->lock->corpse;
     core->record_extra = sizeof(struct ks_record) + SEQUENCE_DIGITS + sizeof(struct ks_slot);
@@ -426,7 +432,6 @@ ks_err ks_switchboard_new(const struct ks_switchboard_config *config, struct ks_
     ks_link_init(&board->partings);
     for (uint32_t i = 0; i < config->core.sessions_max; i++)
         ks_link_init(&board->sessions[i].wake);
-    board->boot = ks_random_u64();
     board->started_at = ks_wall_now();
     board->gauges_at = KS_LONG_AGO;
     board->load_at = ks_loop_now(config->loop);

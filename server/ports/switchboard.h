@@ -37,7 +37,8 @@ struct ks_switchboard_config {
     struct ks_position
         start; /* --initial-position; LATEST becomes AT_TIMESTAMP when the app row is made. */
     struct ks_core_config
-        core; /* `self`, `lock` and `corpse` are filled in by the switchboard; seed and budget by the caller. */
+        core; /* `self`, `lock` and `corpse` are filled in by the switchboard, `boot` if it is 0; seed
+                 and budget by the caller. */
     bool shard_metrics; /* Those with the label "shard". */
     struct ks_budget_pool *
         pool; /* That it shares with others, and outlives it; NULL: `core.budget_bytes` are its own. */
@@ -278,7 +279,8 @@ void ks_switchboard_forget_seek(struct ks_seek *seek);
 
 struct ks_board_status {
     const char *worker_id;
-    uint64_t boot; /* Of this process: what ack_ids carry. Stays when the incarnation changes. */
+    uint64_t
+        boot; /* Of this process: what ack_ids carry, and its first registration. Stays when it must register anew. */
     const char *subscription;
     const char *stream;
     const char *application;
@@ -287,10 +289,11 @@ struct ks_board_status {
     ks_wall started_at;
     struct ks_self_view self;
     bool draining;
-    bool ready;            /* Store and source were reached, and it is registered. */
-    const char *reason;    /* Why it is not ready; "" when it is. */
-    enum ks_idle idle;     /* As a session that takes all shards would be told. */
-    int64_t millis_behind; /* The most of all held shards; -1 = unknown. */
+    bool ready;         /* Store and source were reached, and it is registered. */
+    const char *reason; /* Why it is not ready; "" when it is. */
+    enum ks_idle idle;  /* As a session that takes all shards would be told. */
+    int64_t
+        millis_behind; /* The most of all held shards, as in struct ks_shard_status; -1 = unknown. */
 };
 void ks_switchboard_status(const struct ks_switchboard *board, struct ks_board_status *ret_status);
 
@@ -309,10 +312,12 @@ struct ks_shard_status {
     struct ks_position
         watermark; /* Of the last record of which everything up to it is settled; where nothing was
                                       settled in this epoch, or the lease is not ours, the checkpoint. */
-    int64_t millis_behind; /* -1 = unknown. */
-    ks_wall since;         /* When we acquired it, or saw another one get it; 0 = unknown. */
-    ks_wall read_at;       /* When the row was read last. */
-    ks_wall paused_until;  /* 0: until it is resumed, or not paused. */
+    int64_t
+        millis_behind; /* Age of the oldest record that was read and is with no session; where there is none, how far
+                                      the reader is behind the tip. -1 = unknown. */
+    ks_wall since;        /* When we acquired it, or saw another one get it; 0 = unknown. */
+    ks_wall read_at;      /* When the row was read last. */
+    ks_wall paused_until; /* 0: until it is resumed, or not paused. */
     char reason[KS_STORY_LINE_MAX]; /* What was decided about it last, as far as we know; "". */
 };
 /* Only a leader reads the rows of others all the time. Asks for all of them, for people: `done` is called once, in a

@@ -57,6 +57,7 @@ def a_redriven_letter_is_a_letter_until_its_ack_and_gone_for_good_after_it(folde
     check_equal(redrive(sidecar, two), 200, "without a session it waits for one")
     stream = RawStream(sidecar, "client_id=app")
     record = stream.records(1)[0]
+    check_equal(record["attempt"], 2, "that of the process before is not counted")
     settle(sidecar, record, "dead_letter", reason="still bad")
     left = letters(sidecar)[0]
     check_equal((left["attempts"], left["reason"], left["cause"]), (2, "still bad", "asked"), left)

@@ -65,6 +65,8 @@ def each_has_its_own_records_positions_and_place_after_a_kill(folder):
     check_shard_order(orders)
     check_equal(len(sidecar.get("/v1/shards?subscription=clicks")["shards"]), 2, "shards of clicks")
     check_equal(len(sidecar.get("/v1/shards?subscription=orders")["shards"]), 4, "shards of orders")
+    boots = {sidecar.get(f"/v1/workers?subscription={name}")["workers"][0]["boot_id"] for name in ("orders", "clicks")}
+    check_equal(boots, {sidecar.get("/v1/status")["boot_id"]}, "one process")
 
     sidecar.kill()
     sidecar.start()

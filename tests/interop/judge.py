@@ -31,6 +31,7 @@ class GoKcl:
     """The dialect go-kcl as the judge needs it."""
     name = "go-kcl"
     libraries = ("go-kcl", "go-kcl-v2")
+    most = "max_leases"
     # A lease each that nobody may exceed: without stealing, whoever comes first would keep all.
     half = ({"max_leases": 3}, {"max_leases": 3})
     stealing = ({"stealing": 1}, {"lease_stealing": "on"})
@@ -62,7 +63,42 @@ class GoKcl:
         return [row["ShardID"]["S"] for row in world.rows() if "AssignedTo" in row and row.get("Checkpoint") != {"S": "SHARD_END"}]
 
 
-DIALECTS = {library: dialect for dialect in (GoKcl,) for library in dialect.libraries}
+class Kcl:
+    """The dialect kcl as the judge needs it."""
+    name = "kcl"
+    libraries = ("kcl2",)
+    most = "maxLeasesForWorker"
+    # Everybody steals, always.
+    half = ({"maxLeasesForWorker": 3}, {"max_leases": 3})
+    stealing = ({}, {})
+    TYPES = {"leaseKey": "S", "leaseCounter": "N", "ownerSwitchesSinceCheckpoint": "N", "checkpoint": "S",
+             "checkpointSubSequenceNumber": "N"}
+
+    @classmethod
+    def wrong(cls, row):
+        """What a scan of the library fails of, and with it the whole fleet."""
+        types = {name: next(iter(value)) for name, value in row.items()}
+        if any(types.get(name) != kind for name, kind in cls.TYPES.items()):
+            return "an attribute that is not there, or of another type"
+        if "leaseOwner" in row and not row["leaseOwner"].get("S"):
+            return "an owner that is none"
+        if not re.fullmatch(r"[1-9][0-9]*|SHARD_END|TRIM_HORIZON", row["checkpoint"]["S"]):
+            return "a checkpoint that is no position of theirs"
+        if any(types.get(name, "SS") != "SS" for name in ("parentShardId", "childShardIds")):
+            return "relatives that are no set"
+        return None
+
+    @staticmethod
+    def checkpoints(world):
+        return {row["leaseKey"]["S"]: row["checkpoint"]["S"].replace("TRIM_HORIZON", "") for row in world.rows()}
+
+    @staticmethod
+    def owned(world):
+        """By us: members of theirs give nothing back."""
+        return [row["leaseKey"]["S"] for row in world.rows() if row.get("leaseOwner", {"S": ""})["S"].startswith("ours")]
+
+
+DIALECTS = {library: dialect for dialect in (GoKcl, Kcl) for library in dialect.libraries}
 
 
 class Producer:
@@ -215,7 +251,7 @@ def reshard(name, folder):
     theirs, of_ours = dialect.half
     world = fleet.World(folder, 4)
     watch = fleet.Watch(world, dialect.wrong)
-    them = world.member(name, "theirs-0", work_us=WORK_US, **dict(theirs, max_leases=4)).start()
+    them = world.member(name, "theirs-0", work_us=WORK_US, **dict(theirs, **{dialect.most: 4})).start()
     us = world.ours(dialect.name, name, "ours-0", work_us=WORK_US, **dict(of_ours, max_leases=4)).start()
     producer = Producer(world, 8000, 200)
     world.wait_seen(800, library.unread, them, us)
@@ -241,7 +277,7 @@ def frozen(name, folder):
     dialect, library = DIALECTS[name], fleet.LIBRARIES[name]
     world = fleet.World(folder, 4)
     watch = fleet.Watch(world, dialect.wrong)
-    them = world.member(name, "theirs-0", work_us=5000, max_leases=2).start().awake()
+    them = world.member(name, "theirs-0", work_us=5000, **{dialect.most: 2}).start().awake()
     us = world.ours(dialect.name, name, "ours-0", work_us=2000, max_leases=2).start()
     producer = Producer(world, 5000, 100)
     world.wait_seen(500, library.unread, them, us)

@@ -23,17 +23,32 @@ static struct sockaddr_in loopback(uint16_t port)
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 }
 
-uint16_t http_free_port(void)
+/* The port, if nobody has it (0: some port); 0 if somebody does. */
+static uint16_t bind_once(uint16_t port)
 {
-    struct sockaddr_in address = loopback(0);
+    struct sockaddr_in address = loopback(port);
     socklen_t size = sizeof address;
     int fd = socket(AF_INET, SOCK_STREAM, 0);
+    bool bound = fd >= 0 && bind(fd, (struct sockaddr *)&address, size) == 0 &&
+                 getsockname(fd, (struct sockaddr *)&address, &size) == 0;
 
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) != 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &size) != 0)
+    if (!bound && (fd < 0 || errno != EADDRINUSE))
         meter_fail("no free port: %s", strerror(errno));
     close(fd);
-    return ntohs(address.sin_port);
+    return bound ? ntohs(address.sin_port) : 0;
+}
+
+uint16_t http_free_port(void)
+{
+    static uint16_t last;
+    uint16_t port;
+
+    /* Below what the system gives to clients, a port cannot be taken by a connection in between. */
+    do {
+        port = bind_once((uint16_t)(10000 + bind_once(0) % 20000));
+    } while (port == 0 || port == last);
+    last = port;
+    return port;
 }
 
 int http_connect(uint16_t port)

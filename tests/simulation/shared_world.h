@@ -29,7 +29,7 @@ struct shared_row {
     uint64_t checkpoint;
     /* Of the KCL. */
     uint64_t counter;
-    uint32_t last; /* Who had it last. */
+    uint32_t last;     /* Who had it last. */
     sim_time moved_at; /* When the counter did, last. */
     uint32_t next;     /* 3.x: to whom its owner is to hand it on; */
     sim_time given_at; /* since when. */
@@ -41,6 +41,8 @@ struct shared_shard {
     bool ended; /* Its row said SHARD_END once: a late write may undo that. */
     bool listed;
     ks_shard parent;
+    uint64_t first_key; /* The high halves of its hash keys. */
+    uint64_t last_key;
     bool settled[SHARED_RECORDS];
 };
 

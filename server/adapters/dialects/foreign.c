@@ -40,7 +40,36 @@ bool ks_foreign_is_sequence(const struct ks_position *position)
            ks_native_is_decimal(ks_view_text(position->sequence), KS_SEQUENCE_MAX);
 }
 
-void ks_foreign_read_inside(const struct ks_item *item, uint32_t at, ks_view checkpoint,
+/* "LATEST", "AT_TIMESTAMP:1714564810000": a place that no record says. */
+static bool read_start(ks_view text, struct ks_position *position)
+{
+    struct ks_position start;
+
+    if (ks_ok(ks_native_get_position(text, &start)) && start.kind == KS_POSITION_AT_SEQUENCE) {
+        *position = start;
+        return true;
+    }
+    if (!ks_ok(ks_native_get_position(ks_view_cut(&text, ':'), &start)))
+        return false;
+    switch (start.kind) {
+    case KS_POSITION_TRIM_HORIZON:
+    case KS_POSITION_LATEST:
+        if (text.size != 0)
+            return false;
+        break;
+    case KS_POSITION_AT_TIMESTAMP:
+        if (!ks_ok(ks_view_i64(text, &start.timestamp_ms)))
+            return false;
+        break;
+    case KS_POSITION_AFTER_SEQUENCE:
+    case KS_POSITION_AT_SEQUENCE:
+    case KS_POSITION_SHARD_END: return false;
+    }
+    *position = start;
+    return true;
+}
+
+bool ks_foreign_read_inside(const struct ks_item *item, uint32_t at, ks_view checkpoint,
                             struct ks_position *position)
 {
     struct ks_position inside = {.kind = KS_POSITION_AFTER_SEQUENCE};
@@ -49,13 +78,16 @@ void ks_foreign_read_inside(const struct ks_item *item, uint32_t at, ks_view che
 
     if (!ks_ok(ks_item_text(item, at, &text)) ||
         !ks_view_equal(ks_view_cut(&text, ':'), checkpoint))
-        return;
+        return false;
+    if (checkpoint.size == 0 && read_start(text, position))
+        return true;
     sequence = ks_view_cut(&text, ':');
     if (!ks_native_is_decimal(sequence, KS_SEQUENCE_MAX) ||
         !ks_ok(ks_view_i64(text, &inside.sub_sequence)) || inside.sub_sequence < 0 ||
         !ks_ok(ks_view_copy_text(sequence, inside.sequence, sizeof(inside.sequence))))
-        return;
+        return false;
     *position = inside;
+    return true;
 }
 
 ks_err ks_foreign_set_text(struct ks_item_write *write, const char *name, ks_view text)
@@ -72,13 +104,33 @@ void ks_foreign_remove(struct ks_item_write *write, const char *name)
     ks_item_write_do(write, KS_DO_REMOVE, name, (struct ks_value){KS_VALUE_TEXT, KS_VIEW_NONE});
 }
 
+/* Where we go on, beside where members do. */
+static ks_err set_inside(struct ks_item_write *write, const struct ks_position *whole,
+                         const struct ks_position *exact)
+{
+    struct ks_bytes inside;
+    ks_err err;
+
+    ks_bytes_init(&inside, INSIDE_BYTES);
+    err = ks_bytes_format(&inside,
+                          "%s:", ks_foreign_is_sequence(whole) ? whole->sequence : "");
+    if (ks_ok(err))
+        err = ks_native_put_position(&inside, exact);
+    if (ks_ok(err) && exact->kind == KS_POSITION_AFTER_SEQUENCE)
+        err = ks_bytes_format(&inside, ":%" PRId64, exact->sub_sequence);
+    if (ks_ok(err) && exact->kind == KS_POSITION_AT_TIMESTAMP)
+        err = ks_bytes_format(&inside, ":%" PRId64, exact->timestamp_ms);
+    if (ks_ok(err))
+        err = ks_foreign_set_text(write, KS_FOREIGN_SIDECAR, ks_bytes_view(&inside));
+    ks_bytes_free(&inside);
+    return err;
+}
+
 ks_err ks_foreign_set_position(struct ks_item_write *write, const struct ks_store_request *request,
                                const char *checkpoint)
 {
     const struct ks_position *whole = &request->whole;
     const struct ks_position *exact = &request->checkpoint;
-    struct ks_bytes inside;
-    ks_err err;
 
     if (!request->has_checkpoint)
         return KS_OK;
@@ -90,14 +142,35 @@ ks_err ks_foreign_set_position(struct ks_item_write *write, const struct ks_stor
         ks_foreign_remove(write, KS_FOREIGN_SIDECAR);
         return KS_OK;
     }
-    ks_bytes_init(&inside, INSIDE_BYTES);
-    err = ks_bytes_format(&inside, "%s:%s:%" PRId64,
-                          ks_foreign_is_sequence(whole) ? whole->sequence : "", exact->sequence,
-                          exact->sub_sequence);
-    if (ks_ok(err))
-        err = ks_foreign_set_text(write, KS_FOREIGN_SIDECAR, ks_bytes_view(&inside));
-    ks_bytes_free(&inside);
-    return err;
+    return set_inside(write, whole, exact);
+}
+
+ks_err ks_foreign_mend_position(struct ks_item_write *write, const struct ks_position *whole,
+                                const struct ks_position *exact, const char *checkpoint)
+{
+    const bool known = ks_foreign_is_sequence(whole);
+
+    if (known)
+        KS_TRY(ks_foreign_set_text(write, checkpoint, ks_view_text(whole->sequence)));
+    else
+        ks_foreign_remove(write, checkpoint);
+    if (!known || !ks_position_same(whole, exact))
+        return set_inside(write, whole, exact);
+    ks_foreign_remove(write, KS_FOREIGN_SIDECAR);
+    return KS_OK;
+}
+
+ks_err ks_foreign_mend_id(struct ks_item_write *write, const char *name,
+                          const struct ks_incarnation_text *who)
+{
+    ks_view id;
+
+    if (who->id[0] == '\0') {
+        ks_foreign_remove(write, name);
+        return KS_OK;
+    }
+    KS_TRY(ks_foreign_keep_id(write, who, &id));
+    return ks_foreign_set_text(write, name, id);
 }
 
 /* ---- The calendar ---- */

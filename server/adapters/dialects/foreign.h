@@ -4,7 +4,8 @@
  *
  * Their checkpoint is the last record of which nothing is left. Where that is not all, an attribute of ours beside it,
  * `SidecarPosition`, says "CHECKPOINT:SEQUENCE:SUB": it means something only beside that very checkpoint, since members
- * wipe it, or write another one. Pure.
+ * wipe it, or write another one. Without a checkpoint it may also say where to begin, as a person ordered it: ":" and
+ * the position as in the native table, with ":MILLISECONDS" behind AT_TIMESTAMP. Pure.
  */
 #ifndef KS_ADAPTERS_DIALECTS_FOREIGN_H
 #define KS_ADAPTERS_DIALECTS_FOREIGN_H
@@ -26,14 +27,25 @@ KS_MUST_USE ks_err ks_foreign_keep_id(struct ks_item_write *write,
 
 /* True for the place after a record. */
 bool ks_foreign_is_sequence(const struct ks_position *position);
-/* Moves `position` to the place that attribute `at` names, if that goes with the checkpoint that stands beside it. */
-void ks_foreign_read_inside(const struct ks_item *item, uint32_t at, ks_view checkpoint,
+/* Moves `position` to the place that attribute `at` names, if that goes with the checkpoint that stands beside it.
+ * True if it did. */
+bool ks_foreign_read_inside(const struct ks_item *item, uint32_t at, ks_view checkpoint,
                             struct ks_position *position);
 /* Sets attribute `checkpoint`, and SidecarPosition or removes it, if the request has a checkpoint. INVALID if that is
  * none of a record. */
 KS_MUST_USE ks_err ks_foreign_set_position(struct ks_item_write *write,
                                            const struct ks_store_request *request,
                                            const char *checkpoint);
+
+/* Sets attribute `checkpoint` to where members go on, and SidecarPosition to where we do, if that is elsewhere; what is
+ * not said is removed. `whole` is none if it names no record. INVALID. */
+KS_MUST_USE ks_err ks_foreign_mend_position(struct ks_item_write *write,
+                                            const struct ks_position *whole,
+                                            const struct ks_position *exact,
+                                            const char *checkpoint);
+/* Sets an attribute to an id, or removes it if there is none. */
+KS_MUST_USE ks_err ks_foreign_mend_id(struct ks_item_write *write, const char *name,
+                                      const struct ks_incarnation_text *who);
 
 /* A day, as days since 1970-01-01, in the calendar. */
 struct ks_foreign_date {

@@ -149,8 +149,7 @@ static ks_err read_checkpoint(const struct ks_item *item, struct ks_store_lease 
                                  sizeof(lease->checkpoint.sequence)));
     }
     lease->whole = lease->checkpoint;
-    ks_foreign_read_inside(item, SIDECAR, text, &lease->checkpoint);
-    if (text.size == 0 && lease->checkpoint.kind == KS_POSITION_AFTER_SEQUENCE)
+    if (ks_foreign_read_inside(item, SIDECAR, text, &lease->checkpoint))
         lease->unstarted = false;
     return KS_OK;
 }
@@ -306,6 +305,62 @@ static ks_err claim(struct ks_item_write *write, const struct ks_store_request *
                                ks_view_text(request->next_owner.id)); /* Ours. */
 }
 
+static ks_err if_checkpoint(struct ks_item_write *write, const struct ks_store_request *request)
+{
+    const bool ends = request->checkpoint.kind == KS_POSITION_SHARD_END;
+    ks_view text = ends ? SHARD_END : KS_VIEW("");
+
+    if (!ends && ks_foreign_is_sequence(&request->whole))
+        KS_TRY(ks_item_write_keep(write, ks_view_text(request->whole.sequence), &text));
+    ks_item_write_if(write, text.size == 0 ? KS_IF_EQUALS_OR_ABSENT : KS_IF_EQUALS,
+                     attributes[CHECKPOINT].name, text_value(text));
+    return KS_OK;
+}
+
+/* The row is as it was read: also its checkpoint, for members write that without asking. */
+static ks_err if_as_read(struct ks_item_write *write, const struct ks_store_request *request)
+{
+    if (!request->exists) {
+        ks_item_write_if(write, KS_IF_ABSENT, KS_GO_KCL_KEY, text_value(KS_VIEW_NONE));
+        return KS_OK;
+    }
+    KS_TRY(if_names(write, ASSIGNED_TO, &request->owner));
+    KS_TRY(if_names(write, CLAIM, &request->next_owner));
+    KS_TRY(if_time(write, request->rev));
+    return if_checkpoint(write, request);
+}
+
+static ks_err mend_checkpoint(struct ks_item_write *write, const struct ks_store_lease *lease)
+{
+    if (!lease->finished && !lease->unstarted)
+        return ks_foreign_mend_position(write, &lease->whole, &lease->checkpoint,
+                                        attributes[CHECKPOINT].name);
+    ks_foreign_remove(write, KS_FOREIGN_SIDECAR);
+    if (lease->finished)
+        return ks_foreign_set_text(write, attributes[CHECKPOINT].name, SHARD_END);
+    ks_foreign_remove(write, attributes[CHECKPOINT].name);
+    return KS_OK;
+}
+
+static ks_err mend(struct ks_item_write *write, const struct ks_store_request *request)
+{
+    const struct ks_store_lease *const lease = request->lease;
+
+    KS_TRY(if_as_read(write, request));
+    KS_TRY(ks_foreign_mend_id(write, attributes[ASSIGNED_TO].name, &lease->owner));
+    KS_TRY(ks_foreign_mend_id(write, attributes[CLAIM].name, &lease->next_owner));
+    if (lease->rev == 0)
+        ks_foreign_remove(write, attributes[LEASE_TIMEOUT].name);
+    else
+        KS_TRY(set_time(write, lease->rev));
+    if (lease->parents[0][0] == '\0')
+        ks_foreign_remove(write, attributes[PARENT].name);
+    else
+        KS_TRY(ks_foreign_set_text(write, attributes[PARENT].name,
+                                   ks_view_text(lease->parents[0])));
+    return mend_checkpoint(write, lease);
+}
+
 static ks_err fill(struct ks_item_write *write, const struct ks_store_request *request)
 {
     switch ((int)request->operation) {
@@ -330,6 +385,7 @@ static ks_err fill(struct ks_item_write *write, const struct ks_store_request *r
         ks_item_write_if(write, KS_IF_EQUALS, attributes[CHECKPOINT].name, text_value(SHARD_END));
         write->delete_row = true;
         return KS_OK;
+    case KS_STORE_MEND: return mend(write, request);
     default: return KS_FAIL(UNSUPPORTED);
     }
 }
@@ -354,8 +410,11 @@ static ks_err write_row(const struct ks_store_request *request, struct ks_item_w
     return err;
 }
 
-const struct ks_dialect ks_go_kcl_dialect = {.tables = {{"", &schema, false}},
+const struct ks_dialect ks_go_kcl_dialect = {.name = "go-kcl",
+                                             .tables = {{"", &schema, false}},
                                              .table_count = 1,
+                                             .rev = KS_REV_UNTIL,
+                                             .keeps_apart = true,
                                              .read = read,
                                              .write = write_row,
                                              .add = add};

@@ -11,7 +11,8 @@
  *   Checkpoint     digits of a sequence number (the record after it), or SHARD_END; absent or "": none yet
  *   ParentShardId  of a child; the second parent of a merge stands nowhere
  *   ClaimRequest   id of the member that waits for the lease: the row's next owner
- *   SidecarPosition  ours, where the record of the position is inside an aggregate: foreign.h has it
+ *   SidecarPosition  ours, where the record of the position is inside an aggregate, or a person said where to begin:
+ *                  foreign.h has it
  *
  * Always UpdateItem: what members PutItem is whole and theirs, what we write is only what we mean. A row in any other
  * form (another type, a time that is spelled otherwise, TRIM_HORIZON) is damaged: it is named and left alone, for a

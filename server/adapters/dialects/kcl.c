@@ -437,6 +437,48 @@ static ks_err give_back(struct ks_item_write *write, const struct ks_store_reque
     return checkpoint(write, request);
 }
 
+static ks_err mend_shards(struct ks_item_write *write, enum attribute at,
+                          const char (*ids)[KS_SHARD_ID_MAX + 1])
+{
+    if (ids[0][0] != '\0')
+        return set_shards(write, at, ids[0], ids[1]);
+    remove_value(write, attributes[at].name);
+    return KS_OK;
+}
+
+static ks_err mend_text(struct ks_item_write *write, enum attribute at, const char *text)
+{
+    if (text[0] != '\0')
+        return set_text(write, at, ks_view_text(text));
+    remove_value(write, attributes[at].name);
+    return KS_OK;
+}
+
+/* Every row has a position here. */
+static ks_err mend(struct ks_item_write *write, const struct ks_store_request *request)
+{
+    const struct ks_store_lease *const lease = request->lease;
+
+    if (lease->unstarted)
+        return KS_FAIL(UNSUPPORTED);
+    if (request->exists) {
+        KS_TRY(move_on(write, request));
+    } else {
+        ks_item_write_if(write, KS_IF_ABSENT, KS_KCL_KEY, value_of(OWNER, KS_VIEW_NONE));
+        KS_TRY(set_number(write, COUNTER, 0));
+    }
+    KS_TRY(mend_text(write, OWNER, lease->owner.id));
+    remove_value(write, attributes[CHECKPOINT_OWNER].name);
+    KS_TRY(set_position(write, &lease->checkpoint));
+    remove_value(write, attributes[PENDING].name);
+    remove_value(write, attributes[PENDING_SUB].name);
+    remove_value(write, PENDING_STATE);
+    KS_TRY(mend_shards(write, PARENTS, lease->parents));
+    KS_TRY(mend_shards(write, CHILDREN, lease->children));
+    KS_TRY(mend_text(write, HASH_START, lease->hash_start));
+    return mend_text(write, HASH_END, lease->hash_end);
+}
+
 static ks_err fill(struct ks_item_write *write, const struct ks_store_request *request)
 {
     switch ((int)request->operation) {
@@ -448,6 +490,7 @@ static ks_err fill(struct ks_item_write *write, const struct ks_store_request *r
     case KS_STORE_END:
         KS_TRY(give_back(write, request));
         return set_shards(write, CHILDREN, request->children[0], request->children[1]);
+    case KS_STORE_MEND: return mend(write, request);
     case KS_STORE_DELETE:
         ks_item_write_if(write, KS_IF_EQUALS, attributes[CHECKPOINT].name,
                          value_of(CHECKPOINT, ks_view_text(SHARD_END)));
@@ -479,7 +522,8 @@ static ks_err write_row(const struct ks_store_request *request, struct ks_item_w
     return err;
 }
 
-const struct ks_dialect ks_kcl_dialect = {.tables = {{.suffix = "", .schema = &schema},
+const struct ks_dialect ks_kcl_dialect = {.name = "kcl",
+                                          .tables = {{.suffix = "", .schema = &schema},
                                                      {.suffix = KS_KCL_COORDINATOR_SUFFIX,
                                                       .schema = &ks_kcl_coordinator_schema,
                                                       .optional = true},

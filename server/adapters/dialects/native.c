@@ -49,7 +49,8 @@ enum source {
     HASH_START,
     HASH_END,
     STREAM_ARN,
-    STREAM_CREATED
+    STREAM_CREATED,
+    FINISHED
 };
 
 enum row { NO_ROW, WORKER_ROW, LEADER_ROW, APP_ROW, LEASE_ROW };
@@ -246,9 +247,44 @@ static const struct plan plans[KS_STORE_OPERATIONS] = {
                                                {0}}},
 };
 
+/* A row as a person wants it: the values are those of `lease`. */
+static const struct update mended[] = {
+    {KS_DO_SET, KS_NATIVE_OWNER, OWNER_OR_NONE},
+    {KS_DO_SET, KS_NATIVE_NEXT_OWNER, NEXT_OWNER_OR_NONE},
+    {KS_DO_SET, KS_NATIVE_EPOCH, EPOCH},
+    {KS_DO_SET, KS_NATIVE_REV, REV},
+    {KS_DO_SET, KS_NATIVE_CHECKPOINT, POSITION},
+    {KS_DO_SET, KS_NATIVE_SUB, POSITION_SUB},
+    {KS_DO_SET, KS_NATIVE_CHECKPOINT_MS, POSITION_MS},
+    {KS_DO_SET, KS_NATIVE_PARENTS, PARENTS},
+    {KS_DO_SET, KS_NATIVE_CHILDREN, CHILDREN},
+    {KS_DO_SET, KS_NATIVE_HASH_START, HASH_START},
+    {KS_DO_SET, KS_NATIVE_HASH_END, HASH_END},
+    {KS_DO_SET, KS_NATIVE_FINISHED, FINISHED},
+    {KS_DO_REMOVE, KS_NATIVE_LOAD, NOTHING},
+    {0},
+};
+
+static const struct plan mend_plans[] = {
+    {LEASE_ROW, {{KS_IF_ABSENT, KS_NATIVE_ROW, NOTHING}}, mended},
+    {LEASE_ROW,
+     {{KS_IF_EQUALS, KS_NATIVE_OWNER, OWNER_OR_NONE},
+      {KS_IF_EQUALS, KS_NATIVE_NEXT_OWNER, NEXT_OWNER_OR_NONE},
+      {KS_IF_EQUALS, KS_NATIVE_EPOCH, EPOCH},
+      {KS_IF_EQUALS, KS_NATIVE_REV, REV},
+      {KS_IF_EQUALS, KS_NATIVE_CHECKPOINT, POSITION}},
+     mended},
+};
+
+static const struct plan *plan_of(const struct ks_store_request *request)
+{
+    return request->operation == KS_STORE_MEND ? &mend_plans[request->exists]
+                                               : &plans[request->operation];
+}
+
 bool ks_native_writes(enum ks_store_operation operation)
 {
-    return plans[operation].row != NO_ROW;
+    return operation >= KS_STORE_FIRST_WRITE;
 }
 
 /* --- Values */
@@ -475,6 +511,9 @@ static ks_err draw(struct ks_item_write *write, const struct ks_store_request *r
                         drawn);
     case HASH_START: return draw_hash_key(write, request->lease->hash_start, drawn);
     case HASH_END: return draw_hash_key(write, request->lease->hash_end, drawn);
+    case FINISHED:
+        drawn->absent = !request->lease->finished;
+        return draw_constant(KS_VALUE_BOOL, "true", drawn);
     case STREAM_ARN: return draw_text(write, ks_view_text(request->app->stream_arn), drawn);
     case STREAM_CREATED:
         drawn->absent = request->app->stream_created_ms == 0;
@@ -593,9 +632,27 @@ static size_t tokens_of(const struct ks_store_request *request)
     return count < (size_t)2 * KS_TOKENS_MAX ? count : (size_t)2 * KS_TOKENS_MAX;
 }
 
+/* What a mended row shall say, as if it were asked for. */
+static struct ks_store_request mended_of(const struct ks_store_request *request)
+{
+    const struct ks_store_lease *const lease = request->lease;
+
+    return (struct ks_store_request){.operation = KS_STORE_MEND,
+                                     .owner = lease->owner,
+                                     .next_owner = lease->next_owner,
+                                     .epoch = lease->epoch,
+                                     .rev = lease->rev,
+                                     .checkpoint = lease->checkpoint,
+                                     .children = {lease->children[0], lease->children[1]},
+                                     .lease = lease};
+}
+
 static ks_err fill(struct ks_item_write *write, const struct ks_store_request *request,
                    const struct plan *plan, enum ks_native_attribute *ret_at)
 {
+    const struct ks_store_request wanted =
+        request->operation == KS_STORE_MEND ? mended_of(request) : *request;
+
     for (uint32_t i = 0; i < KS_ITEM_CONDITIONS_MAX && plan->conditions[i].kind != 0; i++) {
         *ret_at = plan->conditions[i].attribute;
         KS_TRY(add_condition(write, request, &plan->conditions[i]));
@@ -604,7 +661,7 @@ static ks_err fill(struct ks_item_write *write, const struct ks_store_request *r
     for (const struct update *update = plan->updates; update != NULL && update->kind != 0;
          update++) {
         *ret_at = update->attribute;
-        KS_TRY(add_update(write, request, update));
+        KS_TRY(add_update(write, &wanted, update));
     }
     return KS_OK;
 }
@@ -612,14 +669,15 @@ static ks_err fill(struct ks_item_write *write, const struct ks_store_request *r
 ks_err ks_native_write(const struct ks_store_request *request, struct ks_item_write *ret_write,
                        struct ks_detail *ret_detail)
 {
-    const struct plan *const plan = &plans[request->operation];
+    const struct plan *const plan = plan_of(request);
     const char *const name = ks_store_operation_name(request->operation);
     const char *const key = key_of(request, plan->row);
     enum ks_native_attribute at = KS_NATIVE_ROW;
     ks_err err;
 
     assert(plan->row != NO_ROW);
-    assert(request->operation != KS_STORE_CREATE || request->lease != NULL);
+    assert((request->operation != KS_STORE_CREATE && request->operation != KS_STORE_MEND) ||
+           request->lease != NULL);
     assert(request->operation != KS_STORE_CREATE_APP || request->app != NULL);
 
     *ret_write = (struct ks_item_write){.p = NULL};
@@ -632,6 +690,10 @@ ks_err ks_native_write(const struct ks_store_request *request, struct ks_item_wr
         request->app->start.kind == KS_POSITION_LATEST) {
         ks_detail_set(ret_detail, "%s: LATEST must be turned into AT_TIMESTAMP first", name);
         return KS_FAIL(INVALID);
+    }
+    if (request->operation == KS_STORE_MEND && request->lease->unstarted) {
+        ks_detail_set(ret_detail, "%s of %s: no row is without a position", name, key);
+        return KS_FAIL(UNSUPPORTED);
     }
 
     KS_TRY(ks_item_write_init(ret_write,

@@ -65,6 +65,11 @@ struct ks_native_rows {
     struct ks_store_leader leader;
     struct ks_store_app app;
     struct ks_kcl_rows kcl;
+    bool with_words;       /* Of the lease rows. */
+    struct ks_bytes words; /* Of one after the other, each with a NUL. */
+    uint32_t asked;        /* For ks_item.asked: set by whoever fills the items. */
+    struct ks_store_list list;
+    struct ks_bytes list_text; /* What it points into. */
 };
 
 /* Adds the row that `item` is. A worker or lease row that cannot be read is added as damaged; a row of partition w
@@ -72,13 +77,16 @@ struct ks_native_rows {
  * foreign partition; FULL, NO_MEMORY. */
 KS_MUST_USE ks_err ks_native_rows_add(struct ks_native_rows *rows, const struct ks_item *item,
                                       struct ks_detail *ret_detail);
-/* Adds a lease row (a worker row) as `read`, which was read with `err`: as damaged if the item is to blame for that. Also for other
- * dialects. FULL, NO_MEMORY, and what else `err` says. */
+/* Adds a lease row as `lease`, which was read with `err`: as damaged if the item is to blame for that, and then with
+ * the attribute that was asked for last. Also for other dialects. FULL, NO_MEMORY, and what else `err` says. */
 KS_MUST_USE ks_err ks_native_rows_add_lease(struct ks_native_rows *rows, const struct ks_item *item,
                                             ks_err err, const struct ks_store_lease *read);
+/* Likewise a worker row. */
 KS_MUST_USE ks_err ks_native_rows_add_worker(struct ks_native_rows *rows,
                                              const struct ks_item *item, ks_err err,
                                              const struct ks_store_worker *read);
+/* The list of shards; `shards` is copied. FULL, NO_MEMORY. */
+KS_MUST_USE ks_err ks_native_rows_list(struct ks_native_rows *rows, ks_view shards, uint64_t rev);
 /* Puts the rows into `answer`, which then points into `rows`. */
 void ks_native_rows_answer(struct ks_native_rows *rows, struct ks_store_answer *answer);
 void ks_native_rows_free(struct ks_native_rows *rows);

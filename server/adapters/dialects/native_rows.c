@@ -4,6 +4,8 @@
 #include "adapters/dialects/native_words.h"
 #include "base/budget.h"
 
+enum { WORDS_BYTES_MAX = 256 << 20 /* Far more than any table has: 4 KiB for each row that may be. */ };
+
 /* As the readers of item.h, with absent counting as 0, false or "". */
 static ks_err read_number(const struct ks_item *item, enum ks_native_attribute at,
                           uint64_t *ret_number)
@@ -230,6 +232,40 @@ static bool is_damage(ks_err err)
            ks_err_is(err, KS_ERR_INVALID);
 }
 
+/* The attribute that was asked for last; a row whose key is none is not asked for any. */
+static const char *blame_of(const struct ks_native_rows *rows, const struct ks_item *item)
+{
+    uint32_t at = item->asked == NULL ? UINT32_MAX : rows->asked;
+
+    /* Some look at the types alone, before they ask. */
+    for (uint32_t i = 0; i < item->schema->count && at >= item->schema->count; i++)
+        if (item->presence[i] == KS_STRANGE)
+            at = i;
+    return at < item->schema->count ? item->schema->attributes[at].name : NULL;
+}
+
+/* As they stand there: members of a set with commas between them. */
+static ks_err add_words(struct ks_native_rows *rows, const struct ks_item *item)
+{
+    struct ks_bytes *const words = &rows->words;
+
+    if (words->max == 0)
+        ks_bytes_init(words, WORDS_BYTES_MAX);
+    for (uint32_t at = 0; at < item->schema->count; at++) {
+        ks_view text = item->presence[at] == KS_STRANGE ? KS_VIEW("?") : item->texts[at];
+
+        if (item->presence[at] == KS_ABSENT)
+            continue;
+        KS_TRY(ks_bytes_format(words, "%s ", item->schema->attributes[at].name));
+        for (size_t i = 0; i < text.size; i++)
+            KS_TRY(ks_bytes_append_byte(words, text.data[i] == '\n'   ? ','
+                                               : text.data[i] == '\0' ? '?'
+                                                                      : text.data[i]));
+        KS_TRY(ks_bytes_append_byte(words, '\n'));
+    }
+    return ks_bytes_append_byte(words, '\0');
+}
+
 ks_err ks_native_rows_add_lease(struct ks_native_rows *rows, const struct ks_item *item, ks_err err,
                                 const struct ks_store_lease *read)
 {
@@ -241,7 +277,9 @@ ks_err ks_native_rows_add_lease(struct ks_native_rows *rows, const struct ks_ite
     if (!ks_ok(err) && !is_damage(err))
         return err;
     if (!ks_ok(err))
-        lease = (struct ks_store_lease){.damaged = true};
+        lease = (struct ks_store_lease){.damaged = true, .blame = blame_of(rows, item)};
+    if (rows->with_words)
+        KS_TRY(add_words(rows, item));
     copy_cut(item->k, lease.shard, sizeof(lease.shard));
     rows->leases[rows->lease_count++] = lease;
     return KS_OK;
@@ -282,6 +320,15 @@ static ks_err add_worker(struct ks_native_rows *rows, const struct ks_item *item
     if (!ks_ok(err))
         rows->token_count = tokens_before;
     return ks_native_rows_add_worker(rows, item, err, &worker);
+}
+
+ks_err ks_native_rows_list(struct ks_native_rows *rows, ks_view shards, uint64_t rev)
+{
+    ks_bytes_free(&rows->list_text);
+    ks_bytes_init(&rows->list_text, KS_ITEM_BYTES_MAX);
+    KS_TRY(ks_bytes_append(&rows->list_text, shards));
+    rows->list = (struct ks_store_list){true, rev, ks_bytes_view(&rows->list_text)};
+    return KS_OK;
 }
 
 static ks_err read_leader(const struct ks_item *item, struct ks_store_leader *ret_leader)
@@ -344,7 +391,13 @@ ks_err ks_native_rows_add(struct ks_native_rows *rows, const struct ks_item *ite
 
 void ks_native_rows_answer(struct ks_native_rows *rows, struct ks_store_answer *answer)
 {
+    const char *words = (const char *)rows->words.data;
     uint32_t token = 0;
+
+    for (uint32_t i = 0; i < rows->lease_count && rows->with_words; i++) {
+        rows->leases[i].words = words;
+        words += strlen(words) + 1;
+    }
 
     for (uint32_t i = 0; i < rows->worker_count; i++) {
         struct ks_store_worker *const worker = &rows->workers[i];
@@ -361,6 +414,7 @@ void ks_native_rows_answer(struct ks_native_rows *rows, struct ks_store_answer *
     answer->leader = rows->leader;
     answer->app = rows->app;
     answer->kcl = rows->kcl;
+    answer->list = rows->list;
 }
 
 void ks_native_rows_free(struct ks_native_rows *rows)
@@ -368,11 +422,15 @@ void ks_native_rows_free(struct ks_native_rows *rows)
     ks_free(rows->workers);
     ks_free(rows->leases);
     ks_free(rows->tokens);
+    ks_bytes_free(&rows->words);
+    ks_bytes_free(&rows->list_text);
     *rows = (struct ks_native_rows){.workers = NULL};
 }
 
-const struct ks_dialect ks_native_dialect = {.tables = {{"", &ks_native_schema, false}},
+const struct ks_dialect ks_native_dialect = {.name = "native",
+                                             .tables = {{"", &ks_native_schema, false}},
                                              .table_count = 1,
+                                             .has_workers = true,
                                              .read = ks_native_read,
                                              .write = ks_native_write,
                                              .add = ks_native_rows_add};

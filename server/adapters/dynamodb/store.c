@@ -127,6 +127,8 @@ static ks_err add_item(struct dynamodb_store *store, struct ks_ask_work *work,
 
     KS_TRY(ks_dynamodb_read_item(json, store->asks.dialect->tables[work->table].schema,
                                  &store->texts, &item));
+    work->rows.asked = UINT32_MAX;
+    item.asked = &work->rows.asked;
     return store->asks.dialect->add(&work->rows, &item, &work->detail);
 }
 

@@ -274,6 +274,8 @@ static ks_err add_row(sqlite3_stmt *statement, const char *p, struct ks_ask_work
     item.k.size = item.k.data == NULL ? 0 : (size_t)sqlite3_column_bytes(statement, 0);
     for (uint32_t at = 0; at < schema->count; at++)
         read_cell(statement, (int)at + 1, schema->attributes[at].type, &item, at);
+    work->rows.asked = UINT32_MAX;
+    item.asked = &work->rows.asked;
     return ks_native_rows_add(&work->rows, &item, &work->detail);
 }
 

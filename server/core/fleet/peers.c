@@ -114,7 +114,7 @@ void ks_peers_take(struct ks_core *core, ks_shard shard, ks_epoch epoch)
 
 /* ---- Who has what: for balance, and for people ---- */
 
-static struct ks_member *member_of(struct ks_core *core, struct ks_incarnation who)
+struct ks_member *ks_peers_member(struct ks_core *core, struct ks_incarnation who)
 {
     struct ks_member *member = ks_native_member(core, who.worker);
     uint32_t slots = core->config.workers_max;
@@ -148,11 +148,11 @@ void ks_peers_count(struct ks_core *core, bool (*counts)(const struct ks_core *c
         if (!ks_peers_open(entry) || entry->owner.worker == 0 ||
             ks_peers_is_me(core, entry->owner) || !counts(core, entry))
             continue;
-        member = member_of(core, entry->owner);
+        member = ks_peers_member(core, entry->owner);
         if (member != NULL)
             member->held++;
     }
-    self = member_of(core, core->fleet.self);
+    self = ks_peers_member(core, core->fleet.self);
     if (self == NULL)
         return;
     self->held = core->leases_used;
@@ -538,7 +538,7 @@ static void say_resting(struct ks_core *core, struct ks_effects *effects)
 static bool may_leave(const struct ks_core *core)
 {
     return core->draining && ((core->leases_used == 0 && ks_peers_writes(&core->fleet) == 0 &&
-                               !core->fleet.kcl.reported) ||
+                               !core->fleet.division.enrolled && !core->fleet.kcl.reported) ||
                               ks_instant_reached(core->now, ks_self_last_call(core)));
 }
 

@@ -27,6 +27,8 @@ ks_span ks_peers_unchanged(const struct ks_core *core, const struct ks_directory
  * owner is there. */
 void ks_peers_count(struct ks_core *core, bool (*counts)(const struct ks_core *core,
                                                          const struct ks_directory_entry *entry));
+/* The member of this name, made if there is room for it; NULL. */
+struct ks_member *ks_peers_member(struct ks_core *core, struct ks_incarnation who);
 /* True while we want leases at all. */
 bool ks_peers_want(const struct ks_core *core);
 /* Leases that we may take now. */

@@ -73,7 +73,10 @@ static void register_as(struct ks_core *core, enum ks_store_operation operation,
 {
     struct ks_fleet *fleet = &core->fleet;
 
-    fleet->self.boot = ks_prng_next(&core->prng);
+    if (fleet->self.boot == 0 && core->config.boot != 0)
+        fleet->self.boot = core->config.boot;
+    else
+        fleet->self.boot = ks_prng_next(&core->prng);
     fleet->registering = operation;
     fleet->expect_boot = old == NULL ? 0 : old->self.boot;
     fleet->expect_beat = old == NULL ? 0 : old->beat;

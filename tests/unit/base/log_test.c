@@ -88,6 +88,8 @@ TEST(nothing_that_a_terminal_obeys_gets_through)
     ks_info("a\nb\x1b[2J\xC2\x9B"
             "c\x7F\xFF\xE2\x82\xAC");
     EXPECT_STR(read_all() + TEXT_HEAD, "a\\x0ab\\x1b[2J\\x9bc\\x7f\\xff\xE2\x82\xAC\n");
+    ks_info("\xE2\x80\xAE");
+    EXPECT_STR(read_all() + TEXT_HEAD, "\\u202e\n");
     ks_log_open(fds[1], KS_LOG_INFO, KS_LOG_JSON);
     ks_info("\xC2\x9B\xFF\x01");
     EXPECT_CONTAINS(read_all(), "\"message\":\"\\u009b\\\\xff\\u0001\"}\n");

@@ -16,6 +16,7 @@ void bed_init(struct bed *bed)
 
     config.self = BED_ME;
     config.seed = 42;
+    config.boot = BED_BOOT;
     config.shards_max = BED_SHARDS;
     config.leases_max = 8;
     config.window_max = BED_WINDOW;

@@ -8,7 +8,7 @@
 
 #include "core/state.h"
 
-enum { BED_ME = 1, BED_OTHER = 2, BED_SHARDS = 16, BED_WINDOW = 64 };
+enum { BED_ME = 1, BED_OTHER = 2, BED_SHARDS = 16, BED_WINDOW = 64, BED_BOOT = 0xb007 };
 
 struct bed {
     struct ks_core *core;

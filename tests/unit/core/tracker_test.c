@@ -167,6 +167,39 @@ TEST(a_delayed_retry_holds_the_lane_until_then)
     EXPECT_EQ_I64((int64_t)run.first, 0);
 }
 
+TEST(what_waits_longest_is_told)
+{
+    static const uint32_t sizes[] = {100, 100, 100, 100};
+    static const uint8_t hashes[] = {0, 255, 0, 255}; /* Two lanes. */
+    struct ks_tracker_ask first = {
+        .lanes = 1, .max_records = 4, .max_record_bytes = UINT32_MAX, .max_bytes = 1000};
+    struct ks_tracker_run run;
+    ks_number waiting = 99;
+
+    begin(0);
+    EXPECT(!ks_tracker_waiting(&tracker, &waiting));
+    ks_tracker_order(&tracker, 2, false);
+    ks_tracker_append(&tracker, sizes, hashes, NULL, 4);
+    EXPECT(ks_tracker_waiting(&tracker, &waiting));
+    EXPECT_EQ_U64(waiting, 0);
+
+    while (ks_tracker_next(&tracker, &first, T0, &run))
+        ks_tracker_send(&tracker, &run, 3, at_ms(60000));
+    EXPECT(ks_tracker_waiting(&tracker, &waiting));
+    EXPECT_EQ_U64(waiting, 1);
+    (void)ks_tracker_settle(&tracker, 0);
+    (void)ks_tracker_recall(&tracker, 2);
+    while (deliver(4, 1000) > 0)
+        ;
+    EXPECT(!ks_tracker_waiting(&tracker, &waiting));
+    (void)ks_tracker_recall(&tracker, 3);
+    ks_tracker_delay(&tracker, 3, at_ms(500));
+    EXPECT(ks_tracker_waiting(&tracker, &waiting));
+    EXPECT_EQ_U64(waiting, 3);
+    (void)ks_tracker_kill(&tracker, 3, KS_CAUSE_ASKED);
+    EXPECT(!ks_tracker_waiting(&tracker, &waiting));
+}
+
 TEST(a_run_keeps_within_the_bytes_but_for_its_first_record)
 {
     begin(6);

@@ -179,6 +179,48 @@ TEST(an_endless_head_is_cut_off)
     EXPECT_ERR(hear(answer, sizeof answer, sizeof answer, &got), MALFORMED);
 }
 
+/* `count` times `part`, between a start and an end. */
+static const char *repeated(const char *start, const char *part, int count, const char *end)
+{
+    static char text[ANSWER_MAX];
+    size_t size = (size_t)snprintf(text, sizeof text, "%s", start);
+
+    for (int i = 0; i < count; i++)
+        size += (size_t)snprintf(text + size, sizeof text - size, "%s", part);
+    EXPECT(size + strlen(end) < sizeof text);
+    memcpy(text + size, end, strlen(end) + 1);
+    return text;
+}
+
+TEST(answers_of_1xx_have_an_end)
+{
+    static const char ok[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    static const char processing[] = "HTTP/1.1 102 Processing\r\n\r\n";
+    struct got got;
+    const char *text = repeated("", processing, 16, ok);
+
+    EXPECT_OK(hear(text, strlen(text), 4096, &got));
+    EXPECT_STR(got.body, "ok");
+    text = repeated("", processing, 17, ok);
+    EXPECT_ERR(hear(text, strlen(text), 4096, &got), MALFORMED);
+    EXPECT_CONTAINS(got.detail.text, "1xx");
+    EXPECT_EQ_I64(got.status, 0);
+}
+
+TEST(trailers_have_an_end)
+{
+    static const char head[] =
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n";
+    struct got got;
+    const char *text = repeated(head, "A: b\r\n", 16, "\r\n");
+
+    EXPECT_OK(hear(text, strlen(text), 4096, &got));
+    EXPECT_STR(got.body, "ok");
+    text = repeated(head, "A: b\r\n", 17, "\r\n");
+    EXPECT_ERR(hear(text, strlen(text), 4096, &got), MALFORMED);
+    EXPECT_CONTAINS(got.detail.text, "trailers");
+}
+
 TEST(silence_is_a_timeout)
 {
     pid_t child = peer("HTTP/1.1 200", 12, 12, true);

@@ -104,20 +104,18 @@ TEST(words_are_those_of_rest)
     EXPECT_STR(word, "?");
 }
 
-TEST(a_page_token_that_is_too_long_is_told)
+/* What is complained of when each page is answered with `answer`, and how many pages there were. */
+static struct pages complaint(const char *answer, size_t size, int times, char ret_said[400])
 {
     const ProtobufCMessageDescriptor *type = &kinesis_sidecar__v1__shards_response__descriptor;
-    char answer[400] = "HTTP/1.1 200 OK\r\n\r\n\x12\xac\x02"; /* next_page_token, of 300 bytes. */
     struct pages all = {0};
-    size_t head = strlen(answer);
-    char said[400] = "";
+    ssize_t length;
     int streams[2];
     pid_t pid;
 
-    memset(answer + head, '7', 300);
     sidecar_line(&line, "look", 0, NULL);
     EXPECT(ks_call_read(line.argc, line.argv, nothing, flags, 0, &call));
-    pid = sidecar_pretend(&line, answer, head + 300, 1);
+    pid = sidecar_pretend(&line, answer, size, times);
     EXPECT(pipe(streams) == 0);
     int kept = dup(STDERR_FILENO);
     EXPECT(dup2(streams[1], STDERR_FILENO) >= 0);
@@ -125,9 +123,33 @@ TEST(a_page_token_that_is_too_long_is_told)
     EXPECT(dup2(kept, STDERR_FILENO) >= 0);
     (void)close(kept);
     (void)close(streams[1]);
-    EXPECT(read(streams[0], said, sizeof said - 1) >= 0);
+    length = read(streams[0], ret_said, 399);
+    EXPECT(length >= 0);
+    ret_said[length] = '\0';
     (void)close(streams[0]);
     EXPECT(!fine);
-    EXPECT_CONTAINS(said, "page token");
     EXPECT_EQ_I64(sidecar_end(pid), 0);
+    return all;
+}
+
+TEST(a_page_token_that_is_too_long_is_told)
+{
+    char answer[400] = "HTTP/1.1 200 OK\r\n\r\n\x12\xac\x02"; /* next_page_token, of 300 bytes. */
+    size_t head = strlen(answer);
+    char said[400];
+
+    memset(answer + head, '7', 300);
+    (void)complaint(answer, head + 300, 1, said);
+    EXPECT_CONTAINS(said, "page token");
+}
+
+TEST(a_list_without_an_end_is_told)
+{
+    const char answer[] = "HTTP/1.1 200 OK\r\n\r\n\x12\x01"
+                          "7";
+    char said[400];
+
+    EXPECT_EQ_I64(complaint(answer, sizeof answer - 1, KS_LOOK_PAGES_MAX, said).pages,
+                  KS_LOOK_PAGES_MAX);
+    EXPECT_CONTAINS(said, "no end");
 }

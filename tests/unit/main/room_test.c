@@ -54,6 +54,7 @@ static struct ks_room room_of(const char *application)
                             .loop = loop,
                             .pool = &pool,
                             .cloud = &cloud,
+                            .boot = 0xab,
                             .drained = drained,
                             .refused = refused};
 }
@@ -89,6 +90,10 @@ TEST(two_rooms_share_a_stream_a_table_and_a_budget_and_drain_each_for_itself)
     EXPECT_STR(status[0].subscription, "first");
     EXPECT_STR(status[1].application, "second");
     EXPECT_STR(status[0].worker_id, status[1].worker_id);
+    for (uint32_t i = 0; i < 2; i++) {
+        EXPECT_EQ_U64(status[i].boot, 0xab);
+        EXPECT_EQ_U64(status[i].self.incarnation.boot, 0xab);
+    }
 
     ks_switchboard_drain(rooms[1].board, ks_span_ms(1000));
     while (!rooms[1].is_drained)

@@ -4,6 +4,7 @@
 #include "unit/ports/stage.h"
 
 #include <string.h>
+#include <time.h>
 
 TEST(an_ack_of_what_was_never_delivered_or_of_another_epoch_is_refused)
 {
@@ -160,5 +161,34 @@ TEST(bad_sessions_are_refused_with_a_reason)
     EXPECT_OK(ks_switchboard_open(stage.board, &request, NULL, &session, &detail));
     ks_switchboard_drain(stage.board, ks_span_ms(100));
     EXPECT_ERR(ks_switchboard_open(stage.board, &request, NULL, &session, &detail), BUSY);
+    stage_vanish(&stage);
+}
+
+TEST(a_record_leaves_by_the_clock_also_in_the_middle_of_a_turn)
+{
+    const struct timespec longer_than_a_lease = {.tv_sec = 1, .tv_nsec = 100 * 1000 * 1000};
+    struct ks_board_status status;
+    struct consumer consumer;
+    const struct ks_run *run;
+    struct stage stage;
+
+    stage_begin(&stage, "pod-a");
+    stage_put(&stage, 0, 1);
+    consumer_join(&consumer, &stage, "client");
+    consumer_pull_until(&consumer, 1);
+    run = &consumer.runs[0];
+    /* A busy machine may be late for a heartbeat. */
+    for (int turns = 0;
+         ks_switchboard_record(stage.board, run->shard, run->epoch, run->first) == NULL; turns++) {
+        EXPECT(turns < 200);
+        ks_loop_turn(stage.loop, ks_span_ms(50));
+    }
+
+    /* As if it had been stopped in a turn, whose time stands still. */
+    (void)nanosleep(&longer_than_a_lease, NULL);
+    ks_switchboard_status(stage.board, &status);
+    EXPECT(!ks_instant_reached(ks_loop_now(stage.loop), status.self.deadline));
+    EXPECT(ks_instant_reached(ks_instant_now(), status.self.deadline));
+    EXPECT(ks_switchboard_record(stage.board, run->shard, run->epoch, run->first) == NULL);
     stage_vanish(&stage);
 }

@@ -48,6 +48,8 @@ TEST(state_is_told_to_people)
     EXPECT_EQ_U64(ours, STAGE_SHARDS);
     EXPECT(ks_switchboard_worker(stage.board, 0, &worker));
     EXPECT_STR(worker.worker_id, "pod-a");
+    EXPECT(status.boot != 0);
+    EXPECT_EQ_U64(worker.row.self.boot, status.boot);
     EXPECT(worker.self);
     EXPECT(!ks_switchboard_worker(stage.board, 1, &worker));
     EXPECT(ks_switchboard_session(stage.board, consumer.session, &session));
@@ -74,6 +76,65 @@ static int64_t of_shards(struct stage *stage, enum ks_metric metric, uint32_t *r
         sum += number;
     }
     return sum;
+}
+
+static uint64_t buffered(struct stage *stage)
+{
+    uint64_t all = 0;
+
+    for (ks_shard i = 0; i < ks_switchboard_shard_count(stage->board); i++) {
+        struct ks_shard_status shard;
+
+        if (ks_switchboard_shard(stage->board, i, &shard))
+            all += shard.lease.fetched - shard.lease.delivered;
+    }
+    return all;
+}
+
+static bool all_is_read(struct stage *stage)
+{
+    return buffered(stage) == 8;
+}
+
+static int64_t behind(struct stage *stage)
+{
+    struct ks_board_status status;
+
+    ks_switchboard_status(stage->board, &status);
+    return status.millis_behind;
+}
+
+static bool is_behind(struct stage *stage)
+{
+    return behind(stage) > 300;
+}
+
+TEST(what_was_read_and_not_delivered_is_behind)
+{
+    struct consumer consumer;
+    struct stage stage;
+    int64_t most = -1;
+    uint32_t shards;
+
+    stage_begin(&stage, "pod-a");
+    EXPECT_EQ_I64(behind(&stage), -1);
+    consumer_join(&consumer, &stage, "client");
+    stage_turn_until(&stage, stage_holds_all);
+    stage_put(&stage, 0, 8);
+    stage_turn_until(&stage, all_is_read);
+    /* The reader is at the tip; the app gets older and older records. */
+    stage_turn_until(&stage, is_behind);
+    EXPECT(of_shards(&stage, KS_METRIC_SHARD_MILLIS_BEHIND_LATEST, &shards) > 300);
+    for (ks_shard i = 0; i < ks_switchboard_shard_count(stage.board); i++) {
+        struct ks_shard_status shard;
+
+        if (ks_switchboard_shard(stage.board, i, &shard) && shard.millis_behind > most)
+            most = shard.millis_behind;
+    }
+    EXPECT(most > 300);
+    consumer_pull_until(&consumer, 8);
+    EXPECT_EQ_I64(behind(&stage), 0);
+    stage_vanish(&stage);
 }
 
 TEST(each_shard_that_is_held_has_numbers_of_its_own)

@@ -507,7 +507,7 @@ static void share(struct ks_rows *rows, bool stealing)
     static const struct ks_position start = {.kind = KS_POSITION_LATEST, .sub_sequence = -1};
 
     init(rows);
-    ks_rows_share(rows, &start, stealing);
+    ks_rows_share(rows, &start, stealing, ks_span_us(0));
 }
 
 static void wrote(struct ks_rows *rows, struct ks_position position)

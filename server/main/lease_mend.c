@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The subcommands `leases seize`, `release` and `reset`: rows of a lease table as a person wants them. */
+#include "main/lease_verbs.h"
+
+#include "adapters/dialects/native_words.h"
+#include "base/budget.h"
+#include "base/codec.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { SAY_BYTES_MAX = 64 << 20, TRIES = 3 };
+
+struct mend {
+    const struct ks_lease_words *words;
+    const char *verb;
+    const char *worker;             /* seize: whose leases. */
+    const struct ks_position *place; /* reset: where to. */
+    struct ks_lease_desk desk;
+    struct ks_lease_table table;
+    struct ks_store_lease *wanted;
+    struct ks_lease_mend *mends;
+    uint32_t count;
+};
+
+/* ---- Which rows, and what they shall say ---- */
+
+static bool is_chosen(const struct mend *mend, const struct ks_store_lease *lease)
+{
+    const struct ks_call *const call = mend->words->call;
+
+    if (mend->worker != NULL)
+        return strcmp(lease->owner.id, mend->worker) == 0;
+    if (mend->words->all)
+        return mend->place != NULL ? !lease->damaged : lease->owner.id[0] != '\0';
+    for (uint32_t i = 1; i < call->word_count; i++)
+        if (strcmp(call->words[i], lease->shard) == 0)
+            return true;
+    return false;
+}
+
+/* Free, and written by nobody that had it before: each dialect's own token moves. */
+static struct ks_store_lease freed(const struct ks_dialect *dialect, const struct ks_store_lease *was)
+{
+    struct ks_store_lease lease = *was;
+
+    lease.owner = (struct ks_incarnation_text){.boot = 0};
+    lease.next_owner = lease.owner;
+    switch (dialect->rev) {
+    case KS_REV_COUNTER:
+        lease.epoch++;
+        lease.rev++;
+        break;
+    case KS_REV_UNTIL:
+    case KS_REV_WRITTEN: break;
+    }
+    return lease;
+}
+
+/* Moves it to the place, and says what members of the fleet do not see of that. */
+static bool move(const struct mend *mend, struct ks_store_lease *lease)
+{
+    const struct ks_dialect *const dialect = mend->table.dialect;
+    struct ks_conversion conversion;
+    struct ks_detail detail = {""};
+
+    lease->finished = false;
+    lease->unstarted = false;
+    lease->checkpoint = *mend->place;
+    lease->whole = (struct ks_position){.sub_sequence = -1};
+    if (!ks_ok(ks_convert(dialect, lease, &conversion, &detail))) {
+        ks_call_complain("%s: %s", mend->verb, detail.text);
+        return false;
+    }
+    lease->whole = conversion.lease.whole;
+    if (conversion.unseen)
+        ks_call_complain("%s: sidecars go on there; members of %s begin at the initial position that "
+                         "they are configured with",
+                         lease->shard, dialect->name);
+    return true;
+}
+
+static bool add_row(struct mend *mend, const struct ks_store_lease *was)
+{
+    struct ks_store_lease *const lease = &mend->wanted[mend->count];
+
+    if (was->damaged) {
+        ks_call_complain("%s: the row is damaged, attribute %s: left alone", was->shard,
+                         was->blame == NULL ? "of its key" : was->blame);
+        return false;
+    }
+    *lease = freed(mend->table.dialect, was);
+    if (mend->place != NULL && !move(mend, lease))
+        return false;
+    mend->mends[mend->count++] = (struct ks_lease_mend){.lease = lease, .was = was};
+    return true;
+}
+
+static bool choose(struct mend *mend)
+{
+    const struct ks_lease_rows *const rows = &mend->table.rows;
+
+    mend->count = 0;
+    for (uint32_t i = 0; i < rows->lease_count; i++)
+        if (is_chosen(mend, &rows->leases[i]) && !add_row(mend, &rows->leases[i]))
+            return false;
+    if (mend->worker == NULL && !mend->words->all && mend->count < mend->words->call->word_count - 1) {
+        ks_call_complain("%s: not all of these shards have a row", mend->verb);
+        return false;
+    }
+    if (mend->count == 0)
+        ks_call_complain("%s: there is nothing to do", mend->verb);
+    return true;
+}
+
+static ks_err append_row(struct ks_bytes *text, const struct ks_lease_mend *mend)
+{
+    const char *const owner = mend->was->owner.id;
+
+    KS_TRY(ks_bytes_format(text, "%s: %s%s, ", mend->lease->shard,
+                           owner[0] == '\0' ? "free" : "taken from ", owner));
+    if (ks_position_same(&mend->was->checkpoint, &mend->lease->checkpoint) &&
+        mend->was->unstarted == mend->lease->unstarted) {
+        KS_TRY(ks_bytes_append(text, KS_VIEW("checkpoint stays ")));
+        KS_TRY(ks_lease_place(mend->lease, text));
+    } else {
+        KS_TRY(ks_bytes_append(text, KS_VIEW("checkpoint ")));
+        KS_TRY(ks_lease_place(mend->was, text));
+        KS_TRY(ks_bytes_append(text, KS_VIEW(" -> ")));
+        KS_TRY(ks_lease_place(mend->lease, text));
+    }
+    return ks_bytes_append_byte(text, '\n');
+}
+
+static bool say_rows(const struct mend *mend)
+{
+    struct ks_bytes text;
+    ks_err err = KS_OK;
+    bool fine;
+
+    ks_bytes_init(&text, SAY_BYTES_MAX);
+    for (uint32_t i = 0; i < mend->count && ks_ok(err); i++)
+        err = append_row(&text, &mend->mends[i]);
+    fine = ks_lease_say(&text, err);
+    ks_bytes_free(&text);
+    return fine;
+}
+
+/* ---- native: who owns must be dead for good ---- */
+
+/* The worker row says that this incarnation may go on. */
+static bool may_write(const struct mend *mend, const struct ks_incarnation_text *owner)
+{
+    const struct ks_reading reading = ks_lease_table_reading(&mend->table.rows);
+    const struct ks_store_worker *const worker = ks_reading_worker(&reading, owner->id);
+
+    return worker != NULL && (worker->damaged || (worker->self.boot == owner->boot &&
+                                                  worker->life == KS_LIVE));
+}
+
+/* A process that only slept would go on with what it is not told of: it is told by its worker row. */
+static bool owners_are_dead(const struct mend *mend)
+{
+    if (mend->table.dialect != &ks_native_dialect || mend->words->force)
+        return true;
+    for (uint32_t i = 0; i < mend->count; i++) {
+        const struct ks_incarnation_text *const owner = &mend->mends[i].was->owner;
+
+        if (owner->id[0] == '\0' || !may_write(mend, owner))
+            continue;
+        ks_call_complain("%s: its owner %s may come back: leases seize %s first",
+                         mend->mends[i].was->shard, owner->id, owner->id);
+        return false;
+    }
+    return true;
+}
+
+static void pass(struct mend *mend, ks_span span)
+{
+    struct ks_loop *const loop = mend->desk.loop;
+    const ks_instant until = ks_instant_add(ks_loop_now(loop), span);
+
+    while (!ks_instant_reached(ks_loop_now(loop), until))
+        ks_loop_turn(loop, ks_instant_since(until, ks_loop_now(loop)));
+}
+
+/* Ends the life of the worker; one that may have beaten a moment ago delivers until its time is over. */
+static bool fence(struct mend *mend)
+{
+    struct ks_detail detail = {""};
+
+    for (int try = 0; try < TRIES; try++) {
+        const struct ks_reading reading = ks_lease_table_reading(&mend->table.rows);
+        const struct ks_store_worker *const worker = ks_reading_worker(&reading, mend->worker);
+
+        if (worker == NULL || (!worker->damaged && worker->life != KS_LIVE))
+            return true;
+        if (!worker->damaged && ks_lease_table_fence(&mend->table, worker)) {
+            if (mend->words->force && mend->table.dialect == &ks_native_dialect)
+                pass(mend, ks_span_ms(mend->words->call->options.lease_duration_ms));
+            return true;
+        }
+        if (!ks_ok(ks_lease_table_read(&mend->table, &detail)))
+            break;
+    }
+    ks_call_complain("worker %s cannot be fenced: %s", mend->worker,
+                     detail.text[0] != '\0' ? detail.text : "its row is damaged, or moves");
+    return false;
+}
+
+/* ---- Doing it ---- */
+
+/* How many rows are not as they were to be; each is named. */
+static uint32_t count_failures(const struct mend *mend)
+{
+    const struct ks_reading reading = ks_lease_table_reading(&mend->table.rows);
+    uint32_t failures = 0;
+
+    for (uint32_t i = 0; i < mend->count; i++) {
+        const struct ks_lease_mend *const one = &mend->mends[i];
+        const struct ks_store_lease *const found = ks_reading_lease(&reading, one->lease->shard);
+
+        struct ks_store_lease held;
+
+        if (found != NULL &&
+            ks_ok(ks_convert_held(mend->table.dialect, one->lease, &held, NULL)) &&
+            ks_convert_agrees(&held, found))
+            continue;
+        failures++;
+        ks_call_complain("%s: %s", one->lease->shard,
+                         one->outcome == KS_REFUSED   ? "not done: somebody wrote the row meanwhile"
+                         : one->detail.text[0] != '\0' ? one->detail.text
+                                                       : "the row does not say so now: look at it");
+    }
+    return failures;
+}
+
+static bool carry_out(struct mend *mend)
+{
+    struct ks_lease_rows rows;
+    struct ks_detail detail = {""};
+    struct ks_bytes text;
+    bool fine;
+
+    ks_lease_table_mend(&mend->table, mend->mends, mend->count);
+    /* What the rows said before stays until all is said. */
+    rows = mend->table.rows;
+    mend->table.rows = (struct ks_lease_rows){.leases = NULL};
+    fine = ks_ok(ks_lease_table_read(&mend->table, &detail));
+    if (!fine)
+        ks_call_complain("%s", detail.text);
+    fine = fine && count_failures(mend) == 0;
+    ks_lease_rows_free(&rows);
+    if (!fine)
+        return false;
+    ks_bytes_init(&text, SAY_BYTES_MAX);
+    fine = ks_lease_say(&text, ks_bytes_format(&text, "%" PRIu32 " rows written, and read again\n",
+                                               mend->count));
+    ks_bytes_free(&text);
+    return fine;
+}
+
+static bool say_dry(void)
+{
+    struct ks_bytes text;
+    bool fine;
+
+    ks_bytes_init(&text, SAY_BYTES_MAX);
+    fine = ks_lease_say(&text, ks_bytes_append(&text, KS_VIEW("dry run: nothing was written\n")));
+    ks_bytes_free(&text);
+    return fine;
+}
+
+static bool make_room(struct mend *mend)
+{
+    const size_t room = mend->table.rows.lease_count + 1;
+
+    mend->wanted = ks_alloc(room * sizeof(*mend->wanted));
+    mend->mends = ks_alloc(room * sizeof(*mend->mends));
+    return mend->wanted != NULL && mend->mends != NULL;
+}
+
+static bool run(struct mend *mend)
+{
+    struct ks_lease_table *const tables[2] = {&mend->table, NULL};
+
+    if (!ks_lease_table_find(&mend->desk, mend->words->table, &mend->table))
+        return false;
+    if (mend->table.absent) {
+        ks_call_complain("%s: there is no such table", mend->words->table);
+        return false;
+    }
+    if (!make_room(mend) || !choose(mend) || !say_rows(mend) ||
+        !ks_lease_tables_rest(mend->words, tables))
+        return false;
+    if (mend->words->dry_run)
+        return say_dry();
+    if (mend->worker != NULL && mend->table.dialect->has_workers && !fence(mend))
+        return false;
+    /* As it was read last; and nobody else has written since. */
+    return choose(mend) && owners_are_dead(mend) && (mend->count == 0 || carry_out(mend));
+}
+
+static int finish(struct mend *mend)
+{
+    const bool fine =
+        ks_ok(ks_lease_desk_open(&mend->desk, &mend->words->call->options)) && run(mend);
+
+    ks_lease_table_close(&mend->table);
+    ks_lease_desk_close(&mend->desk);
+    ks_free(mend->wanted);
+    ks_free(mend->mends);
+    return fine ? 0 : 1;
+}
+
+/* ---- The subcommands ---- */
+
+int ks_leases_seize(const struct ks_lease_words *words)
+{
+    struct mend mend = {.words = words, .verb = "seize", .worker = words->call->words[1]};
+
+    return finish(&mend);
+}
+
+int ks_leases_release(const struct ks_lease_words *words)
+{
+    struct mend mend = {.words = words, .verb = "release"};
+
+    return finish(&mend);
+}
+
+/* "after:SEQUENCE" or "after:SEQUENCE:SUB", what follows "after:". */
+static bool read_after(ks_view text, struct ks_position *place)
+{
+    const ks_view sequence = ks_view_cut(&text, ':');
+
+    place->kind = KS_POSITION_AFTER_SEQUENCE;
+    if (!ks_native_is_decimal(sequence, KS_SEQUENCE_MAX) ||
+        !ks_ok(ks_view_copy_text(sequence, place->sequence, sizeof(place->sequence))))
+        return false;
+    return text.size == 0 ||
+           (ks_ok(ks_view_i64(text, &place->sub_sequence)) && place->sub_sequence >= 0);
+}
+
+static bool read_place(ks_view text, struct ks_position *place)
+{
+    ks_view rest = text;
+
+    if (ks_view_equal(ks_view_cut(&rest, ':'), KS_VIEW("after")))
+        return read_after(rest, place);
+    if (ks_view_equal(text, KS_VIEW("trim_horizon"))) {
+        place->kind = KS_POSITION_TRIM_HORIZON;
+        return true;
+    }
+    if (ks_view_equal(text, KS_VIEW("latest"))) {
+        place->kind = KS_POSITION_LATEST;
+        return true;
+    }
+    if (ks_native_is_decimal(text, KS_SEQUENCE_MAX)) {
+        place->kind = KS_POSITION_AT_SEQUENCE;
+        return ks_ok(ks_view_copy_text(text, place->sequence, sizeof(place->sequence)));
+    }
+    place->kind = KS_POSITION_AT_TIMESTAMP;
+    return ks_ok(ks_timestamp_parse(text, &place->timestamp_ms)) && place->timestamp_ms >= 0;
+}
+
+int ks_leases_reset(const struct ks_lease_words *words)
+{
+    struct ks_position place = {.sub_sequence = -1};
+    struct mend mend = {.words = words, .verb = "reset", .place = &place};
+
+    if (!read_place(ks_view_text(words->at), &place)) {
+        ks_call_complain("reset: --at must be trim_horizon, latest, an RFC 3339 instant, the sequence "
+                         "number of the next record, or after:SEQUENCE[:SUB]");
+        return 2;
+    }
+    return finish(&mend);
+}

@@ -1,0 +1,329 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The subcommand leases on tables themselves: what libraries wrote is listed, converted to each dialect and back without
+loss, and mended; a live fleet is left alone, and so is everything in a dry run."""
+
+import glob
+import json
+import os
+import subprocess
+import time
+
+from lib import (BINARY, HERE, PATIENCE, Sidecar, check, check_equal, data_of, dynamodb, main, make_stream, need_emulators,
+                 numbered, pull_all, put_kinesis, test, wait_until)
+
+LEASE_MS = 1000
+VECTORS = os.path.join(HERE, "..", "vectors", "dialects")
+
+# What each dialect's tables are: suffix -> key; the lease table comes first.
+TABLES = {
+    "native": {"": ("p", "k")},
+    "kcl": {"": ("leaseKey",)},
+    "go-kcl": {"": ("ShardID",)},
+    "kinsumer": {"_checkpoints": ("Shard",), "_clients": ("ID",), "_metadata": ("Key",)},
+}
+# Which library's tables are of which dialect.
+LIBRARIES = {"kcl2": "kcl", "kcl34": "kcl", "kcl35": "kcl", "kcl35-migration": "kcl", "go-kcl": "go-kcl",
+             "go-kcl-v2": "go-kcl", "kinsumer": "kinsumer", "kinsumer-snowplow": "kinsumer"}
+
+
+# --- Tables ---
+
+def name_of(folder, *words):
+    return "-".join([os.path.basename(folder).replace("_", "-"), *words])
+
+
+def make_tables(dialect, name, rows=None):
+    """The tables of a dialect, with `rows`: suffix -> items."""
+    for suffix, keys in TABLES[dialect].items():
+        dynamodb("CreateTable", TableName=name + suffix, BillingMode="PAY_PER_REQUEST",
+                 AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in keys],
+                 KeySchema=[{"AttributeName": key, "KeyType": kind} for key, kind in zip(keys, ("HASH", "RANGE"))])
+        for item in (rows or {}).get(suffix, []):
+            dynamodb("PutItem", TableName=name + suffix, Item=item)
+
+
+def items_of(name):
+    """All that stands in a table, in an order that does not change."""
+    return sorted(dynamodb("Scan", TableName=name, ConsistentRead=True)["Items"], key=lambda item: json.dumps(item, sort_keys=True))
+
+
+def names():
+    return dynamodb("ListTables")["TableNames"]
+
+
+def stages_of(library):
+    """(stage, suffix -> items) of a library, as it was seen to write them."""
+    with open(os.path.join(VECTORS, library + ".json"), encoding="utf-8") as file:
+        return [(stage["stage"], stage["tables"]) for stage in json.load(file)["stages"]]
+
+
+# --- The tool ---
+
+class Said:
+    def __init__(self, run):
+        self.status, self.out, self.err = run.returncode, run.stdout.decode(), run.stderr.decode()
+
+    def __repr__(self):
+        return f"<{self.status}\n{self.out}\n{self.err}>"
+
+    @property
+    def rows(self):
+        """The cells of each line behind the heads, up to the first empty one."""
+        lines = self.out.split("\n\n")[0].rstrip("\n").split("\n")
+        return [line.split() for line in lines[1:]]
+
+
+def leases(*words, status=0, lease_ms=LEASE_MS):
+    env = dict(os.environ, AWS_ENDPOINT_URL_DYNAMODB=os.environ["KS_DYNAMODB_URL"])
+    run = subprocess.run([BINARY, "leases", *words, "--lease-duration-ms", str(lease_ms)], capture_output=True, env=env,
+                         stdin=subprocess.DEVNULL, timeout=60 * PATIENCE, check=False)
+    said = Said(run)
+    check_equal(said.status, status, words, said)
+    return said
+
+
+def convert(source, target, *more, status=0):
+    return leases("convert", "--from", source, "--to", target, *more, status=status)
+
+
+def positions(table):
+    """shard -> what `leases list` says of its checkpoint; those that have not begun, and have nothing to lose, aside."""
+    said = leases("list", "--table", table)
+    # KCL writes 0 for what is behind a record, too.
+    return {row[0]: " ".join(row[4:]).removesuffix(" + 0") for row in said.rows if row[4:] != ["-"]}
+
+
+# What a quick fleet is told besides; and so is the tool.
+QUICK = {"kinsumer": {"shard_check_ms": 500, "client_max_age_ms": 2000}}
+
+
+def sidecar(folder, dialect, worker, name, **options):
+    options = {"lease_duration_ms": 2000, **QUICK.get(dialect, {}), **options}
+    return Sidecar.on_emulators(folder, worker, stream=name, application=name, dialect=dialect, **options)
+
+
+def quick(dialect):
+    return [word for name, value in QUICK.get(dialect, {}).items() for word in ("--" + name.replace("_", "-"), str(value))]
+
+
+# --- Tests ---
+
+@test(seconds=240)
+def what_each_library_wrote_goes_to_each_dialect_and_back(folder):
+    for library, dialect in LIBRARIES.items():
+        # Each stage as rows alone: tests/vectors/dialects_test.c. The fleets are long gone: --force saves the watch.
+        for at, (stage, tables) in list(enumerate(stages_of(library)))[-4:]:
+            source = name_of(folder, library, str(at))
+            make_tables(dialect, source, tables)
+            before = {suffix: items_of(source + suffix) for suffix in TABLES[dialect]}
+            expected = positions(f"{dialect}:{source}")
+            for other in TABLES:
+                if other == dialect:
+                    continue
+                there, back = f"{other}:{source}-{other}", f"{dialect}:{source}-{other}-back"
+                said = convert(f"{dialect}:{source}", there, "--force")
+                check("read again and compared" in said.out, library, stage, other, said)
+                check_equal(positions(there), expected, library, stage, "as", other)
+                convert(there, back, "--force")
+                check_equal(positions(back), expected, library, stage, "as", other, "and back")
+            check_equal({suffix: items_of(source + suffix) for suffix in TABLES[dialect]}, before,
+                        "the source was written", library, stage)
+
+
+def go_kcl_row(shard, owner=None, until=-60, checkpoint=None, **more):
+    row = {"ShardID": shard, "AssignedTo": owner, "Checkpoint": checkpoint, **more,
+           "LeaseTimeout": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + until))}
+    return {name: {"S": value} for name, value in row.items() if value is not None}
+
+
+@test(seconds=60)
+def a_dry_run_writes_nothing_and_a_second_run_finds_all_there(folder):
+    source, target = name_of(folder, "a"), name_of(folder, "b")
+    make_tables("go-kcl", source, {"": [go_kcl_row("shardId-0", "worker-a", checkpoint="4959"),
+                                        go_kcl_row("shardId-1", "worker-a", checkpoint="SHARD_END"),
+                                        go_kcl_row("shardId-2", "worker-b")]})
+    said = convert(f"go-kcl:{source}", f"native:{target}", "--dry-run")
+    check("dry run: 2 rows to write; nothing was written" in said.out, said)
+    check("1 rows have no position" in said.err, said)
+    check(target not in names(), "a dry run made the table")
+    convert(f"go-kcl:{source}", f"native:{target}")
+    rows = {item["k"]["S"]: item for item in items_of(target)}
+    check_equal(sorted(rows), ["shardId-0", "shardId-1"])
+    check_equal(rows["shardId-0"], {"p": {"S": "s"}, "k": {"S": "shardId-0"}, "epoch": {"N": "0"}, "rev": {"N": "0"},
+                                    "checkpoint": {"S": "4959"}})
+    check_equal((rows["shardId-1"]["checkpoint"], rows["shardId-1"]["finished"]), ({"S": "SHARD_END"}, {"BOOL": True}))
+    said = convert(f"go-kcl:{source}", f"native:{target}")
+    check("0 rows written, read again and compared; 2 were there" in said.out, said)
+
+
+@test(seconds=60)
+def a_target_with_other_rows_is_refused(folder):
+    source, target = name_of(folder, "a"), name_of(folder, "b")
+    make_tables("go-kcl", source, {"": [go_kcl_row("shardId-0", checkpoint="4959")]})
+    make_tables("go-kcl", target, {"": [go_kcl_row("shardId-0", checkpoint="4950"), go_kcl_row("shardId-9")]})
+    before = items_of(target)
+    said = convert(f"go-kcl:{source}", f"go-kcl:{target}", status=1)
+    check("other rows of 1 of these shards" in said.err and "rows of 1 other shards" in said.err, said)
+    check_equal(items_of(target), before)
+    convert(f"go-kcl:{source}", f"go-kcl:{target}", "--force")
+    check_equal(positions(f"go-kcl:{target}"), {"shardId-0": "4959"})
+    check_equal(len(items_of(target)), 2)
+
+
+@test(seconds=90)
+def a_live_fleet_is_left_alone(folder):
+    source, target = name_of(folder, "a"), name_of(folder, "b")
+    make_tables("go-kcl", source, {"": [go_kcl_row("shardId-0", "worker-a", until=100, checkpoint="4959")]})
+    before = items_of(source)
+    for words in (["convert", "--from", f"go-kcl:{source}", "--to", f"native:{target}"],
+                  ["seize", "worker-a", "--table", f"go-kcl:{source}"],
+                  ["release", "shardId-0", "--table", f"go-kcl:{source}"],
+                  ["reset", "--all", "--at", "after:1", "--table", f"go-kcl:{source}"]):
+        said = leases(*words, status=1)
+        check("a fleet lives: worker-a has shardId-0" in said.err, said)
+    check_equal(items_of(source), before)
+    check(target not in names(), "the target was made")
+    leases("seize", "worker-a", "--table", f"go-kcl:{source}", "--force")
+    row, = items_of(source)
+    check_equal(row, {name: value for name, value in before[0].items() if name != "AssignedTo"})
+
+
+@test(seconds=120)
+def a_running_sidecar_is_seen_whatever_its_dialect(folder):
+    for dialect in TABLES:
+        name = name_of(folder, dialect)
+        make_stream(name, 2)
+        one = sidecar(folder, dialect, dialect, name)
+        one.start()
+        put_kinesis(name, numbered(10))
+        pull_all(one, 10)
+        said = leases("release", "--all", "--table", f"{dialect}:{name}", *quick(dialect), status=1, lease_ms=2000)
+        check("a fleet lives" in said.err, dialect, said)
+        one.stop()
+
+
+@test(seconds=120)
+def the_dead_are_seized_and_their_leases_served_by_others(folder):
+    for dialect in TABLES:
+        name = name_of(folder, dialect)
+        make_stream(name, 2)
+        one = sidecar(folder, dialect, dialect + "-one", name)
+        one.start()
+        put_kinesis(name, numbered(10))
+        pull_all(one, 10)
+        wait_until(lambda: len(positions(f"{dialect}:{name}")) == 2, 20, "checkpoints")
+        one.kill()
+        before = positions(f"{dialect}:{name}")
+        table = f"{dialect}:{name}"
+        if dialect == "native":
+            shard = sorted(before)[0]
+            wait_until(lambda: "may come back" in leases("release", shard, "--table", table, status=1, lease_ms=2000).err, 20,
+                       "a worker that was not fenced may come back")
+        said = wait_until(lambda: leases_of_the_dead(table, dialect), 30, "it is dead")
+        check_equal(len([line for line in said.out.split("\n") if "taken from" in line]), 2, said)
+        check_equal({row[1] for row in leases("list", "--table", table).rows}, {"-"})
+        check_equal(positions(table), before)
+        two = sidecar(folder, dialect, dialect + "-two", name).start()
+        put_kinesis(name, numbered(10, start=10))
+        got = pull_all(two, 10)
+        check_equal(len({data_of(record) for record in got}), 10)
+        two.stop()
+
+
+def leases_of_the_dead(table, dialect):
+    env = dict(os.environ, AWS_ENDPOINT_URL_DYNAMODB=os.environ["KS_DYNAMODB_URL"])
+    run = subprocess.run([BINARY, "leases", "seize", dialect + "-one", "--table", table, "--lease-duration-ms", "2000",
+                          *quick(dialect)], env=env, capture_output=True,
+                         stdin=subprocess.DEVNULL, timeout=60 * PATIENCE, check=False)
+    return Said(run) if run.returncode == 0 else None
+
+
+@test(seconds=60)
+def damaged_rows_are_named_with_their_attribute_and_left_alone(folder):
+    source, target = name_of(folder, "a"), name_of(folder, "b")
+    damaged = dict(go_kcl_row("shardId-1"), LeaseTimeout={"S": "yesterday"})
+    null = dict(go_kcl_row("shardId-2"), AssignedTo={"NULL": True})
+    make_tables("go-kcl", source, {"": [go_kcl_row("shardId-0", checkpoint="4959"), damaged, null]})
+    before = items_of(source)
+    table = f"go-kcl:{source}"
+    said = leases("list", "--table", table)
+    check("the attribute LeaseTimeout cannot be read" in said.out, said)
+    check("the attribute AssignedTo cannot be read" in said.out, said)
+    said = leases("show", "shardId-2", "--table", table)
+    check("damaged" in said.out and "AssignedTo               ?" in said.out, said)
+    said = convert(table, f"native:{target}", status=1)
+    check("2 rows cannot be converted: mend them" in said.err, said)
+    leases("reset", "shardId-1", "--at", "latest", "--table", table, status=1)
+    convert(table, f"native:{target}", "--force")
+    check_equal(positions(f"native:{target}"), {"shardId-0": "4959"})
+    check_equal(items_of(source), before)
+
+
+@test(seconds=60)
+def a_lease_is_reset_to_each_place_and_a_sidecar_begins_there(folder):
+    for dialect in TABLES:
+        name = name_of(folder, dialect)
+        table = f"{dialect}:{name}"
+        make_stream(name, 1)
+        placed = put_kinesis(name, numbered(10))
+        one = sidecar(folder, dialect, dialect + "-one", name)
+        one.start()
+        pull_all(one, 10)
+        one.stop()
+        (shard, third), fourth, last = placed[2], placed[3][1], placed[9][1]
+        check_equal(positions(table), {shard: last}, dialect)
+        for at, is_at in (("trim_horizon", "TRIM_HORIZON"), (f"after:{fourth}", fourth),
+                          ("2026-11-22T12:00:00Z", "AT_TIMESTAMP 2026-11-22T12:00:00.000Z")):
+            if dialect == "kcl" and is_at.startswith("AT_"):
+                said = leases("reset", shard, "--at", at, "--table", table, status=1)
+                check("kcl cannot hold this position" in said.err, said)
+                continue
+            said = leases("reset", shard, "--at", at, "--table", table, "--dry-run", *quick(dialect))
+            check("nothing was written" in said.out, said)
+            leases("reset", shard, "--at", at, "--table", table, *quick(dialect))
+            check_equal(positions(table), {shard: is_at}, dialect)
+        leases("reset", shard, "--at", f"after:{third}" if dialect == "kcl" else fourth, "--table", table, *quick(dialect))
+        two = sidecar(folder, dialect, dialect + "-two", name).start()
+        got = pull_all(two, 7)
+        check_equal(sorted(data_of(record).decode() for record in got), [f"record-{at:04d}" for at in range(3, 10)], dialect)
+        two.stop()
+
+
+@test(seconds=60)
+def a_file_is_converted_to_a_table_and_back(folder):
+    one = Sidecar.local(folder, local_shards=3).start()
+    one.put(numbered(30))
+    pull_all(one, 30)
+    one.stop()
+    file, other = ["native:sqlite:" + os.path.join(folder, name) for name in ("leases.db", "back.db")]
+    app = ["--application", "demo"]
+    target = name_of(folder)
+    before = leases("list", "--table", file, *app).out
+    convert(file, f"go-kcl:{target}", *app)
+    convert(f"go-kcl:{target}", other, *app)
+    check_equal([(row[0], row[4]) for row in leases("list", "--table", other, *app).rows],
+                [(row[0], row[4]) for row in Said.rows.fget(type("", (), {"out": before}))])
+    leases("list", "--table", "native:sqlite:" + os.path.join(folder, "none.db"), *app, status=1)
+    check(not os.path.exists(os.path.join(folder, "none.db")), "looking made a file")
+
+
+@test(seconds=30)
+def wrong_words_and_tables_are_refused(folder):
+    name = name_of(folder)
+    make_tables("go-kcl", name)
+    for words in (["list", "--table", "go-kcl"], ["list", "--table", "kcl9:x"], ["list", "--table", "go-kcl:sqlite:x"],
+                  ["show", "--table", "go-kcl:abc"], ["reset", "shardId-0", "--table", "go-kcl:abc"],
+                  ["convert", "--from", "go-kcl:abc"], ["reset", "shardId-0", "--at", "soon", "--table", "go-kcl:abc"],
+                  ["seize", "--table", "go-kcl:abc"], ["convert", "--from", "go-kcl:abc", "--to", "go-kcl:abc"]):
+        check(leases(*words, status=1 if words[0] == "list" else 2).out == "", words)
+    said = leases("list", "--table", f"native:{name}", status=1)
+    check("its key is (ShardID)" in said.err, said)
+    said = leases("list", "--table", f"go-kcl:{name}-not", status=1)
+    check("there is no such table" in said.err, said)
+    check_equal(leases("list", "--table", f"go-kcl:{name}").rows, [])
+    check("convert --from TABLE --to TABLE" in leases("--help").out)
+
+
+need_emulators("dynoxide", "kinesis-local")
+main()
