@@ -243,7 +243,7 @@ test: deps tests  ## Run every test: unit, vectors, oom, contract, simulation, e
 	@rm -rf $(RESULTS)
 	@$(RUN) -j 4 -o $(RESULTS)/unit unit -- $(call of,unit) || :
 	@$(RUN) -j 2 -o $(RESULTS)/vectors vectors -- $(call of,vectors) $(call of,oom) || :
-	@$(if $(SIM),$(RUN) -o $(RESULTS)/sim simulation -- "$(SIM) --seed 1 --seeds $(SEEDS)" "$(SIM) --shared 1 $(SEEDS)" "$(SIM) --kcl 1 $(SEEDS)" || :)
+	@$(if $(SIM),$(RUN) -o $(RESULTS)/sim simulation -- "$(SIM) --seed 1 --seeds $(SEEDS)" "$(SIM) --shared 1 $(SEEDS)" "$(SIM) --kcl 1 $(SEEDS)" "$(SIM) --kinsumer 1 $(SEEDS)" || :)
 	@$(RUN) -o $(RESULTS)/contract contract -- $(CONTRACT) || :
 	@$(RUN) -j 4 -o $(RESULTS)/streams "contract of streams" -- $(STREAMS) || :
 	@$(RUN) -j 4 -o $(RESULTS)/e2e "end to end" -- $(E2E) || :
@@ -313,6 +313,7 @@ sim: $(SIM)  ## Simulate the core from one seed, or from N of them: `make sim SE
 	$(SIM) --seed $(SEED) --seeds $(N)
 	$(SIM) --shared $(SEED) $(N)
 	$(SIM) --kcl $(SEED) $(N)
+	$(SIM) --kinsumer $(SEED) $(N)
 
 SECONDS ?= 900
 .PHONY: soak
@@ -340,11 +341,14 @@ CLIENTS ?=
 clients: deps all  ## Have clients of other people tell one scenario, each built from its registry; CLIENTS='curl grpcio' for some.
 	@tests/clients/judge.py $(CLIENTS)
 
-FLEETS ?=
+FLEETS ?= go-kcl go-kcl-v2 kinsumer kinsumer-snowplow kcl2 kcl34 kcl35 multilang
 .PHONY: interop interop-vectors
 interop: deps all $(DOUBLES)  ## Have sidecars share fleets with libraries of other people, each built from its registry; FLEETS='go-kcl' for some.
-	@tests/interop/judge.py $(FLEETS)
-	@tests/interop/defects.py
+	@tests/interop/build $(FLEETS)
+	@rm -rf $(RESULTS)/interop
+	@TEST_SECONDS=2400 $(RUN) -j 3 -o $(RESULTS)/interop "fleets of others" -- $(FLEETS:%="tests/interop/judge.py %") \
+		tests/interop/defects.py || :
+	@tests/lib/total $(RESULTS)/interop
 
 interop-vectors: deps  ## Capture anew what those libraries write into their tables: tests/vectors/dialects/.
 	@tests/interop/capture.py $(FLEETS)

@@ -370,6 +370,8 @@ static void share(struct ks_switchboard *board)
                   board->config.core.protocol == KS_PROTOCOL_KINSUMER
                       ? board->config.core.lease_duration
                       : ks_span_us(0));
+    if (board->config.core.masking)
+        ks_rows_mask(&board->rows);
     if (board->config.core.protocol != KS_PROTOCOL_KCL)
         return;
     board->config.core.latest = board->config.start.kind == KS_POSITION_LATEST;

@@ -308,6 +308,53 @@ def a_file_is_converted_to_a_table_and_back(folder):
     check(not os.path.exists(os.path.join(folder, "none.db")), "looking made a file")
 
 
+@test(seconds=60)
+def a_sidecar_does_not_start_on_a_table_of_another_dialect(folder):
+    for dialect in TABLES:
+        name = name_of(folder, dialect)
+        make_stream(name, 1)
+        # kinsumer's tables have names of their own: what stands under the first of them is another dialect's.
+        other = "go-kcl" if dialect != "go-kcl" else "kcl"
+        dynamodb("CreateTable", TableName=name + next(iter(TABLES[dialect])), BillingMode="PAY_PER_REQUEST",
+                 AttributeDefinitions=[{"AttributeName": TABLES[other][""][0], "AttributeType": "S"}],
+                 KeySchema=[{"AttributeName": TABLES[other][""][0], "KeyType": "HASH"}])
+        one = sidecar(folder, dialect, "one-" + dialect, name).start(ready=False)
+        check_equal(one.wait(), 1, dialect)
+        check(f"like a table of --dialect {other}" in one.said(), one.said())
+        check("cannot run: the lease table is" in one.said(), one.said())
+
+
+@test(seconds=60)
+def two_dialects_on_one_table_stop_it_and_nothing_is_written(folder):
+    name = name_of(folder)
+    make_stream(name, 1)
+    stray = {"ShardID": {"S": "shardId-000000000000"}, "leaseCounter": {"N": "4"}, "leaseOwner": {"S": "worker-a"},
+             "checkpoint": {"S": "TRIM_HORIZON"}}
+    make_tables("go-kcl", name, {"": [stray]})
+    said = leases("list", "--table", f"go-kcl:{name}", status=1)
+    check("two dialects on one table: the row shardId-000000000000 is of --dialect kcl" in said.err, said)
+    one = sidecar(folder, "go-kcl", "one", name).start(ready=False)
+    check_equal(one.wait(), 1)
+    check("two dialects on one table" in one.said(), one.said())
+    check_equal(items_of(name), [stray])
+
+
+@test(seconds=60)
+def a_damaged_row_is_named_with_its_attribute_and_the_others_are_served(folder):
+    name = name_of(folder)
+    make_stream(name, 2)
+    damaged = {"leaseKey": {"S": "shardId-000000000000"}, "leaseCounter": {"N": "4"}, "checkpoint": {"S": "TRIM_HORIZON"},
+               "ownerSwitchesSinceCheckpoint": {"N": "0"}, "checkpointSubSequenceNumber": {"N": "0"},
+               "entityType": {"S": "OF_A_LATER_VERSION"}}
+    make_tables("kcl", name, {"": [damaged]})
+    one = sidecar(folder, "kcl", "one", name).start()
+    wait_until(lambda: "shardId-000000000000: its lease row cannot be read: the attribute entityType" in one.said(), 20,
+               "it is named")
+    wait_until(lambda: len(items_of(name)) == 2, 20, "the other shard has a row")
+    check(damaged in items_of(name), "the damaged row was written")
+    one.stop()
+
+
 @test(seconds=30)
 def wrong_words_and_tables_are_refused(folder):
     name = name_of(folder)
