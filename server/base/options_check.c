@@ -295,10 +295,10 @@ static ks_err check_version(const struct ks_options *options, struct ks_detail *
     const bool is_kinsumer = strcmp(options->dialect, "kinsumer") == 0;
 
     if (!is_native && !is_kinsumer && strcmp(options->dialect, "go-kcl") != 0 &&
-        strcmp(options->dialect, "kcl") != 0)
+        strcmp(options->dialect, "kcl") != 0 && strcmp(options->dialect, "kcl-rb") != 0)
         return ks_err_because(
             KS_FAIL(INVALID), detail,
-            "--dialect: %s is not in this version; native, kcl, go-kcl and kinsumer are",
+            "--dialect: %s is not in this version; native, kcl, go-kcl, kinsumer and kcl-rb are",
             options->dialect);
     if (is_kinsumer && options->client_max_age_ms != 0 &&
         options->client_max_age_ms <= options->shard_check_ms)

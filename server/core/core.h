@@ -20,13 +20,15 @@ enum ks_protocol {
     KS_PROTOCOL_NATIVE,
     KS_PROTOCOL_GO_KCL,
     KS_PROTOCOL_KCL,
-    KS_PROTOCOL_KINSUMER
+    KS_PROTOCOL_KINSUMER,
+    KS_PROTOCOL_KCL_RB
 };
 
 /* All spans as in docs/PROTOCOL.md part A. */
 struct ks_core_config {
     enum ks_protocol protocol;
     bool stealing; /* go-kcl: we claim leases of those that have more than we. */
+    bool masking;  /* kcl-rb: rows of ours are masked, so that it leaves them alone. */
     bool
         latest; /* kcl: the application begins at the latest: what was closed before is not read. */
     uint32_t self;   /* Our worker number, not 0. */

@@ -76,6 +76,10 @@ enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRA
     X(CRAMPED, WARN, "record_too_large",                                                           \
       "{shard}: no room in memory for its next record since 5 s, raise --memory-budget-bytes")     \
     X(DAMAGED, WARN, NULL, "{shard}: its lease row is damaged, leaving it alone")                  \
+    X(STRANGERS, WARN, NULL,                                                                       \
+      "{shard}: kcl-rb is at work on it, so nothing is taken and nothing kept: stop it, or set --lease-masking") \
+    X(STRANGERS_GONE, INFO, NULL, "no kcl-rb is at work any more, leases are taken")               \
+    X(CHILD, WARN, NULL, "{shard}: a child, at which kcl-rb ends: there is no way back to it")     \
     X(HOLE, WARN, NULL,                                                                            \
       "{number} millionths of the hash keys, from {count} on, have no open lease, listing the shards again") \
     X(COVERED, INFO, NULL, "every hash key has an open lease again")                               \

@@ -61,6 +61,7 @@ struct ks_directory_entry {
     uint64_t rev;
     ks_instant seen_at;
     ks_instant read_at;
+    bool stranger; /* Written last by somebody to whom our leases mean nothing. */
     uint64_t tried; /* The rev of our last take of it .. */
     ks_instant
         tried_until;  /* .. and until when that, or an earlier one of this rev, would serve. */
@@ -314,7 +315,8 @@ struct ks_division {
     uint32_t read_total;
     uint32_t index;
     uint32_t total;
-    uint32_t listed; /* Shards in the list. */
+    ks_instant stream_at; /* When the stream's shards were listed last. */
+    uint32_t listed;      /* Shards in the list. */
     uint64_t list_rev;
     bool known;       /* The list was read. */
     bool empty;       /* And nothing stood in it. */
@@ -438,6 +440,12 @@ struct ks_fleet {
     bool hints_due;      /* Some member is to be told something. */
     ks_instant hints_at; /* Not before, while more of it is being decided. */
     bool waiting_said;
+    /* Strangers at the table (kcl_rb.c). */
+    bool strangers;      /* They are at work, or may be: we want nothing. */
+    bool strangers_seen; /* One of them wrote to a row while we looked. */
+    bool strangers_told;
+    bool child_told;
+    ks_instant stranger_at; /* When the last row that one of them had written was seen first. */
     struct ks_lease_token hint_gives[KS_HINT_WRITES_MAX][KS_TOKENS_MAX];
     struct ks_lease_token hint_takes[KS_HINT_WRITES_MAX][KS_TOKENS_MAX];
 };

@@ -81,6 +81,7 @@ static const struct fleet *fleet_of(const struct ks_options *options)
         {"go-kcl", &ks_go_kcl_dialect, KS_PROTOCOL_GO_KCL},
         {"kcl", &ks_kcl_dialect, KS_PROTOCOL_KCL},
         {"kinsumer", &ks_kinsumer_dialect, KS_PROTOCOL_KINSUMER},
+        {"kcl-rb", &ks_kcl_rb_dialect, KS_PROTOCOL_KCL_RB},
     };
     size_t at = 0;
 
@@ -253,6 +254,7 @@ static struct ks_core_config core_config(const struct ks_options *options)
     core.poison = poison_policy(options);
     core.protocol = fleet_of(options)->protocol;
     core.stealing = strcmp(options->lease_stealing, "on") == 0;
+    core.masking = strcmp(options->lease_masking, "on") == 0;
     if (core.protocol == KS_PROTOCOL_KCL)
         as_kcl(&core, options);
     return core;

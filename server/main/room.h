@@ -27,8 +27,8 @@ struct ks_room {
     struct ks_lease_store *store;
     struct ks_stream_source *source;
     struct ks_worker_lock
-        *lock; /* NULL: the worker id is this process's own, or there is no place. */
-    struct ks_cpu *cpu;              /* NULL: nobody asks. */
+        *lock;          /* NULL: the worker id is this process's own, or there is no place. */
+    struct ks_cpu *cpu; /* NULL: nobody asks. */
     struct ks_dead_letters *letters; /* NULL: there is no place for them. */
     struct ks_switchboard *board;
     bool is_drained;

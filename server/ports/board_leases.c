@@ -51,7 +51,7 @@ void ks_board_open(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch)
     board->open[shard] = index + 1;
     words->mark_epoch = words->persisted_epoch = epoch;
     words->marked = words->persisted = 0;
-    words->whole = words->row_whole;
+    words->whole = ks_rows_whole(words);
 }
 
 void ks_board_close(struct ks_switchboard *board, ks_shard shard)

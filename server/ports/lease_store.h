@@ -102,6 +102,8 @@ struct ks_store_lease {
     struct ks_position
         whole;      /* Of tables that know no place inside an aggregate: as they know it. */
     bool unstarted; /* Of tables that know no start position: there is no checkpoint yet. */
+    bool masked;    /* kcl-rb: its table says SHARD_END, and the checkpoint beside it. */
+    bool stranger;  /* kcl-rb: written last by somebody who is no sidecar. */
     bool prepared;  /* kcl: a checkpoint of a member waits for its second phase. */
     char parents[KS_PARENTS_MAX][KS_SHARD_ID_MAX + 1]; /* "" = none. */
     char children[KS_CHILDREN_MAX][KS_SHARD_ID_MAX + 1];
@@ -110,8 +112,10 @@ struct ks_store_lease {
     uint64_t load; /* Bytes a second, as its owner measured last; absent = 0. */
     bool finished;
     bool damaged; /* Only `shard`, `blame` and `words` mean something. */
-    const char *blame; /* Of a damaged one: the attribute that cannot be read, a literal; NULL: its key. */
-    const char *words; /* If they were asked for: its attributes as they stand there, "name value\n" each, of the
+    const char
+        *blame; /* Of a damaged one: the attribute that cannot be read, a literal; NULL: its key. */
+    const char *
+        words; /* If they were asked for: its attributes as they stand there, "name value\n" each, of the
                           answer; a value is "?" if it has a type that the dialect does not know. */
 };
 
@@ -158,15 +162,16 @@ struct ks_store_request {
     struct ks_position
         whole; /* Of it and before it, the last record that is no part of a begun aggregate. */
     const char *children[KS_CHILDREN_MAX];
-    const struct ks_store_lease *lease; /* CREATE, MEND. */
+    const struct ks_store_lease *lease; /* CREATE, MEND; of kcl-rb, ASSIGN, TAKE_OVER: as read. */
     bool exists;                        /* MEND: there is a row. */
     bool words;                         /* READ_LEASES, READ_LEASE: with the words of each row. */
+    bool masks;                         /* kcl-rb: the row of a lease that we hold is masked. */
     const struct ks_store_app *app;     /* CREATE_APP. */
     bool together; /* KCL 3.5: the row is in the table of the leases, not in one of its own. */
     bool measured; /* KCL: HEARTBEAT: say `cpu`, too. */
     const uint32_t *cpu; /* In thousandths of a percent, or KS_CPU_NONE; the oldest first. */
     uint32_t cpu_count;  /* At most KS_CPU_SAMPLES_MAX. */
-    ks_view shards;                     /* NAME_SHARDS: as in a list. */
+    ks_view shards;      /* NAME_SHARDS: as in a list. */
     ks_span timeout;
     /* Where the answer goes: called once, on the loop, in a later turn. */
     void (*answered)(void *arg, uint64_t token, const struct ks_store_answer *answer);
@@ -177,7 +182,8 @@ struct ks_store_request {
 /* An answer; everything in it is valid only during the call of `answered`. */
 struct ks_store_answer {
     enum ks_outcome outcome;
-    ks_err err; /* For UNKNOWN: why (THROTTLED, TIMEOUT, DENIED ..). NOT_FOUND of a read that is DONE: no such table. */
+    ks_err
+        err; /* For UNKNOWN: why (THROTTLED, TIMEOUT, DENIED ..). NOT_FOUND of a read that is DONE: no such table. */
     struct ks_detail detail; /* Likewise, for people. */
     /* READ_FLEET: all of them; READ_NEWS: those of the two that exist. READ_WORKER, HEARTBEAT done, and a REFUSED write
      * of a worker row where the store tells: the row (worker_count 0: there is none, or the store did not tell). */

@@ -58,7 +58,8 @@ enum ks_mixed_sign ks_mixed_see_lease(struct ks_mixed *mixed, const struct ks_mi
                    ? in_a_row(mixed, true, false)
                    : KS_MIXED_NONE;
     case KS_PROTOCOL_NATIVE:
-    case KS_PROTOCOL_KINSUMER: break;
+    case KS_PROTOCOL_KINSUMER:
+    case KS_PROTOCOL_KCL_RB: break;
     }
     return KS_MIXED_NONE;
 }

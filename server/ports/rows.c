@@ -246,6 +246,11 @@ void ks_rows_keep(struct ks_rows *rows, const struct ks_position *initial, int64
     rows->began_ms = began_ms;
 }
 
+void ks_rows_mask(struct ks_rows *rows)
+{
+    rows->masking = true;
+}
+
 /* ---- Answers. ---- */
 
 static bool any_parent_has_row(const struct ks_rows *rows, const struct ks_shard_words *words)
@@ -278,6 +283,11 @@ static bool is_behind(const struct ks_position *a, const struct ks_position *b)
         return true;
     order = ks_position_compare(ks_view_text(a->sequence), 0, ks_view_text(b->sequence), 0);
     return order < 0 || (order == 0 && a->sub_sequence >= 0 && a->sub_sequence < b->sub_sequence);
+}
+
+static bool same_place(const struct ks_position *a, const struct ks_position *b)
+{
+    return a->kind == b->kind && strcmp(a->sequence, b->sequence) == 0;
 }
 
 /* What a start position of a row means to us: the table does not say which time it is. */
@@ -313,7 +323,9 @@ static void note_foreign(const struct ks_rows *rows, struct ks_shard_words *word
 {
     bool latest = lease->checkpoint.kind == KS_POSITION_LATEST;
 
+    words->moved = !same_place(&words->row_whole, &lease->whole);
     words->unstarted = lease->unstarted;
+    words->masked = lease->masked;
     words->row_whole = lease->whole;
     if (lease->unstarted)
         words->checkpoint = start_of(rows, words);
@@ -323,11 +335,13 @@ static void note_foreign(const struct ks_rows *rows, struct ks_shard_words *word
         words->checkpoint = (struct ks_position){
             .kind = KS_POSITION_AT_TIMESTAMP, .timestamp_ms = words->latest_ms, .sub_sequence = -1};
     words->behind = words->has_own && is_behind(&words->checkpoint, &words->own);
-    if (!words->behind)
-        return;
-    words->checkpoint = words->own;
-    if (words->own.sub_sequence < 0)
-        words->row_whole = words->own;
+    if (words->behind)
+        words->checkpoint = words->own;
+}
+
+struct ks_position ks_rows_whole(const struct ks_shard_words *words)
+{
+    return words->behind && words->own.sub_sequence < 0 ? words->own : words->row_whole;
 }
 
 static void tell_mixed(const struct ks_rows *rows, enum ks_mixed_sign sign, const char *where)
@@ -417,6 +431,8 @@ static void lease_of(struct ks_rows *rows, ks_shard shard, const struct ks_store
         .parents = {KS_SHARD_NONE, KS_SHARD_NONE},
         .finished = lease->finished,
         .damaged = lease->damaged,
+        .stranger = lease->stranger,
+        .moved = rows->words[shard].moved,
     };
 
     if (!lease->damaged)
@@ -590,6 +606,10 @@ static void take_of(struct ks_rows *rows, const struct ks_shard_words *words)
 {
     rows->create = (struct ks_store_lease){.unstarted = rows->stealing &&
                                                         (words->unstarted || !words->has_row)};
+    rows->create.masked = words->masked;
+    rows->create.whole = words->row_whole;
+    if (!words->unstarted)
+        rows->create.checkpoint = words->behind ? words->row_whole : words->checkpoint;
     if (!words->has_row)
         memcpy(rows->create.parents[0], ks_names_text(&rows->shards, words->parents[0]),
                strlen(ks_names_text(&rows->shards, words->parents[0])) + 1);
@@ -602,10 +622,17 @@ static void share_request(struct ks_rows *rows, const struct ks_store_effect *ef
     bool writes = effect->operation == KS_STORE_CHECKPOINT || effect->operation == KS_STORE_FINAL;
 
     request->whole = words->whole;
+    request->masks = rows->masking;
     /* Nothing was settled since, but the row has lost what was. */
     if (writes && effect->up_to == 0 && words->behind) {
         request->has_checkpoint = true;
         request->checkpoint = words->own;
+    }
+    /* A masked row says elsewhere where it is: that is to be put back. */
+    if (effect->operation == KS_STORE_FINAL && effect->up_to == 0 && words->masked &&
+        !words->unstarted) {
+        request->has_checkpoint = true;
+        request->checkpoint = words->checkpoint;
     }
     if (effect->operation != KS_STORE_ASSIGN && effect->operation != KS_STORE_TAKE_OVER)
         return;

@@ -46,6 +46,8 @@ struct ks_shard_words {
     struct ks_position mark; /* After the last one of them; if marked > 0. */
     /* Of a table that others share. */
     bool unstarted;               /* Its row names no checkpoint. */
+    bool masked;                  /* Its row is masked. */
+    bool moved;                   /* The last read showed another checkpoint than the one before. */
     struct ks_position row_whole; /* The row's checkpoint as they know it. */
     struct ks_position whole;     /* The mark, likewise. */
     bool prepared;                /* A member's checkpoint waits for its second phase. */
@@ -66,10 +68,11 @@ struct ks_rows {
     struct ks_store_app app;      /* As read or written last. */
     bool foreign;  /* The table is one that others made and share (docs/DIALECTS.md). */
     bool stealing; /* With claims. */
+    bool masking;  /* Rows of ours are masked. */
     bool kept;     /* Its members write checkpoints on a condition only: none of ours is lost. */
     struct ks_position initial; /* As people said, where the table knows start positions. */
     int64_t began_ms;           /* LATEST is what comes from then on, Unix ms. */
-    ks_span worker_age; /* A worker whose beat, a time in ns, is older is dead. */
+    ks_span worker_age;         /* A worker whose beat, a time in ns, is older is dead. */
     void (*touch)(void *arg, ks_instant now); /* See ks_rows_init. */
     void *arg;
     ks_instant sweep_at; /* The next sweep not before. */
@@ -107,6 +110,11 @@ void ks_rows_share(struct ks_rows *rows, const struct ks_position *start, bool s
 /* It is a table of the KCL besides: members keep to conditions, and its rows name start positions. `initial` is what
  * rows are made with. */
 void ks_rows_keep(struct ks_rows *rows, const struct ks_position *initial, int64_t began_ms);
+
+/* It is one of kcl-rb, and rows of ours are masked. */
+void ks_rows_mask(struct ks_rows *rows);
+/* What the mark of an epoch that begins is to others: the row's checkpoint, or what we made durable. */
+struct ks_position ks_rows_whole(const struct ks_shard_words *words);
 
 /* The number of a shard; its words are known from then on. False: the table is full, or it is no
  * name. */

@@ -374,6 +374,8 @@ static void share(struct ks_switchboard *board)
                                           .lease = board->config.core.lease_duration,
                                           .check = board->config.core.beat,
                                           .stealing = board->config.core.stealing};
+    if (board->config.core.masking)
+        ks_rows_mask(&board->rows);
     if (board->config.core.protocol != KS_PROTOCOL_KCL)
         return;
     board->config.core.latest = board->config.start.kind == KS_POSITION_LATEST;

@@ -64,6 +64,18 @@ struct ks_lease_store *dynamodb_open(struct lease_rig *rig, const char *table)
     return store;
 }
 
+struct ks_lease_store *dynamodb_open_as(struct lease_rig *rig, const char *table,
+                                        const struct ks_dialect *dialect)
+{
+    struct ks_lease_store *store = NULL;
+    struct ks_detail detail = {""};
+
+    if (!ks_ok(
+            ks_dynamodb_store_open(rig->loop, world.aws.client, table, dialect, &store, &detail)))
+        FAIL("%s", detail.text);
+    return store;
+}
+
 void dynamodb_requests(struct ks_aws_state *ret_state)
 {
     ks_aws_client_state(world.aws.client, ret_state);

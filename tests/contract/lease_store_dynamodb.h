@@ -6,6 +6,7 @@
 #ifndef TESTS_CONTRACT_LEASE_STORE_DYNAMODB_H
 #define TESTS_CONTRACT_LEASE_STORE_DYNAMODB_H
 
+#include "adapters/dialects/dialect.h"
 #include "aws_rig.h"
 #include "contract/lease_store_rig.h"
 
@@ -21,6 +22,8 @@ void dynamodb_world_close(void);
 const char *dynamodb_table(void);
 /* A store on this table; it is not waited for. */
 struct ks_lease_store *dynamodb_open(struct lease_rig *rig, const char *table);
+struct ks_lease_store *dynamodb_open_as(struct lease_rig *rig, const char *table,
+                                        const struct ks_dialect *dialect);
 /* False, with why, if it cannot be opened. */
 bool dynamodb_opens(struct lease_rig *rig, const char *table, struct ks_lease_store **ret_store,
                     struct ks_detail *ret_detail);

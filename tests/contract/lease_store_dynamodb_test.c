@@ -211,6 +211,139 @@ TEST(a_server_that_stops_is_away_and_comes_back)
     finish(&rig);
 }
 
+/* --- Tables of others --- */
+
+/* Whatever it is asked, it is the second table, which others make. */
+static uint32_t the_second(enum ks_store_operation operation)
+{
+    (void)operation;
+    return 1;
+}
+
+TEST(a_table_that_others_make_and_that_is_absent_has_no_rows)
+{
+    struct ks_dialect dialect = ks_go_kcl_dialect;
+    static struct lease_answer answer;
+    struct ks_detail detail;
+    struct lease_rig rig;
+
+    dialect.tables[1] =
+        (struct ks_dialect_table){"-Others", ks_go_kcl_dialect.tables[0].schema, true};
+    dialect.table_count = 2;
+    dialect.table = the_second;
+    begin(&rig);
+    rig.store = dynamodb_open_as(&rig, dynamodb_table(), &dialect);
+    EXPECT_EQ_I64(dynamodb_await(&rig, rig.store, &detail), KS_STORE_READY);
+    lease_turn(&rig, 300);
+    EXPECT_EQ_I64(rig.store->vtable->state(rig.store, &detail), KS_STORE_READY);
+    EXPECT_EQ_U64(lease_tell(&rig, (request){.operation = KS_STORE_READ_LEASES})->lease_count, 0);
+    EXPECT_EQ_I64(lease_do(&rig, (request){.operation = KS_STORE_READ_LEASES}), KS_DONE);
+    lease_ask(&rig, rig.store,
+              (request){.operation = KS_STORE_ASSIGN,
+                        .shard = "shardId-000000000000",
+                        .worker = {.id = "a"},
+                        .next_rev = UINT64_C(1714564810000000000)},
+              &answer);
+    lease_await(&rig, &answer);
+    EXPECT_EQ_I64(answer.outcome, KS_UNKNOWN);
+    EXPECT(ks_err_is(answer.err, KS_ERR_NOT_FOUND));
+    finish(&rig);
+}
+
+#define NOW UINT64_C(1714564800123456789)
+#define CAPTURED "shardId-000000000001"
+
+static request of_kinsumer(enum ks_store_operation operation, uint64_t rev)
+{
+    return (request){.operation = operation,
+                     .shard = CAPTURED,
+                     .worker = {.id = "~me"},
+                     .consistent = true,
+                     .rev = rev,
+                     .next_rev = rev == 0 ? NOW : rev + 1};
+}
+
+static void kinsumer_shards(struct lease_rig *rig)
+{
+    request checkpoint = of_kinsumer(KS_STORE_CHECKPOINT, NOW);
+    const struct lease_answer *answer;
+
+    EXPECT_EQ_I64(lease_do(rig, of_kinsumer(KS_STORE_ASSIGN, 0)), KS_DONE);
+    EXPECT_EQ_I64(lease_do(rig, of_kinsumer(KS_STORE_ASSIGN, 0)), KS_REFUSED);
+    checkpoint.has_checkpoint = true;
+    checkpoint.checkpoint = checkpoint.whole = lease_after("4957");
+    EXPECT_EQ_I64(lease_do(rig, checkpoint), KS_DONE);
+    EXPECT_EQ_I64(lease_do(rig, checkpoint), KS_REFUSED); /* Its rev has moved on. */
+    answer = lease_tell(rig, of_kinsumer(KS_STORE_READ_LEASE, 0));
+    EXPECT_EQ_U64(answer->lease_count, 1);
+    EXPECT_STR(answer->leases[0].owner.id, "~me");
+    EXPECT_STR(answer->leases[0].checkpoint.sequence, "4957");
+    EXPECT_EQ_U64(answer->leases[0].rev, NOW + 1);
+    EXPECT_EQ_I64(lease_do(rig, of_kinsumer(KS_STORE_END, NOW + 1)), KS_DONE);
+    EXPECT_EQ_I64(lease_do(rig, of_kinsumer(KS_STORE_ASSIGN, NOW + 2)), KS_REFUSED);
+    answer = lease_tell(rig, of_kinsumer(KS_STORE_READ_LEASES, 0));
+    EXPECT_EQ_U64(answer->lease_count, 1);
+    EXPECT(answer->leases[0].finished && answer->leases[0].owner.id[0] == '\0');
+}
+
+static void kinsumer_clients(struct lease_rig *rig)
+{
+    request list = of_kinsumer(KS_STORE_NAME_SHARDS, 0);
+    const struct lease_answer *answer;
+
+    EXPECT_EQ_I64(lease_do(rig, of_kinsumer(KS_STORE_HEARTBEAT, 0)), KS_DONE);
+    EXPECT_EQ_I64(lease_do(rig, of_kinsumer(KS_STORE_HEARTBEAT, 0)), KS_DONE);
+    answer = lease_tell(rig, of_kinsumer(KS_STORE_READ_FLEET, 0));
+    EXPECT_EQ_U64(answer->worker_count, 1);
+    EXPECT_STR(answer->workers[0].self.id, "~me");
+    EXPECT_EQ_U64(answer->workers[0].beat, NOW);
+    EXPECT(!lease_tell(rig, of_kinsumer(KS_STORE_READ_NEWS, 0))->listed);
+    EXPECT_EQ_I64(lease_do(rig, of_kinsumer(KS_STORE_CLAIM_OFFICE, 0)), KS_DONE);
+    EXPECT_EQ_I64(lease_do(rig, of_kinsumer(KS_STORE_CLAIM_OFFICE, 0)), KS_REFUSED);
+    list.shards = KS_VIEW("b\na");
+    EXPECT_EQ_I64(lease_do(rig, list), KS_DONE);
+    EXPECT_EQ_I64(lease_do(rig, list), KS_REFUSED);
+    answer = lease_tell(rig, of_kinsumer(KS_STORE_READ_NEWS, 0));
+    EXPECT(answer->listed);
+    EXPECT_STR(answer->list, "b\na");
+    EXPECT_EQ_U64(answer->list_rev, NOW);
+    EXPECT_STR(answer->leader.holder.id, "~me");
+    EXPECT_EQ_I64(lease_do(rig, of_kinsumer(KS_STORE_SAY_GONE, 0)), KS_DONE);
+    EXPECT_EQ_U64(lease_tell(rig, of_kinsumer(KS_STORE_READ_FLEET, 0))->worker_count, 0);
+}
+
+TEST(kinsumers_three_tables_are_made_read_and_written)
+{
+    struct ks_detail detail;
+    struct lease_rig rig;
+
+    begin(&rig);
+    rig.store = dynamodb_open_as(&rig, dynamodb_table(), &ks_kinsumer_dialect);
+    EXPECT_EQ_I64(dynamodb_await(&rig, rig.store, &detail), KS_STORE_READY);
+    kinsumer_shards(&rig);
+    kinsumer_clients(&rig);
+    finish(&rig);
+}
+
+TEST(kinsumers_nulls_are_as_good_as_nothing)
+{
+    char name[128];
+    struct ks_detail detail;
+    struct lease_rig rig;
+
+    begin(&rig);
+    rig.store = dynamodb_open_as(&rig, dynamodb_table(), &ks_kinsumer_dialect);
+    EXPECT_EQ_I64(dynamodb_await(&rig, rig.store, &detail), KS_STORE_READY);
+    (void)snprintf(name, sizeof(name), "%s_checkpoints", dynamodb_table());
+    raw(&rig, "PutItem",
+        ",\"Item\":{\"Shard\":{\"S\":\"" CAPTURED "\"},\"OwnerID\":{\"NULL\":true},"
+        "\"Finished\":{\"NULL\":true},\"LastUpdate\":{\"N\":\"1714564800123456789\"}}",
+        name);
+    EXPECT_EQ_I64(lease_do(&rig, of_kinsumer(KS_STORE_ASSIGN, NOW)), KS_DONE);
+    EXPECT_EQ_U64(lease_tell(&rig, of_kinsumer(KS_STORE_READ_LEASE, 0))->leases[0].rev, NOW + 1);
+    finish(&rig);
+}
+
 TEST(a_partition_beyond_a_megabyte_takes_several_queries)
 {
     struct ks_aws_state before;

@@ -67,6 +67,11 @@ static void answered(void *arg, uint64_t token, const struct ks_store_answer *fr
     to->detail = from->detail;
     to->leader = from->leader;
     to->app = from->app;
+    to->listed = from->list.present;
+    to->list_rev = from->list.rev;
+    to->list[0] = '\0';
+    if (from->list.present)
+        EXPECT_OK(ks_view_copy_text(from->list.shards, to->list, sizeof(to->list)));
     to->worker_count = from->worker_count;
     EXPECT(from->worker_count <= LEASE_RIG_WORKERS);
     if (from->worker_count > 0) {

@@ -57,6 +57,9 @@ struct lease_answer {
     struct ks_detail detail;
     struct ks_store_leader leader;
     struct ks_store_app app;
+    bool listed; /* There is a list of shards. */
+    uint64_t list_rev;
+    char list[256];
     uint32_t worker_count;
     struct ks_store_worker workers[LEASE_RIG_WORKERS];
     struct ks_store_token gives[LEASE_RIG_TOKENS]; /* Of the first worker; sorted. */

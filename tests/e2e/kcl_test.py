@@ -12,7 +12,7 @@ from lib import (Sidecar, check, check_equal, data_of, dynamodb, kinesis, main, 
 SHARDS = 4
 LEASE_MS = 2000
 TYPES = {"leaseCounter": "N", "ownerSwitchesSinceCheckpoint": "N", "checkpointSubSequenceNumber": "N",
-         "pendingCheckpointSubSequenceNumber": "N", "parentShardId": "SS", "childShardIds": "SS"}
+         "pendingCheckpointSubSequenceNumber": "N", "throughputKBps": "N", "parentShardId": "SS", "childShardIds": "SS"}
 FRESH = {"leaseCounter": "0", "ownerSwitchesSinceCheckpoint": "0", "checkpoint": "TRIM_HORIZON",
          "checkpointSubSequenceNumber": "0"}
 
@@ -93,7 +93,8 @@ def a_new_table_is_as_members_would_make_it(folder):
     for shard in shards_of(name):
         row = rows[shard["ShardId"]]
         check_equal(sorted(row), ["checkpoint", "checkpointSubSequenceNumber", "endingHashKey", "leaseCounter",
-                                  "leaseKey", "leaseOwner", "ownerSwitchesSinceCheckpoint", "startingHashKey"])
+                                  "leaseKey", "leaseOwner", "ownerSwitchesSinceCheckpoint", "startingHashKey",
+                                  "throughputKBps"])
         check_equal((row["leaseOwner"], row["ownerSwitchesSinceCheckpoint"]), ("one", "0"))
         check_equal((row["startingHashKey"], row["endingHashKey"]),
                     (shard["HashKeyRange"]["StartingHashKey"], shard["HashKeyRange"]["EndingHashKey"]))

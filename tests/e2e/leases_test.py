@@ -21,6 +21,7 @@ TABLES = {
     "kcl": {"": ("leaseKey",)},
     "go-kcl": {"": ("ShardID",)},
     "kinsumer": {"_checkpoints": ("Shard",), "_clients": ("ID",), "_metadata": ("Key",)},
+    "kcl-rb": {"": ("shard_id",)},
 }
 # Which library's tables are of which dialect.
 LIBRARIES = {"kcl2": "kcl", "kcl34": "kcl", "kcl35": "kcl", "kcl35-migration": "kcl", "go-kcl": "go-kcl",

@@ -149,6 +149,10 @@ class Member:
             yield from map(json.loads, read_lines(path))
 
 
+# What the sidecar is told of a fleet besides.
+AS_THEY = {"kinsumer": {"shard_check_ms": KINSUMER["check_ms"]}}
+
+
 class Ours(Member):
     """A sidecar that speaks the dialect of a library, and its app."""
 
@@ -162,7 +166,7 @@ class Ours(Member):
         self.diaries.append(path + ".diary")
         options = {"dialect": self.dialect, "stream": self.world.name, "application": self.world.name,
                    "initial_position": "trim_horizon", "lease_duration_ms": LEASE_MS, "checkpoint_interval_ms": 500,
-                   "drain_timeout_ms": 10000, **self.options}
+                   "drain_timeout_ms": 10000, **AS_THEY.get(self.dialect, {}), **self.options}
         where = {"AWS_ENDPOINT_URL_KINESIS": os.environ["KS_KINESIS_URL"],
                  "AWS_ENDPOINT_URL_DYNAMODB": self.world.dynamodb_url}
         self.sidecar = Sidecar(self.world.folder, f"{self.worker}.{self.runs}-sidecar", env=where,
@@ -275,14 +279,14 @@ class World:
 class Watch:
     """Looks at the rows of a table all the time, until it is stopped; `rule(row)` is what is wrong with one, or None."""
 
-    def __init__(self, world, rule):
-        self.world, self.rule, self.over, self.looks, self.wrong = world, rule, threading.Event(), 0, None
+    def __init__(self, world, rule, table=""):
+        self.world, self.rule, self.table, self.over, self.looks, self.wrong = world, rule, table, threading.Event(), 0, None
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
     def run(self):
         while not self.over.wait(0.05) and not self.wrong:
-            self.wrong = next((f"{wrong}: {row}" for row in self.world.rows() for wrong in [self.rule(row)] if wrong), None)
+            self.wrong = next((f"{wrong}: {row}" for row in self.world.rows(self.table) for wrong in [self.rule(row)] if wrong), None)
             self.looks += 1
 
     def stop(self):

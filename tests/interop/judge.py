@@ -30,10 +30,19 @@ WORK_US = 500
 class GoKcl:
     """The dialect go-kcl as the judge needs it."""
     name = "go-kcl"
+    table = ""
+    stories = ("takeover", "mixed", "stealing", "reshard", "frozen")
+    sleeps = fleet.LEASE_MS / 1000  # For longer than a lease lives.
+    bears_sleep = True  # A member that wakes without its leases goes on.
+    parents_first = True
     libraries = ("go-kcl", "go-kcl-v2")
     # A lease each that nobody may exceed: without stealing, whoever comes first would keep all.
     half = ({"max_leases": 3}, {"max_leases": 3})
     stealing = ({"stealing": 1}, {"lease_stealing": "on"})
+
+    @staticmethod
+    def at_most(leases):
+        return {"max_leases": leases}
 
     @staticmethod
     def wrong(row):
@@ -62,7 +71,46 @@ class GoKcl:
         return [row["ShardID"]["S"] for row in world.rows() if "AssignedTo" in row and row.get("Checkpoint") != {"S": "SHARD_END"}]
 
 
-DIALECTS = {library: dialect for dialect in (GoKcl,) for library in dialect.libraries}
+class Kinsumer:
+    """The dialect kinsumer, likewise. Its clients have equal parts, end when a write is refused, and wait for no parents."""
+    name = "kinsumer"
+    table = "_checkpoints"
+    stories = ("takeover", "mixed", "reshard", "frozen")
+    sleeps = 5 * fleet.KINSUMER["check_ms"] / 1000 + 1
+    bears_sleep = False
+    parents_first = False
+    libraries = ("kinsumer", "kinsumer-snowplow")
+    half = ({}, {})
+    types = {"Shard": "S", "OwnerID": "S", "OwnerName": "S", "SequenceNumber": "S", "LastUpdate": "N", "LastUpdateRFC": "S",
+             "Finished": "N", "FinishedRFC": "S", "SidecarPosition": "S"}
+
+    @staticmethod
+    def at_most(leases):
+        return {}
+
+    @classmethod
+    def wrong(cls, row):
+        """What clients could not decode, or would begin at the wrong place."""
+        for name, value in row.items():
+            if "NULL" not in value and list(value) != [cls.types.get(name)]:
+                return f"{name} of another type"
+        if not re.fullmatch(r"([1-9][0-9]*|LATEST|)", row.get("SequenceNumber", {}).get("S", "")):
+            return "a checkpoint that is no position of theirs"
+        if not re.fullmatch(r"[0-9]{19}", row.get("LastUpdate", {}).get("N", "")):
+            return "a time that is not in ns"
+        return None
+
+    @staticmethod
+    def checkpoints(world):
+        return {row["Shard"]["S"]: "SHARD_END" if "N" in row.get("Finished", {}) else row.get("SequenceNumber", {}).get("S", "")
+                for row in world.rows("_checkpoints")}
+
+    @staticmethod
+    def owned(world):
+        return [row["Shard"]["S"] for row in world.rows("_checkpoints") if "S" in row.get("OwnerID", {})]
+
+
+DIALECTS = {library: dialect for dialect in (GoKcl, Kinsumer) for library in dialect.libraries}
 
 
 class Producer:
@@ -126,7 +174,7 @@ def mixed(name, folder, theirs=None, of_ours=None):
     dialect, library = DIALECTS[name], fleet.LIBRARIES[name]
     theirs, of_ours = (theirs, of_ours) if theirs else dialect.half
     world = fleet.World(folder, SHARDS)
-    watch = fleet.Watch(world, dialect.wrong)
+    watch = fleet.Watch(world, dialect.wrong, dialect.table)
     them = [world.member(name, f"theirs-{at}", work_us=WORK_US, **theirs) for at in range(2)]
     us = [world.ours(dialect.name, name, f"ours-{at}", work_us=WORK_US, **of_ours) for at in range(2)]
     living = set()
@@ -168,7 +216,7 @@ def takeover(name, folder):
     """A fleet of theirs stops; ours goes on exactly at its checkpoints; stops; theirs goes on exactly at ours."""
     dialect, library = DIALECTS[name], fleet.LIBRARIES[name]
     world = fleet.World(folder, SHARDS)
-    watch = fleet.Watch(world, dialect.wrong)
+    watch = fleet.Watch(world, dialect.wrong, dialect.table)
     them = [world.member(name, f"theirs-{at}", work_us=WORK_US) for at in range(2)]
     us = [world.ours(dialect.name, name, f"ours-{at}", work_us=WORK_US) for at in range(2)]
     put = 0
@@ -214,9 +262,9 @@ def reshard(name, folder):
     dialect, library = DIALECTS[name], fleet.LIBRARIES[name]
     theirs, of_ours = dialect.half
     world = fleet.World(folder, 4)
-    watch = fleet.Watch(world, dialect.wrong)
-    them = world.member(name, "theirs-0", work_us=WORK_US, **dict(theirs, max_leases=4)).start()
-    us = world.ours(dialect.name, name, "ours-0", work_us=WORK_US, **dict(of_ours, max_leases=4)).start()
+    watch = fleet.Watch(world, dialect.wrong, dialect.table)
+    them = world.member(name, "theirs-0", work_us=WORK_US, **{**theirs, **dialect.at_most(4)}).start()
+    us = world.ours(dialect.name, name, "ours-0", work_us=WORK_US, **{**of_ours, **dialect.at_most(4)}).start()
     producer = Producer(world, 8000, 200)
     world.wait_seen(800, library.unread, them, us)
     shards = world.split("shardId-000000000000") + world.split("shardId-000000000001")
@@ -229,7 +277,9 @@ def reshard(name, folder):
     them.stop()
     us.stop()
     watch.stop()
-    judge(world, library).parents_first()
+    verdict = judge(world, library)
+    if dialect.parents_first:
+        verdict.parents_first()
     check_equal(dialect.owned(world), [], "leases that nobody gave back")
     ended = [shard["ShardId"] for shard in world.shards() if shard["SequenceNumberRange"].get("EndingSequenceNumber")]
     checkpoints = dialect.checkpoints(world)
@@ -240,15 +290,15 @@ def frozen(name, folder):
     """One of theirs, then ours, then theirs again sleeps for longer than a lease in the middle of a batch, and wakes."""
     dialect, library = DIALECTS[name], fleet.LIBRARIES[name]
     world = fleet.World(folder, 4)
-    watch = fleet.Watch(world, dialect.wrong)
-    them = world.member(name, "theirs-0", work_us=5000, max_leases=2).start().awake()
-    us = world.ours(dialect.name, name, "ours-0", work_us=2000, max_leases=2).start()
+    watch = fleet.Watch(world, dialect.wrong, dialect.table)
+    them = world.member(name, "theirs-0", work_us=5000, **dialect.at_most(2)).start().awake()
+    us = world.ours(dialect.name, name, "ours-0", work_us=2000, **dialect.at_most(2)).start()
     producer = Producer(world, 5000, 100)
     world.wait_seen(500, library.unread, them, us)
     third = world.ours(dialect.name, name, "ours-1", work_us=2000).start()
-    for sleeper in (them, us, them):
+    for sleeper in (them, us, them) if dialect.bears_sleep else (us, us):
         sleeper.process.send_signal(signal.SIGSTOP)
-        time.sleep(fleet.LEASE_MS / 1000)
+        time.sleep(dialect.sleeps)
         put = len(world.placed)
         world.wait_seen(put, library.unread, us, them, third)
         sleeper.process.send_signal(signal.SIGCONT)
@@ -284,7 +334,7 @@ if __name__ == "__main__":
     need_emulators("dynoxide", "kinesis-local", "double")
     fleet.build(*names, *os.environ.get("BASELINE", "").split())
     for wanted in names:
-        there = STORIES if wanted in DIALECTS else ["alone"]
+        there = ["alone", *DIALECTS[wanted].stories] if wanted in DIALECTS else ["alone"]
         for one in os.environ.get("STORIES", " ".join(there)).split():
             check(one in there, f"{one} is none of the stories of {wanted}: {', '.join(there)}")
             tell(wanted, one)

@@ -179,7 +179,14 @@ static void answer(struct shared_world *world, const struct happening *happening
     event.store.outcome = happening->kind == HAPPENS_TIMEOUT ? KS_UNKNOWN : request->outcome;
     event.store.kcl = request->kcl;
     event.store.leases = request->rows;
-    event.store.lease_count = event.store.outcome == KS_UNKNOWN ? 0 : request->row_count;
+    event.store.workers = request->workers;
+    event.store.leader = request->leader;
+    event.store.list = request->list;
+    event.store.list.shards = request->listed;
+    if (event.store.outcome != KS_UNKNOWN) {
+        event.store.lease_count = request->row_count;
+        event.store.worker_count = request->worker_count;
+    }
     if (live && event.store.outcome == KS_DONE) {
         if (request->ask.operation != KS_STORE_READ_OWNED)
             remember(node, request);
@@ -447,7 +454,7 @@ static void split(struct shared_world *world)
     world->shards[parent].closed = true;
     for (uint32_t child = 0; child < 2; child++)
         world->shards[world->shard_count++] =
-            (struct shared_shard){.parent = parent, .listed = true};
+            (struct shared_shard){.parent = parent, .listed = true, .born = world->now};
     shared_say(world, "world: shard-%u is split", parent);
 }
 
@@ -540,6 +547,8 @@ static void make_peace(struct shared_world *world)
         if (world->nodes[number].core == NULL)
             start(world, number, world->next_name < SHARED_EMPTY ? world->next_name++ : 30);
     }
+    if (world->fleet->make_peace != NULL)
+        world->fleet->make_peace(world);
 }
 
 static void turn(struct shared_world *world, const struct happening *happening)
@@ -617,6 +626,11 @@ static bool is_done(const struct shared_world *world, char *why, size_t size)
                 return false;
         snprintf(why, size, "the row of shard-%u (w%u, claim w%u, checkpoint %lld of %u)", shard,
                  row->owner, row->claim, (long long)row->checkpoint, stream->count);
+        if (world->fleet->is_done != NULL) {
+            if (!world->fleet->is_done(world, shard))
+                return false;
+            continue;
+        }
         if (stream->closed && stream->ended && !row->present)
             continue;
         if (stream->closed ? row->checkpoint != SHARED_END : row->owner == 0)
@@ -676,6 +690,8 @@ static void draw(struct shared_world *world)
     config->sessions_max = 2;
     config->budget_bytes = 1 << 20;
     config->read_bytes = 1 << 12;
+    if (world->fleet->draw != NULL)
+        world->fleet->draw(world);
 }
 
 static void begin(struct shared_world *world)

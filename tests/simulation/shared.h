@@ -7,15 +7,21 @@
  * for up to 25 s, wall clocks of ours that jump by up to 30 s (then nobody promises that one alone delivers). Members
  * write checkpoints without a condition, also late and after they gave a lease back, wipe claims, stand still, and
  * take what has run out by their own clock.
+ * kinsumer's divide the list of shards, hand records out before they are done, leave idle shards without a sign of life
+ * (or, the fork's, do not), go on reading what is not theirs any more when they wake, and end when a write of
+ * theirs is refused.
  *
  * What is ours must hold always:
  *   - a checkpoint of ours never covers a record that nobody settled;
  *   - no record of a child is delivered by us before the row of its parent says SHARD_END;
  *   - a LeaseTimeout of ours is in whole seconds, later than the one that it replaces, and no owner stands without it;
+ *   - of kinsumer's, what we capture was free, ours or old, and a list of ours has no shard twice or finished, and
+ *     lacks none that is long there;
  * and where all keep to conditions (alone, or beside members without late writes):
  *   - nobody takes a lease while one of ours may deliver it, but where wall clocks jump;
  *   - no checkpoint in the table goes back;
- * and after the faults everything is settled, and every open shard is somebody's, within a bounded time.
+ * and after the faults everything is settled, and every open shard is somebody's (of kinsumer's, that client's to whom
+ * it falls), within a bounded time.
  */
 #ifndef KS_SIM_SHARED_H
 #define KS_SIM_SHARED_H
@@ -27,6 +33,7 @@ struct shared_fleet;
 extern const struct shared_fleet shared_go_kcl;
 extern const struct shared_fleet shared_kcl;
 extern const struct shared_fleet shared_kcl3;
+extern const struct shared_fleet shared_kinsumer;
 
 /* Runs these seeds. False at the first one that breaks a promise; it is told. `verbose`: with the story. */
 bool shared_run(const struct shared_fleet *fleet, uint64_t seed, uint64_t count, bool verbose);

@@ -29,7 +29,7 @@ struct shared_row {
     uint64_t checkpoint;
     /* Of the KCL. */
     uint64_t counter;
-    uint32_t last; /* Who had it last. */
+    uint32_t last;     /* Who had it last. */
     sim_time moved_at; /* When the counter did, last. */
     uint32_t next;     /* 3.x: to whom its owner is to hand it on; */
     sim_time given_at; /* since when. */
@@ -40,6 +40,7 @@ struct shared_shard {
     bool closed;
     bool ended; /* Its row said SHARD_END once: a late write may undo that. */
     bool listed;
+    sim_time born;
     ks_shard parent;
     bool settled[SHARED_RECORDS];
 };
@@ -59,10 +60,27 @@ struct shared_fleet {
     void (*apply)(struct shared_world *world, struct shared_request *request);
     /* A turn of a member: everything that its threads do. */
     void (*member)(struct shared_world *world, struct shared_member *member);
+    /* What may be NULL: when the swarm is drawn; when the faults are over; whether the row of a shard, of which
+     * everything is settled, is as it should be in the end. */
+    void (*draw)(struct shared_world *world);
+    void (*make_peace)(struct shared_world *world);
+    bool (*is_done)(const struct shared_world *world, ks_shard shard);
 };
 extern const struct shared_fleet shared_go_kcl;
 extern const struct shared_fleet shared_kcl;
 extern const struct shared_fleet shared_kcl3;
+extern const struct shared_fleet shared_kinsumer;
+
+/* kinsumer's other tables. */
+struct shared_meta {
+    uint64_t clients[SHARED_NAMES]; /* LastUpdate, 0: no row. */
+    uint32_t ranks[SHARED_NAMES];   /* Of their ids, in the order of bytes. */
+    uint32_t leader;                /* 0: nobody. */
+    uint64_t leader_rev;
+    ks_shard list[SHARED_SHARDS];
+    uint32_t list_count;
+    uint64_t list_rev;
+};
 
 /* What a fleet of KCL 3.x has besides. */
 enum { KCL_FLIPS = 4 };
@@ -115,6 +133,12 @@ struct shared_request {
     uint32_t node;
     uint32_t life;
     struct ks_store_effect ask;
+    ks_shard named[SHARED_SHARDS]; /* NAME_SHARDS. */
+    struct ks_worker_row workers[SHARED_NAMES];
+    uint32_t worker_count;
+    struct ks_leader_row leader;
+    struct ks_list_row list;
+    ks_shard listed[SHARED_SHARDS];
     bool has_checkpoint;
     uint64_t checkpoint;
     enum ks_outcome outcome;
@@ -149,10 +173,19 @@ struct shared_member {
     sim_time scan_at;
     sim_time renew_at;
     struct shared_memory shards[SHARED_SHARDS];
+    /* Of kinsumer: what it knew at its last look. */
+    bool begun;
+    sim_time look_at;
+    sim_time commit_at;
+    uint32_t index;
+    uint32_t total;
+    ks_shard list[SHARED_SHARDS];
+    uint32_t list_count;
 };
 
 struct shared_world {
     const struct shared_fleet *fleet;
+    struct shared_meta meta;
     uint64_t seed;
     sim_time now;
     struct ks_prng prng;
@@ -206,6 +239,7 @@ void shared_changed(struct shared_world *world, ks_shard shard, const struct sha
 
 /* True if all records below are settled. */
 bool shared_is_settled(const struct shared_world *world, ks_shard shard, uint64_t checkpoint);
+void shared_kinsumer_turn(struct shared_world *world, struct shared_member *member);
 /* What it wrote late lands: an unconditional PutItem. */
 void shared_member_put(struct shared_world *world, uint32_t owner, ks_shard shard, uint64_t timeout,
                        uint64_t checkpoint);

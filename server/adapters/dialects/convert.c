@@ -20,6 +20,7 @@ struct ks_store_request ks_mend_request(const struct ks_store_lease *lease,
     request.rev = was->rev;
     request.checkpoint = was->checkpoint;
     request.whole = was->whole;
+    request.masks = was->masked;
     return request;
 }
 
@@ -90,6 +91,7 @@ static void begin(const struct ks_store_lease *from, struct ks_store_lease *leas
     lease->rev = 0;
     lease->load = 0;
     lease->words = NULL;
+    lease->masked = false;
     if (from->checkpoint.kind == KS_POSITION_AT_TIMESTAMP && from->checkpoint.timestamp_ms == 0)
         lease->unstarted = true;
 }

@@ -57,6 +57,7 @@ const struct ks_dialect *ks_dialect_at(uint32_t index);
 
 extern const struct ks_dialect ks_native_dialect;
 extern const struct ks_dialect ks_go_kcl_dialect;
+extern const struct ks_dialect ks_kcl_rb_dialect;
 extern const struct ks_dialect ks_kcl_dialect;
 extern const struct ks_dialect ks_kinsumer_dialect;
 

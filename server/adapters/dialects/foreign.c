@@ -6,8 +6,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Two sequence numbers, a number and two colons. */
-enum { INSIDE_BYTES = 2 * KS_SEQUENCE_MAX + 32 };
+enum {
+    /* Two sequence numbers, a number and two colons. */
+    INSIDE_BYTES = 2 * KS_SEQUENCE_MAX + 32,
+    /* More than the texts of a write take: three ids, two times, two sequence numbers thrice, a parent. */
+    TEXT_BYTES = 2048
+};
 
 ks_err ks_foreign_read_id(const struct ks_item *item, uint32_t at,
                           struct ks_incarnation_text *ret_who)
@@ -32,6 +36,17 @@ ks_err ks_foreign_keep_id(struct ks_item_write *write, const struct ks_incarnati
     if (ks_view_equal(id, KS_VIEW(KS_FOREIGN_EMPTY)))
         id = KS_VIEW("");
     return ks_item_write_keep(write, id, ret_id);
+}
+
+ks_err ks_foreign_if_names(struct ks_item_write *write, const char *name,
+                           enum ks_condition_kind nobody, const struct ks_incarnation_text *who)
+{
+    struct ks_value value = {KS_VALUE_TEXT, KS_VIEW_NONE};
+
+    if (who->id[0] != '\0')
+        KS_TRY(ks_foreign_keep_id(write, who, &value.text));
+    ks_item_write_if(write, who->id[0] == '\0' ? nobody : KS_IF_EQUALS, name, value);
+    return KS_OK;
 }
 
 bool ks_foreign_is_sequence(const struct ks_position *position)
@@ -90,6 +105,29 @@ bool ks_foreign_read_inside(const struct ks_item *item, uint32_t at, ks_view che
     return true;
 }
 
+ks_err ks_foreign_read_checkpoint(const struct ks_item *item, uint32_t at, ks_view checkpoint,
+                                  struct ks_store_lease *lease)
+{
+    lease->whole.sub_sequence = -1;
+    lease->unstarted = checkpoint.size == 0;
+    lease->finished = ks_view_equal(checkpoint, KS_VIEW(KS_FOREIGN_END));
+    if (lease->finished) {
+        lease->checkpoint.kind = KS_POSITION_SHARD_END;
+        return KS_OK;
+    }
+    if (checkpoint.size != 0) {
+        if (!ks_native_is_decimal(checkpoint, KS_SEQUENCE_MAX))
+            return KS_FAIL(MALFORMED);
+        lease->checkpoint.kind = KS_POSITION_AFTER_SEQUENCE;
+        KS_TRY(ks_view_copy_text(checkpoint, lease->checkpoint.sequence,
+                                 sizeof(lease->checkpoint.sequence)));
+    }
+    lease->whole = lease->checkpoint;
+    if (ks_foreign_read_inside(item, at, checkpoint, &lease->checkpoint))
+        lease->unstarted = false;
+    return KS_OK;
+}
+
 ks_err ks_foreign_set_text(struct ks_item_write *write, const char *name, ks_view text)
 {
     ks_view kept;
@@ -112,8 +150,7 @@ static ks_err set_inside(struct ks_item_write *write, const struct ks_position *
     ks_err err;
 
     ks_bytes_init(&inside, INSIDE_BYTES);
-    err = ks_bytes_format(&inside,
-                          "%s:", ks_foreign_is_sequence(whole) ? whole->sequence : "");
+    err = ks_bytes_format(&inside, "%s:", ks_foreign_is_sequence(whole) ? whole->sequence : "");
     if (ks_ok(err))
         err = ks_native_put_position(&inside, exact);
     if (ks_ok(err) && exact->kind == KS_POSITION_AFTER_SEQUENCE)
@@ -197,4 +234,40 @@ struct ks_foreign_date ks_foreign_date(uint64_t days)
         days -= ks_foreign_days_of(date.year, date.month);
     date.day += (unsigned)days;
     return date;
+}
+
+/* ---- Rows of shards ---- */
+
+ks_err ks_foreign_read(const struct ks_store_request *request, const char **ret_partition,
+                       struct ks_item_keys *ret_keys)
+{
+    *ret_partition = NULL;
+    *ret_keys = (struct ks_item_keys){.count = 0};
+    if (request->operation == KS_STORE_READ_LEASES)
+        return KS_OK;
+    if (request->operation != KS_STORE_READ_LEASE)
+        return KS_FAIL(INVALID); /* Such rows there are none. */
+    return ks_item_keys_add(ret_keys, ks_view_text(request->shard));
+}
+
+ks_err ks_foreign_write(const struct ks_store_request *request, const char *key,
+                        ks_err (*fill)(struct ks_item_write *write,
+                                       const struct ks_store_request *request),
+                        struct ks_item_write *ret_write, struct ks_detail *ret_detail)
+{
+    ks_err err;
+
+    *ret_write = (struct ks_item_write){.p = NULL};
+    if (request->shard == NULL || !ks_native_is_shard(ks_view_text(request->shard))) {
+        ks_detail_set(ret_detail, "%s: not a shard id",
+                      ks_store_operation_name(request->operation));
+        return KS_FAIL(INVALID);
+    }
+    KS_TRY(ks_item_write_init(ret_write, NULL, request->shard, TEXT_BYTES));
+    ret_write->key = key;
+    err = fill(ret_write, request);
+    if (!ks_ok(err))
+        ks_detail_set(ret_detail, "%s of %s: %s", ks_store_operation_name(request->operation),
+                      request->shard, ks_err_text(err));
+    return err;
 }

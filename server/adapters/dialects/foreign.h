@@ -16,6 +16,7 @@
 /* The owner "" of a table, as the port names it: an id of its own. */
 #define KS_FOREIGN_EMPTY "\"\""
 #define KS_FOREIGN_SIDECAR "SidecarPosition"
+#define KS_FOREIGN_END "SHARD_END"
 
 /* An id of attribute `at`; nobody if it is absent. MALFORMED if it is no text, or longer than ours can be: then no
  * condition could name it. */
@@ -25,12 +26,21 @@ KS_MUST_USE ks_err ks_foreign_read_id(const struct ks_item *item, uint32_t at,
 KS_MUST_USE ks_err ks_foreign_keep_id(struct ks_item_write *write,
                                       const struct ks_incarnation_text *who, ks_view *ret_id);
 
+/* The attribute names this one; or it is as `nobody` says, if there is no id. */
+KS_MUST_USE ks_err ks_foreign_if_names(struct ks_item_write *write, const char *name,
+                                       enum ks_condition_kind nobody,
+                                       const struct ks_incarnation_text *who);
+
 /* True for the place after a record. */
 bool ks_foreign_is_sequence(const struct ks_position *position);
 /* Moves `position` to the place that attribute `at` names, if that goes with the checkpoint that stands beside it.
  * True if it did. */
 bool ks_foreign_read_inside(const struct ks_item *item, uint32_t at, ks_view checkpoint,
                             struct ks_position *position);
+/* What a checkpoint says that is digits, SHARD_END or nothing yet; with the place inside that attribute `at` names.
+ * MALFORMED for anything else. */
+KS_MUST_USE ks_err ks_foreign_read_checkpoint(const struct ks_item *item, uint32_t at,
+                                              ks_view checkpoint, struct ks_store_lease *lease);
 /* Sets attribute `checkpoint`, and SidecarPosition or removes it, if the request has a checkpoint. INVALID if that is
  * none of a record. */
 KS_MUST_USE ks_err ks_foreign_set_position(struct ks_item_write *write,
@@ -60,5 +70,16 @@ unsigned ks_foreign_days_of(unsigned year, unsigned month);
 /* SET of a text, which is copied; REMOVE. */
 KS_MUST_USE ks_err ks_foreign_set_text(struct ks_item_write *write, const char *name, ks_view text);
 void ks_foreign_remove(struct ks_item_write *write, const char *name);
+
+/* ---- Of a table that has a row for each shard, and no others ---- */
+
+/* As ks_native_read. INVALID for rows of another kind. */
+KS_MUST_USE ks_err ks_foreign_read(const struct ks_store_request *request,
+                                   const char **ret_partition, struct ks_item_keys *ret_keys);
+/* As ks_native_write, of a row by its key attribute `key`: `fill` adds conditions and updates. */
+KS_MUST_USE ks_err ks_foreign_write(const struct ks_store_request *request, const char *key,
+                                    ks_err (*fill)(struct ks_item_write *write,
+                                                   const struct ks_store_request *request),
+                                    struct ks_item_write *ret_write, struct ks_detail *ret_detail);
 
 #endif

@@ -21,7 +21,7 @@ static const struct ks_attribute attributes[ATTRIBUTES] = {
 static const struct ks_schema schema = {
     .attributes = attributes, .count = ATTRIBUTES, .key = KS_GO_KCL_KEY};
 
-#define SHARD_END KS_VIEW("SHARD_END")
+#define SHARD_END KS_VIEW(KS_FOREIGN_END)
 
 /* ---- Times ---- */
 
@@ -128,34 +128,9 @@ ks_err ks_go_kcl_put_time(struct ks_bytes *bytes, uint64_t ns)
 
 /* ---- Reading ---- */
 
-static ks_err read_checkpoint(const struct ks_item *item, struct ks_store_lease *lease)
-{
-    ks_view text = KS_VIEW_NONE;
-
-    if (item->presence[CHECKPOINT] != KS_ABSENT)
-        KS_TRY(ks_item_text(item, CHECKPOINT, &text));
-    lease->whole.sub_sequence = -1;
-    lease->unstarted = text.size == 0;
-    lease->finished = ks_view_equal(text, SHARD_END);
-    if (lease->finished) {
-        lease->checkpoint.kind = KS_POSITION_SHARD_END;
-        return KS_OK;
-    }
-    if (text.size != 0) {
-        if (!ks_native_is_decimal(text, KS_SEQUENCE_MAX))
-            return KS_FAIL(MALFORMED);
-        lease->checkpoint.kind = KS_POSITION_AFTER_SEQUENCE;
-        KS_TRY(ks_view_copy_text(text, lease->checkpoint.sequence,
-                                 sizeof(lease->checkpoint.sequence)));
-    }
-    lease->whole = lease->checkpoint;
-    if (ks_foreign_read_inside(item, SIDECAR, text, &lease->checkpoint))
-        lease->unstarted = false;
-    return KS_OK;
-}
-
 static ks_err read_lease(const struct ks_item *item, struct ks_store_lease *lease)
 {
+    ks_view checkpoint = KS_VIEW_NONE;
     ks_view text;
 
     if (!ks_native_is_shard(item->k))
@@ -172,7 +147,9 @@ static ks_err read_lease(const struct ks_item *item, struct ks_store_lease *leas
             return KS_FAIL(MALFORMED);
         KS_TRY(ks_view_copy_text(text, lease->parents[0], sizeof(lease->parents[0])));
     }
-    return read_checkpoint(item, lease);
+    if (item->presence[CHECKPOINT] != KS_ABSENT)
+        KS_TRY(ks_item_text(item, CHECKPOINT, &checkpoint));
+    return ks_foreign_read_checkpoint(item, SIDECAR, checkpoint, lease);
 }
 
 static ks_err add(struct ks_native_rows *rows, const struct ks_item *item,
@@ -184,22 +161,7 @@ static ks_err add(struct ks_native_rows *rows, const struct ks_item *item,
     return ks_native_rows_add_lease(rows, item, read_lease(item, &lease), &lease);
 }
 
-static ks_err read(const struct ks_store_request *request, const char **ret_partition,
-                   struct ks_item_keys *ret_keys)
-{
-    *ret_partition = NULL;
-    *ret_keys = (struct ks_item_keys){.count = 0};
-    if (request->operation == KS_STORE_READ_LEASES)
-        return KS_OK;
-    if (request->operation != KS_STORE_READ_LEASE)
-        return KS_FAIL(INVALID); /* Such rows there are none. */
-    return ks_item_keys_add(ret_keys, ks_view_text(request->shard));
-}
-
 /* ---- Writing ---- */
-
-/* More than the texts of a write take: two ids, two times, two sequence numbers thrice, a parent. */
-enum { TEXT_BYTES = 2048 };
 
 static struct ks_value text_value(ks_view text)
 {
@@ -210,15 +172,7 @@ static struct ks_value text_value(ks_view text)
 static ks_err if_names(struct ks_item_write *write, enum attribute at,
                        const struct ks_incarnation_text *who)
 {
-    ks_view id;
-
-    if (who->id[0] == '\0') {
-        ks_item_write_if(write, KS_IF_ABSENT, attributes[at].name, text_value(KS_VIEW_NONE));
-        return KS_OK;
-    }
-    KS_TRY(ks_foreign_keep_id(write, who, &id));
-    ks_item_write_if(write, KS_IF_EQUALS, attributes[at].name, text_value(id));
-    return KS_OK;
+    return ks_foreign_if_names(write, attributes[at].name, KS_IF_ABSENT, who);
 }
 
 static ks_err keep_time(struct ks_item_write *write, uint64_t ns, ks_view *ret_text)
@@ -393,21 +347,7 @@ static ks_err fill(struct ks_item_write *write, const struct ks_store_request *r
 static ks_err write_row(const struct ks_store_request *request, struct ks_item_write *ret_write,
                         struct ks_detail *ret_detail)
 {
-    ks_err err;
-
-    *ret_write = (struct ks_item_write){.p = NULL};
-    if (request->shard == NULL || !ks_native_is_shard(ks_view_text(request->shard))) {
-        ks_detail_set(ret_detail, "%s: not a shard id",
-                      ks_store_operation_name(request->operation));
-        return KS_FAIL(INVALID);
-    }
-    KS_TRY(ks_item_write_init(ret_write, NULL, request->shard, TEXT_BYTES));
-    ret_write->key = KS_GO_KCL_KEY;
-    err = fill(ret_write, request);
-    if (!ks_ok(err))
-        ks_detail_set(ret_detail, "%s of %s: %s", ks_store_operation_name(request->operation),
-                      request->shard, ks_err_text(err));
-    return err;
+    return ks_foreign_write(request, KS_GO_KCL_KEY, fill, ret_write, ret_detail);
 }
 
 const struct ks_dialect ks_go_kcl_dialect = {.name = "go-kcl",
@@ -415,6 +355,6 @@ const struct ks_dialect ks_go_kcl_dialect = {.name = "go-kcl",
                                              .table_count = 1,
                                              .rev = KS_REV_UNTIL,
                                              .keeps_apart = true,
-                                             .read = read,
+                                             .read = ks_foreign_read,
                                              .write = write_row,
                                              .add = add};

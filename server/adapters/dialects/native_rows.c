@@ -4,7 +4,9 @@
 #include "adapters/dialects/native_words.h"
 #include "base/budget.h"
 
-enum { WORDS_BYTES_MAX = 256 << 20 /* Far more than any table has: 4 KiB for each row that may be. */ };
+enum {
+    WORDS_BYTES_MAX = 256 << 20 /* Far more than any table has: 4 KiB for each row that may be. */
+};
 
 /* As the readers of item.h, with absent counting as 0, false or "". */
 static ks_err read_number(const struct ks_item *item, enum ks_native_attribute at,

@@ -3,12 +3,12 @@
  *
  * A fleet of equals (peers.h). A row says who has the lease and until when, by the wall clock; whoever finds it free or
  * run out takes it by a write that names what it read. That time is the row's rev here, in ns since 1970: every write
- * of ours moves it on, so that no two of them can both be applied, and a checkpoint is a renewal, too. Who wants a lease
- * of somebody else claims it, and waits until it is given back. */
+ * of ours moves it on, so that no two of them can both be applied, and a checkpoint is a renewal, too. Who wants a
+ * lease of somebody else claims it, and waits until it is given back. */
 #include <assert.h>
 #include <stddef.h>
 
-#include "core/fleet/peers.h"
+#include "core/fleet/go_kcl.h"
 
 enum { US_PER_SECOND = 1000000 };
 #define NS_PER_SECOND UINT64_C(1000000000)
@@ -36,7 +36,7 @@ static uint64_t rev_after(const struct ks_core *core, uint64_t before)
     return rev > before ? rev : (before / NS_PER_SECOND + 1) * NS_PER_SECOND;
 }
 
-static uint64_t next_rev(const struct ks_core *core, const struct ks_lease *lease)
+uint64_t ks_go_kcl_next_rev(const struct ks_core *core, const struct ks_lease *lease)
 {
     assert(lease->tried >= lease->rev);
     return rev_after(core, lease->tried);
@@ -44,7 +44,7 @@ static uint64_t next_rev(const struct ks_core *core, const struct ks_lease *leas
 
 /* Others take it when their clock shows its time: ours may be behind. Whatever the row says, it is no longer than what
  * we asked for. */
-static ks_instant serves_until(const struct ks_core *core, uint64_t rev)
+ks_instant ks_go_kcl_serves_until(const struct ks_core *core, uint64_t rev)
 {
     int64_t left_us = (int64_t)(rev / 1000) - core->wall_us;
     int64_t most_us = core->config.lease_duration.us + US_PER_SECOND;
@@ -61,7 +61,7 @@ static bool over_since(const struct ks_core *core, const struct ks_directory_ent
 }
 
 /* A row that our own final write made free is told as what lease.c looks for: that write does not move the time. */
-static void read_row(const struct ks_core *core, struct ks_lease_row *row)
+void ks_go_kcl_read(const struct ks_core *core, struct ks_lease_row *row)
 {
     const struct ks_lease *lease = ks_peers_held(core, &core->directory[row->shard]);
 
@@ -203,18 +203,17 @@ static void unclaim(struct ks_core *core, struct ks_effects *effects)
 
 /* ---- Rounds ---- */
 
-/* A lease whose time is over has no owner who counts. */
-static bool counts(const struct ks_core *core, const struct ks_directory_entry *entry)
+bool ks_go_kcl_lives(const struct ks_core *core, const struct ks_directory_entry *entry)
 {
     return !over_since(core, entry, ks_span_us(0));
 }
 
-static void round_of(struct ks_core *core, struct ks_effects *effects)
+void ks_go_kcl_round(struct ks_core *core, struct ks_effects *effects)
 {
     struct ks_fleet *fleet = &core->fleet;
     uint32_t free = 0;
 
-    ks_peers_count(core, counts);
+    ks_peers_count(core, ks_go_kcl_lives); /* Others have no owner who counts. */
     if (ks_peers_want(core))
         free = take_free(core, effects);
     else
@@ -236,11 +235,11 @@ const struct ks_fleet_protocol ks_go_kcl_protocol = {
     .turn = ks_peers_turn,
     .deadline = ks_peers_deadline,
     .changed = ks_peers_changed,
-    .read = read_row,
+    .read = ks_go_kcl_read,
     .see = ks_peers_see,
     .take = ks_peers_take,
-    .next_rev = next_rev,
-    .serves_until = serves_until,
+    .next_rev = ks_go_kcl_next_rev,
+    .serves_until = ks_go_kcl_serves_until,
     .renew_at = ks_peers_renew_at,
-    .round = round_of,
+    .round = ks_go_kcl_round,
 };

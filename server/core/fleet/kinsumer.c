@@ -2,10 +2,10 @@
 /* The manners of kinsumer (twitchscience, and its fork of snowplow-devops), of whose fleet we are a client:
  * docs/DIALECTS.md.
  *
- * Who reads what is not negotiated but counted: every client beats, sorts those that do by their ids, and of the list of
- * shards the i-th is for client i modulo their number. A row says who has captured a shard, and when that was written
- * last: that time is its rev here, in ns since 1970. Whoever a shard falls to captures it when its row is free, or old.
- * The first client leads: it keeps the list, and removes the dead. Rows are a fleet of equals' (peers.h). */
+ * Who reads what is not negotiated but counted: every client beats, sorts those that do by their ids, and of the list
+ * of shards the i-th is for client i modulo their number. A row says who has captured a shard, and when that was
+ * written last: that time is its rev here, in ns since 1970. Whoever a shard falls to captures it when its row is free,
+ * or old. The first client leads: it keeps the list, and removes the dead. Rows are a fleet of equals' (peers.h). */
 #include <assert.h>
 #include <stddef.h>
 
@@ -300,6 +300,11 @@ static void keep_list(struct ks_core *core, struct ks_effects *effects)
     if (!division->enrolled || !division->known || !office_free(core) ||
         !(division->empty || due) || ks_instant_before(core->fleet.rows_at, division->began_at))
         return;
+    /* Whoever has slept may know an old stream. */
+    if (ks_instant_before(division->stream_at, division->began_at)) {
+        core->fleet.list_at = core->now;
+        return;
+    }
     for (ks_shard shard = 0; shard < core->directory_top; shard++) {
         const struct ks_directory_entry *entry = &core->directory[shard];
 
@@ -503,6 +508,7 @@ static void start(struct ks_core *core)
     ours(core)->next_at = core->now;
     ours(core)->began_at = core->now;
     ours(core)->since = core->now;
+    ours(core)->stream_at = KS_LONG_AGO;
 }
 
 static bool may_sign_off(const struct ks_core *core)
@@ -535,6 +541,13 @@ static void sign_off(struct ks_core *core, struct ks_effects *effects)
         return;
     }
     ask(core, KS_STORE_SAY_GONE, effects);
+}
+
+static void listed(struct ks_core *core, const struct ks_event *event)
+{
+    ks_shards_listed(core, event);
+    if (event->listed.ok)
+        ours(core)->stream_at = core->now;
 }
 
 static void turn(struct ks_core *core, struct ks_effects *effects)
@@ -576,7 +589,7 @@ static ks_instant deadline(const struct ks_core *core)
 const struct ks_fleet_protocol ks_kinsumer_protocol = {
     .start = start,
     .answered = answered,
-    .listed = ks_shards_listed,
+    .listed = listed,
     .look = look,
     .locked = ks_peers_locked,
     .turn = turn,

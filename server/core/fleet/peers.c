@@ -163,7 +163,7 @@ void ks_peers_count(struct ks_core *core, bool (*counts)(const struct ks_core *c
 
 bool ks_peers_want(const struct ks_core *core)
 {
-    return core->fleet.mode == KS_ACTIVE && !core->draining;
+    return core->fleet.mode == KS_ACTIVE && !core->draining && !core->fleet.strangers;
 }
 
 /* Leases that we may take now. */
@@ -365,7 +365,7 @@ static void read_back(struct ks_core *core, struct ks_leader_write *write,
     entry->doubtful = true;
     if (event->store.outcome != KS_DONE || event->store.lease_count == 0)
         return;
-    ks_peers_see(core, row);
+    core->protocol->see(core, row);
     if (is_take(write->operation) && !row->damaged && !row->finished &&
         ks_peers_is_me(core, row->owner) && row->rev == write->rev && entry->held == KS_HELD_NONE &&
         ks_instant_before(core->now, write->deadline))
@@ -442,7 +442,7 @@ static void rows_read(struct ks_core *core, const struct ks_event *event,
         if (row->damaged && !core->directory[row->shard].damaged &&
             ks_effects_room(core, effects, 1))
             ks_effects_story(effects, KS_STORY_DAMAGED, row->shard, KS_NOBODY);
-        ks_peers_see(core, row);
+        core->protocol->see(core, row);
     }
     forget_missing(core);
     core->fleet.rows_at = core->now;
@@ -517,7 +517,7 @@ static void choose(struct ks_core *core, struct ks_effects *effects)
     fleet->told_capacity = ks_operator_capacity(core);
     if (fleet->mode != before)
         fleet->round_at = core->now;
-    for (uint32_t i = 0; fleet->mode != KS_ACTIVE && i < core->leases_top; i++)
+    for (uint32_t i = 0; !ks_peers_want(core) && i < core->leases_top; i++)
         if (core->leases[i].used)
             ks_lease_return(core, &core->leases[i]);
 }

@@ -55,6 +55,7 @@ struct ks_fleet_protocol {
 
 extern const struct ks_fleet_protocol ks_native_protocol;
 extern const struct ks_fleet_protocol ks_go_kcl_protocol;
+extern const struct ks_fleet_protocol ks_kcl_rb_protocol;
 extern const struct ks_fleet_protocol ks_kcl_protocol;
 extern const struct ks_fleet_protocol ks_kinsumer_protocol;
 

@@ -296,3 +296,62 @@ TEST(deputies_are_named_by_their_ids)
     EXPECT(request.deputies[1] == NULL);
     ks_rows_free(&rows);
 }
+
+/* ---- Tables whose members divide a list of shards. ---- */
+
+static void share(struct ks_rows *rows)
+{
+    static const struct ks_position start = {.kind = KS_POSITION_TRIM_HORIZON, .sub_sequence = -1};
+
+    init(rows);
+    ks_rows_share(rows, &start, false, ks_span_ms(5000));
+}
+
+TEST(workers_are_ranked_by_the_bytes_of_their_ids)
+{
+    struct ks_store_worker workers[] = {worker("~pod", KS_LIVE), worker("Pod", KS_LIVE),
+                                        worker("\xc3\xa9", KS_LIVE), worker("pod-a", KS_LIVE)};
+    static const uint32_t ranks[] = {1, 2, 0, 3}; /* Ours, pod-a, is told first. */
+    struct ks_event event;
+    struct ks_rows rows;
+
+    share(&rows);
+    event = read_fleet(&rows, workers, 4);
+    EXPECT_EQ_U64(event.store.worker_count, 4);
+    for (uint32_t i = 0; i < 4; i++)
+        EXPECT_EQ_U64(event.store.workers[i].rank, ranks[i]);
+    ks_rows_free(&rows);
+}
+
+TEST(a_list_keeps_its_order_and_is_written_in_that_of_bytes)
+{
+    struct ks_store_answer answer = {
+        .outcome = KS_DONE,
+        .list = {true, 7, KS_VIEW("shard-2\nshard-10\nshard-1")},
+    };
+    struct ks_store_effect effect = {.operation = KS_STORE_NAME_SHARDS, .shard = KS_SHARD_NONE};
+    struct ks_store_request request;
+    struct ks_event event = {.kind = KS_EVENT_START};
+    ks_shard shards[3];
+    struct ks_rows rows;
+
+    share(&rows);
+    ks_rows_answered(&rows, KS_STORE_READ_NEWS, true, &answer, now, wall, &event);
+    EXPECT(event.store.list.present);
+    EXPECT_EQ_U64(event.store.list.rev, 7);
+    EXPECT_EQ_U64(event.store.list.count, 3);
+    EXPECT_STR(ks_names_text(&rows.shards, event.store.list.shards[0]), "shard-2");
+    EXPECT_STR(ks_names_text(&rows.shards, event.store.list.shards[1]), "shard-10");
+    for (uint32_t i = 0; i < 3; i++)
+        shards[i] = event.store.list.shards[i];
+    effect.shards = shards;
+    effect.shard_count = 3;
+    EXPECT(ks_rows_request(&rows, &effect, &request));
+    EXPECT(ks_view_equal(request.shards, KS_VIEW("shard-1\nshard-10\nshard-2")));
+
+    /* What has no number cannot be counted. */
+    answer.list.shards = KS_VIEW("shard-1\n\nshard-2");
+    ks_rows_answered(&rows, KS_STORE_READ_NEWS, true, &answer, now, wall, &event);
+    EXPECT_EQ_I64(event.store.outcome, KS_UNKNOWN);
+    ks_rows_free(&rows);
+}

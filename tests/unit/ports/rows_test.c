@@ -531,7 +531,7 @@ TEST(a_checkpoint_of_ours_that_a_member_rewound_is_put_back)
     words = read_shared(&rows, "200");
     EXPECT(words->behind);
     EXPECT_STR(words->checkpoint.sequence, "300"); /* Begun again, it begins there. */
-    EXPECT_STR(words->row_whole.sequence, "300");
+    EXPECT_STR(ks_rows_whole(words).sequence, "300");
     for (int i = 0; i < 2; i++) {
         effect.operation = i == 0 ? KS_STORE_CHECKPOINT : KS_STORE_FINAL;
         EXPECT(ks_rows_request(&rows, &effect, &request));
@@ -589,6 +589,56 @@ TEST(inside_an_aggregate_ours_goes_on_and_theirs_is_the_record_before)
     EXPECT(read_shared(&rows, "200")->behind);
     EXPECT_EQ_I64(words->checkpoint.sub_sequence, 5);
     EXPECT_STR(words->row_whole.sequence, "200");
+    ks_rows_free(&rows);
+}
+
+TEST(a_take_says_what_was_read_and_the_end_of_a_mask_what_is_below)
+{
+    struct ks_store_effect effect = effect_of(KS_STORE_ASSIGN, 0);
+    struct ks_store_lease row = lease("shard-0", "", 0, 77, "200");
+    struct ks_store_request request;
+    struct ks_rows rows;
+
+    share(&rows, false);
+    ks_rows_mask(&rows);
+    row.whole = row.checkpoint;
+    row.masked = true;
+    (void)read_leases(&rows, true, &row, 1);
+    EXPECT(ks_rows_request(&rows, &effect, &request));
+    EXPECT(request.masks && request.lease->masked);
+    EXPECT_STR(request.lease->whole.sequence, "200");
+    EXPECT_STR(request.lease->checkpoint.sequence, "200");
+    wrote(&rows, after("300", -1));
+    (void)read_leases(&rows, true, &row,
+                      1); /* Behind us: what stands there is named all the same. */
+    EXPECT(ks_rows_request(&rows, &effect, &request));
+    EXPECT_STR(request.lease->whole.sequence, "200");
+    EXPECT_STR(request.lease->checkpoint.sequence, "200");
+
+    wrote(&rows, after("300", -1));
+    effect.operation = KS_STORE_CHECKPOINT;
+    EXPECT(ks_rows_request(&rows, &effect, &request));
+    EXPECT(!request.has_checkpoint);
+    effect.operation = KS_STORE_FINAL;
+    EXPECT(ks_rows_request(&rows, &effect, &request));
+    EXPECT(request.has_checkpoint);
+    EXPECT_STR(request.checkpoint.sequence, "300");
+    ks_rows_free(&rows);
+}
+
+TEST(a_checkpoint_that_moved_is_told_of_the_row)
+{
+    struct ks_store_lease row = lease("shard-0", "", 0, 77, "200");
+    struct ks_rows rows;
+
+    share(&rows, false);
+    row.stranger = true;
+    row.whole = row.checkpoint;
+    (void)read_leases(&rows, true, &row, 1);
+    EXPECT(!read_leases(&rows, true, &row, 1).store.leases[0].moved);
+    row.whole = after("300", -1);
+    EXPECT(read_leases(&rows, true, &row, 1).store.leases[0].moved);
+    EXPECT(rows.leases[0].stranger);
     ks_rows_free(&rows);
 }
 

@@ -52,7 +52,7 @@ static void live_led(void)
 {
     const struct ks_kcl_rows led = rows_of(KS_KCL_3X, 7);
 
-    peers_live(KS_PROTOCOL_KCL);
+    peers_begin(KS_PROTOCOL_KCL);
     probe(NULL, &led);
 }
 
@@ -76,7 +76,7 @@ TEST(nothing_is_taken_before_the_fleet_says_how_it_agrees)
 {
     const struct ks_lease_row row = peers_row(0, 3);
 
-    peers_live(KS_PROTOCOL_KCL);
+    peers_begin(KS_PROTOCOL_KCL);
     peers_look(&row);
     EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) == NULL);
     answer(APART, NULL, KS_UNKNOWN);
@@ -96,7 +96,7 @@ TEST(who_waits_for_the_flip_takes_and_reports)
     const struct ks_lease_row row = peers_row(0, 3);
     const struct ks_store_effect *report;
 
-    peers_live(KS_PROTOCOL_KCL);
+    peers_begin(KS_PROTOCOL_KCL);
     probe(&upgrade, NULL);
     EXPECT(bed_told(&peers_bed, KS_STORY_KCL_EQUALS));
     report = bed_asked(&peers_bed, KS_STORE_HEARTBEAT);
@@ -144,7 +144,7 @@ TEST(where_nobody_ever_led_free_leases_are_taken)
     const struct ks_kcl_rows unled = rows_of(KS_KCL_3X_WITH_ROLLBACK, 0);
     const struct ks_lease_row row = peers_row(0, 3);
 
-    peers_live(KS_PROTOCOL_KCL);
+    peers_begin(KS_PROTOCOL_KCL);
     probe(&unled, NULL);
     EXPECT(bed_told(&peers_bed, KS_STORY_KCL_UNLED));
     peers_look(&row);
@@ -171,7 +171,7 @@ TEST(rows_that_nobody_knows_change_nothing)
     struct ks_kcl_rows strange = {.damaged = true};
     const struct ks_lease_row row = peers_row(0, 3);
 
-    peers_live(KS_PROTOCOL_KCL);
+    peers_begin(KS_PROTOCOL_KCL);
     probe(&strange, NULL);
     EXPECT(bed_told(&peers_bed, KS_STORY_KCL_UNKNOWN));
     peers_look(&row);
@@ -191,7 +191,7 @@ TEST(rows_that_move_into_one_table_are_followed)
     struct ks_kcl_rows apart = rows_of(KS_KCL_3X, 7);
     struct ks_kcl_rows together = {.version = KS_KCL_UNSAID};
 
-    peers_live(KS_PROTOCOL_KCL);
+    peers_begin(KS_PROTOCOL_KCL);
     apart.tables = KS_KCL_TABLES_DEPLOYED;
     probe(&apart, NULL);
     EXPECT(!bed_asked(&peers_bed, KS_STORE_HEARTBEAT)->together);
@@ -230,7 +230,7 @@ TEST(we_say_our_cpu_if_others_do)
 {
     const struct ks_kcl_rows led = rows_of(KS_KCL_3X, 7);
 
-    peers_live(KS_PROTOCOL_KCL);
+    peers_begin(KS_PROTOCOL_KCL);
     probe(&led, NULL);
     EXPECT(KCL.measured);
     for (int i = 0; i < 1000 && KCL.serials[SURVEY] == 0; i++)

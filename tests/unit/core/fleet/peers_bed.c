@@ -22,7 +22,7 @@ void peers_wait(int64_t ms)
     peers_step(&(struct ks_event){.kind = KS_EVENT_TICK});
 }
 
-void peers_live(enum ks_protocol protocol)
+void peers_begin(enum ks_protocol protocol)
 {
     struct ks_core_config config = ks_core_config_default(ks_span_ms(10000));
     const struct ks_shard_row shard = {.parents = {KS_SHARD_NONE, KS_SHARD_NONE}};
@@ -45,6 +45,17 @@ void peers_live(enum ks_protocol protocol)
     bed_session(&peers_bed, 10, 1 << 20);
     peers_step(&(struct ks_event){.kind = KS_EVENT_LISTED,
                                   .listed = {.ok = true, .shards = &shard, .count = 1}});
+}
+
+void peers_live(enum ks_protocol protocol)
+{
+    peers_begin(protocol);
+    for (uint32_t i = 0; protocol == KS_PROTOCOL_KCL && i < 2; i++) {
+        struct ks_event event = {.kind = KS_EVENT_STORE};
+
+        event.store.token = ks_token_make(KS_FOR_NEWS, i, peers_bed.core->fleet.kcl.serials[i]);
+        peers_step(&event);
+    }
 }
 
 struct ks_lease_row peers_row(uint32_t owner, uint64_t rev)

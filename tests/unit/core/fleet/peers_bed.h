@@ -11,6 +11,8 @@ extern struct bed peers_bed;
 extern int64_t peers_wall_us;
 
 /* A core of this protocol with a session, L = 10 s, that has listed one shard. */
+void peers_begin(enum ks_protocol protocol);
+/* And that knows, if it is one of the KCL, that its fleet is of 2.x. */
 void peers_live(enum ks_protocol protocol);
 /* Steps at the wall time. */
 void peers_step(const struct ks_event *event);

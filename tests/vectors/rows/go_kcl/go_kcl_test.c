@@ -4,93 +4,37 @@
 #include "adapters/dialects/go_kcl.h"
 
 #include "adapters/dialects/foreign.h"
-#include "adapters/dynamodb/wire.h"
-#include "aws/json.h"
 #include "base/budget.h"
-#include "ks_test.h"
+#include "vectors/rows/foreign_rows.h"
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
-
-static char line[2048];
-static size_t size;
-
-#define SAY(...) size += (size_t)snprintf(line + size, sizeof(line) - size, __VA_ARGS__)
-
-static const char *or_none(const char *text)
-{
-    return text[0] == '\0' ? "-" : text;
-}
 
 static void say_time(uint64_t ns)
 {
     struct ks_bytes bytes;
 
     if (ns == 0) {
-        SAY("-");
+        foreign_say("-");
         return;
     }
     ks_bytes_init(&bytes, 64);
     EXPECT_OK(ks_go_kcl_put_time(&bytes, ns));
-    SAY("%.*s", (int)bytes.size, (const char *)bytes.data);
+    foreign_say("%.*s", (int)bytes.size, (const char *)bytes.data);
     ks_bytes_free(&bytes);
 }
 
 static void say_row(const struct ks_store_lease *row)
 {
-    size = 0;
-    if (row->damaged) {
-        SAY("%s damaged", row->shard);
-        return;
-    }
-    SAY("%s of %s until ", row->shard, or_none(row->owner.id));
+    foreign_say("%s of %s until ", row->shard, foreign_or_none(row->owner.id));
     say_time(row->rev);
-    SAY(" claimed by %s parent %s ", or_none(row->next_owner.id), or_none(row->parents[0]));
-    if (row->finished)
-        SAY("at its end");
-    else if (row->unstarted)
-        SAY("not begun");
-    else if (row->checkpoint.sub_sequence >= 0)
-        SAY("after %s/%" PRId64 ", for others after %s", row->checkpoint.sequence,
-            row->checkpoint.sub_sequence, row->whole.sequence);
-    else
-        SAY("after %s", row->checkpoint.sequence);
+    foreign_say(" claimed by %s parent %s ", foreign_or_none(row->next_owner.id),
+                foreign_or_none(row->parents[0]));
+    foreign_say_position(row);
 }
 
 TEST(rows_mean_what_the_vectors_say)
 {
-    static char text[64 << 10];
-    const int fd = open("tests/vectors/rows/go_kcl/rows.json", O_RDONLY);
-    const ssize_t bytes = fd < 0 ? -1 : read(fd, text, sizeof(text));
-    const struct ks_dialect *const dialect = &ks_go_kcl_dialect;
-    struct ks_json *cases = NULL;
-    struct ks_bytes texts;
-
-    EXPECT(bytes > 0 && bytes < (ssize_t)sizeof(text));
-    EXPECT_EQ_I64(close(fd), 0);
-    EXPECT_OK(ks_json_parse(ks_view_of(text, (size_t)bytes), &cases));
-    EXPECT(ks_json_count(cases) >= 25);
-    ks_bytes_init(&texts, 4096);
-    for (size_t at = 0; at < ks_json_count(cases); at++) {
-        const struct ks_json *const one = ks_json_item(cases, at);
-        struct ks_native_rows rows = {.workers = NULL};
-        struct ks_item item;
-        ks_view expected;
-
-        EXPECT_OK(ks_json_text(ks_json_member(one, "row"), &expected));
-        EXPECT_OK(ks_dynamodb_read_item(ks_json_member(one, "item"), dialect->tables[0].schema,
-                                        &texts, &item));
-        EXPECT_OK(dialect->add(&rows, &item, NULL));
-        EXPECT_EQ_I64(rows.lease_count, 1);
-        say_row(&rows.leases[0]);
-        EXPECT_STR(line, (const char *)expected.data);
-        ks_native_rows_free(&rows);
-    }
-    ks_bytes_free(&texts);
-    ks_json_free(cases);
-    EXPECT_EQ_I64(ks_alloc_live(), 0);
+    foreign_rows_mean("tests/vectors/rows/go_kcl/rows.json", 25, &ks_go_kcl_dialect, say_row);
 }
 
 TEST(a_time_has_one_spelling)
@@ -144,28 +88,7 @@ TEST(a_time_has_one_spelling)
 
 static void say_write(const struct ks_store_request *request)
 {
-    static const char *const ifs[] = {
-        [KS_IF_EQUALS] = "=", [KS_IF_EQUALS_OR_ABSENT] = "=?", [KS_IF_ABSENT] = "absent"};
-    struct ks_item_write write;
-
-    size = 0;
-    EXPECT_OK(ks_go_kcl_dialect.write(request, &write, NULL));
-    EXPECT_STR(write.key, "ShardID");
-    EXPECT(write.p == NULL);
-    for (uint32_t at = 0; at < write.condition_count; at++)
-        SAY("%s%s %s %.*s", at == 0 ? "if " : ", ", write.conditions[at].name,
-            ifs[write.conditions[at].kind], (int)write.conditions[at].value.text.size,
-            (const char *)write.conditions[at].value.text.data);
-    SAY(write.delete_row ? "; delete" : ";");
-    for (uint32_t at = 0; at < write.update_count; at++) {
-        EXPECT(write.updates[at].kind == KS_DO_REMOVE ||
-               write.updates[at].value.type == KS_VALUE_TEXT);
-        SAY("%s%s%s%.*s", at == 0 ? " " : ", ", write.updates[at].name,
-            write.updates[at].kind == KS_DO_REMOVE ? " removed" : " = ",
-            (int)write.updates[at].value.text.size,
-            (const char *)write.updates[at].value.text.data);
-    }
-    ks_item_write_free(&write);
+    (void)foreign_write(&ks_go_kcl_dialect, KS_GO_KCL_KEY, request);
 }
 
 static struct ks_store_request request_of(enum ks_store_operation operation)
@@ -184,13 +107,13 @@ TEST(a_take_names_all_that_was_read)
     const struct ks_store_lease made = {.parents = {"shardId-000000000000"}, .unstarted = true};
 
     say_write(&request);
-    EXPECT_STR(line,
+    EXPECT_STR(foreign_line,
                "if AssignedTo absent , LeaseTimeout = 2024-05-01T12:00:10Z, ClaimRequest absent ; "
                "AssignedTo = me, LeaseTimeout = 2024-05-01T12:00:20Z, ClaimRequest removed");
     request.rev = 0;
     request.lease = &made;
     say_write(&request);
-    EXPECT_STR(line,
+    EXPECT_STR(foreign_line,
                "if AssignedTo absent , LeaseTimeout absent , ClaimRequest absent , Checkpoint =? ; "
                "AssignedTo = me, LeaseTimeout = 2024-05-01T12:00:20Z, "
                "ParentShardId = shardId-000000000000, Checkpoint = , ClaimRequest removed");
@@ -198,8 +121,9 @@ TEST(a_take_names_all_that_was_read)
     memcpy(request.owner.id, KS_FOREIGN_EMPTY, sizeof(KS_FOREIGN_EMPTY));
     memcpy(request.next_owner.id, "me", sizeof("me"));
     say_write(&request);
-    EXPECT_STR(line, "if AssignedTo = , LeaseTimeout = 2024-05-01T12:00:10Z, ClaimRequest = me; "
-                     "AssignedTo = me, LeaseTimeout = 2024-05-01T12:00:20Z, ClaimRequest removed");
+    EXPECT_STR(foreign_line,
+               "if AssignedTo = , LeaseTimeout = 2024-05-01T12:00:10Z, ClaimRequest = me; "
+               "AssignedTo = me, LeaseTimeout = 2024-05-01T12:00:20Z, ClaimRequest removed");
 }
 
 TEST(what_an_owner_writes_names_its_own_last_time)
@@ -207,7 +131,7 @@ TEST(what_an_owner_writes_names_its_own_last_time)
     struct ks_store_request request = request_of(KS_STORE_CHECKPOINT);
 
     say_write(&request);
-    EXPECT_STR(line,
+    EXPECT_STR(foreign_line,
                "if AssignedTo = me, LeaseTimeout = 2024-05-01T12:00:10Z, ClaimRequest absent ; "
                "LeaseTimeout = 2024-05-01T12:00:20Z");
     request.has_checkpoint = true;
@@ -215,20 +139,20 @@ TEST(what_an_owner_writes_names_its_own_last_time)
         .kind = KS_POSITION_AFTER_SEQUENCE, .sub_sequence = -1, .sequence = SEQUENCE};
     request.whole = request.checkpoint;
     say_write(&request);
-    EXPECT_STR(line,
+    EXPECT_STR(foreign_line,
                "if AssignedTo = me, LeaseTimeout = 2024-05-01T12:00:10Z, ClaimRequest absent ; "
                "LeaseTimeout = 2024-05-01T12:00:20Z, Checkpoint = 4959, SidecarPosition removed");
     request.operation = KS_STORE_FINAL;
     say_write(&request);
-    EXPECT_STR(line, "if AssignedTo = me, LeaseTimeout = 2024-05-01T12:00:10Z; "
-                     "AssignedTo removed, Checkpoint = 4959, SidecarPosition removed");
+    EXPECT_STR(foreign_line, "if AssignedTo = me, LeaseTimeout = 2024-05-01T12:00:10Z; "
+                             "AssignedTo removed, Checkpoint = 4959, SidecarPosition removed");
     request.operation = KS_STORE_END;
     say_write(&request);
-    EXPECT_STR(line, "if AssignedTo = me, LeaseTimeout = 2024-05-01T12:00:10Z; "
-                     "AssignedTo removed, SidecarPosition removed, Checkpoint = SHARD_END");
+    EXPECT_STR(foreign_line, "if AssignedTo = me, LeaseTimeout = 2024-05-01T12:00:10Z; "
+                             "AssignedTo removed, SidecarPosition removed, Checkpoint = SHARD_END");
     request.operation = KS_STORE_DELETE;
     say_write(&request);
-    EXPECT_STR(line, "if Checkpoint = SHARD_END; delete");
+    EXPECT_STR(foreign_line, "if Checkpoint = SHARD_END; delete");
 }
 
 TEST(inside_an_aggregate_members_see_the_record_before_it)
@@ -241,12 +165,13 @@ TEST(inside_an_aggregate_members_see_the_record_before_it)
     request.whole = (struct ks_position){
         .kind = KS_POSITION_AFTER_SEQUENCE, .sub_sequence = -1, .sequence = SEQUENCE};
     say_write(&request);
-    EXPECT_STR(line, "if AssignedTo = me, LeaseTimeout = 2024-05-01T12:00:10Z; "
-                     "AssignedTo removed, Checkpoint = 4959, SidecarPosition = 4959:4960:2");
+    EXPECT_STR(foreign_line,
+               "if AssignedTo = me, LeaseTimeout = 2024-05-01T12:00:10Z; "
+               "AssignedTo removed, Checkpoint = 4959, SidecarPosition = 4959:4960:2");
     request.whole = (struct ks_position){.kind = KS_POSITION_TRIM_HORIZON, .sub_sequence = -1};
     say_write(&request);
-    EXPECT_STR(line, "if AssignedTo = me, LeaseTimeout = 2024-05-01T12:00:10Z; "
-                     "AssignedTo removed, SidecarPosition = :4960:2");
+    EXPECT_STR(foreign_line, "if AssignedTo = me, LeaseTimeout = 2024-05-01T12:00:10Z; "
+                             "AssignedTo removed, SidecarPosition = :4960:2");
 }
 
 TEST(a_claim_is_made_once_and_withdrawn_by_its_maker)
@@ -255,12 +180,12 @@ TEST(a_claim_is_made_once_and_withdrawn_by_its_maker)
 
     memcpy(request.next_owner.id, "me", sizeof("me"));
     say_write(&request);
-    EXPECT_STR(line,
+    EXPECT_STR(foreign_line,
                "if ClaimRequest absent , AssignedTo = other, LeaseTimeout = 2024-05-01T12:00:10Z; "
                "ClaimRequest = me");
     request.next_owner.id[0] = '\0';
     say_write(&request);
-    EXPECT_STR(line, "if ClaimRequest = me; ClaimRequest removed");
+    EXPECT_STR(foreign_line, "if ClaimRequest = me; ClaimRequest removed");
 }
 
 TEST(what_the_table_cannot_hold_is_refused)

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The manners at a table of kcl-rb, which has none of its own: docs/DIALECTS.md.
+ *
+ * Among ourselves we do as members of go-kcl do. A process of kcl-rb takes each second whatever it finds, leased or
+ * not, and ends at what it does not expect: beside one we take nothing and keep nothing, unless our rows are masked,
+ * which is what it passes over. Rows tell who wrote them last. Those of strangers that stand still, and whose lease is
+ * over if they are one's, are the legacy of processes that are gone. */
+#include <stddef.h>
+
+#include "core/fleet/go_kcl.h"
+
+/* The least time for which they must stand still: a process works on each row once a second, if it is not held up. */
+#define QUIET_LEAST ks_span_ms(5000)
+/* The next look, while we watch. */
+#define SOON ks_span_ms(1000)
+
+static ks_span quiet(const struct ks_core *core)
+{
+    const ks_span lease = core->config.lease_duration;
+
+    return lease.us > QUIET_LEAST.us ? lease : QUIET_LEAST;
+}
+
+static void see(struct ks_core *core, const struct ks_lease_row *row)
+{
+    struct ks_directory_entry *entry = &core->directory[row->shard];
+    struct ks_fleet *fleet = &core->fleet;
+    bool known = entry->present;
+    bool same = known && ks_incarnation_equal(row->owner, entry->owner) && row->rev == entry->rev &&
+                !row->moved;
+
+    ks_peers_see(core, row);
+    if (row->damaged)
+        return;
+    entry->stranger = row->stranger;
+    if (!row->stranger || same || (row->finished && !known))
+        return;
+    entry->seen_at = core->now; /* Also where owner and time are what they were. */
+    fleet->stranger_at = core->now;
+    fleet->strangers_seen |= known;
+    fleet->round_at = core->now;
+}
+
+/* A row that a stranger has, and for longer; or any of theirs. */
+static ks_shard theirs(const struct ks_core *core, bool any)
+{
+    for (ks_shard shard = 0; shard < core->directory_top; shard++) {
+        const struct ks_directory_entry *entry = &core->directory[shard];
+
+        if (entry->present && entry->stranger && ks_peers_open(entry) &&
+            (any || (entry->owner.worker != 0 && ks_go_kcl_lives(core, entry))))
+            return shard;
+    }
+    return KS_SHARD_NONE;
+}
+
+static void say(struct ks_core *core, ks_shard shard, struct ks_effects *effects)
+{
+    struct ks_fleet *fleet = &core->fleet;
+
+    if (fleet->strangers == fleet->strangers_told || !ks_effects_room(core, effects, 1))
+        return;
+    fleet->strangers_told = fleet->strangers;
+    ks_effects_story(effects, fleet->strangers ? KS_STORY_STRANGERS : KS_STORY_STRANGERS_GONE,
+                     shard, KS_NOBODY);
+}
+
+static void watch(struct ks_core *core, struct ks_effects *effects)
+{
+    struct ks_fleet *fleet = &core->fleet;
+    bool lately = fleet->stranger_at.us != KS_LONG_AGO.us &&
+                  ks_instant_since(core->now, fleet->stranger_at).us < quiet(core).us;
+    ks_shard shard = theirs(core, false);
+    /* Rows that we see for the first time may be a legacy. */
+    bool certain = shard != KS_SHARD_NONE || fleet->strangers_seen;
+
+    if (lately && shard == KS_SHARD_NONE)
+        shard = theirs(core, true);
+    fleet->strangers = shard != KS_SHARD_NONE;
+    if (certain || !fleet->strangers)
+        say(core, shard, effects);
+    if (!fleet->strangers)
+        fleet->strangers_seen = false;
+}
+
+/* It ends where it lists a child: whoever wants to go back to it must know. */
+static void say_child(struct ks_core *core, struct ks_effects *effects)
+{
+    for (ks_shard shard = 0; shard < core->directory_top && !core->fleet.child_told; shard++) {
+        const struct ks_directory_entry *entry = &core->directory[shard];
+
+        if (!entry->listed || entry->parents[0] == KS_SHARD_NONE ||
+            !ks_effects_room(core, effects, 1))
+            continue;
+        core->fleet.child_told = true;
+        ks_effects_story(effects, KS_STORY_CHILD, shard, KS_NOBODY);
+    }
+}
+
+static void round_of(struct ks_core *core, struct ks_effects *effects)
+{
+    if (!core->config.masking)
+        watch(core, effects);
+    say_child(core, effects);
+    ks_go_kcl_round(core, effects);
+    if (core->fleet.strangers)
+        core->fleet.round_at =
+            ks_instant_min(core->fleet.round_at, ks_instant_add(core->now, SOON));
+}
+
+static void start(struct ks_core *core)
+{
+    ks_peers_start(core);
+    core->fleet.stranger_at = KS_LONG_AGO;
+}
+
+const struct ks_fleet_protocol ks_kcl_rb_protocol = {
+    .start = start,
+    .answered = ks_peers_answered,
+    .listed = ks_shards_listed,
+    .look = ks_peers_look,
+    .locked = ks_peers_locked,
+    .turn = ks_peers_turn,
+    .deadline = ks_peers_deadline,
+    .changed = ks_peers_changed,
+    .read = ks_go_kcl_read,
+    .see = see,
+    .take = ks_peers_take,
+    .next_rev = ks_go_kcl_next_rev,
+    .serves_until = ks_go_kcl_serves_until,
+    .renew_at = ks_peers_renew_at,
+    .round = round_of,
+};

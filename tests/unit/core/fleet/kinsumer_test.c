@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/fleet/protocol.h"
+
+#include <stddef.h>
+
+#include "ks_test.h"
+#include "unit/core/fleet/peers_bed.h"
+
+/* So long ago, in ns since 1970. */
+#define AGO(ms) ((uint64_t)(peers_wall_us - (int64_t)(ms)*1000) * 1000)
+
+static const ks_shard shards[] = {0};
+static const struct ks_list_row whole_list = {true, 1, shards, 1};
+
+/* Answers the request of the cycle that is under way, or the next one. */
+static void answer(struct ks_event event)
+{
+    const struct ks_division *division = &peers_bed.core->fleet.division;
+
+    for (int i = 0; i < 1000 && division->serial == 0; i++)
+        peers_wait(100);
+    event.kind = KS_EVENT_STORE;
+    event.store.token = ks_token_make(KS_FOR_SELF, 0, division->serial);
+    event.store.outcome = KS_DONE;
+    peers_step(&event);
+}
+
+/* A cycle in which another client, of this age and whose id comes first, stands beside us. */
+static void cycle(int64_t other_ms, const struct ks_list_row *list)
+{
+    struct ks_worker_row workers[] = {
+        {.self = {BED_OTHER, 0}, .beat = AGO(other_ms), .rank = 0},
+        {.self = {BED_ME, 0}, .beat = AGO(0), .rank = 1},
+    };
+
+    answer((struct ks_event){.store = {.outcome = KS_DONE}});
+    EXPECT(bed_asked(&peers_bed, KS_STORE_READ_FLEET) != NULL);
+    answer((struct ks_event){.store = {.workers = workers, .worker_count = 2}});
+    EXPECT(bed_asked(&peers_bed, KS_STORE_READ_NEWS) != NULL);
+    answer((struct ks_event){.store = {.list = *list}});
+}
+
+TEST(only_what_falls_to_us_is_captured)
+{
+    peers_live(KS_PROTOCOL_KINSUMER);
+    EXPECT_EQ_U64(peers_bed.core->fleet.division.asking, KS_STORE_HEARTBEAT);
+    cycle(0, &whole_list);
+    peers_look(NULL);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) == NULL);
+    /* Whoever is silent for L does not count any more. */
+    cycle(10000, &whole_list);
+    EXPECT(bed_told(&peers_bed, KS_STORY_DIVIDED));
+    EXPECT(bed_asked(&peers_bed, KS_STORE_CLAIM_OFFICE) != NULL);
+    peers_look(NULL);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) != NULL);
+}
+
+TEST(an_old_row_of_a_client_that_lives_is_left_to_it_for_two_periods)
+{
+    struct ks_lease_row row;
+    int64_t began_us = 0;
+    bool captured = false;
+
+    peers_live(KS_PROTOCOL_KINSUMER);
+    row = peers_row(BED_OTHER, AGO(60000));
+    while (peers_wall_us < PEERS_WALL_US + 15000000) { /* It is watched, and not ours. */
+        cycle(0, &whole_list);
+        peers_look(&row);
+        EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) == NULL);
+    }
+    /* A third client comes before both: now its number falls to us, though the other lives. */
+    for (int i = 0; i < 20 && !captured; i++) {
+        const ks_shard two[] = {5, 0};
+        struct ks_list_row list = {true, 2, two, 2};
+
+        cycle(0, &list);
+        began_us = began_us == 0 ? peers_wall_us : began_us;
+        peers_look(&row);
+        captured = bed_asked(&peers_bed, KS_STORE_TAKE_OVER) != NULL;
+    }
+    EXPECT(captured);
+    EXPECT(peers_wall_us >= began_us + 2 * peers_bed.core->config.beat.us);
+}
+
+TEST(what_names_us_is_captured_again_at_once)
+{
+    struct ks_lease_row row;
+    const struct ks_store_effect *taken;
+
+    peers_live(KS_PROTOCOL_KINSUMER);
+    row = peers_row(BED_ME, AGO(1000));
+    cycle(20000, &whole_list);
+    peers_look(&row);
+    taken = bed_asked(&peers_bed, KS_STORE_TAKE_OVER);
+    EXPECT(taken != NULL);
+    EXPECT(taken->rev == row.rev && taken->owner.worker == BED_ME);
+    EXPECT(taken->next_rev > row.rev);
+}
+
+TEST(whoever_wants_no_leases_signs_off)
+{
+    peers_live(KS_PROTOCOL_KINSUMER);
+    struct ks_lease_row row = peers_row(0, 1);
+
+    row.finished = true;
+    cycle(20000, &whole_list);
+    peers_look(&row);
+    EXPECT(peers_bed.core->fleet.division.enrolled);
+    peers_step(&(struct ks_event){.kind = KS_EVENT_DRAIN, .drain = {ks_span_ms(0)}});
+    for (int i = 0; i < 100 && bed_asked(&peers_bed, KS_STORE_SAY_GONE) == NULL; i++)
+        peers_wait(100);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_SAY_GONE) != NULL);
+    answer((struct ks_event){.store = {.outcome = KS_DONE}});
+    EXPECT_EQ_U64(peers_bed.core->fleet.step, KS_SELF_GONE);
+}
+
+TEST(an_empty_list_is_made_of_what_the_stream_has)
+{
+    const struct ks_list_row none = {.present = false};
+    const struct ks_shard_row shard = {.parents = {KS_SHARD_NONE, KS_SHARD_NONE}};
+    const struct ks_store_effect *named = NULL;
+
+    peers_live(KS_PROTOCOL_KINSUMER);
+    cycle(0, &none);
+    for (int i = 0; i < 5 && named == NULL; i++) {
+        peers_look(NULL);
+        named = bed_asked(&peers_bed, KS_STORE_NAME_SHARDS);
+        if (named == NULL)
+            peers_step(&(struct ks_event){.kind = KS_EVENT_LISTED,
+                                          .listed = {.ok = true, .shards = &shard, .count = 1}});
+    }
+    EXPECT(named != NULL);
+    EXPECT_EQ_U64(named->shard_count, 1);
+    EXPECT_EQ_U64(named->shards[0], 0);
+}
