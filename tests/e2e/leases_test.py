@@ -3,9 +3,9 @@
 """The subcommand leases on tables themselves: what libraries wrote is listed, converted to each dialect and back without
 loss, and mended; a live fleet is left alone, and so is everything in a dry run."""
 
-import glob
 import json
 import os
+import re
 import subprocess
 import time
 
@@ -72,7 +72,7 @@ class Said:
     def rows(self):
         """The cells of each line behind the heads, up to the first empty one."""
         lines = self.out.split("\n\n")[0].rstrip("\n").split("\n")
-        return [line.split() for line in lines[1:]]
+        return [re.split("  +", line.strip()) for line in lines[1:]]
 
 
 def leases(*words, status=0, lease_ms=LEASE_MS):
