@@ -310,8 +310,8 @@ static ks_err mend(struct ks_item_write *write, const struct ks_store_request *r
     if (lease->parents[0][0] == '\0')
         ks_foreign_remove(write, attributes[PARENT].name);
     else
-        KS_TRY(ks_foreign_set_text(write, attributes[PARENT].name,
-                                   ks_view_text(lease->parents[0])));
+        KS_TRY(
+            ks_foreign_set_text(write, attributes[PARENT].name, ks_view_text(lease->parents[0])));
     return mend_checkpoint(write, lease);
 }
 

@@ -219,10 +219,9 @@ static ks_err if_untouched(struct ks_item_write *write, const struct ks_store_re
         return KS_OK;
     }
     KS_TRY(if_as_read(write, &request->owner, request->rev));
-    ks_item_write_if(write, ends || known ? KS_IF_EQUALS : KS_IF_ABSENT_OR_NULL,
-                     attributes[CHECKPOINT].name,
-                     (struct ks_value){KS_VALUE_TEXT,
-                                       ends ? SHARD_END : ks_view_text(request->whole.sequence)});
+    ks_item_write_if(
+        write, ends || known ? KS_IF_EQUALS : KS_IF_ABSENT_OR_NULL, attributes[CHECKPOINT].name,
+        (struct ks_value){KS_VALUE_TEXT, ends ? SHARD_END : ks_view_text(request->whole.sequence)});
     return KS_OK;
 }
 
