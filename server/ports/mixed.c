@@ -53,7 +53,7 @@ enum ks_mixed_sign ks_mixed_see_lease(struct ks_mixed *mixed, const struct ks_mi
             return once(mixed, KS_MIXED_CLAIMS);
         return lease->renewed ? see_time(mixed, lease->rev, wall) : KS_MIXED_NONE;
     case KS_PROTOCOL_KCL:
-        /* They renew three times in theirs: who is as we are stands still for two thirds of ours at most, between looks. */
+        /* They renew three times in theirs: who is as we are stands still for two thirds of ours, between looks. */
         return lease->renewed && lease->still.us > mixed->lease.us / 10 * 9
                    ? in_a_row(mixed, true, false)
                    : KS_MIXED_NONE;
@@ -95,12 +95,14 @@ const char *ks_mixed_advice(enum ks_mixed_sign sign, enum ks_protocol protocol)
             return "clients beat much seldomer than --shard-check-ms: give it their "
                    "shardCheckFrequency, or live ones will be taken for dead";
         return "members renew their leases as if they lasted much longer than --lease-duration-ms: "
-               "give it their time to fail over, or live leases will be taken, and records come twice";
+               "give it their time to fail over, or live leases will be taken, and records come "
+               "twice";
     case KS_MIXED_SHORTER:
         if (protocol == KS_PROTOCOL_KINSUMER)
             return "clients beat much oftener than --shard-check-ms: give it their "
                    "shardCheckFrequency, or this sidecar will be taken for dead";
-        return "members renew their leases as if they lasted much shorter than --lease-duration-ms: "
+        return "members renew their leases as if they lasted much shorter than "
+               "--lease-duration-ms: "
                "give it their time to fail over, so that dead ones' leases do not wait";
     }
     assert(sign == KS_MIXED_NONE);

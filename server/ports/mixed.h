@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mixed.h - signs that the others of a fleet are configured otherwise than we are, as its rows show them.
  *
- * Who believes in another time to fail over takes live leases, or leaves dead ones alone, whenever one moves. Each sign is
- * given once. What a table does not show (an initial position, a time that is a little longer) is not seen here. Pure.
- */
+ * Who believes in another time to fail over takes live leases, or leaves dead ones alone, whenever one moves. Each sign
+ * is given once. What a table does not show (an initial position, a time that is a little longer) is not seen here.
+ * Pure.
 #ifndef KS_PORTS_MIXED_H
 #define KS_PORTS_MIXED_H
 
@@ -25,10 +25,10 @@ struct ks_mixed {
     bool stealing;
 
     bool told[KS_MIXED_SIGNS];
-    uint32_t seen;    /* Renewals of others, as far as they tell. */
-    int64_t most_ms;  /* go-kcl: the longest time that one gave. */
-    uint32_t longer;  /* kcl, kinsumer: one after the other that came late, */
-    uint32_t shorter; /* and early. */
+    uint32_t seen;                     /* Renewals of others, as far as they tell. */
+    int64_t most_ms;                   /* go-kcl: the longest time that one gave. */
+    uint32_t longer;                   /* kcl, kinsumer: one after the other that came late, */
+    uint32_t shorter;                  /* and early. */
     char worker[KS_WORKER_ID_MAX + 1]; /* kinsumer: whose beats are watched; "": nobody's yet. */
     uint64_t beat;
 };

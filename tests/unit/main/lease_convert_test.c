@@ -25,9 +25,9 @@ TEST(rows_are_converted_once_and_free)
 TEST(other_rows_are_overwritten_by_force_alone)
 {
     const char *const words[] = {"convert", "--from", rig_table("a"), "--to", rig_table("b"), NULL};
-    const char *const force[] = {"convert", "--from",       rig_table("a"), "--to",
-                                 rig_table("b"), "--force", NULL};
-    const char *const dry[] = {"convert", "--from",         rig_table("a"), "--to",
+    const char *const force[] = {"convert", "--from", rig_table("a"), "--to", rig_table("b"),
+                                 "--force", NULL};
+    const char *const dry[] = {"convert",      "--from",    rig_table("a"), "--to",
                                rig_table("b"), "--dry-run", "--force",      NULL};
 
     rig_fill("a");

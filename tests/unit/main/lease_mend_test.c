@@ -35,7 +35,7 @@ TEST(leases_are_released_by_name)
 
 TEST(leases_are_moved)
 {
-    const char *const words[] = {"reset", "--all",       "--at", "after:4960:2",
+    const char *const words[] = {"reset",   "--all",        "--at", "after:4960:2",
                                  "--table", rig_table("a"), NULL};
     const char *const bad[] = {"reset", "--all", "--at", "4960x", "--table", rig_table("a"), NULL};
 

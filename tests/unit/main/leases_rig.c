@@ -17,9 +17,9 @@ static struct ks_lease_desk desk;
 
 const char *rig_table(const char *name)
 {
-    static char words[4][300];
+    static char words[32][300];
     static unsigned next;
-    char *const word = words[next++ % 4];
+    char *const word = words[next++ % 32];
 
     (void)snprintf(word, sizeof(words[0]), "native:sqlite:%s/%s.db", ks_test_dir(), name);
     return word;
