@@ -288,7 +288,7 @@ static ks_err check_roles(const struct ks_options *options, struct ks_detail *de
     return KS_OK;
 }
 
-/* What goes with the lease table of another library. */
+/* What goes with which table. */
 static ks_err check_dialect(const struct ks_options *options, struct ks_detail *detail)
 {
     const bool is_native = strcmp(options->dialect, "native") == 0;

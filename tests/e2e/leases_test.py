@@ -3,9 +3,9 @@
 """The subcommand leases on tables themselves: what libraries wrote is listed, converted to each dialect and back without
 loss, and mended; a live fleet is left alone, and so is everything in a dry run."""
 
-import glob
 import json
 import os
+import re
 import subprocess
 import time
 
@@ -21,6 +21,7 @@ TABLES = {
     "kcl": {"": ("leaseKey",)},
     "go-kcl": {"": ("ShardID",)},
     "kinsumer": {"_checkpoints": ("Shard",), "_clients": ("ID",), "_metadata": ("Key",)},
+    "kcl-rb": {"": ("shard_id",)},
 }
 # Which library's tables are of which dialect.
 LIBRARIES = {"kcl2": "kcl", "kcl34": "kcl", "kcl35": "kcl", "kcl35-migration": "kcl", "go-kcl": "go-kcl",
@@ -71,7 +72,7 @@ class Said:
     def rows(self):
         """The cells of each line behind the heads, up to the first empty one."""
         lines = self.out.split("\n\n")[0].rstrip("\n").split("\n")
-        return [line.split() for line in lines[1:]]
+        return [re.split("  +", line.strip()) for line in lines[1:]]
 
 
 def leases(*words, status=0, lease_ms=LEASE_MS):
@@ -350,8 +351,28 @@ def a_damaged_row_is_named_with_its_attribute_and_the_others_are_served(folder):
     one = sidecar(folder, "kcl", "one", name).start()
     wait_until(lambda: "shardId-000000000000: its lease row cannot be read: the attribute entityType" in one.said(), 20,
                "it is named")
+    time.sleep(2)
+    check_equal(one.said().count("its lease row cannot be read"), 1)
     wait_until(lambda: len(items_of(name)) == 2, 20, "the other shard has a row")
     check(damaged in items_of(name), "the damaged row was written")
+    one.stop()
+
+
+@test(seconds=60)
+def members_with_another_time_and_claims_are_told_of(folder):
+    name = name_of(folder)
+    make_stream(name, 2)
+    shards = ["shardId-000000000000", "shardId-000000000001"]
+    make_tables("go-kcl", name, {"": [go_kcl_row(shard, "worker-a", until=60) for shard in shards]})
+    one = sidecar(folder, "go-kcl", "one", name).start()
+
+    def told():
+        for at, shard in enumerate(shards):  # As a member renews.
+            row = go_kcl_row(shard, "worker-a", until=60 + time.monotonic() % 10, **({"ClaimRequest": "worker-b"} if at else {}))
+            dynamodb("PutItem", TableName=name, Item=row)
+        return "as if they lasted much longer" in one.said() and "give it --lease-stealing on" in one.said()
+    wait_until(told, 20, "both are told", every=0.3)
+    check_equal(one.said().count("mixed configuration"), 2)
     one.stop()
 
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables that each library was seen to write (tests/vectors/dialects): known for what they are, refused by every other
- * dialect, and each row read, converted to each dialect, and back, without loss. */
+/* The tables that each library was seen to write (tests/vectors/dialects): known for what they are, refused by every
+ * other dialect, and each row read, converted to each dialect, and back, without loss. */
 #include "adapters/dialects/alive.h"
 #include "adapters/dialects/convert.h"
 #include "adapters/dialects/probe.h"
@@ -22,9 +22,10 @@ static const struct {
     const char *library;
     const char *dialect;
 } libraries[] = {
-    {"kcl2", "kcl"},           {"kcl34", "kcl"},    {"kcl35", "kcl"},
-    {"kcl35-migration", "kcl"}, {"go-kcl", "go-kcl"}, {"go-kcl-v2", "go-kcl"},
-    {"kinsumer", "kinsumer"},  {"kinsumer-snowplow", "kinsumer"},
+    {"kcl2", "kcl"},          {"kcl34", "kcl"},
+    {"kcl35", "kcl"},         {"kcl35-migration", "kcl"},
+    {"go-kcl", "go-kcl"},     {"go-kcl-v2", "go-kcl"},
+    {"kinsumer", "kinsumer"}, {"kinsumer-snowplow", "kinsumer"},
 };
 enum { LIBRARIES = sizeof(libraries) / sizeof(libraries[0]) };
 

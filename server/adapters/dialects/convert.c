@@ -91,6 +91,7 @@ static void begin(const struct ks_store_lease *from, struct ks_store_lease *leas
     lease->rev = 0;
     lease->load = 0;
     lease->words = NULL;
+    lease->masked = false;
     if (from->checkpoint.kind == KS_POSITION_AT_TIMESTAMP && from->checkpoint.timestamp_ms == 0)
         lease->unstarted = true;
 }

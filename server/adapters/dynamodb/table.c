@@ -184,8 +184,8 @@ static bool is_of_dialect(struct ks_dynamodb_table *table, const struct ks_json 
     ks_detail_set(&table->detail,
                   "not of this dialect: its key is (%s%s%s)%s, and not (%s) of strings; give "
                   "another --application or --dialect; table %s",
-                  hash, range[0] == '\0' ? "" : ", ", range, likeness(hash, range, text), table->key,
-                  table->name);
+                  hash, range[0] == '\0' ? "" : ", ", range, likeness(hash, range, text),
+                  table->key, table->name);
     return false;
 }
 
@@ -205,7 +205,8 @@ static bool is_ours(struct ks_dynamodb_table *table, const struct ks_json *descr
     ks_detail_set(&table->detail,
                   "not ours: its key is (%s%s%s)%s, and not (p, k) of strings; give another "
                   "--application or --dialect; table %s",
-                  hash, range[0] == '\0' ? "" : ", ", range, likeness(hash, range, text), table->name);
+                  hash, range[0] == '\0' ? "" : ", ", range, likeness(hash, range, text),
+                  table->name);
     return false;
 }
 

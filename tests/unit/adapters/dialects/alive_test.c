@@ -13,9 +13,11 @@ static struct ks_detail sign;
 
 static struct ks_reading reading(void)
 {
-    leases[0] = (struct ks_store_lease){.shard = "shardId-0", .owner = {"worker-a", 0}, .rev = 100 * S};
+    leases[0] =
+        (struct ks_store_lease){.shard = "shardId-0", .owner = {"worker-a", 0}, .rev = 100 * S};
     leases[1] = (struct ks_store_lease){.shard = "shardId-1", .rev = 200 * S};
-    workers[0] = (struct ks_store_worker){.self = {"worker-a", 1}, .life = KS_LIVE, .beat = 100 * S};
+    workers[0] =
+        (struct ks_store_worker){.self = {"worker-a", 1}, .life = KS_LIVE, .beat = 100 * S};
     return (struct ks_reading){leases, 2, workers, 1};
 }
 
