@@ -66,7 +66,8 @@ struct ks_item {
     ks_view k;
     enum ks_presence presence[KS_ITEM_ATTRIBUTES_MAX];
     ks_view texts[KS_ITEM_ATTRIBUTES_MAX];
-    uint32_t *asked; /* Where the attribute that was asked for last is kept: it is to blame if the row cannot be read.
+    uint32_t *
+        asked; /* Where the attribute that was asked for last is kept: it is to blame if the row cannot be read.
                         NULL: nobody wants to know. */
 };
 

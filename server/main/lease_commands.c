@@ -16,18 +16,22 @@ static const char usage[] =
     "kinesis-sidecar leases show SHARD --table TABLE\n"
     "    What stands in a lease table; rows that cannot be read are named with their attribute.\n"
     "kinesis-sidecar leases convert --from TABLE --to TABLE\n"
-    "    Writes the rows of one table into another one, which is made if it is not there; the first stays as it\n"
-    "    is. Every lease is free there, and where it was. With --force: rows that cannot be converted are left\n"
+    "    Writes the rows of one table into another one, which is made if it is not there; the "
+    "first stays as it\n"
+    "    is. Every lease is free there, and where it was. With --force: rows that cannot be "
+    "converted are left\n"
     "    out, rows of the target are overwritten, those of other shards stay.\n"
     "kinesis-sidecar leases seize WORKER --table TABLE\n"
     "    Takes all leases from a worker that is dead; a native one is fenced first.\n"
     "kinesis-sidecar leases release SHARD .. | --all --table TABLE\n"
     "    Makes leases free; their checkpoints stay.\n"
     "kinesis-sidecar leases reset SHARD .. | --all --at PLACE --table TABLE\n"
-    "    Makes leases free and moves them: trim_horizon, latest, an RFC 3339 instant, the sequence number of the\n"
+    "    Makes leases free and moves them: trim_horizon, latest, an RFC 3339 instant, the sequence "
+    "number of the\n"
     "    next record, or after:SEQUENCE[:SUB].\n"
     "\n"
-    "TABLE is DIALECT[:NAME], a table of that name in DynamoDB (default: --application), or native:sqlite:PATH with\n"
+    "TABLE is DIALECT[:NAME], a table of that name in DynamoDB (default: --application), or "
+    "native:sqlite:PATH with\n"
     "--application. DIALECT is one of: ";
 
 bool ks_leases_usage(void)
@@ -42,10 +46,11 @@ bool ks_leases_usage(void)
         err = ks_bytes_format(&text, "%s%s", i == 0 ? "" : ", ", ks_dialect_at(i)->name);
     if (ks_ok(err))
         err = ks_bytes_append(
-            &text, KS_VIEW(".\nEverything that writes first watches for --lease-duration-ms whether "
-                           "a fleet lives on the table,\nand does nothing then, nor with --dry-run; "
-                           "--force goes on without a look. Exit status: 0 done, 1 not done,\n"
-                           "2 wrong words.\n"));
+            &text,
+            KS_VIEW(".\nEverything that writes first watches for --lease-duration-ms whether "
+                    "a fleet lives on the table,\nand does nothing then, nor with --dry-run; "
+                    "--force goes on without a look. Exit status: 0 done, 1 not done,\n"
+                    "2 wrong words.\n"));
     fine = ks_lease_say(&text, err);
     ks_bytes_free(&text);
     return fine;

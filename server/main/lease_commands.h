@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lease_commands.h - the subcommands of `leases` that work with a lease table itself, whether a sidecar runs or not.
  *
- * Nothing is written before everything that is to be said of it is said; each write is conditional on what was read, and
- * what was written is read again.
+ * Nothing is written before everything that is to be said of it is said; each write is conditional on what was read,
+ * and what was written is read again.
  */
 #ifndef KS_MAIN_LEASE_COMMANDS_H
 #define KS_MAIN_LEASE_COMMANDS_H

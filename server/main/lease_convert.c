@@ -95,7 +95,8 @@ static bool make_plans(struct convert *convert)
 /* Rows of the target whose shard the source does not have. */
 static uint32_t count_others(const struct convert *convert)
 {
-    const struct ks_reading source = {.leases = convert->source.leases, .lease_count = convert->count};
+    const struct ks_reading source = {.leases = convert->source.leases,
+                                      .lease_count = convert->count};
     uint32_t others = 0;
 
     for (uint32_t i = 0; i < convert->to.rows.lease_count; i++)
@@ -161,7 +162,8 @@ static void say_losses(const struct convert *convert)
     const char *const dialect = convert->to.dialect->name;
 
     if (tally->left_out > 0)
-        ks_call_complain("%" PRIu32 " rows have no position, and %s no word for that: they are left "
+        ks_call_complain("%" PRIu32
+                         " rows have no position, and %s no word for that: they are left "
                          "out, and their shards begin at the --initial-position of the sidecar",
                          tally->left_out, dialect);
     if (tally->unseen > 0)
@@ -170,13 +172,15 @@ static void say_losses(const struct convert *convert)
                          "they are configured with",
                          tally->unseen, dialect);
     if (tally->again > 0)
-        ks_call_complain("%" PRIu32 " positions are inside an aggregate: members of %s read it again "
+        ks_call_complain("%" PRIu32
+                         " positions are inside an aggregate: members of %s read it again "
                          "from its beginning",
                          tally->again, dialect);
     if (tally->passed > 0)
-        ks_call_complain("%" PRIu32 " positions may be inside an aggregate (0 is what KCL writes for "
-                         "other records, too): members of %s go on behind all of it, sidecars inside",
-                         tally->passed, dialect);
+        ks_call_complain(
+            "%" PRIu32 " positions may be inside an aggregate (0 is what KCL writes for "
+            "other records, too): members of %s go on behind all of it, sidecars inside",
+            tally->passed, dialect);
     if (tally->family > 0 || tally->range > 0)
         ks_call_complain("%s does not keep parents and children of %" PRIu32
                          " rows, nor the hash-key range of %" PRIu32 "; the stream knows them",
@@ -269,7 +273,8 @@ static bool write_rows(struct convert *convert, struct ks_lease_mend *mends)
         missing = find_missing(convert, mends);
     }
     if (missing > 0)
-        ks_call_complain("%" PRIu32 " rows, %s among them, are not in %s as they should be: look at "
+        ks_call_complain("%" PRIu32
+                         " rows, %s among them, are not in %s as they should be: look at "
                          "it, and do it again",
                          missing, mends[0].lease->shard, convert->words->to);
     return missing == 0;
@@ -289,8 +294,8 @@ static bool is_unmoved(struct convert *convert)
     now = ks_lease_table_reading(&convert->from.rows);
     if (!ks_reading_moved(&before, &now, &detail))
         return true;
-    ks_call_complain("%s was written meanwhile: %s. What stands in %s is older", convert->words->from,
-                     detail.text, convert->words->to);
+    ks_call_complain("%s was written meanwhile: %s. What stands in %s is older",
+                     convert->words->from, detail.text, convert->words->to);
     return false;
 }
 
@@ -314,13 +319,14 @@ static bool say_done(const struct convert *convert)
 
     ks_bytes_init(&text, PLACE_BYTES);
     fine = ks_lease_say(
-        &text, convert->words->dry_run
-                   ? ks_bytes_format(&text, "dry run: %" PRIu32 " rows to write; nothing was written\n",
-                                     convert->tally.written)
-                   : ks_bytes_format(&text,
-                                     "%" PRIu32 " rows written, read again and compared; %" PRIu32
-                                     " were there\n",
-                                     convert->tally.written, convert->tally.there));
+        &text,
+        convert->words->dry_run
+            ? ks_bytes_format(&text, "dry run: %" PRIu32 " rows to write; nothing was written\n",
+                              convert->tally.written)
+            : ks_bytes_format(&text,
+                              "%" PRIu32 " rows written, read again and compared; %" PRIu32
+                              " were there\n",
+                              convert->tally.written, convert->tally.there));
     ks_bytes_free(&text);
     return fine;
 }

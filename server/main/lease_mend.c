@@ -14,7 +14,7 @@ enum { SAY_BYTES_MAX = 64 << 20, TRIES = 3 };
 struct mend {
     const struct ks_lease_words *words;
     const char *verb;
-    const char *worker;             /* seize: whose leases. */
+    const char *worker;              /* seize: whose leases. */
     const struct ks_position *place; /* reset: where to. */
     struct ks_lease_desk desk;
     struct ks_lease_table table;
@@ -40,7 +40,8 @@ static bool is_chosen(const struct mend *mend, const struct ks_store_lease *leas
 }
 
 /* Free, and written by nobody that had it before: each dialect's own token moves. */
-static struct ks_store_lease freed(const struct ks_dialect *dialect, const struct ks_store_lease *was)
+static struct ks_store_lease freed(const struct ks_dialect *dialect,
+                                   const struct ks_store_lease *was)
 {
     struct ks_store_lease lease = *was;
 
@@ -74,9 +75,10 @@ static bool move(const struct mend *mend, struct ks_store_lease *lease)
     }
     lease->whole = conversion.lease.whole;
     if (conversion.unseen)
-        ks_call_complain("%s: sidecars go on there; members of %s begin at the initial position that "
-                         "they are configured with",
-                         lease->shard, dialect->name);
+        ks_call_complain(
+            "%s: sidecars go on there; members of %s begin at the initial position that "
+            "they are configured with",
+            lease->shard, dialect->name);
     return true;
 }
 
@@ -104,7 +106,8 @@ static bool choose(struct mend *mend)
     for (uint32_t i = 0; i < rows->lease_count; i++)
         if (is_chosen(mend, &rows->leases[i]) && !add_row(mend, &rows->leases[i]))
             return false;
-    if (mend->worker == NULL && !mend->words->all && mend->count < mend->words->call->word_count - 1) {
+    if (mend->worker == NULL && !mend->words->all &&
+        mend->count < mend->words->call->word_count - 1) {
         ks_call_complain("%s: not all of these shards have a row", mend->verb);
         return false;
     }
@@ -154,8 +157,8 @@ static bool may_write(const struct mend *mend, const struct ks_incarnation_text 
     const struct ks_reading reading = ks_lease_table_reading(&mend->table.rows);
     const struct ks_store_worker *const worker = ks_reading_worker(&reading, owner->id);
 
-    return worker != NULL && (worker->damaged || (worker->self.boot == owner->boot &&
-                                                  worker->life == KS_LIVE));
+    return worker != NULL &&
+           (worker->damaged || (worker->self.boot == owner->boot && worker->life == KS_LIVE));
 }
 
 /* A process that only slept would go on with what it is not told of: it is told by its worker row. */
@@ -222,13 +225,12 @@ static uint32_t count_failures(const struct mend *mend)
 
         struct ks_store_lease held;
 
-        if (found != NULL &&
-            ks_ok(ks_convert_held(mend->table.dialect, one->lease, &held, NULL)) &&
+        if (found != NULL && ks_ok(ks_convert_held(mend->table.dialect, one->lease, &held, NULL)) &&
             ks_convert_agrees(&held, found))
             continue;
         failures++;
         ks_call_complain("%s: %s", one->lease->shard,
-                         one->outcome == KS_REFUSED   ? "not done: somebody wrote the row meanwhile"
+                         one->outcome == KS_REFUSED ? "not done: somebody wrote the row meanwhile"
                          : one->detail.text[0] != '\0' ? one->detail.text
                                                        : "the row does not say so now: look at it");
     }
@@ -254,8 +256,8 @@ static bool carry_out(struct mend *mend)
     if (!fine)
         return false;
     ks_bytes_init(&text, SAY_BYTES_MAX);
-    fine = ks_lease_say(&text, ks_bytes_format(&text, "%" PRIu32 " rows written, and read again\n",
-                                               mend->count));
+    fine = ks_lease_say(
+        &text, ks_bytes_format(&text, "%" PRIu32 " rows written, and read again\n", mend->count));
     ks_bytes_free(&text);
     return fine;
 }
@@ -370,8 +372,9 @@ int ks_leases_reset(const struct ks_lease_words *words)
     struct mend mend = {.words = words, .verb = "reset", .place = &place};
 
     if (!read_place(ks_view_text(words->at), &place)) {
-        ks_call_complain("reset: --at must be trim_horizon, latest, an RFC 3339 instant, the sequence "
-                         "number of the next record, or after:SEQUENCE[:SUB]");
+        ks_call_complain(
+            "reset: --at must be trim_horizon, latest, an RFC 3339 instant, the sequence "
+            "number of the next record, or after:SEQUENCE[:SUB]");
         return 2;
     }
     return finish(&mend);

@@ -50,12 +50,12 @@ bool ks_lease_table_find(struct ks_lease_desk *desk, const char *word, struct ks
     if (ks_ok(err))
         err = ks_lease_table_read(table, &detail);
     if (!ks_ok(err))
-        ks_call_complain("%s: %s", word,
-                         detail.text[0] != '\0' ? detail.text : ks_err_text(err));
+        ks_call_complain("%s: %s", word, detail.text[0] != '\0' ? detail.text : ks_err_text(err));
     return ks_ok(err);
 }
 
-bool ks_lease_tables_rest(const struct ks_lease_words *words, struct ks_lease_table *const tables[2])
+bool ks_lease_tables_rest(const struct ks_lease_words *words,
+                          struct ks_lease_table *const tables[2])
 {
     const ks_span lease = ks_span_ms(words->call->options.lease_duration_ms);
     struct ks_detail sign = {""};
@@ -130,7 +130,7 @@ static bool list_leases(const struct ks_lease_table *found)
 {
     static const char *const words[] = {
         [KS_REV_COUNTER] = "#WRITES", [KS_REV_UNTIL] = "UNTIL", [KS_REV_WRITTEN] = "WRITTEN"};
-    const char *const heads[] = {"SHARD", "OWNER",      "STATE", words[found->dialect->rev],
+    const char *const heads[] = {"SHARD",      "OWNER", "STATE", words[found->dialect->rev],
                                  "CHECKPOINT", NULL};
     struct ks_table table;
     struct ks_bytes text;
@@ -218,8 +218,7 @@ static ks_err append_meaning(struct ks_bytes *text, const struct ks_store_lease 
     ks_err err;
 
     if (lease->damaged)
-        return append_line(text, "cannot be read",
-                           lease->blame == NULL ? "its key" : lease->blame);
+        return append_line(text, "cannot be read", lease->blame == NULL ? "its key" : lease->blame);
     ks_bytes_init(&place, PLACE_BYTES);
     err = ks_lease_place(lease, &place);
     if (ks_ok(err))

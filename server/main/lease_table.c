@@ -292,8 +292,7 @@ static bool lives_now(const struct ks_lease_table *table, ks_span lease, struct 
 {
     const struct ks_reading reading = ks_lease_table_reading(&table->rows);
 
-    return ks_reading_lives(table->dialect, &reading, life_of(table, lease),
-                            wall_ns(), ret_sign);
+    return ks_reading_lives(table->dialect, &reading, life_of(table, lease), wall_ns(), ret_sign);
 }
 
 static bool has_moved(struct ks_lease_table *table, struct ks_detail *ret_sign, ks_err *ret_err)
@@ -361,7 +360,8 @@ void ks_lease_table_mend(struct ks_lease_table *table, struct ks_lease_mend *men
 
     while (next < count || wait.open > 0) {
         while (next < count && wait.open < AT_ONCE) {
-            struct ks_store_request request = ks_mend_request(mends[next].lease, mends[next].was, wall_ns());
+            struct ks_store_request request =
+                ks_mend_request(mends[next].lease, mends[next].was, wall_ns());
 
             request.timeout = ks_span_ms(WRITE_MS);
             request.answered = mended;

@@ -20,15 +20,16 @@ int ks_leases_seize(const struct ks_lease_words *words);
 int ks_leases_release(const struct ks_lease_words *words);
 int ks_leases_reset(const struct ks_lease_words *words);
 
-/* What they share. A position for people: "495..", "495.. + 3", "AT_TIMESTAMP 2026-11-22T12:00:00.000Z", "-" for none. */
+/* What they share. A position for people: "495..", "495.. + 3", "AT_TIMESTAMP 2026-11-22T12:00:00.000Z"; "-": none. */
 KS_MUST_USE ks_err ks_lease_place(const struct ks_store_lease *lease, struct ks_bytes *ret_text);
 /* Writes a text to stdout; complains if that fails, or what came before did. */
 bool ks_lease_say(struct ks_bytes *text, ks_err err);
 /* Opens and reads the table that `word` names, which is not made. It complains. */
 bool ks_lease_table_find(struct ks_lease_desk *desk, const char *word,
                          struct ks_lease_table *table);
-/* Watches up to two tables for as long as a lease lasts. True if nobody lives on them, or `force` says that this does not
- * matter; otherwise it complains. */
-bool ks_lease_tables_rest(const struct ks_lease_words *words, struct ks_lease_table *const tables[2]);
+/* Watches up to two tables for as long as a lease lasts. True if nobody lives on them, or `force` says that this does
+ * not matter; otherwise it complains. */
+bool ks_lease_tables_rest(const struct ks_lease_words *words,
+                          struct ks_lease_table *const tables[2]);
 
 #endif

@@ -161,6 +161,9 @@ static void store_answered(void *arg, uint64_t token, const struct ks_store_answ
     }
 
     tell_store(board, ask->operation, answer);
+    /* A table of others: whatever is written there harms them, or us. */
+    if (answer->outcome == KS_UNKNOWN && ks_err_is(answer->err, KS_ERR_FOREIGN))
+        ks_board_refuse(board, "the lease table is %s", answer->detail.text);
     count_answer(ask->board, ask->operation, answer->outcome);
     if (answer->outcome == KS_DONE)
         keep_written(board, ask);

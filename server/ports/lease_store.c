@@ -7,8 +7,7 @@
 
 bool ks_position_same(const struct ks_position *a, const struct ks_position *b)
 {
-    const bool named =
-        a->kind == KS_POSITION_AFTER_SEQUENCE || a->kind == KS_POSITION_AT_SEQUENCE;
+    const bool named = a->kind == KS_POSITION_AFTER_SEQUENCE || a->kind == KS_POSITION_AT_SEQUENCE;
 
     if (a->kind != b->kind)
         return false;

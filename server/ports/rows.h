@@ -15,6 +15,7 @@
 
 #include "core/core.h"
 #include "ports/lease_store.h"
+#include "ports/mixed.h"
 #include "ports/names.h"
 #include "ports/story.h"
 #include "ports/stream_source.h"
@@ -36,6 +37,7 @@ struct ks_shard_words {
     ks_wall since; /* When this epoch was seen to begin; 0 = before we looked. */
     ks_epoch epoch;
     uint64_t rev;
+    ks_instant rev_at; /* When it was seen first. */
     struct ks_position checkpoint;
     ks_wall read_at;
     /* Of the epoch that we hold, or held last. */
@@ -75,6 +77,7 @@ struct ks_rows {
     void *arg;
     ks_instant sweep_at; /* The next sweep not before. */
     bool full_told;
+    struct ks_mixed mixed; /* How the others of a foreign table's fleet look to be configured. */
     /* Scratch of one translation. */
     struct ks_lease_row *leases;
     struct ks_worker_row *fleet;

@@ -370,6 +370,10 @@ static void share(struct ks_switchboard *board)
                   board->config.core.protocol == KS_PROTOCOL_KINSUMER
                       ? board->config.core.lease_duration
                       : ks_span_us(0));
+    board->rows.mixed = (struct ks_mixed){.protocol = board->config.core.protocol,
+                                          .lease = board->config.core.lease_duration,
+                                          .check = board->config.core.beat,
+                                          .stealing = board->config.core.stealing};
     if (board->config.core.masking)
         ks_rows_mask(&board->rows);
     if (board->config.core.protocol != KS_PROTOCOL_KCL)

@@ -3,9 +3,9 @@
 """The subcommand leases on tables themselves: what libraries wrote is listed, converted to each dialect and back without
 loss, and mended; a live fleet is left alone, and so is everything in a dry run."""
 
-import glob
 import json
 import os
+import re
 import subprocess
 import time
 
@@ -21,6 +21,7 @@ TABLES = {
     "kcl": {"": ("leaseKey",)},
     "go-kcl": {"": ("ShardID",)},
     "kinsumer": {"_checkpoints": ("Shard",), "_clients": ("ID",), "_metadata": ("Key",)},
+    "kcl-rb": {"": ("shard_id",)},
 }
 # Which library's tables are of which dialect.
 LIBRARIES = {"kcl2": "kcl", "kcl34": "kcl", "kcl35": "kcl", "kcl35-migration": "kcl", "go-kcl": "go-kcl",
@@ -71,7 +72,7 @@ class Said:
     def rows(self):
         """The cells of each line behind the heads, up to the first empty one."""
         lines = self.out.split("\n\n")[0].rstrip("\n").split("\n")
-        return [line.split() for line in lines[1:]]
+        return [re.split("  +", line.strip()) for line in lines[1:]]
 
 
 def leases(*words, status=0, lease_ms=LEASE_MS):
@@ -306,6 +307,73 @@ def a_file_is_converted_to_a_table_and_back(folder):
                 [(row[0], row[4]) for row in Said.rows.fget(type("", (), {"out": before}))])
     leases("list", "--table", "native:sqlite:" + os.path.join(folder, "none.db"), *app, status=1)
     check(not os.path.exists(os.path.join(folder, "none.db")), "looking made a file")
+
+
+@test(seconds=60)
+def a_sidecar_does_not_start_on_a_table_of_another_dialect(folder):
+    for dialect in TABLES:
+        name = name_of(folder, dialect)
+        make_stream(name, 1)
+        # kinsumer's tables have names of their own: what stands under the first of them is another dialect's.
+        other = "go-kcl" if dialect != "go-kcl" else "kcl"
+        dynamodb("CreateTable", TableName=name + next(iter(TABLES[dialect])), BillingMode="PAY_PER_REQUEST",
+                 AttributeDefinitions=[{"AttributeName": TABLES[other][""][0], "AttributeType": "S"}],
+                 KeySchema=[{"AttributeName": TABLES[other][""][0], "KeyType": "HASH"}])
+        one = sidecar(folder, dialect, "one-" + dialect, name).start(ready=False)
+        check_equal(one.wait(), 1, dialect)
+        check(f"like a table of --dialect {other}" in one.said(), one.said())
+        check("cannot run: the lease table is" in one.said(), one.said())
+
+
+@test(seconds=60)
+def two_dialects_on_one_table_stop_it_and_nothing_is_written(folder):
+    name = name_of(folder)
+    make_stream(name, 1)
+    stray = {"ShardID": {"S": "shardId-000000000000"}, "leaseCounter": {"N": "4"}, "leaseOwner": {"S": "worker-a"},
+             "checkpoint": {"S": "TRIM_HORIZON"}}
+    make_tables("go-kcl", name, {"": [stray]})
+    said = leases("list", "--table", f"go-kcl:{name}", status=1)
+    check("two dialects on one table: the row shardId-000000000000 is of --dialect kcl" in said.err, said)
+    one = sidecar(folder, "go-kcl", "one", name).start(ready=False)
+    check_equal(one.wait(), 1)
+    check("two dialects on one table" in one.said(), one.said())
+    check_equal(items_of(name), [stray])
+
+
+@test(seconds=60)
+def a_damaged_row_is_named_with_its_attribute_and_the_others_are_served(folder):
+    name = name_of(folder)
+    make_stream(name, 2)
+    damaged = {"leaseKey": {"S": "shardId-000000000000"}, "leaseCounter": {"N": "4"}, "checkpoint": {"S": "TRIM_HORIZON"},
+               "ownerSwitchesSinceCheckpoint": {"N": "0"}, "checkpointSubSequenceNumber": {"N": "0"},
+               "entityType": {"S": "OF_A_LATER_VERSION"}}
+    make_tables("kcl", name, {"": [damaged]})
+    one = sidecar(folder, "kcl", "one", name).start()
+    wait_until(lambda: "shardId-000000000000: its lease row cannot be read: the attribute entityType" in one.said(), 20,
+               "it is named")
+    time.sleep(2)
+    check_equal(one.said().count("its lease row cannot be read"), 1)
+    wait_until(lambda: len(items_of(name)) == 2, 20, "the other shard has a row")
+    check(damaged in items_of(name), "the damaged row was written")
+    one.stop()
+
+
+@test(seconds=60)
+def members_with_another_time_and_claims_are_told_of(folder):
+    name = name_of(folder)
+    make_stream(name, 2)
+    shards = ["shardId-000000000000", "shardId-000000000001"]
+    make_tables("go-kcl", name, {"": [go_kcl_row(shard, "worker-a", until=60) for shard in shards]})
+    one = sidecar(folder, "go-kcl", "one", name).start()
+
+    def told():
+        for at, shard in enumerate(shards):  # As a member renews.
+            row = go_kcl_row(shard, "worker-a", until=60 + time.monotonic() % 10, **({"ClaimRequest": "worker-b"} if at else {}))
+            dynamodb("PutItem", TableName=name, Item=row)
+        return "as if they lasted much longer" in one.said() and "give it --lease-stealing on" in one.said()
+    wait_until(told, 20, "both are told", every=0.3)
+    check_equal(one.said().count("mixed configuration"), 2)
+    one.stop()
 
 
 @test(seconds=30)

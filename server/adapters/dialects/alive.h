@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* alive.h - whether somebody works with a lease table: what its rows say at a moment, and what moves from one to the next.
+/* alive.h - whether somebody works with a lease table: what its rows say at a moment, and what moves until the next.
  *
- * Signs of life: the time of an owner that is not over yet (go-kcl), a client that was heard of lately (kinsumer); between two readings, a worker row that beats or is
- * new (native, kinsumer, KCL 3), and a lease row that was written. A fleet that rests moves nothing for as long as its
- * leases last. Pure.
+ * Signs of life: the time of an owner that is not over yet (go-kcl), a client that was heard of lately (kinsumer);
+ * between two readings, a worker row that beats or is new, and a lease row that was written. A fleet that rests moves
+ * nothing for as long as its leases last. Pure.
  */
 #ifndef KS_ADAPTERS_DIALECTS_ALIVE_H
 #define KS_ADAPTERS_DIALECTS_ALIVE_H

@@ -10,18 +10,19 @@
 #include "adapters/dialects/dialect.h"
 
 struct ks_conversion {
-    struct ks_store_lease lease; /* What is to be written: the position, and the family; free, from the beginning. */
-    struct ks_store_lease held;  /* What the target says then. */
-    /* It has no position, and the target no word for that: no row is written. Who reads the shard begins it where its own
-     * configuration says, as it would have done before. */
+    struct ks_store_lease
+        lease; /* What is to be written: the position, and the family; free, from the beginning. */
+    struct ks_store_lease held; /* What the target says then. */
+    /* It has no position, and the target no word for that: no row is written. Who reads the shard begins it where its
+     * own configuration says, as it would have done before. */
     bool left_out;
     /* The position stands where we alone read it: members of the fleet, who know sequence numbers alone, begin at the
      * initial position of their configuration. */
     bool unseen;
     /* Members read the record that the position is inside of once more, from its beginning. */
     bool again;
-    /* The number 0 inside a record, which KCL also writes for records that are no aggregates: members go on behind all of
-     * it. */
+    /* The number 0 inside a record, which KCL also writes for records that are no aggregates: members go on behind all
+     * of it. */
     bool passed;
     bool family_lost; /* A parent or children; the stream knows them. */
     bool range_lost;  /* The hash-key range; the stream knows it. */

@@ -2,6 +2,7 @@
 #include "adapters/dynamodb/store.h"
 
 #include "adapters/asks.h"
+#include "adapters/dialects/probe.h"
 #include "adapters/dynamodb/table.h"
 #include "adapters/dynamodb/wire.h"
 #include "aws/limits.h"
@@ -120,6 +121,29 @@ static void send(struct dynamodb_store *store, struct ks_ask *ask, ks_view after
 
 /* --- Answers --- */
 
+/* Two applications, or two dialects, on one table: each would read every record again. */
+static ks_err check_row(const struct dynamodb_store *store, struct ks_ask_work *work,
+                        const struct ks_json *json, const struct ks_item *item)
+{
+    struct ks_json_cursor cursor = {.at = NULL};
+    struct ks_probe probe = {.marks = {0}};
+    const struct ks_json *value;
+    const char *stranger;
+    ks_view name;
+
+    while (ks_json_each(json, &cursor, &name, &value))
+        ks_probe_see(&probe, name);
+    stranger = ks_probe_stranger(&probe, item->schema);
+    if (stranger == NULL)
+        return KS_OK;
+    return ks_err_because(
+        KS_FAIL(FOREIGN), &work->detail,
+        "two dialects on one table: the row %.*s is of --dialect %s, and not of %s; "
+        "give each its own, and take out those rows",
+        item->k.size < 64 ? (int)item->k.size : 64, (const char *)item->k.data, stranger,
+        store->asks.dialect->name);
+}
+
 static ks_err add_item(struct dynamodb_store *store, struct ks_ask_work *work,
                        const struct ks_json *json)
 {
@@ -127,6 +151,7 @@ static ks_err add_item(struct dynamodb_store *store, struct ks_ask_work *work,
 
     KS_TRY(ks_dynamodb_read_item(json, store->asks.dialect->tables[work->table].schema,
                                  &store->texts, &item));
+    KS_TRY(check_row(store, work, json, &item));
     work->rows.asked = UINT32_MAX;
     item.asked = &work->rows.asked;
     return store->asks.dialect->add(&work->rows, &item, &work->detail);

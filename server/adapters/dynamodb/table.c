@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "adapters/dynamodb/table.h"
 
+#include "adapters/dialects/probe.h"
 #include "aws/json.h"
 #include "base/log.h"
 
 #include <assert.h>
+#include <stdio.h>
+
+enum { LIKENESS_SIZE = 64 };
 
 static void describe(struct ks_dynamodb_table *table);
 
@@ -117,24 +121,15 @@ static void created(void *arg, const struct ks_aws_answer *answer)
 
 /* --- The description --- */
 
-/* Hash keys of tables that others make, as their sources have them. */
-static const struct {
-    const char *key;
-    const char *likeness;
-} strangers[] = {
-    {"leaseKey", ", like a table of the KCL"}, {"key", ", like a table of the KCL"},
-    {"wid", ", like a table of the KCL"},      {"ShardID", ", like a table of vmware-go-kcl"},
-    {"Shard", ", like a table of kinsumer"},   {"ID", ", like a table of kinsumer"},
-    {"Key", ", like a table of kinsumer"},     {"shard_id", ", like a table of kcl-rb"},
-};
-
-/* ", like a table of .." or nothing. */
-static const char *likeness(const char *key)
+/* ", like a table of --dialect kcl" or nothing. */
+static const char *likeness(const char *hash, const char *range, char ret_text[LIKENESS_SIZE])
 {
-    for (size_t at = 0; at < sizeof(strangers) / sizeof(strangers[0]); at++)
-        if (strcmp(strangers[at].key, key) == 0)
-            return strangers[at].likeness;
-    return "";
+    const char *const dialect = ks_probe_keys(hash, range);
+
+    ret_text[0] = '\0';
+    if (dialect != NULL)
+        (void)snprintf(ret_text, LIKENESS_SIZE, ", like a table of --dialect %s", dialect);
+    return ret_text;
 }
 
 /* The name of the key attribute of this type (HASH, RANGE), cut at `capacity`; "" if there is
@@ -181,14 +176,16 @@ static bool is_string(const struct ks_json *description, ks_view name)
 static bool is_of_dialect(struct ks_dynamodb_table *table, const struct ks_json *description,
                           const char *hash, const char *range)
 {
+    char text[LIKENESS_SIZE];
+
     if (strcmp(hash, table->key) == 0 && range[0] == '\0' &&
         is_string(description, ks_view_text(table->key)))
         return true;
     ks_detail_set(&table->detail,
                   "not of this dialect: its key is (%s%s%s)%s, and not (%s) of strings; give "
                   "another --application or --dialect; table %s",
-                  hash, range[0] == '\0' ? "" : ", ", range, likeness(hash), table->key,
-                  table->name);
+                  hash, range[0] == '\0' ? "" : ", ", range, likeness(hash, range, text),
+                  table->key, table->name);
     return false;
 }
 
@@ -196,6 +193,7 @@ static bool is_ours(struct ks_dynamodb_table *table, const struct ks_json *descr
 {
     char hash[32];
     char range[32];
+    char text[LIKENESS_SIZE];
 
     key_name(description, KS_VIEW("HASH"), hash, sizeof(hash));
     key_name(description, KS_VIEW("RANGE"), range, sizeof(range));
@@ -206,8 +204,9 @@ static bool is_ours(struct ks_dynamodb_table *table, const struct ks_json *descr
         return true;
     ks_detail_set(&table->detail,
                   "not ours: its key is (%s%s%s)%s, and not (p, k) of strings; give another "
-                  "--application; table %s",
-                  hash, range[0] == '\0' ? "" : ", ", range, likeness(hash), table->name);
+                  "--application or --dialect; table %s",
+                  hash, range[0] == '\0' ? "" : ", ", range, likeness(hash, range, text),
+                  table->name);
     return false;
 }
 

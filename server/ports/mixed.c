@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ports/mixed.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum {
+    RENEWALS = 10, /* Before the longest of them says that all are short. */
+    IN_A_ROW = 3,  /* A pause of one process is no configuration. */
+    SECOND_MS = 1000
+};
+
+static enum ks_mixed_sign once(struct ks_mixed *mixed, enum ks_mixed_sign sign)
+{
+    if (mixed->told[sign])
+        return KS_MIXED_NONE;
+    mixed->told[sign] = true;
+    return sign;
+}
+
+/* The time that a renewal gives, less what has passed of it: at most a third of our lease, between two looks. */
+static enum ks_mixed_sign see_time(struct ks_mixed *mixed, uint64_t rev, ks_wall wall)
+{
+    const int64_t ours_ms = ks_span_to_ms(mixed->lease);
+    const int64_t left_ms = (int64_t)(rev / 1000000) - wall.ms;
+
+    mixed->seen++;
+    if (left_ms > mixed->most_ms)
+        mixed->most_ms = left_ms;
+    /* Whole seconds, and clocks that are not quite the same. */
+    if (mixed->most_ms > ours_ms + ours_ms / 4 + SECOND_MS)
+        return once(mixed, KS_MIXED_LONGER);
+    if (mixed->seen >= RENEWALS && mixed->most_ms < ours_ms / 2)
+        return once(mixed, KS_MIXED_SHORTER);
+    return KS_MIXED_NONE;
+}
+
+static enum ks_mixed_sign in_a_row(struct ks_mixed *mixed, bool longer, bool shorter)
+{
+    mixed->longer = longer ? mixed->longer + 1 : 0;
+    mixed->shorter = shorter ? mixed->shorter + 1 : 0;
+    if (mixed->longer >= IN_A_ROW)
+        return once(mixed, KS_MIXED_LONGER);
+    return mixed->shorter >= IN_A_ROW ? once(mixed, KS_MIXED_SHORTER) : KS_MIXED_NONE;
+}
+
+enum ks_mixed_sign ks_mixed_see_lease(struct ks_mixed *mixed, const struct ks_mixed_lease *lease,
+                                      ks_wall wall)
+{
+    switch (mixed->protocol) {
+    case KS_PROTOCOL_GO_KCL:
+        if (lease->claimed && !mixed->stealing && !mixed->told[KS_MIXED_CLAIMS])
+            return once(mixed, KS_MIXED_CLAIMS);
+        return lease->renewed ? see_time(mixed, lease->rev, wall) : KS_MIXED_NONE;
+    case KS_PROTOCOL_KCL:
+        /* They renew three times in theirs: who is as we are stands still for two thirds of ours, between looks. */
+        return lease->renewed && lease->still.us > mixed->lease.us / 10 * 9
+                   ? in_a_row(mixed, true, false)
+                   : KS_MIXED_NONE;
+    case KS_PROTOCOL_NATIVE:
+    case KS_PROTOCOL_KINSUMER:
+    case KS_PROTOCOL_KCL_RB: break;
+    }
+    return KS_MIXED_NONE;
+}
+
+/* Each writes down when it beats: of two that follow, the difference is its period, or a multiple if we missed some. */
+enum ks_mixed_sign ks_mixed_see_worker(struct ks_mixed *mixed, const char *id, uint64_t beat)
+{
+    const uint64_t before = mixed->beat;
+    int64_t period_us;
+
+    if (mixed->protocol != KS_PROTOCOL_KINSUMER || strlen(id) > KS_WORKER_ID_MAX)
+        return KS_MIXED_NONE;
+    if (mixed->worker[0] == '\0')
+        memcpy(mixed->worker, id, strlen(id) + 1);
+    if (strcmp(mixed->worker, id) != 0 || beat <= before)
+        return KS_MIXED_NONE;
+    mixed->beat = beat;
+    if (before == 0)
+        return KS_MIXED_NONE;
+    period_us = (int64_t)((beat - before) / 1000);
+    return in_a_row(mixed, period_us > mixed->check.us / 2 * 5, period_us < mixed->check.us / 2);
+}
+
+const char *ks_mixed_advice(enum ks_mixed_sign sign, enum ks_protocol protocol)
+{
+    switch (sign) {
+    case KS_MIXED_NONE: break;
+    case KS_MIXED_CLAIMS:
+        return "members claim leases (EnableLeaseStealing) and this sidecar does not: give it "
+               "--lease-stealing on, or it will have few leases";
+    case KS_MIXED_LONGER:
+        if (protocol == KS_PROTOCOL_KINSUMER)
+            return "clients beat much seldomer than --shard-check-ms: give it their "
+                   "shardCheckFrequency, or live ones will be taken for dead";
+        return "members renew their leases as if they lasted much longer than --lease-duration-ms: "
+               "give it their time to fail over, or live leases will be taken, and records come "
+               "twice";
+    case KS_MIXED_SHORTER:
+        if (protocol == KS_PROTOCOL_KINSUMER)
+            return "clients beat much oftener than --shard-check-ms: give it their "
+                   "shardCheckFrequency, or this sidecar will be taken for dead";
+        return "members renew their leases as if they lasted much shorter than "
+               "--lease-duration-ms: "
+               "give it their time to fail over, so that dead ones' leases do not wait";
+    }
+    assert(sign == KS_MIXED_NONE);
+    return "";
+}

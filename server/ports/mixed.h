@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mixed.h - signs that the others of a fleet are configured otherwise than we are, as its rows show them.
+ *
+ * Who believes in another time to fail over takes live leases, or leaves dead ones alone, whenever one moves. Each sign
+ * is given once. What a table does not show (an initial position, a time that is a little longer) is not seen here.
+ * Pure.
+#ifndef KS_PORTS_MIXED_H
+#define KS_PORTS_MIXED_H
+
+#include "core/core.h"
+
+enum ks_mixed_sign {
+    KS_MIXED_NONE,
+    KS_MIXED_CLAIMS,  /* go-kcl: leases are claimed, and we claim none. */
+    KS_MIXED_LONGER,  /* Their time to fail over is longer than ours, */
+    KS_MIXED_SHORTER, /* or shorter. */
+};
+enum { KS_MIXED_SIGNS = KS_MIXED_SHORTER + 1 };
+
+/* Zero-initialise the rest. */
+struct ks_mixed {
+    enum ks_protocol protocol;
+    ks_span lease; /* Ours, of everything below. */
+    ks_span check; /* kinsumer: how often clients beat. */
+    bool stealing;
+
+    bool told[KS_MIXED_SIGNS];
+    uint32_t seen;                     /* Renewals of others, as far as they tell. */
+    int64_t most_ms;                   /* go-kcl: the longest time that one gave. */
+    uint32_t longer;                   /* kcl, kinsumer: one after the other that came late, */
+    uint32_t shorter;                  /* and early. */
+    char worker[KS_WORKER_ID_MAX + 1]; /* kinsumer: whose beats are watched; "": nobody's yet. */
+    uint64_t beat;
+};
+
+/* A lease row of another owner, or one that is claimed by another. */
+struct ks_mixed_lease {
+    bool claimed; /* By somebody else than us. */
+    bool renewed; /* Its owner is the same, and not we; its rev is another one than before. */
+    uint64_t rev;
+    ks_span still; /* For how long the one before was seen. */
+};
+
+/* A lease row was read at `wall`. What it is a sign of that was not given yet. */
+enum ks_mixed_sign ks_mixed_see_lease(struct ks_mixed *mixed, const struct ks_mixed_lease *lease,
+                                      ks_wall wall);
+/* The row of a worker other than we. */
+enum ks_mixed_sign ks_mixed_see_worker(struct ks_mixed *mixed, const char *id, uint64_t beat);
+
+/* What to say of it, and do about it: a sentence. */
+const char *ks_mixed_advice(enum ks_mixed_sign sign, enum ks_protocol protocol);
+
+#endif

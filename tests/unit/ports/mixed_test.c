@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ports/mixed.h"
+
+#include "ks_test.h"
+
+static struct ks_mixed mixed_of(enum ks_protocol protocol)
+{
+    return (struct ks_mixed){
+        .protocol = protocol, .lease = ks_span_ms(10000), .check = ks_span_ms(1000)};
+}
+
+/* A renewal that gives `ms`, seen at once. */
+static enum ks_mixed_sign renewal(struct ks_mixed *mixed, int64_t ms)
+{
+    const ks_wall wall = {1714564810000};
+    const struct ks_mixed_lease lease = {.renewed = true,
+                                         .rev = (uint64_t)(wall.ms + ms) * 1000000};
+
+    return ks_mixed_see_lease(mixed, &lease, wall);
+}
+
+TEST(claims_that_we_do_not_make_are_told_once)
+{
+    const struct ks_mixed_lease lease = {.claimed = true};
+    struct ks_mixed mixed = mixed_of(KS_PROTOCOL_GO_KCL);
+
+    EXPECT_EQ_I64(ks_mixed_see_lease(&mixed, &lease, (ks_wall){0}), KS_MIXED_CLAIMS);
+    EXPECT_EQ_I64(ks_mixed_see_lease(&mixed, &lease, (ks_wall){0}), KS_MIXED_NONE);
+    mixed = mixed_of(KS_PROTOCOL_GO_KCL);
+    mixed.stealing = true;
+    EXPECT_EQ_I64(ks_mixed_see_lease(&mixed, &lease, (ks_wall){0}), KS_MIXED_NONE);
+}
+
+TEST(a_time_that_members_give_tells_theirs)
+{
+    struct ks_mixed mixed = mixed_of(KS_PROTOCOL_GO_KCL);
+
+    for (int i = 0; i < 20; i++)
+        EXPECT_EQ_I64(renewal(&mixed, 7000 + i * 150), KS_MIXED_NONE);
+    EXPECT_EQ_I64(renewal(&mixed, 13500), KS_MIXED_NONE);
+    EXPECT_EQ_I64(renewal(&mixed, 13501), KS_MIXED_LONGER);
+    EXPECT_EQ_I64(renewal(&mixed, 60000), KS_MIXED_NONE);
+
+    mixed = mixed_of(KS_PROTOCOL_GO_KCL);
+    for (int i = 0; i < 9; i++)
+        EXPECT_EQ_I64(renewal(&mixed, 3000 + i), KS_MIXED_NONE);
+    EXPECT_EQ_I64(renewal(&mixed, 3000), KS_MIXED_SHORTER);
+    EXPECT_EQ_I64(renewal(&mixed, 3000), KS_MIXED_NONE);
+}
+
+TEST(a_counter_that_comes_late_again_and_again_tells_a_longer_time)
+{
+    struct ks_mixed mixed = mixed_of(KS_PROTOCOL_KCL);
+    struct ks_mixed_lease lease = {.renewed = true, .still = ks_span_ms(9001)};
+
+    EXPECT_EQ_I64(ks_mixed_see_lease(&mixed, &lease, (ks_wall){0}), KS_MIXED_NONE);
+    EXPECT_EQ_I64(ks_mixed_see_lease(&mixed, &lease, (ks_wall){0}), KS_MIXED_NONE);
+    lease.still = ks_span_ms(9000);
+    EXPECT_EQ_I64(ks_mixed_see_lease(&mixed, &lease, (ks_wall){0}), KS_MIXED_NONE);
+    lease.still = ks_span_ms(9001);
+    EXPECT_EQ_I64(ks_mixed_see_lease(&mixed, &lease, (ks_wall){0}), KS_MIXED_LONGER);
+}
+
+/* Beats of a client, each so long after the one before. */
+static enum ks_mixed_sign beats(struct ks_mixed *mixed, uint64_t period_ms, int count)
+{
+    enum ks_mixed_sign sign = KS_MIXED_NONE;
+    uint64_t at = mixed->beat == 0 ? UINT64_C(1714564810000000000) : mixed->beat;
+
+    for (int i = 0; i < count && sign == KS_MIXED_NONE; i++) {
+        at += period_ms * 1000000;
+        sign = ks_mixed_see_worker(mixed, "worker-a", at);
+    }
+    return sign;
+}
+
+TEST(beats_tell_how_often_clients_look)
+{
+    struct ks_mixed mixed = mixed_of(KS_PROTOCOL_KINSUMER);
+
+    /* Some are missed: that may be twice ours. */
+    EXPECT_EQ_I64(beats(&mixed, 2400, 20), KS_MIXED_NONE);
+    EXPECT_EQ_I64(ks_mixed_see_worker(&mixed, "worker-b", 1), KS_MIXED_NONE);
+    EXPECT_EQ_I64(beats(&mixed, 2600, 2), KS_MIXED_NONE);
+    EXPECT_EQ_I64(beats(&mixed, 2600, 1), KS_MIXED_LONGER);
+    mixed = mixed_of(KS_PROTOCOL_KINSUMER);
+    EXPECT_EQ_I64(beats(&mixed, 400, 4), KS_MIXED_SHORTER);
+    mixed = mixed_of(KS_PROTOCOL_GO_KCL);
+    EXPECT_EQ_I64(beats(&mixed, 400, 10), KS_MIXED_NONE);
+}
+
+TEST(each_sign_has_its_advice)
+{
+    EXPECT_CONTAINS(ks_mixed_advice(KS_MIXED_CLAIMS, KS_PROTOCOL_GO_KCL), "--lease-stealing on");
+    EXPECT_CONTAINS(ks_mixed_advice(KS_MIXED_LONGER, KS_PROTOCOL_KCL), "--lease-duration-ms");
+    EXPECT_CONTAINS(ks_mixed_advice(KS_MIXED_SHORTER, KS_PROTOCOL_GO_KCL), "--lease-duration-ms");
+    EXPECT_CONTAINS(ks_mixed_advice(KS_MIXED_LONGER, KS_PROTOCOL_KINSUMER), "--shard-check-ms");
+    EXPECT_CONTAINS(ks_mixed_advice(KS_MIXED_SHORTER, KS_PROTOCOL_KINSUMER), "--shard-check-ms");
+    EXPECT_STR(ks_mixed_advice(KS_MIXED_NONE, KS_PROTOCOL_KCL), "");
+}
