@@ -271,6 +271,20 @@ TEST(who_wants_no_leases_reports_no_more)
     EXPECT(bed_asked(&peers_bed, KS_STORE_HEARTBEAT) == NULL);
 }
 
+TEST(nobody_leaves_before_his_report_is_gone)
+{
+    struct ks_event drain = {.kind = KS_EVENT_DRAIN, .drain.span = ks_span_ms(1000)};
+
+    live_led();
+    answer(REPORT, NULL, KS_DONE);
+    peers_step(&drain);
+    bed_settle_down(&peers_bed);
+    EXPECT_EQ_I64(bed_count(&peers_bed, KS_EFFECT_DRAINED), 0);
+    answer(REPORT, NULL, KS_DONE);
+    bed_settle_down(&peers_bed);
+    EXPECT_EQ_I64(bed_count(&peers_bed, KS_EFFECT_DRAINED), 1);
+}
+
 /* ---- What is assigned ---- */
 
 TEST(what_is_assigned_is_read_then_proven_then_served)
@@ -320,6 +334,9 @@ TEST(an_index_that_is_behind_gives_nothing)
     is_left_alone(&row);
     /* It is being given to us, and its owner is not ready. */
     row.next_owner = (struct ks_incarnation){BED_ME, 0};
+    is_left_alone(&row);
+    row = peers_row(BED_ME, 41);
+    row.next_owner = (struct ks_incarnation){BED_OTHER, 0};
     is_left_alone(&row);
     row = peers_row(BED_ME, 41);
     row.finished = true;
