@@ -121,8 +121,7 @@ class Kcl:
     parents_first = True
     libraries = ("kcl2",)
     # Everybody steals, always.
-    half = ({"maxLeasesForWorker": 3}, {"max_leases": 3})
-    stealing = ({}, {})
+    half = stealing = ({}, {})
     TYPES = {"leaseKey": "S", "leaseCounter": "N", "ownerSwitchesSinceCheckpoint": "N", "checkpoint": "S",
              "checkpointSubSequenceNumber": "N"}
 
@@ -182,8 +181,9 @@ class Producer:
 def judge(world, library, *but):
     """`but` is what this story does not promise."""
     verdict = fleet.Verdict(world).read().nothing_lost()
-    seconds, shard, _ = verdict.unread()
-    print(f"       {dict(verdict.told)}, {verdict.duplicates()} duplicates {verdict.twice()}, unread for {seconds:.1f} s at most", flush=True)
+    seconds, shard, since = verdict.unread()
+    print(f"       {dict(verdict.told)}, {verdict.duplicates()} duplicates {verdict.twice()}, unread for {seconds:.1f} s at most"
+          f" ({shard}, from {time.strftime('%H:%M:%S', time.gmtime(since or 0))} on)", flush=True)
     if "order" not in but:
         verdict.nothing_passed()
     check(seconds < library.unread * PATIENCE, f"{shard} was unread for {seconds:.1f} s")

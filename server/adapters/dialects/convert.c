@@ -20,6 +20,7 @@ struct ks_store_request ks_mend_request(const struct ks_store_lease *lease,
     request.rev = was->rev;
     request.checkpoint = was->checkpoint;
     request.whole = was->whole;
+    request.masks = was->masked;
     return request;
 }
 
@@ -62,8 +63,8 @@ ks_err ks_convert_held(const struct ks_dialect *to, const struct ks_store_lease 
  * only what the row says of that; and the number 0 of KCL is one of both. True for that. */
 static bool find_whole(struct ks_store_lease *lease)
 {
-    const bool inside = lease->checkpoint.kind == KS_POSITION_AFTER_SEQUENCE &&
-                        lease->checkpoint.sub_sequence >= 0;
+    const bool inside =
+        lease->checkpoint.kind == KS_POSITION_AFTER_SEQUENCE && lease->checkpoint.sub_sequence >= 0;
 
     if (lease->unstarted || lease->finished)
         return false;

@@ -10,8 +10,9 @@
 #include "adapters/dialects/dialect.h"
 
 struct ks_conversion {
-    struct ks_store_lease lease; /* What is to be written: the position, and the family; free, from the beginning. */
-    struct ks_store_lease held;  /* What the target says then. */
+    struct ks_store_lease
+        lease; /* What is to be written: the position, and the family; free, from the beginning. */
+    struct ks_store_lease held; /* What the target says then. */
     /* It has no position, and the target no word for that: no row is written. Who reads the shard begins it where its own
      * configuration says, as it would have done before. */
     bool left_out;

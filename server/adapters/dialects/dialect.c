@@ -8,6 +8,7 @@ static const struct ks_dialect *const dialects[] = {
     &ks_kcl_dialect,
     &ks_go_kcl_dialect,
     &ks_kinsumer_dialect,
+    &ks_kcl_rb_dialect,
 };
 
 const struct ks_dialect *ks_dialect_at(uint32_t index)

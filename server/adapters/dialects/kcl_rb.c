@@ -145,14 +145,16 @@ static ks_err set_time(struct ks_item_write *write, uint64_t ns)
 }
 
 /* Whoever wrote a checkpoint since did not move the time. */
-static void if_checkpoint(struct ks_item_write *write, const struct ks_store_lease *read)
+static ks_err if_checkpoint(struct ks_item_write *write, const struct ks_store_lease *read)
 {
     const bool is_text = read->masked || ks_foreign_is_sequence(&read->whole);
+    struct ks_value value = {KS_VALUE_TEXT, SHARD_END};
 
-    ks_item_write_if(
-        write, is_text ? KS_IF_EQUALS : KS_IF_ABSENT_OR_NULL, attributes[CHECKPOINT].name,
-        (struct ks_value){KS_VALUE_TEXT,
-                          read->masked ? SHARD_END : ks_view_text(read->whole.sequence)});
+    if (!read->masked)
+        KS_TRY(ks_item_write_keep(write, ks_view_text(read->whole.sequence), &value.text));
+    ks_item_write_if(write, is_text ? KS_IF_EQUALS : KS_IF_ABSENT_OR_NULL,
+                     attributes[CHECKPOINT].name, value);
+    return KS_OK;
 }
 
 /* Where it is, in `place`, an attribute that had another meaning until now, or none. */
@@ -200,11 +202,42 @@ static ks_err take(struct ks_item_write *write, const struct ks_store_request *r
     KS_TRY(set_time(write, request->next_rev));
     if (!request->masks && !read->masked)
         return KS_OK;
-    if_checkpoint(write, read);
+    KS_TRY(if_checkpoint(write, read));
     place.whole = read->whole;
     place.checkpoint = read->checkpoint;
     place.has_checkpoint = ks_foreign_is_sequence(&place.checkpoint);
     return request->masks ? mask(write, &place) : unmask(write, &place);
+}
+
+/* The row is as it was read: also its checkpoint. */
+static ks_err if_was(struct ks_item_write *write, const struct ks_store_request *request)
+{
+    struct ks_store_lease was = {.whole = request->whole, .masked = request->masks};
+
+    if (!request->exists) {
+        ks_item_write_if(write, KS_IF_ABSENT, KS_KCL_RB_KEY,
+                         (struct ks_value){KS_VALUE_TEXT, KS_VIEW_NONE});
+        return KS_OK;
+    }
+    was.masked |= request->checkpoint.kind == KS_POSITION_SHARD_END;
+    KS_TRY(if_as_read(write, &request->owner, request->rev));
+    return if_checkpoint(write, &was);
+}
+
+/* What a person orders; a mask comes off. */
+static ks_err mend(struct ks_item_write *write, const struct ks_store_request *request)
+{
+    const struct ks_store_lease *const lease = request->lease;
+    uint64_t seconds = lease->rev / NS_PER_SECOND + (lease->rev % NS_PER_SECOND > EMPTY_NS);
+
+    KS_TRY(if_was(write, request));
+    KS_TRY(ks_foreign_mend_id(write, attributes[ASSIGNED_TO].name, &lease->owner));
+    if (lease->rev <= EMPTY_NS)
+        ks_foreign_remove(write, attributes[LEASE_TIMEOUT].name);
+    else
+        KS_TRY(set_time(write, seconds * NS_PER_SECOND));
+    ks_foreign_remove(write, attributes[MASKED].name);
+    return ks_foreign_mend_checkpoint(write, lease, attributes[CHECKPOINT].name);
 }
 
 static ks_err fill(struct ks_item_write *write, const struct ks_store_request *request)
@@ -238,6 +271,7 @@ static ks_err fill(struct ks_item_write *write, const struct ks_store_request *r
                          (struct ks_value){KS_VALUE_TEXT, KS_VIEW_NONE});
         write->delete_row = true;
         return KS_OK;
+    case KS_STORE_MEND: return mend(write, request);
     default: return KS_FAIL(UNSUPPORTED);
     }
 }
