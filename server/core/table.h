@@ -22,7 +22,7 @@ enum ks_outcome {
     KS_UNKNOWN  /* May or may not have been applied, or a read without an answer. */
 };
 
-/* What a fleet of KCL says of itself (docs/DIALECTS.md): how it agrees, and how far its rows have moved into one table. */
+/* What a fleet of KCL says of itself (docs/DIALECTS.md): how it agrees, how far its rows have moved into one table. */
 enum ks_kcl_version {
     KS_KCL_UNSAID,
     KS_KCL_2X,
@@ -80,7 +80,7 @@ enum ks_store_operation {
     KS_STORE_DELETE, /* shard, epoch; condition: finished. */
     KS_STORE_SEEK, /* shard, worker, epoch, rev; condition: no next_owner -> checkpoint as an operator ordered,
                      epoch + 1, rev + 1; the owner stays. */
-    KS_STORE_MEND  /* Not of a fleet: a person's, by the tool. shard, lease: what the row shall say, next_rev: now.
+    KS_STORE_MEND /* Not of a fleet: a person's, by the tool. shard, lease: what the row shall say, next_rev: now.
                       Condition: no row, or with `exists` owner, next_owner, epoch, rev, checkpoint as read. */
 };
 enum { KS_STORE_OPERATIONS = KS_STORE_MEND + 1 };

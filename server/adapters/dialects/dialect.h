@@ -28,7 +28,7 @@ struct ks_dialect_table {
 };
 
 struct ks_dialect {
-    const char *name; /* As --dialect says it. */
+    const char *name;                                      /* As --dialect says it. */
     struct ks_dialect_table tables[KS_DIALECT_TABLES_MAX]; /* The first one has the leases. */
     uint32_t table_count;
     enum ks_rev_kind rev;

@@ -136,11 +136,12 @@ static ks_err check_row(const struct dynamodb_store *store, struct ks_ask_work *
     stranger = ks_probe_stranger(&probe, item->schema);
     if (stranger == NULL)
         return KS_OK;
-    return ks_err_because(KS_FAIL(FOREIGN), &work->detail,
-                          "two dialects on one table: the row %.*s is of --dialect %s, and not of %s; "
-                          "give each its own, and take out those rows",
-                          item->k.size < 64 ? (int)item->k.size : 64, (const char *)item->k.data,
-                          stranger, store->asks.dialect->name);
+    return ks_err_because(
+        KS_FAIL(FOREIGN), &work->detail,
+        "two dialects on one table: the row %.*s is of --dialect %s, and not of %s; "
+        "give each its own, and take out those rows",
+        item->k.size < 64 ? (int)item->k.size : 64, (const char *)item->k.data, stranger,
+        store->asks.dialect->name);
 }
 
 static ks_err add_item(struct dynamodb_store *store, struct ks_ask_work *work,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kcl3.h - what the manners of KCL 3.x add to those of 2.x (kcl.c): docs/DIALECTS.md.
  *
- * Three rows say how a fleet agrees, and whether somebody leads it. They are read at the start and then as often as the
- * leader's heartbeat wants it, at most every minute, and followed in both directions, with the leases that we hold:
+ * Three rows say how a fleet agrees, and whether somebody leads it. They are read at the start and then as often as
+ * the leader's heartbeat wants it, at most every minute, and followed in both directions, with the leases that we hold:
  *
  *   none, or not read yet   2.x; nothing is done before they were read once
  *   2X, UPGRADE_FROM_2X     2.x, and our metrics are reported: the fleet changes its manners when all workers do
@@ -10,8 +10,8 @@
  *                           which are ours; a write proves it, and then they serve. If the leader's row stands still
  *                           for as long as it says, or there never was one, we take as in 2.x until somebody leads
  *
- * A lease that the leader gives on says so in its row (next owner): our next write is refused, and core/lease.c gives it
- * back. Pure. Of kcl.c alone.
+ * A lease that the leader gives on says so in its row (next owner): our next write is refused, and core/lease.c gives
+ * it back. Pure. Of kcl.c alone.
  */
 #ifndef KS_CORE_FLEET_KCL3_H
 #define KS_CORE_FLEET_KCL3_H
