@@ -2,7 +2,6 @@
 #include "shared.h"
 
 #include <assert.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,31 +16,6 @@ enum { WINDOW = 32, WRITER_NONE = 0 };
 bool shared_chance(struct shared_world *world, uint32_t per_mille)
 {
     return ks_prng_below(&world->prng, 1000) < per_mille;
-}
-
-void shared_say(struct shared_world *world, const char *format, ...)
-{
-    va_list list;
-
-    if (!world->verbose)
-        return;
-    printf("%8.3f ", (double)world->now / 1e6);
-    va_start(list, format);
-    vprintf(format, list);
-    va_end(list);
-    printf("\n");
-}
-
-void shared_fail(struct shared_world *world, const char *format, ...)
-{
-    va_list list;
-
-    if (world->failed)
-        return;
-    world->failed = true;
-    va_start(list, format);
-    vsnprintf(world->sentence, sizeof world->sentence, format, list);
-    va_end(list);
 }
 
 /* ---- Clocks ---- */
