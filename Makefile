@@ -341,11 +341,14 @@ CLIENTS ?=
 clients: deps all  ## Have clients of other people tell one scenario, each built from its registry; CLIENTS='curl grpcio' for some.
 	@tests/clients/judge.py $(CLIENTS)
 
-FLEETS ?=
+FLEETS ?= go-kcl go-kcl-v2 kinsumer kinsumer-snowplow kcl2 kcl34 kcl35 multilang
 .PHONY: interop interop-vectors
 interop: deps all $(DOUBLES)  ## Have sidecars share fleets with libraries of other people, each built from its registry; FLEETS='go-kcl' for some.
-	@tests/interop/judge.py $(FLEETS)
-	@tests/interop/defects.py
+	@tests/interop/build $(FLEETS)
+	@rm -rf $(RESULTS)/interop
+	@TEST_SECONDS=2400 $(RUN) -j 3 -o $(RESULTS)/interop "fleets of others" -- $(FLEETS:%="tests/interop/judge.py %") \
+		tests/interop/defects.py || :
+	@tests/lib/total $(RESULTS)/interop
 
 interop-vectors: deps  ## Capture anew what those libraries write into their tables: tests/vectors/dialects/.
 	@tests/interop/capture.py $(FLEETS)

@@ -342,7 +342,8 @@ struct ks_kcl {
     /* Our reports. */
     ks_instant report_at;
     bool reported;          /* There is a row of ours .. */
-    bool reported_together; /* .. there. */
+    bool reported_together; /* .. there, */
+    bool going;             /* which is to be deleted. */
     bool measured;          /* With our CPU: others say theirs. */
     /* What is assigned to us. */
     ks_instant owned_at;

@@ -165,8 +165,8 @@ struct ks_store_request {
     const struct ks_store_lease *lease; /* CREATE, MEND; of kcl-rb, ASSIGN, TAKE_OVER: as read. */
     bool exists;                        /* MEND: there is a row. */
     bool words;                         /* READ_LEASES, READ_LEASE: with the words of each row. */
-    bool masks;                         /* kcl-rb: the row of a lease that we hold is masked. */
-    const struct ks_store_app *app;     /* CREATE_APP. */
+    bool masks;                     /* kcl-rb: the row is masked while we hold it; MEND: it was. */
+    const struct ks_store_app *app; /* CREATE_APP. */
     bool together; /* KCL 3.5: the row is in the table of the leases, not in one of its own. */
     bool measured; /* KCL: HEARTBEAT: say `cpu`, too. */
     const uint32_t *cpu; /* In thousandths of a percent, or KS_CPU_NONE; the oldest first. */

@@ -4,6 +4,7 @@
  * Who believes in another time to fail over takes live leases, or leaves dead ones alone, whenever one moves. Each sign
  * is given once. What a table does not show (an initial position, a time that is a little longer) is not seen here.
  * Pure.
+ */
 #ifndef KS_PORTS_MIXED_H
 #define KS_PORTS_MIXED_H
 

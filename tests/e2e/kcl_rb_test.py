@@ -277,6 +277,27 @@ def who_dies_leaves_a_mask_and_the_next_one_takes_it_off(folder):
 
 
 @test(seconds=90)
+def the_leases_of_a_dead_sidecar_are_freed_by_hand(folder):
+    name = name_of(folder)
+    make_stream(name, 1)
+    make_table(name)
+    one = sidecar(folder, name, lease_masking="on").start()
+    put_kinesis(name, numbered(20))
+    pull_all(one, 20)
+    one.kill()
+    time.sleep(LEASE_MS / 1000 + 4)  # Its time must be over.
+    done = one.command("leases", "seize", "one", "--table", f"kcl-rb:{name}", "--lease-duration-ms", str(LEASE_MS))
+    check_equal(done.returncode, 0, done.stdout, done.stderr)
+    row, = scan(name).values()
+    check_equal((row.get("assigned_to"), row["checkpoint"], row.get("sidecar_checkpoint")),
+                (None, records_of(name, row["shard_id"])[-1]["SequenceNumber"], None))
+    put_kinesis(name, numbered(20, start=20))
+    ruby = Ruby(name)
+    ruby.tick()
+    check_equal(names(ruby.seen), texts(numbered(20, start=20)))
+
+
+@test(seconds=90)
 def a_mask_over_no_checkpoint_is_taken_off_to_none(folder):
     name = name_of(folder)
     make_stream(name, 1)

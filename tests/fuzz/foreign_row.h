@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* foreign_row.h - any values in a row of others' table, a line each: the row is read or damaged, and a time that is read
- * is written as it was. */
+/* foreign_row.h - any values in a row of others' table, a line each: the row is read or damaged, and a time that is
+ * read is written as it was. */
 #ifndef KS_FUZZ_FOREIGN_ROW_H
 #define KS_FUZZ_FOREIGN_ROW_H
 

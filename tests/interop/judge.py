@@ -42,7 +42,8 @@ class GoKcl:
 
     @staticmethod
     def at_most(leases):
-        return {"max_leases": leases}
+        """Of a member of theirs, of ours."""
+        return {"max_leases": leases}, {"max_leases": leases}
 
     @staticmethod
     def wrong(row):
@@ -86,7 +87,7 @@ class Kinsumer:
 
     @staticmethod
     def at_most(leases):
-        return {}
+        return {}, {}
 
     @classmethod
     def wrong(cls, row):
@@ -110,7 +111,49 @@ class Kinsumer:
         return [row["Shard"]["S"] for row in world.rows("_checkpoints") if "S" in row.get("OwnerID", {})]
 
 
-DIALECTS = {library: dialect for dialect in (GoKcl, Kinsumer) for library in dialect.libraries}
+class Kcl:
+    """The dialect kcl as the judge needs it."""
+    name = "kcl"
+    table = ""
+    stories = ("takeover", "mixed", "stealing", "reshard", "frozen")
+    sleeps = fleet.LEASE_MS / 1000
+    bears_sleep = True
+    parents_first = True
+    libraries = ("kcl2",)
+    # Everybody steals, always.
+    half = stealing = ({}, {})
+    TYPES = {"leaseKey": "S", "leaseCounter": "N", "ownerSwitchesSinceCheckpoint": "N", "checkpoint": "S",
+             "checkpointSubSequenceNumber": "N"}
+
+    @staticmethod
+    def at_most(leases):
+        return {"maxLeasesForWorker": leases}, {"max_leases": leases}
+
+    @classmethod
+    def wrong(cls, row):
+        """What a scan of the library fails of, and with it the whole fleet."""
+        types = {name: next(iter(value)) for name, value in row.items()}
+        if any(types.get(name) != kind for name, kind in cls.TYPES.items()):
+            return "an attribute that is not there, or of another type"
+        if "leaseOwner" in row and not row["leaseOwner"].get("S"):
+            return "an owner that is none"
+        if not re.fullmatch(r"[1-9][0-9]*|SHARD_END|TRIM_HORIZON", row["checkpoint"]["S"]):
+            return "a checkpoint that is no position of theirs"
+        if any(types.get(name, "SS") != "SS" for name in ("parentShardId", "childShardIds")):
+            return "relatives that are no set"
+        return None
+
+    @staticmethod
+    def checkpoints(world):
+        return {row["leaseKey"]["S"]: row["checkpoint"]["S"].replace("TRIM_HORIZON", "") for row in world.rows()}
+
+    @staticmethod
+    def owned(world):
+        """By us: members of theirs give nothing back."""
+        return [row["leaseKey"]["S"] for row in world.rows() if row.get("leaseOwner", {"S": ""})["S"].startswith("ours")]
+
+
+DIALECTS = {library: dialect for dialect in (GoKcl, Kinsumer, Kcl) for library in dialect.libraries}
 
 
 class Producer:
@@ -138,8 +181,9 @@ class Producer:
 def judge(world, library, *but):
     """`but` is what this story does not promise."""
     verdict = fleet.Verdict(world).read().nothing_lost()
-    seconds, shard, _ = verdict.unread()
-    print(f"       {dict(verdict.told)}, {verdict.duplicates()} duplicates {verdict.twice()}, unread for {seconds:.1f} s at most", flush=True)
+    seconds, shard, since = verdict.unread()
+    print(f"       {dict(verdict.told)}, {verdict.duplicates()} duplicates {verdict.twice()}, unread for {seconds:.1f} s at most"
+          f" ({shard}, from {time.strftime('%H:%M:%S', time.gmtime(since or 0))} on)", flush=True)
     if "order" not in but:
         verdict.nothing_passed()
     check(seconds < library.unread * PATIENCE, f"{shard} was unread for {seconds:.1f} s")
@@ -263,8 +307,8 @@ def reshard(name, folder):
     theirs, of_ours = dialect.half
     world = fleet.World(folder, 4)
     watch = fleet.Watch(world, dialect.wrong, dialect.table)
-    them = world.member(name, "theirs-0", work_us=WORK_US, **{**theirs, **dialect.at_most(4)}).start()
-    us = world.ours(dialect.name, name, "ours-0", work_us=WORK_US, **{**of_ours, **dialect.at_most(4)}).start()
+    them = world.member(name, "theirs-0", work_us=WORK_US, **{**theirs, **dialect.at_most(4)[0]}).start()
+    us = world.ours(dialect.name, name, "ours-0", work_us=WORK_US, **{**of_ours, **dialect.at_most(4)[1]}).start()
     producer = Producer(world, 8000, 200)
     world.wait_seen(800, library.unread, them, us)
     shards = world.split("shardId-000000000000") + world.split("shardId-000000000001")
@@ -291,8 +335,8 @@ def frozen(name, folder):
     dialect, library = DIALECTS[name], fleet.LIBRARIES[name]
     world = fleet.World(folder, 4)
     watch = fleet.Watch(world, dialect.wrong, dialect.table)
-    them = world.member(name, "theirs-0", work_us=5000, **dialect.at_most(2)).start().awake()
-    us = world.ours(dialect.name, name, "ours-0", work_us=2000, **dialect.at_most(2)).start()
+    them = world.member(name, "theirs-0", work_us=5000, **dialect.at_most(2)[0]).start().awake()
+    us = world.ours(dialect.name, name, "ours-0", work_us=2000, **dialect.at_most(2)[1]).start()
     producer = Producer(world, 5000, 100)
     world.wait_seen(500, library.unread, them, us)
     third = world.ours(dialect.name, name, "ours-1", work_us=2000).start()

@@ -33,8 +33,8 @@ static void tell_row(const struct shared_world *world, struct shared_request *re
     request->checkpoints[request->row_count++] = row->checkpoint;
 }
 
-/* Its owner renewed it lately: whoever takes it now steals. By the clocks of owner and taker, each wrong by up to 2 %, the
- * owner is silent after 0.97 L, and it has run out after 0.98 L. */
+/* Its owner renewed it lately: whoever takes it now steals. By the clocks of owner and taker, each wrong by up to 2 %,
+ * the owner is silent after 0.97 L, and it has run out after 0.98 L. */
 static bool is_live(const struct shared_world *world, const struct shared_row *row)
 {
     return row->present && row->owner != 0 && row->checkpoint != SHARED_END &&

@@ -211,6 +211,9 @@ static void listed(struct shared_world *world, uint32_t number)
         node->listing[event.listed.count++] =
             (struct ks_shard_row){.shard = shard,
                                   .parents = {world->shards[shard].parent, KS_SHARD_NONE},
+                                  .ranged = true,
+                                  .first_key = {world->shards[shard].first_key, 0},
+                                  .last_key = {world->shards[shard].last_key, UINT64_MAX},
                                   .closed = world->shards[shard].closed};
     }
     event.listed.shards = node->listing;
@@ -343,6 +346,8 @@ static void perform(struct shared_world *world, uint32_t number, const struct ks
         plan(world, number, world->now + 1, (struct happening){.kind = HAPPENS_CONSUMER});
         break;
     case KS_EFFECT_STORY:
+        if (effect->story.story == KS_STORY_READ_AGAIN || effect->story.story == KS_STORY_HOLE)
+            shared_fail(world, "node %u sees a hole where there is none", number);
         shared_say(world, "node %u: story %d of shard-%d", number, (int)effect->story.story,
                    (int)effect->story.shard);
         break;
@@ -448,13 +453,26 @@ static void put_records(struct shared_world *world)
 static void split(struct shared_world *world)
 {
     ks_shard parent = (ks_shard)ks_prng_below(&world->prng, world->shard_count);
+    uint64_t first;
+    uint64_t last;
 
     if (world->shards[parent].closed || world->shard_count + 2 > SHARED_SHARDS)
         return;
+    first = world->shards[parent].first_key;
+    last = world->shards[parent].last_key;
     world->shards[parent].closed = true;
-    for (uint32_t child = 0; child < 2; child++)
-        world->shards[world->shard_count++] =
-            (struct shared_shard){.parent = parent, .listed = true, .born = world->now};
+    world->shards[world->shard_count++] =
+        (struct shared_shard){.parent = parent,
+                              .listed = true,
+                              .born = world->now,
+                              .first_key = first,
+                              .last_key = first + (last - first) / 2};
+    world->shards[world->shard_count++] =
+        (struct shared_shard){.parent = parent,
+                              .listed = true,
+                              .born = world->now,
+                              .first_key = first + (last - first) / 2 + 1,
+                              .last_key = last};
     shared_say(world, "world: shard-%u is split", parent);
 }
 
@@ -675,7 +693,13 @@ static void draw(struct shared_world *world)
     world->jumps = shared_chance(world, 250) ? (uint32_t)ks_prng_between(&world->prng, 10, 100) : 0;
     world->shard_count = (uint32_t)ks_prng_between(&world->prng, 1, 6);
     for (ks_shard shard = 0; shard < world->shard_count; shard++)
-        world->shards[shard] = (struct shared_shard){.parent = KS_SHARD_NONE, .listed = true};
+        world->shards[shard] = (struct shared_shard){
+            .parent = KS_SHARD_NONE,
+            .listed = true,
+            .first_key = UINT64_MAX / world->shard_count * shard + (shard > 0),
+            .last_key = shard + 1 == world->shard_count
+                            ? UINT64_MAX
+                            : UINT64_MAX / world->shard_count * (shard + 1)};
     *config = ks_core_config_default(ks_span_ms(10000));
     config->protocol = world->fleet->protocol;
     config->stealing = world->stealing;

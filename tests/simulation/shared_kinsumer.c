@@ -266,15 +266,16 @@ static bool is_done(const struct shared_world *world, ks_shard shard)
     const struct shared_meta *meta = &world->meta;
     const struct shared_shard *stream = &world->shards[shard];
     const struct shared_row *row = &world->rows[shard];
+    uint32_t place = 0;
 
+    while (place < meta->list_count && meta->list[place] != shard)
+        place++;
     if (stream->closed)
-        return row->checkpoint == SHARED_END;
-    for (uint32_t place = 0; place < meta->list_count; place++)
-        if (meta->list[place] == shard)
-            return (row->owner == falls_to(world, place) ||
-                    deludes_itself(world, falls_to(world, place), shard)) &&
-                   (stream->count == 0 || row->checkpoint == stream->count);
-    return false;
+        return row->checkpoint == SHARED_END && place == meta->list_count;
+    return place < meta->list_count &&
+           (row->owner == falls_to(world, place) ||
+            deludes_itself(world, falls_to(world, place), shard)) &&
+           (stream->count == 0 || row->checkpoint == stream->count);
 }
 
 /* Somebody restarts what an error ended, or left without its shards: they notice nothing themselves. */

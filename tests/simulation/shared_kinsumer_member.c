@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A client of kinsumer, as refreshShards, the leader, the shard consumers and their checkpointers behave, with their
  * defects: a record is checkpointed when it is handed out; an idle shard is not renewed (the fork's is, each half of
- * the age); whoever wakes goes on reading what others have captured meanwhile; a write that is refused ends the client, or,
- * of the fork, leaves it reading without a checkpoint; nobody waits for parents. */
+ * the age); whoever wakes goes on reading what others have captured meanwhile; a write that is refused ends the client,
+ * or, of the fork, leaves it reading without a checkpoint; nobody waits for parents. */
 #include "shared_world.h"
 
 #include <string.h>

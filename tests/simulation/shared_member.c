@@ -188,7 +188,7 @@ static void claim(struct shared_world *world, struct shared_member *member)
     }
 }
 
-void shared_go_kcl_turn(struct shared_world *world, struct shared_member *member)
+void shared_member_turn(struct shared_world *world, struct shared_member *member)
 {
     if (!member->alive || world->now < member->paused_until || world->now < world->away_until)
         return;

@@ -42,6 +42,8 @@ struct shared_shard {
     bool listed;
     sim_time born;
     ks_shard parent;
+    uint64_t first_key; /* The high halves of its hash keys. */
+    uint64_t last_key;
     bool settled[SHARED_RECORDS];
 };
 

@@ -197,6 +197,18 @@ ks_err ks_foreign_mend_position(struct ks_item_write *write, const struct ks_pos
     return KS_OK;
 }
 
+ks_err ks_foreign_mend_checkpoint(struct ks_item_write *write, const struct ks_store_lease *lease,
+                                  const char *checkpoint)
+{
+    if (!lease->finished && !lease->unstarted)
+        return ks_foreign_mend_position(write, &lease->whole, &lease->checkpoint, checkpoint);
+    ks_foreign_remove(write, KS_FOREIGN_SIDECAR);
+    if (lease->finished)
+        return ks_foreign_set_text(write, checkpoint, KS_VIEW(KS_FOREIGN_END));
+    ks_foreign_remove(write, checkpoint);
+    return KS_OK;
+}
+
 ks_err ks_foreign_mend_id(struct ks_item_write *write, const char *name,
                           const struct ks_incarnation_text *who)
 {

@@ -53,6 +53,10 @@ KS_MUST_USE ks_err ks_foreign_mend_position(struct ks_item_write *write,
                                             const struct ks_position *whole,
                                             const struct ks_position *exact,
                                             const char *checkpoint);
+/* Likewise of a row that may be at its end, or not begun: SHARD_END, or nothing. */
+KS_MUST_USE ks_err ks_foreign_mend_checkpoint(struct ks_item_write *write,
+                                              const struct ks_store_lease *lease,
+                                              const char *checkpoint);
 /* Sets an attribute to an id, or removes it if there is none. */
 KS_MUST_USE ks_err ks_foreign_mend_id(struct ks_item_write *write, const char *name,
                                       const struct ks_incarnation_text *who);

@@ -284,18 +284,6 @@ static ks_err if_as_read(struct ks_item_write *write, const struct ks_store_requ
     return if_checkpoint(write, request);
 }
 
-static ks_err mend_checkpoint(struct ks_item_write *write, const struct ks_store_lease *lease)
-{
-    if (!lease->finished && !lease->unstarted)
-        return ks_foreign_mend_position(write, &lease->whole, &lease->checkpoint,
-                                        attributes[CHECKPOINT].name);
-    ks_foreign_remove(write, KS_FOREIGN_SIDECAR);
-    if (lease->finished)
-        return ks_foreign_set_text(write, attributes[CHECKPOINT].name, SHARD_END);
-    ks_foreign_remove(write, attributes[CHECKPOINT].name);
-    return KS_OK;
-}
-
 static ks_err mend(struct ks_item_write *write, const struct ks_store_request *request)
 {
     const struct ks_store_lease *const lease = request->lease;
@@ -312,7 +300,7 @@ static ks_err mend(struct ks_item_write *write, const struct ks_store_request *r
     else
         KS_TRY(
             ks_foreign_set_text(write, attributes[PARENT].name, ks_view_text(lease->parents[0])));
-    return mend_checkpoint(write, lease);
+    return ks_foreign_mend_checkpoint(write, lease, attributes[CHECKPOINT].name);
 }
 
 static ks_err fill(struct ks_item_write *write, const struct ks_store_request *request)

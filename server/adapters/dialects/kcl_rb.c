@@ -145,14 +145,16 @@ static ks_err set_time(struct ks_item_write *write, uint64_t ns)
 }
 
 /* Whoever wrote a checkpoint since did not move the time. */
-static void if_checkpoint(struct ks_item_write *write, const struct ks_store_lease *read)
+static ks_err if_checkpoint(struct ks_item_write *write, const struct ks_store_lease *read)
 {
     const bool is_text = read->masked || ks_foreign_is_sequence(&read->whole);
+    struct ks_value value = {KS_VALUE_TEXT, SHARD_END};
 
-    ks_item_write_if(
-        write, is_text ? KS_IF_EQUALS : KS_IF_ABSENT_OR_NULL, attributes[CHECKPOINT].name,
-        (struct ks_value){KS_VALUE_TEXT,
-                          read->masked ? SHARD_END : ks_view_text(read->whole.sequence)});
+    if (!read->masked)
+        KS_TRY(ks_item_write_keep(write, ks_view_text(read->whole.sequence), &value.text));
+    ks_item_write_if(write, is_text ? KS_IF_EQUALS : KS_IF_ABSENT_OR_NULL,
+                     attributes[CHECKPOINT].name, value);
+    return KS_OK;
 }
 
 /* Where it is, in `place`, an attribute that had another meaning until now, or none. */
@@ -200,52 +202,42 @@ static ks_err take(struct ks_item_write *write, const struct ks_store_request *r
     KS_TRY(set_time(write, request->next_rev));
     if (!request->masks && !read->masked)
         return KS_OK;
-    if_checkpoint(write, read);
+    KS_TRY(if_checkpoint(write, read));
     place.whole = read->whole;
     place.checkpoint = read->checkpoint;
     place.has_checkpoint = ks_foreign_is_sequence(&place.checkpoint);
     return request->masks ? mask(write, &place) : unmask(write, &place);
 }
 
-/* The row is as it was read: also its checkpoint, for kcl-rb writes that without asking. */
-static ks_err if_untouched(struct ks_item_write *write, const struct ks_store_request *request)
+/* The row is as it was read: also its checkpoint. */
+static ks_err if_was(struct ks_item_write *write, const struct ks_store_request *request)
 {
-    const bool ends = request->masks || request->checkpoint.kind == KS_POSITION_SHARD_END;
-    const bool known = ks_foreign_is_sequence(&request->whole);
+    struct ks_store_lease was = {.whole = request->whole, .masked = request->masks};
 
     if (!request->exists) {
         ks_item_write_if(write, KS_IF_ABSENT, KS_KCL_RB_KEY,
                          (struct ks_value){KS_VALUE_TEXT, KS_VIEW_NONE});
         return KS_OK;
     }
+    was.masked |= request->checkpoint.kind == KS_POSITION_SHARD_END;
     KS_TRY(if_as_read(write, &request->owner, request->rev));
-    ks_item_write_if(
-        write, ends || known ? KS_IF_EQUALS : KS_IF_ABSENT_OR_NULL, attributes[CHECKPOINT].name,
-        (struct ks_value){KS_VALUE_TEXT, ends ? SHARD_END : ks_view_text(request->whole.sequence)});
-    return KS_OK;
+    return if_checkpoint(write, &was);
 }
 
-/* Masked no more: whoever comes next may read it. */
+/* What a person orders; a mask comes off. */
 static ks_err mend(struct ks_item_write *write, const struct ks_store_request *request)
 {
     const struct ks_store_lease *const lease = request->lease;
+    uint64_t seconds = lease->rev / NS_PER_SECOND + (lease->rev % NS_PER_SECOND > EMPTY_NS);
 
-    KS_TRY(if_untouched(write, request));
+    KS_TRY(if_was(write, request));
     KS_TRY(ks_foreign_mend_id(write, attributes[ASSIGNED_TO].name, &lease->owner));
-    ks_foreign_remove(write, attributes[WORKER].name);
-    ks_foreign_remove(write, attributes[MASKED].name);
-    if (lease->rev == 0)
+    if (lease->rev <= EMPTY_NS)
         ks_foreign_remove(write, attributes[LEASE_TIMEOUT].name);
     else
-        KS_TRY(set_time(write, lease->rev));
-    if (!lease->finished && !lease->unstarted)
-        return ks_foreign_mend_position(write, &lease->whole, &lease->checkpoint,
-                                        attributes[CHECKPOINT].name);
-    ks_foreign_remove(write, attributes[INSIDE].name);
-    if (lease->finished)
-        return ks_foreign_set_text(write, attributes[CHECKPOINT].name, SHARD_END);
-    ks_foreign_remove(write, attributes[CHECKPOINT].name);
-    return KS_OK;
+        KS_TRY(set_time(write, seconds * NS_PER_SECOND));
+    ks_foreign_remove(write, attributes[MASKED].name);
+    return ks_foreign_mend_checkpoint(write, lease, attributes[CHECKPOINT].name);
 }
 
 static ks_err fill(struct ks_item_write *write, const struct ks_store_request *request)

@@ -2,8 +2,8 @@
 /* kinsumer.h - the tables of kinsumer (twitchscience, and its fork of snowplow-devops): what their rows mean, and what
  * each operation writes.
  *
- * The formats are those of checkpoints.go, clients.go and leader.go, at da24975 and at v1.7.0 of the fork. LastUpdate is
- * N, ns since 1970; LastUpdateRFC, FinishedRFC and the names are for people. A NULL is as good as no attribute.
+ * The formats are those of checkpoints.go, clients.go and leader.go, at da24975 and at v1.7.0 of the fork. LastUpdate
+ * is N, ns since 1970; LastUpdateRFC, FinishedRFC and the names are for people. A NULL is as good as no attribute.
  *
  *   APPLICATION_checkpoints, key Shard
  *     OwnerID, OwnerName  S; absent: free. "" is an owner, too

@@ -16,8 +16,9 @@
 #include "base/loop.h"
 #include "ports/lease_store.h"
 
-/* The tables' names are `table` and what the dialect puts behind it. `client` is of KS_AWS_DYNAMODB and outlives the store. Returns before the table was reached: see `state`. INVALID
- * with a detail (no name for a table), NO_MEMORY. Not to be closed from within an `answered`. */
+/* The tables' names are `table` and what the dialect puts behind it. `client` is of KS_AWS_DYNAMODB and outlives the
+ * store. Returns before the tables were reached: see `state`. INVALID with a detail (no name for a table), NO_MEMORY.
+ * Not to be closed from within an `answered`. */
 KS_MUST_USE ks_err ks_dynamodb_store_open(struct ks_loop *loop, struct ks_aws_client *client,
                                           const char *table, const struct ks_dialect *dialect,
                                           struct ks_lease_store **ret_store,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The manners of vmware-go-kcl (v1 and v2), of whose fleet we are a member: docs/DIALECTS.md.
  *
- * A fleet of equals (peers.h). A row says who has the lease and until when, by the wall clock; whoever finds it free or
- * run out takes it by a write that names what it read. That time is the row's rev here, in ns since 1970: every write
- * of ours moves it on, so that no two of them can both be applied, and a checkpoint is a renewal, too. Who wants a
- * lease of somebody else claims it, and waits until it is given back. */
+ * A fleet of equals (peers.h). A row says who has the lease and until when, by the wall clock; whoever finds it free
+ * or run out takes it by a write that names what it read. That time is the row's rev here, in ns since 1970: every
+ * write of ours moves it on, so that no two of them can both be applied, and a checkpoint is a renewal, too. Who wants
+ * a lease of somebody else claims it, and waits until it is given back. */
 #include <assert.h>
 #include <stddef.h>
 

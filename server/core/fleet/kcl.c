@@ -361,8 +361,8 @@ static void turn(struct ks_core *core, struct ks_effects *effects)
         if (core->leases[i].used && core->leases[i].at_end &&
             ks_instant_before(fleet->list_asked_at, core->leases[i].end_at))
             fleet->list_at = core->now;
-    ks_peers_turn(core, effects);
     ks_kcl3_turn(core, effects);
+    ks_peers_turn(core, effects);
 }
 
 static ks_instant deadline(const struct ks_core *core)

@@ -9,6 +9,7 @@
 /* How often workers of the library look at the rows about the fleet, at most; and after a look that failed. */
 #define PROBE_EVERY ks_span_ms(60000)
 #define PROBE_AGAIN ks_span_ms(2000)
+#define SOON ks_span_ms(1000)
 /* As the library has it, where no row says how long a leader lasts. */
 #define LEADER_SPAN ks_span_ms(120000)
 /* What our rows say is needed by nobody but us while a leader assigns. */
@@ -115,12 +116,26 @@ static void report(struct ks_core *core, struct ks_effects *effects)
     store->together = gone ? kcl->reported_together : kcl->together;
     store->measured = kcl->measured;
     store->next_rev = (uint64_t)core->wall_us / US_PER_SECOND;
-    kcl->reported = !gone;
-    kcl->reported_together = kcl->together;
+    kcl->reported = true; /* Until it is known to be gone. */
+    kcl->going = gone;
+    kcl->reported_together = gone ? kcl->reported_together : kcl->together;
     kcl->report_at = ks_instant_add(core->now, core->config.report_every);
 }
 
 /* ---- What was assigned to us ---- */
+
+static void found(struct ks_core *core, ks_shard shard)
+{
+    struct ks_directory_entry *entry;
+
+    if (!ks_native_know(core, shard))
+        return;
+    entry = &core->directory[shard];
+    if (entry->held != KS_HELD_NONE || entry->finished)
+        return;
+    entry->assigned = KS_ASSIGNED_FOUND;
+    core->fleet.kcl.assigned = true;
+}
 
 /* The index may be behind the rows: they are read before anything is written. */
 static void owned_read(struct ks_core *core, const struct ks_event *event)
@@ -132,17 +147,8 @@ static void owned_read(struct ks_core *core, const struct ks_event *event)
     kcl->waiting = false;
     if (kcl->unindexed)
         core->fleet.round_at = ks_instant_min(core->fleet.round_at, kcl->owned_at);
-    for (uint32_t i = 0; !kcl->unindexed && i < event->store.lease_count; i++) {
-        ks_shard shard = event->store.leases[i].shard;
-        struct ks_directory_entry *entry;
-
-        if (!ks_native_know(core, shard))
-            continue;
-        entry = &core->directory[shard];
-        if (entry->held == KS_HELD_NONE && !entry->finished)
-            entry->assigned = KS_ASSIGNED_FOUND;
-        kcl->assigned |= entry->assigned != KS_ASSIGNED_NO;
-    }
+    for (uint32_t i = 0; !kcl->unindexed && i < event->store.lease_count; i++)
+        found(core, event->store.leases[i].shard);
 }
 
 /* A row that names us and is not being given on: a write proves that it is ours still. */
@@ -160,6 +166,13 @@ static bool prove(struct ks_core *core, ks_shard shard, struct ks_effects *effec
            ks_peers_write(core, shard, KS_STORE_TAKE_OVER, KS_NOBODY, entry->rev + 1, effects);
 }
 
+/* Rows of parents are looked at with all others, which is seldom: what was read of this one must not be younger. */
+static bool knows_parents(const struct ks_core *core, const struct ks_directory_entry *entry)
+{
+    return (entry->parents[0] == KS_SHARD_NONE && entry->parents[1] == KS_SHARD_NONE) ||
+           !ks_instant_before(core->fleet.rows_at, entry->read_at);
+}
+
 /* False if there is no room for more requests now. */
 static bool follow(struct ks_core *core, ks_shard shard, struct ks_effects *effects)
 {
@@ -172,6 +185,11 @@ static bool follow(struct ks_core *core, ks_shard shard, struct ks_effects *effe
             if (!ks_peers_look_at(core, shard))
                 return false;
             entry->assigned = KS_ASSIGNED_LOOKED;
+            return true;
+        }
+        if (!knows_parents(core, entry)) {
+            core->fleet.round_at =
+                ks_instant_min(core->fleet.round_at, ks_instant_add(core->now, SOON));
             return true;
         }
         if (!prove(core, shard, effects))
@@ -274,6 +292,8 @@ static void probed(struct ks_core *core, struct ks_effects *effects)
     kcl->damaged = damaged;
     watch_leader(core);
     every = ks_span_us(kcl->leader_span.us / 2);
+    if (is_3x(kcl) && !kcl->led && every.us > core->config.lease_duration.us)
+        every = core->config.lease_duration; /* Somebody will. */
     kcl->probe_at = ks_instant_add(core->now, every.us < PROBE_EVERY.us ? every : PROBE_EVERY);
     if (damaged)
         return; /* Nobody knows in which manner it agrees: ours stays. */
@@ -281,8 +301,8 @@ static void probed(struct ks_core *core, struct ks_effects *effects)
     kcl->known = true;
     if (!known || assigned != is_assigned(core) || was_3x != is_3x(kcl))
         changed_manners(core, effects);
-    /* Where reports go has changed, or they have begun. */
-    if (reports(core) && (!kcl->reported || kcl->reported_together != kcl->together))
+    /* Where reports go has changed. */
+    if (kcl->reported_together != kcl->together)
         kcl->report_at = core->now;
 }
 
@@ -311,9 +331,23 @@ void ks_kcl3_rows_read(struct ks_core *core, const struct ks_event *event)
 {
     if (reports(core) && core->fleet.kcl.together)
         survey(core, event);
+    for (uint32_t i = 0;
+         is_assigned(core) && core->fleet.kcl.unindexed && i < event->store.lease_count; i++)
+        if (ks_peers_is_me(core, event->store.leases[i].owner))
+            found(core, event->store.leases[i].shard);
 }
 
 /* ---- Events ---- */
+
+static void report_answered(struct ks_core *core, enum ks_outcome outcome)
+{
+    struct ks_kcl *kcl = &core->fleet.kcl;
+
+    if (outcome == KS_UNKNOWN)
+        kcl->report_at = ks_instant_min(kcl->report_at, ks_instant_add(core->now, PROBE_AGAIN));
+    else if (kcl->going)
+        kcl->reported = false;
+}
 
 bool ks_kcl3_answered(struct ks_core *core, const struct ks_event *event,
                       struct ks_effects *effects)
@@ -333,8 +367,8 @@ bool ks_kcl3_answered(struct ks_core *core, const struct ks_event *event,
         owned_read(core, event);
     else if (what == SURVEY && event->store.outcome == KS_DONE)
         survey(core, event);
-    else if (what == REPORT && event->store.outcome == KS_UNKNOWN)
-        kcl->report_at = ks_instant_min(kcl->report_at, ks_instant_add(core->now, PROBE_AGAIN));
+    else if (what == REPORT)
+        report_answered(core, event->store.outcome);
     if (what != APART && what != TOGETHER)
         return true;
     if (event->store.outcome == KS_DONE)
@@ -346,13 +380,15 @@ bool ks_kcl3_answered(struct ks_core *core, const struct ks_event *event,
     return true;
 }
 
-static bool report_due(const struct ks_core *core)
+/* The first one, of either kind, is due at once. */
+static ks_instant report_at(const struct ks_core *core)
 {
     const struct ks_kcl *kcl = &core->fleet.kcl;
+    bool wants = wants_report(core);
 
-    if (kcl->serials[REPORT] != 0)
-        return false;
-    return wants_report(core) ? ks_instant_reached(core->now, kcl->report_at) : kcl->reported;
+    if (kcl->serials[REPORT] != 0 || (!wants && !kcl->reported))
+        return KS_NEVER;
+    return kcl->reported && kcl->going == !wants ? kcl->report_at : core->now;
 }
 
 void ks_kcl3_turn(struct ks_core *core, struct ks_effects *effects)
@@ -363,7 +399,7 @@ void ks_kcl3_turn(struct ks_core *core, struct ks_effects *effects)
         return;
     if (!probing(kcl) && ks_instant_reached(core->now, kcl->probe_at))
         probe(core, effects);
-    if (report_due(core))
+    if (ks_instant_reached(core->now, report_at(core)))
         report(core, effects);
     if (is_assigned(core) && kcl->serials[OWNED] == 0 &&
         ks_instant_reached(core->now, kcl->owned_at))
@@ -380,10 +416,7 @@ ks_instant ks_kcl3_deadline(const struct ks_core *core)
         return due;
     if (!probing(kcl))
         due = ks_instant_min(due, kcl->probe_at);
-    if (kcl->serials[REPORT] == 0 && wants_report(core))
-        due = ks_instant_min(due, kcl->report_at);
-    if (kcl->serials[REPORT] == 0 && !wants_report(core) && kcl->reported)
-        due = core->now;
+    due = ks_instant_min(due, report_at(core));
     if (is_assigned(core) && kcl->serials[OWNED] == 0)
         due = ks_instant_min(due, kcl->owned_at);
     return due;

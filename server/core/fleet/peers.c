@@ -538,7 +538,7 @@ static void say_resting(struct ks_core *core, struct ks_effects *effects)
 static bool may_leave(const struct ks_core *core)
 {
     return core->draining && ((core->leases_used == 0 && ks_peers_writes(&core->fleet) == 0 &&
-                               !core->fleet.division.enrolled) ||
+                               !core->fleet.division.enrolled && !core->fleet.kcl.reported) ||
                               ks_instant_reached(core->now, ks_self_last_call(core)));
 }
 

@@ -328,11 +328,15 @@ TEST(an_index_that_is_behind_gives_nothing)
 
 TEST(without_an_index_all_rows_are_looked_at)
 {
-    const struct ks_lease_row row = peers_row(BED_OTHER, 3);
+    struct ks_lease_row row = peers_row(BED_OTHER, 3);
 
     live_led();
     peers_look(&row);
     EXPECT(ks_instant_since(peers_bed.core->fleet.round_at, peers_bed.now).us > 50000000);
     owned(KS_UNKNOWN, 0);
     EXPECT(ks_instant_since(peers_bed.core->fleet.round_at, peers_bed.now).us <= 10000000);
+    row.owner.worker = BED_ME;
+    peers_look(&row);
+    bed_settle_down(&peers_bed);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_READ_LEASE) != NULL);
 }

@@ -206,6 +206,28 @@ TEST(an_owner_of_a_masked_row_writes_beside_the_mask_and_takes_it_off_in_the_end
                                           "SidecarPosition removed, checkpoint removed");
 }
 
+TEST(what_a_person_mends_is_as_it_was_read_and_without_a_mask)
+{
+    struct ks_store_lease lease = as_read("4959");
+    struct ks_store_request request = request_of(KS_STORE_MEND, &lease);
+
+    request.exists = request.masks = true;
+    request.checkpoint = request.whole = lease.checkpoint;
+    lease.rev = T0 + 1000;
+    EXPECT_STR(written(&request),
+               "if assigned_to = other, lease_timeout = 2024-05-01 12:00:10 UTC, "
+               "checkpoint = SHARD_END; assigned_to removed, "
+               "lease_timeout = 2024-05-01 12:00:11 UTC, sidecar_checkpoint removed, "
+               "checkpoint = 4959, SidecarPosition removed");
+    request.exists = false;
+    lease = as_read(NULL);
+    lease.unstarted = true;
+    EXPECT_STR(written(&request),
+               "if shard_id absent ; assigned_to removed, lease_timeout removed, "
+               "sidecar_checkpoint removed, SidecarPosition removed, "
+               "checkpoint removed");
+}
+
 TEST(what_the_table_cannot_hold_is_refused)
 {
     static const enum ks_store_operation others[] = {KS_STORE_HEARTBEAT, KS_STORE_CREATE_APP,
