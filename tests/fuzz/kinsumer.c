@@ -17,9 +17,8 @@ static void judge(const struct ks_native_rows *rows)
         assert(lease->damaged || lease->rev <= INT64_MAX);
         assert(lease->damaged || !lease->finished ||
                lease->checkpoint.kind == KS_POSITION_SHARD_END);
-        assert(lease->damaged || lease->finished || lease->unstarted ||
-               lease->checkpoint.kind == KS_POSITION_LATEST ||
-               lease->checkpoint.kind == KS_POSITION_AFTER_SEQUENCE);
+        assert(lease->damaged || lease->finished ||
+               lease->checkpoint.kind != KS_POSITION_SHARD_END);
     }
     for (uint32_t at = 0; at < rows->worker_count; at++)
         assert(rows->workers[at].self.id[0] != '\0' && !rows->workers[at].damaged);
