@@ -3,7 +3,8 @@
  *
  * A dialect (adapters/dialects) says what a row means, a store (adapters/dynamodb, adapters/sqlite) says how it is
  * performed; this is what passes between them. The model is that of DynamoDB's items, as far as lease tables use it
- * (S, N, SS, BOOL, L of S, M of L of N, NULL; condition and update expressions of the DynamoDB developer guide), with keys `p` and `k`.
+ * (S, N, SS, BOOL, L of S, M of L of N, NULL; condition and update expressions of the DynamoDB developer guide), with
+ * keys `p` and `k`.
  * Pure values: no I/O, usable on any thread.
  */
 #ifndef KS_ADAPTERS_ITEM_H

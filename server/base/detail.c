@@ -21,6 +21,9 @@ static void fill(struct ks_detail *detail, const char *format, va_list arguments
     assert(size >= 0);
     if ((size_t)size >= sizeof(detail->text))
         detail->text[ks_view_whole_characters(ks_view_text(detail->text))] = '\0';
+    for (char *at = detail->text; *at != '\0'; at++)
+        if ((unsigned char)*at < ' ' || *at == 0x7f)
+            *at = '?';
 }
 
 void ks_detail_set(struct ks_detail *detail, const char *format, ...)

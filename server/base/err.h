@@ -92,8 +92,9 @@ struct ks_detail {
     char text[KS_DETAIL_SIZE];
 };
 
-/* Fills the detail, cutting what does not fit at a whole character. A NULL detail is allowed and does nothing. (In
- * base/detail.c, for err.c is part of the pure ground.) */
+/* Fills the detail, cutting what does not fit at a whole character; it is one line, and what others wrote commands
+ * nothing: a control character (C0, DEL) becomes '?'. A NULL detail is allowed and does nothing. (In base/detail.c, for
+ * err.c is part of the pure ground.) */
 void ks_detail_set(struct ks_detail *detail, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* The same, and returns `err`: `return ks_err_because(KS_FAIL(INVALID), detail, "..", ..)`. */

@@ -288,18 +288,12 @@ static ks_err check_roles(const struct ks_options *options, struct ks_detail *de
     return KS_OK;
 }
 
-/* What later versions know. */
-static ks_err check_version(const struct ks_options *options, struct ks_detail *detail)
+/* What goes with which table. */
+static ks_err check_dialect(const struct ks_options *options, struct ks_detail *detail)
 {
     const bool is_native = strcmp(options->dialect, "native") == 0;
     const bool is_kinsumer = strcmp(options->dialect, "kinsumer") == 0;
 
-    if (!is_native && !is_kinsumer && strcmp(options->dialect, "go-kcl") != 0 &&
-        strcmp(options->dialect, "kcl") != 0 && strcmp(options->dialect, "kcl-rb") != 0)
-        return ks_err_because(
-            KS_FAIL(INVALID), detail,
-            "--dialect: %s is not in this version; native, kcl, go-kcl, kinsumer and kcl-rb are",
-            options->dialect);
     if (is_kinsumer && options->client_max_age_ms != 0 &&
         options->client_max_age_ms <= options->shard_check_ms)
         return ks_err_because(KS_FAIL(INVALID), detail,
@@ -417,7 +411,7 @@ ks_err ks_options_check(const struct ks_options *options, struct ks_detail *deta
     KS_TRY(check_stream(options, detail));
     KS_TRY(check_names(options, detail));
     KS_TRY(check_roles(options, detail));
-    KS_TRY(check_version(options, detail));
+    KS_TRY(check_dialect(options, detail));
     KS_TRY(check_retrieval(options, detail));
     KS_TRY(check_addresses(options, detail));
     KS_TRY(check_hosts(options, detail));

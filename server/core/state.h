@@ -61,14 +61,14 @@ struct ks_directory_entry {
     uint64_t rev;
     ks_instant seen_at;
     ks_instant read_at;
-    bool stranger; /* Written last by somebody to whom our leases mean nothing. */
+    bool stranger;  /* Written last by somebody to whom our leases mean nothing. */
     uint64_t tried; /* The rev of our last take of it .. */
     ks_instant
         tried_until;  /* .. and until when that, or an earlier one of this rev, would serve. */
     bool unstarted;   /* Its checkpoint names no record yet. */
     bool begun_above; /* Some ancestor has a row, */
     bool begun_below; /* some descendant. */
-    uint32_t place; /* In the list that members divide, from 1; 0: not in it. */
+    uint32_t place;   /* In the list that members divide, from 1; 0: not in it. */
     uint8_t assigned; /* enum ks_assigned */
     struct ks_pause pause;
 };

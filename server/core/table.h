@@ -22,7 +22,7 @@ enum ks_outcome {
     KS_UNKNOWN  /* May or may not have been applied, or a read without an answer. */
 };
 
-/* What a fleet of KCL says of itself (docs/DIALECTS.md): how it agrees, and how far its rows have moved into one table. */
+/* What a fleet of KCL says of itself (docs/DIALECTS.md): how it agrees, how far its rows have moved into one table. */
 enum ks_kcl_version {
     KS_KCL_UNSAID,
     KS_KCL_2X,

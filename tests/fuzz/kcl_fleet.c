@@ -4,6 +4,7 @@
 #include "adapters/dialects/kcl_fleet.h"
 #include "adapters/dynamodb/wire.h"
 #include "aws/json.h"
+#include "aws/limits.h"
 
 #include <assert.h>
 #include <string.h>

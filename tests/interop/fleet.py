@@ -150,7 +150,8 @@ class Member:
 
 
 # What the sidecar is told of a fleet besides.
-AS_THEY = {"kinsumer": {"shard_check_ms": KINSUMER["check_ms"]}}
+AS_THEY = {"kinsumer": {"shard_check_ms": KINSUMER["check_ms"]},
+           "kcl": {"worker_metrics_ms": KCL3["workerMetricsReporterFreqInMillis"]}}
 
 
 class Ours(Member):

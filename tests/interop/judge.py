@@ -153,7 +153,27 @@ class Kcl:
         return [row["leaseKey"]["S"] for row in world.rows() if row.get("leaseOwner", {"S": ""})["S"].startswith("ours")]
 
 
-DIALECTS = {library: dialect for dialect in (GoKcl, Kinsumer, Kcl) for library in dialect.libraries}
+class Kcl3(Kcl):
+    """The dialect kcl in fleets of 3.x: a leader assigns, to whoever reports."""
+    stories = ("takeover", "mixed", "frozen")
+    libraries = ("kcl34", "kcl35")
+    half = ({}, {})
+
+    @staticmethod
+    def is_lease(row):
+        return row.get("entityType", {"S": "LEASE"})["S"] == "LEASE"
+
+    @classmethod
+    def wrong(cls, row):
+        return super().wrong(row) if cls.is_lease(row) else None
+
+    @classmethod
+    def checkpoints(cls, world):
+        return {row["leaseKey"]["S"]: row["checkpoint"]["S"].replace("TRIM_HORIZON", "")
+                for row in world.rows() if cls.is_lease(row)}
+
+
+DIALECTS = {library: dialect for dialect in (GoKcl, Kinsumer, Kcl, Kcl3) for library in dialect.libraries}
 
 
 class Producer:

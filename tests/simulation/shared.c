@@ -2,7 +2,6 @@
 #include "shared.h"
 
 #include <assert.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,31 +16,6 @@ enum { WINDOW = 32, WRITER_NONE = 0 };
 bool shared_chance(struct shared_world *world, uint32_t per_mille)
 {
     return ks_prng_below(&world->prng, 1000) < per_mille;
-}
-
-void shared_say(struct shared_world *world, const char *format, ...)
-{
-    va_list list;
-
-    if (!world->verbose)
-        return;
-    printf("%8.3f ", (double)world->now / 1e6);
-    va_start(list, format);
-    vprintf(format, list);
-    va_end(list);
-    printf("\n");
-}
-
-void shared_fail(struct shared_world *world, const char *format, ...)
-{
-    va_list list;
-
-    if (world->failed)
-        return;
-    world->failed = true;
-    va_start(list, format);
-    vsnprintf(world->sentence, sizeof world->sentence, format, list);
-    va_end(list);
 }
 
 /* ---- Clocks ---- */
@@ -436,46 +410,6 @@ static void start(struct shared_world *world, uint32_t number, uint32_t name)
 
 /* ---- The world ---- */
 
-static void put_records(struct shared_world *world)
-{
-    for (ks_shard shard = 0; shard < world->shard_count; shard++) {
-        struct shared_shard *stream = &world->shards[shard];
-        uint32_t more = (uint32_t)ks_prng_between(&world->prng, 0, 6);
-
-        if (!stream->closed && stream->count + more <= SHARED_RECORDS)
-            stream->count += more;
-    }
-    if (!world->peace)
-        agenda_add(&world->agenda, world->now + SIM_SECOND,
-                   &(struct happening){.kind = HAPPENS_SCALE});
-}
-
-static void split(struct shared_world *world)
-{
-    ks_shard parent = (ks_shard)ks_prng_below(&world->prng, world->shard_count);
-    uint64_t first;
-    uint64_t last;
-
-    if (world->shards[parent].closed || world->shard_count + 2 > SHARED_SHARDS)
-        return;
-    first = world->shards[parent].first_key;
-    last = world->shards[parent].last_key;
-    world->shards[parent].closed = true;
-    world->shards[world->shard_count++] =
-        (struct shared_shard){.parent = parent,
-                              .listed = true,
-                              .born = world->now,
-                              .first_key = first,
-                              .last_key = first + (last - first) / 2};
-    world->shards[world->shard_count++] =
-        (struct shared_shard){.parent = parent,
-                              .listed = true,
-                              .born = world->now,
-                              .first_key = first + (last - first) / 2 + 1,
-                              .last_key = last};
-    shared_say(world, "world: shard-%u is split", parent);
-}
-
 static uint32_t any_node(struct shared_world *world)
 {
     return (uint32_t)ks_prng_below(&world->prng, world->node_count);
@@ -546,7 +480,7 @@ static void trouble(struct shared_world *world)
     if (shared_chance(world, world->kills))
         kill_one(world);
     if (shared_chance(world, 40))
-        split(world);
+        shared_stream_split(world);
     if (shared_chance(world, 20) && world->member_count > 0)
         world->members[ks_prng_below(&world->prng, world->member_count)].alive ^= true;
     agenda_add(&world->agenda, world->now + SIM_SECOND, &(struct happening){.kind = HAPPENS_DOWN});
@@ -614,7 +548,7 @@ static void happen(struct shared_world *world, const struct happening *happening
         if (world->nodes[happening->process].core == NULL)
             start(world, happening->process, happening->count);
         break;
-    case HAPPENS_SCALE: put_records(world); break;
+    case HAPPENS_SCALE: shared_stream_put(world); break;
     case HAPPENS_DOWN: trouble(world); break;
     case HAPPENS_PEACE: make_peace(world); break;
     case HAPPENS_PUT:
@@ -691,15 +625,7 @@ static void draw(struct shared_world *world)
     world->outages =
         shared_chance(world, 400) ? (uint32_t)ks_prng_between(&world->prng, 10, 100) : 0;
     world->jumps = shared_chance(world, 250) ? (uint32_t)ks_prng_between(&world->prng, 10, 100) : 0;
-    world->shard_count = (uint32_t)ks_prng_between(&world->prng, 1, 6);
-    for (ks_shard shard = 0; shard < world->shard_count; shard++)
-        world->shards[shard] = (struct shared_shard){
-            .parent = KS_SHARD_NONE,
-            .listed = true,
-            .first_key = UINT64_MAX / world->shard_count * shard + (shard > 0),
-            .last_key = shard + 1 == world->shard_count
-                            ? UINT64_MAX
-                            : UINT64_MAX / world->shard_count * (shard + 1)};
+    shared_stream_begin(world);
     *config = ks_core_config_default(ks_span_ms(10000));
     config->protocol = world->fleet->protocol;
     config->stealing = world->stealing;

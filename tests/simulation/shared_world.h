@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shared_world.h - what the parts of the shared table's world know of each other: shared.c (our cores), shared_table.c
- * (the table), shared_member.c (the model of a member of vmware-go-kcl); kcl_table.c and kcl_member.c, the same of the
- * KCL 2.x. */
+/* shared_world.h - what the parts of the shared table's world know of each other: shared.c (our cores),
+ * shared_stream.c (the stream), shared_table.c (the table), shared_member.c (the model of a member of vmware-go-kcl);
+ * kcl_table.c and kcl_member.c, the same of the KCL 2.x. */
 #ifndef KS_SIM_SHARED_WORLD_H
 #define KS_SIM_SHARED_WORLD_H
 
@@ -239,6 +239,10 @@ bool shared_may_deliver(const struct shared_world *world, uint32_t node, ks_shar
 /* Somebody else wrote: the promises that hold where all keep to conditions. */
 void shared_changed(struct shared_world *world, ks_shard shard, const struct shared_row *before);
 
+/* shared_stream.c: its first shards; some records more, and the next ones in a second; one shard is split. */
+void shared_stream_begin(struct shared_world *world);
+void shared_stream_put(struct shared_world *world);
+void shared_stream_split(struct shared_world *world);
 /* True if all records below are settled. */
 bool shared_is_settled(const struct shared_world *world, ks_shard shard, uint64_t checkpoint);
 void shared_kinsumer_turn(struct shared_world *world, struct shared_member *member);

@@ -172,11 +172,12 @@ static ks_err add_client(struct ks_native_rows *rows, const struct ks_item *item
 {
     struct ks_store_worker worker = {.life = KS_LIVE, .mode = KS_ACTIVE};
 
-    if (!ks_ok(read_time(item, CLIENT_UPDATED, &worker.beat)))
+    if (item->k.size == 0 || !ks_ok(read_time(item, CLIENT_UPDATED, &worker.beat)))
         return KS_OK;
     if (!ks_ok(ks_view_copy_text(item->k, worker.self.id, sizeof(worker.self.id)))) {
-        ks_detail_set(ret_detail, "a client's ID is longer than %d characters: %.64s..",
-                      KS_WORKER_ID_MAX, (const char *)item->k.data);
+        ks_detail_set(ret_detail, "a client's ID is longer than %d characters: %.*s..",
+                      KS_WORKER_ID_MAX, item->k.size < 64 ? (int)item->k.size : 64,
+                      (const char *)item->k.data);
         return KS_FAIL(CORRUPT);
     }
     return ks_native_rows_add_worker(rows, item, KS_OK, &worker);

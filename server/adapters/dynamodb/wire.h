@@ -34,7 +34,8 @@ KS_MUST_USE ks_err ks_dynamodb_put_get(struct ks_bytes *body, const char *table,
 KS_MUST_USE ks_err ks_dynamodb_put_batch_get(struct ks_bytes *body, const char *table,
                                              const char *key, const char *p,
                                              const struct ks_item_keys *keys);
-/* Query of an index with the hash key `index_key`, for the rows that have `value` there, from behind the row `after`. */
+/* Query of an index with the hash key `index_key`, for the rows that have `value` there, from behind the row `after`.
+ */
 KS_MUST_USE ks_err ks_dynamodb_put_index_query(struct ks_bytes *body, const char *table,
                                                const char *key, const char *index,
                                                const char *index_key, ks_view value, ks_view after);

@@ -40,7 +40,7 @@ static bool is_assigned(const struct ks_core *core)
 
 bool ks_kcl3_takes(const struct ks_core *core)
 {
-    return core->fleet.kcl.known && !is_assigned(core);
+    return !is_assigned(core);
 }
 
 ks_instant ks_kcl3_round_at(const struct ks_core *core, ks_instant at)

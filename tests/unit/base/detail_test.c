@@ -13,6 +13,14 @@ TEST(a_detail_is_formatted)
     EXPECT_STR(detail.text, "AccessDenied on dynamodb:UpdateItem table=t");
 }
 
+TEST(a_detail_is_one_line_whatever_it_quotes)
+{
+    struct ks_detail detail;
+
+    ks_detail_set(&detail, "%s is no option", "a\nerror \x1b[2J\x7f \xE2\x82\xAC");
+    EXPECT_STR(detail.text, "a?error ?[2J? \xE2\x82\xAC is no option");
+}
+
 TEST(nobody_needs_to_want_a_detail)
 {
     ks_detail_set(NULL, "%d", 1);

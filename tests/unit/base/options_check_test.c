@@ -139,12 +139,6 @@ TEST(a_table_of_dynamodb_has_three_characters)
     expect_taken(options.application, "ab");
 }
 
-TEST(what_later_versions_know_is_said_to_be_later)
-{
-    begin();
-    expect_refused(options.dialect, "kcl-rb", "--dialect: kcl-rb is not in this version");
-}
-
 TEST(fan_out_is_for_kinesis_and_wants_a_consumer_that_can_be_one)
 {
     char longest[256];

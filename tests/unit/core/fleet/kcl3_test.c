@@ -56,9 +56,9 @@ static void live_led(void)
     probe(NULL, &led);
 }
 
-static void owned(enum ks_outcome outcome, uint32_t count)
+static void owned_shard(enum ks_outcome outcome, uint32_t count, ks_shard shard)
 {
-    const struct ks_lease_row key = {.parents = {KS_SHARD_NONE, KS_SHARD_NONE}};
+    const struct ks_lease_row key = {.shard = shard, .parents = {KS_SHARD_NONE, KS_SHARD_NONE}};
     struct ks_event event = {.kind = KS_EVENT_STORE};
 
     for (int i = 0; i < 300 && KCL.serials[OWNED] == 0; i++)
@@ -68,6 +68,11 @@ static void owned(enum ks_outcome outcome, uint32_t count)
     event.store.leases = &key;
     event.store.lease_count = count;
     peers_step(&event);
+}
+
+static void owned(enum ks_outcome outcome, uint32_t count)
+{
+    owned_shard(outcome, count, 0);
 }
 
 /* ---- Manners ---- */
@@ -271,6 +276,20 @@ TEST(who_wants_no_leases_reports_no_more)
     EXPECT(bed_asked(&peers_bed, KS_STORE_HEARTBEAT) == NULL);
 }
 
+TEST(nobody_leaves_before_his_report_is_gone)
+{
+    struct ks_event drain = {.kind = KS_EVENT_DRAIN, .drain.span = ks_span_ms(1000)};
+
+    live_led();
+    answer(REPORT, NULL, KS_DONE);
+    peers_step(&drain);
+    bed_settle_down(&peers_bed);
+    EXPECT_EQ_I64(bed_count(&peers_bed, KS_EFFECT_DRAINED), 0);
+    answer(REPORT, NULL, KS_DONE);
+    bed_settle_down(&peers_bed);
+    EXPECT_EQ_I64(bed_count(&peers_bed, KS_EFFECT_DRAINED), 1);
+}
+
 /* ---- What is assigned ---- */
 
 TEST(what_is_assigned_is_read_then_proven_then_served)
@@ -322,6 +341,9 @@ TEST(an_index_that_is_behind_gives_nothing)
     row.next_owner = (struct ks_incarnation){BED_ME, 0};
     is_left_alone(&row);
     row = peers_row(BED_ME, 41);
+    row.next_owner = (struct ks_incarnation){BED_OTHER, 0};
+    is_left_alone(&row);
+    row = peers_row(BED_ME, 41);
     row.finished = true;
     is_left_alone(&row);
 }
@@ -339,4 +361,42 @@ TEST(without_an_index_all_rows_are_looked_at)
     peers_look(&row);
     bed_settle_down(&peers_bed);
     EXPECT(bed_asked(&peers_bed, KS_STORE_READ_LEASE) != NULL);
+}
+
+/* The index names us, and the row does, too. */
+static void assigned_child(const struct ks_lease_row *child)
+{
+    const struct ks_store_effect *store;
+
+    owned_shard(KS_DONE, 1, child->shard);
+    bed_settle_down(&peers_bed);
+    store = bed_asked(&peers_bed, KS_STORE_READ_LEASE);
+    EXPECT(store != NULL);
+    bed_answer_lease(&peers_bed, store->token, child);
+    bed_settle_down(&peers_bed);
+}
+
+TEST(an_assigned_child_waits_for_a_fresh_look_at_its_parents)
+{
+    const struct ks_shard_row shards[] = {
+        {.shard = 0, .parents = {KS_SHARD_NONE, KS_SHARD_NONE}, .closed = true},
+        {.shard = 1, .parents = {0, KS_SHARD_NONE}}};
+    struct ks_lease_row rows[] = {peers_row(BED_OTHER, 3), peers_row(BED_ME, 1)};
+
+    rows[1].shard = 1;
+    rows[1].parents[0] = 0;
+    live_led();
+    peers_look(NULL); /* The last for a while: no rows yet. */
+    assigned_child(&rows[1]);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) == NULL);
+    peers_list(shards, 2);
+    assigned_child(&rows[1]);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) == NULL);
+    peers_look_at(rows, 2);
+    bed_settle_down(&peers_bed);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) == NULL);
+    rows[0].finished = true;
+    peers_look_at(rows, 2);
+    assigned_child(&rows[1]);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) != NULL);
 }

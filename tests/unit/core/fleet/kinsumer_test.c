@@ -40,6 +40,15 @@ static void cycle(int64_t other_ms, const struct ks_list_row *list)
     answer((struct ks_event){.store = {.list = *list}});
 }
 
+/* Answers the write of the leader row that is under way. */
+static void office_written(void)
+{
+    struct ks_event event = {.kind = KS_EVENT_STORE, .store = {.outcome = KS_DONE}};
+
+    event.store.token = ks_token_make(KS_FOR_OFFICE, 0, peers_bed.core->fleet.division.office);
+    peers_step(&event);
+}
+
 TEST(only_what_falls_to_us_is_captured)
 {
     peers_live(KS_PROTOCOL_KINSUMER);
@@ -104,11 +113,16 @@ TEST(whoever_wants_no_leases_signs_off)
 
     row.finished = true;
     cycle(20000, &whole_list);
+    office_written();
+    EXPECT(peers_bed.core->fleet.leads);
     peers_look(&row);
     EXPECT(peers_bed.core->fleet.division.enrolled);
     peers_step(&(struct ks_event){.kind = KS_EVENT_DRAIN, .drain = {ks_span_ms(0)}});
+    EXPECT(bed_asked(&peers_bed, KS_STORE_RESIGN_OFFICE) != NULL);
+    office_written();
+    EXPECT(!peers_bed.core->fleet.leads);
     for (int i = 0; i < 100 && bed_asked(&peers_bed, KS_STORE_SAY_GONE) == NULL; i++)
-        peers_wait(100);
+        peers_wait(10);
     EXPECT(bed_asked(&peers_bed, KS_STORE_SAY_GONE) != NULL);
     answer((struct ks_event){.store = {.outcome = KS_DONE}});
     EXPECT_EQ_U64(peers_bed.core->fleet.step, KS_SELF_GONE);
