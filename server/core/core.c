@@ -152,10 +152,8 @@ static void *carve(uint8_t **memory, size_t count, size_t size)
 }
 
 static const struct ks_fleet_protocol *const protocols[] = {
-    [KS_PROTOCOL_NATIVE] = &ks_native_protocol,
-    [KS_PROTOCOL_GO_KCL] = &ks_go_kcl_protocol,
-    [KS_PROTOCOL_KCL_RB] = &ks_kcl_rb_protocol,
-    [KS_PROTOCOL_KCL] = &ks_kcl_protocol,
+    [KS_PROTOCOL_NATIVE] = &ks_native_protocol,     [KS_PROTOCOL_GO_KCL] = &ks_go_kcl_protocol,
+    [KS_PROTOCOL_KCL_RB] = &ks_kcl_rb_protocol,     [KS_PROTOCOL_KCL] = &ks_kcl_protocol,
     [KS_PROTOCOL_KINSUMER] = &ks_kinsumer_protocol,
 };
 

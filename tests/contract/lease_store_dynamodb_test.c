@@ -74,7 +74,7 @@ TEST(a_table_of_the_kcl_is_not_touched)
     is_foreign(",\"BillingMode\":\"PAY_PER_REQUEST\",\"AttributeDefinitions\":"
                "[{\"AttributeName\":\"leaseKey\",\"AttributeType\":\"S\"}],\"KeySchema\":"
                "[{\"AttributeName\":\"leaseKey\",\"KeyType\":\"HASH\"}]",
-               "leaseKey", "the KCL");
+               "leaseKey", "--dialect kcl");
 }
 
 TEST(a_table_of_vmware_go_kcl_is_not_touched)
@@ -82,7 +82,7 @@ TEST(a_table_of_vmware_go_kcl_is_not_touched)
     is_foreign(",\"BillingMode\":\"PAY_PER_REQUEST\",\"AttributeDefinitions\":"
                "[{\"AttributeName\":\"ShardID\",\"AttributeType\":\"S\"}],\"KeySchema\":"
                "[{\"AttributeName\":\"ShardID\",\"KeyType\":\"HASH\"}]",
-               "ShardID", "vmware-go-kcl");
+               "ShardID", "--dialect go-kcl");
 }
 
 TEST(a_table_of_kinsumer_is_not_touched)

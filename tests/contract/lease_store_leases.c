@@ -337,6 +337,59 @@ void lease_suite_the_load_of_a_lease_is_what_its_owner_wrote_last(struct lease_r
     EXPECT_EQ_U64(lease_row(rig, S).load, 0);
 }
 
+void lease_suite_a_mended_row_says_what_a_person_wants(struct lease_rig *rig)
+{
+    struct ks_store_lease made = {.owner = lease_who("a", 1),
+                                  .epoch = 4,
+                                  .rev = 5,
+                                  .checkpoint = lease_after("123"),
+                                  .parents = {"shard-p", "shard-q"}};
+    struct ks_store_lease wanted = {
+        .epoch = 5,
+        .rev = 6,
+        .checkpoint = {.kind = KS_POSITION_SHARD_END, .sub_sequence = -1},
+        .children = {"shard-c"},
+        .hash_start = "0",
+        .hash_end = "9",
+        .finished = true};
+    const request fresh = {.operation = KS_STORE_MEND, .shard = S, .lease = &made};
+    request mend = {.operation = KS_STORE_MEND,
+                    .shard = S,
+                    .lease = &wanted,
+                    .exists = true,
+                    .owner = lease_who("a", 1),
+                    .epoch = 4,
+                    .rev = 4,
+                    .checkpoint = lease_after("123")};
+    struct ks_store_lease row;
+
+    memcpy(made.shard, S, strlen(S) + 1);
+    memcpy(wanted.shard, S, strlen(S) + 1);
+    EXPECT_EQ_I64(lease_do(rig, mend), KS_REFUSED);
+    EXPECT_EQ_I64(lease_do(rig, fresh), KS_DONE);
+    EXPECT_EQ_I64(lease_do(rig, fresh), KS_REFUSED);
+    row = lease_row(rig, S);
+    EXPECT_STR(row.owner.id, "a");
+    EXPECT_STR(row.parents[1], "shard-q");
+    EXPECT_EQ_I64(lease_do(rig, mend), KS_REFUSED);
+    mend.rev = 5;
+    mend.checkpoint = lease_after("122");
+    EXPECT_EQ_I64(lease_do(rig, mend), KS_REFUSED);
+    mend.checkpoint = lease_after("123");
+    mend.owner = lease_who("a", 2);
+    EXPECT_EQ_I64(lease_do(rig, mend), KS_REFUSED);
+    mend.owner = lease_who("a", 1);
+    EXPECT_EQ_I64(lease_do(rig, mend), KS_DONE);
+    row = lease_row(rig, S);
+    EXPECT_STR(row.owner.id, "");
+    EXPECT_EQ_U64(row.epoch, 5);
+    EXPECT_EQ_U64(row.rev, 6);
+    EXPECT(row.finished);
+    EXPECT_STR(row.parents[0], "");
+    EXPECT_STR(row.children[0], "shard-c");
+    EXPECT_STR(row.hash_end, "9");
+}
+
 void lease_suite_a_seek_moves_the_checkpoint_and_the_epoch(struct lease_rig *rig)
 {
     const request seek = {

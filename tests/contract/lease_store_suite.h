@@ -42,6 +42,7 @@
     X(the_load_of_a_lease_is_what_its_owner_wrote_last)                                            \
     X(the_end_of_a_shard_is_final)                                                                 \
     X(a_seek_moves_the_checkpoint_and_the_epoch)                                                   \
+    X(a_mended_row_says_what_a_person_wants)                                                       \
     X(only_a_finished_lease_is_deleted)                                                            \
     X(every_position_survives)                                                                     \
     X(a_checkpoint_forgets_the_numbers_of_the_last_one)                                            \

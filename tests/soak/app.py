@@ -4,7 +4,7 @@
 
 Most records are acknowledged a moment later, in any order; some are given back, some get more time first, and some are
 forgotten, so that their ack deadline passes. Each line of the diary: `t shard epoch sequence attempt KEY:NUMBER` when a
-record came (t: seconds of CLOCK_MONOTONIC, which all processes share), and `ack t KEY:NUMBER` when it was noted as done.
+record came (t: seconds of CLOCK_MONOTONIC, which all processes share), and `ack t KEY:NUMBER` just before it is acknowledged.
 SIGTERM ends it cleanly.
 """
 
@@ -54,8 +54,9 @@ class Settler:
             self.stream.extend(record, ACK_DEADLINE_MS * 2)
             self.add(record, self.chance.uniform(0, 2), first=False)
         else:
+            # First: the other thread may send it at once, and a kill come before the line.
+            self.diary.write(f"ack {time.monotonic():.6f} {name_of(record)}\n".encode())
             self.stream.ack(record)
-            self.diary.write(f"ack {time.monotonic():.6f} {name_of(record)}\n")
 
     def run(self):
         while not self.over.wait(0.02):
@@ -82,7 +83,7 @@ def name_of(record):
 
 def main():
     url, client_id, path, seed = sys.argv[1:5]
-    with open(path, "a", encoding="ascii", buffering=1) as diary:
+    with open(path, "ab", buffering=0) as diary:  # A line is a call: two threads write, and a kill cuts none.
         stream = Sidecar(url).stream(client_id=client_id, max_in_flight=2000, heartbeat_ms=500,
                                      ack_deadline_ms=ACK_DEADLINE_MS)
         signal.signal(signal.SIGTERM, lambda *_: stream.stop())
@@ -90,7 +91,7 @@ def main():
         with stream:
             for record in stream:
                 diary.write(f"{time.monotonic():.6f} {record.shard_id} {record.epoch} {record.sequence_number} "
-                            f"{record.attempt} {name_of(record)}\n")
+                            f"{record.attempt} {name_of(record)}\n".encode())
                 settler.take(record)
             settler.stop()
 

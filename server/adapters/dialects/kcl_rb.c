@@ -264,6 +264,7 @@ static ks_err fill(struct ks_item_write *write, const struct ks_store_request *r
         ks_foreign_remove(write, attributes[MASKED].name);
         ks_foreign_remove(write, attributes[INSIDE].name);
         return ks_foreign_set_text(write, attributes[CHECKPOINT].name, SHARD_END);
+    case KS_STORE_MEND: return mend(write, request);
     case KS_STORE_DELETE:
         ks_item_write_if(write, KS_IF_EQUALS, attributes[CHECKPOINT].name,
                          (struct ks_value){KS_VALUE_TEXT, SHARD_END});
@@ -271,7 +272,6 @@ static ks_err fill(struct ks_item_write *write, const struct ks_store_request *r
                          (struct ks_value){KS_VALUE_TEXT, KS_VIEW_NONE});
         write->delete_row = true;
         return KS_OK;
-    case KS_STORE_MEND: return mend(write, request);
     default: return KS_FAIL(UNSUPPORTED);
     }
 }
