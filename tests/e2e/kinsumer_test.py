@@ -5,62 +5,13 @@
 import os
 import time
 
+from kinsumer_hand import checkpoint, checkpoints, make_tables, owners, put_row, rfc, scan
 from kpl import pack
 from lib import (Sidecar, check, check_equal, data_of, dynamodb, kinesis, main, make_stream, need_emulators, numbered,
                  pull_all, put_kinesis, test, wait_until)
 
 SHARDS = 4
 CHECK_MS = 500
-KEYS = {"_checkpoints": "Shard", "_clients": "ID", "_metadata": "Key"}
-CHECKPOINT = {"Shard": "S", "OwnerID": "S", "OwnerName": "S", "LastUpdate": "N", "LastUpdateRFC": "S",
-              "SequenceNumber": "S", "Finished": "N", "FinishedRFC": "S", "SidecarPosition": "S"}
-
-
-def scan(name, suffix):
-    """key -> the item."""
-    return {item[KEYS[suffix]]["S"]: item
-            for item in dynamodb("Scan", TableName=name + suffix, ConsistentRead=True)["Items"]}
-
-
-def checkpoints(name):
-    """shard id -> the row, plain; each value must be of its type."""
-    rows = {}
-    for shard, item in scan(name, "_checkpoints").items():
-        for attribute, value in item.items():
-            check(list(value) == [CHECKPOINT[attribute]] or "NULL" in value, "the type of", attribute, value)
-        rows[shard] = {attribute: value.get("S", value.get("N")) for attribute, value in item.items()
-                       if "NULL" not in value}
-    return rows
-
-
-def owners(name):
-    return sorted(row.get("OwnerID", "") for row in checkpoints(name).values())
-
-
-def rfc(ns):
-    return time.strftime("%a, %d %b %Y %H:%M:%S +0000", time.gmtime(ns // 10 ** 9))
-
-
-def make_tables(name):
-    """As CreateRequiredTables() makes them."""
-    for suffix, key in KEYS.items():
-        dynamodb("CreateTable", TableName=name + suffix,
-                 AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"}],
-                 KeySchema=[{"AttributeName": key, "KeyType": "HASH"}],
-                 ProvisionedThroughput={"ReadCapacityUnits": 10, "WriteCapacityUnits": 10})
-
-
-def put_row(name, suffix, row, at=None):
-    """As a client writes it: what is None is NULL."""
-    at = time.time_ns() if at is None else at
-    item = {attribute: {"NULL": True} if value is None else {"N": str(value)} if isinstance(value, int) else {"S": value}
-            for attribute, value in {**row, "LastUpdate": at, "LastUpdateRFC": rfc(at)}.items()}
-    dynamodb("PutItem", TableName=name + suffix, Item=item)
-
-
-def checkpoint(shard, sequence, owner=None):
-    return {"Shard": shard, "SequenceNumber": sequence, "OwnerID": owner, "OwnerName": owner, "Finished": None,
-            "FinishedRFC": None}
 
 
 def name_of(folder):
