@@ -628,9 +628,9 @@ static void share_request(struct ks_rows *rows, const struct ks_store_effect *ef
         request->has_checkpoint = true;
         request->checkpoint = words->own;
     }
-    /* A masked row says elsewhere where it is: that is to be put back. */
+    /* A masked row says elsewhere where it is: that is to be put back. A start stands where it stood. */
     if (effect->operation == KS_STORE_FINAL && effect->up_to == 0 && words->masked &&
-        !words->unstarted) {
+        !words->unstarted && words->checkpoint.kind == KS_POSITION_AFTER_SEQUENCE) {
         request->has_checkpoint = true;
         request->checkpoint = words->checkpoint;
     }
