@@ -387,8 +387,9 @@ static void note_row(struct ks_rows *rows, ks_shard shard, const struct ks_store
                      bool consistent, ks_instant now, ks_wall wall)
 {
     struct ks_shard_words *words = &rows->words[shard];
-    bool newer = rows->foreign || lease->epoch > words->epoch ||
-                 (lease->epoch == words->epoch && lease->rev >= words->rev);
+    /* Shared rows have no epochs; words have ours. */
+    bool same = rows->foreign || lease->epoch == words->epoch;
+    bool newer = same ? lease->rev >= words->rev : lease->epoch > words->epoch;
     bool known = words->has_row;
 
     if (lease->damaged && !words->damaged)
