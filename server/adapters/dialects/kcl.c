@@ -314,8 +314,8 @@ static ks_err if_names(struct ks_item_write *write, enum ks_condition_kind kind,
     return KS_OK;
 }
 
-/* 3.x gives a lease on without moving its counter: `owner` has it, and is to give it to the next, or nobody asked. A row
- * may name him as its checkpointOwner alone. */
+/* 3.x gives a lease on without moving its counter: `owner` has it, and is to give it to the next, or nobody asked. A
+ * row may name him as its checkpointOwner alone. */
 static ks_err if_given_on(struct ks_item_write *write, const char *owner,
                           const struct ks_incarnation_text *next)
 {

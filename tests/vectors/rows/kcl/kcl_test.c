@@ -190,7 +190,8 @@ TEST(a_take_moves_the_counter_and_counts_a_switch_of_owners)
 
     say_write(&request);
     EXPECT_STR(line, "if leaseCounter = 7, leaseOwner =? other, checkpointOwner =? other; "
-                     "leaseCounter = 8, leaseOwner = me, checkpointOwner removed, ownerSwitchesSinceCheckpoint + 1");
+                     "leaseCounter = 8, leaseOwner = me, checkpointOwner removed, "
+                     "ownerSwitchesSinceCheckpoint + 1");
     memcpy(request.next_owner.id, "third", sizeof("third"));
     say_write(&request);
     EXPECT_STR(line, "if leaseCounter = 7, leaseOwner = third, checkpointOwner = other; "
