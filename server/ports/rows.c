@@ -387,8 +387,9 @@ static void note_row(struct ks_rows *rows, ks_shard shard, const struct ks_store
                      bool consistent, ks_instant now, ks_wall wall)
 {
     struct ks_shard_words *words = &rows->words[shard];
-    bool newer = rows->foreign || lease->epoch > words->epoch ||
-                 (lease->epoch == words->epoch && lease->rev >= words->rev);
+    /* Shared rows have no epochs; words have ours. */
+    bool same = rows->foreign || lease->epoch == words->epoch;
+    bool newer = same ? lease->rev >= words->rev : lease->epoch > words->epoch;
     bool known = words->has_row;
 
     if (lease->damaged && !words->damaged)
@@ -628,9 +629,9 @@ static void share_request(struct ks_rows *rows, const struct ks_store_effect *ef
         request->has_checkpoint = true;
         request->checkpoint = words->own;
     }
-    /* A masked row says elsewhere where it is: that is to be put back. */
+    /* A masked row says elsewhere where it is: that is to be put back. A start stands where it stood. */
     if (effect->operation == KS_STORE_FINAL && effect->up_to == 0 && words->masked &&
-        !words->unstarted) {
+        !words->unstarted && words->checkpoint.kind == KS_POSITION_AFTER_SEQUENCE) {
         request->has_checkpoint = true;
         request->checkpoint = words->checkpoint;
     }

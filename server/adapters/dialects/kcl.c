@@ -314,17 +314,22 @@ static ks_err if_names(struct ks_item_write *write, enum ks_condition_kind kind,
     return KS_OK;
 }
 
-/* 3.x gives a lease on without moving its counter: `owner` has it, and is to give it to the next, or nobody asked. */
+/* 3.x gives a lease on without moving its counter: `owner` has it, and is to give it to the next, or nobody asked. A
+ * row may name him as its checkpointOwner alone. */
 static ks_err if_given_on(struct ks_item_write *write, const char *owner,
                           const struct ks_incarnation_text *next)
 {
-    if (next->id[0] == '\0') {
+    enum ks_condition_kind kind = KS_IF_EQUALS;
+
+    if (next->id[0] == '\0' && owner[0] == '\0') {
         ks_item_write_if(write, KS_IF_ABSENT, attributes[CHECKPOINT_OWNER].name,
                          value_of(CHECKPOINT_OWNER, KS_VIEW_NONE));
         return KS_OK;
     }
-    KS_TRY(if_names(write, KS_IF_EQUALS, OWNER, next->id));
-    return if_names(write, KS_IF_EQUALS, CHECKPOINT_OWNER, owner);
+    if (next->id[0] == '\0')
+        kind = KS_IF_EQUALS_OR_ABSENT;
+    KS_TRY(if_names(write, kind, OWNER, next->id[0] == '\0' ? owner : next->id));
+    return if_names(write, kind, CHECKPOINT_OWNER, owner);
 }
 
 /* KB a second, as a leader of 3.x wants to know it. */
@@ -381,11 +386,7 @@ static ks_err take(struct ks_item_write *write, const struct ks_store_request *r
         request->owner.id[0] != '\0' && strcmp(request->owner.id, request->worker.id) != 0;
 
     KS_TRY(move_on(write, request));
-    /* A row may name a checkpointOwner alone; of ours none, or we would take back what is being given on. */
-    if (switches && request->next_owner.id[0] == '\0')
-        KS_TRY(if_names(write, KS_IF_EQUALS_OR_ABSENT, CHECKPOINT_OWNER, request->owner.id));
-    else
-        KS_TRY(if_given_on(write, request->owner.id, &request->next_owner));
+    KS_TRY(if_given_on(write, request->owner.id, &request->next_owner));
     KS_TRY(set_text(write, OWNER, ks_view_text(request->worker.id)));
     remove_value(write, attributes[CHECKPOINT_OWNER].name);
     if (switches)
@@ -423,8 +424,9 @@ static ks_err give(struct ks_item_write *write, const struct ks_store_request *r
 {
     KS_TRY(move_on(write, request));
     KS_TRY(if_given_on(write, request->worker.id, &request->next_owner));
-    remove_value(write,
-                 attributes[request->next_owner.id[0] == '\0' ? OWNER : CHECKPOINT_OWNER].name);
+    if (request->next_owner.id[0] == '\0')
+        remove_value(write, attributes[OWNER].name);
+    remove_value(write, attributes[CHECKPOINT_OWNER].name);
     return checkpoint(write, request);
 }
 

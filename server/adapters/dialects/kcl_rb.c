@@ -157,12 +157,11 @@ static ks_err if_checkpoint(struct ks_item_write *write, const struct ks_store_l
     return KS_OK;
 }
 
-/* Where it is, in `place`, an attribute that had another meaning until now, or none. */
+/* Where it is, in `place`, an attribute that had another meaning until now, or none. A start that no record says stands
+ * inside, and stays there. */
 static ks_err move_position(struct ks_item_write *write, const struct ks_store_request *request,
                             enum attribute place)
 {
-    if (!request->has_checkpoint)
-        ks_foreign_remove(write, attributes[INSIDE].name);
     if (!request->has_checkpoint || !ks_foreign_is_sequence(&request->whole)) {
         if (place == CHECKPOINT)
             ks_foreign_remove(write, attributes[CHECKPOINT].name);

@@ -300,8 +300,10 @@ static void keep_list(struct ks_core *core, struct ks_effects *effects)
     if (!division->enrolled || !division->known || !office_free(core) ||
         !(division->empty || due) || ks_instant_before(core->fleet.rows_at, division->began_at))
         return;
-    /* Whoever has slept may know an old stream. */
-    if (ks_instant_before(division->stream_at, division->began_at)) {
+    /* Whoever has slept may know an old stream, also by an answer that comes now. */
+    if (ks_instant_before(division->stream_at, division->began_at) ||
+        ks_instant_before(ks_instant_add(core->fleet.listed_at, core->config.beat),
+                          division->began_at)) {
         core->fleet.list_at = core->now;
         return;
     }
@@ -545,7 +547,7 @@ static void sign_off(struct ks_core *core, struct ks_effects *effects)
 
 static void listed(struct ks_core *core, const struct ks_event *event)
 {
-    ks_shards_listed(core, event);
+    ks_peers_listed(core, event);
     if (event->listed.ok)
         ours(core)->stream_at = core->now;
 }

@@ -626,6 +626,42 @@ TEST(a_take_says_what_was_read_and_the_end_of_a_mask_what_is_below)
     ks_rows_free(&rows);
 }
 
+TEST(a_look_for_people_that_is_late_is_nothing_new_of_a_shared_row)
+{
+    struct ks_store_lease row = lease("shard-0", "", 0, 77, "300");
+    struct ks_rows rows;
+
+    share(&rows, false);
+    row.masked = true;
+    row.whole = row.checkpoint;
+    (void)read_leases(&rows, true, &row, 1);
+    row = lease("shard-0", "", 0, 76, "200");
+    row.whole = row.checkpoint;
+    (void)read_leases(&rows, false, &row, 1);
+    EXPECT_STR(ks_rows_words(&rows, 0)->checkpoint.sequence, "300");
+    EXPECT_STR(ks_rows_words(&rows, 0)->row_whole.sequence, "300");
+    EXPECT(ks_rows_words(&rows, 0)->masked);
+    ks_rows_free(&rows);
+}
+
+TEST(the_end_of_a_mask_leaves_a_start_where_it_stood)
+{
+    struct ks_store_effect effect = effect_of(KS_STORE_FINAL, 0);
+    struct ks_store_lease row = lease("shard-0", "", 0, 77, "");
+    struct ks_store_request request;
+    struct ks_rows rows;
+
+    share(&rows, false);
+    ks_rows_mask(&rows);
+    row.masked = true;
+    row.checkpoint = (struct ks_position){
+        .kind = KS_POSITION_AT_TIMESTAMP, .timestamp_ms = 1714564810000, .sub_sequence = -1};
+    (void)read_leases(&rows, true, &row, 1);
+    EXPECT(ks_rows_request(&rows, &effect, &request));
+    EXPECT(!request.has_checkpoint);
+    ks_rows_free(&rows);
+}
+
 TEST(a_checkpoint_that_moved_is_told_of_the_row)
 {
     struct ks_store_lease row = lease("shard-0", "", 0, 77, "200");

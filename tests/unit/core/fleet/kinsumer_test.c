@@ -147,3 +147,31 @@ TEST(an_empty_list_is_made_of_what_the_stream_has)
     EXPECT_EQ_U64(named->shard_count, 1);
     EXPECT_EQ_U64(named->shards[0], 0);
 }
+
+static bool names_shards(void)
+{
+    peers_look(NULL);
+    return bed_asked(&peers_bed, KS_STORE_NAME_SHARDS) != NULL;
+}
+
+TEST(a_listing_that_was_asked_for_before_a_long_sleep_makes_no_list)
+{
+    const struct ks_list_row none = {.present = false};
+    const struct ks_shard_row shard = {.parents = {KS_SHARD_NONE, KS_SHARD_NONE}};
+    const struct ks_event listed = {.kind = KS_EVENT_LISTED,
+                                    .listed = {.ok = true, .shards = &shard, .count = 1}};
+
+    peers_live(KS_PROTOCOL_KINSUMER);
+    for (int i = 0; i < 1000 && !peers_bed.core->fleet.listing; i++)
+        peers_wait(100);
+    EXPECT(peers_bed.core->fleet.listing);
+    peers_wait(3600000);
+    peers_bed.core->fleet.division.serial = 0; /* The cycle of before got no answer. */
+    cycle(0, &none);
+    peers_step(&listed);
+    EXPECT(!names_shards());
+    for (int i = 0; i < 100 && !peers_bed.core->fleet.listing; i++)
+        peers_wait(10);
+    peers_step(&listed);
+    EXPECT(names_shards());
+}

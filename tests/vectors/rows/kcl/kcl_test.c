@@ -189,8 +189,9 @@ TEST(a_take_moves_the_counter_and_counts_a_switch_of_owners)
     struct ks_store_request request = request_of(KS_STORE_TAKE_OVER);
 
     say_write(&request);
-    EXPECT_STR(line, "if leaseCounter = 7, checkpointOwner =? other; leaseCounter = 8, "
-                     "leaseOwner = me, checkpointOwner removed, ownerSwitchesSinceCheckpoint + 1");
+    EXPECT_STR(line, "if leaseCounter = 7, leaseOwner =? other, checkpointOwner =? other; "
+                     "leaseCounter = 8, leaseOwner = me, checkpointOwner removed, "
+                     "ownerSwitchesSinceCheckpoint + 1");
     memcpy(request.next_owner.id, "third", sizeof("third"));
     say_write(&request);
     EXPECT_STR(line, "if leaseCounter = 7, leaseOwner = third, checkpointOwner = other; "
@@ -199,8 +200,8 @@ TEST(a_take_moves_the_counter_and_counts_a_switch_of_owners)
     request.next_owner.id[0] = '\0';
     memcpy(request.owner.id, "me", sizeof("me"));
     say_write(&request);
-    EXPECT_STR(line, "if leaseCounter = 7, checkpointOwner absent ; leaseCounter = 8, "
-                     "leaseOwner = me, checkpointOwner removed");
+    EXPECT_STR(line, "if leaseCounter = 7, leaseOwner =? me, checkpointOwner =? me; "
+                     "leaseCounter = 8, leaseOwner = me, checkpointOwner removed");
     request.operation = KS_STORE_ASSIGN;
     request.owner.id[0] = '\0';
     say_write(&request);
@@ -213,14 +214,16 @@ TEST(a_renewal_leaves_all_else_and_a_checkpoint_ends_what_was_prepared)
     struct ks_store_request request = request_of(KS_STORE_CHECKPOINT);
 
     say_write(&request);
-    EXPECT_STR(line, "if leaseCounter = 7, checkpointOwner absent ; leaseCounter = 8, "
+    EXPECT_STR(line, "if leaseCounter = 7, leaseOwner =? me, checkpointOwner =? me; "
+                     "leaseCounter = 8, "
                      "throughputKBps = 0.000000");
     request.load = 217604;
     request.has_checkpoint = true;
     request.checkpoint = (struct ks_position){
         .kind = KS_POSITION_AFTER_SEQUENCE, .sub_sequence = -1, .sequence = "4959"};
     say_write(&request);
-    EXPECT_STR(line, "if leaseCounter = 7, checkpointOwner absent ; leaseCounter = 8, "
+    EXPECT_STR(line, "if leaseCounter = 7, leaseOwner =? me, checkpointOwner =? me; "
+                     "leaseCounter = 8, "
                      "throughputKBps = 212.503906, checkpoint = 4959, "
                      "checkpointSubSequenceNumber = 0, ownerSwitchesSinceCheckpoint = 0, "
                      "pendingCheckpoint removed, pendingCheckpointSubSequenceNumber removed, "
@@ -228,15 +231,17 @@ TEST(a_renewal_leaves_all_else_and_a_checkpoint_ends_what_was_prepared)
     request.checkpoint.sub_sequence = 41;
     request.operation = KS_STORE_FINAL;
     say_write(&request);
-    EXPECT_STR(line, "if leaseCounter = 7, checkpointOwner absent ; leaseCounter = 8, "
-                     "leaseOwner removed, checkpoint = 4959, "
+    EXPECT_STR(line, "if leaseCounter = 7, leaseOwner =? me, checkpointOwner =? me; "
+                     "leaseCounter = 8, "
+                     "leaseOwner removed, checkpointOwner removed, checkpoint = 4959, "
                      "checkpointSubSequenceNumber = 41, ownerSwitchesSinceCheckpoint = 0, "
                      "pendingCheckpoint removed, pendingCheckpointSubSequenceNumber removed, "
                      "pendingCheckpointState removed");
     request.has_checkpoint = false;
     say_write(&request);
-    EXPECT_STR(line, "if leaseCounter = 7, checkpointOwner absent ; leaseCounter = 8, "
-                     "leaseOwner removed");
+    EXPECT_STR(line, "if leaseCounter = 7, leaseOwner =? me, checkpointOwner =? me; "
+                     "leaseCounter = 8, "
+                     "leaseOwner removed, checkpointOwner removed");
 }
 
 TEST(what_a_leader_gives_on_is_renewed_until_it_is_given)

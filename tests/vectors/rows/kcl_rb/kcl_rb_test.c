@@ -139,8 +139,7 @@ TEST(a_mask_keeps_the_checkpoint_beside_it)
                                           "SidecarPosition = 4959:4960:2");
     read = as_read(NULL);
     EXPECT_STR(written(&request), IF_FREE ", checkpoint absent or null ; " TAKEN
-                                          ", checkpoint = SHARD_END, SidecarPosition removed, "
-                                          "sidecar_checkpoint = ");
+                                          ", checkpoint = SHARD_END, sidecar_checkpoint = ");
     read = as_read("4959"); /* The mask of somebody who is gone. */
     read.masked = true;
     EXPECT_STR(written(&request), IF_FREE ", checkpoint = SHARD_END; " TAKEN
@@ -160,8 +159,22 @@ TEST(who_does_not_mask_takes_a_mask_off)
     read = as_read(NULL);
     read.masked = true;
     EXPECT_STR(written(&request), IF_FREE ", checkpoint = SHARD_END; " TAKEN
-                                          ", sidecar_checkpoint removed, SidecarPosition removed, "
-                                          "checkpoint removed");
+                                          ", sidecar_checkpoint removed, checkpoint removed");
+}
+
+TEST(a_start_that_no_record_says_stays_where_it_is_under_a_mask_and_without)
+{
+    struct ks_store_lease read = as_read(NULL);
+    struct ks_store_request request = request_of(KS_STORE_ASSIGN, &read);
+
+    read.checkpoint = (struct ks_position){
+        .kind = KS_POSITION_AT_TIMESTAMP, .timestamp_ms = 1714564810000, .sub_sequence = -1};
+    request.masks = true;
+    EXPECT(strstr(written(&request), "SidecarPosition") == NULL);
+    read.masked = true;
+    EXPECT(strstr(written(&request), "SidecarPosition") == NULL);
+    request.masks = false;
+    EXPECT(strstr(written(&request), "SidecarPosition") == NULL);
 }
 
 TEST(what_an_owner_writes_names_its_own_last_time)
@@ -203,7 +216,7 @@ TEST(an_owner_of_a_masked_row_writes_beside_the_mask_and_takes_it_off_in_the_end
                                           "checkpoint removed, SidecarPosition = :4959:3");
     request.has_checkpoint = false;
     EXPECT_STR(written(&request), IF_OURS "; assigned_to removed, sidecar_checkpoint removed, "
-                                          "SidecarPosition removed, checkpoint removed");
+                                          "checkpoint removed");
 }
 
 TEST(what_a_person_mends_is_as_it_was_read_and_without_a_mask)
