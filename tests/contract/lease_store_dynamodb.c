@@ -6,6 +6,7 @@
 #include "aws/json.h"
 #include "base/digest.h"
 
+#include <glob.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,8 +114,56 @@ const char *dynamodb_table(void)
 
 /* --- The adapter --- */
 
+static pid_t emulator(void)
+{
+    return (pid_t)strtol(ks_test_env("KS_DYNAMODB_PID"), NULL, 10);
+}
+
+/* True if this thread runs no more. */
+static bool is_stopped(const char *stat_path)
+{
+    char line[512] = "";
+    FILE *const stat = fopen(stat_path, "re");
+    const char *state;
+
+    if (stat == NULL)
+        return true; /* It has ended. */
+    if (fgets(line, sizeof(line), stat) == NULL)
+        line[0] = '\0';
+    (void)fclose(stat);
+    state = strrchr(line, ')');
+    return state == NULL || strncmp(state, ") T", 3) == 0;
+}
+
+static bool all_stopped(pid_t process)
+{
+    char pattern[64];
+    glob_t threads;
+    bool stopped = true;
+
+    (void)snprintf(pattern, sizeof(pattern), "/proc/%d/task/*/stat", (int)process);
+    EXPECT_EQ_I64(glob(pattern, 0, NULL, &threads), 0);
+    for (size_t at = 0; at < threads.gl_pathc; at++)
+        stopped = stopped && is_stopped(threads.gl_pathv[at]);
+    globfree(&threads);
+    return stopped;
+}
+
+void dynamodb_stop(void)
+{
+    EXPECT_EQ_I64(kill(emulator(), SIGSTOP), 0);
+    while (!all_stopped(emulator()))
+        (void)usleep(1000);
+}
+
+void dynamodb_go_on(void)
+{
+    EXPECT_EQ_I64(kill(emulator(), SIGCONT), 0);
+}
+
 static void set_up(struct lease_rig *rig)
 {
+    dynamodb_go_on(); /* A test that failed may have left it stopped. */
     dynamodb_world_open(rig, ks_test_env("KS_DYNAMODB_URL"));
     (void)dynamodb_table();
 }
@@ -185,22 +234,17 @@ static void peek(struct lease_rig *rig, const char *p, const char *k, const char
     ks_bytes_free(&texts);
 }
 
-static pid_t emulator(void)
-{
-    return (pid_t)strtol(ks_test_env("KS_DYNAMODB_PID"), NULL, 10);
-}
-
-/* The server does not answer; what was sent waits in its socket, and is done when it goes on. */
+/* What was sent waits in its socket, and is done when it goes on. */
 static void hold(struct lease_rig *rig)
 {
     (void)rig;
-    EXPECT_EQ_I64(kill(emulator(), SIGSTOP), 0);
+    dynamodb_stop();
 }
 
 static void release(struct lease_rig *rig)
 {
     (void)rig;
-    EXPECT_EQ_I64(kill(emulator(), SIGCONT), 0);
+    dynamodb_go_on();
 }
 
 static void tear_down(struct lease_rig *rig)

@@ -17,6 +17,9 @@ struct dynamodb_world {
 
 void dynamodb_world_open(struct lease_rig *rig, const char *url);
 void dynamodb_world_close(void);
+/* The server answers nothing from when this returns: a signal takes its time where there is much to do. */
+void dynamodb_stop(void);
+void dynamodb_go_on(void);
 
 /* A name that nobody has used. */
 const char *dynamodb_table(void);

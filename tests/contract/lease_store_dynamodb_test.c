@@ -5,7 +5,6 @@
 
 #include "base/budget.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,7 +187,6 @@ TEST(a_server_that_is_not_there_is_waited_for)
 
 TEST(a_server_that_stops_is_away_and_comes_back)
 {
-    const pid_t emulator = (pid_t)strtol(ks_test_env("KS_DYNAMODB_PID"), NULL, 10);
     static struct lease_answer answers[KS_TOKENS_MAX];
     request quick = read_fleet;
     struct ks_detail detail;
@@ -197,7 +195,7 @@ TEST(a_server_that_stops_is_away_and_comes_back)
     begin(&rig);
     rig.store = dynamodb_open(&rig, dynamodb_table());
     EXPECT_EQ_I64(dynamodb_await(&rig, rig.store, &detail), KS_STORE_READY);
-    EXPECT_EQ_I64(kill(emulator, SIGSTOP), 0);
+    dynamodb_stop();
     quick.timeout = ks_span_ms(100);
     for (int at = 0; at < 5; at++)
         lease_ask(&rig, rig.store, quick, &answers[at]);
@@ -205,7 +203,7 @@ TEST(a_server_that_stops_is_away_and_comes_back)
         lease_await(&rig, &answers[at]);
     EXPECT_EQ_I64(rig.store->vtable->state(rig.store, &detail), KS_STORE_AWAY);
     EXPECT(detail.text[0] != '\0');
-    EXPECT_EQ_I64(kill(emulator, SIGCONT), 0);
+    dynamodb_go_on();
     EXPECT_EQ_I64(lease_do(&rig, read_fleet), KS_DONE);
     EXPECT_EQ_I64(rig.store->vtable->state(rig.store, &detail), KS_STORE_READY);
     finish(&rig);
