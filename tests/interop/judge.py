@@ -172,6 +172,19 @@ class Kcl3(Kcl):
         return {row["leaseKey"]["S"]: row["checkpoint"]["S"].replace("TRIM_HORIZON", "")
                 for row in world.rows() if cls.is_lease(row)}
 
+    @staticmethod
+    def owned(world):
+        """What ours did not give back, by their logs: rows may name one of them that the leader has not seen leave."""
+        kept = set()
+        for name in os.listdir(world.folder):
+            if not name.startswith("ours-") or not name.endswith("-sidecar.log"):
+                continue
+            with open(os.path.join(world.folder, name), encoding="utf-8") as log:
+                text = log.read()
+            if "drained: " in text:  # It was not killed.
+                kept |= set(re.findall(r"(\S+): acquired, epoch (\d+)", text)) - set(re.findall(r"(\S+): \w+, epoch (\d+) is over", text))
+        return sorted(kept)
+
 
 DIALECTS = {library: dialect for dialect in (GoKcl, Kinsumer, Kcl, Kcl3) for library in dialect.libraries}
 
