@@ -361,11 +361,12 @@ static void look_mixed(struct ks_rows *rows, ks_shard shard, struct ks_shard_wor
         .renewed = lease->rev != words->rev && lease->owner.id[0] != '\0' &&
                    strcmp(lease->owner.id, self) != 0 && strcmp(lease->owner.id, owner) == 0,
         .rev = lease->rev,
-        .still = ks_instant_since(now, words->rev_at),
+        .still = ks_instant_since(words->rev_last, words->rev_at),
     };
 
     if (lease->rev != words->rev)
         words->rev_at = now;
+    words->rev_last = now;
     tell_mixed(rows, ks_mixed_see_lease(&rows->mixed, &seen, wall),
                ks_names_text(&rows->shards, shard));
 }
