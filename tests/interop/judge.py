@@ -340,7 +340,7 @@ def reshard(name, folder):
     theirs, of_ours = dialect.half
     world = fleet.World(folder, 4)
     watch = fleet.Watch(world, dialect.wrong, dialect.table)
-    them = world.member(name, "theirs-0", work_us=WORK_US, **{**theirs, **dialect.at_most(4)[0]}).start()
+    them = world.member(name, "theirs-0", work_us=WORK_US, **{**theirs, **dialect.at_most(4)[0]}).start().awake()
     us = world.ours(dialect.name, name, "ours-0", work_us=WORK_US, **{**of_ours, **dialect.at_most(4)[1]}).start()
     producer = Producer(world, 8000, 200)
     world.wait_seen(800, library.unread, them, us)
