@@ -70,6 +70,8 @@ struct ks_directory_entry {
     bool begun_below; /* some descendant. */
     uint32_t place;   /* In the list that members divide, from 1; 0: not in it. */
     uint8_t assigned; /* enum ks_assigned */
+    bool elsewhere;   /* KCL: the row is of another stream than ours, */
+    bool unserved;    /* one that this process does not read. */
     struct ks_pause pause;
 };
 
@@ -350,6 +352,11 @@ struct ks_kcl {
     bool unindexed; /* The index could not be asked. */
     bool waiting;   /* For parents of a shard that was assigned to us. */
     bool assigned;  /* Some entry of the directory is marked as that. */
+    /* Of a table of several streams. */
+    uint32_t elsewhere; /* Leases of other streams that are ours. */
+    bool counted;       /* All rows were looked at, .. */
+    bool unserved;      /* .. and some are of streams that this process does not read, */
+    bool unserved_told; /* which is told once. */
 };
 
 struct ks_fleet {

@@ -7,6 +7,7 @@ struct ks_store_request ks_mend_request(const struct ks_store_lease *lease,
                                         const struct ks_store_lease *was, uint64_t unix_ns)
 {
     struct ks_store_request request = {.operation = KS_STORE_MEND,
+                                       .stream = lease->stream,
                                        .shard = lease->shard,
                                        .lease = lease,
                                        .exists = was != NULL,
