@@ -33,6 +33,8 @@ static void probe(const struct ks_kcl_rows *apart, const struct ks_kcl_rows *tog
 {
     static const struct ks_kcl_rows none;
 
+    if (!KCL.counted)
+        peers_look(NULL); /* Who has not seen the rows says nothing to a leader. */
     for (int i = 0; i < 1000 && KCL.serials[APART] == 0; i++)
         peers_wait(100);
     while (KCL.serials[REPORT] != 0)
