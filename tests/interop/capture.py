@@ -226,7 +226,7 @@ def of_several(life):
     make_stream(life.world.name + "-b", 2)
     streams = f"{life.world.name},{life.world.name}-b"
     life.member("worker-a", streams=streams).start()
-    life.stage("fresh", of_all_leases(SHARDS + 2, leaseOwner=False, streamName=None, shardId=None), 120)
+    life.stage("fresh", some(leaseOwner=False, streamName=None, shardId=None), 120)
     life.stage("leased", of_all_leases(SHARDS + 2, leaseOwner="worker-a"), 120)
     life.put_everywhere()
     life.stage("checkpointed", lambda tables: sum(row["checkpoint"]["S"].isdigit() for row in leases(tables)) == SHARDS)
