@@ -12,6 +12,8 @@
 
 /* The next look, while something is to be had soon. */
 #define SOON ks_span_ms(1000)
+/* Listings are never behind for as long as this. */
+#define LISTED_WITHIN ks_span_ms(60000)
 
 /* ---- Times ---- */
 
@@ -200,10 +202,28 @@ static bool parents_over(const struct ks_core *core, const struct ks_directory_e
     return true;
 }
 
+/* A listing that was asked for since its end shows who goes on with its keys; or they never will be shown. */
+static bool knows_children(const struct ks_core *core, const struct ks_lease *lease)
+{
+    return !ks_instant_before(core->fleet.listed_at, lease->end_at) &&
+           (!core->directory[lease->shard].listed || ks_audit_is_continued(core, lease->shard) ||
+            ks_instant_since(core->now, lease->end_at).us > LISTED_WITHIN.us);
+}
+
+/* The next one, if that one did not: sooner first. */
+static ks_instant ask_again_at(const struct ks_core *core, const struct ks_lease *lease)
+{
+    const ks_span since = ks_instant_since(core->fleet.list_asked_at, lease->end_at);
+
+    return since.us < 0 ? core->now
+                        : ks_instant_add(core->fleet.list_asked_at,
+                                         ks_span_us(since.us < SOON.us ? SOON.us : since.us));
+}
+
 /* SHARD_END comes after the rows of the children, so that somebody reads on whatever becomes of us. */
 static bool may_end(const struct ks_core *core, const struct ks_lease *lease)
 {
-    if (ks_instant_before(core->fleet.listed_at, lease->end_at))
+    if (!knows_children(core, lease))
         return false;
     for (uint32_t edge = first_edge(core, lease->shard); edge != KS_SHARD_NONE;
          edge = next_edge(core, edge))
@@ -415,8 +435,8 @@ static void turn(struct ks_core *core, struct ks_effects *effects)
 
     for (uint32_t i = 0; i < core->leases_top && !fleet->listing; i++)
         if (core->leases[i].used && core->leases[i].at_end &&
-            ks_instant_before(fleet->list_asked_at, core->leases[i].end_at))
-            fleet->list_at = core->now;
+            !knows_children(core, &core->leases[i]))
+            fleet->list_at = ks_instant_min(fleet->list_at, ask_again_at(core, &core->leases[i]));
     ks_kcl3_turn(core, effects);
     ks_peers_turn(core, effects);
 }
