@@ -301,6 +301,16 @@ static void changed_manners(struct ks_core *core, struct ks_effects *effects)
     kcl->unindexed = false;
 }
 
+static ks_span probe_every(const struct ks_core *core)
+{
+    const struct ks_kcl *kcl = &core->fleet.kcl;
+    ks_span every = ks_span_us(kcl->leader_span.us / 2);
+
+    if (is_3x(kcl) && !kcl->led && every.us > core->config.lease_duration.us)
+        every = core->config.lease_duration; /* Somebody will. */
+    return every.us < PROBE_EVERY.us ? every : PROBE_EVERY;
+}
+
 static void probed(struct ks_core *core, struct ks_effects *effects)
 {
     struct ks_kcl *kcl = &core->fleet.kcl;
@@ -308,7 +318,6 @@ static void probed(struct ks_core *core, struct ks_effects *effects)
     bool assigned = is_assigned(core);
     bool was_3x = is_3x(kcl);
     bool damaged;
-    ks_span every;
 
     if (must_read_again(kcl)) {
         kcl->probe_at = ks_instant_add(core->now, PROBE_AGAIN);
@@ -319,14 +328,12 @@ static void probed(struct ks_core *core, struct ks_effects *effects)
         ks_effects_story(effects, KS_STORY_KCL_UNKNOWN, KS_SHARD_NONE, core->fleet.self);
     kcl->damaged = damaged;
     watch_leader(core);
-    every = ks_span_us(kcl->leader_span.us / 2);
-    if (is_3x(kcl) && !kcl->led && every.us > core->config.lease_duration.us)
-        every = core->config.lease_duration; /* Somebody will. */
-    kcl->probe_at = ks_instant_add(core->now, every.us < PROBE_EVERY.us ? every : PROBE_EVERY);
+    if (!damaged) /* Else nobody knows in which manner it agrees: ours stays. */
+        choose_tables(kcl);
+    kcl->known |= !damaged;
+    kcl->probe_at = ks_instant_add(core->now, probe_every(core));
     if (damaged)
-        return; /* Nobody knows in which manner it agrees: ours stays. */
-    choose_tables(kcl);
-    kcl->known = true;
+        return;
     if (!known || assigned != is_assigned(core) || was_3x != is_3x(kcl))
         changed_manners(core, effects);
     /* Where reports go has changed. */

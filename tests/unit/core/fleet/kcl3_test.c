@@ -176,6 +176,16 @@ TEST(where_nobody_ever_led_free_leases_are_taken)
     EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) != NULL);
 }
 
+TEST(while_nobody_leads_it_is_asked_soon_who_does)
+{
+    const struct ks_kcl_rows unled = rows_of(KS_KCL_3X_WITH_ROLLBACK, 0);
+
+    peers_begin(KS_PROTOCOL_KCL);
+    probe(&unled, NULL);
+    peers_wait(peers_bed.core->config.lease_duration.us / 1000);
+    EXPECT(KCL.serials[APART] != 0);
+}
+
 TEST(a_rollback_is_followed_and_leases_stay)
 {
     const struct ks_kcl_rows back = rows_of(KS_KCL_2X, 0);
