@@ -338,9 +338,12 @@ struct ks_kcl {
     uint32_t serials[5];        /* Of the requests in flight, 0 = none. */
     ks_instant probe_at;
     bool failed;  /* One of the reads of this probe did. */
+    bool torn;    /* Its reads do not fit: one was before, and one after a change. */
     bool damaged; /* Told that the rows say what we do not know. */
     /* Whoever leads. */
     uint64_t leader;
+    uint32_t leader_name; /* In the table of their own: his worker, 0 = none. */
+    bool leader_together; /* His report is in the table of the leases. */
     ks_instant leader_at; /* Since when it is that. */
     ks_span leader_span;
     bool led;
