@@ -62,8 +62,8 @@ struct ks_directory_entry {
     ks_instant seen_at;
     ks_instant read_at;
     bool stranger; /* Written last by somebody to whom our leases mean nothing. */
-    uint64_t
-        tried; /* The rev of our last take of it, or of the last write of the lease that we had .. */
+    /* The rev of our last take of it, or of the last write of the lease that we had .. */
+    uint64_t tried;
     ks_instant
         tried_until;   /* .. and until when that, or an earlier one of this rev, would serve. */
     bool unstarted;    /* Its checkpoint names no record yet. */
@@ -74,6 +74,8 @@ struct ks_directory_entry {
     uint32_t place;                    /* In the list that members divide, from 1; 0: not in it. */
     uint32_t named;                    /* Serial of the last reading of that list that had it. */
     uint8_t assigned;                  /* enum ks_assigned */
+    bool elsewhere;                    /* KCL: the row is of another stream than ours, */
+    bool unserved;                     /* one that this process does not read. */
     struct ks_pause pause;
 };
 
@@ -358,6 +360,11 @@ struct ks_kcl {
     bool unindexed; /* The index could not be asked. */
     bool waiting;   /* For parents of a shard that was assigned to us. */
     bool assigned;  /* Some entry of the directory is marked as that. */
+    /* Of a table of several streams. */
+    uint32_t elsewhere; /* Leases of other streams that are ours. */
+    bool counted;       /* All rows were looked at, .. */
+    bool unserved;      /* .. and some are of streams that this process does not read, */
+    bool unserved_told; /* which is told once. */
 };
 
 struct ks_fleet {

@@ -232,7 +232,7 @@ static bool may_end(const struct ks_core *core, const struct ks_lease *lease)
     return true;
 }
 
-/* ---- Taking ---- */
+/* ---- Taking: of a table of several streams all rows count, as members count them; ours alone can be taken. ---- */
 
 /* Our own, of an earlier run: at once, but not for ever, or two of one name would take from each other. */
 static bool left_behind(const struct ks_core *core, const struct ks_directory_entry *entry)
@@ -313,10 +313,10 @@ static bool very_old(const struct ks_core *core, const struct ks_directory_entry
     return still_for(core, entry, 3) || left_behind(core, entry);
 }
 
-/* What we have, or will. */
+/* What we have, or will, of other streams, too. */
 static uint32_t mine(const struct ks_core *core)
 {
-    return core->leases_used + ks_peers_writes(&core->fleet);
+    return core->leases_used + ks_peers_writes(&core->fleet) + core->fleet.kcl.elsewhere;
 }
 
 /* Half of what is free at a time, so that those who start together share it; what nobody wanted for long is taken
@@ -333,6 +333,16 @@ static void take_available(struct ks_core *core, uint32_t free, struct ks_effect
 
 /* ---- Stealing ---- */
 
+/* It has a lease of our stream. */
+static bool serves_ours(const struct ks_core *core, struct ks_incarnation who)
+{
+    for (ks_shard shard = 0; shard < core->directory_top; shard++)
+        if (core->directory[shard].present && !core->directory[shard].elsewhere &&
+            ks_incarnation_equal(core->directory[shard].owner, who))
+            return true;
+    return false;
+}
+
 static const struct ks_member *richest(const struct ks_core *core)
 {
     const struct ks_member *richest = NULL;
@@ -341,7 +351,7 @@ static const struct ks_member *richest(const struct ks_core *core)
         const struct ks_member *member = &core->members[i];
 
         if (member->present && !ks_peers_is_me(core, member->self) &&
-            (richest == NULL || member->held > richest->held))
+            (richest == NULL || member->held > richest->held) && serves_ours(core, member->self))
             richest = member;
     }
     return richest;
@@ -380,7 +390,7 @@ static bool useless(const struct ks_core *core, ks_shard shard)
     const struct ks_directory_entry *entry = &core->directory[shard];
     bool has_child = false;
 
-    if (!entry->present || !entry->finished || entry->damaged ||
+    if (!entry->present || !entry->finished || entry->damaged || entry->elsewhere ||
         ks_peers_unchanged(core, entry).us < core->config.keep.us)
         return false;
     for (uint32_t p = 0; p < KS_PARENTS_MAX; p++)
@@ -405,6 +415,7 @@ static void round_of(struct ks_core *core, struct ks_effects *effects)
     bool missing;
 
     ks_peers_count(core, counts);
+    ks_kcl3_count(core, effects);
     mark_families(core);
     fleet->round_at = ks_instant_add(core->now, ks_span_us(core->config.lease_duration.us / 2));
     if (!fleet->kcl.known)

@@ -32,6 +32,8 @@ static void answer(uint32_t what, const struct ks_kcl_rows *rows, enum ks_outcom
 static void await_probe(void)
 {
 
+    if (!KCL.counted)
+        peers_look(NULL); /* Who has not seen the rows says nothing to a leader. */
     for (int i = 0; i < 1000 && KCL.serials[APART] == 0; i++)
         peers_wait(100);
     while (KCL.serials[REPORT] != 0)
