@@ -164,6 +164,8 @@ static void answer(struct shared_world *world, const struct happening *happening
     if (live && event.store.outcome == KS_DONE) {
         if (request->ask.operation != KS_STORE_READ_OWNED)
             remember(node, request);
+        if (world->fleet->answered != NULL)
+            world->fleet->answered(world, node, request);
         if (request->has_checkpoint && !world->fleet->kept) {
             node->own[request->ask.shard] = request->checkpoint;
             node->behind[request->ask.shard] = false;
@@ -290,6 +292,8 @@ static void perform(struct shared_world *world, uint32_t number, const struct ks
     struct shared_node *node = &world->nodes[number];
     const ks_shard shard = effect->lease.shard;
 
+    if (world->fleet->effect != NULL)
+        world->fleet->effect(world, number, effect);
     switch ((int)effect->kind) {
     case KS_EFFECT_STORE: ask(world, number, &effect->store); break;
     case KS_EFFECT_LIST:
@@ -400,12 +404,19 @@ static void start(struct shared_world *world, uint32_t number, uint32_t name)
         .drift_ppm =
             ks_prng_between(&world->prng, -world->fleet->drift_ppm, world->fleet->drift_ppm),
         .wall_error = small_error(world),
+        .masks = config.masking,
     };
     for (ks_shard shard = 0; shard < SHARED_SHARDS; shard++)
-        node->seen[shard] = node->own[shard] = SHARED_NONE;
+        node->seen[shard] = node->own[shard] = node->row[shard] = SHARED_NONE;
     shared_say(world, "node %u: w%u starts", number, name);
     step(world, number, &(struct ks_event){.kind = KS_EVENT_START});
     open_session(world, number);
+}
+
+void shared_drain(struct shared_world *world, uint32_t number, ks_span patience)
+{
+    if (world->nodes[number].core != NULL)
+        step(world, number, &(struct ks_event){.kind = KS_EVENT_DRAIN, .drain = {patience}});
 }
 
 /* ---- The world ---- */
@@ -426,8 +437,7 @@ static void kill_one(struct shared_world *world)
     if (shared_chance(world, 500) && world->next_name < SHARED_EMPTY)
         name = world->next_name++;
     if (shared_chance(world, 300)) {
-        step(world, number,
-             &(struct ks_event){.kind = KS_EVENT_DRAIN, .drain = {ks_span_ms(3000)}});
+        shared_drain(world, number, ks_span_ms(3000));
         return;
     }
     stop(world, number);
@@ -479,7 +489,7 @@ static void trouble(struct shared_world *world)
         pause_one(world);
     if (shared_chance(world, world->kills))
         kill_one(world);
-    if (shared_chance(world, 40))
+    if (!world->whole && shared_chance(world, 40))
         shared_stream_split(world);
     if (shared_chance(world, 20) && world->member_count > 0)
         world->members[ks_prng_below(&world->prng, world->member_count)].alive ^= true;
@@ -545,14 +555,14 @@ static void happen(struct shared_world *world, const struct happening *happening
     case HAPPENS_ANSWER:
     case HAPPENS_TIMEOUT: answer(world, happening); break;
     case HAPPENS_START:
-        if (world->nodes[happening->process].core == NULL)
+        if (world->nodes[happening->process].core == NULL && !world->leaving)
             start(world, happening->process, happening->count);
         break;
     case HAPPENS_SCALE: shared_stream_put(world); break;
     case HAPPENS_DOWN: trouble(world); break;
     case HAPPENS_PEACE: make_peace(world); break;
     case HAPPENS_PUT:
-        shared_member_put(world, happening->count, happening->shard, happening->epoch,
+        world->fleet->put(world, happening->count, happening->shard, happening->epoch,
                           happening->first);
         break;
     case HAPPENS_HURRY:
@@ -590,7 +600,7 @@ static bool is_done(const struct shared_world *world, char *why, size_t size)
         if (!stream->closed && stream->count > 0 && row->checkpoint != stream->count)
             return false;
     }
-    for (uint32_t number = 0; number < world->node_count; number++) {
+    for (uint32_t number = 0; !world->leaving && number < world->node_count; number++) {
         struct ks_self_view self;
 
         snprintf(why, size, "node %u is being replaced", number);
@@ -681,7 +691,8 @@ static void run(struct shared_world *world)
     begin(world);
     while (!world->failed && agenda_next(&world->agenda, &world->now, &happening)) {
         if (world->now > look) {
-            if (is_done(world, why, sizeof why))
+            if (is_done(world, why, sizeof why) &&
+                (world->fleet->over == NULL || world->fleet->over(world)))
                 return;
             look = world->now + SIM_SECOND;
         }
