@@ -76,7 +76,7 @@ enum ks_position_kind {
 /* A place in a shard. A checkpoint is AFTER_SEQUENCE of the last settled record, or a start position, or SHARD_END. */
 struct ks_position {
     enum ks_position_kind kind;
-    int64_t timestamp_ms;               /* AT_TIMESTAMP. */
+    int64_t timestamp_ms; /* AT_TIMESTAMP; of kcl, LATEST: since when, 0 = not said. */
     char sequence[KS_SEQUENCE_MAX + 1]; /* AFTER_, AT_SEQUENCE. */
     int64_t sub_sequence;               /* -1: the record is no part of an aggregate. */
 };
@@ -164,7 +164,7 @@ struct ks_store_request {
     struct ks_position
         whole; /* Of it and before it, the last record that is no part of a begun aggregate. */
     const char *children[KS_CHILDREN_MAX];
-    const struct ks_store_lease *lease; /* CREATE, MEND; of kcl-rb, ASSIGN, TAKE_OVER: as read. */
+    const struct ks_store_lease *lease; /* CREATE, MEND; of kcl-rb, ASSIGN, TAKE_OVER: as read; of kcl: its LATEST. */
     bool exists;                        /* MEND: there is a row. */
     bool words;                         /* READ_LEASES, READ_LEASE: with the words of each row. */
     bool masks;                     /* kcl-rb: the row is masked while we hold it; MEND: it was. */

@@ -360,11 +360,14 @@ static bool same_place(const struct ks_position *a, const struct ks_position *b)
     return a->kind == b->kind && strcmp(a->sequence, b->sequence) == 0;
 }
 
-/* What a start position of a row means to us: the table does not say which time it is. */
-static void note_start(const struct ks_rows *rows, struct ks_position *position)
+/* What a start position of a row means to us. Its members do not write down which time it is; we do, of LATEST, for
+ * whoever of us begins there next must not pass over what came meanwhile. */
+static void note_start(const struct ks_rows *rows, struct ks_shard_words *words)
 {
+    struct ks_position *const position = &words->checkpoint;
     const bool at_time = position->kind == KS_POSITION_AT_TIMESTAMP;
 
+    words->undated = position->kind == KS_POSITION_LATEST && position->timestamp_ms == 0;
     if (position->kind != KS_POSITION_LATEST && !at_time)
         return;
     if (at_time && rows->initial.kind != KS_POSITION_AT_TIMESTAMP) {
@@ -372,13 +375,14 @@ static void note_start(const struct ks_rows *rows, struct ks_position *position)
         return;
     }
     position->kind = KS_POSITION_AT_TIMESTAMP;
-    position->timestamp_ms = at_time ? rows->initial.timestamp_ms : rows->began_ms;
+    if (at_time || words->undated)
+        position->timestamp_ms = at_time ? rows->initial.timestamp_ms : rows->began_ms;
 }
 
 static void note_kept(const struct ks_rows *rows, ks_shard shard, struct ks_shard_words *words,
                       const struct ks_store_lease *lease)
 {
-    note_start(rows, &words->checkpoint);
+    note_start(rows, words);
     if (lease->prepared && !words->prepared)
         ks_info("%s: its row has a checkpoint that a member prepared and did not commit: it is "
                 "begun at the committed one, and our first checkpoint removes the other",
@@ -676,10 +680,21 @@ static void create_of(struct ks_rows *rows, ks_shard shard, const struct ks_shar
     }
     memcpy(lease->hash_start, words->hash_start, sizeof lease->hash_start);
     memcpy(lease->hash_end, words->hash_end, sizeof lease->hash_end);
-    if (any_parent_has_row(rows, words))
-        lease->checkpoint.kind = KS_POSITION_TRIM_HORIZON;
-    else
-        lease->checkpoint = rows->kept ? rows->initial : rows->app.start;
+    lease->checkpoint = rows->kept ? rows->initial : rows->app.start;
+    /* Below a row, from the start; but its parent may have been over before the instant where members begin. */
+    if (any_parent_has_row(rows, words) &&
+        !(rows->kept && rows->initial.kind == KS_POSITION_AT_TIMESTAMP))
+        lease->checkpoint = (struct ks_position){.kind = KS_POSITION_TRIM_HORIZON};
+    if (rows->kept && lease->checkpoint.kind == KS_POSITION_LATEST)
+        lease->checkpoint.timestamp_ms = rows->began_ms;
+}
+
+/* Whoever takes a row that says LATEST and not since when writes down what that is to him. */
+static bool dates(const struct ks_rows *rows, const struct ks_store_effect *effect,
+                  const struct ks_shard_words *words)
+{
+    return rows->kept && words != NULL && words->undated &&
+           (effect->operation == KS_STORE_ASSIGN || effect->operation == KS_STORE_TAKE_OVER);
 }
 
 /* What a take adds to the row: the parent, if it makes it; and, where claims go round, that there is no checkpoint yet,
@@ -783,6 +798,11 @@ bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
         if (!rows->app.present)
             return false;
         create_of(rows, effect->shard, words);
+        request.lease = &rows->create;
+    }
+    if (dates(rows, effect, words)) {
+        rows->create = (struct ks_store_lease){
+            .checkpoint = {.kind = KS_POSITION_LATEST, .timestamp_ms = rows->began_ms}};
         request.lease = &rows->create;
     }
     if (effect->operation == KS_STORE_NAME_SHARDS &&

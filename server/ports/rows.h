@@ -52,6 +52,7 @@ struct ks_shard_words {
     bool moved;                   /* The last read showed another checkpoint than the one before. */
     struct ks_position row_whole; /* The row's checkpoint as they know it. */
     struct ks_position whole;     /* The mark, likewise. */
+    bool undated;                 /* It says LATEST, and not since when. */
     bool prepared;                /* A member's checkpoint waits for its second phase. */
     bool has_own;                 /* What we made durable in this life .. */
     bool behind; /* .. and the row is behind that: others have put an older one over it. */

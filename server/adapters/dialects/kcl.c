@@ -24,6 +24,7 @@ enum attribute {
     ENTITY,
     STREAM,
     SHARD,
+    SINCE, /* Ours. */
     ATTRIBUTES /* Of leases. */
 };
 
@@ -43,6 +44,7 @@ static const struct ks_attribute attributes[] = {
     [ENTITY] = {"entityType", KS_VALUE_TEXT},
     [STREAM] = {"streamName", KS_VALUE_TEXT},
     [SHARD] = {"shardId", KS_VALUE_TEXT},
+    [SINCE] = {"SidecarSince", KS_VALUE_NUMBER},
     KS_KCL_COORDINATOR_ATTRIBUTES,
     KS_KCL_METRICS_ATTRIBUTES,
 };
@@ -89,6 +91,20 @@ static ks_err read_id(const struct ks_item *item, enum attribute at, char *ret_i
     return KS_OK;
 }
 
+/* Members know nothing of it, and keep it. */
+static ks_err read_since(const struct ks_item *item, struct ks_position *position)
+{
+    uint64_t since_ms;
+
+    if (item->presence[SINCE] == KS_ABSENT)
+        return KS_OK;
+    KS_TRY(ks_item_number(item, SINCE, &since_ms));
+    if (since_ms > INT64_MAX)
+        return KS_FAIL(MALFORMED);
+    position->timestamp_ms = (int64_t)since_ms;
+    return KS_OK;
+}
+
 static ks_err read_checkpoint(const struct ks_item *item, struct ks_position *position)
 {
     uint64_t sub = 0;
@@ -100,7 +116,7 @@ static ks_err read_checkpoint(const struct ks_item *item, struct ks_position *po
     for (size_t at = 0; at < WORDS; at++)
         if (ks_view_equal(text, ks_view_text(words[at].word))) {
             position->kind = words[at].kind;
-            return KS_OK;
+            return position->kind == KS_POSITION_LATEST ? read_since(item, position) : KS_OK;
         }
     if (!ks_native_is_decimal(text, KS_SEQUENCE_MAX))
         return KS_FAIL(MALFORMED);
@@ -393,6 +409,14 @@ static ks_err set_throughput(struct ks_item_write *write, const struct ks_store_
     return KS_OK;
 }
 
+/* Nobody passes over what comes after it, whoever begins there. */
+static ks_err set_since(struct ks_item_write *write, const struct ks_position *position)
+{
+    if (position->kind != KS_POSITION_LATEST || position->timestamp_ms <= 0)
+        return KS_OK;
+    return set_number(write, SINCE, (uint64_t)position->timestamp_ms);
+}
+
 static ks_err set_position(struct ks_item_write *write, const struct ks_position *position)
 {
     const char *text = position->sequence;
@@ -424,6 +448,7 @@ static ks_err checkpoint(struct ks_item_write *write, const struct ks_store_requ
     remove_value(write, attributes[PENDING].name);
     remove_value(write, attributes[PENDING_SUB].name);
     remove_value(write, PENDING_STATE);
+    remove_value(write, attributes[SINCE].name);
     return KS_OK;
 }
 
@@ -439,7 +464,7 @@ static ks_err take(struct ks_item_write *write, const struct ks_store_request *r
     if (switches)
         ks_item_write_do(write, KS_DO_ADD, attributes[SWITCHES].name,
                          value_of(SWITCHES, KS_VIEW("1")));
-    return KS_OK;
+    return request->lease == NULL ? KS_OK : set_since(write, &request->lease->checkpoint);
 }
 
 /* Whose shard of which stream, where there are several. */
@@ -461,6 +486,7 @@ static ks_err create(struct ks_item_write *write, const struct ks_store_request 
     KS_TRY(set_stream(write, request));
     KS_TRY(set_number(write, COUNTER, 0));
     KS_TRY(set_position(write, &lease->checkpoint));
+    KS_TRY(set_since(write, &lease->checkpoint));
     KS_TRY(set_shards(write, PARENTS, lease->parents[0], lease->parents[1]));
     if (lease->hash_start[0] == '\0' || lease->hash_end[0] == '\0')
         return KS_OK;
@@ -533,6 +559,7 @@ static ks_err mend(struct ks_item_write *write, const struct ks_store_request *r
     remove_value(write, attributes[PENDING].name);
     remove_value(write, attributes[PENDING_SUB].name);
     remove_value(write, PENDING_STATE);
+    remove_value(write, attributes[SINCE].name);
     KS_TRY(mend_shards(write, PARENTS, lease->parents));
     KS_TRY(mend_shards(write, CHILDREN, lease->children));
     KS_TRY(mend_text(write, HASH_START, lease->hash_start));

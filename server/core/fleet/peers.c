@@ -40,14 +40,20 @@ static ks_span gap(const struct ks_core *core)
     return ks_span_us(2 * core->config.beat.us);
 }
 
+/* While all rows are being read, which may take long, nobody watches this one: that is no gap, and does not count. */
 static void watch(const struct ks_core *core, struct ks_directory_entry *entry,
                   const struct ks_lease_row *row)
 {
+    ks_instant until = core->fleet.rows == 0
+                           ? core->now
+                           : ks_instant_max(core->fleet.rows_asked_at, entry->read_at);
     bool same = entry->present && ks_incarnation_equal(entry->owner, row->owner) &&
                 entry->rev == row->rev &&
-                ks_instant_since(core->now, entry->read_at).us <= gap(core).us;
+                ks_instant_since(until, entry->read_at).us <= gap(core).us;
 
-    if (!same)
+    if (same)
+        entry->seen_at = ks_instant_add(entry->seen_at, ks_instant_since(core->now, until));
+    else
         entry->seen_at = core->now;
     entry->read_at = core->now;
 }
@@ -436,10 +442,11 @@ static void forget_missing(struct ks_core *core)
 static void rows_read(struct ks_core *core, const struct ks_event *event,
                       struct ks_effects *effects)
 {
-    core->fleet.rows = 0;
     core->fleet.round_at = ks_instant_add(core->now, SOON);
-    if (event->store.outcome != KS_DONE || core->fleet.step != KS_SELF_LIVE)
+    if (event->store.outcome != KS_DONE || core->fleet.step != KS_SELF_LIVE) {
+        core->fleet.rows = 0;
         return;
+    }
     for (ks_shard shard = 0; shard < core->directory_top; shard++)
         core->directory[shard].missing = 1;
     for (uint32_t i = 0; i < event->store.lease_count; i++) {
@@ -453,6 +460,7 @@ static void rows_read(struct ks_core *core, const struct ks_event *event,
         core->protocol->see(core, row);
     }
     forget_missing(core);
+    core->fleet.rows = 0;
     core->fleet.rows_at = core->now;
     core->protocol->round(core, effects);
 }
@@ -578,6 +586,7 @@ void ks_peers_turn(struct ks_core *core, struct ks_effects *effects)
     if (fleet->rows == 0 && ks_instant_reached(core->now, fleet->round_at) &&
         ks_effects_room(core, effects, 1)) {
         fleet->rows = ks_core_serial(core);
+        fleet->rows_asked_at = core->now;
         ks_effects_store(effects, KS_STORE_READ_LEASES, ks_token_make(KS_FOR_ROWS, 0, fleet->rows))
             ->consistent = true;
     }

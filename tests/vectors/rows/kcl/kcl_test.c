@@ -149,8 +149,7 @@ static struct ks_store_request request_of(enum ks_store_operation operation)
 TEST(a_row_of_several_streams_says_twice_whose_it_is)
 {
     struct ks_store_request request = request_of(KS_STORE_CREATE);
-    struct ks_store_lease made = {
-        .checkpoint = {.kind = KS_POSITION_LATEST, .sub_sequence = -1}};
+    struct ks_store_lease made = {.checkpoint = {.kind = KS_POSITION_LATEST, .sub_sequence = -1}};
     struct ks_item_write write;
 
     request.stream = "123456789012:orders:1672531200";
@@ -261,7 +260,7 @@ TEST(a_renewal_leaves_all_else_and_a_checkpoint_ends_what_was_prepared)
                      "throughputKBps = 212.503906, checkpoint = 4959, "
                      "checkpointSubSequenceNumber = 0, ownerSwitchesSinceCheckpoint = 0, "
                      "pendingCheckpoint removed, pendingCheckpointSubSequenceNumber removed, "
-                     "pendingCheckpointState removed");
+                     "pendingCheckpointState removed, SidecarSince removed");
     request.checkpoint.sub_sequence = 41;
     request.operation = KS_STORE_FINAL;
     say_write(&request);
@@ -270,7 +269,7 @@ TEST(a_renewal_leaves_all_else_and_a_checkpoint_ends_what_was_prepared)
                      "leaseOwner removed, checkpointOwner removed, checkpoint = 4959, "
                      "checkpointSubSequenceNumber = 41, ownerSwitchesSinceCheckpoint = 0, "
                      "pendingCheckpoint removed, pendingCheckpointSubSequenceNumber removed, "
-                     "pendingCheckpointState removed");
+                     "pendingCheckpointState removed, SidecarSince removed");
     request.has_checkpoint = false;
     say_write(&request);
     EXPECT_STR(line, "if leaseCounter = 7, leaseOwner =? me, checkpointOwner =? me; "
@@ -305,7 +304,7 @@ TEST(an_end_names_the_children)
                      "checkpointOwner removed, checkpoint = SHARD_END, "
                      "checkpointSubSequenceNumber = 0, ownerSwitchesSinceCheckpoint = 0, "
                      "pendingCheckpoint removed, pendingCheckpointSubSequenceNumber removed, "
-                     "pendingCheckpointState removed, "
+                     "pendingCheckpointState removed, SidecarSince removed, "
                      "childShardIds = shardId-000000000003|shardId-000000000004");
     request.operation = KS_STORE_DELETE;
     say_write(&request);
