@@ -561,3 +561,20 @@ TEST(an_assigned_shard_of_another_stream_is_not_followed)
         EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) == NULL);
     }
 }
+
+TEST(while_others_on_our_table_want_no_leases_a_leader_is_told_nothing)
+{
+    const struct ks_lease_row row = peers_row(BED_OTHER, 3);
+
+    live_led();
+    peers_look(&row);
+    while (KCL.serials[REPORT] != 0)
+        answer(REPORT, NULL, KS_DONE);
+    EXPECT(KCL.reported);
+    peers_step(&(struct ks_event){.kind = KS_EVENT_KIN, .kin.away = true});
+    EXPECT(bed_asked(&peers_bed, KS_STORE_SAY_GONE) != NULL);
+    answer(REPORT, NULL, KS_DONE);
+    EXPECT(!KCL.reported);
+    peers_step(&(struct ks_event){.kind = KS_EVENT_KIN, .kin.away = false});
+    EXPECT(bed_asked(&peers_bed, KS_STORE_HEARTBEAT) != NULL);
+}
