@@ -556,9 +556,9 @@ TEST(an_assigned_shard_of_another_stream_is_not_followed)
     peers_look(&row);
     owned(KS_DONE, 1);
     for (int i = 0; i < 20; i++) {
-        peers_wait(100);
         EXPECT(bed_asked(&peers_bed, KS_STORE_READ_LEASE) == NULL);
         EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) == NULL);
+        peers_wait(100);
     }
 }
 
