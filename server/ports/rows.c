@@ -602,15 +602,21 @@ static void create_of(struct ks_rows *rows, ks_shard shard, const struct ks_shar
         lease->checkpoint = rows->kept ? rows->initial : rows->app.start;
 }
 
-/* What a take adds to the row: the parent, if it makes it; and, where claims go round, that there is no checkpoint yet,
+/* What a take adds to the row: the parent, if it makes it; where it begins, if the next process would begin it later,
+ * and pass over what we delivered and nobody acknowledged; and, where claims go round, that there is no checkpoint yet,
  * or members would take the lease while it is served. */
 static void take_of(struct ks_rows *rows, const struct ks_shard_words *words)
 {
-    rows->create = (struct ks_store_lease){.unstarted = rows->stealing &&
-                                                        (words->unstarted || !words->has_row)};
-    rows->create.masked = words->masked;
-    rows->create.whole = words->row_whole;
-    if (!words->unstarted)
+    bool unstarted = words->unstarted || !words->has_row;
+
+    rows->create = (struct ks_store_lease){.masked = words->masked, .whole = words->row_whole};
+    rows->create.unstarted =
+        rows->stealing && (!words->has_row || words->row_whole.kind != KS_POSITION_AFTER_SEQUENCE);
+    rows->create.begins = unstarted ? rows->app.start.kind == KS_POSITION_AT_TIMESTAMP
+                                    : words->row_whole.kind == KS_POSITION_LATEST;
+    if (unstarted)
+        rows->create.checkpoint = start_of(rows, words);
+    else
         rows->create.checkpoint = words->behind ? words->row_whole : words->checkpoint;
     if (!words->has_row)
         memcpy(rows->create.parents[0], ks_names_text(&rows->shards, words->parents[0]),
