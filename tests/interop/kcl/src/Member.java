@@ -17,15 +17,21 @@ import software.amazon.awssdk.services.kinesis.KinesisAsyncClient;
 import software.amazon.kinesis.common.ConfigsBuilder;
 import software.amazon.kinesis.common.InitialPositionInStream;
 import software.amazon.kinesis.common.InitialPositionInStreamExtended;
+import software.amazon.kinesis.common.StreamIdentifier;
 import software.amazon.kinesis.coordinator.Scheduler;
 import software.amazon.kinesis.metrics.NullMetricsFactory;
+import software.amazon.kinesis.processor.ShardRecordProcessor;
+import software.amazon.kinesis.processor.ShardRecordProcessorFactory;
 import software.amazon.kinesis.processor.SingleStreamTracker;
+import software.amazon.kinesis.processor.StreamTracker;
 import software.amazon.kinesis.retrieval.polling.PollingConfig;
 
 /**
  * A member by KCL: it checkpoints after each batch. See ../../fleet.py.
  *
  * position is TRIM_HORIZON, LATEST or AT_TIMESTAMP (of 1970); prepare_ms prepares a checkpoint so long before it is made.
+ * streams has the names of streams, with commas: all of them are read, by Streams, and STREAM is not; the diary says
+ * STREAM/SHARD then.
  * A setting that is none of ours is a setting of KCL: NAME=VALUE calls NAME(VALUE) of the config that has it.
  */
 public final class Member {
@@ -68,10 +74,12 @@ public final class Member {
         int work = Integer.parseInt(taken(settings, "work_us", "0"));
         int prepare = Integer.parseInt(taken(settings, "prepare_ms", "0"));
         InitialPositionInStreamExtended position = position(taken(settings, "position", "TRIM_HORIZON"));
-        SingleStreamTracker tracker = new SingleStreamTracker(stream, position);
+        String several = taken(settings, "streams", "");
+        StreamTracker tracker = several.isEmpty() ? new SingleStreamTracker(stream, position)
+                : new Streams(kinesis, List.of(several.split(",")), position);
         ConfigsBuilder configs = new ConfigsBuilder(tracker, application, kinesis, dynamo, watch, diary.worker,
-                () -> new Processor(diary, work, prepare));
-        PollingConfig polling = new PollingConfig(stream, kinesis);
+                new Factory(diary, work, prepare));
+        PollingConfig polling = several.isEmpty() ? new PollingConfig(stream, kinesis) : new PollingConfig(kinesis);
         List<Object> all = new ArrayList<>(List.of(polling, configs.leaseManagementConfig(), configs.coordinatorConfig(),
                 configs.lifecycleConfig(), configs.processorConfig()));
         addOwnConfigs(all);
@@ -86,6 +94,30 @@ public final class Member {
                 configs.metricsConfig().metricsFactory(new NullMetricsFactory()),
                 (software.amazon.kinesis.processor.ProcessorConfig) all.get(4),
                 configs.retrievalConfig().retrievalSpecificConfig(polling));
+    }
+
+    /** Whoever reads several streams says of which one a shard is. */
+    private static final class Factory implements ShardRecordProcessorFactory {
+        private final Diary diary;
+        private final int work;
+        private final int prepare;
+
+        Factory(Diary diary, int work, int prepare) {
+            this.diary = diary;
+            this.work = work;
+            this.prepare = prepare;
+        }
+
+        @Override
+        public ShardRecordProcessor shardRecordProcessor() {
+            return new Processor(diary, "", work, prepare);
+        }
+
+        @Override
+        public ShardRecordProcessor shardRecordProcessor(StreamIdentifier stream) {
+            boolean one = !stream.streamCreationEpochOptional().isPresent();
+            return new Processor(diary, one ? "" : stream.streamName() + "/", work, prepare);
+        }
     }
 
     private static String taken(Map<String, String> settings, String name, String otherwise) {

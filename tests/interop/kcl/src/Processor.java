@@ -13,19 +13,22 @@ import software.amazon.kinesis.retrieval.KinesisClientRecord;
 /** An app: it notes what it gets, works work_us on each record, and checkpoints after each batch. */
 final class Processor implements ShardRecordProcessor {
     private final Diary diary;
+    private final String stream;
     private final int workUs;
     private final int prepareMs;
     private String shard;
 
-    Processor(Diary diary, int workUs, int prepareMs) {
+    /** stream is what the diary says before a shard. */
+    Processor(Diary diary, String stream, int workUs, int prepareMs) {
         this.diary = diary;
+        this.stream = stream;
         this.workUs = workUs;
         this.prepareMs = prepareMs;
     }
 
     @Override
     public void initialize(InitializationInput input) {
-        shard = input.shardId();
+        shard = stream + input.shardId();
         diary.tell("began", "shard", shard, "sequence", input.extendedSequenceNumber().sequenceNumber());
     }
 
