@@ -290,6 +290,26 @@ static bool is_ours(const struct ks_rows *rows, const struct ks_store_lease *lea
     return strcmp(lease->stream, rows->streams.id) == 0;
 }
 
+/* Shards of ours must have numbers, however many others have: those have half of them at most. */
+static bool crowds(struct ks_rows *rows, ks_view key, ks_instant now)
+{
+    const uint32_t most = rows->shards_max / 2;
+    uint32_t number;
+
+    if (ks_names_find(&rows->shards, key, &number))
+        return false;
+    if (rows->shards.fresh - rows->shards.spare >= most && ks_instant_reached(now, rows->sweep_at))
+        sweep(rows, now);
+    if (rows->shards.fresh - rows->shards.spare < most)
+        return false;
+    if (!rows->crowd_told)
+        ks_warn("%.*s: no more than %u rows are counted where there are some of other streams: "
+                "shares are not quite what they are to others",
+                (int)key.size, (const char *)key.data, most);
+    rows->crowd_told = true;
+    return true;
+}
+
 /* It is counted by whose it is, and never touched. Its key names it; a row that stands in a table of the other kind is
  * damaged: whoever reads it otherwise than we would make another one of the same shard. */
 static bool other_of(struct ks_rows *rows, const struct ks_store_lease *lease, ks_instant now,
@@ -312,7 +332,8 @@ static bool other_of(struct ks_rows *rows, const struct ks_store_lease *lease, k
         memmove(key + 1, key, strlen(lease->shard) + 1);
         key[0] = ':';
     }
-    if (!number_of(rows, &rows->shards, ks_view_text(key), now, &row.shard))
+    if (crowds(rows, ks_view_text(key), now) ||
+        !number_of(rows, &rows->shards, ks_view_text(key), now, &row.shard))
         return false;
     if (!row.damaged)
         row.damaged = !ks_rows_incarnation(rows, &lease->owner, now, &row.owner) ||
