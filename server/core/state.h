@@ -62,8 +62,8 @@ struct ks_directory_entry {
     ks_instant seen_at;
     ks_instant read_at;
     bool stranger; /* Written last by somebody to whom our leases mean nothing. */
-    uint64_t
-        tried; /* The rev of our last take of it, or of the last write of the lease that we had .. */
+    /* The rev of our last take of it, or of the last write of the lease that we had .. */
+    uint64_t tried;
     ks_instant
         tried_until;   /* .. and until when that, or an earlier one of this rev, would serve. */
     bool unstarted;    /* Its checkpoint names no record yet. */
@@ -75,6 +75,8 @@ struct ks_directory_entry {
     uint32_t named;                    /* Serial of the last reading of that list that had it. */
     bool unread;      /* Told that nobody has it though it falls to one who lives. */
     uint8_t assigned; /* enum ks_assigned */
+    bool elsewhere;   /* KCL: the row is of another stream than ours, */
+    bool unserved;    /* one that this process does not read. */
     struct ks_pause pause;
 };
 
@@ -341,9 +343,12 @@ struct ks_kcl {
     uint32_t serials[5];        /* Of the requests in flight, 0 = none. */
     ks_instant probe_at;
     bool failed;  /* One of the reads of this probe did. */
+    bool torn;    /* Its reads do not fit: one was before, and one after a change. */
     bool damaged; /* Told that the rows say what we do not know. */
     /* Whoever leads. */
     uint64_t leader;
+    uint32_t leader_name; /* In the table of their own: his worker, 0 = none. */
+    bool leader_together; /* His report is in the table of the leases. */
     ks_instant leader_at; /* Since when it is that. */
     ks_span leader_span;
     bool led;
@@ -358,6 +363,11 @@ struct ks_kcl {
     bool unindexed; /* The index could not be asked. */
     bool waiting;   /* For parents of a shard that was assigned to us. */
     bool assigned;  /* Some entry of the directory is marked as that. */
+    /* Of a table of several streams. */
+    uint32_t elsewhere; /* Leases of other streams that are ours. */
+    bool counted;       /* All rows were looked at, .. */
+    bool unserved;      /* .. and some are of streams that this process does not read, */
+    bool unserved_told; /* which is told once. */
 };
 
 struct ks_fleet {

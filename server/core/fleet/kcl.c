@@ -12,6 +12,8 @@
 
 /* The next look, while something is to be had soon. */
 #define SOON ks_span_ms(1000)
+/* Listings are never behind for as long as this. */
+#define LISTED_WITHIN ks_span_ms(60000)
 
 /* ---- Times ---- */
 
@@ -200,10 +202,28 @@ static bool parents_over(const struct ks_core *core, const struct ks_directory_e
     return true;
 }
 
+/* A listing that was asked for since its end shows who goes on with its keys; or they never will be shown. */
+static bool knows_children(const struct ks_core *core, const struct ks_lease *lease)
+{
+    return !ks_instant_before(core->fleet.listed_at, lease->end_at) &&
+           (!core->directory[lease->shard].listed || ks_audit_is_continued(core, lease->shard) ||
+            ks_instant_since(core->now, lease->end_at).us > LISTED_WITHIN.us);
+}
+
+/* The next one, if that one did not: sooner first. */
+static ks_instant ask_again_at(const struct ks_core *core, const struct ks_lease *lease)
+{
+    const ks_span since = ks_instant_since(core->fleet.list_asked_at, lease->end_at);
+
+    return since.us < 0 ? core->now
+                        : ks_instant_add(core->fleet.list_asked_at,
+                                         ks_span_us(since.us < SOON.us ? SOON.us : since.us));
+}
+
 /* SHARD_END comes after the rows of the children, so that somebody reads on whatever becomes of us. */
 static bool may_end(const struct ks_core *core, const struct ks_lease *lease)
 {
-    if (ks_instant_before(core->fleet.listed_at, lease->end_at))
+    if (!knows_children(core, lease))
         return false;
     for (uint32_t edge = first_edge(core, lease->shard); edge != KS_SHARD_NONE;
          edge = next_edge(core, edge))
@@ -212,7 +232,7 @@ static bool may_end(const struct ks_core *core, const struct ks_lease *lease)
     return true;
 }
 
-/* ---- Taking ---- */
+/* ---- Taking: of a table of several streams all rows count, as members count them; ours alone can be taken. ---- */
 
 /* Our own, of an earlier run: at once, but not for ever, or two of one name would take from each other. */
 static bool left_behind(const struct ks_core *core, const struct ks_directory_entry *entry)
@@ -293,10 +313,10 @@ static bool very_old(const struct ks_core *core, const struct ks_directory_entry
     return still_for(core, entry, 3) || left_behind(core, entry);
 }
 
-/* What we have, or will. */
+/* What we have, or will, of other streams, too. */
 static uint32_t mine(const struct ks_core *core)
 {
-    return core->leases_used + ks_peers_writes(&core->fleet);
+    return core->leases_used + ks_peers_writes(&core->fleet) + core->fleet.kcl.elsewhere;
 }
 
 /* Half of what is free at a time, so that those who start together share it; what nobody wanted for long is taken
@@ -313,6 +333,16 @@ static void take_available(struct ks_core *core, uint32_t free, struct ks_effect
 
 /* ---- Stealing ---- */
 
+/* It has a lease of our stream. */
+static bool serves_ours(const struct ks_core *core, struct ks_incarnation who)
+{
+    for (ks_shard shard = 0; shard < core->directory_top; shard++)
+        if (core->directory[shard].present && !core->directory[shard].elsewhere &&
+            ks_incarnation_equal(core->directory[shard].owner, who))
+            return true;
+    return false;
+}
+
 static const struct ks_member *richest(const struct ks_core *core)
 {
     const struct ks_member *richest = NULL;
@@ -321,7 +351,7 @@ static const struct ks_member *richest(const struct ks_core *core)
         const struct ks_member *member = &core->members[i];
 
         if (member->present && !ks_peers_is_me(core, member->self) &&
-            (richest == NULL || member->held > richest->held))
+            (richest == NULL || member->held > richest->held) && serves_ours(core, member->self))
             richest = member;
     }
     return richest;
@@ -360,7 +390,7 @@ static bool useless(const struct ks_core *core, ks_shard shard)
     const struct ks_directory_entry *entry = &core->directory[shard];
     bool has_child = false;
 
-    if (!entry->present || !entry->finished || entry->damaged ||
+    if (!entry->present || !entry->finished || entry->damaged || entry->elsewhere ||
         ks_peers_unchanged(core, entry).us < core->config.keep.us)
         return false;
     for (uint32_t p = 0; p < KS_PARENTS_MAX; p++)
@@ -385,6 +415,7 @@ static void round_of(struct ks_core *core, struct ks_effects *effects)
     bool missing;
 
     ks_peers_count(core, counts);
+    ks_kcl3_count(core, effects);
     mark_families(core);
     fleet->round_at = ks_instant_add(core->now, ks_span_us(core->config.lease_duration.us / 2));
     if (!fleet->kcl.known)
@@ -415,8 +446,8 @@ static void turn(struct ks_core *core, struct ks_effects *effects)
 
     for (uint32_t i = 0; i < core->leases_top && !fleet->listing; i++)
         if (core->leases[i].used && core->leases[i].at_end &&
-            ks_instant_before(fleet->list_asked_at, core->leases[i].end_at))
-            fleet->list_at = core->now;
+            !knows_children(core, &core->leases[i]))
+            fleet->list_at = ks_instant_min(fleet->list_at, ask_again_at(core, &core->leases[i]));
     ks_kcl3_turn(core, effects);
     ks_peers_turn(core, effects);
 }

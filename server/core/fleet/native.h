@@ -114,6 +114,8 @@ enum { KS_AUDIT_STRIKES = 3 };
 /* At the end of a round that found nothing to repair, after each listing: looks for hash keys without an open lease.
  * The shards are listed again while there are some; a row that is wrong for K is removed. */
 void ks_audit(struct ks_core *core, struct ks_effects *effects);
+/* True if every hash key of the shard is known to be one of its children's, or its own are not known. */
+bool ks_audit_is_continued(const struct ks_core *core, ks_shard shard);
 
 /* ---- balance.c ---- */
 

@@ -82,6 +82,9 @@ void ks_peers_see(struct ks_core *core, const struct ks_lease_row *row)
     entry->seen = true;
     entry->missing = 0;
     entry->missed_at = KS_NEVER;
+    entry->elsewhere = row->elsewhere;
+    entry->unserved = row->unserved;
+    entry->ranged &= !row->elsewhere; /* Its number may have been that of a shard of ours. */
     /* Rows as read have no epoch, but that of the lease that we hold. */
     if (lease == NULL && row->epoch != 0) {
         see_our_end(core, entry, row->finished);
@@ -144,6 +147,7 @@ void ks_peers_count(struct ks_core *core, bool (*counts)(const struct ks_core *c
                                                          const struct ks_directory_entry *entry))
 {
     struct ks_member *self;
+    uint32_t elsewhere = 0;
 
     for (uint32_t i = 0; i < core->config.workers_max; i++)
         core->members[i].present = false;
@@ -151,17 +155,21 @@ void ks_peers_count(struct ks_core *core, bool (*counts)(const struct ks_core *c
         const struct ks_directory_entry *entry = &core->directory[shard];
         struct ks_member *member;
 
-        if (!ks_peers_open(entry) || entry->owner.worker == 0 ||
-            ks_peers_is_me(core, entry->owner) || !counts(core, entry))
+        if (!ks_peers_open(entry) || entry->owner.worker == 0 || !counts(core, entry))
             continue;
+        if (ks_peers_is_me(core, entry->owner)) {
+            elsewhere += entry->elsewhere; /* Of our stream we know it better. */
+            continue;
+        }
         member = ks_peers_member(core, entry->owner);
         if (member != NULL)
             member->held++;
     }
+    core->fleet.kcl.elsewhere = elsewhere;
     self = ks_peers_member(core, core->fleet.self);
     if (self == NULL)
         return;
-    self->held = core->leases_used;
+    self->held = core->leases_used + elsewhere;
     self->mode = core->fleet.mode;
     self->capacity = ks_operator_capacity(core);
     self->load = core->fleet.load;
@@ -192,8 +200,8 @@ ks_instant ks_peers_renew_at(const struct ks_core *core, ks_instant asked_at)
 
 bool ks_peers_writable(const struct ks_directory_entry *entry)
 {
-    return ks_peers_open(entry) && entry->held == KS_HELD_NONE && !entry->writing &&
-           !entry->doubtful && !(entry->pause.on && !entry->pause.keeps);
+    return ks_peers_open(entry) && !entry->elsewhere && entry->held == KS_HELD_NONE &&
+           !entry->writing && !entry->doubtful && !(entry->pause.on && !entry->pause.keeps);
 }
 
 static struct ks_leader_write *free_write(struct ks_fleet *fleet)

@@ -28,6 +28,7 @@ static void see_listed(struct ks_core *core, const struct ks_shard_row *row)
         return;
     entry = &core->directory[row->shard];
     entry->seen = true;
+    entry->elsewhere = false; /* Its number may have been that of another one. */
     entry->listed = true;
     entry->closed = row->closed;
     if (row->ranged)
