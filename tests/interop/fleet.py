@@ -219,6 +219,7 @@ class World:
         self.folder = folder
         self.name = name or "interop-" + os.path.basename(folder).replace("_", "-")
         self.members, self.placed, self.put_at = [], {}, {}
+        self.inside = {}  # Of records that were packed: which of its aggregate.
         # Of the members; over TLS it is the double's.
         self.dynamodb_url, self.kinesis_url = os.environ["KS_DYNAMODB_URL"], os.environ["KS_DOUBLE_TLS_URL" if tls else "KS_KINESIS_URL"]
         self.ca = os.environ["KS_DOUBLE_CA"] if tls else None
@@ -247,6 +248,23 @@ class World:
             for (_, data), place in zip(records, places):
                 self.placed[data.decode()] = place
                 self.put_at[data.decode()] = time.time()
+
+    def put_packed(self, count, users):
+        """Puts so many aggregates more, of so many records each; those of one have one key, so that they are in one shard."""
+        sys.path.insert(0, os.path.join(ROOT, "build", "python"))
+        import aws_kinesis_agg  # noqa: E402 - it is found there
+        sys.path.append(os.path.dirname(aws_kinesis_agg.__file__))  # Its generated files look for each other there.
+        from aws_kinesis_agg.aggregator import AggRecord  # noqa: E402
+
+        first = len(self.placed)
+        for at in range(first, first + count * users, users):
+            packed = AggRecord()
+            for number in range(at, at + users):
+                check(packed.add_user_record(f"key-{at}", b"%d" % number), "an aggregate is full")
+            place, = put_kinesis(self.name, [(f"key-{at}", packed.get_contents()[2])])
+            for number in range(at, at + users):
+                self.placed[str(number)], self.inside[str(number)] = place, number - at
+                self.put_at[str(number)] = time.time()
 
     def seen(self):
         """How often each record was seen."""
@@ -316,7 +334,7 @@ class Verdict:
         self.world = world
         self.shards = collections.defaultdict(list)  # Its records in order.
         for data, (shard, sequence) in world.placed.items():
-            self.shards[shard].append((int(sequence), data))
+            self.shards[shard].append(((int(sequence), world.inside.get(data, 0)), data))
         for records in self.shards.values():
             records.sort()
         self.index = {data: (shard, index) for shard, records in self.shards.items()

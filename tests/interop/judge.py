@@ -25,19 +25,30 @@ from lib import PATIENCE, Failure, check, check_equal, main, need_emulators, tes
 
 SHARDS = 8
 WORK_US = 500
+USERS = 20  # Of an aggregate.
+
+
+def last_at(world, checkpoints):
+    """The data of the record at the checkpoint of each shard; of an aggregate, that of the last one in it."""
+    last = {}
+    for data, place in world.placed.items():  # In this order they were packed.
+        if checkpoints.get(place[0]) == place[1]:
+            last[place[0]] = data
+    return last
 
 
 class GoKcl:
     """The dialect go-kcl as the judge needs it."""
     name = "go-kcl"
     table = ""
-    stories = ("takeover", "mixed", "stealing", "reshard", "frozen", "fanout")
+    stories = ("takeover", "mixed", "stealing", "reshard", "frozen", "fanout", "aggregates")
     sleeps = fleet.LEASE_MS / 1000  # For longer than a lease lives.
     bears_sleep = True  # A member that wakes without its leases goes on.
     parents_first = True
     libraries = ("go-kcl", "go-kcl-v2")
     # A lease each that nobody may exceed: without stealing, whoever comes first would keep all.
     half = ({"max_leases": 3}, {"max_leases": 3})
+    often = {"max_records": 10}
     # Of four shards, likewise. Who reads by fan-out checkpoints with each event, and that wipes claims.
     pair = ({"max_leases": 2}, {"max_leases": 2})
     stealing = ({"stealing": 1}, {"lease_stealing": "on"})
@@ -68,6 +79,16 @@ class GoKcl:
     @staticmethod
     def checkpoints(world):
         return {row["ShardID"]["S"]: row.get("Checkpoint", {"S": ""})["S"] for row in world.rows()}
+
+    @staticmethod
+    def done(world):
+        """The last record that is done with, of each shard. Inside an aggregate is no place for members: they read it whole."""
+        return last_at(world, GoKcl.checkpoints(world))
+
+    @staticmethod
+    def is_inside(world, member):
+        """Of members we cannot know."""
+        return not isinstance(member, fleet.Ours) or any("SidecarPosition" in row for row in world.rows())
 
     @staticmethod
     def owned(world):
@@ -109,6 +130,10 @@ class Kinsumer:
                 for row in world.rows("_checkpoints")}
 
     @staticmethod
+    def done(world):
+        return last_at(world, Kinsumer.checkpoints(world))
+
+    @staticmethod
     def owned(world):
         return [row["Shard"]["S"] for row in world.rows("_checkpoints") if "S" in row.get("OwnerID", {})]
 
@@ -117,11 +142,12 @@ class Kcl:
     """The dialect kcl as the judge needs it."""
     name = "kcl"
     table = ""
-    stories = ("takeover", "mixed", "stealing", "reshard", "frozen", "fanout")
+    stories = ("takeover", "mixed", "stealing", "reshard", "frozen", "fanout", "aggregates")
     sleeps = fleet.LEASE_MS / 1000
     bears_sleep = True
     parents_first = True
     libraries = ("kcl2",)
+    often = {"maxRecords": 10, "save_every": 7}
     # Everybody steals, always.
     half = pair = stealing = ({}, {})
     TYPES = {"leaseKey": "S", "leaseCounter": "N", "ownerSwitchesSinceCheckpoint": "N", "checkpoint": "S",
@@ -149,6 +175,19 @@ class Kcl:
     def checkpoints(world):
         return {row["leaseKey"]["S"]: row["checkpoint"]["S"].replace("TRIM_HORIZON", "") for row in world.rows()}
 
+    @classmethod
+    def done(cls, world):
+        """The place of a record that is no aggregate is its 0."""
+        by_place = {(*place, world.inside.get(data, 0)): data for data, place in world.placed.items()}
+        subs = {row["leaseKey"]["S"]: int(row["checkpointSubSequenceNumber"]["N"]) for row in world.rows()
+                if "checkpointSubSequenceNumber" in row}
+        return {shard: by_place[shard, checkpoint, subs[shard]] for shard, checkpoint in cls.checkpoints(world).items()
+                if checkpoint}
+
+    @classmethod
+    def is_inside(cls, world, member):
+        return any(world.inside[data] < USERS - 1 for data in cls.done(world).values())
+
     @staticmethod
     def owned(world):
         """By us: members of theirs give nothing back."""
@@ -157,7 +196,7 @@ class Kcl:
 
 class Kcl3(Kcl):
     """The dialect kcl in fleets of 3.x: a leader assigns, to whoever reports."""
-    stories = ("takeover", "mixed", "frozen", "fanout")
+    stories = ("takeover", "mixed", "frozen", "fanout", "aggregates")
     libraries = ("kcl34", "kcl35")
     half = pair = ({}, {})
 
@@ -311,7 +350,7 @@ def hand_over(world, name, *turns):
     """Each turn is a fleet that goes on exactly at the checkpoints of the one before, and stops."""
     dialect, library = DIALECTS[name], fleet.LIBRARIES[name]
     for turn, members in enumerate(turns):
-        left = dialect.checkpoints(world) if turn else {}
+        left = dialect.done(world) if turn else {}
         world.put(1000)
         put = len(world.placed)
         for member in members:
@@ -333,15 +372,13 @@ def begins_at(world, members, left):
     """What the members saw first in each shard in their last run is what follows the checkpoint that was left."""
     index = fleet.Verdict(world).index
     after = {}
-    by_place = {place: data for data, place in world.placed.items()}
     for member in members:
         for entry in member.entries(member.runs - 1):
             if entry["event"] == "record":
                 after.setdefault(index[entry["data"]][0], []).append(index[entry["data"]][1])
-    for shard, checkpoint in left.items():
-        if shard in after and checkpoint:
-            check_equal(min(after[shard]), index[by_place[shard, checkpoint]][1] + 1, "the first record of", shard, "after",
-                        checkpoint)
+    for shard, done in left.items():
+        if shard in after:
+            check_equal(min(after[shard]), index[done][1] + 1, "the first record of", shard, "after", done)
 
 
 def reshard(name, folder):
@@ -443,8 +480,50 @@ def fanout(name, folder):
         check(any(entry["event"] == "record" for entry in member.entries()), f"{member.worker} had no part")
 
 
+def aggregates(name, folder):
+    """Records come in aggregates. Whoever reads is killed inside one, or stops; the other side goes on exactly where it is
+    written down: in a table of the KCL inside, in one of go-kcl at the aggregate's begin."""
+    dialect, library = DIALECTS[name], fleet.LIBRARIES[name]
+    fleet.read_from("double")
+    world = fleet.World(folder, 2)
+    watch = fleet.Watch(world, dialect.wrong, dialect.table)
+    world.put_packed(200, USERS)
+    them = world.member(name, "theirs", work_us=5000, **dialect.often)
+    us = world.ours(dialect.name, name, "ours", work_us=5000)
+    left = {}
+    for member, end in ((them, "kill"), (us, "kill"), (them, "stop"), (us, "stop")):
+        member.start().awake()
+        sleep_inside(world, dialect, member, left)
+        if end == "stop":
+            member.process.send_signal(signal.SIGCONT)
+        getattr(member, end)()
+        begins_at(world, [member], left)
+        left = dialect.done(world)
+    them.start()
+    world.wait_seen(200 * USERS, library.unread + 30, them)
+    them.stop()
+    begins_at(world, [them], left)
+    watch.stop()
+    judge(world, library)
+
+
+def sleep_inside(world, dialect, member, left):
+    """Sends it to sleep when each shard has gone on, and one has stopped inside an aggregate, if its rows can say that."""
+    shards = {shard for shard, _ in world.placed.values()}
+
+    def is_there():
+        member.lives()
+        member.process.send_signal(signal.SIGSTOP)
+        done = dialect.done(world)
+        if all(done.get(shard) != left.get(shard) for shard in shards) and dialect.is_inside(world, member):
+            return True
+        member.process.send_signal(signal.SIGCONT)
+        return False
+    fleet.wait_until(is_there, member.library.unread, f"{member.worker} is inside an aggregate", every=0.3)
+
+
 STORIES = {"alone": (alone, 400), "takeover": (takeover, 300), "mixed": (mixed, 500), "stealing": (stealing, 500), "reshard": (reshard, 300),
-           "frozen": (frozen, 300), "fanout": (fanout, 400)}
+           "frozen": (frozen, 300), "fanout": (fanout, 400), "aggregates": (aggregates, 300)}
 
 
 def tell(name, story):

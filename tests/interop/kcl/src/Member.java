@@ -34,6 +34,7 @@ import software.amazon.kinesis.retrieval.polling.PollingConfig;
 /**
  * A member by KCL: it checkpoints after each batch. See ../../fleet.py.
  *
+ * save_every is of records, after which it checkpoints within a batch, too;
  * position is TRIM_HORIZON, LATEST or AT_TIMESTAMP (of 1970); prepare_ms prepares a checkpoint so long before it is made;
  * consumer is whose records it gets by fan-out, without one it polls.
  * A setting that is none of ours is a setting of KCL: NAME=VALUE calls NAME(VALUE) of the config that has it.
@@ -92,11 +93,12 @@ public final class Member {
         CloudWatchAsyncClient watch = CloudWatchAsyncClient.builder().region(Region.US_EAST_1)
                 .endpointOverride(URI.create("http://127.0.0.1:1")).build();
         int work = Integer.parseInt(taken(settings, "work_us", "0"));
+        int every = Integer.parseInt(taken(settings, "save_every", "0"));
         int prepare = Integer.parseInt(taken(settings, "prepare_ms", "0"));
         InitialPositionInStreamExtended position = position(taken(settings, "position", "TRIM_HORIZON"));
         SingleStreamTracker tracker = new SingleStreamTracker(stream, position);
         ConfigsBuilder configs = new ConfigsBuilder(tracker, application, kinesis, dynamo, watch, diary.worker,
-                () -> new Processor(diary, work, prepare));
+                () -> new Processor(diary, work, every, prepare));
         PollingConfig polling = new PollingConfig(stream, kinesis);
         List<Object> all = new ArrayList<>(List.of(polling, configs.leaseManagementConfig(), configs.coordinatorConfig(),
                 configs.lifecycleConfig(), configs.processorConfig()));
