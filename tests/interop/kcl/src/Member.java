@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+import java.io.FileInputStream;
+import java.io.FileOutputStream;
+import java.io.InputStream;
+import java.io.OutputStream;
 import java.lang.reflect.Method;
 import java.net.URI;
 import java.nio.charset.StandardCharsets;
+import java.security.KeyStore;
+import java.security.cert.CertificateFactory;
 import java.util.ArrayList;
 import java.util.Date;
 import java.util.HashMap;
@@ -14,9 +20,11 @@ import software.amazon.awssdk.regions.Region;
 import software.amazon.awssdk.services.cloudwatch.CloudWatchAsyncClient;
 import software.amazon.awssdk.services.dynamodb.DynamoDbAsyncClient;
 import software.amazon.awssdk.services.kinesis.KinesisAsyncClient;
+import software.amazon.awssdk.services.kinesis.KinesisAsyncClientBuilder;
 import software.amazon.kinesis.common.ConfigsBuilder;
 import software.amazon.kinesis.common.InitialPositionInStream;
 import software.amazon.kinesis.common.InitialPositionInStreamExtended;
+import software.amazon.kinesis.common.KinesisClientUtil;
 import software.amazon.kinesis.common.StreamIdentifier;
 import software.amazon.kinesis.coordinator.Scheduler;
 import software.amazon.kinesis.metrics.NullMetricsFactory;
@@ -24,12 +32,15 @@ import software.amazon.kinesis.processor.ShardRecordProcessor;
 import software.amazon.kinesis.processor.ShardRecordProcessorFactory;
 import software.amazon.kinesis.processor.SingleStreamTracker;
 import software.amazon.kinesis.processor.StreamTracker;
+import software.amazon.kinesis.retrieval.fanout.FanOutConfig;
 import software.amazon.kinesis.retrieval.polling.PollingConfig;
 
 /**
  * A member by KCL: it checkpoints after each batch. See ../../fleet.py.
  *
- * position is TRIM_HORIZON, LATEST or AT_TIMESTAMP (of 1970); prepare_ms prepares a checkpoint so long before it is made.
+ * save_every is of records, after which it checkpoints within a batch, too;
+ * position is TRIM_HORIZON, LATEST or AT_TIMESTAMP (of 1970); prepare_ms prepares a checkpoint so long before it is made;
+ * consumer is whose records it gets by fan-out, without one it polls.
  * streams has the names of streams, with commas: all of them are read, by Streams, and STREAM is not; the diary says
  * STREAM/SHARD then.
  * A setting that is none of ours is a setting of KCL: NAME=VALUE calls NAME(VALUE) of the config that has it.
@@ -44,12 +55,29 @@ public final class Member {
             String[] pair = args[at].split("=", 2);
             settings.put(pair[0], pair[1]);
         }
+        if (System.getenv("AWS_ENDPOINT_URL_KINESIS").startsWith("https:")) {
+            trust(System.getenv("SSL_CERT_FILE"), System.getenv("KS_DIARY") + ".trust");
+        }
         Scheduler scheduler = scheduler(diary, args[1], args[2], settings);
         Thread running = new Thread(scheduler, "scheduler");
         running.start();
         diary.tell("started");
         Runtime.getRuntime().addShutdownHook(new Thread(() -> stop(scheduler, diary)));
         running.join();
+    }
+
+    /** A JVM takes no PEM. */
+    private static void trust(String pem, String path) throws Exception {
+        KeyStore store = KeyStore.getInstance("PKCS12");
+        store.load(null, null);
+        try (InputStream from = new FileInputStream(pem)) {
+            store.setCertificateEntry("ca", CertificateFactory.getInstance("X.509").generateCertificate(from));
+        }
+        try (OutputStream to = new FileOutputStream(path)) {
+            store.store(to, "no secret".toCharArray());
+        }
+        System.setProperty("javax.net.ssl.trustStore", path);
+        System.setProperty("javax.net.ssl.trustStorePassword", "no secret");
     }
 
     private static void stop(Scheduler scheduler, Diary diary) {
@@ -64,21 +92,21 @@ public final class Member {
 
     private static Scheduler scheduler(Diary diary, String stream, String application, Map<String, String> settings)
             throws Exception {
-        KinesisAsyncClient kinesis = KinesisAsyncClient.builder().region(Region.US_EAST_1)
-                .endpointOverride(URI.create(System.getenv("AWS_ENDPOINT_URL_KINESIS")))
-                .httpClientBuilder(NettyNioAsyncHttpClient.builder().protocol(Protocol.HTTP1_1)).build();
+        String consumer = settings.remove("consumer");
+        KinesisAsyncClient kinesis = kinesis(consumer == null ? Protocol.HTTP1_1 : Protocol.HTTP2);
         DynamoDbAsyncClient dynamo = DynamoDbAsyncClient.builder().region(Region.US_EAST_1)
                 .endpointOverride(URI.create(System.getenv("AWS_ENDPOINT_URL_DYNAMODB"))).build();
         CloudWatchAsyncClient watch = CloudWatchAsyncClient.builder().region(Region.US_EAST_1)
                 .endpointOverride(URI.create("http://127.0.0.1:1")).build();
         int work = Integer.parseInt(taken(settings, "work_us", "0"));
+        int every = Integer.parseInt(taken(settings, "save_every", "0"));
         int prepare = Integer.parseInt(taken(settings, "prepare_ms", "0"));
         InitialPositionInStreamExtended position = position(taken(settings, "position", "TRIM_HORIZON"));
         String several = taken(settings, "streams", "");
         StreamTracker tracker = several.isEmpty() ? new SingleStreamTracker(stream, position)
                 : new Streams(kinesis, List.of(several.split(",")), position);
         ConfigsBuilder configs = new ConfigsBuilder(tracker, application, kinesis, dynamo, watch, diary.worker,
-                new Factory(diary, work, prepare));
+                new Factory(diary, work, every, prepare));
         PollingConfig polling = several.isEmpty() ? new PollingConfig(stream, kinesis) : new PollingConfig(kinesis);
         List<Object> all = new ArrayList<>(List.of(polling, configs.leaseManagementConfig(), configs.coordinatorConfig(),
                 configs.lifecycleConfig(), configs.processorConfig()));
@@ -93,30 +121,40 @@ public final class Member {
                 (software.amazon.kinesis.lifecycle.LifecycleConfig) all.get(3),
                 configs.metricsConfig().metricsFactory(new NullMetricsFactory()),
                 (software.amazon.kinesis.processor.ProcessorConfig) all.get(4),
-                configs.retrievalConfig().retrievalSpecificConfig(polling));
+                configs.retrievalConfig().retrievalSpecificConfig(consumer == null ? polling
+                        : new FanOutConfig(kinesis).streamName(stream).consumerName(consumer)));
+    }
+
+    private static KinesisAsyncClient kinesis(Protocol protocol) {
+        KinesisAsyncClientBuilder builder = KinesisAsyncClient.builder().region(Region.US_EAST_1)
+                .endpointOverride(URI.create(System.getenv("AWS_ENDPOINT_URL_KINESIS")));
+        return protocol == Protocol.HTTP2 ? KinesisClientUtil.createKinesisAsyncClient(builder)
+                : builder.httpClientBuilder(NettyNioAsyncHttpClient.builder().protocol(protocol)).build();
     }
 
     /** Whoever reads several streams says of which one a shard is. */
     private static final class Factory implements ShardRecordProcessorFactory {
         private final Diary diary;
         private final int work;
+        private final int every;
         private final int prepare;
 
-        Factory(Diary diary, int work, int prepare) {
+        Factory(Diary diary, int work, int every, int prepare) {
             this.diary = diary;
             this.work = work;
+            this.every = every;
             this.prepare = prepare;
         }
 
         @Override
         public ShardRecordProcessor shardRecordProcessor() {
-            return new Processor(diary, "", work, prepare);
+            return new Processor(diary, "", work, every, prepare);
         }
 
         @Override
         public ShardRecordProcessor shardRecordProcessor(StreamIdentifier stream) {
             boolean one = !stream.streamCreationEpochOptional().isPresent();
-            return new Processor(diary, one ? "" : stream.streamName() + "/", work, prepare);
+            return new Processor(diary, one ? "" : stream.streamName() + "/", work, every, prepare);
         }
     }
 
