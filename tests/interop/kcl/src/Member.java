@@ -25,7 +25,8 @@ import software.amazon.kinesis.retrieval.polling.PollingConfig;
 /**
  * A member by KCL: it checkpoints after each batch. See ../../fleet.py.
  *
- * position is TRIM_HORIZON, LATEST or AT_TIMESTAMP (of 1970); prepare_ms prepares a checkpoint so long before it is made.
+ * position is TRIM_HORIZON, LATEST or AT_TIMESTAMP (of 1970); prepare_ms prepares a checkpoint so long before it is made;
+ * hurry lets migrations run so many times as fast.
  * A setting that is none of ours is a setting of KCL: NAME=VALUE calls NAME(VALUE) of the config that has it.
  */
 public final class Member {
@@ -38,7 +39,11 @@ public final class Member {
             String[] pair = args[at].split("=", 2);
             settings.put(pair[0], pair[1]);
         }
+        int hurry = Integer.parseInt(taken(settings, "hurry", "1"));
         Scheduler scheduler = scheduler(diary, args[1], args[2], settings);
+        if (hurry != 1) {
+            Hurry.up(scheduler, hurry);
+        }
         Thread running = new Thread(scheduler, "scheduler");
         running.start();
         diary.tell("started");
