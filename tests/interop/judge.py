@@ -261,6 +261,14 @@ def judge(world, library, *but):
 
 # --- The stories ---
 
+def owned_by_all(world):
+    """Before the first record: an empty table is waited at by KCL for up to half a minute, which is no shard left unread."""
+    def all_are():
+        rows = world.rows()
+        return rows and all("leaseOwner" in row for row in rows if Kcl3.is_lease(row))
+    wait_until(all_are, 90, "all leases have an owner", every=0.5)
+
+
 def alone(name, folder):
     """Two members, and nothing of ours; one is stopped, one is killed and started again under its name."""
     library = fleet.LIBRARIES[name]
@@ -304,9 +312,11 @@ def mixed(name, folder, theirs=None, of_ours=None):
         member.kill()
         living.discard(member)
 
-    producer = Producer(world, 20000, 400)
     start(them[0])
     them[0].awake()
+    if dialect.led:
+        owned_by_all(world)
+    producer = Producer(world, 20000, 400)
     for act, member in ((start, us[0]), (start, them[1]), (start, us[1]), (stop, us[0]), (kill, them[0]), (start, us[0]),
                         (start, them[0]), (kill, us[1]), (stop, them[1]), (start, them[1]), (start, us[1])):
         put = len(world.placed)
@@ -368,14 +378,6 @@ def begins_at(world, members, left):
         if shard in after and checkpoint:
             check_equal(min(after[shard]), index[by_place[shard, checkpoint]][1] + 1, "the first record of", shard, "after",
                         checkpoint)
-
-
-def owned_by_all(world):
-    """Before the first record: an empty table is waited at by KCL for up to half a minute, which is no shard left unread."""
-    def all_are():
-        rows = world.rows()
-        return rows and all("leaseOwner" in row for row in rows if Kcl3.is_lease(row))
-    wait_until(all_are, 90, "all leases have an owner", every=0.5)
 
 
 def reshard(name, folder):
