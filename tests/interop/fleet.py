@@ -18,6 +18,7 @@ and event:
 import collections
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -211,6 +212,11 @@ class Ours(Member):
         super().lives()
         check(self.app.poll() is None, f"the app of {self.worker} ended by itself with {self.app.poll()}")
 
+    def manners(self):
+        """Of which it says that the fleet of KCL is: 2.x or 3.x; unled, if nobody leads one of 3.x; None before it knows."""
+        said = re.findall(r"the manners of KCL (\d\.x)|nobody has (led)", self.sidecar.said())
+        return (said[-1][0] or "unled") if said else None
+
 
 class World:
     """A stream and the tables of one application, the records that were put, and who reads them."""
@@ -305,6 +311,53 @@ class World:
         if self.name + table not in dynamodb("ListTables")["TableNames"]:
             return []
         return dynamodb("Scan", TableName=self.name + table, ConsistentRead=True)["Items"]
+
+
+class MigrationTool:
+    """The rows that say how a fleet of KCL agrees, and what KclMigrationTool.py of the library does to them: an operator
+    goes back and forth between 2.x and 3.x with it. They are `apart` until 3.4."""
+
+    def __init__(self, world, apart):
+        self.world, self.apart = world, apart
+
+    def place(self, key):
+        return {"TableName": self.world.name + ("-CoordinatorState" if self.apart else ""),
+                "Key": {"key" if self.apart else "leaseKey": {"S": key}}}
+
+    def row(self, key):
+        place = self.place(key)
+        if place["TableName"] not in dynamodb("ListTables")["TableNames"]:
+            return {}
+        return dynamodb("GetItem", ConsistentRead=True, **place).get("Item", {})
+
+    def version(self):
+        return self.row("Migration3.0").get("cv", {}).get("S")
+
+    def moved(self):
+        """How far the rows have moved into the table of the leases."""
+        return self.row("TableMigration3.5").get("tm", {}).get("S")
+
+    def write(self, mode, version, *before):
+        row = self.row("Migration3.0")
+        history = [{"M": {name: row[name] for name in ("cv", "mb", "mts")}}, *row.get("h", {"L": []})["L"]][:10]
+        values = {f":{at}": {"S": "CLIENT_VERSION_" + one} for at, one in enumerate(before)}
+        dynamodb("UpdateItem", **self.place("Migration3.0"), UpdateExpression="SET cv = :cv, mts = :mts, mb = :mb, h = :h",
+                 ConditionExpression=f"cv IN ({', '.join(values)})",
+                 ExpressionAttributeValues={**values, ":cv": {"S": "CLIENT_VERSION_" + version}, ":mb": {"S": "KclMigrationTool-" + mode},
+                                            ":mts": {"N": str(round(time.time() * 1000))}, ":h": {"L": history}})
+
+    def roll_back(self):
+        self.write("rollback", "2X", "UPGRADE_FROM_2X", "3X_WITH_ROLLBACK")
+
+    def clean_up(self):
+        """The end of a roll-back; it gives the fleet two minutes before."""
+        dynamodb("UpdateTable", TableName=self.world.name,
+                 GlobalSecondaryIndexUpdates=[{"Delete": {"IndexName": "LeaseOwnerToLeaseKeyIndex"}}])
+        if self.apart:
+            dynamodb("DeleteTable", TableName=self.world.name + "-WorkerMetricStats")
+
+    def roll_forward(self):
+        self.write("rollforward", "UPGRADE_FROM_2X", "2X")
 
 
 class Watch:
