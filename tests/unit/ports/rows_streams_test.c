@@ -4,7 +4,6 @@
 
 #include "unit/ports/rows_bed.h"
 
-
 #define ORDERS "123456789012:orders:1672531200"
 #define CLICKS "123456789012:clicks:5"
 
@@ -40,10 +39,9 @@ static void describe(struct ks_rows *rows)
 TEST(rows_of_other_streams_have_numbers_and_no_words)
 {
     static const char *const kin[] = {"clicks"};
-    struct ks_store_lease leases[4] = {of_stream(CLICKS, "shard-0", "pod-b"),
-                                       of_stream(ORDERS, "shard-0", "pod-a"),
-                                       of_stream("999999999999:orders:5", "shard-0", ""),
-                                       of_stream(ORDERS, "shard-1", "pod-b")};
+    struct ks_store_lease leases[4] = {
+        of_stream(CLICKS, "shard-0", "pod-b"), of_stream(ORDERS, "shard-0", "pod-a"),
+        of_stream("999999999999:orders:5", "shard-0", ""), of_stream(ORDERS, "shard-1", "pod-b")};
     struct ks_store_effect effect = {.operation = KS_STORE_TAKE_OVER};
     struct ks_store_request request;
     struct ks_event event;
@@ -122,5 +120,30 @@ TEST(nothing_is_known_before_it_is_known_which_rows_are_ours)
     row = of_stream(CLICKS, "shard-0", "pod-a");
     ks_rows_answered(&rows, KS_STORE_READ_OWNED, false, &answer, now, wall, &event);
     EXPECT_EQ_U64(event.store.lease_count, 0);
+    ks_rows_free(&rows);
+}
+
+TEST(rows_of_other_streams_leave_numbers_to_ours)
+{
+    struct ks_store_lease leases[12];
+    struct ks_event event;
+    struct ks_rows rows;
+    ks_shard shard;
+
+    init_several(&rows, NULL, 0);
+    describe(&rows);
+    for (int i = 0; i < 12; i++) {
+        char name[16];
+
+        (void)snprintf(name, sizeof name, "shard-%d", i);
+        leases[i] = of_stream(i < 10 ? CLICKS : ORDERS, name, "pod-b");
+    }
+    event = read_leases(&rows, true, leases, 12);
+    EXPECT_EQ_U64(event.store.lease_count, 6); /* Four of theirs: half of the numbers. */
+    EXPECT(event.store.leases[3].elsewhere && !event.store.leases[4].elsewhere);
+    EXPECT(ks_rows_shard(&rows, KS_VIEW("shard-12"), now, &shard)); /* A child, later. */
+    event = read_leases(&rows, true, leases, 12);
+    EXPECT_EQ_U64(event.store.lease_count, 6);
+    EXPECT(!rows.full_told);
     ks_rows_free(&rows);
 }
