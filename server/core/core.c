@@ -372,6 +372,7 @@ void ks_core_self(const struct ks_core *core, struct ks_self_view *ret_view)
         .serving = ks_core_serving(core),
         .deadline = core->fleet.deadline,
         .leases_held = core->leases_used,
+        .unread = core->fleet.division.unread,
         .sessions = core->sessions_used,
         .held_bytes = ks_flow_held(core),
         .redriven = core->redrives_used,
