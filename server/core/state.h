@@ -357,7 +357,9 @@ struct ks_kcl {
     bool reported;          /* There is a row of ours .. */
     bool reported_together; /* .. there, */
     bool going;             /* which is to be deleted. */
-    bool measured;          /* With our CPU: others say theirs. */
+    bool measured;          /* With our CPU: others say theirs, .. */
+    bool surveyed;          /* .. which was looked at, */
+    bool survey;            /* and is to be looked at again. */
     /* What is assigned to us. */
     ks_instant owned_at;
     bool unindexed; /* The index could not be asked. */

@@ -46,22 +46,6 @@ static bool still_for(const struct ks_core *core, const struct ks_directory_entr
 
 /* ---- Families: which shards are to have rows ---- */
 
-/* An edge of the graph: a child, and which of its parents. */
-static ks_shard child_of(uint32_t edge)
-{
-    return edge / KS_PARENTS_MAX;
-}
-
-static uint32_t first_edge(const struct ks_core *core, ks_shard parent)
-{
-    return core->directory[parent].children;
-}
-
-static uint32_t next_edge(const struct ks_core *core, uint32_t edge)
-{
-    return core->directory[child_of(edge)].siblings[edge % KS_PARENTS_MAX];
-}
-
 /* Each shard's edges to its children, as a list. */
 static void know_children(struct ks_core *core)
 {
@@ -73,7 +57,7 @@ static void know_children(struct ks_core *core)
         for (uint32_t p = 0; p < KS_PARENTS_MAX; p++) {
             if (entry->parents[p] >= core->directory_top)
                 continue;
-            entry->siblings[p] = first_edge(core, entry->parents[p]);
+            entry->siblings[p] = core->directory[entry->parents[p]].children;
             core->directory[entry->parents[p]].children = shard * KS_PARENTS_MAX + p;
         }
     }
@@ -120,9 +104,10 @@ static void mark_families(struct ks_core *core)
     for (piled = pile_up(core); piled > 0;) {
         ks_shard shard = core->by_key[--piled];
 
-        for (uint32_t edge = first_edge(core, shard); edge != KS_SHARD_NONE;
-             edge = next_edge(core, edge))
-            piled = mark(core, child_of(edge), &core->directory[child_of(edge)].begun_above, piled);
+        for (uint32_t edge = core->directory[shard].children; edge != KS_SHARD_NONE;
+             edge = ks_shards_next_edge(core, edge))
+            piled = mark(core, ks_shards_child(edge),
+                         &core->directory[ks_shards_child(edge)].begun_above, piled);
     }
 }
 
@@ -234,9 +219,9 @@ static bool may_end(const struct ks_core *core, const struct ks_lease *lease)
 {
     if (!knows_children(core, lease))
         return false;
-    for (uint32_t edge = first_edge(core, lease->shard); edge != KS_SHARD_NONE;
-         edge = next_edge(core, edge))
-        if (lacks_row(core, child_of(edge)))
+    for (uint32_t edge = core->directory[lease->shard].children; edge != KS_SHARD_NONE;
+         edge = ks_shards_next_edge(core, edge))
+        if (lacks_row(core, ks_shards_child(edge)))
             return false;
     return true;
 }
@@ -405,9 +390,9 @@ static bool useless(const struct ks_core *core, ks_shard shard)
     for (uint32_t p = 0; p < KS_PARENTS_MAX; p++)
         if (entry->parents[p] < core->directory_top && core->directory[entry->parents[p]].present)
             return false;
-    for (uint32_t edge = first_edge(core, shard); edge != KS_SHARD_NONE;
-         edge = next_edge(core, edge)) {
-        const struct ks_directory_entry *child = &core->directory[child_of(edge)];
+    for (uint32_t edge = core->directory[shard].children; edge != KS_SHARD_NONE;
+         edge = ks_shards_next_edge(core, edge)) {
+        const struct ks_directory_entry *child = &core->directory[ks_shards_child(edge)];
 
         if (!child->present || child->unstarted)
             return false;
