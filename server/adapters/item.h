@@ -17,11 +17,12 @@
 #include "core/limits.h"
 
 enum {
-    KS_ITEM_KEY_MAX = KS_LEASE_KEY_MAX, /* Characters of `k`: a worker id, a shard id, a key of the KCL. */
-    KS_ITEM_ATTRIBUTES_MAX = 40,  /* Attributes that one dialect knows. */
-    KS_ITEM_CONDITIONS_MAX = 5,   /* Of one write: PROTOCOL A5 needs four. */
-    KS_ITEM_UPDATES_MAX = 16,     /* Of one write: a registration needs eleven. */
-    KS_ITEM_KEYS_MAX = 3,         /* Rows that one read names: the news are three. */
+    KS_ITEM_KEY_MAX =
+        KS_LEASE_KEY_MAX,        /* Characters of `k`: a worker id, a shard id, a key of the KCL. */
+    KS_ITEM_ATTRIBUTES_MAX = 40, /* Attributes that one dialect knows. */
+    KS_ITEM_CONDITIONS_MAX = 5,  /* Of one write: PROTOCOL A5 needs four. */
+    KS_ITEM_UPDATES_MAX = 16,    /* Of one write: a registration needs eleven. */
+    KS_ITEM_KEYS_MAX = 3,        /* Rows that one read names: the news are three. */
     KS_ITEM_BYTES_MAX = 400 << 10 /* An item of DynamoDB; SQLite is held to the same. */
 };
 

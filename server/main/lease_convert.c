@@ -32,7 +32,7 @@ struct convert {
     struct ks_lease_desk desk;
     struct ks_lease_table from;
     struct ks_lease_table to;
-    struct ks_lease_rows source; /* What is converted: the source as it was read first. */
+    struct ks_lease_rows source;       /* What is converted: the source as it was read first. */
     char stream[KS_STREAM_ID_MAX + 1]; /* Of which stream, if the source has several; */
     char as[KS_STREAM_ID_MAX + 1];     /* and the target. */
     struct plan *plans;
@@ -312,7 +312,8 @@ static uint32_t find_missing(const struct convert *convert, struct ks_lease_mend
 
     for (uint32_t i = 0; i < convert->count; i++) {
         const struct plan *const plan = &convert->plans[i];
-        const struct ks_store_lease *const found = ks_reading_lease(&target, convert->as, plan->from->shard);
+        const struct ks_store_lease *const found =
+            ks_reading_lease(&target, convert->as, plan->from->shard);
 
         if (plan->problem.text[0] != '\0' || plan->to.left_out ||
             (found != NULL && ks_convert_agrees(&plan->to.held, found)))

@@ -15,8 +15,8 @@ enum { SAY_BYTES_MAX = 64 << 20, TRIES = 3 };
 struct mend {
     const struct ks_lease_words *words;
     const char *verb;
-    const char *worker;              /* seize: whose leases. */
-    const struct ks_position *place; /* reset: where to. */
+    const char *worker;                /* seize: whose leases. */
+    const struct ks_position *place;   /* reset: where to. */
     char stream[KS_STREAM_ID_MAX + 1]; /* --all: of which one, of several. */
     struct ks_lease_desk desk;
     struct ks_lease_table table;
@@ -53,8 +53,7 @@ static bool words_are_rows(const struct mend *mend)
         uint32_t count = 0;
 
         for (uint32_t i = 0; i < rows->lease_count; i++)
-            count +=
-                ks_lease_is_named(&rows->leases[i], call->options.stream, call->words[word]);
+            count += ks_lease_is_named(&rows->leases[i], call->options.stream, call->words[word]);
         if (count == 1)
             continue;
         ks_call_complain(count == 0 ? "%s: %s: there is no such row"
@@ -155,8 +154,8 @@ static ks_err append_row(struct ks_bytes *text, const struct ks_lease_mend *mend
     char key[KS_LEASE_KEY_MAX + 1];
 
     ks_stream_key(mend->lease, key);
-    KS_TRY(ks_bytes_format(text, "%s: %s%s, ", key,
-                           owner[0] == '\0' ? "free" : "taken from ", owner));
+    KS_TRY(
+        ks_bytes_format(text, "%s: %s%s, ", key, owner[0] == '\0' ? "free" : "taken from ", owner));
     if (ks_position_same(&mend->was->checkpoint, &mend->lease->checkpoint) &&
         mend->was->unstarted == mend->lease->unstarted) {
         KS_TRY(ks_bytes_append(text, KS_VIEW("checkpoint stays ")));
@@ -256,7 +255,8 @@ static uint32_t count_failures(const struct mend *mend)
 
     for (uint32_t i = 0; i < mend->count; i++) {
         const struct ks_lease_mend *const one = &mend->mends[i];
-        const struct ks_store_lease *const found = ks_reading_lease(&reading, one->lease->stream, one->lease->shard);
+        const struct ks_store_lease *const found =
+            ks_reading_lease(&reading, one->lease->stream, one->lease->shard);
 
         struct ks_store_lease held;
 

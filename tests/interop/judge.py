@@ -716,7 +716,7 @@ def tables(name, folder):
 
 STORIES = {"alone": (alone, 400), "takeover": (takeover, 300), "mixed": (mixed, 500), "stealing": (stealing, 500), "reshard": (reshard, 300),
            "frozen": (frozen, 300), "flip": (flip, 500), "tables": (tables, 500),
-           "fanout": (fanout, 400), "aggregates": (aggregates, 300), "streams": (streams, 400)}
+           "fanout": (fanout, 400), "aggregates": (aggregates, 300), "streams": (streams, 600)}
 
 
 def tell(name, story):

@@ -24,7 +24,7 @@ enum attribute {
     ENTITY,
     STREAM,
     SHARD,
-    SINCE, /* Ours. */
+    SINCE,     /* Ours. */
     ATTRIBUTES /* Of leases. */
 };
 
@@ -298,7 +298,7 @@ static uint32_t table(enum ks_store_operation operation)
 
 /* ---- Writing ---- */
 
-/* More than the texts of a write take: two hash keys, five shard ids, an id, a sequence number, a stream, a few numbers. */
+/* More than the texts of a write take: two hash keys, five shard ids, two other ids, a few numbers. */
 enum { TEXT_BYTES = 2048 };
 
 static struct ks_value value_of(enum attribute at, ks_view text)
