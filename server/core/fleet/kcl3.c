@@ -253,10 +253,9 @@ static void choose_tables(struct ks_kcl *kcl)
                  (apart->tables == KS_KCL_TABLES_COMPLETE && together->version != KS_KCL_UNSAID);
 
     kcl->version = moved ? together->version : apart->version;
-    kcl->together =
-        moved || apart->tables == KS_KCL_TABLES_PENDING ||
-        apart->tables == KS_KCL_TABLES_COMPLETE ||
-        (apart->tables == KS_KCL_TABLES_DEPLOYED && kcl->leader_together);
+    kcl->together = moved || apart->tables == KS_KCL_TABLES_PENDING ||
+                    apart->tables == KS_KCL_TABLES_COMPLETE ||
+                    (apart->tables == KS_KCL_TABLES_DEPLOYED && kcl->leader_together);
 }
 
 /* The row moves from one table to the other in one transaction, and each table is read for itself. */
