@@ -29,6 +29,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
 from lib import (PATIENCE, PROCESSES, ROOT, Sidecar, check, check_equal, dynamodb, kinesis, make_stream, put_kinesis,  # noqa: E402
                  read_lines, wait_until)
+from kinesis_client import Kinesis  # noqa: E402
 
 BUILT = os.path.join(ROOT, "build", "interop")  # The diaries stay there.
 LEASE_MS = 5000
@@ -36,6 +37,11 @@ LEASE_MS = 5000
 
 # kinesis-local is slow with many records, and kinsumer asks for DescribeStream, which our double does not know.
 EMULATORS = {"kinesis-local": os.environ.get("KS_KINESIS_URL"), "double": os.environ.get("KS_DOUBLE_URL")}
+
+
+def told_by_double():
+    """What it has counted so far."""
+    return Kinesis(os.environ["KS_DOUBLE_URL"]).control()
 
 
 class Library:
@@ -105,8 +111,11 @@ class Member:
         path = os.path.join(self.world.folder, f"{self.worker}.{self.runs}")
         diary = path + ".diary"
         self.diaries.append(diary)
-        env = dict(os.environ, KS_DIARY=diary, AWS_ENDPOINT_URL_KINESIS=os.environ["KS_KINESIS_URL"],
+        env = dict(os.environ, KS_DIARY=diary, AWS_ENDPOINT_URL_KINESIS=self.world.kinesis_url,
                    AWS_ENDPOINT_URL_DYNAMODB=self.world.dynamodb_url)
+        if self.world.ca is not None:
+            env["SSL_CERT_FILE"] = self.world.ca
+            env.pop("AWS_CA_BUNDLE", None)
         args = ["setpriv", "--pdeathsig", "KILL", "nice", *self.library.program, self.worker, self.world.name, self.world.name,
                 *(f"{name}={value}" for name, value in self.settings.items())]
         apart = "multilang" in self.library.program[0]  # Its stdout is a log.
@@ -169,8 +178,9 @@ class Ours(Member):
         options = {"dialect": self.dialect, "stream": self.world.name, "application": self.world.name,
                    "initial_position": "trim_horizon", "lease_duration_ms": LEASE_MS, "checkpoint_interval_ms": 500,
                    "drain_timeout_ms": 10000, **AS_THEY.get(self.dialect, {}), **self.options}
-        where = {"AWS_ENDPOINT_URL_KINESIS": os.environ["KS_KINESIS_URL"],
-                 "AWS_ENDPOINT_URL_DYNAMODB": self.world.dynamodb_url}
+        where = {"AWS_ENDPOINT_URL_KINESIS": self.world.kinesis_url, "AWS_ENDPOINT_URL_DYNAMODB": self.world.dynamodb_url}
+        if self.world.ca is not None:
+            where["AWS_CA_BUNDLE"] = self.world.ca
         self.sidecar = Sidecar(self.world.folder, f"{self.worker}.{self.runs}-sidecar", env=where,
                                **dict(options, worker_id=self.worker))
         self.sidecar.start()
@@ -211,11 +221,14 @@ class Ours(Member):
 class World:
     """A stream and the tables of one application, the records that were put, and who reads them."""
 
-    def __init__(self, folder, shards, name=None):
+    def __init__(self, folder, shards, name=None, tls=False):
         self.folder = folder
         self.name = name or "interop-" + os.path.basename(folder).replace("_", "-")
         self.members, self.placed, self.put_at = [], {}, {}
-        self.dynamodb_url = os.environ["KS_DYNAMODB_URL"]  # Of the members.
+        self.inside = {}  # Of records that were packed: which of its aggregate.
+        # Of the members; over TLS it is the double's.
+        self.dynamodb_url, self.kinesis_url = os.environ["KS_DYNAMODB_URL"], os.environ["KS_DOUBLE_TLS_URL" if tls else "KS_KINESIS_URL"]
+        self.ca = os.environ["KS_DOUBLE_CA"] if tls else None
         make_stream(self.name, shards)
 
     def member(self, library, worker, **settings):
@@ -241,6 +254,23 @@ class World:
             for (_, data), place in zip(records, places):
                 self.placed[data.decode()] = place
                 self.put_at[data.decode()] = time.time()
+
+    def put_packed(self, count, users):
+        """Puts so many aggregates more, of so many records each; those of one have one key, so that they are in one shard."""
+        sys.path.insert(0, os.path.join(ROOT, "build", "python"))
+        import aws_kinesis_agg  # noqa: E402 - it is found there
+        sys.path.append(os.path.dirname(aws_kinesis_agg.__file__))  # Its generated files look for each other there.
+        from aws_kinesis_agg.aggregator import AggRecord  # noqa: E402
+
+        first = len(self.placed)
+        for at in range(first, first + count * users, users):
+            packed = AggRecord()
+            for number in range(at, at + users):
+                check(packed.add_user_record(f"key-{at}", b"%d" % number), "an aggregate is full")
+            place, = put_kinesis(self.name, [(f"key-{at}", packed.get_contents()[2])])
+            for number in range(at, at + users):
+                self.placed[str(number)], self.inside[str(number)] = place, number - at
+                self.put_at[str(number)] = time.time()
 
     def seen(self):
         """How often each record was seen."""
@@ -357,7 +387,7 @@ class Verdict:
         self.world = world
         self.shards = collections.defaultdict(list)  # Its records in order.
         for data, (shard, sequence) in world.placed.items():
-            self.shards[shard].append((int(sequence), data))
+            self.shards[shard].append(((int(sequence), world.inside.get(data, 0)), data))
         for records in self.shards.values():
             records.sort()
         self.index = {data: (shard, index) for shard, records in self.shards.items()

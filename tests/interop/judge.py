@@ -25,13 +25,23 @@ from lib import PATIENCE, Failure, check, check_equal, dynamodb, main, need_emul
 
 SHARDS = 8
 WORK_US = 500
+USERS = 20  # Of an aggregate.
+
+
+def last_at(world, checkpoints):
+    """The data of the record at the checkpoint of each shard; of an aggregate, that of the last one in it."""
+    last = {}
+    for data, place in world.placed.items():  # In this order they were packed.
+        if checkpoints.get(place[0]) == place[1]:
+            last[place[0]] = data
+    return last
 
 
 class GoKcl:
     """The dialect go-kcl as the judge needs it."""
     name = "go-kcl"
     table = ""
-    stories = ("takeover", "mixed", "stealing", "reshard", "frozen")
+    stories = ("takeover", "mixed", "stealing", "reshard", "frozen", "fanout", "aggregates")
     sleeps = fleet.LEASE_MS / 1000  # For longer than a lease lives.
     bears_sleep = True  # A member that wakes without its leases goes on.
     parents_first = True
@@ -41,6 +51,9 @@ class GoKcl:
     led = False  # Somebody of theirs assigns the leases.
     # A lease each that nobody may exceed: without stealing, whoever comes first would keep all.
     half = ({"max_leases": 3}, {"max_leases": 3})
+    often = {"max_records": 10}
+    # Of four shards, likewise. Who reads by fan-out checkpoints with each event, and that wipes claims.
+    pair = ({"max_leases": 2}, {"max_leases": 2})
     stealing = ({"stealing": 1}, {"lease_stealing": "on"})
 
     @staticmethod
@@ -69,6 +82,16 @@ class GoKcl:
     @staticmethod
     def checkpoints(world):
         return {row["ShardID"]["S"]: row.get("Checkpoint", {"S": ""})["S"] for row in world.rows()}
+
+    @staticmethod
+    def done(world):
+        """The last record that is done with, of each shard. Inside an aggregate is no place for members: they read it whole."""
+        return last_at(world, GoKcl.checkpoints(world))
+
+    @staticmethod
+    def is_inside(world, member):
+        """Of members we cannot know."""
+        return not isinstance(member, fleet.Ours) or any("SidecarPosition" in row for row in world.rows())
 
     @staticmethod
     def owned(world):
@@ -113,6 +136,10 @@ class Kinsumer:
                 for row in world.rows("_checkpoints")}
 
     @staticmethod
+    def done(world):
+        return last_at(world, Kinsumer.checkpoints(world))
+
+    @staticmethod
     def owned(world):
         return [row["Shard"]["S"] for row in world.rows("_checkpoints") if "S" in row.get("OwnerID", {})]
 
@@ -121,7 +148,7 @@ class Kcl:
     """The dialect kcl as the judge needs it."""
     name = "kcl"
     table = ""
-    stories = ("takeover", "mixed", "stealing", "reshard", "frozen")
+    stories = ("takeover", "mixed", "stealing", "reshard", "frozen", "fanout", "aggregates")
     sleeps = fleet.LEASE_MS / 1000
     bears_sleep = True
     parents_first = True
@@ -129,8 +156,9 @@ class Kcl:
     others = ()
     room = 4
     led = False
+    often = {"maxRecords": 10, "save_every": 7}
     # Everybody steals, always.
-    half = stealing = ({}, {})
+    half = pair = stealing = ({}, {})
     TYPES = {"leaseKey": "S", "leaseCounter": "N", "ownerSwitchesSinceCheckpoint": "N", "checkpoint": "S",
              "checkpointSubSequenceNumber": "N"}
 
@@ -156,6 +184,19 @@ class Kcl:
     def checkpoints(world):
         return {row["leaseKey"]["S"]: row["checkpoint"]["S"].replace("TRIM_HORIZON", "") for row in world.rows()}
 
+    @classmethod
+    def done(cls, world):
+        """The place of a record that is no aggregate is its 0."""
+        by_place = {(*place, world.inside.get(data, 0)): data for data, place in world.placed.items()}
+        subs = {row["leaseKey"]["S"]: int(row["checkpointSubSequenceNumber"]["N"]) for row in world.rows()
+                if "checkpointSubSequenceNumber" in row}
+        return {shard: by_place[shard, checkpoint, subs[shard]] for shard, checkpoint in cls.checkpoints(world).items()
+                if checkpoint}
+
+    @classmethod
+    def is_inside(cls, world, member):
+        return any(world.inside[data] < USERS - 1 for data in cls.done(world).values())
+
     @staticmethod
     def owned(world):
         """By us: members of theirs give nothing back."""
@@ -164,10 +205,10 @@ class Kcl:
 
 class Kcl3(Kcl):
     """The dialect kcl in fleets of 3.x: a leader assigns, to whoever reports."""
-    stories = ("takeover", "mixed", "reshard", "frozen", "flip", "tables")
+    stories = ("takeover", "mixed", "reshard", "frozen", "flip", "tables", "fanout", "aggregates")
     libraries = ("kcl35",)
     others = ("kcl2", "kcl34")
-    half = ({}, {})
+    half = pair = ({}, {})
     room = 100  # What is finished counts, too, to the leader.
     led = True
     # From 2.x: what is deployed one after the other, each when the one before works.
@@ -238,7 +279,7 @@ class Producer:
         except (OSError, Failure) as err:
             self.problem = err
 
-    def end(self):
+    def stop(self):
         self.count = 0
         self.done()
 
@@ -342,26 +383,30 @@ def takeover(name, folder):
     watch = fleet.Watch(world, dialect.wrong, dialect.table)
     them = [world.member(name, f"theirs-{at}", work_us=WORK_US) for at in range(2)]
     us = [world.ours(dialect.name, name, f"ours-{at}", work_us=WORK_US) for at in range(2)]
-    put = 0
-    for turn, members in enumerate((them, us, them, us)):
-        left = dialect.checkpoints(world) if turn else {}
+    hand_over(world, name, them, us, them, us)
+    watch.stop()
+    judge(world, library)
+
+
+def hand_over(world, name, *turns):
+    """Each turn is a fleet that goes on exactly at the checkpoints of the one before, and stops."""
+    dialect, library = DIALECTS[name], fleet.LIBRARIES[name]
+    for turn, members in enumerate(turns):
+        left = dialect.done(world) if turn else {}
         world.put(1000)
-        put += 1000
+        put = len(world.placed)
         for member in members:
             member.start()
             member.awake()
         world.wait_seen(put, library.unread, *members)
-        if turn < 3:  # What is put now is on its way when they stop.
+        if turn < len(turns) - 1:  # What is put now is on its way when they stop.
             world.put(500)
-            put += 500
         for member in members:
             member.stop()
         begins_at(world, members, left)
         check_equal(dialect.owned(world), [], "leases that nobody gave back")
-    watch.stop()
-    verdict = judge(world, library)
     # Their own members may lose a lease to each other on a slow machine.
-    twice = {pair: count for pair, count in verdict.twice().items() if "ours" in pair}
+    twice = {pair: count for pair, count in fleet.Verdict(world).read().twice().items() if "ours" in pair}
     check_equal(twice, {}, "records that came twice, though everybody stopped cleanly")
 
 
@@ -369,15 +414,13 @@ def begins_at(world, members, left):
     """What the members saw first in each shard in their last run is what follows the checkpoint that was left."""
     index = fleet.Verdict(world).index
     after = {}
-    by_place = {place: data for data, place in world.placed.items()}
     for member in members:
         for entry in member.entries(member.runs - 1):
             if entry["event"] == "record":
                 after.setdefault(index[entry["data"]][0], []).append(index[entry["data"]][1])
-    for shard, checkpoint in left.items():
-        if shard in after and checkpoint:
-            check_equal(min(after[shard]), index[by_place[shard, checkpoint]][1] + 1, "the first record of", shard, "after",
-                        checkpoint)
+    for shard, done in left.items():
+        if shard in after:
+            check_equal(min(after[shard]), index[done][1] + 1, "the first record of", shard, "after", done)
 
 
 def reshard(name, folder):
@@ -441,6 +484,91 @@ def frozen(name, folder):
     check_equal(dialect.owned(world), [], "leases that nobody gave back")
 
 
+def fanout(name, folder):
+    """Both read by enhanced fan-out, as one consumer: taken over there and back; then both at once, and each sleeps with its
+    subscriptions open, and is killed, while others of ours come as another consumer, and by polling."""
+    dialect, library = DIALECTS[name], fleet.LIBRARIES[name]
+    fleet.read_from("double")
+    world = fleet.World(folder, 4, tls=True)
+    watch = fleet.Watch(world, dialect.wrong, dialect.table)
+    them = world.member(name, "theirs", work_us=WORK_US, consumer=world.name)
+    us, other, polls = [world.ours(dialect.name, name, worker, work_us=WORK_US, **options) for worker, options in (
+        ("ours", {"retrieval": "fanout"}), ("ours-another", {"retrieval": "fanout", "consumer": "another"}), ("ours-polls", {}))]
+    hand_over(world, name, [them], [us], [them])
+    told = fleet.told_by_double()
+    check_equal((told["requests"]["RegisterStreamConsumer"], told["requests"].get("GetRecords", 0)), (1, 0), "fan-out alone")
+
+    them.settings.update(dialect.pair[0])
+    for member in (us, other, polls):
+        member.options.update(dialect.pair[1])
+    living, producer = set(), Producer(world, 30000, 100)
+    for act, member in (("start", them), ("start", us), ("start", other), ("sleep", them), ("sleep", us), ("kill", us),
+                        ("start", us), ("start", polls), ("stop", other), ("kill", them), ("start", them)):
+        if act == "sleep":
+            member.process.send_signal(signal.SIGSTOP)
+            time.sleep(dialect.sleeps)
+        else:
+            getattr(member, act)()
+            (living.add if act == "start" else living.discard)(member)
+        put = len(world.placed)
+        world.wait_seen(put, library.unread, *living)
+        if act == "sleep":
+            member.process.send_signal(signal.SIGCONT)
+    producer.stop()
+    world.wait_seen(len(world.placed), library.unread, *living)
+    for member in living:
+        member.stop()
+    watch.stop()
+    judge(world, library)
+    check_equal(dialect.owned(world), [], "leases that nobody gave back")
+    told = fleet.told_by_double()
+    check(told["errors"].get("ResourceInUseException"), "nobody took a shard from the other of his consumer", told)
+    for member in (other, polls):
+        check(any(entry["event"] == "record" for entry in member.entries()), f"{member.worker} had no part")
+
+
+def aggregates(name, folder):
+    """Records come in aggregates. Whoever reads is killed inside one, or stops; the other side goes on exactly where it is
+    written down: in a table of the KCL inside, in one of go-kcl at the aggregate's begin."""
+    dialect, library = DIALECTS[name], fleet.LIBRARIES[name]
+    fleet.read_from("double")
+    world = fleet.World(folder, 2)
+    watch = fleet.Watch(world, dialect.wrong, dialect.table)
+    world.put_packed(200, USERS)
+    them = world.member(name, "theirs", work_us=5000, **dialect.often)
+    us = world.ours(dialect.name, name, "ours", work_us=5000)
+    left = {}
+    for member, end in ((them, "kill"), (us, "kill"), (them, "stop"), (us, "stop")):
+        member.start().awake()
+        sleep_inside(world, dialect, member, left)
+        if end == "stop":
+            member.process.send_signal(signal.SIGCONT)
+        getattr(member, end)()
+        begins_at(world, [member], left)
+        left = dialect.done(world)
+    them.start()
+    world.wait_seen(200 * USERS, library.unread + 30, them)
+    them.stop()
+    begins_at(world, [them], left)
+    watch.stop()
+    judge(world, library)
+
+
+def sleep_inside(world, dialect, member, left):
+    """Sends it to sleep when each shard has gone on, and one has stopped inside an aggregate, if its rows can say that."""
+    shards = {shard for shard, _ in world.placed.values()}
+
+    def is_there():
+        member.lives()
+        member.process.send_signal(signal.SIGSTOP)
+        done = dialect.done(world)
+        if all(done.get(shard) != left.get(shard) for shard in shards) and dialect.is_inside(world, member):
+            return True
+        member.process.send_signal(signal.SIGCONT)
+        return False
+    fleet.wait_until(is_there, member.library.unread, f"{member.worker} is inside an aggregate", every=0.3)
+
+
 def deploy(world, library, them, others, **settings):
     """Starts them, or starts them again with other settings, one after the other, while the others go on."""
     for at, member in enumerate(them):
@@ -495,7 +623,7 @@ def flip(name, folder):
     them[1].start().awake()
     deploy(world, library, them, us, clientVersionConfig="CLIENT_VERSION_CONFIG_" + dialect.steps[-1])
     followed("3X", "3.x", *them)
-    producer.end()
+    producer.stop()
     world.wait_seen(len(world.placed), library.unread, *them, *us)
     for member in (*them, *us):
         member.stop()
@@ -536,7 +664,7 @@ def tables(name, folder):
     world.wait_seen(len(world.placed), library.unread, *them, *us)
     us[0].stop()
     us[0].start()
-    producer.end()
+    producer.stop()
     world.wait_seen(len(world.placed), library.unread, *them, *us)
     follow(us, "3.x")
     for member in (*them, *us):
@@ -547,7 +675,8 @@ def tables(name, folder):
 
 
 STORIES = {"alone": (alone, 400), "takeover": (takeover, 300), "mixed": (mixed, 500), "stealing": (stealing, 500), "reshard": (reshard, 300),
-           "frozen": (frozen, 300), "flip": (flip, 500), "tables": (tables, 500)}
+           "frozen": (frozen, 300), "flip": (flip, 500), "tables": (tables, 500),
+           "fanout": (fanout, 400), "aggregates": (aggregates, 300)}
 
 
 def tell(name, story):

@@ -100,10 +100,27 @@ static void probe(struct ks_core *core, struct ks_effects *effects)
     ask(core, TOGETHER, KS_STORE_READ_NEWS, effects)->together = true;
 }
 
-/* Who does not want leases is no worker to the leader: it would get some. */
+/* Who does not want leases, or those of some stream, is no worker to the leader: it would get some. */
 static bool wants_report(const struct ks_core *core)
 {
-    return reports(core) && ks_peers_want(core);
+    return reports(core) && ks_peers_want(core) && core->fleet.kcl.counted &&
+           !core->fleet.kcl.unserved;
+}
+
+void ks_kcl3_count(struct ks_core *core, struct ks_effects *effects)
+{
+    struct ks_kcl *kcl = &core->fleet.kcl;
+    bool unserved = false;
+
+    for (ks_shard shard = 0; shard < core->directory_top; shard++)
+        unserved |= core->directory[shard].present && core->directory[shard].unserved &&
+                    ks_peers_open(&core->directory[shard]);
+    kcl->counted = true;
+    kcl->unserved = unserved;
+    if (!unserved || kcl->unserved_told || !reports(core))
+        return;
+    kcl->unserved_told = true;
+    ks_effects_story(effects, KS_STORY_KCL_UNSERVED, KS_SHARD_NONE, core->fleet.self);
 }
 
 static void report(struct ks_core *core, struct ks_effects *effects)
@@ -131,7 +148,7 @@ static void found(struct ks_core *core, ks_shard shard)
     if (!ks_native_know(core, shard))
         return;
     entry = &core->directory[shard];
-    if (entry->held != KS_HELD_NONE || entry->finished)
+    if (entry->held != KS_HELD_NONE || entry->finished || entry->elsewhere)
         return;
     entry->assigned = KS_ASSIGNED_FOUND;
     core->fleet.kcl.assigned = true;
@@ -383,7 +400,8 @@ void ks_kcl3_rows_read(struct ks_core *core, const struct ks_event *event)
         survey(core, event);
     for (uint32_t i = 0;
          is_assigned(core) && core->fleet.kcl.unindexed && i < event->store.lease_count; i++)
-        if (ks_peers_is_me(core, event->store.leases[i].owner))
+        if (ks_peers_is_me(core, event->store.leases[i].owner) &&
+            !event->store.leases[i].elsewhere)
             found(core, event->store.leases[i].shard);
 }
 

@@ -31,6 +31,8 @@ static void answer(uint32_t what, const struct ks_kcl_rows *rows, enum ks_outcom
 /* Waits for the next probe and answers it. */
 static void await_probe(void)
 {
+    if (!KCL.counted)
+        peers_look(NULL); /* Who has not seen the rows says nothing to a leader. */
     for (int i = 0; i < 1000 && KCL.serials[APART] == 0; i++)
         peers_wait(100);
     while (KCL.serials[REPORT] != 0)
@@ -539,4 +541,53 @@ TEST(an_assigned_child_waits_for_a_fresh_look_at_its_parents)
     peers_look_at(rows, 2);
     assigned_child(&rows[1]);
     EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) != NULL);
+}
+
+/* ---- Of several streams ---- */
+
+TEST(a_leader_that_would_assign_what_we_do_not_read_is_told_nothing)
+{
+    const struct ks_kcl_rows led = rows_of(KS_KCL_3X, 7);
+    struct ks_lease_row rows[2] = {peers_row(BED_OTHER, 3), peers_row(BED_OTHER, 3)};
+
+    rows[1].shard = 1;
+    rows[1].elsewhere = true;
+    rows[1].unserved = true;
+    peers_begin(KS_PROTOCOL_KCL);
+    peers_look_at(rows, 2);
+    probe(NULL, &led);
+    peers_look_at(rows, 2);
+    EXPECT(bed_told(&peers_bed, KS_STORY_KCL_UNSERVED));
+    for (int i = 0; i < 100; i++) {
+        peers_wait(1000);
+        EXPECT(bed_asked(&peers_bed, KS_STORE_HEARTBEAT) == NULL);
+    }
+    /* Another subscription reads it now. */
+    rows[1].unserved = false;
+    peers_look_at(rows, 2);
+    peers_wait(10);
+    EXPECT(KCL.reported);
+    answer(REPORT, NULL, KS_DONE);
+    /* And none does any more: the report goes. */
+    rows[1].unserved = true;
+    peers_look_at(rows, 2);
+    EXPECT(!bed_told(&peers_bed, KS_STORY_KCL_UNSERVED)); /* It was told. */
+    while (KCL.serials[REPORT] != 0 && !KCL.going)
+        answer(REPORT, NULL, KS_DONE);
+    EXPECT(KCL.going);
+}
+
+TEST(an_assigned_shard_of_another_stream_is_not_followed)
+{
+    struct ks_lease_row row = peers_row(BED_ME, 3);
+
+    row.elsewhere = true;
+    live_led();
+    peers_look(&row);
+    owned(KS_DONE, 1);
+    for (int i = 0; i < 20; i++) {
+        peers_wait(100);
+        EXPECT(bed_asked(&peers_bed, KS_STORE_READ_LEASE) == NULL);
+        EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) == NULL);
+    }
 }
