@@ -342,7 +342,7 @@ def mixed(name, folder, theirs=None, of_ours=None):
     living = set()
 
     def start(member):
-        member.start()
+        member.start().awake()
         living.add(member)
 
     def stop(member):
@@ -354,7 +354,6 @@ def mixed(name, folder, theirs=None, of_ours=None):
         living.discard(member)
 
     start(them[0])
-    them[0].awake()
     if dialect.led:
         owned_by_all(world)
     producer = Producer(world, 20000, 400)
