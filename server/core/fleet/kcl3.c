@@ -400,8 +400,7 @@ void ks_kcl3_rows_read(struct ks_core *core, const struct ks_event *event)
         survey(core, event);
     for (uint32_t i = 0;
          is_assigned(core) && core->fleet.kcl.unindexed && i < event->store.lease_count; i++)
-        if (ks_peers_is_me(core, event->store.leases[i].owner) &&
-            !event->store.leases[i].elsewhere)
+        if (ks_peers_is_me(core, event->store.leases[i].owner) && !event->store.leases[i].elsewhere)
             found(core, event->store.leases[i].shard);
 }
 
