@@ -118,7 +118,8 @@ class Member:
             env.pop("AWS_CA_BUNDLE", None)
         args = ["setpriv", "--pdeathsig", "KILL", "nice", *self.library.program, self.worker, self.world.name, self.world.name,
                 *(f"{name}={value}" for name, value in self.settings.items())]
-        apart = "multilang" in self.library.program[0]  # Its stdout is a log.
+        apart = "multilang" in self.library.program[0]  # Its stdout is a log; it says nothing in a diary before it has a shard.
+        self.first_words = path + ".log" if apart else diary
         with open(path + ".log", "ab") as log, open(diary, "ab") as out:
             self.process = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=log if apart else out, stderr=log, env=env)
         PROCESSES.append(self.process)
@@ -146,10 +147,10 @@ class Member:
         check(self.process.poll() is None, f"{self.worker} ended by itself with {self.process.poll()}")
 
     def awake(self):
-        """Waits for the first line of its diary: kinsumer cannot bear that two make its tables at the same time."""
+        """Waits for its first line: kinsumer cannot bear that two make its tables at the same time."""
         def told():
             self.lives()
-            return read_lines(self.diaries[-1])
+            return read_lines(self.first_words)
         wait_until(told, 60, f"{self.worker} says something")
         return self
 
@@ -175,6 +176,7 @@ class Ours(Member):
         self.runs += 1
         path = os.path.join(self.world.folder, f"{self.worker}.{self.runs}")
         self.diaries.append(path + ".diary")
+        self.first_words = self.diaries[-1]
         options = {"dialect": self.dialect, **self.world.subscriptions(path + ".json"),
                    "initial_position": "trim_horizon", "lease_duration_ms": LEASE_MS, "checkpoint_interval_ms": 500,
                    "drain_timeout_ms": 10000, **AS_THEY.get(self.dialect, {}), **self.options}
