@@ -162,7 +162,7 @@ struct ks_store_request {
     struct ks_position
         whole; /* Of it and before it, the last record that is no part of a begun aggregate. */
     const char *children[KS_CHILDREN_MAX];
-    const struct ks_store_lease *lease; /* CREATE, MEND; of kcl-rb, ASSIGN, TAKE_OVER: as read; of kcl: its LATEST. */
+    const struct ks_store_lease *lease; /* CREATE, FILL, MEND; of kcl-rb, ASSIGN, TAKE_OVER: as read; of kcl: its LATEST. */
     bool exists;                        /* MEND: there is a row. */
     bool words;                         /* READ_LEASES, READ_LEASE: with the words of each row. */
     bool masks;                     /* kcl-rb: the row is masked while we hold it; MEND: it was. */

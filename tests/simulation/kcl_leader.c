@@ -210,6 +210,7 @@ static void balance(struct shared_world *world)
         struct shared_row *row = &world->rows[shard];
 
         if (!row->present || row->checkpoint == SHARED_END || row->owner != from ||
+            row->damage != SHARED_SOUND ||
             row->next != 0 || !world->kcl.seen[shard])
             continue;
         row->next = to;
@@ -225,7 +226,7 @@ static void lead(struct shared_world *world)
         struct shared_row *row = &world->rows[shard];
         uint32_t least = worker_with(world, false);
 
-        if (!row->present || row->checkpoint == SHARED_END) {
+        if (!row->present || row->checkpoint == SHARED_END || row->damage != SHARED_SOUND) {
             world->kcl.seen[shard] = false;
             continue;
         }

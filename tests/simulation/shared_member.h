@@ -8,6 +8,8 @@
 void shared_member_turn(struct shared_world *world, struct shared_member *member);
 
 void kcl_member_turn(struct shared_world *world, struct shared_member *member);
+/* Makes the rows that are missing. */
+void kcl_sync(struct shared_world *world);
 /* kcl_table.c: a member's write of a row, that before was so. */
 void kcl_changed(struct shared_world *world, ks_shard shard, const struct shared_row *before);
 

@@ -25,6 +25,9 @@ enum {
 /* Where a row begins that has no checkpoint. */
 enum shared_begin { SHARED_TRIM_HORIZON, SHARED_LATEST, SHARED_AT_TIMESTAMP };
 
+/* Another process wrote what nobody can read. Until somebody mends it, or writes over it. */
+enum shared_damage { SHARED_SOUND, SHARED_OF_ANOTHER_KIND, SHARED_OWNER_NULL, SHARED_PLACE_NULL };
+
 struct shared_row {
     bool present;
     uint32_t owner;
@@ -34,6 +37,8 @@ struct shared_row {
     /* Of the KCL. */
     enum shared_begin begin; /* Where it begins while `checkpoint` is SHARED_NONE: a word; */
     sim_time since;              /* LATEST: from when on, if one of ours noted that; else SHARED_NEVER. */
+    bool ranged; /* It says its hash keys. */
+    enum shared_damage damage;
     uint64_t counter;
     uint32_t last;     /* Who had it last. */
     sim_time moved_at; /* When the counter did, last. */
@@ -66,6 +71,7 @@ struct shared_member;
 struct shared_fleet {
     enum ks_protocol protocol;
     bool led;          /* KCL 3.x: see kcl_leader.c. */
+    bool divides;      /* Members write their names only while they read: see is_done. */
     bool kept;         /* Everybody keeps to conditions: no checkpoint is ever overwritten. */
     int64_t drift_ppm; /* Steady clocks are no more wrong than this. */
     int64_t peace_s;   /* So long it may take after the faults until all is done. */
@@ -132,6 +138,8 @@ struct shared_node {
     uint64_t fetched[SHARED_SHARDS];
     uint64_t forgot[SHARED_SHARDS];
     sim_time began;
+    bool unread[SHARED_SHARDS]; /* It saw that the row cannot be read, */
+    bool told[SHARED_SHARDS];   /* and said so. */
     bool has_row[SHARED_SHARDS];  /* As it read or wrote last. */
     uint64_t seen[SHARED_SHARDS]; /* The row's checkpoint, as read last .. */
     uint64_t own[SHARED_SHARDS];  /* .. and as we made it durable; SHARED_NONE: not yet. */
@@ -233,6 +241,8 @@ struct shared_world {
     sim_time retention; /* Closed shards are gone after it. */
     uint32_t tardy;     /* Listings are behind, so often, */
     bool merges;
+    uint32_t damages;
+    bool unranged; /* Members say no hash keys. */
     /* The world. */
     uint32_t shard_count;
     struct shared_shard shards[SHARED_SHARDS];
@@ -261,6 +271,10 @@ uint64_t shared_begin_of(const struct shared_world *world, ks_shard shard, sim_t
 /* True if the node may deliver the shard, by its own word and its own clocks. */
 bool shared_may_deliver(const struct shared_world *world, uint32_t node, ks_shard shard);
 
+/* The row of a shard is damaged; or mended. */
+void shared_damage(struct shared_world *world);
+void shared_mend(struct shared_world *world, ks_shard shard);
+
 /* Somebody else wrote: the promises that hold where all keep to conditions. */
 void shared_changed(struct shared_world *world, ks_shard shard, const struct shared_row *before);
 
@@ -277,8 +291,8 @@ bool shared_is_gone(const struct shared_world *world, ks_shard shard);
 bool shared_is_parent(const struct shared_world *world, ks_shard parent, ks_shard child);
 /* The first record that was put then, or later. */
 uint64_t shared_stream_at(const struct shared_world *world, ks_shard shard, sim_time at);
-/* It is to be read to its end before its children. */
-bool shared_waits_for(const struct shared_world *world, ks_shard parent);
+/* The parent is to be read to its end before the child. */
+bool shared_waits_for(const struct shared_world *world, ks_shard parent, ks_shard child);
 /* True if it, or an ancestor, has or had a row. */
 bool shared_has_begun(const struct shared_world *world, ks_shard shard);
 /* Closed before the application began, and nobody's; or gone before anybody saw it. */
