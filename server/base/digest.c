@@ -8,6 +8,7 @@
 #include <openssl/evp.h>
 #include <openssl/params.h>
 #include <sys/random.h>
+#include <zlib.h>
 
 /* Finding an algorithm and making a context cost more than hashing a short text, so each thread keeps its own. */
 static _Thread_local EVP_MD *sha256;
@@ -98,49 +99,9 @@ void ks_digest_thread_end(void)
     sha256 = NULL;
 }
 
-/* CRC-32, eight bytes at a step: table k takes a byte that k more bytes follow (Intel, "slicing by 8", 2006). */
-static uint32_t crc_tables[8][256];
-
-__attribute__((constructor)) static void fill_crc_tables(void)
-{
-    for (uint32_t byte = 0; byte < 256; byte++) {
-        uint32_t crc = byte;
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc >> 1 ^ ((crc & 1) != 0 ? UINT32_C(0xEDB88320) : 0);
-        crc_tables[0][byte] = crc;
-    }
-    for (int table = 1; table < 8; table++) {
-        for (uint32_t byte = 0; byte < 256; byte++) {
-            uint32_t crc = crc_tables[table - 1][byte];
-            crc_tables[table][byte] = crc >> 8 ^ crc_tables[0][crc & 0xFF];
-        }
-    }
-}
-
-/* Four bytes, the lowest first, on any machine. */
-static uint32_t load_le32(const uint8_t *data)
-{
-    return (uint32_t)data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 |
-           (uint32_t)data[3] << 24;
-}
-
 uint32_t ks_crc32(ks_view message)
 {
-    const uint8_t *data = message.data;
-    size_t left = message.size;
-    uint32_t crc = UINT32_MAX;
-
-    for (; left >= 8; left -= 8, data += 8) {
-        uint32_t low = crc ^ load_le32(data);
-        uint32_t high = load_le32(data + 4);
-        crc = crc_tables[7][low & 0xFF] ^ crc_tables[6][low >> 8 & 0xFF] ^
-              crc_tables[5][low >> 16 & 0xFF] ^ crc_tables[4][low >> 24] ^
-              crc_tables[3][high & 0xFF] ^ crc_tables[2][high >> 8 & 0xFF] ^
-              crc_tables[1][high >> 16 & 0xFF] ^ crc_tables[0][high >> 24];
-    }
-    for (; left > 0; left--, data++)
-        crc = crc >> 8 ^ crc_tables[0][(crc ^ *data) & 0xFF];
-    return ~crc;
+    return (uint32_t)crc32_z(0, message.data, message.size);
 }
 
 void ks_random_bytes(void *buffer, size_t size)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* digest.h - hashes, MACs and random bytes: OpenSSL's home for hashes.
+/* digest.h - hashes, MACs and random bytes: OpenSSL's home for hashes, zlib's for its CRC.
  *
  * SHA-256 (FIPS 180-4), HMAC-SHA-256 (RFC 2104), MD5 (RFC 1321: Kinesis places records by it; not for safety).
  */

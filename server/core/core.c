@@ -428,7 +428,7 @@ bool ks_core_lease(const struct ks_core *core, ks_shard shard, struct ks_lease_v
     if (shard >= core->directory_top)
         return false;
     entry = &core->directory[shard];
-    if (!entry->seen && !entry->present && entry->held == KS_HELD_NONE)
+    if (entry->elsewhere || (!entry->seen && !entry->present && entry->held == KS_HELD_NONE))
         return false;
     view.state = entry->finished ? KS_LEASE_FINISHED : KS_LEASE_AWAY;
     view.owner = entry->owner;

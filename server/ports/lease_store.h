@@ -93,6 +93,7 @@ struct ks_store_app {
 };
 
 struct ks_store_lease {
+    char stream[KS_STREAM_ID_MAX + 1]; /* KCL: of a table of several streams, whose it is (streams.h); "": of one. */
     char shard[KS_SHARD_ID_MAX + 1];
     struct ks_incarnation_text owner;
     struct ks_incarnation_text next_owner;
@@ -111,7 +112,7 @@ struct ks_store_lease {
     char hash_end[KS_HASH_KEY_MAX + 1];
     uint64_t load; /* Bytes a second, as its owner measured last; absent = 0. */
     bool finished;
-    bool damaged; /* Only `shard`, `blame` and `words` mean something. */
+    bool damaged; /* Only `stream`, `shard`, `blame` and `words` mean something. */
     const char
         *blame; /* Of a damaged one: the attribute that cannot be read, a literal; NULL: its key. */
     const char *
@@ -151,6 +152,7 @@ struct ks_store_request {
     const struct ks_store_token *takes;
     uint32_t give_count;
     uint32_t take_count;
+    const char *stream; /* KCL: of a table of several streams, whose shard it is; NULL, "": of one. */
     const char *shard;
     struct ks_incarnation_text owner;
     struct ks_incarnation_text next_owner;

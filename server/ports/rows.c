@@ -29,7 +29,8 @@ ks_err ks_rows_init(struct ks_rows *rows, uint32_t shards_max, uint32_t workers_
     /* Each shard is in about two tokens at once, and a fleet has its own limit on top. */
     rows->token_capacity = 2 * shards_max + 4 * KS_TOKENS_MAX;
 
-    err = ks_names_init(&rows->shards, 0, shards_max, KS_SHARD_ID_MAX);
+    /* Rows of other streams have names, too. Of all this only what is used takes memory. */
+    err = ks_names_init(&rows->shards, 0, shards_max, KS_LEASE_KEY_MAX);
     if (ks_ok(err))
         err = ks_names_init(&rows->workers, 1, NAMES_FOR_A_ROW * workers_max + 1, KS_WORKER_ID_MAX);
     rows->words = ks_alloc(shards_max * sizeof *rows->words);
@@ -251,6 +252,75 @@ void ks_rows_mask(struct ks_rows *rows)
     rows->masking = true;
 }
 
+void ks_rows_stream(struct ks_rows *rows, const struct ks_streams *streams)
+{
+    rows->streams = *streams;
+    rows->streams.layout = KS_LAYOUT_OPEN;
+}
+
+void ks_rows_described(struct ks_rows *rows, const struct ks_describe_answer *stream)
+{
+    rows->streams.described = true;
+    rows->streams.created_ms = stream->created_ms;
+    memcpy(rows->streams.arn, stream->stream_arn, sizeof rows->streams.arn);
+}
+
+/* ---- The rows of other streams. ---- */
+
+/* False if what was read means nothing yet, or never. */
+static bool knows_layout(struct ks_rows *rows, bool whole, const struct ks_store_answer *answer)
+{
+    struct ks_streams *streams = &rows->streams;
+
+    if (!rows->kept || streams->layout != KS_LAYOUT_OPEN)
+        return true;
+    if (!whole || ks_streams_choose(streams, answer->leases, answer->lease_count, &rows->misfit) !=
+                      KS_CHOICE_MADE)
+        return false;
+    if (streams->layout == KS_LAYOUT_SEVERAL)
+        ks_info("the lease table is that of several streams: of %s there are the rows %s:..",
+                streams->word, streams->id);
+    return true;
+}
+
+static bool is_ours(const struct ks_rows *rows, const struct ks_store_lease *lease)
+{
+    if (rows->streams.layout != KS_LAYOUT_SEVERAL)
+        return lease->stream[0] == '\0';
+    return strcmp(lease->stream, rows->streams.id) == 0;
+}
+
+/* It is counted by whose it is, and never touched. Its key names it; a row that stands in a table of the other kind is
+ * damaged: whoever reads it otherwise than we would make another one of the same shard. */
+static bool other_of(struct ks_rows *rows, const struct ks_store_lease *lease, ks_instant now,
+                     struct ks_lease_row *ret_row)
+{
+    const bool fits = (lease->stream[0] != '\0') == (rows->streams.layout == KS_LAYOUT_SEVERAL);
+    struct ks_lease_row row = {
+        .rev = lease->rev,
+        .parents = {KS_SHARD_NONE, KS_SHARD_NONE},
+        .finished = lease->finished,
+        .damaged = lease->damaged || !fits,
+        .elsewhere = true,
+        .unserved = !ks_streams_serve(&rows->streams, lease->stream),
+    };
+    char key[KS_LEASE_KEY_MAX + 1];
+
+    ks_stream_key(lease, key);
+    /* A shard of ours may have such a name. */
+    if (lease->stream[0] == '\0') {
+        memmove(key + 1, key, strlen(lease->shard) + 1);
+        key[0] = ':';
+    }
+    if (!number_of(rows, &rows->shards, ks_view_text(key), now, &row.shard))
+        return false;
+    if (!row.damaged)
+        row.damaged = !ks_rows_incarnation(rows, &lease->owner, now, &row.owner) ||
+                      !ks_rows_incarnation(rows, &lease->next_owner, now, &row.next_owner);
+    *ret_row = row;
+    return true;
+}
+
 /* ---- Answers. ---- */
 
 static bool any_parent_has_row(const struct ks_rows *rows, const struct ks_shard_words *words)
@@ -466,6 +536,10 @@ static void leases_of(struct ks_rows *rows, bool all, bool consistent,
         const struct ks_store_lease *lease = &answer->leases[i];
         ks_shard shard;
 
+        if (!is_ours(rows, lease)) {
+            count += other_of(rows, lease, now, &rows->leases[count]);
+            continue;
+        }
         if (!ks_rows_shard(rows, ks_view_text(lease->shard), now, &shard))
             continue;
         note_row(rows, shard, lease, consistent, now, wall);
@@ -484,7 +558,8 @@ static void owned_of(struct ks_rows *rows, const struct ks_store_answer *answer,
     for (uint32_t i = 0; i < answer->lease_count && count < rows->shards_max; i++) {
         struct ks_lease_row row = {.parents = {KS_SHARD_NONE, KS_SHARD_NONE}};
 
-        if (ks_rows_shard(rows, ks_view_text(answer->leases[i].shard), now, &row.shard))
+        if (is_ours(rows, &answer->leases[i]) &&
+            ks_rows_shard(rows, ks_view_text(answer->leases[i].shard), now, &row.shard))
             rows->leases[count++] = row;
     }
     ret_event->store.leases = rows->leases;
@@ -501,6 +576,11 @@ void ks_rows_answered(struct ks_rows *rows, enum ks_store_operation operation, b
     ret_event->store.outcome = answer->outcome;
     if (answer->outcome == KS_UNKNOWN)
         return;
+    if ((leases || operation == KS_STORE_READ_OWNED) &&
+        !knows_layout(rows, operation == KS_STORE_READ_LEASES && consistent, answer)) {
+        ret_event->store.outcome = KS_UNKNOWN;
+        return;
+    }
 
     if (!ks_rows_fleet(rows, answer, now, wall, ret_event)) {
         ks_error("%s: its row holds more hand-overs than there is room for (%u), cannot go on",
@@ -676,6 +756,7 @@ bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
         .takes = rows->takes,
         .give_count = tokens_in(effect->give_count),
         .take_count = tokens_in(effect->take_count),
+        .stream = rows->streams.id,
         .shard = ks_names_text(&rows->shards, effect->shard),
         .epoch = effect->epoch,
         .rev = effect->rev,

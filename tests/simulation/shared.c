@@ -98,9 +98,12 @@ static void ask(struct shared_world *world, uint32_t number, const struct ks_sto
         at++;
     assert(at < SHARED_REQUESTS);
     request = &world->requests[at];
-    *request = (struct shared_request){
-        .used = true, .users = 1, .node = number, .life = node->life, .ask = *effect,
-        .began = node->began};
+    *request = (struct shared_request){.used = true,
+                                       .users = 1,
+                                       .node = number,
+                                       .life = node->life,
+                                       .ask = *effect,
+                                       .began = node->began};
     if (effect->operation == KS_STORE_CHECKPOINT || effect->operation == KS_STORE_FINAL) {
         request->has_checkpoint = effect->up_to > 0 || node->behind[effect->shard];
         request->checkpoint = node->base[effect->shard] + node->forgot[effect->shard];
@@ -144,8 +147,8 @@ static void arrive(struct shared_world *world, const struct happening *happening
 
 static void remember(struct shared_node *node, const struct shared_request *request)
 {
-    for (ks_shard shard = 0; request->ask.operation == KS_STORE_READ_LEASES && shard < SHARED_SHARDS;
-         shard++)
+    for (ks_shard shard = 0;
+         request->ask.operation == KS_STORE_READ_LEASES && shard < SHARED_SHARDS; shard++)
         node->has_row[shard] = false;
     for (uint32_t i = 0; i < request->row_count; i++) {
         uint64_t checkpoint = request->checkpoints[i];
@@ -197,6 +200,8 @@ static void answer(struct shared_world *world, const struct happening *happening
             remember(node, request);
         if (request->ask.operation == KS_STORE_CREATE)
             node->has_row[request->ask.shard] = true;
+        if (world->fleet->answered != NULL)
+            world->fleet->answered(world, node, request);
         if (request->has_checkpoint && !world->fleet->kept) {
             node->own[request->ask.shard] = request->checkpoint;
             node->behind[request->ask.shard] = false;
@@ -217,8 +222,7 @@ static void listed(struct shared_world *world, uint32_t number)
     struct ks_event event = {.kind = KS_EVENT_LISTED, .listed = {.ok = true}};
 
     for (ks_shard shard = 0; shard < world->shard_count; shard++)
-        event.listed.count +=
-            shared_stream_lists(world, shard, &node->listing[event.listed.count]);
+        event.listed.count += shared_stream_lists(world, shard, &node->listing[event.listed.count]);
     event.listed.shards = node->listing;
     step(world, number, &event);
 }
@@ -323,6 +327,8 @@ static void perform(struct shared_world *world, uint32_t number, const struct ks
     struct shared_node *node = &world->nodes[number];
     const ks_shard shard = effect->lease.shard;
 
+    if (world->fleet->effect != NULL)
+        world->fleet->effect(world, number, effect);
     switch ((int)effect->kind) {
     case KS_EFFECT_STORE: ask(world, number, &effect->store); break;
     case KS_EFFECT_LIST:
@@ -436,12 +442,19 @@ static void start(struct shared_world *world, uint32_t number, uint32_t name)
         .drift_ppm =
             ks_prng_between(&world->prng, -world->fleet->drift_ppm, world->fleet->drift_ppm),
         .wall_error = small_error(world),
+        .masks = config.masking,
     };
     for (ks_shard shard = 0; shard < SHARED_SHARDS; shard++)
-        node->seen[shard] = node->own[shard] = SHARED_NONE;
+        node->seen[shard] = node->own[shard] = node->row[shard] = SHARED_NONE;
     shared_say(world, "node %u: w%u starts", number, name);
     step(world, number, &(struct ks_event){.kind = KS_EVENT_START});
     open_session(world, number);
+}
+
+void shared_drain(struct shared_world *world, uint32_t number, ks_span patience)
+{
+    if (world->nodes[number].core != NULL)
+        step(world, number, &(struct ks_event){.kind = KS_EVENT_DRAIN, .drain = {patience}});
 }
 
 /* ---- The world ---- */
@@ -462,8 +475,7 @@ static void kill_one(struct shared_world *world)
     if (shared_chance(world, 500) && world->next_name < SHARED_EMPTY)
         name = world->next_name++;
     if (shared_chance(world, 300)) {
-        step(world, number,
-             &(struct ks_event){.kind = KS_EVENT_DRAIN, .drain = {ks_span_ms(3000)}});
+        shared_drain(world, number, ks_span_ms(3000));
         return;
     }
     stop(world, number);
@@ -517,7 +529,7 @@ static void trouble(struct shared_world *world)
         kill_one(world);
     if (shared_chance(world, world->damages))
         shared_damage(world);
-    if (shared_chance(world, world->merges ? 80 : 40))
+    if (!world->whole && shared_chance(world, world->merges ? 80 : 40))
         shared_stream_reshard(world);
     if (shared_chance(world, 20) && world->member_count > 0)
         world->members[ks_prng_below(&world->prng, world->member_count)].alive ^= true;
@@ -585,7 +597,7 @@ static void happen(struct shared_world *world, const struct happening *happening
     case HAPPENS_ANSWER:
     case HAPPENS_TIMEOUT: answer(world, happening); break;
     case HAPPENS_START:
-        if (world->nodes[happening->process].core == NULL)
+        if (world->nodes[happening->process].core == NULL && !world->leaving)
             start(world, happening->process, happening->count);
         break;
     case HAPPENS_SCALE: shared_stream_put(world); break;
@@ -593,7 +605,7 @@ static void happen(struct shared_world *world, const struct happening *happening
     case HAPPENS_PEACE: make_peace(world); break;
     case HAPPENS_DAMAGE: shared_mend(world, happening->shard); break;
     case HAPPENS_PUT:
-        shared_member_put(world, happening->count, happening->shard, happening->epoch,
+        world->fleet->put(world, happening->count, happening->shard, happening->epoch,
                           happening->first);
         break;
     case HAPPENS_HURRY:
@@ -623,7 +635,7 @@ static bool is_done(const struct shared_world *world, char *why, size_t size)
                  row->owner, row->claim, (long long)row->checkpoint, stream->count);
         if (world->fleet->is_done != NULL && !world->fleet->is_done(world, shard))
             return false;
-        if (world->fleet->divides)
+        if (world->fleet->judges)
             continue;
         if (stream->closed && stream->ended && !row->present)
             continue;
@@ -634,7 +646,7 @@ static bool is_done(const struct shared_world *world, char *why, size_t size)
             (row->checkpoint != SHARED_NONE || row->begin == SHARED_TRIM_HORIZON))
             return false;
     }
-    for (uint32_t number = 0; number < world->node_count; number++) {
+    for (uint32_t number = 0; !world->leaving && number < world->node_count; number++) {
         struct ks_self_view self;
 
         snprintf(why, size, "node %u is being replaced", number);
@@ -726,7 +738,8 @@ static void run(struct shared_world *world)
     begin(world);
     while (!world->failed && agenda_next(&world->agenda, &world->now, &happening)) {
         if (world->now > look) {
-            if (is_done(world, why, sizeof why))
+            if (is_done(world, why, sizeof why) &&
+                (world->fleet->over == NULL || world->fleet->over(world)))
                 return;
             look = world->now + SIM_SECOND;
         }

@@ -34,7 +34,7 @@ bool shared_is_settled(const struct shared_world *world, ks_shard shard, uint64_
     return true;
 }
 
-static void check_written(struct shared_world *world, const struct shared_request *request,
+void shared_check_written(struct shared_world *world, const struct shared_request *request,
                           const struct shared_row *before)
 {
     const ks_shard shard = request->ask.shard;
@@ -174,7 +174,7 @@ static void apply(struct shared_world *world, struct shared_request *request)
                (long long)world->rows[request->ask.shard].checkpoint);
     if (request->outcome != KS_DONE)
         return;
-    check_written(world, request, &before);
+    shared_check_written(world, request, &before);
     shared_changed(world, request->ask.shard, &before);
 }
 
@@ -191,4 +191,5 @@ const struct shared_fleet shared_go_kcl = {
     .asked = asked,
     .apply = apply,
     .member = shared_member_turn,
+    .put = shared_member_put,
 };

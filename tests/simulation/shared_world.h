@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shared_world.h - what the parts of the shared table's world know of each other: shared.c (our cores),
  * shared_stream.c (the stream), shared_table.c (the table), shared_member.c (the model of a member of vmware-go-kcl);
- * kcl_table.c and kcl_member.c, the same of the KCL 2.x. */
+ * kcl_table.c and kcl_member.c, the same of the KCL 2.x; shared_rb.c and shared_rb_member.c, of kcl-rb. */
 #ifndef KS_SIM_SHARED_WORLD_H
 #define KS_SIM_SHARED_WORLD_H
 
@@ -36,14 +36,19 @@ struct shared_row {
     uint64_t checkpoint;
     /* Of the KCL. */
     enum shared_begin begin; /* Where it begins while `checkpoint` is SHARED_NONE: a word; */
-    sim_time since;              /* LATEST: from when on, if one of ours noted that; else SHARED_NEVER. */
-    bool ranged; /* It says its hash keys. */
+    sim_time since; /* LATEST: from when on, if one of ours noted that; else SHARED_NEVER. */
+    bool ranged;    /* It says its hash keys. */
     enum shared_damage damage;
     uint64_t counter;
     uint32_t last;     /* Who had it last. */
     sim_time moved_at; /* When the counter did, last. */
     uint32_t next;     /* 3.x: to whom its owner is to hand it on; */
     sim_time given_at; /* since when. */
+    /* Of kcl-rb. */
+    bool stranger;   /* A process of it wrote the item, */
+    sim_time put_at; /* and then. */
+    bool nameless;   /* Its owner is NULL. */
+    bool masked;     /* Others read SHARD_END, and `checkpoint` stands beside it. */
 };
 
 struct shared_shard {
@@ -51,7 +56,7 @@ struct shared_shard {
     bool closed;
     bool ended; /* Its row said SHARD_END once: a late write may undo that. */
     sim_time born;
-    sim_time shown_at;        /* From when on listings have it, */
+    sim_time shown_at; /* From when on listings have it, */
     sim_time closed_at;
     sim_time closed_shown_at; /* and that it is closed, */
     sim_time gone_at;         /* until its records have expired. */
@@ -68,10 +73,11 @@ struct shared_shard {
 struct shared_world;
 struct shared_request;
 struct shared_member;
+struct shared_node;
 struct shared_fleet {
     enum ks_protocol protocol;
     bool led;          /* KCL 3.x: see kcl_leader.c. */
-    bool divides;      /* Members write their names only while they read: see is_done. */
+    bool judges;       /* is_done says all of a row. */
     bool kept;         /* Everybody keeps to conditions: no checkpoint is ever overwritten. */
     int64_t drift_ppm; /* Steady clocks are no more wrong than this. */
     int64_t peace_s;   /* So long it may take after the faults until all is done. */
@@ -85,11 +91,20 @@ struct shared_fleet {
     void (*draw)(struct shared_world *world);
     void (*make_peace)(struct shared_world *world);
     bool (*is_done)(const struct shared_world *world, ks_shard shard);
+    /* A node has an answer of the table; something is to be done for it; a PutItem of a member lands late; all is done:
+     * true if that is all. */
+    void (*answered)(struct shared_world *world, struct shared_node *node,
+                     struct shared_request *request);
+    void (*effect)(struct shared_world *world, uint32_t node, const struct ks_effect *effect);
+    void (*put)(struct shared_world *world, uint32_t owner, ks_shard shard, uint64_t timeout,
+                uint64_t checkpoint);
+    bool (*over)(struct shared_world *world);
 };
 extern const struct shared_fleet shared_go_kcl;
 extern const struct shared_fleet shared_kcl;
 extern const struct shared_fleet shared_kcl3;
 extern const struct shared_fleet shared_kinsumer;
+extern const struct shared_fleet shared_kcl_rb;
 
 /* kinsumer's other tables. */
 struct shared_meta {
@@ -147,6 +162,12 @@ struct shared_node {
     bool open[SHARED_SHARDS];
     sim_time stole_at;              /* Its last theft; 0: none. */
     uint32_t reader[SHARED_SHARDS]; /* Which READ is in flight. */
+    /* Of kcl-rb. */
+    bool masks;
+    sim_time looked_at;          /* When the table was as its last look at all rows shows it, */
+    bool at_work;                /* which showed a stranger's lease that is not over. */
+    uint64_t row[SHARED_SHARDS]; /* The row's checkpoint as read last, */
+    bool masked[SHARED_SHARDS];  /* which was masked. */
     struct ks_shard_row listing[SHARED_SHARDS];
 };
 
@@ -172,6 +193,12 @@ struct shared_request {
     struct ks_lease_row rows[SHARED_SHARDS];
     uint64_t checkpoints[SHARED_SHARDS];
     struct ks_kcl_rows kcl;
+    /* Of kcl-rb: what its rows are when they are told; how its sender writes, and what it read. */
+    sim_time told_at;
+    bool masked[SHARED_SHARDS];
+    bool masks;
+    bool was_masked;
+    uint64_t was;
 };
 
 /* A shard as a member remembers it: clientlibrary/partition of the library. */
@@ -209,8 +236,20 @@ struct shared_member {
     uint32_t list_count;
 };
 
+/* How a fleet of kcl-rb and ours come together. */
+struct shared_rb {
+    bool masks;       /* Ours mask; */
+    bool unmasks;     /* and in the end no more. */
+    bool goes_on;     /* A member serves in the end, too. */
+    bool back;        /* In the end ours give all back, and a member has it. */
+    bool given;       /* Which they have. */
+    sim_time stop_at; /* Members begin nothing from then on; */
+    sim_time calm_at; /* what they wrote late has landed. */
+};
+
 struct shared_world {
     const struct shared_fleet *fleet;
+    struct shared_rb rb;
     struct shared_meta meta;
     uint64_t seed;
     sim_time now;
@@ -226,6 +265,8 @@ struct shared_world {
     bool zombies;  /* Members write late, and without conditions. */
     bool stealing; /* Everybody claims. */
     bool peace;
+    bool whole;   /* No shard is split. */
+    bool leaving; /* Ours are drained for good. */
     uint32_t lost;
     uint32_t late;
     uint32_t pauses;
@@ -275,6 +316,9 @@ bool shared_may_deliver(const struct shared_world *world, uint32_t node, ks_shar
 void shared_damage(struct shared_world *world);
 void shared_mend(struct shared_world *world, ks_shard shard);
 
+/* shared.c: one of ours settles what it has, and goes. */
+void shared_drain(struct shared_world *world, uint32_t node, ks_span patience);
+
 /* Somebody else wrote: the promises that hold where all keep to conditions. */
 void shared_changed(struct shared_world *world, ks_shard shard, const struct shared_row *before);
 
@@ -301,6 +345,12 @@ bool shared_is_old(const struct shared_world *world, ks_shard shard);
 bool shared_is_over(const struct shared_world *world, ks_shard shard, uint32_t record);
 /* True if all records below are. */
 bool shared_is_settled(const struct shared_world *world, ks_shard shard, uint64_t checkpoint);
+/* shared_table.c: what must hold of any write of ours in a table of times. */
+void shared_check_written(struct shared_world *world, const struct shared_request *request,
+                          const struct shared_row *before);
+void shared_rb_turn(struct shared_world *world, struct shared_member *member);
+void shared_rb_put(struct shared_world *world, uint32_t owner, ks_shard shard, uint64_t timeout,
+                   uint64_t checkpoint);
 void shared_kinsumer_turn(struct shared_world *world, struct shared_member *member);
 /* What it wrote late lands: an unconditional PutItem. */
 void shared_member_put(struct shared_world *world, uint32_t owner, ks_shard shard, uint64_t timeout,

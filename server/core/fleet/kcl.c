@@ -46,42 +46,84 @@ static bool still_for(const struct ks_core *core, const struct ks_directory_entr
 
 /* ---- Families: which shards are to have rows ---- */
 
-static bool has_parent(const struct ks_directory_entry *entry, ks_shard parent)
+/* An edge of the graph: a child, and which of its parents. */
+static ks_shard child_of(uint32_t edge)
 {
-    return entry->parents[0] == parent || entry->parents[1] == parent;
+    return edge / KS_PARENTS_MAX;
 }
 
-/* One pass up and down; false if nothing changed. */
-static bool mark_once(struct ks_core *core)
+static uint32_t first_edge(const struct ks_core *core, ks_shard parent)
 {
-    bool changed = false;
+    return core->directory[parent].children;
+}
 
-    for (ks_shard shard = core->directory_top; shard-- > 0;) {
+static uint32_t next_edge(const struct ks_core *core, uint32_t edge)
+{
+    return core->directory[child_of(edge)].siblings[edge % KS_PARENTS_MAX];
+}
+
+/* Each shard's edges to its children, as a list. */
+static void know_children(struct ks_core *core)
+{
+    for (ks_shard shard = 0; shard < core->directory_top; shard++)
+        core->directory[shard].children = KS_SHARD_NONE;
+    for (ks_shard shard = 0; shard < core->directory_top; shard++) {
         struct ks_directory_entry *entry = &core->directory[shard];
 
         for (uint32_t p = 0; p < KS_PARENTS_MAX; p++) {
-            struct ks_directory_entry *parent;
-
             if (entry->parents[p] >= core->directory_top)
                 continue;
-            parent = &core->directory[entry->parents[p]];
-            if ((entry->present || entry->begun_below) && !parent->begun_below)
-                changed = parent->begun_below = true;
-            if ((parent->present || parent->begun_above) && !entry->begun_above)
-                changed = entry->begun_above = true;
+            entry->siblings[p] = first_edge(core, entry->parents[p]);
+            core->directory[entry->parents[p]].children = shard * KS_PARENTS_MAX + p;
         }
     }
-    return changed;
 }
 
-/* Whether some descendant, some ancestor has a row. */
+/* Puts all that have rows on the pile. Returns how many. */
+static uint32_t pile_up(struct ks_core *core)
+{
+    uint32_t piled = 0;
+
+    for (ks_shard shard = 0; shard < core->directory_top; shard++)
+        if (core->directory[shard].present)
+            core->by_key[piled++] = shard;
+    return piled;
+}
+
+/* Who is marked for the first time, and was not on the pile before, goes there. */
+static uint32_t mark(struct ks_core *core, ks_shard shard, bool *marked, uint32_t piled)
+{
+    if (*marked)
+        return piled;
+    *marked = true;
+    if (!core->directory[shard].present)
+        core->by_key[piled++] = shard;
+    return piled;
+}
+
+/* Whether some descendant, some ancestor has a row. Each shard is on the pile once. */
 static void mark_families(struct ks_core *core)
 {
+    uint32_t piled;
+
+    know_children(core);
     for (ks_shard shard = 0; shard < core->directory_top; shard++)
         core->directory[shard].begun_below = core->directory[shard].begun_above = false;
-    /* A family is no deeper than the directory. */
-    for (ks_shard pass = 0; pass < core->directory_top && mark_once(core); pass++)
-        ;
+    for (piled = pile_up(core); piled > 0;) {
+        const struct ks_directory_entry *entry = &core->directory[core->by_key[--piled]];
+
+        for (uint32_t p = 0; p < KS_PARENTS_MAX; p++)
+            if (entry->parents[p] < core->directory_top)
+                piled = mark(core, entry->parents[p],
+                             &core->directory[entry->parents[p]].begun_below, piled);
+    }
+    for (piled = pile_up(core); piled > 0;) {
+        ks_shard shard = core->by_key[--piled];
+
+        for (uint32_t edge = first_edge(core, shard); edge != KS_SHARD_NONE;
+             edge = next_edge(core, edge))
+            piled = mark(core, child_of(edge), &core->directory[child_of(edge)].begun_above, piled);
+    }
 }
 
 /* It has none, and needs one: nobody reads below it. What was closed before an application that begins at the latest
@@ -103,14 +145,26 @@ static bool is_missed(const struct ks_core *core, const struct ks_directory_entr
     return !ks_instant_before(core->fleet.listed_at, entry->missed_at);
 }
 
+/* It has a row, or is not to have one; and not because a listing left it out. */
+static bool is_settled(struct ks_core *core, ks_shard shard)
+{
+    const struct ks_directory_entry *entry;
+
+    if (shard >= core->directory_top)
+        return true;
+    entry = &core->directory[shard];
+    return entry->present ||
+           (entry->listed ? !lacks_row(core, shard) : ks_shards_gone(core, shard));
+}
+
 /* Parents before children, or members that find no row of a parent would not wait for it. */
-static bool may_be_made(const struct ks_core *core, ks_shard shard)
+static bool may_be_made(struct ks_core *core, ks_shard shard)
 {
     const struct ks_directory_entry *entry = &core->directory[shard];
 
     return lacks_row(core, shard) && is_missed(core, entry) && !entry->writing &&
-           !entry->doubtful && !lacks_row(core, entry->parents[0]) &&
-           !lacks_row(core, entry->parents[1]);
+           !entry->doubtful && is_settled(core, entry->parents[0]) &&
+           is_settled(core, entry->parents[1]);
 }
 
 /* Makes rows that are missing. True if some are. */
@@ -173,13 +227,14 @@ static bool may_end(const struct ks_core *core, const struct ks_lease *lease)
 {
     if (!knows_children(core, lease))
         return false;
-    for (ks_shard shard = 0; shard < core->directory_top; shard++)
-        if (has_parent(&core->directory[shard], lease->shard) && lacks_row(core, shard))
+    for (uint32_t edge = first_edge(core, lease->shard); edge != KS_SHARD_NONE;
+         edge = next_edge(core, edge))
+        if (lacks_row(core, child_of(edge)))
             return false;
     return true;
 }
 
-/* ---- Taking ---- */
+/* ---- Taking: of a table of several streams all rows count, as members count them; ours alone can be taken. ---- */
 
 /* Our own, of an earlier run: at once, but not for ever, or two of one name would take from each other. */
 static bool left_behind(const struct ks_core *core, const struct ks_directory_entry *entry)
@@ -260,10 +315,10 @@ static bool very_old(const struct ks_core *core, const struct ks_directory_entry
     return still_for(core, entry, 3) || left_behind(core, entry);
 }
 
-/* What we have, or will. */
+/* What we have, or will, of other streams, too. */
 static uint32_t mine(const struct ks_core *core)
 {
-    return core->leases_used + ks_peers_writes(&core->fleet);
+    return core->leases_used + ks_peers_writes(&core->fleet) + core->fleet.kcl.elsewhere;
 }
 
 /* Half of what is free at a time, so that those who start together share it; what nobody wanted for long is taken
@@ -280,6 +335,16 @@ static void take_available(struct ks_core *core, uint32_t free, struct ks_effect
 
 /* ---- Stealing ---- */
 
+/* It has a lease of our stream. */
+static bool serves_ours(const struct ks_core *core, struct ks_incarnation who)
+{
+    for (ks_shard shard = 0; shard < core->directory_top; shard++)
+        if (core->directory[shard].present && !core->directory[shard].elsewhere &&
+            ks_incarnation_equal(core->directory[shard].owner, who))
+            return true;
+    return false;
+}
+
 static const struct ks_member *richest(const struct ks_core *core)
 {
     const struct ks_member *richest = NULL;
@@ -288,7 +353,7 @@ static const struct ks_member *richest(const struct ks_core *core)
         const struct ks_member *member = &core->members[i];
 
         if (member->present && !ks_peers_is_me(core, member->self) &&
-            (richest == NULL || member->held > richest->held))
+            (richest == NULL || member->held > richest->held) && serves_ours(core, member->self))
             richest = member;
     }
     return richest;
@@ -327,20 +392,21 @@ static bool useless(const struct ks_core *core, ks_shard shard)
     const struct ks_directory_entry *entry = &core->directory[shard];
     bool has_child = false;
 
-    if (!entry->present || !entry->finished || entry->damaged ||
+    if (!entry->present || !entry->finished || entry->damaged || entry->elsewhere ||
         ks_peers_unchanged(core, entry).us < core->config.keep.us)
         return false;
     for (uint32_t p = 0; p < KS_PARENTS_MAX; p++)
         if (entry->parents[p] < core->directory_top && core->directory[entry->parents[p]].present)
             return false;
-    for (ks_shard child = 0; child < core->directory_top; child++) {
-        if (!has_parent(&core->directory[child], shard))
-            continue;
-        if (!core->directory[child].present || core->directory[child].unstarted)
+    for (uint32_t edge = first_edge(core, shard); edge != KS_SHARD_NONE;
+         edge = next_edge(core, edge)) {
+        const struct ks_directory_entry *child = &core->directory[child_of(edge)];
+
+        if (!child->present || child->unstarted)
             return false;
         has_child = true;
     }
-    return has_child || ks_shards_may_delete(core, shard);
+    return has_child || ks_shards_expired(core, shard);
 }
 
 /* Rows that members before 1.14 and 2.3 made say no hash keys. Auditors fill them in, of who is read still. */
@@ -364,6 +430,7 @@ static void round_of(struct ks_core *core, struct ks_effects *effects)
     bool missing;
 
     ks_peers_count(core, counts);
+    ks_kcl3_count(core, effects);
     mark_families(core);
     fleet->round_at = ks_instant_add(core->now, ks_span_us(core->config.lease_duration.us / 2));
     if (!fleet->kcl.known)

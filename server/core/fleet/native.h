@@ -94,10 +94,15 @@ void ks_shards_rows(struct ks_core *core, uint32_t serial, const struct ks_event
                     struct ks_effects *effects);
 /* A lease row, as any read shows it; its shard is in the directory. */
 void ks_shards_see(struct ks_core *core, const struct ks_lease_row *row);
+/* True if the stream has it no more: listings a second apart did not show it. Where only one did not, asks for another
+ * one. */
+bool ks_shards_gone(struct ks_core *core, ks_shard shard);
 /* True if all parents of a shard are over: it may have a row, and be served. */
 bool ks_shards_parents_over(struct ks_core *core, const struct ks_directory_entry *entry);
 /* True if a lease waits for an owner. */
 bool ks_shards_free(const struct ks_core *core);
+/* True if it is finished, and not in the stream any more for K. */
+bool ks_shards_expired(const struct ks_core *core, ks_shard shard);
 /* True if the row of a finished shard is of no more use. */
 bool ks_shards_may_delete(const struct ks_core *core, ks_shard shard);
 void ks_shards_deleted(struct ks_core *core, ks_shard shard);

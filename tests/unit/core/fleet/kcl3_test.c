@@ -29,16 +29,38 @@ static void answer(uint32_t what, const struct ks_kcl_rows *rows, enum ks_outcom
 }
 
 /* Waits for the next probe and answers it. */
-static void probe(const struct ks_kcl_rows *apart, const struct ks_kcl_rows *together)
+static void await_probe(void)
 {
-    static const struct ks_kcl_rows none;
 
+    if (!KCL.counted)
+        peers_look(NULL); /* Who has not seen the rows says nothing to a leader. */
     for (int i = 0; i < 1000 && KCL.serials[APART] == 0; i++)
         peers_wait(100);
     while (KCL.serials[REPORT] != 0)
         answer(REPORT, NULL, KS_DONE);
+}
+
+static void probe(const struct ks_kcl_rows *apart, const struct ks_kcl_rows *together)
+{
+    static const struct ks_kcl_rows none;
+
+    await_probe();
     answer(APART, apart == NULL ? &none : apart, KS_DONE);
     answer(TOGETHER, together == NULL ? &none : together, KS_DONE);
+}
+
+/* In tables of their own, with the name of who leads. */
+static void probe_led(const struct ks_kcl_rows *apart, uint32_t leader)
+{
+    struct ks_event event = {.kind = KS_EVENT_STORE};
+
+    await_probe();
+    event.store.token = token_of(APART);
+    event.store.outcome = KS_DONE;
+    event.store.kcl = *apart;
+    event.store.leader.holder.worker = leader;
+    peers_step(&event);
+    answer(TOGETHER, &(struct ks_kcl_rows){.version = KS_KCL_UNSAID}, KS_DONE);
 }
 
 static struct ks_kcl_rows rows_of(enum ks_kcl_version version, uint64_t leader)
@@ -156,6 +178,16 @@ TEST(where_nobody_ever_led_free_leases_are_taken)
     EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) != NULL);
 }
 
+TEST(while_nobody_leads_it_is_asked_soon_who_does)
+{
+    const struct ks_kcl_rows unled = rows_of(KS_KCL_3X_WITH_ROLLBACK, 0);
+
+    peers_begin(KS_PROTOCOL_KCL);
+    probe(&unled, NULL);
+    peers_wait(peers_bed.core->config.lease_duration.us / 1000);
+    EXPECT(KCL.serials[APART] != 0);
+}
+
 TEST(a_rollback_is_followed_and_leases_stay)
 {
     const struct ks_kcl_rows back = rows_of(KS_KCL_2X, 0);
@@ -169,6 +201,46 @@ TEST(a_rollback_is_followed_and_leases_stay)
     EXPECT(ks_kcl3_takes(peers_bed.core));
     EXPECT_EQ_I64(peers_bed.core->leases_used, 1);
     EXPECT_EQ_I64(peers_bed.core->leases[0].state, KS_LEASE_HELD);
+}
+
+/* The operator's tool deletes the table of the reports then. */
+TEST(after_a_rollback_nothing_is_reported)
+{
+    const struct ks_kcl_rows back = rows_of(KS_KCL_2X, 0);
+    const struct ks_kcl_rows upgrade = rows_of(KS_KCL_UPGRADE_FROM_2X, 0);
+
+    live_led();
+    answer(REPORT, NULL, KS_DONE);
+    probe(NULL, &back);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_SAY_GONE) != NULL);
+    answer(REPORT, NULL, KS_DONE);
+    peers_wait(60000);
+    EXPECT(KCL.serials[REPORT] == 0);
+    probe(NULL, &upgrade);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_HEARTBEAT) != NULL);
+}
+
+/* Two reads, and a move between them. */
+TEST(rows_that_are_read_while_they_move_are_read_again)
+{
+    const struct ks_kcl_rows led = rows_of(KS_KCL_3X, 7);
+    struct ks_kcl_rows rest = {.version = KS_KCL_UNSAID, .leader = 8};
+
+    peers_begin(KS_PROTOCOL_KCL);
+    probe(&led, NULL);
+    answer(REPORT, NULL, KS_DONE);
+    probe(&rest, NULL);
+    EXPECT(!bed_told(&peers_bed, KS_STORY_KCL_EQUALS) && !ks_kcl3_takes(peers_bed.core));
+    peers_wait(2000);
+    EXPECT(KCL.serials[APART] != 0);
+    probe(&rest, &led);
+    EXPECT(!ks_kcl3_takes(peers_bed.core) && KCL.together);
+    rest = (struct ks_kcl_rows){.tables = KS_KCL_TABLES_PENDING};
+    probe(&rest, NULL);
+    EXPECT(!bed_told(&peers_bed, KS_STORY_KCL_UNKNOWN));
+    probe(&rest, NULL);
+    EXPECT(bed_told(&peers_bed, KS_STORY_KCL_UNKNOWN)); /* It is no matter of moments. */
+    EXPECT(!ks_kcl3_takes(peers_bed.core));
 }
 
 TEST(rows_that_nobody_knows_change_nothing)
@@ -212,6 +284,46 @@ TEST(rows_that_move_into_one_table_are_followed)
     EXPECT(ks_kcl3_takes(peers_bed.core)); /* The old table says nothing any more. */
     probe(NULL, &together);
     EXPECT(ks_kcl3_takes(peers_bed.core) && KCL.together);
+}
+
+/* All rows, with the report of whoever leads in the table of the leases, `age` s old. */
+static void look_at_reports(int64_t age)
+{
+    const struct ks_worker_row workers[] = {
+        {.self = {BED_ME, 0}, .beat = (uint64_t)peers_wall_us / 1000000},
+        {.self = {BED_OTHER, 0}, .beat = (uint64_t)(peers_wall_us / 1000000 - age)},
+    };
+    struct ks_event event = {.kind = KS_EVENT_STORE};
+
+    event.store.workers = workers;
+    event.store.worker_count = 2;
+    ks_kcl3_rows_read(peers_bed.core, &event);
+}
+
+/* Reports of everybody are to be there before the leader lets the rows move. */
+TEST(where_rows_may_move_reports_go_where_the_leaders_goes)
+{
+    struct ks_kcl_rows apart = rows_of(KS_KCL_3X, 7);
+
+    peers_begin(KS_PROTOCOL_KCL);
+    apart.tables = KS_KCL_TABLES_DEPLOYED;
+    probe_led(&apart, BED_OTHER);
+    EXPECT(!bed_asked(&peers_bed, KS_STORE_HEARTBEAT)->together);
+    look_at_reports(3600); /* He is gone. */
+    probe_led(&apart, BED_OTHER);
+    EXPECT(!KCL.together);
+    look_at_reports(10);
+    apart.leader = 8;
+    probe_led(&apart, BED_OTHER);
+    EXPECT(KCL.together);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_HEARTBEAT)->together);
+    apart.tables = KS_KCL_TABLES_INIT; /* Somebody may know nothing of it. */
+    probe_led(&apart, BED_OTHER + 1);
+    EXPECT(!KCL.together);
+    apart.tables = KS_KCL_TABLES_DEPLOYED;
+    look_at_reports(10);
+    probe_led(&apart, BED_OTHER + 1);
+    EXPECT(!KCL.together); /* Another one leads, and reports where he did. */
 }
 
 /* ---- Reports ---- */
