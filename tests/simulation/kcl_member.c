@@ -271,6 +271,8 @@ void kcl_member_turn(struct shared_world *world, struct shared_member *member)
 {
     const bool renews = world->now >= member->renew_at;
 
+    if (!member->alive)
+        member->order_count = 0;
     if (!member->alive || world->now < member->paused_until || world->now < world->away_until)
         return;
     if (world->fleet->led)

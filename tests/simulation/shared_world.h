@@ -128,7 +128,8 @@ struct kcl_fleet {
     sim_time moved_at; /* From then on its rows are in one table. */
     uint64_t beat;     /* The leader's row. */
     sim_time beat_at;
-    sim_time led_at; /* Since when the same one leads. */
+    uint32_t leader; /* Which member. */
+    sim_time led_at; /* Since when. */
     sim_time run_at;
     bool forced;
     bool seen[SHARED_SHARDS];
@@ -217,7 +218,19 @@ struct shared_memory {
     bool marked; /* To be taken at the next turn, as it was seen. */
 };
 
+/* What a leader of KCL 3.x decided about a row as it saw it, and writes a moment later, or when it wakes. */
+enum kcl_decision { KCL_ASSIGNS, KCL_FORCES, KCL_HANDS_OVER };
+struct kcl_order {
+    enum kcl_decision decision;
+    ks_shard shard;
+    uint32_t owner;
+    uint32_t next;
+    uint32_t to;
+};
+
 struct shared_member {
+    struct kcl_order orders[SHARED_SHARDS];
+    uint32_t order_count;
     bool alive;
     bool fine; /* Its times have nanoseconds: v2. */
     uint32_t name;
