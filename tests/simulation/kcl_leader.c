@@ -244,8 +244,7 @@ static void balance(struct shared_world *world, struct shared_member *member)
         struct shared_row *row = &world->rows[shard];
 
         if (!row->present || row->checkpoint == SHARED_END || row->owner != from ||
-            row->damage != SHARED_SOUND ||
-            row->next != 0 || !world->kcl.seen[shard])
+            row->damage != SHARED_SOUND || row->next != 0 || !world->kcl.seen[shard])
             continue;
         decide(world, member, shard, KCL_HANDS_OVER, to);
         return;

@@ -35,14 +35,14 @@ static void make_row(struct shared_world *world, ks_shard shard)
 
     if (before.present || world->shards[shard].ended || shared_is_gone(world, shard))
         return;
-    world->rows[shard] = (struct shared_row){
-        .present = true,
-        .checkpoint = SHARED_NONE,
-        .begin = world->initial == SHARED_LATEST && shared_has_begun(world, shard)
-                     ? SHARED_TRIM_HORIZON
-                     : world->initial,
-        .since = SHARED_NEVER,
-        .ranged = !world->unranged};
+    world->rows[shard] = (struct shared_row){.present = true,
+                                             .checkpoint = SHARED_NONE,
+                                             .begin = world->initial == SHARED_LATEST &&
+                                                              shared_has_begun(world, shard)
+                                                          ? SHARED_TRIM_HORIZON
+                                                          : world->initial,
+                                             .since = SHARED_NEVER,
+                                             .ranged = !world->unranged};
     kcl_changed(world, shard, &before);
 }
 
@@ -99,8 +99,8 @@ static void hand_on(struct shared_world *world, struct shared_member *member, ks
     struct shared_row *row = &world->rows[shard];
     const struct shared_row before = *row;
 
-    if (row->damage != SHARED_SOUND || row->next == 0 || row->owner != member->name || row->counter != memory->counter ||
-        !shared_chance(world, 100))
+    if (row->damage != SHARED_SOUND || row->next == 0 || row->owner != member->name ||
+        row->counter != memory->counter || !shared_chance(world, 100))
         return;
     row->owner = row->next;
     row->next = 0;

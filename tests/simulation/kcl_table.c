@@ -52,10 +52,9 @@ static void tell_row(const struct shared_world *world, struct shared_request *re
         .finished = row->checkpoint == SHARED_END,
         .unstarted = row->checkpoint == SHARED_NONE,
     };
-    request->checkpoints[request->row_count++] =
-        row->checkpoint == SHARED_NONE
-            ? shared_begin_of(world, shard, request->began)
-            : row->checkpoint;
+    request->checkpoints[request->row_count++] = row->checkpoint == SHARED_NONE
+                                                     ? shared_begin_of(world, shard, request->began)
+                                                     : row->checkpoint;
 }
 
 /* Its owner renewed it lately: whoever takes it now steals. By the clocks of owner and taker, each wrong by up to 2 %,
@@ -193,7 +192,8 @@ static void hand_on(struct shared_world *world, uint32_t node, ks_shard shard)
 }
 
 /* What conditions see of a damage; and what is written is sound again. */
-static bool is_refused(const struct ks_store_effect *ask, struct shared_row *row, bool has_checkpoint)
+static bool is_refused(const struct ks_store_effect *ask, struct shared_row *row,
+                       bool has_checkpoint)
 {
     const bool ends = ask->operation == KS_STORE_END;
 

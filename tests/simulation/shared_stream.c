@@ -68,8 +68,8 @@ static void close_one(struct shared_world *world, ks_shard shard)
     stream->closed_at = world->now;
     stream->closed_shown_at = shown_at(world);
     if (world->retention != SHARED_NEVER)
-        stream->gone_at = world->now + world->retention +
-                          ks_prng_between(&world->prng, 3 * TARDY, 15 * TARDY);
+        stream->gone_at =
+            world->now + world->retention + ks_prng_between(&world->prng, 3 * TARDY, 15 * TARDY);
 }
 
 static void add_child(struct shared_world *world, ks_shard parent, ks_shard adjacent,

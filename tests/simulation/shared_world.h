@@ -154,8 +154,8 @@ struct shared_node {
     uint64_t fetched[SHARED_SHARDS];
     uint64_t forgot[SHARED_SHARDS];
     sim_time began;
-    bool unread[SHARED_SHARDS]; /* It saw that the row cannot be read, */
-    bool told[SHARED_SHARDS];   /* and said so. */
+    bool unread[SHARED_SHARDS];   /* It saw that the row cannot be read, */
+    bool told[SHARED_SHARDS];     /* and said so. */
     bool has_row[SHARED_SHARDS];  /* As it read or wrote last. */
     uint64_t seen[SHARED_SHARDS]; /* The row's checkpoint, as read last .. */
     uint64_t own[SHARED_SHARDS];  /* .. and as we made it durable; SHARED_NONE: not yet. */

@@ -24,7 +24,7 @@ enum attribute {
     ENTITY,
     STREAM,
     SHARD,
-    SINCE, /* Ours. */
+    SINCE,     /* Ours. */
     ATTRIBUTES /* Of leases. */
 };
 

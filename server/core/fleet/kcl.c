@@ -208,8 +208,8 @@ static bool knows_children(const struct ks_core *core, const struct ks_lease *le
     const ks_span since = ks_instant_since(core->fleet.listed_at, lease->end_at);
 
     return since.us > LISTED_WITHIN.us ||
-           (since.us >= 0 && (!core->directory[lease->shard].listed ||
-                              ks_audit_is_continued(core, lease->shard)));
+           (since.us >= 0 &&
+            (!core->directory[lease->shard].listed || ks_audit_is_continued(core, lease->shard)));
 }
 
 /* The next one, if that one did not: sooner first. */

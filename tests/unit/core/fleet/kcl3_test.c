@@ -31,7 +31,6 @@ static void answer(uint32_t what, const struct ks_kcl_rows *rows, enum ks_outcom
 /* Waits for the next probe and answers it. */
 static void await_probe(void)
 {
-
     if (!KCL.counted)
         peers_look(NULL); /* Who has not seen the rows says nothing to a leader. */
     for (int i = 0; i < 1000 && KCL.serials[APART] == 0; i++)
