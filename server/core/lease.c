@@ -503,6 +503,8 @@ static enum ks_lease_write wanted(const struct ks_core *core, const struct ks_le
         return KS_WRITE_REREAD;
     at = ks_instant_min(checkpoint_due(core, lease), lease->renew_at);
     *ret_at = ks_instant_max(lease->retry_at, at);
+    if (core->protocol->next_at != NULL)
+        *ret_at = ks_instant_max(*ret_at, core->protocol->next_at(core, lease));
     return at.us == KS_NEVER.us ? KS_WRITE_NONE : KS_WRITE_CHECKPOINT;
 }
 
