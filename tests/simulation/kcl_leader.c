@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What makes a fleet of KCL 3.x of one of 2.x: rows that say how it agrees, reports, an index by owners that is behind
- * the rows, and a model of the leader's assignments. Some member leads; it assigns what is free or has run out to whoever
- * reports and has least, has leases handed on from who has most, and takes them by force after 40 s. One that sleeps
- * while another leads writes, when it wakes, what it had decided before: it does not know yet. The fleet changes its manners in both directions, and its rows move into one table. */
+ * the rows, and a model of the leader's assignments. Some member leads; it assigns what is free or has run out to
+ * whoever reports and has least, has leases handed on from who has most, and takes them by force after 40 s. One that
+ * sleeps while another leads writes, when it wakes, what it had decided before: it does not know yet. The fleet changes
+ * its manners in both directions, and its rows move into one table. */
 #include "shared_member.h"
 
 #include <string.h>

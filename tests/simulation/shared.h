@@ -14,8 +14,8 @@
  * kcl-rb's take whatever they find, once a second, and end at what they do not expect; they are stopped before we serve,
  * or work beside us while we mask, or do what they like; in the end all is ours, or shared by masks, or given back.
  *
- * The KCL's shards are merged, too, and expire; listings are behind; applications begin at the oldest, at the latest or
- * at an instant, in streams and tables that had a life before them; rows become unreadable and are mended.
+ * The KCL's shards are merged, too, and expire; listings are behind; applications begin at the oldest, the latest or an
+ * instant, in streams and tables that had a life before them; rows become unreadable and are mended.
  *
  * What is ours must hold always:
  *   - a checkpoint of ours never covers a record that nobody settled;

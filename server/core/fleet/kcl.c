@@ -199,11 +199,13 @@ static bool parents_over(const struct ks_core *core, const struct ks_directory_e
 /* A listing that was asked for since its end shows who goes on with its keys; or none ever will. */
 static bool knows_children(const struct ks_core *core, const struct ks_lease *lease)
 {
+    const struct ks_directory_entry *entry = &core->directory[lease->shard];
     const ks_span since = ks_instant_since(core->fleet.listed_at, lease->end_at);
 
+    /* A shard that is not listed is too young for that, or has expired. */
     return since.us > LISTED_WITHIN.us ||
            (since.us >= 0 &&
-            (!core->directory[lease->shard].listed || ks_audit_is_continued(core, lease->shard)));
+            (entry->ranged ? ks_audit_is_continued(core, lease->shard) : entry->listed));
 }
 
 /* The next one, if that one did not: sooner first. */
