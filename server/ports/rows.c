@@ -453,6 +453,7 @@ static void lease_of(struct ks_rows *rows, ks_shard shard, const struct ks_store
                       !ks_rows_incarnation(rows, &lease->next_owner, now, &row.next_owner) ||
                       !note_parents(rows, shard, lease->parents, now, row.parents);
     row.unstarted = !lease->finished && lease->checkpoint.kind != KS_POSITION_AFTER_SEQUENCE;
+    row.unranged = lease->hash_start[0] == '\0' && lease->hash_end[0] == '\0';
     row.ranged = !lease->damaged &&
                  range_of(lease->hash_start, lease->hash_end, &row.first_key, &row.last_key);
     *ret_row = row;
@@ -748,6 +749,11 @@ bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
         create_of(rows, effect->shard, words);
         request.lease = &rows->create;
     }
+    if (effect->operation == KS_STORE_FILL) {
+        assert(words != NULL);
+        create_of(rows, effect->shard, words);
+        request.lease = &rows->create;
+    }
     if (dates(rows, effect, words)) {
         rows->create = (struct ks_store_lease){
             .checkpoint = {.kind = KS_POSITION_LATEST, .timestamp_ms = rows->began_ms}};
@@ -773,7 +779,7 @@ void ks_rows_wrote(struct ks_rows *rows, enum ks_store_operation operation, ks_s
                  operation == KS_STORE_SEEK || operation == KS_STORE_ASSIGN ||
                  operation == KS_STORE_TAKE_OVER || operation == KS_STORE_FORCE;
 
-    if (words == NULL)
+    if (words == NULL || operation == KS_STORE_FILL)
         return;
     words->has_row = operation != KS_STORE_DELETE;
     words->read_at = wall;

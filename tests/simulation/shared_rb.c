@@ -361,6 +361,7 @@ const struct shared_fleet shared_kcl_rb = {
     .member = shared_rb_turn,
     .draw = draw,
     .make_peace = make_peace,
+    .judges = true,
     .is_done = is_done,
     .answered = answered,
     .effect = effect_of,

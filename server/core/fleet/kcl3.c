@@ -229,7 +229,7 @@ static void follow_all(struct ks_core *core, struct ks_effects *effects)
         left |= core->directory[shard].assigned != KS_ASSIGNED_NO;
     }
     kcl->assigned = left;
-    if (kcl->waiting)
+    if (kcl->waiting && is_assigned(core))
         core->fleet.round_at = ks_instant_min(core->fleet.round_at, kcl->owned_at);
 }
 
@@ -313,6 +313,7 @@ static void changed_manners(struct ks_core *core, struct ks_effects *effects)
     core->fleet.round_at = core->now;
     kcl->owned_at = core->now;
     kcl->unindexed = false;
+    kcl->waiting = false;
 }
 
 static ks_span probe_every(const struct ks_core *core)

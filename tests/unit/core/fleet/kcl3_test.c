@@ -543,6 +543,28 @@ TEST(an_assigned_child_waits_for_a_fresh_look_at_its_parents)
     EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) != NULL);
 }
 
+TEST(who_waited_for_parents_reads_no_faster_when_the_leader_is_gone)
+{
+    const struct ks_shard_row shards[] = {
+        {.shard = 0, .parents = {KS_SHARD_NONE, KS_SHARD_NONE}, .closed = true},
+        {.shard = 1, .parents = {0, KS_SHARD_NONE}}};
+    const struct ks_kcl_rows led = rows_of(KS_KCL_3X, 7);
+    struct ks_lease_row rows[] = {peers_row(BED_OTHER, 3), peers_row(BED_ME, 1)};
+
+    rows[1].shard = 1;
+    rows[1].parents[0] = 0;
+    live_led();
+    peers_list(shards, 2);
+    peers_look_at(rows, 2);
+    assigned_child(&rows[1]);
+    EXPECT(KCL.waiting);
+    for (int i = 0; i < 5 && KCL.led; i++)
+        probe(NULL, &led);
+    EXPECT(!KCL.led && !KCL.waiting);
+    peers_look_at(rows, 2);
+    EXPECT(ks_instant_before(peers_bed.now, peers_bed.core->fleet.round_at));
+}
+
 /* ---- Of several streams ---- */
 
 TEST(a_leader_that_would_assign_what_we_do_not_read_is_told_nothing)
