@@ -22,7 +22,7 @@ struct ks_room {
     const char *kin[KS_SUBSCRIPTIONS_MAX]; /* Streams of the others on its lease table. */
     uint32_t kin_count;
     void (*drained)(void *arg);
-    void (*refused)(void *arg); /* It can never run; the log says why. */
+    void (*refused)(struct ks_room *room); /* It can go on no more; the log says why. */
     void *arg;
 
     struct ks_cloud_part part;
