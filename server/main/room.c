@@ -53,7 +53,7 @@ static void refused(void *arg, const char *reason)
     struct ks_room *room = arg;
 
     ks_error("%s%scannot run: %s", name_of(room), colon(room), reason);
-    room->refused(room->arg);
+    room->refused(room);
 }
 
 /* ---- Its parts. ---- */

@@ -51,8 +51,8 @@ struct ks_switchboard_config {
     /* Everything is given back; `clean` if nothing stayed unsettled. `unsaved` acknowledged records are not covered by
      * a checkpoint, because the store did not answer: they come again. */
     void (*drained)(void *arg, bool clean, uint64_t unsaved);
-    void (*refused)(void *arg,
-                    const char *reason); /* This process can never run: say why and exit 1. */
+    void (*refused)(
+        void *arg, const char *reason); /* It can go on no more: say why, and drain it or exit 1. */
     void *arg;
 };
 
