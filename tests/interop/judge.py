@@ -28,16 +28,24 @@ WORK_US = 500
 USERS = 20  # Of an aggregate.
 
 
-def last_at(world, checkpoints):
-    """The data of the record at the checkpoint of each shard; of an aggregate, that of the last one in it."""
-    last = {}
-    for data, place in world.placed.items():  # In this order they were packed.
-        if checkpoints.get(place[0]) == place[1]:
-            last[place[0]] = data
-    return last
+class ReadsWhole:
+    """What dialects have in common whose members know no place inside an aggregate."""
+    @classmethod
+    def done(cls, world):
+        """The last record that is done with, of each shard: of an aggregate the last one in it."""
+        last, checkpoints = {}, cls.checkpoints(world)
+        for data, place in world.placed.items():  # In this order they were packed.
+            if checkpoints.get(place[0]) == place[1]:
+                last[place[0]] = data
+        return last
+
+    @classmethod
+    def is_inside(cls, world, member):
+        """Of members we cannot know."""
+        return not isinstance(member, fleet.Ours) or any("SidecarPosition" in row for row in world.rows(cls.table))
 
 
-class GoKcl:
+class GoKcl(ReadsWhole):
     """The dialect go-kcl as the judge needs it."""
     name = "go-kcl"
     table = ""
@@ -49,8 +57,6 @@ class GoKcl:
     # A lease each that nobody may exceed: without stealing, whoever comes first would keep all.
     half = ({"max_leases": 3}, {"max_leases": 3})
     often = {"max_records": 10}
-    # Of four shards, likewise. Who reads by fan-out checkpoints with each event, and that wipes claims.
-    pair = ({"max_leases": 2}, {"max_leases": 2})
     stealing = ({"stealing": 1}, {"lease_stealing": "on"})
 
     @staticmethod
@@ -81,30 +87,21 @@ class GoKcl:
         return {row["ShardID"]["S"]: row.get("Checkpoint", {"S": ""})["S"] for row in world.rows()}
 
     @staticmethod
-    def done(world):
-        """The last record that is done with, of each shard. Inside an aggregate is no place for members: they read it whole."""
-        return last_at(world, GoKcl.checkpoints(world))
-
-    @staticmethod
-    def is_inside(world, member):
-        """Of members we cannot know."""
-        return not isinstance(member, fleet.Ours) or any("SidecarPosition" in row for row in world.rows())
-
-    @staticmethod
     def owned(world):
         return [row["ShardID"]["S"] for row in world.rows() if "AssignedTo" in row and row.get("Checkpoint") != {"S": "SHARD_END"}]
 
 
-class Kinsumer:
+class Kinsumer(ReadsWhole):
     """The dialect kinsumer, likewise. Its clients have equal parts, end when a write is refused, and wait for no parents."""
     name = "kinsumer"
     table = "_checkpoints"
-    stories = ("takeover", "mixed", "reshard", "frozen")
+    stories = ("takeover", "mixed", "reshard", "frozen", "aggregates")
     sleeps = 5 * fleet.KINSUMER["check_ms"] / 1000 + 1
     bears_sleep = False
     parents_first = False
     libraries = ("kinsumer", "kinsumer-snowplow")
     half = ({}, {})
+    often = {"work_us": 100000}  # They are handed an aggregate whole.
     types = {"Shard": "S", "OwnerID": "S", "OwnerName": "S", "SequenceNumber": "S", "LastUpdate": "N", "LastUpdateRFC": "S",
              "Finished": "N", "FinishedRFC": "S", "SidecarPosition": "S"}
 
@@ -130,10 +127,6 @@ class Kinsumer:
                 for row in world.rows("_checkpoints")}
 
     @staticmethod
-    def done(world):
-        return last_at(world, Kinsumer.checkpoints(world))
-
-    @staticmethod
     def owned(world):
         return [row["Shard"]["S"] for row in world.rows("_checkpoints") if "S" in row.get("OwnerID", {})]
 
@@ -149,7 +142,7 @@ class Kcl:
     libraries = ("kcl2",)
     often = {"maxRecords": 10, "save_every": 7}
     # Everybody steals, always.
-    half = pair = stealing = ({}, {})
+    half = stealing = ({}, {})
     TYPES = {"leaseKey": "S", "leaseCounter": "N", "ownerSwitchesSinceCheckpoint": "N", "checkpoint": "S",
              "checkpointSubSequenceNumber": "N"}
 
@@ -196,9 +189,9 @@ class Kcl:
 
 class Kcl3(Kcl):
     """The dialect kcl in fleets of 3.x: a leader assigns, to whoever reports."""
-    stories = ("takeover", "mixed", "frozen", "fanout", "aggregates")
-    libraries = ("kcl34", "kcl35")
-    half = pair = ({}, {})
+    stories = ("takeover", "mixed", "frozen")
+    libraries = ("kcl34",)
+    half = ({}, {})
 
     @staticmethod
     def is_lease(row):
@@ -227,7 +220,13 @@ class Kcl3(Kcl):
         return sorted(kept)
 
 
-DIALECTS = {library: dialect for dialect in (GoKcl, Kinsumer, Kcl, Kcl3) for library in dialect.libraries}
+class Kcl35(Kcl3):
+    """What reads and takes apart is the same in all of 3.x: it is told of one."""
+    stories = (*Kcl3.stories, "fanout", "aggregates")
+    libraries = ("kcl35",)
+
+
+DIALECTS = {library: dialect for dialect in (GoKcl, Kinsumer, Kcl, Kcl3, Kcl35) for library in dialect.libraries}
 
 
 class Producer:
@@ -446,25 +445,22 @@ def fanout(name, folder):
     watch = fleet.Watch(world, dialect.wrong, dialect.table)
     them = world.member(name, "theirs", work_us=WORK_US, consumer=world.name)
     us, other, polls = [world.ours(dialect.name, name, worker, work_us=WORK_US, **options) for worker, options in (
-        ("ours", {"retrieval": "fanout"}), ("ours-another", {"retrieval": "fanout", "consumer": "another"}), ("ours-polls", {}))]
+        ("ours-0", {"retrieval": "fanout"}), ("ours-another", {"retrieval": "fanout", "consumer": "another"}), ("ours-polls", {}))]
     hand_over(world, name, [them], [us], [them])
     told = fleet.told_by_double()
     check_equal((told["requests"]["RegisterStreamConsumer"], told["requests"].get("GetRecords", 0)), (1, 0), "fan-out alone")
 
-    them.settings.update(dialect.pair[0])
-    for member in (us, other, polls):
-        member.options.update(dialect.pair[1])
     living, producer = set(), Producer(world, 30000, 100)
-    for act, member in (("start", them), ("start", us), ("start", other), ("sleep", them), ("sleep", us), ("kill", us),
-                        ("start", us), ("start", polls), ("stop", other), ("kill", them), ("start", them)):
+    # Everything of who sleeps or is gone goes to those who are left; before, these had nothing where nobody steals.
+    for act, member in (("start", them), ("start", us), ("sleep", them), ("sleep", us), ("start", other), ("kill", us),
+                        ("kill", them), ("start", polls), ("stop", other), ("start", them), ("start", us)):
         if act == "sleep":
             member.process.send_signal(signal.SIGSTOP)
             time.sleep(dialect.sleeps)
         else:
             getattr(member, act)()
             (living.add if act == "start" else living.discard)(member)
-        put = len(world.placed)
-        world.wait_seen(put, library.unread, *living)
+        world.wait_all_seen(len(world.placed) + 100, library.unread, *living)
         if act == "sleep":
             member.process.send_signal(signal.SIGCONT)
     producer.stop()
@@ -488,8 +484,8 @@ def aggregates(name, folder):
     world = fleet.World(folder, 2)
     watch = fleet.Watch(world, dialect.wrong, dialect.table)
     world.put_packed(200, USERS)
-    them = world.member(name, "theirs", work_us=5000, **dialect.often)
-    us = world.ours(dialect.name, name, "ours", work_us=5000)
+    them = world.member(name, "theirs", **{"work_us": 5000, **dialect.often})
+    us = world.ours(dialect.name, name, "ours-0", work_us=5000)
     left = {}
     for member, end in ((them, "kill"), (us, "kill"), (them, "stop"), (us, "stop")):
         member.start().awake()
@@ -508,14 +504,11 @@ def aggregates(name, folder):
 
 
 def sleep_inside(world, dialect, member, left):
-    """Sends it to sleep when each shard has gone on, and one has stopped inside an aggregate, if its rows can say that."""
-    shards = {shard for shard, _ in world.placed.values()}
-
+    """Sends it to sleep when it has gone on, and stands inside an aggregate, if its rows can say that."""
     def is_there():
         member.lives()
         member.process.send_signal(signal.SIGSTOP)
-        done = dialect.done(world)
-        if all(done.get(shard) != left.get(shard) for shard in shards) and dialect.is_inside(world, member):
+        if dialect.done(world) != left and dialect.is_inside(world, member):
             return True
         member.process.send_signal(signal.SIGCONT)
         return False
