@@ -76,6 +76,8 @@ enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRA
     X(CRAMPED, WARN, "record_too_large",                                                           \
       "{shard}: no room in memory for its next record since 5 s, raise --memory-budget-bytes")     \
     X(DAMAGED, WARN, NULL, "{shard}: its lease row is damaged, leaving it alone")                  \
+    X(UNREAD, WARN, NULL,                                                                          \
+      "{shard}: free for {ms} ms though it falls to {worker}, who lives: nobody reads it, look at that client") \
     X(STRANGERS, WARN, NULL,                                                                       \
       "{shard}: kcl-rb is at work on it, so nothing is taken and nothing kept: stop it, or set --lease-masking") \
     X(STRANGERS_GONE, INFO, NULL, "no kcl-rb is at work any more, leases are taken")               \

@@ -73,9 +73,10 @@ struct ks_directory_entry {
     uint32_t siblings[KS_PARENTS_MAX]; /* the next edge of this parent. */
     uint32_t place;                    /* In the list that members divide, from 1; 0: not in it. */
     uint32_t named;                    /* Serial of the last reading of that list that had it. */
-    uint8_t assigned;                  /* enum ks_assigned */
-    bool elsewhere;                    /* KCL: the row is of another stream than ours, */
-    bool unserved;                     /* one that this process does not read. */
+    bool unread;      /* Told that nobody has it though it falls to one who lives. */
+    uint8_t assigned; /* enum ks_assigned */
+    bool elsewhere;   /* KCL: the row is of another stream than ours, */
+    bool unserved;    /* one that this process does not read. */
     struct ks_pause pause;
 };
 
@@ -260,6 +261,7 @@ struct ks_member {
     uint64_t capacity;
     uint64_t load;
     uint64_t traffic; /* Bytes a second of the shards that it has, by their rows. */
+    uint32_t rank;    /* As its row had it. */
     uint32_t leases;  /* Rows that name it, by our cache. */
     uint32_t planned; /* Rows that are its, or will be. */
     uint32_t fence;   /* Serial of a fence in flight, 0 = none. */
@@ -327,6 +329,7 @@ struct ks_division {
     bool known;       /* The list was read. */
     bool empty;       /* And nothing stood in it, */
     bool twice;       /* or something twice. */
+    uint32_t unread;  /* Shards that nobody has though they fall to one who lives. */
     bool leaving;     /* We want no leases, and none is left: to sign off at `next_at`. */
     ks_instant since; /* When it changed last. */
 };
@@ -354,7 +357,9 @@ struct ks_kcl {
     bool reported;          /* There is a row of ours .. */
     bool reported_together; /* .. there, */
     bool going;             /* which is to be deleted. */
-    bool measured;          /* With our CPU: others say theirs. */
+    bool measured;          /* With our CPU: others say theirs, .. */
+    bool surveyed;          /* .. which was looked at, */
+    bool survey;            /* and is to be looked at again. */
     /* What is assigned to us. */
     ks_instant owned_at;
     bool unindexed; /* The index could not be asked. */
@@ -365,6 +370,7 @@ struct ks_kcl {
     bool counted;       /* All rows were looked at, .. */
     bool unserved;      /* .. and some are of streams that this process does not read, */
     bool unserved_told; /* which is told once. */
+    bool kin_away;      /* Or of one that reads them now and wants no leases. */
 };
 
 struct ks_fleet {

@@ -103,9 +103,11 @@ struct ks_store_lease {
     struct ks_position
         whole;      /* Of tables that know no place inside an aggregate: as they know it. */
     bool unstarted; /* Of tables that know no start position: there is no checkpoint yet. */
-    bool masked;    /* kcl-rb: its table says SHARD_END, and the checkpoint beside it. */
-    bool stranger;  /* kcl-rb: written last by somebody who is no sidecar. */
-    bool prepared;  /* kcl: a checkpoint of a member waits for its second phase. */
+    bool
+        begins; /* Likewise, ASSIGN, TAKE_OVER: `checkpoint` is a start, and the row is to keep it. */
+    bool masked;   /* kcl-rb: its table says SHARD_END, and the checkpoint beside it. */
+    bool stranger; /* kcl-rb: written last by somebody who is no sidecar. */
+    bool prepared; /* kcl: a checkpoint of a member waits for its second phase. */
     char parents[KS_PARENTS_MAX][KS_SHARD_ID_MAX + 1]; /* "" = none. */
     char children[KS_CHILDREN_MAX][KS_SHARD_ID_MAX + 1];
     char hash_start[KS_HASH_KEY_MAX + 1];

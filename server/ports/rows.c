@@ -290,6 +290,26 @@ static bool is_ours(const struct ks_rows *rows, const struct ks_store_lease *lea
     return strcmp(lease->stream, rows->streams.id) == 0;
 }
 
+/* Shards of ours must have numbers, however many others have: those have half of them at most. */
+static bool crowds(struct ks_rows *rows, ks_view key, ks_instant now)
+{
+    const uint32_t most = rows->shards_max / 2;
+    uint32_t number;
+
+    if (ks_names_find(&rows->shards, key, &number))
+        return false;
+    if (rows->shards.fresh - rows->shards.spare >= most && ks_instant_reached(now, rows->sweep_at))
+        sweep(rows, now);
+    if (rows->shards.fresh - rows->shards.spare < most)
+        return false;
+    if (!rows->crowd_told)
+        ks_warn("%.*s: no more than %u rows are counted where there are some of other streams: "
+                "shares are not quite what they are to others",
+                (int)key.size, (const char *)key.data, most);
+    rows->crowd_told = true;
+    return true;
+}
+
 /* It is counted by whose it is, and never touched. Its key names it; a row that stands in a table of the other kind is
  * damaged: whoever reads it otherwise than we would make another one of the same shard. */
 static bool other_of(struct ks_rows *rows, const struct ks_store_lease *lease, ks_instant now,
@@ -312,7 +332,8 @@ static bool other_of(struct ks_rows *rows, const struct ks_store_lease *lease, k
         memmove(key + 1, key, strlen(lease->shard) + 1);
         key[0] = ':';
     }
-    if (!number_of(rows, &rows->shards, ks_view_text(key), now, &row.shard))
+    if (crowds(rows, ks_view_text(key), now) ||
+        !number_of(rows, &rows->shards, ks_view_text(key), now, &row.shard))
         return false;
     if (!row.damaged)
         row.damaged = !ks_rows_incarnation(rows, &lease->owner, now, &row.owner) ||
@@ -697,15 +718,21 @@ static bool dates(const struct ks_rows *rows, const struct ks_store_effect *effe
            (effect->operation == KS_STORE_ASSIGN || effect->operation == KS_STORE_TAKE_OVER);
 }
 
-/* What a take adds to the row: the parent, if it makes it; and, where claims go round, that there is no checkpoint yet,
+/* What a take adds to the row: the parent, if it makes it; where it begins, if the next process would begin it later,
+ * and pass over what we delivered and nobody acknowledged; and, where claims go round, that there is no checkpoint yet,
  * or members would take the lease while it is served. */
 static void take_of(struct ks_rows *rows, const struct ks_shard_words *words)
 {
-    rows->create = (struct ks_store_lease){.unstarted = rows->stealing &&
-                                                        (words->unstarted || !words->has_row)};
-    rows->create.masked = words->masked;
-    rows->create.whole = words->row_whole;
-    if (!words->unstarted)
+    bool unstarted = words->unstarted || !words->has_row;
+
+    rows->create = (struct ks_store_lease){.masked = words->masked, .whole = words->row_whole};
+    rows->create.unstarted =
+        rows->stealing && (!words->has_row || words->row_whole.kind != KS_POSITION_AFTER_SEQUENCE);
+    rows->create.begins = unstarted ? rows->app.start.kind == KS_POSITION_AT_TIMESTAMP
+                                    : words->row_whole.kind == KS_POSITION_LATEST;
+    if (unstarted)
+        rows->create.checkpoint = start_of(rows, words);
+    else
         rows->create.checkpoint = words->behind ? words->row_whole : words->checkpoint;
     if (!words->has_row)
         memcpy(rows->create.parents[0], ks_names_text(&rows->shards, words->parents[0]),

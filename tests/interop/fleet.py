@@ -18,6 +18,7 @@ and event:
 import collections
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -170,13 +171,13 @@ class Ours(Member):
 
     def __init__(self, world, dialect, library, worker, work_us=0, **options):
         super().__init__(world, library, worker)
-        self.dialect, self.work_us, self.options, self.app = dialect, work_us, options, None
+        self.dialect, self.work_us, self.options, self.apps = dialect, work_us, options, []
 
     def start(self):
         self.runs += 1
         path = os.path.join(self.world.folder, f"{self.worker}.{self.runs}")
         self.diaries.append(path + ".diary")
-        options = {"dialect": self.dialect, "stream": self.world.name, "application": self.world.name,
+        options = {"dialect": self.dialect, **self.world.subscriptions(path + ".json"),
                    "initial_position": "trim_horizon", "lease_duration_ms": LEASE_MS, "checkpoint_interval_ms": 500,
                    "drain_timeout_ms": 10000, **AS_THEY.get(self.dialect, {}), **self.options}
         where = {"AWS_ENDPOINT_URL_KINESIS": self.world.kinesis_url, "AWS_ENDPOINT_URL_DYNAMODB": self.world.dynamodb_url}
@@ -187,9 +188,10 @@ class Ours(Member):
         self.sidecar.start()
         self.process = self.sidecar.process
         with open(path + ".log", "ab") as log, open(self.diaries[-1], "ab") as out:
-            self.app = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", os.path.join(HERE, "app.py"), self.sidecar.url,
-                                         self.worker, str(self.work_us)], stdin=subprocess.DEVNULL, stdout=out, stderr=log)
-        PROCESSES.append(self.app)
+            self.apps = [subprocess.Popen(["setpriv", "--pdeathsig", "KILL", os.path.join(HERE, "app.py"), self.sidecar.url,
+                                           self.worker, str(self.work_us), *stream], stdin=subprocess.DEVNULL, stdout=out,
+                                          stderr=log) for stream in self.world.apart()]
+        PROCESSES.extend(self.apps)
         return self
 
     def stop(self, seconds=40):
@@ -203,15 +205,23 @@ class Ours(Member):
         self.end_app(signal.SIGKILL)
 
     def end_app(self, number):
-        self.app.send_signal(number)
+        for app in self.apps:
+            app.send_signal(number)
         try:
-            self.app.wait(20 * PATIENCE)
+            for app in self.apps:
+                app.wait(20 * PATIENCE)
         except subprocess.TimeoutExpired:
-            check(False, f"the app of {self.worker} has not ended")
+            check(False, f"an app of {self.worker} has not ended")
 
     def lives(self):
         super().lives()
-        check(self.app.poll() is None, f"the app of {self.worker} ended by itself with {self.app.poll()}")
+        for app in self.apps:
+            check(app.poll() is None, f"an app of {self.worker} ended by itself with {app.poll()}")
+
+    def manners(self):
+        """Of which it says that the fleet of KCL is: 2.x or 3.x; unled, if nobody leads one of 3.x; None before it knows."""
+        said = re.findall(r"the manners of KCL (\d\.x)|nobody has (led)", self.sidecar.said())
+        return (said[-1][0] or "unled") if said else None
 
 
 class World:
@@ -228,6 +238,14 @@ class World:
         self.kinesis_url = os.environ["KS_DOUBLE_TLS_URL" if tls else "KS_KINESIS_URL"]
         self.ca = os.environ["KS_DOUBLE_CA"] if tls else None
         make_stream(self.name, shards)
+
+    def subscriptions(self, path):
+        """What a sidecar is told to read; `path` is where it may be told in a file."""
+        return {"stream": self.name, "application": self.name}
+
+    def apart(self):
+        """Of each app that a sidecar has, which stream it reads, if there are several."""
+        return [[]]
 
     def member(self, library, worker, **settings):
         member = Member(self, library, worker, **settings)
@@ -320,6 +338,83 @@ class World:
         if self.name + table not in dynamodb("ListTables")["TableNames"]:
             return []
         return dynamodb("Scan", TableName=self.name + table, ConsistentRead=True)["Items"]
+
+
+class Streams(World):
+    """Two streams in one application: a shard is STREAM/SHARD, and every other record is for the second one."""
+
+    def __init__(self, folder, shards):
+        super().__init__(folder, shards)
+        self.names = [self.name, self.name + "-b"]
+        make_stream(self.names[1], shards)
+
+    def subscriptions(self, path):
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"subscriptions": [{"name": name, "stream": name, "application": self.name} for name in self.names]},
+                      file)
+        return {"stream": None, "application": None, "config": path}
+
+    def apart(self):
+        return [[name] for name in self.names]
+
+    def member(self, library, worker, **settings):
+        return super().member(library, worker, streams=",".join(self.names), **settings)
+
+    def put(self, count):
+        first = len(self.placed)
+        for at, name in enumerate(self.names):
+            numbers = range(first + (first + at) % 2, first + count, 2)
+            places = put_kinesis(name, [(f"key-{number}", b"%d" % number) for number in numbers])
+            for number, (shard, sequence) in zip(numbers, places):
+                self.placed[str(number)] = (f"{name}/{shard}", sequence)
+                self.put_at[str(number)] = time.time()
+
+
+class MigrationTool:
+    """The rows that say how a fleet of KCL agrees, and what KclMigrationTool.py of the library does to them: an operator
+    goes back and forth between 2.x and 3.x with it. They are `apart` until 3.4."""
+
+    def __init__(self, world, apart):
+        self.world, self.apart = world, apart
+
+    def place(self, key):
+        return {"TableName": self.world.name + ("-CoordinatorState" if self.apart else ""),
+                "Key": {"key" if self.apart else "leaseKey": {"S": key}}}
+
+    def row(self, key):
+        place = self.place(key)
+        if place["TableName"] not in dynamodb("ListTables")["TableNames"]:
+            return {}
+        return dynamodb("GetItem", ConsistentRead=True, **place).get("Item", {})
+
+    def version(self):
+        return self.row("Migration3.0").get("cv", {}).get("S")
+
+    def moved(self):
+        """How far the rows have moved into the table of the leases."""
+        return self.row("TableMigration3.5").get("tm", {}).get("S")
+
+    def write(self, mode, version, *before):
+        row = self.row("Migration3.0")
+        history = [{"M": {name: row[name] for name in ("cv", "mb", "mts")}}, *row.get("h", {"L": []})["L"]][:10]
+        values = {f":{at}": {"S": "CLIENT_VERSION_" + one} for at, one in enumerate(before)}
+        dynamodb("UpdateItem", **self.place("Migration3.0"), UpdateExpression="SET cv = :cv, mts = :mts, mb = :mb, h = :h",
+                 ConditionExpression=f"cv IN ({', '.join(values)})",
+                 ExpressionAttributeValues={**values, ":cv": {"S": "CLIENT_VERSION_" + version}, ":mb": {"S": "KclMigrationTool-" + mode},
+                                            ":mts": {"N": str(round(time.time() * 1000))}, ":h": {"L": history}})
+
+    def roll_back(self):
+        self.write("rollback", "2X", "UPGRADE_FROM_2X", "3X_WITH_ROLLBACK")
+
+    def clean_up(self):
+        """The end of a roll-back; it gives the fleet two minutes before."""
+        dynamodb("UpdateTable", TableName=self.world.name,
+                 GlobalSecondaryIndexUpdates=[{"Delete": {"IndexName": "LeaseOwnerToLeaseKeyIndex"}}])
+        if self.apart:
+            dynamodb("DeleteTable", TableName=self.world.name + "-WorkerMetricStats")
+
+    def roll_forward(self):
+        self.write("rollforward", "UPGRADE_FROM_2X", "2X")
 
 
 class Watch:

@@ -632,7 +632,7 @@ static bool is_done(const struct shared_world *world, char *why, size_t size)
         if (world->nodes[number].core == NULL)
             return false;
         ks_core_self(world->nodes[number].core, &self);
-        snprintf(why, size, "node %u does not report", number);
+        snprintf(why, size, "the report of node %u", number);
         if (!kcl_reports(world, world->nodes[number].name))
             return false;
         least = self.leases_held < least ? self.leases_held : least;

@@ -24,6 +24,7 @@ static const struct {
 } libraries[] = {
     {"kcl2", "kcl"},          {"kcl34", "kcl"},
     {"kcl35", "kcl"},         {"kcl35-migration", "kcl"},
+    {"kcl2-streams", "kcl"},  {"kcl35-streams", "kcl"},
     {"go-kcl", "go-kcl"},     {"go-kcl-v2", "go-kcl"},
     {"kinsumer", "kinsumer"}, {"kinsumer-snowplow", "kinsumer"},
 };

@@ -424,7 +424,9 @@ static ks_err open_tables(struct dynamodb_store *store, const char *name,
         if (ks_ok(err))
             err = ks_dynamodb_table_open(&store->tables[at], store->loop, store->client,
                                          (const char *)whole.data, table->schema->key,
-                                         table->optional, ret_detail);
+                                         table->optional,
+                                         at > 0 && table->optional ? store->tables[0].name : NULL,
+                                         dialect->index, ret_detail);
         ks_bytes_free(&whole);
         KS_TRY(err);
         store->table_count++;

@@ -147,11 +147,11 @@ bool ks_audit_is_continued(const struct ks_core *core, ks_shard shard)
 
     while (moved) {
         moved = false;
-        for (ks_shard child = 0; child < core->directory_top; child++) {
-            const struct ks_directory_entry *entry = &core->directory[child];
+        for (uint32_t edge = parent->children; edge != KS_SHARD_NONE;
+             edge = ks_shards_next_edge(core, edge)) {
+            const struct ks_directory_entry *entry = &core->directory[ks_shards_child(edge)];
 
-            if ((entry->parents[0] != shard && entry->parents[1] != shard) || !entry->ranged ||
-                below(next, entry->first_key) || below(entry->last_key, next))
+            if (!entry->ranged || below(next, entry->first_key) || below(entry->last_key, next))
                 continue;
             if (!below(entry->last_key, parent->last_key))
                 return true;

@@ -46,22 +46,6 @@ static bool still_for(const struct ks_core *core, const struct ks_directory_entr
 
 /* ---- Families: which shards are to have rows ---- */
 
-/* An edge of the graph: a child, and which of its parents. */
-static ks_shard child_of(uint32_t edge)
-{
-    return edge / KS_PARENTS_MAX;
-}
-
-static uint32_t first_edge(const struct ks_core *core, ks_shard parent)
-{
-    return core->directory[parent].children;
-}
-
-static uint32_t next_edge(const struct ks_core *core, uint32_t edge)
-{
-    return core->directory[child_of(edge)].siblings[edge % KS_PARENTS_MAX];
-}
-
 /* Each shard's edges to its children, as a list. */
 static void know_children(struct ks_core *core)
 {
@@ -73,7 +57,7 @@ static void know_children(struct ks_core *core)
         for (uint32_t p = 0; p < KS_PARENTS_MAX; p++) {
             if (entry->parents[p] >= core->directory_top)
                 continue;
-            entry->siblings[p] = first_edge(core, entry->parents[p]);
+            entry->siblings[p] = core->directory[entry->parents[p]].children;
             core->directory[entry->parents[p]].children = shard * KS_PARENTS_MAX + p;
         }
     }
@@ -120,9 +104,10 @@ static void mark_families(struct ks_core *core)
     for (piled = pile_up(core); piled > 0;) {
         ks_shard shard = core->by_key[--piled];
 
-        for (uint32_t edge = first_edge(core, shard); edge != KS_SHARD_NONE;
-             edge = next_edge(core, edge))
-            piled = mark(core, child_of(edge), &core->directory[child_of(edge)].begun_above, piled);
+        for (uint32_t edge = core->directory[shard].children; edge != KS_SHARD_NONE;
+             edge = ks_shards_next_edge(core, edge))
+            piled = mark(core, ks_shards_child(edge),
+                         &core->directory[ks_shards_child(edge)].begun_above, piled);
     }
 }
 
@@ -145,31 +130,40 @@ static bool is_missed(const struct ks_core *core, const struct ks_directory_entr
     return !ks_instant_before(core->fleet.listed_at, entry->missed_at);
 }
 
-/* It has a row, or is not to have one; and not because a listing left it out. */
-static bool is_settled(struct ks_core *core, ks_shard shard)
-{
-    const struct ks_directory_entry *entry;
-
-    if (shard >= core->directory_top)
-        return true;
-    entry = &core->directory[shard];
-    return entry->present ||
-           (entry->listed ? !lacks_row(core, shard) : ks_shards_gone(core, shard));
-}
-
 /* Parents before children, or members that find no row of a parent would not wait for it. */
-static bool may_be_made(struct ks_core *core, ks_shard shard)
+static bool may_be_made(const struct ks_core *core, ks_shard shard)
 {
     const struct ks_directory_entry *entry = &core->directory[shard];
 
     return lacks_row(core, shard) && is_missed(core, entry) && !entry->writing &&
-           !entry->doubtful && is_settled(core, entry->parents[0]) &&
-           is_settled(core, entry->parents[1]);
+           !entry->doubtful && !lacks_row(core, entry->parents[0]) &&
+           !lacks_row(core, entry->parents[1]);
+}
+
+static bool left_out(struct ks_core *core, ks_shard shard)
+{
+    return shard < core->directory_top && !core->directory[shard].present &&
+           !core->directory[shard].listed && !ks_shards_gone(core, shard);
+}
+
+/* A parent may be missing because the listing left it out. Then none is made, also elsewhere: whoever ends one parent
+ * of a merge makes its child, whether the other one has its row or not. */
+static bool all_listed(struct ks_core *core)
+{
+    for (ks_shard shard = 0; shard < core->directory_top; shard++) {
+        const struct ks_directory_entry *entry = &core->directory[shard];
+
+        if (lacks_row(core, shard) &&
+            (left_out(core, entry->parents[0]) || left_out(core, entry->parents[1])))
+            return false;
+    }
+    return true;
 }
 
 /* Makes rows that are missing. True if some are. */
 static bool make_rows(struct ks_core *core, struct ks_effects *effects)
 {
+    bool certain = all_listed(core);
     bool missing = false;
 
     for (ks_shard shard = 0; shard < core->directory_top; shard++) {
@@ -180,7 +174,7 @@ static bool make_rows(struct ks_core *core, struct ks_effects *effects)
         missing = true;
         if (ks_instant_before(core->fleet.list_asked_at, entry->missed_at))
             core->fleet.list_at = ks_instant_min(core->fleet.list_at, core->now);
-        if (may_be_made(core, shard) &&
+        if (certain && may_be_made(core, shard) &&
             !ks_peers_write(core, shard, KS_STORE_CREATE, KS_NOBODY, 0, effects))
             break;
     }
@@ -225,9 +219,9 @@ static bool may_end(const struct ks_core *core, const struct ks_lease *lease)
 {
     if (!knows_children(core, lease))
         return false;
-    for (uint32_t edge = first_edge(core, lease->shard); edge != KS_SHARD_NONE;
-         edge = next_edge(core, edge))
-        if (lacks_row(core, child_of(edge)))
+    for (uint32_t edge = core->directory[lease->shard].children; edge != KS_SHARD_NONE;
+         edge = ks_shards_next_edge(core, edge))
+        if (lacks_row(core, ks_shards_child(edge)))
             return false;
     return true;
 }
@@ -396,9 +390,9 @@ static bool useless(const struct ks_core *core, ks_shard shard)
     for (uint32_t p = 0; p < KS_PARENTS_MAX; p++)
         if (entry->parents[p] < core->directory_top && core->directory[entry->parents[p]].present)
             return false;
-    for (uint32_t edge = first_edge(core, shard); edge != KS_SHARD_NONE;
-         edge = next_edge(core, edge)) {
-        const struct ks_directory_entry *child = &core->directory[child_of(edge)];
+    for (uint32_t edge = core->directory[shard].children; edge != KS_SHARD_NONE;
+         edge = ks_shards_next_edge(core, edge)) {
+        const struct ks_directory_entry *child = &core->directory[ks_shards_child(edge)];
 
         if (!child->present || child->unstarted)
             return false;

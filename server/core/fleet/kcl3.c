@@ -98,15 +98,13 @@ static void probe(struct ks_core *core, struct ks_effects *effects)
     kcl->failed = false;
     ask(core, APART, KS_STORE_READ_NEWS, effects)->consistent = true;
     ask(core, TOGETHER, KS_STORE_READ_NEWS, effects)->together = true;
-    if (reports(core) && !kcl->together && kcl->serials[SURVEY] == 0)
-        ask(core, SURVEY, KS_STORE_READ_FLEET, effects);
 }
 
 /* Who does not want leases, or those of some stream, is no worker to the leader: it would get some. */
 static bool wants_report(const struct ks_core *core)
 {
     return reports(core) && ks_peers_want(core) && core->fleet.kcl.counted &&
-           !core->fleet.kcl.unserved;
+           !core->fleet.kcl.unserved && !core->fleet.kcl.kin_away;
 }
 
 void ks_kcl3_count(struct ks_core *core, struct ks_effects *effects)
@@ -353,6 +351,7 @@ static void probed(struct ks_core *core, struct ks_effects *effects)
         return;
     if (!known || assigned != is_assigned(core) || was_3x != is_3x(kcl))
         changed_manners(core, effects);
+    kcl->survey = reports(core) && !kcl->together; /* Else all rows have them. */
     /* Where reports go has changed. */
     if (kcl->reported_together != kcl->together)
         kcl->report_at = core->now;
@@ -382,6 +381,7 @@ static void survey(struct ks_core *core, const struct ks_event *event)
         measured += row->measured;
     }
     core->fleet.kcl.measured = others == 0 || measured > 0;
+    core->fleet.kcl.surveyed = true;
 }
 
 static void find_leader(struct ks_core *core, const struct ks_event *event)
@@ -436,6 +436,8 @@ bool ks_kcl3_answered(struct ks_core *core, const struct ks_event *event,
         owned_read(core, event);
     else if (what == SURVEY && event->store.outcome == KS_DONE)
         survey(core, event);
+    else if (what == SURVEY)
+        kcl->surveyed = true; /* As well as could be. */
     else if (what == REPORT)
         report_answered(core, event->store.outcome);
     if (what != APART && what != TOGETHER)
@@ -451,13 +453,13 @@ bool ks_kcl3_answered(struct ks_core *core, const struct ks_event *event,
     return true;
 }
 
-/* The first one, of either kind, is due at once. */
+/* The first one, of either kind, is due at once, when it is known what others say in theirs. */
 static ks_instant report_at(const struct ks_core *core)
 {
     const struct ks_kcl *kcl = &core->fleet.kcl;
     bool wants = wants_report(core);
 
-    if (kcl->serials[REPORT] != 0 || (!wants && !kcl->reported))
+    if (kcl->serials[REPORT] != 0 || (!kcl->reported && !(wants && kcl->surveyed)))
         return KS_NEVER;
     return kcl->reported && kcl->going == !wants ? kcl->report_at : core->now;
 }
@@ -470,6 +472,10 @@ void ks_kcl3_turn(struct ks_core *core, struct ks_effects *effects)
         return;
     if (!probing(kcl) && ks_instant_reached(core->now, kcl->probe_at))
         probe(core, effects);
+    if (kcl->survey && kcl->serials[SURVEY] == 0) {
+        ask(core, SURVEY, KS_STORE_READ_FLEET, effects);
+        kcl->survey = false;
+    }
     if (ks_instant_reached(core->now, report_at(core)))
         report(core, effects);
     if (is_assigned(core) && kcl->serials[OWNED] == 0 &&

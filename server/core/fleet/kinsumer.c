@@ -112,6 +112,7 @@ static void know_members(struct ks_core *core, const struct ks_event *event)
         if (member == NULL)
             continue;
         member->beat = row->beat;
+        member->rank = row->rank;
         member->mode = KS_ACTIVE;
     }
 }
@@ -517,10 +518,67 @@ static void count_held(struct ks_core *core)
         member->load = core->fleet.load;
 }
 
+/* ---- What others leave unread ---- */
+
+/* The client that the shard falls to. */
+static struct ks_incarnation client_of(const struct ks_core *core,
+                                       const struct ks_directory_entry *entry)
+{
+    uint32_t index = (entry->place - 1) % core->fleet.division.total;
+
+    for (uint32_t i = 0; i < core->config.workers_max; i++) {
+        uint32_t before = 0;
+
+        for (uint32_t other = 0; core->members[i].present && other < core->config.workers_max;
+             other++)
+            before +=
+                core->members[other].present && core->members[other].rank < core->members[i].rank;
+        if (core->members[i].present && before == index)
+            return core->members[i].self;
+    }
+    return KS_NOBODY;
+}
+
+/* How long another client who lives could have had it, and has not. */
+static ks_span neglected(struct ks_core *core, const struct ks_directory_entry *entry)
+{
+    const struct ks_division *division = &core->fleet.division;
+    ks_instant since = entry->present ? entry->seen_at : entry->missed_at;
+
+    if (division->total == 0 || entry->place == 0 || is_ours(core, entry) || !entry->listed ||
+        !ks_peers_open(entry) || entry->owner.worker != 0 || entry->doubtful ||
+        since.us == KS_NEVER.us || !parents_over(core, entry))
+        return ks_span_us(0);
+    return ks_instant_since(core->now, ks_instant_max(since, division->since));
+}
+
+/* A client that came to an error reads the shard no more until the division changes, and beats: so nobody takes it.
+ * Whoever captures does so within a second; what is free for as long as the silent are waited for is told. */
+static void watch_unread(struct ks_core *core, struct ks_effects *effects)
+{
+    ours(core)->unread = 0;
+    for (ks_shard shard = 0; shard < core->directory_top; shard++) {
+        struct ks_directory_entry *entry = &core->directory[shard];
+        ks_span span = neglected(core, entry);
+
+        if (span.us < core->config.lease_duration.us) {
+            entry->unread = false;
+            continue;
+        }
+        ours(core)->unread++;
+        if (entry->unread || !ks_effects_room(core, effects, 1))
+            continue;
+        entry->unread = true;
+        ks_effects_story(effects, KS_STORY_UNREAD, shard, client_of(core, entry))->story.span =
+            span;
+    }
+}
+
 static void round_of(struct ks_core *core, struct ks_effects *effects)
 {
     core->fleet.round_at = ks_instant_add(core->now, core->config.beat);
     count_held(core);
+    watch_unread(core, effects);
     if (ks_peers_want(core))
         capture(core, effects);
     keep_list(core, effects);

@@ -106,6 +106,15 @@ bool ks_shards_expired(const struct ks_core *core, ks_shard shard);
 /* True if the row of a finished shard is of no more use. */
 bool ks_shards_may_delete(const struct ks_core *core, ks_shard shard);
 void ks_shards_deleted(struct ks_core *core, ks_shard shard);
+/* An edge to a child (ks_directory_entry.children, where the protocol keeps them): the child, and the parent's next. */
+static inline ks_shard ks_shards_child(uint32_t edge)
+{
+    return edge / KS_PARENTS_MAX;
+}
+static inline uint32_t ks_shards_next_edge(const struct ks_core *core, uint32_t edge)
+{
+    return core->directory[ks_shards_child(edge)].siblings[edge % KS_PARENTS_MAX];
+}
 
 /* ---- audit.c ---- */
 
@@ -114,7 +123,8 @@ enum { KS_AUDIT_STRIKES = 3 };
 /* At the end of a round that found nothing to repair, after each listing: looks for hash keys without an open lease.
  * The shards are listed again while there are some; a row that is wrong for K is removed. */
 void ks_audit(struct ks_core *core, struct ks_effects *effects);
-/* True if every hash key of the shard is known to be one of its children's, or its own are not known. */
+/* True if every hash key of the shard is known to be one of its children's, or its own are not known. Of a protocol
+ * that keeps the edges to children. */
 bool ks_audit_is_continued(const struct ks_core *core, ks_shard shard);
 
 /* ---- balance.c ---- */

@@ -13,14 +13,17 @@ import software.amazon.kinesis.retrieval.KinesisClientRecord;
 /** An app: it notes what it gets, works work_us on each record, and checkpoints after each batch, or oftener. */
 final class Processor implements ShardRecordProcessor {
     private final Diary diary;
+    private final String stream;
     private final int workUs;
     private final int saveEvery;
     private final int prepareMs;
     private String shard;
     private int seen;
 
-    Processor(Diary diary, int workUs, int saveEvery, int prepareMs) {
+    /** stream is what the diary says before a shard. */
+    Processor(Diary diary, String stream, int workUs, int saveEvery, int prepareMs) {
         this.diary = diary;
+        this.stream = stream;
         this.workUs = workUs;
         this.saveEvery = saveEvery;
         this.prepareMs = prepareMs;
@@ -28,7 +31,7 @@ final class Processor implements ShardRecordProcessor {
 
     @Override
     public void initialize(InitializationInput input) {
-        shard = input.shardId();
+        shard = stream + input.shardId();
         diary.tell("began", "shard", shard, "sequence", input.extendedSequenceNumber().sequenceNumber());
     }
 

@@ -385,3 +385,104 @@ TEST(one_lease_is_stolen_of_who_has_most)
     }
     EXPECT_EQ_I64(stolen, 1);
 }
+
+/* ---- Of several streams ---- */
+
+/* A row of another stream; `unserved`: nobody in this process reads that. */
+static struct ks_lease_row elsewhere(ks_shard shard, uint32_t owner, uint64_t counter)
+{
+    struct ks_lease_row row = row_of(shard, owner, counter);
+
+    row.elsewhere = true;
+    return row;
+}
+
+TEST(rows_of_other_streams_are_never_written)
+{
+    struct ks_lease_row rows[3] = {elsewhere(0, 0, 1), elsewhere(1, BED_OTHER, 1),
+                                   elsewhere(2, BED_OTHER, 1)};
+    struct ks_lease_view view;
+
+    live();
+    rows[2].finished = true;
+    peers_look_at(rows, 3);
+    peers_list(NULL, 0);
+    peers_wait(2000);
+    peers_list(NULL, 0);
+    for (int look = 0; look < 3000; look++) { /* Beyond an hour. */
+        peers_look_at(rows, 3);
+        EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) == NULL);
+        EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) == NULL);
+        EXPECT(bed_asked(&peers_bed, KS_STORE_DELETE) == NULL);
+    }
+    EXPECT(!ks_core_lease(peers_bed.core, 1, &view));
+    EXPECT(!ks_core_lease(peers_bed.core, 2, &view));
+}
+
+/* How many of so many free leases of our stream we take at once, while we and another have others elsewhere. */
+static uint32_t takes_beside(uint32_t free, uint32_t ours, uint32_t others)
+{
+    struct ks_lease_row rows[BED_SHARDS];
+    uint32_t taken = 0;
+
+    live();
+    for (uint32_t i = 0; i < free + ours + others; i++)
+        rows[i] = i < free ? row_of(i, 0, 1)
+                           : elsewhere(i, i < free + ours ? BED_ME : BED_OTHER, 1);
+    peers_look_at(rows, free + ours + others);
+    for (uint32_t i = 0; i < free; i++)
+        taken += peers_answer(KS_STORE_ASSIGN, i, KS_REFUSED);
+    return taken;
+}
+
+TEST(our_share_is_of_the_whole_table)
+{
+    EXPECT_EQ_I64(takes_beside(2, 3, 1), 0); /* Three of six are ours already. */
+    EXPECT_EQ_I64(takes_beside(4, 3, 3), 2); /* Five of ten are ours to have. */
+}
+
+TEST(what_is_ours_elsewhere_counts)
+{
+    struct ks_lease_row rows[4] = {row_of(0, BED_OTHER, 1), row_of(1, BED_OTHER, 1),
+                                   elsewhere(2, BED_ME, 1), elsewhere(3, BED_ME, 1)};
+    uint32_t stolen = 0;
+
+    live();
+    for (int look = 0; look < 8; look++) {
+        peers_look_at(rows, 4);
+        for (uint32_t i = 0; i < 4; i++) {
+            stolen += peers_answer(KS_STORE_TAKE_OVER, i, KS_REFUSED);
+            rows[i].rev++;
+        }
+    }
+    EXPECT_EQ_I64(stolen, 0);
+    /* We have one of four now. */
+    rows[3] = elsewhere(3, BED_OTHER, 1);
+    for (int look = 0; look < 8; look++) {
+        peers_look_at(rows, 4);
+        for (uint32_t i = 0; i < 4; i++) {
+            stolen += peers_answer(KS_STORE_TAKE_OVER, i, KS_REFUSED);
+            rows[i].rev++;
+        }
+    }
+    EXPECT(stolen >= 1);
+}
+
+TEST(who_has_most_is_stolen_from_if_it_has_some_of_our_stream)
+{
+    enum { THIRD = BED_OTHER + 1 };
+    struct ks_lease_row rows[8];
+    bool stolen = false;
+
+    live();
+    for (uint32_t i = 0; i < 8; i++)
+        rows[i] = i < 3 ? row_of(i, THIRD, 1) : elsewhere(i, BED_OTHER, 1);
+    for (int look = 0; look < 8; look++) {
+        peers_look_at(rows, 8);
+        for (uint32_t i = 0; i < 8; i++) {
+            stolen |= peers_answer(KS_STORE_TAKE_OVER, i, KS_REFUSED);
+            rows[i].rev++;
+        }
+    }
+    EXPECT(stolen); /* Three of eight are more than a third of them. */
+}

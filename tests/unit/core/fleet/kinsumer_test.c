@@ -214,6 +214,43 @@ TEST(a_child_waits_for_whoever_reads_the_rest_of_a_parent_that_is_gone)
     EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) != NULL);
 }
 
+/* Looks at the row of shard 0 for so long; returns how often it was told that nobody reads it. */
+static int unread_for(int64_t ms, uint32_t owner)
+{
+    const int64_t until_us = peers_wall_us + ms * 1000;
+    int told = 0;
+
+    while (peers_wall_us < until_us) {
+        struct ks_lease_row row = peers_row(owner, 1);
+
+        cycle(0, &whole_list);
+        peers_look(&row);
+        if (!bed_told(&peers_bed, KS_STORY_UNREAD))
+            continue;
+        told++;
+        for (uint32_t i = 0; i < peers_bed.effects.count; i++)
+            EXPECT(peers_bed.effects.items[i].kind != KS_EFFECT_STORY ||
+                   peers_bed.effects.items[i].story.worker.worker == BED_OTHER);
+    }
+    return told;
+}
+
+TEST(what_a_client_who_lives_leaves_free_is_told_once)
+{
+    struct ks_self_view self;
+
+    peers_live(KS_PROTOCOL_KINSUMER);
+    EXPECT_EQ_I64(unread_for(30000, BED_OTHER), 0); /* It may be idle. */
+    EXPECT_EQ_I64(unread_for(5000, 0), 0);
+    EXPECT_EQ_I64(unread_for(30000, 0), 1);
+    ks_core_self(peers_bed.core, &self);
+    EXPECT_EQ_U64(self.unread, 1);
+    EXPECT_EQ_I64(unread_for(5000, BED_OTHER), 0);
+    ks_core_self(peers_bed.core, &self);
+    EXPECT_EQ_U64(self.unread, 0);
+    EXPECT_EQ_I64(unread_for(30000, 0), 1);
+}
+
 TEST(a_shard_that_stands_twice_in_the_list_is_no_news)
 {
     const ks_shard twice[] = {0, 3, 0};
