@@ -608,13 +608,15 @@ static void take_of(struct ks_rows *rows, const struct ks_shard_words *words)
 {
     rows->create = (struct ks_store_lease){.unstarted = rows->stealing &&
                                                         (words->unstarted || !words->has_row)};
+    if (!words->has_row) {
+        memcpy(rows->create.parents[0], ks_names_text(&rows->shards, words->parents[0]),
+               strlen(ks_names_text(&rows->shards, words->parents[0])) + 1);
+        return;
+    }
     rows->create.masked = words->masked;
     rows->create.whole = words->row_whole;
     if (!words->unstarted)
         rows->create.checkpoint = words->behind ? words->row_whole : words->checkpoint;
-    if (!words->has_row)
-        memcpy(rows->create.parents[0], ks_names_text(&rows->shards, words->parents[0]),
-               strlen(ks_names_text(&rows->shards, words->parents[0])) + 1);
 }
 
 /* What a table that others share needs besides. */

@@ -626,6 +626,26 @@ TEST(a_take_says_what_was_read_and_the_end_of_a_mask_what_is_below)
     ks_rows_free(&rows);
 }
 
+TEST(a_row_that_was_deleted_is_taken_as_one_that_is_not_there)
+{
+    const struct ks_store_effect take = effect_of(KS_STORE_ASSIGN, 0);
+    struct ks_store_lease row = lease("shard-0", "", 0, 77, "200");
+    struct ks_store_request request;
+    struct ks_rows rows;
+
+    share(&rows, false);
+    ks_rows_mask(&rows);
+    row.whole = row.checkpoint;
+    row.masked = true;
+    (void)read_leases(&rows, true, &row, 1);
+    (void)read_leases(&rows, true, &row, 0);
+    EXPECT(ks_rows_request(&rows, &take, &request));
+    EXPECT(!request.lease->masked);
+    EXPECT_STR(request.lease->whole.sequence, "");
+    EXPECT_STR(request.lease->checkpoint.sequence, "");
+    ks_rows_free(&rows);
+}
+
 TEST(a_look_for_people_that_is_late_is_nothing_new_of_a_shared_row)
 {
     struct ks_store_lease row = lease("shard-0", "", 0, 77, "300");
