@@ -123,12 +123,22 @@ static uint32_t room_beside(const struct ks_core *core)
     return room;
 }
 
+/* Room for what names us. Behind a mask nobody else reads it: it is ours whatever our limit. */
+static uint32_t room_again(const struct ks_core *core)
+{
+    const uint32_t have = core->leases_used + ks_peers_writes(&core->fleet);
+
+    if (!core->config.masking)
+        return ks_peers_room(core);
+    return have < core->config.leases_max ? core->config.leases_max - have : 0;
+}
+
 /* Half of what is free at a time, and not everybody the same: so those who start together share it. What names us is
  * ours before that. */
 static uint32_t take_free(struct ks_core *core, struct ks_effects *effects)
 {
     const uint32_t top = core->directory_top;
-    uint32_t room = ks_peers_room(core);
+    uint32_t room = room_again(core);
     uint32_t most = room_beside(core);
     uint32_t free = 0;
     uint32_t at;

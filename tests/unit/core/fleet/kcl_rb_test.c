@@ -132,6 +132,26 @@ TEST(a_place_is_kept_for_what_names_us)
     EXPECT_EQ_I64(bed_asked(&peers_bed, KS_STORE_ASSIGN)->shard, 1);
 }
 
+TEST(what_names_us_behind_a_mask_is_taken_beyond_our_limit)
+{
+    struct ks_lease_row rows[2] = {peers_row(0, NS(-100)), peers_row(BED_ME, NS(-100))};
+
+    peers_live(KS_PROTOCOL_KCL_RB);
+    peers_bed.core->config.masking = true;
+    peers_bed.core->config.capacity = 1;
+    rows[1].shard = 1;
+    peers_look_at(rows, 1);
+    EXPECT_EQ_I64(bed_asked(&peers_bed, KS_STORE_ASSIGN)->shard, 0);
+    rows[0].owner = (struct ks_incarnation){BED_OTHER, 0};
+    rows[0].rev = NS(1000);
+    for (int looks = 0; looks < 20; looks++) {
+        peers_look_at(rows, 2);
+        if (taken())
+            break;
+    }
+    EXPECT_EQ_I64(bed_asked(&peers_bed, KS_STORE_TAKE_OVER)->shard, 1);
+}
+
 TEST(masked_rows_are_taken_beside_strangers)
 {
     struct ks_lease_row row = theirs(0, NS(10));
