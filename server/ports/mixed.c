@@ -36,13 +36,10 @@ static enum ks_mixed_sign see_time(struct ks_mixed *mixed, uint64_t rev, ks_wall
     return KS_MIXED_NONE;
 }
 
-static enum ks_mixed_sign in_a_row(struct ks_mixed *mixed, bool longer, bool shorter)
+static enum ks_mixed_sign in_a_row(struct ks_mixed *mixed, bool longer)
 {
     mixed->longer = longer ? mixed->longer + 1 : 0;
-    mixed->shorter = shorter ? mixed->shorter + 1 : 0;
-    if (mixed->longer >= IN_A_ROW)
-        return once(mixed, KS_MIXED_LONGER);
-    return mixed->shorter >= IN_A_ROW ? once(mixed, KS_MIXED_SHORTER) : KS_MIXED_NONE;
+    return mixed->longer >= IN_A_ROW ? once(mixed, KS_MIXED_LONGER) : KS_MIXED_NONE;
 }
 
 /* Of whoever heeds claims, no renewal goes over one; a checkpoint of theirs does, and may say what it said before. */
@@ -88,7 +85,7 @@ static enum ks_mixed_sign see_kcl(struct ks_mixed *mixed, const struct ks_mixed_
         sign = once(mixed, KS_MIXED_ELSEWHERE);
     /* They renew three times in theirs: who is as we are stands still for two thirds of ours, between looks. */
     if (sign == KS_MIXED_NONE && lease->renewed && lease->still.us > mixed->lease.us / 10 * 9)
-        sign = in_a_row(mixed, true, false);
+        sign = in_a_row(mixed, true);
     return sign;
 }
 
@@ -109,23 +106,28 @@ enum ks_mixed_sign ks_mixed_see_lease(struct ks_mixed *mixed, const struct ks_mi
     return sign;
 }
 
-/* Each writes down when it beats: of two that follow, the difference is its period, or a multiple if we missed some. */
-enum ks_mixed_sign ks_mixed_see_worker(struct ks_mixed *mixed, const char *id, uint64_t beat)
+/* Each writes down when it beats: of two that follow, the difference is its period, where we missed none. We look no
+ * oftener than we beat ourselves: a shorter period is not to be seen. */
+enum ks_mixed_sign ks_mixed_see_worker(struct ks_mixed *mixed, const char *id, uint64_t beat,
+                                       ks_instant at)
 {
     const uint64_t before = mixed->beat;
-    int64_t period_us;
+    ks_span gap;
 
     if (mixed->protocol != KS_PROTOCOL_KINSUMER || strlen(id) > KS_WORKER_ID_MAX)
         return KS_MIXED_NONE;
     if (mixed->worker[0] == '\0')
         memcpy(mixed->worker, id, strlen(id) + 1);
-    if (strcmp(mixed->worker, id) != 0 || beat <= before)
+    if (strcmp(mixed->worker, id) != 0)
+        return KS_MIXED_NONE;
+    gap = ks_instant_since(at, mixed->last_at);
+    mixed->last_at = at;
+    if (beat <= before && gap.us <= mixed->check.us / 2 * 3)
         return KS_MIXED_NONE;
     mixed->beat = beat;
-    if (before == 0)
+    if (before == 0 || gap.us > mixed->check.us / 2 * 3)
         return KS_MIXED_NONE;
-    period_us = (int64_t)((beat - before) / 1000);
-    return in_a_row(mixed, period_us > mixed->check.us / 2 * 5, period_us < mixed->check.us / 2);
+    return in_a_row(mixed, (int64_t)((beat - before) / 1000) > mixed->check.us / 2 * 5);
 }
 
 const char *ks_mixed_advice(enum ks_mixed_sign sign, enum ks_protocol protocol)
@@ -149,9 +151,6 @@ const char *ks_mixed_advice(enum ks_mixed_sign sign, enum ks_protocol protocol)
                "give it their time to fail over, or live leases will be taken, and records come "
                "twice";
     case KS_MIXED_SHORTER:
-        if (protocol == KS_PROTOCOL_KINSUMER)
-            return "clients beat much oftener than --shard-check-ms: give it their "
-                   "shardCheckFrequency, or this sidecar will be taken for dead";
         return "members renew their leases as if they lasted much shorter than "
                "--lease-duration-ms: "
                "give it their time to fail over, so that dead ones' leases do not wait";

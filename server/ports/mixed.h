@@ -31,14 +31,14 @@ struct ks_mixed {
     bool told[KS_MIXED_SIGNS];
     uint32_t seen;                     /* Renewals of others, as far as they tell. */
     int64_t most_ms;                   /* go-kcl: the longest time that one gave. */
-    uint32_t longer;                   /* kcl, kinsumer: one after the other that came late, */
-    uint32_t shorter;                  /* and early. */
+    uint32_t longer;                   /* kcl, kinsumer: one after the other that came late. */
+    uint32_t shorter;                  /* kcl: one window after the other with too many. */
     uint32_t unheeded;                 /* go-kcl: renewals over a claim of ours, likewise. */
     bool counting;                     /* kcl: the counter of a row is watched, */
     ks_shard shard;                    /* of this one: */
     uint64_t from;                     /* what it was, */
     ks_instant from_at;                /* and when, */
-    ks_instant last_at;                /* and when we looked last. */
+    ks_instant last_at;                /* and when we looked last; of kinsumer, at the worker. */
     char worker[KS_WORKER_ID_MAX + 1]; /* kinsumer: whose beats are watched; "": nobody's yet. */
     uint64_t beat;
 };
@@ -60,8 +60,9 @@ struct ks_mixed_lease {
 /* A lease row was read at `wall`. What it is a sign of that was not given yet. */
 enum ks_mixed_sign ks_mixed_see_lease(struct ks_mixed *mixed, const struct ks_mixed_lease *lease,
                                       ks_wall wall);
-/* The row of a worker other than we. */
-enum ks_mixed_sign ks_mixed_see_worker(struct ks_mixed *mixed, const char *id, uint64_t beat);
+/* The row of a worker other than we was read at `at`. */
+enum ks_mixed_sign ks_mixed_see_worker(struct ks_mixed *mixed, const char *id, uint64_t beat,
+                                       ks_instant at);
 
 /* What to say of it, and do about it: a sentence. */
 const char *ks_mixed_advice(enum ks_mixed_sign sign, enum ks_protocol protocol);

@@ -54,14 +54,15 @@ void ks_rows_mixed_lease(struct ks_rows *rows, ks_shard shard, struct ks_shard_w
                ks_names_text(&rows->shards, shard));
 }
 
-void ks_rows_mixed_workers(struct ks_rows *rows, const struct ks_store_answer *answer)
+void ks_rows_mixed_workers(struct ks_rows *rows, const struct ks_store_answer *answer,
+                           ks_instant now)
 {
     for (uint32_t i = 0; i < answer->worker_count; i++) {
         const struct ks_store_worker *const worker = &answer->workers[i];
 
         if (!worker->damaged &&
             strcmp(worker->self.id, ks_names_text(&rows->workers, rows->self)) != 0)
-            tell_mixed(rows, ks_mixed_see_worker(&rows->mixed, worker->self.id, worker->beat),
+            tell_mixed(rows, ks_mixed_see_worker(&rows->mixed, worker->self.id, worker->beat, now),
                        worker->self.id);
     }
 }

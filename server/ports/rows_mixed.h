@@ -10,6 +10,7 @@
 void ks_rows_mixed_lease(struct ks_rows *rows, ks_shard shard, struct ks_shard_words *words,
                          const struct ks_store_lease *lease, ks_instant now, ks_wall wall);
 /* The rows of workers were read. */
-void ks_rows_mixed_workers(struct ks_rows *rows, const struct ks_store_answer *answer);
+void ks_rows_mixed_workers(struct ks_rows *rows, const struct ks_store_answer *answer,
+                           ks_instant now);
 
 #endif
