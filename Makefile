@@ -343,7 +343,7 @@ CLIENTS ?=
 clients: deps all  ## Have clients of other people tell one scenario, each built from its registry; CLIENTS='curl grpcio' for some.
 	@tests/clients/judge.py $(CLIENTS)
 
-FLEETS ?= go-kcl go-kcl-v2 kinsumer kinsumer-snowplow kcl2 kcl34 kcl35 multilang
+FLEETS ?= kcl35 kcl2 kcl34 multilang go-kcl go-kcl-v2 kinsumer kinsumer-snowplow
 .PHONY: interop interop-vectors
 interop: deps all $(DOUBLES)  ## Have sidecars share fleets with libraries of other people, each built from its registry; FLEETS='go-kcl' for some.
 	@tests/interop/build $(FLEETS)

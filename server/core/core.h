@@ -118,6 +118,8 @@ struct ks_self_view {
     bool paused;         /* By an operator: every shard. */
     ks_instant deadline; /* The lease deadline of everything that we hold. */
     uint32_t leases_held;
+    uint32_t
+        unread; /* Kinsumer: shards that nobody has, though they fall to another client who lives. */
     uint32_t sessions;
     uint64_t in_flight;
     uint64_t in_flight_bytes;
@@ -125,6 +127,8 @@ struct ks_self_view {
     uint32_t redriven;   /* Dead letters that are delivered again. */
 };
 void ks_core_self(const struct ks_core *core, struct ks_self_view *ret_view);
+/* True while it takes leases if it can get them. */
+bool ks_core_wants(const struct ks_core *core);
 
 /* What it knows of a shard. False if it knows no such row. */
 struct ks_lease_view {

@@ -4,6 +4,7 @@
 #include "main/table.h"
 
 #include "base/budget.h"
+#include "ports/streams.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -32,17 +33,89 @@ struct convert {
     struct ks_lease_table from;
     struct ks_lease_table to;
     struct ks_lease_rows source; /* What is converted: the source as it was read first. */
+    char stream[KS_STREAM_ID_MAX + 1]; /* Of which stream, if the source has several; */
+    char as[KS_STREAM_ID_MAX + 1];     /* and the target. */
     struct plan *plans;
     uint32_t count;
     struct tally tally;
 };
+
+/* ---- Of which stream ---- */
+
+static bool complain_stream(const char *table, const struct ks_detail *detail)
+{
+    ks_call_complain("convert: %s: %s", table, detail->text);
+    return false;
+}
+
+/* A table of the KCL: as its rows are; as the source, if there are none. */
+static ks_err find_target(struct convert *convert, struct ks_detail *detail)
+{
+    const struct ks_reading target = ks_lease_table_reading(&convert->to.rows);
+    const struct ks_lease_rows *const rows = &convert->to.rows;
+    const char *const word = convert->words->call->options.stream;
+
+    if (rows->lease_count == 0) {
+        memcpy(convert->as, convert->stream, sizeof(convert->as));
+        return KS_OK;
+    }
+    for (uint32_t i = 0; i < target.lease_count && convert->stream[0] != '\0'; i++)
+        if (strcmp(target.leases[i].stream, convert->stream) == 0) {
+            memcpy(convert->as, convert->stream, sizeof(convert->as));
+            return KS_OK;
+        }
+    KS_TRY(ks_lease_rows_stream(rows, word, convert->as, detail));
+    if (word[0] != '\0' || convert->as[0] == '\0')
+        return KS_OK;
+    return ks_err_because(KS_FAIL(INVALID), detail,
+                          "the table is of several streams: --stream, or --as, says which these "
+                          "rows are of");
+}
+
+static bool all_of_one(const struct ks_lease_rows *rows)
+{
+    for (uint32_t i = 0; i < rows->lease_count; i++)
+        if (rows->leases[i].stream[0] != '\0' || rows->leases[i].damaged)
+            return false;
+    return rows->lease_count > 0;
+}
+
+static bool find_streams(struct convert *convert)
+{
+    const char *const as = convert->words->as;
+    struct ks_detail detail = {""};
+    struct ks_stream_id id;
+
+    if (!ks_ok(ks_lease_rows_stream(&convert->from.rows, convert->words->call->options.stream,
+                                    convert->stream, &detail)))
+        return complain_stream(convert->words->from, &detail);
+    if (as == NULL && convert->to.dialect != &ks_kcl_dialect)
+        return true;
+    if (as == NULL)
+        return ks_ok(find_target(convert, &detail)) || complain_stream(convert->words->to, &detail);
+    if (convert->to.dialect != &ks_kcl_dialect)
+        ks_detail_set(&detail, "only tables of kcl have several streams");
+    else if (!ks_stream_id_read(ks_view_text(as), &id))
+        ks_detail_set(&detail, "--as wants ACCOUNT:STREAM:EPOCH, as the application says it");
+    else if (all_of_one(&convert->to.rows))
+        ks_detail_set(&detail, "the table is of one stream: --as does not go with it");
+    else
+        memcpy(convert->as, as, strlen(as) + 1);
+    return detail.text[0] == '\0' || complain_stream(convert->words->to, &detail);
+}
+
+/* Rows of which nobody can say that they are of another stream. */
+static bool is_meant(const struct ks_store_lease *lease, const char *stream)
+{
+    return strcmp(lease->stream, stream) == 0 || (lease->stream[0] == '\0' && lease->damaged);
+}
 
 /* ---- What is to be done ---- */
 
 static void plan_row(struct convert *convert, const struct ks_store_lease *lease, struct plan *plan)
 {
     const struct ks_reading target = ks_lease_table_reading(&convert->to.rows);
-    const struct ks_store_lease *const found = ks_reading_lease(&target, lease->shard);
+    const struct ks_store_lease *const found = ks_reading_lease(&target, convert->as, lease->shard);
 
     *plan = (struct plan){.from = lease};
     if (lease->damaged) {
@@ -50,7 +123,7 @@ static void plan_row(struct convert *convert, const struct ks_store_lease *lease
                       lease->blame == NULL ? "that is its key" : lease->blame);
         return;
     }
-    if (!ks_ok(ks_convert(convert->to.dialect, lease, &plan->to, &plan->problem))) {
+    if (!ks_ok(ks_convert(convert->to.dialect, convert->as, lease, &plan->to, &plan->problem))) {
         if (plan->problem.text[0] == '\0')
             ks_detail_set(&plan->problem, "it cannot be converted");
         return;
@@ -81,13 +154,17 @@ static bool make_plans(struct convert *convert)
 {
     convert->source = convert->from.rows;
     convert->from.rows = (struct ks_lease_rows){.leases = NULL};
-    convert->count = convert->source.lease_count;
-    convert->plans = ks_alloc((convert->count + 1) * sizeof(*convert->plans));
+    convert->plans = ks_alloc((convert->source.lease_count + 1) * sizeof(*convert->plans));
     if (convert->plans == NULL)
         return false;
-    for (uint32_t i = 0; i < convert->count; i++) {
-        plan_row(convert, &convert->source.leases[i], &convert->plans[i]);
-        count_row(&convert->tally, &convert->plans[i]);
+    for (uint32_t i = 0; i < convert->source.lease_count; i++) {
+        struct plan *const plan = &convert->plans[convert->count];
+
+        if (!is_meant(&convert->source.leases[i], convert->stream))
+            continue;
+        plan_row(convert, &convert->source.leases[i], plan);
+        count_row(&convert->tally, plan);
+        convert->count++;
     }
     return true;
 }
@@ -95,12 +172,15 @@ static bool make_plans(struct convert *convert)
 /* Rows of the target whose shard the source does not have. */
 static uint32_t count_others(const struct convert *convert)
 {
-    const struct ks_reading source = {.leases = convert->source.leases,
-                                      .lease_count = convert->count};
+    const struct ks_reading source = ks_lease_table_reading(&convert->source);
     uint32_t others = 0;
 
-    for (uint32_t i = 0; i < convert->to.rows.lease_count; i++)
-        others += ks_reading_lease(&source, convert->to.rows.leases[i].shard) == NULL;
+    for (uint32_t i = 0; i < convert->to.rows.lease_count; i++) {
+        const struct ks_store_lease *const lease = &convert->to.rows.leases[i];
+
+        others += is_meant(lease, convert->as) &&
+                  ks_reading_lease(&source, convert->stream, lease->shard) == NULL;
+    }
     return others;
 }
 
@@ -232,7 +312,7 @@ static uint32_t find_missing(const struct convert *convert, struct ks_lease_mend
 
     for (uint32_t i = 0; i < convert->count; i++) {
         const struct plan *const plan = &convert->plans[i];
-        const struct ks_store_lease *const found = ks_reading_lease(&target, plan->from->shard);
+        const struct ks_store_lease *const found = ks_reading_lease(&target, convert->as, plan->from->shard);
 
         if (plan->problem.text[0] != '\0' || plan->to.left_out ||
             (found != NULL && ks_convert_agrees(&plan->to.held, found)))
@@ -343,7 +423,7 @@ static bool run(struct convert *convert)
         return false;
     }
     if (!ks_lease_table_find(&convert->desk, convert->words->to, &convert->to) ||
-        !make_plans(convert) || !say_rows(convert))
+        !find_streams(convert) || !make_plans(convert) || !say_rows(convert))
         return false;
     say_losses(convert);
     if (!may_go_on(convert))

@@ -5,6 +5,7 @@
 #include "adapters/dialects/native_words.h"
 #include "base/budget.h"
 #include "base/codec.h"
+#include "ports/streams.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -16,6 +17,7 @@ struct mend {
     const char *verb;
     const char *worker;              /* seize: whose leases. */
     const struct ks_position *place; /* reset: where to. */
+    char stream[KS_STREAM_ID_MAX + 1]; /* --all: of which one, of several. */
     struct ks_lease_desk desk;
     struct ks_lease_table table;
     struct ks_store_lease *wanted;
@@ -31,12 +33,36 @@ static bool is_chosen(const struct mend *mend, const struct ks_store_lease *leas
 
     if (mend->worker != NULL)
         return strcmp(lease->owner.id, mend->worker) == 0;
+    if (mend->words->all && strcmp(lease->stream, mend->stream) != 0)
+        return false;
     if (mend->words->all)
         return mend->place != NULL ? !lease->damaged : lease->owner.id[0] != '\0';
     for (uint32_t i = 1; i < call->word_count; i++)
-        if (strcmp(call->words[i], lease->shard) == 0)
+        if (ks_lease_is_named(lease, call->options.stream, call->words[i]))
             return true;
     return false;
+}
+
+/* Each word is the name of one row. */
+static bool words_are_rows(const struct mend *mend)
+{
+    const struct ks_call *const call = mend->words->call;
+    const struct ks_lease_rows *const rows = &mend->table.rows;
+
+    for (uint32_t word = 1; word < call->word_count; word++) {
+        uint32_t count = 0;
+
+        for (uint32_t i = 0; i < rows->lease_count; i++)
+            count +=
+                ks_lease_is_named(&rows->leases[i], call->options.stream, call->words[word]);
+        if (count == 1)
+            continue;
+        ks_call_complain(count == 0 ? "%s: %s: there is no such row"
+                                    : "%s: %s: several rows are called so: say the whole key",
+                         mend->verb, call->words[word]);
+        return false;
+    }
+    return true;
 }
 
 /* Free, and written by nobody that had it before: each dialect's own token moves. */
@@ -69,7 +95,7 @@ static bool move(const struct mend *mend, struct ks_store_lease *lease)
     lease->unstarted = false;
     lease->checkpoint = *mend->place;
     lease->whole = (struct ks_position){.sub_sequence = -1};
-    if (!ks_ok(ks_convert(dialect, lease, &conversion, &detail))) {
+    if (!ks_ok(ks_convert(dialect, lease->stream, lease, &conversion, &detail))) {
         ks_call_complain("%s: %s", mend->verb, detail.text);
         return false;
     }
@@ -87,7 +113,10 @@ static bool add_row(struct mend *mend, const struct ks_store_lease *was)
     struct ks_store_lease *const lease = &mend->wanted[mend->count];
 
     if (was->damaged) {
-        ks_call_complain("%s: the row is damaged, attribute %s: left alone", was->shard,
+        char key[KS_LEASE_KEY_MAX + 1];
+
+        ks_stream_key(was, key);
+        ks_call_complain("%s: the row is damaged, attribute %s: left alone", key,
                          was->blame == NULL ? "of its key" : was->blame);
         return false;
     }
@@ -102,15 +131,19 @@ static bool choose(struct mend *mend)
 {
     const struct ks_lease_rows *const rows = &mend->table.rows;
 
+    struct ks_detail detail = {""};
+
     mend->count = 0;
+    if (mend->words->all && !ks_ok(ks_lease_rows_stream(rows, mend->words->call->options.stream,
+                                                        mend->stream, &detail))) {
+        ks_call_complain("%s: %s", mend->verb, detail.text);
+        return false;
+    }
+    if (mend->worker == NULL && !mend->words->all && !words_are_rows(mend))
+        return false;
     for (uint32_t i = 0; i < rows->lease_count; i++)
         if (is_chosen(mend, &rows->leases[i]) && !add_row(mend, &rows->leases[i]))
             return false;
-    if (mend->worker == NULL && !mend->words->all &&
-        mend->count < mend->words->call->word_count - 1) {
-        ks_call_complain("%s: not all of these shards have a row", mend->verb);
-        return false;
-    }
     if (mend->count == 0)
         ks_call_complain("%s: there is nothing to do", mend->verb);
     return true;
@@ -119,8 +152,10 @@ static bool choose(struct mend *mend)
 static ks_err append_row(struct ks_bytes *text, const struct ks_lease_mend *mend)
 {
     const char *const owner = mend->was->owner.id;
+    char key[KS_LEASE_KEY_MAX + 1];
 
-    KS_TRY(ks_bytes_format(text, "%s: %s%s, ", mend->lease->shard,
+    ks_stream_key(mend->lease, key);
+    KS_TRY(ks_bytes_format(text, "%s: %s%s, ", key,
                            owner[0] == '\0' ? "free" : "taken from ", owner));
     if (ks_position_same(&mend->was->checkpoint, &mend->lease->checkpoint) &&
         mend->was->unstarted == mend->lease->unstarted) {
@@ -221,7 +256,7 @@ static uint32_t count_failures(const struct mend *mend)
 
     for (uint32_t i = 0; i < mend->count; i++) {
         const struct ks_lease_mend *const one = &mend->mends[i];
-        const struct ks_store_lease *const found = ks_reading_lease(&reading, one->lease->shard);
+        const struct ks_store_lease *const found = ks_reading_lease(&reading, one->lease->stream, one->lease->shard);
 
         struct ks_store_lease held;
 

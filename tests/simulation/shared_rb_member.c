@@ -99,7 +99,7 @@ static void list(struct shared_world *world, struct shared_member *member)
         fetch(world, memory, shard);
         if (memory->checkpoint == SHARED_END)
             continue;
-        if (world->shards[shard].parent != KS_SHARD_NONE) {
+        if (world->shards[shard].parents[0] != KS_SHARD_NONE) {
             ends(world, member, "is a child", shard);
             return;
         }

@@ -20,7 +20,7 @@ static void tell_row(const struct shared_world *world, struct shared_request *re
         .owner = {row->owner, 0},
         .next_owner = {row->claim, 0},
         .rev = row->timeout,
-        .parents = {world->shards[shard].parent, KS_SHARD_NONE},
+        .parents = {world->shards[shard].parents[0], KS_SHARD_NONE},
         .finished = row->checkpoint == SHARED_END,
     };
     request->checkpoints[request->row_count++] = row->checkpoint;
@@ -29,7 +29,7 @@ static void tell_row(const struct shared_world *world, struct shared_request *re
 bool shared_is_settled(const struct shared_world *world, ks_shard shard, uint64_t checkpoint)
 {
     for (uint64_t i = 0; i < checkpoint && i < SHARED_RECORDS; i++)
-        if (!world->shards[shard].settled[i])
+        if (!shared_is_over(world, shard, (uint32_t)i))
             return false;
     return true;
 }

@@ -132,6 +132,7 @@ const struct ks_fleet_protocol ks_kcl_rb_protocol = {
     .see = see,
     .take = ks_peers_take,
     .next_rev = ks_go_kcl_next_rev,
+    .next_at = ks_go_kcl_next_at,
     .serves_until = ks_go_kcl_serves_until,
     .renew_at = ks_peers_renew_at,
     .round = round_of,
