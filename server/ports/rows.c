@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "ports/batches.h"
 #include "ports/rows_fleet.h"
+#include "ports/rows_mixed.h"
 #include "ports/rows_streams.h"
 
 #include <assert.h>
@@ -319,6 +320,7 @@ static void note_start(const struct ks_rows *rows, struct ks_shard_words *words)
 static void note_kept(const struct ks_rows *rows, ks_shard shard, struct ks_shard_words *words,
                       const struct ks_store_lease *lease)
 {
+    words->row_whole = lease->checkpoint;
     note_start(rows, words);
     if (lease->prepared && !words->prepared)
         ks_info("%s: its row has a checkpoint that a member prepared and did not commit: it is "
@@ -355,45 +357,6 @@ struct ks_position ks_rows_whole(const struct ks_shard_words *words)
     return words->behind && words->own.sub_sequence < 0 ? words->own : words->row_whole;
 }
 
-static void tell_mixed(const struct ks_rows *rows, enum ks_mixed_sign sign, const char *where)
-{
-    if (sign != KS_MIXED_NONE)
-        ks_warn("%s: mixed configuration: %s", where, ks_mixed_advice(sign, rows->mixed.protocol));
-}
-
-/* What a row of another tells of its configuration. The words are still those of before. */
-static void look_mixed(struct ks_rows *rows, ks_shard shard, struct ks_shard_words *words,
-                       const struct ks_store_lease *lease, ks_instant now, ks_wall wall)
-{
-    const char *const self = ks_names_text(&rows->workers, rows->self);
-    const char *const owner = ks_names_text(&rows->workers, words->owner.worker);
-    const struct ks_mixed_lease seen = {
-        .claimed = lease->next_owner.id[0] != '\0' && strcmp(lease->next_owner.id, self) != 0,
-        .renewed = lease->rev != words->rev && lease->owner.id[0] != '\0' &&
-                   strcmp(lease->owner.id, self) != 0 && strcmp(lease->owner.id, owner) == 0,
-        .rev = lease->rev,
-        .still = ks_instant_since(words->rev_last, words->rev_at),
-    };
-
-    if (lease->rev != words->rev)
-        words->rev_at = now;
-    words->rev_last = now;
-    tell_mixed(rows, ks_mixed_see_lease(&rows->mixed, &seen, wall),
-               ks_names_text(&rows->shards, shard));
-}
-
-static void look_workers(struct ks_rows *rows, const struct ks_store_answer *answer)
-{
-    for (uint32_t i = 0; i < answer->worker_count; i++) {
-        const struct ks_store_worker *const worker = &answer->workers[i];
-
-        if (!worker->damaged &&
-            strcmp(worker->self.id, ks_names_text(&rows->workers, rows->self)) != 0)
-            tell_mixed(rows, ks_mixed_see_worker(&rows->mixed, worker->self.id, worker->beat),
-                       worker->self.id);
-    }
-}
-
 /* Keeps what a lease row says, unless something newer is known. */
 static void note_row(struct ks_rows *rows, ks_shard shard, const struct ks_store_lease *lease,
                      bool consistent, ks_instant now, ks_wall wall)
@@ -409,7 +372,7 @@ static void note_row(struct ks_rows *rows, ks_shard shard, const struct ks_store
                 lease->blame == NULL ? "its key" : "the attribute ",
                 lease->blame == NULL ? "" : lease->blame);
     if (rows->foreign && !lease->damaged)
-        look_mixed(rows, shard, words, lease, now, wall);
+        ks_rows_mixed_lease(rows, shard, words, lease, now, wall);
     words->has_row = true;
     words->read_at = wall;
     words->damaged = lease->damaged;
@@ -537,7 +500,7 @@ void ks_rows_answered(struct ks_rows *rows, enum ks_store_operation operation, b
         !ks_rows_list(rows, &answer->list, now, &ret_event->store.list))
         ret_event->store.outcome = KS_UNKNOWN;
     if (operation == KS_STORE_READ_FLEET && rows->foreign)
-        look_workers(rows, answer);
+        ks_rows_mixed_workers(rows, answer, now);
     if (operation == KS_STORE_READ_FLEET) {
         ret_event->store.app_present = answer->app.present;
         if (answer->app.present)
@@ -642,7 +605,14 @@ static void take_of(struct ks_rows *rows, const struct ks_shard_words *words)
 {
     bool unstarted = words->unstarted || !words->has_row;
 
-    rows->create = (struct ks_store_lease){.masked = words->masked, .whole = words->row_whole};
+    rows->create = (struct ks_store_lease){.owner.id = ""};
+    if (words->has_row) {
+        rows->create.masked = words->masked;
+        rows->create.whole = words->row_whole;
+    } else {
+        memcpy(rows->create.parents[0], ks_names_text(&rows->shards, words->parents[0]),
+               strlen(ks_names_text(&rows->shards, words->parents[0])) + 1);
+    }
     rows->create.unstarted =
         rows->stealing && (!words->has_row || words->row_whole.kind != KS_POSITION_AFTER_SEQUENCE);
     rows->create.begins = unstarted ? rows->app.start.kind == KS_POSITION_AT_TIMESTAMP
@@ -651,9 +621,6 @@ static void take_of(struct ks_rows *rows, const struct ks_shard_words *words)
         rows->create.checkpoint = start_of(rows, words);
     else
         rows->create.checkpoint = words->behind ? words->row_whole : words->checkpoint;
-    if (!words->has_row)
-        memcpy(rows->create.parents[0], ks_names_text(&rows->shards, words->parents[0]),
-               strlen(ks_names_text(&rows->shards, words->parents[0])) + 1);
 }
 
 /* What a table that others share needs besides. */

@@ -25,7 +25,7 @@ TABLES = {
 }
 # Which library's tables are of which dialect.
 LIBRARIES = {"kcl2": "kcl", "kcl34": "kcl", "kcl35": "kcl", "kcl35-migration": "kcl", "go-kcl": "go-kcl",
-             "go-kcl-v2": "go-kcl", "kinsumer": "kinsumer", "kinsumer-snowplow": "kinsumer"}
+             "go-kcl-v2": "go-kcl", "kinsumer": "kinsumer", "kinsumer-snowplow": "kinsumer", "kcl-rb": "kcl-rb"}
 
 
 # --- Tables ---
@@ -136,6 +136,40 @@ def go_kcl_row(shard, owner=None, until=-60, checkpoint=None, **more):
     row = {"ShardID": shard, "AssignedTo": owner, "Checkpoint": checkpoint, **more,
            "LeaseTimeout": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + until))}
     return {name: {"S": value} for name, value in row.items() if value is not None}
+
+
+@test(seconds=120)
+def masks_of_kcl_rb_come_off_when_converted(folder):
+    """To each dialect, to kcl-rb itself, and back: the place behind a mask is what stands there, and no mask is left."""
+    over = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(time.time() - 60))
+
+    def row(shard, **more):
+        return {name: {"S": value} for name, value in
+                {"shard_id": shard, "sidecar_worker": "one", "lease_timeout": over, **more}.items()}
+    source = name_of(folder, "masked")
+    make_tables("kcl-rb", source, {"": [
+        row("shardId-0", checkpoint="SHARD_END", sidecar_checkpoint="4959", assigned_to="one"),
+        row("shardId-1", checkpoint="SHARD_END", sidecar_checkpoint="", assigned_to="one"),
+        row("shardId-2", checkpoint="SHARD_END", sidecar_checkpoint="4960", SidecarPosition="4960:4961:3"),
+        row("shardId-3", checkpoint="SHARD_END"),
+        row("shardId-4", checkpoint="4962")]})
+    before = items_of(source)
+    expected = positions(f"kcl-rb:{source}")
+    check_equal(expected, {"shardId-0": "4959", "shardId-2": "4961 + 3", "shardId-3": "SHARD_END", "shardId-4": "4962"})
+    for other in TABLES:
+        there, back = [f"{source}-{other}{word}" for word in ("", "-back")]
+        said = convert(f"kcl-rb:{source}", f"{other}:{there}", "--force")
+        check("read again and compared" in said.out, other, said)
+        check_equal(positions(f"{other}:{there}"), expected, "as", other)
+        convert(f"{other}:{there}", f"kcl-rb:{back}", "--force")
+        check_equal(positions(f"kcl-rb:{back}"), expected, "as", other, "and back")
+        rows = {item["shard_id"]["S"]: {name: value.get("S") for name, value in item.items()} for item in items_of(back)}
+        check_equal([name for name, each in rows.items() if "sidecar_checkpoint" in each or "assigned_to" in each], [], rows)
+        check_equal({name: each.get("checkpoint") for name, each in rows.items() if name != "shardId-1"},
+                    {"shardId-0": "4959", "shardId-2": "4960" if other in ("go-kcl", "kinsumer", "kcl-rb") else None,
+                     "shardId-3": "SHARD_END", "shardId-4": "4962"}, other)
+        check("checkpoint" not in rows.get("shardId-1", {}), other, rows)
+    check_equal(items_of(source), before, "the source was written")
 
 
 @test(seconds=60)

@@ -251,13 +251,14 @@ struct shared_member {
 
 /* How a fleet of kcl-rb and ours come together. */
 struct shared_rb {
-    bool masks;       /* Ours mask; */
-    bool unmasks;     /* and in the end no more. */
-    bool goes_on;     /* A member serves in the end, too. */
-    bool back;        /* In the end ours give all back, and a member has it. */
-    bool given;       /* Which they have. */
-    sim_time stop_at; /* Members begin nothing from then on; */
-    sim_time calm_at; /* what they wrote late has landed. */
+    bool masks;           /* Ours mask; */
+    bool unmasks;         /* and in the end no more. */
+    bool goes_on;         /* A member serves in the end, too. */
+    bool back;            /* In the end ours give all back, and a member has it. */
+    bool given;           /* Which they have. */
+    uint64_t failover_ns; /* Of their leases: need not be ours. */
+    sim_time stop_at;     /* Members begin nothing from then on; */
+    sim_time calm_at;     /* what they wrote late has landed. */
 };
 
 struct shared_world {

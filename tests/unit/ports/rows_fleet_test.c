@@ -299,7 +299,7 @@ TEST(deputies_are_named_by_their_ids)
 
 /* ---- Tables whose members divide a list of shards. ---- */
 
-static void share(struct ks_rows *rows)
+static void share_clients(struct ks_rows *rows)
 {
     static const struct ks_position start = {.kind = KS_POSITION_TRIM_HORIZON, .sub_sequence = -1};
 
@@ -315,7 +315,7 @@ TEST(workers_are_ranked_by_the_bytes_of_their_ids)
     struct ks_event event;
     struct ks_rows rows;
 
-    share(&rows);
+    share_clients(&rows);
     event = read_fleet(&rows, workers, 4);
     EXPECT_EQ_U64(event.store.worker_count, 4);
     for (uint32_t i = 0; i < 4; i++)
@@ -335,7 +335,7 @@ TEST(a_list_keeps_its_order_and_is_written_in_that_of_bytes)
     ks_shard shards[3];
     struct ks_rows rows;
 
-    share(&rows);
+    share_clients(&rows);
     ks_rows_answered(&rows, KS_STORE_READ_NEWS, true, &answer, now, wall, &event);
     EXPECT(event.store.list.present);
     EXPECT_EQ_U64(event.store.list.rev, 7);
