@@ -86,6 +86,18 @@ static bool add_row(struct mend *mend, const struct ks_store_lease *was)
     return true;
 }
 
+/* For all rows that were read last. */
+static bool make_room(struct mend *mend)
+{
+    const size_t room = mend->table.rows.lease_count + 1;
+
+    ks_free(mend->wanted);
+    ks_free(mend->mends);
+    mend->wanted = ks_alloc(room * sizeof(*mend->wanted));
+    mend->mends = ks_alloc(room * sizeof(*mend->mends));
+    return mend->wanted != NULL && mend->mends != NULL;
+}
+
 static bool choose(struct mend *mend)
 {
     const struct ks_lease_rows *const rows = &mend->table.rows;
@@ -99,6 +111,8 @@ static bool choose(struct mend *mend)
             return false;
         }
     mend->count = 0;
+    if (!make_room(mend))
+        return false;
     for (uint32_t i = 0; i < rows->lease_count; i++)
         if (is_chosen(mend, &rows->leases[i]) && !add_row(mend, &rows->leases[i]))
             return false;
@@ -281,15 +295,6 @@ static bool say_dry(void)
     return fine;
 }
 
-static bool make_room(struct mend *mend)
-{
-    const size_t room = mend->table.rows.lease_count + 1;
-
-    mend->wanted = ks_alloc(room * sizeof(*mend->wanted));
-    mend->mends = ks_alloc(room * sizeof(*mend->mends));
-    return mend->wanted != NULL && mend->mends != NULL;
-}
-
 /* seize: there is a row of the worker; otherwise there is nothing to do, and it says so. */
 static bool knows_worker(const struct mend *mend)
 {
@@ -306,26 +311,22 @@ static bool run(struct mend *mend)
 {
     struct ks_lease_table *const tables[2] = {&mend->table, NULL};
 
-    if (!ks_lease_table_find(&mend->desk, mend->words->table, &mend->table))
-        return false;
-    if (mend->table.absent) {
-        ks_call_complain("%s: there is no such table", mend->words->table);
-        return false;
-    }
-    if (!make_room(mend) || !choose(mend) || !say_rows(mend))
+    if (!ks_lease_table_find(&mend->desk, mend->words->table, true, &mend->table) ||
+        !choose(mend) || !say_rows(mend))
         return false;
     say_damaged(mend);
     if (mend->count == 0 && !knows_worker(mend))
         return mend->worker == NULL;
-    if ((mend->worker == NULL && !owners_are_dead(mend)) ||
-        !ks_lease_tables_rest(mend->words, tables))
+    /* As it was read last. */
+    if (!ks_lease_tables_rest(mend->words, tables) || !choose(mend) ||
+        (mend->worker == NULL && !owners_are_dead(mend)))
         return false;
     if (mend->words->dry_run)
         return say_dry();
-    if (mend->worker != NULL && mend->table.dialect->has_workers && !fence(mend))
+    if (mend->worker != NULL && mend->table.dialect->has_workers &&
+        (!fence(mend) || !choose(mend) || !owners_are_dead(mend)))
         return false;
-    /* As it was read last; and nobody else has written since. */
-    return choose(mend) && owners_are_dead(mend) && carry_out(mend);
+    return carry_out(mend);
 }
 
 static int finish(struct mend *mend)

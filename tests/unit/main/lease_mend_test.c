@@ -95,7 +95,7 @@ TEST(a_lease_whose_owner_may_come_back_is_never_freed_under_it)
 
 TEST(a_shard_may_be_named_twice)
 {
-    const char *const words[] = {"release", "shardId-0", "shardId-0",
+    const char *const words[] = {"release", "shardId-0",    "shardId-0",
                                  "--table", rig_table("a"), NULL};
 
     rig_fill("a");
