@@ -441,6 +441,91 @@ def a_damaged_row_is_named_with_its_attribute_and_the_others_are_served(folder):
     one.stop()
 
 
+# A row of each dialect that says all that it can; at their ends rows are read in another way.
+def text(value):
+    return {"S": value}
+
+
+def number(value):
+    return {"N": str(value)}
+
+
+WHOLE_ROWS = {
+    "native": [{"epoch": number(3), "rev": number(4), "owner": text("worker-a#00000000000000ab"),
+                "next_owner": text("worker-b#00000000000000cd"), "checkpoint": text("4959"), "sub": number(2),
+                "parents": {"SS": ["shardId-p"]}, "children": {"SS": ["shardId-c"]}, "hash_start": text("0"), "hash_end": text("9"),
+                "load": number(7), "finished": {"BOOL": False}},
+               {"epoch": number(3), "rev": number(4), "checkpoint": text("AT_TIMESTAMP"), "checkpoint_ms": number(5)}],
+    "kcl": [{"leaseCounter": number(4), "leaseOwner": text("worker-a"), "checkpointOwner": text("worker-b"),
+             "ownerSwitchesSinceCheckpoint": number(0), "checkpoint": text("4959"), "checkpointSubSequenceNumber": number(2),
+             "parentShardId": {"SS": ["shardId-p"]}, "childShardIds": {"SS": ["shardId-c"]}, "startingHashKey": text("0"),
+             "endingHashKey": text("9"), "pendingCheckpoint": text("4960"), "pendingCheckpointSubSequenceNumber": number(0),
+             "entityType": text("LEASE")}],
+    "go-kcl": [{"AssignedTo": text("worker-a"), "LeaseTimeout": text("2026-01-01T00:00:00Z"), "Checkpoint": text("4959"),
+                "ParentShardId": text("shardId-p"), "ClaimRequest": text("worker-b"), "SidecarPosition": text("4959:4960:2")}],
+    "kinsumer": [{"OwnerID": text("worker-a"), "OwnerName": text("worker-a"), "SequenceNumber": text("4959"),
+                  "LastUpdate": number(1700000000000000000), "LastUpdateRFC": text("Tue, 14 Nov 2023 22:13:20 +0000"),
+                  "SidecarPosition": text("4959:4960:2")},
+                 {"Finished": number(1700000000000000000), "FinishedRFC": text("Tue, 14 Nov 2023 22:13:20 +0000")}],
+    "kcl-rb": [{"assigned_to": text("worker-a"), "lease_timeout": text("2026-01-01 00:00:00 UTC"), "checkpoint": text("4959"),
+                "sidecar_worker": text("worker-a"), "SidecarPosition": text("4959:4960:2")},
+               {"checkpoint": text("SHARD_END"), "sidecar_checkpoint": text("4959")}],
+}
+# What their libraries write as NULL for what is not there; a text that they never read; a checkpoint that we do not.
+NULL_IS_NONE = {"kinsumer", "kcl-rb"}
+ANY_TEXT = {"OwnerID", "OwnerName", "LastUpdateRFC", "FinishedRFC", "AssignedTo", "ClaimRequest", "leaseOwner", "checkpointOwner",
+            "assigned_to", "sidecar_worker", "pendingCheckpoint", "pendingCheckpointSubSequenceNumber"}
+NEEDED = {"epoch", "rev", "checkpoint", "leaseCounter", "ownerSwitchesSinceCheckpoint"}
+
+
+def damages(dialect):
+    """shard -> (the attribute that is damaged, the row)."""
+    rows = {}
+    for at, whole in enumerate(WHOLE_ROWS[dialect]):
+        for name, value in whole.items():
+            kind, = value
+            wrong = {"list": {"L": []}, "type": number(4) if kind != "N" else text("4")}
+            if dialect not in NULL_IS_NONE:
+                wrong["null"] = {"NULL": True}
+            if kind in "SN" and name not in ANY_TEXT:
+                wrong["garbage"] = text("gar bage") if kind == "S" else number("1.5")
+            if dialect == "native" and name in NEEDED or dialect == "kcl" and name in NEEDED - {"rev"}:
+                wrong["absent"] = None
+            for how, damage in wrong.items():
+                row = {key: item for key, item in whole.items() if key != name}
+                rows[f"shardId-{at}-{name}-{how}"] = (name, {**row, **({} if damage is None else {name: damage})})
+    return rows
+
+
+@test(seconds=120)
+def each_damage_is_named_before_the_first_write_and_left_alone(folder):
+    for dialect, tables in TABLES.items():
+        name = name_of(folder, dialect)
+        make_stream(name, 1)
+        suffix, keys = next(iter(tables.items()))
+        wrong = damages(dialect)
+
+        def item(shard, row, keys=keys):
+            return {**dict(zip(keys[::-1], (text(shard), text("s")))), **row}
+        rows = [item(shard, row) for shard, (_, row) in wrong.items()]
+        make_tables(dialect, name, {suffix: rows})
+        said = leases("list", "--table", f"{dialect}:{name}")
+        named = {row[0]: row[-1] for row in said.rows}
+        for shard, (attribute, _) in wrong.items():
+            check_equal(named[shard], f"the attribute {attribute} cannot be read", dialect, shard)
+        one = sidecar(folder, dialect, "one-" + dialect, name).start()
+        put_kinesis(name, numbered(1))
+        pull_all(one, 1)
+        log = one.said()
+        first = log.index(": acquired")
+        for shard, (attribute, _) in wrong.items():
+            at = log.find(f"{shard}: its lease row cannot be read: the attribute {attribute}")
+            check(0 <= at < first, dialect, shard, "is not named before the first write:", log[-3000:])
+        for row in rows:
+            check(row in items_of(name + suffix), dialect, "was written:", row)
+        one.kill()
+
+
 @test(seconds=60)
 def members_with_another_time_and_claims_are_told_of(folder):
     name = name_of(folder)
