@@ -243,7 +243,7 @@ test: deps tests  ## Run every test: unit, vectors, oom, contract, simulation, e
 	@rm -rf $(RESULTS)
 	@$(RUN) -j 4 -o $(RESULTS)/unit unit -- $(call of,unit) || :
 	@$(RUN) -j 2 -o $(RESULTS)/vectors vectors -- $(call of,vectors) $(call of,oom) || :
-	@$(if $(SIM),$(RUN) -o $(RESULTS)/sim simulation -- "$(SIM) --seed 1 --seeds $(SEEDS)" "$(SIM) --shared 1 $(SEEDS)" "$(SIM) --kcl 1 $(SEEDS)" "$(SIM) --kcl3 1 $(SEEDS)" "$(SIM) --kinsumer 1 $(SEEDS)" || :)
+	@$(if $(SIM),$(RUN) -o $(RESULTS)/sim simulation -- "$(SIM) --seed 1 --seeds $(SEEDS)" "$(SIM) --shared 1 $(SEEDS)" "$(SIM) --kcl 1 $(SEEDS)" "$(SIM) --kcl3 1 $(SEEDS)" "$(SIM) --kinsumer 1 $(SEEDS)" "$(SIM) --kcl-rb 1 $(SEEDS)" || :)
 	@$(RUN) -o $(RESULTS)/contract contract -- $(CONTRACT) || :
 	@$(RUN) -j 4 -o $(RESULTS)/streams "contract of streams" -- $(STREAMS) || :
 	@$(RUN) -j 4 -o $(RESULTS)/e2e "end to end" -- $(E2E) || :
@@ -315,6 +315,7 @@ sim: $(SIM)  ## Simulate the core from one seed, or from N of them: `make sim SE
 	$(SIM) --kcl $(SEED) $(N)
 	$(SIM) --kcl3 $(SEED) $(N)
 	$(SIM) --kinsumer $(SEED) $(N)
+	$(SIM) --kcl-rb $(SEED) $(N)
 
 SECONDS ?= 900
 .PHONY: soak
@@ -342,7 +343,7 @@ CLIENTS ?=
 clients: deps all  ## Have clients of other people tell one scenario, each built from its registry; CLIENTS='curl grpcio' for some.
 	@tests/clients/judge.py $(CLIENTS)
 
-FLEETS ?= go-kcl go-kcl-v2 kinsumer kinsumer-snowplow kcl2 kcl34 kcl35 multilang
+FLEETS ?= kcl35 kcl2 kcl34 multilang go-kcl go-kcl-v2 kinsumer kinsumer-snowplow
 .PHONY: interop interop-vectors
 interop: deps all $(DOUBLES)  ## Have sidecars share fleets with libraries of other people, each built from its registry; FLEETS='go-kcl' for some.
 	@tests/interop/build $(FLEETS)

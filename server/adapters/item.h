@@ -14,9 +14,10 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "core/limits.h"
 
 enum {
-    KS_ITEM_KEY_MAX = 128,        /* Characters of `k`: a worker id or a shard id. */
+    KS_ITEM_KEY_MAX = KS_LEASE_KEY_MAX, /* Characters of `k`: a worker id, a shard id, a key of the KCL. */
     KS_ITEM_ATTRIBUTES_MAX = 40,  /* Attributes that one dialect knows. */
     KS_ITEM_CONDITIONS_MAX = 5,   /* Of one write: PROTOCOL A5 needs four. */
     KS_ITEM_UPDATES_MAX = 16,     /* Of one write: a registration needs eleven. */

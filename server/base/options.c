@@ -519,7 +519,15 @@ void ks_options_free(struct ks_options *options)
     options->listed_count = 0;
 }
 
-/* An application has one lease table, and that one subscription; a name means one, in metrics, too. */
+/* The KCL has tables of several streams. */
+bool ks_options_are_kin(const struct ks_options *a, const struct ks_options *b)
+{
+    return strcmp(a->dialect, "kcl") == 0 && strcmp(b->dialect, "kcl") == 0 &&
+           strcmp(a->application, b->application) == 0;
+}
+
+/* An application has one lease table, and that one subscription, unless it is one of several streams; a name means one,
+ * in metrics, too. */
 static ks_err check_twins(const struct ks_options *options, uint32_t index,
                           struct ks_detail *detail)
 {
@@ -533,7 +541,9 @@ static ks_err check_twins(const struct ks_options *options, uint32_t index,
     for (uint32_t i = 0; i < index; i++) {
         const struct ks_options *other = ks_options_subscription(options, i);
         bool names = strcmp(one->name, other->name) == 0;
-        if (!names && strcmp(one->application, other->application) != 0)
+        bool same_stream = ks_option_same_stream(one->stream, other->stream);
+        if (!names && (strcmp(one->application, other->application) != 0 ||
+                       (ks_options_are_kin(one, other) && !same_stream)))
             continue;
         return ks_err_because(KS_FAIL(INVALID), detail, "%s %s is that of subscription %" PRIu32,
                               names ? "its name" : "its application",

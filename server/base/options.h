@@ -67,6 +67,8 @@ KS_MUST_USE ks_err ks_options_read_partly(int argc, char *const *argv, char *con
 /* Frees the list of subscriptions. */
 void ks_options_free(struct ks_options *options);
 
+/* True if two subscriptions share a lease table, that of a KCL which reads several streams. */
+bool ks_options_are_kin(const struct ks_options *a, const struct ks_options *b);
 /* How many subscriptions there are, at least 1, and the options of one. */
 static inline uint32_t ks_options_subscriptions(const struct ks_options *options)
 {

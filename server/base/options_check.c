@@ -27,6 +27,30 @@ bool ks_option_is_name(ks_view text)
     return text.size > 0;
 }
 
+void ks_option_stream(const char *stream, ks_view *ret_account, ks_view *ret_name)
+{
+    ks_view rest = ks_view_text(stream);
+
+    *ret_account = KS_VIEW_NONE;
+    if (ks_view_starts(rest, KS_VIEW("arn:"))) {
+        for (int part = 0; part < 5; part++)
+            *ret_account = ks_view_cut(&rest, ':');
+        (void)ks_view_cut(&rest, '/');
+    }
+    *ret_name = rest;
+}
+
+bool ks_option_same_stream(const char *a, const char *b)
+{
+    ks_view account_a, account_b;
+    ks_view name_a, name_b;
+
+    ks_option_stream(a, &account_a, &name_a);
+    ks_option_stream(b, &account_b, &name_b);
+    return ks_view_equal(name_a, name_b) && (account_a.size == 0 || account_b.size == 0 ||
+                                             ks_view_equal(account_a, account_b));
+}
+
 void ks_option_quote(ks_view text, char ret_quoted[KS_QUOTE_SIZE])
 {
     const char *end = "\"";

@@ -372,6 +372,7 @@ void ks_core_self(const struct ks_core *core, struct ks_self_view *ret_view)
         .serving = ks_core_serving(core),
         .deadline = core->fleet.deadline,
         .leases_held = core->leases_used,
+        .unread = core->fleet.division.unread,
         .sessions = core->sessions_used,
         .held_bytes = ks_flow_held(core),
         .redriven = core->redrives_used,
@@ -428,7 +429,7 @@ bool ks_core_lease(const struct ks_core *core, ks_shard shard, struct ks_lease_v
     if (shard >= core->directory_top)
         return false;
     entry = &core->directory[shard];
-    if (!entry->seen && !entry->present && entry->held == KS_HELD_NONE)
+    if (entry->elsewhere || (!entry->seen && !entry->present && entry->held == KS_HELD_NONE))
         return false;
     view.state = entry->finished ? KS_LEASE_FINISHED : KS_LEASE_AWAY;
     view.owner = entry->owner;

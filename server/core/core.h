@@ -118,6 +118,8 @@ struct ks_self_view {
     bool paused;         /* By an operator: every shard. */
     ks_instant deadline; /* The lease deadline of everything that we hold. */
     uint32_t leases_held;
+    uint32_t
+        unread; /* Kinsumer: shards that nobody has, though they fall to another client who lives. */
     uint32_t sessions;
     uint64_t in_flight;
     uint64_t in_flight_bytes;

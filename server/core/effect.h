@@ -76,6 +76,8 @@ enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRA
     X(CRAMPED, WARN, "record_too_large",                                                           \
       "{shard}: no room in memory for its next record since 5 s, raise --memory-budget-bytes")     \
     X(DAMAGED, WARN, NULL, "{shard}: its lease row is damaged, leaving it alone")                  \
+    X(UNREAD, WARN, NULL,                                                                          \
+      "{shard}: free for {ms} ms though it falls to {worker}, who lives: nobody reads it, look at that client") \
     X(STRANGERS, WARN, NULL,                                                                       \
       "{shard}: kcl-rb is at work on it, so nothing is taken and nothing kept: stop it, or set --lease-masking") \
     X(STRANGERS_GONE, INFO, NULL, "no kcl-rb is at work any more, leases are taken")               \
@@ -109,6 +111,8 @@ enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRA
     X(KCL_ASSIGNED, INFO, NULL, "{worker}: the fleet is of the manners of KCL 3.x: its leader assigns leases") \
     X(KCL_UNLED, WARN, NULL,                                                                       \
       "{worker}: nobody has led the fleet of KCL 3.x for {ms} ms, free leases are taken until somebody does") \
+    X(KCL_UNSERVED, ERROR, NULL,                                                                   \
+      "{worker}: the table has streams that this process does not read: a leader of KCL 3.x is told nothing, and assigns nothing") \
     X(KCL_UNKNOWN, ERROR, NULL,                                                                    \
       "{worker}: the fleet's state rows say what this version does not know, its manners are not changed") \
     X(GAP_FULL, WARN, "lane_blocked",                                                              \

@@ -134,6 +134,11 @@ void ks_lease_lose(struct ks_core *core, struct ks_lease *lease, enum ks_story w
     ks_flow_forget(core, lease);
     ks_poison_forget_lease(core, lease);
     ks_lease_ended(core, lease->shard, lease->epoch);
+    if (lease->tried != lease->rev) {
+        /* Its last write may still be done, or was: a take of the same rev serves no longer than it would have. */
+        entry->tried = lease->tried;
+        entry->tried_until = lease->sure;
+    }
     /* Whatever its epoch: reads under way show it as ours. */
     entry->ended_known = core->next_serial;
     entry->held = KS_HELD_NONE;
@@ -276,7 +281,7 @@ static void checkpoint_answered(struct ks_core *core, struct ks_lease *lease,
         back_off(core, lease);
         lease->reread = true;
         return;
-    case KS_REFUSED: lease->reread = true; return;
+    case KS_REFUSED: lease->reread = lease->refused = true; return;
     }
 }
 
@@ -308,6 +313,36 @@ static bool is_another_row(const struct ks_core *core, const struct ks_lease *le
 
     return row->rev < lease->rev ||
            (ours && row->rev > (lease->unsure != UINT64_MAX ? lease->tried : lease->rev));
+}
+
+/* The row is ours in this epoch. */
+static void still_ours(struct ks_core *core, struct ks_lease *lease, const struct ks_lease_row *row,
+                       struct ks_effects *effects)
+{
+    bool moved = row->rev > lease->rev;
+    bool explained = moved || !ks_incarnation_equal(lease->next_owner, row->next_owner);
+
+    if (moved) {
+        /* A checkpoint of unknown outcome was applied: one of those with this rev. */
+        if (lease->unsure != UINT64_MAX)
+            persisted(lease, lease->unsure, effects);
+        lease->unsure = UINT64_MAX;
+        lease->rev = row->rev;
+        serve_until(core, lease,
+                    ks_instant_min(lease->sure, core->protocol->serves_until(core, row->rev)));
+    }
+    lease->next_owner = row->next_owner;
+    if (row->next_owner.worker != 0)
+        ks_lease_return(core, lease); /* The row is the truth: it is a `give`, too. */
+    lease->reread = false;
+    lease->checked = ready_to_return(core, lease);
+    if (lease->refused && !explained) {
+        back_off(core, lease); /* We do not see why: the same would be refused again. */
+    } else {
+        lease->failures = 0;
+        lease->retry_at = core->now;
+    }
+    lease->refused = false;
 }
 
 /* What a consistent read says of a lease that we believe to hold. */
@@ -346,22 +381,7 @@ static void read_back(struct ks_core *core, struct ks_lease *lease, const struct
             core->protocol->take(core, row->shard, row->epoch);
         return;
     }
-    if (row->rev > lease->rev) {
-        /* A checkpoint of unknown outcome was applied: one of those with this rev. */
-        if (lease->unsure != UINT64_MAX)
-            persisted(lease, lease->unsure, effects);
-        lease->unsure = UINT64_MAX;
-        lease->rev = row->rev;
-        serve_until(core, lease,
-                    ks_instant_min(lease->sure, core->protocol->serves_until(core, row->rev)));
-    }
-    lease->next_owner = row->next_owner;
-    if (row->next_owner.worker != 0)
-        ks_lease_return(core, lease); /* The row is the truth: it is a `give`, too. */
-    lease->reread = false;
-    lease->checked = ready_to_return(core, lease);
-    lease->failures = 0;
-    lease->retry_at = core->now;
+    still_ours(core, lease, row, effects);
 }
 
 void ks_lease_answered(struct ks_core *core, uint32_t index, uint32_t serial,
@@ -391,6 +411,7 @@ void ks_lease_answered(struct ks_core *core, uint32_t index, uint32_t serial,
         }
         if (event->store.outcome == KS_UNKNOWN)
             back_off(core, lease);
+        lease->refused = event->store.outcome == KS_REFUSED;
         lease->reread = true;
         return;
     }
@@ -482,6 +503,8 @@ static enum ks_lease_write wanted(const struct ks_core *core, const struct ks_le
         return KS_WRITE_REREAD;
     at = ks_instant_min(checkpoint_due(core, lease), lease->renew_at);
     *ret_at = ks_instant_max(lease->retry_at, at);
+    if (core->protocol->next_at != NULL)
+        *ret_at = ks_instant_max(*ret_at, core->protocol->next_at(core, lease));
     return at.us == KS_NEVER.us ? KS_WRITE_NONE : KS_WRITE_CHECKPOINT;
 }
 

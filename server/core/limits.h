@@ -9,6 +9,11 @@ enum {
     KS_PARTITION_KEY_MAX = 1024,    /* Bytes: 256 Unicode characters of up to 4 bytes. */
     KS_HASH_KEY_MAX = 39,           /* Digits of a 128-bit hash key. */
     KS_STREAM_NAME_MAX = 128,       /* Characters of a stream name. */
+    KS_ACCOUNT_MAX = 12,            /* Digits of an account. */
+    /* Characters of "ACCOUNT:STREAM:EPOCH", by which the KCL names one stream of several, the epoch a Java long; and of
+     * a key of its lease table, "STREAM-ID:SHARD". */
+    KS_STREAM_ID_MAX = KS_ACCOUNT_MAX + 1 + KS_STREAM_NAME_MAX + 1 + 19,
+    KS_LEASE_KEY_MAX = KS_STREAM_ID_MAX + 1 + KS_SHARD_ID_MAX,
     KS_ARN_MAX = 2048,              /* Characters of a stream ARN. */
     KS_WORKER_ID_MAX = 128,         /* Characters of a worker id: fits a pod name with a suffix. */
     KS_CLIENT_ID_MAX = 64,          /* Characters of a client or session id. */

@@ -61,15 +61,22 @@ struct ks_directory_entry {
     uint64_t rev;
     ks_instant seen_at;
     ks_instant read_at;
-    bool stranger;  /* Written last by somebody to whom our leases mean nothing. */
-    uint64_t tried; /* The rev of our last take of it .. */
+    bool stranger; /* Written last by somebody to whom our leases mean nothing. */
+    /* The rev of our last take of it, or of the last write of the lease that we had .. */
+    uint64_t tried;
     ks_instant
-        tried_until;  /* .. and until when that, or an earlier one of this rev, would serve. */
-    bool unstarted;   /* Its checkpoint names no record yet. */
-    bool begun_above; /* Some ancestor has a row, */
-    bool begun_below; /* some descendant. */
-    uint32_t place;   /* In the list that members divide, from 1; 0: not in it. */
+        tried_until;   /* .. and until when that, or an earlier one of this rev, would serve. */
+    bool unstarted;    /* Its checkpoint names no record yet. */
+    bool begun_above;  /* Some ancestor has a row, */
+    bool begun_below;  /* some descendant. */
+    uint32_t children; /* Of the KCL: the edge to the last of them, or KS_SHARD_NONE; and */
+    uint32_t siblings[KS_PARENTS_MAX]; /* the next edge of this parent. */
+    uint32_t place;                    /* In the list that members divide, from 1; 0: not in it. */
+    uint32_t named;                    /* Serial of the last reading of that list that had it. */
+    bool unread;      /* Told that nobody has it though it falls to one who lives. */
     uint8_t assigned; /* enum ks_assigned */
+    bool elsewhere;   /* KCL: the row is of another stream than ours, */
+    bool unserved;    /* one that this process does not read. */
     struct ks_pause pause;
 };
 
@@ -140,6 +147,7 @@ struct ks_lease {
     ks_instant promised;
     ks_instant sure; /* The same, if it was not that write but an earlier one of this rev. */
     bool reread;     /* Read before the next write. */
+    bool refused;    /* The last write was, and it was not read yet why. */
     bool checked; /* Read since it was ready for its final write, which names next_owner as read. */
     bool unsaid;  /* That it is being returned is not told yet. */
     ks_instant patience_at; /* RETURNING: what is in flight then is not waited for any longer. */
@@ -253,6 +261,7 @@ struct ks_member {
     uint64_t capacity;
     uint64_t load;
     uint64_t traffic; /* Bytes a second of the shards that it has, by their rows. */
+    uint32_t rank;    /* As its row had it. */
     uint32_t leases;  /* Rows that name it, by our cache. */
     uint32_t planned; /* Rows that are its, or will be. */
     uint32_t fence;   /* Serial of a fence in flight, 0 = none. */
@@ -316,10 +325,11 @@ struct ks_division {
     uint32_t index;
     uint32_t total;
     ks_instant stream_at; /* When the stream's shards were listed last. */
-    uint32_t listed;      /* Shards in the list. */
     uint64_t list_rev;
     bool known;       /* The list was read. */
-    bool empty;       /* And nothing stood in it. */
+    bool empty;       /* And nothing stood in it, */
+    bool twice;       /* or something twice. */
+    uint32_t unread;  /* Shards that nobody has though they fall to one who lives. */
     bool leaving;     /* We want no leases, and none is left: to sign off at `next_at`. */
     ks_instant since; /* When it changed last. */
 };
@@ -333,9 +343,12 @@ struct ks_kcl {
     uint32_t serials[5];        /* Of the requests in flight, 0 = none. */
     ks_instant probe_at;
     bool failed;  /* One of the reads of this probe did. */
+    bool torn;    /* Its reads do not fit: one was before, and one after a change. */
     bool damaged; /* Told that the rows say what we do not know. */
     /* Whoever leads. */
     uint64_t leader;
+    uint32_t leader_name; /* In the table of their own: his worker, 0 = none. */
+    bool leader_together; /* His report is in the table of the leases. */
     ks_instant leader_at; /* Since when it is that. */
     ks_span leader_span;
     bool led;
@@ -344,12 +357,19 @@ struct ks_kcl {
     bool reported;          /* There is a row of ours .. */
     bool reported_together; /* .. there, */
     bool going;             /* which is to be deleted. */
-    bool measured;          /* With our CPU: others say theirs. */
+    bool measured;          /* With our CPU: others say theirs, .. */
+    bool surveyed;          /* .. which was looked at, */
+    bool survey;            /* and is to be looked at again. */
     /* What is assigned to us. */
     ks_instant owned_at;
     bool unindexed; /* The index could not be asked. */
     bool waiting;   /* For parents of a shard that was assigned to us. */
     bool assigned;  /* Some entry of the directory is marked as that. */
+    /* Of a table of several streams. */
+    uint32_t elsewhere; /* Leases of other streams that are ours. */
+    bool counted;       /* All rows were looked at, .. */
+    bool unserved;      /* .. and some are of streams that this process does not read, */
+    bool unserved_told; /* which is told once. */
 };
 
 struct ks_fleet {
@@ -416,7 +436,8 @@ struct ks_fleet {
     bool warm; /* Elected after it had long watched the others: it knows who may carry. */
     ks_instant won_at;
     ks_instant round_at;
-    uint32_t rows; /* Serial of the lease rows' read in flight. */
+    uint32_t rows;            /* Serial of the lease rows' read in flight. */
+    ks_instant rows_asked_at; /* Of peers: when it was sent. */
     bool rows_stale;
     bool rows_fresh;      /* Read since the last round. */
     ks_instant rows_at;   /* When they were read last. */
@@ -507,7 +528,7 @@ struct ks_core {
     struct ks_lease *leases;              /* leases_max */
     struct ks_session *sessions;          /* sessions_max */
     struct ks_member *members;            /* workers_max */
-    ks_shard *by_key;                     /* shards_max: scratch of the audit. */
+    ks_shard *by_key;                     /* shards_max: scratch. */
     uint32_t directory_top;               /* Beyond the highest shard number seen. */
 };
 

@@ -106,6 +106,9 @@ struct ks_lease_row {
     bool finished;
     bool unstarted; /* Its checkpoint is a start position: it names no record. */
     bool damaged;   /* Cannot be read: left untouched by everybody. */
+    /* KCL: of a table of several streams. */
+    bool elsewhere; /* It is of another stream: counted, and no business of ours besides. */
+    bool unserved;  /* Which this process does not read. */
     /* Of a table whose members know no leases of others (kcl_rb.c). */
     bool stranger; /* Written last by one of them .. */
     bool moved;    /* .. and its checkpoint is another than when it was read before. */

@@ -232,6 +232,17 @@ static bool needs_cloud(const struct ks_options *options)
     return false;
 }
 
+/* Others that read their streams out of the same lease table. */
+static void find_kin(const struct ks_house *house, struct ks_room *room)
+{
+    for (uint32_t i = 0; i < ks_options_subscriptions(house->options); i++) {
+        const struct ks_options *const other = ks_options_subscription(house->options, i);
+
+        if (other != room->options && ks_options_are_kin(room->options, other))
+            room->kin[room->kin_count++] = other->stream;
+    }
+}
+
 static ks_err open_rooms(struct ks_house *house, struct ks_detail *detail)
 {
     uint32_t count = ks_options_subscriptions(house->options);
@@ -254,6 +265,7 @@ static ks_err open_rooms(struct ks_house *house, struct ks_detail *detail)
             .arg = house,
         };
         house->room_count++;
+        find_kin(house, room);
         ks_info("stream %s from %s, leases of %s in %s", room->options->stream,
                 room->options->source, room->options->application, room->options->leases);
         KS_TRY(ks_room_open(room, detail));

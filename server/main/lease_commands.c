@@ -15,12 +15,15 @@ static const char usage[] =
     "kinesis-sidecar leases list --table TABLE\n"
     "kinesis-sidecar leases show SHARD --table TABLE\n"
     "    What stands in a lease table; rows that cannot be read are named with their attribute.\n"
-    "kinesis-sidecar leases convert --from TABLE --to TABLE\n"
+    "kinesis-sidecar leases convert --from TABLE --to TABLE [--as ACCOUNT:STREAM:EPOCH]\n"
     "    Writes the rows of one table into another one, which is made if it is not there; the "
     "first stays as it\n"
     "    is. Every lease is free there, and where it was. With --force: rows that cannot be "
     "converted are left\n"
-    "    out, rows of the target are overwritten, those of other shards stay.\n"
+    "    out, rows of the target are overwritten, those of other shards stay. --as: as rows of "
+    "that "
+    "stream, in a\n"
+    "    table of the KCL that has several.\n"
     "kinesis-sidecar leases seize WORKER --table TABLE\n"
     "    Takes all leases from a worker that is dead; a native one is fenced first.\n"
     "kinesis-sidecar leases release SHARD .. | --all --table TABLE\n"
@@ -30,6 +33,9 @@ static const char usage[] =
     "number of the\n"
     "    next record, or after:SEQUENCE[:SUB].\n"
     "\n"
+    "Of a table of several streams SHARD is ACCOUNT:STREAM:EPOCH:SHARD, or with --stream NAME the "
+    "shard alone; --all\n"
+    "and convert want --stream there.\n"
     "TABLE is DIALECT[:NAME], a table of that name in DynamoDB (default: --application), or "
     "native:sqlite:PATH with\n"
     "--application. DIALECT is one of: ";
@@ -79,11 +85,11 @@ static bool fits(const struct verb *verb, const struct ks_lease_words *words)
 
     if (words->all)
         return count == 1 && verb->words_max == KS_CALL_WORDS_MAX && words->table != NULL &&
-               (words->at != NULL) == verb->at;
+               (words->at != NULL) == verb->at && words->as == NULL;
     return count >= verb->words_min && count <= verb->words_max &&
            (words->table != NULL) == !verb->two_tables &&
            (words->from != NULL && words->to != NULL) == verb->two_tables &&
-           (words->at != NULL) == verb->at;
+           (words->at != NULL) == verb->at && (words->as == NULL || verb->two_tables);
 }
 
 /* Each word names a table, and two of them two. */

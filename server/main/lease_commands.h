@@ -16,6 +16,7 @@ struct ks_lease_words {
     const char *from;
     const char *to;
     const char *at;
+    const char *as;
     bool all;
     bool force;
     bool dry_run;

@@ -4,6 +4,7 @@
 #include "main/table.h"
 
 #include "base/budget.h"
+#include "ports/streams.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -33,17 +34,89 @@ struct convert {
     struct ks_lease_table to;
     struct ks_lease_rows source; /* What is converted: the source as it was read first. */
     struct ks_lease_rows target; /* As it was when nobody lived on it: what may be overwritten. */
+    char stream[KS_STREAM_ID_MAX + 1]; /* Of which stream, if the source has several; */
+    char as[KS_STREAM_ID_MAX + 1];     /* and the target. */
     struct plan *plans;
     uint32_t count;
     struct tally tally;
 };
+
+/* ---- Of which stream ---- */
+
+static bool complain_stream(const char *table, const struct ks_detail *detail)
+{
+    ks_call_complain("convert: %s: %s", table, detail->text);
+    return false;
+}
+
+/* A table of the KCL: as its rows are; as the source, if there are none. */
+static ks_err find_target(struct convert *convert, struct ks_detail *detail)
+{
+    const struct ks_reading target = ks_lease_table_reading(&convert->to.rows);
+    const struct ks_lease_rows *const rows = &convert->to.rows;
+    const char *const word = convert->words->call->options.stream;
+
+    if (rows->lease_count == 0) {
+        memcpy(convert->as, convert->stream, sizeof(convert->as));
+        return KS_OK;
+    }
+    for (uint32_t i = 0; i < target.lease_count && convert->stream[0] != '\0'; i++)
+        if (strcmp(target.leases[i].stream, convert->stream) == 0) {
+            memcpy(convert->as, convert->stream, sizeof(convert->as));
+            return KS_OK;
+        }
+    KS_TRY(ks_lease_rows_stream(rows, word, convert->as, detail));
+    if (word[0] != '\0' || convert->as[0] == '\0')
+        return KS_OK;
+    return ks_err_because(KS_FAIL(INVALID), detail,
+                          "the table is of several streams: --stream, or --as, says which these "
+                          "rows are of");
+}
+
+static bool all_of_one(const struct ks_lease_rows *rows)
+{
+    for (uint32_t i = 0; i < rows->lease_count; i++)
+        if (rows->leases[i].stream[0] != '\0' || rows->leases[i].damaged)
+            return false;
+    return rows->lease_count > 0;
+}
+
+static bool find_streams(struct convert *convert)
+{
+    const char *const as = convert->words->as;
+    struct ks_detail detail = {""};
+    struct ks_stream_id id;
+
+    if (!ks_ok(ks_lease_rows_stream(&convert->from.rows, convert->words->call->options.stream,
+                                    convert->stream, &detail)))
+        return complain_stream(convert->words->from, &detail);
+    if (as == NULL && convert->to.dialect != &ks_kcl_dialect)
+        return true;
+    if (as == NULL)
+        return ks_ok(find_target(convert, &detail)) || complain_stream(convert->words->to, &detail);
+    if (convert->to.dialect != &ks_kcl_dialect)
+        ks_detail_set(&detail, "only tables of kcl have several streams");
+    else if (!ks_stream_id_read(ks_view_text(as), &id))
+        ks_detail_set(&detail, "--as wants ACCOUNT:STREAM:EPOCH, as the application says it");
+    else if (all_of_one(&convert->to.rows))
+        ks_detail_set(&detail, "the table is of one stream: --as does not go with it");
+    else
+        memcpy(convert->as, as, strlen(as) + 1);
+    return detail.text[0] == '\0' || complain_stream(convert->words->to, &detail);
+}
+
+/* Rows of which nobody can say that they are of another stream. */
+static bool is_meant(const struct ks_store_lease *lease, const char *stream)
+{
+    return strcmp(lease->stream, stream) == 0 || (lease->stream[0] == '\0' && lease->damaged);
+}
 
 /* ---- What is to be done ---- */
 
 static void plan_row(struct convert *convert, const struct ks_store_lease *lease, struct plan *plan)
 {
     const struct ks_reading target = ks_lease_table_reading(&convert->to.rows);
-    const struct ks_store_lease *const found = ks_reading_lease(&target, lease->shard);
+    const struct ks_store_lease *const found = ks_reading_lease(&target, convert->as, lease->shard);
 
     *plan = (struct plan){.from = lease};
     if (lease->damaged) {
@@ -56,7 +129,7 @@ static void plan_row(struct convert *convert, const struct ks_store_lease *lease
                       found->blame == NULL ? "that is its key" : found->blame);
         return;
     }
-    if (!ks_ok(ks_convert(convert->to.dialect, lease, &plan->to, &plan->problem))) {
+    if (!ks_ok(ks_convert(convert->to.dialect, convert->as, lease, &plan->to, &plan->problem))) {
         if (plan->problem.text[0] == '\0')
             ks_detail_set(&plan->problem, "it cannot be converted");
         return;
@@ -87,13 +160,17 @@ static bool make_plans(struct convert *convert)
 {
     convert->source = convert->from.rows;
     convert->from.rows = (struct ks_lease_rows){.leases = NULL};
-    convert->count = convert->source.lease_count;
-    convert->plans = ks_alloc((convert->count + 1) * sizeof(*convert->plans));
+    convert->plans = ks_alloc((convert->source.lease_count + 1) * sizeof(*convert->plans));
     if (convert->plans == NULL)
         return false;
-    for (uint32_t i = 0; i < convert->count; i++) {
-        plan_row(convert, &convert->source.leases[i], &convert->plans[i]);
-        count_row(&convert->tally, &convert->plans[i]);
+    for (uint32_t i = 0; i < convert->source.lease_count; i++) {
+        struct plan *const plan = &convert->plans[convert->count];
+
+        if (!is_meant(&convert->source.leases[i], convert->stream))
+            continue;
+        plan_row(convert, &convert->source.leases[i], plan);
+        count_row(&convert->tally, plan);
+        convert->count++;
     }
     return true;
 }
@@ -101,12 +178,15 @@ static bool make_plans(struct convert *convert)
 /* Rows of the target whose shard the source does not have. */
 static uint32_t count_others(const struct convert *convert)
 {
-    const struct ks_reading source = {.leases = convert->source.leases,
-                                      .lease_count = convert->count};
+    const struct ks_reading source = ks_lease_table_reading(&convert->source);
     uint32_t others = 0;
 
-    for (uint32_t i = 0; i < convert->to.rows.lease_count; i++)
-        others += ks_reading_lease(&source, convert->to.rows.leases[i].shard) == NULL;
+    for (uint32_t i = 0; i < convert->to.rows.lease_count; i++) {
+        const struct ks_store_lease *const lease = &convert->to.rows.leases[i];
+
+        others += is_meant(lease, convert->as) &&
+                  ks_reading_lease(&source, convert->stream, lease->shard) == NULL;
+    }
     return others;
 }
 
@@ -238,7 +318,8 @@ static bool may_write(const struct convert *convert, const struct ks_store_lease
 {
     const struct ks_reading target = ks_lease_table_reading(&convert->target);
 
-    return convert->words->force || !ks_reading_row_moved(ks_reading_lease(&target, shard), found);
+    return convert->words->force ||
+           !ks_reading_row_moved(ks_reading_lease(&target, convert->as, shard), found);
 }
 
 /* The rows that the target does not have as they should be, and that are ours to write. */
@@ -249,7 +330,8 @@ static uint32_t find_missing(const struct convert *convert, struct ks_lease_mend
 
     for (uint32_t i = 0; i < convert->count; i++) {
         const struct plan *const plan = &convert->plans[i];
-        const struct ks_store_lease *const found = ks_reading_lease(&target, plan->from->shard);
+        const struct ks_store_lease *const found =
+            ks_reading_lease(&target, convert->as, plan->from->shard);
 
         if (plan->problem.text[0] != '\0' || plan->to.left_out ||
             (found != NULL && ks_convert_agrees(&plan->to.held, found)) ||
@@ -304,13 +386,14 @@ static bool write_rows(struct convert *convert, struct ks_lease_mend *mends)
 /* The row says what we were to write there. */
 static bool is_ours(const struct convert *convert, const struct ks_store_lease *found)
 {
-    const struct ks_reading source = {.leases = convert->source.leases,
-                                      .lease_count = convert->count};
-    const struct ks_store_lease *const from = ks_reading_lease(&source, found->shard);
-    const struct plan *const plan = from == NULL ? NULL : &convert->plans[from - source.leases];
+    for (uint32_t i = 0; i < convert->count && strcmp(found->stream, convert->as) == 0; i++) {
+        const struct plan *const plan = &convert->plans[i];
 
-    return plan != NULL && plan->problem.text[0] == '\0' && !plan->to.left_out &&
-           ks_convert_agrees(&plan->to.held, found);
+        if (strcmp(plan->from->shard, found->shard) == 0)
+            return plan->problem.text[0] == '\0' && !plan->to.left_out &&
+                   ks_convert_agrees(&plan->to.held, found);
+    }
+    return false;
 }
 
 /* Nobody has begun to work on the target since it was looked at. */
@@ -328,8 +411,8 @@ static bool is_alone(const struct convert *convert)
     for (uint32_t i = 0; i < now.lease_count && sign.text[0] == '\0'; i++) {
         const struct ks_store_lease *const found = &now.leases[i];
 
-        if (!is_ours(convert, found) &&
-            ks_reading_row_moved(ks_reading_lease(&before, found->shard), found))
+        if (ks_reading_row_moved(ks_reading_lease(&before, found->stream, found->shard), found) &&
+            !is_ours(convert, found))
             ks_detail_set(&sign, "%s: somebody wrote its row meanwhile", found->shard);
     }
     if (sign.text[0] == '\0' && !ks_reading_moved(&workers[0], &workers[1], &sign))
@@ -397,7 +480,7 @@ static bool run(struct convert *convert)
 
     if (!ks_lease_table_find(&convert->desk, convert->words->from, true, &convert->from) ||
         !ks_lease_table_find(&convert->desk, convert->words->to, false, &convert->to) ||
-        !make_plans(convert) || !say_rows(convert))
+        !find_streams(convert) || !make_plans(convert) || !say_rows(convert))
         return false;
     say_losses(convert);
     if (!may_go_on(convert))

@@ -5,6 +5,7 @@
 #include "adapters/dialects/native_words.h"
 #include "base/budget.h"
 #include "base/codec.h"
+#include "ports/streams.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -14,8 +15,9 @@ enum { SAY_BYTES_MAX = 64 << 20, TRIES = 3 };
 struct mend {
     const struct ks_lease_words *words;
     const char *verb;
-    const char *worker;              /* seize: whose leases. */
-    const struct ks_position *place; /* reset: where to. */
+    const char *worker;                /* seize: whose leases. */
+    const struct ks_position *place;   /* reset: where to. */
+    char stream[KS_STREAM_ID_MAX + 1]; /* --all: of which one, of several. */
     struct ks_lease_desk desk;
     struct ks_lease_table table;
     struct ks_store_lease *wanted;
@@ -31,12 +33,35 @@ static bool is_chosen(const struct mend *mend, const struct ks_store_lease *leas
 
     if (mend->worker != NULL)
         return strcmp(lease->owner.id, mend->worker) == 0;
+    if (mend->words->all && strcmp(lease->stream, mend->stream) != 0)
+        return false;
     if (mend->words->all)
         return mend->place != NULL ? !lease->damaged : lease->owner.id[0] != '\0';
     for (uint32_t i = 1; i < call->word_count; i++)
-        if (strcmp(call->words[i], lease->shard) == 0)
+        if (ks_lease_is_named(lease, call->options.stream, call->words[i]))
             return true;
     return false;
+}
+
+/* Each word is the name of one row. */
+static bool words_are_rows(const struct mend *mend)
+{
+    const struct ks_call *const call = mend->words->call;
+    const struct ks_lease_rows *const rows = &mend->table.rows;
+
+    for (uint32_t word = 1; word < call->word_count; word++) {
+        uint32_t count = 0;
+
+        for (uint32_t i = 0; i < rows->lease_count; i++)
+            count += ks_lease_is_named(&rows->leases[i], call->options.stream, call->words[word]);
+        if (count == 1)
+            continue;
+        ks_call_complain(count == 0 ? "%s: %s: there is no such row"
+                                    : "%s: %s: several rows are called so: say the whole key",
+                         mend->verb, call->words[word]);
+        return false;
+    }
+    return true;
 }
 
 /* Moves it to the place, and says what members of the fleet do not see of that. */
@@ -50,7 +75,7 @@ static bool move(const struct mend *mend, struct ks_store_lease *lease)
     lease->unstarted = false;
     lease->checkpoint = *mend->place;
     lease->whole = (struct ks_position){.sub_sequence = -1};
-    if (!ks_ok(ks_convert(dialect, lease, &conversion, &detail))) {
+    if (!ks_ok(ks_convert(dialect, lease->stream, lease, &conversion, &detail))) {
         ks_call_complain("%s: %s", mend->verb, detail.text);
         return false;
     }
@@ -65,7 +90,10 @@ static bool move(const struct mend *mend, struct ks_store_lease *lease)
 
 static void complain_damaged(const struct ks_store_lease *lease)
 {
-    ks_call_complain("%s: the row is damaged, attribute %s: left alone", lease->shard,
+    char key[KS_LEASE_KEY_MAX + 1];
+
+    ks_stream_key(lease, key);
+    ks_call_complain("%s: the row is damaged, attribute %s: left alone", key,
                      lease->blame == NULL ? "of its key" : lease->blame);
 }
 
@@ -101,16 +129,16 @@ static bool make_room(struct mend *mend)
 static bool choose(struct mend *mend)
 {
     const struct ks_lease_rows *const rows = &mend->table.rows;
+    struct ks_detail detail = {""};
 
-    const struct ks_reading reading = ks_lease_table_reading(rows);
-    const struct ks_call *const call = mend->words->call;
-
-    for (uint32_t i = 1; i < call->word_count && mend->worker == NULL; i++)
-        if (ks_reading_lease(&reading, call->words[i]) == NULL) {
-            ks_call_complain("%s: there is no row of %s", mend->words->table, call->words[i]);
-            return false;
-        }
     mend->count = 0;
+    if (mend->words->all && !ks_ok(ks_lease_rows_stream(rows, mend->words->call->options.stream,
+                                                        mend->stream, &detail))) {
+        ks_call_complain("%s: %s", mend->verb, detail.text);
+        return false;
+    }
+    if (mend->worker == NULL && !mend->words->all && !words_are_rows(mend))
+        return false;
     if (!make_room(mend))
         return false;
     for (uint32_t i = 0; i < rows->lease_count; i++)
@@ -125,16 +153,18 @@ static void say_damaged(const struct mend *mend)
     const struct ks_lease_rows *const rows = &mend->table.rows;
 
     for (uint32_t i = 0; i < rows->lease_count && mend->words->all; i++)
-        if (rows->leases[i].damaged)
+        if (rows->leases[i].damaged && strcmp(rows->leases[i].stream, mend->stream) == 0)
             complain_damaged(&rows->leases[i]);
 }
 
 static ks_err append_row(struct ks_bytes *text, const struct ks_lease_mend *mend)
 {
     const char *const owner = mend->was->owner.id;
+    char key[KS_LEASE_KEY_MAX + 1];
 
-    KS_TRY(ks_bytes_format(text, "%s: %s%s, ", mend->lease->shard,
-                           owner[0] == '\0' ? "free" : "taken from ", owner));
+    ks_stream_key(mend->lease, key);
+    KS_TRY(
+        ks_bytes_format(text, "%s: %s%s, ", key, owner[0] == '\0' ? "free" : "taken from ", owner));
     if (ks_position_same(&mend->was->checkpoint, &mend->lease->checkpoint) &&
         mend->was->unstarted == mend->lease->unstarted) {
         KS_TRY(ks_bytes_append(text, KS_VIEW("checkpoint stays ")));
@@ -243,7 +273,8 @@ static uint32_t count_failures(const struct mend *mend)
 
     for (uint32_t i = 0; i < mend->count; i++) {
         const struct ks_lease_mend *const one = &mend->mends[i];
-        const struct ks_store_lease *const found = ks_reading_lease(&reading, one->lease->shard);
+        const struct ks_store_lease *const found =
+            ks_reading_lease(&reading, one->lease->stream, one->lease->shard);
 
         struct ks_store_lease held;
 

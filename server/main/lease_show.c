@@ -5,6 +5,7 @@
 
 #include "adapters/dialects/native_words.h"
 #include "base/codec.h"
+#include "ports/streams.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -107,10 +108,12 @@ static void add_row(struct ks_table *table, const struct ks_dialect *dialect,
                     const struct ks_store_lease *lease)
 {
     const bool moves = lease->next_owner.id[0] != '\0';
+    char key[KS_LEASE_KEY_MAX + 1];
     char rev[REV_SIZE];
     struct ks_bytes place;
 
-    ks_table_text(table, lease->shard);
+    ks_stream_key(lease, key);
+    ks_table_text(table, key);
     ks_table_format(table, "%s%s%s", lease->owner.id[0] == '\0' ? "-" : lease->owner.id,
                     moves ? " > " : "", lease->next_owner.id);
     ks_table_text(table, state_of(lease));
@@ -259,30 +262,48 @@ static ks_err append_words(struct ks_bytes *text, const struct ks_store_lease *l
 
 static ks_err append_row(struct ks_bytes *text, const struct ks_store_lease *lease)
 {
+    if (lease->stream[0] != '\0')
+        KS_TRY(append_line(text, "stream", lease->stream));
     KS_TRY(append_line(text, "shard", lease->shard));
     KS_TRY(append_line(text, "state", state_of(lease)));
     KS_TRY(append_meaning(text, lease));
     return append_words(text, lease);
 }
 
+/* NULL, with a complaint: none, or more than one. */
+static const struct ks_store_lease *find_row(const struct ks_lease_words *words,
+                                             const struct ks_lease_rows *rows)
+{
+    const char *const word = words->call->words[1];
+    const struct ks_store_lease *found = NULL;
+
+    for (uint32_t i = 0; i < rows->lease_count; i++) {
+        if (!ks_lease_is_named(&rows->leases[i], words->call->options.stream, word))
+            continue;
+        if (found != NULL) {
+            ks_call_complain("%s: several rows are called %s: say the whole key", words->table,
+                             word);
+            return NULL;
+        }
+        found = &rows->leases[i];
+    }
+    if (found == NULL)
+        ks_call_complain("%s: there is no row of %s", words->table, word);
+    return found;
+}
+
 int ks_leases_show(const struct ks_lease_words *words)
 {
-    const char *const shard = words->call->words[1];
     struct ks_lease_table table = {.store = NULL};
     const struct ks_store_lease *lease = NULL;
     struct ks_lease_desk desk;
-    struct ks_reading reading;
     struct ks_bytes text;
     bool fine = ks_ok(ks_lease_desk_open(&desk, &words->call->options)) &&
                 ks_lease_table_find(&desk, words->table, true, &table);
 
     ks_bytes_init(&text, ONE_BYTES_MAX);
-    if (fine) {
-        reading = ks_lease_table_reading(&table.rows);
-        lease = ks_reading_lease(&reading, shard);
-        if (lease == NULL)
-            ks_call_complain("%s: there is no row of %s", words->table, shard);
-    }
+    if (fine)
+        lease = find_row(words, &table.rows);
     fine = fine && lease != NULL && ks_lease_say(&text, append_row(&text, lease));
     ks_bytes_free(&text);
     ks_lease_table_close(&table);

@@ -4,6 +4,7 @@
 #include "adapters/dynamodb/store.h"
 #include "adapters/sqlite/store.h"
 #include "base/budget.h"
+#include "ports/streams.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -173,8 +174,10 @@ struct wait {
 
 static int by_shard(const void *a, const void *b)
 {
-    return strcmp(((const struct ks_store_lease *)a)->shard,
-                  ((const struct ks_store_lease *)b)->shard);
+    const struct ks_store_lease *const one = a;
+    const struct ks_store_lease *const other = b;
+
+    return ks_stream_order(one->stream, one->shard, other->stream, other->shard);
 }
 
 /* A copy of an array; NULL if it is empty. */
@@ -282,6 +285,47 @@ ks_err ks_lease_table_read(struct ks_lease_table *table, struct ks_detail *detai
 struct ks_reading ks_lease_table_reading(const struct ks_lease_rows *rows)
 {
     return (struct ks_reading){rows->leases, rows->lease_count, rows->workers, rows->worker_count};
+}
+
+/* ---- Of several streams ---- */
+
+ks_err ks_lease_rows_stream(const struct ks_lease_rows *rows, const char *word,
+                            char ret_stream[KS_STREAM_ID_MAX + 1], struct ks_detail *detail)
+{
+    const char *found = "";
+    bool several = false;
+
+    for (uint32_t i = 0; i < rows->lease_count; i++) {
+        const char *const stream = rows->leases[i].stream;
+
+        several |= stream[0] != '\0';
+        if (stream[0] == '\0' || strcmp(stream, found) == 0 ||
+            (word[0] != '\0' && !ks_stream_means(word, ks_view_text(stream))))
+            continue;
+        if (found[0] != '\0')
+            return ks_err_because(KS_FAIL(INVALID), detail,
+                                  word[0] == '\0' ? "the table is of several streams, %s and %s "
+                                                    "among them: which one, --stream says"
+                                                  : "%s and %s: both could be meant",
+                                  found, stream);
+        found = stream;
+    }
+    if (several && found[0] == '\0')
+        return ks_err_because(KS_FAIL(NOT_FOUND), detail,
+                              "the table is of several streams, and none of them is %s", word);
+    memcpy(ret_stream, found, strlen(found) + 1);
+    return KS_OK;
+}
+
+bool ks_lease_is_named(const struct ks_store_lease *lease, const char *stream, const char *word)
+{
+    char key[KS_LEASE_KEY_MAX + 1];
+
+    ks_stream_key(lease, key);
+    if (strcmp(key, word) == 0)
+        return true;
+    return stream[0] != '\0' && ks_stream_means(stream, ks_view_text(lease->stream)) &&
+           strcmp(lease->shard, word) == 0;
 }
 
 /* ---- Watching ---- */

@@ -28,7 +28,7 @@ KS_MUST_USE ks_err ks_lease_desk_open(struct ks_lease_desk *desk, const struct k
 void ks_lease_desk_close(struct ks_lease_desk *desk);
 
 struct ks_lease_rows {
-    struct ks_store_lease *leases; /* By their shard ids. */
+    struct ks_store_lease *leases; /* As in a struct ks_reading. */
     struct ks_store_worker *workers;
     uint32_t lease_count;
     uint32_t worker_count;
@@ -69,6 +69,15 @@ struct ks_reading ks_lease_table_reading(const struct ks_lease_rows *rows);
  * or by what moves within `lease`. False as well if it cannot be known: then `ret_err` is not KS_OK. */
 bool ks_lease_tables_live(struct ks_lease_table *const tables[2], ks_span lease,
                           struct ks_detail *ret_sign, ks_err *ret_err);
+
+/* Which stream is meant where a table has several: that of `word`, a name or an ARN, or, if that is "", the only one.
+ * Its identifier, or "" of a table of one. With a detail: NOT_FOUND, INVALID (more than one could be meant). */
+KS_MUST_USE ks_err ks_lease_rows_stream(const struct ks_lease_rows *rows, const char *word,
+                                        char ret_stream[KS_STREAM_ID_MAX + 1],
+                                        struct ks_detail *detail);
+/* True if `word` is the key of the row, or its shard id, which is enough in a table of one stream, or of the stream
+ * that `stream` means. */
+bool ks_lease_is_named(const struct ks_store_lease *lease, const char *stream, const char *word);
 
 /* A row that is to say `lease`. */
 struct ks_lease_mend {

@@ -180,11 +180,12 @@ static bool asks_for_help(int argc, char *const *argv)
 
 int ks_command_leases(int argc, char *const *argv, char *const *environment)
 {
-    enum { SUBSCRIPTION, TABLE, FROM, TO, AT, ALL, FORCE, DRY_RUN };
+    enum { SUBSCRIPTION, TABLE, FROM, TO, AT, AS, ALL, FORCE, DRY_RUN };
     static const struct ks_call_flag flags[] = {
         {"--subscription", true}, {"--table", true},    {"--from", true},
-        {"--to", true},           {"--at", true},       {"--all", false},
-        {"--force", false},       {"--dry-run", false}, {NULL, false}};
+        {"--to", true},           {"--at", true},       {"--as", true},
+        {"--all", false},         {"--force", false},   {"--dry-run", false},
+        {NULL, false}};
     struct ks_lease_words words;
     struct ks_call call;
 
@@ -197,6 +198,7 @@ int ks_command_leases(int argc, char *const *argv, char *const *environment)
                                     .from = call.values[FROM],
                                     .to = call.values[TO],
                                     .at = call.values[AT],
+                                    .as = call.values[AS],
                                     .all = call.values[ALL] != NULL,
                                     .force = call.values[FORCE] != NULL,
                                     .dry_run = call.values[DRY_RUN] != NULL};

@@ -178,8 +178,11 @@ static ks_err open_letters(struct ks_room *room, struct ks_detail *detail)
 
     if (path == NULL)
         return KS_OK;
-    return ks_sqlite_letters_open(room->loop, path, room->options->application, &room->letters,
-                                  detail);
+    /* Those of one application, unless others have that, too. */
+    return ks_sqlite_letters_open(room->loop, path,
+                                  room->kin_count > 0 ? room->options->name
+                                                      : room->options->application,
+                                  &room->letters, detail);
 }
 
 static struct ks_poison_policy poison_policy(const struct ks_options *options)
@@ -271,6 +274,10 @@ static ks_err open_board(struct ks_room *room)
         .subscription = room->options->name,
         .several = !room->alone,
         .stream = room->options->stream,
+        .kin = room->kin,
+        .kin_count = room->kin_count,
+        .several_streams =
+            room->kin_count > 0 || strcmp(room->options->kcl_multi_stream, "on") == 0,
         .application = room->options->application,
         .dialect = room->options->dialect,
         .worker_id = room->options->worker_id,

@@ -19,6 +19,8 @@ struct ks_room {
     struct ks_cloud *cloud;
     uint64_t boot; /* Of the process: of its subscriptions the same. */
     bool alone;    /* It is the only one: lines on the log need not name it. */
+    const char *kin[KS_SUBSCRIPTIONS_MAX]; /* Streams of the others on its lease table. */
+    uint32_t kin_count;
     void (*drained)(void *arg);
     void (*refused)(void *arg); /* It can never run; the log says why. */
     void *arg;

@@ -134,6 +134,8 @@ static void check_stream(struct ks_switchboard *board)
 {
     const struct ks_store_app *app = &board->rows.app;
 
+    if (board->rows.misfit.text[0] != '\0')
+        ks_board_refuse(board, "%s", board->rows.misfit.text);
     if (!board->described || !app->present)
         return;
     if (app->stream_arn[0] != '\0' && board->stream.stream_arn[0] != '\0' &&
@@ -371,6 +373,7 @@ static void described(void *arg, const struct ks_describe_answer *answer)
         board->described = true;
         board->describe_failures = 0;
         board->stream = *answer;
+        ks_rows_described(&board->rows, answer);
         check_stream(board);
         if (app_ask != NULL)
             create_app(board, app_ask);

@@ -366,6 +366,7 @@ void ks_board_measure(struct ks_switchboard *board)
                            status.self.leases_held);
     ks_metric_set_labelled(KS_METRIC_LEASE_DEADLINE_SECONDS, board->config.subscription,
                            left_ms > 0 ? left_ms : 0);
+    ks_metric_set_labelled(KS_METRIC_UNREAD_SHARDS, board->config.subscription, status.self.unread);
     ks_metric_set_labelled(KS_METRIC_LEADER, board->config.subscription, status.self.leads);
     ks_metric_set_labelled(KS_METRIC_STORE_UP, board->config.subscription,
                            store->vtable->state(store, &ignored) == KS_STORE_READY);

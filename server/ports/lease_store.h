@@ -76,7 +76,7 @@ enum ks_position_kind {
 /* A place in a shard. A checkpoint is AFTER_SEQUENCE of the last settled record, or a start position, or SHARD_END. */
 struct ks_position {
     enum ks_position_kind kind;
-    int64_t timestamp_ms;               /* AT_TIMESTAMP. */
+    int64_t timestamp_ms; /* AT_TIMESTAMP; of kcl, LATEST: since when, 0 = not said. */
     char sequence[KS_SEQUENCE_MAX + 1]; /* AFTER_, AT_SEQUENCE. */
     int64_t sub_sequence;               /* -1: the record is no part of an aggregate. */
 };
@@ -93,6 +93,7 @@ struct ks_store_app {
 };
 
 struct ks_store_lease {
+    char stream[KS_STREAM_ID_MAX + 1]; /* KCL: of a table of several streams, whose it is (streams.h); "": of one. */
     char shard[KS_SHARD_ID_MAX + 1];
     struct ks_incarnation_text owner;
     struct ks_incarnation_text next_owner;
@@ -102,16 +103,18 @@ struct ks_store_lease {
     struct ks_position
         whole;      /* Of tables that know no place inside an aggregate: as they know it. */
     bool unstarted; /* Of tables that know no start position: there is no checkpoint yet. */
-    bool masked;    /* kcl-rb: its table says SHARD_END, and the checkpoint beside it. */
-    bool stranger;  /* kcl-rb: written last by somebody who is no sidecar. */
-    bool prepared;  /* kcl: a checkpoint of a member waits for its second phase. */
+    bool
+        begins; /* Likewise, ASSIGN, TAKE_OVER: `checkpoint` is a start, and the row is to keep it. */
+    bool masked;   /* kcl-rb: its table says SHARD_END, and the checkpoint beside it. */
+    bool stranger; /* kcl-rb: written last by somebody who is no sidecar. */
+    bool prepared; /* kcl: a checkpoint of a member waits for its second phase. */
     char parents[KS_PARENTS_MAX][KS_SHARD_ID_MAX + 1]; /* "" = none. */
     char children[KS_CHILDREN_MAX][KS_SHARD_ID_MAX + 1];
     char hash_start[KS_HASH_KEY_MAX + 1];
     char hash_end[KS_HASH_KEY_MAX + 1];
     uint64_t load; /* Bytes a second, as its owner measured last; absent = 0. */
     bool finished;
-    bool damaged; /* Only `shard`, `blame` and `words` mean something. */
+    bool damaged; /* Only `stream`, `shard`, `blame` and `words` mean something. */
     const char
         *blame; /* Of a damaged one: the attribute that cannot be read, a literal; NULL: its key. */
     const char *
@@ -151,6 +154,7 @@ struct ks_store_request {
     const struct ks_store_token *takes;
     uint32_t give_count;
     uint32_t take_count;
+    const char *stream; /* KCL: of a table of several streams, whose shard it is; NULL, "": of one. */
     const char *shard;
     struct ks_incarnation_text owner;
     struct ks_incarnation_text next_owner;
@@ -162,7 +166,7 @@ struct ks_store_request {
     struct ks_position
         whole; /* Of it and before it, the last record that is no part of a begun aggregate. */
     const char *children[KS_CHILDREN_MAX];
-    const struct ks_store_lease *lease; /* CREATE, MEND; of kcl-rb, ASSIGN, TAKE_OVER: as read. */
+    const struct ks_store_lease *lease; /* CREATE, MEND; of kcl-rb, ASSIGN, TAKE_OVER: as read; of kcl: its LATEST. */
     bool exists;                        /* MEND: there is a row. */
     bool words;                         /* READ_LEASES, READ_LEASE: with the words of each row. */
     bool masks;                     /* kcl-rb: the row is masked while we hold it; MEND: it was. */

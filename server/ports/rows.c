@@ -29,7 +29,8 @@ ks_err ks_rows_init(struct ks_rows *rows, uint32_t shards_max, uint32_t workers_
     /* Each shard is in about two tokens at once, and a fleet has its own limit on top. */
     rows->token_capacity = 2 * shards_max + 4 * KS_TOKENS_MAX;
 
-    err = ks_names_init(&rows->shards, 0, shards_max, KS_SHARD_ID_MAX);
+    /* Rows of other streams have names, too. Of all this only what is used takes memory. */
+    err = ks_names_init(&rows->shards, 0, shards_max, KS_LEASE_KEY_MAX);
     if (ks_ok(err))
         err = ks_names_init(&rows->workers, 1, NAMES_FOR_A_ROW * workers_max + 1, KS_WORKER_ID_MAX);
     rows->words = ks_alloc(shards_max * sizeof *rows->words);
@@ -251,6 +252,96 @@ void ks_rows_mask(struct ks_rows *rows)
     rows->masking = true;
 }
 
+void ks_rows_stream(struct ks_rows *rows, const struct ks_streams *streams)
+{
+    rows->streams = *streams;
+    rows->streams.layout = KS_LAYOUT_OPEN;
+}
+
+void ks_rows_described(struct ks_rows *rows, const struct ks_describe_answer *stream)
+{
+    rows->streams.described = true;
+    rows->streams.created_ms = stream->created_ms;
+    memcpy(rows->streams.arn, stream->stream_arn, sizeof rows->streams.arn);
+}
+
+/* ---- The rows of other streams. ---- */
+
+/* False if what was read means nothing yet, or never. */
+static bool knows_layout(struct ks_rows *rows, bool whole, const struct ks_store_answer *answer)
+{
+    struct ks_streams *streams = &rows->streams;
+
+    if (!rows->kept || streams->layout != KS_LAYOUT_OPEN)
+        return true;
+    if (!whole || ks_streams_choose(streams, answer->leases, answer->lease_count, &rows->misfit) !=
+                      KS_CHOICE_MADE)
+        return false;
+    if (streams->layout == KS_LAYOUT_SEVERAL)
+        ks_info("the lease table is that of several streams: of %s there are the rows %s:..",
+                streams->word, streams->id);
+    return true;
+}
+
+static bool is_ours(const struct ks_rows *rows, const struct ks_store_lease *lease)
+{
+    if (rows->streams.layout != KS_LAYOUT_SEVERAL)
+        return lease->stream[0] == '\0';
+    return strcmp(lease->stream, rows->streams.id) == 0;
+}
+
+/* Shards of ours must have numbers, however many others have: those have half of them at most. */
+static bool crowds(struct ks_rows *rows, ks_view key, ks_instant now)
+{
+    const uint32_t most = rows->shards_max / 2;
+    uint32_t number;
+
+    if (ks_names_find(&rows->shards, key, &number))
+        return false;
+    if (rows->shards.fresh - rows->shards.spare >= most && ks_instant_reached(now, rows->sweep_at))
+        sweep(rows, now);
+    if (rows->shards.fresh - rows->shards.spare < most)
+        return false;
+    if (!rows->crowd_told)
+        ks_warn("%.*s: no more than %u rows are counted where there are some of other streams: "
+                "shares are not quite what they are to others",
+                (int)key.size, (const char *)key.data, most);
+    rows->crowd_told = true;
+    return true;
+}
+
+/* It is counted by whose it is, and never touched. Its key names it; a row that stands in a table of the other kind is
+ * damaged: whoever reads it otherwise than we would make another one of the same shard. */
+static bool other_of(struct ks_rows *rows, const struct ks_store_lease *lease, ks_instant now,
+                     struct ks_lease_row *ret_row)
+{
+    const bool fits = (lease->stream[0] != '\0') == (rows->streams.layout == KS_LAYOUT_SEVERAL);
+    struct ks_lease_row row = {
+        .rev = lease->rev,
+        .parents = {KS_SHARD_NONE, KS_SHARD_NONE},
+        .finished = lease->finished,
+        .damaged = lease->damaged || !fits,
+        .elsewhere = true,
+        .unserved = !ks_streams_serve(&rows->streams, lease->stream),
+    };
+    char key[KS_LEASE_KEY_MAX + 1];
+
+    ks_stream_key(lease, key);
+    /* A shard of ours may have such a name. */
+    if (lease->stream[0] == '\0') {
+        memmove(key + 1, key, strlen(lease->shard) + 1);
+        key[0] = ':';
+    }
+    if (crowds(rows, ks_view_text(key), now) ||
+        !number_of(rows, &rows->shards, ks_view_text(key), now, &row.shard))
+        return false;
+    if (!row.damaged)
+        row.damaged = !ks_rows_incarnation(rows, &lease->owner, now, &row.owner) ||
+                      !ks_rows_incarnation(rows, &lease->next_owner, now, &row.next_owner);
+    *ret_row = row;
+    return true;
+}
+
 /* ---- Answers. ---- */
 
 static bool any_parent_has_row(const struct ks_rows *rows, const struct ks_shard_words *words)
@@ -290,11 +381,14 @@ static bool same_place(const struct ks_position *a, const struct ks_position *b)
     return a->kind == b->kind && strcmp(a->sequence, b->sequence) == 0;
 }
 
-/* What a start position of a row means to us: the table does not say which time it is. */
-static void note_start(const struct ks_rows *rows, struct ks_position *position)
+/* What a start position of a row means to us. Its members do not write down which time it is; we do, of LATEST, for
+ * whoever of us begins there next must not pass over what came meanwhile. */
+static void note_start(const struct ks_rows *rows, struct ks_shard_words *words)
 {
+    struct ks_position *const position = &words->checkpoint;
     const bool at_time = position->kind == KS_POSITION_AT_TIMESTAMP;
 
+    words->undated = position->kind == KS_POSITION_LATEST && position->timestamp_ms == 0;
     if (position->kind != KS_POSITION_LATEST && !at_time)
         return;
     if (at_time && rows->initial.kind != KS_POSITION_AT_TIMESTAMP) {
@@ -302,13 +396,14 @@ static void note_start(const struct ks_rows *rows, struct ks_position *position)
         return;
     }
     position->kind = KS_POSITION_AT_TIMESTAMP;
-    position->timestamp_ms = at_time ? rows->initial.timestamp_ms : rows->began_ms;
+    if (at_time || words->undated)
+        position->timestamp_ms = at_time ? rows->initial.timestamp_ms : rows->began_ms;
 }
 
 static void note_kept(const struct ks_rows *rows, ks_shard shard, struct ks_shard_words *words,
                       const struct ks_store_lease *lease)
 {
-    note_start(rows, &words->checkpoint);
+    note_start(rows, words);
     if (lease->prepared && !words->prepared)
         ks_info("%s: its row has a checkpoint that a member prepared and did not commit: it is "
                 "begun at the committed one, and our first checkpoint removes the other",
@@ -461,6 +556,10 @@ static void leases_of(struct ks_rows *rows, bool all, bool consistent,
         const struct ks_store_lease *lease = &answer->leases[i];
         ks_shard shard;
 
+        if (!is_ours(rows, lease)) {
+            count += other_of(rows, lease, now, &rows->leases[count]);
+            continue;
+        }
         if (!ks_rows_shard(rows, ks_view_text(lease->shard), now, &shard))
             continue;
         note_row(rows, shard, lease, consistent, now, wall);
@@ -479,7 +578,8 @@ static void owned_of(struct ks_rows *rows, const struct ks_store_answer *answer,
     for (uint32_t i = 0; i < answer->lease_count && count < rows->shards_max; i++) {
         struct ks_lease_row row = {.parents = {KS_SHARD_NONE, KS_SHARD_NONE}};
 
-        if (ks_rows_shard(rows, ks_view_text(answer->leases[i].shard), now, &row.shard))
+        if (is_ours(rows, &answer->leases[i]) &&
+            ks_rows_shard(rows, ks_view_text(answer->leases[i].shard), now, &row.shard))
             rows->leases[count++] = row;
     }
     ret_event->store.leases = rows->leases;
@@ -496,6 +596,11 @@ void ks_rows_answered(struct ks_rows *rows, enum ks_store_operation operation, b
     ret_event->store.outcome = answer->outcome;
     if (answer->outcome == KS_UNKNOWN)
         return;
+    if ((leases || operation == KS_STORE_READ_OWNED) &&
+        !knows_layout(rows, operation == KS_STORE_READ_LEASES && consistent, answer)) {
+        ret_event->store.outcome = KS_UNKNOWN;
+        return;
+    }
 
     if (!ks_rows_fleet(rows, answer, now, wall, ret_event)) {
         ks_error("%s: its row holds more hand-overs than there is room for (%u), cannot go on",
@@ -596,21 +701,38 @@ static void create_of(struct ks_rows *rows, ks_shard shard, const struct ks_shar
     }
     memcpy(lease->hash_start, words->hash_start, sizeof lease->hash_start);
     memcpy(lease->hash_end, words->hash_end, sizeof lease->hash_end);
-    if (any_parent_has_row(rows, words))
-        lease->checkpoint.kind = KS_POSITION_TRIM_HORIZON;
-    else
-        lease->checkpoint = rows->kept ? rows->initial : rows->app.start;
+    lease->checkpoint = rows->kept ? rows->initial : rows->app.start;
+    /* Below a row, from the start; but its parent may have been over before the instant where members begin. */
+    if (any_parent_has_row(rows, words) &&
+        !(rows->kept && rows->initial.kind == KS_POSITION_AT_TIMESTAMP))
+        lease->checkpoint = (struct ks_position){.kind = KS_POSITION_TRIM_HORIZON};
+    if (rows->kept && lease->checkpoint.kind == KS_POSITION_LATEST)
+        lease->checkpoint.timestamp_ms = rows->began_ms;
 }
 
-/* What a take adds to the row: the parent, if it makes it; and, where claims go round, that there is no checkpoint yet,
+/* Whoever takes a row that says LATEST and not since when writes down what that is to him. */
+static bool dates(const struct ks_rows *rows, const struct ks_store_effect *effect,
+                  const struct ks_shard_words *words)
+{
+    return rows->kept && words != NULL && words->undated &&
+           (effect->operation == KS_STORE_ASSIGN || effect->operation == KS_STORE_TAKE_OVER);
+}
+
+/* What a take adds to the row: the parent, if it makes it; where it begins, if the next process would begin it later,
+ * and pass over what we delivered and nobody acknowledged; and, where claims go round, that there is no checkpoint yet,
  * or members would take the lease while it is served. */
 static void take_of(struct ks_rows *rows, const struct ks_shard_words *words)
 {
-    rows->create = (struct ks_store_lease){.unstarted = rows->stealing &&
-                                                        (words->unstarted || !words->has_row)};
-    rows->create.masked = words->masked;
-    rows->create.whole = words->row_whole;
-    if (!words->unstarted)
+    bool unstarted = words->unstarted || !words->has_row;
+
+    rows->create = (struct ks_store_lease){.masked = words->masked, .whole = words->row_whole};
+    rows->create.unstarted =
+        rows->stealing && (!words->has_row || words->row_whole.kind != KS_POSITION_AFTER_SEQUENCE);
+    rows->create.begins = unstarted ? rows->app.start.kind == KS_POSITION_AT_TIMESTAMP
+                                    : words->row_whole.kind == KS_POSITION_LATEST;
+    if (unstarted)
+        rows->create.checkpoint = start_of(rows, words);
+    else
         rows->create.checkpoint = words->behind ? words->row_whole : words->checkpoint;
     if (!words->has_row)
         memcpy(rows->create.parents[0], ks_names_text(&rows->shards, words->parents[0]),
@@ -660,6 +782,7 @@ bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
         .takes = rows->takes,
         .give_count = tokens_in(effect->give_count),
         .take_count = tokens_in(effect->take_count),
+        .stream = rows->streams.id,
         .shard = ks_names_text(&rows->shards, effect->shard),
         .epoch = effect->epoch,
         .rev = effect->rev,
@@ -702,6 +825,11 @@ bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
         if (!rows->app.present)
             return false;
         create_of(rows, effect->shard, words);
+        request.lease = &rows->create;
+    }
+    if (dates(rows, effect, words)) {
+        rows->create = (struct ks_store_lease){
+            .checkpoint = {.kind = KS_POSITION_LATEST, .timestamp_ms = rows->began_ms}};
         request.lease = &rows->create;
     }
     if (effect->operation == KS_STORE_NAME_SHARDS &&

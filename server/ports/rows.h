@@ -19,6 +19,7 @@
 #include "ports/names.h"
 #include "ports/story.h"
 #include "ports/stream_source.h"
+#include "ports/streams.h"
 
 /* What is known of a shard beyond the core. */
 struct ks_shard_words {
@@ -51,6 +52,7 @@ struct ks_shard_words {
     bool moved;                   /* The last read showed another checkpoint than the one before. */
     struct ks_position row_whole; /* The row's checkpoint as they know it. */
     struct ks_position whole;     /* The mark, likewise. */
+    bool undated;                 /* It says LATEST, and not since when. */
     bool prepared;                /* A member's checkpoint waits for its second phase. */
     bool has_own;                 /* What we made durable in this life .. */
     bool behind; /* .. and the row is behind that: others have put an older one over it. */
@@ -78,6 +80,9 @@ struct ks_rows {
     void *arg;
     ks_instant sweep_at; /* The next sweep not before. */
     bool full_told;
+    bool crowd_told; /* That not all rows of other streams have numbers. */
+    struct ks_streams streams; /* Of the KCL: whether the table is of several, and which is ours. */
+    struct ks_detail misfit;   /* Why it cannot be served; "": it can, as far as is known. */
     struct ks_mixed mixed; /* How the others of a foreign table's fleet look to be configured. */
     /* Scratch of one translation. */
     struct ks_lease_row *leases;
@@ -111,6 +116,11 @@ void ks_rows_share(struct ks_rows *rows, const struct ks_position *start, bool s
 /* It is a table of the KCL besides: members keep to conditions, and its rows name start positions. `initial` is what
  * rows are made with. */
 void ks_rows_keep(struct ks_rows *rows, const struct ks_position *initial, int64_t began_ms);
+/* Whose rows are ours, if there are those of several streams: `word`, `kin` and `several` are set. Rows of others have
+ * numbers, but no words; until that is known, all reads of rows are UNKNOWN. */
+void ks_rows_stream(struct ks_rows *rows, const struct ks_streams *streams);
+/* What the stream was described as. */
+void ks_rows_described(struct ks_rows *rows, const struct ks_describe_answer *stream);
 
 /* It is one of kcl-rb, and rows of ours are masked. */
 void ks_rows_mask(struct ks_rows *rows);

@@ -380,6 +380,10 @@ static void share(struct ks_switchboard *board)
         return;
     board->config.core.latest = board->config.start.kind == KS_POSITION_LATEST;
     ks_rows_keep(&board->rows, &board->config.start, ks_wall_now().ms);
+    ks_rows_stream(&board->rows, &(struct ks_streams){.word = board->config.stream,
+                                                      .kin = board->config.kin,
+                                                      .kin_count = board->config.kin_count,
+                                                      .several = board->config.several_streams});
 }
 
 static ks_err build(struct ks_switchboard *board, const struct ks_switchboard_config *config)

@@ -30,6 +30,9 @@ struct ks_switchboard_config {
     const char *subscription;        /* Its name; NULL: as the application. */
     bool several; /* There are others: its lines on the log begin with its name. */
     const char *stream;
+    const char *const *kin; /* Streams that others of this process read out of the same table. Not copied. */
+    uint32_t kin_count;
+    bool several_streams; /* KCL: an empty table becomes one of several. */
     const char *application;
     const char *dialect;   /* "native" */
     const char *worker_id; /* Ours, without boot. */

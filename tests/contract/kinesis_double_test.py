@@ -74,11 +74,12 @@ def streams(client, s):
     active(client, s)
     yield "create again", client.ask("CreateStream", StreamName=s, ShardCount=1)
     yield "describe", client.ask("DescribeStreamSummary", StreamName=s)
+    yield "describe all", client.ask("DescribeStream", StreamName=s)
     yield "list", client.ask("ListShards", StreamName=s)
     yield "list after one", client.ask("ListShards", StreamName=s, ExclusiveStartShardId=FIRST)
     yield "list nothing", client.ask("ListShards")
     yield "list twice told", client.ask("ListShards", StreamName=s, NextToken="x")
-    for operation, more in (("DescribeStreamSummary", {}), ("ListShards", {}), ("DeleteStream", {}),
+    for operation, more in (("DescribeStreamSummary", {}), ("DescribeStream", {}), ("ListShards", {}), ("DeleteStream", {}),
                             ("PutRecord", ONE), ("PutRecords", {"Records": [ONE]}),
                             ("GetShardIterator", {"ShardId": FIRST, "ShardIteratorType": "LATEST"}),
                             ("SplitShard", {"ShardToSplit": FIRST, "NewStartingHashKey": "9"}),
@@ -99,6 +100,7 @@ def requests_out_of_bounds(client, s):
             ("name of signs", "DescribeStreamSummary", {"StreamName": "a/b"}),
             ("name that is a number", "DescribeStreamSummary", {"StreamName": 5}),
             ("name that is a list", "DescribeStreamSummary", {"StreamName": []}),
+            ("describe none", "DescribeStream", {"StreamName": s, "Limit": 0, "ExclusiveStartShardId": ""}),
             ("no shards", "CreateStream", {"StreamName": "t", "ShardCount": 0}),
             ("shards in words", "CreateStream", {"StreamName": "t", "ShardCount": "1"}),
             ("page of none", "ListShards", {"StreamName": s, "MaxResults": 0}),
@@ -222,6 +224,8 @@ def paging(client, s):
     begin(client, s, shards=3)
     page = client.ask("ListShards", StreamName=s, MaxResults=2)
     yield "a page", page
+    yield "describe one", client.ask("DescribeStream", StreamName=s, Limit=1, ExclusiveStartShardId=FIRST)
+    yield "describe the last", client.ask("DescribeStream", StreamName=s, Limit=1, ExclusiveStartShardId=SECOND)
     yield "the next one", client.ask("ListShards", NextToken=page.body["NextToken"], MaxResults=2)
     yield "no token", client.ask("ListShards", NextToken="nonsense")
     for kind in ("AT_LATEST", "FROM_TRIM_HORIZON", "AT_TRIM_HORIZON"):
@@ -323,8 +327,8 @@ OTHERS = {
     "kinesis-local": Other("KS_KINESIS_URL", meant, (streams, records, reshards, binary, paging, fan_out),
                            lacks=("EncryptionType", "Tags"), known={
         **{f"streams: no name: {operation}": "another code, of a later AWS perhaps" for operation in (
-            "DescribeStreamSummary", "DeleteStream", "PutRecord", "PutRecords", "GetShardIterator", "SplitShard",
-            "MergeShards")},
+            "DescribeStreamSummary", "DescribeStream", "DeleteStream", "PutRecord", "PutRecords", "GetShardIterator",
+            "SplitShard", "MergeShards")},
         "streams: unknown operation": "another code",
         "records: from the horizon with a number": "taken",
         "records: read from the horizon with a number": "taken",

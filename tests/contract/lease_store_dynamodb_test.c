@@ -248,6 +248,19 @@ TEST(a_table_that_others_make_and_that_is_absent_has_no_rows)
     finish(&rig);
 }
 
+TEST(of_a_table_that_is_absent_every_row_is_gone)
+{
+    struct ks_detail detail;
+    struct lease_rig rig;
+
+    begin(&rig);
+    rig.store = dynamodb_open_as(&rig, dynamodb_table(), &ks_kcl_dialect);
+    EXPECT_EQ_I64(dynamodb_await(&rig, rig.store, &detail), KS_STORE_READY);
+    EXPECT_EQ_I64(lease_do(&rig, (request){.operation = KS_STORE_SAY_GONE, .worker = {.id = "a"}}),
+                  KS_DONE);
+    finish(&rig);
+}
+
 #define NOW UINT64_C(1714564800123456789)
 #define CAPTURED "shardId-000000000001"
 

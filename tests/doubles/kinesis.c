@@ -4,8 +4,8 @@
  *     kinesis PORT [TLS_PORT CERTIFICATE KEY]
  *
  * Listens on 127.0.0.1; a port of 0 is any, and what it got is written to the file $KS_PORTS, a line each, the plain
- * one first. Both ports speak HTTP/1.1 and HTTP/2 (by ALPN; on the plain one with prior knowledge), JSON and CBOR. Who
- * asks must sign with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN as they were when it started, for
+ * one first. Both ports speak HTTP/1.1 and HTTP/2 (by ALPN, or with prior knowledge), JSON and CBOR. Who asks must
+ * sign with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN as they were when it started, for
  * AWS_REGION; without them, anybody may. It lives in memory and dies with its parent.
  *
  * What it does can be changed, and asked, while it runs. GET /_control tells counts and knobs. POST /_control takes an

@@ -172,6 +172,7 @@ void write_key(struct writer *writer, const char *key);
 void write_text(struct writer *writer, const char *text, size_t size);
 void write_blob(struct writer *writer, const void *data, size_t size);
 void write_number(struct writer *writer, int64_t number);
+void write_bool(struct writer *writer, bool fact);
 void write_time(struct writer *writer, int64_t unix_ms);
 /* A key and a text. */
 void write_pair(struct writer *writer, const char *key, const char *text);
@@ -369,8 +370,8 @@ struct shard *in_shard(struct call *call, const struct stream *stream);
 
 /* The operations: kinesis_streams.c, kinesis_data.c, kinesis_consumers.c. */
 typedef void operation_function(struct call *call);
-operation_function create_stream, delete_stream, describe_summary, list_shards, split_shard,
-    merge_shards;
+operation_function create_stream, delete_stream, describe_stream, describe_summary, list_shards,
+    split_shard, merge_shards;
 operation_function put_record, put_records, get_shard_iterator, get_records;
 operation_function register_consumer, deregister_consumer, describe_consumer, list_consumers;
 operation_function subscribe;

@@ -310,6 +310,15 @@ void write_number(struct writer *writer, int64_t number)
         write_head(writer, UNSIGNED, (uint64_t)number);
 }
 
+void write_bool(struct writer *writer, bool fact)
+{
+    begin_item(writer);
+    if (writer->cbor)
+        bytes_add(writer->to, fact ? "\xf5" : "\xf4", 1);
+    else
+        bytes_print(writer->to, fact ? "true" : "false");
+}
+
 /* In JSON as the Java of the service prints its doubles: 1.441215410867E9. */
 void write_time(struct writer *writer, int64_t unix_ms)
 {

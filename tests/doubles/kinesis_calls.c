@@ -195,6 +195,7 @@ static struct operation {
 } operations[] = {
     {"CreateStream", create_stream, 5, {0}},
     {"DeleteStream", delete_stream, 5, {0}},
+    {"DescribeStream", describe_stream, 10, {0}},
     {"DescribeStreamSummary", describe_summary, 20, {0}},
     {"ListShards", list_shards, 0, {0}},
     {"SplitShard", split_shard, 5, {0}},

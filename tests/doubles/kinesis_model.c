@@ -50,6 +50,11 @@ struct field {
 #define FIELDS(operation) static const struct field operation##_fields[]
 
 FIELDS(stream) = {STREAM_NAME, STREAM_ARN, END};
+FIELDS(describe) = {{"Limit", INTEGER, false, 1, 10000, ANY, NULL},
+                    {"ExclusiveStartShardId", TEXT, false, 1, 128, NAME, NULL},
+                    STREAM_NAME,
+                    STREAM_ARN,
+                    END};
 FIELDS(create) = {{"ShardCount", INTEGER, true, 1, 100000, ANY, NULL}, STREAM_NAME, END};
 FIELDS(filter) = {{"Type", TEXT, true, 0, 0, FILTER_TYPES, NULL},
                   {"ShardId", TEXT, false, 1, 128, NAME, NULL},
@@ -123,6 +128,7 @@ static const struct {
 } requests[] = {
     {"CreateStream", create_fields},
     {"DeleteStream", stream_fields},
+    {"DescribeStream", describe_fields},
     {"DescribeStreamSummary", stream_fields},
     {"ListShards", list_fields},
     {"SplitShard", split_fields},

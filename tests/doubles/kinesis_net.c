@@ -235,20 +235,21 @@ static void connection_free(struct connection *connection)
     counts.connections_open--;
 }
 
-/* Of a TLS connection the handshake has told, of a plain one its first bytes do. */
+/* The handshake of TLS has told, if the client asked; else its first bytes do: the Java SDK asks for nothing. */
 static void choose(struct connection *connection)
 {
     static const char preface[] = "PRI";
     const uint8_t *protocol = NULL;
     unsigned size = 0;
-    bool http2;
+    bool http2 = false;
 
     if (connection->h1 != NULL || connection->h2 != NULL)
         return;
-    if (connection->ssl != NULL) {
+    if (connection->ssl != NULL)
         SSL_get0_alpn_selected(connection->ssl, &protocol, &size);
+    if (size != 0)
         http2 = size == 2;
-    } else {
+    else {
         if (bytes_size(&connection->in) < sizeof preface - 1)
             return;
         http2 = memcmp(bytes_front(&connection->in), preface, sizeof preface - 1) == 0;

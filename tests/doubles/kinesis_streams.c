@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHARDS_MAX = 100000, PAGE = 1000, LISTS_MAX = 1000 };
+enum { SHARDS_MAX = 100000, PAGE = 1000, DESCRIBED_MAX = 100, LISTS_MAX = 1000 };
 
 void create_stream(struct call *call)
 {
@@ -34,19 +34,9 @@ static uint32_t consumer_count(const struct stream *stream)
     return count;
 }
 
-void describe_summary(struct call *call)
+/* What both descriptions of a stream have. */
+static void write_stream(struct writer *out, const struct stream *stream)
 {
-    const struct stream *stream = in_stream(call);
-    struct writer *out = &call->out;
-    uint32_t open = 0;
-
-    if (stream == NULL)
-        return;
-    for (uint32_t at = 0; at < stream->shard_count; at++)
-        open += stream->shards[at]->closed_ms == 0;
-    write_map(out);
-    write_key(out, "StreamDescriptionSummary");
-    write_map(out);
     write_pair(out, "StreamName", stream->name);
     write_pair(out, "StreamARN", stream->arn);
     write_pair(out, "StreamStatus", stream_status_name(stream));
@@ -67,6 +57,22 @@ void describe_summary(struct call *call)
     write_map_end(out);
     write_list_end(out);
     write_pair(out, "EncryptionType", "NONE");
+}
+
+void describe_summary(struct call *call)
+{
+    const struct stream *stream = in_stream(call);
+    struct writer *out = &call->out;
+    uint32_t open = 0;
+
+    if (stream == NULL)
+        return;
+    for (uint32_t at = 0; at < stream->shard_count; at++)
+        open += stream->shards[at]->closed_ms == 0;
+    write_map(out);
+    write_key(out, "StreamDescriptionSummary");
+    write_map(out);
+    write_stream(out, stream);
     write_key(out, "OpenShardCount");
     write_number(out, open);
     write_key(out, "ConsumerCount");
@@ -122,6 +128,38 @@ static void write_shard(struct writer *out, const struct shard *shard)
     write_pair(out, "StartingSequenceNumber", shard->start);
     if (shard->closed_ms != 0)
         write_pair(out, "EndingSequenceNumber", shard->ending);
+    write_map_end(out);
+    write_map_end(out);
+}
+
+void describe_stream(struct call *call)
+{
+    const struct stream *stream = in_stream(call);
+    const char *after = in_text(call, "ExclusiveStartShardId");
+    int64_t most = in_number(call, "Limit", DESCRIBED_MAX);
+    struct writer *out = &call->out;
+    bool more = false;
+
+    if (stream == NULL)
+        return;
+    most = most > DESCRIBED_MAX ? DESCRIBED_MAX : most;
+    write_map(out);
+    write_key(out, "StreamDescription");
+    write_map(out);
+    write_stream(out, stream);
+    write_key(out, "Shards");
+    write_list(out);
+    for (uint32_t at = 0; at < stream->shard_count && !more; at++) {
+        const struct shard *shard = stream->shards[at];
+        if (shard_gone(shard) || (after != NULL && strcmp(shard->id, after) <= 0))
+            continue;
+        more = most-- == 0;
+        if (!more)
+            write_shard(out, shard);
+    }
+    write_list_end(out);
+    write_key(out, "HasMoreShards");
+    write_bool(out, more);
     write_map_end(out);
     write_map_end(out);
 }

@@ -160,5 +160,21 @@ def an_aggregate_is_gone_on_from_inside_until_a_member_has_read_it(folder):
     check("SidecarPosition" not in row, "a place inside an aggregate that was read", row)
 
 
+@test(seconds=90)
+def what_was_delivered_and_not_acknowledged_comes_again_at_the_latest_too(folder):
+    name = name_of(folder)
+    make_stream(name, 1)
+    one = sidecar(folder, name, "one", initial_position="latest").start()
+    one.get("/v1/records?wait_ms=0")
+    row = wait_until(lambda: list(scan(name).values()), 20, "the shard has an owner")[0]
+    check("Checkpoint" not in row, "a checkpoint of nothing", row)
+    time.sleep(2)  # Records of this instant could be before it, by another clock.
+    put_kinesis(name, numbered(3))
+    wait_until(lambda: one.get("/v1/records?max_records=3&wait_ms=1000")["records"], 20, "records")
+    one.kill()
+    two = sidecar(folder, name, "two", initial_position="latest").start()
+    check_equal(settle(two, 3), [data.decode() for _, data in numbered(3)])
+
+
 need_emulators("dynoxide", "kinesis-local")
 main()

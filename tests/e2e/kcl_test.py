@@ -190,18 +190,5 @@ def an_aggregate_is_gone_on_from_inside(folder):
     check_equal(settle(two, 20), [f"user-{at}" for at in range(10, 30)])
 
 
-@test(seconds=60)
-def a_table_of_several_streams_is_not_touched(folder):
-    name = name_of(folder)
-    make_stream(name, 1)
-    key = "123456789012:orders:1672531200:shardId-000000000000"
-    make_table(name, [{"leaseKey": key, "streamName": "123456789012:orders:1672531200",
-                       "shardId": "shardId-000000000000"}])
-    one = sidecar(folder, name, "one").start(ready=False)
-    wait_until(lambda: "several streams" in one.said(), 20, "it is told")
-    check_equal(sorted(scan(name)), [key])
-    one.kill()
-
-
 need_emulators("dynoxide", "kinesis-local")
 main()

@@ -11,9 +11,11 @@ import hashlib
 import os
 import re
 import socket
+import ssl
 import subprocess
 import time
 
+import http2
 from lib import Double, check, check_equal, main, spawn, test, wait_until
 from kinesis_client import (ACCESS_KEY, CBOR, JSON, REGION, SECRET_KEY, Answer, Broken, Kinesis, Time, cbor_encode, sign,
                             utc_now)
@@ -184,8 +186,18 @@ def http_1_and_2_with_and_without_tls(folder):
     check_equal(curl(double, url=double.tls_url)[0], 60, "curl, without our CA")
     check_equal(curl(double, "--tlsv1.0", "--tls-max", "1.1", *ca, url=double.tls_url)[0], 35, "TLS 1.1")
     check_equal(read(double.tls_client()), ["x" * 1000], "another client")
+    check_equal(silent_http2(double), http2.SETTINGS, "HTTP/2 without ALPN, as the Java SDK speaks it")
     told = double.control()
-    check_equal((told["h2"], told["signatures_refused"]), (3, 0), "counts")
+    check_equal((told["h2"], told["signatures_refused"]), (4, 0), "counts")
+
+
+def silent_http2(double):
+    """Which frame comes first where TLS was not asked for a protocol."""
+    port = int(double.tls_url.rsplit(":", 1)[1])
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as plain, \
+            ssl.create_default_context(cafile=double.ca).wrap_socket(plain, server_hostname="localhost") as tls:
+        tls.sendall(http2.PREFACE + http2.frame(http2.SETTINGS))
+        return tls.recv(9)[3]
 
 
 @test(seconds=40)

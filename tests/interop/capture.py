@@ -18,7 +18,7 @@ import threading
 import time
 
 import fleet
-from lib import ROOT, check, dynamodb, kinesis, main, need_emulators, test, wait_until
+from lib import ROOT, check, dynamodb, kinesis, main, make_stream, need_emulators, test, wait_until
 from recorder import Recorder
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
@@ -221,10 +221,28 @@ def kcl_migration(life):
     life.stage("3.x", some(cv="CLIENT_VERSION_3X"), 120)
 
 
-LIVES = {"go-kcl": go_kcl, "go-kcl-v2": go_kcl, "kinsumer": kinsumer, "kinsumer-snowplow": kinsumer, "kcl2": kcl, "kcl34": kcl,
+def of_several(life):
+    """An application that reads two streams: what is the same as with one is left out."""
+    make_stream(life.world.name + "-b", 2)
+    streams = f"{life.world.name},{life.world.name}-b"
+    life.member("worker-a", streams=streams).start()
+    life.stage("fresh", some(leaseOwner=False, streamName=None, shardId=None), 120)
+    life.stage("leased", of_all_leases(SHARDS + 2, leaseOwner="worker-a"), 120)
+    life.put_everywhere()
+    life.stage("checkpointed", lambda tables: sum(row["checkpoint"]["S"].isdigit() for row in leases(tables)) == SHARDS)
+    life.member("worker-b", streams=streams).start()
+    quiet = life.traffic()
+    life.stage("moved", some(leaseOwner="worker-b", checkpointOwner=False, streamName=None), 120)
+    quiet()
+    parent = life.split_first()
+    life.stage("children made", lambda tables: len(leases(tables)) == SHARDS + 4, 120)
+    life.stage("parent at its end", some(shardId=parent, checkpoint="SHARD_END"), 120)
+
+
+LIVES = {"kcl2-streams": of_several, "kcl35-streams": of_several, "go-kcl": go_kcl, "go-kcl-v2": go_kcl, "kinsumer": kinsumer, "kinsumer-snowplow": kinsumer, "kcl2": kcl, "kcl34": kcl,
          "kcl35": kcl, "kcl35-migration": kcl_migration}
 # What is no library alone: which one it is, and its tables.
-OF = {"kcl35-migration": ("kcl35", fleet.SEPARATE)}
+OF = {"kcl35-migration": ("kcl35", fleet.SEPARATE), "kcl2-streams": ("kcl2", ("",)), "kcl35-streams": ("kcl35", ("",))}
 
 
 def tell(name):

@@ -18,6 +18,7 @@ and event:
 import collections
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -28,6 +29,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
 from lib import (PATIENCE, PROCESSES, ROOT, Sidecar, check, check_equal, dynamodb, kinesis, make_stream, put_kinesis,  # noqa: E402
                  read_lines, wait_until)
+from kinesis_client import Kinesis  # noqa: E402
 
 BUILT = os.path.join(ROOT, "build", "interop")  # The diaries stay there.
 LEASE_MS = 5000
@@ -35,6 +37,11 @@ LEASE_MS = 5000
 
 # kinesis-local is slow with many records, and kinsumer asks for DescribeStream, which our double does not know.
 EMULATORS = {"kinesis-local": os.environ.get("KS_KINESIS_URL"), "double": os.environ.get("KS_DOUBLE_URL")}
+
+
+def told_by_double():
+    """What it has counted so far."""
+    return Kinesis(os.environ["KS_DOUBLE_URL"]).control()
 
 
 class Library:
@@ -104,8 +111,11 @@ class Member:
         path = os.path.join(self.world.folder, f"{self.worker}.{self.runs}")
         diary = path + ".diary"
         self.diaries.append(diary)
-        env = dict(os.environ, KS_DIARY=diary, AWS_ENDPOINT_URL_KINESIS=os.environ["KS_KINESIS_URL"],
+        env = dict(os.environ, KS_DIARY=diary, AWS_ENDPOINT_URL_KINESIS=self.world.kinesis_url,
                    AWS_ENDPOINT_URL_DYNAMODB=self.world.dynamodb_url)
+        if self.world.ca is not None:
+            env["SSL_CERT_FILE"] = self.world.ca
+            env.pop("AWS_CA_BUNDLE", None)
         args = ["setpriv", "--pdeathsig", "KILL", "nice", *self.library.program, self.worker, self.world.name, self.world.name,
                 *(f"{name}={value}" for name, value in self.settings.items())]
         apart = "multilang" in self.library.program[0]  # Its stdout is a log.
@@ -168,8 +178,9 @@ class Ours(Member):
         options = {"dialect": self.dialect, "stream": self.world.name, "application": self.world.name,
                    "initial_position": "trim_horizon", "lease_duration_ms": LEASE_MS, "checkpoint_interval_ms": 500,
                    "drain_timeout_ms": 10000, **AS_THEY.get(self.dialect, {}), **self.options}
-        where = {"AWS_ENDPOINT_URL_KINESIS": os.environ["KS_KINESIS_URL"],
-                 "AWS_ENDPOINT_URL_DYNAMODB": self.world.dynamodb_url}
+        where = {"AWS_ENDPOINT_URL_KINESIS": self.world.kinesis_url, "AWS_ENDPOINT_URL_DYNAMODB": self.world.dynamodb_url}
+        if self.world.ca is not None:
+            where["AWS_CA_BUNDLE"] = self.world.ca
         self.sidecar = Sidecar(self.world.folder, f"{self.worker}.{self.runs}-sidecar", env=where,
                                **dict(options, worker_id=self.worker))
         self.sidecar.start()
@@ -201,15 +212,23 @@ class Ours(Member):
         super().lives()
         check(self.app.poll() is None, f"the app of {self.worker} ended by itself with {self.app.poll()}")
 
+    def manners(self):
+        """Of which it says that the fleet of KCL is: 2.x or 3.x; unled, if nobody leads one of 3.x; None before it knows."""
+        said = re.findall(r"the manners of KCL (\d\.x)|nobody has (led)", self.sidecar.said())
+        return (said[-1][0] or "unled") if said else None
+
 
 class World:
     """A stream and the tables of one application, the records that were put, and who reads them."""
 
-    def __init__(self, folder, shards, name=None):
+    def __init__(self, folder, shards, name=None, tls=False):
         self.folder = folder
         self.name = name or "interop-" + os.path.basename(folder).replace("_", "-")
         self.members, self.placed, self.put_at = [], {}, {}
-        self.dynamodb_url = os.environ["KS_DYNAMODB_URL"]  # Of the members.
+        self.inside = {}  # Of records that were packed: which of its aggregate.
+        # Of the members; over TLS it is the double's.
+        self.dynamodb_url, self.kinesis_url = os.environ["KS_DYNAMODB_URL"], os.environ["KS_DOUBLE_TLS_URL" if tls else "KS_KINESIS_URL"]
+        self.ca = os.environ["KS_DOUBLE_CA"] if tls else None
         make_stream(self.name, shards)
 
     def member(self, library, worker, **settings):
@@ -235,6 +254,23 @@ class World:
             for (_, data), place in zip(records, places):
                 self.placed[data.decode()] = place
                 self.put_at[data.decode()] = time.time()
+
+    def put_packed(self, count, users):
+        """Puts so many aggregates more, of so many records each; those of one have one key, so that they are in one shard."""
+        sys.path.insert(0, os.path.join(ROOT, "build", "python"))
+        import aws_kinesis_agg  # noqa: E402 - it is found there
+        sys.path.append(os.path.dirname(aws_kinesis_agg.__file__))  # Its generated files look for each other there.
+        from aws_kinesis_agg.aggregator import AggRecord  # noqa: E402
+
+        first = len(self.placed)
+        for at in range(first, first + count * users, users):
+            packed = AggRecord()
+            for number in range(at, at + users):
+                check(packed.add_user_record(f"key-{at}", b"%d" % number), "an aggregate is full")
+            place, = put_kinesis(self.name, [(f"key-{at}", packed.get_contents()[2])])
+            for number in range(at, at + users):
+                self.placed[str(number)], self.inside[str(number)] = place, number - at
+                self.put_at[str(number)] = time.time()
 
     def seen(self):
         """How often each record was seen."""
@@ -277,6 +313,53 @@ class World:
         return dynamodb("Scan", TableName=self.name + table, ConsistentRead=True)["Items"]
 
 
+class MigrationTool:
+    """The rows that say how a fleet of KCL agrees, and what KclMigrationTool.py of the library does to them: an operator
+    goes back and forth between 2.x and 3.x with it. They are `apart` until 3.4."""
+
+    def __init__(self, world, apart):
+        self.world, self.apart = world, apart
+
+    def place(self, key):
+        return {"TableName": self.world.name + ("-CoordinatorState" if self.apart else ""),
+                "Key": {"key" if self.apart else "leaseKey": {"S": key}}}
+
+    def row(self, key):
+        place = self.place(key)
+        if place["TableName"] not in dynamodb("ListTables")["TableNames"]:
+            return {}
+        return dynamodb("GetItem", ConsistentRead=True, **place).get("Item", {})
+
+    def version(self):
+        return self.row("Migration3.0").get("cv", {}).get("S")
+
+    def moved(self):
+        """How far the rows have moved into the table of the leases."""
+        return self.row("TableMigration3.5").get("tm", {}).get("S")
+
+    def write(self, mode, version, *before):
+        row = self.row("Migration3.0")
+        history = [{"M": {name: row[name] for name in ("cv", "mb", "mts")}}, *row.get("h", {"L": []})["L"]][:10]
+        values = {f":{at}": {"S": "CLIENT_VERSION_" + one} for at, one in enumerate(before)}
+        dynamodb("UpdateItem", **self.place("Migration3.0"), UpdateExpression="SET cv = :cv, mts = :mts, mb = :mb, h = :h",
+                 ConditionExpression=f"cv IN ({', '.join(values)})",
+                 ExpressionAttributeValues={**values, ":cv": {"S": "CLIENT_VERSION_" + version}, ":mb": {"S": "KclMigrationTool-" + mode},
+                                            ":mts": {"N": str(round(time.time() * 1000))}, ":h": {"L": history}})
+
+    def roll_back(self):
+        self.write("rollback", "2X", "UPGRADE_FROM_2X", "3X_WITH_ROLLBACK")
+
+    def clean_up(self):
+        """The end of a roll-back; it gives the fleet two minutes before."""
+        dynamodb("UpdateTable", TableName=self.world.name,
+                 GlobalSecondaryIndexUpdates=[{"Delete": {"IndexName": "LeaseOwnerToLeaseKeyIndex"}}])
+        if self.apart:
+            dynamodb("DeleteTable", TableName=self.world.name + "-WorkerMetricStats")
+
+    def roll_forward(self):
+        self.write("rollforward", "UPGRADE_FROM_2X", "2X")
+
+
 class Watch:
     """Looks at the rows of a table all the time, until it is stopped; `rule(row)` is what is wrong with one, or None."""
 
@@ -304,7 +387,7 @@ class Verdict:
         self.world = world
         self.shards = collections.defaultdict(list)  # Its records in order.
         for data, (shard, sequence) in world.placed.items():
-            self.shards[shard].append((int(sequence), data))
+            self.shards[shard].append(((int(sequence), world.inside.get(data, 0)), data))
         for records in self.shards.values():
             records.sort()
         self.index = {data: (shard, index) for shard, records in self.shards.items()

@@ -21,23 +21,39 @@ import threading
 import time
 
 import fleet
-from lib import PATIENCE, Failure, check, check_equal, main, need_emulators, test
+from lib import PATIENCE, Failure, check, check_equal, dynamodb, main, need_emulators, test, wait_until
 
 SHARDS = 8
 WORK_US = 500
+USERS = 20  # Of an aggregate.
+
+
+def last_at(world, checkpoints):
+    """The data of the record at the checkpoint of each shard; of an aggregate, that of the last one in it."""
+    last = {}
+    for data, place in world.placed.items():  # In this order they were packed.
+        if checkpoints.get(place[0]) == place[1]:
+            last[place[0]] = data
+    return last
 
 
 class GoKcl:
     """The dialect go-kcl as the judge needs it."""
     name = "go-kcl"
     table = ""
-    stories = ("takeover", "mixed", "stealing", "reshard", "frozen")
+    stories = ("takeover", "mixed", "stealing", "reshard", "frozen", "fanout", "aggregates")
     sleeps = fleet.LEASE_MS / 1000  # For longer than a lease lives.
     bears_sleep = True  # A member that wakes without its leases goes on.
     parents_first = True
     libraries = ("go-kcl", "go-kcl-v2")
+    others = ()  # That its stories need, too.
+    room = 4  # Of each in `reshard`.
+    led = False  # Somebody of theirs assigns the leases.
     # A lease each that nobody may exceed: without stealing, whoever comes first would keep all.
     half = ({"max_leases": 3}, {"max_leases": 3})
+    often = {"max_records": 10}
+    # Of four shards, likewise. Who reads by fan-out checkpoints with each event, and that wipes claims.
+    pair = ({"max_leases": 2}, {"max_leases": 2})
     stealing = ({"stealing": 1}, {"lease_stealing": "on"})
 
     @staticmethod
@@ -68,6 +84,16 @@ class GoKcl:
         return {row["ShardID"]["S"]: row.get("Checkpoint", {"S": ""})["S"] for row in world.rows()}
 
     @staticmethod
+    def done(world):
+        """The last record that is done with, of each shard. Inside an aggregate is no place for members: they read it whole."""
+        return last_at(world, GoKcl.checkpoints(world))
+
+    @staticmethod
+    def is_inside(world, member):
+        """Of members we cannot know."""
+        return not isinstance(member, fleet.Ours) or any("SidecarPosition" in row for row in world.rows())
+
+    @staticmethod
     def owned(world):
         return [row["ShardID"]["S"] for row in world.rows() if "AssignedTo" in row and row.get("Checkpoint") != {"S": "SHARD_END"}]
 
@@ -81,6 +107,9 @@ class Kinsumer:
     bears_sleep = False
     parents_first = False
     libraries = ("kinsumer", "kinsumer-snowplow")
+    others = ()
+    room = 4
+    led = False
     half = ({}, {})
     types = {"Shard": "S", "OwnerID": "S", "OwnerName": "S", "SequenceNumber": "S", "LastUpdate": "N", "LastUpdateRFC": "S",
              "Finished": "N", "FinishedRFC": "S", "SidecarPosition": "S"}
@@ -107,6 +136,10 @@ class Kinsumer:
                 for row in world.rows("_checkpoints")}
 
     @staticmethod
+    def done(world):
+        return last_at(world, Kinsumer.checkpoints(world))
+
+    @staticmethod
     def owned(world):
         return [row["Shard"]["S"] for row in world.rows("_checkpoints") if "S" in row.get("OwnerID", {})]
 
@@ -115,13 +148,17 @@ class Kcl:
     """The dialect kcl as the judge needs it."""
     name = "kcl"
     table = ""
-    stories = ("takeover", "mixed", "stealing", "reshard", "frozen")
+    stories = ("takeover", "mixed", "stealing", "reshard", "frozen", "fanout", "aggregates")
     sleeps = fleet.LEASE_MS / 1000
     bears_sleep = True
     parents_first = True
     libraries = ("kcl2",)
+    others = ()
+    room = 4
+    led = False
+    often = {"maxRecords": 10, "save_every": 7}
     # Everybody steals, always.
-    half = stealing = ({}, {})
+    half = pair = stealing = ({}, {})
     TYPES = {"leaseKey": "S", "leaseCounter": "N", "ownerSwitchesSinceCheckpoint": "N", "checkpoint": "S",
              "checkpointSubSequenceNumber": "N"}
 
@@ -147,6 +184,19 @@ class Kcl:
     def checkpoints(world):
         return {row["leaseKey"]["S"]: row["checkpoint"]["S"].replace("TRIM_HORIZON", "") for row in world.rows()}
 
+    @classmethod
+    def done(cls, world):
+        """The place of a record that is no aggregate is its 0."""
+        by_place = {(*place, world.inside.get(data, 0)): data for data, place in world.placed.items()}
+        subs = {row["leaseKey"]["S"]: int(row["checkpointSubSequenceNumber"]["N"]) for row in world.rows()
+                if "checkpointSubSequenceNumber" in row}
+        return {shard: by_place[shard, checkpoint, subs[shard]] for shard, checkpoint in cls.checkpoints(world).items()
+                if checkpoint}
+
+    @classmethod
+    def is_inside(cls, world, member):
+        return any(world.inside[data] < USERS - 1 for data in cls.done(world).values())
+
     @staticmethod
     def owned(world):
         """By us: members of theirs give nothing back."""
@@ -155,9 +205,14 @@ class Kcl:
 
 class Kcl3(Kcl):
     """The dialect kcl in fleets of 3.x: a leader assigns, to whoever reports."""
-    stories = ("takeover", "mixed", "frozen")
-    libraries = ("kcl34", "kcl35")
-    half = ({}, {})
+    stories = ("takeover", "mixed", "reshard", "frozen", "flip", "tables", "fanout", "aggregates")
+    libraries = ("kcl35",)
+    others = ("kcl2", "kcl34")
+    half = pair = ({}, {})
+    room = 100  # What is finished counts, too, to the leader.
+    led = True
+    # From 2.x: what is deployed one after the other, each when the one before works.
+    steps = ("COMPATIBLE_WITH_2X_PHASE1", "COMPATIBLE_WITH_2X", "3X")
 
     @staticmethod
     def is_lease(row):
@@ -182,15 +237,33 @@ class Kcl3(Kcl):
             with open(os.path.join(world.folder, name), encoding="utf-8") as log:
                 text = log.read()
             if "drained: " in text:  # It was not killed.
-                kept |= set(re.findall(r"(\S+): acquired, epoch (\d+)", text)) - set(re.findall(r"(\S+): \w+, epoch (\d+) is over", text))
+                ended = set(re.findall(r"(\S+): read to its end", text))
+                over = set(re.findall(r"(\S+): \w+, epoch (\d+) is over", text))
+                kept |= {one for one in re.findall(r"(\S+): acquired, epoch (\d+)", text) if one[0] not in ended} - over
         return sorted(kept)
 
 
-DIALECTS = {library: dialect for dialect in (GoKcl, Kinsumer, Kcl, Kcl3) for library in dialect.libraries}
+class Kcl34(Kcl3):
+    """3.0 to 3.4: what is no lease stands elsewhere, or its scan of the table fails."""
+    stories = ("takeover", "mixed", "reshard", "frozen", "flip")
+    libraries = ("kcl34",)
+    others = ("kcl2",)
+    steps = ("COMPATIBLE_WITH_2X", "3X")
+    wrong = Kcl.wrong
+
+
+class MultiLang(Kcl34):
+    """The daemon is a KCL 3.1. It cannot be told how long its leader's lock lives: for two minutes."""
+    stories = ("takeover", "mixed")
+    libraries = ("multilang",)
+    others = ()
+
+
+DIALECTS = {library: dialect for dialect in (GoKcl, Kinsumer, Kcl, Kcl3, Kcl34, MultiLang) for library in dialect.libraries}
 
 
 class Producer:
-    """Puts records at a pace, until it has put `count`."""
+    """Puts records at a pace, until it has put `count`, or is to end."""
 
     def __init__(self, world, count, per_second):
         self.world, self.count, self.per_second, self.problem = world, count, per_second, None
@@ -205,6 +278,10 @@ class Producer:
                 time.sleep(max(0.0, 0.25 - (time.monotonic() - began)))
         except (OSError, Failure) as err:
             self.problem = err
+
+    def stop(self):
+        self.count = 0
+        self.done()
 
     def done(self):
         self.thread.join(120 * PATIENCE)
@@ -224,6 +301,14 @@ def judge(world, library, *but):
 
 
 # --- The stories ---
+
+def owned_by_all(world):
+    """Before the first record: an empty table is waited at by KCL for up to half a minute, which is no shard left unread."""
+    def all_are():
+        rows = world.rows()
+        return rows and all("leaseOwner" in row for row in rows if Kcl3.is_lease(row))
+    wait_until(all_are, 90, "all leases have an owner", every=0.5)
+
 
 def alone(name, folder):
     """Two members, and nothing of ours; one is stopped, one is killed and started again under its name."""
@@ -268,9 +353,11 @@ def mixed(name, folder, theirs=None, of_ours=None):
         member.kill()
         living.discard(member)
 
-    producer = Producer(world, 20000, 400)
     start(them[0])
     them[0].awake()
+    if dialect.led:
+        owned_by_all(world)
+    producer = Producer(world, 20000, 400)
     for act, member in ((start, us[0]), (start, them[1]), (start, us[1]), (stop, us[0]), (kill, them[0]), (start, us[0]),
                         (start, them[0]), (kill, us[1]), (stop, them[1]), (start, them[1]), (start, us[1])):
         put = len(world.placed)
@@ -296,26 +383,30 @@ def takeover(name, folder):
     watch = fleet.Watch(world, dialect.wrong, dialect.table)
     them = [world.member(name, f"theirs-{at}", work_us=WORK_US) for at in range(2)]
     us = [world.ours(dialect.name, name, f"ours-{at}", work_us=WORK_US) for at in range(2)]
-    put = 0
-    for turn, members in enumerate((them, us, them, us)):
-        left = dialect.checkpoints(world) if turn else {}
+    hand_over(world, name, them, us, them, us)
+    watch.stop()
+    judge(world, library)
+
+
+def hand_over(world, name, *turns):
+    """Each turn is a fleet that goes on exactly at the checkpoints of the one before, and stops."""
+    dialect, library = DIALECTS[name], fleet.LIBRARIES[name]
+    for turn, members in enumerate(turns):
+        left = dialect.done(world) if turn else {}
         world.put(1000)
-        put += 1000
+        put = len(world.placed)
         for member in members:
             member.start()
             member.awake()
         world.wait_seen(put, library.unread, *members)
-        if turn < 3:  # What is put now is on its way when they stop.
+        if turn < len(turns) - 1:  # What is put now is on its way when they stop.
             world.put(500)
-            put += 500
         for member in members:
             member.stop()
         begins_at(world, members, left)
         check_equal(dialect.owned(world), [], "leases that nobody gave back")
-    watch.stop()
-    verdict = judge(world, library)
     # Their own members may lose a lease to each other on a slow machine.
-    twice = {pair: count for pair, count in verdict.twice().items() if "ours" in pair}
+    twice = {pair: count for pair, count in fleet.Verdict(world).read().twice().items() if "ours" in pair}
     check_equal(twice, {}, "records that came twice, though everybody stopped cleanly")
 
 
@@ -323,15 +414,13 @@ def begins_at(world, members, left):
     """What the members saw first in each shard in their last run is what follows the checkpoint that was left."""
     index = fleet.Verdict(world).index
     after = {}
-    by_place = {place: data for data, place in world.placed.items()}
     for member in members:
         for entry in member.entries(member.runs - 1):
             if entry["event"] == "record":
                 after.setdefault(index[entry["data"]][0], []).append(index[entry["data"]][1])
-    for shard, checkpoint in left.items():
-        if shard in after and checkpoint:
-            check_equal(min(after[shard]), index[by_place[shard, checkpoint]][1] + 1, "the first record of", shard, "after",
-                        checkpoint)
+    for shard, done in left.items():
+        if shard in after:
+            check_equal(min(after[shard]), index[done][1] + 1, "the first record of", shard, "after", done)
 
 
 def reshard(name, folder):
@@ -340,9 +429,14 @@ def reshard(name, folder):
     theirs, of_ours = dialect.half
     world = fleet.World(folder, 4)
     watch = fleet.Watch(world, dialect.wrong, dialect.table)
-    them = world.member(name, "theirs-0", work_us=WORK_US, **{**theirs, **dialect.at_most(4)[0]}).start().awake()
-    us = world.ours(dialect.name, name, "ours-0", work_us=WORK_US, **{**of_ours, **dialect.at_most(4)[1]}).start()
+    them = world.member(name, "theirs-0", work_us=WORK_US, **{**theirs, **dialect.at_most(dialect.room)[0]}).start().awake()
+    us = world.ours(dialect.name, name, "ours-0", work_us=WORK_US, **{**of_ours, **dialect.at_most(dialect.room)[1]})
+    if dialect.led:
+        owned_by_all(world)
+    us.start()
     producer = Producer(world, 8000, 200)
+    if dialect.led:
+        wait_until(lambda: any(entry["event"] == "began" for entry in us.entries()), library.unread, "ours has a shard", every=0.5)
     world.wait_seen(800, library.unread, them, us)
     shards = world.split("shardId-000000000000") + world.split("shardId-000000000001")
     world.wait_seen(3000, library.unread, them, us)
@@ -390,8 +484,199 @@ def frozen(name, folder):
     check_equal(dialect.owned(world), [], "leases that nobody gave back")
 
 
+def fanout(name, folder):
+    """Both read by enhanced fan-out, as one consumer: taken over there and back; then both at once, and each sleeps with its
+    subscriptions open, and is killed, while others of ours come as another consumer, and by polling."""
+    dialect, library = DIALECTS[name], fleet.LIBRARIES[name]
+    fleet.read_from("double")
+    world = fleet.World(folder, 4, tls=True)
+    watch = fleet.Watch(world, dialect.wrong, dialect.table)
+    them = world.member(name, "theirs", work_us=WORK_US, consumer=world.name)
+    us, other, polls = [world.ours(dialect.name, name, worker, work_us=WORK_US, **options) for worker, options in (
+        ("ours", {"retrieval": "fanout"}), ("ours-another", {"retrieval": "fanout", "consumer": "another"}), ("ours-polls", {}))]
+    hand_over(world, name, [them], [us], [them])
+    told = fleet.told_by_double()
+    check_equal((told["requests"]["RegisterStreamConsumer"], told["requests"].get("GetRecords", 0)), (1, 0), "fan-out alone")
+
+    them.settings.update(dialect.pair[0])
+    for member in (us, other, polls):
+        member.options.update(dialect.pair[1])
+    living, producer = set(), Producer(world, 30000, 100)
+    for act, member in (("start", them), ("start", us), ("start", other), ("sleep", them), ("sleep", us), ("kill", us),
+                        ("start", us), ("start", polls), ("stop", other), ("kill", them), ("start", them)):
+        if act == "sleep":
+            member.process.send_signal(signal.SIGSTOP)
+            time.sleep(dialect.sleeps)
+        else:
+            getattr(member, act)()
+            (living.add if act == "start" else living.discard)(member)
+        put = len(world.placed)
+        world.wait_seen(put, library.unread, *living)
+        if act == "sleep":
+            member.process.send_signal(signal.SIGCONT)
+    producer.stop()
+    world.wait_seen(len(world.placed), library.unread, *living)
+    for member in living:
+        member.stop()
+    watch.stop()
+    judge(world, library)
+    check_equal(dialect.owned(world), [], "leases that nobody gave back")
+    told = fleet.told_by_double()
+    check(told["errors"].get("ResourceInUseException"), "nobody took a shard from the other of his consumer", told)
+    for member in (other, polls):
+        check(any(entry["event"] == "record" for entry in member.entries()), f"{member.worker} had no part")
+
+
+def aggregates(name, folder):
+    """Records come in aggregates. Whoever reads is killed inside one, or stops; the other side goes on exactly where it is
+    written down: in a table of the KCL inside, in one of go-kcl at the aggregate's begin."""
+    dialect, library = DIALECTS[name], fleet.LIBRARIES[name]
+    fleet.read_from("double")
+    world = fleet.World(folder, 2)
+    watch = fleet.Watch(world, dialect.wrong, dialect.table)
+    world.put_packed(200, USERS)
+    them = world.member(name, "theirs", work_us=5000, **dialect.often)
+    us = world.ours(dialect.name, name, "ours", work_us=5000)
+    left = {}
+    for member, end in ((them, "kill"), (us, "kill"), (them, "stop"), (us, "stop")):
+        member.start().awake()
+        sleep_inside(world, dialect, member, left)
+        if end == "stop":
+            member.process.send_signal(signal.SIGCONT)
+        getattr(member, end)()
+        begins_at(world, [member], left)
+        left = dialect.done(world)
+    them.start()
+    world.wait_seen(200 * USERS, library.unread + 30, them)
+    them.stop()
+    begins_at(world, [them], left)
+    watch.stop()
+    judge(world, library)
+
+
+def sleep_inside(world, dialect, member, left):
+    """Sends it to sleep when each shard has gone on, and one has stopped inside an aggregate, if its rows can say that."""
+    shards = {shard for shard, _ in world.placed.values()}
+
+    def is_there():
+        member.lives()
+        member.process.send_signal(signal.SIGSTOP)
+        done = dialect.done(world)
+        if all(done.get(shard) != left.get(shard) for shard in shards) and dialect.is_inside(world, member):
+            return True
+        member.process.send_signal(signal.SIGCONT)
+        return False
+    fleet.wait_until(is_there, member.library.unread, f"{member.worker} is inside an aggregate", every=0.3)
+
+
+def deploy(world, library, them, others, **settings):
+    """Starts them, or starts them again with other settings, one after the other, while the others go on."""
+    for at, member in enumerate(them):
+        if member.process:
+            member.stop()
+        member.settings.update(settings)
+        member.start().awake()
+        world.wait_seen(len(world.placed), library.unread, *them[:at + 1], *others)
+
+
+def follow(us, manners):
+    for member in us:
+        wait_until(lambda: member.manners() == manners, 60, f"{member.worker} knows that the fleet is of {manners}", every=0.5)
+
+
+def flip(name, folder):
+    """A fleet of 2.x becomes one of 3.x, goes back by its operator's tool, and becomes one of 3.x again; sidecars follow."""
+    dialect, library = DIALECTS[name], fleet.LIBRARIES[name]
+    world = fleet.World(folder, SHARDS)
+    watch = fleet.Watch(world, Kcl.wrong)  # As long as members of 2.x live.
+    old = world.member("kcl2", "theirs-2", work_us=WORK_US)
+    them = [world.member(name, f"theirs-{at}", work_us=WORK_US, hurry=60) for at in range(2)]
+    us = [world.ours(dialect.name, name, f"ours-{at}", work_us=WORK_US) for at in range(2)]
+    tool = fleet.MigrationTool(world, library.tables == fleet.SEPARATE)
+
+    def followed(version, manners, *living):
+        """The fleet's row says so, and then each sidecar."""
+        wait_until(lambda: tool.version() == "CLIENT_VERSION_" + version, 120, f"the fleet is {version}", every=0.5)
+        follow(us, manners)
+        world.wait_seen(len(world.placed), library.unread, *living, *us)
+
+    old.start()
+    owned_by_all(world)
+    producer = Producer(world, 100000, 60)
+    for member in us:
+        member.start().awake()
+    world.wait_seen(500, library.unread, old, *us)
+    for step in dialect.steps[:-1]:
+        if step == dialect.steps[-2]:
+            old.stop()
+            watch.stop()
+            watch = fleet.Watch(world, dialect.wrong)
+        deploy(world, library, them, us, clientVersionConfig="CLIENT_VERSION_CONFIG_" + step)
+    followed("3X_WITH_ROLLBACK", "3.x", *them)
+    tool.roll_back()
+    followed("2X", "2.x", *them)
+    them[1].stop()  # Of two that make the table of the reports anew at the same moment one stays behind for good.
+    tool.clean_up()
+    world.wait_seen(len(world.placed), library.unread, them[0], *us)
+    tool.roll_forward()
+    followed("3X_WITH_ROLLBACK", "3.x", them[0])
+    them[1].start().awake()
+    deploy(world, library, them, us, clientVersionConfig="CLIENT_VERSION_CONFIG_" + dialect.steps[-1])
+    followed("3X", "3.x", *them)
+    producer.stop()
+    world.wait_seen(len(world.placed), library.unread, *them, *us)
+    for member in (*them, *us):
+        member.stop()
+    watch.stop()
+    judge(world, library)
+    check_equal(dialect.owned(world), [], "leases that nobody gave back")
+
+
+def tables(name, folder):
+    """3.4 becomes 3.5, which moves all its rows into the table of the leases; then the other tables are deleted."""
+    dialect, library = DIALECTS[name], fleet.LIBRARIES[name]
+    world = fleet.World(folder, SHARDS)
+    watch = fleet.Watch(world, Kcl34.wrong)
+    them = [world.member("kcl34", f"theirs-{at}", work_us=WORK_US, hurry=360) for at in range(2)]  # An hour is ten seconds.
+    us = [world.ours(dialect.name, name, f"ours-{at}", work_us=WORK_US) for at in range(2)]
+    rows = fleet.MigrationTool(world, True)
+
+    def moved(status):
+        wait_until(lambda: rows.moved() == "TABLE_MIGRATION_STATUS_" + status, 120, f"the rows are {status}", every=0.5)
+        world.wait_seen(len(world.placed), library.unread, *them, *us)
+
+    deploy(world, library, them, ())
+    owned_by_all(world)
+    producer = Producer(world, 100000, 60)
+    for member in us:
+        member.start().awake()
+    world.wait_seen(500, library.unread, *them, *us)
+    watch.stop()
+    watch = fleet.Watch(world, dialect.wrong)
+    for member in them:
+        member.library = library
+    deploy(world, library, them, us)
+    moved("DEPLOYED")
+    deploy(world, library, them, us, migrateAllEntitiesToLeaseTable="true", tableMigrationCompleteBakeTimeSeconds=3600)
+    moved("COMPLETE")
+    for table in fleet.SEPARATE[1:]:
+        dynamodb("DeleteTable", TableName=world.name + table)
+    world.wait_seen(len(world.placed), library.unread, *them, *us)
+    us[0].stop()
+    us[0].start()
+    producer.stop()
+    world.wait_seen(len(world.placed), library.unread, *them, *us)
+    follow(us, "3.x")
+    for member in (*them, *us):
+        member.stop()
+    watch.stop()
+    judge(world, library)
+    check_equal(dialect.owned(world), [], "leases that nobody gave back")
+
+
 STORIES = {"alone": (alone, 400), "takeover": (takeover, 300), "mixed": (mixed, 500), "stealing": (stealing, 500), "reshard": (reshard, 300),
-           "frozen": (frozen, 300)}
+           "frozen": (frozen, 300), "flip": (flip, 500), "tables": (tables, 500),
+           "fanout": (fanout, 400), "aggregates": (aggregates, 300)}
 
 
 def tell(name, story):
@@ -409,7 +694,8 @@ if __name__ == "__main__":
     for wanted in names:
         check(wanted in fleet.LIBRARIES, f"{wanted} is none of {', '.join(fleet.LIBRARIES)}")
     need_emulators("dynoxide", "kinesis-local", "double")
-    fleet.build(*names, *os.environ.get("BASELINE", "").split())
+    others = {other for one in names if one in DIALECTS for other in DIALECTS[one].others}
+    fleet.build(*names, *others, *os.environ.get("BASELINE", "").split())
     for wanted in names:
         there = ["alone", *DIALECTS[wanted].stories] if wanted in DIALECTS else ["alone"]
         for one in os.environ.get("STORIES", " ".join(there)).split():

@@ -262,5 +262,5 @@ void kcl_leader_turn(struct shared_world *world, const struct shared_member *mem
 
 bool kcl_reports(const struct shared_world *world, uint32_t name)
 {
-    return !world->fleet->led || is_active(world, name);
+    return !world->fleet->led || is_active(world, name) == (version_of(world) != KS_KCL_2X);
 }

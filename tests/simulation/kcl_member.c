@@ -33,9 +33,15 @@ static void make_row(struct shared_world *world, ks_shard shard)
 {
     const struct shared_row before = world->rows[shard];
 
-    if (before.present || world->shards[shard].ended)
+    if (before.present || world->shards[shard].ended || shared_is_gone(world, shard))
         return;
-    world->rows[shard] = (struct shared_row){.present = true, .checkpoint = SHARED_NONE};
+    world->rows[shard] = (struct shared_row){
+        .present = true,
+        .checkpoint = SHARED_NONE,
+        .begin = world->initial == SHARED_LATEST && shared_has_begun(world, shard)
+                     ? SHARED_TRIM_HORIZON
+                     : world->initial,
+        .since = SHARED_NEVER};
     kcl_changed(world, shard, &before);
 }
 
@@ -63,7 +69,7 @@ static void checkpoint(struct shared_world *world, struct shared_member *member,
 static void end(struct shared_world *world, struct shared_member *member, ks_shard shard)
 {
     for (ks_shard child = 0; child < world->shard_count; child++)
-        if (world->shards[child].parent == shard && world->rows[shard].present)
+        if (shared_is_parent(world, shard, child) && world->rows[shard].present)
             make_row(world, child);
     checkpoint(world, member, shard, SHARED_END);
     member->shards[shard].reading = false;
@@ -110,17 +116,24 @@ static void consume(struct shared_world *world, struct shared_member *member, ks
     const struct shared_row *row = &world->rows[shard];
     uint32_t some = (uint32_t)ks_prng_between(&world->prng, 1, 10);
 
-    if (stream->parent != KS_SHARD_NONE && world->rows[stream->parent].present &&
-        world->rows[stream->parent].checkpoint != SHARED_END)
-        return;
+    for (ks_shard parent = 0; parent < shard; parent++)
+        if (shared_is_parent(world, parent, shard) && world->rows[parent].present &&
+            world->rows[parent].checkpoint != SHARED_END)
+            return;
     if (row->checkpoint == SHARED_END) {
         memory->reading = false;
         return;
     }
     if (!memory->started) {
-        memory->at = row->checkpoint == SHARED_NONE ? 0 : row->checkpoint;
+        /* LATEST is now, for it: what came before is nobody's. */
+        memory->at = row->checkpoint == SHARED_NONE ? shared_begin_of(world, shard, world->now)
+                                                    : row->checkpoint;
+        for (uint64_t at = 0; row->begin == SHARED_LATEST && at < memory->at; at++)
+            stream->settled[at] = true;
         memory->started = true;
     }
+    if (shared_is_gone(world, shard))
+        memory->at = stream->count;
     for (; some > 0 && memory->at < stream->count; some--)
         stream->settled[memory->at++] = true;
     if (stream->closed && memory->at == stream->count)
@@ -210,9 +223,12 @@ static void take(struct shared_world *world, struct shared_member *member, ks_sh
 static void sync(struct shared_world *world)
 {
     for (ks_shard shard = 0; shard < world->shard_count; shard++) {
-        const ks_shard parent = world->shards[shard].parent;
+        bool ready = !shared_is_old(world, shard) && world->now >= world->shards[shard].shown_at;
 
-        if (parent == KS_SHARD_NONE || world->shards[parent].ended || world->rows[parent].present)
+        for (ks_shard parent = 0; parent < shard; parent++)
+            if (shared_is_parent(world, parent, shard) && shared_waits_for(world, parent))
+                ready &= world->rows[parent].present;
+        if (ready)
             make_row(world, shard);
     }
 }
@@ -222,12 +238,13 @@ static void clean_up(struct shared_world *world)
     for (ks_shard shard = 0; shard < world->shard_count; shard++) {
         struct shared_row *row = &world->rows[shard];
         const struct shared_row before = *row;
-        const ks_shard parent = world->shards[shard].parent;
-        bool used = parent != KS_SHARD_NONE && world->rows[parent].present;
+        bool used = false;
 
-        for (ks_shard child = 0; child < world->shard_count; child++)
-            used |= world->shards[child].parent == shard && !world->shards[child].ended &&
-                    (!world->rows[child].present || world->rows[child].checkpoint == SHARED_NONE);
+        for (ks_shard other = 0; other < world->shard_count; other++) {
+            used |= shared_is_parent(world, other, shard) && world->rows[other].present;
+            used |= shared_is_parent(world, shard, other) && !world->shards[other].ended &&
+                    (!world->rows[other].present || world->rows[other].checkpoint == SHARED_NONE);
+        }
         if (!row->present || row->checkpoint != SHARED_END || used ||
             world->now - row->moved_at < world->config.keep.us)
             continue;

@@ -9,6 +9,19 @@ static bool has_row(const struct shared_world *world, ks_shard shard)
     return world->rows[shard].present || world->shards[shard].ended;
 }
 
+uint64_t shared_begin_of(const struct shared_world *world, ks_shard shard, sim_time began)
+{
+    const struct shared_row *row = &world->rows[shard];
+
+    switch (row->begin) {
+    case SHARED_TRIM_HORIZON: return 0;
+    case SHARED_LATEST:
+        return shared_stream_at(world, shard, row->since == SHARED_NEVER ? began : row->since);
+    case SHARED_AT_TIMESTAMP: return shared_stream_at(world, shard, world->at);
+    }
+    return 0;
+}
+
 static sim_time lease_us(const struct shared_world *world)
 {
     return world->config.lease_duration.us;
@@ -26,11 +39,14 @@ static void tell_row(const struct shared_world *world, struct shared_request *re
         .owner = {row->owner, 0},
         .next_owner = {row->next, 0},
         .rev = row->counter,
-        .parents = {world->shards[shard].parent, KS_SHARD_NONE},
+        .parents = {world->shards[shard].parents[0], world->shards[shard].parents[1]},
         .finished = row->checkpoint == SHARED_END,
         .unstarted = row->checkpoint == SHARED_NONE,
     };
-    request->checkpoints[request->row_count++] = row->checkpoint;
+    request->checkpoints[request->row_count++] =
+        row->checkpoint == SHARED_NONE
+            ? shared_begin_of(world, shard, request->began)
+            : row->checkpoint;
 }
 
 /* Its owner renewed it lately: whoever takes it now steals. By the clocks of owner and taker, each wrong by up to 2 %,
@@ -59,14 +75,38 @@ static void asked(struct shared_world *world, const struct shared_request *reque
     world->claimed++;
 }
 
+/* Whoever begins below a row reads from the start: nothing in between is passed over. */
 static void made(struct shared_world *world, ks_shard shard)
 {
-    const ks_shard parent = world->shards[shard].parent;
+    struct shared_shard *stream = &world->shards[shard];
+    const struct shared_row *row = &world->rows[shard];
 
-    if (world->shards[shard].ended)
+    if (stream->ended)
         shared_fail(world, "shard-%u: its row is made again", shard);
-    if (parent != KS_SHARD_NONE && !has_row(world, parent))
-        shared_fail(world, "shard-%u: its row is made before that of its parent", shard);
+    for (ks_shard parent = 0; parent < shard; parent++)
+        if (shared_is_parent(world, parent, shard) && !has_row(world, parent) &&
+            !shared_is_old(world, parent))
+            shared_fail(world, "shard-%u: its row is made before that of its parent", shard);
+    if (row->begin != world->initial && !shared_has_begun(world, shard))
+        shared_fail(world, "shard-%u: a row without one above it begins at the oldest", shard);
+    if (row->begin == SHARED_LATEST && shared_has_begun(world, shard))
+        shared_fail(world, "shard-%u: a row below another begins at the latest", shard);
+    stream->row_at = world->now;
+    if (row->begin == SHARED_TRIM_HORIZON)
+        stream->due_at = INT64_MIN;
+    if (row->begin == SHARED_AT_TIMESTAMP)
+        stream->due_at = world->at;
+}
+
+/* What comes from now on is read, whoever begins it: a promise of ours alone. */
+static void promised(struct shared_world *world, ks_shard shard)
+{
+    struct shared_shard *stream = &world->shards[shard];
+    const struct shared_row *row = &world->rows[shard];
+
+    if (row->present && row->begin == SHARED_LATEST && row->checkpoint == SHARED_NONE &&
+        stream->due_at > world->now)
+        stream->due_at = world->now;
 }
 
 static void check_end(struct shared_world *world, ks_shard shard)
@@ -74,14 +114,16 @@ static void check_end(struct shared_world *world, ks_shard shard)
     if (!world->shards[shard].closed)
         shared_fail(world, "shard-%u: SHARD_END of an open shard", shard);
     for (ks_shard child = 0; child < world->shard_count; child++)
-        if (world->shards[child].parent == shard && !has_row(world, child))
+        if (shared_is_parent(world, shard, child) && !has_row(world, child) &&
+            !shared_is_gone(world, child))
             shared_fail(world, "shard-%u: SHARD_END before the row of shard-%u", shard, child);
 }
 
 static void check_deleted(struct shared_world *world, ks_shard shard)
 {
     for (ks_shard child = 0; child < world->shard_count; child++)
-        if (world->shards[child].parent == shard && !world->shards[child].ended &&
+        if (shared_is_parent(world, shard, child) && !world->shards[child].ended &&
+            !shared_is_gone(world, child) &&
             (!world->rows[child].present || world->rows[child].checkpoint == SHARED_NONE))
             shared_fail(world, "shard-%u: deleted before shard-%u was begun", shard, child);
 }
@@ -146,7 +188,10 @@ static bool perform(struct shared_world *world, struct shared_request *request)
     if (ask->operation == KS_STORE_CREATE) {
         if (row->present)
             return false;
-        *row = (struct shared_row){.present = true, .checkpoint = SHARED_NONE};
+        *row = (struct shared_row){.present = true,
+                                   .checkpoint = SHARED_NONE,
+                                   .begin = request->begin,
+                                   .since = request->began};
         return true;
     }
     if (ask->operation == KS_STORE_DELETE) {
@@ -163,6 +208,8 @@ static bool perform(struct shared_world *world, struct shared_request *request)
     case KS_STORE_TAKE_OVER:
         row->owner = ask->worker.worker;
         row->next = 0;
+        if (row->since == SHARED_NEVER)
+            row->since = request->began;
         world->taken++;
         return true;
     case KS_STORE_CHECKPOINT: break;
@@ -204,8 +251,30 @@ static void apply(struct shared_world *world, struct shared_request *request)
                request->ask.worker.worker, (int)request->ask.operation, request->ask.shard,
                request->outcome == KS_DONE ? "done" : "refused", row->owner,
                (unsigned long long)row->counter, (long long)row->checkpoint);
-    if (request->outcome == KS_DONE)
-        kcl_changed(world, request->ask.shard, &before);
+    if (request->outcome != KS_DONE)
+        return;
+    kcl_changed(world, request->ask.shard, &before);
+    promised(world, request->ask.shard);
+}
+
+/* Applications begin anywhere, in streams that had a life before them. */
+static void draw(struct shared_world *world)
+{
+    static const enum shared_begin begins[] = {SHARED_TRIM_HORIZON, SHARED_LATEST,
+                                               SHARED_AT_TIMESTAMP};
+
+    world->merges = true;
+    world->initial = begins[ks_prng_below(&world->prng, 3)];
+    world->at = ks_prng_between(&world->prng, -100 * SIM_SECOND, 0);
+    if (world->initial == SHARED_AT_TIMESTAMP)
+        world->oldest = world->at;
+    if (world->initial == SHARED_LATEST)
+        world->oldest = -3 * SIM_SECOND; /* As late as listings are. */
+    if (shared_chance(world, 300))
+        world->retention = ks_prng_between(&world->prng, 90 * SIM_SECOND, 150 * SIM_SECOND);
+    world->tardy = shared_chance(world, 500) ? 500 : 0;
+    world->config.latest = world->initial == SHARED_LATEST;
+    shared_stream_age(world);
 }
 
 const struct shared_fleet shared_kcl = {
@@ -216,6 +285,7 @@ const struct shared_fleet shared_kcl = {
     .asked = asked,
     .apply = apply,
     .member = kcl_member_turn,
+    .draw = draw,
 };
 
 const struct shared_fleet shared_kcl3 = {
@@ -227,4 +297,5 @@ const struct shared_fleet shared_kcl3 = {
     .asked = asked,
     .apply = apply,
     .member = kcl_member_turn,
+    .draw = draw,
 };

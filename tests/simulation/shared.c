@@ -73,6 +73,19 @@ static bool is_lost(struct shared_world *world, const struct shared_node *node)
            shared_chance(world, world->lost);
 }
 
+/* As ports/rows.c: what the row of a shard says that it makes. */
+static enum shared_begin begin_of(const struct shared_world *world, const struct shared_node *node,
+                                  ks_shard shard)
+{
+    for (uint32_t p = 0; p < KS_PARENTS_MAX; p++) {
+        const ks_shard parent = world->shards[shard].parents[p];
+
+        if (parent != KS_SHARD_NONE && node->has_row[parent])
+            return world->initial == SHARED_AT_TIMESTAMP ? world->initial : SHARED_TRIM_HORIZON;
+    }
+    return world->initial;
+}
+
 static void ask(struct shared_world *world, uint32_t number, const struct ks_store_effect *effect)
 {
     struct shared_node *node = &world->nodes[number];
@@ -85,8 +98,12 @@ static void ask(struct shared_world *world, uint32_t number, const struct ks_sto
         at++;
     assert(at < SHARED_REQUESTS);
     request = &world->requests[at];
-    *request = (struct shared_request){
-        .used = true, .users = 1, .node = number, .life = node->life, .ask = *effect};
+    *request = (struct shared_request){.used = true,
+                                       .users = 1,
+                                       .node = number,
+                                       .life = node->life,
+                                       .ask = *effect,
+                                       .began = node->began};
     if (effect->operation == KS_STORE_CHECKPOINT || effect->operation == KS_STORE_FINAL) {
         request->has_checkpoint = effect->up_to > 0 || node->behind[effect->shard];
         request->checkpoint = node->base[effect->shard] + node->forgot[effect->shard];
@@ -94,6 +111,8 @@ static void ask(struct shared_world *world, uint32_t number, const struct ks_sto
             shared_fail(world, "shard-%u: a checkpoint at a place that was not kept",
                         effect->shard);
     }
+    if (effect->operation == KS_STORE_CREATE)
+        request->begin = begin_of(world, node, effect->shard);
     world->fleet->asked(world, request);
     plan(world, number,
          true_time(world, node, ks_instant_add(clock_of(world, node), world->config.timeout)),
@@ -128,10 +147,14 @@ static void arrive(struct shared_world *world, const struct happening *happening
 
 static void remember(struct shared_node *node, const struct shared_request *request)
 {
+    for (ks_shard shard = 0;
+         request->ask.operation == KS_STORE_READ_LEASES && shard < SHARED_SHARDS; shard++)
+        node->has_row[shard] = false;
     for (uint32_t i = 0; i < request->row_count; i++) {
         uint64_t checkpoint = request->checkpoints[i];
         ks_shard shard = request->rows[i].shard;
 
+        node->has_row[shard] = true;
         /* As ports/rows.c: what we made durable, if the row says less. */
         node->behind[shard] = node->own[shard] != SHARED_NONE &&
                               (checkpoint == SHARED_NONE || checkpoint < node->own[shard]);
@@ -164,6 +187,10 @@ static void answer(struct shared_world *world, const struct happening *happening
     if (live && event.store.outcome == KS_DONE) {
         if (request->ask.operation != KS_STORE_READ_OWNED)
             remember(node, request);
+        if (request->ask.operation == KS_STORE_CREATE)
+            node->has_row[request->ask.shard] = true;
+        if (world->fleet->answered != NULL)
+            world->fleet->answered(world, node, request);
         if (request->has_checkpoint && !world->fleet->kept) {
             node->own[request->ask.shard] = request->checkpoint;
             node->behind[request->ask.shard] = false;
@@ -181,15 +208,8 @@ static void listed(struct shared_world *world, uint32_t number)
     struct shared_node *node = &world->nodes[number];
     struct ks_event event = {.kind = KS_EVENT_LISTED, .listed = {.ok = true}};
 
-    for (ks_shard shard = 0; shard < world->shard_count; shard++) {
-        node->listing[event.listed.count++] =
-            (struct ks_shard_row){.shard = shard,
-                                  .parents = {world->shards[shard].parent, KS_SHARD_NONE},
-                                  .ranged = true,
-                                  .first_key = {world->shards[shard].first_key, 0},
-                                  .last_key = {world->shards[shard].last_key, UINT64_MAX},
-                                  .closed = world->shards[shard].closed};
-    }
+    for (ks_shard shard = 0; shard < world->shard_count; shard++)
+        event.listed.count += shared_stream_lists(world, shard, &node->listing[event.listed.count]);
     event.listed.shards = node->listing;
     step(world, number, &event);
 }
@@ -220,13 +240,14 @@ static void read_answers(struct shared_world *world, uint32_t number,
     event.records.shard = shard;
     event.records.epoch = happening->epoch;
     event.records.sizes = sizes;
-    while (event.records.count < happening->count &&
+    while (event.records.count < happening->count && !shared_is_gone(world, shard) &&
            node->base[shard] + node->fetched[shard] < stream->count) {
         sizes[event.records.count++] = 100;
         node->fetched[shard]++;
     }
     event.records.at_end =
-        stream->closed && node->base[shard] + node->fetched[shard] == stream->count;
+        shared_is_gone(world, shard) ||
+        (stream->closed && node->base[shard] + node->fetched[shard] == stream->count);
     step(world, number, &event);
 }
 
@@ -236,11 +257,14 @@ static void deliver(struct shared_world *world, uint32_t number, const struct ks
 {
     struct shared_node *node = &world->nodes[number];
     const ks_shard shard = effect->deliver.shard;
-    ks_shard parent = world->shards[shard].parent;
+    const uint64_t first = node->base[shard] + effect->deliver.first;
 
     world->delivered += effect->deliver.count;
-    if (parent != KS_SHARD_NONE && !world->shards[parent].ended)
-        shared_fail(world, "shard-%u is delivered before its parent is over", shard);
+    for (ks_shard parent = 0; parent < world->shard_count; parent++)
+        if (shared_is_parent(world, parent, shard) && shared_waits_for(world, parent))
+            shared_fail(world, "shard-%u is delivered before its parent is over", shard);
+    if (world->shards[shard].put_at[first] < world->oldest)
+        shared_fail(world, "shard-%u: a record is delivered that is older than the begin", shard);
     if (!ks_core_may_deliver(node->core, shard, effect->deliver.epoch, clock_of(world, node)))
         shared_fail(world, "shard-%u is delivered past its deadline", shard);
     plan(world, number, world->now + ks_prng_between(&world->prng, SIM_MS, 2 * SIM_SECOND),
@@ -290,6 +314,8 @@ static void perform(struct shared_world *world, uint32_t number, const struct ks
     struct shared_node *node = &world->nodes[number];
     const ks_shard shard = effect->lease.shard;
 
+    if (world->fleet->effect != NULL)
+        world->fleet->effect(world, number, effect);
     switch ((int)effect->kind) {
     case KS_EFFECT_STORE: ask(world, number, &effect->store); break;
     case KS_EFFECT_LIST:
@@ -396,16 +422,24 @@ static void start(struct shared_world *world, uint32_t number, uint32_t name)
         .core = ks_core_init(memory, &config),
         .life = life + 1,
         .name = name,
+        .began = world->now,
         .offset = ks_prng_between(&world->prng, 0, INT64_C(1000000) * SIM_SECOND),
         .drift_ppm =
             ks_prng_between(&world->prng, -world->fleet->drift_ppm, world->fleet->drift_ppm),
         .wall_error = small_error(world),
+        .masks = config.masking,
     };
     for (ks_shard shard = 0; shard < SHARED_SHARDS; shard++)
-        node->seen[shard] = node->own[shard] = SHARED_NONE;
+        node->seen[shard] = node->own[shard] = node->row[shard] = SHARED_NONE;
     shared_say(world, "node %u: w%u starts", number, name);
     step(world, number, &(struct ks_event){.kind = KS_EVENT_START});
     open_session(world, number);
+}
+
+void shared_drain(struct shared_world *world, uint32_t number, ks_span patience)
+{
+    if (world->nodes[number].core != NULL)
+        step(world, number, &(struct ks_event){.kind = KS_EVENT_DRAIN, .drain = {patience}});
 }
 
 /* ---- The world ---- */
@@ -426,8 +460,7 @@ static void kill_one(struct shared_world *world)
     if (shared_chance(world, 500) && world->next_name < SHARED_EMPTY)
         name = world->next_name++;
     if (shared_chance(world, 300)) {
-        step(world, number,
-             &(struct ks_event){.kind = KS_EVENT_DRAIN, .drain = {ks_span_ms(3000)}});
+        shared_drain(world, number, ks_span_ms(3000));
         return;
     }
     stop(world, number);
@@ -479,8 +512,8 @@ static void trouble(struct shared_world *world)
         pause_one(world);
     if (shared_chance(world, world->kills))
         kill_one(world);
-    if (shared_chance(world, 40))
-        shared_stream_split(world);
+    if (!world->whole && shared_chance(world, world->merges ? 80 : 40))
+        shared_stream_reshard(world);
     if (shared_chance(world, 20) && world->member_count > 0)
         world->members[ks_prng_below(&world->prng, world->member_count)].alive ^= true;
     agenda_add(&world->agenda, world->now + SIM_SECOND, &(struct happening){.kind = HAPPENS_DOWN});
@@ -545,14 +578,14 @@ static void happen(struct shared_world *world, const struct happening *happening
     case HAPPENS_ANSWER:
     case HAPPENS_TIMEOUT: answer(world, happening); break;
     case HAPPENS_START:
-        if (world->nodes[happening->process].core == NULL)
+        if (world->nodes[happening->process].core == NULL && !world->leaving)
             start(world, happening->process, happening->count);
         break;
     case HAPPENS_SCALE: shared_stream_put(world); break;
     case HAPPENS_DOWN: trouble(world); break;
     case HAPPENS_PEACE: make_peace(world); break;
     case HAPPENS_PUT:
-        shared_member_put(world, happening->count, happening->shard, happening->epoch,
+        world->fleet->put(world, happening->count, happening->shard, happening->epoch,
                           happening->first);
         break;
     case HAPPENS_HURRY:
@@ -574,8 +607,10 @@ static bool is_done(const struct shared_world *world, char *why, size_t size)
 
         snprintf(why, size, "shard-%u", shard);
         for (uint32_t i = 0; i < stream->count; i++)
-            if (!stream->settled[i])
+            if (!shared_is_over(world, shard, i))
                 return false;
+        if (row->checkpoint == SHARED_NONE && shared_is_old(world, shard))
+            continue;
         snprintf(why, size, "the row of shard-%u (w%u, claim w%u, checkpoint %lld of %u)", shard,
                  row->owner, row->claim, (long long)row->checkpoint, stream->count);
         if (world->fleet->is_done != NULL) {
@@ -590,14 +625,14 @@ static bool is_done(const struct shared_world *world, char *why, size_t size)
         if (!stream->closed && stream->count > 0 && row->checkpoint != stream->count)
             return false;
     }
-    for (uint32_t number = 0; number < world->node_count; number++) {
+    for (uint32_t number = 0; !world->leaving && number < world->node_count; number++) {
         struct ks_self_view self;
 
         snprintf(why, size, "node %u is being replaced", number);
         if (world->nodes[number].core == NULL)
             return false;
         ks_core_self(world->nodes[number].core, &self);
-        snprintf(why, size, "node %u does not report", number);
+        snprintf(why, size, "the report of node %u", number);
         if (!kcl_reports(world, world->nodes[number].name))
             return false;
         least = self.leases_held < least ? self.leases_held : least;
@@ -625,6 +660,7 @@ static void draw(struct shared_world *world)
     world->outages =
         shared_chance(world, 400) ? (uint32_t)ks_prng_between(&world->prng, 10, 100) : 0;
     world->jumps = shared_chance(world, 250) ? (uint32_t)ks_prng_between(&world->prng, 10, 100) : 0;
+    world->oldest = INT64_MIN;
     shared_stream_begin(world);
     *config = ks_core_config_default(ks_span_ms(10000));
     config->protocol = world->fleet->protocol;
@@ -681,7 +717,8 @@ static void run(struct shared_world *world)
     begin(world);
     while (!world->failed && agenda_next(&world->agenda, &world->now, &happening)) {
         if (world->now > look) {
-            if (is_done(world, why, sizeof why))
+            if (is_done(world, why, sizeof why) &&
+                (world->fleet->over == NULL || world->fleet->over(world)))
                 return;
             look = world->now + SIM_SECOND;
         }

@@ -11,12 +11,17 @@
  * (or, the fork's, do not), go on reading what is not theirs any more when they wake, and end when a write of
  * theirs is refused.
  *
+ * kcl-rb's take whatever they find, once a second, and end at what they do not expect; they are stopped before we serve,
+ * or work beside us while we mask, or do what they like; in the end all is ours, or shared by masks, or given back.
+ *
  * What is ours must hold always:
  *   - a checkpoint of ours never covers a record that nobody settled;
  *   - no record of a child is delivered by us before the row of its parent says SHARD_END;
  *   - a LeaseTimeout of ours is in whole seconds, later than the one that it replaces, and no owner stands without it;
  *   - of kinsumer's, what we capture was free, ours or old, and a list of ours has no shard twice or finished, and
  *     lacks none that is long there;
+ *   - of kcl-rb's, nothing is taken or delivered without a mask while a stranger was seen at work, and what we give back
+ *     says neither an owner nor a mask, so that a process of theirs goes on there and does not end;
  * and where all keep to conditions (alone, or beside members without late writes):
  *   - nobody takes a lease while one of ours may deliver it, but where wall clocks jump;
  *   - no checkpoint in the table goes back;
@@ -34,6 +39,7 @@ extern const struct shared_fleet shared_go_kcl;
 extern const struct shared_fleet shared_kcl;
 extern const struct shared_fleet shared_kcl3;
 extern const struct shared_fleet shared_kinsumer;
+extern const struct shared_fleet shared_kcl_rb;
 
 /* Runs these seeds. False at the first one that breaks a promise; it is told. `verbose`: with the story. */
 bool shared_run(const struct shared_fleet *fleet, uint64_t seed, uint64_t count, bool verbose);

@@ -112,7 +112,8 @@ static void consume(struct shared_world *world, struct shared_member *member, ks
     const struct shared_row *row = &world->rows[shard];
     uint32_t some = (uint32_t)ks_prng_between(&world->prng, 1, 10);
 
-    if (stream->parent != KS_SHARD_NONE && world->rows[stream->parent].checkpoint != SHARED_END)
+    if (stream->parents[0] != KS_SHARD_NONE &&
+        world->rows[stream->parents[0]].checkpoint != SHARED_END)
         return; /* waitOnParentShard: it does not renew, either. */
     if (wall(world, member) + lease_ns(world) / 2 > memory->timeout) {
         bool others = row->owner != member->name;
@@ -145,7 +146,7 @@ static void acquire(struct shared_world *world, struct shared_member *member)
         struct shared_memory *memory = &member->shards[shard];
         struct shared_row *row = &world->rows[shard];
 
-        if (!world->shards[shard].listed || memory->reading ||
+        if (memory->reading ||
             (row->present && row->checkpoint == SHARED_END) || !get_lease(world, member, shard))
             continue;
         memory->reading = true;

@@ -20,7 +20,7 @@ static void tell_row(const struct shared_world *world, struct shared_request *re
         .owner = {row->owner, 0},
         .next_owner = {row->claim, 0},
         .rev = row->timeout,
-        .parents = {world->shards[shard].parent, KS_SHARD_NONE},
+        .parents = {world->shards[shard].parents[0], KS_SHARD_NONE},
         .finished = row->checkpoint == SHARED_END,
     };
     request->checkpoints[request->row_count++] = row->checkpoint;
@@ -29,12 +29,12 @@ static void tell_row(const struct shared_world *world, struct shared_request *re
 bool shared_is_settled(const struct shared_world *world, ks_shard shard, uint64_t checkpoint)
 {
     for (uint64_t i = 0; i < checkpoint && i < SHARED_RECORDS; i++)
-        if (!world->shards[shard].settled[i])
+        if (!shared_is_over(world, shard, (uint32_t)i))
             return false;
     return true;
 }
 
-static void check_written(struct shared_world *world, const struct shared_request *request,
+void shared_check_written(struct shared_world *world, const struct shared_request *request,
                           const struct shared_row *before)
 {
     const ks_shard shard = request->ask.shard;
@@ -174,7 +174,7 @@ static void apply(struct shared_world *world, struct shared_request *request)
                (long long)world->rows[request->ask.shard].checkpoint);
     if (request->outcome != KS_DONE)
         return;
-    check_written(world, request, &before);
+    shared_check_written(world, request, &before);
     shared_changed(world, request->ask.shard, &before);
 }
 
@@ -191,4 +191,5 @@ const struct shared_fleet shared_go_kcl = {
     .asked = asked,
     .apply = apply,
     .member = shared_member_turn,
+    .put = shared_member_put,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shared_world.h - what the parts of the shared table's world know of each other: shared.c (our cores),
  * shared_stream.c (the stream), shared_table.c (the table), shared_member.c (the model of a member of vmware-go-kcl);
- * kcl_table.c and kcl_member.c, the same of the KCL 2.x. */
+ * kcl_table.c and kcl_member.c, the same of the KCL 2.x; shared_rb.c and shared_rb_member.c, of kcl-rb. */
 #ifndef KS_SIM_SHARED_WORLD_H
 #define KS_SIM_SHARED_WORLD_H
 
@@ -12,7 +12,7 @@
 enum {
     SHARED_NODES = 4,
     SHARED_MEMBERS = 3,
-    SHARED_SHARDS = 10,
+    SHARED_SHARDS = 14,
     SHARED_RECORDS = 400,
     SHARED_REQUESTS = 2048,
     SHARED_NAMES = 32, /* Worker numbers: EMPTY is the owner "" of the table. */
@@ -20,6 +20,10 @@ enum {
 };
 #define SHARED_NONE UINT64_MAX /* No checkpoint. Else the index behind the last settled record. */
 #define SHARED_END (UINT64_MAX - 1)
+#define SHARED_NEVER INT64_MAX
+
+/* Where a row begins that has no checkpoint. */
+enum shared_begin { SHARED_TRIM_HORIZON, SHARED_LATEST, SHARED_AT_TIMESTAMP };
 
 struct shared_row {
     bool present;
@@ -28,29 +32,43 @@ struct shared_row {
     uint32_t claim;
     uint64_t checkpoint;
     /* Of the KCL. */
+    enum shared_begin begin; /* Where it begins while `checkpoint` is SHARED_NONE: a word; */
+    sim_time since; /* LATEST: from when on, if one of ours noted that; else SHARED_NEVER. */
     uint64_t counter;
     uint32_t last;     /* Who had it last. */
     sim_time moved_at; /* When the counter did, last. */
     uint32_t next;     /* 3.x: to whom its owner is to hand it on; */
     sim_time given_at; /* since when. */
+    /* Of kcl-rb. */
+    bool stranger;   /* A process of it wrote the item, */
+    sim_time put_at; /* and then. */
+    bool nameless;   /* Its owner is NULL. */
+    bool masked;     /* Others read SHARD_END, and `checkpoint` stands beside it. */
 };
 
 struct shared_shard {
     uint32_t count; /* Records that have come. */
     bool closed;
     bool ended; /* Its row said SHARD_END once: a late write may undo that. */
-    bool listed;
     sim_time born;
-    ks_shard parent;
+    sim_time shown_at; /* From when on listings have it, */
+    sim_time closed_at;
+    sim_time closed_shown_at; /* and that it is closed, */
+    sim_time gone_at;         /* until its records have expired. */
+    sim_time row_at;          /* When its row was made first. */
+    sim_time due_at;          /* What was put from then on is to be read. */
+    ks_shard parents[KS_PARENTS_MAX];
     uint64_t first_key; /* The high halves of its hash keys. */
     uint64_t last_key;
     bool settled[SHARED_RECORDS];
+    sim_time put_at[SHARED_RECORDS];
 };
 
 /* Whose table it is. */
 struct shared_world;
 struct shared_request;
 struct shared_member;
+struct shared_node;
 struct shared_fleet {
     enum ks_protocol protocol;
     bool led;          /* KCL 3.x: see kcl_leader.c. */
@@ -67,11 +85,20 @@ struct shared_fleet {
     void (*draw)(struct shared_world *world);
     void (*make_peace)(struct shared_world *world);
     bool (*is_done)(const struct shared_world *world, ks_shard shard);
+    /* A node has an answer of the table; something is to be done for it; a PutItem of a member lands late; all is done:
+     * true if that is all. */
+    void (*answered)(struct shared_world *world, struct shared_node *node,
+                     struct shared_request *request);
+    void (*effect)(struct shared_world *world, uint32_t node, const struct ks_effect *effect);
+    void (*put)(struct shared_world *world, uint32_t owner, ks_shard shard, uint64_t timeout,
+                uint64_t checkpoint);
+    bool (*over)(struct shared_world *world);
 };
 extern const struct shared_fleet shared_go_kcl;
 extern const struct shared_fleet shared_kcl;
 extern const struct shared_fleet shared_kcl3;
 extern const struct shared_fleet shared_kinsumer;
+extern const struct shared_fleet shared_kcl_rb;
 
 /* kinsumer's other tables. */
 struct shared_meta {
@@ -119,12 +146,20 @@ struct shared_node {
     uint64_t base[SHARED_SHARDS]; /* Where its epoch of a shard began. */
     uint64_t fetched[SHARED_SHARDS];
     uint64_t forgot[SHARED_SHARDS];
+    sim_time began;
+    bool has_row[SHARED_SHARDS];  /* As it read or wrote last. */
     uint64_t seen[SHARED_SHARDS]; /* The row's checkpoint, as read last .. */
     uint64_t own[SHARED_SHARDS];  /* .. and as we made it durable; SHARED_NONE: not yet. */
     bool behind[SHARED_SHARDS];   /* The row is behind that. */
     bool open[SHARED_SHARDS];
     sim_time stole_at;              /* Its last theft; 0: none. */
     uint32_t reader[SHARED_SHARDS]; /* Which READ is in flight. */
+    /* Of kcl-rb. */
+    bool masks;
+    sim_time looked_at;          /* When the table was as its last look at all rows shows it, */
+    bool at_work;                /* which showed a stranger's lease that is not over. */
+    uint64_t row[SHARED_SHARDS]; /* The row's checkpoint as read last, */
+    bool masked[SHARED_SHARDS];  /* which was masked. */
     struct ks_shard_row listing[SHARED_SHARDS];
 };
 
@@ -141,6 +176,8 @@ struct shared_request {
     struct ks_leader_row leader;
     struct ks_list_row list;
     ks_shard listed[SHARED_SHARDS];
+    enum shared_begin begin; /* CREATE. */
+    sim_time began;          /* The sender. */
     bool has_checkpoint;
     uint64_t checkpoint;
     enum ks_outcome outcome;
@@ -148,6 +185,12 @@ struct shared_request {
     struct ks_lease_row rows[SHARED_SHARDS];
     uint64_t checkpoints[SHARED_SHARDS];
     struct ks_kcl_rows kcl;
+    /* Of kcl-rb: what its rows are when they are told; how its sender writes, and what it read. */
+    sim_time told_at;
+    bool masked[SHARED_SHARDS];
+    bool masks;
+    bool was_masked;
+    uint64_t was;
 };
 
 /* A shard as a member remembers it: clientlibrary/partition of the library. */
@@ -185,8 +228,20 @@ struct shared_member {
     uint32_t list_count;
 };
 
+/* How a fleet of kcl-rb and ours come together. */
+struct shared_rb {
+    bool masks;       /* Ours mask; */
+    bool unmasks;     /* and in the end no more. */
+    bool goes_on;     /* A member serves in the end, too. */
+    bool back;        /* In the end ours give all back, and a member has it. */
+    bool given;       /* Which they have. */
+    sim_time stop_at; /* Members begin nothing from then on; */
+    sim_time calm_at; /* what they wrote late has landed. */
+};
+
 struct shared_world {
     const struct shared_fleet *fleet;
+    struct shared_rb rb;
     struct shared_meta meta;
     uint64_t seed;
     sim_time now;
@@ -202,6 +257,8 @@ struct shared_world {
     bool zombies;  /* Members write late, and without conditions. */
     bool stealing; /* Everybody claims. */
     bool peace;
+    bool whole;   /* No shard is split. */
+    bool leaving; /* Ours are drained for good. */
     uint32_t lost;
     uint32_t late;
     uint32_t pauses;
@@ -210,6 +267,13 @@ struct shared_world {
     uint32_t jumps; /* Of wall clocks, beyond what the manners allow for. */
     uint32_t next_name;
     struct ks_core_config config;
+    /* Of the KCL: where the application begins; AT_TIMESTAMP: when. */
+    enum shared_begin initial;
+    sim_time at;
+    sim_time oldest;    /* Nothing of ours delivers what was put before. */
+    sim_time retention; /* Closed shards are gone after it. */
+    uint32_t tardy;     /* Listings are behind, so often, */
+    bool merges;
     /* The world. */
     uint32_t shard_count;
     struct shared_shard shards[SHARED_SHARDS];
@@ -233,18 +297,46 @@ bool shared_chance(struct shared_world *world, uint32_t per_mille);
 
 /* The wall clock without error, ns since 1970. */
 uint64_t shared_wall(const struct shared_world *world, int64_t error_us);
+/* The place where a row without a checkpoint begins, to somebody who began then. */
+uint64_t shared_begin_of(const struct shared_world *world, ks_shard shard, sim_time began);
 /* True if the node may deliver the shard, by its own word and its own clocks. */
 bool shared_may_deliver(const struct shared_world *world, uint32_t node, ks_shard shard);
+
+/* shared.c: one of ours settles what it has, and goes. */
+void shared_drain(struct shared_world *world, uint32_t node, ks_span patience);
 
 /* Somebody else wrote: the promises that hold where all keep to conditions. */
 void shared_changed(struct shared_world *world, ks_shard shard, const struct shared_row *before);
 
-/* shared_stream.c: its first shards; some records more, and the next ones in a second; one shard is split. */
+/* shared_stream.c: its first shards; what became of them before anybody reads; some records more, and the next ones in
+ * a second; one shard is split, or two are merged. */
 void shared_stream_begin(struct shared_world *world);
+void shared_stream_age(struct shared_world *world);
 void shared_stream_put(struct shared_world *world);
-void shared_stream_split(struct shared_world *world);
-/* True if all records below are settled. */
+void shared_stream_reshard(struct shared_world *world);
+/* What a listing shows of it now; false: nothing. */
+bool shared_stream_lists(const struct shared_world *world, ks_shard shard,
+                         struct ks_shard_row *ret_row);
+bool shared_is_gone(const struct shared_world *world, ks_shard shard);
+bool shared_is_parent(const struct shared_world *world, ks_shard parent, ks_shard child);
+/* The first record that was put then, or later. */
+uint64_t shared_stream_at(const struct shared_world *world, ks_shard shard, sim_time at);
+/* It is to be read to its end before its children. */
+bool shared_waits_for(const struct shared_world *world, ks_shard parent);
+/* True if it, or an ancestor, has or had a row. */
+bool shared_has_begun(const struct shared_world *world, ks_shard shard);
+/* Closed before the application began, and nobody's; or gone before anybody saw it. */
+bool shared_is_old(const struct shared_world *world, ks_shard shard);
+/* True if nobody needs to read it, or somebody did. */
+bool shared_is_over(const struct shared_world *world, ks_shard shard, uint32_t record);
+/* True if all records below are. */
 bool shared_is_settled(const struct shared_world *world, ks_shard shard, uint64_t checkpoint);
+/* shared_table.c: what must hold of any write of ours in a table of times. */
+void shared_check_written(struct shared_world *world, const struct shared_request *request,
+                          const struct shared_row *before);
+void shared_rb_turn(struct shared_world *world, struct shared_member *member);
+void shared_rb_put(struct shared_world *world, uint32_t owner, ks_shard shard, uint64_t timeout,
+                   uint64_t checkpoint);
 void shared_kinsumer_turn(struct shared_world *world, struct shared_member *member);
 /* What it wrote late lands: an unconditional PutItem. */
 void shared_member_put(struct shared_world *world, uint32_t owner, ks_shard shard, uint64_t timeout,

@@ -4,7 +4,7 @@
  *     sim --scale W S     W workers share S shards: see scale.h; 0 0: what fleets cost
  *     sim --shared S N    N seeds from S of a table that we share with others: see shared.h; -1: one seed, told
  *     sim --kcl S N       the same of a table of the KCL 2.x; --kcl3: of 3.x
- *     sim --kinsumer S N  the same of kinsumer's tables
+ *     sim --kinsumer S N  the same of kinsumer's tables; --kcl-rb: of that of kcl-rb
  *     sim [--seed S] [--count N] [--seconds T] [--known FILE] [-v] [-vv]
  *
  * Runs the seeds S .. S+N-1 (1 and 1 by default; --seeds is --count), or as many as fit into T seconds. The seeds that
@@ -229,6 +229,8 @@ int main(int count, char **arguments)
         return run_shared(&shared_kcl3, arguments[2], arguments[3]);
     if (count == 4 && strcmp(arguments[1], "--kinsumer") == 0)
         return run_shared(&shared_kinsumer, arguments[2], arguments[3]);
+    if (count == 4 && strcmp(arguments[1], "--kcl-rb") == 0)
+        return run_shared(&shared_kcl_rb, arguments[2], arguments[3]);
     if (!read_arguments(count, arguments, &plan))
         return 2;
     signal(SIGABRT, crashed);

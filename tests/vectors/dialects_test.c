@@ -24,6 +24,7 @@ static const struct {
 } libraries[] = {
     {"kcl2", "kcl"},          {"kcl34", "kcl"},
     {"kcl35", "kcl"},         {"kcl35-migration", "kcl"},
+    {"kcl2-streams", "kcl"},  {"kcl35-streams", "kcl"},
     {"go-kcl", "go-kcl"},     {"go-kcl-v2", "go-kcl"},
     {"kinsumer", "kinsumer"}, {"kinsumer-snowplow", "kinsumer"},
 };
@@ -173,14 +174,15 @@ static void there_and_back(const struct ks_dialect *from, const struct ks_dialec
     struct ks_conversion back;
     struct ks_detail detail = {""};
 
-    EXPECT_OK(ks_convert(to, lease, &there, &detail));
+    EXPECT_OK(ks_convert(to, to == from ? lease->stream : "", lease, &there, &detail));
     EXPECT_EQ_I64(there.left_out, lease->unstarted && !to->keeps_apart);
     if (there.left_out)
         return;
     EXPECT_STR(there.held.shard, lease->shard);
     EXPECT_STR(there.held.owner.id, "");
     expect_place(&there.held, lease);
-    EXPECT_OK(ks_convert(from, &there.held, &back, &detail));
+    EXPECT_OK(ks_convert(from, lease->stream, &there.held, &back, &detail));
+    EXPECT_STR(back.held.stream, lease->stream);
     EXPECT(!back.left_out);
     expect_place(&back.held, lease);
     if (!there.family_lost)

@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "adapters/dialects/alive.h"
 
+#include "ports/streams.h"
+
 #include <inttypes.h>
 #include <string.h>
 
 #define NS_PER_SECOND UINT64_C(1000000000)
 
-const struct ks_store_lease *ks_reading_lease(const struct ks_reading *reading, const char *shard)
+const struct ks_store_lease *ks_reading_lease(const struct ks_reading *reading, const char *stream,
+                                              const char *shard)
 {
     uint32_t low = 0;
     uint32_t high = reading->lease_count;
 
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
-        const int order = strcmp(reading->leases[middle].shard, shard);
+        const struct ks_store_lease *const lease = &reading->leases[middle];
+        const int order = ks_stream_order(lease->stream, lease->shard, stream, shard);
 
         if (order == 0)
-            return &reading->leases[middle];
+            return lease;
         if (order < 0)
             low = middle + 1;
         else
@@ -91,6 +95,8 @@ bool ks_reading_row_moved(const struct ks_store_lease *before, const struct ks_s
 bool ks_reading_moved(const struct ks_reading *before, const struct ks_reading *now,
                       struct ks_detail *ret_sign)
 {
+    char key[KS_LEASE_KEY_MAX + 1];
+
     for (uint32_t i = 0; i < now->worker_count; i++) {
         const struct ks_store_worker *const worker = &now->workers[i];
 
@@ -102,8 +108,9 @@ bool ks_reading_moved(const struct ks_reading *before, const struct ks_reading *
     for (uint32_t i = 0; i < now->lease_count; i++) {
         const struct ks_store_lease *const lease = &now->leases[i];
 
-        if (ks_reading_row_moved(ks_reading_lease(before, lease->shard), lease)) {
-            ks_detail_set(ret_sign, "the row of %s was written, %s%s", lease->shard,
+        if (ks_reading_row_moved(ks_reading_lease(before, lease->stream, lease->shard), lease)) {
+            ks_stream_key(lease, key);
+            ks_detail_set(ret_sign, "the row of %s was written, %s%s", key,
                           lease->owner.id[0] == '\0' ? "it is free now" : "its owner is ",
                           lease->owner.id);
             return true;

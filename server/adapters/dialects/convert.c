@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "adapters/dialects/convert.h"
 
+#include <assert.h>
 #include <string.h>
 
 struct ks_store_request ks_mend_request(const struct ks_store_lease *lease,
                                         const struct ks_store_lease *was, uint64_t unix_ns)
 {
     struct ks_store_request request = {.operation = KS_STORE_MEND,
+                                       .stream = lease->stream,
                                        .shard = lease->shard,
                                        .lease = lease,
                                        .exists = was != NULL,
@@ -141,13 +143,17 @@ bool ks_convert_agrees(const struct ks_store_lease *held, const struct ks_store_
            same_family(held, found) && same_range(held, found);
 }
 
-ks_err ks_convert(const struct ks_dialect *to, const struct ks_store_lease *from,
-                  struct ks_conversion *ret, struct ks_detail *ret_detail)
+ks_err ks_convert(const struct ks_dialect *to, const char *stream,
+                  const struct ks_store_lease *from, struct ks_conversion *ret,
+                  struct ks_detail *ret_detail)
 {
     ks_err err;
 
+    assert(strlen(stream) <= KS_STREAM_ID_MAX);
+
     *ret = (struct ks_conversion){.left_out = false};
     begin(from, &ret->lease);
+    memcpy(ret->lease.stream, stream, strlen(stream) + 1);
     ret->passed = find_whole(&ret->lease) && to->keeps_apart;
     err = ks_convert_held(to, &ret->lease, &ret->held, ret_detail);
     if (ret->lease.unstarted && ks_err_is(err, KS_ERR_UNSUPPORTED)) {

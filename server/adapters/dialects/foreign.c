@@ -197,6 +197,13 @@ ks_err ks_foreign_set_position(struct ks_item_write *write, const struct ks_stor
     return set_inside(write, whole, exact);
 }
 
+ks_err ks_foreign_set_start(struct ks_item_write *write, const struct ks_store_request *request)
+{
+    if (request->lease == NULL || !request->lease->begins)
+        return KS_OK;
+    return set_inside(write, &request->lease->checkpoint, &request->lease->checkpoint);
+}
+
 ks_err ks_foreign_mend_position(struct ks_item_write *write, const struct ks_position *whole,
                                 const struct ks_position *exact, const char *checkpoint)
 {

@@ -47,6 +47,10 @@ KS_MUST_USE ks_err ks_foreign_set_position(struct ks_item_write *write,
                                            const struct ks_store_request *request,
                                            const char *checkpoint);
 
+/* Sets SidecarPosition to where a shard begins whose row says no record; if the take says that. */
+KS_MUST_USE ks_err ks_foreign_set_start(struct ks_item_write *write,
+                                        const struct ks_store_request *request);
+
 /* Sets attribute `checkpoint` to where members go on, and SidecarPosition to where we do, if that is elsewhere; what is
  * not said is removed. `whole` is none if it names no record. INVALID. */
 KS_MUST_USE ks_err ks_foreign_mend_position(struct ks_item_write *write,

@@ -232,6 +232,7 @@ static ks_err take(struct ks_item_write *write, const struct ks_store_request *r
                          text_value(KS_VIEW("")));
         KS_TRY(ks_foreign_set_text(write, attributes[CHECKPOINT].name, KS_VIEW("")));
     }
+    KS_TRY(ks_foreign_set_start(write, request));
     ks_foreign_remove(write, attributes[CLAIM].name);
     return KS_OK;
 }

@@ -3,6 +3,7 @@
 
 #include "adapters/dialects/kcl_fleet.h"
 #include "adapters/dialects/native_words.h"
+#include "ports/streams.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,6 +23,8 @@ enum attribute {
     CHECKPOINT_OWNER,
     ENTITY,
     STREAM,
+    SHARD,
+    SINCE, /* Ours. */
     ATTRIBUTES /* Of leases. */
 };
 
@@ -40,6 +43,8 @@ static const struct ks_attribute attributes[] = {
     [CHECKPOINT_OWNER] = {"checkpointOwner", KS_VALUE_TEXT},
     [ENTITY] = {"entityType", KS_VALUE_TEXT},
     [STREAM] = {"streamName", KS_VALUE_TEXT},
+    [SHARD] = {"shardId", KS_VALUE_TEXT},
+    [SINCE] = {"SidecarSince", KS_VALUE_NUMBER},
     KS_KCL_COORDINATOR_ATTRIBUTES,
     KS_KCL_METRICS_ATTRIBUTES,
 };
@@ -86,6 +91,20 @@ static ks_err read_id(const struct ks_item *item, enum attribute at, char *ret_i
     return KS_OK;
 }
 
+/* Members know nothing of it, and keep it. */
+static ks_err read_since(const struct ks_item *item, struct ks_position *position)
+{
+    uint64_t since_ms;
+
+    if (item->presence[SINCE] == KS_ABSENT)
+        return KS_OK;
+    KS_TRY(ks_item_number(item, SINCE, &since_ms));
+    if (since_ms > INT64_MAX)
+        return KS_FAIL(MALFORMED);
+    position->timestamp_ms = (int64_t)since_ms;
+    return KS_OK;
+}
+
 static ks_err read_checkpoint(const struct ks_item *item, struct ks_position *position)
 {
     uint64_t sub = 0;
@@ -97,7 +116,7 @@ static ks_err read_checkpoint(const struct ks_item *item, struct ks_position *po
     for (size_t at = 0; at < WORDS; at++)
         if (ks_view_equal(text, ks_view_text(words[at].word))) {
             position->kind = words[at].kind;
-            return KS_OK;
+            return position->kind == KS_POSITION_LATEST ? read_since(item, position) : KS_OK;
         }
     if (!ks_native_is_decimal(text, KS_SEQUENCE_MAX))
         return KS_FAIL(MALFORMED);
@@ -145,12 +164,38 @@ static ks_err read_hash_key(const struct ks_item *item, enum attribute at,
     return ks_view_copy_text(text, ret_digits, KS_HASH_KEY_MAX + 1);
 }
 
+/* Of a damaged row, too, so that it is known whose it is. */
+static void read_key(const struct ks_item *item, struct ks_store_lease *lease)
+{
+    ks_view stream;
+    ks_view shard;
+
+    if (!ks_stream_key_read(item->k, &stream, &shard) || !ks_native_is_shard(shard) ||
+        !ks_ok(ks_view_copy_text(stream, lease->stream, sizeof(lease->stream))))
+        return;
+    if (!ks_ok(ks_view_copy_text(shard, lease->shard, sizeof(lease->shard))))
+        lease->stream[0] = '\0';
+}
+
+/* Of a table of several streams the attributes say what the key does; of one, there are none. */
+static ks_err read_stream(const struct ks_item *item, const struct ks_store_lease *lease)
+{
+    ks_view text;
+
+    if (item->presence[STREAM] == KS_ABSENT && item->presence[SHARD] == KS_ABSENT)
+        return ks_native_is_shard(item->k) ? KS_OK : KS_FAIL(MALFORMED);
+    KS_TRY(ks_item_text(item, STREAM, &text));
+    if (lease->stream[0] == '\0' || !ks_view_equal(text, ks_view_text(lease->stream)))
+        return KS_FAIL(MALFORMED);
+    KS_TRY(ks_item_text(item, SHARD, &text));
+    return ks_view_equal(text, ks_view_text(lease->shard)) ? KS_OK : KS_FAIL(MALFORMED);
+}
+
 static ks_err read_lease(const struct ks_item *item, struct ks_store_lease *lease)
 {
     uint64_t switches;
 
-    if (!ks_native_is_shard(item->k))
-        return KS_FAIL(MALFORMED);
+    KS_TRY(read_stream(item, lease));
     KS_TRY(ks_item_number(item, COUNTER, &lease->rev));
     KS_TRY(ks_item_number(item, SWITCHES, &switches));
     KS_TRY(read_id(item, OWNER, lease->owner.id, sizeof(lease->owner.id)));
@@ -189,33 +234,51 @@ static ks_err add(struct ks_native_rows *rows, const struct ks_item *item,
     ks_view entity = KS_VIEW("LEASE");
     ks_err err = KS_OK;
 
+    (void)ret_detail;
     if (item->schema != &schema)
         return ks_kcl_fleet_add(rows, item);
-    if (item->presence[STREAM] != KS_ABSENT)
-        return ks_err_because(KS_FAIL(CORRUPT), ret_detail,
-                              "the table is of a KCL that reads several streams, which this "
-                              "version does not share");
     if (item->presence[ENTITY] != KS_ABSENT)
         err = ks_item_text(item, ENTITY, &entity);
     if (ks_ok(err) && is_another(entity))
         return ks_kcl_fleet_add(rows, item);
     if (ks_ok(err) && !ks_view_equal(entity, KS_VIEW("LEASE")))
         err = KS_FAIL(MALFORMED);
+    read_key(item, &lease);
     if (ks_ok(err))
         err = read_lease(item, &lease);
     return ks_native_rows_add_lease(rows, item, err, &lease);
 }
 
+/* Of several streams or of one. */
+static bool has_stream(const struct ks_store_request *request)
+{
+    return request->stream != NULL && request->stream[0] != '\0';
+}
+
+static ks_err key_of(const struct ks_store_request *request, char ret_key[KS_ITEM_KEY_MAX + 1])
+{
+    const int size =
+        has_stream(request)
+            ? snprintf(ret_key, KS_ITEM_KEY_MAX + 1, "%s:%s", request->stream, request->shard)
+            : snprintf(ret_key, KS_ITEM_KEY_MAX + 1, "%s", request->shard);
+
+    return size > 0 && size <= KS_ITEM_KEY_MAX ? KS_OK : KS_FAIL(INVALID);
+}
+
 static ks_err read(const struct ks_store_request *request, const char **ret_partition,
                    struct ks_item_keys *ret_keys)
 {
+    char key[KS_ITEM_KEY_MAX + 1];
+
     *ret_partition = NULL;
     *ret_keys = (struct ks_item_keys){.count = 0};
     switch ((int)request->operation) {
     case KS_STORE_READ_FLEET:
     case KS_STORE_READ_LEASES: return KS_OK;
     case KS_STORE_READ_NEWS: return ks_kcl_fleet_keys(ret_keys);
-    case KS_STORE_READ_LEASE: return ks_item_keys_add(ret_keys, ks_view_text(request->shard));
+    case KS_STORE_READ_LEASE:
+        KS_TRY(key_of(request, key));
+        return ks_item_keys_add(ret_keys, ks_view_text(key));
     case KS_STORE_READ_OWNED: return ks_item_keys_add(ret_keys, ks_view_text(request->worker.id));
     default: return KS_FAIL(INVALID); /* Such rows there are none. */
     }
@@ -235,7 +298,7 @@ static uint32_t table(enum ks_store_operation operation)
 
 /* ---- Writing ---- */
 
-/* More than the texts of a write take: two hash keys, four shard ids, an id, a sequence number, a few numbers. */
+/* More than the texts of a write take: two hash keys, five shard ids, an id, a sequence number, a stream, a few numbers. */
 enum { TEXT_BYTES = 2048 };
 
 static struct ks_value value_of(enum attribute at, ks_view text)
@@ -346,6 +409,14 @@ static ks_err set_throughput(struct ks_item_write *write, const struct ks_store_
     return KS_OK;
 }
 
+/* Nobody passes over what comes after it, whoever begins there. */
+static ks_err set_since(struct ks_item_write *write, const struct ks_position *position)
+{
+    if (position->kind != KS_POSITION_LATEST || position->timestamp_ms <= 0)
+        return KS_OK;
+    return set_number(write, SINCE, (uint64_t)position->timestamp_ms);
+}
+
 static ks_err set_position(struct ks_item_write *write, const struct ks_position *position)
 {
     const char *text = position->sequence;
@@ -377,6 +448,7 @@ static ks_err checkpoint(struct ks_item_write *write, const struct ks_store_requ
     remove_value(write, attributes[PENDING].name);
     remove_value(write, attributes[PENDING_SUB].name);
     remove_value(write, PENDING_STATE);
+    remove_value(write, attributes[SINCE].name);
     return KS_OK;
 }
 
@@ -392,7 +464,16 @@ static ks_err take(struct ks_item_write *write, const struct ks_store_request *r
     if (switches)
         ks_item_write_do(write, KS_DO_ADD, attributes[SWITCHES].name,
                          value_of(SWITCHES, KS_VIEW("1")));
-    return KS_OK;
+    return request->lease == NULL ? KS_OK : set_since(write, &request->lease->checkpoint);
+}
+
+/* Whose shard of which stream, where there are several. */
+static ks_err set_stream(struct ks_item_write *write, const struct ks_store_request *request)
+{
+    if (!has_stream(request))
+        return KS_OK;
+    KS_TRY(set_text(write, STREAM, ks_view_text(request->stream)));
+    return set_text(write, SHARD, ks_view_text(request->shard));
 }
 
 static ks_err create(struct ks_item_write *write, const struct ks_store_request *request)
@@ -402,8 +483,10 @@ static ks_err create(struct ks_item_write *write, const struct ks_store_request 
     if (lease == NULL)
         return KS_FAIL(INVALID);
     ks_item_write_if(write, KS_IF_ABSENT, KS_KCL_KEY, value_of(OWNER, KS_VIEW_NONE));
+    KS_TRY(set_stream(write, request));
     KS_TRY(set_number(write, COUNTER, 0));
     KS_TRY(set_position(write, &lease->checkpoint));
+    KS_TRY(set_since(write, &lease->checkpoint));
     KS_TRY(set_shards(write, PARENTS, lease->parents[0], lease->parents[1]));
     if (lease->hash_start[0] == '\0' || lease->hash_end[0] == '\0')
         return KS_OK;
@@ -469,12 +552,14 @@ static ks_err mend(struct ks_item_write *write, const struct ks_store_request *r
         ks_item_write_if(write, KS_IF_ABSENT, KS_KCL_KEY, value_of(OWNER, KS_VIEW_NONE));
         KS_TRY(set_number(write, COUNTER, 0));
     }
+    KS_TRY(set_stream(write, request));
     KS_TRY(mend_text(write, OWNER, lease->owner.id));
     remove_value(write, attributes[CHECKPOINT_OWNER].name);
     KS_TRY(set_position(write, &lease->checkpoint));
     remove_value(write, attributes[PENDING].name);
     remove_value(write, attributes[PENDING_SUB].name);
     remove_value(write, PENDING_STATE);
+    remove_value(write, attributes[SINCE].name);
     KS_TRY(mend_shards(write, PARENTS, lease->parents));
     KS_TRY(mend_shards(write, CHILDREN, lease->children));
     KS_TRY(mend_text(write, HASH_START, lease->hash_start));
@@ -505,6 +590,8 @@ static ks_err fill(struct ks_item_write *write, const struct ks_store_request *r
 static ks_err write_row(const struct ks_store_request *request, struct ks_item_write *ret_write,
                         struct ks_detail *ret_detail)
 {
+    char key[KS_ITEM_KEY_MAX + 1];
+    struct ks_stream_id id;
     ks_err err;
 
     *ret_write = (struct ks_item_write){.p = NULL};
@@ -515,7 +602,13 @@ static ks_err write_row(const struct ks_store_request *request, struct ks_item_w
                       ks_store_operation_name(request->operation));
         return KS_FAIL(INVALID);
     }
-    KS_TRY(ks_item_write_init(ret_write, NULL, request->shard, TEXT_BYTES));
+    if (has_stream(request) && !ks_stream_id_read(ks_view_text(request->stream), &id)) {
+        ks_detail_set(ret_detail, "%s: not a stream's identifier, ACCOUNT:STREAM:EPOCH",
+                      ks_store_operation_name(request->operation));
+        return KS_FAIL(INVALID);
+    }
+    KS_TRY(key_of(request, key));
+    KS_TRY(ks_item_write_init(ret_write, NULL, key, TEXT_BYTES));
     ret_write->key = KS_KCL_KEY;
     err = fill(ret_write, request);
     if (!ks_ok(err))

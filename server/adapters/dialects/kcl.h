@@ -3,7 +3,10 @@
  *
  * The format is that of leases/dynamodb/DynamoDBLeaseSerializer.java and DynamoDBLeaseRefresher.java of 2.7.3:
  *
- *   leaseKey                      the key, alone: the shard id
+ *   leaseKey                      the key, alone: the shard id; of an application that reads several streams
+ *                                 "STREAM-ID:SHARD" (ports/streams.h)
+ *   streamName, shardId           of such an application: both parts of the key again (2.x and 3.x,
+ *                                 DynamoDBMultiStreamLeaseSerializer.java); the first one is the whole STREAM-ID
  *   leaseCounter N                moves with every write of an owner, and with every take: the row's rev
  *   leaseOwner                    id of the owner; absent: free
  *   ownerSwitchesSinceCheckpoint N
@@ -18,8 +21,8 @@
  *
  * Always UpdateItem, also to make a row, and attributes that are not named here (throughputKBps) stay. A row without
  * one of leaseCounter, ownerSwitchesSinceCheckpoint and checkpoint, with a value of another type, or of an entityType
- * that nobody knows, is damaged: it is named and left alone. A row with streamName is of an application that reads
- * several streams: the read is CORRUPT then, for a row of ours would break that application.
+ * that nobody knows, is damaged: it is named and left alone. So is one whose streamName and shardId are not what its key
+ * says. Rows of one stream and of several in one table are for the caller to judge: they break such applications.
  */
 #ifndef KS_ADAPTERS_DIALECTS_KCL_H
 #define KS_ADAPTERS_DIALECTS_KCL_H

@@ -78,14 +78,20 @@ static ks_span leader_span(const struct ks_item *item)
     return ks_span_ms((int64_t)ms);
 }
 
-static void read_leader(struct ks_kcl_rows *kcl, const struct ks_item *item)
+static void read_leader(struct ks_native_rows *rows, const struct ks_item *item)
 {
+    struct ks_kcl_rows *const kcl = &rows->kcl;
+    struct ks_store_leader leader = {.present = true};
     ks_view version;
-    ks_view released;
+    ks_view text;
 
     kcl->leader_span = leader_span(item);
-    if (ks_ok(text_of(item, "isReleased", &released)) && ks_view_equal(released, KS_VIEW("1")))
+    if (ks_ok(text_of(item, "isReleased", &text)) && ks_view_equal(text, KS_VIEW("1")))
         return;
+    /* One whose name is too long for a worker reports nothing that we could read. */
+    if (ks_ok(text_of(item, "ownerName", &text)) &&
+        ks_ok(ks_view_copy_text(text, leader.holder.id, sizeof(leader.holder.id))))
+        rows->leader = leader;
     if (ks_ok(text_of(item, "recordVersionNumber", &version)) && version.size != 0)
         kcl->leader = number_for(version);
     else
@@ -143,7 +149,7 @@ ks_err ks_kcl_fleet_add(struct ks_native_rows *rows, const struct ks_item *item)
     if (is_worker(item))
         return ks_native_rows_add_worker(rows, item, read_worker(item, &worker), &worker);
     if (ks_view_equal(item->k, KS_VIEW(KS_KCL_LEADER))) {
-        read_leader(kcl, item);
+        read_leader(rows, item);
     } else if (ks_view_equal(item->k, KS_VIEW(KS_KCL_VERSION))) {
         kcl->version = (enum ks_kcl_version)word_of(item, "cv", versions, KS_KCL_VERSIONS);
         kcl->damaged |= kcl->version == KS_KCL_UNSAID;

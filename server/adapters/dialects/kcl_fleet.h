@@ -32,7 +32,7 @@ enum { KS_KCL_LEADER_MS = 120000 }; /* dynamoDbLockBasedLeaderLeaseDurationInMil
 /* What a schema needs whose table has such rows; entityType is the caller's. */
 #define KS_KCL_COORDINATOR_ATTRIBUTES                                                              \
     {"cv", KS_VALUE_TEXT}, {"tm", KS_VALUE_TEXT}, {"recordVersionNumber", KS_VALUE_TEXT},          \
-        {"leaseDuration", KS_VALUE_TEXT},                                                          \
+        {"leaseDuration", KS_VALUE_TEXT}, {"ownerName", KS_VALUE_TEXT},                            \
     {                                                                                              \
         "isReleased", KS_VALUE_TEXT                                                                \
     }
@@ -45,8 +45,8 @@ enum { KS_KCL_LEADER_MS = 120000 }; /* dynamoDbLockBasedLeaderLeaseDurationInMil
 extern const struct ks_schema ks_kcl_coordinator_schema;
 extern const struct ks_schema ks_kcl_metrics_schema;
 
-/* Adds a row that is no lease, of either layout: to rows->kcl, or to rows->workers, or not at all if it is none of
- * those above. What cannot be read makes rows->kcl, or the worker, damaged. FULL, NO_MEMORY. */
+/* Adds a row that is no lease, of either layout: to rows->kcl, and who leads to rows->leader; or to rows->workers; or not
+ * at all if it is none of those above. What cannot be read makes rows->kcl, or the worker, damaged. FULL, NO_MEMORY. */
 KS_MUST_USE ks_err ks_kcl_fleet_add(struct ks_native_rows *rows, const struct ks_item *item);
 
 /* The keys of the three rows about the fleet, of either layout. */

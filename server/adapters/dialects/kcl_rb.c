@@ -199,6 +199,7 @@ static ks_err take(struct ks_item_write *write, const struct ks_store_request *r
         ks_foreign_set_text(write, attributes[ASSIGNED_TO].name, ks_view_text(request->worker.id)));
     KS_TRY(ks_foreign_set_text(write, attributes[WORKER].name, ks_view_text(request->worker.id)));
     KS_TRY(set_time(write, request->next_rev));
+    KS_TRY(ks_foreign_set_start(write, request));
     if (!request->masks && !read->masked)
         return KS_OK;
     KS_TRY(if_checkpoint(write, read));

@@ -300,8 +300,9 @@ static ks_err capture(struct ks_item_write *write, const struct ks_store_request
                       request->rev));
     ks_item_write_if(write, KS_IF_ABSENT_OR_NULL, checkpoints[FINISHED].name,
                      (struct ks_value){KS_VALUE_NUMBER, KS_VIEW_NONE});
-    return set_names(write, checkpoints[OWNER_ID].name, checkpoints[OWNER_NAME].name,
-                     &request->worker);
+    KS_TRY(set_names(write, checkpoints[OWNER_ID].name, checkpoints[OWNER_NAME].name,
+                     &request->worker));
+    return ks_foreign_set_start(write, request);
 }
 
 static void let_go(struct ks_item_write *write)

@@ -79,9 +79,11 @@ static ks_err read_position(const struct ks_item *item, enum ks_native_attribute
     return KS_OK;
 }
 
+_Static_assert((int)KS_SHARD_ID_MAX == (int)KS_WORKER_ID_MAX, "ids of both kinds are read alike");
+
 /* At most two ids, in the order of the alphabet: a set has none of its own. */
 static ks_err read_ids(const struct ks_item *item, enum ks_native_attribute at,
-                       bool (*is_id)(ks_view text), char ret_ids[2][KS_ITEM_KEY_MAX + 1])
+                       bool (*is_id)(ks_view text), char ret_ids[2][KS_SHARD_ID_MAX + 1])
 {
     ks_view text = KS_VIEW_NONE;
     ks_view first;
@@ -95,14 +97,14 @@ static ks_err read_ids(const struct ks_item *item, enum ks_native_attribute at,
     last = text;
     if (!is_id(first) || (last.size != 0 && !is_id(last)))
         return KS_FAIL(MALFORMED);
-    KS_TRY(ks_view_copy_text(first, ret_ids[0], KS_ITEM_KEY_MAX + 1));
+    KS_TRY(ks_view_copy_text(first, ret_ids[0], KS_SHARD_ID_MAX + 1));
     if (last.size == 0)
         return KS_OK;
 
-    KS_TRY(ks_view_copy_text(last, ret_ids[1], KS_ITEM_KEY_MAX + 1));
+    KS_TRY(ks_view_copy_text(last, ret_ids[1], KS_SHARD_ID_MAX + 1));
     if (strcmp(ret_ids[0], ret_ids[1]) > 0) {
-        KS_TRY(ks_view_copy_text(last, ret_ids[0], KS_ITEM_KEY_MAX + 1));
-        KS_TRY(ks_view_copy_text(first, ret_ids[1], KS_ITEM_KEY_MAX + 1));
+        KS_TRY(ks_view_copy_text(last, ret_ids[0], KS_SHARD_ID_MAX + 1));
+        KS_TRY(ks_view_copy_text(first, ret_ids[1], KS_SHARD_ID_MAX + 1));
     }
     return KS_OK;
 }
@@ -277,11 +279,15 @@ ks_err ks_native_rows_add_lease(struct ks_native_rows *rows, const struct ks_ite
     rows->leases = array;
     if (!ks_ok(err) && !is_damage(err))
         return err;
-    if (!ks_ok(err))
+    if (!ks_ok(err)) {
         lease = (struct ks_store_lease){.damaged = true, .blame = blame_of(rows, item)};
+        memcpy(lease.stream, read->stream, sizeof(lease.stream));
+        memcpy(lease.shard, read->shard, sizeof(lease.shard));
+    }
     if (rows->with_words)
         KS_TRY(add_words(rows, item));
-    copy_cut(item->k, lease.shard, sizeof(lease.shard));
+    if (lease.stream[0] == '\0')
+        copy_cut(item->k, lease.shard, sizeof(lease.shard));
     rows->leases[rows->lease_count++] = lease;
     return KS_OK;
 }

@@ -373,13 +373,14 @@ static void done(void *arg, const struct ks_aws_answer *answer)
 
 /* --- The store --- */
 
-/* There is no such table: a read finds nothing, a write is not done. Told in the next turn. */
+/* There is no such table: a read finds nothing, and so does who deletes its row; another write is not done. Told in the
+ * next turn. */
 static void ask_nobody(struct ks_ask *ask, const struct ks_dynamodb_table *table)
 {
     struct ks_detail detail;
 
     ks_detail_set(&detail, "the table %s is not there", table->name);
-    if (!ks_native_writes(ask->work->operation))
+    if (!ks_native_writes(ask->work->operation) || ask->work->operation == KS_STORE_SAY_GONE)
         ask->work->outcome = KS_DONE;
     ks_ask_refuse(ask, KS_FAIL(NOT_FOUND), detail.text);
 }
@@ -459,7 +460,9 @@ static ks_err open_tables(struct dynamodb_store *store, const char *name,
         if (ks_ok(err))
             err = ks_dynamodb_table_open(&store->tables[at], store->loop, store->client,
                                          (const char *)whole.data, table->schema->key,
-                                         table->optional, ret_detail);
+                                         table->optional,
+                                         at > 0 && table->optional ? store->tables[0].name : NULL,
+                                         dialect->index, ret_detail);
         ks_bytes_free(&whole);
         KS_TRY(err);
         store->table_count++;

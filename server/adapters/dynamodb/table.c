@@ -41,6 +41,13 @@ static void ready(struct ks_dynamodb_table *table, bool absent)
     table->detail.text[0] = '\0';
 }
 
+/* The role may not, and not: the signature is wrong, or the like. */
+static bool is_denied(const struct ks_aws_answer *answer)
+{
+    return ks_err_is(answer->err, KS_ERR_DENIED) && answer->failure != NULL &&
+           strcmp(answer->failure->code, "AccessDeniedException") == 0;
+}
+
 static void failed(struct ks_dynamodb_table *table, const char *operation,
                    const struct ks_aws_answer *answer)
 {
@@ -49,8 +56,7 @@ static void failed(struct ks_dynamodb_table *table, const char *operation,
         return;
     }
     table->detail = answer->detail;
-    if (ks_err_is(answer->err, KS_ERR_DENIED) && answer->failure != NULL &&
-        strcmp(answer->failure->code, "AccessDeniedException") == 0)
+    if (is_denied(answer))
         ks_dynamodb_table_denied(table, operation, &table->detail);
     if (ks_err_class(answer->err) == KS_CLASS_REPORT) {
         unusable(table, answer->err);
@@ -235,6 +241,62 @@ static void judge(struct ks_dynamodb_table *table, const struct ks_json *descrip
     }
 }
 
+/* --- One that may not be asked for --- */
+
+static bool has_index(const struct ks_json *description, ks_view index)
+{
+    const struct ks_json *const all = ks_json_member(description, "GlobalSecondaryIndexes");
+
+    for (size_t at = 0; at < ks_json_count(all); at++) {
+        ks_view name = KS_VIEW_NONE;
+
+        if (ks_ok(ks_json_text(ks_json_member(ks_json_item(all, at), "IndexName"), &name)) &&
+            ks_view_equal(name, index))
+            return true;
+    }
+    return false;
+}
+
+/* Nobody has it yet. That can change, so it is asked again. */
+static void not_needed(struct ks_dynamodb_table *table)
+{
+    if (!table->absent)
+        ks_warn("lease table %s: access denied, taken as not there, as the table %s has no index "
+                "%s; allow dynamodb:DescribeTable on it to this role before it has one",
+                table->name, table->beside, table->index);
+    ready(table, true);
+    ask_again(table, KS_DYNAMODB_ABSENT_MS);
+}
+
+static void beside_described(void *arg, const struct ks_aws_answer *answer)
+{
+    struct ks_dynamodb_table *const table = arg;
+    struct ks_json *document = NULL;
+
+    table->call = NULL;
+    if (!ks_ok(answer->err) && !ks_err_is(answer->err, KS_ERR_NOT_FOUND)) {
+        failed(table, "DescribeTable", answer);
+        return;
+    }
+    if (!ks_ok(answer->err) || !ks_ok(ks_json_parse(answer->body, &document)))
+        document = NULL;
+    if (has_index(ks_json_member(document, "Table"), ks_view_text(table->index))) {
+        table->absent = false;
+        ks_dynamodb_table_denied(table, "DescribeTable", &table->detail);
+        unusable(table, KS_FAIL(DENIED));
+    } else {
+        not_needed(table);
+    }
+    ks_json_free(document);
+}
+
+static ks_err put_describe_beside(struct ks_bytes *body, const struct ks_dynamodb_table *table)
+{
+    return ks_dynamodb_put_describe(body, table->beside);
+}
+
+/* --- Looks --- */
+
 static ks_err put_create(struct ks_bytes *body, const struct ks_dynamodb_table *table)
 {
     return ks_dynamodb_put_create(body, table->name, table->key);
@@ -255,6 +317,8 @@ static void described(void *arg, const struct ks_aws_answer *answer)
         unusable(table, KS_FAIL(NOT_FOUND));
     } else if (ks_err_is(answer->err, KS_ERR_NOT_FOUND)) {
         call(table, "CreateTable", put_create, created);
+    } else if (is_denied(answer) && table->beside != NULL) {
+        call(table, "DescribeTable", put_describe_beside, beside_described);
     } else if (!ks_ok(answer->err)) {
         failed(table, "DescribeTable", answer);
     } else {
@@ -298,7 +362,8 @@ static bool is_table_name(ks_view name)
 
 ks_err ks_dynamodb_table_open(struct ks_dynamodb_table *table, struct ks_loop *loop,
                               struct ks_aws_client *client, const char *name, const char *key,
-                              bool optional, struct ks_detail *ret_detail)
+                              bool optional, const char *beside, const char *index,
+                              struct ks_detail *ret_detail)
 {
     if (!is_table_name(ks_view_text(name))) {
         ks_detail_set(ret_detail,
@@ -310,6 +375,8 @@ ks_err ks_dynamodb_table_open(struct ks_dynamodb_table *table, struct ks_loop *l
                                         .client = client,
                                         .key = key,
                                         .optional = optional,
+                                        .beside = index == NULL ? NULL : beside,
+                                        .index = index,
                                         .state = KS_STORE_OPENING,
                                         .timer.due = due};
     KS_TRY(ks_view_copy_text(ks_view_text(name), table->name, sizeof(table->name)));

@@ -31,7 +31,9 @@ struct ks_dynamodb_table {
     const char *key; /* The one key attribute of a dialect's table; NULL: p and k. */
     char name[KS_DYNAMODB_TABLE_MAX + 1];
     bool optional;
-    bool absent; /* While READY: it is not there. */
+    const char *beside; /* Where access is denied: this table tells, by whether it has .. */
+    const char *index;  /* .. this index. */
+    bool absent;        /* While READY: it is not there. */
     enum ks_store_state state;
     ks_err err; /* While UNUSABLE: why. */
     struct ks_detail detail;
@@ -40,11 +42,13 @@ struct ks_dynamodb_table {
     struct ks_timer timer;
 };
 
-/* Begins to ask. `client` and `key` outlive it. INVALID: no name for a table. */
+/* Begins to ask. One that is `optional` is not made. An optional one to which access is denied counts as not there as
+ * long as the table `beside` has no global index `index`; either NULL: it is unusable. What is pointed to outlives it.
+ * INVALID: no name for a table. */
 KS_MUST_USE ks_err ks_dynamodb_table_open(struct ks_dynamodb_table *table, struct ks_loop *loop,
                                           struct ks_aws_client *client, const char *name,
-                                          const char *key, bool optional,
-                                          struct ks_detail *ret_detail);
+                                          const char *key, bool optional, const char *beside,
+                                          const char *index, struct ks_detail *ret_detail);
 void ks_dynamodb_table_close(struct ks_dynamodb_table *table);
 
 /* A request was told that there is no such table: asks again, and until then it is not ready. */

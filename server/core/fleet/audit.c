@@ -139,6 +139,29 @@ static bool find_hole(const struct ks_core *core, uint32_t count, struct hole *r
     return true;
 }
 
+bool ks_audit_is_continued(const struct ks_core *core, ks_shard shard)
+{
+    const struct ks_directory_entry *parent = &core->directory[shard];
+    struct ks_hash_key next = parent->first_key;
+    bool moved = parent->ranged;
+
+    while (moved) {
+        moved = false;
+        for (uint32_t edge = parent->children; edge != KS_SHARD_NONE;
+             edge = ks_shards_next_edge(core, edge)) {
+            const struct ks_directory_entry *entry = &core->directory[ks_shards_child(edge)];
+
+            if (!entry->ranged || below(next, entry->first_key) || below(entry->last_key, next))
+                continue;
+            if (!below(entry->last_key, parent->last_key))
+                return true;
+            next = key_after(entry->last_key);
+            moved = true;
+        }
+    }
+    return !parent->ranged;
+}
+
 /* ---- What follows. ---- */
 
 static void strike(struct ks_core *core, const struct hole *hole, struct ks_effects *effects)

@@ -42,6 +42,17 @@ uint64_t ks_go_kcl_next_rev(const struct ks_core *core, const struct ks_lease *l
     return rev_after(core, lease->tried);
 }
 
+/* A write moves the time on by a second at least: with more of them than seconds pass, the lease of who dies would be
+ * waited for the longer, the more he wrote. Where the clock was set back, none waits for more than that second. */
+ks_instant ks_go_kcl_next_at(const struct ks_core *core, const struct ks_lease *lease)
+{
+    int64_t ahead_us =
+        (int64_t)(lease->tried / 1000) - core->config.lease_duration.us - core->wall_us;
+
+    return ks_instant_min(ks_instant_add(core->now, ks_span_us(ahead_us > 0 ? ahead_us : 0)),
+                          ks_instant_add(lease->asked_at, ks_span_us(US_PER_SECOND)));
+}
+
 /* Others take it when their clock shows its time: ours may be behind. Whatever the row says, it is no longer than what
  * we asked for. */
 ks_instant ks_go_kcl_serves_until(const struct ks_core *core, uint64_t rev)
@@ -239,6 +250,7 @@ const struct ks_fleet_protocol ks_go_kcl_protocol = {
     .see = ks_peers_see,
     .take = ks_peers_take,
     .next_rev = ks_go_kcl_next_rev,
+    .next_at = ks_go_kcl_next_at,
     .serves_until = ks_go_kcl_serves_until,
     .renew_at = ks_peers_renew_at,
     .round = ks_go_kcl_round,

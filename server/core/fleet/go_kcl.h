@@ -8,6 +8,7 @@
 
 void ks_go_kcl_read(const struct ks_core *core, struct ks_lease_row *row);
 uint64_t ks_go_kcl_next_rev(const struct ks_core *core, const struct ks_lease *lease);
+ks_instant ks_go_kcl_next_at(const struct ks_core *core, const struct ks_lease *lease);
 ks_instant ks_go_kcl_serves_until(const struct ks_core *core, uint64_t rev);
 void ks_go_kcl_round(struct ks_core *core, struct ks_effects *effects);
 

@@ -12,6 +12,8 @@
 
 /* The next look, while something is to be had soon. */
 #define SOON ks_span_ms(1000)
+/* Listings are never behind for as long as this. */
+#define LISTED_WITHIN ks_span_ms(60000)
 
 /* ---- Times ---- */
 
@@ -44,42 +46,69 @@ static bool still_for(const struct ks_core *core, const struct ks_directory_entr
 
 /* ---- Families: which shards are to have rows ---- */
 
-static bool has_parent(const struct ks_directory_entry *entry, ks_shard parent)
+/* Each shard's edges to its children, as a list. */
+static void know_children(struct ks_core *core)
 {
-    return entry->parents[0] == parent || entry->parents[1] == parent;
-}
-
-/* One pass up and down; false if nothing changed. */
-static bool mark_once(struct ks_core *core)
-{
-    bool changed = false;
-
-    for (ks_shard shard = core->directory_top; shard-- > 0;) {
+    for (ks_shard shard = 0; shard < core->directory_top; shard++)
+        core->directory[shard].children = KS_SHARD_NONE;
+    for (ks_shard shard = 0; shard < core->directory_top; shard++) {
         struct ks_directory_entry *entry = &core->directory[shard];
 
         for (uint32_t p = 0; p < KS_PARENTS_MAX; p++) {
-            struct ks_directory_entry *parent;
-
             if (entry->parents[p] >= core->directory_top)
                 continue;
-            parent = &core->directory[entry->parents[p]];
-            if ((entry->present || entry->begun_below) && !parent->begun_below)
-                changed = parent->begun_below = true;
-            if ((parent->present || parent->begun_above) && !entry->begun_above)
-                changed = entry->begun_above = true;
+            entry->siblings[p] = core->directory[entry->parents[p]].children;
+            core->directory[entry->parents[p]].children = shard * KS_PARENTS_MAX + p;
         }
     }
-    return changed;
 }
 
-/* Whether some descendant, some ancestor has a row. */
+/* Puts all that have rows on the pile. Returns how many. */
+static uint32_t pile_up(struct ks_core *core)
+{
+    uint32_t piled = 0;
+
+    for (ks_shard shard = 0; shard < core->directory_top; shard++)
+        if (core->directory[shard].present)
+            core->by_key[piled++] = shard;
+    return piled;
+}
+
+/* Who is marked for the first time, and was not on the pile before, goes there. */
+static uint32_t mark(struct ks_core *core, ks_shard shard, bool *marked, uint32_t piled)
+{
+    if (*marked)
+        return piled;
+    *marked = true;
+    if (!core->directory[shard].present)
+        core->by_key[piled++] = shard;
+    return piled;
+}
+
+/* Whether some descendant, some ancestor has a row. Each shard is on the pile once. */
 static void mark_families(struct ks_core *core)
 {
+    uint32_t piled;
+
+    know_children(core);
     for (ks_shard shard = 0; shard < core->directory_top; shard++)
         core->directory[shard].begun_below = core->directory[shard].begun_above = false;
-    /* A family is no deeper than the directory. */
-    for (ks_shard pass = 0; pass < core->directory_top && mark_once(core); pass++)
-        ;
+    for (piled = pile_up(core); piled > 0;) {
+        const struct ks_directory_entry *entry = &core->directory[core->by_key[--piled]];
+
+        for (uint32_t p = 0; p < KS_PARENTS_MAX; p++)
+            if (entry->parents[p] < core->directory_top)
+                piled = mark(core, entry->parents[p],
+                             &core->directory[entry->parents[p]].begun_below, piled);
+    }
+    for (piled = pile_up(core); piled > 0;) {
+        ks_shard shard = core->by_key[--piled];
+
+        for (uint32_t edge = core->directory[shard].children; edge != KS_SHARD_NONE;
+             edge = ks_shards_next_edge(core, edge))
+            piled = mark(core, ks_shards_child(edge),
+                         &core->directory[ks_shards_child(edge)].begun_above, piled);
+    }
 }
 
 /* It has none, and needs one: nobody reads below it. What was closed before an application that begins at the latest
@@ -101,14 +130,26 @@ static bool is_missed(const struct ks_core *core, const struct ks_directory_entr
     return !ks_instant_before(core->fleet.listed_at, entry->missed_at);
 }
 
+/* It has a row, or is not to have one; and not because a listing left it out. */
+static bool is_settled(struct ks_core *core, ks_shard shard)
+{
+    const struct ks_directory_entry *entry;
+
+    if (shard >= core->directory_top)
+        return true;
+    entry = &core->directory[shard];
+    return entry->present ||
+           (entry->listed ? !lacks_row(core, shard) : ks_shards_gone(core, shard));
+}
+
 /* Parents before children, or members that find no row of a parent would not wait for it. */
-static bool may_be_made(const struct ks_core *core, ks_shard shard)
+static bool may_be_made(struct ks_core *core, ks_shard shard)
 {
     const struct ks_directory_entry *entry = &core->directory[shard];
 
     return lacks_row(core, shard) && is_missed(core, entry) && !entry->writing &&
-           !entry->doubtful && !lacks_row(core, entry->parents[0]) &&
-           !lacks_row(core, entry->parents[1]);
+           !entry->doubtful && is_settled(core, entry->parents[0]) &&
+           is_settled(core, entry->parents[1]);
 }
 
 /* Makes rows that are missing. True if some are. */
@@ -146,18 +187,37 @@ static bool parents_over(const struct ks_core *core, const struct ks_directory_e
     return true;
 }
 
+/* A listing that was asked for since its end shows who goes on with its keys; or they never will be shown. */
+static bool knows_children(const struct ks_core *core, const struct ks_lease *lease)
+{
+    return !ks_instant_before(core->fleet.listed_at, lease->end_at) &&
+           (!core->directory[lease->shard].listed || ks_audit_is_continued(core, lease->shard) ||
+            ks_instant_since(core->now, lease->end_at).us > LISTED_WITHIN.us);
+}
+
+/* The next one, if that one did not: sooner first. */
+static ks_instant ask_again_at(const struct ks_core *core, const struct ks_lease *lease)
+{
+    const ks_span since = ks_instant_since(core->fleet.list_asked_at, lease->end_at);
+
+    return since.us < 0 ? core->now
+                        : ks_instant_add(core->fleet.list_asked_at,
+                                         ks_span_us(since.us < SOON.us ? SOON.us : since.us));
+}
+
 /* SHARD_END comes after the rows of the children, so that somebody reads on whatever becomes of us. */
 static bool may_end(const struct ks_core *core, const struct ks_lease *lease)
 {
-    if (ks_instant_before(core->fleet.listed_at, lease->end_at))
+    if (!knows_children(core, lease))
         return false;
-    for (ks_shard shard = 0; shard < core->directory_top; shard++)
-        if (has_parent(&core->directory[shard], lease->shard) && lacks_row(core, shard))
+    for (uint32_t edge = core->directory[lease->shard].children; edge != KS_SHARD_NONE;
+         edge = ks_shards_next_edge(core, edge))
+        if (lacks_row(core, ks_shards_child(edge)))
             return false;
     return true;
 }
 
-/* ---- Taking ---- */
+/* ---- Taking: of a table of several streams all rows count, as members count them; ours alone can be taken. ---- */
 
 /* Our own, of an earlier run: at once, but not for ever, or two of one name would take from each other. */
 static bool left_behind(const struct ks_core *core, const struct ks_directory_entry *entry)
@@ -238,10 +298,10 @@ static bool very_old(const struct ks_core *core, const struct ks_directory_entry
     return still_for(core, entry, 3) || left_behind(core, entry);
 }
 
-/* What we have, or will. */
+/* What we have, or will, of other streams, too. */
 static uint32_t mine(const struct ks_core *core)
 {
-    return core->leases_used + ks_peers_writes(&core->fleet);
+    return core->leases_used + ks_peers_writes(&core->fleet) + core->fleet.kcl.elsewhere;
 }
 
 /* Half of what is free at a time, so that those who start together share it; what nobody wanted for long is taken
@@ -258,6 +318,16 @@ static void take_available(struct ks_core *core, uint32_t free, struct ks_effect
 
 /* ---- Stealing ---- */
 
+/* It has a lease of our stream. */
+static bool serves_ours(const struct ks_core *core, struct ks_incarnation who)
+{
+    for (ks_shard shard = 0; shard < core->directory_top; shard++)
+        if (core->directory[shard].present && !core->directory[shard].elsewhere &&
+            ks_incarnation_equal(core->directory[shard].owner, who))
+            return true;
+    return false;
+}
+
 static const struct ks_member *richest(const struct ks_core *core)
 {
     const struct ks_member *richest = NULL;
@@ -266,7 +336,7 @@ static const struct ks_member *richest(const struct ks_core *core)
         const struct ks_member *member = &core->members[i];
 
         if (member->present && !ks_peers_is_me(core, member->self) &&
-            (richest == NULL || member->held > richest->held))
+            (richest == NULL || member->held > richest->held) && serves_ours(core, member->self))
             richest = member;
     }
     return richest;
@@ -305,20 +375,21 @@ static bool useless(const struct ks_core *core, ks_shard shard)
     const struct ks_directory_entry *entry = &core->directory[shard];
     bool has_child = false;
 
-    if (!entry->present || !entry->finished || entry->damaged ||
+    if (!entry->present || !entry->finished || entry->damaged || entry->elsewhere ||
         ks_peers_unchanged(core, entry).us < core->config.keep.us)
         return false;
     for (uint32_t p = 0; p < KS_PARENTS_MAX; p++)
         if (entry->parents[p] < core->directory_top && core->directory[entry->parents[p]].present)
             return false;
-    for (ks_shard child = 0; child < core->directory_top; child++) {
-        if (!has_parent(&core->directory[child], shard))
-            continue;
-        if (!core->directory[child].present || core->directory[child].unstarted)
+    for (uint32_t edge = core->directory[shard].children; edge != KS_SHARD_NONE;
+         edge = ks_shards_next_edge(core, edge)) {
+        const struct ks_directory_entry *child = &core->directory[ks_shards_child(edge)];
+
+        if (!child->present || child->unstarted)
             return false;
         has_child = true;
     }
-    return has_child || ks_shards_may_delete(core, shard);
+    return has_child || ks_shards_expired(core, shard);
 }
 
 static void round_of(struct ks_core *core, struct ks_effects *effects)
@@ -329,6 +400,7 @@ static void round_of(struct ks_core *core, struct ks_effects *effects)
     bool missing;
 
     ks_peers_count(core, counts);
+    ks_kcl3_count(core, effects);
     mark_families(core);
     fleet->round_at = ks_instant_add(core->now, ks_span_us(core->config.lease_duration.us / 2));
     if (!fleet->kcl.known)
@@ -359,8 +431,8 @@ static void turn(struct ks_core *core, struct ks_effects *effects)
 
     for (uint32_t i = 0; i < core->leases_top && !fleet->listing; i++)
         if (core->leases[i].used && core->leases[i].at_end &&
-            ks_instant_before(fleet->list_asked_at, core->leases[i].end_at))
-            fleet->list_at = core->now;
+            !knows_children(core, &core->leases[i]))
+            fleet->list_at = ks_instant_min(fleet->list_at, ask_again_at(core, &core->leases[i]));
     ks_kcl3_turn(core, effects);
     ks_peers_turn(core, effects);
 }

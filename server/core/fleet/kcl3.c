@@ -20,9 +20,11 @@ enum { REPORTS_LIVE = 4, US_PER_SECOND = 1000000 };
 /* The places of rows about the fleet, and of requests in flight. */
 enum { APART, TOGETHER, SURVEY, REPORT, OWNED, REQUESTS };
 
+/* After a rollback nobody does: the table is deleted then. */
 static bool reports(const struct ks_core *core)
 {
-    return core->fleet.kcl.known && core->fleet.kcl.version != KS_KCL_UNSAID;
+    return core->fleet.kcl.known && core->fleet.kcl.version != KS_KCL_UNSAID &&
+           core->fleet.kcl.version != KS_KCL_2X;
 }
 
 static bool is_3x(const struct ks_kcl *kcl)
@@ -96,14 +98,29 @@ static void probe(struct ks_core *core, struct ks_effects *effects)
     kcl->failed = false;
     ask(core, APART, KS_STORE_READ_NEWS, effects)->consistent = true;
     ask(core, TOGETHER, KS_STORE_READ_NEWS, effects)->together = true;
-    if (reports(core) && !kcl->together && kcl->serials[SURVEY] == 0)
-        ask(core, SURVEY, KS_STORE_READ_FLEET, effects);
 }
 
-/* Who does not want leases is no worker to the leader: it would get some. */
+/* Who does not want leases, or those of some stream, is no worker to the leader: it would get some. */
 static bool wants_report(const struct ks_core *core)
 {
-    return reports(core) && ks_peers_want(core);
+    return reports(core) && ks_peers_want(core) && core->fleet.kcl.counted &&
+           !core->fleet.kcl.unserved;
+}
+
+void ks_kcl3_count(struct ks_core *core, struct ks_effects *effects)
+{
+    struct ks_kcl *kcl = &core->fleet.kcl;
+    bool unserved = false;
+
+    for (ks_shard shard = 0; shard < core->directory_top; shard++)
+        unserved |= core->directory[shard].present && core->directory[shard].unserved &&
+                    ks_peers_open(&core->directory[shard]);
+    kcl->counted = true;
+    kcl->unserved = unserved;
+    if (!unserved || kcl->unserved_told || !reports(core))
+        return;
+    kcl->unserved_told = true;
+    ks_effects_story(effects, KS_STORY_KCL_UNSERVED, KS_SHARD_NONE, core->fleet.self);
 }
 
 static void report(struct ks_core *core, struct ks_effects *effects)
@@ -131,7 +148,7 @@ static void found(struct ks_core *core, ks_shard shard)
     if (!ks_native_know(core, shard))
         return;
     entry = &core->directory[shard];
-    if (entry->held != KS_HELD_NONE || entry->finished)
+    if (entry->held != KS_HELD_NONE || entry->finished || entry->elsewhere)
         return;
     entry->assigned = KS_ASSIGNED_FOUND;
     core->fleet.kcl.assigned = true;
@@ -243,7 +260,8 @@ static void watch_leader(struct ks_core *core)
     kcl->led = ks_instant_before(core->now, ks_instant_add(kcl->leader_at, kcl->leader_span));
 }
 
-/* The table of its own holds until its rows have moved; reports move when that begins. */
+/* The table of its own holds until its rows have moved. Reports move before, each with its worker: when all that the
+ * leader sees are where his own is, he lets the rows follow. */
 static void choose_tables(struct ks_kcl *kcl)
 {
     const struct ks_kcl_rows *apart = &kcl->rows[APART];
@@ -253,7 +271,31 @@ static void choose_tables(struct ks_kcl *kcl)
 
     kcl->version = moved ? together->version : apart->version;
     kcl->together =
-        moved || apart->tables == KS_KCL_TABLES_PENDING || apart->tables == KS_KCL_TABLES_COMPLETE;
+        moved || apart->tables == KS_KCL_TABLES_PENDING ||
+        apart->tables == KS_KCL_TABLES_COMPLETE ||
+        (apart->tables == KS_KCL_TABLES_DEPLOYED && kcl->leader_together);
+}
+
+/* The row moves from one table to the other in one transaction, and each table is read for itself. */
+static bool is_torn(const struct ks_kcl *kcl)
+{
+    const struct ks_kcl_rows *apart = &kcl->rows[APART];
+    const struct ks_kcl_rows *together = &kcl->rows[TOGETHER];
+
+    return apart->version == KS_KCL_UNSAID && together->version == KS_KCL_UNSAID &&
+           (leader_of(apart, together) != 0 || apart->tables != KS_KCL_TABLES_UNSAID ||
+            together->tables != KS_KCL_TABLES_UNSAID);
+}
+
+/* What does not fit is read again; if it still does not, it is no matter of moments. */
+static bool must_read_again(struct ks_kcl *kcl)
+{
+    const bool before = kcl->torn;
+
+    if (kcl->failed)
+        return true;
+    kcl->torn = is_torn(kcl);
+    return kcl->torn && !before;
 }
 
 static enum ks_story manners(const struct ks_core *core)
@@ -274,66 +316,93 @@ static void changed_manners(struct ks_core *core, struct ks_effects *effects)
     kcl->unindexed = false;
 }
 
+static ks_span probe_every(const struct ks_core *core)
+{
+    const struct ks_kcl *kcl = &core->fleet.kcl;
+    ks_span every = ks_span_us(kcl->leader_span.us / 2);
+
+    if (is_3x(kcl) && !kcl->led && every.us > core->config.lease_duration.us)
+        every = core->config.lease_duration; /* Somebody will. */
+    return every.us < PROBE_EVERY.us ? every : PROBE_EVERY;
+}
+
 static void probed(struct ks_core *core, struct ks_effects *effects)
 {
     struct ks_kcl *kcl = &core->fleet.kcl;
-    bool damaged = kcl->rows[APART].damaged || kcl->rows[TOGETHER].damaged;
     bool known = kcl->known;
     bool assigned = is_assigned(core);
     bool was_3x = is_3x(kcl);
-    ks_span every;
+    bool damaged;
 
-    if (kcl->failed) {
+    if (must_read_again(kcl)) {
         kcl->probe_at = ks_instant_add(core->now, PROBE_AGAIN);
         return;
     }
+    damaged = kcl->rows[APART].damaged || kcl->rows[TOGETHER].damaged || kcl->torn;
     if (damaged && !kcl->damaged)
         ks_effects_story(effects, KS_STORY_KCL_UNKNOWN, KS_SHARD_NONE, core->fleet.self);
     kcl->damaged = damaged;
     watch_leader(core);
-    every = ks_span_us(kcl->leader_span.us / 2);
-    if (is_3x(kcl) && !kcl->led && every.us > core->config.lease_duration.us)
-        every = core->config.lease_duration; /* Somebody will. */
-    kcl->probe_at = ks_instant_add(core->now, every.us < PROBE_EVERY.us ? every : PROBE_EVERY);
+    if (!damaged) /* Else nobody knows in which manner it agrees: ours stays. */
+        choose_tables(kcl);
+    kcl->known |= !damaged;
+    kcl->probe_at = ks_instant_add(core->now, probe_every(core));
     if (damaged)
-        return; /* Nobody knows in which manner it agrees: ours stays. */
-    choose_tables(kcl);
-    kcl->known = true;
+        return;
     if (!known || assigned != is_assigned(core) || was_3x != is_3x(kcl))
         changed_manners(core, effects);
+    kcl->survey = reports(core) && !kcl->together; /* Else all rows have them. */
     /* Where reports go has changed. */
     if (kcl->reported_together != kcl->together)
         kcl->report_at = core->now;
+}
+
+static bool is_live(const struct ks_core *core, const struct ks_worker_row *row)
+{
+    int64_t live_us = REPORTS_LIVE * core->config.report_every.us;
+
+    return !row->damaged && row->beat <= INT64_MAX / US_PER_SECOND &&
+           core->wall_us - (int64_t)row->beat * US_PER_SECOND <= live_us;
 }
 
 /* Workers that say their CPU are compared by it, and those that do not by their traffic: alone on its side, one would
  * get all, or nothing. */
 static void survey(struct ks_core *core, const struct ks_event *event)
 {
-    int64_t live_us = REPORTS_LIVE * core->config.report_every.us;
     uint32_t measured = 0;
     uint32_t others = 0;
 
     for (uint32_t i = 0; i < event->store.worker_count && i < core->config.workers_max; i++) {
         const struct ks_worker_row *row = &event->store.workers[i];
 
-        if (row->damaged || row->self.worker == core->fleet.self.worker ||
-            row->beat > INT64_MAX / US_PER_SECOND ||
-            core->wall_us - (int64_t)row->beat * US_PER_SECOND > live_us)
+        if (row->self.worker == core->fleet.self.worker || !is_live(core, row))
             continue;
         others++;
         measured += row->measured;
     }
     core->fleet.kcl.measured = others == 0 || measured > 0;
+    core->fleet.kcl.surveyed = true;
+}
+
+static void find_leader(struct ks_core *core, const struct ks_event *event)
+{
+    struct ks_kcl *kcl = &core->fleet.kcl;
+
+    kcl->leader_together = false;
+    for (uint32_t i = 0; i < event->store.worker_count && i < core->config.workers_max; i++)
+        kcl->leader_together |= event->store.workers[i].self.worker == kcl->leader_name &&
+                                is_live(core, &event->store.workers[i]);
 }
 
 void ks_kcl3_rows_read(struct ks_core *core, const struct ks_event *event)
 {
+    find_leader(core, event);
     if (reports(core) && core->fleet.kcl.together)
         survey(core, event);
     for (uint32_t i = 0;
          is_assigned(core) && core->fleet.kcl.unindexed && i < event->store.lease_count; i++)
-        if (ks_peers_is_me(core, event->store.leases[i].owner))
+        if (ks_peers_is_me(core, event->store.leases[i].owner) &&
+            !event->store.leases[i].elsewhere)
             found(core, event->store.leases[i].shard);
 }
 
@@ -367,6 +436,8 @@ bool ks_kcl3_answered(struct ks_core *core, const struct ks_event *event,
         owned_read(core, event);
     else if (what == SURVEY && event->store.outcome == KS_DONE)
         survey(core, event);
+    else if (what == SURVEY)
+        kcl->surveyed = true; /* As well as could be. */
     else if (what == REPORT)
         report_answered(core, event->store.outcome);
     if (what != APART && what != TOGETHER)
@@ -375,18 +446,20 @@ bool ks_kcl3_answered(struct ks_core *core, const struct ks_event *event,
         kcl->rows[what] = event->store.kcl;
     else
         kcl->failed = true;
+    if (event->store.outcome == KS_DONE && what == APART)
+        kcl->leader_name = event->store.leader.holder.worker;
     if (!probing(kcl))
         probed(core, effects);
     return true;
 }
 
-/* The first one, of either kind, is due at once. */
+/* The first one, of either kind, is due at once, when it is known what others say in theirs. */
 static ks_instant report_at(const struct ks_core *core)
 {
     const struct ks_kcl *kcl = &core->fleet.kcl;
     bool wants = wants_report(core);
 
-    if (kcl->serials[REPORT] != 0 || (!wants && !kcl->reported))
+    if (kcl->serials[REPORT] != 0 || (!kcl->reported && !(wants && kcl->surveyed)))
         return KS_NEVER;
     return kcl->reported && kcl->going == !wants ? kcl->report_at : core->now;
 }
@@ -399,6 +472,10 @@ void ks_kcl3_turn(struct ks_core *core, struct ks_effects *effects)
         return;
     if (!probing(kcl) && ks_instant_reached(core->now, kcl->probe_at))
         probe(core, effects);
+    if (kcl->survey && kcl->serials[SURVEY] == 0) {
+        ask(core, SURVEY, KS_STORE_READ_FLEET, effects);
+        kcl->survey = false;
+    }
     if (ks_instant_reached(core->now, report_at(core)))
         report(core, effects);
     if (is_assigned(core) && kcl->serials[OWNED] == 0 &&

@@ -27,6 +27,8 @@ bool ks_kcl3_answered(struct ks_core *core, const struct ks_event *event,
                       struct ks_effects *effects);
 /* All rows were read. */
 void ks_kcl3_rows_read(struct ks_core *core, const struct ks_event *event);
+/* All rows are in the directory: whether a leader may assign us any of them. */
+void ks_kcl3_count(struct ks_core *core, struct ks_effects *effects);
 /* True while leases are taken as in 2.x, if it is known how the fleet agrees. */
 bool ks_kcl3_takes(const struct ks_core *core);
 /* When all rows are to be read again, if that was `at` in 2.x. */

@@ -33,11 +33,15 @@ static void see(struct ks_core *core, const struct ks_lease_row *row)
     if (row->damaged)
         return;
     entry->stranger = row->stranger;
-    if (!row->stranger || same || (row->finished && !known))
+    if (!row->stranger || (row->finished && !known))
         return;
-    entry->seen_at = core->now; /* Also where owner and time are what they were. */
+    if (!same)
+        entry->seen_at = core->now; /* Also where owner and time are what they were. */
+    /* Nor is it quiet where nobody could look, or write. */
+    if (ks_peers_unchanged(core, entry).us > 0)
+        return;
     fleet->stranger_at = core->now;
-    fleet->strangers_seen |= known;
+    fleet->strangers_seen |= known && !same;
     fleet->round_at = core->now;
 }
 
@@ -127,6 +131,7 @@ const struct ks_fleet_protocol ks_kcl_rb_protocol = {
     .see = see,
     .take = ks_peers_take,
     .next_rev = ks_go_kcl_next_rev,
+    .next_at = ks_go_kcl_next_at,
     .serves_until = ks_go_kcl_serves_until,
     .renew_at = ks_peers_renew_at,
     .round = round_of,

@@ -112,6 +112,7 @@ static void know_members(struct ks_core *core, const struct ks_event *event)
         if (member == NULL)
             continue;
         member->beat = row->beat;
+        member->rank = row->rank;
         member->mode = KS_ACTIVE;
     }
 }
@@ -155,28 +156,42 @@ static bool is_ours(const struct ks_core *core, const struct ks_directory_entry 
            (entry->place - 1) % division->total == division->index;
 }
 
-/* True if it differs from the one that we knew. */
+/* True if it differs from the one that we knew. Of what stands in it twice, the first place counts. */
 static bool know_list(struct ks_core *core, const struct ks_list_row *list)
 {
     struct ks_division *division = ours(core);
-    bool changed = list->count != division->listed;
+    uint32_t serial = ks_core_serial(core);
+    bool changed = false;
 
     division->known = true;
     division->empty = list->count == 0;
+    division->twice = false;
     division->list_rev = list->present ? list->rev : 0;
-    for (uint32_t i = 0; i < list->count; i++)
-        changed |= !ks_native_know(core, list->shards[i]) ||
-                   core->directory[list->shards[i]].place != i + 1;
-    /* An empty list is made anew by whoever sees it, and means nothing. */
-    if (!changed || list->count == 0)
+    if (division->empty) /* It is made anew by whoever sees it, and means nothing. */
         return false;
-    for (ks_shard shard = 0; shard < core->directory_top; shard++)
-        core->directory[shard].place = 0;
-    for (uint32_t i = 0; i < list->count; i++)
-        if (list->shards[i] < core->directory_top)
-            core->directory[list->shards[i]].place = i + 1;
-    division->listed = list->count;
-    return true;
+    for (uint32_t i = 0; i < list->count; i++) {
+        struct ks_directory_entry *entry;
+
+        if (!ks_native_know(core, list->shards[i]))
+            continue;
+        entry = &core->directory[list->shards[i]];
+        if (entry->named == serial) {
+            division->twice = true;
+            continue;
+        }
+        changed |= entry->place != i + 1;
+        entry->place = i + 1;
+        entry->named = serial;
+    }
+    for (ks_shard shard = 0; shard < core->directory_top; shard++) {
+        struct ks_directory_entry *entry = &core->directory[shard];
+
+        if (entry->place == 0 || entry->named == serial)
+            continue;
+        changed = true;
+        entry->place = 0;
+    }
+    return changed;
 }
 
 /* What falls to others is given back; what stays ours is not touched. */
@@ -295,7 +310,7 @@ static void keep_list(struct ks_core *core, struct ks_effects *effects)
     bool due = core->fleet.leads && age_us(core, division->list_rev) >= core->config.beat.us;
     struct ks_store_effect *store;
     uint32_t count = 0;
-    bool differs = false;
+    bool differs = division->twice;
 
     if (!division->enrolled || !division->known || !office_free(core) ||
         !(division->empty || due) || ks_instant_before(core->fleet.rows_at, division->began_at))
@@ -332,8 +347,9 @@ static void reap(struct ks_core *core, const struct ks_event *event, struct ks_e
         const struct ks_worker_row *row = &event->store.workers[i];
         struct ks_store_effect *store;
 
-        if (row->damaged || age_us(core, row->beat) < REAP_AGE_US || reaped == REAPED_AT_ONCE ||
-            !ks_effects_room(core, effects, 1))
+        /* A row that says no time is no client's: its owner may be anybody, and members leave it, too. */
+        if (row->damaged || row->beat == 0 || age_us(core, row->beat) < REAP_AGE_US ||
+            reaped == REAPED_AT_ONCE || !ks_effects_room(core, effects, 1))
             continue;
         reaped++;
         store = ks_effects_store(effects, KS_STORE_REMOVE_WORKER,
@@ -416,8 +432,16 @@ static void answered(struct ks_core *core, const struct ks_event *event, struct 
 
 /* ---- Capturing ---- */
 
-/* A shard whose parents are not read to their end waits for them; what the stream has forgotten is over. */
-static bool parents_over(const struct ks_core *core, const struct ks_directory_entry *entry)
+/* Somebody has it, and has said so lately. */
+static bool served(const struct ks_core *core, const struct ks_directory_entry *entry)
+{
+    return entry->present && entry->owner.worker != 0 &&
+           age_us(core, entry->rev) < core->config.lease_duration.us + skew(core).us;
+}
+
+/* A shard whose parents are not read to their end waits for them. What the stream has forgotten is over when nobody
+ * reads the rest of it; it is in no list any more, so that nobody will. */
+static bool parents_over(struct ks_core *core, const struct ks_directory_entry *entry)
 {
     for (uint32_t p = 0; p < KS_PARENTS_MAX; p++) {
         const struct ks_directory_entry *parent;
@@ -425,7 +449,8 @@ static bool parents_over(const struct ks_core *core, const struct ks_directory_e
         if (entry->parents[p] == KS_SHARD_NONE || entry->parents[p] >= core->directory_top)
             continue;
         parent = &core->directory[entry->parents[p]];
-        if (parent->listed && !(parent->present && parent->finished))
+        if (!(parent->present && parent->finished) &&
+            (!ks_shards_gone(core, entry->parents[p]) || served(core, parent)))
             return false;
     }
     return true;
@@ -445,7 +470,7 @@ static bool abandoned(const struct ks_core *core, const struct ks_directory_entr
 }
 
 /* Ours to capture, now or when whoever has it lets it go. */
-static bool wanted(const struct ks_core *core, const struct ks_directory_entry *entry)
+static bool wanted(struct ks_core *core, const struct ks_directory_entry *entry)
 {
     return is_ours(core, entry) && entry->listed && ks_peers_writable(entry) &&
            parents_over(core, entry);
@@ -493,10 +518,67 @@ static void count_held(struct ks_core *core)
         member->load = core->fleet.load;
 }
 
+/* ---- What others leave unread ---- */
+
+/* The client that the shard falls to. */
+static struct ks_incarnation client_of(const struct ks_core *core,
+                                       const struct ks_directory_entry *entry)
+{
+    uint32_t index = (entry->place - 1) % core->fleet.division.total;
+
+    for (uint32_t i = 0; i < core->config.workers_max; i++) {
+        uint32_t before = 0;
+
+        for (uint32_t other = 0; core->members[i].present && other < core->config.workers_max;
+             other++)
+            before +=
+                core->members[other].present && core->members[other].rank < core->members[i].rank;
+        if (core->members[i].present && before == index)
+            return core->members[i].self;
+    }
+    return KS_NOBODY;
+}
+
+/* How long another client who lives could have had it, and has not. */
+static ks_span neglected(struct ks_core *core, const struct ks_directory_entry *entry)
+{
+    const struct ks_division *division = &core->fleet.division;
+    ks_instant since = entry->present ? entry->seen_at : entry->missed_at;
+
+    if (division->total == 0 || entry->place == 0 || is_ours(core, entry) || !entry->listed ||
+        !ks_peers_open(entry) || entry->owner.worker != 0 || entry->doubtful ||
+        since.us == KS_NEVER.us || !parents_over(core, entry))
+        return ks_span_us(0);
+    return ks_instant_since(core->now, ks_instant_max(since, division->since));
+}
+
+/* A client that came to an error reads the shard no more until the division changes, and beats: so nobody takes it.
+ * Whoever captures does so within a second; what is free for as long as the silent are waited for is told. */
+static void watch_unread(struct ks_core *core, struct ks_effects *effects)
+{
+    ours(core)->unread = 0;
+    for (ks_shard shard = 0; shard < core->directory_top; shard++) {
+        struct ks_directory_entry *entry = &core->directory[shard];
+        ks_span span = neglected(core, entry);
+
+        if (span.us < core->config.lease_duration.us) {
+            entry->unread = false;
+            continue;
+        }
+        ours(core)->unread++;
+        if (entry->unread || !ks_effects_room(core, effects, 1))
+            continue;
+        entry->unread = true;
+        ks_effects_story(effects, KS_STORY_UNREAD, shard, client_of(core, entry))->story.span =
+            span;
+    }
+}
+
 static void round_of(struct ks_core *core, struct ks_effects *effects)
 {
     core->fleet.round_at = ks_instant_add(core->now, core->config.beat);
     count_held(core);
+    watch_unread(core, effects);
     if (ks_peers_want(core))
         capture(core, effects);
     keep_list(core, effects);

@@ -57,6 +57,7 @@ bool ks_native_know(struct ks_core *core, ks_shard shard)
             .parents = {KS_SHARD_NONE, KS_SHARD_NONE},
             .odd_at = KS_NEVER,
             .missed_at = KS_NEVER,
+            .children = KS_SHARD_NONE,
         };
         core->directory_top++;
         ks_operator_inherit(core, core->directory_top - 1);

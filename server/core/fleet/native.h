@@ -94,13 +94,27 @@ void ks_shards_rows(struct ks_core *core, uint32_t serial, const struct ks_event
                     struct ks_effects *effects);
 /* A lease row, as any read shows it; its shard is in the directory. */
 void ks_shards_see(struct ks_core *core, const struct ks_lease_row *row);
+/* True if the stream has it no more: listings a second apart did not show it. Where only one did not, asks for another
+ * one. */
+bool ks_shards_gone(struct ks_core *core, ks_shard shard);
 /* True if all parents of a shard are over: it may have a row, and be served. */
 bool ks_shards_parents_over(struct ks_core *core, const struct ks_directory_entry *entry);
 /* True if a lease waits for an owner. */
 bool ks_shards_free(const struct ks_core *core);
+/* True if it is finished, and not in the stream any more for K. */
+bool ks_shards_expired(const struct ks_core *core, ks_shard shard);
 /* True if the row of a finished shard is of no more use. */
 bool ks_shards_may_delete(const struct ks_core *core, ks_shard shard);
 void ks_shards_deleted(struct ks_core *core, ks_shard shard);
+/* An edge to a child (ks_directory_entry.children, where the protocol keeps them): the child, and the parent's next. */
+static inline ks_shard ks_shards_child(uint32_t edge)
+{
+    return edge / KS_PARENTS_MAX;
+}
+static inline uint32_t ks_shards_next_edge(const struct ks_core *core, uint32_t edge)
+{
+    return core->directory[ks_shards_child(edge)].siblings[edge % KS_PARENTS_MAX];
+}
 
 /* ---- audit.c ---- */
 
@@ -109,6 +123,9 @@ enum { KS_AUDIT_STRIKES = 3 };
 /* At the end of a round that found nothing to repair, after each listing: looks for hash keys without an open lease.
  * The shards are listed again while there are some; a row that is wrong for K is removed. */
 void ks_audit(struct ks_core *core, struct ks_effects *effects);
+/* True if every hash key of the shard is known to be one of its children's, or its own are not known. Of a protocol
+ * that keeps the edges to children. */
+bool ks_audit_is_continued(const struct ks_core *core, ks_shard shard);
 
 /* ---- balance.c ---- */
 

@@ -40,14 +40,20 @@ static ks_span gap(const struct ks_core *core)
     return ks_span_us(2 * core->config.beat.us);
 }
 
+/* While all rows are being read, which may take long, nobody watches this one: that is no gap, and does not count. */
 static void watch(const struct ks_core *core, struct ks_directory_entry *entry,
                   const struct ks_lease_row *row)
 {
+    ks_instant until = core->fleet.rows == 0
+                           ? core->now
+                           : ks_instant_max(core->fleet.rows_asked_at, entry->read_at);
     bool same = entry->present && ks_incarnation_equal(entry->owner, row->owner) &&
                 entry->rev == row->rev &&
-                ks_instant_since(core->now, entry->read_at).us <= gap(core).us;
+                ks_instant_since(until, entry->read_at).us <= gap(core).us;
 
-    if (!same)
+    if (same)
+        entry->seen_at = ks_instant_add(entry->seen_at, ks_instant_since(core->now, until));
+    else
         entry->seen_at = core->now;
     entry->read_at = core->now;
 }
@@ -76,6 +82,9 @@ void ks_peers_see(struct ks_core *core, const struct ks_lease_row *row)
     entry->seen = true;
     entry->missing = 0;
     entry->missed_at = KS_NEVER;
+    entry->elsewhere = row->elsewhere;
+    entry->unserved = row->unserved;
+    entry->ranged &= !row->elsewhere; /* Its number may have been that of a shard of ours. */
     /* Rows as read have no epoch, but that of the lease that we hold. */
     if (lease == NULL && row->epoch != 0) {
         see_our_end(core, entry, row->finished);
@@ -138,6 +147,7 @@ void ks_peers_count(struct ks_core *core, bool (*counts)(const struct ks_core *c
                                                          const struct ks_directory_entry *entry))
 {
     struct ks_member *self;
+    uint32_t elsewhere = 0;
 
     for (uint32_t i = 0; i < core->config.workers_max; i++)
         core->members[i].present = false;
@@ -145,17 +155,21 @@ void ks_peers_count(struct ks_core *core, bool (*counts)(const struct ks_core *c
         const struct ks_directory_entry *entry = &core->directory[shard];
         struct ks_member *member;
 
-        if (!ks_peers_open(entry) || entry->owner.worker == 0 ||
-            ks_peers_is_me(core, entry->owner) || !counts(core, entry))
+        if (!ks_peers_open(entry) || entry->owner.worker == 0 || !counts(core, entry))
             continue;
+        if (ks_peers_is_me(core, entry->owner)) {
+            elsewhere += entry->elsewhere; /* Of our stream we know it better. */
+            continue;
+        }
         member = ks_peers_member(core, entry->owner);
         if (member != NULL)
             member->held++;
     }
+    core->fleet.kcl.elsewhere = elsewhere;
     self = ks_peers_member(core, core->fleet.self);
     if (self == NULL)
         return;
-    self->held = core->leases_used;
+    self->held = core->leases_used + elsewhere;
     self->mode = core->fleet.mode;
     self->capacity = ks_operator_capacity(core);
     self->load = core->fleet.load;
@@ -186,8 +200,8 @@ ks_instant ks_peers_renew_at(const struct ks_core *core, ks_instant asked_at)
 
 bool ks_peers_writable(const struct ks_directory_entry *entry)
 {
-    return ks_peers_open(entry) && entry->held == KS_HELD_NONE && !entry->writing &&
-           !entry->doubtful && !(entry->pause.on && !entry->pause.keeps);
+    return ks_peers_open(entry) && !entry->elsewhere && entry->held == KS_HELD_NONE &&
+           !entry->writing && !entry->doubtful && !(entry->pause.on && !entry->pause.keeps);
 }
 
 static struct ks_leader_write *free_write(struct ks_fleet *fleet)
@@ -428,10 +442,11 @@ static void forget_missing(struct ks_core *core)
 static void rows_read(struct ks_core *core, const struct ks_event *event,
                       struct ks_effects *effects)
 {
-    core->fleet.rows = 0;
     core->fleet.round_at = ks_instant_add(core->now, SOON);
-    if (event->store.outcome != KS_DONE || core->fleet.step != KS_SELF_LIVE)
+    if (event->store.outcome != KS_DONE || core->fleet.step != KS_SELF_LIVE) {
+        core->fleet.rows = 0;
         return;
+    }
     for (ks_shard shard = 0; shard < core->directory_top; shard++)
         core->directory[shard].missing = 1;
     for (uint32_t i = 0; i < event->store.lease_count; i++) {
@@ -445,6 +460,7 @@ static void rows_read(struct ks_core *core, const struct ks_event *event,
         core->protocol->see(core, row);
     }
     forget_missing(core);
+    core->fleet.rows = 0;
     core->fleet.rows_at = core->now;
     core->protocol->round(core, effects);
 }
@@ -570,6 +586,7 @@ void ks_peers_turn(struct ks_core *core, struct ks_effects *effects)
     if (fleet->rows == 0 && ks_instant_reached(core->now, fleet->round_at) &&
         ks_effects_room(core, effects, 1)) {
         fleet->rows = ks_core_serial(core);
+        fleet->rows_asked_at = core->now;
         ks_effects_store(effects, KS_STORE_READ_LEASES, ks_token_make(KS_FOR_ROWS, 0, fleet->rows))
             ->consistent = true;
     }

@@ -39,6 +39,8 @@ struct ks_fleet_protocol {
     void (*take)(struct ks_core *core, ks_shard shard, ks_epoch epoch);
     /* The rev that the next write of a lease gives its row: more than every one before it. */
     uint64_t (*next_rev)(const struct ks_core *core, const struct ks_lease *lease);
+    /* Before then no checkpoint is written, however urgent; NULL: at any time. */
+    ks_instant (*next_at)(const struct ks_core *core, const struct ks_lease *lease);
     /* Until when a lease serves whose row has this rev; KS_NEVER where leases live and fall with their worker. */
     ks_instant (*serves_until)(const struct ks_core *core, uint64_t rev);
     /* When a lease whose last write was sent at `asked_at` is written again, though nothing was settled; KS_NEVER. */

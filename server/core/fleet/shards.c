@@ -28,6 +28,7 @@ static void see_listed(struct ks_core *core, const struct ks_shard_row *row)
         return;
     entry = &core->directory[row->shard];
     entry->seen = true;
+    entry->elsewhere = false; /* Its number may have been that of another one. */
     entry->listed = true;
     entry->closed = row->closed;
     if (row->ranged)
@@ -171,6 +172,16 @@ void ks_shards_rows(struct ks_core *core, uint32_t serial, const struct ks_event
     fleet->rows_at = core->now;
 }
 
+bool ks_shards_gone(struct ks_core *core, ks_shard shard)
+{
+    const struct ks_directory_entry *entry = &core->directory[shard];
+
+    if (entry->unlisted < UNLISTED_ENOUGH && !entry->listed)
+        core->fleet.list_at =
+            ks_instant_min(core->fleet.list_at, ks_instant_add(core->now, LIST_AGAIN));
+    return entry->unlisted >= UNLISTED_ENOUGH;
+}
+
 /* A parent is over if its row says so, or if it has no row and is not in the stream either, asked for twice (A8). */
 bool ks_shards_parents_over(struct ks_core *core, const struct ks_directory_entry *entry)
 {
@@ -181,13 +192,9 @@ bool ks_shards_parents_over(struct ks_core *core, const struct ks_directory_entr
             continue;
         parent = &core->directory[entry->parents[p]];
         /* A row that was not there again may be one that was made again, and is not finished yet. */
-        if (parent->present ? parent->finished && parent->missing == 0
-                            : parent->unlisted >= UNLISTED_ENOUGH)
-            continue;
-        if (!parent->present && !parent->listed)
-            core->fleet.list_at =
-                ks_instant_min(core->fleet.list_at, ks_instant_add(core->now, LIST_AGAIN));
-        return false;
+        if (parent->present ? !(parent->finished && parent->missing == 0)
+                            : !ks_shards_gone(core, entry->parents[p]))
+            return false;
     }
     return true;
 }
@@ -217,14 +224,19 @@ static bool children_have_rows(const struct ks_core *core, ks_shard parent)
     return true;
 }
 
-/* Finished, not in the stream any more for K, and every child has a row: it has done its duty. */
-bool ks_shards_may_delete(const struct ks_core *core, ks_shard shard)
+bool ks_shards_expired(const struct ks_core *core, ks_shard shard)
 {
     const struct ks_directory_entry *entry = &core->directory[shard];
 
     return entry->present && entry->finished && !entry->damaged && !entry->listed &&
            ks_instant_reached(core->now, ks_instant_add(entry->unlisted_at, core->config.keep)) &&
-           entry->unlisted >= UNLISTED_ENOUGH && children_have_rows(core, shard);
+           entry->unlisted >= UNLISTED_ENOUGH;
+}
+
+/* And every child has a row: it has done its duty. */
+bool ks_shards_may_delete(const struct ks_core *core, ks_shard shard)
+{
+    return ks_shards_expired(core, shard) && children_have_rows(core, shard);
 }
 
 void ks_shards_deleted(struct ks_core *core, ks_shard shard)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A member by vmware-go-kcl: it checkpoints after each batch. See ../fleet.py.
+// A member by vmware-go-kcl: it checkpoints after each batch. consumer is whose records it gets by
+// fan-out, without one it polls. See ../fleet.py.
 package main
 
 import (
@@ -80,6 +81,9 @@ func main() {
 		WithMaxLeasesForWorker(member.Number("max_leases", 1000)).
 		WithLeaseStealing(member.Number("stealing", 0) != 0).
 		WithLeaseSyncingIntervalMillis(member.Number("sync_ms", 1000))
+	if consumer := member.Text("consumer"); consumer != "" {
+		settings.WithEnhancedFanOutConsumerName(consumer)
+	}
 	settings.ParentShardPollIntervalMillis = member.Number("sync_ms", 1000)
 	settings.LeaseStealingClaimTimeoutMillis = member.Number("claim_ms", 120000)
 

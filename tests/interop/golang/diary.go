@@ -55,6 +55,11 @@ func Read() *Member {
 	return member
 }
 
+// Text is a setting, or "" if nobody set it.
+func (m *Member) Text(name string) string {
+	return m.settings[name]
+}
+
 // Number is a setting, or what it is if nobody set it.
 func (m *Member) Number(name string, otherwise int) int {
 	value, there := m.settings[name]

@@ -302,6 +302,32 @@ TEST(a_bad_subscription_is_told_with_its_number)
 #undef GOOD
 }
 
+/* Two of one application: `stream` is the second one's. */
+static ks_err read_kin(const char *stream, const char *dialect)
+{
+    char content[512];
+
+    snprintf(content, sizeof(content),
+             "{\"dialect\":\"kcl\",\"subscriptions\":"
+             "[{\"name\":\"a\",\"application\":\"app\",\"stream\":\"orders\"},"
+             "{\"name\":\"b\",\"application\":\"app\",\"stream\":\"%s\",\"dialect\":\"%s\"}]}",
+             stream, dialect);
+    return read_file(content, "");
+}
+
+TEST(subscriptions_of_one_application_are_those_of_a_kcl_of_several_streams)
+{
+    EXPECT_OK(read_kin("clicks", "kcl"));
+    EXPECT(ks_options_are_kin(ks_options_subscription(&options, 0),
+                              ks_options_subscription(&options, 1)));
+    ks_options_free(&options);
+    EXPECT_ERR(read_kin("orders", "kcl"), INVALID);
+    /* As far as it is known, that is the same one. */
+    EXPECT_ERR(read_kin("arn:aws:kinesis:eu-west-1:123456789012:stream/orders", "kcl"), INVALID);
+    EXPECT_CONTAINS(detail.text, "its application app is that of subscription 1");
+    EXPECT_ERR(read_kin("clicks", "go-kcl"), INVALID);
+}
+
 TEST(a_file_that_cannot_be_read_is_told_with_the_reason)
 {
     static char large[70000];

@@ -244,6 +244,67 @@ TEST(after_an_unknown_final_write_nothing_is_delivered_or_acknowledged_and_it_is
     EXPECT(bed_told(&bed, KS_STORY_RELEASED));
 }
 
+/* Refuses the write of `operation`, shows the row as we hold it, and sees the same again after `ms` and no sooner. */
+static void refuse(enum ks_store_operation operation, int64_t ms)
+{
+    struct ks_lease_row read = row(3, lease->rev);
+
+    bed_answer(&bed, must_ask(operation)->token, KS_REFUSED);
+    bed_answer_lease(&bed, must_ask(KS_STORE_READ_LEASE)->token, &read);
+    bed_settle_down(&bed);
+    EXPECT(bed_asked(&bed, operation) == NULL);
+    bed_wait(&bed, ms - 1);
+    EXPECT(bed_asked(&bed, operation) == NULL);
+    bed_wait(&bed, 1);
+    EXPECT(bed_asked(&bed, operation) != NULL);
+}
+
+TEST(a_write_that_is_refused_for_no_reason_to_be_seen_is_repeated_ever_later)
+{
+    struct ks_lease_row read;
+
+    begin(9);
+    lease->hurry = true; /* Somebody waits for it. */
+    refuse(KS_STORE_CHECKPOINT, 200);
+    bed_answer(&bed, must_ask(KS_STORE_CHECKPOINT)->token, KS_DONE);
+
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 9, 1, KS_ACK, 0), KS_SETTLE_OK);
+    ks_lease_return(bed.core, lease);
+    bed_tick(&bed);
+    read = row(3, lease->rev);
+    bed_answer_lease(&bed, must_ask(KS_STORE_READ_LEASE)->token, &read);
+    refuse(KS_STORE_FINAL, 200);
+    refuse(KS_STORE_FINAL, 400);
+    refuse(KS_STORE_FINAL, 800);
+    bed_answer(&bed, must_ask(KS_STORE_FINAL)->token, KS_DONE);
+    EXPECT(bed_told(&bed, KS_STORY_RELEASED));
+
+    begin(0);
+    bed_settle_down(&bed);
+    bed_wait(&bed, 1000);
+    bed_records(&bed, 0, 0, 0, true);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 10, KS_ACK, 0), KS_SETTLE_OK);
+    bed_tick(&bed);
+    refuse(KS_STORE_END, 200);
+    refuse(KS_STORE_END, 400);
+}
+
+TEST(a_final_write_that_named_another_next_owner_is_repeated_at_once)
+{
+    struct ks_lease_row read;
+
+    begin(10);
+    bed_answer(&bed, must_ask(KS_STORE_CHECKPOINT)->token, KS_DONE);
+    ks_lease_return(bed.core, lease);
+    bed_tick(&bed);
+    read = row(3, 8);
+    bed_answer_lease(&bed, must_ask(KS_STORE_READ_LEASE)->token, &read);
+    bed_answer(&bed, must_ask(KS_STORE_FINAL)->token, KS_REFUSED);
+    read.next_owner = (struct ks_incarnation){BED_OTHER, 5};
+    bed_answer_lease(&bed, must_ask(KS_STORE_READ_LEASE)->token, &read);
+    EXPECT_EQ_I64(must_ask(KS_STORE_FINAL)->next_owner.worker, BED_OTHER);
+}
+
 TEST(a_shard_that_is_read_to_its_end_and_settled_is_ended)
 {
     begin(0);

@@ -118,7 +118,7 @@ struct ks_store_lease rig_row(const char *name, const char *shard)
 
     open_table(name, false, &table);
     reading = ks_lease_table_reading(&table.rows);
-    found = ks_reading_lease(&reading, shard);
+    found = ks_reading_lease(&reading, "", shard);
     EXPECT(found != NULL);
     lease = *found;
     lease.words = NULL;

@@ -31,6 +31,7 @@ TEST(a_sleeping_consumer_is_woken_by_records)
 {
     struct consumer consumer;
     struct stage stage;
+    ks_instant until;
 
     stage_begin(&stage, "pod-a");
     consumer_join(&consumer, &stage, "");
@@ -38,10 +39,9 @@ TEST(a_sleeping_consumer_is_woken_by_records)
     consumer_pull(&consumer);
     consumer.wakes = 0;
     stage_put(&stage, 0, 1);
-    for (int turns = 0; consumer.wakes == 0; turns++) {
-        EXPECT(turns < 200);
-        ks_loop_turn(stage.loop, ks_span_ms(50));
-    }
+    until = stage_patience();
+    while (consumer.wakes == 0)
+        stage_turn(&stage, until, ks_span_ms(50));
     consumer_pull(&consumer);
     EXPECT_EQ_U64(consumer.records, 1);
     stage_vanish(&stage);

@@ -722,6 +722,36 @@ TEST(a_take_says_what_members_could_misread)
     ks_rows_free(&rows);
 }
 
+/* Of a row that says no record: the next process would begin it where that one starts. */
+TEST(a_take_keeps_where_a_shard_begins)
+{
+    const struct ks_position start = {
+        .kind = KS_POSITION_AT_TIMESTAMP, .timestamp_ms = 5, .sub_sequence = -1};
+    struct ks_store_effect take = effect_of(KS_STORE_ASSIGN, 0);
+    struct ks_store_lease row = lease("parent", "", 0, 77, "100");
+    struct ks_store_request request;
+    struct ks_rows rows;
+
+    init(&rows);
+    ks_rows_share(&rows, &start, true, ks_span_us(0));
+    list_family(&rows);
+    take.shard = number(&rows, "child");
+    EXPECT(ks_rows_request(&rows, &take, &request) && request.lease->begins);
+    EXPECT(ks_position_same(&request.lease->checkpoint, &start));
+    (void)read_leases(&rows, true, &row, 1);
+    EXPECT(ks_rows_request(&rows, &take, &request) && request.lease->begins);
+    EXPECT_EQ_I64(request.lease->checkpoint.kind, KS_POSITION_TRIM_HORIZON);
+    take.shard = number(&rows, "parent");
+    row.checkpoint = start; /* As it is read then: to members it is none. */
+    (void)read_leases(&rows, true, &row, 1);
+    EXPECT(ks_rows_request(&rows, &take, &request) && request.lease->unstarted);
+    row.checkpoint.kind = row.whole.kind = KS_POSITION_LATEST; /* As rows of kinsumer say. */
+    (void)read_leases(&rows, true, &row, 1);
+    EXPECT(ks_rows_request(&rows, &take, &request) && request.lease->begins);
+    EXPECT_EQ_I64(request.lease->checkpoint.timestamp_ms, wall.ms);
+    ks_rows_free(&rows);
+}
+
 /* Reads the row `seconds` after the start. */
 static void look_at(struct ks_rows *rows, const struct ks_store_lease *row, int seconds)
 {

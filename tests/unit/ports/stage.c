@@ -137,13 +137,22 @@ static bool no_puts(struct stage *stage)
 
 void stage_turn_until(struct stage *stage, bool (*reached)(struct stage *stage))
 {
-    ks_instant until = ks_instant_add(ks_loop_now(stage->loop), ks_span_ms(STAGE_WAIT_MS));
+    ks_instant until = stage_patience();
 
-    while (!reached(stage)) {
-        if (ks_instant_reached(ks_loop_now(stage->loop), until))
-            FAIL("waited for more than %d ms", STAGE_WAIT_MS);
-        ks_loop_turn(stage->loop, ks_span_ms(50));
-    }
+    while (!reached(stage))
+        stage_turn(stage, until, ks_span_ms(50));
+}
+
+ks_instant stage_patience(void)
+{
+    return ks_instant_add(ks_instant_now(), ks_span_ms(STAGE_WAIT_MS));
+}
+
+void stage_turn(struct stage *stage, ks_instant until, ks_span span)
+{
+    if (ks_instant_reached(ks_instant_now(), until))
+        FAIL("waited for more than %d ms", STAGE_WAIT_MS);
+    ks_loop_turn(stage->loop, span);
 }
 
 void stage_drain(struct stage *stage)
@@ -330,10 +339,10 @@ static bool all_persisted(struct stage *stage, const struct consumer *consumer)
 
 void consumer_persist_all(struct consumer *consumer)
 {
+    ks_instant until = stage_patience();
+
     for (uint32_t i = 0; i < consumer->run_count; i++)
         ks_switchboard_persist(consumer->stage->board, consumer->runs[i].shard);
-    for (int turns = 0; !all_persisted(consumer->stage, consumer); turns++) {
-        EXPECT(turns < 500);
-        ks_loop_turn(consumer->stage->loop, ks_span_ms(20));
-    }
+    while (!all_persisted(consumer->stage, consumer))
+        stage_turn(consumer->stage, until, ks_span_ms(20));
 }

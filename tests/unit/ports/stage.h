@@ -8,7 +8,7 @@
 #include "base/loop.h"
 #include "ports/switchboard.h"
 
-enum { STAGE_SHARDS = 2, STAGE_SHARDS_MAX = 64, STAGE_WAIT_MS = 15000, STAGE_RUNS = 16 };
+enum { STAGE_SHARDS = 2, STAGE_SHARDS_MAX = 64, STAGE_WAIT_MS = 40000, STAGE_RUNS = 16 };
 
 struct stage {
     struct ks_loop *loop;
@@ -42,6 +42,9 @@ void stage_begin(struct stage *stage, const char *worker_id);
 void stage_vanish(struct stage *stage);
 /* Turns the loop; fails the test after STAGE_WAIT_MS. */
 void stage_turn_until(struct stage *stage, bool (*reached)(struct stage *stage));
+/* For what is reached otherwise: until when a test waits; and a turn of at most `span`, which fails after that. */
+ks_instant stage_patience(void);
+void stage_turn(struct stage *stage, ks_instant until, ks_span span);
 bool stage_holds_all(struct stage *stage);
 bool stage_is_ready(struct stage *stage);
 bool stage_is_refused(struct stage *stage);

@@ -10,22 +10,28 @@ import software.amazon.kinesis.processor.RecordProcessorCheckpointer;
 import software.amazon.kinesis.processor.ShardRecordProcessor;
 import software.amazon.kinesis.retrieval.KinesisClientRecord;
 
-/** An app: it notes what it gets, works work_us on each record, and checkpoints after each batch. */
+/** An app: it notes what it gets, works work_us on each record, and checkpoints after each batch, or oftener. */
 final class Processor implements ShardRecordProcessor {
     private final Diary diary;
+    private final String stream;
     private final int workUs;
+    private final int saveEvery;
     private final int prepareMs;
     private String shard;
+    private int seen;
 
-    Processor(Diary diary, int workUs, int prepareMs) {
+    /** stream is what the diary says before a shard. */
+    Processor(Diary diary, String stream, int workUs, int saveEvery, int prepareMs) {
         this.diary = diary;
+        this.stream = stream;
         this.workUs = workUs;
+        this.saveEvery = saveEvery;
         this.prepareMs = prepareMs;
     }
 
     @Override
     public void initialize(InitializationInput input) {
-        shard = input.shardId();
+        shard = stream + input.shardId();
         diary.tell("began", "shard", shard, "sequence", input.extendedSequenceNumber().sequenceNumber());
     }
 
@@ -35,6 +41,10 @@ final class Processor implements ShardRecordProcessor {
             diary.tell("record", "shard", shard, "sequence", record.sequenceNumber(), "key", record.partitionKey(),
                     "data", Member.text(record.data()));
             sleep(workUs);
+            seen++;
+            if (saveEvery > 0 && seen % saveEvery == 0) {
+                save(input.checkpointer(), record);
+            }
         }
         if (!input.records().isEmpty()) {
             save(input.checkpointer(), input.records().get(input.records().size() - 1));

@@ -25,9 +25,9 @@ TEST(a_row_is_found_by_its_shard)
 {
     const struct ks_reading now = reading();
 
-    EXPECT(ks_reading_lease(&now, "shardId-1") == &leases[1]);
-    EXPECT(ks_reading_lease(&now, "shardId-0") == &leases[0]);
-    EXPECT(ks_reading_lease(&now, "shardId-2") == NULL);
+    EXPECT(ks_reading_lease(&now, "", "shardId-1") == &leases[1]);
+    EXPECT(ks_reading_lease(&now, "", "shardId-0") == &leases[0]);
+    EXPECT(ks_reading_lease(&now, "", "shardId-2") == NULL);
     EXPECT(ks_reading_worker(&now, "worker-a") == &workers[0]);
     EXPECT(ks_reading_worker(&now, "worker-b") == NULL);
 }

@@ -28,7 +28,7 @@ static struct ks_conversion convert(const struct ks_dialect *to, const struct ks
     struct ks_conversion conversion;
     struct ks_detail detail = {""};
 
-    EXPECT_OK(ks_convert(to, from, &conversion, &detail));
+    EXPECT_OK(ks_convert(to, "", from, &conversion, &detail));
     return conversion;
 }
 
@@ -107,7 +107,7 @@ TEST(what_cannot_be_held_is_refused)
     struct ks_detail detail = {""};
 
     from.checkpoint.timestamp_ms = 1714564810000;
-    EXPECT_ERR(ks_convert(&ks_kcl_dialect, &from, &conversion, &detail), UNSUPPORTED);
+    EXPECT_ERR(ks_convert(&ks_kcl_dialect, "", &from, &conversion, &detail), UNSUPPORTED);
     EXPECT_CONTAINS(detail.text, "kcl cannot hold this position");
     EXPECT_EQ_I64(convert(&ks_go_kcl_dialect, &from).held.checkpoint.timestamp_ms, 1714564810000);
     EXPECT_EQ_I64(convert(&ks_native_dialect, &from).held.checkpoint.timestamp_ms, 1714564810000);

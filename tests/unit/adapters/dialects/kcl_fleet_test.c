@@ -233,6 +233,20 @@ TEST(the_office_that_was_released_is_nobodys)
     forget();
 }
 
+TEST(who_leads_has_a_name)
+{
+    add_text(&ks_kcl_coordinator_schema,
+             "{\"key\":{\"S\":\"Leader\"},\"recordVersionNumber\":{\"S\":\"a\"},"
+             "\"ownerName\":{\"S\":\"w1\"}}");
+    EXPECT_STR(rows.leader.holder.id, "w1");
+    forget();
+    add_text(&ks_kcl_coordinator_schema,
+             "{\"key\":{\"S\":\"Leader\"},\"recordVersionNumber\":{\"S\":\"a\"},"
+             "\"ownerName\":{\"S\":\"w1\"},\"isReleased\":{\"S\":\"1\"}}");
+    EXPECT_STR(rows.leader.holder.id, "");
+    forget();
+}
+
 /* ---- What we write ---- */
 
 static void is_written(const struct ks_store_request *request, const char *expected)

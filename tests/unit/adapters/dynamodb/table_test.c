@@ -23,19 +23,21 @@ static struct aws_rig aws;
 static struct ks_dynamodb_table table;
 static struct http_script *script;
 
-static void begin_one(const struct http_step *steps, size_t count, bool optional)
+static void begin_one(const struct http_step *steps, size_t count, bool optional,
+                      const char *beside)
 {
     struct ks_detail detail = {""};
 
     script = http_script_start(steps, count);
     EXPECT_OK(ks_loop_new(&loop));
     aws_rig_open(&aws, loop, KS_AWS_DYNAMODB, http_script_url(script));
-    EXPECT_OK(ks_dynamodb_table_open(&table, loop, aws.client, "leases", NULL, optional, &detail));
+    EXPECT_OK(ks_dynamodb_table_open(&table, loop, aws.client, "leases", NULL, optional, beside,
+                                     "owners", &detail));
 }
 
 static void begin(const struct http_step *steps, size_t count)
 {
-    begin_one(steps, count, false);
+    begin_one(steps, count, false, NULL);
 }
 
 static void finish(void)
@@ -80,7 +82,7 @@ TEST(an_optional_table_is_not_made)
     static const struct http_step there[] = {
         {.body = STATUS("ACTIVE")}, {.status = 400, .body = ERROR("ResourceNotFoundException")}};
 
-    begin_one(missing, 1, true);
+    begin_one(missing, 1, true, NULL);
     becomes(KS_STORE_READY);
     EXPECT(table.absent);
     ks_dynamodb_table_gone(&table); /* A late answer to a request that was sent before. */
@@ -88,7 +90,7 @@ TEST(an_optional_table_is_not_made)
     EXPECT_EQ_U64(http_script_count(script), 1);
     finish();
 
-    begin_one(there, 2, true);
+    begin_one(there, 2, true, NULL);
     becomes(KS_STORE_READY);
     EXPECT(!table.absent);
     ks_dynamodb_table_gone(&table);
@@ -127,6 +129,47 @@ TEST(a_missing_permission_is_named)
     begin(create, 2);
     becomes(KS_STORE_UNUSABLE);
     EXPECT_CONTAINS(table.detail.text, "dynamodb:CreateTable");
+    finish();
+}
+
+TEST(an_optional_table_that_is_denied_is_not_there_as_long_as_another_has_no_index)
+{
+    static const struct http_step plain[] = {
+        {.status = 400, .body = ERROR("AccessDeniedException")},
+        {.body = STATUS("ACTIVE")},
+        {.status = 400, .body = ERROR("AccessDeniedException")},
+        {.body = "{\"Table\":{\"GlobalSecondaryIndexes\":[{\"IndexName\":\"owners\"}]}}"},
+        {.body = STATUS("ACTIVE")}};
+    static const struct http_step unmade[] = {
+        {.status = 400, .body = ERROR("AccessDeniedException")},
+        {.status = 400, .body = ERROR("ResourceNotFoundException")}};
+    static const struct http_step failing[] = {
+        {.status = 400, .body = ERROR("AccessDeniedException")}, {.status = 500, .body = ""}};
+
+    begin_one(plain, 5, true, "beside");
+    becomes(KS_STORE_READY);
+    EXPECT(table.absent);
+    EXPECT_CONTAINS(http_script_request(script, 1), "\"beside\"");
+    ks_loop_timer_set(loop, &table.timer, ks_loop_now(loop)); /* Half a minute later. */
+    becomes(KS_STORE_UNUSABLE);
+    EXPECT(ks_err_is(table.err, KS_ERR_DENIED));
+    EXPECT_CONTAINS(table.detail.text, "allow dynamodb:DescribeTable on the table leases");
+    ks_loop_timer_set(loop, &table.timer, ks_loop_now(loop)); /* It is allowed. */
+    becomes(KS_STORE_READY);
+    EXPECT(!table.absent);
+    finish();
+
+    begin_one(unmade, 2, true, "beside");
+    becomes(KS_STORE_READY);
+    EXPECT(table.absent);
+    finish();
+
+    begin_one(failing, 2, true, "beside"); /* Nobody knows. */
+    becomes(KS_STORE_AWAY);
+    finish();
+
+    begin_one(plain, 1, true, NULL);
+    becomes(KS_STORE_UNUSABLE);
     finish();
 }
 

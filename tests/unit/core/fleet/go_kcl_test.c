@@ -41,3 +41,46 @@ TEST(what_has_run_out_and_stands_still_is_taken_as_it_was_read)
     EXPECT(taken->next_rev % UINT64_C(1000000000) == 0);
     EXPECT(taken->next_rev >= (uint64_t)(peers_wall_us + 10000000) * 1000);
 }
+
+/* A lease of ours since now, and so many records. */
+static void hold(enum ks_protocol protocol, uint32_t records)
+{
+    struct ks_lease_row row = peers_row(0, NS(-100));
+    const struct ks_store_effect *asked;
+
+    peers_live(protocol);
+    peers_look(&row);
+    asked = bed_asked(&peers_bed, KS_STORE_ASSIGN);
+    EXPECT(asked != NULL);
+    row = peers_row(BED_ME, asked->next_rev);
+    bed_answer(&peers_bed, asked->token, KS_UNKNOWN);
+    asked = bed_asked(&peers_bed, KS_STORE_READ_LEASE);
+    EXPECT(asked != NULL);
+    bed_answer_lease(&peers_bed, asked->token, &row);
+    peers_wait(0);
+    bed_records(&peers_bed, 0, records, 10, false);
+}
+
+/* Whoever takes over waits for the time in the row, which is of whole seconds and moves on with every write. */
+TEST(a_lease_that_is_checkpointed_often_is_over_no_later)
+{
+    const int64_t most_us = 10000000 + 1000000;
+    uint32_t writes = 0;
+
+    hold(KS_PROTOCOL_GO_KCL, 40);
+    for (uint32_t settled = 0; settled < 40; settled++) {
+        const struct ks_store_effect *asked;
+
+        EXPECT_EQ_U64(bed_pull(&peers_bed, 0, 1), 1);
+        EXPECT_EQ_I64(bed_settle(&peers_bed, 0, 0, settled, 1, KS_ACK, 0), KS_SETTLE_OK);
+        peers_step(&(struct ks_event){.kind = KS_EVENT_PERSIST});
+        peers_wait(100);
+        asked = bed_asked(&peers_bed, KS_STORE_CHECKPOINT);
+        if (asked == NULL)
+            continue;
+        EXPECT((int64_t)(asked->next_rev / 1000) - peers_wall_us <= most_us);
+        bed_answer(&peers_bed, asked->token, KS_DONE);
+        writes++;
+    }
+    EXPECT(writes >= 4);
+}

@@ -29,22 +29,59 @@ static void answer(uint32_t what, const struct ks_kcl_rows *rows, enum ks_outcom
 }
 
 /* Waits for the next probe and answers it. */
-static void probe(const struct ks_kcl_rows *apart, const struct ks_kcl_rows *together)
+static void await_probe(void)
 {
-    static const struct ks_kcl_rows none;
 
+    if (!KCL.counted)
+        peers_look(NULL); /* Who has not seen the rows says nothing to a leader. */
     for (int i = 0; i < 1000 && KCL.serials[APART] == 0; i++)
         peers_wait(100);
     while (KCL.serials[REPORT] != 0)
         answer(REPORT, NULL, KS_DONE);
+}
+
+static void probe(const struct ks_kcl_rows *apart, const struct ks_kcl_rows *together)
+{
+    static const struct ks_kcl_rows none;
+
+    await_probe();
     answer(APART, apart == NULL ? &none : apart, KS_DONE);
     answer(TOGETHER, together == NULL ? &none : together, KS_DONE);
+}
+
+/* In tables of their own, with the name of who leads. */
+static void probe_led(const struct ks_kcl_rows *apart, uint32_t leader)
+{
+    struct ks_event event = {.kind = KS_EVENT_STORE};
+
+    await_probe();
+    event.store.token = token_of(APART);
+    event.store.outcome = KS_DONE;
+    event.store.kcl = *apart;
+    event.store.leader.holder.worker = leader;
+    peers_step(&event);
+    answer(TOGETHER, &(struct ks_kcl_rows){.version = KS_KCL_UNSAID}, KS_DONE);
 }
 
 static struct ks_kcl_rows rows_of(enum ks_kcl_version version, uint64_t leader)
 {
     return (struct ks_kcl_rows){
         .version = version, .leader = leader, .leader_span = ks_span_ms(120000)};
+}
+
+/* It is known now that nobody else reports: our first report. */
+static const struct ks_store_effect *first_report(void)
+{
+    struct ks_event rows = {.kind = KS_EVENT_STORE};
+
+    EXPECT(KCL.serials[REPORT] == 0);
+    if (KCL.together) {
+        ks_kcl3_rows_read(peers_bed.core, &rows);
+        peers_wait(1);
+    } else {
+        answer(SURVEY, NULL, KS_DONE);
+    }
+    return bed_asked(&peers_bed, KS_STORE_HEARTBEAT);
 }
 
 /* A fleet of 3.5 that a leader leads. */
@@ -54,6 +91,8 @@ static void live_led(void)
 
     peers_begin(KS_PROTOCOL_KCL);
     probe(NULL, &led);
+    EXPECT(bed_told(&peers_bed, KS_STORY_KCL_ASSIGNED));
+    EXPECT(first_report()->together);
 }
 
 static void owned_shard(enum ks_outcome outcome, uint32_t count, ks_shard shard)
@@ -104,7 +143,7 @@ TEST(who_waits_for_the_flip_takes_and_reports)
     peers_begin(KS_PROTOCOL_KCL);
     probe(&upgrade, NULL);
     EXPECT(bed_told(&peers_bed, KS_STORY_KCL_EQUALS));
-    report = bed_asked(&peers_bed, KS_STORE_HEARTBEAT);
+    report = first_report();
     EXPECT(report != NULL && !report->together && report->measured);
     EXPECT_EQ_I64(report->next_rev, PEERS_WALL_US / 1000000);
     peers_look(&row);
@@ -116,9 +155,7 @@ TEST(a_leader_assigns_and_nobody_takes)
     const struct ks_lease_row row = peers_row(0, 3);
 
     live_led();
-    EXPECT(bed_told(&peers_bed, KS_STORY_KCL_ASSIGNED));
-    EXPECT(bed_asked(&peers_bed, KS_STORE_HEARTBEAT)->together);
-    EXPECT(bed_asked(&peers_bed, KS_STORE_READ_OWNED) != NULL);
+    EXPECT(KCL.serials[OWNED] != 0);
     peers_look(&row);
     EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) == NULL);
     peers_look(&row);
@@ -156,6 +193,16 @@ TEST(where_nobody_ever_led_free_leases_are_taken)
     EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) != NULL);
 }
 
+TEST(while_nobody_leads_it_is_asked_soon_who_does)
+{
+    const struct ks_kcl_rows unled = rows_of(KS_KCL_3X_WITH_ROLLBACK, 0);
+
+    peers_begin(KS_PROTOCOL_KCL);
+    probe(&unled, NULL);
+    peers_wait(peers_bed.core->config.lease_duration.us / 1000);
+    EXPECT(KCL.serials[APART] != 0);
+}
+
 TEST(a_rollback_is_followed_and_leases_stay)
 {
     const struct ks_kcl_rows back = rows_of(KS_KCL_2X, 0);
@@ -169,6 +216,45 @@ TEST(a_rollback_is_followed_and_leases_stay)
     EXPECT(ks_kcl3_takes(peers_bed.core));
     EXPECT_EQ_I64(peers_bed.core->leases_used, 1);
     EXPECT_EQ_I64(peers_bed.core->leases[0].state, KS_LEASE_HELD);
+}
+
+/* The operator's tool deletes the table of the reports then. */
+TEST(after_a_rollback_nothing_is_reported)
+{
+    const struct ks_kcl_rows back = rows_of(KS_KCL_2X, 0);
+    const struct ks_kcl_rows upgrade = rows_of(KS_KCL_UPGRADE_FROM_2X, 0);
+
+    live_led();
+    answer(REPORT, NULL, KS_DONE);
+    probe(NULL, &back);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_SAY_GONE) != NULL);
+    answer(REPORT, NULL, KS_DONE);
+    peers_wait(60000);
+    EXPECT(KCL.serials[REPORT] == 0);
+    probe(NULL, &upgrade);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_HEARTBEAT) != NULL);
+}
+
+/* Two reads, and a move between them. */
+TEST(rows_that_are_read_while_they_move_are_read_again)
+{
+    const struct ks_kcl_rows led = rows_of(KS_KCL_3X, 7);
+    struct ks_kcl_rows rest = {.version = KS_KCL_UNSAID, .leader = 8};
+
+    peers_begin(KS_PROTOCOL_KCL);
+    probe(&led, NULL);
+    probe(&rest, NULL);
+    EXPECT(!bed_told(&peers_bed, KS_STORY_KCL_EQUALS) && !ks_kcl3_takes(peers_bed.core));
+    peers_wait(2000);
+    EXPECT(KCL.serials[APART] != 0);
+    probe(&rest, &led);
+    EXPECT(!ks_kcl3_takes(peers_bed.core) && KCL.together);
+    rest = (struct ks_kcl_rows){.tables = KS_KCL_TABLES_PENDING};
+    probe(&rest, NULL);
+    EXPECT(!bed_told(&peers_bed, KS_STORY_KCL_UNKNOWN));
+    probe(&rest, NULL);
+    EXPECT(bed_told(&peers_bed, KS_STORY_KCL_UNKNOWN)); /* It is no matter of moments. */
+    EXPECT(!ks_kcl3_takes(peers_bed.core));
 }
 
 TEST(rows_that_nobody_knows_change_nothing)
@@ -199,7 +285,7 @@ TEST(rows_that_move_into_one_table_are_followed)
     peers_begin(KS_PROTOCOL_KCL);
     apart.tables = KS_KCL_TABLES_DEPLOYED;
     probe(&apart, NULL);
-    EXPECT(!bed_asked(&peers_bed, KS_STORE_HEARTBEAT)->together);
+    EXPECT(!first_report()->together);
     answer(REPORT, NULL, KS_DONE);
     apart.tables = KS_KCL_TABLES_PENDING;
     apart.leader = 8;
@@ -212,6 +298,46 @@ TEST(rows_that_move_into_one_table_are_followed)
     EXPECT(ks_kcl3_takes(peers_bed.core)); /* The old table says nothing any more. */
     probe(NULL, &together);
     EXPECT(ks_kcl3_takes(peers_bed.core) && KCL.together);
+}
+
+/* All rows, with the report of whoever leads in the table of the leases, `age` s old. */
+static void look_at_reports(int64_t age)
+{
+    const struct ks_worker_row workers[] = {
+        {.self = {BED_ME, 0}, .beat = (uint64_t)peers_wall_us / 1000000},
+        {.self = {BED_OTHER, 0}, .beat = (uint64_t)(peers_wall_us / 1000000 - age)},
+    };
+    struct ks_event event = {.kind = KS_EVENT_STORE};
+
+    event.store.workers = workers;
+    event.store.worker_count = 2;
+    ks_kcl3_rows_read(peers_bed.core, &event);
+}
+
+/* Reports of everybody are to be there before the leader lets the rows move. */
+TEST(where_rows_may_move_reports_go_where_the_leaders_goes)
+{
+    struct ks_kcl_rows apart = rows_of(KS_KCL_3X, 7);
+
+    peers_begin(KS_PROTOCOL_KCL);
+    apart.tables = KS_KCL_TABLES_DEPLOYED;
+    probe_led(&apart, BED_OTHER);
+    EXPECT(!first_report()->together);
+    look_at_reports(3600); /* He is gone. */
+    probe_led(&apart, BED_OTHER);
+    EXPECT(!KCL.together);
+    look_at_reports(10);
+    apart.leader = 8;
+    probe_led(&apart, BED_OTHER);
+    EXPECT(KCL.together);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_HEARTBEAT)->together);
+    apart.tables = KS_KCL_TABLES_INIT; /* Somebody may know nothing of it. */
+    probe_led(&apart, BED_OTHER + 1);
+    EXPECT(!KCL.together);
+    apart.tables = KS_KCL_TABLES_DEPLOYED;
+    look_at_reports(10);
+    probe_led(&apart, BED_OTHER + 1);
+    EXPECT(!KCL.together); /* Another one leads, and reports where he did. */
 }
 
 /* ---- Reports ---- */
@@ -247,6 +373,23 @@ TEST(we_say_our_cpu_if_others_do)
         peers_wait(100);
     survey((uint64_t)peers_wall_us / 1000000 - 3600, false); /* He is gone. */
     EXPECT(KCL.measured);
+}
+
+/* One that says its CPU among others that do not would get nothing, or all. */
+TEST(nothing_is_reported_before_it_is_known_what_others_say)
+{
+    const struct ks_kcl_rows led = rows_of(KS_KCL_3X, 7);
+
+    peers_begin(KS_PROTOCOL_KCL);
+    probe(&led, NULL);
+    peers_wait(1000);
+    EXPECT(KCL.serials[REPORT] == 0);
+    survey((uint64_t)peers_wall_us / 1000000, false);
+    EXPECT(!bed_asked(&peers_bed, KS_STORE_HEARTBEAT)->measured);
+    peers_begin(KS_PROTOCOL_KCL);
+    probe(&led, NULL);
+    answer(SURVEY, NULL, KS_UNKNOWN);
+    EXPECT(KCL.serials[REPORT] != 0);
 }
 
 TEST(reports_come_every_so_often_and_again_after_one_that_failed)
@@ -399,4 +542,53 @@ TEST(an_assigned_child_waits_for_a_fresh_look_at_its_parents)
     peers_look_at(rows, 2);
     assigned_child(&rows[1]);
     EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) != NULL);
+}
+
+/* ---- Of several streams ---- */
+
+TEST(a_leader_that_would_assign_what_we_do_not_read_is_told_nothing)
+{
+    const struct ks_kcl_rows led = rows_of(KS_KCL_3X, 7);
+    struct ks_lease_row rows[2] = {peers_row(BED_OTHER, 3), peers_row(BED_OTHER, 3)};
+
+    rows[1].shard = 1;
+    rows[1].elsewhere = true;
+    rows[1].unserved = true;
+    peers_begin(KS_PROTOCOL_KCL);
+    peers_look_at(rows, 2);
+    probe(NULL, &led);
+    peers_look_at(rows, 2);
+    EXPECT(bed_told(&peers_bed, KS_STORY_KCL_UNSERVED));
+    for (int i = 0; i < 100; i++) {
+        peers_wait(1000);
+        EXPECT(bed_asked(&peers_bed, KS_STORE_HEARTBEAT) == NULL);
+    }
+    /* Another subscription reads it now. */
+    rows[1].unserved = false;
+    peers_look_at(rows, 2);
+    peers_wait(10);
+    EXPECT(KCL.reported);
+    answer(REPORT, NULL, KS_DONE);
+    /* And none does any more: the report goes. */
+    rows[1].unserved = true;
+    peers_look_at(rows, 2);
+    EXPECT(!bed_told(&peers_bed, KS_STORY_KCL_UNSERVED)); /* It was told. */
+    while (KCL.serials[REPORT] != 0 && !KCL.going)
+        answer(REPORT, NULL, KS_DONE);
+    EXPECT(KCL.going);
+}
+
+TEST(an_assigned_shard_of_another_stream_is_not_followed)
+{
+    struct ks_lease_row row = peers_row(BED_ME, 3);
+
+    row.elsewhere = true;
+    live_led();
+    peers_look(&row);
+    owned(KS_DONE, 1);
+    for (int i = 0; i < 20; i++) {
+        peers_wait(100);
+        EXPECT(bed_asked(&peers_bed, KS_STORE_READ_LEASE) == NULL);
+        EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) == NULL);
+    }
 }

@@ -98,6 +98,48 @@ TEST(a_lease_is_taken_when_its_counter_stood_still_for_its_length)
     EXPECT(taken->rev == 20 && taken->next_rev == 21 && taken->owner.worker == BED_OTHER);
 }
 
+/* Answers the next look so long after it was asked for. */
+static void look_slowly(const struct ks_lease_row *row, int64_t ms)
+{
+    for (int i = 0; i < 1000 && peers_bed.core->fleet.rows == 0; i++)
+        peers_wait(100);
+    peers_wait(ms);
+    peers_look(row);
+}
+
+TEST(looks_that_take_long_end_in_a_take_all_the_same)
+{
+    struct ks_lease_row row = row_of(0, BED_OTHER, 5);
+    const struct ks_store_effect *taken = NULL;
+    int64_t watched_us = 0;
+
+    live();
+    look_slowly(&row, 8000);
+    for (int i = 0; i < 10 && taken == NULL; i++) {
+        ks_instant since = peers_bed.now;
+
+        while (peers_bed.core->fleet.rows == 0)
+            peers_wait(100);
+        watched_us += ks_instant_since(peers_bed.now, since).us;
+        look_slowly(&row, 8000);
+        taken = bed_asked(&peers_bed, KS_STORE_TAKE_OVER);
+    }
+    EXPECT(taken != NULL);
+    EXPECT(watched_us > 10000000);
+}
+
+TEST(what_an_outage_held_up_was_not_watched)
+{
+    struct ks_lease_row row = row_of(0, BED_OTHER, 5);
+
+    live();
+    peers_look(&row);
+    look_slowly(&row, 30000);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) == NULL);
+    peers_look(&row);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) == NULL);
+}
+
 TEST(our_own_row_of_an_earlier_run_is_taken_at_once_but_not_later)
 {
     struct ks_lease_row row = row_of(0, BED_ME, 5);
@@ -163,6 +205,31 @@ TEST(of_two_takes_of_one_rev_the_earlier_may_be_the_one_that_was_done)
     EXPECT_EQ_I64(ks_instant_since(peers_bed.core->leases[0].deadline, first).us, 9500000);
 }
 
+TEST(a_take_after_a_loss_serves_no_longer_than_the_lost_leases_last_write_would_have)
+{
+    const struct ks_lease *lease = held();
+    struct ks_lease_row row = row_of(0, BED_ME, 1);
+    const struct ks_store_effect *asked = await_write(KS_STORE_CHECKPOINT);
+    ks_instant first = peers_bed.now;
+    ks_epoch epoch = lease->epoch;
+
+    EXPECT_EQ_U64(asked->next_rev, 2);
+    bed_answer(&peers_bed, asked->token, KS_UNKNOWN);
+    for (int i = 0; i < 100 && bed_asked(&peers_bed, KS_STORE_READ_LEASE) == NULL; i++)
+        peers_wait(10);
+    /* The row is gone, and comes back as we had it: restored by hand, say. */
+    bed_answer(&peers_bed, bed_asked(&peers_bed, KS_STORE_READ_LEASE)->token, KS_DONE);
+    EXPECT(bed_told(&peers_bed, KS_STORY_LOST));
+    peers_look(&row);
+    EXPECT_EQ_U64(bed_asked(&peers_bed, KS_STORE_TAKE_OVER)->next_rev, 2);
+    EXPECT(ks_instant_before(first, peers_bed.now));
+    EXPECT(peers_answer(KS_STORE_TAKE_OVER, 0, KS_UNKNOWN));
+    row.rev = 2;
+    read_back(&row);
+    EXPECT(lease->used && lease->epoch > epoch);
+    EXPECT_EQ_I64(ks_instant_since(lease->deadline, first).us, 9500000);
+}
+
 TEST(a_shard_ends_after_its_children_have_rows)
 {
     const struct ks_shard_row shards[] = {shard_of(0, KS_SHARD_NONE, KS_SHARD_NONE, true),
@@ -212,6 +279,45 @@ TEST(a_row_is_made_only_after_a_listing_that_is_younger_than_its_absence)
     peers_look(NULL);
     EXPECT(peers_answer(KS_STORE_CREATE, 0, KS_DONE));
     EXPECT(bed_told(&peers_bed, KS_STORY_CREATED));
+}
+
+TEST(no_row_is_made_below_a_parent_that_one_listing_does_not_show)
+{
+    const struct ks_shard_row child = shard_of(1, 0, KS_SHARD_NONE, false);
+
+    live();
+    peers_list(&child, 1);
+    peers_look(NULL);
+    peers_bed.core->fleet.list_at = peers_bed.now;
+    peers_list(&child, 1);
+    peers_look(NULL);
+    EXPECT(!peers_answer(KS_STORE_CREATE, 1, KS_DONE));
+    peers_wait(1000);
+    peers_list(&child, 1);
+    peers_look(NULL);
+    EXPECT(peers_answer(KS_STORE_CREATE, 1, KS_DONE));
+}
+
+TEST(far_relatives_are_found_in_any_order)
+{
+    /* 3 > 9 > 1 > 7 > 5, and 9 > 2, which nothing has to do with the row of 7. */
+    const struct ks_shard_row shards[] = {
+        shard_of(9, 3, KS_SHARD_NONE, true), shard_of(1, 9, KS_SHARD_NONE, true),
+        shard_of(7, 1, KS_SHARD_NONE, true), shard_of(5, 7, 7, true),
+        shard_of(2, 9, KS_SHARD_NONE, true), shard_of(3, KS_SHARD_NONE, KS_SHARD_NONE, true),
+    };
+    static const bool above[] = {false, false, false, false, false,
+                                 true,  false, false, false, false};
+    static const bool below[] = {false, true, false, true, false, false, false, false, false, true};
+    struct ks_lease_row row = row_of(7, BED_OTHER, 1);
+
+    live();
+    peers_list(shards, 6);
+    peers_look(&row);
+    for (ks_shard shard = 0; shard < 10; shard++) {
+        EXPECT_EQ_I64(peers_bed.core->directory[shard].begun_above, above[shard]);
+        EXPECT_EQ_I64(peers_bed.core->directory[shard].begun_below, below[shard]);
+    }
 }
 
 /* Which of three shards get rows: a split one, and its children. */
@@ -278,4 +384,101 @@ TEST(one_lease_is_stolen_of_who_has_most)
         }
     }
     EXPECT_EQ_I64(stolen, 1);
+}
+
+/* ---- Of several streams ---- */
+
+/* A row of another stream; `unserved`: nobody in this process reads that. */
+static struct ks_lease_row elsewhere(ks_shard shard, uint32_t owner, uint64_t counter)
+{
+    struct ks_lease_row row = row_of(shard, owner, counter);
+
+    row.elsewhere = true;
+    return row;
+}
+
+TEST(rows_of_other_streams_are_never_written)
+{
+    struct ks_lease_row rows[3] = {elsewhere(0, 0, 1), elsewhere(1, BED_OTHER, 1),
+                                   elsewhere(2, BED_OTHER, 1)};
+    struct ks_lease_view view;
+
+    live();
+    rows[2].finished = true;
+    for (int look = 0; look < 3000; look++) { /* Beyond an hour. */
+        peers_look_at(rows, 3);
+        EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) == NULL);
+        EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) == NULL);
+        EXPECT(bed_asked(&peers_bed, KS_STORE_DELETE) == NULL);
+    }
+    EXPECT(!ks_core_lease(peers_bed.core, 1, &view));
+    EXPECT(!ks_core_lease(peers_bed.core, 2, &view));
+}
+
+/* How many of so many free leases of our stream we take at once, while we and another have others elsewhere. */
+static uint32_t takes_beside(uint32_t free, uint32_t ours, uint32_t others)
+{
+    struct ks_lease_row rows[BED_SHARDS];
+    uint32_t taken = 0;
+
+    live();
+    for (uint32_t i = 0; i < free + ours + others; i++)
+        rows[i] = i < free ? row_of(i, 0, 1)
+                           : elsewhere(i, i < free + ours ? BED_ME : BED_OTHER, 1);
+    peers_look_at(rows, free + ours + others);
+    for (uint32_t i = 0; i < free; i++)
+        taken += peers_answer(KS_STORE_ASSIGN, i, KS_REFUSED);
+    return taken;
+}
+
+TEST(our_share_is_of_the_whole_table)
+{
+    EXPECT_EQ_I64(takes_beside(2, 3, 1), 0); /* Three of six are ours already. */
+    EXPECT_EQ_I64(takes_beside(4, 3, 3), 2); /* Five of ten are ours to have. */
+}
+
+TEST(what_is_ours_elsewhere_counts)
+{
+    struct ks_lease_row rows[4] = {row_of(0, BED_OTHER, 1), row_of(1, BED_OTHER, 1),
+                                   elsewhere(2, BED_ME, 1), elsewhere(3, BED_ME, 1)};
+    uint32_t stolen = 0;
+
+    live();
+    for (int look = 0; look < 8; look++) {
+        peers_look_at(rows, 4);
+        for (uint32_t i = 0; i < 4; i++) {
+            stolen += peers_answer(KS_STORE_TAKE_OVER, i, KS_REFUSED);
+            rows[i].rev++;
+        }
+    }
+    EXPECT_EQ_I64(stolen, 0);
+    /* We have one of four now. */
+    rows[3] = elsewhere(3, BED_OTHER, 1);
+    for (int look = 0; look < 8; look++) {
+        peers_look_at(rows, 4);
+        for (uint32_t i = 0; i < 4; i++) {
+            stolen += peers_answer(KS_STORE_TAKE_OVER, i, KS_REFUSED);
+            rows[i].rev++;
+        }
+    }
+    EXPECT(stolen >= 1);
+}
+
+TEST(who_has_most_is_stolen_from_if_it_has_some_of_our_stream)
+{
+    enum { THIRD = BED_OTHER + 1 };
+    struct ks_lease_row rows[8];
+    bool stolen = false;
+
+    live();
+    for (uint32_t i = 0; i < 8; i++)
+        rows[i] = i < 3 ? row_of(i, THIRD, 1) : elsewhere(i, BED_OTHER, 1);
+    for (int look = 0; look < 8; look++) {
+        peers_look_at(rows, 8);
+        for (uint32_t i = 0; i < 8; i++) {
+            stolen |= peers_answer(KS_STORE_TAKE_OVER, i, KS_REFUSED);
+            rows[i].rev++;
+        }
+    }
+    EXPECT(stolen); /* Three of eight are more than a third of them. */
 }

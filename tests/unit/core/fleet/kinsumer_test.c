@@ -175,3 +175,138 @@ TEST(a_listing_that_was_asked_for_before_a_long_sleep_makes_no_list)
     peers_step(&listed);
     EXPECT(names_shards());
 }
+
+/* Looks at shard 1, whose parent no listing shows. */
+static void look_at_child(bool parent_has_row, uint32_t owner)
+{
+    static const ks_shard one[] = {1};
+    const struct ks_list_row list = {true, 1, one, 1};
+    const struct ks_shard_row child = {.shard = 1, .parents = {0, KS_SHARD_NONE}};
+    struct ks_lease_row parent;
+
+    peers_list(&child, 1);
+    cycle(20000, &list);
+    parent = peers_row(owner, AGO(0));
+    peers_look_at(&parent, parent_has_row);
+}
+
+TEST(a_child_waits_for_a_parent_that_one_listing_does_not_show)
+{
+    ks_instant since;
+
+    peers_live(KS_PROTOCOL_KINSUMER);
+    look_at_child(false, 0);
+    since = peers_bed.now;
+    EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) == NULL);
+    look_at_child(false, 0); /* It is asked for again, and soon: then it is gone. */
+    EXPECT(ks_instant_since(peers_bed.now, since).us < 5000000);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) != NULL);
+}
+
+TEST(a_child_waits_for_whoever_reads_the_rest_of_a_parent_that_is_gone)
+{
+    peers_live(KS_PROTOCOL_KINSUMER);
+    for (int i = 0; i < 4; i++) {
+        look_at_child(true, BED_OTHER);
+        EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) == NULL);
+    }
+    look_at_child(true, 0);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) != NULL);
+}
+
+/* Looks at the row of shard 0 for so long; returns how often it was told that nobody reads it. */
+static int unread_for(int64_t ms, uint32_t owner)
+{
+    const int64_t until_us = peers_wall_us + ms * 1000;
+    int told = 0;
+
+    while (peers_wall_us < until_us) {
+        struct ks_lease_row row = peers_row(owner, 1);
+
+        cycle(0, &whole_list);
+        peers_look(&row);
+        if (!bed_told(&peers_bed, KS_STORY_UNREAD))
+            continue;
+        told++;
+        for (uint32_t i = 0; i < peers_bed.effects.count; i++)
+            EXPECT(peers_bed.effects.items[i].kind != KS_EFFECT_STORY ||
+                   peers_bed.effects.items[i].story.worker.worker == BED_OTHER);
+    }
+    return told;
+}
+
+TEST(what_a_client_who_lives_leaves_free_is_told_once)
+{
+    struct ks_self_view self;
+
+    peers_live(KS_PROTOCOL_KINSUMER);
+    EXPECT_EQ_I64(unread_for(30000, BED_OTHER), 0); /* It may be idle. */
+    EXPECT_EQ_I64(unread_for(5000, 0), 0);
+    EXPECT_EQ_I64(unread_for(30000, 0), 1);
+    ks_core_self(peers_bed.core, &self);
+    EXPECT_EQ_U64(self.unread, 1);
+    EXPECT_EQ_I64(unread_for(5000, BED_OTHER), 0);
+    ks_core_self(peers_bed.core, &self);
+    EXPECT_EQ_U64(self.unread, 0);
+    EXPECT_EQ_I64(unread_for(30000, 0), 1);
+}
+
+TEST(a_shard_that_stands_twice_in_the_list_is_no_news)
+{
+    const ks_shard twice[] = {0, 3, 0};
+    const struct ks_list_row list = {true, 1, twice, 3};
+    ks_instant since;
+
+    peers_live(KS_PROTOCOL_KINSUMER);
+    cycle(0, &list);
+    since = peers_bed.core->fleet.division.since;
+    cycle(0, &list);
+    cycle(0, &list);
+    EXPECT_EQ_I64(peers_bed.core->fleet.division.since.us, since.us);
+    EXPECT_EQ_U64(peers_bed.core->directory[0].place, 1);
+    EXPECT_EQ_U64(peers_bed.core->directory[3].place, 2);
+    /* What left the list is nobody's. */
+    cycle(0, &whole_list);
+    EXPECT(ks_instant_before(since, peers_bed.core->fleet.division.since));
+    EXPECT_EQ_U64(peers_bed.core->directory[3].place, 0);
+}
+
+TEST(whoever_leads_mends_a_list_that_names_a_shard_twice)
+{
+    const ks_shard twice[] = {0, 0};
+    const struct ks_list_row list = {true, 1, twice, 2};
+    const struct ks_shard_row shard = {.parents = {KS_SHARD_NONE, KS_SHARD_NONE}};
+    const struct ks_store_effect *named = NULL;
+
+    peers_live(KS_PROTOCOL_KINSUMER);
+    for (int i = 0; i < 10 && named == NULL; i++) {
+        cycle(20000, &list);
+        if (peers_bed.core->fleet.division.office != 0)
+            office_written();
+        peers_list(&shard, 1);
+        peers_look(NULL);
+        named = bed_asked(&peers_bed, KS_STORE_NAME_SHARDS);
+    }
+    EXPECT(named != NULL && named->shard_count == 1);
+}
+
+TEST(a_client_without_a_time_is_not_removed)
+{
+    struct ks_worker_row workers[] = {
+        {.self = {BED_ME, 0}, .rank = 0},
+        {.self = {BED_OTHER, 0}, .rank = 1},
+        {.self = {3, 0}, .rank = 2},
+    };
+
+    peers_live(KS_PROTOCOL_KINSUMER);
+    cycle(20000, &whole_list);
+    office_written();
+    answer((struct ks_event){.store = {.outcome = KS_DONE}});
+    workers[0].beat = AGO(0);
+    workers[2].beat = AGO(INT64_C(49) * 3600 * 1000);
+    answer((struct ks_event){.store = {.workers = workers, .worker_count = 3}});
+    EXPECT_EQ_U64(bed_asked(&peers_bed, KS_STORE_REMOVE_WORKER)->worker.worker, 3);
+    for (uint32_t i = 0; i < peers_bed.effects.count; i++)
+        EXPECT(peers_bed.effects.items[i].kind != KS_EFFECT_STORE ||
+               peers_bed.effects.items[i].store.worker.worker != BED_OTHER);
+}

@@ -105,6 +105,9 @@ TEST(a_take_names_all_that_was_read)
 {
     struct ks_store_request request = request_of(KS_STORE_ASSIGN);
     const struct ks_store_lease made = {.parents = {"shardId-000000000000"}, .unstarted = true};
+    const struct ks_store_lease begun = {
+        .checkpoint = {.kind = KS_POSITION_AT_TIMESTAMP, .timestamp_ms = 1714564810000},
+        .begins = true};
 
     say_write(&request);
     EXPECT_STR(foreign_line,
@@ -117,6 +120,13 @@ TEST(a_take_names_all_that_was_read)
                "if AssignedTo absent , LeaseTimeout absent , ClaimRequest absent , Checkpoint =? ; "
                "AssignedTo = me, LeaseTimeout = 2024-05-01T12:00:20Z, "
                "ParentShardId = shardId-000000000000, Checkpoint = , ClaimRequest removed");
+    request = request_of(KS_STORE_ASSIGN);
+    request.lease = &begun;
+    say_write(&request);
+    EXPECT_STR(foreign_line,
+               "if AssignedTo absent , LeaseTimeout = 2024-05-01T12:00:10Z, ClaimRequest absent ; "
+               "AssignedTo = me, LeaseTimeout = 2024-05-01T12:00:20Z, "
+               "SidecarPosition = :AT_TIMESTAMP:1714564810000, ClaimRequest removed");
     request = request_of(KS_STORE_TAKE_OVER);
     memcpy(request.owner.id, KS_FOREIGN_EMPTY, sizeof(KS_FOREIGN_EMPTY));
     memcpy(request.next_owner.id, "me", sizeof("me"));

@@ -45,6 +45,8 @@ static void say_place(const struct ks_position *position)
 static void say_row(const struct ks_store_lease *row)
 {
     size = 0;
+    if (row->stream[0] != '\0')
+        SAY("%s: ", row->stream);
     if (row->damaged) {
         SAY("%s damaged", row->shard);
         return;
@@ -104,24 +106,6 @@ TEST(rows_mean_what_the_vectors_say)
     EXPECT_EQ_I64(ks_alloc_live(), 0);
 }
 
-TEST(a_table_of_several_streams_is_not_touched)
-{
-    static const char several[] =
-        "{\"leaseKey\":{\"S\":\"123456789012:orders:1672531200:shardId-000000000000\"},"
-        "\"streamName\":{\"S\":\"123456789012:orders:1672531200\"},"
-        "\"shardId\":{\"S\":\"shardId-000000000000\"},\"leaseCounter\":{\"N\":\"5\"},"
-        "\"ownerSwitchesSinceCheckpoint\":{\"N\":\"0\"},\"checkpoint\":{\"S\":\"LATEST\"}}";
-    struct ks_native_rows rows = {.workers = NULL};
-    struct ks_json *json = NULL;
-
-    EXPECT_OK(ks_json_parse(ks_view_text(several), &json));
-    EXPECT_ERR(add_item(json, &rows), CORRUPT);
-    EXPECT_EQ_I64(rows.lease_count, 0);
-    ks_native_rows_free(&rows);
-    ks_json_free(json);
-    EXPECT_EQ_I64(ks_alloc_live(), 0);
-}
-
 /* ---- What we write ---- */
 
 static void say_write(const struct ks_store_request *request)
@@ -160,6 +144,55 @@ static struct ks_store_request request_of(enum ks_store_operation operation)
                                      .owner = {.id = "other"},
                                      .rev = 7,
                                      .next_rev = 8};
+}
+
+TEST(a_row_of_several_streams_says_twice_whose_it_is)
+{
+    struct ks_store_request request = request_of(KS_STORE_CREATE);
+    struct ks_store_lease made = {.checkpoint = {.kind = KS_POSITION_LATEST, .sub_sequence = -1}};
+    struct ks_item_write write;
+
+    request.stream = "123456789012:orders:1672531200";
+    request.lease = &made;
+    say_write(&request);
+    EXPECT_STR(line, "if leaseKey absent ; streamName = 123456789012:orders:1672531200, "
+                     "shardId = shardId-000000000001, leaseCounter = 0, checkpoint = LATEST, "
+                     "checkpointSubSequenceNumber = 0, ownerSwitchesSinceCheckpoint = 0");
+    EXPECT_OK(ks_kcl_dialect.write(&request, &write, NULL));
+    EXPECT_STR(write.k, "123456789012:orders:1672531200:shardId-000000000001");
+    ks_item_write_free(&write);
+
+    request.operation = KS_STORE_CHECKPOINT;
+    EXPECT_OK(ks_kcl_dialect.write(&request, &write, NULL));
+    EXPECT_STR(write.k, "123456789012:orders:1672531200:shardId-000000000001");
+    ks_item_write_free(&write);
+}
+
+TEST(a_row_of_several_streams_is_read_and_written_by_its_whole_key)
+{
+    char shard[KS_SHARD_ID_MAX + 1];
+    char stream[KS_STREAM_ID_MAX + 1];
+    struct ks_store_request request = request_of(KS_STORE_READ_LEASE);
+    const char *partition;
+    struct ks_item_write write;
+    struct ks_item_keys keys;
+
+    memset(shard, 's', KS_SHARD_ID_MAX);
+    shard[KS_SHARD_ID_MAX] = '\0';
+    memset(stream, 'n', KS_STREAM_ID_MAX);
+    memcpy(stream, "123456789012:", 13);
+    memcpy(stream + KS_STREAM_ID_MAX - 20, ":9223372036854775807", 21);
+    request.stream = stream;
+    request.shard = shard;
+    EXPECT_OK(ks_kcl_dialect.read(&request, &partition, &keys));
+    EXPECT_EQ_U64(strlen(keys.texts[0]), KS_LEASE_KEY_MAX);
+    request.operation = KS_STORE_END;
+    request.children[0] = request.children[1] = "";
+    EXPECT_OK(ks_kcl_dialect.write(&request, &write, NULL));
+    EXPECT_EQ_U64(strlen(write.k), KS_LEASE_KEY_MAX);
+    ks_item_write_free(&write);
+    request.stream = "orders";
+    EXPECT_ERR(ks_kcl_dialect.write(&request, &write, NULL), INVALID);
 }
 
 TEST(a_row_is_made_with_all_that_members_need)
@@ -227,7 +260,7 @@ TEST(a_renewal_leaves_all_else_and_a_checkpoint_ends_what_was_prepared)
                      "throughputKBps = 212.503906, checkpoint = 4959, "
                      "checkpointSubSequenceNumber = 0, ownerSwitchesSinceCheckpoint = 0, "
                      "pendingCheckpoint removed, pendingCheckpointSubSequenceNumber removed, "
-                     "pendingCheckpointState removed");
+                     "pendingCheckpointState removed, SidecarSince removed");
     request.checkpoint.sub_sequence = 41;
     request.operation = KS_STORE_FINAL;
     say_write(&request);
@@ -236,7 +269,7 @@ TEST(a_renewal_leaves_all_else_and_a_checkpoint_ends_what_was_prepared)
                      "leaseOwner removed, checkpointOwner removed, checkpoint = 4959, "
                      "checkpointSubSequenceNumber = 41, ownerSwitchesSinceCheckpoint = 0, "
                      "pendingCheckpoint removed, pendingCheckpointSubSequenceNumber removed, "
-                     "pendingCheckpointState removed");
+                     "pendingCheckpointState removed, SidecarSince removed");
     request.has_checkpoint = false;
     say_write(&request);
     EXPECT_STR(line, "if leaseCounter = 7, leaseOwner =? me, checkpointOwner =? me; "
@@ -271,7 +304,7 @@ TEST(an_end_names_the_children)
                      "checkpointOwner removed, checkpoint = SHARD_END, "
                      "checkpointSubSequenceNumber = 0, ownerSwitchesSinceCheckpoint = 0, "
                      "pendingCheckpoint removed, pendingCheckpointSubSequenceNumber removed, "
-                     "pendingCheckpointState removed, "
+                     "pendingCheckpointState removed, SidecarSince removed, "
                      "childShardIds = shardId-000000000003|shardId-000000000004");
     request.operation = KS_STORE_DELETE;
     say_write(&request);

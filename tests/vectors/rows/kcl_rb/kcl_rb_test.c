@@ -111,6 +111,9 @@ TEST(a_take_names_all_that_was_read_and_marks_the_row_as_a_sidecars)
 {
     struct ks_store_lease read = as_read("4959");
     struct ks_store_request request = request_of(KS_STORE_ASSIGN, &read);
+    const struct ks_store_lease begun = {
+        .checkpoint = {.kind = KS_POSITION_AT_TIMESTAMP, .timestamp_ms = 1714564810000},
+        .begins = true};
 
     EXPECT_STR(written(&request), IF_FREE "; " TAKEN);
     request.rev = 0;
@@ -118,6 +121,9 @@ TEST(a_take_names_all_that_was_read_and_marks_the_row_as_a_sidecars)
                "if assigned_to absent or null , lease_timeout absent or null ; " TAKEN);
     request.rev = 1;
     EXPECT_STR(written(&request), "if assigned_to absent or null , lease_timeout = ; " TAKEN);
+    request = request_of(KS_STORE_ASSIGN, &begun);
+    EXPECT_STR(written(&request),
+               IF_FREE "; " TAKEN ", SidecarPosition = :AT_TIMESTAMP:1714564810000");
     request = request_of(KS_STORE_TAKE_OVER, &read);
     EXPECT_STR(written(&request),
                "if assigned_to = other, lease_timeout = 2024-05-01 12:00:10 UTC; " TAKEN);

@@ -275,6 +275,9 @@ static struct ks_store_request request_of(enum ks_store_operation operation)
 TEST(a_capture_names_all_that_was_read)
 {
     struct ks_store_request request = request_of(KS_STORE_ASSIGN);
+    const struct ks_store_lease begun = {
+        .checkpoint = {.kind = KS_POSITION_AT_TIMESTAMP, .timestamp_ms = 1714564810000},
+        .begins = true};
 
     EXPECT_STR(say_write(&request),
                SHARD ": if OwnerID none , LastUpdate = 1714564800123456789, Finished none ; "
@@ -286,6 +289,12 @@ TEST(a_capture_names_all_that_was_read)
     EXPECT_STR(say_write(&request),
                SHARD ": if OwnerID = other, LastUpdate = 1714564800123456789, Finished none ; "
                      "OwnerID = me, OwnerName = me, " STAMP);
+    request.lease = &begun;
+    EXPECT_STR(say_write(&request),
+               SHARD ": if OwnerID = other, LastUpdate = 1714564800123456789, Finished none ; "
+                     "OwnerID = me, OwnerName = me, "
+                     "SidecarPosition = :AT_TIMESTAMP:1714564810000, " STAMP);
+    request.lease = NULL;
     memcpy(request.owner.id, KS_FOREIGN_EMPTY, sizeof(KS_FOREIGN_EMPTY));
     EXPECT_STR(say_write(&request),
                SHARD ": if OwnerID = , LastUpdate = 1714564800123456789, Finished none ; "
