@@ -79,6 +79,8 @@ void ks_item_init(struct ks_item *item, const struct ks_schema *schema);
 /* The index of `name` in the schema, or schema->count. */
 uint32_t ks_schema_find(const struct ks_schema *schema, ks_view name);
 
+/* MALFORMED if an attribute that the schema names is strange; it counts as asked for. */
+KS_MUST_USE ks_err ks_item_types(const struct ks_item *item);
 /* One attribute, by its index. NOT_FOUND if it is absent, MALFORMED if it is strange or not in the form asked for.
  * Number: 0 .. INT64_MAX; signed: INT64_MIN .. INT64_MAX. */
 KS_MUST_USE ks_err ks_item_text(const struct ks_item *item, uint32_t index, ks_view *ret_text);

@@ -6,8 +6,8 @@ import os
 import time
 
 from kpl import pack
-from lib import (Sidecar, check, check_equal, data_of, dynamodb, kinesis, main, make_stream, need_emulators, numbered,
-                 pull_all, put_kinesis, test, wait_until)
+from lib import (Sidecar, check, check_equal, data_of, dynamodb, kinesis, main, make_stream, need_emulators,
+                 numbered, pull_all, put_kinesis, records_of, settle, shard_ids, shards_of, test, wait_until)
 
 SHARDS = 4
 LEASE_MS = 2000
@@ -51,33 +51,6 @@ def name_of(folder):
 def sidecar(folder, name, worker, **options):
     return Sidecar.on_emulators(folder, worker, stream=name, application=name, dialect="kcl",
                                 lease_duration_ms=LEASE_MS, **options)
-
-
-def records_of(stream, shard):
-    """All that stands in a shard: (sequence number, data)."""
-    at = kinesis("GetShardIterator", StreamName=stream, ShardId=shard, ShardIteratorType="TRIM_HORIZON")
-    return kinesis("GetRecords", ShardIterator=at["ShardIterator"])["Records"]
-
-
-def shards_of(stream):
-    return kinesis("ListShards", StreamName=stream)["Shards"]
-
-
-def shard_ids(stream):
-    return [shard["ShardId"] for shard in shards_of(stream)]
-
-
-def settle(one, count):
-    """The next records, so many, acknowledged and in the table when this returns."""
-    got = []
-    while len(got) < count:
-        batch = one.get(f"/v1/records?max_records={count - len(got)}&wait_ms=1000")
-        if not batch["records"]:
-            continue
-        answer = one.call("POST", f"/v1/records/ack?batch_id={batch['batch_id']}&wait=persisted")
-        check_equal((answer.status, answer.json["persisted"]), (200, True), answer)
-        got += [data_of(record).decode() for record in batch["records"]]
-    return got
 
 
 @test(seconds=60)

@@ -25,6 +25,8 @@ bool ks_reading_lives(const struct ks_dialect *dialect, const struct ks_reading 
 /* True if something has moved since `before`. */
 bool ks_reading_moved(const struct ks_reading *before, const struct ks_reading *now,
                       struct ks_detail *ret_sign);
+/* Likewise of one row; NULL: there was, or is, none. */
+bool ks_reading_row_moved(const struct ks_store_lease *before, const struct ks_store_lease *now);
 
 /* The row of a shard (`stream`: of which of several; "": of one), a worker; NULL: none. */
 const struct ks_store_lease *ks_reading_lease(const struct ks_reading *reading, const char *stream,

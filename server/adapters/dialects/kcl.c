@@ -110,9 +110,9 @@ static ks_err read_checkpoint(const struct ks_item *item, struct ks_position *po
     uint64_t sub = 0;
     ks_view text;
 
-    KS_TRY(ks_item_text(item, CHECKPOINT, &text));
     if (item->presence[SUB] != KS_ABSENT)
         KS_TRY(ks_item_number(item, SUB, &sub));
+    KS_TRY(ks_item_text(item, CHECKPOINT, &text));
     for (size_t at = 0; at < WORDS; at++)
         if (ks_view_equal(text, ks_view_text(words[at].word))) {
             position->kind = words[at].kind;

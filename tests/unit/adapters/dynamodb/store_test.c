@@ -343,3 +343,34 @@ TEST(a_write_that_was_refused_for_its_rate_is_repeated)
     EXPECT(http_script_count(script) > 2);
     finish();
 }
+
+TEST(a_worker_looks_whose_table_it_is_before_its_first_write)
+{
+    static const struct http_step strange[] = {
+        {.body = READY},
+        {.body = "{\"Items\":[{\"p\":{\"S\":\"s\"},\"k\":{\"S\":\"shardId-0\"},"
+                 "\"AssignedTo\":{\"S\":\"a\"},\"LeaseTimeout\":{\"S\":\"\"}}]}"}};
+    static const struct http_step fine[] = {
+        {.body = READY},
+        {.body = "{\"Items\":[],\"LastEvaluatedKey\":{\"p\":{\"S\":\"s\"},\"k\":{\"S\":\"a\"}}}"},
+        {.body = "{\"Items\":[]}"},
+        {.body = "{}"},
+        {.body = "{}"}};
+
+    begin(strange, 2);
+    ask(KS_STORE_REGISTER_NEW);
+    EXPECT_EQ_I64(told.outcome, KS_UNKNOWN);
+    EXPECT(ks_err_is(told.err, KS_ERR_FOREIGN));
+    EXPECT_CONTAINS(told.detail.text, "the row shardId-0 is of --dialect go-kcl");
+    EXPECT_EQ_U64(http_script_count(script), 2);
+    finish();
+    begin(fine, 5);
+    ask(KS_STORE_REGISTER_NEW);
+    EXPECT_EQ_I64(told.outcome, KS_DONE);
+    EXPECT_CONTAINS(http_script_request(script, 2), "DynamoDB_20120810.Query");
+    EXPECT_CONTAINS(http_script_request(script, 3), "DynamoDB_20120810.UpdateItem");
+    ask(KS_STORE_REGISTER_NEW);
+    EXPECT_EQ_I64(told.outcome, KS_DONE);
+    EXPECT_EQ_U64(http_script_count(script), 5);
+    finish();
+}
