@@ -531,8 +531,8 @@ static uint32_t takes_beside(uint32_t free, uint32_t ours, uint32_t others)
 
     live();
     for (uint32_t i = 0; i < free + ours + others; i++)
-        rows[i] = i < free ? row_of(i, 0, 1)
-                           : elsewhere(i, i < free + ours ? BED_ME : BED_OTHER, 1);
+        rows[i] =
+            i < free ? row_of(i, 0, 1) : elsewhere(i, i < free + ours ? BED_ME : BED_OTHER, 1);
     peers_look_at(rows, free + ours + others);
     for (uint32_t i = 0; i < free; i++)
         taken += peers_answer(KS_STORE_ASSIGN, i, KS_REFUSED);
