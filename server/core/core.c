@@ -285,6 +285,7 @@ static void dispatch(struct ks_core *core, const struct ks_event *event, struct 
         return;
     case KS_EVENT_LOAD: core->fleet.load = event->load.load; return;
     case KS_EVENT_BUDGET: ks_flow_budget(core, event->budget.bytes); return;
+    case KS_EVENT_KIN: core->fleet.kcl.kin_away = event->kin.away; return;
     case KS_EVENT_LOCKED: core->protocol->locked(core, event, effects); return;
     case KS_EVENT_PAUSE: ks_operator_pause(core, event, effects); return;
     case KS_EVENT_RESUME:
@@ -394,6 +395,11 @@ void ks_core_self(const struct ks_core *core, struct ks_self_view *ret_view)
         view.in_flight_bytes += core->redrives[i].bytes;
     }
     *ret_view = view;
+}
+
+bool ks_core_wants(const struct ks_core *core)
+{
+    return core->fleet.step == KS_SELF_LIVE && core->fleet.mode == KS_ACTIVE && !core->draining;
 }
 
 static void view_held(const struct ks_core *core, const struct ks_lease *lease,

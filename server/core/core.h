@@ -127,6 +127,8 @@ struct ks_self_view {
     uint32_t redriven;   /* Dead letters that are delivered again. */
 };
 void ks_core_self(const struct ks_core *core, struct ks_self_view *ret_view);
+/* True while it takes leases if it can get them. */
+bool ks_core_wants(const struct ks_core *core);
 
 /* What it knows of a shard. False if it knows no such row. */
 struct ks_lease_view {

@@ -370,6 +370,7 @@ struct ks_kcl {
     bool counted;       /* All rows were looked at, .. */
     bool unserved;      /* .. and some are of streams that this process does not read, */
     bool unserved_told; /* which is told once. */
+    bool kin_away;      /* Or of one that reads them now and wants no leases. */
 };
 
 struct ks_fleet {

@@ -118,6 +118,8 @@ struct ks_switchboard {
     /* Records. */
     struct ks_budget budget;
     size_t allowed;                /* By the budget, as the core was told. */
+    bool willing;                  /* Counted as one that wants leases. */
+    bool kin_away;                 /* As the core was told. */
     struct ks_board_lease *leases; /* core.leases_max */
     uint32_t *open;                /* By shard: index in `leases` + 1; 0 = not open. */
     uint32_t *sizes;               /* KS_READ_RECORDS_MAX */

@@ -180,6 +180,28 @@ static void tell_budget(struct ks_switchboard *board)
     ks_board_step(board, &(struct ks_event){.kind = KS_EVENT_BUDGET, .budget = {allowed}});
 }
 
+/* A leader of KCL 3.x assigns to a process whatever its table has: where one of those who share it wants no leases, all
+ * of them must say so. */
+static void tell_kin(struct ks_switchboard *board)
+{
+    uint32_t *const willing = board->config.kin_willing;
+    const bool wants = ks_core_wants(board->core);
+    bool away;
+
+    if (willing == NULL)
+        return;
+    if (wants != board->willing) {
+        board->willing = wants;
+        *willing = wants ? *willing + 1 : *willing - 1;
+        ks_loop_wake(board->config.loop); /* For the others. */
+    }
+    away = *willing - board->willing < board->config.kin_count;
+    if (away == board->kin_away)
+        return;
+    board->kin_away = away;
+    ks_board_step(board, &(struct ks_event){.kind = KS_EVENT_KIN, .kin.away = away});
+}
+
 static ks_instant turn(struct ks_hook *hook, ks_instant now)
 {
     struct ks_switchboard *board = KS_LIST_ENTRY(hook, struct ks_switchboard, hook);
@@ -188,6 +210,7 @@ static ks_instant turn(struct ks_hook *hook, ks_instant now)
     board->turning = true;
     step_queue(board);
     tell_budget(board);
+    tell_kin(board);
     if (ks_instant_reached(now, board->due))
         ks_board_step(board, &(struct ks_event){.kind = KS_EVENT_TICK});
     /* After the tick, so that what apps do never delays a heartbeat. */

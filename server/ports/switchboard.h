@@ -32,6 +32,7 @@ struct ks_switchboard_config {
     const char *stream;
     const char *const *kin; /* Streams that others of this process read out of the same table. Not copied. */
     uint32_t kin_count;
+    uint32_t *kin_willing; /* How many of them and of us want leases: their common one; NULL: none. */
     bool several_streams; /* KCL: an empty table becomes one of several. */
     const char *application;
     const char *dialect;   /* "native" */

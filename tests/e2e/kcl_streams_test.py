@@ -68,13 +68,14 @@ def sidecar(folder, table, stream, worker, **options):
                                 **{"lease_duration_ms": LEASE_MS, **options})
 
 
-def of_both(folder, table, streams, worker, **options):
+def of_both(folder, table, streams, worker, more=None, **options):
     """One process with a subscription for each stream, all of one application."""
     path = os.path.join(folder, worker + ".json")
+    more = more or {}
     with open(path, "w", encoding="utf-8") as file:
         json.dump({"subscriptions": [{"name": word, "stream": stream, "application": table, "dialect": "kcl",
                                       "initial_position": "trim_horizon", "lease_duration_ms": LEASE_MS,
-                                      "checkpoint_interval_ms": 500} for word, stream in streams.items()]}, file)
+                                      "checkpoint_interval_ms": 500, **more} for word, stream in streams.items()]}, file)
     return Sidecar.on_emulators(folder, worker, config=path, stream=None, application=None, initial_position=None,
                                 lease_duration_ms=None, checkpoint_interval_ms=None, **options)
 
@@ -247,16 +248,21 @@ def a_leader_of_3x_is_told_of_us_only_if_all_streams_are_read(folder):
         dynamodb("PutItem", TableName=table, Item={name: {"S": value} for name, value in {"leaseKey": key, **more}.items()})
     part = sidecar(folder, table, orders, "part", worker_metrics_ms=1000).start()
     wait_until(lambda: "has streams that this process does not read" in part.said(), 20, "it is told")
-    whole = of_both(folder, table, {"orders": orders, "clicks": clicks}, "whole").start()
+    whole = of_both(folder, table, {"orders": orders, "clicks": clicks}, "whole",
+                    {"worker_metrics_ms": 1000, "idle_release_ms": 2000}).start()
 
-    def reported():
-        for one, words_ in ((part, ("",)), (whole, ("&subscription=orders", "&subscription=clicks"))):
-            for word in words_:  # Or they would be idle.
-                one.get("/v1/records?max_records=1&wait_ms=1" + word)
+    def pull(*subscriptions):
+        part.get("/v1/records?max_records=1&wait_ms=1")  # Or it would be idle.
+        for name in subscriptions:
+            whole.get("/v1/records?max_records=1&wait_ms=1&subscription=" + name)
         return "whole" in scan(table)
-    wait_until(reported, 20, "its report")
+    wait_until(lambda: pull("orders", "clicks"), 20, "its report")
     check("part" not in scan(table), "it reports, and would be assigned what it does not read")
     check("does not read" not in whole.said(), whole.said())
+    # Of two subscriptions one has no app any more: it would be assigned the other's leases, too.
+    check_equal(whole.call("DELETE", "/v1/sessions/default?subscription=clicks").status, 200)
+    wait_until(lambda: not pull("orders"), 30, "the report is gone")
+    wait_until(lambda: pull("orders", "clicks"), 20, "its report is back")
 
 
 # --- The tool ---

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""app.py URL WORKER WORK_US - the app of a member of ours, by the Python stub. Its diary is that of all: see fleet.py."""
+"""app.py URL WORKER WORK_US [STREAM] - the app of a member of ours, by the Python stub. Its diary is that of all: see
+fleet.py. STREAM is the subscription that it reads, where there are several."""
 
 import json
 import os
@@ -14,7 +15,7 @@ from kinesis_sidecar import Sidecar  # noqa: E402
 
 
 def main():
-    url, worker, work_us = sys.argv[1:]
+    url, worker, work_us, *several = sys.argv[1:]
     epochs = {}
 
     def tell(event, **members):
@@ -28,11 +29,13 @@ def main():
         tell("unsaved", reason=failure["reason"])
 
     stream = Sidecar(url).stream(client_id=worker, max_in_flight=100, heartbeat_ms=500, on_event=noticed, on_failed=failed)
+    if several:
+        stream.query["subscription"] = several[0]
     signal.signal(signal.SIGTERM, lambda *_: stream.stop())
     tell("started")
     with stream:
         for record in stream:
-            shard = record.shard_id
+            shard = "/".join([*several, record.shard_id])
             if epochs.get(shard) != record.epoch or record.attempt > 1:
                 epochs[shard] = record.epoch
                 tell("began", shard=shard, epoch=record.epoch)

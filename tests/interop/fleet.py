@@ -169,13 +169,13 @@ class Ours(Member):
 
     def __init__(self, world, dialect, library, worker, work_us=0, **options):
         super().__init__(world, library, worker)
-        self.dialect, self.work_us, self.options, self.app = dialect, work_us, options, None
+        self.dialect, self.work_us, self.options, self.apps = dialect, work_us, options, []
 
     def start(self):
         self.runs += 1
         path = os.path.join(self.world.folder, f"{self.worker}.{self.runs}")
         self.diaries.append(path + ".diary")
-        options = {"dialect": self.dialect, "stream": self.world.name, "application": self.world.name,
+        options = {"dialect": self.dialect, **self.world.subscriptions(path + ".json"),
                    "initial_position": "trim_horizon", "lease_duration_ms": LEASE_MS, "checkpoint_interval_ms": 500,
                    "drain_timeout_ms": 10000, **AS_THEY.get(self.dialect, {}), **self.options}
         where = {"AWS_ENDPOINT_URL_KINESIS": self.world.kinesis_url, "AWS_ENDPOINT_URL_DYNAMODB": self.world.dynamodb_url}
@@ -186,9 +186,10 @@ class Ours(Member):
         self.sidecar.start()
         self.process = self.sidecar.process
         with open(path + ".log", "ab") as log, open(self.diaries[-1], "ab") as out:
-            self.app = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", os.path.join(HERE, "app.py"), self.sidecar.url,
-                                         self.worker, str(self.work_us)], stdin=subprocess.DEVNULL, stdout=out, stderr=log)
-        PROCESSES.append(self.app)
+            self.apps = [subprocess.Popen(["setpriv", "--pdeathsig", "KILL", os.path.join(HERE, "app.py"), self.sidecar.url,
+                                           self.worker, str(self.work_us), *stream], stdin=subprocess.DEVNULL, stdout=out,
+                                          stderr=log) for stream in self.world.apart()]
+        PROCESSES.extend(self.apps)
         return self
 
     def stop(self, seconds=40):
@@ -202,15 +203,18 @@ class Ours(Member):
         self.end_app(signal.SIGKILL)
 
     def end_app(self, number):
-        self.app.send_signal(number)
+        for app in self.apps:
+            app.send_signal(number)
         try:
-            self.app.wait(20 * PATIENCE)
+            for app in self.apps:
+                app.wait(20 * PATIENCE)
         except subprocess.TimeoutExpired:
-            check(False, f"the app of {self.worker} has not ended")
+            check(False, f"an app of {self.worker} has not ended")
 
     def lives(self):
         super().lives()
-        check(self.app.poll() is None, f"the app of {self.worker} ended by itself with {self.app.poll()}")
+        for app in self.apps:
+            check(app.poll() is None, f"an app of {self.worker} ended by itself with {app.poll()}")
 
     def manners(self):
         """Of which it says that the fleet of KCL is: 2.x or 3.x; unled, if nobody leads one of 3.x; None before it knows."""
@@ -230,6 +234,14 @@ class World:
         self.dynamodb_url, self.kinesis_url = os.environ["KS_DYNAMODB_URL"], os.environ["KS_DOUBLE_TLS_URL" if tls else "KS_KINESIS_URL"]
         self.ca = os.environ["KS_DOUBLE_CA"] if tls else None
         make_stream(self.name, shards)
+
+    def subscriptions(self, path):
+        """What a sidecar is told to read; `path` is where it may be told in a file."""
+        return {"stream": self.name, "application": self.name}
+
+    def apart(self):
+        """Of each app that a sidecar has, which stream it reads, if there are several."""
+        return [[]]
 
     def member(self, library, worker, **settings):
         member = Member(self, library, worker, **settings)
@@ -311,6 +323,36 @@ class World:
         if self.name + table not in dynamodb("ListTables")["TableNames"]:
             return []
         return dynamodb("Scan", TableName=self.name + table, ConsistentRead=True)["Items"]
+
+
+class Streams(World):
+    """Two streams in one application: a shard is STREAM/SHARD, and every other record is for the second one."""
+
+    def __init__(self, folder, shards):
+        super().__init__(folder, shards)
+        self.names = [self.name, self.name + "-b"]
+        make_stream(self.names[1], shards)
+
+    def subscriptions(self, path):
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"subscriptions": [{"name": name, "stream": name, "application": self.name} for name in self.names]},
+                      file)
+        return {"stream": None, "application": None, "config": path}
+
+    def apart(self):
+        return [[name] for name in self.names]
+
+    def member(self, library, worker, **settings):
+        return super().member(library, worker, streams=",".join(self.names), **settings)
+
+    def put(self, count):
+        first = len(self.placed)
+        for at, name in enumerate(self.names):
+            numbers = range(first + (first + at) % 2, first + count, 2)
+            places = put_kinesis(name, [(f"key-{number}", b"%d" % number) for number in numbers])
+            for number, (shard, sequence) in zip(numbers, places):
+                self.placed[str(number)] = (f"{name}/{shard}", sequence)
+                self.put_at[str(number)] = time.time()
 
 
 class MigrationTool:

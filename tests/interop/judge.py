@@ -148,7 +148,7 @@ class Kcl:
     """The dialect kcl as the judge needs it."""
     name = "kcl"
     table = ""
-    stories = ("takeover", "mixed", "stealing", "reshard", "frozen", "fanout", "aggregates")
+    stories = ("takeover", "mixed", "stealing", "reshard", "frozen", "streams", "fanout", "aggregates")
     sleeps = fleet.LEASE_MS / 1000
     bears_sleep = True
     parents_first = True
@@ -484,6 +484,46 @@ def frozen(name, folder):
     check_equal(dialect.owned(world), [], "leases that nobody gave back")
 
 
+def streams(name, folder):
+    """Theirs read two streams out of one table; ours, with a subscription for each, come beside them, take over, give back."""
+    dialect, library = DIALECTS[name], fleet.LIBRARIES[name]
+    world = fleet.Streams(folder, 4)
+
+    def wrong(row):
+        named = [row.get(part, {}).get("S", "") for part in ("streamName", "shardId")]
+        return dialect.wrong(row) or ("a row of no stream" if ":".join(named) != row["leaseKey"]["S"] else None)
+    watch = fleet.Watch(world, wrong)
+    them = [world.member(name, f"theirs-{at}", work_us=WORK_US) for at in range(2)]
+    us = [world.ours(dialect.name, name, f"ours-{at}", work_us=WORK_US) for at in range(2)]
+    producer = Producer(world, 12000, 100)
+
+    def seen(*living):
+        world.wait_seen(len(world.placed), library.unread, *living)
+    for member in them:
+        member.start().awake()
+    seen(*them)
+    for member in us:
+        member.start()
+    seen(*them, *us)
+    for served in (lambda owner: owner.startswith("ours"), lambda owner: owner.startswith("theirs")):
+        fleet.wait_until(lambda: any(served(row.get("leaseOwner", {"S": ""})["S"]) for row in world.rows()), 60, "both serve")
+    for member in them:
+        member.stop()
+    seen(*us)
+    fleet.wait_until(lambda: len(dialect.owned(world)) == 8, 60, "ours serve all of both streams", every=0.2)
+    them[0].start().awake()
+    seen(them[0], *us)
+    for member in us:
+        member.stop()
+    check_equal(dialect.owned(world), [], "leases that nobody gave back")
+    producer.done()
+    world.wait_seen(12000, library.unread + 30, them[0])
+    them[0].stop()
+    watch.stop()
+    check_equal(sorted({row["streamName"]["S"].split(":")[1] for row in world.rows()}), world.names)
+    judge(world, library)
+
+
 def fanout(name, folder):
     """Both read by enhanced fan-out, as one consumer: taken over there and back; then both at once, and each sleeps with its
     subscriptions open, and is killed, while others of ours come as another consumer, and by polling."""
@@ -676,7 +716,7 @@ def tables(name, folder):
 
 STORIES = {"alone": (alone, 400), "takeover": (takeover, 300), "mixed": (mixed, 500), "stealing": (stealing, 500), "reshard": (reshard, 300),
            "frozen": (frozen, 300), "flip": (flip, 500), "tables": (tables, 500),
-           "fanout": (fanout, 400), "aggregates": (aggregates, 300)}
+           "fanout": (fanout, 400), "aggregates": (aggregates, 300), "streams": (streams, 400)}
 
 
 def tell(name, story):

@@ -130,31 +130,40 @@ static bool is_missed(const struct ks_core *core, const struct ks_directory_entr
     return !ks_instant_before(core->fleet.listed_at, entry->missed_at);
 }
 
-/* It has a row, or is not to have one; and not because a listing left it out. */
-static bool is_settled(struct ks_core *core, ks_shard shard)
-{
-    const struct ks_directory_entry *entry;
-
-    if (shard >= core->directory_top)
-        return true;
-    entry = &core->directory[shard];
-    return entry->present ||
-           (entry->listed ? !lacks_row(core, shard) : ks_shards_gone(core, shard));
-}
-
 /* Parents before children, or members that find no row of a parent would not wait for it. */
-static bool may_be_made(struct ks_core *core, ks_shard shard)
+static bool may_be_made(const struct ks_core *core, ks_shard shard)
 {
     const struct ks_directory_entry *entry = &core->directory[shard];
 
     return lacks_row(core, shard) && is_missed(core, entry) && !entry->writing &&
-           !entry->doubtful && is_settled(core, entry->parents[0]) &&
-           is_settled(core, entry->parents[1]);
+           !entry->doubtful && !lacks_row(core, entry->parents[0]) &&
+           !lacks_row(core, entry->parents[1]);
+}
+
+static bool left_out(struct ks_core *core, ks_shard shard)
+{
+    return shard < core->directory_top && !core->directory[shard].present &&
+           !core->directory[shard].listed && !ks_shards_gone(core, shard);
+}
+
+/* A parent may be missing because the listing left it out. Then none is made, also elsewhere: whoever ends one parent
+ * of a merge makes its child, whether the other one has its row or not. */
+static bool all_listed(struct ks_core *core)
+{
+    for (ks_shard shard = 0; shard < core->directory_top; shard++) {
+        const struct ks_directory_entry *entry = &core->directory[shard];
+
+        if (lacks_row(core, shard) &&
+            (left_out(core, entry->parents[0]) || left_out(core, entry->parents[1])))
+            return false;
+    }
+    return true;
 }
 
 /* Makes rows that are missing. True if some are. */
 static bool make_rows(struct ks_core *core, struct ks_effects *effects)
 {
+    bool certain = all_listed(core);
     bool missing = false;
 
     for (ks_shard shard = 0; shard < core->directory_top; shard++) {
@@ -165,7 +174,7 @@ static bool make_rows(struct ks_core *core, struct ks_effects *effects)
         missing = true;
         if (ks_instant_before(core->fleet.list_asked_at, entry->missed_at))
             core->fleet.list_at = ks_instant_min(core->fleet.list_at, core->now);
-        if (may_be_made(core, shard) &&
+        if (certain && may_be_made(core, shard) &&
             !ks_peers_write(core, shard, KS_STORE_CREATE, KS_NOBODY, 0, effects))
             break;
     }

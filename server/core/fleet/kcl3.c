@@ -104,7 +104,7 @@ static void probe(struct ks_core *core, struct ks_effects *effects)
 static bool wants_report(const struct ks_core *core)
 {
     return reports(core) && ks_peers_want(core) && core->fleet.kcl.counted &&
-           !core->fleet.kcl.unserved;
+           !core->fleet.kcl.unserved && !core->fleet.kcl.kin_away;
 }
 
 void ks_kcl3_count(struct ks_core *core, struct ks_effects *effects)

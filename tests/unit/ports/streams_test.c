@@ -162,6 +162,20 @@ TEST(the_epoch_of_the_rows_comes_before_that_of_kinesis_if_there_is_one)
     EXPECT_STR(streams.id, ORDERS);
 }
 
+TEST(a_stream_of_another_account_is_another)
+{
+    const struct ks_store_lease rows[2] = {row("999999999999:orders:12345", false),
+                                           row("123456789012:orders:12345", false)};
+    struct ks_streams streams = described("orders", false);
+    struct ks_detail detail;
+
+    EXPECT_EQ_I64(ks_streams_choose(&streams, rows, 2, &detail), KS_CHOICE_MADE);
+    EXPECT_STR(streams.id, "123456789012:orders:12345");
+    streams = described("orders", false);
+    EXPECT_EQ_I64(ks_streams_choose(&streams, rows, 1, &detail), KS_CHOICE_MADE);
+    EXPECT_STR(streams.id, ORDERS);
+}
+
 TEST(an_empty_table_becomes_one_of_several_if_that_is_said)
 {
     const struct ks_store_lease plain = row("", false);

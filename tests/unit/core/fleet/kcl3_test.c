@@ -587,8 +587,25 @@ TEST(an_assigned_shard_of_another_stream_is_not_followed)
     peers_look(&row);
     owned(KS_DONE, 1);
     for (int i = 0; i < 20; i++) {
-        peers_wait(100);
         EXPECT(bed_asked(&peers_bed, KS_STORE_READ_LEASE) == NULL);
         EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) == NULL);
+        peers_wait(100);
     }
+}
+
+TEST(while_others_on_our_table_want_no_leases_a_leader_is_told_nothing)
+{
+    const struct ks_lease_row row = peers_row(BED_OTHER, 3);
+
+    live_led();
+    peers_look(&row);
+    while (KCL.serials[REPORT] != 0)
+        answer(REPORT, NULL, KS_DONE);
+    EXPECT(KCL.reported);
+    peers_step(&(struct ks_event){.kind = KS_EVENT_KIN, .kin.away = true});
+    EXPECT(bed_asked(&peers_bed, KS_STORE_SAY_GONE) != NULL);
+    answer(REPORT, NULL, KS_DONE);
+    EXPECT(!KCL.reported);
+    peers_step(&(struct ks_event){.kind = KS_EVENT_KIN, .kin.away = false});
+    EXPECT(bed_asked(&peers_bed, KS_STORE_HEARTBEAT) != NULL);
 }

@@ -405,6 +405,10 @@ TEST(rows_of_other_streams_are_never_written)
 
     live();
     rows[2].finished = true;
+    peers_look_at(rows, 3);
+    peers_list(NULL, 0);
+    peers_wait(2000);
+    peers_list(NULL, 0);
     for (int look = 0; look < 3000; look++) { /* Beyond an hour. */
         peers_look_at(rows, 3);
         EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) == NULL);
