@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "ports/batches.h"
 #include "ports/rows_fleet.h"
+#include "ports/rows_streams.h"
 
 #include <assert.h>
 #include <string.h>
@@ -86,7 +87,7 @@ static void worker_freed(void *arg, uint32_t number)
     (void)number;
 }
 
-static void sweep(struct ks_rows *rows, ks_instant now)
+void ks_rows_sweep(struct ks_rows *rows, ks_instant now)
 {
     rows->sweep_at = ks_instant_add(now, sweep_every);
     rows->touch(rows->arg, now);
@@ -97,13 +98,13 @@ static void sweep(struct ks_rows *rows, ks_instant now)
                    rows);
 }
 
-static bool number_of(struct ks_rows *rows, struct ks_names *names, ks_view name, ks_instant now,
-                      uint32_t *ret_number)
+bool ks_rows_number(struct ks_rows *rows, struct ks_names *names, ks_view name, ks_instant now,
+                    uint32_t *ret_number)
 {
     ks_err err = ks_names_add(names, name, now, ret_number);
 
     if (ks_err_is(err, KS_ERR_FULL) && ks_instant_reached(now, rows->sweep_at)) {
-        sweep(rows, now);
+        ks_rows_sweep(rows, now);
         err = ks_names_add(names, name, now, ret_number);
     }
     if (ks_err_is(err, KS_ERR_FULL) && !rows->full_told) {
@@ -121,7 +122,7 @@ bool ks_rows_shard(struct ks_rows *rows, ks_view id, ks_instant now, ks_shard *r
     struct ks_shard_words *words;
     ks_shard shard;
 
-    if (!number_of(rows, &rows->shards, id, now, &shard))
+    if (!ks_rows_number(rows, &rows->shards, id, now, &shard))
         return false;
 
     words = &rows->words[shard];
@@ -143,7 +144,7 @@ struct ks_shard_words *ks_rows_words(const struct ks_rows *rows, ks_shard shard)
 
 bool ks_rows_worker(struct ks_rows *rows, ks_view id, ks_instant now, uint32_t *ret_worker)
 {
-    return number_of(rows, &rows->workers, id, now, ret_worker);
+    return ks_rows_number(rows, &rows->workers, id, now, ret_worker);
 }
 
 bool ks_rows_incarnation(struct ks_rows *rows, const struct ks_incarnation_text *text,
@@ -250,96 +251,6 @@ void ks_rows_keep(struct ks_rows *rows, const struct ks_position *initial, int64
 void ks_rows_mask(struct ks_rows *rows)
 {
     rows->masking = true;
-}
-
-void ks_rows_stream(struct ks_rows *rows, const struct ks_streams *streams)
-{
-    rows->streams = *streams;
-    rows->streams.layout = KS_LAYOUT_OPEN;
-}
-
-void ks_rows_described(struct ks_rows *rows, const struct ks_describe_answer *stream)
-{
-    rows->streams.described = true;
-    rows->streams.created_ms = stream->created_ms;
-    memcpy(rows->streams.arn, stream->stream_arn, sizeof rows->streams.arn);
-}
-
-/* ---- The rows of other streams. ---- */
-
-/* False if what was read means nothing yet, or never. */
-static bool knows_layout(struct ks_rows *rows, bool whole, const struct ks_store_answer *answer)
-{
-    struct ks_streams *streams = &rows->streams;
-
-    if (!rows->kept || streams->layout != KS_LAYOUT_OPEN)
-        return true;
-    if (!whole || ks_streams_choose(streams, answer->leases, answer->lease_count, &rows->misfit) !=
-                      KS_CHOICE_MADE)
-        return false;
-    if (streams->layout == KS_LAYOUT_SEVERAL)
-        ks_info("the lease table is that of several streams: of %s there are the rows %s:..",
-                streams->word, streams->id);
-    return true;
-}
-
-static bool is_ours(const struct ks_rows *rows, const struct ks_store_lease *lease)
-{
-    if (rows->streams.layout != KS_LAYOUT_SEVERAL)
-        return lease->stream[0] == '\0';
-    return strcmp(lease->stream, rows->streams.id) == 0;
-}
-
-/* Shards of ours must have numbers, however many others have: those have half of them at most. */
-static bool crowds(struct ks_rows *rows, ks_view key, ks_instant now)
-{
-    const uint32_t most = rows->shards_max / 2;
-    uint32_t number;
-
-    if (ks_names_find(&rows->shards, key, &number))
-        return false;
-    if (rows->shards.fresh - rows->shards.spare >= most && ks_instant_reached(now, rows->sweep_at))
-        sweep(rows, now);
-    if (rows->shards.fresh - rows->shards.spare < most)
-        return false;
-    if (!rows->crowd_told)
-        ks_warn("%.*s: no more than %u rows are counted where there are some of other streams: "
-                "shares are not quite what they are to others",
-                (int)key.size, (const char *)key.data, most);
-    rows->crowd_told = true;
-    return true;
-}
-
-/* It is counted by whose it is, and never touched. Its key names it; a row that stands in a table of the other kind is
- * damaged: whoever reads it otherwise than we would make another one of the same shard. */
-static bool other_of(struct ks_rows *rows, const struct ks_store_lease *lease, ks_instant now,
-                     struct ks_lease_row *ret_row)
-{
-    const bool fits = (lease->stream[0] != '\0') == (rows->streams.layout == KS_LAYOUT_SEVERAL);
-    struct ks_lease_row row = {
-        .rev = lease->rev,
-        .parents = {KS_SHARD_NONE, KS_SHARD_NONE},
-        .finished = lease->finished,
-        .damaged = lease->damaged || !fits,
-        .elsewhere = true,
-        .unserved = !ks_streams_serve(&rows->streams, lease->stream),
-    };
-    char key[KS_LEASE_KEY_MAX + 1];
-
-    ks_stream_key(lease, key);
-    /* A shard of ours may have such a name. */
-    if (lease->stream[0] == '\0') {
-        memmove(key + 1, key, strlen(lease->shard) + 1);
-        key[0] = ':';
-    }
-    if (crowds(rows, ks_view_text(key), now) ||
-        !number_of(rows, &rows->shards, ks_view_text(key), now, &row.shard))
-        return false;
-    if (!row.damaged)
-        row.damaged = !ks_rows_incarnation(rows, &lease->owner, now, &row.owner) ||
-                      !ks_rows_incarnation(rows, &lease->next_owner, now, &row.next_owner);
-    *ret_row = row;
-    return true;
 }
 
 /* ---- Answers. ---- */
@@ -556,8 +467,8 @@ static void leases_of(struct ks_rows *rows, bool all, bool consistent,
         const struct ks_store_lease *lease = &answer->leases[i];
         ks_shard shard;
 
-        if (!is_ours(rows, lease)) {
-            count += other_of(rows, lease, now, &rows->leases[count]);
+        if (!ks_rows_is_ours(rows, lease)) {
+            count += ks_rows_other(rows, lease, now, &rows->leases[count]);
             continue;
         }
         if (!ks_rows_shard(rows, ks_view_text(lease->shard), now, &shard))
@@ -578,7 +489,7 @@ static void owned_of(struct ks_rows *rows, const struct ks_store_answer *answer,
     for (uint32_t i = 0; i < answer->lease_count && count < rows->shards_max; i++) {
         struct ks_lease_row row = {.parents = {KS_SHARD_NONE, KS_SHARD_NONE}};
 
-        if (is_ours(rows, &answer->leases[i]) &&
+        if (ks_rows_is_ours(rows, &answer->leases[i]) &&
             ks_rows_shard(rows, ks_view_text(answer->leases[i].shard), now, &row.shard))
             rows->leases[count++] = row;
     }
@@ -597,7 +508,7 @@ void ks_rows_answered(struct ks_rows *rows, enum ks_store_operation operation, b
     if (answer->outcome == KS_UNKNOWN)
         return;
     if ((leases || operation == KS_STORE_READ_OWNED) &&
-        !knows_layout(rows, operation == KS_STORE_READ_LEASES && consistent, answer)) {
+        !ks_rows_knows_layout(rows, operation == KS_STORE_READ_LEASES && consistent, answer)) {
         ret_event->store.outcome = KS_UNKNOWN;
         return;
     }
@@ -764,6 +675,32 @@ static void share_request(struct ks_rows *rows, const struct ks_store_effect *ef
     request->lease = &rows->create;
 }
 
+/* The place in the shard that it writes down, if it writes one. */
+static void place_of(const struct ks_rows *rows, const struct ks_store_effect *effect,
+                     const struct ks_shard_words *words, struct ks_store_request *request)
+{
+    if (effect->up_to > 0 &&
+        (effect->operation == KS_STORE_CHECKPOINT || effect->operation == KS_STORE_FINAL)) {
+        assert(words != NULL);
+        assert(words->mark_epoch == effect->epoch);
+        assert(words->marked >= effect->up_to); /* FORGET came first. */
+        request->has_checkpoint = true;
+        request->checkpoint = words->mark;
+    }
+    if (effect->operation == KS_STORE_SEEK) {
+        assert(words != NULL);
+        request->has_checkpoint = true;
+        request->checkpoint = words->seek;
+    }
+    if (effect->operation == KS_STORE_END) {
+        assert(words != NULL);
+        request->has_checkpoint = true;
+        request->checkpoint.kind = KS_POSITION_SHARD_END;
+        for (uint32_t i = 0; i < KS_CHILDREN_MAX; i++)
+            request->children[i] = ks_names_text(&rows->shards, words->children[i]);
+    }
+}
+
 bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
                      struct ks_store_request *ret_request)
 {
@@ -800,26 +737,7 @@ bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
     tokens_text(rows, effect->gives, request.give_count, rows->gives);
     tokens_text(rows, effect->takes, request.take_count, rows->takes);
 
-    if (effect->up_to > 0 &&
-        (effect->operation == KS_STORE_CHECKPOINT || effect->operation == KS_STORE_FINAL)) {
-        assert(words != NULL);
-        assert(words->mark_epoch == effect->epoch);
-        assert(words->marked >= effect->up_to); /* FORGET came first. */
-        request.has_checkpoint = true;
-        request.checkpoint = words->mark;
-    }
-    if (effect->operation == KS_STORE_SEEK) {
-        assert(words != NULL);
-        request.has_checkpoint = true;
-        request.checkpoint = words->seek;
-    }
-    if (effect->operation == KS_STORE_END) {
-        assert(words != NULL);
-        request.has_checkpoint = true;
-        request.checkpoint.kind = KS_POSITION_SHARD_END;
-        for (uint32_t i = 0; i < KS_CHILDREN_MAX; i++)
-            request.children[i] = ks_names_text(&rows->shards, words->children[i]);
-    }
+    place_of(rows, effect, words, &request);
     if (effect->operation == KS_STORE_CREATE) {
         assert(words != NULL);
         if (!rows->app.present)
