@@ -57,6 +57,8 @@ static ks_err translate(const struct ks_dialect *dialect, const struct ks_store_
         dialect->table == NULL || request->together ? 0 : dialect->table(request->operation);
     work->consistent = request->consistent || request->operation == KS_STORE_READ_LEASE ||
                        request->operation == KS_STORE_READ_WORKER;
+    work->asked_at = now;
+    work->timeout = request->timeout;
     work->deadline = ks_instant_add(now, request->timeout);
     work->rows.with_words = request->words;
     work->outcome = KS_UNKNOWN;
@@ -94,6 +96,28 @@ struct ks_ask *ks_asks_take(struct ks_asks *asks, const struct ks_store_request 
     }
     ks_loop_timer_set(asks->loop, &ask->timer, ask->work->deadline);
     return ask;
+}
+
+/* The rows of workers are few, and who is silent is judged by how fast they were read. */
+static bool is_long(enum ks_store_operation operation)
+{
+    return operation == KS_STORE_READ_LEASES || operation == KS_STORE_READ_OWNED;
+}
+
+void ks_ask_page(struct ks_ask *ask)
+{
+    static const ks_span page = {KS_ASKS_PAGE_MS * INT64_C(1000)};
+    static const ks_span whole = {KS_ASKS_WHOLE_MS * INT64_C(1000)};
+    struct ks_ask_work *const work = ask->work;
+    const bool more = work->timeout.us < page.us;
+    const ks_instant until =
+        ks_instant_min(ks_instant_add(ks_loop_now(ask->asks->loop), more ? page : work->timeout),
+                       ks_instant_add(work->asked_at, whole));
+
+    if (!is_long(work->operation))
+        return;
+    work->deadline = ks_instant_max(work->deadline, until);
+    ks_loop_timer_set(ask->asks->loop, &ask->timer, work->deadline);
 }
 
 void ks_ask_refuse(struct ks_ask *ask, ks_err err, const char *why)

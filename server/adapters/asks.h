@@ -22,13 +22,18 @@ enum {
     KS_ASKS_MAX = 65536,    /* Open at one time: one for each lease row that there can be. */
     KS_ASKS_AWAY_AFTER = 3, /* Failures in a row: a lone throttle or timeout is no news. */
     KS_ASKS_TROUBLE_S =
-        300 /* A kind of request that is not made any more is not held against us. */
+        300, /* A kind of request that is not made any more is not held against us. */
+    /* For a page of lease rows, at least: it may be 1 MB, however short a lease is; and for all pages of a read. */
+    KS_ASKS_PAGE_MS = 2000,
+    KS_ASKS_WHOLE_MS = 30000
 };
 
 /* A translated request, and what came of it. */
 struct ks_ask_work {
     enum ks_store_operation operation;
     bool consistent; /* Of a read. */
+    ks_instant asked_at;
+    ks_span timeout; /* As asked. */
     ks_instant deadline;
     struct ks_item_write write; /* Of a write. */
     uint32_t table;             /* Of the dialect's. */
@@ -102,6 +107,9 @@ void ks_asks_end(struct ks_asks *asks);
  * will be told in the next turn; otherwise the store works on it. More than KS_ASKS_MAX open is
  * our own mistake. */
 struct ks_ask *ks_asks_take(struct ks_asks *asks, const struct ks_store_request *request);
+/* A read of many pages sends for one: of lease rows, it has the time of a request from now on, but no more than
+ * KS_ASKS_WHOLE_MS in all. */
+void ks_ask_page(struct ks_ask *ask);
 /* Decides UNKNOWN without trying: told in the next turn. */
 void ks_ask_refuse(struct ks_ask *ask, ks_err err, const char *why);
 /* Tells what ask->work says, and frees both. The store has forgotten it before. The caller may ask

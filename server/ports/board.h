@@ -29,6 +29,7 @@ struct ks_board_ask {
     struct ks_switchboard *board; /* NULL: it was freed. */
     enum ks_store_operation operation;
     bool consistent;
+    ks_wall asked_at;
     uint64_t token;
     ks_shard shard;
     ks_epoch epoch;

@@ -170,7 +170,7 @@ static void store_answered(void *arg, uint64_t token, const struct ks_store_answ
     if (answer->outcome == KS_DONE)
         keep_written(board, ask);
     ks_rows_answered(&board->rows, ask->operation, ask->consistent, answer, ks_board_now(board),
-                     ks_wall_now(), &event);
+                     ask->asked_at, &event);
     event.store.token = ask->token;
     ks_free(ask);
     check_stream(board);
@@ -184,6 +184,7 @@ static void send_to_store(struct ks_switchboard *board, struct ks_board_ask *ask
     request->answered = store_answered;
     request->arg = ask;
     request->token = ask->token;
+    ask->asked_at = ks_wall_now();
     count(board, KS_METRIC_STORE_REQUESTS, ask->operation);
     board->config.store->vtable->ask(board->config.store, request);
 }
@@ -263,6 +264,7 @@ static void looked(void *arg, uint64_t token, const struct ks_store_answer *answ
 {
     struct ks_board_ask *ask = arg;
     struct ks_switchboard *board = ks_board_of_ask(ask);
+    const ks_wall asked_at = ask->asked_at;
     struct ks_event ignored;
 
     (void)token;
@@ -273,7 +275,7 @@ static void looked(void *arg, uint64_t token, const struct ks_store_answer *answ
     if (answer->outcome == KS_DONE) {
         board->looked_at = ks_board_now(board);
         ks_rows_answered(&board->rows, KS_STORE_READ_LEASES, false, answer, board->looked_at,
-                         ks_wall_now(), &ignored);
+                         asked_at, &ignored);
     }
     while (!ks_list_empty(&board->looks)) {
         struct ks_look *look = KS_LIST_ENTRY(board->looks.next, struct ks_look, link);
@@ -301,6 +303,7 @@ bool ks_switchboard_fresh(struct ks_switchboard *board, struct ks_look *look)
         request.timeout = board->config.core.timeout;
         request.answered = looked;
         request.arg = ask;
+        ask->asked_at = ks_wall_now();
         count(board, KS_METRIC_STORE_REQUESTS, request.operation);
         board->config.store->vtable->ask(board->config.store, &request);
     }

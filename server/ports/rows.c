@@ -648,13 +648,30 @@ static void share_request(struct ks_rows *rows, const struct ks_store_effect *ef
     request->lease = &rows->create;
 }
 
-static void end_of(const struct ks_rows *rows, const struct ks_shard_words *words,
-                   struct ks_store_request *request)
+/* The place in the shard that it writes down, if it writes one. */
+static void place_of(const struct ks_rows *rows, const struct ks_store_effect *effect,
+                     const struct ks_shard_words *words, struct ks_store_request *request)
 {
-    request->has_checkpoint = true;
-    request->checkpoint.kind = KS_POSITION_SHARD_END;
-    for (uint32_t i = 0; i < KS_CHILDREN_MAX; i++)
-        request->children[i] = ks_names_text(&rows->shards, words->children[i]);
+    if (effect->up_to > 0 &&
+        (effect->operation == KS_STORE_CHECKPOINT || effect->operation == KS_STORE_FINAL)) {
+        assert(words != NULL);
+        assert(words->mark_epoch == effect->epoch);
+        assert(words->marked >= effect->up_to); /* FORGET came first. */
+        request->has_checkpoint = true;
+        request->checkpoint = words->mark;
+    }
+    if (effect->operation == KS_STORE_SEEK) {
+        assert(words != NULL);
+        request->has_checkpoint = true;
+        request->checkpoint = words->seek;
+    }
+    if (effect->operation == KS_STORE_END) {
+        assert(words != NULL);
+        request->has_checkpoint = true;
+        request->checkpoint.kind = KS_POSITION_SHARD_END;
+        for (uint32_t i = 0; i < KS_CHILDREN_MAX; i++)
+            request->children[i] = ks_names_text(&rows->shards, words->children[i]);
+    }
 }
 
 bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
@@ -692,23 +709,8 @@ bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
     incarnation_text(rows, effect->next_owner, &request.next_owner);
     tokens_text(rows, effect->gives, request.give_count, rows->gives);
     tokens_text(rows, effect->takes, request.take_count, rows->takes);
-    if (effect->up_to > 0 &&
-        (effect->operation == KS_STORE_CHECKPOINT || effect->operation == KS_STORE_FINAL)) {
-        assert(words != NULL);
-        assert(words->mark_epoch == effect->epoch);
-        assert(words->marked >= effect->up_to); /* FORGET came first. */
-        request.has_checkpoint = true;
-        request.checkpoint = words->mark;
-    }
-    if (effect->operation == KS_STORE_SEEK) {
-        assert(words != NULL);
-        request.has_checkpoint = true;
-        request.checkpoint = words->seek;
-    }
-    if (effect->operation == KS_STORE_END) {
-        assert(words != NULL);
-        end_of(rows, words, &request);
-    }
+
+    place_of(rows, effect, words, &request);
     if (effect->operation == KS_STORE_CREATE) {
         assert(words != NULL);
         if (!rows->app.present)

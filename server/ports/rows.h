@@ -142,7 +142,7 @@ void ks_rows_note_child(struct ks_rows *rows, ks_shard shard, const char *child,
 
 /* Turns an answer of the store to `operation` into the event's `store`, token aside, and keeps what
  * it says. The rows in the event live until the next translation. If not all worker rows that may live are there,
- * worker_count is more than workers_max, and `workers` holds no more than that. */
+ * worker_count is more than workers_max, and `workers` holds no more than that. `wall` is when it was asked for. */
 void ks_rows_answered(struct ks_rows *rows, enum ks_store_operation operation, bool consistent,
                       const struct ks_store_answer *answer, ks_instant now, ks_wall wall,
                       struct ks_event *ret_event);

@@ -105,15 +105,19 @@ static ks_err put_body(struct dynamodb_store *store, const struct ks_ask_work *w
     return ks_dynamodb_put_query(&store->body, table, work->partition, after, work->consistent);
 }
 
-/* Sends the request of an ask, or the one for its next page. */
+/* Sends the request of an ask, or the one for its next page. A table of many rows is read as long as pages come. */
 static void send(struct dynamodb_store *store, struct ks_ask *ask, ks_view after)
 {
     const struct ks_ask_work *const work = ask->work;
     const bool writes = ks_native_writes(work->operation) && !looks_first(store, work);
-    const ks_span left = ks_instant_since(work->deadline, ks_loop_now(store->loop));
     struct ks_aws_call *call = NULL;
-    ks_err err = left.us <= 0 ? KS_FAIL(TIMEOUT) : put_body(store, work, after);
+    ks_span left;
+    ks_err err;
 
+    if (reads_all(work))
+        ks_ask_page(ask);
+    left = ks_instant_since(work->deadline, ks_loop_now(store->loop));
+    err = left.us <= 0 ? KS_FAIL(TIMEOUT) : put_body(store, work, after);
     if (ks_ok(err)) {
         const struct ks_aws_request request = {
             .operation = operation_of(store, work),

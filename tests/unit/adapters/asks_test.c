@@ -125,6 +125,42 @@ TEST(time_is_up_once_even_for_work_that_goes_on)
     EXPECT_EQ_I64(told.times, 1);
 }
 
+static int64_t ms_left(const struct ks_ask *ask)
+{
+    return ks_instant_since(ask->work->deadline, ask->work->asked_at).us / 1000;
+}
+
+TEST(pages_have_their_time_and_all_of_them_have_an_end)
+{
+    struct told told = {0};
+    request asked = fence(&told);
+    struct ks_ask *ask;
+
+    begin();
+    asked.timeout = ks_span_ms(200);
+    asked.operation = KS_STORE_READ_FLEET;
+    ask = ks_asks_take(&asks, &asked);
+    ks_ask_page(ask);
+    EXPECT_EQ_I64(ms_left(ask), 200);
+    asked.operation = KS_STORE_READ_LEASES;
+    ask = ks_asks_take(&asks, &asked);
+    EXPECT_EQ_I64(ms_left(ask), 200);
+    ks_ask_page(ask);
+    EXPECT_EQ_I64(ms_left(ask), KS_ASKS_PAGE_MS);
+    ask->work->asked_at = ks_instant_add(ks_loop_now(loop), ks_span_ms(-5000));
+    ks_ask_page(ask);
+    EXPECT_EQ_I64(ms_left(ask), 5000 + KS_ASKS_PAGE_MS);
+    ask->work->deadline = ks_loop_now(loop);
+    ask->work->asked_at = ks_instant_add(ks_loop_now(loop), ks_span_ms(1 - KS_ASKS_WHOLE_MS));
+    ks_ask_page(ask);
+    EXPECT_EQ_I64(ms_left(ask), KS_ASKS_WHOLE_MS);
+    asked.timeout = ks_span_ms(60000); /* Whoever asks for more gets it. */
+    ask = ks_asks_take(&asks, &asked);
+    ks_ask_page(ask);
+    EXPECT_EQ_I64(ms_left(ask), 60000);
+    finish();
+}
+
 TEST(the_end_cancels_what_is_open)
 {
     struct told open = {0};

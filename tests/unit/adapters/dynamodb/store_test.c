@@ -74,12 +74,12 @@ static void finish(void)
     http_script_stop(script);
 }
 
-static void ask(enum ks_store_operation operation)
+static void ask_within(enum ks_store_operation operation, int64_t timeout_ms)
 {
     const struct ks_store_request request = {.operation = operation,
                                              .worker = {"a", 1},
                                              .owner = {"b", 2},
-                                             .timeout = ks_span_ms(3000),
+                                             .timeout = ks_span_ms(timeout_ms),
                                              .answered = answered};
     const ks_instant begun = ks_instant_now();
 
@@ -90,6 +90,11 @@ static void ask(enum ks_store_operation operation)
         ks_loop_turn(loop, ks_span_ms(20));
         EXPECT(ks_instant_since(ks_instant_now(), begun).us < 10 * 1000000);
     }
+}
+
+static void ask(enum ks_store_operation operation)
+{
+    ask_within(operation, 3000);
 }
 
 /* A write that is answered so is UNKNOWN, and was sent once. */
@@ -216,6 +221,56 @@ TEST(a_read_is_all_pages_or_nothing)
     EXPECT_EQ_I64(told.outcome, KS_UNKNOWN);
     EXPECT(ks_err_is(told.err, KS_ERR_MALFORMED));
     EXPECT_EQ_U64(told.workers, 0);
+    finish();
+}
+
+#define PAGE(ms)                                                                                   \
+    {                                                                                              \
+        .wait_ms = ms,                                                                             \
+        .body = "{\"Items\":[],\"LastEvaluatedKey\":{\"p\":{\"S\":\"w\"},\"k\":{\"S\":\"a\"}}}"    \
+    }
+
+/* But of the workers' rows all together have it: who is silent is judged by them. */
+TEST(each_page_of_lease_rows_has_the_time_of_a_read)
+{
+    static const struct http_step steps[] = {
+        {.body = READY}, PAGE(500), PAGE(500), PAGE(500),
+        PAGE(500),       PAGE(500), PAGE(500), {.body = "{\"Items\":[]}"}};
+
+    begin(steps, 8);
+    ask_within(KS_STORE_READ_LEASES, 2500);
+    EXPECT_EQ_I64(told.outcome, KS_DONE);
+    EXPECT_EQ_U64(http_script_count(script), 8);
+    finish();
+
+    begin(steps, 7);
+    ask_within(KS_STORE_READ_FLEET, 2500);
+    EXPECT_EQ_I64(told.outcome, KS_UNKNOWN);
+    EXPECT(ks_err_is(told.err, KS_ERR_TIMEOUT));
+    finish();
+}
+
+/* However short a lease is: a page may be 1 MB. */
+TEST(a_page_of_lease_rows_has_its_time)
+{
+    static const struct http_step steps[] = {
+        {.body = READY}, PAGE(300), {.body = "{\"Items\":[]}"}};
+
+    begin(steps, 3);
+    ask_within(KS_STORE_READ_LEASES, 200);
+    EXPECT_EQ_I64(told.outcome, KS_DONE);
+    EXPECT_EQ_U64(http_script_count(script), 3);
+    finish();
+}
+
+TEST(a_read_whose_pages_stop_is_over)
+{
+    static const struct http_step steps[] = {{.body = READY}, PAGE(0), {.silent = true}};
+
+    begin(steps, 3);
+    ask_within(KS_STORE_READ_FLEET, 400);
+    EXPECT_EQ_I64(told.outcome, KS_UNKNOWN);
+    EXPECT(ks_err_is(told.err, KS_ERR_TIMEOUT));
     finish();
 }
 
