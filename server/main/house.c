@@ -82,8 +82,8 @@ static void end_if_drained(void *arg)
     end(house, unsaved > 0 ? EXIT_CANNOT_RUN : EXIT_SUCCESS);
 }
 
-/* Before everything was ready once it is a mistake in what was deployed: nothing runs. Later the others have nothing to do
- * with it, and it gives back what it holds. */
+/* Before everything was ready once it is a mistake in what was deployed: nothing runs. Later the others have nothing to
+ * do with it, and it gives back what it holds. */
 static void refused(struct ks_room *room)
 {
     struct ks_house *house = room->arg;

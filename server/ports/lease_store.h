@@ -11,8 +11,8 @@
  *  - DONE only if it is applied and durable; REFUSED only if its condition did not hold; everything else (timeout, cut,
  *    5xx, throttle, close) is UNKNOWN;
  *  - an unanswered request is UNKNOWN after `timeout` of the request, and a late answer is dropped; where a read of
- *    all lease rows comes in pages, each has that time (2 s at least), and all of them 30 s: what it tells may be as old
- *    as that, and is to be taken as of when it was asked for;
+ *    all lease rows comes in pages, each has that time (2 s at least), and all of them 30 s: what it tells may be as
+ *    old as that, and is to be taken as of when it was asked for;
  *  - a read answers all rows, over all pages, or fails; a row that cannot be read is answered as `damaged` with its key
  *    and left untouched;
  *  - attributes that we do not know survive our writes.

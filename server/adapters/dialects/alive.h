@@ -12,7 +12,8 @@
 
 /* A table at a moment; owned by the caller. */
 struct ks_reading {
-    const struct ks_store_lease *leases; /* By their streams, if there are several, and shard ids. */
+    const struct ks_store_lease
+        *leases; /* By their streams, if there are several, and shard ids. */
     uint32_t lease_count;
     const struct ks_store_worker *workers;
     uint32_t worker_count;

@@ -28,8 +28,8 @@ struct ks_conversion {
     bool range_lost;  /* The hash-key range; the stream knows it. */
 };
 
-/* The row of `from`, which is not damaged, in the dialect `to`; `stream`: whose it is there, of several, or "". With a detail: UNSUPPORTED (the target cannot hold this
- * position), INVALID; NO_MEMORY. */
+/* The row of `from`, which is not damaged, in the dialect `to`; `stream`: whose it is there, of several, or "". With a
+ * detail: UNSUPPORTED (the target cannot hold this position), INVALID; NO_MEMORY. */
 KS_MUST_USE ks_err ks_convert(const struct ks_dialect *to, const char *stream,
                               const struct ks_store_lease *from, struct ks_conversion *ret,
                               struct ks_detail *ret_detail);
