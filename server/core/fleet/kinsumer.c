@@ -315,10 +315,11 @@ static void keep_list(struct ks_core *core, struct ks_effects *effects)
     if (!division->enrolled || !division->known || !office_free(core) ||
         !(division->empty || due) || ks_instant_before(core->fleet.rows_at, division->began_at))
         return;
-    /* Whoever has slept may know an old stream, also by an answer that comes now. */
+    /* Whoever has slept may know an old stream, also by an answer that comes now; in a cycle of before, too. */
     if (ks_instant_before(division->stream_at, division->began_at) ||
         ks_instant_before(ks_instant_add(core->fleet.listed_at, core->config.beat),
-                          division->began_at)) {
+                          division->began_at) ||
+        ks_instant_since(core->now, division->began_at).us > 2 * core->config.beat.us) {
         core->fleet.list_at = core->now;
         return;
     }
