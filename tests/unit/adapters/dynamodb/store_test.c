@@ -246,7 +246,8 @@ TEST(each_page_of_a_read_has_the_time_of_a_read)
 /* However short a lease is: a page may be 1 MB. */
 TEST(a_page_of_lease_rows_has_its_time)
 {
-    static const struct http_step steps[] = {{.body = READY}, PAGE(300), {.body = "{\"Items\":[]}"}};
+    static const struct http_step steps[] = {
+        {.body = READY}, PAGE(300), {.body = "{\"Items\":[]}"}};
 
     begin(steps, 3);
     ask_within(KS_STORE_READ_LEASES, 200);
