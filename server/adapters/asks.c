@@ -98,7 +98,7 @@ struct ks_ask *ks_asks_take(struct ks_asks *asks, const struct ks_store_request 
     return ask;
 }
 
-/* The fleet is few rows, and what is lost there is to be asked for again soon. */
+/* The rows of workers are few, and who is silent is judged by how fast they were read. */
 static bool is_long(enum ks_store_operation operation)
 {
     return operation == KS_STORE_READ_LEASES || operation == KS_STORE_READ_OWNED;
@@ -109,13 +109,13 @@ void ks_ask_page(struct ks_ask *ask)
     static const ks_span page = {KS_ASKS_PAGE_MS * INT64_C(1000)};
     static const ks_span whole = {KS_ASKS_WHOLE_MS * INT64_C(1000)};
     struct ks_ask_work *const work = ask->work;
-    const bool more = is_long(work->operation) && work->timeout.us < page.us;
+    const bool more = work->timeout.us < page.us;
     const ks_instant until =
         ks_instant_min(ks_instant_add(ks_loop_now(ask->asks->loop), more ? page : work->timeout),
                        ks_instant_add(work->asked_at, whole));
 
-    assert(!ks_native_writes(work->operation));
-
+    if (!is_long(work->operation))
+        return;
     work->deadline = ks_instant_max(work->deadline, until);
     ks_loop_timer_set(ask->asks->loop, &ask->timer, work->deadline);
 }

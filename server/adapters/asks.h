@@ -23,9 +23,9 @@ enum {
     KS_ASKS_AWAY_AFTER = 3, /* Failures in a row: a lone throttle or timeout is no news. */
     KS_ASKS_TROUBLE_S =
         300, /* A kind of request that is not made any more is not held against us. */
-    KS_ASKS_PAGE_MS =
-        2000, /* For a page of lease rows, at least: it may be 1 MB, however short a lease is. */
-    KS_ASKS_WHOLE_MS = 30000 /* For all pages of a read: some hundred thousand rows. */
+    /* For a page of lease rows, at least: it may be 1 MB, however short a lease is; and for all pages of a read. */
+    KS_ASKS_PAGE_MS = 2000,
+    KS_ASKS_WHOLE_MS = 30000
 };
 
 /* A translated request, and what came of it. */
@@ -107,8 +107,8 @@ void ks_asks_end(struct ks_asks *asks);
  * will be told in the next turn; otherwise the store works on it. More than KS_ASKS_MAX open is
  * our own mistake. */
 struct ks_ask *ks_asks_take(struct ks_asks *asks, const struct ks_store_request *request);
-/* A read of many pages sends for one: it has the time of a request from now on, or that of a page of lease rows, but
- * no more than KS_ASKS_WHOLE_MS in all. */
+/* A read of many pages sends for one: of lease rows, it has the time of a request from now on, but no more than
+ * KS_ASKS_WHOLE_MS in all. */
 void ks_ask_page(struct ks_ask *ask);
 /* Decides UNKNOWN without trying: told in the next turn. */
 void ks_ask_refuse(struct ks_ask *ask, ks_err err, const char *why);

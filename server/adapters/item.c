@@ -34,6 +34,16 @@ ks_err ks_item_text(const struct ks_item *item, uint32_t index, ks_view *ret_tex
     return KS_OK;
 }
 
+ks_err ks_item_types(const struct ks_item *item)
+{
+    ks_view text;
+
+    for (uint32_t at = 0; at < item->schema->count; at++)
+        if (item->presence[at] == KS_STRANGE)
+            return ks_item_text(item, at, &text);
+    return KS_OK;
+}
+
 ks_err ks_item_signed(const struct ks_item *item, uint32_t index, int64_t *ret_number)
 {
     ks_view text;

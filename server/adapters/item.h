@@ -17,11 +17,12 @@
 #include "core/limits.h"
 
 enum {
-    KS_ITEM_KEY_MAX = KS_LEASE_KEY_MAX, /* Characters of `k`: a worker id, a shard id, a key of the KCL. */
-    KS_ITEM_ATTRIBUTES_MAX = 40,  /* Attributes that one dialect knows. */
-    KS_ITEM_CONDITIONS_MAX = 5,   /* Of one write: PROTOCOL A5 needs four. */
-    KS_ITEM_UPDATES_MAX = 16,     /* Of one write: a registration needs eleven. */
-    KS_ITEM_KEYS_MAX = 3,         /* Rows that one read names: the news are three. */
+    KS_ITEM_KEY_MAX =
+        KS_LEASE_KEY_MAX,        /* Characters of `k`: a worker id, a shard id, a key of the KCL. */
+    KS_ITEM_ATTRIBUTES_MAX = 40, /* Attributes that one dialect knows. */
+    KS_ITEM_CONDITIONS_MAX = 5,  /* Of one write: PROTOCOL A5 needs four. */
+    KS_ITEM_UPDATES_MAX = 16,    /* Of one write: a registration needs eleven. */
+    KS_ITEM_KEYS_MAX = 3,        /* Rows that one read names: the news are three. */
     KS_ITEM_BYTES_MAX = 400 << 10 /* An item of DynamoDB; SQLite is held to the same. */
 };
 
@@ -78,6 +79,8 @@ void ks_item_init(struct ks_item *item, const struct ks_schema *schema);
 /* The index of `name` in the schema, or schema->count. */
 uint32_t ks_schema_find(const struct ks_schema *schema, ks_view name);
 
+/* MALFORMED if an attribute that the schema names is strange; it counts as asked for. */
+KS_MUST_USE ks_err ks_item_types(const struct ks_item *item);
 /* One attribute, by its index. NOT_FOUND if it is absent, MALFORMED if it is strange or not in the form asked for.
  * Number: 0 .. INT64_MAX; signed: INT64_MIN .. INT64_MAX. */
 KS_MUST_USE ks_err ks_item_text(const struct ks_item *item, uint32_t index, ks_view *ret_text);

@@ -38,7 +38,7 @@ const struct ks_subscription *ks_api_find_unready(struct ks_api *api, const char
         if ((status.ready && !status.draining) || found != NULL)
             continue;
         found = &api->subscriptions[i];
-        *ret_reason = status.draining ? "draining" : status.reason;
+        *ret_reason = status.reason;
     }
     if (were_ready)
         api->was_ready = true;
@@ -65,7 +65,7 @@ static ks_err write_verbose(struct ks_bytes *body, const struct ks_api *api, boo
         const struct ks_subscription *subscription = &api->subscriptions[i];
         const char *reason;
         ks_switchboard_status(subscription->board, &status);
-        reason = status.draining ? "draining" : status.ready ? "ok" : status.reason;
+        reason = status.ready ? "ok" : status.reason;
         KS_TRY(ks_bytes_format(body, "[%c]fleet ", status.ready && !status.draining ? '+' : '-'));
         KS_TRY(write_reason(body, api, subscription, reason));
         KS_TRY(ks_bytes_append(body, KS_VIEW("\n")));

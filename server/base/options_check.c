@@ -47,8 +47,8 @@ bool ks_option_same_stream(const char *a, const char *b)
 
     ks_option_stream(a, &account_a, &name_a);
     ks_option_stream(b, &account_b, &name_b);
-    return ks_view_equal(name_a, name_b) && (account_a.size == 0 || account_b.size == 0 ||
-                                             ks_view_equal(account_a, account_b));
+    return ks_view_equal(name_a, name_b) &&
+           (account_a.size == 0 || account_b.size == 0 || ks_view_equal(account_a, account_b));
 }
 
 void ks_option_quote(ks_view text, char ret_quoted[KS_QUOTE_SIZE])

@@ -114,7 +114,7 @@ enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRA
     X(KCL_UNLED, WARN, NULL,                                                                       \
       "{worker}: nobody has led the fleet of KCL 3.x for {ms} ms, free leases are taken until somebody does") \
     X(KCL_UNSERVED, ERROR, NULL,                                                                   \
-      "{worker}: the table has streams that this process does not read: a leader of KCL 3.x is told nothing, and assigns nothing") \
+      "{worker}: the table has streams that this process does not read: nothing is said to its leader") \
     X(KCL_UNKNOWN, ERROR, NULL,                                                                    \
       "{worker}: the fleet's state rows say what this version does not know, its manners are not changed") \
     X(GAP_FULL, WARN, "lane_blocked",                                                              \

@@ -25,8 +25,8 @@ enum ks_event_kind {
     KS_EVENT_HURRY,      /* The patience of a drain is over now. */
     KS_EVENT_LOAD,       /* How much is delivered: the next heartbeat tells the fleet. */
     KS_EVENT_BUDGET,     /* The payload that may be held has changed. */
-    KS_EVENT_KIN,        /* KCL: whether the others of this process on our table want leases, too. */
-    KS_EVENT_LOCKED,     /* The answer to KS_EFFECT_LOCK. */
+    KS_EVENT_KIN,    /* KCL: whether the others of this process on our table want leases, too. */
+    KS_EVENT_LOCKED, /* The answer to KS_EFFECT_LOCK. */
     /* An operator's orders (core/operator.h). */
     KS_EVENT_PAUSE,
     KS_EVENT_RESUME,  /* `shard`; what the poison policy stopped goes on, too. */

@@ -4,12 +4,12 @@
 #define KS_CORE_LIMITS_H
 
 enum {
-    KS_SHARD_ID_MAX = 128,          /* Characters of a shard id (Kinesis API reference: 128). */
-    KS_SEQUENCE_MAX = 129,          /* Digits of a sequence number: 0|([1-9]\d{0,128}). */
-    KS_PARTITION_KEY_MAX = 1024,    /* Bytes: 256 Unicode characters of up to 4 bytes. */
-    KS_HASH_KEY_MAX = 39,           /* Digits of a 128-bit hash key. */
-    KS_STREAM_NAME_MAX = 128,       /* Characters of a stream name. */
-    KS_ACCOUNT_MAX = 12,            /* Digits of an account. */
+    KS_SHARD_ID_MAX = 128,       /* Characters of a shard id (Kinesis API reference: 128). */
+    KS_SEQUENCE_MAX = 129,       /* Digits of a sequence number: 0|([1-9]\d{0,128}). */
+    KS_PARTITION_KEY_MAX = 1024, /* Bytes: 256 Unicode characters of up to 4 bytes. */
+    KS_HASH_KEY_MAX = 39,        /* Digits of a 128-bit hash key. */
+    KS_STREAM_NAME_MAX = 128,    /* Characters of a stream name. */
+    KS_ACCOUNT_MAX = 12,         /* Digits of an account. */
     /* Characters of "ACCOUNT:STREAM:EPOCH", by which the KCL names one stream of several, the epoch a Java long; and of
      * a key of its lease table, "STREAM-ID:SHARD". */
     KS_STREAM_ID_MAX = KS_ACCOUNT_MAX + 1 + KS_STREAM_NAME_MAX + 1 + 19,

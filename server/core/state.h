@@ -67,6 +67,8 @@ struct ks_directory_entry {
     ks_instant
         tried_until;   /* .. and until when that, or an earlier one of this rev, would serve. */
     bool unstarted;    /* Its checkpoint names no record yet. */
+    bool damage_told;  /* That its row is damaged. */
+    bool unranged;     /* Its row does not say its hash keys. */
     bool begun_above;  /* Some ancestor has a row, */
     bool begun_below;  /* some descendant. */
     uint32_t children; /* Of the KCL: the edge to the last of them, or KS_SHARD_NONE; and */
@@ -454,6 +456,7 @@ struct ks_fleet {
     bool hole_told;          /* And not that it is filled. */
     uint32_t strikes;        /* Audits in a row that saw the same hole. */
     struct ks_hash_key hole; /* Its first key. */
+    ks_instant strike_at;    /* When the next one counts. */
     bool repairing;          /* A round is at work on the rows. */
     bool found;              /* It found something to repair. */
     bool balancing;          /* It found nothing, and looks for leases to move. */

@@ -80,8 +80,10 @@ enum ks_store_operation {
     KS_STORE_DELETE, /* shard, epoch; condition: finished. */
     KS_STORE_SEEK, /* shard, worker, epoch, rev; condition: no next_owner -> checkpoint as an operator ordered,
                      epoch + 1, rev + 1; the owner stays. */
+    KS_STORE_FILL, /* kcl: shard, hash range (from `lease`), and nothing else; condition: the row has none. */
     KS_STORE_MEND /* Not of a fleet: a person's, by the tool. shard, lease: what the row shall say, next_rev: now.
-                      Condition: no row, or with `exists` owner, next_owner, epoch, rev, checkpoint as read. */
+                      Condition: no row, or with `exists` owner, next_owner, epoch, rev, checkpoint as read; then what
+                      its last owner may still write is refused: epoch and rev are one more. */
 };
 enum { KS_STORE_OPERATIONS = KS_STORE_MEND + 1 };
 

@@ -101,6 +101,7 @@ struct ks_lease_row {
     ks_shard parents[KS_PARENTS_MAX]; /* KS_SHARD_NONE: no parent. */
     uint64_t load;                    /* Bytes a second, as its owner measured last. */
     bool ranged;                      /* It says its range of hash keys, both ends included. */
+    bool unranged;                    /* It says nothing of hash keys. */
     struct ks_hash_key first_key;
     struct ks_hash_key last_key;
     bool finished;

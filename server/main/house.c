@@ -51,7 +51,8 @@ struct ks_house {
     struct ks_hook ready_hook;
     struct ks_timer give_up;
     struct ks_timer give_back;
-    bool leaving; /* A signal or POST /v1/quit came: exit when all is drained. */
+    bool was_ready; /* All rooms at a time. */
+    bool leaving;   /* A signal or POST /v1/quit came: exit when all is drained. */
     bool over;
     int exit_code;
 };
@@ -81,9 +82,19 @@ static void end_if_drained(void *arg)
     end(house, unsaved > 0 ? EXIT_CANNOT_RUN : EXIT_SUCCESS);
 }
 
-static void refused(void *arg)
+/* Before everything was ready once it is a mistake in what was deployed: nothing runs. Later the others have nothing to
+ * do with it, and it gives back what it holds. */
+static void refused(struct ks_room *room)
 {
-    end(arg, EXIT_CANNOT_RUN);
+    struct ks_house *house = room->arg;
+
+    if (room->alone || !house->was_ready) {
+        end(house, EXIT_CANNOT_RUN);
+        return;
+    }
+    ks_error("%s: draining it, the other subscriptions go on; mend that, and restart",
+             room->options->name);
+    ks_switchboard_drain(room->board, ks_span_ms(house->options->drain_timeout_ms));
 }
 
 static void give_up(struct ks_timer *timer)
@@ -154,6 +165,7 @@ static ks_instant look_ready(struct ks_hook *hook, ks_instant now)
         ks_info("ready: stream %s, application %s, worker %s, API on %s", status.stream,
                 status.application, status.worker_id, house->options->listen);
     }
+    house->was_ready = true;
     ks_loop_unhook(house->loop, hook);
     return KS_NEVER;
 }

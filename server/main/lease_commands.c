@@ -20,7 +20,8 @@ static const char usage[] =
     "first stays as it\n"
     "    is. Every lease is free there, and where it was. With --force: rows that cannot be "
     "converted are left\n"
-    "    out, rows of the target are overwritten, those of other shards stay. --as: as rows of that "
+    "    out, rows of the target are overwritten, those of other shards stay. --as: as rows of "
+    "that "
     "stream, in a\n"
     "    table of the KCL that has several.\n"
     "kinesis-sidecar leases seize WORKER --table TABLE\n"
@@ -91,6 +92,25 @@ static bool fits(const struct verb *verb, const struct ks_lease_words *words)
            (words->at != NULL) == verb->at && (words->as == NULL || verb->two_tables);
 }
 
+/* Each word names a table, and two of them two. */
+static bool name_tables(const struct ks_lease_words *words)
+{
+    struct ks_lease_desk desk = {.options = &words->call->options};
+    const char *const named[] = {words->table, words->from, words->to};
+    struct ks_lease_table tables[3];
+    struct ks_detail detail = {""};
+
+    for (size_t i = 0; i < 3; i++)
+        if (named[i] != NULL && !ks_ok(ks_lease_table_name(&tables[i], &desk, named[i], &detail))) {
+            ks_call_complain("leases: %s", detail.text);
+            return false;
+        }
+    if (words->from == NULL || !ks_lease_table_same(&tables[1], &tables[2]))
+        return true;
+    ks_call_complain("convert: --from and --to name the same table");
+    return false;
+}
+
 int ks_leases_with_table(const struct ks_lease_words *words)
 {
     const char *const name = words->call->word_count == 0 ? "list" : words->call->words[0];
@@ -99,6 +119,8 @@ int ks_leases_with_table(const struct ks_lease_words *words)
         if (strcmp(verbs[i].name, name) != 0)
             continue;
         if (fits(&verbs[i], words)) {
+            if (!name_tables(words))
+                return 2;
             ks_log_open(STDERR_FILENO, KS_LOG_WARN, KS_LOG_TEXT);
             return verbs[i].run(words);
         }

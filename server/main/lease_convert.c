@@ -11,7 +11,7 @@
 
 enum {
     PLACE_BYTES = 512,
-    ROUNDS = 5 /* Of writing and reading again: a write may have been lost. */
+    ROUNDS = 5 /* Of writing and reading again without progress: a write may have been lost. */
 };
 
 /* A row of the source. */
@@ -33,6 +33,7 @@ struct convert {
     struct ks_lease_table from;
     struct ks_lease_table to;
     struct ks_lease_rows source; /* What is converted: the source as it was read first. */
+    struct ks_lease_rows target; /* As it was when nobody lived on it: what may be overwritten. */
     char stream[KS_STREAM_ID_MAX + 1]; /* Of which stream, if the source has several; */
     char as[KS_STREAM_ID_MAX + 1];     /* and the target. */
     struct plan *plans;
@@ -121,6 +122,11 @@ static void plan_row(struct convert *convert, const struct ks_store_lease *lease
     if (lease->damaged) {
         ks_detail_set(&plan->problem, "the attribute %s cannot be read",
                       lease->blame == NULL ? "that is its key" : lease->blame);
+        return;
+    }
+    if (found != NULL && found->damaged) {
+        ks_detail_set(&plan->problem, "the attribute %s of the target's row cannot be read",
+                      found->blame == NULL ? "that is its key" : found->blame);
         return;
     }
     if (!ks_ok(ks_convert(convert->to.dialect, convert->as, lease, &plan->to, &plan->problem))) {
@@ -294,6 +300,8 @@ static bool open_target(struct convert *convert)
     struct ks_detail detail = {""};
     ks_err err;
 
+    convert->target = convert->to.rows;
+    convert->to.rows = (struct ks_lease_rows){.leases = NULL};
     ks_lease_table_close(&convert->to);
     err = ks_lease_table_open(&convert->to, true, &detail);
     if (ks_ok(err))
@@ -304,7 +312,17 @@ static bool open_target(struct convert *convert)
     return ks_ok(err);
 }
 
-/* The rows that the target does not have as they should be. */
+/* True if nobody but us has written this row since the target was looked at, or that does not matter. */
+static bool may_write(const struct convert *convert, const struct ks_store_lease *found,
+                      const char *shard)
+{
+    const struct ks_reading target = ks_lease_table_reading(&convert->target);
+
+    return convert->words->force ||
+           !ks_reading_row_moved(ks_reading_lease(&target, convert->as, shard), found);
+}
+
+/* The rows that the target does not have as they should be, and that are ours to write. */
 static uint32_t find_missing(const struct convert *convert, struct ks_lease_mend *ret_mends)
 {
     const struct ks_reading target = ks_lease_table_reading(&convert->to.rows);
@@ -312,10 +330,12 @@ static uint32_t find_missing(const struct convert *convert, struct ks_lease_mend
 
     for (uint32_t i = 0; i < convert->count; i++) {
         const struct plan *const plan = &convert->plans[i];
-        const struct ks_store_lease *const found = ks_reading_lease(&target, convert->as, plan->from->shard);
+        const struct ks_store_lease *const found =
+            ks_reading_lease(&target, convert->as, plan->from->shard);
 
         if (plan->problem.text[0] != '\0' || plan->to.left_out ||
-            (found != NULL && ks_convert_agrees(&plan->to.held, found)))
+            (found != NULL && ks_convert_agrees(&plan->to.held, found)) ||
+            !may_write(convert, found, plan->from->shard))
             continue;
         ret_mends[count++] = (struct ks_lease_mend){.lease = &plan->to.lease, .was = found};
     }
@@ -342,7 +362,9 @@ static bool write_rows(struct convert *convert, struct ks_lease_mend *mends)
     struct ks_detail detail = {""};
     uint32_t missing = find_missing(convert, mends);
 
-    for (int round = 0; round < ROUNDS && missing > 0; round++) {
+    for (int round = 0; round < ROUNDS && missing > 0;) {
+        const uint32_t before = missing;
+
         ks_lease_table_mend(&convert->to, mends, missing);
         if (is_over(mends, missing))
             return false;
@@ -351,6 +373,7 @@ static bool write_rows(struct convert *convert, struct ks_lease_mend *mends)
             return false;
         }
         missing = find_missing(convert, mends);
+        round = missing < before ? 0 : round + 1;
     }
     if (missing > 0)
         ks_call_complain("%" PRIu32
@@ -358,6 +381,45 @@ static bool write_rows(struct convert *convert, struct ks_lease_mend *mends)
                          "it, and do it again",
                          missing, mends[0].lease->shard, convert->words->to);
     return missing == 0;
+}
+
+/* The row says what we were to write there. */
+static bool is_ours(const struct convert *convert, const struct ks_store_lease *found)
+{
+    for (uint32_t i = 0; i < convert->count && strcmp(found->stream, convert->as) == 0; i++) {
+        const struct plan *const plan = &convert->plans[i];
+
+        if (strcmp(plan->from->shard, found->shard) == 0)
+            return plan->problem.text[0] == '\0' && !plan->to.left_out &&
+                   ks_convert_agrees(&plan->to.held, found);
+    }
+    return false;
+}
+
+/* Nobody has begun to work on the target since it was looked at. */
+static bool is_alone(const struct convert *convert)
+{
+    const struct ks_reading before = ks_lease_table_reading(&convert->target);
+    const struct ks_reading now = ks_lease_table_reading(&convert->to.rows);
+    const struct ks_reading workers[2] = {
+        {.workers = before.workers, .worker_count = before.worker_count},
+        {.workers = now.workers, .worker_count = now.worker_count}};
+    struct ks_detail sign = {""};
+
+    if (convert->words->force)
+        return true;
+    for (uint32_t i = 0; i < now.lease_count && sign.text[0] == '\0'; i++) {
+        const struct ks_store_lease *const found = &now.leases[i];
+
+        if (ks_reading_row_moved(ks_reading_lease(&before, found->stream, found->shard), found) &&
+            !is_ours(convert, found))
+            ks_detail_set(&sign, "%s: somebody wrote its row meanwhile", found->shard);
+    }
+    if (sign.text[0] == '\0' && !ks_reading_moved(&workers[0], &workers[1], &sign))
+        return true;
+    ks_call_complain("%s: %s. What others wrote stays. Stop them, look at the rows, do it again",
+                     convert->words->to, sign.text);
+    return false;
 }
 
 /* The source is as it was when it was read first. */
@@ -387,7 +449,7 @@ static bool carry_out(struct convert *convert)
     if (!open_target(convert))
         return false;
     mends = ks_alloc((convert->count + 1) * sizeof(*mends));
-    fine = mends != NULL && write_rows(convert, mends) && is_unmoved(convert);
+    fine = mends != NULL && write_rows(convert, mends) && is_alone(convert) && is_unmoved(convert);
     ks_free(mends);
     return fine;
 }
@@ -416,13 +478,8 @@ static bool run(struct convert *convert)
     struct ks_lease_table *const tables[2] = {&convert->from, &convert->to};
     struct ks_detail detail = {""};
 
-    if (!ks_lease_table_find(&convert->desk, convert->words->from, &convert->from))
-        return false;
-    if (convert->from.absent) {
-        ks_call_complain("%s: there is no such table", convert->words->from);
-        return false;
-    }
-    if (!ks_lease_table_find(&convert->desk, convert->words->to, &convert->to) ||
+    if (!ks_lease_table_find(&convert->desk, convert->words->from, true, &convert->from) ||
+        !ks_lease_table_find(&convert->desk, convert->words->to, false, &convert->to) ||
         !find_streams(convert) || !make_plans(convert) || !say_rows(convert))
         return false;
     say_losses(convert);
@@ -442,15 +499,12 @@ int ks_leases_convert(const struct ks_lease_words *words)
     struct convert convert = {.words = words};
     bool fine;
 
-    if (strcmp(words->from, words->to) == 0) {
-        ks_call_complain("convert: --from and --to name the same table");
-        return 2;
-    }
     fine = ks_ok(ks_lease_desk_open(&convert.desk, &words->call->options)) && run(&convert);
     ks_lease_table_close(&convert.from);
     ks_lease_table_close(&convert.to);
     ks_lease_desk_close(&convert.desk);
     ks_lease_rows_free(&convert.source);
+    ks_lease_rows_free(&convert.target);
     ks_free(convert.plans);
     return fine ? 0 : 1;
 }

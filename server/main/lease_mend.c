@@ -15,8 +15,8 @@ enum { SAY_BYTES_MAX = 64 << 20, TRIES = 3 };
 struct mend {
     const struct ks_lease_words *words;
     const char *verb;
-    const char *worker;              /* seize: whose leases. */
-    const struct ks_position *place; /* reset: where to. */
+    const char *worker;                /* seize: whose leases. */
+    const struct ks_position *place;   /* reset: where to. */
     char stream[KS_STREAM_ID_MAX + 1]; /* --all: of which one, of several. */
     struct ks_lease_desk desk;
     struct ks_lease_table table;
@@ -53,8 +53,7 @@ static bool words_are_rows(const struct mend *mend)
         uint32_t count = 0;
 
         for (uint32_t i = 0; i < rows->lease_count; i++)
-            count +=
-                ks_lease_is_named(&rows->leases[i], call->options.stream, call->words[word]);
+            count += ks_lease_is_named(&rows->leases[i], call->options.stream, call->words[word]);
         if (count == 1)
             continue;
         ks_call_complain(count == 0 ? "%s: %s: there is no such row"
@@ -63,25 +62,6 @@ static bool words_are_rows(const struct mend *mend)
         return false;
     }
     return true;
-}
-
-/* Free, and written by nobody that had it before: each dialect's own token moves. */
-static struct ks_store_lease freed(const struct ks_dialect *dialect,
-                                   const struct ks_store_lease *was)
-{
-    struct ks_store_lease lease = *was;
-
-    lease.owner = (struct ks_incarnation_text){.boot = 0};
-    lease.next_owner = lease.owner;
-    switch (dialect->rev) {
-    case KS_REV_COUNTER:
-        lease.epoch++;
-        lease.rev++;
-        break;
-    case KS_REV_UNTIL:
-    case KS_REV_WRITTEN: break;
-    }
-    return lease;
 }
 
 /* Moves it to the place, and says what members of the fleet do not see of that. */
@@ -108,29 +88,47 @@ static bool move(const struct mend *mend, struct ks_store_lease *lease)
     return true;
 }
 
+static void complain_damaged(const struct ks_store_lease *lease)
+{
+    char key[KS_LEASE_KEY_MAX + 1];
+
+    ks_stream_key(lease, key);
+    ks_call_complain("%s: the row is damaged, attribute %s: left alone", key,
+                     lease->blame == NULL ? "of its key" : lease->blame);
+}
+
 static bool add_row(struct mend *mend, const struct ks_store_lease *was)
 {
     struct ks_store_lease *const lease = &mend->wanted[mend->count];
 
     if (was->damaged) {
-        char key[KS_LEASE_KEY_MAX + 1];
-
-        ks_stream_key(was, key);
-        ks_call_complain("%s: the row is damaged, attribute %s: left alone", key,
-                         was->blame == NULL ? "of its key" : was->blame);
+        complain_damaged(was);
         return false;
     }
-    *lease = freed(mend->table.dialect, was);
+    *lease = *was;
+    lease->owner = (struct ks_incarnation_text){.boot = 0};
+    lease->next_owner = lease->owner;
     if (mend->place != NULL && !move(mend, lease))
         return false;
     mend->mends[mend->count++] = (struct ks_lease_mend){.lease = lease, .was = was};
     return true;
 }
 
+/* For all rows that were read last. */
+static bool make_room(struct mend *mend)
+{
+    const size_t room = mend->table.rows.lease_count + 1;
+
+    ks_free(mend->wanted);
+    ks_free(mend->mends);
+    mend->wanted = ks_alloc(room * sizeof(*mend->wanted));
+    mend->mends = ks_alloc(room * sizeof(*mend->mends));
+    return mend->wanted != NULL && mend->mends != NULL;
+}
+
 static bool choose(struct mend *mend)
 {
     const struct ks_lease_rows *const rows = &mend->table.rows;
-
     struct ks_detail detail = {""};
 
     mend->count = 0;
@@ -141,12 +139,22 @@ static bool choose(struct mend *mend)
     }
     if (mend->worker == NULL && !mend->words->all && !words_are_rows(mend))
         return false;
+    if (!make_room(mend))
+        return false;
     for (uint32_t i = 0; i < rows->lease_count; i++)
         if (is_chosen(mend, &rows->leases[i]) && !add_row(mend, &rows->leases[i]))
             return false;
-    if (mend->count == 0)
-        ks_call_complain("%s: there is nothing to do", mend->verb);
     return true;
+}
+
+/* What `--all` passes over. */
+static void say_damaged(const struct mend *mend)
+{
+    const struct ks_lease_rows *const rows = &mend->table.rows;
+
+    for (uint32_t i = 0; i < rows->lease_count && mend->words->all; i++)
+        if (rows->leases[i].damaged && strcmp(rows->leases[i].stream, mend->stream) == 0)
+            complain_damaged(&rows->leases[i]);
 }
 
 static ks_err append_row(struct ks_bytes *text, const struct ks_lease_mend *mend)
@@ -155,8 +163,8 @@ static ks_err append_row(struct ks_bytes *text, const struct ks_lease_mend *mend
     char key[KS_LEASE_KEY_MAX + 1];
 
     ks_stream_key(mend->lease, key);
-    KS_TRY(ks_bytes_format(text, "%s: %s%s, ", key,
-                           owner[0] == '\0' ? "free" : "taken from ", owner));
+    KS_TRY(
+        ks_bytes_format(text, "%s: %s%s, ", key, owner[0] == '\0' ? "free" : "taken from ", owner));
     if (ks_position_same(&mend->was->checkpoint, &mend->lease->checkpoint) &&
         mend->was->unstarted == mend->lease->unstarted) {
         KS_TRY(ks_bytes_append(text, KS_VIEW("checkpoint stays ")));
@@ -186,11 +194,17 @@ static bool say_rows(const struct mend *mend)
 
 /* ---- native: who owns must be dead for good ---- */
 
+static const struct ks_store_worker *find_worker(const struct mend *mend, const char *id)
+{
+    const struct ks_reading reading = ks_lease_table_reading(&mend->table.rows);
+
+    return ks_reading_worker(&reading, id);
+}
+
 /* The worker row says that this incarnation may go on. */
 static bool may_write(const struct mend *mend, const struct ks_incarnation_text *owner)
 {
-    const struct ks_reading reading = ks_lease_table_reading(&mend->table.rows);
-    const struct ks_store_worker *const worker = ks_reading_worker(&reading, owner->id);
+    const struct ks_store_worker *const worker = find_worker(mend, owner->id);
 
     return worker != NULL &&
            (worker->damaged || (worker->self.boot == owner->boot && worker->life == KS_LIVE));
@@ -199,7 +213,7 @@ static bool may_write(const struct mend *mend, const struct ks_incarnation_text 
 /* A process that only slept would go on with what it is not told of: it is told by its worker row. */
 static bool owners_are_dead(const struct mend *mend)
 {
-    if (mend->table.dialect != &ks_native_dialect || mend->words->force)
+    if (mend->table.dialect != &ks_native_dialect)
         return true;
     for (uint32_t i = 0; i < mend->count; i++) {
         const struct ks_incarnation_text *const owner = &mend->mends[i].was->owner;
@@ -222,24 +236,27 @@ static void pass(struct mend *mend, ks_span span)
         ks_loop_turn(loop, ks_instant_since(until, ks_loop_now(loop)));
 }
 
-/* Ends the life of the worker; one that may have beaten a moment ago delivers until its time is over. */
+/* Ends the life of the worker, and reads what it wrote last. */
 static bool fence(struct mend *mend)
 {
     struct ks_detail detail = {""};
 
-    for (int try = 0; try < TRIES; try++) {
-        const struct ks_reading reading = ks_lease_table_reading(&mend->table.rows);
-        const struct ks_store_worker *const worker = ks_reading_worker(&reading, mend->worker);
+    bool over = false;
 
-        if (worker == NULL || (!worker->damaged && worker->life != KS_LIVE))
+    for (int try = 0; try < TRIES; try++) {
+        const struct ks_store_worker *const worker = find_worker(mend, mend->worker);
+
+        if (worker == NULL)
             return true;
-        if (!worker->damaged && ks_lease_table_fence(&mend->table, worker)) {
-            if (mend->words->force && mend->table.dialect == &ks_native_dialect)
-                pass(mend, ks_span_ms(mend->words->call->options.lease_duration_ms));
-            return true;
-        }
+        over = !worker->damaged && ks_lease_table_fence(&mend->table, worker);
+        /* Nobody has watched it: it may have beaten a moment ago, and delivers until its time is over. */
+        if (over && mend->words->force && worker->life != KS_GONE &&
+            mend->table.dialect == &ks_native_dialect)
+            pass(mend, ks_span_ms(mend->words->call->options.lease_duration_ms));
         if (!ks_ok(ks_lease_table_read(&mend->table, &detail)))
             break;
+        if (over)
+            return true;
     }
     ks_call_complain("worker %s cannot be fenced: %s", mend->worker,
                      detail.text[0] != '\0' ? detail.text : "its row is damaged, or moves");
@@ -256,7 +273,8 @@ static uint32_t count_failures(const struct mend *mend)
 
     for (uint32_t i = 0; i < mend->count; i++) {
         const struct ks_lease_mend *const one = &mend->mends[i];
-        const struct ks_store_lease *const found = ks_reading_lease(&reading, one->lease->stream, one->lease->shard);
+        const struct ks_store_lease *const found =
+            ks_reading_lease(&reading, one->lease->stream, one->lease->shard);
 
         struct ks_store_lease held;
 
@@ -308,34 +326,38 @@ static bool say_dry(void)
     return fine;
 }
 
-static bool make_room(struct mend *mend)
+/* seize: there is a row of the worker; otherwise there is nothing to do, and it says so. */
+static bool knows_worker(const struct mend *mend)
 {
-    const size_t room = mend->table.rows.lease_count + 1;
-
-    mend->wanted = ks_alloc(room * sizeof(*mend->wanted));
-    mend->mends = ks_alloc(room * sizeof(*mend->mends));
-    return mend->wanted != NULL && mend->mends != NULL;
+    if (mend->worker != NULL && find_worker(mend, mend->worker) != NULL)
+        return true;
+    if (mend->worker != NULL)
+        ks_call_complain("%s: nothing there names %s", mend->words->table, mend->worker);
+    else
+        ks_call_complain("%s: there is nothing to do", mend->verb);
+    return false;
 }
 
 static bool run(struct mend *mend)
 {
     struct ks_lease_table *const tables[2] = {&mend->table, NULL};
 
-    if (!ks_lease_table_find(&mend->desk, mend->words->table, &mend->table))
+    if (!ks_lease_table_find(&mend->desk, mend->words->table, true, &mend->table) ||
+        !choose(mend) || !say_rows(mend))
         return false;
-    if (mend->table.absent) {
-        ks_call_complain("%s: there is no such table", mend->words->table);
-        return false;
-    }
-    if (!make_room(mend) || !choose(mend) || !say_rows(mend) ||
-        !ks_lease_tables_rest(mend->words, tables))
+    say_damaged(mend);
+    if (mend->count == 0 && !knows_worker(mend))
+        return mend->worker == NULL;
+    /* As it was read last. */
+    if (!ks_lease_tables_rest(mend->words, tables) || !choose(mend) ||
+        (mend->worker == NULL && !owners_are_dead(mend)))
         return false;
     if (mend->words->dry_run)
         return say_dry();
-    if (mend->worker != NULL && mend->table.dialect->has_workers && !fence(mend))
+    if (mend->worker != NULL && mend->table.dialect->has_workers &&
+        (!fence(mend) || !choose(mend) || !owners_are_dead(mend)))
         return false;
-    /* As it was read last; and nobody else has written since. */
-    return choose(mend) && owners_are_dead(mend) && (mend->count == 0 || carry_out(mend));
+    return carry_out(mend);
 }
 
 static int finish(struct mend *mend)

@@ -41,7 +41,8 @@ bool ks_lease_say(struct ks_bytes *text, ks_err err)
     return ks_ok(err);
 }
 
-bool ks_lease_table_find(struct ks_lease_desk *desk, const char *word, struct ks_lease_table *table)
+bool ks_lease_table_find(struct ks_lease_desk *desk, const char *word, bool there,
+                         struct ks_lease_table *table)
 {
     struct ks_detail detail = {""};
     ks_err err = ks_lease_table_name(table, desk, word, &detail);
@@ -52,7 +53,10 @@ bool ks_lease_table_find(struct ks_lease_desk *desk, const char *word, struct ks
         err = ks_lease_table_read(table, &detail);
     if (!ks_ok(err))
         ks_call_complain("%s: %s", word, detail.text[0] != '\0' ? detail.text : ks_err_text(err));
-    return ks_ok(err);
+    if (!ks_ok(err) || !there || !table->absent)
+        return ks_ok(err);
+    ks_call_complain("%s: there is no such table", word);
+    return false;
 }
 
 bool ks_lease_tables_rest(const struct ks_lease_words *words,
@@ -182,12 +186,8 @@ int ks_leases_list(const struct ks_lease_words *words)
     struct ks_lease_table table = {.store = NULL};
     struct ks_lease_desk desk;
     bool fine = ks_ok(ks_lease_desk_open(&desk, &words->call->options)) &&
-                ks_lease_table_find(&desk, words->table, &table);
+                ks_lease_table_find(&desk, words->table, true, &table);
 
-    if (fine && table.absent) {
-        ks_call_complain("%s: there is no such table", words->table);
-        fine = false;
-    }
     fine = fine && list_leases(&table) && list_workers(&table);
     ks_lease_table_close(&table);
     ks_lease_desk_close(&desk);
@@ -299,7 +299,7 @@ int ks_leases_show(const struct ks_lease_words *words)
     struct ks_lease_desk desk;
     struct ks_bytes text;
     bool fine = ks_ok(ks_lease_desk_open(&desk, &words->call->options)) &&
-                ks_lease_table_find(&desk, words->table, &table);
+                ks_lease_table_find(&desk, words->table, true, &table);
 
     ks_bytes_init(&text, ONE_BYTES_MAX);
     if (fine)

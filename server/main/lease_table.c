@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -85,6 +86,19 @@ ks_err ks_lease_table_name(struct ks_lease_table *table, struct ks_lease_desk *d
     if (rest.size == 0)
         return ks_err_because(KS_FAIL(INVALID), detail, "%s: of which --application?", word);
     return ks_view_copy_text(rest, table->name, sizeof(table->name));
+}
+
+bool ks_lease_table_same(const struct ks_lease_table *a, const struct ks_lease_table *b)
+{
+    struct stat files[2];
+
+    if (a->dialect != b->dialect || (a->path == NULL) != (b->path == NULL) ||
+        strcmp(a->name, b->name) != 0)
+        return false;
+    if (a->path == NULL || strcmp(a->path, b->path) == 0)
+        return true;
+    return stat(a->path, &files[0]) == 0 && stat(b->path, &files[1]) == 0 &&
+           files[0].st_dev == files[1].st_dev && files[0].st_ino == files[1].st_ino;
 }
 
 static ks_err open_store(struct ks_lease_table *table, bool make, struct ks_detail *detail)

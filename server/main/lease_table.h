@@ -52,6 +52,8 @@ struct ks_lease_table {
 /* Finds what `word` names. INVALID with a detail. */
 KS_MUST_USE ks_err ks_lease_table_name(struct ks_lease_table *table, struct ks_lease_desk *desk,
                                        const char *word, struct ks_detail *detail);
+/* True if both, which were named, are the same table: in SQLite, of the same file. */
+bool ks_lease_table_same(const struct ks_lease_table *a, const struct ks_lease_table *b);
 /* Opens it, and makes it if it is not there and `make` says so; without that it may be absent. A detail says what is
  * wrong: another dialect's table, access denied, not reached within half a minute. It is closed in any case. */
 KS_MUST_USE ks_err ks_lease_table_open(struct ks_lease_table *table, bool make,

@@ -24,8 +24,9 @@ int ks_leases_reset(const struct ks_lease_words *words);
 KS_MUST_USE ks_err ks_lease_place(const struct ks_store_lease *lease, struct ks_bytes *ret_text);
 /* Writes a text to stdout; complains if that fails, or what came before did. */
 bool ks_lease_say(struct ks_bytes *text, ks_err err);
-/* Opens and reads the table that `word` names, which is not made. It complains. */
-bool ks_lease_table_find(struct ks_lease_desk *desk, const char *word,
+/* Opens and reads the table that `word` names, which is not made; it may be absent unless it must be `there`. It
+ * complains. */
+bool ks_lease_table_find(struct ks_lease_desk *desk, const char *word, bool there,
                          struct ks_lease_table *table);
 /* Watches up to two tables for as long as a lease lasts. True if nobody lives on them, or `force` says that this does
  * not matter; otherwise it complains. */

@@ -182,10 +182,9 @@ int ks_command_leases(int argc, char *const *argv, char *const *environment)
 {
     enum { SUBSCRIPTION, TABLE, FROM, TO, AT, AS, ALL, FORCE, DRY_RUN };
     static const struct ks_call_flag flags[] = {
-        {"--subscription", true}, {"--table", true},    {"--from", true},
-        {"--to", true},           {"--at", true},       {"--as", true},
-        {"--all", false},         {"--force", false},   {"--dry-run", false},
-        {NULL, false}};
+        {"--subscription", true}, {"--table", true}, {"--from", true}, {"--to", true},
+        {"--at", true},           {"--as", true},    {"--all", false}, {"--force", false},
+        {"--dry-run", false},     {NULL, false}};
     struct ks_lease_words words;
     struct ks_call call;
 

@@ -53,7 +53,7 @@ static void refused(void *arg, const char *reason)
     struct ks_room *room = arg;
 
     ks_error("%s%scannot run: %s", name_of(room), colon(room), reason);
-    room->refused(room->arg);
+    room->refused(room);
 }
 
 /* ---- Its parts. ---- */
@@ -179,10 +179,9 @@ static ks_err open_letters(struct ks_room *room, struct ks_detail *detail)
     if (path == NULL)
         return KS_OK;
     /* Those of one application, unless others have that, too. */
-    return ks_sqlite_letters_open(room->loop, path,
-                                  room->kin_count > 0 ? room->options->name
-                                                      : room->options->application,
-                                  &room->letters, detail);
+    return ks_sqlite_letters_open(
+        room->loop, path, room->kin_count > 0 ? room->options->name : room->options->application,
+        &room->letters, detail);
 }
 
 static struct ks_poison_policy poison_policy(const struct ks_options *options)

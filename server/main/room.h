@@ -21,10 +21,10 @@ struct ks_room {
     bool alone;    /* It is the only one: lines on the log need not name it. */
     const char *kin[KS_SUBSCRIPTIONS_MAX]; /* Streams of the others on its lease table. */
     uint32_t kin_count;
-    uint32_t willing; /* Of those who share the table, at the first of them, */
+    uint32_t willing;      /* Of those who share the table, at the first of them, */
     uint32_t *kin_willing; /* and where that is. */
     void (*drained)(void *arg);
-    void (*refused)(void *arg); /* It can never run; the log says why. */
+    void (*refused)(struct ks_room *room); /* It can go on no more; the log says why. */
     void *arg;
 
     struct ks_cloud_part part;

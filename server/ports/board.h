@@ -149,7 +149,8 @@ struct ks_switchboard {
     bool drained_clean;
     uint64_t drained_unsaved;
     bool refused;
-    bool over; /* drained or refused was told. */
+    bool refusal_told;
+    bool over; /* That it is drained was told. */
     struct ks_detail *why_refused;
 
     /* State for people. */
@@ -180,7 +181,7 @@ void ks_board_tell_event(struct ks_switchboard *board, const char *type, ks_shar
 /* Tells the listeners. */
 void ks_board_happened(struct ks_switchboard *board, ks_shard shard, const char *event,
                        const char *line);
-/* This process can never run: `refused` is called in this turn. The first reason counts. */
+/* It can go on no more: `refused` is called in this turn. The first reason counts. */
 void ks_board_refuse(struct ks_switchboard *board, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -48,6 +48,14 @@ static void find_reason(const struct ks_switchboard *board, const struct ks_self
     enum ks_store_state store = board->config.store->vtable->state(board->config.store, reason);
     enum ks_store_state source;
 
+    if (board->refused) {
+        *reason = *board->why_refused;
+        return;
+    }
+    if (board->draining) {
+        ks_detail_set(reason, "draining");
+        return;
+    }
     if (store != KS_STORE_READY) {
         if (reason->text[0] == '\0')
             ks_detail_set(reason, "%s", no_reason(store, "the lease table does not answer"));
@@ -68,8 +76,6 @@ static void find_reason(const struct ks_switchboard *board, const struct ks_self
         ks_detail_set(reason, "no heartbeat gets through to the lease table, deliveries rest");
     if (self->state == KS_WORKER_FENCED)
         ks_detail_set(reason, "fenced by the fleet, starting again");
-    if (board->draining)
-        ks_detail_set(reason, "draining");
 }
 
 /* How far the apps of this lease are behind: as old as the oldest record that waits for one. Where none waits, as far

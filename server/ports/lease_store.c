@@ -50,6 +50,7 @@ const char *ks_store_operation_name(enum ks_store_operation operation)
     case KS_STORE_END: return "end";
     case KS_STORE_DELETE: return "delete lease";
     case KS_STORE_SEEK: return "seek";
+    case KS_STORE_FILL: return "fill in";
     case KS_STORE_MEND: return "mend";
     }
     assert(false);

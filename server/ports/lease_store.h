@@ -11,8 +11,8 @@
  *  - DONE only if it is applied and durable; REFUSED only if its condition did not hold; everything else (timeout, cut,
  *    5xx, throttle, close) is UNKNOWN;
  *  - an unanswered request is UNKNOWN after `timeout` of the request, and a late answer is dropped; where a read of
- *    all rows comes in pages, each has that time (of lease rows 2 s at least), and all of them 30 s: what it tells may be
- *    as old as that, and is to be taken as of when it was asked for;
+ *    all lease rows comes in pages, each has that time (2 s at least), and all of them 30 s: what it tells may be as
+ *    old as that, and is to be taken as of when it was asked for;
  *  - a read answers all rows, over all pages, or fails; a row that cannot be read is answered as `damaged` with its key
  *    and left untouched;
  *  - attributes that we do not know survive our writes.
@@ -95,7 +95,8 @@ struct ks_store_app {
 };
 
 struct ks_store_lease {
-    char stream[KS_STREAM_ID_MAX + 1]; /* KCL: of a table of several streams, whose it is (streams.h); "": of one. */
+    char stream[KS_STREAM_ID_MAX +
+                1]; /* KCL: of a table of several streams, whose it is (streams.h); "": of one. */
     char shard[KS_SHARD_ID_MAX + 1];
     struct ks_incarnation_text owner;
     struct ks_incarnation_text next_owner;
@@ -156,7 +157,8 @@ struct ks_store_request {
     const struct ks_store_token *takes;
     uint32_t give_count;
     uint32_t take_count;
-    const char *stream; /* KCL: of a table of several streams, whose shard it is; NULL, "": of one. */
+    const char
+        *stream; /* KCL: of a table of several streams, whose shard it is; NULL, "": of one. */
     const char *shard;
     struct ks_incarnation_text owner;
     struct ks_incarnation_text next_owner;
@@ -168,9 +170,10 @@ struct ks_store_request {
     struct ks_position
         whole; /* Of it and before it, the last record that is no part of a begun aggregate. */
     const char *children[KS_CHILDREN_MAX];
-    const struct ks_store_lease *lease; /* CREATE, MEND; of kcl-rb, ASSIGN, TAKE_OVER: as read; of kcl: its LATEST. */
-    bool exists;                        /* MEND: there is a row. */
-    bool words;                         /* READ_LEASES, READ_LEASE: with the words of each row. */
+    const struct ks_store_lease
+        *lease; /* CREATE, FILL, MEND; of kcl-rb, ASSIGN, TAKE_OVER: as read; of kcl: its LATEST. */
+    bool exists;                    /* MEND: there is a row. */
+    bool words;                     /* READ_LEASES, READ_LEASE: with the words of each row. */
     bool masks;                     /* kcl-rb: the row is masked while we hold it; MEND: it was. */
     const struct ks_store_app *app; /* CREATE_APP. */
     bool together; /* KCL 3.5: the row is in the table of the leases, not in one of its own. */

@@ -7,6 +7,7 @@
 enum {
     RENEWALS = 10, /* Before the longest of them says that all are short. */
     IN_A_ROW = 3,  /* A pause of one process is no configuration. */
+    WINDOW = 2,    /* Of our leases: renewals in it are counted. */
     SECOND_MS = 1000
 };
 
@@ -35,52 +36,98 @@ static enum ks_mixed_sign see_time(struct ks_mixed *mixed, uint64_t rev, ks_wall
     return KS_MIXED_NONE;
 }
 
-static enum ks_mixed_sign in_a_row(struct ks_mixed *mixed, bool longer, bool shorter)
+static enum ks_mixed_sign in_a_row(struct ks_mixed *mixed, bool longer)
 {
     mixed->longer = longer ? mixed->longer + 1 : 0;
-    mixed->shorter = shorter ? mixed->shorter + 1 : 0;
-    if (mixed->longer >= IN_A_ROW)
-        return once(mixed, KS_MIXED_LONGER);
+    return mixed->longer >= IN_A_ROW ? once(mixed, KS_MIXED_LONGER) : KS_MIXED_NONE;
+}
+
+/* Of whoever heeds claims, no renewal goes over one; a checkpoint of theirs does, and may say what it said before. */
+static enum ks_mixed_sign see_claim(struct ks_mixed *mixed, const struct ks_mixed_lease *lease)
+{
+    if (lease->claimed && !mixed->stealing)
+        return once(mixed, KS_MIXED_CLAIMS);
+    mixed->unheeded = lease->heeded ? 0 : mixed->unheeded + lease->unheeded;
+    return mixed->unheeded >= IN_A_ROW ? once(mixed, KS_MIXED_UNHEEDED) : KS_MIXED_NONE;
+}
+
+/* Each renewal moves the counter by one, whether we look or not; so does a checkpoint, but a row that is checkpointed
+ * is not counted. Whoever is as we are renews three times in a lease. */
+static enum ks_mixed_sign see_counter(struct ks_mixed *mixed, const struct ks_mixed_lease *lease)
+{
+    const bool watched = mixed->counting && lease->shard == mixed->shard;
+    const int64_t passed_us = ks_instant_since(lease->at, mixed->from_at).us;
+    bool often;
+
+    if (mixed->counting && !watched &&
+        ks_instant_since(lease->at, mixed->last_at).us < 2 * WINDOW * mixed->lease.us)
+        return KS_MIXED_NONE;
+    mixed->last_at = lease->at;
+    if (watched && lease->idle && passed_us < WINDOW * mixed->lease.us)
+        return KS_MIXED_NONE;
+    often = watched && lease->idle &&
+            (int64_t)(lease->rev - mixed->from) * 2 * mixed->lease.us > 15 * passed_us;
+    mixed->counting = lease->idle;
+    mixed->shard = lease->shard;
+    mixed->from = lease->rev;
+    mixed->from_at = lease->at;
+    if (!watched || !lease->idle)
+        return KS_MIXED_NONE;
+    mixed->shorter = often ? mixed->shorter + 1 : 0;
     return mixed->shorter >= IN_A_ROW ? once(mixed, KS_MIXED_SHORTER) : KS_MIXED_NONE;
+}
+
+static enum ks_mixed_sign see_kcl(struct ks_mixed *mixed, const struct ks_mixed_lease *lease)
+{
+    enum ks_mixed_sign sign = see_counter(mixed, lease);
+
+    if (sign == KS_MIXED_NONE && lease->elsewhere)
+        sign = once(mixed, KS_MIXED_ELSEWHERE);
+    /* They renew three times in theirs: who is as we are stands still for two thirds of ours, between looks. */
+    if (sign == KS_MIXED_NONE && lease->renewed && lease->still.us > mixed->lease.us / 10 * 9)
+        sign = in_a_row(mixed, true);
+    return sign;
 }
 
 enum ks_mixed_sign ks_mixed_see_lease(struct ks_mixed *mixed, const struct ks_mixed_lease *lease,
                                       ks_wall wall)
 {
+    enum ks_mixed_sign sign = KS_MIXED_NONE;
+
     switch (mixed->protocol) {
     case KS_PROTOCOL_GO_KCL:
-        if (lease->claimed && !mixed->stealing && !mixed->told[KS_MIXED_CLAIMS])
-            return once(mixed, KS_MIXED_CLAIMS);
-        return lease->renewed ? see_time(mixed, lease->rev, wall) : KS_MIXED_NONE;
-    case KS_PROTOCOL_KCL:
-        /* They renew three times in theirs: who is as we are stands still for two thirds of ours, between looks. */
-        return lease->renewed && lease->still.us > mixed->lease.us / 10 * 9
-                   ? in_a_row(mixed, true, false)
-                   : KS_MIXED_NONE;
+    case KS_PROTOCOL_KCL_RB:
+        sign = see_claim(mixed, lease);
+        return sign == KS_MIXED_NONE && lease->renewed ? see_time(mixed, lease->rev, wall) : sign;
+    case KS_PROTOCOL_KCL: return see_kcl(mixed, lease);
     case KS_PROTOCOL_NATIVE:
-    case KS_PROTOCOL_KINSUMER:
-    case KS_PROTOCOL_KCL_RB: break;
+    case KS_PROTOCOL_KINSUMER: break;
     }
-    return KS_MIXED_NONE;
+    return sign;
 }
 
-/* Each writes down when it beats: of two that follow, the difference is its period, or a multiple if we missed some. */
-enum ks_mixed_sign ks_mixed_see_worker(struct ks_mixed *mixed, const char *id, uint64_t beat)
+/* Each writes down when it beats: of two that follow, the difference is its period, where we missed none. We look no
+ * oftener than we beat ourselves: a shorter period is not to be seen. */
+enum ks_mixed_sign ks_mixed_see_worker(struct ks_mixed *mixed, const char *id, uint64_t beat,
+                                       ks_instant at)
 {
     const uint64_t before = mixed->beat;
-    int64_t period_us;
+    ks_span gap;
 
     if (mixed->protocol != KS_PROTOCOL_KINSUMER || strlen(id) > KS_WORKER_ID_MAX)
         return KS_MIXED_NONE;
     if (mixed->worker[0] == '\0')
         memcpy(mixed->worker, id, strlen(id) + 1);
-    if (strcmp(mixed->worker, id) != 0 || beat <= before)
+    if (strcmp(mixed->worker, id) != 0)
+        return KS_MIXED_NONE;
+    gap = ks_instant_since(at, mixed->last_at);
+    mixed->last_at = at;
+    if (beat <= before && gap.us <= mixed->check.us / 2 * 3)
         return KS_MIXED_NONE;
     mixed->beat = beat;
-    if (before == 0)
+    if (before == 0 || gap.us > mixed->check.us / 2 * 3)
         return KS_MIXED_NONE;
-    period_us = (int64_t)((beat - before) / 1000);
-    return in_a_row(mixed, period_us > mixed->check.us / 2 * 5, period_us < mixed->check.us / 2);
+    return in_a_row(mixed, (int64_t)((beat - before) / 1000) > mixed->check.us / 2 * 5);
 }
 
 const char *ks_mixed_advice(enum ks_mixed_sign sign, enum ks_protocol protocol)
@@ -90,6 +137,12 @@ const char *ks_mixed_advice(enum ks_mixed_sign sign, enum ks_protocol protocol)
     case KS_MIXED_CLAIMS:
         return "members claim leases (EnableLeaseStealing) and this sidecar does not: give it "
                "--lease-stealing on, or it will have few leases";
+    case KS_MIXED_UNHEEDED:
+        return "this sidecar claims leases (--lease-stealing on) and members renew them all the "
+               "same: where their EnableLeaseStealing is off, give it --lease-stealing off";
+    case KS_MIXED_ELSEWHERE:
+        return "nobody began this lease, and its row names another start than --initial-position: "
+               "the row counts; where no lease was reset, give it the fleet's initial position";
     case KS_MIXED_LONGER:
         if (protocol == KS_PROTOCOL_KINSUMER)
             return "clients beat much seldomer than --shard-check-ms: give it their "
@@ -98,9 +151,6 @@ const char *ks_mixed_advice(enum ks_mixed_sign sign, enum ks_protocol protocol)
                "give it their time to fail over, or live leases will be taken, and records come "
                "twice";
     case KS_MIXED_SHORTER:
-        if (protocol == KS_PROTOCOL_KINSUMER)
-            return "clients beat much oftener than --shard-check-ms: give it their "
-                   "shardCheckFrequency, or this sidecar will be taken for dead";
         return "members renew their leases as if they lasted much shorter than "
                "--lease-duration-ms: "
                "give it their time to fail over, so that dead ones' leases do not wait";

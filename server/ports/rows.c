@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "ports/batches.h"
 #include "ports/rows_fleet.h"
+#include "ports/rows_mixed.h"
 #include "ports/rows_streams.h"
 
 #include <assert.h>
@@ -98,8 +99,8 @@ void ks_rows_sweep(struct ks_rows *rows, ks_instant now)
                    rows);
 }
 
-bool ks_rows_number(struct ks_rows *rows, struct ks_names *names, ks_view name, ks_instant now,
-                    uint32_t *ret_number)
+static bool number_of(struct ks_rows *rows, struct ks_names *names, ks_view name, ks_instant now,
+                      uint32_t *ret_number)
 {
     ks_err err = ks_names_add(names, name, now, ret_number);
 
@@ -117,12 +118,17 @@ bool ks_rows_number(struct ks_rows *rows, struct ks_names *names, ks_view name, 
     return ks_ok(err);
 }
 
+bool ks_rows_number(struct ks_rows *rows, ks_view key, ks_instant now, ks_shard *ret_shard)
+{
+    return number_of(rows, &rows->shards, key, now, ret_shard);
+}
+
 bool ks_rows_shard(struct ks_rows *rows, ks_view id, ks_instant now, ks_shard *ret_shard)
 {
     struct ks_shard_words *words;
     ks_shard shard;
 
-    if (!ks_rows_number(rows, &rows->shards, id, now, &shard))
+    if (!number_of(rows, &rows->shards, id, now, &shard))
         return false;
 
     words = &rows->words[shard];
@@ -144,7 +150,7 @@ struct ks_shard_words *ks_rows_words(const struct ks_rows *rows, ks_shard shard)
 
 bool ks_rows_worker(struct ks_rows *rows, ks_view id, ks_instant now, uint32_t *ret_worker)
 {
-    return ks_rows_number(rows, &rows->workers, id, now, ret_worker);
+    return number_of(rows, &rows->workers, id, now, ret_worker);
 }
 
 bool ks_rows_incarnation(struct ks_rows *rows, const struct ks_incarnation_text *text,
@@ -314,6 +320,7 @@ static void note_start(const struct ks_rows *rows, struct ks_shard_words *words)
 static void note_kept(const struct ks_rows *rows, ks_shard shard, struct ks_shard_words *words,
                       const struct ks_store_lease *lease)
 {
+    words->row_whole = lease->checkpoint;
     note_start(rows, words);
     if (lease->prepared && !words->prepared)
         ks_info("%s: its row has a checkpoint that a member prepared and did not commit: it is "
@@ -350,45 +357,6 @@ struct ks_position ks_rows_whole(const struct ks_shard_words *words)
     return words->behind && words->own.sub_sequence < 0 ? words->own : words->row_whole;
 }
 
-static void tell_mixed(const struct ks_rows *rows, enum ks_mixed_sign sign, const char *where)
-{
-    if (sign != KS_MIXED_NONE)
-        ks_warn("%s: mixed configuration: %s", where, ks_mixed_advice(sign, rows->mixed.protocol));
-}
-
-/* What a row of another tells of its configuration. The words are still those of before. */
-static void look_mixed(struct ks_rows *rows, ks_shard shard, struct ks_shard_words *words,
-                       const struct ks_store_lease *lease, ks_instant now, ks_wall wall)
-{
-    const char *const self = ks_names_text(&rows->workers, rows->self);
-    const char *const owner = ks_names_text(&rows->workers, words->owner.worker);
-    const struct ks_mixed_lease seen = {
-        .claimed = lease->next_owner.id[0] != '\0' && strcmp(lease->next_owner.id, self) != 0,
-        .renewed = lease->rev != words->rev && lease->owner.id[0] != '\0' &&
-                   strcmp(lease->owner.id, self) != 0 && strcmp(lease->owner.id, owner) == 0,
-        .rev = lease->rev,
-        .still = ks_instant_since(words->rev_last, words->rev_at),
-    };
-
-    if (lease->rev != words->rev)
-        words->rev_at = now;
-    words->rev_last = now;
-    tell_mixed(rows, ks_mixed_see_lease(&rows->mixed, &seen, wall),
-               ks_names_text(&rows->shards, shard));
-}
-
-static void look_workers(struct ks_rows *rows, const struct ks_store_answer *answer)
-{
-    for (uint32_t i = 0; i < answer->worker_count; i++) {
-        const struct ks_store_worker *const worker = &answer->workers[i];
-
-        if (!worker->damaged &&
-            strcmp(worker->self.id, ks_names_text(&rows->workers, rows->self)) != 0)
-            tell_mixed(rows, ks_mixed_see_worker(&rows->mixed, worker->self.id, worker->beat),
-                       worker->self.id);
-    }
-}
-
 /* Keeps what a lease row says, unless something newer is known. */
 static void note_row(struct ks_rows *rows, ks_shard shard, const struct ks_store_lease *lease,
                      bool consistent, ks_instant now, ks_wall wall)
@@ -404,7 +372,7 @@ static void note_row(struct ks_rows *rows, ks_shard shard, const struct ks_store
                 lease->blame == NULL ? "its key" : "the attribute ",
                 lease->blame == NULL ? "" : lease->blame);
     if (rows->foreign && !lease->damaged)
-        look_mixed(rows, shard, words, lease, now, wall);
+        ks_rows_mixed_lease(rows, shard, words, lease, now, wall);
     words->has_row = true;
     words->read_at = wall;
     words->damaged = lease->damaged;
@@ -448,6 +416,7 @@ static void lease_of(struct ks_rows *rows, ks_shard shard, const struct ks_store
                       !ks_rows_incarnation(rows, &lease->next_owner, now, &row.next_owner) ||
                       !note_parents(rows, shard, lease->parents, now, row.parents);
     row.unstarted = !lease->finished && lease->checkpoint.kind != KS_POSITION_AFTER_SEQUENCE;
+    row.unranged = lease->hash_start[0] == '\0' && lease->hash_end[0] == '\0';
     row.ranged = !lease->damaged &&
                  range_of(lease->hash_start, lease->hash_end, &row.first_key, &row.last_key);
     *ret_row = row;
@@ -508,7 +477,7 @@ void ks_rows_answered(struct ks_rows *rows, enum ks_store_operation operation, b
     if (answer->outcome == KS_UNKNOWN)
         return;
     if ((leases || operation == KS_STORE_READ_OWNED) &&
-        !ks_rows_knows_layout(rows, operation == KS_STORE_READ_LEASES && consistent, answer)) {
+        !ks_rows_layout(rows, operation == KS_STORE_READ_LEASES && consistent, answer)) {
         ret_event->store.outcome = KS_UNKNOWN;
         return;
     }
@@ -531,7 +500,7 @@ void ks_rows_answered(struct ks_rows *rows, enum ks_store_operation operation, b
         !ks_rows_list(rows, &answer->list, now, &ret_event->store.list))
         ret_event->store.outcome = KS_UNKNOWN;
     if (operation == KS_STORE_READ_FLEET && rows->foreign)
-        look_workers(rows, answer);
+        ks_rows_mixed_workers(rows, answer, now);
     if (operation == KS_STORE_READ_FLEET) {
         ret_event->store.app_present = answer->app.present;
         if (answer->app.present)
@@ -636,7 +605,14 @@ static void take_of(struct ks_rows *rows, const struct ks_shard_words *words)
 {
     bool unstarted = words->unstarted || !words->has_row;
 
-    rows->create = (struct ks_store_lease){.masked = words->masked, .whole = words->row_whole};
+    rows->create = (struct ks_store_lease){.owner.id = ""};
+    if (words->has_row) {
+        rows->create.masked = words->masked;
+        rows->create.whole = words->row_whole;
+    } else {
+        memcpy(rows->create.parents[0], ks_names_text(&rows->shards, words->parents[0]),
+               strlen(ks_names_text(&rows->shards, words->parents[0])) + 1);
+    }
     rows->create.unstarted =
         rows->stealing && (!words->has_row || words->row_whole.kind != KS_POSITION_AFTER_SEQUENCE);
     rows->create.begins = unstarted ? rows->app.start.kind == KS_POSITION_AT_TIMESTAMP
@@ -645,9 +621,6 @@ static void take_of(struct ks_rows *rows, const struct ks_shard_words *words)
         rows->create.checkpoint = start_of(rows, words);
     else
         rows->create.checkpoint = words->behind ? words->row_whole : words->checkpoint;
-    if (!words->has_row)
-        memcpy(rows->create.parents[0], ks_names_text(&rows->shards, words->parents[0]),
-               strlen(ks_names_text(&rows->shards, words->parents[0])) + 1);
 }
 
 /* What a table that others share needs besides. */
@@ -745,6 +718,11 @@ bool ks_rows_request(struct ks_rows *rows, const struct ks_store_effect *effect,
         create_of(rows, effect->shard, words);
         request.lease = &rows->create;
     }
+    if (effect->operation == KS_STORE_FILL) {
+        assert(words != NULL);
+        create_of(rows, effect->shard, words);
+        request.lease = &rows->create;
+    }
     if (dates(rows, effect, words)) {
         rows->create = (struct ks_store_lease){
             .checkpoint = {.kind = KS_POSITION_LATEST, .timestamp_ms = rows->began_ms}};
@@ -770,7 +748,7 @@ void ks_rows_wrote(struct ks_rows *rows, enum ks_store_operation operation, ks_s
                  operation == KS_STORE_SEEK || operation == KS_STORE_ASSIGN ||
                  operation == KS_STORE_TAKE_OVER || operation == KS_STORE_FORCE;
 
-    if (words == NULL)
+    if (words == NULL || operation == KS_STORE_FILL)
         return;
     words->has_row = operation != KS_STORE_DELETE;
     words->read_at = wall;

@@ -18,7 +18,7 @@ void ks_rows_described(struct ks_rows *rows, const struct ks_describe_answer *st
     memcpy(rows->streams.arn, stream->stream_arn, sizeof rows->streams.arn);
 }
 
-bool ks_rows_knows_layout(struct ks_rows *rows, bool whole, const struct ks_store_answer *answer)
+bool ks_rows_layout(struct ks_rows *rows, bool whole, const struct ks_store_answer *answer)
 {
     struct ks_streams *streams = &rows->streams;
 
@@ -81,7 +81,7 @@ bool ks_rows_other(struct ks_rows *rows, const struct ks_store_lease *lease, ks_
         key[0] = ':';
     }
     if (crowds(rows, ks_view_text(key), now) ||
-        !ks_rows_number(rows, &rows->shards, ks_view_text(key), now, &row.shard))
+        !ks_rows_number(rows, ks_view_text(key), now, &row.shard))
         return false;
     if (!row.damaged)
         row.damaged = !ks_rows_incarnation(rows, &lease->owner, now, &row.owner) ||

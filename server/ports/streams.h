@@ -39,8 +39,9 @@ enum ks_layout {
 };
 
 struct ks_streams {
-    const char *word;       /* Ours, a name or an ARN. Borrowed. */
-    const char *const *kin; /* Those that this process reads besides out of the same table; NULL: none. Borrowed. */
+    const char *word; /* Ours, a name or an ARN. Borrowed. */
+    const char *const *
+        kin; /* Those that this process reads besides out of the same table; NULL: none. Borrowed. */
     uint32_t kin_count;
     bool several;   /* The table is to be one of several. */
     bool described; /* What follows is known. */

@@ -153,16 +153,16 @@ void ks_board_queue(struct ks_switchboard *board, const struct ks_event *event)
 
 /* ---- Turns. ---- */
 
-/* Once: either everything is given back, or it was never possible. */
+/* Each once: it can go on no more, and everything is given back. */
 static void tell_end(struct ks_switchboard *board)
 {
-    if (board->over || !(board->refused || board->drained))
-        return;
-    board->over = true;
-    if (board->refused)
+    if (board->refused && !board->refusal_told) {
+        board->refusal_told = true;
         board->config.refused(board->config.arg, board->why_refused->text);
-    else
+    } else if (board->drained && !board->over) {
+        board->over = true;
         board->config.drained(board->config.arg, board->drained_clean, board->drained_unsaved);
+    }
 }
 
 /* What the others leave of the pool, in steps: each costs a look at all leases. */
@@ -220,11 +220,11 @@ static ks_instant turn(struct ks_hook *hook, ks_instant now)
         ks_board_measure(board);
         board->gauges_at = ks_instant_add(now, measure_every);
     }
-    board->due = ks_core_deadline(board->core);
-    waiting = waiting || board->queue_count > 0;
     board->turning = false;
     board->turned_at = now;
     tell_end(board);
+    board->due = ks_core_deadline(board->core);
+    waiting = waiting || board->queue_count > 0;
     return waiting ? now : board->due;
 }
 

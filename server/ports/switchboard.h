@@ -30,9 +30,11 @@ struct ks_switchboard_config {
     const char *subscription;        /* Its name; NULL: as the application. */
     bool several; /* There are others: its lines on the log begin with its name. */
     const char *stream;
-    const char *const *kin; /* Streams that others of this process read out of the same table. Not copied. */
+    const char *const
+        *kin; /* Streams that others of this process read out of the same table. Not copied. */
     uint32_t kin_count;
-    uint32_t *kin_willing; /* How many of them and of us want leases: their common one; NULL: none. */
+    uint32_t
+        *kin_willing; /* How many of them and of us want leases: their common one; NULL: none. */
     bool several_streams; /* KCL: an empty table becomes one of several. */
     const char *application;
     const char *dialect;   /* "native" */
@@ -49,8 +51,8 @@ struct ks_switchboard_config {
     /* Everything is given back; `clean` if nothing stayed unsettled. `unsaved` acknowledged records are not covered by
      * a checkpoint, because the store did not answer: they come again. */
     void (*drained)(void *arg, bool clean, uint64_t unsaved);
-    void (*refused)(void *arg,
-                    const char *reason); /* This process can never run: say why and exit 1. */
+    void (*refused)(
+        void *arg, const char *reason); /* It can go on no more: say why, and drain it or exit 1. */
     void *arg;
 };
 

@@ -6,8 +6,8 @@ import os
 import time
 
 from kpl import pack
-from lib import (Sidecar, check, check_equal, data_of, dynamodb, kinesis, main, make_stream, need_emulators, numbered,
-                 pull_all, put_kinesis, test, wait_until)
+from lib import (Sidecar, check, check_equal, data_of, dynamodb, kinesis, main, make_stream, need_emulators,
+                 numbered, pull_all, put_kinesis, records_of, settle, shard_ids, test, wait_until)
 
 SHARDS = 4
 LEASE_MS = 2000
@@ -49,16 +49,6 @@ def sidecar(folder, name, worker, **options):
 
 def utc(seconds, fraction=""):
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() + seconds)) + fraction + "Z"
-
-
-def records_of(stream, shard):
-    """All that stands in a shard: (sequence number, data)."""
-    at = kinesis("GetShardIterator", StreamName=stream, ShardId=shard, ShardIteratorType="TRIM_HORIZON")
-    return kinesis("GetRecords", ShardIterator=at["ShardIterator"])["Records"]
-
-
-def shard_ids(stream):
-    return [shard["ShardId"] for shard in kinesis("ListShards", StreamName=stream)["Shards"]]
 
 
 @test(seconds=60)
@@ -146,19 +136,6 @@ def two_share_and_one_takes_over_when_the_other_dies(folder):
     put_kinesis(name, numbered(20, start=20))
     got = pull_all(two, 20, seconds=30)
     check_equal(len({data_of(record) for record in got} - {f"record-{at}" for at in range(20)}), 20)
-
-
-def settle(one, count):
-    """The next records, so many, acknowledged and in the table when this returns."""
-    got = []
-    while len(got) < count:
-        batch = one.get(f"/v1/records?max_records={count - len(got)}&wait_ms=1000")
-        if not batch["records"]:
-            continue
-        answer = one.call("POST", f"/v1/records/ack?batch_id={batch['batch_id']}&wait=persisted")
-        check_equal((answer.status, answer.json["persisted"]), (200, True), answer)
-        got += [data_of(record).decode() for record in batch["records"]]
-    return got
 
 
 @test(seconds=90)

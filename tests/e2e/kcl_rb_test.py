@@ -10,7 +10,7 @@ import time
 
 from kcl_rb_model import Ruby, make_table, utc
 from lib import (Sidecar, check, check_equal, data_of, dynamodb, kinesis, main, make_stream, need_emulators,
-                 numbered, pull_all, put_kinesis, test, wait_until)
+                 numbered, pull_all, put_kinesis, records_of, shard_ids, test, wait_until)
 
 SHARDS = 4
 LEASE_MS = 2000
@@ -38,15 +38,6 @@ def put_row(table, shard, **attributes):
     dynamodb("PutItem", TableName=table,
              Item={"shard_id": {"S": shard}, **{name: {"NULL": True} if value is None else {"S": value}
                                                 for name, value in attributes.items()}})
-
-
-def shard_ids(stream):
-    return sorted(shard["ShardId"] for shard in kinesis("ListShards", StreamName=stream)["Shards"])
-
-
-def records_of(stream, shard):
-    at = kinesis("GetShardIterator", StreamName=stream, ShardId=shard, ShardIteratorType="TRIM_HORIZON")
-    return kinesis("GetRecords", ShardIterator=at["ShardIterator"])["Records"]
 
 
 def sidecar(folder, name, worker="one", **options):

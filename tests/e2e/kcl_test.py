@@ -6,13 +6,14 @@ import os
 import time
 
 from kpl import pack
-from lib import (Sidecar, check, check_equal, data_of, dynamodb, kinesis, main, make_stream, need_emulators, numbered,
-                 pull_all, put_kinesis, test, wait_until)
+from lib import (Sidecar, check, check_equal, data_of, dynamodb, kinesis, main, make_stream, need_emulators,
+                 numbered, pull_all, put_kinesis, records_of, settle, shard_ids, shards_of, test, wait_until)
 
 SHARDS = 4
 LEASE_MS = 2000
 TYPES = {"leaseCounter": "N", "ownerSwitchesSinceCheckpoint": "N", "checkpointSubSequenceNumber": "N",
-         "pendingCheckpointSubSequenceNumber": "N", "throughputKBps": "N", "parentShardId": "SS", "childShardIds": "SS"}
+         "pendingCheckpointSubSequenceNumber": "N", "throughputKBps": "N", "SidecarSince": "N", "parentShardId": "SS",
+         "childShardIds": "SS"}
 FRESH = {"leaseCounter": "0", "ownerSwitchesSinceCheckpoint": "0", "checkpoint": "TRIM_HORIZON",
          "checkpointSubSequenceNumber": "0"}
 
@@ -50,33 +51,6 @@ def name_of(folder):
 def sidecar(folder, name, worker, **options):
     return Sidecar.on_emulators(folder, worker, stream=name, application=name, dialect="kcl",
                                 lease_duration_ms=LEASE_MS, **options)
-
-
-def records_of(stream, shard):
-    """All that stands in a shard: (sequence number, data)."""
-    at = kinesis("GetShardIterator", StreamName=stream, ShardId=shard, ShardIteratorType="TRIM_HORIZON")
-    return kinesis("GetRecords", ShardIterator=at["ShardIterator"])["Records"]
-
-
-def shards_of(stream):
-    return kinesis("ListShards", StreamName=stream)["Shards"]
-
-
-def shard_ids(stream):
-    return [shard["ShardId"] for shard in shards_of(stream)]
-
-
-def settle(one, count):
-    """The next records, so many, acknowledged and in the table when this returns."""
-    got = []
-    while len(got) < count:
-        batch = one.get(f"/v1/records?max_records={count - len(got)}&wait_ms=1000")
-        if not batch["records"]:
-            continue
-        answer = one.call("POST", f"/v1/records/ack?batch_id={batch['batch_id']}&wait=persisted")
-        check_equal((answer.status, answer.json["persisted"]), (200, True), answer)
-        got += [data_of(record).decode() for record in batch["records"]]
-    return got
 
 
 @test(seconds=60)
@@ -200,6 +174,83 @@ def a_split_is_read_on_in_its_children_whose_rows_stand_before_its_end(folder):
     check("leaseOwner" not in rows[parent], rows[parent])
     for child in children:
         check_equal(rows[child]["parentShardId"], [parent])
+
+
+def reshard(name, call, **options):
+    kinesis(call, StreamName=name, **options)
+    wait_until(lambda: kinesis("DescribeStreamSummary", StreamName=name)["StreamDescriptionSummary"]["StreamStatus"]
+               == "ACTIVE", 30, call)
+
+
+@test(seconds=120)
+def at_the_latest_nothing_is_passed_over_that_came_since_its_row_was_made(folder):
+    name = name_of(folder)
+    make_stream(name, 2)
+    put_kinesis(name, numbered(20))
+    one = sidecar(folder, name, "one", initial_position="latest").start()
+    rows = wait_until(lambda: len(scan(name)) == 2 and scan(name), 20, "rows")
+    for row in rows.values():
+        check_equal(row["checkpoint"], "LATEST")
+        check(int(row["SidecarSince"]) <= time.time() * 1000, row)
+    # It has begun, and settles nothing.
+    one.kill()
+    put_kinesis(name, numbered(20, start=20))
+    parents = shard_ids(name)
+    reshard(name, "SplitShard", ShardToSplit=parents[0], NewStartingHashKey=str(1 << 126))
+    put_kinesis(name, numbered(20, start=40))
+    upper = [shard["ShardId"] for shard in shards_of(name)
+             if shard.get("ParentShardId") == parents[0]
+             and shard["HashKeyRange"]["StartingHashKey"] == str(1 << 126)]
+    reshard(name, "MergeShards", ShardToMerge=upper[0], AdjacentShardToMerge=parents[1])
+    put_kinesis(name, numbered(20, start=60))
+    two = sidecar(folder, name, "two", initial_position="latest").start()
+    seen = settle(two, 60)
+    check_equal(sorted(seen), sorted(data.decode() for _, data in numbered(60, start=20)))
+
+    def ended():
+        rows = scan(name)
+        return len(rows) == 5 and {rows[each]["checkpoint"] for each in parents + upper} == {"SHARD_END"} and rows
+    rows = wait_until(ended, 30, "the ends")
+    for row in rows.values():
+        check("SidecarSince" not in row, row)
+    merged, = (row for row in rows.values() if len(row.get("parentShardId", [])) == 2)
+    check_equal(sorted(merged["parentShardId"]), sorted([upper[0], parents[1]]))
+
+
+@test(seconds=60)
+def hash_keys_that_members_of_old_did_not_write_are_filled_in(folder):
+    name = name_of(folder)
+    make_stream(name, 2)
+    mine, other = shard_ids(name)
+    make_table(name, [{"leaseKey": mine, "leaseOwner": "worker-a", "leaseCounter": "7"}, {"leaseKey": other}])
+    put_kinesis(name, numbered(20))
+    one = sidecar(folder, name, "one").start()
+    check_equal(len(settle(one, 20)), 20)
+    rows = wait_until(lambda: all("endingHashKey" in row for row in scan(name).values()) and scan(name), 20, "keys")
+    for shard in shards_of(name):
+        row = rows[shard["ShardId"]]
+        check_equal((row["startingHashKey"], row["endingHashKey"]),
+                    (shard["HashKeyRange"]["StartingHashKey"], shard["HashKeyRange"]["EndingHashKey"]))
+
+
+@test(seconds=60)
+def a_row_that_becomes_unreadable_is_not_written_any_more(folder):
+    name = name_of(folder)
+    make_stream(name, 1)
+    put_kinesis(name, numbered(10))
+    one = sidecar(folder, name, "one").start()
+    check_equal(len(settle(one, 10)), 10)
+    shard, = shard_ids(name)
+    # As a version that nobody knows yet: its counter stays.
+    dynamodb("UpdateItem", TableName=name, Key={"leaseKey": {"S": shard}}, UpdateExpression="SET entityType = :t",
+             ExpressionAttributeValues={":t": {"S": "LEASE_V9"}})
+    before = scan(name)[shard]
+    wait_until(lambda: "entityType" in one.said(), 20, "it is told")
+    time.sleep(2 * LEASE_MS / 1000)
+    check_equal(scan(name)[shard], before)
+    dynamodb("UpdateItem", TableName=name, Key={"leaseKey": {"S": shard}}, UpdateExpression="REMOVE entityType")
+    put_kinesis(name, numbered(10, start=10))
+    check_equal(settle(one, 10), [data.decode() for _, data in numbered(10, start=10)])
 
 
 @test(seconds=90)

@@ -7,8 +7,8 @@ import time
 
 from kinsumer_hand import checkpoint, checkpoints, make_tables, owners, put_row, rfc, scan
 from kpl import pack
-from lib import (Sidecar, check, check_equal, data_of, dynamodb, kinesis, main, make_stream, need_emulators, numbered,
-                 pull_all, put_kinesis, test, wait_until)
+from lib import (Sidecar, check, check_equal, data_of, dynamodb, kinesis, main, make_stream, need_emulators,
+                 numbered, pull_all, put_kinesis, records_of, settle, shard_ids, test, wait_until)
 
 SHARDS = 4
 CHECK_MS = 500
@@ -21,15 +21,6 @@ def name_of(folder):
 def sidecar(folder, name, worker, **options):
     return Sidecar.on_emulators(folder, worker, stream=name, application=name, dialect="kinsumer",
                                 shard_check_ms=CHECK_MS, checkpoint_interval_ms=500, **options)
-
-
-def records_of(stream, shard):
-    at = kinesis("GetShardIterator", StreamName=stream, ShardId=shard, ShardIteratorType="TRIM_HORIZON")
-    return kinesis("GetRecords", ShardIterator=at["ShardIterator"])["Records"]
-
-
-def shard_ids(stream):
-    return [shard["ShardId"] for shard in kinesis("ListShards", StreamName=stream)["Shards"]]
 
 
 @test(seconds=90)
@@ -137,19 +128,6 @@ def a_damaged_row_is_left_alone(folder):
     pull_all(one, len(records_of(name, whole)))
     check_equal(scan(name, "_checkpoints")[damaged], row)
     check("damaged" in one.said(), "nobody was told of the damaged row")
-
-
-def settle(one, count):
-    """The next records, so many, acknowledged and in the table when this returns."""
-    got = []
-    while len(got) < count:
-        batch = one.get(f"/v1/records?max_records={count - len(got)}&wait_ms=1000")
-        if not batch["records"]:
-            continue
-        answer = one.call("POST", f"/v1/records/ack?batch_id={batch['batch_id']}&wait=persisted")
-        check_equal((answer.status, answer.json["persisted"]), (200, True), answer)
-        got += [data_of(record).decode() for record in batch["records"]]
-    return got
 
 
 @test(seconds=90)

@@ -440,6 +440,19 @@ def pull_all(sidecar, count, seconds=20, ack=True):
     return records
 
 
+def settle(sidecar, count):
+    """The next records, so many and no more, acknowledged and in the table when this returns: their data, as text."""
+    got = []
+    while len(got) < count:
+        batch = sidecar.get(f"/v1/records?max_records={count - len(got)}&wait_ms=1000")
+        if not batch["records"]:
+            continue
+        answer = sidecar.call("POST", f"/v1/records/ack?batch_id={batch['batch_id']}&wait=persisted")
+        check_equal((answer.status, answer.json["persisted"]), (200, True), answer)
+        got += [data_of(record).decode() for record in batch["records"]]
+    return got
+
+
 def check_shard_order(records):
     last = {}
     for record in records:
@@ -521,6 +534,20 @@ def make_stream(name, shards):
     kinesis("CreateStream", StreamName=name, ShardCount=shards)
     wait_until(lambda: kinesis("DescribeStreamSummary", StreamName=name)["StreamDescriptionSummary"]["StreamStatus"] ==
                "ACTIVE", 20, f"{name} is active")
+
+
+def shards_of(stream):
+    return kinesis("ListShards", StreamName=stream)["Shards"]
+
+
+def shard_ids(stream):
+    return sorted(shard["ShardId"] for shard in shards_of(stream))
+
+
+def records_of(stream, shard):
+    """All that stands in a shard, as GetRecords says it."""
+    at = kinesis("GetShardIterator", StreamName=stream, ShardId=shard, ShardIteratorType="TRIM_HORIZON")
+    return kinesis("GetRecords", ShardIterator=at["ShardIterator"])["Records"]
 
 
 def put_kinesis(stream, records):

@@ -8,8 +8,8 @@ import os
 import signal
 import threading
 
-from lib import (Sidecar, check, check_equal, check_shard_order, data_of, kinesis, lease_rows, main, make_stream,
-                 need_emulators, numbered, put_kinesis, test, wait_until)
+from lib import (Sidecar, check, check_equal, check_shard_order, data_of, dynamodb, kinesis, lease_rows, main,
+                 make_stream, need_emulators, numbered, put_kinesis, test, wait_until)
 
 
 def configured(folder, subscriptions, make, **options):
@@ -232,6 +232,36 @@ def two_streams_of_kinesis_survive_a_kill_and_drain(folder):
     sidecar.stop()
     for name in names:
         check(lease_rows(f"subs-app-{name}"), "there are leases of", name)
+
+
+@test(seconds=120)
+def a_table_that_is_spoilt_stops_its_subscription_and_no_other(folder):
+    """A row of another dialect comes into the table of one while all run."""
+    names = [os.path.basename(folder).replace("_", "-") + "-" + name for name in ("red", "blue")]
+    for name in names:
+        make_stream(name, 1)
+    where = [{"name": name.rsplit("-", 1)[1], "stream": name, "application": name, "dialect": "go-kcl",
+              "initial_position": "trim_horizon"} for name in names]
+    sidecar = configured(folder, where, Sidecar.on_emulators, lease_duration_ms=3000).start()
+    put_kinesis(names[0], numbered(5, prefix="red"))
+    check_equal(len(pull(sidecar, "red", 5, seconds=40)), 5)
+    dynamodb("PutItem", TableName=names[0], Item={
+        "ShardID": {"S": "shardId-000000000009"}, "leaseCounter": {"N": "4"}, "leaseOwner": {"S": "worker-a"},
+        "checkpoint": {"S": "TRIM_HORIZON"}})
+    wait_until(lambda: sidecar.ops("/readyz").status == 503, 30, "it is not ready")
+    check(sidecar.ops("/readyz").body.startswith(b"red: the lease table is two dialects on one table"),
+          sidecar.ops("/readyz"))
+    put_kinesis(names[1], numbered(5, prefix="blue"))
+    check_equal(len(pull(sidecar, "blue", 5, seconds=40)), 5)
+    check_equal(sidecar.call("GET", "/v1/records?subscription=red&session=new").status, 503, "a new session")
+    # It is drained: what it had is free, where it was.
+
+    def row():
+        return dynamodb("GetItem", TableName=names[0], Key={"ShardID": {"S": "shardId-000000000000"}},
+                        ConsistentRead=True)["Item"]
+    wait_until(lambda: "AssignedTo" not in row(), 40, "its lease is given back")
+    check("Checkpoint" in row(), row())
+    sidecar.stop()
 
 
 if __name__ == "__main__":

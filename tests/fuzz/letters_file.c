@@ -5,17 +5,14 @@
 #include "adapters/sqlite/dead_letters.h"
 #include "base/budget.h"
 
+#include "file.h"
+
 #include <assert.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { PAGES_MAX = 50 };
 
-static char path[64];
 static struct ks_loop *loop;
 
 struct heard {
@@ -24,30 +21,6 @@ struct heard {
     bool any;
     char last[KS_LETTER_ID_MAX + 1];
 };
-
-static void remove_files(void)
-{
-    static const char *const ends[] = {"", "-wal", "-shm", "-journal"};
-    char name[80];
-
-    for (size_t at = 0; at < sizeof(ends) / sizeof(ends[0]); at++) {
-        (void)snprintf(name, sizeof(name), "%s%s", path, ends[at]);
-        (void)unlink(name);
-    }
-}
-
-static void write_file(const uint8_t *data, size_t size)
-{
-    if (path[0] == '\0') {
-        (void)snprintf(path, sizeof(path), "/dev/shm/ks-fuzz-letters-%d", (int)getpid());
-        (void)atexit(remove_files);
-    }
-    remove_files();
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd < 0 || write(fd, data, size) != (ssize_t)size)
-        abort();
-    (void)close(fd);
-}
 
 /* Its bytes are there, and its texts are what answers are made of. */
 static void check_letter(const struct ks_letter *letter)

@@ -8,42 +8,14 @@
 #include "adapters/local/shards.h"
 #include "base/budget.h"
 
+#include "file.h"
+
 #include <assert.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const int64_t NOW_MS = INT64_C(1795219300000);
 enum { READS_MAX = 20, RECORDS_MAX = 10 };
-
-static char path[64];
-
-static void remove_files(void)
-{
-    static const char *const ends[] = {"", "-wal", "-shm", "-journal"};
-    char name[80];
-
-    for (size_t at = 0; at < sizeof(ends) / sizeof(ends[0]); at++) {
-        (void)snprintf(name, sizeof(name), "%s%s", path, ends[at]);
-        (void)unlink(name);
-    }
-}
-
-static void write_file(const uint8_t *data, size_t size)
-{
-    if (path[0] == '\0') {
-        (void)snprintf(path, sizeof(path), "/dev/shm/ks-fuzz-local-%d", (int)getpid());
-        (void)atexit(remove_files);
-    }
-    remove_files();
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd < 0 || write(fd, data, size) != (ssize_t)size)
-        abort();
-    (void)close(fd);
-}
 
 /* False at the end of the shard, or where it cannot be read. */
 static bool read_batch(struct ks_local_db *db, struct ks_local_cursor *cursor)

@@ -9,7 +9,7 @@ settings are those of its library. It writes a diary, a JSON object a line, whic
 and event:
     started, stopped                        the member runs; it has ended cleanly
     began     shard, sequence               it has a shard, and what it begins with
-    record    data, and shard, sequence, key if the library tells them
+    record    data, and shard, sequence, key if the library tells them; data of an aggregate that is told whole is md5:..
     saved, unsaved   shard, sequence        a checkpoint and what became of it; SHARD_END is one
     ended     shard, reason                 it has the shard no more, and was told so
     failed    reason                        its library has given up
@@ -35,7 +35,7 @@ BUILT = os.path.join(ROOT, "build", "interop")  # The diaries stay there.
 LEASE_MS = 5000
 
 
-# kinesis-local is slow with many records, and kinsumer asks for DescribeStream, which our double does not know.
+# kinesis-local is slow with many records.
 EMULATORS = {"kinesis-local": os.environ.get("KS_KINESIS_URL"), "double": os.environ.get("KS_DOUBLE_URL")}
 
 
@@ -118,7 +118,8 @@ class Member:
             env.pop("AWS_CA_BUNDLE", None)
         args = ["setpriv", "--pdeathsig", "KILL", "nice", *self.library.program, self.worker, self.world.name, self.world.name,
                 *(f"{name}={value}" for name, value in self.settings.items())]
-        apart = "multilang" in self.library.program[0]  # Its stdout is a log.
+        apart = "multilang" in self.library.program[0]  # Its stdout is a log; it says nothing in a diary before it has a shard.
+        self.first_words = path + ".log" if apart else diary
         with open(path + ".log", "ab") as log, open(diary, "ab") as out:
             self.process = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=log if apart else out, stderr=log, env=env)
         PROCESSES.append(self.process)
@@ -146,17 +147,19 @@ class Member:
         check(self.process.poll() is None, f"{self.worker} ended by itself with {self.process.poll()}")
 
     def awake(self):
-        """Waits for the first line of its diary: kinsumer cannot bear that two make its tables at the same time."""
+        """Waits for its first line: kinsumer cannot bear that two make its tables at the same time."""
         def told():
             self.lives()
-            return read_lines(self.diaries[-1])
+            return read_lines(self.first_words)
         wait_until(told, 60, f"{self.worker} says something")
         return self
 
     def entries(self, run=None):
         """Its diary, or that of one run: 0 is the first."""
         for path in self.diaries if run is None else self.diaries[run:run + 1]:
-            yield from map(json.loads, read_lines(path))
+            for entry in map(json.loads, read_lines(path)):
+                users = self.world.packed.get(entry.get("data"), ())
+                yield from (dict(entry, data=user) for user in users) if users else (entry,)
 
 
 # What the sidecar is told of a fleet besides.
@@ -175,6 +178,7 @@ class Ours(Member):
         self.runs += 1
         path = os.path.join(self.world.folder, f"{self.worker}.{self.runs}")
         self.diaries.append(path + ".diary")
+        self.first_words = self.diaries[-1]
         options = {"dialect": self.dialect, **self.world.subscriptions(path + ".json"),
                    "initial_position": "trim_horizon", "lease_duration_ms": LEASE_MS, "checkpoint_interval_ms": 500,
                    "drain_timeout_ms": 10000, **AS_THEY.get(self.dialect, {}), **self.options}
@@ -230,8 +234,10 @@ class World:
         self.name = name or "interop-" + os.path.basename(folder).replace("_", "-")
         self.members, self.placed, self.put_at = [], {}, {}
         self.inside = {}  # Of records that were packed: which of its aggregate.
+        self.packed = {}  # Of aggregates, as a diary names them that tells of one whole: what is in them.
         # Of the members; over TLS it is the double's.
-        self.dynamodb_url, self.kinesis_url = os.environ["KS_DYNAMODB_URL"], os.environ["KS_DOUBLE_TLS_URL" if tls else "KS_KINESIS_URL"]
+        self.dynamodb_url = os.environ["KS_DYNAMODB_URL"]
+        self.kinesis_url = os.environ["KS_DOUBLE_TLS_URL" if tls else "KS_KINESIS_URL"]
         self.ca = os.environ["KS_DOUBLE_CA"] if tls else None
         make_stream(self.name, shards)
 
@@ -279,7 +285,9 @@ class World:
             packed = AggRecord()
             for number in range(at, at + users):
                 check(packed.add_user_record(f"key-{at}", b"%d" % number), "an aggregate is full")
-            place, = put_kinesis(self.name, [(f"key-{at}", packed.get_contents()[2])])
+            data = packed.get_contents()[2]
+            place, = put_kinesis(self.name, [(f"key-{at}", data)])
+            self.packed["md5:" + data[-16:].hex()] = [str(number) for number in range(at, at + users)]
             for number in range(at, at + users):
                 self.placed[str(number)], self.inside[str(number)] = place, number - at
                 self.put_at[str(number)] = time.time()
@@ -296,6 +304,15 @@ class World:
                 member.lives()
             return len(self.seen()) >= count
         wait_until(enough, seconds, f"{count} records were seen", every=0.5)
+
+    def wait_all_seen(self, count, seconds, *living):
+        """Waits until the first so many records were put, and none of them is unseen."""
+        def enough():
+            for member in living:
+                member.lives()
+            seen = self.seen()
+            return len(self.placed) >= count and all(str(number) in seen for number in range(count))
+        wait_until(enough, seconds, f"the first {count} records were seen", every=0.5)
 
     def shards(self):
         return kinesis("ListShards", StreamName=self.name)["Shards"]

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What makes a fleet of KCL 3.x of one of 2.x: rows that say how it agrees, reports, an index by owners that is behind
- * the rows, and a model of the leader's assignments. The first member leads while it lives; it assigns what is free or
- * has run out to whoever reports and has least, has leases handed on from who has most, and takes them by force after
- * 40 s. The fleet changes its manners in both directions, and its rows move into one table. */
+ * the rows, and a model of the leader's assignments. Some member leads; it assigns what is free or has run out to
+ * whoever reports and has least, has leases handed on from who has most, and takes them by force after 40 s. One that
+ * sleeps while another leads writes, when it wakes, what it had decided before: it does not know yet. The fleet changes
+ * its manners in both directions, and its rows move into one table. */
 #include "shared_member.h"
 
 #include <string.h>
@@ -186,20 +187,54 @@ static bool has_run_out(struct shared_world *world, ks_shard shard)
 }
 
 /* He has had his time: the leader assigns, whether he is ready or not. In peace, one of ours is. */
-static void force(struct shared_world *world, ks_shard shard)
+static void force(struct shared_world *world, ks_shard shard, uint32_t to)
 {
-    struct shared_row *row = &world->rows[shard];
+    const struct shared_row *row = &world->rows[shard];
 
     for (uint32_t node = 0; world->peace && node < SHARED_NODES; node++)
         if (world->nodes[node].core != NULL && world->nodes[node].name == row->owner &&
             row->given_at > 61 * SIM_SECOND)
             shared_fail(world, "shard-%u: w%u did not hand it on in 40 s", shard, row->owner);
     world->kcl.forced = true;
-    assign(world, shard, row->next);
+    assign(world, shard, to);
     world->kcl.forced = false;
 }
 
-static void balance(struct shared_world *world)
+static void decide(const struct shared_world *world, struct shared_member *member, ks_shard shard,
+                   enum kcl_decision decision, uint32_t to)
+{
+    const struct shared_row *row = &world->rows[shard];
+
+    if (member->order_count < SHARED_SHARDS)
+        member->orders[member->order_count++] =
+            (struct kcl_order){decision, shard, row->owner, row->next, to};
+}
+
+/* Conditions name who has it and who is to have it, and nothing else. */
+static void obey(struct shared_world *world, struct shared_member *member)
+{
+    for (uint32_t i = 0; i < member->order_count; i++) {
+        const struct kcl_order *order = &member->orders[i];
+        struct shared_row *row = &world->rows[order->shard];
+
+        if (!row->present || row->damage != SHARED_SOUND || row->owner != order->owner ||
+            row->next != order->next || row->checkpoint == SHARED_END)
+            continue;
+        if (order->decision == KCL_HANDS_OVER) {
+            row->next = order->to;
+            row->given_at = world->now;
+            shared_say(world, "leader: shard-%u is to go from w%u to w%u", order->shard, row->owner,
+                       order->to);
+        } else if (order->decision == KCL_FORCES) {
+            force(world, order->shard, order->to);
+        } else {
+            assign(world, order->shard, order->to);
+        }
+    }
+    member->order_count = 0;
+}
+
+static void balance(struct shared_world *world, struct shared_member *member)
 {
     const uint32_t from = worker_with(world, true);
     const uint32_t to = worker_with(world, false);
@@ -210,46 +245,49 @@ static void balance(struct shared_world *world)
         struct shared_row *row = &world->rows[shard];
 
         if (!row->present || row->checkpoint == SHARED_END || row->owner != from ||
-            row->next != 0 || !world->kcl.seen[shard])
+            row->damage != SHARED_SOUND || row->next != 0 || !world->kcl.seen[shard])
             continue;
-        row->next = to;
-        row->given_at = world->now;
-        shared_say(world, "leader: shard-%u is to go from w%u to w%u", shard, from, to);
+        decide(world, member, shard, KCL_HANDS_OVER, to);
         return;
     }
 }
 
-static void lead(struct shared_world *world)
+static void lead(struct shared_world *world, struct shared_member *member)
 {
     for (ks_shard shard = 0; shard < world->shard_count; shard++) {
         struct shared_row *row = &world->rows[shard];
         uint32_t least = worker_with(world, false);
 
-        if (!row->present || row->checkpoint == SHARED_END) {
+        if (!row->present || row->checkpoint == SHARED_END || row->damage != SHARED_SOUND) {
             world->kcl.seen[shard] = false;
             continue;
         }
         if (has_run_out(world, shard)) {
             if (least != 0)
-                assign(world, shard, least);
+                decide(world, member, shard, KCL_ASSIGNS, least);
         } else if (row->next != 0 && world->now - row->given_at > HAND_OVER) {
-            force(world, shard);
+            decide(world, member, shard, KCL_FORCES, row->next);
         }
     }
-    balance(world);
+    balance(world, member);
 }
 
-void kcl_leader_turn(struct shared_world *world, const struct shared_member *member)
+void kcl_leader_turn(struct shared_world *world, struct shared_member *member)
 {
-    if (!kcl_is_3x(world) || member != &world->members[0]) {
+    const uint32_t number = (uint32_t)(member - world->members);
+
+    obey(world, member);
+    if (!kcl_is_3x(world))
         return;
-    }
     if (world->kcl.beat == 0 || world->now - world->kcl.beat_at >= LEADER_SPAN) {
         /* A new leader forgets what the last one saw. */
+        world->kcl.leader = number;
         world->kcl.led_at = world->now;
         memset(world->kcl.seen, 0, sizeof world->kcl.seen);
         world->kcl.beat_at = world->now - BEAT_EVERY;
     }
+    if (world->kcl.leader != number)
+        return;
     if (world->now - world->kcl.beat_at >= BEAT_EVERY) {
         world->kcl.beat++;
         world->kcl.beat_at = world->now;
@@ -257,7 +295,7 @@ void kcl_leader_turn(struct shared_world *world, const struct shared_member *mem
     if (world->now < world->kcl.run_at)
         return;
     world->kcl.run_at = world->now + 2 * world->config.lease_duration.us;
-    lead(world);
+    lead(world, member);
 }
 
 bool kcl_reports(const struct shared_world *world, uint32_t name)

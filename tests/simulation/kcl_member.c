@@ -17,7 +17,7 @@ static bool cas(struct shared_world *world, ks_shard shard, uint64_t counter, ui
     struct shared_row *row = &world->rows[shard];
     const struct shared_row before = *row;
 
-    if (!row->present || row->counter != counter)
+    if (!row->present || row->counter != counter || row->damage != SHARED_SOUND)
         return false;
     row->counter++;
     row->next = row->owner == owner ? row->next : 0;
@@ -35,13 +35,14 @@ static void make_row(struct shared_world *world, ks_shard shard)
 
     if (before.present || world->shards[shard].ended || shared_is_gone(world, shard))
         return;
-    world->rows[shard] = (struct shared_row){
-        .present = true,
-        .checkpoint = SHARED_NONE,
-        .begin = world->initial == SHARED_LATEST && shared_has_begun(world, shard)
-                     ? SHARED_TRIM_HORIZON
-                     : world->initial,
-        .since = SHARED_NEVER};
+    world->rows[shard] = (struct shared_row){.present = true,
+                                             .checkpoint = SHARED_NONE,
+                                             .begin = world->initial == SHARED_LATEST &&
+                                                              shared_has_begun(world, shard)
+                                                          ? SHARED_TRIM_HORIZON
+                                                          : world->initial,
+                                             .since = SHARED_NEVER,
+                                             .ranged = !world->unranged};
     kcl_changed(world, shard, &before);
 }
 
@@ -66,8 +67,24 @@ static void checkpoint(struct shared_world *world, struct shared_member *member,
     memory->counter++;
 }
 
+/* Some parent is to have a row, and has none. */
+static bool is_orphan(const struct shared_world *world, ks_shard child)
+{
+    for (ks_shard parent = 0; parent < child; parent++)
+        if (shared_is_parent(world, parent, child) && shared_waits_for(world, parent, child) &&
+            !world->rows[parent].present)
+            return true;
+    return false;
+}
+
 static void end(struct shared_world *world, struct shared_member *member, ks_shard shard)
 {
+    /* Of two that are merged it waits for the row of the other; or drops its own, for somebody else to try. */
+    for (ks_shard child = 0; child < world->shard_count; child++)
+        if (shared_is_parent(world, shard, child) && is_orphan(world, child)) {
+            member->shards[shard].reading = !shared_chance(world, 30);
+            return;
+        }
     for (ks_shard child = 0; child < world->shard_count; child++)
         if (shared_is_parent(world, shard, child) && world->rows[shard].present)
             make_row(world, child);
@@ -82,8 +99,8 @@ static void hand_on(struct shared_world *world, struct shared_member *member, ks
     struct shared_row *row = &world->rows[shard];
     const struct shared_row before = *row;
 
-    if (row->next == 0 || row->owner != member->name || row->counter != memory->counter ||
-        !shared_chance(world, 100))
+    if (row->damage != SHARED_SOUND || row->next == 0 || row->owner != member->name ||
+        row->counter != memory->counter || !shared_chance(world, 100))
         return;
     row->owner = row->next;
     row->next = 0;
@@ -101,7 +118,8 @@ static void adopt(struct shared_world *world, struct shared_member *member)
         const struct shared_row *row = &world->rows[shard];
 
         memory->marked = false;
-        if (!row->present || row->owner != member->name || row->next != 0 || memory->reading)
+        if (!row->present || row->owner != member->name || row->next != 0 || memory->reading ||
+            row->damage != SHARED_SOUND)
             continue;
         memory->reading = true;
         memory->started = false;
@@ -175,7 +193,7 @@ static void scan(struct shared_world *world, struct shared_member *member)
         uint32_t owner = world->rows[shard].owner;
 
         member->shards[shard].known &= world->rows[shard].present;
-        if (!world->rows[shard].present)
+        if (!world->rows[shard].present || world->rows[shard].damage != SHARED_SOUND)
             continue;
         see(world, member, shard);
         leases++;
@@ -220,15 +238,11 @@ static void take(struct shared_world *world, struct shared_member *member, ks_sh
 }
 
 /* The audit: rows for open shards that have none, and for their ancestors first. */
-static void sync(struct shared_world *world)
+void kcl_sync(struct shared_world *world)
 {
     for (ks_shard shard = 0; shard < world->shard_count; shard++) {
-        bool ready = !shared_is_old(world, shard) && world->now >= world->shards[shard].shown_at;
-
-        for (ks_shard parent = 0; parent < shard; parent++)
-            if (shared_is_parent(world, parent, shard) && shared_waits_for(world, parent))
-                ready &= world->rows[parent].present;
-        if (ready)
+        if (!shared_is_old(world, shard) && !is_orphan(world, shard) &&
+            world->now >= world->shards[shard].shown_at)
             make_row(world, shard);
     }
 }
@@ -245,7 +259,7 @@ static void clean_up(struct shared_world *world)
             used |= shared_is_parent(world, shard, other) && !world->shards[other].ended &&
                     (!world->rows[other].present || world->rows[other].checkpoint == SHARED_NONE);
         }
-        if (!row->present || row->checkpoint != SHARED_END || used ||
+        if (!row->present || row->checkpoint != SHARED_END || used || row->damage != SHARED_SOUND ||
             world->now - row->moved_at < world->config.keep.us)
             continue;
         row->present = false;
@@ -257,6 +271,8 @@ void kcl_member_turn(struct shared_world *world, struct shared_member *member)
 {
     const bool renews = world->now >= member->renew_at;
 
+    if (!member->alive)
+        member->order_count = 0;
     if (!member->alive || world->now < member->paused_until || world->now < world->away_until)
         return;
     if (world->fleet->led)
@@ -275,7 +291,7 @@ void kcl_member_turn(struct shared_world *world, struct shared_member *member)
             consume(world, member, shard);
     }
     if (shared_chance(world, 20))
-        sync(world);
+        kcl_sync(world);
     if (shared_chance(world, 5))
         clean_up(world);
     if (world->now < member->scan_at)

@@ -34,19 +34,27 @@ static void tell_row(const struct shared_world *world, struct shared_request *re
 
     if (!row->present)
         return;
+    if (row->damage != SHARED_SOUND) {
+        request->rows[request->row_count++] = (struct ks_lease_row){
+            .shard = shard, .parents = {KS_SHARD_NONE, KS_SHARD_NONE}, .damaged = true};
+        return;
+    }
     request->rows[request->row_count] = (struct ks_lease_row){
         .shard = shard,
         .owner = {row->owner, 0},
         .next_owner = {row->next, 0},
         .rev = row->counter,
         .parents = {world->shards[shard].parents[0], world->shards[shard].parents[1]},
+        .ranged = row->ranged,
+        .unranged = !row->ranged,
+        .first_key = {world->shards[shard].first_key, 0},
+        .last_key = {world->shards[shard].last_key, UINT64_MAX},
         .finished = row->checkpoint == SHARED_END,
         .unstarted = row->checkpoint == SHARED_NONE,
     };
-    request->checkpoints[request->row_count++] =
-        row->checkpoint == SHARED_NONE
-            ? shared_begin_of(world, shard, request->began)
-            : row->checkpoint;
+    request->checkpoints[request->row_count++] = row->checkpoint == SHARED_NONE
+                                                     ? shared_begin_of(world, shard, request->began)
+                                                     : row->checkpoint;
 }
 
 /* Its owner renewed it lately: whoever takes it now steals. By the clocks of owner and taker, each wrong by up to 2 %,
@@ -64,6 +72,9 @@ static void asked(struct shared_world *world, const struct shared_request *reque
 
     if (request->ask.shard >= SHARED_SHARDS)
         return;
+    if (node->unread[request->ask.shard] && request->ask.operation >= KS_STORE_FIRST_WRITE)
+        shared_fail(world, "shard-%u: w%u writes what it cannot read", request->ask.shard,
+                    request->ask.worker.worker);
     kcl_asked(world, request);
     if (request->ask.operation != KS_STORE_TAKE_OVER || row->counter != request->ask.rev ||
         row->owner == request->ask.worker.worker || !is_live(world, row))
@@ -115,7 +126,7 @@ static void check_end(struct shared_world *world, ks_shard shard)
         shared_fail(world, "shard-%u: SHARD_END of an open shard", shard);
     for (ks_shard child = 0; child < world->shard_count; child++)
         if (shared_is_parent(world, shard, child) && !has_row(world, child) &&
-            !shared_is_gone(world, child))
+            !shared_is_old(world, child))
             shared_fail(world, "shard-%u: SHARD_END before the row of shard-%u", shard, child);
 }
 
@@ -180,6 +191,20 @@ static void hand_on(struct shared_world *world, uint32_t node, ks_shard shard)
     row->next = 0;
 }
 
+/* What conditions see of a damage; and what is written is sound again. */
+static bool is_refused(const struct ks_store_effect *ask, struct shared_row *row,
+                       bool has_checkpoint)
+{
+    const bool ends = ask->operation == KS_STORE_END;
+
+    if (row->damage == SHARED_OF_ANOTHER_KIND || (row->damage == SHARED_OWNER_NULL && !ends) ||
+        (row->damage == SHARED_PLACE_NULL && ask->operation == KS_STORE_DELETE))
+        return true;
+    if (ends || has_checkpoint)
+        row->damage = SHARED_SOUND;
+    return false;
+}
+
 static bool perform(struct shared_world *world, struct shared_request *request)
 {
     const struct ks_store_effect *ask = &request->ask;
@@ -191,16 +216,24 @@ static bool perform(struct shared_world *world, struct shared_request *request)
         *row = (struct shared_row){.present = true,
                                    .checkpoint = SHARED_NONE,
                                    .begin = request->begin,
-                                   .since = request->began};
+                                   .since = request->began,
+                                   .ranged = true};
+        return true;
+    }
+    if (ask->operation == KS_STORE_FILL) {
+        if (!row->present || row->ranged || is_refused(ask, row, false))
+            return false;
+        row->ranged = true;
         return true;
     }
     if (ask->operation == KS_STORE_DELETE) {
-        if (!row->present || row->checkpoint != SHARED_END)
+        if (!row->present || row->checkpoint != SHARED_END || is_refused(ask, row, false))
             return false;
         row->present = false;
         return true;
     }
-    if (!row->present || row->counter != ask->rev || row->next != ask->next_owner.worker)
+    if (!row->present || row->counter != ask->rev || row->next != ask->next_owner.worker ||
+        is_refused(ask, row, request->has_checkpoint))
         return false;
     row->counter++;
     switch ((int)ask->operation) {
@@ -251,10 +284,34 @@ static void apply(struct shared_world *world, struct shared_request *request)
                request->ask.worker.worker, (int)request->ask.operation, request->ask.shard,
                request->outcome == KS_DONE ? "done" : "refused", row->owner,
                (unsigned long long)row->counter, (long long)row->checkpoint);
-    if (request->outcome != KS_DONE)
+    if (request->outcome != KS_DONE || request->ask.operation == KS_STORE_FILL)
         return;
     kcl_changed(world, request->ask.shard, &before);
     promised(world, request->ask.shard);
+}
+
+void shared_damage(struct shared_world *world)
+{
+    const ks_shard shard = (ks_shard)ks_prng_below(&world->prng, world->shard_count);
+    struct shared_row *row = &world->rows[shard];
+
+    if (!row->present || row->damage != SHARED_SOUND)
+        return;
+    row->damage = (enum shared_damage)ks_prng_between(&world->prng, SHARED_OF_ANOTHER_KIND,
+                                                      SHARED_PLACE_NULL);
+    shared_say(world, "world: the row of shard-%u is damaged (%d)", shard, (int)row->damage);
+    agenda_add(&world->agenda,
+               world->now + ks_prng_between(&world->prng, SIM_SECOND, 30 * SIM_SECOND),
+               &(struct happening){.kind = HAPPENS_DAMAGE, .shard = shard});
+}
+
+void shared_mend(struct shared_world *world, ks_shard shard)
+{
+    struct shared_row *row = &world->rows[shard];
+
+    if (row->damage != SHARED_SOUND)
+        shared_say(world, "world: the row of shard-%u is mended", shard);
+    row->damage = SHARED_SOUND;
 }
 
 /* Applications begin anywhere, in streams that had a life before them. */
@@ -272,9 +329,22 @@ static void draw(struct shared_world *world)
         world->oldest = -3 * SIM_SECOND; /* As late as listings are. */
     if (shared_chance(world, 300))
         world->retention = ks_prng_between(&world->prng, 90 * SIM_SECOND, 150 * SIM_SECOND);
+    world->damages = shared_chance(world, 300) ? 100 : 0;
+    world->unranged = shared_chance(world, 300);
     world->tardy = shared_chance(world, 500) ? 500 : 0;
     world->config.latest = world->initial == SHARED_LATEST;
     shared_stream_age(world);
+    /* The application was members' alone before. */
+    if (shared_chance(world, 300))
+        kcl_sync(world);
+}
+
+/* As auditors of members would have it. */
+static bool is_done(const struct shared_world *world, ks_shard shard)
+{
+    const struct shared_row *row = &world->rows[shard];
+
+    return !row->present || row->ranged || row->checkpoint == SHARED_END || world->member_count > 0;
 }
 
 const struct shared_fleet shared_kcl = {
@@ -286,6 +356,7 @@ const struct shared_fleet shared_kcl = {
     .apply = apply,
     .member = kcl_member_turn,
     .draw = draw,
+    .is_done = is_done,
 };
 
 const struct shared_fleet shared_kcl3 = {
@@ -298,4 +369,5 @@ const struct shared_fleet shared_kcl3 = {
     .apply = apply,
     .member = kcl_member_turn,
     .draw = draw,
+    .is_done = is_done,
 };

@@ -155,6 +155,9 @@ static void remember(struct shared_node *node, const struct shared_request *requ
         ks_shard shard = request->rows[i].shard;
 
         node->has_row[shard] = true;
+        node->unread[shard] = request->rows[i].damaged;
+        if (request->rows[i].damaged)
+            continue;
         /* As ports/rows.c: what we made durable, if the row says less. */
         node->behind[shard] = node->own[shard] != SHARED_NONE &&
                               (checkpoint == SHARED_NONE || checkpoint < node->own[shard]);
@@ -162,6 +165,14 @@ static void remember(struct shared_node *node, const struct shared_request *requ
             checkpoint = node->own[shard];
         node->seen[shard] = checkpoint;
     }
+}
+
+static void check_told(struct shared_world *world, const struct shared_node *node)
+{
+    for (ks_shard shard = 0; node->core != NULL && shard < SHARED_SHARDS; shard++)
+        if (node->unread[shard] && !node->told[shard])
+            shared_fail(world, "shard-%u: w%u does not tell that it cannot read its row", shard,
+                        node->name);
 }
 
 static void answer(struct shared_world *world, const struct happening *happening)
@@ -198,6 +209,8 @@ static void answer(struct shared_world *world, const struct happening *happening
     }
     if (live)
         step(world, request->node, &event);
+    if (live && event.store.outcome == KS_DONE && request->ask.operation == KS_STORE_READ_LEASES)
+        check_told(world, node);
     done_with(request);
 }
 
@@ -260,8 +273,8 @@ static void deliver(struct shared_world *world, uint32_t number, const struct ks
     const uint64_t first = node->base[shard] + effect->deliver.first;
 
     world->delivered += effect->deliver.count;
-    for (ks_shard parent = 0; parent < world->shard_count; parent++)
-        if (shared_is_parent(world, parent, shard) && shared_waits_for(world, parent))
+    for (ks_shard parent = 0; parent < shard; parent++)
+        if (shared_is_parent(world, parent, shard) && shared_waits_for(world, parent, shard))
             shared_fail(world, "shard-%u is delivered before its parent is over", shard);
     if (world->shards[shard].put_at[first] < world->oldest)
         shared_fail(world, "shard-%u: a record is delivered that is older than the begin", shard);
@@ -346,6 +359,8 @@ static void perform(struct shared_world *world, uint32_t number, const struct ks
         plan(world, number, world->now + 1, (struct happening){.kind = HAPPENS_CONSUMER});
         break;
     case KS_EFFECT_STORY:
+        if (effect->story.story == KS_STORY_DAMAGED)
+            node->told[effect->story.shard] = true;
         if (effect->story.story == KS_STORY_READ_AGAIN || effect->story.story == KS_STORY_HOLE)
             shared_fail(world, "node %u sees a hole where there is none", number);
         shared_say(world, "node %u: story %d of shard-%d", number, (int)effect->story.story,
@@ -512,6 +527,8 @@ static void trouble(struct shared_world *world)
         pause_one(world);
     if (shared_chance(world, world->kills))
         kill_one(world);
+    if (shared_chance(world, world->damages))
+        shared_damage(world);
     if (!world->whole && shared_chance(world, world->merges ? 80 : 40))
         shared_stream_reshard(world);
     if (shared_chance(world, 20) && world->member_count > 0)
@@ -525,6 +542,8 @@ static void make_peace(struct shared_world *world)
     world->peace = true;
     world->lost = world->late = 0;
     world->away_until = 0;
+    for (ks_shard shard = 0; shard < SHARED_SHARDS; shard++)
+        shared_mend(world, shard);
     for (uint32_t number = 0; number < world->node_count; number++) {
         world->nodes[number].paused_until = world->nodes[number].cut_until = 0;
         if (world->jumps > 0)
@@ -584,6 +603,7 @@ static void happen(struct shared_world *world, const struct happening *happening
     case HAPPENS_SCALE: shared_stream_put(world); break;
     case HAPPENS_DOWN: trouble(world); break;
     case HAPPENS_PEACE: make_peace(world); break;
+    case HAPPENS_DAMAGE: shared_mend(world, happening->shard); break;
     case HAPPENS_PUT:
         world->fleet->put(world, happening->count, happening->shard, happening->epoch,
                           happening->first);
@@ -613,16 +633,17 @@ static bool is_done(const struct shared_world *world, char *why, size_t size)
             continue;
         snprintf(why, size, "the row of shard-%u (w%u, claim w%u, checkpoint %lld of %u)", shard,
                  row->owner, row->claim, (long long)row->checkpoint, stream->count);
-        if (world->fleet->is_done != NULL) {
-            if (!world->fleet->is_done(world, shard))
-                return false;
+        if (world->fleet->is_done != NULL && !world->fleet->is_done(world, shard))
+            return false;
+        if (world->fleet->judges)
             continue;
-        }
         if (stream->closed && stream->ended && !row->present)
             continue;
         if (stream->closed ? row->checkpoint != SHARED_END : row->owner == 0)
             return false;
-        if (!stream->closed && stream->count > 0 && row->checkpoint != stream->count)
+        /* What nothing has come to since it was begun has no place. */
+        if (!stream->closed && stream->count > 0 && row->checkpoint != stream->count &&
+            (row->checkpoint != SHARED_NONE || row->begin == SHARED_TRIM_HORIZON))
             return false;
     }
     for (uint32_t number = 0; !world->leaving && number < world->node_count; number++) {

@@ -11,8 +11,12 @@
  * (or, the fork's, do not), go on reading what is not theirs any more when they wake, and end when a write of
  * theirs is refused.
  *
- * kcl-rb's take whatever they find, once a second, and end at what they do not expect; they are stopped before we serve,
- * or work beside us while we mask, or do what they like; in the end all is ours, or shared by masks, or given back.
+ * kcl-rb's take whatever they find, once a second, and end at what they do not expect; they are stopped before we
+ * serve, or work beside us while we mask, or do what they like; in the end all is ours, or shared by masks, or given
+ * back.
+ *
+ * The KCL's shards are merged, too, and expire; listings are behind; applications begin at the oldest, the latest or an
+ * instant, in streams and tables that had a life before them; rows become unreadable and are mended.
  *
  * What is ours must hold always:
  *   - a checkpoint of ours never covers a record that nobody settled;
@@ -20,8 +24,10 @@
  *   - a LeaseTimeout of ours is in whole seconds, later than the one that it replaces, and no owner stands without it;
  *   - of kinsumer's, what we capture was free, ours or old, and a list of ours has no shard twice or finished, and
  *     lacks none that is long there;
- *   - of kcl-rb's, nothing is taken or delivered without a mask while a stranger was seen at work, and what we give back
- *     says neither an owner nor a mask, so that a process of theirs goes on there and does not end;
+ *   - of kcl-rb's, nothing is taken or delivered without a mask while a stranger was seen at work, and what we give
+ *     back says neither an owner nor a mask, so that a process of theirs goes on there and does not end;
+ *   - of the KCL's, what was put after our LATEST stood in a row is settled before a checkpoint passes it, nothing is
+ *     delivered that is older than the begin, and nothing is written to a row that we could not read;
  * and where all keep to conditions (alone, or beside members without late writes):
  *   - nobody takes a lease while one of ours may deliver it, but where wall clocks jump;
  *   - no checkpoint in the table goes back;

@@ -297,6 +297,7 @@ const struct shared_fleet shared_kinsumer = {
     .asked = asked,
     .apply = apply,
     .member = shared_kinsumer_turn,
+    .judges = true,
     .draw = draw,
     .make_peace = make_peace,
     .is_done = is_done,

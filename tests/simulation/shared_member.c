@@ -146,8 +146,8 @@ static void acquire(struct shared_world *world, struct shared_member *member)
         struct shared_memory *memory = &member->shards[shard];
         struct shared_row *row = &world->rows[shard];
 
-        if (memory->reading ||
-            (row->present && row->checkpoint == SHARED_END) || !get_lease(world, member, shard))
+        if (memory->reading || (row->present && row->checkpoint == SHARED_END) ||
+            !get_lease(world, member, shard))
             continue;
         memory->reading = true;
         memory->started = false;

@@ -8,6 +8,8 @@
 void shared_member_turn(struct shared_world *world, struct shared_member *member);
 
 void kcl_member_turn(struct shared_world *world, struct shared_member *member);
+/* Makes the rows that are missing. */
+void kcl_sync(struct shared_world *world);
 /* kcl_table.c: a member's write of a row, that before was so. */
 void kcl_changed(struct shared_world *world, ks_shard shard, const struct shared_row *before);
 
@@ -17,7 +19,7 @@ bool kcl_is_3x(const struct shared_world *world);
 /* False if it is a request about a lease. */
 bool kcl_apply(struct shared_world *world, struct shared_request *request);
 void kcl_asked(struct shared_world *world, const struct shared_request *request);
-void kcl_leader_turn(struct shared_world *world, const struct shared_member *member);
+void kcl_leader_turn(struct shared_world *world, struct shared_member *member);
 /* The leader takes it for a worker; after a rollback nobody reports. */
 bool kcl_reports(const struct shared_world *world, uint32_t name);
 

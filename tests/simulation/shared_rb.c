@@ -6,8 +6,8 @@
 #define NS_PER_SECOND UINT64_C(1000000000)
 /* Beyond what clocks that are kept right may be wrong by. */
 #define SURE_NS (2 * NS_PER_SECOND)
-/* A stranger's rows stand still for a lease before we take one: by a clock that drifts, and less a second, for a time in
- * whole seconds may hide a write. */
+/* A stranger's rows stand still for a lease before we take one: by a clock that drifts, and less a second, for a time
+ * in whole seconds may hide a write. */
 #define QUIET_US (8500 * SIM_MS)
 #define LATEST_PUT (25 * SIM_SECOND)
 #define FOR_EVER INT64_MAX
@@ -34,11 +34,10 @@ static void tell_row(const struct shared_world *world, struct shared_request *re
     request->checkpoints[request->row_count++] = row->checkpoint;
 }
 
-/* A stranger has it, and for longer. */
-static bool is_at_work(const struct shared_world *world, const struct shared_row *row)
+/* This is the lease of somebody, and for longer; by clocks that are kept right. */
+static bool is_live(const struct shared_world *world, uint32_t owner, uint64_t timeout)
 {
-    return row->present && row->stranger && row->owner != 0 && row->checkpoint != SHARED_END &&
-           row->timeout > shared_wall(world, 0) + SURE_NS;
+    return owner != 0 && timeout > shared_wall(world, 0) + SURE_NS && world->jumps == 0;
 }
 
 /* As ports/rows.c. */
@@ -62,9 +61,8 @@ static void answered(struct shared_world *world, struct shared_node *node,
     node->looked_at = request->told_at;
     node->at_work = false;
     for (uint32_t i = 0; i < request->row_count; i++)
-        node->at_work |= request->rows[i].stranger && request->rows[i].owner.worker != 0 &&
-                         !request->rows[i].finished &&
-                         request->rows[i].rev > shared_wall(world, 0) + SURE_NS;
+        node->at_work |= request->rows[i].stranger && !request->rows[i].finished &&
+                         is_live(world, request->rows[i].owner.worker, request->rows[i].rev);
 }
 
 /* ---- What we may do ---- */
@@ -78,7 +76,7 @@ static void check_quiet(struct shared_world *world, const struct shared_node *no
         if (!row->present || !row->stranger || row->checkpoint == SHARED_END ||
             row->put_at > node->looked_at)
             continue;
-        if (is_at_work(world, row))
+        if (is_live(world, row->owner, row->timeout))
             shared_fail(world, "shard-%u is taken while a stranger has shard-%u", taken, shard);
         if (world->now - row->put_at < QUIET_US)
             shared_fail(world, "shard-%u is taken %.1f s after a stranger wrote shard-%u", taken,
@@ -170,25 +168,23 @@ static bool perform(struct shared_world *world, const struct shared_request *req
             return false;
         row->present = false;
         return true;
-    default: break;
+    case KS_STORE_CHECKPOINT:
+    case KS_STORE_FINAL:
+    case KS_STORE_END: break;
+    default: shared_fail(world, "operation %d is not of this table", (int)ask->operation);
     }
     if (!as_read(row, ask, ask->worker.worker))
         return false;
-    switch ((int)ask->operation) {
-    case KS_STORE_CHECKPOINT: row->timeout = ask->next_rev; break;
-    case KS_STORE_FINAL:
-        row->owner = 0;
-        row->masked &= !request->masks;
-        break;
-    case KS_STORE_END:
-        row->owner = 0;
-        row->masked = false;
-        row->checkpoint = SHARED_END;
-        return true;
-    default: shared_fail(world, "operation %d is not of this table", (int)ask->operation);
-    }
     if (request->has_checkpoint)
         row->checkpoint = request->checkpoint;
+    if (ask->operation == KS_STORE_CHECKPOINT) {
+        row->timeout = ask->next_rev;
+        return true;
+    }
+    row->owner = 0;
+    row->masked &= ask->operation == KS_STORE_FINAL && !request->masks;
+    if (ask->operation == KS_STORE_END)
+        row->checkpoint = SHARED_END;
     return true;
 }
 
@@ -254,13 +250,14 @@ static void draw(struct shared_world *world)
     const bool beside = world->member_count > 0;
     bool limited;
 
-    world->stealing = false;
+    world->stealing = false; /* Whatever ours are told: nobody honours a claim. */
     world->whole = shared_chance(world, 500);
     rb->masks = shared_chance(world, 500);
     rb->unmasks = rb->masks && shared_chance(world, 300);
     rb->back = beside && world->whole && shared_chance(world, 500);
     rb->goes_on = beside && rb->masks && world->whole && !rb->unmasks;
     rb->stop_at = FOR_EVER;
+    rb->failover_ns = (uint64_t)ks_prng_between(&world->prng, 5, 40) * NS_PER_SECOND;
     world->config.masking = rb->masks;
     if (world->zombies || !beside)
         return;
@@ -361,6 +358,7 @@ const struct shared_fleet shared_kcl_rb = {
     .member = shared_rb_turn,
     .draw = draw,
     .make_peace = make_peace,
+    .judges = true,
     .is_done = is_done,
     .answered = answered,
     .effect = effect_of,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process of kcl-rb 1.0.0, as its timer, its checkpointer and its consumers behave, with their defects: once a second it
- * leases every row that does not say SHARD_END, whether its time is over or not, reads it to the first empty answer, and
- * frees it, by writes that ask for nothing; it ends at a lease of another whose time is over, at a row that changes under
- * it, at NULL and "", at a child, at an error; and is started again. A checkpoint after the release names nobody. */
+/* A process of kcl-rb 1.0.0, as its timer, its checkpointer and its consumers behave, with their defects: once a second
+ * it leases every row that does not say SHARD_END, whether its time is over or not, reads it to the first empty answer,
+ * and frees it, by writes that ask for nothing; it ends at a lease of another whose time is over, at a row that changes
+ * under it, at NULL and "", at a child, at an error; and is started again. A checkpoint after the release names nobody.
+ */
 #include "shared_world.h"
 
 #define NS_PER_SECOND UINT64_C(1000000000)
@@ -86,7 +87,7 @@ static void read_row(const struct shared_world *world, struct shared_memory *mem
 static void list(struct shared_world *world, struct shared_member *member)
 {
     member->look_at = world->now + SIM_SECOND;
-    if (world->zombies && shared_chance(world, 5)) {
+    if (world->zombies && !world->peace && shared_chance(world, 5)) {
         ks_shard shard = (ks_shard)ks_prng_below(&world->prng, world->shard_count);
 
         shared_say(world, "member: shard-%u is not listed", shard);
@@ -125,12 +126,13 @@ static void lease(struct shared_world *world, struct shared_member *member, ks_s
         ends(world, member, "is a lease that is over", shard);
         return;
     }
-    if (row->owner != memory->owner || (memory->owner != 0 && row->timeout != memory->timeout)) {
+    /* That it is free is all that it asks for: what came and went in between, a zombie overwrites. */
+    if (row->owner != memory->owner ||
+        (row->timeout != memory->timeout && (memory->owner != 0 || !world->zombies))) {
         ends(world, member, "was leased in between", shard);
         return;
     }
-    memory->timeout =
-        (now + (uint64_t)world->config.lease_duration.us * 1000) / NS_PER_SECOND * NS_PER_SECOND;
+    memory->timeout = (now + world->rb.failover_ns) / NS_PER_SECOND * NS_PER_SECOND;
     shared_rb_put(world, member->name, shard, memory->timeout, memory->checkpoint);
     memory->reading = true;
     memory->started = false;

@@ -68,8 +68,8 @@ static void close_one(struct shared_world *world, ks_shard shard)
     stream->closed_at = world->now;
     stream->closed_shown_at = shown_at(world);
     if (world->retention != SHARED_NEVER)
-        stream->gone_at = world->now + world->retention +
-                          ks_prng_between(&world->prng, 2 * TARDY, 10 * TARDY);
+        stream->gone_at =
+            world->now + world->retention + ks_prng_between(&world->prng, 3 * TARDY, 15 * TARDY);
 }
 
 static void add_child(struct shared_world *world, ks_shard parent, ks_shard adjacent,
@@ -82,6 +82,10 @@ static void add_child(struct shared_world *world, ks_shard parent, ks_shard adja
     child->parents[1] = adjacent;
     child->born = world->now;
     child->shown_at = shown_at(world);
+    for (uint32_t p = 0; p < KS_PARENTS_MAX; p++)
+        if (child->parents[p] != KS_SHARD_NONE &&
+            child->shown_at < world->shards[child->parents[p]].shown_at)
+            child->shown_at = world->shards[child->parents[p]].shown_at;
     if (!world->merges)
         child->due_at = INT64_MIN;
 }
@@ -204,19 +208,39 @@ bool shared_has_begun(const struct shared_world *world, ks_shard shard)
     return begun;
 }
 
+/* Some descendant: they have higher numbers. */
+static bool is_begun_below(const struct shared_world *world, ks_shard shard)
+{
+    bool asked[SHARED_SHARDS] = {false};
+
+    asked[shard] = true;
+    for (ks_shard child = shard + 1; child < world->shard_count; child++)
+        for (uint32_t p = 0; p < KS_PARENTS_MAX; p++) {
+            const ks_shard parent = world->shards[child].parents[p];
+
+            asked[child] |= parent != KS_SHARD_NONE && asked[parent];
+            if (asked[child] && world->shards[child].row_at != SHARED_NEVER)
+                return true;
+        }
+    return false;
+}
+
 bool shared_is_old(const struct shared_world *world, ks_shard shard)
 {
     const struct shared_shard *stream = &world->shards[shard];
 
     if (!world->merges || stream->row_at != SHARED_NEVER)
         return false;
-    return shared_is_gone(world, shard) ||
+    return shared_is_gone(world, shard) || is_begun_below(world, shard) ||
            (stream->closed && world->initial != SHARED_TRIM_HORIZON &&
             !shared_has_begun(world, shard) &&
             (world->initial == SHARED_LATEST || stream->closed_at < world->at));
 }
 
-bool shared_waits_for(const struct shared_world *world, ks_shard parent)
+/* A row that came later than that of its child, for it was long under way, holds nobody up. */
+bool shared_waits_for(const struct shared_world *world, ks_shard parent, ks_shard child)
 {
-    return !world->shards[parent].ended && !shared_is_old(world, parent);
+    return !world->shards[parent].ended && !shared_is_old(world, parent) &&
+           (!world->merges || world->shards[child].row_at == SHARED_NEVER ||
+            world->shards[parent].row_at <= world->shards[child].row_at);
 }

@@ -25,6 +25,9 @@ enum {
 /* Where a row begins that has no checkpoint. */
 enum shared_begin { SHARED_TRIM_HORIZON, SHARED_LATEST, SHARED_AT_TIMESTAMP };
 
+/* Another process wrote what nobody can read. Until somebody mends it, or writes over it. */
+enum shared_damage { SHARED_SOUND, SHARED_OF_ANOTHER_KIND, SHARED_OWNER_NULL, SHARED_PLACE_NULL };
+
 struct shared_row {
     bool present;
     uint32_t owner;
@@ -34,6 +37,8 @@ struct shared_row {
     /* Of the KCL. */
     enum shared_begin begin; /* Where it begins while `checkpoint` is SHARED_NONE: a word; */
     sim_time since; /* LATEST: from when on, if one of ours noted that; else SHARED_NEVER. */
+    bool ranged;    /* It says its hash keys. */
+    enum shared_damage damage;
     uint64_t counter;
     uint32_t last;     /* Who had it last. */
     sim_time moved_at; /* When the counter did, last. */
@@ -72,6 +77,7 @@ struct shared_node;
 struct shared_fleet {
     enum ks_protocol protocol;
     bool led;          /* KCL 3.x: see kcl_leader.c. */
+    bool judges;       /* is_done says all of a row. */
     bool kept;         /* Everybody keeps to conditions: no checkpoint is ever overwritten. */
     int64_t drift_ppm; /* Steady clocks are no more wrong than this. */
     int64_t peace_s;   /* So long it may take after the faults until all is done. */
@@ -122,7 +128,8 @@ struct kcl_fleet {
     sim_time moved_at; /* From then on its rows are in one table. */
     uint64_t beat;     /* The leader's row. */
     sim_time beat_at;
-    sim_time led_at; /* Since when the same one leads. */
+    uint32_t leader; /* Which member. */
+    sim_time led_at; /* Since when. */
     sim_time run_at;
     bool forced;
     bool seen[SHARED_SHARDS];
@@ -147,6 +154,8 @@ struct shared_node {
     uint64_t fetched[SHARED_SHARDS];
     uint64_t forgot[SHARED_SHARDS];
     sim_time began;
+    bool unread[SHARED_SHARDS];   /* It saw that the row cannot be read, */
+    bool told[SHARED_SHARDS];     /* and said so. */
     bool has_row[SHARED_SHARDS];  /* As it read or wrote last. */
     uint64_t seen[SHARED_SHARDS]; /* The row's checkpoint, as read last .. */
     uint64_t own[SHARED_SHARDS];  /* .. and as we made it durable; SHARED_NONE: not yet. */
@@ -209,7 +218,19 @@ struct shared_memory {
     bool marked; /* To be taken at the next turn, as it was seen. */
 };
 
+/* What a leader of KCL 3.x decided about a row as it saw it, and writes a moment later, or when it wakes. */
+enum kcl_decision { KCL_ASSIGNS, KCL_FORCES, KCL_HANDS_OVER };
+struct kcl_order {
+    enum kcl_decision decision;
+    ks_shard shard;
+    uint32_t owner;
+    uint32_t next;
+    uint32_t to;
+};
+
 struct shared_member {
+    struct kcl_order orders[SHARED_SHARDS];
+    uint32_t order_count;
     bool alive;
     bool fine; /* Its times have nanoseconds: v2. */
     uint32_t name;
@@ -230,13 +251,14 @@ struct shared_member {
 
 /* How a fleet of kcl-rb and ours come together. */
 struct shared_rb {
-    bool masks;       /* Ours mask; */
-    bool unmasks;     /* and in the end no more. */
-    bool goes_on;     /* A member serves in the end, too. */
-    bool back;        /* In the end ours give all back, and a member has it. */
-    bool given;       /* Which they have. */
-    sim_time stop_at; /* Members begin nothing from then on; */
-    sim_time calm_at; /* what they wrote late has landed. */
+    bool masks;           /* Ours mask; */
+    bool unmasks;         /* and in the end no more. */
+    bool goes_on;         /* A member serves in the end, too. */
+    bool back;            /* In the end ours give all back, and a member has it. */
+    bool given;           /* Which they have. */
+    uint64_t failover_ns; /* Of their leases: need not be ours. */
+    sim_time stop_at;     /* Members begin nothing from then on; */
+    sim_time calm_at;     /* what they wrote late has landed. */
 };
 
 struct shared_world {
@@ -274,6 +296,8 @@ struct shared_world {
     sim_time retention; /* Closed shards are gone after it. */
     uint32_t tardy;     /* Listings are behind, so often, */
     bool merges;
+    uint32_t damages;
+    bool unranged; /* Members say no hash keys. */
     /* The world. */
     uint32_t shard_count;
     struct shared_shard shards[SHARED_SHARDS];
@@ -302,6 +326,10 @@ uint64_t shared_begin_of(const struct shared_world *world, ks_shard shard, sim_t
 /* True if the node may deliver the shard, by its own word and its own clocks. */
 bool shared_may_deliver(const struct shared_world *world, uint32_t node, ks_shard shard);
 
+/* The row of a shard is damaged; or mended. */
+void shared_damage(struct shared_world *world);
+void shared_mend(struct shared_world *world, ks_shard shard);
+
 /* shared.c: one of ours settles what it has, and goes. */
 void shared_drain(struct shared_world *world, uint32_t node, ks_span patience);
 
@@ -321,8 +349,8 @@ bool shared_is_gone(const struct shared_world *world, ks_shard shard);
 bool shared_is_parent(const struct shared_world *world, ks_shard parent, ks_shard child);
 /* The first record that was put then, or later. */
 uint64_t shared_stream_at(const struct shared_world *world, ks_shard shard, sim_time at);
-/* It is to be read to its end before its children. */
-bool shared_waits_for(const struct shared_world *world, ks_shard parent);
+/* The parent is to be read to its end before the child. */
+bool shared_waits_for(const struct shared_world *world, ks_shard parent, ks_shard child);
 /* True if it, or an ancestor, has or had a row. */
 bool shared_has_begun(const struct shared_world *world, ks_shard shard);
 /* Closed before the application began, and nobody's; or gone before anybody saw it. */

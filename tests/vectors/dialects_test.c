@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables that each library was seen to write (tests/vectors/dialects): known for what they are, refused by every
- * other dialect, and each row read, converted to each dialect, and back, without loss. */
+/* The tables that each library was seen to write (tests/vectors/dialects; kcl-rb's requests are played,
+ * make_kcl_rb.py): known for what they are, refused by every other dialect, and each row read, converted to each
+ * dialect, and back, without loss. */
 #include "adapters/dialects/alive.h"
 #include "adapters/dialects/convert.h"
 #include "adapters/dialects/probe.h"
@@ -27,6 +28,7 @@ static const struct {
     {"kcl2-streams", "kcl"},  {"kcl35-streams", "kcl"},
     {"go-kcl", "go-kcl"},     {"go-kcl-v2", "go-kcl"},
     {"kinsumer", "kinsumer"}, {"kinsumer-snowplow", "kinsumer"},
+    {"kcl-rb", "kcl-rb"},
 };
 enum { LIBRARIES = sizeof(libraries) / sizeof(libraries[0]) };
 
@@ -93,7 +95,8 @@ static struct ks_probe seen_in(const struct ks_json *item)
 /* The key of a row is told by the dialect that the keys of tables tell. */
 static void expect_key(const struct ks_dialect *dialect, const struct ks_json *item)
 {
-    static const char *const keys[] = {"leaseKey", "key", "wid", "ShardID", "Shard", "ID", "Key"};
+    static const char *const keys[] = {"leaseKey", "key", "wid", "ShardID",
+                                       "Shard",    "ID",  "Key", "shard_id"};
     uint32_t found = 0;
 
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {

@@ -79,11 +79,14 @@ static bool worker_moved(const struct ks_store_worker *before, const struct ks_s
            before->beat != now->beat;
 }
 
-static bool lease_moved(const struct ks_store_lease *before, const struct ks_store_lease *now)
+bool ks_reading_row_moved(const struct ks_store_lease *before, const struct ks_store_lease *now)
 {
-    if (before == NULL || before->damaged != now->damaged)
-        return true;
-    return strcmp(before->owner.id, now->owner.id) != 0 || before->owner.boot != now->owner.boot ||
+    if (before == NULL || now == NULL)
+        return before != now;
+    if (before->damaged && now->damaged)
+        return strcmp(before->words, now->words) != 0;
+    return before->damaged != now->damaged || strcmp(before->owner.id, now->owner.id) != 0 ||
+           before->owner.boot != now->owner.boot ||
            strcmp(before->next_owner.id, now->next_owner.id) != 0 || before->epoch != now->epoch ||
            before->rev != now->rev || before->finished != now->finished ||
            !ks_position_same(&before->checkpoint, &now->checkpoint);
@@ -105,7 +108,7 @@ bool ks_reading_moved(const struct ks_reading *before, const struct ks_reading *
     for (uint32_t i = 0; i < now->lease_count; i++) {
         const struct ks_store_lease *const lease = &now->leases[i];
 
-        if (lease_moved(ks_reading_lease(before, lease->stream, lease->shard), lease)) {
+        if (ks_reading_row_moved(ks_reading_lease(before, lease->stream, lease->shard), lease)) {
             ks_stream_key(lease, key);
             ks_detail_set(ret_sign, "the row of %s was written, %s%s", key,
                           lease->owner.id[0] == '\0' ? "it is free now" : "its owner is ",

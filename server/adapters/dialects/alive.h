@@ -12,7 +12,8 @@
 
 /* A table at a moment; owned by the caller. */
 struct ks_reading {
-    const struct ks_store_lease *leases; /* By their streams, if there are several, and shard ids. */
+    const struct ks_store_lease
+        *leases; /* By their streams, if there are several, and shard ids. */
     uint32_t lease_count;
     const struct ks_store_worker *workers;
     uint32_t worker_count;
@@ -25,6 +26,8 @@ bool ks_reading_lives(const struct ks_dialect *dialect, const struct ks_reading 
 /* True if something has moved since `before`. */
 bool ks_reading_moved(const struct ks_reading *before, const struct ks_reading *now,
                       struct ks_detail *ret_sign);
+/* Likewise of one row; NULL: there was, or is, none. */
+bool ks_reading_row_moved(const struct ks_store_lease *before, const struct ks_store_lease *now);
 
 /* The row of a shard (`stream`: of which of several; "": of one), a worker; NULL: none. */
 const struct ks_store_lease *ks_reading_lease(const struct ks_reading *reading, const char *stream,

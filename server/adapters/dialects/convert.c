@@ -137,7 +137,9 @@ static bool same_range(const struct ks_store_lease *a, const struct ks_store_lea
 
 bool ks_convert_agrees(const struct ks_store_lease *held, const struct ks_store_lease *found)
 {
-    return !found->damaged && found->owner.id[0] == '\0' && same_place(held, found) &&
+    return !found->damaged && found->owner.id[0] == '\0' && found->next_owner.id[0] == '\0' &&
+           same_place(held, found) && held->masked == found->masked &&
+           held->prepared == found->prepared && ks_position_same(&held->whole, &found->whole) &&
            same_family(held, found) && same_range(held, found);
 }
 

@@ -28,13 +28,14 @@ struct ks_conversion {
     bool range_lost;  /* The hash-key range; the stream knows it. */
 };
 
-/* The row of `from`, which is not damaged, in the dialect `to`; `stream`: whose it is there, of several, or "". With a detail: UNSUPPORTED (the target cannot hold this
- * position), INVALID; NO_MEMORY. */
+/* The row of `from`, which is not damaged, in the dialect `to`; `stream`: whose it is there, of several, or "". With a
+ * detail: UNSUPPORTED (the target cannot hold this position), INVALID; NO_MEMORY. */
 KS_MUST_USE ks_err ks_convert(const struct ks_dialect *to, const char *stream,
                               const struct ks_store_lease *from, struct ks_conversion *ret,
                               struct ks_detail *ret_detail);
 
-/* True if both say the same of the position, the family and the range of a shard that nobody owns. */
+/* True if both say the same of the position, for us and for members, of the family and of the range of a shard that
+ * nobody owns or claims. */
 bool ks_convert_agrees(const struct ks_store_lease *held, const struct ks_store_lease *found);
 
 /* What the row will say once KS_STORE_MEND has written `lease` where there was no row. UNSUPPORTED and INVALID as

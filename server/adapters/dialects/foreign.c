@@ -84,25 +84,42 @@ static bool read_start(ks_view text, struct ks_position *position)
     return true;
 }
 
-bool ks_foreign_read_inside(const struct ks_item *item, uint32_t at, ks_view checkpoint,
-                            struct ks_position *position)
+/* "4960:2" */
+static bool read_inside(ks_view text, struct ks_position *position)
 {
     struct ks_position inside = {.kind = KS_POSITION_AFTER_SEQUENCE};
-    ks_view text;
-    ks_view sequence;
+    const ks_view sequence = ks_view_cut(&text, ':');
 
-    if (!ks_ok(ks_item_text(item, at, &text)) ||
-        !ks_view_equal(ks_view_cut(&text, ':'), checkpoint))
-        return false;
-    if (checkpoint.size == 0 && read_start(text, position))
-        return true;
-    sequence = ks_view_cut(&text, ':');
     if (!ks_native_is_decimal(sequence, KS_SEQUENCE_MAX) ||
         !ks_ok(ks_view_i64(text, &inside.sub_sequence)) || inside.sub_sequence < 0 ||
         !ks_ok(ks_view_copy_text(sequence, inside.sequence, sizeof(inside.sequence))))
         return false;
     *position = inside;
     return true;
+}
+
+ks_err ks_foreign_read_inside(const struct ks_item *item, uint32_t at, ks_view checkpoint,
+                              struct ks_store_lease *lease)
+{
+    ks_view beside;
+    ks_view text;
+
+    if (item->presence[at] == KS_ABSENT)
+        return KS_OK;
+    KS_TRY(ks_item_text(item, at, &text));
+    if (text.size == 0)
+        return KS_FAIL(MALFORMED);
+    beside = ks_view_cut(&text, ':');
+    if (beside.size != 0 && !ks_native_is_decimal(beside, KS_SEQUENCE_MAX))
+        return KS_FAIL(MALFORMED);
+    /* Members have moved on since. */
+    if (!ks_view_equal(beside, checkpoint))
+        return KS_OK;
+    if ((checkpoint.size != 0 || !read_start(text, &lease->checkpoint)) &&
+        !read_inside(text, &lease->checkpoint))
+        return KS_FAIL(MALFORMED);
+    lease->unstarted = false;
+    return KS_OK;
 }
 
 ks_err ks_foreign_read_checkpoint(const struct ks_item *item, uint32_t at, ks_view checkpoint,
@@ -123,9 +140,7 @@ ks_err ks_foreign_read_checkpoint(const struct ks_item *item, uint32_t at, ks_vi
                                  sizeof(lease->checkpoint.sequence)));
     }
     lease->whole = lease->checkpoint;
-    if (ks_foreign_read_inside(item, at, checkpoint, &lease->checkpoint))
-        lease->unstarted = false;
-    return KS_OK;
+    return ks_foreign_read_inside(item, at, checkpoint, lease);
 }
 
 ks_err ks_foreign_set_text(struct ks_item_write *write, const char *name, ks_view text)

@@ -33,10 +33,10 @@ KS_MUST_USE ks_err ks_foreign_if_names(struct ks_item_write *write, const char *
 
 /* True for the place after a record. */
 bool ks_foreign_is_sequence(const struct ks_position *position);
-/* Moves `position` to the place that attribute `at` names, if that goes with the checkpoint that stands beside it.
- * True if it did. */
-bool ks_foreign_read_inside(const struct ks_item *item, uint32_t at, ks_view checkpoint,
-                            struct ks_position *position);
+/* Moves the lease to the place that attribute `at` names, if that goes with the checkpoint that stands beside it: then
+ * it is not unstarted. MALFORMED if it does, but names no place that we know, or is no such attribute at all. */
+KS_MUST_USE ks_err ks_foreign_read_inside(const struct ks_item *item, uint32_t at,
+                                          ks_view checkpoint, struct ks_store_lease *lease);
 /* What a checkpoint says that is digits, SHARD_END or nothing yet; with the place inside that attribute `at` names.
  * MALFORMED for anything else. */
 KS_MUST_USE ks_err ks_foreign_read_checkpoint(const struct ks_item *item, uint32_t at,

@@ -24,7 +24,7 @@ enum attribute {
     ENTITY,
     STREAM,
     SHARD,
-    SINCE, /* Ours. */
+    SINCE,     /* Ours. */
     ATTRIBUTES /* Of leases. */
 };
 
@@ -110,9 +110,9 @@ static ks_err read_checkpoint(const struct ks_item *item, struct ks_position *po
     uint64_t sub = 0;
     ks_view text;
 
-    KS_TRY(ks_item_text(item, CHECKPOINT, &text));
     if (item->presence[SUB] != KS_ABSENT)
         KS_TRY(ks_item_number(item, SUB, &sub));
+    KS_TRY(ks_item_text(item, CHECKPOINT, &text));
     for (size_t at = 0; at < WORDS; at++)
         if (ks_view_equal(text, ks_view_text(words[at].word))) {
             position->kind = words[at].kind;
@@ -298,7 +298,7 @@ static uint32_t table(enum ks_store_operation operation)
 
 /* ---- Writing ---- */
 
-/* More than the texts of a write take: two hash keys, five shard ids, an id, a sequence number, a stream, a few numbers. */
+/* More than the texts of a write take: two hash keys, five shard ids, two other ids, a few numbers. */
 enum { TEXT_BYTES = 2048 };
 
 static struct ks_value value_of(enum attribute at, ks_view text)
@@ -355,6 +355,13 @@ static ks_err set_shards(struct ks_item_write *write, enum attribute at, const c
     return err;
 }
 
+/* What became a row of another kind, or of a later version, is left alone. */
+static void if_lease(struct ks_item_write *write)
+{
+    ks_item_write_if(write, KS_IF_EQUALS_OR_ABSENT, attributes[ENTITY].name,
+                     value_of(ENTITY, KS_VIEW("LEASE")));
+}
+
 /* As it was read, and one further: whoever wrote in between has moved the counter. */
 static ks_err move_on(struct ks_item_write *write, const struct ks_store_request *request)
 {
@@ -364,6 +371,7 @@ static ks_err move_on(struct ks_item_write *write, const struct ks_store_request
         return KS_FAIL(INVALID);
     KS_TRY(keep_number(write, request->rev, &rev));
     ks_item_write_if(write, KS_IF_EQUALS, attributes[COUNTER].name, value_of(COUNTER, rev));
+    if_lease(write);
     return set_number(write, COUNTER, request->rev + 1);
 }
 
@@ -513,6 +521,22 @@ static ks_err give(struct ks_item_write *write, const struct ks_store_request *r
     return checkpoint(write, request);
 }
 
+/* Whoever has the lease, his counter stays: as the auditor of members does it. */
+static ks_err fill_range(struct ks_item_write *write, const struct ks_store_request *request)
+{
+    const struct ks_store_lease *const lease = request->lease;
+
+    if (lease == NULL || lease->hash_start[0] == '\0' || lease->hash_end[0] == '\0')
+        return KS_FAIL(INVALID);
+    ks_item_write_if(write, KS_IF_EXISTS, attributes[COUNTER].name,
+                     value_of(COUNTER, KS_VIEW_NONE));
+    ks_item_write_if(write, KS_IF_ABSENT, attributes[HASH_START].name,
+                     value_of(HASH_START, KS_VIEW_NONE));
+    if_lease(write);
+    KS_TRY(set_text(write, HASH_START, ks_view_text(lease->hash_start)));
+    return set_text(write, HASH_END, ks_view_text(lease->hash_end));
+}
+
 /* Nobody's any more. */
 static ks_err give_back(struct ks_item_write *write, const struct ks_store_request *request)
 {
@@ -577,10 +601,12 @@ static ks_err fill(struct ks_item_write *write, const struct ks_store_request *r
     case KS_STORE_END:
         KS_TRY(give_back(write, request));
         return set_shards(write, CHILDREN, request->children[0], request->children[1]);
+    case KS_STORE_FILL: return fill_range(write, request);
     case KS_STORE_MEND: return mend(write, request);
     case KS_STORE_DELETE:
         ks_item_write_if(write, KS_IF_EQUALS, attributes[CHECKPOINT].name,
                          value_of(CHECKPOINT, ks_view_text(SHARD_END)));
+        if_lease(write);
         write->delete_row = true;
         return KS_OK;
     default: return KS_FAIL(UNSUPPORTED);

@@ -21,8 +21,8 @@
  *
  * Always UpdateItem, also to make a row, and attributes that are not named here (throughputKBps) stay. A row without
  * one of leaseCounter, ownerSwitchesSinceCheckpoint and checkpoint, with a value of another type, or of an entityType
- * that nobody knows, is damaged: it is named and left alone. So is one whose streamName and shardId are not what its key
- * says. Rows of one stream and of several in one table are for the caller to judge: they break such applications.
+ * that nobody knows, is damaged: it is named and left alone. So is one whose streamName and shardId are not what its
+ * key says. Rows of one stream and of several in one table are for the caller to judge: they break such applications.
  */
 #ifndef KS_ADAPTERS_DIALECTS_KCL_H
 #define KS_ADAPTERS_DIALECTS_KCL_H

@@ -45,8 +45,9 @@ enum { KS_KCL_LEADER_MS = 120000 }; /* dynamoDbLockBasedLeaderLeaseDurationInMil
 extern const struct ks_schema ks_kcl_coordinator_schema;
 extern const struct ks_schema ks_kcl_metrics_schema;
 
-/* Adds a row that is no lease, of either layout: to rows->kcl, and who leads to rows->leader; or to rows->workers; or not
- * at all if it is none of those above. What cannot be read makes rows->kcl, or the worker, damaged. FULL, NO_MEMORY. */
+/* Adds a row that is no lease, of either layout: to rows->kcl, and who leads to rows->leader; or to rows->workers; or
+ * not at all if it is none of those above. What cannot be read makes rows->kcl, or the worker, damaged. FULL,
+ * NO_MEMORY. */
 KS_MUST_USE ks_err ks_kcl_fleet_add(struct ks_native_rows *rows, const struct ks_item *item);
 
 /* The keys of the three rows about the fleet, of either layout. */

@@ -112,15 +112,6 @@ static ks_err read_time(const struct ks_item *item, uint32_t at, uint64_t *ret_n
     return item->presence[at] == KS_ABSENT ? KS_OK : ks_item_number(item, at, ret_ns);
 }
 
-/* Members decode all that they know: what is of another type stops them. */
-static ks_err none_strange(const struct ks_item *item)
-{
-    for (uint32_t at = 0; at < item->schema->count; at++)
-        if (at != SIDECAR && item->presence[at] == KS_STRANGE)
-            return KS_FAIL(MALFORMED);
-    return KS_OK;
-}
-
 static ks_err read_sequence(const struct ks_item *item, struct ks_store_lease *lease)
 {
     ks_view text = KS_VIEW_NONE;
@@ -145,12 +136,9 @@ static ks_err read_sequence(const struct ks_item *item, struct ks_store_lease *l
     }
     lease->whole = lease->checkpoint;
     /* What is beside no record stands beside nothing. */
-    if (ks_foreign_read_inside(item, SIDECAR,
-                               lease->checkpoint.kind == KS_POSITION_AFTER_SEQUENCE ? text
-                                                                                    : KS_VIEW(""),
-                               &lease->checkpoint))
-        lease->unstarted = false;
-    return KS_OK;
+    return ks_foreign_read_inside(
+        item, SIDECAR, lease->checkpoint.kind == KS_POSITION_AFTER_SEQUENCE ? text : KS_VIEW(""),
+        lease);
 }
 
 static ks_err read_lease(const struct ks_item *item, struct ks_store_lease *lease)
@@ -159,7 +147,6 @@ static ks_err read_lease(const struct ks_item *item, struct ks_store_lease *leas
 
     if (!ks_native_is_shard(item->k))
         return KS_FAIL(MALFORMED);
-    KS_TRY(none_strange(item));
     KS_TRY(ks_foreign_read_id(item, OWNER_ID, &lease->owner));
     KS_TRY(read_time(item, UPDATED, &lease->rev));
     KS_TRY(read_time(item, FINISHED, &ended));

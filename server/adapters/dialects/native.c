@@ -50,7 +50,9 @@ enum source {
     HASH_END,
     STREAM_ARN,
     STREAM_CREATED,
-    FINISHED
+    FINISHED,
+    MENDED_EPOCH,
+    MENDED_REV
 };
 
 enum row { NO_ROW, WORKER_ROW, LEADER_ROW, APP_ROW, LEASE_ROW };
@@ -247,12 +249,12 @@ static const struct plan plans[KS_STORE_OPERATIONS] = {
                                                {0}}},
 };
 
-/* A row as a person wants it: the values are those of `lease`. */
+/* A row as a person wants it: the values are those of `lease`, but epoch and rev of a row never fall. */
 static const struct update mended[] = {
     {KS_DO_SET, KS_NATIVE_OWNER, OWNER_OR_NONE},
     {KS_DO_SET, KS_NATIVE_NEXT_OWNER, NEXT_OWNER_OR_NONE},
-    {KS_DO_SET, KS_NATIVE_EPOCH, EPOCH},
-    {KS_DO_SET, KS_NATIVE_REV, REV},
+    {KS_DO_SET, KS_NATIVE_EPOCH, MENDED_EPOCH},
+    {KS_DO_SET, KS_NATIVE_REV, MENDED_REV},
     {KS_DO_SET, KS_NATIVE_CHECKPOINT, POSITION},
     {KS_DO_SET, KS_NATIVE_SUB, POSITION_SUB},
     {KS_DO_SET, KS_NATIVE_CHECKPOINT_MS, POSITION_MS},
@@ -514,6 +516,12 @@ static ks_err draw(struct ks_item_write *write, const struct ks_store_request *r
     case FINISHED:
         drawn->absent = !request->lease->finished;
         return draw_constant(KS_VALUE_BOOL, "true", drawn);
+    case MENDED_EPOCH:
+        return request->exists ? draw_next(write, request->epoch, drawn)
+                               : draw_number(write, request->lease->epoch, drawn);
+    case MENDED_REV:
+        return request->exists ? draw_next(write, request->rev, drawn)
+                               : draw_number(write, request->lease->rev, drawn);
     case STREAM_ARN: return draw_text(write, ks_view_text(request->app->stream_arn), drawn);
     case STREAM_CREATED:
         drawn->absent = request->app->stream_created_ms == 0;
@@ -640,8 +648,9 @@ static struct ks_store_request mended_of(const struct ks_store_request *request)
     return (struct ks_store_request){.operation = KS_STORE_MEND,
                                      .owner = lease->owner,
                                      .next_owner = lease->next_owner,
-                                     .epoch = lease->epoch,
-                                     .rev = lease->rev,
+                                     .epoch = request->epoch,
+                                     .rev = request->rev,
+                                     .exists = request->exists,
                                      .checkpoint = lease->checkpoint,
                                      .children = {lease->children[0], lease->children[1]},
                                      .lease = lease};

@@ -239,12 +239,8 @@ static bool is_damage(ks_err err)
 /* The attribute that was asked for last; a row whose key is none is not asked for any. */
 static const char *blame_of(const struct ks_native_rows *rows, const struct ks_item *item)
 {
-    uint32_t at = item->asked == NULL ? UINT32_MAX : rows->asked;
+    const uint32_t at = item->asked == NULL ? UINT32_MAX : rows->asked;
 
-    /* Some look at the types alone, before they ask. */
-    for (uint32_t i = 0; i < item->schema->count && at >= item->schema->count; i++)
-        if (item->presence[i] == KS_STRANGE)
-            at = i;
     return at < item->schema->count ? item->schema->attributes[at].name : NULL;
 }
 
@@ -276,6 +272,9 @@ ks_err ks_native_rows_add_lease(struct ks_native_rows *rows, const struct ks_ite
     struct ks_store_lease lease = *read;
     void *array = rows->leases;
 
+    /* Who wrote it knows something that we do not, also of what we have no need of. */
+    if (ks_ok(err))
+        err = ks_item_types(item);
     KS_TRY(grow(&array, rows->lease_count, &rows->lease_room, KS_NATIVE_ROWS_MAX, sizeof(lease)));
     rows->leases = array;
     if (!ks_ok(err) && !is_damage(err))

@@ -18,6 +18,7 @@ struct dynamodb_store {
     struct ks_asks asks;
     struct ks_dynamodb_table tables[KS_DIALECT_TABLES_MAX];
     uint32_t table_count;
+    bool looked;           /* native: a look at the leases found nobody else's rows. */
     struct ks_bytes body;  /* Of the request that is being written. */
     struct ks_bytes texts; /* Of the item that is being read. */
 };
@@ -53,8 +54,20 @@ static bool reads_some(const struct ks_ask_work *work)
            (work->partition != NULL || work->keys.count > 1);
 }
 
-static const char *operation_of(const struct ks_ask_work *work)
+/* A native worker writes its own row before it reads any lease: whose table it is must be known first. The members of
+ * other fleets read first. */
+static bool looks_first(const struct dynamodb_store *store, const struct ks_ask_work *work)
 {
+    return !store->looked && store->asks.dialect == &ks_native_dialect &&
+           (work->operation == KS_STORE_REGISTER_NEW || work->operation == KS_STORE_REGISTER_DEAD ||
+            work->operation == KS_STORE_REGISTER_SILENT ||
+            work->operation == KS_STORE_REGISTER_CORPSE);
+}
+
+static const char *operation_of(const struct dynamodb_store *store, const struct ks_ask_work *work)
+{
+    if (looks_first(store, work))
+        return "Query";
     if (ks_native_writes(work->operation))
         return ks_dynamodb_write_operation(&work->write);
     if (reads_some(work))
@@ -74,6 +87,8 @@ static ks_err put_body(struct dynamodb_store *store, const struct ks_ask_work *w
     const char *const key = table_of(store, work)->key;
 
     ks_bytes_clear(&store->body);
+    if (looks_first(store, work))
+        return ks_dynamodb_put_query(&store->body, table, KS_NATIVE_LEASES, after, true);
     if (ks_native_writes(work->operation))
         return ks_dynamodb_put_write(&store->body, table, &work->write,
                                      work->operation == KS_STORE_HEARTBEAT);
@@ -94,7 +109,7 @@ static ks_err put_body(struct dynamodb_store *store, const struct ks_ask_work *w
 static void send(struct dynamodb_store *store, struct ks_ask *ask, ks_view after)
 {
     const struct ks_ask_work *const work = ask->work;
-    const bool writes = ks_native_writes(work->operation);
+    const bool writes = ks_native_writes(work->operation) && !looks_first(store, work);
     struct ks_aws_call *call = NULL;
     ks_span left;
     ks_err err;
@@ -105,7 +120,7 @@ static void send(struct dynamodb_store *store, struct ks_ask *ask, ks_view after
     err = left.us <= 0 ? KS_FAIL(TIMEOUT) : put_body(store, work, after);
     if (ks_ok(err)) {
         const struct ks_aws_request request = {
-            .operation = operation_of(work),
+            .operation = operation_of(store, work),
             .body = ks_bytes_view(&store->body),
             /* A read that is lost has time for another one. */
             .timeout = writes ? left : ks_span_us(left.us / 2),
@@ -222,6 +237,22 @@ static bool finish_query(struct dynamodb_store *store, struct ks_ask *ask, ks_vi
     return !ks_ok(work->err) || after.size == 0;
 }
 
+/* The look before the first write. False when what comes next was sent: the next page, or the write. */
+static bool finish_look(struct dynamodb_store *store, struct ks_ask *ask, ks_view body)
+{
+    struct ks_ask_work *const work = ask->work;
+
+    if (!finish_query(store, ask, body))
+        return false;
+    if (!ks_ok(work->err))
+        return true;
+    store->looked = true;
+    ks_native_rows_free(&work->rows);
+    work->outcome = KS_UNKNOWN;
+    send(store, ask, KS_VIEW_NONE);
+    return false;
+}
+
 /* The rows of a batch, and in work->keys those that it left out. One that gave none of what it was asked for is not
  * asked again at once: so they become fewer each time. */
 static ks_err read_batch(struct dynamodb_store *store, struct ks_ask_work *work,
@@ -288,7 +319,7 @@ static void finish_failure(struct dynamodb_store *store, struct ks_ask_work *wor
     if (answer->failure == NULL)
         return;
     if (strcmp(answer->failure->code, "AccessDeniedException") == 0)
-        ks_dynamodb_table_denied(table_of(store, work), operation_of(work), &work->detail);
+        ks_dynamodb_table_denied(table_of(store, work), operation_of(store, work), &work->detail);
     /* Whoever makes the index takes his time; until then all rows are looked at. */
     if (work->operation == KS_STORE_READ_OWNED &&
         strcmp(answer->failure->code, "ValidationException") == 0)
@@ -301,12 +332,13 @@ static void finish_failure(struct dynamodb_store *store, struct ks_ask_work *wor
 }
 
 /* What came is no answer. Whoever asks AWS what happened needs the request. */
-static void explain_garbage(struct ks_ask_work *work, const struct ks_aws_answer *answer)
+static void explain_garbage(const struct dynamodb_store *store, struct ks_ask_work *work,
+                            const struct ks_aws_answer *answer)
 {
     ks_traffic_failed("dynamodb", work->err);
     if (work->detail.text[0] != '\0')
         return;
-    ks_detail_set(&work->detail, "%s on dynamodb, %zu bytes: %s", operation_of(work),
+    ks_detail_set(&work->detail, "%s on dynamodb, %zu bytes: %s", operation_of(store, work),
                   answer->body.size, ks_err_text(work->err));
     ks_failure_name_request(&work->detail, answer->request_id);
 }
@@ -316,13 +348,17 @@ static void done(void *arg, const struct ks_aws_answer *answer)
     struct ks_ask *const ask = arg;
     struct ks_ask_work *const work = ask->work;
     struct dynamodb_store *const store = of_ask(ask);
-    const bool writes = ks_native_writes(work->operation);
+    const bool looks = looks_first(store, work);
+    const bool writes = ks_native_writes(work->operation) && !looks;
 
     ask->call = NULL;
     if (writes && (ks_ok(answer->err) || ks_err_is(answer->err, KS_ERR_CONDITION))) {
         finish_write(store, work, answer);
     } else if (!ks_ok(answer->err)) {
         finish_failure(store, work, answer);
+    } else if (looks) {
+        if (!finish_look(store, ask, answer->body))
+            return;
     } else if (reads_some(work)) {
         if (!finish_batch(store, ask, answer->body))
             return;
@@ -335,7 +371,7 @@ static void done(void *arg, const struct ks_aws_answer *answer)
             work->outcome = KS_DONE;
     }
     if (ks_ok(answer->err) && ks_err_is(work->err, KS_ERR_MALFORMED))
-        explain_garbage(work, answer);
+        explain_garbage(store, work, answer);
     ks_ask_answer(ask);
 }
 

@@ -171,11 +171,17 @@ static void strike(struct ks_core *core, const struct hole *hole, struct ks_effe
     struct ks_effect *story;
     ks_span wait = ks_span_us(0);
 
+    /* Whoever else asks for listings makes it no older. */
+    if (same && ks_instant_before(core->now, fleet->strike_at)) {
+        fleet->list_at = ks_instant_min(fleet->list_at, fleet->strike_at);
+        return;
+    }
     fleet->strikes = same ? fleet->strikes + 1 : 1;
     fleet->hole = hole->first;
     if (fleet->strikes > 1)
         wait = ks_span_us(LIST_AGAIN.us << (fleet->strikes < 16 ? fleet->strikes - 2 : 14));
-    fleet->list_at = ks_instant_min(fleet->list_at, ks_instant_add(core->now, wait));
+    fleet->strike_at = ks_instant_add(core->now, wait);
+    fleet->list_at = ks_instant_min(fleet->list_at, fleet->strike_at);
     if (fleet->strikes != KS_AUDIT_STRIKES)
         return;
     fleet->hole_told = true;

@@ -117,30 +117,62 @@ static bool takeable(struct ks_core *core, const struct ks_directory_entry *entr
            ks_shards_parents_over(core, entry);
 }
 
-/* Half of what is free at a time, and not everybody the same: so those who start together share it. */
+/* A row that names us, and that we do not hold: of an earlier run of ours, or by a write that came late. */
+static bool names_us(const struct ks_core *core, const struct ks_directory_entry *entry)
+{
+    return ks_peers_open(entry) && ks_peers_is_me(core, entry->owner) &&
+           entry->held == KS_HELD_NONE && !entry->writing;
+}
+
+/* Room for what nobody has: what names us has a place already. */
+static uint32_t room_beside(const struct ks_core *core)
+{
+    uint32_t room = ks_peers_room(core);
+
+    for (ks_shard shard = 0; shard < core->directory_top; shard++)
+        room -= room > 0 && names_us(core, &core->directory[shard]);
+    return room;
+}
+
+/* Room for what names us. Behind a mask nobody else reads it: it is ours whatever our limit. */
+static uint32_t room_again(const struct ks_core *core)
+{
+    const uint32_t have = core->leases_used + ks_peers_writes(&core->fleet);
+
+    if (!core->config.masking)
+        return ks_peers_room(core);
+    return have < core->config.leases_max ? core->config.leases_max - have : 0;
+}
+
+/* Half of what is free at a time, and not everybody the same: so those who start together share it. What names us is
+ * ours before that. */
 static uint32_t take_free(struct ks_core *core, struct ks_effects *effects)
 {
-    uint32_t most = ks_peers_room(core);
+    const uint32_t top = core->directory_top;
+    uint32_t room = room_again(core);
+    uint32_t most = room_beside(core);
     uint32_t free = 0;
     uint32_t at;
 
-    for (ks_shard shard = 0; shard < core->directory_top; shard++)
+    for (ks_shard shard = 0; shard < top; shard++)
         free += takeable(core, &core->directory[shard]);
     if (free == 0)
         return 0;
     most = most < (free + 1) / 2 ? most : (free + 1) / 2;
-    at = (uint32_t)ks_prng_below(&core->prng, core->directory_top);
-    for (uint32_t i = 0; i < core->directory_top && most > 0; i++) {
-        ks_shard shard = (at + i) % core->directory_top;
+    at = (uint32_t)ks_prng_below(&core->prng, top);
+    for (uint32_t i = 0; i < top && room > 0; i++) {
+        ks_shard shard = (at + i) % top;
         struct ks_directory_entry *entry = &core->directory[shard];
         bool owned = entry->owner.worker != 0;
+        bool again = names_us(core, entry);
 
-        if (!takeable(core, entry))
+        if ((most == 0 && !again) || !takeable(core, entry))
             continue;
         if (!write_row(core, shard, owned ? KS_STORE_TAKE_OVER : KS_STORE_ASSIGN, KS_NOBODY,
                        effects))
             break;
-        most--;
+        room--;
+        most -= !again;
     }
     return free;
 }

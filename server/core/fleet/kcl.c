@@ -196,12 +196,16 @@ static bool parents_over(const struct ks_core *core, const struct ks_directory_e
     return true;
 }
 
-/* A listing that was asked for since its end shows who goes on with its keys; or they never will be shown. */
+/* A listing that was asked for since its end shows who goes on with its keys; or none ever will. */
 static bool knows_children(const struct ks_core *core, const struct ks_lease *lease)
 {
-    return !ks_instant_before(core->fleet.listed_at, lease->end_at) &&
-           (!core->directory[lease->shard].listed || ks_audit_is_continued(core, lease->shard) ||
-            ks_instant_since(core->now, lease->end_at).us > LISTED_WITHIN.us);
+    const struct ks_directory_entry *entry = &core->directory[lease->shard];
+    const ks_span since = ks_instant_since(core->fleet.listed_at, lease->end_at);
+
+    /* A shard that is not listed is too young for that, or has expired. */
+    return since.us > LISTED_WITHIN.us ||
+           (since.us >= 0 &&
+            (entry->ranged ? ks_audit_is_continued(core, lease->shard) : entry->listed));
 }
 
 /* The next one, if that one did not: sooner first. */
@@ -401,6 +405,19 @@ static bool useless(const struct ks_core *core, ks_shard shard)
     return has_child || ks_shards_expired(core, shard);
 }
 
+/* Rows that members before 1.14 and 2.3 made say no hash keys. Auditors fill them in, of who is read still. */
+static void fill_ranges(struct ks_core *core, struct ks_effects *effects)
+{
+    for (ks_shard shard = 0; shard < core->directory_top; shard++) {
+        const struct ks_directory_entry *entry = &core->directory[shard];
+
+        if (entry->present && entry->unranged && entry->listed && entry->ranged &&
+            ks_peers_open(entry) && !entry->writing && !entry->doubtful &&
+            !ks_peers_write(core, shard, KS_STORE_FILL, KS_NOBODY, entry->rev, effects))
+            return;
+    }
+}
+
 static void round_of(struct ks_core *core, struct ks_effects *effects)
 {
     struct ks_fleet *fleet = &core->fleet;
@@ -420,8 +437,10 @@ static void round_of(struct ks_core *core, struct ks_effects *effects)
     if (takes && free == 0)
         steal_one(core, effects);
     ks_peers_clean_up(core, useless, effects);
-    if (!missing && free == 0)
+    if (!missing && free == 0) {
+        fill_ranges(core, effects);
         ks_audit(core, effects);
+    }
     fleet->round_at = ks_kcl3_round_at(core, fleet->round_at);
     if (missing || (takes && free > 0 && mine(core) < target(core)))
         fleet->round_at = ks_instant_min(fleet->round_at, ks_instant_add(core->now, SOON));

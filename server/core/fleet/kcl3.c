@@ -229,7 +229,7 @@ static void follow_all(struct ks_core *core, struct ks_effects *effects)
         left |= core->directory[shard].assigned != KS_ASSIGNED_NO;
     }
     kcl->assigned = left;
-    if (kcl->waiting)
+    if (kcl->waiting && is_assigned(core))
         core->fleet.round_at = ks_instant_min(core->fleet.round_at, kcl->owned_at);
 }
 
@@ -270,10 +270,9 @@ static void choose_tables(struct ks_kcl *kcl)
                  (apart->tables == KS_KCL_TABLES_COMPLETE && together->version != KS_KCL_UNSAID);
 
     kcl->version = moved ? together->version : apart->version;
-    kcl->together =
-        moved || apart->tables == KS_KCL_TABLES_PENDING ||
-        apart->tables == KS_KCL_TABLES_COMPLETE ||
-        (apart->tables == KS_KCL_TABLES_DEPLOYED && kcl->leader_together);
+    kcl->together = moved || apart->tables == KS_KCL_TABLES_PENDING ||
+                    apart->tables == KS_KCL_TABLES_COMPLETE ||
+                    (apart->tables == KS_KCL_TABLES_DEPLOYED && kcl->leader_together);
 }
 
 /* The row moves from one table to the other in one transaction, and each table is read for itself. */
@@ -314,6 +313,7 @@ static void changed_manners(struct ks_core *core, struct ks_effects *effects)
     core->fleet.round_at = core->now;
     kcl->owned_at = core->now;
     kcl->unindexed = false;
+    kcl->waiting = false;
 }
 
 static ks_span probe_every(const struct ks_core *core)
@@ -401,8 +401,7 @@ void ks_kcl3_rows_read(struct ks_core *core, const struct ks_event *event)
         survey(core, event);
     for (uint32_t i = 0;
          is_assigned(core) && core->fleet.kcl.unindexed && i < event->store.lease_count; i++)
-        if (ks_peers_is_me(core, event->store.leases[i].owner) &&
-            !event->store.leases[i].elsewhere)
+        if (ks_peers_is_me(core, event->store.leases[i].owner) && !event->store.leases[i].elsewhere)
             found(core, event->store.leases[i].shard);
 }
 

@@ -116,6 +116,7 @@ static void start(struct ks_core *core)
 {
     ks_peers_start(core);
     core->fleet.stranger_at = KS_LONG_AGO;
+    core->config.stealing = false; /* Rows have no place for a claim. */
 }
 
 const struct ks_fleet_protocol ks_kcl_rb_protocol = {

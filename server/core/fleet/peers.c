@@ -91,9 +91,12 @@ void ks_peers_see(struct ks_core *core, const struct ks_lease_row *row)
         return;
     }
     entry->damaged = row->damaged;
+    entry->damage_told &= row->damaged;
     if (!row->damaged)
         watch(core, entry, row);
     entry->present = true;
+    if (row->damaged && lease != NULL)
+        lease->reread = true; /* Nothing is written to what cannot be read. */
     if (row->damaged)
         return;
     entry->owner = row->owner;
@@ -102,6 +105,7 @@ void ks_peers_see(struct ks_core *core, const struct ks_lease_row *row)
     entry->finished = row->finished;
     entry->unstarted = row->unstarted;
     entry->doubtful = false;
+    entry->unranged = row->unranged;
     if (row->ranged) {
         entry->ranged = true;
         entry->first_key = row->first_key;
@@ -300,6 +304,8 @@ static void done(struct ks_core *core, const struct ks_leader_write *write,
 
     if (write->operation == KS_STORE_DELETE)
         ks_shards_deleted(core, write->shard);
+    if (write->operation == KS_STORE_FILL)
+        entry->unranged = false;
     if (write->operation == KS_STORE_CREATE) {
         entry->present = true;
         entry->missing = 0;
@@ -454,10 +460,12 @@ static void rows_read(struct ks_core *core, const struct ks_event *event,
 
         if (!ks_native_know(core, row->shard))
             continue;
-        if (row->damaged && !core->directory[row->shard].damaged &&
-            ks_effects_room(core, effects, 1))
-            ks_effects_story(effects, KS_STORY_DAMAGED, row->shard, KS_NOBODY);
         core->protocol->see(core, row);
+        if (!row->damaged || core->directory[row->shard].damage_told ||
+            !ks_effects_room(core, effects, 1))
+            continue;
+        core->directory[row->shard].damage_told = true;
+        ks_effects_story(effects, KS_STORY_DAMAGED, row->shard, KS_NOBODY);
     }
     forget_missing(core);
     core->fleet.rows = 0;

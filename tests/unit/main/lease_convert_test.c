@@ -38,4 +38,7 @@ TEST(other_rows_are_overwritten_by_force_alone)
     EXPECT_STR(rig_row("b", "shardId-0").owner.id, "worker-a");
     EXPECT_EQ_I64(rig_leases(force), 0);
     EXPECT_STR(rig_row("b", "shardId-0").owner.id, "");
+    /* What its owner may still write is refused. */
+    EXPECT_EQ_U64(rig_row("b", "shardId-0").epoch, 4);
+    EXPECT_EQ_U64(rig_row("b", "shardId-0").rev, 10);
 }

@@ -68,6 +68,29 @@ void rig_fill(const char *name)
     close_table(&table);
 }
 
+static void registered(void *arg, uint64_t token, const struct ks_store_answer *answer)
+{
+    (void)token;
+    *(enum ks_outcome *)arg = answer->outcome;
+}
+
+void rig_register(const char *name)
+{
+    enum ks_outcome outcome = KS_UNKNOWN;
+    const struct ks_store_request request = {.operation = KS_STORE_REGISTER_NEW,
+                                             .worker = {"worker-a", 7},
+                                             .timeout = ks_span_ms(10000),
+                                             .answered = registered,
+                                             .arg = &outcome};
+    struct ks_lease_table table;
+
+    open_table(name, false, &table);
+    table.store->vtable->ask(table.store, &request);
+    ks_loop_turn(desk.loop, ks_span_ms(10000));
+    EXPECT_EQ_I64(outcome, KS_DONE);
+    close_table(&table);
+}
+
 int rig_leases(const char *const *words)
 {
     const char *all[20];

@@ -21,9 +21,9 @@ static void drained(void *arg)
     drained_rooms++;
 }
 
-static void refused(void *arg)
+static void refused(struct ks_room *room)
 {
-    (void)arg;
+    (void)room;
     FAIL("refused");
 }
 

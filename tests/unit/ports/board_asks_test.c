@@ -9,6 +9,7 @@
 
 TEST(an_application_of_another_stream_is_refused)
 {
+    struct ks_board_status status;
     struct consumer consumer;
     struct stage stage;
 
@@ -23,6 +24,11 @@ TEST(an_application_of_another_stream_is_refused)
                                                .shards_max = 64});
     stage_turn_until(&stage, stage_is_refused);
     EXPECT_CONTAINS(stage.refused, "another stream");
+    /* Whoever runs others beside it drains it; it is not ready for the reason that it was. */
+    stage_drain(&stage);
+    ks_switchboard_status(stage.board, &status);
+    EXPECT(!status.ready && status.draining);
+    EXPECT_STR(status.reason, stage.refused);
     stage_vanish(&stage);
 }
 

@@ -31,6 +31,14 @@ TEST(claims_that_we_do_not_make_are_told_once)
     EXPECT_EQ_I64(ks_mixed_see_lease(&mixed, &lease, (ks_wall){0}), KS_MIXED_NONE);
 }
 
+TEST(a_time_that_sidecars_give_tells_theirs_at_a_table_of_kcl_rb)
+{
+    struct ks_mixed mixed = mixed_of(KS_PROTOCOL_KCL_RB);
+
+    EXPECT_EQ_I64(renewal(&mixed, 13500), KS_MIXED_NONE);
+    EXPECT_EQ_I64(renewal(&mixed, 13501), KS_MIXED_LONGER);
+}
+
 TEST(a_time_that_members_give_tells_theirs)
 {
     struct ks_mixed mixed = mixed_of(KS_PROTOCOL_GO_KCL);
@@ -62,31 +70,109 @@ TEST(a_counter_that_comes_late_again_and_again_tells_a_longer_time)
 }
 
 /* Beats of a client, each so long after the one before. */
-static enum ks_mixed_sign beats(struct ks_mixed *mixed, uint64_t period_ms, int count)
+/* So many renewals of the row in so many s, looked at once a second. */
+static enum ks_mixed_sign counts(struct ks_mixed *mixed, struct ks_mixed_lease *lease,
+                                 uint32_t renewals, uint32_t seconds)
 {
     enum ks_mixed_sign sign = KS_MIXED_NONE;
-    uint64_t at = mixed->beat == 0 ? UINT64_C(1714564810000000000) : mixed->beat;
+    const uint64_t from = lease->rev;
 
-    for (int i = 0; i < count && sign == KS_MIXED_NONE; i++) {
-        at += period_ms * 1000000;
-        sign = ks_mixed_see_worker(mixed, "worker-a", at);
+    for (uint32_t i = 1; i <= seconds && sign == KS_MIXED_NONE; i++) {
+        lease->at = ks_instant_add(lease->at, ks_span_ms(1000));
+        lease->rev = from + (uint64_t)renewals * i / seconds;
+        sign = ks_mixed_see_lease(mixed, lease, (ks_wall){0});
     }
     return sign;
 }
 
-TEST(beats_tell_how_often_clients_look)
+TEST(a_counter_that_moves_often_while_its_checkpoint_stands_tells_a_short_time)
+{
+    struct ks_mixed mixed = mixed_of(KS_PROTOCOL_KCL);
+    struct ks_mixed_lease lease = {.idle = true, .rev = 7};
+
+    /* Three times in 10 s, as ours do; and 2.5 times as often. */
+    EXPECT_EQ_I64(counts(&mixed, &lease, 180, 600), KS_MIXED_NONE);
+    EXPECT_EQ_I64(counts(&mixed, &lease, 450, 600), KS_MIXED_NONE);
+    /* Three windows of 20 s. */
+    mixed = mixed_of(KS_PROTOCOL_KCL);
+    EXPECT_EQ_I64(counts(&mixed, &lease, 59, 59), KS_MIXED_NONE);
+    EXPECT_EQ_I64(counts(&mixed, &lease, 4, 4), KS_MIXED_SHORTER);
+    EXPECT_EQ_I64(counts(&mixed, &lease, 600, 600), KS_MIXED_NONE);
+}
+
+TEST(a_counter_is_not_taken_for_renewals_where_checkpoints_move_it)
+{
+    struct ks_mixed mixed = mixed_of(KS_PROTOCOL_KCL);
+    struct ks_mixed_lease lease = {.idle = true, .rev = 7};
+
+    for (int times = 0; times < 40; times++) {
+        EXPECT_EQ_I64(counts(&mixed, &lease, 100, 18), KS_MIXED_NONE);
+        lease.idle = false;
+        EXPECT_EQ_I64(counts(&mixed, &lease, 1, 1), KS_MIXED_NONE);
+        lease.idle = true;
+    }
+    /* Nor of another row; until the one is seen no more. */
+    EXPECT_EQ_I64(counts(&mixed, &lease, 1, 1), KS_MIXED_NONE);
+    lease.shard = 1;
+    EXPECT_EQ_I64(counts(&mixed, &lease, 1000, 38), KS_MIXED_NONE);
+    EXPECT_EQ_I64(counts(&mixed, &lease, 65, 65), KS_MIXED_SHORTER);
+}
+
+TEST(a_start_that_is_not_ours_is_told_once)
+{
+    const struct ks_mixed_lease lease = {.elsewhere = true};
+    struct ks_mixed mixed = mixed_of(KS_PROTOCOL_KCL);
+
+    EXPECT_EQ_I64(ks_mixed_see_lease(&mixed, &lease, (ks_wall){0}), KS_MIXED_ELSEWHERE);
+    EXPECT_EQ_I64(ks_mixed_see_lease(&mixed, &lease, (ks_wall){0}), KS_MIXED_NONE);
+}
+
+TEST(claims_of_ours_that_nobody_heeds_are_told)
+{
+    const struct ks_mixed_lease heeded = {.heeded = true};
+    const struct ks_mixed_lease unheeded = {.unheeded = true};
+    struct ks_mixed mixed = mixed_of(KS_PROTOCOL_GO_KCL);
+
+    mixed.stealing = true;
+    for (int times = 0; times < 10; times++) {
+        EXPECT_EQ_I64(ks_mixed_see_lease(&mixed, &unheeded, (ks_wall){0}), KS_MIXED_NONE);
+        EXPECT_EQ_I64(ks_mixed_see_lease(&mixed, &unheeded, (ks_wall){0}), KS_MIXED_NONE);
+        EXPECT_EQ_I64(ks_mixed_see_lease(&mixed, &heeded, (ks_wall){0}), KS_MIXED_NONE);
+    }
+    (void)ks_mixed_see_lease(&mixed, &unheeded, (ks_wall){0});
+    (void)ks_mixed_see_lease(&mixed, &unheeded, (ks_wall){0});
+    EXPECT_EQ_I64(ks_mixed_see_lease(&mixed, &unheeded, (ks_wall){0}), KS_MIXED_UNHEEDED);
+}
+
+static enum ks_mixed_sign beats(struct ks_mixed *mixed, uint64_t period_ms, int count,
+                                int64_t looks_ms)
+{
+    enum ks_mixed_sign sign = KS_MIXED_NONE;
+    uint64_t at = mixed->beat == 0 ? UINT64_C(1714564810000000000) : mixed->beat;
+    const uint64_t from = at;
+
+    for (uint64_t ms = 0; ms < period_ms * (uint64_t)count && sign == KS_MIXED_NONE;
+         ms += (uint64_t)looks_ms) {
+        at = from + (ms / period_ms + 1) * period_ms * 1000000;
+        sign = ks_mixed_see_worker(mixed, "worker-a", at,
+                                   ks_instant_add(mixed->last_at, ks_span_ms(looks_ms)));
+    }
+    return sign;
+}
+
+TEST(clients_that_beat_seldomer_are_told)
 {
     struct ks_mixed mixed = mixed_of(KS_PROTOCOL_KINSUMER);
 
-    /* Some are missed: that may be twice ours. */
-    EXPECT_EQ_I64(beats(&mixed, 2400, 20), KS_MIXED_NONE);
-    EXPECT_EQ_I64(ks_mixed_see_worker(&mixed, "worker-b", 1), KS_MIXED_NONE);
-    EXPECT_EQ_I64(beats(&mixed, 2600, 2), KS_MIXED_NONE);
-    EXPECT_EQ_I64(beats(&mixed, 2600, 1), KS_MIXED_LONGER);
+    EXPECT_EQ_I64(beats(&mixed, 1000, 20, 1000), KS_MIXED_NONE);
+    EXPECT_EQ_I64(beats(&mixed, 2400, 20, 1000), KS_MIXED_NONE);
+    EXPECT_EQ_I64(ks_mixed_see_worker(&mixed, "worker-b", 1, mixed.last_at), KS_MIXED_NONE);
+    EXPECT_EQ_I64(beats(&mixed, 2600, 8, 1000), KS_MIXED_LONGER);
+    /* Who looks seldom sees few beats. */
     mixed = mixed_of(KS_PROTOCOL_KINSUMER);
-    EXPECT_EQ_I64(beats(&mixed, 400, 4), KS_MIXED_SHORTER);
+    EXPECT_EQ_I64(beats(&mixed, 1000, 60, 3000), KS_MIXED_NONE);
     mixed = mixed_of(KS_PROTOCOL_GO_KCL);
-    EXPECT_EQ_I64(beats(&mixed, 400, 10), KS_MIXED_NONE);
+    EXPECT_EQ_I64(beats(&mixed, 4000, 10, 1000), KS_MIXED_NONE);
 }
 
 TEST(each_sign_has_its_advice)
@@ -95,6 +181,7 @@ TEST(each_sign_has_its_advice)
     EXPECT_CONTAINS(ks_mixed_advice(KS_MIXED_LONGER, KS_PROTOCOL_KCL), "--lease-duration-ms");
     EXPECT_CONTAINS(ks_mixed_advice(KS_MIXED_SHORTER, KS_PROTOCOL_GO_KCL), "--lease-duration-ms");
     EXPECT_CONTAINS(ks_mixed_advice(KS_MIXED_LONGER, KS_PROTOCOL_KINSUMER), "--shard-check-ms");
-    EXPECT_CONTAINS(ks_mixed_advice(KS_MIXED_SHORTER, KS_PROTOCOL_KINSUMER), "--shard-check-ms");
+    EXPECT_CONTAINS(ks_mixed_advice(KS_MIXED_UNHEEDED, KS_PROTOCOL_GO_KCL), "--lease-stealing off");
+    EXPECT_CONTAINS(ks_mixed_advice(KS_MIXED_ELSEWHERE, KS_PROTOCOL_KCL), "--initial-position");
     EXPECT_STR(ks_mixed_advice(KS_MIXED_NONE, KS_PROTOCOL_KCL), "");
 }

@@ -86,4 +86,12 @@ static inline void fill_names(struct ks_rows *rows)
     (void)read_leases(rows, true, leases, 3);
 }
 
+static inline void share(struct ks_rows *rows, bool stealing)
+{
+    static const struct ks_position start = {.kind = KS_POSITION_LATEST, .sub_sequence = -1};
+
+    init(rows);
+    ks_rows_share(rows, &start, stealing, ks_span_us(0));
+}
+
 #endif

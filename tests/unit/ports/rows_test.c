@@ -502,14 +502,6 @@ static const struct ks_shard_words *read_shared(struct ks_rows *rows, const char
     return ks_rows_words(rows, 0);
 }
 
-static void share(struct ks_rows *rows, bool stealing)
-{
-    static const struct ks_position start = {.kind = KS_POSITION_LATEST, .sub_sequence = -1};
-
-    init(rows);
-    ks_rows_share(rows, &start, stealing, ks_span_us(0));
-}
-
 static void wrote(struct ks_rows *rows, struct ks_position position)
 {
     ks_rows_wrote(rows, KS_STORE_CHECKPOINT, 0, 0, 77, &position, KS_NOBODY, wall);
@@ -623,6 +615,26 @@ TEST(a_take_says_what_was_read_and_the_end_of_a_mask_what_is_below)
     EXPECT(ks_rows_request(&rows, &effect, &request));
     EXPECT(request.has_checkpoint);
     EXPECT_STR(request.checkpoint.sequence, "300");
+    ks_rows_free(&rows);
+}
+
+TEST(a_row_that_was_deleted_is_taken_as_one_that_is_not_there)
+{
+    const struct ks_store_effect take = effect_of(KS_STORE_ASSIGN, 0);
+    struct ks_store_lease row = lease("shard-0", "", 0, 77, "200");
+    struct ks_store_request request;
+    struct ks_rows rows;
+
+    share(&rows, false);
+    ks_rows_mask(&rows);
+    row.whole = row.checkpoint;
+    row.masked = true;
+    (void)read_leases(&rows, true, &row, 1);
+    (void)read_leases(&rows, true, &row, 0);
+    EXPECT(ks_rows_request(&rows, &take, &request));
+    EXPECT(!request.lease->masked);
+    EXPECT_STR(request.lease->whole.sequence, "");
+    EXPECT_STR(request.lease->checkpoint.sequence, "");
     ks_rows_free(&rows);
 }
 
@@ -749,33 +761,6 @@ TEST(a_take_keeps_where_a_shard_begins)
     (void)read_leases(&rows, true, &row, 1);
     EXPECT(ks_rows_request(&rows, &take, &request) && request.lease->begins);
     EXPECT_EQ_I64(request.lease->checkpoint.timestamp_ms, wall.ms);
-    ks_rows_free(&rows);
-}
-
-/* Reads the row `seconds` after the start. */
-static void look_at(struct ks_rows *rows, const struct ks_store_lease *row, int seconds)
-{
-    const struct ks_store_answer answer = {.outcome = KS_DONE, .leases = row, .lease_count = 1};
-    struct ks_event event = {.kind = KS_EVENT_START};
-
-    ks_rows_answered(rows, KS_STORE_READ_LEASES, true, &answer,
-                     ks_instant_add(now, ks_span_ms(seconds * 1000)), wall, &event);
-}
-
-TEST(a_row_that_nobody_looked_at_did_not_stand_still)
-{
-    struct ks_store_lease row = lease("shard-0", "worker-a", 0, 1, "100");
-    struct ks_rows rows;
-
-    share(&rows, false);
-    rows.mixed = (struct ks_mixed){.protocol = KS_PROTOCOL_KCL, .lease = ks_span_ms(10000)};
-    for (int seconds = 0; seconds < 600; seconds += 60, row.rev++)
-        look_at(&rows, &row, seconds);
-    EXPECT(!rows.mixed.told[KS_MIXED_LONGER]);
-    for (int seconds = 600; seconds < 700; seconds += 20, row.rev++)
-        for (int look = 0; look < 20; look += 5)
-            look_at(&rows, &row, seconds + look);
-    EXPECT(rows.mixed.told[KS_MIXED_LONGER]);
     ks_rows_free(&rows);
 }
 

@@ -82,3 +82,17 @@ TEST(what_moves_is_alive)
     EXPECT(ks_reading_moved(&now, &before, &sign));
     EXPECT_STR(sign.text, "a row was deleted");
 }
+
+TEST(a_row_that_cannot_be_read_moves_by_its_words)
+{
+    const struct ks_store_lease before = {
+        .shard = "shardId-0", .damaged = true, .words = "entityType LATER\nbeat 1\n"};
+    struct ks_store_lease now = before;
+
+    EXPECT(!ks_reading_row_moved(&before, &now));
+    EXPECT(!ks_reading_row_moved(NULL, NULL));
+    EXPECT(ks_reading_row_moved(&before, NULL));
+    EXPECT(ks_reading_row_moved(NULL, &now));
+    now.words = "entityType LATER\nbeat 2\n";
+    EXPECT(ks_reading_row_moved(&before, &now));
+}

@@ -129,3 +129,23 @@ TEST(a_mend_names_what_was_read)
     EXPECT_STR(request.checkpoint.sequence, "4959");
     EXPECT(request.lease == &wanted);
 }
+
+TEST(a_row_that_somebody_wants_or_that_members_read_elsewhere_is_another)
+{
+    struct ks_store_lease from = row(KS_POSITION_AFTER_SEQUENCE, "4959", -1);
+    const struct ks_conversion conversion = convert(&ks_go_kcl_dialect, &from);
+    struct ks_store_lease found = conversion.held;
+
+    EXPECT(ks_convert_agrees(&conversion.held, &found));
+    memcpy(found.next_owner.id, "worker-b", sizeof("worker-b"));
+    EXPECT(!ks_convert_agrees(&conversion.held, &found));
+    found = conversion.held;
+    found.masked = true;
+    EXPECT(!ks_convert_agrees(&conversion.held, &found));
+    found = conversion.held;
+    found.prepared = true;
+    EXPECT(!ks_convert_agrees(&conversion.held, &found));
+    found = conversion.held;
+    memcpy(found.whole.sequence, "4950", sizeof("4950"));
+    EXPECT(!ks_convert_agrees(&conversion.held, &found));
+}

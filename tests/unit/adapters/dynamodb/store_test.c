@@ -230,16 +230,23 @@ TEST(a_read_is_all_pages_or_nothing)
         .body = "{\"Items\":[],\"LastEvaluatedKey\":{\"p\":{\"S\":\"w\"},\"k\":{\"S\":\"a\"}}}"    \
     }
 
-TEST(each_page_of_a_read_has_the_time_of_a_read)
+/* But of the workers' rows all together have it: who is silent is judged by them. */
+TEST(each_page_of_lease_rows_has_the_time_of_a_read)
 {
     static const struct http_step steps[] = {
         {.body = READY}, PAGE(500), PAGE(500), PAGE(500),
-        PAGE(500),       PAGE(500), PAGE(500), {.body = "{\"Items\":[" WORKER("c") "]}"}};
+        PAGE(500),       PAGE(500), PAGE(500), {.body = "{\"Items\":[]}"}};
 
     begin(steps, 8);
-    ask_within(KS_STORE_READ_FLEET, 2500);
+    ask_within(KS_STORE_READ_LEASES, 2500);
     EXPECT_EQ_I64(told.outcome, KS_DONE);
-    EXPECT_EQ_U64(told.workers, 1);
+    EXPECT_EQ_U64(http_script_count(script), 8);
+    finish();
+
+    begin(steps, 7);
+    ask_within(KS_STORE_READ_FLEET, 2500);
+    EXPECT_EQ_I64(told.outcome, KS_UNKNOWN);
+    EXPECT(ks_err_is(told.err, KS_ERR_TIMEOUT));
     finish();
 }
 
@@ -389,5 +396,36 @@ TEST(a_write_that_was_refused_for_its_rate_is_repeated)
     EXPECT_EQ_I64(told.outcome, KS_UNKNOWN);
     EXPECT(ks_err_is(told.err, KS_ERR_THROTTLED));
     EXPECT(http_script_count(script) > 2);
+    finish();
+}
+
+TEST(a_worker_looks_whose_table_it_is_before_its_first_write)
+{
+    static const struct http_step strange[] = {
+        {.body = READY},
+        {.body = "{\"Items\":[{\"p\":{\"S\":\"s\"},\"k\":{\"S\":\"shardId-0\"},"
+                 "\"AssignedTo\":{\"S\":\"a\"},\"LeaseTimeout\":{\"S\":\"\"}}]}"}};
+    static const struct http_step fine[] = {
+        {.body = READY},
+        {.body = "{\"Items\":[],\"LastEvaluatedKey\":{\"p\":{\"S\":\"s\"},\"k\":{\"S\":\"a\"}}}"},
+        {.body = "{\"Items\":[]}"},
+        {.body = "{}"},
+        {.body = "{}"}};
+
+    begin(strange, 2);
+    ask(KS_STORE_REGISTER_NEW);
+    EXPECT_EQ_I64(told.outcome, KS_UNKNOWN);
+    EXPECT(ks_err_is(told.err, KS_ERR_FOREIGN));
+    EXPECT_CONTAINS(told.detail.text, "the row shardId-0 is of --dialect go-kcl");
+    EXPECT_EQ_U64(http_script_count(script), 2);
+    finish();
+    begin(fine, 5);
+    ask(KS_STORE_REGISTER_NEW);
+    EXPECT_EQ_I64(told.outcome, KS_DONE);
+    EXPECT_CONTAINS(http_script_request(script, 2), "DynamoDB_20120810.Query");
+    EXPECT_CONTAINS(http_script_request(script, 3), "DynamoDB_20120810.UpdateItem");
+    ask(KS_STORE_REGISTER_NEW);
+    EXPECT_EQ_I64(told.outcome, KS_DONE);
+    EXPECT_EQ_U64(http_script_count(script), 5);
     finish();
 }

@@ -58,9 +58,10 @@ static void note(void)
     }
 }
 
-/* Lists these shards and lets the rounds come that end in an audit. */
+/* Lists these shards, when the last hole wants it, and lets the rounds come that end in an audit. */
 static void audit(const struct ks_shard_row *shards, uint32_t count)
 {
+    bed.core->fleet.strike_at = bed.core->now;
     list(shards, count);
     for (int i = 0; bed.core->fleet.audit_due && i < 4; i++) {
         next_round();
@@ -155,6 +156,25 @@ TEST(the_first_look_at_a_hole_lists_at_once_and_the_next_ones_wait_longer_and_lo
     EXPECT(waits_ms[1] > 0);
     EXPECT_EQ_I64(waits_ms[2], 2 * waits_ms[1]);
     EXPECT_EQ_I64(waits_ms[3], 4 * waits_ms[1]);
+}
+
+TEST(listings_that_others_ask_for_make_a_hole_no_older)
+{
+    begin();
+    lease_count = 1;
+    refresh_rows();
+    for (uint32_t i = 1; i < KS_AUDIT_STRIKES; i++)
+        audit(halves, 1);
+    for (int i = 0; i < 3; i++) {
+        list(halves, 1);
+        for (int j = 0; bed.core->fleet.audit_due && j < 4; j++) {
+            next_round();
+            note();
+        }
+    }
+    EXPECT_EQ_U64(bed.core->fleet.strikes, KS_AUDIT_STRIKES - 1);
+    EXPECT_EQ_U64(told.holes, 0);
+    EXPECT(bed.core->fleet.list_at.us <= bed.core->fleet.strike_at.us);
 }
 
 TEST(another_hole_begins_anew)

@@ -31,7 +31,6 @@ static void answer(uint32_t what, const struct ks_kcl_rows *rows, enum ks_outcom
 /* Waits for the next probe and answers it. */
 static void await_probe(void)
 {
-
     if (!KCL.counted)
         peers_look(NULL); /* Who has not seen the rows says nothing to a leader. */
     for (int i = 0; i < 1000 && KCL.serials[APART] == 0; i++)
@@ -542,6 +541,28 @@ TEST(an_assigned_child_waits_for_a_fresh_look_at_its_parents)
     peers_look_at(rows, 2);
     assigned_child(&rows[1]);
     EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) != NULL);
+}
+
+TEST(who_waited_for_parents_reads_no_faster_when_the_leader_is_gone)
+{
+    const struct ks_shard_row shards[] = {
+        {.shard = 0, .parents = {KS_SHARD_NONE, KS_SHARD_NONE}, .closed = true},
+        {.shard = 1, .parents = {0, KS_SHARD_NONE}}};
+    const struct ks_kcl_rows led = rows_of(KS_KCL_3X, 7);
+    struct ks_lease_row rows[] = {peers_row(BED_OTHER, 3), peers_row(BED_ME, 1)};
+
+    rows[1].shard = 1;
+    rows[1].parents[0] = 0;
+    live_led();
+    peers_list(shards, 2);
+    peers_look_at(rows, 2);
+    assigned_child(&rows[1]);
+    EXPECT(KCL.waiting);
+    for (int i = 0; i < 5 && KCL.led; i++)
+        probe(NULL, &led);
+    EXPECT(!KCL.led && !KCL.waiting);
+    peers_look_at(rows, 2);
+    EXPECT(ks_instant_before(peers_bed.now, peers_bed.core->fleet.round_at));
 }
 
 /* ---- Of several streams ---- */

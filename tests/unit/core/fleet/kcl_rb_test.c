@@ -102,6 +102,56 @@ TEST(a_checkpoint_that_moves_is_the_work_of_one_whose_time_is_over)
     EXPECT(taken_after(&row) >= 9);
 }
 
+TEST(a_time_in_which_nobody_could_look_was_not_quiet)
+{
+    const struct ks_lease_row row = theirs(0, NS(8));
+
+    peers_live(KS_PROTOCOL_KCL_RB);
+    peers_look(&row);
+    peers_wait(25000);
+    peers_look(&row);
+    EXPECT(!taken());
+    EXPECT(taken_after(&row) >= 9);
+    EXPECT(!told(KS_STORY_STRANGERS));
+}
+
+/* Masked, it would be read by nobody. */
+TEST(a_place_is_kept_for_what_names_us)
+{
+    struct ks_lease_row rows[2] = {peers_row(BED_ME, NS(20)), peers_row(0, NS(-100))};
+
+    peers_live(KS_PROTOCOL_KCL_RB);
+    peers_bed.core->config.capacity = 1;
+    rows[1].shard = 1;
+    for (int looks = 0; looks < 4; looks++) {
+        peers_look_at(rows, 2);
+        EXPECT(!taken());
+    }
+    peers_bed.core->config.capacity = 2;
+    peers_look_at(rows, 2);
+    EXPECT_EQ_I64(bed_asked(&peers_bed, KS_STORE_ASSIGN)->shard, 1);
+}
+
+TEST(what_names_us_behind_a_mask_is_taken_beyond_our_limit)
+{
+    struct ks_lease_row rows[2] = {peers_row(0, NS(-100)), peers_row(BED_ME, NS(-100))};
+
+    peers_live(KS_PROTOCOL_KCL_RB);
+    peers_bed.core->config.masking = true;
+    peers_bed.core->config.capacity = 1;
+    rows[1].shard = 1;
+    peers_look_at(rows, 1);
+    EXPECT_EQ_I64(bed_asked(&peers_bed, KS_STORE_ASSIGN)->shard, 0);
+    rows[0].owner = (struct ks_incarnation){BED_OTHER, 0};
+    rows[0].rev = NS(1000);
+    for (int looks = 0; looks < 20; looks++) {
+        peers_look_at(rows, 2);
+        if (taken())
+            break;
+    }
+    EXPECT_EQ_I64(bed_asked(&peers_bed, KS_STORE_TAKE_OVER)->shard, 1);
+}
+
 TEST(masked_rows_are_taken_beside_strangers)
 {
     struct ks_lease_row row = theirs(0, NS(10));

@@ -205,6 +205,22 @@ TEST(of_two_takes_of_one_rev_the_earlier_may_be_the_one_that_was_done)
     EXPECT_EQ_I64(ks_instant_since(peers_bed.core->leases[0].deadline, first).us, 9500000);
 }
 
+/* Answers what is asked of our lease, but its end: done, and as we have it. */
+static void answer_lease(struct ks_lease_row *row)
+{
+    const struct ks_lease *lease = &peers_bed.core->leases[0];
+
+    while (lease->write == KS_WRITE_CHECKPOINT || lease->write == KS_WRITE_REREAD) {
+        uint64_t token = ks_token_make(KS_FOR_LEASE, 0, lease->serial);
+
+        row->rev = lease->rev;
+        if (lease->write == KS_WRITE_CHECKPOINT)
+            bed_answer(&peers_bed, token, KS_DONE);
+        else
+            bed_answer_lease(&peers_bed, token, row);
+    }
+}
+
 TEST(a_take_after_a_loss_serves_no_longer_than_the_lost_leases_last_write_would_have)
 {
     const struct ks_lease *lease = held();
@@ -254,17 +270,105 @@ TEST(a_shard_ends_after_its_children_have_rows)
     EXPECT(peers_answer(KS_STORE_CREATE, 1, KS_DONE));
     EXPECT(lease->write != KS_WRITE_END);
     EXPECT(peers_answer(KS_STORE_CREATE, 2, KS_DONE));
-    row.rev = lease->rev;
-    while (lease->write == KS_WRITE_CHECKPOINT || lease->write == KS_WRITE_REREAD) {
-        uint64_t token = ks_token_make(KS_FOR_LEASE, 0, lease->serial);
-
-        if (lease->write == KS_WRITE_CHECKPOINT)
-            bed_answer(&peers_bed, token, KS_DONE);
-        else
-            bed_answer_lease(&peers_bed, token, &row);
-        row.rev = lease->rev;
-    }
+    answer_lease(&row);
     EXPECT_EQ_I64(lease->write, KS_WRITE_END);
+}
+
+/* Of the lower half of the keys, say, or of all. */
+static struct ks_shard_row keys_of(struct ks_shard_row shard, uint64_t first, uint64_t last)
+{
+    shard.ranged = true;
+    shard.first_key = (struct ks_hash_key){first, 0};
+    shard.last_key = (struct ks_hash_key){last, UINT64_MAX};
+    return shard;
+}
+
+TEST(a_shard_ends_only_when_listings_show_who_goes_on_with_all_its_keys)
+{
+    const struct ks_shard_row shards[] = {
+        keys_of(shard_of(0, KS_SHARD_NONE, KS_SHARD_NONE, true), 0, 99),
+        keys_of(shard_of(1, 0, KS_SHARD_NONE, false), 0, 49),
+        keys_of(shard_of(2, 0, KS_SHARD_NONE, false), 50, 99)};
+    const struct ks_lease *lease = held();
+    struct ks_lease_row rows[2] = {row_of(0, BED_ME, 1), row_of(1, BED_OTHER, 1)};
+
+    for (int i = 0; i < 100 && !lease->reading; i++)
+        peers_wait(10);
+    peers_wait(1000); /* After the listing. */
+    bed_records(&peers_bed, 0, 0, 0, true);
+    peers_list(shards, 1);
+    rows[0].rev = lease->rev;
+    peers_look(rows);
+    EXPECT(lease->write != KS_WRITE_END);
+    /* Half of them, whose row is there already: asked for again before long. */
+    peers_list(shards, 2);
+    for (int i = 0; i < 120 && !peers_bed.core->fleet.listing; i++)
+        peers_wait(10);
+    EXPECT(peers_bed.core->fleet.listing);
+    rows[0].rev = lease->rev;
+    peers_look_at(rows, 2);
+    EXPECT(lease->write != KS_WRITE_END);
+    answer_lease(&rows[0]);
+    EXPECT_EQ_I64(lease->write, KS_WRITE_NONE);
+    /* None will ever show the rest. */
+    peers_bed.core->leases[0].end_at = ks_instant_add(peers_bed.now, ks_span_ms(-61000));
+    peers_list(shards, 2);
+    answer_lease(&rows[0]);
+    EXPECT_EQ_I64(lease->write, KS_WRITE_END);
+}
+
+TEST(hash_keys_that_a_row_lacks_are_filled_in)
+{
+    const struct ks_shard_row shards[] = {
+        keys_of(shard_of(0, KS_SHARD_NONE, KS_SHARD_NONE, false), 0, 49),
+        keys_of(shard_of(1, KS_SHARD_NONE, KS_SHARD_NONE, false), 50, UINT64_MAX)};
+    struct ks_lease_row rows[] = {row_of(0, BED_OTHER, 9), row_of(1, BED_OTHER, 1)};
+
+    live();
+    peers_list(shards, 2);
+    rows[0].unranged = true;
+    rows[0].damaged = true;
+    rows[1].unranged = true;
+    peers_look_at(rows, 2);
+    EXPECT(!peers_answer(KS_STORE_FILL, 0, KS_DONE));
+    EXPECT(peers_answer(KS_STORE_FILL, 1, KS_REFUSED));
+    rows[1].rev++;
+    peers_look_at(rows, 2);
+    EXPECT(peers_answer(KS_STORE_FILL, 1, KS_DONE));
+    /* Never of what is over. */
+    rows[0].damaged = false;
+    rows[0].finished = true;
+    rows[1].unranged = false;
+    rows[1].rev++;
+    peers_look_at(rows, 2);
+    EXPECT(!peers_answer(KS_STORE_FILL, 0, KS_DONE));
+}
+
+TEST(what_cannot_be_read_any_more_is_not_written_and_told_once)
+{
+    const struct ks_lease *lease = held();
+    struct ks_lease_row row = row_of(0, BED_ME, 1);
+
+    row.damaged = true;
+    peers_look(&row);
+    EXPECT(bed_told(&peers_bed, KS_STORY_DAMAGED));
+    if (lease->write == KS_WRITE_CHECKPOINT) /* It was under way. */
+        bed_answer(&peers_bed, ks_token_make(KS_FOR_LEASE, 0, lease->serial), KS_REFUSED);
+    for (int i = 0; i < 1000; i++) {
+        EXPECT(lease->write == KS_WRITE_NONE || lease->write == KS_WRITE_REREAD);
+        if (lease->write == KS_WRITE_REREAD)
+            bed_answer_lease(&peers_bed, ks_token_make(KS_FOR_LEASE, 0, lease->serial), &row);
+        peers_wait(20);
+    }
+    peers_look(&row);
+    EXPECT(!bed_told(&peers_bed, KS_STORY_DAMAGED));
+    EXPECT(!ks_core_may_deliver(peers_bed.core, 0, lease->epoch, peers_bed.now));
+    /* Mended, and as we left it. */
+    row.damaged = false;
+    for (int i = 0; i < 1000 && lease->write != KS_WRITE_REREAD; i++)
+        peers_wait(20);
+    answer_lease(&row);
+    EXPECT(lease->used && !lease->reread);
 }
 
 TEST(a_row_is_made_only_after_a_listing_that_is_younger_than_its_absence)
@@ -427,8 +531,8 @@ static uint32_t takes_beside(uint32_t free, uint32_t ours, uint32_t others)
 
     live();
     for (uint32_t i = 0; i < free + ours + others; i++)
-        rows[i] = i < free ? row_of(i, 0, 1)
-                           : elsewhere(i, i < free + ours ? BED_ME : BED_OTHER, 1);
+        rows[i] =
+            i < free ? row_of(i, 0, 1) : elsewhere(i, i < free + ours ? BED_ME : BED_OTHER, 1);
     peers_look_at(rows, free + ours + others);
     for (uint32_t i = 0; i < free; i++)
         taken += peers_answer(KS_STORE_ASSIGN, i, KS_REFUSED);

@@ -32,7 +32,11 @@ static void say_place(const struct ks_position *position)
 {
     switch (position->kind) {
     case KS_POSITION_TRIM_HORIZON: SAY("from TRIM_HORIZON"); return;
-    case KS_POSITION_LATEST: SAY("from LATEST"); return;
+    case KS_POSITION_LATEST:
+        SAY("from LATEST");
+        if (position->timestamp_ms != 0)
+            SAY(" since %lld", (long long)position->timestamp_ms);
+        return;
     case KS_POSITION_AT_TIMESTAMP: SAY("from AT_TIMESTAMP"); return;
     case KS_POSITION_SHARD_END: SAY("at its end"); return;
     case KS_POSITION_AFTER_SEQUENCE:
@@ -110,8 +114,10 @@ TEST(rows_mean_what_the_vectors_say)
 
 static void say_write(const struct ks_store_request *request)
 {
-    static const char *const ifs[] = {
-        [KS_IF_EQUALS] = "=", [KS_IF_EQUALS_OR_ABSENT] = "=?", [KS_IF_ABSENT] = "absent"};
+    static const char *const ifs[] = {[KS_IF_EQUALS] = "=",
+                                      [KS_IF_EQUALS_OR_ABSENT] = "=?",
+                                      [KS_IF_EXISTS] = "exists",
+                                      [KS_IF_ABSENT] = "absent"};
     struct ks_item_write write;
 
     size = 0;
@@ -217,29 +223,74 @@ TEST(a_row_is_made_with_all_that_members_need)
                      "checkpointSubSequenceNumber = 0, ownerSwitchesSinceCheckpoint = 0");
 }
 
+TEST(where_the_latest_begins_stands_in_the_row)
+{
+    struct ks_store_request request = request_of(KS_STORE_CREATE);
+    struct ks_store_lease latest = {.checkpoint = {
+                                        .kind = KS_POSITION_LATEST,
+                                        .timestamp_ms = 1784600000000,
+                                        .sub_sequence = -1,
+                                    }};
+
+    request.lease = &latest;
+    say_write(&request);
+    EXPECT_STR(line, "if leaseKey absent ; leaseCounter = 0, checkpoint = LATEST, "
+                     "checkpointSubSequenceNumber = 0, ownerSwitchesSinceCheckpoint = 0, "
+                     "SidecarSince = 1784600000000");
+    request.operation = KS_STORE_ASSIGN;
+    request.owner.id[0] = '\0';
+    say_write(&request);
+    EXPECT_STR(line, "if leaseCounter = 7, entityType =? LEASE, checkpointOwner absent ; "
+                     "leaseCounter = 8, leaseOwner = me, checkpointOwner removed, "
+                     "SidecarSince = 1784600000000");
+}
+
+TEST(hash_keys_are_filled_in_whoever_moves_the_counter)
+{
+    struct ks_store_request request = request_of(KS_STORE_FILL);
+    struct ks_store_lease keys = {.hash_start = "0", .hash_end = "9"};
+    struct ks_item_write write;
+    struct ks_detail detail = {""};
+
+    request.lease = &keys;
+    say_write(&request);
+    EXPECT_STR(line, "if leaseCounter exists , startingHashKey absent , entityType =? LEASE; "
+                     "startingHashKey = 0, endingHashKey = 9");
+    keys.hash_end[0] = '\0';
+    EXPECT_ERR(ks_kcl_dialect.write(&request, &write, &detail), INVALID);
+    ks_item_write_free(&write);
+}
+
 TEST(a_take_moves_the_counter_and_counts_a_switch_of_owners)
 {
     struct ks_store_request request = request_of(KS_STORE_TAKE_OVER);
 
     say_write(&request);
-    EXPECT_STR(line, "if leaseCounter = 7, leaseOwner =? other, checkpointOwner =? other; "
-                     "leaseCounter = 8, leaseOwner = me, checkpointOwner removed, "
-                     "ownerSwitchesSinceCheckpoint + 1");
+    EXPECT_STR(
+        line,
+        "if leaseCounter = 7, entityType =? LEASE, leaseOwner =? other, checkpointOwner =? other; "
+        "leaseCounter = 8, leaseOwner = me, checkpointOwner removed, "
+        "ownerSwitchesSinceCheckpoint + 1");
     memcpy(request.next_owner.id, "third", sizeof("third"));
     say_write(&request);
-    EXPECT_STR(line, "if leaseCounter = 7, leaseOwner = third, checkpointOwner = other; "
-                     "leaseCounter = 8, leaseOwner = me, checkpointOwner removed, "
-                     "ownerSwitchesSinceCheckpoint + 1");
+    EXPECT_STR(
+        line,
+        "if leaseCounter = 7, entityType =? LEASE, leaseOwner = third, checkpointOwner = other; "
+        "leaseCounter = 8, leaseOwner = me, checkpointOwner removed, "
+        "ownerSwitchesSinceCheckpoint + 1");
     request.next_owner.id[0] = '\0';
     memcpy(request.owner.id, "me", sizeof("me"));
     say_write(&request);
-    EXPECT_STR(line, "if leaseCounter = 7, leaseOwner =? me, checkpointOwner =? me; "
-                     "leaseCounter = 8, leaseOwner = me, checkpointOwner removed");
+    EXPECT_STR(line,
+               "if leaseCounter = 7, entityType =? LEASE, leaseOwner =? me, checkpointOwner =? me; "
+               "leaseCounter = 8, leaseOwner = me, checkpointOwner removed");
     request.operation = KS_STORE_ASSIGN;
     request.owner.id[0] = '\0';
     say_write(&request);
-    EXPECT_STR(line, "if leaseCounter = 7, checkpointOwner absent ; leaseCounter = 8, "
-                     "leaseOwner = me, checkpointOwner removed");
+    EXPECT_STR(
+        line,
+        "if leaseCounter = 7, entityType =? LEASE, checkpointOwner absent ; leaseCounter = 8, "
+        "leaseOwner = me, checkpointOwner removed");
 }
 
 TEST(a_renewal_leaves_all_else_and_a_checkpoint_ends_what_was_prepared)
@@ -247,34 +298,38 @@ TEST(a_renewal_leaves_all_else_and_a_checkpoint_ends_what_was_prepared)
     struct ks_store_request request = request_of(KS_STORE_CHECKPOINT);
 
     say_write(&request);
-    EXPECT_STR(line, "if leaseCounter = 7, leaseOwner =? me, checkpointOwner =? me; "
-                     "leaseCounter = 8, "
-                     "throughputKBps = 0.000000");
+    EXPECT_STR(line,
+               "if leaseCounter = 7, entityType =? LEASE, leaseOwner =? me, checkpointOwner =? me; "
+               "leaseCounter = 8, "
+               "throughputKBps = 0.000000");
     request.load = 217604;
     request.has_checkpoint = true;
     request.checkpoint = (struct ks_position){
         .kind = KS_POSITION_AFTER_SEQUENCE, .sub_sequence = -1, .sequence = "4959"};
     say_write(&request);
-    EXPECT_STR(line, "if leaseCounter = 7, leaseOwner =? me, checkpointOwner =? me; "
-                     "leaseCounter = 8, "
-                     "throughputKBps = 212.503906, checkpoint = 4959, "
-                     "checkpointSubSequenceNumber = 0, ownerSwitchesSinceCheckpoint = 0, "
-                     "pendingCheckpoint removed, pendingCheckpointSubSequenceNumber removed, "
-                     "pendingCheckpointState removed, SidecarSince removed");
+    EXPECT_STR(line,
+               "if leaseCounter = 7, entityType =? LEASE, leaseOwner =? me, checkpointOwner =? me; "
+               "leaseCounter = 8, "
+               "throughputKBps = 212.503906, checkpoint = 4959, "
+               "checkpointSubSequenceNumber = 0, ownerSwitchesSinceCheckpoint = 0, "
+               "pendingCheckpoint removed, pendingCheckpointSubSequenceNumber removed, "
+               "pendingCheckpointState removed, SidecarSince removed");
     request.checkpoint.sub_sequence = 41;
     request.operation = KS_STORE_FINAL;
     say_write(&request);
-    EXPECT_STR(line, "if leaseCounter = 7, leaseOwner =? me, checkpointOwner =? me; "
-                     "leaseCounter = 8, "
-                     "leaseOwner removed, checkpointOwner removed, checkpoint = 4959, "
-                     "checkpointSubSequenceNumber = 41, ownerSwitchesSinceCheckpoint = 0, "
-                     "pendingCheckpoint removed, pendingCheckpointSubSequenceNumber removed, "
-                     "pendingCheckpointState removed, SidecarSince removed");
+    EXPECT_STR(line,
+               "if leaseCounter = 7, entityType =? LEASE, leaseOwner =? me, checkpointOwner =? me; "
+               "leaseCounter = 8, "
+               "leaseOwner removed, checkpointOwner removed, checkpoint = 4959, "
+               "checkpointSubSequenceNumber = 41, ownerSwitchesSinceCheckpoint = 0, "
+               "pendingCheckpoint removed, pendingCheckpointSubSequenceNumber removed, "
+               "pendingCheckpointState removed, SidecarSince removed");
     request.has_checkpoint = false;
     say_write(&request);
-    EXPECT_STR(line, "if leaseCounter = 7, leaseOwner =? me, checkpointOwner =? me; "
-                     "leaseCounter = 8, "
-                     "leaseOwner removed, checkpointOwner removed");
+    EXPECT_STR(line,
+               "if leaseCounter = 7, entityType =? LEASE, leaseOwner =? me, checkpointOwner =? me; "
+               "leaseCounter = 8, "
+               "leaseOwner removed, checkpointOwner removed");
 }
 
 TEST(what_a_leader_gives_on_is_renewed_until_it_is_given)
@@ -283,12 +338,14 @@ TEST(what_a_leader_gives_on_is_renewed_until_it_is_given)
 
     memcpy(request.next_owner.id, "other", sizeof("other"));
     say_write(&request);
-    EXPECT_STR(line, "if leaseCounter = 7, leaseOwner = other, checkpointOwner = me; "
-                     "leaseCounter = 8, throughputKBps = 0.000000");
+    EXPECT_STR(
+        line, "if leaseCounter = 7, entityType =? LEASE, leaseOwner = other, checkpointOwner = me; "
+              "leaseCounter = 8, throughputKBps = 0.000000");
     request.operation = KS_STORE_FINAL;
     say_write(&request);
-    EXPECT_STR(line, "if leaseCounter = 7, leaseOwner = other, checkpointOwner = me; "
-                     "leaseCounter = 8, checkpointOwner removed");
+    EXPECT_STR(
+        line, "if leaseCounter = 7, entityType =? LEASE, leaseOwner = other, checkpointOwner = me; "
+              "leaseCounter = 8, checkpointOwner removed");
 }
 
 TEST(an_end_names_the_children)
@@ -300,15 +357,16 @@ TEST(an_end_names_the_children)
     request.children[0] = "shardId-000000000003";
     request.children[1] = "shardId-000000000004";
     say_write(&request);
-    EXPECT_STR(line, "if leaseCounter = 7; leaseCounter = 8, leaseOwner removed, "
-                     "checkpointOwner removed, checkpoint = SHARD_END, "
-                     "checkpointSubSequenceNumber = 0, ownerSwitchesSinceCheckpoint = 0, "
-                     "pendingCheckpoint removed, pendingCheckpointSubSequenceNumber removed, "
-                     "pendingCheckpointState removed, SidecarSince removed, "
-                     "childShardIds = shardId-000000000003|shardId-000000000004");
+    EXPECT_STR(line,
+               "if leaseCounter = 7, entityType =? LEASE; leaseCounter = 8, leaseOwner removed, "
+               "checkpointOwner removed, checkpoint = SHARD_END, "
+               "checkpointSubSequenceNumber = 0, ownerSwitchesSinceCheckpoint = 0, "
+               "pendingCheckpoint removed, pendingCheckpointSubSequenceNumber removed, "
+               "pendingCheckpointState removed, SidecarSince removed, "
+               "childShardIds = shardId-000000000003|shardId-000000000004");
     request.operation = KS_STORE_DELETE;
     say_write(&request);
-    EXPECT_STR(line, "if checkpoint = SHARD_END; delete");
+    EXPECT_STR(line, "if checkpoint = SHARD_END, entityType =? LEASE; delete");
 }
 
 TEST(what_the_table_cannot_hold_is_refused)

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the documents tell people to type is taken as it stands there."""
+
+import glob
+import os
+import re
+import subprocess
+
+from lib import BINARY, ROOT, check, check_equal, main, test
+
+
+def lines_of(path):
+    """The commands of a document's shell blocks, each on one line and without its remark."""
+    with open(path, encoding="utf-8") as file:
+        blocks = re.findall(r"^ *```sh\n(.*?)```", file.read(), re.DOTALL | re.MULTILINE)
+    lines = re.sub(r"\\\n *", "", "".join(blocks)).split("\n")
+    return [re.sub(r" +", " ", re.sub(r" +#.*", "", line)).strip() for line in lines]
+
+
+def documents():
+    return [os.path.join(ROOT, "README.md"), *glob.glob(os.path.join(ROOT, "docs", "**", "*.md"), recursive=True)]
+
+
+@test()
+def a_sidecar_takes_the_options_that_the_documents_give_it(folder):
+    seen = 0
+    for path in documents():
+        for line in lines_of(path):
+            if not line.startswith("kinesis-sidecar --"):
+                continue
+            seen += 1
+            run = subprocess.run(line.replace("kinesis-sidecar", f"{BINARY} config validate", 1), shell=True, cwd=folder,
+                                 env=dict(os.environ, AWS_REGION="us-east-1"), capture_output=True, check=False)
+            check_equal(run.returncode, 0, path, line, run.stderr)
+    check(seen >= 5, "there are few such lines:", seen)
+
+
+@test()
+def the_help_of_leases_has_the_commands_of_its_document(folder):
+    said = subprocess.run([BINARY, "leases", "--help"], capture_output=True, check=True, cwd=folder).stdout.decode().split("\n")
+    lines = [line for line in lines_of(os.path.join(ROOT, "docs", "LEASES.md")) if line]
+    check(len(lines) >= 6, lines)
+    for line in lines:
+        check(line in said, line, said)
+
+
+main()
