@@ -91,6 +91,8 @@ enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRA
       "{number} leases belong to a worker that is silent, waiting until it may be taken as dead")  \
     X(CROWDED, WARN, NULL,                                                                         \
       "{number} workers are live, more than a fleet can have: nothing is given or taken over by us") \
+    X(HOLDS_ALL, WARN, NULL,                                                                       \
+      "{number} leases are held, more than that this process cannot hold: start others beside it") \
     X(DRAINING, INFO, NULL, "draining: {number} leases to give back")                              \
     X(PATIENCE_OVER, WARN, NULL,                                                                   \
       "draining: the grace is over, {number} records stay unsettled and will come again")        \

@@ -98,6 +98,9 @@ void ks_lease_begin(struct ks_core *core, const struct ks_lease_row *row,
     effect->lease.epoch = lease->epoch;
     effect = ks_effects_story(effects, KS_STORY_ACQUIRED, lease->shard, KS_NOBODY);
     effect->story.epoch = lease->epoch;
+    if (core->leases_used == core->config.leases_max)
+        ks_effects_story(effects, KS_STORY_HOLDS_ALL, KS_SHARD_NONE, KS_NOBODY)->story.number =
+            core->leases_used;
     if (core->draining || row->epoch <= entry->given || row->epoch <= entry->ended ||
         row->next_owner.worker != 0)
         ks_lease_return(core, lease);

@@ -314,6 +314,8 @@ enum { KS_LEADER_WRITES_MAX = 32 };
 /* Of a table whose members divide a list of shards: our part. */
 struct ks_division {
     bool enrolled;   /* Our row is among the clients', or may be. */
+    uint64_t beat;   /* That it was seen to say last; 0: it may not be there. */
+    uint64_t trying; /* Of the heartbeat in flight. */
     uint32_t serial; /* Of the request of this cycle in flight, 0 = none. */
     enum ks_store_operation asking;
     ks_instant next_at;  /* The next cycle. */

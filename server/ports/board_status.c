@@ -347,6 +347,7 @@ static void measure_fleet(const struct ks_switchboard *board)
         rows += board->rows.words[shard].known && board->rows.words[shard].has_row;
     ks_metric_set_labelled(KS_METRIC_WORKERS, board->config.subscription, live);
     ks_metric_set_labelled(KS_METRIC_SHARDS, board->config.subscription, rows);
+    ks_metric_set_labelled(KS_METRIC_NAMES_FULL, board->config.subscription, board->rows.full_told);
 }
 
 void ks_board_measure(struct ks_switchboard *board)

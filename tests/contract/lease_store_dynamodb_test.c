@@ -300,10 +300,13 @@ static void kinsumer_shards(struct lease_rig *rig)
 static void kinsumer_clients(struct lease_rig *rig)
 {
     request list = of_kinsumer(KS_STORE_NAME_SHARDS, 0);
+    request beat = of_kinsumer(KS_STORE_HEARTBEAT, 0);
     const struct lease_answer *answer;
 
-    EXPECT_EQ_I64(lease_do(rig, of_kinsumer(KS_STORE_HEARTBEAT, 0)), KS_DONE);
-    EXPECT_EQ_I64(lease_do(rig, of_kinsumer(KS_STORE_HEARTBEAT, 0)), KS_DONE);
+    EXPECT_EQ_I64(lease_do(rig, beat), KS_DONE);
+    EXPECT_EQ_I64(lease_do(rig, beat), KS_DONE);
+    beat.expect_beat = NOW;
+    EXPECT_EQ_I64(lease_do(rig, beat), KS_DONE);
     answer = lease_tell(rig, of_kinsumer(KS_STORE_READ_FLEET, 0));
     EXPECT_EQ_U64(answer->worker_count, 1);
     EXPECT_STR(answer->workers[0].self.id, "~me");
@@ -320,6 +323,8 @@ static void kinsumer_clients(struct lease_rig *rig)
     EXPECT_EQ_U64(answer->list_rev, NOW);
     EXPECT_STR(answer->leader.holder.id, "~me");
     EXPECT_EQ_I64(lease_do(rig, of_kinsumer(KS_STORE_SAY_GONE, 0)), KS_DONE);
+    beat.expect_beat = NOW;
+    EXPECT_EQ_I64(lease_do(rig, beat), KS_REFUSED); /* It came too late, and makes no ghost. */
     EXPECT_EQ_U64(lease_tell(rig, of_kinsumer(KS_STORE_READ_FLEET, 0))->worker_count, 0);
 }
 

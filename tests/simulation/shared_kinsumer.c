@@ -113,7 +113,12 @@ static bool perform_meta(struct shared_world *world, struct shared_request *requ
     bool as_read = meta->leader == ask->owner.worker && meta->leader_rev == ask->rev;
 
     switch ((int)ask->operation) {
-    case KS_STORE_HEARTBEAT: meta->clients[me] = ask->next_rev; return true;
+    case KS_STORE_HEARTBEAT:
+        if (ask->expect_beat != 0 && meta->clients[me] == 0)
+            request->outcome = KS_REFUSED;
+        else
+            meta->clients[me] = ask->next_rev;
+        return true;
     case KS_STORE_SAY_GONE: meta->clients[me] = 0; return true;
     case KS_STORE_REMOVE_WORKER:
         shared_fail(world, "w%u is removed before two days are over", me);

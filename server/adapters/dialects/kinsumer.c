@@ -385,10 +385,14 @@ static ks_err fill_client(struct ks_item_write *write, const struct ks_store_req
         write->delete_row = true;
         return if_time(write, clients[CLIENT_UPDATED].name, request->expect_beat);
     }
-    write->unconditional = true; /* It is ours, by its id. */
     write->delete_row = request->operation == KS_STORE_SAY_GONE;
+    /* It is ours, by its id: what it says does not matter. */
+    write->unconditional = write->delete_row || request->expect_beat == 0;
     if (write->delete_row)
         return KS_OK;
+    if (!write->unconditional)
+        ks_item_write_if(write, KS_IF_EXISTS, schemas[KS_KINSUMER_CLIENTS].key,
+                         (struct ks_value){KS_VALUE_TEXT, KS_VIEW_NONE});
     KS_TRY(set_names(write, NULL, clients[CLIENT_NAME].name, &request->worker));
     return set_time(write, clients[CLIENT_UPDATED].name, clients[CLIENT_UPDATED_TEXT].name,
                     request->next_rev);

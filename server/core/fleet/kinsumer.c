@@ -373,11 +373,27 @@ static void ask(struct ks_core *core, enum ks_store_operation operation, struct 
     store->worker = core->fleet.self;
     store->consistent = true;
     store->next_rev = rev_after(core, 0);
+    if (operation == KS_STORE_HEARTBEAT) {
+        store->expect_beat = division->beat;
+        division->trying = store->next_rev;
+    }
 }
 
 static void cycle_failed(struct ks_core *core)
 {
     ours(core)->next_at = ks_instant_add(core->now, soon(core));
+}
+
+/* Whose row was there writes it only while it is: what lands after we signed off makes no client that nobody is. If
+ * somebody has removed it, as one that was silent for long, it is made again. */
+static void beaten(struct ks_core *core, enum ks_outcome outcome)
+{
+    struct ks_division *division = ours(core);
+
+    if (outcome == KS_DONE)
+        division->beat = division->trying;
+    if (outcome == KS_REFUSED)
+        division->beat = 0;
 }
 
 static void cycle_answered(struct ks_core *core, const struct ks_event *event,
@@ -386,6 +402,8 @@ static void cycle_answered(struct ks_core *core, const struct ks_event *event,
     struct ks_division *division = ours(core);
 
     division->serial = 0;
+    if (division->asking == KS_STORE_HEARTBEAT)
+        beaten(core, event->store.outcome);
     if (event->store.outcome != KS_DONE) {
         cycle_failed(core);
         return;
@@ -625,6 +643,7 @@ static void sign_off(struct ks_core *core, struct ks_effects *effects)
         division->next_at = core->now;
         return;
     }
+    division->beat = 0;
     ask(core, KS_STORE_SAY_GONE, effects);
 }
 

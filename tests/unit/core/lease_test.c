@@ -66,6 +66,16 @@ TEST(a_watermark_that_moved_is_checkpointed_with_the_owners_rev)
     EXPECT_EQ_I64(must_ask(KS_STORE_CHECKPOINT)->up_to, 6);
 }
 
+TEST(whoever_holds_all_that_it_can_says_so)
+{
+    bed_live(&bed);
+    for (ks_shard shard = 0; shard < bed.core->config.leases_max; shard++) {
+        EXPECT(!bed_told(&bed, KS_STORY_HOLDS_ALL));
+        EXPECT(bed_hold(&bed, shard, 1) != NULL);
+    }
+    EXPECT(bed_told(&bed, KS_STORY_HOLDS_ALL));
+}
+
 TEST(whoever_waits_for_persisted_does_not_wait_for_the_interval)
 {
     struct ks_event persist = {.kind = KS_EVENT_PERSIST};

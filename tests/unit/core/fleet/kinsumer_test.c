@@ -25,6 +25,22 @@ static void answer(struct ks_event event)
     peers_step(&event);
 }
 
+static void beaten(enum ks_outcome outcome)
+{
+    struct ks_event event = {.kind = KS_EVENT_STORE, .store = {.outcome = outcome}};
+
+    event.store.token = ks_token_make(KS_FOR_SELF, 0, peers_bed.core->fleet.division.serial);
+    peers_step(&event);
+}
+
+static const struct ks_store_effect *next_beat(void)
+{
+    for (int i = 0; i < 1000 && peers_bed.core->fleet.division.serial == 0; i++)
+        peers_wait(100);
+    EXPECT_EQ_U64(peers_bed.core->fleet.division.asking, KS_STORE_HEARTBEAT);
+    return bed_asked(&peers_bed, KS_STORE_HEARTBEAT);
+}
+
 /* A cycle in which another client, of this age and whose id comes first, stands beside us. */
 static void cycle(int64_t other_ms, const struct ks_list_row *list)
 {
@@ -124,8 +140,31 @@ TEST(whoever_wants_no_leases_signs_off)
     for (int i = 0; i < 100 && bed_asked(&peers_bed, KS_STORE_SAY_GONE) == NULL; i++)
         peers_wait(10);
     EXPECT(bed_asked(&peers_bed, KS_STORE_SAY_GONE) != NULL);
+    EXPECT_EQ_U64(peers_bed.core->fleet.division.beat, 0); /* Whoever comes back makes it anew. */
     answer((struct ks_event){.store = {.outcome = KS_DONE}});
     EXPECT_EQ_U64(peers_bed.core->fleet.step, KS_SELF_GONE);
+}
+
+/* A beat that lands after we signed off must not make the row again: its part would be unread for as long as it counts.
+ */
+TEST(only_the_first_beat_makes_the_row)
+{
+    const struct ks_store_effect *beat;
+
+    peers_live(KS_PROTOCOL_KINSUMER);
+    EXPECT_EQ_U64(bed_asked(&peers_bed, KS_STORE_HEARTBEAT)->expect_beat, 0);
+    beaten(KS_UNKNOWN);
+    beat = next_beat();
+    EXPECT_EQ_U64(beat->expect_beat, 0); /* It may not be there yet. */
+    cycle(0, &whole_list);
+    beat = next_beat();
+    EXPECT(beat->expect_beat != 0 && beat->expect_beat < beat->next_rev);
+    /* Somebody has removed it. */
+    beaten(KS_REFUSED);
+    beat = next_beat();
+    EXPECT_EQ_U64(beat->expect_beat, 0);
+    cycle(0, &whole_list);
+    EXPECT(peers_bed.core->fleet.division.beat != 0);
 }
 
 TEST(an_empty_list_is_made_of_what_the_stream_has)

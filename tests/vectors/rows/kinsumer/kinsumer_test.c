@@ -236,7 +236,11 @@ TEST(a_client_without_a_time_is_none_and_a_list_of_another_type_stops_us)
 static const char *say_write(const struct ks_store_request *request)
 {
     static const char *const ifs[] = {
-        [KS_IF_EQUALS] = "=", [KS_IF_EQUALS_OR_ABSENT] = "=?", [KS_IF_ABSENT_OR_NULL] = "none"};
+        [KS_IF_EQUALS] = "=",
+        [KS_IF_EQUALS_OR_ABSENT] = "=?",
+        [KS_IF_EXISTS] = "there",
+        [KS_IF_ABSENT_OR_NULL] = "none",
+    };
     static const char *const types[] = {
         [KS_VALUE_TEXT] = "", [KS_VALUE_NUMBER] = "", [KS_VALUE_LIST] = "list "};
     struct ks_item_write write;
@@ -342,6 +346,8 @@ TEST(clients_leader_and_list)
     struct ks_store_request request = request_of(KS_STORE_HEARTBEAT);
 
     EXPECT_STR(say_write(&request), "me:; Name = me, " STAMP);
+    request.expect_beat = T0;
+    EXPECT_STR(say_write(&request), "me: if ID there ; Name = me, " STAMP);
     request.operation = KS_STORE_SAY_GONE;
     EXPECT_STR(say_write(&request), "me:; delete");
     request.operation = KS_STORE_REMOVE_WORKER;
