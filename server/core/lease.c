@@ -125,8 +125,6 @@ void ks_lease_lose(struct ks_core *core, struct ks_lease *lease, enum ks_story w
     assert(lease->used);
     if (lease->tracker.in_flight > 0 || why == KS_STORY_LOST)
         core->drain_clean = false;
-    if (core->draining)
-        core->drain_unsaved += lease->tracker.mark - lease->persisted;
     if (lease->seeking) {
         effect = ks_effects_add(effects, KS_EFFECT_SOUGHT);
         effect->sought.shard = lease->shard;

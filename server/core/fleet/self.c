@@ -310,6 +310,8 @@ static void bury(struct ks_core *core, enum ks_self_step then, struct ks_effects
             continue;
         if (!ks_effects_room(core, effects, 2))
             return;
+        if (core->draining)
+            core->drain_unsaved += core->leases[i].tracker.mark - core->leases[i].persisted;
         ks_lease_lose(core, &core->leases[i], KS_STORY_LOST, effects);
     }
     if (core->leases_used == 0 && then != core->fleet.step)

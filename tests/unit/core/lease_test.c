@@ -119,6 +119,22 @@ TEST(an_unknown_checkpoint_that_was_applied_counts_as_the_least_it_can_be)
     EXPECT_EQ_I64(lease->rev, 8);
 }
 
+TEST(what_somebody_else_has_by_now_is_not_ours_to_save)
+{
+    struct ks_event drain = {.kind = KS_EVENT_DRAIN, .drain = {ks_span_ms(1000)}};
+    struct ks_lease_row taken;
+
+    begin(4);
+    bed_answer(&bed, must_ask(KS_STORE_CHECKPOINT)->token, KS_REFUSED);
+    bed_step(&bed, &drain);
+    taken = row(4, 7);
+    taken.owner = (struct ks_incarnation){BED_OTHER, 5};
+    bed_answer_lease(&bed, ks_token_make(KS_FOR_LEASE, 0, lease->serial), &taken);
+    EXPECT_EQ_I64(bed.core->leases_used, 0);
+    EXPECT(!bed.core->drain_clean);
+    EXPECT_EQ_U64(bed.core->drain_unsaved, 0);
+}
+
 TEST(a_refused_write_reads_before_the_next_and_ends_the_epoch_if_it_is_over)
 {
     struct ks_lease_row taken;
