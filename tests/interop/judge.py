@@ -449,6 +449,9 @@ def reshard(name, folder):
     world.merge(*shards[:2])
     producer.done()
     world.wait_seen(8000, library.unread + 30, them, us)
+    ended = [shard["ShardId"] for shard in world.shards() if shard["SequenceNumberRange"].get("EndingSequenceNumber")]
+    wait_until(lambda: {dialect.checkpoints(world).get(shard) for shard in ended} == {"SHARD_END"}, library.unread,
+               f"{len(ended)} shards are read to their ends", every=0.5)
     them.stop()
     us.stop()
     watch.stop()
@@ -456,7 +459,6 @@ def reshard(name, folder):
     if dialect.parents_first:
         verdict.parents_first()
     check_equal(dialect.owned(world), [], "leases that nobody gave back")
-    ended = [shard["ShardId"] for shard in world.shards() if shard["SequenceNumberRange"].get("EndingSequenceNumber")]
     checkpoints = dialect.checkpoints(world)
     check_equal({shard: checkpoints.get(shard) for shard in ended}, dict.fromkeys(ended, "SHARD_END"), "ends")
 
