@@ -328,7 +328,6 @@ struct ks_division {
     uint32_t read_total;
     uint32_t index;
     uint32_t total;
-    ks_instant stream_at; /* When the stream's shards were listed last. */
     uint64_t list_rev;
     bool known;       /* The list was read. */
     bool empty;       /* And nothing stood in it, */

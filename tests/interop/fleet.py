@@ -39,9 +39,11 @@ LEASE_MS = 5000
 EMULATORS = {"kinesis-local": os.environ.get("KS_KINESIS_URL"), "double": os.environ.get("KS_DOUBLE_URL")}
 
 
-def told_by_double():
-    """What it has counted so far."""
-    return Kinesis(os.environ["KS_DOUBLE_URL"]).control()
+def told_by_double(before=None):
+    """What it has counted so far, or since it told `before`: requests by their operation, errors by their type."""
+    told = Kinesis(os.environ["KS_DOUBLE_URL"]).control()
+    return {what: collections.Counter(told[what]) - collections.Counter(before[what] if before else {})
+            for what in ("requests", "errors")}
 
 
 class Library:

@@ -315,11 +315,10 @@ static void keep_list(struct ks_core *core, struct ks_effects *effects)
     if (!division->enrolled || !division->known || !office_free(core) ||
         !(division->empty || due) || ks_instant_before(core->fleet.rows_at, division->began_at))
         return;
-    /* Whoever has slept may know an old stream, also by an answer that comes now; in a cycle of before, too. */
-    if (ks_instant_before(division->stream_at, division->began_at) ||
-        ks_instant_before(ks_instant_add(core->fleet.listed_at, core->config.beat),
-                          division->began_at) ||
-        ks_instant_since(core->now, division->began_at).us > 2 * core->config.beat.us) {
+    /* Whoever has slept may know an old stream, also by an answer that comes now. */
+    if (ks_instant_before(
+            ks_instant_add(core->fleet.listed_at, ks_span_us(2 * core->config.beat.us)),
+            core->now)) {
         core->fleet.list_at = core->now;
         return;
     }
@@ -611,7 +610,7 @@ static void start(struct ks_core *core)
     ours(core)->next_at = core->now;
     ours(core)->began_at = core->now;
     ours(core)->since = core->now;
-    ours(core)->stream_at = KS_LONG_AGO;
+    core->fleet.listed_at = KS_LONG_AGO;
 }
 
 static bool may_sign_off(const struct ks_core *core)
@@ -645,13 +644,6 @@ static void sign_off(struct ks_core *core, struct ks_effects *effects)
     }
     division->beat = 0;
     ask(core, KS_STORE_SAY_GONE, effects);
-}
-
-static void listed(struct ks_core *core, const struct ks_event *event)
-{
-    ks_peers_listed(core, event);
-    if (event->listed.ok)
-        ours(core)->stream_at = core->now;
 }
 
 static void turn(struct ks_core *core, struct ks_effects *effects)
@@ -693,7 +685,7 @@ static ks_instant deadline(const struct ks_core *core)
 const struct ks_fleet_protocol ks_kinsumer_protocol = {
     .start = start,
     .answered = answered,
-    .listed = listed,
+    .listed = ks_peers_listed,
     .look = look,
     .locked = ks_peers_locked,
     .turn = turn,
