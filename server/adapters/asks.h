@@ -32,6 +32,7 @@ enum {
 struct ks_ask_work {
     enum ks_store_operation operation;
     bool consistent; /* Of a read. */
+    bool looks;      /* Of DynamoDB: a write before which a look is under way. */
     ks_instant asked_at;
     ks_span timeout; /* As asked. */
     ks_instant deadline;

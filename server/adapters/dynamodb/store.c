@@ -64,9 +64,9 @@ static bool looks_first(const struct dynamodb_store *store, const struct ks_ask_
             work->operation == KS_STORE_REGISTER_CORPSE);
 }
 
-static const char *operation_of(const struct dynamodb_store *store, const struct ks_ask_work *work)
+static const char *operation_of(const struct ks_ask_work *work)
 {
-    if (looks_first(store, work))
+    if (work->looks)
         return "Query";
     if (ks_native_writes(work->operation))
         return ks_dynamodb_write_operation(&work->write);
@@ -87,7 +87,7 @@ static ks_err put_body(struct dynamodb_store *store, const struct ks_ask_work *w
     const char *const key = table_of(store, work)->key;
 
     ks_bytes_clear(&store->body);
-    if (looks_first(store, work))
+    if (work->looks)
         return ks_dynamodb_put_query(&store->body, table, KS_NATIVE_LEASES, after, true);
     if (ks_native_writes(work->operation))
         return ks_dynamodb_put_write(&store->body, table, &work->write,
@@ -109,7 +109,7 @@ static ks_err put_body(struct dynamodb_store *store, const struct ks_ask_work *w
 static void send(struct dynamodb_store *store, struct ks_ask *ask, ks_view after)
 {
     const struct ks_ask_work *const work = ask->work;
-    const bool writes = ks_native_writes(work->operation) && !looks_first(store, work);
+    const bool writes = ks_native_writes(work->operation) && !work->looks;
     struct ks_aws_call *call = NULL;
     ks_span left;
     ks_err err;
@@ -120,7 +120,7 @@ static void send(struct dynamodb_store *store, struct ks_ask *ask, ks_view after
     err = left.us <= 0 ? KS_FAIL(TIMEOUT) : put_body(store, work, after);
     if (ks_ok(err)) {
         const struct ks_aws_request request = {
-            .operation = operation_of(store, work),
+            .operation = operation_of(work),
             .body = ks_bytes_view(&store->body),
             /* A read that is lost has time for another one. */
             .timeout = writes ? left : ks_span_us(left.us / 2),
@@ -247,6 +247,7 @@ static bool finish_look(struct dynamodb_store *store, struct ks_ask *ask, ks_vie
     if (!ks_ok(work->err))
         return true;
     store->looked = true;
+    work->looks = false;
     ks_native_rows_free(&work->rows);
     work->outcome = KS_UNKNOWN;
     send(store, ask, KS_VIEW_NONE);
@@ -319,7 +320,7 @@ static void finish_failure(struct dynamodb_store *store, struct ks_ask_work *wor
     if (answer->failure == NULL)
         return;
     if (strcmp(answer->failure->code, "AccessDeniedException") == 0)
-        ks_dynamodb_table_denied(table_of(store, work), operation_of(store, work), &work->detail);
+        ks_dynamodb_table_denied(table_of(store, work), operation_of(work), &work->detail);
     /* Whoever makes the index takes his time; until then all rows are looked at. */
     if (work->operation == KS_STORE_READ_OWNED &&
         strcmp(answer->failure->code, "ValidationException") == 0)
@@ -332,13 +333,12 @@ static void finish_failure(struct dynamodb_store *store, struct ks_ask_work *wor
 }
 
 /* What came is no answer. Whoever asks AWS what happened needs the request. */
-static void explain_garbage(const struct dynamodb_store *store, struct ks_ask_work *work,
-                            const struct ks_aws_answer *answer)
+static void explain_garbage(struct ks_ask_work *work, const struct ks_aws_answer *answer)
 {
     ks_traffic_failed("dynamodb", work->err);
     if (work->detail.text[0] != '\0')
         return;
-    ks_detail_set(&work->detail, "%s on dynamodb, %zu bytes: %s", operation_of(store, work),
+    ks_detail_set(&work->detail, "%s on dynamodb, %zu bytes: %s", operation_of(work),
                   answer->body.size, ks_err_text(work->err));
     ks_failure_name_request(&work->detail, answer->request_id);
 }
@@ -348,15 +348,14 @@ static void done(void *arg, const struct ks_aws_answer *answer)
     struct ks_ask *const ask = arg;
     struct ks_ask_work *const work = ask->work;
     struct dynamodb_store *const store = of_ask(ask);
-    const bool looks = looks_first(store, work);
-    const bool writes = ks_native_writes(work->operation) && !looks;
+    const bool writes = ks_native_writes(work->operation) && !work->looks;
 
     ask->call = NULL;
     if (writes && (ks_ok(answer->err) || ks_err_is(answer->err, KS_ERR_CONDITION))) {
         finish_write(store, work, answer);
     } else if (!ks_ok(answer->err)) {
         finish_failure(store, work, answer);
-    } else if (looks) {
+    } else if (work->looks) {
         if (!finish_look(store, ask, answer->body))
             return;
     } else if (reads_some(work)) {
@@ -371,7 +370,7 @@ static void done(void *arg, const struct ks_aws_answer *answer)
             work->outcome = KS_DONE;
     }
     if (ks_ok(answer->err) && ks_err_is(work->err, KS_ERR_MALFORMED))
-        explain_garbage(store, work, answer);
+        explain_garbage(work, answer);
     ks_ask_answer(ask);
 }
 
@@ -398,6 +397,7 @@ static void ask_table(struct ks_lease_store *port, const struct ks_store_request
     if (ask == NULL)
         return;
     table = table_of(store, ask->work);
+    ask->work->looks = looks_first(store, ask->work);
     if (table->state != KS_STORE_READY)
         ks_ask_refuse(ask, table->state == KS_STORE_UNUSABLE ? table->err : KS_FAIL(BUSY),
                       table->detail.text);

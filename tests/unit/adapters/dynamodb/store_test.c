@@ -429,3 +429,30 @@ TEST(a_worker_looks_whose_table_it_is_before_its_first_write)
     EXPECT_EQ_U64(http_script_count(script), 5);
     finish();
 }
+
+/* What was asked as a look is answered as one, whatever other looks have found meanwhile. */
+TEST(of_two_first_writes_each_is_written)
+{
+    static const struct http_step steps[] = {{.body = READY},
+                                             {.body = "{\"Items\":[]}"},
+                                             {.body = "{\"Items\":[]}", .wait_ms = 200},
+                                             {.body = "{}"},
+                                             {.body = "{}"}};
+    const struct ks_store_request request = {.operation = KS_STORE_REGISTER_NEW,
+                                             .worker = {"a", 1},
+                                             .timeout = ks_span_ms(3000),
+                                             .answered = answered};
+    const ks_instant begun = ks_instant_now();
+
+    begin(steps, 5);
+    told.times = 0;
+    store->vtable->ask(store, &request);
+    store->vtable->ask(store, &request);
+    while (told.times < 2) {
+        ks_loop_turn(loop, ks_span_ms(20));
+        EXPECT(ks_instant_since(ks_instant_now(), begun).us < 10 * 1000000);
+    }
+    EXPECT_EQ_I64(told.outcome, KS_DONE);
+    EXPECT_EQ_U64(http_script_count(script), 5);
+    finish();
+}
