@@ -2,7 +2,7 @@
 #include "adapters/local/db.h"
 
 #include "adapters/local/shards.h"
-#include "adapters/sqlite/harden.h"
+#include "adapters/sqlite/file.h"
 #include "base/budget.h"
 #include "base/digest.h"
 #include "base/loop.h"
@@ -65,22 +65,18 @@ ks_err ks_local_db_err(struct ks_local_db *db, int code, const char *doing,
     return err;
 }
 
-static void wait_us(struct ks_local_db *db, uint32_t least)
-{
-    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
-
-    /* A linear congruential step is jitter enough. */
-    db->busy_seed = db->busy_seed * 1103515245 + 12345;
-    (void)vfs->xSleep(vfs, (int)(least + (db->busy_seed >> 16) % least));
-}
-
 /* SQLite's own handler sleeps longer and longer and starves whoever waits; this one asks again soon.
  * The waits are about 300 us, so that the count of calls is a clock. */
 static int busy(void *arg, int calls)
 {
+    struct ks_local_db *db = arg;
+    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+
     if (calls > KS_LOCAL_BUSY_MS * 1000 / (BUSY_WAIT_US * 3 / 2))
         return 0;
-    wait_us(arg, BUSY_WAIT_US);
+    /* A linear congruential step is jitter enough. */
+    db->busy_seed = db->busy_seed * 1103515245 + 12345;
+    (void)vfs->xSleep(vfs, (int)(BUSY_WAIT_US + (db->busy_seed >> 16) % BUSY_WAIT_US));
     return 1;
 }
 
@@ -207,19 +203,6 @@ static ks_err pragma(struct ks_local_db *db, const char *sql, int64_t *ret_value
     return err;
 }
 
-/* The change to WAL needs the file alone for a moment, and does not ask the busy handler. */
-static ks_err use_wal(struct ks_local_db *db, struct ks_detail *detail)
-{
-    ks_err err = KS_FAIL(BUSY);
-
-    for (int wait = 0; ks_err_is(err, KS_ERR_BUSY) && wait < KS_LOCAL_BUSY_MS; wait++) {
-        if (wait > 0)
-            wait_us(db, 1000);
-        err = execute(db, "PRAGMA journal_mode = WAL", "turn on write-ahead logging", detail);
-    }
-    return err;
-}
-
 static ks_err foreign(struct ks_local_db *db, const char *why, struct ks_detail *detail)
 {
     ks_detail_set(detail, "local stream %s: %s; name another file", db->path, why);
@@ -317,10 +300,10 @@ static ks_err prepare(struct ks_local_db *db, const char *path, uint32_t shards,
     KS_TRY(ks_local_db_err(db, code, "open it", detail));
     (void)sqlite3_extended_result_codes(db->handle, 1);
     (void)sqlite3_busy_handler(db->handle, busy, db);
-    KS_TRY(use_wal(db, detail));
-    KS_TRY(execute(db,
-                   "PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 67108864; "
-                   "PRAGMA cache_size = -512",
+    code = ks_sqlite_use_wal(db->handle,
+                             ks_instant_add(ks_instant_now(), ks_span_ms(KS_LOCAL_BUSY_MS)));
+    KS_TRY(ks_local_db_err(db, code, "turn on write-ahead logging", detail));
+    KS_TRY(execute(db, "PRAGMA journal_size_limit = 67108864; PRAGMA cache_size = -512",
                    "set it up", detail));
     /* Made now, for it is wanted when there is no memory. */
     KS_TRY(ks_local_db_use(db, KS_LOCAL_ROLLBACK, &rollback, detail));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "adapters/sqlite/dead_letters.h"
 
-#include "adapters/sqlite/harden.h"
+#include "adapters/sqlite/file.h"
 #include "base/budget.h"
 
 #include <assert.h>
@@ -511,7 +511,14 @@ static bool read_number(sqlite3 *db, const char *sql, int64_t *ret_number)
     return found;
 }
 
-/* An empty file becomes ours. */
+static ks_err fail_open(struct file *file, struct ks_detail *ret_detail)
+{
+    ks_detail_set(ret_detail, "%s: %s", file->path,
+                  file->db == NULL ? "out of memory" : sqlite3_errmsg(file->db));
+    return KS_FAIL(SYSTEM);
+}
+
+/* Within a transaction, for another process may be making the table. An empty file becomes ours. */
 static ks_err check(struct file *file, struct ks_detail *ret_detail)
 {
     int64_t id = 0;
@@ -520,39 +527,37 @@ static ks_err check(struct file *file, struct ks_detail *ret_detail)
 
     if (!read_number(file->db, "PRAGMA application_id", &id) ||
         !read_number(file->db, "PRAGMA user_version", &version) ||
-        !read_number(file->db, "SELECT count(*) FROM sqlite_master", &tables)) {
-        ks_detail_set(ret_detail, "%s: %s", file->path, sqlite3_errmsg(file->db));
-        return KS_FAIL(SYSTEM);
-    }
+        !read_number(file->db, "SELECT count(*) FROM sqlite_schema", &tables))
+        return fail_open(file, ret_detail);
     if (tables == 0 || (id == KS_LETTERS_APPLICATION_ID && version == KS_LETTERS_VERSION))
         return KS_OK;
     ks_detail_set(ret_detail, "%s: holds no dead letters of ours; give another file", file->path);
     return KS_FAIL(FOREIGN);
 }
 
-static ks_err prepare(struct file *file, struct ks_detail *ret_detail)
+/* Checks the file before the first write into it. */
+static ks_err check_at_once(struct file *file, struct ks_detail *ret_detail)
 {
-    static const char *const steps[] = {
-        "PRAGMA journal_mode = WAL",
-        "PRAGMA synchronous = FULL",
-        "BEGIN IMMEDIATE",
-        "PRAGMA application_id = 0x6B73646C",
-        "PRAGMA user_version = 1",
+    if (run_sql(file->db, "BEGIN") != SQLITE_OK)
+        return fail_open(file, ret_detail);
+    KS_TRY(check(file, ret_detail));
+    return run_sql(file->db, "COMMIT") == SQLITE_OK ? KS_OK : fail_open(file, ret_detail);
+}
+
+static ks_err make_table(struct file *file, struct ks_detail *ret_detail)
+{
+    static const char sql[] =
+        "PRAGMA application_id = 0x6B73646C; PRAGMA user_version = 1;"
         "CREATE TABLE IF NOT EXISTS dead_letter (application TEXT NOT NULL, id TEXT NOT NULL, "
         "stream TEXT NOT NULL, shard TEXT NOT NULL, sequence TEXT NOT NULL, sub INTEGER NOT NULL, "
         "key BLOB NOT NULL, data BLOB NOT NULL, reason BLOB NOT NULL, arrival_ms INTEGER NOT NULL, "
         "died_ms INTEGER NOT NULL, attempts INTEGER NOT NULL, cause INTEGER NOT NULL, "
-        "PRIMARY KEY (application, id))",
-        "COMMIT",
-    };
+        "PRIMARY KEY (application, id)); COMMIT";
 
-    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
-        if (run_sql(file->db, steps[i]) == SQLITE_OK)
-            continue;
-        ks_detail_set(ret_detail, "%s: %s", file->path, sqlite3_errmsg(file->db));
-        return KS_FAIL(SYSTEM);
-    }
-    return KS_OK;
+    if (run_sql(file->db, "BEGIN IMMEDIATE") != SQLITE_OK)
+        return fail_open(file, ret_detail);
+    KS_TRY(check(file, ret_detail));
+    return run_sql(file->db, sql) == SQLITE_OK ? KS_OK : fail_open(file, ret_detail);
 }
 
 static ks_err open_file(struct file *file, struct ks_detail *ret_detail)
@@ -562,14 +567,14 @@ static ks_err open_file(struct file *file, struct ks_detail *ret_detail)
     if (file->path == NULL || file->application == NULL)
         return KS_FAIL(NO_MEMORY);
     if (sqlite3_open_v2(file->path, &file->db, flags, NULL) != SQLITE_OK ||
-        ks_sqlite_harden(file->db) != SQLITE_OK) {
-        ks_detail_set(ret_detail, "%s: %s", file->path,
-                      file->db == NULL ? "out of memory" : sqlite3_errmsg(file->db));
-        return KS_FAIL(SYSTEM);
-    }
+        ks_sqlite_harden(file->db) != SQLITE_OK)
+        return fail_open(file, ret_detail);
     (void)sqlite3_busy_timeout(file->db, BUSY_MS);
-    KS_TRY(check(file, ret_detail));
-    return prepare(file, ret_detail);
+    KS_TRY(check_at_once(file, ret_detail));
+    if (ks_sqlite_use_wal(file->db, ks_instant_add(ks_instant_now(), ks_span_ms(BUSY_MS))) !=
+        SQLITE_OK)
+        return fail_open(file, ret_detail);
+    return make_table(file, ret_detail);
 }
 
 ks_err ks_sqlite_letters_open(struct ks_loop *loop, const char *path, const char *application,

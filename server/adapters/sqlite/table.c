@@ -2,7 +2,7 @@
 #include "adapters/sqlite/table.h"
 
 #include "adapters/dialects/native.h"
-#include "adapters/sqlite/harden.h"
+#include "adapters/sqlite/file.h"
 #include "adapters/sqlite/sql.h"
 #include "base/budget.h"
 #include "base/loop.h"
@@ -525,18 +525,6 @@ static ks_err check_pages(struct ks_sqlite_table *table, struct ks_detail *ret_d
     return err;
 }
 
-/* WAL. The change to it is not waited for by the busy handler, so that we do it here. */
-static ks_err set_journal(struct ks_sqlite_table *table, struct ks_detail *ret_detail)
-{
-    int code = run(table, "PRAGMA journal_mode = WAL");
-
-    while ((code & 0xFF) == SQLITE_BUSY && busy(table, 0) != 0)
-        code = run(table, "PRAGMA journal_mode = WAL");
-    if (code == SQLITE_OK)
-        code = run(table, "PRAGMA synchronous = FULL");
-    return code == SQLITE_OK ? KS_OK : fail(table, code, ret_detail);
-}
-
 /* The table must have every column that we name. */
 static ks_err check_columns(struct ks_sqlite_table *table, struct ks_detail *ret_detail)
 {
@@ -572,7 +560,9 @@ static ks_err prepare_file(struct ks_sqlite_table *table, struct ks_detail *ret_
     KS_TRY(check_identity(table, &identity, ret_detail));
     if (identity == OURS)
         KS_TRY(check_pages(table, ret_detail));
-    KS_TRY(set_journal(table, ret_detail));
+    code = ks_sqlite_use_wal(table->db, table->deadline);
+    if (code != SQLITE_OK)
+        return fail(table, code, ret_detail);
     if (identity == EMPTY) {
         code = make_table(table);
         if (code != SQLITE_OK)

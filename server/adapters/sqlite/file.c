@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "adapters/sqlite/harden.h"
+#include "adapters/sqlite/file.h"
+
+#include "base/loop.h"
 
 #include <stddef.h>
 
@@ -20,4 +22,18 @@ int ks_sqlite_harden(sqlite3 *db)
             return code;
     }
     return SQLITE_OK;
+}
+
+int ks_sqlite_use_wal(sqlite3 *db, ks_instant deadline)
+{
+    static const char sql[] = "PRAGMA journal_mode = WAL";
+    int code = sqlite3_exec(db, sql, NULL, NULL, NULL);
+
+    while ((code & 0xFF) == SQLITE_BUSY && !ks_instant_reached(ks_instant_now(), deadline)) {
+        (void)sqlite3_sleep(1);
+        code = sqlite3_exec(db, sql, NULL, NULL, NULL);
+    }
+    if (code == SQLITE_OK)
+        code = sqlite3_exec(db, "PRAGMA synchronous = FULL", NULL, NULL, NULL);
+    return code;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "adapters/sqlite/harden.h"
+#include "adapters/sqlite/file.h"
 
+#include "base/loop.h"
 #include "ks_test.h"
 
 static sqlite3 *db;
@@ -36,4 +37,22 @@ TEST(triggers_and_views_of_a_file_do_nothing)
     EXPECT_EQ_I64(run("SELECT a FROM v"), SQLITE_ERROR);
     EXPECT_EQ_I64(run("SELECT \"missing\" FROM t"), SQLITE_ERROR);
     EXPECT_EQ_I64(sqlite3_close(db), SQLITE_OK);
+}
+
+TEST(the_log_is_waited_for_until_the_deadline_while_another_keeps_the_file)
+{
+    const char *path = ks_test_path("kept.db");
+    sqlite3 *other;
+
+    EXPECT_EQ_I64(sqlite3_open(path, &other), SQLITE_OK);
+    EXPECT_EQ_I64(sqlite3_exec(other, "BEGIN EXCLUSIVE", NULL, NULL, NULL), SQLITE_OK);
+    EXPECT_EQ_I64(sqlite3_open(path, &db), SQLITE_OK);
+    ks_instant deadline = ks_instant_add(ks_instant_now(), ks_span_ms(20));
+    EXPECT_EQ_I64(ks_sqlite_use_wal(db, deadline), SQLITE_BUSY);
+    EXPECT(ks_instant_reached(ks_instant_now(), deadline));
+    EXPECT_EQ_I64(sqlite3_exec(other, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+    EXPECT_EQ_I64(ks_sqlite_use_wal(db, ks_instant_now()), SQLITE_OK);
+    EXPECT_EQ_I64(run("CREATE TABLE t(a)"), SQLITE_OK);
+    EXPECT_EQ_I64(sqlite3_close(db), SQLITE_OK);
+    EXPECT_EQ_I64(sqlite3_close(other), SQLITE_OK);
 }
