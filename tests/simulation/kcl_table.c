@@ -76,11 +76,12 @@ static void check_begin(struct shared_world *world, const struct shared_request 
 
 static void asked(struct shared_world *world, const struct shared_request *request)
 {
-    const struct shared_row *row = &world->rows[request->ask.shard];
     struct shared_node *node = &world->nodes[request->node];
+    const struct shared_row *row;
 
     if (request->ask.shard >= SHARED_SHARDS)
         return;
+    row = &world->rows[request->ask.shard];
     if (node->unread[request->ask.shard] && request->ask.operation >= KS_STORE_FIRST_WRITE)
         shared_fail(world, "shard-%u: w%u writes what it cannot read", request->ask.shard,
                     request->ask.worker.worker);
