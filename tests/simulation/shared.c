@@ -423,6 +423,7 @@ static void open_session(struct shared_world *world, uint32_t number)
 
 void shared_app(struct shared_world *world, uint32_t number, bool comes)
 {
+    world->nodes[number].app_away = !comes;
     if (comes)
         open_session(world, number);
     else

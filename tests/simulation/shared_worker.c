@@ -160,8 +160,9 @@ static void jump(struct shared_world *world)
 static void send_away(struct shared_world *world)
 {
     const uint32_t number = any_node(world);
+    const struct shared_node *node = &world->nodes[number];
 
-    if (world->nodes[number].core == NULL || world->now < world->nodes[number].paused_until)
+    if (node->core == NULL || node->app_away || world->now < node->paused_until)
         return;
     shared_app(world, number, false);
     shared_plan(world, number,

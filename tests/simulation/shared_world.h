@@ -152,6 +152,7 @@ struct shared_node {
     int64_t drift_ppm; /* Likewise. */
     int64_t wall_error;
     bool kin_away; /* As it was told. */
+    bool app_away;
     sim_time paused_until;
     sim_time cut_until; /* The table is away for it. */
     sim_time tick_at;
