@@ -75,9 +75,15 @@ static void close_one(struct shared_world *world, ks_shard shard)
     stream->closed = true;
     stream->closed_at = world->now;
     stream->closed_shown_at = shown_at(world);
-    if (world->retention != SHARED_NEVER)
-        stream->gone_at =
-            world->now + world->retention + ks_prng_between(&world->prng, 3 * TARDY, 15 * TARDY);
+    if (world->retention == SHARED_NEVER)
+        return;
+    stream->gone_at =
+        world->now + world->retention + ks_prng_between(&world->prng, 3 * TARDY, 15 * TARDY);
+    /* Whoever was closed before is gone before. */
+    for (uint32_t p = 0; p < KS_PARENTS_MAX; p++)
+        if (stream->parents[p] != KS_SHARD_NONE &&
+            stream->gone_at < world->shards[stream->parents[p]].gone_at)
+            stream->gone_at = world->shards[stream->parents[p]].gone_at;
 }
 
 static void add_child(struct shared_world *world, ks_shard parent, ks_shard adjacent,
