@@ -224,15 +224,11 @@ static bool is_full(const struct ks_core *core, const struct ks_lease *lease,
 }
 
 /* Full of what was settled behind records that are not: nothing of it can be delivered, and little is in flight. */
-static bool is_gap(const struct ks_core *core, const struct ks_lease *lease,
-                   const struct shares *shares)
+static bool is_gap(const struct ks_core *core, const struct ks_lease *lease)
 {
     const struct ks_tracker *tracker = &lease->tracker;
     uint64_t blocked = ks_tracker_blocked(tracker, core->now);
 
-    /* It is nobody's who is there: then nothing is read, however little is held. */
-    if (shares->allowed == 0)
-        return false;
     if (tracker->in_flight * 2ull >= tracker->fetched - tracker->mark)
         return false;
     for (ks_number n = tracker->mark; n < tracker->fetched; n++) {
@@ -251,9 +247,10 @@ static void check_gap(const struct ks_core *core, struct ks_lease *lease,
     bool was_full = lease->gap_full;
     struct ks_effect *effect;
 
-    lease->gap_full = lease->used && lease->owned > 0 && !lease->at_end &&
+    /* Nothing is allowed: nobody is there, and nothing is read, however little is held. */
+    lease->gap_full = lease->used && lease->owned > 0 && !lease->at_end && shares->allowed > 0 &&
                       ks_lease_may_deliver(core, lease) && is_full(core, lease, shares) &&
-                      is_gap(core, lease, shares);
+                      is_gap(core, lease);
     if (!lease->gap_full || was_full)
         return;
     effect = ks_effects_story(effects, KS_STORY_GAP_FULL, lease->shard, KS_NOBODY);
