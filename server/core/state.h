@@ -442,6 +442,8 @@ struct ks_fleet {
     ks_instant round_at;
     uint32_t rows;            /* Serial of the lease rows' read in flight. */
     ks_instant rows_asked_at; /* Of peers: when it was sent. */
+    /* Of peers: the row that was asked for last could not be read. A take would keep it from others, and serve none. */
+    bool blind;
     bool rows_stale;
     bool rows_fresh;      /* Read since the last round. */
     ks_instant rows_at;   /* When they were read last. */
