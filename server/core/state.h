@@ -360,6 +360,8 @@ struct ks_kcl {
     bool reported;          /* There is a row of ours .. */
     bool reported_together; /* .. there, */
     bool going;             /* which is to be deleted. */
+    uint64_t beat;          /* That it was seen to say last; 0: it may not be there. */
+    uint64_t trying;        /* Of the report in flight. */
     bool measured;          /* With our CPU: others say theirs, .. */
     bool surveyed;          /* .. which was looked at, */
     bool survey;            /* and is to be looked at again. */
