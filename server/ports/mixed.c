@@ -24,8 +24,8 @@ static int64_t left_ms(uint64_t rev, ks_wall wall)
     return (int64_t)(rev / 1000000) - wall.ms;
 }
 
-/* Whoever is dead is waited for until our clock is there. What was seen before, and still is ahead of when we asked, was
- * so all the time. A lease is good for its length, and may be longer than ours: that of a client is its age. */
+/* Whoever is dead is waited for until our clock is there. What was seen before, and still is ahead of when we asked,
+ * was so all the time. A lease is good for its length, and may be longer than ours: that of a client is its age. */
 static enum ks_mixed_sign see_ahead(struct ks_mixed *mixed, const struct ks_mixed_lease *lease,
                                     ks_wall wall)
 {

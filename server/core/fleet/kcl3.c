@@ -411,8 +411,8 @@ void ks_kcl3_rows_read(struct ks_core *core, const struct ks_event *event)
 
 /* ---- Events ---- */
 
-/* Whose row was there writes it only while it is: what lands after we said that we are gone makes no worker that a leader
- * would assign leases to. If somebody has removed it, it is made again. */
+/* Whose row was there writes it only while it is: what lands after we said that we are gone makes no worker that a
+ * leader would assign leases to. If somebody has removed it, it is made again. */
 static void beaten(struct ks_core *core, enum ks_outcome outcome)
 {
     struct ks_kcl *kcl = &core->fleet.kcl;
