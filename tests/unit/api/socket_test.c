@@ -63,8 +63,8 @@ static void name_shared(int round)
     shared = (struct ks_address){.kind = KS_ADDRESS_UNIX};
     (void)snprintf(shared.path, sizeof(shared.path), "%s/%d", ks_test_dir(), round);
     if (tried == NULL)
-        tried = mmap(NULL, sizeof(*tried), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-                     0);
+        tried =
+            mmap(NULL, sizeof(*tried), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     EXPECT(tried != MAP_FAILED);
     *tried = 0;
 }

@@ -75,8 +75,8 @@ pid_t sidecar_start(const char *const *words, char *const *environment)
     pid = fork();
     EXPECT(pid >= 0);
     if (pid == 0) {
-        const struct ks_command_line read_again = {
-            line.argc, line.argv, environment != NULL ? environment : nothing};
+        const struct ks_command_line read_again = {line.argc, line.argv,
+                                                   environment != NULL ? environment : nothing};
         int64_t live = ks_alloc_live();
         int exit_code;
 
