@@ -25,6 +25,7 @@ struct ks_switchboard_config {
     struct ks_lease_store
         *store; /* Owned by the caller, closed after the switchboard was stopped. */
     struct ks_stream_source *source; /* Likewise. */
+    struct ks_stream_source *beside; /* Likewise: for cursors; NULL: they read `source`. */
     struct ks_worker_lock *lock;     /* Likewise; NULL: there is none. */
     struct ks_dead_letters *letters; /* Likewise; NULL: there are no dead letters. */
     const char *subscription;        /* Its name; NULL: as the application. */

@@ -153,16 +153,23 @@ def records_come_as_server_sent_events_with_the_json_of_ndjson(folder):
     log = f"{folder}/sse"
     curl = spawn(["curl", "-sN", "-i", "-H", "Accept: text/event-stream",
                   f"{sidecar.url}/v1/records/stream?client_id=curl&encoding=json&heartbeat_ms=100"], log)
-    wait_until(lambda: "event: heartbeat" in open(log).read() and open(log).read().count("event: record") == 2, 20,
-               "the records and a heartbeat")
-    head, body = open(log).read().replace("\r\n", "\n").split("\n\n", 1)
+
+    def heard():
+        head, _, body = open(log).read().replace("\r\n", "\n").partition("\n\n")
+        return head, list(sse(body[:body.rfind("\n\n") + 2]))
+
+    def heard_all():
+        kinds = [kind for kind, _ in heard()[1]]
+        return kinds.count("record") == 2 and "heartbeat" in kinds
+
+    wait_until(heard_all, 20, "two records and a heartbeat")
     curl.terminate()
+    head, events = heard()
     check("content-type: text/event-stream" in head.lower(), head)
-    events = list(sse(body[:body.rindex("\n\n") + 2]))
+    check_equal(events[0][0], "session", events)
     for kind, data in events:
         check_equal(data["type"], kind, "the same JSON as in NDJSON")
     records = [data for kind, data in events if kind == "record"]
-    check_equal(events[0][0], "session", events)
     check_equal([records[0]["encoding"], records[1]["data"]], ["base64", {"a": 1}], events)
     for data in records:
         settle(sidecar, data, "ack")

@@ -3,6 +3,8 @@
  * shard's. Listings may be behind, of each shard in another way. */
 #include "shared_world.h"
 
+#include <string.h>
+
 #define AGE (100 * SIM_SECOND)
 #define TARDY (3 * SIM_SECOND)
 
@@ -190,22 +192,46 @@ bool shared_is_over(const struct shared_world *world, ks_shard shard, uint32_t r
            shared_is_gone(world, shard);
 }
 
-/* It, or an ancestor: they have lower numbers. */
+/* It, and its ancestors: they have lower numbers. */
+static void mark_line(const struct shared_world *world, ks_shard shard,
+                      bool ret_marked[SHARED_SHARDS])
+{
+    memset(ret_marked, 0, SHARED_SHARDS * sizeof *ret_marked);
+    ret_marked[shard] = true;
+    for (ks_shard at = shard + 1; at-- > 0;)
+        for (uint32_t p = 0; ret_marked[at] && p < KS_PARENTS_MAX; p++)
+            if (world->shards[at].parents[p] != KS_SHARD_NONE)
+                ret_marked[world->shards[at].parents[p]] = true;
+}
+
+sim_time shared_begun_at(const struct shared_world *world, ks_shard shard)
+{
+    bool marked[SHARED_SHARDS];
+    sim_time begun_at = SHARED_NEVER;
+
+    mark_line(world, shard, marked);
+    for (ks_shard at = 0; at <= shard; at++)
+        if (marked[at] && world->shards[at].row_at < begun_at)
+            begun_at = world->shards[at].row_at;
+    return begun_at;
+}
+
 bool shared_has_begun(const struct shared_world *world, ks_shard shard)
 {
-    bool asked[SHARED_SHARDS] = {false};
-    bool begun = false;
+    return shared_begun_at(world, shard) != SHARED_NEVER;
+}
 
-    asked[shard] = true;
-    for (ks_shard at = shard + 1; at-- > 0;) {
-        if (!asked[at])
-            continue;
-        begun |= world->shards[at].row_at != SHARED_NEVER;
-        for (uint32_t p = 0; p < KS_PARENTS_MAX; p++)
-            if (world->shards[at].parents[p] != KS_SHARD_NONE)
-                asked[world->shards[at].parents[p]] = true;
-    }
-    return begun;
+sim_time shared_due_above(const struct shared_world *world, ks_shard shard)
+{
+    bool marked[SHARED_SHARDS];
+    sim_time due_at = SHARED_NEVER;
+
+    mark_line(world, shard, marked);
+    for (ks_shard at = 0; at < shard; at++)
+        if (marked[at] && world->shards[at].due_at < due_at &&
+            world->shards[at].due_at != INT64_MIN)
+            due_at = world->shards[at].due_at;
+    return due_at;
 }
 
 /* Some descendant: they have higher numbers. */

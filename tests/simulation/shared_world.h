@@ -163,10 +163,10 @@ struct shared_node {
     bool open[SHARED_SHARDS];
     sim_time stole_at;              /* Its last theft; 0: none. */
     uint32_t reader[SHARED_SHARDS]; /* Which READ is in flight. */
+    sim_time looked_at;             /* When the table was as its last look at all rows shows it. */
     /* Of kcl-rb. */
     bool masks;
-    sim_time looked_at;          /* When the table was as its last look at all rows shows it, */
-    bool at_work;                /* which showed a stranger's lease that is not over. */
+    bool at_work;                /* Its last look showed a stranger's lease that is not over. */
     uint64_t row[SHARED_SHARDS]; /* The row's checkpoint as read last, */
     bool masked[SHARED_SHARDS];  /* which was masked. */
     struct ks_shard_row listing[SHARED_SHARDS];
@@ -194,8 +194,8 @@ struct shared_request {
     struct ks_lease_row rows[SHARED_SHARDS];
     uint64_t checkpoints[SHARED_SHARDS];
     struct ks_kcl_rows kcl;
-    /* Of kcl-rb: what its rows are when they are told; how its sender writes, and what it read. */
-    sim_time told_at;
+    sim_time told_at; /* When its rows were. */
+    /* Of kcl-rb: how its sender writes, and what it read. */
     bool masked[SHARED_SHARDS];
     bool masks;
     bool was_masked;
@@ -351,8 +351,11 @@ bool shared_is_parent(const struct shared_world *world, ks_shard parent, ks_shar
 uint64_t shared_stream_at(const struct shared_world *world, ks_shard shard, sim_time at);
 /* The parent is to be read to its end before the child. */
 bool shared_waits_for(const struct shared_world *world, ks_shard parent, ks_shard child);
-/* True if it, or an ancestor, has or had a row. */
+/* When it, or an ancestor, had a row first; SHARED_NEVER: none has or had one. */
+sim_time shared_begun_at(const struct shared_world *world, ks_shard shard);
 bool shared_has_begun(const struct shared_world *world, ks_shard shard);
+/* From when on what is put above it is to be read, where that begins at the latest; SHARED_NEVER: nobody said so. */
+sim_time shared_due_above(const struct shared_world *world, ks_shard shard);
 /* Closed before the application began, and nobody's; or gone before anybody saw it. */
 bool shared_is_old(const struct shared_world *world, ks_shard shard);
 /* True if nobody needs to read it, or somebody did. */

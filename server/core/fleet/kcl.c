@@ -398,7 +398,7 @@ static bool useless(const struct ks_core *core, ks_shard shard)
          edge = ks_shards_next_edge(core, edge)) {
         const struct ks_directory_entry *child = &core->directory[ks_shards_child(edge)];
 
-        if (!child->present || child->unstarted)
+        if (!child->present || child->damaged || child->unstarted)
             return false;
         has_child = true;
     }

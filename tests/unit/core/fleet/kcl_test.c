@@ -472,6 +472,28 @@ TEST(a_finished_row_stays_until_its_children_were_begun)
     EXPECT_EQ_I64(bed_asked(&peers_bed, KS_STORE_DELETE)->shard, 0);
 }
 
+/* Nobody knows whether it was begun; and if somebody deletes it, the next one begins below a row. */
+TEST(a_finished_row_stays_while_that_of_a_child_cannot_be_read)
+{
+    const struct ks_shard_row shards[] = {shard_of(0, KS_SHARD_NONE, KS_SHARD_NONE, true),
+                                          shard_of(1, 0, KS_SHARD_NONE, false)};
+    struct ks_lease_row rows[] = {row_of(0, 0, 9), row_of(1, BED_OTHER, 1)};
+
+    live();
+    peers_list(shards, 2);
+    rows[0].finished = true;
+    rows[1].parents[0] = 0;
+    rows[1].damaged = true;
+    peers_bed.core->config.keep = ks_span_ms(20000);
+    for (int i = 0; i < 10; i++) {
+        peers_look_at(rows, 2);
+        EXPECT(bed_asked(&peers_bed, KS_STORE_DELETE) == NULL);
+    }
+    rows[1].damaged = false;
+    peers_look_at(rows, 2);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_DELETE) != NULL);
+}
+
 TEST(one_lease_is_stolen_of_who_has_most)
 {
     struct ks_lease_row rows[4];
