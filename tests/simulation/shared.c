@@ -527,12 +527,13 @@ static void turn(struct shared_world *world, const struct happening *happening)
     case HAPPENS_CHANGED: shared_kin(world, number); break;
     case HAPPENS_HOLIDAY: shared_app(world, number, true); break;
     case HAPPENS_CONSUMER:
-        step(world, number,
-             &(struct ks_event){.kind = KS_EVENT_SESSION_PULL,
-                                .pull = {.session = node->session,
-                                         .max_records = 10,
-                                         .max_bytes = 1 << 20,
-                                         .max_runs = 4}});
+        if (!node->app_away)
+            step(world, number,
+                 &(struct ks_event){.kind = KS_EVENT_SESSION_PULL,
+                                    .pull = {.session = node->session,
+                                             .max_records = 10,
+                                             .max_bytes = 1 << 20,
+                                             .max_runs = 4}});
         break;
     default: assert(false);
     }
