@@ -109,7 +109,10 @@ static void leases_told(struct oracle_rules *rules, const struct table_request *
         if (row->damaged)
             continue;
         know(rules, &shard->known, row->owner, row->epoch);
-        if (row->next_owner.worker != 0 && shard->next.epoch <= row->epoch)
+        /* A slow look may show the row as it was before the move. */
+        if (row->next_owner.worker != 0 &&
+            (shard->next.epoch < row->epoch ||
+             (shard->next.epoch == row->epoch && shard->next.order < request->order)))
             shard->next = (struct oracle_known){row->next_owner, row->epoch, rules->asked};
         if (request->ask.operation == KS_STORE_READ_LEASE) {
             shard->unsure = false;

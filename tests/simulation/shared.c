@@ -8,6 +8,7 @@
 #include "base/budget.h"
 #include "shared_member.h"
 #include "shared_world.h"
+#include "world_looks.h"
 
 #define WAR (60 * SIM_SECOND)
 #define WALL_US INT64_C(1700000000000000)
@@ -86,6 +87,14 @@ static enum shared_begin begin_of(const struct shared_world *world, const struct
     return world->initial;
 }
 
+/* A large table: all pages of a look have the time of the product together. */
+static void draw_look(struct shared_world *world, struct shared_request *request)
+{
+    if (request->ask.operation == KS_STORE_READ_LEASES &&
+        ks_prng_below(&world->looks, 1000) < world->slow_looks)
+        request->slow = ks_prng_between(&world->looks, world->look / 4, world->look);
+}
+
 static void ask(struct shared_world *world, uint32_t number, const struct ks_store_effect *effect)
 {
     struct shared_node *node = &world->nodes[number];
@@ -114,10 +123,13 @@ static void ask(struct shared_world *world, uint32_t number, const struct ks_sto
     if (effect->operation == KS_STORE_CREATE)
         request->begin = begin_of(world, node, effect->shard);
     world->fleet->asked(world, request);
-    shared_plan(
-        world, number,
-        true_time(world, node, ks_instant_add(clock_of(world, node), world->config.timeout)),
-        (struct happening){.kind = HAPPENS_TIMEOUT, .request = at});
+    draw_look(world, request);
+    shared_plan(world, number,
+                true_time(world, node,
+                          ks_instant_add(clock_of(world, node), request->slow > 0
+                                                                    ? ks_span_us(SIM_LOOK)
+                                                                    : world->config.timeout)),
+                (struct happening){.kind = HAPPENS_TIMEOUT, .request = at});
     if (is_lost(world, node))
         return;
     if (writes && shared_chance(world, world->late))
@@ -140,7 +152,7 @@ static void arrive(struct shared_world *world, const struct happening *happening
     world->fleet->apply(world, request);
     if (!is_lost(world, &world->nodes[request->node])) {
         request->users++;
-        shared_plan(world, request->node, world->now + latency(world),
+        shared_plan(world, request->node, world->now + latency(world) + request->slow,
                     (struct happening){.kind = HAPPENS_ANSWER, .request = happening->request});
     }
     done_with(request);
@@ -491,6 +503,7 @@ static void make_peace(struct shared_world *world)
     shared_say(world, "world: peace");
     world->peace = true;
     world->lost = world->late = 0;
+    world->slow_looks = 0; /* Claims go by the counter that a look showed, which moves every beat. */
     world->away_until = 0;
     for (ks_shard shard = 0; shard < SHARED_SHARDS; shard++)
         shared_mend(world, shard);
@@ -672,6 +685,11 @@ static void draw(struct shared_world *world)
     config->sessions_max = 2;
     config->budget_bytes = 1 << 20;
     config->read_bytes = 1 << 12;
+    ks_prng_init(&world->looks, world->seed ^ 0x27C8);
+    if (ks_prng_below(&world->looks, 1000) < 250) {
+        world->slow_looks = (uint32_t)ks_prng_between(&world->looks, 50, 1000);
+        world->look = ks_prng_between(&world->looks, SIM_SECOND, SIM_LOOK - SIM_SECOND);
+    }
     if (world->fleet->draw != NULL)
         world->fleet->draw(world);
 }

@@ -18,6 +18,7 @@ void ks_native_begin(struct ks_core *core)
     fleet->round_at = core->now;
     fleet->claim_at = core->now;
     fleet->rows_at = KS_LONG_AGO;
+    fleet->rows_wanted_at = KS_NEVER;
     fleet->failed_at = KS_NEVER;
     fleet->try_at = KS_NEVER;
     fleet->uneven_at = KS_NEVER;
