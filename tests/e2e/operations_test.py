@@ -339,6 +339,7 @@ def a_replay_that_waits_for_its_end_beats(folder):
     """At the tip it reads again and again, which is no sign to its client."""
     sidecar = Sidecar.local(folder).start()
     [(shard, _)] = sidecar.put(numbered(1))
+    pull_all(sidecar, 1)
     replay = order(sidecar, "/v1/replays", to="2099-01-01T00:00:00Z", shards=[shard])
     lines = replay_lines(sidecar, replay, stop_after=2)
     check_equal(lines[1], {"type": "heartbeat", "records": 1}, "after ten seconds")
