@@ -334,6 +334,12 @@ static bool read_seek(struct ks_exchange *exchange, const ks_pb_seek_request *re
                             "a sequence number is one of one shard: name exactly one");
         return false;
     }
+    /* Kinesis gives no iterator for it, and until then everything would be passed over. */
+    if (ret_to->kind == KS_POSITION_AT_TIMESTAMP && ret_to->timestamp_ms > ks_wall_now().ms) {
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                            "to must not be an instant to come");
+        return false;
+    }
     /* The tip is where it is now, whenever the next epoch begins: nothing that comes since is skipped. */
     if (ret_to->kind == KS_POSITION_LATEST) {
         ret_to->kind = KS_POSITION_AT_TIMESTAMP;
