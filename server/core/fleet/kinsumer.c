@@ -17,6 +17,8 @@
 enum { REAPED_AT_ONCE = 8 };
 /* Members that lead, or write without a look, see a change after so many of their periods. */
 enum { PERIODS_TO_SEE = 2 };
+/* No write of ours is under way for so long: a time that is this far ahead need not be passed. */
+#define FAR_AHEAD_NS (UINT64_C(60) * 1000000000)
 /* The next look, while something is to be had soon, and the next try of what got no answer. */
 #define SOON ks_span_ms(1000)
 
@@ -43,6 +45,14 @@ static uint64_t rev_after(const struct ks_core *core, uint64_t before)
     uint64_t rev = (uint64_t)core->wall_us * 1000;
 
     return rev > before ? rev : before + 1;
+}
+
+/* A time that somebody left whose clock was far ahead is not handed on: all would wait for it, were we to die. */
+static uint64_t take_rev(const struct ks_core *core, uint64_t before)
+{
+    uint64_t rev = rev_after(core, 0);
+
+    return before > rev + FAR_AHEAD_NS ? rev : rev_after(core, before);
 }
 
 static uint64_t next_rev(const struct ks_core *core, const struct ks_lease *lease)
@@ -511,7 +521,7 @@ static void capture(struct ks_core *core, struct ks_effects *effects)
             continue;
         if (!ks_peers_write(core, shard,
                             entry->owner.worker == 0 ? KS_STORE_ASSIGN : KS_STORE_TAKE_OVER,
-                            KS_NOBODY, rev_after(core, entry->rev), effects))
+                            KS_NOBODY, take_rev(core, entry->rev), effects))
             break;
     }
     if (waiting > 0)

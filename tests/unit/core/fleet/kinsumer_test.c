@@ -122,6 +122,23 @@ TEST(what_names_us_is_captured_again_at_once)
     EXPECT(taken->next_rev > row.rev);
 }
 
+TEST(a_time_that_is_far_ahead_is_not_handed_on)
+{
+    struct ks_lease_row row;
+    const struct ks_store_effect *taken;
+
+    for (int64_t ahead_ms = 30000; ahead_ms <= 3600000; ahead_ms += 3570000) {
+        peers_live(KS_PROTOCOL_KINSUMER);
+        row = peers_row(0, AGO(-ahead_ms));
+        cycle(20000, &whole_list);
+        peers_look(&row);
+        taken = bed_asked(&peers_bed, KS_STORE_ASSIGN);
+        EXPECT(taken != NULL && taken->rev == row.rev);
+        EXPECT((taken->next_rev > row.rev) == (ahead_ms == 30000));
+        EXPECT(taken->next_rev > row.rev || taken->next_rev <= AGO(0));
+    }
+}
+
 TEST(whoever_wants_no_leases_signs_off)
 {
     peers_live(KS_PROTOCOL_KINSUMER);
