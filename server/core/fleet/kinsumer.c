@@ -250,7 +250,7 @@ static struct ks_store_effect *ask_office(struct ks_core *core, enum ks_store_op
 
     division->office = ks_core_serial(core);
     division->claiming = operation;
-    division->office_rev = rev_after(core, rev);
+    division->office_rev = take_rev(core, rev);
     store = ks_effects_store(effects, operation, ks_token_make(KS_FOR_OFFICE, 0, division->office));
     store->worker = core->fleet.self;
     store->rev = rev;
@@ -265,6 +265,19 @@ static bool office_free(const struct ks_core *core)
     return division->office == 0;
 }
 
+/* Written by a clock that is ahead of ours. */
+static bool is_ahead(const struct ks_core *core, uint64_t rev)
+{
+    return age_us(core, rev) < -skew(core).us;
+}
+
+/* Whoever did not write it for long; or who is no client any more, and whose clock was ahead. */
+static bool is_silent(struct ks_core *core, const struct ks_leader_row *office)
+{
+    return age_us(core, office->epoch) >= core->config.lease_duration.us + skew(core).us ||
+           (is_ahead(core, office->epoch) && ks_native_member(core, office->holder.worker) == NULL);
+}
+
 /* The first client leads, if nobody does, or whoever did is silent. */
 static void claim(struct ks_core *core, struct ks_effects *effects)
 {
@@ -273,8 +286,7 @@ static void claim(struct ks_core *core, struct ks_effects *effects)
     bool vacant = !office->present || (office->holder.worker == 0 && office->holder.boot == 0);
     struct ks_store_effect *store;
 
-    if (first && (vacant || holds_office(core) ||
-                  age_us(core, office->epoch) >= core->config.lease_duration.us + skew(core).us)) {
+    if (first && (vacant || holds_office(core) || is_silent(core, office))) {
         store =
             ask_office(core, KS_STORE_CLAIM_OFFICE, office->present ? office->epoch : 0, effects);
         store->owner = office->holder;
@@ -317,7 +329,8 @@ static bool belongs(const struct ks_directory_entry *entry)
 static void keep_list(struct ks_core *core, struct ks_effects *effects)
 {
     struct ks_division *division = ours(core);
-    bool due = core->fleet.leads && age_us(core, division->list_rev) >= core->config.beat.us;
+    bool due = core->fleet.leads && (age_us(core, division->list_rev) >= core->config.beat.us ||
+                                     is_ahead(core, division->list_rev));
     struct ks_store_effect *store;
     uint32_t count = 0;
     bool differs = division->twice;
