@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* convert.c - any item of a lease table, as JSON behind a byte that names the dialect: each row that is read goes to each
- * dialect, or it is said why not, and what was written there comes back to the same place.
+/* convert.c - any item of a lease table, as JSON behind a byte that names the dialect: each row that is read goes to
+ * each dialect, or it is said why not, and what was written there comes back to the same place.
  */
 #include "adapters/dialects/convert.h"
 
