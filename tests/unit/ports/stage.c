@@ -98,8 +98,7 @@ void stage_vanish(struct stage *stage)
         stage->letters->vtable->close(stage->letters);
     if (stage->lock != NULL)
         stage->lock->vtable->close(stage->lock);
-    for (int i = 0; i < 3; i++)
-        ks_loop_turn(stage->loop, ks_span_ms(20));
+    ks_loop_await_jobs(stage->loop, ks_span_ms(20000));
     ks_loop_free(stage->loop);
     ks_switchboard_free(stage->board);
 }
