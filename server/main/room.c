@@ -117,8 +117,8 @@ static ks_err open_kinesis(struct ks_room *room, struct ks_aws_client *client,
 
     if (strcmp(options->retrieval, "fanout") != 0)
         return ks_kinesis_source_open(room->loop, client, options->stream, &room->source, detail);
-    KS_TRY(ks_fanout_source_open(room->loop, client, options->stream, &fanout, &room->source,
-                                 detail));
+    KS_TRY(
+        ks_fanout_source_open(room->loop, client, options->stream, &fanout, &room->source, detail));
     /* A second feed of the consumer would take the shard from the first. */
     return ks_kinesis_source_open(room->loop, client, options->stream, &room->beside, detail);
 }

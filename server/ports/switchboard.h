@@ -198,7 +198,7 @@ struct ks_settlement {
     enum ks_settle_outcome outcome; /* DEAD_LETTER: only if there are any. */
     ks_span delay;
     ks_view
-        reason; /* DEAD_LETTER: what the app says of it; copied, at most KS_LETTER_REASON_MAX bytes. */
+        reason; /* DEAD_LETTER, RETRY: what the app says of it; copied, at most KS_LETTER_REASON_MAX bytes. */
 };
 
 struct ks_settled ks_switchboard_settle(struct ks_switchboard *board,

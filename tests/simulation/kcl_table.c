@@ -27,6 +27,26 @@ static sim_time lease_us(const struct shared_world *world)
     return world->config.lease_duration.us;
 }
 
+/* As ports/rows_streams.c: whose it is, and no more. */
+static void tell_row_elsewhere(const struct shared_world *world, struct shared_request *request,
+                               ks_shard shard)
+{
+    const struct shared_row *row = &world->rows[shard];
+    struct ks_lease_row *told = &request->rows[request->row_count++];
+
+    *told = (struct ks_lease_row){.shard = shard,
+                                  .parents = {KS_SHARD_NONE, KS_SHARD_NONE},
+                                  .rev = row->counter,
+                                  .finished = row->checkpoint == SHARED_END,
+                                  .damaged = row->damage != SHARED_SOUND,
+                                  .elsewhere = true,
+                                  .unserved = !shared_reads_all(world, request->node)};
+    if (told->damaged)
+        return;
+    told->owner.worker = row->owner;
+    told->next_owner.worker = row->next;
+}
+
 static void tell_row(const struct shared_world *world, struct shared_request *request,
                      ks_shard shard)
 {
@@ -34,6 +54,10 @@ static void tell_row(const struct shared_world *world, struct shared_request *re
 
     if (!row->present)
         return;
+    if (world->shards[shard].stream != shared_stream_of(world, request->node)) {
+        tell_row_elsewhere(world, request, shard);
+        return;
+    }
     if (row->damage != SHARED_SOUND) {
         request->rows[request->row_count++] = (struct ks_lease_row){
             .shard = shard, .parents = {KS_SHARD_NONE, KS_SHARD_NONE}, .damaged = true};
@@ -76,7 +100,8 @@ static void check_begin(struct shared_world *world, const struct shared_request 
 
 static void asked(struct shared_world *world, const struct shared_request *request)
 {
-    struct shared_node *node = &world->nodes[request->node];
+    const struct shared_node *node = &world->nodes[request->node];
+    sim_time *stole_at = &world->nodes[request->node].stole_at;
     const struct shared_row *row;
 
     if (request->ask.shard >= SHARED_SHARDS)
@@ -85,15 +110,18 @@ static void asked(struct shared_world *world, const struct shared_request *reque
     if (node->unread[request->ask.shard] && request->ask.operation >= KS_STORE_FIRST_WRITE)
         shared_fail(world, "shard-%u: w%u writes what it cannot read", request->ask.shard,
                     request->ask.worker.worker);
+    if (world->shards[request->ask.shard].stream != shared_stream_of(world, request->node))
+        shared_fail(world, "shard-%u: w%u asks for a row of another stream", request->ask.shard,
+                    request->ask.worker.worker);
     check_begin(world, request);
     kcl_asked(world, request);
     if (request->ask.operation != KS_STORE_TAKE_OVER || row->counter != request->ask.rev ||
         row->owner == request->ask.worker.worker || !is_live(world, row))
         return;
-    if (node->stole_at != 0 && world->now - node->stole_at < lease_us(world) * 19 / 10)
+    if (*stole_at != 0 && world->now - *stole_at < lease_us(world) * 19 / 10)
         shared_fail(world, "shard-%u: w%u steals twice in a cycle", request->ask.shard,
                     request->ask.worker.worker);
-    node->stole_at = world->now;
+    *stole_at = world->now;
     world->claimed++;
 }
 
@@ -380,8 +408,37 @@ const struct shared_fleet shared_kcl = {
     .is_done = is_done,
 };
 
+const struct shared_fleet shared_kcl_streams = {
+    .protocol = KS_PROTOCOL_KCL,
+    .streams = SHARED_STREAMS,
+    .kept = true,
+    .drift_ppm = 20000,
+    .peace_s = 400,
+    .asked = asked,
+    .apply = apply,
+    .answered = answered,
+    .member = kcl_member_turn,
+    .draw = draw,
+    .is_done = is_done,
+};
+
 const struct shared_fleet shared_kcl3 = {
     .protocol = KS_PROTOCOL_KCL,
+    .kept = true,
+    .led = true,
+    .drift_ppm = 20000,
+    .peace_s = 600,
+    .asked = asked,
+    .apply = apply,
+    .answered = answered,
+    .member = kcl_member_turn,
+    .draw = draw,
+    .is_done = is_done,
+};
+
+const struct shared_fleet shared_kcl3_streams = {
+    .protocol = KS_PROTOCOL_KCL,
+    .streams = SHARED_STREAMS,
     .kept = true,
     .led = true,
     .drift_ppm = 20000,

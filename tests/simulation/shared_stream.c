@@ -19,18 +19,24 @@ static struct shared_shard shard_of(uint64_t first, uint64_t last)
                                  .last_key = last};
 }
 
+static void begin_one(struct shared_world *world, uint32_t stream, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct shared_shard *shard = &world->shards[world->shard_count++];
+
+        *shard = shard_of(UINT64_MAX / count * i + (i > 0),
+                          i + 1 == count ? UINT64_MAX : UINT64_MAX / count * (i + 1));
+        shard->stream = stream;
+        shard->shown_at = -AGE;
+        shard->due_at = INT64_MIN;
+    }
+}
+
 void shared_stream_begin(struct shared_world *world)
 {
     world->retention = SHARED_NEVER;
-    world->shard_count = (uint32_t)ks_prng_between(&world->prng, 1, 6);
-    for (ks_shard shard = 0; shard < world->shard_count; shard++) {
-        world->shards[shard] = shard_of(UINT64_MAX / world->shard_count * shard + (shard > 0),
-                                        shard + 1 == world->shard_count
-                                            ? UINT64_MAX
-                                            : UINT64_MAX / world->shard_count * (shard + 1));
-        world->shards[shard].shown_at = -AGE;
-        world->shards[shard].due_at = INT64_MIN;
-    }
+    for (uint32_t stream = 0; stream < world->streams; stream++)
+        begin_one(world, stream, (uint32_t)ks_prng_between(&world->prng, 1, 6 / world->streams));
 }
 
 static void put_some(struct shared_world *world)
@@ -69,9 +75,15 @@ static void close_one(struct shared_world *world, ks_shard shard)
     stream->closed = true;
     stream->closed_at = world->now;
     stream->closed_shown_at = shown_at(world);
-    if (world->retention != SHARED_NEVER)
-        stream->gone_at =
-            world->now + world->retention + ks_prng_between(&world->prng, 3 * TARDY, 15 * TARDY);
+    if (world->retention == SHARED_NEVER)
+        return;
+    stream->gone_at =
+        world->now + world->retention + ks_prng_between(&world->prng, 3 * TARDY, 15 * TARDY);
+    /* Whoever was closed before is gone before. */
+    for (uint32_t p = 0; p < KS_PARENTS_MAX; p++)
+        if (stream->parents[p] != KS_SHARD_NONE &&
+            stream->gone_at < world->shards[stream->parents[p]].gone_at)
+            stream->gone_at = world->shards[stream->parents[p]].gone_at;
 }
 
 static void add_child(struct shared_world *world, ks_shard parent, ks_shard adjacent,
@@ -80,6 +92,7 @@ static void add_child(struct shared_world *world, ks_shard parent, ks_shard adja
     struct shared_shard *child = &world->shards[world->shard_count++];
 
     *child = shard_of(first, last);
+    child->stream = world->shards[parent].stream;
     child->parents[0] = parent;
     child->parents[1] = adjacent;
     child->born = world->now;
@@ -114,7 +127,7 @@ static void merge(struct shared_world *world, ks_shard lower)
     for (ks_shard upper = 0; upper < world->shard_count; upper++) {
         const struct shared_shard *other = &world->shards[upper];
 
-        if (other->closed || stream->last_key == UINT64_MAX ||
+        if (other->closed || other->stream != stream->stream || stream->last_key == UINT64_MAX ||
             other->first_key != stream->last_key + 1)
             continue;
         close_one(world, lower);

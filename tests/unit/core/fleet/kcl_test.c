@@ -317,6 +317,22 @@ TEST(a_shard_ends_only_when_listings_show_who_goes_on_with_all_its_keys)
     EXPECT_EQ_I64(lease->write, KS_WRITE_END);
 }
 
+TEST(no_shard_ends_before_there_was_a_listing)
+{
+    const struct ks_lease *lease = held();
+    struct ks_lease_row row = row_of(0, BED_ME, 1);
+
+    for (int i = 0; i < 100 && !lease->reading; i++)
+        peers_wait(10);
+    peers_bed.core->fleet.listed_at = KS_LONG_AGO; /* The first one is under way still. */
+    bed_records(&peers_bed, 0, 0, 0, true);
+    row.rev = lease->rev;
+    peers_look(&row);
+    answer_lease(&row);
+    EXPECT(lease->used && lease->write != KS_WRITE_END);
+    EXPECT(peers_bed.core->fleet.listing);
+}
+
 TEST(hash_keys_that_a_row_lacks_are_filled_in)
 {
     const struct ks_shard_row shards[] = {
