@@ -12,7 +12,8 @@ ks_err ks_cursor_open(struct ks_switchboard *board, ks_shard shard, const struct
                       struct ks_cursor **ret_cursor)
 {
     const struct ks_stream_source_vtable *source = board->config.source->vtable;
-    const struct ks_shard_words *words = ks_rows_words(&board->rows, shard);
+    const struct ks_shard_words *words =
+        ks_rows_words(&board->rows, ks_board_number(board, shard));
     struct ks_cursor *cursor;
     ks_err err;
 
@@ -24,7 +25,7 @@ ks_err ks_cursor_open(struct ks_switchboard *board, ks_shard shard, const struct
     if (cursor == NULL)
         return KS_FAIL(NO_MEMORY);
     cursor->board = board;
-    err = source->open(board->config.source, ks_names_text(&board->rows.shards, shard), from,
+    err = source->open(board->config.source, ks_switchboard_shard_id(board, shard), from,
                        &board->budget, &cursor->reader);
     if (!ks_ok(err)) {
         ks_free(cursor);
