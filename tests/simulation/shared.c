@@ -42,10 +42,11 @@ static sim_time true_time(const struct shared_world *world, const struct shared_
 bool shared_may_deliver(const struct shared_world *world, uint32_t number, ks_shard shard)
 {
     const struct shared_node *node = &world->nodes[number];
+    const ks_shard called = numbers_of(&node->numbers, shard);
     struct ks_lease_view view;
 
-    return ks_core_lease(node->core, shard, &view) &&
-           ks_core_may_deliver(node->core, shard, view.epoch, clock_of(world, node));
+    return ks_core_lease(node->core, called, &view) &&
+           ks_core_may_deliver(node->core, called, view.epoch, clock_of(world, node));
 }
 
 /* ---- A node ---- */
@@ -278,7 +279,8 @@ static void deliver(struct shared_world *world, uint32_t number, const struct ks
             shared_fail(world, "shard-%u is delivered before its parent is over", shard);
     if (world->shards[shard].put_at[first] < world->oldest)
         shared_fail(world, "shard-%u: a record is delivered that is older than the begin", shard);
-    if (!ks_core_may_deliver(node->core, shard, effect->deliver.epoch, clock_of(world, node)))
+    if (!ks_core_may_deliver(node->core, numbers_of(&node->numbers, shard), effect->deliver.epoch,
+                             clock_of(world, node)))
         shared_fail(world, "shard-%u is delivered past its deadline", shard);
     plan(world, number, world->now + ks_prng_between(&world->prng, SIM_MS, 2 * SIM_SECOND),
          (struct happening){.kind = HAPPENS_JOB,
@@ -295,8 +297,8 @@ static void settle(struct shared_world *world, uint32_t number, const struct hap
     struct ks_lease_view view;
 
     /* Handled is handled, whether the ack still counts or not. */
-    if (ks_core_lease(node->core, happening->shard, &view) && view.epoch == happening->epoch &&
-        node->open[happening->shard])
+    if (ks_core_lease(node->core, numbers_of(&node->numbers, happening->shard), &view) &&
+        view.epoch == happening->epoch && node->open[happening->shard])
         for (uint32_t i = 0; i < happening->count; i++)
             world->shards[happening->shard]
                 .settled[node->base[happening->shard] + happening->first + i] = true;
@@ -379,7 +381,7 @@ static void step(struct shared_world *world, uint32_t number, const struct ks_ev
 
     effects->count = 0;
     ks_core_wall(node->core, WALL_US + world->now + node->wall_error);
-    ks_core_step(node->core, clock_of(world, node), event, effects);
+    numbers_step(&node->numbers, node->core, clock_of(world, node), event, effects);
     ks_core_check(node->core);
     for (uint32_t i = 0; i < effects->count && !world->failed; i++) {
         perform(world, number, &effects->items[i]);
@@ -444,6 +446,7 @@ static void start(struct shared_world *world, uint32_t number, uint32_t name)
         .wall_error = small_error(world),
         .masks = config.masking,
     };
+    numbers_begin(&node->numbers, world->seed, config.shards_max);
     for (ks_shard shard = 0; shard < SHARED_SHARDS; shard++)
         node->seen[shard] = node->own[shard] = node->row[shard] = SHARED_NONE;
     shared_say(world, "node %u: w%u starts", number, name);
@@ -790,8 +793,10 @@ bool shared_run(const struct shared_fleet *fleet, uint64_t seed, uint64_t count,
     agenda_free(&world->agenda);
     ks_free(world);
     if (good)
-        printf("taken %llu, claimed %llu, delivered %llu; stories %016llx\n%llu passed, 0 failed\n",
+        printf("taken %llu, claimed %llu, delivered %llu, numbers given again %llu; stories %016llx\n"
+               "%llu passed, 0 failed\n",
                (unsigned long long)taken, (unsigned long long)claimed,
-               (unsigned long long)delivered, (unsigned long long)hash, (unsigned long long)count);
+               (unsigned long long)delivered, (unsigned long long)numbers_given_again(),
+               (unsigned long long)hash, (unsigned long long)count);
     return good;
 }

@@ -8,6 +8,7 @@
 #include "agenda.h"
 #include "base/prng.h"
 #include "core/core.h"
+#include "numbers.h"
 
 enum {
     SHARED_NODES = 4,
@@ -140,6 +141,7 @@ struct kcl_fleet {
 
 struct shared_node {
     struct ks_core *core; /* NULL: it does not run. */
+    struct numbers numbers; /* Its names of shards. */
     uint32_t life;
     uint32_t name;
     int64_t offset;    /* Of its steady clock. */

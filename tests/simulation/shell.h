@@ -9,6 +9,7 @@
 
 #include "agenda.h"
 #include "core/core.h"
+#include "numbers.h"
 #include "oracle.h"
 #include "world_app.h"
 #include "world_redrive.h"
@@ -63,6 +64,7 @@ struct process {
     bool over;                /* The core said DRAINED or REFUSED in this step. */
 
     struct ks_core *core;
+    struct numbers numbers; /* Its names of shards. */
     void *memory;
     sim_time tick_at; /* When the next look at the deadline is planned. */
     sim_time tick_second;
