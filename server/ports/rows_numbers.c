@@ -11,13 +11,12 @@
 static const ks_span worker_keep = {INT64_C(300) * 1000 * 1000}; /* Pods come and go. */
 static const ks_span sweep_every = {INT64_C(60) * 1000 * 1000};
 
+/* A row that ends names its children; parents are for the core to hold. */
 static void touch_family(struct ks_rows *rows, ks_shard shard, ks_instant now)
 {
     const struct ks_shard_words *words = ks_rows_words(rows, shard);
 
     ks_names_touch(&rows->shards, shard, now);
-    for (uint32_t i = 0; words != NULL && i < KS_PARENTS_MAX; i++)
-        ks_names_touch(&rows->shards, words->parents[i], now);
     for (uint32_t i = 0; words != NULL && i < KS_CHILDREN_MAX; i++)
         ks_names_touch(&rows->shards, words->children[i], now);
 }
