@@ -95,7 +95,8 @@ ks_err ks_board_numbers_new(struct ks_switchboard *board)
 
     assert(most <= KS_NAMES_HANDLED_MAX);
     /* Before that nothing has been there for long. */
-    board->free_at = ks_instant_add(ks_board_now(board), ks_span_us(board->config.core.keep.us / 2));
+    board->free_at =
+        ks_instant_add(ks_board_now(board), ks_span_us(board->config.core.keep.us / 2));
     board->held = ks_alloc(most * sizeof *board->held);
     board->freed = ks_alloc(most * sizeof *board->freed);
     return board->held == NULL || board->freed == NULL ? KS_FAIL(NO_MEMORY) : KS_OK;

@@ -549,8 +549,7 @@ void ks_switchboard_persist(struct ks_switchboard *board, ks_shard shard)
 bool ks_switchboard_persisted(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
                               ks_number up_to)
 {
-    const struct ks_shard_words *words =
-        ks_rows_words(&board->rows, ks_board_number(board, shard));
+    const struct ks_shard_words *words = ks_rows_words(&board->rows, ks_board_number(board, shard));
 
     if (up_to == 0)
         return true;

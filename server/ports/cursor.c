@@ -12,8 +12,7 @@ ks_err ks_cursor_open(struct ks_switchboard *board, ks_shard shard, const struct
                       struct ks_cursor **ret_cursor)
 {
     const struct ks_stream_source_vtable *source = board->config.source->vtable;
-    const struct ks_shard_words *words =
-        ks_rows_words(&board->rows, ks_board_number(board, shard));
+    const struct ks_shard_words *words = ks_rows_words(&board->rows, ks_board_number(board, shard));
     struct ks_cursor *cursor;
     ks_err err;
 

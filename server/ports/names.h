@@ -51,9 +51,9 @@ KS_MUST_USE ks_err ks_names_add(struct ks_names *names, ks_view text, ks_instant
 bool ks_names_find(const struct ks_names *names, ks_view text, uint32_t *ret_number);
 /* The name, "" for a number that has none. Stays where it is. */
 const char *ks_names_text(const struct ks_names *names, uint32_t number);
-/* The handle of a number below KS_NAMES_HANDLED_MAX that stands for a name, and back: NONE for a number that has none, and
- * for a handle of an earlier life. A number that was never freed is its own handle. 2^16 lives have the same: of shards,
- * which are freed an hour after they were used last, that is 7 years. */
+/* The handle of a number below KS_NAMES_HANDLED_MAX that stands for a name, and back: NONE for a number that has none,
+ * and for a handle of an earlier life. A number that was never freed is its own handle. After 2^16 lives they come
+ * again: of shards, which are freed an hour after they were used last, in 7 years. */
 uint32_t ks_names_handle(const struct ks_names *names, uint32_t number);
 uint32_t ks_names_number(const struct ks_names *names, uint32_t handle);
 /* True if one more name has a number. */

@@ -131,9 +131,9 @@ struct ks_position ks_rows_whole(const struct ks_shard_words *words);
 /* The number of a shard; its words are known from then on. False: the table is full, or it is no
  * name. */
 bool ks_rows_shard(struct ks_rows *rows, ks_view id, ks_instant now, ks_shard *ret_shard);
-/* Frees the numbers of shards that the last look at all rows did not show and that for `keep` nobody named, neither rows
- * nor listings, and that were not `held` when this was called, nor children of one that was; ret_freed says which. Both
- * have shards_max places. Called often within `keep`, when nobody but who holds them has numbers of shards in
+/* Frees the numbers of shards that the last look at all rows did not show and that for `keep` nobody named, neither
+ * rows nor listings, and that were not `held` when this was called, nor children of one that was; ret_freed says which.
+ * Both have shards_max places. Called often within `keep`, when nobody but who holds them has numbers of shards in
  * hand. False: there are none. */
 bool ks_rows_free_shards(struct ks_rows *rows, const bool *held, ks_instant now, ks_span keep,
                          bool *ret_freed);

@@ -131,12 +131,9 @@ static void inwards(struct numbers *numbers, struct ks_event *event, ks_instant 
     case KS_EVENT_STORE: give_store(numbers, event, now); return;
     case KS_EVENT_LISTED: give_listed(numbers, event, now); return;
     case KS_EVENT_SESSION_OPEN:
-        event->open.shards =
-            give_all(numbers, event->open.shards, event->open.shard_count, now);
+        event->open.shards = give_all(numbers, event->open.shards, event->open.shard_count, now);
         return;
-    case KS_EVENT_RECORDS:
-        event->records.shard = numbers_of(numbers, event->records.shard);
-        return;
+    case KS_EVENT_RECORDS: event->records.shard = numbers_of(numbers, event->records.shard); return;
     case KS_EVENT_READ_FAILED:
         event->read_failed.shard = numbers_of(numbers, event->read_failed.shard);
         return;

@@ -3,8 +3,8 @@
  * process.
  *
  * In most worlds a shard has one number, its own. In those with few numbers each process gives out the lowest that is
- * free, and lets its core forget a shard that it neither holds nor has heard of lately, so that numbers go from shard to
- * shard all the time. An effect never names one that stands for nothing.
+ * free, and lets its core forget a shard that it neither holds nor has heard of lately, so that numbers go from one
+ * shard to the next all the time. An effect never names one that stands for nothing.
  */
 #ifndef KS_SIM_NUMBERS_H
 #define KS_SIM_NUMBERS_H
@@ -17,8 +17,8 @@ enum { NUMBERS_MAX = 64 };
 struct numbers {
     bool few;
     uint32_t shards_max;
-    ks_shard of[NUMBERS_MAX];    /* By shard: its number + 1; 0: it has none. */
-    ks_shard shard[NUMBERS_MAX]; /* By number: likewise. */
+    ks_shard of[NUMBERS_MAX];     /* By shard: its number + 1; 0: it has none. */
+    ks_shard shard[NUMBERS_MAX];  /* By number: likewise. */
     ks_shard before[NUMBERS_MAX]; /* Likewise, that had it last. */
     ks_instant touched[NUMBERS_MAX];
     ks_instant free_at;

@@ -99,7 +99,7 @@ static void expect_owner(struct world *world, const struct process *process)
 
         if (!may_deliver_by_row(world, process, shard))
             continue;
-        ks_core_lease(process->core, numbers_of(&process->numbers, shard), &lease);
+        shell_lease(process, shard, &lease);
         if (!row->present || !ks_incarnation_equal(row->row.owner, self) ||
             row->row.epoch != lease.epoch)
             oracle_fail(world, "w%u may deliver shard-%u in epoch %llu, but it is w%u's in %llu",

@@ -140,7 +140,7 @@ struct kcl_fleet {
 };
 
 struct shared_node {
-    struct ks_core *core; /* NULL: it does not run. */
+    struct ks_core *core;   /* NULL: it does not run. */
     struct numbers numbers; /* Its names of shards. */
     uint32_t life;
     uint32_t name;

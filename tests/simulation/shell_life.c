@@ -79,6 +79,16 @@ void shell_stop(struct world *world, struct process *process)
     process->life++;
 }
 
+bool shell_lease(const struct process *process, ks_shard shard, struct ks_lease_view *ret_view)
+{
+    return ks_core_lease(process->core, numbers_of(&process->numbers, shard), ret_view);
+}
+
+bool shell_is_dying(const struct process *process, ks_shard shard, ks_number number)
+{
+    return ks_core_is_dying(process->core, numbers_of(&process->numbers, shard), number);
+}
+
 void shell_free(struct process *process)
 {
     ks_free(process->memory);

@@ -67,8 +67,8 @@ static uint32_t split_and_merge(uint32_t shard)
 {
     struct ks_detail detail;
 
-    EXPECT_OK(ks_shards_split(db, name_of(0, shard), "42535295865117307932921825928971026432",
-                              &detail));
+    EXPECT_OK(
+        ks_shards_split(db, name_of(0, shard), "42535295865117307932921825928971026432", &detail));
     made += 2;
     merged = false;
     stage_turn_until(&stage, are_served);
@@ -150,8 +150,8 @@ TEST(records_come_and_are_settled_under_the_handle_of_a_later_life)
     stage_turn_until(&stage, stage_holds_all);
     while (consumer.run_count == 0) {
         stage_turn(&stage, until, ks_span_ms(20));
-        consumer.run_count = ks_switchboard_pull(stage.board, consumer.session, 10, 1 << 20,
-                                                 consumer.runs, 1);
+        consumer.run_count =
+            ks_switchboard_pull(stage.board, consumer.session, 10, 1 << 20, consumer.runs, 1);
     }
     EXPECT_EQ_U64(consumer.runs[0].shard >> 16, 7);
     EXPECT(ks_switchboard_record(stage.board, consumer.runs[0].shard, consumer.runs[0].epoch, 0) !=
