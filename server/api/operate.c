@@ -42,6 +42,9 @@ static bool find_shards(struct ks_exchange *exchange, char *const *names, size_t
 
 /* ---- Pause and resume ---- */
 
+/* RFC 3339 knows none behind it; calls could say one that no span can hold. */
+static const int64_t YEAR_10000 = INT64_C(253402300800000);
+
 bool ks_pause(struct ks_exchange *exchange, const ks_pb_pause_request *request,
               ks_pb_pause_response *ret_response)
 {
@@ -51,9 +54,9 @@ bool ks_pause(struct ks_exchange *exchange, const ks_pb_pause_request *request,
     ks_wall until = {request->until};
     ks_shard shard;
 
-    if (until.ms != 0 && until.ms <= ks_wall_now().ms) {
+    if (until.ms != 0 && (until.ms <= ks_wall_now().ms || until.ms >= YEAR_10000)) {
         ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
-                            "until must be an instant to come");
+                            "until must be an instant to come, before the year 10000");
         return false;
     }
     if (!find_shards(exchange, request->shards, request->n_shards))

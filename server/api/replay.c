@@ -33,6 +33,7 @@ struct replay {
     struct ks_exchange *exchange; /* That streams it; NULL: none. */
     struct ks_timer idle;         /* Over then. */
     struct ks_timer again;        /* The next read, or a heartbeat. */
+    ks_instant beat_at;           /* The next heartbeat, if nothing is written before. */
     struct ks_position from;
     struct ks_position to;
     ks_shard *shards; /* Parents first. */
@@ -144,11 +145,14 @@ static bool is_over_at_tip(const struct replay *replay)
 
 /* ---- Reading ---- */
 
+static ks_instant in_ms(const struct replay *replay, int64_t ms)
+{
+    return ks_instant_add(ks_loop_now(replay->api->loop), ks_span_ms(ms));
+}
+
 static void again_in(struct replay *replay, int64_t ms)
 {
-    struct ks_loop *loop = replay->api->loop;
-
-    ks_loop_timer_set(loop, &replay->again, ks_instant_add(ks_loop_now(loop), ks_span_ms(ms)));
+    ks_loop_timer_set(replay->api->loop, &replay->again, in_ms(replay, ms));
 }
 
 static void answered(void *arg, const struct ks_read_answer *said)
@@ -209,8 +213,7 @@ static void again_due(struct ks_timer *timer)
 
     if (replay->exchange == NULL)
         return;
-    if (replay->reading)
-        replay->beat = true;
+    replay->beat = ks_instant_reached(ks_loop_now(replay->api->loop), replay->beat_at);
     ks_exchange_wake(replay->exchange);
 }
 
@@ -398,13 +401,15 @@ static size_t fill(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
         return 0;
     }
     *ret_fill = size > 0 ? KS_FILL_MORE : KS_FILL_WAIT;
-    if (size > 0)
+    if (size > 0) {
+        replay->beat_at = in_ms(replay, BEAT_MS);
         return size;
+    }
     if (replay->ended || replay->api->ending) {
         *ret_fill = KS_FILL_END;
         return 0;
     }
-    again_in(replay, BEAT_MS);
+    ks_loop_timer_set(replay->api->loop, &replay->again, replay->beat_at);
     read_on(replay);
     return 0;
 }
@@ -464,6 +469,7 @@ void ks_handle_replay_stream(struct ks_exchange *exchange)
     }
     ks_loop_timer_clear(replay->api->loop, &replay->idle);
     replay->exchange = exchange;
+    replay->beat_at = in_ms(replay, BEAT_MS);
     exchange->context = replay;
     exchange->closed = stream_closed;
     ks_exchange_stream(exchange, KS_TYPE_NDJSON, fill);
@@ -524,6 +530,14 @@ static bool sort_shards(struct replay *replay, const ks_shard *all, uint32_t cou
     return true;
 }
 
+static bool is_among(const ks_shard *shards, uint32_t count, ks_shard shard)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (shards[i] == shard)
+            return true;
+    return false;
+}
+
 /* The shards that are named, or all. False if the exchange was answered. */
 static bool choose_shards(struct ks_exchange *exchange,
                           const KinesisSidecar__V1__ReplayRequest *request, struct replay *replay)
@@ -545,11 +559,16 @@ static bool choose_shards(struct ks_exchange *exchange,
 
         good = request->n_shards == 0 ||
                ks_switchboard_find_shard(board, ks_view_text(request->shards[i]), &shard);
-        if (!good)
+        if (!good) {
             ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no shard %.128s is known",
                                 request->shards[i]);
-        else if (ks_switchboard_shard(board, shard, &status))
+        } else if (request->n_shards > 0 && is_among(all, count, shard)) {
+            ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT, "%.128s is named twice",
+                                request->shards[i]);
+            good = false;
+        } else if (ks_switchboard_shard(board, shard, &status)) {
             all[count++] = shard;
+        }
     }
     if (good && !sort_shards(replay, all, count)) {
         ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");

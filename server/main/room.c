@@ -115,10 +115,12 @@ static ks_err open_kinesis(struct ks_room *room, struct ks_aws_client *client,
         .shard_metrics = strcmp(options->shard_metrics, "on") == 0,
     };
 
-    if (strcmp(options->retrieval, "fanout") == 0)
-        return ks_fanout_source_open(room->loop, client, options->stream, &fanout, &room->source,
-                                     detail);
-    return ks_kinesis_source_open(room->loop, client, options->stream, &room->source, detail);
+    if (strcmp(options->retrieval, "fanout") != 0)
+        return ks_kinesis_source_open(room->loop, client, options->stream, &room->source, detail);
+    KS_TRY(
+        ks_fanout_source_open(room->loop, client, options->stream, &fanout, &room->source, detail));
+    /* A second feed of the consumer would take the shard from the first. */
+    return ks_kinesis_source_open(room->loop, client, options->stream, &room->beside, detail);
 }
 
 static ks_err open_stream(struct ks_room *room, struct ks_detail *detail)
@@ -136,9 +138,12 @@ static ks_err open_stream(struct ks_room *room, struct ks_detail *detail)
 /* Whatever the stream, its aggregates are taken apart. If that fails, the stream is closed in the end. */
 static ks_err open_source(struct ks_room *room, struct ks_detail *detail)
 {
+    const char *name = room->options->name;
+
     KS_TRY(open_stream(room, detail));
-    return ks_user_records_source_open(room->loop, room->options->name, room->source,
-                                       &room->source);
+    if (room->beside != NULL)
+        KS_TRY(ks_user_records_source_open(room->loop, name, room->beside, &room->beside));
+    return ks_user_records_source_open(room->loop, name, room->source, &room->source);
 }
 
 /* An id that somebody chose comes again after a crash; one that we made up never does. */
@@ -268,6 +273,7 @@ static ks_err open_board(struct ks_room *room)
         .loop = room->loop,
         .store = room->store,
         .source = room->source,
+        .beside = room->beside,
         .lock = room->lock,
         .letters = room->letters,
         .subscription = room->options->name,
@@ -326,6 +332,8 @@ void ks_room_close(struct ks_room *room)
     ks_cpu_close(room->cpu);
     if (room->source != NULL)
         room->source->vtable->close(room->source);
+    if (room->beside != NULL)
+        room->beside->vtable->close(room->beside);
     if (room->store != NULL)
         room->store->vtable->close(room->store);
     if (room->letters != NULL)

@@ -30,6 +30,7 @@ struct ks_room {
     struct ks_cloud_part part;
     struct ks_lease_store *store;
     struct ks_stream_source *source;
+    struct ks_stream_source *beside; /* For peek and replays; NULL: `source` is. */
     struct ks_worker_lock
         *lock;          /* NULL: the worker id is this process's own, or there is no place. */
     struct ks_cpu *cpu; /* NULL: nobody asks. */

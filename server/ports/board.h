@@ -19,8 +19,9 @@
  * queue is empty before each step, and a step has at most KS_EFFECTS_MAX of them. */
 enum { KS_BOARD_QUEUE_MAX = 8 * KS_EFFECTS_MAX };
 
-/* Settlements with a reason whose dead letters are not written yet; of more, the oldest reasons are lost. */
-enum { KS_BOARD_REASONS_MAX = 64 };
+/* Reasons of settlements whose dead letters are not written yet: a request has up to 10,000 of them. Of more, the
+ * oldest are lost. */
+enum { KS_BOARD_REASON_BYTES_MAX = 2 << 20 };
 struct ks_board_letters;
 struct ks_board_redrives;
 
@@ -220,8 +221,11 @@ struct ks_switchboard *ks_board_of_ask(struct ks_board_ask *ask);
 
 /* The memory for dead letters. NO_MEMORY. */
 KS_MUST_USE ks_err ks_board_letters_new(struct ks_switchboard *board);
-/* What the app says of records that it gives up. */
-void ks_board_note_reason(struct ks_switchboard *board, const struct ks_settlement *settlement);
+/* NULL is allowed. */
+void ks_board_letters_free(struct ks_board_letters *letters);
+/* What the app says of the first `count` records of the settlement: those that it settled. */
+void ks_board_note_reason(struct ks_switchboard *board, const struct ks_settlement *settlement,
+                          uint32_t count);
 void ks_board_bury(struct ks_switchboard *board, const struct ks_effect *effect);
 /* What the app said of the record, "" if nothing. Valid until the next settlement. */
 ks_view ks_board_reason_of(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,

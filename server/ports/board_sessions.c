@@ -446,11 +446,22 @@ static struct ks_settled settled(const struct ks_switchboard *board)
     return board->said.settled;
 }
 
+/* How many of its records were settled. */
+static uint32_t count_done(const struct ks_settled *answer, const struct ks_settlement *settlement)
+{
+    if (answer->status == KS_SETTLE_OK)
+        return settlement->count;
+    return answer->status == KS_SETTLE_EXPIRED
+               ? (uint32_t)(answer->expired_first - settlement->first)
+               : 0;
+}
+
 struct ks_settled ks_switchboard_settle(struct ks_switchboard *board,
                                         const struct ks_settlement *settlement)
 {
     struct ks_event event = {.kind = KS_EVENT_SETTLE};
     struct ks_settled answer;
+    uint32_t done;
 
     event.settle.session = settlement->session;
     event.settle.session_epoch = settlement->session_epoch;
@@ -464,14 +475,12 @@ struct ks_settled ks_switchboard_settle(struct ks_switchboard *board,
     ks_board_step(board, &event);
 
     answer = settled(board);
-    if (answer.status == KS_SETTLE_OK)
-        ks_board_note_reason(board, settlement);
-    if (answer.status == KS_SETTLE_OK && settlement->outcome == KS_ACK)
-        ks_metric_add_labelled(KS_METRIC_RECORDS_ACKED, board->config.subscription,
-                               settlement->count);
-    if (answer.status == KS_SETTLE_OK && settlement->outcome == KS_RETRY)
-        ks_metric_add_labelled(KS_METRIC_RECORDS_RETRIED, board->config.subscription,
-                               settlement->count);
+    done = count_done(&answer, settlement);
+    ks_board_note_reason(board, settlement, done);
+    if (settlement->outcome == KS_ACK)
+        ks_metric_add_labelled(KS_METRIC_RECORDS_ACKED, board->config.subscription, done);
+    if (settlement->outcome == KS_RETRY)
+        ks_metric_add_labelled(KS_METRIC_RECORDS_RETRIED, board->config.subscription, done);
     return answer;
 }
 

@@ -4,14 +4,15 @@
 #include "ports/board.h"
 
 struct ks_cursor {
-    struct ks_switchboard *board;
+    struct ks_stream_source *source;
     struct ks_reader *reader;
 };
 
 ks_err ks_cursor_open(struct ks_switchboard *board, ks_shard shard, const struct ks_position *from,
                       struct ks_cursor **ret_cursor)
 {
-    const struct ks_stream_source_vtable *source = board->config.source->vtable;
+    struct ks_stream_source *source =
+        board->config.beside != NULL ? board->config.beside : board->config.source;
     const struct ks_shard_words *words = ks_rows_words(&board->rows, ks_board_number(board, shard));
     struct ks_cursor *cursor;
     ks_err err;
@@ -23,15 +24,15 @@ ks_err ks_cursor_open(struct ks_switchboard *board, ks_shard shard, const struct
     cursor = ks_alloc(sizeof *cursor);
     if (cursor == NULL)
         return KS_FAIL(NO_MEMORY);
-    cursor->board = board;
-    err = source->open(board->config.source, ks_switchboard_shard_id(board, shard), from,
-                       &board->budget, &cursor->reader);
+    cursor->source = source;
+    err = source->vtable->open(source, ks_switchboard_shard_id(board, shard), from, &board->budget,
+                               &cursor->reader);
     if (!ks_ok(err)) {
         ks_free(cursor);
         return err;
     }
-    if (source->set_range != NULL)
-        source->set_range(cursor->reader, words->hash_start, words->hash_end);
+    if (source->vtable->set_range != NULL)
+        source->vtable->set_range(cursor->reader, words->hash_start, words->hash_end);
     *ret_cursor = cursor;
     return KS_OK;
 }
@@ -39,14 +40,13 @@ ks_err ks_cursor_open(struct ks_switchboard *board, ks_shard shard, const struct
 void ks_cursor_read(struct ks_cursor *cursor, uint32_t max_records, uint32_t max_bytes,
                     void (*answered)(void *arg, const struct ks_read_answer *answer), void *arg)
 {
-    cursor->board->config.source->vtable->read(cursor->reader, max_records, max_bytes, answered,
-                                               arg);
+    cursor->source->vtable->read(cursor->reader, max_records, max_bytes, answered, arg);
 }
 
 void ks_cursor_close(struct ks_cursor *cursor)
 {
     if (cursor == NULL)
         return;
-    cursor->board->config.source->vtable->close_reader(cursor->reader);
+    cursor->source->vtable->close_reader(cursor->reader);
     ks_free(cursor);
 }

@@ -411,7 +411,9 @@ void ks_rows_answered(struct ks_rows *rows, enum ks_store_operation operation, b
         !ks_rows_list(rows, &answer->list, now, &ret_event->store.list))
         ret_event->store.outcome = KS_UNKNOWN;
     if (operation == KS_STORE_READ_FLEET && rows->foreign)
-        ks_rows_mixed_workers(rows, answer, now);
+        ks_rows_mixed_workers(rows, answer, now, wall);
+    if (operation == KS_STORE_READ_FLEET && !rows->foreign)
+        ks_rows_damage(rows, answer);
     if (operation == KS_STORE_READ_FLEET) {
         ret_event->store.app_present = answer->app.present;
         if (answer->app.present)

@@ -81,6 +81,7 @@ struct ks_rows {
     ks_instant sweep_at;  /* The next sweep of workers not before. */
     ks_instant looked_at; /* When all rows were read last, and each had a number. */
     bool full_told;
+    bool worker_told;          /* That the row of a worker cannot be read. */
     bool crowd_told;           /* That not all rows of other streams have numbers. */
     struct ks_streams streams; /* Of the KCL: whether the table is of several, and which is ours. */
     struct ks_detail misfit;   /* Why it cannot be served; "": it can, as far as is known. */

@@ -333,7 +333,7 @@ static void free_memory(struct ks_switchboard *board)
     ks_free(board->sizes);
     ks_free(board->hashes);
     ks_free(board->stale_ms);
-    ks_free(board->letters);
+    ks_board_letters_free(board->letters);
     ks_free(board->redrives);
     ks_free(board->sessions);
     ks_free(board->returning);

@@ -28,6 +28,7 @@ struct ks_switchboard_config {
     struct ks_lease_store
         *store; /* Owned by the caller, closed after the switchboard was stopped. */
     struct ks_stream_source *source; /* Likewise. */
+    struct ks_stream_source *beside; /* Likewise: for cursors; NULL: they read `source`. */
     struct ks_worker_lock *lock;     /* Likewise; NULL: there is none. */
     struct ks_dead_letters *letters; /* Likewise; NULL: there are no dead letters. */
     const char *subscription;        /* Its name; NULL: as the application. */
@@ -200,7 +201,7 @@ struct ks_settlement {
     enum ks_settle_outcome outcome; /* DEAD_LETTER: only if there are any. */
     ks_span delay;
     ks_view
-        reason; /* DEAD_LETTER: what the app says of it; copied, at most KS_LETTER_REASON_MAX bytes. */
+        reason; /* DEAD_LETTER, RETRY: what the app says of it; copied, at most KS_LETTER_REASON_MAX bytes. */
 };
 
 struct ks_settled ks_switchboard_settle(struct ks_switchboard *board,

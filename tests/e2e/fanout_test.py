@@ -223,6 +223,27 @@ def permissions_that_are_missing_are_named(folder):
         sidecar.stop()
 
 
+@test(90)
+def peek_and_replay_leave_the_feeds_alone(folder):
+    """A second SubscribeToShard of the consumer would take the shard from the group for 5 s."""
+    world = World(folder)
+    sidecar = world.sidecar()
+    app = App(sidecar)
+    world.put("a", "b", "c")
+    wait_until(lambda: len(app.records) == 3, 30, "the feed is there")
+    begun = world.requests("SubscribeToShard")
+    seen = sidecar.get(f"/v1/peek?shard={SHARD}")
+    check_equal(names_of(seen["records"]), ["a", "b", "c"], "a peek")
+    replay = sidecar.call("POST", "/v1/replays", {}).json
+    told = sidecar.call("GET", f"/v1/replays/{replay['id']}/stream").body.decode()
+    check_equal(told.count('"type":"record"'), 3, told)
+    world.put("d")
+    wait_until(lambda: len(app.records) == 4, 4, "the feed goes on")
+    check_equal((world.requests("SubscribeToShard"), world.errors("ResourceInUseException")), (begun, 0))
+    app.stop()
+    sidecar.stop()
+
+
 @test(60)
 def a_consumer_that_is_not_there_is_told(folder):
     world = World(folder, tls=False)

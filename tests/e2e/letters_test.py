@@ -5,7 +5,7 @@ server-sent events, and which record is too large."""
 
 import json
 
-from lib import RawStream, Sidecar, check, check_equal, data_of, main, spawn, test, wait_until
+from lib import RawStream, Sidecar, check, check_equal, data_of, main, numbered, pull_all, spawn, test, wait_until
 
 
 def settle(sidecar, record, outcome, **more):
@@ -89,6 +89,21 @@ def a_redriven_letter_comes_again_after_a_nack_a_deadline_and_a_stream_that_brok
 
 
 @test(60)
+def each_letter_of_a_large_request_has_its_reason(folder):
+    sidecar = Sidecar.local(folder).start()
+    sidecar.put(numbered(300))
+    records = pull_all(sidecar, 300, ack=False)
+    settlements = [{"ack_id": record["ack_id"], "outcome": "dead_letter",
+                    "reason": record["sequence_number"] + "\u00e9" * 490} for record in records]
+    answer = sidecar.call("POST", "/v1/records/settle", {"settlements": settlements, "wait": "persisted"}).json
+    check_equal((answer["ok"], answer["failed"], answer["persisted"]), (300, [], True))
+    for letter in sidecar.get("/v1/dead-letters?page_size=1000")["dead_letters"]:
+        number = letter["sequence_number"]
+        check_equal(letter["reason"], number + "\u00e9" * ((1000 - len(number)) // 2), "as much as is kept")
+    sidecar.stop()
+
+
+@test(60)
 def the_poison_policy_gives_a_redriven_letter_up_again_and_a_discard_ends_it(folder):
     sidecar = Sidecar.local(folder, local_shards=1, max_attempts=2, retry_backoff_ms="1").start()
     stream = RawStream(sidecar, "client_id=app")
@@ -153,16 +168,25 @@ def records_come_as_server_sent_events_with_the_json_of_ndjson(folder):
     log = f"{folder}/sse"
     curl = spawn(["curl", "-sN", "-i", "-H", "Accept: text/event-stream",
                   f"{sidecar.url}/v1/records/stream?client_id=curl&encoding=json&heartbeat_ms=100"], log)
-    wait_until(lambda: "event: heartbeat" in open(log).read(), 20, "a heartbeat")
-    head, body = open(log).read().replace("\r\n", "\n").split("\n\n", 1)
+
+    def heard():
+        head, _, body = open(log).read().replace("\r\n", "\n").partition("\n\n")
+        return head, list(sse(body[:body.rfind("\n\n") + 2]))
+
+    def heard_all():
+        kinds = [kind for kind, _ in heard()[1]]
+        return kinds.count("record") == 2 and "heartbeat" in kinds
+
+    wait_until(heard_all, 20, "two records and a heartbeat")
     curl.terminate()
+    head, events = heard()
     check("content-type: text/event-stream" in head.lower(), head)
-    events = list(sse(body[:body.rindex("\n\n") + 2]))
-    check_equal([kind for kind, _ in events[:3]], ["session", "record", "record"], events)
+    check_equal(events[0][0], "session", events)
     for kind, data in events:
         check_equal(data["type"], kind, "the same JSON as in NDJSON")
-    check_equal([events[1][1]["encoding"], events[2][1]["data"]], ["base64", {"a": 1}], events)
-    for _, data in events[1:3]:
+    records = [data for kind, data in events if kind == "record"]
+    check_equal([records[0]["encoding"], records[1]["data"]], ["base64", {"a": 1}], events)
+    for data in records:
         settle(sidecar, data, "ack")
     refused = sidecar.call("GET", "/v1/records/stream?encoding=text", headers={"Accept": "text/event-stream"})
     check_equal(refused.status, 400, refused)

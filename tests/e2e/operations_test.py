@@ -335,6 +335,17 @@ def a_replay_reads_from_one_place_to_another_beside_the_group(folder):
 
 
 @test(seconds=60)
+def a_replay_that_waits_for_its_end_beats(folder):
+    """At the tip it reads again and again, which is no sign to its client."""
+    sidecar = Sidecar.local(folder).start()
+    [(shard, _)] = sidecar.put(numbered(1))
+    replay = order(sidecar, "/v1/replays", to="2099-01-01T00:00:00Z", shards=[shard])
+    lines = replay_lines(sidecar, replay, stop_after=2)
+    check_equal(lines[1], {"type": "heartbeat", "records": 1}, "after ten seconds")
+    sidecar.stop()
+
+
+@test(seconds=60)
 def a_replay_that_nobody_reads_holds_one_batch_and_waits(folder):
     sidecar = Sidecar.local(folder, memory_budget_bytes=16 << 20).start()
     for begin in range(0, 60, 20):

@@ -88,7 +88,7 @@ static void tell_owned(struct shared_world *world, struct shared_request *reques
 
         if (row->present && shared_chance(world, 50))
             told = !told;
-        if (told)
+        if (told && world->shards[shard].stream == shared_stream_of(world, request->node))
             request->rows[request->row_count++] =
                 (struct ks_lease_row){.shard = shard, .parents = {KS_SHARD_NONE, KS_SHARD_NONE}};
     }
@@ -105,7 +105,10 @@ bool kcl_apply(struct shared_world *world, struct shared_request *request)
     case KS_STORE_HEARTBEAT:
         if (!world->fleet->led)
             shared_fail(world, "w%u reports to a fleet of 2.x", name);
-        world->kcl.reported[name] = world->now;
+        if (request->ask.expect_beat != 0 && world->kcl.reported[name] == 0)
+            request->outcome = KS_REFUSED;
+        else
+            world->kcl.reported[name] = world->now;
         return true;
     case KS_STORE_SAY_GONE: world->kcl.reported[name] = 0; return true;
     default: return false;
@@ -298,7 +301,9 @@ void kcl_leader_turn(struct shared_world *world, struct shared_member *member)
     lead(world, member);
 }
 
-bool kcl_reports(const struct shared_world *world, uint32_t name)
+bool kcl_reports(const struct shared_world *world, uint32_t node)
 {
-    return !world->fleet->led || is_active(world, name) == (version_of(world) != KS_KCL_2X);
+    return !world->fleet->led ||
+           is_active(world, world->nodes[node].name) ==
+               (version_of(world) != KS_KCL_2X && shared_reads_all(world, node));
 }

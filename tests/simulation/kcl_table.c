@@ -27,6 +27,26 @@ static sim_time lease_us(const struct shared_world *world)
     return world->config.lease_duration.us;
 }
 
+/* As ports/rows_streams.c: whose it is, and no more. */
+static void tell_row_elsewhere(const struct shared_world *world, struct shared_request *request,
+                               ks_shard shard)
+{
+    const struct shared_row *row = &world->rows[shard];
+    struct ks_lease_row *told = &request->rows[request->row_count++];
+
+    *told = (struct ks_lease_row){.shard = shard,
+                                  .parents = {KS_SHARD_NONE, KS_SHARD_NONE},
+                                  .rev = row->counter,
+                                  .finished = row->checkpoint == SHARED_END,
+                                  .damaged = row->damage != SHARED_SOUND,
+                                  .elsewhere = true,
+                                  .unserved = !shared_reads_all(world, request->node)};
+    if (told->damaged)
+        return;
+    told->owner.worker = row->owner;
+    told->next_owner.worker = row->next;
+}
+
 static void tell_row(const struct shared_world *world, struct shared_request *request,
                      ks_shard shard)
 {
@@ -34,6 +54,10 @@ static void tell_row(const struct shared_world *world, struct shared_request *re
 
     if (!row->present)
         return;
+    if (world->shards[shard].stream != shared_stream_of(world, request->node)) {
+        tell_row_elsewhere(world, request, shard);
+        return;
+    }
     if (row->damage != SHARED_SOUND) {
         request->rows[request->row_count++] = (struct ks_lease_row){
             .shard = shard, .parents = {KS_SHARD_NONE, KS_SHARD_NONE}, .damaged = true};
@@ -65,28 +89,42 @@ static bool is_live(const struct shared_world *world, const struct shared_row *r
            world->now - row->moved_at < lease_us(world) * 975 / 1000;
 }
 
+/* Whoever begins below a row that it saw reads from the start: nothing in between is passed over. */
+static void check_begin(struct shared_world *world, const struct shared_request *request)
+{
+    if (request->ask.operation == KS_STORE_CREATE && request->begin == SHARED_LATEST &&
+        shared_begun_at(world, request->ask.shard) <= world->nodes[request->node].looked_at)
+        shared_fail(world, "shard-%u: a row below another begins at the latest",
+                    request->ask.shard);
+}
+
 static void asked(struct shared_world *world, const struct shared_request *request)
 {
-    const struct shared_row *row = &world->rows[request->ask.shard];
-    struct shared_node *node = &world->nodes[request->node];
+    const struct shared_node *node = &world->nodes[request->node];
+    sim_time *stole_at = &world->nodes[request->node].stole_at;
+    const struct shared_row *row;
 
     if (request->ask.shard >= SHARED_SHARDS)
         return;
+    row = &world->rows[request->ask.shard];
     if (node->unread[request->ask.shard] && request->ask.operation >= KS_STORE_FIRST_WRITE)
         shared_fail(world, "shard-%u: w%u writes what it cannot read", request->ask.shard,
                     request->ask.worker.worker);
+    if (world->shards[request->ask.shard].stream != shared_stream_of(world, request->node))
+        shared_fail(world, "shard-%u: w%u asks for a row of another stream", request->ask.shard,
+                    request->ask.worker.worker);
+    check_begin(world, request);
     kcl_asked(world, request);
     if (request->ask.operation != KS_STORE_TAKE_OVER || row->counter != request->ask.rev ||
         row->owner == request->ask.worker.worker || !is_live(world, row))
         return;
-    if (node->stole_at != 0 && world->now - node->stole_at < lease_us(world) * 19 / 10)
+    if (*stole_at != 0 && world->now - *stole_at < lease_us(world) * 19 / 10)
         shared_fail(world, "shard-%u: w%u steals twice in a cycle", request->ask.shard,
                     request->ask.worker.worker);
-    node->stole_at = world->now;
+    *stole_at = world->now;
     world->claimed++;
 }
 
-/* Whoever begins below a row reads from the start: nothing in between is passed over. */
 static void made(struct shared_world *world, ks_shard shard)
 {
     struct shared_shard *stream = &world->shards[shard];
@@ -100,8 +138,9 @@ static void made(struct shared_world *world, ks_shard shard)
             shared_fail(world, "shard-%u: its row is made before that of its parent", shard);
     if (row->begin != world->initial && !shared_has_begun(world, shard))
         shared_fail(world, "shard-%u: a row without one above it begins at the oldest", shard);
-    if (row->begin == SHARED_LATEST && shared_has_begun(world, shard))
-        shared_fail(world, "shard-%u: a row below another begins at the latest", shard);
+    /* What came of a row that was long under way is known to nobody: what is to be read above is, here, too. */
+    if (row->begin == SHARED_LATEST)
+        stream->due_at = shared_due_above(world, shard);
     stream->row_at = world->now;
     if (row->begin == SHARED_TRIM_HORIZON)
         stream->due_at = INT64_MIN;
@@ -268,6 +307,7 @@ static void apply(struct shared_world *world, struct shared_request *request)
     if (kcl_apply(world, request))
         return;
     if (request->ask.operation == KS_STORE_READ_LEASES) {
+        request->told_at = world->now;
         for (ks_shard shard = 0; shard < SHARED_SHARDS; shard++)
             tell_row(world, request, shard);
         return;
@@ -288,6 +328,14 @@ static void apply(struct shared_world *world, struct shared_request *request)
         return;
     kcl_changed(world, request->ask.shard, &before);
     promised(world, request->ask.shard);
+}
+
+static void answered(struct shared_world *world, struct shared_node *node,
+                     struct shared_request *request)
+{
+    (void)world;
+    if (request->ask.operation == KS_STORE_READ_LEASES)
+        node->looked_at = request->told_at;
 }
 
 void shared_damage(struct shared_world *world)
@@ -354,6 +402,21 @@ const struct shared_fleet shared_kcl = {
     .peace_s = 400, /* A lease goes to who has none every 20 s. */
     .asked = asked,
     .apply = apply,
+    .answered = answered,
+    .member = kcl_member_turn,
+    .draw = draw,
+    .is_done = is_done,
+};
+
+const struct shared_fleet shared_kcl_streams = {
+    .protocol = KS_PROTOCOL_KCL,
+    .streams = SHARED_STREAMS,
+    .kept = true,
+    .drift_ppm = 20000,
+    .peace_s = 400,
+    .asked = asked,
+    .apply = apply,
+    .answered = answered,
     .member = kcl_member_turn,
     .draw = draw,
     .is_done = is_done,
@@ -367,6 +430,22 @@ const struct shared_fleet shared_kcl3 = {
     .peace_s = 600,
     .asked = asked,
     .apply = apply,
+    .answered = answered,
+    .member = kcl_member_turn,
+    .draw = draw,
+    .is_done = is_done,
+};
+
+const struct shared_fleet shared_kcl3_streams = {
+    .protocol = KS_PROTOCOL_KCL,
+    .streams = SHARED_STREAMS,
+    .kept = true,
+    .led = true,
+    .drift_ppm = 20000,
+    .peace_s = 600,
+    .asked = asked,
+    .apply = apply,
+    .answered = answered,
     .member = kcl_member_turn,
     .draw = draw,
     .is_done = is_done,

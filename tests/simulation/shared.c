@@ -53,7 +53,7 @@ bool shared_may_deliver(const struct shared_world *world, uint32_t number, ks_sh
 
 static void step(struct shared_world *world, uint32_t number, const struct ks_event *event);
 
-static void plan(struct shared_world *world, uint32_t number, sim_time at,
+void shared_plan(struct shared_world *world, uint32_t number, sim_time at,
                  struct happening happening)
 {
     struct shared_node *node = &world->nodes[number];
@@ -115,15 +115,16 @@ static void ask(struct shared_world *world, uint32_t number, const struct ks_sto
     if (effect->operation == KS_STORE_CREATE)
         request->begin = begin_of(world, node, effect->shard);
     world->fleet->asked(world, request);
-    plan(world, number,
-         true_time(world, node, ks_instant_add(clock_of(world, node), world->config.timeout)),
-         (struct happening){.kind = HAPPENS_TIMEOUT, .request = at});
+    shared_plan(
+        world, number,
+        true_time(world, node, ks_instant_add(clock_of(world, node), world->config.timeout)),
+        (struct happening){.kind = HAPPENS_TIMEOUT, .request = at});
     if (is_lost(world, node))
         return;
     if (writes && shared_chance(world, world->late))
         arrives += ks_prng_between(&world->prng, 2 * SIM_SECOND, 30 * SIM_SECOND);
     request->users++;
-    plan(world, number, arrives, (struct happening){.kind = HAPPENS_ARRIVE, .request = at});
+    shared_plan(world, number, arrives, (struct happening){.kind = HAPPENS_ARRIVE, .request = at});
 }
 
 static void done_with(struct shared_request *request)
@@ -140,8 +141,8 @@ static void arrive(struct shared_world *world, const struct happening *happening
     world->fleet->apply(world, request);
     if (!is_lost(world, &world->nodes[request->node])) {
         request->users++;
-        plan(world, request->node, world->now + latency(world),
-             (struct happening){.kind = HAPPENS_ANSWER, .request = happening->request});
+        shared_plan(world, request->node, world->now + latency(world),
+                    (struct happening){.kind = HAPPENS_ANSWER, .request = happening->request});
     }
     done_with(request);
 }
@@ -223,7 +224,8 @@ static void listed(struct shared_world *world, uint32_t number)
     struct ks_event event = {.kind = KS_EVENT_LISTED, .listed = {.ok = true}};
 
     for (ks_shard shard = 0; shard < world->shard_count; shard++)
-        event.listed.count += shared_stream_lists(world, shard, &node->listing[event.listed.count]);
+        event.listed.count += world->shards[shard].stream == shared_stream_of(world, number) &&
+                              shared_stream_lists(world, shard, &node->listing[event.listed.count]);
     event.listed.shards = node->listing;
     step(world, number, &event);
 }
@@ -282,12 +284,12 @@ static void deliver(struct shared_world *world, uint32_t number, const struct ks
     if (!ks_core_may_deliver(node->core, numbers_of(&node->numbers, shard), effect->deliver.epoch,
                              clock_of(world, node)))
         shared_fail(world, "shard-%u is delivered past its deadline", shard);
-    plan(world, number, world->now + ks_prng_between(&world->prng, SIM_MS, 2 * SIM_SECOND),
-         (struct happening){.kind = HAPPENS_JOB,
-                            .shard = shard,
-                            .epoch = effect->deliver.epoch,
-                            .first = effect->deliver.first,
-                            .count = effect->deliver.count});
+    shared_plan(world, number, world->now + ks_prng_between(&world->prng, SIM_MS, 2 * SIM_SECOND),
+                (struct happening){.kind = HAPPENS_JOB,
+                                   .shard = shard,
+                                   .epoch = effect->deliver.epoch,
+                                   .first = effect->deliver.first,
+                                   .count = effect->deliver.count});
 }
 
 static void settle(struct shared_world *world, uint32_t number, const struct happening *happening)
@@ -310,11 +312,11 @@ static void settle(struct shared_world *world, uint32_t number, const struct hap
     event.settle.count = happening->count;
     event.settle.outcome = KS_ACK;
     /* Who was given all that it asked for is not woken. */
-    plan(world, number, world->now + 1, (struct happening){.kind = HAPPENS_CONSUMER});
+    shared_plan(world, number, world->now + 1, (struct happening){.kind = HAPPENS_CONSUMER});
     step(world, number, &event);
 }
 
-static void stop(struct shared_world *world, uint32_t number)
+void shared_stop(struct shared_world *world, uint32_t number)
 {
     struct shared_node *node = &world->nodes[number];
 
@@ -322,6 +324,7 @@ static void stop(struct shared_world *world, uint32_t number)
     ks_free(node->core);
     node->core = NULL;
     node->life++;
+    shared_worker_changed(world, number);
 }
 
 static void perform(struct shared_world *world, uint32_t number, const struct ks_effect *effect)
@@ -334,7 +337,8 @@ static void perform(struct shared_world *world, uint32_t number, const struct ks
     switch ((int)effect->kind) {
     case KS_EFFECT_STORE: ask(world, number, &effect->store); break;
     case KS_EFFECT_LIST:
-        plan(world, number, world->now + 100 * SIM_MS, (struct happening){.kind = HAPPENS_LISTED});
+        shared_plan(world, number, world->now + 100 * SIM_MS,
+                    (struct happening){.kind = HAPPENS_LISTED});
         break;
     case KS_EFFECT_OPEN: open_reader(world, number, shard); break;
     case KS_EFFECT_CLOSE:
@@ -343,22 +347,23 @@ static void perform(struct shared_world *world, uint32_t number, const struct ks
         break;
     case KS_EFFECT_FORGET: node->forgot[shard] = effect->lease.number; break;
     case KS_EFFECT_READ:
-        plan(world, number, world->now + ks_prng_between(&world->prng, 10 * SIM_MS, 300 * SIM_MS),
-             (struct happening){
-                 .kind = HAPPENS_READ,
-                 .shard = shard,
-                 .epoch = effect->lease.epoch,
-                 .serial = ++node->reader[shard],
-                 .count = effect->lease.max_records < WINDOW ? effect->lease.max_records : WINDOW});
+        shared_plan(
+            world, number, world->now + ks_prng_between(&world->prng, 10 * SIM_MS, 300 * SIM_MS),
+            (struct happening){
+                .kind = HAPPENS_READ,
+                .shard = shard,
+                .epoch = effect->lease.epoch,
+                .serial = ++node->reader[shard],
+                .count = effect->lease.max_records < WINDOW ? effect->lease.max_records : WINDOW});
         break;
     case KS_EFFECT_DELIVER: deliver(world, number, effect); break;
     case KS_EFFECT_WAKE:
-        plan(world, number, world->now + 1, (struct happening){.kind = HAPPENS_CONSUMER});
+        shared_plan(world, number, world->now + 1, (struct happening){.kind = HAPPENS_CONSUMER});
         break;
     case KS_EFFECT_OPENED:
         node->session = effect->session.session;
         node->session_epoch = effect->session.session_epoch;
-        plan(world, number, world->now + 1, (struct happening){.kind = HAPPENS_CONSUMER});
+        shared_plan(world, number, world->now + 1, (struct happening){.kind = HAPPENS_CONSUMER});
         break;
     case KS_EFFECT_STORY:
         if (effect->story.story == KS_STORY_DAMAGED)
@@ -388,18 +393,20 @@ static void step(struct shared_world *world, uint32_t number, const struct ks_ev
         over |= effects->items[i].kind == KS_EFFECT_DRAINED;
     }
     if (over) {
-        stop(world, number);
-        agenda_add(
-            &world->agenda, world->now + SIM_SECOND,
-            &(struct happening){.kind = HAPPENS_START, .process = number, .count = node->name});
+        shared_stop(world, number);
+        if (!shared_worker_runs(world, number))
+            agenda_add(
+                &world->agenda, world->now + SIM_SECOND,
+                &(struct happening){.kind = HAPPENS_START, .process = number, .count = node->name});
         return;
     }
+    shared_worker_changed(world, number);
     if (ks_core_deadline(node->core).us == KS_NEVER.us)
         return;
     due = true_time(world, node, ks_core_deadline(node->core));
     if (node->tick_at <= world->now || due < node->tick_at) {
         node->tick_at = due;
-        plan(world, number, due, (struct happening){.kind = HAPPENS_TICK});
+        shared_plan(world, number, due, (struct happening){.kind = HAPPENS_TICK});
     }
 }
 
@@ -416,15 +423,28 @@ static void open_session(struct shared_world *world, uint32_t number)
     step(world, number, &event);
 }
 
-/* Of a wall clock that is kept right. */
-static int64_t small_error(struct shared_world *world)
+void shared_app(struct shared_world *world, uint32_t number, bool comes)
 {
-    int64_t error = world->config.lease_duration.us / 40;
-
-    return ks_prng_between(&world->prng, -error, error);
+    world->nodes[number].app_away = !comes;
+    if (comes)
+        open_session(world, number);
+    else
+        step(world, number,
+             &(struct ks_event){.kind = KS_EVENT_SESSION_CLOSE,
+                                .session = {world->nodes[number].session}});
 }
 
-static void start(struct shared_world *world, uint32_t number, uint32_t name)
+void shared_kin(struct shared_world *world, uint32_t number)
+{
+    const bool away = shared_is_kin_away(world, number);
+
+    if (away == world->nodes[number].kin_away)
+        return;
+    world->nodes[number].kin_away = away;
+    step(world, number, &(struct ks_event){.kind = KS_EVENT_KIN, .kin.away = away});
+}
+
+void shared_start(struct shared_world *world, uint32_t number, uint32_t name)
 {
     struct shared_node *node = &world->nodes[number];
     struct ks_core_config config = world->config;
@@ -443,10 +463,18 @@ static void start(struct shared_world *world, uint32_t number, uint32_t name)
         .offset = ks_prng_between(&world->prng, 0, INT64_C(1000000) * SIM_SECOND),
         .drift_ppm =
             ks_prng_between(&world->prng, -world->fleet->drift_ppm, world->fleet->drift_ppm),
-        .wall_error = small_error(world),
+        .wall_error = shared_small_error(world),
         .masks = config.masking,
     };
     numbers_begin(&node->numbers, world->seed, config.shards_max);
+    if (number != shared_worker_of(world, number) &&
+        world->reads[shared_worker_of(world, number)]) {
+        const struct shared_node *first = &world->nodes[shared_worker_of(world, number)];
+
+        node->offset = first->offset;
+        node->drift_ppm = first->drift_ppm;
+        node->wall_error = first->wall_error;
+    }
     for (ks_shard shard = 0; shard < SHARED_SHARDS; shard++)
         node->seen[shard] = node->own[shard] = node->row[shard] = SHARED_NONE;
     shared_say(world, "node %u: w%u starts", number, name);
@@ -462,83 +490,6 @@ void shared_drain(struct shared_world *world, uint32_t number, ks_span patience)
 
 /* ---- The world ---- */
 
-static uint32_t any_node(struct shared_world *world)
-{
-    return (uint32_t)ks_prng_below(&world->prng, world->node_count);
-}
-
-static void kill_one(struct shared_world *world)
-{
-    uint32_t number = any_node(world);
-    struct shared_node *node = &world->nodes[number];
-    uint32_t name = node->name;
-
-    if (node->core == NULL)
-        return;
-    if (shared_chance(world, 500) && world->next_name < SHARED_EMPTY)
-        name = world->next_name++;
-    if (shared_chance(world, 300)) {
-        shared_drain(world, number, ks_span_ms(3000));
-        return;
-    }
-    stop(world, number);
-    agenda_add(&world->agenda,
-               world->now + ks_prng_between(&world->prng, 100 * SIM_MS, 4 * SIM_SECOND),
-               &(struct happening){.kind = HAPPENS_START, .process = number, .count = name});
-}
-
-static void pause_one(struct shared_world *world)
-{
-    sim_time until = world->now + ks_prng_between(&world->prng, SIM_SECOND, 25 * SIM_SECOND);
-
-    if (world->member_count > 0 && shared_chance(world, 500)) {
-        world->members[ks_prng_below(&world->prng, world->member_count)].paused_until = until;
-        return;
-    }
-    world->nodes[any_node(world)].paused_until = until;
-}
-
-static void cut_off(struct shared_world *world)
-{
-    sim_time until = world->now + ks_prng_between(&world->prng, SIM_SECOND, 25 * SIM_SECOND);
-
-    if (shared_chance(world, 300))
-        world->away_until = until;
-    else
-        world->nodes[any_node(world)].cut_until = until;
-}
-
-static void jump(struct shared_world *world)
-{
-    uint32_t number = any_node(world);
-
-    world->nodes[number].wall_error =
-        ks_prng_between(&world->prng, -30 * SIM_SECOND, 30 * SIM_SECOND);
-    shared_say(world, "node %u: its wall clock is wrong by %.1f s", number,
-               (double)world->nodes[number].wall_error / 1e6);
-}
-
-static void trouble(struct shared_world *world)
-{
-    if (world->peace)
-        return;
-    if (shared_chance(world, world->outages))
-        cut_off(world);
-    if (shared_chance(world, world->jumps))
-        jump(world);
-    if (shared_chance(world, world->pauses))
-        pause_one(world);
-    if (shared_chance(world, world->kills))
-        kill_one(world);
-    if (shared_chance(world, world->damages))
-        shared_damage(world);
-    if (!world->whole && shared_chance(world, world->merges ? 80 : 40))
-        shared_stream_reshard(world);
-    if (shared_chance(world, 20) && world->member_count > 0)
-        world->members[ks_prng_below(&world->prng, world->member_count)].alive ^= true;
-    agenda_add(&world->agenda, world->now + SIM_SECOND, &(struct happening){.kind = HAPPENS_DOWN});
-}
-
 static void make_peace(struct shared_world *world)
 {
     shared_say(world, "world: peace");
@@ -550,9 +501,13 @@ static void make_peace(struct shared_world *world)
     for (uint32_t number = 0; number < world->node_count; number++) {
         world->nodes[number].paused_until = world->nodes[number].cut_until = 0;
         if (world->jumps > 0)
-            world->nodes[number].wall_error = small_error(world);
-        if (world->nodes[number].core == NULL)
-            start(world, number, world->next_name < SHARED_EMPTY ? world->next_name++ : 30);
+            world->nodes[number].wall_error =
+                number == shared_worker_of(world, number)
+                    ? shared_small_error(world)
+                    : world->nodes[shared_worker_of(world, number)].wall_error;
+        if (!shared_worker_runs(world, number))
+            shared_worker_start(world, number,
+                                world->next_name < SHARED_EMPTY ? world->next_name++ : 30);
     }
     if (world->fleet->make_peace != NULL)
         world->fleet->make_peace(world);
@@ -573,6 +528,8 @@ static void turn(struct shared_world *world, const struct happening *happening)
     case HAPPENS_LISTED: listed(world, number); break;
     case HAPPENS_READ: read_answers(world, number, happening); break;
     case HAPPENS_JOB: settle(world, number, happening); break;
+    case HAPPENS_CHANGED: shared_kin(world, number); break;
+    case HAPPENS_HOLIDAY: shared_app(world, number, true); break;
     case HAPPENS_CONSUMER:
         step(world, number,
              &(struct ks_event){.kind = KS_EVENT_SESSION_PULL,
@@ -588,7 +545,8 @@ static void turn(struct shared_world *world, const struct happening *happening)
 static void happen(struct shared_world *world, const struct happening *happening)
 {
     const struct shared_node *node = &world->nodes[happening->process];
-    bool of_node = happening->kind <= HAPPENS_CONSUMER || happening->kind == HAPPENS_JOB;
+    bool of_node = happening->kind <= HAPPENS_CONSUMER || happening->kind == HAPPENS_JOB ||
+                   happening->kind == HAPPENS_CHANGED || happening->kind == HAPPENS_HOLIDAY;
 
     if (of_node && world->now < node->paused_until && node->life == happening->life) {
         agenda_add(&world->agenda, node->paused_until + (sim_time)ks_prng_below(&world->prng, 200),
@@ -600,11 +558,11 @@ static void happen(struct shared_world *world, const struct happening *happening
     case HAPPENS_ANSWER:
     case HAPPENS_TIMEOUT: answer(world, happening); break;
     case HAPPENS_START:
-        if (world->nodes[happening->process].core == NULL && !world->leaving)
-            start(world, happening->process, happening->count);
+        if (!shared_worker_runs(world, happening->process) && !world->leaving)
+            shared_worker_start(world, happening->process, happening->count);
         break;
     case HAPPENS_SCALE: shared_stream_put(world); break;
-    case HAPPENS_DOWN: trouble(world); break;
+    case HAPPENS_DOWN: shared_worker_trouble(world); break;
     case HAPPENS_PEACE: make_peace(world); break;
     case HAPPENS_DAMAGE: shared_mend(world, happening->shard); break;
     case HAPPENS_PUT:
@@ -619,11 +577,41 @@ static void happen(struct shared_world *world, const struct happening *happening
     }
 }
 
-static bool is_done(const struct shared_world *world, char *why, size_t size)
+/* All run; and none has two more than another, where that is to be had. */
+static bool is_shared_out(const struct shared_world *world, char *why, size_t size)
 {
+    uint32_t held[SHARED_NODES] = {0};
     uint32_t least = UINT32_MAX;
     uint32_t most = 0;
+    bool all = true;
 
+    for (uint32_t number = 0; !world->leaving && number < world->node_count; number++) {
+        struct ks_self_view self;
+
+        if (!world->reads[number])
+            continue;
+        snprintf(why, size, "node %u is being replaced", number);
+        if (world->nodes[number].core == NULL)
+            return false;
+        ks_core_self(world->nodes[number].core, &self);
+        snprintf(why, size, "the report of node %u", number);
+        if (!kcl_reports(world, number))
+            return false;
+        held[shared_worker_of(world, number)] += self.leases_held;
+        all &= shared_reads_all(world, number);
+    }
+    for (uint32_t number = 0; !world->leaving && number < world->node_count;
+         number += world->streams) {
+        least = held[number] < least ? held[number] : least;
+        most = held[number] > most ? held[number] : most;
+    }
+    snprintf(why, size, "the balance: one has %u, another %u", least, most);
+    return (!world->stealing && !world->fleet->kept) || world->member_count > 0 || !all ||
+           most <= least + 1;
+}
+
+static bool is_done(const struct shared_world *world, char *why, size_t size)
+{
     for (ks_shard shard = 0; shard < world->shard_count; shard++) {
         const struct shared_shard *stream = &world->shards[shard];
         const struct shared_row *row = &world->rows[shard];
@@ -649,29 +637,15 @@ static bool is_done(const struct shared_world *world, char *why, size_t size)
             (row->checkpoint != SHARED_NONE || row->begin == SHARED_TRIM_HORIZON))
             return false;
     }
-    for (uint32_t number = 0; !world->leaving && number < world->node_count; number++) {
-        struct ks_self_view self;
-
-        snprintf(why, size, "node %u is being replaced", number);
-        if (world->nodes[number].core == NULL)
-            return false;
-        ks_core_self(world->nodes[number].core, &self);
-        snprintf(why, size, "the report of node %u", number);
-        if (!kcl_reports(world, world->nodes[number].name))
-            return false;
-        least = self.leases_held < least ? self.leases_held : least;
-        most = self.leases_held > most ? self.leases_held : most;
-    }
-    snprintf(why, size, "the balance: one has %u, another %u", least, most);
-    return (!world->stealing && !world->fleet->kept) || world->member_count > 0 ||
-           most <= least + 1;
+    return is_shared_out(world, why, size);
 }
 
 static void draw(struct shared_world *world)
 {
     struct ks_core_config *config = &world->config;
 
-    world->node_count = (uint32_t)ks_prng_between(&world->prng, 1, SHARED_NODES);
+    world->streams = world->fleet->streams > 0 ? world->fleet->streams : 1;
+    world->node_count = (uint32_t)ks_prng_between(&world->prng, 1, SHARED_WORKERS);
     world->member_count =
         shared_chance(world, 500) ? (uint32_t)ks_prng_between(&world->prng, 1, SHARED_MEMBERS) : 0;
     world->zombies = world->member_count > 0 && shared_chance(world, 500) && !world->fleet->kept;
@@ -685,6 +659,7 @@ static void draw(struct shared_world *world)
         shared_chance(world, 400) ? (uint32_t)ks_prng_between(&world->prng, 10, 100) : 0;
     world->jumps = shared_chance(world, 250) ? (uint32_t)ks_prng_between(&world->prng, 10, 100) : 0;
     world->oldest = INT64_MIN;
+    shared_worker_draw(world);
     shared_stream_begin(world);
     *config = ks_core_config_default(ks_span_ms(10000));
     config->protocol = world->fleet->protocol;
@@ -717,12 +692,12 @@ static void begin(struct shared_world *world)
             .alive = true,
             .fine = shared_chance(world, 500),
             .name = world->next_name++,
-            .wall_error = small_error(world),
+            .wall_error = shared_small_error(world),
         };
         agenda_add(&world->agenda, (sim_time)ks_prng_below(&world->prng, 3 * SIM_SECOND),
                    &(struct happening){.kind = HAPPENS_HURRY, .count = i});
     }
-    for (uint32_t i = 0; i < world->node_count; i++)
+    for (uint32_t i = 0; i < world->node_count; i += world->streams)
         agenda_add(
             &world->agenda, (sim_time)ks_prng_below(&world->prng, 8 * SIM_SECOND),
             &(struct happening){.kind = HAPPENS_START, .process = i, .count = world->next_name++});

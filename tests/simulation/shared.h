@@ -44,6 +44,8 @@ struct shared_fleet;
 extern const struct shared_fleet shared_go_kcl;
 extern const struct shared_fleet shared_kcl;
 extern const struct shared_fleet shared_kcl3;
+extern const struct shared_fleet shared_kcl_streams;
+extern const struct shared_fleet shared_kcl3_streams;
 extern const struct shared_fleet shared_kinsumer;
 extern const struct shared_fleet shared_kcl_rb;
 

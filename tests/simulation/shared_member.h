@@ -20,7 +20,7 @@ bool kcl_is_3x(const struct shared_world *world);
 bool kcl_apply(struct shared_world *world, struct shared_request *request);
 void kcl_asked(struct shared_world *world, const struct shared_request *request);
 void kcl_leader_turn(struct shared_world *world, struct shared_member *member);
-/* The leader takes it for a worker; after a rollback nobody reports. */
-bool kcl_reports(const struct shared_world *world, uint32_t name);
+/* The leader takes its worker for one, if that reads all streams; after a rollback nobody reports. */
+bool kcl_reports(const struct shared_world *world, uint32_t node);
 
 #endif

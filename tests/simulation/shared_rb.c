@@ -191,7 +191,7 @@ static bool perform(struct shared_world *world, const struct shared_request *req
 static void apply(struct shared_world *world, struct shared_request *request)
 {
     const ks_shard shard = request->ask.shard;
-    const struct shared_row *row = &world->rows[shard];
+    const struct shared_row *row;
     struct shared_row before;
 
     request->row_count = 0;
@@ -206,6 +206,7 @@ static void apply(struct shared_world *world, struct shared_request *request)
         tell_row(world, request, shard);
         return;
     }
+    row = &world->rows[shard];
     before = *row;
     request->outcome = perform(world, request) ? KS_DONE : KS_REFUSED;
     shared_say(world,

@@ -3,6 +3,8 @@
  * shard's. Listings may be behind, of each shard in another way. */
 #include "shared_world.h"
 
+#include <string.h>
+
 #define AGE (100 * SIM_SECOND)
 #define TARDY (3 * SIM_SECOND)
 
@@ -17,18 +19,24 @@ static struct shared_shard shard_of(uint64_t first, uint64_t last)
                                  .last_key = last};
 }
 
+static void begin_one(struct shared_world *world, uint32_t stream, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct shared_shard *shard = &world->shards[world->shard_count++];
+
+        *shard = shard_of(UINT64_MAX / count * i + (i > 0),
+                          i + 1 == count ? UINT64_MAX : UINT64_MAX / count * (i + 1));
+        shard->stream = stream;
+        shard->shown_at = -AGE;
+        shard->due_at = INT64_MIN;
+    }
+}
+
 void shared_stream_begin(struct shared_world *world)
 {
     world->retention = SHARED_NEVER;
-    world->shard_count = (uint32_t)ks_prng_between(&world->prng, 1, 6);
-    for (ks_shard shard = 0; shard < world->shard_count; shard++) {
-        world->shards[shard] = shard_of(UINT64_MAX / world->shard_count * shard + (shard > 0),
-                                        shard + 1 == world->shard_count
-                                            ? UINT64_MAX
-                                            : UINT64_MAX / world->shard_count * (shard + 1));
-        world->shards[shard].shown_at = -AGE;
-        world->shards[shard].due_at = INT64_MIN;
-    }
+    for (uint32_t stream = 0; stream < world->streams; stream++)
+        begin_one(world, stream, (uint32_t)ks_prng_between(&world->prng, 1, 6 / world->streams));
 }
 
 static void put_some(struct shared_world *world)
@@ -67,9 +75,15 @@ static void close_one(struct shared_world *world, ks_shard shard)
     stream->closed = true;
     stream->closed_at = world->now;
     stream->closed_shown_at = shown_at(world);
-    if (world->retention != SHARED_NEVER)
-        stream->gone_at =
-            world->now + world->retention + ks_prng_between(&world->prng, 3 * TARDY, 15 * TARDY);
+    if (world->retention == SHARED_NEVER)
+        return;
+    stream->gone_at =
+        world->now + world->retention + ks_prng_between(&world->prng, 3 * TARDY, 15 * TARDY);
+    /* Whoever was closed before is gone before. */
+    for (uint32_t p = 0; p < KS_PARENTS_MAX; p++)
+        if (stream->parents[p] != KS_SHARD_NONE &&
+            stream->gone_at < world->shards[stream->parents[p]].gone_at)
+            stream->gone_at = world->shards[stream->parents[p]].gone_at;
 }
 
 static void add_child(struct shared_world *world, ks_shard parent, ks_shard adjacent,
@@ -78,6 +92,7 @@ static void add_child(struct shared_world *world, ks_shard parent, ks_shard adja
     struct shared_shard *child = &world->shards[world->shard_count++];
 
     *child = shard_of(first, last);
+    child->stream = world->shards[parent].stream;
     child->parents[0] = parent;
     child->parents[1] = adjacent;
     child->born = world->now;
@@ -112,7 +127,7 @@ static void merge(struct shared_world *world, ks_shard lower)
     for (ks_shard upper = 0; upper < world->shard_count; upper++) {
         const struct shared_shard *other = &world->shards[upper];
 
-        if (other->closed || stream->last_key == UINT64_MAX ||
+        if (other->closed || other->stream != stream->stream || stream->last_key == UINT64_MAX ||
             other->first_key != stream->last_key + 1)
             continue;
         close_one(world, lower);
@@ -190,22 +205,46 @@ bool shared_is_over(const struct shared_world *world, ks_shard shard, uint32_t r
            shared_is_gone(world, shard);
 }
 
-/* It, or an ancestor: they have lower numbers. */
+/* It, and its ancestors: they have lower numbers. */
+static void mark_line(const struct shared_world *world, ks_shard shard,
+                      bool ret_marked[SHARED_SHARDS])
+{
+    memset(ret_marked, 0, SHARED_SHARDS * sizeof *ret_marked);
+    ret_marked[shard] = true;
+    for (ks_shard at = shard + 1; at-- > 0;)
+        for (uint32_t p = 0; ret_marked[at] && p < KS_PARENTS_MAX; p++)
+            if (world->shards[at].parents[p] != KS_SHARD_NONE)
+                ret_marked[world->shards[at].parents[p]] = true;
+}
+
+sim_time shared_begun_at(const struct shared_world *world, ks_shard shard)
+{
+    bool marked[SHARED_SHARDS];
+    sim_time begun_at = SHARED_NEVER;
+
+    mark_line(world, shard, marked);
+    for (ks_shard at = 0; at <= shard; at++)
+        if (marked[at] && world->shards[at].row_at < begun_at)
+            begun_at = world->shards[at].row_at;
+    return begun_at;
+}
+
 bool shared_has_begun(const struct shared_world *world, ks_shard shard)
 {
-    bool asked[SHARED_SHARDS] = {false};
-    bool begun = false;
+    return shared_begun_at(world, shard) != SHARED_NEVER;
+}
 
-    asked[shard] = true;
-    for (ks_shard at = shard + 1; at-- > 0;) {
-        if (!asked[at])
-            continue;
-        begun |= world->shards[at].row_at != SHARED_NEVER;
-        for (uint32_t p = 0; p < KS_PARENTS_MAX; p++)
-            if (world->shards[at].parents[p] != KS_SHARD_NONE)
-                asked[world->shards[at].parents[p]] = true;
-    }
-    return begun;
+sim_time shared_due_above(const struct shared_world *world, ks_shard shard)
+{
+    bool marked[SHARED_SHARDS];
+    sim_time due_at = SHARED_NEVER;
+
+    mark_line(world, shard, marked);
+    for (ks_shard at = 0; at < shard; at++)
+        if (marked[at] && world->shards[at].due_at < due_at &&
+            world->shards[at].due_at != INT64_MIN)
+            due_at = world->shards[at].due_at;
+    return due_at;
 }
 
 /* Some descendant: they have higher numbers. */

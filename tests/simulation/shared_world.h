@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shared_world.h - what the parts of the shared table's world know of each other: shared.c (our cores),
- * shared_stream.c (the stream), shared_table.c (the table), shared_member.c (the model of a member of vmware-go-kcl);
+ * shared_worker.c (their processes, and what becomes of these), shared_stream.c (the streams), shared_table.c (the table), shared_member.c (the model of a member of vmware-go-kcl);
  * kcl_table.c and kcl_member.c, the same of the KCL 2.x; shared_rb.c and shared_rb_member.c, of kcl-rb. */
 #ifndef KS_SIM_SHARED_WORLD_H
 #define KS_SIM_SHARED_WORLD_H
@@ -11,7 +11,9 @@
 #include "numbers.h"
 
 enum {
-    SHARED_NODES = 4,
+    SHARED_WORKERS = 4,
+    SHARED_STREAMS = 2,
+    SHARED_NODES = SHARED_WORKERS * SHARED_STREAMS,
     SHARED_MEMBERS = 3,
     SHARED_SHARDS = 14,
     SHARED_RECORDS = 400,
@@ -53,6 +55,7 @@ struct shared_row {
 };
 
 struct shared_shard {
+    uint32_t stream;
     uint32_t count; /* Records that have come. */
     bool closed;
     bool ended; /* Its row said SHARD_END once: a late write may undo that. */
@@ -78,6 +81,7 @@ struct shared_node;
 struct shared_fleet {
     enum ks_protocol protocol;
     bool led;          /* KCL 3.x: see kcl_leader.c. */
+    uint32_t streams;  /* Whose rows are in the table; 0: of one. */
     bool judges;       /* is_done says all of a row. */
     bool kept;         /* Everybody keeps to conditions: no checkpoint is ever overwritten. */
     int64_t drift_ppm; /* Steady clocks are no more wrong than this. */
@@ -104,6 +108,8 @@ struct shared_fleet {
 extern const struct shared_fleet shared_go_kcl;
 extern const struct shared_fleet shared_kcl;
 extern const struct shared_fleet shared_kcl3;
+extern const struct shared_fleet shared_kcl_streams;
+extern const struct shared_fleet shared_kcl3_streams;
 extern const struct shared_fleet shared_kinsumer;
 extern const struct shared_fleet shared_kcl_rb;
 
@@ -147,6 +153,8 @@ struct shared_node {
     int64_t offset;    /* Of its steady clock. */
     int64_t drift_ppm; /* Likewise. */
     int64_t wall_error;
+    bool kin_away; /* As it was told. */
+    bool app_away;
     sim_time paused_until;
     sim_time cut_until; /* The table is away for it. */
     sim_time tick_at;
@@ -165,10 +173,10 @@ struct shared_node {
     bool open[SHARED_SHARDS];
     sim_time stole_at;              /* Its last theft; 0: none. */
     uint32_t reader[SHARED_SHARDS]; /* Which READ is in flight. */
+    sim_time looked_at;             /* When the table was as its last look at all rows shows it. */
     /* Of kcl-rb. */
     bool masks;
-    sim_time looked_at;          /* When the table was as its last look at all rows shows it, */
-    bool at_work;                /* which showed a stranger's lease that is not over. */
+    bool at_work;                /* Its last look showed a stranger's lease that is not over. */
     uint64_t row[SHARED_SHARDS]; /* The row's checkpoint as read last, */
     bool masked[SHARED_SHARDS];  /* which was masked. */
     struct ks_shard_row listing[SHARED_SHARDS];
@@ -196,8 +204,8 @@ struct shared_request {
     struct ks_lease_row rows[SHARED_SHARDS];
     uint64_t checkpoints[SHARED_SHARDS];
     struct ks_kcl_rows kcl;
-    /* Of kcl-rb: what its rows are when they are told; how its sender writes, and what it read. */
-    sim_time told_at;
+    sim_time told_at; /* When its rows were. */
+    /* Of kcl-rb: how its sender writes, and what it read. */
     bool masked[SHARED_SHARDS];
     bool masks;
     bool was_masked;
@@ -277,6 +285,8 @@ struct shared_world {
     uint64_t hash;
     /* The swarm. */
     uint32_t node_count;
+    uint32_t streams;
+    bool reads[SHARED_NODES]; /* Its worker reads its stream. */
     uint32_t member_count;
     bool zombies;  /* Members write late, and without conditions. */
     bool stealing; /* Everybody claims. */
@@ -332,8 +342,36 @@ bool shared_may_deliver(const struct shared_world *world, uint32_t node, ks_shar
 void shared_damage(struct shared_world *world);
 void shared_mend(struct shared_world *world, ks_shard shard);
 
-/* shared.c: one of ours settles what it has, and goes. */
+/* shared.c: a node of ours begins under this name; its app comes, or goes; it settles what it has, and goes; or ends
+ * where it is. */
+void shared_start(struct shared_world *world, uint32_t node, uint32_t name);
+void shared_app(struct shared_world *world, uint32_t node, bool comes);
 void shared_drain(struct shared_world *world, uint32_t node, ks_span patience);
+void shared_stop(struct shared_world *world, uint32_t node);
+/* And is told whether the other ones of its worker want leases. */
+void shared_kin(struct shared_world *world, uint32_t node);
+/* Plans what happens to it, unless its life is over by then. */
+void shared_plan(struct shared_world *world, uint32_t node, sim_time at,
+                 struct happening happening);
+
+/* shared_worker.c: a worker is a process, with a node for each stream that it reads. They share its name, its clocks
+ * and its network, and live and die together. */
+uint32_t shared_stream_of(const struct shared_world *world, uint32_t node);
+/* The first node of its worker, which may be of a stream that the worker does not read. */
+uint32_t shared_worker_of(const struct shared_world *world, uint32_t node);
+bool shared_reads_all(const struct shared_world *world, uint32_t node);
+bool shared_worker_runs(const struct shared_world *world, uint32_t node);
+void shared_worker_start(struct shared_world *world, uint32_t node, uint32_t name);
+/* Some other node of its worker wants no leases. */
+bool shared_is_kin_away(const struct shared_world *world, uint32_t node);
+/* A node of it may have changed its mind. */
+void shared_worker_changed(struct shared_world *world, uint32_t node);
+/* Which streams each worker reads: each is read by somebody. */
+void shared_worker_draw(struct shared_world *world);
+/* The faults of the next second. */
+void shared_worker_trouble(struct shared_world *world);
+/* Of a wall clock that is kept right. */
+int64_t shared_small_error(struct shared_world *world);
 
 /* Somebody else wrote: the promises that hold where all keep to conditions. */
 void shared_changed(struct shared_world *world, ks_shard shard, const struct shared_row *before);
@@ -353,8 +391,11 @@ bool shared_is_parent(const struct shared_world *world, ks_shard parent, ks_shar
 uint64_t shared_stream_at(const struct shared_world *world, ks_shard shard, sim_time at);
 /* The parent is to be read to its end before the child. */
 bool shared_waits_for(const struct shared_world *world, ks_shard parent, ks_shard child);
-/* True if it, or an ancestor, has or had a row. */
+/* When it, or an ancestor, had a row first; SHARED_NEVER: none has or had one. */
+sim_time shared_begun_at(const struct shared_world *world, ks_shard shard);
 bool shared_has_begun(const struct shared_world *world, ks_shard shard);
+/* From when on what is put above it is to be read, where that begins at the latest; SHARED_NEVER: nobody said so. */
+sim_time shared_due_above(const struct shared_world *world, ks_shard shard);
 /* Closed before the application began, and nobody's; or gone before anybody saw it. */
 bool shared_is_old(const struct shared_world *world, ks_shard shard);
 /* True if nobody needs to read it, or somebody did. */

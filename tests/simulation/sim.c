@@ -3,7 +3,7 @@
  *
  *     sim --scale W S     W workers share S shards: see scale.h; 0 0: what fleets cost
  *     sim --shared S N    N seeds from S of a table that we share with others: see shared.h; -1: one seed, told
- *     sim --kcl S N       the same of a table of the KCL 2.x; --kcl3: of 3.x
+ *     sim --kcl S N       the same of a table of the KCL 2.x; --kcl3: of 3.x; --kcl-streams, --kcl3-streams: of two streams
  *     sim --kinsumer S N  the same of kinsumer's tables; --kcl-rb: of that of kcl-rb
  *     sim [--seed S] [--count N] [--seconds T] [--known FILE] [-v] [-vv]
  *
@@ -228,6 +228,10 @@ int main(int count, char **arguments)
         return run_shared(&shared_kcl, arguments[2], arguments[3]);
     if (count == 4 && strcmp(arguments[1], "--kcl3") == 0)
         return run_shared(&shared_kcl3, arguments[2], arguments[3]);
+    if (count == 4 && strcmp(arguments[1], "--kcl-streams") == 0)
+        return run_shared(&shared_kcl_streams, arguments[2], arguments[3]);
+    if (count == 4 && strcmp(arguments[1], "--kcl3-streams") == 0)
+        return run_shared(&shared_kcl3_streams, arguments[2], arguments[3]);
     if (count == 4 && strcmp(arguments[1], "--kinsumer") == 0)
         return run_shared(&shared_kinsumer, arguments[2], arguments[3]);
     if (count == 4 && strcmp(arguments[1], "--kcl-rb") == 0)

@@ -200,12 +200,12 @@ static bool parents_over(const struct ks_core *core, const struct ks_directory_e
 static bool knows_children(const struct ks_core *core, const struct ks_lease *lease)
 {
     const struct ks_directory_entry *entry = &core->directory[lease->shard];
-    const ks_span since = ks_instant_since(core->fleet.listed_at, lease->end_at);
 
+    if (ks_instant_before(core->fleet.listed_at, lease->end_at))
+        return false;
     /* A shard that is not listed is too young for that, or has expired. */
-    return since.us > LISTED_WITHIN.us ||
-           (since.us >= 0 &&
-            (entry->ranged ? ks_audit_is_continued(core, lease->shard) : entry->listed));
+    return ks_instant_since(core->fleet.listed_at, lease->end_at).us > LISTED_WITHIN.us ||
+           (entry->ranged ? ks_audit_is_continued(core, lease->shard) : entry->listed);
 }
 
 /* The next one, if that one did not: sooner first. */
@@ -398,7 +398,7 @@ static bool useless(const struct ks_core *core, ks_shard shard)
          edge = ks_shards_next_edge(core, edge)) {
         const struct ks_directory_entry *child = &core->directory[ks_shards_child(edge)];
 
-        if (!child->present || child->unstarted)
+        if (!child->present || child->damaged || child->unstarted)
             return false;
         has_child = true;
     }

@@ -51,6 +51,10 @@ TEST(a_damaged_worker_row_is_neither_alive_nor_gone)
     EXPECT_EQ_U64(event.store.worker_count, 1);
     EXPECT(event.store.workers[0].damaged);
     EXPECT_EQ_U64(event.store.workers[0].self.worker, 2);
+    EXPECT(rows.worker_told);
+    worker.damaged = false;
+    (void)read_fleet(&rows, &worker, 1);
+    EXPECT(!rows.worker_told);
     ks_rows_free(&rows);
 }
 

@@ -317,6 +317,22 @@ TEST(a_shard_ends_only_when_listings_show_who_goes_on_with_all_its_keys)
     EXPECT_EQ_I64(lease->write, KS_WRITE_END);
 }
 
+TEST(no_shard_ends_before_there_was_a_listing)
+{
+    const struct ks_lease *lease = held();
+    struct ks_lease_row row = row_of(0, BED_ME, 1);
+
+    for (int i = 0; i < 100 && !lease->reading; i++)
+        peers_wait(10);
+    peers_bed.core->fleet.listed_at = KS_LONG_AGO; /* The first one is under way still. */
+    bed_records(&peers_bed, 0, 0, 0, true);
+    row.rev = lease->rev;
+    peers_look(&row);
+    answer_lease(&row);
+    EXPECT(lease->used && lease->write != KS_WRITE_END);
+    EXPECT(peers_bed.core->fleet.listing);
+}
+
 TEST(hash_keys_that_a_row_lacks_are_filled_in)
 {
     const struct ks_shard_row shards[] = {
@@ -470,6 +486,28 @@ TEST(a_finished_row_stays_until_its_children_were_begun)
     peers_look_at(rows, 2);
     EXPECT(bed_asked(&peers_bed, KS_STORE_DELETE) != NULL);
     EXPECT_EQ_I64(bed_asked(&peers_bed, KS_STORE_DELETE)->shard, 0);
+}
+
+/* Nobody knows whether it was begun; and if somebody deletes it, the next one begins below a row. */
+TEST(a_finished_row_stays_while_that_of_a_child_cannot_be_read)
+{
+    const struct ks_shard_row shards[] = {shard_of(0, KS_SHARD_NONE, KS_SHARD_NONE, true),
+                                          shard_of(1, 0, KS_SHARD_NONE, false)};
+    struct ks_lease_row rows[] = {row_of(0, 0, 9), row_of(1, BED_OTHER, 1)};
+
+    live();
+    peers_list(shards, 2);
+    rows[0].finished = true;
+    rows[1].parents[0] = 0;
+    rows[1].damaged = true;
+    peers_bed.core->config.keep = ks_span_ms(20000);
+    for (int i = 0; i < 10; i++) {
+        peers_look_at(rows, 2);
+        EXPECT(bed_asked(&peers_bed, KS_STORE_DELETE) == NULL);
+    }
+    rows[1].damaged = false;
+    peers_look_at(rows, 2);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_DELETE) != NULL);
 }
 
 TEST(one_lease_is_stolen_of_who_has_most)

@@ -215,6 +215,26 @@ TEST(a_listing_that_was_asked_for_before_a_long_sleep_makes_no_list)
     EXPECT(names_shards());
 }
 
+/* All but its last answer came before the sleep. */
+TEST(a_cycle_that_slept_makes_no_list)
+{
+    const struct ks_list_row none = {.present = false};
+    const struct ks_shard_row shard = {.parents = {KS_SHARD_NONE, KS_SHARD_NONE}};
+
+    peers_live(KS_PROTOCOL_KINSUMER);
+    for (int i = 0; i < 1000 && peers_bed.core->fleet.rows == 0; i++)
+        peers_wait(100);
+    peers_list(&shard, 1);
+    cycle(0, &none);
+    EXPECT(peers_bed.core->fleet.rows != 0);
+    peers_wall_us += INT64_C(3600000000);
+    peers_bed.now = ks_instant_add(peers_bed.now, ks_span_ms(3600000));
+    EXPECT(!names_shards());
+    peers_list(&shard, 1);
+    cycle(0, &none);
+    EXPECT(names_shards());
+}
+
 /* Looks at shard 1, whose parent no listing shows. */
 static void look_at_child(bool parent_has_row, uint32_t owner)
 {
