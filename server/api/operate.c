@@ -261,7 +261,7 @@ static bool gather(struct seeking *seeking, const ks_pb_seek_request *request)
         return false;
     }
     for (size_t i = 0; i < most; i++) {
-        ks_shard shard = (ks_shard)i;
+        ks_shard shard = ks_switchboard_shard_at(board, (uint32_t)i);
 
         if (request->n_shards > 0 && !find_shard(seeking->exchange, request->shards[i], &shard))
             return false;

@@ -556,7 +556,7 @@ static bool choose_shards(struct ks_exchange *exchange,
     if (!good)
         ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
     for (size_t i = 0; good && i < most; i++) {
-        ks_shard shard = (ks_shard)i;
+        ks_shard shard = ks_switchboard_shard_at(board, (uint32_t)i);
 
         good = request->n_shards == 0 ||
                ks_switchboard_find_shard(board, ks_view_text(request->shards[i]), &shard);

@@ -183,7 +183,7 @@ static void answer_shards(struct ks_exchange *exchange, const struct ks_page *pa
         return;
     for (uint32_t i = list.page.next; i < ks_switchboard_shard_count(list.board); i++) {
         struct shard_row *row;
-        if (!ks_switchboard_shard(list.board, i, &status))
+        if (!ks_switchboard_shard(list.board, ks_switchboard_shard_at(list.board, i), &status))
             continue;
         row = list_row(&list, i, sizeof(*row));
         if (row == NULL)
@@ -257,7 +257,8 @@ static void answer_leases(struct ks_exchange *exchange, const struct ks_page *pa
         return;
     for (uint32_t i = list.page.next; i < ks_switchboard_shard_count(list.board); i++) {
         struct lease_row *row;
-        if (!ks_switchboard_shard(list.board, i, &status) || !status.has_lease)
+        if (!ks_switchboard_shard(list.board, ks_switchboard_shard_at(list.board, i), &status) ||
+            !status.has_lease)
             continue;
         row = list_row(&list, i, sizeof(*row));
         if (row == NULL)
