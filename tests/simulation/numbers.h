@@ -4,8 +4,8 @@
  *
  * In most worlds a shard has one number, its own. In those with few numbers each process gives out the lowest that is
  * free, and lets its core forget a shard that it neither holds nor has heard of lately, so that numbers go from one
- * shard to the next all the time. An effect never names one that stands for nothing. In tables whose rows stay, or whose
- * shards are too few, rows of shards of long ago are seen for a while, finished, and then are gone.
+ * shard to the next all the time. An effect never names one that stands for nothing. In the tables of others, whose
+ * shards are too few for that, rows of shards of long ago are seen for a while, finished, and then are gone.
  */
 #ifndef KS_SIM_NUMBERS_H
 #define KS_SIM_NUMBERS_H
