@@ -5,9 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Longer than any answer is late, and any replica old. */
+#include "core/state.h"
+
+/* Longer than any replica is old, where there are some. */
 #define KEEP ks_span_ms(20000)
+#define KEEP_OF_PEERS ks_span_ms(5000)
 #define LOOK ks_span_ms(1000)
+#define WHILE ks_span_ms(6000)
 #define MILLION 1000000
 
 /* Copies of one step. */
@@ -30,11 +34,15 @@ uint64_t numbers_given_again(void)
     return given_again;
 }
 
-void numbers_begin(struct numbers *numbers, uint64_t seed, uint32_t shards_max)
+void numbers_begin(struct numbers *numbers, uint64_t seed, uint32_t shards_max, uint32_t old)
 {
     assert(shards_max <= NUMBERS_MAX);
     *numbers = (struct numbers){
-        .few = numbers_are_few(seed), .shards_max = shards_max, .free_at = KS_LONG_AGO};
+        .few = numbers_are_few(seed),
+        .shards_max = shards_max,
+        .old = shards_max - old,
+        .free_at = KS_LONG_AGO,
+    };
 }
 
 ks_shard numbers_of(const struct numbers *numbers, ks_shard shard)
@@ -95,6 +103,24 @@ static const ks_shard *give_all(struct numbers *numbers, const ks_shard *from, u
     return shards;
 }
 
+/* One is seen in a while, the next one in the next, then for as long none. */
+static void add_old(struct numbers *numbers, struct ks_event *event, ks_instant now)
+{
+    uint32_t olds = numbers->shards_max - numbers->old;
+    ks_shard old = olds == 0 ? 0 : (ks_shard)(now.us / WHILE.us) % (2 * olds);
+
+    if (old >= olds || ks_token_purpose(event->store.token) != KS_FOR_ROWS ||
+        event->store.outcome != KS_DONE)
+        return;
+    assert(event->store.lease_count < ROWS_MAX);
+    rows[event->store.lease_count++] = (struct ks_lease_row){
+        .shard = give(numbers, numbers->old + old, now),
+        .parents = {KS_SHARD_NONE, KS_SHARD_NONE},
+        .rev = 1,
+        .finished = true,
+    };
+}
+
 static void give_store(struct numbers *numbers, struct ks_event *event, ks_instant now)
 {
     assert(event->store.lease_count <= ROWS_MAX && event->store.worker_count <= ROWS_MAX);
@@ -103,6 +129,7 @@ static void give_store(struct numbers *numbers, struct ks_event *event, ks_insta
         rows[i].shard = give(numbers, rows[i].shard, now);
         give_parents(numbers, rows[i].parents, now);
     }
+    add_old(numbers, event, now);
     event->store.leases = rows;
     for (uint32_t i = 0; i < event->store.worker_count; i++) {
         workers[i] = event->store.workers[i];
@@ -179,6 +206,7 @@ static void store_outwards(const struct numbers *numbers, struct ks_store_effect
 {
     assert(store->shard_count <= ROWS_MAX);
     store->shard = meant(numbers, store->shard);
+    assert(store->shard == KS_SHARD_NONE || store->shard < numbers->old); /* That is over. */
     store->gives = meant_tokens(numbers, store->gives, store->give_count);
     store->takes = meant_tokens(numbers, store->takes, store->take_count);
     for (uint32_t i = 0; i < store->shard_count; i++)
@@ -210,6 +238,7 @@ static void free_old(struct numbers *numbers, struct ks_core *core, ks_instant n
 {
     bool held[NUMBERS_MAX];
     bool freed[NUMBERS_MAX] = {false};
+    ks_span keep = core->config.protocol == KS_PROTOCOL_NATIVE ? KEEP : KEEP_OF_PEERS;
 
     if (!ks_instant_reached(now, numbers->free_at))
         return;
@@ -220,7 +249,7 @@ static void free_old(struct numbers *numbers, struct ks_core *core, ks_instant n
             continue;
         if (held[number])
             numbers->touched[number] = now;
-        if (!ks_instant_reached(now, ks_instant_add(numbers->touched[number], KEEP)))
+        if (!ks_instant_reached(now, ks_instant_add(numbers->touched[number], keep)))
             continue;
         freed[number] = true;
         numbers->of[numbers->shard[number] - 1] = 0;

@@ -4,19 +4,21 @@
  *
  * In most worlds a shard has one number, its own. In those with few numbers each process gives out the lowest that is
  * free, and lets its core forget a shard that it neither holds nor has heard of lately, so that numbers go from one
- * shard to the next all the time. An effect never names one that stands for nothing.
+ * shard to the next all the time. An effect never names one that stands for nothing. In the tables of others, whose
+ * shards are too few for that, rows of shards of long ago are seen for a while, finished, and then are gone.
  */
 #ifndef KS_SIM_NUMBERS_H
 #define KS_SIM_NUMBERS_H
 
 #include "core/core.h"
 
-enum { NUMBERS_MAX = 64 };
+enum { NUMBERS_MAX = 64, NUMBERS_OLD = 4 };
 
 /* Zeroed: each shard is its own number. */
 struct numbers {
     bool few;
-    uint32_t shards_max;
+    uint32_t shards_max; /* Of the core. */
+    ks_shard old; /* Shards of long ago: from here to there; in a world that has none: there. */
     ks_shard of[NUMBERS_MAX];     /* By shard: its number + 1; 0: it has none. */
     ks_shard shard[NUMBERS_MAX];  /* By number: likewise. */
     ks_shard before[NUMBERS_MAX]; /* Likewise, that had it last. */
@@ -26,7 +28,8 @@ struct numbers {
 
 /* True for the seeds of worlds with few numbers: every second million. */
 bool numbers_are_few(uint64_t seed);
-void numbers_begin(struct numbers *numbers, uint64_t seed, uint32_t shards_max);
+/* The last `old` of the core's shards are those of long ago. */
+void numbers_begin(struct numbers *numbers, uint64_t seed, uint32_t shards_max, uint32_t old);
 /* What the core knows a shard of the world as; one that it does not know: as none that there is. */
 ks_shard numbers_of(const struct numbers *numbers, ks_shard shard);
 /* ks_core_step, of events and effects that are about shards of the world. */

@@ -478,7 +478,8 @@ void shared_start(struct shared_world *world, uint32_t number, uint32_t name)
         .wall_error = shared_small_error(world),
         .masks = config.masking,
     };
-    numbers_begin(&node->numbers, world->seed, config.shards_max);
+    numbers_begin(&node->numbers, world->seed, config.shards_max,
+                  config.shards_max - SHARED_SHARDS);
     if (number != shared_worker_of(world, number) &&
         world->reads[shared_worker_of(world, number)]) {
         const struct shared_node *first = &world->nodes[shared_worker_of(world, number)];
@@ -684,6 +685,8 @@ static void draw(struct shared_world *world)
     config->checkpoint_interval = ks_span_ms(ks_prng_between(&world->prng, 500, 8000));
     config->idle_release = ks_span_ms(30000);
     config->shards_max = config->leases_max = SHARED_SHARDS;
+    if (numbers_are_few(world->seed))
+        config->shards_max += NUMBERS_OLD;
     config->window_max = WINDOW;
     config->workers_max = SHARED_NAMES;
     config->sessions_max = 2;
@@ -787,8 +790,11 @@ bool shared_run(const struct shared_fleet *fleet, uint64_t seed, uint64_t count,
     agenda_free(&world->agenda);
     ks_free(world);
     if (good)
-        printf("taken %llu, claimed %llu, delivered %llu; stories %016llx\n%llu passed, 0 failed\n",
-               (unsigned long long)taken, (unsigned long long)claimed,
-               (unsigned long long)delivered, (unsigned long long)hash, (unsigned long long)count);
+        printf(
+            "taken %llu, claimed %llu, delivered %llu, numbers given again %llu; stories %016llx\n"
+            "%llu passed, 0 failed\n",
+            (unsigned long long)taken, (unsigned long long)claimed, (unsigned long long)delivered,
+            (unsigned long long)numbers_given_again(), (unsigned long long)hash,
+            (unsigned long long)count);
     return good;
 }

@@ -64,7 +64,7 @@ void shell_start(struct world *world, struct process *process, uint32_t worker)
     process->left_out = KS_SHARD_NONE;
     oracle_start(process);
     process->core = ks_core_init(process->memory, &config);
-    numbers_begin(&process->numbers, world->seed, config.shards_max);
+    numbers_begin(&process->numbers, world->seed, config.shards_max, 0);
     story_say(world, "world", "w%u starts in slot %u", worker, process->slot);
     shell_tell(world, process, &(struct ks_event){.kind = KS_EVENT_START});
     world_app_begin(world, process);
