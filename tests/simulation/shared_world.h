@@ -8,6 +8,7 @@
 #include "agenda.h"
 #include "base/prng.h"
 #include "core/core.h"
+#include "numbers.h"
 
 enum {
     SHARED_WORKERS = 4,
@@ -145,7 +146,8 @@ struct kcl_fleet {
 };
 
 struct shared_node {
-    struct ks_core *core; /* NULL: it does not run. */
+    struct ks_core *core;   /* NULL: it does not run. */
+    struct numbers numbers; /* Its names of shards. */
     uint32_t life;
     uint32_t name;
     int64_t offset;    /* Of its steady clock. */
@@ -198,6 +200,7 @@ struct shared_request {
     bool has_checkpoint;
     uint64_t checkpoint;
     enum ks_outcome outcome;
+    sim_time slow; /* So long its answer is under way. */
     uint32_t row_count;
     struct ks_lease_row rows[SHARED_SHARDS];
     uint64_t checkpoints[SHARED_SHARDS];
@@ -276,6 +279,7 @@ struct shared_world {
     uint64_t seed;
     sim_time now;
     struct ks_prng prng;
+    struct ks_prng looks; /* Slow looks are drawn from it: what other seeds draw stays as it was. */
     struct agenda agenda;
     bool verbose;
     bool failed;
@@ -293,6 +297,8 @@ struct shared_world {
     bool leaving; /* Ours are drained for good. */
     uint32_t lost;
     uint32_t late;
+    uint32_t slow_looks; /* Looks at all rows that are answered late; */
+    sim_time look;       /* at most so late. */
     uint32_t pauses;
     uint32_t kills;
     uint32_t outages;

@@ -71,6 +71,8 @@ void stage_begin_with(struct stage *stage, const struct setting *setting)
     config.core.budget_bytes = 8 << 20;
     config.core.shards_max = setting->shards_max;
     config.core.leases_max = 8;
+    if (setting->keep.us > 0)
+        config.core.keep = setting->keep;
     config.core.workers_max = 16;
     config.core.sessions_max = 4;
     config.core.window_max = 1024;
