@@ -31,7 +31,7 @@ wait_for() { # SECONDS COMMAND...
     done
 }
 
-check "the demo ends well" timeout -k 5 "${DEMO_SECONDS:-100}" deploy/demo "$binary" >"$work/demo.log" 2>&1
+check "the demo ends well" timeout -k 5 "${DEMO_SECONDS:-300}" deploy/demo "$binary" >"$work/demo.log" 2>&1
 check "it says that nothing was lost" grep -qx '0 lost' "$work/demo.log"
 check "it says that nothing came back" grep -q ', 0 of them came back' "$work/demo.log"
 # A demo that cannot fail shows nothing.
@@ -41,13 +41,17 @@ export PORT=18790 RUN_DIR=$work/run
 # A background job ignores Ctrl-C unless told otherwise.
 env --default-signal=INT deploy/run "$binary" >"$work/run.log" 2>&1 </dev/null &
 run=$!
-check "run becomes ready" wait_for 20 grep -q '/v1/shards' "$work/run.log"
+check "run becomes ready" wait_for 60 grep -q '/v1/shards' "$work/run.log"
 mapfile -t lines < <(sed -n 's/^    \(.*curl .*\)/\1/p' "$work/run.log")
 check "it prints three lines with curl" [ "${#lines[@]}" = 3 ]
 check "it shows its options" grep -q -e '--local-shards 4' "$work/run.log"
 
-timeout 8 bash -c "${lines[0]}" >"$work/stream.log" 2>&1
-check "the first line streams" grep -q '"type":"record"' "$work/stream.log"
+: >"$work/stream.log"
+timeout 60 bash -c "${lines[0]}" >"$work/stream.log" 2>&1 &
+stream=$!
+check "the first line streams" wait_for 60 grep -q '"type":"record"' "$work/stream.log"
+kill "$stream"
+wait "$stream"
 # The records that the stream was given come again after its grace; the producer goes on anyway.
 acked() {
     timeout 20 bash -c "${lines[1]}" >"$work/ack.log" 2>&1

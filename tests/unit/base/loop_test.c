@@ -361,6 +361,44 @@ TEST(signals_come_as_calls_on_the_loop)
     ks_loop_free(loop);
 }
 
+static int gate[2];
+static int jobs_done;
+
+static void wait_at_gate(struct ks_job *job)
+{
+    char word;
+
+    (void)job;
+    EXPECT(read(gate[0], &word, 1) == 1);
+}
+
+static void job_done(struct ks_job *job)
+{
+    (void)job;
+    jobs_done++;
+}
+
+TEST(jobs_are_awaited_but_not_for_ever)
+{
+    struct ks_job jobs[2] = {{.run = wait_at_gate, .done = job_done},
+                             {.run = wait_at_gate, .done = job_done}};
+
+    make_loop();
+    EXPECT(pipe(gate) == 0);
+    ks_loop_await_jobs(loop, ks_span_ms(60000));
+    ks_loop_submit(loop, &jobs[0]);
+    ks_loop_submit(loop, &jobs[1]);
+    EXPECT(write(gate[1], "1", 1) == 1);
+    while (jobs_done == 0)
+        turn(20);
+    ks_loop_await_jobs(loop, ks_span_ms(20));
+    EXPECT_EQ_I64(jobs_done, 1);
+    EXPECT(write(gate[1], "2", 1) == 1);
+    ks_loop_await_jobs(loop, ks_span_ms(60000));
+    EXPECT_EQ_I64(jobs_done, 2);
+    ks_loop_free(loop);
+}
+
 TEST(the_longest_turn_is_remembered)
 {
     struct counter counter = {.hook.turn = count_turn, .next = KS_NEVER};
