@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "api/operate.h"
+#include "api/page.h"
 #include "api/place.h"
 #include "api/routes.h"
 #include "api/server.h"
@@ -555,7 +556,7 @@ static bool choose_shards(struct ks_exchange *exchange,
     if (!good)
         ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
     for (size_t i = 0; good && i < most; i++) {
-        ks_shard shard = (ks_shard)i;
+        ks_shard shard = ks_switchboard_shard_at(board, (uint32_t)i);
 
         good = request->n_shards == 0 ||
                ks_switchboard_find_shard(board, ks_view_text(request->shards[i]), &shard);
@@ -569,6 +570,10 @@ static bool choose_shards(struct ks_exchange *exchange,
         } else if (ks_switchboard_shard(board, shard, &status)) {
             all[count++] = shard;
         }
+    }
+    if (good && count == 0) {
+        ks_exchange_problem(exchange, KS_PROBLEM_UNAVAILABLE, "no shard is known yet");
+        good = false;
     }
     if (good && !sort_shards(replay, all, count)) {
         ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
@@ -651,16 +656,29 @@ static void begin(struct ks_exchange *exchange, const KinesisSidecar__V1__Replay
     answer_replay(exchange, replay);
 }
 
-void ks_handle_replay(struct ks_exchange *exchange)
+static void serve(struct ks_exchange *exchange, const struct ks_page *page)
 {
     struct ks_arena arena;
     const KinesisSidecar__V1__ReplayRequest *request =
         (const KinesisSidecar__V1__ReplayRequest *)ks_exchange_read(
             exchange, &kinesis_sidecar__v1__replay_request__descriptor, &arena);
 
+    (void)page;
     if (request == NULL)
         return;
-    if (ks_subscription_wanted(exchange))
-        begin(exchange, request);
+    begin(exchange, request);
     ks_arena_free(&arena);
+}
+
+/* The body may say which subscription's shards are to be known first, those of other workers, too. */
+void ks_handle_replay(struct ks_exchange *exchange)
+{
+    struct ks_arena arena;
+
+    if (ks_exchange_read(exchange, &kinesis_sidecar__v1__replay_request__descriptor, &arena) ==
+        NULL)
+        return;
+    ks_arena_free(&arena);
+    if (ks_subscription_wanted(exchange))
+        ks_page_when_fresh(exchange, &(struct ks_page){.room = 0}, serve);
 }

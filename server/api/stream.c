@@ -9,6 +9,7 @@
 #include "api/message.h"
 #include "api/methods.h"
 #include "api/open_request.h"
+#include "api/page.h"
 #include "api/records.h"
 #include "api/routes.h"
 #include "base/budget.h"
@@ -655,7 +656,7 @@ static bool split_shards(struct ks_exchange *exchange, struct ks_arena *arena,
     return request->shards != NULL;
 }
 
-void ks_handle_stream(struct ks_exchange *exchange)
+static void open_stream(struct ks_exchange *exchange, const struct ks_page *page)
 {
     ks_pb_open_request request;
     ks_view client_id = KS_VIEW("");
@@ -663,6 +664,7 @@ void ks_handle_stream(struct ks_exchange *exchange)
     struct stream *stream;
     struct ks_arena arena;
 
+    (void)page;
     kinesis_sidecar__v1__open_request__init(&request);
     if (!query_encoding(exchange, &encoding) || !ks_open_request_query(exchange, &request))
         return;
@@ -678,4 +680,16 @@ void ks_handle_stream(struct ks_exchange *exchange)
     stream = exchange->context;
     if (stream != NULL)
         stream->delivery.framer.encoding = encoding;
+}
+
+/* Shards that it names may be known to other workers alone. */
+void ks_handle_stream(struct ks_exchange *exchange)
+{
+    const struct ks_page page = {.room = 0};
+    ks_view named;
+
+    if (ks_request_param(&exchange->request, "shards", &named))
+        ks_page_when_fresh(exchange, &page, open_stream);
+    else
+        open_stream(exchange, &page);
 }

@@ -27,7 +27,7 @@ static void run(const struct stream_rig_adapter *adapter, uint32_t shards, bool 
     test(&rig);
     rig.source->vtable->close(rig.source);
     /* A job that is under way comes back first. */
-    for (int at = 0; ks_alloc_live() > live && at < 500; at++)
+    for (int at = 0; ks_alloc_live() > live && at < 2000; at++)
         ks_loop_turn(rig.loop, ks_span_ms(10));
     adapter->tear_down(&rig);
     EXPECT_EQ_U64(rig.budget.used, 0);

@@ -334,7 +334,8 @@ def judge(fleet):
         said += f" (median {gaps[len(gaps) // 2][0]:.2f} s, longest {gaps[-1][0]:.2f} s, {gaps[-1][1]})"
     print(said, flush=True)
     if gaps:
-        check(gaps[len(gaps) // 2][0] <= HAND_OVER * SLOW + crowd(), f"the bound of a hand-over is {HAND_OVER} s")
+        check(gaps[len(gaps) // 2][0] <= HAND_OVER * SLOW + crowd(),
+              f"the bound of a hand-over is {HAND_OVER} s, and {crowd():.2f} s for the machine")
     slow = [f"{gap:.2f} s {where}" for gap, where in gaps if gap > TAKE_OVER * SLOW + crowd()]
     check(not slow, "hand-overs that took as long as a take-over:", "; ".join(slow))
 

@@ -374,6 +374,27 @@ def a_native_worker_whose_row_is_damaged_is_told_of_and_its_leases_are_released_
 
 
 @test(seconds=60)
+def a_lease_of_the_kcl_that_is_freed_keeps_since_when_it_is_latest_and_what_was_prepared(folder):
+    name = name_of(folder)
+    since = {"SidecarSince": number(1714564810000), "checkpoint": text("LATEST")}
+    prepared = {"pendingCheckpoint": text("4960"), "pendingCheckpointSubSequenceNumber": number(0),
+                "pendingCheckpointState": {"B": "AQI="}, "checkpoint": text("4959")}
+    rows = [{"leaseKey": text(f"shardId-{at}"), "leaseOwner": text("dead"), "leaseCounter": number(4), "mine": text("42"),
+             "ownerSwitchesSinceCheckpoint": number(0), "checkpointSubSequenceNumber": number(0), **more}
+            for at, more in enumerate((since, prepared))]
+    make_tables("kcl", name, {"": rows})
+    leases("seize", "dead", "--table", f"kcl:{name}")
+    free = [{**{key: value for key, value in row.items() if key != "leaseOwner"}, "leaseCounter": number(5)} for row in rows]
+    check_equal(items_of(name), sorted(free, key=lambda item: json.dumps(item, sort_keys=True)))
+    check_equal(positions(f"kcl:{name}")["shardId-0"], "LATEST since 2024-05-01T12:00:10.000Z")
+    convert(f"kcl:{name}", f"native:{name}-native")
+    check_equal(positions(f"native:{name}-native"), {"shardId-0": "AT_TIMESTAMP 2024-05-01T12:00:10.000Z", "shardId-1": "4959"})
+    leases("reset", "--all", "--at", "latest", "--table", f"kcl:{name}")
+    for item in items_of(name):
+        check_equal(item.keys() & {"SidecarSince", *list(prepared)[:3]}, set(), item)
+
+
+@test(seconds=60)
 def a_seizure_says_what_becomes_of_the_worker(folder):
     name = name_of(folder)
     make_tables("kinsumer", name, {"_clients": [{"ID": text("ghost"), "LastUpdate": number(time.time_ns() + 3600 * 10 ** 9)}]})

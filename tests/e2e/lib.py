@@ -171,8 +171,9 @@ WATCH = None
 
 def crowd():
     """Where a promise is in seconds: what this machine may add to it, by how late it was itself. What is promised takes
-    several steps of several processes, and each of them may have had to wait as long."""
-    return 1.0 + Watch.STEPS * WATCH.latest
+    several steps of several processes, and each of them may have had to wait as long; and a quarter of a second of work
+    takes as many times longer as there are more who want a core."""
+    return 1.0 + Watch.STEPS * WATCH.latest + max(0.0, os.getloadavg()[0] / os.cpu_count() - 1) / 4
 
 
 # --- Processes ---

@@ -50,6 +50,9 @@ static void there_and_back(const struct ks_dialect *from, const struct ks_dialec
     assert(ks_convert_agrees(&there.held, &there.held));
     assert(ks_ok(ks_convert(to, stream, &there.held, &again, &detail)));
     assert(ks_convert_agrees(&again.held, &there.held));
+    /* LATEST since a moment is an instant elsewhere, for which the KCL has no place. */
+    if (lease->checkpoint.kind == KS_POSITION_LATEST && lease->checkpoint.timestamp_ms > 0)
+        return;
     assert(ks_ok(ks_convert(from, lease->stream, &there.held, &back, &detail)));
     if (!back.left_out)
         expect_place(&back.held, &there.lease);

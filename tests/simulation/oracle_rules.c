@@ -403,7 +403,7 @@ void oracle_rules_stepped(struct world *world, const struct process *process)
 
         if (rules->shards[shard].given == 0 || !oracle_may_deliver(world, process, shard))
             continue;
-        ks_core_lease(process->core, shard, &lease);
+        shell_lease(process, shard, &lease);
         if (lease.epoch <= rules->shards[shard].given)
             oracle_fail(world, "w%u may deliver shard-%u, which it was told to give",
                         process->worker, shard);
@@ -537,7 +537,7 @@ static void look_at_owners(struct world *world)
 
         if (owner == NULL || owner->draining || world->now < row->at + soon ||
             holds_an_orphan(world, owner) ||
-            (ks_core_lease(owner->core, shard, &lease) && lease.state != KS_LEASE_AWAY))
+            (shell_lease(owner, shard, &lease) && lease.state != KS_LEASE_AWAY))
             continue;
         oracle_fail(world, "w%u has owned shard-%u for %lld ms and has not begun it", owner->worker,
                     shard, (long long)((world->now - row->at) / SIM_MS));

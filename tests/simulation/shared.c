@@ -43,10 +43,11 @@ static sim_time true_time(const struct shared_world *world, const struct shared_
 bool shared_may_deliver(const struct shared_world *world, uint32_t number, ks_shard shard)
 {
     const struct shared_node *node = &world->nodes[number];
+    const ks_shard called = numbers_of(&node->numbers, shard);
     struct ks_lease_view view;
 
-    return ks_core_lease(node->core, shard, &view) &&
-           ks_core_may_deliver(node->core, shard, view.epoch, clock_of(world, node));
+    return ks_core_lease(node->core, called, &view) &&
+           ks_core_may_deliver(node->core, called, view.epoch, clock_of(world, node));
 }
 
 /* ---- A node ---- */
@@ -292,7 +293,8 @@ static void deliver(struct shared_world *world, uint32_t number, const struct ks
             shared_fail(world, "shard-%u is delivered before its parent is over", shard);
     if (world->shards[shard].put_at[first] < world->oldest)
         shared_fail(world, "shard-%u: a record is delivered that is older than the begin", shard);
-    if (!ks_core_may_deliver(node->core, shard, effect->deliver.epoch, clock_of(world, node)))
+    if (!ks_core_may_deliver(node->core, numbers_of(&node->numbers, shard), effect->deliver.epoch,
+                             clock_of(world, node)))
         shared_fail(world, "shard-%u is delivered past its deadline", shard);
     shared_plan(world, number, world->now + ks_prng_between(&world->prng, SIM_MS, 2 * SIM_SECOND),
                 (struct happening){.kind = HAPPENS_JOB,
@@ -309,8 +311,8 @@ static void settle(struct shared_world *world, uint32_t number, const struct hap
     struct ks_lease_view view;
 
     /* Handled is handled, whether the ack still counts or not. */
-    if (ks_core_lease(node->core, happening->shard, &view) && view.epoch == happening->epoch &&
-        node->open[happening->shard])
+    if (ks_core_lease(node->core, numbers_of(&node->numbers, happening->shard), &view) &&
+        view.epoch == happening->epoch && node->open[happening->shard])
         for (uint32_t i = 0; i < happening->count; i++)
             world->shards[happening->shard]
                 .settled[node->base[happening->shard] + happening->first + i] = true;
@@ -396,7 +398,7 @@ static void step(struct shared_world *world, uint32_t number, const struct ks_ev
 
     effects->count = 0;
     ks_core_wall(node->core, WALL_US + world->now + node->wall_error);
-    ks_core_step(node->core, clock_of(world, node), event, effects);
+    numbers_step(&node->numbers, node->core, clock_of(world, node), event, effects);
     ks_core_check(node->core);
     for (uint32_t i = 0; i < effects->count && !world->failed; i++) {
         perform(world, number, &effects->items[i]);
@@ -476,6 +478,7 @@ void shared_start(struct shared_world *world, uint32_t number, uint32_t name)
         .wall_error = shared_small_error(world),
         .masks = config.masking,
     };
+    numbers_begin(&node->numbers, world->seed, config.shards_max);
     if (number != shared_worker_of(world, number) &&
         world->reads[shared_worker_of(world, number)]) {
         const struct shared_node *first = &world->nodes[shared_worker_of(world, number)];
@@ -542,12 +545,13 @@ static void turn(struct shared_world *world, const struct happening *happening)
     case HAPPENS_CHANGED: shared_kin(world, number); break;
     case HAPPENS_HOLIDAY: shared_app(world, number, true); break;
     case HAPPENS_CONSUMER:
-        step(world, number,
-             &(struct ks_event){.kind = KS_EVENT_SESSION_PULL,
-                                .pull = {.session = node->session,
-                                         .max_records = 10,
-                                         .max_bytes = 1 << 20,
-                                         .max_runs = 4}});
+        if (!node->app_away)
+            step(world, number,
+                 &(struct ks_event){.kind = KS_EVENT_SESSION_PULL,
+                                    .pull = {.session = node->session,
+                                             .max_records = 10,
+                                             .max_bytes = 1 << 20,
+                                             .max_runs = 4}});
         break;
     default: assert(false);
     }

@@ -8,6 +8,7 @@
 #include "agenda.h"
 #include "base/prng.h"
 #include "core/core.h"
+#include "numbers.h"
 
 enum {
     SHARED_WORKERS = 4,
@@ -145,7 +146,8 @@ struct kcl_fleet {
 };
 
 struct shared_node {
-    struct ks_core *core; /* NULL: it does not run. */
+    struct ks_core *core;   /* NULL: it does not run. */
+    struct numbers numbers; /* Its names of shards. */
     uint32_t life;
     uint32_t name;
     int64_t offset;    /* Of its steady clock. */

@@ -660,7 +660,7 @@ void shell_step(struct world *world, struct process *process, const struct ks_ev
         return;
     story_event(world, process, event);
     effects.count = 0;
-    ks_core_step(process->core, now, event, &effects);
+    numbers_step(&process->numbers, process->core, now, event, &effects);
     world->steps++;
     if (world->swarm.checks)
         ks_core_check(process->core);

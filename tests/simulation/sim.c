@@ -158,8 +158,9 @@ static void say_seen(const struct world *world)
                                              "a deploy"};
 
     fprintf(stdout,
-            "records delivered %" PRIu64 ", again %" PRIu64 "; done and refused:", world->delivered,
-            world->redelivered);
+            "records delivered %" PRIu64 ", again %" PRIu64 "; numbers given again %" PRIu64
+            "; done and refused:",
+            world->delivered, world->redelivered, numbers_given_again());
     for (int i = 0; i < KS_STORE_OPERATIONS; i++)
         if (world->operations[i][0] + world->operations[i][1] > 0)
             fprintf(stdout, " %s %" PRIu64 "+%" PRIu64,

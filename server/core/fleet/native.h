@@ -99,6 +99,8 @@ void ks_shards_rows(struct ks_core *core, uint32_t serial, const struct ks_event
 void ks_shards_read(struct ks_core *core, ks_shard shard, const struct ks_event *event);
 /* A lease row, as any read shows it; its shard is in the directory. */
 void ks_shards_see(struct ks_core *core, const struct ks_lease_row *row);
+/* True if listings a second apart did not show it. */
+bool ks_shards_unlisted(const struct ks_directory_entry *entry);
 /* True if the stream has it no more: listings a second apart did not show it. Where only one did not, asks for another
  * one. */
 bool ks_shards_gone(struct ks_core *core, ks_shard shard);
@@ -171,5 +173,7 @@ void ks_native_begin(struct ks_core *core);
 struct ks_member *ks_native_member(const struct ks_core *core, uint32_t worker);
 /* Sees to it that the directory reaches up to `shard`. False if the number is beyond its capacity. */
 bool ks_native_know(struct ks_core *core, ks_shard shard);
+/* Nothing is known of the shard. */
+void ks_native_forget(struct ks_core *core, ks_shard shard);
 
 #endif

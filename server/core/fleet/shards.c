@@ -201,14 +201,19 @@ void ks_shards_rows(struct ks_core *core, uint32_t serial, const struct ks_event
     fleet->repairing = false; /* A round that went by what was known before. */
 }
 
+bool ks_shards_unlisted(const struct ks_directory_entry *entry)
+{
+    return entry->unlisted >= UNLISTED_ENOUGH;
+}
+
 bool ks_shards_gone(struct ks_core *core, ks_shard shard)
 {
     const struct ks_directory_entry *entry = &core->directory[shard];
 
-    if (entry->unlisted < UNLISTED_ENOUGH && !entry->listed)
+    if (!ks_shards_unlisted(entry) && !entry->listed)
         core->fleet.list_at =
             ks_instant_min(core->fleet.list_at, ks_instant_add(core->now, LIST_AGAIN));
-    return entry->unlisted >= UNLISTED_ENOUGH;
+    return ks_shards_unlisted(entry);
 }
 
 /* A parent is over if its row says so, or if it has no row and is not in the stream either, asked for twice (A8). */
@@ -247,7 +252,7 @@ static bool children_have_rows(const struct ks_core *core, ks_shard parent)
         const struct ks_directory_entry *entry = &core->directory[shard];
 
         if ((entry->parents[0] == parent || entry->parents[1] == parent) && !entry->present &&
-            entry->unlisted < UNLISTED_ENOUGH)
+            !ks_shards_unlisted(entry))
             return false;
     }
     return true;
@@ -259,7 +264,7 @@ bool ks_shards_expired(const struct ks_core *core, ks_shard shard)
 
     return entry->present && entry->finished && !entry->damaged && !entry->listed &&
            ks_instant_reached(core->now, ks_instant_add(entry->unlisted_at, core->config.keep)) &&
-           entry->unlisted >= UNLISTED_ENOUGH;
+           ks_shards_unlisted(entry);
 }
 
 /* And every child has a row: it has done its duty. */

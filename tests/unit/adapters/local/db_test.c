@@ -38,6 +38,16 @@ static void write_file(const char *path, const char *bytes, size_t size)
     (void)close(fd);
 }
 
+static int byte_of(const char *path, off_t at)
+{
+    uint8_t byte = 0;
+    int fd = open(path, O_RDONLY);
+
+    EXPECT(pread(fd, &byte, 1, at) == 1);
+    (void)close(fd);
+    return byte;
+}
+
 TEST(whoever_comes_first_makes_it)
 {
     const char *path = ks_test_path("stream.db");
@@ -137,6 +147,8 @@ TEST(a_file_of_something_else_is_left_alone)
     EXPECT_CONTAINS(detail.text, "other.db");
     EXPECT_EQ_I64(sqlite3_exec(other, "SELECT x FROM shards", NULL, NULL, NULL), SQLITE_OK);
     EXPECT_EQ_I64(sqlite3_close(other), SQLITE_OK);
+    /* Nor is a log begun beside it: byte 18 of the head is 1 without. */
+    EXPECT_EQ_I64(byte_of(path, 18), 1);
 
     path = ks_test_path("newer.db");
     EXPECT_OK(open_at(path, 4, &db, &detail));

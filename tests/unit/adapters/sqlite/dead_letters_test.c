@@ -213,8 +213,7 @@ TEST(nobody_is_told_after_the_store_is_closed)
     before = heard.calls;
     store->vtable->write(store, &one, 1, answered, NULL);
     store->vtable->close(store);
-    for (int i = 0; i < 20; i++)
-        ks_loop_turn(loop, ks_span_ms(5));
+    ks_loop_await_jobs(loop, ks_span_ms(20000));
     EXPECT_EQ_I64(heard.calls, before);
     ks_loop_free(loop);
 }
