@@ -47,8 +47,8 @@ static sim_time time_for(const struct world *world, enum exam exam)
     return 0;
 }
 
-/* Where looks are slow: whoever comes into office has to look first, and so has a leader that counts leases. Whom a death
- * or a drain concerns it knows, and goes on after the time of a request; a row that is not as it was is read. */
+/* Where looks are slow: whoever comes into office has to look first, and so has a leader that counts leases. What is a
+ * dead worker's it knows, and what one has that leaves; a row that is not as it was it reads. */
 static sim_time for_looks(const struct world *world, enum exam exam)
 {
     const struct ks_core_config *core = &world->swarm.core;

@@ -125,12 +125,12 @@ static void ask(struct shared_world *world, uint32_t number, const struct ks_sto
         request->begin = begin_of(world, node, effect->shard);
     world->fleet->asked(world, request);
     draw_look(world, request);
-    shared_plan(world, number,
-                true_time(world, node,
-                          ks_instant_add(clock_of(world, node), request->slow > 0
-                                                                    ? ks_span_us(SIM_LOOK)
-                                                                    : world->config.timeout)),
-                (struct happening){.kind = HAPPENS_TIMEOUT, .request = at});
+    shared_plan(
+        world, number,
+        true_time(world, node,
+                  ks_instant_add(clock_of(world, node),
+                                 request->slow > 0 ? ks_span_us(SIM_LOOK) : world->config.timeout)),
+        (struct happening){.kind = HAPPENS_TIMEOUT, .request = at});
     if (is_lost(world, node))
         return;
     if (writes && shared_chance(world, world->late))
@@ -508,7 +508,8 @@ static void make_peace(struct shared_world *world)
     shared_say(world, "world: peace");
     world->peace = true;
     world->lost = world->late = 0;
-    world->slow_looks = 0; /* Claims go by the counter that a look showed, which moves every beat. */
+    world->slow_looks =
+        0; /* Claims go by the counter that a look showed, which moves every beat. */
     world->away_until = 0;
     for (ks_shard shard = 0; shard < SHARED_SHARDS; shard++)
         shared_mend(world, shard);

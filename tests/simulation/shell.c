@@ -157,9 +157,8 @@ static void send_request(struct world *world, struct process *process,
     ks_instant patience;
 
     world_looks_draw(world, request);
-    patience = ks_instant_add(request->sent_at, request->pages > 1 && !lost
-                                                    ? ks_span_us(SIM_LOOK)
-                                                    : swarm->core.timeout);
+    patience = ks_instant_add(request->sent_at, request->pages > 1 && !lost ? ks_span_us(SIM_LOOK)
+                                                                            : swarm->core.timeout);
     request->users++;
     plan(world, process, shell_true_time(process, patience),
          (struct happening){.kind = HAPPENS_TIMEOUT, .request = request->number});
@@ -233,7 +232,8 @@ void shell_arrive(struct world *world, const struct happening *happening)
             answer_later(world, request, world->now + draw_latency(world));
     } else if (!fails_here(world, sender, request)) {
         world_table_apply(world, request);
-        if (!turns_page(world, sender, request) && !cut && !draw_chance(&world->prng, world->swarm.lost_answers))
+        if (!turns_page(world, sender, request) && !cut &&
+            !draw_chance(&world->prng, world->swarm.lost_answers))
             answer_later(world, request, world->now + draw_latency(world));
     }
     world_request_done(world, request);

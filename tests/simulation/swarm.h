@@ -32,7 +32,7 @@ struct swarm {
     bool tells_change; /* The store tells whoever listens that somebody wrote. */
     /* Looks at all lease rows (world_looks.h). */
     uint32_t slow_looks;
-    sim_time look; /* How long the slowest of them takes. */
+    sim_time look;         /* How long the slowest of them takes. */
     uint32_t failed_looks; /* Slow ones that come to nothing. */
 
     /* Processes. */

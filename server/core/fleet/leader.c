@@ -338,7 +338,8 @@ static void repair(struct ks_core *core, ks_shard shard, struct ks_effects *effe
     if (entry->writing || entry->damaged)
         return;
     if (!entry->present) {
-        if (entry->listed && !ks_leader_goes_on(core) && core->fleet.app_present && ks_shards_parents_over(core, entry))
+        if (entry->listed && !ks_leader_goes_on(core) && core->fleet.app_present &&
+            ks_shards_parents_over(core, entry))
             ks_leader_write(core, shard, KS_STORE_CREATE, KS_NOBODY, effects);
         return;
     }

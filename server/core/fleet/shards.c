@@ -141,7 +141,7 @@ static void count_missing(const struct ks_core *core, struct ks_directory_entry 
     entry->missed_at = core->now;
 }
 
-/* What was read or written of a row since all of them were asked for is newer than what they show, which may take long. */
+/* What was read or written of a row since all of them were asked for is newer than what they show: it may take long. */
 static bool is_newer(const struct ks_directory_entry *entry, uint32_t serial)
 {
     return entry->present && !ks_core_after(serial, entry->known);

@@ -230,6 +230,22 @@ TEST(a_return_settles_first_then_reads_then_writes_its_last_word)
     EXPECT_EQ_I64(bed.core->leases_used, 0);
 }
 
+TEST(a_final_write_that_is_done_mends_no_damaged_row)
+{
+    struct ks_lease_row read;
+
+    begin(10);
+    bed_answer(&bed, must_ask(KS_STORE_CHECKPOINT)->token, KS_DONE);
+    ks_lease_return(bed.core, lease);
+    bed_tick(&bed);
+    read = row(3, 8);
+    bed_answer_lease(&bed, must_ask(KS_STORE_READ_LEASE)->token, &read);
+    bed.core->directory[read.shard].damaged = true; /* As a look showed it meanwhile. */
+    bed_answer(&bed, must_ask(KS_STORE_FINAL)->token, KS_DONE);
+    EXPECT_EQ_I64(bed.core->leases_used, 0);
+    EXPECT(bed.core->directory[read.shard].damaged);
+}
+
 TEST(a_return_waits_for_what_is_in_flight)
 {
     begin(9);

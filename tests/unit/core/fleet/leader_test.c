@@ -290,6 +290,7 @@ TEST(looks_that_come_to_nothing_hold_up_no_take_over)
         if (bed.core->fleet.rows != 0)
             bed_answer(&bed, ks_token_make(KS_FOR_ROWS, 0, bed.core->fleet.rows), KS_UNKNOWN);
     }
+    EXPECT(bed.core->fleet.news != 0);
     next_round();
     EXPECT_EQ_I64(must_ask(KS_STORE_TAKE_OVER)->shard, 0);
 }
