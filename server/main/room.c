@@ -117,8 +117,8 @@ static ks_err open_kinesis(struct ks_room *room, struct ks_aws_client *client,
 
     if (strcmp(options->retrieval, "fanout") != 0)
         return ks_kinesis_source_open(room->loop, client, options->stream, &room->source, detail);
-    KS_TRY(ks_fanout_source_open(room->loop, client, options->stream, &fanout, &room->source,
-                                 detail));
+    KS_TRY(
+        ks_fanout_source_open(room->loop, client, options->stream, &fanout, &room->source, detail));
     /* A second feed of the consumer would take the shard from the first. */
     return ks_kinesis_source_open(room->loop, client, options->stream, &room->beside, detail);
 }
@@ -281,7 +281,7 @@ static ks_err open_board(struct ks_room *room)
         .stream = room->options->stream,
         .kin = room->kin,
         .kin_count = room->kin_count,
-        .kin_willing = room->kin_count > 0 ? room->kin_willing : NULL,
+        .kinship = room->kin_count > 0 ? room->kinship : NULL,
         .several_streams =
             room->kin_count > 0 || strcmp(room->options->kcl_multi_stream, "on") == 0,
         .application = room->options->application,

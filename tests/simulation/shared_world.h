@@ -151,7 +151,8 @@ struct shared_node {
     int64_t offset;    /* Of its steady clock. */
     int64_t drift_ppm; /* Likewise. */
     int64_t wall_error;
-    bool kin_away; /* As it was told. */
+    bool kin_away;       /* As it was told. */
+    ks_instant claim_at; /* At the first of its worker: before then none of them steals. */
     bool app_away;
     sim_time paused_until;
     sim_time cut_until; /* The table is away for it. */

@@ -32,6 +32,7 @@ struct setting {
     bool lock;                   /* With a lock file in the test's folder. */
     uint32_t capacity;           /* 0 = no limit. */
     enum ks_position_kind start; /* 0: TRIM_HORIZON. */
+    struct ks_kinship *kinship;  /* NULL: there are none. */
 };
 
 /* Builds and starts it on the test's two files. */
