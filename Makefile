@@ -243,7 +243,7 @@ test: deps tests  ## Run every test: unit, vectors, oom, contract, simulation, e
 	@rm -rf $(RESULTS)
 	@$(RUN) -j 4 -o $(RESULTS)/unit unit -- $(call of,unit) || :
 	@$(RUN) -j 2 -o $(RESULTS)/vectors vectors -- $(call of,vectors) $(call of,oom) || :
-	@$(if $(SIM),$(RUN) -o $(RESULTS)/sim simulation -- "$(SIM) --seed 1 --seeds $(SEEDS)" "$(SIM) --shared 1 $(SEEDS)" "$(SIM) --kcl 1 $(SEEDS)" "$(SIM) --kcl 10693 1" "$(SIM) --kcl3 1 $(SEEDS)" "$(SIM) --kcl3 6044 1" "$(SIM) --kcl3 6303 1" "$(SIM) --kcl-streams 1 $(SEEDS)" "$(SIM) --kcl3-streams 1 $(SEEDS)" "$(SIM) --kinsumer 1 2000" "$(SIM) --kcl-rb 1 $(SEEDS)" || :)
+	@$(if $(SIM),$(RUN) -o $(RESULTS)/sim simulation -- "$(SIM) --seed 1 --seeds $(SEEDS)" "$(SIM) --shared 1 $(SEEDS)" "$(SIM) --kcl 1 $(SEEDS)" "$(SIM) --kcl 10693 1" "$(SIM) --kcl3 1 $(SEEDS)" "$(SIM) --kcl3 6044 1" "$(SIM) --kcl3 6303 1" "$(SIM) --kcl-streams 1 $(SEEDS)" "$(SIM) --kcl3-streams 1 $(SEEDS)" "$(SIM) --kinsumer 1 2000" "$(SIM) --kcl-rb 1 $(SEEDS)" "$(SIM) --seed 1000000 --seeds $(SEEDS)" || :)
 	@$(RUN) -o $(RESULTS)/contract contract -- $(CONTRACT) || :
 	@$(RUN) -j 4 -o $(RESULTS)/streams "contract of streams" -- $(STREAMS) || :
 	@$(RUN) -j 4 -o $(RESULTS)/e2e "end to end" -- $(E2E) || :

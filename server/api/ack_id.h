@@ -11,7 +11,8 @@
  * An ack_id is 47 characters long, a batch_id 52 to 432. The MAC is SipHash-2-4 (Aumasson and
  * Bernstein, "SipHash: a fast short-input PRF", 2012) of all that stands before it, under a key
  * that is drawn at start and never leaves the process: nobody can make an id of a record that was
- * not handed out, and no table of ids is kept. `boot` is the low half of the boot id: it tells a
+ * not handed out, and no table of ids is kept. `shard` is a handle (ports/switchboard.h): an id of a
+ * shard that is long gone settles nothing of another one. `boot` is the low half of the boot id: it tells a
  * stale id (UNKNOWN) from a forged or damaged one (MALFORMED).
  */
 #ifndef KS_API_ACK_ID_H

@@ -328,9 +328,10 @@ void ks_doors_free(struct ks_doors *doors)
     for (uint32_t i = 0; i < doors->count; i++) {
         struct door *door = &doors->doors[i];
         ks_loop_unwatch(doors->loop, &door->watch);
-        (void)close(door->watch.fd);
+        /* While we still listen, for then the path may be another's already. */
         if (door->address.kind == KS_ADDRESS_UNIX)
             (void)unlink(door->address.path);
+        (void)close(door->watch.fd);
     }
     ks_loop_timer_clear(doors->loop, &doors->rest);
     ks_free(doors);

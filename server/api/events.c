@@ -43,7 +43,7 @@ static ks_err write_json(struct viewer *viewer, const ks_pb_board_event *event)
     return ks_writer_end(&json);
 }
 
-/* One event as it goes out. `number`: what a viewer of server-sent events may come back to. */
+/* One event as it goes out. `number`: by it who comes back, and is told all that is kept, knows what he has. */
 static ks_err write_event(struct viewer *viewer, const ks_pb_board_event *event, uint64_t number)
 {
     ks_bytes_clear(&viewer->line);

@@ -55,6 +55,8 @@ enum {
     KS_RPC_SENT_BYTES_MAX = 1 << 20,     /* Messages that a call's client has not taken. */
     KS_RPC_TAIL_BYTES_MAX = 32 << 10, /* How a call ends: its error, and its trailing metadata. */
     KS_CONTROL_BYTES_MAX = 256 << 10, /* Control lines of one stream that wait to be written. */
+    KS_ANSWERS_BYTES_MAX =
+        4 << 20, /* The same with answers: 10,000 ids that failed, each with its reason. */
     KS_DATA_DEPTH_MAX =
         61, /* Levels of a record's JSON; three stand around it, and strict readers take 64. */
 

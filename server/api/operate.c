@@ -42,6 +42,9 @@ static bool find_shards(struct ks_exchange *exchange, char *const *names, size_t
 
 /* ---- Pause and resume ---- */
 
+/* RFC 3339 knows none behind it; calls could say one that no span can hold. */
+static const int64_t YEAR_10000 = INT64_C(253402300800000);
+
 bool ks_pause(struct ks_exchange *exchange, const ks_pb_pause_request *request,
               ks_pb_pause_response *ret_response)
 {
@@ -51,9 +54,9 @@ bool ks_pause(struct ks_exchange *exchange, const ks_pb_pause_request *request,
     ks_wall until = {request->until};
     ks_shard shard;
 
-    if (until.ms != 0 && until.ms <= ks_wall_now().ms) {
+    if (until.ms != 0 && (until.ms <= ks_wall_now().ms || until.ms >= YEAR_10000)) {
         ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
-                            "until must be an instant to come");
+                            "until must be an instant to come, before the year 10000");
         return false;
     }
     if (!find_shards(exchange, request->shards, request->n_shards))
@@ -258,7 +261,7 @@ static bool gather(struct seeking *seeking, const ks_pb_seek_request *request)
         return false;
     }
     for (size_t i = 0; i < most; i++) {
-        ks_shard shard = (ks_shard)i;
+        ks_shard shard = ks_switchboard_shard_at(board, (uint32_t)i);
 
         if (request->n_shards > 0 && !find_shard(seeking->exchange, request->shards[i], &shard))
             return false;
@@ -329,6 +332,12 @@ static bool read_seek(struct ks_exchange *exchange, const ks_pb_seek_request *re
     if (ret_to->kind == KS_POSITION_AT_SEQUENCE && request->n_shards != 1) {
         ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
                             "a sequence number is one of one shard: name exactly one");
+        return false;
+    }
+    /* Kinesis gives no iterator for it, and until then everything would be passed over. */
+    if (ret_to->kind == KS_POSITION_AT_TIMESTAMP && ret_to->timestamp_ms > ks_wall_now().ms) {
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                            "to must not be an instant to come");
         return false;
     }
     /* The tip is where it is now, whenever the next epoch begins: nothing that comes since is skipped. */

@@ -1,8 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/page.h"
 
+#include "api/server.h"
+#include "base/budget.h"
+
 #include <assert.h>
 #include <stdio.h>
+
+/* A question that waits for fresh rows. */
+struct waiting {
+    struct ks_look look;
+    struct ks_exchange *exchange;
+    struct ks_page page;
+    ks_rows_answer *answer;
+};
 
 void ks_page_serve(struct ks_exchange *exchange, ks_message_handler *handler)
 {
@@ -46,4 +57,50 @@ void ks_page_end(struct ks_page *page, uint32_t index)
     int size = snprintf(page->token, sizeof(page->token), "%u", index);
 
     assert(size > 0 && (size_t)size < sizeof(page->token));
+}
+
+/* ---- Fresh rows ---- */
+
+static void left(struct ks_exchange *exchange)
+{
+    struct waiting *waiting = exchange->context;
+
+    ks_switchboard_forget_look(&waiting->look);
+    ks_free(waiting);
+}
+
+static void looked(struct ks_look *look)
+{
+    struct waiting *entry = KS_LIST_ENTRY(look, struct waiting, look);
+    struct waiting waiting = *entry;
+
+    /* Whoever answers may keep a state of its own. */
+    waiting.exchange->context = NULL;
+    waiting.exchange->closed = NULL;
+    ks_free(entry);
+    waiting.answer(waiting.exchange, &waiting.page);
+    ks_exchange_wake(waiting.exchange);
+}
+
+void ks_page_when_fresh(struct ks_exchange *exchange, const struct ks_page *page,
+                        ks_rows_answer *answer)
+{
+    struct waiting *waiting = ks_alloc(sizeof(*waiting));
+
+    if (waiting == NULL) {
+        answer(exchange, page); /* What there is must do. */
+        return;
+    }
+    ks_link_init(&waiting->look.link);
+    waiting->look.done = looked;
+    waiting->exchange = exchange;
+    waiting->page = *page;
+    waiting->answer = answer;
+    if (ks_switchboard_fresh(exchange->subscription->board, &waiting->look)) {
+        ks_free(waiting);
+        answer(exchange, page);
+        return;
+    }
+    exchange->context = waiting;
+    exchange->closed = left;
 }

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "api/operate.h"
+#include "api/page.h"
 #include "api/place.h"
 #include "api/routes.h"
 #include "api/server.h"
@@ -182,7 +183,7 @@ static bool read_query(struct ks_exchange *exchange, ks_shard *ret_shard,
            ks_request_number(exchange, "max_records", 1, KS_PULL_RECORDS_MAX, RECORDS, ret_max);
 }
 
-void ks_handle_peek(struct ks_exchange *exchange)
+static void look(struct ks_exchange *exchange, const struct ks_page *page)
 {
     struct ks_api *api = exchange->api;
     struct ks_position from;
@@ -191,6 +192,7 @@ void ks_handle_peek(struct ks_exchange *exchange)
     ks_shard shard;
     ks_err err;
 
+    (void)page;
     if (!read_query(exchange, &shard, &from, &max_records))
         return;
     if (api->peeks >= KS_PEEKS_MAX) {
@@ -218,4 +220,10 @@ void ks_handle_peek(struct ks_exchange *exchange)
     exchange->context = peek;
     exchange->closed = closed;
     due(&peek->timer);
+}
+
+/* It may be a shard of another worker, which we do not look at by ourselves. */
+void ks_handle_peek(struct ks_exchange *exchange)
+{
+    ks_page_when_fresh(exchange, &(struct ks_page){.room = 0}, look);
 }

@@ -232,24 +232,35 @@ static bool is_hash_key(ks_view text)
     return text.size == 1 || text.data[0] != '0';
 }
 
+/* The place of a member; NULL: there is none of that name. */
+static ks_view *place_of(struct ks_put_entry *entry, ks_view name)
+{
+    if (ks_view_equal(name, KS_VIEW("Data")))
+        return &entry->data;
+    if (ks_view_equal(name, KS_VIEW("PartitionKey")))
+        return &entry->partition_key;
+    return ks_view_equal(name, KS_VIEW("ExplicitHashKey")) ? &entry->explicit_hash_key : NULL;
+}
+
 static ks_err scan_member(struct scan *scan, struct ks_put_entry *entry)
 {
     ks_view name;
+    ks_view *place;
 
     KS_TRY(scan_text(scan, &name));
     if (!accept(scan, ':'))
         return malformed(scan, "a colon is missing");
-    if (ks_view_equal(name, KS_VIEW("Data")))
-        return scan_data(scan, &entry->data);
-    if (ks_view_equal(name, KS_VIEW("PartitionKey")))
-        return scan_text(scan, &entry->partition_key);
-    if (ks_view_equal(name, KS_VIEW("ExplicitHashKey"))) {
-        KS_TRY(scan_text(scan, &entry->explicit_hash_key));
-        return is_hash_key(entry->explicit_hash_key)
-                   ? KS_OK
-                   : invalid(scan, "ExplicitHashKey is not a decimal number of up to 39 digits");
-    }
-    return invalid(scan, "unknown member; Data, PartitionKey and ExplicitHashKey are known");
+    place = place_of(entry, name);
+    if (place == NULL)
+        return invalid(scan, "unknown member; Data, PartitionKey and ExplicitHashKey are known");
+    if (place->data != NULL)
+        return invalid(scan, "a member stands there twice");
+    if (place == &entry->data)
+        return scan_data(scan, place);
+    KS_TRY(scan_text(scan, place));
+    if (place == &entry->explicit_hash_key && !is_hash_key(*place))
+        return invalid(scan, "ExplicitHashKey is not a decimal number of up to 39 digits");
+    return KS_OK;
 }
 
 static ks_err check_entry(struct scan *scan, const struct ks_put_entry *entry)

@@ -140,4 +140,7 @@ void ks_questions_begin(struct ks_questions *questions, uint64_t id, ks_message_
     ks_list_append(&questions->list, &question->link);
     questions->count++;
     handler(&question->exchange, message, arena);
+    /* Most are answered at once: in one turn there may be any number of those. */
+    if (question->exchange.answered)
+        question_free(question);
 }

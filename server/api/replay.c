@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "api/operate.h"
+#include "api/page.h"
 #include "api/place.h"
 #include "api/routes.h"
 #include "api/server.h"
@@ -33,6 +34,7 @@ struct replay {
     struct ks_exchange *exchange; /* That streams it; NULL: none. */
     struct ks_timer idle;         /* Over then. */
     struct ks_timer again;        /* The next read, or a heartbeat. */
+    ks_instant beat_at;           /* The next heartbeat, if nothing is written before. */
     struct ks_position from;
     struct ks_position to;
     ks_shard *shards; /* Parents first. */
@@ -144,11 +146,14 @@ static bool is_over_at_tip(const struct replay *replay)
 
 /* ---- Reading ---- */
 
+static ks_instant in_ms(const struct replay *replay, int64_t ms)
+{
+    return ks_instant_add(ks_loop_now(replay->api->loop), ks_span_ms(ms));
+}
+
 static void again_in(struct replay *replay, int64_t ms)
 {
-    struct ks_loop *loop = replay->api->loop;
-
-    ks_loop_timer_set(loop, &replay->again, ks_instant_add(ks_loop_now(loop), ks_span_ms(ms)));
+    ks_loop_timer_set(replay->api->loop, &replay->again, in_ms(replay, ms));
 }
 
 static void answered(void *arg, const struct ks_read_answer *said)
@@ -209,8 +214,7 @@ static void again_due(struct ks_timer *timer)
 
     if (replay->exchange == NULL)
         return;
-    if (replay->reading)
-        replay->beat = true;
+    replay->beat = ks_instant_reached(ks_loop_now(replay->api->loop), replay->beat_at);
     ks_exchange_wake(replay->exchange);
 }
 
@@ -398,13 +402,15 @@ static size_t fill(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
         return 0;
     }
     *ret_fill = size > 0 ? KS_FILL_MORE : KS_FILL_WAIT;
-    if (size > 0)
+    if (size > 0) {
+        replay->beat_at = in_ms(replay, BEAT_MS);
         return size;
+    }
     if (replay->ended || replay->api->ending) {
         *ret_fill = KS_FILL_END;
         return 0;
     }
-    again_in(replay, BEAT_MS);
+    ks_loop_timer_set(replay->api->loop, &replay->again, replay->beat_at);
     read_on(replay);
     return 0;
 }
@@ -464,6 +470,7 @@ void ks_handle_replay_stream(struct ks_exchange *exchange)
     }
     ks_loop_timer_clear(replay->api->loop, &replay->idle);
     replay->exchange = exchange;
+    replay->beat_at = in_ms(replay, BEAT_MS);
     exchange->context = replay;
     exchange->closed = stream_closed;
     ks_exchange_stream(exchange, KS_TYPE_NDJSON, fill);
@@ -524,6 +531,14 @@ static bool sort_shards(struct replay *replay, const ks_shard *all, uint32_t cou
     return true;
 }
 
+static bool is_among(const ks_shard *shards, uint32_t count, ks_shard shard)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (shards[i] == shard)
+            return true;
+    return false;
+}
+
 /* The shards that are named, or all. False if the exchange was answered. */
 static bool choose_shards(struct ks_exchange *exchange,
                           const KinesisSidecar__V1__ReplayRequest *request, struct replay *replay)
@@ -541,15 +556,24 @@ static bool choose_shards(struct ks_exchange *exchange,
     if (!good)
         ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
     for (size_t i = 0; good && i < most; i++) {
-        ks_shard shard = (ks_shard)i;
+        ks_shard shard = ks_switchboard_shard_at(board, (uint32_t)i);
 
         good = request->n_shards == 0 ||
                ks_switchboard_find_shard(board, ks_view_text(request->shards[i]), &shard);
-        if (!good)
+        if (!good) {
             ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no shard %.128s is known",
                                 request->shards[i]);
-        else if (ks_switchboard_shard(board, shard, &status))
+        } else if (request->n_shards > 0 && is_among(all, count, shard)) {
+            ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT, "%.128s is named twice",
+                                request->shards[i]);
+            good = false;
+        } else if (ks_switchboard_shard(board, shard, &status)) {
             all[count++] = shard;
+        }
+    }
+    if (good && count == 0) {
+        ks_exchange_problem(exchange, KS_PROBLEM_UNAVAILABLE, "no shard is known yet");
+        good = false;
     }
     if (good && !sort_shards(replay, all, count)) {
         ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
@@ -632,16 +656,29 @@ static void begin(struct ks_exchange *exchange, const KinesisSidecar__V1__Replay
     answer_replay(exchange, replay);
 }
 
-void ks_handle_replay(struct ks_exchange *exchange)
+static void serve(struct ks_exchange *exchange, const struct ks_page *page)
 {
     struct ks_arena arena;
     const KinesisSidecar__V1__ReplayRequest *request =
         (const KinesisSidecar__V1__ReplayRequest *)ks_exchange_read(
             exchange, &kinesis_sidecar__v1__replay_request__descriptor, &arena);
 
+    (void)page;
     if (request == NULL)
         return;
-    if (ks_subscription_wanted(exchange))
-        begin(exchange, request);
+    begin(exchange, request);
     ks_arena_free(&arena);
+}
+
+/* The body may say which subscription's shards are to be known first, those of other workers, too. */
+void ks_handle_replay(struct ks_exchange *exchange)
+{
+    struct ks_arena arena;
+
+    if (ks_exchange_read(exchange, &kinesis_sidecar__v1__replay_request__descriptor, &arena) ==
+        NULL)
+        return;
+    ks_arena_free(&arena);
+    if (ks_subscription_wanted(exchange))
+        ks_page_when_fresh(exchange, &(struct ks_page){.room = 0}, serve);
 }

@@ -85,6 +85,14 @@ static bool settles(enum ks_settle_outcome outcome)
     return outcome == KS_ACK || outcome == KS_DEAD_LETTER || outcome == KS_DROP;
 }
 
+/* That of an extend is how long others are kept, and no wait. */
+static ks_span retry_delay(const struct item *item)
+{
+    if (item->outcome == KS_EXTEND || item->delay.us == 0)
+        return KS_DELAY_BY_POLICY;
+    return item->delay;
+}
+
 /* Settles some records of one run. */
 static enum verdict settle_records(struct item *item, const struct ks_ack_run *run, ks_number first,
                                    ks_number end, enum ks_settle_outcome outcome)
@@ -100,7 +108,7 @@ static enum verdict settle_records(struct item *item, const struct ks_ack_run *r
             .first = first,
             .count = (uint32_t)(end - first),
             .outcome = outcome,
-            .delay = outcome == KS_RETRY && item->delay.us == 0 ? KS_DELAY_BY_POLICY : item->delay,
+            .delay = outcome == KS_RETRY ? retry_delay(item) : item->delay,
             .reason = ks_view_text(item->message->reason),
         };
         struct ks_settled settled = ks_switchboard_settle(item->subscription->board, &settlement);
@@ -480,6 +488,7 @@ static bool add(struct quick *quick, const char *ack_id, const char *batch_id)
     item->batch_id = ks_pb_text(batch_id);
     item->outcome = quick->outcome;
     item->delay_ms = quick->delay_ms;
+    item->reason = quick->message->reason;
     if (batch_id[0] != '\0') {
         item->n_failed_ack_ids = quick->message->n_failed_ack_ids;
         item->failed_ack_ids = quick->message->failed_ack_ids;
@@ -536,6 +545,20 @@ static bool gather(struct quick *quick)
     return add_settlements(quick);
 }
 
+/* Of records that are none of a batch nobody could say which of them failed. */
+static bool check_failed(const struct quick *quick)
+{
+    size_t batches = 0;
+
+    for (size_t i = 0; i < quick->count - quick->message->n_settlements; i++)
+        batches += quick->items[i]->batch_id[0] != '\0';
+    if (quick->message->n_failed_ack_ids == 0 || batches == 1)
+        return true;
+    ks_exchange_problem(quick->exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                        "failed_ack_ids goes with one batch_id");
+    return false;
+}
+
 /* Everything but the ids. False if the exchange was answered. */
 static bool read_rest(struct quick *quick, struct ks_wait *ret_wait)
 {
@@ -578,7 +601,8 @@ static void settle_quickly(struct ks_exchange *exchange, KinesisSidecar__V1__Out
     }
     request.items = (const ks_pb_settlement *const *)quick.items;
     request.count = quick.count;
-    settle_request(exchange, &request, &arena);
+    if (check_failed(&quick))
+        settle_request(exchange, &request, &arena);
     ks_arena_free(&arena);
 }
 

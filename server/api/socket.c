@@ -4,15 +4,17 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { BACKLOG = 512 };
+enum { BACKLOG = 512, LOCK_MS = 1000 /* At most; ours take one. */ };
 
 union name {
     struct sockaddr any;
@@ -63,6 +65,23 @@ static bool is_socket(const char *path)
     return lstat(path, &status) == 0 && S_ISSOCK(status.st_mode);
 }
 
+/* Of those that begin at once one takes the path at a time: a socket that is there and does not listen yet looks like
+ * one that is left behind. Goes when it is closed; -1 where the folder cannot be locked, and somebody who keeps it
+ * locked for another reason hinders nobody. */
+static int lock_folder(const struct ks_address *address)
+{
+    const size_t size = (size_t)(strrchr(address->path, '/') - address->path);
+    char folder[sizeof(address->path)] = "/";
+    int fd;
+
+    if (size > 0)
+        (void)snprintf(folder, sizeof(folder), "%.*s", (int)size, address->path);
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int ms = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && ms < LOCK_MS; ms++)
+        (void)usleep(1000);
+    return fd;
+}
+
 /* A socket file that nobody listens at is what a killed process left behind. */
 static void remove_stale(const struct ks_address *address)
 {
@@ -80,19 +99,11 @@ static void remove_stale(const struct ks_address *address)
     (void)close(fd);
 }
 
-static ks_err begin(const struct ks_address *address, int fd)
+static ks_err bind_and_listen(const struct ks_address *address, int fd)
 {
     union name name;
     socklen_t size = name_of(address, &name);
-    int on = 1;
 
-    if (address->kind == KS_ADDRESS_UNIX)
-        remove_stale(address);
-    else if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0)
-        return KS_FAIL(SYSTEM);
-    if (address->kind == KS_ADDRESS_IPV6 &&
-        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) != 0)
-        return KS_FAIL(SYSTEM);
     if (bind(fd, &name.any, size) != 0)
         return errno == EADDRINUSE ? KS_FAIL(EXISTS) : KS_FAIL(SYSTEM);
     /* Containers of one pod have users of their own and share a group. */
@@ -101,6 +112,35 @@ static ks_err begin(const struct ks_address *address, int fd)
     if (listen(fd, BACKLOG) != 0)
         return errno == EADDRINUSE ? KS_FAIL(EXISTS) : KS_FAIL(SYSTEM);
     return KS_OK;
+}
+
+static ks_err begin_at_path(const struct ks_address *address, int fd)
+{
+    int lock = lock_folder(address);
+    ks_err err;
+    int problem;
+
+    remove_stale(address);
+    err = bind_and_listen(address, fd);
+    problem = errno;
+    if (lock >= 0)
+        (void)close(lock);
+    errno = problem;
+    return err;
+}
+
+static ks_err begin(const struct ks_address *address, int fd)
+{
+    int on = 1;
+
+    if (address->kind == KS_ADDRESS_UNIX)
+        return begin_at_path(address, fd);
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0)
+        return KS_FAIL(SYSTEM);
+    if (address->kind == KS_ADDRESS_IPV6 &&
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) != 0)
+        return KS_FAIL(SYSTEM);
+    return bind_and_listen(address, fd);
 }
 
 ks_err ks_socket_listen(const struct ks_address *address, int *ret_fd, struct ks_detail *detail)

@@ -8,8 +8,9 @@
 
 enum { KS_SOCKET_TEXT_SIZE = 128 };
 
-/* A listening, non-blocking socket. A Unix socket that nobody listens at is replaced, and is open
- * to owner and group. EXISTS (in use), SYSTEM; the detail names the address and says what to do. */
+/* A listening, non-blocking socket. A Unix socket that nobody listens at is replaced, and is open to owner and group;
+ * of several that come at once one has it, and its folder is locked for that moment. EXISTS (in use), SYSTEM; the
+ * detail names the address and says what to do. */
 KS_MUST_USE ks_err ks_socket_listen(const struct ks_address *address, int *ret_fd,
                                     struct ks_detail *detail);
 /* Where the socket listens, as it is written in an option; with the port that the system chose for

@@ -14,59 +14,6 @@
 
 enum { ARENA_BYTES = 64 << 20 };
 
-/* ---- Fresh rows ---- */
-
-/* Answers a question, with the part of the rows that it is about. */
-typedef void answer_rows(struct ks_exchange *exchange, const struct ks_page *page);
-
-/* A question that waits for them. */
-struct waiting {
-    struct ks_look look;
-    struct ks_exchange *exchange;
-    struct ks_page page;
-    answer_rows *answer;
-};
-
-static void looked(struct ks_look *look)
-{
-    struct waiting *waiting = KS_LIST_ENTRY(look, struct waiting, look);
-
-    waiting->answer(waiting->exchange, &waiting->page);
-    ks_exchange_wake(waiting->exchange);
-}
-
-static void left(struct ks_exchange *exchange)
-{
-    struct waiting *waiting = exchange->context;
-
-    ks_switchboard_forget_look(&waiting->look);
-    ks_free(waiting);
-}
-
-/* Answers when the rows may be told: now or later. */
-static void when_fresh(struct ks_exchange *exchange, const struct ks_page *page,
-                       answer_rows *answer)
-{
-    struct waiting *waiting = ks_alloc(sizeof(*waiting));
-
-    if (waiting == NULL) {
-        answer(exchange, page); /* What there is must do. */
-        return;
-    }
-    ks_link_init(&waiting->look.link);
-    waiting->look.done = looked;
-    waiting->exchange = exchange;
-    waiting->page = *page;
-    waiting->answer = answer;
-    if (ks_switchboard_fresh(exchange->subscription->board, &waiting->look)) {
-        ks_free(waiting);
-        answer(exchange, page);
-        return;
-    }
-    exchange->context = waiting;
-    exchange->closed = left;
-}
-
 /* ---- Lists ---- */
 
 /* A list on its way out: rows of one kind, in an arena. */
@@ -236,7 +183,7 @@ static void answer_shards(struct ks_exchange *exchange, const struct ks_page *pa
         return;
     for (uint32_t i = list.page.next; i < ks_switchboard_shard_count(list.board); i++) {
         struct shard_row *row;
-        if (!ks_switchboard_shard(list.board, i, &status))
+        if (!ks_switchboard_shard(list.board, ks_switchboard_shard_at(list.board, i), &status))
             continue;
         row = list_row(&list, i, sizeof(*row));
         if (row == NULL)
@@ -262,7 +209,7 @@ void ks_serve_shards(struct ks_exchange *exchange, const ProtobufCMessage *reque
 
     (void)arena;
     if (ks_page_read(exchange, (const ks_pb_page_request *)request, &page))
-        when_fresh(exchange, &page, answer_shards);
+        ks_page_when_fresh(exchange, &page, answer_shards);
 }
 
 void ks_handle_shards(struct ks_exchange *exchange)
@@ -297,7 +244,7 @@ static void answer_shard(struct ks_exchange *exchange, const struct ks_page *pag
 
 void ks_handle_shard(struct ks_exchange *exchange)
 {
-    when_fresh(exchange, &(struct ks_page){.room = 1}, answer_shard);
+    ks_page_when_fresh(exchange, &(struct ks_page){.room = 1}, answer_shard);
 }
 
 static void answer_leases(struct ks_exchange *exchange, const struct ks_page *page)
@@ -310,7 +257,8 @@ static void answer_leases(struct ks_exchange *exchange, const struct ks_page *pa
         return;
     for (uint32_t i = list.page.next; i < ks_switchboard_shard_count(list.board); i++) {
         struct lease_row *row;
-        if (!ks_switchboard_shard(list.board, i, &status) || !status.has_lease)
+        if (!ks_switchboard_shard(list.board, ks_switchboard_shard_at(list.board, i), &status) ||
+            !status.has_lease)
             continue;
         row = list_row(&list, i, sizeof(*row));
         if (row == NULL)
@@ -332,7 +280,7 @@ void ks_serve_leases(struct ks_exchange *exchange, const ProtobufCMessage *reque
 
     (void)arena;
     if (ks_page_read(exchange, (const ks_pb_page_request *)request, &page))
-        when_fresh(exchange, &page, answer_leases);
+        ks_page_when_fresh(exchange, &page, answer_leases);
 }
 
 void ks_handle_leases(struct ks_exchange *exchange)

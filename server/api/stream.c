@@ -9,6 +9,7 @@
 #include "api/message.h"
 #include "api/methods.h"
 #include "api/open_request.h"
+#include "api/page.h"
 #include "api/records.h"
 #include "api/routes.h"
 #include "base/budget.h"
@@ -38,13 +39,16 @@ struct stream {
 
 /* ---- Events ---- */
 
+static bool try_say(struct stream *stream, const ks_pb_event *event)
+{
+    return ks_ok(stream->exchange->rpc != NULL
+                     ? ks_rpc_append(stream->exchange, &event->base, &stream->control)
+                     : ks_control_write(event, stream->delivery.framer.format, &stream->control));
+}
+
 static void say(struct stream *stream, const ks_pb_event *event)
 {
-    ks_err err = stream->exchange->rpc != NULL
-                     ? ks_rpc_append(stream->exchange, &event->base, &stream->control)
-                     : ks_control_write(event, stream->delivery.framer.format, &stream->control);
-
-    if (!ks_ok(err))
+    if (!try_say(stream, event))
         stream->unsaid = true;
 }
 
@@ -103,14 +107,29 @@ static void say_ended(struct stream *stream, KinesisSidecar__V1__SessionEnd why)
     ks_exchange_wake(stream->exchange);
 }
 
+/* An answer that names thousands of ids may find no room behind others: then it is a short one. */
 static void say_answer(struct ks_exchange *exchange, const ks_pb_answer *answer)
 {
+    struct stream *stream = exchange->context;
+    KinesisSidecar__V1__Problem told;
+    ks_pb_answer short_one;
     ks_pb_event event;
 
     kinesis_sidecar__v1__stream_event__init(&event);
     event.event_case = KINESIS_SIDECAR__V1__STREAM_EVENT__EVENT_ANSWER;
     event.answer = (ks_pb_answer *)(uintptr_t)answer;
-    say(exchange->context, &event);
+    if (!try_say(stream, &event)) {
+        ks_problem_fill(KS_PROBLEM_EXHAUSTED,
+                        "it was done, but the answer finds no room behind what is not read yet: "
+                        "read, and ask again with less at once",
+                        &told);
+        kinesis_sidecar__v1__stream_answer__init(&short_one);
+        short_one.id = answer->id;
+        short_one.answer_case = KINESIS_SIDECAR__V1__STREAM_ANSWER__ANSWER_PROBLEM;
+        short_one.problem = &told;
+        event.answer = &short_one;
+        say(stream, &event);
+    }
     ks_exchange_wake(exchange);
 }
 
@@ -227,6 +246,8 @@ static size_t fill_control(struct stream *stream, uint8_t *buffer, size_t room)
         return 0;
     memcpy(buffer, stream->control.data, size);
     ks_bytes_consume(&stream->control, size);
+    if (stream->control.size == 0 && stream->control.capacity > KS_CONTROL_BYTES_MAX)
+        ks_bytes_free(&stream->control);
     return size;
 }
 
@@ -439,7 +460,8 @@ void ks_serve_watch(struct ks_exchange *exchange, const ProtobufCMessage *messag
     stream->heartbeat = heartbeat;
     stream->wrote_at = ks_loop_now(api->loop);
     ks_questions_init(&stream->questions, exchange, say_answer);
-    ks_bytes_init(&stream->control, KS_CONTROL_BYTES_MAX);
+    ks_bytes_init(&stream->control,
+                  exchange->rpc != NULL ? KS_ANSWERS_BYTES_MAX : KS_CONTROL_BYTES_MAX);
     if (!open_session(stream, &request)) {
         ks_free(stream);
         return;
@@ -634,7 +656,7 @@ static bool split_shards(struct ks_exchange *exchange, struct ks_arena *arena,
     return request->shards != NULL;
 }
 
-void ks_handle_stream(struct ks_exchange *exchange)
+static void open_stream(struct ks_exchange *exchange, const struct ks_page *page)
 {
     ks_pb_open_request request;
     ks_view client_id = KS_VIEW("");
@@ -642,6 +664,7 @@ void ks_handle_stream(struct ks_exchange *exchange)
     struct stream *stream;
     struct ks_arena arena;
 
+    (void)page;
     kinesis_sidecar__v1__open_request__init(&request);
     if (!query_encoding(exchange, &encoding) || !ks_open_request_query(exchange, &request))
         return;
@@ -657,4 +680,16 @@ void ks_handle_stream(struct ks_exchange *exchange)
     stream = exchange->context;
     if (stream != NULL)
         stream->delivery.framer.encoding = encoding;
+}
+
+/* Shards that it names may be known to other workers alone. */
+void ks_handle_stream(struct ks_exchange *exchange)
+{
+    const struct ks_page page = {.room = 0};
+    ks_view named;
+
+    if (ks_request_param(&exchange->request, "shards", &named))
+        ks_page_when_fresh(exchange, &page, open_stream);
+    else
+        open_stream(exchange, &page);
 }

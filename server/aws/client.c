@@ -46,6 +46,8 @@ struct ks_aws_client {
     struct ks_sigv4_signer signer;
     struct ks_prng prng;
     uint32_t attempts_max;
+    ks_span silence;
+    ks_span silence_kept;
     struct ks_retry_bucket bucket;
     ks_instant suspected_at; /* When a kept connection was found dead. */
     struct ks_link calls;
@@ -457,8 +459,8 @@ static ks_err attempt(struct ks_aws_call *call, const struct ks_credentials *cre
         .header_count = count_of_headers,
         .body = ks_bytes_view(&call->body),
         .timeout = timeout,
-        .silence = call->request.stream ? timeout : ks_span_ms(KS_AWS_SILENCE_MS),
-        .silence_kept = ks_span_ms(KS_AWS_SILENCE_KEPT_MS),
+        .silence = call->request.stream ? timeout : client->silence,
+        .silence_kept = client->silence_kept,
         .connection_age_max = age_max(client),
         .stream = call->request.stream,
         .response_max = call->request.response_max,
@@ -616,6 +618,11 @@ ks_err ks_aws_client_new(const struct ks_aws_client_options *options,
     if (options->rules != NULL)
         client->rules = *options->rules;
     client->attempts_max = options->attempts_max == 0 ? KS_RETRY_ATTEMPTS : options->attempts_max;
+    client->silence = client->silence_kept = options->silence;
+    if (options->silence.us == 0) {
+        client->silence = ks_span_ms(KS_AWS_SILENCE_MS);
+        client->silence_kept = ks_span_ms(KS_AWS_SILENCE_KEPT_MS);
+    }
     client->suspected_at = KS_LONG_AGO;
     ks_retry_bucket_init(&client->bucket);
     client->state.succeeded_at = KS_LONG_AGO;

@@ -51,7 +51,9 @@ struct ks_aws_client_options {
         *rules;            /* Not NULL: where depends on the account of the credentials
                                               and on the operation. Copied, its texts borrowed. */
     uint32_t attempts_max; /* Of one call; 0: KS_RETRY_ATTEMPTS. */
-    uint64_t seed;         /* For the jitter. */
+    ks_span
+        silence; /* So long nothing may come; 0: KS_AWS_SILENCE_MS, and less on a kept connection. */
+    uint64_t seed; /* For the jitter. */
 };
 
 /* NO_MEMORY. */

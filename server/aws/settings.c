@@ -36,7 +36,7 @@ struct reading {
 
 static ks_err malformed(const struct reading *reading, int file, uint32_t line)
 {
-    return ks_err_because(KS_FAIL(MALFORMED), reading->detail,
+    return ks_err_because(KS_FAIL(INVALID), reading->detail,
                           "%s: line %u is neither a section nor a key", reading->path[file], line);
 }
 

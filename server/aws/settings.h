@@ -31,7 +31,7 @@ struct ks_settings {
 };
 
 /* Reads all of it; `profile` is the one of an option, or NULL. Waits for the files: for the start only.
- * INVALID, MALFORMED, DENIED, FULL, SYSTEM, NO_MEMORY with a detail. */
+ * INVALID (a value, or a line of a file), DENIED, FULL, SYSTEM, NO_MEMORY with a detail. */
 KS_MUST_USE ks_err ks_settings_read(const char *profile, struct ks_settings *ret_settings,
                                     struct ks_detail *detail);
 

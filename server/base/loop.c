@@ -38,6 +38,7 @@ struct ks_loop {
 
     struct ks_timers timers;
     struct ks_jobs *jobs;
+    uint32_t jobs_away; /* Submitted, and not back. */
     struct ks_link hooks;
     struct ks_link *hook_next; /* The one that runs after the running one. */
     ks_instant hooks_due;
@@ -222,6 +223,7 @@ static bool run_timers(struct ks_loop *loop)
 
 void ks_loop_submit(struct ks_loop *loop, struct ks_job *job)
 {
+    loop->jobs_away++;
     ks_jobs_submit(loop->jobs, job);
 }
 
@@ -231,6 +233,8 @@ static bool run_finished_jobs(struct ks_loop *loop)
         struct ks_job *job = ks_jobs_take_done(loop->jobs);
         if (job == NULL)
             return false;
+        assert(loop->jobs_away > 0);
+        loop->jobs_away--;
         job->done(job);
     }
     return true;
@@ -317,6 +321,15 @@ void ks_loop_run(struct ks_loop *loop)
     while (!loop->stopping)
         ks_loop_turn(loop, ks_span_ms(WAIT_MAX_MS));
     loop->stopping = false;
+}
+
+void ks_loop_await_jobs(struct ks_loop *loop, ks_span patience)
+{
+    const ks_instant until = ks_instant_add(ks_instant_now(), patience);
+
+    ks_loop_turn(loop, ks_span_ms(0));
+    while (loop->jobs_away > 0 && !ks_instant_reached(loop->now, until))
+        ks_loop_turn(loop, ks_instant_since(until, loop->now));
 }
 
 void ks_loop_stop(struct ks_loop *loop)

@@ -74,6 +74,8 @@ struct ks_job {
 };
 
 void ks_loop_submit(struct ks_loop *loop, struct ks_job *job);
+/* Turns, at least once, until every job has come back, at most `patience`: for those whose owners are gone. */
+void ks_loop_await_jobs(struct ks_loop *loop, ks_span patience);
 
 /* Called once at the end of every turn. Returns when it wants to be called at the latest (KS_NEVER: when anything
  * happens). */

@@ -91,6 +91,13 @@ void ks_core_step(struct ks_core *core, ks_instant now, const struct ks_event *e
                   struct ks_effects *effects);
 /* When to step with TICK at the latest. Walks the leases and sessions: ask once a turn. */
 ks_instant ks_core_deadline(const struct ks_core *core);
+/* Whose numbers stand for something here: `ret_held` is for the numbers 0 .. shards_max - 1. A worker of a native fleet
+ * that does not lead forgets what it knows of the shards of others when it is told so; everybody else knows best which
+ * there are. Walks everything: for once in a while. */
+void ks_core_held(const struct ks_core *core, bool *ret_held);
+/* Numbers that are not held, and about which no event is on its way: they stand for nothing from now on, and may be
+ * given to other shards. */
+void ks_core_free(struct ks_core *core, const bool *freed);
 /* The invariants that hold between any two steps; asserts. For tests and the simulator: it walks everything. */
 void ks_core_check(const struct ks_core *core);
 

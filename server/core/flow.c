@@ -247,7 +247,8 @@ static void check_gap(const struct ks_core *core, struct ks_lease *lease,
     bool was_full = lease->gap_full;
     struct ks_effect *effect;
 
-    lease->gap_full = lease->used && lease->owned > 0 && !lease->at_end &&
+    /* Nothing is allowed: nobody is there, and nothing is read, however little is held. */
+    lease->gap_full = lease->used && lease->owned > 0 && !lease->at_end && shares->allowed > 0 &&
                       ks_lease_may_deliver(core, lease) && is_full(core, lease, shares) &&
                       is_gap(core, lease);
     if (!lease->gap_full || was_full)

@@ -112,6 +112,15 @@ void ks_operator_inherit(struct ks_core *core, ks_shard shard)
     set_pause(core, &core->directory[shard].pause, &pause);
 }
 
+bool ks_operator_remembers(const struct ks_core *core, ks_shard shard)
+{
+    const struct ks_pause *pause = &core->directory[shard].pause;
+
+    if (!pause->on && !core->pause.on)
+        return false;
+    return pause->on != core->pause.on || !pause->keeps || pause->until.us != core->pause.until.us;
+}
+
 static void say(struct ks_effects *effects, bool paused, ks_shard shard)
 {
     enum ks_story one = paused ? KS_STORY_PAUSED : KS_STORY_RESUMED;

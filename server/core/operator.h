@@ -19,6 +19,8 @@ void ks_operator_pause(struct ks_core *core, const struct ks_event *event,
                        struct ks_effects *effects);
 /* A shard that was not known: paused if all are. */
 void ks_operator_inherit(struct ks_core *core, ks_shard shard);
+/* True if something was ordered for this shard alone. */
+bool ks_operator_remembers(const struct ks_core *core, ks_shard shard);
 /* Of one shard, or of all (KS_SHARD_NONE): then every pause and every rest is over. */
 void ks_operator_resume(struct ks_core *core, ks_shard shard, struct ks_effects *effects);
 /* -> KS_EFFECT_OPERATED. */

@@ -121,6 +121,24 @@ static ks_session_id free_slot(const struct ks_core *core)
     return KS_SESSION_NONE;
 }
 
+/* Of those that poll, hold nothing and have nobody waiting: who was here last the longest ago. A name that nobody comes
+ * back under must not keep others out for its linger. */
+static ks_session_id quietest(const struct ks_core *core)
+{
+    ks_session_id found = KS_SESSION_NONE;
+
+    for (ks_session_id id = 0; id < core->sessions_top; id++) {
+        const struct ks_session *session = &core->sessions[id];
+
+        if (session->used && session->pulls && !session->attached && session->in_flight == 0 &&
+            !session->explicit_credit &&
+            (found == KS_SESSION_NONE ||
+             ks_instant_before(session->over_at, core->sessions[found].over_at)))
+            found = id;
+    }
+    return found;
+}
+
 /* Why it cannot be opened; false: it can. */
 static bool refuses(const struct ks_core *core, const struct ks_event *event,
                     enum ks_not_opened *ret_why)
@@ -133,11 +151,23 @@ static bool refuses(const struct ks_core *core, const struct ks_event *event,
     if (core->draining)
         return true;
     *ret_why = KS_NOT_OPENED_FULL;
-    if (others == core->config.sessions_max)
+    if (others == core->config.sessions_max && quietest(core) == KS_SESSION_NONE)
         return true;
     *ret_why = KS_NOT_OPENED_ORDERING;
     return others > 0 && event->open.ordering != KS_ORDER_ANY &&
            (event->open.ordering != core->ordering || lanes != core->lanes);
+}
+
+/* For one more session, where there is none. */
+static void make_place(struct ks_core *core, struct ks_effects *effects)
+{
+    ks_session_id gone;
+
+    if (core->sessions_used < core->config.sessions_max)
+        return;
+    gone = quietest(core);
+    end(core, gone, false);
+    say_ended(effects, gone, KS_END_LINGER);
 }
 
 /* The first session says how records are ordered, for all that come while it or one of them is there. */
@@ -199,6 +229,7 @@ void ks_session_open(struct ks_core *core, const struct ks_event *event, struct 
         strip(core, id, core->sessions[id].attached && !core->sessions[id].pulls);
         say_ended(effects, id, KS_END_TAKEN_OVER);
     } else {
+        make_place(core, effects);
         id = free_slot(core);
         core->sessions_used++;
     }

@@ -360,6 +360,8 @@ struct ks_kcl {
     bool reported;          /* There is a row of ours .. */
     bool reported_together; /* .. there, */
     bool going;             /* which is to be deleted. */
+    uint64_t beat;          /* That it was seen to say last; 0: it may not be there. */
+    uint64_t trying;        /* Of the report in flight. */
     bool measured;          /* With our CPU: others say theirs, .. */
     bool surveyed;          /* .. which was looked at, */
     bool survey;            /* and is to be looked at again. */
@@ -440,11 +442,14 @@ struct ks_fleet {
     bool warm; /* Elected after it had long watched the others: it knows who may carry. */
     ks_instant won_at;
     ks_instant round_at;
-    uint32_t rows;            /* Serial of the lease rows' read in flight. */
-    ks_instant rows_asked_at; /* Of peers: when it was sent. */
+    uint32_t rows;             /* Serial of the lease rows' read in flight. */
+    ks_instant rows_asked_at;  /* When it was sent. */
+    ks_instant rows_wanted_at; /* .. and the first of those since one was answered; NEVER: none. */
+    /* Of peers: the row that was asked for last could not be read. A take would keep it from others, and serve none. */
+    bool blind;
     bool rows_stale;
     bool rows_fresh;      /* Read since the last round. */
-    ks_instant rows_at;   /* When they were read last. */
+    ks_instant rows_at;   /* When they were read last; LONG_AGO: not since we were elected. */
     uint64_t changes_sum; /* Of all members, at that time. */
     bool listing;
     ks_instant list_at;

@@ -10,7 +10,8 @@
 #include "core/limits.h"
 #include "core/table.h"
 
-/* A shard's number in the directory: 0 .. shards_max - 1, given out by the switchboard, stable while its row lives. */
+/* A shard's number in the directory: 0 .. shards_max - 1, given out by the switchboard; it stands for one shard until
+ * ks_core_free. */
 typedef uint32_t ks_shard;
 #define KS_SHARD_NONE UINT32_MAX
 

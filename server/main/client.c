@@ -111,8 +111,10 @@ static ks_err connect_to(const struct ks_address *address, struct connection *co
     if (connect(connection->fd, (struct sockaddr *)&place, size) == 0)
         return KS_OK;
 
-    ks_detail_set(detail, "nobody answers on %s; is the sidecar running, and is --listen the same?",
-                  connection->place);
+    ks_detail_set(
+        detail,
+        "nobody answers on %s; is the sidecar running, and are --listen and --ops-listen the same?",
+        connection->place);
     (void)close(connection->fd);
     return KS_FAIL(CONNECTION);
 }

@@ -3,6 +3,9 @@
 
 #include "api/guard.h"
 #include "aws/profile.h"
+#include "aws/proxy.h"
+#include "aws/settings.h"
+#include "base/budget.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -119,9 +122,46 @@ static void look_profile(struct look *look, enum ks_profile_file file, const cha
         complain(look, variable, path, strerror(error));
 }
 
+/* The endpoints that the settings lead to. Without a region the instance may know one. */
+static ks_err find_endpoints(const struct ks_settings *settings, struct ks_detail *detail)
+{
+    struct ks_endpoint endpoint;
+
+    for (int service = 0; service < KS_SETTINGS_SERVICES && settings->region[0] != '\0';
+         service++) {
+        struct ks_endpoint_rules rules =
+            ks_settings_rules(settings, (enum ks_settings_service)service);
+
+        KS_TRY(ks_endpoint_find(&rules, NULL, KS_ENDPOINT_CONTROL, &endpoint, detail));
+    }
+    return KS_OK;
+}
+
+/* What the files and variables say of AWS, as far as nobody need be asked. */
+static void look_settings(struct look *look)
+{
+    struct ks_detail line = {.text = "out of memory"};
+    struct ks_settings *settings = ks_alloc(sizeof *settings);
+    struct ks_proxies *proxies = ks_alloc(sizeof *proxies);
+    ks_err err = settings == NULL || proxies == NULL ? KS_FAIL(NO_MEMORY)
+                                                     : ks_settings_read(NULL, settings, &line);
+
+    if (ks_ok(err))
+        err = ks_proxies_read(proxies, &line);
+    if (ks_ok(err))
+        err = find_endpoints(settings, &line);
+    if (!ks_ok(err))
+        tell(look, &line);
+    else if (settings->ca_bundle[0] != '\0')
+        look_readable(look, "the CA bundle", settings->ca_bundle);
+    ks_free(proxies);
+    ks_free(settings);
+}
+
 /* Which of them is needed is known when AWS is asked; none should be named in vain. */
 static void look_aws(struct look *look)
 {
+    uint32_t before = look->problems;
     static const char *const variables[] = {"AWS_CA_BUNDLE", "AWS_WEB_IDENTITY_TOKEN_FILE",
                                             "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"};
 
@@ -133,6 +173,9 @@ static void look_aws(struct look *look)
     }
     look_profile(look, KS_PROFILE_CONFIG, "AWS_CONFIG_FILE");
     look_profile(look, KS_PROFILE_CREDENTIALS, "AWS_SHARED_CREDENTIALS_FILE");
+    /* It reads the same files. */
+    if (look->problems == before)
+        look_settings(look);
 }
 
 uint32_t ks_files_check(const struct ks_options *options, void (*say)(void *arg, const char *line),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* files.h - can the files that the options and the variables of AWS name be used, by this user and
- * on this machine?
+ * on this machine; and can what these say of AWS be?
  *
  * A running sidecar finds out one after the other while it starts, or when it first needs one; this
  * looks at all of them beforehand, and makes and changes nothing. What nobody named is not looked

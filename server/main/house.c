@@ -23,7 +23,7 @@ enum {
     EXIT_CANNOT_RUN = 1,
     EXIT_WRONG_OPTIONS = 2,
     LAST_WORDS_MS = 500, /* For the reader of the log. */
-    LAST_TURNS = 3,
+    LAST_JOBS_MS = 5000,
     LAST_ANSWERS_MS = 2000, /* For clients to take the end of their streams. */
     KEPT_DIVISOR = 2,       /* The part of the budget that stays with the process. */
     /* What the heap may have free beside what payload needed lately; and how long that is. To fault all of it in again
@@ -133,6 +133,8 @@ static void caught(void *arg, int signal)
 {
     struct ks_house *house = arg;
 
+    if (house->over)
+        return;
     if (signal == SIGHUP) {
         if (house->reload != NULL)
             ks_reload_now(house->reload);
@@ -321,12 +323,13 @@ static int build(struct ks_house *house)
     struct ks_detail detail = {""};
     ks_err err = ks_loop_new(&house->loop);
 
+    /* First: what comes while files are opened waits for the first turn, and SIGHUP ends nothing. */
+    if (ks_ok(err))
+        err = ks_loop_signals(house->loop, caught, house);
     if (ks_ok(err))
         err = open_rooms(house, &detail);
     if (ks_ok(err))
         err = open_api(house, &detail);
-    if (ks_ok(err))
-        err = ks_loop_signals(house->loop, caught, house);
     if (ks_ok(err) && house->line != NULL)
         err =
             ks_reload_new(house->loop, house->line, house->options, changed, house, &house->reload);
@@ -356,6 +359,7 @@ static void last_answers(struct ks_house *house)
 
 static void tear_down(struct ks_house *house)
 {
+    house->over = true; /* For signals that come in the last turns. */
     if (house->loop != NULL)
         ks_loop_unhook(house->loop, &house->ready_hook);
     ks_api_close(house->api);
@@ -363,12 +367,10 @@ static void tear_down(struct ks_house *house)
         ks_room_close(&house->rooms[i]);
     ks_cloud_close(&house->cloud);
     if (house->loop != NULL) {
-        /* A job that was running when its owner closed comes back once more. */
         ks_loop_timer_clear(house->loop, &house->give_up);
         ks_loop_timer_clear(house->loop, &house->give_back);
         ks_reload_free(house->reload);
-        for (int i = 0; i < LAST_TURNS; i++)
-            ks_loop_turn(house->loop, ks_span_ms(20));
+        ks_loop_await_jobs(house->loop, ks_span_ms(LAST_JOBS_MS));
     }
     ks_loop_free(house->loop);
     for (uint32_t i = 0; i < house->room_count; i++)

@@ -83,6 +83,9 @@ static bool fits(const struct verb *verb, const struct ks_lease_words *words)
 {
     const uint32_t count = words->call->word_count;
 
+    for (uint32_t i = 0; i < count; i++)
+        if (words->call->words[i][0] == '\0') /* As a script says that lacks a name. */
+            return false;
     if (words->all)
         return count == 1 && verb->words_max == KS_CALL_WORDS_MAX && words->table != NULL &&
                (words->at != NULL) == verb->at && words->as == NULL;

@@ -73,6 +73,7 @@ static bool move(const struct mend *mend, struct ks_store_lease *lease)
 
     lease->finished = false;
     lease->unstarted = false;
+    lease->prepared = false;
     lease->checkpoint = *mend->place;
     lease->whole = (struct ks_position){.sub_sequence = -1};
     if (!ks_ok(ks_convert(dialect, lease->stream, lease, &conversion, &detail))) {
@@ -178,13 +179,35 @@ static ks_err append_row(struct ks_bytes *text, const struct ks_lease_mend *mend
     return ks_bytes_append_byte(text, '\n');
 }
 
+static const struct ks_store_worker *find_worker(const struct mend *mend, const char *id)
+{
+    const struct ks_reading reading = ks_lease_table_reading(&mend->table.rows);
+
+    return ks_reading_worker(&reading, id);
+}
+
+/* seize: what becomes of the worker itself. */
+static ks_err append_worker(struct ks_bytes *text, const struct mend *mend)
+{
+    const struct ks_store_worker *const worker =
+        mend->worker == NULL ? NULL : find_worker(mend, mend->worker);
+
+    if (worker == NULL || worker->damaged || worker->life != KS_LIVE)
+        return KS_OK;
+    return ks_bytes_format(text, "%s: %s\n", mend->worker,
+                           mend->table.dialect == &ks_native_dialect
+                               ? "fenced, nothing that it writes from then on counts"
+                               : "a client no more, its row is deleted");
+}
+
 static bool say_rows(const struct mend *mend)
 {
     struct ks_bytes text;
-    ks_err err = KS_OK;
+    ks_err err;
     bool fine;
 
     ks_bytes_init(&text, SAY_BYTES_MAX);
+    err = append_worker(&text, mend);
     for (uint32_t i = 0; i < mend->count && ks_ok(err); i++)
         err = append_row(&text, &mend->mends[i]);
     fine = ks_lease_say(&text, err);
@@ -193,13 +216,6 @@ static bool say_rows(const struct mend *mend)
 }
 
 /* ---- native: who owns must be dead for good ---- */
-
-static const struct ks_store_worker *find_worker(const struct mend *mend, const char *id)
-{
-    const struct ks_reading reading = ks_lease_table_reading(&mend->table.rows);
-
-    return ks_reading_worker(&reading, id);
-}
 
 /* The worker row says that this incarnation may go on. */
 static bool may_write(const struct mend *mend, const struct ks_incarnation_text *owner)
@@ -239,13 +255,12 @@ static void pass(struct mend *mend, ks_span span)
 /* Ends the life of the worker, and reads what it wrote last. */
 static bool fence(struct mend *mend)
 {
+    const struct ks_store_worker *worker;
     struct ks_detail detail = {""};
-
     bool over = false;
 
     for (int try = 0; try < TRIES; try++) {
-        const struct ks_store_worker *const worker = find_worker(mend, mend->worker);
-
+        worker = find_worker(mend, mend->worker);
         if (worker == NULL)
             return true;
         over = !worker->damaged && ks_lease_table_fence(&mend->table, worker);
@@ -258,8 +273,11 @@ static bool fence(struct mend *mend)
         if (over)
             return true;
     }
+    worker = find_worker(mend, mend->worker);
+    if (detail.text[0] == '\0' && worker != NULL && worker->damaged)
+        ks_detail_set(&detail, "its row is damaged; end its process, delete that row, do it again");
     ks_call_complain("worker %s cannot be fenced: %s", mend->worker,
-                     detail.text[0] != '\0' ? detail.text : "its row is damaged, or moves");
+                     detail.text[0] != '\0' ? detail.text : "its row moves");
     return false;
 }
 
@@ -277,9 +295,14 @@ static uint32_t count_failures(const struct mend *mend)
             ks_reading_lease(&reading, one->lease->stream, one->lease->shard);
 
         struct ks_store_lease held;
+        bool fine =
+            found != NULL && ks_ok(ks_convert_held(mend->table.dialect, one->lease, &held, NULL));
 
-        if (found != NULL && ks_ok(ks_convert_held(mend->table.dialect, one->lease, &held, NULL)) &&
-            ks_convert_agrees(&held, found))
+        if (fine) {
+            held.prepared = one->lease->prepared; /* It stays, and is in no row that is made. */
+            fine = ks_convert_agrees(&held, found);
+        }
+        if (fine)
             continue;
         failures++;
         ks_call_complain("%s: %s", one->lease->shard,

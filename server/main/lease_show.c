@@ -27,6 +27,10 @@ ks_err ks_lease_place(const struct ks_store_lease *lease, struct ks_bytes *ret_t
         ks_timestamp_format(position->timestamp_ms, at);
         return ks_bytes_format(ret_text, " %s", at);
     }
+    if (position->kind == KS_POSITION_LATEST && position->timestamp_ms > 0) {
+        ks_timestamp_format(position->timestamp_ms, at);
+        return ks_bytes_format(ret_text, " since %s", at);
+    }
     if (position->kind == KS_POSITION_AFTER_SEQUENCE && position->sub_sequence >= 0)
         return ks_bytes_format(ret_text, " + %" PRId64, position->sub_sequence);
     return KS_OK;

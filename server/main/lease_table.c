@@ -32,7 +32,7 @@ void ks_lease_desk_close(struct ks_lease_desk *desk)
 {
     ks_cloud_leave(&desk->part);
     if (desk->loop != NULL)
-        ks_loop_turn(desk->loop, ks_span_ms(0)); /* For what a closed store had under way. */
+        ks_loop_await_jobs(desk->loop, ks_span_ms(READ_MS)); /* Of a closed store. */
     ks_cloud_close(&desk->cloud);
     if (desk->loop != NULL)
         ks_loop_free(desk->loop);

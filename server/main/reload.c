@@ -200,7 +200,7 @@ ks_err ks_reload_new(struct ks_loop *loop, const struct ks_command_line *line,
     reload->arg = arg;
     reload->timer.due = timer_due;
     reload->job = (struct ks_job){.run = job_run, .done = job_done};
-    reload->seen = look(options->config);
+    /* What was read may be older than what is there now: the first look reads it, whatever it finds. */
     look_later(reload);
     *ret_reload = reload;
     return KS_OK;

@@ -2,7 +2,8 @@
 /* board.h - the inside of a switchboard, for the files that make it up: switchboard.c (life, turns,
  * effects), board_asks.c (the store and the source), board_leases.c (readers and records in
  * memory), board_letters.c, board_redrive.c (dead letters), board_sessions.c (consumers),
- * board_operator.c (what people order), board_status.c (state for people). Nobody else includes it.
+ * board_operator.c (what people order), board_status.c (state for people), board_numbers.c (which numbers
+ * of shards are free again). Nobody else includes it.
  */
 #ifndef KS_PORTS_BOARD_H
 #define KS_PORTS_BOARD_H
@@ -18,8 +19,9 @@
  * queue is empty before each step, and a step has at most KS_EFFECTS_MAX of them. */
 enum { KS_BOARD_QUEUE_MAX = 8 * KS_EFFECTS_MAX };
 
-/* Settlements with a reason whose dead letters are not written yet; of more, the oldest reasons are lost. */
-enum { KS_BOARD_REASONS_MAX = 64 };
+/* Reasons of settlements whose dead letters are not written yet: a request has up to 10,000 of them. Of more, the
+ * oldest are lost. */
+enum { KS_BOARD_REASON_BYTES_MAX = 2 << 20 };
 struct ks_board_letters;
 struct ks_board_redrives;
 
@@ -98,6 +100,11 @@ struct ks_switchboard {
     struct ks_link asks;
     struct ks_link listeners;
     struct ks_event_ring events;
+
+    /* Numbers of shards. */
+    bool *held;         /* core.shards_max: somebody has it. */
+    bool *freed;        /* Likewise: nobody had it for long. */
+    ks_instant free_at; /* The next look not before. */
 
     /* The store and the source. */
     bool reads_failing; /* Of the lease table, and that was told. */
@@ -189,6 +196,8 @@ void ks_board_refuse(struct ks_switchboard *board, const char *format, ...)
 
 void ks_board_ask_store(struct ks_switchboard *board, const struct ks_store_effect *effect);
 void ks_board_ask_list(struct ks_switchboard *board);
+/* Reads all lease rows, for ourselves: the core is not told. */
+void ks_board_look_at_rows(struct ks_switchboard *board);
 /* Has the lock name a boot. */
 void ks_board_lock(struct ks_switchboard *board, uint64_t boot);
 /* Asks the source who it is, again and again until it answers. Until then nothing is read. */
@@ -212,8 +221,11 @@ struct ks_switchboard *ks_board_of_ask(struct ks_board_ask *ask);
 
 /* The memory for dead letters. NO_MEMORY. */
 KS_MUST_USE ks_err ks_board_letters_new(struct ks_switchboard *board);
-/* What the app says of records that it gives up. */
-void ks_board_note_reason(struct ks_switchboard *board, const struct ks_settlement *settlement);
+/* NULL is allowed. */
+void ks_board_letters_free(struct ks_board_letters *letters);
+/* What the app says of the first `count` records of the settlement: those that it settled. */
+void ks_board_note_reason(struct ks_switchboard *board, const struct ks_settlement *settlement,
+                          uint32_t count);
 void ks_board_bury(struct ks_switchboard *board, const struct ks_effect *effect);
 /* What the app said of the record, "" if nothing. Valid until the next settlement. */
 ks_view ks_board_reason_of(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
@@ -225,8 +237,6 @@ ks_view ks_board_reason_of(const struct ks_switchboard *board, ks_shard shard, k
 KS_MUST_USE ks_err ks_board_redrives_new(struct ks_switchboard *board);
 /* Drops their records. */
 void ks_board_redrives_clear(struct ks_switchboard *board);
-/* The names of their shards are in use. */
-void ks_board_redrives_touch(struct ks_switchboard *board, ks_instant now);
 /* The record of a letter that is delivered again; NULL: it is not. */
 const struct ks_record *ks_board_letter_record(const struct ks_switchboard *board,
                                                ks_number number);
@@ -264,6 +274,22 @@ void ks_board_session_ended(struct ks_switchboard *board, ks_session_id session,
 void ks_board_returning(struct ks_switchboard *board, ks_shard shard, ks_span until);
 /* Calls the consumers. True if some wait for the next turn. */
 bool ks_board_call_consumers(struct ks_switchboard *board);
+
+/* ---- board_numbers.c ---- */
+
+/* What a handle is in here whose shard has no number any more: as a number, one that stands for no shard. */
+#define KS_SHARD_GONE (KS_SHARD_NONE - 1)
+
+/* Numbers are for the core and within the board, handles for everybody else: what they keep may outlive the shard.
+ * KS_SHARD_NONE is both. */
+ks_shard ks_board_handle(const struct ks_switchboard *board, ks_shard number);
+ks_shard ks_board_number(const struct ks_switchboard *board, ks_shard handle);
+/* The memory for what follows. NO_MEMORY. */
+KS_MUST_USE ks_err ks_board_numbers_new(struct ks_switchboard *board);
+/* At the end of a turn, once in a while: frees those that nobody used for long (core.keep). */
+void ks_board_free_numbers(struct ks_switchboard *board, ks_instant now);
+/* See ks_rows_init. */
+void ks_board_touch_workers(void *arg, ks_instant now);
 
 /* ---- board_operator.c ---- */
 

@@ -17,6 +17,7 @@ struct ks_board_ask *ks_board_ask_new(struct ks_switchboard *board)
     if (ask == NULL)
         return NULL;
     ask->board = board;
+    ask->shard = KS_SHARD_NONE;
     ks_list_append(&board->asks, &ask->link);
     return ask;
 }
@@ -285,28 +286,33 @@ static void looked(void *arg, uint64_t token, const struct ks_store_answer *answ
     }
 }
 
-bool ks_switchboard_fresh(struct ks_switchboard *board, struct ks_look *look)
+void ks_board_look_at_rows(struct ks_switchboard *board)
 {
     struct ks_store_request request = {.operation = KS_STORE_READ_LEASES};
+    struct ks_board_ask *ask = board->looking ? NULL : ks_board_ask_new(board);
+
+    if (ask == NULL)
+        return;
+    board->looking = true;
+    request.timeout = board->config.core.timeout;
+    request.answered = looked;
+    request.arg = ask;
+    ask->asked_at = ks_wall_now();
+    count(board, KS_METRIC_STORE_REQUESTS, request.operation);
+    board->config.store->vtable->ask(board->config.store, &request);
+}
+
+bool ks_switchboard_fresh(struct ks_switchboard *board, struct ks_look *look)
+{
     ks_instant now = ks_board_now(board);
     struct ks_self_view self;
-    struct ks_board_ask *ask;
 
     ks_core_self(board->core, &self);
     if (self.leads || ks_instant_before(now, ks_instant_add(board->looked_at, look_every)))
         return true;
-    if (!board->looking) {
-        ask = ks_board_ask_new(board);
-        if (ask == NULL)
-            return true; /* What there is must do. */
-        board->looking = true;
-        request.timeout = board->config.core.timeout;
-        request.answered = looked;
-        request.arg = ask;
-        ask->asked_at = ks_wall_now();
-        count(board, KS_METRIC_STORE_REQUESTS, request.operation);
-        board->config.store->vtable->ask(board->config.store, &request);
-    }
+    ks_board_look_at_rows(board);
+    if (!board->looking)
+        return true; /* What there is must do. */
     ks_list_append(&board->looks, &look->link);
     return false;
 }

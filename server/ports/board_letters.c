@@ -10,28 +10,54 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What apps say of the records that they give up is kept until the letters are written. */
+/* What an app says of records that it gives up, or has tried again; kept until the letters are written. */
 struct ks_board_reason {
+    struct ks_link link; /* In letters->reasons. */
     ks_shard shard;
     ks_epoch epoch;
     ks_number first;
-    uint32_t count; /* 0: free. */
-    char text[KS_LETTER_REASON_MAX + 1];
+    uint32_t count;
+    uint32_t size;
+    char text[]; /* With a NUL. */
 };
 
 struct ks_board_letters {
-    struct ks_board_reason reasons[KS_BOARD_REASONS_MAX]; /* In turn: the oldest gives way. */
-    uint32_t next_reason;
-    bool failing; /* And that was told. */
+    struct ks_link reasons; /* The oldest first. */
+    size_t reason_bytes;    /* Of all of them. */
+    bool failing;           /* And that was told. */
     /* Of the write that is being made. */
     struct ks_letter items[KS_BURY_MAX];
     char ids[KS_BURY_MAX][KS_LETTER_ID_MAX + 1];
 };
 
+static struct ks_board_reason *reason_at(struct ks_link *link)
+{
+    return KS_LIST_ENTRY(link, struct ks_board_reason, link);
+}
+
+static void drop_oldest(struct ks_board_letters *letters)
+{
+    struct ks_board_reason *oldest = reason_at(letters->reasons.next);
+
+    letters->reason_bytes -= sizeof *oldest + oldest->size;
+    ks_list_remove(&oldest->link);
+    ks_free(oldest);
+}
+
 ks_err ks_board_letters_new(struct ks_switchboard *board)
 {
     board->letters = ks_alloc(sizeof *board->letters);
-    return board->letters == NULL ? KS_FAIL(NO_MEMORY) : KS_OK;
+    if (board->letters == NULL)
+        return KS_FAIL(NO_MEMORY);
+    ks_link_init(&board->letters->reasons);
+    return KS_OK;
+}
+
+void ks_board_letters_free(struct ks_board_letters *letters)
+{
+    while (letters != NULL && !ks_list_empty(&letters->reasons))
+        drop_oldest(letters);
+    ks_free(letters);
 }
 
 struct ks_dead_letters *ks_switchboard_letters(const struct ks_switchboard *board)
@@ -39,29 +65,42 @@ struct ks_dead_letters *ks_switchboard_letters(const struct ks_switchboard *boar
     return board->config.letters;
 }
 
-void ks_board_note_reason(struct ks_switchboard *board, const struct ks_settlement *settlement)
+void ks_board_note_reason(struct ks_switchboard *board, const struct ks_settlement *settlement,
+                          uint32_t count)
 {
+    bool wanted = settlement->outcome == KS_DEAD_LETTER || settlement->outcome == KS_RETRY;
     struct ks_board_letters *letters = board->letters;
-    struct ks_board_reason *reason = &letters->reasons[letters->next_reason];
-    size_t size = settlement->reason.size;
+    struct ks_board_reason *reason;
+    ks_view text = settlement->reason;
 
-    if (settlement->outcome != KS_DEAD_LETTER || size == 0)
+    if (!wanted || count == 0 || text.size == 0)
         return;
-    letters->next_reason = (letters->next_reason + 1) % KS_BOARD_REASONS_MAX;
-    if (size > KS_LETTER_REASON_MAX)
-        size = KS_LETTER_REASON_MAX;
-    *reason = (struct ks_board_reason){.shard = settlement->shard,
-                                       .epoch = settlement->epoch,
-                                       .first = settlement->first,
-                                       .count = settlement->count};
-    memcpy(reason->text, settlement->reason.data, size);
+    if (text.size > KS_LETTER_REASON_MAX)
+        text.size = ks_view_whole_characters(ks_view_of(text.data, KS_LETTER_REASON_MAX));
+    reason = ks_alloc(sizeof *reason + text.size + 1);
+    if (reason == NULL)
+        return;
+    ks_link_init(&reason->link);
+    reason->shard = settlement->shard;
+    reason->epoch = settlement->epoch;
+    reason->first = settlement->first;
+    reason->count = count;
+    reason->size = (uint32_t)text.size + 1;
+    memcpy(reason->text, text.data, text.size);
+    ks_list_append(&letters->reasons, &reason->link);
+    letters->reason_bytes += sizeof *reason + reason->size;
+    while (letters->reason_bytes > KS_BOARD_REASON_BYTES_MAX)
+        drop_oldest(letters);
 }
 
 ks_view ks_board_reason_of(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
                            ks_number number)
 {
-    for (uint32_t i = 0; i < KS_BOARD_REASONS_MAX; i++) {
-        const struct ks_board_reason *reason = &board->letters->reasons[i];
+    const struct ks_link *end = &board->letters->reasons;
+
+    /* The newest first: it is the last word. */
+    for (struct ks_link *link = end->previous; link != end; link = link->previous) {
+        const struct ks_board_reason *reason = reason_at(link);
 
         if (reason->shard == shard && reason->epoch == epoch && number >= reason->first &&
             number - reason->first < reason->count)
@@ -134,8 +173,8 @@ static void fill_letter(struct ks_switchboard *board, const struct ks_effect *ef
         .sub_sequence = record->sub_sequence,
         .partition_key = record->partition_key,
         .data = record->data,
-        .reason = ks_board_reason_of(board, effect->bury.shard, effect->bury.epoch,
-                                     effect->bury.first + index),
+        .reason = ks_board_reason_of(board, ks_board_handle(board, effect->bury.shard),
+                                     effect->bury.epoch, effect->bury.first + index),
         .arrival_ms = record->arrival_ms,
         .died_ms = ks_wall_now().ms,
         .attempts = effect->bury.attempts,

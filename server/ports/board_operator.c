@@ -8,7 +8,7 @@ void ks_switchboard_pause(struct ks_switchboard *board, ks_shard shard, ks_wall 
 {
     struct ks_event event = {.kind = KS_EVENT_PAUSE};
 
-    event.pause.shard = shard;
+    event.pause.shard = ks_board_number(board, shard);
     event.pause.keeps = keep_leases;
     event.pause.until = KS_NEVER;
     if (until.ms != 0)
@@ -21,7 +21,7 @@ void ks_switchboard_resume(struct ks_switchboard *board, ks_shard shard)
 {
     struct ks_event event = {.kind = KS_EVENT_RESUME};
 
-    event.shard.shard = shard;
+    event.shard.shard = ks_board_number(board, shard);
     ks_board_step(board, &event);
 }
 
@@ -37,7 +37,7 @@ enum ks_operator_status ks_switchboard_release(struct ks_switchboard *board, ks_
 {
     struct ks_event event = {.kind = KS_EVENT_RELEASE};
 
-    event.shard.shard = shard;
+    event.shard.shard = ks_board_number(board, shard);
     return order(board, &event);
 }
 
@@ -50,7 +50,7 @@ enum ks_operator_status ks_switchboard_seek(struct ks_switchboard *board, ks_sha
                                             const struct ks_position *to, bool force,
                                             struct ks_seek *seek)
 {
-    struct ks_shard_words *words = ks_rows_words(&board->rows, shard);
+    struct ks_shard_words *words = ks_rows_words(&board->rows, ks_board_number(board, shard));
     struct ks_event event = {.kind = KS_EVENT_SEEK};
     enum ks_operator_status status;
     struct ks_position before;
@@ -58,7 +58,7 @@ enum ks_operator_status ks_switchboard_seek(struct ks_switchboard *board, ks_sha
     assert(to->kind != KS_POSITION_LATEST && to->kind != KS_POSITION_SHARD_END);
     if (words == NULL)
         return KS_OPERATOR_NOT_HELD;
-    event.seek.shard = shard;
+    event.seek.shard = ks_board_number(board, shard);
     event.seek.force = force;
     event.seek.dry_run = seek == NULL;
     before = words->seek; /* Of a seek that is under way; the write may leave within the step. */
@@ -89,7 +89,7 @@ void ks_board_sought(struct ks_switchboard *board, const struct ks_effect *effec
     {
         struct ks_seek *seek = KS_LIST_ENTRY(link, struct ks_seek, link);
 
-        if (seek->shard != effect->sought.shard)
+        if (seek->shard != ks_board_handle(board, effect->sought.shard))
             continue;
         ks_list_remove(&seek->link);
         seek->done(seek, effect->sought.done);

@@ -24,7 +24,6 @@ struct ks_board_redrive {
         letter; /* Its views are of the block; `shard_id` and `stream` end with a NUL there. */
     struct ks_record record;
     ks_number number;
-    ks_shard shard;
 };
 
 struct ks_board_redrives {
@@ -74,13 +73,6 @@ void ks_board_redrives_clear(struct ks_switchboard *board)
 {
     for (uint32_t i = 0; i < KS_REDRIVES_MAX; i++)
         forget(board, &board->redrives->items[i]);
-}
-
-void ks_board_redrives_touch(struct ks_switchboard *board, ks_instant now)
-{
-    for (uint32_t i = 0; i < KS_REDRIVES_MAX; i++)
-        if (board->redrives->items[i].block != NULL)
-            ks_names_touch(&board->rows.shards, board->redrives->items[i].shard, now);
 }
 
 /* ---- The record ---- */
@@ -146,7 +138,7 @@ const char *ks_switchboard_run_shard(const struct ks_switchboard *board, const s
     const struct ks_board_redrive *redrive;
 
     if (run->shard != KS_SHARD_NONE)
-        return ks_names_text(&board->rows.shards, run->shard);
+        return ks_switchboard_shard_id(board, run->shard);
     redrive = find_number(board, run->first);
     return redrive == NULL ? "" : (const char *)redrive->letter.shard_id.data;
 }
@@ -177,10 +169,9 @@ static void begin(struct ks_switchboard *board, struct ks_board_redrive *redrive
     struct ks_event event = {.kind = KS_EVENT_REDRIVE};
 
     redrive->number = board->redrives->next++;
-    redrive->shard = KS_SHARD_NONE;
-    (void)ks_names_find(&board->rows.shards, letter->shard_id, &redrive->shard);
     event.redrive.number = redrive->number;
-    event.redrive.shard = redrive->shard;
+    event.redrive.shard = KS_SHARD_NONE;
+    (void)ks_names_find(&board->rows.shards, letter->shard_id, &event.redrive.shard);
     event.redrive.bytes = (uint32_t)(letter->data.size + letter->partition_key.size);
     event.redrive.attempts = letter->attempts;
     event.redrive.stale_ms = stale_ms_of(board, letter);

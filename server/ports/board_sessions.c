@@ -163,7 +163,7 @@ static ks_err shards_of(const struct ks_switchboard *board,
         return KS_FAIL(INVALID);
     }
     for (uint32_t i = 0; i < request->shard_count; i++) {
-        if (ks_switchboard_find_shard(board, request->shards[i], &shards[i]))
+        if (ks_names_find(&board->rows.shards, request->shards[i], &shards[i]))
             continue;
         ks_detail_set(detail, "no shard %.*s is known", (int)request->shards[i].size,
                       (const char *)request->shards[i].data);
@@ -382,6 +382,7 @@ uint32_t ks_switchboard_pull(struct ks_switchboard *board, ks_session_id id, uin
     for (uint32_t i = 0; i < board->run_count; i++) {
         int64_t bytes = bytes_of(board, &runs[i]);
 
+        runs[i].shard = ks_board_handle(board, runs[i].shard);
         ks_metric_add_labelled(KS_METRIC_RECORDS_DELIVERED, board->config.subscription,
                                runs[i].count);
         ks_metric_add_labelled(KS_METRIC_RECORDS_DELIVERED_BYTES, board->config.subscription,
@@ -394,9 +395,11 @@ uint32_t ks_switchboard_pull(struct ks_switchboard *board, ks_session_id id, uin
     return board->run_count;
 }
 
-const struct ks_record *ks_switchboard_record(struct ks_switchboard *board, ks_shard shard,
+const struct ks_record *ks_switchboard_record(struct ks_switchboard *board, ks_shard handle,
                                               ks_epoch epoch, ks_number number)
 {
+    ks_shard shard = ks_board_number(board, handle);
+
     /* By the clock, not by the turn: a process that is stopped in the middle of a turn goes on in the middle of it. */
     if (shard != KS_SHARD_NONE && !ks_core_may_deliver(board->core, shard, epoch, ks_instant_now()))
         return NULL;
@@ -406,12 +409,13 @@ const struct ks_record *ks_switchboard_record(struct ks_switchboard *board, ks_s
 bool ks_switchboard_is_over(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
                             ks_number number)
 {
-    return ks_core_is_over(board->core, shard, epoch, number);
+    return ks_core_is_over(board->core, ks_board_number(board, shard), epoch, number);
 }
 
-const struct ks_record *ks_switchboard_too_large(struct ks_switchboard *board, ks_shard shard,
+const struct ks_record *ks_switchboard_too_large(struct ks_switchboard *board, ks_shard handle,
                                                  ks_epoch *ret_epoch)
 {
+    ks_shard shard = ks_board_number(board, handle);
     struct ks_lease_view lease;
 
     if (!ks_core_lease(board->core, shard, &lease) || !lease.holds_large)
@@ -442,15 +446,26 @@ static struct ks_settled settled(const struct ks_switchboard *board)
     return board->said.settled;
 }
 
+/* How many of its records were settled. */
+static uint32_t count_done(const struct ks_settled *answer, const struct ks_settlement *settlement)
+{
+    if (answer->status == KS_SETTLE_OK)
+        return settlement->count;
+    return answer->status == KS_SETTLE_EXPIRED
+               ? (uint32_t)(answer->expired_first - settlement->first)
+               : 0;
+}
+
 struct ks_settled ks_switchboard_settle(struct ks_switchboard *board,
                                         const struct ks_settlement *settlement)
 {
     struct ks_event event = {.kind = KS_EVENT_SETTLE};
     struct ks_settled answer;
+    uint32_t done;
 
     event.settle.session = settlement->session;
     event.settle.session_epoch = settlement->session_epoch;
-    event.settle.shard = settlement->shard;
+    event.settle.shard = ks_board_number(board, settlement->shard);
     event.settle.epoch = settlement->epoch;
     event.settle.first = settlement->first;
     event.settle.count = settlement->count;
@@ -460,14 +475,12 @@ struct ks_settled ks_switchboard_settle(struct ks_switchboard *board,
     ks_board_step(board, &event);
 
     answer = settled(board);
-    if (answer.status == KS_SETTLE_OK)
-        ks_board_note_reason(board, settlement);
-    if (answer.status == KS_SETTLE_OK && settlement->outcome == KS_ACK)
-        ks_metric_add_labelled(KS_METRIC_RECORDS_ACKED, board->config.subscription,
-                               settlement->count);
-    if (answer.status == KS_SETTLE_OK && settlement->outcome == KS_RETRY)
-        ks_metric_add_labelled(KS_METRIC_RECORDS_RETRIED, board->config.subscription,
-                               settlement->count);
+    done = count_done(&answer, settlement);
+    ks_board_note_reason(board, settlement, done);
+    if (settlement->outcome == KS_ACK)
+        ks_metric_add_labelled(KS_METRIC_RECORDS_ACKED, board->config.subscription, done);
+    if (settlement->outcome == KS_RETRY)
+        ks_metric_add_labelled(KS_METRIC_RECORDS_RETRIED, board->config.subscription, done);
     return answer;
 }
 
@@ -491,7 +504,7 @@ ks_err ks_switchboard_checkpoint(struct ks_switchboard *board, ks_view shard_id,
     ks_shard shard;
     ks_number number;
 
-    if (!ks_switchboard_find_shard(board, shard_id, &shard) ||
+    if (!ks_names_find(&board->rows.shards, shard_id, &shard) ||
         !ks_core_lease(board->core, shard, &view)) {
         ks_detail_set(detail, "no shard %.*s is known", (int)shard_id.size,
                       (const char *)shard_id.data);
@@ -504,7 +517,7 @@ ks_err ks_switchboard_checkpoint(struct ks_switchboard *board, ks_view shard_id,
         return KS_FAIL(EXPIRED);
     }
 
-    *ret_shard = shard;
+    *ret_shard = ks_board_handle(board, shard);
     *ret_epoch = lease->epoch;
     words = ks_rows_words(&board->rows, shard);
     assert(words != NULL);
@@ -538,13 +551,14 @@ ks_err ks_switchboard_checkpoint(struct ks_switchboard *board, ks_view shard_id,
 
 void ks_switchboard_persist(struct ks_switchboard *board, ks_shard shard)
 {
-    ks_board_step(board, &(struct ks_event){.kind = KS_EVENT_PERSIST, .persist.shard = shard});
+    ks_board_step(board, &(struct ks_event){.kind = KS_EVENT_PERSIST,
+                                            .persist.shard = ks_board_number(board, shard)});
 }
 
 bool ks_switchboard_persisted(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
                               ks_number up_to)
 {
-    const struct ks_shard_words *words = ks_rows_words(&board->rows, shard);
+    const struct ks_shard_words *words = ks_rows_words(&board->rows, ks_board_number(board, shard));
 
     if (up_to == 0)
         return true;

@@ -18,13 +18,7 @@ const char *ks_switchboard_stream(const struct ks_switchboard *board)
 
 const char *ks_switchboard_shard_id(const struct ks_switchboard *board, ks_shard shard)
 {
-    return ks_names_text(&board->rows.shards, shard);
-}
-
-bool ks_switchboard_find_shard(const struct ks_switchboard *board, ks_view shard_id,
-                               ks_shard *ret_shard)
-{
-    return ks_names_find(&board->rows.shards, shard_id, ret_shard);
+    return ks_names_text(&board->rows.shards, ks_board_number(board, shard));
 }
 
 /* ---- The whole. ---- */
@@ -173,9 +167,10 @@ static bool view_of(const struct ks_switchboard *board, ks_shard shard,
     return seen || words->has_row;
 }
 
-bool ks_switchboard_shard(const struct ks_switchboard *board, ks_shard shard,
+bool ks_switchboard_shard(const struct ks_switchboard *board, ks_shard handle,
                           struct ks_shard_status *ret_status)
 {
+    const ks_shard shard = ks_board_number(board, handle);
     const struct ks_names *shards = &board->rows.shards;
     const struct ks_shard_words *words = ks_rows_words(&board->rows, shard);
     const struct ks_names *workers = &board->rows.workers;
@@ -335,7 +330,7 @@ static void measure_leases(const struct ks_switchboard *board)
     ks_metric_set_labelled(KS_METRIC_CHECKPOINT_AGE_SECONDS, board->config.subscription, age_ms);
 }
 
-static void measure_fleet(const struct ks_switchboard *board)
+static void measure_fleet(struct ks_switchboard *board)
 {
     struct ks_worker_view worker;
     int64_t live = 0;
@@ -347,7 +342,8 @@ static void measure_fleet(const struct ks_switchboard *board)
         rows += board->rows.words[shard].known && board->rows.words[shard].has_row;
     ks_metric_set_labelled(KS_METRIC_WORKERS, board->config.subscription, live);
     ks_metric_set_labelled(KS_METRIC_SHARDS, board->config.subscription, rows);
-    ks_metric_set_labelled(KS_METRIC_NAMES_FULL, board->config.subscription, board->rows.full_told);
+    ks_metric_set_labelled(KS_METRIC_NAMES_FULL, board->config.subscription,
+                           ks_rows_full(&board->rows));
 }
 
 void ks_board_measure(struct ks_switchboard *board)

@@ -13,7 +13,7 @@ ks_err ks_cursor_open(struct ks_switchboard *board, ks_shard shard, const struct
 {
     struct ks_stream_source *source =
         board->config.beside != NULL ? board->config.beside : board->config.source;
-    const struct ks_shard_words *words = ks_rows_words(&board->rows, shard);
+    const struct ks_shard_words *words = ks_rows_words(&board->rows, ks_board_number(board, shard));
     struct ks_cursor *cursor;
     ks_err err;
 
@@ -25,8 +25,8 @@ ks_err ks_cursor_open(struct ks_switchboard *board, ks_shard shard, const struct
     if (cursor == NULL)
         return KS_FAIL(NO_MEMORY);
     cursor->source = source;
-    err = source->vtable->open(source, ks_names_text(&board->rows.shards, shard), from,
-                               &board->budget, &cursor->reader);
+    err = source->vtable->open(source, ks_switchboard_shard_id(board, shard), from, &board->budget,
+                               &cursor->reader);
     if (!ks_ok(err)) {
         ks_free(cursor);
         return err;

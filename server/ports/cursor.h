@@ -2,7 +2,8 @@
 /* cursor.h - reads records of a shard beside the group: no lease, no checkpoint, nobody's turn.
  *
  * A cursor is one more reader of the board's source, or of the one beside it, whose batches are charged to the board's
- * byte budget. It knows nothing of the core, and nothing it does reaches the lease table. Loop thread only; closed before the board stops.
+ * byte budget. It knows nothing of the core, and nothing it does reaches the lease table. Loop thread only; closed before
+ * the board stops.
  */
 #ifndef KS_PORTS_CURSOR_H
 #define KS_PORTS_CURSOR_H

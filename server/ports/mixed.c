@@ -19,15 +19,35 @@ static enum ks_mixed_sign once(struct ks_mixed *mixed, enum ks_mixed_sign sign)
     return sign;
 }
 
+static int64_t left_ms(uint64_t rev, ks_wall wall)
+{
+    return (int64_t)(rev / 1000000) - wall.ms;
+}
+
+/* Whoever is dead is waited for until our clock is there. What was seen before, and still is ahead of when we asked,
+ * was so all the time. A lease is good for its length, and may be longer than ours: that of a client is its age. */
+static enum ks_mixed_sign see_ahead(struct ks_mixed *mixed, const struct ks_mixed_lease *lease,
+                                    ks_wall wall)
+{
+    const int64_t ours_ms = ks_span_to_ms(mixed->lease);
+    const bool written = mixed->protocol == KS_PROTOCOL_KINSUMER;
+    const int64_t most_ms = (written ? ours_ms / 10 : ours_ms + ours_ms / 4) + SECOND_MS;
+
+    if (!lease->stands || left_ms(lease->rev, wall) <= most_ms ||
+        (!written && lease->still.us <= mixed->lease.us))
+        return KS_MIXED_NONE;
+    return once(mixed, KS_MIXED_AHEAD);
+}
+
 /* The time that a renewal gives, less what has passed of it: at most a third of our lease, between two looks. */
 static enum ks_mixed_sign see_time(struct ks_mixed *mixed, uint64_t rev, ks_wall wall)
 {
     const int64_t ours_ms = ks_span_to_ms(mixed->lease);
-    const int64_t left_ms = (int64_t)(rev / 1000000) - wall.ms;
+    const int64_t gives_ms = left_ms(rev, wall);
 
     mixed->seen++;
-    if (left_ms > mixed->most_ms)
-        mixed->most_ms = left_ms;
+    if (gives_ms > mixed->most_ms)
+        mixed->most_ms = gives_ms;
     /* Whole seconds, and clocks that are not quite the same. */
     if (mixed->most_ms > ours_ms + ours_ms / 4 + SECOND_MS)
         return once(mixed, KS_MIXED_LONGER);
@@ -98,24 +118,44 @@ enum ks_mixed_sign ks_mixed_see_lease(struct ks_mixed *mixed, const struct ks_mi
     case KS_PROTOCOL_GO_KCL:
     case KS_PROTOCOL_KCL_RB:
         sign = see_claim(mixed, lease);
-        return sign == KS_MIXED_NONE && lease->renewed ? see_time(mixed, lease->rev, wall) : sign;
+        if (sign == KS_MIXED_NONE && lease->renewed)
+            sign = see_time(mixed, lease->rev, wall);
+        return sign == KS_MIXED_NONE ? see_ahead(mixed, lease, wall) : sign;
     case KS_PROTOCOL_KCL: return see_kcl(mixed, lease);
-    case KS_PROTOCOL_NATIVE:
-    case KS_PROTOCOL_KINSUMER: break;
+    case KS_PROTOCOL_KINSUMER: return see_ahead(mixed, lease, wall);
+    case KS_PROTOCOL_NATIVE: break;
     }
     return sign;
+}
+
+/* Of one look only we may have slept, since we asked. */
+static enum ks_mixed_sign see_beat(struct ks_mixed *mixed, uint64_t beat, ks_instant at,
+                                   ks_wall wall)
+{
+    const ks_span gap = ks_instant_since(at, mixed->ahead_at);
+
+    if (left_ms(beat, wall) <= ks_span_to_ms(mixed->lease) / 10 + SECOND_MS)
+        return KS_MIXED_NONE;
+    if (gap.us != 0)
+        mixed->ahead = gap.us > mixed->check.us / 2 * 3 ? 1 : mixed->ahead + 1;
+    mixed->ahead_at = at;
+    return mixed->ahead >= IN_A_ROW ? once(mixed, KS_MIXED_AHEAD) : KS_MIXED_NONE;
 }
 
 /* Each writes down when it beats: of two that follow, the difference is its period, where we missed none. We look no
  * oftener than we beat ourselves: a shorter period is not to be seen. */
 enum ks_mixed_sign ks_mixed_see_worker(struct ks_mixed *mixed, const char *id, uint64_t beat,
-                                       ks_instant at)
+                                       ks_instant at, ks_wall wall)
 {
     const uint64_t before = mixed->beat;
+    enum ks_mixed_sign sign;
     ks_span gap;
 
     if (mixed->protocol != KS_PROTOCOL_KINSUMER || strlen(id) > KS_WORKER_ID_MAX)
         return KS_MIXED_NONE;
+    sign = see_beat(mixed, beat, at, wall);
+    if (sign != KS_MIXED_NONE)
+        return sign;
     if (mixed->worker[0] == '\0')
         memcpy(mixed->worker, id, strlen(id) + 1);
     if (strcmp(mixed->worker, id) != 0)
@@ -143,6 +183,13 @@ const char *ks_mixed_advice(enum ks_mixed_sign sign, enum ks_protocol protocol)
     case KS_MIXED_ELSEWHERE:
         return "nobody began this lease, and its row names another start than --initial-position: "
                "the row counts; where no lease was reset, give it the fleet's initial position";
+    case KS_MIXED_AHEAD:
+        if (protocol == KS_PROTOCOL_KINSUMER)
+            return "the time that it says is ahead of our clock: set the clocks of the fleet; what "
+                   "a client left so stays its own until then, if it is dead: leases seize --force";
+        return "its time is over much later than --lease-duration-ms from now, by our clock: set "
+               "the clocks of the fleet; if its owner is dead nobody takes it before: leases seize "
+               "--force";
     case KS_MIXED_LONGER:
         if (protocol == KS_PROTOCOL_KINSUMER)
             return "clients beat much seldomer than --shard-check-ms: give it their "

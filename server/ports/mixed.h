@@ -18,8 +18,9 @@ enum ks_mixed_sign {
     KS_MIXED_LONGER,    /* Their time to fail over is longer than ours, */
     KS_MIXED_SHORTER,   /* or shorter. */
     KS_MIXED_ELSEWHERE, /* kcl: a lease that nobody began stands at another start than ours. */
+    KS_MIXED_AHEAD,     /* kinsumer, go-kcl, kcl-rb: what one wrote is ahead of our clock. */
 };
-enum { KS_MIXED_SIGNS = KS_MIXED_ELSEWHERE + 1 };
+enum { KS_MIXED_SIGNS = KS_MIXED_AHEAD + 1 };
 
 /* Zero-initialise the rest. */
 struct ks_mixed {
@@ -41,6 +42,8 @@ struct ks_mixed {
     ks_instant last_at;                /* and when we looked last; of kinsumer, at the worker. */
     char worker[KS_WORKER_ID_MAX + 1]; /* kinsumer: whose beats are watched; "": nobody's yet. */
     uint64_t beat;
+    uint32_t ahead; /* kinsumer: looks one after the other at beats that are ahead of our clock; */
+    ks_instant ahead_at; /* the last one. */
 };
 
 /* A lease row, and what became of it since it was read before. */
@@ -53,6 +56,7 @@ struct ks_mixed_lease {
     bool elsewhere; /* Nobody began it, and it stands at another start than ours. */
     bool renewed;   /* Its owner is the same, and not we; its rev is another one than before. */
     bool idle; /* Its owner is the same, and not we; it may have been renewed, and nothing else. */
+    bool stands; /* Its owner is the same, and not we, and so is its rev. */
     uint64_t rev;
     ks_span still; /* For how long the one before was seen. */
 };
@@ -60,9 +64,9 @@ struct ks_mixed_lease {
 /* A lease row was read at `wall`. What it is a sign of that was not given yet. */
 enum ks_mixed_sign ks_mixed_see_lease(struct ks_mixed *mixed, const struct ks_mixed_lease *lease,
                                       ks_wall wall);
-/* The row of a worker other than we was read at `at`. */
+/* The row of a worker other than we was read at `at`, after `wall`. */
 enum ks_mixed_sign ks_mixed_see_worker(struct ks_mixed *mixed, const char *id, uint64_t beat,
-                                       ks_instant at);
+                                       ks_instant at, ks_wall wall);
 
 /* What to say of it, and do about it: a sentence. */
 const char *ks_mixed_advice(enum ks_mixed_sign sign, enum ks_protocol protocol);

@@ -78,7 +78,8 @@ ks_err ks_names_add(struct ks_names *names, ks_view text, ks_instant now, uint32
     KS_TRY(free_number(names, &number));
     memcpy(names->texts + number * names->stride, text.data, text.size);
     names->texts[number * names->stride + text.size] = '\0';
-    names->entries[number] = (struct ks_name){.touched = now, .size = (uint16_t)text.size};
+    names->entries[number].touched = now;
+    names->entries[number].size = (uint16_t)text.size;
     added = ks_map_add(&names->map, number);
     assert(ks_ok(added)); /* It has twice the slots. */
     *ret_number = number;
@@ -100,6 +101,27 @@ const char *ks_names_text(const struct ks_names *names, uint32_t number)
     return in_use(names, number) ? names->texts + number * names->stride : "";
 }
 
+uint32_t ks_names_handle(const struct ks_names *names, uint32_t number)
+{
+    if (!in_use(names, number))
+        return KS_NAMES_NONE;
+    assert(number < KS_NAMES_HANDLED_MAX);
+    return (uint32_t)names->entries[number].life << 16 | number;
+}
+
+uint32_t ks_names_number(const struct ks_names *names, uint32_t handle)
+{
+    uint32_t number = handle & UINT16_MAX;
+
+    return in_use(names, number) && names->entries[number].life == handle >> 16 ? number
+                                                                                : KS_NAMES_NONE;
+}
+
+bool ks_names_room(const struct ks_names *names)
+{
+    return names->fresh < names->end || names->spare > 0;
+}
+
 void ks_names_touch(struct ks_names *names, uint32_t number, ks_instant now)
 {
     if (in_use(names, number))
@@ -114,6 +136,7 @@ void ks_names_sweep(struct ks_names *names, ks_instant before,
             continue;
         ks_map_remove(&names->map, number);
         names->entries[number].size = 0;
+        names->entries[number].life++;
         names->spare++;
         freed(arg, number);
     }

@@ -3,7 +3,9 @@
  *
  * A number stands for one name as long as the name is in use; a name that nobody touched for long is swept and its
  * number given out again, so that a process that runs for months does not run out of numbers for workers that are long
- * dead. All memory is taken at start; only what is used is ever written. Loop thread only.
+ * dead and shards that are long gone. Whoever may keep a number for longer than a name is in use keeps a handle: the
+ * number and which of its lives it was given in, so that it never means what the number stands for later. All memory is
+ * taken at start; only what is used is ever written. Loop thread only.
  */
 #ifndef KS_PORTS_NAMES_H
 #define KS_PORTS_NAMES_H
@@ -18,7 +20,12 @@
 struct ks_name {
     ks_instant touched;
     uint16_t size; /* Characters; 0 = the number is free. */
+    uint16_t life; /* How often the number was freed, mod 2^16. */
 };
+
+enum { KS_NAMES_HANDLED_MAX = UINT16_MAX }; /* Numbers below this have handles. */
+/* No number and no handle. */
+#define KS_NAMES_NONE UINT32_MAX
 
 struct ks_names {
     struct ks_map map;
@@ -44,6 +51,13 @@ KS_MUST_USE ks_err ks_names_add(struct ks_names *names, ks_view text, ks_instant
 bool ks_names_find(const struct ks_names *names, ks_view text, uint32_t *ret_number);
 /* The name, "" for a number that has none. Stays where it is. */
 const char *ks_names_text(const struct ks_names *names, uint32_t number);
+/* The handle of a number below KS_NAMES_HANDLED_MAX that stands for a name, and back: NONE for a number that has none,
+ * and for a handle of an earlier life. A number that was never freed is its own handle. After 2^16 lives they come
+ * again: of shards, which are freed an hour after they were used last, in 7 years. */
+uint32_t ks_names_handle(const struct ks_names *names, uint32_t number);
+uint32_t ks_names_number(const struct ks_names *names, uint32_t handle);
+/* True if one more name has a number. */
+bool ks_names_room(const struct ks_names *names);
 /* Says that the name is in use. Does nothing for a number that has none. */
 void ks_names_touch(struct ks_names *names, uint32_t number, ks_instant now);
 /* Frees every name that was touched before `before`, telling `freed` of each. */

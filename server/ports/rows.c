@@ -11,11 +11,6 @@
 #include <assert.h>
 #include <string.h>
 
-/* A name is in nobody's mind any more when no row showed it for this long, and the core does not know it. */
-static const ks_span shard_keep = {INT64_C(3600) * 1000 * 1000};
-static const ks_span worker_keep = {INT64_C(300) * 1000 * 1000}; /* Pods come and go. */
-static const ks_span sweep_every = {INT64_C(60) * 1000 * 1000};
-
 /* Workers that are gone stand in lease rows still, or had a row a moment ago. */
 enum { NAMES_FOR_A_ROW = 4 };
 
@@ -28,6 +23,7 @@ ks_err ks_rows_init(struct ks_rows *rows, uint32_t shards_max, uint32_t workers_
     rows->touch = touch;
     rows->arg = arg;
     rows->sweep_at = KS_LONG_AGO;
+    rows->looked_at = KS_LONG_AGO;
     /* Each shard is in about two tokens at once, and a fleet has its own limit on top. */
     rows->token_capacity = 2 * shards_max + 4 * KS_TOKENS_MAX;
 
@@ -73,95 +69,7 @@ void ks_rows_free(struct ks_rows *rows)
     *rows = (struct ks_rows){.self = 0};
 }
 
-/* ---- Numbers. ---- */
-
-static void shard_freed(void *arg, uint32_t number)
-{
-    struct ks_rows *rows = arg;
-
-    rows->words[number].known = false;
-}
-
-static void worker_freed(void *arg, uint32_t number)
-{
-    (void)arg;
-    (void)number;
-}
-
-void ks_rows_sweep(struct ks_rows *rows, ks_instant now)
-{
-    rows->sweep_at = ks_instant_add(now, sweep_every);
-    rows->touch(rows->arg, now);
-    ks_names_touch(&rows->workers, rows->self, now);
-    ks_names_sweep(&rows->shards, ks_instant_add(now, ks_span_us(-shard_keep.us)), shard_freed,
-                   rows);
-    ks_names_sweep(&rows->workers, ks_instant_add(now, ks_span_us(-worker_keep.us)), worker_freed,
-                   rows);
-}
-
-static bool number_of(struct ks_rows *rows, struct ks_names *names, ks_view name, ks_instant now,
-                      uint32_t *ret_number)
-{
-    ks_err err = ks_names_add(names, name, now, ret_number);
-
-    if (ks_err_is(err, KS_ERR_FULL) && ks_instant_reached(now, rows->sweep_at)) {
-        ks_rows_sweep(rows, now);
-        err = ks_names_add(names, name, now, ret_number);
-    }
-    if (ks_err_is(err, KS_ERR_FULL) && !rows->full_told) {
-        rows->full_told = true;
-        ks_error("%.*s: no room for another %s, more than %u are known; it and all further ones "
-                 "are left alone",
-                 (int)name.size, (const char *)name.data,
-                 names == &rows->shards ? "shard" : "worker", names->end - names->first);
-    }
-    return ks_ok(err);
-}
-
-bool ks_rows_number(struct ks_rows *rows, ks_view key, ks_instant now, ks_shard *ret_shard)
-{
-    return number_of(rows, &rows->shards, key, now, ret_shard);
-}
-
-bool ks_rows_shard(struct ks_rows *rows, ks_view id, ks_instant now, ks_shard *ret_shard)
-{
-    struct ks_shard_words *words;
-    ks_shard shard;
-
-    if (!number_of(rows, &rows->shards, id, now, &shard))
-        return false;
-
-    words = &rows->words[shard];
-    if (!words->known) {
-        *words = (struct ks_shard_words){.known = true};
-        for (uint32_t i = 0; i < KS_PARENTS_MAX; i++)
-            words->parents[i] = KS_SHARD_NONE;
-        for (uint32_t i = 0; i < KS_CHILDREN_MAX; i++)
-            words->children[i] = KS_SHARD_NONE;
-    }
-    *ret_shard = shard;
-    return true;
-}
-
-struct ks_shard_words *ks_rows_words(const struct ks_rows *rows, ks_shard shard)
-{
-    return shard < rows->shards_max && rows->words[shard].known ? &rows->words[shard] : NULL;
-}
-
-bool ks_rows_worker(struct ks_rows *rows, ks_view id, ks_instant now, uint32_t *ret_worker)
-{
-    return number_of(rows, &rows->workers, id, now, ret_worker);
-}
-
-bool ks_rows_incarnation(struct ks_rows *rows, const struct ks_incarnation_text *text,
-                         ks_instant now, struct ks_incarnation *ret)
-{
-    *ret = KS_NOBODY;
-    if (text->id[0] == '\0')
-        return true;
-    ret->boot = text->boot;
-    return ks_rows_worker(rows, ks_view_text(text->id), now, &ret->worker);
-}
+/* ---- Text ---- */
 
 static void incarnation_text(const struct ks_rows *rows, struct ks_incarnation incarnation,
                              struct ks_incarnation_text *ret)
@@ -427,12 +335,13 @@ static void leases_of(struct ks_rows *rows, bool all, bool consistent,
                       struct ks_event *ret_event)
 {
     uint32_t count = 0;
+    uint32_t i;
 
     /* A reader of a replica may miss a row that was just made. */
     for (ks_shard shard = 0; all && consistent && shard < rows->shards.fresh; shard++)
         rows->words[shard].has_row = false;
 
-    for (uint32_t i = 0; i < answer->lease_count && count < rows->shards_max; i++) {
+    for (i = 0; i < answer->lease_count && count < rows->shards_max; i++) {
         const struct ks_store_lease *lease = &answer->leases[i];
         ks_shard shard;
 
@@ -445,6 +354,8 @@ static void leases_of(struct ks_rows *rows, bool all, bool consistent,
         note_row(rows, shard, lease, consistent, now, wall);
         lease_of(rows, shard, lease, now, &rows->leases[count++]);
     }
+    if (all && i == answer->lease_count)
+        rows->looked_at = now;
     ret_event->store.leases = rows->leases;
     ret_event->store.lease_count = count;
 }
@@ -500,7 +411,9 @@ void ks_rows_answered(struct ks_rows *rows, enum ks_store_operation operation, b
         !ks_rows_list(rows, &answer->list, now, &ret_event->store.list))
         ret_event->store.outcome = KS_UNKNOWN;
     if (operation == KS_STORE_READ_FLEET && rows->foreign)
-        ks_rows_mixed_workers(rows, answer, now);
+        ks_rows_mixed_workers(rows, answer, now, wall);
+    if (operation == KS_STORE_READ_FLEET && !rows->foreign)
+        ks_rows_damage(rows, answer);
     if (operation == KS_STORE_READ_FLEET) {
         ret_event->store.app_present = answer->app.present;
         if (answer->app.present)

@@ -78,8 +78,10 @@ struct ks_rows {
     ks_span worker_age;         /* A worker whose beat, a time in ns, is older is dead. */
     void (*touch)(void *arg, ks_instant now); /* See ks_rows_init. */
     void *arg;
-    ks_instant sweep_at; /* The next sweep not before. */
+    ks_instant sweep_at;  /* The next sweep of workers not before. */
+    ks_instant looked_at; /* When all rows were read last, and each had a number. */
     bool full_told;
+    bool worker_told;          /* That the row of a worker cannot be read. */
     bool crowd_told;           /* That not all rows of other streams have numbers. */
     struct ks_streams streams; /* Of the KCL: whether the table is of several, and which is ours. */
     struct ks_detail misfit;   /* Why it cannot be served; "": it can, as far as is known. */
@@ -101,9 +103,9 @@ struct ks_rows {
     struct ks_store_lease create;
 };
 
-/* `worker_id` is ours and gets the first number. When a table is full, names that are not in use
- * any more are swept: `touch(arg, now)` is called before and touches those that the core knows
- * (ks_names_touch). NO_MEMORY: nothing to free. The struct stays where it is. */
+/* `worker_id` is ours and gets the first number. When there is no number for a worker, those that are not in use any
+ * more are swept: `touch(arg, now)` is called before and touches those that the core knows (ks_names_touch). NO_MEMORY:
+ * nothing to free. The struct stays where it is. */
 KS_MUST_USE ks_err ks_rows_init(struct ks_rows *rows, uint32_t shards_max, uint32_t workers_max,
                                 const char *worker_id, void (*touch)(void *arg, ks_instant now),
                                 void *arg);
@@ -130,6 +132,14 @@ struct ks_position ks_rows_whole(const struct ks_shard_words *words);
 /* The number of a shard; its words are known from then on. False: the table is full, or it is no
  * name. */
 bool ks_rows_shard(struct ks_rows *rows, ks_view id, ks_instant now, ks_shard *ret_shard);
+/* Frees the numbers of shards that the last look at all rows did not show and that for `keep` nobody named, neither
+ * rows nor listings, and that were not `held` when this was called, nor children of one that was; ret_freed says which.
+ * Both have shards_max places. Called often within `keep`, when nobody but who holds them has numbers of shards in
+ * hand. False: there are none. */
+bool ks_rows_free_shards(struct ks_rows *rows, const bool *held, ks_instant now, ks_span keep,
+                         bool *ret_freed);
+/* True while there is no number for another shard or worker that was met: told once, and that it is over. */
+bool ks_rows_full(struct ks_rows *rows);
 /* The number of a worker. False: the table is full, or it is no name. */
 bool ks_rows_worker(struct ks_rows *rows, ks_view id, ks_instant now, uint32_t *ret_worker);
 /* An incarnation in numbers; an id "" is nobody. False if its worker has none: only its boot is told then. */

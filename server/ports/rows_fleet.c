@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ports/rows_fleet.h"
 
+#include "base/log.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,6 +109,20 @@ bool ks_rows_fleet(struct ks_rows *rows, const struct ks_store_answer *answer, k
     ret_event->store.workers = rows->fleet;
     ret_event->store.worker_count = missing == 0 ? count : rows->workers_max + missing;
     return true;
+}
+
+void ks_rows_damage(struct ks_rows *rows, const struct ks_store_answer *answer)
+{
+    const char *id = NULL;
+
+    for (uint32_t i = 0; i < answer->worker_count && id == NULL; i++)
+        if (answer->workers[i].damaged && answer->workers[i].self.id[0] != '\0')
+            id = answer->workers[i].self.id;
+    if (id != NULL && !rows->worker_told)
+        ks_warn("%s: its worker row cannot be read: nobody takes its leases until the row is "
+                "mended, or its process has ended and the row is deleted",
+                id);
+    rows->worker_told = id != NULL;
 }
 
 void ks_rows_leader(struct ks_rows *rows, const struct ks_store_leader *leader, ks_instant now,

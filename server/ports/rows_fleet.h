@@ -15,6 +15,8 @@
  * others that do not fit are left out: the next leader's round gives them again. False if our own do not fit. */
 bool ks_rows_fleet(struct ks_rows *rows, const struct ks_store_answer *answer, ks_instant now,
                    ks_wall wall, struct ks_event *ret_event);
+/* Says of all worker rows, once, that one cannot be read: nobody takes its leases, for it is neither alive nor dead. */
+void ks_rows_damage(struct ks_rows *rows, const struct ks_store_answer *answer);
 /* A holder without a number keeps its boot, and is thereby not nobody; a deputy without one is none. */
 void ks_rows_leader(struct ks_rows *rows, const struct ks_store_leader *leader, ks_instant now,
                     struct ks_leader_row *ret_row);

@@ -43,6 +43,7 @@ void ks_rows_mixed_lease(struct ks_rows *rows, ks_shard shard, struct ks_shard_w
         .elsewhere = is_elsewhere(rows, lease),
         .renewed = same && lease->rev != words->rev,
         .idle = idle,
+        .stands = same && lease->rev == words->rev,
         .rev = lease->rev,
         .still = ks_instant_since(words->rev_last, words->rev_at),
     };
@@ -55,14 +56,15 @@ void ks_rows_mixed_lease(struct ks_rows *rows, ks_shard shard, struct ks_shard_w
 }
 
 void ks_rows_mixed_workers(struct ks_rows *rows, const struct ks_store_answer *answer,
-                           ks_instant now)
+                           ks_instant now, ks_wall wall)
 {
     for (uint32_t i = 0; i < answer->worker_count; i++) {
         const struct ks_store_worker *const worker = &answer->workers[i];
 
         if (!worker->damaged &&
             strcmp(worker->self.id, ks_names_text(&rows->workers, rows->self)) != 0)
-            tell_mixed(rows, ks_mixed_see_worker(&rows->mixed, worker->self.id, worker->beat, now),
+            tell_mixed(rows,
+                       ks_mixed_see_worker(&rows->mixed, worker->self.id, worker->beat, now, wall),
                        worker->self.id);
     }
 }

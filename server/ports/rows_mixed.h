@@ -11,6 +11,6 @@ void ks_rows_mixed_lease(struct ks_rows *rows, ks_shard shard, struct ks_shard_w
                          const struct ks_store_lease *lease, ks_instant now, ks_wall wall);
 /* The rows of workers were read. */
 void ks_rows_mixed_workers(struct ks_rows *rows, const struct ks_store_answer *answer,
-                           ks_instant now);
+                           ks_instant now, ks_wall wall);
 
 #endif

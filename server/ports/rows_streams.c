@@ -41,15 +41,13 @@ bool ks_rows_is_ours(const struct ks_rows *rows, const struct ks_store_lease *le
 }
 
 /* Shards of ours must have numbers, however many others have: those have half of them at most. */
-static bool crowds(struct ks_rows *rows, ks_view key, ks_instant now)
+static bool crowds(struct ks_rows *rows, ks_view key)
 {
     const uint32_t most = rows->shards_max / 2;
     uint32_t number;
 
     if (ks_names_find(&rows->shards, key, &number))
         return false;
-    if (rows->shards.fresh - rows->shards.spare >= most && ks_instant_reached(now, rows->sweep_at))
-        ks_rows_sweep(rows, now);
     if (rows->shards.fresh - rows->shards.spare < most)
         return false;
     if (!rows->crowd_told)
@@ -80,7 +78,7 @@ bool ks_rows_other(struct ks_rows *rows, const struct ks_store_lease *lease, ks_
         memmove(key + 1, key, strlen(lease->shard) + 1);
         key[0] = ':';
     }
-    if (crowds(rows, ks_view_text(key), now) ||
+    if (crowds(rows, ks_view_text(key)) ||
         !ks_rows_number(rows, ks_view_text(key), now, &row.shard))
         return false;
     if (!row.damaged)

@@ -16,9 +16,7 @@ bool ks_rows_is_ours(const struct ks_rows *rows, const struct ks_store_lease *le
 bool ks_rows_other(struct ks_rows *rows, const struct ks_store_lease *lease, ks_instant now,
                    struct ks_lease_row *ret_row);
 
-/* Of rows.c: frees the numbers of names that nobody has used for long. */
-void ks_rows_sweep(struct ks_rows *rows, ks_instant now);
-/* And a number for the key of a row that has no words. False: the table is full. */
+/* Of rows.c: a number for the key of a row that has no words. False: the table is full. */
 bool ks_rows_number(struct ks_rows *rows, ks_view key, ks_instant now, ks_shard *ret_shard);
 
 #endif

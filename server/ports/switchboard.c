@@ -224,6 +224,7 @@ static ks_instant turn(struct ks_hook *hook, ks_instant now)
         ks_board_measure(board);
         board->gauges_at = ks_instant_add(now, measure_every);
     }
+    ks_board_free_numbers(board, now);
     board->turning = false;
     board->turned_at = now;
     tell_end(board);
@@ -248,6 +249,7 @@ void ks_switchboard_unlisten(struct ks_switchboard *board, struct ks_listener *l
 void ks_board_happened(struct ks_switchboard *board, ks_shard shard, const char *event,
                        const char *line)
 {
+    const ks_shard handle = ks_board_handle(board, shard);
     struct ks_link *link;
     struct ks_link *after;
 
@@ -255,7 +257,7 @@ void ks_board_happened(struct ks_switchboard *board, ks_shard shard, const char 
     {
         struct ks_listener *listener = KS_LIST_ENTRY(link, struct ks_listener, link);
 
-        listener->happened(listener, shard, event, line);
+        listener->happened(listener, handle, event, line);
     }
 }
 
@@ -297,37 +299,6 @@ static ks_err copy_texts(struct ks_switchboard *board, const struct ks_switchboa
     return KS_OK;
 }
 
-static void touch_words(struct ks_switchboard *board, const struct ks_shard_words *words,
-                        ks_instant now)
-{
-    ks_names_touch(&board->rows.workers, words->owner.worker, now);
-    ks_names_touch(&board->rows.workers, words->next_owner.worker, now);
-    ks_names_touch(&board->rows.workers, words->story.worker.worker, now);
-    for (uint32_t i = 0; i < KS_PARENTS_MAX; i++)
-        ks_names_touch(&board->rows.shards, words->parents[i], now);
-    for (uint32_t i = 0; i < KS_CHILDREN_MAX; i++)
-        ks_names_touch(&board->rows.shards, words->children[i], now);
-}
-
-static void touch_names(void *arg, ks_instant now)
-{
-    struct ks_switchboard *board = arg;
-    struct ks_worker_view worker;
-    struct ks_lease_view lease;
-
-    for (uint32_t i = 0; ks_core_worker(board->core, i, &worker); i++)
-        ks_names_touch(&board->rows.workers, worker.self.worker, now);
-    for (ks_shard shard = 0; shard < board->rows.shards.fresh; shard++) {
-        if (!ks_core_lease(board->core, shard, &lease))
-            continue;
-        ks_names_touch(&board->rows.shards, shard, now);
-        ks_names_touch(&board->rows.workers, lease.owner.worker, now);
-        ks_names_touch(&board->rows.workers, lease.next_owner.worker, now);
-        touch_words(board, &board->rows.words[shard], now);
-    }
-    ks_board_redrives_touch(board, now);
-}
-
 static ks_err take_memory(struct ks_switchboard *board)
 {
     const struct ks_core_config *core = &board->config.core;
@@ -349,6 +320,7 @@ static ks_err take_memory(struct ks_switchboard *board)
         board->hashes == NULL || board->stale_ms == NULL || board->sessions == NULL ||
         board->returning == NULL || board->why_refused == NULL || board->reason == NULL)
         return KS_FAIL(NO_MEMORY);
+    KS_TRY(ks_board_numbers_new(board));
     KS_TRY(ks_board_redrives_new(board));
     return ks_board_letters_new(board);
 }
@@ -365,10 +337,12 @@ static void free_memory(struct ks_switchboard *board)
     ks_free(board->sizes);
     ks_free(board->hashes);
     ks_free(board->stale_ms);
-    ks_free(board->letters);
+    ks_board_letters_free(board->letters);
     ks_free(board->redrives);
     ks_free(board->sessions);
     ks_free(board->returning);
+    ks_free(board->held);
+    ks_free(board->freed);
     ks_free(board->why_refused);
     ks_free(board->reason);
     /* The copies of copy_texts; the config's fields are const for everybody else. */
@@ -421,7 +395,7 @@ static ks_err build(struct ks_switchboard *board, const struct ks_switchboard_co
     KS_TRY(take_memory(board));
     KS_TRY(ks_event_ring_init(&board->events));
     KS_TRY(ks_rows_init(&board->rows, core->shards_max, core->workers_max, board->config.worker_id,
-                        touch_names, board));
+                        ks_board_touch_workers, board));
     if (core->protocol != KS_PROTOCOL_NATIVE)
         share(board);
     core->self = board->rows.self;

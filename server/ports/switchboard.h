@@ -4,6 +4,9 @@
  * One switchboard is one subscription: a stream, an application (its lease table), a core. It gives numbers to names
  * (shards, workers), keeps the batches and the positions behind the core's dense record numbers, and is the door
  * through which api/ reaches records, settling and state. Loop thread only; nothing here blocks. It decides nothing.
+ *
+ * A ks_shard is a handle here, not the core's number: numbers of shards that are long gone are given to others, while a
+ * handle that somebody kept, in an ack_id for weeks, means nothing then.
  */
 #ifndef KS_PORTS_SWITCHBOARD_H
 #define KS_PORTS_SWITCHBOARD_H
@@ -186,7 +189,7 @@ const char *ks_switchboard_run_stream(const struct ks_switchboard *board, const 
 const char *ks_switchboard_run_shard(const struct ks_switchboard *board, const struct ks_run *run);
 /* The name of the stream. Valid while the board lives. */
 const char *ks_switchboard_stream(const struct ks_switchboard *board);
-/* The id of a shard number, "" if unknown. Valid while the board lives. */
+/* The id of a shard, "" if unknown. Valid until the next turn. */
 const char *ks_switchboard_shard_id(const struct ks_switchboard *board, ks_shard shard);
 bool ks_switchboard_find_shard(const struct ks_switchboard *board, ks_view shard_id,
                                ks_shard *ret_shard);
@@ -203,7 +206,7 @@ struct ks_settlement {
     enum ks_settle_outcome outcome; /* DEAD_LETTER: only if there are any. */
     ks_span delay;
     ks_view
-        reason; /* DEAD_LETTER: what the app says of it; copied, at most KS_LETTER_REASON_MAX bytes. */
+        reason; /* DEAD_LETTER, RETRY: what the app says of it; copied, at most KS_LETTER_REASON_MAX bytes. */
 };
 
 struct ks_settled ks_switchboard_settle(struct ks_switchboard *board,
@@ -342,8 +345,9 @@ struct ks_look {
 bool ks_switchboard_fresh(struct ks_switchboard *board, struct ks_look *look);
 /* It is not wanted any more. Does nothing after `done`. */
 void ks_switchboard_forget_look(struct ks_look *look);
-/* Shards by number, 0 .. ks_switchboard_shard_count() - 1. False for one that is not known (any more). */
+/* Shards by place, 0 .. ks_switchboard_shard_count() - 1; one that is not known (any more) gives false then. */
 uint32_t ks_switchboard_shard_count(const struct ks_switchboard *board);
+ks_shard ks_switchboard_shard_at(const struct ks_switchboard *board, uint32_t index);
 bool ks_switchboard_shard(const struct ks_switchboard *board, ks_shard shard,
                           struct ks_shard_status *ret_status);
 

@@ -280,7 +280,7 @@ void stream_suite_a_stream_that_is_not_there_is_said_so(struct stream_rig *rig)
     source = rig->adapter->open(rig, 0);
     EXPECT_EQ_I64(source->vtable->state(source, &detail), KS_STORE_OPENING);
     source->vtable->describe(source, keep_description, &told);
-    stream_rig_wait(rig, &told.times, 10);
+    stream_rig_wait(rig, &told.times, STREAM_WAIT_SECONDS);
     EXPECT_ERR(told.answer.err, NOT_FOUND);
     EXPECT_CONTAINS(told.answer.detail.text, "no-such-stream");
     EXPECT_EQ_I64(source->vtable->state(source, &detail), KS_STORE_UNUSABLE);

@@ -51,7 +51,7 @@ static void put(struct stream_rig *rig, const struct ks_put_entry *entry,
 
     rig->source->vtable->put(rig->source, entry, 1, keep_put, &kept);
     EXPECT_EQ_U64(kept.times, 0);
-    stream_rig_wait(rig, &kept.times, 10);
+    stream_rig_wait(rig, &kept.times, STREAM_WAIT_SECONDS);
     EXPECT_STR(ks_ok(kept.err) ? "" : kept.detail.text, "");
     EXPECT_OK(kept.result.err);
     *ret_result = kept.result;

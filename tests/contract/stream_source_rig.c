@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { READ_BYTES = 8 << 20, WAIT_SECONDS = 20 };
+enum { READ_BYTES = 8 << 20 };
 
 static void run(const struct stream_rig_adapter *adapter, uint32_t shards, bool user_records,
                 void (*test)(struct stream_rig *rig))
@@ -27,7 +27,7 @@ static void run(const struct stream_rig_adapter *adapter, uint32_t shards, bool 
     test(&rig);
     rig.source->vtable->close(rig.source);
     /* A job that is under way comes back first. */
-    for (int at = 0; ks_alloc_live() > live && at < 500; at++)
+    for (int at = 0; ks_alloc_live() > live && at < 2000; at++)
         ks_loop_turn(rig.loop, ks_span_ms(10));
     adapter->tear_down(&rig);
     EXPECT_EQ_U64(rig.budget.used, 0);
@@ -89,7 +89,7 @@ void stream_rig_list(struct stream_rig *rig, struct ks_stream_source *source, in
     memset(ret_listing, 0, sizeof(*ret_listing));
     source->vtable->list(source, since_ms, keep_listing, ret_listing);
     EXPECT_EQ_U64(ret_listing->times, 0);
-    stream_rig_wait(rig, &ret_listing->times, WAIT_SECONDS);
+    stream_rig_wait(rig, &ret_listing->times, STREAM_WAIT_SECONDS);
     EXPECT_EQ_U64(ret_listing->times, 1);
     EXPECT_STR(ks_ok(ret_listing->err) ? "" : ret_listing->detail.text, "");
 }
@@ -138,7 +138,7 @@ void stream_rig_read(struct stream_rig *rig, struct ks_reader *reader, uint32_t 
                      struct stream_read *ret_read)
 {
     stream_rig_ask(rig, reader, records, ret_read);
-    stream_rig_wait(rig, &ret_read->times, WAIT_SECONDS);
+    stream_rig_wait(rig, &ret_read->times, STREAM_WAIT_SECONDS);
     EXPECT_EQ_U64(ret_read->times, 1);
 }
 
@@ -174,13 +174,14 @@ static void copy_record(const struct ks_record *record, struct stream_copied *co
 void stream_rig_collect(struct stream_rig *rig, struct ks_reader *reader, uint32_t count,
                         uint32_t each, struct stream_copy *copy)
 {
-    ks_instant until = ks_instant_add(ks_loop_now(rig->loop), ks_span_ms(WAIT_SECONDS * 1000));
+    ks_instant until =
+        ks_instant_add(ks_loop_now(rig->loop), ks_span_ms(STREAM_WAIT_SECONDS * 1000));
     struct stream_read read;
 
     memset(copy, 0, sizeof(*copy));
     while (copy->count < count && !copy->at_end) {
         if (ks_instant_reached(ks_loop_now(rig->loop), until))
-            FAIL("%u of %u records came within %d s", copy->count, count, WAIT_SECONDS);
+            FAIL("%u of %u records came within %d s", copy->count, count, STREAM_WAIT_SECONDS);
         stream_rig_read(rig, reader, each, &read);
         /* Several readers of a shard ask for more than it may give. */
         if (read.answer.throttled)

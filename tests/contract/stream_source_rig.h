@@ -64,7 +64,8 @@ void stream_rig_run_user_records(const struct stream_rig_adapter *adapter, uint3
 
 /* --- Asking and waiting --- */
 
-enum { STREAM_RIG_SHARDS = 64 };
+/* An answer is waited for as long as a crowded machine may need. */
+enum { STREAM_RIG_SHARDS = 64, STREAM_WAIT_SECONDS = 40 };
 
 struct stream_listing {
     uint32_t times;

@@ -29,7 +29,7 @@ void stream_suite_tells_what_the_stream_is(struct stream_rig *rig)
 
     rig->source->vtable->describe(rig->source, keep_description, &told);
     EXPECT_EQ_U64(told.times, 0);
-    stream_rig_wait(rig, &told.times, 10);
+    stream_rig_wait(rig, &told.times, STREAM_WAIT_SECONDS);
     EXPECT_OK(told.answer.err);
     EXPECT_CONTAINS(told.answer.stream_arn, "arn:aws:kinesis:");
     EXPECT_CONTAINS(told.answer.stream_arn, rig->stream);
@@ -229,7 +229,7 @@ void stream_suite_a_read_at_the_tip_is_answered_empty_and_wakes(struct stream_ri
             ks_batch_free(&read.answer.batch);
             stream_rig_ask(rig, reader, 10, &read);
         }
-        stream_rig_wait(rig, &read.times, 10);
+        stream_rig_wait(rig, &read.times, STREAM_WAIT_SECONDS);
         EXPECT_OK(read.answer.err);
     }
     int64_t took_ms = ks_span_to_ms(ks_instant_since(ks_loop_now(rig->loop), put_at));
@@ -373,7 +373,7 @@ void stream_suite_many_readers_read_beside_each_other(struct stream_rig *rig)
         stream_rig_ask(rig, readers[at], 10, &reads[at]);
     }
     for (uint32_t at = 0; at < 8; at++) {
-        stream_rig_wait(rig, &reads[at].times, 20);
+        stream_rig_wait(rig, &reads[at].times, STREAM_WAIT_SECONDS);
         EXPECT_OK(reads[at].answer.err);
         EXPECT_EQ_U64(reads[at].answer.batch.count, 1);
         EXPECT(ks_view_equal(reads[at].answer.batch.records[0].data,

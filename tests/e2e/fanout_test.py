@@ -132,7 +132,7 @@ def feeds_are_renewed_without_a_gap_and_without_a_repetition(folder):
     check_shard_order(app.records)
     told = sidecar.ops("/metrics").body.decode()
     check('shard_feeds_begun_total{subscription="orders-app",shard="shardId-000000000001"} ' in told, told)
-    check_equal(sidecar.metric("feeds"), 2)
+    wait_until(lambda: sidecar.metric("feeds") == 2, 10, "two feeds, none of them a moment between two")
     check_equal(world.errors("ResourceInUseException"), 0, "never too early")
     check("SubscribeToShard\"" not in "".join(line for line in told.split("\n") if "duration_seconds" in line),
           "the length of a stream is no latency")

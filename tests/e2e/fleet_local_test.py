@@ -15,7 +15,7 @@ import signal
 import threading
 import time
 
-from lib import CROWD, PATIENCE, SLOW, Sidecar, check, check_equal, main, test, wait_until
+from lib import PATIENCE, SLOW, Sidecar, check, check_equal, crowd, main, test, wait_until
 
 SHARDS = 8
 LEASE_MS = 2000
@@ -176,7 +176,7 @@ def one_becomes_three_and_one_again(folder):
     check_diary(list(diary), feeder.count)
     check_equal([app.failed for app in apps], [[], [], []], "refused acks")
     gap = longest_gap(list(diary), started)
-    check(gap < 2 * SLOW + CROWD, f"a hand-over took {gap:.2f} s")
+    check(gap < 2 * SLOW + crowd(), f"a hand-over took {gap:.2f} s")
     fleet[0].stop()
 
 
@@ -250,16 +250,16 @@ def a_pinned_id_belongs_to_one_process(folder):
 
 @test(seconds=30)
 def a_killed_worker_is_followed_at_once_by_the_next_of_its_id(folder):
-    first = Sidecar.local(folder, "pod-0", lease_duration_ms=10000).start()
+    first = Sidecar.local(folder, "pod-0", lease_duration_ms=60000).start()
     App(first, "app", [])
     wait_until(lambda: held([first]) == [4], 15, "all leases")
     first.kill()
     started = time.monotonic()
-    second = Sidecar.local(folder, "pod-0", lease_duration_ms=10000).start()
+    second = Sidecar.local(folder, "pod-0", lease_duration_ms=60000).start()
     App(second, "app", [])
     wait_until(lambda: held([second]) == [4], 15, "all leases again")
     took = time.monotonic() - started
-    check(took < 10 * SLOW, f"it took {took:.1f} s, as if the lease had to run out")
+    check(took < 40, f"it took {took:.1f} s, as if the lease had to run out")
     second.signal(signal.SIGTERM)
     check_equal(second.wait(20), 0, "status")
 

@@ -56,7 +56,8 @@ def a_poisonous_record_becomes_a_dead_letter_that_outlives_a_kill(folder):
     for attempt in (1, 2):
         record = [record for record in stream.records(2) if data_of(record) == b"poison"][0]
         check_equal(record["attempt"], attempt, record)
-        settle(sidecar, record["ack_id"], "retry", delay_ms=1)
+        body = {"ack_id": record["ack_id"], "delay_ms": 1, "reason": f"no {attempt}"}
+        check_equal(sidecar.call("POST", "/v1/records/nack", body).json["ok"], 1, "nack")
     fine = stream.records(1)[0]
     check_equal(data_of(fine), b"fine", "its lane goes on")
     answer = sidecar.call("POST", f"/v1/records/ack?ack_id={fine['ack_id']}&wait=persisted")
@@ -66,7 +67,9 @@ def a_poisonous_record_becomes_a_dead_letter_that_outlives_a_kill(folder):
     sidecar = Sidecar.local(folder, "again", local_shards=1).start()
     letters = sidecar.get("/v1/dead-letters")["dead_letters"]
     check_equal(len(letters), 1, letters)
-    check_equal((data_of(letters[0]), letters[0]["cause"], letters[0]["attempts"]), (b"poison", "attempts", 2), letters)
+    letter = letters[0]
+    check_equal((data_of(letter), letter["cause"], letter["attempts"], letter["reason"]),
+                (b"poison", "attempts", 2, "no 2"), letters)
     check_equal(sidecar.call("POST", f"/v1/dead-letters/{letters[0]['id']}/discard").status, 200, letters)
     check_equal(sidecar.get("/v1/dead-letters")["dead_letters"], [], "discarded")
 

@@ -349,6 +349,63 @@ def the_dead_are_seized_and_their_leases_served_by_others(folder):
         two.stop()
 
 
+@test(seconds=60)
+def a_native_worker_whose_row_is_damaged_is_told_of_and_its_leases_are_released_when_that_is_deleted(folder):
+    name = name_of(folder)
+    table = f"native:{name}"
+    make_stream(name, 1)
+    one = sidecar(folder, "native", "one", name).start()
+    put_kinesis(name, numbered(10))
+    pull_all(one, 10)
+    one.kill()
+    row, = [item for item in items_of(name) if item["k"]["S"] == "one"]
+    dynamodb("PutItem", TableName=name, Item={**row, "beat": {"S": "often"}})
+    two = sidecar(folder, "native", "two", name).start()
+    wait_until(lambda: "one: its worker row cannot be read" in two.said(), 20, "it is told")
+    two.stop()
+    check_equal(two.said().count("its worker row cannot be read"), 1)
+    said = leases("seize", "one", "--table", table, status=1)
+    check("its row is damaged; end its process, delete that row, do it again" in said.err, said)
+    said = leases("release", "--all", "--table", table, status=1)
+    check("seize one first" in said.err, said)
+    dynamodb("DeleteItem", TableName=name, Key={"p": {"S": "w"}, "k": {"S": "one"}})
+    leases("release", "--all", "--table", table)
+    check_equal({row[1] for row in leases("list", "--table", table).rows}, {"-"})
+
+
+@test(seconds=60)
+def a_lease_of_the_kcl_that_is_freed_keeps_since_when_it_is_latest_and_what_was_prepared(folder):
+    name = name_of(folder)
+    since = {"SidecarSince": number(1714564810000), "checkpoint": text("LATEST")}
+    prepared = {"pendingCheckpoint": text("4960"), "pendingCheckpointSubSequenceNumber": number(0),
+                "pendingCheckpointState": {"B": "AQI="}, "checkpoint": text("4959")}
+    rows = [{"leaseKey": text(f"shardId-{at}"), "leaseOwner": text("dead"), "leaseCounter": number(4), "mine": text("42"),
+             "ownerSwitchesSinceCheckpoint": number(0), "checkpointSubSequenceNumber": number(0), **more}
+            for at, more in enumerate((since, prepared))]
+    make_tables("kcl", name, {"": rows})
+    leases("seize", "dead", "--table", f"kcl:{name}")
+    free = [{**{key: value for key, value in row.items() if key != "leaseOwner"}, "leaseCounter": number(5)} for row in rows]
+    check_equal(items_of(name), sorted(free, key=lambda item: json.dumps(item, sort_keys=True)))
+    check_equal(positions(f"kcl:{name}")["shardId-0"], "LATEST since 2024-05-01T12:00:10.000Z")
+    convert(f"kcl:{name}", f"native:{name}-native")
+    check_equal(positions(f"native:{name}-native"), {"shardId-0": "AT_TIMESTAMP 2024-05-01T12:00:10.000Z", "shardId-1": "4959"})
+    leases("reset", "--all", "--at", "latest", "--table", f"kcl:{name}")
+    for item in items_of(name):
+        check_equal(item.keys() & {"SidecarSince", *list(prepared)[:3]}, set(), item)
+
+
+@test(seconds=60)
+def a_seizure_says_what_becomes_of_the_worker(folder):
+    name = name_of(folder)
+    make_tables("kinsumer", name, {"_clients": [{"ID": text("ghost"), "LastUpdate": number(time.time_ns() + 3600 * 10 ** 9)}]})
+    said = leases("seize", "ghost", "--table", f"kinsumer:{name}", status=1)
+    check("client ghost is good for another" in said.err, said)
+    for words in (["--dry-run"], []):
+        said = leases("seize", "ghost", "--table", f"kinsumer:{name}", "--force", *words)
+        check("ghost: a client no more, its row is deleted" in said.out, said)
+        check_equal(len(items_of(name + "_clients")), len(words), said)
+
+
 def leases_of_the_dead(table, dialect):
     env = dict(os.environ, AWS_ENDPOINT_URL_DYNAMODB=os.environ["KS_DYNAMODB_URL"])
     run = subprocess.run([BINARY, "leases", "seize", dialect + "-one", "--table", table, "--lease-duration-ms", "2000",
@@ -587,7 +644,7 @@ def wrong_words_and_tables_are_refused(folder):
     for words in (["list", "--table", "go-kcl"], ["list", "--table", "kcl9:x"], ["list", "--table", "go-kcl:sqlite:x"],
                   ["show", "--table", "go-kcl:abc"], ["reset", "shardId-0", "--table", "go-kcl:abc"],
                   ["convert", "--from", "go-kcl:abc"], ["reset", "shardId-0", "--at", "soon", "--table", "go-kcl:abc"],
-                  ["seize", "--table", "go-kcl:abc"], ["convert", "--from", "go-kcl:abc", "--to", "go-kcl:abc"]):
+                  ["seize", "--table", "go-kcl:abc"], ["seize", "", "--table", "go-kcl:abc"], ["show", "", "--table", "go-kcl:abc"], ["convert", "--from", "go-kcl:abc", "--to", "go-kcl:abc"]):
         check(leases(*words, status=2).out == "", words)
     said = leases("list", "--table", f"native:{name}", status=1)
     check("its key is (ShardID)" in said.err, said)

@@ -5,7 +5,7 @@ server-sent events, and which record is too large."""
 
 import json
 
-from lib import RawStream, Sidecar, check, check_equal, data_of, main, spawn, test, wait_until
+from lib import RawStream, Sidecar, check, check_equal, data_of, main, numbered, pull_all, spawn, test, wait_until
 
 
 def settle(sidecar, record, outcome, **more):
@@ -86,6 +86,21 @@ def a_redriven_letter_comes_again_after_a_nack_a_deadline_and_a_stream_that_brok
     check_equal(letters(sidecar), [], "gone")
     check_equal(sidecar.get("/v1/sessions")["sessions"][0]["in_flight"], 0, "no credit is lost")
     stream.close()
+
+
+@test(60)
+def each_letter_of_a_large_request_has_its_reason(folder):
+    sidecar = Sidecar.local(folder).start()
+    sidecar.put(numbered(300))
+    records = pull_all(sidecar, 300, ack=False)
+    settlements = [{"ack_id": record["ack_id"], "outcome": "dead_letter",
+                    "reason": record["sequence_number"] + "\u00e9" * 490} for record in records]
+    answer = sidecar.call("POST", "/v1/records/settle", {"settlements": settlements, "wait": "persisted"}).json
+    check_equal((answer["ok"], answer["failed"], answer["persisted"]), (300, [], True))
+    for letter in sidecar.get("/v1/dead-letters?page_size=1000")["dead_letters"]:
+        number = letter["sequence_number"]
+        check_equal(letter["reason"], number + "\u00e9" * ((1000 - len(number)) // 2), "as much as is kept")
+    sidecar.stop()
 
 
 @test(60)

@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 
@@ -26,8 +27,6 @@ BINARY = os.environ.get("KS_BIN") or os.path.join(ROOT, "build", "kinesis-sideca
 SLOW = 3 if os.environ.get("KS_SANITIZED") else 1
 # Limits are for what hangs, not for what is slow: two of these programs may share two cores with others.
 PATIENCE = 3 * SLOW
-# Where a promise is in seconds: what such a machine may add to it, once.
-CROWD = 1.0
 sys.path[:0] = [os.path.join(ROOT, "client-stubs", "python"), os.path.join(ROOT, "tests", "lib")]
 import kinesis_client  # noqa: E402 - it is found there
 
@@ -67,7 +66,11 @@ def out_of_time(*_):
 
 
 def run_one(function, seconds):
+    global WATCH
     folder = tempfile.mkdtemp(prefix="ks-e2e-")
+    watched = tempfile.mkdtemp(prefix="ks-e2e-")
+    WATCH = Watch(watched)
+    WATCH.start()
     started = time.monotonic()
     signal.signal(signal.SIGALRM, out_of_time)
     signal.alarm(seconds)
@@ -83,9 +86,11 @@ def run_one(function, seconds):
         problem = traceback.format_exc()
     finally:
         signal.alarm(0)
+        WATCH.over.set()
         kill_all()
     problem = look_through_logs(folder, problem)
-    shutil.rmtree(folder, ignore_errors=True)
+    for place in folder, watched:
+        shutil.rmtree(place, ignore_errors=True)
     word = "ok    " if problem is None else "FAILED"
     print(f"{word} {function.__name__} ({time.monotonic() - started:.1f} s)", flush=True)
     if problem is not None:
@@ -138,6 +143,37 @@ def wait_until(fact, seconds, what, every=0.05):
             return value
         check(time.monotonic() < until, f"not within {seconds * PATIENCE} s: {what}")
         time.sleep(every)
+
+
+# --- The machine ---
+
+class Watch(threading.Thread):
+    """How late the machine is: the longest that a moment's sleep and a write that is on the disk took during a test."""
+    MOMENT, STEPS = 0.05, 5
+
+    def __init__(self, folder):
+        super().__init__(daemon=True)
+        self.path, self.latest, self.over = os.path.join(folder, "watch"), 0.0, threading.Event()
+
+    def run(self):
+        while not self.over.is_set():
+            begun = time.monotonic()
+            with contextlib.suppress(OSError), open(self.path, "wb") as file:
+                file.write(b".")
+                os.fsync(file.fileno())
+            time.sleep(self.MOMENT)
+            self.latest = max(self.latest, time.monotonic() - begun - self.MOMENT)
+            time.sleep(4 * self.MOMENT)
+
+
+WATCH = None
+
+
+def crowd():
+    """Where a promise is in seconds: what this machine may add to it, by how late it was itself. What is promised takes
+    several steps of several processes, and each of them may have had to wait as long; and a quarter of a second of work
+    takes as many times longer as there are more who want a core."""
+    return 1.0 + Watch.STEPS * WATCH.latest + max(0.0, os.getloadavg()[0] / os.cpu_count() - 1) / 4
 
 
 # --- Processes ---

@@ -8,7 +8,7 @@ import threading
 import time
 
 from kcl_rb_model import utc
-from kinsumer_hand import make_tables as make_kinsumer, put_row as put_kinsumer
+from kinsumer_hand import checkpoint, make_tables as make_kinsumer, put_row as put_kinsumer
 from lib import Sidecar, check_equal, dynamodb, main, make_stream, need_emulators, test, wait_until
 
 SHARDS = 3
@@ -174,6 +174,36 @@ def clients_of_kinsumer_with_another_period_are_told_of_and_equal_ones_are_not(f
     wait_until(is_told, 60, "it is told", every=0.3)
     stop(member, same, tellings=0)
     stop(member, quick)
+
+
+@test(seconds=120)
+def what_clients_of_kinsumer_write_ahead_of_our_clock_is_told_of(folder):
+    """One beats; of the other there is a row alone: it died with a clock that was an hour ahead."""
+    fleets = [make(folder, word) for word in ("beats", "dead")]
+    for name in fleets:
+        make_kinsumer(name)
+    put_kinsumer(fleets[1], "_checkpoints", checkpoint(FIRST, None, "client-a"), time.time_ns() + 3600 * 10 ** 9)
+    member = Member(lambda: put_kinsumer(fleets[0], "_clients", {"ID": "client-a", "Name": "client-a"}, time.time_ns() + 3600 * 10 ** 9),
+                    0.3)
+    ones = [sidecar(folder, "kinsumer", name, name, shard_check_ms=300, client_max_age_ms=10000) for name in fleets]
+
+    def is_told():
+        for one in ones:
+            one.get("/v1/records?max_records=1&wait_ms=1")
+        return all("is ahead of our clock" in one.said() for one in ones)
+    wait_until(is_told, 60, "both are told", every=0.3)
+    check_equal([told(one)[0].split()[2] for one in ones], ["client-a:", FIRST + ":"])
+    stop(member, *ones)
+
+
+@test(seconds=60)
+def a_lease_of_go_kcl_that_is_good_for_long_is_told_of(folder):
+    name = make(folder, "go-kcl", "ShardID")
+    until = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))
+    put(name, ShardID=FIRST, AssignedTo="worker-a", LeaseTimeout=until, Checkpoint="4959")
+    one = sidecar(folder, "go-kcl", name, "one")
+    wait_told(one, "much later than --lease-duration-ms from now")
+    stop(Member(lambda: None, 1), one)
 
 
 @test(seconds=120)

@@ -335,6 +335,34 @@ def a_replay_reads_from_one_place_to_another_beside_the_group(folder):
 
 
 @test(seconds=60)
+def a_sidecar_that_does_not_lead_knows_the_shards_of_others_when_it_is_asked(folder):
+    leader = Sidecar.local(folder, name="a", worker_id="a").start()
+    placed = leader.put(numbered(20))
+    pull_all(leader, 20)
+    shard = placed[0][0]
+    asks = [lambda pod: check(pod.get(f"/v1/peek?shard={shard}")["records"], "a peek"),
+            lambda pod: check_equal(len(replay_lines(pod, order(pod, "/v1/replays"))), 21, "a replay of all"),
+            lambda pod: RawStream(pod, f"shards={shard}").close()]
+    for name, ask in zip("bcd", asks):
+        pod = Sidecar.local(folder, name=name, worker_id=name).start()
+        ask(pod)
+        pod.stop()
+    leader.stop()
+
+
+@test(seconds=60)
+def a_replay_that_waits_for_its_end_beats(folder):
+    """At the tip it reads again and again, which is no sign to its client."""
+    sidecar = Sidecar.local(folder).start()
+    [(shard, _)] = sidecar.put(numbered(1))
+    pull_all(sidecar, 1)
+    replay = order(sidecar, "/v1/replays", to="2099-01-01T00:00:00Z", shards=[shard])
+    lines = replay_lines(sidecar, replay, stop_after=2)
+    check_equal(lines[1], {"type": "heartbeat", "records": 1}, "after ten seconds")
+    sidecar.stop()
+
+
+@test(seconds=60)
 def a_replay_that_nobody_reads_holds_one_batch_and_waits(folder):
     sidecar = Sidecar.local(folder, memory_budget_bytes=16 << 20).start()
     for begin in range(0, 60, 20):

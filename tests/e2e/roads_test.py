@@ -107,8 +107,10 @@ def a_service_with_tls_is_verified_with_the_bundle_and_through_a_tunnel(folder):
 
 @test(seconds=60)
 def a_setting_that_cannot_be_ends_the_start_with_a_word(folder):
+    torn = write(folder, "torn", "[default]\nregion = us-east-1\nno key, secret\n")
     for variable, value, words in (("AWS_USE_FIPS_ENDPOINT", "yes", "AWS_USE_FIPS_ENDPOINT is not true or false: 'yes'"),
                                    ("HTTPS_PROXY", "socks5://me:secret@host:1", "HTTPS_PROXY is no proxy"),
+                                   ("AWS_CONFIG_FILE", torn, "torn: line 3 is neither a section nor a key"),
                                    ("AWS_CA_BUNDLE", "/nowhere/ca.pem", "/nowhere/ca.pem cannot be read"),
                                    ("AWS_ENDPOINT_URL_KINESIS", "localhost:1", "AWS_ENDPOINT_URL_KINESIS is no URL")):
         env = {"AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL_KINESIS": "http://localhost:1",

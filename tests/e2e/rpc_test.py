@@ -178,6 +178,11 @@ def grpcio_grants_updates_and_closes(folder):
     wait_until(lambda: len(talk.records) == RECORDS + 1, 20, "the large one")
     check_equal(len(talk.records[-1].data), 5000)
 
+    # As many as a request may settle, and all fail: the answer is larger than all that waits otherwise.
+    forged = {"ack_id": talk.records[0].ack_id[:-1] + "_", "outcome": 1}
+    talk.say(id=20, settle={"settlements": [forged] * 10000})
+    check_equal(len(talk.answer(20).settled.failed), 10000, "each is told")
+
     talk.say(id=12, close={})
     talk.thread.join(20)
     check_equal(talk.ended, 4, "closed")

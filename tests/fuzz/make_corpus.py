@@ -140,6 +140,19 @@ def convert():
             write("convert", f"{library[1:]}_{at}", library[0] + json.dumps(forms[form]))
 
 
+def fleet():
+    """Four stages of each library's life: the first byte says the dialect, as above; a row begins with the number of its table."""
+    numbers = {"": 0, "_checkpoints": 0, "_clients": 1, "_metadata": 2, "-CoordinatorState": 1, "-WorkerMetricStats": 2}
+    rows = [row["item"] for row in json.loads(code("tests/vectors/rows/native/rows.json"))]
+    write("fleet", "native", "21" + "\n".join("0" + json.dumps(row, separators=(",", ":")) for row in rows))
+    for library in ("3kcl2", "3kcl2-streams", "3kcl35", "3kcl35-migration", "4go-kcl", "5kinsumer", "6kcl-rb"):
+        stages = json.loads(code(f"tests/vectors/dialects/{library[1:]}.json"))["stages"]
+        looks = ["\n".join(f"{numbers[suffix]}{json.dumps(row, separators=(',', ':'))}"
+                           for suffix, rows in stage["tables"].items() for row in rows[:3]) for stage in stages]
+        for at in range(0, len(looks), 4):
+            write("fleet", f"{library[1:]}_{at}", library[0].encode() + b"1" + b"\xff".join(look.encode() for look in looks[at:at + 4]))
+
+
 def letters_file():
     source = code("server/adapters/sqlite/dead_letters.c")
     made = "".join(re.findall(r'"([^"]*)"', re.search(r'("CREATE TABLE IF NOT EXISTS dead_letter.*?); COMMIT"', source, re.DOTALL)[1] + '"'))
@@ -251,6 +264,7 @@ if __name__ == "__main__":
     response_head()
     lease_rows()
     convert()
+    fleet()
     rpc_head()
     lease_file()
     local_file()

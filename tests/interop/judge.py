@@ -21,7 +21,7 @@ import threading
 import time
 
 import fleet
-from lib import PATIENCE, Failure, check, check_equal, dynamodb, main, need_emulators, test, wait_until
+from lib import PATIENCE, Failure, check, check_equal, crowd, dynamodb, main, need_emulators, test, wait_until
 
 SHARDS = 8
 WORK_US = 500
@@ -301,7 +301,7 @@ def judge(world, library, *but):
           f" ({shard}, from {time.strftime('%H:%M:%S', time.gmtime(since or 0))} on)", flush=True)
     if "order" not in but:
         verdict.nothing_passed()
-    check(seconds < library.unread * PATIENCE, f"{shard} was unread for {seconds:.1f} s")
+    check(seconds < library.unread * PATIENCE + crowd(), f"{shard} was unread for {seconds:.1f} s")
     return verdict
 
 
@@ -409,9 +409,9 @@ def hand_over(world, name, *turns):
             member.stop()
         begins_at(world, members, left)
         check_equal(dialect.owned(world), [], "leases that nobody gave back")
-    # Their own members may lose a lease to each other on a slow machine.
-    twice = {pair: count for pair, count in fleet.Verdict(world).read().twice().items() if "ours" in pair}
-    check_equal(twice, {}, "records that came twice, though everybody stopped cleanly")
+    # Their own members may lose a lease to each other, and ours to anybody on a machine that stood still meanwhile.
+    twice = {pair: count for pair, count in fleet.Verdict(world).read().twice().items() if pair.startswith("ours")}
+    check(not twice or crowd() > fleet.LEASE_MS / 1000 / 2, "records came twice, though everybody stopped cleanly:", twice)
 
 
 def begins_at(world, members, left):

@@ -30,6 +30,7 @@ void aws_rig_open_with(struct aws_rig *rig, struct ks_loop *loop, enum ks_aws_se
     struct ks_aws_client_options client = {.service = service,
                                            .loop = loop,
                                            .attempts_max = options->attempts_max,
+                                           .silence = options->silence,
                                            .rules = options->rules,
                                            .seed = 1};
     struct ks_endpoint endpoint;

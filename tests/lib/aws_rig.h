@@ -18,6 +18,7 @@ struct aws_rig {
 /* Beyond the defaults: zero is the default of each. */
 struct aws_rig_options {
     uint32_t attempts_max;
+    ks_span silence; /* 0: that of the client. */
     const struct ks_endpoint_rules *rules;
     const struct ks_proxies *proxies;
     const char *ca_bundle;

@@ -66,6 +66,44 @@ const char *ks_test_env(const char *name)
         FAIL("%s is not set: run this program under tests/emulators/with", name);
     return value;
 }
+/* Each waits for the end of what nobody writes. */
+static _Noreturn void start_when_told(const int ends[2], int (*life)(uint32_t which),
+                                      uint32_t which)
+{
+    char nothing;
+
+    close(ends[1]);
+    if (read(ends[0], &nothing, 1) != 0)
+        FAIL("told too much");
+    close(ends[0]);
+    _exit(life(which));
+}
+
+uint32_t ks_test_at_once(uint32_t count, int (*life)(uint32_t which), int code)
+{
+    pid_t children[KS_TEST_AT_ONCE_MAX];
+    uint32_t ended = 0;
+    int ends[2];
+
+    EXPECT(count <= KS_TEST_AT_ONCE_MAX);
+    EXPECT(pipe(ends) == 0);
+    fflush(stdout);
+    for (uint32_t which = 0; which < count; which++) {
+        children[which] = fork();
+        EXPECT(children[which] >= 0);
+        if (children[which] == 0)
+            start_when_told(ends, life, which);
+    }
+    close(ends[0]);
+    close(ends[1]);
+    for (uint32_t which = 0; which < count; which++) {
+        int status = 0;
+
+        EXPECT(waitpid(children[which], &status, 0) == children[which]);
+        ended += (WIFEXITED(status) ? WEXITSTATUS(status) : 255) == code;
+    }
+    return ended;
+}
 
 /* What does not hold. */
 

@@ -68,6 +68,11 @@ const char *ks_test_path(const char *name);
 /* An environment variable that must be there, like KS_DYNAMODB_URL from tests/emulators/with; fails the test if not. */
 const char *ks_test_env(const char *name);
 
+/* Runs `life(0)` .. `life(count - 1)`, each in a process of its own; they start together, when all are there. Waits for
+ * all, and says how many ended with `code`. One that is killed ended with 255. */
+enum { KS_TEST_AT_ONCE_MAX = 16 };
+uint32_t ks_test_at_once(uint32_t count, int (*life)(uint32_t which), int code);
+
 /* The rest is for the macros and for main(). */
 void ks_test_add(struct ks_test *test);
 int ks_test_main(int argc, char **argv);

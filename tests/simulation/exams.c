@@ -7,6 +7,7 @@
 #include "faults.h"
 #include "story.h"
 #include "world.h"
+#include "world_looks.h"
 
 static const char *const names[EXAMS] = {"was killed", "was told to drain", "lost its apps",
                                          "joined", "was replaced"};
@@ -44,6 +45,24 @@ static sim_time time_for(const struct world *world, enum exam exam)
     }
     assert(false);
     return 0;
+}
+
+/* Where looks are slow: whoever comes into office has to look first, and so has a leader that counts leases. Whom a death
+ * or a drain concerns it knows, and goes on after the time of a request; a row that is not as it was is read. */
+static sim_time for_looks(const struct world *world, enum exam exam)
+{
+    const struct ks_core_config *core = &world->swarm.core;
+    sim_time look = world_looks_time(world);
+    struct ks_self_view self;
+
+    if (look == 0)
+        return 0;
+    ks_core_self(world->examined->core, &self);
+    if (exam == EXAM_KILL && !self.leads)
+        return 0;
+    if ((exam == EXAM_DRAIN || exam == EXAM_IDLE) && !self.leads)
+        return core->timeout.us + 4 * core->round.us + SIM_SECOND;
+    return exam == EXAM_KILL ? look : 2 * look;
 }
 
 /* A row that was made again goes to and fro until its epoch is a new one for whoever gets it. */
@@ -109,7 +128,8 @@ void exams_begin(struct world *world)
     world->exam = exam;
     world->examined = &world->processes[slot];
     world->exam_at = world->now;
-    world->exam_until = world->now + time_for(world, exam) + detours(world);
+    world->exam_until =
+        world->now + time_for(world, exam) + for_looks(world, exam) + detours(world);
     world->exam_least = 0;
     world->moves = 0;
     world->exams[exam]++;

@@ -9,6 +9,7 @@
 #include "oracle_rules.h"
 #include "story.h"
 #include "world.h"
+#include "world_looks.h"
 
 /* How long after the faults everything has to be done, and how long it is watched then. */
 enum { PATIENCE_S = 120, SETTLING_S = 12, QUIET_S = 15, STILL_PUT_S = 3 };
@@ -435,9 +436,9 @@ static void begin_quiet(struct world *world)
 {
     const struct ks_core_config *core = &world->swarm.core;
     /* A checkpoint that came late is written once more, at its interval; that there is no traffic is told, and may even
-     * out what was uneven before. */
-    sim_time settling =
-        SETTLING_S * SIM_SECOND + 2 * core->checkpoint_interval.us + 3 * core->load_patience.us;
+     * out what was uneven before: a leader that looks at the rows waits with that. */
+    sim_time settling = SETTLING_S * SIM_SECOND + 2 * core->checkpoint_interval.us +
+                        3 * core->load_patience.us + 2 * world_looks_time(world);
 
     if (world->now <= world->last_shot + 2 * core->lease_duration.us + settling ||
         world->now <= world->done_at + settling ||
@@ -488,9 +489,11 @@ static void look(struct world *world)
         oracle_fail(world, "everything was done, and then it was not: %s", why);
         return;
     }
-    /* A long chain of reshards takes its time, a generation after the other; so does a slow app with small credit. */
+    /* A long chain of reshards takes its time, a generation after the other; so does a slow app with small credit. That
+     * a parent is over the leader sees when it looks. */
     if (!done && world->now > world->peace_at + PATIENCE_S * SIM_SECOND &&
-        world->now > world->progress_at + PATIENCE_S / 3 * SIM_SECOND) {
+        world->now >
+            world->progress_at + PATIENCE_S / 3 * SIM_SECOND + 2 * world_looks_time(world)) {
         oracle_fail(world, "%d s after the faults %s", (int)PATIENCE_S, why);
         return;
     }

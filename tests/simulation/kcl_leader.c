@@ -105,7 +105,10 @@ bool kcl_apply(struct shared_world *world, struct shared_request *request)
     case KS_STORE_HEARTBEAT:
         if (!world->fleet->led)
             shared_fail(world, "w%u reports to a fleet of 2.x", name);
-        world->kcl.reported[name] = world->now;
+        if (request->ask.expect_beat != 0 && world->kcl.reported[name] == 0)
+            request->outcome = KS_REFUSED;
+        else
+            world->kcl.reported[name] = world->now;
         return true;
     case KS_STORE_SAY_GONE: world->kcl.reported[name] = 0; return true;
     default: return false;

@@ -50,10 +50,11 @@ struct ks_incarnation oracle_incarnation(const struct process *process)
 
 bool oracle_may_deliver(const struct world *world, const struct process *process, ks_shard shard)
 {
+    ks_shard number = numbers_of(&process->numbers, shard);
     struct ks_lease_view lease;
 
-    return process->alive && ks_core_lease(process->core, shard, &lease) &&
-           ks_core_may_deliver(process->core, shard, lease.epoch, shell_clock(world, process));
+    return process->alive && ks_core_lease(process->core, number, &lease) &&
+           ks_core_may_deliver(process->core, number, lease.epoch, shell_clock(world, process));
 }
 
 /* Of a row that an operator has spoilt its holder does not know: what it has, it has beside the next one. */
@@ -98,7 +99,7 @@ static void expect_owner(struct world *world, const struct process *process)
 
         if (!may_deliver_by_row(world, process, shard))
             continue;
-        ks_core_lease(process->core, shard, &lease);
+        shell_lease(process, shard, &lease);
         if (!row->present || !ks_incarnation_equal(row->row.owner, self) ||
             row->row.epoch != lease.epoch)
             oracle_fail(world, "w%u may deliver shard-%u in epoch %llu, but it is w%u's in %llu",

@@ -151,8 +151,8 @@ static bool is_held(const struct place *place)
 {
     struct ks_lease_view lease;
 
-    return ks_core_lease(place->process->core, place->shard, &lease) &&
-           lease.state == KS_LEASE_HELD && !place->process->seeking[place->shard];
+    return shell_lease(place->process, place->shard, &lease) && lease.state == KS_LEASE_HELD &&
+           !place->process->seeking[place->shard];
 }
 
 static void settle_one(struct world *world, const struct place *place, uint64_t number)
@@ -201,8 +201,7 @@ static bool has_died(struct world *world, const struct place *place, uint64_t nu
 
     if (record->state == RECORD_DYING)
         return true;
-    if (record->state == RECORD_SETTLED ||
-        !ks_core_is_dying(place->process->core, place->shard, number))
+    if (record->state == RECORD_SETTLED || !shell_is_dying(place->process, place->shard, number))
         return false;
     if (!may_die(place, number))
         oracle_fail(world, "w%u gives up record %llu of shard-%u, and nobody wanted it",

@@ -109,7 +109,10 @@ static void leases_told(struct oracle_rules *rules, const struct table_request *
         if (row->damaged)
             continue;
         know(rules, &shard->known, row->owner, row->epoch);
-        if (row->next_owner.worker != 0 && shard->next.epoch <= row->epoch)
+        /* A slow look may show the row as it was before the move. */
+        if (row->next_owner.worker != 0 &&
+            (shard->next.epoch < row->epoch ||
+             (shard->next.epoch == row->epoch && shard->next.order < request->order)))
             shard->next = (struct oracle_known){row->next_owner, row->epoch, rules->asked};
         if (request->ask.operation == KS_STORE_READ_LEASE) {
             shard->unsure = false;
@@ -400,7 +403,7 @@ void oracle_rules_stepped(struct world *world, const struct process *process)
 
         if (rules->shards[shard].given == 0 || !oracle_may_deliver(world, process, shard))
             continue;
-        ks_core_lease(process->core, shard, &lease);
+        shell_lease(process, shard, &lease);
         if (lease.epoch <= rules->shards[shard].given)
             oracle_fail(world, "w%u may deliver shard-%u, which it was told to give",
                         process->worker, shard);
@@ -534,7 +537,7 @@ static void look_at_owners(struct world *world)
 
         if (owner == NULL || owner->draining || world->now < row->at + soon ||
             holds_an_orphan(world, owner) ||
-            (ks_core_lease(owner->core, shard, &lease) && lease.state != KS_LEASE_AWAY))
+            (shell_lease(owner, shard, &lease) && lease.state != KS_LEASE_AWAY))
             continue;
         oracle_fail(world, "w%u has owned shard-%u for %lld ms and has not begun it", owner->worker,
                     shard, (long long)((world->now - row->at) / SIM_MS));

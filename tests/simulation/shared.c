@@ -8,6 +8,7 @@
 #include "base/budget.h"
 #include "shared_member.h"
 #include "shared_world.h"
+#include "world_looks.h"
 
 #define WAR (60 * SIM_SECOND)
 #define WALL_US INT64_C(1700000000000000)
@@ -42,10 +43,11 @@ static sim_time true_time(const struct shared_world *world, const struct shared_
 bool shared_may_deliver(const struct shared_world *world, uint32_t number, ks_shard shard)
 {
     const struct shared_node *node = &world->nodes[number];
+    const ks_shard called = numbers_of(&node->numbers, shard);
     struct ks_lease_view view;
 
-    return ks_core_lease(node->core, shard, &view) &&
-           ks_core_may_deliver(node->core, shard, view.epoch, clock_of(world, node));
+    return ks_core_lease(node->core, called, &view) &&
+           ks_core_may_deliver(node->core, called, view.epoch, clock_of(world, node));
 }
 
 /* ---- A node ---- */
@@ -86,6 +88,14 @@ static enum shared_begin begin_of(const struct shared_world *world, const struct
     return world->initial;
 }
 
+/* A large table: all pages of a look have the time of the product together. */
+static void draw_look(struct shared_world *world, struct shared_request *request)
+{
+    if (request->ask.operation == KS_STORE_READ_LEASES &&
+        ks_prng_below(&world->looks, 1000) < world->slow_looks)
+        request->slow = ks_prng_between(&world->looks, world->look / 4, world->look);
+}
+
 static void ask(struct shared_world *world, uint32_t number, const struct ks_store_effect *effect)
 {
     struct shared_node *node = &world->nodes[number];
@@ -114,9 +124,12 @@ static void ask(struct shared_world *world, uint32_t number, const struct ks_sto
     if (effect->operation == KS_STORE_CREATE)
         request->begin = begin_of(world, node, effect->shard);
     world->fleet->asked(world, request);
+    draw_look(world, request);
     shared_plan(
         world, number,
-        true_time(world, node, ks_instant_add(clock_of(world, node), world->config.timeout)),
+        true_time(world, node,
+                  ks_instant_add(clock_of(world, node),
+                                 request->slow > 0 ? ks_span_us(SIM_LOOK) : world->config.timeout)),
         (struct happening){.kind = HAPPENS_TIMEOUT, .request = at});
     if (is_lost(world, node))
         return;
@@ -140,7 +153,7 @@ static void arrive(struct shared_world *world, const struct happening *happening
     world->fleet->apply(world, request);
     if (!is_lost(world, &world->nodes[request->node])) {
         request->users++;
-        shared_plan(world, request->node, world->now + latency(world),
+        shared_plan(world, request->node, world->now + latency(world) + request->slow,
                     (struct happening){.kind = HAPPENS_ANSWER, .request = happening->request});
     }
     done_with(request);
@@ -280,7 +293,8 @@ static void deliver(struct shared_world *world, uint32_t number, const struct ks
             shared_fail(world, "shard-%u is delivered before its parent is over", shard);
     if (world->shards[shard].put_at[first] < world->oldest)
         shared_fail(world, "shard-%u: a record is delivered that is older than the begin", shard);
-    if (!ks_core_may_deliver(node->core, shard, effect->deliver.epoch, clock_of(world, node)))
+    if (!ks_core_may_deliver(node->core, numbers_of(&node->numbers, shard), effect->deliver.epoch,
+                             clock_of(world, node)))
         shared_fail(world, "shard-%u is delivered past its deadline", shard);
     shared_plan(world, number, world->now + ks_prng_between(&world->prng, SIM_MS, 2 * SIM_SECOND),
                 (struct happening){.kind = HAPPENS_JOB,
@@ -297,8 +311,8 @@ static void settle(struct shared_world *world, uint32_t number, const struct hap
     struct ks_lease_view view;
 
     /* Handled is handled, whether the ack still counts or not. */
-    if (ks_core_lease(node->core, happening->shard, &view) && view.epoch == happening->epoch &&
-        node->open[happening->shard])
+    if (ks_core_lease(node->core, numbers_of(&node->numbers, happening->shard), &view) &&
+        view.epoch == happening->epoch && node->open[happening->shard])
         for (uint32_t i = 0; i < happening->count; i++)
             world->shards[happening->shard]
                 .settled[node->base[happening->shard] + happening->first + i] = true;
@@ -385,7 +399,7 @@ static void step(struct shared_world *world, uint32_t number, const struct ks_ev
     effects->count = 0;
     ks_core_wall(node->core, WALL_US + world->now + node->wall_error);
     ks_core_claim(node->core, &world->nodes[shared_worker_of(world, number)].claim_at);
-    ks_core_step(node->core, clock_of(world, node), event, effects);
+    numbers_step(&node->numbers, node->core, clock_of(world, node), event, effects);
     ks_core_claim(node->core, &world->nodes[shared_worker_of(world, number)].claim_at);
     ks_core_check(node->core);
     for (uint32_t i = 0; i < effects->count && !world->failed; i++) {
@@ -466,6 +480,7 @@ void shared_start(struct shared_world *world, uint32_t number, uint32_t name)
         .wall_error = shared_small_error(world),
         .masks = config.masking,
     };
+    numbers_begin(&node->numbers, world->seed, config.shards_max);
     if (number != shared_worker_of(world, number) &&
         world->reads[shared_worker_of(world, number)]) {
         const struct shared_node *first = &world->nodes[shared_worker_of(world, number)];
@@ -494,6 +509,8 @@ static void make_peace(struct shared_world *world)
     shared_say(world, "world: peace");
     world->peace = true;
     world->lost = world->late = 0;
+    world->slow_looks =
+        0; /* Claims go by the counter that a look showed, which moves every beat. */
     world->away_until = 0;
     for (ks_shard shard = 0; shard < SHARED_SHARDS; shard++)
         shared_mend(world, shard);
@@ -675,6 +692,11 @@ static void draw(struct shared_world *world)
     config->sessions_max = 2;
     config->budget_bytes = 1 << 20;
     config->read_bytes = 1 << 12;
+    ks_prng_init(&world->looks, world->seed ^ 0x27C8);
+    if (ks_prng_below(&world->looks, 1000) < 250) {
+        world->slow_looks = (uint32_t)ks_prng_between(&world->looks, 50, 1000);
+        world->look = ks_prng_between(&world->looks, SIM_SECOND, SIM_LOOK - SIM_SECOND);
+    }
     if (world->fleet->draw != NULL)
         world->fleet->draw(world);
 }

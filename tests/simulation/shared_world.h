@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shared_world.h - what the parts of the shared table's world know of each other: shared.c (our cores),
- * shared_worker.c (their processes, and what becomes of these), shared_stream.c (the streams), shared_table.c (the table), shared_member.c (the model of a member of vmware-go-kcl);
- * kcl_table.c and kcl_member.c, the same of the KCL 2.x; shared_rb.c and shared_rb_member.c, of kcl-rb. */
+ * shared_worker.c (their processes, and what becomes of these), shared_stream.c (the streams), shared_table.c (the
+ * table), shared_member.c (the model of a member of vmware-go-kcl); kcl_table.c and kcl_member.c, the same of the KCL 2.x; shared_rb.c and shared_rb_member.c, of kcl-rb. */
 #ifndef KS_SIM_SHARED_WORLD_H
 #define KS_SIM_SHARED_WORLD_H
 
 #include "agenda.h"
 #include "base/prng.h"
 #include "core/core.h"
+#include "numbers.h"
 
 enum {
     SHARED_WORKERS = 4,
@@ -145,7 +146,8 @@ struct kcl_fleet {
 };
 
 struct shared_node {
-    struct ks_core *core; /* NULL: it does not run. */
+    struct ks_core *core;   /* NULL: it does not run. */
+    struct numbers numbers; /* Its names of shards. */
     uint32_t life;
     uint32_t name;
     int64_t offset;    /* Of its steady clock. */
@@ -199,6 +201,7 @@ struct shared_request {
     bool has_checkpoint;
     uint64_t checkpoint;
     enum ks_outcome outcome;
+    sim_time slow; /* So long its answer is under way. */
     uint32_t row_count;
     struct ks_lease_row rows[SHARED_SHARDS];
     uint64_t checkpoints[SHARED_SHARDS];
@@ -277,6 +280,7 @@ struct shared_world {
     uint64_t seed;
     sim_time now;
     struct ks_prng prng;
+    struct ks_prng looks; /* Slow looks are drawn from it: what other seeds draw stays as it was. */
     struct agenda agenda;
     bool verbose;
     bool failed;
@@ -294,6 +298,8 @@ struct shared_world {
     bool leaving; /* Ours are drained for good. */
     uint32_t lost;
     uint32_t late;
+    uint32_t slow_looks; /* Looks at all rows that are answered late; */
+    sim_time look;       /* at most so late. */
     uint32_t pauses;
     uint32_t kills;
     uint32_t outages;

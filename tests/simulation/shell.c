@@ -11,6 +11,7 @@
 #include "world.h"
 #include "world_letters.h"
 #include "world_lock.h"
+#include "world_looks.h"
 
 /* ---- Latency ---- */
 
@@ -151,13 +152,18 @@ static void send_request(struct world *world, struct process *process,
     bool write = world_table_is_write(request->ask.operation);
     sim_time departs = process->paused_until > world->now ? process->paused_until : world->now;
     sim_time at = departs + draw_latency(world);
-    ks_instant patience = ks_instant_add(request->sent_at, swarm->core.timeout);
+    bool lost = is_cut(world, process, request->ask.operation) ||
+                draw_chance(&world->prng, swarm->lost_requests);
+    ks_instant patience;
 
+    world_looks_draw(world, request);
+    patience = ks_instant_add(request->sent_at, request->pages > 1 && !lost
+                                                    ? ks_span_us(SIM_LOOK)
+                                                    : swarm->core.timeout);
     request->users++;
     plan(world, process, shell_true_time(process, patience),
          (struct happening){.kind = HAPPENS_TIMEOUT, .request = request->number});
-    if (is_cut(world, process, request->ask.operation) ||
-        draw_chance(&world->prng, swarm->lost_requests))
+    if (lost)
         return;
     if (draw_chance(&world->prng, world->now < world->throttled_until ? world->throttled
                                   : write                             ? swarm->throttled
@@ -178,6 +184,35 @@ static void send_request(struct world *world, struct process *process,
     arrive_at(world, request, at);
 }
 
+/* A page of a look is asked for in vain: the look is over when a request would be. */
+static bool fails_here(struct world *world, const struct process *sender,
+                       struct table_request *request)
+{
+    bool cut = request->page > 0 && sender->life == request->life &&
+               is_cut(world, sender, KS_STORE_READ_LEASES);
+
+    if (!cut && request->page != request->fails_at)
+        return false;
+    request->answer.outcome = KS_UNKNOWN;
+    answer_later(world, request, world->now + world->swarm.core.timeout.us);
+    return true;
+}
+
+/* The page was read: the next one is sent for. False if there is none. */
+static bool turns_page(struct world *world, const struct process *sender,
+                       struct table_request *request)
+{
+    sim_time at = world->now + request->page_time;
+
+    if (++request->page == request->pages)
+        return false;
+    if (sender->life == request->life && at < sender->paused_until)
+        at = sender->paused_until;
+    request->arrived = false;
+    arrive_at(world, request, at);
+    return true;
+}
+
 void shell_arrive(struct world *world, const struct happening *happening)
 {
     struct table_request *request = world->requests[happening->request];
@@ -196,9 +231,9 @@ void shell_arrive(struct world *world, const struct happening *happening)
         request->answer.outcome = KS_UNKNOWN;
         if (world->down_quick)
             answer_later(world, request, world->now + draw_latency(world));
-    } else {
+    } else if (!fails_here(world, sender, request)) {
         world_table_apply(world, request);
-        if (!cut && !draw_chance(&world->prng, world->swarm.lost_answers))
+        if (!turns_page(world, sender, request) && !cut && !draw_chance(&world->prng, world->swarm.lost_answers))
             answer_later(world, request, world->now + draw_latency(world));
     }
     world_request_done(world, request);
@@ -625,7 +660,7 @@ void shell_step(struct world *world, struct process *process, const struct ks_ev
         return;
     story_event(world, process, event);
     effects.count = 0;
-    ks_core_step(process->core, now, event, &effects);
+    numbers_step(&process->numbers, process->core, now, event, &effects);
     world->steps++;
     if (world->swarm.checks)
         ks_core_check(process->core);

@@ -9,6 +9,7 @@
 
 #include "agenda.h"
 #include "core/core.h"
+#include "numbers.h"
 #include "oracle.h"
 #include "world_app.h"
 #include "world_redrive.h"
@@ -63,6 +64,7 @@ struct process {
     bool over;                /* The core said DRAINED or REFUSED in this step. */
 
     struct ks_core *core;
+    struct numbers numbers; /* Its names of shards. */
     void *memory;
     sim_time tick_at; /* When the next look at the deadline is planned. */
     sim_time tick_second;
@@ -105,6 +107,10 @@ void shell_changed(struct world *world, const struct table_request *request);
 void shell_step(struct world *world, struct process *process, const struct ks_event *event);
 /* A turn for an event that comes from outside (drain). */
 void shell_tell(struct world *world, struct process *process, const struct ks_event *event);
+
+/* What its core knows of a shard; and of a record. */
+bool shell_lease(const struct process *process, ks_shard shard, struct ks_lease_view *ret_view);
+bool shell_is_dying(const struct process *process, ks_shard shard, ks_number number);
 
 /* The clock of a process, and the first true instant at which that clock shows `at`. */
 ks_instant shell_clock(const struct world *world, const struct process *process);

@@ -64,6 +64,7 @@ void shell_start(struct world *world, struct process *process, uint32_t worker)
     process->left_out = KS_SHARD_NONE;
     oracle_start(process);
     process->core = ks_core_init(process->memory, &config);
+    numbers_begin(&process->numbers, world->seed, config.shards_max);
     story_say(world, "world", "w%u starts in slot %u", worker, process->slot);
     shell_tell(world, process, &(struct ks_event){.kind = KS_EVENT_START});
     world_app_begin(world, process);
@@ -76,6 +77,16 @@ void shell_stop(struct world *world, struct process *process)
     story_say(world, "world", "w%u in slot %u is over", process->worker, process->slot);
     process->alive = false;
     process->life++;
+}
+
+bool shell_lease(const struct process *process, ks_shard shard, struct ks_lease_view *ret_view)
+{
+    return ks_core_lease(process->core, numbers_of(&process->numbers, shard), ret_view);
+}
+
+bool shell_is_dying(const struct process *process, ks_shard shard, ks_number number)
+{
+    return ks_core_is_dying(process->core, numbers_of(&process->numbers, shard), number);
 }
 
 void shell_free(struct process *process)

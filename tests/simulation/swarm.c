@@ -197,6 +197,8 @@ void swarm_make_peace(struct swarm *swarm)
         .tells_change = old.tells_change,
         .stale = old.stale,
         .stale_rows = old.stale_rows,
+        .slow_looks = old.slow_looks,
+        .look = old.look,
         .processes = old.processes,
         .drift_ppm = old.drift_ppm,
         .loop_lag = 1,

@@ -30,6 +30,10 @@ struct swarm {
     sim_time throttle_every;
     uint32_t parked; /* Heartbeats that wait on the road, to land right before a leader's write. */
     bool tells_change; /* The store tells whoever listens that somebody wrote. */
+    /* Looks at all lease rows (world_looks.h). */
+    uint32_t slow_looks;
+    sim_time look; /* How long the slowest of them takes. */
+    uint32_t failed_looks; /* Slow ones that come to nothing. */
 
     /* Processes. */
     uint32_t processes;

@@ -7,6 +7,7 @@
 #include "base/budget.h"
 #include "faults.h"
 #include "story.h"
+#include "world_looks.h"
 
 /* More than any run needs: whoever gets here goes round in circles. */
 enum { HAPPENINGS_MAX = 20000000 };
@@ -119,6 +120,7 @@ bool world_run(struct world *world, uint64_t seed, int verbose)
     swarm_draw(&world->swarm, &world->prng);
     /* Looking through the whole core costs a tenth of the time: the others see more worlds in it. */
     world->swarm.checks = seed % 2 == 1;
+    world_looks_begin(world);
     world_stream_begin(world);
     faults_begin(world);
     while (!world->over && !world->failed && agenda_next(&world->agenda, &at, &happening)) {

@@ -20,6 +20,7 @@ struct world {
     struct ks_prng prng;
     struct ks_prng orders;   /* What an operator orders is drawn from. */
     struct ks_prng redrives; /* Likewise, dead letters that are delivered again. */
+    struct ks_prng looks;    /* Likewise, slow looks. */
     sim_time now;
     struct agenda agenda;
     struct swarm swarm;

@@ -231,7 +231,8 @@ static bool read_leases(struct world *world, struct table_request *request)
     const struct world_table *table = &world->table;
     sim_time age = draw_age(world, request);
 
-    for (ks_shard shard = 0; shard < SIM_SHARDS; shard++) {
+    for (ks_shard shard = SIM_SHARDS * request->page / request->pages;
+         shard < SIM_SHARDS * (request->page + 1) / request->pages; shard++) {
         uint32_t newest = table->newest_lease[shard];
 
         if (world->swarm.stale_rows)

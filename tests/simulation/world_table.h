@@ -101,6 +101,11 @@ struct table_request {
     struct ks_hash_key first_key;
     struct ks_hash_key last_key;
     sim_time app_start;
+    /* Of a look at all lease rows (world_looks.h). */
+    uint32_t page;
+    uint32_t pages; /* 1: all of it at once. */
+    uint32_t fails_at;
+    sim_time page_time;
     struct table_answer answer;
     struct table_request *next_spare;
 };

@@ -96,8 +96,15 @@ static void begin(const struct ks_store_lease *from, struct ks_store_lease *leas
     lease->load = 0;
     lease->words = NULL;
     lease->masked = false;
+    lease->prepared = false; /* The position is what was committed. */
     if (from->checkpoint.kind == KS_POSITION_AT_TIMESTAMP && from->checkpoint.timestamp_ms == 0)
         lease->unstarted = true;
+}
+
+/* LATEST since a moment, as a sidecar has found it: what came since is not read yet. */
+static int64_t since(const struct ks_store_lease *lease)
+{
+    return lease->checkpoint.kind == KS_POSITION_LATEST ? lease->checkpoint.timestamp_ms : 0;
 }
 
 static bool same_place(const struct ks_store_lease *a, const struct ks_store_lease *b)
@@ -138,9 +145,10 @@ static bool same_range(const struct ks_store_lease *a, const struct ks_store_lea
 bool ks_convert_agrees(const struct ks_store_lease *held, const struct ks_store_lease *found)
 {
     return !found->damaged && found->owner.id[0] == '\0' && found->next_owner.id[0] == '\0' &&
-           same_place(held, found) && held->masked == found->masked &&
-           held->prepared == found->prepared && ks_position_same(&held->whole, &found->whole) &&
-           same_family(held, found) && same_range(held, found);
+           same_place(held, found) && since(held) == since(found) &&
+           held->masked == found->masked && held->prepared == found->prepared &&
+           ks_position_same(&held->whole, &found->whole) && same_family(held, found) &&
+           same_range(held, found);
 }
 
 ks_err ks_convert(const struct ks_dialect *to, const char *stream,
@@ -161,6 +169,11 @@ ks_err ks_convert(const struct ks_dialect *to, const char *stream,
         return KS_OK;
     }
     KS_TRY(err);
+    if (since(&ret->lease) != since(&ret->held)) {
+        ret->lease.checkpoint.kind = KS_POSITION_AT_TIMESTAMP;
+        ret->lease.whole = ret->lease.checkpoint;
+        KS_TRY(ks_convert_held(to, &ret->lease, &ret->held, ret_detail));
+    }
     if (!is_held(&ret->lease, &ret->held)) {
         ks_detail_set(ret_detail, "%s: %s cannot hold this position", from->shard, to->name);
         return KS_FAIL(UNSUPPORTED);

@@ -444,6 +444,13 @@ static ks_err set_position(struct ks_item_write *write, const struct ks_position
     return set_number(write, SWITCHES, 0);
 }
 
+static void remove_prepared(struct ks_item_write *write)
+{
+    remove_value(write, attributes[PENDING].name);
+    remove_value(write, attributes[PENDING_SUB].name);
+    remove_value(write, PENDING_STATE);
+}
+
 /* What a member prepared is over with the next checkpoint. */
 static ks_err checkpoint(struct ks_item_write *write, const struct ks_store_request *request)
 {
@@ -453,9 +460,7 @@ static ks_err checkpoint(struct ks_item_write *write, const struct ks_store_requ
         request->checkpoint.kind != KS_POSITION_SHARD_END)
         return KS_FAIL(INVALID);
     KS_TRY(set_position(write, &request->checkpoint));
-    remove_value(write, attributes[PENDING].name);
-    remove_value(write, attributes[PENDING_SUB].name);
-    remove_value(write, PENDING_STATE);
+    remove_prepared(write);
     remove_value(write, attributes[SINCE].name);
     return KS_OK;
 }
@@ -580,10 +585,11 @@ static ks_err mend(struct ks_item_write *write, const struct ks_store_request *r
     KS_TRY(mend_text(write, OWNER, lease->owner.id));
     remove_value(write, attributes[CHECKPOINT_OWNER].name);
     KS_TRY(set_position(write, &lease->checkpoint));
-    remove_value(write, attributes[PENDING].name);
-    remove_value(write, attributes[PENDING_SUB].name);
-    remove_value(write, PENDING_STATE);
-    remove_value(write, attributes[SINCE].name);
+    if (!lease->prepared)
+        remove_prepared(write);
+    if (lease->checkpoint.kind != KS_POSITION_LATEST || lease->checkpoint.timestamp_ms <= 0)
+        remove_value(write, attributes[SINCE].name);
+    KS_TRY(set_since(write, &lease->checkpoint));
     KS_TRY(mend_shards(write, PARENTS, lease->parents));
     KS_TRY(mend_shards(write, CHILDREN, lease->children));
     KS_TRY(mend_text(write, HASH_START, lease->hash_start));

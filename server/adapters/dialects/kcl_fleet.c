@@ -244,6 +244,9 @@ ks_err ks_kcl_metrics_write(const struct ks_store_request *request, struct ks_it
         err = ks_item_write_keep(ret_write, ks_bytes_view(&digits), &now.text);
     ks_bytes_free(&digits);
     KS_TRY(err);
+    if (request->expect_beat != 0)
+        ks_item_write_if(ret_write, KS_IF_EXISTS, "lut",
+                         (struct ks_value){KS_VALUE_NUMBER, KS_VIEW_NONE});
     ks_item_write_if(ret_write, KS_IF_EQUALS_OR_ABSENT, ENTITY,
                      (struct ks_value){KS_VALUE_TEXT, KS_VIEW(METRICS)});
     ks_item_write_if(ret_write, KS_IF_ABSENT, "leaseCounter",

@@ -209,10 +209,9 @@ static ks_err foreign(struct ks_local_db *db, const char *why, struct ks_detail 
     return KS_FAIL(FOREIGN);
 }
 
-/* Within a write transaction: the tables are there and ours, or are made. */
-static ks_err check_schema(struct ks_local_db *db, struct ks_detail *detail)
+/* Within a transaction: another process may be making the tables. */
+static ks_err check_schema(struct ks_local_db *db, bool *ret_empty, struct ks_detail *detail)
 {
-    char stamp[96];
     int64_t id = 0;
     int64_t version = 0;
     int64_t tables = 0;
@@ -220,13 +219,17 @@ static ks_err check_schema(struct ks_local_db *db, struct ks_detail *detail)
     KS_TRY(pragma(db, "PRAGMA application_id", &id, detail));
     KS_TRY(pragma(db, "PRAGMA user_version", &version, detail));
     KS_TRY(pragma(db, "SELECT count(*) FROM sqlite_schema", &tables, detail));
-    if (id == APPLICATION_ID) {
-        if (version == VERSION)
-            return KS_OK;
+    *ret_empty = id == 0 && version == 0 && tables == 0;
+    if (*ret_empty || (id == APPLICATION_ID && version == VERSION))
+        return KS_OK;
+    if (id == APPLICATION_ID)
         return foreign(db, "it was made by another version of the sidecar", detail);
-    }
-    if (id != 0 || version != 0 || tables != 0)
-        return foreign(db, "it is a SQLite file of something else", detail);
+    return foreign(db, "it is a SQLite file of something else", detail);
+}
+
+static ks_err make_schema(struct ks_local_db *db, struct ks_detail *detail)
+{
+    char stamp[96];
 
     KS_TRY(execute(db, SCHEMA, "make its tables", detail));
     (void)sqlite3_snprintf(sizeof(stamp), stamp,
@@ -281,7 +284,11 @@ static ks_err add_stream(struct ks_local_db *db, uint32_t shards, struct ks_deta
 
 static ks_err make_or_find(struct ks_local_db *db, uint32_t shards, struct ks_detail *detail)
 {
-    KS_TRY(check_schema(db, detail));
+    bool empty = false;
+
+    KS_TRY(check_schema(db, &empty, detail));
+    if (empty)
+        KS_TRY(make_schema(db, detail));
     ks_err err = find_stream(db, detail);
     if (ks_err_is(err, KS_ERR_NOT_FOUND))
         err = add_stream(db, shards, detail);
@@ -293,6 +300,7 @@ static ks_err prepare(struct ks_local_db *db, const char *path, uint32_t shards,
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
     sqlite3_stmt *rollback;
+    bool empty = false;
     int code = sqlite3_open_v2(path, &db->handle, flags, NULL);
 
     if (code == SQLITE_OK)
@@ -300,13 +308,16 @@ static ks_err prepare(struct ks_local_db *db, const char *path, uint32_t shards,
     KS_TRY(ks_local_db_err(db, code, "open it", detail));
     (void)sqlite3_extended_result_codes(db->handle, 1);
     (void)sqlite3_busy_handler(db->handle, busy, db);
+    /* Made now, for it is wanted when there is no memory. */
+    KS_TRY(ks_local_db_use(db, KS_LOCAL_ROLLBACK, &rollback, detail));
+    /* Before the first write into it. */
+    KS_TRY(ks_local_db_run(db, KS_LOCAL_BEGIN_READ, NULL, 0, detail));
+    KS_TRY(ks_local_db_end(db, check_schema(db, &empty, detail), detail));
     code = ks_sqlite_use_wal(db->handle,
                              ks_instant_add(ks_instant_now(), ks_span_ms(KS_LOCAL_BUSY_MS)));
     KS_TRY(ks_local_db_err(db, code, "turn on write-ahead logging", detail));
     KS_TRY(execute(db, "PRAGMA journal_size_limit = 67108864; PRAGMA cache_size = -512",
                    "set it up", detail));
-    /* Made now, for it is wanted when there is no memory. */
-    KS_TRY(ks_local_db_use(db, KS_LOCAL_ROLLBACK, &rollback, detail));
     KS_TRY(ks_local_db_run(db, KS_LOCAL_BEGIN_WRITE, NULL, 0, detail));
     return ks_local_db_end(db, make_or_find(db, shards, detail), detail);
 }

@@ -29,7 +29,7 @@ void ks_balance(struct ks_core *core, ks_shard shard, struct ks_effects *effects
     if (owner->mode == KS_ACTIVE && ks_leader_fit(core, owner) &&
         !ks_leader_full(core, owner, owner->planned - 1) && poorest->planned + 1 >= owner->planned)
         return;
-    if (owner->mode == KS_ACTIVE && !ks_leader_fit(core, owner))
+    if (owner->mode == KS_ACTIVE && (!ks_leader_fit(core, owner) || ks_leader_goes_on(core)))
         return;
     owner->planned--;
     poorest->planned++;

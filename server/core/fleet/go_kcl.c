@@ -14,6 +14,8 @@ enum { US_PER_SECOND = 1000000 };
 #define NS_PER_SECOND UINT64_C(1000000000)
 /* A lease is left to who claimed it until its time is over for so long: a constant of theirs. */
 #define CLAIM_TIMEOUT ks_span_ms(120000)
+/* No write of ours is under way for so long: a time that is this far ahead need not be passed. */
+#define FAR_AHEAD (60 * NS_PER_SECOND)
 /* Between two claims of ours: LeaseStealingIntervalMillis. */
 #define CLAIM_EVERY ks_span_ms(5000)
 /* The next look, while something is to be had soon. */
@@ -34,6 +36,14 @@ static uint64_t rev_after(const struct ks_core *core, uint64_t before)
     uint64_t rev = (uint64_t)((until_us + US_PER_SECOND - 1) / US_PER_SECOND) * NS_PER_SECOND;
 
     return rev > before ? rev : (before / NS_PER_SECOND + 1) * NS_PER_SECOND;
+}
+
+/* A time that somebody left whose clock was far ahead is not handed on: all would wait for it, were we to die. */
+static uint64_t take_rev(const struct ks_core *core, uint64_t before)
+{
+    uint64_t rev = rev_after(core, 0);
+
+    return before > rev + FAR_AHEAD ? rev : rev_after(core, before);
 }
 
 uint64_t ks_go_kcl_next_rev(const struct ks_core *core, const struct ks_lease *lease)
@@ -88,7 +98,7 @@ static bool write_row(struct ks_core *core, ks_shard shard, enum ks_store_operat
                       struct ks_incarnation target, struct ks_effects *effects)
 {
     return ks_peers_write(core, shard, operation, target,
-                          rev_after(core, core->directory[shard].rev), effects);
+                          take_rev(core, core->directory[shard].rev), effects);
 }
 
 /* ---- Taking ---- */

@@ -133,6 +133,10 @@ static void report(struct ks_core *core, struct ks_effects *effects)
     store->together = gone ? kcl->reported_together : kcl->together;
     store->measured = kcl->measured;
     store->next_rev = (uint64_t)core->wall_us / US_PER_SECOND;
+    if (gone || kcl->reported_together != kcl->together)
+        kcl->beat = 0;
+    store->expect_beat = kcl->beat;
+    kcl->trying = store->next_rev;
     kcl->reported = true; /* Until it is known to be gone. */
     kcl->going = gone;
     kcl->reported_together = gone ? kcl->reported_together : kcl->together;
@@ -407,6 +411,17 @@ void ks_kcl3_rows_read(struct ks_core *core, const struct ks_event *event)
 
 /* ---- Events ---- */
 
+/* Whose row was there writes it only while it is: what lands after we said that we are gone makes no worker that a
+ * leader would assign leases to. If somebody has removed it, it is made again. */
+static void beaten(struct ks_core *core, enum ks_outcome outcome)
+{
+    struct ks_kcl *kcl = &core->fleet.kcl;
+
+    if (outcome == KS_REFUSED && kcl->beat != 0)
+        kcl->report_at = core->now;
+    kcl->beat = outcome == KS_DONE ? kcl->trying : 0;
+}
+
 static void report_answered(struct ks_core *core, enum ks_outcome outcome)
 {
     struct ks_kcl *kcl = &core->fleet.kcl;
@@ -415,6 +430,8 @@ static void report_answered(struct ks_core *core, enum ks_outcome outcome)
         kcl->report_at = ks_instant_min(kcl->report_at, ks_instant_add(core->now, PROBE_AGAIN));
     else if (kcl->going)
         kcl->reported = false;
+    else
+        beaten(core, outcome);
 }
 
 bool ks_kcl3_answered(struct ks_core *core, const struct ks_event *event,

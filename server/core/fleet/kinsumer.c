@@ -17,6 +17,8 @@
 enum { REAPED_AT_ONCE = 8 };
 /* Members that lead, or write without a look, see a change after so many of their periods. */
 enum { PERIODS_TO_SEE = 2 };
+/* No write of ours is under way for so long: a time that is this far ahead need not be passed. */
+#define FAR_AHEAD_NS (UINT64_C(60) * 1000000000)
 /* The next look, while something is to be had soon, and the next try of what got no answer. */
 #define SOON ks_span_ms(1000)
 
@@ -43,6 +45,14 @@ static uint64_t rev_after(const struct ks_core *core, uint64_t before)
     uint64_t rev = (uint64_t)core->wall_us * 1000;
 
     return rev > before ? rev : before + 1;
+}
+
+/* A time that somebody left whose clock was far ahead is not handed on: all would wait for it, were we to die. */
+static uint64_t take_rev(const struct ks_core *core, uint64_t before)
+{
+    uint64_t rev = rev_after(core, 0);
+
+    return before > rev + FAR_AHEAD_NS ? rev : rev_after(core, before);
 }
 
 static uint64_t next_rev(const struct ks_core *core, const struct ks_lease *lease)
@@ -240,7 +250,7 @@ static struct ks_store_effect *ask_office(struct ks_core *core, enum ks_store_op
 
     division->office = ks_core_serial(core);
     division->claiming = operation;
-    division->office_rev = rev_after(core, rev);
+    division->office_rev = take_rev(core, rev);
     store = ks_effects_store(effects, operation, ks_token_make(KS_FOR_OFFICE, 0, division->office));
     store->worker = core->fleet.self;
     store->rev = rev;
@@ -255,6 +265,19 @@ static bool office_free(const struct ks_core *core)
     return division->office == 0;
 }
 
+/* Written by a clock that is ahead of ours. */
+static bool is_ahead(const struct ks_core *core, uint64_t rev)
+{
+    return age_us(core, rev) < -skew(core).us;
+}
+
+/* Whoever did not write it for long; or who is no client any more, and whose clock was ahead. */
+static bool is_silent(struct ks_core *core, const struct ks_leader_row *office)
+{
+    return age_us(core, office->epoch) >= core->config.lease_duration.us + skew(core).us ||
+           (is_ahead(core, office->epoch) && ks_native_member(core, office->holder.worker) == NULL);
+}
+
 /* The first client leads, if nobody does, or whoever did is silent. */
 static void claim(struct ks_core *core, struct ks_effects *effects)
 {
@@ -263,8 +286,7 @@ static void claim(struct ks_core *core, struct ks_effects *effects)
     bool vacant = !office->present || (office->holder.worker == 0 && office->holder.boot == 0);
     struct ks_store_effect *store;
 
-    if (first && (vacant || holds_office(core) ||
-                  age_us(core, office->epoch) >= core->config.lease_duration.us + skew(core).us)) {
+    if (first && (vacant || holds_office(core) || is_silent(core, office))) {
         store =
             ask_office(core, KS_STORE_CLAIM_OFFICE, office->present ? office->epoch : 0, effects);
         store->owner = office->holder;
@@ -307,7 +329,8 @@ static bool belongs(const struct ks_directory_entry *entry)
 static void keep_list(struct ks_core *core, struct ks_effects *effects)
 {
     struct ks_division *division = ours(core);
-    bool due = core->fleet.leads && age_us(core, division->list_rev) >= core->config.beat.us;
+    bool due = core->fleet.leads && (age_us(core, division->list_rev) >= core->config.beat.us ||
+                                     is_ahead(core, division->list_rev));
     struct ks_store_effect *store;
     uint32_t count = 0;
     bool differs = division->twice;
@@ -511,7 +534,7 @@ static void capture(struct ks_core *core, struct ks_effects *effects)
             continue;
         if (!ks_peers_write(core, shard,
                             entry->owner.worker == 0 ? KS_STORE_ASSIGN : KS_STORE_TAKE_OVER,
-                            KS_NOBODY, rev_after(core, entry->rev), effects))
+                            KS_NOBODY, take_rev(core, entry->rev), effects))
             break;
     }
     if (waiting > 0)

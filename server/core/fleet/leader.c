@@ -23,6 +23,9 @@ void ks_leader_won(struct ks_core *core)
 
     fleet->round_at = core->now;
     fleet->rows_stale = true;
+    fleet->rows_fresh = false;
+    fleet->rows_at = KS_LONG_AGO;
+    fleet->rows_wanted_at = KS_NEVER;
     fleet->rows = 0;
     fleet->repairing = false;
     fleet->balancing = false;
@@ -145,6 +148,7 @@ struct ks_leader_write *ks_leader_write(struct ks_core *core, ks_shard shard,
     store->owner = entry->owner;
     store->next_owner = target;
     store->epoch = entry->epoch;
+    store->consistent = operation == KS_STORE_READ_LEASE;
     fleet->found = true;
     return write;
 }
@@ -174,6 +178,7 @@ static void planned(struct ks_core *core, const struct ks_leader_write *write,
     ks_effects_story(effects, write->target.worker == 0 ? KS_STORY_STAYS : story, write->shard,
                      write->target);
     entry->next_owner = write->target;
+    entry->known = core->next_serial;
     entry->hinted = 0;
     ks_hints_move(core, write->shard);
 }
@@ -226,6 +231,11 @@ void ks_leader_written(struct ks_core *core, uint32_t index, uint32_t serial,
     write->used = false;
     entry = &core->directory[write->shard];
     entry->writing = false;
+    if (write->operation == KS_STORE_READ_LEASE) {
+        if (event->store.outcome == KS_DONE)
+            ks_shards_read(core, write->shard, event);
+        return;
+    }
     /* A row that two reads did not show since was deleted, or they were old: read again. */
     if (event->store.outcome != KS_DONE ||
         (!entry->present && write->operation != KS_STORE_CREATE)) {
@@ -328,10 +338,12 @@ static void repair(struct ks_core *core, ks_shard shard, struct ks_effects *effe
     if (entry->writing || entry->damaged)
         return;
     if (!entry->present) {
-        if (entry->listed && core->fleet.app_present && ks_shards_parents_over(core, entry))
+        if (entry->listed && !ks_leader_goes_on(core) && core->fleet.app_present && ks_shards_parents_over(core, entry))
             ks_leader_write(core, shard, KS_STORE_CREATE, KS_NOBODY, effects);
         return;
     }
+    if (entry->doubtful && ks_leader_goes_on(core))
+        ks_leader_write(core, shard, KS_STORE_READ_LEASE, KS_NOBODY, effects);
     if (entry->doubtful || entry->missing > 0)
         return; /* What we know of it may be of a row that is no more. */
     if (entry->finished) {
@@ -424,8 +436,10 @@ void ks_leader_fleet_read(struct ks_core *core)
     uint64_t sum = changes_sum(core);
     bool moved = sum != fleet->changes_sum;
 
+    if (fleet->rows_at.us == KS_LONG_AGO.us)
+        return; /* We know of no lease yet. */
     fleet->changes_sum = sum;
-    if (moved && !fleet->rows_fresh) {
+    if (moved && !fleet->rows_fresh && !ks_leader_goes_on(core)) {
         /* Some worker won or lost leases since: read the rows, then the workers again. */
         fleet->rows_stale = true;
         fleet->round_at = core->now;
@@ -457,14 +471,15 @@ static void repair_on(struct ks_core *core, struct ks_effects *effects)
             repair(core, fleet->cursor, effects);
         fleet->cursor++;
     }
-    if (fleet->balancing && !fleet->found)
+    if (fleet->balancing && !fleet->found && !ks_leader_goes_on(core))
         ks_balance_load(core, effects);
     if (fleet->balancing || fleet->found) {
         fleet->repairing = false;
         fleet->balancing = false;
         return;
     }
-    ks_audit(core, effects);
+    if (!ks_leader_goes_on(core))
+        ks_audit(core, effects);
     /* Nothing to repair: the same rows, once more, for leases that should move. */
     fleet->balancing = true;
     fleet->cursor = 0;
@@ -473,17 +488,36 @@ static void repair_on(struct ks_core *core, struct ks_effects *effects)
 
 /* ---- What is due. ---- */
 
-static bool may_round(const struct ks_core *core)
+/* The rows of a large table take long, and may not come at all. Rounds wait for them as long as a request may take, and
+ * a round more. */
+static ks_instant goes_on_at(const struct ks_core *core)
+{
+    return ks_instant_add(core->fleet.rows_wanted_at,
+                          ks_span_us(core->config.timeout.us + core->config.round.us));
+}
+
+bool ks_leader_goes_on(const struct ks_core *core)
+{
+    return ks_instant_reached(core->now, goes_on_at(core));
+}
+
+static ks_instant round_due(const struct ks_core *core)
 {
     const struct ks_fleet *fleet = &core->fleet;
 
-    return fleet->rows == 0 && fleet->news == 0 && !fleet->repairing;
+    if (fleet->news != 0 || fleet->repairing)
+        return KS_NEVER;
+    return fleet->rows == 0 ? fleet->round_at : ks_instant_max(fleet->round_at, goes_on_at(core));
 }
 
+/* Each answer has a round before the next one is asked for. */
 static bool rows_due(const struct ks_core *core)
 {
-    return core->fleet.rows_stale ||
-           ks_instant_reached(core->now, ks_instant_add(core->fleet.rows_at, ROWS_EVERY));
+    const struct ks_fleet *fleet = &core->fleet;
+
+    return fleet->rows == 0 && !fleet->rows_fresh &&
+           (fleet->rows_stale ||
+            ks_instant_reached(core->now, ks_instant_add(fleet->rows_at, ROWS_EVERY)));
 }
 
 /* More leases are being given away. */
@@ -493,6 +527,17 @@ static bool is_writing(const struct ks_fleet *fleet)
         if (fleet->writes[i].used)
             return true;
     return false;
+}
+
+static void ask_rows(struct ks_core *core, struct ks_effects *effects)
+{
+    struct ks_fleet *fleet = &core->fleet;
+
+    fleet->rows = ks_core_serial(core);
+    fleet->rows_asked_at = core->now;
+    fleet->rows_wanted_at = ks_instant_min(fleet->rows_wanted_at, core->now);
+    fleet->rows_stale = false; /* What moves from now on they may not show. */
+    ks_effects_store(effects, KS_STORE_READ_LEASES, ks_token_make(KS_FOR_ROWS, 0, fleet->rows));
 }
 
 void ks_leader_turn(struct ks_core *core, struct ks_effects *effects)
@@ -509,23 +554,19 @@ void ks_leader_turn(struct ks_core *core, struct ks_effects *effects)
         fleet->listing = true;
         ks_effects_add(effects, KS_EFFECT_LIST);
     }
-    if (!may_round(core) || !ks_instant_reached(core->now, fleet->round_at))
+    if (!ks_instant_reached(core->now, round_due(core)))
         return;
-    if (!rows_due(core)) {
+    if (rows_due(core))
+        ask_rows(core, effects);
+    if (fleet->rows == 0 || ks_leader_goes_on(core))
         ks_office_ask(core, true, true, effects);
-        return;
-    }
-    fleet->rows = ks_core_serial(core);
-    ks_effects_store(effects, KS_STORE_READ_LEASES, ks_token_make(KS_FOR_ROWS, 0, fleet->rows));
 }
 
 ks_instant ks_leader_deadline(const struct ks_core *core)
 {
     const struct ks_fleet *fleet = &core->fleet;
-    ks_instant due = KS_NEVER;
+    ks_instant due = round_due(core);
 
-    if (may_round(core))
-        due = fleet->round_at;
     if (!fleet->listing && fleet->app_present)
         due = ks_instant_min(due, fleet->list_at);
     if (fleet->hints_due && is_writing(fleet))

@@ -18,6 +18,7 @@ void ks_native_begin(struct ks_core *core)
     fleet->round_at = core->now;
     fleet->claim_at = core->now;
     fleet->rows_at = KS_LONG_AGO;
+    fleet->rows_wanted_at = KS_NEVER;
     fleet->failed_at = KS_NEVER;
     fleet->try_at = KS_NEVER;
     fleet->uneven_at = KS_NEVER;
@@ -47,21 +48,25 @@ struct ks_member *ks_native_member(const struct ks_core *core, uint32_t worker)
     return NULL;
 }
 
+void ks_native_forget(struct ks_core *core, ks_shard shard)
+{
+    core->directory[shard] = (struct ks_directory_entry){
+        .held = KS_HELD_NONE,
+        .parents = {KS_SHARD_NONE, KS_SHARD_NONE},
+        .odd_at = KS_NEVER,
+        .missed_at = KS_NEVER,
+        .children = KS_SHARD_NONE,
+        .pause = core->directory[shard].pause, /* It is counted. */
+    };
+    ks_operator_inherit(core, shard);
+}
+
 bool ks_native_know(struct ks_core *core, ks_shard shard)
 {
     if (shard >= core->config.shards_max)
         return false;
-    while (core->directory_top <= shard) {
-        core->directory[core->directory_top] = (struct ks_directory_entry){
-            .held = KS_HELD_NONE,
-            .parents = {KS_SHARD_NONE, KS_SHARD_NONE},
-            .odd_at = KS_NEVER,
-            .missed_at = KS_NEVER,
-            .children = KS_SHARD_NONE,
-        };
-        core->directory_top++;
-        ks_operator_inherit(core, core->directory_top - 1);
-    }
+    while (core->directory_top <= shard)
+        ks_native_forget(core, core->directory_top++);
     return true;
 }
 

@@ -79,8 +79,11 @@ bool ks_leader_full(const struct ks_core *core, const struct ks_member *member, 
 /* The fit one with room that has, or will have, the fewest leases; NULL. */
 struct ks_member *ks_leader_least_loaded(const struct ks_core *core);
 bool ks_leader_mustering(const struct ks_core *core);
+/* The rows of leases have been asked for, in vain, for longer than a round waits: rounds go by the rows as known. */
+bool ks_leader_goes_on(const struct ks_core *core);
 bool ks_leader_may_write(const struct ks_fleet *fleet);
-/* Writes a lease row; ks_leader_may_write said yes, and none is in flight for it. Returns the write in flight. */
+/* Writes a lease row, or reads it; ks_leader_may_write said yes, and none is in flight for it. Returns the write in
+ * flight. */
 struct ks_leader_write *ks_leader_write(struct ks_core *core, ks_shard shard,
                                         enum ks_store_operation operation,
                                         struct ks_incarnation target, struct ks_effects *effects);
@@ -92,8 +95,12 @@ void ks_shards_listed(struct ks_core *core, const struct ks_event *event);
 /* The answer to a read of all lease rows. */
 void ks_shards_rows(struct ks_core *core, uint32_t serial, const struct ks_event *event,
                     struct ks_effects *effects);
+/* The answer to a read of one, which was doubtful. */
+void ks_shards_read(struct ks_core *core, ks_shard shard, const struct ks_event *event);
 /* A lease row, as any read shows it; its shard is in the directory. */
 void ks_shards_see(struct ks_core *core, const struct ks_lease_row *row);
+/* True if listings a second apart did not show it. */
+bool ks_shards_unlisted(const struct ks_directory_entry *entry);
 /* True if the stream has it no more: listings a second apart did not show it. Where only one did not, asks for another
  * one. */
 bool ks_shards_gone(struct ks_core *core, ks_shard shard);
@@ -166,5 +173,7 @@ void ks_native_begin(struct ks_core *core);
 struct ks_member *ks_native_member(const struct ks_core *core, uint32_t worker);
 /* Sees to it that the directory reaches up to `shard`. False if the number is beyond its capacity. */
 bool ks_native_know(struct ks_core *core, ks_shard shard);
+/* Nothing is known of the shard. */
+void ks_native_forget(struct ks_core *core, ks_shard shard);
 
 #endif

@@ -272,6 +272,8 @@ bool ks_peers_write(struct ks_core *core, ks_shard shard, enum ks_store_operatio
     struct ks_store_effect *store;
 
     assert(!entry->writing);
+    if (fleet->blind && is_take(operation))
+        return ks_peers_look_at(core, shard);
     if (write == NULL || !ks_effects_room(core, effects, 1))
         return false;
     *write = (struct ks_leader_write){
@@ -383,6 +385,7 @@ static void read_back(struct ks_core *core, struct ks_leader_write *write,
     write->used = false;
     entry->writing = false;
     entry->doubtful = true;
+    core->fleet.blind = event->store.outcome != KS_DONE;
     if (event->store.outcome != KS_DONE || event->store.lease_count == 0)
         return;
     core->protocol->see(core, row);

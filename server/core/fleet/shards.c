@@ -129,15 +129,38 @@ void ks_shards_see(struct ks_core *core, const struct ks_lease_row *row)
         ks_hints_owner(core, row->shard);
 }
 
-/* An old replica may answer twice in a row, but not for a whole beat. */
+/* An old replica may answer twice in a row, but not for a whole beat; and a row may be made while the others are read.
+ */
 static void count_missing(const struct ks_core *core, struct ks_directory_entry *entry)
 {
     if (entry->missing == MISSING_ENOUGH ||
         (entry->missing > 0 &&
-         ks_instant_since(core->now, entry->missed_at).us < core->config.beat.us))
+         ks_instant_since(core->fleet.rows_asked_at, entry->missed_at).us < core->config.beat.us))
         return;
     entry->missing++;
     entry->missed_at = core->now;
+}
+
+/* What was read or written of a row since all of them were asked for is newer than what they show, which may take long. */
+static bool is_newer(const struct ks_directory_entry *entry, uint32_t serial)
+{
+    return entry->present && !ks_core_after(serial, entry->known);
+}
+
+void ks_shards_read(struct ks_core *core, ks_shard shard, const struct ks_event *event)
+{
+    struct ks_directory_entry *entry = &core->directory[shard];
+
+    if (event->store.lease_count > 0) {
+        ks_shards_see(core, event->store.leases);
+        return;
+    }
+    /* Whether it is gone for good a read of all rows tells; until then it is left alone. */
+    entry->doubtful = false;
+    if (entry->missing == 0) {
+        entry->missing = 1;
+        entry->missed_at = core->now;
+    }
 }
 
 void ks_shards_rows(struct ks_core *core, uint32_t serial, const struct ks_event *event,
@@ -149,15 +172,20 @@ void ks_shards_rows(struct ks_core *core, uint32_t serial, const struct ks_event
         return;
     fleet->rows = 0;
     if (event->store.outcome != KS_DONE) {
+        fleet->rows_stale = true;
         fleet->round_at = ks_instant_add(core->now, core->config.round);
         return;
     }
     for (ks_shard shard = 0; shard < core->directory_top; shard++)
-        count_missing(core, &core->directory[shard]);
+        if (!is_newer(&core->directory[shard], serial))
+            count_missing(core, &core->directory[shard]);
     for (uint32_t i = 0; i < event->store.lease_count; i++) {
         const struct ks_lease_row *row = &event->store.leases[i];
 
         if (!ks_native_know(core, row->shard))
+            continue;
+        if (is_newer(&core->directory[row->shard], serial) && !row->damaged &&
+            row->epoch <= core->directory[row->shard].epoch)
             continue;
         if (row->damaged && !core->directory[row->shard].damaged &&
             ks_effects_room(core, effects, 1))
@@ -167,19 +195,25 @@ void ks_shards_rows(struct ks_core *core, uint32_t serial, const struct ks_event
     for (ks_shard shard = 0; shard < core->directory_top; shard++)
         if (core->directory[shard].present && core->directory[shard].missing >= MISSING_ENOUGH)
             forget_row(&core->directory[shard]);
-    fleet->rows_stale = false;
     fleet->rows_fresh = true;
     fleet->rows_at = core->now;
+    fleet->rows_wanted_at = KS_NEVER;
+    fleet->repairing = false; /* A round that went by what was known before. */
+}
+
+bool ks_shards_unlisted(const struct ks_directory_entry *entry)
+{
+    return entry->unlisted >= UNLISTED_ENOUGH;
 }
 
 bool ks_shards_gone(struct ks_core *core, ks_shard shard)
 {
     const struct ks_directory_entry *entry = &core->directory[shard];
 
-    if (entry->unlisted < UNLISTED_ENOUGH && !entry->listed)
+    if (!ks_shards_unlisted(entry) && !entry->listed)
         core->fleet.list_at =
             ks_instant_min(core->fleet.list_at, ks_instant_add(core->now, LIST_AGAIN));
-    return entry->unlisted >= UNLISTED_ENOUGH;
+    return ks_shards_unlisted(entry);
 }
 
 /* A parent is over if its row says so, or if it has no row and is not in the stream either, asked for twice (A8). */
@@ -218,7 +252,7 @@ static bool children_have_rows(const struct ks_core *core, ks_shard parent)
         const struct ks_directory_entry *entry = &core->directory[shard];
 
         if ((entry->parents[0] == parent || entry->parents[1] == parent) && !entry->present &&
-            entry->unlisted < UNLISTED_ENOUGH)
+            !ks_shards_unlisted(entry))
             return false;
     }
     return true;
@@ -230,7 +264,7 @@ bool ks_shards_expired(const struct ks_core *core, ks_shard shard)
 
     return entry->present && entry->finished && !entry->damaged && !entry->listed &&
            ks_instant_reached(core->now, ks_instant_add(entry->unlisted_at, core->config.keep)) &&
-           entry->unlisted >= UNLISTED_ENOUGH;
+           ks_shards_unlisted(entry);
 }
 
 /* And every child has a row: it has done its duty. */

@@ -51,6 +51,8 @@ TEST(orders_that_cannot_be_are_refused)
     EXPECT_CONTAINS(post("/v1/seek", "{\"to\":\"12\"}"), "name exactly one");
     EXPECT_CONTAINS(post("/v1/seek", "{\"to\":\"latest\"}"), "failed_precondition");
     EXPECT_CONTAINS(post("/v1/seek", "{\"to\":\"latest\",\"wait_ms\":-1}"), "HTTP/1.1 400");
+    EXPECT_CONTAINS(post("/v1/seek", "{\"to\":\"2999-01-01T00:00:00Z\",\"force\":true}"),
+                    "to must not be an instant to come");
     EXPECT_CONTAINS(post("/v1/leases/none/release", ""), "HTTP/1.1 404");
     EXPECT_CONTAINS(
         post("/v1/leases/shardId-000000000000/release", "{\"shard_id\":\"shardId-000000000001\"}"),

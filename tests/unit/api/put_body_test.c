@@ -114,6 +114,7 @@ TEST(what_is_no_such_body_is_named)
          "ExplicitHashKey"},
         {"{\"Records\":[{\"Data\":\"aGk=\",\"PartitionKey\":\"a\",\"ExplicitHashKey\":\"01\"}]}",
          "ExplicitHashKey"},
+        {"{\"Records\":[{\"Data\":\"aGk=\",\"Data\":\"\",\"PartitionKey\":\"a\"}]}", "twice"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         EXPECT_ERR(read_one(bad[i].text), INVALID);

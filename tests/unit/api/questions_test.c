@@ -158,6 +158,33 @@ TEST(a_question_that_is_refused_is_answered_and_the_stream_goes_on)
     rig_end(&rig);
 }
 
+/* They come in one turn, and none of them waits. */
+TEST(any_number_of_questions_are_answered_at_once)
+{
+    enum { MANY = 3 * KS_QUESTIONS_MAX };
+    static uint8_t bytes[MANY * 32];
+    KinesisSidecar__V1__StreamRequest message;
+    size_t size = 0;
+
+    open_stream();
+    wait_opened();
+    kinesis_sidecar__v1__stream_request__init(&message);
+    message.request_case = KINESIS_SIDECAR__V1__STREAM_REQUEST__REQUEST_CREDIT;
+    message.credit = 1;
+    for (message.id = 1; message.id <= MANY; message.id++) {
+        const size_t packed = protobuf_c_message_pack(&message.base, bytes + size + 5);
+
+        bytes[size + 4] = (uint8_t)packed;
+        size += 5 + packed;
+    }
+    http2_upload(&client, stream, bytes, size, false);
+    for (uint64_t id = 1; id <= MANY; id++)
+        expect_problem(id, "was not opened with explicit_credit");
+    EXPECT(!stream->closed);
+    http2_end(&client);
+    rig_end(&rig);
+}
+
 TEST(who_has_said_all_has_closed_the_session)
 {
     ks_pb_event *opened;

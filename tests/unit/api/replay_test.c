@@ -77,5 +77,8 @@ TEST(a_replay_without_a_range_is_refused)
     EXPECT_CONTAINS(rig_call(&rig, "POST", "/v1/replays", "{\"from\":\"77\"}"), "name exactly one");
     EXPECT_CONTAINS(rig_call(&rig, "POST", "/v1/replays", "{\"shards\":[\"none\"]}"),
                     "HTTP/1.1 404");
+    EXPECT_CONTAINS(rig_call(&rig, "POST", "/v1/replays",
+                             "{\"shards\":[\"shardId-000000000001\",\"shardId-000000000001\"]}"),
+                    "shardId-000000000001 is named twice");
     rig_end(&rig);
 }

@@ -62,6 +62,16 @@ TEST(a_call_fails_for_the_reason_that_rest_gives)
     rig_end(&rig);
 }
 
+/* 2^63 - 1 ms are more than any span can hold. */
+TEST(a_pause_until_after_all_calendars_is_refused)
+{
+    rig_begin(&rig);
+    EXPECT_CONTAINS(rpc_json(&rig, ADMIN "Pause", "{\"until\":\"9223372036854775807\"}"),
+                    "before the year 10000");
+    EXPECT_CONTAINS(rpc_json(&rig, ADMIN "Pause", "{\"until\":\"253402300799999\"}"), "200 OK");
+    rig_end(&rig);
+}
+
 TEST(what_proto3_does_not_know_is_ignored_and_rest_refuses_it)
 {
     static const char body[] = "{\"news\":1,\"settlements\":[{\"ack_id\":\"x\",\"outcome\":1}]}";

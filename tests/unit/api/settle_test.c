@@ -69,6 +69,40 @@ TEST(failed_ack_ids_come_again_and_the_rest_does_not)
     rig_end(&rig);
 }
 
+/* They would be acknowledged, or failed twice. */
+TEST(failed_ack_ids_without_one_batch_are_refused)
+{
+    const char *id;
+
+    rig_begin(&rig);
+    stage_put(&rig.stage, 0, 1);
+    id = rig_member(rig_pull(&rig, "/v1/records"), "ack_id");
+    (void)snprintf(body, sizeof(body), "{\"ack_ids\":[\"%s\"],\"failed_ack_ids\":[\"%s\"]}", id,
+                   id);
+    EXPECT_CONTAINS(post("/v1/records/ack", body), "failed_ack_ids goes with one batch_id");
+    EXPECT_CONTAINS(post("/v1/records/ack?batch_id=a&batch_id=b", body), "HTTP/1.1 400");
+    (void)snprintf(target, sizeof(target), "/v1/records/ack?ack_id=%s", id);
+    EXPECT_CONTAINS(post(target, ""), "\"ok\":1");
+    rig_end(&rig);
+}
+
+/* The others are kept for so long; it comes again as soon as any record that failed. */
+TEST(what_failed_of_a_batch_that_is_extended_comes_again_soon)
+{
+    const char *batch;
+    const char *answer;
+
+    rig_begin(&rig);
+    stage_put(&rig.stage, 0, 1);
+    answer = rig_pull(&rig, "/v1/records");
+    batch = rig_member(answer, "batch_id");
+    (void)snprintf(body, sizeof(body), "{\"batch_id\":\"%s\",\"failed_ack_ids\":[\"%s\"]}", batch,
+                   rig_member(answer, "ack_id"));
+    EXPECT_CONTAINS(post("/v1/records/extend", body), "\"ok\":1");
+    EXPECT_CONTAINS(rig_pull(&rig, "/v1/records?wait_ms=5000"), "\"attempt\":2");
+    rig_end(&rig);
+}
+
 TEST(a_nack_comes_again_and_an_extend_moves_the_deadline)
 {
     const char *id;

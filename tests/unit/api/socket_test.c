@@ -4,6 +4,9 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 static struct ks_detail detail;
@@ -49,6 +52,66 @@ TEST(a_socket_file_of_a_dead_process_is_replaced_and_a_live_one_is_not)
     ks_socket_text(&address, fd, text);
     EXPECT_CONTAINS(text, "unix:/");
     (void)close(fd);
+}
+
+enum { MANY = 16 };
+static struct ks_address shared;
+static _Atomic uint32_t *tried; /* How many of the processes have. */
+
+static void name_shared(int round)
+{
+    shared = (struct ks_address){.kind = KS_ADDRESS_UNIX};
+    (void)snprintf(shared.path, sizeof(shared.path), "%s/%d", ks_test_dir(), round);
+    if (tried == NULL)
+        tried =
+            mmap(NULL, sizeof(*tried), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    EXPECT(tried != MAP_FAILED);
+    *tried = 0;
+}
+
+static bool is_reached(int listener)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+
+    /* Those who only looked whether somebody listens. */
+    while (accept(listener, NULL, NULL) >= 0)
+        continue;
+    (void)snprintf(name.sun_path, sizeof(name.sun_path), "%s", shared.path);
+    return connect(fd, (struct sockaddr *)&name, sizeof(name)) == 0 &&
+           accept(listener, NULL, NULL) >= 0;
+}
+
+/* 0: it listens, and is found there when all others have tried. 1: it was told that somebody else does. */
+static int listen_and_stay(uint32_t which)
+{
+    int fd;
+    ks_err err = ks_socket_listen(&shared, &fd, &detail);
+
+    (void)which;
+    (*tried)++;
+    if (ks_err_is(err, KS_ERR_EXISTS))
+        return 1;
+    if (!ks_ok(err))
+        return 2;
+    while (*tried < MANY)
+        (void)usleep(200);
+    return is_reached(fd) ? 0 : 3;
+}
+
+TEST(of_processes_that_come_at_once_one_listens)
+{
+    for (int round = 0; round < 100; round++) {
+        int fd;
+
+        name_shared(round);
+        /* Every other time a dead one left its file. */
+        if (round % 2 == 0) {
+            EXPECT_OK(ks_socket_listen(&shared, &fd, &detail));
+            (void)close(fd);
+        }
+        EXPECT_EQ_U64(ks_test_at_once(MANY, listen_and_stay, 0), 1);
+    }
 }
 
 TEST(an_ordinary_file_is_not_removed)

@@ -349,6 +349,26 @@ TEST(a_slow_app_makes_no_gap)
     expect_blocked(session, true);
 }
 
+TEST(records_of_nobody_make_no_gap)
+{
+    struct ks_event detach = {.kind = KS_EVENT_SESSION_DETACH};
+    ks_session_id session;
+
+    bed_live(&bed);
+    bed.core->fleet.deadline = KS_NEVER;
+    session = bed_session(&bed, 100, 1 << 20);
+    bed_hold(&bed, 0, 1);
+    bed_settle_down(&bed);
+    bed_records(&bed, 0, 2, 1, false);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 100), 2);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_RETRY, 3000), KS_SETTLE_OK);
+    detach.session.session = session;
+    bed_step(&bed, &detach);
+    bed_settle_down(&bed);
+    EXPECT(!bed_told(&bed, KS_STORY_GAP_FULL));
+    EXPECT(!bed.core->leases[0].gap_full);
+}
+
 TEST(a_record_that_never_fits_is_told_after_five_seconds)
 {
     struct ks_event full = {.kind = KS_EVENT_READ_FAILED, .read_failed = {0, 1, false, true}};

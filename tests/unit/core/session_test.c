@@ -330,6 +330,47 @@ TEST(a_poller_that_stays_away_leaves_its_idle_lanes_to_others_and_is_over_after_
     EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_SESSION_ENDED, 0)->session.why, KS_END_LINGER);
 }
 
+TEST(a_newcomer_takes_the_place_of_the_poller_that_was_away_the_longest_and_holds_nothing)
+{
+    struct ks_event open = {
+        .kind = KS_EVENT_SESSION_OPEN,
+        .open = {.take_over = KS_SESSION_NONE,
+                 .pulls = true,
+                 .max_in_flight = 10,
+                 .max_in_flight_bytes = 1000,
+                 .ack_deadline = ks_span_ms(60000),
+                 .linger = ks_span_ms(300000)},
+    };
+    struct ks_event detach = {.kind = KS_EVENT_SESSION_DETACH};
+    ks_session_id ids[4];
+
+    bed_live(&bed);
+    bed.core->fleet.deadline = KS_NEVER;
+    bed_hold(&bed, 0, 1);
+    for (int i = 0; i < 4; i++) {
+        bed_step(&bed, &open);
+        ids[i] = bed_effect(&bed, KS_EFFECT_OPENED, 0)->session.session;
+        if (i == 0) {
+            bed_settle_down(&bed);
+            bed_records(&bed, 0, 1, 1, false);
+            EXPECT_EQ_I64(bed_pull(&bed, ids[0], 1), 1);
+        }
+        detach.session.session = ids[i];
+        if (i < 3)
+            bed_step(&bed, &detach);
+        bed_wait(&bed, 10);
+    }
+    bed_step(&bed, &open);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_SESSION_ENDED, 0)->session.session, ids[1]);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_SESSION_ENDED, 0)->session.why, KS_END_LINGER);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_OPENED, 0)->session.session, ids[1]);
+    bed_step(&bed, &open);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_SESSION_ENDED, 0)->session.session, ids[2]);
+    /* One holds a record, and at the others somebody waits. */
+    bed_step(&bed, &open);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_NOT_OPENED, 0)->session.why_not, KS_NOT_OPENED_FULL);
+}
+
 TEST(the_fifth_attempt_is_told)
 {
     ks_session_id session = one_lane(100, 1);

@@ -140,6 +140,25 @@ TEST(files_of_aws_are_looked_at_when_aws_is_asked)
     EXPECT_EQ_U64(check(), 0);
 }
 
+TEST(settings_that_cannot_be_are_told)
+{
+    static const char *const bad[][3] = {
+        {"AWS_REGION", "eu_west_1", "AWS_REGION is no region"},
+        {"AWS_USE_FIPS_ENDPOINT", "yes", "AWS_USE_FIPS_ENDPOINT is not true or false"},
+        {"AWS_ENDPOINT_URL", "ftp://here", "AWS_ENDPOINT_URL is no URL"},
+        {"https_proxy", "here:port", "https_proxy is no proxy"},
+    };
+
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        begin_aws();
+        EXPECT(setenv("AWS_REGION", "eu-west-1", 1) == 0);
+        EXPECT(setenv(bad[i][0], bad[i][1], 1) == 0);
+        EXPECT_EQ_U64(check(), 1);
+        EXPECT_CONTAINS(said, bad[i][2]);
+        EXPECT(unsetenv(bad[i][0]) == 0);
+    }
+}
+
 TEST(a_profile_file_need_not_be_there)
 {
     begin_aws();

@@ -10,7 +10,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -76,6 +78,39 @@ TEST(what_is_in_flight_is_waited_for_but_not_the_second_time)
     sleep_ms(100);
     EXPECT(kill(pid, SIGTERM) == 0);
     EXPECT_EQ_I64(sidecar_end(pid), 0);
+}
+
+static bool has_ended(pid_t pid)
+{
+    siginfo_t end = {.si_pid = 0};
+
+    return waitid(P_PID, (id_t)pid, &end, WEXITED | WNOHANG | WNOWAIT) == 0 && end.si_pid == pid;
+}
+
+TEST(signals_hurt_neither_who_comes_nor_who_goes)
+{
+    const int hasty[] = {SIGHUP, SIGTERM};
+
+    name_source();
+    for (int i = 0; i < 4; i++) {
+        pid_t pid = sidecar_start(local, NULL);
+
+        while (access(source + strlen("local:"), F_OK) != 0)
+            sleep_ms(1);
+        for (int n = 0; n < 100; n++) {
+            EXPECT(kill(pid, SIGHUP) == 0);
+            sleep_ms(1);
+        }
+        sidecar_wait_ready();
+        EXPECT(kill(pid, SIGTERM) == 0);
+        while (!has_ended(pid)) {
+            EXPECT(kill(pid, hasty[i % 2]) == 0);
+            sleep_ms(1);
+        }
+        EXPECT_EQ_I64(sidecar_end(pid), 0);
+        EXPECT(unlink(ks_test_path("stream.db")) == 0);
+        EXPECT(unlink(ks_test_path("leases.db")) == 0);
+    }
 }
 
 static void put_file(const char *name, const char *text)

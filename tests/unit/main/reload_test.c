@@ -29,7 +29,7 @@ static void write_config(const char *text)
     EXPECT_EQ_I64(fclose(file), 0);
 }
 
-static void begin(const char *text)
+static void read_options(const char *text)
 {
     static char *argv[] = {(char *)"run",
                            (char *)"--stream",
@@ -49,14 +49,18 @@ static void begin(const char *text)
     (void)ks_ok(ks_options_read(line.argc, line.argv, line.environment, &options, &detail));
     EXPECT_STR(detail.text, "");
     EXPECT_OK(ks_loop_new(&loop));
+}
+
+static void begin(const char *text)
+{
+    read_options(text);
     EXPECT_OK(ks_reload_new(loop, &line, &options, changed, &options, &reload));
 }
 
 static void finish(void)
 {
     ks_reload_free(reload);
-    for (int i = 0; i < 10; i++)
-        ks_loop_turn(loop, ks_span_ms(20));
+    ks_loop_await_jobs(loop, ks_span_ms(20000));
     ks_loop_free(loop);
     ks_options_free(&options);
     EXPECT_EQ_I64(ks_alloc_live(), 0);
@@ -80,13 +84,22 @@ TEST(a_file_that_was_written_again_is_read_by_itself)
     finish();
 }
 
+TEST(a_file_that_was_written_while_we_started_is_read_again)
+{
+    read_options("{\"log_level\": \"warn\"}");
+    write_config("{\"log_level\": \"error\"}");
+    EXPECT_OK(ks_reload_new(loop, &line, &options, changed, &options, &reload));
+    turn_until(1);
+    EXPECT_STR(options.log_level, "error");
+    finish();
+}
+
 TEST(whoever_asks_need_not_wait_and_what_did_not_change_is_not_told)
 {
     begin("{\"log_level\": \"warn\"}");
     ks_reload_now(reload);
     ks_reload_now(reload); /* While the first one is under way. */
-    for (int i = 0; i < 10; i++)
-        ks_loop_turn(loop, ks_span_ms(20));
+    ks_loop_await_jobs(loop, ks_span_ms(20000));
     EXPECT_EQ_U64(changes, 0);
     write_config("{\"log_level\": \"error\"}");
     ks_reload_now(reload);
@@ -101,8 +114,7 @@ TEST(a_file_that_is_wrong_changes_nothing)
     begin("{\"log_level\": \"warn\"}");
     write_config("{\"log_level\": \"error\", \"drain_timeout_ms\": -1}");
     ks_reload_now(reload);
-    for (int i = 0; i < 10; i++)
-        ks_loop_turn(loop, ks_span_ms(20));
+    ks_loop_await_jobs(loop, ks_span_ms(20000));
     EXPECT_EQ_U64(changes, 0);
     EXPECT_STR(options.log_level, "warn");
     write_config("{\"log_level\": \"info\"}");

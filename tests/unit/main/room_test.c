@@ -63,8 +63,7 @@ static void end(struct ks_room *rooms, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         ks_room_close(&rooms[i]);
-    for (int i = 0; i < 3; i++)
-        ks_loop_turn(loop, ks_span_ms(20));
+    ks_loop_await_jobs(loop, ks_span_ms(20000));
     ks_loop_free(loop);
     for (uint32_t i = 0; i < count; i++)
         ks_room_free(&rooms[i]);

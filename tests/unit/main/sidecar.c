@@ -75,12 +75,14 @@ pid_t sidecar_start(const char *const *words, char *const *environment)
     pid = fork();
     EXPECT(pid >= 0);
     if (pid == 0) {
+        const struct ks_command_line read_again = {line.argc, line.argv,
+                                                   environment != NULL ? environment : nothing};
         int64_t live = ks_alloc_live();
         int exit_code;
 
         for (; environment != NULL && *environment != NULL; environment++)
             (void)putenv(*environment);
-        exit_code = ks_house_run(&options, NULL);
+        exit_code = ks_house_run(&options, &read_again);
         _exit(ks_alloc_live() == live ? exit_code : SIDECAR_LEAKS);
     }
     return pid;

@@ -3,6 +3,8 @@
 
 #include "ks_test.h"
 
+#define WALL ((ks_wall){1714564810000})
+
 static struct ks_mixed mixed_of(enum ks_protocol protocol)
 {
     return (struct ks_mixed){
@@ -155,9 +157,60 @@ static enum ks_mixed_sign beats(struct ks_mixed *mixed, uint64_t period_ms, int 
          ms += (uint64_t)looks_ms) {
         at = from + (ms / period_ms + 1) * period_ms * 1000000;
         sign = ks_mixed_see_worker(mixed, "worker-a", at,
-                                   ks_instant_add(mixed->last_at, ks_span_ms(looks_ms)));
+                                   ks_instant_add(mixed->last_at, ks_span_ms(looks_ms)),
+                                   (ks_wall){INT64_MAX});
     }
     return sign;
+}
+
+/* Looks, one each second from then on, at a client whose clock is ahead by so much. */
+static enum ks_mixed_sign beats_ahead(struct ks_mixed *mixed, int64_t from_ms, int64_t ahead_ms,
+                                      int looks)
+{
+    enum ks_mixed_sign sign = KS_MIXED_NONE;
+
+    for (int64_t ms = from_ms; looks > 0 && sign == KS_MIXED_NONE; looks--, ms += 1000)
+        sign = ks_mixed_see_worker(mixed, "worker-b", (uint64_t)(WALL.ms + ms + ahead_ms) * 1000000,
+                                   ks_instant_add((ks_instant){0}, ks_span_ms(ms)),
+                                   (ks_wall){WALL.ms + ms});
+    return sign;
+}
+
+TEST(a_client_whose_clock_is_ahead_is_told_once)
+{
+    struct ks_mixed mixed = mixed_of(KS_PROTOCOL_KINSUMER);
+
+    mixed.worker[0] = 'a'; /* Another one is watched for its period. */
+    EXPECT_EQ_I64(beats_ahead(&mixed, 10000, 2000, 20), KS_MIXED_NONE);
+    EXPECT_EQ_I64(beats_ahead(&mixed, 100000, 2001, 2), KS_MIXED_NONE);
+    /* We slept between looks. */
+    EXPECT_EQ_I64(beats_ahead(&mixed, 200000, 2001, 1), KS_MIXED_NONE);
+    EXPECT_EQ_I64(beats_ahead(&mixed, 300000, 2001, 3), KS_MIXED_AHEAD);
+    EXPECT_EQ_I64(beats_ahead(&mixed, 303000, 2001, 3), KS_MIXED_NONE);
+}
+
+/* A row that says `ms` from now. */
+static enum ks_mixed_sign stands(struct ks_mixed *mixed, int64_t ms, int64_t still_ms)
+{
+    const struct ks_mixed_lease lease = {
+        .stands = true, .still = ks_span_ms(still_ms), .rev = (uint64_t)(WALL.ms + ms) * 1000000};
+
+    return ks_mixed_see_lease(mixed, &lease, WALL);
+}
+
+TEST(a_row_that_nobody_could_take_for_long_is_told_once)
+{
+    struct ks_mixed mixed = mixed_of(KS_PROTOCOL_KINSUMER);
+
+    EXPECT_EQ_I64(stands(&mixed, 2000, 1000), KS_MIXED_NONE);
+    EXPECT_EQ_I64(stands(&mixed, 2001, 1000), KS_MIXED_AHEAD);
+    EXPECT_EQ_I64(stands(&mixed, 2001, 1000), KS_MIXED_NONE);
+    mixed = mixed_of(KS_PROTOCOL_GO_KCL);
+    EXPECT_EQ_I64(stands(&mixed, 13500, 60000), KS_MIXED_NONE);
+    EXPECT_EQ_I64(stands(&mixed, 13501, 10000), KS_MIXED_NONE);
+    EXPECT_EQ_I64(stands(&mixed, 13501, 10001), KS_MIXED_AHEAD);
+    mixed = mixed_of(KS_PROTOCOL_KCL);
+    EXPECT_EQ_I64(stands(&mixed, 60000, 60000), KS_MIXED_NONE);
 }
 
 TEST(clients_that_beat_seldomer_are_told)
@@ -166,7 +219,7 @@ TEST(clients_that_beat_seldomer_are_told)
 
     EXPECT_EQ_I64(beats(&mixed, 1000, 20, 1000), KS_MIXED_NONE);
     EXPECT_EQ_I64(beats(&mixed, 2400, 20, 1000), KS_MIXED_NONE);
-    EXPECT_EQ_I64(ks_mixed_see_worker(&mixed, "worker-b", 1, mixed.last_at), KS_MIXED_NONE);
+    EXPECT_EQ_I64(ks_mixed_see_worker(&mixed, "worker-b", 1, mixed.last_at, WALL), KS_MIXED_NONE);
     EXPECT_EQ_I64(beats(&mixed, 2600, 8, 1000), KS_MIXED_LONGER);
     /* Who looks seldom sees few beats. */
     mixed = mixed_of(KS_PROTOCOL_KINSUMER);

@@ -92,6 +92,34 @@ TEST(a_full_table_says_so_and_a_sweep_makes_room)
     ks_names_free(&names);
 }
 
+TEST(a_handle_means_one_life_of_a_number)
+{
+    struct ks_names names;
+    uint32_t freed = 0;
+    uint32_t first;
+    uint32_t second;
+
+    EXPECT_OK(ks_names_init(&names, 0, 1, 16));
+    EXPECT(ks_names_room(&names));
+    first = ks_names_handle(&names, add(&names, "a", now));
+    EXPECT_EQ_U64(first, 0);
+    EXPECT_EQ_U64(ks_names_number(&names, first), 0);
+    EXPECT(!ks_names_room(&names));
+
+    ks_names_sweep(&names, (ks_instant){5000}, count_freed, &freed);
+    EXPECT(ks_names_room(&names));
+    EXPECT_EQ_U64(ks_names_handle(&names, 0), KS_NAMES_NONE);
+    EXPECT_EQ_U64(ks_names_number(&names, first), KS_NAMES_NONE);
+
+    second = ks_names_handle(&names, add(&names, "b", now));
+    EXPECT_EQ_U64(second, 1U << 16);
+    EXPECT_EQ_U64(ks_names_number(&names, second), 0);
+    EXPECT_EQ_U64(ks_names_number(&names, first), KS_NAMES_NONE);
+    EXPECT_EQ_U64(ks_names_number(&names, KS_NAMES_NONE), KS_NAMES_NONE);
+    EXPECT_EQ_U64(ks_names_handle(&names, 1), KS_NAMES_NONE);
+    ks_names_free(&names);
+}
+
 TEST(a_thousand_names_come_and_go)
 {
     struct ks_names names;

@@ -72,6 +72,8 @@ void stage_begin_with(struct stage *stage, const struct setting *setting)
     config.core.budget_bytes = 8 << 20;
     config.core.shards_max = setting->shards_max;
     config.core.leases_max = 8;
+    if (setting->keep.us > 0)
+        config.core.keep = setting->keep;
     config.core.workers_max = 16;
     config.core.sessions_max = 4;
     config.core.window_max = 1024;
@@ -99,8 +101,7 @@ void stage_vanish(struct stage *stage)
         stage->letters->vtable->close(stage->letters);
     if (stage->lock != NULL)
         stage->lock->vtable->close(stage->lock);
-    for (int i = 0; i < 3; i++)
-        ks_loop_turn(stage->loop, ks_span_ms(20));
+    ks_loop_await_jobs(stage->loop, ks_span_ms(20000));
     ks_loop_free(stage->loop);
     ks_switchboard_free(stage->board);
 }

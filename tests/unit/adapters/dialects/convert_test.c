@@ -49,6 +49,31 @@ TEST(a_converted_row_is_free_and_at_its_place)
     EXPECT(!ks_convert_agrees(&native.held, &from));
 }
 
+/* What came since, and was not read, is not passed over: it is an instant where no more can be said. */
+TEST(a_latest_of_a_moment_keeps_it)
+{
+    struct ks_store_lease from = row(KS_POSITION_LATEST, "", -1);
+    struct ks_conversion conversion;
+    struct ks_store_lease later;
+
+    from.checkpoint.timestamp_ms = 1714564810000;
+    from.prepared = true;
+    conversion = convert(&ks_kcl_dialect, &from);
+    EXPECT_EQ_I64(conversion.held.checkpoint.kind, KS_POSITION_LATEST);
+    EXPECT_EQ_I64(conversion.held.checkpoint.timestamp_ms, 1714564810000);
+    EXPECT(!conversion.held.prepared && ks_convert_agrees(&conversion.held, &conversion.held));
+    later = conversion.held;
+    later.checkpoint.timestamp_ms++;
+    EXPECT(!ks_convert_agrees(&conversion.held, &later));
+    for (uint32_t at = 0; ks_dialect_at(at) != NULL; at++) {
+        if (ks_dialect_at(at) == &ks_kcl_dialect)
+            continue;
+        conversion = convert(ks_dialect_at(at), &from);
+        EXPECT_EQ_I64(conversion.held.checkpoint.kind, KS_POSITION_AT_TIMESTAMP);
+        EXPECT_EQ_I64(conversion.held.checkpoint.timestamp_ms, 1714564810000);
+    }
+}
+
 TEST(what_members_do_not_see_is_said)
 {
     struct ks_store_lease inside = row(KS_POSITION_AFTER_SEQUENCE, "4959", 3);

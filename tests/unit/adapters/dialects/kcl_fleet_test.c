@@ -255,7 +255,7 @@ static void is_written(const struct ks_store_request *request, const char *expec
     struct ks_bytes body;
 
     EXPECT_OK(ks_kcl_metrics_write(request, &write));
-    EXPECT(ks_item_write_may_create(&write));
+    EXPECT(ks_item_write_may_create(&write) == (request->expect_beat == 0));
     ks_bytes_init(&body, 4096);
     EXPECT_OK(ks_dynamodb_put_write(&body, "app", &write, false));
     EXPECT_OK(ks_bytes_append_byte(&body, '\0'));
@@ -283,6 +283,8 @@ TEST(our_row_says_what_others_say)
     is_written(&request, "{\"N\":\"1784600000\"}");
     is_written(&request, "(attribute_not_exists(#entityType) OR #entityType = :c0)"
                          " AND attribute_not_exists(#leaseCounter)");
+    request.expect_beat = 1784599970;
+    is_written(&request, "attribute_exists(#lut) AND");
     request.measured = false;
     request.together = true;
     is_written(&request, "\"Key\":{\"leaseKey\":{\"S\":\"pod-7\"}}");

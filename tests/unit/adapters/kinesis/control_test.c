@@ -63,8 +63,7 @@ static struct description describe(struct polling_rig *rig)
     struct description description = {.times = 0};
 
     rig->source->vtable->describe(rig->source, keep_description, &description);
-    for (int at = 0; description.times == 0 && at < 200; at++)
-        ks_loop_turn(rig->loop, ks_span_ms(100));
+    polling_rig_await(rig, &description.times);
     EXPECT_EQ_U64(description.times, 1);
     return description;
 }
@@ -89,8 +88,7 @@ static struct listing list(struct polling_rig *rig, int64_t since_ms)
     struct listing listing = {.times = 0};
 
     rig->source->vtable->list(rig->source, since_ms, keep_listing, &listing);
-    for (int at = 0; listing.times == 0 && at < 200; at++)
-        ks_loop_turn(rig->loop, ks_span_ms(100));
+    polling_rig_await(rig, &listing.times);
     EXPECT_EQ_U64(listing.times, 1);
     return listing;
 }

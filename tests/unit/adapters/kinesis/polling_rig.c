@@ -51,13 +51,20 @@ void polling_rig_keep(void *arg, const struct ks_read_answer *answer)
     read->answer = *answer;
 }
 
+void polling_rig_await(struct polling_rig *rig, const uint32_t *times)
+{
+    const ks_instant until = ks_instant_add(ks_instant_now(), ks_span_ms(30000));
+
+    while (*times == 0 && !ks_instant_reached(ks_instant_now(), until))
+        ks_loop_turn(rig->loop, ks_span_ms(100));
+}
+
 struct ks_read_answer polling_rig_read(struct polling_rig *rig, uint32_t max_bytes)
 {
     struct polling_read read = {.times = 0};
 
     rig->source->vtable->read(rig->reader, 100, max_bytes, polling_rig_keep, &read);
-    for (int at = 0; read.times == 0 && at < 200; at++)
-        ks_loop_turn(rig->loop, ks_span_ms(100));
+    polling_rig_await(rig, &read.times);
     EXPECT_EQ_U64(read.times, 1);
     return read.answer;
 }

@@ -41,6 +41,8 @@ struct polling_read {
 };
 /* `answered` of a read whose `arg` is a struct polling_read. */
 void polling_rig_keep(void *arg, const struct ks_read_answer *answer);
+/* Turns until `times` is not 0, at most 30 s. */
+void polling_rig_await(struct polling_rig *rig, const uint32_t *times);
 /* Reads and waits; the batch is the caller's. */
 struct ks_read_answer polling_rig_read(struct polling_rig *rig, uint32_t max_bytes);
 /* Reads, and expects records with these sequence numbers: "201 202". */

@@ -153,7 +153,7 @@ TEST(latest_that_was_lost_becomes_an_instant)
     struct polling_rig *rig = polling_rig_born(&POLLING_RIG_JSON, KS_POSITION_LATEST);
 
     polling_rig_say(rig, "GetShardIterator", 503, "");
-    for (int at = 0; rig->canned.request_count < 1 && at < 100; at++)
+    for (int at = 0; rig->canned.request_count < 1 && at < 1000; at++)
         ks_loop_turn(rig->loop, ks_span_ms(20));
     ks_loop_turn(rig->loop, ks_span_ms(20));
     EXPECT_CONTAINS(rig->canned.requests[0].body, "\"LATEST\"");
@@ -382,8 +382,7 @@ TEST(a_read_leaves_when_there_is_room_for_its_answer)
     turn_for_ms(rig, 1000);
     EXPECT_EQ_U64(rig->canned.request_count, 2);
     ks_batch_free(&held.batch);
-    for (int turns = 0; read.times == 0 && turns < 200; turns++)
-        ks_loop_turn(rig->loop, ks_span_ms(20));
+    polling_rig_await(rig, &read.times);
     /* A record of 90,000 bytes takes twice its base64 while it arrives: there is room for one. */
     EXPECT_CONTAINS(rig->canned.requests[2].body, "\"I1\",\"Limit\":1}");
     EXPECT_OK(read.answer.err);
@@ -399,8 +398,7 @@ TEST(nobody_waits_for_room_for_ever)
 
     polling_rig_say(rig, "GetRecords", 200,
                     "{\"Records\":[" POLLING_RIG_RECORD(204) "],\"NextShardIterator\":\"I2\"}");
-    for (int turns = 0; read.times == 0 && turns < 500; turns++)
-        ks_loop_turn(rig->loop, ks_span_ms(20));
+    polling_rig_await(rig, &read.times);
     /* It was smaller than the last ones. */
     EXPECT_OK(read.answer.err);
     EXPECT_EQ_U64(read.answer.batch.count, 1);
@@ -420,8 +418,7 @@ TEST(as_many_are_asked_for_as_there_is_room_for)
     polling_rig_say(rig, "GetRecords", 200,
                     "{\"Records\":[" POLLING_RIG_RECORD(204) "],\"NextShardIterator\":\"I2\"}");
     rig->budget.limit = rig->budget.used + 1600000;
-    for (int turns = 0; read.times == 0 && turns < 200; turns++)
-        ks_loop_turn(rig->loop, ks_span_ms(20));
+    polling_rig_await(rig, &read.times);
     EXPECT_CONTAINS(rig->canned.requests[2].body, "\"I1\",\"Limit\":6}");
     ks_batch_free(&held.batch);
     ks_batch_free(&read.answer.batch);
@@ -562,7 +559,7 @@ TEST(a_reader_is_closed_while_the_server_is_silent)
     polling_rig_say(rig, "GetShardIterator", 200, POLLING_RIG_ITERATOR);
     canned_say(&rig->canned, (struct canned_answer){.operation = "GetRecords", .never = true});
     rig->source->vtable->read(rig->reader, 100, 1000, polling_rig_keep, &read);
-    for (int at = 0; rig->canned.request_count < 2 && at < 100; at++)
+    for (int at = 0; rig->canned.request_count < 2 && at < 1000; at++)
         ks_loop_turn(rig->loop, ks_span_ms(20));
     polling_rig_end(rig);
     EXPECT_EQ_U64(read.times, 0);

@@ -69,7 +69,7 @@ static void end(struct rig *rig)
 {
     rig->source->vtable->close(rig->source);
     /* A job that is under way comes back first. */
-    for (int at = 0; ks_alloc_live() != rig->live && at < 500; at++)
+    for (int at = 0; ks_alloc_live() != rig->live && at < 2000; at++)
         ks_loop_turn(rig->loop, ks_span_ms(10));
     ks_loop_free(rig->loop);
     EXPECT_EQ_U64(rig->budget.used, 0);

@@ -90,8 +90,7 @@ TEST(every_allocation_of_open_may_fail)
         if (opened) {
             EXPECT(n > 3);
             store->vtable->close(store);
-            for (int at = 0; at < 20 && ks_alloc_live() > before; at++)
-                ks_loop_turn(loop, ks_span_ms(50));
+            ks_loop_await_jobs(loop, ks_span_ms(20000));
         }
         EXPECT_EQ_I64(ks_alloc_live(), before);
     }

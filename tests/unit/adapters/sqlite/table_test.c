@@ -122,6 +122,28 @@ TEST(a_file_is_made_and_found_again)
     EXPECT_EQ_I64(ks_alloc_live(), 0);
 }
 
+static char many[600];
+
+/* Some are gone already when others come. */
+static int open_and_leave(uint32_t which)
+{
+    struct ks_sqlite_table *table;
+
+    if (!ks_ok(open_table(many, &table)))
+        return 1;
+    if (which % 2 == 0)
+        ks_sqlite_table_close(table);
+    return 0;
+}
+
+TEST(processes_that_come_at_once_make_one_file)
+{
+    for (int round = 0; round < 20; round++) {
+        (void)snprintf(many, sizeof many, "%s/%d.db", ks_test_dir(), round);
+        EXPECT_EQ_U64(ks_test_at_once(6, open_and_leave, 0), 6);
+    }
+}
+
 TEST(a_file_that_was_taken_away_is_written_no_more)
 {
     const char *const path = ks_test_path("leases.db");

@@ -215,8 +215,7 @@ TEST(it_is_told_by_and_by)
     live = ks_alloc_live();
     EXPECT_OK(ks_cpu_open(loop, ks_test_dir(), ks_span_ms(5), tell, &told_count, &cpu));
     ks_cpu_close(cpu); /* While it is being read. */
-    for (int turn = 0; turn < 10 && ks_alloc_live() > live; turn++)
-        ks_loop_turn(loop, ks_span_ms(1000));
+    ks_loop_await_jobs(loop, ks_span_ms(20000));
     EXPECT_EQ_I64(ks_alloc_live(), live);
     ks_loop_free(loop);
 }

@@ -206,8 +206,7 @@ TEST(closed_while_it_writes_it_says_nothing)
     lock = must_take("pod-a");
     lock->vtable->write(lock, 0xab, written, &word);
     lock->vtable->close(lock);
-    for (int turns = 0; turns < 5; turns++)
-        ks_loop_turn(loop, ks_span_ms(20));
+    ks_loop_await_jobs(loop, ks_span_ms(20000));
     EXPECT_EQ_U64(word.times, 0);
     lock = must_take("pod-a");
     EXPECT_EQ_U64(lock->corpse, 0xab);

@@ -42,6 +42,23 @@ TEST(what_has_run_out_and_stands_still_is_taken_as_it_was_read)
     EXPECT(taken->next_rev >= (uint64_t)(peers_wall_us + 10000000) * 1000);
 }
 
+TEST(a_time_that_is_far_ahead_is_not_handed_on)
+{
+    struct ks_lease_row row = peers_row(0, NS(30));
+    const struct ks_store_effect *taken;
+
+    peers_live(KS_PROTOCOL_GO_KCL);
+    peers_look(&row);
+    taken = bed_asked(&peers_bed, KS_STORE_ASSIGN);
+    EXPECT(taken != NULL && taken->next_rev > row.rev);
+    row = peers_row(0, NS(3600));
+    peers_live(KS_PROTOCOL_GO_KCL);
+    peers_look(&row);
+    taken = bed_asked(&peers_bed, KS_STORE_ASSIGN);
+    EXPECT(taken != NULL && taken->rev == row.rev);
+    EXPECT(taken->next_rev <= (uint64_t)(peers_wall_us + 11000000) * 1000);
+}
+
 /* A lease of ours since now, and so many records. */
 static void hold(enum ks_protocol protocol, uint32_t records)
 {

@@ -404,6 +404,28 @@ TEST(reports_come_every_so_often_and_again_after_one_that_failed)
     EXPECT(bed_asked(&peers_bed, KS_STORE_HEARTBEAT) != NULL);
 }
 
+/* One that lands after we said that we are gone must not make the row again: a leader would assign leases to nobody. */
+TEST(only_the_first_report_makes_the_row)
+{
+    live_led();
+    EXPECT_EQ_U64(bed_asked(&peers_bed, KS_STORE_HEARTBEAT)->expect_beat, 0);
+    answer(REPORT, NULL, KS_UNKNOWN);
+    peers_wait(2000);
+    EXPECT_EQ_U64(bed_asked(&peers_bed, KS_STORE_HEARTBEAT)->expect_beat, 0);
+    answer(REPORT, NULL, KS_DONE);
+    peers_wait(30000);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_HEARTBEAT)->expect_beat != 0);
+    answer(REPORT, NULL, KS_UNKNOWN);
+    peers_wait(2000);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_HEARTBEAT)->expect_beat != 0);
+    /* Somebody has removed it. */
+    answer(REPORT, NULL, KS_REFUSED);
+    EXPECT_EQ_U64(bed_asked(&peers_bed, KS_STORE_HEARTBEAT)->expect_beat, 0);
+    /* And another row of that key is no reason for haste. */
+    answer(REPORT, NULL, KS_REFUSED);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_HEARTBEAT) == NULL);
+}
+
 TEST(who_wants_no_leases_reports_no_more)
 {
     struct ks_event drain = {.kind = KS_EVENT_DRAIN, .drain.span = ks_span_ms(1000)};

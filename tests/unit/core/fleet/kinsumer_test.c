@@ -122,6 +122,23 @@ TEST(what_names_us_is_captured_again_at_once)
     EXPECT(taken->next_rev > row.rev);
 }
 
+TEST(a_time_that_is_far_ahead_is_not_handed_on)
+{
+    struct ks_lease_row row;
+    const struct ks_store_effect *taken;
+
+    for (int64_t ahead_ms = 30000; ahead_ms <= 3600000; ahead_ms += 3570000) {
+        peers_live(KS_PROTOCOL_KINSUMER);
+        row = peers_row(0, AGO(-ahead_ms));
+        cycle(20000, &whole_list);
+        peers_look(&row);
+        taken = bed_asked(&peers_bed, KS_STORE_ASSIGN);
+        EXPECT(taken != NULL && taken->rev == row.rev);
+        EXPECT((taken->next_rev > row.rev) == (ahead_ms == 30000));
+        EXPECT(taken->next_rev > row.rev || taken->next_rev <= AGO(0));
+    }
+}
+
 TEST(whoever_wants_no_leases_signs_off)
 {
     peers_live(KS_PROTOCOL_KINSUMER);
@@ -347,6 +364,40 @@ TEST(whoever_leads_mends_a_list_that_names_a_shard_twice)
         named = bed_asked(&peers_bed, KS_STORE_NAME_SHARDS);
     }
     EXPECT(named != NULL && named->shard_count == 1);
+}
+
+/* A cycle in which we are the only client. */
+static void cycle_alone(const struct ks_leader_row *leader, const struct ks_list_row *list)
+{
+    struct ks_worker_row self = {.self = {BED_ME, 0}};
+
+    answer((struct ks_event){.store = {.outcome = KS_DONE}});
+    self.beat = AGO(0);
+    answer((struct ks_event){.store = {.workers = &self, .worker_count = 1}});
+    answer((struct ks_event){.store = {.list = *list, .leader = *leader}});
+}
+
+TEST(what_a_leader_left_whose_clock_was_far_ahead_holds_nobody_up)
+{
+    const ks_shard gone[] = {3};
+    const struct ks_shard_row shard = {.parents = {KS_SHARD_NONE, KS_SHARD_NONE}};
+    struct ks_leader_row leader = {.present = true, .holder = {BED_OTHER, 0}};
+    struct ks_list_row list = {true, 0, gone, 1};
+    const struct ks_store_effect *named = NULL;
+
+    peers_live(KS_PROTOCOL_KINSUMER);
+    leader.epoch = AGO(-3600000);
+    list.rev = AGO(-3600000);
+    cycle_alone(&leader, &list);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_CLAIM_OFFICE) != NULL);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_CLAIM_OFFICE)->next_rev <= AGO(0));
+    office_written();
+    peers_list(&shard, 1);
+    for (int i = 0; i < 3 && named == NULL; i++) {
+        peers_look(NULL);
+        named = bed_asked(&peers_bed, KS_STORE_NAME_SHARDS);
+    }
+    EXPECT(named != NULL && named->rev == list.rev && named->next_rev <= AGO(0));
 }
 
 TEST(a_client_without_a_time_is_not_removed)

@@ -259,3 +259,103 @@ TEST(a_small_fleet_has_no_deputies)
     EXPECT(bed_asked(&bed, KS_STORE_NAME_DEPUTIES) == NULL);
     EXPECT_EQ_I64(bed.core->fleet.deputies[0], 0);
 }
+
+/* ---- Looks at the rows that take long. ---- */
+
+TEST(a_look_that_takes_long_holds_up_no_take_over)
+{
+    ks_instant asked_at;
+
+    lead(1, 1);
+    leases[0].owner = OTHER;
+    next_round();
+    rows[1].life = KS_FENCED;
+    blind_round();
+    EXPECT_EQ_I64(must_ask(KS_STORE_TAKE_OVER)->shard, 0);
+    asked_at = bed.core->fleet.rows_asked_at;
+    EXPECT(ks_instant_since(bed.now, asked_at).us <
+           bed.core->config.timeout.us + bed.core->config.round.us + 10000);
+}
+
+TEST(looks_that_come_to_nothing_hold_up_no_take_over)
+{
+    lead(1, 1);
+    leases[0].owner = OTHER;
+    next_round();
+    rows[1].life = KS_FENCED;
+    bed.core->fleet.rows_stale = true;
+    for (int i = 0; i < 20 && bed.core->fleet.news == 0; i++) {
+        bed.now = ks_instant_max(bed.now, ks_core_deadline(bed.core));
+        bed_tick(&bed);
+        if (bed.core->fleet.rows != 0)
+            bed_answer(&bed, ks_token_make(KS_FOR_ROWS, 0, bed.core->fleet.rows), KS_UNKNOWN);
+    }
+    next_round();
+    EXPECT_EQ_I64(must_ask(KS_STORE_TAKE_OVER)->shard, 0);
+}
+
+TEST(while_a_look_takes_long_no_row_is_made_and_nothing_moves_but_from_who_leaves)
+{
+    struct ks_shard_row shards[] = {shard_row(3, KS_SHARD_NONE, KS_SHARD_NONE)};
+
+    lead(1, 3);
+    for (uint32_t i = 0; i < 3; i++)
+        leases[i].owner = OTHER;
+    lease_count = 1;
+    rows[1].held = 3;
+    next_round();
+    list(shards, 1);
+    lease_count = 3;
+    for (uint32_t i = 1; i < 3; i++) {
+        (void)ks_native_know(bed.core, i);
+        ks_shards_see(bed.core, &leases[i]);
+    }
+    blind_round();
+    EXPECT_EQ_I64(bed_count(&bed, KS_EFFECT_STORE), 0); /* Neither CREATE nor PLAN. */
+    rows[1].mode = KS_DRAINING;
+    blind_round();
+    EXPECT_EQ_I64(must_ask(KS_STORE_PLAN)->owner.worker, BED_OTHER);
+    next_round(); /* The look is answered. */
+    EXPECT_EQ_I64(must_ask(KS_STORE_CREATE)->shard, 3);
+}
+
+TEST(a_new_leader_that_has_seen_no_rows_gives_and_makes_nothing)
+{
+    struct ks_shard_row shards[] = {shard_row(0, KS_SHARD_NONE, KS_SHARD_NONE)};
+
+    lead(1, 1);
+    (void)ks_native_know(bed.core, 1);
+    bed.core->directory[1].present = true; /* From when it led before. */
+    list(shards, 1);
+    blind_round();
+    EXPECT_EQ_I64(bed_count(&bed, KS_EFFECT_STORE), 0);
+}
+
+TEST(a_write_without_an_answer_is_looked_after_while_a_look_takes_long)
+{
+    lead(1, 1);
+    leases[0].owner = OTHER;
+    next_round();
+    rows[1].life = KS_FENCED;
+    blind_round();
+    bed_answer(&bed, must_ask(KS_STORE_TAKE_OVER)->token, KS_UNKNOWN);
+    blind_round();
+    EXPECT_EQ_I64(must_ask(KS_STORE_READ_LEASE)->shard, 0);
+    EXPECT(must_ask(KS_STORE_READ_LEASE)->consistent);
+    bed_answer_lease(&bed, must_ask(KS_STORE_READ_LEASE)->token, &leases[0]);
+    blind_round();
+    EXPECT(bed_asked(&bed, KS_STORE_TAKE_OVER) != NULL);
+}
+
+TEST(each_look_that_is_answered_has_a_round_before_the_next_one)
+{
+    lead(1, 1);
+    next_round();
+    blind_round();
+    bed.core->fleet.rows_stale = true; /* Something moved while it was under way. */
+    answer_rows();
+    bed.now = ks_instant_max(bed.now, bed.core->fleet.round_at);
+    bed_tick(&bed);
+    EXPECT(bed.core->fleet.rows == 0);
+    EXPECT(bed.core->fleet.news != 0);
+}

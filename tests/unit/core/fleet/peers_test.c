@@ -45,3 +45,47 @@ TEST(a_take_begins_with_the_row_that_it_wrote_and_no_other)
     peers_wait(6000);
     EXPECT(!ks_core_serving_lease(peers_bed.core, &peers_bed.core->leases[0]));
 }
+
+/* Of the read of a row that is under way; 0: none. */
+static uint64_t read_token(void)
+{
+    const struct ks_leader_write *const writes = peers_bed.core->fleet.writes;
+
+    for (uint32_t i = 0; i < KS_LEADER_WRITES_MAX; i++)
+        if (writes[i].used && writes[i].reading && writes[i].serial != 0)
+            return ks_token_make(KS_FOR_ORDER, i, writes[i].serial);
+    return 0;
+}
+
+static bool takes(void)
+{
+    return bed_asked(&peers_bed, KS_STORE_ASSIGN) != NULL ||
+           bed_asked(&peers_bed, KS_STORE_TAKE_OVER) != NULL;
+}
+
+/* As where GetItem is denied: it takes a lease once, for one length of it, and leaves all to others then. */
+TEST(whoever_cannot_read_a_row_back_takes_none)
+{
+    struct ks_lease_row row = peers_row(0, NS(-100));
+    const struct ks_store_effect *asked;
+
+    peers_live(KS_PROTOCOL_GO_KCL);
+    peers_look(&row);
+    asked = bed_asked(&peers_bed, KS_STORE_ASSIGN);
+    row = peers_row(BED_ME, asked->next_rev);
+    bed_answer(&peers_bed, asked->token, KS_DONE);
+    for (int i = 0; i < 120; i++) { /* A minute. */
+        if (read_token() != 0)
+            bed_answer(&peers_bed, read_token(), KS_UNKNOWN);
+        EXPECT(!takes());
+        if (peers_bed.core->fleet.rows != 0)
+            peers_look(&row);
+        EXPECT(!takes());
+        peers_wait(500);
+        EXPECT(!takes());
+    }
+    EXPECT(read_token() != 0); /* It tries. */
+    bed_answer_lease(&peers_bed, read_token(), &row);
+    peers_look(&row);
+    EXPECT(takes());
+}

@@ -70,6 +70,18 @@ void later_round(void)
     next_round();
 }
 
+void blind_round(void)
+{
+    bed.core->fleet.rows_stale = true;
+    for (int i = 0; i < 10 && bed.core->fleet.news == 0; i++) {
+        bed.now = ks_instant_max(bed.now, ks_core_deadline(bed.core));
+        bed_tick(&bed);
+    }
+    EXPECT(bed.core->fleet.rows != 0);
+    answer_fleet();
+    bed_settle_down(&bed);
+}
+
 void next_round(void)
 {
     for (int i = 0; i < 10; i++) {

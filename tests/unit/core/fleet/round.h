@@ -19,7 +19,9 @@ void lead(uint32_t others, uint32_t count);
 /* One round: the rows if they are asked for, then the fleet, in which the others' beats have moved. The effects are
  * those of the step with the fleet's answer, and of the ticks that it asks for. */
 void next_round(void);
-/* The same, a beat later: a row that closer reads do not show counts as missing once. */
+/* A round while a look at the rows is under way, which takes long: the fleet alone is answered. */
+void blind_round(void);
+/* As next_round, a beat later: a row that closer reads do not show counts as missing once. */
 void later_round(void);
 /* The store effect of this operation; the test fails if there is none. */
 const struct ks_store_effect *must_ask(enum ks_store_operation operation);

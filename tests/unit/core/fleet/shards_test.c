@@ -52,6 +52,36 @@ TEST(a_row_that_one_read_does_not_show_is_still_there)
     EXPECT(!bed.core->directory[0].present);
 }
 
+TEST(a_row_that_two_looks_missed_while_it_was_made_is_still_there)
+{
+    lead(1, 1);
+    leases[0].owner = OTHER;
+    rows[1].held = 1;
+    next_round();
+    lease_count = 0;
+    rows[1].changes++;
+    next_round();
+    EXPECT_EQ_I64(bed.core->directory[0].missing, 1);
+    blind_round(); /* The next look is asked for at once, and takes longer than a beat. */
+    bed.now = ks_instant_add(bed.now, bed.core->config.beat);
+    answer_rows();
+    EXPECT(bed.core->directory[0].present);
+}
+
+TEST(what_was_written_since_a_look_was_asked_for_is_newer)
+{
+    lead(1, 1);
+    leases[0].owner = OTHER;
+    rows[1].held = 1;
+    next_round();
+    rows[1].mode = KS_DRAINING;
+    blind_round();
+    bed_answer(&bed, must_ask(KS_STORE_PLAN)->token, KS_DONE);
+    answer_rows();
+    EXPECT_EQ_I64(bed.core->directory[0].next_owner.worker, BED_ME);
+    EXPECT_EQ_I64(bed.core->directory[0].missing, 0);
+}
+
 TEST(a_parent_that_was_finished_and_is_not_shown_again_is_not_over)
 {
     lead(1, 1);
