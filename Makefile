@@ -229,6 +229,11 @@ STREAM_SUITE := $(B)/tests/contract/stream_source_test
 CONTRACT = $(patsubst %,"$(WITH_EMULATORS) %",$(filter-out $(STREAM_SUITE),$(call of,contract)) $(CONTRACT_PY))
 STREAMS = $(patsubst %,"$(WITH_EMULATORS) $(STREAM_SUITE) --share %/3",1 2 3)
 E2E := $(sort $(wildcard tests/e2e/*_test.sh tests/e2e/*_test.py))
+# All kinds of worlds, from 1000000 on with few numbers for shards, and seeds of high numbers that once found something.
+SIMS = "$(SIM) --seed 1 --seeds $(SEEDS)" "$(SIM) --seed 1000000 --seeds $(SEEDS)" \
+	$(foreach kind,shared kcl kcl3 kcl-streams kcl3-streams kcl-rb kinsumer,\
+		"$(SIM) --$(kind) 1 $(SEEDS)" "$(SIM) --$(kind) 1000000 $(SEEDS)") \
+	$(foreach one,kcl-10693 kcl3-6044 kcl3-6303 kinsumer-1815,"$(SIM) --$(subst -, ,$(one)) 1")
 
 # What the mutants need: the programs that they name, a compiler for what they change, and the linker.
 MUTANT_TESTS = $(sort $(shell sed -s -n '1s|.* Seen by \(tests/[a-z0-9_/]*\): .*|$(B)/\1|p' tests/mutants/*.patch))
@@ -243,7 +248,7 @@ test: deps tests  ## Run every test: unit, vectors, oom, contract, simulation, e
 	@rm -rf $(RESULTS)
 	@$(RUN) -j 4 -o $(RESULTS)/unit unit -- $(call of,unit) || :
 	@$(RUN) -j 2 -o $(RESULTS)/vectors vectors -- $(call of,vectors) $(call of,oom) || :
-	@$(if $(SIM),$(RUN) -o $(RESULTS)/sim simulation -- "$(SIM) --seed 1 --seeds $(SEEDS)" "$(SIM) --shared 1 $(SEEDS)" "$(SIM) --kcl 1 $(SEEDS)" "$(SIM) --kcl 10693 1" "$(SIM) --kcl3 1 $(SEEDS)" "$(SIM) --kcl3 6044 1" "$(SIM) --kcl3 6303 1" "$(SIM) --kinsumer 1 2000" "$(SIM) --kcl-rb 1 $(SEEDS)" "$(SIM) --seed 1000000 --seeds $(SEEDS)" "$(SIM) --shared 1000000 $(SEEDS)" "$(SIM) --kcl 1000000 $(SEEDS)" "$(SIM) --kcl3 1000000 $(SEEDS)" "$(SIM) --kinsumer 1000000 $(SEEDS)" "$(SIM) --kcl-rb 1000000 $(SEEDS)" || :)
+	@$(if $(SIM),$(RUN) -o $(RESULTS)/sim simulation -- $(SIMS) || :)
 	@$(RUN) -o $(RESULTS)/contract contract -- $(CONTRACT) || :
 	@$(RUN) -j 4 -o $(RESULTS)/streams "contract of streams" -- $(STREAMS) || :
 	@$(RUN) -j 4 -o $(RESULTS)/e2e "end to end" -- $(E2E) || :
@@ -314,6 +319,8 @@ sim: $(SIM)  ## Simulate the core from one seed, or from N of them: `make sim SE
 	$(SIM) --shared $(SEED) $(N)
 	$(SIM) --kcl $(SEED) $(N)
 	$(SIM) --kcl3 $(SEED) $(N)
+	$(SIM) --kcl-streams $(SEED) $(N)
+	$(SIM) --kcl3-streams $(SEED) $(N)
 	$(SIM) --kinsumer $(SEED) $(N)
 	$(SIM) --kcl-rb $(SEED) $(N)
 

@@ -307,6 +307,11 @@ void ks_core_wall(struct ks_core *core, int64_t wall_us)
     core->wall_us = wall_us;
 }
 
+void ks_core_claim(struct ks_core *core, ks_instant *at)
+{
+    *at = core->fleet.claim_at = ks_instant_max(core->fleet.claim_at, *at);
+}
+
 void ks_core_step(struct ks_core *core, ks_instant now, const struct ks_event *event,
                   struct ks_effects *effects)
 {

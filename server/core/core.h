@@ -83,6 +83,9 @@ struct ks_core *ks_core_init(void *memory, const struct ks_core_config *config);
 /* What the wall clock shows at the next step, in us since 1970. Told before each step where a protocol writes wall
  * times into its table (docs/DIALECTS.md); the native one never asks. */
 void ks_core_wall(struct ks_core *core, int64_t wall_us);
+/* KCL: when one of those who share a worker id and a table, each with a stream, may steal the next lease: one in each
+ * cycle, as a worker of the library, whatever it reads. Called before and after each step with what they share. */
+void ks_core_claim(struct ks_core *core, ks_instant *at);
 /* One step. `now` never goes back. `effects` is empty before. */
 void ks_core_step(struct ks_core *core, ks_instant now, const struct ks_event *event,
                   struct ks_effects *effects);

@@ -249,14 +249,14 @@ static bool needs_cloud(const struct ks_options *options)
 /* Others that read their streams out of the same lease table. */
 static void find_kin(struct ks_house *house, struct ks_room *room)
 {
-    room->kin_willing = &room->willing;
+    room->kinship = &room->common;
     for (uint32_t i = 0; i < ks_options_subscriptions(house->options); i++) {
         const struct ks_options *const other = ks_options_subscription(house->options, i);
 
         if (other == room->options || !ks_options_are_kin(room->options, other))
             continue;
         if (room->kin_count == 0 && &house->rooms[i] < room)
-            room->kin_willing = house->rooms[i].kin_willing;
+            room->kinship = house->rooms[i].kinship;
         room->kin[room->kin_count++] = other->stream;
     }
 }

@@ -281,7 +281,7 @@ static ks_err open_board(struct ks_room *room)
         .stream = room->options->stream,
         .kin = room->kin,
         .kin_count = room->kin_count,
-        .kin_willing = room->kin_count > 0 ? room->kin_willing : NULL,
+        .kinship = room->kin_count > 0 ? room->kinship : NULL,
         .several_streams =
             room->kin_count > 0 || strcmp(room->options->kcl_multi_stream, "on") == 0,
         .application = room->options->application,

@@ -21,8 +21,8 @@ struct ks_room {
     bool alone;    /* It is the only one: lines on the log need not name it. */
     const char *kin[KS_SUBSCRIPTIONS_MAX]; /* Streams of the others on its lease table. */
     uint32_t kin_count;
-    uint32_t willing;      /* Of those who share the table, at the first of them, */
-    uint32_t *kin_willing; /* and where that is. */
+    struct ks_kinship common;   /* Of those who share the table, at the first of them, */
+    struct ks_kinship *kinship; /* and where that is. */
     void (*drained)(void *arg);
     void (*refused)(struct ks_room *room); /* It can go on no more; the log says why. */
     void *arg;

@@ -115,7 +115,11 @@ static void step_now(struct ks_switchboard *board, const struct ks_event *event)
     board->effects->count = 0;
     if (board->rows.foreign)
         ks_core_wall(board->core, ks_wall_now().ms * 1000);
+    if (board->config.kinship != NULL)
+        ks_core_claim(board->core, &board->config.kinship->claim_at);
     ks_core_step(board->core, ks_board_now(board), event, board->effects);
+    if (board->config.kinship != NULL)
+        ks_core_claim(board->core, &board->config.kinship->claim_at);
     for (uint32_t i = 0; i < board->effects->count; i++)
         perform(board, &board->effects->items[i]);
     board->stepping = false;
@@ -184,18 +188,18 @@ static void tell_budget(struct ks_switchboard *board)
  * of them must say so. */
 static void tell_kin(struct ks_switchboard *board)
 {
-    uint32_t *const willing = board->config.kin_willing;
+    struct ks_kinship *const kinship = board->config.kinship;
     const bool wants = ks_core_wants(board->core);
     bool away;
 
-    if (willing == NULL)
+    if (kinship == NULL)
         return;
     if (wants != board->willing) {
         board->willing = wants;
-        *willing = wants ? *willing + 1 : *willing - 1;
+        kinship->willing = wants ? kinship->willing + 1 : kinship->willing - 1;
         ks_loop_wake(board->config.loop); /* For the others. */
     }
-    away = *willing - board->willing < board->config.kin_count;
+    away = kinship->willing - board->willing < board->config.kin_count;
     if (away == board->kin_away)
         return;
     board->kin_away = away;

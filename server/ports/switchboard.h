@@ -23,6 +23,12 @@
 
 struct ks_switchboard;
 
+/* What subscriptions of a process share that read their streams out of one table. */
+struct ks_kinship {
+    uint32_t willing;    /* So many of them want leases. */
+    ks_instant claim_at; /* Before then none of them steals one. */
+};
+
 struct ks_switchboard_config {
     struct ks_loop *loop;
     struct ks_lease_store
@@ -37,9 +43,8 @@ struct ks_switchboard_config {
     const char *const
         *kin; /* Streams that others of this process read out of the same table. Not copied. */
     uint32_t kin_count;
-    uint32_t
-        *kin_willing; /* How many of them and of us want leases: their common one; NULL: none. */
-    bool several_streams; /* KCL: an empty table becomes one of several. */
+    struct ks_kinship *kinship; /* Their common one, and ours; NULL: there are none. */
+    bool several_streams;       /* KCL: an empty table becomes one of several. */
     const char *application;
     const char *dialect;   /* "native" */
     const char *worker_id; /* Ours, without boot. */

@@ -101,7 +101,7 @@ static void check_begin(struct shared_world *world, const struct shared_request 
 static void asked(struct shared_world *world, const struct shared_request *request)
 {
     const struct shared_node *node = &world->nodes[request->node];
-    sim_time *stole_at = &world->nodes[request->node].stole_at;
+    sim_time *stole_at = &world->nodes[shared_worker_of(world, request->node)].stole_at;
     const struct shared_row *row;
 
     if (request->ask.shard >= SHARED_SHARDS)

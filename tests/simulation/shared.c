@@ -398,7 +398,9 @@ static void step(struct shared_world *world, uint32_t number, const struct ks_ev
 
     effects->count = 0;
     ks_core_wall(node->core, WALL_US + world->now + node->wall_error);
+    ks_core_claim(node->core, &world->nodes[shared_worker_of(world, number)].claim_at);
     numbers_step(&node->numbers, node->core, clock_of(world, node), event, effects);
+    ks_core_claim(node->core, &world->nodes[shared_worker_of(world, number)].claim_at);
     ks_core_check(node->core);
     for (uint32_t i = 0; i < effects->count && !world->failed; i++) {
         perform(world, number, &effects->items[i]);

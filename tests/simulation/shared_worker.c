@@ -34,6 +34,8 @@ void shared_worker_start(struct shared_world *world, uint32_t node, uint32_t nam
 {
     const uint32_t first = shared_worker_of(world, node);
 
+    world->nodes[first].claim_at = (ks_instant){0};
+    world->nodes[first].stole_at = 0;
     for (uint32_t i = 0; i < world->streams; i++)
         if (world->reads[first + i])
             shared_start(world, first + i, name);

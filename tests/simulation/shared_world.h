@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shared_world.h - what the parts of the shared table's world know of each other: shared.c (our cores),
- * shared_worker.c (their processes, and what becomes of these), shared_stream.c (the streams), shared_table.c (the table), shared_member.c (the model of a member of vmware-go-kcl);
- * kcl_table.c and kcl_member.c, the same of the KCL 2.x; shared_rb.c and shared_rb_member.c, of kcl-rb. */
+ * shared_worker.c (their processes, and what becomes of these), shared_stream.c (the streams), shared_table.c (the
+ * table), shared_member.c (the model of a member of vmware-go-kcl); kcl_table.c and kcl_member.c, the same of the KCL;
+ * shared_rb.c and shared_rb_member.c, of kcl-rb. */
 #ifndef KS_SIM_SHARED_WORLD_H
 #define KS_SIM_SHARED_WORLD_H
 
@@ -153,7 +154,8 @@ struct shared_node {
     int64_t offset;    /* Of its steady clock. */
     int64_t drift_ppm; /* Likewise. */
     int64_t wall_error;
-    bool kin_away; /* As it was told. */
+    bool kin_away;       /* As it was told. */
+    ks_instant claim_at; /* At the first of its worker: before then none of them steals. */
     bool app_away;
     sim_time paused_until;
     sim_time cut_until; /* The table is away for it. */

@@ -3,7 +3,8 @@
  *
  *     sim --scale W S     W workers share S shards: see scale.h; 0 0: what fleets cost
  *     sim --shared S N    N seeds from S of a table that we share with others: see shared.h; -1: one seed, told
- *     sim --kcl S N       the same of a table of the KCL 2.x; --kcl3: of 3.x; --kcl-streams, --kcl3-streams: of two streams
+ *     sim --kcl S N       the same of a table of the KCL 2.x; --kcl3: of 3.x; --kcl-streams and
+ *                         --kcl3-streams: of two streams
  *     sim --kinsumer S N  the same of kinsumer's tables; --kcl-rb: of that of kcl-rb
  *     sim [--seed S] [--count N] [--seconds T] [--known FILE] [-v] [-vv]
  *

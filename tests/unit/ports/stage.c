@@ -41,6 +41,7 @@ void stage_begin_with(struct stage *stage, const struct setting *setting)
         .version = "test",
         .start = {.kind = setting->start, .sub_sequence = -1},
         .core = ks_core_config_default(ks_span_ms(1000)),
+        .kinship = setting->kinship,
         .shard_metrics = true,
         .drained = on_drained,
         .refused = on_refused,

@@ -33,6 +33,7 @@ struct setting {
     uint32_t capacity;           /* 0 = no limit. */
     ks_span keep;                /* K; 0: as it is. */
     enum ks_position_kind start; /* 0: TRIM_HORIZON. */
+    struct ks_kinship *kinship;  /* NULL: there are none. */
 };
 
 /* Builds and starts it on the test's two files. */

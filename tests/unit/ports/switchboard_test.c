@@ -3,6 +3,7 @@
 
 #include "base/budget.h"
 #include "ks_test.h"
+#include "ports/board.h"
 #include "unit/ports/stage.h"
 
 TEST(what_was_acknowledged_does_not_come_again_after_a_drain)
@@ -54,6 +55,31 @@ TEST(only_what_was_persisted_survives_a_crash)
     consumer_pull_until(&consumer, 6);
     for (uint32_t i = 0; i < 16; i++)
         EXPECT_EQ_U64(consumer.seen[i], i < 10 ? 0 : 1);
+    stage_vanish(&stage);
+}
+
+TEST(those_who_share_a_table_share_when_they_may_steal)
+{
+    struct ks_kinship kinship = {.willing = 0};
+    struct stage stage;
+    ks_instant far;
+    ks_instant at = {0};
+
+    stage_begin_with(&stage, &(struct setting){.worker_id = "pod-a",
+                                               .stream = "stream",
+                                               .shards = STAGE_SHARDS,
+                                               .shards_max = 16,
+                                               .kinship = &kinship});
+    stage_turn_until(&stage, stage_is_ready);
+    EXPECT(kinship.claim_at.us > 0);
+    /* Another one stole. */
+    far = kinship.claim_at = ks_instant_add(ks_loop_now(stage.loop), ks_span_ms(3600000));
+    while (at.us != far.us) {
+        stage_turn(&stage, stage_patience(), ks_span_ms(5));
+        at = (ks_instant){0};
+        ks_core_claim(stage.board->core, &at);
+    }
+    EXPECT_EQ_I64(kinship.claim_at.us, far.us);
     stage_vanish(&stage);
 }
 

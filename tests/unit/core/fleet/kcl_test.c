@@ -610,6 +610,32 @@ TEST(what_is_ours_elsewhere_counts)
     EXPECT(stolen >= 1);
 }
 
+TEST(those_who_share_a_table_steal_one_lease_in_each_cycle)
+{
+    struct ks_lease_row rows[4];
+    ks_instant at;
+    bool stolen = false;
+
+    live();
+    for (uint32_t i = 0; i < 4; i++)
+        rows[i] = row_of(i, BED_OTHER, 1);
+    /* Another one of this process did so just now. */
+    at = ks_instant_add(peers_bed.now, ks_span_ms(20050));
+    for (int look = 0; !stolen && look < 10; look++) {
+        ks_core_claim(peers_bed.core, &at);
+        peers_look_at(rows, 4);
+        for (uint32_t i = 0; i < 4; i++) {
+            stolen |= peers_answer(KS_STORE_TAKE_OVER, i, KS_REFUSED);
+            rows[i].rev++;
+        }
+        EXPECT(!stolen || ks_instant_reached(peers_bed.now, at));
+    }
+    EXPECT(stolen);
+    /* Its next one comes no sooner. */
+    ks_core_claim(peers_bed.core, &at);
+    EXPECT(ks_instant_since(at, peers_bed.now).us > 20000000);
+}
+
 TEST(who_has_most_is_stolen_from_if_it_has_some_of_our_stream)
 {
     enum { THIRD = BED_OTHER + 1 };
