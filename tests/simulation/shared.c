@@ -741,10 +741,10 @@ static void run(struct shared_world *world)
     begin(world);
     while (!world->failed && agenda_next(&world->agenda, &world->now, &happening)) {
         if (world->now > look) {
+            look = world->now + SIM_SECOND;
             if (is_done(world, why, sizeof why) &&
                 (world->fleet->over == NULL || world->fleet->over(world)))
                 return;
-            look = world->now + SIM_SECOND;
         }
         if (world->now > end) {
             shared_fail(world, "not done %d s after the faults: %s", (int)world->fleet->peace_s,
@@ -778,11 +778,7 @@ bool shared_run(const struct shared_fleet *fleet, uint64_t seed, uint64_t count,
         run(world);
         good = !world->failed;
         if (!good)
-            printf("SEED=%llu %s (%u of ours, %u members%s%s%s%s)\n",
-                   (unsigned long long)world->seed, world->sentence, world->node_count,
-                   world->member_count, world->zombies ? ", zombies" : "",
-                   world->stealing ? ", stealing" : "", world->outages > 0 ? ", outages" : "",
-                   world->jumps > 0 ? ", jumps" : "");
+            shared_tell_failure(world);
         for (uint32_t n = 0; n < SHARED_NODES; n++)
             ks_free(world->nodes[n].core);
         hash = hash * UINT64_C(0x100000001b3) + world->hash;

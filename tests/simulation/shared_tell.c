@@ -29,3 +29,11 @@ void shared_fail(struct shared_world *world, const char *format, ...)
     vsnprintf(world->sentence, sizeof world->sentence, format, list);
     va_end(list);
 }
+
+void shared_tell_failure(const struct shared_world *world)
+{
+    printf("SEED=%llu %s (%u of ours, %u members%s%s%s%s)\n", (unsigned long long)world->seed,
+           world->sentence, world->node_count, world->member_count,
+           world->zombies ? ", zombies" : "", world->stealing ? ", stealing" : "",
+           world->outages > 0 ? ", outages" : "", world->jumps > 0 ? ", jumps" : "");
+}

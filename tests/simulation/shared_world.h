@@ -333,6 +333,8 @@ struct shared_world {
 
 void shared_fail(struct shared_world *world, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* The seed of a world that failed, the promise that was broken, and what kind of world it is, to standard output. */
+void shared_tell_failure(const struct shared_world *world);
 void shared_say(struct shared_world *world, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 bool shared_chance(struct shared_world *world, uint32_t per_mille);
