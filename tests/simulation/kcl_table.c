@@ -89,13 +89,33 @@ static bool is_live(const struct shared_world *world, const struct shared_row *r
            world->now - row->moved_at < lease_us(world) * 975 / 1000;
 }
 
-/* Whoever begins below a row that it saw reads from the start: nothing in between is passed over. */
+/* To whoever asks: what was closed before the application began there is none of its business, as far as it saw. */
+static bool is_old_to(const struct shared_world *world, const struct shared_node *node,
+                      ks_shard shard)
+{
+    const struct shared_shard *stream = &world->shards[shard];
+
+    return shared_is_old(world, shard) ||
+           (stream->closed && shared_begun_at(world, shard) > node->looked_at &&
+            (world->initial == SHARED_LATEST ||
+             (world->initial == SHARED_AT_TIMESTAMP && stream->closed_at < world->at)));
+}
+
+/* Parents before children; and whoever begins below a row that it saw reads from the start: nothing in between is
+ * passed over. */
 static void check_begin(struct shared_world *world, const struct shared_request *request)
 {
-    if (request->ask.operation == KS_STORE_CREATE && request->begin == SHARED_LATEST &&
-        shared_begun_at(world, request->ask.shard) <= world->nodes[request->node].looked_at)
-        shared_fail(world, "shard-%u: a row below another begins at the latest",
-                    request->ask.shard);
+    const struct shared_node *node = &world->nodes[request->node];
+    ks_shard shard = request->ask.shard;
+
+    if (request->ask.operation != KS_STORE_CREATE)
+        return;
+    for (ks_shard parent = 0; parent < shard; parent++)
+        if (shared_is_parent(world, parent, shard) && !has_row(world, parent) &&
+            !is_old_to(world, node, parent))
+            shared_fail(world, "shard-%u: its row is made before that of its parent", shard);
+    if (request->begin == SHARED_LATEST && shared_begun_at(world, shard) <= node->looked_at)
+        shared_fail(world, "shard-%u: a row below another begins at the latest", shard);
 }
 
 static void asked(struct shared_world *world, const struct shared_request *request)
@@ -132,10 +152,6 @@ static void made(struct shared_world *world, ks_shard shard)
 
     if (stream->ended)
         shared_fail(world, "shard-%u: its row is made again", shard);
-    for (ks_shard parent = 0; parent < shard; parent++)
-        if (shared_is_parent(world, parent, shard) && !has_row(world, parent) &&
-            !shared_is_old(world, parent))
-            shared_fail(world, "shard-%u: its row is made before that of its parent", shard);
     if (row->begin != world->initial && !shared_has_begun(world, shard))
         shared_fail(world, "shard-%u: a row without one above it begins at the oldest", shard);
     /* What came of a row that was long under way is known to nobody: what is to be read above is, here, too. */

@@ -181,12 +181,14 @@ static void remember(struct shared_node *node, const struct shared_request *requ
     }
 }
 
-static void check_told(struct shared_world *world, const struct shared_node *node)
+/* What a look shows; not a single row. */
+static void check_told(struct shared_world *world, const struct shared_node *node,
+                       const struct shared_request *request)
 {
-    for (ks_shard shard = 0; node->core != NULL && shard < SHARED_SHARDS; shard++)
-        if (node->unread[shard] && !node->told[shard])
-            shared_fail(world, "shard-%u: w%u does not tell that it cannot read its row", shard,
-                        node->name);
+    for (uint32_t i = 0; node->core != NULL && i < request->row_count; i++)
+        if (request->rows[i].damaged && !node->told[request->rows[i].shard])
+            shared_fail(world, "shard-%u: w%u does not tell that it cannot read its row",
+                        request->rows[i].shard, node->name);
 }
 
 static void answer(struct shared_world *world, const struct happening *happening)
@@ -224,7 +226,7 @@ static void answer(struct shared_world *world, const struct happening *happening
     if (live)
         step(world, request->node, &event);
     if (live && event.store.outcome == KS_DONE && request->ask.operation == KS_STORE_READ_LEASES)
-        check_told(world, node);
+        check_told(world, node, request);
     done_with(request);
 }
 
@@ -510,8 +512,7 @@ static void make_peace(struct shared_world *world)
     shared_say(world, "world: peace");
     world->peace = true;
     world->lost = world->late = 0;
-    world->slow_looks =
-        0; /* Claims go by the counter that a look showed, which moves every beat. */
+    world->slow_looks = 0; /* Claims go by counters, which move while a look is under way. */
     world->away_until = 0;
     for (ks_shard shard = 0; shard < SHARED_SHARDS; shard++)
         shared_mend(world, shard);
