@@ -248,7 +248,7 @@ test: deps tests  ## Run every test: unit, vectors, oom, contract, simulation, e
 	@rm -rf $(RESULTS)
 	@$(RUN) -j 4 -o $(RESULTS)/unit unit -- $(call of,unit) || :
 	@$(RUN) -j 2 -o $(RESULTS)/vectors vectors -- $(call of,vectors) $(call of,oom) || :
-	@$(if $(SIM),$(RUN) -o $(RESULTS)/sim simulation -- $(SIMS) || :)
+	@$(if $(SIM),$(RUN) -j 2 -o $(RESULTS)/sim simulation -- $(SIMS) || :)
 	@$(RUN) -o $(RESULTS)/contract contract -- $(CONTRACT) || :
 	@$(RUN) -j 4 -o $(RESULTS)/streams "contract of streams" -- $(STREAMS) || :
 	@$(RUN) -j 4 -o $(RESULTS)/e2e "end to end" -- $(E2E) || :
