@@ -471,8 +471,10 @@ static void go_on(struct world *world)
 static void look(struct world *world)
 {
     char why[160] = "not everybody runs";
-    /* A leader may have died between a move and telling it: the next one tells who holds too little for 1.5 B. */
-    sim_time soon = 2 * world->swarm.core.lease_duration.us + 2 * world->swarm.core.beat.us;
+    /* A leader may have died between a move and telling it: the next one tells who holds too little for 1.5 B, when it
+     * has seen the rows. */
+    sim_time soon = 2 * world->swarm.core.lease_duration.us + 2 * world->swarm.core.beat.us +
+                    world_looks_time(world);
     bool done;
 
     go_on(world);
