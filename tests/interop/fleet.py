@@ -463,7 +463,7 @@ class Verdict:
             records.sort()
         self.index = {data: (shard, index) for shard, records in self.shards.items()
                       for index, (_, data) in enumerate(records)}
-        self.first = {}
+        self.first, self.reader = {}, {}
         self.told = collections.Counter()
 
     def read(self):
@@ -487,7 +487,8 @@ class Verdict:
             if member.library.spans:
                 check(index > last.get(shard, -1), f"{member.worker} goes back in its span of {shard}", entry)
             last[shard] = index
-            self.first[entry["data"]] = min(entry["at"], self.first.get(entry["data"], entry["at"]))
+            if entry["at"] <= self.first.get(entry["data"], entry["at"]):
+                self.first[entry["data"]], self.reader[entry["data"]] = entry["at"], member.worker
 
     def nothing_lost(self):
         lost = {shard: [data for _, data in records if data not in self.first] for shard, records in self.shards.items()}
@@ -504,13 +505,16 @@ class Verdict:
                       f"{times[index - 1] - times[index]:.3f} s before {records[index - 1][1]}, which is earlier")
         return self
 
-    def parents_first(self):
-        """Nobody sees a record of a child before the last one of its parents was seen."""
+    def parents_first(self, theirs):
+        """Nobody sees a record of a child before the last one of its parents was seen; of theirs, of so many of them."""
         for shard in self.world.shards():
-            for parent in (shard.get("ParentShardId"), shard.get("AdjacentParentShardId")):
-                if parent in self.shards and shard["ShardId"] in self.shards:
+            child = [data for _, data in self.shards.get(shard["ShardId"], [])]
+            ours = child and self.reader[child[0]].startswith("ours")
+            parents = [shard.get("ParentShardId"), shard.get("AdjacentParentShardId")][:2 if ours else theirs]
+            for parent in parents:
+                if parent in self.shards and child:
                     last = max(self.first[data] for _, data in self.shards[parent])
-                    began = min(self.first[data] for _, data in self.shards[shard["ShardId"]])
+                    began = min(self.first[data] for data in child)
                     check(began >= last, f"{shard['ShardId']} was read {last - began:.3f} s before the end of {parent}")
         return self
 

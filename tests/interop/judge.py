@@ -58,7 +58,7 @@ class GoKcl(ReadsWhole):
     stories = ("takeover", "mixed", "stealing", "reshard", "frozen", "fanout", "aggregates")
     sleeps = fleet.LEASE_MS / 1000  # For longer than a lease lives.
     bears_sleep = True  # A member that wakes without its leases goes on.
-    parents_first = True
+    waits_for = 1  # Parents: of a merge a member waits for the one that its row names (C17).
     libraries = ("go-kcl", "go-kcl-v2")
     more = ()  # What is told only if it is asked for: minutes each.
     others = ()  # That its stories need, too.
@@ -108,7 +108,7 @@ class Kinsumer(ReadsWhole):
     stories = ("takeover", "mixed", "reshard", "frozen", "aggregates")
     sleeps = 5 * fleet.KINSUMER["check_ms"] / 1000 + 1
     bears_sleep = False
-    parents_first = False
+    waits_for = 0
     libraries = ("kinsumer", "kinsumer-snowplow")
     more = ()
     others = ()
@@ -152,7 +152,7 @@ class Kcl:
     stories = ("takeover", "mixed", "stealing", "reshard", "frozen", "streams", "fanout", "aggregates")
     sleeps = fleet.LEASE_MS / 1000
     bears_sleep = True
-    parents_first = True
+    waits_for = 2
     libraries = ("kcl2",)
     more = ()
     others = ()
@@ -455,9 +455,7 @@ def reshard(name, folder):
     them.stop()
     us.stop()
     watch.stop()
-    verdict = judge(world, library)
-    if dialect.parents_first:
-        verdict.parents_first()
+    judge(world, library).parents_first(dialect.waits_for)
     check_equal(dialect.owned(world), [], "leases that nobody gave back")
     checkpoints = dialect.checkpoints(world)
     check_equal({shard: checkpoints.get(shard) for shard in ended}, dict.fromkeys(ended, "SHARD_END"), "ends")
