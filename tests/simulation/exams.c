@@ -58,8 +58,9 @@ static sim_time for_looks(const struct world *world, enum exam exam)
     if (look == 0)
         return 0;
     ks_core_self(world->examined->core, &self);
+    /* A round that waits for a look waits so long (A7). */
     if (exam == EXAM_KILL && !self.leads)
-        return 0;
+        return core->timeout.us + core->round.us;
     if ((exam == EXAM_DRAIN || exam == EXAM_IDLE) && !self.leads)
         return core->timeout.us + 4 * core->round.us + SIM_SECOND;
     return exam == EXAM_KILL ? look : 2 * look;
