@@ -492,10 +492,10 @@ static void look(struct world *world)
         return;
     }
     /* A long chain of reshards takes its time, a generation after the other; so does a slow app with small credit. That
-     * a parent is over the leader sees when it looks. */
+     * a parent is over the leader sees when it looks; that an open shard is finished it believes for K. */
     if (!done && world->now > world->peace_at + PATIENCE_S * SIM_SECOND &&
-        world->now >
-            world->progress_at + PATIENCE_S / 3 * SIM_SECOND + 2 * world_looks_time(world)) {
+        world->now > world->progress_at + PATIENCE_S / 3 * SIM_SECOND +
+                         2 * world_looks_time(world) + operator_patience(world)) {
         oracle_fail(world, "%d s after the faults %s", (int)PATIENCE_S, why);
         return;
     }

@@ -4,10 +4,15 @@
 #include "story.h"
 #include "world.h"
 
+sim_time operator_patience(const struct world *world)
+{
+    return world->swarm.core.keep.us < 1000 * SIM_SECOND ? world->swarm.core.keep.us : 0;
+}
+
 /* A row that says finished is only repaired after K: it must be over within the run. */
 static bool may_finish(const struct world *world, const struct world_shard *shard)
 {
-    return shard->closed_at == SIM_NEVER && world->swarm.core.keep.us < 1000 * SIM_SECOND;
+    return shard->closed_at == SIM_NEVER && operator_patience(world) > 0;
 }
 
 void operator_meddles(struct world *world)
