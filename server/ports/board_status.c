@@ -379,6 +379,7 @@ void ks_board_measure(struct ks_switchboard *board)
     ks_metric_set_labelled(KS_METRIC_DRAINING, board->config.subscription, status.draining);
     ks_metric_set_labelled(KS_METRIC_MEMORY_BUDGET_USED, board->config.subscription,
                            (int64_t)board->budget.used);
+    ks_metric_set(KS_METRIC_MEMORY_HEAP_USED, (int64_t)ks_alloc_used());
     ks_metric_set(
         KS_METRIC_MEMORY_BUDGET_LIMIT,
         (int64_t)(board->budget.pool == NULL ? board->budget.limit : board->budget.pool->limit));
