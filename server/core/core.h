@@ -200,8 +200,8 @@ struct ks_session_view {
 };
 bool ks_core_session(const struct ks_core *core, ks_session_id session,
                      struct ks_session_view *ret_view);
-/* Why that session, which must be there, gets nothing, if it gets nothing. Looks at every lease: for whom it is told, not
- * for each record. */
+/* Why that session, which must be there, gets nothing, if it gets nothing. Looks at every lease: for whom it is told,
+ * not for each record. */
 enum ks_idle ks_core_session_idle(const struct ks_core *core, ks_session_id session);
 
 /* A worker row as last read, in no order: index 0 .. count-1. False past the end. */
