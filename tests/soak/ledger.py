@@ -31,6 +31,7 @@ class Known:
         self.persisted_at = 0.0
         self.passed = False     # By a seek.
         self.attempts = set()   # (Boot, epoch, attempt)
+        self.buried = False     # By nobody's wish: there must be a letter.
 
 
 class Place:
@@ -50,6 +51,7 @@ class Ledger:
         """`ordering` of polls, which take what there is; None if that may be any."""
         self.lock = threading.RLock()
         self.ordering = ordering
+        self.gives_up = False   # Records that fail too often become dead letters.
         self.records = {}       # (Shard, sequence) -> Known
         self.places = collections.defaultdict(Place)
         self.ids = {}           # ack_id -> (shard, sequence, epoch, boot, redriven)
@@ -206,7 +208,9 @@ class Ledger:
         first = bisect.bisect_right(place.sequences, place.looked)
         for sequence in place.sequences[first:bisect.bisect_right(place.sequences, up_to)]:
             known = self.records[shard, sequence]
-            if not known.finish_at and not known.passed:
+            if not known.finish_at and not known.passed and self.gives_up:
+                known.buried = True
+            elif not known.finish_at and not known.passed:
                 raise Failure(f"{shard} stands on {up_to}, and {sequence} ({known.name}) was not settled: seen {known.seen}, "
                               f"{dict(known.finishes)}; excused {place.excused[-3:]}")
         place.looked = max(place.looked, up_to)
@@ -214,13 +218,13 @@ class Ledger:
     def letter(self, shard, sequence, cause):
         with self.lock:
             known = self.records.get((shard, sequence))
-            check(known is not None and (known.finishes["dead_letter"] > 0 or cause != "asked"),
-                  f"a dead letter that nobody asked for: {shard} {sequence}")
+            check(self.gives_up if cause != "asked" else known is not None and known.finishes["dead_letter"] > 0,
+                  f"a dead letter that nobody asked for: {shard} {sequence} {cause}")
 
     def letters_are(self, found):
         """At the end: exactly those that must be there, and none that nobody wanted."""
         with self.lock:
             for (shard, sequence), known in self.records.items():
                 only = list(known.finishes) == ["dead_letter"] and known.persisted_at and not known.passed
-                if only and (shard, sequence) not in self.redriven:
+                if (only or known.buried) and (shard, sequence) not in self.redriven:
                     check((shard, sequence) in found, f"the dead letter {shard} {sequence} ({known.name}) is lost")
