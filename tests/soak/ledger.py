@@ -40,6 +40,7 @@ class Place:
     def __init__(self):
         self.sequences = []     # Of the records that are known, sorted.
         self.seeks = 0          # Odd while one is under way.
+        self.epoch = 0
         self.checkpoint = -1
         self.looked = -1        # Up to here all are known to have been settled.
         self.next = None        # The record that a seek went to: its shard stands on it, and it is the next one.
@@ -191,12 +192,13 @@ class Ledger:
 
     # --- Looking ---
 
-    def looks(self, shard, checkpoint, watermark, seeks):
+    def looks(self, shard, epoch, checkpoint, watermark, seeks):
         """What an owner says of its shard; `seeks` as it was before it was asked."""
         with self.lock:
             place = self.places[shard]
-            if place.seeks % 2 == 1 or place.seeks != seeks:
-                return
+            if place.seeks % 2 == 1 or place.seeks != seeks or epoch < place.epoch:
+                return  # Of an owner who does not know yet that he is none.
+            place.epoch = epoch
             check(checkpoint >= place.checkpoint, f"the checkpoint of {shard} went back from {place.checkpoint} to {checkpoint}")
             check(watermark >= checkpoint, f"the watermark of {shard}, {watermark}, is behind its checkpoint {checkpoint}")
             place.checkpoint = checkpoint

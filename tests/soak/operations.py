@@ -64,27 +64,37 @@ def allowed(what, refusal):
     return (refusal.status in (0, *STATUS.get(refusal.kind, ()))) and refusal.kind in ALWAYS | MAY.get(what, set())
 
 
-class Member:
-    """The sidecar, through its lives."""
+def options_of(chance):
+    return {"local_shards": chance.choice((1, 3, 8, 40)), "lease_duration_ms": chance.choice((1000, 2000)),
+            "checkpoint_interval_ms": chance.choice((100, 500, 2000)), "idle_release_ms": chance.choice((500, 30000)),
+            "drain_timeout_ms": 2000, "retry_backoff_ms": chance.choice(("", "1", "100,500")), "memory_budget_bytes": 32 << 20,
+            "max_attempts": chance.choice((0, 0, 4)), "log_level": "debug"}
 
-    def __init__(self, folder, chance, ledger):
-        self.folder, self.ledger = folder, ledger
-        self.sidecar = Sidecar.local(
-            folder, "one", local_shards=chance.choice((1, 3, 8, 40)), lease_duration_ms=chance.choice((1000, 2000)),
-            checkpoint_interval_ms=chance.choice((100, 500, 2000)), idle_release_ms=chance.choice((500, 30000)),
-            drain_timeout_ms=2000, retry_backoff_ms=chance.choice(("", "1", "100,500")), memory_budget_bytes=32 << 20,
-            max_attempts=chance.choice((0, 0, 4)), log_level="debug")
-        ledger.gives_up = self.sidecar.options["max_attempts"] > 0
+
+class Member:
+    """A sidecar, through its lives."""
+
+    def __init__(self, folder, name, options, ledger):
+        self.name, self.ledger = name, ledger
+        self.sidecar = Sidecar.local(folder, name, **options)
         self.up = threading.Event()
-        self.boot = 0
+        self.lives = 0
         self.local = threading.local()
         self.statuses = collections.Counter()
         self.start()
 
+    @property
+    def boot(self):
+        return f"{self.name}.{self.lives}"
+
     def start(self):
         self.sidecar.start()
-        self.boot += 1
+        self.before = self.descriptors()
+        self.lives += 1
         self.up.set()
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.sidecar.process.pid}/fd"))
 
     def stub(self):
         if getattr(self.local, "boot", 0) != self.boot:
@@ -107,21 +117,23 @@ class Member:
     def shards(self):
         return self.ask("GET", "/v1/shards")["shards"]
 
-    def end(self, number):
-        """Kills it, or has it end by itself, and starts it again."""
+    def end(self, number, alone):
+        """Kills it, or has it end by itself, and starts it again. `alone`: nobody else settles meanwhile."""
         self.up.clear()
         self.sidecar.signal(number)
         status = self.sidecar.wait()
         check(number == signal.SIGKILL or status in (0, 1), "it ended with", status)
         self.sidecar.start()
+        self.before = self.descriptors()
         found = {}
 
         def all_known():
             found.update({shard["shard_id"]: number_of(shard["checkpoint"]) for shard in self.shards()})
             return len(found) == self.sidecar.options["local_shards"]
         wait_until(all_known, 30, "all shards are known again")
-        self.ledger.process_ended(found)
-        self.boot += 1
+        if alone:
+            self.ledger.process_ended(found)
+        self.lives += 1
         self.up.set()
 
 
@@ -143,16 +155,18 @@ class World:
         self.lanes = self.chance.choice((1, 2, 16, 64))
         self.agreed = self.chance.random() < 0.6  # All say the same ordering.
         self.ledger = Ledger(self.ordering if self.agreed and self.ordering != "key" else None)
-        self.member = Member(folder, self.chance, self.ledger)
+        options = options_of(self.chance)
+        self.ledger.gives_up = options["max_attempts"] > 0
+        self.members = [Member(folder, name, options, self.ledger) for name in ("one", "two")[:self.chance.choice((1, 1, 2))]]
         self.over, self.problem = threading.Event(), None
+        self.statuses = collections.Counter()
         self.seeking = threading.Lock()
-        self.paused = False
 
-    def run(self, fate, *turns):
+    def run(self, fate, *actors):
         """Each on a thread of its own, with a chance of its own, until the time is over or one finds something. Fate is not:
         what a thread starts ends with it."""
-        threads = [threading.Thread(target=self.loop, args=(turn, random.Random(SEED + 1 + number)), daemon=True)
-                   for number, turn in enumerate(turns)]
+        threads = [threading.Thread(target=self.loop, args=(actor, random.Random(SEED + 1 + number)), daemon=True)
+                   for number, actor in enumerate(actors)]
         for thread in threads:
             thread.start()
         chance = random.Random(SEED)
@@ -166,32 +180,28 @@ class World:
             raise Failure(self.problem)
         check(not any(thread.is_alive() for thread in threads), "a thread does not end")
 
-    def loop(self, turn, chance):
+    def loop(self, actor, chance):
         try:
             while not self.over.is_set():
-                if self.member.up.wait(0.5):
-                    turn(chance)
+                if actor.member.up.wait(0.5):
+                    actor.turn(chance)
         except Exception:
             self.problem = self.problem or traceback.format_exc()
             self.over.set()
 
-    def may(self, what, act):
+    def may(self, member, what, act):
         """Does something that may be refused, or find nobody there. None if so."""
-        boot = self.member.boot
+        boot = member.boot
         try:
             answer = act()
-            self.member.statuses[what, 200] += 1
+            self.statuses[what, 200] += 1
             return answer
         except Refused as err:
-            self.member.statuses[what, str(err.status), err.kind] += 1
+            self.statuses[what, str(err.status), err.kind] += 1
             check(allowed(what, err), what, "was answered", err)
         except Gone as err:
-            self.member.statuses[what, "gone"] += 1
-            at = time.time()
-            if self.member.up.is_set() and self.member.boot == boot:
-                # It may be about to go, if this is the very moment of a kill.
-                time.sleep(1)
-                check(not self.member.up.is_set() or self.member.boot != boot or what == "read", what, f"found a broken connection at {at}:", err)
+            self.statuses[what, "gone"] += 1
+            check(not member.up.is_set() or member.boot != boot or what == "read", what, "found a broken connection:", err)
         return None
 
 
@@ -200,8 +210,8 @@ class World:
 class Client:
     """One app after the other under names that others have, too."""
 
-    def __init__(self, world):
-        self.world, self.member, self.ledger = world, world.member, world.ledger
+    def __init__(self, world, member):
+        self.world, self.member, self.ledger = world, member, world.ledger
         self.source, self.held, self.until = None, {}, 0
         self.batches, self.batch = collections.defaultdict(dict), None  # The last one that anything came of.
 
@@ -232,7 +242,7 @@ class Client:
             kind, options = chance.choice(STREAMS), self.options(chance)
             if kind is StreamCall and chance.random() < 0.3:
                 options["explicit_credit"] = True
-            self.source = self.world.may("open", lambda: kind(self.member, options))
+            self.source = self.world.may(self.member, "open", lambda: kind(self.member, options))
         else:
             kind, options = chance.choice(POLLS), self.options(chance)
             if chance.random() < 0.7:
@@ -240,7 +250,7 @@ class Client:
                         "maxInFlight": options["max_in_flight"]}
                 if self.world.ordering != "shard":
                     body.update(ordering="ORDERING_" + self.world.ordering.upper(), lanes=options.get("lanes", 0))
-                self.world.may("open", lambda: self.member.ask("POST", f"/{PACKAGE}Consumer/OpenSession", body))
+                self.world.may(self.member, "open", lambda: self.member.ask("POST", f"/{PACKAGE}Consumer/OpenSession", body))
             options["max_records"] = chance.choice((1, 10, 500))
             self.source = kind(self.member, options)
         self.until = time.monotonic() + chance.expovariate(1 / 3)
@@ -251,7 +261,7 @@ class Client:
             if self.source is None:
                 time.sleep(chance.uniform(0, 0.3))
             return
-        lines = self.world.may("poll" if isinstance(self.source, Poll) else "read", lambda: self.read(chance))
+        lines = self.world.may(self.member, "poll" if isinstance(self.source, Poll) else "read", lambda: self.read(chance))
         if lines is None or self.source.ended:
             return self.leave(chance, gone=True)
         if isinstance(self.source, StreamCall) and chance.random() < 0.2:
@@ -294,7 +304,7 @@ class Client:
         if not gone and chance.random() < 0.4:
             while self.held and chance.random() < 0.9:
                 self.settle(chance)
-            self.world.may("close", lambda: self.member.ask("DELETE", "/v1/sessions/" + source.session))
+            self.world.may(self.member, "close", lambda: self.member.ask("DELETE", "/v1/sessions/" + source.session))
         self.source = None
         source.cut(chance.random() < 0.5)
 
@@ -330,7 +340,7 @@ class Client:
         seeks = self.ledger.begin(items)
         if luck < 0.10:
             return self.half(chance, items)
-        done = self.world.may("settle", lambda: self.settle_by(chance, items, wait))
+        done = self.world.may(self.member, "settle", lambda: self.settle_by(chance, items, wait))
         if done is None:
             return
         accepted, failed, durable = done
@@ -355,7 +365,7 @@ class Client:
             self.held.pop(ack_id, None)
         seeks = self.ledger.begin(items)
         boot = self.source.boot
-        answer = self.world.may("settle", lambda: self.member.ask("POST", "/v1/records/settle", {"settlements": [settlement], **wait}))
+        answer = self.world.may(self.member, "settle", lambda: self.member.ask("POST", "/v1/records/settle", {"settlements": [settlement], **wait}))
         if answer is None:
             return
         failed = {one["ack_id"]: one["reason"] for one in answer["failed"]}
@@ -439,15 +449,15 @@ class Client:
         if redriven:
             return
         self.ledger.passed_cumulatively(shard, sequence)
-        self.world.may("checkpoint", lambda: self.member.ask("POST", "/v1/checkpoint", {
+        self.world.may(self.member, "checkpoint", lambda: self.member.ask("POST", "/v1/checkpoint", {
             "shard_id": shard, "sequence_number": str(sequence), "epoch": epoch}))
 
 
 # --- Those beside ---
 
 class Producer:
-    def __init__(self, world):
-        self.world, self.next = world, collections.Counter()
+    def __init__(self, world, member):
+        self.world, self.member, self.next = world, member, collections.Counter()
 
     def turn(self, chance):
         entries = []
@@ -457,7 +467,7 @@ class Producer:
             entries.append((key, f"{key}:{self.next[key]} ".encode() + b"x" * size))
             self.next[key] += 1
         body = {"Records": [{"PartitionKey": key, "Data": base64.b64encode(data).decode()} for key, data in entries]}
-        answer = self.world.may("put", lambda: self.world.member.ask("POST", "/v1/local/records", body))
+        answer = self.world.may(self.member, "put", lambda: self.member.ask("POST", "/v1/local/records", body))
         if answer is not None:
             check_equal(answer["FailedRecordCount"], 0, "put")
             with self.world.ledger.lock:
@@ -469,19 +479,20 @@ class Producer:
 class Monitor:
     """What the sidecar says of itself."""
 
-    def __init__(self, world):
-        self.world, self.member, self.ledger = world, world.member, world.ledger
+    def __init__(self, world, member):
+        self.world, self.member, self.ledger = world, member, world.ledger
 
     def turn(self, chance):
         del chance
         with self.ledger.lock:
             seeks = collections.defaultdict(int, {shard: place.seeks for shard, place in self.ledger.places.items()})
-        for shard in self.world.may("look", self.member.shards) or []:
+        for shard in self.world.may(self.member, "look", self.member.shards) or []:
             for name in ("delivered", "settled", "watermark_gap", "buffered", "in_flight"):
                 check(0 <= shard[name] < 1 << 31, f"{name} of", shard)
-            if shard["owner"] == "one" and shard["state"] in ("held", "paused"):
-                self.ledger.looks(shard["shard_id"], number_of(shard["checkpoint"]), number_of(shard["watermark"]), seeks[shard["shard_id"]])
-        for session in (self.world.may("look", lambda: self.member.ask("GET", "/v1/sessions")) or {"sessions": ()})["sessions"]:
+            if shard["owner"] == self.member.name and shard["state"] in ("held", "paused"):
+                self.ledger.looks(shard["shard_id"], shard["epoch"], number_of(shard["checkpoint"]), number_of(shard["watermark"]),
+                                  seeks[shard["shard_id"]])
+        for session in (self.world.may(self.member, "look", lambda: self.member.ask("GET", "/v1/sessions")) or {"sessions": ()})["sessions"]:
             self.look_at_session(session)
         time.sleep(0.1)
 
@@ -494,8 +505,8 @@ class Monitor:
 
 
 class Operator:
-    def __init__(self, world):
-        self.world, self.member, self.ledger = world, world.member, world.ledger
+    def __init__(self, world, member):
+        self.world, self.member, self.ledger = world, member, world.ledger
         self.replays = []
 
     def turn(self, chance):
@@ -505,7 +516,7 @@ class Operator:
         time.sleep(chance.uniform(0, 0.4))
 
     def ask(self, what, *request):
-        return self.world.may(what, lambda: self.member.ask(*request))
+        return self.world.may(self.member, what, lambda: self.member.ask(*request))
 
     def some(self, chance):
         with self.ledger.lock:
@@ -526,7 +537,7 @@ class Operator:
 
     def seek(self, chance):
         with self.world.seeking, self.ledger.lock:
-            known = {shard: list(place.sequences) for shard, place in self.ledger.places.items()}
+            known = {shard: list(place.sequences) for shard, place in self.ledger.places.items() if place.sequences}
         shards = self.some(chance)
         if not known:
             return
@@ -538,7 +549,7 @@ class Operator:
             to = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(time.time() - chance.randrange(2, 20)))
         body = {"to": to, "shards": shards, "force": chance.random() < 0.7, "dry_run": chance.random() < 0.4, "wait_ms": 20000}
         with self.world.seeking:
-            touched = shards or sorted(known)
+            touched = shards or sorted(self.ledger.places)
             began = self.ledger.seek_begins(touched)
             answer = self.ask("seek", "POST", "/v1/seek", body)
             moved = {}
@@ -586,7 +597,7 @@ class Operator:
             connection.request("GET", f"/v1/replays/{replay}/stream")
             response = connection.getresponse()
             if response.status != 200:
-                self.world.may("replay", lambda: (_ for _ in ()).throw(refused(response.status, response.read())))
+                self.world.may(self.member, "replay", lambda: (_ for _ in ()).throw(refused(response.status, response.read())))
                 return
             for _ in range(chance.choice((1, 30, 5000))):
                 line = response.readline()
@@ -638,7 +649,7 @@ class Fate:
     def turn(self, chance, seconds):
         if self.world.over.wait(seconds):
             return
-        member = self.world.member
+        member = chance.choice(self.world.members)
         luck = chance.random()
         if luck < 0.35:
             member.sidecar.signal(signal.SIGSTOP)
@@ -649,40 +660,28 @@ class Fate:
             number = signal.SIGKILL if luck < 0.8 else signal.SIGTERM
             self.happened[number.name] += 1
             with self.world.seeking:
-                member.end(number)
+                member.end(number, len(self.world.members) == 1)
 
 
 # --- The end ---
 
 def heal(world):
-    """Everybody leaves; one app takes and acknowledges all that is left."""
-    member, ledger = world.member, world.ledger
-    for session in member.ask("GET", "/v1/sessions")["sessions"]:
-        try:
-            member.ask("DELETE", "/v1/sessions/" + session["session"])
-        except Refused:
-            pass  # It was over by then.
-    member.ask("POST", "/v1/resume", {})
-    client = Client(world)
+    """Everybody leaves; one app at each takes and acknowledges all that is left."""
+    for member in world.members:
+        leave(member)
+        member.ask("POST", "/v1/resume", {})
     left = {}
 
     def take():
-        poll = Poll(member, {"client_id": "healer", "max_records": 1000})
-        for line in poll.read(1):
-            ledger.came(member.boot, poll, line)
-            client.held[line["ack_id"]] = line
-        if client.held:
-            items = [(ack_id, "ack") for ack_id in client.held]
-            seeks = ledger.begin(items)
-            answer = member.ask("POST", "/v1/records/settle", {"settlements": [{"ack_id": ack_id, "outcome": "ack"} for ack_id, _ in items],
-                                                               "wait": "persisted"})
-            ledger.end(items, seeks, {one["ack_id"] for one in answer["failed"]}, answer["persisted"])
-            client.held.clear()
         left.clear()
-        found = {shard["shard_id"]: shard for shard in member.shards()}
-        for shard, place in ledger.places.items():
-            if place.sequences and number_of(found[shard]["checkpoint"]) < place.sequences[-1]:
-                left[shard] = (place.sequences[-1], found[shard])
+        for member in world.members:
+            take_all(world, member)
+            for shard in member.shards():
+                place = world.ledger.places[shard["shard_id"]]
+                if shard["owner"] == member.name:
+                    left.pop(shard["shard_id"], None)
+                if place.sequences and number_of(shard["checkpoint"]) < place.sequences[-1] and shard["owner"] in (member.name, ""):
+                    left[shard["shard_id"]] = (place.sequences[-1], shard)
         return not left
     try:
         wait_until(take, SETTLED_SECONDS, "all is settled")
@@ -690,29 +689,52 @@ def heal(world):
         raise Failure(f"{err}: {left}") from err
 
 
-def judge(world, before):
-    member, ledger = world.member, world.ledger
+def leave(member):
+    for session in member.ask("GET", "/v1/sessions")["sessions"]:
+        try:
+            member.ask("DELETE", "/v1/sessions/" + session["session"])
+        except Refused:
+            pass  # It was over by then.
+
+
+def take_all(world, member):
+    ledger = world.ledger
+    poll = Poll(member, {"client_id": "healer", "max_records": 1000})
+    items = []
+    for line in poll.read(0.5):
+        ledger.came(member.boot, poll, line)
+        items.append((line["ack_id"], "ack"))
+    if items:
+        seeks = ledger.begin(items)
+        answer = member.ask("POST", "/v1/records/settle", {
+            "settlements": [{"ack_id": ack_id, "outcome": "ack"} for ack_id, _ in items], "wait": "persisted"})
+        ledger.end(items, seeks, {one["ack_id"] for one in answer["failed"]}, answer["persisted"])
+
+
+def judge(world):
+    ledger, one = world.ledger, world.members[0]
     for shard, place in ledger.places.items():
         with ledger.lock:
             ledger.check_settled(shard, place.sequences[-1] if place.sequences else -1)
     letters, token = set(), ""
     while True:
-        page = member.ask("GET", "/v1/dead-letters?page_size=1000" + (f"&page_token={token}" if token else ""))
+        page = one.ask("GET", "/v1/dead-letters?page_size=1000" + (f"&page_token={token}" if token else ""))
         letters |= {(letter["shard_id"], int(letter["sequence_number"])) for letter in page["dead_letters"]}
         token = page["next_page_token"]
         if not token:
             break
     ledger.letters_are(letters)
-    status = member.ask("GET", "/v1/status")["subscriptions"][0]
-    check_equal((status["in_flight"], status["in_flight_bytes"]), (0, 0), "in flight at the end")
     replayed(world)
-    counted(member, ledger)
-    for session in member.ask("GET", "/v1/sessions")["sessions"]:
-        world.may("close", lambda session=session: member.ask("DELETE", "/v1/sessions/" + session["session"]))
-    wait_until(lambda: member.sidecar.metric("memory_budget_used_bytes") < 1 << 20, 20, "memory comes back")
-    wait_until(lambda: descriptors(member) <= before + 8, 20, "descriptors come back")
-    check(member.sidecar.process.poll() is None, "it is there")
-    member.sidecar.stop()
+    for member in world.members:
+        check(member.sidecar.process.poll() is None, "it is there")
+        status = member.ask("GET", "/v1/status")["subscriptions"][0]
+        check_equal((status["in_flight"], status["in_flight_bytes"]), (0, 0), "in flight at the end")
+        counted(member, ledger)
+        leave(member)
+        wait_until(lambda member=member: member.sidecar.metric("memory_budget_used_bytes") < 1 << 20, 20, "memory comes back")
+        wait_until(lambda member=member: member.descriptors() <= member.before + 8, 20, "descriptors come back")
+    for member in world.members:
+        member.sidecar.stop()
 
 
 def counted(member, ledger):
@@ -728,8 +750,8 @@ def counted(member, ledger):
 
 def replayed(world):
     """What the stream holds is what was put."""
-    replay = world.member.ask("POST", "/v1/replays", {"from": "trim_horizon", "to": "latest", "shards": []})["id"]
-    connection = http.client.HTTPConnection("127.0.0.1", world.member.sidecar.port, timeout=60 * SLOW)
+    replay = world.members[0].ask("POST", "/v1/replays", {"from": "trim_horizon", "to": "latest", "shards": []})["id"]
+    connection = http.client.HTTPConnection("127.0.0.1", world.members[0].sidecar.port, timeout=60 * SLOW)
     connection.request("GET", f"/v1/replays/{replay}/stream")
     found = {}
     for line in connection.getresponse():
@@ -744,26 +766,22 @@ def replayed(world):
     check(not lost, "never came, and nobody knew of them:", lost[:5])
 
 
-def descriptors(member):
-    return len(os.listdir(f"/proc/{member.sidecar.process.pid}/fd"))
-
-
 @test(seconds=SECONDS + SETTLED_SECONDS + 120)
 def operations_of_all_kinds(folder):
     print(f"    {SECONDS} s from seed {SEED}", flush=True)
     world = World(folder)
-    print(f"    ordering {world.ordering}, {world.lanes} lanes, {world.member.sidecar.options}", flush=True)
-    before = descriptors(world.member)
+    print(f"    {len(world.members)} sidecars, ordering {world.ordering}, {world.lanes} lanes, {world.members[0].sidecar.options}", flush=True)
     fate = Fate(world)
+    one, other = world.members[0], world.members[-1]
     try:
-        world.run(fate.turn, Producer(world).turn, Monitor(world).turn, Operator(world).turn,
-                  *(Client(world).turn for _ in range(5)))
-        wait_until(world.member.up.is_set, 60, "it is up")
+        world.run(fate.turn, Producer(world, one), *(Monitor(world, member) for member in world.members), Operator(world, one),
+                  Operator(world, other), *(Client(world, world.members[number % len(world.members)]) for number in range(5)))
         heal(world)
-        judge(world, before)
+        judge(world)
     finally:
-        shutil.copy(world.member.sidecar.log, os.path.join(ROOT, "build", f"operations-{SEED}.log"))
-        for what, count in sorted(world.member.statuses.items(), key=str):
+        for member in world.members:
+            shutil.copy(member.sidecar.log, os.path.join(ROOT, "build", f"operations-{SEED}-{member.name}.log"))
+        for what, count in sorted(world.statuses.items(), key=str):
             print("   ", count, *what)
         print(f"    {len(world.ledger.records)} records; {dict(world.ledger.counts)}; {dict(fate.happened)}", flush=True)
 
