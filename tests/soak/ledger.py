@@ -31,7 +31,12 @@ class Known:
         self.persisted_at = 0.0
         self.passed = False     # By a seek.
         self.attempts = set()   # (Boot, epoch, attempt)
+        self.story = []         # What happened to it, for who reads of a failure: (when, what).
         self.buried = False     # By nobody's wish: there must be a letter.
+
+
+    def note(self, *what):
+        self.story.append((round(time.time(), 3), *what))
 
 
 class Place:
@@ -80,6 +85,7 @@ class Ledger:
             redriven = bool(line.get("redriven"))
             said = f"{line} on a connection of {connection.began:.3f} ({connection})"
             known.seen += 1
+            known.note("came", boot, epoch, line["attempt"])
             self.counts["redriven" if redriven else "delivered"] += 1
             self.ids[line["ack_id"]] = (shard, sequence, epoch, boot, redriven)
             self.lately.append(line["ack_id"])
@@ -118,6 +124,7 @@ class Ledger:
                     if not redriven:
                         known.finish_at = now
                     known.finishes[outcome] += 1
+                    known.note(outcome)
             return {shard: place.seeks for shard, place in self.places.items()}
 
     def end(self, items, seeks, failed, persisted):
@@ -133,6 +140,7 @@ class Ledger:
                 if redriven:
                     continue
                 known.done.setdefault((boot, epoch), now)
+                known.note("done", boot, epoch, persisted)
                 if persisted and place.seeks % 2 == 0 and place.seeks == seeks.get(shard):
                     known.persisted_at = known.persisted_at or now
 
@@ -143,6 +151,8 @@ class Ledger:
             for one in self.places[shard].sequences:
                 if one <= sequence:
                     self.records[shard, one].finish_at = time.monotonic()
+                    self.records[shard, one].finishes["checkpoint"] += 1
+                    self.records[shard, one].note("checkpoint", sequence)
 
     # --- Seeks, kills ---
 
@@ -168,6 +178,7 @@ class Ledger:
                 place.excused.append((before, passed))
                 for sequence in place.sequences:
                     known = self.records[shard, sequence]
+                    known.note("seek", before, after, passed)
                     known.passed = known.passed or before < sequence <= passed
                     if sequence > after:
                         known.persisted_at = 0.0
@@ -178,15 +189,15 @@ class Ledger:
                 place.checkpoint = min(place.checkpoint, after)
                 place.looked = min(place.looked, after)
 
-    def process_ended(self, checkpoints):
-        """What was settled and not durable comes again. `checkpoints`: shard -> number."""
+    def process_ended(self, checkpoints, ended):
+        """What was settled before and not durable comes again. `checkpoints`: shard -> number."""
         with self.lock:
-            now = time.monotonic()
             for shard, place in self.places.items():
                 durable = checkpoints.get(shard, -1)
                 for sequence in place.sequences[bisect.bisect_right(place.sequences, durable):]:
                     known = self.records[shard, sequence]
-                    if known.finish_at < now:
+                    if known.finish_at < ended:
+                        known.note("not durable", durable)
                         known.finish_at = 0.0
                 place.looked = min(place.looked, durable)
 
@@ -213,8 +224,8 @@ class Ledger:
             if not known.finish_at and not known.passed and self.gives_up:
                 known.buried = True
             elif not known.finish_at and not known.passed:
-                raise Failure(f"{shard} stands on {up_to}, and {sequence} ({known.name}) was not settled: seen {known.seen}, "
-                              f"{dict(known.finishes)}; excused {place.excused[-3:]}")
+                raise Failure(f"{shard} stands on {up_to}, and {sequence} ({known.name}) was not settled: {known.story}; "
+                              f"excused {place.excused[-3:]}")
         place.looked = max(place.looked, up_to)
 
     def letter(self, shard, sequence, cause):

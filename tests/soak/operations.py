@@ -50,7 +50,7 @@ MAY = {
     "open": {"ordering-conflict", "aborted", "not-found", "not_found"},  # A shard is not known yet.
     "poll": {"failed-precondition", "failed_precondition"},
     "settle": {"session-fenced", "session-expired", "aborted", "failed_precondition"},
-    "checkpoint": {"invalid-argument", "lease-lost"},
+    "checkpoint": {"invalid-argument", "lease-lost", "not-found"},
     "release": {"lease-lost"},
     "seek": {"lease-lost", "failed-precondition"},
     "close": {"not-found"},
@@ -123,6 +123,8 @@ class Member:
         self.sidecar.signal(number)
         status = self.sidecar.wait()
         check(number == signal.SIGKILL or status in (0, 1), "it ended with", status)
+        ended = time.monotonic()
+        self.lives += 1  # Some go on in the middle of a turn, and meet the next one before we do.
         self.sidecar.start()
         self.before = self.descriptors()
         found = {}
@@ -132,8 +134,7 @@ class Member:
             return len(found) == self.sidecar.options["local_shards"]
         wait_until(all_known, 30, "all shards are known again")
         if alone:
-            self.ledger.process_ended(found)
-        self.lives += 1
+            self.ledger.process_ended(found, ended)
         self.up.set()
 
 
@@ -345,10 +346,10 @@ class Client:
             return
         accepted, failed, durable = done
         check_equal(accepted + len(failed), len(items), "items and their outcomes", items[:5], failed[:5])
-        for ack_id, reason in failed:
-            check(reason in ("FENCED", "EXPIRED") or reason == "UNKNOWN" and self.ledger.ids[ack_id][3] != self.member.boot, "failed as", reason, ack_id)
+        for ack_id, reason, message in failed:
+            check(reason in ("FENCED", "EXPIRED") or reason == "UNKNOWN" and self.ledger.ids[ack_id][3] != self.member.boot, reason, message, ack_id, dict(items)[ack_id], self.ledger.ids[ack_id], self.ledger.records[self.ledger.ids[ack_id][:2]].attempts, self.source)
             check(ack_id in dict(items), "failed, though nobody sent it:", ack_id)
-        self.ledger.end(items, seeks, {ack_id for ack_id, _ in failed}, durable)
+        self.ledger.end(items, seeks, {ack_id for ack_id, _, _ in failed}, durable)
 
     def settle_batch(self, chance, wait):
         """One that is here as a whole, and some of it failed. Of a stream the last one may go on."""
@@ -390,12 +391,12 @@ class Client:
             if wait:
                 body.update(wait="WAIT_PERSISTED", waitMs=str(wait["wait_ms"]))
             answer = self.member.ask("POST", f"/{PACKAGE}Consumer/Settle", body)
-            return int(answer.get("ok", 0)), [(one["ackId"], one["reason"]) for one in answer.get("failed", [])], answer.get("persisted", False)
+            return int(answer.get("ok", 0)), [(one["ackId"], one["reason"], one["message"]) for one in answer.get("failed", [])], answer.get("persisted", False)
         elif way == 2:
             return self.settle_by_call(settlements, wait)
         else:
             answer = self.member.ask("POST", "/v1/records/settle", {"settlements": settlements, **wait})
-        return answer["ok"], [(one["ack_id"], one["reason"]) for one in answer["failed"]], answer["persisted"]
+        return answer["ok"], [(one["ack_id"], one["reason"], one["message"]) for one in answer["failed"]], answer["persisted"]
 
     def settle_by_call(self, settlements, wait):
         outcomes = {"ack": 1, "retry": 2, "extend": 3, "dead_letter": 4, "drop": 5}
@@ -408,7 +409,7 @@ class Client:
             answer = self.member.stub().Settle(timeout=60, settlements=items, **members)
         except grpc.RpcError as err:
             raise refused_call(err) from err
-        return answer.ok, [(one.ack_id, one.reason) for one in answer.failed], answer.persisted
+        return answer.ok, [(one.ack_id, one.reason, one.message) for one in answer.failed], answer.persisted
 
     def settle_in_stream(self, request):
         """Reads on until its answer comes."""
@@ -423,7 +424,7 @@ class Client:
         if answer.WhichOneof("answer") == "problem":
             raise Refused(answer.problem.status, answer.problem.type.rsplit(":", 1)[-1], answer.problem.detail)
         settled = answer.settled
-        return settled.ok, [(one.ack_id, one.reason) for one in settled.failed], settled.persisted
+        return settled.ok, [(one.ack_id, one.reason, one.message) for one in settled.failed], settled.persisted
 
     @staticmethod
     def more(chance, outcome):
