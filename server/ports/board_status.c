@@ -102,6 +102,19 @@ static int64_t most_behind(const struct ks_switchboard *board)
     return most;
 }
 
+static bool any_blocked(const struct ks_switchboard *board)
+{
+    struct ks_lease_view view;
+
+    for (uint32_t i = 0; i < board->config.core.leases_max; i++) {
+        const struct ks_board_lease *lease = &board->leases[i];
+
+        if (lease->used && ks_core_lease(board->core, lease->shard, &view) && view.blocked)
+            return true;
+    }
+    return false;
+}
+
 static enum ks_idle idle_of(const struct ks_switchboard *board, const struct ks_self_view *self)
 {
     if (board->draining)
@@ -114,7 +127,7 @@ static enum ks_idle idle_of(const struct ks_switchboard *board, const struct ks_
         return KS_IDLE_FENCED;
     if (self->held_bytes >= board->allowed)
         return KS_IDLE_FLOW_CONTROLLED;
-    return KS_IDLE_NO_DATA;
+    return any_blocked(board) ? KS_IDLE_LANE_BLOCKED : KS_IDLE_NO_DATA;
 }
 
 void ks_switchboard_status(const struct ks_switchboard *board, struct ks_board_status *ret_status)
@@ -190,8 +203,9 @@ bool ks_switchboard_shard(const struct ks_switchboard *board, ks_shard handle,
     status.hash_end = words->hash_end;
     status.owner = ks_names_text(workers, status.lease.owner.worker);
     status.next_owner = ks_names_text(workers, status.lease.next_owner.worker);
-    ks_story_reason(&words->story, status.shard_id,
-                    ks_names_text(workers, words->story.worker.worker), status.reason);
+    ks_story_reason(
+        &words->story, status.shard_id, ks_names_text(workers, words->story.worker.worker),
+        ks_board_record(board, shard, words->story.epoch, words->story.number), status.reason);
     status.has_lease = words->has_row;
     status.ours = lease != NULL;
     status.checkpoint = words->checkpoint;
