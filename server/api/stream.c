@@ -406,7 +406,6 @@ static bool query_encoding(struct ks_exchange *exchange, enum ks_frame_encoding 
     return false;
 }
 
-/* `lanes` goes with ordering=key. */
 /* Opens the session. False if the exchange was answered with a problem. */
 static bool open_session(struct stream *stream, const struct ks_session_request *request)
 {
@@ -441,9 +440,9 @@ void ks_serve_watch(struct ks_exchange *exchange, const ProtobufCMessage *messag
     struct stream *stream;
     ks_span heartbeat;
 
-    (void)arena;
     if (!ks_open_request_read(exchange, (const ks_pb_open_request *)message, ids, &request,
-                              &heartbeat))
+                              &heartbeat) ||
+        ks_open_request_waits(exchange, &request, message, arena, ks_serve_watch))
         return;
     stream = ks_alloc(sizeof(*stream));
     if (stream == NULL) {
