@@ -21,8 +21,8 @@ bool ks_open_request_read(struct ks_exchange *exchange, const ks_pb_open_request
  * answered with a problem. */
 bool ks_open_request_query(struct ks_exchange *exchange, ks_pb_open_request *request);
 
-/* True if it names shards that nobody here has heard of, and nobody has looked for lately: `handler` handles the message
- * anew when that is done, see ks_page_message_waits. */
+/* True if it names shards that are not known, and nobody has looked for them lately: `handler` handles the message anew
+ * when that is done, see ks_page_message_waits. */
 bool ks_open_request_waits(struct ks_exchange *exchange, const struct ks_session_request *request,
                            const ProtobufCMessage *message, struct ks_arena *arena,
                            ks_message_handler *handler);

@@ -336,9 +336,9 @@ struct ks_shard_status {
     ks_wall paused_until; /* 0: until it is resumed, or not paused. */
     char reason[KS_STORY_LINE_MAX]; /* What was decided about it last, as far as we know; "". */
 };
-/* Only a leader reads the rows of others all the time, from its first look on. Asks for all of them, for people: `done` is called once, in a
- * later turn, when they are there or cannot be had. True if what is known is fresh enough; then nothing is asked, and
- * `done` is not called. */
+/* Only a leader reads the rows of others all the time, from its first look on. Asks for all of them, for people: `done`
+ * is called once, in a later turn, when they are there or cannot be had. True if what is known is fresh enough; then
+ * nothing is asked, and `done` is not called. */
 struct ks_look {
     void (*done)(struct ks_look *look);
     struct ks_link link; /* The board's own. */
