@@ -163,12 +163,16 @@ static void registered(void *arg, const struct ks_aws_answer *told)
         ask_in(consumer, ks_back_off_wait(&consumer->looking, LOOK_MS_MIN, LOOK_MS_MAX));
         return;
     }
-    if (told->failure != NULL && strcmp(told->failure->code, "LimitExceededException") == 0)
-        ks_detail_set(&detail,
-                      "the stream may have no more consumers; deregister one, or name one that is "
-                      "there with --consumer: %s",
-                      told->failure->message);
-    fail(consumer, told->err, &detail);
+    if (told->failure == NULL || strcmp(told->failure->code, "LimitExceededException") != 0) {
+        fail(consumer, told->err, &detail);
+        return;
+    }
+    /* A throttle would have passed by now; this one passes when somebody does something. */
+    ks_detail_set(&detail,
+                  "the stream may have no more consumers; deregister one, or name one that is "
+                  "there with --consumer: %s",
+                  told->failure->message);
+    fail(consumer, KS_FAIL(INVALID), &detail);
 }
 
 static void described(void *arg, const struct ks_aws_answer *told)

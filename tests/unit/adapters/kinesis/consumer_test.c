@@ -169,7 +169,7 @@ TEST(a_stream_that_may_have_no_more_of_them_is_told_and_asked_again)
     say(rig, "RegisterStreamConsumer", 400,
         "{\"__type\":\"LimitExceededException\",\"message\":\"limit of 20\"}");
     say(rig, "DescribeStreamConsumer", 200, DESCRIPTION("ACTIVE"));
-    expect_failure(rig, KS_ERR_THROTTLED, "no more consumers; deregister one, or name one");
+    expect_failure(rig, KS_ERR_INVALID, "no more consumers; deregister one, or name one");
     expect_arn(rig);
     EXPECT(ks_span_to_ms(
                ks_instant_since(rig->canned.requests[2].at, rig->canned.requests[1].at)) >= 450);
