@@ -22,8 +22,8 @@ ks_err ks_trust_find(const char *named, const char **ret_path, struct ks_detail 
 {
     if (named != NULL && named[0] != '\0') {
         if (!is_readable(named))
-            return ks_err_because(KS_FAIL(INVALID), detail,
-                                  "the CA bundle %s is no file that can be read", named);
+            return ks_err_because(KS_FAIL(INVALID), detail, "the CA bundle %s cannot be read",
+                                  named);
         *ret_path = named;
         return KS_OK;
     }
