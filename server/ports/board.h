@@ -198,6 +198,8 @@ void ks_board_ask_store(struct ks_switchboard *board, const struct ks_store_effe
 void ks_board_ask_list(struct ks_switchboard *board);
 /* Reads all lease rows, for ourselves: the core is not told. */
 void ks_board_look_at_rows(struct ks_switchboard *board);
+/* True if all lease rows were read at least once, by the core or for ourselves. */
+bool ks_board_has_looked(const struct ks_switchboard *board);
 /* Has the lock name a boot. */
 void ks_board_lock(struct ks_switchboard *board, uint64_t boot);
 /* Asks the source who it is, again and again until it answers. Until then nothing is read. */

@@ -165,8 +165,12 @@ static ks_err shards_of(const struct ks_switchboard *board,
     for (uint32_t i = 0; i < request->shard_count; i++) {
         if (ks_names_find(&board->rows.shards, request->shards[i], &shards[i]))
             continue;
-        ks_detail_set(detail, "no shard %.*s is known", (int)request->shards[i].size,
-                      (const char *)request->shards[i].data);
+        if (!ks_board_has_looked(board) || board->rows.shards.fresh == 0) {
+            ks_detail_set(detail, "the shards are not known yet");
+            return KS_FAIL(BUSY);
+        }
+        ks_detail_set(detail, "no shard %.*s is known; /v1/shards has those that are",
+                      (int)request->shards[i].size, (const char *)request->shards[i].data);
         return KS_FAIL(NOT_FOUND);
     }
     return KS_OK;
