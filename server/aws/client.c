@@ -29,9 +29,13 @@ static const struct service {
     const char *name;
     const char *target;
     const char *content_type;
+    uint32_t attempts_max;
+    int32_t first_ms;
 } SERVICES[] = {
-    [KS_AWS_KINESIS] = {"kinesis", "Kinesis_20131202", KS_AWS_JSON_TYPE_1_1},
-    [KS_AWS_DYNAMODB] = {"dynamodb", "DynamoDB_20120810", KS_AWS_JSON_TYPE_1_0},
+    [KS_AWS_KINESIS] = {"kinesis", "Kinesis_20131202", KS_AWS_JSON_TYPE_1_1, KS_RETRY_ATTEMPTS,
+                        KS_RETRY_FIRST_MS},
+    [KS_AWS_DYNAMODB] = {"dynamodb", "DynamoDB_20120810", KS_AWS_JSON_TYPE_1_0,
+                         KS_RETRY_ATTEMPTS_DYNAMODB, KS_RETRY_FIRST_MS_DYNAMODB},
 };
 
 struct ks_aws_client {
@@ -255,6 +259,7 @@ static bool may_retry(struct ks_aws_call *call, const struct result *result, ks_
     const struct ks_retry_limits limits = {
         .mode = mode_of(&call->request),
         .attempts_max = client->attempts_max,
+        .first_ms = client->service->first_ms,
         .left = time_left(call),
     };
     const struct ks_retry_failure failure = {
@@ -627,7 +632,8 @@ ks_err ks_aws_client_new(const struct ks_aws_client_options *options,
         client->endpoints[use] = *options->endpoint;
     if (options->rules != NULL)
         client->rules = *options->rules;
-    client->attempts_max = options->attempts_max == 0 ? KS_RETRY_ATTEMPTS : options->attempts_max;
+    client->attempts_max =
+        options->attempts_max == 0 ? client->service->attempts_max : options->attempts_max;
     client->silence = client->silence_kept = options->silence;
     if (options->silence.us == 0) {
         client->silence = ks_span_ms(KS_AWS_SILENCE_MS);

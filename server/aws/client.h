@@ -50,7 +50,7 @@ struct ks_aws_client_options {
     const struct ks_endpoint_rules
         *rules;            /* Not NULL: where depends on the account of the credentials
                                               and on the operation. Copied, its texts borrowed. */
-    uint32_t attempts_max; /* Of one call; 0: KS_RETRY_ATTEMPTS. */
+    uint32_t attempts_max; /* Of one call; 0: as the standard mode of the service. */
     ks_span
         silence; /* So long nothing may come; 0: KS_AWS_SILENCE_MS, and less on a kept connection. */
     uint64_t seed; /* For the jitter. */

@@ -104,17 +104,23 @@ static void keep(struct ks_credentials_source *source, const struct ks_credentia
     count(source);
 }
 
-static void plan_refresh(struct ks_credentials_source *source)
+ks_span ks_credentials_refresh_after(ks_span life, struct ks_prng *prng)
 {
-    ks_instant now = source->fetched_at;
-    ks_span life = source->current.life;
     ks_span jitter = shorter(ks_span_ms(JITTER_MS), ks_span_us(life.us / 8));
-    ks_span early = ks_span_us(ks_prng_between(&source->prng, 0, jitter.us));
+    ks_span early = ks_span_us(ks_prng_between(prng, 0, jitter.us));
     ks_span before = shorter(ks_span_ms(REFRESH_MS), ks_span_us(life.us / 2));
 
+    return ks_span_us(life.us - before.us - early.us);
+}
+
+static void plan_refresh(struct ks_credentials_source *source)
+{
+    ks_span life = source->current.life;
+
     if (!source->current.outlasts)
-        source->expires_at = ks_instant_add(now, life);
-    source->refresh_at = ks_instant_add(now, ks_span_us(life.us - before.us - early.us));
+        source->expires_at = ks_instant_add(source->fetched_at, life);
+    source->refresh_at =
+        ks_instant_add(source->fetched_at, ks_credentials_refresh_after(life, &source->prng));
 }
 
 /* They came dead, and are used all the same. */
