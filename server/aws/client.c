@@ -494,6 +494,16 @@ static void fail_unsent(struct ks_aws_call *call, ks_err err, const char *why)
     decide(call, &result);
 }
 
+/* What is not found, or cannot be read, is a file or a role: it must not look like what the service says of a table, a
+ * shard or a place in it. */
+static ks_err of_credentials(ks_err err)
+{
+    bool passes = ks_err_class(err) == KS_CLASS_RETRY || ks_err_class(err) == KS_CLASS_SHED ||
+                  ks_err_is(err, KS_ERR_DENIED);
+
+    return passes ? err : KS_FAIL(NO_CREDENTIALS);
+}
+
 static void on_credentials(struct ks_credentials_waiter *waiter, ks_err err,
                            const struct ks_credentials *credentials, const struct ks_detail *detail)
 {
@@ -502,7 +512,7 @@ static void on_credentials(struct ks_credentials_waiter *waiter, ks_err err,
     call->waiting = false;
     ks_loop_timer_clear(call->client->loop, &call->timer);
     if (!ks_ok(err)) {
-        fail_unsent(call, err, detail->text);
+        fail_unsent(call, of_credentials(err), detail->text);
         return;
     }
     struct ks_detail why = {""};

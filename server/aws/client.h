@@ -63,7 +63,9 @@ KS_MUST_USE ks_err ks_aws_client_new(const struct ks_aws_client_options *options
 void ks_aws_client_free(struct ks_aws_client *client);
 
 struct ks_aws_answer {
-    ks_err err;              /* KS_OK: status 2xx and a whole body. */
+    /* KS_OK: status 2xx and a whole body. Of credentials that are not to be had NO_CREDENTIALS, DENIED, or what passes;
+     * NOT_FOUND and its like are said by the service alone. */
+    ks_err err;
     struct ks_detail detail; /* "ResourceNotFoundException on kinesis GetRecords: Stream s ..". */
     int status;              /* Of HTTP; 0: there was no answer. */
     bool sent;               /* Something may have reached the server, in any attempt. */

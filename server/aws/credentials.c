@@ -36,6 +36,9 @@ struct ks_credentials_source {
 
     struct ks_credentials current;
     bool present;
+    char last[KS_ACCESS_KEY_MAX + 1]; /* Of those that came last. */
+    bool refused;                     /* AWS called them expired. */
+    bool stuck;                       /* And they came again, which was told. */
     ks_instant fetched_at;
     ks_instant refresh_at;
     ks_instant expires_at;
@@ -76,9 +79,23 @@ static void count(const struct ks_credentials_source *source)
                            now_ms + ks_span_to_ms(current->life));
 }
 
+/* A state that lasts is said once. */
+static void look_whether_new(struct ks_credentials_source *source, const char *access_key)
+{
+    bool same = strcmp(source->last, access_key) == 0;
+
+    if (same && source->refused && !source->stuck)
+        ks_warn("credentials: those that AWS calls expired came again: renew them where they come "
+                "from; the environment of a process stays as it is, start it again");
+    source->stuck = same && source->refused;
+    source->refused = source->stuck;
+    (void)snprintf(source->last, sizeof(source->last), "%s", access_key);
+}
+
 /* Takes them, for ever at first. */
 static void keep(struct ks_credentials_source *source, const struct ks_credentials *credentials)
 {
+    look_whether_new(source, credentials->access_key);
     source->current = *credentials;
     source->present = true;
     source->fetched_at = ks_loop_now(source->loop);
@@ -244,7 +261,9 @@ void ks_credentials_expired(struct ks_credentials_source *source)
 
     if (!source->present || !ks_instant_reached(ks_loop_now(source->loop), old_at))
         return;
-    ks_warn("credentials: AWS calls them expired, fetching new ones");
+    if (!source->stuck)
+        ks_warn("credentials: AWS calls them expired, fetching new ones");
+    source->refused = true;
     source->present = false;
     ks_credentials_wipe(&source->current);
 }

@@ -269,6 +269,10 @@ struct ks_board_lease *ks_board_lease_of(const struct ks_switchboard *board, ks_
 
 /* ---- board_sessions.c ---- */
 
+/* The record that the core calls by this number; KS_SHARD_NONE: of a dead letter. NULL if it is not in memory. Valid
+ * until the next turn. */
+const struct ks_record *ks_board_record(const struct ks_switchboard *board, ks_shard shard,
+                                        ks_epoch epoch, ks_number number);
 void ks_board_wake(struct ks_switchboard *board, ks_session_id session);
 void ks_board_session_ended(struct ks_switchboard *board, ks_session_id session,
                             enum ks_session_end why);

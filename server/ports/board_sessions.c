@@ -339,8 +339,8 @@ void ks_switchboard_close(struct ks_switchboard *board, ks_session_id id)
 
 /* ---- Records. ---- */
 
-static const struct ks_record *record_of(struct ks_switchboard *board, ks_shard shard,
-                                         ks_epoch epoch, ks_number number)
+const struct ks_record *ks_board_record(const struct ks_switchboard *board, ks_shard shard,
+                                        ks_epoch epoch, ks_number number)
 {
     struct ks_board_lease *lease = ks_board_lease_of(board, shard, epoch);
 
@@ -354,7 +354,7 @@ static int64_t bytes_of(struct ks_switchboard *board, const struct ks_run *run)
     int64_t bytes = 0;
 
     for (ks_number number = run->first; number < run->first + run->count; number++) {
-        const struct ks_record *record = record_of(board, run->shard, run->epoch, number);
+        const struct ks_record *record = ks_board_record(board, run->shard, run->epoch, number);
 
         assert(record != NULL);
         bytes += (int64_t)(record->data.size + record->partition_key.size);
@@ -407,7 +407,7 @@ const struct ks_record *ks_switchboard_record(struct ks_switchboard *board, ks_s
     /* By the clock, not by the turn: a process that is stopped in the middle of a turn goes on in the middle of it. */
     if (shard != KS_SHARD_NONE && !ks_core_may_deliver(board->core, shard, epoch, ks_instant_now()))
         return NULL;
-    return record_of(board, shard, epoch, number);
+    return ks_board_record(board, shard, epoch, number);
 }
 
 bool ks_switchboard_is_over(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
@@ -425,7 +425,7 @@ const struct ks_record *ks_switchboard_too_large(struct ks_switchboard *board, k
     if (!ks_core_lease(board->core, shard, &lease) || !lease.holds_large)
         return NULL;
     *ret_epoch = lease.epoch;
-    return record_of(board, shard, lease.epoch, lease.large);
+    return ks_board_record(board, shard, lease.epoch, lease.large);
 }
 
 /* ---- Settling. ---- */
