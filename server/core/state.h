@@ -308,6 +308,7 @@ struct ks_leader_write {
     ks_instant deadline;
     bool reading;       /* The take is done, or may be: the row is read .. */
     ks_instant read_at; /* .. not before. */
+    bool claims;        /* It is read for the protocol's claim. */
 };
 enum { KS_LEADER_WRITES_MAX = 32 };
 

@@ -219,27 +219,49 @@ static const struct ks_member *richest(const struct ks_core *core)
     return richest;
 }
 
-/* One at a time. */
-static void claim_one(struct ks_core *core, struct ks_effects *effects)
+/* One at a time. NULL: of nobody, now. */
+static const struct ks_member *victim(const struct ks_core *core)
 {
-    const struct ks_member *victim = richest(core);
+    return ks_peers_room(core) == 0 || ks_peers_writes(&core->fleet) > 0 || any_claim(core)
+               ? NULL
+               : richest(core);
+}
+
+/* And the lease may be had. */
+static bool has(const struct ks_core *core, const struct ks_member *member, ks_shard shard)
+{
+    const struct ks_directory_entry *entry = &core->directory[shard];
+
+    return ks_peers_writable(entry) && entry->next_owner.worker == 0 &&
+           ks_incarnation_equal(entry->owner, member->self);
+}
+
+static void claim_one(struct ks_core *core)
+{
+    const struct ks_member *whom = victim(core);
     uint32_t at;
 
-    if (victim == NULL || ks_peers_room(core) == 0 || ks_peers_writes(&core->fleet) > 0 ||
-        any_claim(core) || !ks_instant_reached(core->now, core->fleet.claim_at))
+    if (whom == NULL || !ks_instant_reached(core->now, core->fleet.claim_at))
         return;
     core->fleet.claim_at = ks_instant_add(core->now, CLAIM_EVERY);
     at = (uint32_t)ks_prng_below(&core->prng, core->directory_top);
     for (uint32_t i = 0; i < core->directory_top; i++) {
         ks_shard shard = (at + i) % core->directory_top;
-        struct ks_directory_entry *entry = &core->directory[shard];
 
-        if (!ks_peers_writable(entry) || entry->next_owner.worker != 0 ||
-            !ks_incarnation_equal(entry->owner, victim->self))
+        if (!has(core, whom, shard))
             continue;
-        (void)write_row(core, shard, KS_STORE_PLAN, core->fleet.self, effects);
+        (void)ks_peers_claim(core, shard);
         return;
     }
+}
+
+/* The row was read. */
+static void claim(struct ks_core *core, ks_shard shard, struct ks_effects *effects)
+{
+    const struct ks_member *whom = victim(core);
+
+    if (whom != NULL && has(core, whom, shard) && ks_peers_want(core))
+        (void)write_row(core, shard, KS_STORE_PLAN, core->fleet.self, effects);
 }
 
 /* We do not want it any more: its owner would give it back to nobody. */
@@ -272,7 +294,7 @@ void ks_go_kcl_round(struct ks_core *core, struct ks_effects *effects)
     else
         unclaim(core, effects);
     if (ks_peers_want(core) && free == 0 && core->config.stealing)
-        claim_one(core, effects);
+        claim_one(core);
     ks_peers_clean_up(core, ks_shards_may_delete, effects);
     fleet->round_at = ks_instant_add(core->now, core->config.beat);
     if ((free > 0 && ks_peers_room(core) > 0) || any_claim(core))
@@ -296,4 +318,5 @@ const struct ks_fleet_protocol ks_go_kcl_protocol = {
     .serves_until = ks_go_kcl_serves_until,
     .renew_at = ks_peers_renew_at,
     .round = ks_go_kcl_round,
+    .claim = claim,
 };

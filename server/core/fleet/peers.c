@@ -225,7 +225,7 @@ uint32_t ks_peers_writes(const struct ks_fleet *fleet)
     return used;
 }
 
-bool ks_peers_look_at(struct ks_core *core, ks_shard shard)
+static bool read_one(struct ks_core *core, ks_shard shard, bool claims)
 {
     struct ks_directory_entry *entry = &core->directory[shard];
     struct ks_leader_write *write = free_write(&core->fleet);
@@ -240,9 +240,20 @@ bool ks_peers_look_at(struct ks_core *core, ks_shard shard)
         .deadline = ks_instant_add(core->now, core->config.lease_duration),
         .reading = true,
         .read_at = core->now,
+        .claims = claims,
     };
     entry->writing = true;
     return true;
+}
+
+bool ks_peers_look_at(struct ks_core *core, ks_shard shard)
+{
+    return read_one(core, shard, false);
+}
+
+bool ks_peers_claim(struct ks_core *core, ks_shard shard)
+{
+    return read_one(core, shard, true);
 }
 
 static bool is_take(enum ks_store_operation operation)
@@ -393,6 +404,8 @@ static void read_back(struct ks_core *core, struct ks_leader_write *write,
         ks_peers_is_me(core, row->owner) && row->rev == write->rev && entry->held == KS_HELD_NONE &&
         ks_instant_before(core->now, write->deadline))
         begin(core, write, row, effects);
+    if (write->claims)
+        core->protocol->claim(core, write->shard, effects);
 }
 
 static void read_writes(struct ks_core *core, struct ks_effects *effects)
