@@ -256,7 +256,7 @@ static void claim_one(struct ks_core *core)
 }
 
 /* The row was read. */
-static void claim(struct ks_core *core, ks_shard shard, struct ks_effects *effects)
+void ks_go_kcl_claim(struct ks_core *core, ks_shard shard, struct ks_effects *effects)
 {
     const struct ks_member *whom = victim(core);
 
@@ -318,5 +318,5 @@ const struct ks_fleet_protocol ks_go_kcl_protocol = {
     .serves_until = ks_go_kcl_serves_until,
     .renew_at = ks_peers_renew_at,
     .round = ks_go_kcl_round,
-    .claim = claim,
+    .claim = ks_go_kcl_claim,
 };
