@@ -62,30 +62,25 @@ struct poll {
 
 /* ---- Answers ---- */
 
+static enum ks_idle idle_of(const struct poll *poll)
+{
+    enum ks_idle idle;
+
+    if (ks_switchboard_session_idle(poll->subscription->board, poll->delivery.session, &idle))
+        return idle;
+    /* The session itself is over. */
+    return poll->subscription->quiesced ? KS_IDLE_DRAINING : KS_IDLE_FENCED;
+}
+
 static void write_idle(struct ks_writer *json, const struct poll *poll)
 {
     /* In the order of enum ks_idle. */
     static const char *const words[KS_IDLES] = {"no_data",      "no_leases", "flow_controlled",
                                                 "paused",       "draining",  "throttled",
                                                 "lane_blocked", "fenced"};
-    struct ks_session_status status;
 
     ks_writer_key(json, "idle_reason");
-    if (ks_switchboard_session(poll->subscription->board, poll->delivery.session, &status))
-        ks_writer_string(json, words[status.session.idle]);
-    else /* The session itself is over. */
-        ks_writer_string(json,
-                         words[poll->subscription->quiesced ? KS_IDLE_DRAINING : KS_IDLE_FENCED]);
-}
-
-static KinesisSidecar__V1__IdleReason idle_of(const struct poll *poll)
-{
-    struct ks_session_status status;
-
-    if (ks_switchboard_session(poll->subscription->board, poll->delivery.session, &status))
-        return ks_control_idle(status.session.idle);
-    /* The session itself is over. */
-    return ks_control_idle(poll->subscription->quiesced ? KS_IDLE_DRAINING : KS_IDLE_FENCED);
+    ks_writer_string(json, words[idle_of(poll)]);
 }
 
 /* The same by call. */
@@ -95,7 +90,7 @@ static void call_idle(struct poll *poll)
 
     kinesis_sidecar__v1__pull_response__init(&response);
     response.session = poll->session;
-    response.idle_reason = idle_of(poll);
+    response.idle_reason = ks_control_idle(idle_of(poll));
     ks_exchange_message(poll->exchange, &response.base);
 }
 

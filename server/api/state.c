@@ -356,7 +356,8 @@ void ks_handle_workers(struct ks_exchange *exchange)
 
 /* ---- Sessions ---- */
 
-static void fill_session(const struct ks_session_status *status, ks_pb_session *row)
+static void fill_session(const struct ks_session_status *status, enum ks_idle idle,
+                         ks_pb_session *row)
 {
     const struct ks_session_view *session = &status->session;
 
@@ -375,7 +376,7 @@ static void fill_session(const struct ks_session_status *status, ks_pb_session *
     row->credit = session->credit;
     row->lanes = session->lanes;
     row->ack_deadline_ms = ks_span_to_ms(status->ack_deadline);
-    row->idle_reason = ks_control_idle(session->idle);
+    row->idle_reason = ks_control_idle(idle);
 }
 
 void ks_serve_sessions(struct ks_exchange *exchange, const ProtobufCMessage *request,
@@ -385,6 +386,7 @@ void ks_serve_sessions(struct ks_exchange *exchange, const ProtobufCMessage *req
     struct ks_session_status status;
     struct ks_page page;
     struct list list;
+    enum ks_idle idle;
 
     (void)arena;
     if (!ks_page_read(exchange, (const ks_pb_page_request *)request, &page) ||
@@ -392,12 +394,13 @@ void ks_serve_sessions(struct ks_exchange *exchange, const ProtobufCMessage *req
         return;
     for (uint32_t i = list.page.next; i < ks_switchboard_session_slots(list.board); i++) {
         ks_pb_session *row;
-        if (!ks_switchboard_session(list.board, i, &status))
+        if (!ks_switchboard_session(list.board, i, &status) ||
+            !ks_switchboard_session_idle(list.board, i, &idle))
             continue;
         row = list_row(&list, i, sizeof(*row));
         if (row == NULL)
             break;
-        fill_session(&status, row);
+        fill_session(&status, idle, row);
     }
     kinesis_sidecar__v1__sessions_response__init(&response);
     response.n_sessions = list.count;

@@ -79,14 +79,16 @@ static void say_heartbeat(struct stream *stream)
     KinesisSidecar__V1__Heartbeat beat;
     ks_pb_event event;
     struct ks_session_status status;
+    enum ks_idle idle;
 
-    if (!ks_switchboard_session(stream->subscription->board, stream->delivery.session, &status))
+    if (!ks_switchboard_session(stream->subscription->board, stream->delivery.session, &status) ||
+        !ks_switchboard_session_idle(stream->subscription->board, stream->delivery.session, &idle))
         return;
     kinesis_sidecar__v1__heartbeat__init(&beat);
     kinesis_sidecar__v1__stream_event__init(&event);
     beat.in_flight = status.session.in_flight;
     beat.credit = status.session.credit;
-    beat.idle_reason = ks_control_idle(status.session.idle);
+    beat.idle_reason = ks_control_idle(idle);
     event.event_case = KINESIS_SIDECAR__V1__STREAM_EVENT__EVENT_HEARTBEAT;
     event.heartbeat = &beat;
     say(stream, &event);
@@ -406,7 +408,6 @@ static bool query_encoding(struct ks_exchange *exchange, enum ks_frame_encoding 
     return false;
 }
 
-/* `lanes` goes with ordering=key. */
 /* Opens the session. False if the exchange was answered with a problem. */
 static bool open_session(struct stream *stream, const struct ks_session_request *request)
 {

@@ -235,8 +235,28 @@ static ks_err take_string_of(ks_view *view, enum major major, struct ks_cbor_str
     return KS_OK;
 }
 
+/* All names and nearly all texts of an answer have no tag, one piece, and their size in the first byte or two. */
+static inline bool take_short(ks_view *view, struct ks_cbor_string *ret_text)
+{
+    const uint8_t *at = view->data;
+
+    if (view->size < 2 || (at[0] >> 5) != TEXT || (at[0] & 31) > IN_1_BYTE)
+        return false;
+    bool wide = (at[0] & 31) == IN_1_BYTE;
+    size_t size = wide ? at[1] : at[0] & 31;
+    size_t head = wide ? 2 : 1;
+    ks_view text = ks_view_of(at + head, size);
+    if (size > view->size - head || !ks_view_is_utf8(text))
+        return false;
+    *ret_text = (struct ks_cbor_string){.bytes = text, .size = size};
+    *view = ks_view_of(text.data + size, view->size - head - size);
+    return true;
+}
+
 ks_err ks_cbor_text(ks_view *view, struct ks_cbor_string *ret_text)
 {
+    if (take_short(view, ret_text))
+        return KS_OK;
     return take_string_of(view, TEXT, ret_text);
 }
 

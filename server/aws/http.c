@@ -23,7 +23,8 @@ enum { HANDLES_KEPT = 64 };
 enum { IDLE_SECONDS_MAX = 45 };
 /* Where the options do not say; see http.h. */
 enum { CONNECTIONS_KEPT = 64, CONNECT_TIMEOUT_MS = 3100 };
-/* There are as many streams as shards, and a frame of HTTP/2 is no longer. */
+/* There are as many streams as shards, and a frame of HTTP/2 is no longer. As much is held to send with, which curl
+ * makes 64 KiB by itself and keeps for as long as the stream is open. */
 static const long STREAM_BUFFER_BYTES = 16 * 1024;
 /* Each connection that lies idle costs some ten kilobytes. */
 enum { BUSY_KEPT_MAX = 256 };
@@ -604,6 +605,7 @@ static bool set_protocol(CURL *handle, const struct ks_http_request *request)
                    CURLE_OK &&
                curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, ms < 1 ? 1L : ms) == CURLE_OK;
     return curl_easy_setopt(handle, CURLOPT_BUFFERSIZE, STREAM_BUFFER_BYTES) == CURLE_OK &&
+           curl_easy_setopt(handle, CURLOPT_UPLOAD_BUFFERSIZE, STREAM_BUFFER_BYTES) == CURLE_OK &&
            curl_easy_setopt(handle, CURLOPT_HTTP_VERSION, h2) == CURLE_OK &&
            curl_easy_setopt(handle, CURLOPT_FRESH_CONNECT, 1L) == CURLE_OK &&
            curl_easy_setopt(handle, CURLOPT_FORBID_REUSE, 1L) == CURLE_OK;

@@ -101,6 +101,11 @@ void ks_alloc_keep(size_t bytes)
     (void)mallopt(M_TRIM_THRESHOLD, keep);
 }
 
+size_t ks_alloc_used(void)
+{
+    return mallinfo2().uordblks;
+}
+
 void ks_alloc_give_back(size_t bytes)
 {
     if (mallinfo2().fordblks > bytes)
@@ -110,6 +115,11 @@ void ks_alloc_give_back(size_t bytes)
 void ks_alloc_keep(size_t bytes)
 {
     (void)bytes;
+}
+
+size_t ks_alloc_used(void)
+{
+    return 0;
 }
 
 void ks_alloc_give_back(size_t bytes)

@@ -34,6 +34,9 @@ int64_t ks_alloc_live(void);
  * up to megabytes: to get their pages anew from the kernel costs as much as to read what is in them. Elsewhere than on
  * glibc nothing changes. */
 void ks_alloc_keep(size_t bytes);
+/* Bytes that everybody in the process has in use, libraries included, as the allocator counts them; what is free, and
+ * large blocks that it maps, aside. Elsewhere than on glibc 0. */
+size_t ks_alloc_used(void);
 /* If more than `bytes` of the heap are free, gives their pages back to the kernel, wherever they lie: by itself the
  * allocator gives back only what lies behind everything that is in use. About 0.2 ms a MB. Elsewhere
  * than on glibc nothing happens. */

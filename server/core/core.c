@@ -513,9 +513,14 @@ bool ks_core_session(const struct ks_core *core, ks_session_id id, struct ks_ses
         .granted = session->granted,
         .explicit_credit = session->explicit_credit,
         .lanes = session->lanes,
-        .idle = ks_session_idle(core, session),
     };
     return true;
+}
+
+enum ks_idle ks_core_session_idle(const struct ks_core *core, ks_session_id id)
+{
+    assert(id < core->config.sessions_max && core->sessions[id].used);
+    return ks_session_idle(core, &core->sessions[id]);
 }
 
 bool ks_core_worker(const struct ks_core *core, uint32_t index, struct ks_worker_view *ret_view)

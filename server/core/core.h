@@ -197,10 +197,12 @@ struct ks_session_view {
     uint32_t granted;          /* Explicit credit that is left; 0 where credit is not explicit. */
     bool explicit_credit;
     uint32_t lanes;
-    enum ks_idle idle; /* Why it gets nothing, if it gets nothing. */
 };
 bool ks_core_session(const struct ks_core *core, ks_session_id session,
                      struct ks_session_view *ret_view);
+/* Why that session, which must be there, gets nothing, if it gets nothing. Looks at every lease: for whom it is told,
+ * not for each record. */
+enum ks_idle ks_core_session_idle(const struct ks_core *core, ks_session_id session);
 
 /* A worker row as last read, in no order: index 0 .. count-1. False past the end. */
 struct ks_worker_view {

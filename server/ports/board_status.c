@@ -262,6 +262,17 @@ bool ks_switchboard_session(const struct ks_switchboard *board, ks_session_id id
     return true;
 }
 
+bool ks_switchboard_session_idle(const struct ks_switchboard *board, ks_session_id id,
+                                 enum ks_idle *ret_idle)
+{
+    struct ks_session_status status;
+
+    if (!ks_switchboard_session(board, id, &status))
+        return false;
+    *ret_idle = ks_core_session_idle(board->core, id);
+    return true;
+}
+
 /* ---- Load. ---- */
 
 /* What was delivered counts for about so long: long enough that a burst moves no lease, short enough that the leader
@@ -379,6 +390,7 @@ void ks_board_measure(struct ks_switchboard *board)
     ks_metric_set_labelled(KS_METRIC_DRAINING, board->config.subscription, status.draining);
     ks_metric_set_labelled(KS_METRIC_MEMORY_BUDGET_USED, board->config.subscription,
                            (int64_t)board->budget.used);
+    ks_metric_set(KS_METRIC_MEMORY_HEAP_USED, (int64_t)ks_alloc_used());
     ks_metric_set(
         KS_METRIC_MEMORY_BUDGET_LIMIT,
         (int64_t)(board->budget.pool == NULL ? board->budget.limit : board->budget.pool->limit));

@@ -288,6 +288,25 @@ static long resident(void)
     return pages * 4096;
 }
 
+TEST(what_is_in_use_is_told)
+{
+    enum { COUNT = 64, SIZE = 16 << 10 };
+    void *blocks[COUNT];
+    size_t before;
+
+    /* A sanitizer has an allocator of its own. */
+    if (getenv("KS_SANITIZED") != NULL)
+        return;
+    before = ks_alloc_used();
+    for (int at = 0; at < COUNT; at++)
+        blocks[at] = ks_alloc(SIZE);
+    EXPECT(ks_alloc_used() - before >= COUNT * SIZE);
+    EXPECT(ks_alloc_used() - before < 2 * COUNT * SIZE);
+    for (int at = 0; at < COUNT; at++)
+        ks_free(blocks[at]);
+    EXPECT(ks_alloc_used() - before < SIZE);
+}
+
 TEST(what_was_freed_among_what_stays_is_given_back)
 {
     enum { COUNT = 64, SIZE = 256 << 10, MB = 1 << 20 };

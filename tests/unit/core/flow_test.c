@@ -232,7 +232,6 @@ TEST(a_failed_read_is_asked_for_again_and_says_why_there_is_nothing)
 {
     struct ks_event failed = {.kind = KS_EVENT_READ_FAILED, .read_failed = {0, 1, true, false}};
     ks_session_id session;
-    struct ks_session_view view;
 
     bed_live(&bed);
     session = bed_session(&bed, 100, 1 << 20);
@@ -240,14 +239,12 @@ TEST(a_failed_read_is_asked_for_again_and_says_why_there_is_nothing)
     bed_settle_down(&bed);
     bed_step(&bed, &failed);
     EXPECT(read_effect() == NULL);
-    EXPECT(ks_core_session(bed.core, session, &view));
-    EXPECT_EQ_I64(view.idle, KS_IDLE_THROTTLED);
+    EXPECT_EQ_I64(ks_core_session_idle(bed.core, session), KS_IDLE_THROTTLED);
     EXPECT_EQ_I64(bed.core->reserved, 0);
     bed_wait(&bed, 200);
     EXPECT(read_effect() != NULL);
     bed_records(&bed, 0, 1, 1, false);
-    EXPECT(ks_core_session(bed.core, session, &view));
-    EXPECT_EQ_I64(view.idle, KS_IDLE_NO_DATA);
+    EXPECT_EQ_I64(ks_core_session_idle(bed.core, session), KS_IDLE_NO_DATA);
 }
 
 TEST(nothing_is_read_after_the_end_of_the_shard)

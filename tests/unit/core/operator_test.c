@@ -91,10 +91,7 @@ static const struct ks_store_effect *must_ask(enum ks_store_operation operation)
 
 static enum ks_idle idle(void)
 {
-    struct ks_session_view view;
-
-    EXPECT(ks_core_session(bed.core, session, &view));
-    return view.idle;
+    return ks_core_session_idle(bed.core, session);
 }
 
 /* ---- Pause ---- */
