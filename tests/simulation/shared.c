@@ -12,7 +12,7 @@
 
 #define WAR (60 * SIM_SECOND)
 #define WALL_US INT64_C(1700000000000000)
-enum { WINDOW = 32, LOOKS = 20 }; /* So many slow looks it takes to share leases out, one by one. */
+enum { WINDOW = 32, LOOKS = 6 }; /* So many slow looks it takes to share leases out, one by one. */
 
 bool shared_chance(struct shared_world *world, uint32_t per_mille)
 {
@@ -697,7 +697,7 @@ static void draw(struct shared_world *world)
     config->read_bytes = 1 << 12;
     ks_prng_init(&world->looks, world->seed ^ 0x27C8);
     if (ks_prng_below(&world->looks, 1000) < 250) {
-        world->slow_looks = (uint32_t)ks_prng_between(&world->looks, 50, 1000);
+        world->slow_looks = (uint32_t)ks_prng_between(&world->looks, 50, 1500);
         world->look = ks_prng_between(&world->looks, SIM_SECOND, SIM_LOOK - SIM_SECOND);
     }
     if (world->fleet->draw != NULL)

@@ -390,7 +390,7 @@ static void steal_one(struct ks_core *core)
 
         if (!has(core, whom, shard))
             continue;
-        (void)ks_peers_claim(core, shard);
+        (void)ks_peers_claim(core, shard, ks_span_us(0));
         return;
     }
 }
