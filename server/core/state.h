@@ -85,8 +85,9 @@ struct ks_directory_entry {
 /* KCL 3.x: the index of the owners names us. */
 enum ks_assigned {
     KS_ASSIGNED_NO,
-    KS_ASSIGNED_FOUND, /* The row is to be read, */
-    KS_ASSIGNED_LOOKED /* and then tells. */
+    KS_ASSIGNED_FOUND,  /* The row is to be read, */
+    KS_ASSIGNED_LOOKED, /* and then tells, */
+    KS_ASSIGNED_ASKED   /* or those of its parents, which are being read. */
 };
 
 /* Whether somebody has to be told of a lease. */
