@@ -59,7 +59,7 @@ TEST(a_time_that_is_far_ahead_is_not_handed_on)
     EXPECT(taken->next_rev <= (uint64_t)(peers_wall_us + 11000000) * 1000);
 }
 
-/* Somebody has all of three leases, and one of them is being read, to be claimed: it was renewed since it was looked at.
+/* Somebody has all of three leases, and one of them is being read, to be claimed: it was renewed since the look.
  * Returns which. */
 static ks_shard about_to_claim(struct ks_lease_row rows[3])
 {
