@@ -6,14 +6,12 @@ on a good day is in embedded_test.py."""
 import json
 import os
 import queue
-import signal
 import subprocess
 import sys
 import threading
 import time
 
-from lib import (PATIENCE, ROOT, FaultProxy, Sidecar, check, check_equal, main, numbered, read_lines, spawn, test,
-                 wait_until)
+from lib import (PATIENCE, ROOT, FaultProxy, Sidecar, check, check_equal, main, numbered, read_lines, test, wait_until)
 from kinesis_sidecar import Sidecar as Client
 
 BASH = os.path.join(ROOT, "client-stubs", "bash", "kinesis-sidecar.sh")
@@ -203,6 +201,45 @@ with Sidecar(sys.argv[1]).stream() as stream:
 
 
 # --- Bash ---
+
+@test(seconds=40)
+def the_bash_stub_takes_any_record_in_a_strict_shell(folder):
+    """Data that nobody reads, with pipefail; keys that look like JSON; NULs; a token."""
+    token = os.path.join(folder, "token")
+    with open(token, "w", encoding="utf-8") as file:
+        file.write("a secret\n")
+    os.chmod(token, 0o600)
+    sidecar = Sidecar.local(folder, local_shards=1, token_file=token, max_request_bytes=2 << 20).start()
+    script = f"""
+        . '{BASH}'
+        handle() {{
+            echo "$KS_SEQUENCE_NUMBER $KS_ATTEMPT" >>"$1"
+            case $(wc -l <"$1") in
+            1) [ -n "$KS_SHARD_ID" ] ;;
+            2) cat >"$1.data" ;;
+            *) return 99 ;;
+            esac
+        }}
+        trap ks_close EXIT
+        handle_it() {{ handle "$seen"; }}
+        seen=$1
+        ks_consume handle_it 10
+    """
+    key = "\"},{\"x\\,\"data\":\"x\"],\"session\":\"x\",\"attempt\":7,\"shard_id\":\"\n$(false)`"
+    for shell, strict in ("bash", "set -euo pipefail"), ("dash", "set -eu"):
+        Client(sidecar.url, token="a secret").put([(key, b"x" * 300000), (key, b"a\0'\n\"\n\n\xff"), ("k", b"")])
+        seen = os.path.join(folder, shell)
+        env = dict(os.environ, KS_URL=sidecar.url, KS_TOKEN_FILE=token, KS_SESSION=shell)
+        done = subprocess.run([shell, "-c", strict + script, "stub", seen], env=env, capture_output=True, text=True,
+                              timeout=30 * PATIENCE, check=False)
+        check_equal((done.returncode, done.stdout, done.stderr), (0, "", ""), shell)
+        lines = read_lines(seen)
+        check_equal([line.split()[1:] for line in lines], [["1"]] * 3, shell)
+        check_equal(len({line.split()[0] for line in lines}), 3, lines)
+        with open(seen + ".data", "rb") as file:
+            check_equal(file.read(), b"a\0'\n\"\n\n\xff", shell)
+        check_equal(Client(sidecar.url, token="a secret").request("GET", "/v1/sessions")["sessions"], [], "sessions")
+    sidecar.stop()
 
 if __name__ == "__main__":
     main()
