@@ -125,7 +125,7 @@ static enum ks_err_code meaning_of_status(int status)
     switch (status) {
     case 401:
     case 403: return KS_ERR_DENIED;
-    case 404: return KS_ERR_NOT_FOUND;
+    case 404: return KS_ERR_SERVER; /* Somebody between us: a service says what it has not. */
     case 408: return KS_ERR_TIMEOUT;
     case 429: return KS_ERR_THROTTLED;
     default: return status >= 500 || status < 400 ? KS_ERR_SERVER : KS_ERR_INVALID;

@@ -210,6 +210,9 @@ def keys_of_an_instance_are_used_beyond_their_end(folder):
 def keys_that_aws_calls_expired_are_dropped(folder):
     stage = Stage(folder, life=3600)
     sidecar = stage.sidecar("pod", stage.pod()).start()
+    keys = stage.world.issue("user")
+    stuck = stage.sidecar("stuck", {"AWS_ACCESS_KEY_ID": keys.access, "AWS_SECRET_ACCESS_KEY": keys.secret,
+                                    "AWS_SESSION_TOKEN": keys.token}, log_level="info").start()
     age = stage.world.now()
     wait_until(lambda: stage.world.now() > age + 6, 20, "the keys are not brand new")
     stage.world.revoke()
@@ -217,6 +220,11 @@ def keys_that_aws_calls_expired_are_dropped(folder):
     wait_until(sidecar.is_ready, 20, "ready")
     check(all("ExpiredTokenException" in refusal for refusal in stage.world.refused), stage.world.refused)
     check("AWS calls them expired" in sidecar.said(), "it is told")
+    # Who has no others says it once.
+    wait_until(lambda: "those that AWS calls expired came again" in stuck.said(), 30, "it is told")
+    again = stage.world.now()
+    wait_until(lambda: stage.world.now() > again + 6, 20, "they were asked for again")
+    check_equal(stuck.said().count("warn  credentials:"), 2, "lines")
 
 
 @test(60)

@@ -69,6 +69,8 @@ def subcommands_put_pull_ack(folder):
     check_equal(sidecar.get("/v1/status")["state"], "draining", "state")
     check_equal(sidecar.command("health").returncode, 1, "readyz while draining")
     check_equal(sidecar.command("health", "livez").returncode, 0, "livez while draining")
+    waited = sidecar.command("wait", "--timeout-ms", "300")
+    check(waited.returncode == 1 and b"answers 503: draining" in waited.stderr, "wait says why it was in vain:", waited)
     check_equal(sidecar.call("GET", "/v1/records/stream").status, 503, "a new session")
     sidecar.signal(signal.SIGTERM)
     check_equal(sidecar.wait(3), 0, "status")
