@@ -41,7 +41,7 @@ ks_curl() {
     ks_method=$1
     ks_path=$2
     shift 2
-    curl -sS --noproxy '*' --connect-timeout 5 -m "$KS_SECONDS" ${KS_SOCKET:+--unix-socket "$KS_SOCKET"} \
+    curl -q -sS --noproxy '*' --connect-timeout 5 -m "$KS_SECONDS" ${KS_SOCKET:+--unix-socket "$KS_SOCKET"} \
         -X "$ks_method" "$@" -w '\n%{http_code}\n' ${KS_TOKEN_FILE:+-K /dev/fd/4} "$KS_URL$ks_path" 4<<KS_CONFIG
 header = "Authorization: Bearer ${KS_TOKEN_FILE:+$(cat "$KS_TOKEN_FILE")}"
 KS_CONFIG

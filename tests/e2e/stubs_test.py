@@ -204,7 +204,9 @@ with Sidecar(sys.argv[1]).stream() as stream:
 
 @test(seconds=40)
 def the_bash_stub_takes_any_record_in_a_strict_shell(folder):
-    """Data that nobody reads, with pipefail; keys that look like JSON; NULs; a token."""
+    """Data that nobody reads, with pipefail; keys that look like JSON; NULs; a token; what a user's curl does else."""
+    with open(os.path.join(folder, ".curlrc"), "w", encoding="utf-8") as file:
+        file.write("include\n")
     token = os.path.join(folder, "token")
     with open(token, "w", encoding="utf-8") as file:
         file.write("a secret\n")
@@ -229,7 +231,7 @@ def the_bash_stub_takes_any_record_in_a_strict_shell(folder):
     for shell, strict in ("bash", "set -euo pipefail"), ("dash", "set -eu"):
         Client(sidecar.url, token="a secret").put([(key, b"x" * 300000), (key, b"a\0'\n\"\n\n\xff"), ("k", b"")])
         seen = os.path.join(folder, shell)
-        env = dict(os.environ, KS_URL=sidecar.url, KS_TOKEN_FILE=token, KS_SESSION=shell)
+        env = dict(os.environ, KS_URL=sidecar.url, KS_TOKEN_FILE=token, KS_SESSION=shell, CURL_HOME=folder)
         done = subprocess.run([shell, "-c", strict + script, "stub", seen], env=env, capture_output=True, text=True,
                               timeout=30 * PATIENCE, check=False)
         check_equal((done.returncode, done.stdout, done.stderr), (0, "", ""), shell)
