@@ -108,7 +108,8 @@ enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRA
       "{shard}: {count} dead letters from {record} on cannot be written, trying until they are")   \
     X(DROPPED, WARN, "record_dropped", "{shard}: {count} records from {record} on are dropped, {cause}") \
     X(STOPPED, ERROR, "poison", \
-      "{shard}: stopped by record {record}, which failed {count} times: settle it, POST /v1/resume to try again, or /v1/seek past it") \
+      "{shard}: stopped by record {record}, which failed {count} times: settle it, POST /v1/resume to try again, "  \
+      "or /v1/seek past it")                                                                       \
     X(GOES_ON, INFO, "resumed", "{shard}: goes on, no record stops it any more") \
     X(KCL_EQUALS, INFO, NULL, "{worker}: the fleet is of the manners of KCL 2.x: leases are taken")   \
     X(KCL_ASSIGNED, INFO, NULL, "{worker}: the fleet is of the manners of KCL 3.x: its leader assigns leases") \

@@ -3,10 +3,11 @@
  *
  * Records are dense numbers 0, 1, 2 .. Between the watermark and the last record fetched there is one slot for each, in
  * a ring, so that acks in any order give one contiguous watermark and never run out of anything but the window itself.
- * The ring is as long as it must be, and short again whenever all is settled: of the window's memory, which is there for
- * each lease, no more is touched than was needed at a time. Each record is in one of a few lanes, by the hash of its partition key. In a lane order is kept: a
- * recall takes back the record and every later delivery of its lane, and what waits holds up what is behind it in its
- * lane. Unordered, there is one lane, and a record holds up nothing but the watermark.
+ * The ring is as long as it must be, and short again whenever all is settled: of the window's memory, which is there
+ * for each lease, no more is touched than was needed at a time. Each record is in one of a few lanes, by the hash of
+ * its partition key. In a lane order is kept: a recall takes back the record and every later delivery of its lane, and
+ * what waits holds up what is behind it in its lane. Unordered, there is one lane, and a record holds up nothing but
+ * the watermark.
  * Pure. Owned by struct ks_lease.
  */
 #ifndef KS_CORE_TRACKER_H

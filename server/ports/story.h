@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* story.h - the sentences of KS_STORY_TABLE with names and numbers in them: log lines and events.
  *
- * Placeholders: {shard} {worker} (names), {boot} (16 hex digits), {epoch} {number} {count} {ms} (decimal), {record} (its sequence
- * number, and behind a point its place in its aggregate; else its number in the epoch).
+ * Placeholders: {shard} {worker} (names), {boot} (16 hex digits), {epoch} {number} {count} {ms} (decimal), {record}
+ * (its sequence number, and behind a point its place in its aggregate; else its number in the epoch).
  */
 #ifndef KS_PORTS_STORY_H
 #define KS_PORTS_STORY_H
@@ -30,8 +30,8 @@ struct ks_story_note {
 enum ks_log_level ks_story_level(enum ks_story story);
 /* The word of the event that it makes for listeners, NULL for none. */
 const char *ks_story_event(enum ks_story story);
-/* The sentence for a KS_EFFECT_STORY; `shard` and `worker` are the names of its numbers, `record` what `number` is; NULL:
- * it is none, or not in memory. Cut at KS_STORY_LINE_MAX - 1 characters. */
+/* The sentence for a KS_EFFECT_STORY; `shard` and `worker` are the names of its numbers, `record` what `number` is;
+ * NULL: it is none, or not in memory. Cut at KS_STORY_LINE_MAX - 1 characters. */
 void ks_story_line(const struct ks_effect *effect, const char *shard, const char *worker,
                    const struct ks_record *record, char ret_line[KS_STORY_LINE_MAX]);
 /* Keeps a KS_EFFECT_STORY about a shard as the reason why its lease is where it is. That it was acquired says less than
