@@ -18,7 +18,7 @@ enum { REFRESH_MS = 15 * 60 * 1000, JITTER_MS = 60 * 1000 };
 enum { AGAIN_FIRST_MS = 1000, AGAIN_MOST_MS = 60 * 1000 };
 /* When those that came have expired, but may be used still. */
 enum { STRETCH_LEAST_MS = 12 * 60 * 1000, STRETCH_MOST_MS = 20 * 60 * 1000 };
-/* Credentials this young are not dropped because AWS calls them expired: new ones would be the
+/* Credentials this young are not dropped because AWS does not take them: new ones would be the
  * same. */
 enum { YOUNG_MS = 5000 };
 
@@ -37,7 +37,7 @@ struct ks_credentials_source {
     struct ks_credentials current;
     bool present;
     char last[KS_ACCESS_KEY_MAX + 1]; /* Of those that came last. */
-    bool refused;                     /* AWS called them expired. */
+    bool refused;                     /* AWS did not take them. */
     bool stuck;                       /* And they came again, which was told. */
     ks_instant fetched_at;
     ks_instant refresh_at;
@@ -85,7 +85,7 @@ static void look_whether_new(struct ks_credentials_source *source, const char *a
     bool same = strcmp(source->last, access_key) == 0;
 
     if (same && source->refused && !source->stuck)
-        ks_warn("credentials: those that AWS calls expired came again: renew them where they come "
+        ks_warn("credentials: those that AWS does not take came again: renew them where they come "
                 "from; the environment of a process stays as it is, start it again");
     source->stuck = same && source->refused;
     source->refused = source->stuck;
@@ -262,7 +262,7 @@ void ks_credentials_expired(struct ks_credentials_source *source)
     if (!source->present || !ks_instant_reached(ks_loop_now(source->loop), old_at))
         return;
     if (!source->stuck)
-        ks_warn("credentials: AWS calls them expired, fetching new ones");
+        ks_warn("credentials: AWS does not take them any more, fetching new ones");
     source->refused = true;
     source->present = false;
     ks_credentials_wipe(&source->current);

@@ -88,8 +88,8 @@ void ks_credentials_wait(struct ks_credentials_source *source,
 /* Only for one who waits. */
 void ks_credentials_unwait(struct ks_credentials_waiter *waiter);
 
-/* AWS says that the token of the credentials in use has expired: they are dropped and the next
- * caller waits for new ones. */
+/* AWS says that the token of the credentials in use has expired, or that it does not know them: they are dropped, and
+ * the next caller waits for new ones. */
 void ks_credentials_expired(struct ks_credentials_source *source);
 
 /* When those that live so long still are asked for anew, in the background: see above. Pure. */

@@ -44,7 +44,7 @@ static const struct meaning {
     {"ExpiredTokenException", KS_ERR_DENIED, TOKEN},
     {"IncompleteSignature", KS_ERR_DENIED, PLAIN},
     {"IncompleteSignatureException", KS_ERR_DENIED, PLAIN},
-    {"InvalidClientTokenId", KS_ERR_DENIED, PLAIN},
+    {"InvalidClientTokenId", KS_ERR_DENIED, TOKEN},
     {"InvalidIdentityToken", KS_ERR_DENIED, PLAIN},
     {"IDPRejectedClaim", KS_ERR_DENIED, PLAIN},
     {"KMSAccessDeniedException", KS_ERR_DENIED, PLAIN},
@@ -57,7 +57,7 @@ static const struct meaning {
     {"NotAuthorized", KS_ERR_DENIED, PLAIN},
     {"OptInRequired", KS_ERR_DENIED, PLAIN},
     {"RegionDisabledException", KS_ERR_DENIED, PLAIN},
-    {"UnrecognizedClientException", KS_ERR_DENIED, PLAIN},
+    {"UnrecognizedClientException", KS_ERR_DENIED, TOKEN},
 
     {"ConditionalCheckFailedException", KS_ERR_CONDITION, PLAIN},
     {"ExpiredIteratorException", KS_ERR_EXPIRED, PLAIN},

@@ -106,7 +106,7 @@ TEST(codes_mean_what_the_table_says)
         {"InvalidSignatureException", KS_ERR_DENIED, false, true, false},
         {"RequestTimeTooSkewed", KS_ERR_DENIED, false, true, false},
         {"ExpiredTokenException", KS_ERR_DENIED, false, false, true},
-        {"UnrecognizedClientException", KS_ERR_DENIED, false, false, false},
+        {"UnrecognizedClientException", KS_ERR_DENIED, false, false, true},
         {"ResourceNotFoundException", KS_ERR_NOT_FOUND, false, false, false},
         {"InternalFailure", KS_ERR_SERVER, false, false, false},
         {"ValidationException", KS_ERR_INVALID, false, false, false},
