@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# example.sh - prints each record and acknowledges it; Ctrl-C ends it, what was not acknowledged comes again.
+# example.sh - prints each record and acknowledges it; Ctrl-C ends it, what was not acknowledged comes again at once.
 #
 # Beside `make run`:  client-stubs/bash/example.sh
 set -eu
@@ -12,4 +12,7 @@ handle() {
 }
 
 KS_SESSION=bash-example
+trap ks_close EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM # When the poll that waits is over: 10 s at most.
 ks_consume handle 10

@@ -7,7 +7,7 @@
 #     ks_consume handle
 #
 # KS_URL (http://127.0.0.1:8990) or KS_SOCKET (path of a Unix socket) says where the sidecar is, KS_SESSION which pull
-# session is used (default). Delivery is at least once.
+# session is used (default), KS_TOKEN_FILE which file holds the token, if one is asked for. Delivery is at least once.
 #
 # The JSON of the sidecar is compact, and a quotation mark within a text is escaped: so `"name":"` and `},{"` are found
 # by their bytes, whatever a partition key holds. No other JSON is read here.
@@ -15,6 +15,7 @@
 KS_URL=${KS_URL:-http://127.0.0.1:8990}
 KS_SOCKET=${KS_SOCKET:-}
 KS_SESSION=${KS_SESSION:-default}
+KS_TOKEN_FILE=${KS_TOKEN_FILE:-}
 KS_SECONDS=${KS_SECONDS:-75} # Longest time of one request: the longest wait of the sidecar is 60 s.
 
 # ks_request METHOD PATH [BODY] - prints the answer's body; fails for a refusal, whose sentence goes to stderr.
@@ -35,13 +36,15 @@ ks_request() {
     esac
 }
 
-# The answer, and its status in a line of its own.
+# The answer, and its status in a line of its own. Arguments can be seen by everybody on the machine: no token in them.
 ks_curl() {
     ks_method=$1
     ks_path=$2
     shift 2
-    curl -sS --noproxy '*' --connect-timeout 5 -m "$KS_SECONDS" ${KS_SOCKET:+--unix-socket "$KS_SOCKET"} \
-        -X "$ks_method" "$@" -w '\n%{http_code}\n' "$KS_URL$ks_path"
+    curl -q -sS --noproxy '*' --connect-timeout 5 -m "$KS_SECONDS" ${KS_SOCKET:+--unix-socket "$KS_SOCKET"} \
+        -X "$ks_method" "$@" -w '\n%{http_code}\n' ${KS_TOKEN_FILE:+-K /dev/fd/4} "$KS_URL$ks_path" 4<<KS_CONFIG
+header = "Authorization: Bearer ${KS_TOKEN_FILE:+$(cat "$KS_TOKEN_FILE")}"
+KS_CONFIG
 }
 
 # ks_text NAME JSON - prints a text member, as long as it has no escapes in it; the last one of that name.
@@ -75,7 +78,7 @@ ks_data() {
 ks_put() {
     ks_entries=''
     while IFS= read -r ks_line || [ -n "$ks_line" ]; do
-        ks_entries=$ks_entries${ks_entries:+,}'{"PartitionKey":"'$1'","Data":"'$(printf '%s' "$ks_line" | base64 -w 0)'"}'
+        ks_entries=$ks_entries${ks_entries:+,}'{"PartitionKey":"'$1'","Data":"'$(printf '%s' "$ks_line" | base64 | tr -d '\n')'"}'
         set -- "$@" "$1"
         shift
     done
@@ -101,6 +104,11 @@ ks_ack() {
 ks_nack() {
     ks_answer=$(ks_request POST "/v1/records/nack?batch_id=$1&delay_ms=${2:-0}") || return 1
     ks_settled "$ks_answer" ''
+}
+
+# ks_close - ends the session: what is unsettled comes again at once.
+ks_close() {
+    ks_request DELETE "/v1/sessions/$KS_SESSION" >/dev/null
 }
 
 # ks_settled ANSWER [wait=persisted] - whether everything was taken, and is durable if that was asked for.
@@ -144,15 +152,18 @@ ks_handle_batch() {
     ks_failed=''
     ks_blocked=' '
     while IFS= read -r KS_RECORD <&3; do
-        KS_SHARD_ID=$(ks_text shard_id "$KS_RECORD")
-        KS_SEQUENCE_NUMBER=$(ks_text sequence_number "$KS_RECORD")
-        KS_ATTEMPT=$(ks_number attempt "$KS_RECORD")
-        KS_ACK_ID=$(ks_text ack_id "$KS_RECORD")
+        # As ks_text and ks_number, without a process; what is long is the data.
+        ks_head=${KS_RECORD%%,\"data\":*}
+        KS_SHARD_ID=${ks_head##*\"shard_id\":\"} KS_SHARD_ID=${KS_SHARD_ID%%\"*}
+        KS_SEQUENCE_NUMBER=${ks_head##*\"sequence_number\":\"} KS_SEQUENCE_NUMBER=${KS_SEQUENCE_NUMBER%%\"*}
+        KS_ATTEMPT=${ks_head##*\"attempt\":} KS_ATTEMPT=${KS_ATTEMPT%%[!0-9]*}
+        KS_ACK_ID=${ks_head##*\"ack_id\":\"} KS_ACK_ID=${KS_ACK_ID%%\"*}
         case $ks_blocked$ks_stop in
         *" $KS_SHARD_ID "* | *stop) ks_status=1 ;;
         *)
             ks_status=0
-            ks_data "$KS_RECORD" | "$1" 3<&- || ks_status=$?
+            # A handler that does not read is no failure, with pipefail neither.
+            { ks_data "$KS_RECORD" || :; } | "$1" 3<&- || ks_status=$?
             ;;
         esac
         case $ks_status in

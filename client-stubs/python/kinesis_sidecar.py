@@ -13,6 +13,8 @@ Two ways to read: `Sidecar.stream` (records are pushed, acks go out in batches, 
 `Sidecar.pull` (one long poll for each batch, no state here). Sequence numbers are text; compare them with `order_of`.
 """
 
+from __future__ import annotations
+
 import base64
 import http.client
 import json
@@ -22,6 +24,7 @@ import threading
 import time
 import urllib.parse
 import uuid
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
 __all__ = ["Sidecar", "Stream", "Batch", "Record", "SidecarError", "SessionTakenOver", "order_of"]
 
@@ -30,9 +33,13 @@ CONNECT_SECONDS = 5.0        # A sidecar is on this machine: it answers at once 
 BACKOFF_FIRST_SECONDS = 0.1
 BACKOFF_MOST_SECONDS = 5.0
 SETTLEMENTS_MOST = 1000      # In one request; far below the sidecar's limits on items and bytes.
+NOTES_SECONDS = 0.02         # The longest that a settlement waits for others to go with.
+AGAIN_SECONDS = 1.0          # Between two tries to send them to a sidecar that does not take them.
+REASON_MOST = 500            # Characters; the sidecar keeps 1000 bytes, and a request has a limit.
 HEARTBEATS_MISSED = 3        # So many in a row, and the connection counts as dead.
 WORTH_RETRYING = frozenset((429, 500, 502, 503, 504))
 SESSION_GONE = frozenset((409, 410))
+NOTHING_SETTLED = {"ok": 0, "failed": [], "persisted": True, "positions": []}
 
 
 class SidecarError(Exception):
@@ -54,28 +61,29 @@ class Record:
     """One record. `data` is bytes; `attempt` counts deliveries from 1."""
 
     __slots__ = ("ack_id", "batch_id", "stream", "shard_id", "epoch", "sequence_number", "sub_sequence_number",
-                 "partition_key", "arrived_at", "attempt", "aggregated", "data", "generation")
+                 "partition_key", "arrived_at", "attempt", "aggregated", "redriven", "data", "generation")
 
-    def __init__(self, line, generation=0):
-        self.ack_id = line["ack_id"]
-        self.batch_id = line.get("batch_id", "")
-        self.stream = line.get("stream", "")
-        self.shard_id = line["shard_id"]
-        self.epoch = line["epoch"]
-        self.sequence_number = line["sequence_number"]
-        self.sub_sequence_number = line.get("sub_sequence_number", 0)
-        self.partition_key = line.get("partition_key", "")
-        self.arrived_at = line.get("approximate_arrival_timestamp")
-        self.attempt = line.get("attempt", 1)
+    def __init__(self, line: dict, generation: int = 0):
+        self.ack_id: str = line["ack_id"]
+        self.batch_id: str = line.get("batch_id", "")
+        self.stream: str = line.get("stream", "")
+        self.shard_id: str = line["shard_id"]
+        self.epoch: int = line["epoch"]
+        self.sequence_number: str = line["sequence_number"]
+        self.sub_sequence_number: int = line.get("sub_sequence_number", 0)
+        self.partition_key: str = line.get("partition_key", "")
+        self.arrived_at: str | None = line.get("approximate_arrival_timestamp")
+        self.attempt: int = line.get("attempt", 1)
         self.aggregated = bool(line.get("aggregated"))
+        self.redriven = bool(line.get("redriven"))
         self.data = base64.b64decode(line["data"])
         self.generation = generation
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<Record {self.shard_id} {self.sequence_number} attempt {self.attempt}>"
 
 
-def order_of(record):
+def order_of(record: Record) -> tuple[int, int]:
     """A key that sorts the records of one shard in the order of the shard."""
     return int(record.sequence_number), record.sub_sequence_number
 
@@ -83,35 +91,38 @@ def order_of(record):
 class Batch:
     """What one pull brought; settled as a whole. Empty when there was nothing: then `idle_reason` says why."""
 
-    def __init__(self, sidecar, answer):
+    def __init__(self, sidecar: Sidecar, answer: dict):
         self.sidecar = sidecar
-        self.batch_id = answer["batch_id"]
-        self.session = answer["session"]
-        self.idle_reason = answer["idle_reason"]
+        self.batch_id: str = answer["batch_id"]
+        self.session: str = answer["session"]
+        self.idle_reason: str = answer["idle_reason"]
         self.records = [Record(line) for line in answer["records"]]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Record]:
         return iter(self.records)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.records)
 
-    def ack(self, failed=(), wait="recorded", wait_ms=None):
+    def ack(self, failed: Iterable[Record] = (), wait: str = "recorded", wait_ms: int | None = None) -> dict:
         """Acknowledges all but the records in `failed`, which come again. Returns the sidecar's answer."""
         if not self.records:
-            return {"ok": 0, "failed": [], "persisted": True, "positions": []}
-        settlement = {"batch_id": self.batch_id, "outcome": "ack"}
-        if failed:
-            settlement["failed_ack_ids"] = [record.ack_id for record in failed]
+            return dict(NOTHING_SETTLED)
+        settlement = {"batch_id": self.batch_id, "outcome": "ack", "failed_ack_ids": [record.ack_id for record in failed]}
         return self.sidecar.settle([settlement], wait=wait, wait_ms=wait_ms)
 
-    def nack(self, delay_ms=0):
+    def nack(self, delay_ms: int = 0) -> dict:
         """Gives all of it back, to come again not before `delay_ms`."""
-        return self.sidecar.settle([{"batch_id": self.batch_id, "outcome": "retry", "delay_ms": delay_ms}])
+        return self.settle_all("retry", delay_ms)
 
-    def extend(self, delay_ms):
+    def extend(self, delay_ms: int) -> dict:
         """Moves the ack deadline of all of it to `delay_ms` from now."""
-        return self.sidecar.settle([{"batch_id": self.batch_id, "outcome": "extend", "delay_ms": delay_ms}])
+        return self.settle_all("extend", delay_ms)
+
+    def settle_all(self, outcome: str, delay_ms: int) -> dict:
+        if not self.records:
+            return dict(NOTHING_SETTLED)
+        return self.sidecar.settle([{"batch_id": self.batch_id, "outcome": outcome, "delay_ms": delay_ms}])
 
 
 class _Connection(http.client.HTTPConnection):
@@ -131,56 +142,67 @@ class _Connection(http.client.HTTPConnection):
 
 
 class Sidecar:
-    """The local API. `url` is http://HOST:PORT or unix:/PATH. Several threads may use it; one request goes at a time, and
-    a long poll is a request: a thread that pulls wants a Sidecar of its own."""
+    """The local API. `url` is http://HOST:PORT or unix:/PATH; `token` a text, or a function that returns it, for one that
+    changes; `subscription` is needed where the sidecar has several. Several threads may use it; one request goes at a
+    time, and a long poll is a request: a thread that pulls wants a Sidecar of its own."""
 
-    def __init__(self, url=DEFAULT_URL, token=None):
+    def __init__(self, url: str = DEFAULT_URL, token: str | Callable[[], str] | None = None,
+                 subscription: str | None = None):
         self.token = token
+        self.subscription = {} if subscription is None else {"subscription": subscription}
         self.lock = threading.Lock()
-        self.connection = None
+        self.connection: _Connection | None = None
+        self.host, self.port = "localhost", 80
+        self.path: str | None = None
         if url.startswith("unix:"):
-            self.host, self.port, self.path = "localhost", None, url[len("unix:"):]
+            self.path = url[len("unix:"):]
         else:
             parts = urllib.parse.urlsplit(url)
             if parts.scheme != "http" or not parts.hostname:
                 raise ValueError(f"not http://HOST:PORT or unix:/PATH: {url}")
-            self.host, self.port, self.path = parts.hostname, parts.port or 80, None
+            self.host, self.port = parts.hostname, parts.port or 80
 
-    def stream(self, **options):
+    def stream(self, **options: Any) -> Stream:
         """Opens nothing yet: the connection is made by the first record asked for. Options: see Stream."""
         return Stream(self, **options)
 
-    def pull(self, max_records=100, wait_ms=10000, session=None, max_bytes=None):
+    def pull(self, max_records: int = 100, wait_ms: int = 10000, session: str | None = None,
+             max_bytes: int | None = None) -> Batch:
         """Waits up to `wait_ms` for records and returns a Batch, which may be empty."""
-        query = {"max_records": max_records, "wait_ms": wait_ms}
+        query: dict[str, Any] = {"max_records": max_records, "wait_ms": wait_ms}
         if session is not None:
             query["session"] = session
         if max_bytes is not None:
             query["max_bytes"] = max_bytes
-        answer = self.request("GET", "/v1/records?" + urllib.parse.urlencode(query), seconds=wait_ms / 1000 + 10)
+        answer = self.request("GET", self.with_query("/v1/records", query), seconds=wait_ms / 1000 + 10)
         return Batch(self, answer)
 
-    def settle(self, settlements, wait="recorded", wait_ms=None):
+    def settle(self, settlements: Sequence[dict], wait: str = "recorded", wait_ms: int | None = None) -> dict:
         """Settles deliveries. With wait="persisted" it returns when the lease table holds a checkpoint that covers them,
         or after `wait_ms` with "persisted": false."""
-        body = {"settlements": settlements, "wait": wait}
+        body: dict[str, Any] = {"settlements": settlements, "wait": wait}
         if wait_ms is not None:
             body["wait_ms"] = wait_ms
         seconds = CONNECT_SECONDS if wait == "recorded" else (wait_ms if wait_ms is not None else 10000) / 1000 + 10
         return self.request("POST", "/v1/records/settle", body, seconds)
 
-    def put(self, records):
+    def put(self, records: Iterable[tuple[str, bytes]]) -> dict:
         """Puts (partition key, bytes) pairs into the local stream; only where the source is a local one."""
         entries = [{"PartitionKey": key, "Data": base64.b64encode(data).decode()} for key, data in records]
-        return self.request("POST", "/v1/local/records", {"Records": entries}, 30)
+        return self.request("POST", self.with_query("/v1/local/records"), {"Records": entries}, 30)
 
-    def status(self):
-        return self.request("GET", "/v1/status")
+    def status(self) -> dict:
+        return self.request("GET", self.with_query("/v1/status"))
 
-    def shards(self):
-        return self.request("GET", "/v1/shards")["shards"]
+    def shards(self) -> list[dict]:
+        return self.request("GET", self.with_query("/v1/shards"))["shards"]
 
-    def request(self, method, path, body=None, seconds=CONNECT_SECONDS):
+    def with_query(self, path: str, query: dict[str, Any] | None = None) -> str:
+        """The path with what it asks for, and the subscription."""
+        query = dict(self.subscription, **(query or {}))
+        return path + ("?" + urllib.parse.urlencode(query) if query else "")
+
+    def request(self, method: str, path: str, body: Any = None, seconds: float = CONNECT_SECONDS) -> Any:
         """One request and its JSON answer. A connection may have been closed while it lay idle: then it is opened again and
         the request is sent once more, for all of them may be repeated. A put may not, so it gets a new connection."""
         data = None if body is None else json.dumps(body).encode()
@@ -218,11 +240,16 @@ class Sidecar:
         return json.loads(content) if content else {}
 
     def headers(self):
-        return {"Authorization": "Bearer " + self.token} if self.token else {}
+        token = self.token() if callable(self.token) else self.token
+        return {"Authorization": "Bearer " + token.strip()} if token else {}
 
     def connect(self, seconds):
         connection = _Connection(self.host, self.port, self.path, seconds)
-        connection.connect()
+        try:
+            connection.connect()
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def drop_connection(self):
@@ -230,14 +257,14 @@ class Sidecar:
             self.connection.close()
             self.connection = None
 
-    def close(self):
+    def close(self) -> None:
         with self.lock:
             self.drop_connection()
 
-    def __enter__(self):
+    def __enter__(self) -> Sidecar:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: Any) -> None:
         self.close()
 
 
@@ -265,50 +292,63 @@ class Stream:
     ack_deadline_ms      a record not settled by then comes again
     heartbeat_ms         how often the sidecar says that it is there; three missed ones, and we reconnect
     shards               only these shard ids
+    ordering, lanes      what stays in order: "shard", "key" (in so many lanes a shard) or "none"
     reconnect            False: iteration ends with the connection
     on_event             called with each control line (a dict with "type"), for logs
-    on_failed            called with each settlement that was refused ({"ack_id", "reason", "message"})
+    on_failed            called with each settlement that was refused ({"ack_id", "reason", "message"}), from any thread
 
-    `ack`, `nack` and `extend` only make a note, from any thread. Notes go out before the iterator waits for more records,
-    when there are many, and with `flush` and `close`; an app that takes long over one record calls `flush` itself.
+    `ack`, `nack` and `extend` only make a note, from any thread. Notes go out in groups: before the iterator waits for more
+    records, when there are many, with `flush` and `close`, and by a thread of ours before they are old, whatever the app
+    does meanwhile. Nothing is extended by itself: what is handed out and waits for its turn has a deadline, too.
     """
 
-    def __init__(self, sidecar, client_id=None, max_in_flight=None, max_in_flight_bytes=None, ack_deadline_ms=None,
-                 heartbeat_ms=None, shards=None, reconnect=True, on_event=None, on_failed=None):
+    def __init__(self, sidecar: Sidecar, client_id: str | None = None, max_in_flight: int | None = None,
+                 max_in_flight_bytes: int | None = None, ack_deadline_ms: int | None = None,
+                 heartbeat_ms: int | None = None, shards: Sequence[str] | None = None, reconnect: bool = True,
+                 on_event: Callable[[dict], Any] | None = None, on_failed: Callable[[dict], Any] | None = None,
+                 ordering: str | None = None, lanes: int | None = None):
         self.sidecar = sidecar
         self.client_id = client_id or "py-" + uuid.uuid4().hex[:16]
-        self.query = {"client_id": self.client_id}
+        self.query: dict[str, Any] = {"client_id": self.client_id}
         for name, value in (("max_in_flight", max_in_flight), ("max_in_flight_bytes", max_in_flight_bytes),
                             ("ack_deadline_ms", ack_deadline_ms), ("heartbeat_ms", heartbeat_ms),
-                            ("shards", ",".join(shards) if shards else None)):
+                            ("shards", ",".join(shards) if shards else None), ("ordering", ordering), ("lanes", lanes)):
             if value is not None:
                 self.query[name] = value
         self.reconnect = reconnect
         self.on_event = on_event
         self.on_failed = on_failed
-        self.session = None     # As the sidecar calls it; None while there is none.
+        self.session: str | None = None  # As the sidecar calls it; None while there is none.
         self.generation = 0     # Of the session: its records cannot be settled in the next one.
         self.in_flight = 0      # As the last heartbeat said.
         self.idle_reason = ""   # Likewise: why nothing comes.
         self.stale = 0          # Settlements dropped because their session was over: those records come again.
         self.failed = 0         # Settlements refused one by one.
-        self.pending = []       # Notes not yet sent.
-        self.highest = {}       # Shard -> its furthest ack since the last flush that waited for the table.
+        self.pending: list[dict] = []  # Notes not yet sent.
+        self.highest: dict[str, tuple] = {}  # Shard -> its furthest ack since the last flush that waited for the table.
         self.notes = threading.Lock()
         self.sending = threading.RLock()
-        self.lines = []         # Whole lines received and not yet looked at, the next one last.
-        self.rest = b""         # The beginning of a line.
-        self.connection = None
-        self.response = None
-        self.socket = None
+        self.sender: threading.Thread | None = None  # Sends notes; begins with the first one.
+        self.noted = threading.Event()
+        self.kept = False       # The last notes could not be sent.
+        self.trouble: Exception | None = None  # What the sender cannot handle: the iterator raises it.
+        self.lines: list[bytes] = []  # Whole lines received and not yet looked at, the next one last.
+        self.rest = bytearray()  # The beginning of a line.
+        self.connection: _Connection | None = None
+        self.response: http.client.HTTPResponse | None = None
+        self.socket: socket.socket | None = None
         self.retries = 0
-        self.closed = False
+        self.closed = False     # The iteration is over.
+        self.ended = False      # So is all the rest.
 
-    def __iter__(self):
+    def __iter__(self) -> Stream:
         return self
 
-    def __next__(self):
+    def __next__(self) -> Record:
         while not self.closed:
+            if self.trouble is not None:
+                trouble, self.trouble = self.trouble, None
+                raise trouble
             if self.lines:
                 record = self.look_at(self.lines.pop())
                 if record is not None:
@@ -329,18 +369,19 @@ class Stream:
 
     # --- Settling ---
 
-    def ack(self, record):
+    def ack(self, record: Record) -> None:
         """Done with it."""
         self.note(record, {"ack_id": record.ack_id, "outcome": "ack"})
 
-    def nack(self, record, delay_ms=0, reason=""):
+    def nack(self, record: Record, delay_ms: int = 0, reason: str = "") -> None:
         """Not done: it comes again, not before `delay_ms`, and so do the later ones of its shard."""
         note = {"ack_id": record.ack_id, "outcome": "retry", "delay_ms": delay_ms}
         if reason:
-            note["reason"] = reason
+            # One that JSON or the sidecar does not take would take the other notes along.
+            note["reason"] = reason[:REASON_MOST].replace("\0", "?").encode("utf-8", "replace").decode()
         self.note(record, note)
 
-    def extend(self, record, delay_ms):
+    def extend(self, record: Record, delay_ms: int) -> None:
         """Needs longer: the ack deadline is `delay_ms` from now."""
         self.note(record, {"ack_id": record.ack_id, "outcome": "extend", "delay_ms": delay_ms})
 
@@ -354,14 +395,30 @@ class Stream:
                 best = self.highest.get(record.shard_id)
                 if best is None or best[0] < (record.epoch,) + order_of(record):
                     self.highest[record.shard_id] = ((record.epoch,) + order_of(record), record.ack_id)
-            many = len(self.pending) >= SETTLEMENTS_MOST
+            many = len(self.pending) % SETTLEMENTS_MOST == 0
+            if self.sender is None and not self.ended:
+                self.sender = threading.Thread(target=self.send_notes, name="kinesis-sidecar-sender", daemon=True)
+                self.sender.start()
+        self.noted.set()
         if many:
             self.flush(quiet=True)
 
-    def flush(self, wait="recorded", wait_ms=None, quiet=False):
+    def send_notes(self):
+        """The sender: what the app works on may take long, and what it is done with has a deadline."""
+        while self.noted.wait() and not self.ended:
+            time.sleep(AGAIN_SECONDS if self.kept else NOTES_SECONDS)
+            self.noted.clear()
+            try:
+                self.flush(quiet=True)
+            except Exception as err:  # Of the app's on_failed, too.
+                self.trouble = err
+            if self.kept:
+                self.noted.set()
+
+    def flush(self, wait: str = "recorded", wait_ms: int | None = None, quiet: bool = False) -> bool:
         """Sends what was noted. With wait="persisted": returns True when the lease table covers every ack of this
-        session, False when that took longer than `wait_ms` (10000). `quiet`: a sidecar that is away is no error; the notes
-        are kept for the next time."""
+        session, False when that took longer than `wait_ms` (10000), or when one was refused. `quiet`: a sidecar that is
+        away is no error; the notes are kept for the next time."""
         with self.sending:
             with self.notes:
                 notes, self.pending = self.pending, []
@@ -369,7 +426,8 @@ class Stream:
                 furthest = []
                 if wait == "persisted":
                     furthest = [{"ack_id": ack_id, "outcome": "ack"} for _, ack_id in self.highest.values()]
-            answer = {"persisted": True}
+            answer: dict[str, Any] = {"persisted": True}
+            self.kept = False
             try:
                 while notes or furthest:
                     part, more = notes[:SETTLEMENTS_MOST], notes[SETTLEMENTS_MOST:]
@@ -381,11 +439,16 @@ class Stream:
             except (OSError, http.client.HTTPException, SidecarError) as err:
                 self.not_sent(notes, generation, err, quiet)
                 return False
-            if wait == "persisted" and answer.get("persisted"):
+            persisted = bool(answer.get("persisted"))
+            if furthest:
+                # The answer speaks of what was accepted. What was refused is nothing to wait for any more.
+                sent = {note["ack_id"] for note in furthest}
+                refused = sent & {failure["ack_id"] for failure in answer.get("failed", ())}
                 with self.notes:
-                    sent = {note["ack_id"] for note in furthest}
-                    self.highest = {shard: best for shard, best in self.highest.items() if best[1] not in sent}
-            return bool(answer.get("persisted"))
+                    over = sent if persisted else refused
+                    self.highest = {shard: best for shard, best in self.highest.items() if best[1] not in over}
+                persisted = persisted and not refused
+            return persisted
 
     def send(self, settlements, wait, wait_ms):
         answer = self.sidecar.settle(settlements, wait=wait, wait_ms=wait_ms)
@@ -403,6 +466,7 @@ class Stream:
                 self.stale += len(notes)
             else:
                 self.pending = notes + self.pending
+                self.kept = True
         if refused and err.status in SESSION_GONE:
             return
         if refused or not quiet:
@@ -416,7 +480,7 @@ class Stream:
             # The heartbeat is due at least every 60 s; the first line tells how often it really is.
             self.socket = connection.sock
             headers = dict(self.sidecar.headers(), Accept="application/x-ndjson")
-            connection.request("GET", "/v1/records/stream?" + urllib.parse.urlencode(self.query), headers=headers)
+            connection.request("GET", self.sidecar.with_query("/v1/records/stream", self.query), headers=headers)
             response = connection.getresponse()
             if response.status != 200:
                 raise refusal(response, response.read())
@@ -428,11 +492,14 @@ class Stream:
 
     def receive(self):
         """Waits for bytes and cuts them into lines."""
-        data = self.response.read1(65536)
+        data = self.response.read1(65536) if self.response is not None else b""
         if not data:
             raise ConnectionError("the sidecar ended the stream")
-        lines = (self.rest + data).split(b"\n")
-        self.rest = lines.pop()
+        self.rest += data
+        if b"\n" not in data:
+            return
+        lines = bytes(self.rest).split(b"\n")
+        self.rest = bytearray(lines.pop())
         lines.reverse()
         self.lines = lines
 
@@ -460,7 +527,8 @@ class Stream:
     def opened(self, line):
         """What was noted for an earlier session is void: its records come again in this one."""
         self.session = line.get("session") or self.client_id
-        self.socket.settimeout(HEARTBEATS_MISSED * line.get("heartbeat_ms", 10000) / 1000 + 1)
+        if self.socket is not None:
+            self.socket.settimeout(HEARTBEATS_MISSED * line.get("heartbeat_ms", 10000) / 1000 + 1)
         self.retries = 0
         with self.notes:
             self.generation += 1
@@ -488,13 +556,13 @@ class Stream:
     def hang_up(self):
         """Closes the connection; whole lines that did arrive are still records, the rest of one is not."""
         response, connection, self.response, self.connection, self.socket = self.response, self.connection, None, None, None
-        self.rest = b""
+        self.rest = bytearray()
         if response is not None:
             response.close()
         if connection is not None:
             connection.close()
 
-    def stop(self):
+    def stop(self) -> None:
         """Ends the iteration, from a signal handler or from another thread; `close` is still to be called."""
         self.closed = True
         sock = self.socket
@@ -504,21 +572,24 @@ class Stream:
             except OSError:
                 pass
 
-    def close(self):
+    def close(self) -> None:
         """Sends what was noted and ends the session, so that what is unsettled goes to another consumer at once."""
-        self.closed = True
+        self.closed = self.ended = True
+        self.noted.set()
         try:
             self.flush(quiet=True)
-            if self.session is not None:
-                self.sidecar.request("DELETE", "/v1/sessions/" + urllib.parse.quote(self.session, safe=""))
+            if self.session is not None and not self.kept:
+                path = "/v1/sessions/" + urllib.parse.quote(self.session, safe="")
+                self.sidecar.request("DELETE", self.sidecar.with_query(path))
         except (OSError, http.client.HTTPException, SidecarError):
             # A sidecar that is away, or a session that is over, has nothing to be told: the records come again.
             pass
         self.session = None
         self.hang_up()
+        self.sidecar.close()  # Its connection is kept for the next request; it makes another one if there is any.
 
-    def __enter__(self):
+    def __enter__(self) -> Stream:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: Any) -> None:
         self.close()

@@ -182,6 +182,10 @@ bool ks_request_number(struct ks_exchange *exchange, const char *name, uint64_t 
 
 static void no_route(struct ks_exchange *exchange, const char *allow)
 {
+    bool ops = exchange->request.ops;
+    char elsewhere[KS_ALLOW_SIZE];
+    ks_view part;
+
     if (allow[0] != '\0') {
         ks_exchange_problem(exchange, KS_PROBLEM_METHOD_NOT_ALLOWED, "this path allows %s", allow);
         ks_exchange_header(exchange, "Allow", allow);
@@ -191,7 +195,12 @@ static void no_route(struct ks_exchange *exchange, const char *allow)
         ks_exchange_problem(exchange, KS_PROBLEM_UNIMPLEMENTED, "no such RPC is served here");
         return;
     }
-    ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no such path");
+    if (ks_route_find(ops ? KS_DOOR_LOCAL : KS_DOOR_OPS, exchange->request.method,
+                      exchange->request.decoded.path, &part, elsewhere) != NULL)
+        ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no such path here; the %s has it",
+                            ops ? "local API (--listen)" : "ops port (--ops-listen)");
+    else
+        ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no such path");
 }
 
 static bool find_route(struct ks_exchange *exchange)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/guard.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/address.h"
 #include "base/budget.h"
 #include "base/digest.h"
 #include "base/log.h"
@@ -202,19 +202,6 @@ static ks_view host_name(ks_view host)
     return ks_view_cut(&rest, ':');
 }
 
-static bool is_loopback(ks_view name)
-{
-    char text[INET6_ADDRSTRLEN];
-    struct in_addr four;
-    struct in6_addr six;
-
-    if (!ks_ok(ks_view_copy_text(name, text, sizeof(text))))
-        return false;
-    if (inet_pton(AF_INET, text, &four) == 1)
-        return ntohl(four.s_addr) >> 24 == 127;
-    return inet_pton(AF_INET6, text, &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
-}
-
 static bool is_allowed(const struct ks_guard *guard, ks_view name)
 {
     for (uint32_t i = 0; i < guard->allow_count; i++)
@@ -227,7 +214,7 @@ static bool host_is_ours(const struct ks_guard *guard, ks_view host)
 {
     ks_view name = host_name(host);
 
-    return ks_view_equal_nocase(name, KS_VIEW("localhost")) || is_loopback(name) ||
+    return ks_view_equal_nocase(name, KS_VIEW("localhost")) || ks_is_loopback(name) ||
            is_allowed(guard, name);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/page.h"
 
+#include "api/rpc.h"
 #include "api/server.h"
 #include "base/budget.h"
 
@@ -13,6 +14,10 @@ struct waiting {
     struct ks_exchange *exchange;
     struct ks_page page;
     ks_rows_answer *answer;
+    /* Or a message, and what handles it. */
+    const ProtobufCMessage *message;
+    struct ks_arena arena;
+    ks_message_handler *handler;
 };
 
 void ks_page_serve(struct ks_exchange *exchange, ks_message_handler *handler)
@@ -66,6 +71,7 @@ static void left(struct ks_exchange *exchange)
     struct waiting *waiting = exchange->context;
 
     ks_switchboard_forget_look(&waiting->look);
+    ks_arena_free(&waiting->arena);
     ks_free(waiting);
 }
 
@@ -78,29 +84,60 @@ static void looked(struct ks_look *look)
     waiting.exchange->context = NULL;
     waiting.exchange->closed = NULL;
     ks_free(entry);
-    waiting.answer(waiting.exchange, &waiting.page);
+    if (waiting.handler == NULL)
+        waiting.answer(waiting.exchange, &waiting.page);
+    else if (!waiting.exchange->answered) /* What came meanwhile may have been too much. */
+        waiting.handler(waiting.exchange, waiting.message, NULL);
+    ks_arena_free(&waiting.arena);
+    if (waiting.exchange->rpc != NULL)
+        ks_rpc_go_on(waiting.exchange);
     ks_exchange_wake(waiting.exchange);
+}
+
+/* NULL: what there is must do. */
+static struct waiting *begin_waiting(struct ks_exchange *exchange)
+{
+    struct waiting *waiting = ks_alloc(sizeof(*waiting));
+
+    if (waiting == NULL)
+        return NULL;
+    ks_link_init(&waiting->look.link);
+    waiting->look.done = looked;
+    waiting->exchange = exchange;
+    if (ks_switchboard_fresh(exchange->subscription->board, &waiting->look)) {
+        ks_free(waiting);
+        return NULL;
+    }
+    exchange->context = waiting;
+    exchange->closed = left;
+    return waiting;
 }
 
 void ks_page_when_fresh(struct ks_exchange *exchange, const struct ks_page *page,
                         ks_rows_answer *answer)
 {
-    struct waiting *waiting = ks_alloc(sizeof(*waiting));
+    struct waiting *waiting = begin_waiting(exchange);
 
     if (waiting == NULL) {
-        answer(exchange, page); /* What there is must do. */
-        return;
-    }
-    ks_link_init(&waiting->look.link);
-    waiting->look.done = looked;
-    waiting->exchange = exchange;
-    waiting->page = *page;
-    waiting->answer = answer;
-    if (ks_switchboard_fresh(exchange->subscription->board, &waiting->look)) {
-        ks_free(waiting);
         answer(exchange, page);
         return;
     }
-    exchange->context = waiting;
-    exchange->closed = left;
+    waiting->page = *page;
+    waiting->answer = answer;
+}
+
+bool ks_page_message_waits(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                           struct ks_arena *arena, ks_message_handler *handler)
+{
+    struct waiting *waiting = arena == NULL ? NULL : begin_waiting(exchange);
+
+    if (waiting == NULL)
+        return false;
+    waiting->message = message;
+    waiting->handler = handler;
+    waiting->arena = *arena;
+    ks_arena_init(arena, 0);
+    if (exchange->rpc != NULL)
+        ks_rpc_hold(exchange);
+    return true;
 }

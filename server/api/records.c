@@ -586,9 +586,9 @@ void ks_serve_open_session(struct ks_exchange *exchange, const ProtobufCMessage 
     ks_session_id session;
     ks_span heartbeat;
 
-    (void)arena;
     if (!ks_open_request_read(exchange, (const ks_pb_open_request *)message, ids, &request,
-                              &heartbeat))
+                              &heartbeat) ||
+        ks_open_request_waits(exchange, &request, message, arena, ks_serve_open_session))
         return;
     request.pulls = true;
     if (!open_session(exchange, &request, &session))

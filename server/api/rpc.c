@@ -10,6 +10,9 @@
 #include "api/server.h"
 #include "base/budget.h"
 
+/* The transport hands over a window, and one read more, that are not given back. */
+enum { KEPT_BYTES_MAX = 2 * KS_BODY_WINDOW };
+
 /* ---- Messages in ---- */
 
 static bool is_unary_in(const struct ks_rpc_call *call)
@@ -81,11 +84,11 @@ static void handle_bytes(struct ks_rpc_call *call, ks_view body, bool gzipped,
 static bool charge(struct ks_rpc_call *call)
 {
     struct ks_api *api = call->exchange->api;
-    size_t held = call->body.capacity + call->envelopes.message.capacity;
+    size_t size = call->body.capacity + call->envelopes.message.capacity + call->kept.capacity;
 
     assert(api->calls_bytes >= call->charged);
-    api->calls_bytes += held - call->charged;
-    call->charged = held;
+    api->calls_bytes += size - call->charged;
+    call->charged = size;
     return api->calls_bytes <= KS_BODIES_BYTES_MAX;
 }
 
@@ -154,9 +157,23 @@ static bool is_listening(const struct ks_rpc_call *call)
     return call->exchange->body_part != NULL && !call->ended;
 }
 
+/* Keeps what the handler is not ready for; it is not given back before it is taken. */
+static void keep(struct ks_rpc_call *call, ks_view part, bool end)
+{
+    ks_err err = ks_bytes_append(&call->kept, part);
+
+    call->kept_end = end;
+    if (!charge(call))
+        err = KS_FAIL(NO_MEMORY);
+    if (!ks_ok(err))
+        refuse(call, err);
+}
+
 static void take_enveloped(struct ks_rpc_call *call, ks_view part, bool end)
 {
-    while (part.size > 0 && is_listening(call)) {
+    size_t size = part.size;
+
+    while (part.size > 0 && is_listening(call) && !call->held) {
         uint8_t flags = 0;
         bool whole;
         ks_err err = ks_envelopes_take(&call->envelopes, &part, &flags, &whole);
@@ -168,7 +185,10 @@ static void take_enveloped(struct ks_rpc_call *call, ks_view part, bool end)
         else if (whole)
             take_message(call, flags);
     }
-    if (end && is_listening(call))
+    ks_exchange_consumed(call->exchange, size - part.size);
+    if (call->held)
+        keep(call, part, end);
+    else if (end && is_listening(call))
         end_messages(call);
 }
 
@@ -176,6 +196,7 @@ static void take_enveloped(struct ks_rpc_call *call, ks_view part, bool end)
 static void forget_request(struct ks_rpc_call *call)
 {
     ks_bytes_free(&call->body);
+    ks_bytes_free(&call->kept);
     ks_envelopes_free(&call->envelopes);
     (void)charge(call);
 }
@@ -184,14 +205,34 @@ static void take_part(struct ks_exchange *exchange, ks_view part, bool end)
 {
     struct ks_rpc_call *call = exchange->rpc;
 
-    /* Nothing is put off: what is kept of it is bounded by the size of one message. */
-    ks_exchange_consumed(exchange, part.size);
-    if (call->head.protocol == KS_RPC_CONNECT)
+    /* What is kept of it is bounded by the size of one message, and by the transport. */
+    if (call->head.protocol == KS_RPC_CONNECT) {
+        ks_exchange_consumed(exchange, part.size);
         take_bare(call, part, end);
-    else
+    } else {
         take_enveloped(call, part, end);
-    if (end || exchange->body_part == NULL)
+    }
+    if ((end && !call->held) || exchange->body_part == NULL)
         forget_request(call);
+}
+
+void ks_rpc_hold(struct ks_exchange *exchange)
+{
+    exchange->rpc->held = exchange->rpc->method->next != NULL;
+}
+
+void ks_rpc_go_on(struct ks_exchange *exchange)
+{
+    struct ks_rpc_call *call = exchange->rpc;
+    struct ks_bytes kept = call->kept;
+
+    if (!call->held)
+        return;
+    call->held = false;
+    ks_bytes_init(&call->kept, KEPT_BYTES_MAX);
+    if (exchange->body_part != NULL)
+        take_part(exchange, ks_bytes_view(&kept), call->kept_end);
+    ks_bytes_free(&kept);
 }
 
 /* ---- Life ---- */
@@ -246,6 +287,7 @@ static bool new_call(struct ks_exchange *exchange, const struct ks_rpc_method *m
     call->timer.due = late;
     ks_bytes_init(&call->body, exchange->api->request_bytes_max);
     ks_envelopes_init(&call->envelopes, exchange->api->request_bytes_max);
+    ks_bytes_init(&call->kept, KEPT_BYTES_MAX);
     ks_bytes_init(&call->out, KS_RPC_SENT_BYTES_MAX);
     ks_bytes_init(&call->tail, KS_RPC_TAIL_BYTES_MAX);
     exchange->rpc = call;

@@ -33,7 +33,10 @@ struct ks_rpc_call {
     struct ks_envelopes envelopes;
     size_t charged; /* Of api->calls_bytes. */
     uint32_t messages;
-    bool said_all; /* The client has. */
+    bool said_all;        /* The client has. */
+    bool held;            /* The handler is not ready for the next message. */
+    struct ks_bytes kept; /* What came since. */
+    bool kept_end;        /* Nothing comes behind it. */
     /* The answer. */
     ks_producer *fill;              /* The handler's. */
     struct ks_envelope_meter meter; /* Of what has gone out. */

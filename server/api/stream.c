@@ -442,9 +442,9 @@ void ks_serve_watch(struct ks_exchange *exchange, const ProtobufCMessage *messag
     struct stream *stream;
     ks_span heartbeat;
 
-    (void)arena;
     if (!ks_open_request_read(exchange, (const ks_pb_open_request *)message, ids, &request,
-                              &heartbeat))
+                              &heartbeat) ||
+        ks_open_request_waits(exchange, &request, message, arena, ks_serve_watch))
         return;
     stream = ks_alloc(sizeof(*stream));
     if (stream == NULL) {

@@ -29,9 +29,13 @@ static const struct service {
     const char *name;
     const char *target;
     const char *content_type;
+    uint32_t attempts_max;
+    int32_t first_ms;
 } SERVICES[] = {
-    [KS_AWS_KINESIS] = {"kinesis", "Kinesis_20131202", KS_AWS_JSON_TYPE_1_1},
-    [KS_AWS_DYNAMODB] = {"dynamodb", "DynamoDB_20120810", KS_AWS_JSON_TYPE_1_0},
+    [KS_AWS_KINESIS] = {"kinesis", "Kinesis_20131202", KS_AWS_JSON_TYPE_1_1, KS_RETRY_ATTEMPTS,
+                        KS_RETRY_FIRST_MS},
+    [KS_AWS_DYNAMODB] = {"dynamodb", "DynamoDB_20120810", KS_AWS_JSON_TYPE_1_0,
+                         KS_RETRY_ATTEMPTS_DYNAMODB, KS_RETRY_FIRST_MS_DYNAMODB},
 };
 
 struct ks_aws_client {
@@ -255,6 +259,7 @@ static bool may_retry(struct ks_aws_call *call, const struct result *result, ks_
     const struct ks_retry_limits limits = {
         .mode = mode_of(&call->request),
         .attempts_max = client->attempts_max,
+        .first_ms = client->service->first_ms,
         .left = time_left(call),
     };
     const struct ks_retry_failure failure = {
@@ -489,6 +494,16 @@ static void fail_unsent(struct ks_aws_call *call, ks_err err, const char *why)
     decide(call, &result);
 }
 
+/* What is not found, or cannot be read, is a file or a role: it must not look like what the service says of a table, a
+ * shard or a place in it. */
+static ks_err of_credentials(ks_err err)
+{
+    bool passes = ks_err_class(err) == KS_CLASS_RETRY || ks_err_class(err) == KS_CLASS_SHED ||
+                  ks_err_is(err, KS_ERR_DENIED);
+
+    return passes ? err : KS_FAIL(NO_CREDENTIALS);
+}
+
 static void on_credentials(struct ks_credentials_waiter *waiter, ks_err err,
                            const struct ks_credentials *credentials, const struct ks_detail *detail)
 {
@@ -497,7 +512,7 @@ static void on_credentials(struct ks_credentials_waiter *waiter, ks_err err,
     call->waiting = false;
     ks_loop_timer_clear(call->client->loop, &call->timer);
     if (!ks_ok(err)) {
-        fail_unsent(call, err, detail->text);
+        fail_unsent(call, of_credentials(err), detail->text);
         return;
     }
     struct ks_detail why = {""};
@@ -617,7 +632,8 @@ ks_err ks_aws_client_new(const struct ks_aws_client_options *options,
         client->endpoints[use] = *options->endpoint;
     if (options->rules != NULL)
         client->rules = *options->rules;
-    client->attempts_max = options->attempts_max == 0 ? KS_RETRY_ATTEMPTS : options->attempts_max;
+    client->attempts_max =
+        options->attempts_max == 0 ? client->service->attempts_max : options->attempts_max;
     client->silence = client->silence_kept = options->silence;
     if (options->silence.us == 0) {
         client->silence = ks_span_ms(KS_AWS_SILENCE_MS);

@@ -50,7 +50,7 @@ struct ks_aws_client_options {
     const struct ks_endpoint_rules
         *rules;            /* Not NULL: where depends on the account of the credentials
                                               and on the operation. Copied, its texts borrowed. */
-    uint32_t attempts_max; /* Of one call; 0: KS_RETRY_ATTEMPTS. */
+    uint32_t attempts_max; /* Of one call; 0: as the standard mode of the service. */
     ks_span
         silence; /* So long nothing may come; 0: KS_AWS_SILENCE_MS, and less on a kept connection. */
     uint64_t seed; /* For the jitter. */
@@ -63,7 +63,9 @@ KS_MUST_USE ks_err ks_aws_client_new(const struct ks_aws_client_options *options
 void ks_aws_client_free(struct ks_aws_client *client);
 
 struct ks_aws_answer {
-    ks_err err;              /* KS_OK: status 2xx and a whole body. */
+    /* KS_OK: status 2xx and a whole body. Of credentials that are not to be had NO_CREDENTIALS, DENIED, or what passes;
+     * NOT_FOUND and its like are said by the service alone. */
+    ks_err err;
     struct ks_detail detail; /* "ResourceNotFoundException on kinesis GetRecords: Stream s ..". */
     int status;              /* Of HTTP; 0: there was no answer. */
     bool sent;               /* Something may have reached the server, in any attempt. */

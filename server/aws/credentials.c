@@ -18,7 +18,7 @@ enum { REFRESH_MS = 15 * 60 * 1000, JITTER_MS = 60 * 1000 };
 enum { AGAIN_FIRST_MS = 1000, AGAIN_MOST_MS = 60 * 1000 };
 /* When those that came have expired, but may be used still. */
 enum { STRETCH_LEAST_MS = 12 * 60 * 1000, STRETCH_MOST_MS = 20 * 60 * 1000 };
-/* Credentials this young are not dropped because AWS calls them expired: new ones would be the
+/* Credentials this young are not dropped because AWS does not take them: new ones would be the
  * same. */
 enum { YOUNG_MS = 5000 };
 
@@ -36,6 +36,9 @@ struct ks_credentials_source {
 
     struct ks_credentials current;
     bool present;
+    char last[KS_ACCESS_KEY_MAX + 1]; /* Of those that came last. */
+    bool refused;                     /* AWS did not take them. */
+    bool stuck;                       /* And they came again, which was told. */
     ks_instant fetched_at;
     ks_instant refresh_at;
     ks_instant expires_at;
@@ -76,9 +79,23 @@ static void count(const struct ks_credentials_source *source)
                            now_ms + ks_span_to_ms(current->life));
 }
 
+/* A state that lasts is said once. */
+static void look_whether_new(struct ks_credentials_source *source, const char *access_key)
+{
+    bool same = strcmp(source->last, access_key) == 0;
+
+    if (same && source->refused && !source->stuck)
+        ks_warn("credentials: those that AWS does not take came again: renew them where they come "
+                "from; the environment of a process stays as it is, start it again");
+    source->stuck = same && source->refused;
+    source->refused = source->stuck;
+    (void)snprintf(source->last, sizeof(source->last), "%s", access_key);
+}
+
 /* Takes them, for ever at first. */
 static void keep(struct ks_credentials_source *source, const struct ks_credentials *credentials)
 {
+    look_whether_new(source, credentials->access_key);
     source->current = *credentials;
     source->present = true;
     source->fetched_at = ks_loop_now(source->loop);
@@ -87,17 +104,23 @@ static void keep(struct ks_credentials_source *source, const struct ks_credentia
     count(source);
 }
 
-static void plan_refresh(struct ks_credentials_source *source)
+ks_span ks_credentials_refresh_after(ks_span life, struct ks_prng *prng)
 {
-    ks_instant now = source->fetched_at;
-    ks_span life = source->current.life;
     ks_span jitter = shorter(ks_span_ms(JITTER_MS), ks_span_us(life.us / 8));
-    ks_span early = ks_span_us(ks_prng_between(&source->prng, 0, jitter.us));
+    ks_span early = ks_span_us(ks_prng_between(prng, 0, jitter.us));
     ks_span before = shorter(ks_span_ms(REFRESH_MS), ks_span_us(life.us / 2));
 
+    return ks_span_us(life.us - before.us - early.us);
+}
+
+static void plan_refresh(struct ks_credentials_source *source)
+{
+    ks_span life = source->current.life;
+
     if (!source->current.outlasts)
-        source->expires_at = ks_instant_add(now, life);
-    source->refresh_at = ks_instant_add(now, ks_span_us(life.us - before.us - early.us));
+        source->expires_at = ks_instant_add(source->fetched_at, life);
+    source->refresh_at =
+        ks_instant_add(source->fetched_at, ks_credentials_refresh_after(life, &source->prng));
 }
 
 /* They came dead, and are used all the same. */
@@ -238,7 +261,9 @@ void ks_credentials_expired(struct ks_credentials_source *source)
 
     if (!source->present || !ks_instant_reached(ks_loop_now(source->loop), old_at))
         return;
-    ks_warn("credentials: AWS calls them expired, fetching new ones");
+    if (!source->stuck)
+        ks_warn("credentials: AWS does not take them any more, fetching new ones");
+    source->refused = true;
     source->present = false;
     ks_credentials_wipe(&source->current);
 }

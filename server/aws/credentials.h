@@ -31,8 +31,9 @@
 #include "base/list.h"
 #include "base/loop.h"
 
-struct ks_http;
 struct ks_credentials_source;
+struct ks_http;
+struct ks_prng;
 
 struct ks_credentials {
     char access_key[KS_ACCESS_KEY_MAX + 1];
@@ -87,9 +88,12 @@ void ks_credentials_wait(struct ks_credentials_source *source,
 /* Only for one who waits. */
 void ks_credentials_unwait(struct ks_credentials_waiter *waiter);
 
-/* AWS says that the token of the credentials in use has expired: they are dropped and the next
- * caller waits for new ones. */
+/* AWS says that the token of the credentials in use has expired, or that it does not know them: they are dropped, and
+ * the next caller waits for new ones. */
 void ks_credentials_expired(struct ks_credentials_source *source);
+
+/* When those that live so long still are asked for anew, in the background: see above. Pure. */
+ks_span ks_credentials_refresh_after(ks_span life, struct ks_prng *prng);
 
 /* For readiness: KS_OK, or why the last fetch failed. */
 ks_err ks_credentials_state(const struct ks_credentials_source *source,

@@ -101,21 +101,22 @@ static bool is_set(const char *text)
 
 /* --- Partitions --- */
 
-/* By the prefix of the region; source: partitions.json of botocore. */
+/* By the prefix of the region; sources: partitions.json and the rules of DynamoDB in botocore. */
 static const struct partition {
     const char *prefix;
     const char *name;
     const char *suffix;
     const char *dual_suffix;
+    bool accounts; /* DynamoDB has endpoints of accounts. */
 } PARTITIONS[] = {
-    {"cn-", "aws-cn", "amazonaws.com.cn", "api.amazonwebservices.com.cn"},
-    {"us-gov-", "aws-us-gov", "amazonaws.com", "api.aws"},
-    {"us-iso-", "aws-iso", "c2s.ic.gov", "api.aws.ic.gov"},
-    {"us-isob-", "aws-iso-b", "sc2s.sgov.gov", "api.aws.scloud"},
-    {"us-isof-", "aws-iso-f", "csp.hci.ic.gov", "api.aws.hci.ic.gov"},
-    {"eu-isoe-", "aws-iso-e", "cloud.adc-e.uk", "api.cloud-aws.adc-e.uk"},
-    {"eusc-", "aws-eusc", "amazonaws.eu", "api.amazonwebservices.eu"},
-    {"", "aws", "amazonaws.com", "api.aws"},
+    {"cn-", "aws-cn", "amazonaws.com.cn", "api.amazonwebservices.com.cn", true},
+    {"us-gov-", "aws-us-gov", "amazonaws.com", "api.aws", true},
+    {"us-iso-", "aws-iso", "c2s.ic.gov", "api.aws.ic.gov", false},
+    {"us-isob-", "aws-iso-b", "sc2s.sgov.gov", "api.aws.scloud", false},
+    {"us-isof-", "aws-iso-f", "csp.hci.ic.gov", "api.aws.hci.ic.gov", false},
+    {"eu-isoe-", "aws-iso-e", "cloud.adc-e.uk", "api.cloud-aws.adc-e.uk", false},
+    {"eusc-", "aws-eusc", "amazonaws.eu", "api.amazonwebservices.eu", false},
+    {"", "aws", "amazonaws.com", "api.aws", true},
 };
 
 static const struct partition *partition_of(const char *region)
@@ -253,7 +254,7 @@ static ks_err use_table(const struct ks_endpoint_rules *rules, const struct part
 {
     const char *missing = NULL;
 
-    if (!is_partition(partition, "aws"))
+    if (!partition->accounts)
         missing = "this partition has no endpoints of accounts";
     else if (rules->fips)
         missing = "there are none with FIPS";

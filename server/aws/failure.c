@@ -44,7 +44,7 @@ static const struct meaning {
     {"ExpiredTokenException", KS_ERR_DENIED, TOKEN},
     {"IncompleteSignature", KS_ERR_DENIED, PLAIN},
     {"IncompleteSignatureException", KS_ERR_DENIED, PLAIN},
-    {"InvalidClientTokenId", KS_ERR_DENIED, PLAIN},
+    {"InvalidClientTokenId", KS_ERR_DENIED, TOKEN},
     {"InvalidIdentityToken", KS_ERR_DENIED, PLAIN},
     {"IDPRejectedClaim", KS_ERR_DENIED, PLAIN},
     {"KMSAccessDeniedException", KS_ERR_DENIED, PLAIN},
@@ -57,7 +57,7 @@ static const struct meaning {
     {"NotAuthorized", KS_ERR_DENIED, PLAIN},
     {"OptInRequired", KS_ERR_DENIED, PLAIN},
     {"RegionDisabledException", KS_ERR_DENIED, PLAIN},
-    {"UnrecognizedClientException", KS_ERR_DENIED, PLAIN},
+    {"UnrecognizedClientException", KS_ERR_DENIED, TOKEN},
 
     {"ConditionalCheckFailedException", KS_ERR_CONDITION, PLAIN},
     {"ExpiredIteratorException", KS_ERR_EXPIRED, PLAIN},
@@ -125,7 +125,7 @@ static enum ks_err_code meaning_of_status(int status)
     switch (status) {
     case 401:
     case 403: return KS_ERR_DENIED;
-    case 404: return KS_ERR_NOT_FOUND;
+    case 404: return KS_ERR_SERVER; /* Somebody between us: a service says what it has not. */
     case 408: return KS_ERR_TIMEOUT;
     case 429: return KS_ERR_THROTTLED;
     default: return status >= 500 || status < 400 ? KS_ERR_SERVER : KS_ERR_INVALID;

@@ -26,7 +26,7 @@ struct ks_failure {
     ks_err err;             /* What it means to us; never KS_OK. */
     bool throttled;         /* The server asks for less. */
     bool skewed;            /* It may be about our clock. */
-    bool token_expired;     /* Credentials that were good and are no more. */
+    bool token_expired;     /* Or the keys are not known any more: others may be had. */
     int32_t retry_after_ms; /* x-amz-retry-after, or Retry-After in seconds; -1: not said. */
 };
 

@@ -63,6 +63,7 @@ struct ks_http_call {
     bool sent;    /* The connection stands; from here on bytes of the request leave. */
     bool kept;    /* And it was made for an earlier request. */
     bool again;   /* curl wanted to send it once more. */
+    bool fine;    /* curl ended it, and without an error. */
     struct ks_http_sink sink;
     bool has_sink;
     bool sinking; /* The response is a 2xx and goes to the sink. */
@@ -247,7 +248,8 @@ static void forget(struct ks_http_call *call)
     if (call->handle != NULL) {
         (void)curl_multi_remove_handle(http->multi, call->handle);
         curl_easy_reset(call->handle);
-        if (http->handle_count < HANDLES_KEPT)
+        /* Of a name that was not found 7.88 keeps its buffer, and refuses to be given a size for it ever again. */
+        if (call->fine && http->handle_count < HANDLES_KEPT)
             http->handles[http->handle_count++] = call->handle;
         else
             curl_easy_cleanup(call->handle);
@@ -293,6 +295,7 @@ static void tell(struct ks_http_call *call, CURLcode code)
     void (*done)(void *arg, const struct ks_http_answer *answer) = call->done;
     void *arg = call->arg;
 
+    call->fine = code == CURLE_OK;
     /* To curl a response that ends within its head is whole. */
     if (code == CURLE_OK && !head_is_whole(call))
         code = CURLE_PARTIAL_FILE;

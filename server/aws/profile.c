@@ -27,6 +27,7 @@ static const struct key {
     {"web_identity_token_file", offsetof(struct ks_profile, web_identity_token_file)},
     {"sso_session", offsetof(struct ks_profile, sso)},
     {"sso_start_url", offsetof(struct ks_profile, sso)},
+    {"login_session", offsetof(struct ks_profile, login)},
     {"credential_process", offsetof(struct ks_profile, process)},
     {"ec2_metadata_service_endpoint", offsetof(struct ks_profile, ec2_endpoint)},
     {"ec2_metadata_service_endpoint_mode", offsetof(struct ks_profile, ec2_endpoint_mode)},
@@ -67,19 +68,51 @@ static ks_view unquote(ks_view text)
     return quoted ? ks_view_of(text.data + 1, text.size - 2) : text;
 }
 
+static bool is_blank(uint8_t byte)
+{
+    return byte == ' ' || byte == '\t';
+}
+
+/* Without what is said about it: behind a blank # and ; begin a comment. */
+static ks_view cut_comment(ks_view value)
+{
+    for (size_t at = 1; at < value.size; at++) {
+        bool marked = value.data[at] == '#' || value.data[at] == ';';
+
+        if (marked && is_blank(value.data[at - 1]))
+            value.size = at - 1;
+    }
+    return ks_view_trim(value);
+}
+
+/* Cuts "KEY = VALUE" or "KEY: VALUE"; false if it is none. */
+static bool cut_key(ks_view line, ks_view *ret_key, ks_view *ret_value)
+{
+    for (size_t at = 0; at < line.size; at++) {
+        if (line.data[at] != '=' && line.data[at] != ':')
+            continue;
+        *ret_key = ks_view_trim(ks_view_of(line.data, at));
+        *ret_value = cut_comment(ks_view_of(line.data + at + 1, line.size - at - 1));
+        return ret_key->size > 0;
+    }
+    return false;
+}
+
 /* "[profile NAME]", or "[NAME]"; "[services NAME]". */
 static bool is_ours(const struct reader *reader, ks_view section)
 {
-    ks_view rest = section;
+    ks_view kind = ks_view_text(reader->kind);
 
     if (reader->file == KS_PROFILE_CREDENTIALS)
         return ks_view_equal(section, reader->name);
     if (strcmp(reader->kind, "profile") == 0 && ks_view_equal(section, KS_VIEW("default")) &&
         ks_view_equal(reader->name, KS_VIEW("default")))
         return true;
-    ks_view word = ks_view_cut(&rest, ' ');
-    return rest.data != NULL && ks_view_equal(word, ks_view_text(reader->kind)) &&
-           ks_view_equal(unquote(ks_view_trim(rest)), reader->name);
+    if (!ks_view_starts(section, kind) || section.size == kind.size ||
+        !is_blank(section.data[kind.size]))
+        return false;
+    ks_view name = ks_view_of(section.data + kind.size, section.size - kind.size);
+    return ks_view_equal(unquote(ks_view_trim(name)), reader->name);
 }
 
 static ks_view *member(struct ks_profile *profile, size_t key)
@@ -103,27 +136,27 @@ static ks_err read_section(struct reader *reader, ks_view line)
 
 static ks_err read_key(struct reader *reader, ks_view line)
 {
-    ks_view rest = line;
-    ks_view name = ks_view_trim(ks_view_cut(&rest, '='));
+    ks_view key;
+    ks_view value;
 
     /* Outside of sections nothing can stand. */
-    if (rest.data == NULL || name.size == 0 || !reader->in_section)
+    if (!reader->in_section || !cut_key(line, &key, &value))
         return KS_FAIL(MALFORMED);
     reader->after_key = true;
-    reader->key = name;
+    reader->key = key;
     if (reader->in_ours)
-        reader->take(reader, KS_VIEW_NONE, name, ks_view_trim(rest));
+        reader->take(reader, KS_VIEW_NONE, key, value);
     return KS_OK;
 }
 
 /* A line that belongs to the key before it. It may be anything: what is no key says nothing. */
 static void read_deeper(struct reader *reader, ks_view line)
 {
-    ks_view rest = line;
-    ks_view name = ks_view_trim(ks_view_cut(&rest, '='));
+    ks_view key;
+    ks_view value;
 
-    if (reader->in_ours && rest.data != NULL)
-        reader->take(reader, reader->key, name, ks_view_trim(rest));
+    if (reader->in_ours && cut_key(line, &key, &value))
+        reader->take(reader, reader->key, key, value);
 }
 
 static ks_err read_line(struct reader *reader, ks_view line)

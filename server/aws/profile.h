@@ -3,8 +3,9 @@
  * ~/.aws/credentials).
  *
  * Format ("Configuration and credential file settings" of the AWS SDK guide, and what Python's
- * configparser makes of it): `[section]`, `key = value`; a line that begins with # or ; is a
- * comment; a line that is indented deeper than the key before it belongs to that key: of a profile it
+ * configparser and the SDKs make of it): `[section]`, `key = value` or `key: value`; a line that begins
+ * with # or ; is a comment, and so is what begins with them behind a blank in a value (not to Python); a
+ * line that is indented deeper than the key before it belongs to that key: of a profile it
  * is skipped, in `[services NAME]` it says something about that service. In the config file a profile
  * is `[profile NAME]`, but `[default]`; in the credentials file `[NAME]`. Keys are read without case;
  * what comes later wins. Which profile: the option, else AWS_PROFILE, else AWS_DEFAULT_PROFILE, else
@@ -38,7 +39,8 @@ struct ks_profile {
     ks_view duration_seconds;
     ks_view mfa_serial;
     ks_view web_identity_token_file;
-    ks_view sso; /* sso_session or sso_start_url. */
+    ks_view sso;   /* sso_session or sso_start_url. */
+    ks_view login; /* login_session. */
     ks_view process;
     ks_view ec2_endpoint; /* ec2_metadata_service_endpoint, .. */
     ks_view ec2_endpoint_mode;

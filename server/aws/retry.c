@@ -3,9 +3,9 @@
 
 #include <assert.h>
 
-enum { FIRST_MS = 50, FIRST_THROTTLED_MS = 1000, MOST_MS = 20000, ASKED_MOST_MS = 5000 };
-enum { COST = 5, COST_OF_TIMEOUT = 10, GAIN = 1 };
-enum { DOUBLINGS_MAX = 10 }; /* 50 ms * 2^10 is beyond MOST_MS. */
+enum { FIRST_THROTTLED_MS = 1000, MOST_MS = 20000, ASKED_MOST_MS = 5000 };
+enum { COST = 14, COST_OF_THROTTLE = 5, GAIN = 1 };
+enum { DOUBLINGS_MAX = 10 }; /* 25 ms * 2^10 is beyond MOST_MS. */
 
 void ks_retry_bucket_init(struct ks_retry_bucket *bucket)
 {
@@ -23,11 +23,11 @@ static bool is_allowed(enum ks_retry_mode mode, const struct ks_retry_failure *f
     return false;
 }
 
-static ks_span wait_of(const struct ks_retry *retry, struct ks_prng *prng,
+static ks_span wait_of(const struct ks_retry *retry, struct ks_prng *prng, int32_t first_ms,
                        const struct ks_retry_failure *failure)
 {
     uint32_t doublings = retry->retries < DOUBLINGS_MAX ? retry->retries : DOUBLINGS_MAX;
-    int64_t most = (int64_t)(failure->throttled ? FIRST_THROTTLED_MS : FIRST_MS) << doublings;
+    int64_t most = (int64_t)(failure->throttled ? FIRST_THROTTLED_MS : first_ms) << doublings;
     int64_t ms = ks_prng_between(prng, 0, most < MOST_MS ? most : MOST_MS);
     int64_t asked = failure->retry_after_ms;
 
@@ -40,15 +40,15 @@ bool ks_retry_again(struct ks_retry *retry, struct ks_retry_bucket *bucket, stru
                     const struct ks_retry_limits *limits, const struct ks_retry_failure *failure,
                     ks_span *ret_wait)
 {
-    uint32_t cost = ks_err_is(failure->err, KS_ERR_TIMEOUT) ? COST_OF_TIMEOUT : COST;
+    uint32_t cost = failure->throttled ? COST_OF_THROTTLE : COST;
 
     assert(!ks_ok(failure->err));
-    assert(limits->attempts_max > 0);
+    assert(limits->attempts_max > 0 && limits->first_ms > 0);
 
     if (ks_err_class(failure->err) != KS_CLASS_RETRY || !is_allowed(limits->mode, failure) ||
         retry->retries + 1 >= limits->attempts_max || bucket->tokens < cost)
         return false;
-    ks_span wait = wait_of(retry, prng, failure);
+    ks_span wait = wait_of(retry, prng, limits->first_ms, failure);
     if (wait.us >= limits->left.us)
         return false;
     bucket->tokens -= cost;

@@ -2,11 +2,11 @@
 /* retry.h - whether a failed attempt is made again, and when: the standard retry mode of the AWS SDKs.
  *
  * Made again is what may pass: failures of KS_CLASS_RETRY (connections, timeouts, 5xx, throttles),
- * in up to `attempts_max` attempts. Each retry is paid from the bucket of the client: 5 tokens, 10
- * after a timeout; a success gives back what its last retry cost, or 1. An empty bucket means that
+ * in up to `attempts_max` attempts. Each retry is paid from the bucket of the client: 14 tokens, 5
+ * after a throttle; a success gives back what its last retry cost, or 1. An empty bucket means that
  * the service is in trouble: then nobody asks twice. The wait is rand * min(first * 2^n, 20 s), the
- * first 50 ms, of a throttle 1 s; x-amz-retry-after counts where it is longer, by at most 5 s.
- * Source: "Retry behavior" of the AWS SDKs guide, botocore retries/standard.py.
+ * first `first_ms`, of a throttle 1 s; x-amz-retry-after counts where it is longer, by at most 5 s.
+ * Source: "Retry behavior" of the AWS SDKs guide, botocore 1.44 retries/standard.py.
  *
  * What is made again at all is the caller's choice, because only it knows what a second copy does:
  *  - ANY: what may be done twice without harm: reads, and writes that say the same thing twice;
@@ -25,7 +25,14 @@
 #include "base/instant.h"
 #include "base/prng.h"
 
-enum { KS_RETRY_ATTEMPTS = 3, KS_RETRY_TOKENS_MAX = 500 };
+enum {
+    KS_RETRY_ATTEMPTS = 3,
+    KS_RETRY_FIRST_MS = 50,
+    /* DynamoDB, which answers sooner. */
+    KS_RETRY_ATTEMPTS_DYNAMODB = 4,
+    KS_RETRY_FIRST_MS_DYNAMODB = 25,
+    KS_RETRY_TOKENS_MAX = 500
+};
 
 enum ks_retry_mode { KS_RETRY_ANY, KS_RETRY_UNDONE, KS_RETRY_NEVER };
 
@@ -55,6 +62,7 @@ void ks_retry_bucket_init(struct ks_retry_bucket *bucket);
 struct ks_retry_limits {
     enum ks_retry_mode mode;
     uint32_t attempts_max; /* At least 1. */
+    int32_t first_ms;      /* The longest first wait, but after a throttle. */
     ks_span left;          /* Of the call's time: a longer wait is none. */
 };
 

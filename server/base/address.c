@@ -129,3 +129,16 @@ ks_err ks_address_parse_list(ks_view text, struct ks_address ret_addresses[KS_AD
     *ret_count = count;
     return KS_OK;
 }
+
+bool ks_is_loopback(ks_view host)
+{
+    char text[INET6_ADDRSTRLEN];
+    struct in_addr four;
+    struct in6_addr six;
+
+    if (!ks_ok(ks_view_copy_text(host, text, sizeof(text))))
+        return false;
+    if (inet_pton(AF_INET, text, &four) == 1)
+        return ntohl(four.s_addr) >> 24 == 127;
+    return inet_pton(AF_INET6, text, &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+}

@@ -33,6 +33,8 @@ KS_MUST_USE ks_err ks_address_parse(ks_view text, struct ks_address *ret_address
 KS_MUST_USE ks_err ks_address_parse_list(ks_view text,
                                          struct ks_address ret_addresses[KS_ADDRESSES_MAX],
                                          uint32_t *ret_count, struct ks_detail *detail);
+/* True for a numeric address of this machine's loopback, of either family, without brackets. */
+bool ks_is_loopback(ks_view host);
 /* True for the same place; two with port 0 are two places. */
 bool ks_address_equal(const struct ks_address *a, const struct ks_address *b);
 

@@ -278,6 +278,35 @@ static const char *variable_of(const struct reading *reading, enum ks_option opt
     return NULL;
 }
 
+static bool is_variable(ks_view name)
+{
+    for (int option = 0; option < KS_OPTIONS; option++) {
+        char variable[NAME_SIZE + 16];
+
+        derive_variable(meanings[option].name, variable);
+        if (ks_view_equal(name, ks_view_text(variable)))
+            return true;
+    }
+    return false;
+}
+
+bool ks_options_stray(char *const **at, ks_view *ret_name)
+{
+    for (; **at != NULL; (*at)++) {
+        ks_view rest = ks_view_text(**at);
+        ks_view name = ks_view_cut(&rest, '=');
+
+        if (!ks_view_starts(name, KS_VIEW("KINESIS_SIDECAR_")) || is_variable(name) ||
+            ks_view_starts(name, KS_VIEW("KINESIS_SIDECAR_PORT")) ||
+            ks_view_starts(name, KS_VIEW("KINESIS_SIDECAR_SERVICE_")))
+            continue;
+        (*at)++;
+        *ret_name = name;
+        return true;
+    }
+    return false;
+}
+
 static ks_err set_from_environment(struct reading *reading)
 {
     for (int option = 0; option < KS_OPTIONS; option++) {

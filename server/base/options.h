@@ -3,8 +3,7 @@
  *
  * A value comes from a flag, else from the environment, else from the config file, else from the table; each option
  * remembers which. All values are checked one by one and against each other before anybody sees them. Variables of the
- * environment that begin like ours and name no option are ignored, for Kubernetes makes such ones for a service of our
- * name; an empty variable counts as none.
+ * environment that begin like ours and name no option are ignored; an empty variable counts as none.
  */
 #ifndef KS_BASE_OPTIONS_H
 #define KS_BASE_OPTIONS_H
@@ -79,6 +78,10 @@ static inline const struct ks_options *ks_options_subscription(const struct ks_o
 {
     return options->listed_count == 0 ? options : &options->listed[index];
 }
+
+/* Goes through an environment from `*at` on to the next variable that begins like ours, names no option, and is none of
+ * those that Kubernetes makes for a service of our name (.._PORT.., .._SERVICE_..): a slip. False: there is none. */
+bool ks_options_stray(char *const **at, ks_view *ret_name);
 
 /* An option as people see it. */
 struct ks_option_view {

@@ -347,6 +347,18 @@ static bool is_consumer_arn(ks_view text)
            ks_view_starts(text, KS_VIEW("consumer/")) && text.size > 9;
 }
 
+/* Another stream has shards of the same names: its records would come as those of ours. */
+static bool is_consumer_of(ks_view consumer, ks_view stream)
+{
+    bool arn = ks_view_starts(stream, KS_VIEW("arn:"));
+
+    for (int part = 0; part < 5 && !arn; part++)
+        (void)ks_view_cut(&consumer, ':');
+    if (!arn)
+        (void)ks_view_cut(&consumer, '/');
+    return ks_view_starts(consumer, stream) && consumer.data[stream.size] == '/';
+}
+
 static ks_err check_retrieval(const struct ks_options *options, struct ks_detail *detail)
 {
     bool fanout = strcmp(options->retrieval, "fanout") == 0;
@@ -364,10 +376,15 @@ static ks_err check_retrieval(const struct ks_options *options, struct ks_detail
                               "--application is longer than the %d characters of a consumer's "
                               "name; give one with --consumer",
                               CONSUMER_CHARACTERS_MAX);
+    ks_option_quote(consumer, quoted);
+    if (options->stream[0] != '\0' && is_consumer_arn(consumer) &&
+        !is_consumer_of(consumer, ks_view_text(options->stream)))
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "--consumer: %s is a consumer of another stream than --stream",
+                              quoted);
     if (consumer.size == 0 || is_consumer_arn(consumer) ||
         (consumer.size <= CONSUMER_CHARACTERS_MAX && ks_option_is_name(consumer)))
         return KS_OK;
-    ks_option_quote(consumer, quoted);
     return ks_err_because(KS_FAIL(INVALID), detail,
                           "--consumer: %s is no consumer: up to %d letters, digits, . _ and -, or "
                           "arn:..:stream/NAME/consumer/NAME:INSTANT",

@@ -290,7 +290,7 @@ static void dispatch(struct ks_core *core, const struct ks_event *event, struct 
     case KS_EVENT_PAUSE: ks_operator_pause(core, event, effects); return;
     case KS_EVENT_RESUME:
         ks_operator_resume(core, event->shard.shard, effects);
-        ks_poison_go_on(core, event->shard.shard);
+        ks_poison_go_on(core, event->shard.shard, effects);
         return;
     case KS_EVENT_RELEASE: ks_operator_release(core, event->shard.shard, effects); return;
     case KS_EVENT_SEEK: ks_operator_seek(core, event, effects); return;

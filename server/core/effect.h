@@ -72,7 +72,7 @@ enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRA
     X(RETURNING, INFO, "lease_returning", "{shard}: giving it back, epoch {epoch}")                \
     X(RELEASED, INFO, "lease_lost", "{shard}: released, epoch {epoch} is over")                    \
     X(SHARD_END, INFO, "shard_end", "{shard}: read to its end, all settled")                       \
-    X(POISON, WARN, "poison", "{shard}: record {number} failed {count} times")                     \
+    X(POISON, WARN, "poison", "{shard}: record {record} failed {count} times")                     \
     X(CRAMPED, WARN, "record_too_large",                                                           \
       "{shard}: no room in memory for its next record since 5 s, raise --memory-budget-bytes")     \
     X(DAMAGED, WARN, NULL, "{shard}: its lease row is damaged, leaving it alone")                  \
@@ -102,13 +102,15 @@ enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRA
     X(RESUMED_ALL, INFO, "resumed", "resumed, everything is read and delivered again")             \
     X(SOUGHT, WARN, "seek", "{shard}: its checkpoint was moved by an operator, epoch {epoch} is over") \
     X(TOO_LARGE, WARN, "record_too_large",                                                         \
-      "{shard}: record {number} of {count} bytes is larger than its client takes, its lane waits") \
-    X(DEAD_LETTER, WARN, "dead_letter", "{shard}: {count} records from {number} on are dead letters, {cause}") \
+      "{shard}: record {record} of {count} bytes is larger than its client takes, its lane waits") \
+    X(DEAD_LETTER, WARN, "dead_letter", "{shard}: {count} records from {record} on are dead letters, {cause}") \
     X(NOT_BURIED, ERROR, NULL,                                                                     \
-      "{shard}: {count} dead letters from {number} on cannot be written, trying until they are")   \
-    X(DROPPED, WARN, "record_dropped", "{shard}: {count} records from {number} on are dropped, {cause}") \
-    X(STOPPED, ERROR, "poison",                                                                    \
-      "{shard}: stopped by record {number}, which failed {count} times; settle it or let it go on") \
+      "{shard}: {count} dead letters from {record} on cannot be written, trying until they are")   \
+    X(DROPPED, WARN, "record_dropped", "{shard}: {count} records from {record} on are dropped, {cause}") \
+    X(STOPPED, ERROR, "poison", \
+      "{shard}: stopped by record {record}, which failed {count} times: settle it, POST /v1/resume to try again, "  \
+      "or /v1/seek past it")                                                                       \
+    X(GOES_ON, INFO, "resumed", "{shard}: goes on, no record stops it any more") \
     X(KCL_EQUALS, INFO, NULL, "{worker}: the fleet is of the manners of KCL 2.x: leases are taken")   \
     X(KCL_ASSIGNED, INFO, NULL, "{worker}: the fleet is of the manners of KCL 3.x: its leader assigns leases") \
     X(KCL_UNLED, WARN, NULL,                                                                       \
@@ -118,7 +120,7 @@ enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRA
     X(KCL_UNKNOWN, ERROR, NULL,                                                                    \
       "{worker}: the fleet's state rows say what this version does not know, its manners are not changed") \
     X(GAP_FULL, WARN, "lane_blocked",                                                              \
-      "{shard}: nothing more is read until record {number} is settled, {count} behind it are held")
+      "{shard}: nothing more is read until record {record} is settled, {count} behind it are held")
 
 /* clang-format on */
 

@@ -283,7 +283,16 @@ void ks_poison_turn(struct ks_core *core, struct ks_effects *effects)
     }
 }
 
-void ks_poison_go_on(struct ks_core *core, ks_shard shard)
+void ks_poison_let_go(struct ks_core *core, struct ks_lease *lease, struct ks_effects *effects)
+{
+    if (lease->stopped && !lease->stop_untold && !core->stopped &&
+        ks_effects_room(core, effects, 1))
+        (void)tell(effects, KS_STORY_GOES_ON, lease, lease->stopped_at, 0);
+    lease->stopped = false;
+    lease->stop_untold = false;
+}
+
+void ks_poison_go_on(struct ks_core *core, ks_shard shard, struct ks_effects *effects)
 {
     if (shard == KS_SHARD_NONE)
         core->stopped = false;
@@ -292,8 +301,7 @@ void ks_poison_go_on(struct ks_core *core, ks_shard shard)
 
         if (!lease->used || (shard != KS_SHARD_NONE && lease->shard != shard))
             continue;
-        lease->stopped = false;
-        lease->stop_untold = false;
+        ks_poison_let_go(core, lease, effects);
     }
     core->stirred = true;
 }

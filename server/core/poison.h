@@ -35,8 +35,10 @@ void ks_poison_buried(struct ks_core *core, const struct ks_event *event,
                       struct ks_effects *effects);
 /* The answer to the write under way is not awaited any more. */
 void ks_poison_forget_lease(struct ks_core *core, struct ks_lease *lease);
+/* No record stops the lease any more. */
+void ks_poison_let_go(struct ks_core *core, struct ks_lease *lease, struct ks_effects *effects);
 /* What the policy stopped goes on: the record that stopped it is tried again. `shard` NONE: all. */
-void ks_poison_go_on(struct ks_core *core, ks_shard shard);
+void ks_poison_go_on(struct ks_core *core, ks_shard shard, struct ks_effects *effects);
 /* Dead letters that are to be written, and what is to be told. */
 void ks_poison_turn(struct ks_core *core, struct ks_effects *effects);
 

@@ -450,10 +450,8 @@ void ks_session_moved(struct ks_core *core, struct ks_lease *lease, ks_number ma
 {
     core->stirred |= !ks_instant_reached(core->now, lease->tracker.delay_bound);
     core->thirsty = true;
-    if (lease->stopped && ks_tracker_is_settled(&lease->tracker, lease->stopped_at)) {
-        lease->stopped = false;
-        lease->stop_untold = false;
-    }
+    if (lease->stopped && ks_tracker_is_settled(&lease->tracker, lease->stopped_at))
+        ks_poison_let_go(core, lease, effects);
     ks_session_mind(core, lease);
     ks_lease_settled(lease, mark, effects);
 }

@@ -85,8 +85,9 @@ struct ks_directory_entry {
 /* KCL 3.x: the index of the owners names us. */
 enum ks_assigned {
     KS_ASSIGNED_NO,
-    KS_ASSIGNED_FOUND, /* The row is to be read, */
-    KS_ASSIGNED_LOOKED /* and then tells. */
+    KS_ASSIGNED_FOUND,  /* The row is to be read, */
+    KS_ASSIGNED_LOOKED, /* and then tells, */
+    KS_ASSIGNED_ASKED   /* or those of its parents, which are being read. */
 };
 
 /* Whether somebody has to be told of a lease. */
@@ -308,6 +309,7 @@ struct ks_leader_write {
     ks_instant deadline;
     bool reading;       /* The take is done, or may be: the row is read .. */
     ks_instant read_at; /* .. not before. */
+    bool claims;        /* It is read for the protocol's claim. */
 };
 enum { KS_LEADER_WRITES_MAX = 32 };
 

@@ -4,6 +4,13 @@
 #include <assert.h>
 #include <stddef.h>
 
+enum { RING_MIN = 16 };
+
+static uint32_t shortest_ring(const struct ks_tracker *tracker)
+{
+    return tracker->window < RING_MIN ? tracker->window : RING_MIN;
+}
+
 void ks_tracker_init(struct ks_tracker *tracker, struct ks_slot *slots, uint32_t window,
                      struct ks_lane *lanes)
 {
@@ -18,6 +25,7 @@ void ks_tracker_init(struct ks_tracker *tracker, struct ks_slot *slots, uint32_t
         .delay_bound = KS_LONG_AGO,
         .ready_bound = KS_NEVER,
     };
+    tracker->ring = shortest_ring(tracker);
     ks_tracker_order(tracker, 1, false);
 }
 
@@ -43,11 +51,24 @@ static struct ks_lane *lane_of(const struct ks_tracker *tracker, const struct ks
     return &tracker->lanes[ks_tracker_lane(tracker, slot)];
 }
 
+/* Makes the ring twice as long: in what is new nothing stands yet. */
+static void lengthen(struct ks_tracker *tracker)
+{
+    for (ks_number n = tracker->mark; n < tracker->fetched; n++)
+        if ((n & tracker->ring) != 0)
+            tracker->slots[n & (2 * tracker->ring - 1)] = *ks_tracker_slot(tracker, n);
+    tracker->ring *= 2;
+}
+
 void ks_tracker_append(struct ks_tracker *tracker, const uint32_t *sizes, const uint8_t *hashes,
                        const uint32_t *stale_ms, uint32_t count)
 {
     assert(count <= ks_tracker_room(tracker));
 
+    if (tracker->mark == tracker->fetched)
+        tracker->ring = shortest_ring(tracker);
+    while (tracker->fetched + count - tracker->mark > tracker->ring)
+        lengthen(tracker);
     for (uint32_t i = 0; i < count; i++) {
         *ks_tracker_slot(tracker, tracker->fetched) = (struct ks_slot){
             .deadline = KS_LONG_AGO,
@@ -416,7 +437,7 @@ void ks_tracker_check(const struct ks_tracker *tracker)
     uint64_t pending_bytes = 0;
 
     assert(tracker->mark <= tracker->delivered && tracker->delivered <= tracker->fetched);
-    assert(tracker->fetched - tracker->mark <= tracker->window);
+    assert(tracker->fetched - tracker->mark <= tracker->ring && tracker->ring <= tracker->window);
     for (ks_number n = tracker->mark; n < tracker->fetched; n++) {
         const struct ks_slot *slot = ks_tracker_slot(tracker, n);
 

@@ -2,10 +2,12 @@
 /* tracker.h - what became of each record of one epoch, and the watermark.
  *
  * Records are dense numbers 0, 1, 2 .. Between the watermark and the last record fetched there is one slot for each, in
- * a ring of fixed size, so that acks in any order give one contiguous watermark and never run out of anything but the
- * window itself. Each record is in one of a few lanes, by the hash of its partition key. In a lane order is kept: a
- * recall takes back the record and every later delivery of its lane, and what waits holds up what is behind it in its
- * lane. Unordered, there is one lane, and a record holds up nothing but the watermark.
+ * a ring, so that acks in any order give one contiguous watermark and never run out of anything but the window itself.
+ * The ring is as long as it must be, and short again whenever all is settled: of the window's memory, which is there
+ * for each lease, no more is touched than was needed at a time. Each record is in one of a few lanes, by the hash of
+ * its partition key. In a lane order is kept: a recall takes back the record and every later delivery of its lane, and
+ * what waits holds up what is behind it in its lane. Unordered, there is one lane, and a record holds up nothing but
+ * the watermark.
  * Pure. Owned by struct ks_lease.
  */
 #ifndef KS_CORE_TRACKER_H
@@ -46,6 +48,7 @@ struct ks_lane {
 struct ks_tracker {
     struct ks_slot *slots;
     uint32_t window; /* A power of two. */
+    uint32_t ring;   /* Likewise: so many of the slots are in use. */
     struct ks_lane *lanes;
     uint32_t lane_count;
     bool unordered;      /* One lane without order: cursor says only what is not PENDING. */
@@ -131,7 +134,7 @@ bool ks_tracker_overdue(struct ks_tracker *tracker, ks_instant now, ks_number *r
 
 static inline struct ks_slot *ks_tracker_slot(const struct ks_tracker *tracker, ks_number number)
 {
-    return &tracker->slots[number & (tracker->window - 1)];
+    return &tracker->slots[number & (tracker->ring - 1)];
 }
 
 /* The number of the slot's lane. */

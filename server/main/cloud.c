@@ -12,6 +12,7 @@
 #include "base/log.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 /* A stream that is named by its ARN is in the region that its ARN says. */
 static void find_stream_region(struct ks_cloud_part *part)
@@ -60,11 +61,19 @@ static void ask_instance(struct ks_cloud *cloud)
         ks_warn("aws: the region of the instance is not known: %s", detail.text);
 }
 
+/* A nameserver that is silent is given up for the next one after 5 s (resolv.conf(5)), beyond every connection's and
+ * every lease's time: with one that is dead no name would ever be found. */
+static ks_err hurry_resolver(void)
+{
+    return setenv("RES_OPTIONS", "timeout:1 attempts:3", 0) == 0 ? KS_OK : KS_FAIL(NO_MEMORY);
+}
+
 ks_err ks_cloud_open(struct ks_cloud *cloud, struct ks_loop *loop, struct ks_detail *detail)
 {
     assert(cloud->settings == NULL);
 
     cloud->loop = loop;
+    KS_TRY(hurry_resolver());
     KS_TRY(read_settings(cloud, detail));
     if (cloud->settings->region[0] == '\0')
         ask_instance(cloud);

@@ -358,10 +358,14 @@ int ks_command_health(int argc, char *const *argv, char *const *environment)
     return 2;
 }
 
-static ks_err ignore(void *arg, ks_view bytes)
+/* A `part` that keeps as much as fits; `arg` is a struct ks_detail. */
+static ks_err keep_start(void *arg, ks_view bytes)
 {
-    (void)arg;
-    (void)bytes;
+    struct ks_detail *start = arg;
+    size_t length = strlen(start->text);
+
+    (void)snprintf(start->text + length, sizeof start->text - length, "%.*s", (int)bytes.size,
+                   (const char *)bytes.data);
     return KS_OK;
 }
 
@@ -369,8 +373,12 @@ static ks_err ignore(void *arg, ks_view bytes)
 static bool is_ready(const struct ks_call *call, struct ks_detail *detail)
 {
     struct ks_address addresses[KS_ADDRESSES_MAX];
-    struct ks_client_request request = {
-        .method = "GET", .target = "/readyz", .timeout = ks_span_ms(2000), .part = ignore};
+    struct ks_detail said = {""};
+    struct ks_client_request request = {.method = "GET",
+                                        .target = "/readyz",
+                                        .timeout = ks_span_ms(2000),
+                                        .part = keep_start,
+                                        .arg = &said};
     uint32_t count;
     int status = 0;
     ks_err err =
@@ -379,7 +387,7 @@ static bool is_ready(const struct ks_call *call, struct ks_detail *detail)
     assert(ks_ok(err)); /* The options were checked. */
     err = ks_client_call(addresses, count, &request, &status, detail);
     if (ks_ok(err) && status != 200)
-        ks_detail_set(detail, "/readyz answers %d", status);
+        ks_detail_set(detail, "/readyz answers %d: %s", status, said.text);
     return ks_ok(err) && status == 200;
 }
 

@@ -2,6 +2,7 @@
 #include "main/house.h"
 
 #include "api/api.h"
+#include "base/address.h"
 #include "base/budget.h"
 #include "base/codec.h"
 #include "base/digest.h"
@@ -291,6 +292,25 @@ static ks_err open_rooms(struct ks_house *house, struct ks_detail *detail)
     return KS_OK;
 }
 
+/* A browser is held off by the Host that it names; whoever else reaches the port may name any. */
+static void warn_of_open_doors(const struct ks_options *options)
+{
+    struct ks_address addresses[KS_ADDRESSES_MAX];
+    struct ks_detail ignored;
+    uint32_t count;
+    ks_err err = ks_address_parse_list(ks_view_text(options->listen), addresses, &count, &ignored);
+
+    assert(ks_ok(err)); /* The options were checked. */
+    for (uint32_t i = 0; options->token_file[0] == '\0' && i < count; i++) {
+        if (addresses[i].kind == KS_ADDRESS_UNIX || ks_is_loopback(ks_view_text(addresses[i].host)))
+            continue;
+        ks_warn("--listen %s without --token-file: whoever reaches it may read all records, "
+                "acknowledge them, and drain",
+                options->listen);
+        return;
+    }
+}
+
 static ks_err open_api(struct ks_house *house, struct ks_detail *detail)
 {
     const struct ks_options *options = house->options;
@@ -312,6 +332,7 @@ static ks_err open_api(struct ks_house *house, struct ks_detail *detail)
         .options = options,
     };
 
+    warn_of_open_doors(options);
     for (uint32_t i = 0; i < house->room_count; i++)
         boards[i] = house->rooms[i].board;
     return ks_api_open(&config, &house->api, detail);

@@ -48,6 +48,16 @@ static const struct command commands[] = {
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
+/* They are ignored, for they may be meant for somebody else. */
+static void tell_strays(char *const *environment)
+{
+    ks_view name;
+
+    while (ks_options_stray(&environment, &name))
+        ks_call_complain("%.*s names no option, and is ignored", (int)name.size,
+                         (const char *)name.data);
+}
+
 static int run(int argc, char *const *argv, char *const *environment)
 {
     const struct ks_command_line line = {argc, argv, environment};
@@ -59,6 +69,7 @@ static int run(int argc, char *const *argv, char *const *environment)
         ks_call_complain("%s", detail.text);
         return 2;
     }
+    tell_strays(environment);
     exit_code = ks_house_run(&options, &line);
     ks_options_free(&options);
     return exit_code;
@@ -84,6 +95,7 @@ static int config(int argc, char *const *argv, char *const *environment)
         ks_call_complain("%s", detail.text);
         return 2;
     }
+    tell_strays(environment);
     for (uint32_t i = 0; i < ks_options_subscriptions(&options); i++)
         wrong += ks_files_check(ks_options_subscription(&options, i), say_file, NULL);
     ks_options_free(&options);

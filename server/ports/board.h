@@ -198,6 +198,8 @@ void ks_board_ask_store(struct ks_switchboard *board, const struct ks_store_effe
 void ks_board_ask_list(struct ks_switchboard *board);
 /* Reads all lease rows, for ourselves: the core is not told. */
 void ks_board_look_at_rows(struct ks_switchboard *board);
+/* True if all lease rows were read at least once, by the core or for ourselves. */
+bool ks_board_has_looked(const struct ks_switchboard *board);
 /* Has the lock name a boot. */
 void ks_board_lock(struct ks_switchboard *board, uint64_t boot);
 /* Asks the source who it is, again and again until it answers. Until then nothing is read. */
@@ -267,6 +269,10 @@ struct ks_board_lease *ks_board_lease_of(const struct ks_switchboard *board, ks_
 
 /* ---- board_sessions.c ---- */
 
+/* The record that the core calls by this number; KS_SHARD_NONE: of a dead letter. NULL if it is not in memory. Valid
+ * until the next turn. */
+const struct ks_record *ks_board_record(const struct ks_switchboard *board, ks_shard shard,
+                                        ks_epoch epoch, ks_number number);
 void ks_board_wake(struct ks_switchboard *board, ks_session_id session);
 void ks_board_session_ended(struct ks_switchboard *board, ks_session_id session,
                             enum ks_session_end why);

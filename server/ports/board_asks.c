@@ -302,13 +302,19 @@ void ks_board_look_at_rows(struct ks_switchboard *board)
     board->config.store->vtable->ask(board->config.store, &request);
 }
 
+bool ks_board_has_looked(const struct ks_switchboard *board)
+{
+    return ks_instant_before(KS_LONG_AGO, ks_instant_max(board->looked_at, board->rows.looked_at));
+}
+
 bool ks_switchboard_fresh(struct ks_switchboard *board, struct ks_look *look)
 {
     ks_instant now = ks_board_now(board);
     struct ks_self_view self;
 
     ks_core_self(board->core, &self);
-    if (self.leads || ks_instant_before(now, ks_instant_add(board->looked_at, look_every)))
+    if ((self.leads && ks_board_has_looked(board)) ||
+        ks_instant_before(now, ks_instant_add(board->looked_at, look_every)))
         return true;
     ks_board_look_at_rows(board);
     if (!board->looking)

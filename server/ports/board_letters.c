@@ -4,42 +4,77 @@
 #include "base/budget.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/prng.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+/* Reasons are found by spans: of 2^bits records, from a multiple of that on. A run of records is a few of them,
+ * and a record is looked for once in each size, however many reasons there are. */
+enum { SPAN_BITS_MAX = 13, CHAINS = 1 << 13 };
+
+struct span {
+    struct span *next; /* In its chain. */
+    const struct ks_board_reason *reason;
+    ks_number first;
+    uint32_t bits;
+};
+
 /* What an app says of records that it gives up, or has tried again; kept until the letters are written. */
 struct ks_board_reason {
     struct ks_link link; /* In letters->reasons. */
-    ks_shard shard;
+    uint64_t serial;     /* The last word has the highest. */
     ks_epoch epoch;
-    ks_number first;
-    uint32_t count;
-    uint32_t size;
-    char text[]; /* With a NUL. */
+    ks_shard shard;
+    uint32_t count;      /* Of spans. */
+    size_t size;         /* Of all this. */
+    struct span spans[]; /* And a text with a NUL behind them. */
 };
 
 struct ks_board_letters {
     struct ks_link reasons; /* The oldest first. */
     size_t reason_bytes;    /* Of all of them. */
-    bool failing;           /* And that was told. */
+    uint64_t serial;        /* Of the newest. */
+    struct span *chains[CHAINS];
+    bool failing; /* And that was told. */
     /* Of the write that is being made. */
     struct ks_letter items[KS_BURY_MAX];
     char ids[KS_BURY_MAX][KS_LETTER_ID_MAX + 1];
 };
 
-static struct ks_board_reason *reason_at(struct ks_link *link)
+/* Where the span is chained, or would be: then NULL stands there. */
+static struct span **find_span(struct ks_board_letters *letters, ks_shard shard, ks_epoch epoch,
+                               ks_number first, uint32_t bits)
 {
-    return KS_LIST_ENTRY(link, struct ks_board_reason, link);
+    struct ks_prng hash;
+    struct span **at;
+
+    ks_prng_init(&hash, first ^ (uint64_t)bits << 56);
+    ks_prng_init(&hash, ks_prng_next(&hash) ^ epoch);
+    ks_prng_init(&hash, ks_prng_next(&hash) ^ shard);
+    at = &letters->chains[ks_prng_below(&hash, CHAINS)];
+    while (*at != NULL && ((*at)->first != first || (*at)->bits != bits ||
+                           (*at)->reason->epoch != epoch || (*at)->reason->shard != shard))
+        at = &(*at)->next;
+    return at;
 }
 
 static void drop_oldest(struct ks_board_letters *letters)
 {
-    struct ks_board_reason *oldest = reason_at(letters->reasons.next);
+    struct ks_board_reason *oldest =
+        KS_LIST_ENTRY(letters->reasons.next, struct ks_board_reason, link);
 
-    letters->reason_bytes -= sizeof *oldest + oldest->size;
+    for (uint32_t i = 0; i < oldest->count; i++) {
+        const struct span *span = &oldest->spans[i];
+        struct span **at =
+            find_span(letters, oldest->shard, oldest->epoch, span->first, span->bits);
+
+        if (*at == span) /* A later word may stand there. */
+            *at = span->next;
+    }
+    letters->reason_bytes -= oldest->size;
     ks_list_remove(&oldest->link);
     ks_free(oldest);
 }
@@ -65,6 +100,48 @@ struct ks_dead_letters *ks_switchboard_letters(const struct ks_switchboard *boar
     return board->config.letters;
 }
 
+/* The largest span that begins at `first` and has no more than `count` records. */
+static uint32_t bits_of(ks_number first, uint32_t count)
+{
+    uint32_t bits = 0;
+
+    while (bits < SPAN_BITS_MAX && (first >> bits & 1) == 0 && count >> bits >= 2)
+        bits++;
+    return bits;
+}
+
+static void chain(struct ks_board_letters *letters, struct ks_board_reason *reason, ks_number first,
+                  uint32_t bits)
+{
+    struct span **at = find_span(letters, reason->shard, reason->epoch, first, bits);
+    struct span *span = &reason->spans[reason->count++];
+
+    *span = (struct span){*at == NULL ? NULL : (*at)->next, reason, first, bits};
+    *at = span;
+}
+
+/* A reason of the first `count` records of the settlement, without its spans. NULL: no memory. */
+static struct ks_board_reason *new_reason(const struct ks_settlement *settlement, uint32_t count,
+                                          ks_view text)
+{
+    struct ks_board_reason *reason;
+    uint32_t spans = 0;
+    size_t size;
+
+    for (uint32_t i = 0; i < count; i += 1U << bits_of(settlement->first + i, count - i))
+        spans++;
+    size = sizeof *reason + spans * sizeof *reason->spans + text.size + 1;
+    reason = ks_alloc(size);
+    if (reason == NULL)
+        return NULL;
+    ks_link_init(&reason->link);
+    reason->epoch = settlement->epoch;
+    reason->shard = settlement->shard;
+    reason->size = size;
+    memcpy(&reason->spans[spans], text.data, text.size);
+    return reason;
+}
+
 void ks_board_note_reason(struct ks_switchboard *board, const struct ks_settlement *settlement,
                           uint32_t count)
 {
@@ -72,23 +149,22 @@ void ks_board_note_reason(struct ks_switchboard *board, const struct ks_settleme
     struct ks_board_letters *letters = board->letters;
     struct ks_board_reason *reason;
     ks_view text = settlement->reason;
+    uint32_t bits;
 
     if (!wanted || count == 0 || text.size == 0)
         return;
     if (text.size > KS_LETTER_REASON_MAX)
         text.size = ks_view_whole_characters(ks_view_of(text.data, KS_LETTER_REASON_MAX));
-    reason = ks_alloc(sizeof *reason + text.size + 1);
+    reason = new_reason(settlement, count, text);
     if (reason == NULL)
         return;
-    ks_link_init(&reason->link);
-    reason->shard = settlement->shard;
-    reason->epoch = settlement->epoch;
-    reason->first = settlement->first;
-    reason->count = count;
-    reason->size = (uint32_t)text.size + 1;
-    memcpy(reason->text, text.data, text.size);
+    reason->serial = ++letters->serial;
+    for (uint32_t i = 0; i < count; i += 1U << bits) {
+        bits = bits_of(settlement->first + i, count - i);
+        chain(letters, reason, settlement->first + i, bits);
+    }
     ks_list_append(&letters->reasons, &reason->link);
-    letters->reason_bytes += sizeof *reason + reason->size;
+    letters->reason_bytes += reason->size;
     while (letters->reason_bytes > KS_BOARD_REASON_BYTES_MAX)
         drop_oldest(letters);
 }
@@ -96,17 +172,16 @@ void ks_board_note_reason(struct ks_switchboard *board, const struct ks_settleme
 ks_view ks_board_reason_of(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
                            ks_number number)
 {
-    const struct ks_link *end = &board->letters->reasons;
+    const struct ks_board_reason *last = NULL;
 
-    /* The newest first: it is the last word. */
-    for (struct ks_link *link = end->previous; link != end; link = link->previous) {
-        const struct ks_board_reason *reason = reason_at(link);
+    for (uint32_t bits = 0; bits <= SPAN_BITS_MAX; bits++) {
+        const struct span *span =
+            *find_span(board->letters, shard, epoch, number >> bits << bits, bits);
 
-        if (reason->shard == shard && reason->epoch == epoch && number >= reason->first &&
-            number - reason->first < reason->count)
-            return ks_view_text(reason->text);
+        if (span != NULL && (last == NULL || last->serial < span->reason->serial))
+            last = span->reason;
     }
-    return KS_VIEW("");
+    return last == NULL ? KS_VIEW("") : ks_view_text((const char *)&last->spans[last->count]);
 }
 
 /* ---- Writing. ---- */

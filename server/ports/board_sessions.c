@@ -165,8 +165,12 @@ static ks_err shards_of(const struct ks_switchboard *board,
     for (uint32_t i = 0; i < request->shard_count; i++) {
         if (ks_names_find(&board->rows.shards, request->shards[i], &shards[i]))
             continue;
-        ks_detail_set(detail, "no shard %.*s is known", (int)request->shards[i].size,
-                      (const char *)request->shards[i].data);
+        if (!ks_board_has_looked(board) || board->rows.shards.fresh == 0) {
+            ks_detail_set(detail, "the shards are not known yet");
+            return KS_FAIL(BUSY);
+        }
+        ks_detail_set(detail, "no shard %.*s is known; /v1/shards has those that are",
+                      (int)request->shards[i].size, (const char *)request->shards[i].data);
         return KS_FAIL(NOT_FOUND);
     }
     return KS_OK;
@@ -335,8 +339,8 @@ void ks_switchboard_close(struct ks_switchboard *board, ks_session_id id)
 
 /* ---- Records. ---- */
 
-static const struct ks_record *record_of(struct ks_switchboard *board, ks_shard shard,
-                                         ks_epoch epoch, ks_number number)
+const struct ks_record *ks_board_record(const struct ks_switchboard *board, ks_shard shard,
+                                        ks_epoch epoch, ks_number number)
 {
     struct ks_board_lease *lease = ks_board_lease_of(board, shard, epoch);
 
@@ -350,7 +354,7 @@ static int64_t bytes_of(struct ks_switchboard *board, const struct ks_run *run)
     int64_t bytes = 0;
 
     for (ks_number number = run->first; number < run->first + run->count; number++) {
-        const struct ks_record *record = record_of(board, run->shard, run->epoch, number);
+        const struct ks_record *record = ks_board_record(board, run->shard, run->epoch, number);
 
         assert(record != NULL);
         bytes += (int64_t)(record->data.size + record->partition_key.size);
@@ -403,7 +407,7 @@ const struct ks_record *ks_switchboard_record(struct ks_switchboard *board, ks_s
     /* By the clock, not by the turn: a process that is stopped in the middle of a turn goes on in the middle of it. */
     if (shard != KS_SHARD_NONE && !ks_core_may_deliver(board->core, shard, epoch, ks_instant_now()))
         return NULL;
-    return record_of(board, shard, epoch, number);
+    return ks_board_record(board, shard, epoch, number);
 }
 
 bool ks_switchboard_is_over(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
@@ -421,7 +425,7 @@ const struct ks_record *ks_switchboard_too_large(struct ks_switchboard *board, k
     if (!ks_core_lease(board->core, shard, &lease) || !lease.holds_large)
         return NULL;
     *ret_epoch = lease.epoch;
-    return record_of(board, shard, lease.epoch, lease.large);
+    return ks_board_record(board, shard, lease.epoch, lease.large);
 }
 
 /* ---- Settling. ---- */

@@ -4,6 +4,7 @@
 #include "base/metrics.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 /* An instant of ours as people see it. */
 static ks_wall wall_of(const struct ks_switchboard *board, ks_instant at)
@@ -72,6 +73,16 @@ static void find_reason(const struct ks_switchboard *board, const struct ks_self
         ks_detail_set(reason, "fenced by the fleet, starting again");
 }
 
+/* How far its reader is behind: as it was told last, and as long as it cannot read. */
+static int64_t reader_behind(const struct ks_board_lease *lease)
+{
+    int64_t last = lease->millis_behind > 0 ? lease->millis_behind : 0;
+
+    if (lease->failing_since.us == KS_NEVER.us)
+        return lease->millis_behind;
+    return last + ks_span_to_ms(ks_instant_since(ks_board_now(lease->board), lease->failing_since));
+}
+
 /* How far the apps of this lease are behind: as old as the oldest record that waits for one. Where none waits, as far
  * as its reader is. The age is told by the clock of the stream and by ours. */
 static int64_t behind_of(struct ks_board_lease *lease)
@@ -81,13 +92,13 @@ static int64_t behind_of(struct ks_board_lease *lease)
     int64_t age_ms;
 
     if (!ks_core_waiting(lease->board->core, lease->shard, lease->epoch, &waiting))
-        return lease->millis_behind;
+        return reader_behind(lease);
     record = ks_batches_record(&lease->batches, waiting);
     assert(record != NULL);
     if (record->arrival_ms == 0)
-        return lease->millis_behind;
+        return reader_behind(lease);
     age_ms = ks_wall_now().ms - record->arrival_ms;
-    return age_ms > lease->millis_behind ? age_ms : lease->millis_behind;
+    return age_ms > reader_behind(lease) ? age_ms : reader_behind(lease);
 }
 
 static int64_t most_behind(const struct ks_switchboard *board)
@@ -102,6 +113,19 @@ static int64_t most_behind(const struct ks_switchboard *board)
     return most;
 }
 
+static bool any_blocked(const struct ks_switchboard *board)
+{
+    struct ks_lease_view view;
+
+    for (uint32_t i = 0; i < board->config.core.leases_max; i++) {
+        const struct ks_board_lease *lease = &board->leases[i];
+
+        if (lease->used && ks_core_lease(board->core, lease->shard, &view) && view.blocked)
+            return true;
+    }
+    return false;
+}
+
 static enum ks_idle idle_of(const struct ks_switchboard *board, const struct ks_self_view *self)
 {
     if (board->draining)
@@ -114,7 +138,7 @@ static enum ks_idle idle_of(const struct ks_switchboard *board, const struct ks_
         return KS_IDLE_FENCED;
     if (self->held_bytes >= board->allowed)
         return KS_IDLE_FLOW_CONTROLLED;
-    return KS_IDLE_NO_DATA;
+    return any_blocked(board) ? KS_IDLE_LANE_BLOCKED : KS_IDLE_NO_DATA;
 }
 
 void ks_switchboard_status(const struct ks_switchboard *board, struct ks_board_status *ret_status)
@@ -190,8 +214,13 @@ bool ks_switchboard_shard(const struct ks_switchboard *board, ks_shard handle,
     status.hash_end = words->hash_end;
     status.owner = ks_names_text(workers, status.lease.owner.worker);
     status.next_owner = ks_names_text(workers, status.lease.next_owner.worker);
-    ks_story_reason(&words->story, status.shard_id,
-                    ks_names_text(workers, words->story.worker.worker), status.reason);
+    ks_story_reason(
+        &words->story, status.shard_id, ks_names_text(workers, words->story.worker.worker),
+        ks_board_record(board, shard, words->story.epoch, words->story.number), status.reason);
+    if (lease != NULL && lease->failing)
+        (void)snprintf(status.reason, sizeof status.reason,
+                       "%s: cannot be read, trying again until it can; the log says why",
+                       status.shard_id);
     status.has_lease = words->has_row;
     status.ours = lease != NULL;
     status.checkpoint = words->checkpoint;

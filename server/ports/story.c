@@ -48,8 +48,8 @@ static const char *cause_text(enum ks_cause cause)
 
 struct word {
     const char *name;
-    char text[24];     /* A number, or */
-    const char *given; /* a name. */
+    char text[KS_SEQUENCE_MAX + 24]; /* A number, or */
+    const char *given;               /* a name. */
 };
 
 static const char *word_of(const struct word *words, size_t count, ks_view name)
@@ -73,15 +73,28 @@ static void append(char *line, size_t *length, ks_view text)
     line[*length] = '\0';
 }
 
-void ks_story_line(const struct ks_effect *effect, const char *shard, const char *worker,
-                   char ret_line[KS_STORY_LINE_MAX])
+static void name_record(const struct ks_record *record, uint64_t number, struct word *word)
 {
-    enum { BOOT = 2, EPOCH, NUMBER, COUNT, MS, CAUSE, WORDS };
+    if (record == NULL)
+        (void)snprintf(word->text, sizeof word->text, "number %" PRIu64, number);
+    else if (record->sub_sequence < 0)
+        (void)snprintf(word->text, sizeof word->text, "%.*s", (int)record->sequence.size,
+                       (const char *)record->sequence.data);
+    else
+        (void)snprintf(word->text, sizeof word->text, "%.*s.%" PRId64, (int)record->sequence.size,
+                       (const char *)record->sequence.data, record->sub_sequence);
+}
+
+void ks_story_line(const struct ks_effect *effect, const char *shard, const char *worker,
+                   const struct ks_record *record, char ret_line[KS_STORY_LINE_MAX])
+{
+    enum { BOOT = 2, EPOCH, NUMBER, COUNT, MS, CAUSE, RECORD, WORDS };
     struct word words[WORDS] = {
         {"shard", "", shard}, {"worker", "", worker},
         {"boot", "", NULL},   {"epoch", "", NULL},
         {"number", "", NULL}, {"count", "", NULL},
         {"ms", "", NULL},     {"cause", "", cause_text(effect->story.cause)},
+        {"record", "", NULL},
     };
     ks_view rest;
     size_t length = 0;
@@ -95,6 +108,7 @@ void ks_story_line(const struct ks_effect *effect, const char *shard, const char
     (void)snprintf(words[COUNT].text, sizeof words->text, "%" PRIu32, effect->story.count);
     (void)snprintf(words[MS].text, sizeof words->text, "%" PRId64,
                    ks_span_to_ms(effect->story.span));
+    name_record(record, effect->story.number, &words[RECORD]);
 
     ret_line[0] = '\0';
     while (rest.data != NULL) {
@@ -132,7 +146,7 @@ void ks_story_keep(struct ks_story_note *note, const struct ks_effect *effect)
 }
 
 void ks_story_reason(const struct ks_story_note *note, const char *shard, const char *worker,
-                     char ret_line[KS_STORY_LINE_MAX])
+                     const struct ks_record *record, char ret_line[KS_STORY_LINE_MAX])
 {
     struct ks_effect effect = {.kind = KS_EFFECT_STORY};
 
@@ -146,5 +160,5 @@ void ks_story_reason(const struct ks_story_note *note, const char *shard, const 
     effect.story.count = note->count;
     effect.story.span = note->span;
     effect.story.cause = note->cause;
-    ks_story_line(&effect, shard, worker, ret_line);
+    ks_story_line(&effect, shard, worker, record, ret_line);
 }

@@ -26,7 +26,8 @@ static void tell_story(struct ks_switchboard *board, const struct ks_effect *eff
     char line[KS_STORY_LINE_MAX];
 
     ks_story_line(effect, ks_names_text(&board->rows.shards, shard),
-                  ks_names_text(&board->rows.workers, effect->story.worker.worker), line);
+                  ks_names_text(&board->rows.workers, effect->story.worker.worker),
+                  ks_board_record(board, shard, effect->story.epoch, effect->story.number), line);
     ks_log(ks_story_level(story), "%s%s", board->prefix, line);
 
     if (story == KS_STORY_ACQUIRED)

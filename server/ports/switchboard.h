@@ -125,8 +125,9 @@ enum { KS_MESSAGE_EXTRA_BYTES = 2048 };
 
 /* Opens a session, or takes over the live one with the same client_id. `consumer` belongs to the caller and stays valid
  * until detach, close or ended; NULL for a session that pulls and is polled.
- * FULL (sessions), BUSY (draining), INVALID (client_id, max_message_bytes), NOT_FOUND (a shard; the detail names it),
- * CONDITION (other sessions are there, and records are ordered as the first of them wanted; nothing has changed). */
+ * FULL (sessions), BUSY (draining; a shard, and nobody has looked for shards yet), INVALID (client_id,
+ * max_message_bytes), NOT_FOUND (a shard; the detail names it), CONDITION (other sessions are there, and records are
+ * ordered as the first of them wanted; nothing has changed). */
 KS_MUST_USE ks_err ks_switchboard_open(struct ks_switchboard *board,
                                        const struct ks_session_request *request,
                                        struct ks_consumer *consumer, ks_session_id *ret_session,
@@ -335,9 +336,9 @@ struct ks_shard_status {
     ks_wall paused_until; /* 0: until it is resumed, or not paused. */
     char reason[KS_STORY_LINE_MAX]; /* What was decided about it last, as far as we know; "". */
 };
-/* Only a leader reads the rows of others all the time. Asks for all of them, for people: `done` is called once, in a
- * later turn, when they are there or cannot be had. True if what is known is fresh enough; then nothing is asked, and
- * `done` is not called. */
+/* Only a leader reads the rows of others all the time, from its first look on. Asks for all of them, for people: `done`
+ * is called once, in a later turn, when they are there or cannot be had. True if what is known is fresh enough; then
+ * nothing is asked, and `done` is not called. */
 struct ks_look {
     void (*done)(struct ks_look *look);
     struct ks_link link; /* The board's own. */

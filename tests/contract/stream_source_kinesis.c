@@ -117,16 +117,24 @@ static struct ks_stream_source *open_kinesis(struct stream_rig *rig, uint32_t pa
 static const struct ks_fanout_options FAST = {
     .subscription = "contract", .apart_ms = 210, .age_ms = 5000, .unread_ms = 1000};
 
+static void write_arn(const struct stream_rig *rig, char ret_arn[128])
+{
+    (void)snprintf(ret_arn, 128, "arn:aws:kinesis:us-east-1:123456789012:stream/%s", rig->stream);
+}
+
+/* By the ARNs of both the tip of a shard can be taken at once. */
 static struct ks_stream_source *open_fanout(struct stream_rig *rig, uint32_t page_size)
 {
     struct aws_rig *aws = rig->world;
     struct ks_fanout_options options = FAST;
     struct ks_stream_source *source;
+    char arn[128];
 
+    write_arn(rig, arn);
     options.consumer = rig->consumer;
     options.json = rig->adapter->json;
     options.page_size = page_size;
-    EXPECT_OK(ks_fanout_source_open(rig->loop, aws->client, rig->stream, &options, &source, NULL));
+    EXPECT_OK(ks_fanout_source_open(rig->loop, aws->client, arn, &options, &source, NULL));
     return source;
 }
 
@@ -207,15 +215,13 @@ static void control(struct stream_rig *rig, const char *json)
     http_stream_close(&(struct http_stream){.fd = fd});
 }
 
-/* By its ARN the tip of a shard can be taken at once. */
 static void register_consumer(struct stream_rig *rig)
 {
     struct ks_writer json;
     struct ks_bytes body;
     char arn[128];
 
-    (void)snprintf(arn, sizeof(arn), "arn:aws:kinesis:us-east-1:123456789012:stream/%s",
-                   rig->stream);
+    write_arn(rig, arn);
     ks_bytes_init(&body, 4096);
     ks_writer_begin_strict(&json, &body);
     ks_writer_open(&json, '{');

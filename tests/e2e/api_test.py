@@ -10,7 +10,7 @@ import os
 import socket
 import time
 
-from lib import PATIENCE, Sidecar, call, check, check_equal, main, numbered, pull_all, test, wait_until
+from lib import PATIENCE, Sidecar, call, check, check_equal, free_port, main, numbered, pull_all, test, wait_until
 
 PROBLEM = {"type", "title", "status", "detail", "instance", "code", "message", "details", "retryable"}
 
@@ -316,6 +316,21 @@ def a_token_is_asked_for(folder):
                "the token is read again")
     refused(sidecar, 401, "GET", "/v1/status", headers={"Authorization": "Bearer sesame"})
     check("sesame" not in sidecar.said(), "the token is in the log")
+
+
+@test()
+def a_port_that_others_reach_asks_for_a_token_or_is_warned_of(folder):
+    warned = "whoever reaches it"
+    path = os.path.join(folder, "token")
+    with open(path, "w", encoding="ascii") as file:
+        file.write("sesame\n")
+    sidecar = Sidecar.local(folder, "here").start()
+    check(warned not in sidecar.said(), sidecar.said())
+    port = free_port()
+    sidecar = Sidecar.local(folder, "open", listen=f"127.0.0.1:{port},0.0.0.0:{free_port()}").start()
+    check(sidecar.said().count(warned) == 1, sidecar.said())
+    sidecar = Sidecar.local(folder, "guarded", listen=f"0.0.0.0:{free_port()}", token_file=path).start()
+    check(warned not in sidecar.said(), sidecar.said())
 
 
 @test(seconds=60)

@@ -210,13 +210,43 @@ def keys_of_an_instance_are_used_beyond_their_end(folder):
 def keys_that_aws_calls_expired_are_dropped(folder):
     stage = Stage(folder, life=3600)
     sidecar = stage.sidecar("pod", stage.pod()).start()
+    keys = stage.world.issue("user")
+    stuck = stage.sidecar("stuck", {"AWS_ACCESS_KEY_ID": keys.access, "AWS_SECRET_ACCESS_KEY": keys.secret,
+                                    "AWS_SESSION_TOKEN": keys.token}, log_level="info").start()
     age = stage.world.now()
     wait_until(lambda: stage.world.now() > age + 6, 20, "the keys are not brand new")
     stage.world.revoke()
     wait_for_renewals(stage, ["pod"], 1)
     wait_until(sidecar.is_ready, 20, "ready")
     check(all("ExpiredTokenException" in refusal for refusal in stage.world.refused), stage.world.refused)
-    check("AWS calls them expired" in sidecar.said(), "it is told")
+    check("AWS does not take them any more" in sidecar.said(), "it is told")
+    # Who has no others says it once.
+    wait_until(lambda: "those that AWS does not take came again" in stuck.said(), 30, "it is told")
+    again = stage.world.now()
+    wait_until(lambda: stage.world.now() > again + 6, 20, "they were asked for again")
+    check_equal(stuck.said().count("warn  credentials:"), 2, "lines")
+
+
+@test(60)
+def keys_of_a_file_are_changed_while_it_runs(folder):
+    stage = Stage(folder)
+
+    def write_keys():
+        keys = stage.world.issue("user", permanent=True)
+        write(folder, "credentials", f"[default]\naws_access_key_id = {keys.access}\n"
+                                     f"aws_secret_access_key = {keys.secret}\n")
+        return keys
+
+    old = write_keys()
+    sidecar = stage.sidecar("file", {"AWS_SHARED_CREDENTIALS_FILE": os.path.join(folder, "credentials")}).start()
+    age = stage.world.now()
+    wait_until(lambda: stage.world.now() > age + 6, 20, "the keys are not brand new")
+    write_keys()
+    del stage.world.keys[old.access]  # As if deactivated: AWS knows them no more.
+    wait_for_renewals(stage, ["user"], 1)
+    wait_until(lambda: sidecar.metric("store_up") == 1, 20, "the table is asked again")
+    wait_until(sidecar.is_ready, 20, "ready")
+    check("AWS does not take them any more" in sidecar.said(), "it is told")
 
 
 @test(60)

@@ -46,4 +46,23 @@ def the_document_of_leases_has_the_commands_of_its_help(folder):
         check(command in lines, command, lines)
 
 
+@test()
+def no_field_of_the_protos_changes(_):
+    """Clients are made of them for years: a number, a name or a type that was there stays; what is new is written down."""
+    found, owner = [], None
+    for path in sorted(glob.glob(os.path.join(ROOT, "proto", "kinesis_sidecar", "v1", "*.proto"))):
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                outer = re.match(r"(?:message|enum|service) (\w+)", line)
+                owner = outer.group(1) if outer else owner
+                field = re.match(r" +((?:repeated )?[\w.]+ )?(\w+) = (\d+);", line)
+                call = re.match(r" +rpc (\w+)\((.*?)\) returns \((.*?)\)", line)
+                if field:
+                    found.append(f"{owner} {field.group(3)} {field.group(1) or ''}{field.group(2)}")
+                if call:
+                    found.append(f"{owner} {call.group(1)} {call.group(2)} {call.group(3)}")
+    with open(os.path.join(ROOT, "proto", "golden", "fields"), encoding="utf-8") as file:
+        check_equal(sorted(found), file.read().splitlines(), "proto/golden/fields")
+
+
 main()

@@ -69,6 +69,8 @@ def subcommands_put_pull_ack(folder):
     check_equal(sidecar.get("/v1/status")["state"], "draining", "state")
     check_equal(sidecar.command("health").returncode, 1, "readyz while draining")
     check_equal(sidecar.command("health", "livez").returncode, 0, "livez while draining")
+    waited = sidecar.command("wait", "--timeout-ms", "300")
+    check(waited.returncode == 1 and b"answers 503: draining" in waited.stderr, "wait says why it was in vain:", waited)
     check_equal(sidecar.call("GET", "/v1/records/stream").status, 503, "a new session")
     sidecar.signal(signal.SIGTERM)
     check_equal(sidecar.wait(3), 0, "status")
@@ -434,7 +436,9 @@ def the_examples_of_the_stubs_run(folder):
     wait_until(lambda: sum("record-001" in line for line in read_lines(log)) == 3, 15, "the shell example prints records")
     wait_until(lambda: sidecar.get("/v1/status")["subscriptions"][0]["in_flight"] == 0, 10, "and acknowledges them")
     process.terminate()
-    process.wait(10)
+    sidecar.put(numbered(1, 20))  # The poll waits for it.
+    check_equal(process.wait(10 * PATIENCE), 143, "status of the shell example")
+    check_equal(sidecar.get("/v1/sessions")["sessions"], [], "sessions")
     check(not any("record-000" in line for line in read_lines(log)), "what the first one acknowledged came again")
     sidecar.stop()
 

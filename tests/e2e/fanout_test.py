@@ -202,14 +202,15 @@ def the_end_of_a_shard_is_followed_by_its_children(folder):
 
 
 @test(90)
-def permissions_that_are_missing_are_named(folder):
-    for operation, words in (("RegisterStreamConsumer", "RegisterStreamConsumer"),
-                             ("SubscribeToShard", "SubscribeToShard")):
-        here = os.path.join(folder, operation)
+def permissions_and_places_that_are_missing_are_named(folder):
+    for operation, code, words in (("RegisterStreamConsumer", "AccessDeniedException", "RegisterStreamConsumer"),
+                                   ("SubscribeToShard", "AccessDeniedException", "SubscribeToShard"),
+                                   ("RegisterStreamConsumer", "LimitExceededException", "may have no more consumers")):
+        here = os.path.join(folder, operation + code)
         os.mkdir(here)
         world = World(here, tls=False)
         world.put("a", "b")
-        world.double.control(faults=[{"kind": "error", "operation": operation, "code": "AccessDeniedException",
+        world.double.control(faults=[{"kind": "error", "operation": operation, "code": code,
                                       "message": "User is not authorized to perform: kinesis:" + operation,
                                       "count": 1000000}])
         sidecar = world.sidecar()

@@ -74,5 +74,21 @@ def a_poisonous_record_becomes_a_dead_letter_that_outlives_a_kill(folder):
     check_equal(sidecar.get("/v1/dead-letters")["dead_letters"], [], "discarded")
 
 
+@test(40)
+def what_stops_a_shard_is_named_by_its_sequence_number_until_somebody_lets_it_go_on(folder):
+    sidecar = Sidecar.local(folder, local_shards=1, max_attempts=1, on_exhausted="stop_shard").start()
+    stream = RawStream(sidecar, "client_id=app")
+    (shard, sequence), _ = sidecar.put([("k", b"poison"), ("k", b"fine")])
+    record = stream.records(2)[0]
+    check_equal(sidecar.call("POST", "/v1/records/nack", {"ack_id": record["ack_id"]}).json["ok"], 1, "nack")
+    said = f"{shard}: stopped by record {sequence}, which failed 1 times"
+    wait_until(lambda: said in sidecar.said(), 10, "the log names it")
+    check(sidecar.get(f"/v1/shards/{shard}")["reason"].startswith(said), "so does its reason")
+    check_equal(sidecar.get("/v1/status")["subscriptions"][0]["idle_reason"], "lane_blocked", "status")
+    check_equal(sidecar.call("POST", "/v1/resume").status, 200, "resume")
+    wait_until(lambda: f"{shard}: goes on" in sidecar.said(), 10, "the log tells of it")
+    check_equal([data_of(record) for record in stream.records(2)], [b"poison", b"fine"], "they come again")
+
+
 if __name__ == "__main__":
     main()

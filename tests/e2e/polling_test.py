@@ -153,8 +153,11 @@ def a_key_that_is_off_is_said_once_with_what_to_do(folder):
     answer = sidecar.ops("/readyz")
     check(answer.status == 503 and b"KMSDisabledException" in answer.body, "it is not ready:", answer.body)
     check(b"(request " in answer.body, "the request is told:", answer.body)
+    # What cannot be read falls behind.
+    wait_until(lambda: sidecar.metric("millis_behind_latest") > 1000, 15, "it is behind")
     world.double.control(heal=True)
     expect(sidecar, ["a", "b"])
+    wait_until(lambda: sidecar.metric("millis_behind_latest") == 0, 15, "it is not behind any more")
     check_equal(sidecar.said().count("answers again"), 1, sidecar.said())
     sidecar.stop()
 

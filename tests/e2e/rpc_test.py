@@ -156,6 +156,36 @@ def grpcio_grants_updates_and_closes(folder):
     sidecar.stop()
 
 
+@test(60)
+def grpcio_names_shards_of_others_to_a_sidecar_that_does_not_lead(folder):
+    """Nobody has looked at the table on its behalf yet: the first who asks waits for that."""
+    leader = Sidecar.local(folder, name="a", worker_id="a").start()
+    shards = wait_until(lambda: leader.get("/v1/shards")["shards"], 20, "it has made their rows")
+    shard = shards[0]["shard_id"]
+
+    def watch(calls):
+        events = calls.Watch(client_id="app", shards=[shard])
+        check_equal(next(events).session.session, "app")
+        events.cancel()
+
+    def stream(calls):
+        said = [{"open": {"client_id": "app", "shards": [shard], "explicit_credit": True}}, {"id": 1, "credit": 7},
+                {"close": {}}]
+        events = calls.Stream((Stub.message("kinesis_sidecar.v1.StreamRequest", **each) for each in said), timeout=20)
+        heard = {event.WhichOneof("event"): event for event in events}
+        check_equal(heard["session"].session.session, "app")
+        check_equal(heard["answer"].answer.granted.granted, 7, "what is said meanwhile waits")
+        check_equal(heard["ended"].ended.reason, 4, "closed")
+
+    asks = [watch, stream, lambda calls: check_equal(calls.OpenSession(client_id="app", shards=[shard]).session, "app"),
+            lambda calls: fails(grpc.StatusCode.NOT_FOUND, calls.OpenSession, shards=["shardId-000000000999"])]
+    for name, ask in zip("bcde", asks):
+        pod = Sidecar.local(folder, name=name, worker_id=name).start()
+        ask(consumer(pod))
+        pod.stop()
+    leader.stop()
+
+
 @test()
 def grpcio_is_told_why_a_call_fails(folder):
     sidecar = Sidecar.local(folder)

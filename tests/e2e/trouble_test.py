@@ -134,6 +134,10 @@ def bad_options_are_named_in_one_line(folder):
         check(word in done.stderr, word, done.stderr)
     done = subprocess.run([BINARY, "config", "validate", *fine], capture_output=True, text=True, timeout=20, check=False)
     check_equal((done.returncode, done.stderr), (0, ""), done)
+    done = subprocess.run([BINARY, "config", "validate", *fine], capture_output=True, text=True, timeout=20, check=False,
+                          env={**os.environ, "KINESIS_SIDECAR_LEASE_DURATION": "5000", "KINESIS_SIDECAR_SERVICE_HOST": "h"})
+    check_equal((done.returncode, done.stderr), (0, "kinesis-sidecar: KINESIS_SIDECAR_LEASE_DURATION names no option, "
+                                                    "and is ignored\n"), done)
 
     # A flag comes before the environment, the environment before the file; each value remembers where it is from.
     with open(f"{folder}/config.json", "w", encoding="utf-8") as file:

@@ -28,9 +28,8 @@ def main():
     def failed(failure):
         tell("unsaved", reason=failure["reason"])
 
-    stream = Sidecar(url).stream(client_id=worker, max_in_flight=100, heartbeat_ms=500, on_event=noticed, on_failed=failed)
-    if several:
-        stream.query["subscription"] = several[0]
+    sidecar = Sidecar(url, subscription=several[0] if several else None)
+    stream = sidecar.stream(client_id=worker, max_in_flight=100, heartbeat_ms=500, on_event=noticed, on_failed=failed)
     signal.signal(signal.SIGTERM, lambda *_: stream.stop())
     tell("started")
     with stream:

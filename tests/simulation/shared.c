@@ -12,7 +12,7 @@
 
 #define WAR (60 * SIM_SECOND)
 #define WALL_US INT64_C(1700000000000000)
-enum { WINDOW = 32, WRITER_NONE = 0 };
+enum { WINDOW = 32, LOOKS = 6 }; /* So many slow looks it takes to share leases out, one by one. */
 
 bool shared_chance(struct shared_world *world, uint32_t per_mille)
 {
@@ -512,7 +512,6 @@ static void make_peace(struct shared_world *world)
     shared_say(world, "world: peace");
     world->peace = true;
     world->lost = world->late = 0;
-    world->slow_looks = 0; /* Claims go by counters, which move while a look is under way. */
     world->away_until = 0;
     for (ks_shard shard = 0; shard < SHARED_SHARDS; shard++)
         shared_mend(world, shard);
@@ -698,7 +697,7 @@ static void draw(struct shared_world *world)
     config->read_bytes = 1 << 12;
     ks_prng_init(&world->looks, world->seed ^ 0x27C8);
     if (ks_prng_below(&world->looks, 1000) < 250) {
-        world->slow_looks = (uint32_t)ks_prng_between(&world->looks, 50, 1000);
+        world->slow_looks = (uint32_t)ks_prng_between(&world->looks, 50, 1500);
         world->look = ks_prng_between(&world->looks, SIM_SECOND, SIM_LOOK - SIM_SECOND);
     }
     if (world->fleet->draw != NULL)
@@ -737,9 +736,10 @@ static void run(struct shared_world *world)
     struct happening happening;
     char why[160] = "";
     sim_time look = WAR + 2 * SIM_SECOND;
-    sim_time end = WAR + world->fleet->peace_s * SIM_SECOND;
+    sim_time end;
 
     begin(world);
+    end = WAR + world->fleet->peace_s * SIM_SECOND + LOOKS * world->look;
     while (!world->failed && agenda_next(&world->agenda, &world->now, &happening)) {
         if (world->now > look) {
             look = world->now + SIM_SECOND;
@@ -748,8 +748,8 @@ static void run(struct shared_world *world)
                 return;
         }
         if (world->now > end) {
-            shared_fail(world, "not done %d s after the faults: %s", (int)world->fleet->peace_s,
-                        why);
+            shared_fail(world, "not done %d s after the faults: %s",
+                        (int)((end - WAR) / SIM_SECOND), why);
             return;
         }
         happen(world, &happening);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes endpoints.json: where the services are, by the endpoint rules that botocore carries.
 
-    pip install 'botocore==1.43.11'
+    pip install 'botocore==1.44.5'
     tests/vectors/make_endpoints.py > tests/vectors/endpoints.json
 
 Every combination of the parameters below goes through botocore's own rule engine; nothing here knows a host. Each case

@@ -312,8 +312,9 @@ static void described(void *arg, const struct ks_aws_answer *answer)
         ready(table, true);
         ask_again(table, KS_DYNAMODB_ABSENT_MS);
     } else if (ks_err_is(answer->err, KS_ERR_NOT_FOUND) && table->was_ready) {
-        ks_detail_set(&table->detail, "it is gone, and with it every checkpoint: restore it, or "
-                                      "restart to begin anew");
+        ks_detail_set(&table->detail,
+                      "the lease table is gone, and with it every checkpoint: restore it, or "
+                      "restart to begin anew");
         unusable(table, KS_FAIL(NOT_FOUND));
     } else if (ks_err_is(answer->err, KS_ERR_NOT_FOUND)) {
         call(table, "CreateTable", put_create, created);

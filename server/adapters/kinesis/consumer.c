@@ -163,12 +163,16 @@ static void registered(void *arg, const struct ks_aws_answer *told)
         ask_in(consumer, ks_back_off_wait(&consumer->looking, LOOK_MS_MIN, LOOK_MS_MAX));
         return;
     }
-    if (told->failure != NULL && strcmp(told->failure->code, "LimitExceededException") == 0)
-        ks_detail_set(&detail,
-                      "the stream may have no more consumers; deregister one, or name one that is "
-                      "there with --consumer: %s",
-                      told->failure->message);
-    fail(consumer, told->err, &detail);
+    if (told->failure == NULL || strcmp(told->failure->code, "LimitExceededException") != 0) {
+        fail(consumer, told->err, &detail);
+        return;
+    }
+    /* A throttle would have passed by now; this one passes when somebody does something. */
+    ks_detail_set(&detail,
+                  "the stream may have no more consumers; deregister one, or name one that is "
+                  "there with --consumer: %s",
+                  told->failure->message);
+    fail(consumer, KS_FAIL(INVALID), &detail);
 }
 
 static void described(void *arg, const struct ks_aws_answer *told)
@@ -234,17 +238,36 @@ static void ask(struct ks_consumer *consumer, const char *operation,
     fail(consumer, err, &detail);
 }
 
+/* Another account may have a stream of the same name, with shards of the same names. */
+static bool is_of(const struct ks_consumer *consumer, const char *stream_arn)
+{
+    ks_view stream = ks_view_text(stream_arn);
+
+    return ks_view_starts(ks_view_text(consumer->arn), stream) && consumer->arn[stream.size] == '/';
+}
+
 static void stream_described(void *arg, const struct ks_describe_answer *answer)
 {
     struct ks_consumer *consumer = arg;
+    bool by_name = consumer->name[0] != '\0';
+    struct ks_detail detail;
 
     consumer->asking = false;
     if (!ks_ok(answer->err)) {
         fail(consumer, answer->err, &answer->detail);
         return;
     }
+    if (!by_name && !is_of(consumer, answer->stream_arn)) {
+        ks_detail_set(&detail, "the consumer %s is none of %s; name one that is with --consumer",
+                      consumer->arn, answer->stream_arn);
+        fail(consumer, KS_FAIL(INVALID), &detail);
+        return;
+    }
     memcpy(consumer->stream_arn, answer->stream_arn, sizeof(consumer->stream_arn));
-    ask(consumer, "DescribeStreamConsumer", described);
+    if (by_name)
+        ask(consumer, "DescribeStreamConsumer", described);
+    else
+        stand(consumer);
 }
 
 static void timer_due(struct ks_timer *timer)
@@ -252,7 +275,7 @@ static void timer_due(struct ks_timer *timer)
     struct ks_consumer *consumer = KS_LIST_ENTRY(timer, struct ks_consumer, timer);
 
     assert(!consumer->asking);
-    if (consumer->stream_arn[0] != '\0' || consumer->name[0] == '\0') {
+    if (consumer->stream_arn[0] != '\0') {
         ask(consumer, "DescribeStreamConsumer", described);
         return;
     }
@@ -309,7 +332,8 @@ static ks_err set_name(struct ks_consumer *consumer, const char *name, struct ks
     ks_view text = ks_view_text(name);
 
     if (ks_is_arn(name) && text.size <= KS_CONSUMER_ARN_MAX) {
-        consumer->active = true;
+        /* The options were checked: it is of a stream that is named by its ARN. */
+        consumer->active = consumer->stream_arn[0] != '\0';
         return ks_view_copy_text(text, consumer->arn, sizeof(consumer->arn));
     }
     if (is_name(text))

@@ -3,8 +3,9 @@
  *
  * It is named by its name or its ARN. By its name it is looked for (DescribeStreamConsumer), registered where there is
  * none, and waited for until it is ACTIVE; one that is being deleted is waited for, too, and registered anew. By its
- * ARN it is taken to be there, until somebody doubts it; where it is not, that is an error, for the ARN says when it
- * was registered. It is never deregistered: other workers use it, and nobody knows who is the last one.
+ * ARN it must be one of this stream; it is taken to be there, until somebody doubts it; where it is not, that is an
+ * error, for the ARN says when it was registered. It is never deregistered: other workers use it, and nobody knows who
+ * is the last one.
  * Nothing is asked before somebody waits for it. After a failure everybody who waits is told, and it is asked again for
  * the next one: 1 s later, doubling to 30 s. Loop thread only.
  */

@@ -134,6 +134,12 @@ static ks_err read_nothing(const struct ks_plan_question *question, const struct
     return KS_OK;
 }
 
+static ks_err refuse_login(const struct step *step, const char *what, struct ks_detail *detail)
+{
+    return ks_err_because(KS_FAIL(UNSUPPORTED), detail,
+                          "profile %s uses %s, and nobody is there to log in", step->name, what);
+}
+
 static ks_err read_base(const struct ks_plan_question *question, const struct step *step,
                         struct ks_plan *plan, struct ks_detail *detail)
 {
@@ -143,10 +149,11 @@ static ks_err read_base(const struct ks_plan_question *question, const struct st
     if (all->web_identity_token_file.size > 0 || (!step->source && question->token_file != NULL))
         return read_web_identity(question, step, plan, detail);
     if (all->sso.size > 0)
-        return ks_err_because(KS_FAIL(UNSUPPORTED), detail,
-                              "profile %s uses SSO, and nobody is there to log in", step->name);
+        return refuse_login(step, "SSO", detail);
     if (has_keys(&file[KS_PROFILE_CREDENTIALS]))
         return read_keys(step, &file[KS_PROFILE_CREDENTIALS], plan, detail);
+    if (all->login.size > 0)
+        return refuse_login(step, "login_session", detail);
     if (all->process.size > 0) {
         plan->base = KS_PLAN_PROCESS;
         plan->process = all->process;

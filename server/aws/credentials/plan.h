@@ -8,7 +8,8 @@
  *  - web identity: AWS_WEB_IDENTITY_TOKEN_FILE, AWS_ROLE_ARN and AWS_ROLE_SESSION_NAME, each over
  *    the key of the profile; in a source profile only its keys count;
  *  - keys in the credentials file, credential_process, keys in the config file.
- * SSO and roles that want MFA are UNSUPPORTED: nobody is there to log in. Pure.
+ * SSO, login_session (in order before credential_process) and roles that want MFA are UNSUPPORTED: nobody
+ * is there to log in. Pure.
  */
 #ifndef KS_AWS_CREDENTIALS_PLAN_H
 #define KS_AWS_CREDENTIALS_PLAN_H

@@ -219,27 +219,73 @@ static const struct ks_member *richest(const struct ks_core *core)
     return richest;
 }
 
-/* One at a time. */
-static void claim_one(struct ks_core *core, struct ks_effects *effects)
+/* One at a time. NULL: of nobody, now. */
+static const struct ks_member *victim(const struct ks_core *core)
 {
-    const struct ks_member *victim = richest(core);
+    return ks_peers_room(core) == 0 || ks_peers_writes(&core->fleet) > 0 || any_claim(core)
+               ? NULL
+               : richest(core);
+}
+
+/* And the lease may be had. */
+static bool has(const struct ks_core *core, const struct ks_member *member, ks_shard shard)
+{
+    const struct ks_directory_entry *entry = &core->directory[shard];
+
+    return ks_peers_writable(entry) && entry->next_owner.worker == 0 &&
+           ks_incarnation_equal(entry->owner, member->self);
+}
+
+static void claim_one(struct ks_core *core)
+{
+    const struct ks_member *whom = victim(core);
     uint32_t at;
 
-    if (victim == NULL || ks_peers_room(core) == 0 || ks_peers_writes(&core->fleet) > 0 ||
-        any_claim(core) || !ks_instant_reached(core->now, core->fleet.claim_at))
+    if (whom == NULL || !ks_instant_reached(core->now, core->fleet.claim_at))
         return;
     core->fleet.claim_at = ks_instant_add(core->now, CLAIM_EVERY);
     at = (uint32_t)ks_prng_below(&core->prng, core->directory_top);
     for (uint32_t i = 0; i < core->directory_top; i++) {
         ks_shard shard = (at + i) % core->directory_top;
-        struct ks_directory_entry *entry = &core->directory[shard];
 
-        if (!ks_peers_writable(entry) || entry->next_owner.worker != 0 ||
-            !ks_incarnation_equal(entry->owner, victim->self))
+        if (!has(core, whom, shard))
             continue;
-        (void)write_row(core, shard, KS_STORE_PLAN, core->fleet.self, effects);
+        (void)ks_peers_claim(core, shard, ks_span_us(0));
         return;
     }
+}
+
+/* Until its owner gives it back nobody reads on: that is not waited for by looks at all rows. */
+static void follow(struct ks_core *core, ks_shard shard, struct ks_effects *effects)
+{
+    const struct ks_directory_entry *entry = &core->directory[shard];
+    const bool owned = entry->owner.worker != 0;
+
+    if (!ks_peers_want(core))
+        (void)write_row(core, shard, KS_STORE_PLAN, KS_NOBODY, effects);
+    else if (takeable(core, entry) && ks_peers_room(core) > 0)
+        (void)write_row(core, shard, owned ? KS_STORE_TAKE_OVER : KS_STORE_ASSIGN, KS_NOBODY,
+                        effects);
+    else
+        (void)ks_peers_claim(core, shard, SOON);
+}
+
+static void follow_all(struct ks_core *core)
+{
+    for (ks_shard shard = 0; shard < core->directory_top; shard++)
+        if (claims(core, &core->directory[shard]) && ks_peers_writable(&core->directory[shard]))
+            (void)ks_peers_claim(core, shard, SOON);
+}
+
+/* The row was read. */
+void ks_go_kcl_claim(struct ks_core *core, ks_shard shard, struct ks_effects *effects)
+{
+    const struct ks_member *whom = victim(core);
+
+    if (claims(core, &core->directory[shard]))
+        follow(core, shard, effects);
+    else if (whom != NULL && has(core, whom, shard) && ks_peers_want(core))
+        (void)write_row(core, shard, KS_STORE_PLAN, core->fleet.self, effects);
 }
 
 /* We do not want it any more: its owner would give it back to nobody. */
@@ -256,9 +302,10 @@ static void unclaim(struct ks_core *core, struct ks_effects *effects)
 
 /* ---- Rounds ---- */
 
+/* Whoever had time left when the rows were asked for has renewed it while they came. */
 bool ks_go_kcl_lives(const struct ks_core *core, const struct ks_directory_entry *entry)
 {
-    return !over_since(core, entry, ks_span_us(0));
+    return !over_since(core, entry, ks_instant_since(core->now, core->fleet.rows_asked_at));
 }
 
 void ks_go_kcl_round(struct ks_core *core, struct ks_effects *effects)
@@ -267,15 +314,17 @@ void ks_go_kcl_round(struct ks_core *core, struct ks_effects *effects)
     uint32_t free = 0;
 
     ks_peers_count(core, ks_go_kcl_lives); /* Others have no owner who counts. */
-    if (ks_peers_want(core))
+    if (ks_peers_want(core)) {
         free = take_free(core, effects);
-    else
+        follow_all(core);
+    } else {
         unclaim(core, effects);
+    }
     if (ks_peers_want(core) && free == 0 && core->config.stealing)
-        claim_one(core, effects);
+        claim_one(core);
     ks_peers_clean_up(core, ks_shards_may_delete, effects);
     fleet->round_at = ks_instant_add(core->now, core->config.beat);
-    if ((free > 0 && ks_peers_room(core) > 0) || any_claim(core))
+    if (free > 0 && ks_peers_room(core) > 0)
         fleet->round_at = ks_instant_min(fleet->round_at, ks_instant_add(core->now, SOON));
 }
 
@@ -296,4 +345,5 @@ const struct ks_fleet_protocol ks_go_kcl_protocol = {
     .serves_until = ks_go_kcl_serves_until,
     .renew_at = ks_peers_renew_at,
     .round = ks_go_kcl_round,
+    .claim = ks_go_kcl_claim,
 };

@@ -355,28 +355,55 @@ static const struct ks_member *richest(const struct ks_core *core)
     return richest;
 }
 
-/* One in each cycle, of whoever has most: more, or rounded in another way, and leases would go round for ever. */
-static void steal_one(struct ks_core *core, struct ks_effects *effects)
+/* One in each cycle, of whoever has most: more, or rounded in another way, and leases would go round for ever. NULL: of
+ * nobody, now. */
+static const struct ks_member *victim(const struct ks_core *core)
 {
     const struct ks_member *victim = richest(core);
     uint32_t share = target(core);
-    uint32_t at;
 
     if (victim == NULL || mine(core) >= share || ks_peers_room(core) == 0 || victim->held < share ||
         (victim->held == share && share - mine(core) <= 1) ||
         !ks_instant_reached(core->now, core->fleet.claim_at))
+        return NULL;
+    return victim;
+}
+
+/* And the lease may be had. */
+static bool has(const struct ks_core *core, const struct ks_member *member, ks_shard shard)
+{
+    const struct ks_directory_entry *entry = &core->directory[shard];
+
+    return ks_kcl_readable(core, entry) && ks_incarnation_equal(entry->owner, member->self);
+}
+
+static void steal_one(struct ks_core *core)
+{
+    const struct ks_member *whom = victim(core);
+    uint32_t at;
+
+    if (whom == NULL)
         return;
     at = (uint32_t)ks_prng_below(&core->prng, core->directory_top);
     for (uint32_t i = 0; i < core->directory_top; i++) {
         ks_shard shard = (at + i) % core->directory_top;
-        const struct ks_directory_entry *entry = &core->directory[shard];
 
-        if (!ks_kcl_readable(core, entry) || !ks_incarnation_equal(entry->owner, victim->self))
+        if (!has(core, whom, shard))
             continue;
-        if (ks_peers_write(core, shard, KS_STORE_TAKE_OVER, KS_NOBODY, entry->rev + 1, effects))
-            core->fleet.claim_at = ks_instant_add(core->now, cycle(core));
+        (void)ks_peers_claim(core, shard, ks_span_us(0));
         return;
     }
+}
+
+/* The row was read. Meanwhile another one of this process may have stolen, or a leader come. */
+static void steal(struct ks_core *core, ks_shard shard, struct ks_effects *effects)
+{
+    const struct ks_member *whom = victim(core);
+
+    if (whom != NULL && has(core, whom, shard) && ks_peers_want(core) && ks_kcl3_takes(core) &&
+        ks_peers_write(core, shard, KS_STORE_TAKE_OVER, KS_NOBODY, core->directory[shard].rev + 1,
+                       effects))
+        core->fleet.claim_at = ks_instant_add(core->now, cycle(core));
 }
 
 /* ---- Rounds ---- */
@@ -435,7 +462,7 @@ static void round_of(struct ks_core *core, struct ks_effects *effects)
     if (takes && free > 0)
         take_available(core, free, effects);
     if (takes && free == 0)
-        steal_one(core, effects);
+        steal_one(core);
     ks_peers_clean_up(core, useless, effects);
     if (!missing && free == 0) {
         fill_ranges(core, effects);
@@ -505,4 +532,5 @@ const struct ks_fleet_protocol ks_kcl_protocol = {
     .renew_at = ks_peers_renew_at,
     .may_end = may_end,
     .round = round_of,
+    .claim = steal,
 };

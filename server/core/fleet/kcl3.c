@@ -188,10 +188,40 @@ static bool prove(struct ks_core *core, ks_shard shard, struct ks_effects *effec
 }
 
 /* Rows of parents are looked at with all others, which is seldom: what was read of this one must not be younger. */
+static bool knows(const struct ks_core *core, const struct ks_directory_entry *entry,
+                  ks_shard parent)
+{
+    ks_instant known_at = core->fleet.rows_at;
+
+    if (parent < core->directory_top && core->directory[parent].present)
+        known_at = ks_instant_max(known_at, core->directory[parent].read_at);
+    return parent == KS_SHARD_NONE || !ks_instant_before(known_at, entry->read_at);
+}
+
 static bool knows_parents(const struct ks_core *core, const struct ks_directory_entry *entry)
 {
-    return (entry->parents[0] == KS_SHARD_NONE && entry->parents[1] == KS_SHARD_NONE) ||
-           !ks_instant_before(core->fleet.rows_at, entry->read_at);
+    return knows(core, entry, entry->parents[0]) && knows(core, entry, entry->parents[1]);
+}
+
+/* A look at all rows may take longer than a leader waits for whom it assigned one to: those that have rows are read by
+ * themselves, once. True while they are. */
+static bool reads_parents(struct ks_core *core, struct ks_directory_entry *entry)
+{
+    bool reading = false;
+
+    for (uint32_t p = 0; p < KS_PARENTS_MAX; p++) {
+        const ks_shard parent = entry->parents[p];
+        const struct ks_directory_entry *row;
+
+        if (parent >= core->directory_top || knows(core, entry, parent))
+            continue;
+        row = &core->directory[parent];
+        if (row->present && row->held == KS_HELD_NONE)
+            reading |= row->writing ||
+                       (entry->assigned == KS_ASSIGNED_LOOKED && ks_peers_look_at(core, parent));
+    }
+    entry->assigned = KS_ASSIGNED_ASKED;
+    return reading;
 }
 
 /* False if there is no room for more requests now. */
@@ -209,8 +239,9 @@ static bool follow(struct ks_core *core, ks_shard shard, struct ks_effects *effe
             return true;
         }
         if (!knows_parents(core, entry)) {
-            core->fleet.round_at =
-                ks_instant_min(core->fleet.round_at, ks_instant_add(core->now, SOON));
+            if (!reads_parents(core, entry))
+                core->fleet.round_at =
+                    ks_instant_min(core->fleet.round_at, ks_instant_add(core->now, SOON));
             return true;
         }
         if (!prove(core, shard, effects))

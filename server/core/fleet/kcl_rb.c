@@ -136,4 +136,5 @@ const struct ks_fleet_protocol ks_kcl_rb_protocol = {
     .serves_until = ks_go_kcl_serves_until,
     .renew_at = ks_peers_renew_at,
     .round = round_of,
+    .claim = ks_go_kcl_claim,
 };

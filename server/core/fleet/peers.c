@@ -225,7 +225,7 @@ uint32_t ks_peers_writes(const struct ks_fleet *fleet)
     return used;
 }
 
-bool ks_peers_look_at(struct ks_core *core, ks_shard shard)
+static bool read_one(struct ks_core *core, ks_shard shard, ks_span after, bool claims)
 {
     struct ks_directory_entry *entry = &core->directory[shard];
     struct ks_leader_write *write = free_write(&core->fleet);
@@ -239,10 +239,21 @@ bool ks_peers_look_at(struct ks_core *core, ks_shard shard)
         .operation = KS_STORE_READ_LEASE,
         .deadline = ks_instant_add(core->now, core->config.lease_duration),
         .reading = true,
-        .read_at = core->now,
+        .read_at = ks_instant_add(core->now, after),
+        .claims = claims,
     };
     entry->writing = true;
     return true;
+}
+
+bool ks_peers_look_at(struct ks_core *core, ks_shard shard)
+{
+    return read_one(core, shard, ks_span_us(0), false);
+}
+
+bool ks_peers_claim(struct ks_core *core, ks_shard shard, ks_span after)
+{
+    return read_one(core, shard, after, true);
 }
 
 static bool is_take(enum ks_store_operation operation)
@@ -321,6 +332,8 @@ static void done(struct ks_core *core, const struct ks_leader_write *write,
     entry->next_owner = write->target;
     if (write->target.worker != 0)
         ks_effects_story(effects, KS_STORY_MOVES, write->shard, write->target);
+    if (ks_peers_is_me(core, write->target))
+        (void)ks_peers_claim(core, write->shard, SOON); /* When it is given back. */
 }
 
 static void written(struct ks_core *core, struct ks_leader_write *write,
@@ -393,6 +406,8 @@ static void read_back(struct ks_core *core, struct ks_leader_write *write,
         ks_peers_is_me(core, row->owner) && row->rev == write->rev && entry->held == KS_HELD_NONE &&
         ks_instant_before(core->now, write->deadline))
         begin(core, write, row, effects);
+    if (write->claims)
+        core->protocol->claim(core, write->shard, effects);
 }
 
 static void read_writes(struct ks_core *core, struct ks_effects *effects)

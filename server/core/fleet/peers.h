@@ -47,6 +47,10 @@ bool ks_peers_write(struct ks_core *core, ks_shard shard, enum ks_store_operatio
                     struct ks_incarnation target, uint64_t rev, struct ks_effects *effects);
 /* Has a row that we do not hold read, consistently. False if there is no room for another request now. */
 bool ks_peers_look_at(struct ks_core *core, ks_shard shard);
+/* The same, so much later, and then `ks_fleet_protocol.claim`: who has the lease renews it while all rows are looked
+ * at, which takes long where there are many. What that look shows of it names a rev of before. A claim that was done is
+ * followed so, too. */
+bool ks_peers_claim(struct ks_core *core, ks_shard shard, ks_span after);
 /* Deletes the rows of finished shards of which `useless` says so. */
 void ks_peers_clean_up(struct ks_core *core,
                        bool (*useless)(const struct ks_core *core, ks_shard shard),

@@ -53,6 +53,9 @@ struct ks_fleet_protocol {
 
     /* All rows were read, consistently: what to take, what to ask for; and when the next look is, fleet.round_at. */
     void (*round)(struct ks_core *core, struct ks_effects *effects);
+    /* The row that ks_peers_claim asked for was read: it is asked for, or taken, of whoever has it, if it still is what
+     * the round wanted. NULL: the round wants none. */
+    void (*claim)(struct ks_core *core, ks_shard shard, struct ks_effects *effects);
 };
 
 extern const struct ks_fleet_protocol ks_native_protocol;

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"net/http"
 
-	v1 "clients/gen/v1"
-	"clients/gen/v1/v1connect"
+	v1 "clients/gen/kinesis_sidecar/v1"
+	v1connect "clients/gen/kinesis_sidecar/v1/kinesissidecarv1connect"
 	"connectrpc.com/connect"
 )
 

@@ -5,7 +5,7 @@ package main
 import (
 	"context"
 
-	v1 "clients/gen/v1"
+	v1 "clients/gen/kinesis_sidecar/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 )

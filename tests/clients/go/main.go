@@ -8,7 +8,7 @@ import (
 	"os"
 	"strconv"
 
-	v1 "clients/gen/v1"
+	v1 "clients/gen/kinesis_sidecar/v1"
 )
 
 // One stream of records, of grpc-go or of connect-go.

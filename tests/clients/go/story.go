@@ -9,7 +9,7 @@ import (
 	"math/rand"
 	"os"
 
-	v1 "clients/gen/v1"
+	v1 "clients/gen/kinesis_sidecar/v1"
 )
 
 const (

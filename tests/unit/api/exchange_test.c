@@ -29,6 +29,8 @@ TEST(what_the_table_does_not_have_is_answered_by_its_kind)
 {
     rig_begin(&rig);
     EXPECT_CONTAINS(call_with("GET", "/v1/nothing", "X: y"), "HTTP/1.1 404");
+    EXPECT_CONTAINS(call_with("GET", "/metrics", "X: y"), "the ops port (--ops-listen) has it");
+    EXPECT_CONTAINS(rig_ops(&rig, "/v1/status"), "the local API (--listen) has it");
     EXPECT_CONTAINS(call_with("POST", "/kinesis_sidecar.v1.Admin/Nothing", "X: y"), "HTTP/1.1 501");
     EXPECT_CONTAINS(call_with("POST", "/kinesis_sidecar.v1.Admin/Nothing", "X: y"),
                     "Content-Type: application/json\r\n");

@@ -6,6 +6,7 @@
 #include "aws/http.h"
 #include "base/budget.h"
 #include "base/metrics.h"
+#include "base/prng.h"
 #include "credentials/asking.h"
 #include "http_script.h"
 
@@ -160,6 +161,35 @@ TEST(they_are_renewed_before_they_end_and_nobody_waits)
     turn_for(&house, 100);
     EXPECT_STR(ks_credentials_now(house.source)->access_key, "TWO");
     close_house(&house);
+}
+
+TEST(new_ones_are_asked_for_in_good_time_and_not_in_step)
+{
+    static const int minute_ms = 60000;
+    static const struct {
+        int life_ms;
+        int most_ms;
+        int jitter_ms;
+    } cases[] = {{360 * minute_ms, 345 * minute_ms, minute_ms},
+                 {60 * minute_ms, 45 * minute_ms, minute_ms},
+                 {20 * minute_ms, 10 * minute_ms, minute_ms},
+                 {4000, 2000, 500}};
+    struct ks_prng prng;
+
+    ks_prng_init(&prng, 3);
+    for (size_t at = 0; at < sizeof(cases) / sizeof(cases[0]); at++) {
+        int64_t least = INT64_MAX;
+        int64_t most = 0;
+
+        for (int i = 0; i < 1000; i++) {
+            ks_span after = ks_credentials_refresh_after(ks_span_ms(cases[at].life_ms), &prng);
+            least = ks_span_to_ms(after) < least ? ks_span_to_ms(after) : least;
+            most = ks_span_to_ms(after) > most ? ks_span_to_ms(after) : most;
+        }
+        EXPECT(most <= cases[at].most_ms && most > cases[at].most_ms - cases[at].jitter_ms / 10);
+        EXPECT(least >= cases[at].most_ms - cases[at].jitter_ms);
+        EXPECT(least < cases[at].most_ms - cases[at].jitter_ms * 9 / 10);
+    }
 }
 
 TEST(nobody_waits_for_new_ones_before_the_old_ones_have_ended)

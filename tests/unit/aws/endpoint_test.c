@@ -208,7 +208,9 @@ TEST(the_lease_table_is_at_the_account_of_the_credentials)
         {KS_ACCOUNT_PREFERRED, "us-east-1", "123456789012", true, false,
          "dynamodb-fips.us-east-1.amazonaws.com"},
         {KS_ACCOUNT_PREFERRED, "cn-north-1", "123456789012", false, false,
-         "dynamodb.cn-north-1.amazonaws.com.cn"},
+         "123456789012.ddb.cn-north-1.amazonaws.com.cn"},
+        {KS_ACCOUNT_PREFERRED, "us-iso-east-1", "123456789012", false, false,
+         "dynamodb.us-iso-east-1.c2s.ic.gov"},
         {KS_ACCOUNT_PREFERRED, "local", "123456789012", false, false, "localhost:8000"},
     };
 
@@ -231,11 +233,11 @@ TEST(an_account_that_is_required_must_be_there)
     rules.fips = true;
     expect_refused(&rules, "123456789012", "there are none with FIPS");
     rules = (struct ks_endpoint_rules){
-        .service = "dynamodb", .region = "cn-north-1", .account_mode = KS_ACCOUNT_REQUIRED};
+        .service = "dynamodb", .region = "eusc-de-east-1", .account_mode = KS_ACCOUNT_REQUIRED};
     expect_refused(&rules, "123456789012", "this partition has no endpoints of accounts");
     /* The other services have no say in it. */
     rules.service = "kinesis";
-    EXPECT_STR(found(&rules, "", KS_ENDPOINT_DATA).host, "kinesis.cn-north-1.amazonaws.com.cn");
+    EXPECT_STR(found(&rules, "", KS_ENDPOINT_DATA).host, "kinesis.eusc-de-east-1.amazonaws.eu");
 }
 
 TEST(the_region_local_is_signed_as_us_east_1)

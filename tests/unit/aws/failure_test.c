@@ -106,7 +106,7 @@ TEST(codes_mean_what_the_table_says)
         {"InvalidSignatureException", KS_ERR_DENIED, false, true, false},
         {"RequestTimeTooSkewed", KS_ERR_DENIED, false, true, false},
         {"ExpiredTokenException", KS_ERR_DENIED, false, false, true},
-        {"UnrecognizedClientException", KS_ERR_DENIED, false, false, false},
+        {"UnrecognizedClientException", KS_ERR_DENIED, false, false, true},
         {"ResourceNotFoundException", KS_ERR_NOT_FOUND, false, false, false},
         {"InternalFailure", KS_ERR_SERVER, false, false, false},
         {"ValidationException", KS_ERR_INVALID, false, false, false},
@@ -130,7 +130,7 @@ TEST(without_a_code_the_status_decides)
         int status;
         enum ks_err_code err;
     } cases[] = {{400, KS_ERR_INVALID},   {401, KS_ERR_DENIED},  {403, KS_ERR_DENIED},
-                 {404, KS_ERR_NOT_FOUND}, {408, KS_ERR_TIMEOUT}, {413, KS_ERR_INVALID},
+                 {404, KS_ERR_SERVER},    {408, KS_ERR_TIMEOUT}, {413, KS_ERR_INVALID},
                  {429, KS_ERR_THROTTLED}, {500, KS_ERR_SERVER},  {503, KS_ERR_SERVER},
                  {302, KS_ERR_SERVER}};
 

@@ -458,11 +458,17 @@ TEST(nobody_listening_is_told)
     EXPECT(ks_err_is(told.err, KS_ERR_CONNECTION));
     EXPECT(!told.sent);
 
+    /* Each time anew: curl keeps things of a name that was not found, and of one that is still looked up. */
     request.url = "http://name.invalid/";
-    EXPECT_OK(ks_http_send(house.http, &request, &house.call));
-    turn_until(&house, &told.times, 2);
-    EXPECT(ks_err_is(told.err, KS_ERR_CONNECTION));
-    EXPECT(!told.sent);
+    for (int times = 2; times < 5; times++) {
+        EXPECT_OK(ks_http_send(house.http, &request, &house.call));
+        turn_until(&house, &told.times, times);
+        EXPECT(ks_err_is(told.err, KS_ERR_CONNECTION));
+        EXPECT(!told.sent);
+        EXPECT_OK(ks_http_send(house.http, &request, &house.call));
+        ks_loop_turn(house.loop, ks_span_ms(0));
+        ks_http_cancel(house.call);
+    }
     ks_bytes_free(&told.body);
     close_house(&house);
 }

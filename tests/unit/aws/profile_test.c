@@ -60,15 +60,30 @@ TEST(the_config_file_says_profile_before_the_name)
 TEST(indented_lines_belong_to_the_key_above)
 {
     const char *text =
-        "\xef\xbb\xbf[default]\ns3 =\n  region = nested\n  max = 3\nregion = eu-west-1 # kept\n"
+        "\xef\xbb\xbf[default]\ns3 =\n  region = nested\n  max = 3\nregion = eu-west-1\n"
         " ; comment\n[profile p]\n  region = a\n  output = json\n    region = nested\n"
         "[default]\nregion = later\n";
 
     EXPECT(is(profile_of(text, KS_PROFILE_CONFIG, "default").region, "later"));
     EXPECT(is(profile_of(text, KS_PROFILE_CONFIG, "p").region, "a"));
-    EXPECT(is(
-        profile_of("[default]\nregion = eu-west-1 # kept\n", KS_PROFILE_CONFIG, "default").region,
-        "eu-west-1 # kept"));
+}
+
+TEST(lines_are_read_as_the_sdks_read_them)
+{
+    const char *text = "[default] # ours\nregion = eu-west-1 # no city; a region\n"
+                       "role_arn: arn:aws:iam::1:role/r\t; the role\n"
+                       "external_id = a#b;c\nsource_profile =\n ; none\n"
+                       "[profile\ttab]\nregion : us-east-1\n[profiles]\nregion = no\n";
+    struct ks_profile profile = profile_of(text, KS_PROFILE_CONFIG, "default");
+
+    EXPECT(is(profile.region, "eu-west-1"));
+    EXPECT(is(profile.role_arn, "arn:aws:iam::1:role/r"));
+    EXPECT(is(profile.external_id, "a#b;c"));
+    EXPECT_EQ_U64(profile.source_profile.size, 0);
+    EXPECT(is(profile_of(text, KS_PROFILE_CONFIG, "tab").region, "us-east-1"));
+    EXPECT(!profile_of(text, KS_PROFILE_CONFIG, "s").found);
+    EXPECT_EQ_U64(
+        profile_of("[default]\nregion = # none\n", KS_PROFILE_CONFIG, "default").region.size, 0);
 }
 
 TEST(every_key_of_a_role_is_read)

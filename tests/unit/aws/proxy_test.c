@@ -306,6 +306,7 @@ TEST(without_the_proxy_nothing_is_sent)
 TEST(a_proxy_may_speak_tls_and_is_verified)
 {
     const struct certificate good = {.names = "IP:127.0.0.1", .pem_path = ks_test_path("own.pem")};
+    const struct certificate other = {.names = "IP:127.0.0.2"};
     struct authority *authority = authority_new(ks_test_path("proxy.pem"));
     struct world world;
 
@@ -314,6 +315,15 @@ TEST(a_proxy_may_speak_tls_and_is_verified)
     struct fetched fetched = fetch(&world.options, world.url);
     EXPECT_ERR(fetched.err, DENIED);
     EXPECT(!fetched.sent);
+    EXPECT_EQ_U64(tunnel_count(world.tunnel), 0);
+    tunnel_stop(world.tunnel);
+
+    /* And its name must be the right one. */
+    world.tunnel = tunnel_start(http_script_url(world.service), NULL,
+                                certificate_server(world.authority, &other));
+    snprintf(world.proxies.https, sizeof(world.proxies.https), "https://%s",
+             tunnel_address(world.tunnel));
+    EXPECT_ERR(fetch(&world.options, world.url).err, DENIED);
     EXPECT_EQ_U64(tunnel_count(world.tunnel), 0);
     tunnel_stop(world.tunnel);
 

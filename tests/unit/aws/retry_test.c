@@ -6,7 +6,7 @@
 static struct ks_retry_bucket bucket;
 static struct ks_prng prng;
 
-static const struct ks_retry_limits any = {KS_RETRY_ANY, 3, {INT64_MAX}};
+static const struct ks_retry_limits any = {KS_RETRY_ANY, 3, 50, {INT64_MAX}};
 
 static struct ks_retry_failure failure_of(ks_err err)
 {
@@ -103,9 +103,9 @@ TEST(attempts_are_counted)
 }
 
 /* The longest of many waits for retry number `nth`, in ms; each is at least 0. */
-static int64_t longest(uint32_t nth, struct ks_retry_failure failure)
+static int64_t longest_of(int32_t first_ms, uint32_t nth, struct ks_retry_failure failure)
 {
-    struct ks_retry_limits limits = {KS_RETRY_ANY, 100, {INT64_MAX}};
+    struct ks_retry_limits limits = {KS_RETRY_ANY, 100, first_ms, {INT64_MAX}};
     int64_t most = 0;
 
     for (int i = 0; i < 5000; i++) {
@@ -119,6 +119,11 @@ static int64_t longest(uint32_t nth, struct ks_retry_failure failure)
             most = ks_span_to_ms(wait);
     }
     return most;
+}
+
+static int64_t longest(uint32_t nth, struct ks_retry_failure failure)
+{
+    return longest_of(50, nth, failure);
 }
 
 TEST(waits_double_with_full_jitter_up_to_a_bound)
@@ -135,6 +140,10 @@ TEST(waits_double_with_full_jitter_up_to_a_bound)
     }
     EXPECT(longest(9, throttle()) <= 20000);
     EXPECT(longest(90, failure_of(KS_FAIL(SERVER))) <= 20000);
+    int64_t ms = longest_of(25, 1, failure_of(KS_FAIL(SERVER)));
+    EXPECT(ms <= 50 && ms > 45);
+    ms = longest_of(25, 0, throttle());
+    EXPECT(ms <= 1000 && ms > 900);
 }
 
 TEST(what_the_service_asks_for_counts_within_five_seconds)
@@ -188,20 +197,20 @@ TEST(retries_are_paid_from_a_bucket)
 
     begin();
     EXPECT(again(&retry, &any, failure_of(KS_FAIL(SERVER)), &wait));
-    EXPECT_EQ_U64(bucket.tokens, 495);
-    EXPECT(again(&retry, &any, failure_of(KS_FAIL(TIMEOUT)), &wait));
-    EXPECT_EQ_U64(bucket.tokens, 485);
+    EXPECT_EQ_U64(bucket.tokens, 486);
+    EXPECT(again(&retry, &any, throttle(), &wait));
+    EXPECT_EQ_U64(bucket.tokens, 481);
     /* What the last retry cost comes back. */
     ks_retry_succeeded(&retry, &bucket);
-    EXPECT_EQ_U64(bucket.tokens, 495);
+    EXPECT_EQ_U64(bucket.tokens, 486);
     ks_retry_succeeded(&(struct ks_retry){0}, &bucket);
-    EXPECT_EQ_U64(bucket.tokens, 496);
+    EXPECT_EQ_U64(bucket.tokens, 487);
 
     begin();
     while (retry = (struct ks_retry){0}, again(&retry, &any, throttle(), &wait))
         count++;
     EXPECT_EQ_U64(count, 100);
-    /* Five successes pay one retry, ten one after a timeout. */
+    /* Five successes pay one retry after a throttle, fourteen another one. */
     for (int i = 0; i < 5; i++)
         ks_retry_succeeded(&(struct ks_retry){0}, &bucket);
     EXPECT(!again(&retry, &any, failure_of(KS_FAIL(TIMEOUT)), &wait));

@@ -19,6 +19,8 @@ TEST(a_named_bundle_must_be_readable)
 
     EXPECT_ERR(ks_trust_find("/nowhere/ca.pem", &path, &detail), INVALID);
     EXPECT_CONTAINS(detail.text, "/nowhere/ca.pem");
+    EXPECT_ERR(ks_trust_find("/etc/ssl", &path, &detail), INVALID);
+    EXPECT_CONTAINS(detail.text, "the CA bundle /etc/ssl cannot be read");
     EXPECT(path == NULL);
     EXPECT_OK(ks_trust_find("/dev/null", &path, &detail));
     EXPECT_STR(path, "/dev/null");

@@ -119,3 +119,14 @@ TEST(two_ports_that_the_system_chooses_are_two_places)
     EXPECT_EQ_U64(count, 2);
     EXPECT(!ks_address_equal(&list[0], &list[1]));
 }
+
+TEST(loopback_is_told_from_what_others_reach)
+{
+    static const char *const here[] = {"127.0.0.1", "127.9.9.9", "::1"};
+    static const char *const others[] = {"0.0.0.0", "10.0.0.1", "::", "fe80::1", "localhost", ""};
+
+    for (size_t i = 0; i < sizeof(here) / sizeof(here[0]); i++)
+        EXPECT(ks_is_loopback(ks_view_text(here[i])));
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        EXPECT(!ks_is_loopback(ks_view_text(others[i])));
+}

@@ -162,6 +162,25 @@ TEST(fan_out_is_for_kinesis_and_wants_a_consumer_that_can_be_one)
                  "arn:aws:kinesis:eu-west-1:123456789012:stream/s/consumer/c:1795223827");
 }
 
+TEST(a_consumer_is_one_of_the_stream)
+{
+    begin();
+    snprintf(options.retrieval, sizeof(options.retrieval), "fanout");
+    expect_refused(options.consumer,
+                   "arn:aws:kinesis:eu-west-1:123456789012:stream/s2/consumer/c:1",
+                   "is a consumer of another stream than --stream");
+    expect_refused(options.consumer, "arn:aws:kinesis:eu-west-1:123456789012:stream/t/consumer/s:1",
+                   "of another stream");
+    snprintf(options.stream, sizeof(options.stream),
+             "arn:aws:kinesis:eu-west-1:123456789012:stream/s");
+    expect_taken(options.consumer, "arn:aws:kinesis:eu-west-1:123456789012:stream/s/consumer/c:1");
+    expect_refused(options.consumer,
+                   "arn:aws:kinesis:eu-west-1:123456789012:stream/s2/consumer/c:1",
+                   "of another stream");
+    expect_refused(options.consumer, "arn:aws:kinesis:eu-west-1:210987654321:stream/s/consumer/c:1",
+                   "of another stream");
+}
+
 TEST(addresses_are_checked_and_belong_to_one_door)
 {
     begin();

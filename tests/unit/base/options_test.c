@@ -128,6 +128,25 @@ TEST(foreign_and_empty_variables_are_ignored)
     EXPECT_EQ_I64(options.sources[KS_OPTION_max_leases], KS_OPTION_DEFAULT);
 }
 
+TEST(variables_of_ours_that_name_no_option_are_found)
+{
+    char *entries[] = {"HOME=/root",
+                       "KINESIS_SIDECAR_LEASE_DURATION=5000",
+                       "KINESIS_SIDECAR_PORT_8990_TCP=tcp://10.0.0.1:8990",
+                       "KINESIS_SIDECAR_SERVICE_HOST=10.0.0.1",
+                       "KINESIS_SIDECAR_LEASE_DURATION_MS=5000",
+                       "KINESIS_SIDECAR_STREAMS=",
+                       NULL};
+    char *const *at = entries;
+    ks_view name;
+
+    EXPECT(ks_options_stray(&at, &name));
+    EXPECT(ks_view_equal(name, KS_VIEW("KINESIS_SIDECAR_LEASE_DURATION")));
+    EXPECT(ks_options_stray(&at, &name));
+    EXPECT(ks_view_equal(name, KS_VIEW("KINESIS_SIDECAR_STREAMS")));
+    EXPECT(!ks_options_stray(&at, &name));
+}
+
 TEST(without_a_stream_the_embedded_command_line_is_shown)
 {
     const char *embedded =

@@ -168,11 +168,15 @@ TEST(a_stopped_shard_delivers_nothing_until_somebody_lets_it_go_on_or_the_record
     EXPECT(bed_told(&bed, KS_STORY_STOPPED));
     EXPECT_EQ_I64(bed_pull(&bed, session, 4), 0);
     EXPECT_EQ_I64(ks_session_idle(bed.core, &bed.core->sessions[session]), KS_IDLE_LANE_BLOCKED);
+    EXPECT(!bed_told(&bed, KS_STORY_GOES_ON));
     bed_step(&bed, &go_on);
+    EXPECT(bed_told(&bed, KS_STORY_GOES_ON));
     EXPECT_EQ_I64(bed_pull(&bed, session, 1), 1);
     EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_RETRY, 0), KS_SETTLE_OK);
+    bed_settle_down(&bed);
     EXPECT_EQ_I64(bed_pull(&bed, session, 4), 0);
     EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT(bed_told(&bed, KS_STORY_GOES_ON));
     EXPECT_EQ_I64(bed_pull(&bed, session, 4), 3);
 }
 

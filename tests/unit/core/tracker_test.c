@@ -243,3 +243,64 @@ TEST(the_window_bounds_what_is_unsettled_and_slides_with_the_watermark)
     EXPECT_EQ_I64(deliver(WINDOW, 0), WINDOW); /* Records without bytes. */
     EXPECT_EQ_I64((int64_t)tracker.delivered, 2 * WINDOW);
 }
+
+/* One record of each state, from wherever the ring begins, while it becomes longer and longer. */
+TEST(a_ring_that_becomes_longer_keeps_what_became_of_each_record)
+{
+    enum { LONG = 128, STEP = 7 };
+    static struct ks_slot many[LONG];
+    uint32_t sizes[LONG];
+
+    for (uint32_t i = 0; i < LONG; i++)
+        sizes[i] = i;
+    for (uint32_t begun = 0; begun < 40; begun++) {
+        memset(many, 0xAA, sizeof many);
+        ks_tracker_init(&tracker, many, LONG, lanes);
+        for (uint32_t i = 0; i < begun; i++) {
+            ks_tracker_append(&tracker, sizes, NULL, NULL, 1);
+            EXPECT_EQ_I64(deliver(1, UINT64_MAX), 1);
+            ks_tracker_settle(&tracker, i);
+        }
+        for (uint32_t i = 0; i + STEP <= LONG; i += STEP) {
+            ks_tracker_append(&tracker, &sizes[i], NULL, NULL, STEP);
+            EXPECT_EQ_I64(deliver(STEP, UINT64_MAX), STEP);
+            ks_tracker_settle(&tracker, begun + i + 1);
+            ks_tracker_kill(&tracker, begun + i + 2, KS_CAUSE_ASKED);
+            ks_tracker_check(&tracker);
+        }
+        for (uint32_t i = 0; i + STEP <= LONG; i++) {
+            const struct ks_slot *slot = ks_tracker_slot(&tracker, begun + i);
+
+            EXPECT_EQ_I64(slot->bytes, i);
+            EXPECT_EQ_I64(slot->state, i % STEP == 1   ? KS_SLOT_SETTLED
+                                       : i % STEP == 2 ? KS_SLOT_DYING
+                                                       : KS_SLOT_SENT);
+        }
+    }
+}
+
+/* A thousand leases have a thousand windows; what a window could hold costs nothing until it does. */
+TEST(records_that_come_and_go_touch_no_more_memory_than_were_there_at_a_time)
+{
+    enum { LONG = 1024, AT_A_TIME = 20, ENOUGH = 32 };
+    static struct ks_slot many[LONG];
+    static const struct ks_slot untouched[LONG - ENOUGH];
+    uint32_t sizes[AT_A_TIME] = {0};
+
+    ks_tracker_init(&tracker, many, LONG, lanes);
+    for (ks_number n = 0; n < 5 * LONG; n += AT_A_TIME) {
+        ks_tracker_append(&tracker, sizes, NULL, NULL, AT_A_TIME);
+        EXPECT_EQ_I64(deliver(AT_A_TIME, UINT64_MAX), AT_A_TIME);
+        for (ks_number i = n; i < n + AT_A_TIME; i++)
+            ks_tracker_settle(&tracker, i);
+    }
+    EXPECT(memcmp(&many[ENOUGH], untouched, sizeof untouched) == 0);
+    for (uint32_t i = 0; i < LONG; i++)
+        ks_tracker_append(&tracker, sizes, NULL, NULL, 1);
+    EXPECT_EQ_I64(tracker.ring, LONG);
+    EXPECT_EQ_I64(deliver(LONG, UINT64_MAX), LONG);
+    for (ks_number n = tracker.mark; n < tracker.fetched;)
+        ks_tracker_settle(&tracker, n++);
+    ks_tracker_append(&tracker, sizes, NULL, NULL, 1);
+    EXPECT_EQ_I64(tracker.ring, 16);
+}

@@ -72,6 +72,20 @@ TEST(subscriptions_share_connections_and_credentials)
     EXPECT_EQ_I64(ks_alloc_live(), live);
 }
 
+TEST(a_nameserver_that_is_silent_is_given_up_in_time_for_a_lease)
+{
+    set_environment();
+    EXPECT(unsetenv("RES_OPTIONS") == 0);
+    open_cloud();
+    EXPECT_STR(getenv("RES_OPTIONS"), "timeout:1 attempts:3");
+    close_cloud();
+    /* Who says it himself knows why. */
+    EXPECT(setenv("RES_OPTIONS", "timeout:2", 1) == 0);
+    open_cloud();
+    EXPECT_STR(getenv("RES_OPTIONS"), "timeout:2");
+    close_cloud();
+}
+
 TEST(a_role_has_one_source_however_many_assume_it)
 {
     static const struct ks_cloud_role roles[] = {{"arn:aws:iam::1:role/r", "x"},

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/budget.h"
 #include "ks_test.h"
 #include "unit/ports/stage.h"
 
@@ -133,6 +134,112 @@ TEST(the_letter_says_where_the_record_stood_and_why_and_holds_the_watermark_unti
     stage.board->config.letters = stage.letters;
     stage_drain(&stage);
     stage_vanish(&stage);
+}
+
+/* ---- Reasons alone. ---- */
+
+static struct ks_switchboard alone;
+
+static void note(ks_shard shard, ks_epoch epoch, ks_number first, uint32_t count, const char *text)
+{
+    struct ks_settlement settlement = {.shard = shard,
+                                       .epoch = epoch,
+                                       .first = first,
+                                       .count = count,
+                                       .outcome = KS_RETRY,
+                                       .reason = ks_view_text(text)};
+
+    ks_board_note_reason(&alone, &settlement, count);
+}
+
+static const char *reason_of(ks_shard shard, ks_epoch epoch, ks_number number)
+{
+    ks_view reason = ks_board_reason_of(&alone, shard, epoch, number);
+
+    return (const char *)reason.data; /* It ends with a NUL. */
+}
+
+TEST(a_reason_is_that_of_its_records_and_of_no_other)
+{
+    EXPECT_OK(ks_board_letters_new(&alone));
+    note(3, 7, 13, 1000, "of many");
+    note(KS_SHARD_NONE, 0, 13, 1, "of a letter");
+    for (ks_number n = 0; n < 1100; n++)
+        EXPECT_STR(reason_of(3, 7, n), n >= 13 && n < 1013 ? "of many" : "");
+    EXPECT_STR(reason_of(3, 8, 13), "");
+    EXPECT_STR(reason_of(4, 7, 13), "");
+    EXPECT_STR(reason_of(KS_SHARD_NONE, 0, 13), "of a letter");
+    EXPECT_STR(reason_of(3, 7, 13 + (UINT64_C(1) << 32)), "");
+    ks_board_letters_free(alone.letters);
+}
+
+TEST(the_last_word_counts_whether_it_is_about_one_record_or_many)
+{
+    EXPECT_OK(ks_board_letters_new(&alone));
+    note(1, 1, 0, 100, "many");
+    note(1, 1, 40, 1, "one");
+    EXPECT_STR(reason_of(1, 1, 39), "many");
+    EXPECT_STR(reason_of(1, 1, 40), "one");
+    note(1, 1, 32, 20, "some");
+    EXPECT_STR(reason_of(1, 1, 40), "some");
+    EXPECT_STR(reason_of(1, 1, 52), "many");
+    note(1, 1, 0, 100, "many again");
+    EXPECT_STR(reason_of(1, 1, 40), "many again");
+    EXPECT_STR(reason_of(1, 1, 99), "many again");
+    ks_board_letters_free(alone.letters);
+}
+
+TEST(of_too_many_reasons_the_oldest_are_lost)
+{
+    enum { MANY = 40000, REQUEST = 10000 };
+    ks_number oldest = 0;
+
+    EXPECT_OK(ks_board_letters_new(&alone));
+    for (ks_number n = 0; n < MANY; n++)
+        note(1, 1, n, 1, "short");
+    while (oldest < MANY && reason_of(1, 1, oldest)[0] == '\0')
+        oldest++;
+    EXPECT(oldest > 0);
+    EXPECT(oldest < MANY - REQUEST);
+    for (ks_number n = oldest; n < MANY; n++)
+        EXPECT_STR(reason_of(1, 1, n), "short");
+    ks_board_letters_free(alone.letters);
+}
+
+TEST(the_last_word_stays_when_an_older_one_of_the_same_record_is_lost)
+{
+    EXPECT_OK(ks_board_letters_new(&alone));
+    for (ks_number n = 1; n < 40000; n++) {
+        note(1, 1, 0, 1, "again");
+        EXPECT_STR(reason_of(1, 1, 0), "again");
+    }
+    ks_board_letters_free(alone.letters);
+}
+
+TEST(a_record_without_a_reason_has_none_among_those_of_all_others)
+{
+    enum { MANY = 40000, LETTERS = 100000 };
+
+    EXPECT_OK(ks_board_letters_new(&alone));
+    for (ks_number n = 0; n < MANY; n++)
+        note(1, 1, n, 1, "x");
+    for (ks_number n = 0; n < LETTERS; n++)
+        EXPECT(ks_board_reason_of(&alone, 1, 1, MANY + n).size == 0);
+    ks_board_letters_free(alone.letters);
+}
+
+TEST(without_memory_a_reason_is_lost_and_nothing_else)
+{
+    EXPECT_OK(ks_board_letters_new(&alone));
+    note(1, 1, 0, 100, "before");
+    ks_alloc_fail_after(1, 1);
+    note(1, 1, 0, 1, "now");
+    ks_alloc_fail_after(0, 0);
+    EXPECT_STR(reason_of(1, 1, 0), "before");
+    note(1, 1, 0, 1, "later");
+    EXPECT_STR(reason_of(1, 1, 0), "later");
+    ks_board_letters_free(alone.letters);
+    EXPECT_EQ_I64(ks_alloc_live(), 0);
 }
 
 TEST(equal_keys_have_equal_hashes_and_many_keys_use_them_all)

@@ -136,6 +136,11 @@ TEST(a_consumer_that_leaves_before_it_hears_is_never_called)
     stage_vanish(&stage);
 }
 
+static bool knows_shards(struct stage *stage)
+{
+    return ks_switchboard_shard_count(stage->board) == STAGE_SHARDS;
+}
+
 TEST(bad_sessions_are_refused_with_a_reason)
 {
     struct ks_session_request request = consumer_request("a b");
@@ -151,6 +156,9 @@ TEST(bad_sessions_are_refused_with_a_reason)
     request = consumer_request("fine");
     request.shards = shards;
     request.shard_count = 1;
+    EXPECT_ERR(ks_switchboard_open(stage.board, &request, NULL, &session, &detail), BUSY);
+    EXPECT_STR(detail.text, "the shards are not known yet");
+    stage_turn_until(&stage, knows_shards);
     EXPECT_ERR(ks_switchboard_open(stage.board, &request, NULL, &session, &detail), NOT_FOUND);
     EXPECT_CONTAINS(detail.text, "shardId-999999999999");
     for (int i = 0; i < 4; i++)

@@ -6,12 +6,12 @@ import io.grpc.StatusException;
 import io.grpc.stub.BlockingClientCall;
 import kinesis_sidecar.v1.ConsumerGrpc;
 import kinesis_sidecar.v1.ConsumerGrpc.ConsumerBlockingV2Stub;
-import kinesis_sidecar.v1.RecordOuterClass.Record;
-import kinesis_sidecar.v1.RecordOuterClass.StreamEvent;
-import kinesis_sidecar.v1.Service.OpenRequest;
-import kinesis_sidecar.v1.Service.StreamRequest;
-import kinesis_sidecar.v1.Settle.Outcome;
-import kinesis_sidecar.v1.Settle.SettleRequest;
+import kinesis_sidecar.v1.OpenRequest;
+import kinesis_sidecar.v1.Outcome;
+import kinesis_sidecar.v1.Record;
+import kinesis_sidecar.v1.SettleRequest;
+import kinesis_sidecar.v1.StreamEvent;
+import kinesis_sidecar.v1.StreamRequest;
 
 /** Client HOST:PORT SEED COUNT RETRIES LETTERS WAY CLIENT: grpc-java. See judge.py. */
 public class Client {

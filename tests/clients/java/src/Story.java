@@ -14,11 +14,11 @@ import java.util.Map;
 import java.util.Random;
 import java.util.Set;
 import java.util.stream.Collectors;
-import kinesis_sidecar.v1.RecordOuterClass.Record;
-import kinesis_sidecar.v1.Settle.Outcome;
-import kinesis_sidecar.v1.Settle.SettleRequest;
-import kinesis_sidecar.v1.Settle.SettleResponse;
-import kinesis_sidecar.v1.Settle.Settlement;
+import kinesis_sidecar.v1.Outcome;
+import kinesis_sidecar.v1.Record;
+import kinesis_sidecar.v1.SettleRequest;
+import kinesis_sidecar.v1.SettleResponse;
+import kinesis_sidecar.v1.Settlement;
 
 /** What story.py tells, in Java: what is held, what is settled when and how, and the diary. */
 class Story {

@@ -20,6 +20,7 @@ struct canned_answer {
     const char *operation; /* What must be asked: "GetRecords". */
     int status;            /* 0: the connection is cut instead of an answer. */
     const char *type;      /* Content-Type; NULL: application/x-amz-json-1.1. */
+    const char *headers;   /* More of them, each with its line end; NULL: none. */
     const char *body;
     size_t size;     /* Of the body; 0: it is a text. */
     bool lengthless; /* No Content-Length: the end of the connection ends it. */

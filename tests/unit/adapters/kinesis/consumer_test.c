@@ -169,7 +169,7 @@ TEST(a_stream_that_may_have_no_more_of_them_is_told_and_asked_again)
     say(rig, "RegisterStreamConsumer", 400,
         "{\"__type\":\"LimitExceededException\",\"message\":\"limit of 20\"}");
     say(rig, "DescribeStreamConsumer", 200, DESCRIPTION("ACTIVE"));
-    expect_failure(rig, KS_ERR_THROTTLED, "no more consumers; deregister one, or name one");
+    expect_failure(rig, KS_ERR_INVALID, "no more consumers; deregister one, or name one");
     expect_arn(rig);
     EXPECT(ks_span_to_ms(
                ks_instant_since(rig->canned.requests[2].at, rig->canned.requests[1].at)) >= 450);
@@ -197,9 +197,22 @@ TEST(what_is_not_allowed_is_told_to_all_who_wait)
     end(rig);
 }
 
-TEST(an_arn_is_taken_at_its_word_until_somebody_doubts_it)
+TEST(an_arn_must_be_one_of_the_stream)
 {
     struct rig *rig = born("demo", ARN);
+
+    say(rig, "DescribeStreamSummary", 200,
+        "{\"StreamDescriptionSummary\":{\"StreamARN\":"
+        "\"arn:aws:kinesis:us-east-1:210987654321:stream/demo\",\"StreamStatus\":\"ACTIVE\"}}");
+    expect_failure(rig, KS_ERR_INVALID, ARN " is none of arn:aws:kinesis:us-east-1:210987654321:");
+    say(rig, "DescribeStreamSummary", 200, SUMMARY);
+    expect_arn(rig);
+    end(rig);
+}
+
+TEST(an_arn_is_taken_at_its_word_until_somebody_doubts_it)
+{
+    struct rig *rig = born(STREAM_ARN, ARN);
 
     EXPECT_STR(ks_consumer_arn(rig->consumer), ARN);
     ks_consumer_doubt(rig->consumer);

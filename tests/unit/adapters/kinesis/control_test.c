@@ -98,6 +98,36 @@ static enum ks_store_state state_of(struct polling_rig *rig)
     return rig->source->vtable->state(rig->source, NULL);
 }
 
+TEST(a_listing_whose_token_has_expired_begins_again)
+{
+    struct polling_rig *rig = polling_rig_born(&POLLING_RIG_JSON, KS_POSITION_TRIM_HORIZON);
+
+    polling_rig_say(rig, "ListShards", 200,
+                    "{\"Shards\":[{\"ShardId\":\"s0\"}],\"NextToken\":\"T\"}");
+    polling_rig_say(rig, "ListShards", 400, "{\"__type\":\"ExpiredNextTokenException\"}");
+    polling_rig_say(rig, "ListShards", 200,
+                    "{\"Shards\":[{\"ShardId\":\"s0\"},{\"ShardId\":\"s1\"}]}");
+    struct listing listing = list(rig, 0);
+    EXPECT_OK(listing.err);
+    EXPECT_EQ_U64(listing.count, 2);
+    EXPECT_CONTAINS(rig->canned.requests[1].body, "{\"NextToken\":\"T\"}");
+    EXPECT_CONTAINS(rig->canned.requests[2].body, "\"StreamName\":\"demo\"");
+    polling_rig_end(rig);
+}
+
+TEST(a_stream_that_is_being_deleted_is_told_once)
+{
+    struct polling_rig *rig = polling_rig_born(&POLLING_RIG_JSON, KS_POSITION_TRIM_HORIZON);
+
+    keep_log();
+    for (int at = 0; at < 2; at++) {
+        polling_rig_say(rig, "DescribeStreamSummary", 200, SUMMARY("DELETING"));
+        EXPECT_OK(describe(rig).err);
+        EXPECT_EQ_U64(told("stream demo: is being deleted; reading it until it is gone"), 1);
+    }
+    polling_rig_end(rig);
+}
+
 TEST(a_key_that_may_not_be_used_is_told_once_though_the_stream_can_be_described)
 {
     static const char REFUSED[] = "{\"__type\":\"KMSDisabledException\",\"message\":\"off\"}";

@@ -118,8 +118,9 @@ void fanout_rig_open(struct fanout_rig *rig, enum ks_position_kind kind)
     rig->script = http_script_start_tls(rig->steps, rig->step_count, rig->pem);
     EXPECT_OK(ks_loop_new(&rig->loop));
     aws_rig_open_with(&rig->aws, rig->loop, KS_AWS_KINESIS, http_script_url(rig->script), &options);
-    EXPECT_OK(ks_fanout_source_open(rig->loop, rig->aws.client, "demo", &rig->options, &rig->source,
-                                    NULL));
+    EXPECT_OK(ks_fanout_source_open(rig->loop, rig->aws.client,
+                                    "arn:aws:kinesis:us-east-1:123456789012:stream/demo",
+                                    &rig->options, &rig->source, NULL));
     if (rig->budget.limit == 0)
         ks_budget_init(&rig->budget, 64 << 20);
     EXPECT_OK(rig->source->vtable->open(rig->source, "shardId-000000000000", &from, &rig->budget,

@@ -172,6 +172,36 @@ TEST(a_shard_that_somebody_else_reads_is_tried_again_without_a_word_to_the_reade
     fanout_rig_close(rig);
 }
 
+/* It is looked for, as it may be being made, or gone. */
+static void expect_doubt(int status, const char *refusal, bool told)
+{
+    static const char ACTIVE[] = "{\"ConsumerDescription\":{\"ConsumerARN\":\"arn:aws:kinesis:us-"
+                                 "east-1:123456789012:stream/demo/"
+                                 "consumer/unit:1\",\"ConsumerStatus\":\"ACTIVE\"}}";
+    struct fanout_rig *rig = fanout_rig_new();
+
+    fanout_rig_refuse(rig, status, refusal);
+    fanout_rig_refuse(rig, 200, ACTIVE);
+    initial(rig);
+    fanout_rig_event(rig, EVENT(RECORD(203), 203));
+    fanout_rig_open(rig, KS_POSITION_TRIM_HORIZON);
+    if (told)
+        EXPECT_ERR(fanout_rig_read(rig, 10).err, NOT_FOUND);
+    fanout_rig_expect(rig, 10, "203");
+    fanout_rig_asked(rig, 1, "Kinesis_20131202.DescribeStreamConsumer");
+    fanout_rig_close(rig);
+}
+
+TEST(a_consumer_that_may_not_be_there_is_looked_for)
+{
+    expect_doubt(400,
+                 "{\"__type\":\"ResourceInUseException\",\"message\":\"Consumer unit is not in "
+                 "ACTIVE status.\"}",
+                 false);
+    expect_doubt(400, "{\"__type\":\"ResourceNotFoundException\",\"message\":\"no consumer\"}",
+                 true);
+}
+
 static void goes_on_after(struct fanout_rig *rig, enum ks_err_code code, const char *part)
 {
     initial(rig);

@@ -37,6 +37,23 @@ TEST(a_throttle_is_told_and_waited_out_with_the_same_iterator)
     polling_rig_end(rig);
 }
 
+TEST(who_is_throttled_waits_as_long_as_the_server_asks)
+{
+    struct polling_rig *rig = polling_rig_born(&POLLING_RIG_JSON, KS_POSITION_TRIM_HORIZON);
+
+    polling_rig_say(rig, "GetShardIterator", 200, POLLING_RIG_ITERATOR);
+    canned_say(&rig->canned, (struct canned_answer){.operation = "GetRecords",
+                                                    .status = 400,
+                                                    .headers = "x-amz-retry-after: 900\r\n",
+                                                    .body = THROTTLED});
+    polling_rig_say(rig, "GetRecords", 200,
+                    "{\"Records\":[" POLLING_RIG_RECORD(201) "],\"NextShardIterator\":\"I1\"}");
+    EXPECT_ERR(polling_rig_read(rig, 1000).err, THROTTLED);
+    polling_rig_expect(rig, "201");
+    EXPECT(polling_rig_ms_between(rig, 1, 2) >= 900);
+    polling_rig_end(rig);
+}
+
 TEST(a_lost_answer_loses_no_record_and_repeats_none)
 {
     struct polling_rig *rig = polling_rig_born(&POLLING_RIG_JSON, KS_POSITION_TRIM_HORIZON);

@@ -66,13 +66,18 @@ void asking_sts(struct asking *asking, const char *url)
     EXPECT_OK(ks_endpoint_resolve("sts", "eu-west-1", url, &asking->sts, NULL));
 }
 
+void asking_begin(struct asking *asking)
+{
+    asking->provider->fetched = on_fetched;
+    asking->provider->arg = asking;
+    asking->provider->vtable->fetch(asking->provider);
+}
+
 void asking_fetch(struct asking *asking)
 {
     int before = asking->answers;
 
-    asking->provider->fetched = on_fetched;
-    asking->provider->arg = asking;
-    asking->provider->vtable->fetch(asking->provider);
+    asking_begin(asking);
     EXPECT_EQ_I64(asking->answers, before);
     while (asking->answers == before)
         ks_loop_turn(asking->loop, ks_span_ms(50));

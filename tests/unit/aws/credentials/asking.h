@@ -36,6 +36,8 @@ void asking_open(struct asking *asking);
 void asking_forget_environment(void);
 /* STS is at this URL from now on; region eu-west-1. */
 void asking_sts(struct asking *asking, const char *url);
+/* Begins to fetch. */
+void asking_begin(struct asking *asking);
 /* Fetches, and turns until the answer is there. */
 void asking_fetch(struct asking *asking);
 /* Closes all of it, the provider too, and expects that no memory is left. */

@@ -47,6 +47,26 @@ TEST(the_endpoint_gives_credentials)
     http_script_stop(script);
 }
 
+/* On a port where nobody is: what is not allowed is refused at once. */
+TEST(the_addresses_of_ecs_and_eks_are_asked)
+{
+    static const char *const allowed[] = {"http://169.254.170.2:1/", "http://169.254.170.23:1/v1",
+                                          "http://[fd00:ec2::23]:1/v1",
+                                          "http://[fd00:0ec2:0::0023]:1/", "https://10.0.0.1:1/"};
+
+    for (size_t at = 0; at < sizeof(allowed) / sizeof(allowed[0]); at++) {
+        struct asking asking;
+
+        open_container(&asking, allowed[at]);
+        asking_begin(&asking);
+        for (int turns = 0; turns < 3; turns++)
+            ks_loop_turn(asking.loop, ks_span_ms(1));
+        if (ks_err_is(asking.err, KS_ERR_INVALID))
+            FAIL("%s: %s", allowed[at], asking.detail.text);
+        asking_close(&asking);
+    }
+}
+
 TEST(the_token_is_sent_and_its_file_read_each_time)
 {
     static const struct http_step steps[] = {{.headers = ASKING_DATE, .body = GOOD}};

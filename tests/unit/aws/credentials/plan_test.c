@@ -218,6 +218,8 @@ TEST(what_cannot_be_is_told)
     expect_refused("[profile a]\nrole_arn=arn:a\nsource_profile=b\nmfa_serial=m\n", "",
                    KS_ERR_UNSUPPORTED, "mfa_serial");
     expect_refused("[profile a]\nsso_session=s\n", "", KS_ERR_UNSUPPORTED, "SSO");
+    expect_refused("[profile a]\nlogin_session=arn:u\ncredential_process=p\n", "",
+                   KS_ERR_UNSUPPORTED, "profile a uses login_session");
     expect_refused("[profile a]\nweb_identity_token_file=/t\n", "", KS_ERR_INVALID, "AWS_ROLE_ARN");
     expect_refused("[profile a]\nrole_arn=r\nsource_profile=b\nduration_seconds=899\n", "",
                    KS_ERR_INVALID, "duration_seconds");

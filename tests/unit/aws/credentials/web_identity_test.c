@@ -56,6 +56,7 @@ TEST(the_token_is_changed_for_credentials)
     EXPECT_CONTAINS(http_script_request(script, 0),
                     "Content-Type: application/x-www-form-urlencoded; charset=utf-8\r\n");
     EXPECT(strstr(http_script_request(script, 0), "Authorization") == NULL);
+    EXPECT(strstr(http_script_request(script, 0), "%0A") == NULL);
     asking_close(&asking);
     http_script_stop(script);
 }

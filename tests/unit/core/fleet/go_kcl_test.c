@@ -59,6 +59,137 @@ TEST(a_time_that_is_far_ahead_is_not_handed_on)
     EXPECT(taken->next_rev <= (uint64_t)(peers_wall_us + 11000000) * 1000);
 }
 
+/* Somebody has all of three leases, and one of them is being read, to be claimed: it was renewed since the look.
+ * Returns which. */
+static ks_shard about_to_claim(struct ks_lease_row rows[3])
+{
+    ks_shard shard;
+
+    peers_live(KS_PROTOCOL_GO_KCL);
+    peers_bed.core->config.stealing = true;
+    for (uint32_t i = 0; i < 3; i++) {
+        rows[i] = peers_row(BED_OTHER, NS(5));
+        rows[i].shard = i;
+    }
+    peers_look_at(rows, 3);
+    EXPECT(peers_read_token() != 0);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_PLAN) == NULL);
+    shard = bed_asked(&peers_bed, KS_STORE_READ_LEASE)->shard;
+    rows[shard].rev = NS(10);
+    return shard;
+}
+
+/* Whether what was read is claimed. */
+static bool claims(const struct ks_lease_row rows[3])
+{
+    EXPECT(peers_read(rows));
+    return bed_asked(&peers_bed, KS_STORE_PLAN) != NULL;
+}
+
+TEST(a_lease_is_claimed_as_it_is_now_whatever_the_look_showed)
+{
+    struct ks_lease_row rows[3];
+    const ks_shard shard = about_to_claim(rows);
+    const struct ks_store_effect *claim;
+
+    EXPECT(claims(rows));
+    claim = bed_asked(&peers_bed, KS_STORE_PLAN);
+    EXPECT_EQ_I64(claim->shard, shard);
+    EXPECT_EQ_I64(claim->owner.worker, BED_OTHER);
+    EXPECT_EQ_U64(claim->rev, NS(10));
+    EXPECT_EQ_I64(claim->next_owner.worker, BED_ME);
+}
+
+TEST(what_is_no_more_to_be_claimed_is_let_be)
+{
+    enum { THIRD = BED_OTHER + 1 };
+    struct ks_lease_row rows[3];
+
+    rows[about_to_claim(rows)].next_owner.worker = THIRD;
+    EXPECT(!claims(rows));
+    rows[about_to_claim(rows)].owner.worker = THIRD; /* Who has one. */
+    EXPECT(!claims(rows));
+    rows[about_to_claim(rows)].finished = true;
+    EXPECT(!claims(rows));
+    (void)about_to_claim(rows); /* We are to leave. */
+    peers_step(&(struct ks_event){.kind = KS_EVENT_DRAIN, .drain = {ks_span_ms(60000)}});
+    EXPECT(!claims(rows));
+}
+
+/* The look shows times that are over when it is answered: those who renew have done so meanwhile. */
+TEST(who_had_time_left_when_a_slow_look_began_is_claimed_from)
+{
+    struct ks_lease_row rows[3];
+
+    peers_live(KS_PROTOCOL_GO_KCL);
+    peers_bed.core->config.stealing = true;
+    for (uint32_t i = 0; i < 3; i++) {
+        rows[i] = peers_row(BED_OTHER, NS(5));
+        rows[i].shard = i;
+    }
+    EXPECT(peers_bed.core->fleet.rows != 0);
+    peers_wait(25000);
+    peers_look_at(rows, 3);
+    for (uint32_t i = 0; i < 3; i++)
+        rows[i].rev = NS(30);
+    EXPECT(claims(rows));
+}
+
+/* Our claim of this shard stands. */
+static ks_shard claim_one_of(struct ks_lease_row rows[3])
+{
+    const ks_shard shard = about_to_claim(rows);
+
+    EXPECT(claims(rows));
+    EXPECT(peers_answer(KS_STORE_PLAN, shard, KS_DONE));
+    rows[shard].next_owner.worker = BED_ME;
+    return shard;
+}
+
+TEST(what_was_claimed_is_taken_when_it_is_given_back_and_not_a_look_later)
+{
+    struct ks_lease_row rows[3];
+    const ks_shard shard = claim_one_of(rows);
+
+    for (int i = 0; i < 3; i++) { /* It is not free yet. */
+        peers_wait(1000);
+        EXPECT(peers_read(rows));
+        EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) == NULL);
+    }
+    rows[shard].owner.worker = 0;
+    peers_wait(1000); /* By now all rows are looked at, and that takes. */
+    EXPECT(peers_bed.core->fleet.rows != 0);
+    EXPECT(peers_read(rows));
+    EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) != NULL);
+}
+
+TEST(a_claim_of_before_is_looked_after)
+{
+    struct ks_lease_row row = peers_row(BED_OTHER, NS(5));
+
+    row.next_owner.worker = BED_ME;
+    peers_live(KS_PROTOCOL_GO_KCL);
+    peers_look(&row);
+    peers_wait(1000);
+    row.owner.worker = 0;
+    EXPECT(peers_read(&row));
+    EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) != NULL);
+}
+
+TEST(who_leaves_takes_his_claim_back)
+{
+    struct ks_lease_row rows[3];
+    const struct ks_store_effect *claim;
+
+    (void)claim_one_of(rows);
+    peers_step(&(struct ks_event){.kind = KS_EVENT_DRAIN, .drain = {ks_span_ms(60000)}});
+    peers_wait(1000);
+    EXPECT(peers_read(rows));
+    claim = bed_asked(&peers_bed, KS_STORE_PLAN);
+    EXPECT(claim != NULL);
+    EXPECT_EQ_I64(claim->next_owner.worker, 0);
+}
+
 /* A lease of ours since now, and so many records. */
 static void hold(enum ks_protocol protocol, uint32_t records)
 {

@@ -565,6 +565,39 @@ TEST(an_assigned_child_waits_for_a_fresh_look_at_its_parents)
     EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) != NULL);
 }
 
+TEST(an_assigned_child_waits_for_no_look_where_its_parent_can_be_read)
+{
+    const struct ks_shard_row shards[] = {
+        {.shard = 0, .parents = {KS_SHARD_NONE, KS_SHARD_NONE}, .closed = true},
+        {.shard = 1, .parents = {0, KS_SHARD_NONE}}};
+    struct ks_lease_row rows[] = {peers_row(BED_OTHER, 3), peers_row(BED_ME, 1)};
+
+    rows[1].shard = 1;
+    rows[1].parents[0] = 0;
+    live_led();
+    peers_list(shards, 2);
+    peers_look_at(rows, 2);
+    peers_wait(5000);
+    assigned_child(&rows[1]);
+    EXPECT(peers_bed.core->fleet.rows == 0);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) == NULL);
+    rows[0].finished = true;
+    EXPECT(peers_read(rows));
+    bed_settle_down(&peers_bed);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) != NULL);
+    /* What cannot be read, or is not over, is waited for. */
+    live_led();
+    peers_list(shards, 2);
+    rows[0].finished = false;
+    peers_look_at(rows, 2);
+    peers_wait(5000);
+    assigned_child(&rows[1]);
+    EXPECT(peers_read(rows));
+    bed_settle_down(&peers_bed);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) == NULL);
+    EXPECT(KCL.waiting && peers_read_token() == 0);
+}
+
 TEST(who_waited_for_parents_reads_no_faster_when_the_leader_is_gone)
 {
     const struct ks_shard_row shards[] = {

@@ -520,12 +520,101 @@ TEST(one_lease_is_stolen_of_who_has_most)
         rows[i] = row_of(i, BED_OTHER, 1);
     for (int look = 0; look < 3; look++) {
         peers_look_at(rows, 4);
+        (void)peers_read(rows);
         for (uint32_t i = 0; i < 4; i++) {
             stolen += peers_answer(KS_STORE_TAKE_OVER, i, KS_REFUSED);
             rows[i].rev++;
         }
     }
     EXPECT_EQ_I64(stolen, 1);
+}
+
+/* Somebody has all of three leases, and one of them is being read, to be stolen: so many times its owner has renewed it
+ * since it was looked at. Returns which. */
+static ks_shard about_to_steal(struct ks_lease_row rows[3], uint64_t renewed)
+{
+    ks_shard shard;
+
+    live();
+    for (uint32_t i = 0; i < 3; i++)
+        rows[i] = row_of(i, BED_OTHER, 1);
+    peers_look_at(rows, 3);
+    EXPECT(peers_read_token() != 0);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) == NULL);
+    shard = bed_asked(&peers_bed, KS_STORE_READ_LEASE)->shard;
+    rows[shard].rev += renewed;
+    return shard;
+}
+
+/* Whether what was read is stolen. */
+static bool steals(const struct ks_lease_row rows[3])
+{
+    EXPECT(peers_read(rows));
+    return bed_asked(&peers_bed, KS_STORE_TAKE_OVER) != NULL;
+}
+
+TEST(a_lease_is_stolen_as_it_is_now_whatever_the_look_showed)
+{
+    struct ks_lease_row rows[3];
+    const ks_shard shard = about_to_steal(rows, 9);
+    const struct ks_store_effect *stolen;
+
+    EXPECT(steals(rows));
+    stolen = bed_asked(&peers_bed, KS_STORE_TAKE_OVER);
+    EXPECT_EQ_I64(stolen->shard, shard);
+    EXPECT_EQ_I64(stolen->owner.worker, BED_OTHER);
+    EXPECT_EQ_U64(stolen->rev, 10);
+    EXPECT_EQ_U64(stolen->next_rev, 11);
+}
+
+TEST(what_is_no_more_to_be_stolen_is_let_be)
+{
+    enum { THIRD = BED_OTHER + 1 };
+    struct ks_lease_row rows[3];
+    ks_shard shard;
+
+    rows[about_to_steal(rows, 1)].owner.worker = THIRD; /* Who has one. */
+    EXPECT(!steals(rows));
+    rows[about_to_steal(rows, 1)].finished = true;
+    EXPECT(!steals(rows));
+    shard = about_to_steal(rows, 1);
+    rows[shard].damaged = true;
+    EXPECT(!steals(rows));
+    rows[shard].damaged = false;
+    peers_look_at(rows, 3);
+    EXPECT(steals(rows)); /* Nothing was stolen yet: the next look finds one. */
+}
+
+TEST(who_wants_no_more_when_it_was_read_steals_nothing)
+{
+    struct ks_lease_row rows[3];
+    ks_instant at;
+
+    (void)about_to_steal(rows, 1); /* A leader has come. */
+    peers_bed.core->fleet.kcl.version = KS_KCL_3X;
+    peers_bed.core->fleet.kcl.led = true;
+    EXPECT(!steals(rows));
+    (void)about_to_steal(rows, 1); /* Another one of this process has stolen. */
+    at = ks_instant_add(peers_bed.now, ks_span_ms(20050));
+    ks_core_claim(peers_bed.core, &at);
+    EXPECT(!steals(rows));
+    (void)about_to_steal(rows, 1); /* We are to leave. */
+    peers_step(&(struct ks_event){.kind = KS_EVENT_DRAIN, .drain = {ks_span_ms(60000)}});
+    EXPECT(!steals(rows));
+}
+
+TEST(what_cannot_be_read_is_not_stolen)
+{
+    struct ks_lease_row rows[3];
+
+    (void)about_to_steal(rows, 1);
+    for (int i = 0; i < 40; i++) {
+        if (peers_read_token() != 0)
+            bed_answer(&peers_bed, peers_read_token(), KS_UNKNOWN);
+        EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) == NULL);
+        peers_wait(500);
+        EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) == NULL);
+    }
 }
 
 /* ---- Of several streams ---- */
@@ -592,6 +681,7 @@ TEST(what_is_ours_elsewhere_counts)
     live();
     for (int look = 0; look < 8; look++) {
         peers_look_at(rows, 4);
+        (void)peers_read(rows);
         for (uint32_t i = 0; i < 4; i++) {
             stolen += peers_answer(KS_STORE_TAKE_OVER, i, KS_REFUSED);
             rows[i].rev++;
@@ -602,6 +692,7 @@ TEST(what_is_ours_elsewhere_counts)
     rows[3] = elsewhere(3, BED_OTHER, 1);
     for (int look = 0; look < 8; look++) {
         peers_look_at(rows, 4);
+        (void)peers_read(rows);
         for (uint32_t i = 0; i < 4; i++) {
             stolen += peers_answer(KS_STORE_TAKE_OVER, i, KS_REFUSED);
             rows[i].rev++;
@@ -624,6 +715,7 @@ TEST(those_who_share_a_table_steal_one_lease_in_each_cycle)
     for (int look = 0; !stolen && look < 10; look++) {
         ks_core_claim(peers_bed.core, &at);
         peers_look_at(rows, 4);
+        (void)peers_read(rows);
         for (uint32_t i = 0; i < 4; i++) {
             stolen |= peers_answer(KS_STORE_TAKE_OVER, i, KS_REFUSED);
             rows[i].rev++;
@@ -647,6 +739,7 @@ TEST(who_has_most_is_stolen_from_if_it_has_some_of_our_stream)
         rows[i] = i < 3 ? row_of(i, THIRD, 1) : elsewhere(i, BED_OTHER, 1);
     for (int look = 0; look < 8; look++) {
         peers_look_at(rows, 8);
+        (void)peers_read(rows);
         for (uint32_t i = 0; i < 8; i++) {
             stolen |= peers_answer(KS_STORE_TAKE_OVER, i, KS_REFUSED);
             rows[i].rev++;

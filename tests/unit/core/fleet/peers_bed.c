@@ -104,3 +104,24 @@ bool peers_answer(enum ks_store_operation operation, ks_shard shard, enum ks_out
     }
     return false;
 }
+
+uint64_t peers_read_token(void)
+{
+    const struct ks_leader_write *const writes = peers_bed.core->fleet.writes;
+
+    for (uint32_t i = 0; i < KS_LEADER_WRITES_MAX; i++)
+        if (writes[i].used && writes[i].reading && writes[i].serial != 0)
+            return ks_token_make(KS_FOR_ORDER, i, writes[i].serial);
+    return 0;
+}
+
+bool peers_read(const struct ks_lease_row *rows)
+{
+    const uint64_t token = peers_read_token();
+
+    if (token == 0)
+        return false;
+    bed_answer_lease(&peers_bed, token,
+                     &rows[peers_bed.core->fleet.writes[ks_token_subject(token)].shard]);
+    return true;
+}

@@ -28,5 +28,9 @@ void peers_look_at(const struct ks_lease_row *rows, uint32_t count);
 void peers_list(const struct ks_shard_row *shards, uint32_t count);
 /* Answers the write of this operation to `shard` that the last step, or a later one, sent; false if there is none. */
 bool peers_answer(enum ks_store_operation operation, ks_shard shard, enum ks_outcome outcome);
+/* Of the read of one row that is under way; 0: none is. */
+uint64_t peers_read_token(void);
+/* Answers it with that of `rows`, by shard; false if there is none. */
+bool peers_read(const struct ks_lease_row *rows);
 
 #endif

@@ -46,17 +46,6 @@ TEST(a_take_begins_with_the_row_that_it_wrote_and_no_other)
     EXPECT(!ks_core_serving_lease(peers_bed.core, &peers_bed.core->leases[0]));
 }
 
-/* Of the read of a row that is under way; 0: none. */
-static uint64_t read_token(void)
-{
-    const struct ks_leader_write *const writes = peers_bed.core->fleet.writes;
-
-    for (uint32_t i = 0; i < KS_LEADER_WRITES_MAX; i++)
-        if (writes[i].used && writes[i].reading && writes[i].serial != 0)
-            return ks_token_make(KS_FOR_ORDER, i, writes[i].serial);
-    return 0;
-}
-
 static bool takes(void)
 {
     return bed_asked(&peers_bed, KS_STORE_ASSIGN) != NULL ||
@@ -75,8 +64,8 @@ TEST(whoever_cannot_read_a_row_back_takes_none)
     row = peers_row(BED_ME, asked->next_rev);
     bed_answer(&peers_bed, asked->token, KS_DONE);
     for (int i = 0; i < 120; i++) { /* A minute. */
-        if (read_token() != 0)
-            bed_answer(&peers_bed, read_token(), KS_UNKNOWN);
+        if (peers_read_token() != 0)
+            bed_answer(&peers_bed, peers_read_token(), KS_UNKNOWN);
         EXPECT(!takes());
         if (peers_bed.core->fleet.rows != 0)
             peers_look(&row);
@@ -84,8 +73,7 @@ TEST(whoever_cannot_read_a_row_back_takes_none)
         peers_wait(500);
         EXPECT(!takes());
     }
-    EXPECT(read_token() != 0); /* It tries. */
-    bed_answer_lease(&peers_bed, read_token(), &row);
+    EXPECT(peers_read(&row)); /* It tries. */
     peers_look(&row);
     EXPECT(takes());
 }
