@@ -463,8 +463,7 @@ static uint64_t count_open(const struct ks_tracker *tracker, ks_number first, ks
     uint64_t count = 0;
 
     for (ks_number n = beyond; n > first && n > tracker->mark; n--) {
-        if (ks_tracker_is_settled(tracker, n - 1) ||
-            ks_tracker_slot(tracker, n - 1)->attempts == 0)
+        if (ks_tracker_is_settled(tracker, n - 1) || ks_tracker_slot(tracker, n - 1)->attempts == 0)
             continue;
         *ret_first = n - 1;
         count++;

@@ -19,6 +19,17 @@ from lib import Failure, check  # noqa: E402
 FINISHING = ("ack", "drop", "dead_letter")
 
 
+def number_of(position):
+    return int(position) if position.isdigit() else -1
+
+
+def behind(place):
+    """The sequence number that a place of a seek is behind; None of an instant."""
+    if place["checkpoint"] == "AT_TIMESTAMP":
+        return None
+    return number_of(place["checkpoint"]) - place["inclusive"]
+
+
 class Known:
     """One record of the stream."""
 

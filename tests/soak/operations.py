@@ -31,19 +31,20 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
 from lib import ROOT, SLOW, Failure, Sidecar, check, check_equal, main, test, wait_until  # noqa: E402
 from stub import Stub, grpc  # noqa: E402
-from ledger import FINISHING, Ledger  # noqa: E402
+from ending import SETTLED_SECONDS, heal, judge  # noqa: E402
+from ledger import Ledger, behind, number_of  # noqa: E402
 from sources import PACKAGE, POLLS, STREAMS, Event, Gone, Poll, Refused, StreamCall, name_of, refused, refused_call  # noqa: E402
 
 SECONDS = int(os.environ.get("KS_SOAK_SECONDS", "60"))
 SEED = int(os.environ.get("KS_SOAK_SEED") or time.time())
-SETTLED_SECONDS = 60
 NAMES = [f"app-{number}" for number in range(6)]
 KEYS = [f"key-{number}" for number in range(40)]
 OUTCOMES = (("ack", 70), ("retry", 9), ("extend", 6), ("dead_letter", 3), ("drop", 4))
 # The problems of docs/API.md: by the end of their type, or by their code, the status that goes with them (calls have none).
-STATUS = {"invalid-argument": (400,), "failed-precondition": (400,), "not-found": (404,), "session-fenced": (409,), "lease-lost": (409,),
-          "already-redriven": (409,), "ordering-conflict": (409,), "session-expired": (410,), "resource-exhausted": (429,),
-          "unavailable": (503,), "aborted": (409,), "invalid_argument": (400,), "failed_precondition": (400, 410), "not_found": (404,)}
+STATUS = {"invalid-argument": (400,), "failed-precondition": (400,), "not-found": (404,), "session-fenced": (409,),
+          "lease-lost": (409,), "already-redriven": (409,), "ordering-conflict": (409,), "session-expired": (410,), "resource-exhausted": (429,),
+          "unavailable": (503,), "aborted": (409,), "invalid_argument": (400,), "failed_precondition": (400, 410),
+          "not_found": (404,)}
 # What may be answered beside 200, by what was asked for.
 ALWAYS = {"unavailable", "resource-exhausted"}
 MAY = {
@@ -136,17 +137,6 @@ class Member:
         if alone:
             self.ledger.process_ended(found, ended)
         self.up.set()
-
-
-def number_of(position):
-    return int(position) if position.isdigit() else -1
-
-
-def behind(place):
-    """The sequence number that a place of a seek is behind; None of an instant."""
-    if place["checkpoint"] == "AT_TIMESTAMP":
-        return None
-    return number_of(place["checkpoint"]) - place["inclusive"]
 
 
 class World:
@@ -294,7 +284,8 @@ class Client:
         luck = chance.random()
         if luck < 0.5:
             self.source.say(update=Event(PACKAGE + "SessionLimits", max_in_flight=chance.choice((0, 1, 50)),
-                                         max_message_bytes=chance.choice((0, 3000, 1 << 20)), max_in_flight_bytes=chance.choice((0, 2000, 1 << 20))))
+                                         max_message_bytes=chance.choice((0, 3000, 1 << 20)),
+                                         max_in_flight_bytes=chance.choice((0, 2000, 1 << 20))))
         elif luck < 0.95:
             self.source.say(credit=chance.choice((1, 10, 1000)))
         else:
@@ -314,14 +305,17 @@ class Client:
     def choose(self, chance):
         """[(ack_id, outcome)]: mostly our own, in any order."""
         own = list(self.held)
-        chosen = own[:chance.choice((1, 3, 50, 1000))] if chance.random() < 0.7 else chance.sample(own, min(len(own), chance.randrange(1, 20)))
+        chosen = own[:chance.choice((1, 3, 50, 1000))]
+        if chance.random() < 0.3:
+            chosen = chance.sample(own, min(len(own), chance.randrange(1, 20)))
         outcome = chance.choices(*zip(*OUTCOMES))[0]
         mixed = chance.random() < 0.3
         items = [(ack_id, chance.choices(*zip(*OUTCOMES))[0] if mixed else outcome) for ack_id in chosen]
         if chance.random() < 0.1:
             with self.ledger.lock:
                 others = chance.sample(self.ledger.lately, min(len(self.ledger.lately), 3))
-            items = [(ack_id, chance.choice(("ack", "retry", "extend"))) for ack_id in others] + (items if chance.random() < 0.5 else [])
+            items = items if chance.random() < 0.5 else []
+            items = [(ack_id, chance.choice(("ack", "retry", "extend"))) for ack_id in others] + items
         return items
 
     def settle(self, chance):
@@ -347,8 +341,10 @@ class Client:
         accepted, failed, durable = done
         check_equal(accepted + len(failed), len(items), "items and their outcomes", items[:5], failed[:5])
         for ack_id, reason, message in failed:
-            check(reason in ("FENCED", "EXPIRED") or reason == "UNKNOWN" and self.ledger.ids[ack_id][3] != self.member.boot, reason, message, ack_id, dict(items)[ack_id], self.ledger.ids[ack_id], self.ledger.records[self.ledger.ids[ack_id][:2]].attempts, self.source)
             check(ack_id in dict(items), "failed, though nobody sent it:", ack_id)
+            known = self.ledger.ids[ack_id]
+            check(reason in ("FENCED", "EXPIRED") or reason == "UNKNOWN" and known[3] != self.member.boot, reason, message,
+                  known, self.ledger.records[known[:2]].story)
         self.ledger.end(items, seeks, {ack_id for ack_id, _, _ in failed}, durable)
 
     def settle_batch(self, chance, wait):
@@ -366,12 +362,14 @@ class Client:
             self.held.pop(ack_id, None)
         seeks = self.ledger.begin(items)
         boot = self.source.boot
-        answer = self.world.may(self.member, "settle", lambda: self.member.ask("POST", "/v1/records/settle", {"settlements": [settlement], **wait}))
+        answer = self.world.may(self.member, "settle", lambda: self.member.ask(
+            "POST", "/v1/records/settle", {"settlements": [settlement], **wait}))
         if answer is None:
             return
         failed = {one["ack_id"]: one["reason"] for one in answer["failed"]}
         for reason in failed.values():
-            check(reason in ("FENCED", "EXPIRED") or reason == "UNKNOWN" and boot != self.member.boot, "a batch failed as", answer, settlement)
+            check(reason in ("FENCED", "EXPIRED") or reason == "UNKNOWN" and boot != self.member.boot, "a batch failed as",
+                  answer, settlement)
         if batch in failed:
             failed = dict.fromkeys(ids)
         check(answer["ok"] + len(failed) >= len(ids), "records of a batch and their outcomes", answer, ids)
@@ -391,7 +389,8 @@ class Client:
             if wait:
                 body.update(wait="WAIT_PERSISTED", waitMs=str(wait["wait_ms"]))
             answer = self.member.ask("POST", f"/{PACKAGE}Consumer/Settle", body)
-            return int(answer.get("ok", 0)), [(one["ackId"], one["reason"], one["message"]) for one in answer.get("failed", [])], answer.get("persisted", False)
+            return (int(answer.get("ok", 0)), [(one["ackId"], one["reason"], one["message"]) for one in answer.get("failed", [])],
+                    answer.get("persisted", False))
         elif way == 2:
             return self.settle_by_call(settlements, wait)
         else:
@@ -403,8 +402,8 @@ class Client:
         items = [dict(item, outcome=outcomes[item["outcome"]]) for item in settlements]
         members = {"wait": 2, "wait_ms": wait["wait_ms"]} if wait else {}
         if isinstance(self.source, StreamCall) and self.source.ended is None and self.source.boot == self.member.boot:
-            request = Event(PACKAGE + "SettleRequest", settlements=[Event(PACKAGE + "Settlement", **item) for item in items], **members)
-            return self.settle_in_stream(request)
+            settlements = [Event(PACKAGE + "Settlement", **item) for item in items]
+            return self.settle_in_stream(Event(PACKAGE + "SettleRequest", settlements=settlements, **members))
         try:
             answer = self.member.stub().Settle(timeout=60, settlements=items, **members)
         except grpc.RpcError as err:
@@ -493,7 +492,8 @@ class Monitor:
             if shard["owner"] == self.member.name and shard["state"] in ("held", "paused"):
                 self.ledger.looks(shard["shard_id"], shard["epoch"], number_of(shard["checkpoint"]), number_of(shard["watermark"]),
                                   seeks[shard["shard_id"]])
-        for session in (self.world.may(self.member, "look", lambda: self.member.ask("GET", "/v1/sessions")) or {"sessions": ()})["sessions"]:
+        answer = self.world.may(self.member, "look", lambda: self.member.ask("GET", "/v1/sessions"))
+        for session in (answer or {"sessions": ()})["sessions"]:
             self.look_at_session(session)
         time.sleep(0.1)
 
@@ -502,7 +502,18 @@ class Monitor:
         for name in ("in_flight", "in_flight_bytes", "credit", "lanes"):
             check(0 <= session[name] < 1 << 33, f"{name} of", session)
         check(session["in_flight"] > 0 or session["in_flight_bytes"] == 0, "bytes without records:", session)
-        check(session["credit"] == 0 or session["in_flight"] + session["credit"] <= session["max_in_flight"] or session["kind"] == "stream", "credit:", session)
+        check(session["credit"] == 0 or session["in_flight"] + session["credit"] <= session["max_in_flight"], "credit:", session)
+
+
+NONSENSE = (
+    ("POST", "/v1/records/settle", {}, 400), ("POST", "/v1/records/ack", {}, 400), ("POST", "/v1/checkpoint", {}, 400),
+    ("POST", "/v1/records/settle", {"settlements": [{"ack_id": "x", "batch_id": "y", "outcome": "ack"}]}, 400),
+    ("GET", "/v1/records?max_record=1", None, 400), ("GET", "/v1/records/stream?heartbeat_ms=1", None, 400),
+    ("GET", "/v1/records/stream?ordering=key&lanes=65", None, 400), ("POST", "/v1/seek", {"to": "yesterday"}, 400),
+    ("POST", "/v1/seek", {"to": "latest", "wait_ms": 60001}, 400), ("POST", "/v1/pause", {"until": "2020-01-01T00:00:00Z"}, 400),
+    ("GET", "/v1/shards/shardId-none", None, 404), ("POST", "/v1/dead-letters/nobody.1.0/redrive", None, 404),
+    ("DELETE", "/v1/sessions/nobody", None, 404), ("POST", "/v1/shards", {}, 405),
+    ("POST", "/kinesis_sidecar.v1.Consumer/None", {}, 501))
 
 
 class Operator:
@@ -511,7 +522,8 @@ class Operator:
         self.replays = []
 
     def turn(self, chance):
-        act = chance.choices((self.pause, self.resume, self.release, self.seek, self.letters, self.peek, self.replay, self.kick, self.read, self.nonsense),
+        act = chance.choices((self.pause, self.resume, self.release, self.seek, self.letters, self.peek, self.replay, self.kick,
+                              self.read, self.nonsense),
                              (2, 6, 2, 2, 8, 3, 3, 2, 4, 3))[0]
         act(chance)
         time.sleep(chance.uniform(0, 0.4))
@@ -574,7 +586,8 @@ class Operator:
 
     def peek(self, chance):
         for shard in self.some(chance)[:1]:
-            answer = self.ask("peek", "GET", f"/v1/peek?shard={shard}&from={chance.choice(('trim_horizon', 'latest'))}&max_records={chance.choice((1, 100))}")
+            start, most = chance.choice(("trim_horizon", "latest")), chance.choice((1, 100))
+            answer = self.ask("peek", "GET", f"/v1/peek?shard={shard}&from={start}&max_records={most}")
             sequences = [int(record["sequence_number"]) for record in (answer or {"records": ()})["records"]]
             check_equal(sequences, sorted(set(sequences)), "peek is in order")
 
@@ -620,19 +633,13 @@ class Operator:
         self.ask("close", "DELETE", "/v1/sessions/" + chance.choice(NAMES))
 
     def read(self, chance):
-        path = chance.choice(("/v1/status", "/v1/leases", "/v1/workers", "/v1/config", "/v1/shards?page_size=1", "/v1/openapi.json"))
+        path = chance.choice(("/v1/status", "/v1/leases", "/v1/workers", "/v1/config", "/v1/shards?page_size=1",
+                              "/v1/openapi.json"))
         self.ask("look", "GET", path)
 
     def nonsense(self, chance):
         """What API.md says is refused, as it says."""
-        method, path, body, status = chance.choice((
-            ("POST", "/v1/records/settle", {}, 400), ("POST", "/v1/records/ack", {}, 400), ("POST", "/v1/checkpoint", {}, 400),
-            ("GET", "/v1/records?max_record=1", None, 400), ("GET", "/v1/shards/shardId-none", None, 404), ("POST", "/v1/shards", {}, 405),
-            ("POST", "/v1/seek", {"to": "yesterday"}, 400), ("POST", "/v1/seek", {"to": "latest", "wait_ms": 60001}, 400),
-            ("POST", "/v1/pause", {"until": "2020-01-01T00:00:00Z"}, 400), ("POST", "/v1/dead-letters/nobody.1.0/redrive", None, 404),
-            ("GET", "/v1/records/stream?heartbeat_ms=1", None, 400), ("POST", "/kinesis_sidecar.v1.Consumer/None", {}, 501),
-            ("GET", "/v1/records/stream?ordering=key&lanes=65", None, 400), ("POST", "/v1/records/settle",
-             {"settlements": [{"ack_id": "x", "batch_id": "y", "outcome": "ack"}]}, 400), ("DELETE", "/v1/sessions/nobody", None, 404)))
+        method, path, body, status = chance.choice(NONSENSE)
         try:
             answer = self.member.sidecar.call(method, path, body)
         except (OSError, http.client.HTTPException):
@@ -664,114 +671,12 @@ class Fate:
                 member.end(number, len(self.world.members) == 1)
 
 
-# --- The end ---
-
-def heal(world):
-    """Everybody leaves; one app at each takes and acknowledges all that is left."""
-    for member in world.members:
-        leave(member)
-        member.ask("POST", "/v1/resume", {})
-    left = {}
-
-    def take():
-        left.clear()
-        for member in world.members:
-            take_all(world, member)
-            for shard in member.shards():
-                place = world.ledger.places[shard["shard_id"]]
-                if shard["owner"] == member.name:
-                    left.pop(shard["shard_id"], None)
-                if place.sequences and number_of(shard["checkpoint"]) < place.sequences[-1] and shard["owner"] in (member.name, ""):
-                    left[shard["shard_id"]] = (place.sequences[-1], shard)
-        return not left
-    try:
-        wait_until(take, SETTLED_SECONDS, "all is settled")
-    except Failure as err:
-        raise Failure(f"{err}: {left}") from err
-
-
-def leave(member):
-    for session in member.ask("GET", "/v1/sessions")["sessions"]:
-        try:
-            member.ask("DELETE", "/v1/sessions/" + session["session"])
-        except Refused:
-            pass  # It was over by then.
-
-
-def take_all(world, member):
-    ledger = world.ledger
-    poll = Poll(member, {"client_id": "healer", "max_records": 1000})
-    items = []
-    for line in poll.read(0.5):
-        ledger.came(member.boot, poll, line)
-        items.append((line["ack_id"], "ack"))
-    if items:
-        seeks = ledger.begin(items)
-        answer = member.ask("POST", "/v1/records/settle", {
-            "settlements": [{"ack_id": ack_id, "outcome": "ack"} for ack_id, _ in items], "wait": "persisted"})
-        ledger.end(items, seeks, {one["ack_id"] for one in answer["failed"]}, answer["persisted"])
-
-
-def judge(world):
-    ledger, one = world.ledger, world.members[0]
-    for shard, place in ledger.places.items():
-        with ledger.lock:
-            ledger.check_settled(shard, place.sequences[-1] if place.sequences else -1)
-    letters, token = set(), ""
-    while True:
-        page = one.ask("GET", "/v1/dead-letters?page_size=1000" + (f"&page_token={token}" if token else ""))
-        letters |= {(letter["shard_id"], int(letter["sequence_number"])) for letter in page["dead_letters"]}
-        token = page["next_page_token"]
-        if not token:
-            break
-    ledger.letters_are(letters)
-    replayed(world)
-    for member in world.members:
-        check(member.sidecar.process.poll() is None, "it is there")
-        status = member.ask("GET", "/v1/status")["subscriptions"][0]
-        check_equal((status["in_flight"], status["in_flight_bytes"]), (0, 0), "in flight at the end")
-        counted(member, ledger)
-        leave(member)
-        wait_until(lambda member=member: member.sidecar.metric("memory_budget_used_bytes") < 1 << 20, 20, "memory comes back")
-        wait_until(lambda member=member: member.descriptors() <= member.before + 8, 20, "descriptors come back")
-    for member in world.members:
-        member.sidecar.stop()
-
-
-def counted(member, ledger):
-    """The metrics of the last life agree with what clients saw; there is more that nobody saw."""
-    delivered, again, acked, dropped, buried = (member.sidecar.metric(name + "_total") for name in (
-        "records_delivered", "records_redelivered", "records_acked", "records_dropped", "dead_letters"))
-    seen = sum(boot == member.boot for known in ledger.records.values() for boot, _, _ in known.attempts)
-    settled = sum(boot == member.boot for known in ledger.records.values() for boot, _ in known.done)
-    said = f"delivered {delivered}, again {again}, acked {acked}, dropped {dropped}, buried {buried}; seen {seen}, settled {settled}"
-    check(delivered >= seen and delivered >= again, "deliveries:", said)
-    check(settled <= acked + dropped + buried <= delivered + member.sidecar.metric("dead_letters_redriven_total"), "settlements:", said)
-
-
-def replayed(world):
-    """What the stream holds is what was put."""
-    replay = world.members[0].ask("POST", "/v1/replays", {"from": "trim_horizon", "to": "latest", "shards": []})["id"]
-    connection = http.client.HTTPConnection("127.0.0.1", world.members[0].sidecar.port, timeout=60 * SLOW)
-    connection.request("GET", f"/v1/replays/{replay}/stream")
-    found = {}
-    for line in connection.getresponse():
-        line = json.loads(line)
-        if line["type"] == "record":
-            found[line["shard_id"], int(line["sequence_number"])] = name_of(base64.b64decode(line["data"]))
-    connection.close()
-    missing = set(world.ledger.records) - set(found)
-    check(not missing, "a replay has not", list(missing)[:5])
-    unknown = {place for place in set(found) - set(world.ledger.records) if place[1] <= world.ledger.places[place[0]].checkpoint}
-    lost = [place for place in unknown if not world.ledger.places[place[0]].excused]
-    check(not lost, "never came, and nobody knew of them:", lost[:5])
-
-
 @test(seconds=SECONDS + SETTLED_SECONDS + 120)
 def operations_of_all_kinds(folder):
     print(f"    {SECONDS} s from seed {SEED}", flush=True)
     world = World(folder)
-    print(f"    {len(world.members)} sidecars, ordering {world.ordering}, {world.lanes} lanes, {world.members[0].sidecar.options}", flush=True)
+    print(f"    {len(world.members)} sidecars, ordering {world.ordering}, {world.lanes} lanes, "
+          f"{world.members[0].sidecar.options}", flush=True)
     fate = Fate(world)
     one, other = world.members[0], world.members[-1]
     try:

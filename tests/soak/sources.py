@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ways in which an app takes records: streams of HTTP and of calls, and polls. Each gives the same lines, as NDJSON has them."""
+"""The ways in which an app takes records: streams of HTTP and of calls, and polls. All give the same lines, those of NDJSON."""
 
 import base64
 import http.client
@@ -336,7 +336,8 @@ class ConnectPoll(Poll):
     def read(self, seconds):
         self.began, self.furthest = time.monotonic(), {}
         answer = self.member.ask("POST", "/" + PACKAGE + "Consumer/Pull",
-                                 {"session": self.session, "waitMs": str(int(seconds * 1000)), "maxRecords": self.options["max_records"]})
+                                 {"session": self.session, "waitMs": str(int(seconds * 1000)),
+                                  "maxRecords": self.options["max_records"]})
         names = {"ackId": "ack_id", "shardId": "shard_id", "sequenceNumber": "sequence_number"}
         records = [{names.get(name, name): value for name, value in record.items()} for record in answer.get("records", [])]
         for record in records:
