@@ -42,7 +42,8 @@ KEYS = [f"key-{number}" for number in range(40)]
 OUTCOMES = (("ack", 70), ("retry", 9), ("extend", 6), ("dead_letter", 3), ("drop", 4))
 # The problems of docs/API.md: by the end of their type, or by their code, the status that goes with them (calls have none).
 STATUS = {"invalid-argument": (400,), "failed-precondition": (400,), "not-found": (404,), "session-fenced": (409,),
-          "lease-lost": (409,), "already-redriven": (409,), "ordering-conflict": (409,), "session-expired": (410,), "resource-exhausted": (429,),
+          "lease-lost": (409,), "already-redriven": (409,), "ordering-conflict": (409,), "session-expired": (410,),
+          "resource-exhausted": (429,),
           "unavailable": (503,), "aborted": (409,), "invalid_argument": (400,), "failed_precondition": (400, 410),
           "not_found": (404,)}
 # What may be answered beside 200, by what was asked for.

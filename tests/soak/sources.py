@@ -2,7 +2,6 @@
 """The ways in which an app takes records: streams of HTTP and of calls, and polls. All give the same lines, those of NDJSON."""
 
 import base64
-import http.client
 import json
 import os
 import queue

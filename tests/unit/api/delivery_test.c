@@ -115,14 +115,16 @@ TEST(what_is_late_by_the_clock_is_not_pulled_again_in_this_turn)
 {
     const struct timespec longer_than_a_lease = {.tv_sec = 1, .tv_nsec = 100 * 1000 * 1000};
     enum ks_frame_state state;
+    ks_instant until;
     size_t size = 0;
 
     begin(2);
     (void)nanosleep(&longer_than_a_lease, NULL);
     EXPECT_EQ_U64(ks_delivery_fill(&delivery, buffer, sizeof(buffer), &state), 0);
     EXPECT(!ks_delivery_pull(&delivery, 100, 1 << 20, 1));
-    for (int i = 0; i < 300 && size == 0; i++) {
-        ks_loop_turn(stage.loop, ks_span_ms(20));
+    until = stage_patience();
+    while (size == 0) {
+        stage_turn(&stage, until, ks_span_ms(20));
         delivery.late = false;
         if (ks_delivery_pull(&delivery, 100, 1 << 20, 1))
             size = ks_delivery_fill(&delivery, buffer, sizeof(buffer), &state);
