@@ -110,7 +110,7 @@ TEST(what_nobody_has_seen_is_given_back)
     stage_vanish(&stage);
 }
 
-/* As if the process had been stopped in a turn for longer than a lease: by the time of the turn the core may deliver. */
+/* As if the process had stopped in a turn for longer than a lease: by the time of the turn the core may deliver. */
 TEST(what_is_late_by_the_clock_is_not_pulled_again_in_this_turn)
 {
     const struct timespec longer_than_a_lease = {.tv_sec = 1, .tv_nsec = 100 * 1000 * 1000};
