@@ -329,6 +329,10 @@ SECONDS ?= 900
 soak: deps all $(DOUBLES)  ## Have two sidecars share a stream, SECONDS=900 by polling and as long by fan-out, while everything goes wrong by chance.
 	@KS_SOAK_SECONDS=$(SECONDS) tests/soak/soak.py
 
+.PHONY: operations
+operations: deps all  ## Have apps and operators do everything of the API by chance, for SECONDS=900, on one or two sidecars.
+	@KS_SOAK_SECONDS=$(SECONDS) tests/soak/operations.py
+
 .PHONY: bench-fleet
 bench-fleet: $(SIM)  ## Simulate 500 workers that share 10,000 shards, and tell what fleets cost beside KCL.
 	$(SIM) --scale 500 10000

@@ -52,6 +52,7 @@ void ks_delivery_init(struct ks_delivery *delivery, const struct ks_subscription
     delivery->passed = 0;
     delivery->head_size = 0;
     delivery->open = false;
+    delivery->late = false;
     ks_framer_init(&delivery->framer, format, source);
 }
 
@@ -73,6 +74,8 @@ bool ks_delivery_pull(struct ks_delivery *delivery, uint32_t max_records, uint64
 {
     assert(!ks_delivery_pending(delivery));
     assert(max_runs > 0 && max_runs <= KS_BATCH_RUNS_MAX);
+    if (delivery->late)
+        return false;
     delivery->run_next = 0;
     delivery->run_count = ks_switchboard_pull(delivery->subscription->board, delivery->session,
                                               max_records, max_bytes, delivery->runs, max_runs);
@@ -134,9 +137,11 @@ static bool is_settled(const struct ks_delivery *delivery)
 static void skip(struct ks_delivery *delivery)
 {
     struct ks_framer *framer = &delivery->framer;
-    ks_number end = is_settled(delivery) ? framer->next + 1 : framer->end;
+    bool settled = is_settled(delivery);
+    ks_number end = settled ? framer->next + 1 : framer->end;
 
     assert(!framer->begun);
+    delivery->late = delivery->late || !settled;
     give_back(delivery, framer->shard, framer->epoch, framer->next, end);
     framer->next = end;
 }

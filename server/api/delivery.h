@@ -27,6 +27,9 @@ struct ks_delivery {
     ks_number passed; /* Of the present run: what is below is out, or was settled meanwhile. */
     size_t head_size; /* What stood before the records of the last batch. */
     bool open;        /* A batch is not closed: its record goes on. */
+    /* Records were given back because the lease deadline has passed by the clock, which the core sees in the next turn
+     * only: until then it would hand them out again, for ever, and nothing is pulled. Whoever pulls clears it, then. */
+    bool late;
 };
 
 /* The query parameter `encoding`, base64 if it is absent. False if the exchange was answered (400). */

@@ -230,11 +230,17 @@ static void happened(struct ks_listener *listener, ks_shard shard, const char *w
     ks_exchange_wake(stream->exchange);
 }
 
+static ks_instant heartbeat_at(const struct stream *stream)
+{
+    return ks_instant_add(stream->wrote_at, stream->heartbeat);
+}
+
 static void heartbeat_due(struct ks_timer *timer)
 {
     struct stream *stream = KS_LIST_ENTRY(timer, struct stream, timer);
 
-    say_heartbeat(stream);
+    if (ks_instant_reached(ks_loop_now(stream->api->loop), heartbeat_at(stream)))
+        say_heartbeat(stream);
     ks_exchange_wake(stream->exchange);
 }
 
@@ -327,8 +333,10 @@ static size_t fill(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
 {
     struct stream *stream = exchange->context;
     ks_instant now = ks_loop_now(stream->api->loop);
-    size_t size = fill_some(stream, buffer, room);
+    size_t size;
 
+    stream->delivery.late = false;
+    size = fill_some(stream, buffer, room);
     ks_loop_timer_clear(stream->api->loop, &stream->timer);
     if (size > 0) {
         stream->wrote_at = now;
@@ -345,7 +353,7 @@ static size_t fill(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
     }
     *ret_fill = KS_FILL_WAIT;
     ks_loop_timer_set(stream->api->loop, &stream->timer,
-                      ks_instant_add(stream->wrote_at, stream->heartbeat));
+                      stream->delivery.late ? now : heartbeat_at(stream));
     return 0;
 }
 

@@ -202,21 +202,22 @@ static bool is_open(const struct ks_redrive *letter)
 }
 
 /* What was acknowledged once is removed, also when it was given up a moment before. */
-static void acknowledge(struct ks_core *core, struct ks_redrive *letter)
+static void acknowledge(struct ks_core *core, struct ks_redrive *letter, struct ks_settled *settled)
 {
     if (is_open(letter))
         land(core, letter, KS_REDRIVE_ENDING);
+    settled->count += !letter->acked;
     letter->acked = true;
 }
 
 static bool settle_one(struct ks_core *core, struct ks_redrive *letter,
-                       const struct ks_event *event)
+                       const struct ks_event *event, struct ks_settled *settled)
 {
     bool sent_here = letter->session == event->settle.session && letter->state == KS_REDRIVE_SENT;
 
     switch (event->settle.outcome) {
     case KS_ACK:
-    case KS_DROP: acknowledge(core, letter); return true;
+    case KS_DROP: acknowledge(core, letter, settled); return true;
     case KS_DEAD_LETTER:
         if (is_open(letter))
             give_up(core, letter, KS_CAUSE_ASKED);
@@ -253,7 +254,7 @@ enum ks_settle_status ks_redrive_settle(struct ks_core *core, const struct ks_ev
         struct ks_redrive *letter = &core->redrives[i];
 
         if (letter->state == KS_REDRIVE_NONE || letter->number < first ||
-            letter->number >= beyond || settle_one(core, letter, event))
+            letter->number >= beyond || settle_one(core, letter, event, settled))
             continue;
         settled->expired_first = letter->number; /* A run of letters has one. */
         settled->expired_count = 1;

@@ -456,27 +456,48 @@ void ks_session_moved(struct ks_core *core, struct ks_lease *lease, ks_number ma
     ks_lease_settled(lease, mark, effects);
 }
 
+/* Returns how many of them were not settled before, and the first of those. */
+static uint64_t count_open(const struct ks_tracker *tracker, ks_number first, ks_number beyond,
+                           ks_number *ret_first)
+{
+    uint64_t count = 0;
+
+    for (ks_number n = beyond; n > first && n > tracker->mark; n--) {
+        if (ks_tracker_is_settled(tracker, n - 1) || ks_tracker_slot(tracker, n - 1)->attempts == 0)
+            continue;
+        *ret_first = n - 1;
+        count++;
+    }
+    return count;
+}
+
 static void acknowledge(struct ks_core *core, struct ks_lease *lease, ks_number first,
-                        ks_number beyond, struct ks_effects *effects)
+                        ks_number beyond, struct ks_settled *settled, struct ks_effects *effects)
 {
     ks_number mark = lease->tracker.mark;
 
+    settled->count = count_open(&lease->tracker, first, beyond, &first);
     for (ks_number n = first < mark ? mark : first; n < beyond; n++)
         if (ks_tracker_slot(&lease->tracker, n)->attempts > 0)
             ks_session_credit(core, lease, n, ks_tracker_settle(&lease->tracker, n));
     ks_session_moved(core, lease, mark, effects);
 }
 
+/* What was settled before is not lost, whoever drops it. */
 static void drop(struct ks_core *core, struct ks_lease *lease, ks_number first, ks_number beyond,
-                 struct ks_effects *effects)
+                 struct ks_settled *settled, struct ks_effects *effects)
 {
-    struct ks_effect *effect = ks_effects_story(effects, KS_STORY_DROPPED, lease->shard, KS_NOBODY);
+    uint64_t count = count_open(&lease->tracker, first, beyond, &first);
+    struct ks_effect *effect;
 
-    effect->story.number = first;
-    effect->story.count = (uint32_t)(beyond - first);
-    effect->story.epoch = lease->epoch;
-    effect->story.cause = KS_CAUSE_ASKED;
-    acknowledge(core, lease, first, beyond, effects);
+    if (count > 0) {
+        effect = ks_effects_story(effects, KS_STORY_DROPPED, lease->shard, KS_NOBODY);
+        effect->story.number = first;
+        effect->story.count = (uint32_t)count;
+        effect->story.epoch = lease->epoch;
+        effect->story.cause = KS_CAUSE_ASKED;
+    }
+    acknowledge(core, lease, first, beyond, settled, effects);
 }
 
 static void bury(struct ks_core *core, struct ks_lease *lease, ks_number first, ks_number beyond)
@@ -584,12 +605,12 @@ static enum ks_settle_status settle(struct ks_core *core, const struct ks_event 
     if (!was_delivered(&lease->tracker, first, beyond))
         return KS_SETTLE_UNKNOWN;
     switch (event->settle.outcome) {
-    case KS_ACK: acknowledge(core, lease, first, beyond, effects); return KS_SETTLE_OK;
+    case KS_ACK: acknowledge(core, lease, first, beyond, settled, effects); return KS_SETTLE_OK;
     case KS_RETRY:
     case KS_GIVE_BACK: return retry(core, lease, event, settled);
     case KS_EXTEND: return extend(core, lease, event, settled);
     case KS_DEAD_LETTER: bury(core, lease, first, beyond); return KS_SETTLE_OK;
-    case KS_DROP: drop(core, lease, first, beyond, effects); return KS_SETTLE_OK;
+    case KS_DROP: drop(core, lease, first, beyond, settled, effects); return KS_SETTLE_OK;
     }
     assert(false);
     return KS_SETTLE_UNKNOWN;
@@ -608,19 +629,16 @@ void ks_session_checkpoint(struct ks_core *core, const struct ks_event *event,
                            struct ks_effects *effects)
 {
     struct ks_lease *lease = ks_lease_of(core, event->checkpoint.shard, event->checkpoint.epoch);
-    enum ks_settle_status status = KS_SETTLE_OK;
-    struct ks_effect *effect;
+    struct ks_settled settled = {.status = KS_SETTLE_OK, .up_to = event->checkpoint.number + 1};
 
     if (lease == NULL || lease->given_up)
-        status = KS_SETTLE_FENCED;
+        settled.status = KS_SETTLE_FENCED;
     else if (!was_delivered(&lease->tracker, event->checkpoint.number,
                             event->checkpoint.number + 1))
-        status = KS_SETTLE_UNKNOWN;
+        settled.status = KS_SETTLE_UNKNOWN;
     else
-        acknowledge(core, lease, 0, event->checkpoint.number + 1, effects);
-    effect = ks_effects_add(effects, KS_EFFECT_SETTLED);
-    effect->settled.status = status;
-    effect->settled.up_to = event->checkpoint.number + 1;
+        acknowledge(core, lease, 0, settled.up_to, &settled, effects);
+    ks_effects_add(effects, KS_EFFECT_SETTLED)->settled = settled;
 }
 
 /* ---- The end of a step. ---- */

@@ -439,12 +439,12 @@ static const char *const settle_reasons[] = {
     [KS_SETTLE_SESSION_EXPIRED] = "session_expired",
 };
 
-/* The core's answer to the step that just ran. */
-static struct ks_settled settled(const struct ks_switchboard *board)
+/* The core's answer to the step that just ran; a client's, or that to a delivery that gives back what never left. */
+static struct ks_settled settled(const struct ks_switchboard *board, bool clients)
 {
     assert(board->said.kind == KS_EFFECT_SETTLED);
 
-    if (board->said.settled.status != KS_SETTLE_OK)
+    if (clients && board->said.settled.status != KS_SETTLE_OK)
         ks_metric_add_pair(KS_METRIC_SETTLE_FAILURES, board->config.subscription,
                            settle_reasons[board->said.settled.status], 1);
     return board->said.settled;
@@ -478,11 +478,12 @@ struct ks_settled ks_switchboard_settle(struct ks_switchboard *board,
     assert(settlement->outcome != KS_DEAD_LETTER || board->config.letters != NULL);
     ks_board_step(board, &event);
 
-    answer = settled(board);
+    answer = settled(board, settlement->outcome != KS_GIVE_BACK);
     done = count_done(&answer, settlement);
     ks_board_note_reason(board, settlement, done);
     if (settlement->outcome == KS_ACK)
-        ks_metric_add_labelled(KS_METRIC_RECORDS_ACKED, board->config.subscription, done);
+        ks_metric_add_labelled(KS_METRIC_RECORDS_ACKED, board->config.subscription,
+                               (int64_t)answer.count);
     if (settlement->outcome == KS_RETRY)
         ks_metric_add_labelled(KS_METRIC_RECORDS_RETRIED, board->config.subscription, done);
     return answer;
@@ -538,7 +539,9 @@ ks_err ks_switchboard_checkpoint(struct ks_switchboard *board, ks_view shard_id,
     event.checkpoint.epoch = lease->epoch;
     event.checkpoint.number = number;
     ks_board_step(board, &event);
-    answer = settled(board);
+    answer = settled(board, true);
+    ks_metric_add_labelled(KS_METRIC_RECORDS_ACKED, board->config.subscription,
+                           (int64_t)answer.count);
     *ret_up_to = answer.up_to;
     switch (answer.status) {
     case KS_SETTLE_OK: return KS_OK;

@@ -10,7 +10,7 @@ import os
 import socket
 import time
 
-from lib import PATIENCE, Sidecar, call, check, check_equal, free_port, main, test, wait_until
+from lib import PATIENCE, Sidecar, call, check, check_equal, free_port, main, numbered, pull_all, test, wait_until
 
 PROBLEM = {"type", "title", "status", "detail", "instance", "code", "message", "details", "retryable"}
 
@@ -63,6 +63,23 @@ def pull(sidecar, count, query="max_records=1000"):
 
 
 # --- Every route ---
+
+@test()
+def metrics_count_a_record_once_whoever_settles_it_how_often(folder):
+    sidecar = Sidecar.local(folder, local_shards=1).start()
+    sidecar.put(numbered(4))
+    records = pull_all(sidecar, 4, ack=False)
+    ids = [record["ack_id"] for record in records]
+    for outcome in ("ack", "ack", "drop"):
+        items = [{"ack_id": ack_id, "outcome": outcome} for ack_id in ids[:2]]
+        check_equal(sidecar.call("POST", "/v1/records/settle", {"settlements": items}).json["ok"], 2, outcome)
+    check_equal((sidecar.metric("records_acked_total"), sidecar.metric("records_dropped_total")), (2, 0), "twice is once")
+    answer = sidecar.call("POST", "/v1/checkpoint", {"shard_id": records[3]["shard_id"],
+                                                     "sequence_number": records[3]["sequence_number"]})
+    check_equal(answer.status, 200, answer)
+    check_equal(sidecar.metric("records_acked_total"), 4, "a checkpoint acknowledges")
+    sidecar.stop()
+
 
 @test()
 def every_route_answers(folder):

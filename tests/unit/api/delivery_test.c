@@ -6,6 +6,7 @@
 #include "unit/ports/stage.h"
 
 #include <string.h>
+#include <time.h>
 
 static struct stage stage;
 static struct ks_subscription subscription;
@@ -106,6 +107,29 @@ TEST(what_nobody_has_seen_is_given_back)
     EXPECT(!ks_delivery_pending(&delivery));
     EXPECT(ks_switchboard_session(stage.board, consumer.session, &status));
     EXPECT_EQ_U64(status.session.in_flight, 0);
+    stage_vanish(&stage);
+}
+
+/* As if the process had stopped in a turn for longer than a lease: by the time of the turn the core may deliver. */
+TEST(what_is_late_by_the_clock_is_not_pulled_again_in_this_turn)
+{
+    const struct timespec longer_than_a_lease = {.tv_sec = 1, .tv_nsec = 100 * 1000 * 1000};
+    enum ks_frame_state state;
+    ks_instant until;
+    size_t size = 0;
+
+    begin(2);
+    (void)nanosleep(&longer_than_a_lease, NULL);
+    EXPECT_EQ_U64(ks_delivery_fill(&delivery, buffer, sizeof(buffer), &state), 0);
+    EXPECT(!ks_delivery_pull(&delivery, 100, 1 << 20, 1));
+    until = stage_patience();
+    while (size == 0) {
+        stage_turn(&stage, until, ks_span_ms(20));
+        delivery.late = false;
+        if (ks_delivery_pull(&delivery, 100, 1 << 20, 1))
+            size = ks_delivery_fill(&delivery, buffer, sizeof(buffer), &state);
+    }
+    EXPECT_EQ_U64(count_of("\"ack_id\"", size), 2);
     stage_vanish(&stage);
 }
 

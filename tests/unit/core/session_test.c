@@ -228,6 +228,28 @@ TEST(settlements_of_what_was_never_delivered_or_is_not_ours_are_refused)
     EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_ACK, 0), KS_SETTLE_FENCED);
 }
 
+TEST(what_was_settled_before_is_counted_and_told_of_once)
+{
+    struct ks_event checkpoint = {.kind = KS_EVENT_CHECKPOINT, .checkpoint = {0, 1, 4}};
+    ks_session_id session = one_lane(5, 10);
+    const struct ks_effect *told;
+
+    EXPECT_EQ_I64(bed_pull(&bed, session, 5), 5);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 2, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_U64(bed_effect(&bed, KS_EFFECT_SETTLED, 0)->settled.count, 2);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 3, 1, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 4, KS_DROP, 0), KS_SETTLE_OK);
+    told = bed_effect(&bed, KS_EFFECT_STORY, 0);
+    EXPECT_EQ_I64(told->story.story, KS_STORY_DROPPED);
+    EXPECT_EQ_U64(told->story.number, 2);
+    EXPECT_EQ_U64(told->story.count, 1);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 4, KS_DROP, 0), KS_SETTLE_OK);
+    EXPECT(!bed_told(&bed, KS_STORY_DROPPED));
+    EXPECT_EQ_U64(bed_effect(&bed, KS_EFFECT_SETTLED, 0)->settled.count, 0);
+    bed_step(&bed, &checkpoint);
+    EXPECT_EQ_U64(bed_effect(&bed, KS_EFFECT_SETTLED, 0)->settled.count, 1);
+}
+
 TEST(a_cumulative_checkpoint_settles_all_that_was_delivered_up_to_it)
 {
     struct ks_event checkpoint = {.kind = KS_EVENT_CHECKPOINT, .checkpoint = {0, 1, 2}};

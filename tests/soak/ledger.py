@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What clients of a sidecar saw and said, record by record, and what must be true of it at any time.
+
+Rules that a moment could break are asked only where no moment can: a record may be on its way while it is settled, so it must
+not come on a connection that was opened after the answer; a checkpoint covers what somebody had begun to settle before.
+"""
+
+import bisect
+import collections
+import os
+import sys
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
+from lib import Failure, check  # noqa: E402
+
+FINISHING = ("ack", "drop", "dead_letter")
+
+
+def number_of(position):
+    return int(position) if position.isdigit() else -1
+
+
+def behind(place):
+    """The sequence number that a place of a seek is behind; None of an instant."""
+    if place["checkpoint"] == "AT_TIMESTAMP":
+        return None
+    return number_of(place["checkpoint"]) - place["inclusive"]
+
+
+class Known:
+    """One record of the stream."""
+
+    def __init__(self, name):
+        self.name = name        # KEY:NUMBER
+        self.seen = 0           # How often it came.
+        self.finish_at = 0.0    # When a settlement that ends it was begun last; 0: none counts.
+        self.finishes = collections.Counter()
+        self.done = {}          # (Boot, epoch) -> when such a settlement was answered.
+        self.persisted_at = 0.0
+        self.passed = False     # By a seek.
+        self.attempts = set()   # (Boot, epoch, attempt)
+        self.story = []         # What happened to it, for who reads of a failure: (when, what).
+        self.buried = False     # By nobody's wish: there must be a letter.
+
+
+    def note(self, *what):
+        self.story.append((round(time.time(), 3), *what))
+
+
+class Place:
+    """One shard."""
+
+    def __init__(self):
+        self.sequences = []     # Of the records that are known, sorted.
+        self.seeks = 0          # Odd while one is under way.
+        self.epoch = 0
+        self.checkpoint = -1
+        self.looked = -1        # Up to here all are known to have been settled.
+        self.next = None        # The record that a seek went to: its shard stands on it, and it is the next one.
+        self.excused = []       # [(beyond, up to)]: what a seek passed over or a checkpoint covered, known by then or not.
+
+
+class Ledger:
+    def __init__(self, ordering):
+        """`ordering` of polls, which take what there is; None if that may be any."""
+        self.lock = threading.RLock()
+        self.ordering = ordering
+        self.gives_up = False   # Records that fail too often become dead letters.
+        self.records = {}       # (Shard, sequence) -> Known
+        self.places = collections.defaultdict(Place)
+        self.ids = {}           # ack_id -> (shard, sequence, epoch, boot, redriven)
+        self.lately = collections.deque(maxlen=3000)  # The ids that came last, whoever's.
+        self.redriven = set()   # Letters that somebody ordered again or discarded: (shard, sequence).
+        self.counts = collections.Counter()
+
+    def know(self, shard, sequence, name):
+        key = (shard, sequence)
+        if key not in self.records:
+            self.records[key] = known = Known(name)
+            known.passed = any(beyond < sequence <= up_to for beyond, up_to in self.places[shard].excused)
+            bisect.insort(self.places[shard].sequences, sequence)
+        check(self.records[key].name == name, "a record that is another one:", key, name, self.records[key].name)
+        return self.records[key]
+
+    # --- Deliveries ---
+
+    def came(self, boot, connection, line):
+        """A record came. `connection` has `began`, when it was opened or its poll was asked
+        for, `polls`, `options` and `furthest`, which is ours."""
+        shard, sequence, epoch = line["shard_id"], int(line["sequence_number"]), int(line["epoch"])
+        with self.lock:
+            known = self.know(shard, sequence, line["name"])
+            redriven = bool(line.get("redriven"))
+            said = f"{line} on a connection of {connection.began:.3f} ({connection})"
+            known.seen += 1
+            known.note("came", boot, epoch, line["attempt"])
+            self.counts["redriven" if redriven else "delivered"] += 1
+            self.ids[line["ack_id"]] = (shard, sequence, epoch, boot, redriven)
+            self.lately.append(line["ack_id"])
+            if redriven:
+                check((shard, sequence) in self.redriven, "delivered again though nobody ordered it:", said)
+                check(epoch == 0, "the epoch of a letter:", said)
+                return
+            check(not known.persisted_at or known.persisted_at > connection.began,
+                  f"came again after it was settled for good at {known.persisted_at:.3f}:", said)
+            done_at = known.done.get((boot, epoch))
+            check(done_at is None or done_at > connection.began, f"came again after it was settled at {done_at}:", said)
+            attempt = (boot, epoch, int(line["attempt"]))
+            check(attempt not in known.attempts, "one attempt came twice:", said)
+            known.attempts.add(attempt)
+            self.check_order(connection, shard, epoch, sequence, int(line["attempt"]), line["name"].split(":")[0], said)
+
+    def check_order(self, connection, shard, epoch, sequence, attempt, key, said):
+        ordering = connection.options.get("ordering", "shard") if not connection.polls else self.ordering
+        if ordering in ("none", None):
+            return
+        lane = (shard, epoch, key if ordering == "key" else "")
+        furthest = connection.furthest.get(lane, -1)
+        check(attempt > 1 or sequence > furthest, f"a first attempt behind {furthest}:", said)
+        connection.furthest[lane] = max(furthest, sequence)
+
+    # --- Settlements ---
+
+    def begin(self, items):
+        """Just before a request: [(ack_id, outcome)]. Returns what `end` wants back."""
+        with self.lock:
+            now = time.monotonic()
+            for ack_id, outcome in items:
+                if ack_id in self.ids and outcome in FINISHING:
+                    shard, sequence, _, _, redriven = self.ids[ack_id]
+                    known = self.records[shard, sequence]
+                    if not redriven:
+                        known.finish_at = now
+                    known.finishes[outcome] += 1
+                    known.note(outcome)
+            return {shard: place.seeks for shard, place in self.places.items()}
+
+    def end(self, items, seeks, failed, persisted):
+        """It was answered 200: `failed` are the ids of which nothing was accepted."""
+        with self.lock:
+            now = time.monotonic()
+            for ack_id, outcome in items:
+                if ack_id not in self.ids or ack_id in failed or outcome not in FINISHING:
+                    continue
+                shard, sequence, epoch, boot, redriven = self.ids[ack_id]
+                known, place = self.records[shard, sequence], self.places[shard]
+                self.counts["settled"] += 1
+                if redriven:
+                    continue
+                known.done.setdefault((boot, epoch), now)
+                known.note("done", boot, epoch, persisted)
+                if persisted and place.seeks % 2 == 0 and place.seeks == seeks.get(shard):
+                    known.persisted_at = known.persisted_at or now
+
+    def passed_cumulatively(self, shard, sequence):
+        """Just before a checkpoint: all that was delivered up to there may be settled by it."""
+        with self.lock:
+            self.places[shard].excused.append((-1, sequence))
+            for one in self.places[shard].sequences:
+                if one <= sequence:
+                    self.records[shard, one].finish_at = time.monotonic()
+                    self.records[shard, one].finishes["checkpoint"] += 1
+                    self.records[shard, one].note("checkpoint", sequence)
+
+    # --- Seeks, kills ---
+
+    def seek_begins(self, shards):
+        with self.lock:
+            for shard in shards:
+                self.places[shard].seeks += 1
+        return time.monotonic()
+
+    def seek_ends(self, shards, moved, began):
+        """`moved`: shard -> (before, after) of those that were moved: the last ones that are behind; None for an instant."""
+        with self.lock:
+            for shard in shards:
+                place = self.places[shard]
+                place.seeks += 1
+                if shard not in moved:
+                    continue
+                before, after = moved[shard]
+                if after is None:
+                    before, after, passed = -1, -1, place.sequences[-1] if place.sequences else -1
+                else:
+                    passed = after
+                place.excused.append((before, passed))
+                for sequence in place.sequences:
+                    known = self.records[shard, sequence]
+                    known.note("seek", before, after, passed)
+                    known.passed = known.passed or before < sequence <= passed
+                    if sequence > after:
+                        known.persisted_at = 0.0
+                        known.passed = sequence <= passed
+                        if known.finish_at < began:
+                            known.finish_at = 0.0
+                place.next = after + 1
+                place.checkpoint = min(place.checkpoint, after)
+                place.looked = min(place.looked, after)
+
+    def process_ended(self, checkpoints, ended):
+        """What was settled before and not durable comes again. `checkpoints`: shard -> number."""
+        with self.lock:
+            for shard, place in self.places.items():
+                durable = checkpoints.get(shard, -1)
+                for sequence in place.sequences[bisect.bisect_right(place.sequences, durable):]:
+                    known = self.records[shard, sequence]
+                    if known.finish_at < ended:
+                        known.note("not durable", durable)
+                        known.finish_at = 0.0
+                place.looked = min(place.looked, durable)
+
+    # --- Looking ---
+
+    def looks(self, shard, epoch, checkpoint, watermark, seeks):
+        """What an owner says of its shard; `seeks` as it was before it was asked."""
+        with self.lock:
+            place = self.places[shard]
+            if place.seeks % 2 == 1 or place.seeks != seeks or epoch < place.epoch:
+                return  # Of an owner who does not know yet that he is none.
+            place.epoch = epoch
+            check(checkpoint >= place.checkpoint, f"the checkpoint of {shard} went back from {place.checkpoint} to {checkpoint}")
+            check(watermark >= checkpoint, f"the watermark of {shard}, {watermark}, is behind its checkpoint {checkpoint}")
+            place.checkpoint = checkpoint
+            self.check_settled(shard, watermark)
+
+    def check_settled(self, shard, up_to):
+        place = self.places[shard]
+        up_to -= up_to == place.next
+        first = bisect.bisect_right(place.sequences, place.looked)
+        for sequence in place.sequences[first:bisect.bisect_right(place.sequences, up_to)]:
+            known = self.records[shard, sequence]
+            if not known.finish_at and not known.passed and self.gives_up:
+                known.buried = True
+            elif not known.finish_at and not known.passed:
+                raise Failure(f"{shard} stands on {up_to}, and {sequence} ({known.name}) was not settled: {known.story}; "
+                              f"excused {place.excused[-3:]}")
+        place.looked = max(place.looked, up_to)
+
+    def letter(self, shard, sequence, cause):
+        with self.lock:
+            known = self.records.get((shard, sequence))
+            check(self.gives_up if cause != "asked" else known is not None and known.finishes["dead_letter"] > 0,
+                  f"a dead letter that nobody asked for: {shard} {sequence} {cause}")
+
+    def letters_are(self, found):
+        """At the end: exactly those that must be there, and none that nobody wanted."""
+        with self.lock:
+            for (shard, sequence), known in self.records.items():
+                only = list(known.finishes) == ["dead_letter"] and known.persisted_at and not known.passed
+                if (only or known.buried) and (shard, sequence) not in self.redriven:
+                    check((shard, sequence) in found, f"the dead letter {shard} {sequence} ({known.name}) is lost")

@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ways in which an app takes records: streams of HTTP and of calls, and polls. All give the same lines, those of NDJSON."""
+
+import base64
+import json
+import os
+import queue
+import select
+import socket
+import struct
+import sys
+import threading
+import time
+import urllib.parse
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
+from lib import Failure, check  # noqa: E402
+from stub import Stub, grpc  # noqa: E402
+
+PACKAGE = "kinesis_sidecar.v1."
+Event = Stub.message  # By its name.
+
+
+class Refused(Exception):
+    """An answer that is none: its status and problem."""
+
+    def __init__(self, status, kind, detail):
+        super().__init__(f"{status} {kind}: {detail}")
+        self.status, self.kind, self.detail = status, kind, detail
+
+
+class Gone(Exception):
+    """The connection broke, or could not be made."""
+
+
+def refused(status, body):
+    try:
+        problem = json.loads(body)
+        kind = problem.get("type") or problem["code"]
+    except (ValueError, KeyError):
+        raise Failure(f"an answer {status} without a problem: {body[:300]!r}") from None
+    return Refused(status, kind.rsplit(":", 1)[-1], problem.get("detail") or problem.get("message", ""))
+
+
+def name_of(data):
+    return data[:data.index(b" ")].decode()
+
+
+def line_of_json(line):
+    """Of REST; `data` is base64 or, with another encoding, text."""
+    data = line.pop("data")
+    text = line.pop("encoding", None) == "base64" or None
+    try:
+        line["name"] = name_of(base64.b64decode(data, validate=True))
+    except ValueError:
+        check(text is None, "not base64:", line)
+        line["name"] = name_of(data.encode())
+    return line
+
+
+def line_of_message(record, batch_id=None):
+    return {"type": "record", "ack_id": record.ack_id, "batch_id": batch_id or record.batch_id, "shard_id": record.shard_id,
+            "epoch": record.epoch, "sequence_number": record.sequence_number, "attempt": record.attempt,
+            "redriven": record.redriven, "name": name_of(record.data)}
+
+
+def lines_of_event(event):
+    kind = event.WhichOneof("event")
+    if kind == "record":
+        return [line_of_message(event.record)]
+    if kind == "batch":
+        return [line_of_message(record, event.batch.batch_id) for record in event.batch.records]
+    part = getattr(event, kind)
+    line = {"type": kind, "message": part}
+    if kind == "session":
+        line.update(session=part.session, boot_id=part.boot_id)
+    if kind == "ended":
+        line["reason"] = part.reason
+    return [line]
+
+
+class Source:
+    """`began`: nothing that comes was written before. `furthest`: of the ledger."""
+    polls = False
+
+    def __init__(self, member, options):
+        self.member, self.options = member, options
+        self.session = options.get("client_id")
+        self.began, self.furthest = time.monotonic(), {}
+        self.boot = member.boot
+        self.ended = None
+
+    def __repr__(self):
+        return f"{type(self).__name__} {self.options}"
+
+    def settle(self, items, persisted):
+        """Some have a way of their own; None: there is none."""
+        return None
+
+
+class HttpStream(Source):
+    """GET /v1/records/stream over a plain socket, with chunks taken apart here."""
+    ACCEPT = "application/x-ndjson"
+
+    def __init__(self, member, options):
+        super().__init__(member, options)
+        self.raw = self.rest = b""
+        query = urllib.parse.urlencode(options)
+        try:
+            self.socket = socket.create_connection(("127.0.0.1", member.sidecar.port), timeout=60)
+            self.socket.sendall(f"GET /v1/records/stream?{query} HTTP/1.1\r\nHost: localhost\r\nAccept: {self.ACCEPT}\r\n\r\n"
+                                .encode())
+            head = self.head()
+        except OSError as err:
+            raise Gone(repr(err)) from err
+        status = int(head.split(b" ", 2)[1])
+        if status != 200:
+            size = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
+            while len(self.raw) < size:
+                self.more()
+            self.socket.close()
+            raise refused(status, self.raw)
+
+    def head(self):
+        while b"\r\n\r\n" not in self.raw:
+            self.more()
+        head, self.raw = self.raw.split(b"\r\n\r\n", 1)
+        return head
+
+    def more(self):
+        data = self.socket.recv(1 << 16)
+        if not data:
+            raise Gone("the connection ended")
+        self.raw += data
+
+    def read(self, seconds):
+        try:
+            if not select.select([self.socket], [], [], seconds)[0]:
+                return []
+            self.more()
+        except OSError as err:
+            raise Gone(repr(err)) from err
+        while b"\r\n" in self.raw:
+            size, rest = self.raw.split(b"\r\n", 1)
+            size = int(size, 16)
+            if size == 0:
+                self.ended = self.ended or "end"
+                break
+            if len(rest) < size + 2:
+                break
+            self.rest += rest[:size]
+            self.raw = rest[size + 2:]
+        return self.lines()
+
+    def lines(self):
+        *lines, self.rest = self.rest.split(b"\n")
+        return [self.line(json.loads(line)) for line in lines]
+
+    def line(self, line):
+        if line["type"] == "ended":
+            self.ended = line["reason"]
+        return line_of_json(line) if line["type"] == "record" else line
+
+    def cut(self, rudely):
+        if rudely:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.socket.close()
+
+
+class SseStream(HttpStream):
+    ACCEPT = "text/event-stream"
+
+    def lines(self):
+        *events, self.rest = self.rest.split(b"\n\n")
+        lines = []
+        for event in events:
+            fields = dict(field.split(b": ", 1) for field in event.split(b"\n") if not field.startswith(b":"))
+            line = json.loads(fields[b"data"])
+            check(line["type"] == fields[b"event"].decode(), "an event of another type:", event[:200])
+            lines.append(self.line(line))
+        return lines
+
+
+class ProtobufStream(HttpStream):
+    ACCEPT = "application/x-protobuf"
+
+    def lines(self):
+        lines = []
+        while True:
+            size, at, shift = 0, 0, 0
+            while at < len(self.rest):
+                byte = self.rest[at]
+                size, at, shift = size | (byte & 127) << shift, at + 1, shift + 7
+                if byte < 128:
+                    break
+            else:
+                return lines
+            if len(self.rest) < at + size:
+                return lines
+            event = Event(PACKAGE + "StreamEvent")
+            event.ParseFromString(self.rest[at:at + size])
+            self.rest = self.rest[at + size:]
+            for line in lines_of_event(event):
+                if line["type"] == "ended":
+                    self.ended = "ended"
+                lines.append(line)
+
+
+def open_request(options):
+    members = dict(options)
+    members.pop("encoding", None)
+    if "ordering" in members:
+        members["ordering"] = {"shard": 1, "key": 2, "none": 3}[members["ordering"]]
+    if "shards" in members:
+        members["shards"] = members["shards"].split(",")
+    return members
+
+
+def refused_call(err):
+    """What a call failed with: by its code, that has no status. Gone, if its connection is."""
+    said = err.details() or ""
+    if err.code() == grpc.StatusCode.CANCELLED or err.code() == grpc.StatusCode.UNAVAILABLE and "draining" not in said:
+        return Gone(said)
+    return Refused(0, err.code().name.lower(), said)
+
+
+class Call(Source):
+    """A stream of gRPC, read by a thread of its own. A channel of its own, too: a cut is then one of the connection."""
+
+    def __init__(self, member, options):
+        super().__init__(member, options)
+        self.events = queue.Queue()
+        self.channel = grpc.insecure_channel(member.sidecar.options["listen"], options=(("grpc.use_local_subchannel_pool", 1),))
+        self.stub = Stub(self.channel, PACKAGE + "Consumer")
+        self.call = self.begin()
+        self.reading = threading.Thread(target=self.run, daemon=True)
+        self.reading.start()
+
+    def run(self):
+        try:
+            for event in self.call:
+                self.events.put(event)
+            self.events.put(None)
+        except grpc.RpcError as err:
+            self.events.put(err)
+        except ValueError:
+            self.events.put(None)  # The channel was closed.
+
+    def read(self, seconds):
+        lines = []
+        try:
+            found = self.events.get(timeout=seconds)
+        except queue.Empty:
+            return lines
+        while True:
+            if found is None:
+                self.ended = self.ended or "end"
+            elif isinstance(found, grpc.RpcError):
+                raise refused_call(found)
+            else:
+                lines += self.heard(found)
+            try:
+                found = self.events.get_nowait()
+            except queue.Empty:
+                return lines
+
+    def heard(self, event):
+        lines = lines_of_event(event)
+        if lines and lines[-1]["type"] == "ended":
+            self.ended = "ended"
+        return lines
+
+    def cut(self, rudely):
+        if not rudely:
+            self.call.cancel()
+        self.channel.close()
+        self.reading.join()
+
+
+class WatchCall(Call):
+    def begin(self):
+        return self.stub.Watch(timeout=600, **open_request(self.options))
+
+
+class StreamCall(Call):
+    """Both ways: settles in its stream."""
+
+    def begin(self):
+        self.said, self.number, self.answers = queue.Queue(), 0, {}
+        self.say(open=Event(PACKAGE + "OpenRequest", **open_request(self.options)))
+        return self.stub.Stream(iter(self.said.get, None), timeout=600)
+
+    def say(self, **members):
+        self.number += 1
+        self.said.put(Event(PACKAGE + "StreamRequest", id=self.number, **members))
+        return self.number
+
+    def heard(self, event):
+        if event.WhichOneof("event") == "answer":
+            self.answers[event.answer.id] = event.answer
+            return []
+        return super().heard(event)
+
+    def cut(self, rudely):
+        self.said.put(None)
+        super().cut(rudely)
+
+
+class Poll(Source):
+    """GET /v1/records, or Pull of Connect and of gRPC; each read is a request."""
+    polls = True
+
+    def read(self, seconds):
+        self.began, self.furthest = time.monotonic(), {}
+        query = {"session": self.session, "wait_ms": int(seconds * 1000), "max_records": self.options["max_records"]}
+        answer = self.member.ask("GET", "/v1/records?" + urllib.parse.urlencode(query))
+        return self.lines(answer)
+
+    def lines(self, answer):
+        self.idle_reason = answer["idle_reason"]
+        return [dict(line_of_json(record), batch_id=answer["batch_id"], type="record") for record in answer["records"]]
+
+    def cut(self, rudely):
+        """Asks, and does not listen."""
+        if rudely:
+            try:
+                with socket.create_connection(("127.0.0.1", self.member.sidecar.port), timeout=5) as one:
+                    one.sendall(f"GET /v1/records?session={self.session}&wait_ms=200 HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            except OSError:
+                pass
+
+
+class ConnectPoll(Poll):
+    def read(self, seconds):
+        self.began, self.furthest = time.monotonic(), {}
+        answer = self.member.ask("POST", "/" + PACKAGE + "Consumer/Pull",
+                                 {"session": self.session, "waitMs": str(int(seconds * 1000)),
+                                  "maxRecords": self.options["max_records"]})
+        names = {"ackId": "ack_id", "shardId": "shard_id", "sequenceNumber": "sequence_number"}
+        records = [{names.get(name, name): value for name, value in record.items()} for record in answer.get("records", [])]
+        for record in records:
+            record.setdefault("epoch", 0)
+        return self.lines({"records": records, "batch_id": answer.get("batchId", ""), "idle_reason": answer.get("idleReason", "")})
+
+
+class CallPoll(Poll):
+    def read(self, seconds):
+        self.began, self.furthest = time.monotonic(), {}
+        try:
+            answer = self.member.stub().Pull(timeout=60, session=self.session, wait_ms=int(seconds * 1000),
+                                             max_records=self.options["max_records"])
+        except grpc.RpcError as err:
+            raise refused_call(err) from err
+        return [line_of_message(record, answer.batch_id) for record in answer.records]
+
+
+STREAMS = (HttpStream, SseStream, ProtobufStream, WatchCall, StreamCall)
+POLLS = (Poll, ConnectPoll, CallPoll)
