@@ -242,7 +242,7 @@ static void over(struct ks_core *core, struct ks_lease *lease, bool finished,
         row.parents[p] = core->directory[lease->shard].parents[p];
     persisted(lease, lease->tracker.mark, effects);
     ks_lease_lose(core, lease, finished ? KS_STORY_SHARD_END : KS_STORY_RELEASED, effects);
-    core->protocol->see(core, &row);
+    core->protocol->see(core, KS_SERIAL_NOW, &row);
 }
 
 /* The seek is durable: the row is ours in the next epoch, which begins as any does. */
@@ -356,7 +356,7 @@ static void read_back(struct ks_core *core, struct ks_lease *lease, const struct
     if (event->store.outcome == KS_DONE && event->store.lease_count > 0) {
         seen = *event->store.leases;
         core->protocol->read(core, &seen);
-        core->protocol->see(core, row);
+        core->protocol->see(core, lease->serial, row);
     }
     if (event->store.outcome != KS_DONE || (event->store.lease_count > 0 && row->damaged)) {
         back_off(core, lease);

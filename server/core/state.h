@@ -563,6 +563,8 @@ enum ks_purpose ks_token_purpose(uint64_t token);
 uint32_t ks_token_subject(uint64_t token);
 uint32_t ks_token_serial(uint64_t token);
 
+/* No request: what is known just now. */
+enum { KS_SERIAL_NOW = 0 };
 /* A serial for a new request: never 0. */
 uint32_t ks_core_serial(struct ks_core *core);
 /* True if the request `serial` was sent after something was known, when the last serial was `known`. Instants are too

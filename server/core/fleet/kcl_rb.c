@@ -21,7 +21,7 @@ static ks_span quiet(const struct ks_core *core)
     return lease.us > QUIET_LEAST.us ? lease : QUIET_LEAST;
 }
 
-static void see(struct ks_core *core, const struct ks_lease_row *row)
+static void see(struct ks_core *core, uint32_t serial, const struct ks_lease_row *row)
 {
     struct ks_directory_entry *entry = &core->directory[row->shard];
     struct ks_fleet *fleet = &core->fleet;
@@ -29,7 +29,7 @@ static void see(struct ks_core *core, const struct ks_lease_row *row)
     bool same = known && ks_incarnation_equal(row->owner, entry->owner) && row->rev == entry->rev &&
                 !row->moved;
 
-    ks_peers_see(core, row);
+    ks_peers_see(core, serial, row);
     if (row->damaged)
         return;
     entry->stranger = row->stranger;

@@ -233,7 +233,7 @@ void ks_leader_written(struct ks_core *core, uint32_t index, uint32_t serial,
     entry->writing = false;
     if (write->operation == KS_STORE_READ_LEASE) {
         if (event->store.outcome == KS_DONE)
-            ks_shards_read(core, write->shard, event);
+            ks_shards_read(core, write->shard, serial, event);
         return;
     }
     /* A row that two reads did not show since was deleted, or they were old: read again. */

@@ -96,9 +96,11 @@ void ks_shards_listed(struct ks_core *core, const struct ks_event *event);
 void ks_shards_rows(struct ks_core *core, uint32_t serial, const struct ks_event *event,
                     struct ks_effects *effects);
 /* The answer to a read of one, which was doubtful. */
-void ks_shards_read(struct ks_core *core, ks_shard shard, const struct ks_event *event);
-/* A lease row, as any read shows it; its shard is in the directory. */
-void ks_shards_see(struct ks_core *core, const struct ks_lease_row *row);
+void ks_shards_read(struct ks_core *core, ks_shard shard, uint32_t serial,
+                    const struct ks_event *event);
+/* A lease row, as a read shows it that was asked for with `serial`; its shard is in the directory. What was read or
+ * written of it since is newer. */
+void ks_shards_see(struct ks_core *core, uint32_t serial, const struct ks_lease_row *row);
 /* True if listings a second apart did not show it. */
 bool ks_shards_unlisted(const struct ks_directory_entry *entry);
 /* True if the stream has it no more: listings a second apart did not show it. Where only one did not, asks for another

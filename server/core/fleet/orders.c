@@ -244,7 +244,7 @@ void ks_orders_answered(struct ks_core *core, uint32_t index, const struct ks_ev
     if (event->store.lease_count > 0) {
         assert(row->shard == order->shard);
         order->shown = row->epoch;
-        ks_shards_see(core, row);
+        ks_shards_see(core, order->seen, row);
         if (!row->damaged && entry->held != KS_HELD_NONE &&
             core->leases[entry->held].epoch != row->epoch)
             core->leases[entry->held].reread =

@@ -74,11 +74,12 @@ static void see_our_end(struct ks_core *core, struct ks_directory_entry *entry, 
         core->fleet.list_at = core->now; /* Its children can be read now. */
 }
 
-void ks_peers_see(struct ks_core *core, const struct ks_lease_row *row)
+void ks_peers_see(struct ks_core *core, uint32_t serial, const struct ks_lease_row *row)
 {
     struct ks_directory_entry *entry = &core->directory[row->shard];
     struct ks_lease *lease = ks_peers_held(core, entry);
 
+    (void)serial;
     entry->seen = true;
     entry->missing = 0;
     entry->missed_at = KS_NEVER;
@@ -401,7 +402,7 @@ static void read_back(struct ks_core *core, struct ks_leader_write *write,
     core->fleet.blind = event->store.outcome != KS_DONE;
     if (event->store.outcome != KS_DONE || event->store.lease_count == 0)
         return;
-    core->protocol->see(core, row);
+    core->protocol->see(core, KS_SERIAL_NOW, row);
     if (is_take(write->operation) && !row->damaged && !row->finished &&
         ks_peers_is_me(core, row->owner) && row->rev == write->rev && entry->held == KS_HELD_NONE &&
         ks_instant_before(core->now, write->deadline))
@@ -478,7 +479,7 @@ static void rows_read(struct ks_core *core, const struct ks_event *event,
 
         if (!ks_native_know(core, row->shard))
             continue;
-        core->protocol->see(core, row);
+        core->protocol->see(core, KS_SERIAL_NOW, row);
         if (!row->damaged || core->directory[row->shard].damage_told ||
             !ks_effects_room(core, effects, 1))
             continue;

@@ -70,7 +70,8 @@ ks_instant ks_peers_deadline(const struct ks_core *core);
 void ks_peers_changed(struct ks_core *core);
 /* Ours is over when the row names somebody else, or a rev that we did not write. */
 void ks_peers_read(const struct ks_core *core, struct ks_lease_row *row);
-void ks_peers_see(struct ks_core *core, const struct ks_lease_row *row);
+/* `serial` is not looked at: what is written next stands on what was read last. */
+void ks_peers_see(struct ks_core *core, uint32_t serial, const struct ks_lease_row *row);
 void ks_peers_take(struct ks_core *core, ks_shard shard, ks_epoch epoch);
 /* A beat after the last write. */
 ks_instant ks_peers_renew_at(const struct ks_core *core, ks_instant asked_at);

@@ -33,8 +33,8 @@ struct ks_fleet_protocol {
      * writes in another way, tells here what the row means in the terms of core/lease.c: the epoch of our lease if it
      * is as we hold it, a later one if it is not. */
     void (*read)(const struct ks_core *core, struct ks_lease_row *row);
-    /* The row, read or written by us, is as `row` says. */
-    void (*see)(struct ks_core *core, const struct ks_lease_row *row);
+    /* The row is as `row` says, by a read that was asked for with `serial`, or by a write of ours: KS_SERIAL_NOW. */
+    void (*see)(struct ks_core *core, uint32_t serial, const struct ks_lease_row *row);
     /* Our lease is over, and yet its row names us in `epoch`: it is to become ours again. */
     void (*take)(struct ks_core *core, ks_shard shard, ks_epoch epoch);
     /* The rev that the next write of a lease gives its row: more than every one before it. */

@@ -87,7 +87,13 @@ static void forget_row(struct ks_directory_entry *entry)
     entry->hinted = 0; /* What was told was about that row. */
 }
 
-void ks_shards_see(struct ks_core *core, const struct ks_lease_row *row)
+/* What was read or written of a row since it was asked for is newer than what comes: a read may take long. */
+static bool is_newer(const struct ks_directory_entry *entry, uint32_t serial)
+{
+    return serial != KS_SERIAL_NOW && entry->present && !ks_core_after(serial, entry->known);
+}
+
+void ks_shards_see(struct ks_core *core, uint32_t serial, const struct ks_lease_row *row)
 {
     struct ks_directory_entry *entry = &core->directory[row->shard];
     bool untold;
@@ -95,7 +101,8 @@ void ks_shards_see(struct ks_core *core, const struct ks_lease_row *row)
     entry->seen = true;
     /* Below what we know it is an old replica's, or that of a row which was deleted and made again: then what we know
      * goes with the next read. */
-    if (!row->damaged && row->epoch < entry->epoch)
+    if (!row->damaged &&
+        (row->epoch < entry->epoch || (row->epoch == entry->epoch && is_newer(entry, serial))))
         return;
     entry->missing = 0;
     entry->present = true;
@@ -141,18 +148,13 @@ static void count_missing(const struct ks_core *core, struct ks_directory_entry 
     entry->missed_at = core->now;
 }
 
-/* What was read or written of a row since all of them were asked for is newer than what they show: it may take long. */
-static bool is_newer(const struct ks_directory_entry *entry, uint32_t serial)
-{
-    return entry->present && !ks_core_after(serial, entry->known);
-}
-
-void ks_shards_read(struct ks_core *core, ks_shard shard, const struct ks_event *event)
+void ks_shards_read(struct ks_core *core, ks_shard shard, uint32_t serial,
+                    const struct ks_event *event)
 {
     struct ks_directory_entry *entry = &core->directory[shard];
 
     if (event->store.lease_count > 0) {
-        ks_shards_see(core, event->store.leases);
+        ks_shards_see(core, serial, event->store.leases);
         return;
     }
     /* Whether it is gone for good a read of all rows tells; until then it is left alone. */
@@ -184,13 +186,10 @@ void ks_shards_rows(struct ks_core *core, uint32_t serial, const struct ks_event
 
         if (!ks_native_know(core, row->shard))
             continue;
-        if (is_newer(&core->directory[row->shard], serial) && !row->damaged &&
-            row->epoch <= core->directory[row->shard].epoch)
-            continue;
         if (row->damaged && !core->directory[row->shard].damaged &&
             ks_effects_room(core, effects, 1))
             ks_effects_story(effects, KS_STORY_DAMAGED, row->shard, KS_NOBODY);
-        ks_shards_see(core, row);
+        ks_shards_see(core, serial, row);
     }
     for (ks_shard shard = 0; shard < core->directory_top; shard++)
         if (core->directory[shard].present && core->directory[shard].missing >= MISSING_ENOUGH)

@@ -309,7 +309,7 @@ TEST(while_a_look_takes_long_no_row_is_made_and_nothing_moves_but_from_who_leave
     lease_count = 3;
     for (uint32_t i = 1; i < 3; i++) {
         (void)ks_native_know(bed.core, i);
-        ks_shards_see(bed.core, &leases[i]);
+        ks_shards_see(bed.core, KS_SERIAL_NOW, &leases[i]);
     }
     blind_round();
     EXPECT_EQ_I64(bed_count(&bed, KS_EFFECT_STORE), 0); /* Neither CREATE nor PLAN. */

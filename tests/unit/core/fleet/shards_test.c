@@ -14,7 +14,7 @@ TEST(a_row_below_what_we_know_is_an_old_replicas)
     leases[0].owner = OTHER;
     leases[0].epoch = 4;
     next_round();
-    ks_shards_see(bed.core, &old);
+    ks_shards_see(bed.core, KS_SERIAL_NOW, &old);
     EXPECT_EQ_I64(bed.core->directory[0].epoch, 4);
     EXPECT_EQ_I64(bed.core->directory[0].owner.worker, BED_OTHER);
 }
@@ -127,6 +127,27 @@ TEST(who_got_a_lease_by_a_write_of_unknown_outcome_is_told_when_the_row_shows_it
     EXPECT(bed.core->directory[0].take != KS_HINT_TOLD);
 }
 
+TEST(a_read_that_was_asked_for_before_another_was_answered_shows_nothing_new)
+{
+    struct ks_lease_row before;
+    struct ks_lease_row since;
+    uint32_t asked;
+
+    lead(2, 1);
+    leases[0].owner = OTHER;
+    leases[0].epoch = 4;
+    next_round();
+    before = since = leases[0];
+    since.next_owner = THIRD;
+    asked = ks_core_serial(bed.core);
+    ks_shards_see(bed.core, ks_core_serial(bed.core), &since);
+    ks_shards_see(bed.core, asked, &before);
+    EXPECT_EQ_I64(bed.core->directory[0].next_owner.worker, THIRD.worker);
+    before.epoch++; /* What is of a later epoch is news, however it came. */
+    ks_shards_see(bed.core, asked, &before);
+    EXPECT_EQ_I64(bed.core->directory[0].next_owner.worker, 0);
+}
+
 TEST(who_got_a_lease_while_our_write_of_it_has_no_answer_is_told)
 {
     struct ks_lease_row moved;
@@ -139,7 +160,7 @@ TEST(who_got_a_lease_while_our_write_of_it_has_no_answer_is_told)
     moved = leases[0];
     moved.owner = THIRD;
     moved.epoch++;
-    ks_shards_see(bed.core, &moved);
+    ks_shards_see(bed.core, KS_SERIAL_NOW, &moved);
     EXPECT_EQ_I64(bed.core->directory[0].take, KS_HINT_DUE);
 }
 
