@@ -225,6 +225,8 @@ static void buried(void *arg, const struct ks_letters_answer *answer)
         if (answer->outcome == KS_DONE)
             ks_metric_add_labelled(KS_METRIC_DEAD_LETTERS, board->config.subscription,
                                    answer->count);
+        else
+            ks_metric_add_labelled(KS_METRIC_DEAD_LETTER_FAILURES, board->config.subscription, 1);
         tell_buried(board, ask, answer->outcome);
     }
     ks_free(ask);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/budget.h"
+#include "base/metrics.h"
 #include "ks_test.h"
 #include "unit/ports/stage.h"
 
@@ -114,6 +115,11 @@ static ks_number watermark(const struct ks_run *run)
     return status.lease.watermark;
 }
 
+static int64_t counted(enum ks_metric metric)
+{
+    return ks_metric_number_labelled(metric, stage.board->config.subscription);
+}
+
 TEST(the_letter_says_where_the_record_stood_and_why_and_holds_the_watermark_until_it_is_written)
 {
     ks_session_id session;
@@ -129,8 +135,12 @@ TEST(the_letter_says_where_the_record_stood_and_why_and_holds_the_watermark_unti
     EXPECT_EQ_I64(fake.writes, 2);
     EXPECT_STR(fake.reason, "bad");
     EXPECT_EQ_U64(watermark(&run), run.first);
+    EXPECT_EQ_I64(counted(KS_METRIC_DEAD_LETTER_FAILURES), 1);
+    EXPECT_EQ_I64(counted(KS_METRIC_DEAD_LETTERS), 0);
     answer(KS_DONE);
     stage_turn_until(&stage, has_passed);
+    EXPECT_EQ_I64(counted(KS_METRIC_DEAD_LETTER_FAILURES), 1);
+    EXPECT_EQ_I64(counted(KS_METRIC_DEAD_LETTERS), 1);
     stage.board->config.letters = stage.letters;
     stage_drain(&stage);
     stage_vanish(&stage);
