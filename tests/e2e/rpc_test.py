@@ -10,7 +10,7 @@ import subprocess
 import threading
 
 from lib import ROOT, Sidecar, check, check_equal, main, numbered, test, wait_until
-from stub import Stub, grpc
+from stub import DESCRIPTORS, Stub, grpc
 
 RECORDS = 400
 
