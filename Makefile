@@ -389,7 +389,7 @@ browser: deps all  ## The dashboard in a headless Chromium; pictures of it go to
 	@tests/e2e/browser $(CURDIR)/$(B)/browser
 
 .PHONY: check bench fuzz fuzzers objects pure format docs
-check: deps  ## Check the house: floors, purity, banned calls, headers, lengths, format, warnings, cppcheck.
+check: deps  ## Check the house: floors, purity, banned calls, headers, lengths, format, warnings, cppcheck, pyflakes.
 	@tests/tidy/run
 
 # For `check`: all of ours compiled by another compiler, and the core alone.

@@ -17,7 +17,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "e2e"))
-from lib import check, check_equal, main, need_emulators, test, wait_until  # noqa: E402
+from lib import check, main, need_emulators, test, wait_until  # noqa: E402
 from kinesis_client import Answer, Kinesis  # noqa: E402
 
 FIRST, SECOND, THIRD, FOURTH = (f"shardId-{number:012}" for number in range(4))

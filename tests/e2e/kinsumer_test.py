@@ -7,7 +7,7 @@ import time
 
 from kinsumer_hand import checkpoint, checkpoints, make_tables, owners, put_row, rfc, scan
 from kpl import pack
-from lib import (Sidecar, check, check_equal, data_of, dynamodb, kinesis, main, make_stream, need_emulators,
+from lib import (Sidecar, check, check_equal, data_of, dynamodb, main, make_stream, need_emulators,
                  numbered, pull_all, put_kinesis, records_of, settle, shard_ids, test, wait_until)
 
 SHARDS = 4

@@ -33,7 +33,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
-from lib import (SLOW, Double, Failure, FaultProxy, Sidecar, check, check_equal, lease_rows, main,  # noqa: E402
+from lib import (SLOW, Double, Failure, FaultProxy, Sidecar, check, lease_rows, main,  # noqa: E402
                  need_emulators, spawn, test, wait_until)
 from judge import judge  # noqa: E402
 

@@ -63,7 +63,7 @@ compile_pure() {
 }
 
 build_house
-for check in floors banned lengths tested documented formatted headers; do content "$check"; done
+for check in floors banned lengths tested documented formatted headers names; do content "$check"; done
 compile_pure
 content purity
 
@@ -141,6 +141,11 @@ plant server/core/bad.c 'int f(void) {' '  return 1;' '}'
 finds formatted 'server/core/bad.c:1:'
 plant server/core/bad.h '' 'ks_instant now;'
 finds headers 'server/core/bad.h:2:'
+
+plant tests/e2e/bad_test.py 'import os' '' 'print(DESCRIPTORS)'
+finds names "tests/e2e/bad_test.py:3:7: undefined name 'DESCRIPTORS'"
+plant tests/lib/bad '#!/usr/bin/env python3' 'import os'
+finds names "tests/lib/bad:2:1: 'os' imported but unused"
 
 plant server/core/lease.c '#include <stdio.h>' 'int f(void) {' '    return puts("x");' '}'
 compile_pure
