@@ -14,7 +14,7 @@ static const struct ks_record *board_record(void *arg, ks_shard shard, ks_epoch 
     /* What is half-way must be ended; what was settled since it was pulled is not even begun. */
     if (!delivery->framer.begun && ks_switchboard_is_over(board, shard, epoch, number))
         return NULL;
-    return ks_switchboard_record(board, shard, epoch, number);
+    return ks_switchboard_record(board, shard, epoch, number, delivery->now);
 }
 
 bool ks_request_encoding(struct ks_exchange *exchange, enum ks_frame_encoding *ret_encoding)
@@ -152,6 +152,7 @@ size_t ks_delivery_fill(struct ks_delivery *delivery, uint8_t *buffer, size_t ro
     struct ks_framer *framer = &delivery->framer;
     size_t size = 0;
 
+    delivery->now = ks_instant_now();
     *ret_state = KS_FRAME_DONE;
     while (ks_delivery_pending(delivery)) {
         if (framer->next == framer->end)

@@ -24,6 +24,7 @@ struct ks_delivery {
     uint32_t run_count;
     uint32_t run_next; /* The first one that the framer has not begun. */
     char batch_id[KS_BATCH_ID_MAX + 1];
+    ks_instant now;   /* By the clock, when the present buffer was begun. */
     ks_number passed; /* Of the present run: what is below is out, or was settled meanwhile. */
     size_t head_size; /* What stood before the records of the last batch. */
     bool open;        /* A batch is not closed: its record goes on. */

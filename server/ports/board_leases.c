@@ -151,10 +151,13 @@ uint8_t ks_key_hash(ks_view key)
 static uint32_t stale_after(const struct ks_board_lease *lease, const struct ks_record *record)
 {
     int64_t max_age_ms = ks_span_to_ms(lease->board->config.core.poison.max_age);
-    int64_t held_ms = ks_span_to_ms(ks_instant_since(ks_board_now(lease->board), lease->opened_at));
-    int64_t left_ms = held_ms + max_age_ms - (ks_wall_now().ms - record->arrival_ms);
+    int64_t held_ms, left_ms;
 
-    if (max_age_ms == 0 || left_ms >= UINT32_MAX)
+    if (max_age_ms == 0)
+        return UINT32_MAX;
+    held_ms = ks_span_to_ms(ks_instant_since(ks_board_now(lease->board), lease->opened_at));
+    left_ms = held_ms + max_age_ms - (ks_wall_now().ms - record->arrival_ms);
+    if (left_ms >= UINT32_MAX)
         return UINT32_MAX;
     return left_ms < 0 ? 0 : (uint32_t)left_ms;
 }

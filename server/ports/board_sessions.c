@@ -400,12 +400,11 @@ uint32_t ks_switchboard_pull(struct ks_switchboard *board, ks_session_id id, uin
 }
 
 const struct ks_record *ks_switchboard_record(struct ks_switchboard *board, ks_shard handle,
-                                              ks_epoch epoch, ks_number number)
+                                              ks_epoch epoch, ks_number number, ks_instant now)
 {
     ks_shard shard = ks_board_number(board, handle);
 
-    /* By the clock, not by the turn: a process that is stopped in the middle of a turn goes on in the middle of it. */
-    if (shard != KS_SHARD_NONE && !ks_core_may_deliver(board->core, shard, epoch, ks_instant_now()))
+    if (shard != KS_SHARD_NONE && !ks_core_may_deliver(board->core, shard, epoch, now))
         return NULL;
     return ks_board_record(board, shard, epoch, number);
 }

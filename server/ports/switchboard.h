@@ -174,9 +174,11 @@ uint32_t ks_switchboard_pull(struct ks_switchboard *board, ks_session_id session
                              uint32_t max_records, uint64_t max_bytes, struct ks_run *runs,
                              uint32_t max_runs);
 /* The record, as long as it is unsettled and its lease may deliver; NULL otherwise: then it must not leave the house,
- * nor the rest of it. The views are valid until the next turn of the loop. */
+ * nor the rest of it. `now` is by the clock, not by the turn, and read anew for each buffer that is filled: a process
+ * that is stopped in the middle of a turn goes on in the middle of it. The views are valid until the next turn of the
+ * loop. */
 const struct ks_record *ks_switchboard_record(struct ks_switchboard *board, ks_shard shard,
-                                              ks_epoch epoch, ks_number number);
+                                              ks_epoch epoch, ks_number number, ks_instant now);
 /* True if nobody needs the record any more: it was settled, or given up, since it was pulled. */
 bool ks_switchboard_is_over(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
                             ks_number number);

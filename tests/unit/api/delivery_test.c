@@ -110,10 +110,27 @@ TEST(what_nobody_has_seen_is_given_back)
     stage_vanish(&stage);
 }
 
+static const struct timespec longer_than_a_lease = {.tv_sec = 1, .tv_nsec = 100 * 1000 * 1000};
+
+/* As if the process had stopped between two buffers of one turn. */
+TEST(each_buffer_is_judged_by_the_clock_anew)
+{
+    enum { ROOM_FOR_ONE = 1000 };
+    enum ks_frame_state state;
+    size_t size;
+
+    begin(2);
+    size = ks_delivery_fill(&delivery, buffer, ROOM_FOR_ONE, &state);
+    EXPECT_EQ_U64(count_of("\"ack_id\"", size), 1);
+    EXPECT_EQ_I64(state, KS_FRAME_FULL);
+    (void)nanosleep(&longer_than_a_lease, NULL);
+    EXPECT_EQ_U64(ks_delivery_fill(&delivery, buffer, sizeof(buffer), &state), 0);
+    stage_vanish(&stage);
+}
+
 /* As if the process had stopped in a turn for longer than a lease: by the time of the turn the core may deliver. */
 TEST(what_is_late_by_the_clock_is_not_pulled_again_in_this_turn)
 {
-    const struct timespec longer_than_a_lease = {.tv_sec = 1, .tv_nsec = 100 * 1000 * 1000};
     enum ks_frame_state state;
     ks_instant until;
     size_t size = 0;

@@ -78,7 +78,7 @@ TEST(a_lease_table_that_does_not_answer_is_said_and_comes_back)
     /* Past its deadline nothing leaves the house, but acks are taken. */
     until = stage_patience();
     while (ks_switchboard_record(stage.board, consumer.runs[0].shard, consumer.runs[0].epoch,
-                                 consumer.runs[0].first) != NULL)
+                                 consumer.runs[0].first, ks_instant_now()) != NULL)
         stage_turn(&stage, until, ks_span_ms(50));
     consumer_ack_all(&consumer);
     EXPECT_EQ_I64(sqlite3_exec(other, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);

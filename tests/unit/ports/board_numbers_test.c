@@ -124,7 +124,7 @@ TEST(a_process_lives_through_more_shards_than_it_has_numbers)
     late.epoch = 1;
     settled = ks_switchboard_settle(stage.board, &late);
     EXPECT_EQ_I64(settled.status, KS_SETTLE_FENCED);
-    EXPECT(ks_switchboard_record(stage.board, first, 1, 0) == NULL);
+    EXPECT(ks_switchboard_record(stage.board, first, 1, 0, ks_instant_now()) == NULL);
     EXPECT_EQ_I64(ks_switchboard_release(stage.board, first), KS_OPERATOR_NOT_HELD);
     EXPECT(!ks_switchboard_persisted(stage.board, first, 1, 1));
     ks_local_db_close(db);
@@ -154,8 +154,8 @@ TEST(records_come_and_are_settled_under_the_handle_of_a_later_life)
             ks_switchboard_pull(stage.board, consumer.session, 10, 1 << 20, consumer.runs, 1);
     }
     EXPECT_EQ_U64(consumer.runs[0].shard >> 16, 7);
-    EXPECT(ks_switchboard_record(stage.board, consumer.runs[0].shard, consumer.runs[0].epoch, 0) !=
-           NULL);
+    EXPECT(ks_switchboard_record(stage.board, consumer.runs[0].shard, consumer.runs[0].epoch, 0,
+                                 ks_instant_now()) != NULL);
     EXPECT(strncmp(ks_switchboard_run_shard(stage.board, &consumer.runs[0]), "shardId-", 8) == 0);
     /* Under one of before it is not settled. */
     consumer.runs[0].shard &= UINT16_MAX;

@@ -28,9 +28,10 @@ TEST(an_ack_of_what_was_never_delivered_or_of_another_epoch_is_refused)
     EXPECT_EQ_I64(consumer_settle(&consumer, &forged, KS_ACK, &up_to), KS_SETTLE_FENCED);
     consumer_ack_all(&consumer);
     consumer_ack_all(&consumer); /* Twice is fine. */
-    EXPECT(ks_switchboard_record(stage.board, forged.shard, forged.epoch, 0) == NULL);
+    EXPECT(ks_switchboard_record(stage.board, forged.shard, forged.epoch, 0, ks_instant_now()) ==
+           NULL);
     EXPECT(ks_switchboard_record(stage.board, consumer.runs[0].shard, consumer.runs[0].epoch,
-                                 consumer.runs[0].first) == NULL);
+                                 consumer.runs[0].first, ks_instant_now()) == NULL);
     stage_vanish(&stage);
 }
 
@@ -55,7 +56,8 @@ TEST(a_checkpoint_by_position_settles_all_before_it)
     EXPECT(run->count > 2);
     id = ks_switchboard_shard_id(stage.board, run->shard);
     EXPECT_OK(ks_view_copy_text(
-        ks_switchboard_record(stage.board, run->shard, run->epoch, run->first + 1)->sequence,
+        ks_switchboard_record(stage.board, run->shard, run->epoch, run->first + 1, ks_instant_now())
+            ->sequence,
         middle, sizeof middle));
 
     EXPECT_ERR(ks_switchboard_checkpoint(stage.board, KS_VIEW("nowhere"), ks_view_text(middle), 0,
@@ -76,8 +78,10 @@ TEST(a_checkpoint_by_position_settles_all_before_it)
     EXPECT_EQ_U64(up_to, run->first + 2);
     ks_switchboard_status(stage.board, &status);
     EXPECT_EQ_U64(status.self.in_flight, 10);
-    EXPECT(ks_switchboard_record(stage.board, shard, epoch, run->first + 1) == NULL);
-    EXPECT(ks_switchboard_record(stage.board, shard, epoch, run->first + 2) != NULL);
+    EXPECT(ks_switchboard_record(stage.board, shard, epoch, run->first + 1, ks_instant_now()) ==
+           NULL);
+    EXPECT(ks_switchboard_record(stage.board, shard, epoch, run->first + 2, ks_instant_now()) !=
+           NULL);
 
     /* Again, and behind it: settled already. */
     EXPECT_OK(ks_switchboard_checkpoint(stage.board, ks_view_text(id), ks_view_text(middle), 0,
@@ -188,7 +192,8 @@ TEST(a_record_leaves_by_the_clock_also_in_the_middle_of_a_turn)
     run = &consumer.runs[0];
     /* A busy machine may be late for a heartbeat. */
     until = stage_patience();
-    while (ks_switchboard_record(stage.board, run->shard, run->epoch, run->first) == NULL)
+    while (ks_switchboard_record(stage.board, run->shard, run->epoch, run->first,
+                                 ks_instant_now()) == NULL)
         stage_turn(&stage, until, ks_span_ms(50));
 
     /* As if it had been stopped in a turn, whose time stands still. */
@@ -196,6 +201,7 @@ TEST(a_record_leaves_by_the_clock_also_in_the_middle_of_a_turn)
     ks_switchboard_status(stage.board, &status);
     EXPECT(!ks_instant_reached(ks_loop_now(stage.loop), status.self.deadline));
     EXPECT(ks_instant_reached(ks_instant_now(), status.self.deadline));
-    EXPECT(ks_switchboard_record(stage.board, run->shard, run->epoch, run->first) == NULL);
+    EXPECT(ks_switchboard_record(stage.board, run->shard, run->epoch, run->first,
+                                 ks_instant_now()) == NULL);
     stage_vanish(&stage);
 }

@@ -268,8 +268,8 @@ void consumer_pull(struct consumer *consumer)
     for (uint32_t i = 0; i < count; i++) {
         EXPECT(runs[i].shard < STAGE_SHARDS_MAX);
         for (uint32_t k = 0; k < runs[i].count; k++) {
-            const struct ks_record *record =
-                ks_switchboard_record(board, runs[i].shard, runs[i].epoch, runs[i].first + k);
+            const struct ks_record *record = ks_switchboard_record(
+                board, runs[i].shard, runs[i].epoch, runs[i].first + k, ks_instant_now());
             char *last = consumer->last_sequence[runs[i].shard];
 
             EXPECT(record != NULL);
