@@ -285,6 +285,9 @@ static inline bool is_well_formed(ks_view view, bool nul)
             at += 8;
             continue;
         }
+        /* What is left, with some of what was judged before. */
+        if (view.size - at < 8 && view.size >= 8 && eight_plain(view.data + view.size - 8))
+            return true;
         if (view.data[at] < 0x80) {
             if (view.data[at] == '\0' && !nul)
                 return false;
