@@ -6,9 +6,11 @@
  * and certificates and all, and a consumer takes them as protobuf and acknowledges. By polling no more than 2 MiB a
  * second are asked of a shard, so it takes many shards to use up a processor.
  *
- * The measure is payload per CPU second of the sidecar's process, the kernel's work for it included. Beside it stands a
- * bare receiver: a TLS connection that asks the same double for the same answers of GetRecords, and looks at nothing;
- * before and after the rows of each size. `share` is how much of its payload per CPU second is left.
+ * The measure is payload per CPU second of the sidecar's process, the kernel's work for it included. Beside it stand
+ * two receivers that ask the same double for the same answers of GetRecords and look at nothing: a bare TLS connection
+ * of OpenSSL, and libcurl. All three take turns on one processor, a fraction of a second each, so that what else the
+ * machine does meets them alike. `share_per_cpu` is how much of the bare connection's payload per CPU second is left,
+ * `share_of_curl` how much of libcurl's: medians over all turns.
  *
  * The last row: shards at which nothing happens. How many requests does a CPU second pay for?
  */
@@ -20,8 +22,10 @@
 #include "adapters/kinesis/polling.h"
 #include "adapters/kinesis/request.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "main/cloud.h"
 
+#include <curl/curl.h>
 #include <errno.h>
 #include <openssl/ssl.h>
 #include <poll.h>
@@ -42,10 +46,14 @@ enum {
     BUDGET_BYTES = 512 << 20,
     LEASE_MS = 4000,       /* It must outlast what else the machine does. */
     READ_BYTES = 64 << 10, /* As curl is told to. */
-    TEXT = 512
+    TEXT = 512,
+    TURN_MS = 250,     /* Of the sidecar; then come: */
+    BARE_ANSWERS = 40, /* Some 20 ms for each 1 KB of a record. */
+    TURNS_MAX = 256
 };
 static const double warm_seconds = 5; /* Connections, leases, and how large records are. */
-static const double measured_seconds = 2;
+static const double measured_seconds = 6;
+static const double idle_seconds = 2;
 static const double idle_warm_seconds = 25; /* Until all leases are held. */
 
 /* One row. */
@@ -179,71 +187,6 @@ static void make_stream(const struct cell *cell)
         (void)ask("", body);
 }
 
-/* ---- The sidecar ---- */
-
-struct opening {
-    const struct cell *cell;
-    struct ks_cloud cloud;
-    struct ks_cloud_part part;
-};
-
-static struct ks_stream_source *open_source(struct ks_loop *loop, void *arg)
-{
-    struct opening *opening = arg;
-    struct ks_kinesis_options polling = {.json = opening->cell->json};
-    struct ks_fanout_options fanout = {
-        .consumer = "bench", .subscription = "bench", .json = opening->cell->json};
-    struct ks_detail detail = {.text = ""};
-    struct ks_stream_source *source = NULL;
-    struct ks_aws_client *client = NULL;
-    char name[TEXT];
-
-    name_stream(opening->cell, name);
-    bench_must(ks_cloud_open(&opening->cloud, loop, &detail), "cloud", &detail);
-    opening->part.cloud = &opening->cloud;
-    bench_must(ks_cloud_client(&opening->part, KS_AWS_KINESIS, &client, &detail), "client",
-               &detail);
-    bench_must(opening->cell->fanout
-                   ? ks_fanout_source_open(loop, client, name, &fanout, &source, &detail)
-                   : ks_kinesis_source_open_with(loop, client, name, &polling, &source, &detail),
-               "source", &detail);
-    return source;
-}
-
-static void close_cloud(void *arg)
-{
-    struct opening *opening = arg;
-
-    ks_cloud_leave(&opening->part);
-    ks_cloud_close(&opening->cloud);
-}
-
-static struct stream_watcher run_sidecar(const struct cell *cell)
-{
-    struct opening opening = {.cell = cell};
-    struct stream_job job = {.format = "protobuf",
-                             .record_bytes = cell->record_bytes,
-                             .batches_per_ack = STREAM_BATCHES_PER_ACK_MAX,
-                             .in_flight_bytes = IN_FLIGHT_BYTES,
-                             .warm_seconds =
-                                 cell->record_bytes == 0 ? idle_warm_seconds : warm_seconds,
-                             .measured_seconds = measured_seconds,
-                             .probe = reads};
-    char path[TEXT];
-    struct bench_house_config house = {.store_path = path,
-                                       .budget_bytes = BUDGET_BYTES,
-                                       .lease_ms = LEASE_MS,
-                                       .open = open_source,
-                                       .close = close_cloud,
-                                       .arg = &opening};
-    struct stream_watcher watcher;
-
-    snprintf(path, sizeof path, "%s/%u-%d-%d.db", folder, cell->record_bytes, cell->json,
-             cell->fanout);
-    bench_house_run(&house, &job, &watcher);
-    return watcher;
-}
-
 /* ---- The bare receiver ---- */
 
 static SSL *connect_tls(SSL_CTX *tls)
@@ -332,78 +275,281 @@ static void write_request(const struct cell *cell, struct ks_bytes *request)
     ks_bytes_free(&body);
 }
 
-/* Payload MB per CPU second. */
-static double run_bare(const struct cell *cell)
-{
-    SSL_CTX *tls = SSL_CTX_new(TLS_client_method());
-    SSL *ssl = connect_tls(tls);
-    uint32_t records = records_of(cell);
+/* One that has asked, and may ask again; and libcurl, which asks for the same. */
+struct bare {
+    SSL_CTX *tls;
+    SSL *ssl;
+    CURL *curl;
+    struct curl_slist *headers;
     struct ks_bytes request;
-    uint64_t answers = 0;
-    double cpu = 0;
-    double began = 0;
-    size_t wire = 0;
+    uint32_t records; /* Of an answer. */
+};
 
-    ks_bytes_init(&request, 16384);
-    write_request(cell, &request);
-    for (double since = meter_now(); began == 0 || meter_now() - began < measured_seconds;) {
-        if (SSL_write(ssl, request.data, (int)request.size) <= 0)
+static size_t pass_over(char *data, size_t one, size_t size, void *arg)
+{
+    (void)data;
+    (void)arg;
+    return one * size;
+}
+
+static void open_curl(struct bare *bare, const struct cell *cell)
+{
+    static char ca[TEXT];
+    char url[TEXT];
+    char type[TEXT];
+    const char *body = strstr((const char *)bare->request.data, "\r\n\r\n") + 4;
+    size_t head = (size_t)((const uint8_t *)body - bare->request.data);
+
+    snprintf(ca, sizeof ca, "%s/ca.pem", folder);
+    snprintf(url, sizeof url, "https://127.0.0.1:%u/", kinesis.tls_port);
+    bare->curl = curl_easy_init();
+    bare->headers = curl_slist_append(NULL, "X-Amz-Target: Kinesis_20131202.GetRecords");
+    snprintf(type, sizeof type, "Content-Type: %s",
+             cell->json ? KS_AWS_JSON_TYPE_1_1 : KS_AWS_CBOR_TYPE);
+    bare->headers = curl_slist_append(bare->headers, type);
+    (void)curl_easy_setopt(bare->curl, CURLOPT_URL, url);
+    (void)curl_easy_setopt(bare->curl, CURLOPT_CAINFO, ca);
+    (void)curl_easy_setopt(bare->curl, CURLOPT_CAPATH, NULL);
+    (void)curl_easy_setopt(bare->curl, CURLOPT_NOSIGNAL, 1L);
+    (void)curl_easy_setopt(bare->curl, CURLOPT_BUFFERSIZE, (long)READ_BYTES);
+    (void)curl_easy_setopt(bare->curl, CURLOPT_HTTPHEADER, bare->headers);
+    (void)curl_easy_setopt(bare->curl, CURLOPT_POSTFIELDSIZE, (long)(bare->request.size - head));
+    (void)curl_easy_setopt(bare->curl, CURLOPT_COPYPOSTFIELDS, body);
+    (void)curl_easy_setopt(bare->curl, CURLOPT_WRITEFUNCTION, pass_over);
+}
+
+static struct bare open_bare(const struct cell *cell)
+{
+    struct bare bare = {.tls = SSL_CTX_new(TLS_client_method()), .records = records_of(cell)};
+
+    bare.ssl = connect_tls(bare.tls);
+    ks_bytes_init(&bare.request, 16384);
+    write_request(cell, &bare.request);
+    open_curl(&bare, cell);
+    return bare;
+}
+
+static void close_bare(struct bare *bare)
+{
+    close(SSL_get_fd(bare->ssl));
+    SSL_free(bare->ssl);
+    curl_easy_cleanup(bare->curl);
+    curl_slist_free_all(bare->headers);
+    SSL_CTX_free(bare->tls);
+    ks_bytes_free(&bare->request);
+}
+
+/* CPU seconds a record. */
+static double run_bare(struct bare *bare)
+{
+    double cpu = meter_thread_cpu();
+
+    for (int answers = 0; answers < BARE_ANSWERS; answers++) {
+        if (SSL_write(bare->ssl, bare->request.data, (int)bare->request.size) <= 0)
             meter_fail("the double does not listen");
-        wire = take_answer(ssl);
-        answers++;
-        if (began == 0 && meter_now() - since > 0.5) {
-            began = meter_now();
-            cpu = meter_process_cpu();
-            answers = 0;
-        }
+        (void)take_answer(bare->ssl);
     }
-    double payload = (double)answers * records * cell->record_bytes / 1e6;
-    double seconds = meter_now() - began;
-    cpu = meter_process_cpu() - cpu;
-    meter_say("kinesis/bare", payload / cpu, "payload MB/cpu-s",
-              "\"wire\":\"%s\",\"record_bytes\":%u,\"answer_bytes\":%zu,"
-              "\"us_cpu_per_record\":%.3f,\"payload_mb_per_s\":%.1f",
-              cell->json ? "json" : "cbor", cell->record_bytes, wire,
-              cpu / ((double)answers * records) * 1e6, payload / seconds);
-    close(SSL_get_fd(ssl));
-    SSL_free(ssl);
-    SSL_CTX_free(tls);
-    ks_bytes_free(&request);
-    return payload / cpu;
+    return (meter_thread_cpu() - cpu) / ((double)BARE_ANSWERS * bare->records);
+}
+
+/* The same through libcurl. */
+static double run_curl(struct bare *bare)
+{
+    double cpu = meter_thread_cpu();
+
+    for (int answers = 0; answers < BARE_ANSWERS; answers++) {
+        if (curl_easy_perform(bare->curl) != CURLE_OK)
+            meter_fail("libcurl gets nothing");
+    }
+    return (meter_thread_cpu() - cpu) / ((double)BARE_ANSWERS * bare->records);
+}
+
+/* ---- Turns ---- */
+
+/* What both cost in each turn, once records have come for a while. */
+static struct turns {
+    struct bare bare;
+    struct ks_loop *loop;
+    struct ks_timer timer;
+    int64_t none;    /* What was delivered before this row. */
+    double first_at; /* 0: no record came yet. */
+    double began;
+    double cpu;
+    int64_t delivered;
+    uint32_t count;
+    double shares[TURNS_MAX];
+    double sidecar_costs[TURNS_MAX];
+    double bare_costs[TURNS_MAX];
+    double curl_costs[TURNS_MAX];
+    double curl_shares[TURNS_MAX];
+    double rates[TURNS_MAX]; /* Records a second. */
+} turns;
+
+static int64_t delivered(void)
+{
+    return ks_metric_number_labelled(KS_METRIC_RECORDS_DELIVERED, "bench");
+}
+
+static void begin_turn(void)
+{
+    turns.began = meter_now();
+    turns.cpu = meter_process_cpu();
+    turns.delivered = delivered();
+    ks_loop_timer_set(turns.loop, &turns.timer,
+                      ks_instant_add(ks_instant_now(), ks_span_ms(TURN_MS)));
+}
+
+static void end_turn(void)
+{
+    double records = (double)(delivered() - turns.delivered);
+    double cost = (meter_process_cpu() - turns.cpu) / records;
+    double seconds = meter_now() - turns.began;
+    double bare = run_bare(&turns.bare);
+    double curl = run_curl(&turns.bare);
+
+    if (records == 0 || turns.count == TURNS_MAX)
+        return;
+    turns.sidecar_costs[turns.count] = cost;
+    turns.bare_costs[turns.count] = bare;
+    turns.shares[turns.count] = bare / cost;
+    turns.curl_costs[turns.count] = curl;
+    turns.curl_shares[turns.count] = curl / cost;
+    turns.rates[turns.count] = records / seconds;
+    turns.count++;
+}
+
+static void turn_due(struct ks_timer *timer)
+{
+    (void)timer;
+    if (turns.first_at == 0 && delivered() > turns.none)
+        turns.first_at = meter_now();
+    if (turns.first_at > 0 && meter_now() - turns.first_at > warm_seconds)
+        end_turn();
+    begin_turn();
+}
+
+static void begin_turns(struct ks_loop *loop, const struct cell *cell)
+{
+    turns = (struct turns){
+        .bare = open_bare(cell), .loop = loop, .timer.due = turn_due, .none = delivered()};
+    begin_turn();
+}
+
+static void end_turns(void)
+{
+    ks_loop_timer_clear(turns.loop, &turns.timer);
+    close_bare(&turns.bare);
+}
+
+/* ---- The sidecar ---- */
+
+struct opening {
+    const struct cell *cell;
+    struct ks_cloud cloud;
+    struct ks_cloud_part part;
+};
+
+static struct ks_stream_source *open_source(struct ks_loop *loop, void *arg)
+{
+    struct opening *opening = arg;
+    struct ks_kinesis_options polling = {.json = opening->cell->json};
+    struct ks_fanout_options fanout = {
+        .consumer = "bench", .subscription = "bench", .json = opening->cell->json};
+    struct ks_detail detail = {.text = ""};
+    struct ks_stream_source *source = NULL;
+    struct ks_aws_client *client = NULL;
+    char name[TEXT];
+
+    if (opening->cell->record_bytes > 0)
+        begin_turns(loop, opening->cell);
+    name_stream(opening->cell, name);
+    bench_must(ks_cloud_open(&opening->cloud, loop, &detail), "cloud", &detail);
+    opening->part.cloud = &opening->cloud;
+    bench_must(ks_cloud_client(&opening->part, KS_AWS_KINESIS, &client, &detail), "client",
+               &detail);
+    bench_must(opening->cell->fanout
+                   ? ks_fanout_source_open(loop, client, name, &fanout, &source, &detail)
+                   : ks_kinesis_source_open_with(loop, client, name, &polling, &source, &detail),
+               "source", &detail);
+    return source;
+}
+
+static void close_cloud(void *arg)
+{
+    struct opening *opening = arg;
+
+    if (opening->cell->record_bytes > 0)
+        end_turns();
+    ks_cloud_leave(&opening->part);
+    ks_cloud_close(&opening->cloud);
+}
+
+static struct stream_watcher run_sidecar(const struct cell *cell)
+{
+    struct opening opening = {.cell = cell};
+    struct stream_job job = {
+        .format = "protobuf",
+        .record_bytes = cell->record_bytes,
+        .batches_per_ack = STREAM_BATCHES_PER_ACK_MAX,
+        .in_flight_bytes = IN_FLIGHT_BYTES,
+        .warm_seconds = cell->record_bytes == 0 ? idle_warm_seconds : warm_seconds,
+        .measured_seconds = cell->record_bytes == 0 ? idle_seconds : measured_seconds,
+        .probe = reads};
+    char path[TEXT];
+    struct bench_house_config house = {.store_path = path,
+                                       .budget_bytes = BUDGET_BYTES,
+                                       .lease_ms = LEASE_MS,
+                                       .open = open_source,
+                                       .close = close_cloud,
+                                       .arg = &opening};
+    struct stream_watcher watcher;
+
+    snprintf(path, sizeof path, "%s/%u-%d-%d.db", folder, cell->record_bytes, cell->json,
+             cell->fanout);
+    bench_house_run(&house, &job, &watcher);
+    return watcher;
 }
 
 /* ---- Rows ---- */
 
-static void say_row(const struct cell *cell, const struct stream_watcher *watcher, double bare)
+static double median(double *values)
 {
-    const struct stream_count *count = &watcher->count;
-    double payload = (double)count->records * cell->record_bytes / 1e6;
-
-    meter_say(cell->fanout ? "kinesis/fanout" : "kinesis/poll", payload / watcher->cpu,
-              "payload MB/cpu-s",
-              "\"wire\":\"%s\",\"record_bytes\":%u,\"shards\":%u,\"share_per_cpu\":%.3f,"
-              "\"us_cpu_per_record\":%.3f,\"payload_mb_per_s\":%.1f,\"records_per_s\":%.0f,"
-              "\"reads_per_s\":%.0f,\"processor_used\":%.2f,\"system_part\":%.2f",
-              cell->json ? "json" : "cbor", cell->record_bytes, cell->shards,
-              payload / watcher->cpu / bare, watcher->cpu / (double)count->records * 1e6,
-              payload / count->seconds, (double)count->records / count->seconds,
-              (double)count->probed / count->seconds, watcher->cpu / count->seconds,
-              watcher->system_cpu / watcher->cpu);
+    return meter_quantile(values, turns.count, 0.5);
 }
 
-/* Both rows of a size in one format, between two of the bare receiver. */
-static void measure(uint32_t record_bytes, bool json)
+static void measure(const struct cell *cell)
 {
-    struct cell polling = {.record_bytes = record_bytes, .json = json, .shards = SHARDS};
-    struct cell fanout = {
-        .record_bytes = record_bytes, .json = json, .fanout = true, .shards = SHARDS_FANOUT};
-    double bare = run_bare(&polling);
-    struct stream_watcher polled = run_sidecar(&polling);
-    struct stream_watcher pushed = run_sidecar(&fanout);
+    struct stream_watcher watcher = run_sidecar(cell);
 
-    bare = (bare + run_bare(&polling)) / 2;
-    say_row(&polling, &polled, bare);
-    say_row(&fanout, &pushed, bare);
+    if (turns.count == 0)
+        meter_fail("not one turn");
+    double cost = median(turns.sidecar_costs);
+    double rate = median(turns.rates);
+    meter_say(cell->fanout ? "kinesis/fanout" : "kinesis/poll", cell->record_bytes / cost / 1e6,
+              "payload MB/cpu-s",
+              "\"wire\":\"%s\",\"record_bytes\":%u,\"shards\":%u,\"share_per_cpu\":%.3f,"
+              "\"share_of_curl\":%.3f,"
+              "\"us_cpu_per_record\":%.3f,\"us_cpu_bare\":%.3f,\"us_cpu_curl\":%.3f,\"payload_mb_"
+              "per_s\":%.1f,"
+              "\"records_per_s\":%.0f,\"processor_used\":%.2f,\"system_part\":%.2f",
+              cell->json ? "json" : "cbor", cell->record_bytes, cell->shards, median(turns.shares),
+              median(turns.curl_shares), cost * 1e6, median(turns.bare_costs) * 1e6,
+              median(turns.curl_costs) * 1e6, rate * cell->record_bytes / 1e6, rate, rate * cost,
+              watcher.system_cpu / watcher.cpu);
+}
+
+/* By polling and by fan-out. */
+static void measure_both(uint32_t record_bytes, bool json)
+{
+    const struct cell polling = {.record_bytes = record_bytes, .json = json, .shards = SHARDS};
+    const struct cell fanout = {
+        .record_bytes = record_bytes, .json = json, .fanout = true, .shards = SHARDS_FANOUT};
+    const char *only = getenv("ONLY");
+
+    if (only == NULL || *only == 'p')
+        measure(&polling);
+    if (only == NULL || *only == 'f')
+        measure(&fanout);
 }
 
 static void measure_idle(void)
@@ -456,7 +602,7 @@ int main(int argc, char **argv)
         make_stream(&(struct cell){.record_bytes = sizes[s], .shards = SHARDS_FANOUT});
         for (int json = 0; json < 2; json++) {
             if (argc < 2 || strcmp(argv[1], json ? "json" : "cbor") == 0)
-                measure(sizes[s], json);
+                measure_both(sizes[s], json);
         }
     }
     if (argc < 2 || strcmp(argv[1], "idle") == 0)
