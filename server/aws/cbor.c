@@ -11,6 +11,9 @@ enum major { UNSIGNED, NEGATIVE, BYTES, TEXT, ARRAY, MAP, TAG, SIMPLE };
 /* The lower five bits that mean something else than a small value. */
 enum { IN_1_BYTE = 24, IN_2_BYTES, IN_4_BYTES, IN_8_BYTES, INDEFINITE = 31 };
 
+/* The byte that ends what is indefinite. */
+enum { BREAK = SIMPLE << 5 | INDEFINITE };
+
 /* Values of major type 7. */
 enum { SIMPLE_FALSE = 20, SIMPLE_TRUE, SIMPLE_NULL, SIMPLE_UNDEFINED };
 
@@ -157,10 +160,13 @@ ks_err ks_cbor_more(ks_view *view, struct ks_cbor_container *container, bool *re
         return KS_OK;
     }
 
-    KS_TRY(take_head(&rest, &head));
-    *ret_more = !is_break(&head);
-    if (*ret_more)
+    /* Hardly ever the last one: what begins with another byte is read by who takes it. */
+    if (rest.size > 0 && rest.data[0] != BREAK) {
+        *ret_more = true;
         return KS_OK;
+    }
+    KS_TRY(take_head(&rest, &head));
+    *ret_more = false;
     *view = rest;
     /* The end is told again to whoever asks again. */
     *container = (struct ks_cbor_container){.left = 0};
@@ -306,12 +312,12 @@ void ks_cbor_string_copy(const struct ks_cbor_string *string, uint8_t *buffer)
 
     if (!string->chunked) {
         if (string->size > 0)
-            memcpy(buffer, string->bytes.data, string->size);
+            memmove(buffer, string->bytes.data, string->size);
         return;
     }
     while (next_piece(&rest, &piece)) {
         if (piece.size > 0)
-            memcpy(buffer + size, piece.data, piece.size);
+            memmove(buffer + size, piece.data, piece.size);
         size += piece.size;
     }
     assert(size == string->size);

@@ -77,7 +77,9 @@ static inline bool ks_cbor_string_is(const struct ks_cbor_string *string, const 
 {
     ks_view view = ks_view_text(text);
 
-    return string->size == view.size && ks_cbor_string_equals(string, view);
+    if (string->chunked)
+        return ks_cbor_string_equals(string, view);
+    return string->size == view.size && memcmp(string->bytes.data, text, view.size) == 0;
 }
 /* Copies string->size bytes to `buffer`. Needed for chunked strings only; else string->bytes is the
  * content. */

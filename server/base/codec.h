@@ -27,7 +27,8 @@ static inline size_t ks_base64_decoded_max(size_t characters)
 /* Encodes with padding; `buffer` holds ks_base64_size(view.size) bytes. Returns the characters written. No NUL. */
 size_t ks_base64_encode(ks_view view, char *buffer);
 /* Standard alphabet, padding required, no white space. `buffer` has room for ks_base64_decoded_max(view.size) + 32
- * bytes (vector code may write past the end of the result). MALFORMED. */
+ * bytes (vector code may write past the end of the result), or is the text itself or lies before it: nothing is ever
+ * written beyond what was read. MALFORMED. */
 KS_MUST_USE ks_err ks_base64_decode(ks_view view, uint8_t *buffer, size_t *ret_size);
 
 /* URL-safe alphabet without padding, for tokens. `buffer` holds ks_base64_size(view.size) bytes. */

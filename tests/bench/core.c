@@ -9,6 +9,7 @@
 #include "meter.h"
 
 #include "adapters/kinesis/aggregate.h"
+#include "adapters/kinesis/builder.h"
 #include "adapters/kinesis/records.h"
 #include "api/frame.h"
 #include "aws/cbor.h"
@@ -416,7 +417,7 @@ static double megabytes(const struct payload *payload)
 /* ---- Scanning GetRecords ---- */
 
 struct scan {
-    ks_err (*read)(ks_view body, uint32_t records_max, struct ks_budget *budget,
+    ks_err (*read)(struct ks_block *block, size_t begin, uint32_t records_max,
                    struct ks_records *ret);
     struct ks_bytes body;
 };
@@ -425,10 +426,15 @@ static void run_scan(void *arg, uint64_t rounds)
 {
     struct scan *scan = arg;
     static struct ks_records records;
+    struct ks_block *block;
 
     for (uint64_t i = 0; i < rounds; i++) {
-        must(scan->read(ks_bytes_view(&scan->body), KS_READ_RECORDS_MAX, NULL, &records),
-             "scanning");
+        /* As an answer comes: its bytes are copied into the block once. */
+        must(ks_block_new(NULL, ks_builder_capacity(scan->body.size, KS_READ_RECORDS_MAX), &block),
+             "a block");
+        memcpy(block->data, scan->body.data, scan->body.size);
+        block->size = scan->body.size;
+        must(scan->read(block, 0, KS_READ_RECORDS_MAX, &records), "scanning");
         ks_batch_free(&records.batch);
     }
 }

@@ -538,17 +538,16 @@ static void measure(const struct cell *cell)
               watcher.system_cpu / watcher.cpu);
 }
 
-/* By polling and by fan-out. */
-static void measure_both(uint32_t record_bytes, bool json)
+/* By polling and by fan-out, or by the one that `only` names. */
+static void measure_both(uint32_t record_bytes, bool json, const char *only)
 {
     const struct cell polling = {.record_bytes = record_bytes, .json = json, .shards = SHARDS};
     const struct cell fanout = {
         .record_bytes = record_bytes, .json = json, .fanout = true, .shards = SHARDS_FANOUT};
-    const char *only = getenv("ONLY");
 
-    if (only == NULL || *only == 'p')
+    if (only == NULL || strcmp(only, "poll") == 0)
         measure(&polling);
-    if (only == NULL || *only == 'f')
+    if (only == NULL || strcmp(only, "fanout") == 0)
         measure(&fanout);
 }
 
@@ -582,7 +581,7 @@ static void set_environment(void)
     (void)setenv("NO_PROXY", "127.0.0.1", 1);
 }
 
-/* kinesis [cbor | json | idle [BYTES]]: all rows, those of one format, or of one of its sizes. */
+/* kinesis [cbor | json | idle [BYTES [poll | fanout]]]: all rows, those of one format, of one of its sizes, or one. */
 int main(int argc, char **argv)
 {
     static const uint32_t sizes[] = {100, 1024, 50 * 1024};
@@ -602,7 +601,7 @@ int main(int argc, char **argv)
         make_stream(&(struct cell){.record_bytes = sizes[s], .shards = SHARDS_FANOUT});
         for (int json = 0; json < 2; json++) {
             if (argc < 2 || strcmp(argv[1], json ? "json" : "cbor") == 0)
-                measure_both(sizes[s], json);
+                measure_both(sizes[s], json, argc > 3 ? argv[3] : NULL);
         }
     }
     if (argc < 2 || strcmp(argv[1], "idle") == 0)

@@ -349,16 +349,23 @@ TEST(rows_of_the_lease_table)
     tell_both(rows_are_read);
 }
 
-static ks_err (*scan)(ks_view body, uint32_t records_max, struct ks_budget *budget,
+static ks_err (*scan)(struct ks_block *block, size_t begin, uint32_t records_max,
                       struct ks_records *ret_records);
 
 static bool records_are_scanned(void)
 {
     struct ks_budget budget;
     struct ks_records records;
+    struct ks_block *block;
 
     ks_budget_init(&budget, 1 << 20);
-    ks_err err = scan(body, 100, &budget, &records);
+    /* Without room for the records: they move. */
+    ks_err err = ks_block_new(&budget, body.size, &block);
+    if (ks_ok(err)) {
+        memcpy(block->data, body.data, body.size);
+        block->size = body.size;
+        err = scan(block, 0, 100, &records);
+    }
     if (ks_ok(err))
         ks_batch_free(&records.batch);
     EXPECT_EQ_U64(budget.used, 0);

@@ -9,6 +9,7 @@
 
 #include "adapters/kinesis/records.h"
 #include "base/codec.h"
+#include "body_block.h"
 #include "vectors/vectors.h"
 
 #include <stdio.h>
@@ -17,20 +18,12 @@
 
 enum { BODY_MAX = 1 << 20 };
 
-/* A copy of exactly that size, so that a sanitizer sees a read beyond it. */
 static ks_err scan(bool cbor, ks_view body, struct ks_records *records)
 {
-    uint8_t *copy = ks_alloc(body.size);
-    ks_err err;
+    struct ks_block *block = body_block(NULL, 0, body, BODY_FITS, KS_READ_RECORDS_MAX);
 
-    if (body.size > 0)
-        memcpy(copy, body.data, body.size);
-    ks_view view = ks_view_of(copy, body.size);
-    err = cbor ? ks_records_cbor(view, KS_READ_RECORDS_MAX, NULL, records)
-               : ks_records_json(view, KS_READ_RECORDS_MAX, NULL, records);
-    /* The records must not live in the body. */
-    ks_free(copy);
-    return err;
+    return cbor ? ks_records_cbor(block, 0, KS_READ_RECORDS_MAX, records)
+                : ks_records_json(block, 0, KS_READ_RECORDS_MAX, records);
 }
 
 /* --- Our own --- */

@@ -6,26 +6,55 @@
 #include <assert.h>
 #include <stdalign.h>
 
+/* In CBOR names and shortest values of Data, PartitionKey and SequenceNumber, and the head of the map; in JSON more. */
+enum { RECORD_BYTES_MIN = 36 };
+/* A piece of so many bytes stays where it is: to move it would cost more than the names before it are worth. */
+enum { STAYS_BYTES_MIN = 512 };
+
 static size_t align_up(size_t size)
 {
     return (size + alignof(struct ks_record) - 1) & ~(alignof(struct ks_record) - 1);
 }
 
-ks_err ks_builder_begin(struct ks_builder *builder, struct ks_budget *budget, size_t payload_max,
-                        uint32_t records_max)
+static uint32_t possible(size_t size, uint32_t records_max)
 {
-    struct ks_block *block;
-    size_t capacity;
+    size_t fit = size / RECORD_BYTES_MIN + 1;
 
-    /* Callers bound both by the size of a body, far below this. */
-    assert(payload_max < SIZE_MAX / 4);
     assert(records_max <= KS_READ_RECORDS_MAX);
-    capacity = align_up(payload_max + KS_BUILDER_SLACK) + records_max * sizeof(struct ks_record);
-    KS_TRY(ks_block_new(budget, capacity, &block));
+    return fit < records_max ? (uint32_t)fit : records_max;
+}
+
+size_t ks_builder_capacity(size_t size, uint32_t records_max)
+{
+    /* Callers bound it, far below this. */
+    assert(size < SIZE_MAX / 4);
+    return align_up(size) + possible(size, records_max) * sizeof(struct ks_record);
+}
+
+static ks_err make_room(struct ks_block **block, size_t capacity)
+{
+    struct ks_block *old = *block;
+    struct ks_block *larger;
+
+    if (old->capacity >= capacity)
+        return KS_OK;
+    KS_TRY(ks_block_new(old->budget, capacity, &larger));
+    memcpy(larger->data, old->data, old->size);
+    larger->size = old->size;
+    ks_block_drop(old);
+    *block = larger;
+    return KS_OK;
+}
+
+ks_err ks_builder_begin(struct ks_builder *builder, struct ks_block *block, uint32_t records_max)
+{
+    ks_err err = make_room(&block, ks_builder_capacity(block->size, records_max));
 
     *builder =
-        (struct ks_builder){.block = block, .payload_max = payload_max, .records_max = records_max};
-    return KS_OK;
+        (struct ks_builder){.block = block, .records_max = possible(block->size, records_max)};
+    if (!ks_ok(err))
+        ks_builder_abandon(builder);
+    return err;
 }
 
 void ks_builder_abandon(struct ks_builder *builder)
@@ -34,28 +63,36 @@ void ks_builder_abandon(struct ks_builder *builder)
     *builder = (struct ks_builder){.block = NULL};
 }
 
-uint8_t *ks_builder_room(struct ks_builder *builder, size_t size)
+uint8_t *ks_builder_room(const struct ks_builder *builder)
 {
-    if (size > builder->payload_max - builder->payload)
-        return NULL;
     return builder->block->data + builder->payload;
 }
 
 ks_view ks_builder_took(struct ks_builder *builder, size_t size)
 {
-    ks_view taken = ks_view_of(builder->block->data + builder->payload, size);
+    ks_view taken = ks_view_of(ks_builder_room(builder), size);
 
-    assert(size <= builder->payload_max - builder->payload);
+    assert(size <= builder->block->size - builder->payload);
     builder->payload += size;
     return taken;
 }
 
-/* The record that was added as number `index`: they stand backwards from the end. */
-static struct ks_record *slot(struct ks_builder *builder, uint32_t index)
+ks_view ks_builder_keep(struct ks_builder *builder, ks_view piece)
 {
-    struct ks_record *end = (void *)(builder->block->data + builder->block->capacity);
+    size_t gap = (size_t)(piece.data - ks_builder_room(builder));
 
-    return end - 1 - index;
+    assert(piece.data >= ks_builder_room(builder));
+    if (piece.size >= STAYS_BYTES_MIN)
+        builder->payload += gap;
+    else if (piece.size > 0)
+        memmove(ks_builder_room(builder), piece.data, piece.size);
+    return ks_builder_took(builder, piece.size);
+}
+
+/* They stand behind the body. */
+static struct ks_record *records_of(const struct ks_builder *builder)
+{
+    return (void *)(builder->block->data + align_up(builder->block->size));
 }
 
 ks_err ks_builder_add(struct ks_builder *builder, const struct ks_record *record)
@@ -65,7 +102,7 @@ ks_err ks_builder_add(struct ks_builder *builder, const struct ks_record *record
     if (builder->count == builder->records_max || record->data.data == NULL ||
         record->partition_key.data == NULL || record->sequence.data == NULL)
         return KS_FAIL(MALFORMED);
-    place = slot(builder, builder->count);
+    place = records_of(builder) + builder->count;
     *place = *record;
     place->aggregated = ks_is_aggregate(record->data);
     builder->count++;
@@ -98,13 +135,7 @@ void ks_builder_finish(struct ks_builder *builder, struct ks_batch *ret_batch)
     uintptr_t was = (uintptr_t)block->data;
 
     if (count > 0)
-        memmove(records, slot(builder, count - 1), count * sizeof(*records));
-    for (uint32_t low = 0, high = count; low + 1 < high; low++) {
-        high--;
-        struct ks_record record = records[low];
-        records[low] = records[high];
-        records[high] = record;
-    }
+        memmove(records, records_of(builder), count * sizeof(*records));
     block->size = place + count * sizeof(*records);
     block = ks_block_trim(block);
     records = (void *)(block->data + place);

@@ -326,11 +326,10 @@ static void fail_parse(struct ks_reader *reader, bool cbor, ks_err err)
 }
 
 /* Goes on to the next one. Without memory for what has come of it, it is asked for again. */
-static void finish_message(struct ks_reader *reader)
+static void finish_message(struct ks_reader *reader, bool kept)
 {
     bool old = reader->event.block != NULL &&
                ks_instant_reached(ks_loop_now(reader->source->reading.loop), reader->old_at);
-    bool kept = ks_ok(ks_feed_took(&reader->feed));
     bool over = !ks_feed_is_open(&reader->feed) && !ks_feed_is_whole(&reader->feed);
 
     if (!kept || over || old || reader->event.at_end)
@@ -339,23 +338,35 @@ static void finish_message(struct ks_reader *reader)
         step_at(reader, KS_LONG_AGO);
 }
 
+static void skip_message(struct ks_reader *reader)
+{
+    struct ks_block *message;
+    bool kept = ks_ok(ks_feed_take(&reader->feed, &message));
+
+    ks_block_drop(message);
+    finish_message(reader, kept);
+}
+
 static void take_records(struct ks_reader *reader, const struct ks_event *event)
 {
     ks_view type = ks_event_text(event, ":content-type");
     bool cbor =
         type.size == 0 ? reader->cbor : ks_view_starts(type, KS_VIEW("application/x-amz-cbor"));
     struct ks_records records;
+    struct ks_block *message;
+    bool kept = ks_ok(ks_feed_take(&reader->feed, &message));
+    size_t begin = (size_t)(event->payload.data - message->data);
 
-    ks_err err =
-        cbor ? ks_records_cbor(event->payload, KS_READ_RECORDS_MAX, reader->budget, &records)
-             : ks_records_json(event->payload, KS_READ_RECORDS_MAX, reader->budget, &records);
+    message->size = begin + event->payload.size;
+    ks_err err = cbor ? ks_records_cbor(message, begin, KS_READ_RECORDS_MAX, &records)
+                      : ks_records_json(message, begin, KS_READ_RECORDS_MAX, &records);
     if (!ks_ok(err)) {
         fail_parse(reader, cbor, err);
         return;
     }
     ks_reading_spoke(&reader->source->reading, reader->cbor, cbor);
     keep_event(reader, &records);
-    finish_message(reader);
+    finish_message(reader, kept);
     answer_event(reader);
 }
 
@@ -400,7 +411,7 @@ static void take_message(struct ks_reader *reader)
         take_records(reader, &event);
     } else {
         /* The initial-response, and what AWS may think of later. */
-        finish_message(reader);
+        skip_message(reader);
     }
 }
 

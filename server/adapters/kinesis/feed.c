@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "adapters/kinesis/feed.h"
 
+#include "adapters/kinesis/builder.h"
 #include "aws/head.h"
 
 #include <assert.h>
@@ -9,7 +10,7 @@ enum {
     /* What comes at once, behind the end of a message, too (curl's piece). */
     PIECE_BYTES = 16 << 10,
     /* Room is made step by step: a length is only a promise. */
-    ROOM_TIMES = 4
+    ROOM_TIMES = 16
 };
 
 /* --- Bytes --- */
@@ -21,11 +22,9 @@ static void drop_inbox(struct ks_feed *feed)
     feed->expected = 0;
 }
 
-/* The message that begins in the inbox. A damaged one is whole: there is something to look at. */
-static void measure(struct ks_feed *feed)
+/* The message that begins with `bytes`. A damaged one is whole: there is something to look at. */
+static void measure(struct ks_feed *feed, ks_view bytes)
 {
-    ks_view bytes = ks_view_of(feed->inbox->data, feed->inbox->size);
-
     if (feed->expected == 0 && !ks_ok(ks_event_size(bytes, &feed->expected)))
         feed->expected = bytes.size;
 }
@@ -37,15 +36,16 @@ bool ks_feed_is_whole(const struct ks_feed *feed)
 
 static ks_err make_room(struct ks_feed *feed, size_t needed)
 {
-    size_t most = feed->expected + PIECE_BYTES;
+    size_t last = needed < feed->expected ? feed->expected + PIECE_BYTES : needed;
     size_t wanted = needed * ROOM_TIMES;
     struct ks_block *block;
 
     if (feed->inbox != NULL && needed <= feed->inbox->capacity)
         return KS_OK;
-    if (wanted > most)
-        wanted = most;
-    KS_TRY(ks_block_new(feed->budget, wanted < needed ? needed : wanted, &block));
+    /* The last step has room for the records, too: they are read where they lie. */
+    if (wanted > feed->expected)
+        wanted = ks_builder_capacity(last, KS_READ_RECORDS_MAX);
+    KS_TRY(ks_block_new(feed->budget, wanted, &block));
     if (feed->inbox != NULL) {
         memcpy(block->data, feed->inbox->data, feed->inbox->size);
         block->size = feed->inbox->size;
@@ -75,11 +75,13 @@ static ks_err part(void *arg, ks_view bytes)
 
     if (!feed->wanted || ks_feed_is_whole(feed))
         return KS_FAIL(BUSY);
+    if (feed->inbox == NULL)
+        measure(feed, bytes);
     KS_TRY(make_room(feed, (feed->inbox == NULL ? 0 : feed->inbox->size) + bytes.size));
     if (bytes.size > 0)
         memcpy(feed->inbox->data + feed->inbox->size, bytes.data, bytes.size);
     feed->inbox->size += bytes.size;
-    measure(feed);
+    measure(feed, ks_view_of(feed->inbox->data, feed->inbox->size));
     if (ks_feed_is_whole(feed))
         ks_loop_timer_set(feed->loop, feed->wake, ks_loop_now(feed->loop));
     return KS_OK;
@@ -96,20 +98,21 @@ ks_err ks_feed_read(const struct ks_feed *feed, struct ks_event *ret_event)
     return ks_event_read(ks_view_of(feed->inbox->data, size), ret_event);
 }
 
-ks_err ks_feed_took(struct ks_feed *feed)
+ks_err ks_feed_take(struct ks_feed *feed, struct ks_block **ret_message)
 {
-    size_t left = feed->inbox->size - feed->expected;
-    struct ks_block *rest = NULL;
+    struct ks_block *message = feed->inbox;
+    ks_view left = ks_view_of(message->data + feed->expected, message->size - feed->expected);
 
-    if (left > 0) {
-        KS_TRY(ks_block_new(feed->budget, left, &rest));
-        memcpy(rest->data, feed->inbox->data + feed->expected, left);
-        rest->size = left;
-    }
-    drop_inbox(feed);
-    feed->inbox = rest;
-    if (rest != NULL)
-        measure(feed);
+    message->size = feed->expected;
+    feed->inbox = NULL;
+    feed->expected = 0;
+    *ret_message = message;
+    if (left.size == 0)
+        return KS_OK;
+    KS_TRY(ks_block_new(feed->budget, left.size, &feed->inbox));
+    memcpy(feed->inbox->data, left.data, left.size);
+    feed->inbox->size = left.size;
+    measure(feed, left);
     return KS_OK;
 }
 

@@ -57,12 +57,12 @@ static inline bool ks_feed_is_open(const struct ks_feed *feed)
 
 /* True if a whole message is there. */
 bool ks_feed_is_whole(const struct ks_feed *feed);
-/* Reads it; its views are good until ks_feed_took, or the close. MALFORMED: the stream is damaged, and nothing behind
+/* Reads it; its views are good as long as its block. MALFORMED: the stream is damaged, and nothing behind
  * it can be read. */
 KS_MUST_USE ks_err ks_feed_read(const struct ks_feed *feed, struct ks_event *ret_event);
-/* The message was used: what it took is given back. FULL, NO_MEMORY: the bytes behind it could not be kept, close it.
- */
-KS_MUST_USE ks_err ks_feed_took(struct ks_feed *feed);
+/* The message was read: its block is the caller's from now on, and its size ends with the message. FULL, NO_MEMORY: so
+ * it is, but the bytes behind it could not be kept, close the feed. */
+KS_MUST_USE ks_err ks_feed_take(struct ks_feed *feed, struct ks_block **ret_message);
 
 /* A message is wanted, or none any more. */
 void ks_feed_want(struct ks_feed *feed, bool wanted);

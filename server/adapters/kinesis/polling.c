@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "adapters/kinesis/polling.h"
 
+#include "adapters/kinesis/builder.h"
 #include "adapters/kinesis/pace.h"
 #include "adapters/kinesis/place.h"
 #include "adapters/kinesis/portion.h"
@@ -243,7 +244,7 @@ static ks_err body_room(struct ks_reader *reader, size_t capacity)
 
     if (capacity > KS_KINESIS_ANSWER_MAX)
         return KS_FAIL(FULL);
-    KS_TRY(ks_block_new(reader->budget, capacity, &block));
+    KS_TRY(ks_block_new(reader->budget, ks_builder_capacity(capacity, reader->limit), &block));
     if (reader->body != NULL) {
         block->size = reader->body->size;
         memcpy(block->data, reader->body->data, block->size);
@@ -376,14 +377,14 @@ static void parse(struct ks_reader *reader, const struct ks_aws_answer *told)
 {
     struct ks_reading *reading = &reader->source->reading;
     bool cbor = ks_view_starts(told->content_type, KS_VIEW("application/x-amz-cbor"));
-    ks_view body = KS_VIEW_NONE;
+    struct ks_block *body = reader->body;
     struct ks_records records;
     struct ks_detail detail;
 
-    if (reader->body != NULL)
-        body = ks_view_of(reader->body->data, reader->body->size);
-    ks_err err = cbor ? ks_records_cbor(body, reader->limit, reader->budget, &records)
-                      : ks_records_json(body, reader->limit, reader->budget, &records);
+    assert(body != NULL); /* Also that of an empty answer has begun. */
+    reader->body = NULL;
+    ks_err err = cbor ? ks_records_cbor(body, 0, reader->limit, &records)
+                      : ks_records_json(body, 0, reader->limit, &records);
     if (ks_ok(err)) {
         ks_reading_spoke(reading, reader->cbor, cbor);
         answer_records(reader, &records);
@@ -396,7 +397,7 @@ static void parse(struct ks_reader *reader, const struct ks_aws_answer *told)
         go_on(reader);
         return;
     }
-    ks_detail_set(&detail, "GetRecords of %s, %zu bytes of %s: %s", reader->shard, body.size,
+    ks_detail_set(&detail, "GetRecords of %s, %zu bytes of %s: %s", reader->shard, reader->came,
                   cbor ? "CBOR" : "JSON", ks_err_text(err));
     ks_failure_name_request(&detail, told->request_id);
     if (ks_err_class(err) == KS_CLASS_SHED)

@@ -16,14 +16,14 @@ void ks_portion_begin(struct ks_portion *portion)
     portion->cramped_at = KS_NEVER;
 }
 
-/* In the body, and where it is copied to. */
+/* In the body, where they stay. */
 static uint64_t bytes_of_each(const struct ks_portion *portion, bool cbor)
 {
     uint64_t body = portion->record_bytes + KS_PORTION_WORDS;
 
     if (!cbor)
         body += portion->record_bytes / 3;
-    return 2 * body + sizeof(struct ks_record);
+    return body + sizeof(struct ks_record);
 }
 
 uint64_t ks_portion_bytes(const struct ks_portion *portion, uint32_t limit, bool cbor)

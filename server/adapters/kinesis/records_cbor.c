@@ -7,9 +7,6 @@
 
 #include <assert.h>
 
-/* Names and shortest values of Data, PartitionKey and SequenceNumber, and the head of the map. */
-enum { RECORD_BYTES_MIN = 36 };
-
 /* Has each item of an array taken by `item`. */
 static ks_err take_array(ks_view *view, ks_err (*item)(ks_view *view, void *into), void *into)
 {
@@ -45,15 +42,13 @@ static ks_err take_map(ks_view *view,
     }
 }
 
-static ks_err keep(struct ks_builder *builder, const struct ks_cbor_string *string, ks_view *ret)
+/* A string of one piece, or of many that move together. */
+static ks_view keep(struct ks_builder *builder, const struct ks_cbor_string *string)
 {
-    uint8_t *room = ks_builder_room(builder, string->size);
-
-    if (room == NULL)
-        return KS_FAIL(MALFORMED);
-    ks_cbor_string_copy(string, room);
-    *ret = ks_builder_took(builder, string->size);
-    return KS_OK;
+    if (!string->chunked)
+        return ks_builder_keep(builder, string->bytes);
+    ks_cbor_string_copy(string, ks_builder_room(builder));
+    return ks_builder_took(builder, string->size);
 }
 
 static ks_err take_key(ks_view *view, struct ks_builder *builder, ks_view *ret_key)
@@ -63,7 +58,8 @@ static ks_err take_key(ks_view *view, struct ks_builder *builder, ks_view *ret_k
     KS_TRY(ks_cbor_text(view, &text));
     if (text.size > KS_PARTITION_KEY_MAX)
         return KS_FAIL(MALFORMED);
-    return keep(builder, &text, ret_key);
+    *ret_key = keep(builder, &text);
+    return KS_OK;
 }
 
 static ks_err take_sequence(ks_view *view, struct ks_builder *builder, ks_view *ret_sequence)
@@ -71,21 +67,8 @@ static ks_err take_sequence(ks_view *view, struct ks_builder *builder, ks_view *
     struct ks_cbor_string text;
 
     KS_TRY(ks_cbor_text(view, &text));
-    KS_TRY(keep(builder, &text, ret_sequence));
+    *ret_sequence = keep(builder, &text);
     return ks_sequence_is_valid(*ret_sequence) ? KS_OK : KS_FAIL(MALFORMED);
-}
-
-/* Base64 in chunks: allowed, and not seen anywhere. */
-static ks_err decode_chunked(const struct ks_cbor_string *text, uint8_t *room, size_t *ret_size)
-{
-    uint8_t *plain = ks_alloc(text->size);
-
-    if (plain == NULL)
-        return KS_FAIL(NO_MEMORY);
-    ks_cbor_string_copy(text, plain);
-    ks_err err = ks_base64_decode(ks_view_of(plain, text->size), room, ret_size);
-    ks_free(plain);
-    return err;
 }
 
 /* Bytes, as AWS sends them, or base64 in a text, as emulators do. */
@@ -98,16 +81,16 @@ static ks_err take_data(ks_view *view, struct ks_builder *builder, ks_view *ret_
     KS_TRY(ks_cbor_peek(*view, &type));
     if (type == KS_CBOR_BYTES) {
         KS_TRY(ks_cbor_bytes(view, &string));
-        return keep(builder, &string, ret_data);
+        *ret_data = keep(builder, &string);
+        return KS_OK;
     }
     KS_TRY(ks_cbor_text(view, &string));
-    uint8_t *room = ks_builder_room(builder, ks_base64_decoded_max(string.size));
-    if (room == NULL)
-        return KS_FAIL(MALFORMED);
-    if (string.chunked)
-        KS_TRY(decode_chunked(&string, room, &size));
-    else
-        KS_TRY(ks_base64_decode(string.bytes, room, &size));
+    ks_view text = string.bytes;
+    if (string.chunked) {
+        ks_cbor_string_copy(&string, ks_builder_room(builder));
+        text = ks_view_of(ks_builder_room(builder), string.size);
+    }
+    KS_TRY(ks_base64_decode(text, ks_builder_room(builder), &size));
     *ret_data = ks_builder_took(builder, size);
     return KS_OK;
 }
@@ -218,15 +201,14 @@ static ks_err take_answer(ks_view view, struct answer *answer)
     return answer->has_records && view.size == 0 ? KS_OK : KS_FAIL(MALFORMED);
 }
 
-ks_err ks_records_cbor(ks_view body, uint32_t records_max, struct ks_budget *budget,
+ks_err ks_records_cbor(struct ks_block *block, size_t begin, uint32_t records_max,
                        struct ks_records *ret_records)
 {
     struct answer answer = {.records = {.batch = {.millis_behind = -1}}};
-    size_t possible = body.size / RECORD_BYTES_MIN + 1;
 
-    assert(records_max <= KS_READ_RECORDS_MAX);
-    KS_TRY(ks_builder_begin(&answer.builder, budget, body.size,
-                            possible < records_max ? (uint32_t)possible : records_max));
+    KS_TRY(ks_builder_begin(&answer.builder, block, records_max));
+    block = answer.builder.block;
+    ks_view body = ks_view_of(block->data + begin, block->size - begin);
     KS_TRY(ks_builder_end(&answer.builder, take_answer(body, &answer), &answer.records.batch));
     answer.records.batch.at_end = answer.records.iterator[0] == '\0';
     *ret_records = answer.records;

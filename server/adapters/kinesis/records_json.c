@@ -6,9 +6,6 @@
 
 #include <assert.h>
 
-/* {"Data":"","PartitionKey":"k","SequenceNumber":"1"} and a comma. */
-enum { RECORD_BYTES_MIN = 48 };
-
 /* Bytes behind `at` were read; nothing is read beyond the view. */
 struct scan {
     ks_view text;
@@ -365,11 +362,8 @@ static ks_err take_key(struct scan *scan, struct ks_builder *builder, ks_view *r
     size_t size = 0;
 
     KS_TRY(take_string(scan, &raw));
-    uint8_t *room = ks_builder_room(builder, raw.text.size);
-    if (room == NULL)
-        return KS_FAIL(MALFORMED);
-    KS_TRY(unescape(raw.text, room, &size));
-    if (size > KS_PARTITION_KEY_MAX || !ks_view_is_utf8(ks_view_of(room, size)))
+    KS_TRY(unescape(raw.text, ks_builder_room(builder), &size));
+    if (size > KS_PARTITION_KEY_MAX || !ks_view_is_utf8(ks_view_of(ks_builder_room(builder), size)))
         return KS_FAIL(MALFORMED);
     *ret_key = ks_builder_took(builder, size);
     return KS_OK;
@@ -380,42 +374,25 @@ static ks_err take_sequence(struct scan *scan, struct ks_builder *builder, ks_vi
     struct raw raw;
 
     KS_TRY(take_string(scan, &raw));
-    uint8_t *room = ks_builder_room(builder, raw.text.size);
-    if (room == NULL || !ks_sequence_is_valid(raw.text))
+    if (!ks_sequence_is_valid(raw.text))
         return KS_FAIL(MALFORMED);
-    memcpy(room, raw.text.data, raw.text.size);
-    *ret_sequence = ks_builder_took(builder, raw.text.size);
+    *ret_sequence = ks_builder_keep(builder, raw.text);
     return KS_OK;
 }
 
-/* Base64 with escapes: some writers spell '/' as "\/". Slow, and not seen from AWS. */
-static ks_err decode_escaped(ks_view raw, uint8_t *room, size_t *ret_size)
-{
-    size_t characters = 0;
-    uint8_t *plain = ks_alloc(raw.size);
-
-    if (plain == NULL)
-        return KS_FAIL(NO_MEMORY);
-    ks_err err = unescape(raw, plain, &characters);
-    if (ks_ok(err))
-        err = ks_base64_decode(ks_view_of(plain, characters), room, ret_size);
-    ks_free(plain);
-    return err;
-}
-
+/* Base64 with escapes is not seen from AWS: some writers spell '/' as "\/". */
 static ks_err take_data(struct scan *scan, struct ks_builder *builder, ks_view *ret_data)
 {
+    uint8_t *room = ks_builder_room(builder);
     struct raw raw;
     size_t size = 0;
 
     KS_TRY(take_string(scan, &raw));
-    uint8_t *room = ks_builder_room(builder, ks_base64_decoded_max(raw.text.size));
-    if (room == NULL)
-        return KS_FAIL(MALFORMED);
-    if (raw.escaped)
-        KS_TRY(decode_escaped(raw.text, room, &size));
-    else
-        KS_TRY(ks_base64_decode(raw.text, room, &size));
+    if (raw.escaped) {
+        KS_TRY(unescape(raw.text, room, &size));
+        raw.text = ks_view_of(room, size);
+    }
+    KS_TRY(ks_base64_decode(raw.text, room, &size));
     *ret_data = ks_builder_took(builder, size);
     return KS_OK;
 }
@@ -515,16 +492,14 @@ static ks_err take_answer(struct scan *scan, struct answer *answer)
     return answer->has_records && peek(scan) < 0 ? KS_OK : KS_FAIL(MALFORMED);
 }
 
-ks_err ks_records_json(ks_view body, uint32_t records_max, struct ks_budget *budget,
+ks_err ks_records_json(struct ks_block *block, size_t begin, uint32_t records_max,
                        struct ks_records *ret_records)
 {
-    struct scan scan = {.text = body};
     struct answer answer = {.records = {.batch = {.millis_behind = -1}}};
-    size_t possible = body.size / RECORD_BYTES_MIN + 1;
 
-    assert(records_max <= KS_READ_RECORDS_MAX);
-    KS_TRY(ks_builder_begin(&answer.builder, budget, body.size,
-                            possible < records_max ? (uint32_t)possible : records_max));
+    KS_TRY(ks_builder_begin(&answer.builder, block, records_max));
+    block = answer.builder.block;
+    struct scan scan = {.text = ks_view_of(block->data + begin, block->size - begin)};
     KS_TRY(ks_builder_end(&answer.builder, take_answer(&scan, &answer), &answer.records.batch));
     answer.records.batch.at_end = answer.records.iterator[0] == '\0';
     *ret_records = answer.records;

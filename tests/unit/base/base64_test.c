@@ -95,3 +95,26 @@ TEST(every_group_of_two_characters_decodes_the_same)
         EXPECT_MEM(other, portable, taken / 4 * 3);
     }
 }
+
+/* As codec.h promises: over the text itself, or over what lies before it, and never beyond what was read. */
+TEST(both_ways_decode_over_what_they_read)
+{
+    const struct ks_base64_way *ways[] = {&ks_base64_portable, other_way()};
+
+    for (size_t size = 0; size <= BYTES; size += 3) {
+        size_t characters = size / 3 * 4;
+        fill_bytes(size);
+        for (size_t at = 0; at < 2 * 3; at++) {
+            static const size_t GAPS[] = {0, 1, 40};
+            size_t gap = GAPS[at / 2];
+            uint8_t text[40 + CHARACTERS];
+            char known[CHARACTERS + BEYOND];
+            EXPECT_EQ_U64(ks_base64_portable.encode(bytes, size, known), size);
+            memcpy(text + gap, known, CHARACTERS);
+            size_t taken = ways[at % 2]->decode(text + gap, characters, text);
+            EXPECT(characters - taken < 64);
+            EXPECT_MEM(text, bytes, taken / 4 * 3);
+            EXPECT_MEM(text + gap + taken, known + taken, CHARACTERS - taken);
+        }
+    }
+}

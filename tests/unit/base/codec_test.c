@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/budget.h"
 #include "base/codec.h"
 
 #include "base/prng.h"
@@ -32,6 +33,38 @@ TEST(base64_of_known_texts)
     expect_base64("foob", "Zm9vYg==");
     expect_base64("fooba", "Zm9vYmE=");
     expect_base64("foobar", "Zm9vYmFy");
+}
+
+/* In memory that ends with it, for the sanitizers. */
+static void expect_decoded_over_itself(const uint8_t *plain, size_t size, size_t gap)
+{
+    size_t coded = ks_base64_size(size);
+    size_t back = 0;
+    uint8_t *text = ks_alloc(gap + coded + (coded == 0));
+
+    EXPECT_EQ_U64(ks_base64_encode(ks_view_of(plain, size), (char *)text + gap), coded);
+    EXPECT_OK(ks_base64_decode(ks_view_of(text + gap, coded), text, &back));
+    EXPECT_EQ_U64(back, size);
+    EXPECT_MEM(text, plain, size);
+    ks_free(text);
+}
+
+TEST(base64_is_decoded_over_itself)
+{
+    enum { MOST = 100 << 10 };
+    uint8_t *plain = ks_alloc(MOST);
+    struct ks_prng prng;
+
+    ks_prng_init(&prng, 13);
+    for (size_t at = 0; at < MOST; at++)
+        plain[at] = (uint8_t)ks_prng_next(&prng);
+    for (size_t gap = 0; gap < 40; gap += 13) {
+        for (size_t size = 0; size <= 300; size++)
+            expect_decoded_over_itself(plain, size, gap);
+        for (size_t size = 1000; size <= MOST; size = size * 3 / 2 + 1)
+            expect_decoded_over_itself(plain, size, gap);
+    }
+    ks_free(plain);
 }
 
 TEST(base64_of_every_length_comes_back)

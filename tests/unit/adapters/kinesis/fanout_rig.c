@@ -57,6 +57,15 @@ void fanout_rig_stream(struct fanout_rig *rig)
     settle(rig);
 }
 
+/* A chunk of HTTP. */
+static void say(struct fanout_rig *rig, ks_view bytes)
+{
+    EXPECT_OK(ks_bytes_format(stream(rig), "%zx\r\n", bytes.size));
+    EXPECT_OK(ks_bytes_append(stream(rig), bytes));
+    EXPECT_OK(ks_bytes_append(stream(rig), KS_VIEW("\r\n")));
+    settle(rig);
+}
+
 void fanout_rig_message(struct fanout_rig *rig, const char *name, const char *value,
                         const char *type, const char *payload)
 {
@@ -64,16 +73,29 @@ void fanout_rig_message(struct fanout_rig *rig, const char *name, const char *va
 
     ks_bytes_init(&frame, 1 << 20);
     event_frame(&frame, name, value, type, payload);
-    EXPECT_OK(ks_bytes_format(stream(rig), "%zx\r\n", frame.size));
-    EXPECT_OK(ks_bytes_append(stream(rig), ks_bytes_view(&frame)));
-    EXPECT_OK(ks_bytes_append(stream(rig), KS_VIEW("\r\n")));
+    say(rig, ks_bytes_view(&frame));
     ks_bytes_free(&frame);
-    settle(rig);
 }
+
+static const char EVENT_TYPE[] = "SubscribeToShardEvent";
 
 void fanout_rig_event(struct fanout_rig *rig, const char *payload)
 {
-    fanout_rig_message(rig, ":event-type", "SubscribeToShardEvent", "event", payload);
+    fanout_rig_message(rig, ":event-type", EVENT_TYPE, "event", payload);
+}
+
+size_t fanout_rig_two_events(struct fanout_rig *rig, const char *first, const char *second)
+{
+    struct ks_bytes frames;
+    size_t size;
+
+    ks_bytes_init(&frames, 1 << 20);
+    event_frame(&frames, ":event-type", EVENT_TYPE, "event", first);
+    event_frame(&frames, ":event-type", EVENT_TYPE, "event", second);
+    say(rig, ks_bytes_view(&frames));
+    size = frames.size;
+    ks_bytes_free(&frames);
+    return size;
 }
 
 void fanout_rig_spoil(struct fanout_rig *rig)

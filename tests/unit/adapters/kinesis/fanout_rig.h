@@ -42,6 +42,8 @@ struct fanout_rig *fanout_rig_new(void);
 /* An event stream begins, as HTTP; messages follow. It stays open until `fanout_rig_cut`. */
 void fanout_rig_stream(struct fanout_rig *rig);
 void fanout_rig_event(struct fanout_rig *rig, const char *payload);
+/* Two that come as one piece; returns its size. */
+size_t fanout_rig_two_events(struct fanout_rig *rig, const char *first, const char *second);
 void fanout_rig_message(struct fanout_rig *rig, const char *name, const char *value,
                         const char *type, const char *payload);
 /* The last byte of what was said so far is another one. */

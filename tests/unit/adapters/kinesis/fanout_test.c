@@ -2,6 +2,7 @@
 /* What a feed may bring, and where the next one begins. Whole streams over HTTP/2 are in the contract suite. */
 #include "fanout_rig.h"
 
+#include "adapters/kinesis/builder.h"
 #include "base/metrics.h"
 #include "ks_test.h"
 
@@ -439,6 +440,38 @@ TEST(an_event_that_the_budget_refuses_comes_when_there_is_room)
     EXPECT_EQ_U64(rig->budget.used, 0);
     rig->budget.limit = 1 << 20;
     fanout_rig_expect(rig, 10, "201");
+    fanout_rig_close(rig);
+}
+
+TEST(events_that_come_together_are_read_apart)
+{
+    struct fanout_rig *rig = fanout_rig_new();
+
+    initial(rig);
+    fanout_rig_two_events(rig, EVENT(RECORD(201) "," RECORD(202), 202),
+                          EVENT(RECORD(203) "," RECORD(204), 204));
+    fanout_rig_open(rig, KS_POSITION_TRIM_HORIZON);
+    fanout_rig_expect(rig, 10, "201 202");
+    fanout_rig_expect(rig, 10, "203 204");
+    EXPECT_EQ_U64(http_script_count(rig->script), 1);
+    fanout_rig_close(rig);
+}
+
+TEST(an_event_is_delivered_though_the_one_behind_it_cannot_be_kept)
+{
+    struct fanout_rig *rig = fanout_rig_new();
+
+    fanout_rig_stream(rig);
+    size_t both = fanout_rig_two_events(rig, EVENT(RECORD(201), 201), EVENT(RECORD(202), 202));
+    initial(rig);
+    fanout_rig_event(rig, EVENT(RECORD(202), 202));
+    /* For the piece and the records in it, and for no second block. */
+    ks_budget_init(&rig->budget, ks_builder_capacity(both, KS_READ_RECORDS_MAX) + 10);
+    fanout_rig_open(rig, KS_POSITION_TRIM_HORIZON);
+    fanout_rig_expect(rig, 10, "201");
+    fanout_rig_expect(rig, 10, "202");
+    EXPECT_EQ_U64(http_script_count(rig->script), 2);
+    fanout_rig_asked(rig, 1, "\"SequenceNumber\":\"201\"");
     fanout_rig_close(rig);
 }
 

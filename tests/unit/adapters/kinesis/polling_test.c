@@ -318,6 +318,22 @@ TEST(malformed_bytes_are_told_and_the_iterator_is_kept)
     polling_rig_end(rig);
 }
 
+TEST(an_answer_without_a_body_is_no_answer)
+{
+    struct polling_rig *rig = polling_rig_born(&POLLING_RIG_JSON, KS_POSITION_TRIM_HORIZON);
+
+    polling_rig_say(rig, "GetShardIterator", 200, POLLING_RIG_ITERATOR);
+    polling_rig_say(rig, "GetRecords", 200, "");
+    polling_rig_say(rig, "GetRecords", 204, "");
+    polling_rig_say(rig, "GetRecords", 200,
+                    "{\"Records\":[" POLLING_RIG_RECORD(201) "],\"NextShardIterator\":\"I1\"}");
+    for (int at = 0; at < 2; at++)
+        EXPECT_ERR(polling_rig_read(rig, 1000).err, MALFORMED);
+    EXPECT_EQ_U64(rig->budget.used, 0);
+    polling_rig_expect(rig, "201");
+    polling_rig_end(rig);
+}
+
 TEST(a_full_budget_asks_for_fewer_and_fewer)
 {
     struct polling_rig *rig = polling_rig_born(&POLLING_RIG_JSON, KS_POSITION_TRIM_HORIZON);
@@ -400,8 +416,8 @@ TEST(a_read_leaves_when_there_is_room_for_its_answer)
     EXPECT_EQ_U64(rig->canned.request_count, 2);
     ks_batch_free(&held.batch);
     polling_rig_await(rig, &read.times);
-    /* A record of 90,000 bytes takes twice its base64 while it arrives: there is room for one. */
-    EXPECT_CONTAINS(rig->canned.requests[2].body, "\"I1\",\"Limit\":1}");
+    /* A record of 90,000 bytes takes its base64 while it arrives: there is room for three. */
+    EXPECT_CONTAINS(rig->canned.requests[2].body, "\"I1\",\"Limit\":3}");
     EXPECT_OK(read.answer.err);
     ks_batch_free(&read.answer.batch);
     polling_rig_end(rig);
@@ -434,7 +450,7 @@ TEST(as_many_are_asked_for_as_there_is_room_for)
 
     polling_rig_say(rig, "GetRecords", 200,
                     "{\"Records\":[" POLLING_RIG_RECORD(204) "],\"NextShardIterator\":\"I2\"}");
-    rig->budget.limit = rig->budget.used + 1600000;
+    rig->budget.limit = rig->budget.used + 800000;
     polling_rig_await(rig, &read.times);
     EXPECT_CONTAINS(rig->canned.requests[2].body, "\"I1\",\"Limit\":6}");
     ks_batch_free(&held.batch);
@@ -549,6 +565,9 @@ TEST(a_record_of_ten_mebibytes_comes_whole_in_cbor)
     struct ks_read_answer answer = polling_rig_read(rig, 1 << 20);
     EXPECT_STR(ks_ok(answer.err) ? "" : answer.detail.text, "");
     EXPECT_EQ_U64(answer.batch.records[0].data.size, LARGE_BYTES);
+    /* One block, in which it came and stays, with room for as many records as were asked for. */
+    EXPECT(rig->budget.most < sizeof(body) + (64 << 10));
+    EXPECT(rig->budget.used < sizeof(body) + 2 * sizeof(struct ks_record));
     ks_batch_free(&answer.batch);
     polling_rig_end(rig);
 }

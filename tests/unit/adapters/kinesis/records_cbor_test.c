@@ -3,6 +3,7 @@
 
 #include "aws/cbor.h"
 
+#include "body_block.h"
 #include "ks_test.h"
 
 enum { BYTES_MAX = 4 << 20 };
@@ -89,6 +90,11 @@ static void put_answer(struct ks_bytes *bytes, const struct manner *manner)
         put_byte(bytes, 0xFF);
 }
 
+static ks_err scan_view(ks_view body, struct ks_records *ret_records)
+{
+    return ks_records_cbor(body_block(NULL, 0, body, BODY_FITS, 10), 0, 10, ret_records);
+}
+
 TEST(an_answer_becomes_a_batch_in_every_manner_of_writing)
 {
     struct ks_bytes bytes;
@@ -99,7 +105,7 @@ TEST(an_answer_becomes_a_batch_in_every_manner_of_writing)
         struct manner manner = {
             .indefinite = (at & 1) != 0, .base64 = (at & 2) != 0, .chunked = (at & 4) != 0};
         put_answer(&bytes, &manner);
-        EXPECT_OK(ks_records_cbor(ks_bytes_view(&bytes), 10, NULL, &records));
+        EXPECT_OK(scan_view(ks_bytes_view(&bytes), &records));
         EXPECT_EQ_U64(records.batch.count, 2);
         EXPECT_STR(records.iterator, "AAA");
         EXPECT(!records.batch.at_end);
@@ -124,20 +130,17 @@ TEST(no_prefix_of_an_answer_is_an_answer)
             .indefinite = (at & 1) != 0, .base64 = (at & 2) != 0, .chunked = (at & 4) != 0};
         put_answer(&bytes, &manner);
         for (size_t size = 0; size < bytes.size; size++) {
-            uint8_t *copy = ks_alloc(size);
-            memcpy(copy, bytes.data, size);
-            EXPECT_ERR(ks_records_cbor(ks_view_of(copy, size), 10, NULL, &records), MALFORMED);
-            ks_free(copy);
+            EXPECT_ERR(scan_view(ks_view_of(bytes.data, size), &records), MALFORMED);
         }
         put_byte(&bytes, 0xF6);
-        EXPECT_ERR(ks_records_cbor(ks_bytes_view(&bytes), 10, NULL, &records), MALFORMED);
+        EXPECT_ERR(scan_view(ks_bytes_view(&bytes), &records), MALFORMED);
     }
     ks_bytes_free(&bytes);
 }
 
 static ks_err scan(const void *bytes, size_t size, struct ks_records *records)
 {
-    return ks_records_cbor(ks_view_of(bytes, size), 10, NULL, records);
+    return scan_view(ks_view_of(bytes, size), records);
 }
 #define SCAN(literal, records) scan(literal, sizeof(literal) - 1, records)
 
@@ -182,15 +185,17 @@ TEST(more_records_than_asked_for_and_short_budgets_are_refused)
 
     ks_bytes_init(&bytes, BYTES_MAX);
     put_answer(&bytes, &manner);
-    EXPECT_ERR(ks_records_cbor(ks_bytes_view(&bytes), 1, NULL, &records), MALFORMED);
-    ks_budget_init(&budget, 100);
-    EXPECT_ERR(ks_records_cbor(ks_bytes_view(&bytes), 2, &budget, &records), FULL);
+    ks_view view = ks_bytes_view(&bytes);
+    EXPECT_ERR(ks_records_cbor(body_block(NULL, 0, view, BODY_FITS, 1), 0, 1, &records), MALFORMED);
+    ks_budget_init(&budget, view.size + 100);
+    EXPECT_ERR(ks_records_cbor(body_block(&budget, 0, view, BODY_TIGHT, 2), 0, 2, &records), FULL);
+    EXPECT_EQ_U64(budget.used, 0);
     ks_budget_init(&budget, 10000);
-    for (uint64_t n = 1; n < 4; n++) {
-        ks_alloc_fail_after(n, 0);
-        EXPECT_ERR(ks_records_cbor(ks_bytes_view(&bytes), 2, &budget, &records), NO_MEMORY);
-        ks_alloc_fail_after(0, 0);
-        EXPECT_EQ_U64(budget.used, 0);
-    }
+    struct ks_block *tight = body_block(&budget, 0, view, BODY_TIGHT, 2);
+    ks_alloc_fail_after(1, 0);
+    EXPECT_ERR(ks_records_cbor(tight, 0, 2, &records), NO_MEMORY);
+    ks_alloc_fail_after(0, 0);
+    EXPECT_EQ_U64(budget.used, 0);
     ks_bytes_free(&bytes);
+    EXPECT_EQ_I64(ks_alloc_live(), 0);
 }

@@ -3,13 +3,21 @@
 
 #include "base/codec.h"
 
+#include "body_block.h"
 #include "ks_test.h"
 
 #include <stdio.h>
 
+static ks_err scan_of(struct ks_budget *budget, ks_view body, uint32_t records_max,
+                      struct ks_records *ret_records)
+{
+    return ks_records_json(body_block(budget, 0, body, BODY_FITS, records_max), 0, records_max,
+                           ret_records);
+}
+
 static ks_err scan(const char *body, struct ks_records *ret_records)
 {
-    return ks_records_json(ks_view_text(body), KS_READ_RECORDS_MAX, NULL, ret_records);
+    return scan_of(NULL, ks_view_text(body), KS_READ_RECORDS_MAX, ret_records);
 }
 
 #define RECORD(data, key, sequence)                                                                \
@@ -167,7 +175,7 @@ TEST(malformed_bytes_are_refused_and_charge_nothing)
 
     ks_budget_init(&budget, 1 << 20);
     for (size_t at = 0; at < sizeof(BODIES) / sizeof(BODIES[0]); at++) {
-        ks_err err = ks_records_json(ks_view_text(BODIES[at]), 100, &budget, &records);
+        ks_err err = scan_of(&budget, ks_view_text(BODIES[at]), 100, &records);
         if (!ks_err_is(err, KS_ERR_MALFORMED))
             FAIL("%s is taken for an answer: %s", BODIES[at], ks_err_name(err));
         EXPECT_EQ_U64(budget.used, 0);
@@ -186,11 +194,7 @@ TEST(no_prefix_of_an_answer_is_an_answer)
     EXPECT_OK(scan(BODY, &records));
     ks_batch_free(&records.batch);
     for (size_t size = 0; size + 1 < sizeof(BODY); size++) {
-        /* In memory of exactly this size, for the sanitizers. */
-        uint8_t *copy = ks_alloc(size);
-        memcpy(copy, BODY, size);
-        EXPECT_ERR(ks_records_json(ks_view_of(copy, size), 10, NULL, &records), MALFORMED);
-        ks_free(copy);
+        EXPECT_ERR(scan_of(NULL, ks_view_of((const uint8_t *)BODY, size), 10, &records), MALFORMED);
     }
 }
 
@@ -199,8 +203,8 @@ TEST(more_records_than_asked_for_are_refused)
     static const char BODY[] = ANSWER(RECORD("", "k", "1") "," RECORD("", "k", "2"));
     struct ks_records records;
 
-    EXPECT_ERR(ks_records_json(ks_view_text(BODY), 1, NULL, &records), MALFORMED);
-    EXPECT_OK(ks_records_json(ks_view_text(BODY), 2, NULL, &records));
+    EXPECT_ERR(scan_of(NULL, ks_view_text(BODY), 1, &records), MALFORMED);
+    EXPECT_OK(scan_of(NULL, ks_view_text(BODY), 2, &records));
     EXPECT_EQ_U64(records.batch.count, 2);
     ks_batch_free(&records.batch);
 }
@@ -211,15 +215,17 @@ TEST(a_short_budget_is_full_and_memory_can_fail)
     struct ks_budget budget;
     struct ks_records records;
 
-    ks_budget_init(&budget, 50);
-    EXPECT_ERR(ks_records_json(ks_view_text(BODY), 10, &budget, &records), FULL);
+    ks_view view = ks_view_text(BODY);
+    ks_budget_init(&budget, view.size + 50);
+    EXPECT_ERR(ks_records_json(body_block(&budget, 0, view, BODY_TIGHT, 10), 0, 10, &records),
+               FULL);
+    EXPECT_EQ_U64(budget.used, 0);
     ks_budget_init(&budget, 10000);
-    for (uint64_t n = 1; n < 3; n++) {
-        ks_alloc_fail_after(n, 0);
-        EXPECT_ERR(ks_records_json(ks_view_text(BODY), 10, &budget, &records), NO_MEMORY);
-        ks_alloc_fail_after(0, 0);
-        EXPECT_EQ_U64(budget.used, 0);
-    }
+    struct ks_block *tight = body_block(&budget, 0, view, BODY_TIGHT, 10);
+    ks_alloc_fail_after(1, 0);
+    EXPECT_ERR(ks_records_json(tight, 0, 10, &records), NO_MEMORY);
+    ks_alloc_fail_after(0, 0);
+    EXPECT_EQ_U64(budget.used, 0);
     EXPECT_EQ_I64(ks_alloc_live(), 0);
 }
 
