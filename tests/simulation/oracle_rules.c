@@ -5,6 +5,7 @@
 
 #include "oracle_flight.h"
 #include "world.h"
+#include "world_looks.h"
 
 /* ---- What it was told ---- */
 
@@ -526,9 +527,14 @@ static bool holds_an_orphan(const struct world *world, const struct process *pro
 static void look_at_owners(struct world *world)
 {
     const struct ks_core_config *core = &world->swarm.core;
+    sim_time look = world_looks_time(world);
     /* Two looks at the news, a poll, and the requests of both. Whoever has given up its take, for it was given late, is
      * told again when it has held too little for 1.5 B and a round has seen it. */
     sim_time soon = 2 * core->news.us + 2 * SIM_SECOND + 2 * core->beat.us + 2 * core->round.us;
+
+    /* Its leader may have gone before it told, and the answer to the next one's first look may have been lost. */
+    if (look > 0)
+        soon += SIM_LOOK + SIM_SECOND + 2 * look;
 
     for (ks_shard shard = 0; shard < world->stream.count; shard++) {
         const struct table_lease *row = world_table_lease(&world->table, shard);
