@@ -164,7 +164,12 @@ static void settle_one(struct world *world, const struct place *place, uint64_t 
 static void acknowledge(struct world *world, const struct place *place, uint64_t first,
                         uint64_t count)
 {
-    if (first + count > place->lane->delivered) {
+    uint64_t known = place->lane->delivered;
+
+    /* What was given up before it was ever delivered is settled, too. */
+    if (known < place->reader->forgot)
+        known = place->reader->forgot;
+    if (first + count > known) {
         oracle_fail(world, "w%u takes an ack of shard-%u for what it never delivered",
                     place->process->worker, place->shard);
         return;
@@ -381,29 +386,20 @@ static void check_extended(struct world *world, const struct place *place,
                         place->process->worker, place->shard);
 }
 
-static bool was_delivered(const struct place *place, uint64_t first, uint64_t count)
+/* Each is settled or was delivered. */
+static bool is_known(const struct place *place, uint64_t first, uint64_t count)
 {
-    if (first + count > place->lane->delivered)
-        return false;
     for (uint64_t i = first; i < first + count; i++)
-        if (i >= place->reader->forgot && record_at(place, i)->deliveries == 0)
+        if (i >= place->reader->forgot &&
+            (i >= place->lane->delivered || record_at(place, i)->deliveries == 0))
             return false;
     return true;
 }
 
-/* Some of it was given up before it was ever delivered: it is over, and also unknown, and either answer is true. */
-static bool is_over_unseen(const struct place *place, uint64_t first, uint64_t count)
+/* What was given up before it was ever delivered is over, and also unknown: either answer is true. */
+static bool was_delivered(const struct place *place, uint64_t first, uint64_t count)
 {
-    for (uint64_t i = first; i < first + count && i < place->reader->fetched; i++) {
-        const struct oracle_record *record = record_at(place, i);
-
-        if (i < place->reader->forgot
-                ? i >= place->lane->delivered
-                : record->deliveries == 0 &&
-                      (record->state == RECORD_DYING || record->state == RECORD_SETTLED))
-            return true;
-    }
-    return false;
+    return first + count <= place->lane->delivered && is_known(place, first, count);
 }
 
 /* What the answer to a settlement has to be, where the rules leave no choice. */
@@ -433,8 +429,8 @@ static void check_status(struct world *world, const struct place *place,
             wrong = "of a delivery is refused";
         if (is_retry && foreign && status == KS_SETTLE_OK)
             wrong = "takes back what is not its session's";
-        if (!delivered && status != KS_SETTLE_UNKNOWN &&
-            !is_over_unseen(place, event->settle.first, event->settle.count))
+        if (status != KS_SETTLE_UNKNOWN &&
+            !is_known(place, event->settle.first, event->settle.count))
             wrong = "of what was never delivered is not unknown";
     }
     if (wrong != NULL)
