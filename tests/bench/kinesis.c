@@ -528,10 +528,9 @@ static void measure(const struct cell *cell)
     meter_say(cell->fanout ? "kinesis/fanout" : "kinesis/poll", cell->record_bytes / cost / 1e6,
               "payload MB/cpu-s",
               "\"wire\":\"%s\",\"record_bytes\":%u,\"shards\":%u,\"share_per_cpu\":%.3f,"
-              "\"share_of_curl\":%.3f,"
-              "\"us_cpu_per_record\":%.3f,\"us_cpu_bare\":%.3f,\"us_cpu_curl\":%.3f,\"payload_mb_"
-              "per_s\":%.1f,"
-              "\"records_per_s\":%.0f,\"processor_used\":%.2f,\"system_part\":%.2f",
+              "\"share_of_curl\":%.3f,\"us_cpu_per_record\":%.3f,\"us_cpu_bare\":%.3f,"
+              "\"us_cpu_curl\":%.3f,\"payload_mb_per_s\":%.1f,\"records_per_s\":%.0f,"
+              "\"processor_used\":%.2f,\"system_part\":%.2f",
               cell->json ? "json" : "cbor", cell->record_bytes, cell->shards, median(turns.shares),
               median(turns.curl_shares), cost * 1e6, median(turns.bare_costs) * 1e6,
               median(turns.curl_costs) * 1e6, rate * cell->record_bytes / 1e6, rate, rate * cost,

@@ -5,8 +5,6 @@
 #include "aws/cbor.h"
 #include "base/codec.h"
 
-#include <assert.h>
-
 /* Has each item of an array taken by `item`. */
 static ks_err take_array(ks_view *view, ks_err (*item)(ks_view *view, void *into), void *into)
 {

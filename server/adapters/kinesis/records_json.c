@@ -4,8 +4,6 @@
 #include "adapters/kinesis/builder.h"
 #include "base/codec.h"
 
-#include <assert.h>
-
 /* Bytes behind `at` were read; nothing is read beyond the view. */
 struct scan {
     ks_view text;
