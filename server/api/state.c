@@ -220,20 +220,15 @@ void ks_handle_shards(struct ks_exchange *exchange)
 static void answer_shard(struct ks_exchange *exchange, const struct ks_page *page)
 {
     struct ks_switchboard *board = exchange->subscription->board;
-    ks_view id = exchange->request.part;
     struct ks_shard_status status;
     struct ks_arena arena;
     ks_pb_shard row;
     ks_shard shard;
 
     (void)page;
-    if (!ks_switchboard_find_shard(board, id, &shard) ||
-        !ks_switchboard_shard(board, shard, &status)) {
-        ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no shard %.*s is known",
-                            (int)(id.size < KS_SHARD_ID_MAX ? id.size : KS_SHARD_ID_MAX),
-                            (const char *)id.data);
+    if (!ks_api_find_shard(exchange, exchange->request.part, &shard) ||
+        !ks_switchboard_shard(board, shard, &status))
         return;
-    }
     ks_arena_init(&arena, ARENA_BYTES);
     if (fill_shard(board, &status, &arena, &row))
         ks_exchange_message(exchange, &row.base);

@@ -163,15 +163,8 @@ static ks_err shards_of(const struct ks_switchboard *board,
         return KS_FAIL(INVALID);
     }
     for (uint32_t i = 0; i < request->shard_count; i++) {
-        if (ks_names_find(&board->rows.shards, request->shards[i], &shards[i]))
-            continue;
-        if (!ks_board_has_looked(board) || board->rows.shards.fresh == 0) {
-            ks_detail_set(detail, "the shards are not known yet");
-            return KS_FAIL(BUSY);
-        }
-        ks_detail_set(detail, "no shard %.*s is known; /v1/shards has those that are",
-                      (int)request->shards[i].size, (const char *)request->shards[i].data);
-        return KS_FAIL(NOT_FOUND);
+        KS_TRY(ks_switchboard_need_shard(board, request->shards[i], &shards[i], detail));
+        shards[i] = ks_board_number(board, shards[i]);
     }
     return KS_OK;
 }

@@ -196,6 +196,9 @@ const char *ks_switchboard_stream(const struct ks_switchboard *board);
 const char *ks_switchboard_shard_id(const struct ks_switchboard *board, ks_shard shard);
 bool ks_switchboard_find_shard(const struct ks_switchboard *board, ks_view shard_id,
                                ks_shard *ret_shard);
+/* The same for who cannot do without it. NOT_FOUND, BUSY (nobody has looked for shards yet); the detail says so. */
+KS_MUST_USE ks_err ks_switchboard_need_shard(const struct ks_switchboard *board, ks_view shard_id,
+                                             ks_shard *ret_shard, struct ks_detail *detail);
 
 /* ---- Settling ---- */
 
