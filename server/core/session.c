@@ -543,8 +543,12 @@ static enum ks_settle_status retry(struct ks_core *core, struct ks_lease *lease,
             continue;
         }
         recall(core, lease, n);
-        if (event->settle.outcome == KS_RETRY)
+        if (event->settle.outcome == KS_RETRY) {
+            const bool again = slot->failed;
+
             ks_poison_failed(core, lease, n, event->settle.delay);
+            settled->count += !again && is_open(slot); /* It may be given up. */
+        }
     }
     core->stirred = true;
     ks_session_mind(core, lease);

@@ -457,7 +457,6 @@ struct ks_settled ks_switchboard_settle(struct ks_switchboard *board,
 {
     struct ks_event event = {.kind = KS_EVENT_SETTLE};
     struct ks_settled answer;
-    uint32_t done;
 
     event.settle.session = settlement->session;
     event.settle.session_epoch = settlement->session_epoch;
@@ -471,13 +470,13 @@ struct ks_settled ks_switchboard_settle(struct ks_switchboard *board,
     ks_board_step(board, &event);
 
     answer = settled(board, settlement->outcome != KS_GIVE_BACK);
-    done = count_done(&answer, settlement);
-    ks_board_note_reason(board, settlement, done);
+    ks_board_note_reason(board, settlement, count_done(&answer, settlement));
     if (settlement->outcome == KS_ACK)
         ks_metric_add_labelled(KS_METRIC_RECORDS_ACKED, board->config.subscription,
                                (int64_t)answer.count);
     if (settlement->outcome == KS_RETRY)
-        ks_metric_add_labelled(KS_METRIC_RECORDS_RETRIED, board->config.subscription, done);
+        ks_metric_add_labelled(KS_METRIC_RECORDS_RETRIED, board->config.subscription,
+                               (int64_t)answer.count);
     return answer;
 }
 

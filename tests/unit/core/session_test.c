@@ -250,6 +250,25 @@ TEST(what_was_settled_before_is_counted_and_told_of_once)
     EXPECT_EQ_U64(bed_effect(&bed, KS_EFFECT_SETTLED, 0)->settled.count, 1);
 }
 
+TEST(what_is_given_back_is_counted_once_and_what_is_settled_or_given_up_is_not)
+{
+    static const struct {
+        ks_number first;
+        uint32_t count;
+        uint64_t counted;
+    } nacks[] = {{0, 2, 2}, {0, 2, 0}, {2, 1, 0}, {0, 5, 1}};
+    ks_session_id session = one_lane(5, 10);
+
+    EXPECT_EQ_I64(bed_pull(&bed, session, 5), 5);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 2, 1, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 4, 1, KS_DEAD_LETTER, 0), KS_SETTLE_OK);
+    for (size_t i = 0; i < sizeof(nacks) / sizeof(nacks[0]); i++) {
+        EXPECT_EQ_I64(bed_settle(&bed, session, 0, nacks[i].first, nacks[i].count, KS_RETRY, 60000),
+                      KS_SETTLE_OK);
+        EXPECT_EQ_U64(bed_effect(&bed, KS_EFFECT_SETTLED, 0)->settled.count, nacks[i].counted);
+    }
+}
+
 TEST(a_cumulative_checkpoint_settles_all_that_was_delivered_up_to_it)
 {
     struct ks_event checkpoint = {.kind = KS_EVENT_CHECKPOINT, .checkpoint = {0, 1, 2}};
