@@ -67,7 +67,7 @@ static enum ks_idle idle_of(const struct poll *poll)
 {
     enum ks_idle idle;
 
-    if (ks_switchboard_session_idle(poll->subscription->board, poll->delivery.session, &idle))
+    if (ks_switchboard_session_idle(poll->subscription->board, poll->delivery.session, NULL, &idle))
         return idle;
     /* The session itself is over. */
     return poll->subscription->quiesced ? KS_IDLE_DRAINING : KS_IDLE_FENCED;

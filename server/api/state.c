@@ -378,6 +378,7 @@ void ks_serve_sessions(struct ks_exchange *exchange, const ProtobufCMessage *req
                        struct ks_arena *arena)
 {
     KinesisSidecar__V1__SessionsResponse response;
+    struct ks_idle_leases leases = {.asked = false};
     struct ks_session_status status;
     struct ks_page page;
     struct list list;
@@ -390,7 +391,7 @@ void ks_serve_sessions(struct ks_exchange *exchange, const ProtobufCMessage *req
     for (uint32_t i = list.page.next; i < ks_switchboard_session_slots(list.board); i++) {
         ks_pb_session *row;
         if (!ks_switchboard_session(list.board, i, &status) ||
-            !ks_switchboard_session_idle(list.board, i, &idle))
+            !ks_switchboard_session_idle(list.board, i, &leases, &idle))
             continue;
         row = list_row(&list, i, sizeof(*row));
         if (row == NULL)

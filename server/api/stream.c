@@ -82,7 +82,8 @@ static void say_heartbeat(struct stream *stream)
     enum ks_idle idle;
 
     if (!ks_switchboard_session(stream->subscription->board, stream->delivery.session, &status) ||
-        !ks_switchboard_session_idle(stream->subscription->board, stream->delivery.session, &idle))
+        !ks_switchboard_session_idle(stream->subscription->board, stream->delivery.session, NULL,
+                                     &idle))
         return;
     kinesis_sidecar__v1__heartbeat__init(&beat);
     kinesis_sidecar__v1__stream_event__init(&event);

@@ -376,8 +376,9 @@ struct ks_session_status {
 uint32_t ks_switchboard_session_slots(const struct ks_switchboard *board);
 bool ks_switchboard_session(const struct ks_switchboard *board, ks_session_id session,
                             struct ks_session_status *ret_status);
-/* Why it gets nothing, if it gets nothing. False for a free slot. It takes a look at every lease. */
+/* Why it gets nothing, if it gets nothing. False for a free slot. It takes a look at every lease; `all`: see
+ * ks_core_session_idle. */
 bool ks_switchboard_session_idle(const struct ks_switchboard *board, ks_session_id session,
-                                 enum ks_idle *ret_idle);
+                                 struct ks_idle_leases *all, enum ks_idle *ret_idle);
 
 #endif

@@ -26,7 +26,7 @@ TEST(a_pull_delivers_in_order_up_to_the_credit_and_a_settle_returns_it)
     EXPECT_EQ_I64(bed_pull(&bed, session, 100), 3);
     EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.first, 0);
     EXPECT_EQ_I64(bed_pull(&bed, session, 100), 0);
-    EXPECT_EQ_I64(ks_session_idle(bed.core, &bed.core->sessions[session]), KS_IDLE_FLOW_CONTROLLED);
+    EXPECT_EQ_I64(ks_core_session_idle(bed.core, session, NULL), KS_IDLE_FLOW_CONTROLLED);
     EXPECT_EQ_I64(bed_settle(&bed, session, 0, 1, 1, KS_ACK, 0), KS_SETTLE_OK);
     bed_settle_down(&bed);
     EXPECT_EQ_I64(bed_count(&bed, KS_EFFECT_WAKE), 1);
@@ -109,7 +109,7 @@ TEST(a_delayed_nack_rests_the_lane_and_wakes_the_session_when_it_is_over)
     EXPECT_EQ_I64(bed_pull(&bed, session, 5), 2);
     EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 2, KS_RETRY, 700), KS_SETTLE_OK);
     EXPECT_EQ_I64(bed_pull(&bed, session, 5), 0);
-    EXPECT_EQ_I64(ks_session_idle(bed.core, &bed.core->sessions[session]), KS_IDLE_LANE_BLOCKED);
+    EXPECT_EQ_I64(ks_core_session_idle(bed.core, session, NULL), KS_IDLE_LANE_BLOCKED);
     bed_settle_down(&bed);
     EXPECT_EQ_I64(ks_core_deadline(bed.core).us, ks_instant_add(bed.now, ks_span_ms(700)).us);
     bed_wait(&bed, 700);
@@ -333,7 +333,7 @@ TEST(a_session_that_names_shards_gets_only_those)
     ks_session_id session = bed_effect(&bed, KS_EFFECT_OPENED, 0)->session.session;
     bed_hold(&bed, 0, 1);
     bed_settle_down(&bed);
-    EXPECT_EQ_I64(ks_session_idle(bed.core, &bed.core->sessions[session]), KS_IDLE_NO_LEASES);
+    EXPECT_EQ_I64(ks_core_session_idle(bed.core, session, NULL), KS_IDLE_NO_LEASES);
     EXPECT_EQ_I64(bed.core->leases[0].tracker.lanes[0].session, KS_SESSION_NONE);
     bed_hold(&bed, 1, 1);
     bed_settle_down(&bed);
