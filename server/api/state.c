@@ -97,6 +97,11 @@ static bool fill_names(struct ks_arena *arena, const char *const *names, size_t 
     return true;
 }
 
+static bool is_inclusive(const struct ks_position *position)
+{
+    return position->kind == KS_POSITION_AT_SEQUENCE;
+}
+
 static int64_t sub_sequence_of(const struct ks_position *position)
 {
     return position->sub_sequence < 0 ? 0 : position->sub_sequence;
@@ -134,6 +139,7 @@ static bool fill_shard(struct ks_switchboard *board, const struct ks_shard_statu
     row->since = status->since.ms;
     row->checkpoint = ks_pb_text(ks_position_text(&status->checkpoint));
     row->sub_sequence_number = sub_sequence_of(&status->checkpoint);
+    row->inclusive = is_inclusive(&status->checkpoint);
     row->watermark = ks_pb_text(ks_position_text(&status->watermark));
     row->millis_behind_latest = status->millis_behind;
     row->read_at = status->read_at.ms;
@@ -157,6 +163,7 @@ static void fill_lease(const struct ks_shard_status *status, ks_pb_lease *row)
     row->since = status->since.ms;
     row->checkpoint = ks_pb_text(ks_position_text(&status->checkpoint));
     row->sub_sequence_number = sub_sequence_of(&status->checkpoint);
+    row->inclusive = is_inclusive(&status->checkpoint);
     row->next_owner = ks_pb_text(status->next_owner);
     row->read_at = status->read_at.ms;
     row->damaged = status->lease.damaged;

@@ -83,6 +83,38 @@ TEST(a_seek_answers_when_the_table_has_it)
     rig_end(&rig);
 }
 
+TEST(a_place_that_was_sought_by_its_number_is_told_as_the_next_one_until_it_is_settled)
+{
+    const char *shard;
+    const char *sequence;
+    char target[100];
+    char body[300];
+
+    begin();
+    stage_put(&rig.stage, 0, 20);
+    shard = rig_member(rig_pull(&rig, "/v1/records?max_records=1"), "shard_id");
+    (void)snprintf(target, sizeof(target), "/v1/shards/%s", shard);
+    EXPECT_CONTAINS(rig_call(&rig, "GET", target, ""), "\"inclusive\":false");
+    (void)snprintf(body, sizeof(body), "/v1/peek?shard=%s&max_records=1", shard);
+    sequence = rig_member(rig_call(&rig, "GET", body, ""), "sequence_number");
+    (void)snprintf(body, sizeof(body), "{\"to\":\"%s\",\"shards\":[\"%s\"],\"force\":true}",
+                   sequence, shard);
+    EXPECT_CONTAINS(post("/v1/seek", body), "\"inclusive\":true");
+    stage_turn_until(&rig.stage, stage_holds_all);
+    EXPECT_STR(rig_member(rig_call(&rig, "GET", target, ""), "checkpoint"), sequence);
+    EXPECT_CONTAINS(rig_call(&rig, "GET", target, ""), "\"inclusive\":true");
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/leases", ""), "\"inclusive\":true");
+    (void)snprintf(body, sizeof(body),
+                   "{\"shard_id\":\"%s\",\"sequence_number\":\"%s\",\"wait\":\"persisted\"}", shard,
+                   sequence);
+    for (int i = 0; i < 20 && strstr(rig_pull(&rig, "/v1/records"), sequence) == NULL; i++)
+        continue;
+    EXPECT_CONTAINS(post("/v1/checkpoint", body), "\"persisted\":true");
+    EXPECT_STR(rig_member(rig_call(&rig, "GET", target, ""), "checkpoint"), sequence);
+    EXPECT_CONTAINS(rig_call(&rig, "GET", target, ""), "\"inclusive\":false");
+    rig_end(&rig);
+}
+
 TEST(a_seek_to_the_tip_skips_nothing_that_comes_later)
 {
     begin();
