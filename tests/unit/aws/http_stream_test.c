@@ -95,7 +95,8 @@ static void end(struct rig *rig)
     EXPECT_EQ_I64(ks_alloc_live(), 0);
 }
 
-static void send(struct rig *rig, ks_err (*take)(void *arg, ks_view bytes), int64_t silence_ms)
+static void send_with(struct rig *rig, ks_err (*take)(void *arg, ks_view bytes), int64_t silence_ms,
+                      int64_t stream_ms)
 {
     struct ks_http_sink sink = {.begin = begin, .part = take, .arg = rig};
     struct ks_http_request request = {
@@ -103,6 +104,7 @@ static void send(struct rig *rig, ks_err (*take)(void *arg, ks_view bytes), int6
         .url = http_script_url(rig->script),
         .body = KS_VIEW("{}"),
         .silence = ks_span_ms(silence_ms),
+        .silence_stream = ks_span_ms(stream_ms),
         .stream = true,
         .response_max = 1000,
         .sink = &sink,
@@ -112,6 +114,11 @@ static void send(struct rig *rig, ks_err (*take)(void *arg, ks_view bytes), int6
 
     rig->times = 0;
     EXPECT_OK(ks_http_send(rig->http, &request, &rig->call));
+}
+
+static void send(struct rig *rig, ks_err (*take)(void *arg, ks_view bytes), int64_t silence_ms)
+{
+    send_with(rig, take, silence_ms, 0);
 }
 
 static void turn(struct rig *rig, int turns)
@@ -213,6 +220,21 @@ TEST(a_server_that_never_answers_is_silent)
     turn(rig, 1000);
     EXPECT_ERR(rig->err, TIMEOUT);
     EXPECT_EQ_I64(rig->status, 0);
+    end(rig);
+}
+
+TEST(a_stream_that_has_begun_has_a_silence_of_its_own)
+{
+    const struct http_step steps[] = {
+        {.raw = "HTTP/1.1 200 Said\r\nContent-Length: 10\r\n\r\nhalf"}, {.silent = true}};
+    struct rig *rig = born(steps, 2);
+
+    send_with(rig, part, 60000, 300);
+    turn(rig, 1000);
+    EXPECT_CONTAINS(rig->detail.text, "nothing came for 300 ms");
+    send_with(rig, part, 300, 60000);
+    turn(rig, 1000);
+    EXPECT_CONTAINS(rig->detail.text, "nothing came for 300 ms");
     end(rig);
 }
 

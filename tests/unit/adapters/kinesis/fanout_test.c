@@ -3,6 +3,8 @@
 #include "fanout_rig.h"
 
 #include "adapters/kinesis/builder.h"
+#include "adapters/kinesis/pace.h"
+#include "aws/limits.h"
 #include "base/metrics.h"
 #include "ks_test.h"
 
@@ -626,15 +628,20 @@ TEST(feeds_are_renewed_before_aws_ends_them_and_go_on_behind_the_last_record)
     fanout_rig_close(rig);
 }
 
+static void turn_until_told(struct fanout_rig *rig)
+{
+    for (int at = 0; rig->reading && at < 300; at++)
+        ks_loop_turn(rig->loop, ks_span_ms(100));
+    EXPECT(!rig->reading);
+}
+
 /* A read that nothing comes for. */
 static void read_for(struct fanout_rig *rig, int64_t ms)
 {
     fanout_rig_ask(rig, 10);
     ks_loop_turn(rig->loop, ks_span_ms(10));
     ahead_ms += ms;
-    for (int at = 0; rig->reading && at < 300; at++)
-        ks_loop_turn(rig->loop, ks_span_ms(100));
-    EXPECT(!rig->reading);
+    turn_until_told(rig);
     EXPECT_EQ_U64(rig->answer.batch.count, 0);
 }
 
@@ -655,5 +662,41 @@ TEST(a_silence_of_15_s_ends_a_feed_and_one_of_10_s_does_not)
     EXPECT_EQ_I64(ks_metric_number(KS_METRIC_FEEDS), 0);
     fanout_rig_expect(rig, 10, "202");
     fanout_rig_asked(rig, 1, "\"AFTER_SEQUENCE_NUMBER\",\"SequenceNumber\":\"201\"");
+    fanout_rig_close(rig);
+}
+
+/* --- And its failures are told as soon as those of polling --- */
+
+TEST(a_shard_that_is_refused_is_asked_for_every_5_s_at_least)
+{
+    struct fanout_rig *rig = by_default();
+
+    fanout_rig_refuse(rig, 500, "{\"__type\":\"InternalFailure\"}");
+    fanout_rig_open(rig, KS_POSITION_TRIM_HORIZON);
+    for (int64_t at = 1; at <= 16; at++) {
+        fanout_rig_ask(rig, 10);
+        ahead_ms += KS_PACE_FAILED_MS_MAX;
+        for (int turns = 0; turns < 3; turns++)
+            ks_loop_turn(rig->loop, ks_span_ms(0));
+        EXPECT_EQ_I64(ks_metric_number(KS_METRIC_FEEDS_BEGUN), at);
+        turn_until_told(rig);
+        EXPECT_ERR(rig->answer.err, SERVER);
+    }
+    fanout_rig_close(rig);
+}
+
+TEST(a_feed_that_does_not_begin_is_given_up_as_any_request)
+{
+    struct fanout_rig *rig = by_default();
+
+    fanout_rig_silence(rig);
+    fanout_rig_open(rig, KS_POSITION_TRIM_HORIZON);
+    fanout_rig_ask(rig, 10);
+    for (int at = 0; http_script_count(rig->script) == 0 && at < 3000; at++)
+        ks_loop_turn(rig->loop, ks_span_ms(10));
+    ahead_ms += KS_AWS_SILENCE_MS;
+    turn_until_told(rig);
+    EXPECT_ERR(rig->answer.err, TIMEOUT);
+    EXPECT_CONTAINS(rig->answer.detail.text, "nothing came for 10000 ms");
     fanout_rig_close(rig);
 }
