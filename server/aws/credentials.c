@@ -284,6 +284,7 @@ static ks_err set_up(struct ks_credentials_source *source,
     struct ks_provider_setup setup = {
         .loop = options->loop,
         .http = options->http,
+        .prng = &source->prng,
         .sts = &source->sts,
         .profile = source->profile,
         .profile_only = options->profile != NULL && options->profile[0] != '\0',

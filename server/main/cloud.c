@@ -10,6 +10,7 @@
 #include "base/budget.h"
 #include "base/digest.h"
 #include "base/log.h"
+#include "base/prng.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -49,9 +50,12 @@ static ks_err read_settings(struct ks_cloud *cloud, struct ks_detail *detail)
 static void ask_instance(struct ks_cloud *cloud)
 {
     char profile[KS_PROFILE_NAME_MAX + 1];
-    struct ks_provider_setup setup = {.loop = cloud->loop, .http = cloud->http, .profile = profile};
+    struct ks_prng prng;
+    struct ks_provider_setup setup = {
+        .loop = cloud->loop, .http = cloud->http, .prng = &prng, .profile = profile};
     struct ks_detail detail = {""};
 
+    ks_prng_init(&prng, ks_random_u64());
     if (!ks_ok(ks_profile_name(NULL, profile, &setup.profile_named)))
         return;
     ks_err err = ks_imds_region(&setup, cloud->settings->region, &detail);

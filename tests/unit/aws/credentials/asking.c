@@ -56,8 +56,12 @@ void asking_open(struct asking *asking)
     *asking = (struct asking){.answers = 0};
     EXPECT_OK(ks_loop_new(&asking->loop));
     EXPECT_OK(ks_http_new(asking->loop, &options, &asking->http, NULL));
-    asking->setup = (struct ks_provider_setup){
-        .loop = asking->loop, .http = asking->http, .sts = &asking->sts, .profile = "default"};
+    asking->setup = (struct ks_provider_setup){.loop = asking->loop,
+                                               .http = asking->http,
+                                               .prng = &asking->prng,
+                                               .sts = &asking->sts,
+                                               .profile = "default"};
+    ks_prng_init(&asking->prng, 1);
     asking_sts(asking, NULL);
 }
 
