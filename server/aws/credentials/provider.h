@@ -62,7 +62,8 @@ struct ks_provider_setup {
     struct ks_loop *loop;
     struct ks_http *http;
     struct ks_prng *prng; /* For the jitter. */
-    const struct ks_endpoint *sts;
+    const struct ks_endpoint_rules
+        *sts;            /* Whether it can be there is looked at when it is asked. */
     const char *profile; /* The name of the profile in use. */
     bool profile_named;  /* Somebody asked for this one, so that it must be there. */
     bool profile_only;   /* The environment does not count. */

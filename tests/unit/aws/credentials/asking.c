@@ -67,7 +67,7 @@ void asking_open(struct asking *asking)
 
 void asking_sts(struct asking *asking, const char *url)
 {
-    EXPECT_OK(ks_endpoint_resolve("sts", "eu-west-1", url, &asking->sts, NULL));
+    asking->sts = (struct ks_endpoint_rules){.service = "sts", .region = "eu-west-1", .url = url};
 }
 
 void asking_begin(struct asking *asking)

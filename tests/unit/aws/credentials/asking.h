@@ -22,7 +22,7 @@ struct asking {
     struct ks_http *http;
     struct ks_provider_setup
         setup; /* Of profile "default", which nobody named; region eu-west-1. */
-    struct ks_endpoint sts;
+    struct ks_endpoint_rules sts;
     struct ks_prng prng; /* Seed 1. */
     struct ks_provider *provider;
     /* The last answer. */
