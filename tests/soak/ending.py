@@ -82,7 +82,7 @@ def judge(world):
             break
     ledger.letters_are(letters, ledger.letters_that_stay())
     ledger.letters_at_the_end(letters)
-    ledger.all_were_seen()
+    ledger.all_came()
     replayed(world)
     for member in world.members:
         check(member.sidecar.process.poll() is None, "it is there")

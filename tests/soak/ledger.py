@@ -35,8 +35,7 @@ class Known:
 
     def __init__(self, name):
         self.name = name        # KEY:NUMBER
-        self.known_at = time.monotonic()
-        self.seen = 0           # How often it came.
+        self.epochs = set()     # Those in which it came.
         self.finish_at = 0.0    # When a settlement that ends it was begun last; 0: none counts.
         self.finishes = collections.Counter()
         self.finishing = set()  # The epochs in which one was begun.
@@ -63,13 +62,16 @@ class Place:
         self.next = None        # The record that a seek went to: its shard stands on it, and it is the next one.
         self.excused = []       # [(beyond, up to)]: what a seek passed over or a checkpoint covered, known by then or not.
         self.cumulative = []    # Checkpoints that were asked for.
+        self.epochs = {}        # Epoch -> when something of it came first.
 
 
 class Cumulative:
-    """A checkpoint that was asked for. `over`: it took effect before that, if ever."""
+    """A checkpoint that was asked for. `over`: it took effect before that, if ever. `due`: what it covers, though nobody has seen
+    it in this epoch: (sequence, known). `mark`: how far the watermark of the epoch came."""
 
     def __init__(self, sequence, epoch, boot):
         self.sequence, self.epoch, self.boot = sequence, epoch, boot
+        self.due, self.mark = [], -1
         self.over = time.monotonic() + 3600
 
 
@@ -108,7 +110,8 @@ class Ledger:
             known = self.know(shard, sequence, line["name"])
             redriven = bool(line.get("redriven"))
             said = f"{line} on a connection of {connection.began:.3f} ({connection})"
-            known.seen += 1
+            known.epochs.add(epoch)
+            self.places[shard].epochs.setdefault(epoch, time.monotonic())
             known.note("came", boot, epoch, line["attempt"])
             self.counts["redriven" if redriven else "delivered"] += 1
             self.ids[line["ack_id"]] = (shard, sequence, epoch, boot, redriven)
@@ -196,9 +199,12 @@ class Ledger:
             self.places[shard].excused.append((-1, sequence))
             for one in self.places[shard].sequences:
                 if one <= sequence:
-                    self.records[shard, one].finish_at = time.monotonic()
-                    self.records[shard, one].finishes["checkpoint"] += 1
-                    self.records[shard, one].note("checkpoint", sequence)
+                    known = self.records[shard, one]
+                    if not known.finish_at and not known.passed and epoch not in known.epochs:
+                        asked.due.append((one, known))
+                    known.finish_at = time.monotonic()
+                    known.finishes["checkpoint"] += 1
+                    known.note("checkpoint", sequence)
             return asked
 
     # --- Seeks, kills ---
@@ -261,6 +267,9 @@ class Ledger:
             check(watermark >= checkpoint, f"the watermark of {shard}, {watermark}, is behind its checkpoint {checkpoint}")
             place.checkpoint = checkpoint
             self.check_settled(shard, watermark)
+            for asked in place.cumulative:
+                if asked.epoch == epoch:
+                    asked.mark = max(asked.mark, watermark - (watermark == place.next))
 
     def check_settled(self, shard, up_to):
         place = self.places[shard]
@@ -302,14 +311,18 @@ class Ledger:
 
     # --- The end ---
 
-    def all_were_seen(self):
-        """A checkpoint settles what was delivered, and nothing else: what nobody saw was on its way on a connection that
-        broke, since before the checkpoint."""
+    def all_came(self):
+        """A checkpoint settles what was delivered, and nothing else: what it covers and the watermark has passed came in that
+        epoch, then or later, or had been on its way on a connection that broke."""
         with self.lock:
-            for (shard, sequence), known in self.records.items():
-                if known.seen or known.passed or known.buried:
-                    continue
-                asked = [one for one in self.places[shard].cumulative if one.sequence >= sequence]
-                check(any(boot == one.boot and drained < one.over and broke > known.known_at - 1
-                          for one in asked for boot, drained, broke in self.broken),
-                      f"nobody ever saw {shard} {sequence} ({known.name}), and it is settled:", known.story)
+            for shard, place in self.places.items():
+                for asked in place.cumulative:
+                    unseen = [known.story for sequence, known in asked.due
+                              if sequence <= asked.mark and asked.epoch not in known.epochs]
+                    since = place.epochs[asked.epoch] - 5
+                    self.counts["covered"] += len(asked.due)
+                    self.counts["covered unseen"] += len(unseen)
+                    check(not unseen or any(boot == asked.boot and drained < asked.over and broke > since
+                                            for boot, drained, broke in self.broken),
+                          f"settled by the checkpoint {asked.sequence} of epoch {asked.epoch} of {shard}, though nobody saw it then,"
+                          f" {len(unseen)} records:", unseen[:3])
