@@ -9,7 +9,8 @@
  * the ContinuationSequenceNumber of the last event; so nothing is lost and nothing comes twice, whatever ended it:
  *  - its age: AWS ends it after 5 minutes, we up to half a minute before that, so that not all end at once;
  *  - nobody read for 10 s: what is in memory is given back;
- *  - silence (AWS sends an event every 5 s), a lost connection, damaged bytes, an exception within it, a full budget.
+ *  - silence (15 s, for AWS sends an event every 5 s; 10 s before the first, as of any request), a lost connection,
+ *    damaged bytes, an exception within it, a full budget.
  * At LATEST the feed is begun at once; place.h tells what follows if it does not come about.
  *
  * Kinesis refuses a SubscribeToShard within 5 s of another one to the same shard by the same consumer; after that, the

@@ -14,10 +14,10 @@
  * An answer of more than 5 MiB with fewer records than were asked for, and something behind it, was cut by its size,
  * and is paid for as one of 10 MiB.
  *
- * Bytes: the body of an answer lies in a block of the reader's budget, its records are copied into
- * another; then the first is freed. portion.h says how many records are asked for, and when there is room for them. An
- * answer that does not fit all the same is FULL, and halves that number. The most an answer may have is
- * KS_KINESIS_ANSWER_MAX.
+ * Bytes: the body of an answer lies in a block of the reader's budget, with room for its records behind it, and is read
+ * where it lies (builder.h). portion.h says how many records are asked for, and when there is room for them. An answer
+ * that does not fit all the same is FULL, and halves that number. The most a body may have is KS_KINESIS_ANSWER_MAX,
+ * whether its length is told or not.
  *
  * CBOR is asked for first; a server that does not speak it, or badly (kinesalite cuts answers off that
  * are longer than 16 KB), is asked for JSON from then on.

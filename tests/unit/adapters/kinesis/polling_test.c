@@ -587,6 +587,33 @@ TEST(an_answer_for_which_there_is_no_room_counts_at_the_server_all_the_same)
     polling_rig_end(rig);
 }
 
+/* Of bytes that are no answer, as far as they are read. */
+static ks_err read_long(size_t size, bool lengthless)
+{
+    struct polling_rig *rig = polling_rig_born(&POLLING_RIG_JSON, KS_POSITION_TRIM_HORIZON);
+    char *body = malloc(size);
+
+    memset(body, 'x', size);
+    polling_rig_say(rig, "GetShardIterator", 200, POLLING_RIG_ITERATOR);
+    canned_say(&rig->canned, (struct canned_answer){.operation = "GetRecords",
+                                                    .status = 200,
+                                                    .body = body,
+                                                    .size = size,
+                                                    .lengthless = lengthless});
+    ks_err err = polling_rig_read(rig, 1 << 20).err;
+    polling_rig_end(rig);
+    free(body);
+    return err;
+}
+
+TEST(an_answer_is_as_long_as_it_may_be_whether_its_length_is_told_or_not)
+{
+    for (int lengthless = 0; lengthless < 2; lengthless++) {
+        EXPECT_ERR(read_long(KS_KINESIS_ANSWER_MAX, lengthless == 1), MALFORMED);
+        EXPECT_ERR(read_long(KS_KINESIS_ANSWER_MAX + 1, lengthless == 1), FULL);
+    }
+}
+
 TEST(a_reader_is_closed_while_the_server_is_silent)
 {
     struct polling_rig *rig = polling_rig_born(&POLLING_RIG_JSON, KS_POSITION_TRIM_HORIZON);
