@@ -86,7 +86,17 @@ void look_fail(void)
     held_look.answered = NULL;
 }
 
-const char *look_call(const char *method, const char *target, const char *body, bool fails)
+void look_share(void)
+{
+    ks_instant until = stage_patience();
+
+    while (!stage_holds_all(&beside->stage)) {
+        stage_turn(&beside->stage, until, ks_span_ms(5));
+        stage_turn(&leader, until, ks_span_ms(5));
+    }
+}
+
+int look_send(const char *method, const char *target, const char *body)
 {
     static char request[1000];
     ks_instant until = stage_patience();
@@ -95,7 +105,6 @@ const char *look_call(const char *method, const char *target, const char *body, 
                         "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
                         "Content-Length: %zu\r\n\r\n%s",
                         method, target, strlen(body), body);
-    const char *answer;
     char byte;
 
     EXPECT(size > 0 && (size_t)size < sizeof(request));
@@ -105,6 +114,14 @@ const char *look_call(const char *method, const char *target, const char *body, 
             FAIL("answered without a look: %.400s", rig_read(beside, fd, NULL));
         stage_turn(&beside->stage, until, ks_span_ms(1));
     }
+    return fd;
+}
+
+const char *look_call(const char *method, const char *target, const char *body, bool fails)
+{
+    int fd = look_send(method, target, body);
+    const char *answer;
+
     if (fails)
         look_fail();
     else

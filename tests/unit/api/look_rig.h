@@ -17,7 +17,11 @@ bool look_is_asked(void);
 /* The look that was asked for goes on, or fails. */
 void look_let(void);
 void look_fail(void);
-/* One request, as rig_call, whose look goes on or fails when it has been asked for. */
+/* Both work until the rig's worker holds all leases; it has a session. */
+void look_share(void);
+/* Sends a request, and waits until its look has been asked for; the connection, which the caller reads and closes. */
+int look_send(const char *method, const char *target, const char *body);
+/* The same as one request, as rig_call, whose look goes on or fails then. */
 const char *look_call(const char *method, const char *target, const char *body, bool fails);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct rig rig;
 
@@ -176,6 +177,24 @@ TEST(a_resume_of_a_shard_that_nobody_looked_for_waits_for_a_look)
 TEST(a_seek_of_a_shard_that_nobody_looked_for_waits_for_a_look)
 {
     expect_order_looks("/v1/seek", ",\"to\":\"latest\"", "is not held by this worker");
+}
+
+/* The lease may come while the look is under way. */
+TEST(a_seek_that_waited_for_a_look_waits_for_the_table_too)
+{
+    char body[200];
+    int fd;
+
+    look_begin(&rig);
+    (void)rig_call(&rig, "GET", "/v1/records?wait_ms=0", "");
+    (void)snprintf(body, sizeof(body),
+                   "{\"shards\":[\"%s\"],\"to\":\"trim_horizon\",\"force\":true}", look_shard());
+    fd = look_send("POST", "/v1/seek", body);
+    look_share();
+    look_let();
+    EXPECT_CONTAINS(rig_read(&rig, fd, NULL), "\"outcome\":\"done\"");
+    (void)close(fd);
+    look_end(&rig);
 }
 
 TEST(a_release_of_a_shard_that_nobody_looked_for_waits_for_a_look)

@@ -463,11 +463,13 @@ TEST(nobody_listening_is_told)
     for (int times = 2; times < 5; times++) {
         EXPECT_OK(ks_http_send(house.http, &request, &house.call));
         turn_until(&house, &told.times, times);
-        EXPECT(ks_err_is(told.err, KS_ERR_CONNECTION));
+        EXPECT(ks_err_is(told.err, KS_ERR_CONNECTION) || ks_err_is(told.err, KS_ERR_TIMEOUT));
         EXPECT(!told.sent);
         EXPECT_OK(ks_http_send(house.http, &request, &house.call));
         ks_loop_turn(house.loop, ks_span_ms(0));
-        ks_http_cancel(house.call);
+        if (told.times == times) /* The resolver may be quicker. */
+            ks_http_cancel(house.call);
+        told.times = times;
     }
     ks_bytes_free(&told.body);
     close_house(&house);
