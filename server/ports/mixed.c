@@ -39,8 +39,8 @@ static enum ks_mixed_sign see_ahead(struct ks_mixed *mixed, const struct ks_mixe
     return once(mixed, KS_MIXED_AHEAD);
 }
 
-/* The time that a renewal gives: more than was left of it when the answer came. What was left when we asked is less than
- * it, by what passed since the renewal: a third of our lease at most, unless looks are slow. */
+/* The time that a renewal gives: more than was left of it when the answer came. What was left when we asked is less
+ * than it, by what passed since the renewal: a third of our lease at most, unless looks are slow. */
 static enum ks_mixed_sign see_time(struct ks_mixed *mixed, const struct ks_mixed_lease *lease,
                                    ks_wall wall)
 {

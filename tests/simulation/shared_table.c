@@ -184,8 +184,8 @@ static void asked(struct shared_world *world, const struct shared_request *reque
     (void)request;
 }
 
-/* Nobody else takes what we claimed until its time is over for 120 s: who is drained and has had no trouble leaves none.
- */
+/* Nobody else takes what we claimed until its time is over for 120 s: who is drained and has had no trouble leaves
+ * none. */
 static void effect(struct shared_world *world, uint32_t number, const struct ks_effect *effect)
 {
     const uint32_t name = world->nodes[number].name;
