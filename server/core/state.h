@@ -75,10 +75,11 @@ struct ks_directory_entry {
     uint32_t siblings[KS_PARENTS_MAX]; /* the next edge of this parent. */
     uint32_t place;                    /* In the list that members divide, from 1; 0: not in it. */
     uint32_t named;                    /* Serial of the last reading of that list that had it. */
-    bool unread;      /* Told that nobody has it though it falls to one who lives. */
-    uint8_t assigned; /* enum ks_assigned */
-    bool elsewhere;   /* KCL: the row is of another stream than ours, */
-    bool unserved;    /* one that this process does not read. */
+    bool unread;         /* Told that nobody has it though it falls to one who lives. */
+    uint8_t assigned;    /* enum ks_assigned */
+    ks_instant found_at; /* KCL 3.x: since when it is that, if it is. */
+    bool elsewhere;      /* KCL: the row is of another stream than ours, */
+    bool unserved;       /* one that this process does not read. */
     struct ks_pause pause;
 };
 
@@ -87,7 +88,8 @@ enum ks_assigned {
     KS_ASSIGNED_NO,
     KS_ASSIGNED_FOUND,  /* The row is to be read, */
     KS_ASSIGNED_LOOKED, /* and then tells, */
-    KS_ASSIGNED_ASKED   /* or those of its parents, which are being read. */
+    KS_ASSIGNED_ASKED,  /* or those of its parents, which are being read. */
+    KS_ASSIGNED_WAITS   /* It is ours, and they are not over: it is renewed, and not served. */
 };
 
 /* Whether somebody has to be told of a lease. */
@@ -310,6 +312,7 @@ struct ks_leader_write {
     bool reading;       /* The take is done, or may be: the row is read .. */
     ks_instant read_at; /* .. not before. */
     bool claims;        /* It is read for the protocol's claim. */
+    bool renews;        /* No lease begins with it. */
 };
 enum { KS_LEADER_WRITES_MAX = 32 };
 
@@ -369,9 +372,12 @@ struct ks_kcl {
     bool survey;            /* and is to be looked at again. */
     /* What is assigned to us. */
     ks_instant owned_at;
-    bool unindexed; /* The index could not be asked. */
-    bool waiting;   /* For parents of a shard that was assigned to us. */
-    bool assigned;  /* Some entry of the directory is marked as that. */
+    bool unindexed;       /* The index could not be asked. */
+    bool waiting;         /* For parents of a shard that was assigned to us. */
+    ks_instant rows_from; /* When the last look at all rows that was answered was asked for. */
+    bool renews;          /* Some such shards are renewed, .. */
+    ks_instant renew_at;  /* .. then. */
+    bool assigned;        /* Some entry of the directory is marked as that. */
     /* Of a table of several streams. */
     uint32_t elsewhere; /* Leases of other streams that are ours. */
     bool counted;       /* All rows were looked at, .. */

@@ -66,6 +66,7 @@ void ks_kcl3_start(struct ks_core *core)
         .report_at = core->now,
         .owned_at = core->now,
         .leader_at = KS_LONG_AGO,
+        .rows_from = KS_LONG_AGO,
         .leader_span = LEADER_SPAN,
         .measured = true,
     };
@@ -116,6 +117,7 @@ void ks_kcl3_count(struct ks_core *core, struct ks_effects *effects)
         unserved |= core->directory[shard].present && core->directory[shard].unserved &&
                     ks_peers_open(&core->directory[shard]);
     kcl->counted = true;
+    kcl->rows_from = core->fleet.rows_asked_at;
     kcl->unserved = unserved;
     if (!unserved || kcl->unserved_told || !reports(core))
         return;
@@ -154,6 +156,8 @@ static void found(struct ks_core *core, ks_shard shard)
     entry = &core->directory[shard];
     if (entry->held != KS_HELD_NONE || entry->finished || entry->elsewhere)
         return;
+    if (entry->assigned == KS_ASSIGNED_NO)
+        entry->found_at = core->now;
     entry->assigned = KS_ASSIGNED_FOUND;
     core->fleet.kcl.assigned = true;
 }
@@ -172,30 +176,80 @@ static void owned_read(struct ks_core *core, const struct ks_event *event)
         found(core, event->store.leases[i].shard);
 }
 
-/* A row that names us and is not being given on: a write proves that it is ours still. */
+/* It names us, and is not being given on. */
+static bool is_ours(const struct ks_core *core, const struct ks_directory_entry *entry)
+{
+    return ks_peers_is_me(core, entry->owner) && entry->next_owner.worker == 0;
+}
+
+/* For so long it is renewed, or the leader would give it to one after the other. */
+static void wait_for_parents(struct ks_core *core, struct ks_directory_entry *entry,
+                             enum ks_assigned assigned)
+{
+    struct ks_kcl *kcl = &core->fleet.kcl;
+
+    if (!kcl->renews)
+        kcl->renew_at = ks_instant_add(core->now, core->config.beat);
+    kcl->renews = true;
+    entry->assigned = assigned;
+}
+
+/* A write proves that it is ours still. */
 static bool prove(struct ks_core *core, ks_shard shard, struct ks_effects *effects)
 {
     struct ks_directory_entry *entry = &core->directory[shard];
 
-    if (!ks_peers_is_me(core, entry->owner) || entry->next_owner.worker != 0)
+    entry->assigned = KS_ASSIGNED_NO;
+    if (!is_ours(core, entry))
         return true;
     if (!ks_kcl_readable(core, entry)) {
         core->fleet.kcl.waiting = true; /* For its parents: their rows are looked at. */
+        if (ks_peers_writable(entry))
+            wait_for_parents(core, entry, KS_ASSIGNED_WAITS);
         return true;
     }
-    return ks_peers_room(core) == 0 ||
-           ks_peers_write(core, shard, KS_STORE_TAKE_OVER, KS_NOBODY, entry->rev + 1, effects);
+    if (ks_peers_room(core) == 0 ||
+        ks_peers_write(core, shard, KS_STORE_TAKE_OVER, KS_NOBODY, entry->rev + 1, effects))
+        return true;
+    entry->assigned = KS_ASSIGNED_ASKED;
+    return false;
 }
 
-/* Rows of parents are looked at with all others, which is seldom: what was read of this one must not be younger. */
+/* As workers of the library renew all that they have, whether it is read or not. What the row says then is read anew. */
+static void renew_waiting(struct ks_core *core, struct ks_effects *effects)
+{
+    struct ks_kcl *kcl = &core->fleet.kcl;
+
+    kcl->renews = false;
+    kcl->renew_at = ks_instant_add(core->now, core->config.beat);
+    for (ks_shard shard = 0; ks_peers_want(core) && shard < core->directory_top; shard++) {
+        struct ks_directory_entry *entry = &core->directory[shard];
+
+        if (entry->assigned != KS_ASSIGNED_ASKED && entry->assigned != KS_ASSIGNED_WAITS)
+            continue;
+        kcl->renews = true;
+        if (ks_peers_writable(entry) && is_ours(core, entry) && ks_peers_room(core) > 0 &&
+            !ks_peers_renew(core, shard, entry->rev + 1, effects))
+            return;
+        entry->assigned = KS_ASSIGNED_FOUND;
+        kcl->assigned = true;
+    }
+}
+
+/* Rows of parents are looked at with all others, which is seldom. One that is not there was not made before this one, if
+ * it was looked for since this one was found; one that is not over is read again each time. */
 static bool knows(const struct ks_core *core, const struct ks_directory_entry *entry,
                   ks_shard parent)
 {
-    ks_instant known_at = core->fleet.rows_at;
+    const struct ks_directory_entry *row;
 
-    if (parent < core->directory_top && core->directory[parent].present)
-        known_at = ks_instant_max(known_at, core->directory[parent].read_at);
-    return parent == KS_SHARD_NONE || !ks_instant_before(known_at, entry->read_at);
+    if (parent == KS_SHARD_NONE)
+        return true;
+    row = parent < core->directory_top ? &core->directory[parent] : NULL;
+    if (row == NULL || !row->present)
+        return !ks_instant_before(core->fleet.kcl.rows_from, entry->found_at);
+    return row->finished || row->held != KS_HELD_NONE ||
+           !ks_instant_before(row->read_at, entry->read_at);
 }
 
 static bool knows_parents(const struct ks_core *core, const struct ks_directory_entry *entry)
@@ -216,11 +270,11 @@ static bool reads_parents(struct ks_core *core, struct ks_directory_entry *entry
         if (parent >= core->directory_top || knows(core, entry, parent))
             continue;
         row = &core->directory[parent];
-        if (row->present && row->held == KS_HELD_NONE)
+        if (row->present)
             reading |= row->writing ||
                        (entry->assigned == KS_ASSIGNED_LOOKED && ks_peers_look_at(core, parent));
     }
-    entry->assigned = KS_ASSIGNED_ASKED;
+    wait_for_parents(core, entry, KS_ASSIGNED_ASKED);
     return reading;
 }
 
@@ -229,9 +283,12 @@ static bool follow(struct ks_core *core, ks_shard shard, struct ks_effects *effe
 {
     struct ks_directory_entry *entry = &core->directory[shard];
 
-    if (entry->assigned == KS_ASSIGNED_NO || entry->writing)
+    if (entry->assigned == KS_ASSIGNED_NO || entry->assigned == KS_ASSIGNED_WAITS || entry->writing)
         return true;
     if (entry->held == KS_HELD_NONE && ks_peers_want(core)) {
+        /* A slow look shows it as it was before it was renewed last. */
+        if (entry->assigned == KS_ASSIGNED_ASKED && entry->read_at.us == core->fleet.rows_at.us)
+            entry->assigned = KS_ASSIGNED_FOUND;
         if (entry->assigned == KS_ASSIGNED_FOUND) {
             if (!ks_peers_look_at(core, shard))
                 return false;
@@ -244,8 +301,7 @@ static bool follow(struct ks_core *core, ks_shard shard, struct ks_effects *effe
                     ks_instant_min(core->fleet.round_at, ks_instant_add(core->now, SOON));
             return true;
         }
-        if (!prove(core, shard, effects))
-            return false;
+        return prove(core, shard, effects);
     }
     entry->assigned = KS_ASSIGNED_NO;
     return true;
@@ -261,7 +317,8 @@ static void follow_all(struct ks_core *core, struct ks_effects *effects)
             left = true;
             break;
         }
-        left |= core->directory[shard].assigned != KS_ASSIGNED_NO;
+        left |= core->directory[shard].assigned != KS_ASSIGNED_NO &&
+                core->directory[shard].assigned != KS_ASSIGNED_WAITS;
     }
     kcl->assigned = left;
     if (kcl->waiting && is_assigned(core))
@@ -528,6 +585,8 @@ void ks_kcl3_turn(struct ks_core *core, struct ks_effects *effects)
     if (is_assigned(core) && kcl->serials[OWNED] == 0 &&
         ks_instant_reached(core->now, kcl->owned_at))
         ask(core, OWNED, KS_STORE_READ_OWNED, effects);
+    if (is_assigned(core) && kcl->renews && ks_instant_reached(core->now, kcl->renew_at))
+        renew_waiting(core, effects);
     follow_all(core, effects);
 }
 
@@ -543,5 +602,7 @@ ks_instant ks_kcl3_deadline(const struct ks_core *core)
     due = ks_instant_min(due, report_at(core));
     if (is_assigned(core) && kcl->serials[OWNED] == 0)
         due = ks_instant_min(due, kcl->owned_at);
+    if (is_assigned(core) && kcl->renews)
+        due = ks_instant_min(due, kcl->renew_at);
     return due;
 }

@@ -278,8 +278,9 @@ static ks_instant take_serves_until(const struct ks_core *core, struct ks_direct
     return until;
 }
 
-bool ks_peers_write(struct ks_core *core, ks_shard shard, enum ks_store_operation operation,
-                    struct ks_incarnation target, uint64_t rev, struct ks_effects *effects)
+static struct ks_leader_write *send(struct ks_core *core, ks_shard shard,
+                                    enum ks_store_operation operation, struct ks_incarnation target,
+                                    uint64_t rev, struct ks_effects *effects)
 {
     struct ks_fleet *fleet = &core->fleet;
     struct ks_directory_entry *entry = &core->directory[shard];
@@ -287,10 +288,8 @@ bool ks_peers_write(struct ks_core *core, ks_shard shard, enum ks_store_operatio
     struct ks_store_effect *store;
 
     assert(!entry->writing);
-    if (fleet->blind && is_take(operation))
-        return ks_peers_look_at(core, shard);
     if (write == NULL || !ks_effects_room(core, effects, 1))
-        return false;
+        return NULL;
     *write = (struct ks_leader_write){
         .used = true,
         .serial = ks_core_serial(core),
@@ -311,7 +310,24 @@ bool ks_peers_write(struct ks_core *core, ks_shard shard, enum ks_store_operatio
     store->next_owner = operation == KS_STORE_PLAN ? target : entry->next_owner; /* As read. */
     store->rev = entry->rev;
     store->next_rev = rev;
-    return true;
+    return write;
+}
+
+bool ks_peers_write(struct ks_core *core, ks_shard shard, enum ks_store_operation operation,
+                    struct ks_incarnation target, uint64_t rev, struct ks_effects *effects)
+{
+    if (core->fleet.blind && is_take(operation))
+        return ks_peers_look_at(core, shard);
+    return send(core, shard, operation, target, rev, effects) != NULL;
+}
+
+bool ks_peers_renew(struct ks_core *core, ks_shard shard, uint64_t rev, struct ks_effects *effects)
+{
+    struct ks_leader_write *write = send(core, shard, KS_STORE_TAKE_OVER, KS_NOBODY, rev, effects);
+
+    if (write != NULL)
+        write->renews = true;
+    return write != NULL;
 }
 
 static void done(struct ks_core *core, const struct ks_leader_write *write,
@@ -408,7 +424,7 @@ static void read_back(struct ks_core *core, struct ks_leader_write *write,
     if (event->store.outcome != KS_DONE || event->store.lease_count == 0)
         return;
     core->protocol->see(core, KS_SERIAL_NOW, row);
-    if (is_take(write->operation) && !row->damaged && !row->finished &&
+    if (is_take(write->operation) && !write->renews && !row->damaged && !row->finished &&
         ks_peers_is_me(core, row->owner) && row->rev == write->rev && entry->held == KS_HELD_NONE &&
         ks_instant_before(core->now, write->deadline))
         begin(core, write, row, effects);

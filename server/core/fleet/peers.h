@@ -45,6 +45,8 @@ bool ks_peers_writable(const struct ks_directory_entry *entry);
  * now. */
 bool ks_peers_write(struct ks_core *core, ks_shard shard, enum ks_store_operation operation,
                     struct ks_incarnation target, uint64_t rev, struct ks_effects *effects);
+/* Moves the rev of a row on that names us, and that is not to be served yet. Else as above; no lease begins. */
+bool ks_peers_renew(struct ks_core *core, ks_shard shard, uint64_t rev, struct ks_effects *effects);
 /* Has a row that we do not hold read, consistently. False if there is no room for another request now. */
 bool ks_peers_look_at(struct ks_core *core, ks_shard shard);
 /* The same, so much later, and then `ks_fleet_protocol.claim`: who has the lease renews it while all rows are looked
