@@ -505,7 +505,8 @@ static void bury(struct ks_core *core, struct ks_lease *lease, ks_number first, 
     ks_number mark = lease->tracker.mark;
 
     for (ks_number n = first < mark ? mark : first; n < beyond; n++)
-        ks_poison_bury(core, lease, n);
+        if (ks_tracker_slot(&lease->tracker, n)->attempts > 0)
+            ks_poison_bury(core, lease, n);
     core->stirred = true; /* The lane goes on. */
     ks_session_mind(core, lease);
 }
@@ -519,9 +520,10 @@ static void note_expired(struct ks_settled *settled, ks_number number)
         settled->expired_count++;
 }
 
+/* It may come again. What was given back before anybody saw it will, whatever is said of its batch. */
 static bool is_open(const struct ks_slot *slot)
 {
-    return slot->state == KS_SLOT_PENDING || slot->state == KS_SLOT_SENT;
+    return slot->attempts > 0 && (slot->state == KS_SLOT_PENDING || slot->state == KS_SLOT_SENT);
 }
 
 /* Each record takes the later deliveries of its lane back with it. What is with another session by now is not this
@@ -534,7 +536,7 @@ static enum ks_settle_status retry(struct ks_core *core, struct ks_lease *lease,
     ks_number mark = lease->tracker.mark;
 
     for (ks_number n = first < mark ? mark : first; n < beyond; n++) {
-        const struct ks_slot *slot = ks_tracker_slot(&lease->tracker, n);
+        struct ks_slot *slot = ks_tracker_slot(&lease->tracker, n);
 
         if (!is_open(slot))
             continue;
@@ -548,6 +550,9 @@ static enum ks_settle_status retry(struct ks_core *core, struct ks_lease *lease,
 
             ks_poison_failed(core, lease, n, event->settle.delay);
             settled->count += !again && is_open(slot); /* It may be given up. */
+        } else if (slot->attempts == 1) {
+            /* Nobody ever saw it: what settles its batch leaves it. */
+            slot->attempts = slot->failures = 0;
         }
     }
     core->stirred = true;
@@ -576,15 +581,16 @@ static enum ks_settle_status extend(struct ks_core *core, struct ks_lease *lease
     return settled->expired_count > 0 ? KS_SETTLE_EXPIRED : KS_SETTLE_OK;
 }
 
-/* Each of them was delivered, or is settled. */
+/* Some of them were, or are settled; the rest was given back. */
 static bool was_delivered(const struct ks_tracker *tracker, ks_number first, ks_number beyond)
 {
+    bool some = first == beyond || first < tracker->mark;
+
     if (beyond < first || beyond > tracker->delivered)
         return false;
-    for (ks_number n = first < tracker->mark ? tracker->mark : first; n < beyond; n++)
-        if (ks_tracker_slot(tracker, n)->attempts == 0)
-            return false;
-    return true;
+    for (ks_number n = first; n < beyond && !some; n++)
+        some = ks_tracker_slot(tracker, n)->attempts > 0;
+    return some;
 }
 
 static enum ks_settle_status settle(struct ks_core *core, const struct ks_event *event,

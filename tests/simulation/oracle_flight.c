@@ -217,13 +217,15 @@ static bool has_died(struct world *world, const struct place *place, uint64_t nu
 
 static bool is_out(const struct place *place, uint64_t number)
 {
-    enum oracle_state state = record_at(place, number)->state;
+    const struct oracle_record *record = record_at(place, number);
 
-    return state == RECORD_FLYING || state == RECORD_DOUBT || state == RECORD_WAITING;
+    return record->deliveries > 0 && (record->state == RECORD_FLYING || record->state == RECORD_DOUBT ||
+                                      record->state == RECORD_WAITING);
 }
 
 /* What is with another session stays there. */
-static void retry(const struct place *place, const struct ks_event *event, ks_instant now)
+static void retry(struct world *world, const struct place *place, const struct ks_event *event,
+                  ks_instant now)
 {
     uint64_t end = event->settle.first + event->settle.count;
     int64_t delay = event->settle.delay.us < 0 ? 0 : event->settle.delay.us;
@@ -235,6 +237,9 @@ static void retry(const struct place *place, const struct ks_event *event, ks_in
             record->session != event->settle.session)
             continue;
         recall(place, i, RECORD_WAITING);
+        if (event->settle.outcome == KS_GIVE_BACK && record->deliveries == 1 &&
+            !has_died(world, place, i))
+            record->deliveries = 0; /* Nobody ever saw it. */
         if (event->settle.outcome == KS_RETRY && record->not_before < now.us + delay)
             record->not_before = now.us + delay;
     }
@@ -260,7 +265,8 @@ static void ask_for_letters(const struct place *place, const struct ks_event *ev
     for (uint64_t i = event->settle.first; i < end && i < place->lane->delivered; i++) {
         enum oracle_state state = record_at(place, i)->state;
 
-        if (i < place->reader->forgot || state == RECORD_SETTLED || state == RECORD_DYING)
+        if (i < place->reader->forgot || state == RECORD_SETTLED || state == RECORD_DYING ||
+            record_at(place, i)->deliveries == 0)
             continue;
         record_at(place, i)->asked = true;
         land(place, i, RECORD_DYING);
@@ -381,19 +387,23 @@ static void check_extended(struct world *world, const struct place *place,
 
     for (uint64_t i = event->settle.first; i < end && i < place->lane->delivered; i++)
         if (is_current(place, event->settle.epoch) && i >= place->reader->forgot &&
-            record_at(place, i)->state == RECORD_WAITING && !has_died(world, place, i))
+            record_at(place, i)->state == RECORD_WAITING && record_at(place, i)->deliveries > 0 &&
+            !has_died(world, place, i))
             oracle_fail(world, "w%u extends a delivery of shard-%u that was requeued",
                         place->process->worker, place->shard);
 }
 
-/* Each is settled or was delivered. */
+/* Some of them are settled or were delivered; the rest was given back. */
 static bool is_known(const struct place *place, uint64_t first, uint64_t count)
 {
-    for (uint64_t i = first; i < first + count; i++)
-        if (i >= place->reader->forgot &&
-            (i >= place->lane->delivered || record_at(place, i)->deliveries == 0))
+    bool some = count == 0;
+
+    for (uint64_t i = first; i < first + count; i++) {
+        if (i >= place->reader->forgot && i >= place->lane->delivered)
             return false;
-    return true;
+        some = some || i < place->reader->forgot || record_at(place, i)->deliveries > 0;
+    }
+    return some;
 }
 
 /* What was given up before it was ever delivered is over, and also unknown: either answer is true. */
@@ -456,7 +466,7 @@ static void settled(struct world *world, struct process *process, const struct k
     switch (event->settle.outcome) {
     case KS_ACK: acknowledge(world, &place, event->settle.first, event->settle.count); break;
     case KS_RETRY:
-    case KS_GIVE_BACK: retry(&place, event, now); break;
+    case KS_GIVE_BACK: retry(world, &place, event, now); break;
     case KS_DEAD_LETTER: ask_for_letters(&place, event); break;
     case KS_DROP: acknowledge(world, &place, event->settle.first, event->settle.count); break;
     case KS_EXTEND: extend(&place, event, status == KS_SETTLE_OK, now); break;
@@ -634,7 +644,7 @@ static void deliver_one(struct world *world, const struct place *place,
         wrong = "while it is in flight";
     else if (state == RECORD_WAITING && now.us < record->not_before)
         wrong = "before the delay of its nack";
-    else if ((effect->deliver.attempt == 1) == again)
+    else if ((effect->deliver.attempt == 1) != (record->deliveries == 0))
         wrong = "with a wrong attempt";
     if (wrong != NULL) {
         oracle_fail(world, "w%u delivers record %llu of shard-%u %s", place->process->worker,

@@ -195,12 +195,14 @@ class Ledger:
         """Just before a checkpoint: all that was delivered up to there may be settled by it. Returns it."""
         with self.lock:
             asked = Cumulative(sequence, epoch, boot)
-            self.places[shard].cumulative.append(asked)
-            self.places[shard].excused.append((-1, sequence))
-            for one in self.places[shard].sequences:
+            place = self.places[shard]
+            place.cumulative.append(asked)
+            place.excused.append((-1, sequence))
+            for one in place.sequences:
                 if one <= sequence:
                     known = self.records[shard, one]
-                    if not known.finish_at and not known.passed and epoch not in known.epochs:
+                    # While it is moved nobody knows where this epoch began.
+                    if not (known.finish_at or known.passed or epoch in known.epochs or place.seeks % 2):
                         asked.due.append((one, known))
                     known.finish_at = time.monotonic()
                     known.finishes["checkpoint"] += 1

@@ -39,6 +39,7 @@ from sources import PACKAGE, Gone, Refused, allowed, name_of, refused  # noqa: E
 SECONDS = int(os.environ.get("KS_SOAK_SECONDS", "60"))
 SEED = int(os.environ.get("KS_SOAK_SEED") or time.time())
 KEYS = [f"key-{number}" for number in range(40)]
+LARGEST_BYTES = 30100  # Of a record, with its name and its key.
 
 
 def options_of(chance):
@@ -66,13 +67,13 @@ class Member:
         return f"{self.name}.{self.lives}"
 
     def start(self):
-        """Returns when all shards are known: shard -> checkpoint."""
+        """Returns when all shards are known: their rows by their ids."""
         self.sidecar.start()
         self.before = self.descriptors()
         found = {}
 
         def all_known():
-            found.update({shard["shard_id"]: number_of(shard["checkpoint"]) for shard in self.shards()})
+            found.update({shard["shard_id"]: shard for shard in self.shards()})
             return len(found) == self.sidecar.options["local_shards"]
         wait_until(all_known, 30, "all shards are known")
         return found
@@ -103,18 +104,47 @@ class Member:
     def shards(self):
         return self.ask("GET", "/v1/shards")["shards"]
 
-    def end(self, number, alone):
+    def end(self, how, alone):
         """Kills it, or has it end by itself, and starts it again. `alone`: nobody else settles meanwhile."""
         self.up.clear()
-        self.sidecar.signal(number)
+        held = [shard for shard in self.shards() if shard["owner"] == self.name]
+        if how == "drained":
+            self.drain()
+        if how in ("SIGKILL", "SIGTERM"):
+            self.sidecar.signal(getattr(signal, how))
+        else:
+            self.told("/v1/quit")
         status = self.sidecar.wait()
-        check(number == signal.SIGKILL or status in (0, 1), "it ended with", status)
+        check(how == "SIGKILL" or status in (0, 1), "it ended with", status)
         ended = time.monotonic()
         self.lives += 1  # Some go on in the middle of a turn, and meet the next one before we do.
         found = self.start()
+        if alone and how != "SIGKILL" and status == 0:
+            self.all_was_saved(held, found)
         if alone:
-            self.ledger.process_ended(found, ended)
+            self.ledger.process_ended({name: number_of(shard["checkpoint"]) for name, shard in found.items()}, ended)
         self.up.set()
+
+    def drain(self):
+        """It stays, and holds nothing."""
+        self.told("/v1/drain")
+        status = self.ask("GET", "/v1/status")
+        row = status["subscriptions"][0]
+        check_equal((status["state"], row["leases_held"], row["sessions"], row["in_flight"], row["in_flight_bytes"]),
+                    ("draining", 0, 0, 0, 0), "a drain left")
+
+    def told(self, path):
+        """What it says to its end."""
+        answer = self.sidecar.call("POST", path, timeout=60 * SLOW)
+        check(answer.status == 200 and json.loads(answer.body.splitlines()[-1])["type"] == "drained", path, "said", answer)
+
+    @staticmethod
+    def all_was_saved(held, found):
+        """What was settled when it began to drain is in the table, unless the lease was lost before."""
+        for shard in held:
+            later = found[shard["shard_id"]]
+            check(later["epoch"] > shard["epoch"] + 1 or number_of(later["checkpoint"]) >= number_of(shard["watermark"]),
+                  "drained, and not saved:", shard, later)
 
 
 class Act:
@@ -125,10 +155,11 @@ class Act:
         self.lanes = chance.choice((1, 2, 16, 64))
         self.agreed = chance.random() < 0.7  # All say the same ordering.
         self.polite = chance.random() < 0.5  # All read what is on its way before they leave.
+        self.steady = chance.random() < 0.5  # Nobody changes the limits of a session that is open.
 
     def __repr__(self):
         return (f"by {self.ordering}{f' in {self.lanes} lanes' if self.ordering == 'key' else ''}"
-                f"{'' if self.agreed else ', not agreed'}{', polite' if self.polite else ''}")
+                f"{'' if self.agreed else ', not agreed'}{', polite' if self.polite else ''}{', steady' if self.steady else ''}")
 
 
 class World:
@@ -215,7 +246,8 @@ class Producer:
         for _ in range(chance.choice((1, 10, 60))):
             key = chance.choice(KEYS)
             size = chance.choice((0, 10, 100)) if chance.random() < 0.98 else chance.choice((1500, 5000, 30000))
-            entries.append((key, f"{key}:{self.next[key]} ".encode() + b"x" * size))
+            data = f"{key}:{self.next[key]} ".encode() + b"x" * size
+            entries.append((key, data if chance.random() < 0.7 else b'"' + data + b'"'))
             self.next[key] += 1
         body = {"Records": [{"PartitionKey": key, "Data": base64.b64encode(data).decode()} for key, data in entries]}
         answer = self.world.may(self.member, "put", lambda: self.member.ask("POST", "/v1/local/records", body))
@@ -243,16 +275,19 @@ class Monitor:
             if shard["owner"] == self.member.name and shard["state"] in ("held", "paused"):
                 self.ledger.looks(shard["shard_id"], shard["epoch"], number_of(shard["checkpoint"]), number_of(shard["watermark"]),
                                   seeks[shard["shard_id"]])
+        act = self.world.act
         answer = self.world.may(self.member, "look", lambda: self.member.ask("GET", "/v1/sessions"))
         for session in (answer or {"sessions": ()})["sessions"]:
-            self.look_at_session(session)
+            self.look_at_session(session, act.steady and act is self.world.act)
         time.sleep(0.1)
 
     @staticmethod
-    def look_at_session(session):
+    def look_at_session(session, steady):
         for name in ("in_flight", "in_flight_bytes", "credit", "lanes"):
             check(0 <= session[name] < 1 << 33, f"{name} of", session)
         check(session["in_flight"] > 0 or session["in_flight_bytes"] == 0, "bytes without records:", session)
+        # Only one by itself may be larger than what is left.
+        check(not steady or session["in_flight_bytes"] < session["max_in_flight_bytes"] + LARGEST_BYTES, "bytes:", session)
         check(session["credit"] == 0 or session["in_flight"] + session["credit"] <= session["max_in_flight"], "credit:", session)
 
 
@@ -276,10 +311,10 @@ class Fate:
             member.sidecar.signal(signal.SIGCONT)
             self.happened["stopped"] += 1
         else:
-            number = signal.SIGKILL if luck < 0.8 else signal.SIGTERM
-            self.happened[number.name] += 1
+            how = chance.choices(("SIGKILL", "SIGTERM", "drained", "quit"), (60, 14, 14, 12))[0]
+            self.happened[how] += 1
             with self.world.seeking:
-                member.end(number, len(self.world.members) == 1)
+                member.end(how, len(self.world.members) == 1)
 
 
 @test(seconds=SECONDS + SETTLED_SECONDS + 120)

@@ -13,8 +13,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
 from lib import SLOW, check, check_equal  # noqa: E402
 from stub import grpc  # noqa: E402
-from sources import (PACKAGE, POLLS, STREAMS, Event, Gone, Poll, Refused, StreamCall, allowed,  # noqa: E402
-                     refused_call)
+from sources import (PACKAGE, POLLS, STREAMS, Event, Gone, HttpStream, Poll, Refused, SseStream,  # noqa: E402
+                     StreamCall, allowed, refused_call)
 
 NAMES = [f"app-{number}" for number in range(6)]
 OUTCOMES = (("ack", 70), ("retry", 9), ("extend", 6), ("dead_letter", 3), ("drop", 4))
@@ -55,6 +55,8 @@ class Client:
         self.held, self.batches = {}, collections.defaultdict(dict)
         if chance.random() < 0.6:
             kind, options = chance.choice(STREAMS), self.options(chance)
+            if kind in (HttpStream, SseStream) and chance.random() < 0.4:
+                options["encoding"] = chance.choice(("utf8", "json"))
             if kind is StreamCall and chance.random() < 0.3:
                 options["explicit_credit"] = True
             self.source = self.world.may(self.member, "open", lambda: kind(self.member, options))
@@ -67,6 +69,7 @@ class Client:
                     body.update(ordering="ORDERING_" + self.world.act.ordering.upper(), lanes=options.get("lanes", 0))
                 self.world.may(self.member, "open", lambda: self.member.ask("POST", f"/{PACKAGE}Consumer/OpenSession", body))
             options["max_records"] = chance.choice((1, 10, 500))
+            options["encoding"] = chance.choice(("base64", "utf8", "json"))
             self.source = kind(self.member, options)
         self.until = time.monotonic() + chance.expovariate(1 / 3)
 
@@ -116,6 +119,8 @@ class Client:
     def say(self, chance):
         luck = chance.random()
         if luck < 0.5:
+            if self.world.act.steady:
+                return
             self.source.say(update=Event(PACKAGE + "SessionLimits", max_in_flight=chance.choice((0, 1, 50)),
                                          max_message_bytes=chance.choice((0, 3000, 1 << 20)),
                                          max_in_flight_bytes=chance.choice((0, 2000, 1 << 20))))

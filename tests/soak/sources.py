@@ -69,7 +69,8 @@ def refused(status, body):
 
 
 def name_of(data):
-    return data[:data.index(b" ")].decode()
+    """Of `KEY:NUMBER xxx`, which may be a string of JSON."""
+    return data[:data.index(b" ")].decode().lstrip('"')
 
 
 def line_of_json(line):
@@ -350,7 +351,8 @@ class Poll(Source):
 
     def read(self, seconds):
         self.begin_at()
-        query = {"session": self.session, "wait_ms": int(seconds * 1000), "max_records": self.options["max_records"]}
+        query = {"session": self.session, "wait_ms": int(seconds * 1000), "max_records": self.options["max_records"],
+                 "encoding": self.options.get("encoding", "base64")}
         answer = self.member.ask("GET", "/v1/records?" + urllib.parse.urlencode(query))
         return self.lines(answer)
 

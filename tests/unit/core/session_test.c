@@ -284,6 +284,25 @@ TEST(a_cumulative_checkpoint_settles_all_that_was_delivered_up_to_it)
     EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_SETTLED, 0)->settled.status, KS_SETTLE_UNKNOWN);
 }
 
+/* A batch whose end was not written: its client settles what it has seen by one id. */
+TEST(what_was_given_back_unseen_is_not_settled_with_its_batch)
+{
+    static const enum ks_settle_outcome outcomes[] = {KS_ACK, KS_DROP, KS_DEAD_LETTER};
+
+    for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++) {
+        ks_session_id session = one_lane(4, 10);
+
+        EXPECT_EQ_I64(bed_pull(&bed, session, 4), 4);
+        EXPECT_EQ_I64(bed_settle(&bed, session, 0, 1, 3, KS_GIVE_BACK, 0), KS_SETTLE_OK);
+        EXPECT_EQ_I64(bed_settle(&bed, session, 0, 1, 3, KS_ACK, 0), KS_SETTLE_UNKNOWN);
+        EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 4, KS_EXTEND, 1000), KS_SETTLE_OK);
+        EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 4, outcomes[i], 0), KS_SETTLE_OK);
+        EXPECT_EQ_I64(bed_pull(&bed, session, 3), 3);
+        EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.first, 1);
+        EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.attempt, 1);
+    }
+}
+
 TEST(lanes_are_divided_evenly_and_change_hands_only_when_nothing_is_in_flight)
 {
     ks_session_id first;
