@@ -65,7 +65,7 @@ ks_pull() {
 # ks_records BATCH - prints the records of a batch, one line of JSON for each.
 ks_records() {
     printf '%s\n' "$1" | sed -n -e '/"records":\[\]/d' \
-        -e 's/^{"batch_id":"[^"]*","records":\[\(.*\)\],"session":.*/\1/' -e 's/},{"/}\
+        -e 's/^{"records":\[\(.*\)\],"batch_id":"[^"]*","session":.*/\1/' -e 's/},{"/}\
 {"/g' -e p
 }
 

@@ -53,20 +53,23 @@ void ks_delivery_init(struct ks_delivery *delivery, const struct ks_subscription
     delivery->head_size = 0;
     delivery->open = false;
     delivery->late = false;
+    delivery->torn = false;
     ks_framer_init(&delivery->framer, format, source);
 }
 
-static void name_batch(struct ks_delivery *delivery)
+void ks_delivery_name(struct ks_delivery *delivery)
 {
-    struct ks_ack ack = {.session = delivery->session,
-                         .session_epoch = delivery->session_epoch,
-                         .run_count = delivery->run_count};
+    struct ks_ack ack = {.session = delivery->session, .session_epoch = delivery->session_epoch};
 
     for (uint32_t i = 0; i < delivery->run_count; i++) {
         const struct ks_run *run = &delivery->runs[i];
-        ack.runs[i] = (struct ks_ack_run){run->shard, run->epoch, run->first, run->count};
+        if (run->count > 0)
+            ack.runs[ack.run_count++] =
+                (struct ks_ack_run){run->shard, run->epoch, run->first, run->count};
     }
-    (void)ks_batch_id_write(&delivery->subscription->ack_key, &ack, delivery->batch_id);
+    delivery->batch_id[0] = '\0';
+    if (ack.run_count > 0)
+        (void)ks_batch_id_write(&delivery->subscription->ack_key, &ack, delivery->batch_id);
 }
 
 bool ks_delivery_pull(struct ks_delivery *delivery, uint32_t max_records, uint64_t max_bytes,
@@ -81,7 +84,7 @@ bool ks_delivery_pull(struct ks_delivery *delivery, uint32_t max_records, uint64
                                               max_records, max_bytes, delivery->runs, max_runs);
     if (delivery->run_count == 0)
         return false;
-    name_batch(delivery);
+    ks_delivery_name(delivery);
     return true;
 }
 
@@ -107,8 +110,8 @@ static void begin_run(struct ks_delivery *delivery)
 }
 
 /* Hands records back as if they had been refused at once: those that are not settled come again in the order of their
- * shard, and they have used no credit. */
-static void give_back(struct ks_delivery *delivery, ks_shard shard, ks_epoch epoch, ks_number first,
+ * shard, and they have used no credit. False if the session or the epoch is over, and with it the delivery. */
+static bool give_back(struct ks_delivery *delivery, ks_shard shard, ks_epoch epoch, ks_number first,
                       ks_number end)
 {
     struct ks_settlement settlement = {
@@ -121,8 +124,7 @@ static void give_back(struct ks_delivery *delivery, ks_shard shard, ks_epoch epo
         .outcome = KS_GIVE_BACK,
     };
 
-    /* If it is refused, the session or the epoch is over, and with it the delivery. */
-    (void)ks_switchboard_settle(delivery->subscription->board, &settlement);
+    return ks_switchboard_settle(delivery->subscription->board, &settlement).status == KS_SETTLE_OK;
 }
 
 static bool is_settled(const struct ks_delivery *delivery)
@@ -137,12 +139,17 @@ static bool is_settled(const struct ks_delivery *delivery)
 static void skip(struct ks_delivery *delivery)
 {
     struct ks_framer *framer = &delivery->framer;
+    struct ks_run *run = &delivery->runs[delivery->run_next - 1];
     bool settled = is_settled(delivery);
     ks_number end = settled ? framer->next + 1 : framer->end;
+    bool back = give_back(delivery, framer->shard, framer->epoch, framer->next, end);
 
     assert(!framer->begun);
-    delivery->late = delivery->late || !settled;
-    give_back(delivery, framer->shard, framer->epoch, framer->next, end);
+    if (!settled) {
+        delivery->late = true;
+        run->count = (uint32_t)(framer->next - run->first);
+        delivery->torn = delivery->torn || (back && run->count > 0);
+    }
     framer->next = end;
 }
 
@@ -174,11 +181,11 @@ void ks_delivery_give_back(struct ks_delivery *delivery)
     ks_number first = framer->next + (framer->begun ? 1 : 0);
 
     if (first < framer->end)
-        give_back(delivery, framer->shard, framer->epoch, first, framer->end);
+        (void)give_back(delivery, framer->shard, framer->epoch, first, framer->end);
     framer->next = framer->end;
     framer->begun = false;
     for (; delivery->run_next < delivery->run_count; delivery->run_next++) {
         const struct ks_run *run = &delivery->runs[delivery->run_next];
-        give_back(delivery, run->shard, run->epoch, run->first, run->first + run->count);
+        (void)give_back(delivery, run->shard, run->epoch, run->first, run->first + run->count);
     }
 }

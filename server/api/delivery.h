@@ -31,6 +31,8 @@ struct ks_delivery {
     /* Records were given back because the lease deadline has passed by the clock, which the core sees in the next turn
      * only: until then it would hand them out again, for ever, and nothing is pulled. Whoever pulls clears it, then. */
     bool late;
+    /* Some of a run were written, and the rest was given back: ids of the batch that are out already say too much. */
+    bool torn;
 };
 
 /* The query parameter `encoding`, base64 if it is absent. False if the exchange was answered (400). */
@@ -40,9 +42,11 @@ bool ks_request_encoding(struct ks_exchange *exchange, enum ks_frame_encoding *r
 void ks_delivery_init(struct ks_delivery *delivery, const struct ks_subscription *subscription,
                       ks_session_id session, enum ks_frame_format format);
 /* Takes records; the last ones must be out. False if there are none: then the session's consumer is
- * woken when there are. `batch_id` names them all. */
+ * woken when there are. `batch_id` names them all, which is true unless it is torn. */
 bool ks_delivery_pull(struct ks_delivery *delivery, uint32_t max_records, uint64_t max_bytes,
                       uint32_t max_runs);
+/* Has `batch_id` name what was pulled, but for what could not be written; "" if that is nothing. */
+void ks_delivery_name(struct ks_delivery *delivery);
 /* True while something that was pulled is not out. */
 bool ks_delivery_pending(const struct ks_delivery *delivery);
 /* Writes as ks_framer_fill(), over all runs; MISSING is never told. */

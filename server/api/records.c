@@ -108,11 +108,11 @@ static void answer_idle(struct poll *poll)
     ks_bytes_init(&body, 1024);
     ks_writer_begin(&json, &body);
     ks_writer_open(&json, '{');
-    ks_writer_key(&json, "batch_id");
-    ks_writer_string(&json, "");
     ks_writer_key(&json, "records");
     ks_writer_open(&json, '[');
     ks_writer_close(&json, ']');
+    ks_writer_key(&json, "batch_id");
+    ks_writer_string(&json, "");
     ks_writer_key(&json, "session");
     ks_writer_string(&json, poll->session);
     write_idle(&json, poll);
@@ -131,18 +131,14 @@ static size_t put(uint8_t *buffer, const char *text)
     return strlen(text);
 }
 
-static size_t fill_head(const struct poll *poll, uint8_t *buffer)
+/* The batch is named when its last record is written: whoever settles it has seen all that it names. */
+static size_t fill_tail(struct poll *poll, uint8_t *buffer)
 {
-    size_t size = put(buffer, "{\"batch_id\":\"");
+    size_t size = put(buffer, "],\"batch_id\":\"");
 
+    ks_delivery_name(&poll->delivery);
     size += put(buffer + size, poll->delivery.batch_id);
-    return size + put(buffer + size, "\",\"records\":[");
-}
-
-static size_t fill_tail(const struct poll *poll, uint8_t *buffer)
-{
-    size_t size = put(buffer, "],\"session\":\"");
-
+    size += put(buffer + size, "\",\"session\":\"");
     size += put(buffer + size, poll->session);
     return size + put(buffer + size, "\",\"idle_reason\":null}\n");
 }
@@ -159,7 +155,7 @@ static size_t fill(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
         return 0;
     }
     if (poll->part == PART_HEAD) {
-        size = fill_head(poll, buffer);
+        size = put(buffer, "{\"records\":[");
         poll->part = PART_RECORDS;
     }
     if (poll->part == PART_RECORDS) {
@@ -179,18 +175,17 @@ static size_t fill(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
 /* ---- Answers of calls ---- */
 
 /* The members of the message beside the records; in protobuf they may come in any order. */
-static ks_err write_ends(const struct poll *poll, struct ks_bytes *body, bool head)
+static ks_err write_tail(struct poll *poll, struct ks_bytes *body)
 {
     KinesisSidecar__V1__PullResponse response;
-    bool json = ks_rpc_is_json(poll->exchange);
 
-    if (json && head)
-        return ks_bytes_format(body, "{\"batchId\":\"%s\",\"records\":[", poll->delivery.batch_id);
-    if (json)
-        return ks_bytes_format(body, "],\"session\":\"%s\"}", poll->session);
+    ks_delivery_name(&poll->delivery);
+    if (ks_rpc_is_json(poll->exchange))
+        return ks_bytes_format(body, "],\"batchId\":\"%s\",\"session\":\"%s\"}",
+                               poll->delivery.batch_id, poll->session);
     kinesis_sidecar__v1__pull_response__init(&response);
-    response.batch_id = head ? ks_pb_text(poll->delivery.batch_id) : response.batch_id;
-    response.session = head ? response.session : ks_pb_text(poll->session);
+    response.batch_id = ks_pb_text(poll->delivery.batch_id);
+    response.session = ks_pb_text(poll->session);
     return ks_proto_write(&response.base, false, body);
 }
 
@@ -214,12 +209,12 @@ static void answer_call(struct poll *poll)
 
     ks_bytes_init(&body, KS_ANSWER_BYTES_MAX);
     err = ks_rpc_begin_message(&body);
-    if (ks_ok(err))
-        err = write_ends(poll, &body, true);
+    if (ks_ok(err) && ks_rpc_is_json(poll->exchange))
+        err = ks_bytes_append(&body, KS_VIEW("{\"records\":["));
     if (ks_ok(err))
         err = write_records(poll, &body);
     if (ks_ok(err))
-        err = write_ends(poll, &body, false);
+        err = write_tail(poll, &body);
     if (ks_ok(err))
         ks_rpc_written_message(poll->exchange, &body);
     else

@@ -31,7 +31,7 @@ struct stream {
     ks_instant wrote_at;
     struct ks_questions questions; /* Of a stream with both ways. */
     bool over;                     /* The session is: nothing more will come. */
-    bool cut;    /* A record stays incomplete: the connection must not end well. */
+    bool cut;    /* A record stays incomplete, or a batch: the connection must not end well. */
     bool unsaid; /* An event found no room: the client would miss it. */
     ks_shard shards[KS_SESSION_SHARDS_MAX];
     uint32_t shard_count; /* 0: all. */
@@ -322,7 +322,8 @@ static size_t fill_some(struct stream *stream, uint8_t *buffer, size_t room)
                 break;
         }
         size += fill_records(stream, buffer + size, room_for(stream, room - size), &state);
-        stream->cut = state == KS_FRAME_CUT;
+        /* A message of a call names what is in it, a line the whole batch. */
+        stream->cut = state == KS_FRAME_CUT || (stream->exchange->rpc == NULL && delivery->torn);
         if (state == KS_FRAME_FULL)
             break;
     }

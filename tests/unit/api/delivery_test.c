@@ -128,6 +128,27 @@ TEST(each_buffer_is_judged_by_the_clock_anew)
     stage_vanish(&stage);
 }
 
+/* What comes again later, in another batch, is not settled by this one. */
+TEST(a_batch_is_named_anew_without_what_could_not_be_written)
+{
+    enum ks_frame_state state;
+    struct ks_ack ack;
+
+    begin(3);
+    (void)ks_delivery_fill(&delivery, buffer, 1000, &state);
+    EXPECT(!delivery.torn);
+    (void)nanosleep(&longer_than_a_lease, NULL);
+    (void)ks_delivery_fill(&delivery, buffer, sizeof(buffer), &state);
+    EXPECT(delivery.torn);
+    ks_delivery_name(&delivery);
+    EXPECT_EQ_I64(ks_batch_id_read(&subscription.ack_key, ks_view_text(delivery.batch_id), &ack),
+                  KS_ACK_ID_OK);
+    EXPECT_EQ_U64(ack.run_count, 1);
+    EXPECT_EQ_U64(ack.runs[0].first, 0);
+    EXPECT_EQ_U64(ack.runs[0].count, 1);
+    stage_vanish(&stage);
+}
+
 /* As if the process had stopped in a turn for longer than a lease: by the time of the turn the core may deliver. */
 TEST(what_is_late_by_the_clock_is_not_pulled_again_in_this_turn)
 {
@@ -138,6 +159,9 @@ TEST(what_is_late_by_the_clock_is_not_pulled_again_in_this_turn)
     begin(2);
     (void)nanosleep(&longer_than_a_lease, NULL);
     EXPECT_EQ_U64(ks_delivery_fill(&delivery, buffer, sizeof(buffer), &state), 0);
+    EXPECT(!delivery.torn);
+    ks_delivery_name(&delivery);
+    EXPECT_STR(delivery.batch_id, "");
     EXPECT(!ks_delivery_pull(&delivery, 100, 1 << 20, 1));
     until = stage_patience();
     while (size == 0) {

@@ -25,7 +25,7 @@ TEST(nothing_says_why)
 {
     rig_begin(&rig);
     EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/records?wait_ms=0", ""),
-                    "{\"batch_id\":\"\",\"records\":[],\"session\":\"default\",\"idle_reason\":\"");
+                    "{\"records\":[],\"batch_id\":\"\",\"session\":\"default\",\"idle_reason\":\"");
     stage_turn_until(&rig.stage, stage_holds_all);
     EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/records?wait_ms=300", ""),
                     "\"idle_reason\":\"no_data\"");

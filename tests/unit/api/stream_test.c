@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct rig rig;
@@ -42,6 +43,26 @@ TEST(a_stream_says_who_it_is_then_sends_records_and_heartbeats)
     EXPECT_CONTAINS(text, "{\"type\":\"record\",\"ack_id\":\"");
     EXPECT_CONTAINS(text, "\"partition_key\":\"5\"");
     (void)rig_read(&rig, fd, "\"type\":\"heartbeat\",\"in_flight\":1,\"credit\":6,");
+    (void)close(fd);
+    rig_end(&rig);
+}
+
+/* Its lines name a batch of which the rest comes again in another one: nobody may settle it by that name. */
+TEST(a_stream_is_cut_in_the_middle_of_a_batch_that_may_not_go_on)
+{
+    static const struct timespec longer_than_a_lease = {.tv_sec = 1, .tv_nsec = 100 * 1000 * 1000};
+    const char *text;
+    int fd;
+
+    rig_begin(&rig);
+    fd = open_stream("client_id=me&max_in_flight=10000", "*/*");
+    stage_turn_until(&rig.stage, stage_holds_all);
+    stage_put(&rig.stage, 0, 3000);
+    rig_turn(&rig, 200); /* The client does not read: the network is full, and a batch half out. */
+    (void)nanosleep(&longer_than_a_lease, NULL);
+    text = rig_read(&rig, fd, NULL);
+    EXPECT_CONTAINS(text, "\"type\":\"record\"");
+    EXPECT_STR(text + strlen(text) - 4, "}\n\r\n"); /* Between two lines, and no end of chunks. */
     (void)close(fd);
     rig_end(&rig);
 }
