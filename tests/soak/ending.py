@@ -18,6 +18,9 @@ SETTLED_SECONDS = 60
 
 def heal(world):
     """Everybody leaves; one app at each takes and acknowledges all that is left."""
+    for client in world.clients:
+        if client.source:
+            world.ledger.broke(client.source)
     for member in world.members:
         leave(member)
         member.ask("POST", "/v1/resume", {})
@@ -41,11 +44,14 @@ def heal(world):
 
 
 def leave(member):
-    for session in member.ask("GET", "/v1/sessions")["sessions"]:
+    """Ends all sessions; returns how many there were."""
+    sessions = member.ask("GET", "/v1/sessions")["sessions"]
+    for session in sessions:
         try:
             member.ask("DELETE", "/v1/sessions/" + session["session"])
         except Refused:
             pass  # It was over by then.
+    return len(sessions)
 
 
 def take_all(world, member):
@@ -74,7 +80,9 @@ def judge(world):
         token = page["next_page_token"]
         if not token:
             break
-    ledger.letters_are(letters)
+    ledger.letters_are(letters, ledger.letters_that_stay())
+    ledger.letters_at_the_end(letters)
+    ledger.all_came()
     replayed(world)
     for member in world.members:
         check(member.sidecar.process.poll() is None, "it is there")

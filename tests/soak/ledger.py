@@ -35,16 +35,16 @@ class Known:
 
     def __init__(self, name):
         self.name = name        # KEY:NUMBER
-        self.seen = 0           # How often it came.
+        self.epochs = set()     # Those in which it came.
         self.finish_at = 0.0    # When a settlement that ends it was begun last; 0: none counts.
         self.finishes = collections.Counter()
+        self.finishing = set()  # The epochs in which one was begun.
         self.done = {}          # (Boot, epoch) -> when such a settlement was answered.
         self.persisted_at = 0.0
         self.passed = False     # By a seek.
         self.attempts = set()   # (Boot, epoch, attempt)
         self.story = []         # What happened to it, for who reads of a failure: (when, what).
         self.buried = False     # By nobody's wish: there must be a letter.
-
 
     def note(self, *what):
         self.story.append((round(time.time(), 3), *what))
@@ -61,11 +61,23 @@ class Place:
         self.looked = -1        # Up to here all are known to have been settled.
         self.next = None        # The record that a seek went to: its shard stands on it, and it is the next one.
         self.excused = []       # [(beyond, up to)]: what a seek passed over or a checkpoint covered, known by then or not.
+        self.cumulative = []    # Checkpoints that were asked for.
+        self.epochs = {}        # Epoch -> when something of it came first.
+
+
+class Cumulative:
+    """A checkpoint that was asked for. `over`: it took effect before that, if ever. `due`: what it covers, though nobody has seen
+    it in this epoch: (sequence, known). `mark`: how far the watermark of the epoch came."""
+
+    def __init__(self, sequence, epoch, boot):
+        self.sequence, self.epoch, self.boot = sequence, epoch, boot
+        self.due, self.mark = [], -1
+        self.over = time.monotonic() + 3600
 
 
 class Ledger:
     def __init__(self, ordering):
-        """`ordering` of polls, which take what there is; None if that may be any."""
+        """`ordering` of polls, which take what there is; None if that may be any. It may change."""
         self.lock = threading.RLock()
         self.ordering = ordering
         self.gives_up = False   # Records that fail too often become dead letters.
@@ -73,7 +85,10 @@ class Ledger:
         self.places = collections.defaultdict(Place)
         self.ids = {}           # ack_id -> (shard, sequence, epoch, boot, redriven)
         self.lately = collections.deque(maxlen=3000)  # The ids that came last, whoever's.
-        self.redriven = set()   # Letters that somebody ordered again or discarded: (shard, sequence).
+        self.redriven = set()   # Letters that somebody ordered again: (shard, sequence).
+        self.letters = set()    # Letters that somebody saw.
+        self.removed = set()    # Letters that somebody discarded, or acknowledged when they came again.
+        self.broken = []        # Connections on which something may have been on its way: (boot, drained at, broke at).
         self.counts = collections.Counter()
 
     def know(self, shard, sequence, name):
@@ -95,7 +110,8 @@ class Ledger:
             known = self.know(shard, sequence, line["name"])
             redriven = bool(line.get("redriven"))
             said = f"{line} on a connection of {connection.began:.3f} ({connection})"
-            known.seen += 1
+            known.epochs.add(epoch)
+            self.places[shard].epochs.setdefault(epoch, time.monotonic())
             known.note("came", boot, epoch, line["attempt"])
             self.counts["redriven" if redriven else "delivered"] += 1
             self.ids[line["ack_id"]] = (shard, sequence, epoch, boot, redriven)
@@ -117,10 +133,27 @@ class Ledger:
         ordering = connection.options.get("ordering", "shard") if not connection.polls else self.ordering
         if ordering in ("none", None):
             return
-        lane = (shard, epoch, key if ordering == "key" else "")
-        furthest = connection.furthest.get(lane, -1)
+        key = key if ordering == "key" else ""
+        furthest, last = connection.furthest.get((shard, epoch, key), (-1, sequence))
         check(attempt > 1 or sequence > furthest, f"a first attempt behind {furthest}:", said)
-        connection.furthest[lane] = max(furthest, sequence)
+        connection.furthest[shard, epoch, key] = max(furthest, sequence), sequence
+        if not self.gives_up:
+            self.check_none_skipped(shard, epoch, key, last, sequence, said)
+
+    def check_none_skipped(self, shard, epoch, key, last, sequence, said):
+        """A lane goes on behind `last` only with what is settled in between: what was recalled comes again first."""
+        place = self.places[shard]
+        covered = max((one.sequence for one in place.cumulative if one.epoch == epoch), default=-1)
+        first = bisect.bisect_right(place.sequences, max(last, covered))
+        for between in place.sequences[first:bisect.bisect_left(place.sequences, sequence)]:
+            known = self.records[shard, between]
+            check(epoch in known.finishing or key not in ("", known.name.split(":")[0]),
+                  f"skips {between} ({known.name}), which is not settled, behind {last}:", said, known.story)
+
+    def broke(self, connection):
+        """What was on its way there was delivered, and nobody saw it; not what was written before `drained`."""
+        with self.lock:
+            self.broken.append((connection.boot, connection.drained, time.monotonic()))
 
     # --- Settlements ---
 
@@ -130,10 +163,13 @@ class Ledger:
             now = time.monotonic()
             for ack_id, outcome in items:
                 if ack_id in self.ids and outcome in FINISHING:
-                    shard, sequence, _, _, redriven = self.ids[ack_id]
+                    shard, sequence, epoch, _, redriven = self.ids[ack_id]
                     known = self.records[shard, sequence]
                     if not redriven:
                         known.finish_at = now
+                        known.finishing.add(epoch)
+                    elif outcome != "dead_letter":
+                        self.removed.add((shard, sequence))
                     known.finishes[outcome] += 1
                     known.note(outcome)
             return {shard: place.seeks for shard, place in self.places.items()}
@@ -155,15 +191,21 @@ class Ledger:
                 if persisted and place.seeks % 2 == 0 and place.seeks == seeks.get(shard):
                     known.persisted_at = known.persisted_at or now
 
-    def passed_cumulatively(self, shard, sequence):
-        """Just before a checkpoint: all that was delivered up to there may be settled by it."""
+    def passed_cumulatively(self, shard, sequence, epoch, boot):
+        """Just before a checkpoint: all that was delivered up to there may be settled by it. Returns it."""
         with self.lock:
+            asked = Cumulative(sequence, epoch, boot)
+            self.places[shard].cumulative.append(asked)
             self.places[shard].excused.append((-1, sequence))
             for one in self.places[shard].sequences:
                 if one <= sequence:
-                    self.records[shard, one].finish_at = time.monotonic()
-                    self.records[shard, one].finishes["checkpoint"] += 1
-                    self.records[shard, one].note("checkpoint", sequence)
+                    known = self.records[shard, one]
+                    if not known.finish_at and not known.passed and epoch not in known.epochs:
+                        asked.due.append((one, known))
+                    known.finish_at = time.monotonic()
+                    known.finishes["checkpoint"] += 1
+                    known.note("checkpoint", sequence)
+            return asked
 
     # --- Seeks, kills ---
 
@@ -225,6 +267,9 @@ class Ledger:
             check(watermark >= checkpoint, f"the watermark of {shard}, {watermark}, is behind its checkpoint {checkpoint}")
             place.checkpoint = checkpoint
             self.check_settled(shard, watermark)
+            for asked in place.cumulative:
+                if asked.epoch == epoch:
+                    asked.mark = max(asked.mark, watermark - (watermark == place.next))
 
     def check_settled(self, shard, up_to):
         place = self.places[shard]
@@ -242,13 +287,42 @@ class Ledger:
     def letter(self, shard, sequence, cause):
         with self.lock:
             known = self.records.get((shard, sequence))
+            self.letters.add((shard, sequence))
             check(self.gives_up if cause != "asked" else known is not None and known.finishes["dead_letter"] > 0,
                   f"a dead letter that nobody asked for: {shard} {sequence} {cause}")
 
-    def letters_are(self, found):
-        """At the end: exactly those that must be there, and none that nobody wanted."""
+    def letters_that_stay(self):
+        """What any later list must hold, if nobody begins to remove it meanwhile."""
+        with self.lock:
+            return self.letters - self.removed
+
+    def letters_are(self, found, stayed):
+        """A whole list, and what `letters_that_stay` said before it was asked for."""
+        with self.lock:
+            for shard, sequence in stayed - self.removed - found:
+                raise Failure(f"the dead letter {shard} {sequence} is lost: {self.records[shard, sequence].story}")
+
+    def letters_at_the_end(self, found):
         with self.lock:
             for (shard, sequence), known in self.records.items():
                 only = list(known.finishes) == ["dead_letter"] and known.persisted_at and not known.passed
-                if (only or known.buried) and (shard, sequence) not in self.redriven:
+                if (only or known.buried) and (shard, sequence) not in self.redriven | self.removed:
                     check((shard, sequence) in found, f"the dead letter {shard} {sequence} ({known.name}) is lost")
+
+    # --- The end ---
+
+    def all_came(self):
+        """A checkpoint settles what was delivered, and nothing else: what it covers and the watermark has passed came in that
+        epoch, then or later, or had been on its way on a connection that broke."""
+        with self.lock:
+            for shard, place in self.places.items():
+                for asked in place.cumulative:
+                    unseen = [known.story for sequence, known in asked.due
+                              if sequence <= asked.mark and asked.epoch not in known.epochs]
+                    since = place.epochs[asked.epoch] - 5
+                    self.counts["covered"] += len(asked.due)
+                    self.counts["covered unseen"] += len(unseen)
+                    check(not unseen or any(boot == asked.boot and drained < asked.over and broke > since
+                                            for boot, drained, broke in self.broken),
+                          f"settled by the checkpoint {asked.sequence} of epoch {asked.epoch} of {shard}, though nobody saw it then,"
+                          f" {len(unseen)} records:", unseen[:3])

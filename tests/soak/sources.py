@@ -21,6 +21,31 @@ from stub import Stub, grpc  # noqa: E402
 PACKAGE = "kinesis_sidecar.v1."
 Event = Stub.message  # By its name.
 
+# The problems of docs/API.md: by the end of their type, or by their code, the status that goes with them (calls have none).
+STATUS = {"invalid-argument": (400,), "failed-precondition": (400,), "not-found": (404,), "session-fenced": (409,),
+          "lease-lost": (409,), "already-redriven": (409,), "ordering-conflict": (409,), "session-expired": (410,),
+          "resource-exhausted": (429,),
+          "unavailable": (503,), "aborted": (409,), "invalid_argument": (400,), "failed_precondition": (400, 410),
+          "not_found": (404,)}
+# What may be answered beside 200, by what was asked for.
+ALWAYS = {"unavailable", "resource-exhausted"}
+MAY = {
+    "open": {"ordering-conflict", "aborted", "not-found", "not_found"},  # A shard is not known yet.
+    "poll": {"failed-precondition", "failed_precondition"},
+    "settle": {"session-fenced", "session-expired", "aborted", "failed_precondition"},
+    "checkpoint": {"invalid-argument", "lease-lost", "not-found"},
+    "release": {"lease-lost"},
+    "seek": {"lease-lost", "failed-precondition"},
+    "close": {"not-found"},
+    "redrive": {"not-found", "already-redriven"},
+    "discard": {"not-found"},
+    "replay": {"not-found", "aborted"},
+}
+
+
+def allowed(what, refusal):
+    return (refusal.status in (0, *STATUS.get(refusal.kind, ()))) and refusal.kind in ALWAYS | MAY.get(what, set())
+
 
 class Refused(Exception):
     """An answer that is none: its status and problem."""
@@ -81,15 +106,19 @@ def lines_of_event(event):
 
 
 class Source:
-    """`began`: nothing that comes was written before. `furthest`: of the ledger."""
+    """`began`: nothing that comes was written before. `drained`: what was written before has come. `furthest`: of the ledger."""
     polls = False
 
     def __init__(self, member, options):
         self.member, self.options = member, options
         self.session = options.get("client_id")
-        self.began, self.furthest = time.monotonic(), {}
+        self.begin_at()
         self.boot = member.boot
         self.ended = None
+
+    def begin_at(self):
+        self.began = self.drained = time.monotonic()
+        self.furthest = {}
 
     def __repr__(self):
         return f"{type(self).__name__} {self.options}"
@@ -135,8 +164,10 @@ class HttpStream(Source):
         self.raw += data
 
     def read(self, seconds):
+        now = time.monotonic()
         try:
             if not select.select([self.socket], [], [], seconds)[0]:
+                self.drained = now
                 return []
             self.more()
         except OSError as err:
@@ -230,7 +261,7 @@ class Call(Source):
 
     def __init__(self, member, options):
         super().__init__(member, options)
-        self.events = queue.Queue()
+        self.events, self.failure = queue.Queue(), None
         self.channel = grpc.insecure_channel(member.sidecar.options["listen"], options=(("grpc.use_local_subchannel_pool", 1),))
         self.stub = Stub(self.channel, PACKAGE + "Consumer")
         self.call = self.begin()
@@ -248,16 +279,22 @@ class Call(Source):
             self.events.put(None)  # The channel was closed.
 
     def read(self, seconds):
-        lines = []
+        lines, now = [], time.monotonic()
+        if self.failure:
+            raise self.failure
         try:
             found = self.events.get(timeout=seconds)
         except queue.Empty:
+            self.drained = max(self.drained, now - 1)  # Its threads may be late.
             return lines
         while True:
             if found is None:
                 self.ended = self.ended or "end"
             elif isinstance(found, grpc.RpcError):
-                raise refused_call(found)
+                self.failure = refused_call(found)
+                if lines:
+                    return lines  # It comes when they were told.
+                raise self.failure
             else:
                 lines += self.heard(found)
             try:
@@ -312,7 +349,7 @@ class Poll(Source):
     polls = True
 
     def read(self, seconds):
-        self.began, self.furthest = time.monotonic(), {}
+        self.begin_at()
         query = {"session": self.session, "wait_ms": int(seconds * 1000), "max_records": self.options["max_records"]}
         answer = self.member.ask("GET", "/v1/records?" + urllib.parse.urlencode(query))
         return self.lines(answer)
@@ -333,7 +370,7 @@ class Poll(Source):
 
 class ConnectPoll(Poll):
     def read(self, seconds):
-        self.began, self.furthest = time.monotonic(), {}
+        self.begin_at()
         answer = self.member.ask("POST", "/" + PACKAGE + "Consumer/Pull",
                                  {"session": self.session, "waitMs": str(int(seconds * 1000)),
                                   "maxRecords": self.options["max_records"]})
@@ -346,7 +383,7 @@ class ConnectPoll(Poll):
 
 class CallPoll(Poll):
     def read(self, seconds):
-        self.began, self.furthest = time.monotonic(), {}
+        self.begin_at()
         try:
             answer = self.member.stub().Pull(timeout=60, session=self.session, wait_ms=int(seconds * 1000),
                                              max_records=self.options["max_records"])
