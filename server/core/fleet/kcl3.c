@@ -215,7 +215,7 @@ static bool prove(struct ks_core *core, ks_shard shard, struct ks_effects *effec
     return false;
 }
 
-/* As workers of the library renew all that they have, whether it is read or not. What the row says then is read anew. */
+/* As workers of the library renew all that they have, read or not. What the row says then is read anew. */
 static void renew_waiting(struct ks_core *core, struct ks_effects *effects)
 {
     struct ks_kcl *kcl = &core->fleet.kcl;
@@ -236,8 +236,8 @@ static void renew_waiting(struct ks_core *core, struct ks_effects *effects)
     }
 }
 
-/* Rows of parents are looked at with all others, which is seldom. One that is not there was not made before this one, if
- * it was looked for since this one was found; one that is not over is read again each time. */
+/* Rows of parents are looked at with all others, which is seldom. One that is not there was not made before this one,
+ * if it was looked for since this one was found; one that is not over is read again each time. */
 static bool knows(const struct ks_core *core, const struct ks_directory_entry *entry,
                   ks_shard parent)
 {
