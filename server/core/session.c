@@ -548,7 +548,7 @@ static enum ks_settle_status retry(struct ks_core *core, struct ks_lease *lease,
         if (event->settle.outcome == KS_RETRY)
             ks_poison_failed(core, lease, n, event->settle.delay);
         else if (slot->attempts == 1)
-            slot->attempts = slot->failures = 0; /* Nobody ever saw it: what settles its batch leaves it. */
+            slot->attempts = slot->failures = 0; /* What settles its batch leaves it. */
     }
     core->stirred = true;
     ks_session_mind(core, lease);
