@@ -366,7 +366,7 @@ interop: deps all $(DOUBLES)  ## Have sidecars share fleets with libraries of ot
 # LIBRARY-STORY
 FLIPS := kcl34-flip kcl35-flip kcl35-tables multilang-mixed
 .PHONY: interop-flips
-interop-flips: deps all  ## Likewise, what takes long: fleets of KCL that migrate, and one whose leader is missed for two minutes.
+interop-flips: deps all $(DOUBLES)  ## Likewise, what takes long: fleets of KCL that migrate, and one whose leader is missed for two minutes.
 	@tests/interop/build kcl2 kcl34 kcl35 multilang
 	@rm -rf $(RESULTS)/interop-flips
 	@TEST_SECONDS=2400 $(RUN) -j 3 -o $(RESULTS)/interop-flips "fleets of others, on their way" -- \

@@ -183,8 +183,17 @@ class Sidecar:
         body: dict[str, Any] = {"settlements": settlements, "wait": wait}
         if wait_ms is not None:
             body["wait_ms"] = wait_ms
-        seconds = CONNECT_SECONDS if wait == "recorded" else (wait_ms if wait_ms is not None else 10000) / 1000 + 10
-        return self.request("POST", "/v1/records/settle", body, seconds)
+        return self.request("POST", "/v1/records/settle", body, patience(wait, wait_ms))
+
+    def checkpoint(self, record: Record, wait: str = "recorded", wait_ms: int | None = None) -> dict:
+        """Acknowledges everything of the record's shard that was delivered up to it, as a checkpoint of the KCL does; `wait`
+        as for `settle`. A record that is `redriven` stands beside its shard: it wants an ack of its own."""
+        body: dict[str, Any] = {"shard_id": record.shard_id, "epoch": record.epoch, "wait": wait,
+                                "sequence_number": record.sequence_number,
+                                "sub_sequence_number": record.sub_sequence_number}
+        if wait_ms is not None:
+            body["wait_ms"] = wait_ms
+        return self.request("POST", self.with_query("/v1/checkpoint"), body, patience(wait, wait_ms))
 
     def put(self, records: Iterable[tuple[str, bytes]]) -> dict:
         """Puts (partition key, bytes) pairs into the local stream; only where the source is a local one."""
@@ -266,6 +275,11 @@ class Sidecar:
 
     def __exit__(self, *_: Any) -> None:
         self.close()
+
+
+def patience(wait, wait_ms):
+    """How long an answer may take that waits for the lease table, or does not."""
+    return CONNECT_SECONDS if wait == "recorded" else (10000 if wait_ms is None else wait_ms) / 1000 + 10
 
 
 def refusal(response, content):

@@ -21,7 +21,7 @@ void ks_api_boot_text(uint64_t boot, char buffer[KS_BOOT_ID_SIZE])
     assert(size == KS_BOOT_ID_SIZE - 1);
 }
 
-void ks_api_refuse_session(struct ks_exchange *exchange, ks_err err, const struct ks_detail *detail)
+void ks_api_refuse(struct ks_exchange *exchange, ks_err err, const struct ks_detail *detail)
 {
     const char *text = detail->text[0] == '\0' ? ks_err_text(err) : detail->text;
 
@@ -35,6 +35,23 @@ void ks_api_refuse_session(struct ks_exchange *exchange, ks_err err, const struc
         ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "%s", text);
     else
         ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "%s", text);
+}
+
+bool ks_api_find_shard(struct ks_exchange *exchange, ks_view id, ks_shard *ret_shard)
+{
+    struct ks_switchboard *board = exchange->subscription->board;
+    struct ks_detail detail = {.text = ""};
+    struct ks_shard_status status;
+    ks_err err = ks_switchboard_need_shard(board, id, ret_shard, &detail);
+
+    /* The name of a parent that is gone is no shard. */
+    if (ks_ok(err) && !ks_switchboard_shard(board, *ret_shard, &status)) {
+        ks_detail_set(&detail, "there is no shard %.*s", (int)id.size, (const char *)id.data);
+        err = KS_FAIL(NOT_FOUND);
+    }
+    if (!ks_ok(err))
+        ks_api_refuse(exchange, err, &detail);
+    return ks_ok(err);
 }
 
 static ks_err begin(struct ks_api *api, const struct ks_api_config *config,

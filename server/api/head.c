@@ -68,6 +68,9 @@ static void announce(const struct ks_head *head, ks_view length, struct ks_reque
     request->length = UINT64_MAX;
     if (head->lengths > 0 && !ks_ok(ks_view_u64(ks_view_trim(length), &request->length)))
         assert(false);
+    /* The largest number is how a length that is not known is written down here. */
+    if (head->lengths > 0 && request->length == UINT64_MAX)
+        request->length--;
     if (head->http == 1 && head->lengths == 0 && head->codings == 0)
         request->length = 0;
     if (head->ended)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/open_request.h"
 
-#include "api/page.h"
 #include "api/records.h"
 
 /* What a session has that asks for nothing. */
@@ -159,17 +158,4 @@ bool ks_open_request_read(struct ks_exchange *exchange, const ks_pb_open_request
     return read_numbers(exchange, message, ret_request, ret_heartbeat) &&
            read_client_id(exchange, message, ret_request) &&
            read_shards(exchange, message, ids, ret_request);
-}
-
-bool ks_open_request_waits(struct ks_exchange *exchange, const struct ks_session_request *request,
-                           const ProtobufCMessage *message, struct ks_arena *arena,
-                           ks_message_handler *handler)
-{
-    ks_shard ignored;
-    bool known = true;
-
-    for (uint32_t i = 0; i < request->shard_count; i++)
-        known = known && ks_switchboard_find_shard(exchange->subscription->board,
-                                                   request->shards[i], &ignored);
-    return !known && ks_page_message_waits(exchange, message, arena, handler);
 }

@@ -21,12 +21,6 @@ bool ks_open_request_read(struct ks_exchange *exchange, const ks_pb_open_request
  * answered with a problem. */
 bool ks_open_request_query(struct ks_exchange *exchange, ks_pb_open_request *request);
 
-/* True if it names shards that are not known, and nobody has looked for them lately: `handler` handles the message anew
- * when that is done, see ks_page_message_waits. */
-bool ks_open_request_waits(struct ks_exchange *exchange, const struct ks_session_request *request,
-                           const ProtobufCMessage *message, struct ks_arena *arena,
-                           ks_message_handler *handler);
-
 /* The most of max_in_flight_bytes. */
 #define KS_IN_FLIGHT_BYTES_MAX (UINT64_C(1) << 40)
 

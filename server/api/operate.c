@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "api/methods.h"
+#include "api/page.h"
 #include "api/place.h"
 #include "api/routes.h"
 #include "api/server.h"
@@ -11,19 +12,6 @@
 #include "base/log.h"
 
 /* ---- Shards that a request names ---- */
-
-static bool find_shard(struct ks_exchange *exchange, const char *name, ks_shard *ret_shard)
-{
-    struct ks_shard_status status;
-    ks_view id = ks_view_text(name);
-
-    if (ks_switchboard_find_shard(exchange->subscription->board, id, ret_shard) &&
-        ks_switchboard_shard(exchange->subscription->board, *ret_shard, &status))
-        return true;
-    ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no shard %.*s is known",
-                        (int)(id.size < KS_SHARD_ID_MAX ? id.size : KS_SHARD_ID_MAX), name);
-    return false;
-}
 
 static bool find_shards(struct ks_exchange *exchange, char *const *names, size_t count)
 {
@@ -35,7 +23,7 @@ static bool find_shards(struct ks_exchange *exchange, char *const *names, size_t
         return false;
     }
     for (size_t i = 0; i < count; i++)
-        if (!find_shard(exchange, names[i], &ignored))
+        if (!ks_api_find_shard(exchange, ks_view_text(names[i]), &ignored))
             return false;
     return true;
 }
@@ -132,7 +120,7 @@ bool ks_release_lease(struct ks_exchange *exchange, const ks_pb_release_request 
     struct ks_shard_status status;
     ks_shard shard;
 
-    if (!find_shard(exchange, request->shard_id, &shard))
+    if (!ks_api_find_shard(exchange, ks_view_text(request->shard_id), &shard))
         return false;
     kinesis_sidecar__v1__release_lease_response__init(ret_response);
     if (ks_switchboard_shard(board, shard, &status))
@@ -263,7 +251,8 @@ static bool gather(struct seeking *seeking, const ks_pb_seek_request *request)
     for (size_t i = 0; i < most; i++) {
         ks_shard shard = ks_switchboard_shard_at(board, (uint32_t)i);
 
-        if (request->n_shards > 0 && !find_shard(seeking->exchange, request->shards[i], &shard))
+        if (request->n_shards > 0 &&
+            !ks_api_find_shard(seeking->exchange, ks_view_text(request->shards[i]), &shard))
             return false;
         if (!ks_switchboard_shard(board, shard, &status) ||
             (request->n_shards == 0 && !status.ours))
@@ -407,41 +396,58 @@ bool ks_set_log_level(struct ks_exchange *exchange, const ks_pb_level_request *r
 void ks_serve_pause(struct ks_exchange *exchange, const ProtobufCMessage *message,
                     struct ks_arena *arena)
 {
+    const ks_pb_pause_request *request = (const ks_pb_pause_request *)message;
     ks_pb_pause_response response;
 
-    (void)arena;
-    if (ks_subscription_wanted(exchange) &&
-        ks_pause(exchange, (const ks_pb_pause_request *)message, &response))
+    if (!ks_subscription_wanted(exchange) ||
+        ks_page_shards_wait(exchange, request->shards, request->n_shards, message, arena,
+                            ks_serve_pause))
+        return;
+    if (ks_pause(exchange, request, &response))
         ks_exchange_message(exchange, &response.base);
 }
 
 void ks_serve_resume(struct ks_exchange *exchange, const ProtobufCMessage *message,
                      struct ks_arena *arena)
 {
+    const ks_pb_resume_request *request = (const ks_pb_resume_request *)message;
     ks_pb_resume_response response;
 
-    (void)arena;
-    if (ks_subscription_wanted(exchange) &&
-        ks_resume(exchange, (const ks_pb_resume_request *)message, &response))
+    if (!ks_subscription_wanted(exchange) ||
+        ks_page_shards_wait(exchange, request->shards, request->n_shards, message, arena,
+                            ks_serve_resume))
+        return;
+    if (ks_resume(exchange, request, &response))
         ks_exchange_message(exchange, &response.base);
 }
 
 void ks_serve_release_lease(struct ks_exchange *exchange, const ProtobufCMessage *message,
                             struct ks_arena *arena)
 {
+    const ks_pb_release_request *request = (const ks_pb_release_request *)message;
     ks_pb_release_response response;
 
-    (void)arena;
-    if (ks_subscription_wanted(exchange) &&
-        ks_release_lease(exchange, (const ks_pb_release_request *)message, &response))
+    if (!ks_subscription_wanted(exchange) ||
+        ks_page_shards_wait(exchange, &request->shard_id, 1, message, arena,
+                            ks_serve_release_lease))
+        return;
+    if (ks_release_lease(exchange, request, &response))
         ks_exchange_message(exchange, &response.base);
 }
 
 void ks_serve_seek(struct ks_exchange *exchange, const ProtobufCMessage *message,
                    struct ks_arena *arena)
 {
-    if (ks_subscription_wanted(exchange))
-        ks_seek(exchange, (const ks_pb_seek_request *)message, arena);
+    const ks_pb_seek_request *request = (const ks_pb_seek_request *)message;
+    struct ks_arena own;
+
+    if (!ks_subscription_wanted(exchange) ||
+        ks_page_shards_wait(exchange, request->shards, request->n_shards, message, arena,
+                            ks_serve_seek))
+        return;
+    ks_arena_init(&own, 0);
+    ks_seek(exchange, request, arena == NULL ? &own : arena);
+    ks_arena_free(&own);
 }
 
 void ks_handle_pause(struct ks_exchange *exchange)
@@ -458,18 +464,21 @@ void ks_handle_resume(struct ks_exchange *exchange)
 static void serve_release_of_path(struct ks_exchange *exchange, const ProtobufCMessage *message,
                                   struct ks_arena *arena)
 {
-    ks_pb_release_request request = *(const ks_pb_release_request *)message;
+    ks_pb_release_request *request = ks_arena_take(arena, sizeof(*request));
     char *shard = ks_arena_text(arena, exchange->request.part);
 
-    if (shard == NULL) {
+    if (request == NULL || shard == NULL) {
         ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
-    } else if (request.shard_id[0] != '\0' && strcmp(request.shard_id, shard) != 0) {
+        return;
+    }
+    *request = *(const ks_pb_release_request *)message;
+    if (request->shard_id[0] != '\0' && strcmp(request->shard_id, shard) != 0) {
         ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
                             "the path and the body name two shards");
-    } else {
-        request.shard_id = shard;
-        ks_serve_release_lease(exchange, &request.base, arena);
+        return;
     }
+    request->shard_id = shard;
+    ks_serve_release_lease(exchange, &request->base, arena);
 }
 
 void ks_handle_release(struct ks_exchange *exchange)

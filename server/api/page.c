@@ -126,11 +126,18 @@ void ks_page_when_fresh(struct ks_exchange *exchange, const struct ks_page *page
     waiting->answer = answer;
 }
 
-bool ks_page_message_waits(struct ks_exchange *exchange, const ProtobufCMessage *message,
-                           struct ks_arena *arena, ks_message_handler *handler)
+bool ks_page_shards_wait(struct ks_exchange *exchange, char *const *shards, size_t count,
+                         const ProtobufCMessage *message, struct ks_arena *arena,
+                         ks_message_handler *handler)
 {
-    struct waiting *waiting = arena == NULL ? NULL : begin_waiting(exchange);
+    struct waiting *waiting;
+    bool known = true;
+    ks_shard ignored;
 
+    for (size_t i = 0; known && i < count; i++)
+        known = ks_switchboard_find_shard(exchange->subscription->board, ks_view_text(shards[i]),
+                                          &ignored);
+    waiting = known || arena == NULL ? NULL : begin_waiting(exchange);
     if (waiting == NULL)
         return false;
     waiting->message = message;

@@ -26,10 +26,12 @@ typedef void ks_rows_answer(struct ks_exchange *exchange, const struct ks_page *
  * at all of them all the time. The exchange's context is used meanwhile. */
 void ks_page_when_fresh(struct ks_exchange *exchange, const struct ks_page *page,
                         ks_rows_answer *answer);
-/* The same for a message that names shards: true if it waits. Then the arena is moved, and `handler` handles the
- * message anew, without an arena; what a call says meanwhile comes behind it. */
-bool ks_page_message_waits(struct ks_exchange *exchange, const ProtobufCMessage *message,
-                           struct ks_arena *arena, ks_message_handler *handler);
+/* The same for a message that names shards: true if it waits, because one of them is not known and nobody has looked
+ * lately. Then the arena is moved, and `handler` handles the message anew, without an arena; what a call says meanwhile
+ * comes behind it. */
+bool ks_page_shards_wait(struct ks_exchange *exchange, char *const *shards, size_t count,
+                         const ProtobufCMessage *message, struct ks_arena *arena,
+                         ks_message_handler *handler);
 /* The page is full and row `index` is there: the next page begins with it. */
 void ks_page_end(struct ks_page *page, uint32_t index);
 

@@ -173,13 +173,8 @@ static bool read_query(struct ks_exchange *exchange, ks_shard *ret_shard,
         ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT, "shard is required");
         return false;
     }
-    if (!ks_switchboard_find_shard(exchange->subscription->board, shard, ret_shard)) {
-        ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no shard %.*s is known",
-                            (int)(shard.size < KS_SHARD_ID_MAX ? shard.size : KS_SHARD_ID_MAX),
-                            (const char *)shard.data);
-        return false;
-    }
-    return ks_place_read(exchange, "from", from, ret_from) &&
+    return ks_api_find_shard(exchange, shard, ret_shard) &&
+           ks_place_read(exchange, "from", from, ret_from) &&
            ks_request_number(exchange, "max_records", 1, KS_PULL_RECORDS_MAX, RECORDS, ret_max);
 }
 

@@ -11,6 +11,7 @@
 #include "api/methods.h"
 #include "api/routes.h"
 #include "api/open_request.h"
+#include "api/page.h"
 #include "api/stream.h"
 #include "base/budget.h"
 
@@ -66,7 +67,7 @@ static enum ks_idle idle_of(const struct poll *poll)
 {
     enum ks_idle idle;
 
-    if (ks_switchboard_session_idle(poll->subscription->board, poll->delivery.session, &idle))
+    if (ks_switchboard_session_idle(poll->subscription->board, poll->delivery.session, NULL, &idle))
         return idle;
     /* The session itself is over. */
     return poll->subscription->quiesced ? KS_IDLE_DRAINING : KS_IDLE_FENCED;
@@ -415,7 +416,7 @@ static bool open_session(struct ks_exchange *exchange, const struct ks_session_r
     else
         err = ks_switchboard_open(subscription->board, request, NULL, ret_session, &detail);
     if (!ks_ok(err))
-        ks_api_refuse_session(exchange, err, &detail);
+        ks_api_refuse(exchange, err, &detail);
     return ks_ok(err);
 }
 
@@ -582,13 +583,14 @@ void ks_serve_open_session(struct ks_exchange *exchange, const ProtobufCMessage 
     KinesisSidecar__V1__SessionOpened opened;
     struct ks_session_request request;
     struct ks_session_status status;
+    const ks_pb_open_request *open = (const ks_pb_open_request *)message;
     ks_view ids[KS_SESSION_SHARDS_MAX];
     ks_session_id session;
     ks_span heartbeat;
 
-    if (!ks_open_request_read(exchange, (const ks_pb_open_request *)message, ids, &request,
-                              &heartbeat) ||
-        ks_open_request_waits(exchange, &request, message, arena, ks_serve_open_session))
+    if (!ks_open_request_read(exchange, open, ids, &request, &heartbeat) ||
+        ks_page_shards_wait(exchange, open->shards, open->n_shards, message, arena,
+                            ks_serve_open_session))
         return;
     request.pulls = true;
     if (!open_session(exchange, &request, &session))

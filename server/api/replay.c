@@ -559,15 +559,12 @@ static bool choose_shards(struct ks_exchange *exchange,
         ks_shard shard = ks_switchboard_shard_at(board, (uint32_t)i);
 
         good = request->n_shards == 0 ||
-               ks_switchboard_find_shard(board, ks_view_text(request->shards[i]), &shard);
-        if (!good) {
-            ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no shard %.128s is known",
-                                request->shards[i]);
-        } else if (request->n_shards > 0 && is_among(all, count, shard)) {
+               ks_api_find_shard(exchange, ks_view_text(request->shards[i]), &shard);
+        if (good && request->n_shards > 0 && is_among(all, count, shard)) {
             ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT, "%.128s is named twice",
                                 request->shards[i]);
             good = false;
-        } else if (ks_switchboard_shard(board, shard, &status)) {
+        } else if (good && ks_switchboard_shard(board, shard, &status)) {
             all[count++] = shard;
         }
     }

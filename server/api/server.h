@@ -45,9 +45,10 @@ struct ks_api {
 
 /* The first subscription that is not ready, and why; NULL if all are. */
 const struct ks_subscription *ks_api_find_unready(struct ks_api *api, const char **ret_reason);
-/* Answers for an error of opening a session; `what` begins the sentence. */
-void ks_api_refuse_session(struct ks_exchange *exchange, ks_err err,
-                           const struct ks_detail *detail);
+/* Answers for an error of opening a session, or of a shard that is needed for something. */
+void ks_api_refuse(struct ks_exchange *exchange, ks_err err, const struct ks_detail *detail);
+/* A shard that a request names. False, and answered, if it is not known: 404, or 503 while nobody has looked. */
+bool ks_api_find_shard(struct ks_exchange *exchange, ks_view id, ks_shard *ret_shard);
 /* A boot id as text. */
 void ks_api_boot_text(uint64_t boot, char buffer[KS_BOOT_ID_SIZE]);
 

@@ -97,6 +97,11 @@ static bool fill_names(struct ks_arena *arena, const char *const *names, size_t 
     return true;
 }
 
+static bool is_inclusive(const struct ks_position *position)
+{
+    return position->kind == KS_POSITION_AT_SEQUENCE;
+}
+
 static int64_t sub_sequence_of(const struct ks_position *position)
 {
     return position->sub_sequence < 0 ? 0 : position->sub_sequence;
@@ -134,6 +139,7 @@ static bool fill_shard(struct ks_switchboard *board, const struct ks_shard_statu
     row->since = status->since.ms;
     row->checkpoint = ks_pb_text(ks_position_text(&status->checkpoint));
     row->sub_sequence_number = sub_sequence_of(&status->checkpoint);
+    row->inclusive = is_inclusive(&status->checkpoint);
     row->watermark = ks_pb_text(ks_position_text(&status->watermark));
     row->millis_behind_latest = status->millis_behind;
     row->read_at = status->read_at.ms;
@@ -157,6 +163,7 @@ static void fill_lease(const struct ks_shard_status *status, ks_pb_lease *row)
     row->since = status->since.ms;
     row->checkpoint = ks_pb_text(ks_position_text(&status->checkpoint));
     row->sub_sequence_number = sub_sequence_of(&status->checkpoint);
+    row->inclusive = is_inclusive(&status->checkpoint);
     row->next_owner = ks_pb_text(status->next_owner);
     row->read_at = status->read_at.ms;
     row->damaged = status->lease.damaged;
@@ -220,20 +227,15 @@ void ks_handle_shards(struct ks_exchange *exchange)
 static void answer_shard(struct ks_exchange *exchange, const struct ks_page *page)
 {
     struct ks_switchboard *board = exchange->subscription->board;
-    ks_view id = exchange->request.part;
     struct ks_shard_status status;
     struct ks_arena arena;
     ks_pb_shard row;
     ks_shard shard;
 
     (void)page;
-    if (!ks_switchboard_find_shard(board, id, &shard) ||
-        !ks_switchboard_shard(board, shard, &status)) {
-        ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no shard %.*s is known",
-                            (int)(id.size < KS_SHARD_ID_MAX ? id.size : KS_SHARD_ID_MAX),
-                            (const char *)id.data);
+    if (!ks_api_find_shard(exchange, exchange->request.part, &shard) ||
+        !ks_switchboard_shard(board, shard, &status))
         return;
-    }
     ks_arena_init(&arena, ARENA_BYTES);
     if (fill_shard(board, &status, &arena, &row))
         ks_exchange_message(exchange, &row.base);
@@ -383,6 +385,7 @@ void ks_serve_sessions(struct ks_exchange *exchange, const ProtobufCMessage *req
                        struct ks_arena *arena)
 {
     KinesisSidecar__V1__SessionsResponse response;
+    struct ks_idle_leases leases = {.asked = false};
     struct ks_session_status status;
     struct ks_page page;
     struct list list;
@@ -395,7 +398,7 @@ void ks_serve_sessions(struct ks_exchange *exchange, const ProtobufCMessage *req
     for (uint32_t i = list.page.next; i < ks_switchboard_session_slots(list.board); i++) {
         ks_pb_session *row;
         if (!ks_switchboard_session(list.board, i, &status) ||
-            !ks_switchboard_session_idle(list.board, i, &idle))
+            !ks_switchboard_session_idle(list.board, i, &leases, &idle))
             continue;
         row = list_row(&list, i, sizeof(*row));
         if (row == NULL)

@@ -82,7 +82,8 @@ static void say_heartbeat(struct stream *stream)
     enum ks_idle idle;
 
     if (!ks_switchboard_session(stream->subscription->board, stream->delivery.session, &status) ||
-        !ks_switchboard_session_idle(stream->subscription->board, stream->delivery.session, &idle))
+        !ks_switchboard_session_idle(stream->subscription->board, stream->delivery.session, NULL,
+                                     &idle))
         return;
     kinesis_sidecar__v1__heartbeat__init(&beat);
     kinesis_sidecar__v1__stream_event__init(&event);
@@ -430,7 +431,7 @@ static bool open_session(struct stream *stream, const struct ks_session_request 
         err =
             ks_switchboard_open(subscription->board, request, &stream->consumer, &session, &detail);
     if (!ks_ok(err)) {
-        ks_api_refuse_session(stream->exchange, err, &detail);
+        ks_api_refuse(stream->exchange, err, &detail);
         return false;
     }
     for (uint32_t i = 0; i < request->shard_count; i++)
@@ -445,14 +446,14 @@ void ks_serve_watch(struct ks_exchange *exchange, const ProtobufCMessage *messag
                     struct ks_arena *arena)
 {
     struct ks_session_request request;
+    const ks_pb_open_request *open = (const ks_pb_open_request *)message;
     ks_view ids[KS_SESSION_SHARDS_MAX];
     struct ks_api *api = exchange->api;
     struct stream *stream;
     ks_span heartbeat;
 
-    if (!ks_open_request_read(exchange, (const ks_pb_open_request *)message, ids, &request,
-                              &heartbeat) ||
-        ks_open_request_waits(exchange, &request, message, arena, ks_serve_watch))
+    if (!ks_open_request_read(exchange, open, ids, &request, &heartbeat) ||
+        ks_page_shards_wait(exchange, open->shards, open->n_shards, message, arena, ks_serve_watch))
         return;
     stream = ks_alloc(sizeof(*stream));
     if (stream == NULL) {

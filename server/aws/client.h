@@ -88,7 +88,8 @@ struct ks_aws_request {
     bool single_attempt;      /* Never made again. */
     size_t response_max;      /* Bytes of body; more is FULL. */
     const struct ks_http_sink *sink; /* For the body of a 2xx; NULL: our memory. Copied. */
-    bool stream; /* The answer goes on: as in aws/http.h, with `timeout` for its silence. */
+    bool stream; /* The answer goes on: as in aws/http.h, with `timeout` for its silence once it has
+                    begun. */
     void (*done)(void *arg, const struct ks_aws_answer *answer);
     void *arg;
 };

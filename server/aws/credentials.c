@@ -24,7 +24,7 @@ enum { YOUNG_MS = 5000 };
 
 struct ks_credentials_source {
     struct ks_loop *loop;
-    struct ks_endpoint sts;
+    struct ks_endpoint_rules sts;
     const char *service;
     char role[KS_METRIC_SECOND_SIZE]; /* In the metrics. */
     char profile[KS_PROFILE_NAME_MAX + 1];
@@ -284,6 +284,7 @@ static ks_err set_up(struct ks_credentials_source *source,
     struct ks_provider_setup setup = {
         .loop = options->loop,
         .http = options->http,
+        .prng = &source->prng,
         .sts = &source->sts,
         .profile = source->profile,
         .profile_only = options->profile != NULL && options->profile[0] != '\0',
@@ -292,7 +293,7 @@ static ks_err set_up(struct ks_credentials_source *source,
     if (options->sts != NULL)
         source->sts = *options->sts;
     else
-        KS_TRY(ks_endpoint_resolve("sts", "us-east-1", NULL, &source->sts, NULL));
+        source->sts = (struct ks_endpoint_rules){.service = "sts", .region = "us-east-1"};
     source->service = options->service == NULL ? "all" : options->service;
     snprintf(source->role, sizeof(source->role), "none");
     KS_TRY(ks_profile_name(options->profile, source->profile, &setup.profile_named));

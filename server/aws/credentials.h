@@ -53,8 +53,9 @@ struct ks_credentials_options {
     struct ks_http *http; /* Outlives the source. */
     const char
         *profile; /* Named by an option; NULL: AWS_PROFILE, AWS_DEFAULT_PROFILE, "default". */
-    const struct ks_endpoint *sts; /* Where STS is asked. Copied; NULL: in us-east-1. */
-    const char *service;           /* Which they are for, in the metrics; a literal. NULL: "all". */
+    const struct ks_endpoint_rules
+        *sts; /* Where STS is, if it is asked. Copied, its texts borrowed; NULL: in us-east-1. */
+    const char *service; /* Which they are for, in the metrics; a literal. NULL: "all". */
     /* Not NULL: this role is assumed with the credentials of `base`, which outlives the source; the
      * profile does not count. Strings are copied; the id may be NULL or "". */
     struct ks_credentials_source *base;

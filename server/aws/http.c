@@ -71,6 +71,7 @@ struct ks_http_call {
     bool stream;
     struct ks_silence silence; /* Deaf while its sink is busy. */
     ks_span silence_kept;
+    ks_span silence_stream;
     size_t response_max;
     size_t received;
     struct ks_bytes head;
@@ -157,6 +158,8 @@ static ks_err begin_body(struct ks_http_call *call)
     if (is_encoded(call))
         return KS_FAIL(SERVER);
     call->sinking = call->has_sink && status >= 200 && status < 300;
+    if (is_endless(call) && call->silence_stream.us > 0)
+        ks_silence_limit(&call->silence, call->silence_stream);
     (void)curl_easy_getinfo(call->handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &size);
     if (!is_endless(call) && size > 0 && (uint64_t)size > call->response_max)
         return KS_FAIL(FULL);
@@ -693,6 +696,7 @@ ks_err ks_http_send(struct ks_http *http, const struct ks_http_request *request,
 
     call->stream = request->stream;
     call->silence_kept = request->silence_kept;
+    call->silence_stream = request->silence_stream;
     ks_silence_begin(&call->silence, http->loop, request->silence, silent, call);
     ks_err err = start(http, call, request);
     if (!ks_ok(err)) {

@@ -80,6 +80,7 @@ struct ks_http_request {
     ks_span silence;            /* So long nothing may come, of a stream while it is wanted; then
                                    TIMEOUT. 0: no limit. */
     ks_span silence_kept;       /* On a kept connection, which may be dead; 0: the same. */
+    ks_span silence_stream;     /* Within a stream, once it has begun; 0: the same. */
     ks_span connection_age_max; /* Of a kept connection; 0: any. */
     bool direct;                /* Through no proxy: what only this machine can reach. */
     bool stream;                /* With a sink; a 2xx has no maximum. */

@@ -517,10 +517,61 @@ bool ks_core_session(const struct ks_core *core, ks_session_id id, struct ks_ses
     return true;
 }
 
-enum ks_idle ks_core_session_idle(const struct ks_core *core, ks_session_id id)
+/* Something that waits for no room in the session keeps the lease's records back. */
+static bool is_blocked(const struct ks_core *core, const struct ks_lease *lease)
 {
-    assert(id < core->config.sessions_max && core->sessions[id].used);
-    return ks_session_idle(core, &core->sessions[id]);
+    return lease->cramped || lease->stopped || core->stopped || lease->gap_full ||
+           ks_poison_holds_large(lease) || ks_tracker_blocked(&lease->tracker, core->now) != 0;
+}
+
+static void ask_lease(const struct ks_core *core, const struct ks_lease *lease,
+                      struct ks_idle_leases *said)
+{
+    said->any = true;
+    said->running |= !ks_core_paused(core, lease->shard);
+    said->throttled |= lease->throttled;
+    said->blocked |= is_blocked(core, lease);
+}
+
+/* Those that the session takes records of. */
+static void ask_leases(const struct ks_core *core, const struct ks_session *session,
+                       struct ks_idle_leases *said)
+{
+    for (uint32_t i = 0; session->shard_count == 0 && i < core->leases_top; i++)
+        if (core->leases[i].used)
+            ask_lease(core, &core->leases[i], said);
+    for (uint32_t i = 0; i < session->shard_count; i++) {
+        ks_shard shard = session->shards[i];
+
+        if (shard < core->directory_top && core->directory[shard].held != KS_HELD_NONE)
+            ask_lease(core, &core->leases[core->directory[shard].held], said);
+    }
+    said->asked = true;
+}
+
+enum ks_idle ks_core_session_idle(const struct ks_core *core, ks_session_id id,
+                                  struct ks_idle_leases *all)
+{
+    const struct ks_session *session = &core->sessions[id];
+    struct ks_idle_leases own = {.asked = false};
+    struct ks_idle_leases *said = all == NULL || session->shard_count > 0 ? &own : all;
+
+    assert(id < core->config.sessions_max && session->used);
+    if (core->draining)
+        return KS_IDLE_DRAINING;
+    if (!said->asked)
+        ask_leases(core, session, said);
+    if (said->any ? !said->running : core->pause.on)
+        return KS_IDLE_PAUSED;
+    if (!said->any)
+        return KS_IDLE_NO_LEASES;
+    if (!ks_core_serving(core))
+        return KS_IDLE_FENCED;
+    if (session->max_in_flight > 0 && ks_session_room(session) == 0)
+        return KS_IDLE_FLOW_CONTROLLED;
+    if (said->blocked)
+        return KS_IDLE_LANE_BLOCKED;
+    return said->throttled ? KS_IDLE_THROTTLED : KS_IDLE_NO_DATA;
 }
 
 bool ks_core_worker(const struct ks_core *core, uint32_t index, struct ks_worker_view *ret_view)

@@ -200,9 +200,19 @@ struct ks_session_view {
 };
 bool ks_core_session(const struct ks_core *core, ks_session_id session,
                      struct ks_session_view *ret_view);
-/* Why that session, which must be there, gets nothing, if it gets nothing. Looks at every lease: for whom it is told,
- * not for each record. */
-enum ks_idle ks_core_session_idle(const struct ks_core *core, ks_session_id session);
+/* What leases say of why a session gets nothing. */
+struct ks_idle_leases {
+    bool asked;
+    bool any;
+    bool running; /* One is not paused. */
+    bool throttled;
+    bool blocked;
+};
+/* Why that session, which must be there, gets nothing, if it gets nothing. Looks at every lease that it may have: for
+ * whom it is told, not for each record. Of many sessions between two steps: `all`, zeroed for the first of them, keeps
+ * what all leases say; or NULL. */
+enum ks_idle ks_core_session_idle(const struct ks_core *core, ks_session_id session,
+                                  struct ks_idle_leases *all);
 
 /* A worker row as last read, in no order: index 0 .. count-1. False past the end. */
 struct ks_worker_view {

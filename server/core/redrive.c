@@ -234,8 +234,12 @@ static bool settle_one(struct ks_core *core, struct ks_redrive *letter,
             return false;
         if (sent_here)
             land(core, letter, KS_REDRIVE_WAITING);
-        if (event->settle.outcome == KS_RETRY)
+        if (event->settle.outcome == KS_RETRY) {
+            const bool again = letter->failed;
+
             fail(core, letter, event->settle.delay);
+            settled->count += !again && is_open(letter);
+        }
         return true;
     }
     assert(false);

@@ -545,9 +545,13 @@ static enum ks_settle_status retry(struct ks_core *core, struct ks_lease *lease,
             continue;
         }
         recall(core, lease, n);
-        if (event->settle.outcome == KS_RETRY)
+        if (event->settle.outcome == KS_RETRY) {
+            const bool again = slot->failed;
+
             ks_poison_failed(core, lease, n, event->settle.delay);
-        else if (slot->attempts == 1)
+            settled->count += !again && is_open(slot); /* It may be given up. */
+        }
+        if (event->settle.outcome == KS_GIVE_BACK && slot->attempts == 1)
             slot->attempts = slot->failures = 0; /* What settles its batch leaves it. */
     }
     core->stirred = true;
@@ -755,43 +759,4 @@ ks_instant ks_session_deadline(const struct ks_core *core)
             due = ks_instant_min(due, session->over_at);
     }
     return due;
-}
-
-/* Something that waits for no room in the session keeps the lease's records back. */
-static bool is_blocked(const struct ks_core *core, const struct ks_lease *lease)
-{
-    return lease->cramped || lease->stopped || core->stopped || lease->gap_full ||
-           ks_poison_holds_large(lease) || ks_tracker_blocked(&lease->tracker, core->now) != 0;
-}
-
-enum ks_idle ks_session_idle(const struct ks_core *core, const struct ks_session *session)
-{
-    bool any = false;
-    bool paused = true;
-    bool throttled = false;
-    bool blocked = false;
-
-    if (core->draining)
-        return KS_IDLE_DRAINING;
-    for (uint32_t i = 0; i < core->leases_top; i++) {
-        const struct ks_lease *lease = &core->leases[i];
-
-        if (!lease->used || !ks_session_accepts(session, lease->shard))
-            continue;
-        any = true;
-        paused &= ks_core_paused(core, lease->shard);
-        throttled |= lease->throttled;
-        blocked |= is_blocked(core, lease);
-    }
-    if (any ? paused : core->pause.on)
-        return KS_IDLE_PAUSED;
-    if (!any)
-        return KS_IDLE_NO_LEASES;
-    if (!ks_core_serving(core))
-        return KS_IDLE_FENCED;
-    if (session->max_in_flight > 0 && ks_session_room(session) == 0)
-        return KS_IDLE_FLOW_CONTROLLED;
-    if (blocked)
-        return KS_IDLE_LANE_BLOCKED;
-    return throttled ? KS_IDLE_THROTTLED : KS_IDLE_NO_DATA;
 }

@@ -49,6 +49,5 @@ uint32_t ks_session_room(const struct ks_session *session);
 uint64_t ks_session_bytes_left(const struct ks_session *session, uint64_t most);
 /* Whether it takes records of this shard; KS_SHARD_NONE: of one that is not known. */
 bool ks_session_accepts(const struct ks_session *session, ks_shard shard);
-enum ks_idle ks_session_idle(const struct ks_core *core, const struct ks_session *session);
 
 #endif

@@ -10,8 +10,10 @@
 #include "base/budget.h"
 #include "base/digest.h"
 #include "base/log.h"
+#include "base/prng.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* A stream that is named by its ARN is in the region that its ARN says. */
@@ -49,9 +51,12 @@ static ks_err read_settings(struct ks_cloud *cloud, struct ks_detail *detail)
 static void ask_instance(struct ks_cloud *cloud)
 {
     char profile[KS_PROFILE_NAME_MAX + 1];
-    struct ks_provider_setup setup = {.loop = cloud->loop, .http = cloud->http, .profile = profile};
+    struct ks_prng prng;
+    struct ks_provider_setup setup = {
+        .loop = cloud->loop, .http = cloud->http, .prng = &prng, .profile = profile};
     struct ks_detail detail = {""};
 
+    ks_prng_init(&prng, ks_random_u64());
     if (!ks_ok(ks_profile_name(NULL, profile, &setup.profile_named)))
         return;
     ks_err err = ks_imds_region(&setup, cloud->settings->region, &detail);
@@ -80,19 +85,32 @@ ks_err ks_cloud_open(struct ks_cloud *cloud, struct ks_loop *loop, struct ks_det
     return KS_OK;
 }
 
-/* The source for all. `region`: that of the first stream, where the settings have none. */
+/* Where STS is, of the first stream's region where the settings have none. That a URL of its own does not go together
+ * with FIPS or dual stack matters only to who asks it, as in the SDKs. */
+static ks_err find_sts(struct ks_cloud *cloud, const char *region, struct ks_detail *detail)
+{
+    struct ks_endpoint_rules rules = ks_settings_rules(cloud->settings, KS_SETTINGS_STS);
+    struct ks_endpoint ignored;
+
+    if (rules.region[0] == '\0') {
+        (void)snprintf(cloud->sts_region, sizeof(cloud->sts_region), "%s", region);
+        rules.region = cloud->sts_region;
+    }
+    if (rules.region[0] == '\0')
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "no region: set AWS_REGION, or `region` in the profile");
+    cloud->sts = rules;
+    rules.fips = rules.dualstack = false;
+    return ks_endpoint_find(&rules, NULL, KS_ENDPOINT_CONTROL, &ignored, detail);
+}
+
+/* The source for all. */
 static ks_err open_credentials(struct ks_cloud *cloud, const char *region, struct ks_detail *detail)
 {
     struct ks_credentials_options options = {
         .loop = cloud->loop, .http = cloud->http, .sts = &cloud->sts, .seed = ks_random_u64()};
-    struct ks_endpoint_rules sts = ks_settings_rules(cloud->settings, KS_SETTINGS_STS);
 
-    if (sts.region[0] == '\0')
-        sts.region = region;
-    if (sts.region[0] == '\0')
-        return ks_err_because(KS_FAIL(INVALID), detail,
-                              "no region: set AWS_REGION, or `region` in the profile");
-    KS_TRY(ks_endpoint_find(&sts, NULL, KS_ENDPOINT_CONTROL, &cloud->sts, detail));
+    KS_TRY(find_sts(cloud, region, detail));
     return ks_credentials_source_new(&options, &cloud->credentials, detail);
 }
 
@@ -120,6 +138,7 @@ static ks_err find_role(struct ks_cloud *cloud, enum ks_aws_service service,
     };
     struct ks_cloud_source *source = cloud->sources;
     struct ks_cloud_source *end = source + cloud->source_count;
+    struct ks_endpoint ignored;
 
     while (source < end && !(source->service == service && is_same(source->role.arn, role->arn) &&
                              is_same(source->role.external_id, role->external_id)))
@@ -127,6 +146,7 @@ static ks_err find_role(struct ks_cloud *cloud, enum ks_aws_service service,
     if (source == end) {
         assert(cloud->source_count < sizeof(cloud->sources) / sizeof(cloud->sources[0]));
         *source = (struct ks_cloud_source){.service = service, .role = *role};
+        KS_TRY(ks_endpoint_find(&cloud->sts, NULL, KS_ENDPOINT_CONTROL, &ignored, detail));
         KS_TRY(ks_credentials_source_new(&options, &source->credentials, detail));
         cloud->source_count++;
     }

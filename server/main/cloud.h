@@ -36,7 +36,8 @@ struct ks_cloud {
     struct ks_loop *loop;
     struct ks_settings *settings;
     struct ks_http *http;
-    struct ks_endpoint sts;
+    struct ks_endpoint_rules sts;
+    char sts_region[KS_REGION_MAX + 1];
     struct ks_credentials_source *credentials; /* NULL: nobody has a client yet. */
     struct ks_cloud_source sources[KS_AWS_SERVICES * KS_SUBSCRIPTIONS_MAX];
     uint32_t source_count;

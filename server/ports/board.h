@@ -32,6 +32,7 @@ struct ks_board_ask {
     enum ks_store_operation operation;
     bool consistent;
     ks_wall asked_at;
+    ks_instant sent_at; /* The same, by the steady clock. */
     uint64_t token;
     ks_shard shard;
     ks_epoch epoch;

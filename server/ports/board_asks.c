@@ -170,6 +170,7 @@ static void store_answered(void *arg, uint64_t token, const struct ks_store_answ
     count_answer(ask->board, ask->operation, answer->outcome);
     if (answer->outcome == KS_DONE)
         keep_written(board, ask);
+    board->rows.mixed.took = ks_instant_since(ks_board_now(board), ask->sent_at);
     ks_rows_answered(&board->rows, ask->operation, ask->consistent, answer, ks_board_now(board),
                      ask->asked_at, &event);
     event.store.token = ask->token;
@@ -186,6 +187,7 @@ static void send_to_store(struct ks_switchboard *board, struct ks_board_ask *ask
     request->arg = ask;
     request->token = ask->token;
     ask->asked_at = ks_wall_now();
+    ask->sent_at = ks_board_now(board);
     count(board, KS_METRIC_STORE_REQUESTS, ask->operation);
     board->config.store->vtable->ask(board->config.store, request);
 }
@@ -266,6 +268,7 @@ static void looked(void *arg, uint64_t token, const struct ks_store_answer *answ
     struct ks_board_ask *ask = arg;
     struct ks_switchboard *board = ks_board_of_ask(ask);
     const ks_wall asked_at = ask->asked_at;
+    const ks_instant sent_at = ask->sent_at;
     struct ks_event ignored;
 
     (void)token;
@@ -275,6 +278,7 @@ static void looked(void *arg, uint64_t token, const struct ks_store_answer *answ
     board->looking = false;
     if (answer->outcome == KS_DONE) {
         board->looked_at = ks_board_now(board);
+        board->rows.mixed.took = ks_instant_since(board->looked_at, sent_at);
         ks_rows_answered(&board->rows, KS_STORE_READ_LEASES, false, answer, board->looked_at,
                          asked_at, &ignored);
     }
@@ -298,6 +302,7 @@ void ks_board_look_at_rows(struct ks_switchboard *board)
     request.answered = looked;
     request.arg = ask;
     ask->asked_at = ks_wall_now();
+    ask->sent_at = ks_board_now(board);
     count(board, KS_METRIC_STORE_REQUESTS, request.operation);
     board->config.store->vtable->ask(board->config.store, &request);
 }

@@ -36,6 +36,21 @@ bool ks_switchboard_find_shard(const struct ks_switchboard *board, ks_view shard
     return true;
 }
 
+ks_err ks_switchboard_need_shard(const struct ks_switchboard *board, ks_view shard_id,
+                                 ks_shard *ret_shard, struct ks_detail *detail)
+{
+    if (ks_switchboard_find_shard(board, shard_id, ret_shard))
+        return KS_OK;
+    if (!ks_board_has_looked(board) || board->rows.shards.fresh == 0) {
+        ks_detail_set(detail, "the shards are not known yet");
+        return KS_FAIL(BUSY);
+    }
+    ks_detail_set(detail, "no shard %.*s is known; /v1/shards has those that are",
+                  (int)(shard_id.size < KS_SHARD_ID_MAX ? shard_id.size : KS_SHARD_ID_MAX),
+                  (const char *)shard_id.data);
+    return KS_FAIL(NOT_FOUND);
+}
+
 ks_shard ks_switchboard_shard_at(const struct ks_switchboard *board, uint32_t index)
 {
     return ks_board_handle(board, index);

@@ -163,15 +163,8 @@ static ks_err shards_of(const struct ks_switchboard *board,
         return KS_FAIL(INVALID);
     }
     for (uint32_t i = 0; i < request->shard_count; i++) {
-        if (ks_names_find(&board->rows.shards, request->shards[i], &shards[i]))
-            continue;
-        if (!ks_board_has_looked(board) || board->rows.shards.fresh == 0) {
-            ks_detail_set(detail, "the shards are not known yet");
-            return KS_FAIL(BUSY);
-        }
-        ks_detail_set(detail, "no shard %.*s is known; /v1/shards has those that are",
-                      (int)request->shards[i].size, (const char *)request->shards[i].data);
-        return KS_FAIL(NOT_FOUND);
+        KS_TRY(ks_switchboard_need_shard(board, request->shards[i], &shards[i], detail));
+        shards[i] = ks_board_number(board, shards[i]);
     }
     return KS_OK;
 }
@@ -464,7 +457,6 @@ struct ks_settled ks_switchboard_settle(struct ks_switchboard *board,
 {
     struct ks_event event = {.kind = KS_EVENT_SETTLE};
     struct ks_settled answer;
-    uint32_t done;
 
     event.settle.session = settlement->session;
     event.settle.session_epoch = settlement->session_epoch;
@@ -478,13 +470,13 @@ struct ks_settled ks_switchboard_settle(struct ks_switchboard *board,
     ks_board_step(board, &event);
 
     answer = settled(board, settlement->outcome != KS_GIVE_BACK);
-    done = count_done(&answer, settlement);
-    ks_board_note_reason(board, settlement, done);
+    ks_board_note_reason(board, settlement, count_done(&answer, settlement));
     if (settlement->outcome == KS_ACK)
         ks_metric_add_labelled(KS_METRIC_RECORDS_ACKED, board->config.subscription,
                                (int64_t)answer.count);
     if (settlement->outcome == KS_RETRY)
-        ks_metric_add_labelled(KS_METRIC_RECORDS_RETRIED, board->config.subscription, done);
+        ks_metric_add_labelled(KS_METRIC_RECORDS_RETRIED, board->config.subscription,
+                               (int64_t)answer.count);
     return answer;
 }
 

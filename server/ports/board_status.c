@@ -292,13 +292,13 @@ bool ks_switchboard_session(const struct ks_switchboard *board, ks_session_id id
 }
 
 bool ks_switchboard_session_idle(const struct ks_switchboard *board, ks_session_id id,
-                                 enum ks_idle *ret_idle)
+                                 struct ks_idle_leases *all, enum ks_idle *ret_idle)
 {
     struct ks_session_status status;
 
     if (!ks_switchboard_session(board, id, &status))
         return false;
-    *ret_idle = ks_core_session_idle(board->core, id);
+    *ret_idle = ks_core_session_idle(board->core, id, all);
     return true;
 }
 

@@ -24,8 +24,8 @@ static int64_t left_ms(uint64_t rev, ks_wall wall)
     return (int64_t)(rev / 1000000) - wall.ms;
 }
 
-/* Whoever is dead is waited for until our clock is there. What was seen before, and still is ahead of when we asked,
- * was so all the time. A lease is good for its length, and may be longer than ours: that of a client is its age. */
+/* Whoever is dead is waited for until our clock is there. What is ahead of when the answer came was so all the time. A
+ * lease is good for its length, and may be longer than ours: that of a client is its age. */
 static enum ks_mixed_sign see_ahead(struct ks_mixed *mixed, const struct ks_mixed_lease *lease,
                                     ks_wall wall)
 {
@@ -39,18 +39,23 @@ static enum ks_mixed_sign see_ahead(struct ks_mixed *mixed, const struct ks_mixe
     return once(mixed, KS_MIXED_AHEAD);
 }
 
-/* The time that a renewal gives, less what has passed of it: at most a third of our lease, between two looks. */
-static enum ks_mixed_sign see_time(struct ks_mixed *mixed, uint64_t rev, ks_wall wall)
+/* The time that a renewal gives: more than was left of it when the answer came. What was left when we asked is less
+ * than it, by what passed since the renewal: a third of our lease at most, unless looks are slow. */
+static enum ks_mixed_sign see_time(struct ks_mixed *mixed, const struct ks_mixed_lease *lease,
+                                   ks_wall wall)
 {
     const int64_t ours_ms = ks_span_to_ms(mixed->lease);
-    const int64_t gives_ms = left_ms(rev, wall);
+    const int64_t least_ms = left_ms(lease->rev, wall);
+    const int64_t most_ms = least_ms + ks_span_to_ms(mixed->took);
 
-    mixed->seen++;
-    if (gives_ms > mixed->most_ms)
-        mixed->most_ms = gives_ms;
     /* Whole seconds, and clocks that are not quite the same. */
-    if (mixed->most_ms > ours_ms + ours_ms / 4 + SECOND_MS)
+    if (least_ms > ours_ms + ours_ms / 4 + SECOND_MS)
         return once(mixed, KS_MIXED_LONGER);
+    if (most_ms > mixed->most_ms)
+        mixed->most_ms = most_ms;
+    if (lease->since.us > mixed->lease.us / 2)
+        return KS_MIXED_NONE;
+    mixed->seen++;
     if (mixed->seen >= RENEWALS && mixed->most_ms < ours_ms / 2)
         return once(mixed, KS_MIXED_SHORTER);
     return KS_MIXED_NONE;
@@ -76,7 +81,7 @@ static enum ks_mixed_sign see_claim(struct ks_mixed *mixed, const struct ks_mixe
 static enum ks_mixed_sign see_counter(struct ks_mixed *mixed, const struct ks_mixed_lease *lease)
 {
     const bool watched = mixed->counting && lease->shard == mixed->shard;
-    const int64_t passed_us = ks_instant_since(lease->at, mixed->from_at).us;
+    const int64_t passed_us = ks_instant_since(lease->at, mixed->from_at).us; /* At most. */
     bool often;
 
     if (mixed->counting && !watched &&
@@ -90,7 +95,7 @@ static enum ks_mixed_sign see_counter(struct ks_mixed *mixed, const struct ks_mi
     mixed->counting = lease->idle;
     mixed->shard = lease->shard;
     mixed->from = lease->rev;
-    mixed->from_at = lease->at;
+    mixed->from_at = ks_instant_add(lease->at, ks_span_us(-mixed->took.us));
     if (!watched || !lease->idle)
         return KS_MIXED_NONE;
     mixed->shorter = often ? mixed->shorter + 1 : 0;
@@ -119,7 +124,7 @@ enum ks_mixed_sign ks_mixed_see_lease(struct ks_mixed *mixed, const struct ks_mi
     case KS_PROTOCOL_KCL_RB:
         sign = see_claim(mixed, lease);
         if (sign == KS_MIXED_NONE && lease->renewed)
-            sign = see_time(mixed, lease->rev, wall);
+            sign = see_time(mixed, lease, wall);
         return sign == KS_MIXED_NONE ? see_ahead(mixed, lease, wall) : sign;
     case KS_PROTOCOL_KCL: return see_kcl(mixed, lease);
     case KS_PROTOCOL_KINSUMER: return see_ahead(mixed, lease, wall);

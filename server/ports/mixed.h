@@ -28,6 +28,7 @@ struct ks_mixed {
     ks_span lease; /* Ours, of everything below. */
     ks_span check; /* kinsumer: how often clients beat. */
     bool stealing;
+    ks_span took; /* From the question to the answer that is seen now; set before that. */
 
     bool told[KS_MIXED_SIGNS];
     uint32_t seen;                     /* Renewals of others, as far as they tell. */
@@ -49,7 +50,7 @@ struct ks_mixed {
 /* A lease row, and what became of it since it was read before. */
 struct ks_mixed_lease {
     ks_shard shard;
-    ks_instant at;  /* When it was read. */
+    ks_instant at;  /* When its look was answered. */
     bool claimed;   /* By somebody else than us. */
     bool heeded;    /* It was claimed by us, and its owner has it no more; */
     bool unheeded;  /* or the claim is gone, and its owner has renewed it, and did nothing else. */
@@ -58,13 +59,14 @@ struct ks_mixed_lease {
     bool idle; /* Its owner is the same, and not we; it may have been renewed, and nothing else. */
     bool stands; /* Its owner is the same, and not we, and so is its rev. */
     uint64_t rev;
-    ks_span still; /* For how long the one before was seen. */
+    ks_span still; /* For how long the one before was seen, at least. */
+    ks_span since; /* From the question before that showed the row to this one. */
 };
 
-/* A lease row was read at `wall`. What it is a sign of that was not given yet. */
+/* A look that shows this lease row was answered at `wall`. What it is a sign of that was not given yet. */
 enum ks_mixed_sign ks_mixed_see_lease(struct ks_mixed *mixed, const struct ks_mixed_lease *lease,
                                       ks_wall wall);
-/* The row of a worker other than we was read at `at`, after `wall`. */
+/* The row of a worker other than we was read, by a look that was answered at `at`, which is `wall`. */
 enum ks_mixed_sign ks_mixed_see_worker(struct ks_mixed *mixed, const char *id, uint64_t beat,
                                        ks_instant at, ks_wall wall);
 

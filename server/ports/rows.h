@@ -38,8 +38,8 @@ struct ks_shard_words {
     ks_wall since; /* When this epoch was seen to begin; 0 = before we looked. */
     ks_epoch epoch;
     uint64_t rev;
-    ks_instant rev_at;   /* When it was seen first, */
-    ks_instant rev_last; /* and last. */
+    ks_instant rev_at;   /* When it was seen first: that look was answered; */
+    ks_instant rev_last; /* and last: that one was asked for. */
     struct ks_position checkpoint;
     ks_wall read_at;
     /* Of the epoch that we hold, or held last. */

@@ -22,6 +22,11 @@ static bool is_elsewhere(const struct ks_rows *rows, const struct ks_store_lease
            (kind == KS_POSITION_TRIM_HORIZON && lease->parents[0][0] == '\0');
 }
 
+static ks_wall answered_at(const struct ks_rows *rows, ks_wall asked_at)
+{
+    return (ks_wall){asked_at.ms + ks_span_to_ms(rows->mixed.took)};
+}
+
 void ks_rows_mixed_lease(struct ks_rows *rows, ks_shard shard, struct ks_shard_words *words,
                          const struct ks_store_lease *lease, ks_instant now, ks_wall wall)
 {
@@ -34,6 +39,7 @@ void ks_rows_mixed_lease(struct ks_rows *rows, ks_shard shard, struct ks_shard_w
                       strcmp(lease->owner.id, self) != 0 && strcmp(lease->owner.id, owner) == 0;
     const bool idle = same && ks_position_same(&words->row_whole, place) && !lease->prepared;
     const bool ours = strcmp(next, self) == 0;
+    const ks_instant asked_at = ks_instant_add(now, ks_span_us(-rows->mixed.took.us));
     const struct ks_mixed_lease seen = {
         .shard = shard,
         .at = now,
@@ -46,12 +52,13 @@ void ks_rows_mixed_lease(struct ks_rows *rows, ks_shard shard, struct ks_shard_w
         .stands = same && lease->rev == words->rev,
         .rev = lease->rev,
         .still = ks_instant_since(words->rev_last, words->rev_at),
+        .since = ks_instant_since(asked_at, words->rev_last),
     };
 
     if (lease->rev != words->rev)
         words->rev_at = now;
-    words->rev_last = now;
-    tell_mixed(rows, ks_mixed_see_lease(&rows->mixed, &seen, wall),
+    words->rev_last = asked_at;
+    tell_mixed(rows, ks_mixed_see_lease(&rows->mixed, &seen, answered_at(rows, wall)),
                ks_names_text(&rows->shards, shard));
 }
 
@@ -64,7 +71,8 @@ void ks_rows_mixed_workers(struct ks_rows *rows, const struct ks_store_answer *a
         if (!worker->damaged &&
             strcmp(worker->self.id, ks_names_text(&rows->workers, rows->self)) != 0)
             tell_mixed(rows,
-                       ks_mixed_see_worker(&rows->mixed, worker->self.id, worker->beat, now, wall),
+                       ks_mixed_see_worker(&rows->mixed, worker->self.id, worker->beat, now,
+                                           answered_at(rows, wall)),
                        worker->self.id);
     }
 }

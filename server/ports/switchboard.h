@@ -196,6 +196,9 @@ const char *ks_switchboard_stream(const struct ks_switchboard *board);
 const char *ks_switchboard_shard_id(const struct ks_switchboard *board, ks_shard shard);
 bool ks_switchboard_find_shard(const struct ks_switchboard *board, ks_view shard_id,
                                ks_shard *ret_shard);
+/* The same for who cannot do without it. NOT_FOUND, BUSY (nobody has looked for shards yet); the detail says so. */
+KS_MUST_USE ks_err ks_switchboard_need_shard(const struct ks_switchboard *board, ks_view shard_id,
+                                             ks_shard *ret_shard, struct ks_detail *detail);
 
 /* ---- Settling ---- */
 
@@ -373,8 +376,9 @@ struct ks_session_status {
 uint32_t ks_switchboard_session_slots(const struct ks_switchboard *board);
 bool ks_switchboard_session(const struct ks_switchboard *board, ks_session_id session,
                             struct ks_session_status *ret_status);
-/* Why it gets nothing, if it gets nothing. False for a free slot. It takes a look at every lease. */
+/* Why it gets nothing, if it gets nothing. False for a free slot. It takes a look at every lease; `all`: see
+ * ks_core_session_idle. */
 bool ks_switchboard_session_idle(const struct ks_switchboard *board, ks_session_id session,
-                                 enum ks_idle *ret_idle);
+                                 struct ks_idle_leases *all, enum ks_idle *ret_idle);
 
 #endif

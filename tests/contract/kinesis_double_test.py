@@ -348,6 +348,8 @@ OTHERS = {
         "paging: the next one": "its tokens do not tell of which stream they are",
         "paging: no token": "another code",
         "paging: by arn": "not taken",
+        "paging: describe one": "all of them, whatever the Limit",
+        "paging: describe the last": "all of them, wherever to start",
         "paging: filter after": "not filtered",
         "paging: filter the open ones": "not filtered",
         "paging: filter from a time": "not filtered",

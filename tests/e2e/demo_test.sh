@@ -37,7 +37,19 @@ check "it says that nothing came back" grep -q ', 0 of them came back' "$work/de
 # A demo that cannot fail shows nothing.
 check "it fails with a binary that fails" bash -c "! deploy/demo /bin/false >'$work/fails.log' 2>&1"
 
-export PORT=18790 RUN_DIR=$work/run
+# Two ports in a row that nobody has, as `deploy/run` takes them.
+PORT=$(python3 -c '
+import socket
+while True:
+    with socket.socket() as one, socket.socket() as next_one:
+        one.bind(("127.0.0.1", 0))
+        try:
+            next_one.bind(("127.0.0.1", one.getsockname()[1] + 1))
+        except (OSError, OverflowError):
+            continue
+        print(one.getsockname()[1])
+        break')
+export PORT RUN_DIR=$work/run
 # A background job ignores Ctrl-C unless told otherwise.
 env --default-signal=INT deploy/run "$binary" >"$work/run.log" 2>&1 </dev/null &
 run=$!

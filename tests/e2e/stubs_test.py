@@ -3,16 +3,18 @@
 """The stubs where things go wrong: slow and raising apps, threads, cut and half-open connections, odd texts. What they do
 on a good day is in embedded_test.py."""
 
+import asyncio
 import json
 import os
 import queue
+import re
 import subprocess
 import sys
 import threading
 import time
 
 from lib import (PATIENCE, ROOT, FaultProxy, Sidecar, check, check_equal, main, numbered, read_lines, test, wait_until)
-from kinesis_sidecar import Sidecar as Client
+from kinesis_sidecar import Sidecar as Client, SidecarError
 
 BASH = os.path.join(ROOT, "client-stubs", "bash", "kinesis-sidecar.sh")
 NEVER_MS = 60000  # Heartbeats so rare that nothing may wait for one.
@@ -115,6 +117,65 @@ def a_connection_that_is_cut_or_half_open_is_made_anew(folder):
                     fault = None
             check_equal(kinds.count("session"), number + 2, "sessions", kinds)
         check(stream.flush(wait="persisted"), "durable")
+    sidecar.stop()
+
+
+@test()
+def a_checkpoint_acknowledges_what_came_before_it(folder):
+    sidecar = Sidecar.local(folder, local_shards=1).start()
+    sidecar.put(numbered(10))
+    with Client(sidecar.url).stream() as stream:
+        records = [next(stream) for _ in range(10)]
+        answer = stream.sidecar.checkpoint(records[6], wait="persisted")
+        check_equal(answer["persisted"], True, answer)
+        shard = stream.sidecar.shards()[0]
+        check_equal((shard["checkpoint"], shard["in_flight"]), (records[6].sequence_number, 3), shard)
+        check_equal(stream.sidecar.checkpoint(records[2])["positions"][0]["watermark"], records[6].sequence_number, "twice")
+        answer = sidecar.call("POST", "/v1/seek", {"to": "trim_horizon", "force": True})
+        check_equal(answer.status, 200, answer)
+        try:
+            stream.sidecar.checkpoint(records[9])
+            check(False, "an epoch that is over was checkpointed")
+        except SidecarError as err:
+            check_equal((err.status, err.code), (409, "aborted"), err)
+    sidecar.stop()
+
+
+@test()
+def the_recipe_for_asyncio_comes_true(folder):
+    with open(os.path.join(ROOT, "client-stubs", "python", "README.md"), encoding="utf-8") as file:
+        recipe = re.search(r"```python\n(import asyncio\n.*?)```", file.read(), re.DOTALL).group(1)
+    names = {}
+    exec(recipe, names)  # pylint: disable=exec-used
+    sidecar = Sidecar.local(folder).start()
+    sidecar.put(numbered(100))
+    seen = []
+
+    async def handle(record):
+        await asyncio.sleep(0)
+        seen.append(record.data)
+        if len(seen) == 101:
+            raise ValueError("one too many")
+
+    async def run():
+        task = asyncio.create_task(names["consume"](Client(sidecar.url).stream(max_in_flight=10), handle))
+        while len(seen) < 100:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # It asks for the next one.
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        check(task.cancelled(), task)
+
+    asyncio.run(asyncio.wait_for(run(), 30 * PATIENCE))
+    check_equal(sorted(seen), sorted(data for _, data in numbered(100)), "records")
+    check_equal((in_flight(sidecar), sidecar.get("/v1/sessions")["sessions"]), (0, []), "what is left")
+    sidecar.put(numbered(1))
+    for client, fault in (Client(sidecar.url), ValueError), (Client(sidecar.url, subscription="none"), SidecarError):
+        try:
+            asyncio.run(asyncio.wait_for(names["consume"](client.stream(), handle), 30 * PATIENCE))
+            check(False, "no", fault)
+        except fault:
+            pass
     sidecar.stop()
 
 

@@ -8,6 +8,7 @@
 #include "aws/credentials/provider.h"
 #include "aws/http.h"
 #include "base/budget.h"
+#include "base/prng.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -91,7 +92,7 @@ static void ask_keys(const struct ks_provider_setup *setup)
     provider->fetched = on_fetched;
     provider->arg = &fetched;
     provider->vtable->fetch(provider);
-    /* An answer that may pass is asked for again in a second: nobody waits for that. */
+    /* An answer that may pass is asked for again within a second: nobody waits for that. */
     for (int turn = 0; turn < 20 && !fetched; turn++)
         ks_loop_turn(loop, ks_span_ms(turn == 0 ? 1000 : 0));
     provider->vtable->close(provider);
@@ -110,7 +111,8 @@ static void ask_region(const struct ks_provider_setup *setup)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct ks_provider_setup setup = {.profile = "default"};
+    struct ks_prng prng;
+    struct ks_provider_setup setup = {.prng = &prng, .profile = "default"};
 
     if (loop == NULL) {
         if (!ks_ok(ks_loop_new(&loop)) || setenv("AWS_CONFIG_FILE", "/dev/null", 1) != 0 ||
@@ -119,6 +121,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     setup.loop = loop;
     int64_t live = ks_alloc_live();
+    ks_prng_init(&prng, 1);
     rest = ks_view_of(data, size);
     ask_keys(&setup);
     rest = ks_view_of(data, size);

@@ -7,8 +7,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const struct records_reader reader = {ks_records_cbor, again_cbor};
+    static const struct records_reader reader = {false, ks_records_cbor, again_cbor};
 
     read_anywhere(&reader, ks_view_of(data, size));
+    read_written(&reader, ks_view_of(data, size));
     return 0;
 }

@@ -8,8 +8,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const struct records_reader reader = {ks_records_json, again_json};
+    static const struct records_reader reader = {true, ks_records_json, again_json};
 
     read_anywhere(&reader, ks_view_of(data, size));
+    read_written(&reader, ks_view_of(data, size));
     return 0;
 }

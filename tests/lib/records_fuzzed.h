@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* records_fuzzed.h - any bytes as an answer of GetRecords: the reader ends, stays within the block, charges nothing
  * when it fails, and says the same wherever the body lies and whatever lies behind it: what a second one finds in the
- * bytes as they came. For the fuzz programs of both formats.
+ * bytes as they came. And what was written right by the choices of these bytes is taken. For the fuzz programs of both
+ * formats.
  */
 #ifndef TESTS_LIB_RECORDS_FUZZED_H
 #define TESTS_LIB_RECORDS_FUZZED_H
@@ -11,10 +12,12 @@
 
 #include "adapters/kinesis/records.h"
 #include "body_block.h"
+#include "records_written.h"
 
 enum { RECORDS_MAX = 100 };
 
 struct records_reader {
+    bool json;
     ks_err (*read)(struct ks_block *block, size_t begin, uint32_t records_max,
                    struct ks_records *ret_records);
     bool (*again)(ks_view body, const struct ks_batch *batch,
@@ -72,6 +75,22 @@ static inline void read_anywhere(const struct records_reader *reader, ks_view bo
     bool is_answer = read_at(reader, 0, body, BODY_FITS, buffer);
     assert(read_at(reader, 19, body, BODY_TIGHT, buffer) == is_answer);
     free(buffer);
+}
+
+static inline void read_written(const struct records_reader *reader, ks_view choices)
+{
+    static struct written written;
+    struct ks_budget budget;
+    struct ks_records records;
+
+    written_answer(&written, reader->json, choices);
+    ks_budget_init(&budget, 64 << 20);
+    struct ks_block *block =
+        body_block(&budget, 0, ks_view_of(written.body, written.size), BODY_FITS, RECORDS_MAX);
+    ks_err err = reader->read(block, 0, RECORDS_MAX, &records);
+    assert(ks_ok(err));
+    assert(written_is(&written, &records));
+    ks_batch_free(&records.batch);
 }
 
 #endif

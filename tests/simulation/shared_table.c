@@ -184,12 +184,27 @@ static void asked(struct shared_world *world, const struct shared_request *reque
     (void)request;
 }
 
+/* Nobody else takes what we claimed until its time is over for 120 s: who is drained and has had no trouble leaves
+ * none. */
+static void effect(struct shared_world *world, uint32_t number, const struct ks_effect *effect)
+{
+    const uint32_t name = world->nodes[number].name;
+
+    if (effect->kind != KS_EFFECT_DRAINED ||
+        world->lost + world->late + world->outages + world->pauses > 0)
+        return;
+    for (ks_shard shard = 0; shard < SHARED_SHARDS; shard++)
+        if (world->rows[shard].claim == name && world->rows[shard].checkpoint != SHARED_END)
+            shared_fail(world, "w%u leaves, and its claim of shard-%u stands", name, shard);
+}
+
 const struct shared_fleet shared_go_kcl = {
     .protocol = KS_PROTOCOL_GO_KCL,
     .drift_ppm = 40000,
     .peace_s = 200, /* Claims of the dead run out after 120 s. */
     .asked = asked,
     .apply = apply,
+    .effect = effect,
     .member = shared_member_turn,
     .put = shared_member_put,
 };

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operators of random operations."""
 
-import collections
 import http.client
 import json
 import os

@@ -4,6 +4,7 @@
 #include "adapters/kinesis/back_off.h"
 #include "adapters/kinesis/consumer.h"
 #include "adapters/kinesis/feed.h"
+#include "adapters/kinesis/pace.h"
 #include "adapters/kinesis/place.h"
 #include "adapters/kinesis/reading.h"
 #include "adapters/kinesis/records.h"
@@ -28,7 +29,8 @@ enum {
     /* A read of an idle shard is answered. */
     IDLE_MS = 1000,
     FAILED_MS_MIN = 500,
-    FAILED_MS_MAX = 8000
+    /* As by polling: what lasts is told at the first failure after 10 s. */
+    FAILED_MS_MAX = KS_PACE_FAILED_MS_MAX
 };
 
 struct source {

@@ -37,9 +37,9 @@ struct ks_feed_request {
     struct ks_loop *loop;
     struct ks_aws_client *client;
     struct ks_budget *budget;
-    ks_view body; /* Of SubscribeToShard. Copied. */
-    bool cbor;    /* What it is. */
-    ks_span silence;
+    ks_view body;    /* Of SubscribeToShard. Copied. */
+    bool cbor;       /* What it is. */
+    ks_span silence; /* Once it has begun. */
     struct ks_timer *wake;
     /* The call is over; messages may still be there. */
     void (*ended)(void *arg, const struct ks_aws_answer *answer);

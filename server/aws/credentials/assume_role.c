@@ -16,7 +16,8 @@ struct assume_role {
     struct ks_remote remote; /* First: it is our address. */
     struct ks_provider *base;
     struct ks_credentials signing; /* What the base gave last. */
-    const struct ks_endpoint *sts;
+    const struct ks_endpoint_rules *rules;
+    struct ks_endpoint sts; /* As they were followed last. */
     char arn[KS_ROLE_ARN_MAX + 1];
     char session_name[KS_ROLE_SESSION_NAME_MAX + 1];
     char external_id[KS_EXTERNAL_ID_MAX + 1];
@@ -34,14 +35,14 @@ static ks_err sign(struct assume_role *self, uint32_t header_count)
 {
     struct ks_sigv4_request request = {
         .method = KS_VIEW("POST"),
-        .path = ks_view_text(self->sts->path),
+        .path = ks_view_text(self->sts.path),
         .headers = self->headers,
         .header_count = header_count,
         .body = ks_bytes_view(&self->body),
         .access_key = ks_view_text(self->signing.access_key),
         .secret_key = ks_view_text(self->signing.secret_key),
         .token = ks_view_text(self->signing.token),
-        .region = self->sts->region,
+        .region = self->sts.region,
         .service = "sts",
         .unix_ms = ks_wall_now().ms + self->skew_ms,
     };
@@ -54,8 +55,7 @@ static ks_err write_request(struct assume_role *self, uint32_t *ret_header_count
     uint32_t count = 0;
 
     KS_TRY(ks_sts_write(&self->body, KS_STS_ASSUME_ROLE, &self->role, KS_VIEW_NONE));
-    self->headers[count++] =
-        (struct ks_http_header){KS_VIEW("Host"), ks_view_text(self->sts->host)};
+    self->headers[count++] = (struct ks_http_header){KS_VIEW("Host"), ks_view_text(self->sts.host)};
     self->headers[count++] =
         (struct ks_http_header){KS_VIEW("Content-Type"), ks_view_text(KS_STS_FORM_TYPE)};
     KS_TRY(sign(self, count));
@@ -77,12 +77,13 @@ static ks_err prepare(struct ks_remote *remote, ks_view token, struct ks_http_re
     struct ks_detail *detail = &remote->provider.detail;
 
     (void)token;
+    KS_TRY(ks_endpoint_find(self->rules, NULL, KS_ENDPOINT_CONTROL, &self->sts, detail));
     ks_err err = write_request(self, &request->header_count);
     if (!ks_ok(err))
         return ks_err_because(err, detail, "the request to STS cannot be written: %s",
                               ks_err_text(err));
     request->method = "POST";
-    request->url = self->sts->url;
+    request->url = self->sts.url;
     request->headers = self->headers;
     request->body = ks_bytes_view(&self->body);
     request->timeout = ks_span_ms(TIMEOUT_MS);
@@ -168,7 +169,7 @@ ks_err ks_provider_assume_role_new(const struct ks_provider_setup *setup, struct
     self->remote.operation = "AssumeRole";
     self->remote.prepare = prepare;
     self->remote.read = read_answer;
-    self->sts = setup->sts;
+    self->rules = setup->sts;
     self->base = base;
     self->base->fetched = on_base;
     self->base->arg = self;

@@ -61,7 +61,9 @@ KS_MUST_USE ks_err ks_provider_set_expiration(struct ks_provider *provider, ks_v
 struct ks_provider_setup {
     struct ks_loop *loop;
     struct ks_http *http;
-    const struct ks_endpoint *sts;
+    struct ks_prng *prng; /* For the jitter. */
+    const struct ks_endpoint_rules
+        *sts;            /* Whether it can be there is looked at when it is asked. */
     const char *profile; /* The name of the profile in use. */
     bool profile_named;  /* Somebody asked for this one, so that it must be there. */
     bool profile_only;   /* The environment does not count. */

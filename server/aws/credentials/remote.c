@@ -5,7 +5,8 @@
 
 #include <stddef.h>
 
-enum { ATTEMPTS_MAX = 3, AGAIN_MS = 1000 };
+/* Of botocore's container provider, whose waits are a second each. */
+enum { ATTEMPTS_MAX = 3, FIRST_MS = 1000 };
 
 static void begin(struct ks_remote *remote);
 
@@ -14,28 +15,50 @@ static void on_due(struct ks_timer *timer)
     begin(KS_LIST_ENTRY(timer, struct ks_remote, again));
 }
 
+static bool may_retry(struct ks_remote *remote, ks_err err, ks_span *ret_wait)
+{
+    static const struct ks_retry_limits LIMITS = {.mode = KS_RETRY_ANY,
+                                                  .attempts_max = ATTEMPTS_MAX,
+                                                  .first_ms = FIRST_MS,
+                                                  .left = {INT64_MAX}};
+    const struct ks_retry_failure failure = {
+        .err = err, .throttled = ks_err_is(err, KS_ERR_THROTTLED), .retry_after_ms = -1};
+
+    return ks_retry_again(&remote->retry, &remote->bucket, remote->prng, &LIMITS, &failure,
+                          ret_wait);
+}
+
+static void succeed(struct ks_remote *remote)
+{
+    ks_retry_succeeded(&remote->retry, &remote->bucket);
+    if (!remote->next) {
+        ks_provider_answer(&remote->provider, KS_OK);
+        return;
+    }
+    remote->next = false;
+    remote->retry = (struct ks_retry){0};
+    begin(remote);
+}
+
 /* One attempt is over. */
 static void finish(struct ks_remote *remote, ks_err err)
 {
     struct ks_loop *loop = remote->provider.loop;
+    ks_span wait;
 
-    remote->attempts++;
-    /* That nobody is there is no failure. */
-    if (!ks_ok(err) && !ks_err_is(err, KS_ERR_NO_CREDENTIALS))
-        ks_traffic_failed(remote->service, err);
-    if (ks_ok(err) && remote->next) {
-        remote->next = false;
-        remote->attempts = 0;
-        begin(remote);
+    if (ks_ok(err)) {
+        succeed(remote);
         return;
     }
-    if (ks_err_class(err) != KS_CLASS_RETRY || remote->attempts >= ATTEMPTS_MAX) {
+    /* That nobody is there is no failure. */
+    if (!ks_err_is(err, KS_ERR_NO_CREDENTIALS))
+        ks_traffic_failed(remote->service, err);
+    if (!may_retry(remote, err, &wait)) {
         ks_provider_answer(&remote->provider, err);
         return;
     }
     ks_traffic_again(remote->service, remote->operation);
-    ks_loop_timer_set(loop, &remote->again,
-                      ks_instant_add(ks_loop_now(loop), ks_span_ms(AGAIN_MS)));
+    ks_loop_timer_set(loop, &remote->again, ks_instant_add(ks_loop_now(loop), wait));
 }
 
 static void on_answer(void *arg, const struct ks_http_answer *answer)
@@ -117,12 +140,14 @@ void ks_remote_init(struct ks_remote *remote, const struct ks_provider_vtable *v
     ks_provider_init(&remote->provider, vtable, setup->loop);
     remote->service = service;
     remote->http = setup->http;
+    remote->prng = setup->prng;
+    ks_retry_bucket_init(&remote->bucket);
     remote->again.due = on_due;
 }
 
 void ks_remote_fetch(struct ks_remote *remote)
 {
-    remote->attempts = 0;
+    remote->retry = (struct ks_retry){0};
     remote->next = false;
     begin(remote);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* remote.h - what the providers that ask a server have in common: a token file that is read anew
- * each time, one request or several in a row, and up to three attempts for each, a second apart,
- * for failures that may pass.
+ * each time, one request or several in a row, and up to three attempts for each, by the rules of
+ * aws/retry.h, for failures that may pass: the first wait is a second at most.
  */
 #ifndef KS_AWS_CREDENTIALS_REMOTE_H
 #define KS_AWS_CREDENTIALS_REMOTE_H
@@ -9,6 +9,7 @@
 #include "aws/credentials/file.h"
 #include "aws/credentials/provider.h"
 #include "aws/http.h"
+#include "aws/retry.h"
 
 struct ks_remote {
     struct ks_provider provider; /* First: it is our address. */
@@ -32,7 +33,9 @@ struct ks_remote {
     struct ks_file *file;
     struct ks_http_call *call;
     ks_instant asked_at; /* When the last attempt left. */
-    uint32_t attempts;
+    struct ks_prng *prng;
+    struct ks_retry retry; /* Of the request under way. */
+    struct ks_retry_bucket bucket;
 };
 
 /* `service` is what its requests are counted as. */

@@ -11,7 +11,8 @@ enum { TIMEOUT_MS = 10000 };
 
 struct web_identity {
     struct ks_remote remote; /* First: it is our address. */
-    const struct ks_endpoint *sts;
+    const struct ks_endpoint_rules *rules;
+    struct ks_endpoint sts; /* As they were followed last. */
     char path[KS_PATH_MAX + 1];
     char arn[KS_ROLE_ARN_MAX + 1];
     char session_name[KS_ROLE_SESSION_NAME_MAX + 1];
@@ -25,6 +26,7 @@ static ks_err prepare(struct ks_remote *remote, ks_view token, struct ks_http_re
     struct web_identity *self = (struct web_identity *)remote;
     struct ks_detail *detail = &remote->provider.detail;
 
+    KS_TRY(ks_endpoint_find(self->rules, NULL, KS_ENDPOINT_CONTROL, &self->sts, detail));
     ks_err err = ks_sts_write(&self->body, KS_STS_WEB_IDENTITY, &self->role, ks_view_trim(token));
     if (!ks_ok(err))
         return ks_err_because(err, detail, "the request to STS cannot be written: %s",
@@ -33,7 +35,7 @@ static ks_err prepare(struct ks_remote *remote, ks_view token, struct ks_http_re
         (struct ks_http_header){KS_VIEW("Content-Type"), ks_view_text(KS_STS_FORM_TYPE)};
     self->headers[1] = (struct ks_http_header){KS_VIEW("Accept"), KS_VIEW("text/xml")};
     request->method = "POST";
-    request->url = self->sts->url;
+    request->url = self->sts.url;
     request->headers = self->headers;
     request->header_count = 2;
     request->body = ks_bytes_view(&self->body);
@@ -77,7 +79,7 @@ ks_err ks_provider_web_identity_new(const struct ks_provider_setup *setup, ks_vi
     self->remote.operation = "AssumeRoleWithWebIdentity";
     self->remote.prepare = prepare;
     self->remote.read = read_answer;
-    self->sts = setup->sts;
+    self->rules = setup->sts;
     ks_bytes_init(&self->body, KS_STS_FORM_MAX + 3 * KS_TOKEN_FILE_MAX);
     if (!ks_ok(ks_view_copy_text(token_file, self->path, sizeof(self->path))) ||
         !ks_ok(ks_view_copy_text(role->arn, self->arn, sizeof(self->arn))) ||

@@ -227,13 +227,14 @@ static const struct ks_member *victim(const struct ks_core *core)
                : richest(core);
 }
 
-/* And the lease may be had. */
-static bool has(const struct ks_core *core, const struct ks_member *member, ks_shard shard)
+/* And the lease may be had, and read then: what waits for its parents would go on waiting with us, until the next look
+ * at all rows. */
+static bool has(struct ks_core *core, const struct ks_member *member, ks_shard shard)
 {
     const struct ks_directory_entry *entry = &core->directory[shard];
 
     return ks_peers_writable(entry) && entry->next_owner.worker == 0 &&
-           ks_incarnation_equal(entry->owner, member->self);
+           ks_incarnation_equal(entry->owner, member->self) && ks_shards_parents_over(core, entry);
 }
 
 static void claim_one(struct ks_core *core)

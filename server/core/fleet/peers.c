@@ -238,7 +238,10 @@ static bool read_one(struct ks_core *core, ks_shard shard, ks_span after, bool c
         .used = true,
         .shard = shard,
         .operation = KS_STORE_READ_LEASE,
-        .deadline = ks_instant_add(core->now, core->config.lease_duration),
+        /* Of what we claim nobody else takes care. */
+        .deadline = claims && ks_peers_is_me(core, entry->next_owner)
+                        ? KS_NEVER
+                        : ks_instant_add(core->now, core->config.lease_duration),
         .reading = true,
         .read_at = ks_instant_add(core->now, after),
         .claims = claims,
@@ -341,12 +344,14 @@ static void written(struct ks_core *core, struct ks_leader_write *write,
                     const struct ks_event *event, struct ks_effects *effects)
 {
     struct ks_directory_entry *entry = &core->directory[write->shard];
-    enum ks_outcome outcome = event->store.outcome;
+    const enum ks_outcome outcome = event->store.outcome;
+    const bool plans = write->operation == KS_STORE_PLAN;
 
-    if (is_take(write->operation) && outcome != KS_REFUSED) {
+    if ((is_take(write->operation) && outcome != KS_REFUSED) || (plans && outcome == KS_UNKNOWN)) {
         /* Done, or perhaps: the row tells, and from which checkpoint to begin. */
         write->reading = true;
-        write->read_at = core->now;
+        write->read_at = plans ? ks_instant_add(core->now, POLL) : core->now;
+        write->claims = plans;
         write->serial = 0;
         return;
     }

@@ -110,11 +110,17 @@ TEST(an_error_does_not_cost_the_connection)
 
 TEST(a_body_that_is_announced_too_large_is_refused_at_once)
 {
-    static const char request[] = "POST /v1/records/ack HTTP/1.1\r\nHost: a\r\n"
-                                  "Content-Length: 4097\r\n\r\n";
+    static const char *const lengths[] = {"4097", "18446744073709551614", "18446744073709551615"};
+    char request[200];
 
     rig_begin(&rig);
-    expect_refused(request, sizeof(request) - 1, "HTTP/1.1 413");
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        int size = snprintf(request, sizeof(request),
+                            "POST /v1/records/ack HTTP/1.1\r\nHost: a\r\n"
+                            "Content-Length: %s\r\n\r\n",
+                            lengths[i]);
+        expect_refused(request, (size_t)size, "HTTP/1.1 413");
+    }
     rig_end(&rig);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/open_request.h"
 #include "ks_test.h"
-#include "ports/lease_store.h"
+#include "unit/api/look_rig.h"
 #include "unit/api/rpc_rig.h"
 
 #include <stdio.h>
@@ -49,84 +49,31 @@ TEST(parameters_that_do_not_work_name_what_does)
 
 /* ---- Shards of others ---- */
 
-static struct stage leader;
 static struct http2_client client;
-static char the_shard[KS_SHARD_ID_MAX + 1];
-static char *shards[] = {the_shard};
-
-/* A look at the table, until the test lets it go. */
-static const struct ks_lease_store_vtable *store_vtable;
-static struct ks_lease_store_vtable slow_vtable;
-static struct ks_store_request held_look;
-
-static void slow_ask(struct ks_lease_store *store, const struct ks_store_request *request)
-{
-    if (request->operation == KS_STORE_READ_LEASES)
-        held_look = *request;
-    else
-        store_vtable->ask(store, request);
-}
+static char *shards[1];
 
 static void wait_asked(const struct http2_answer *answer)
 {
     ks_instant until = stage_patience();
 
-    while (held_look.answered == NULL) {
+    while (!look_is_asked()) {
         EXPECT(!answer->closed);
         http2_turn(&client);
         stage_turn(&rig.stage, until, ks_span_ms(1));
     }
 }
 
-static void let_go(void)
-{
-    store_vtable->ask(rig.stage.store, &held_look);
-    held_look.answered = NULL;
-}
-
-static void let_fail(void)
-{
-    struct ks_store_answer unknown = {.outcome = KS_UNKNOWN, .err = KS_FAIL(TIMEOUT)};
-
-    held_look.answered(held_look.arg, held_look.token, &unknown);
-    held_look.answered = NULL;
-}
-
-static bool has_rows(struct stage *stage)
-{
-    struct ks_shard_status status;
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < ks_switchboard_shard_count(stage->board); i++)
-        count +=
-            ks_switchboard_shard(stage->board, ks_switchboard_shard_at(stage->board, i), &status) &&
-            status.has_lease;
-    return count == STAGE_SHARDS;
-}
-
-/* Another worker leads and has made the rows; ours has not looked at any. */
 static void begin_beside(void)
 {
-    const char *id;
-
-    stage_begin(&leader, "leader");
-    stage_turn_until(&leader, has_rows);
-    id = ks_switchboard_shard_id(leader.board, ks_switchboard_shard_at(leader.board, 0));
-    EXPECT_OK(ks_view_copy_text(ks_view_text(id), the_shard, sizeof(the_shard)));
-    rig_begin(&rig);
-    EXPECT_EQ_U64(ks_switchboard_shard_count(rig.stage.board), 0);
-    store_vtable = rig.stage.store->vtable;
-    slow_vtable = *store_vtable;
-    slow_vtable.ask = slow_ask;
-    rig.stage.store->vtable = &slow_vtable;
+    look_begin(&rig);
+    shards[0] = ks_pb_text(look_shard());
     http2_begin(&client, &rig, "api", 0);
 }
 
 static void end_beside(void)
 {
     http2_end(&client);
-    rig_end(&rig);
-    stage_vanish(&leader);
+    look_end(&rig);
 }
 
 static ks_pb_open_request an_open(char **named)
@@ -151,7 +98,7 @@ TEST(a_session_for_shards_that_nobody_looked_for_waits_for_a_look)
     begin_beside();
     answer = rpc_grpc(&client, "/kinesis_sidecar.v1.Consumer/OpenSession", &open.base, true);
     wait_asked(answer);
-    let_go();
+    look_let();
     opened = (KinesisSidecar__V1__SessionOpened *)rpc_heard(
         &client, answer, &at, &kinesis_sidecar__v1__session_opened__descriptor);
     EXPECT_STR(opened->session, "app");
@@ -168,7 +115,7 @@ TEST(a_shard_that_no_look_finds_is_not_found)
     begin_beside();
     answer = rpc_grpc(&client, "/kinesis_sidecar.v1.Consumer/Watch", &open.base, true);
     wait_asked(answer);
-    let_go();
+    look_let();
     http2_wait(&client, answer);
     EXPECT_CONTAINS(answer->headers, "grpc-status: 5\n");
     EXPECT_CONTAINS(answer->headers, "no shard shardId-none is known");
@@ -183,7 +130,7 @@ TEST(a_look_that_fails_says_nothing_about_a_shard)
     begin_beside();
     answer = rpc_grpc(&client, "/kinesis_sidecar.v1.Consumer/Watch", &open.base, true);
     wait_asked(answer);
-    let_fail();
+    look_fail();
     http2_wait(&client, answer);
     EXPECT_CONTAINS(answer->headers, "grpc-status: 14\n");
     EXPECT_CONTAINS(answer->headers, "not known yet");
@@ -195,12 +142,12 @@ TEST(no_look_takes_longer_than_the_client_waits)
     char json[200];
 
     begin_beside();
-    (void)snprintf(json, sizeof(json), "{\"shards\":[\"%s\"]}", the_shard);
+    (void)snprintf(json, sizeof(json), "{\"shards\":[\"%s\"]}", look_shard());
     EXPECT_CONTAINS(rpc_call(&rig, "POST", "/kinesis_sidecar.v1.Consumer/OpenSession",
                              "Content-Type: application/json\r\nConnect-Timeout-Ms: 50\r\n", json,
                              strlen(json)),
                     "deadline_exceeded");
-    let_go();
+    look_let();
     http2_turns(&client, 50);
     end_beside();
 }
@@ -267,7 +214,7 @@ static void expect_all_in_order(bool end)
     http2_turns(&client, 20);
     EXPECT(!answer->closed);
     EXPECT_EQ_U64(answer->size, 0);
-    let_go();
+    look_let();
     EXPECT_EQ_I64(next_kind(answer, &at, &granted),
                   KINESIS_SIDECAR__V1__STREAM_EVENT__EVENT_SESSION);
     EXPECT_EQ_I64(next_kind(answer, &at, &granted),
@@ -299,7 +246,7 @@ TEST(who_leaves_while_he_waits_for_a_look_leaves_nothing)
     wait_asked(answer);
     http2_cancel(&client, answer);
     http2_turns(&client, 20);
-    let_go();
+    look_let();
     http2_turns(&client, 50);
     EXPECT(!ks_switchboard_find_session(rig.stage.board, KS_VIEW("app"), &session));
     end_beside();

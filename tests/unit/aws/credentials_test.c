@@ -73,12 +73,10 @@ static void close_house(struct house *house)
     EXPECT_EQ_I64(ks_alloc_live(), 0);
 }
 
-static struct ks_endpoint sts_at(const struct http_script *script)
+static struct ks_endpoint_rules sts_at(const struct http_script *script)
 {
-    struct ks_endpoint endpoint;
-
-    EXPECT_OK(ks_endpoint_resolve("sts", "us-east-1", http_script_url(script), &endpoint, NULL));
-    return endpoint;
+    return (struct ks_endpoint_rules){
+        .service = "sts", .region = "us-east-1", .url = http_script_url(script)};
 }
 
 static void wait_for(struct house *house, struct waiting *waiting)
@@ -385,7 +383,7 @@ TEST(every_place_comes_before_those_behind_it)
     unsetenv("AWS_EC2_METADATA_DISABLED");
     for (size_t at = 0; at < sizeof(places) / sizeof(places[0]); at++) {
         const struct place *place = &places[at];
-        struct ks_endpoint asked;
+        struct ks_endpoint_rules asked;
         struct ks_credentials_options options = {
             .loop = house.loop, .http = house.http, .sts = &asked};
         struct waiting waiting = {.times = 0};
@@ -477,7 +475,7 @@ TEST(a_role_is_assumed_with_what_another_source_has_and_kept_fresh)
     struct waiting waiting = {.waiter = {.done = on_done}};
 
     open_house(&house, base, 1);
-    struct ks_endpoint asked = sts_at(sts);
+    struct ks_endpoint_rules asked = sts_at(sts);
     setenv("AWS_ROLE_SESSION_NAME", "me", 1);
     struct ks_credentials_options options = {.loop = house.loop,
                                              .http = house.http,
@@ -572,7 +570,7 @@ TEST(what_keeps_a_role_from_being_assumed_is_told)
     struct ks_detail detail;
 
     open_house(&house, base, 1);
-    struct ks_endpoint asked = sts_at(sts);
+    struct ks_endpoint_rules asked = sts_at(sts);
     struct ks_credentials_options options = {.loop = house.loop,
                                              .http = house.http,
                                              .sts = &asked,

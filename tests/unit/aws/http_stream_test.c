@@ -7,6 +7,8 @@
 #include "http_script.h"
 #include "ks_test.h"
 
+#include <curl/curl.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,7 +97,8 @@ static void end(struct rig *rig)
     EXPECT_EQ_I64(ks_alloc_live(), 0);
 }
 
-static void send(struct rig *rig, ks_err (*take)(void *arg, ks_view bytes), int64_t silence_ms)
+static void ask_with(struct rig *rig, ks_err (*take)(void *arg, ks_view bytes), int64_t silence_ms,
+                     int64_t stream_ms)
 {
     struct ks_http_sink sink = {.begin = begin, .part = take, .arg = rig};
     struct ks_http_request request = {
@@ -103,6 +106,7 @@ static void send(struct rig *rig, ks_err (*take)(void *arg, ks_view bytes), int6
         .url = http_script_url(rig->script),
         .body = KS_VIEW("{}"),
         .silence = ks_span_ms(silence_ms),
+        .silence_stream = ks_span_ms(stream_ms),
         .stream = true,
         .response_max = 1000,
         .sink = &sink,
@@ -112,6 +116,11 @@ static void send(struct rig *rig, ks_err (*take)(void *arg, ks_view bytes), int6
 
     rig->times = 0;
     EXPECT_OK(ks_http_send(rig->http, &request, &rig->call));
+}
+
+static void ask(struct rig *rig, ks_err (*take)(void *arg, ks_view bytes), int64_t silence_ms)
+{
+    ask_with(rig, take, silence_ms, 0);
 }
 
 static void turn(struct rig *rig, int turns)
@@ -132,7 +141,7 @@ TEST(a_stream_may_be_longer_than_any_response)
     const struct http_step steps[] = {{.filler = FILLER, .chunked = true}};
     struct rig *rig = born(steps, 1);
 
-    send(rig, part, 5000);
+    ask(rig, part, 5000);
     turn(rig, 1000);
     EXPECT_OK(rig->err);
     EXPECT_EQ_U64(rig->taken, FILLER);
@@ -147,12 +156,12 @@ TEST(a_refusal_is_no_stream)
     struct rig *rig = born(steps, 2);
 
     rig->busy = true;
-    send(rig, part, 5000);
+    ask(rig, part, 5000);
     turn(rig, 1000);
     EXPECT_OK(rig->err);
     EXPECT_EQ_I64(rig->status, 400);
     EXPECT_EQ_U64(rig->body, 8);
-    send(rig, part, 5000);
+    ask(rig, part, 5000);
     turn(rig, 1000);
     EXPECT_ERR(rig->err, FULL);
     EXPECT_EQ_U64(rig->offered + rig->begun, 0);
@@ -165,7 +174,7 @@ TEST(who_is_busy_is_offered_the_same_bytes_again_and_nothing_before)
     struct rig *rig = born(steps, 1);
 
     rig->busy = true;
-    send(rig, part, 5000);
+    ask(rig, part, 5000);
     turn_until_offered(rig);
     turn(rig, 20);
     EXPECT_EQ_U64(rig->offered, 1);
@@ -191,7 +200,7 @@ TEST(silence_counts_only_while_somebody_wants_to_hear)
     struct rig *rig = born(steps, 1);
 
     rig->busy = true;
-    send(rig, part, 400);
+    ask(rig, part, 400);
     turn(rig, 100);
     EXPECT_EQ_U64(rig->times, 0);
     EXPECT_EQ_U64(rig->offered, 1);
@@ -209,10 +218,25 @@ TEST(a_server_that_never_answers_is_silent)
     const struct http_step steps[] = {{.silent = true}};
     struct rig *rig = born(steps, 1);
 
-    send(rig, part, 400);
+    ask(rig, part, 400);
     turn(rig, 1000);
     EXPECT_ERR(rig->err, TIMEOUT);
     EXPECT_EQ_I64(rig->status, 0);
+    end(rig);
+}
+
+TEST(a_stream_that_has_begun_has_a_silence_of_its_own)
+{
+    const struct http_step steps[] = {
+        {.raw = "HTTP/1.1 200 Said\r\nContent-Length: 10\r\n\r\nhalf"}, {.silent = true}};
+    struct rig *rig = born(steps, 2);
+
+    ask_with(rig, part, 60000, 300);
+    turn(rig, 1000);
+    EXPECT_CONTAINS(rig->detail.text, "nothing came for 300 ms");
+    ask_with(rig, part, 300, 60000);
+    turn(rig, 1000);
+    EXPECT_CONTAINS(rig->detail.text, "nothing came for 300 ms");
     end(rig);
 }
 
@@ -221,7 +245,7 @@ TEST(what_is_refused_while_it_is_resumed_is_told_on_the_loop)
     const struct http_step steps[] = {{.filler = FILLER}};
     struct rig *rig = born(steps, 1);
 
-    send(rig, refuse, 5000);
+    ask(rig, refuse, 5000);
     turn_until_offered(rig);
     ks_http_resume(rig->call);
     EXPECT_EQ_U64(rig->times, 0);
@@ -236,7 +260,7 @@ TEST(a_stream_has_a_connection_of_its_own)
     struct rig *rig = born(steps, 1);
 
     for (size_t at = 1; at < 4; at++) {
-        send(rig, part, 5000);
+        ask(rig, part, 5000);
         turn(rig, 1000);
         EXPECT_OK(rig->err);
         EXPECT_EQ_U64(http_script_connections(rig->script), at);
@@ -250,11 +274,74 @@ TEST(a_stream_is_cancelled_while_it_is_paused)
     struct rig *rig = born(steps, 1);
 
     rig->busy = true;
-    send(rig, part, 5000);
+    ask(rig, part, 5000);
     turn_until_offered(rig);
     ks_http_cancel(rig->call);
     turn(rig, 20);
     EXPECT_EQ_U64(rig->times, 0);
     EXPECT_EQ_U64(ks_http_open_calls(rig->http), 0);
     end(rig);
+}
+
+/* --- What libcurl holds --- */
+
+static size_t held; /* Bytes, but for those of its libraries. */
+
+static void *hold(void *memory)
+{
+    held += malloc_usable_size(memory);
+    return memory;
+}
+
+static void *hold_new(size_t size)
+{
+    return hold(malloc(size));
+}
+
+static void *hold_zeroed(size_t count, size_t size)
+{
+    return hold(calloc(count, size));
+}
+
+static void let_go(void *memory)
+{
+    held -= malloc_usable_size(memory);
+    free(memory);
+}
+
+static void *hold_more(void *memory, size_t size)
+{
+    held -= malloc_usable_size(memory);
+    return hold(realloc(memory, size));
+}
+
+static char *hold_copy(const char *text)
+{
+    return hold(strdup(text));
+}
+
+/* There are as many as shards: a buffer each to receive, and one to send. */
+TEST(an_open_stream_holds_two_buffers_of_16_kib)
+{
+    enum { STREAMS = 4, BUFFERS = 2 * 16 << 10, OTHER_MAX = 24 << 10 };
+    const struct http_step steps[] = {
+        {.raw = "HTTP/1.1 200 Said\r\nContent-Length: 10\r\n\r\nhalf"}};
+    EXPECT_EQ_I64(curl_global_init_mem(CURL_GLOBAL_DEFAULT, hold_new, let_go, hold_more, hold_copy,
+                                       hold_zeroed),
+                  CURLE_OK);
+    struct rig *rig = born(steps, 1);
+    size_t before = held;
+
+    for (size_t at = 1; at <= STREAMS; at++) {
+        ask(rig, part, 60000);
+        for (int turns = 0; rig->taken < at * 4 && turns < 1000; turns++)
+            ks_loop_turn(rig->loop, ks_span_ms(10));
+        EXPECT_EQ_U64(rig->taken, at * 4);
+    }
+    size_t each = (held - before) / STREAMS;
+    EXPECT(each >= BUFFERS);
+    EXPECT(each <= BUFFERS + OTHER_MAX);
+    end(rig);
+    curl_global_cleanup();
+    EXPECT_EQ_U64(held, 0);
 }

@@ -108,3 +108,29 @@ TEST(a_drain_before_the_registration_is_over_at_once)
     bed_step(&bed, &drain);
     EXPECT(bed_effect(&bed, KS_EFFECT_DRAINED, 0) != NULL);
 }
+
+TEST(what_all_leases_say_is_asked_once_for_many_sessions_and_what_some_say_of_each)
+{
+    const ks_shard second = 1;
+    struct ks_idle_leases all = {.asked = false};
+    struct ks_lease *leases[2];
+    ks_session_id session;
+    ks_session_id choosy;
+
+    bed_live(&bed);
+    session = bed_session(&bed, 10, 1000);
+    choosy = bed_session(&bed, 10, 1000);
+    bed.core->sessions[choosy].shards[0] = second;
+    bed.core->sessions[choosy].shard_count = 1;
+    EXPECT_EQ_I64(ks_core_session_idle(bed.core, choosy, NULL), KS_IDLE_NO_LEASES);
+    leases[0] = bed_hold(&bed, 0, 1);
+    EXPECT_EQ_I64(ks_core_session_idle(bed.core, choosy, NULL), KS_IDLE_NO_LEASES);
+    leases[1] = bed_hold(&bed, second, 1);
+    EXPECT_EQ_I64(ks_core_session_idle(bed.core, session, &all), KS_IDLE_NO_DATA);
+    leases[0]->throttled = true;
+    EXPECT_EQ_I64(ks_core_session_idle(bed.core, session, NULL), KS_IDLE_THROTTLED);
+    EXPECT_EQ_I64(ks_core_session_idle(bed.core, session, &all), KS_IDLE_NO_DATA);
+    EXPECT_EQ_I64(ks_core_session_idle(bed.core, choosy, &all), KS_IDLE_NO_DATA);
+    leases[1]->throttled = true;
+    EXPECT_EQ_I64(ks_core_session_idle(bed.core, choosy, &all), KS_IDLE_THROTTLED);
+}

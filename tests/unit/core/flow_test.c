@@ -239,12 +239,12 @@ TEST(a_failed_read_is_asked_for_again_and_says_why_there_is_nothing)
     bed_settle_down(&bed);
     bed_step(&bed, &failed);
     EXPECT(read_effect() == NULL);
-    EXPECT_EQ_I64(ks_core_session_idle(bed.core, session), KS_IDLE_THROTTLED);
+    EXPECT_EQ_I64(ks_core_session_idle(bed.core, session, NULL), KS_IDLE_THROTTLED);
     EXPECT_EQ_I64(bed.core->reserved, 0);
     bed_wait(&bed, 200);
     EXPECT(read_effect() != NULL);
     bed_records(&bed, 0, 1, 1, false);
-    EXPECT_EQ_I64(ks_core_session_idle(bed.core, session), KS_IDLE_NO_DATA);
+    EXPECT_EQ_I64(ks_core_session_idle(bed.core, session, NULL), KS_IDLE_NO_DATA);
 }
 
 TEST(nothing_is_read_after_the_end_of_the_shard)
@@ -288,8 +288,7 @@ static void expect_blocked(ks_session_id session, bool blocked)
 {
     EXPECT(read_effect() == NULL);
     EXPECT_EQ_I64(bed.core->leases[0].gap_full, blocked);
-    EXPECT_EQ_I64(ks_session_idle(bed.core, &bed.core->sessions[session]) == KS_IDLE_LANE_BLOCKED,
-                  blocked);
+    EXPECT_EQ_I64(ks_core_session_idle(bed.core, session, NULL) == KS_IDLE_LANE_BLOCKED, blocked);
 }
 
 TEST(a_gap_behind_a_record_that_is_retried_is_bounded_and_told_once)
@@ -384,7 +383,7 @@ TEST(a_record_that_never_fits_is_told_after_five_seconds)
         bed_wait(&bed, 200);
     }
     EXPECT(told);
-    EXPECT_EQ_I64(ks_session_idle(bed.core, &bed.core->sessions[session]), KS_IDLE_LANE_BLOCKED);
+    EXPECT_EQ_I64(ks_core_session_idle(bed.core, session, NULL), KS_IDLE_LANE_BLOCKED);
     bed_records(&bed, 0, 1, 10, false);
-    EXPECT_EQ_I64(ks_session_idle(bed.core, &bed.core->sessions[session]), KS_IDLE_NO_DATA);
+    EXPECT_EQ_I64(ks_core_session_idle(bed.core, session, NULL), KS_IDLE_NO_DATA);
 }

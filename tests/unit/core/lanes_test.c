@@ -171,7 +171,7 @@ TEST(explicit_credit_is_used_up_by_deliveries_and_comes_back_by_grants_only)
     EXPECT_EQ_I64(bed_pull(&bed, session, 10), 2);
     EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 2, KS_ACK, 0), KS_SETTLE_OK);
     EXPECT_EQ_I64(bed_pull(&bed, session, 10), 0);
-    EXPECT_EQ_I64(ks_session_idle(bed.core, &bed.core->sessions[session]), KS_IDLE_FLOW_CONTROLLED);
+    EXPECT_EQ_I64(ks_core_session_idle(bed.core, session, NULL), KS_IDLE_FLOW_CONTROLLED);
     grant(session, UINT32_MAX);
     grant(session, UINT32_MAX);
     EXPECT_EQ_I64(bed_pull(&bed, session, 10), 4); /* Its limit stays. */

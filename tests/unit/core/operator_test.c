@@ -91,7 +91,7 @@ static const struct ks_store_effect *must_ask(enum ks_store_operation operation)
 
 static enum ks_idle idle(void)
 {
-    return ks_core_session_idle(bed.core, session);
+    return ks_core_session_idle(bed.core, session, NULL);
 }
 
 /* ---- Pause ---- */

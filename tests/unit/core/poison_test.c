@@ -167,7 +167,7 @@ TEST(a_stopped_shard_delivers_nothing_until_somebody_lets_it_go_on_or_the_record
     bed_settle_down(&bed);
     EXPECT(bed_told(&bed, KS_STORY_STOPPED));
     EXPECT_EQ_I64(bed_pull(&bed, session, 4), 0);
-    EXPECT_EQ_I64(ks_session_idle(bed.core, &bed.core->sessions[session]), KS_IDLE_LANE_BLOCKED);
+    EXPECT_EQ_I64(ks_core_session_idle(bed.core, session, NULL), KS_IDLE_LANE_BLOCKED);
     EXPECT(!bed_told(&bed, KS_STORY_GOES_ON));
     bed_step(&bed, &go_on);
     EXPECT(bed_told(&bed, KS_STORY_GOES_ON));
@@ -244,7 +244,7 @@ TEST(a_record_that_is_too_large_for_its_client_is_told_once_and_waits_for_a_larg
     bed_records(&bed, 0, 2, 100, false);
     EXPECT_EQ_I64(bed_pull(&bed, session, 10), 0);
     EXPECT(bed_told(&bed, KS_STORY_TOO_LARGE));
-    EXPECT_EQ_I64(ks_session_idle(bed.core, &bed.core->sessions[session]), KS_IDLE_LANE_BLOCKED);
+    EXPECT_EQ_I64(ks_core_session_idle(bed.core, session, NULL), KS_IDLE_LANE_BLOCKED);
     EXPECT_EQ_I64(bed_pull(&bed, session, 10), 0);
     EXPECT(!bed_told(&bed, KS_STORY_TOO_LARGE));
     open.open.take_over = session;

@@ -106,6 +106,9 @@ TEST(a_letter_comes_again_after_its_delay_its_deadline_and_the_end_of_its_sessio
     EXPECT_EQ_U64(pull(session), 0);
     EXPECT_EQ_I64(settle(other, 0, KS_RETRY, 0), KS_SETTLE_EXPIRED);
     EXPECT_EQ_I64(settle(session, 0, KS_RETRY, 500), KS_SETTLE_OK);
+    EXPECT_EQ_U64(bed_effect(&bed, KS_EFFECT_SETTLED, 0)->settled.count, 1);
+    EXPECT_EQ_I64(settle(session, 0, KS_RETRY, 500), KS_SETTLE_OK);
+    EXPECT_EQ_U64(bed_effect(&bed, KS_EFFECT_SETTLED, 0)->settled.count, 0);
     EXPECT_EQ_U64(pull(session), KS_NUMBER_NONE);
     bed_wait(&bed, 500);
     bed_tick(&bed);

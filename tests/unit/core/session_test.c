@@ -26,7 +26,7 @@ TEST(a_pull_delivers_in_order_up_to_the_credit_and_a_settle_returns_it)
     EXPECT_EQ_I64(bed_pull(&bed, session, 100), 3);
     EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.first, 0);
     EXPECT_EQ_I64(bed_pull(&bed, session, 100), 0);
-    EXPECT_EQ_I64(ks_session_idle(bed.core, &bed.core->sessions[session]), KS_IDLE_FLOW_CONTROLLED);
+    EXPECT_EQ_I64(ks_core_session_idle(bed.core, session, NULL), KS_IDLE_FLOW_CONTROLLED);
     EXPECT_EQ_I64(bed_settle(&bed, session, 0, 1, 1, KS_ACK, 0), KS_SETTLE_OK);
     bed_settle_down(&bed);
     EXPECT_EQ_I64(bed_count(&bed, KS_EFFECT_WAKE), 1);
@@ -109,7 +109,7 @@ TEST(a_delayed_nack_rests_the_lane_and_wakes_the_session_when_it_is_over)
     EXPECT_EQ_I64(bed_pull(&bed, session, 5), 2);
     EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 2, KS_RETRY, 700), KS_SETTLE_OK);
     EXPECT_EQ_I64(bed_pull(&bed, session, 5), 0);
-    EXPECT_EQ_I64(ks_session_idle(bed.core, &bed.core->sessions[session]), KS_IDLE_LANE_BLOCKED);
+    EXPECT_EQ_I64(ks_core_session_idle(bed.core, session, NULL), KS_IDLE_LANE_BLOCKED);
     bed_settle_down(&bed);
     EXPECT_EQ_I64(ks_core_deadline(bed.core).us, ks_instant_add(bed.now, ks_span_ms(700)).us);
     bed_wait(&bed, 700);
@@ -250,6 +250,25 @@ TEST(what_was_settled_before_is_counted_and_told_of_once)
     EXPECT_EQ_U64(bed_effect(&bed, KS_EFFECT_SETTLED, 0)->settled.count, 1);
 }
 
+TEST(what_is_given_back_is_counted_once_and_what_is_settled_or_given_up_is_not)
+{
+    static const struct {
+        ks_number first;
+        uint32_t count;
+        uint64_t counted;
+    } nacks[] = {{0, 2, 2}, {0, 2, 0}, {2, 1, 0}, {0, 5, 1}};
+    ks_session_id session = one_lane(5, 10);
+
+    EXPECT_EQ_I64(bed_pull(&bed, session, 5), 5);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 2, 1, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 4, 1, KS_DEAD_LETTER, 0), KS_SETTLE_OK);
+    for (size_t i = 0; i < sizeof(nacks) / sizeof(nacks[0]); i++) {
+        EXPECT_EQ_I64(bed_settle(&bed, session, 0, nacks[i].first, nacks[i].count, KS_RETRY, 60000),
+                      KS_SETTLE_OK);
+        EXPECT_EQ_U64(bed_effect(&bed, KS_EFFECT_SETTLED, 0)->settled.count, nacks[i].counted);
+    }
+}
+
 TEST(a_cumulative_checkpoint_settles_all_that_was_delivered_up_to_it)
 {
     struct ks_event checkpoint = {.kind = KS_EVENT_CHECKPOINT, .checkpoint = {0, 1, 2}};
@@ -333,7 +352,7 @@ TEST(a_session_that_names_shards_gets_only_those)
     ks_session_id session = bed_effect(&bed, KS_EFFECT_OPENED, 0)->session.session;
     bed_hold(&bed, 0, 1);
     bed_settle_down(&bed);
-    EXPECT_EQ_I64(ks_session_idle(bed.core, &bed.core->sessions[session]), KS_IDLE_NO_LEASES);
+    EXPECT_EQ_I64(ks_core_session_idle(bed.core, session, NULL), KS_IDLE_NO_LEASES);
     EXPECT_EQ_I64(bed.core->leases[0].tracker.lanes[0].session, KS_SESSION_NONE);
     bed_hold(&bed, 1, 1);
     bed_settle_down(&bed);

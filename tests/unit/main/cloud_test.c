@@ -57,7 +57,7 @@ TEST(subscriptions_share_connections_and_credentials)
     set_environment();
     open_cloud();
     EXPECT(client_of(&parts[0], KS_AWS_DYNAMODB) != client_of(&parts[0], KS_AWS_KINESIS));
-    EXPECT_STR(cloud.sts.host, "sts.eu-central-1.amazonaws.com");
+    EXPECT_STR(cloud.sts.region, "eu-central-1");
     struct ks_http *http = cloud.http;
     struct ks_credentials_source *credentials = cloud.credentials;
     EXPECT(client_of(&parts[1], KS_AWS_DYNAMODB) != parts[0].clients[KS_AWS_DYNAMODB]);
@@ -111,10 +111,9 @@ TEST(a_role_has_one_source_however_many_assume_it)
     EXPECT_EQ_I64(ks_alloc_live(), live);
 }
 
-/* What a client of the service cannot be made with, and why. */
-static void expect_refused(const char *stream, enum ks_aws_service service, const char *why)
+static void expect_part_refused(struct ks_cloud_part part, enum ks_aws_service service,
+                                const char *why)
 {
-    struct ks_cloud_part part = {.cloud = &cloud, .stream = stream};
     struct ks_aws_client *client;
     struct ks_detail detail = {""};
     int64_t live = ks_alloc_live();
@@ -128,6 +127,12 @@ static void expect_refused(const char *stream, enum ks_aws_service service, cons
     ks_cloud_leave(&part);
     close_cloud();
     EXPECT_EQ_I64(ks_alloc_live(), live);
+}
+
+/* What a client of the service cannot be made with, and why. */
+static void expect_refused(const char *stream, enum ks_aws_service service, const char *why)
+{
+    expect_part_refused((struct ks_cloud_part){.cloud = &cloud, .stream = stream}, service, why);
 }
 
 TEST(a_setting_that_cannot_be_is_named)
@@ -148,6 +153,24 @@ TEST(a_setting_that_cannot_be_is_named)
     }
 }
 
+TEST(who_does_not_ask_sts_may_have_its_url_beside_fips)
+{
+    struct ks_cloud_part part = {.cloud = &cloud};
+
+    set_environment();
+    EXPECT(setenv("AWS_USE_FIPS_ENDPOINT", "true", 1) == 0);
+    EXPECT(setenv("AWS_ENDPOINT_URL_STS", "https://vpce-1.sts.eu-central-1.vpce.amazonaws.com",
+                  1) == 0);
+    open_cloud();
+    (void)client_of(&part, KS_AWS_DYNAMODB);
+    ks_cloud_leave(&part);
+    close_cloud();
+    part = (struct ks_cloud_part){.cloud = &cloud,
+                                  .roles = {[KS_AWS_DYNAMODB] = {.arn = "arn:aws:iam::1:role/r"}}};
+    expect_part_refused(part, KS_AWS_DYNAMODB,
+                        "AWS_ENDPOINT_URL_STS cannot go together with FIPS endpoints");
+}
+
 TEST(a_stream_brings_its_region_and_a_table_does_not)
 {
     struct ks_cloud_part part = {.cloud = &cloud,
@@ -161,7 +184,7 @@ TEST(a_stream_brings_its_region_and_a_table_does_not)
     open_cloud();
     (void)client_of(&part, KS_AWS_KINESIS);
     EXPECT_STR(part.stream_region, "ap-south-1");
-    EXPECT_STR(cloud.sts.host, "sts.ap-south-1.amazonaws.com");
+    EXPECT_STR(cloud.sts.region, "ap-south-1");
     EXPECT_ERR(ks_cloud_client(&part, KS_AWS_DYNAMODB, &client, &detail), INVALID);
     EXPECT_CONTAINS(detail.text, "no region for the lease table");
     ks_cloud_leave(&part);
@@ -187,7 +210,7 @@ TEST(the_region_is_at_last_that_of_the_instance)
     EXPECT_CONTAINS(http_script_request(script, 1),
                     "GET /latest/meta-data/placement/region HTTP/1.1\r\n");
     (void)client_of(&part, KS_AWS_DYNAMODB);
-    EXPECT_STR(cloud.sts.host, "sts.sa-east-1.amazonaws.com");
+    EXPECT_STR(cloud.sts.region, "sa-east-1");
     ks_cloud_leave(&part);
     close_cloud();
     http_script_stop(script);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The consumers of a switchboard, and what they settle. */
+#include "base/metrics.h"
 #include "ks_test.h"
+#include "ports/board.h"
 #include "unit/ports/stage.h"
 
 #include <string.h>
@@ -32,6 +34,25 @@ TEST(an_ack_of_what_was_never_delivered_or_of_another_epoch_is_refused)
            NULL);
     EXPECT(ks_switchboard_record(stage.board, consumer.runs[0].shard, consumer.runs[0].epoch,
                                  consumer.runs[0].first, ks_instant_now()) == NULL);
+    stage_vanish(&stage);
+}
+
+TEST(what_was_acknowledged_is_not_counted_as_retried)
+{
+    struct consumer consumer;
+    const char *label;
+    struct stage stage;
+    ks_number up_to;
+
+    stage_begin(&stage, "pod-a");
+    label = stage.board->config.subscription;
+    stage_put(&stage, 0, 4);
+    consumer_join(&consumer, &stage, "client");
+    consumer_pull_until(&consumer, 4);
+    consumer_ack_all(&consumer);
+    EXPECT_EQ_I64(consumer_settle(&consumer, &consumer.runs[0], KS_RETRY, &up_to), KS_SETTLE_OK);
+    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_RECORDS_ACKED, label), 4);
+    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_RECORDS_RETRIED, label), 0);
     stage_vanish(&stage);
 }
 

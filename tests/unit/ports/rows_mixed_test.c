@@ -13,6 +13,72 @@ static void look_at(struct ks_rows *rows, const struct ks_store_lease *row, int 
                      ks_instant_add(now, ks_span_ms(seconds * 1000)), wall, &event);
 }
 
+/* The same, of a look that took so long. */
+static void look_slowly(struct ks_rows *rows, const struct ks_store_lease *row, int seconds,
+                        int took)
+{
+    const struct ks_store_answer answer = {.outcome = KS_DONE, .leases = row, .lease_count = 1};
+    struct ks_event event = {.kind = KS_EVENT_START};
+
+    rows->mixed.took = ks_span_ms(took * 1000);
+    ks_rows_answered(rows, KS_STORE_READ_LEASES, true, &answer,
+                     ks_instant_add(now, ks_span_ms(seconds * 1000)),
+                     (ks_wall){wall.ms + (seconds - took) * 1000}, &event);
+}
+
+/* A lease of 10 s that was renewed in this second. */
+static uint64_t renewed_at(int seconds)
+{
+    return (uint64_t)(wall.ms + (seconds + 10) * 1000) * 1000000;
+}
+
+/* Looks of 20 s, one after the other, at a lease of 10 s that was renewed so many seconds before each was answered. */
+static enum ks_mixed_sign told_by_slow_looks(int before)
+{
+    struct ks_store_lease row = lease("shard-0", "worker-a", 0, 1, "100");
+    enum ks_mixed_sign sign = KS_MIXED_NONE;
+    struct ks_rows rows;
+
+    share(&rows, true);
+    rows.mixed = (struct ks_mixed){.protocol = KS_PROTOCOL_GO_KCL, .lease = ks_span_ms(10000)};
+    for (int seconds = 20; seconds < 800; seconds += 23) {
+        row.rev = renewed_at(seconds - before);
+        look_slowly(&rows, &row, seconds, 20);
+    }
+    for (int at = 0; at < KS_MIXED_SIGNS; at++)
+        if (rows.mixed.told[at])
+            sign = (enum ks_mixed_sign)at;
+    ks_rows_free(&rows);
+    return sign;
+}
+
+TEST(a_slow_look_is_no_sign_of_times_that_are_longer_or_shorter)
+{
+    EXPECT_EQ_I64(told_by_slow_looks(0), KS_MIXED_NONE);
+    EXPECT_EQ_I64(told_by_slow_looks(3), KS_MIXED_NONE);
+    EXPECT_EQ_I64(told_by_slow_looks(19), KS_MIXED_NONE);
+    /* When the look before had seen it, and never again: that is no sign of how long it was good for. */
+    EXPECT_EQ_I64(told_by_slow_looks(40), KS_MIXED_NONE);
+    /* This was not renewed before the answer came. */
+    EXPECT_EQ_I64(told_by_slow_looks(-4), KS_MIXED_LONGER);
+}
+
+/* An operator looks at all rows, too: their looks are over sooner than ours that began before. */
+TEST(what_two_looks_show_that_overlap_did_not_stand_still)
+{
+    struct ks_store_lease row = lease("shard-0", "worker-a", 0, 1, "100");
+    struct ks_rows rows;
+
+    share(&rows, false);
+    rows.mixed = (struct ks_mixed){.protocol = KS_PROTOCOL_KCL, .lease = ks_span_ms(10000)};
+    for (int seconds = 25; seconds < 600; seconds += 25, row.rev++) {
+        look_slowly(&rows, &row, seconds, 0);
+        look_slowly(&rows, &row, seconds + 19, 20);
+    }
+    EXPECT(!rows.mixed.told[KS_MIXED_LONGER]);
+    ks_rows_free(&rows);
+}
+
 TEST(a_row_that_nobody_looked_at_did_not_stand_still)
 {
     struct ks_store_lease row = lease("shard-0", "worker-a", 0, 1, "100");

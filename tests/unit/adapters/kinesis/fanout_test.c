@@ -3,11 +3,16 @@
 #include "fanout_rig.h"
 
 #include "adapters/kinesis/builder.h"
+#include "adapters/kinesis/pace.h"
+#include "aws/limits.h"
 #include "base/metrics.h"
 #include "ks_test.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 static void initial(struct fanout_rig *rig)
 {
@@ -528,4 +533,170 @@ TEST(every_allocation_may_fail_once)
         ks_alloc_fail_after(0, 0);
         fanout_rig_close(rig);
     }
+}
+
+/* --- Without options, where everything lasts for seconds and minutes: on a clock that is put forward --- */
+
+enum {
+    /* What AWS does. */
+    HEARTBEAT_MS = 5000,
+    LIFE_MS = 300000,
+
+    FEEDS = 3,
+    EVENTS = LIFE_MS / HEARTBEAT_MS,
+    /* More than a piece of curl's: one event a read, and the rest stays in the network. */
+    DATA_BYTES = 16 << 10
+};
+
+static int64_t ahead_ms;
+
+/* The loop's clock. That of libcurl goes on as it is. */
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+    int failed = (int)syscall(SYS_clock_gettime, clock, time);
+
+    if (clock == CLOCK_BOOTTIME)
+        time->tv_sec += (time_t)(ahead_ms / 1000);
+    return failed;
+}
+
+static struct fanout_rig *by_default(void)
+{
+    struct fanout_rig *rig = fanout_rig_new();
+
+    rig->options.apart_ms = 0;
+    rig->options.silence_ms = 0;
+    return rig;
+}
+
+static void say_event(struct fanout_rig *rig, int number)
+{
+    static char payload[DATA_BYTES + 512];
+    static char data[DATA_BYTES + 1];
+
+    memset(data, 'A', DATA_BYTES);
+    (void)snprintf(
+        payload, sizeof(payload),
+        "{\"Records\":[{\"Data\":\"%s\",\"PartitionKey\":\"k\",\"SequenceNumber\":\"%d\"}],"
+        "\"ContinuationSequenceNumber\":\"%d\",\"MillisBehindLatest\":0}",
+        data, number, number);
+    fanout_rig_event(rig, payload);
+}
+
+static void expect_number(struct fanout_rig *rig, int number)
+{
+    char sequence[16];
+
+    (void)snprintf(sequence, sizeof(sequence), "%d", number);
+    fanout_rig_expect(rig, 10, sequence);
+}
+
+/* How old the feed became. An event every 5 s; what comes is in order, and once. */
+static int64_t read_until_renewed(struct fanout_rig *rig, int number)
+{
+    int64_t age_ms = 0;
+
+    expect_number(rig, number);
+    for (int at = 1; ks_metric_number(KS_METRIC_FEEDS) == 1; at++) {
+        EXPECT(at < EVENTS);
+        ahead_ms += HEARTBEAT_MS;
+        age_ms += HEARTBEAT_MS;
+        expect_number(rig, number + at);
+    }
+    return age_ms;
+}
+
+TEST(feeds_are_renewed_before_aws_ends_them_and_go_on_behind_the_last_record)
+{
+    struct fanout_rig *rig = by_default();
+    char last[64] = "{\"Type\":\"TRIM_HORIZON\"}";
+
+    for (int feed = 0; feed < FEEDS; feed++) {
+        fanout_rig_stream(rig);
+        for (int at = 0; at < EVENTS; at++)
+            say_event(rig, 1000 * (feed + 1) + at);
+    }
+    fanout_rig_open(rig, KS_POSITION_TRIM_HORIZON);
+    for (int feed = 0; feed < FEEDS; feed++) {
+        int64_t age_ms = read_until_renewed(rig, 1000 * (feed + 1));
+        EXPECT(age_ms >= 270000 && age_ms < LIFE_MS);
+        fanout_rig_asked(rig, (size_t)feed, last);
+        (void)snprintf(last, sizeof(last), "\"AFTER_SEQUENCE_NUMBER\",\"SequenceNumber\":\"%d\"",
+                       1000 * (feed + 1) + (int)(age_ms / HEARTBEAT_MS));
+    }
+    EXPECT_EQ_U64(http_script_count(rig->script), FEEDS);
+    fanout_rig_close(rig);
+}
+
+static void turn_until_told(struct fanout_rig *rig)
+{
+    for (int at = 0; rig->reading && at < 300; at++)
+        ks_loop_turn(rig->loop, ks_span_ms(100));
+    EXPECT(!rig->reading);
+}
+
+/* A read that nothing comes for. */
+static void read_for(struct fanout_rig *rig, int64_t ms)
+{
+    fanout_rig_ask(rig, 10);
+    ks_loop_turn(rig->loop, ks_span_ms(10));
+    ahead_ms += ms;
+    turn_until_told(rig);
+    EXPECT_EQ_U64(rig->answer.batch.count, 0);
+}
+
+/* AWS sends an event every 5 s; that one is late, or missing, ends nothing. */
+TEST(a_silence_of_15_s_ends_a_feed_and_one_of_10_s_does_not)
+{
+    struct fanout_rig *rig = by_default();
+
+    fanout_rig_stream(rig);
+    fanout_rig_event(rig, EVENT(RECORD(201), 201));
+    fanout_rig_stream(rig);
+    fanout_rig_event(rig, EVENT(RECORD(202), 202));
+    fanout_rig_open(rig, KS_POSITION_TRIM_HORIZON);
+    fanout_rig_expect(rig, 10, "201");
+    read_for(rig, 10000);
+    EXPECT_EQ_I64(ks_metric_number(KS_METRIC_FEEDS), 1);
+    read_for(rig, 6000);
+    EXPECT_EQ_I64(ks_metric_number(KS_METRIC_FEEDS), 0);
+    fanout_rig_expect(rig, 10, "202");
+    fanout_rig_asked(rig, 1, "\"AFTER_SEQUENCE_NUMBER\",\"SequenceNumber\":\"201\"");
+    fanout_rig_close(rig);
+}
+
+/* --- And its failures are told as soon as those of polling --- */
+
+TEST(a_shard_that_is_refused_is_asked_for_every_5_s_at_least)
+{
+    struct fanout_rig *rig = by_default();
+
+    fanout_rig_refuse(rig, 500, "{\"__type\":\"InternalFailure\"}");
+    fanout_rig_open(rig, KS_POSITION_TRIM_HORIZON);
+    for (int64_t at = 1; at <= 16; at++) {
+        fanout_rig_ask(rig, 10);
+        ahead_ms += KS_PACE_FAILED_MS_MAX;
+        for (int turns = 0; turns < 3; turns++)
+            ks_loop_turn(rig->loop, ks_span_ms(0));
+        EXPECT_EQ_I64(ks_metric_number(KS_METRIC_FEEDS_BEGUN), at);
+        turn_until_told(rig);
+        EXPECT_ERR(rig->answer.err, SERVER);
+    }
+    fanout_rig_close(rig);
+}
+
+TEST(a_feed_that_does_not_begin_is_given_up_as_any_request)
+{
+    struct fanout_rig *rig = by_default();
+
+    fanout_rig_silence(rig);
+    fanout_rig_open(rig, KS_POSITION_TRIM_HORIZON);
+    fanout_rig_ask(rig, 10);
+    for (int at = 0; http_script_count(rig->script) == 0 && at < 3000; at++)
+        ks_loop_turn(rig->loop, ks_span_ms(10));
+    ahead_ms += KS_AWS_SILENCE_MS;
+    turn_until_told(rig);
+    EXPECT_ERR(rig->answer.err, TIMEOUT);
+    EXPECT_CONTAINS(rig->answer.detail.text, "nothing came for 10000 ms");
+    fanout_rig_close(rig);
 }

@@ -56,14 +56,18 @@ void asking_open(struct asking *asking)
     *asking = (struct asking){.answers = 0};
     EXPECT_OK(ks_loop_new(&asking->loop));
     EXPECT_OK(ks_http_new(asking->loop, &options, &asking->http, NULL));
-    asking->setup = (struct ks_provider_setup){
-        .loop = asking->loop, .http = asking->http, .sts = &asking->sts, .profile = "default"};
+    asking->setup = (struct ks_provider_setup){.loop = asking->loop,
+                                               .http = asking->http,
+                                               .prng = &asking->prng,
+                                               .sts = &asking->sts,
+                                               .profile = "default"};
+    ks_prng_init(&asking->prng, 1);
     asking_sts(asking, NULL);
 }
 
 void asking_sts(struct asking *asking, const char *url)
 {
-    EXPECT_OK(ks_endpoint_resolve("sts", "eu-west-1", url, &asking->sts, NULL));
+    asking->sts = (struct ks_endpoint_rules){.service = "sts", .region = "eu-west-1", .url = url};
 }
 
 void asking_begin(struct asking *asking)

@@ -6,6 +6,7 @@
 
 #include "aws/credentials/provider.h"
 #include "aws/http.h"
+#include "base/prng.h"
 
 /* An answer of STS to `action` with the access key `name`, by the clock of ASKING_DATE good until
  * `end` ("01:00:00") of that day. */
@@ -21,7 +22,8 @@ struct asking {
     struct ks_http *http;
     struct ks_provider_setup
         setup; /* Of profile "default", which nobody named; region eu-west-1. */
-    struct ks_endpoint sts;
+    struct ks_endpoint_rules sts;
+    struct ks_prng prng; /* Seed 1. */
     struct ks_provider *provider;
     /* The last answer. */
     int answers;

@@ -41,6 +41,20 @@ static void close_role(struct asking *asking, struct http_script *script)
 
 static const struct ks_role PLAIN = {.arn = {(const uint8_t *)"arn:r", 5}};
 
+TEST(where_sts_cannot_be_is_told_when_it_is_asked)
+{
+    static const struct http_step steps[] = {{.status = 500}};
+    struct asking asking;
+    struct http_script *script = open_role(&asking, &PLAIN, steps, 1);
+
+    asking.sts.dualstack = true;
+    asking_fetch(&asking);
+    EXPECT_ERR(asking.err, INVALID);
+    EXPECT_CONTAINS(asking.detail.text, "cannot go together with dual-stack endpoints");
+    EXPECT_EQ_U64(http_script_count(script), 0);
+    close_role(&asking, script);
+}
+
 TEST(the_role_is_asked_for_with_the_keys_of_the_base)
 {
     static const struct http_step steps[] = {

@@ -18,6 +18,48 @@ static void open_container(struct asking *asking, const struct http_script *scri
     asking->provider->vtable->fetch(asking->provider);
 }
 
+static struct ks_remote *remote_of(struct asking *asking)
+{
+    return (struct ks_remote *)(void *)asking->provider;
+}
+
+static void turn_until_waiting(struct asking *asking)
+{
+    while (remote_of(asking)->again.place == 0)
+        ks_loop_turn(asking->loop, ks_span_ms(5));
+}
+
+static void hurry(struct asking *asking)
+{
+    ks_loop_timer_set(asking->loop, &remote_of(asking)->again, ks_loop_now(asking->loop));
+    ks_loop_turn(asking->loop, ks_span_ms(0));
+}
+
+/* A fleet whose endpoint failed does not come back in step. */
+TEST(the_waits_between_attempts_are_by_chance_and_doubled)
+{
+    static const struct http_step steps[] = {{.status = 503}};
+    struct http_script *script = http_script_start(steps, 1);
+
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        struct asking asking;
+        struct ks_prng same;
+
+        ks_prng_init(&same, seed);
+        open_container(&asking, script);
+        ks_prng_init(&asking.prng, seed);
+        for (int64_t most_ms = 1000; most_ms <= 2000; most_ms *= 2) {
+            turn_until_waiting(&asking);
+            ks_span wait = ks_instant_since(remote_of(&asking)->again.at, ks_loop_now(asking.loop));
+            EXPECT_EQ_I64(ks_span_to_ms(wait), ks_prng_between(&same, 0, most_ms));
+            if (most_ms < 2000)
+                hurry(&asking);
+        }
+        asking_close(&asking);
+    }
+    http_script_stop(script);
+}
+
 TEST(closing_ends_what_is_under_way)
 {
     static const struct http_step steps[] = {{.status = 503}, {.silent = true}};
@@ -26,10 +68,7 @@ TEST(closing_ends_what_is_under_way)
 
     /* While it waits between two attempts. */
     open_container(&asking, script);
-    while (http_script_count(script) < 1)
-        ks_loop_turn(asking.loop, ks_span_ms(5));
-    for (int i = 0; i < 10; i++)
-        ks_loop_turn(asking.loop, ks_span_ms(5));
+    turn_until_waiting(&asking);
     asking_close(&asking);
     EXPECT_EQ_I64(asking.answers, 0);
 

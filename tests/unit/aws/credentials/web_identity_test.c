@@ -35,6 +35,22 @@ static void open_web(struct asking *asking, const struct http_script *script)
         &asking->setup, ks_view_text(asking_file("token", "eyJ.one\n")), &role, &asking->provider));
 }
 
+TEST(where_sts_cannot_be_is_told_when_it_is_asked)
+{
+    static const struct http_step steps[] = {{.headers = ASKING_DATE, .body = GOOD}};
+    struct http_script *script = http_script_start(steps, 1);
+    struct asking asking;
+
+    open_web(&asking, script);
+    asking.sts.fips = true;
+    asking_fetch(&asking);
+    EXPECT_ERR(asking.err, INVALID);
+    EXPECT_CONTAINS(asking.detail.text, "cannot go together with FIPS endpoints");
+    EXPECT_EQ_U64(http_script_count(script), 0);
+    asking_close(&asking);
+    http_script_stop(script);
+}
+
 TEST(the_token_is_changed_for_credentials)
 {
     static const struct http_step steps[] = {{.headers = ASKING_DATE, .body = GOOD}};

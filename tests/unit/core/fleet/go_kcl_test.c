@@ -190,6 +190,93 @@ TEST(who_leaves_takes_his_claim_back)
     EXPECT_EQ_I64(claim->next_owner.worker, 0);
 }
 
+static void drain(void)
+{
+    peers_step(&(struct ks_event){.kind = KS_EVENT_DRAIN, .drain = {ks_span_ms(20000)}});
+}
+
+TEST(who_leaves_without_leases_waits_until_his_claim_is_gone)
+{
+    struct ks_lease_row rows[3];
+    const ks_shard shard = claim_one_of(rows);
+
+    drain();
+    for (int tries = 0; tries < 3; tries++) { /* The table is away. */
+        peers_wait(1000);
+        if (peers_read(rows))
+            EXPECT(peers_answer(KS_STORE_PLAN, shard, KS_UNKNOWN));
+        EXPECT_EQ_I64(bed_count(&peers_bed, KS_EFFECT_DRAINED), 0);
+    }
+    peers_wait(1000);
+    EXPECT(peers_read(rows));
+    EXPECT(peers_answer(KS_STORE_PLAN, shard, KS_DONE));
+    EXPECT_EQ_I64(bed_count(&peers_bed, KS_EFFECT_DRAINED), 1);
+}
+
+TEST(who_leaves_waits_for_his_claim_no_longer_than_for_anything)
+{
+    struct ks_lease_row rows[3];
+
+    (void)claim_one_of(rows);
+    drain();
+    for (int seconds = 0; seconds < 25; seconds++)
+        peers_wait(1000);
+    EXPECT_EQ_I64(bed_count(&peers_bed, KS_EFFECT_DRAINED), 0);
+    peers_wait(2000);
+    EXPECT_EQ_I64(bed_count(&peers_bed, KS_EFFECT_DRAINED), 1);
+}
+
+TEST(a_claim_that_may_have_been_made_is_looked_after)
+{
+    struct ks_lease_row rows[3];
+    const ks_shard shard = about_to_claim(rows);
+
+    EXPECT(claims(rows));
+    EXPECT(peers_answer(KS_STORE_PLAN, shard, KS_UNKNOWN));
+    rows[shard].next_owner.worker = BED_ME;
+    rows[shard].owner.worker = 0;
+    peers_wait(1000);
+    EXPECT(peers_read(rows));
+    EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) != NULL);
+}
+
+TEST(a_claim_is_looked_after_though_its_row_could_not_be_read_for_long)
+{
+    struct ks_lease_row rows[3];
+    const ks_shard shard = claim_one_of(rows);
+
+    for (int seconds = 0; seconds < 30; seconds++) {
+        peers_wait(1000);
+        if (peers_read_token() != 0)
+            bed_answer(&peers_bed, peers_read_token(), KS_UNKNOWN);
+    }
+    rows[shard].owner.worker = 0;
+    peers_wait(1000);
+    EXPECT(peers_read(rows));
+    EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) != NULL);
+}
+
+/* Its owner would read it as soon as it can be read; we know of that a look later. */
+TEST(what_waits_for_its_parents_is_not_claimed)
+{
+    struct ks_lease_row rows[3];
+
+    peers_live(KS_PROTOCOL_GO_KCL);
+    peers_bed.core->config.stealing = true;
+    for (uint32_t i = 0; i < 3; i++) {
+        rows[i] = peers_row(BED_OTHER, NS(5));
+        rows[i].shard = i;
+        rows[i].parents[0] = i == 0 ? KS_SHARD_NONE : 0;
+    }
+    for (int looks = 0; looks < 8; looks++) {
+        peers_look_at(rows, 3);
+        for (uint32_t i = 0; i < 3; i++)
+            rows[i].rev += UINT64_C(5000000000);
+        if (peers_read_token() != 0)
+            EXPECT(!claims(rows) || bed_asked(&peers_bed, KS_STORE_PLAN)->shard == 0);
+    }
+}
+
 /* A lease of ours since now, and so many records. */
 static void hold(enum ks_protocol protocol, uint32_t records)
 {
