@@ -550,10 +550,9 @@ static enum ks_settle_status retry(struct ks_core *core, struct ks_lease *lease,
 
             ks_poison_failed(core, lease, n, event->settle.delay);
             settled->count += !again && is_open(slot); /* It may be given up. */
-        } else if (slot->attempts == 1) {
-            /* Nobody ever saw it: what settles its batch leaves it. */
-            slot->attempts = slot->failures = 0;
         }
+        if (event->settle.outcome == KS_GIVE_BACK && slot->attempts == 1)
+            slot->attempts = slot->failures = 0; /* What settles its batch leaves it. */
     }
     core->stirred = true;
     ks_session_mind(core, lease);

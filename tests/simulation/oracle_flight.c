@@ -219,8 +219,8 @@ static bool is_out(const struct place *place, uint64_t number)
 {
     const struct oracle_record *record = record_at(place, number);
 
-    return record->deliveries > 0 && (record->state == RECORD_FLYING || record->state == RECORD_DOUBT ||
-                                      record->state == RECORD_WAITING);
+    return record->deliveries > 0 && record->state >= RECORD_FLYING &&
+           record->state <= RECORD_WAITING;
 }
 
 /* What is with another session stays there. */
@@ -237,9 +237,8 @@ static void retry(struct world *world, const struct place *place, const struct k
             record->session != event->settle.session)
             continue;
         recall(place, i, RECORD_WAITING);
-        if (event->settle.outcome == KS_GIVE_BACK && record->deliveries == 1 &&
-            !has_died(world, place, i))
-            record->deliveries = 0; /* Nobody ever saw it. */
+        if (event->settle.outcome == KS_GIVE_BACK && !has_died(world, place, i))
+            record->deliveries = record->deliveries == 1 ? 0 : record->deliveries; /* Unseen. */
         if (event->settle.outcome == KS_RETRY && record->not_before < now.us + delay)
             record->not_before = now.us + delay;
     }
@@ -263,10 +262,7 @@ static void ask_for_letters(const struct place *place, const struct ks_event *ev
     uint64_t end = event->settle.first + event->settle.count;
 
     for (uint64_t i = event->settle.first; i < end && i < place->lane->delivered; i++) {
-        enum oracle_state state = record_at(place, i)->state;
-
-        if (i < place->reader->forgot || state == RECORD_SETTLED || state == RECORD_DYING ||
-            record_at(place, i)->deliveries == 0)
+        if (i < place->reader->forgot || !is_out(place, i))
             continue;
         record_at(place, i)->asked = true;
         land(place, i, RECORD_DYING);
@@ -398,12 +394,11 @@ static bool is_known(const struct place *place, uint64_t first, uint64_t count)
 {
     bool some = count == 0;
 
-    for (uint64_t i = first; i < first + count; i++) {
-        if (i >= place->reader->forgot && i >= place->lane->delivered)
-            return false;
-        some = some || i < place->reader->forgot || record_at(place, i)->deliveries > 0;
-    }
-    return some;
+    for (uint64_t i = first; i < first + count; i++)
+        some |= i < place->reader->forgot ||
+                (i < place->lane->delivered && record_at(place, i)->deliveries > 0);
+    return some &&
+           (first + count <= place->lane->delivered || first + count <= place->reader->forgot);
 }
 
 /* What was given up before it was ever delivered is over, and also unknown: either answer is true. */
