@@ -191,7 +191,7 @@ static void wait_for_parents(struct ks_core *core, struct ks_directory_entry *en
     if (!kcl->renews)
         kcl->renew_at = ks_instant_add(core->now, core->config.beat);
     kcl->renews = true;
-    entry->assigned = assigned;
+    entry->assigned = (uint8_t)assigned;
 }
 
 /* A write proves that it is ours still. */
