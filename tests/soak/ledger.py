@@ -120,7 +120,8 @@ class Ledger:
                 check((shard, sequence) in self.redriven, "delivered again though nobody ordered it:", said)
                 check(epoch == 0, "the epoch of a letter:", said)
                 return
-            check(not known.persisted_at or known.persisted_at > connection.began,
+            # A seek may have moved it, and its answer be on its way.
+            check(not known.persisted_at or known.persisted_at > connection.began or self.places[shard].seeks % 2 == 1,
                   f"came again after it was settled for good at {known.persisted_at:.3f}:", said)
             done_at = known.done.get((boot, epoch))
             check(done_at is None or done_at > connection.began, f"came again after it was settled at {done_at}:", said)
