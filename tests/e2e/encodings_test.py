@@ -86,7 +86,7 @@ def a_poll_does_the_same_and_one_session_may_mix_them(folder):
         for encoding in ("base64", "utf8", "json"):
             answer = sidecar.call("GET", f"/v1/records?max_records=1&encoding={encoding}")
             check_equal(answer.status, 200, answer)
-            check(ending(row, encoding) + b'],"session":"default"' in answer.body, encoding, "of", row, "is", answer.body)
+            check(ending(row, encoding) + b'],"batch_id":"' in answer.body, encoding, "of", row, "is", answer.body)
             settle(sidecar, [record["ack_id"] for record in answer.json["records"]])
     sidecar.stop()
 
