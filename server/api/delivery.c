@@ -123,8 +123,11 @@ static bool give_back(struct ks_delivery *delivery, ks_shard shard, ks_epoch epo
         .count = (uint32_t)(end - first),
         .outcome = KS_GIVE_BACK,
     };
+    enum ks_settle_status status;
 
-    return ks_switchboard_settle(delivery->subscription->board, &settlement).status == KS_SETTLE_OK;
+    status = ks_switchboard_settle(delivery->subscription->board, &settlement).status;
+    /* Expired: some have come to another session meanwhile. */
+    return status == KS_SETTLE_OK || status == KS_SETTLE_EXPIRED;
 }
 
 static bool is_settled(const struct ks_delivery *delivery)

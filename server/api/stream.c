@@ -300,6 +300,15 @@ static size_t room_wanted(const struct stream *stream, size_t written)
     return stream->exchange->rpc != NULL && written > KS_FILL_MIN ? written : KS_FILL_MIN;
 }
 
+/* Of a batch that lines have named the rest may not be written, and comes again in another one. The name is void with
+ * its session, which has no grace: the connection may stay for as long as its client does not read. */
+static void tear(struct stream *stream)
+{
+    ks_switchboard_close(stream->subscription->board, stream->delivery.session);
+    stream->over = true;
+    stream->cut = true;
+}
+
 /* Writes events and records until the buffer is full or there is nothing more. */
 static size_t fill_some(struct stream *stream, uint8_t *buffer, size_t room)
 {
@@ -322,8 +331,10 @@ static size_t fill_some(struct stream *stream, uint8_t *buffer, size_t room)
                 break;
         }
         size += fill_records(stream, buffer + size, room_for(stream, room - size), &state);
+        stream->cut = state == KS_FRAME_CUT;
         /* A message of a call names what is in it, a line the whole batch. */
-        stream->cut = state == KS_FRAME_CUT || (stream->exchange->rpc == NULL && delivery->torn);
+        if (stream->exchange->rpc == NULL && delivery->torn)
+            tear(stream);
         if (state == KS_FRAME_FULL)
             break;
     }

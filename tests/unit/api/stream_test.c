@@ -51,6 +51,8 @@ TEST(a_stream_says_who_it_is_then_sends_records_and_heartbeats)
 TEST(a_stream_is_cut_in_the_middle_of_a_batch_that_may_not_go_on)
 {
     static const struct timespec longer_than_a_lease = {.tv_sec = 1, .tv_nsec = 100 * 1000 * 1000};
+    char batch[512];
+    char path[600];
     const char *text;
     int fd;
 
@@ -63,6 +65,10 @@ TEST(a_stream_is_cut_in_the_middle_of_a_batch_that_may_not_go_on)
     text = rig_read(&rig, fd, NULL);
     EXPECT_CONTAINS(text, "\"type\":\"record\"");
     EXPECT_STR(text + strlen(text) - 4, "}\n\r\n"); /* Between two lines, and no end of chunks. */
+    text = strstr(text, "\"batch_id\":\"") + strlen("\"batch_id\":\"");
+    (void)snprintf(batch, sizeof(batch), "%.*s", (int)strcspn(text, "\""), text);
+    (void)snprintf(path, sizeof(path), "/v1/records/ack?batch_id=%s", batch);
+    EXPECT_CONTAINS(rig_call(&rig, "POST", path, ""), "session-expired");
     (void)close(fd);
     rig_end(&rig);
 }
