@@ -36,4 +36,14 @@ enum {
         16 /* Runs (shard, first, count) of one batch: its id stays below 512 characters. */
 };
 
+/* Largest numbers of a row of the lease table. A row that says more is damaged: nothing is added to its numbers, which
+ * would not fit then. The core goes a few epochs beyond the row that it began with, each of which has 40 bits in an
+ * ack_id; 2^20 are kept for that. */
+#define KS_EPOCH_MAX ((UINT64_C(1) << 40) - 1)
+#define KS_ROW_EPOCH_MAX (KS_EPOCH_MAX - (UINT64_C(1) << 20))
+/* Revisions, heartbeats and other counters: a write may add 1 as long as a process lives. */
+#define KS_ROW_COUNTER_MAX ((uint64_t)INT64_MAX - UINT32_MAX)
+/* Bytes a second: the sum over all leases of a table has 64 bits. */
+#define KS_ROW_LOAD_MAX (UINT64_C(1) << 40)
+
 #endif

@@ -197,6 +197,9 @@ static ks_err read_lease(const struct ks_item *item, struct ks_store_lease *leas
 
     KS_TRY(read_stream(item, lease));
     KS_TRY(ks_item_number(item, COUNTER, &lease->rev));
+    /* The next write adds 1. */
+    if (lease->rev > KS_ROW_COUNTER_MAX)
+        return KS_FAIL(MALFORMED);
     KS_TRY(ks_item_number(item, SWITCHES, &switches));
     KS_TRY(read_id(item, OWNER, lease->owner.id, sizeof(lease->owner.id)));
     /* It is his until he has given it to the other. */

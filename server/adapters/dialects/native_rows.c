@@ -9,18 +9,32 @@ enum {
 };
 
 /* As the readers of item.h, with absent counting as 0, false or "". */
-static ks_err read_number(const struct ks_item *item, enum ks_native_attribute at,
-                          uint64_t *ret_number)
-{
-    const ks_err err = ks_item_number(item, at, ret_number);
-
-    return ks_err_is(err, KS_ERR_NOT_FOUND) ? KS_OK : err;
-}
-
 static ks_err read_signed(const struct ks_item *item, enum ks_native_attribute at,
                           int64_t *ret_number)
 {
     const ks_err err = ks_item_signed(item, at, ret_number);
+
+    return ks_err_is(err, KS_ERR_NOT_FOUND) ? KS_OK : err;
+}
+
+/* A number of at most `max`, for which the rest of the program has room. MALFORMED beyond. */
+static ks_err read_bounded(const struct ks_item *item, enum ks_native_attribute at, uint64_t max,
+                           uint64_t *ret_number)
+{
+    uint64_t number;
+
+    KS_TRY(ks_item_number(item, at, &number));
+    if (number > max)
+        return KS_FAIL(MALFORMED);
+    *ret_number = number;
+    return KS_OK;
+}
+
+/* As read_bounded; absent counts as 0. */
+static ks_err read_bounded_or_0(const struct ks_item *item, enum ks_native_attribute at,
+                                uint64_t max, uint64_t *ret_number)
+{
+    const ks_err err = read_bounded(item, at, max, ret_number);
 
     return ks_err_is(err, KS_ERR_NOT_FOUND) ? KS_OK : err;
 }
@@ -130,15 +144,15 @@ static ks_err read_lease(const struct ks_item *item, struct ks_store_lease *leas
         return KS_FAIL(MALFORMED);
     KS_TRY(read_incarnation(item, KS_NATIVE_OWNER, &lease->owner));
     KS_TRY(read_incarnation(item, KS_NATIVE_NEXT_OWNER, &lease->next_owner));
-    KS_TRY(ks_item_number(item, KS_NATIVE_EPOCH, &lease->epoch));
-    KS_TRY(ks_item_number(item, KS_NATIVE_REV, &lease->rev));
+    KS_TRY(read_bounded(item, KS_NATIVE_EPOCH, KS_ROW_EPOCH_MAX, &lease->epoch));
+    KS_TRY(read_bounded(item, KS_NATIVE_REV, KS_ROW_COUNTER_MAX, &lease->rev));
     KS_TRY(read_position(item, KS_NATIVE_CHECKPOINT, KS_NATIVE_SUB, KS_NATIVE_CHECKPOINT_MS,
                          &lease->checkpoint));
     KS_TRY(read_ids(item, KS_NATIVE_PARENTS, ks_native_is_shard, lease->parents));
     KS_TRY(read_ids(item, KS_NATIVE_CHILDREN, ks_native_is_shard, lease->children));
     KS_TRY(read_hash_key(item, KS_NATIVE_HASH_START, lease->hash_start));
     KS_TRY(read_hash_key(item, KS_NATIVE_HASH_END, lease->hash_end));
-    KS_TRY(read_number(item, KS_NATIVE_LOAD, &lease->load));
+    KS_TRY(read_bounded_or_0(item, KS_NATIVE_LOAD, KS_ROW_LOAD_MAX, &lease->load));
     err = ks_item_flag(item, KS_NATIVE_FINISHED, &lease->finished);
     return ks_err_is(err, KS_ERR_NOT_FOUND) ? KS_OK : err;
 }
@@ -214,11 +228,11 @@ static ks_err read_worker(struct ks_native_rows *rows, const struct ks_item *ite
     KS_TRY(ks_native_get_boot(boot, &worker->self.boot));
     KS_TRY(read_word(item, KS_NATIVE_LIFE, ks_native_lives, KS_LIVES, &life));
     KS_TRY(read_word(item, KS_NATIVE_MODE, ks_native_modes, KS_MODES, &mode));
-    KS_TRY(ks_item_number(item, KS_NATIVE_BEAT, &worker->beat));
-    KS_TRY(read_number(item, KS_NATIVE_HELD, &worker->held));
-    KS_TRY(read_number(item, KS_NATIVE_CHANGES, &worker->changes));
-    KS_TRY(read_number(item, KS_NATIVE_CAPACITY, &worker->capacity));
-    KS_TRY(read_number(item, KS_NATIVE_LOAD, &worker->load));
+    KS_TRY(read_bounded(item, KS_NATIVE_BEAT, KS_ROW_COUNTER_MAX, &worker->beat));
+    KS_TRY(read_bounded_or_0(item, KS_NATIVE_HELD, UINT32_MAX, &worker->held));
+    KS_TRY(read_bounded_or_0(item, KS_NATIVE_CHANGES, KS_ROW_COUNTER_MAX, &worker->changes));
+    KS_TRY(read_bounded_or_0(item, KS_NATIVE_CAPACITY, KS_ROW_COUNTER_MAX, &worker->capacity));
+    KS_TRY(read_bounded_or_0(item, KS_NATIVE_LOAD, KS_ROW_LOAD_MAX, &worker->load));
     KS_TRY(read_text(item, KS_NATIVE_VERSION, &version));
     copy_cut(version, worker->version, sizeof(worker->version));
     KS_TRY(read_tokens(rows, item, KS_NATIVE_GIVE, &worker->give_count));
@@ -343,7 +357,7 @@ static ks_err read_leader(const struct ks_item *item, struct ks_store_leader *re
     struct ks_store_leader leader = {.present = true};
 
     KS_TRY(read_incarnation(item, KS_NATIVE_HOLDER, &leader.holder));
-    KS_TRY(read_number(item, KS_NATIVE_EPOCH, &leader.epoch));
+    KS_TRY(read_bounded_or_0(item, KS_NATIVE_EPOCH, KS_ROW_COUNTER_MAX, &leader.epoch));
     KS_TRY(read_ids(item, KS_NATIVE_DEPUTIES, ks_native_is_worker_id, leader.deputies));
     *ret_leader = leader;
     return KS_OK;

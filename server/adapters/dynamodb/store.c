@@ -163,6 +163,24 @@ static ks_err check_row(const struct dynamodb_store *store, struct ks_ask_work *
         store->asks.dialect->name);
 }
 
+/* Of a read by keys or of a write only the rows that it named are an answer: the core knows which one it asked for. */
+static bool was_asked(const struct ks_ask_work *work, const struct ks_item *item)
+{
+    const bool writes = ks_native_writes(work->operation) && !work->looks;
+    const char *const p = writes ? work->write.p : work->partition;
+
+    if (p != NULL && !ks_view_equal(item->p, ks_view_text(p)))
+        return false;
+    if (writes)
+        return ks_view_equal(item->k, ks_view_text(work->write.k));
+    if (work->looks || reads_all(work))
+        return true;
+    for (uint32_t at = 0; at < work->keys.count; at++)
+        if (ks_view_equal(item->k, ks_view_text(work->keys.texts[at])))
+            return true;
+    return false;
+}
+
 static ks_err add_item(struct dynamodb_store *store, struct ks_ask_work *work,
                        const struct ks_json *json)
 {
@@ -170,6 +188,9 @@ static ks_err add_item(struct dynamodb_store *store, struct ks_ask_work *work,
 
     KS_TRY(ks_dynamodb_read_item(json, store->asks.dialect->tables[work->table].schema,
                                  &store->texts, &item));
+    if (!was_asked(work, &item))
+        return ks_err_because(KS_FAIL(MALFORMED), &work->detail,
+                              "%s answered a row that was not asked for", operation_of(work));
     KS_TRY(check_row(store, work, json, &item));
     work->rows.asked = UINT32_MAX;
     item.asked = &work->rows.asked;

@@ -379,11 +379,14 @@ static void written(struct ks_core *core, struct ks_leader_write *write,
     done(core, write, effects);
 }
 
-/* An epoch is ours alone: it is in acks (40 bits of it), and comes in no other run of ours. */
+/* An epoch is ours alone: it is in acks (40 bits of it), and comes in no other run of ours. A wall clock beyond 40 bits
+ * (before 1970, after the year 2318) says nothing; then epochs count on from the last one of this run. */
 static ks_epoch new_epoch(const struct ks_core *core, const struct ks_directory_entry *entry)
 {
     ks_epoch epoch = (ks_epoch)(core->wall_us / US_PER_EPOCH);
 
+    if (epoch > KS_ROW_EPOCH_MAX)
+        epoch = 1;
     return epoch > entry->ended ? epoch : entry->ended + 1;
 }
 

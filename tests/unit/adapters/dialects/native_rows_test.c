@@ -154,3 +154,58 @@ TEST(without_memory_a_read_fails_and_leaves_nothing)
     ks_native_rows_free(&rows);
     EXPECT_EQ_I64(ks_alloc_live(), 0);
 }
+
+/* A row that says `number` of attribute `at` is damaged. */
+static bool damages(struct ks_item item, enum ks_native_attribute at, uint64_t number)
+{
+    struct ks_native_rows rows = {.workers = NULL};
+    char digits[24];
+    bool damaged;
+
+    (void)snprintf(digits, sizeof digits, "%llu", (unsigned long long)number);
+    set(&item, at, digits);
+    EXPECT_OK(ks_native_rows_add(&rows, &item, NULL));
+    damaged = rows.lease_count > 0 ? rows.leases[0].damaged : rows.workers[0].damaged;
+    ks_native_rows_free(&rows);
+    return damaged;
+}
+
+TEST(number_for_which_the_core_has_no_room_is_damage)
+{
+    static const struct {
+        bool lease;
+        enum ks_native_attribute at;
+        uint64_t max;
+    } bounds[] = {
+        {true, KS_NATIVE_EPOCH, KS_ROW_EPOCH_MAX},
+        {true, KS_NATIVE_REV, KS_ROW_COUNTER_MAX},
+        {true, KS_NATIVE_LOAD, KS_ROW_LOAD_MAX},
+        {false, KS_NATIVE_BEAT, KS_ROW_COUNTER_MAX},
+        {false, KS_NATIVE_HELD, UINT32_MAX},
+        {false, KS_NATIVE_CHANGES, KS_ROW_COUNTER_MAX},
+        {false, KS_NATIVE_CAPACITY, KS_ROW_COUNTER_MAX},
+        {false, KS_NATIVE_LOAD, KS_ROW_LOAD_MAX},
+    };
+
+    for (size_t i = 0; i < sizeof bounds / sizeof bounds[0]; i++) {
+        const struct ks_item item = bounds[i].lease ? lease_item("s") : worker_item("one");
+
+        EXPECT(!damages(item, bounds[i].at, bounds[i].max));
+        EXPECT(damages(item, bounds[i].at, bounds[i].max + 1));
+        EXPECT(damages(item, bounds[i].at, INT64_MAX));
+    }
+}
+
+TEST(leader_row_whose_epoch_has_no_next_cannot_be_read)
+{
+    struct ks_native_rows rows = {.workers = NULL};
+    struct ks_detail detail;
+    struct ks_item item;
+
+    ks_item_init(&item, &ks_native_schema);
+    item.p = KS_VIEW("w");
+    item.k = KS_VIEW(KS_NATIVE_LEADER);
+    set(&item, KS_NATIVE_EPOCH, "9223372036854775807");
+    EXPECT(ks_err_is(ks_native_rows_add(&rows, &item, &detail), KS_ERR_CORRUPT));
+    ks_native_rows_free(&rows);
+}

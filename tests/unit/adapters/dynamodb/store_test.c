@@ -147,6 +147,21 @@ TEST(an_answer_that_cannot_be_read_is_unknown)
                KS_ERR_MALFORMED);
 }
 
+TEST(row_that_was_not_asked_for_is_no_answer)
+{
+    static const struct http_step steps[] = {{.body = READY}, {.body = "{\"Item\":" WORKER("b") "}"}};
+
+    /* A write that answers another row. */
+    is_unknown((struct http_step){.body = "{\"Attributes\":" WORKER("b") "}"}, KS_ERR_MALFORMED);
+    begin(steps, 2);
+    ask(KS_STORE_READ_WORKER);
+    EXPECT_EQ_I64(told.outcome, KS_UNKNOWN);
+    EXPECT(ks_err_is(told.err, KS_ERR_MALFORMED));
+    EXPECT(strstr(told.detail.text, "a row that was not asked for") != NULL);
+    EXPECT_EQ_U64(told.workers, 0);
+    finish();
+}
+
 TEST(a_missing_permission_is_named_until_it_is_there)
 {
     static const struct http_step steps[] = {
