@@ -62,6 +62,7 @@ struct ks_directory_entry {
     ks_instant seen_at;
     ks_instant read_at;
     bool stranger; /* Written last by somebody to whom our leases mean nothing. */
+    bool masked;   /* kcl-rb: only a worker of ours can read it. */
     /* The rev of our last take of it, or of the last write of the lease that we had .. */
     uint64_t tried;
     ks_instant

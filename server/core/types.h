@@ -114,6 +114,7 @@ struct ks_lease_row {
     /* Of a table whose members know no leases of others (kcl_rb.c). */
     bool stranger; /* Written last by one of them .. */
     bool moved;    /* .. and its checkpoint is another than when it was read before. */
+    bool masked;   /* Their processes pass over it: only a worker of ours can read its shard. */
 };
 
 /* A shard as the stream lists it. */

@@ -317,6 +317,7 @@ static void lease_of(struct ks_rows *rows, ks_shard shard, const struct ks_store
         .damaged = lease->damaged,
         .stranger = lease->stranger,
         .moved = rows->words[shard].moved,
+        .masked = !lease->damaged && lease->masked,
     };
 
     if (!lease->damaged)

@@ -30,6 +30,7 @@ static void tell_row(const struct shared_world *world, struct shared_request *re
         .parents = {KS_SHARD_NONE, KS_SHARD_NONE},
         .finished = row->checkpoint == SHARED_END,
         .stranger = row->stranger,
+        .masked = row->masked,
     };
     request->checkpoints[request->row_count++] = row->checkpoint;
 }
@@ -260,6 +261,12 @@ static void draw(struct shared_world *world)
     rb->stop_at = FOR_EVER;
     rb->failover_ns = (uint64_t)ks_prng_between(&world->prng, 5, 40) * NS_PER_SECOND;
     world->config.masking = rb->masks;
+    /* With a limit, too: a process that was held up removes our name from a masked row, and our limit is reached. One
+     * process: two of them end at each other's rows, which only we could mend. */
+    if (world->zombies && rb->goes_on && ks_prng_below(&world->looks, 2) == 0) {
+        world->config.capacity = 1 + (uint32_t)ks_prng_below(&world->looks, MOST_EACH);
+        world->member_count = 1;
+    }
     if (world->zombies || !beside)
         return;
     /* One process: two of them have no manners among themselves, either. */
@@ -269,10 +276,8 @@ static void draw(struct shared_world *world)
     if (!rb->masks && shared_chance(world, 500))
         world->outages += 60; /* A table that is away shows nobody at work. */
     limited = rb->goes_on && shared_chance(world, 500);
-    if (limited) {
+    if (limited)
         world->config.capacity = (uint32_t)ks_prng_between(&world->prng, 1, MOST_EACH);
-        world->kills = 0; /* Nobody has room for what the dead had. */
-    }
     for (ks_shard shard = 0; shard < world->shard_count; shard++)
         leave_behind(world, shard);
 }

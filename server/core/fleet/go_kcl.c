@@ -144,46 +144,84 @@ static uint32_t room_beside(const struct ks_core *core)
     return room;
 }
 
-/* Room for what names us. Behind a mask nobody else reads it: it is ours whatever our limit. */
-static uint32_t room_again(const struct ks_core *core)
+/* Room whatever our limit: for what no other process reads. */
+static uint32_t room_at_most(const struct ks_core *core)
 {
     const uint32_t have = core->leases_used + ks_peers_writes(&core->fleet);
 
-    if (!core->config.masking)
-        return ks_peers_room(core);
     return have < core->config.leases_max ? core->config.leases_max - have : 0;
 }
 
-/* Half of what is free at a time, and not everybody the same: so those who start together share it. What names us is
- * ours before that. */
-static uint32_t take_free(struct ks_core *core, struct ks_effects *effects)
+/* What is free, in the order in which it is taken. */
+enum vacancy {
+    OWN,    /* Names us. Behind a mask no other process reads it: it is ours whatever our limit. */
+    HIDDEN, /* Masked, without an owner that lives: no process of kcl-rb reads it. */
+    VACANT,
+    VACANCIES
+};
+
+static enum vacancy vacancy_of(const struct ks_core *core, const struct ks_directory_entry *entry)
+{
+    if (names_us(core, entry))
+        return OWN;
+    return entry->present && entry->masked ? HIDDEN : VACANT;
+}
+
+static uint32_t room_for(const struct ks_core *core, enum vacancy vacancy)
+{
+    switch (vacancy) {
+    case OWN: return core->config.masking ? room_at_most(core) : ks_peers_room(core);
+    case HIDDEN: return room_at_most(core);
+    case VACANT:
+    case VACANCIES: break;
+    }
+    return room_beside(core);
+}
+
+/* Half of what is free at a time, and not every worker the same: so those who start together share it. What names us
+ * is ours before that. Returns how much was free, as far as there is still room for it. */
+static uint32_t take_vacancy(struct ks_core *core, enum vacancy vacancy, ks_shard first,
+                             struct ks_effects *effects)
 {
     const uint32_t top = core->directory_top;
-    uint32_t room = room_again(core);
-    uint32_t most = room_beside(core);
+    uint32_t room = room_for(core, vacancy);
     uint32_t free = 0;
-    uint32_t at;
+    uint32_t most;
 
     for (ks_shard shard = 0; shard < top; shard++)
+        free += takeable(core, &core->directory[shard]) &&
+                vacancy_of(core, &core->directory[shard]) == vacancy;
+    most = vacancy == OWN ? free : (free + 1) / 2;
+    most = most < room ? most : room;
+    for (uint32_t i = 0; i < top && most > 0; i++) {
+        const ks_shard shard = (first + i) % top;
+        struct ks_directory_entry *entry = &core->directory[shard];
+
+        if (!takeable(core, entry) || vacancy_of(core, entry) != vacancy)
+            continue;
+        if (!write_row(core, shard, entry->owner.worker != 0 ? KS_STORE_TAKE_OVER : KS_STORE_ASSIGN,
+                       KS_NOBODY, effects))
+            break;
+        most--;
+    }
+    room = room_for(core, vacancy);
+    return free < room ? free : room;
+}
+
+/* Returns how much was free, as far as there is room for it. */
+static uint32_t take_free(struct ks_core *core, struct ks_effects *effects)
+{
+    uint32_t free = 0;
+    ks_shard first;
+
+    for (ks_shard shard = 0; shard < core->directory_top; shard++)
         free += takeable(core, &core->directory[shard]);
     if (free == 0)
         return 0;
-    most = most < (free + 1) / 2 ? most : (free + 1) / 2;
-    at = (uint32_t)ks_prng_below(&core->prng, top);
-    for (uint32_t i = 0; i < top && room > 0; i++) {
-        ks_shard shard = (at + i) % top;
-        struct ks_directory_entry *entry = &core->directory[shard];
-        bool owned = entry->owner.worker != 0;
-        bool again = names_us(core, entry);
-
-        if ((most == 0 && !again) || !takeable(core, entry))
-            continue;
-        if (!write_row(core, shard, owned ? KS_STORE_TAKE_OVER : KS_STORE_ASSIGN, KS_NOBODY,
-                       effects))
-            break;
-        room--;
-        most -= !again;
-    }
+    free = 0;
+    first = (ks_shard)ks_prng_below(&core->prng, core->directory_top);
+    for (enum vacancy vacancy = OWN; vacancy < VACANCIES; vacancy++)
+        free += take_vacancy(core, vacancy, first, effects);
     return free;
 }
 
@@ -325,7 +363,7 @@ void ks_go_kcl_round(struct ks_core *core, struct ks_effects *effects)
         claim_one(core);
     ks_peers_clean_up(core, ks_shards_may_delete, effects);
     fleet->round_at = ks_instant_add(core->now, core->config.beat);
-    if (free > 0 && ks_peers_room(core) > 0)
+    if (free > 0)
         fleet->round_at = ks_instant_min(fleet->round_at, ks_instant_add(core->now, SOON));
 }
 

@@ -33,6 +33,7 @@ static void see(struct ks_core *core, uint32_t serial, const struct ks_lease_row
     if (row->damaged)
         return;
     entry->stranger = row->stranger;
+    entry->masked = row->masked;
     if (!row->stranger || (row->finished && !known))
         return;
     if (!same)

@@ -152,6 +152,30 @@ TEST(what_names_us_behind_a_mask_is_taken_beyond_our_limit)
     EXPECT_EQ_I64(bed_asked(&peers_bed, KS_STORE_TAKE_OVER)->shard, 1);
 }
 
+/* A late release of kcl-rb removed the owner, or the owner died: no other process reads it. */
+TEST(masked_row_without_a_living_owner_is_taken_first_and_beyond_the_limit)
+{
+    struct ks_lease_row rows[3] = {peers_row(0, NS(-100)), peers_row(0, NS(-100)),
+                                   peers_row(BED_OTHER, NS(-100))};
+    bool seen[3] = {false};
+
+    peers_live(KS_PROTOCOL_KCL_RB);
+    peers_bed.core->config.masking = true;
+    peers_bed.core->config.capacity = 1;
+    for (ks_shard shard = 0; shard < 3; shard++) {
+        rows[shard].shard = shard;
+        rows[shard].masked = shard > 0;
+    }
+    for (int looks = 0; looks < 20; looks++) {
+        peers_look_at(rows, 3);
+        EXPECT(bed_asked(&peers_bed, KS_STORE_ASSIGN) == NULL ||
+               bed_asked(&peers_bed, KS_STORE_ASSIGN)->shard == 1);
+        seen[1] |= bed_asked(&peers_bed, KS_STORE_ASSIGN) != NULL;
+        seen[2] |= bed_asked(&peers_bed, KS_STORE_TAKE_OVER) != NULL;
+    }
+    EXPECT(seen[1] && seen[2]);
+}
+
 TEST(masked_rows_are_taken_beside_strangers)
 {
     struct ks_lease_row row = theirs(0, NS(10));
