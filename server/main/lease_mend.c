@@ -32,7 +32,8 @@ static bool is_chosen(const struct mend *mend, const struct ks_store_lease *leas
     const struct ks_call *const call = mend->words->call;
 
     if (mend->worker != NULL)
-        return strcmp(lease->owner.id, mend->worker) == 0;
+        return strcmp(lease->owner.id[0] == '\0' ? lease->masked_by : lease->owner.id,
+                      mend->worker) == 0;
     if (mend->words->all && strcmp(lease->stream, mend->stream) != 0)
         return false;
     if (mend->words->all)

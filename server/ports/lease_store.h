@@ -110,6 +110,8 @@ struct ks_store_lease {
         begins; /* Likewise, ASSIGN, TAKE_OVER: `checkpoint` is a start, and the row is to keep it. */
     bool masked;   /* kcl-rb: its table says SHARD_END, and the checkpoint beside it. */
     bool stranger; /* kcl-rb: written last by somebody who is no sidecar. */
+    /* kcl-rb: id of the sidecar that masked a row without an owner; "": there is an owner, or no mask. */
+    char masked_by[KS_WORKER_ID_MAX + 1];
     bool prepared; /* kcl: a checkpoint of a member waits for its second phase. */
     char parents[KS_PARENTS_MAX][KS_SHARD_ID_MAX + 1]; /* "" = none. */
     char children[KS_CHILDREN_MAX][KS_SHARD_ID_MAX + 1];

@@ -289,6 +289,60 @@ def the_leases_of_a_dead_sidecar_are_freed_by_hand(folder):
 
 
 @test(seconds=90)
+def a_masked_row_without_an_owner_is_freed_by_hand_c28(folder):
+    """A late release of kcl-rb removed assigned_to; then the sidecar died. Its id is in sidecar_worker alone."""
+    name = name_of(folder)
+    make_stream(name, 1)
+    make_table(name)
+    shard, = shard_ids(name)
+    one = sidecar(folder, name, lease_masking="on").start()
+    put_kinesis(name, numbered(20))
+    pull_all(one, 20)
+    one.kill()
+    Ruby(name).release(shard)
+    row = scan(name)[shard]
+    check_equal((row.get("assigned_to"), row["checkpoint"], row["sidecar_worker"]), (None, "SHARD_END", "one"))
+    time.sleep(LEASE_MS / 1000 + 4)
+    done = one.command("leases", "seize", "one", "--table", f"kcl-rb:{name}", "--lease-duration-ms", str(LEASE_MS))
+    check_equal(done.returncode, 0, done.stdout, done.stderr)
+    row = scan(name)[shard]
+    check_equal((row["checkpoint"], row.get("sidecar_checkpoint")), (records_of(name, shard)[-1]["SequenceNumber"], None))
+    put_kinesis(name, numbered(20, start=20))
+    ruby = Ruby(name)
+    ruby.tick()
+    check_equal(names(ruby.seen), texts(numbered(20, start=20)))
+
+
+@test(seconds=120)
+def a_mask_without_an_owner_is_read_on_beyond_the_limit_c28(folder):
+    """kcl-rb releases a row late that is masked by then: no process of kcl-rb reads it, so that the sidecar must."""
+    name = name_of(folder)
+    make_stream(name, 2)
+    make_table(name)
+    one = sidecar(folder, name, lease_masking="on", max_leases=1).start()
+    one.get("/v1/records?max_records=1&wait_ms=1")
+    wait_until(lambda: owners(name).count("one") == 1, 30, "one is taken")
+    first, = [shard for shard, row in scan(name).items() if row.get("assigned_to") == "one"]
+    other, = set(shard_ids(name)) - {first}
+    # The rows that a dead sidecar and a late release leave, by hand.
+    one.stop()
+    dynamodb("UpdateItem", TableName=name, Key={"shard_id": {"S": first}},
+             UpdateExpression="SET checkpoint = :e, sidecar_checkpoint = :none, sidecar_worker = :who REMOVE assigned_to",
+             ExpressionAttributeValues={":e": {"S": "SHARD_END"}, ":none": {"S": ""}, ":who": {"S": "dead"}})
+    two = sidecar(folder, name, "two", lease_masking="on", max_leases=1).start()
+    app = App(two)
+    put_kinesis(name, numbered(40))
+    wait_until(lambda: scan(name)[first].get("assigned_to") == "two", 40, "the mask is taken first")
+    dynamodb("UpdateItem", TableName=name, Key={"shard_id": {"S": other}},
+             UpdateExpression="SET checkpoint = :e, sidecar_checkpoint = :none, sidecar_worker = :who",
+             ExpressionAttributeValues={":e": {"S": "SHARD_END"}, ":none": {"S": ""}, ":who": {"S": "dead"}})
+    wait_until(lambda: scan(name)[other].get("assigned_to") == "two", 40, "and beyond the limit")
+    wait_until(lambda: len(set(names(app.seen))) == 40, 40, "all are read")
+    two.stop()
+    check(all("sidecar_checkpoint" not in row and "assigned_to" not in row for row in scan(name).values()), scan(name))
+
+
+@test(seconds=90)
 def a_mask_over_no_checkpoint_is_taken_off_to_none(folder):
     name = name_of(folder)
     make_stream(name, 1)

@@ -69,6 +69,19 @@ ks_err ks_kcl_rb_put_time(struct ks_bytes *bytes, uint64_t ns)
 
 /* ---- Reading ---- */
 
+/* A late release of kcl-rb removes the owner of a masked row. The id of the sidecar that took it last stays. */
+static ks_err read_hider(const struct ks_item *item, struct ks_store_lease *lease)
+{
+    ks_view id;
+
+    if (!lease->masked || lease->owner.id[0] != '\0' || item->presence[WORKER] == KS_ABSENT)
+        return KS_OK;
+    KS_TRY(ks_item_text(item, WORKER, &id));
+    return ks_ok(ks_view_copy_text(id, lease->masked_by, sizeof(lease->masked_by)))
+               ? KS_OK
+               : KS_FAIL(MALFORMED);
+}
+
 static ks_err read_lease(const struct ks_item *item, struct ks_store_lease *lease)
 {
     ks_view checkpoint = KS_VIEW_NONE;
@@ -94,6 +107,7 @@ static ks_err read_lease(const struct ks_item *item, struct ks_store_lease *leas
         if (ks_view_equal(checkpoint, SHARD_END))
             return KS_FAIL(MALFORMED);
     }
+    KS_TRY(read_hider(item, lease));
     return ks_foreign_read_checkpoint(item, INSIDE, checkpoint, lease);
 }
 
