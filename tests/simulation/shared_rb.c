@@ -333,6 +333,14 @@ static void give_back(struct shared_world *world)
         shared_stream_put(world);
 }
 
+/* When ours leave a release comes late, which removes our name from a masked row. */
+static void release_late(struct shared_world *world)
+{
+    for (ks_shard shard = 0; shard < world->shard_count; shard++)
+        if (world->rows[shard].masked && ks_prng_below(&world->looks, 3) == 0)
+            world->rows[shard].owner = 0;
+}
+
 static bool is_over(struct shared_world *world)
 {
     struct shared_rb *rb = &world->rb;
@@ -343,6 +351,7 @@ static bool is_over(struct shared_world *world)
         return false;
     if (!world->leaving) {
         world->leaving = true;
+        release_late(world);
         for (uint32_t node = 0; node < world->node_count; node++)
             shared_drain(world, node, ks_span_ms(10000));
         return false;

@@ -127,6 +127,15 @@ static bool takeable(struct ks_core *core, const struct ks_directory_entry *entr
            ks_shards_parents_over(core, entry);
 }
 
+bool ks_go_kcl_take(struct ks_core *core, ks_shard shard, struct ks_effects *effects)
+{
+    const struct ks_directory_entry *entry = &core->directory[shard];
+
+    return takeable(core, entry) &&
+           write_row(core, shard, entry->owner.worker != 0 ? KS_STORE_TAKE_OVER : KS_STORE_ASSIGN,
+                     KS_NOBODY, effects);
+}
+
 /* A row that names us, and that we do not hold: of an earlier run of ours, or by a write that came late. */
 static bool names_us(const struct ks_core *core, const struct ks_directory_entry *entry)
 {
@@ -195,12 +204,11 @@ static uint32_t take_vacancy(struct ks_core *core, enum vacancy vacancy, ks_shar
     most = most < room ? most : room;
     for (uint32_t i = 0; i < top && most > 0; i++) {
         const ks_shard shard = (first + i) % top;
-        struct ks_directory_entry *entry = &core->directory[shard];
+        const struct ks_directory_entry *entry = &core->directory[shard];
 
         if (!takeable(core, entry) || vacancy_of(core, entry) != vacancy)
             continue;
-        if (!write_row(core, shard, entry->owner.worker != 0 ? KS_STORE_TAKE_OVER : KS_STORE_ASSIGN,
-                       KS_NOBODY, effects))
+        if (!ks_go_kcl_take(core, shard, effects))
             break;
         most--;
     }
@@ -359,6 +367,7 @@ void ks_go_kcl_round(struct ks_core *core, struct ks_effects *effects)
     } else {
         unclaim(core, effects);
     }
+
     if (ks_peers_want(core) && free == 0 && core->config.stealing)
         claim_one(core);
     ks_peers_clean_up(core, ks_shards_may_delete, effects);

@@ -11,6 +11,8 @@ uint64_t ks_go_kcl_next_rev(const struct ks_core *core, const struct ks_lease *l
 ks_instant ks_go_kcl_next_at(const struct ks_core *core, const struct ks_lease *lease);
 ks_instant ks_go_kcl_serves_until(const struct ks_core *core, uint64_t rev);
 void ks_go_kcl_round(struct ks_core *core, struct ks_effects *effects);
+/* Takes a row that is free, or has run out. False: it is neither, or there is no room for another write now. */
+bool ks_go_kcl_take(struct ks_core *core, ks_shard shard, struct ks_effects *effects);
 void ks_go_kcl_claim(struct ks_core *core, ks_shard shard, struct ks_effects *effects);
 
 /* True if the row's time was not over when all rows were asked for, by our clock and whoever's may be behind it. */

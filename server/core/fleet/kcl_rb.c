@@ -113,6 +113,33 @@ static void round_of(struct ks_core *core, struct ks_effects *effects)
             ks_instant_min(core->fleet.round_at, ks_instant_add(core->now, SOON));
 }
 
+/* ---- Leaving ---- */
+
+/* A row that no process reads when we are gone: masked, and its lease, which was ours, is not. */
+static bool is_left_masked(const struct ks_core *core, const struct ks_directory_entry *entry)
+{
+    return entry->present && entry->masked && ks_peers_open(entry) && !entry->elsewhere &&
+           entry->held == KS_HELD_NONE &&
+           (entry->owner.worker == 0 || ks_peers_is_me(core, entry->owner));
+}
+
+/* The row was read. A worker that drains gives a lease back as soon as it begins, and takes the mask off by that. */
+static void unmask(struct ks_core *core, ks_shard shard, struct ks_effects *effects)
+{
+    if (is_left_masked(core, &core->directory[shard]) && !ks_go_kcl_take(core, shard, effects))
+        (void)ks_peers_claim(core, shard, SOON);
+}
+
+static void turn(struct ks_core *core, struct ks_effects *effects)
+{
+    const bool leaving = core->draining && core->fleet.step == KS_SELF_LIVE;
+
+    for (ks_shard shard = 0; leaving && shard < core->directory_top; shard++)
+        if (!core->directory[shard].writing && is_left_masked(core, &core->directory[shard]))
+            (void)ks_peers_claim(core, shard, ks_span_us(0));
+    ks_peers_turn(core, effects);
+}
+
 static void start(struct ks_core *core)
 {
     ks_peers_start(core);
@@ -126,7 +153,7 @@ const struct ks_fleet_protocol ks_kcl_rb_protocol = {
     .listed = ks_shards_listed,
     .look = ks_peers_look,
     .locked = ks_peers_locked,
-    .turn = ks_peers_turn,
+    .turn = turn,
     .deadline = ks_peers_deadline,
     .changed = ks_peers_changed,
     .read = ks_go_kcl_read,
@@ -137,5 +164,5 @@ const struct ks_fleet_protocol ks_kcl_rb_protocol = {
     .serves_until = ks_go_kcl_serves_until,
     .renew_at = ks_peers_renew_at,
     .round = round_of,
-    .claim = ks_go_kcl_claim,
+    .claim = unmask,
 };
