@@ -729,6 +729,8 @@ def tell(name, story):
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["kcl-rb"]:
+        os.execv(sys.executable, [sys.executable, os.path.join(fleet.HERE, "kcl_rb.py")])
     names = sys.argv[1:] or list(fleet.LIBRARIES)
     for wanted in names:
         check(wanted in fleet.LIBRARIES, f"{wanted} is none of {', '.join(fleet.LIBRARIES)}")
