@@ -81,6 +81,10 @@ enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRA
     X(STRANGERS, WARN, NULL,                                                                       \
       "{shard}: kcl-rb is at work on it, so nothing is taken and nothing kept: stop it, or set --lease-masking") \
     X(STRANGERS_GONE, INFO, NULL, "no kcl-rb is at work any more, leases are taken")               \
+    X(MASK_OVERWRITTEN, WARN, NULL,                                                                \
+      "{shard}: kcl-rb took its row while it was masked, so records come twice; the row is taken again") \
+    X(NEVER_FREE, WARN, NULL,                                                                      \
+      "{shard}: kcl-rb has not freed its row for {ms} ms, so no mask can be put on: stop that process") \
     X(CHILD, WARN, NULL, "{shard}: a child, at which kcl-rb ends: there is no way back to it")     \
     X(HOLE, WARN, NULL,                                                                            \
       "{number} millionths of the hash keys, from {count} on, have no open lease, listing the shards again") \

@@ -61,8 +61,9 @@ struct ks_directory_entry {
     uint64_t rev;
     ks_instant seen_at;
     ks_instant read_at;
-    bool stranger; /* Written last by somebody to whom our leases mean nothing. */
-    bool masked;   /* kcl-rb: only a worker of ours can read it. */
+    bool stranger;    /* Written last by somebody to whom our leases mean nothing. */
+    bool masked;      /* kcl-rb: only a worker of ours can read it. */
+    bool overwritten; /* kcl-rb wrote over our lease; not logged yet. */
     /* The rev of our last take of it, or of the last write of the lease that we had .. */
     uint64_t tried;
     ks_instant
@@ -486,6 +487,9 @@ struct ks_fleet {
     bool strangers_seen; /* One of them wrote to a row while we looked. */
     bool strangers_told;
     bool child_told;
+    ks_instant
+        unfree_since; /* kcl-rb: since when every row that we could mask has been leased; KS_NEVER. */
+    bool unfree_told;
     ks_instant stranger_at; /* When the last row that one of them had written was seen first. */
     struct ks_lease_token hint_gives[KS_HINT_WRITES_MAX][KS_TOKENS_MAX];
     struct ks_lease_token hint_takes[KS_HINT_WRITES_MAX][KS_TOKENS_MAX];

@@ -11,6 +11,8 @@
 
 /* The least time for which they must stand still: a process works on each row once a second, if it is not held up. */
 #define QUIET_LEAST ks_span_ms(5000)
+/* A process of kcl-rb that keeps up frees each row once a second. */
+#define NEVER_FREE ks_span_ms(60000)
 /* The next look, while we watch. */
 #define SOON ks_span_ms(1000)
 
@@ -34,6 +36,8 @@ static void see(struct ks_core *core, uint32_t serial, const struct ks_lease_row
         return;
     entry->stranger = row->stranger;
     entry->masked = row->masked;
+    entry->overwritten |=
+        core->config.masking && row->stranger && ks_peers_held(core, entry) != NULL;
     if (!row->stranger || (row->finished && !known))
         return;
     if (!same)
@@ -102,12 +106,60 @@ static void say_child(struct ks_core *core, struct ks_effects *effects)
     }
 }
 
+/* It reads a row twice, looks for the mask the first time, and leases what it read the second time. */
+static void say_overwritten(struct ks_core *core, struct ks_effects *effects)
+{
+    for (ks_shard shard = 0; shard < core->directory_top; shard++) {
+        struct ks_directory_entry *entry = &core->directory[shard];
+
+        if (!entry->overwritten || !ks_effects_room(core, effects, 1))
+            continue;
+        entry->overwritten = false;
+        ks_effects_story(effects, KS_STORY_MASK_OVERWRITTEN, shard, KS_NOBODY);
+    }
+}
+
+static ks_shard leased_by_strangers(const struct ks_core *core)
+{
+    for (ks_shard shard = 0; shard < core->directory_top; shard++) {
+        const struct ks_directory_entry *entry = &core->directory[shard];
+
+        if (entry->present && entry->stranger && ks_peers_open(entry) && entry->owner.worker != 0)
+            return shard;
+    }
+    return KS_SHARD_NONE;
+}
+
+/* A process that always finds records frees no row, and only a free row can be masked. */
+static void say_never_free(struct ks_core *core, struct ks_effects *effects)
+{
+    struct ks_fleet *fleet = &core->fleet;
+    const ks_shard shard = leased_by_strangers(core);
+
+    if (!ks_peers_want(core) || ks_peers_room(core) == 0 || shard == KS_SHARD_NONE ||
+        ks_peers_writes(fleet) > 0) {
+        fleet->unfree_since = KS_NEVER;
+        fleet->unfree_told = false;
+        return;
+    }
+    fleet->unfree_since = ks_instant_min(fleet->unfree_since, core->now);
+    if (fleet->unfree_told || !ks_effects_room(core, effects, 1) ||
+        ks_instant_since(core->now, fleet->unfree_since).us < NEVER_FREE.us)
+        return;
+    fleet->unfree_told = true;
+    ks_effects_story(effects, KS_STORY_NEVER_FREE, shard, KS_NOBODY)->story.span =
+        ks_instant_since(core->now, fleet->unfree_since);
+}
+
 static void round_of(struct ks_core *core, struct ks_effects *effects)
 {
     if (!core->config.masking)
         watch(core, effects);
     say_child(core, effects);
+    say_overwritten(core, effects);
     ks_go_kcl_round(core, effects);
+    if (core->config.masking)
+        say_never_free(core, effects);
     if (core->fleet.strangers)
         core->fleet.round_at =
             ks_instant_min(core->fleet.round_at, ks_instant_add(core->now, SOON));
@@ -144,6 +196,7 @@ static void start(struct ks_core *core)
 {
     ks_peers_start(core);
     core->fleet.stranger_at = KS_LONG_AGO;
+    core->fleet.unfree_since = KS_NEVER;
     core->config.stealing = false; /* Rows have no place for a claim. */
 }
 

@@ -187,6 +187,24 @@ TEST(masked_rows_are_taken_beside_strangers)
     EXPECT(!told(KS_STORY_STRANGERS));
 }
 
+TEST(row_that_kcl_rb_never_frees_is_logged_once)
+{
+    struct ks_lease_row row = theirs(BED_OTHER, NS(-5));
+    const int64_t from = peers_wall_us;
+    uint32_t tellings = 0;
+
+    peers_live(KS_PROTOCOL_KCL_RB);
+    peers_bed.core->config.masking = true;
+    for (int looks = 0; looks < 200; looks++) {
+        row.moved = true;
+        peers_look(&row);
+        EXPECT(!taken());
+        tellings += told(KS_STORY_NEVER_FREE);
+        EXPECT(tellings == 0 || peers_wall_us - from >= 60000000);
+    }
+    EXPECT_EQ_I64(tellings, 1);
+}
+
 /* The row of our lease, and another one. */
 static void look_beside(struct ks_lease_row ours, struct ks_lease_row other)
 {
@@ -203,17 +221,18 @@ static void look_beside(struct ks_lease_row ours, struct ks_lease_row other)
     peers_step(&event);
 }
 
-TEST(what_we_have_is_given_back_when_a_stranger_comes)
+/* Takes the one row, and holds its lease. */
+static struct ks_lease_row hold_row(void)
 {
     struct ks_lease_row row = peers_row(0, NS(-100));
     const struct ks_store_effect *asked;
     uint64_t token;
 
-    peers_live(KS_PROTOCOL_KCL_RB);
     peers_look(&row);
     asked = bed_asked(&peers_bed, KS_STORE_ASSIGN);
     EXPECT(asked != NULL);
     row = peers_row(BED_ME, asked->next_rev);
+    row.masked = peers_bed.core->config.masking;
     token = asked->token;
     ks_core_wall(peers_bed.core, peers_wall_us);
     bed_answer(&peers_bed, token, KS_DONE);
@@ -221,10 +240,32 @@ TEST(what_we_have_is_given_back_when_a_stranger_comes)
     EXPECT(asked != NULL);
     bed_answer_lease(&peers_bed, asked->token, &row);
     EXPECT(bed_effect(&peers_bed, KS_EFFECT_OPEN, 0) != NULL);
+    return row;
+}
 
+TEST(what_we_have_is_given_back_when_a_stranger_comes)
+{
+    struct ks_lease_row row;
+
+    peers_live(KS_PROTOCOL_KCL_RB);
+    row = hold_row();
     look_beside(row, theirs(BED_OTHER, NS(20)));
     EXPECT(told(KS_STORY_STRANGERS));
     EXPECT(told(KS_STORY_RETURNING) || peers_bed.core->leases[0].state == KS_LEASE_RETURNING);
+}
+
+TEST(mask_that_kcl_rb_overwrote_is_logged)
+{
+    struct ks_lease_row row;
+
+    peers_live(KS_PROTOCOL_KCL_RB);
+    peers_bed.core->config.masking = true;
+    row = hold_row();
+    look_beside(row, theirs(0, NS(-100)));
+    EXPECT(!told(KS_STORY_MASK_OVERWRITTEN));
+    row = theirs(BED_OTHER, NS(10));
+    look_beside(row, theirs(0, NS(-100)));
+    EXPECT(told(KS_STORY_MASK_OVERWRITTEN));
 }
 
 TEST(a_child_is_told_once)
