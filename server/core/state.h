@@ -63,6 +63,7 @@ struct ks_directory_entry {
     ks_instant read_at;
     bool stranger;    /* Written last by somebody to whom our leases mean nothing. */
     bool masked;      /* kcl-rb: only a worker of ours can read it. */
+    bool vacant;      /* go-kcl, kcl-rb: it could be taken when all rows were read last. */
     bool overwritten; /* kcl-rb wrote over our lease; not logged yet. */
     /* The rev of our last take of it, or of the last write of the lease that we had .. */
     uint64_t tried;
@@ -482,6 +483,8 @@ struct ks_fleet {
     bool hints_due;      /* Some member is to be told something. */
     ks_instant hints_at; /* Not before, while more of it is being decided. */
     bool waiting_said;
+    ks_instant
+        take_at; /* go-kcl: when more of what was free at the last look is taken; KS_NEVER. */
     /* Strangers at the table (kcl_rb.c). */
     bool strangers;      /* They are at work, or may be: we want nothing. */
     bool strangers_seen; /* One of them wrote to a row while we looked. */

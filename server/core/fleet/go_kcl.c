@@ -187,6 +187,12 @@ static uint32_t room_for(const struct ks_core *core, enum vacancy vacancy)
     return room_beside(core);
 }
 
+/* It was free at the last look at all rows, and is, as far as we know. Its time does not run out between two looks. */
+static bool is_free(struct ks_core *core, const struct ks_directory_entry *entry)
+{
+    return entry->vacant && takeable(core, entry);
+}
+
 /* Half of what is free at a time, and not every worker the same: so those who start together share it. What names us
  * is ours before that. Returns how much was free, as far as there is still room for it. */
 static uint32_t take_vacancy(struct ks_core *core, enum vacancy vacancy, ks_shard first,
@@ -198,7 +204,7 @@ static uint32_t take_vacancy(struct ks_core *core, enum vacancy vacancy, ks_shar
     uint32_t most;
 
     for (ks_shard shard = 0; shard < top; shard++)
-        free += takeable(core, &core->directory[shard]) &&
+        free += is_free(core, &core->directory[shard]) &&
                 vacancy_of(core, &core->directory[shard]) == vacancy;
     most = vacancy == OWN ? free : (free + 1) / 2;
     most = most < room ? most : room;
@@ -206,7 +212,7 @@ static uint32_t take_vacancy(struct ks_core *core, enum vacancy vacancy, ks_shar
         const ks_shard shard = (first + i) % top;
         const struct ks_directory_entry *entry = &core->directory[shard];
 
-        if (!takeable(core, entry) || vacancy_of(core, entry) != vacancy)
+        if (!is_free(core, entry) || vacancy_of(core, entry) != vacancy)
             continue;
         if (!ks_go_kcl_take(core, shard, effects))
             break;
@@ -223,7 +229,7 @@ static uint32_t take_free(struct ks_core *core, struct ks_effects *effects)
     ks_shard first;
 
     for (ks_shard shard = 0; shard < core->directory_top; shard++)
-        free += takeable(core, &core->directory[shard]);
+        free += is_free(core, &core->directory[shard]);
     if (free == 0)
         return 0;
     free = 0;
@@ -355,12 +361,25 @@ bool ks_go_kcl_lives(const struct ks_core *core, const struct ks_directory_entry
     return !over_since(core, entry, ks_instant_since(core->now, core->fleet.rows_asked_at));
 }
 
+/* Half of the rest each time: what was free at a look is taken within two beats. */
+static ks_span take_every(const struct ks_core *core)
+{
+    return ks_span_us(core->config.beat.us / 16);
+}
+
+static void note_vacant(struct ks_core *core)
+{
+    for (ks_shard shard = 0; shard < core->directory_top; shard++)
+        core->directory[shard].vacant = takeable(core, &core->directory[shard]);
+}
+
 void ks_go_kcl_round(struct ks_core *core, struct ks_effects *effects)
 {
     struct ks_fleet *fleet = &core->fleet;
     uint32_t free = 0;
 
     ks_peers_count(core, ks_go_kcl_lives); /* Others have no owner who counts. */
+    note_vacant(core);
     if (ks_peers_want(core)) {
         free = take_free(core, effects);
         follow_all(core);
@@ -372,18 +391,59 @@ void ks_go_kcl_round(struct ks_core *core, struct ks_effects *effects)
         claim_one(core);
     ks_peers_clean_up(core, ks_shards_may_delete, effects);
     fleet->round_at = ks_instant_add(core->now, core->config.beat);
+    fleet->take_at = free > 0 ? ks_instant_add(core->now, take_every(core)) : KS_NEVER;
     if (free > 0)
         fleet->round_at = ks_instant_min(fleet->round_at, ks_instant_add(core->now, SOON));
 }
 
+/* A take of what we claimed was refused, and no look at all rows may come before we leave. */
+static void give_up_claims(struct ks_core *core)
+{
+    for (ks_shard shard = 0; shard < core->directory_top; shard++) {
+        const struct ks_directory_entry *entry = &core->directory[shard];
+
+        if (claims(core, entry) && !entry->writing && entry->held == KS_HELD_NONE)
+            (void)ks_peers_claim(core, shard, ks_span_us(0));
+    }
+}
+
+/* A look at all rows may take half a minute, and one brings at most half of what is free and as many as can be written
+ * at once. The rest is taken meanwhile: its rows are as they were, or the write is refused. */
+static void turn(struct ks_core *core, struct ks_effects *effects)
+{
+    struct ks_fleet *fleet = &core->fleet;
+
+    if (fleet->step == KS_SELF_LIVE && !ks_peers_want(core))
+        give_up_claims(core);
+    ks_peers_turn(core, effects);
+    if (fleet->step != KS_SELF_LIVE || !ks_instant_reached(core->now, fleet->take_at))
+        return;
+    fleet->take_at = ks_peers_want(core) && take_free(core, effects) > 0
+                         ? ks_instant_add(core->now, take_every(core))
+                         : KS_NEVER;
+}
+
+static ks_instant deadline(const struct ks_core *core)
+{
+    const ks_instant due = ks_peers_deadline(core);
+
+    return core->fleet.step == KS_SELF_LIVE ? ks_instant_min(due, core->fleet.take_at) : due;
+}
+
+static void start(struct ks_core *core)
+{
+    ks_peers_start(core);
+    core->fleet.take_at = KS_NEVER;
+}
+
 const struct ks_fleet_protocol ks_go_kcl_protocol = {
-    .start = ks_peers_start,
+    .start = start,
     .answered = ks_peers_answered,
     .listed = ks_peers_listed,
     .look = ks_peers_look,
     .locked = ks_peers_locked,
-    .turn = ks_peers_turn,
-    .deadline = ks_peers_deadline,
+    .turn = turn,
+    .deadline = deadline,
     .changed = ks_peers_changed,
     .read = ks_go_kcl_read,
     .see = ks_peers_see,

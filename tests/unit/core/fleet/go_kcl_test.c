@@ -319,3 +319,33 @@ TEST(a_lease_that_is_checkpointed_often_is_over_no_later)
     }
     EXPECT(writes >= 4);
 }
+
+/* All that is free at one look: the next one brings no answer. */
+TEST(what_is_free_at_a_look_is_taken_within_two_beats)
+{
+    enum { FREE = 6 };
+    struct ks_lease_row rows[FREE];
+    bool asked[FREE] = {false};
+    uint32_t count = 0;
+    int64_t until_us;
+
+    peers_live(KS_PROTOCOL_GO_KCL);
+    for (ks_shard shard = 0; shard < FREE; shard++) {
+        rows[shard] = peers_row(0, 0);
+        rows[shard].shard = shard;
+    }
+    peers_look_at(rows, FREE);
+    until_us = peers_wall_us + 2 * peers_bed.core->config.beat.us;
+    while (peers_wall_us < until_us) {
+        for (uint32_t i = 0; i < KS_LEADER_WRITES_MAX; i++) {
+            const struct ks_leader_write *const write = &peers_bed.core->fleet.writes[i];
+
+            if (!write->used || asked[write->shard])
+                continue;
+            asked[write->shard] = true;
+            count++;
+        }
+        peers_wait(100);
+    }
+    EXPECT_EQ_U64(count, FREE);
+}
