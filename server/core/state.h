@@ -63,6 +63,7 @@ struct ks_directory_entry {
     ks_instant read_at;
     bool stranger;    /* Written last by somebody to whom our leases mean nothing. */
     bool masked;      /* kcl-rb: only a worker of ours can read it. */
+    bool waits;       /* KCL 3.x: assigned to us, and renewed while it waits for its parents. */
     bool vacant;      /* go-kcl, kcl-rb: it could be taken when all rows were read last. */
     bool overwritten; /* kcl-rb wrote over our lease; not logged yet. */
     /* The rev of our last take of it, or of the last write of the lease that we had .. */

@@ -189,8 +189,8 @@ static bool has_run_out(struct shared_world *world, ks_shard shard)
            world->now - world->kcl.seen_at[shard] > world->config.lease_duration.us;
 }
 
-/* He has had his time: the leader assigns, whether he is ready or not. In peace, one of ours is. */
-static void force(struct shared_world *world, ks_shard shard, uint32_t to)
+/* In peace one of ours has handed on what it was asked for, whether it reads it or waits for its parents. */
+static void check_handed_on(struct shared_world *world, ks_shard shard)
 {
     const struct shared_row *row = &world->rows[shard];
 
@@ -198,6 +198,12 @@ static void force(struct shared_world *world, ks_shard shard, uint32_t to)
         if (world->nodes[node].core != NULL && world->nodes[node].name == row->owner &&
             row->given_at > 61 * SIM_SECOND)
             shared_fail(world, "shard-%u: w%u did not hand it on in 40 s", shard, row->owner);
+}
+
+/* It has had its time: the leader assigns, whether it is ready or not. */
+static void force(struct shared_world *world, ks_shard shard, uint32_t to)
+{
+    check_handed_on(world, shard);
     world->kcl.forced = true;
     assign(world, shard, to);
     world->kcl.forced = false;
@@ -231,6 +237,9 @@ static void obey(struct shared_world *world, struct shared_member *member)
         } else if (order->decision == KCL_FORCES) {
             force(world, order->shard, order->to);
         } else {
+            /* One whose row was damaged may not know that it is its own. */
+            if (row->next != 0 && world->damages == 0)
+                check_handed_on(world, order->shard);
             assign(world, order->shard, order->to);
         }
     }

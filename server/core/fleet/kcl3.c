@@ -191,7 +191,30 @@ static void wait_for_parents(struct ks_core *core, struct ks_directory_entry *en
     if (!kcl->renews)
         kcl->renew_at = ks_instant_add(core->now, core->config.beat);
     kcl->renews = true;
+    entry->waits = true;
     entry->assigned = (uint8_t)assigned;
+}
+
+/* Its leader asks for a child that we renew while it waits for its parents. */
+static bool is_handed_on(const struct ks_core *core, const struct ks_directory_entry *entry)
+{
+    return entry->waits && ks_peers_is_me(core, entry->owner) && entry->next_owner.worker != 0;
+}
+
+/* No record was delivered: it goes at once, with the checkpoint that it has. The row is read afterwards: a write without
+ * an answer is repeated. */
+static bool hand_on(struct ks_core *core, ks_shard shard, struct ks_effects *effects)
+{
+    struct ks_directory_entry *entry = &core->directory[shard];
+
+    if (!ks_peers_writable(entry)) {
+        entry->assigned = KS_ASSIGNED_NO;
+        return true;
+    }
+    if (!ks_peers_write(core, shard, KS_STORE_FINAL, KS_NOBODY, entry->rev + 1, effects))
+        return false;
+    entry->assigned = KS_ASSIGNED_FOUND;
+    return true;
 }
 
 /* A write proves that it is ours still. */
@@ -200,6 +223,7 @@ static bool prove(struct ks_core *core, ks_shard shard, struct ks_effects *effec
     struct ks_directory_entry *entry = &core->directory[shard];
 
     entry->assigned = KS_ASSIGNED_NO;
+    entry->waits = false;
     if (!is_ours(core, entry))
         return true;
     if (!ks_kcl_readable(core, entry)) {
@@ -295,6 +319,8 @@ static bool follow(struct ks_core *core, ks_shard shard, struct ks_effects *effe
             entry->assigned = KS_ASSIGNED_LOOKED;
             return true;
         }
+        if (is_handed_on(core, entry))
+            return hand_on(core, shard, effects);
         if (!knows_parents(core, entry)) {
             if (!reads_parents(core, entry))
                 core->fleet.round_at =

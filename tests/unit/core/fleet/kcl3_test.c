@@ -667,6 +667,33 @@ TEST(an_assigned_child_that_waits_is_renewed_and_not_served)
     EXPECT_EQ_I64(peers_bed.core->leases_used, 1);
 }
 
+TEST(waiting_child_is_handed_on_when_its_leader_asks)
+{
+    const struct ks_shard_row shards[] = {
+        {.shard = 0, .parents = {KS_SHARD_NONE, KS_SHARD_NONE}, .closed = true},
+        {.shard = 1, .parents = {0, KS_SHARD_NONE}}};
+    struct ks_lease_row rows[] = {peers_row(BED_OTHER, 3), peers_row(BED_ME, 1)};
+    bool handed_on = false;
+
+    rows[1].shard = 1;
+    rows[1].parents[0] = 0;
+    live_led();
+    peers_list(shards, 2);
+    peers_look_at(rows, 2);
+    assigned_child(&rows[1]);
+    /* Its leader names another worker: our next renewal is refused, and the row is read. */
+    rows[1].next_owner = (struct ks_incarnation){BED_OTHER, 0};
+    for (int seconds = 0; seconds < 10 && !handed_on; seconds++) {
+        peers_wait(1000);
+        (void)peers_answer(KS_STORE_TAKE_OVER, 1, KS_REFUSED);
+        while (peers_read(rows))
+            bed_settle_down(&peers_bed);
+        handed_on = peers_answer(KS_STORE_FINAL, 1, KS_DONE);
+    }
+    EXPECT(handed_on);
+    EXPECT_EQ_I64(peers_bed.core->leases_used, 0);
+}
+
 TEST(who_waited_for_parents_reads_no_faster_when_the_leader_is_gone)
 {
     const struct ks_shard_row shards[] = {
