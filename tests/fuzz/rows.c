@@ -122,8 +122,7 @@ static bool holds(const struct stored *row, const struct ks_schema *schema,
     case KS_IF_EQUALS: return there && !is_key && equals(row, at, condition->value.text);
     case KS_IF_EQUALS_OR_ABSENT: return !there || equals(row, at, condition->value.text);
     case KS_IF_EXISTS: return there;
-    case KS_IF_IN:
-        return there && ks_set_has(condition->value.text, ks_view_text(row->texts[at]));
+    case KS_IF_IN: return there && ks_set_has(condition->value.text, ks_view_text(row->texts[at]));
     case KS_IF_ABSENT:
     case KS_IF_ABSENT_OR_NULL: return !there;
     }
@@ -141,8 +140,8 @@ static void set_text(struct stored *row, uint32_t at, ks_view text)
 
 static void set_changed(struct stored *row, uint32_t at, const struct ks_update *update)
 {
-    const ks_view before = row->presence[at] == KS_PRESENT ? ks_view_text(row->texts[at])
-                                                           : KS_VIEW("");
+    const ks_view before =
+        row->presence[at] == KS_PRESENT ? ks_view_text(row->texts[at]) : KS_VIEW("");
     struct ks_bytes set;
     ks_err err;
 
@@ -161,7 +160,8 @@ static void count_on(struct stored *row, uint32_t at, ks_view more)
     int64_t number = 0;
     int64_t added = 0;
 
-    if (row->presence[at] != KS_ABSENT && !ks_ok(ks_view_i64(ks_view_text(row->texts[at]), &number)))
+    if (row->presence[at] != KS_ABSENT &&
+        !ks_ok(ks_view_i64(ks_view_text(row->texts[at]), &number)))
         return;
     /* A real table would have more digits. */
     if (!ks_ok(ks_view_i64(more, &added)) || number > INT64_MAX - added)
@@ -377,8 +377,8 @@ static void note_written(const struct ask *ask)
     if (effect->operation < KS_STORE_CREATE)
         return;
     ks_rows_wrote(&world.rows, effect->operation, effect->shard, effect->epoch, effect->rev,
-                  ask->has_checkpoint ? &ask->checkpoint : NULL,
-                  given ? effect->worker : KS_NOBODY, wall());
+                  ask->has_checkpoint ? &ask->checkpoint : NULL, given ? effect->worker : KS_NOBODY,
+                  wall());
     world.persisted += effect->operation == KS_STORE_CHECKPOINT && effect->up_to > 0;
 }
 
@@ -394,8 +394,8 @@ static void answer_store(const struct ask *ask)
         if (is_asked(ask, &world.table[i]))
             good &= add_row(&rows, &world.table[i]);
     if (effect->operation == KS_STORE_HEARTBEAT && ask->outcome == KS_DONE) {
-        const struct stored *const row = find_row(
-            ask->table, world.dialect == &ks_native_dialect ? "w" : NULL, "me");
+        const struct stored *const row =
+            find_row(ask->table, world.dialect == &ks_native_dialect ? "w" : NULL, "me");
 
         good = row == NULL || add_row(&rows, row);
     }
@@ -434,11 +434,10 @@ static void answer_records(ks_shard shard, ks_epoch epoch)
 {
     static const uint32_t sizes[READ_MAX] = {10, 10, 10};
 
-    step(&(struct ks_event){.kind = KS_EVENT_RECORDS,
-                            .records = {.shard = shard,
-                                        .epoch = epoch,
-                                        .sizes = sizes,
-                                        .count = choose(READ_MAX + 1)}});
+    step(&(struct ks_event){
+        .kind = KS_EVENT_RECORDS,
+        .records = {
+            .shard = shard, .epoch = epoch, .sizes = sizes, .count = choose(READ_MAX + 1)}});
 }
 
 /* ---- What the core orders ---- */
@@ -470,8 +469,7 @@ static void forget_below(ks_shard shard, ks_epoch epoch, ks_number number)
 
     assert(words->mark_epoch == epoch && words->marked <= number);
     words->marked = number;
-    words->mark =
-        (struct ks_position){.kind = KS_POSITION_AFTER_SEQUENCE, .sub_sequence = -1};
+    words->mark = (struct ks_position){.kind = KS_POSITION_AFTER_SEQUENCE, .sub_sequence = -1};
     (void)snprintf(words->mark.sequence, sizeof(words->mark.sequence), "1%020" PRIu64 "%020" PRIu64,
                    epoch, number);
     words->whole = words->mark;
@@ -536,11 +534,11 @@ static void perform(void)
 
 static void settle(const struct ks_effect *effect)
 {
-    step(&(struct ks_event){.kind = KS_EVENT_CHECKPOINT,
-                            .checkpoint = {.shard = effect->deliver.shard,
-                                           .epoch = effect->deliver.epoch,
-                                           .number = effect->deliver.first +
-                                                     effect->deliver.count - 1}});
+    step(&(struct ks_event){
+        .kind = KS_EVENT_CHECKPOINT,
+        .checkpoint = {.shard = effect->deliver.shard,
+                       .epoch = effect->deliver.epoch,
+                       .number = effect->deliver.first + effect->deliver.count - 1}});
 }
 
 static void answer_one(void)
@@ -638,11 +636,10 @@ static void pass_time(void)
                                ks_instant_min(due, ks_instant_add(world.now, ks_span_ms(1000))));
     step(&(struct ks_event){.kind = KS_EVENT_TICK});
     perform();
-    step(&(struct ks_event){.kind = KS_EVENT_SESSION_PULL,
-                            .pull = {.session = 0,
-                                     .max_records = 10,
-                                     .max_bytes = 1 << 20,
-                                     .max_runs = KS_BATCH_RUNS_MAX}});
+    step(&(struct ks_event){
+        .kind = KS_EVENT_SESSION_PULL,
+        .pull = {
+            .session = 0, .max_records = 10, .max_bytes = 1 << 20, .max_runs = KS_BATCH_RUNS_MAX}});
     perform();
 }
 

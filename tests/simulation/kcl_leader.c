@@ -237,8 +237,8 @@ static void obey(struct shared_world *world, struct shared_member *member)
         } else if (order->decision == KCL_FORCES) {
             force(world, order->shard, order->to);
         } else {
-            /* One whose row was damaged may not know that it is its own. */
-            if (row->next != 0 && world->damages == 0)
+            /* A worker may not have seen yet that a row is its own: one that was damaged, or of several streams. */
+            if (row->next != 0 && world->damages == 0 && world->streams == 1)
                 check_handed_on(world, order->shard);
             assign(world, order->shard, order->to);
         }

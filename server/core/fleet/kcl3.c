@@ -201,8 +201,8 @@ static bool is_handed_on(const struct ks_core *core, const struct ks_directory_e
     return entry->waits && ks_peers_is_me(core, entry->owner) && entry->next_owner.worker != 0;
 }
 
-/* No record was delivered: it goes at once, with the checkpoint that it has. The row is read afterwards: a write without
- * an answer is repeated. */
+/* No record was delivered: it goes at once, with the checkpoint that it has. The row is read afterwards, and a write
+ * without an answer is repeated. */
 static bool hand_on(struct ks_core *core, ks_shard shard, struct ks_effects *effects)
 {
     struct ks_directory_entry *entry = &core->directory[shard];

@@ -149,7 +149,8 @@ TEST(an_answer_that_cannot_be_read_is_unknown)
 
 TEST(row_that_was_not_asked_for_is_no_answer)
 {
-    static const struct http_step steps[] = {{.body = READY}, {.body = "{\"Item\":" WORKER("b") "}"}};
+    static const struct http_step steps[] = {{.body = READY},
+                                             {.body = "{\"Item\":" WORKER("b") "}"}};
 
     /* A write that answers another row. */
     is_unknown((struct http_step){.body = "{\"Attributes\":" WORKER("b") "}"}, KS_ERR_MALFORMED);
