@@ -110,7 +110,7 @@ static const char *const ACCOUNT_MODES[] = {
 
 static const struct setting {
     const char *variable;
-    const char *key;
+    const char *key; /* NULL: the profile has none. */
     size_t in_profile;
     enum kind kind;
     size_t place; /* In the settings. */
@@ -125,6 +125,7 @@ static const struct setting {
      offsetof(struct ks_profile, account_mode), WORD, offsetof(struct ks_settings, account_mode)},
     {"AWS_MAX_ATTEMPTS", "max_attempts", offsetof(struct ks_profile, max_attempts), COUNT,
      offsetof(struct ks_settings, max_attempts)},
+    {"AWS_CBOR_DISABLE", NULL, 0, BOOLEAN, offsetof(struct ks_settings, cbor_disabled)},
     {"AWS_CA_BUNDLE", "ca_bundle", offsetof(struct ks_profile, ca_bundle), PATH,
      offsetof(struct ks_settings, ca_bundle)},
 };
@@ -187,8 +188,12 @@ static ks_err read_setting(struct reading *reading, const struct setting *settin
 {
     const char *name = setting->variable;
     const char *set = variable(name);
-    ks_view value = set != NULL ? ks_view_text(set) : key(reading, setting->in_profile);
+    ks_view value = KS_VIEW_NONE;
 
+    if (set != NULL)
+        value = ks_view_text(set);
+    else if (setting->key != NULL)
+        value = key(reading, setting->in_profile);
     if (set == NULL)
         name = setting->key;
     if (value.size == 0 || take(setting, value, reading->settings))

@@ -21,6 +21,7 @@ struct ks_settings {
     bool fips;                      /* Also for a region like fips-us-east-1. */
     bool dualstack;
     bool ignore_urls;
+    bool cbor_disabled; /* AWS_CBOR_DISABLE: only a variable, as in the SDKs. */
     enum ks_account_mode account_mode;
     uint32_t max_attempts;           /* 0: nobody says. */
     char ca_bundle[KS_PATH_MAX + 1]; /* "": nobody says. */

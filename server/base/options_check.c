@@ -371,6 +371,9 @@ static ks_err check_retrieval(const struct ks_options *options, struct ks_detail
     if (!fanout && consumer.size > 0)
         return ks_err_because(KS_FAIL(INVALID), detail,
                               "--consumer goes only with --retrieval fanout");
+    if (strcmp(options->aws_protocol, "auto") != 0 && strcmp(options->source, "kinesis") != 0)
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "--aws-protocol goes only with --source kinesis");
     if (fanout && consumer.size == 0 && strlen(options->application) > CONSUMER_CHARACTERS_MAX)
         return ks_err_because(KS_FAIL(INVALID), detail,
                               "--application is longer than the %d characters of a consumer's "

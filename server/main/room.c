@@ -11,6 +11,7 @@
 #include "adapters/sqlite/store.h"
 #include "adapters/system/cpu.h"
 #include "adapters/system/lock_file.h"
+#include "aws/settings.h"
 #include "base/digest.h"
 #include "base/log.h"
 #include "main/version.h"
@@ -105,22 +106,37 @@ static ks_err open_store(struct ks_room *room, struct ks_detail *detail)
                                   fleet_of(room->options)->dialect, &room->store, detail);
 }
 
+static enum ks_wire_mode protocol_of(const struct ks_room *room)
+{
+    const char *word = room->options->aws_protocol;
+
+    if (strcmp(word, "cbor") == 0)
+        return KS_WIRE_CBOR;
+    if (strcmp(word, "json") == 0 || room->cloud->settings->cbor_disabled)
+        return KS_WIRE_JSON;
+    return KS_WIRE_AUTO;
+}
+
 static ks_err open_kinesis(struct ks_room *room, struct ks_aws_client *client,
                            struct ks_detail *detail)
 {
     const struct ks_options *options = room->options;
+    const struct ks_kinesis_options polling = {.protocol = protocol_of(room)};
     const struct ks_fanout_options fanout = {
+        .protocol = polling.protocol,
         .consumer = options->consumer[0] != '\0' ? options->consumer : options->application,
         .subscription = options->name,
         .shard_metrics = strcmp(options->shard_metrics, "on") == 0,
     };
 
     if (strcmp(options->retrieval, "fanout") != 0)
-        return ks_kinesis_source_open(room->loop, client, options->stream, &room->source, detail);
+        return ks_kinesis_source_open_with(room->loop, client, options->stream, &polling,
+                                           &room->source, detail);
     KS_TRY(
         ks_fanout_source_open(room->loop, client, options->stream, &fanout, &room->source, detail));
     /* A second feed of the consumer would take the shard from the first. */
-    return ks_kinesis_source_open(room->loop, client, options->stream, &room->beside, detail);
+    return ks_kinesis_source_open_with(room->loop, client, options->stream, &polling, &room->beside,
+                                       detail);
 }
 
 static ks_err open_stream(struct ks_room *room, struct ks_detail *detail)

@@ -452,9 +452,10 @@ struct opening {
 static struct ks_stream_source *open_source(struct ks_loop *loop, void *arg)
 {
     struct opening *opening = arg;
-    struct ks_kinesis_options polling = {.json = opening->cell->json};
+    enum ks_wire_mode protocol = opening->cell->json ? KS_WIRE_JSON : KS_WIRE_CBOR;
+    struct ks_kinesis_options polling = {.protocol = protocol};
     struct ks_fanout_options fanout = {
-        .consumer = "bench", .subscription = "bench", .json = opening->cell->json};
+        .consumer = "bench", .subscription = "bench", .protocol = protocol};
     struct ks_detail detail = {.text = ""};
     struct ks_stream_source *source = NULL;
     struct ks_aws_client *client = NULL;

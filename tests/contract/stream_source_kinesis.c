@@ -102,10 +102,15 @@ static void set_up(struct stream_rig *rig, uint32_t shards)
     wait_active(rig);
 }
 
+static enum ks_wire_mode protocol_of(const struct stream_rig *rig)
+{
+    return rig->adapter->json ? KS_WIRE_JSON : KS_WIRE_AUTO;
+}
+
 static struct ks_stream_source *open_kinesis(struct stream_rig *rig, uint32_t page_size)
 {
     struct aws_rig *aws = rig->world;
-    struct ks_kinesis_options options = {.json = rig->adapter->json, .page_size = page_size};
+    struct ks_kinesis_options options = {.protocol = protocol_of(rig), .page_size = page_size};
     struct ks_stream_source *source;
 
     EXPECT_OK(
@@ -132,7 +137,7 @@ static struct ks_stream_source *open_fanout(struct stream_rig *rig, uint32_t pag
 
     write_arn(rig, arn);
     options.consumer = rig->consumer;
-    options.json = rig->adapter->json;
+    options.protocol = protocol_of(rig);
     options.page_size = page_size;
     EXPECT_OK(ks_fanout_source_open(rig->loop, aws->client, arn, &options, &source, NULL));
     return source;

@@ -56,7 +56,7 @@ struct ks_reader {
     char continuation[KS_SEQUENCE_MAX + 1];
 
     struct ks_feed feed;
-    bool cbor;                /* Its bytes are asked for so. */
+    struct ks_wire_request wire; /* In which its bytes are asked for. */
     bool counted;             /* In the gauge of feeds. */
     ks_instant old_at;        /* When it is to be renewed. */
     ks_instant subscribed_at; /* When the server may have taken the last one. */
@@ -191,14 +191,13 @@ static void wait_in_use(struct ks_reader *reader, const struct ks_detail *detail
     reader->told_in_use = true;
 }
 
-/* A refusal, before the feed began or within it. */
-static void refused(struct ks_reader *reader, const struct ks_failure *failure,
+/* A refusal, before the feed began or within it; `type` is the content type of the answer. */
+static void refused(struct ks_reader *reader, const struct ks_failure *failure, ks_view type,
                     const struct ks_detail *detail)
 {
     struct ks_detail why = *detail;
 
-    if (ks_reading_is_about_cbor(&reader->source->reading, reader->cbor, failure)) {
-        ks_reading_use_json(&reader->source->reading, "the server does not speak CBOR");
+    if (ks_reading_repeats(&reader->source->reading, &reader->wire, failure, type)) {
         renew(reader);
     } else if (ks_err_is(failure->err, KS_ERR_EXISTS)) {
         if (strstr(failure->message, "ACTIVE") != NULL)
@@ -229,7 +228,7 @@ static void feed_ended(void *arg, const struct ks_aws_answer *told)
     if (ks_feed_is_whole(&reader->feed) && reader->waiting)
         return;
     if (told->failure != NULL)
-        refused(reader, told->failure, &detail);
+        refused(reader, told->failure, told->content_type, &detail);
     else if (ks_ok(told->err))
         renew(reader);
     else
@@ -319,8 +318,7 @@ static void fail_parse(struct ks_reader *reader, bool cbor, ks_err err)
     if (ks_err_class(err) == KS_CLASS_SHED) {
         ks_detail_set(&detail, "an event of %s: %s", reader->shard, ks_err_text(err));
         fail(reader, err, &detail);
-    } else if (cbor && reader->cbor) {
-        ks_reading_use_json(&reader->source->reading, "the server's CBOR cannot be read");
+    } else if (ks_reading_repeats_unreadable(&reader->source->reading, &reader->wire, cbor)) {
         renew(reader);
     } else {
         fail_damaged(reader, "an event cannot be read");
@@ -353,7 +351,7 @@ static void take_records(struct ks_reader *reader, const struct ks_event *event)
 {
     ks_view type = ks_event_text(event, ":content-type");
     bool cbor =
-        type.size == 0 ? reader->cbor : ks_view_starts(type, KS_VIEW("application/x-amz-cbor"));
+        type.size == 0 ? reader->wire.cbor : ks_view_starts(type, KS_VIEW("application/x-amz-cbor"));
     struct ks_records records;
     struct ks_block *message;
     bool kept = ks_ok(ks_feed_take(&reader->feed, &message));
@@ -366,7 +364,7 @@ static void take_records(struct ks_reader *reader, const struct ks_event *event)
         fail_parse(reader, cbor, err);
         return;
     }
-    ks_reading_spoke(&reader->source->reading, reader->cbor, cbor);
+    ks_reading_spoke(&reader->source->reading, &reader->wire, cbor);
     keep_event(reader, &records);
     finish_message(reader, kept);
     answer_event(reader);
@@ -393,7 +391,7 @@ static void take_refusal(struct ks_reader *reader, const struct ks_event *event,
     ks_failure_from(status, code, text, &failure);
     memcpy(failure.request_id, reader->feed.request_id, sizeof(failure.request_id));
     ks_failure_explain(&failure, "kinesis", "SubscribeToShard", &detail);
-    refused(reader, &failure, &detail);
+    refused(reader, &failure, type, &detail);
 }
 
 static void take_message(struct ks_reader *reader)
@@ -427,14 +425,15 @@ static ks_err send(struct ks_reader *reader, const char *consumer, struct ks_byt
         .loop = source->reading.loop,
         .client = source->reading.client,
         .budget = reader->budget,
-        .cbor = source->reading.cbor,
         .silence = ks_span_ms(source->options.silence_ms),
         .wake = &reader->timer,
         .ended = feed_ended,
         .arg = reader,
     };
 
-    KS_TRY(ks_request_subscribe(body, consumer, reader->shard, &position, source->reading.cbor));
+    ks_reading_begin(&source->reading, &reader->wire);
+    request.cbor = reader->wire.cbor;
+    KS_TRY(ks_request_subscribe(body, consumer, reader->shard, &position, reader->wire.cbor));
     request.body = ks_bytes_view(body);
     return ks_feed_open(&reader->feed, &request);
 }
@@ -450,7 +449,6 @@ static ks_err open_feed(struct ks_reader *reader, const char *consumer)
     ks_bytes_free(&body);
     KS_TRY(err);
     ks_place_ask(&reader->place);
-    reader->cbor = source->reading.cbor;
     reader->feeds++;
     reader->old_at = after(reader, (uint32_t)ks_prng_between(&source->reading.prng, age_ms,
                                                              age_ms + age_ms / AGE_PART));
@@ -712,7 +710,7 @@ ks_err ks_fanout_source_open(struct ks_loop *loop, struct ks_aws_client *client,
         .loop = loop,
         .client = client,
         .stream = stream,
-        .json = options->json,
+        .protocol = options->protocol,
         .page_size = options->page_size,
     };
     struct source *source = ks_alloc(sizeof(*source));

@@ -18,7 +18,7 @@
  * former one of ours is not known to be dead: we try again after a back-off, as after failures.
  *
  * The end of a shard is an event without ContinuationSequenceNumber and with ChildShards (KCL sees it so; an event that
- * lacks both is no end). CBOR is asked for first, as by polling.
+ * lacks both is no end). wire_protocol.h says whether events are asked for in CBOR.
  */
 #ifndef KS_ADAPTERS_KINESIS_FANOUT_H
 #define KS_ADAPTERS_KINESIS_FANOUT_H
@@ -26,6 +26,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "adapters/kinesis/wire_protocol.h"
 #include "aws/client.h"
 #include "base/loop.h"
 #include "ports/stream_source.h"
@@ -34,7 +35,7 @@ struct ks_fanout_options {
     const char *consumer;     /* Name or ARN; consumer.h. */
     const char *subscription; /* Of the metrics; outlives the source. */
     bool shard_metrics;
-    bool json;          /* Never CBOR. */
+    enum ks_wire_mode protocol;
     uint32_t page_size; /* Of ListShards; 0: 1,000. */
     /* For tests; 0: as above. */
     uint32_t apart_ms;   /* Between two feeds of a shard. */

@@ -54,7 +54,7 @@ struct ks_reader {
     struct ks_timer timer; /* For the pace. */
     struct ks_aws_call *call;
     uint32_t limit;        /* Of the GetRecords under way. */
-    bool cbor;             /* Likewise. */
+    struct ks_wire_request wire; /* The GetRecords under way. */
     size_t came;           /* Bytes of its answer, or what the server said they would be. */
     struct ks_block *body; /* They. */
     int32_t asked_ms;      /* What the server said to wait, -1: nothing. */
@@ -296,8 +296,9 @@ static bool has_room(struct ks_reader *reader)
                                    .used = reader->budget->used,
                                    .promised = source->promised};
 
+    bool cbor = ks_wire_prefers_cbor(&source->reading.wire, &reader->wire, now);
     reader->limit = ks_portion_next(&reader->portion, now, reader->max_records, reader->max_bytes,
-                                    source->reading.cbor, &room);
+                                    cbor, &room);
     if (reader->limit == 0)
         ks_loop_timer_set(source->reading.loop, &reader->timer,
                           ks_instant_add(now, ks_span_ms(ROOM_LOOK_MS)));
@@ -306,7 +307,7 @@ static bool has_room(struct ks_reader *reader)
 
 static void promise(struct ks_reader *reader)
 {
-    reader->promised = ks_portion_bytes(&reader->portion, reader->limit, reader->cbor);
+    reader->promised = ks_portion_bytes(&reader->portion, reader->limit, reader->wire.cbor);
     reader->source->promised += reader->promised;
 }
 
@@ -386,14 +387,13 @@ static void parse(struct ks_reader *reader, const struct ks_aws_answer *told)
     ks_err err = cbor ? ks_records_cbor(body, 0, reader->limit, &records)
                       : ks_records_json(body, 0, reader->limit, &records);
     if (ks_ok(err)) {
-        ks_reading_spoke(reading, reader->cbor, cbor);
+        ks_reading_spoke(reading, &reader->wire, cbor);
         answer_records(reader, &records);
         return;
     }
     waste(reader);
-    /* kinesalite cuts long answers off in CBOR, and only there. */
-    if (cbor && reader->cbor && ks_err_is(err, KS_ERR_MALFORMED)) {
-        ks_reading_use_json(reading, "the server's CBOR cannot be read");
+    if (ks_err_is(err, KS_ERR_MALFORMED) &&
+        ks_reading_repeats_unreadable(reading, &reader->wire, cbor)) {
         go_on(reader);
         return;
     }
@@ -431,8 +431,8 @@ static void records_done(void *arg, const struct ks_aws_answer *told)
     }
     waste(reader);
     hear_wait(reader, told);
-    if (ks_reading_is_about_cbor(&reader->source->reading, reader->cbor, told->failure)) {
-        ks_reading_use_json(&reader->source->reading, "the server does not speak CBOR");
+    if (ks_reading_repeats(&reader->source->reading, &reader->wire, told->failure,
+                           told->content_type)) {
         go_on(reader);
         return;
     }
@@ -455,7 +455,6 @@ static ks_err send_records(struct ks_reader *reader, struct ks_bytes *body)
     struct ks_http_sink sink = {.begin = body_begin, .part = body_part, .arg = reader};
     struct ks_aws_request request = {
         .operation = "GetRecords",
-        .content_type = source->reading.cbor ? KS_AWS_CBOR_TYPE : NULL,
         .timeout = ks_span_ms(KS_KINESIS_READ_TIMEOUT_MS),
         .single_attempt = true,
         .response_max = KS_KINESIS_ANSWER_MAX,
@@ -465,9 +464,10 @@ static ks_err send_records(struct ks_reader *reader, struct ks_bytes *body)
     };
 
     reader->came = 0;
-    reader->cbor = source->reading.cbor;
+    ks_reading_begin(&source->reading, &reader->wire);
+    request.content_type = reader->wire.cbor ? KS_AWS_CBOR_TYPE : NULL;
     KS_TRY(ks_request_records(body, reader->source->reading.stream, reader->iterator, reader->limit,
-                              reader->cbor));
+                              reader->wire.cbor));
     request.body = ks_bytes_view(body);
     KS_TRY(ks_aws_call(source->reading.client, &request, &reader->call));
     ks_pace_sent(&reader->pace, ks_loop_now(source->reading.loop));
@@ -565,7 +565,7 @@ ks_err ks_kinesis_source_open(struct ks_loop *loop, struct ks_aws_client *client
                               const char *stream, struct ks_stream_source **ret_source,
                               struct ks_detail *detail)
 {
-    struct ks_kinesis_options plain = {.json = false};
+    struct ks_kinesis_options plain = {.protocol = KS_WIRE_AUTO};
 
     return ks_kinesis_source_open_with(loop, client, stream, &plain, ret_source, detail);
 }
@@ -579,7 +579,7 @@ ks_err ks_kinesis_source_open_with(struct ks_loop *loop, struct ks_aws_client *c
         .loop = loop,
         .client = client,
         .stream = stream,
-        .json = options->json,
+        .protocol = options->protocol,
         .page_size = options->page_size,
     };
     struct source *source = ks_alloc(sizeof(*source));

@@ -19,8 +19,7 @@
  * that does not fit all the same is FULL, and halves that number. The most a body may have is KS_KINESIS_ANSWER_MAX,
  * whether its length is told or not.
  *
- * CBOR is asked for first; a server that does not speak it, or badly (kinesalite cuts answers off that
- * are longer than 16 KB), is asked for JSON from then on.
+ * wire_protocol.h says whether records are asked for in CBOR or in JSON.
  */
 #ifndef KS_ADAPTERS_KINESIS_POLLING_H
 #define KS_ADAPTERS_KINESIS_POLLING_H
@@ -28,6 +27,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "adapters/kinesis/wire_protocol.h"
 #include "aws/client.h"
 #include "base/loop.h"
 #include "ports/stream_source.h"
@@ -42,7 +42,7 @@ enum {
 };
 
 struct ks_kinesis_options {
-    bool json;          /* Never CBOR. */
+    enum ks_wire_mode protocol;
     uint32_t page_size; /* Of ListShards; 0: 1,000. */
 };
 

@@ -18,7 +18,7 @@ ks_err ks_reading_open(struct ks_reading *reading, const struct ks_reading_optio
     reading->port.vtable = options->vtable;
     reading->loop = options->loop;
     reading->client = options->client;
-    reading->cbor = !options->json;
+    ks_wire_init(&reading->wire, options->protocol);
     ks_prng_init(&reading->prng, ks_random_u64());
     ks_link_init(&reading->readers);
     (void)snprintf(reading->stream, sizeof(reading->stream), "%s", options->stream);
@@ -81,25 +81,51 @@ void ks_reading_hear(struct ks_reading *reading, ks_err err, const struct ks_det
         ks_control_heard(reading->control, err, detail);
 }
 
-bool ks_reading_is_about_cbor(const struct ks_reading *reading, bool asked,
-                              const struct ks_failure *failure)
+static void log_change(const struct ks_reading *reading, enum ks_wire_change change)
 {
-    if (!asked || reading->cbor_works || failure == NULL)
+    const char *why = NULL;
+
+    switch (change) {
+    case KS_WIRE_UNCHANGED: return;
+    case KS_WIRE_NOT_UNDERSTOOD: why = "the server does not understand CBOR"; break;
+    case KS_WIRE_NOT_SPOKEN: why = "the server answers CBOR with JSON"; break;
+    case KS_WIRE_NOT_READABLE: why = "the server's CBOR cannot be read"; break;
+    case KS_WIRE_CBOR_AGAIN:
+        ks_info("stream %s: the server answers in CBOR; asking in CBOR", reading->stream);
+        return;
+    }
+    ks_info("stream %s: %s; asking in JSON, and in CBOR again after %d s", reading->stream, why,
+            KS_WIRE_JSON_MS / 1000);
+}
+
+void ks_reading_begin(struct ks_reading *reading, struct ks_wire_request *request)
+{
+    ks_wire_begin(&reading->wire, request, ks_loop_now(reading->loop));
+}
+
+bool ks_reading_repeats(struct ks_reading *reading, struct ks_wire_request *request,
+                        const struct ks_failure *failure, ks_view type)
+{
+    ks_instant now = ks_loop_now(reading->loop);
+    enum ks_wire_change change;
+    bool repeats = ks_wire_failed(&reading->wire, request, now, failure, type, &change);
+
+    log_change(reading, change);
+    return repeats;
+}
+
+void ks_reading_spoke(struct ks_reading *reading, struct ks_wire_request *request, bool in_cbor)
+{
+    ks_instant now = ks_loop_now(reading->loop);
+
+    log_change(reading, ks_wire_answered(&reading->wire, request, now, in_cbor));
+}
+
+bool ks_reading_repeats_unreadable(struct ks_reading *reading,
+                                   const struct ks_wire_request *request, bool in_cbor)
+{
+    if (!in_cbor || !request->cbor || reading->wire.mode != KS_WIRE_AUTO)
         return false;
-    return failure->status == 415 || ks_err_is(failure->err, KS_ERR_UNSUPPORTED) ||
-           strcmp(failure->code, "SerializationException") == 0;
-}
-
-void ks_reading_spoke(struct ks_reading *reading, bool asked, bool cbor)
-{
-    if (asked && !cbor)
-        ks_reading_use_json(reading, "the server answers CBOR with JSON");
-    reading->cbor_works = reading->cbor_works || cbor;
-}
-
-void ks_reading_use_json(struct ks_reading *reading, const char *why)
-{
-    if (reading->cbor)
-        ks_info("stream %s: %s; asking for JSON", reading->stream, why);
-    reading->cbor = false;
+    log_change(reading, ks_wire_unreadable(&reading->wire, ks_loop_now(reading->loop)));
+    return true;
 }

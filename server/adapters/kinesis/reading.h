@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reading.h - what polling and fan-out know alike of the stream they read: its name and client, the questions about it,
- * its readers, and whether the server speaks CBOR.
+ * its readers, and whether records are asked for in CBOR or in JSON.
  *
  * The first member of a source; its own readers stand in `readers` by their links. Loop thread only.
  */
@@ -11,6 +11,7 @@
 
 #include "adapters/kinesis/control.h"
 #include "adapters/kinesis/place.h"
+#include "adapters/kinesis/wire_protocol.h"
 #include "aws/client.h"
 #include "base/list.h"
 #include "base/loop.h"
@@ -24,8 +25,7 @@ struct ks_reading {
     struct ks_control *control;
     struct ks_link readers;
     struct ks_prng prng; /* Seeds for the readers' jitter. */
-    bool cbor;           /* What is asked for. */
-    bool cbor_works;     /* It was answered once. */
+    struct ks_wire_protocol wire;
     char stream[KS_ARN_MAX + 1];
 };
 
@@ -34,7 +34,7 @@ struct ks_reading_options {
     struct ks_loop *loop;
     struct ks_aws_client *client; /* Outlives it. */
     const char *stream;           /* A name or an ARN; copied. */
-    bool json;                    /* Never CBOR. */
+    enum ks_wire_mode protocol;   /* In which records are asked for. */
     uint32_t page_size;           /* Of ListShards; 0: 1,000. */
 };
 
@@ -69,12 +69,16 @@ void ks_reading_leave(struct ks_reading *reading, struct ks_link *link);
 /* What an answer says about the service; a shard that is gone or a bad position says nothing. */
 void ks_reading_hear(struct ks_reading *reading, ks_err err, const struct ks_detail *detail);
 
-/* True if the server may not have understood the CBOR that it was `asked` in. */
-bool ks_reading_is_about_cbor(const struct ks_reading *reading, bool asked,
-                              const struct ks_failure *failure);
-/* An answer was read: `cbor` says how it came, `asked` how it was asked for. */
-void ks_reading_spoke(struct ks_reading *reading, bool asked, bool cbor);
-/* From now on JSON is asked for. */
-void ks_reading_use_json(struct ks_reading *reading, const char *why);
+/* Begins a request for records: sets request->cbor. */
+void ks_reading_begin(struct ks_reading *reading, struct ks_wire_request *request);
+/* The request failed; `failure` is NULL if no answer came, `type` is the content type of the answer. Returns true if
+ * it is to be repeated, because the server may not have understood CBOR. */
+KS_MUST_USE bool ks_reading_repeats(struct ks_reading *reading, struct ks_wire_request *request,
+                                    const struct ks_failure *failure, ks_view type);
+/* Records were read from an answer, in CBOR or in JSON. */
+void ks_reading_spoke(struct ks_reading *reading, struct ks_wire_request *request, bool in_cbor);
+/* The answer to the request cannot be read. Returns true if the request is to be repeated in JSON. */
+KS_MUST_USE bool ks_reading_repeats_unreadable(struct ks_reading *reading,
+                                               const struct ks_wire_request *request, bool in_cbor);
 
 #endif

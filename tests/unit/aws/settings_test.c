@@ -103,9 +103,12 @@ TEST(the_profile_says_what_the_environment_does_not)
     set("AWS_USE_FIPS_ENDPOINT", "false");
     set("AWS_USE_DUALSTACK_ENDPOINT", "FALSE");
     set("AWS_ACCOUNT_ID_ENDPOINT_MODE", "disabled");
+    EXPECT(!settings.cbor_disabled);
+    set("AWS_CBOR_DISABLE", "true");
     set("AWS_MAX_ATTEMPTS", "1");
     set("AWS_CA_BUNDLE", "/env/ca.pem");
     read_all(NULL);
+    EXPECT(settings.cbor_disabled);
     EXPECT_STR(settings.region, "ap-south-1");
     EXPECT(!settings.fips && !settings.dualstack);
     EXPECT_EQ_I64(settings.account_mode, KS_ACCOUNT_DISABLED);
@@ -209,6 +212,7 @@ TEST(what_cannot_be_is_refused)
         {"AWS_DEFAULT_REGION", "us-east-1.evil.example", "AWS_DEFAULT_REGION is no region"},
         {"AWS_USE_FIPS_ENDPOINT", "yes", "AWS_USE_FIPS_ENDPOINT is not true or false: 'yes'"},
         {"AWS_USE_DUALSTACK_ENDPOINT", "1", "is not true or false"},
+        {"AWS_CBOR_DISABLE", "yes", "is not true or false"},
         {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "on", "is not true or false"},
         {"AWS_ACCOUNT_ID_ENDPOINT_MODE", "maybe", "is not preferred, disabled or required"},
         {"AWS_MAX_ATTEMPTS", "0", "is not a number from 1 to 100"},

@@ -17,6 +17,7 @@ static void begin(void)
     snprintf(options.leases, sizeof(options.leases), "dynamodb");
     snprintf(options.dialect, sizeof(options.dialect), "native");
     snprintf(options.retrieval, sizeof(options.retrieval), "polling");
+    snprintf(options.aws_protocol, sizeof(options.aws_protocol), "auto");
     snprintf(options.initial_position, sizeof(options.initial_position), "latest");
     snprintf(options.listen, sizeof(options.listen), "127.0.0.1:8990");
     snprintf(options.ops_listen, sizeof(options.ops_listen), "127.0.0.1:8991");
@@ -98,6 +99,10 @@ TEST(a_role_is_an_arn_for_a_service_in_aws)
              "arn:aws:iam::123456789012:role/r");
     expect_refused(options.source, "local:/d/s.db",
                    "--kinesis-role-arn goes only with --source kinesis");
+    begin();
+    expect_taken(options.aws_protocol, "json");
+    snprintf(options.aws_protocol, sizeof(options.aws_protocol), "cbor");
+    expect_refused(options.source, "local:/d/s.db", "--aws-protocol goes only with --source kinesis");
 }
 
 TEST(a_stream_is_a_name_or_in_kinesis_an_arn)

@@ -91,9 +91,10 @@ static void answer(struct canned_connection *connection, const struct canned_ans
         (void)snprintf(length, sizeof(length), "Content-Length: %zu\r\n", size);
     int written =
         snprintf(head, sizeof(head),
-                 "HTTP/1.1 %d Canned\r\nContent-Type: %s\r\nx-amzn-RequestId: 1\r\n%s%s%s\r\n",
+                 "HTTP/1.1 %d Canned\r\nContent-Type: %s\r\n%s%s%s%s\r\n",
                  answer->status, answer->type == NULL ? "application/x-amz-json-1.1" : answer->type,
-                 length, answer->lengthless ? "Connection: close\r\n" : "",
+                 answer->foreign ? "" : "x-amzn-RequestId: 1\r\n", length,
+                 answer->lengthless ? "Connection: close\r\n" : "",
                  answer->headers == NULL ? "" : answer->headers);
     send_all(connection->watch.fd, head, (size_t)written);
     connection->rest = answer->body;

@@ -25,6 +25,7 @@ struct canned_answer {
     size_t size;     /* Of the body; 0: it is a text. */
     bool lengthless; /* No Content-Length: the end of the connection ends it. */
     bool never;      /* No answer at all. */
+    bool foreign;    /* Without the request id that an AWS service gives. */
 };
 
 struct canned_request {

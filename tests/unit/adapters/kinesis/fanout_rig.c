@@ -22,7 +22,7 @@ struct fanout_rig *fanout_rig_new(void)
     rig.options = (struct ks_fanout_options){
         .consumer = ARN,
         .subscription = "unit",
-        .json = true,
+        .protocol = KS_WIRE_JSON,
         .apart_ms = FANOUT_RIG_APART_MS,
         .silence_ms = 5000,
     };

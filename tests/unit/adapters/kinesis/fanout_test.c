@@ -369,7 +369,7 @@ TEST(a_server_that_speaks_no_cbor_is_asked_in_json)
     fanout_rig_refuse(rig, 400, "{\"__type\":\"SerializationException\"}");
     initial(rig);
     fanout_rig_event(rig, EVENT(RECORD(201), 201));
-    rig->options.json = false;
+    rig->options.protocol = KS_WIRE_AUTO;
     fanout_rig_open(rig, KS_POSITION_TRIM_HORIZON);
     fanout_rig_expect(rig, 10, "201");
     fanout_rig_asked(rig, 0, "application/x-amz-cbor-1.1");

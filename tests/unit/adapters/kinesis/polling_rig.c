@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
-const struct ks_kinesis_options POLLING_RIG_JSON = {.json = true};
-const struct ks_kinesis_options POLLING_RIG_CBOR = {.json = false};
+const struct ks_kinesis_options POLLING_RIG_JSON = {.protocol = KS_WIRE_JSON};
+const struct ks_kinesis_options POLLING_RIG_CBOR = {.protocol = KS_WIRE_AUTO};
 
 struct polling_rig *polling_rig_born(const struct ks_kinesis_options *options,
                                      enum ks_position_kind kind)

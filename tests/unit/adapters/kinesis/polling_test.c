@@ -262,6 +262,60 @@ TEST(a_server_without_cbor_is_asked_for_json_from_then_on)
     }
 }
 
+/* Answers of moto 5.2.5: it fails over a body in CBOR. */
+TEST(server_that_falls_over_cbor_is_read_in_json)
+{
+    static const char *const TYPES[] = {
+        "application/x-amz-cbor-1.1", "application/x-amz-json-1.1", "application/x-amz-cbor-1.1",
+        "application/x-amz-json-1.1", "application/x-amz-json-1.1",
+    };
+    struct polling_rig *rig = polling_rig_born(&POLLING_RIG_CBOR, KS_POSITION_TRIM_HORIZON);
+    struct canned_answer fallen = {.operation = "GetRecords",
+                                   .status = 500,
+                                   .foreign = true,
+                                   .type = "text/html; charset=utf-8",
+                                   .body = "<!doctype html>\n<title>500 Internal Server Error</title>"};
+
+    polling_rig_say(rig, "GetShardIterator", 200, POLLING_RIG_ITERATOR);
+    canned_say(&rig->canned, fallen);
+    polling_rig_say(rig, "GetRecords", 200,
+                    "{\"Records\":[" POLLING_RIG_RECORD(201) "],\"NextShardIterator\":\"I1\"}");
+    canned_say(&rig->canned, fallen);
+    polling_rig_say(rig, "GetRecords", 200,
+                    "{\"Records\":[" POLLING_RIG_RECORD(202) "],\"NextShardIterator\":\"I2\"}");
+    polling_rig_say(rig, "GetRecords", 200,
+                    "{\"Records\":[" POLLING_RIG_RECORD(203) "],\"NextShardIterator\":\"I3\"}");
+    polling_rig_expect(rig, "201");
+    polling_rig_expect(rig, "202");
+    polling_rig_expect(rig, "203");
+    for (int at = 0; at < 5; at++)
+        EXPECT_STR(rig->canned.requests[at + 1].type, TYPES[at]);
+    polling_rig_end(rig);
+}
+
+/* A gateway in front of AWS says so while AWS is away. */
+TEST(failure_of_the_server_is_not_about_cbor)
+{
+    struct polling_rig *rig = polling_rig_born(&POLLING_RIG_CBOR, KS_POSITION_TRIM_HORIZON);
+    struct canned_answer away = {.operation = "GetRecords",
+                                 .status = 503,
+                                 .foreign = true,
+                                 .type = "text/html",
+                                 .body = "<html>"};
+
+    polling_rig_say(rig, "GetShardIterator", 200, POLLING_RIG_ITERATOR);
+    canned_say(&rig->canned, away);
+    EXPECT_ERR(polling_rig_read(rig, 1000).err, SERVER);
+    polling_rig_say(rig, "GetRecords", 500, "{\"__type\":\"InternalFailure\"}");
+    EXPECT_ERR(polling_rig_read(rig, 1000).err, SERVER);
+    polling_rig_say(rig, "GetRecords", 200,
+                    "{\"Records\":[" POLLING_RIG_RECORD(201) "],\"NextShardIterator\":\"I1\"}");
+    polling_rig_expect(rig, "201");
+    for (int at = 1; at < 4; at++)
+        EXPECT_STR(rig->canned.requests[at].type, "application/x-amz-cbor-1.1");
+    polling_rig_end(rig);
+}
+
 TEST(json_in_answer_to_cbor_is_read_as_what_it_is)
 {
     struct polling_rig *rig = polling_rig_born(&POLLING_RIG_CBOR, KS_POSITION_TRIM_HORIZON);

@@ -86,25 +86,35 @@ TEST(what_readers_met_counts_while_somebody_reads)
     close_house(&house);
 }
 
-TEST(a_server_that_spoke_cbor_understands_it)
+TEST(server_that_answered_in_cbor_understands_it)
 {
     const struct ks_failure unknown_type = {.status = 415, .err = KS_FAIL(SERVER)};
-    const struct ks_failure misread = {
-        .status = 400, .err = KS_FAIL(INVALID), .code = "SerializationException"};
-    const struct ks_failure other = {.status = 400, .err = KS_FAIL(INVALID), .code = "Other"};
+    struct ks_wire_request request = {.cbor = false};
     struct house house;
 
     open_house(&house);
-    EXPECT(house.reading.cbor);
-    EXPECT(ks_reading_is_about_cbor(&house.reading, true, &unknown_type));
-    EXPECT(ks_reading_is_about_cbor(&house.reading, true, &misread));
-    EXPECT(!ks_reading_is_about_cbor(&house.reading, true, &other));
-    EXPECT(!ks_reading_is_about_cbor(&house.reading, true, NULL));
-    EXPECT(!ks_reading_is_about_cbor(&house.reading, false, &misread));
-    ks_reading_spoke(&house.reading, true, true);
-    EXPECT(house.reading.cbor);
-    EXPECT(!ks_reading_is_about_cbor(&house.reading, true, &misread));
-    ks_reading_spoke(&house.reading, true, false);
-    EXPECT(!house.reading.cbor);
+    ks_reading_begin(&house.reading, &request);
+    EXPECT(request.cbor);
+    EXPECT(!ks_reading_repeats(&house.reading, &request, NULL, KS_VIEW_NONE));
+    ks_reading_spoke(&house.reading, &request, true);
+    EXPECT(!ks_reading_repeats(&house.reading, &request, &unknown_type, KS_VIEW_NONE));
+    EXPECT(!ks_reading_repeats_unreadable(&house.reading, &request, false));
+    EXPECT(ks_reading_repeats_unreadable(&house.reading, &request, true));
+    ks_reading_begin(&house.reading, &request);
+    EXPECT(!request.cbor);
+    close_house(&house);
+}
+
+TEST(server_that_refuses_cbor_is_asked_again_in_json)
+{
+    const struct ks_failure unknown_type = {.status = 415, .err = KS_FAIL(SERVER)};
+    struct ks_wire_request request = {.cbor = false};
+    struct house house;
+
+    open_house(&house);
+    ks_reading_begin(&house.reading, &request);
+    EXPECT(ks_reading_repeats(&house.reading, &request, &unknown_type, KS_VIEW_NONE));
+    ks_reading_begin(&house.reading, &request);
+    EXPECT(!request.cbor);
     close_house(&house);
 }
