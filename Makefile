@@ -222,7 +222,7 @@ endif
 
 RUN := tests/lib/run
 RESULTS := $(B)/results
-WITH_EMULATORS := tests/emulators/with dynoxide kinesis-local kinesalite double --
+WITH_EMULATORS := tests/emulators/with dynoxide kinesis-local kinesalite moto double --
 CONTRACT_PY := $(sort $(wildcard tests/contract/*_test.py))
 # The suite of streams waits most of its time, for paces and clocks: it is done in three shares at the same time.
 STREAM_SUITE := $(B)/tests/contract/stream_source_test

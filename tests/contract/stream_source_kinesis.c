@@ -274,10 +274,13 @@ static void tear_down_fanout(struct stream_rig *rig)
 }
 
 #define KINESIS(which, variable, children, only_json, before)                                      \
+    KINESIS_NUMBERED(which, variable, children, only_json, before, false)
+#define KINESIS_NUMBERED(which, variable, children, only_json, before, short_form)                 \
     const struct stream_rig_adapter stream_rig_##which = {                                         \
         .name = #which,                                                                            \
         .tells_children = children,                                                                \
         .lists_since = children,                                                                   \
+        .short_numbers = short_form,                                                               \
         .is_kinesis = true,                                                                        \
         .json = only_json,                                                                         \
         .url_variable = variable,                                                                  \
@@ -293,6 +296,7 @@ KINESIS(kinesis_local_json, "KS_KINESIS_URL", true, true, set_up)
 KINESIS(kinesis_local_cbor, "KS_KINESIS_URL", true, false, set_up)
 KINESIS(kinesalite_json, "KS_KINESALITE_URL", false, true, set_up)
 KINESIS(kinesalite_cbor, "KS_KINESALITE_URL", false, false, set_up)
+KINESIS_NUMBERED(moto, "KS_MOTO_URL", false, false, set_up, true)
 KINESIS(double_json, "KS_DOUBLE_URL", true, true, set_up_double)
 KINESIS(double_cbor, "KS_DOUBLE_URL", true, false, set_up_double)
 KINESIS(double_limited, "KS_DOUBLE_URL", true, false, set_up_limited)

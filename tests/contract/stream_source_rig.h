@@ -19,6 +19,7 @@ struct stream_rig_adapter {
     bool tells_children;      /* With the end of a shard. */
     bool trims;               /* Retention can be seen. */
     bool lists_since;         /* Shards that were closed before an instant can be left out. */
+    bool short_numbers;       /* Its sequence numbers are not of the length that AWS gives. */
     bool is_kinesis;          /* Behind the AWS client. */
     bool fanout;              /* By enhanced fan-out. */
     bool json;                /* Of Kinesis: never CBOR. */
@@ -48,6 +49,7 @@ extern const struct stream_rig_adapter stream_rig_kinesis_local_json;
 extern const struct stream_rig_adapter stream_rig_kinesis_local_cbor;
 extern const struct stream_rig_adapter stream_rig_kinesalite_json;
 extern const struct stream_rig_adapter stream_rig_kinesalite_cbor;
+extern const struct stream_rig_adapter stream_rig_moto;
 extern const struct stream_rig_adapter stream_rig_double_json;
 extern const struct stream_rig_adapter stream_rig_double_cbor;
 extern const struct stream_rig_adapter stream_rig_double_limited;

@@ -88,7 +88,7 @@ void stream_suite_records_come_in_order_and_once(struct stream_rig *rig)
         EXPECT(!copy.records[at].aggregated);
         EXPECT(ks_wall_now().ms - copy.records[at].arrival_ms < 60000);
         EXPECT(copy.records[at].arrival_ms - ks_wall_now().ms < 2000);
-        EXPECT_EQ_U64(strlen(copy.records[at].sequence), 56);
+        EXPECT(strlen(copy.records[at].sequence) == 56 || rig->adapter->short_numbers);
     }
     /* What is put while it reads comes next. */
     stream_rig_put(rig, "k", NULL, "later", NULL);

@@ -57,10 +57,10 @@ struct ks_reader {
 
     struct ks_feed feed;
     struct ks_wire_request wire; /* In which its bytes are asked for. */
-    bool counted;             /* In the gauge of feeds. */
-    ks_instant old_at;        /* When it is to be renewed. */
-    ks_instant subscribed_at; /* When the server may have taken the last one. */
-    ks_instant not_before;    /* The next one. */
+    bool counted;                /* In the gauge of feeds. */
+    ks_instant old_at;           /* When it is to be renewed. */
+    ks_instant subscribed_at;    /* When the server may have taken the last one. */
+    ks_instant not_before;       /* The next one. */
     struct ks_back_off back_off;
     bool told_in_use; /* In the log. */
     int64_t feeds;    /* So far. */
@@ -350,8 +350,8 @@ static void skip_message(struct ks_reader *reader)
 static void take_records(struct ks_reader *reader, const struct ks_event *event)
 {
     ks_view type = ks_event_text(event, ":content-type");
-    bool cbor =
-        type.size == 0 ? reader->wire.cbor : ks_view_starts(type, KS_VIEW("application/x-amz-cbor"));
+    bool cbor = type.size == 0 ? reader->wire.cbor
+                               : ks_view_starts(type, KS_VIEW("application/x-amz-cbor"));
     struct ks_records records;
     struct ks_block *message;
     bool kept = ks_ok(ks_feed_take(&reader->feed, &message));

@@ -53,11 +53,11 @@ struct ks_reader {
     uint32_t tries;        /* Iterators that were asked for in this read. */
     struct ks_timer timer; /* For the pace. */
     struct ks_aws_call *call;
-    uint32_t limit;        /* Of the GetRecords under way. */
+    uint32_t limit;              /* Of the GetRecords under way. */
     struct ks_wire_request wire; /* The GetRecords under way. */
-    size_t came;           /* Bytes of its answer, or what the server said they would be. */
-    struct ks_block *body; /* They. */
-    int32_t asked_ms;      /* What the server said to wait, -1: nothing. */
+    size_t came;                 /* Bytes of its answer, or what the server said they would be. */
+    struct ks_block *body;       /* They. */
+    int32_t asked_ms;            /* What the server said to wait, -1: nothing. */
 };
 
 static struct source *of_port(struct ks_stream_source *port)
@@ -297,8 +297,8 @@ static bool has_room(struct ks_reader *reader)
                                    .promised = source->promised};
 
     bool cbor = ks_wire_prefers_cbor(&source->reading.wire, &reader->wire, now);
-    reader->limit = ks_portion_next(&reader->portion, now, reader->max_records, reader->max_bytes,
-                                    cbor, &room);
+    reader->limit =
+        ks_portion_next(&reader->portion, now, reader->max_records, reader->max_bytes, cbor, &room);
     if (reader->limit == 0)
         ks_loop_timer_set(source->reading.loop, &reader->timer,
                           ks_instant_add(now, ks_span_ms(ROOM_LOOK_MS)));

@@ -60,7 +60,8 @@ void ks_wire_begin(struct ks_wire_protocol *wire, struct ks_wire_request *reques
 /* The request failed; `failure` is NULL if no answer came, `type` is the content type of the answer. Returns true if
  * the request is to be repeated at once; then it begins in JSON. */
 bool ks_wire_failed(struct ks_wire_protocol *wire, struct ks_wire_request *request, ks_instant now,
-                    const struct ks_failure *failure, ks_view type, enum ks_wire_change *ret_change);
+                    const struct ks_failure *failure, ks_view type,
+                    enum ks_wire_change *ret_change);
 /* The request was answered with records, in CBOR or in JSON. */
 enum ks_wire_change ks_wire_answered(struct ks_wire_protocol *wire, struct ks_wire_request *request,
                                      ks_instant now, bool in_cbor);

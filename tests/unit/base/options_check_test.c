@@ -102,7 +102,8 @@ TEST(a_role_is_an_arn_for_a_service_in_aws)
     begin();
     expect_taken(options.aws_protocol, "json");
     snprintf(options.aws_protocol, sizeof(options.aws_protocol), "cbor");
-    expect_refused(options.source, "local:/d/s.db", "--aws-protocol goes only with --source kinesis");
+    expect_refused(options.source, "local:/d/s.db",
+                   "--aws-protocol goes only with --source kinesis");
 }
 
 TEST(a_stream_is_a_name_or_in_kinesis_an_arn)

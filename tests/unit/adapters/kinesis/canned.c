@@ -90,8 +90,7 @@ static void answer(struct canned_connection *connection, const struct canned_ans
     if (!answer->lengthless)
         (void)snprintf(length, sizeof(length), "Content-Length: %zu\r\n", size);
     int written =
-        snprintf(head, sizeof(head),
-                 "HTTP/1.1 %d Canned\r\nContent-Type: %s\r\n%s%s%s%s\r\n",
+        snprintf(head, sizeof(head), "HTTP/1.1 %d Canned\r\nContent-Type: %s\r\n%s%s%s%s\r\n",
                  answer->status, answer->type == NULL ? "application/x-amz-json-1.1" : answer->type,
                  answer->foreign ? "" : "x-amzn-RequestId: 1\r\n", length,
                  answer->lengthless ? "Connection: close\r\n" : "",

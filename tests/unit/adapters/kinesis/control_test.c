@@ -293,8 +293,8 @@ TEST(a_server_that_refuses_the_filter_of_a_listing_is_asked_without_it_from_then
 {
     static const char REFUSED[] = "{\"__type\":\"InvalidArgumentException\",\"message\":\"no\"}";
     static const char SHARDS[] = "{\"Shards\":[{\"ShardId\":\"a\"},{\"ShardId\":\"b\"}]}";
-    struct polling_rig *rig =
-        polling_rig_born(&(struct ks_kinesis_options){.protocol = KS_WIRE_JSON}, KS_POSITION_TRIM_HORIZON);
+    struct polling_rig *rig = polling_rig_born(
+        &(struct ks_kinesis_options){.protocol = KS_WIRE_JSON}, KS_POSITION_TRIM_HORIZON);
 
     /* An instant that the server's clock has not reached is no reason. */
     polling_rig_say(rig, "ListShards", 400, REFUSED);
@@ -317,8 +317,8 @@ TEST(a_server_that_refuses_the_filter_of_a_listing_is_asked_without_it_from_then
 TEST(a_listing_that_is_refused_in_any_form_is_told)
 {
     static const char REFUSED[] = "{\"__type\":\"InvalidArgumentException\",\"message\":\"no\"}";
-    struct polling_rig *rig =
-        polling_rig_born(&(struct ks_kinesis_options){.protocol = KS_WIRE_JSON}, KS_POSITION_TRIM_HORIZON);
+    struct polling_rig *rig = polling_rig_born(
+        &(struct ks_kinesis_options){.protocol = KS_WIRE_JSON}, KS_POSITION_TRIM_HORIZON);
 
     for (int at = 0; at < 3; at++)
         polling_rig_say(rig, "ListShards", 400, REFUSED);

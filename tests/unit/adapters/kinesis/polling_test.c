@@ -274,7 +274,8 @@ TEST(server_that_falls_over_cbor_is_read_in_json)
                                    .status = 500,
                                    .foreign = true,
                                    .type = "text/html; charset=utf-8",
-                                   .body = "<!doctype html>\n<title>500 Internal Server Error</title>"};
+                                   .body =
+                                       "<!doctype html>\n<title>500 Internal Server Error</title>"};
 
     polling_rig_say(rig, "GetShardIterator", 200, POLLING_RIG_ITERATOR);
     canned_say(&rig->canned, fallen);
