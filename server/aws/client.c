@@ -78,6 +78,7 @@ struct ks_aws_call {
     bool sent;
     bool clock_corrected;
     bool token_renewed;
+    char access_key[KS_ACCESS_KEY_MAX + 1]; /* The last attempt was signed with it. */
 };
 
 /* What came of one attempt. */
@@ -231,7 +232,7 @@ static bool renew_token(struct ks_aws_call *call, const struct result *result)
 {
     if (!result->failed || !result->failure.token_expired || call->token_renewed)
         return false;
-    ks_credentials_expired(call->client->credentials);
+    ks_credentials_expired(call->client->credentials, call->access_key);
     call->token_renewed = true;
     return true;
 }
@@ -447,6 +448,7 @@ static ks_err attempt(struct ks_aws_call *call, const struct ks_credentials *cre
     headers[count_of_headers++] =
         (struct ks_http_header){KS_VIEW("X-Amz-Target"), ks_view_text(target)};
     KS_TRY(sign(call, credentials, endpoint, headers, count_of_headers, &signature));
+    memcpy(call->access_key, credentials->access_key, sizeof(call->access_key));
     headers[count_of_headers++] =
         (struct ks_http_header){KS_VIEW("X-Amz-Date"), ks_view_text(signature.date)};
     headers[count_of_headers++] =

@@ -255,11 +255,13 @@ void ks_credentials_unwait(struct ks_credentials_waiter *waiter)
     ks_list_remove(&waiter->link);
 }
 
-void ks_credentials_expired(struct ks_credentials_source *source)
+void ks_credentials_expired(struct ks_credentials_source *source, const char *access_key)
 {
     ks_instant old_at = ks_instant_add(source->fetched_at, ks_span_ms(YOUNG_MS));
 
-    if (!source->present || !ks_instant_reached(ks_loop_now(source->loop), old_at))
+    if (!source->present || strcmp(source->last, access_key) != 0)
+        return;
+    if (!ks_instant_reached(ks_loop_now(source->loop), old_at))
         return;
     if (!source->stuck)
         ks_warn("credentials: AWS does not take them any more, fetching new ones");

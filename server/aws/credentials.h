@@ -89,9 +89,10 @@ void ks_credentials_wait(struct ks_credentials_source *source,
 /* Only for one who waits. */
 void ks_credentials_unwait(struct ks_credentials_waiter *waiter);
 
-/* AWS says that the token of the credentials in use has expired, or that it does not know them: they are dropped, and
- * the next caller waits for new ones. */
-void ks_credentials_expired(struct ks_credentials_source *source);
+/* AWS says that the token of credentials has expired, or that it does not know them. `access_key` is the one that the
+ * request was signed with: if those are in use still, they are dropped, and the next caller waits for new ones. A late
+ * answer to a request that was signed with former ones changes nothing. */
+void ks_credentials_expired(struct ks_credentials_source *source, const char *access_key);
 
 /* When those that live so long still are asked for anew, in the background: see above. Pure. */
 ks_span ks_credentials_refresh_after(ks_span life, struct ks_prng *prng);

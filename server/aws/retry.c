@@ -23,12 +23,19 @@ static bool is_allowed(enum ks_retry_mode mode, const struct ks_retry_failure *f
     return false;
 }
 
-static ks_span wait_of(const struct ks_retry *retry, struct ks_prng *prng, int32_t first_ms,
-                       const struct ks_retry_failure *failure)
+static int64_t bounded(int64_t ms)
+{
+    return ms < MOST_MS ? ms : MOST_MS;
+}
+
+static ks_span wait_of(const struct ks_retry *retry, struct ks_prng *prng,
+                       const struct ks_retry_limits *limits, const struct ks_retry_failure *failure)
 {
     uint32_t doublings = retry->retries < DOUBLINGS_MAX ? retry->retries : DOUBLINGS_MAX;
-    int64_t most = (int64_t)(failure->throttled ? FIRST_THROTTLED_MS : first_ms) << doublings;
-    int64_t ms = ks_prng_between(prng, 0, most < MOST_MS ? most : MOST_MS);
+    int64_t first = failure->throttled ? FIRST_THROTTLED_MS : limits->first_ms;
+    int64_t most = bounded(first << doublings);
+    int64_t least = bounded((int64_t)limits->least_ms << doublings);
+    int64_t ms = ks_prng_between(prng, least < most ? least : most, most);
     int64_t asked = failure->retry_after_ms;
 
     if (asked > ms)
@@ -44,11 +51,12 @@ bool ks_retry_again(struct ks_retry *retry, struct ks_retry_bucket *bucket, stru
 
     assert(!ks_ok(failure->err));
     assert(limits->attempts_max > 0 && limits->first_ms > 0);
+    assert(limits->least_ms >= 0 && limits->least_ms <= limits->first_ms);
 
     if (ks_err_class(failure->err) != KS_CLASS_RETRY || !is_allowed(limits->mode, failure) ||
         retry->retries + 1 >= limits->attempts_max || bucket->tokens < cost)
         return false;
-    ks_span wait = wait_of(retry, prng, limits->first_ms, failure);
+    ks_span wait = wait_of(retry, prng, limits, failure);
     if (wait.us >= limits->left.us)
         return false;
     bucket->tokens -= cost;

@@ -5,7 +5,7 @@
  * in up to `attempts_max` attempts. Each retry is paid from the bucket of the client: 14 tokens, 5
  * after a throttle; a success gives back what its last retry cost, or 1. An empty bucket means that
  * the service is in trouble: then nobody asks twice. The wait is rand * min(first * 2^n, 20 s), the
- * first `first_ms`, of a throttle 1 s; x-amz-retry-after counts where it is longer, by at most 5 s.
+ * first `first_ms`, of a throttle 1 s, and at least min(least * 2^n, 20 s), the least `least_ms`; x-amz-retry-after counts where it is longer, by at most 5 s.
  * Source: "Retry behavior" of the AWS SDKs guide, botocore 1.44 retries/standard.py.
  *
  * What is made again at all is the caller's choice, because only it knows what a second copy does:
@@ -64,6 +64,7 @@ struct ks_retry_limits {
     uint32_t attempts_max; /* At least 1. */
     int32_t first_ms;      /* The longest first wait, but after a throttle. */
     ks_span left;          /* Of the call's time: a longer wait is none. */
+    int32_t least_ms; /* The shortest first wait, at most first_ms; it doubles, too. 0: none. */
 };
 
 /* True if it may be made again: it is counted and paid, and `ret_wait` says how long to wait before. */

@@ -99,7 +99,7 @@ static ks_err read_answer(struct ks_remote *remote, const struct ks_http_answer 
     ks_err err = ks_sts_read(&remote->provider, KS_STS_ASSUME_ROLE, answer, &failure);
 
     if (failure.token_expired && self->base->vtable->expired != NULL)
-        self->base->vtable->expired(self->base);
+        self->base->vtable->expired(self->base, self->signing.access_key);
     /* Once more, by the clock of STS. */
     if (failure.skewed && ks_head_corrects(answer->head, ks_wall_now().ms, &self->skew_ms)) {
         ks_warn("aws: our clock differs from that of STS by %lld s, signing with theirs",

@@ -20,8 +20,8 @@ struct ks_provider_vtable {
     void (*fetch)(struct ks_provider *provider);
     /* Ends what it does and frees it; no answer comes any more. */
     void (*close)(struct ks_provider *provider);
-    /* AWS calls what it gave last expired: for one that keeps something. NULL: it keeps nothing. */
-    void (*expired)(struct ks_provider *provider);
+    /* AWS calls the credentials with this access key expired: for one that keeps something. NULL: it keeps nothing. */
+    void (*expired)(struct ks_provider *provider, const char *access_key);
 };
 
 struct ks_provider {

@@ -5,8 +5,9 @@
 
 #include <stddef.h>
 
-/* Of botocore's container provider, whose waits are a second each. */
-enum { ATTEMPTS_MAX = 3, FIRST_MS = 1000 };
+/* Of botocore's container provider, whose waits are a second each. The least wait lets an endpoint that restarts come
+ * back: three attempts are 750 ms apart at least. */
+enum { ATTEMPTS_MAX = 3, FIRST_MS = 1000, LEAST_MS = 250 };
 
 static void begin(struct ks_remote *remote);
 
@@ -20,6 +21,7 @@ static bool may_retry(struct ks_remote *remote, ks_err err, ks_span *ret_wait)
     static const struct ks_retry_limits LIMITS = {.mode = KS_RETRY_ANY,
                                                   .attempts_max = ATTEMPTS_MAX,
                                                   .first_ms = FIRST_MS,
+                                                  .least_ms = LEAST_MS,
                                                   .left = {INT64_MAX}};
     const struct ks_retry_failure failure = {
         .err = err, .throttled = ks_err_is(err, KS_ERR_THROTTLED), .retry_after_ms = -1};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* remote.h - what the providers that ask a server have in common: a token file that is read anew
  * each time, one request or several in a row, and up to three attempts for each, by the rules of
- * aws/retry.h, for failures that may pass: the first wait is a second at most.
+ * aws/retry.h, for failures that may pass: the first wait is 250 ms to 1 s, the second 500 ms to 2 s.
  */
 #ifndef KS_AWS_CREDENTIALS_REMOTE_H
 #define KS_AWS_CREDENTIALS_REMOTE_H

@@ -43,9 +43,9 @@ static void close(struct ks_provider *provider)
     ks_free(self);
 }
 
-static void expired(struct ks_provider *provider)
+static void expired(struct ks_provider *provider, const char *access_key)
 {
-    ks_credentials_expired(((struct shared *)provider)->source);
+    ks_credentials_expired(((struct shared *)provider)->source, access_key);
 }
 
 static const struct ks_provider_vtable VTABLE = {"the shared credentials", fetch, close, expired};

@@ -289,10 +289,28 @@ TEST(young_ones_are_not_dropped)
     struct waiting waiting = {.times = 0};
 
     open_house(&house, steps, 1);
-    ks_credentials_expired(house.source);
+    ks_credentials_expired(house.source, "ONE");
     wait_for(&house, &waiting);
-    ks_credentials_expired(house.source);
+    ks_credentials_expired(house.source, "ONE");
     EXPECT_STR(ks_credentials_now(house.source)->access_key, "ONE");
+    close_house(&house);
+}
+
+TEST(late_answer_to_former_keys_keeps_the_present_ones)
+{
+    static const struct http_step steps[] = {
+        {.headers = ASKING_DATE, .body = KEYS("TWO", "06:00:00")}};
+    struct house house;
+    struct waiting waiting = {.times = 0};
+
+    open_house(&house, steps, 1);
+    wait_for(&house, &waiting);
+    turn_for(&house, 5100); /* They are not young any more. */
+    ks_credentials_expired(house.source, "ONE");
+    EXPECT(ks_credentials_now(house.source) != NULL);
+    EXPECT_STR(ks_credentials_now(house.source)->access_key, "TWO");
+    ks_credentials_expired(house.source, "TWO");
+    EXPECT(ks_credentials_now(house.source) == NULL);
     close_house(&house);
 }
 

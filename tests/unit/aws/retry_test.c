@@ -6,7 +6,7 @@
 static struct ks_retry_bucket bucket;
 static struct ks_prng prng;
 
-static const struct ks_retry_limits any = {KS_RETRY_ANY, 3, 50, {INT64_MAX}};
+static const struct ks_retry_limits any = {KS_RETRY_ANY, 3, 50, {INT64_MAX}, 0};
 
 static struct ks_retry_failure failure_of(ks_err err)
 {
@@ -105,7 +105,7 @@ TEST(attempts_are_counted)
 /* The longest of many waits for retry number `nth`, in ms; each is at least 0. */
 static int64_t longest_of(int32_t first_ms, uint32_t nth, struct ks_retry_failure failure)
 {
-    struct ks_retry_limits limits = {KS_RETRY_ANY, 100, first_ms, {INT64_MAX}};
+    struct ks_retry_limits limits = {KS_RETRY_ANY, 100, first_ms, {INT64_MAX}, 0};
     int64_t most = 0;
 
     for (int i = 0; i < 5000; i++) {
@@ -144,6 +144,26 @@ TEST(waits_double_with_full_jitter_up_to_a_bound)
     EXPECT(ms <= 50 && ms > 45);
     ms = longest_of(25, 0, throttle());
     EXPECT(ms <= 1000 && ms > 900);
+}
+
+TEST(least_wait_doubles_and_bounds_every_wait)
+{
+    struct ks_retry_limits limits = {KS_RETRY_ANY, 100, 1000, {INT64_MAX}, 250};
+
+    begin();
+    for (uint32_t nth = 0; nth < 12; nth++) {
+        int64_t least = 250LL << (nth < 10 ? nth : 10);
+        int64_t shortest = INT64_MAX;
+        for (int i = 0; i < 2000; i++) {
+            struct ks_retry retry = {.retries = nth};
+            ks_span wait;
+            ks_retry_bucket_init(&bucket);
+            EXPECT(again(&retry, &limits, failure_of(KS_FAIL(SERVER)), &wait));
+            shortest = ks_span_to_ms(wait) < shortest ? ks_span_to_ms(wait) : shortest;
+        }
+        least = least < 20000 ? least : 20000;
+        EXPECT(shortest >= least && shortest <= least + least / 10);
+    }
 }
 
 TEST(what_the_service_asks_for_counts_within_five_seconds)

@@ -169,9 +169,10 @@ TEST(a_signature_that_is_refused_for_another_reason_is_not_sent_again)
 
 static int told_expired;
 
-static void note_expired(struct ks_provider *provider)
+static void note_expired(struct ks_provider *provider, const char *access_key)
 {
     (void)provider;
+    EXPECT_STR(access_key, "A");
     told_expired++;
 }
 

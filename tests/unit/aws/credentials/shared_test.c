@@ -102,7 +102,9 @@ TEST(the_source_is_told_that_they_have_expired)
     ks_instant old = ks_instant_add(ks_loop_now(loop), ks_span_ms(5100));
     while (!ks_instant_reached(ks_loop_now(loop), old))
         ks_loop_turn(loop, ks_span_ms(100));
-    sharing.asking.provider->vtable->expired(sharing.asking.provider);
+    sharing.asking.provider->vtable->expired(sharing.asking.provider, "ZERO");
+    EXPECT(ks_credentials_now(sharing.source) != NULL);
+    sharing.asking.provider->vtable->expired(sharing.asking.provider, "ONE");
     asking_fetch(&sharing.asking);
     EXPECT_STR(sharing.asking.credentials.access_key, "TWO");
     close_sharing(&sharing);
