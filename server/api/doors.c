@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "api/head.h"
 #include "api/http1.h"
 #include "api/http2.h"
 #include "api/refusal.h"
@@ -101,13 +102,18 @@ static bool oldest_leaves(struct side *side)
     return true;
 }
 
-/* Says that there are too many, and nothing more. What was sent to us is read, for closing over
- * unread bytes would take the answer back. */
-static void refuse(int fd, bool http2)
+/* Reads what was sent to us: closing over unread bytes would take the answer back. */
+static void discard(int fd)
 {
     uint8_t ignored[4096];
 
     (void)recv(fd, ignored, sizeof(ignored), MSG_DONTWAIT);
+}
+
+/* Says that there are too many, and nothing more. */
+static void refuse(int fd, bool http2)
+{
+    discard(fd);
     if (http2)
         ks_http2_refuse(fd);
     else
@@ -140,10 +146,24 @@ static void guest_hand_over(struct guest *guest, bool http2)
         ks_http1_take(doors->http1, &wire);
 }
 
+/* Answers a request line that cannot be one, and closes. False if it may be one. */
+static bool guest_refused(struct guest *guest, ks_view start)
+{
+    enum ks_problem problem;
+    const char *why;
+
+    if (!ks_head_refuses_line(start, &problem, &why))
+        return false;
+    discard(guest->watch.fd);
+    ks_refuse(guest->watch.fd, problem, why);
+    guest_close(guest);
+    return true;
+}
+
 static void guest_spoke(struct ks_watch *watch, uint32_t events)
 {
     struct guest *guest = KS_LIST_ENTRY(watch, struct guest, watch);
-    char first[3];
+    uint8_t first[KS_LINE_PEEK_BYTES];
     ssize_t size = recv(watch->fd, first, sizeof(first), MSG_PEEK | MSG_DONTWAIT);
 
     if (size < 0 && (errno == EAGAIN || errno == EINTR))
@@ -152,11 +172,13 @@ static void guest_spoke(struct ks_watch *watch, uint32_t events)
         guest_close(guest);
         return;
     }
-    if (memcmp(first, "PRI", (size_t)size) != 0) {
-        guest_hand_over(guest, false);
+    size_t letters = size < 3 ? (size_t)size : 3;
+    if (memcmp(first, "PRI", letters) != 0) {
+        if (!guest_refused(guest, ks_view_of(first, (size_t)size)))
+            guest_hand_over(guest, false);
         return;
     }
-    if (size == sizeof(first)) {
+    if (letters == 3) {
         guest_hand_over(guest, true);
         return;
     }

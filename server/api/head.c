@@ -110,3 +110,41 @@ bool ks_head_judge(const struct ks_head *head, struct ks_exchange *exchange)
     announce(head, length, request);
     return true;
 }
+
+static bool is_digit(uint8_t byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+/* The word behind the last space; empty if there is no space, or nothing behind it. */
+static ks_view last_word(ks_view line)
+{
+    size_t at = line.size;
+
+    while (at > 0 && line.data[at - 1] != ' ')
+        at--;
+    return at == 0 ? KS_VIEW_NONE : ks_view_of(line.data + at, line.size - at);
+}
+
+bool ks_head_refuses_line(ks_view start, enum ks_problem *ret_problem, const char **ret_why)
+{
+    static const size_t VERSION_SIZE = sizeof("HTTP/1.1") - 1;
+    const uint8_t *end = start.size == 0 ? NULL : memchr(start.data, '\n', start.size);
+
+    if (end == NULL)
+        return false;
+    ks_view line = ks_view_of(start.data, (size_t)(end - start.data));
+    if (line.size > 0 && line.data[line.size - 1] == '\r')
+        line.size--;
+    if (line.size == 0)
+        return false;
+    ks_view version = last_word(line);
+    bool named = version.size == VERSION_SIZE && ks_view_starts(version, KS_VIEW("HTTP/")) &&
+                 is_digit(version.data[5]) && version.data[6] == '.' && is_digit(version.data[7]);
+    if (named && version.data[5] == '1')
+        return false;
+    *ret_problem = named ? KS_PROBLEM_HTTP_VERSION : KS_PROBLEM_INVALID_ARGUMENT;
+    *ret_why = named ? "the version of HTTP must be 1.0 or 1.1, or 2 by prior knowledge"
+                     : "a request line has a method, a target, and HTTP/1.1";
+    return true;
+}

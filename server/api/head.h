@@ -27,4 +27,9 @@ void ks_head_line(struct ks_head *head, ks_view name, ks_view value);
  * is answered, and closes. */
 bool ks_head_judge(const struct ks_head *head, struct ks_exchange *exchange);
 
+/* Judges the first request line of a connection before libmicrohttpd does, whose answers are HTML. `start` is what has
+ * come so far. Returns true if the line is there and is to be refused. A line that is not whole, an empty one and one
+ * that is not refused here are left to libmicrohttpd. */
+bool ks_head_refuses_line(ks_view start, enum ks_problem *ret_problem, const char **ret_why);
+
 #endif

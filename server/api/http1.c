@@ -28,6 +28,7 @@ struct wire {
     struct MHD_Connection *connection; /* NULL until the daemon knows it. */
     struct call *call;                 /* The request that is under way, or NULL. */
     bool unread;                       /* A body was refused, its sender may not have noticed. */
+    bool refused;                      /* The answer was sent past the daemon; no other follows. */
     bool ended;                        /* The peer has closed its side: what was sent is all. */
     bool ops;
     enum ks_peer peer;
@@ -165,6 +166,36 @@ static void consumed(struct ks_exchange *exchange, size_t size)
 
 static const struct ks_transport transport = {.wake = wake, .consumed = consumed};
 
+/* Parameters of a query, at least one. */
+static size_t count_parameters(ks_view target)
+{
+    ks_view query = target;
+    size_t count = 1;
+
+    (void)ks_view_cut(&query, '?');
+    for (size_t at = 0; at < query.size; at++)
+        count += query.data[at] == '&';
+    return count;
+}
+
+/* libmicrohttpd 0.9.75 makes a record of each parameter. Where its pool is too small for them it neither answers nor
+ * closes, and forgets to complete the request. */
+static void judge_target(struct wire *wire, ks_view target)
+{
+    struct ks_loop *loop = wire->http1->loop;
+    const char *why = NULL;
+
+    if (target.size > KS_TARGET_MAX)
+        why = "request line and headers may have 16 KiB, the target 8 KiB";
+    else if (count_parameters(target) > KS_PARAMETERS_MAX)
+        why = "a query may have 1024 parameters";
+    if (why == NULL)
+        return;
+    ks_refuse(wire->watch.fd, KS_PROBLEM_HEAD_TOO_LARGE, why);
+    wire->refused = wire->unread = true;
+    ks_loop_timer_set(loop, &wire->timer, ks_loop_now(loop));
+}
+
 /* The request line was read: the first that is known of a request. Its result is what the other
  * callbacks are given. */
 static void *call_new(void *arg, const char *target, struct MHD_Connection *connection)
@@ -193,6 +224,7 @@ static void *call_new(void *arg, const char *target, struct MHD_Connection *conn
     call->exchange.request.peer = wire->peer;
     wire->call = call;
     http1->calls++;
+    judge_target(wire, call->exchange.request.target);
     return call;
 }
 
@@ -451,7 +483,7 @@ static enum MHD_Result work(void *arg, struct MHD_Connection *connection, const 
     if (call == NULL)
         return MHD_NO; /* No memory for it. */
     switch (call->step) {
-    case STEP_HEAD: return begin(call, method, version);
+    case STEP_HEAD: return call->wire->refused ? MHD_NO : begin(call, method, version);
     case STEP_BODY:
         if (call->gone)
             return MHD_NO;
@@ -489,6 +521,9 @@ static void wire_free(struct wire *wire)
 /* The daemon is about to close the socket. */
 static void wire_left(struct wire *wire)
 {
+    /* A request that the daemon refused before its head was whole is never completed. */
+    if (wire->call != NULL)
+        call_free(wire->call);
     if (wire->unread && !wire->http1->closing)
         ks_linger(&wire->http1->lingers, wire->watch.fd);
     wire_free(wire);

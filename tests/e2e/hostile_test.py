@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients that mean harm, or break: floods, crawls, silence, half a close, readers that stop, requests in disguise."""
 
+import contextlib
 import resource
 import socket
 import struct
@@ -339,6 +340,44 @@ def requests_in_disguise_are_refused_and_closed(folder):
         # libmicrohttpd 0.9.75 writes the head of a refusal of its own twice.
         for part in answer.split(b"HTTP/1.1 ")[1:]:
             check(part[:1] in (b"4", b"5"), name, answer[:300])
+    still_serves(sidecar)
+    sidecar.stop()
+
+
+def refusal_of(sidecar, request):
+    """The answer to a request that is refused, up to the end of the connection."""
+    answer = b""
+    with socket.create_connection(("127.0.0.1", sidecar.port), timeout=20 * PATIENCE) as link:
+        with contextlib.suppress(ConnectionError):
+            link.sendall(request)
+            while part := link.recv(65536):
+                answer += part
+    return answer
+
+
+@test(60)
+def query_of_many_parameters_is_refused_and_the_sidecar_lives(folder):
+    sidecar = Sidecar.local(folder).start()
+    host = b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    # 2,000 fit into libmicrohttpd's memory, 4,000 do not though the target is within its bound.
+    for query in (b"a&" * 2000, b"a&" * 4000, b"a=b&" * 5000, b"a" * 90000 + b"&a" * 1000, b"a=b&" * 40000):
+        answer = refusal_of(sidecar, b"GET /v1/status?" + query + host)
+        check(answer.startswith((b"HTTP/1.1 431", b"HTTP/1.1 414")), len(query), answer[:200])
+        check(len(query) > 100000 or b"application/problem+json" in answer, len(query), answer[:200])
+    check(refusal_of(sidecar, b"GET /v1/status?" + b"a&" * 1000 + b"a HTTP/1.1\r\nConnection: close\r\nHost: localhost\r\n\r\n")
+          .startswith(b"HTTP/1.1 400"), "1,001 parameters are read")
+    still_serves(sidecar)
+    sidecar.stop()
+
+
+@test()
+def first_line_that_is_none_gets_the_one_error_body(folder):
+    sidecar = Sidecar.local(folder).start()
+    for line, status in ((b"GET /v1/status", 400), (b"HELLO", 400), (b"GET /v1/status HTTP/3", 400), (b"GET /v1/status FOO", 400),
+                         (b"GET /v1/status HTTP/2.0", 505), (b"GET /v1/status HTTP/0.9", 505)):
+        answer = refusal_of(sidecar, line + b"\r\nHost: localhost\r\n\r\n")
+        check(answer.startswith(b"HTTP/1.1 %d " % status), line, answer[:200])
+        check(b"application/problem+json" in answer and b"<html>" not in answer, line, answer[:300])
     still_serves(sidecar)
     sidecar.stop()
 

@@ -133,3 +133,39 @@ TEST(a_large_head_is_refused)
     exchange.request.target = ks_view_of(value, KS_TARGET_MAX + 1);
     EXPECT_EQ_I64(judge(), 431);
 }
+
+/* The status of the refusal of a first request line; 0 if it is left to libmicrohttpd. */
+static int refusal_of(const char *start)
+{
+    enum ks_problem problem;
+    const char *why;
+
+    if (!ks_head_refuses_line(ks_view_text(start), &problem, &why))
+        return 0;
+    EXPECT(strlen(why) > 0);
+    return (int)ks_problem_status(problem);
+}
+
+TEST(first_line_without_a_version_of_http_1_is_refused)
+{
+    EXPECT_EQ_I64(refusal_of("GET / HTTP/1.1\r\nHost: a\r\n\r\n"), 0);
+    EXPECT_EQ_I64(refusal_of("GET / HTTP/1.0\n"), 0);
+    EXPECT_EQ_I64(refusal_of("GET /a b HTTP/1.1\r\n"), 0);
+    EXPECT_EQ_I64(refusal_of("GET /\r\n"), 400);
+    EXPECT_EQ_I64(refusal_of("HELLO\r\n"), 400);
+    EXPECT_EQ_I64(refusal_of("GET / http/1.1\r\n"), 400);
+    EXPECT_EQ_I64(refusal_of("GET / HTTP/11\r\n"), 400);
+    EXPECT_EQ_I64(refusal_of("GET / HTTP/1.10\r\n"), 400);
+    EXPECT_EQ_I64(refusal_of("GET / HTTP/1.x\r\n"), 400);
+    EXPECT_EQ_I64(refusal_of("GET / HTTP/1.1 \r\n"), 400);
+    EXPECT_EQ_I64(refusal_of("GET / HTTP/2.0\r\n"), 505);
+    EXPECT_EQ_I64(refusal_of("GET / HTTP/0.9\r\n"), 505);
+}
+
+TEST(first_line_that_is_not_whole_is_not_judged)
+{
+    EXPECT_EQ_I64(refusal_of(""), 0);
+    EXPECT_EQ_I64(refusal_of("GET / HTTP/2.0"), 0);
+    EXPECT_EQ_I64(refusal_of("\r\nGET / HTTP/2.0\r\n"), 0);
+    EXPECT_EQ_I64(refusal_of("\n"), 0);
+}

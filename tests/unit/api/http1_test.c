@@ -236,3 +236,22 @@ TEST(closing_the_api_ends_everything_that_waits)
         (void)close(fds[i]);
     EXPECT_EQ_I64(ks_metric_number(KS_METRIC_CONNECTIONS), 0);
 }
+
+/* Within the bound of a target, and beyond what libmicrohttpd can keep of parameters. */
+TEST(query_of_too_many_parameters_is_refused_and_ends_its_connection_alone)
+{
+    static const char line[] = "GET /v1/status?";
+    static const char rest[] = " HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    static char request[KS_TARGET_MAX];
+    size_t size = sizeof(line) - 1;
+
+    memcpy(request, line, size);
+    for (; size < sizeof(request) - sizeof(rest) - 2; size += 2)
+        memcpy(request + size, "a&", 2);
+    memcpy(request + size, rest, sizeof(rest) - 1);
+    size += sizeof(rest) - 1;
+    rig_begin(&rig);
+    expect_refused(request, size, "HTTP/1.1 431");
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/status", ""), "HTTP/1.1 200");
+    rig_end(&rig);
+}
