@@ -186,6 +186,8 @@ def read_frame(stream):
 @test()
 def bad_requests_get_the_one_error_body(folder):
     sidecar = Sidecar.local(folder).start()
+    # Before the first scan an unknown shard may be one that is not listed yet: 503.
+    wait_until(lambda: sidecar.get("/v1/shards")["shards"], 15, "the shards are listed")
     refused(sidecar, 404, "GET", "/v1/nothing")
     refused(sidecar, 404, "GET", "/v1/shards/shardId-nope")
     refused(sidecar, 404, "DELETE", "/v1/sessions/nope")

@@ -74,7 +74,15 @@ bash -c "${lines[2]}" >"$work/shards.log" 2>&1
 check "the third line shows four shards" [ "$(grep -o '"shard_id"' "$work/shards.log" | wc -l)" = 4 ]
 
 # The sidecar, and the `put` of the producer.
-processes() { pgrep -f -- "--listen 127.0.0.1:$PORT" | wc -l; }
+processes() {
+    local line count=0
+    for line in /proc/[0-9]*/cmdline; do
+        case " $(tr '\0' ' ' 2>/dev/null <"$line")" in
+        *" --listen 127.0.0.1:$PORT "*) count=$((count + 1)) ;;
+        esac
+    done
+    echo "$count"
+}
 check "there is something to leave behind" [ "$(processes)" = 2 ]
 kill -INT "$run"
 status=0
