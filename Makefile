@@ -376,6 +376,17 @@ interop-flips: deps all $(DOUBLES)  ## Likewise, what takes long: fleets of KCL 
 interop-vectors: deps  ## Capture anew what those libraries write into their tables: tests/vectors/dialects/.
 	@tests/interop/capture.py $(FLEETS)
 
+.PHONY: bare proof
+bare:  ## Build a bare Debian 12 with debootstrap and do `make run`, `make demo` and `make test` in it; STEPS='run demo' for some; as root.
+	@tests/bare $(STEPS)
+
+# One after the other; each ends with a total of its own.
+PROOFS := mutants san soak operations cross-check interop-flips bare
+proof:  ## Run the long proofs: mutants, san, soak, operations, cross-check, interop-flips, bare; one after the other.
+	@failed=; for one in $(PROOFS); do \
+	    echo "== make $$one"; $(MAKE) $$one || failed="$$failed $$one"; \
+	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
+
 .PHONY: schemathesis
 schemathesis: $(B)/schemathesis/bin/schemathesis $(BIN)  ## Requests that schemathesis (PyPI) makes of openapi.json.
 	@tests/e2e/schemathesis $(CURDIR)/$<
