@@ -37,9 +37,9 @@ enum {
     KS_HEADERS_BYTES_MAX = 48 << 10, /* The same lines kept, with the sizes of the shortest. */
     KS_BODY_WINDOW = 256 << 10,      /* Parts of one streamed body that are not dealt with. */
     KS_TARGET_MAX = 8 << 10,         /* Path and query. */
-    KS_PARAMETERS_MAX = 1024,        /* Of a query; libmicrohttpd takes 64 bytes of the pool for each. */
-    KS_LINE_PEEK_BYTES = 2048,       /* Of a first request line that is judged before libmicrohttpd. */
-    KS_PARAMS_MAX = 256, /* Parameters of one query: ack_id may stand there many times. */
+    KS_PARAMETERS_MAX = 1024,  /* Of a query; libmicrohttpd takes 64 bytes of the pool for each. */
+    KS_LINE_PEEK_BYTES = 2048, /* Of a first request line that is judged before libmicrohttpd. */
+    KS_PARAMS_MAX = 256,       /* Parameters of one query: ack_id may stand there many times. */
     KS_PUT_BYTES_MAX =
         16 << 20, /* POST /v1/local/records: 10 MiB of records as base64, and room. */
     KS_BODIES_BYTES_MAX = 96 << 20, /* All request bodies in memory at once. */

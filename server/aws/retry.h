@@ -4,8 +4,9 @@
  * Made again is what may pass: failures of KS_CLASS_RETRY (connections, timeouts, 5xx, throttles),
  * in up to `attempts_max` attempts. Each retry is paid from the bucket of the client: 14 tokens, 5
  * after a throttle; a success gives back what its last retry cost, or 1. An empty bucket means that
- * the service is in trouble: then nobody asks twice. The wait is rand * min(first * 2^n, 20 s), the
- * first `first_ms`, of a throttle 1 s, and at least min(least * 2^n, 20 s), the least `least_ms`; x-amz-retry-after counts where it is longer, by at most 5 s.
+ * the service is in trouble: then nobody asks twice. The wait is chosen between min(least * 2^n, 20 s) and
+ * min(first * 2^n, 20 s): the least is `least_ms`, the first `first_ms`, and 1 s after a throttle.
+ * x-amz-retry-after counts where it is longer, by at most 5 s.
  * Source: "Retry behavior" of the AWS SDKs guide, botocore 1.44 retries/standard.py.
  *
  * What is made again at all is the caller's choice, because only it knows what a second copy does:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The promises of ports/stream_source.h, kept by every source: one suite, run against the local stream and against
- * Kinesis by polling, in JSON and in CBOR, on three emulators and our double, and by enhanced fan-out on our double; and
- * once more with the source of user records before them.
+ * Kinesis by polling, in JSON and in CBOR, on three emulators and our double, and by enhanced fan-out on our double;
+ * and once more with the source of user records before them.
  *
  *     tests/emulators/with kinesis-local kinesalite moto double -- build/tests/contract/stream_source_test
  */
