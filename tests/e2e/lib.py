@@ -127,7 +127,7 @@ def main():
 def need_emulators(*names):
     """Starts this program again beside fresh emulators, unless they are there."""
     there = {"dynoxide": "KS_DYNAMODB_URL", "kinesis-local": "KS_KINESIS_URL", "kinesalite": "KS_KINESALITE_URL",
-             "double": "KS_DOUBLE_URL"}
+             "moto": "KS_MOTO_URL", "double": "KS_DOUBLE_URL"}
     if all(os.environ.get(there[name]) for name in names):
         return
     starter = os.path.join(ROOT, "tests", "emulators", "with")
