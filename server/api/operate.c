@@ -307,6 +307,31 @@ static void move_all(struct seeking *seeking, bool force, int64_t wait_ms)
     }
 }
 
+/* The tip is where it is now, whenever the next epoch begins: nothing that comes since is skipped. An instant to come
+ * gets no iterator of Kinesis, and until then everything would be passed over. */
+static bool date_seek(struct ks_exchange *exchange, struct ks_position *to)
+{
+    enum { APART_MS = 5000 }; /* The reading of the stream's clock may be behind by that. */
+    int64_t now_ms = ks_switchboard_stream_ms(exchange->subscription->board);
+
+    if (to->kind != KS_POSITION_LATEST && to->kind != KS_POSITION_AT_TIMESTAMP)
+        return true;
+    if (now_ms == 0) {
+        ks_exchange_problem(exchange, KS_PROBLEM_UNAVAILABLE,
+                            "the stream has not answered yet: its clock is not known");
+        return false;
+    }
+    if (to->kind == KS_POSITION_AT_TIMESTAMP && to->timestamp_ms > now_ms + APART_MS) {
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                            "to must not be an instant to come");
+        return false;
+    }
+    if (to->kind == KS_POSITION_LATEST || to->timestamp_ms > now_ms)
+        to->timestamp_ms = now_ms;
+    to->kind = KS_POSITION_AT_TIMESTAMP;
+    return true;
+}
+
 static bool read_seek(struct ks_exchange *exchange, const ks_pb_seek_request *request,
                       struct ks_position *ret_to)
 {
@@ -323,18 +348,7 @@ static bool read_seek(struct ks_exchange *exchange, const ks_pb_seek_request *re
                             "a sequence number is one of one shard: name exactly one");
         return false;
     }
-    /* Kinesis gives no iterator for it, and until then everything would be passed over. */
-    if (ret_to->kind == KS_POSITION_AT_TIMESTAMP && ret_to->timestamp_ms > ks_wall_now().ms) {
-        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
-                            "to must not be an instant to come");
-        return false;
-    }
-    /* The tip is where it is now, whenever the next epoch begins: nothing that comes since is skipped. */
-    if (ret_to->kind == KS_POSITION_LATEST) {
-        ret_to->kind = KS_POSITION_AT_TIMESTAMP;
-        ret_to->timestamp_ms = ks_wall_now().ms;
-    }
-    return true;
+    return date_seek(exchange, ret_to);
 }
 
 void ks_seek(struct ks_exchange *exchange, const ks_pb_seek_request *request,

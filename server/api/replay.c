@@ -137,11 +137,12 @@ static bool is_beyond(const struct replay *replay, const struct ks_record *recor
     return false;
 }
 
-/* True if no more comes of a shard whose tip was reached: it is not to be waited for. */
+/* True if no more comes of a shard whose tip was reached: it is not to be waited for. The stream's clock counts: ours
+ * may be ahead. */
 static bool is_over_at_tip(const struct replay *replay)
 {
     return replay->to.kind != KS_POSITION_AT_TIMESTAMP ||
-           ks_wall_now().ms >= replay->to.timestamp_ms;
+           ks_switchboard_stream_ms(replay->subscription->board) >= replay->to.timestamp_ms;
 }
 
 /* ---- Reading ---- */

@@ -6,6 +6,7 @@
 #include "aws/endpoint.h"
 #include "aws/head.h"
 #include "aws/retry.h"
+#include "aws/server_clock.h"
 #include "aws/sigv4.h"
 #include "aws/traffic.h"
 #include "base/budget.h"
@@ -56,6 +57,8 @@ struct ks_aws_client {
     ks_instant suspected_at; /* When a kept connection was found dead. */
     struct ks_link calls;
     struct ks_aws_state state;
+    struct ks_server_clock clock; /* The service's. */
+    bool undated;                 /* The service answered, without a Date. */
 };
 
 struct ks_aws_call {
@@ -326,6 +329,18 @@ static void trace(const struct ks_aws_call *call, const struct ks_http_answer *a
         answer->received, call->attempts, (int)id.size, (const char *)id.data);
 }
 
+/* A proxy or a load balancer may answer in the service's place, by a clock of its own. */
+static void hear_clock(const struct ks_aws_call *call, const struct ks_http_answer *answer)
+{
+    struct ks_aws_client *client = call->client;
+    bool served =
+        (answer->status >= 200 && answer->status < 300) || request_id_of(answer).data != NULL;
+
+    if (answer->status != 0 && served &&
+        !ks_server_clock_hear(&client->clock, answer->head, call->asked_at, ks_instant_now()))
+        client->undated = true;
+}
+
 static void on_answer(void *arg, const struct ks_http_answer *answer)
 {
     struct ks_aws_call *call = arg;
@@ -335,6 +350,7 @@ static void on_answer(void *arg, const struct ks_http_answer *answer)
     call->sent = call->sent || answer->sent;
     if (answer->stale)
         call->client->suspected_at = ks_loop_now(call->client->loop);
+    hear_clock(call, answer);
     count_answer(call, answer);
     trace(call, answer, &result);
     count(call, &result);
@@ -666,4 +682,11 @@ void ks_aws_client_free(struct ks_aws_client *client)
 void ks_aws_client_state(const struct ks_aws_client *client, struct ks_aws_state *ret_state)
 {
     *ret_state = client->state;
+}
+
+int64_t ks_aws_client_now_ms(const struct ks_aws_client *client)
+{
+    if (!client->clock.known && client->undated)
+        return ks_wall_now().ms + client->state.skew_ms;
+    return ks_server_clock_now(&client->clock, ks_loop_now(client->loop));
 }

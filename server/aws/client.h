@@ -18,7 +18,8 @@
  * UNKNOWN, and `sent` false says that nothing left this machine.
  *
  * The clock: signatures carry wall time. When the server refuses it, the difference to the Date of
- * its answer is kept and used from then on. Loop thread only.
+ * its answer is kept and used from then on. What the service compares with its own times is taken from
+ * ks_aws_client_now_ms. Loop thread only.
  */
 #ifndef KS_AWS_CLIENT_H
 #define KS_AWS_CLIENT_H
@@ -122,5 +123,9 @@ struct ks_aws_state {
     uint64_t failures; /* Attempts that failed, throttles included, failed conditions not. */
 };
 void ks_aws_client_state(const struct ks_aws_client *client, struct ks_aws_state *ret_state);
+
+/* Returns what the service's clock shows at least, Unix ms (aws/server_clock.h); 0: it has not answered yet. The wall
+ * clock of this machine stands in for a service whose answers have no Date. */
+int64_t ks_aws_client_now_ms(const struct ks_aws_client *client);
 
 #endif

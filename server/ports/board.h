@@ -121,6 +121,8 @@ struct ks_switchboard {
     struct ks_describe_answer stream; /* If described. */
     struct ks_board_ask *app_ask;     /* CREATE_APP that waits for it. */
     struct ks_store_app app;          /* As it is being written. */
+    int64_t
+        began_ms; /* The stream's clock as soon as it was known: LATEST begins there. 0: it is not known yet. */
     struct ks_timer describe_timer;
     uint32_t describe_failures;
 
@@ -177,6 +179,12 @@ static inline ks_instant ks_board_now(const struct ks_switchboard *board)
     return ks_loop_now(board->config.loop);
 }
 
+/* The stream's clock, never ahead of it, Unix ms; 0: it has not answered yet. */
+static inline int64_t ks_board_stream_ms(const struct ks_switchboard *board)
+{
+    return board->config.source->vtable->now_ms(board->config.source);
+}
+
 /* ---- switchboard.c ---- */
 
 /* Tells the core, and performs what it wants. Not while a step runs. */
@@ -201,6 +209,8 @@ void ks_board_ask_list(struct ks_switchboard *board);
 void ks_board_look_at_rows(struct ks_switchboard *board);
 /* True if all lease rows were read at least once, by the core or for ourselves. */
 bool ks_board_has_looked(const struct ks_switchboard *board);
+/* Takes the stream's clock as the beginning of ours, once it is known: before this worker is ready. */
+void ks_board_date(struct ks_switchboard *board);
 /* Has the lock name a boot. */
 void ks_board_lock(struct ks_switchboard *board, uint64_t boot);
 /* Asks the source who it is, again and again until it answers. Until then nothing is read. */

@@ -171,6 +171,7 @@ static void store_answered(void *arg, uint64_t token, const struct ks_store_answ
     if (answer->outcome == KS_DONE)
         keep_written(board, ask);
     board->rows.mixed.took = ks_instant_since(ks_board_now(board), ask->sent_at);
+    board->rows.stream_ms = ks_board_stream_ms(board);
     ks_rows_answered(&board->rows, ask->operation, ask->consistent, answer, ks_board_now(board),
                      ask->asked_at, &event);
     event.store.token = ask->token;
@@ -200,7 +201,12 @@ static void create_app(struct ks_switchboard *board, struct ks_board_ask *ask)
     board->app = (struct ks_store_app){.present = true, .start = board->config.start};
     if (board->app.start.kind == KS_POSITION_LATEST) {
         board->app.start.kind = KS_POSITION_AT_TIMESTAMP;
-        board->app.start.timestamp_ms = ks_wall_now().ms;
+        board->app.start.timestamp_ms = board->began_ms;
+    }
+    if (board->app.start.kind == KS_POSITION_AT_TIMESTAMP && board->app.start.timestamp_ms <= 0) {
+        unknown_soon(board, ask->token); /* The stream has not said what time it is. */
+        ask_free(ask);
+        return;
     }
     memcpy(board->app.stream_arn, board->stream.stream_arn, sizeof board->app.stream_arn);
     board->app.stream_created_ms = board->stream.created_ms;
@@ -220,6 +226,22 @@ static struct ks_incarnation whom(const struct ks_switchboard *board,
     return given ? effect->worker : KS_NOBODY;
 }
 
+/* True if the rows may be asked for: what a foreign table calls LATEST is counted from an instant of the stream's clock,
+ * which is known once the stream has answered. */
+static bool is_dated(const struct ks_switchboard *board)
+{
+    return board->began_ms > 0 || !board->rows.foreign;
+}
+
+void ks_board_date(struct ks_switchboard *board)
+{
+    if (board->began_ms > 0)
+        return;
+    board->began_ms = ks_board_stream_ms(board);
+    if (board->began_ms > 0 && board->rows.foreign)
+        ks_rows_date(&board->rows, board->began_ms);
+}
+
 void ks_board_ask_store(struct ks_switchboard *board, const struct ks_store_effect *effect)
 {
     struct ks_store_request request;
@@ -227,6 +249,11 @@ void ks_board_ask_store(struct ks_switchboard *board, const struct ks_store_effe
 
     if (ask == NULL) {
         unknown_soon(board, effect->token);
+        return;
+    }
+    if (!is_dated(board)) {
+        unknown_soon(board, effect->token);
+        ask_free(ask);
         return;
     }
     ask->operation = effect->operation;
@@ -279,6 +306,7 @@ static void looked(void *arg, uint64_t token, const struct ks_store_answer *answ
     if (answer->outcome == KS_DONE) {
         board->looked_at = ks_board_now(board);
         board->rows.mixed.took = ks_instant_since(board->looked_at, sent_at);
+        board->rows.stream_ms = ks_board_stream_ms(board);
         ks_rows_answered(&board->rows, KS_STORE_READ_LEASES, false, answer, board->looked_at,
                          asked_at, &ignored);
     }
@@ -395,6 +423,11 @@ static void described(void *arg, const struct ks_describe_answer *answer)
         board->stream = *answer;
         ks_rows_described(&board->rows, answer);
         check_stream(board);
+        if (!is_dated(board)) {
+            ks_board_date(board);
+            ks_board_step(board, &(struct ks_event){.kind = KS_EVENT_CHANGED});
+        }
+        ks_board_date(board);
         if (app_ask != NULL)
             create_app(board, app_ask);
         return;
@@ -451,7 +484,8 @@ static void listed(void *arg, const struct ks_list_answer *answer)
 void ks_board_ask_list(struct ks_switchboard *board)
 {
     /* Only the app row says from when on shards count; it is read before long. */
-    struct ks_board_ask *ask = board->rows.app.present ? ks_board_ask_new(board) : NULL;
+    struct ks_board_ask *ask =
+        board->rows.app.present && is_dated(board) ? ks_board_ask_new(board) : NULL;
 
     if (ask == NULL) {
         ks_board_queue(board, &(struct ks_event){.kind = KS_EVENT_LISTED});

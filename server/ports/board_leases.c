@@ -147,7 +147,7 @@ uint8_t ks_key_hash(ks_view key)
     return (uint8_t)(hash ^ hash >> 8);
 }
 
-/* Its age is told by its server's clock and ours; from now on the instants of the loop count. */
+/* Its age is told by the stream's clock; from now on the instants of the loop count. */
 static uint32_t stale_after(const struct ks_board_lease *lease, const struct ks_record *record)
 {
     int64_t max_age_ms = ks_span_to_ms(lease->board->config.core.poison.max_age);
@@ -156,7 +156,7 @@ static uint32_t stale_after(const struct ks_board_lease *lease, const struct ks_
     if (max_age_ms == 0)
         return UINT32_MAX;
     held_ms = ks_span_to_ms(ks_instant_since(ks_board_now(lease->board), lease->opened_at));
-    left_ms = held_ms + max_age_ms - (ks_wall_now().ms - record->arrival_ms);
+    left_ms = held_ms + max_age_ms - (ks_board_stream_ms(lease->board) - record->arrival_ms);
     if (left_ms >= UINT32_MAX)
         return UINT32_MAX;
     return left_ms < 0 ? 0 : (uint32_t)left_ms;

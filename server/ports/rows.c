@@ -2,6 +2,7 @@
 #include "ports/rows.h"
 
 #include "base/budget.h"
+#include "base/codec.h"
 #include "base/log.h"
 #include "ports/batches.h"
 #include "ports/rows_fleet.h"
@@ -162,6 +163,17 @@ void ks_rows_keep(struct ks_rows *rows, const struct ks_position *initial, int64
     rows->began_ms = began_ms;
 }
 
+void ks_rows_date(struct ks_rows *rows, int64_t now_ms)
+{
+    assert(now_ms > 0);
+
+    rows->began_ms = now_ms;
+    if (rows->app.start.kind != KS_POSITION_LATEST)
+        return;
+    rows->app.start.kind = KS_POSITION_AT_TIMESTAMP;
+    rows->app.start.timestamp_ms = now_ms;
+}
+
 void ks_rows_mask(struct ks_rows *rows)
 {
     rows->masking = true;
@@ -240,7 +252,7 @@ static void note_kept(const struct ks_rows *rows, ks_shard shard, struct ks_shar
 /* Members write their checkpoints without any condition: what we made durable may be overwritten by an older one of a
  * member that does not know that its lease is over. */
 static void note_foreign(const struct ks_rows *rows, struct ks_shard_words *words,
-                         const struct ks_store_lease *lease, ks_wall wall)
+                         const struct ks_store_lease *lease)
 {
     bool latest = lease->checkpoint.kind == KS_POSITION_LATEST;
 
@@ -251,7 +263,7 @@ static void note_foreign(const struct ks_rows *rows, struct ks_shard_words *word
     if (lease->unstarted)
         words->checkpoint = start_of(rows, words);
     if (latest && words->latest_ms == 0)
-        words->latest_ms = wall.ms;
+        words->latest_ms = rows->stream_ms;
     if (latest)
         words->checkpoint = (struct ks_position){
             .kind = KS_POSITION_AT_TIMESTAMP, .timestamp_ms = words->latest_ms, .sub_sequence = -1};
@@ -263,6 +275,30 @@ static void note_foreign(const struct ks_rows *rows, struct ks_shard_words *word
 struct ks_position ks_rows_whole(const struct ks_shard_words *words)
 {
     return words->behind && words->own.sub_sequence < 0 ? words->own : words->row_whole;
+}
+
+/* A start that the stream's clock has not reached was written by a wrong clock: what arrives until then would be passed
+ * over. It begins where the stream's clock was when the row was first seen so. */
+static void not_to_come(const struct ks_rows *rows, const char *whose, struct ks_position *start,
+                        struct ks_rows_start *early)
+{
+    enum { APART_MS = 5000 }; /* What two readings of the stream's clock differ in. */
+    char said[KS_TIMESTAMP_SIZE];
+    char clock[KS_TIMESTAMP_SIZE];
+
+    if (start->kind != KS_POSITION_AT_TIMESTAMP || rows->stream_ms == 0)
+        return;
+    if (early->said_ms != start->timestamp_ms && start->timestamp_ms > rows->stream_ms + APART_MS) {
+        *early = (struct ks_rows_start){start->timestamp_ms, rows->stream_ms};
+        ks_timestamp_format(start->timestamp_ms, said);
+        ks_timestamp_format(rows->stream_ms, clock);
+        ks_warn(
+            "%s: its row begins at %s, which the stream's clock (%s) has not reached; beginning "
+            "at the stream's time",
+            whose, said, clock);
+    }
+    if (early->said_ms == start->timestamp_ms && early->said_ms != 0)
+        start->timestamp_ms = early->begins_ms;
 }
 
 /* Keeps what a lease row says, unless something newer is known. */
@@ -298,7 +334,8 @@ static void note_row(struct ks_rows *rows, ks_shard shard, const struct ks_store
     if (rows->kept)
         note_kept(rows, shard, words, lease);
     else if (rows->foreign)
-        note_foreign(rows, words, lease, wall);
+        note_foreign(rows, words, lease);
+    not_to_come(rows, ks_names_text(&rows->shards, shard), &words->checkpoint, &words->early);
     note_range(words, lease->hash_start, lease->hash_end);
     for (uint32_t i = 0; i < KS_CHILDREN_MAX; i++)
         ks_rows_note_child(rows, shard, lease->children[i], now);
@@ -417,8 +454,10 @@ void ks_rows_answered(struct ks_rows *rows, enum ks_store_operation operation, b
         ks_rows_damage(rows, answer);
     if (operation == KS_STORE_READ_FLEET) {
         ret_event->store.app_present = answer->app.present;
-        if (answer->app.present)
+        if (answer->app.present) {
             rows->app = answer->app;
+            not_to_come(rows, "the application", &rows->app.start, &rows->app_early);
+        }
     }
 }
 

@@ -21,6 +21,13 @@
 #include "ports/stream_source.h"
 #include "ports/streams.h"
 
+/* A start position of a row that the stream's clock has not reached, and the instant where it begins instead. Unix ms,
+ * zeroed: there was none. */
+struct ks_rows_start {
+    int64_t said_ms;
+    int64_t begins_ms;
+};
+
 /* What is known of a shard beyond the core. */
 struct ks_shard_words {
     bool known;                           /* The rest means something. */
@@ -57,7 +64,9 @@ struct ks_shard_words {
     bool has_own;                 /* What we made durable in this life .. */
     bool behind; /* .. and the row is behind that: others have put an older one over it. */
     struct ks_position own;
-    int64_t latest_ms;       /* When its row was first seen to say LATEST; 0: never. */
+    int64_t
+        latest_ms; /* When its row was first seen to say LATEST, by the stream's clock; 0: never. */
+    struct ks_rows_start early;
     struct ks_position seek; /* Where an operator wants it to go on. */
     ks_epoch persisted_epoch;
     ks_number persisted; /* Records below are covered by the table. */
@@ -74,8 +83,11 @@ struct ks_rows {
     bool masking;  /* Rows of ours are masked. */
     bool kept;     /* Its members write checkpoints on a condition only: none of ours is lost. */
     struct ks_position initial; /* As people said, where the table knows start positions. */
-    int64_t began_ms;           /* LATEST is what comes from then on, Unix ms. */
-    ks_span worker_age;         /* A worker whose beat, a time in ns, is older is dead. */
+    int64_t began_ms; /* LATEST is what comes from then on, by the stream's clock, Unix ms. */
+    int64_t
+        stream_ms; /* The stream's clock, never ahead of it, at the last answer; 0: unknown. The owner sets it. */
+    struct ks_rows_start app_early; /* Of the application's row. */
+    ks_span worker_age;             /* A worker whose beat, a time in ns, is older is dead. */
     void (*touch)(void *arg, ks_instant now); /* See ks_rows_init. */
     void *arg;
     ks_instant sweep_at;  /* The next sweep of workers not before. */
@@ -115,6 +127,9 @@ void ks_rows_free(struct ks_rows *rows);
  * `worker_age` only those are told for which there is room; 0: it has no workers, and no list of shards. */
 void ks_rows_share(struct ks_rows *rows, const struct ks_position *start, bool stealing,
                    ks_span worker_age);
+/* Says what the stream's clock showed when we began, Unix ms: a LATEST start becomes that instant. Before a row of a
+ * foreign table is read. */
+void ks_rows_date(struct ks_rows *rows, int64_t now_ms);
 /* It is a table of the KCL besides: members keep to conditions, and its rows name start positions. `initial` is what
  * rows are made with. */
 void ks_rows_keep(struct ks_rows *rows, const struct ks_position *initial, int64_t began_ms);

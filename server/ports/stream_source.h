@@ -129,6 +129,11 @@ struct ks_stream_source_vtable {
     /* A read in flight is never answered; its reader is freed at once as far as the caller can see. */
     void (*close_reader)(struct ks_reader *reader);
 
+    /* Returns the stream's own clock, Unix ms, never ahead of it: a record that is put from now on arrives at this
+     * instant or later, whatever the clocks of this machine do. 0: not known before the stream has answered once. Each
+     * instant that the stream compares with arrivals comes from here. */
+    int64_t (*now_ms)(struct ks_stream_source *source);
+
     /* NULL where records cannot be put (Kinesis). At most 500 entries, views are copied before it returns. */
     void (*put)(struct ks_stream_source *source, const struct ks_put_entry *entries, uint32_t count,
                 void (*answered)(void *arg, const struct ks_put_answer *answer), void *arg);

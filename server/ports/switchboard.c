@@ -359,16 +359,10 @@ static void free_memory(struct ks_switchboard *board)
 /* The usual length of a sequence number. */
 enum { SEQUENCE_DIGITS = 56 };
 
-/* The application began when we did, for all that such a table says. */
+/* The application began when we did, for all that such a table says: by the stream's clock, as soon as that is known. */
 static void share(struct ks_switchboard *board)
 {
-    struct ks_position start = board->config.start;
-
-    if (start.kind == KS_POSITION_LATEST) {
-        start.kind = KS_POSITION_AT_TIMESTAMP;
-        start.timestamp_ms = ks_wall_now().ms;
-    }
-    ks_rows_share(&board->rows, &start, board->config.core.stealing,
+    ks_rows_share(&board->rows, &board->config.start, board->config.core.stealing,
                   board->config.core.protocol == KS_PROTOCOL_KINSUMER
                       ? board->config.core.lease_duration
                       : ks_span_us(0));
@@ -381,7 +375,7 @@ static void share(struct ks_switchboard *board)
     if (board->config.core.protocol != KS_PROTOCOL_KCL)
         return;
     board->config.core.latest = board->config.start.kind == KS_POSITION_LATEST;
-    ks_rows_keep(&board->rows, &board->config.start, ks_wall_now().ms);
+    ks_rows_keep(&board->rows, &board->config.start, 0);
     ks_rows_stream(&board->rows, &(struct ks_streams){.word = board->config.stream,
                                                       .kin = board->config.kin,
                                                       .kin_count = board->config.kin_count,
@@ -497,8 +491,14 @@ void ks_switchboard_start(struct ks_switchboard *board)
     board->started = true;
     ks_loop_hook(board->config.loop, &board->hook);
     ks_loop_wake(board->config.loop); /* It has not been asked yet when it is due. */
+    ks_board_date(board);
     ks_board_describe(board);
     ks_board_step(board, &(struct ks_event){.kind = KS_EVENT_START});
+}
+
+int64_t ks_switchboard_stream_ms(const struct ks_switchboard *board)
+{
+    return ks_board_stream_ms(board);
 }
 
 void ks_switchboard_drain(struct ks_switchboard *board, ks_span patience)

@@ -287,6 +287,12 @@ static enum ks_store_state state(const struct ks_stream_source *port, struct ks_
     return KS_STORE_READY;
 }
 
+static int64_t now_ms(struct ks_stream_source *port)
+{
+    (void)port;
+    return ks_wall_now().ms;
+}
+
 static void close_source(struct ks_stream_source *port)
 {
     struct source *source = source_of(port);
@@ -307,6 +313,7 @@ struct ks_stream_source *memory_source_new(struct ks_loop *loop,
         .open = open_reader,
         .read = read_some,
         .close_reader = close_reader,
+        .now_ms = now_ms,
         .state = state,
         .close = close_source,
     };

@@ -363,15 +363,6 @@ static void begin(struct question *question)
         ks_loop_timer_set(loop, &question->timer, ks_loop_now(loop));
 }
 
-/* As far as we know the server's clock. */
-static int64_t server_now_ms(const struct ks_control *control)
-{
-    struct ks_aws_state client;
-
-    ks_aws_client_state(control->client, &client);
-    return ks_wall_now().ms + client.skew_ms;
-}
-
 void ks_control_describe(struct ks_control *control,
                          void (*answered)(void *arg, const struct ks_describe_answer *answer),
                          void *arg)
@@ -387,11 +378,11 @@ void ks_control_list(struct ks_control *control, int64_t since_ms,
 {
     struct question *question = new_question(control, QUESTION_LIST, arg);
 
-    int64_t now_ms = server_now_ms(control);
+    const int64_t now_ms = ks_aws_client_now_ms(control->client);
 
     question->answered.list = answered;
     if (!control->unfiltered)
-        question->listing.since_ms = since_ms < now_ms ? since_ms : now_ms;
+        question->listing.since_ms = now_ms == 0 || since_ms < now_ms ? since_ms : now_ms;
     begin(question);
 }
 

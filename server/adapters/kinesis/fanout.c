@@ -420,7 +420,7 @@ static void take_message(struct ks_reader *reader)
 static ks_err send(struct ks_reader *reader, const char *consumer, struct ks_bytes *body)
 {
     struct source *source = reader->source;
-    struct ks_position position = ks_place_asked(&reader->place);
+    struct ks_position position = ks_reading_ask(&source->reading, &reader->place);
     struct ks_feed_request request = {
         .loop = source->reading.loop,
         .client = source->reading.client,
@@ -662,6 +662,7 @@ static const struct ks_stream_source_vtable VTABLE = {
     .open = source_open,
     .read = source_read,
     .close_reader = source_close_reader,
+    .now_ms = ks_reading_now_ms,
     .put = NULL,
     .state = ks_reading_state,
     .close = source_close,

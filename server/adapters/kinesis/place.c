@@ -18,18 +18,27 @@ void ks_place_init(struct ks_place *place, const struct ks_position *from, int64
     *place = (struct ks_place){.from = *from, .opened_ms = now_ms};
 }
 
+void ks_place_date(struct ks_place *place, int64_t now_ms, ks_instant now)
+{
+    if (place->opened_ms == 0 && now_ms > 0)
+        place->opened_ms = now_ms - ks_span_to_ms(ks_instant_since(now, place->opened_at));
+}
+
 struct ks_position ks_place_asked(const struct ks_place *place)
 {
     struct ks_position position = place->from;
 
     if (place->from_horizon)
         return (struct ks_position){.kind = KS_POSITION_TRIM_HORIZON, .sub_sequence = -1};
-    if (position.kind == KS_POSITION_LATEST && place->latest_asked) {
+    if (position.kind == KS_POSITION_LATEST && place->latest_asked && place->opened_ms > 0) {
         position.kind = KS_POSITION_AT_TIMESTAMP;
         position.timestamp_ms = place->opened_ms - CLOCK_MARGIN_MS;
     }
-    if (position.kind == KS_POSITION_AT_TIMESTAMP && place->earlier)
+    if (position.kind == KS_POSITION_AT_TIMESTAMP && place->earlier) {
         position.timestamp_ms -= CLOCK_SKEW_MS;
+        if (place->opened_ms > 0 && place->opened_ms - CLOCK_MARGIN_MS < position.timestamp_ms)
+            position.timestamp_ms = place->opened_ms - CLOCK_MARGIN_MS;
+    }
     return position;
 }
 

@@ -2,10 +2,12 @@
 /* place.h - where a reader of a shard is, and where to ask for it when the server does not follow.
  *
  *  - At LATEST the tip counts as it is at the first asking. When that was lost before anything was delivered, the
- *    instant of open less one second takes its place: rather a record too many than a gap.
+ *    instant of open less one second takes its place: rather a record too many than a gap. Without a known instant the
+ *    tip is asked for again.
  *  - A sequence number that the server does not know (emulators answer so; AWS begins at the horizon when a record was
  *    trimmed): the shard is read from its horizon, and what lies before the place is dropped. The log says that.
- *  - An instant that the server refuses, for its clock has not reached it: five minutes earlier.
+ *  - An instant that the server refuses, for its clock has not reached it: five minutes earlier, and not later than the
+ *    instant of open less one second.
  *
  * Pure, but for the log.
  */
@@ -16,7 +18,8 @@
 
 struct ks_place {
     struct ks_position from; /* Where the next record is: behind the last one that came. */
-    int64_t opened_ms;       /* Wall clock, as the server sees it. */
+    ks_instant opened_at;
+    int64_t opened_ms; /* The same by the server's clock, never ahead of it; 0: unknown. */
     bool latest_asked; /* The server was asked for LATEST: another one would be a later tip. */
     bool earlier;      /* The instant lies before the server: ask for one that does not. */
     bool
@@ -24,8 +27,11 @@ struct ks_place {
     bool told_horizon; /* In the log. */
 };
 
-/* `now_ms`: the wall clock as the server sees it. */
+/* `now_ms`: by the server's clock, never ahead of it; 0: unknown. */
 void ks_place_init(struct ks_place *place, const struct ks_position *from, int64_t now_ms);
+
+/* The server's clock shows at least `now_ms` at `now`: says when the place was opened, unless that is known. */
+void ks_place_date(struct ks_place *place, int64_t now_ms, ks_instant now);
 
 /* What the server is asked for. */
 struct ks_position ks_place_asked(const struct ks_place *place);

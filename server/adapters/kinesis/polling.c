@@ -190,7 +190,7 @@ static void iterator_done(void *arg, const struct ks_aws_answer *told)
 static ks_err send_iterator(struct ks_reader *reader, struct ks_bytes *body)
 {
     struct source *source = reader->source;
-    struct ks_position position = ks_place_asked(&reader->place);
+    struct ks_position position = ks_reading_ask(&source->reading, &reader->place);
     struct ks_aws_request request = {
         .operation = "GetShardIterator",
         .timeout = ks_span_ms(ITERATOR_TIMEOUT_MS),
@@ -328,20 +328,28 @@ static uint64_t cost_of(const struct ks_reader *reader, const struct ks_batch *b
     return cut && bytes > PAYLOAD_MAX / 2 && bytes < PAYLOAD_MAX ? PAYLOAD_MAX : bytes;
 }
 
+/* An answer that has as many records as were asked for, or nearly as many bytes as fit, may have more behind it
+ * whatever it says: what arrived within one millisecond counts as zero. So it is never told to be the tip. */
+static void doubt_tip(const struct ks_reader *reader, struct ks_batch *batch)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t at = 0; at < batch->count; at++)
+        bytes += batch->records[at].data.size + batch->records[at].partition_key.size;
+    if (batch->millis_behind == 0 && (batch->count == reader->limit || bytes > PAYLOAD_MAX / 2))
+        batch->millis_behind = 1;
+}
+
 /* Learns from a batch how large records are, and when to ask again. */
 static void learn(struct ks_reader *reader, const struct ks_batch *batch)
 {
     uint64_t bytes = 0;
-    int64_t behind = batch->millis_behind;
 
     for (uint32_t at = 0; at < batch->count; at++)
         bytes += batch->records[at].data.size + batch->records[at].partition_key.size;
     ks_portion_came(&reader->portion, batch->count, bytes);
-    /* A full answer has more behind it, whatever it says: arrivals of one millisecond count as zero. */
-    if (batch->count == reader->limit && behind == 0)
-        behind = 1;
     ks_pace_answered(&reader->pace, ks_loop_now(reader->source->reading.loop), batch->count,
-                     cost_of(reader, batch, bytes), behind);
+                     cost_of(reader, batch, bytes), batch->millis_behind);
 }
 
 static void answer_records(struct ks_reader *reader, struct ks_records *records)
@@ -352,6 +360,7 @@ static void answer_records(struct ks_reader *reader, struct ks_records *records)
     memcpy(reader->iterator, records->iterator, sizeof(reader->iterator));
     reader->iterator_at = ks_loop_now(reader->source->reading.loop);
     reader->told_end = records->batch.at_end;
+    doubt_tip(reader, &records->batch);
     learn(reader, &records->batch);
     ks_place_trim(&reader->place, &records->batch);
     /* Another iterator than the one that came with these records begins behind the last of them. */
@@ -556,6 +565,7 @@ static const struct ks_stream_source_vtable VTABLE = {
     .open = source_open,
     .read = source_read,
     .close_reader = source_close_reader,
+    .now_ms = ks_reading_now_ms,
     .put = NULL,
     .state = ks_reading_state,
     .close = source_close,

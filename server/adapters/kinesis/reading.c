@@ -46,6 +46,11 @@ void ks_reading_list(struct ks_stream_source *port, int64_t since_ms,
     ks_control_list(ks_reading_of(port)->control, since_ms, answered, arg);
 }
 
+int64_t ks_reading_now_ms(struct ks_stream_source *port)
+{
+    return ks_aws_client_now_ms(ks_reading_of(port)->client);
+}
+
 enum ks_store_state ks_reading_state(const struct ks_stream_source *port,
                                      struct ks_detail *ret_detail)
 {
@@ -57,12 +62,16 @@ enum ks_store_state ks_reading_state(const struct ks_stream_source *port,
 void ks_reading_join(struct ks_reading *reading, struct ks_link *link, const char *shard,
                      const struct ks_position *from, struct ks_place *ret_place, char *ret_shard)
 {
-    struct ks_aws_state client;
-
-    ks_aws_client_state(reading->client, &client);
-    ks_place_init(ret_place, from, ks_wall_now().ms + client.skew_ms);
+    ks_place_init(ret_place, from, ks_aws_client_now_ms(reading->client));
+    ret_place->opened_at = ks_loop_now(reading->loop);
     (void)snprintf(ret_shard, KS_SHARD_ID_MAX + 1, "%s", shard);
     ks_list_append(&reading->readers, link);
+}
+
+struct ks_position ks_reading_ask(struct ks_reading *reading, struct ks_place *place)
+{
+    ks_place_date(place, ks_aws_client_now_ms(reading->client), ks_loop_now(reading->loop));
+    return ks_place_asked(place);
 }
 
 void ks_reading_leave(struct ks_reading *reading, struct ks_link *link)

@@ -56,6 +56,7 @@ void ks_reading_describe(struct ks_stream_source *port,
                          void *arg);
 void ks_reading_list(struct ks_stream_source *port, int64_t since_ms,
                      void (*answered)(void *arg, const struct ks_list_answer *answer), void *arg);
+int64_t ks_reading_now_ms(struct ks_stream_source *port);
 enum ks_store_state ks_reading_state(const struct ks_stream_source *port,
                                      struct ks_detail *ret_detail);
 
@@ -63,6 +64,8 @@ enum ks_store_state ks_reading_state(const struct ks_stream_source *port,
  * name that is too long is a shard that does not exist; the first read says so. */
 void ks_reading_join(struct ks_reading *reading, struct ks_link *link, const char *shard,
                      const struct ks_position *from, struct ks_place *ret_place, char *ret_shard);
+/* Where to ask for the next record. The service may have told its time since the reader was opened. */
+struct ks_position ks_reading_ask(struct ks_reading *reading, struct ks_place *place);
 /* It is closed. */
 void ks_reading_leave(struct ks_reading *reading, struct ks_link *link);
 

@@ -371,6 +371,13 @@ static void source_list(struct ks_stream_source *port, int64_t since_ms,
     behind->vtable->list(behind, since_ms, answered, arg);
 }
 
+static int64_t source_now_ms(struct ks_stream_source *port)
+{
+    struct ks_stream_source *behind = of_port(port)->behind;
+
+    return behind->vtable->now_ms(behind);
+}
+
 static void source_put(struct ks_stream_source *port, const struct ks_put_entry *entries,
                        uint32_t count,
                        void (*answered)(void *arg, const struct ks_put_answer *answer), void *arg)
@@ -407,6 +414,7 @@ ks_err ks_user_records_source_open(struct ks_loop *loop, const char *subscriptio
         .set_range = source_set_range,
         .read = source_read,
         .close_reader = source_close_reader,
+        .now_ms = source_now_ms,
         .put = source_put,
         .state = source_state,
         .close = source_close,

@@ -8,7 +8,7 @@
  *
  * streams  one row each; made_shards is what it was made with, next_index the next shard's index
  * shards   hash ranges as 16 big-endian bytes; parent, adjacent: indexes; closed_ms NULL while open;
- *          next: number of the next record; arrival_ms: the latest
+ *          next: number of the next record; arrival_ms: no record arrives before it
  * records  id = shard id * 2^40 + number of the record in its shard: a shard lies together, in order
  */
 #ifndef KS_ADAPTERS_LOCAL_DB_H
@@ -54,7 +54,7 @@ static inline uint64_t ks_local_record_number(int64_t id)
     X(TAKE_INDEX, "UPDATE streams SET next_index = next_index + 1 WHERE id = ? "                   \
                   "RETURNING next_index - 1")                                                      \
     X(ADD_SHARD, "INSERT INTO shards(stream, ix, parent, adjacent, hash_start, hash_end, made_s, " \
-                 "next, arrival_ms) VALUES(?, ?, ?, ?, ?, ?, ?, 1, 0)")                            \
+                 "next, arrival_ms) VALUES(?, ?, ?, ?, ?, ?, ?, 1, ?)")                            \
     X(ALL_SHARDS, "SELECT id, ix, parent, adjacent, hash_start, hash_end, made_s, closed_ms, "     \
                   "next, arrival_ms FROM shards WHERE stream = ? ORDER BY ix")                     \
     X(OPEN_SHARDS, "SELECT id, ix, parent, adjacent, hash_start, hash_end, made_s, closed_ms, "    \
@@ -66,6 +66,9 @@ static inline uint64_t ks_local_record_number(int64_t id)
                 "ORDER BY ix")                                                                     \
     X(CLOSE_SHARD, "UPDATE shards SET closed_ms = ? WHERE id = ?")                                 \
     X(ADVANCE_SHARD, "UPDATE shards SET next = ?, arrival_ms = ? WHERE id = ?")                    \
+    X(LAST_ARRIVAL, "SELECT coalesce(max(arrival_ms), 0) FROM shards WHERE stream = ?")            \
+    X(RAISE_ARRIVALS, "UPDATE shards SET arrival_ms = ?1 WHERE stream = ?2 AND closed_ms IS NULL " \
+                      "AND arrival_ms < ?1")                                                       \
     X(REMOVE_SHARD, "DELETE FROM shards WHERE id = ?")                                             \
     X(ADD_RECORD, "INSERT INTO records(id, arrival_ms, partition_key, data) VALUES(?, ?, ?, ?)")   \
     X(NEXT_RECORD, "SELECT id, arrival_ms FROM records WHERE id >= ? AND id < ? "                  \

@@ -66,6 +66,8 @@ static ks_err add(struct ks_local_db *db, const struct ks_shard_row_local *row,
     if (code == SQLITE_OK)
         code = sqlite3_bind_int64(statement, 7, row->made_s);
     if (code == SQLITE_OK)
+        code = sqlite3_bind_int64(statement, 8, row->arrival_ms);
+    if (code == SQLITE_OK)
         code = sqlite3_step(statement);
     ks_local_db_done(statement);
     return ks_local_db_err(db, code, "make a shard", detail);
@@ -281,6 +283,12 @@ static int64_t younger(int64_t now_ms, const struct ks_shard_row_local *parent)
     return now_s > parent->made_s ? now_s : parent->made_s + 1;
 }
 
+/* A shard is closed after its last arrival, also by a clock that was set back. */
+static int64_t not_before(int64_t now_ms, const struct ks_shard_row_local *parent)
+{
+    return now_ms > parent->arrival_ms ? now_ms : parent->arrival_ms;
+}
+
 static ks_err split(struct ks_local_db *db, const char *shard, ks_hash_key at, int64_t now_ms,
                     struct ks_detail *detail)
 {
@@ -292,8 +300,11 @@ static ks_err split(struct ks_local_db *db, const char *shard, ks_hash_key at, i
                       shard);
         return KS_FAIL(INVALID);
     }
-    struct ks_shard_row_local child = {
-        .parent = parent.index, .adjacent = -1, .made_s = younger(now_ms, &parent)};
+    now_ms = not_before(now_ms, &parent);
+    struct ks_shard_row_local child = {.parent = parent.index,
+                                       .adjacent = -1,
+                                       .made_s = younger(now_ms, &parent),
+                                       .arrival_ms = parent.arrival_ms};
     child.start = parent.start;
     child.end = at - 1;
     KS_TRY(add_next(db, &child, detail));
@@ -331,6 +342,7 @@ static ks_err merge(struct ks_local_db *db, const char *shard, const char *adjac
                       adjacent);
         return KS_FAIL(INVALID);
     }
+    now_ms = not_before(not_before(now_ms, &one), &other);
     int64_t after_one = younger(now_ms, &one);
     int64_t after_other = younger(now_ms, &other);
     struct ks_shard_row_local child = {
@@ -339,6 +351,7 @@ static ks_err merge(struct ks_local_db *db, const char *shard, const char *adjac
         .start = before ? one.start : other.start,
         .end = before ? other.end : one.end,
         .made_s = after_one > after_other ? after_one : after_other,
+        .arrival_ms = not_before(one.arrival_ms, &other),
     };
     KS_TRY(add_next(db, &child, detail));
     KS_TRY(close_shard(db, &one, now_ms, detail));
@@ -396,6 +409,18 @@ ks_err ks_shards_since(struct ks_local_db *db, const struct ks_shard_row_local *
     }
     *ret_number = low;
     return KS_OK;
+}
+
+ks_err ks_shards_last_arrival(struct ks_local_db *db, int64_t *ret_ms, struct ks_detail *detail)
+{
+    return ks_local_db_ask(db, KS_LOCAL_LAST_ARRIVAL, &db->stream, 1, ret_ms, detail);
+}
+
+ks_err ks_shards_raise(struct ks_local_db *db, int64_t least_ms, struct ks_detail *detail)
+{
+    int64_t values[] = {least_ms, db->stream};
+
+    return ks_local_db_run(db, KS_LOCAL_RAISE_ARRIVALS, values, 2, detail);
 }
 
 /* Trims one shard; `left` is how many records may still be removed. */

@@ -67,6 +67,14 @@ KS_MUST_USE ks_err ks_shards_since(struct ks_local_db *db, const struct ks_shard
                                    uint64_t from, int64_t since_ms, uint64_t *ret_number,
                                    struct ks_detail *detail);
 
+/* The latest arrival in any shard, and the instant before which none comes; 0: there was none. Alone, or within the
+ * caller's transaction. */
+KS_MUST_USE ks_err ks_shards_last_arrival(struct ks_local_db *db, int64_t *ret_ms,
+                                          struct ks_detail *detail);
+/* From now on no record of the stream arrives before this instant, whoever puts it. Its own transaction. */
+KS_MUST_USE ks_err ks_shards_raise(struct ks_local_db *db, int64_t least_ms,
+                                   struct ks_detail *detail);
+
 /* One step of trimming: removes at most `records_max` records that are older than the retention, and
  * closed shards of which nothing is left. True in `ret_more` if there is more to remove. */
 KS_MUST_USE ks_err ks_shards_trim(struct ks_local_db *db, int64_t now_ms, uint32_t records_max,

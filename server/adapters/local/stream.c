@@ -77,6 +77,8 @@ struct work {
     struct ks_link calls;
     struct ks_link tasks;
     bool trim;
+    bool raises;      /* The clock of this machine is behind `least_ms`: the file must know. */
+    int64_t least_ms; /* Nothing that is put from now on arrives before. */
     int64_t now_ms;
     int64_t version; /* data_version, as seen before the looks. */
     bool more_trim;
@@ -94,6 +96,10 @@ struct source {
     size_t put_bytes; /* Of queued puts. */
     struct ks_timer timer;
     ks_instant trim_at;
+    int64_t arrival_ms; /* The latest arrival that is known of. */
+    int64_t given_ms;   /* The stream's clock, as it was given last. */
+    int64_t raised_ms;  /* As the file knows. */
+    bool behind;  /* The clock of this machine is behind `given_ms`, and the file does not know. */
     bool busy;    /* `work` is under way, or its answers are being told. */
     bool closing; /* The source goes when `work` is back. */
     struct work work;
@@ -128,7 +134,8 @@ static void run_puts(struct work *work)
 {
     if (ks_list_empty(&work->puts))
         return;
-    ks_local_put_write(work->db, &work->puts, work->now_ms);
+    ks_local_put_write(work->db, &work->puts,
+                       work->now_ms > work->least_ms ? work->now_ms : work->least_ms);
     struct ks_local_put *put = KS_LIST_ENTRY(work->puts.next, struct ks_local_put, link);
     note(work, put->err, &put->detail);
 }
@@ -186,12 +193,19 @@ static void run_work(struct ks_job *job)
     int64_t version = work->version;
     bool changed = !ks_list_empty(&work->puts);
 
+    ks_err err;
+
     work->err = KS_OK;
     work->now_ms = ks_wall_now().ms;
+    if (work->raises) {
+        err = ks_shards_raise(work->db, work->least_ms, &work->detail);
+        note(work, err, &work->detail);
+        work->raises = ks_ok(err);
+    }
     run_puts(work);
     run_calls(work);
     /* Before the looks: what changes during them is seen next time. Our own commits do not count. */
-    ks_err err = ks_local_db_ask(work->db, KS_LOCAL_DATA_VERSION, NULL, 0, &version, &work->detail);
+    err = ks_local_db_ask(work->db, KS_LOCAL_DATA_VERSION, NULL, 0, &version, &work->detail);
     note(work, err, &work->detail);
     changed = changed || version != work->version || !ks_ok(err);
     work->version = version;
@@ -250,6 +264,9 @@ static void begin_work(struct source *source)
     take_readers(source);
     work->trim = ks_instant_reached(now, source->trim_at);
     work->more_trim = false;
+    work->least_ms = source->given_ms;
+    work->raises = source->behind;
+    source->behind = false;
     work->job.run = run_work;
     work->job.done = finish_work;
     source->busy = true;
@@ -281,7 +298,8 @@ static void go_on(struct source *source)
     if (source->busy)
         return;
     bool waiting = somebody(source, &eager);
-    if (eager || !ks_list_empty(&source->puts) || !ks_list_empty(&source->calls)) {
+    if (eager || source->behind || !ks_list_empty(&source->puts) ||
+        !ks_list_empty(&source->calls)) {
         begin_work(source);
         return;
     }
@@ -475,6 +493,10 @@ static void finish_work(struct ks_job *job)
 
     if (work->trim)
         source->trim_at = ks_instant_add(ks_loop_now(source->loop), ks_span_ms(rest_ms));
+    if (work->raises)
+        source->raised_ms = work->least_ms;
+    if (!ks_list_empty(&work->puts) && work->now_ms > source->arrival_ms)
+        source->arrival_ms = work->now_ms;
     judge(source, work);
     /* What is told may ask again, or close readers that are still in these lists: one at a time. */
     while (!ks_list_empty(&work->puts)) {
@@ -610,6 +632,23 @@ static void source_close_reader(struct ks_reader *reader)
         ks_block_discharge(reader->block);
 }
 
+/* After each arrival that is known of, and never before what it gave already. The file keeps that for the puts of other
+ * processes as soon as the clock of this machine falls behind it. */
+static int64_t source_now_ms(struct ks_stream_source *port)
+{
+    struct source *source = of_port(port);
+    int64_t now_ms = ks_wall_now().ms;
+
+    if (now_ms <= source->arrival_ms)
+        now_ms = source->arrival_ms + 1;
+    if (now_ms > source->given_ms)
+        source->given_ms = now_ms;
+    source->behind = ks_wall_now().ms < source->given_ms && source->raised_ms < source->given_ms;
+    if (source->behind)
+        go_on(source);
+    return source->given_ms;
+}
+
 static void source_put(struct ks_stream_source *port, const struct ks_put_entry *entries,
                        uint32_t count,
                        void (*answered)(void *arg, const struct ks_put_answer *answer), void *arg)
@@ -663,6 +702,7 @@ static const struct ks_stream_source_vtable VTABLE = {
     .open = source_open,
     .read = source_read,
     .close_reader = source_close_reader,
+    .now_ms = source_now_ms,
     .put = source_put,
     .state = source_state,
     .close = source_close,
@@ -695,6 +735,12 @@ ks_err ks_local_source_open(struct ks_loop *loop, const char *path, const char *
         return KS_FAIL(NO_MEMORY);
     ks_err err = ks_local_db_open(path, stream, shards, &source->db, detail);
     if (!ks_ok(err)) {
+        ks_free(source);
+        return err;
+    }
+    err = ks_shards_last_arrival(source->db, &source->arrival_ms, detail);
+    if (!ks_ok(err)) {
+        ks_local_db_close(source->db);
         ks_free(source);
         return err;
     }

@@ -492,3 +492,26 @@ TEST(a_row_without_hash_keys_gets_those_of_the_listing_and_stays_as_it_is)
     EXPECT(!event.store.leases[0].unranged && !event.store.leases[0].ranged);
     ks_rows_free(&rows);
 }
+
+TEST(a_start_that_the_stream_has_not_reached_begins_at_its_first_sight)
+{
+    struct ks_store_lease row = lease("one", "", 0, 77, "");
+    struct ks_rows rows;
+
+    init(&rows);
+    row.checkpoint = (struct ks_position){.kind = KS_POSITION_AT_TIMESTAMP, .sub_sequence = -1};
+    rows.stream_ms = wall.ms;
+    row.checkpoint.timestamp_ms = wall.ms + 5000; /* Two readings of the clock differ. */
+    (void)read_leases(&rows, true, &row, 1);
+    EXPECT_EQ_I64(ks_rows_words(&rows, 0)->checkpoint.timestamp_ms, wall.ms + 5000);
+    row.checkpoint.timestamp_ms = wall.ms + 3600000;
+    (void)read_leases(&rows, true, &row, 1);
+    EXPECT_EQ_I64(ks_rows_words(&rows, 0)->checkpoint.timestamp_ms, wall.ms);
+    rows.stream_ms = wall.ms + 7200000; /* Also when it is reached. */
+    (void)read_leases(&rows, true, &row, 1);
+    EXPECT_EQ_I64(ks_rows_words(&rows, 0)->checkpoint.timestamp_ms, wall.ms);
+    row.checkpoint.timestamp_ms = wall.ms + 3700000; /* Another start, by a seek. */
+    (void)read_leases(&rows, true, &row, 1);
+    EXPECT_EQ_I64(ks_rows_words(&rows, 0)->checkpoint.timestamp_ms, wall.ms + 3700000);
+    ks_rows_free(&rows);
+}

@@ -32,6 +32,34 @@ TEST(the_tip_is_asked_for_once)
     EXPECT_STR(ks_place_asked(&place).sequence, "300");
 }
 
+TEST(a_lost_tip_without_a_known_instant_is_asked_for_again)
+{
+    struct ks_position from = {.kind = KS_POSITION_LATEST, .sub_sequence = -1};
+    struct ks_place place;
+
+    ks_place_init(&place, &from, 0);
+    ks_place_ask(&place);
+    EXPECT_EQ_I64(ks_place_asked(&place).kind, KS_POSITION_LATEST);
+    /* The answer that got lost 3 s later told the time. */
+    place.opened_at = (ks_instant){1000000};
+    ks_place_date(&place, NOW_MS + 3000, (ks_instant){4000000});
+    ks_place_date(&place, NOW_MS + 9000, (ks_instant){5000000});
+    EXPECT_EQ_I64(ks_place_asked(&place).kind, KS_POSITION_AT_TIMESTAMP);
+    EXPECT_EQ_I64(ks_place_asked(&place).timestamp_ms, NOW_MS - 1000);
+}
+
+TEST(an_instant_an_hour_ahead_falls_back_to_the_server_clock)
+{
+    struct ks_position from = {
+        .kind = KS_POSITION_AT_TIMESTAMP, .sub_sequence = -1, .timestamp_ms = NOW_MS + 3600000};
+    struct ks_place place;
+
+    ks_place_init(&place, &from, NOW_MS);
+    EXPECT_EQ_I64(ks_place_asked(&place).timestamp_ms, NOW_MS + 3600000);
+    EXPECT(ks_place_fall_back(&place, KS_FAIL(INVALID)));
+    EXPECT_EQ_I64(ks_place_asked(&place).timestamp_ms, NOW_MS - 1000);
+}
+
 TEST(an_instant_falls_back_once_by_what_clocks_may_differ)
 {
     struct ks_place place = at(KS_POSITION_AT_TIMESTAMP, -1);

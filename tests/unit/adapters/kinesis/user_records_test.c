@@ -100,6 +100,13 @@ static void behind_list(struct ks_stream_source *port, int64_t since_ms,
     note("list");
 }
 
+static int64_t behind_now_ms(struct ks_stream_source *port)
+{
+    EXPECT(port == &behind.port);
+    note("now");
+    return 1795219200123;
+}
+
 static void behind_put(struct ks_stream_source *port, const struct ks_put_entry *entries,
                        uint32_t count,
                        void (*answered)(void *arg, const struct ks_put_answer *answer), void *arg)
@@ -153,6 +160,7 @@ static void begin(const char *sequence, int64_t sub_sequence)
         .open = behind_open,
         .read = behind_read,
         .close_reader = behind_close_reader,
+        .now_ms = behind_now_ms,
         .put = behind_put,
         .state = behind_state,
         .close = behind_close,

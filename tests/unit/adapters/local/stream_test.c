@@ -381,6 +381,83 @@ TEST(each_allocation_that_fails_is_answered_and_leaks_nothing)
     }
 }
 
+/* How many records a reader gets from `since_ms` on. */
+static uint32_t count_since(struct rig *rig, int64_t since_ms)
+{
+    struct ks_position from = {
+        .kind = KS_POSITION_AT_TIMESTAMP, .timestamp_ms = since_ms, .sub_sequence = -1};
+    struct ks_reader *reader;
+    struct read read = {.times = 0};
+    uint32_t count;
+
+    EXPECT_OK(rig->source->vtable->open(rig->source, FIRST, &from, &rig->budget, &reader));
+    begin_read(rig, reader, &read);
+    wait(rig->loop, &read.times);
+    EXPECT_OK(read.answer.err);
+    count = read.answer.batch.count;
+    ks_batch_free(&read.answer.batch);
+    rig->source->vtable->close_reader(reader);
+    return count;
+}
+
+/* A clock that was an hour ahead, and was set back. */
+TEST(no_record_arrives_before_the_clock_that_was_given)
+{
+    const int64_t ahead_ms = ks_wall_now().ms + 3600000;
+    struct ks_local_db *db;
+    struct ks_detail detail;
+    struct put put;
+    struct rig rig = born();
+
+    EXPECT_OK(ks_local_db_open(ks_test_path("stream.db"), "demo", 1, &db, &detail));
+    EXPECT_OK(ks_shards_raise(db, ahead_ms, &detail));
+    ks_local_db_close(db);
+    rig.source->vtable->close(rig.source);
+    turn_for(rig.loop, 50);
+    rig.source = open_source(rig.loop);
+
+    int64_t given_ms = rig.source->vtable->now_ms(rig.source);
+    EXPECT(given_ms > ahead_ms); /* What arrived at the same instant is not after it. */
+    struct ks_stream_source *other = open_source(rig.loop);
+    EXPECT_EQ_U64(count_since(&rig, given_ms), 0); /* Its job has told the file, too. */
+    begin_put(other, "a", 1, &put); /* As another process does, which was given nothing. */
+    wait(rig.loop, &put.times);
+    EXPECT_OK(put.err);
+    EXPECT_EQ_U64(count_since(&rig, given_ms), 1);
+    begin_put(rig.source, "b", 1, &put);
+    wait(rig.loop, &put.times);
+    EXPECT_OK(put.err);
+    EXPECT_EQ_U64(count_since(&rig, given_ms), 2);
+    other->vtable->close(other);
+    turn_for(rig.loop, 50);
+    end(&rig);
+}
+
+TEST(children_of_a_shard_take_its_last_arrival)
+{
+    const int64_t ahead_ms = ks_wall_now().ms + 3600000;
+    struct ks_shard_row_local *rows = NULL;
+    uint32_t count = 0;
+    struct ks_local_db *db;
+    struct ks_detail detail;
+
+    EXPECT_OK(ks_local_db_open(ks_test_path("stream.db"), "demo", 1, &db, &detail));
+    EXPECT_OK(ks_shards_raise(db, ahead_ms, &detail));
+    EXPECT_OK(ks_shards_split(db, FIRST, "1000", &detail));
+    EXPECT_OK(ks_shards_load(db, false, &rows, &count, &detail));
+    EXPECT_EQ_U64(count, 3);
+    EXPECT_EQ_I64(rows[0].closed_ms, ahead_ms);
+    EXPECT_EQ_I64(rows[1].arrival_ms, ahead_ms);
+    EXPECT_EQ_I64(rows[2].arrival_ms, ahead_ms);
+    ks_free(rows);
+    EXPECT_OK(ks_shards_merge(db, "shardId-000000000001", "shardId-000000000002", &detail));
+    EXPECT_OK(ks_shards_load(db, true, &rows, &count, &detail));
+    EXPECT_EQ_U64(count, 1);
+    EXPECT_EQ_I64(rows[0].arrival_ms, ahead_ms);
+    ks_free(rows);
+    ks_local_db_close(db);
+}
+
 TEST(it_may_be_closed_while_its_job_runs)
 {
     for (int turns = 0; turns < 4; turns++) {
