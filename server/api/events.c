@@ -71,6 +71,14 @@ static ks_err write_kept(struct viewer *viewer, uint64_t number)
         event.lease_case = KINESIS_SIDECAR__V1__EVENT__LEASE_EPOCH;
         event.epoch = kept->epoch;
     }
+    if (kept->from_ms != 0) {
+        event.span_begin_case = KINESIS_SIDECAR__V1__EVENT__SPAN_BEGIN_FROM;
+        event.from = kept->from_ms;
+    }
+    if (kept->to_ms != 0) {
+        event.span_end_case = KINESIS_SIDECAR__V1__EVENT__SPAN_END_TO;
+        event.to = kept->to_ms;
+    }
     return write_event(viewer, &event, number);
 }
 

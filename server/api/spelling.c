@@ -5,7 +5,7 @@
 
 bool ks_field_is_instant(const ProtobufCFieldDescriptor *field)
 {
-    static const char *const names[] = {"at", "deadline", "since", "until"};
+    static const char *const names[] = {"at", "deadline", "since", "until", "from", "to"};
     static const char *const ends[] = {"_at", "_timestamp", "_until"};
     ks_view name = ks_view_text(field->name);
 

@@ -3,7 +3,7 @@
  *
  * One message, two spellings. REST (also NDJSON and server-sent events): names as in the .proto, enum values as
  * lower-case words without their prefix, nothing left out for being zero, integers as numbers, instants (`*_at`,
- * `*_timestamp`, `at`, `deadline`, `since`, `until`) as RFC 3339. PROTO: the JSON of proto3
+ * `*_timestamp`, `at`, `deadline`, `since`, `until`, `from`, `to`) as RFC 3339. PROTO: the JSON of proto3
  * (protobuf.dev/programming-guides/json), as Connect wants it: lowerCamelCase, zeros left out, 64-bit integers and
  * instants as strings of digits.
  */

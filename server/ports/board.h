@@ -54,11 +54,13 @@ struct ks_board_lease {
     struct ks_position from;  /* Where its reader begins. */
     struct ks_reader *reader; /* NULL until the first read. */
     struct ks_batches batches;
-    int64_t millis_behind;   /* As its source said last; -1 = unknown. */
-    int64_t reads;           /* That were answered, in this epoch. */
-    int64_t failures;        /* Of these. */
-    int64_t throttles;       /* Of these. */
-    ks_instant throttled_at; /* The last read that was throttled. */
+    int64_t millis_behind;     /* As its source said last; -1 = unknown. */
+    int64_t reads;             /* That were answered, in this epoch. */
+    int64_t failures;          /* Of these. */
+    int64_t throttles;         /* Of these. */
+    ks_instant throttled_at;   /* The last read that was throttled. */
+    struct ks_expired expired; /* What expired unread and was not told yet. */
+    ks_instant expired_at;     /* When it was told last. */
     ks_instant opened_at;
     ks_instant unsaved_since; /* The oldest watermark that no checkpoint holds; KS_NEVER: none. */
 };
@@ -194,6 +196,9 @@ void ks_board_queue(struct ks_switchboard *board, const struct ks_event *event);
 /* Keeps an event about a shard (or KS_SHARD_NONE) and tells the listeners. `epoch` 0: about none. */
 void ks_board_tell_event(struct ks_switchboard *board, const char *type, ks_shard shard,
                          ks_epoch epoch, const char *line);
+/* Keeps that records of a shard expired unread, and tells the listeners. */
+void ks_board_tell_expired(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
+                           const struct ks_expired *expired, const char *line);
 /* Tells the listeners. */
 void ks_board_happened(struct ks_switchboard *board, ks_shard shard, const char *event,
                        const char *line);

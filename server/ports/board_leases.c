@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ports/board.h"
 
+#include "base/codec.h"
 #include "base/log.h"
 #include "base/metrics.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 
 static const char *shard_name(const struct ks_board_lease *lease)
@@ -47,6 +49,7 @@ void ks_board_open(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch)
         .unsaved_since = KS_NEVER,
         .failing_since = KS_NEVER,
         .throttled_at = KS_LONG_AGO,
+        .expired_at = KS_LONG_AGO,
     };
     board->open[shard] = index + 1;
     words->mark_epoch = words->persisted_epoch = epoch;
@@ -162,6 +165,57 @@ static uint32_t stale_after(const struct ks_board_lease *lease, const struct ks_
     return left_ms < 0 ? 0 : (uint32_t)left_ms;
 }
 
+/* "90 records expired unread, which arrived from .. to ..". */
+static void say_expired(const struct ks_board_lease *lease, char line[KS_STORY_LINE_MAX])
+{
+    const struct ks_expired *expired = &lease->expired;
+    char count[32] = "records";
+    char from[KS_TIMESTAMP_SIZE + 8] = "an unknown time";
+    char to[KS_TIMESTAMP_SIZE];
+
+    if (expired->count > 0)
+        (void)snprintf(count, sizeof count, "%" PRIu64 " records", expired->count);
+    if (expired->from_ms > 0)
+        ks_timestamp_format(expired->from_ms, from);
+    ks_timestamp_format(expired->to_ms, to);
+    (void)snprintf(
+        line, KS_STORY_LINE_MAX,
+        "%s: %s %sexpired unread, which arrived between %s and %s; read sooner, or raise "
+        "the stream's retention period",
+        shard_name(lease), count, expired->certain ? "" : "may have ", from, to);
+}
+
+/* One that is behind for longer than the retention period loses records with every read: told once a minute, as one
+ * span. */
+static void tell_expired(struct ks_board_lease *lease, const struct ks_expired *expired)
+{
+    static const ks_span peace = {INT64_C(60) * 1000 * 1000};
+    struct ks_switchboard *board = lease->board;
+    ks_instant now = ks_board_now(board);
+    struct ks_expired *told = &lease->expired;
+    char line[KS_STORY_LINE_MAX];
+
+    if (!expired->found)
+        return;
+    ks_metric_add_labelled(KS_METRIC_RECORDS_EXPIRED, board->config.subscription,
+                           (int64_t)expired->count);
+    if (expired->from_ms > 0 && expired->to_ms >= expired->from_ms)
+        ks_metric_set_labelled(KS_METRIC_EXPIRED_GAP_SECONDS, board->config.subscription,
+                               expired->to_ms - expired->from_ms);
+    told->from_ms = told->found ? told->from_ms : expired->from_ms;
+    told->to_ms = expired->to_ms;
+    told->count += expired->count;
+    told->certain = told->certain || expired->certain;
+    told->found = true;
+    if (ks_instant_before(now, ks_instant_add(lease->expired_at, peace)))
+        return;
+    say_expired(lease, line);
+    ks_warn("%s%s", board->prefix, line);
+    ks_board_tell_expired(board, lease->shard, lease->epoch, told, line);
+    lease->expired_at = now;
+    *told = (struct ks_expired){.found = false};
+}
+
 /* Keeps what came; the core gets the sizes. */
 static void keep(struct ks_board_lease *lease, struct ks_batch *batch)
 {
@@ -189,6 +243,7 @@ static void keep(struct ks_board_lease *lease, struct ks_batch *batch)
     event.records.count = batch->count;
     event.records.at_end = batch->at_end;
     lease->millis_behind = batch->millis_behind;
+    tell_expired(lease, &batch->expired);
     for (uint32_t i = 0; batch->at_end && i < KS_CHILDREN_MAX; i++)
         ks_rows_note_child(&board->rows, lease->shard, batch->children[i], ks_board_now(board));
     if (batch->count > 0)
@@ -239,6 +294,7 @@ void ks_board_shard_checked(struct ks_switchboard *board, ks_shard shard, ks_epo
 {
     struct ks_board_lease *lease = ks_board_lease_of(board, shard, epoch);
     struct ks_batch end = {.millis_behind = -1, .at_end = true};
+    char line[KS_STORY_LINE_MAX];
 
     if (lease == NULL)
         return;
@@ -246,10 +302,12 @@ void ks_board_shard_checked(struct ks_switchboard *board, ks_shard shard, ks_epo
         fail(lease, false, false); /* The stream is gone, or away, or the shard is back. */
         return;
     }
-    ks_warn(
-        "%s%s: is not in the stream any more, its records have expired; taking it as read to its "
-        "end",
-        lease->board->prefix, shard_name(lease));
+    (void)snprintf(line, sizeof line,
+                   "%s: is not in the stream any more, its records have expired; taking it as "
+                   "read to its end",
+                   shard_name(lease));
+    ks_warn("%s%s", board->prefix, line);
+    ks_board_tell_expired(board, shard, epoch, &lease->expired, line);
     keep(lease, &end);
 }
 

@@ -38,9 +38,19 @@ void ks_event_ring_add(struct ks_event_ring *ring, const char *type, ks_wall at,
     event->type = type;
     event->at = at;
     event->epoch = epoch;
+    event->from_ms = event->to_ms = 0;
     copy_cut(shard_id, event->shard_id, sizeof event->shard_id);
     copy_cut(message, event->message, sizeof event->message);
     ring->end++;
+}
+
+void ks_event_ring_span(struct ks_event_ring *ring, int64_t from_ms, int64_t to_ms)
+{
+    struct ks_board_event *event = &ring->events[(ring->end - 1) % KS_EVENTS_KEPT];
+
+    assert(ring->end > 0);
+    event->from_ms = from_ms;
+    event->to_ms = to_ms;
 }
 
 uint64_t ks_event_ring_first(const struct ks_event_ring *ring)

@@ -16,6 +16,8 @@ struct ks_board_event {
     const char *type; /* "lease_acquired". Static. */
     ks_wall at;
     ks_epoch epoch;                     /* 0: it is about none. */
+    int64_t from_ms;                    /* Of a span of arrivals, Unix ms; 0: none, or unknown. */
+    int64_t to_ms;                      /* Likewise. */
     char shard_id[KS_SHARD_ID_MAX + 1]; /* "" = none. */
     char message[KS_STORY_LINE_MAX];
 };
@@ -31,6 +33,8 @@ void ks_event_ring_free(struct ks_event_ring *ring);
 /* Keeps an event, and forgets the oldest. `type` is static. */
 void ks_event_ring_add(struct ks_event_ring *ring, const char *type, ks_wall at,
                        const char *shard_id, ks_epoch epoch, const char *message);
+/* Says of the event that was added last of which arrivals it tells, Unix ms; 0: unknown. */
+void ks_event_ring_span(struct ks_event_ring *ring, int64_t from_ms, int64_t to_ms);
 /* The number of the oldest one that is kept; `end` if there is none. */
 uint64_t ks_event_ring_first(const struct ks_event_ring *ring);
 /* An event that is kept, by its number. */

@@ -11,6 +11,7 @@
  *  - the records of a reader come in the order of the shard, each exactly once, from the position where it was opened;
  *    an expired iterator, a throttle or a lost answer neither loses nor repeats one;
  *  - `at_end` is told after the last record, never before;
+ *  - records that expired unread are told with the batch that follows them, once;
  *  - one read in flight per reader; reads of a reader are paced (Kinesis: 5 calls/s and 2 MB/s a shard).
  */
 #ifndef KS_PORTS_STREAM_SOURCE_H
@@ -43,6 +44,16 @@ struct ks_record {
     bool aggregated;      /* A KPL aggregate as it is. */
 };
 
+/* Records of the shard that lay before a batch and expired before they were read. */
+struct ks_expired {
+    bool found; /* The rest means something. */
+    bool
+        certain; /* There were such records. Else there may have been: the span is an upper bound. */
+    int64_t from_ms; /* They arrived at this instant or later, Unix ms; 0: unknown. */
+    int64_t to_ms;   /* They arrived before this instant. */
+    uint64_t count;  /* How many; 0: unknown. */
+};
+
 /* What a read brought. Made by the source, owned by who received it: ks_batch_free. The array of records lies in
  * `block` as well, so that one block is the whole batch, unless many batches share a payload. */
 struct ks_batch {
@@ -50,8 +61,9 @@ struct ks_batch {
     struct ks_block *payload; /* What the records view, if that is not in `block`; NULL if it is. */
     const struct ks_record *records;
     uint32_t count;
-    int64_t millis_behind; /* MillisBehindLatest after this batch; -1 = unknown. */
-    bool at_end;           /* The shard is closed and this was the last of it. */
+    int64_t millis_behind;     /* MillisBehindLatest after this batch; -1 = unknown. */
+    bool at_end;               /* The shard is closed and this was the last of it. */
+    struct ks_expired expired; /* Before the first of these records. */
     char children[KS_CHILDREN_MAX][KS_SHARD_ID_MAX + 1]; /* With at_end, where the source tells. */
 };
 

@@ -270,6 +270,17 @@ void ks_board_tell_event(struct ks_switchboard *board, const char *type, ks_shar
     ks_board_happened(board, shard, type, line);
 }
 
+void ks_board_tell_expired(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
+                           const struct ks_expired *expired, const char *line)
+{
+    static const char type[] = "records_expired";
+
+    ks_event_ring_add(&board->events, type, ks_wall_now(),
+                      ks_names_text(&board->rows.shards, shard), epoch, line);
+    ks_event_ring_span(&board->events, expired->from_ms, expired->to_ms);
+    ks_board_happened(board, shard, type, line);
+}
+
 uint64_t ks_switchboard_events(const struct ks_switchboard *board, uint64_t *ret_end)
 {
     *ret_end = board->events.end;

@@ -18,7 +18,8 @@ enum {
     /* Between probes of a stream that cannot be read, doubling: somewhere between the half and the
      * whole of it. */
     PROBE_MS_MIN = 1000,
-    PROBE_MS_MAX = 5000
+    PROBE_MS_MAX = 5000,
+    REFRESH_MS = 600000 /* Of the retention period, while the stream is read. */
 };
 
 enum question_kind { QUESTION_DESCRIBE, QUESTION_LIST };
@@ -54,6 +55,10 @@ struct ks_control {
     bool probing;     /* One is under way. */
     bool unfiltered;  /* The server lists all shards or none. */
     bool deleting;    /* The stream is on its way out; it was told. */
+    int64_t retention_ms;
+    int64_t created_ms;
+    ks_instant described_at;
+    bool refreshing; /* It is being described for them. */
     struct question spares[SPARES];
 };
 
@@ -189,6 +194,19 @@ static ks_err read_status(struct ks_control *control, const struct ks_json *summ
     return ks_view_equal(status, KS_VIEW("CREATING")) ? KS_FAIL(BUSY) : KS_OK;
 }
 
+/* Without the period nothing is known to be beyond it. */
+static void note_period(struct ks_control *control, const struct ks_json *value, int64_t created_ms)
+{
+    enum { HOUR_MS = 3600000, HOURS_MAX = 8760 };
+    int64_t hours = 0;
+
+    if (value == NULL || !ks_ok(ks_json_i64(value, &hours)) || hours < 0 || hours > HOURS_MAX)
+        hours = 0;
+    control->retention_ms = hours * HOUR_MS;
+    control->created_ms = created_ms;
+    control->described_at = ks_loop_now(control->loop);
+}
+
 static ks_err read_summary(struct ks_control *control, ks_view body,
                            struct ks_describe_answer *answer)
 {
@@ -205,6 +223,8 @@ static ks_err read_summary(struct ks_control *control, ks_view body,
         err = ks_json_unix_ms(created, &answer->created_ms);
     if (!ks_ok(err) && !ks_err_is(err, KS_ERR_NO_MEMORY))
         err = KS_FAIL(MALFORMED);
+    if (ks_ok(err))
+        note_period(control, ks_json_member(summary, "RetentionPeriodHours"), answer->created_ms);
     if (ks_ok(err))
         err = read_status(control, summary);
     ks_json_free(document);
@@ -384,6 +404,31 @@ void ks_control_list(struct ks_control *control, int64_t since_ms,
     if (!control->unfiltered)
         question->listing.since_ms = now_ms == 0 || since_ms < now_ms ? since_ms : now_ms;
     begin(question);
+}
+
+static void refreshed(void *arg, const struct ks_describe_answer *answer)
+{
+    struct ks_control *control = arg;
+
+    (void)answer; /* What it says was noted. */
+    control->refreshing = false;
+}
+
+int64_t ks_control_retention_ms(struct ks_control *control)
+{
+    ks_instant old_at = ks_instant_add(control->described_at, ks_span_ms(REFRESH_MS));
+
+    if (control->retention_ms > 0 && !control->refreshing &&
+        ks_instant_reached(ks_loop_now(control->loop), old_at)) {
+        control->refreshing = true;
+        ks_control_describe(control, refreshed, control);
+    }
+    return control->retention_ms;
+}
+
+int64_t ks_control_created_ms(const struct ks_control *control)
+{
+    return control->created_ms;
 }
 
 static void probed(void *arg, const struct ks_describe_answer *answer)

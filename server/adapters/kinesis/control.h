@@ -27,6 +27,10 @@ void ks_control_free(struct ks_control *control);
 void ks_control_describe(struct ks_control *control,
                          void (*answered)(void *arg, const struct ks_describe_answer *answer),
                          void *arg);
+/* The retention period of the stream and its birth as it described them last, Unix ms; 0: unknown. Describes it anew if
+ * that was long ago: people change the period. */
+int64_t ks_control_retention_ms(struct ks_control *control);
+int64_t ks_control_created_ms(const struct ks_control *control);
 /* As the port's `list` promises. A server that refuses the filter is asked without it, which the log says once. */
 void ks_control_list(struct ks_control *control, int64_t since_ms,
                      void (*answered)(void *arg, const struct ks_list_answer *answer), void *arg);

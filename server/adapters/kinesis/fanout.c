@@ -271,19 +271,24 @@ static uint32_t count_for_read(const struct ks_reader *reader)
 /* Answers with what is left of the event. The last of it says where the shard goes on, or that it does not. */
 static void answer_event(struct ks_reader *reader)
 {
+    const struct ks_place_stream stream = ks_reading_stream(&reader->source->reading);
     struct ks_read_answer told = {.err = KS_OK, .batch = reader->event};
     uint32_t taken = count_for_read(reader);
+    int64_t arrival_ms = taken > 0 ? reader->event.records[reader->next + taken - 1].arrival_ms : 0;
 
     told.batch.records = reader->event.records + reader->next;
     told.batch.count = taken;
     reader->next += taken;
     if (taken > 0)
         ks_place_move(&reader->place, told.batch.records[taken - 1].sequence);
+    reader->event.expired = (struct ks_expired){.found = false};
     if (reader->next < reader->event.count) {
+        ks_place_passed(&reader->place, arrival_ms, -1, &stream);
         ks_block_use(told.batch.block);
         told.batch.at_end = false;
         told.batch.millis_behind = reader->millis_behind == 0 ? 1 : reader->millis_behind;
     } else {
+        ks_place_passed(&reader->place, arrival_ms, reader->millis_behind, &stream);
         reader->event = (struct ks_batch){.block = NULL};
         reader->next = 0;
         reader->told_end = told.batch.at_end;
@@ -300,9 +305,10 @@ static bool is_end(const struct ks_records *records)
 static void keep_event(struct ks_reader *reader, struct ks_records *records)
 {
     static const struct ks_detail none = {""};
+    const struct ks_place_stream stream = ks_reading_stream(&reader->source->reading);
 
     records->batch.at_end = is_end(records);
-    ks_place_trim(&reader->place, &records->batch);
+    ks_place_take(&reader->place, &records->batch, &stream);
     reader->event = records->batch;
     reader->millis_behind = records->batch.millis_behind;
     memcpy(reader->continuation, records->continuation, sizeof(reader->continuation));

@@ -9,6 +9,14 @@
  *  - An instant that the server refuses, for its clock has not reached it: five minutes earlier, and not later than the
  *    instant of open less one second.
  *
+ *  - A checkpoint is asked for at its record, not after it: Kinesis begins at the horizon without a word when a record
+ *    was trimmed, so that only the record itself, which is dropped, shows that nothing behind it has expired. When it
+ *    is missing and a later record comes, what lay between may have expired unread.
+ *  - Later on, everything that arrived up to `read_ms` was read. When that is older than the retention period of the
+ *    stream and another record comes, what lay between may have expired unread. It surely has if the last answer said
+ *    that there was more. An idle shard that is being read moves `read_ms` on, and a shard without another record is
+ *    never told of.
+ *
  * Pure, but for the log.
  */
 #ifndef KS_ADAPTERS_KINESIS_PLACE_H
@@ -25,6 +33,11 @@ struct ks_place {
     bool
         from_horizon; /* The server does not know `from`: read from the horizon, drop what is before. */
     bool told_horizon; /* In the log. */
+    bool probes;       /* The record of the checkpoint is to come first. */
+    int64_t
+        read_ms; /* What arrived before was read, or is not wanted; by the server's clock; 0: unknown. */
+    int64_t
+        more_ms; /* When the server last said that there was more; 0: it said that there was not. */
 };
 
 /* `now_ms`: by the server's clock, never ahead of it; 0: unknown. */
@@ -42,8 +55,18 @@ bool ks_place_fall_back(struct ks_place *place, ks_err err);
 /* It took the place, so the shard itself is there: says in the log what it fell back to, once. */
 void ks_place_tell(struct ks_place *place, const char *shard);
 
-/* Drops the records that lie before the place, if it is read from the horizon. */
-void ks_place_trim(struct ks_place *place, struct ks_batch *batch);
+/* The stream as the reader knows it, Unix ms: its clock, never ahead of it, and its retention period; 0: unknown. */
+struct ks_place_stream {
+    int64_t now_ms;
+    int64_t retention_ms;
+};
+
+/* Drops the records that lie before the place, and says what expired before the rest. */
+void ks_place_take(struct ks_place *place, struct ks_batch *batch,
+                   const struct ks_place_stream *stream);
+/* All of a batch was handed on, the last record of which arrived at `arrival_ms` (0: there is none). */
+void ks_place_passed(struct ks_place *place, int64_t arrival_ms, int64_t millis_behind,
+                     const struct ks_place_stream *stream);
 /* The place is behind this sequence number from now on. */
 void ks_place_move(struct ks_place *place, ks_view sequence);
 

@@ -354,6 +354,8 @@ static void learn(struct ks_reader *reader, const struct ks_batch *batch)
 
 static void answer_records(struct ks_reader *reader, struct ks_records *records)
 {
+    const struct ks_place_stream stream = ks_reading_stream(&reader->source->reading);
+    const struct ks_record *last = NULL;
     struct ks_read_answer told = {.err = KS_OK};
 
     /* The old iterator is used up only now that its records are ours. */
@@ -362,10 +364,14 @@ static void answer_records(struct ks_reader *reader, struct ks_records *records)
     reader->told_end = records->batch.at_end;
     doubt_tip(reader, &records->batch);
     learn(reader, &records->batch);
-    ks_place_trim(&reader->place, &records->batch);
-    /* Another iterator than the one that came with these records begins behind the last of them. */
+    ks_place_take(&reader->place, &records->batch, &stream);
     if (records->batch.count > 0)
-        ks_place_move(&reader->place, records->batch.records[records->batch.count - 1].sequence);
+        last = &records->batch.records[records->batch.count - 1];
+    ks_place_passed(&reader->place, last == NULL ? 0 : last->arrival_ms,
+                    records->batch.millis_behind, &stream);
+    /* Another iterator than the one that came with these records begins behind the last of them. */
+    if (last != NULL)
+        ks_place_move(&reader->place, last->sequence);
     ks_reading_hear(&reader->source->reading, KS_OK, &told.detail);
     told.batch = records->batch;
     answer(reader, &told);

@@ -63,6 +63,9 @@ void ks_reading_join(struct ks_reading *reading, struct ks_link *link, const cha
                      const struct ks_position *from, struct ks_place *ret_place, char *ret_shard)
 {
     ks_place_init(ret_place, from, ks_aws_client_now_ms(reading->client));
+    /* Before its birth the stream had nothing that could have expired. */
+    if (ret_place->read_ms > 0 && ret_place->read_ms < ks_control_created_ms(reading->control))
+        ret_place->read_ms = ks_control_created_ms(reading->control);
     ret_place->opened_at = ks_loop_now(reading->loop);
     (void)snprintf(ret_shard, KS_SHARD_ID_MAX + 1, "%s", shard);
     ks_list_append(&reading->readers, link);
@@ -72,6 +75,12 @@ struct ks_position ks_reading_ask(struct ks_reading *reading, struct ks_place *p
 {
     ks_place_date(place, ks_aws_client_now_ms(reading->client), ks_loop_now(reading->loop));
     return ks_place_asked(place);
+}
+
+struct ks_place_stream ks_reading_stream(struct ks_reading *reading)
+{
+    return (struct ks_place_stream){.now_ms = ks_aws_client_now_ms(reading->client),
+                                    .retention_ms = ks_control_retention_ms(reading->control)};
 }
 
 void ks_reading_leave(struct ks_reading *reading, struct ks_link *link)

@@ -66,6 +66,8 @@ void ks_reading_join(struct ks_reading *reading, struct ks_link *link, const cha
                      const struct ks_position *from, struct ks_place *ret_place, char *ret_shard);
 /* Where to ask for the next record. The service may have told its time since the reader was opened. */
 struct ks_position ks_reading_ask(struct ks_reading *reading, struct ks_place *place);
+/* The stream as ks_place_take and ks_place_passed want it. */
+struct ks_place_stream ks_reading_stream(struct ks_reading *reading);
 /* It is closed. */
 void ks_reading_leave(struct ks_reading *reading, struct ks_link *link);
 

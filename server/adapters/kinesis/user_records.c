@@ -227,6 +227,8 @@ static void finish(struct ks_reader *reader, struct ks_batch *batch)
         ks_block_use(batch->payload);
     }
     batch->millis_behind = raw->millis_behind;
+    batch->expired = raw->expired;
+    reader->raw.expired = (struct ks_expired){.found = false};
     if (more) {
         batch->millis_behind = raw->millis_behind == 0 ? 1 : raw->millis_behind;
         return;

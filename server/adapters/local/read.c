@@ -42,6 +42,16 @@ static ks_err place_of(struct ks_local_db *db, const struct ks_shard_row_local *
     return KS_FAIL(INVALID);
 }
 
+/* When the record of a sequence number arrived, to the second; 0: it says nothing of that. */
+static int64_t arrival_of(const struct ks_position *from)
+{
+    struct ks_local_sequence sequence;
+
+    if (!ks_ok(ks_local_sequence_parse(ks_view_text(from->sequence), &sequence)))
+        return 0;
+    return (int64_t)sequence.second * 1000;
+}
+
 static ks_err resolve(struct ks_local_db *db, const struct ks_shard_row_local *row,
                       struct ks_local_cursor *cursor, struct ks_detail *detail)
 {
@@ -59,6 +69,9 @@ static ks_err resolve(struct ks_local_db *db, const struct ks_shard_row_local *r
     case KS_POSITION_AFTER_SEQUENCE:
     case KS_POSITION_AT_SEQUENCE: KS_TRY(place_of(db, row, from, after, &next, detail)); break;
     }
+    cursor->exact = from->kind == KS_POSITION_AFTER_SEQUENCE ||
+                    from->kind == KS_POSITION_AT_SEQUENCE || from->kind == KS_POSITION_LATEST;
+    cursor->read_ms = cursor->exact ? arrival_of(from) : 0;
     cursor->resolved = true;
     cursor->by_time = by_time;
     cursor->shard_id = row->id;
@@ -95,7 +108,7 @@ static ks_err no_sense(struct ks_local_db *db, const struct ks_local_cursor *cur
 
 static ks_err look_at(struct ks_local_db *db, const struct ks_local_cursor *cursor,
                       const struct ks_shard_row_local *row, uint32_t records_max,
-                      uint32_t bytes_max, int64_t *arrival_ms, struct ks_local_look *look,
+                      uint32_t bytes_max, int64_t *first_ms, struct ks_local_look *look,
                       struct ks_detail *detail)
 {
     sqlite3_stmt *statement;
@@ -120,11 +133,13 @@ static ks_err look_at(struct ks_local_db *db, const struct ks_local_cursor *curs
         /* Only in a broken file they are not. */
         in_order = in_order && look->last >= number;
         number = look->last + 1;
-        if (look->count == 0)
+        look->last_ms = sqlite3_column_int64(statement, 2);
+        if (look->count == 0) {
             look->first = look->last;
+            *first_ms = look->last_ms;
+        }
         look->count++;
         look->block_bytes += record_bytes(bytes);
-        *arrival_ms = sqlite3_column_int64(statement, 2);
         code = sqlite3_step(statement);
     }
     ks_local_db_done(statement);
@@ -132,12 +147,36 @@ static ks_err look_at(struct ks_local_db *db, const struct ks_local_cursor *curs
     return in_order ? KS_OK : no_sense(db, cursor, detail);
 }
 
+/* The numbers of a shard have no holes: what is missing has expired. Numbers before a horizon or an instant were never
+ * wanted. */
+static void note_expired(struct ks_local_cursor *cursor, const struct ks_shard_row_local *row,
+                         int64_t first_ms, struct ks_local_look *look)
+{
+    const uint64_t first = look->count > 0 ? look->first : row->next;
+
+    if (cursor->by_time || first <= cursor->next)
+        return;
+    if (cursor->exact)
+        look->expired = (struct ks_expired){
+            .found = true,
+            .certain = true,
+            .from_ms = cursor->read_ms,
+            .to_ms = look->count > 0 ? first_ms : row->arrival_ms,
+            .count = first - cursor->next,
+        };
+    if (look->count == 0) {
+        cursor->next = row->next;
+        cursor->exact = true;
+        cursor->read_ms = row->arrival_ms;
+    }
+}
+
 static ks_err look_within(struct ks_local_db *db, struct ks_local_cursor *cursor,
                           uint32_t records_max, uint32_t bytes_max, int64_t now_ms,
                           struct ks_local_look *look, struct ks_detail *detail)
 {
     struct ks_shard_row_local row;
-    int64_t arrival_ms = now_ms;
+    int64_t first_ms = 0;
 
     KS_TRY(ks_shards_find(db, cursor->shard, &row, detail));
     if (!cursor->resolved || cursor->shard_id != row.id)
@@ -147,11 +186,12 @@ static ks_err look_within(struct ks_local_db *db, struct ks_local_cursor *cursor
                                detail));
         cursor->by_time = cursor->next == row.next;
     }
-    KS_TRY(look_at(db, cursor, &row, records_max, bytes_max, &arrival_ms, look, detail));
+    KS_TRY(look_at(db, cursor, &row, records_max, bytes_max, &first_ms, look, detail));
+    note_expired(cursor, &row, first_ms, look);
 
     bool last = look->count == 0 || look->last + 1 == row.next;
     if (!last)
-        look->millis_behind = now_ms > arrival_ms ? now_ms - arrival_ms : 1;
+        look->millis_behind = now_ms > look->last_ms ? now_ms - look->last_ms : 1;
     look->at_end = last && row.closed;
     if (look->at_end)
         KS_TRY(ks_shards_children(db, row.index, look->children, detail));
@@ -255,6 +295,8 @@ ks_err ks_local_fill(struct ks_local_db *db, struct ks_local_cursor *cursor,
         return no_sense(db, cursor, detail);
 
     cursor->next = look->last + 1;
+    cursor->exact = true;
+    cursor->read_ms = look->last_ms;
     ret_batch->block = block;
     ret_batch->records = records;
     ret_batch->count = count;

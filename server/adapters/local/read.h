@@ -21,7 +21,9 @@ struct ks_local_cursor {
     int64_t shard_id;
     uint32_t index;
     int64_t made_s;
-    uint64_t next; /* Number of the first record that was not delivered. */
+    uint64_t next;   /* Number of the first record that was not delivered. */
+    bool exact;      /* That record is wanted: the place is no horizon and no instant. */
+    int64_t read_ms; /* When the record before it arrived; 0: unknown. */
 };
 
 /* What there is. */
@@ -29,8 +31,10 @@ struct ks_local_look {
     uint32_t count; /* Records of the next batch; 0: none, yet or any more. */
     uint64_t first; /* Their numbers. */
     uint64_t last;
-    size_t block_bytes; /* What their batch needs. */
-    bool at_end;        /* The shard is closed and these are its last. */
+    size_t block_bytes;        /* What their batch needs. */
+    bool at_end;               /* The shard is closed and these are its last. */
+    int64_t last_ms;           /* When the last of them arrived. */
+    struct ks_expired expired; /* Before the first of them. */
     int64_t millis_behind;
     char children[KS_CHILDREN_MAX][KS_SHARD_ID_MAX + 1]; /* With at_end. */
 };
@@ -42,7 +46,8 @@ KS_MUST_USE ks_err ks_local_resolve(struct ks_local_db *db, struct ks_local_curs
                                     struct ks_detail *detail);
 
 /* Looks for the next records: at most records_max of about bytes_max, at least one if there is one.
- * Resolves first if need be. Errors of resolve; NOT_FOUND also for a shard that has gone since. */
+ * Resolves first if need be. Records that expired unread are told with the look that passes over them; where
+ * none is left behind them, the cursor has passed over them with this look. Errors of resolve; NOT_FOUND also for a shard that has gone since. */
 KS_MUST_USE ks_err ks_local_look(struct ks_local_db *db, struct ks_local_cursor *cursor,
                                  uint32_t records_max, uint32_t bytes_max, int64_t now_ms,
                                  struct ks_local_look *ret_look, struct ks_detail *detail);

@@ -350,6 +350,8 @@ static void answer_batch(struct ks_reader *reader)
 
     answer.batch.millis_behind = reader->look.millis_behind;
     answer.batch.at_end = reader->look.at_end;
+    answer.batch.expired = reader->look.expired;
+    reader->look.expired = (struct ks_expired){.found = false};
     memcpy(answer.batch.children, reader->look.children, sizeof(answer.batch.children));
     reader->at_tip = reader->look.millis_behind == 0;
     reader->block = NULL;
@@ -396,7 +398,8 @@ static void finish_task(struct source *source, struct ks_reader *reader)
         make_room(reader);
         return;
     }
-    bool tell = reader->looked && (reader->look.at_end || !reader->at_tip);
+    bool tell =
+        reader->looked && (reader->look.at_end || reader->look.expired.found || !reader->at_tip);
     if (tell || ks_instant_reached(ks_loop_now(source->loop), held))
         answer_batch(reader);
 }

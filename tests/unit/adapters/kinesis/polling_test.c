@@ -110,7 +110,7 @@ TEST(an_iterator_that_expires_before_any_record_begins_where_it_began)
     polling_rig_expect(rig, "");
     polling_rig_expect(rig, "201");
     EXPECT_CONTAINS(rig->canned.requests[3].body,
-                    "\"AFTER_SEQUENCE_NUMBER\",\"StartingSequenceNumber\":\"200\"");
+                    "\"AT_SEQUENCE_NUMBER\",\"StartingSequenceNumber\":\"200\"");
     polling_rig_end(rig);
 }
 
@@ -200,7 +200,7 @@ TEST(an_unknown_sequence_number_reads_from_the_horizon_and_drops_what_is_before)
     polling_rig_expect(rig, "");
     polling_rig_expect(rig, "201 202");
     polling_rig_expect(rig, "1000");
-    EXPECT_CONTAINS(rig->canned.requests[0].body, "\"AFTER_SEQUENCE_NUMBER\"");
+    EXPECT_CONTAINS(rig->canned.requests[0].body, "\"AT_SEQUENCE_NUMBER\"");
     EXPECT_CONTAINS(rig->canned.requests[1].body, "\"TRIM_HORIZON\"");
     polling_rig_end(rig);
 }

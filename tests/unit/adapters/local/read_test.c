@@ -291,3 +291,45 @@ TEST(a_record_that_is_larger_than_was_said_is_told)
     expect_no_sense(db);
     ks_local_db_close(db);
 }
+
+TEST(records_that_expired_unread_are_counted_once)
+{
+    static char sequences[10][KS_SEQUENCE_MAX + 1];
+    struct ks_local_db *db = filled(10, sequences);
+    struct ks_local_cursor behind = cursor_at(KS_POSITION_AFTER_SEQUENCE, sequences[1]);
+    struct ks_local_cursor horizon = cursor_at(KS_POSITION_TRIM_HORIZON, NULL);
+    struct ks_local_cursor tip = cursor_at(KS_POSITION_AFTER_SEQUENCE, sequences[9]);
+    struct ks_local_look look = {.count = 0};
+    struct ks_batch batch;
+    bool more = false;
+
+    EXPECT_OK(ks_local_db_set_retention(db, 0, NULL));
+    EXPECT_OK(ks_shards_trim(db, BEGIN_MS + 7, 1000, &more, NULL)); /* 0 to 6 are gone. */
+    EXPECT_OK(ks_local_look(db, &behind, 1, 1000, BEGIN_MS + 7, &look, NULL));
+    batch = next(db, &behind, 1, 1000, &look); /* The look before it found no room. */
+    EXPECT(look.expired.found && look.expired.certain);
+    EXPECT_EQ_U64(look.expired.count, 5);
+    EXPECT_EQ_I64(look.expired.from_ms, BEGIN_MS / 1000 * 1000);
+    EXPECT_EQ_I64(look.expired.to_ms, BEGIN_MS + 7);
+    ks_batch_free(&batch);
+    batch = next(db, &behind, 1, 1000, &look);
+    EXPECT(!look.expired.found);
+    ks_batch_free(&batch);
+    batch = next(db, &horizon, 1, 1000, &look); /* It begins at the oldest, whichever that is. */
+    EXPECT(!look.expired.found);
+    ks_batch_free(&batch);
+
+    /* Nothing is left: the rest has expired, of who had not read it. */
+    EXPECT_OK(ks_shards_trim(db, BEGIN_MS + 100, 1000, &more, NULL));
+    EXPECT_OK(ks_local_look(db, &behind, 1, 1000, BEGIN_MS + 100, &look, NULL));
+    EXPECT_EQ_U64(look.expired.count, 1);
+    EXPECT_EQ_I64(look.expired.from_ms, BEGIN_MS + 8);
+    EXPECT_EQ_I64(look.expired.to_ms, BEGIN_MS + 9);
+    EXPECT_OK(ks_local_look(db, &behind, 1, 1000, BEGIN_MS + 100, &look, NULL));
+    EXPECT(!look.expired.found);
+    EXPECT_OK(ks_local_look(db, &horizon, 1, 1000, BEGIN_MS + 100, &look, NULL));
+    EXPECT_EQ_U64(look.expired.count, 2);
+    EXPECT_OK(ks_local_look(db, &tip, 1, 1000, BEGIN_MS + 100, &look, NULL));
+    EXPECT(!look.expired.found); /* An idle shard. */
+    ks_local_db_close(db);
+}
