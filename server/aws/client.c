@@ -686,7 +686,9 @@ void ks_aws_client_state(const struct ks_aws_client *client, struct ks_aws_state
 
 int64_t ks_aws_client_now_ms(const struct ks_aws_client *client)
 {
+    enum { MARGIN_MS = 1000 }; /* Between two clocks that are both right. */
+
     if (!client->clock.known && client->undated)
-        return ks_wall_now().ms + client->state.skew_ms;
+        return ks_wall_now().ms + client->state.skew_ms - MARGIN_MS;
     return ks_server_clock_now(&client->clock, ks_loop_now(client->loop));
 }

@@ -125,7 +125,7 @@ struct ks_aws_state {
 void ks_aws_client_state(const struct ks_aws_client *client, struct ks_aws_state *ret_state);
 
 /* Returns what the service's clock shows at least, Unix ms (aws/server_clock.h); 0: it has not answered yet. The wall
- * clock of this machine stands in for a service whose answers have no Date. */
+ * clock of this machine less a second stands in for a service whose answers have no Date. */
 int64_t ks_aws_client_now_ms(const struct ks_aws_client *client);
 
 #endif

@@ -226,8 +226,8 @@ static struct ks_incarnation whom(const struct ks_switchboard *board,
     return given ? effect->worker : KS_NOBODY;
 }
 
-/* True if the rows may be asked for: what a foreign table calls LATEST is counted from an instant of the stream's clock,
- * which is known once the stream has answered. */
+/* True if the rows may be asked for: what a foreign table calls LATEST is counted from an instant of the stream's
+ * clock, which is known once the stream has answered. */
 static bool is_dated(const struct ks_switchboard *board)
 {
     return board->began_ms > 0 || !board->rows.foreign;

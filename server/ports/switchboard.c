@@ -370,7 +370,8 @@ static void free_memory(struct ks_switchboard *board)
 /* The usual length of a sequence number. */
 enum { SEQUENCE_DIGITS = 56 };
 
-/* The application began when we did, for all that such a table says: by the stream's clock, as soon as that is known. */
+/* The application began when we did, for all that such a table says: by the stream's clock, as soon as that is
+ * known. */
 static void share(struct ks_switchboard *board)
 {
     ks_rows_share(&board->rows, &board->config.start, board->config.core.stealing,

@@ -262,7 +262,8 @@ uint64_t ks_switchboard_events(const struct ks_switchboard *board, uint64_t *ret
 const struct ks_board_event *ks_switchboard_event(const struct ks_switchboard *board,
                                                   uint64_t number);
 
-/* Returns the stream's clock, Unix ms, never ahead of it (ports/stream_source.h); 0: the stream has not answered yet. */
+/* Returns the stream's clock, Unix ms, never ahead of it (ports/stream_source.h); 0: the stream has not answered
+ * yet. */
 int64_t ks_switchboard_stream_ms(const struct ks_switchboard *board);
 
 /* Puts records where the source can (the local stream). UNSUPPORTED otherwise; then `answered` is not called. */

@@ -8,8 +8,6 @@
 #include <assert.h>
 
 enum {
-    /* Between our clock and the server's, for a position that is an instant. */
-    CLOCK_MARGIN_MS = 1000,
     /* So far apart they are at most: then AWS refuses signatures, and we learn its time. */
     CLOCK_SKEW_MS = 300000
 };
@@ -38,12 +36,12 @@ struct ks_position ks_place_asked(const struct ks_place *place)
         position.kind = KS_POSITION_AT_SEQUENCE;
     if (position.kind == KS_POSITION_LATEST && place->latest_asked && place->opened_ms > 0) {
         position.kind = KS_POSITION_AT_TIMESTAMP;
-        position.timestamp_ms = place->opened_ms - CLOCK_MARGIN_MS;
+        position.timestamp_ms = place->opened_ms;
     }
     if (position.kind == KS_POSITION_AT_TIMESTAMP && place->earlier) {
         position.timestamp_ms -= CLOCK_SKEW_MS;
-        if (place->opened_ms > 0 && place->opened_ms - CLOCK_MARGIN_MS < position.timestamp_ms)
-            position.timestamp_ms = place->opened_ms - CLOCK_MARGIN_MS;
+        if (place->opened_ms > 0 && place->opened_ms < position.timestamp_ms)
+            position.timestamp_ms = place->opened_ms;
     }
     return position;
 }

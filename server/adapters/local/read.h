@@ -47,7 +47,8 @@ KS_MUST_USE ks_err ks_local_resolve(struct ks_local_db *db, struct ks_local_curs
 
 /* Looks for the next records: at most records_max of about bytes_max, at least one if there is one.
  * Resolves first if need be. Records that expired unread are told with the look that passes over them; where
- * none is left behind them, the cursor has passed over them with this look. Errors of resolve; NOT_FOUND also for a shard that has gone since. */
+ * none is left behind them, the cursor has passed over them with this look. Errors of resolve; NOT_FOUND also for a
+ * shard that has gone since. */
 KS_MUST_USE ks_err ks_local_look(struct ks_local_db *db, struct ks_local_cursor *cursor,
                                  uint32_t records_max, uint32_t bytes_max, int64_t now_ms,
                                  struct ks_local_look *ret_look, struct ks_detail *detail);
