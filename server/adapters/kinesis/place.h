@@ -2,8 +2,8 @@
 /* place.h - where a reader of a shard is, and where to ask for it when the server does not follow.
  *
  *  - At LATEST the tip counts as it is at the first asking. When that was lost before anything was delivered, the
- *    instant of open takes its place, by the server's clock and never ahead of it: rather a record too many than a gap. Without a known instant the
- *    tip is asked for again.
+ *    instant of open takes its place, by the server's clock and never ahead of it: rather a record too many than a
+ *    gap. Without a known instant the tip is asked for again.
  *  - A sequence number that the server does not know (emulators answer so; AWS begins at the horizon when a record was
  *    trimmed): the shard is read from its horizon, and what lies before the place is dropped. The log says that.
  *  - An instant that the server refuses, for its clock has not reached it: five minutes earlier, and not later than the
