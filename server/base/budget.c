@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The job thread allocates, too; hence the atomic counters, which order nothing else. */
+/* The threads of jobs allocate, too; hence the atomic counters, which order nothing else. */
 static uint64_t allocations;
 static int64_t live;
 static uint64_t fail_at; /* 0: never. */

@@ -5,7 +5,7 @@
  * memory charged to a budget. Budgets that share a pool have each a part of it for themselves; the other half is
  * common, for whoever comes first: none starves, and one that is alone with its work has more than the half.
  * Memory that runs out is flow control (FULL, NO_MEMORY), never an abort. Tests may make the n-th allocation fail
- * (ks_alloc_fail_after). The job thread may call ks_alloc and its kin; budgets and the counts of blocks belong to the
+ * (ks_alloc_fail_after). Jobs may call ks_alloc and its kin; budgets and the counts of blocks belong to the
  * loop thread.
  */
 #ifndef KS_BASE_BUDGET_H

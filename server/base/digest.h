@@ -20,8 +20,8 @@ void ks_md5(ks_view message, uint8_t ret_digest[KS_MD5_SIZE]);
 /* CRC-32 of zlib (polynomial 0xEDB88320), as x-amz-crc32 uses it. */
 uint32_t ks_crc32(ks_view message);
 
-/* Frees what this thread keeps between calls (contexts that are made at its first call). The job thread calls it before
- * it ends. All functions here may be called on any thread. */
+/* Frees what this thread keeps between calls (contexts that are made at its first call). A thread of jobs calls it
+ * before it ends. All functions here may be called on any thread. */
 void ks_digest_thread_end(void);
 
 /* From the system's generator; aborts if it has none. */

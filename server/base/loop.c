@@ -38,6 +38,7 @@ struct ks_loop {
 
     struct ks_timers timers;
     struct ks_jobs *jobs;
+    struct ks_job_queue *queue; /* Of ks_loop_submit. */
     uint32_t jobs_away; /* Submitted, and not back. */
     struct ks_link hooks;
     struct ks_link *hook_next; /* The one that runs after the running one. */
@@ -107,7 +108,8 @@ static ks_err fill(struct ks_loop *loop)
 {
     KS_TRY(open_fds(loop));
     KS_TRY(ks_timers_init(&loop->timers));
-    return ks_jobs_new(wake_arg, loop, &loop->jobs);
+    KS_TRY(ks_jobs_new(wake_arg, loop, &loop->jobs));
+    return ks_jobs_queue_new(loop->jobs, &loop->queue);
 }
 
 ks_err ks_loop_new(struct ks_loop **ret_loop)
@@ -221,10 +223,26 @@ static bool run_timers(struct ks_loop *loop)
     return true;
 }
 
-void ks_loop_submit(struct ks_loop *loop, struct ks_job *job)
+ks_err ks_loop_queue_new(struct ks_loop *loop, struct ks_job_queue **ret_queue)
+{
+    return ks_jobs_queue_new(loop->jobs, ret_queue);
+}
+
+void ks_loop_queue_close(struct ks_job_queue *queue)
+{
+    if (queue != NULL)
+        ks_jobs_queue_close(queue);
+}
+
+void ks_loop_submit_to(struct ks_loop *loop, struct ks_job_queue *queue, struct ks_job *job)
 {
     loop->jobs_away++;
-    ks_jobs_submit(loop->jobs, job);
+    ks_jobs_submit(queue, job);
+}
+
+void ks_loop_submit(struct ks_loop *loop, struct ks_job *job)
+{
+    ks_loop_submit_to(loop, loop->queue, job);
 }
 
 static bool run_finished_jobs(struct ks_loop *loop)
@@ -383,7 +401,7 @@ ks_err ks_loop_signals(struct ks_loop *loop, void (*caught)(void *arg, int signa
         return KS_FAIL(SYSTEM);
     loop->caught = caught;
     loop->caught_arg = arg;
-    /* The job thread has them blocked already. */
+    /* The threads of jobs have them blocked already. */
     if (sigprocmask(SIG_BLOCK, &ours, NULL) != 0)
         return KS_FAIL(SYSTEM);
     return ks_loop_watch(loop, &loop->signals, EPOLLIN);

@@ -5,7 +5,8 @@
  * timers, finished jobs; then every `turn` hook, which also says when it wants to run next. Completions are thus never
  * called inside the call that asked for them.
  * A turn is bounded: at most 256 watches, 256 timers and 256 jobs; the rest waits for the next turn, after the hooks.
- * Jobs run whole on one other thread, first in first out: blocking work goes in as a struct and comes back as a struct.
+ * Jobs run whole on other threads, first in first out in a queue, a thread for each queue: blocking work goes in as a
+ * struct and comes back as a struct. A job waits for jobs of its own queue only.
  * A wait lasts at most a second, for epoll's clock stands still while the machine sleeps and CLOCK_BOOTTIME does not.
  */
 #ifndef KS_BASE_LOOP_H
@@ -20,9 +21,9 @@
 
 struct ks_loop;
 
-/* Creates the loop and its job thread. SYSTEM, NO_MEMORY. */
+/* Creates the loop and the queue of ks_loop_submit. SYSTEM, NO_MEMORY. */
 KS_MUST_USE ks_err ks_loop_new(struct ks_loop **ret_loop);
-/* Waits for the running job, drops queued ones without calling `done`, and frees. NULL is allowed. */
+/* Waits for the running jobs, drops queued ones without calling `done`, and frees. NULL is allowed. */
 void ks_loop_free(struct ks_loop *loop);
 
 /* Turns until ks_loop_stop, which ends the current turn as usual and may also be called before. */
@@ -65,7 +66,7 @@ struct ks_timer {
 void ks_loop_timer_set(struct ks_loop *loop, struct ks_timer *timer, ks_instant at);
 void ks_loop_timer_clear(struct ks_loop *loop, struct ks_timer *timer);
 
-/* A job. `run` is called on the job thread and touches nothing but the job's own struct; `done` is called on the loop
+/* A job. `run` is called on the thread of its queue and touches nothing but the job's own struct; `done` is called on the loop
  * in a later turn. The struct belongs to the caller until `done`. */
 struct ks_job {
     void (*run)(struct ks_job *job);
@@ -73,6 +74,15 @@ struct ks_job {
     struct ks_link link; /* The loop's own. */
 };
 
+/* A queue for the jobs of one file that may be locked, or whose disk may stall: it delays nothing but itself. */
+struct ks_job_queue;
+
+/* SYSTEM, NO_MEMORY. */
+KS_MUST_USE ks_err ks_loop_queue_new(struct ks_loop *loop, struct ks_job_queue **ret_queue);
+/* Its submitted jobs still run and come back, and are not waited for; then its thread ends. NULL is allowed. */
+void ks_loop_queue_close(struct ks_job_queue *queue);
+void ks_loop_submit_to(struct ks_loop *loop, struct ks_job_queue *queue, struct ks_job *job);
+/* To the loop's own queue: for small files that are read whole. */
 void ks_loop_submit(struct ks_loop *loop, struct ks_job *job);
 /* Turns, at least once, until every job has come back, at most `patience`: for those whose owners are gone. */
 void ks_loop_await_jobs(struct ks_loop *loop, ks_span patience);

@@ -89,6 +89,7 @@ struct work {
 struct source {
     struct ks_stream_source port;
     struct ks_loop *loop;
+    struct ks_job_queue *queue;
     struct ks_local_db *db;
     struct ks_link readers;
     struct ks_link puts;
@@ -113,7 +114,7 @@ static struct source *of_port(struct ks_stream_source *port)
     return (struct source *)(void *)port;
 }
 
-/* --- On the job thread --- */
+/* --- On the thread of the queue --- */
 
 /* Failures of the file, not of the question, and not of our memory. */
 static bool is_about_file(ks_err err)
@@ -270,7 +271,7 @@ static void begin_work(struct source *source)
     work->job.run = run_work;
     work->job.done = finish_work;
     source->busy = true;
-    ks_loop_submit(source->loop, &work->job);
+    ks_loop_submit_to(source->loop, source->queue, &work->job);
 }
 
 static bool somebody(const struct source *source, bool *ret_eager)
@@ -484,6 +485,7 @@ static void close_source(struct source *source)
         ks_list_remove(&call->link);
         free_call(call);
     }
+    ks_loop_queue_close(source->queue);
     ks_local_db_close(source->db);
     ks_free(source);
 }
@@ -737,7 +739,10 @@ ks_err ks_local_source_open(struct ks_loop *loop, const char *path, const char *
     if (source == NULL)
         return KS_FAIL(NO_MEMORY);
     ks_err err = ks_local_db_open(path, stream, shards, &source->db, detail);
+    if (ks_ok(err))
+        err = ks_loop_queue_new(loop, &source->queue);
     if (!ks_ok(err)) {
+        ks_local_db_close(source->db);
         ks_free(source);
         return err;
     }

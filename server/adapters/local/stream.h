@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stream.h - the local stream as a source: a durable stream in a SQLite file, with Kinesis' manners.
  *
- * All that blocks runs on the loop's job thread, one job at a time: what waits - puts, lists, readers -
+ * All that blocks runs on a thread of its own, one job at a time: what waits - puts, lists, readers -
  * goes together into the next one. So puts that come while a commit is under way share the next commit,
  * and a reader that waits at the tip is looked after right behind a put of this process. Records that
  * another process put are noticed within KS_LOCAL_POLL_MS: SQLite's data_version is compared, nothing

@@ -10,6 +10,7 @@
 /* The file and the one job that works with it. Outlives the store while the job is away. */
 struct engine {
     struct ks_job job;
+    struct ks_job_queue *queue;
     struct ks_sqlite_table *table;
     struct sqlite_store *store; /* NULL: closed. */
     /* What the job was given; it touches nothing else. */
@@ -43,6 +44,7 @@ static void engine_free(struct engine *engine)
 {
     for (uint32_t at = 0; at < engine->count; at++)
         ks_ask_work_free(engine->works[at]);
+    ks_loop_queue_close(engine->queue);
     ks_sqlite_table_close(engine->table);
     ks_free(engine);
 }
@@ -75,7 +77,7 @@ static void send(struct sqlite_store *store)
         engine->works[engine->count++] = ask->work;
     }
     engine->away = true;
-    ks_loop_submit(store->loop, &engine->job);
+    ks_loop_submit_to(store->loop, engine->queue, &engine->job);
 }
 
 static void done(struct ks_job *job)
@@ -181,6 +183,7 @@ static ks_err start(struct sqlite_store *store, const char *path)
     store->path = ks_strdup(path);
     if (store->path == NULL)
         return KS_FAIL(NO_MEMORY);
+    KS_TRY(ks_loop_queue_new(store->loop, &store->engine->queue));
     KS_TRY(ks_asks_init(&store->asks, store->loop, store->path, forget));
 
     /* What it is now is no news. */
@@ -219,6 +222,8 @@ ks_err ks_sqlite_store_open(struct ks_loop *loop, const char *path, const char *
     }
     ks_sqlite_table_close(table);
     if (store != NULL) {
+        if (store->engine != NULL)
+            ks_loop_queue_close(store->engine->queue);
         ks_free(store->path);
         ks_free(store->engine);
     }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store.h - the lease store in a SQLite file: the embedded default.
  *
- * Several processes of one machine may share one file. All work with it is done on the loop's job
- * thread, up to KS_SQLITE_JOB_MAX requests in a job, each in its own transaction; heartbeats go
- * first. Opening and closing block the caller for a moment: the file is opened and checked before
+ * Several processes of one machine may share one file. All work with it is done on a thread of its
+ * own, up to KS_SQLITE_JOB_MAX requests in a job, each in its own transaction; heartbeats go first. Opening and closing block the caller for a moment: the file is opened and checked before
  * ks_sqlite_store_open returns.
  */
 #ifndef KS_ADAPTERS_SQLITE_STORE_H
@@ -13,7 +12,7 @@
 #include "ports/lease_store.h"
 
 enum {
-    KS_SQLITE_JOB_MAX = 64,  /* Requests of one job: the local stream wants the thread, too. */
+    KS_SQLITE_JOB_MAX = 64,  /* Requests of one job: a heartbeat waits for the running one. */
     KS_SQLITE_LOOK_MS = 100, /* How often it looks whether another process has written. */
 };
 

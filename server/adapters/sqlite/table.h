@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* table.h - the lease table in a SQLite file: opened, checked, and worked with.
  *
- * Blocking; after ks_sqlite_table_open it is used on the job thread only. One file may hold the
+ * Blocking; after ks_sqlite_table_open it is used on one thread only. One file may hold the
  * tables of several applications (a column tells them apart) and serve several processes of one
  * machine: WAL, synchronous=FULL, our own busy handler (SQLite's starves waiters for seconds).
  * A file is ours if its application_id says so, and of a version that we know if its user_version

@@ -19,6 +19,7 @@ enum { NAME_BYTES = 16, BOOT_DIGITS = 16, LINE_SIZE = BOOT_DIGITS + 1, PATH_SIZE
 struct lock_file {
     struct ks_worker_lock port;
     struct ks_loop *loop;
+    struct ks_job_queue *queue;
     int fd;
     /* The job, and what it was given: it touches nothing else. */
     struct ks_job job;
@@ -40,6 +41,7 @@ static void file_free(struct lock_file *file)
 {
     if (file->fd >= 0)
         (void)close(file->fd);
+    ks_loop_queue_close(file->queue);
     ks_free(file);
 }
 
@@ -114,7 +116,7 @@ static void write_boot(struct ks_worker_lock *port, uint64_t boot,
     file->boot = boot;
     file->written = written;
     file->arg = arg;
-    ks_loop_submit(file->loop, &file->job);
+    ks_loop_submit_to(file->loop, file->queue, &file->job);
 }
 
 static void close_file(struct ks_worker_lock *port)
@@ -208,6 +210,8 @@ ks_err ks_lock_file_open(struct ks_loop *loop, const char *directory, const char
     file->fd = -1;
     file->job = (struct ks_job){.run = run, .done = done};
     err = take(file, directory, path, worker_id, ret_detail);
+    if (ks_ok(err))
+        err = ks_loop_queue_new(loop, &file->queue);
     if (!ks_ok(err)) {
         file_free(file);
         return err;

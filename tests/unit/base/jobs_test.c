@@ -112,6 +112,68 @@ TEST(at_the_end_the_running_job_is_waited_for_and_the_others_are_dropped)
     EXPECT_EQ_I64(queued.result, 0);
 }
 
+TEST(a_job_that_blocks_does_not_block_the_jobs_of_another_queue)
+{
+    struct ks_job_queue *queues[2];
+    struct work blocked, behind, works[MANY];
+    int fds[2];
+
+    EXPECT(pipe(fds) == 0);
+    EXPECT_OK(ks_loop_new(&loop));
+    for (int i = 0; i < 2; i++)
+        EXPECT_OK(ks_loop_queue_new(loop, &queues[i]));
+    init(&blocked, 1, fds[0]);
+    init(&behind, 2, -1);
+    ks_loop_submit_to(loop, queues[0], &blocked.job);
+    ks_loop_submit_to(loop, queues[0], &behind.job);
+    for (int i = 0; i < MANY; i++) {
+        init(&works[i], i, -1);
+        ks_loop_submit_to(loop, queues[1], &works[i].job);
+    }
+    while (finished < MANY)
+        ks_loop_turn(loop, ks_span_ms(1000));
+    for (int i = 0; i < MANY; i++)
+        EXPECT_EQ_I64(works[i].order, i + 1);
+    EXPECT_EQ_I64(blocked.order, 0);
+    EXPECT_EQ_I64(behind.order, 0);
+    EXPECT(write(fds[1], "x", 1) == 1);
+    while (finished < MANY + 2)
+        ks_loop_turn(loop, ks_span_ms(1000));
+    EXPECT(blocked.order < behind.order);
+    for (int i = 0; i < 2; i++)
+        ks_loop_queue_close(queues[i]);
+    ks_loop_free(loop);
+}
+
+/* Its owner is gone, the file still locked. */
+TEST(a_closed_queue_runs_its_jobs_to_the_end)
+{
+    struct ks_job_queue *queue;
+    struct work works[2];
+    int64_t live;
+    int fds[2];
+
+    EXPECT(pipe(fds) == 0);
+    EXPECT_OK(ks_loop_new(&loop));
+    live = ks_alloc_live();
+    for (int round = 1; round <= 3; round++) {
+        EXPECT_OK(ks_loop_queue_new(loop, &queue));
+        for (int i = 0; i < 2; i++) {
+            init(&works[i], i, fds[0]);
+            ks_loop_submit_to(loop, queue, &works[i].job);
+        }
+        ks_loop_queue_close(queue);
+        EXPECT(write(fds[1], "xx", 2) == 2);
+        while (finished < 2 * round)
+            ks_loop_turn(loop, ks_span_ms(1000));
+        EXPECT(works[0].order < works[1].order);
+    }
+    EXPECT_OK(ks_loop_queue_new(loop, &queue));
+    ks_loop_queue_close(queue);
+    ks_loop_free(loop);
+    EXPECT(ks_alloc_live() < live);
+}
+
 static void caught(void *arg, int signal)
 {
     (void)signal;
@@ -119,7 +181,7 @@ static void caught(void *arg, int signal)
 }
 
 /* A process-wide signal goes to any thread that does not block it. */
-TEST(the_job_thread_takes_no_signal_of_the_loop)
+TEST(a_thread_of_jobs_takes_no_signal_of_the_loop)
 {
     struct work work;
     int fds[2];
