@@ -196,13 +196,18 @@ static ks_err open_cpu(struct ks_room *room)
 static ks_err open_letters(struct ks_room *room, struct ks_detail *detail)
 {
     const char *path = ks_option_path(room->options->dead_letters);
+    const bool alone = room->kin_count == 0;
+    /* Those of one application, unless others have that, too. Either way they were written the other way before the
+     * application got its second subscription, or lost it. */
+    const struct ks_letters_key key = {
+        .application = alone ? room->options->application : room->options->name,
+        .also = alone ? room->options->name : room->options->application,
+        .also_stream = room->options->stream,
+    };
 
     if (path == NULL)
         return KS_OK;
-    /* Those of one application, unless others have that, too. */
-    return ks_sqlite_letters_open(
-        room->loop, path, room->kin_count > 0 ? room->options->name : room->options->application,
-        &room->letters, detail);
+    return ks_sqlite_letters_open(room->loop, path, &key, &room->letters, detail);
 }
 
 static struct ks_poison_policy poison_policy(const struct ks_options *options)

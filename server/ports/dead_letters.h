@@ -14,6 +14,7 @@
 
 enum {
     KS_LETTER_ID_MAX = KS_SHARD_ID_MAX + KS_SEQUENCE_MAX + 24, /* "shard.sequence.sub" */
+    KS_LETTER_STREAM_MAX = 256,    /* Characters of --stream, which may be an ARN. */
     KS_LETTER_REASON_MAX = 1000,   /* Bytes of what an app says of its record. */
     KS_LETTERS_PAGE_MAX = 1000,    /* Letters of one list. */
     KS_LETTERS_BYTES_MAX = 8 << 20 /* Payload of one list, about: at least one letter. */
@@ -55,10 +56,11 @@ struct ks_dead_letters_vtable {
      * UNKNOWN: they may be there; REFUSED: they are not. */
     void (*write)(struct ks_dead_letters *store, const struct ks_letter *letters, uint32_t count,
                   ks_letters_answered *answered, void *arg);
-    /* Up to `most` letters whose ids are greater than `after` (empty: from the first). */
+    /* Up to `most` letters whose ids are greater than `after` (empty: from the first). A letter that others
+     * damaged is listed without what cannot be, and its reason says so. */
     void (*list)(struct ks_dead_letters *store, ks_view after, uint32_t most,
                  ks_letters_answered *answered, void *arg);
-    /* The letter of this id, as a list of one or of none. */
+    /* The letter of this id, as a list of one or of none. UNKNOWN, with a sentence: others damaged it. */
     void (*find)(struct ks_dead_letters *store, ks_view id, ks_letters_answered *answered,
                  void *arg);
     /* Says of the letter of this id, durably, that it was given up again: reason, died_ms, attempts and cause are these

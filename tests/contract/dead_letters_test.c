@@ -71,7 +71,9 @@ static const char *application = "app";
 
 static ks_err open_store(void)
 {
-    return ks_sqlite_letters_open(loop, path(), application, &store, &why);
+    const struct ks_letters_key key = {.application = application};
+
+    return ks_sqlite_letters_open(loop, path(), &key, &store, &why);
 }
 
 static void begin(void)

@@ -93,12 +93,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct ks_dead_letters *store = NULL;
     struct ks_detail detail = {""};
+    const struct ks_letters_key key = {"app", "other", "s"};
 
     if (loop == NULL && !ks_ok(ks_loop_new(&loop)))
         abort();
     int64_t live = ks_alloc_live();
     write_file(data, size);
-    if (ks_ok(ks_sqlite_letters_open(loop, path, "app", &store, &detail))) {
+    if (ks_ok(ks_sqlite_letters_open(loop, path, &key, &store, &detail))) {
         read_pages(store);
         change(store, KS_VIEW("shardId-000000000000.42"));
         store->vtable->close(store);

@@ -313,7 +313,8 @@ static ks_err prepare(struct ks_local_db *db, const char *path, uint32_t shards,
     /* Before the first write into it. */
     KS_TRY(ks_local_db_run(db, KS_LOCAL_BEGIN_READ, NULL, 0, detail));
     KS_TRY(ks_local_db_end(db, check_schema(db, &empty, detail), detail));
-    code = ks_sqlite_use_wal(db->handle,
+    /* A record that others see is delivered and settled by them, in another file: it is durable then. */
+    code = ks_sqlite_use_wal(db->handle, KS_SQLITE_DURABLE_COMMITS,
                              ks_instant_add(ks_instant_now(), ks_span_ms(KS_LOCAL_BUSY_MS)));
     KS_TRY(ks_local_db_err(db, code, "turn on write-ahead logging", detail));
     KS_TRY(execute(db, "PRAGMA journal_size_limit = 67108864; PRAGMA cache_size = -512",

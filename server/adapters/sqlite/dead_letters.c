@@ -2,23 +2,32 @@
 #include "adapters/sqlite/dead_letters.h"
 
 #include "adapters/sqlite/file.h"
+#include "adapters/sqlite/letter_row.h"
 #include "base/budget.h"
+#include "base/log.h"
 
 #include <assert.h>
 #include <sqlite3.h>
 #include <stdio.h>
 
 enum {
-    BUSY_MS = 2000,           /* How long another process may hold the file. */
-    WORK_BYTES_MAX = 64 << 20 /* A write or a page: a few MiB, and one record of any size. */
+    BUSY_MS = 2000,            /* How long another process may hold the file. */
+    WORK_BYTES_MAX = 64 << 20, /* A write or a page: a few MiB, and one record of any size. */
+    CELL_BYTES_MAX = 32 << 20, /* Beyond what a record may be a cell is not read at all. */
+    TRIES = 2                  /* Of a job: the second one in the file opened anew. */
 };
 
-/* The file. Outlives the store while a job is away. */
+/* The file. Outlives the store while a job is away. What is not said to be fixed belongs to the running job. */
 struct file {
-    sqlite3 *db;
-    char *path;
-    char *application;
-    uint32_t users; /* The store, and its jobs. */
+    struct ks_job_queue *queue; /* Fixed. */
+    sqlite3 *db;                /* NULL: it could not be opened anew. */
+    struct ks_sqlite_place place;
+    bool sync_failed;  /* Of ks_sqlite_sync. */
+    char *path;        /* Fixed, as what follows but `users`. */
+    char *application; /* Under which letters are written. */
+    char *also;        /* Under which they may stand as well; NULL: none. */
+    char *also_stream; /* Those of this stream, then. */
+    uint32_t users;    /* The loop's: the store, and its jobs. */
 };
 
 struct sqlite_letters {
@@ -26,6 +35,7 @@ struct sqlite_letters {
     struct ks_loop *loop;
     struct file *file;
     struct ks_link jobs; /* Under way. */
+    bool damaged;        /* The last list met damaged rows, and that was logged. */
 };
 
 enum task { TASK_WRITE, TASK_LIST, TASK_FIND, TASK_AMEND, TASK_REMOVE };
@@ -38,8 +48,13 @@ struct work {
     enum task task;
     struct ks_letter *letters;
     uint32_t most;         /* Places in `letters`. */
+    uint32_t given;        /* Letters of a write. */
     struct ks_bytes bytes; /* What their views are of, once they do not move any more. */
     char id[KS_LETTER_ID_MAX + 1];
+    uint32_t damaged;        /* Rows that a list passed over. */
+    struct ks_detail damage; /* Of the first of them. */
+    bool reopened;           /* The file had been moved or removed. */
+    char last_id[KS_LETTER_ID_MAX]; /* Of the letter read last. */
     struct ks_letters_answer answer;
     ks_letters_answered *answered;
     void *arg;
@@ -80,13 +95,18 @@ static void settle_views(struct work *work, uint32_t count)
     }
 }
 
-/* ---- On the job thread. ---- */
+/* ---- On the thread of the queue. ---- */
 
 static void fail(struct work *work, enum ks_outcome outcome)
 {
+    sqlite3 *const db = work->file->db;
+    char holder[KS_SQLITE_HOLDER_SIZE] = "";
+
+    if ((sqlite3_errcode(db) & 0xFF) == SQLITE_BUSY)
+        ks_sqlite_holder(db, holder);
     work->answer.outcome = outcome;
     work->answer.count = 0;
-    ks_detail_set(&work->answer.detail, "%s: %s", work->file->path, sqlite3_errmsg(work->file->db));
+    ks_detail_set(&work->answer.detail, "%s: %s%s", work->file->path, sqlite3_errmsg(db), holder);
 }
 
 static void bind_view(sqlite3_stmt *statement, int place, ks_view view, bool text)
@@ -123,11 +143,34 @@ static int run_sql(sqlite3 *db, const char *sql)
     return sqlite3_exec(db, sql, NULL, NULL, NULL);
 }
 
+/* A letter of this id under the other key is the same one. */
+static bool remove_also(struct work *work, ks_view id)
+{
+    const struct file *const file = work->file;
+    sqlite3_stmt *statement = NULL;
+    bool removed;
+
+    if (file->also == NULL)
+        return true;
+    removed = sqlite3_prepare_v2(file->db,
+                                 "DELETE FROM dead_letter WHERE application = ?1 AND id = ?2 AND "
+                                 "stream = ?3",
+                                 -1, &statement, NULL) == SQLITE_OK;
+    if (removed) {
+        (void)sqlite3_bind_text(statement, 1, file->also, -1, SQLITE_STATIC);
+        bind_view(statement, 2, id, true);
+        (void)sqlite3_bind_text(statement, 3, file->also_stream, -1, SQLITE_STATIC);
+        removed = sqlite3_step(statement) == SQLITE_DONE;
+    }
+    return sqlite3_finalize(statement) == SQLITE_OK && removed;
+}
+
 static bool insert_all(struct work *work, sqlite3_stmt *statement)
 {
-    for (uint32_t i = 0; i < work->answer.count; i++) {
+    for (uint32_t i = 0; i < work->given; i++) {
         bind_letter(statement, work->file->application, &work->letters[i]);
-        if (sqlite3_step(statement) != SQLITE_DONE || sqlite3_reset(statement) != SQLITE_OK)
+        if (sqlite3_step(statement) != SQLITE_DONE || sqlite3_reset(statement) != SQLITE_OK ||
+            !remove_also(work, work->letters[i].id))
             return false;
     }
     return true;
@@ -158,105 +201,113 @@ static void write_all(struct work *work)
         (void)run_sql(db, "ROLLBACK");
 }
 
-static ks_view column(sqlite3_stmt *statement, int at)
+/* Any bytes may be there: a detail shows none that could command a terminal. */
+static void note_damage(struct work *work, ks_view id, const char *damage)
 {
-    const void *data = sqlite3_column_blob(statement, at);
-
-    return ks_view_of(data, data == NULL ? 0 : (size_t)sqlite3_column_bytes(statement, at));
-}
-
-static int64_t number(sqlite3_stmt *statement, int at, int64_t most)
-{
-    int64_t said = sqlite3_column_int64(statement, at);
-
-    return said < 0 ? 0 : said > most ? most : said;
-}
-
-/* Valid until the next step. */
-static void read_row(sqlite3_stmt *statement, struct ks_letter *letter)
-{
-    int cause = sqlite3_column_int(statement, 11);
-
-    *letter = (struct ks_letter){
-        .id = column(statement, 0),
-        .stream = column(statement, 1),
-        .shard_id = column(statement, 2),
-        .sequence = column(statement, 3),
-        .sub_sequence = sqlite3_column_int64(statement, 4),
-        .partition_key = column(statement, 5),
-        .data = column(statement, 6),
-        .reason = column(statement, 7),
-        .arrival_ms = number(statement, 8, INT64_MAX),
-        .died_ms = number(statement, 9, INT64_MAX),
-        .attempts = (uint32_t)number(statement, 10, UINT32_MAX),
-        .cause = cause < 0 || cause >= KS_CAUSES ? KS_CAUSE_ASKED : (enum ks_cause)cause,
-    };
-}
-
-static bool is_name(ks_view text, size_t max)
-{
-    return text.size > 0 && text.size <= max && ks_view_is_utf8(text);
+    if (work->damaged++ == 0)
+        ks_detail_set(&work->damage, "%s: the letter %.*s is damaged: its column %s cannot be",
+                      work->file->path, id.size < 80 ? (int)id.size : 80, (const char *)id.data,
+                      damage);
 }
 
 /* The file may be somebody else's work, its order too: a list that does not go on would never end. */
-static bool makes_sense(const struct work *work, const struct ks_letter *letter)
+static bool is_next(const struct work *work, ks_view id)
 {
-    size_t after = strlen(work->id);
-    size_t size = letter->id.size < after ? letter->id.size : after;
+    const ks_view before = work->answer.count == 0 ? ks_view_text(work->id)
+                                                   : work->letters[work->answer.count - 1].id;
+    const size_t size = id.size < before.size ? id.size : before.size;
+    int order;
 
-    if (!is_name(letter->id, KS_LETTER_ID_MAX) || !is_name(letter->shard_id, KS_SHARD_ID_MAX) ||
-        !is_name(letter->sequence, KS_SEQUENCE_MAX) || !ks_view_is_utf8(letter->stream))
-        return false;
     if (work->task == TASK_FIND)
-        return ks_view_equal(letter->id, ks_view_text(work->id));
-    int order = memcmp(letter->id.data, work->id, size);
-    return order > 0 || (order == 0 && letter->id.size > after);
+        return ks_view_equal(id, before);
+    order = size == 0 ? 0 : memcmp(id.data, before.data, size);
+    return order > 0 || (order == 0 && id.size > before.size);
+}
+
+static size_t bytes_of(const struct ks_letter *letter)
+{
+    return letter->data.size + letter->partition_key.size + letter->reason.size;
+}
+
+/* Takes a row into the answer, or passes it over. False: the answer is full, or has failed. */
+static bool take_row(struct work *work, sqlite3_stmt *statement)
+{
+    struct ks_letters_answer *const answer = &work->answer;
+    struct ks_letter letter;
+    const char *damage;
+    char mark[64];
+    ks_view id;
+
+    ks_letter_row_read(statement, &letter);
+    id = letter.id;
+    damage = ks_letter_row_clean(&letter);
+    if (damage != NULL) {
+        note_damage(work, id, damage);
+        if (work->task == TASK_FIND || letter.id.size == 0)
+            return true;
+        (void)snprintf(mark, sizeof mark, "damaged row: its column %s cannot be", damage);
+        letter.reason = ks_view_text(mark);
+    }
+    if (answer->count == work->most ||
+        (answer->count > 0 && work->bytes.size + bytes_of(&letter) > KS_LETTERS_BYTES_MAX)) {
+        answer->more = true;
+        return false;
+    }
+    if (!is_next(work, letter.id))
+        return true;
+    if (!ks_ok(keep_letter(work, &letter))) {
+        fail(work, KS_UNKNOWN);
+        ks_detail_set(&answer->detail, "a letter is too large, or memory is out");
+        return false;
+    }
+    work->letters[answer->count++] = letter;
+    /* The next id is compared with it; the row's bytes are gone then. */
+    memcpy(work->last_id, letter.id.data, letter.id.size);
+    work->letters[answer->count - 1].id = ks_view_of(work->last_id, letter.id.size);
+    return true;
 }
 
 static void read_rows(struct work *work, sqlite3_stmt *statement)
 {
-    struct ks_letters_answer *answer = &work->answer;
     int step;
 
-    while ((step = sqlite3_step(statement)) == SQLITE_ROW) {
-        size_t next = (size_t)sqlite3_column_bytes(statement, 6);
-        struct ks_letter *letter = &work->letters[answer->count];
-
-        if (answer->count == work->most ||
-            (answer->count > 0 && work->bytes.size + next > KS_LETTERS_BYTES_MAX)) {
-            answer->more = true;
+    while ((step = sqlite3_step(statement)) == SQLITE_ROW)
+        if (!take_row(work, statement))
             return;
-        }
-        read_row(statement, letter);
-        if (!makes_sense(work, letter))
-            continue;
-        if (!ks_ok(keep_letter(work, letter))) {
-            fail(work, KS_UNKNOWN);
-            ks_detail_set(&answer->detail, "a letter is too large, or memory is out");
-            return;
-        }
-        answer->count++;
-    }
-    if (step != SQLITE_DONE)
+    if (step != SQLITE_DONE) {
         fail(work, KS_UNKNOWN);
+    } else if (work->task == TASK_FIND && work->answer.count == 0 && work->damaged > 0) {
+        work->answer.outcome = KS_UNKNOWN;
+        ks_detail_set(&work->answer.detail, "%s; repair the row, or discard the letter",
+                      work->damage.text);
+    }
 }
 
-#define COLUMNS                                                                                    \
-    "SELECT id, stream, shard, sequence, sub, key, data, reason, arrival_ms, died_ms, attempts, "  \
-    "cause FROM dead_letter WHERE application = ?1 "
+/* Rows of this subscription: ?1 is its key, ?3 another that it had, ?4 its stream there. */
+#define OURS "(application = ?1 OR (application = ?3 AND stream = ?4))"
+#define SELECT "SELECT " KS_LETTER_COLUMNS " FROM dead_letter WHERE " OURS " "
+
+static void bind_ours(const struct work *work, sqlite3_stmt *statement)
+{
+    const struct file *const file = work->file;
+
+    (void)sqlite3_bind_text(statement, 1, file->application, -1, SQLITE_STATIC);
+    (void)sqlite3_bind_text(statement, 2, work->id, -1, SQLITE_STATIC);
+    (void)sqlite3_bind_text(statement, 3, file->also, -1, SQLITE_STATIC);
+    (void)sqlite3_bind_text(statement, 4, file->also_stream, -1, SQLITE_STATIC);
+}
 
 static void read_some(struct work *work)
 {
     const char *sql =
-        work->task == TASK_FIND ? COLUMNS "AND id = ?2" : COLUMNS "AND id > ?2 ORDER BY id";
+        work->task == TASK_FIND ? SELECT "AND id = ?2" : SELECT "AND id > ?2 ORDER BY id";
     sqlite3_stmt *statement = NULL;
 
     if (sqlite3_prepare_v2(work->file->db, sql, -1, &statement, NULL) != SQLITE_OK) {
         fail(work, KS_UNKNOWN);
         return;
     }
-    (void)sqlite3_bind_text(statement, 1, work->file->application, -1, SQLITE_STATIC);
-    (void)sqlite3_bind_text(statement, 2, work->id, -1, SQLITE_STATIC);
+    bind_ours(work, statement);
     read_rows(work, statement);
     (void)sqlite3_finalize(statement);
     settle_views(work, work->answer.count);
@@ -266,22 +317,21 @@ static void read_some(struct work *work)
 static void change_one(struct work *work)
 {
     const char *sql = work->task == TASK_REMOVE
-                          ? "DELETE FROM dead_letter WHERE application = ?1 AND id = ?2"
-                          : "UPDATE dead_letter SET reason = ?3, died_ms = ?4, attempts = ?5, "
-                            "cause = ?6 WHERE application = ?1 AND id = ?2";
+                          ? "DELETE FROM dead_letter WHERE " OURS " AND id = ?2"
+                          : "UPDATE dead_letter SET reason = ?5, died_ms = ?6, attempts = ?7, "
+                            "cause = ?8 WHERE " OURS " AND id = ?2";
     sqlite3_stmt *statement = NULL;
 
     if (sqlite3_prepare_v2(work->file->db, sql, -1, &statement, NULL) != SQLITE_OK) {
         fail(work, KS_UNKNOWN);
         return;
     }
-    (void)sqlite3_bind_text(statement, 1, work->file->application, -1, SQLITE_STATIC);
-    (void)sqlite3_bind_text(statement, 2, work->id, -1, SQLITE_STATIC);
+    bind_ours(work, statement);
     if (work->task == TASK_AMEND) {
-        bind_view(statement, 3, work->letters[0].reason, false);
-        (void)sqlite3_bind_int64(statement, 4, work->letters[0].died_ms);
-        (void)sqlite3_bind_int64(statement, 5, work->letters[0].attempts);
-        (void)sqlite3_bind_int(statement, 6, (int)work->letters[0].cause);
+        bind_view(statement, 5, work->letters[0].reason, false);
+        (void)sqlite3_bind_int64(statement, 6, work->letters[0].died_ms);
+        (void)sqlite3_bind_int64(statement, 7, work->letters[0].attempts);
+        (void)sqlite3_bind_int(statement, 8, (int)work->letters[0].cause);
     }
     if (sqlite3_step(statement) != SQLITE_DONE)
         fail(work, KS_UNKNOWN);
@@ -290,10 +340,8 @@ static void change_one(struct work *work)
     (void)sqlite3_finalize(statement);
 }
 
-static void run(struct ks_job *job)
+static void perform(struct work *work)
 {
-    struct work *work = KS_LIST_ENTRY(job, struct work, job);
-
     switch (work->task) {
     case TASK_WRITE: write_all(work); return;
     case TASK_LIST:
@@ -303,15 +351,86 @@ static void run(struct ks_job *job)
     }
 }
 
+static ks_err open_file(struct file *file, struct ks_detail *ret_detail);
+
+/* Opens what the path names now, if that is not what is open. False: it cannot be. */
+static bool open_anew(struct work *work)
+{
+    struct file *const file = work->file;
+
+    if (file->db != NULL && ks_sqlite_place_holds(file->db, file->path, &file->place))
+        return true;
+    if (ks_ok(open_file(file, &work->answer.detail))) {
+        work->reopened = true;
+        return true;
+    }
+    work->answer.outcome = work->task == TASK_WRITE ? KS_REFUSED : KS_UNKNOWN;
+    work->answer.count = 0;
+    return false;
+}
+
+/* As it was before the first try. */
+static void begin_try(struct work *work)
+{
+    work->answer.outcome = KS_DONE;
+    work->answer.count = work->given;
+    work->answer.more = false;
+    work->damaged = 0;
+    if (work->task == TASK_LIST || work->task == TASK_FIND)
+        ks_bytes_clear(&work->bytes);
+}
+
+static void make_durable(struct work *work)
+{
+    int code;
+
+    if (work->answer.outcome != KS_DONE || work->task == TASK_LIST || work->task == TASK_FIND)
+        return;
+    code = ks_sqlite_sync(work->file->db, &work->file->sync_failed);
+    if (code == SQLITE_OK)
+        return;
+    work->answer.outcome = KS_UNKNOWN;
+    work->answer.count = 0;
+    ks_detail_set(&work->answer.detail, "%s: not on its disk: %s", work->file->path,
+                  sqlite3_errstr(code));
+}
+
+/* What was written to a file that was moved or removed is written again to the one that the path names: its place is
+ * judged before, and once more when all is on the disk. */
+static void run(struct ks_job *job)
+{
+    struct work *work = KS_LIST_ENTRY(job, struct work, job);
+    struct file *const file = work->file;
+
+    for (int attempt = 0; attempt < TRIES; attempt++) {
+        if (!open_anew(work))
+            return;
+        begin_try(work);
+        perform(work);
+        make_durable(work);
+        if (work->answer.outcome == KS_UNKNOWN ||
+            ks_sqlite_place_holds(file->db, file->path, &file->place))
+            return;
+    }
+    work->answer.outcome = KS_UNKNOWN;
+    work->answer.count = 0;
+    ks_detail_set(&work->answer.detail,
+                  "%s: the file is moved or removed again and again; leave it where it is",
+                  file->path);
+}
+
 /* ---- On the loop. ---- */
 
 static void let_go(struct file *file)
 {
     if (--file->users > 0)
         return;
-    (void)sqlite3_close(file->db);
+    ks_loop_queue_close(file->queue);
+    ks_sqlite_close(file->db);
     ks_free(file->path);
     ks_free(file->application);
+    ks_free(file->also);
+    ks_free(file->also_stream);
     ks_free(file);
 }
 
@@ -324,10 +443,30 @@ static void work_free(struct work *work)
     ks_free(work);
 }
 
+/* Damage that lasts is logged once, until a list from the first letter to the last meets none. */
+static void log_work(struct sqlite_letters *store, const struct work *work)
+{
+    const bool whole = work->task == TASK_LIST && work->id[0] == '\0' && !work->answer.more;
+
+    if (work->reopened)
+        ks_warn("dead letters %s: the file was moved or removed while it was open; opened anew, "
+                "letters from before are where that file is now",
+                work->file->path);
+    if (work->answer.outcome != KS_DONE || work->task != TASK_LIST)
+        return;
+    if (work->damaged > 0 && !store->damaged)
+        ks_warn("dead letters %s (%u such rows in this list); it is not delivered again, repair the "
+                "row or discard it",
+                work->damage.text, work->damaged);
+    store->damaged = work->damaged > 0 || (store->damaged && !whole);
+}
+
 static void done(struct ks_job *job)
 {
     struct work *work = KS_LIST_ENTRY(job, struct work, job);
 
+    if (work->store != NULL)
+        log_work(work->store, work);
     work->answer.letters = work->letters;
     if (work->store != NULL)
         work->answered(work->arg, &work->answer);
@@ -382,7 +521,7 @@ static void submit(struct work *work, bool able, enum ks_outcome outcome)
         work->answer.count = 0;
         ks_detail_set(&work->answer.detail, "out of memory");
     }
-    ks_loop_submit(work->store->loop, &work->job);
+    ks_loop_submit_to(work->store->loop, work->file->queue, &work->job);
 }
 
 static void tell_no_memory(enum ks_outcome outcome, ks_letters_answered *answered, void *arg)
@@ -408,7 +547,7 @@ static void write_letters(struct ks_dead_letters *port, const struct ks_letter *
         work->letters[i] = letters[i];
         kept = ks_ok(keep_letter(work, &work->letters[i]));
     }
-    work->answer.count = count;
+    work->given = count;
     if (kept)
         settle_views(work, count);
     submit(work, kept, KS_REFUSED);
@@ -560,38 +699,71 @@ static ks_err make_table(struct file *file, struct ks_detail *ret_detail)
     return run_sql(file->db, sql) == SQLITE_OK ? KS_OK : fail_open(file, ret_detail);
 }
 
-static ks_err open_file(struct file *file, struct ks_detail *ret_detail)
+static ks_err prepare_file(struct file *file, struct ks_detail *ret_detail)
 {
-    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX;
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
 
-    if (file->path == NULL || file->application == NULL)
-        return KS_FAIL(NO_MEMORY);
     if (sqlite3_open_v2(file->path, &file->db, flags, NULL) != SQLITE_OK ||
         ks_sqlite_harden(file->db) != SQLITE_OK)
         return fail_open(file, ret_detail);
     (void)sqlite3_busy_timeout(file->db, BUSY_MS);
+    (void)sqlite3_limit(file->db, SQLITE_LIMIT_LENGTH, CELL_BYTES_MAX);
     KS_TRY(check_at_once(file, ret_detail));
-    if (ks_sqlite_use_wal(file->db, ks_instant_add(ks_instant_now(), ks_span_ms(BUSY_MS))) !=
-        SQLITE_OK)
+    if (ks_sqlite_use_wal(file->db, KS_SQLITE_SYNCED_COMMITS,
+                          ks_instant_add(ks_instant_now(), ks_span_ms(BUSY_MS))) != SQLITE_OK)
         return fail_open(file, ret_detail);
-    return make_table(file, ret_detail);
+    KS_TRY(make_table(file, ret_detail));
+    return ks_sqlite_place_note(file->db, file->path, &file->place, ret_detail);
 }
 
-ks_err ks_sqlite_letters_open(struct ks_loop *loop, const char *path, const char *application,
-                              struct ks_dead_letters **ret, struct ks_detail *ret_detail)
+/* Instead of the one that is open. If it fails, none is. */
+static ks_err open_file(struct file *file, struct ks_detail *ret_detail)
+{
+    ks_err err;
+
+    ks_sqlite_close(file->db);
+    file->db = NULL;
+    file->sync_failed = false;
+    err = prepare_file(file, ret_detail);
+    if (!ks_ok(err)) {
+        ks_sqlite_close(file->db);
+        file->db = NULL;
+    }
+    return err;
+}
+
+static ks_err fill_file(struct file *file, struct ks_loop *loop, const char *path,
+                        const struct ks_letters_key *key, struct ks_detail *ret_detail)
+{
+    const bool also = key->also != NULL && strcmp(key->also, key->application) != 0;
+
+    *file = (struct file){.path = ks_strdup(path),
+                          .application = ks_strdup(key->application),
+                          .also = also ? ks_strdup(key->also) : NULL,
+                          .also_stream = also ? ks_strdup(key->also_stream) : NULL,
+                          .users = 1};
+    if (file->path == NULL || file->application == NULL ||
+        (also && (file->also == NULL || file->also_stream == NULL)))
+        return KS_FAIL(NO_MEMORY);
+    KS_TRY(ks_loop_queue_new(loop, &file->queue));
+    return open_file(file, ret_detail);
+}
+
+ks_err ks_sqlite_letters_open(struct ks_loop *loop, const char *path,
+                              const struct ks_letters_key *key, struct ks_dead_letters **ret,
+                              struct ks_detail *ret_detail)
 {
     struct sqlite_letters *store = ks_alloc(sizeof *store);
     struct file *file = ks_alloc(sizeof *file);
     ks_err err = KS_FAIL(NO_MEMORY);
 
-    if (store != NULL && file != NULL) {
-        *file = (struct file){
-            .path = ks_strdup(path), .application = ks_strdup(application), .users = 1};
-        err = open_file(file, ret_detail);
-    }
+    if (store != NULL && file != NULL)
+        err = fill_file(file, loop, path, key, ret_detail);
     if (!ks_ok(err)) {
-        if (file != NULL)
+        if (store != NULL && file != NULL)
             let_go(file);
+        else
+            ks_free(file);
         ks_free(store);
         return err;
     }

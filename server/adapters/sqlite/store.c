@@ -4,6 +4,7 @@
 #include "adapters/asks.h"
 #include "adapters/sqlite/table.h"
 #include "base/budget.h"
+#include "base/log.h"
 
 #include <assert.h>
 
@@ -17,6 +18,7 @@ struct engine {
     struct ks_ask_work *works[KS_SQLITE_JOB_MAX];
     uint32_t count;
     int64_t version;
+    char holder[KS_SQLITE_HOLDER_SIZE]; /* Who kept the file locked. */
     /* The loop's: whose works they are. NULL: its time was up meanwhile. */
     struct ks_ask *asks[KS_SQLITE_JOB_MAX];
     bool away; /* The job is queued or running. */
@@ -33,6 +35,7 @@ struct sqlite_store {
     void (*changed)(void *arg);
     void *arg;
     int64_t version; /* As last seen. */
+    bool locked;     /* And that was logged. */
 };
 
 static struct sqlite_store *of_port(struct ks_lease_store *store)
@@ -57,6 +60,8 @@ static void run(struct ks_job *job)
 
     for (uint32_t at = 0; at < engine->count; at++)
         ks_sqlite_table_perform(engine->table, engine->works[at]);
+    ks_sqlite_table_settle(engine->table, engine->works, engine->count);
+    ks_sqlite_table_holder(engine->table, engine->holder);
     ks_sqlite_table_version(engine->table, &engine->version);
 }
 
@@ -80,6 +85,21 @@ static void send(struct sqlite_store *store)
     ks_loop_submit_to(store->loop, engine->queue, &engine->job);
 }
 
+/* A lock that lasts is logged once; it is over when requests get through again. */
+static void log_lock(struct sqlite_store *store, const struct engine *engine)
+{
+    const bool locked = engine->holder[0] != '\0';
+
+    if (locked == store->locked || (!locked && engine->count == 0))
+        return;
+    store->locked = locked;
+    if (locked)
+        ks_warn("lease table %s: locked%s; requests wait for it, and leases run out meanwhile",
+                store->path, engine->holder);
+    else
+        ks_info("lease table %s: no longer locked", store->path);
+}
+
 static void done(struct ks_job *job)
 {
     struct engine *const engine = KS_LIST_ENTRY(job, struct engine, job);
@@ -89,6 +109,7 @@ static void done(struct ks_job *job)
         engine_free(engine);
         return;
     }
+    log_lock(store, engine);
     /* It counts as away until all is told, so that new requests wait. */
     for (uint32_t at = 0; at < engine->count; at++) {
         struct ks_ask *const ask = engine->asks[at];

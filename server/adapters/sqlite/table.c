@@ -11,11 +11,13 @@
 #include <errno.h>
 #include <poll.h>
 #include <sqlite3.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
     STATEMENTS_MAX = 48,     /* Shapes of statements: one or two for each operation. */
     BUSY_WAIT_US = 200,      /* Between two looks at a lock. */
+    EARLY_MS = 30,           /* Before its deadline a request gives up, so that its asker hears why. */
     CELL_BYTES_MAX = 4 << 20 /* Beyond ten times what a row may be it is not read at all. */
 };
 
@@ -23,8 +25,13 @@ struct ks_sqlite_table {
     sqlite3 *db;
     char *path;
     char *application;
+    struct ks_sqlite_place place;
     ks_instant deadline; /* Until when the busy handler waits. */
-    struct ks_sql sql;
+    bool unsynced;       /* A write was committed since the last sync. */
+    bool sync_failed;    /* Of ks_sqlite_sync. */
+    char holder[KS_SQLITE_HOLDER_SIZE]; /* Who kept the file locked; "": nobody did since it was asked for. */
+    struct ks_sql sql;  /* Of the request. */
+    struct ks_sql look; /* At the row that refuses a write. */
     sqlite3_stmt *statements[STATEMENTS_MAX];
     uint32_t next; /* The one that makes room when all are taken. */
 };
@@ -53,18 +60,26 @@ static const struct {
     {SQLITE_ERROR, KS_ERR_MALFORMED, "a row or the table is not of our making; repair it by hand"},
 };
 
-static ks_err fail(const struct ks_sqlite_table *table, int code, struct ks_detail *ret_detail)
+static ks_err fail(struct ks_sqlite_table *table, int code, struct ks_detail *ret_detail)
 {
     const int saved = sqlite3_system_errno(table->db);
     const char *const message = sqlite3_errmsg(table->db);
+    const char *holder = "";
 
     /* SQLITE_IOERR of a full disk or quota is told by the system alone. */
     if ((code & 0xFF) == SQLITE_IOERR && (saved == ENOSPC || saved == EDQUOT || saved == EFBIG))
         code = SQLITE_FULL;
+    if ((code & 0xFF) == SQLITE_BUSY) {
+        ks_sqlite_holder(table->db, table->holder);
+        if (table->holder[0] == '\0')
+            (void)snprintf(table->holder, sizeof table->holder, ", its holder is not known");
+        holder = table->holder;
+    }
     for (size_t at = 0; at < sizeof(failures) / sizeof(failures[0]); at++) {
         if (failures[at].code != (code & 0xFF))
             continue;
-        ks_detail_set(ret_detail, "%s: %s: %s", table->path, message, failures[at].advice);
+        ks_detail_set(ret_detail, "%s: %s%s: %s", table->path, message, holder,
+                      failures[at].advice);
         return (ks_err){failures[at].err};
     }
     ks_detail_set(ret_detail, "%s: %s", table->path, message);
@@ -279,17 +294,17 @@ static ks_err add_row(sqlite3_stmt *statement, const char *p, struct ks_ask_work
     return ks_native_rows_add(&work->rows, &item, &work->detail);
 }
 
-/* Runs table->sql; its rows go to `work` if `keep`. */
-static ks_err execute(struct ks_sqlite_table *table, const char *p, bool keep,
-                      struct ks_ask_work *work, uint32_t *ret_rows)
+/* Runs the statement; its rows go to `work` if `keep`. */
+static ks_err execute(struct ks_sqlite_table *table, const struct ks_sql *sql, const char *p,
+                      bool keep, struct ks_ask_work *work, uint32_t *ret_rows)
 {
     sqlite3_stmt *statement = NULL;
     uint32_t rows = 0;
     ks_err err = KS_OK;
-    int code = prepared(table, &table->sql, &statement);
+    int code = prepared(table, sql, &statement);
 
-    for (uint32_t at = 0; code == SQLITE_OK && at < table->sql.count; at++)
-        code = bind(statement, (int)at + 1, table->sql.values[at]);
+    for (uint32_t at = 0; code == SQLITE_OK && at < sql->count; at++)
+        code = bind(statement, (int)at + 1, sql->values[at]);
     if (code == SQLITE_OK) {
         while ((code = sqlite3_step(statement)) == SQLITE_ROW && ks_ok(err)) {
             rows++;
@@ -328,37 +343,55 @@ static ks_err read_rows(struct ks_sqlite_table *table, const char *p,
     uint32_t rows;
 
     KS_TRY(ks_sql_read(&table->sql, table->application, &ks_native_schema, p, keys));
-    KS_TRY(execute(table, p, true, work, &rows));
+    KS_TRY(execute(table, &table->sql, p, true, work, &rows));
     return keys->count == 0 ? KS_OK : check_once(table, rows, keys->count, &work->detail);
+}
+
+/* Before the lock: the statements of a write, and of a look at the row if that refuses it. */
+static ks_err prepare_write(struct ks_sqlite_table *table, struct ks_ask_work *work)
+{
+    const struct ks_item_write *const write = &work->write;
+    struct ks_item_keys keys = {.count = 0};
+    sqlite3_stmt *ignored;
+    int code;
+
+    KS_TRY(ks_item_keys_add(&keys, ks_view_text(write->k)));
+    KS_TRY(ks_sql_write(&table->sql, table->application, &ks_native_schema, write));
+    KS_TRY(
+        ks_sql_read(&table->look, table->application, &ks_native_schema, write->p, &keys));
+    code = prepared(table, &table->sql, &ignored);
+    if (code == SQLITE_OK)
+        code = prepared(table, &table->look, &ignored);
+    return code == SQLITE_OK ? KS_OK : fail(table, code, &work->detail);
 }
 
 /* Within the transaction: the write, or a look at the row that refused it. */
 static ks_err write_row(struct ks_sqlite_table *table, struct ks_ask_work *work, bool *ret_applied)
 {
-    const struct ks_item_write *const write = &work->write;
     const bool tells = work->operation == KS_STORE_HEARTBEAT;
-    struct ks_item_keys keys = {.count = 0};
     uint32_t rows;
 
-    KS_TRY(ks_item_keys_add(&keys, ks_view_text(write->k)));
-    KS_TRY(ks_sql_write(&table->sql, table->application, &ks_native_schema, write));
-    KS_TRY(execute(table, write->p, tells, work, &rows));
+    KS_TRY(execute(table, &table->sql, work->write.p, tells, work, &rows));
     KS_TRY(check_once(table, rows, 1, &work->detail));
     *ret_applied = rows == 1;
     if (rows == 1)
         return KS_OK;
     /* Whether the row can be read or not: it has refused. */
-    if (!ks_ok(read_rows(table, write->p, &keys, work)))
+    if (!ks_ok(execute(table, &table->look, work->write.p, true, work, &rows)) || rows > 1)
         ks_native_rows_free(&work->rows);
     return KS_OK;
 }
 
+/* The file's write lock is held from BEGIN to COMMIT, and other processes wait for it: the statement runs in between,
+ * and nothing that waits for a disk (KS_SQLITE_SYNCED_COMMITS). */
 static ks_err perform_write(struct ks_sqlite_table *table, struct ks_ask_work *work)
 {
     bool applied = false;
     ks_err err;
-    int code = run(table, "BEGIN IMMEDIATE");
+    int code;
 
+    KS_TRY(prepare_write(table, work));
+    code = run(table, "BEGIN IMMEDIATE");
     if (code != SQLITE_OK)
         return fail(table, code, &work->detail);
     /* The lock may have come too late, and nobody waits for this write any more. */
@@ -376,35 +409,21 @@ static ks_err perform_write(struct ks_sqlite_table *table, struct ks_ask_work *w
             (void)run(table, "ROLLBACK");
         return err;
     }
+    table->unsynced = table->unsynced || applied;
     work->outcome = applied ? KS_DONE : KS_REFUSED;
     return KS_OK;
-}
-
-/* A file that was removed or replaced while it is open takes writes that nobody will ever read. */
-static ks_err check_place(struct ks_sqlite_table *table, struct ks_detail *ret_detail)
-{
-    int moved = 0;
-
-    if (sqlite3_file_control(table->db, NULL, SQLITE_FCNTL_HAS_MOVED, &moved) != SQLITE_OK ||
-        moved == 0)
-        return KS_OK;
-    ks_detail_set(
-        ret_detail,
-        "%s: the file was moved or removed while it was open; put it back, or start again",
-        table->path);
-    return KS_FAIL(DISK);
 }
 
 void ks_sqlite_table_perform(struct ks_sqlite_table *table, struct ks_ask_work *work)
 {
     assert(work->outcome == KS_UNKNOWN);
 
-    table->deadline = work->deadline;
+    table->deadline = ks_instant_add(work->deadline, ks_span_ms(-EARLY_MS));
     if (ks_instant_reached(ks_instant_now(), work->deadline)) {
         work->err = KS_FAIL(TIMEOUT);
         return;
     }
-    work->err = check_place(table, &work->detail);
+    work->err = ks_sqlite_place_check(table->db, table->path, &table->place, &work->detail);
     if (!ks_ok(work->err))
         return;
     if (ks_native_writes(work->operation)) {
@@ -414,6 +433,39 @@ void ks_sqlite_table_perform(struct ks_sqlite_table *table, struct ks_ask_work *
     work->err = read_rows(table, work->partition, &work->keys, work);
     if (ks_ok(work->err))
         work->outcome = KS_DONE;
+}
+
+void ks_sqlite_table_settle(struct ks_sqlite_table *table, struct ks_ask_work *const *works,
+                            uint32_t count)
+{
+    struct ks_detail detail = {.text = ""};
+    ks_err err = KS_OK;
+
+    if (table->unsynced) {
+        const int code = ks_sqlite_sync(table->db, &table->sync_failed);
+
+        table->unsynced = code != SQLITE_OK;
+        if (code != SQLITE_OK)
+            err = ks_err_because(KS_FAIL(DISK), &detail, "%s: not on its disk: %s", table->path,
+                                 sqlite3_errstr(code));
+    }
+    /* Behind the sync: what is on the disk now lies where the path leads. */
+    if (ks_ok(err))
+        err = ks_sqlite_place_check(table->db, table->path, &table->place, &detail);
+    for (uint32_t at = 0; at < count && !ks_ok(err); at++) {
+        if (works[at]->outcome == KS_UNKNOWN)
+            continue;
+        works[at]->outcome = KS_UNKNOWN;
+        works[at]->err = err;
+        works[at]->detail = detail;
+        ks_native_rows_free(&works[at]->rows);
+    }
+}
+
+void ks_sqlite_table_holder(struct ks_sqlite_table *table, char ret_text[KS_SQLITE_HOLDER_SIZE])
+{
+    memcpy(ret_text, table->holder, sizeof(table->holder));
+    table->holder[0] = '\0';
 }
 
 void ks_sqlite_table_version(struct ks_sqlite_table *table, int64_t *ret_version)
@@ -505,6 +557,13 @@ static ks_err check_identity(struct ks_sqlite_table *table, enum identity *ret_i
     return KS_OK;
 }
 
+static ks_view column_text(sqlite3_stmt *statement, int column)
+{
+    const uint8_t *const text = sqlite3_column_text(statement, column);
+
+    return ks_view_of(text, text == NULL ? 0 : (size_t)sqlite3_column_bytes(statement, column));
+}
+
 /* Pages that are broken are found now, not when a checkpoint meets them. */
 static ks_err check_pages(struct ks_sqlite_table *table, struct ks_detail *ret_detail)
 {
@@ -516,7 +575,7 @@ static ks_err check_pages(struct ks_sqlite_table *table, struct ks_detail *ret_d
         code = sqlite3_step(statement);
     if (code != SQLITE_ROW) {
         err = fail(table, code, ret_detail);
-    } else if (strcmp((const char *)sqlite3_column_text(statement, 0), "ok") != 0) {
+    } else if (!ks_view_equal(column_text(statement, 0), KS_VIEW("ok"))) {
         ks_detail_set(ret_detail, "%s: corrupted: restore it, or move it away to begin anew",
                       table->path);
         err = KS_FAIL(CORRUPT);
@@ -560,7 +619,8 @@ static ks_err prepare_file(struct ks_sqlite_table *table, struct ks_detail *ret_
     KS_TRY(check_identity(table, &identity, ret_detail));
     if (identity == OURS)
         KS_TRY(check_pages(table, ret_detail));
-    code = ks_sqlite_use_wal(table->db, table->deadline);
+    /* Every row that a request is built on lies in this file: it is not durable later than what follows from it. */
+    code = ks_sqlite_use_wal(table->db, KS_SQLITE_SYNCED_COMMITS, table->deadline);
     if (code != SQLITE_OK)
         return fail(table, code, ret_detail);
     if (identity == EMPTY) {
@@ -569,7 +629,8 @@ static ks_err prepare_file(struct ks_sqlite_table *table, struct ks_detail *ret_
             return fail(table, code, ret_detail);
         KS_TRY(check_identity(table, &identity, ret_detail));
     }
-    return check_columns(table, ret_detail);
+    KS_TRY(check_columns(table, ret_detail));
+    return ks_sqlite_place_note(table->db, table->path, &table->place, ret_detail);
 }
 
 ks_err ks_sqlite_table_open(const char *path, const char *application,
@@ -588,6 +649,7 @@ ks_err ks_sqlite_table_open(const char *path, const char *application,
     if (table == NULL)
         return err;
     ks_sql_init(&table->sql);
+    ks_sql_init(&table->look);
     table->path = ks_strdup(path);
     table->application = ks_strdup(application);
     table->deadline = ks_instant_add(ks_instant_now(), ks_span_ms(KS_SQLITE_OPEN_MS));
@@ -603,16 +665,13 @@ ks_err ks_sqlite_table_open(const char *path, const char *application,
 
 void ks_sqlite_table_close(struct ks_sqlite_table *table)
 {
-    int code;
-
     if (table == NULL)
         return;
     for (size_t at = 0; at < STATEMENTS_MAX; at++)
         (void)sqlite3_finalize(table->statements[at]);
-    code = sqlite3_close(table->db);
-    assert(code == SQLITE_OK);
-    (void)code;
+    ks_sqlite_close(table->db);
     ks_sql_free(&table->sql);
+    ks_sql_free(&table->look);
     ks_free(table->path);
     ks_free(table->application);
     ks_free(table);

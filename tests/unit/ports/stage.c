@@ -64,7 +64,8 @@ void stage_begin_with(struct stage *stage, const struct setting *setting)
         EXPECT_OK(ks_lock_file_open(stage->loop, ks_test_dir(), "app", setting->worker_id,
                                     &stage->lock, &detail));
     config.lock = stage->lock;
-    EXPECT_OK(ks_sqlite_letters_open(stage->loop, ks_test_path("dead_letters.db"), "app",
+    EXPECT_OK(ks_sqlite_letters_open(stage->loop, ks_test_path("dead_letters.db"),
+                                     &(const struct ks_letters_key){.application = "app"},
                                      &stage->letters, &detail));
     config.letters = stage->letters;
     config.core.capacity = setting->capacity;

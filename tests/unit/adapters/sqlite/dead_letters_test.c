@@ -3,6 +3,7 @@
 
 #include <sqlite3.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +27,7 @@ static struct {
     enum ks_cause cause;
     int64_t sub_sequence;
     int64_t arrival_ms;
+    struct ks_detail detail;
 } heard;
 
 static void answered(void *arg, const struct ks_letters_answer *answer)
@@ -35,6 +37,7 @@ static void answered(void *arg, const struct ks_letters_answer *answer)
     heard.outcome = answer->outcome;
     heard.count = answer->count;
     heard.more = answer->more;
+    heard.detail = answer->detail;
     heard.ids[0] = '\0';
     for (uint32_t i = 0; answer->letters != NULL && i < answer->count; i++) {
         const struct ks_letter *letter = &answer->letters[i];
@@ -65,9 +68,10 @@ static void wait_for_answer(void)
 
 static void open_store(const char *application)
 {
+    const struct ks_letters_key key = {.application = application};
     struct ks_detail detail;
 
-    EXPECT_OK(ks_sqlite_letters_open(loop, path, application, &store, &detail));
+    EXPECT_OK(ks_sqlite_letters_open(loop, path, &key, &store, &detail));
 }
 
 static void begin(void)
@@ -221,9 +225,11 @@ TEST(nobody_is_told_after_the_store_is_closed)
 /* Some are gone already when others come. */
 static int open_and_leave(uint32_t which)
 {
+    const struct ks_letters_key key = {.application = "app"};
     struct ks_detail detail;
 
-    if (!ks_ok(ks_sqlite_letters_open(loop, path, "app", &store, &detail)))
+    if (!ks_ok(ks_loop_new(&loop)) ||
+        !ks_ok(ks_sqlite_letters_open(loop, path, &key, &store, &detail)))
         return 1;
     if (which % 2 == 0)
         store->vtable->close(store);
@@ -240,6 +246,7 @@ TEST(processes_that_come_at_once_make_one_file)
 
 TEST(a_file_of_somebody_else_is_left_alone)
 {
+    const struct ks_letters_key key = {.application = "app"};
     struct ks_detail detail;
     sqlite3 *other;
 
@@ -248,7 +255,7 @@ TEST(a_file_of_somebody_else_is_left_alone)
     EXPECT_EQ_I64(sqlite3_open(path, &other), SQLITE_OK);
     EXPECT_EQ_I64(sqlite3_exec(other, "CREATE TABLE theirs (a)", NULL, NULL, NULL), SQLITE_OK);
     EXPECT_EQ_I64(sqlite3_close(other), SQLITE_OK);
-    EXPECT(ks_err_is(ks_sqlite_letters_open(loop, path, "app", &store, &detail), KS_ERR_FOREIGN));
+    EXPECT(ks_err_is(ks_sqlite_letters_open(loop, path, &key, &store, &detail), KS_ERR_FOREIGN));
     EXPECT_CONTAINS(detail.text, "no dead letters of ours");
     ks_loop_free(loop);
 }
@@ -269,7 +276,7 @@ static void put_row(const char *id, const char *shard, const char *arrival_ms, c
     EXPECT_EQ_I64(sqlite3_close(db), SQLITE_OK);
 }
 
-TEST(rows_that_make_no_sense_are_passed_over)
+TEST(damaged_rows_are_listed_by_their_ids_and_never_found)
 {
     struct ks_letter good[2] = {letter("b"), letter("n")};
 
@@ -283,17 +290,27 @@ TEST(rows_that_make_no_sense_are_passed_over)
     put_row("''", "'shard'", "1", "1");
     list("", 10);
     EXPECT_EQ_I64(heard.outcome, KS_DONE);
-    EXPECT_STR(heard.ids, "b n ");
+    EXPECT_STR(heard.ids, "b e f n ");
     list("", 1);
     EXPECT_STR(heard.ids, "b ");
     EXPECT(heard.more);
     list("b", 1);
+    EXPECT_STR(heard.ids, "e ");
+    EXPECT_STR(heard.reason, "damaged row: its column shard cannot be");
+    list("f", 1);
     EXPECT_STR(heard.ids, "n ");
     EXPECT(!heard.more);
     store->vtable->find(store, KS_VIEW("e"), answered, NULL);
     wait_for_answer();
+    EXPECT_EQ_I64(heard.outcome, KS_UNKNOWN);
+    EXPECT_CONTAINS(heard.detail.text, "the letter e is damaged: its column shard cannot be");
+    store->vtable->find(store, KS_VIEW("absent"), answered, NULL);
+    wait_for_answer();
     EXPECT_EQ_I64(heard.outcome, KS_DONE);
     EXPECT_EQ_I64(heard.count, 0);
+    store->vtable->remove(store, KS_VIEW("e"), answered, NULL);
+    wait_for_answer();
+    EXPECT_EQ_I64(heard.outcome, KS_DONE);
     end();
 }
 
@@ -310,7 +327,162 @@ TEST(numbers_that_make_no_sense_become_the_nearest_that_do)
     wait_for_answer();
     put_row("'a'", "'shard'", "9223372036854775807", "4294967296");
     list("", 10);
-    EXPECT_EQ_I64(heard.arrival_ms, INT64_MAX);
-    EXPECT_EQ_I64(heard.attempts, UINT32_MAX);
+    EXPECT_EQ_I64(heard.arrival_ms, INT64_C(253402300799999));
+    EXPECT_EQ_I64(heard.attempts, INT32_MAX);
+    end();
+}
+
+/* ---- Files that are moved or removed ---- */
+
+static void remove_file(const char *end_of_name)
+{
+    char name[620];
+
+    (void)snprintf(name, sizeof name, "%s%s", path, end_of_name);
+    EXPECT(unlink(name) == 0);
+}
+
+/* What another process finds in the file that the path names. */
+static int64_t count_letters(const char *where)
+{
+    sqlite3_stmt *statement = NULL;
+    sqlite3 *db;
+    int64_t count = -1;
+
+    EXPECT_EQ_I64(sqlite3_open_v2(where, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    if (sqlite3_prepare_v2(db, "SELECT count(*) FROM dead_letter", -1, &statement, NULL) ==
+            SQLITE_OK &&
+        sqlite3_step(statement) == SQLITE_ROW)
+        count = sqlite3_column_int64(statement, 0);
+    (void)sqlite3_finalize(statement);
+    (void)sqlite3_close(db);
+    return count;
+}
+
+TEST(a_write_after_the_file_was_removed_is_in_a_new_one)
+{
+    struct ks_letter letters[2] = {letter("a"), letter("b")};
+
+    begin();
+    write_letters(&letters[0], 1);
+    remove_file("");
+    remove_file("-wal");
+    remove_file("-shm");
+    write_letters(&letters[1], 1);
+    EXPECT_EQ_I64(heard.outcome, KS_DONE);
+    EXPECT_EQ_I64(count_letters(path), 1);
+    list("", 10);
+    EXPECT_STR(heard.ids, "b ");
+    end();
+}
+
+/* The log holds what is not in the file yet: a crash would lose it. */
+TEST(a_write_after_the_log_alone_was_removed_is_found_by_another_process)
+{
+    struct ks_letter letters[2] = {letter("a"), letter("b")};
+    const char *const ends[] = {"-wal", "-shm"};
+
+    begin();
+    for (size_t i = 0; i < 2; i++) {
+        remove_file(ends[i]);
+        write_letters(&letters[i], 1);
+        EXPECT_EQ_I64(heard.outcome, KS_DONE);
+        EXPECT_EQ_I64(count_letters(path), (int64_t)i + 1);
+    }
+    end();
+}
+
+TEST(a_moved_file_is_whole_where_it_is_now)
+{
+    struct ks_letter letters[2] = {letter("a"), letter("b")};
+    char moved[620];
+
+    begin();
+    write_letters(&letters[0], 1);
+    (void)snprintf(moved, sizeof moved, "%s.moved", path);
+    EXPECT(rename(path, moved) == 0);
+    write_letters(&letters[1], 1);
+    EXPECT_EQ_I64(heard.outcome, KS_DONE);
+    EXPECT_EQ_I64(count_letters(path), 1);
+    EXPECT_EQ_I64(count_letters(moved), 1);
+    end();
+}
+
+TEST(a_removal_in_a_removed_file_is_none)
+{
+    struct ks_letter one = letter("a");
+
+    begin();
+    write_letters(&one, 1);
+    remove_file("");
+    store->vtable->remove(store, KS_VIEW("a"), answered, NULL);
+    wait_for_answer();
+    EXPECT_EQ_I64(heard.outcome, KS_REFUSED);
+    end();
+}
+
+TEST(without_a_directory_for_it_a_write_is_refused_until_there_is_one)
+{
+    struct ks_letter one = letter("a");
+    char directory[600];
+    char away[620];
+
+    EXPECT_OK(ks_loop_new(&loop));
+    (void)snprintf(directory, sizeof directory, "%s/state", ks_test_dir());
+    (void)snprintf(away, sizeof away, "%s.away", directory);
+    (void)snprintf(path, sizeof path, "%.500s/letters.db", directory);
+    EXPECT(mkdir(directory, 0700) == 0);
+    open_store("app");
+    EXPECT(rename(directory, away) == 0);
+    write_letters(&one, 1);
+    EXPECT_EQ_I64(heard.outcome, KS_REFUSED);
+    EXPECT_CONTAINS(heard.detail.text, path);
+    EXPECT(rename(away, directory) == 0);
+    write_letters(&one, 1);
+    EXPECT_EQ_I64(heard.outcome, KS_DONE);
+    EXPECT_EQ_I64(count_letters(path), 1);
+    end();
+}
+
+/* ---- Keys ---- */
+
+/* An application that gets a second subscription keeps its letters, and one that loses it, too. */
+TEST(letters_under_the_other_key_of_the_subscription_are_its_own)
+{
+    const struct ks_letters_key alone = {"app", "orders", "s"};
+    const struct ks_letters_key beside = {"orders", "app", "s"};
+    const struct ks_letters_key another = {"clicks", "app", "another"};
+    struct ks_letter letters[2] = {letter("a"), letter("b")};
+    struct ks_detail detail;
+
+    begin();
+    write_letters(&letters[0], 1);
+    store->vtable->close(store);
+
+    EXPECT_OK(ks_sqlite_letters_open(loop, path, &another, &store, &detail));
+    list("", 10);
+    EXPECT_EQ_I64(heard.count, 0);
+    store->vtable->close(store);
+
+    EXPECT_OK(ks_sqlite_letters_open(loop, path, &beside, &store, &detail));
+    write_letters(&letters[1], 1);
+    list("", 10);
+    EXPECT_STR(heard.ids, "a b ");
+    list("", 1);
+    EXPECT_STR(heard.ids, "a ");
+    EXPECT(heard.more);
+    /* Written again it is still one letter. */
+    write_letters(&letters[0], 1);
+    EXPECT_EQ_I64(count_letters(path), 2);
+    store->vtable->close(store);
+
+    EXPECT_OK(ks_sqlite_letters_open(loop, path, &alone, &store, &detail));
+    list("", 10);
+    EXPECT_STR(heard.ids, "a b ");
+    store->vtable->remove(store, KS_VIEW("b"), answered, NULL);
+    wait_for_answer();
+    EXPECT_EQ_I64(heard.outcome, KS_DONE);
+    list("", 10);
+    EXPECT_STR(heard.ids, "a ");
     end();
 }
