@@ -7,8 +7,6 @@
 #include "base/digest.h"
 #include "base/loop.h"
 
-#include <assert.h>
-
 enum {
     APPLICATION_ID = 0x4B535354, /* "KSST": told apart from files of anything else. */
     VERSION = 1,                 /* Of the schema. */
@@ -56,12 +54,25 @@ static ks_err meaning(int code)
 ks_err ks_local_db_err(struct ks_local_db *db, int code, const char *doing,
                        struct ks_detail *detail)
 {
+    char holder[KS_SQLITE_HOLDER_SIZE] = "";
     ks_err err = meaning(code);
 
     if (ks_ok(err))
         return err;
-    ks_detail_set(detail, "local stream %s: cannot %s: %s", db->path, doing,
-                  db->handle == NULL ? sqlite3_errstr(code) : sqlite3_errmsg(db->handle));
+    if (ks_err_is(err, KS_ERR_BUSY) && db->handle != NULL)
+        ks_sqlite_holder(db->handle, holder);
+    ks_detail_set(detail, "local stream %s: cannot %s: %s%s", db->path, doing,
+                  db->handle == NULL ? sqlite3_errstr(code) : sqlite3_errmsg(db->handle), holder);
+    return err;
+}
+
+ks_err ks_local_db_check_place(struct ks_local_db *db, struct ks_detail *detail)
+{
+    struct ks_detail why = {.text = ""};
+    ks_err err = ks_sqlite_place_check(db->handle, db->path, &db->place, &why);
+
+    if (!ks_ok(err))
+        ks_detail_set(detail, "local stream %s", why.text);
     return err;
 }
 
@@ -320,7 +331,8 @@ static ks_err prepare(struct ks_local_db *db, const char *path, uint32_t shards,
     KS_TRY(execute(db, "PRAGMA journal_size_limit = 67108864; PRAGMA cache_size = -512",
                    "set it up", detail));
     KS_TRY(ks_local_db_run(db, KS_LOCAL_BEGIN_WRITE, NULL, 0, detail));
-    return ks_local_db_end(db, make_or_find(db, shards, detail), detail);
+    KS_TRY(ks_local_db_end(db, make_or_find(db, shards, detail), detail));
+    return ks_sqlite_place_note(db->handle, db->path, &db->place, detail);
 }
 
 ks_err ks_local_db_open(const char *path, const char *stream, uint32_t shards,
@@ -341,7 +353,11 @@ ks_err ks_local_db_open(const char *path, const char *stream, uint32_t shards,
     db = ks_alloc(sizeof(*db));
     if (db == NULL)
         return KS_FAIL(NO_MEMORY);
-    (void)sqlite3_snprintf(sizeof(db->path), db->path, "%s", path);
+    db->path = ks_strdup(path);
+    if (db->path == NULL) {
+        ks_free(db);
+        return KS_FAIL(NO_MEMORY);
+    }
     (void)sqlite3_snprintf(sizeof(db->name), db->name, "%s", stream);
     db->busy_seed = (uint32_t)ks_random_u64();
 
@@ -360,8 +376,7 @@ void ks_local_db_close(struct ks_local_db *db)
         return;
     for (int at = 0; at < KS_LOCAL_STATEMENT_COUNT; at++)
         (void)sqlite3_finalize(db->statements[at]);
-    int code = sqlite3_close(db->handle);
-    assert(code == SQLITE_OK);
-    (void)code;
+    ks_sqlite_close(db->handle);
+    ks_free(db->path);
     ks_free(db);
 }

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "adapters/hash.h"
+#include "adapters/sqlite/file.h"
 #include "base/bytes.h"
 #include "core/limits.h"
 
@@ -27,6 +28,9 @@ enum {
     KS_LOCAL_NUMBER_BITS = 40,    /* Of a record id. */
     KS_LOCAL_RETENTION_HOURS = 24 /* Kinesis' default. */
 };
+
+/* Of a record: one more is kept back, for the next. */
+#define KS_LOCAL_NUMBER_LAST ((UINT64_C(1) << KS_LOCAL_NUMBER_BITS) - 2)
 
 /* A record's row id. */
 static inline int64_t ks_local_record_id(int64_t shard, uint64_t number)
@@ -89,11 +93,12 @@ enum { KS_LOCAL_STATEMENT_COUNT = KS_LOCAL_REMOVE_RECORDS + 1 };
 struct ks_local_db {
     sqlite3 *handle;
     sqlite3_stmt *statements[KS_LOCAL_STATEMENT_COUNT];
+    struct ks_sqlite_place place;
     int64_t stream; /* Its row. */
     int64_t created_ms;
     uint32_t made_shards; /* With how many shards it was made. */
     char name[KS_STREAM_NAME_MAX + 1];
-    char path[512];     /* For people; cut if it is longer. */
+    char *path;
     uint32_t busy_seed; /* For the waits of the busy handler. */
 };
 
@@ -111,6 +116,9 @@ void ks_local_db_close(struct ks_local_db *db);
  * for SQLITE_OK, SQLITE_ROW and SQLITE_DONE. */
 KS_MUST_USE ks_err ks_local_db_err(struct ks_local_db *db, int code, const char *doing,
                                    struct ks_detail *detail);
+
+/* KS_OK while the path names the file that is open. What was committed to another one is lost: DISK. */
+KS_MUST_USE ks_err ks_local_db_check_place(struct ks_local_db *db, struct ks_detail *detail);
 
 /* A statement, ready to be bound; reset it with ks_local_db_done. */
 KS_MUST_USE ks_err ks_local_db_use(struct ks_local_db *db, enum ks_local_statement which,

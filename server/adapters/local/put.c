@@ -152,6 +152,11 @@ static ks_err write_entry(struct ks_local_db *db, const struct target *target,
     struct ks_shard_row_local *shard;
 
     KS_TRY(target_of(db, target, entry->hash, &shard, detail));
+    if (shard->next >= KS_LOCAL_NUMBER_LAST) {
+        ks_detail_set(detail, "local stream %s: shard %u is full; split it", db->path,
+                      shard->index);
+        return KS_FAIL(CORRUPT);
+    }
     /* A clock that was set back must not make arrivals fall: a time finds its record by halving. */
     if (now_ms > shard->arrival_ms)
         shard->arrival_ms = now_ms;
@@ -224,9 +229,14 @@ void ks_local_put_write(struct ks_local_db *db, struct ks_link *puts, int64_t no
     struct ks_link *cursor;
     struct ks_link *after;
 
-    ks_err err = ks_local_db_run(db, KS_LOCAL_BEGIN_WRITE, NULL, 0, &detail);
+    ks_err err = ks_local_db_check_place(db, &detail);
+    if (ks_ok(err))
+        err = ks_local_db_run(db, KS_LOCAL_BEGIN_WRITE, NULL, 0, &detail);
     if (ks_ok(err))
         err = ks_local_db_end(db, write_loaded(db, puts, now_ms, &detail), &detail);
+    /* Behind the commit, which is on the disk: in the file that the path names, or nowhere. */
+    if (ks_ok(err))
+        err = ks_local_db_check_place(db, &detail);
     KS_LIST_EACH(cursor, after, puts)
     {
         struct ks_local_put *put = KS_LIST_ENTRY(cursor, struct ks_local_put, link);

@@ -130,8 +130,9 @@ static ks_err look_at(struct ks_local_db *db, const struct ks_local_cursor *curs
             break;
         payload += bytes;
         look->last = ks_local_record_number(sqlite3_column_int64(statement, 0));
+        *arrival_ms = sqlite3_column_int64(statement, 2);
         /* Only in a broken file they are not. */
-        in_order = in_order && look->last >= number;
+        in_order = in_order && look->last >= number && *arrival_ms >= 0;
         number = look->last + 1;
         look->last_ms = sqlite3_column_int64(statement, 2);
         if (look->count == 0) {
@@ -233,13 +234,14 @@ static ks_view keep_column(struct ks_block *block, sqlite3_stmt *statement, int 
     return keep(block, bytes, (size_t)sqlite3_column_bytes(statement, column));
 }
 
-/* Room was made for what it had; and its second has a place in a sequence number. */
+/* A record can have had them; room was made for what it had; its second has a place in a sequence number. */
 static bool makes_sense(sqlite3_stmt *statement, const struct ks_block *block, int64_t arrival_ms)
 {
     size_t key = (size_t)sqlite3_column_bytes(statement, 2);
     size_t data = (size_t)sqlite3_column_bytes(statement, 3);
 
-    return KS_LOCAL_SEQUENCE_DIGITS + key + data <= block->capacity - block->size &&
+    return key <= KS_PARTITION_KEY_MAX && data <= KS_RECORD_BYTES_MAX &&
+           KS_LOCAL_SEQUENCE_DIGITS + key + data <= block->capacity - block->size &&
            arrival_ms >= 0 && arrival_ms / 1000 < KS_LOCAL_SECONDS;
 }
 

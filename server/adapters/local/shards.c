@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "adapters/local/shards.h"
 
+#include "adapters/local/sequence.h"
 #include "base/budget.h"
 #include "base/loop.h"
 
@@ -80,6 +81,10 @@ static ks_err add_next(struct ks_local_db *db, struct ks_shard_row_local *row,
     int64_t index = 0;
 
     KS_TRY(ks_local_db_ask(db, KS_LOCAL_TAKE_INDEX, &db->stream, 1, &index, detail));
+    if (index < 0 || index > UINT32_MAX) {
+        ks_detail_set(detail, "local stream %s: its next index makes no sense", db->path);
+        return KS_FAIL(CORRUPT);
+    }
     row->index = (uint32_t)index;
     return add(db, row, detail);
 }
@@ -137,9 +142,10 @@ static ks_err read_row(struct ks_local_db *db, sqlite3_stmt *statement,
     };
     bool sane = index >= 0 && index <= UINT32_MAX && next > 0 &&
                 next < INT64_C(1) << KS_LOCAL_NUMBER_BITS && made_s >= 0 &&
-                made_s < INT64_C(1) << 36 && row->id > 0 && row->id < 1 << 22;
+                made_s < KS_LOCAL_SECONDS - 1 && row->id > 0 && row->id < 1 << 22 &&
+                row->arrival_ms >= 0 && row->arrival_ms / 1000 < KS_LOCAL_SECONDS;
     if (sane && ks_ok(ks_hash_key_get(column_blob(statement, 4), &row->start)) &&
-        ks_ok(ks_hash_key_get(column_blob(statement, 5), &row->end)))
+        ks_ok(ks_hash_key_get(column_blob(statement, 5), &row->end)) && row->start <= row->end)
         return KS_OK;
     return no_sense(db, index, detail);
 }

@@ -192,3 +192,56 @@ TEST(the_nth_allocation_fails_and_nothing_is_half_put)
     ks_local_db_close(db);
     EXPECT_EQ_I64(ks_alloc_live(), 0);
 }
+
+TEST(a_put_into_a_file_that_was_removed_fails_and_names_it)
+{
+    static const char *const ends[] = {"", "-wal"};
+
+    for (size_t at = 0; at < sizeof ends / sizeof ends[0]; at++) {
+        struct ks_local_db *db = open_new(1);
+        char name[600];
+        struct ks_link puts;
+        struct ks_local_put *put;
+
+        ks_link_init(&puts);
+        put = add(&puts, 1);
+        (void)snprintf(name, sizeof name, "%s%s", db->path, ends[at]);
+        EXPECT_EQ_I64(remove(name), 0);
+        ks_local_put_write(db, &puts, NOW_MS);
+        EXPECT_ERR(put->err, DISK);
+        EXPECT_CONTAINS(put->detail.text, db->path);
+        ks_free(put);
+        ks_local_db_close(db);
+    }
+    EXPECT_EQ_I64(ks_alloc_live(), 0);
+}
+
+/* What the columns of a shard may say, and what they may not. */
+TEST(a_shard_whose_numbers_have_run_out_or_make_no_sense_takes_no_record)
+{
+    static const char *const damages[] = {
+        "UPDATE shards SET next = (1 << 40) - 2", "UPDATE shards SET arrival_ms = 1 << 62",
+        "UPDATE shards SET arrival_ms = -(1 << 62)", "UPDATE shards SET made_s = (1 << 36) - 1",
+        "UPDATE shards SET hash_start = x'FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF', "
+        "hash_end = x'00000000000000000000000000000000'"};
+
+    for (size_t at = 0; at < sizeof damages / sizeof damages[0]; at++) {
+        struct ks_local_db *db = open_new(1);
+        struct ks_link puts;
+        struct ks_local_put *put;
+
+        EXPECT_EQ_I64(sqlite3_exec(db->handle, "BEGIN", NULL, NULL, NULL), SQLITE_OK);
+        EXPECT_EQ_I64(sqlite3_exec(db->handle, damages[at], NULL, NULL, NULL), SQLITE_OK);
+        EXPECT_EQ_I64(sqlite3_exec(db->handle, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+        ks_link_init(&puts);
+        put = add(&puts, 1);
+        ks_local_put_write(db, &puts, NOW_MS);
+        if (!ks_err_is(put->err, KS_ERR_CORRUPT))
+            FAIL("%s: %s", damages[at], ks_err_name(put->err));
+        ks_free(put);
+        EXPECT_EQ_I64(sqlite3_exec(db->handle, "DELETE FROM shards; DELETE FROM streams", NULL,
+                                   NULL, NULL),
+                      SQLITE_OK);
+        ks_local_db_close(db);
+    }
+}
