@@ -9,6 +9,7 @@ import base64
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import sqlite3
@@ -77,6 +78,9 @@ class Cloud:
     def rows(self):
         return lease_rows(self.name)
 
+    def is_locked_by(self, _):
+        return False
+
 
 class Embedded:
     """The same in two SQLite files."""
@@ -89,6 +93,12 @@ class Embedded:
 
     def put(self, sidecar, records):
         return sidecar.put(records)
+
+    def is_locked_by(self, pid):
+        """True if the process keeps the write lock: byte 120 of the shared memory (sqlite.org/walformat.html)."""
+        inode = os.stat(os.path.join(self.folder, "leases.db-shm")).st_ino
+        with open("/proc/locks", encoding="ascii") as locks:
+            return any(re.match(rf"\d+: POSIX +\S+ +WRITE {pid} \w+:\w+:{inode} 120 ", line) for line in locks)
 
     def rows(self):
         with sqlite3.connect(os.path.join(self.folder, "leases.db"), timeout=10) as db:
@@ -168,6 +178,25 @@ def checkpoints(world):
     return {shard: row["checkpoint"] for shard, row in world.rows().items()}
 
 
+def stop_outside_of_a_write(world, first, second, two):
+    """Stops the first one. Between BEGIN and COMMIT of a write it keeps the lease table's lock: then nobody takes over, the
+    log of the second one names it, and it is woken and stopped again. Says which case it met."""
+    while True:
+        before = checkpoints(world)
+        first.signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, first.process.pid, os.WSTOPPED)
+        if not world.is_locked_by(first.process.pid):
+            print("    stopped outside of a write of the lease table")
+            return
+        print("    stopped inside a write of the lease table")
+        named = re.compile(rf"locked, held by process {first.process.pid} \([^)]*, stopped\)")
+        wait_until(lambda: named.search(second.said()), 20, "the second one names the process that keeps the lock")
+        check_equal(checkpoints(world), before, "the table while it is locked")
+        check_equal(two.data(), [], "delivered by the second one, which holds nothing")
+        first.signal(signal.SIGCONT)
+        wait_until(lambda: not world.is_locked_by(first.process.pid), 10, "the write is over")
+
+
 def a_stopped_one_delivers_and_checkpoints_nothing_when_it_wakes(world):
     first, one, second, two = two_sidecars(world)
     records = numbered("record", 60)
@@ -175,7 +204,7 @@ def a_stopped_one_delivers_and_checkpoints_nothing_when_it_wakes(world):
     wait_until(lambda: len(one.records) == 10, 10, "the first one delivers as much as it may")
     time.sleep(0.5)  # It has read more than it may deliver, and holds it in memory.
 
-    first.signal(signal.SIGSTOP)
+    stop_outside_of_a_write(world, first, second, two)
     wait_until(lambda: all_owned_by(world, "second"), LEASE_MS / 1000 * 4 / 3 + 10, "the second one took over")
     wait_until(lambda: names(records) <= set(two.data()), 15, "the second one delivers everything")
     check_equal(ack(second, two.records)["failed"], [], "acks of the second one")

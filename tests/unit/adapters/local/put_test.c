@@ -216,6 +216,29 @@ TEST(a_put_into_a_file_that_was_removed_fails_and_names_it)
     EXPECT_EQ_I64(ks_alloc_live(), 0);
 }
 
+static int remove_path(void *path, sqlite3 *db, const char *schema, int pages)
+{
+    (void)db;
+    (void)schema;
+    (void)pages;
+    return remove(path) == 0 ? SQLITE_OK : SQLITE_ERROR;
+}
+
+TEST(a_put_into_a_file_that_is_removed_right_behind_its_commit_fails)
+{
+    struct ks_local_db *db = open_new(1);
+    struct ks_link puts;
+    struct ks_local_put *put;
+
+    ks_link_init(&puts);
+    put = add(&puts, 1);
+    (void)sqlite3_wal_hook(db->handle, remove_path, db->path);
+    ks_local_put_write(db, &puts, NOW_MS);
+    EXPECT_ERR(put->err, DISK);
+    ks_free(put);
+    ks_local_db_close(db);
+}
+
 /* What the columns of a shard may say, and what they may not. */
 TEST(a_shard_whose_numbers_have_run_out_or_make_no_sense_takes_no_record)
 {

@@ -408,6 +408,49 @@ TEST(a_moved_file_is_whole_where_it_is_now)
     end();
 }
 
+static int removals; /* Still to be made, one in each commit. */
+
+static int remove_in_a_commit(void *arg)
+{
+    (void)arg;
+    if (removals > 0) {
+        removals--;
+        remove_file("");
+    }
+    return 0;
+}
+
+static int add_removal(sqlite3 *db, char **error, const struct sqlite3_api_routines *routines)
+{
+    (void)error;
+    (void)routines;
+    (void)sqlite3_commit_hook(db, remove_in_a_commit, NULL);
+    return SQLITE_OK;
+}
+
+/* The look before the job has seen the file. */
+TEST(a_write_whose_file_is_removed_in_its_commit_is_made_again)
+{
+    struct ks_letter one = letter("a");
+
+    EXPECT_EQ_I64(sqlite3_auto_extension((void (*)(void))add_removal), SQLITE_OK);
+    begin();
+    removals = 1;
+    write_letters(&one, 1);
+    EXPECT_EQ_I64(removals, 0);
+    EXPECT_EQ_I64(heard.outcome, KS_DONE);
+    EXPECT_EQ_I64(count_letters(path), 1);
+    removals = 100;
+    write_letters(&one, 1);
+    EXPECT(heard.outcome != KS_DONE);
+    EXPECT_CONTAINS(heard.detail.text, "letters.db: ");
+    removals = 0;
+    write_letters(&one, 1);
+    EXPECT_EQ_I64(heard.outcome, KS_DONE);
+    sqlite3_reset_auto_extension();
+    end();
+}
+
 TEST(a_removal_in_a_removed_file_is_none)
 {
     struct ks_letter one = letter("a");
