@@ -39,7 +39,7 @@ struct ks_loop {
     struct ks_timers timers;
     struct ks_jobs *jobs;
     struct ks_job_queue *queue; /* Of ks_loop_submit. */
-    uint32_t jobs_away; /* Submitted, and not back. */
+    uint32_t jobs_away;         /* Submitted, and not back. */
     struct ks_link hooks;
     struct ks_link *hook_next; /* The one that runs after the running one. */
     ks_instant hooks_due;

@@ -66,8 +66,8 @@ struct ks_timer {
 void ks_loop_timer_set(struct ks_loop *loop, struct ks_timer *timer, ks_instant at);
 void ks_loop_timer_clear(struct ks_loop *loop, struct ks_timer *timer);
 
-/* A job. `run` is called on the thread of its queue and touches nothing but the job's own struct; `done` is called on the loop
- * in a later turn. The struct belongs to the caller until `done`. */
+/* A job. `run` is called on the thread of its queue and touches nothing but the job's own struct; `done` is called on
+ * the loop in a later turn. The struct belongs to the caller until `done`. */
 struct ks_job {
     void (*run)(struct ks_job *job);
     void (*done)(struct ks_job *job);

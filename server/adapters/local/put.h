@@ -45,7 +45,8 @@ KS_MUST_USE ks_err ks_local_put_new(const struct ks_put_entry *entries, uint32_t
                                     struct ks_local_put **ret_put, struct ks_detail *detail);
 
 /* Writes all puts of the list in one transaction and fills their results. When it fails nothing was
- * written, and `err` and `detail` of each say why; after DISK of a file that was moved or removed, it is in that one. */
+ * written, and `err` and `detail` of each say why; after DISK of a file that was moved or removed, it
+ * may be in that one. */
 void ks_local_put_write(struct ks_local_db *db, struct ks_link *puts, int64_t now_ms);
 
 #endif

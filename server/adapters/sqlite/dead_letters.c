@@ -51,9 +51,9 @@ struct work {
     uint32_t given;        /* Letters of a write. */
     struct ks_bytes bytes; /* What their views are of, once they do not move any more. */
     char id[KS_LETTER_ID_MAX + 1];
-    uint32_t damaged;        /* Rows that a list passed over. */
-    struct ks_detail damage; /* Of the first of them. */
-    bool reopened;           /* The file had been moved or removed. */
+    uint32_t damaged;               /* Rows that a list passed over. */
+    struct ks_detail damage;        /* Of the first of them. */
+    bool reopened;                  /* The file had been moved or removed. */
     char last_id[KS_LETTER_ID_MAX]; /* Of the letter read last. */
     struct ks_letters_answer answer;
     ks_letters_answered *answered;
@@ -213,8 +213,8 @@ static void note_damage(struct work *work, ks_view id, const char *damage)
 /* The file may be somebody else's work, its order too: a list that does not go on would never end. */
 static bool is_next(const struct work *work, ks_view id)
 {
-    const ks_view before = work->answer.count == 0 ? ks_view_text(work->id)
-                                                   : work->letters[work->answer.count - 1].id;
+    const ks_view before =
+        work->answer.count == 0 ? ks_view_text(work->id) : work->letters[work->answer.count - 1].id;
     const size_t size = id.size < before.size ? id.size : before.size;
     int order;
 
@@ -455,9 +455,10 @@ static void log_work(struct sqlite_letters *store, const struct work *work)
     if (work->answer.outcome != KS_DONE || work->task != TASK_LIST)
         return;
     if (work->damaged > 0 && !store->damaged)
-        ks_warn("dead letters %s (%u such rows in this list); it is not delivered again, repair the "
-                "row or discard it",
-                work->damage.text, work->damaged);
+        ks_warn(
+            "dead letters %s (%u such rows in this list); it is not delivered again, repair the "
+            "row or discard it",
+            work->damage.text, work->damaged);
     store->damaged = work->damaged > 0 || (store->damaged && !whole);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "adapters/sqlite/file.h"
 
+#include "base/bytes.h"
 #include "base/loop.h"
 
 #include <assert.h>
@@ -165,42 +166,76 @@ void ks_sqlite_close(sqlite3 *db)
  * without a log (sqlite.org/lockingv3.html). */
 enum { WRITE_LOCK_BYTE = 120, FILE_LOCKS_FROM = 0x40000000 };
 
-/* The name and the state of a process, by the line of /proc/PID/stat: "PID (NAME) STATE ..". */
-static void describe_process(int pid, char ret_text[KS_SQLITE_HOLDER_SIZE])
+/* The next of the words between blanks; empty at the end. */
+static ks_view next_word(ks_view *line)
 {
-    char path[32];
-    char name[17] = "?"; /* At most 15 characters (prctl(2), PR_SET_NAME). */
-    char state = '?';
+    ks_view word = KS_VIEW("");
+
+    while (word.size == 0 && line->size > 0)
+        word = ks_view_cut(line, ' ');
+    return word;
+}
+
+static const char *state_name(uint8_t state)
+{
+    switch (state) {
+    case 'T':
+    case 't': return "stopped";
+    case 'D': return "waiting for its disk";
+    case '?': return "gone";
+    default: return "running";
+    }
+}
+
+/* The name and the state of a process, by the line of /proc/PID/stat: "PID (NAME) STATE ..". */
+static void describe_process(uint64_t pid, char ret_text[KS_SQLITE_HOLDER_SIZE])
+{
+    char path[40];
+    char line[128] = "";
+    ks_view name = KS_VIEW("");
+    ks_view rest = KS_VIEW("");
     FILE *file;
 
-    (void)snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    (void)snprintf(path, sizeof path, "/proc/%llu/stat", (unsigned long long)pid);
     file = fopen(path, "re");
     if (file != NULL) {
-        if (fscanf(file, "%*d (%16[^)]) %c", name, &state) != 2)
-            state = '?';
+        if (fgets(line, sizeof line, file) != NULL) {
+            rest = ks_view_text(line);
+            (void)ks_view_cut(&rest, '(');
+            name = ks_view_cut(&rest, ')');
+            rest = next_word(&rest);
+        }
         (void)fclose(file);
     }
-    (void)snprintf(ret_text, KS_SQLITE_HOLDER_SIZE, ", held by process %d (%s, %s%s)", pid, name,
-                   state == 'T' || state == 't' ? "stopped"
-                   : state == 'D'               ? "waiting for its disk"
-                   : state == '?'               ? "gone"
-                                                : "running",
-                   pid == (int)getpid() ? ": this one" : "");
+    (void)snprintf(ret_text, KS_SQLITE_HOLDER_SIZE, ", held by process %llu (%.*s, %s%s)",
+                   (unsigned long long)pid, name.size < 16 ? (int)name.size : 16,
+                   name.size == 0 ? "" : (const char *)name.data,
+                   state_name(rest.size == 0 ? '?' : rest.data[0]),
+                   pid == (uint64_t)getpid() ? ": this one" : "");
 }
 
 /* The process that a line of /proc/locks names, if it has the lock of a writer on one of the files; 0: it has not.
  * "1: POSIX  ADVISORY  WRITE 4711 fe:00:9977947 120 120"; the device is not compared, for a file of an overlay has
  * another one there than for stat(2). */
-static int holder_in(const char *line, const struct stat *file, const struct stat *memory)
+static uint64_t holder_in(ks_view line, const struct stat *file, const struct stat *memory)
 {
-    unsigned long long inode, from;
-    unsigned long long to = ULLONG_MAX; /* "EOF" is no number. */
-    int pid;
-    int fields =
-        sscanf(line, "%*d: POSIX %*s WRITE %d %*x:%*x:%llu %llu %llu", &pid, &inode, &from, &to);
+    uint64_t pid, inode, from, to;
+    ks_view place;
 
-    if (fields < 3 || pid <= 0)
+    (void)next_word(&line);
+    if (!ks_view_equal(next_word(&line), KS_VIEW("POSIX")))
         return 0;
+    (void)next_word(&line);
+    if (!ks_view_equal(next_word(&line), KS_VIEW("WRITE")) ||
+        !ks_ok(ks_view_u64(next_word(&line), &pid))) /* A negative one is unknown. */
+        return 0;
+    place = next_word(&line);
+    (void)ks_view_cut(&place, ':');
+    (void)ks_view_cut(&place, ':');
+    if (!ks_ok(ks_view_u64(place, &inode)) || !ks_ok(ks_view_u64(next_word(&line), &from)))
+        return 0;
+    if (!ks_ok(ks_view_u64(next_word(&line), &to)))
+        to = UINT64_MAX; /* "EOF". */
     if (inode == memory->st_ino && from <= WRITE_LOCK_BYTE && WRITE_LOCK_BYTE <= to)
         return pid;
     return inode == file->st_ino && from >= FILE_LOCKS_FROM ? pid : 0;
@@ -212,7 +247,7 @@ void ks_sqlite_holder(sqlite3 *db, char ret_text[KS_SQLITE_HOLDER_SIZE])
     struct stat files[KS_SQLITE_FILES];
     char line[128];
     FILE *locks;
-    int pid = 0;
+    uint64_t pid = 0;
 
     ret_text[0] = '\0';
     if (full == NULL || !stat_files(db, full, files))
@@ -222,7 +257,7 @@ void ks_sqlite_holder(sqlite3 *db, char ret_text[KS_SQLITE_HOLDER_SIZE])
     if (locks == NULL)
         return;
     while (pid == 0 && fgets(line, sizeof line, locks) != NULL)
-        pid = holder_in(line, &files[0], &files[2]);
+        pid = holder_in(ks_view_trim(ks_view_text(line)), &files[0], &files[2]);
     (void)fclose(locks);
     if (pid != 0)
         describe_process(pid, ret_text);

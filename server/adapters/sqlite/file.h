@@ -48,8 +48,8 @@ struct ks_sqlite_place {
     } files[KS_SQLITE_FILES];
 };
 
-/* Notes the files that `path` and the names of its log and its shared memory name: to be called right after the file was
- * opened, with its log turned on. DISK, with a sentence: the path names another file already. */
+/* Notes the files that `path` and the names of its log and its shared memory name: to be called right after the file
+ * was opened, with its log turned on. DISK, with a sentence: the path names another file already. */
 KS_MUST_USE ks_err ks_sqlite_place_note(sqlite3 *db, const char *path,
                                         struct ks_sqlite_place *ret_place,
                                         struct ks_detail *ret_detail);

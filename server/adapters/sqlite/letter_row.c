@@ -35,7 +35,9 @@ void ks_letter_row_read(sqlite3_stmt *statement, struct ks_letter *ret_letter)
         .stream = column(statement, STREAM),
         .shard_id = column(statement, SHARD),
         .sequence = column(statement, SEQUENCE),
-        .sub_sequence = sub < -1 ? -1 : sub > UINT32_MAX ? UINT32_MAX : sub,
+        .sub_sequence = sub < -1           ? -1
+                        : sub > UINT32_MAX ? UINT32_MAX
+                                           : sub,
         .partition_key = column(statement, KEY),
         .data = column(statement, DATA),
         .reason = column(statement, REASON),

@@ -18,7 +18,8 @@
 /* Reads the statement's row. The views are valid until its next step. */
 void ks_letter_row_read(sqlite3_stmt *statement, struct ks_letter *ret_letter);
 
-/* Empties the columns whose values no record can have had. Returns the name of the first of them; NULL: there is none. */
+/* Empties the columns whose values no record can have had. Returns the name of the first of them; NULL: there is
+ * none. */
 const char *ks_letter_row_clean(struct ks_letter *letter);
 
 #endif

@@ -2,8 +2,9 @@
 /* store.h - the lease store in a SQLite file: the embedded default.
  *
  * Several processes of one machine may share one file. All work with it is done on a thread of its
- * own, up to KS_SQLITE_JOB_MAX requests in a job, each in its own transaction; heartbeats go first. Opening and closing block the caller for a moment: the file is opened and checked before
- * ks_sqlite_store_open returns.
+ * own, up to KS_SQLITE_JOB_MAX requests in a job, each in its own transaction, and durable when the
+ * job ends; heartbeats go first. Opening and closing block the caller for a moment: the file is
+ * opened and checked before ks_sqlite_store_open returns.
  */
 #ifndef KS_ADAPTERS_SQLITE_STORE_H
 #define KS_ADAPTERS_SQLITE_STORE_H

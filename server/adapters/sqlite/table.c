@@ -15,9 +15,9 @@
 #include <string.h>
 
 enum {
-    STATEMENTS_MAX = 48,     /* Shapes of statements: one or two for each operation. */
-    BUSY_WAIT_US = 200,      /* Between two looks at a lock. */
-    EARLY_MS = 30,           /* Before its deadline a request gives up, so that its asker hears why. */
+    STATEMENTS_MAX = 48, /* Shapes of statements: one or two for each operation. */
+    BUSY_WAIT_US = 200,  /* Between two looks at a lock. */
+    EARLY_MS = 30,       /* Before its deadline a request gives up, so that its asker hears why. */
     CELL_BYTES_MAX = 4 << 20 /* Beyond ten times what a row may be it is not read at all. */
 };
 
@@ -29,9 +29,10 @@ struct ks_sqlite_table {
     ks_instant deadline; /* Until when the busy handler waits. */
     bool unsynced;       /* A write was committed since the last sync. */
     bool sync_failed;    /* Of ks_sqlite_sync. */
-    char holder[KS_SQLITE_HOLDER_SIZE]; /* Who kept the file locked; "": nobody did since it was asked for. */
-    struct ks_sql sql;  /* Of the request. */
-    struct ks_sql look; /* At the row that refuses a write. */
+    char holder
+        [KS_SQLITE_HOLDER_SIZE]; /* Who kept the file locked; "": nobody did since it was asked for. */
+    struct ks_sql sql;           /* Of the request. */
+    struct ks_sql look;          /* At the row that refuses a write. */
     sqlite3_stmt *statements[STATEMENTS_MAX];
     uint32_t next; /* The one that makes room when all are taken. */
 };
@@ -357,8 +358,7 @@ static ks_err prepare_write(struct ks_sqlite_table *table, struct ks_ask_work *w
 
     KS_TRY(ks_item_keys_add(&keys, ks_view_text(write->k)));
     KS_TRY(ks_sql_write(&table->sql, table->application, &ks_native_schema, write));
-    KS_TRY(
-        ks_sql_read(&table->look, table->application, &ks_native_schema, write->p, &keys));
+    KS_TRY(ks_sql_read(&table->look, table->application, &ks_native_schema, write->p, &keys));
     code = prepared(table, &table->sql, &ignored);
     if (code == SQLITE_OK)
         code = prepared(table, &table->look, &ignored);

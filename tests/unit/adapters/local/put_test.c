@@ -243,10 +243,12 @@ TEST(a_put_into_a_file_that_is_removed_right_behind_its_commit_fails)
 TEST(a_shard_whose_numbers_have_run_out_or_make_no_sense_takes_no_record)
 {
     static const char *const damages[] = {
-        "UPDATE shards SET next = (1 << 40) - 2", "UPDATE shards SET arrival_ms = 1 << 62",
-        "UPDATE shards SET arrival_ms = -(1 << 62)", "UPDATE shards SET made_s = (1 << 36) - 1",
-        "UPDATE shards SET hash_start = x'FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF', "
-        "hash_end = x'00000000000000000000000000000000'"};
+        "UPDATE shards SET next = (1 << 40) - 2",
+        "UPDATE shards SET arrival_ms = 1 << 62",
+        "UPDATE shards SET arrival_ms = -(1 << 62)",
+        "UPDATE shards SET made_s = (1 << 36) - 1",
+        "UPDATE shards SET hash_start = hash_end, hash_end = hash_start",
+    };
 
     for (size_t at = 0; at < sizeof damages / sizeof damages[0]; at++) {
         struct ks_local_db *db = open_new(1);
@@ -262,9 +264,9 @@ TEST(a_shard_whose_numbers_have_run_out_or_make_no_sense_takes_no_record)
         if (!ks_err_is(put->err, KS_ERR_CORRUPT))
             FAIL("%s: %s", damages[at], ks_err_name(put->err));
         ks_free(put);
-        EXPECT_EQ_I64(sqlite3_exec(db->handle, "DELETE FROM shards; DELETE FROM streams", NULL,
-                                   NULL, NULL),
-                      SQLITE_OK);
+        EXPECT_EQ_I64(
+            sqlite3_exec(db->handle, "DELETE FROM shards; DELETE FROM streams", NULL, NULL, NULL),
+            SQLITE_OK);
         ks_local_db_close(db);
     }
 }

@@ -214,8 +214,8 @@ TEST(after_a_failed_sync_nothing_is_durable_until_the_log_is_in_the_file)
     EXPECT_EQ_I64(ks_sqlite_sync(db, &failed), SQLITE_OK);
     EXPECT(!failed);
     int frames = -1;
-    EXPECT_EQ_I64(
-        sqlite3_wal_checkpoint_v2(db, NULL, SQLITE_CHECKPOINT_PASSIVE, &frames, NULL), SQLITE_OK);
+    EXPECT_EQ_I64(sqlite3_wal_checkpoint_v2(db, NULL, SQLITE_CHECKPOINT_PASSIVE, &frames, NULL),
+                  SQLITE_OK);
     EXPECT_EQ_I64(frames, 0);
     ks_sqlite_close(db);
 }

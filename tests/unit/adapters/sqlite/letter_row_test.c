@@ -113,8 +113,8 @@ TEST(what_no_record_can_have_is_named_and_empty)
 
 TEST(numbers_become_the_nearest_that_can_be)
 {
-    static const char *const extremes[] = {"-9223372036854775808", "9223372036854775807",
-                                           "-1e308", "1e308", "'a'", "NULL", "x'FF'"};
+    static const char *const extremes[] = {
+        "-9223372036854775808", "9223372036854775807", "-1e308", "1e308", "'a'", "NULL", "x'FF'"};
 
     for (size_t at = 0; at < sizeof extremes / sizeof extremes[0]; at++) {
         struct ks_letter letter = read_with("sub", extremes[at]);

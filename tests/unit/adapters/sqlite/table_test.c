@@ -177,9 +177,10 @@ TEST(a_write_is_unknown_if_the_file_goes_before_it_is_settled)
         char path[600];
         char gone[620];
 
-        (void)snprintf(path, sizeof path, "%s", ks_test_path(i == 0   ? "0.db"
-                                                             : i == 1 ? "1.db"
-                                                                      : "2.db"));
+        (void)snprintf(path, sizeof path, "%s",
+                       ks_test_path(i == 0   ? "0.db"
+                                    : i == 1 ? "1.db"
+                                             : "2.db"));
         (void)snprintf(gone, sizeof gone, "%s%s", path, ends[i]);
         EXPECT_OK(open_table(path, &table));
         ks_sqlite_table_perform(table, work);
