@@ -106,10 +106,12 @@ ks_err ks_sqlite_place_note(sqlite3 *db, const char *path, struct ks_sqlite_plac
 {
     struct ks_sqlite_place place;
     struct stat files[KS_SQLITE_FILES];
-
     /* A read opens the log and its shared memory, which stay until the connection is closed. */
-    if (sqlite3_exec(db, "SELECT count(*) FROM sqlite_schema", NULL, NULL, NULL) != SQLITE_OK ||
-        !stat_files(db, path, files) || has_moved(db)) {
+    const int code = sqlite3_exec(db, "SELECT count(*) FROM sqlite_schema", NULL, NULL, NULL);
+
+    if ((code & 0xFF) == SQLITE_NOMEM)
+        return KS_FAIL(NO_MEMORY);
+    if (code != SQLITE_OK || !stat_files(db, path, files) || has_moved(db)) {
         ks_detail_set(ret_detail, "%s: the file was moved or removed while it was opened", path);
         return KS_FAIL(DISK);
     }

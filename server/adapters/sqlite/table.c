@@ -17,7 +17,7 @@
 enum {
     STATEMENTS_MAX = 48, /* Shapes of statements: one or two for each operation. */
     BUSY_WAIT_US = 200,  /* Between two looks at a lock. */
-    EARLY_MS = 30,       /* Before its deadline a request gives up, so that its asker hears why. */
+    EARLY_MS = 5,        /* Before its deadline a request gives up, so that its asker hears why. */
     CELL_BYTES_MAX = 4 << 20 /* Beyond ten times what a row may be it is not read at all. */
 };
 
@@ -33,6 +33,7 @@ struct ks_sqlite_table {
         [KS_SQLITE_HOLDER_SIZE]; /* Who kept the file locked; "": nobody did since it was asked for. */
     struct ks_sql sql;           /* Of the request. */
     struct ks_sql look;          /* At the row that refuses a write. */
+    struct ks_item_keys look_keys; /* The text of `look` is of them. */
     sqlite3_stmt *statements[STATEMENTS_MAX];
     uint32_t next; /* The one that makes room when all are taken. */
 };
@@ -352,13 +353,14 @@ static ks_err read_rows(struct ks_sqlite_table *table, const char *p,
 static ks_err prepare_write(struct ks_sqlite_table *table, struct ks_ask_work *work)
 {
     const struct ks_item_write *const write = &work->write;
-    struct ks_item_keys keys = {.count = 0};
+    struct ks_item_keys *const keys = &table->look_keys;
     sqlite3_stmt *ignored;
     int code;
 
-    KS_TRY(ks_item_keys_add(&keys, ks_view_text(write->k)));
+    *keys = (struct ks_item_keys){.count = 0};
+    KS_TRY(ks_item_keys_add(keys, ks_view_text(write->k)));
     KS_TRY(ks_sql_write(&table->sql, table->application, &ks_native_schema, write));
-    KS_TRY(ks_sql_read(&table->look, table->application, &ks_native_schema, write->p, &keys));
+    KS_TRY(ks_sql_read(&table->look, table->application, &ks_native_schema, write->p, keys));
     code = prepared(table, &table->sql, &ignored);
     if (code == SQLITE_OK)
         code = prepared(table, &table->look, &ignored);
