@@ -219,9 +219,8 @@ def no_value_in_a_row_of_dead_letters_ends_the_process_or_reaches_a_client_unesc
                 redriven += 1
                 check_records(sidecar, damage, 3000)
                 wait_until(lambda: not any(one["redriven"] for one in letters(sidecar)), 10, f"{damage}: given up again")
-        call = sidecar.call("POST", "/kinesis_sidecar.v1.ControlService/ListDeadLetters", b"",
-                            {"Content-Type": "application/proto", "Connect-Protocol-Version": "1"})
-        check(call.status in (200, 404, 501), damage, call)
+        call = sidecar.call("GET", "/v1/dead-letters", headers={"Accept": "application/x-protobuf"})
+        check_equal((call.status, call.headers["Content-Type"]), (200, "application/x-protobuf"), damage, call)
         alive(sidecar, damage)
     check(redriven > 50, f"only {redriven} letters were delivered again")
     sidecar.stop()
