@@ -5,16 +5,25 @@
 
 #include "api/server.h"
 
+static const struct ks_run *present_run(const struct ks_delivery *delivery)
+{
+    assert(delivery->run_next > 0);
+
+    return &delivery->runs[delivery->run_next - 1];
+}
+
+/* The record of the framer's run; NULL: it may not be written. */
 static const struct ks_record *board_record(void *arg, ks_shard shard, ks_epoch epoch,
                                             ks_number number)
 {
     struct ks_delivery *delivery = arg;
     struct ks_switchboard *board = delivery->subscription->board;
 
-    /* What is half-way must be ended; what was settled since it was pulled is not even begun. */
-    if (!delivery->framer.begun && ks_switchboard_is_over(board, shard, epoch, number))
+    if (!ks_switchboard_may_finish(board, shard, epoch, delivery->now))
         return NULL;
-    return ks_switchboard_record(board, shard, epoch, number, delivery->now);
+    if (delivery->framer.begun)
+        return &delivery->held.record;
+    return ks_switchboard_record(board, present_run(delivery), number);
 }
 
 bool ks_request_encoding(struct ks_exchange *exchange, enum ks_frame_encoding *ret_encoding)
@@ -48,12 +57,13 @@ void ks_delivery_init(struct ks_delivery *delivery, const struct ks_subscription
         delivery->session_epoch = status.session.epoch;
     delivery->run_count = 0;
     delivery->run_next = 0;
+    delivery->unsent_count = 0;
+    delivery->held = (struct ks_held_record){.blocks = {NULL}};
     delivery->batch_id[0] = '\0';
     delivery->passed = 0;
     delivery->head_size = 0;
     delivery->open = false;
     delivery->late = false;
-    delivery->torn = false;
     ks_framer_init(&delivery->framer, format, source);
 }
 
@@ -109,51 +119,81 @@ static void begin_run(struct ks_delivery *delivery)
     ks_framer_begin(&delivery->framer, &stamp, &names, &place, run->attempt);
 }
 
-/* Hands records back as if they had been refused at once: those that are not settled come again in the order of their
- * shard, and they have used no credit. False if the session or the epoch is over, and with it the delivery. */
-static bool give_back(struct ks_delivery *delivery, ks_shard shard, ks_epoch epoch, ks_number first,
-                      ks_number end)
-{
-    struct ks_settlement settlement = {
-        .session = delivery->session,
-        .session_epoch = delivery->session_epoch,
-        .shard = shard,
-        .epoch = epoch,
-        .first = first,
-        .count = (uint32_t)(end - first),
-        .outcome = KS_GIVE_BACK,
-    };
-    enum ks_settle_status status;
+/* ---- Reports ---- */
 
-    status = ks_switchboard_settle(delivery->subscription->board, &settlement).status;
-    /* Expired: some have come to another session meanwhile. */
-    return status == KS_SETTLE_OK || status == KS_SETTLE_EXPIRED;
+static void report(struct ks_delivery *delivery, const struct ks_run *run,
+                   enum ks_write_stage stage, ks_number first, ks_number end)
+{
+    if (first < end)
+        ks_switchboard_write(delivery->subscription->board, delivery->session, run, stage, first,
+                             (uint32_t)(end - first), false);
 }
 
-static bool is_settled(const struct ks_delivery *delivery)
+/* Records of the run wait to be sent. Those that were left out between them do no harm: they are not HANDED. */
+static void add_unsent(struct ks_delivery *delivery, const struct ks_run *run, ks_number first,
+                       ks_number end)
 {
+    struct ks_run *last;
+
+    if (delivery->unsent_count == 0 ||
+        delivery->unsent[delivery->unsent_count - 1].assignment != run->assignment) {
+        assert(delivery->unsent_count < KS_UNSENT_RUNS_MAX);
+        delivery->unsent[delivery->unsent_count] = *run;
+        delivery->unsent[delivery->unsent_count++].first = first;
+    }
+    last = &delivery->unsent[delivery->unsent_count - 1];
+    last->count = (uint32_t)(end - last->first);
+}
+
+/* Records `first` up to the framer's next one were handed over, and some of that one if it is begun. */
+static void hand_over(struct ks_delivery *delivery, ks_number first, enum ks_frame_state state)
+{
+    const struct ks_run *run = present_run(delivery);
     const struct ks_framer *framer = &delivery->framer;
+    uint32_t count = (uint32_t)(framer->next - first);
+    bool begun = framer->begun && state != KS_FRAME_CUT && delivery->held.blocks[0] == NULL;
 
-    return ks_switchboard_is_over(delivery->subscription->board, framer->shard, framer->epoch,
-                                  framer->next);
+    if (begun)
+        ks_switchboard_hold(delivery->subscription->board, run, framer->next, &delivery->held);
+    if (count > 0)
+        add_unsent(delivery, run, first, framer->next);
+    if (count > 0 || begun)
+        ks_switchboard_write(delivery->subscription->board, delivery->session, run, KS_STAGE_HANDED,
+                             first, count, begun);
 }
 
-/* The record that comes next may not be written. */
+/* The record that comes next may not be begun: it is left out, or, where the lease may not send, the rest of the run
+ * is returned. */
 static void skip(struct ks_delivery *delivery)
 {
     struct ks_framer *framer = &delivery->framer;
-    struct ks_run *run = &delivery->runs[delivery->run_next - 1];
-    bool settled = is_settled(delivery);
-    ks_number end = settled ? framer->next + 1 : framer->end;
-    bool back = give_back(delivery, framer->shard, framer->epoch, framer->next, end);
 
     assert(!framer->begun);
-    if (!settled) {
-        delivery->late = true;
-        run->count = (uint32_t)(framer->next - run->first);
-        delivery->torn = delivery->torn || (back && run->count > 0);
+    if (ks_switchboard_may_finish(delivery->subscription->board, framer->shard, framer->epoch,
+                                  delivery->now)) {
+        framer->next++;
+        return;
     }
-    framer->next = end;
+    delivery->late = true;
+    report(delivery, present_run(delivery), KS_STAGE_RETURNED, framer->next, framer->end);
+    framer->next = framer->end;
+}
+
+/* Writes some of the present run. */
+static size_t fill_run(struct ks_delivery *delivery, uint8_t *buffer, size_t room,
+                       enum ks_frame_state *ret_state)
+{
+    struct ks_framer *framer = &delivery->framer;
+    ks_number first = framer->next;
+    bool half_way = framer->begun;
+    size_t size = ks_framer_fill(framer, buffer, room, ret_state);
+
+    /* The held record is out, or cannot be finished. */
+    if (half_way && (!framer->begun || framer->next > first || *ret_state == KS_FRAME_CUT))
+        ks_held_record_drop(&delivery->held);
+    delivery->passed = framer->next;
+    hand_over(delivery, first, *ret_state);
+    return size;
 }
 
 size_t ks_delivery_fill(struct ks_delivery *delivery, uint8_t *buffer, size_t room,
@@ -165,10 +205,13 @@ size_t ks_delivery_fill(struct ks_delivery *delivery, uint8_t *buffer, size_t ro
     delivery->now = ks_instant_now();
     *ret_state = KS_FRAME_DONE;
     while (ks_delivery_pending(delivery)) {
+        if (delivery->unsent_count == KS_UNSENT_RUNS_MAX) {
+            *ret_state = KS_FRAME_FULL;
+            return size;
+        }
         if (framer->next == framer->end)
             begin_run(delivery);
-        size += ks_framer_fill(framer, buffer + size, room - size, ret_state);
-        delivery->passed = framer->next;
+        size += fill_run(delivery, buffer + size, room - size, ret_state);
         if (*ret_state == KS_FRAME_FULL || *ret_state == KS_FRAME_CUT)
             return size;
         if (*ret_state == KS_FRAME_MISSING)
@@ -178,17 +221,57 @@ size_t ks_delivery_fill(struct ks_delivery *delivery, uint8_t *buffer, size_t ro
     return size;
 }
 
-void ks_delivery_give_back(struct ks_delivery *delivery)
+/* ---- The connection ---- */
+
+void ks_delivery_sent(struct ks_delivery *delivery)
+{
+    for (uint32_t i = 0; i < delivery->unsent_count; i++) {
+        const struct ks_run *run = &delivery->unsent[i];
+        report(delivery, run, KS_STAGE_WRITTEN, run->first, run->first + run->count);
+    }
+    delivery->unsent_count = 0;
+}
+
+bool ks_delivery_may_send(const struct ks_delivery *delivery)
+{
+    const struct ks_switchboard *board = delivery->subscription->board;
+    const struct ks_framer *framer = &delivery->framer;
+    ks_instant now = ks_instant_now();
+
+    for (uint32_t i = 0; i < delivery->unsent_count; i++)
+        if (!ks_switchboard_may_send(board, delivery->unsent[i].shard, delivery->unsent[i].epoch,
+                                     now))
+            return false;
+    return !framer->begun || ks_switchboard_may_finish(board, framer->shard, framer->epoch, now);
+}
+
+void ks_delivery_return(struct ks_delivery *delivery)
 {
     struct ks_framer *framer = &delivery->framer;
     ks_number first = framer->next + (framer->begun ? 1 : 0);
 
-    if (first < framer->end)
-        (void)give_back(delivery, framer->shard, framer->epoch, first, framer->end);
-    framer->next = framer->end;
-    framer->begun = false;
-    for (; delivery->run_next < delivery->run_count; delivery->run_next++) {
-        const struct ks_run *run = &delivery->runs[delivery->run_next];
-        (void)give_back(delivery, run->shard, run->epoch, run->first, run->first + run->count);
+    while (delivery->run_count > delivery->run_next) {
+        const struct ks_run *run = &delivery->runs[--delivery->run_count];
+        report(delivery, run, KS_STAGE_RETURNED, run->first, run->first + run->count);
     }
+    if (first >= framer->end)
+        return;
+    report(delivery, present_run(delivery), KS_STAGE_RETURNED, first, framer->end);
+    framer->end = first;
+}
+
+void ks_delivery_end(struct ks_delivery *delivery)
+{
+    struct ks_framer *framer = &delivery->framer;
+
+    ks_delivery_return(delivery);
+    if (framer->begun)
+        report(delivery, present_run(delivery), KS_STAGE_RETURNED, framer->next, framer->end);
+    framer->begun = false;
+    framer->next = framer->end;
+    while (delivery->unsent_count > 0) {
+        const struct ks_run *run = &delivery->unsent[--delivery->unsent_count];
+        report(delivery, run, KS_STAGE_BROKEN, run->first, run->first + run->count);
+    }
+    ks_held_record_drop(&delivery->held);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* delivery.h - what a session was handed, on its way out: pulled from the switchboard, named,
- * framed.
+/* delivery.h - the records that a session was assigned, on their way into its connection: pulled from the switchboard,
+ * named, framed, and reported.
  *
- * Used by the stream and by the long poll. A record that was settled meanwhile is left out; records
- * that may no longer leave the house before any of them did are given back, in order, to be
- * delivered again.
+ * Used by the stream and by the long poll. The core decides about each record: this file asks it before a record is
+ * begun, and reports when its last byte was handed to the connection, when it is in the socket, and when it will not
+ * be. A record that was settled or taken back since it was pulled is left out. A record that is half-way is finished,
+ * whatever becomes of it, while its lease may send; it stays in memory meanwhile.
  */
 #ifndef KS_API_DELIVERY_H
 #define KS_API_DELIVERY_H
@@ -15,6 +16,10 @@
 struct ks_exchange;
 struct ks_subscription;
 
+enum {
+    KS_UNSENT_RUNS_MAX = 64
+}; /* Runs that one buffer of small records of many shards may have. */
+
 struct ks_delivery {
     const struct ks_subscription *subscription;
     ks_session_id session;
@@ -22,17 +27,19 @@ struct ks_delivery {
     struct ks_framer framer;
     struct ks_run runs[KS_BATCH_RUNS_MAX];
     uint32_t run_count;
-    uint32_t run_next; /* The first one that the framer has not begun. */
+    uint32_t run_next; /* The first run that the framer has not begun. */
+    /* Records that were handed to the connection and are not known to be in the socket. */
+    struct ks_run unsent[KS_UNSENT_RUNS_MAX];
+    uint32_t unsent_count;
+    struct ks_held_record held; /* The record that is half-way. */
     char batch_id[KS_BATCH_ID_MAX + 1];
     ks_instant now;   /* By the clock, when the present buffer was begun. */
-    ks_number passed; /* Of the present run: what is below is out, or was settled meanwhile. */
-    size_t head_size; /* What stood before the records of the last batch. */
-    bool open;        /* A batch is not closed: its record goes on. */
-    /* Records were given back because the lease deadline has passed by the clock, which the core sees in the next turn
-     * only: until then it would hand them out again, for ever, and nothing is pulled. Whoever pulls clears it, then. */
+    ks_number passed; /* Of the present run: records below were handed over, or left out. */
+    size_t head_size; /* Bytes before the records of the last batch. */
+    bool open;        /* A batch is not closed: its record continues. */
+    /* Records were returned because the lease deadline has passed by the clock. The core sees that in the next turn
+     * only, and would assign them again until then: nothing is pulled. The caller of pull clears it in each turn. */
     bool late;
-    /* Some of a run were written, and the rest was given back: ids of the batch that are out already say too much. */
-    bool torn;
 };
 
 /* The query parameter `encoding`, base64 if it is absent. False if the exchange was answered (400). */
@@ -41,15 +48,16 @@ bool ks_request_encoding(struct ks_exchange *exchange, enum ks_frame_encoding *r
 /* The encoding of its framer is base64; another may be set before the first pull. */
 void ks_delivery_init(struct ks_delivery *delivery, const struct ks_subscription *subscription,
                       ks_session_id session, enum ks_frame_format format);
-/* Takes records; the last ones must be out. False if there are none: then the session's consumer is
- * woken when there are. `batch_id` names them all, which is true unless it is torn. */
+/* Takes records; the last ones must be out. False if there are none: then the session's consumer is woken when there
+ * are. `batch_id` names all of them; a settlement by it counts for those that were written. */
 bool ks_delivery_pull(struct ks_delivery *delivery, uint32_t max_records, uint64_t max_bytes,
                       uint32_t max_runs);
-/* Has `batch_id` name what was pulled, but for what could not be written; "" if that is nothing. */
+/* Has `batch_id` name the runs that were pulled; "" if there are none. */
 void ks_delivery_name(struct ks_delivery *delivery);
-/* True while something that was pulled is not out. */
+/* True while some records that were pulled were not handed over. */
 bool ks_delivery_pending(const struct ks_delivery *delivery);
-/* Writes as ks_framer_fill(), over all runs; MISSING is never told. */
+/* Writes as ks_framer_fill(), over all runs. Never returns MISSING. FULL also when as many runs wait to be sent as
+ * there is room for. */
 size_t ks_delivery_fill(struct ks_delivery *delivery, uint8_t *buffer, size_t room,
                         enum ks_frame_state *ret_state);
 /* Writes one message of a call, or a part of it: the envelope, StreamEvent, RecordBatch, and the records that
@@ -57,7 +65,13 @@ size_t ks_delivery_fill(struct ks_delivery *delivery, uint8_t *buffer, size_t ro
  * the ELEMENTs, the pull was of one run. Returns how many bytes; states as above, FULL also between messages. */
 size_t ks_delivery_fill_batch(struct ks_delivery *delivery, uint8_t *buffer, size_t room,
                               enum ks_frame_state *ret_state);
-/* Gives back what nobody has seen; for an answer that ends early. */
-void ks_delivery_give_back(struct ks_delivery *delivery);
+/* All bytes that were written until now are in the socket's buffer: the ack deadlines begin. */
+void ks_delivery_sent(struct ks_delivery *delivery);
+/* True if bytes that wait in the connection may still be sent: their leases are ours by the clock. */
+bool ks_delivery_may_send(const struct ks_delivery *delivery);
+/* Returns the records that were not begun; for an answer that ends early. */
+void ks_delivery_return(struct ks_delivery *delivery);
+/* The connection takes nothing more: returns all that is not surely in the socket. */
+void ks_delivery_end(struct ks_delivery *delivery);
 
 #endif

@@ -28,6 +28,8 @@ void ks_exchange_end(struct ks_exchange *exchange)
     void (*closed)(struct ks_exchange * exchange) = exchange->closed;
 
     exchange->closed = NULL;
+    exchange->sent = NULL;
+    exchange->may_send = NULL;
     if (closed != NULL)
         closed(exchange);
     ks_rpc_end(exchange);
@@ -334,6 +336,17 @@ void ks_exchange_run(struct ks_exchange *exchange)
     assert(!exchange->answered);
     assert(exchange->route != NULL);
     exchange->route->handle(exchange);
+}
+
+void ks_exchange_sent(struct ks_exchange *exchange)
+{
+    if (exchange->sent != NULL)
+        exchange->sent(exchange);
+}
+
+bool ks_exchange_may_send(struct ks_exchange *exchange)
+{
+    return exchange->may_send == NULL || exchange->may_send(exchange);
 }
 
 bool ks_exchange_part(struct ks_exchange *exchange, ks_view part, bool end)

@@ -127,6 +127,13 @@ struct ks_exchange {
     void *context;
     void (*body_part)(struct ks_exchange *exchange, ks_view part, bool end);
     void (*closed)(struct ks_exchange *exchange);
+    /* NULL, or: all bytes that the producer wrote until now are in the socket's buffer. Not called for the last
+     * bytes of an answer: see `completed`. */
+    void (*sent)(struct ks_exchange *exchange);
+    /* NULL, or: false if bytes of the answer that wait for the socket must not be sent any more. The transport
+     * asks before it sends what waited, and cuts the connection. */
+    bool (*may_send)(struct ks_exchange *exchange);
+    bool completed; /* When `closed` is called: the whole answer is in the socket's buffer. */
 };
 
 /* Call once the exchange is zeroed and `api` and `transport` are set. */
@@ -147,6 +154,11 @@ void ks_exchange_run(struct ks_exchange *exchange);
 /* Hands a part of a streamed body to the handler. False if nobody wants more (any more): then all
  * parts until now count as consumed. */
 bool ks_exchange_part(struct ks_exchange *exchange, ks_view part, bool end);
+
+/* All bytes of the answer that were produced until now are in the socket's buffer. */
+void ks_exchange_sent(struct ks_exchange *exchange);
+/* False if bytes of the answer that wait for the socket must not be sent any more. */
+bool ks_exchange_may_send(struct ks_exchange *exchange);
 
 /* ---- For handlers ---- */
 

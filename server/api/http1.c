@@ -40,6 +40,8 @@ enum step { STEP_HEAD, STEP_BODY, STEP_HANDLER, STEP_ANSWER };
 struct call {
     struct ks_exchange exchange;
     struct wire *wire;
+    struct ks_link
+        unsent; /* In http1->unsent, while bytes that were produced may not be in the socket. */
     char *target;
     const char *target_end; /* Where the request line's target ends in the daemon's buffer. */
     enum step step;
@@ -60,6 +62,7 @@ struct ks_http1 {
     struct ks_hook hook;
     struct ks_timer kick;
     struct ks_link wires;
+    struct ks_link unsent; /* Calls. */
     struct ks_lingers lingers;
     struct wire *taking; /* The connection that is being given to the daemon. */
     ks_instant due;      /* The daemon's own next deadline. */
@@ -89,6 +92,25 @@ static void daemon_ready(struct ks_watch *watch, uint32_t events)
     KS_LIST_ENTRY(watch, struct ks_http1, watch)->pending = true;
 }
 
+/* Before the daemon sends what waited for its socket: a lease may be lost meanwhile. Its records must not leave. */
+static void cut_stale(struct ks_http1 *http1)
+{
+    struct ks_link *cursor;
+    struct ks_link *after;
+
+    KS_LIST_EACH(cursor, after, &http1->unsent)
+    {
+        struct call *call = KS_LIST_ENTRY(cursor, struct call, unsent);
+
+        if (ks_exchange_may_send(&call->exchange))
+            continue;
+        ks_list_remove(&call->unsent);
+        /* The daemon owns the socket; it finds it closed. */
+        (void)shutdown(call->wire->watch.fd, SHUT_RDWR);
+        call->gone = true;
+    }
+}
+
 static ks_instant turn(struct ks_hook *hook, ks_instant now)
 {
     struct ks_http1 *http1 = KS_LIST_ENTRY(hook, struct ks_http1, hook);
@@ -98,6 +120,7 @@ static ks_instant turn(struct ks_hook *hook, ks_instant now)
         return http1->due;
     http1->pending = false;
     ks_loop_timer_clear(http1->loop, &http1->kick);
+    cut_stale(http1);
     if (MHD_run(http1->daemon) == MHD_NO)
         ks_error("http: the daemon did not run");
 
@@ -212,6 +235,7 @@ static void *call_new(void *arg, const char *target, struct MHD_Connection *conn
         return NULL;
     ks_exchange_init(&call->exchange, http1->api, &transport);
     call->wire = wire;
+    ks_link_init(&call->unsent);
     call->target_end = target + strlen(target);
     call->target = ks_strdup(target);
     if (call->target == NULL) {
@@ -237,6 +261,7 @@ static void call_free(struct call *call)
     http1->calls--;
     http1->api->bodies_bytes -= call->charged;
     call->wire->call = NULL;
+    ks_list_remove(&call->unsent);
     ks_exchange_end(&call->exchange);
     ks_free(call->target);
     ks_free(call);
@@ -259,15 +284,30 @@ static void completed(void *arg, struct MHD_Connection *connection, void **conte
 
     (void)arg;
     (void)connection;
-    (void)why;
     if (call == NULL)
         return;
     *context = NULL;
+    call->exchange.completed = why == MHD_REQUEST_TERMINATED_COMPLETED_OK;
     set_deadline(call->wire, KS_IDLE_WAIT_MS);
     call_free(call);
 }
 
 /* ---- Answers ---- */
+
+/* Some bytes of the answer are with the daemon. */
+static void note_unsent(struct call *call)
+{
+    if (call->exchange.may_send != NULL && ks_list_empty(&call->unsent))
+        ks_list_append(&call->wire->http1->unsent, &call->unsent);
+}
+
+static void note_sent(struct call *call)
+{
+    if (ks_list_empty(&call->unsent))
+        return;
+    ks_list_remove(&call->unsent);
+    ks_exchange_sent(&call->exchange);
+}
 
 static ssize_t fill(void *arg, uint64_t position, char *buffer, size_t room)
 {
@@ -278,10 +318,17 @@ static ssize_t fill(void *arg, uint64_t position, char *buffer, size_t room)
     (void)position;
     if (call->gone || room < KS_FILL_MIN)
         return MHD_CONTENT_READER_END_WITH_ERROR;
+    /* The daemon asks for more when all that it had is in the socket. */
+    note_sent(call);
+    if (room > KS_CHUNK_BYTES)
+        room = KS_CHUNK_BYTES;
     size = call->exchange.answer.fill(&call->exchange, (uint8_t *)buffer, room, &how);
     assert(size <= room);
     switch (how) {
-    case KS_FILL_MORE: assert(size > 0); return (ssize_t)size;
+    case KS_FILL_MORE:
+        assert(size > 0);
+        note_unsent(call);
+        return (ssize_t)size;
     case KS_FILL_WAIT: suspend(call); return 0;
     case KS_FILL_END: return MHD_CONTENT_READER_END_OF_STREAM;
     case KS_FILL_ABORT: break;
@@ -334,6 +381,7 @@ static enum MHD_Result queue(struct call *call)
     if (ok)
         result = MHD_queue_response(call->wire->connection, answer->status, response);
     MHD_destroy_response(response);
+    note_unsent(call);
     return result;
 }
 
@@ -653,6 +701,7 @@ ks_err ks_http1_new(struct ks_api *api, struct ks_loop *loop, struct ks_http1 **
     http1->hook.turn = turn;
     http1->watch = (struct ks_watch){.ready = daemon_ready, .fd = -1};
     ks_link_init(&http1->wires);
+    ks_link_init(&http1->unsent);
     ks_lingers_init(&http1->lingers, loop);
     http1->daemon = start(http1);
     if (http1->daemon == NULL) {

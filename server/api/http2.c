@@ -47,6 +47,8 @@ static void wire_free(struct ks_http2_wire *wire)
     struct ks_http2 *http2 = wire->http2;
     bool ops = wire->ops;
 
+    while (!ks_list_empty(&wire->parting))
+        ks_http2_stream_free(KS_LIST_ENTRY(wire->parting.next, struct ks_http2_stream, link));
     while (!ks_list_empty(&wire->streams))
         ks_http2_stream_free(KS_LIST_ENTRY(wire->streams.next, struct ks_http2_stream, link));
     nghttp2_session_del(wire->session);
@@ -179,6 +181,11 @@ static void flush(struct ks_http2_wire *wire)
     struct ks_http2_out *out = wire->http2->out;
     bool more = true;
 
+    /* Bytes that waited may be of a lease that is lost meanwhile; between the frames of others they cannot be found. */
+    if (wire->unsent.size > 0 && !ks_http2_streams_may_send(wire)) {
+        wire->dead = true;
+        return;
+    }
     send_again(wire);
     for (int i = 0; i < SENDS_MAX && more && wire->unsent.size == 0 && !wire->dead; i++) {
         make_frames(wire, out);
@@ -189,7 +196,11 @@ static void flush(struct ks_http2_wire *wire)
             if (!ks_http2_stream_keep(
                     KS_LIST_ENTRY(out->ready.next, struct ks_http2_stream, unframed)))
                 wire->dead = true;
+        if (wire->unsent.size == 0 && !wire->dead)
+            ks_http2_streams_sent(wire);
     }
+    if (wire->unsent.size == 0 && !wire->dead)
+        ks_http2_streams_sent(wire);
     if (more && wire->unsent.size == 0 && !wire->dead)
         ks_http2_soon(wire);
     if (wire->unsent.size == 0)
@@ -359,6 +370,8 @@ void ks_http2_take(struct ks_http2 *http2, const struct ks_wire_config *config)
     wire->resets = KS_RESETS_MAX;
     ks_bytes_init(&wire->unsent, KS_OUT_BYTES);
     ks_link_init(&wire->streams);
+    ks_link_init(&wire->filled);
+    ks_link_init(&wire->parting);
     ks_link_init(&wire->woken);
     ks_link_init(&wire->work);
     ks_list_append(&http2->wires, &wire->link);

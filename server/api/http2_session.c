@@ -200,7 +200,7 @@ static int stream_over(nghttp2_session *session, int32_t id, uint32_t code, void
 {
     (void)code;
     (void)arg;
-    ks_http2_stream_free(stream_of(session, id));
+    ks_http2_stream_over(stream_of(session, id));
     return 0;
 }
 

@@ -82,6 +82,7 @@ struct ks_http2_stream *ks_http2_stream_new(struct ks_http2_wire *wire, int32_t 
     ks_bytes_init(&stream->target, KS_TARGET_MAX + 1);
     ks_bytes_init(&stream->stage, KS_OUT_MESSAGE);
     ks_link_init(&stream->woken);
+    ks_link_init(&stream->filled);
     ks_link_init(&stream->unframed);
     ks_list_append(&wire->streams, &stream->link);
     wire->http2->streams++;
@@ -96,6 +97,7 @@ void ks_http2_stream_free(struct ks_http2_stream *stream)
         return;
     wire = stream->wire;
     ks_list_remove(&stream->woken);
+    ks_list_remove(&stream->filled);
     ks_list_remove(&stream->unframed);
     ks_list_remove(&stream->link);
     stream->exchange.api->bodies_bytes -= stream->charged;
@@ -114,6 +116,68 @@ void ks_http2_stream_free(struct ks_http2_stream *stream)
     }
     ks_free(stream);
     ks_http2_soon(wire);
+}
+
+void ks_http2_stream_over(struct ks_http2_stream *stream)
+{
+    if (stream == NULL)
+        return;
+    if (!stream->finished || stream->exchange.sent == NULL) {
+        ks_http2_stream_free(stream);
+        return;
+    }
+    stream->parting = true;
+    ks_list_remove(&stream->link);
+    ks_list_append(&stream->wire->parting, &stream->link);
+    ks_http2_soon(stream->wire);
+}
+
+static void note_filled(struct ks_http2_stream *stream)
+{
+    if (stream->exchange.sent != NULL && ks_list_empty(&stream->filled))
+        ks_list_append(&stream->wire->filled, &stream->filled);
+}
+
+void ks_http2_streams_sent(struct ks_http2_wire *wire)
+{
+    struct ks_link *cursor;
+    struct ks_link *after;
+
+    KS_LIST_EACH(cursor, after, &wire->filled)
+    {
+        struct ks_http2_stream *stream = KS_LIST_ENTRY(cursor, struct ks_http2_stream, filled);
+
+        if (stream->stage.size > 0 || stream->ready.size > 0)
+            continue;
+        ks_list_remove(&stream->filled);
+        ks_exchange_sent(&stream->exchange);
+    }
+    while (!ks_list_empty(&wire->parting)) {
+        struct ks_http2_stream *stream =
+            KS_LIST_ENTRY(wire->parting.next, struct ks_http2_stream, link);
+
+        stream->exchange.completed = true;
+        ks_http2_stream_free(stream);
+    }
+}
+
+bool ks_http2_streams_may_send(struct ks_http2_wire *wire)
+{
+    struct ks_link *cursor;
+    struct ks_link *after;
+    bool may = true;
+
+    KS_LIST_EACH(cursor, after, &wire->filled)
+    {
+        struct ks_http2_stream *stream = KS_LIST_ENTRY(cursor, struct ks_http2_stream, filled);
+        may = ks_exchange_may_send(&stream->exchange) && may;
+    }
+    KS_LIST_EACH(cursor, after, &wire->parting)
+    {
+        struct ks_http2_stream *stream = KS_LIST_ENTRY(cursor, struct ks_http2_stream, link);
+        may = ks_exchange_may_send(&stream->exchange) && may;
+    }
+    return may;
 }
 
 /* ---- The request ---- */
@@ -374,6 +438,7 @@ static enum ks_fill produce(struct ks_http2_stream *stream, uint8_t *place)
         return how;
     out->used += size;
     stream->ready = ks_view_of(place, size);
+    note_filled(stream);
     ks_list_append(&out->ready, &stream->unframed);
     return how;
 }
@@ -384,6 +449,8 @@ static ssize_t read_produced(struct ks_http2_stream *stream, uint8_t *buffer, si
     enum ks_fill how = KS_FILL_MORE;
     uint8_t *place;
 
+    if (stream->stage.size > 0 && !ks_exchange_may_send(&stream->exchange))
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     if (stream->stage.size > 0)
         return read_staged(stream, buffer, room);
     if (stream->ready.size == 0) {
@@ -458,6 +525,8 @@ void ks_http2_stream_work(struct ks_http2_stream *stream)
 {
     nghttp2_session *session = stream->wire->session;
 
+    if (stream->parting)
+        return;
     if (stream->exchange.body_part == NULL) {
         stream->given += stream->unread;
         stream->unread = 0;

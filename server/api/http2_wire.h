@@ -60,6 +60,8 @@ struct ks_http2_wire {
     nghttp2_session *session;
     struct ks_link streams;
     struct ks_link woken;
+    struct ks_link filled; /* Streams of which bytes that were produced may not be in the socket. */
+    struct ks_link parting; /* Streams that are over, but for that. */
     uint32_t heads;         /* Streams whose head is whole. */
     struct ks_bytes unsent; /* What the socket did not take. */
     ks_instant head_due;    /* While there are no heads: when the next must be whole. */
@@ -82,8 +84,9 @@ struct ks_http2_wire {
 struct ks_http2_stream {
     struct ks_exchange exchange;
     struct ks_http2_wire *wire;
-    struct ks_link link;  /* In wire->streams. */
-    struct ks_link woken; /* In wire->woken. */
+    struct ks_link link;   /* In wire->streams. */
+    struct ks_link woken;  /* In wire->woken. */
+    struct ks_link filled; /* In wire->filled. */
     int32_t id;
     struct ks_head head;
     struct ks_bytes target;
@@ -104,6 +107,7 @@ struct ks_http2_stream {
     bool submitted;
     bool waiting;  /* The producer has nothing now. */
     bool finished; /* The end of the answer has left. */
+    bool parting;  /* nghttp2 does not know it any more. */
     bool overfull; /* Its body is too much: no more of it is taken. */
 };
 
@@ -135,6 +139,12 @@ void ks_http2_session_finish(struct ks_http2_wire *wire);
 
 /* NULL if there are too many, or no memory. */
 struct ks_http2_stream *ks_http2_stream_new(struct ks_http2_wire *wire, int32_t id);
+/* nghttp2 closes the stream: frees it, or lets it wait until its last bytes are in the socket. */
+void ks_http2_stream_over(struct ks_http2_stream *stream);
+/* All bytes of the wire are in the socket: tells the streams, and frees those that waited for it. */
+void ks_http2_streams_sent(struct ks_http2_wire *wire);
+/* False if bytes of a stream that wait must not be sent any more. */
+bool ks_http2_streams_may_send(struct ks_http2_wire *wire);
 /* Ends its exchange. NULL is allowed. */
 void ks_http2_stream_free(struct ks_http2_stream *stream);
 /* A line of the request's head. */

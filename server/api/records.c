@@ -131,7 +131,7 @@ static size_t put(uint8_t *buffer, const char *text)
     return strlen(text);
 }
 
-/* The batch is named when its last record is written: whoever settles it has seen all that it names. */
+/* The batch is named behind its last record: a client that settles it has read all of them. */
 static size_t fill_tail(struct poll *poll, uint8_t *buffer)
 {
     size_t size = put(buffer, "],\"batch_id\":\"");
@@ -260,7 +260,7 @@ static void poller_rest(struct poller *poller)
 {
     if (!ks_list_empty(&poller->waiting))
         return;
-    ks_switchboard_detach(poller->subscription->board, poller->session, &poller->consumer);
+    ks_switchboard_detach(poller->subscription->board, poller->session, &poller->consumer, false);
     poller_free(poller);
 }
 
@@ -386,6 +386,16 @@ void ks_records_session_closed(struct ks_subscription *subscription, ks_session_
 
 /* ---- Calls ---- */
 
+static void sent(struct ks_exchange *exchange)
+{
+    ks_delivery_sent(&((struct poll *)exchange->context)->delivery);
+}
+
+static bool may_send(struct ks_exchange *exchange)
+{
+    return ks_delivery_may_send(&((struct poll *)exchange->context)->delivery);
+}
+
 static void closed(struct ks_exchange *exchange)
 {
     struct poll *poll = exchange->context;
@@ -395,7 +405,9 @@ static void closed(struct ks_exchange *exchange)
         stop_waiting(poll);
         poller_rest(poller);
     }
-    ks_delivery_give_back(&poll->delivery);
+    if (exchange->completed)
+        ks_delivery_sent(&poll->delivery);
+    ks_delivery_end(&poll->delivery);
     ks_free(poll);
 }
 
@@ -473,6 +485,8 @@ static struct poll *poll_new(struct ks_exchange *exchange, ks_view name, ks_sess
     ks_delivery_init(&poll->delivery, exchange->subscription, session, format_of(exchange));
     exchange->context = poll;
     exchange->closed = closed;
+    exchange->sent = sent;
+    exchange->may_send = may_send;
     return poll;
 }
 
@@ -499,7 +513,7 @@ static void pull(struct ks_exchange *exchange, ks_view name, const struct ask *a
     }
     /* From now on it lingers, unless others wait for it. */
     if (find_poller(subscription, session) == NULL)
-        ks_switchboard_detach(subscription->board, session, NULL);
+        ks_switchboard_detach(subscription->board, session, NULL, false);
 }
 
 void ks_serve_pull(struct ks_exchange *exchange, const ProtobufCMessage *message,
@@ -601,5 +615,5 @@ void ks_serve_open_session(struct ks_exchange *exchange, const ProtobufCMessage 
     opened.ack_deadline_ms = ks_span_to_ms(request.ack_deadline);
     ks_exchange_message(exchange, &opened.base);
     /* It lingers until its first pull. */
-    ks_switchboard_detach(exchange->subscription->board, session, NULL);
+    ks_switchboard_detach(exchange->subscription->board, session, NULL, false);
 }

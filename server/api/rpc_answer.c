@@ -493,6 +493,8 @@ static void let_go(struct ks_exchange *exchange)
     void (*closed)(struct ks_exchange * exchange) = exchange->closed;
 
     exchange->closed = NULL;
+    exchange->sent = NULL;
+    exchange->may_send = NULL;
     exchange->body_part = NULL;
     if (closed != NULL)
         closed(exchange);

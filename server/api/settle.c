@@ -308,6 +308,13 @@ static enum verdict settle_item(struct item *item)
     return verdict == VERDICT_GO_ON ? tell_failures(item) : verdict;
 }
 
+/* The session of the item has ended, by itself or by another connection. */
+static enum verdict fail_ended(struct item *item)
+{
+    return verdict_of(ks_settling_failed(item->settling, item->id, "EXPIRED",
+                                         "its session is over; the record is delivered again"));
+}
+
 static bool outcome_of(KinesisSidecar__V1__Outcome named, enum ks_settle_outcome *ret_outcome)
 {
     switch (named) {
@@ -326,6 +333,8 @@ static void settle_all(struct ks_exchange *exchange, struct ks_settling *settlin
                        const struct request *request)
 {
     enum verdict verdict = VERDICT_GO_ON;
+    enum verdict of_session = VERDICT_GO_ON;
+    size_t ended = 0;
 
     for (size_t i = 0; i < request->count && verdict == VERDICT_GO_ON; i++) {
         struct item item = {
@@ -337,7 +346,15 @@ static void settle_all(struct ks_exchange *exchange, struct ks_settling *settlin
         if (!outcome_of(item.message->outcome, &item.outcome))
             assert(false); /* All were checked. */
         verdict = settle_item(&item);
+        if (verdict != VERDICT_FENCED && verdict != VERDICT_EXPIRED)
+            continue;
+        of_session = verdict;
+        ended++;
+        verdict = fail_ended(&item);
     }
+    /* All are of sessions that have ended: so is the request. */
+    if (verdict == VERDICT_GO_ON && ended > 0 && ended == request->count)
+        verdict = of_session;
     switch (verdict) {
     case VERDICT_GO_ON:
         ks_settling_answer(settling, request->wait.persist, request->wait.wait_ms, false);

@@ -117,6 +117,7 @@ static void fill_held(struct ks_switchboard *board, const struct ks_lease_view *
         lease->delivered > lease->watermark ? lease->delivered - lease->watermark : 0;
     row->buffered = lease->fetched > lease->delivered ? lease->fetched - lease->delivered : 0;
     row->in_flight = lease->in_flight;
+    row->assigned = lease->assigned;
     row->blocked = lease->blocked;
     if (lease->session != KS_SESSION_NONE && ks_switchboard_session(board, lease->session, session))
         row->session = ks_pb_text(session->client_id);
@@ -373,6 +374,8 @@ static void fill_session(const struct ks_session_status *status, enum ks_idle id
     row->since = status->since.ms;
     row->in_flight = session->in_flight;
     row->in_flight_bytes = session->in_flight_bytes;
+    row->assigned = session->assigned;
+    row->assigned_bytes = session->assigned_bytes;
     row->max_in_flight = session->max_in_flight;
     row->max_in_flight_bytes = session->max_in_flight_bytes;
     row->credit = session->credit;
@@ -477,6 +480,8 @@ static void fill_subscription(const struct ks_board_status *status, ks_pb_subscr
     row->sessions = status->self.sessions;
     row->in_flight = status->self.in_flight;
     row->in_flight_bytes = status->self.in_flight_bytes;
+    row->assigned = status->self.assigned;
+    row->assigned_bytes = status->self.assigned_bytes;
     row->millis_behind_latest = status->millis_behind;
     row->idle_reason = ks_control_idle(status->idle);
 }

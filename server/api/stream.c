@@ -31,7 +31,7 @@ struct stream {
     ks_instant wrote_at;
     struct ks_questions questions; /* Of a stream with both ways. */
     bool over;                     /* The session is: nothing more will come. */
-    bool cut;    /* A record stays incomplete, or a batch: the connection must not end well. */
+    bool cut; /* A record stays incomplete, its lease is lost: the connection must not end well. */
     bool unsaid; /* An event found no room: the client would miss it. */
     ks_shard shards[KS_SESSION_SHARDS_MAX];
     uint32_t shard_count; /* 0: all. */
@@ -300,15 +300,6 @@ static size_t room_wanted(const struct stream *stream, size_t written)
     return stream->exchange->rpc != NULL && written > KS_FILL_MIN ? written : KS_FILL_MIN;
 }
 
-/* Of a batch that lines have named the rest may not be written, and comes again in another one. The name is void with
- * its session, which has no grace: the connection may stay for as long as its client does not read. */
-static void tear(struct stream *stream)
-{
-    ks_switchboard_close(stream->subscription->board, stream->delivery.session);
-    stream->over = true;
-    stream->cut = true;
-}
-
 /* Writes events and records until the buffer is full or there is nothing more. */
 static size_t fill_some(struct stream *stream, uint8_t *buffer, size_t room)
 {
@@ -317,9 +308,9 @@ static size_t fill_some(struct stream *stream, uint8_t *buffer, size_t room)
     size_t size = 0;
 
     while (!stream->cut) {
-        /* What was not begun comes again, from another session. */
+        /* Records that were not begun are delivered again, by another session. */
         if (stream->over && !delivery->framer.begun)
-            ks_delivery_give_back(delivery);
+            ks_delivery_return(delivery);
         /* Events go between records. */
         if (!delivery->framer.begun)
             size += fill_control(stream, buffer + size, room - size);
@@ -332,9 +323,6 @@ static size_t fill_some(struct stream *stream, uint8_t *buffer, size_t room)
         }
         size += fill_records(stream, buffer + size, room_for(stream, room - size), &state);
         stream->cut = state == KS_FRAME_CUT;
-        /* A message of a call names what is in it, a line the whole batch. */
-        if (stream->exchange->rpc == NULL && delivery->torn)
-            tear(stream);
         if (state == KS_FRAME_FULL)
             break;
     }
@@ -370,6 +358,24 @@ static size_t fill(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
     return 0;
 }
 
+static void sent(struct ks_exchange *exchange)
+{
+    struct stream *stream = exchange->context;
+    bool full = stream->delivery.unsent_count == KS_UNSENT_RUNS_MAX;
+
+    ks_delivery_sent(&stream->delivery);
+    if (full)
+        ks_exchange_wake(exchange);
+}
+
+static bool may_send(struct ks_exchange *exchange)
+{
+    struct stream *stream = exchange->context;
+
+    stream->cut = stream->cut || !ks_delivery_may_send(&stream->delivery);
+    return !stream->cut;
+}
+
 /* ---- Life ---- */
 
 static void closed(struct ks_exchange *exchange)
@@ -381,8 +387,11 @@ static void closed(struct ks_exchange *exchange)
     ks_switchboard_unlisten(stream->subscription->board, &stream->listener);
     ks_questions_free(&stream->questions);
     ks_list_remove(&stream->link);
-    ks_delivery_give_back(&stream->delivery);
-    ks_switchboard_detach(stream->subscription->board, stream->delivery.session, &stream->consumer);
+    if (exchange->completed)
+        ks_delivery_sent(&stream->delivery);
+    ks_delivery_end(&stream->delivery);
+    ks_switchboard_detach(stream->subscription->board, stream->delivery.session, &stream->consumer,
+                          stream->cut);
     ks_bytes_free(&stream->control);
     ks_free(stream);
 }
@@ -494,6 +503,8 @@ void ks_serve_watch(struct ks_exchange *exchange, const ProtobufCMessage *messag
     ks_switchboard_listen(stream->subscription->board, &stream->listener);
     exchange->context = stream;
     exchange->closed = closed;
+    exchange->sent = sent;
+    exchange->may_send = may_send;
     ks_exchange_stream(exchange, media_type_of(stream->delivery.framer.format), fill);
     ks_exchange_header(exchange, "X-Accel-Buffering", "no");
 }

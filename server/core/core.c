@@ -11,6 +11,7 @@
 #include "core/poison.h"
 #include "core/redrive.h"
 #include "core/session.h"
+#include "core/settle.h"
 #include "core/state.h"
 
 /* Effects that a step may still need after whoever makes many has stopped. */
@@ -255,7 +256,7 @@ static void persist(struct ks_core *core, ks_shard shard)
 /* The events that come by the thousand: what else is due waits for the next tick, which the deadline calls at once. */
 static bool hot(enum ks_event_kind kind)
 {
-    return kind == KS_EVENT_SESSION_PULL || kind == KS_EVENT_SETTLE ||
+    return kind == KS_EVENT_SESSION_PULL || kind == KS_EVENT_WRITE || kind == KS_EVENT_SETTLE ||
            kind == KS_EVENT_CHECKPOINT || kind == KS_EVENT_PERSIST || kind == KS_EVENT_RECORDS ||
            kind == KS_EVENT_READ_FAILED || kind == KS_EVENT_LOAD || kind == KS_EVENT_BUDGET;
 }
@@ -272,11 +273,14 @@ static void dispatch(struct ks_core *core, const struct ks_event *event, struct 
     case KS_EVENT_READ_FAILED: ks_flow_failed(core, event, effects); return;
     case KS_EVENT_SESSION_OPEN: ks_session_open(core, event, effects); return;
     case KS_EVENT_SESSION_PULL: ks_session_pull(core, event, effects); return;
-    case KS_EVENT_SESSION_DETACH: ks_session_detach(core, event->session.session); return;
+    case KS_EVENT_WRITE: ks_session_write(core, event); return;
+    case KS_EVENT_SESSION_DETACH:
+        ks_session_detach(core, event->session.session, event->session.cut);
+        return;
     case KS_EVENT_SESSION_CLOSE: ks_session_close(core, event->session.session); return;
     case KS_EVENT_SESSION_UPDATE: ks_session_update(core, event); return;
-    case KS_EVENT_SETTLE: ks_session_settle(core, event, effects); return;
-    case KS_EVENT_CHECKPOINT: ks_session_checkpoint(core, event, effects); return;
+    case KS_EVENT_SETTLE: ks_settle_records(core, event, effects); return;
+    case KS_EVENT_CHECKPOINT: ks_settle_checkpoint(core, event, effects); return;
     case KS_EVENT_PERSIST: persist(core, event->persist.shard); return;
     case KS_EVENT_DRAIN: drain(core, event->drain.span, effects); return;
     case KS_EVENT_HURRY:
@@ -369,6 +373,26 @@ static enum ks_worker_state worker_state(const struct ks_core *core)
     return KS_WORKER_GONE;
 }
 
+static void add_tracker(struct ks_self_view *view, const struct ks_tracker *tracker)
+{
+    view->assigned += tracker->unwritten;
+    view->assigned_bytes += tracker->unwritten_bytes;
+    view->in_flight += tracker->in_flight - tracker->unwritten;
+    view->in_flight_bytes += tracker->in_flight_bytes - tracker->unwritten_bytes;
+}
+
+static void add_letter(struct ks_self_view *view, const struct ks_redrive *letter)
+{
+    bool written = letter->state == KS_REDRIVE_WRITTEN;
+
+    if (!ks_redrive_is_out(letter))
+        return;
+    view->assigned += !written;
+    view->assigned_bytes += written ? 0 : letter->bytes;
+    view->in_flight += written;
+    view->in_flight_bytes += written ? letter->bytes : 0;
+}
+
 void ks_core_self(const struct ks_core *core, struct ks_self_view *ret_view)
 {
     struct ks_self_view view = {
@@ -390,15 +414,10 @@ void ks_core_self(const struct ks_core *core, struct ks_self_view *ret_view)
             continue;
         view.paused = view.paused && ks_core_paused(core, core->leases[i].shard);
         view.deadline = ks_instant_min(view.deadline, core->leases[i].deadline);
-        view.in_flight += core->leases[i].tracker.in_flight;
-        view.in_flight_bytes += core->leases[i].tracker.in_flight_bytes;
+        add_tracker(&view, &core->leases[i].tracker);
     }
-    for (uint32_t i = 0; core->redrives_used > 0 && i < KS_REDRIVES_MAX; i++) {
-        if (core->redrives[i].state != KS_REDRIVE_SENT)
-            continue;
-        view.in_flight++;
-        view.in_flight_bytes += core->redrives[i].bytes;
-    }
+    for (uint32_t i = 0; core->redrives_used > 0 && i < KS_REDRIVES_MAX; i++)
+        add_letter(&view, &core->redrives[i]);
     *ret_view = view;
 }
 
@@ -418,7 +437,8 @@ static void view_held(const struct ks_core *core, const struct ks_lease *lease,
     view->persisted = lease->persisted;
     view->delivered = lease->tracker.delivered;
     view->fetched = lease->tracker.fetched;
-    view->in_flight = lease->tracker.in_flight;
+    view->in_flight = lease->tracker.in_flight - lease->tracker.unwritten;
+    view->assigned = lease->tracker.unwritten;
     view->session = lease->tracker.lanes[0].session;
     view->lanes = lease->tracker.lane_count;
     for (view->blocked_lanes = 0; blocked != 0; blocked &= blocked - 1)
@@ -466,31 +486,38 @@ bool ks_core_waiting(const struct ks_core *core, ks_shard shard, ks_epoch epoch,
     return lease != NULL && ks_tracker_waiting(&lease->tracker, ret_number);
 }
 
-bool ks_core_is_over(const struct ks_core *core, ks_shard shard, ks_epoch epoch, ks_number number)
+/* The record of the current epoch; NULL: it is settled, or not there. */
+static const struct ks_slot *slot_of(const struct ks_core *core, ks_shard shard, ks_number number)
 {
     const struct ks_lease *lease;
 
-    if (shard == KS_SHARD_NONE)
-        return ks_redrive_is_over(core, number);
-    lease = ks_lease_of(core, shard, epoch);
-    if (lease == NULL || number >= lease->tracker.fetched)
-        return false;
-    return number < lease->tracker.mark ||
-           ks_tracker_slot(&lease->tracker, number)->state >= KS_SLOT_DYING;
+    if (shard >= core->directory_top || core->directory[shard].held == KS_HELD_NONE)
+        return NULL;
+    lease = &core->leases[core->directory[shard].held];
+    if (number < lease->tracker.mark || number >= lease->tracker.fetched)
+        return NULL;
+    return ks_tracker_slot(&lease->tracker, number);
+}
+
+bool ks_core_is_out(const struct ks_core *core, ks_shard shard, ks_number number)
+{
+    const struct ks_slot *slot = slot_of(core, shard, number);
+
+    return slot != NULL && ks_slot_is_out(slot);
 }
 
 bool ks_core_is_dying(const struct ks_core *core, ks_shard shard, ks_number number)
 {
-    const struct ks_lease *lease;
-    enum ks_slot_state state;
+    const struct ks_slot *slot = slot_of(core, shard, number);
 
-    if (shard >= core->directory_top || core->directory[shard].held == KS_HELD_NONE)
-        return false;
-    lease = &core->leases[core->directory[shard].held];
-    if (number < lease->tracker.mark || number >= lease->tracker.fetched)
-        return false;
-    state = (enum ks_slot_state)ks_tracker_slot(&lease->tracker, number)->state;
-    return state == KS_SLOT_DYING || state == KS_SLOT_BURYING;
+    return slot != NULL && (slot->state == KS_SLOT_DYING || slot->state == KS_SLOT_BURYING);
+}
+
+bool ks_core_is_settled(const struct ks_core *core, ks_shard shard, ks_number number)
+{
+    const struct ks_slot *slot = slot_of(core, shard, number);
+
+    return slot == NULL || slot->state == KS_SLOT_SETTLED;
 }
 
 bool ks_core_session(const struct ks_core *core, ks_session_id id, struct ks_session_view *ret_view)
@@ -504,8 +531,10 @@ bool ks_core_session(const struct ks_core *core, ks_session_id id, struct ks_ses
         .epoch = session->epoch,
         .attached = session->attached,
         .pulls = session->pulls,
-        .in_flight = session->in_flight,
-        .in_flight_bytes = session->in_flight_bytes,
+        .in_flight = session->in_flight - session->unwritten,
+        .in_flight_bytes = session->in_flight_bytes - session->unwritten_bytes,
+        .assigned = session->unwritten,
+        .assigned_bytes = session->unwritten_bytes,
         .max_in_flight = session->max_in_flight,
         .max_in_flight_bytes = session->max_in_flight_bytes,
         .max_record_bytes = session->max_record_bytes,
@@ -597,12 +626,34 @@ bool ks_core_worker(const struct ks_core *core, uint32_t index, struct ks_worker
     return false;
 }
 
-bool ks_core_may_deliver(const struct ks_core *core, ks_shard shard, ks_epoch epoch, ks_instant now)
+bool ks_core_may_finish(const struct ks_core *core, ks_shard shard, ks_epoch epoch, ks_instant now)
 {
     const struct ks_lease *lease = ks_lease_of(core, shard, epoch);
 
-    return lease != NULL && lease->state == KS_LEASE_HELD && !lease->given_up &&
-           ks_instant_before(now, ks_instant_min(core->fleet.deadline, lease->deadline));
+    if (shard == KS_SHARD_NONE)
+        return true;
+    return lease != NULL && ks_lease_may_finish(core, lease, now);
+}
+
+bool ks_core_may_send(const struct ks_core *core, ks_shard shard, ks_epoch epoch, ks_instant now)
+{
+    const struct ks_lease *lease = ks_lease_of(core, shard, epoch);
+
+    if (shard == KS_SHARD_NONE || ks_core_may_finish(core, shard, epoch, now))
+        return true;
+    if (lease != NULL)
+        return ks_tracker_is_quiet(&lease->tracker);
+    return shard < core->directory_top && core->directory[shard].quiet == epoch;
+}
+
+bool ks_core_is_assigned(const struct ks_core *core, ks_shard shard, ks_epoch epoch,
+                         ks_number number, uint64_t assignment)
+{
+    const struct ks_lease *lease = ks_lease_of(core, shard, epoch);
+
+    if (shard == KS_SHARD_NONE)
+        return ks_redrive_is_assigned(core, number, assignment);
+    return lease != NULL && ks_tracker_is_assigned(&lease->tracker, number, assignment);
 }
 
 /* ---- Invariants. ---- */
@@ -623,10 +674,10 @@ static void check_lanes(const struct ks_core *core, const struct ks_lease *lease
     if (tracker->in_flight == 0)
         return;
     /* A lane is with one session at a time. */
-    for (ks_number n = tracker->mark; n < tracker->delivered && !tracker->unordered; n++) {
+    for (ks_number n = tracker->mark; n < tracker->reached && !tracker->unordered; n++) {
         const struct ks_slot *slot = ks_tracker_slot(tracker, n);
 
-        assert(slot->state != KS_SLOT_SENT ||
+        assert(!ks_slot_is_out(slot) ||
                tracker->lanes[ks_tracker_lane(tracker, slot)].session == slot->session);
     }
 }
@@ -668,10 +719,10 @@ void ks_core_check(const struct ks_core *core)
         reserved += lease->reserved;
         burials += lease->bury_serial != 0;
         for (ks_number n = lease->tracker.mark;
-             lease->tracker.in_flight > 0 && n < lease->tracker.delivered; n++) {
+             lease->tracker.in_flight > 0 && n < lease->tracker.reached; n++) {
             const struct ks_slot *slot = ks_tracker_slot(&lease->tracker, n);
 
-            if (slot->state == KS_SLOT_SENT && slot->session < UINT8_MAX)
+            if (ks_slot_is_out(slot) && slot->session < UINT8_MAX)
                 in_flight[slot->session]++;
         }
     }

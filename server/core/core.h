@@ -131,8 +131,10 @@ struct ks_self_view {
     uint32_t
         unread; /* Kinsumer: shards that nobody has, though they fall to another client who lives. */
     uint32_t sessions;
-    uint64_t in_flight;
+    uint64_t in_flight; /* Records that were written to sessions and are not settled. */
     uint64_t in_flight_bytes;
+    uint64_t assigned; /* Records that were pulled for sessions and are not written. */
+    uint64_t assigned_bytes;
     uint64_t held_bytes; /* Payload in memory. */
     uint32_t redriven;   /* Dead letters that are delivered again. */
 };
@@ -149,11 +151,12 @@ struct ks_lease_view {
     bool finished;
     bool damaged;
     /* Meaningful while we hold it. */
-    ks_number watermark; /* Everything below is settled. */
-    ks_number persisted; /* Everything below is covered by the table. */
-    ks_number delivered; /* Nothing at or above it was delivered. */
-    ks_number fetched;   /* Everything below has arrived. */
-    uint32_t in_flight;
+    ks_number watermark;   /* Everything below is settled. */
+    ks_number persisted;   /* Everything below is covered by the table. */
+    ks_number delivered;   /* Nothing at or above it was delivered. */
+    ks_number fetched;     /* Everything below has arrived. */
+    uint32_t in_flight;    /* Records that were written and are not settled. */
+    uint32_t assigned;     /* Records that were pulled for a session and are not written. */
     ks_session_id session; /* Of the first lane, or NONE. */
     uint32_t lanes;
     uint32_t blocked_lanes; /* Wait for a retry. */
@@ -175,10 +178,12 @@ bool ks_core_lease(const struct ks_core *core, ks_shard shard, struct ks_lease_v
 bool ks_core_waiting(const struct ks_core *core, ks_shard shard, ks_epoch epoch,
                      ks_number *ret_number);
 
-/* True if nobody needs the record any more: it is settled, or given up. KS_SHARD_NONE: a dead letter's number. */
-bool ks_core_is_over(const struct ks_core *core, ks_shard shard, ks_epoch epoch, ks_number number);
+/* True if the record, of the current epoch, is with a session: assigned or written. */
+bool ks_core_is_out(const struct ks_core *core, ks_shard shard, ks_number number);
 /* True if the record, of the current epoch, was given up: its dead letter is being written, or it is being dropped. */
 bool ks_core_is_dying(const struct ks_core *core, ks_shard shard, ks_number number);
+/* True if the record, of the current epoch and fetched, is settled. */
+bool ks_core_is_settled(const struct ks_core *core, ks_shard shard, ks_number number);
 
 /* True if the store knows what became of each letter that was delivered again under a number below this, as far as it
  * was settled. */
@@ -188,8 +193,10 @@ struct ks_session_view {
     uint32_t epoch;
     bool attached;
     bool pulls;
-    uint32_t in_flight;
+    uint32_t in_flight; /* Records that were written to it and are not settled. */
     uint64_t in_flight_bytes;
+    uint32_t assigned; /* Records that were pulled for it and are not written. */
+    uint64_t assigned_bytes;
     uint32_t max_in_flight;
     uint64_t max_in_flight_bytes;
     uint32_t max_record_bytes; /* UINT32_MAX: any. */
@@ -228,8 +235,16 @@ struct ks_worker_view {
 };
 bool ks_core_worker(const struct ks_core *core, uint32_t index, struct ks_worker_view *ret_view);
 
-/* True while records of this epoch may leave the house: asked again before each frame that is written. */
-bool ks_core_may_deliver(const struct ks_core *core, ks_shard shard, ks_epoch epoch,
-                         ks_instant now);
+/* True if the record is assigned in this run, and none of its bytes was written: it may be begun, while
+ * ks_core_may_finish(). Asked before each record. KS_SHARD_NONE: a dead letter. */
+bool ks_core_is_assigned(const struct ks_core *core, ks_shard shard, ks_epoch epoch,
+                         ks_number number, uint64_t assignment);
+/* True while bytes of records of this epoch may be sent: the lease is ours by the clock `now`, it is not returned or
+ * its hand-over has not ended, and its final write was not sent. Asked before each buffer, and again before bytes that
+ * waited are sent. KS_SHARD_NONE: true. */
+bool ks_core_may_finish(const struct ks_core *core, ks_shard shard, ks_epoch epoch, ks_instant now);
+/* The same of whole records that were handed to a connection, which holds some of its bytes back: true also when all
+ * that was handed over of this epoch is settled, for then it has arrived. */
+bool ks_core_may_send(const struct ks_core *core, ks_shard shard, ks_epoch epoch, ks_instant now);
 
 #endif

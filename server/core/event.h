@@ -18,7 +18,8 @@ enum ks_event_kind {
     KS_EVENT_SESSION_DETACH, /* Its connection is gone; requeue after the grace. */
     KS_EVENT_SESSION_CLOSE,  /* It is over; requeue at once. */
     KS_EVENT_SESSION_UPDATE, /* Other limits from now on. */
-    KS_EVENT_SETTLE,         /* -> KS_EFFECT_SETTLED. */
+    KS_EVENT_WRITE, /* What became of records of a run that was delivered: how far they are written. */
+    KS_EVENT_SETTLE,     /* -> KS_EFFECT_SETTLED. */
     KS_EVENT_CHECKPOINT, /* Cumulative: every record delivered up to `number` -> KS_EFFECT_SETTLED. */
     KS_EVENT_PERSIST,    /* Somebody waits: write the checkpoint of `shard` as soon as possible. */
     KS_EVENT_DRAIN,      /* Give everything back; patience ends after `span`. */
@@ -66,9 +67,9 @@ struct ks_event {
             const uint32_t *sizes; /* Bytes of each record: data + partition key. */
             /* NULL: all in one lane. Of each partition key: any even one, the same for the same key. */
             const uint8_t *hashes;
-            /* NULL: never. After so many ms from the begin of the epoch a record that fails is too old to be tried
+            /* NULL: never. After so many seconds from the begin of the epoch a record that fails is too old to be tried
              * again; UINT32_MAX: never. */
-            const uint32_t *stale_ms;
+            const uint32_t *stale_s;
             uint32_t count;
             bool at_end; /* The shard is closed and these were its last records. */
         } records;
@@ -101,7 +102,19 @@ struct ks_event {
         } pull;
         struct {
             ks_session_id session;
+            bool
+                cut; /* DETACH: we ended the connection. What the session has in flight has not failed. */
         } session; /* DETACH, CLOSE. */
+        struct {
+            enum ks_write_stage stage;
+            ks_session_id session;
+            ks_shard shard; /* KS_SHARD_NONE: dead letters. */
+            ks_epoch epoch;
+            ks_number first;
+            uint32_t count;
+            uint64_t assignment; /* As in KS_EFFECT_DELIVER. */
+            bool begun; /* HANDED: some bytes of the record behind these were handed over, too. */
+        } write;
         struct {
             ks_session_id session;
             /* As in `open`; 0: as it was. */
@@ -172,7 +185,7 @@ struct ks_event {
             ks_shard shard;    /* Of the record; KS_SHARD_NONE: not known any more. */
             uint32_t bytes;    /* Data and partition key. */
             uint32_t attempts; /* Deliveries so far. */
-            uint32_t stale_ms; /* After so many ms it is too old to fail; UINT32_MAX: never. */
+            uint32_t stale_s;  /* After so many seconds it is too old to fail; UINT32_MAX: never. */
         } redrive;
         struct {
             ks_number number;

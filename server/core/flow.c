@@ -92,7 +92,7 @@ void ks_flow_records(struct ks_core *core, const struct ks_event *event)
     ks_flow_forget(core, lease);
     core->thirsty = true;
     ks_tracker_append(&lease->tracker, event->records.sizes, event->records.hashes,
-                      event->records.stale_ms, event->records.count);
+                      event->records.stale_s, event->records.count);
     lease->throttled = false;
     lease->cramped = false;
     lease->full_since = KS_NEVER;

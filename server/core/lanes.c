@@ -111,6 +111,8 @@ static void pass_lane(struct ks_core *core, struct ks_lease *lease, struct ks_la
     lane->yield_to = KS_SESSION_NONE;
     if (lane->session == id)
         return;
+    if (!lease->tracker.unordered)
+        ks_session_unassign(core, lease, UINT64_C(1) << (lane - lease->tracker.lanes));
     if (lane->in_flight == 0 || lease->tracker.unordered)
         own(lease, lane, id);
     else

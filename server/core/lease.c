@@ -71,6 +71,7 @@ void ks_lease_begin(struct ks_core *core, const struct ks_lease_row *row,
         .deadline = core->protocol->serves_until(core, row->rev),
         .renew_at = core->protocol->renew_at(core, core->now),
         .state = KS_LEASE_HELD,
+        .send_until = KS_NEVER,
         .since = core->now,
         .large = KS_NUMBER_NONE,
         .bury_at = core->now,
@@ -102,8 +103,10 @@ void ks_lease_begin(struct ks_core *core, const struct ks_lease_row *row,
         ks_effects_story(effects, KS_STORY_HOLDS_ALL, KS_SHARD_NONE, KS_NOBODY)->story.number =
             core->leases_used;
     if (core->draining || row->epoch <= entry->given || row->epoch <= entry->ended ||
-        row->next_owner.worker != 0)
+        row->next_owner.worker != 0) {
+        lease->send_until = KS_LONG_AGO; /* Nothing of it was begun, or will be. */
         ks_lease_return(core, lease);
+    }
 }
 
 void ks_lease_ended(struct ks_core *core, ks_shard shard, ks_epoch epoch)
@@ -131,6 +134,8 @@ void ks_lease_lose(struct ks_core *core, struct ks_lease *lease, enum ks_story w
         effect->sought.epoch = lease->epoch;
         effect->sought.done = why == KS_STORY_SOUGHT;
     }
+    if (ks_tracker_is_quiet(&lease->tracker))
+        entry->quiet = lease->epoch;
     ks_session_forget_lease(core, lease);
     ks_flow_forget(core, lease);
     ks_poison_forget_lease(core, lease);
@@ -161,10 +166,17 @@ void ks_lease_return(struct ks_core *core, struct ks_lease *lease)
     if (lease->state != KS_LEASE_HELD)
         return;
     lease->state = KS_LEASE_RETURNING;
+    ks_session_unassign(core, lease, UINT64_MAX);
     lease->unsaid = true;
     /* A drain has its own patience. */
     lease->patience_at =
         core->draining ? KS_NEVER : ks_instant_add(core->now, core->config.hand_over);
+}
+
+void ks_lease_give(struct ks_core *core, struct ks_lease *lease)
+{
+    lease->send_until = ks_instant_min(lease->send_until, core->fleet.deadline);
+    ks_lease_return(core, lease);
 }
 
 void ks_lease_settled(struct ks_lease *lease, ks_number mark_before, struct ks_effects *effects)
@@ -187,17 +199,27 @@ static bool may_end(const struct ks_core *core, const struct ks_lease *lease)
            (core->protocol->may_end == NULL || core->protocol->may_end(core, lease));
 }
 
-static bool patience_over(const struct ks_core *core, const struct ks_lease *lease)
+/* What is in flight is not waited for any longer. */
+static bool patience_over(const struct ks_core *core, const struct ks_lease *lease, ks_instant now)
 {
-    return ks_instant_reached(core->now, lease->patience_at) ||
-           (core->draining && ks_instant_reached(core->now, core->patience_at));
+    return ks_instant_reached(now, lease->patience_at) ||
+           (core->draining && ks_instant_reached(now, core->patience_at));
+}
+
+bool ks_lease_may_finish(const struct ks_core *core, const struct ks_lease *lease, ks_instant now)
+{
+    if (lease->given_up ||
+        !ks_instant_before(now, ks_instant_min(core->fleet.deadline, lease->deadline)))
+        return false;
+    return lease->state != KS_LEASE_RETURNING ||
+           (ks_instant_before(now, lease->send_until) && !patience_over(core, lease, now));
 }
 
 static bool ready_to_return(const struct ks_core *core, const struct ks_lease *lease)
 {
     return lease->state == KS_LEASE_RETURNING &&
            ((lease->tracker.in_flight == 0 && lease->tracker.dying == 0) ||
-            patience_over(core, lease)) &&
+            patience_over(core, lease, core->now)) &&
            ks_operator_lets_go(core, lease);
 }
 
@@ -589,7 +611,8 @@ ks_instant ks_lease_deadline(const struct ks_core *core)
             due = ks_instant_min(due, at);
         if (core->leases[i].unsaid)
             due = core->now;
-        if (core->leases[i].state == KS_LEASE_RETURNING && !patience_over(core, &core->leases[i]))
+        if (core->leases[i].state == KS_LEASE_RETURNING &&
+            !patience_over(core, &core->leases[i], core->now))
             due = ks_instant_min(due, core->leases[i].patience_at);
     }
     if (core->draining && core->leases_used > 0 &&

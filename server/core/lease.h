@@ -37,5 +37,12 @@ ks_instant ks_lease_deadline(const struct ks_core *core);
 struct ks_lease *ks_lease_of(const struct ks_core *core, ks_shard shard, ks_epoch epoch);
 /* True while its records may leave the house, as of now. */
 bool ks_lease_may_deliver(const struct ks_core *core, const struct ks_lease *lease);
+/* The leader wants it given: it is returned. The heartbeat that showed this gives its records no time: the leader's
+ * clock may run since before it was sent (PROTOCOL A7), so half-way records are finished by the deadline of those
+ * before. */
+void ks_lease_give(struct ks_core *core, struct ks_lease *lease);
+/* Whether bytes of its records that were begun may be sent at `now`: also while it is returned, until its patience
+ * ends. */
+bool ks_lease_may_finish(const struct ks_core *core, const struct ks_lease *lease, ks_instant now);
 
 #endif

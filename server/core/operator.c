@@ -6,6 +6,7 @@
 
 #include "core/fleet/native.h"
 #include "core/lease.h"
+#include "core/session.h"
 
 /* A released lease is not taken again by us for so many lease durations: whoever takes it has begun it long before. */
 enum { REST_LEASES = 3 };
@@ -121,6 +122,14 @@ bool ks_operator_remembers(const struct ks_core *core, ks_shard shard)
     return pause->on != core->pause.on || !pause->keeps || pause->until.us != core->pause.until.us;
 }
 
+/* Records that are only assigned are not written while the shard is paused. */
+static void unassign(struct ks_core *core, ks_shard shard)
+{
+    for (uint32_t i = 0; i < core->leases_top; i++)
+        if (core->leases[i].used && (shard == KS_SHARD_NONE || core->leases[i].shard == shard))
+            ks_session_unassign(core, &core->leases[i], UINT64_MAX);
+}
+
 static void say(struct ks_effects *effects, bool paused, ks_shard shard)
 {
     enum ks_story one = paused ? KS_STORY_PAUSED : KS_STORY_RESUMED;
@@ -145,6 +154,7 @@ void ks_operator_pause(struct ks_core *core, const struct ks_event *event,
     set_pause(core, of, &pause);
     for (ks_shard each = 0; shard == KS_SHARD_NONE && each < core->directory_top; each++)
         ks_operator_inherit(core, each);
+    unassign(core, shard);
     if (news)
         say(effects, true, shard);
 }

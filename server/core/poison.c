@@ -16,9 +16,9 @@ enum { RETRY_DOUBLINGS = 4 }; /* 0.2 s .. 3.2 s */
 
 static ks_instant stale_at(const struct ks_lease *lease, const struct ks_slot *slot)
 {
-    if (slot->stale_ms == UINT32_MAX)
+    if (slot->stale_s == UINT32_MAX)
         return KS_NEVER;
-    return ks_instant_add(lease->since, ks_span_ms(slot->stale_ms));
+    return ks_instant_add(lease->since, ks_span_ms((int64_t)slot->stale_s * 1000));
 }
 
 static bool is_exhausted(const struct ks_core *core, const struct ks_lease *lease,
@@ -74,7 +74,7 @@ void ks_poison_failed(struct ks_core *core, struct ks_lease *lease, ks_number nu
     struct ks_slot *slot = ks_tracker_slot(&lease->tracker, number);
     enum ks_cause cause;
 
-    assert(slot->state != KS_SLOT_SENT);
+    assert(!ks_slot_is_out(slot));
     assert(slot->attempts > 0);
     if (slot->state != KS_SLOT_PENDING)
         return;
@@ -234,11 +234,20 @@ void ks_poison_buried(struct ks_core *core, const struct ks_event *event,
     core->burials_due = core->now;
 }
 
-static void tell_stop(struct ks_lease *lease, struct ks_effects *effects)
+/* Records that are only assigned are not written any more. */
+static void unassign(struct ks_core *core, struct ks_lease *stopped)
+{
+    for (uint32_t i = 0; i < core->leases_top; i++)
+        if (core->leases[i].used && (core->stopped || &core->leases[i] == stopped))
+            ks_session_unassign(core, &core->leases[i], UINT64_MAX);
+}
+
+static void stop(struct ks_core *core, struct ks_lease *lease, struct ks_effects *effects)
 {
     const struct ks_slot *slot = ks_tracker_slot(&lease->tracker, lease->stopped_at);
 
     lease->stop_untold = false;
+    unassign(core, lease);
     (void)tell(effects, KS_STORY_STOPPED, lease, lease->stopped_at, slot->failures);
 }
 
@@ -249,7 +258,7 @@ static ks_instant lease_turn(struct ks_core *core, struct ks_lease *lease,
     struct ks_tracker_run run;
 
     if (lease->stop_untold)
-        tell_stop(lease, effects);
+        stop(core, lease, effects);
     if (lease->tracker.dying == 0 || lease->bury_serial != 0 || lease->given_up)
         return KS_NEVER;
     if (core->burials == KS_BURIALS_MAX)

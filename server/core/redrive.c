@@ -34,9 +34,11 @@ void ks_redrive_begin(struct ks_core *core, const struct ks_event *event)
         .bytes = event->redrive.bytes,
         .attempts = event->redrive.attempts,
         .at = core->now,
-        .stale_at = event->redrive.stale_ms == UINT32_MAX
-                        ? KS_NEVER
-                        : ks_instant_add(core->now, ks_span_ms(event->redrive.stale_ms)),
+        .seen_by = KS_SESSION_NONE,
+        .stale_at =
+            event->redrive.stale_s == UINT32_MAX
+                ? KS_NEVER
+                : ks_instant_add(core->now, ks_span_ms((int64_t)event->redrive.stale_s * 1000)),
     };
     core->redrive_next = event->redrive.number + 1;
     core->redrives_used++;
@@ -44,15 +46,25 @@ void ks_redrive_begin(struct ks_core *core, const struct ks_event *event)
     core->stirred = true;
 }
 
-/* It is not in flight any more. */
+static void leave_unwritten(struct ks_session *session, const struct ks_redrive *letter)
+{
+    assert(session->unwritten > 0 && session->unwritten_bytes >= letter->bytes);
+    session->unwritten--;
+    session->unwritten_bytes -= letter->bytes;
+}
+
+/* It is with no session any more. */
 static void land(struct ks_core *core, struct ks_redrive *letter, enum ks_redrive_state state)
 {
     struct ks_session *session = &core->sessions[letter->session];
 
-    if (letter->state == KS_REDRIVE_SENT) {
+    if (ks_redrive_is_out(letter)) {
         assert(session->in_flight > 0 && session->in_flight_bytes >= letter->bytes);
         session->in_flight--;
         session->in_flight_bytes -= letter->bytes;
+        if (letter->state != KS_REDRIVE_WRITTEN)
+            leave_unwritten(session, letter);
+        letter->torn |= letter->state != KS_REDRIVE_WRITTEN;
     }
     letter->state = (uint8_t)state;
     letter->at = core->now;
@@ -109,11 +121,16 @@ void ks_redrive_requeue(struct ks_core *core, ks_session_id session, bool failed
 {
     for (uint32_t i = 0; core->redrives_used > 0 && i < KS_REDRIVES_MAX; i++) {
         struct ks_redrive *letter = &core->redrives[i];
+        bool written = letter->state == KS_REDRIVE_WRITTEN;
 
-        if (letter->state != KS_REDRIVE_SENT || letter->session != session)
+        if (letter->state == KS_REDRIVE_NONE)
+            continue;
+        if (letter->seen_by == session)
+            letter->seen_by = KS_SESSION_NONE;
+        if (!ks_redrive_is_out(letter) || letter->session != session)
             continue;
         land(core, letter, KS_REDRIVE_WAITING);
-        if (failed)
+        if (failed && written)
             fail(core, letter, ks_span_us(0));
     }
 }
@@ -150,26 +167,27 @@ bool ks_redrive_waits(struct ks_core *core, ks_session_id session)
     return next_of(core, session, UINT64_MAX) != NULL;
 }
 
-static void send(struct ks_core *core, struct ks_redrive *letter, ks_session_id id,
-                 struct ks_effects *effects)
+static void assign(struct ks_core *core, struct ks_redrive *letter, ks_session_id id,
+                   struct ks_effects *effects)
 {
     struct ks_session *session = &core->sessions[id];
     struct ks_effect *effect = ks_effects_add(effects, KS_EFFECT_DELIVER);
 
-    letter->state = KS_REDRIVE_SENT;
+    letter->state = KS_REDRIVE_ASSIGNED;
     letter->session = id;
-    letter->at = ks_instant_add(core->now, session->ack_deadline);
-    letter->failed = false;
-    letter->attempts += letter->attempts < UINT32_MAX;
+    letter->assignment = ks_session_assignment(core);
     session->in_flight++;
     session->in_flight_bytes += letter->bytes;
+    session->unwritten++;
+    session->unwritten_bytes += letter->bytes;
     if (session->explicit_credit)
         session->granted--;
     effect->deliver.session = id;
     effect->deliver.shard = KS_SHARD_NONE;
     effect->deliver.first = letter->number;
     effect->deliver.count = 1;
-    effect->deliver.attempt = letter->attempts;
+    effect->deliver.attempt = letter->attempts == UINT32_MAX ? UINT32_MAX : letter->attempts + 1;
+    effect->deliver.assignment = letter->assignment;
     assert(session->in_flight <= session->max_in_flight);
 }
 
@@ -187,18 +205,120 @@ uint32_t ks_redrive_pull(struct ks_core *core, const struct ks_event *event, uin
 
         if (letter == NULL)
             break;
-        send(core, letter, event->pull.session, effects);
+        assign(core, letter, event->pull.session, effects);
         *bytes_left -= letter->bytes < *bytes_left ? letter->bytes : *bytes_left;
         runs++;
     }
     return runs;
 }
 
+/* ---- Writing. ---- */
+
+bool ks_redrive_is_assigned(const struct ks_core *core, ks_number number, uint64_t assignment)
+{
+    for (uint32_t i = 0; core->redrives_used > 0 && i < KS_REDRIVES_MAX; i++)
+        if (core->redrives[i].state == KS_REDRIVE_ASSIGNED && core->redrives[i].number == number)
+            return core->redrives[i].assignment == assignment;
+    return false;
+}
+
+/* As ks_tracker_hand(). */
+static void hand(struct ks_redrive *letter, ks_session_id session, bool ours)
+{
+    letter->attempts += letter->attempts < UINT32_MAX;
+    letter->handed += letter->handed < UINT32_MAX;
+    if (ours || (letter->state != KS_REDRIVE_HANDED && letter->state != KS_REDRIVE_WRITTEN))
+        letter->seen_by = session;
+    if (!ours)
+        return;
+    letter->state = KS_REDRIVE_HANDED;
+    letter->failed = false;
+}
+
+/* As ks_tracker_return() of a record that was handed over. */
+static void unsee(struct ks_redrive *letter, ks_session_id session)
+{
+    letter->torn = true;
+    if (letter->seen_by != session)
+        return;
+    letter->seen_by = KS_SESSION_NONE;
+    if (letter->handed > letter->failures) {
+        letter->handed--;
+        letter->attempts--;
+    }
+}
+
+/* Its ack deadline begins, or is another from now on. */
+static void wrote(struct ks_core *core, struct ks_redrive *letter, ks_span deadline)
+{
+    if (letter->state == KS_REDRIVE_HANDED)
+        leave_unwritten(&core->sessions[letter->session], letter);
+    letter->state = KS_REDRIVE_WRITTEN;
+    letter->at = ks_instant_add(core->now, deadline);
+}
+
+static void write_letter(struct ks_core *core, struct ks_redrive *letter,
+                         const struct ks_event *event)
+{
+    ks_session_id session = event->write.session;
+    bool ours = ks_redrive_is_out(letter) && letter->assignment == event->write.assignment;
+
+    switch (event->write.stage) {
+    case KS_STAGE_HANDED: hand(letter, session, ours); return;
+    case KS_STAGE_WRITTEN:
+        if (!ours || letter->state != KS_REDRIVE_HANDED)
+            return;
+        wrote(core, letter, core->sessions[session].ack_deadline);
+        return;
+    case KS_STAGE_BROKEN:
+    case KS_STAGE_RETURNED:
+        if (letter->state == KS_REDRIVE_WRITTEN && letter->session == session)
+            return;
+        if (event->write.stage == KS_STAGE_BROKEN)
+            unsee(letter, session);
+        if (!ours)
+            return;
+        land(core, letter, KS_REDRIVE_WAITING);
+        ks_session_grant(core, session, 1); /* It was not used. */
+        return;
+    }
+}
+
+void ks_redrive_write(struct ks_core *core, const struct ks_event *event)
+{
+    ks_number first = event->write.first;
+    ks_number end = first + event->write.count;
+
+    for (uint32_t i = 0; core->redrives_used > 0 && i < KS_REDRIVES_MAX; i++) {
+        struct ks_redrive *letter = &core->redrives[i];
+
+        if (letter->state == KS_REDRIVE_NONE || letter->state == KS_REDRIVE_ENDING)
+            continue;
+        if (letter->number >= first && letter->number < end)
+            write_letter(core, letter, event);
+        else if (event->write.begun && letter->number == end &&
+                 ks_redrive_is_assigned(core, end, event->write.assignment))
+            letter->state = KS_REDRIVE_BEGUN;
+    }
+}
+
 /* ---- Settling. ---- */
 
 static bool is_open(const struct ks_redrive *letter)
 {
-    return letter->state == KS_REDRIVE_WAITING || letter->state == KS_REDRIVE_SENT;
+    return letter->state == KS_REDRIVE_WAITING || ks_redrive_is_out(letter);
+}
+
+/* As ks_tracker_may_settle(). */
+static bool may_settle(const struct ks_redrive *letter, ks_session_id session)
+{
+    if (letter->handed == 0)
+        return false;
+    if (session == KS_SESSION_NONE || letter->seen_by == session)
+        return true;
+    return !letter->torn &&
+           !((letter->state == KS_REDRIVE_ASSIGNED || letter->state == KS_REDRIVE_BEGUN) &&
+             letter->session == session);
 }
 
 /* What was acknowledged once is removed, also when it was given up a moment before. */
@@ -210,11 +330,35 @@ static void acknowledge(struct ks_core *core, struct ks_redrive *letter, struct 
     letter->acked = true;
 }
 
+/* Moves the ack deadline of a letter that its client has seen. */
+static bool extend(struct ks_core *core, struct ks_redrive *letter, const struct ks_event *event)
+{
+    if (letter->session != event->settle.session ||
+        (letter->state != KS_REDRIVE_HANDED && letter->state != KS_REDRIVE_WRITTEN))
+        return false;
+    wrote(core, letter, event->settle.delay);
+    return true;
+}
+
+static void retry(struct ks_core *core, struct ks_redrive *letter, const struct ks_event *event,
+                  struct ks_settled *settled)
+{
+    const bool again = letter->failed;
+
+    if (ks_redrive_is_out(letter))
+        land(core, letter, KS_REDRIVE_WAITING);
+    fail(core, letter, event->settle.delay);
+    settled->count += !again && is_open(letter);
+}
+
+/* False if the letter is delivered again: the settlement does not count for it. */
 static bool settle_one(struct ks_core *core, struct ks_redrive *letter,
                        const struct ks_event *event, struct ks_settled *settled)
 {
-    bool sent_here = letter->session == event->settle.session && letter->state == KS_REDRIVE_SENT;
+    ks_session_id session = event->settle.session;
 
+    if (is_open(letter) && !may_settle(letter, session))
+        return letter->handed == 0;
     switch (event->settle.outcome) {
     case KS_ACK:
     case KS_DROP: acknowledge(core, letter, settled); return true;
@@ -222,24 +366,13 @@ static bool settle_one(struct ks_core *core, struct ks_redrive *letter,
         if (is_open(letter))
             give_up(core, letter, KS_CAUSE_ASKED);
         return true;
-    case KS_EXTEND:
-        if (sent_here)
-            letter->at = ks_instant_add(core->now, event->settle.delay);
-        return sent_here || !is_open(letter);
+    case KS_EXTEND: return !is_open(letter) || extend(core, letter, event);
     case KS_RETRY:
-    case KS_GIVE_BACK:
         if (!is_open(letter))
             return true;
-        if (letter->session != event->settle.session)
+        if (letter->session != session)
             return false;
-        if (sent_here)
-            land(core, letter, KS_REDRIVE_WAITING);
-        if (event->settle.outcome == KS_RETRY) {
-            const bool again = letter->failed;
-
-            fail(core, letter, event->settle.delay);
-            settled->count += !again && is_open(letter);
-        }
+        retry(core, letter, event, settled);
         return true;
     }
     assert(false);
@@ -312,7 +445,10 @@ static void look_at(struct ks_core *core, struct ks_redrive *letter, struct ks_e
         core->stirred |= letter->delayed;
         letter->delayed = false;
         return;
-    case KS_REDRIVE_SENT:
+    case KS_REDRIVE_ASSIGNED:
+    case KS_REDRIVE_BEGUN:
+    case KS_REDRIVE_HANDED: return;
+    case KS_REDRIVE_WRITTEN:
         land(core, letter, KS_REDRIVE_WAITING);
         fail(core, letter, KS_DELAY_BY_POLICY);
         return;
@@ -334,7 +470,10 @@ static bool is_awaited(const struct ks_redrive *letter)
     switch ((enum ks_redrive_state)letter->state) {
     case KS_REDRIVE_NONE: return false;
     case KS_REDRIVE_WAITING: return letter->delayed;
-    case KS_REDRIVE_SENT: return true;
+    case KS_REDRIVE_ASSIGNED:
+    case KS_REDRIVE_BEGUN:
+    case KS_REDRIVE_HANDED: return false;
+    case KS_REDRIVE_WRITTEN: return true;
     case KS_REDRIVE_ENDING: return !letter->telling;
     }
     assert(false);
@@ -354,17 +493,9 @@ ks_instant ks_redrive_deadline(const struct ks_core *core)
 bool ks_redrive_busy(const struct ks_core *core)
 {
     for (uint32_t i = 0; core->redrives_used > 0 && i < KS_REDRIVES_MAX; i++)
-        if (core->redrives[i].state >= KS_REDRIVE_SENT)
+        if (core->redrives[i].state >= KS_REDRIVE_ASSIGNED)
             return true;
     return false;
-}
-
-bool ks_redrive_is_over(const struct ks_core *core, ks_number number)
-{
-    for (uint32_t i = 0; core->redrives_used > 0 && i < KS_REDRIVES_MAX; i++)
-        if (core->redrives[i].state != KS_REDRIVE_NONE && core->redrives[i].number == number)
-            return core->redrives[i].state == KS_REDRIVE_ENDING;
-    return true;
 }
 
 bool ks_core_letters_told(const struct ks_core *core, ks_number below)
@@ -390,7 +521,7 @@ void ks_redrive_check(const struct ks_core *core, uint32_t *in_flight, uint32_t 
         assert(letter->number < core->redrive_next);
         assert(!letter->telling || letter->state == KS_REDRIVE_ENDING);
         assert(!letter->acked || letter->state == KS_REDRIVE_ENDING);
-        if (letter->state == KS_REDRIVE_SENT && letter->session < sessions)
+        if (ks_redrive_is_out(letter) && letter->session < sessions)
             in_flight[letter->session]++;
     }
     assert(used == core->redrives_used);

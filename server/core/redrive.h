@@ -13,6 +13,12 @@
 
 #include "core/state.h"
 
+/* True while the letter is with a session. */
+static inline bool ks_redrive_is_out(const struct ks_redrive *letter)
+{
+    return letter->state >= KS_REDRIVE_ASSIGNED && letter->state <= KS_REDRIVE_WRITTEN;
+}
+
 /* KS_EVENT_REDRIVE; there is room for it. */
 void ks_redrive_begin(struct ks_core *core, const struct ks_event *event);
 /* KS_EVENT_DISCARDED: the store has it no more. Does nothing about one that is not ours. */
@@ -25,6 +31,10 @@ void ks_redrive_told(struct ks_core *core, const struct ks_event *event,
  * taken off `bytes_left`. */
 uint32_t ks_redrive_pull(struct ks_core *core, const struct ks_event *event, uint64_t *bytes_left,
                          struct ks_effects *effects);
+/* KS_EVENT_WRITE of letters. */
+void ks_redrive_write(struct ks_core *core, const struct ks_event *event);
+/* True if the letter is assigned by this assignment: it may be begun. */
+bool ks_redrive_is_assigned(const struct ks_core *core, ks_number number, uint64_t assignment);
 /* True if the session, which has room, could be sent one now. */
 bool ks_redrive_waits(struct ks_core *core, ks_session_id session);
 /* A settlement of letters: `event->settle` with KS_SHARD_NONE. */
@@ -38,8 +48,6 @@ void ks_redrive_turn(struct ks_core *core, struct ks_effects *effects);
 ks_instant ks_redrive_deadline(const struct ks_core *core);
 /* True while one is in flight, or settled and the store does not know. */
 bool ks_redrive_busy(const struct ks_core *core);
-/* True if the letter was settled or given up. */
-bool ks_redrive_is_over(const struct ks_core *core, ks_number number);
 /* Asserts what must hold between any two steps; adds to the counts of each session. */
 void ks_redrive_check(const struct ks_core *core, uint32_t *in_flight, uint32_t sessions);
 

@@ -50,20 +50,39 @@ void ks_session_credit(struct ks_core *core, struct ks_lease *lease, ks_number n
     assert(session->in_flight_bytes >= credit.bytes);
     session->in_flight -= credit.records;
     session->in_flight_bytes -= credit.bytes;
+    session->unwritten -= credit.unwritten;
+    session->unwritten_bytes -= credit.unwritten_bytes;
+    ks_session_grant(core, slot->session, credit.unused);
     core->stirred = true;
     if (lane->in_flight == 0 && lane->yield_to != KS_SESSION_NONE)
         core->unbalanced = true;
 }
 
-/* Takes the record and what follows it in its lane back, if it is in flight. */
-static void recall(struct ks_core *core, struct ks_lease *lease, ks_number number)
+void ks_session_recall(struct ks_core *core, struct ks_lease *lease, ks_number number)
 {
-    if (ks_tracker_slot(&lease->tracker, number)->state == KS_SLOT_SENT)
+    if (ks_slot_is_out(ks_tracker_slot(&lease->tracker, number)))
         ks_session_credit(core, lease, number, ks_tracker_recall(&lease->tracker, number));
 }
 
-/* All that is in flight with this session goes back into its lanes. If it `failed`, the first record of each lane did:
- * an app that dies of a record dies of the one that it was working on. */
+void ks_session_unassign(struct ks_core *core, struct ks_lease *lease, uint64_t lanes)
+{
+    struct ks_tracker *tracker = &lease->tracker;
+
+    for (ks_number n = tracker->reached; n > tracker->mark && tracker->unwritten > 0; n--) {
+        const struct ks_slot *slot = ks_tracker_slot(tracker, n - 1);
+        uint64_t lane = UINT64_C(1) << ks_tracker_lane(tracker, slot);
+
+        if ((lanes & lane) == 0 || !ks_slot_is_out(slot))
+            continue;
+        if (slot->state == KS_SLOT_ASSIGNED)
+            ks_session_recall(core, lease, n - 1);
+        else if (!tracker->unordered)
+            lanes &= ~lane;
+    }
+}
+
+/* All that is in flight with this session goes back into its lanes. If it `failed`, the first record of each lane did,
+ * if it was written: an app that dies of a record dies of the one that it was working on. */
 static void requeue(struct ks_core *core, ks_session_id id, bool failed)
 {
     for (uint32_t i = 0; i < core->leases_top && core->sessions[id].in_flight > 0; i++) {
@@ -72,24 +91,29 @@ static void requeue(struct ks_core *core, ks_session_id id, bool failed)
 
         if (!lease->used || tracker->in_flight == 0)
             continue;
-        for (ks_number n = tracker->mark; n < tracker->delivered; n++) {
+        for (ks_number n = tracker->mark; n < tracker->reached; n++) {
             const struct ks_slot *slot = ks_tracker_slot(tracker, n);
+            bool written = slot->state == KS_SLOT_WRITTEN;
 
-            if (slot->state != KS_SLOT_SENT || slot->session != id)
+            if (!ks_slot_is_out(slot) || slot->session != id)
                 continue;
-            recall(core, lease, n);
-            if (failed)
+            ks_session_recall(core, lease, n);
+            if (failed && written)
                 ks_poison_failed(core, lease, n, ks_span_us(0));
         }
     }
     core->stirred = true;
 }
 
-/* Nothing of it is in flight any more, and no lane is its own. */
+/* Nothing of it is in flight any more, no lane is its own, and its ids are void. */
 static void strip(struct ks_core *core, ks_session_id id, bool failed)
 {
+    failed = failed && !core->sessions[id].cut;
     requeue(core, id, failed);
     ks_redrive_requeue(core, id, failed);
+    for (uint32_t i = 0; i < core->leases_top; i++)
+        if (core->leases[i].used)
+            ks_tracker_forget_session(&core->leases[i].tracker, id);
     assert(core->sessions[id].in_flight == 0 && core->sessions[id].in_flight_bytes == 0);
     ks_lanes_strip(core, id);
 }
@@ -274,13 +298,14 @@ void ks_session_update(struct ks_core *core, const struct ks_event *event)
     core->thirsty = true;
 }
 
-void ks_session_detach(struct ks_core *core, ks_session_id id)
+void ks_session_detach(struct ks_core *core, ks_session_id id, bool cut)
 {
     struct ks_session *session = &core->sessions[id];
 
     if (!session->used || !session->attached)
         return;
     session->attached = false;
+    session->cut = cut && !session->pulls;
     session->hungry = false;
     if (session->pulls)
         session->absent_at = ks_instant_add(core->now, ABSENCE);
@@ -310,11 +335,16 @@ void ks_session_end_all(struct ks_core *core, struct ks_effects *effects)
 void ks_session_forget_lease(struct ks_core *core, struct ks_lease *lease)
 {
     for (ks_number n = lease->tracker.mark; lease->tracker.in_flight > 0; n++)
-        recall(core, lease, n);
+        ks_session_recall(core, lease, n);
     core->unbalanced = true;
 }
 
 /* ---- Pull. ---- */
+
+uint64_t ks_session_assignment(struct ks_core *core)
+{
+    return ++core->assignment;
+}
 
 void ks_session_mind(struct ks_core *core, const struct ks_lease *lease)
 {
@@ -329,11 +359,15 @@ static void send(struct ks_core *core, struct ks_lease *lease, ks_session_id id,
     struct ks_session *session = &core->sessions[id];
     struct ks_effect *effect;
 
-    ks_tracker_send(&lease->tracker, run, id, ks_instant_add(core->now, session->ack_deadline));
+    uint64_t assignment = ks_session_assignment(core);
+
+    ks_tracker_assign(&lease->tracker, run, id, assignment);
     ks_session_mind(core, lease);
     core->thirsty = true; /* Less is read ahead now. */
     session->in_flight += run->count;
     session->in_flight_bytes += run->bytes;
+    session->unwritten += run->count;
+    session->unwritten_bytes += run->bytes;
     if (session->explicit_credit)
         session->granted -= run->count;
     effect = ks_effects_add(effects, KS_EFFECT_DELIVER);
@@ -343,6 +377,7 @@ static void send(struct ks_core *core, struct ks_lease *lease, ks_session_id id,
     effect->deliver.first = run->first;
     effect->deliver.count = run->count;
     effect->deliver.attempt = run->attempt;
+    effect->deliver.assignment = assignment;
     /* Here and not in ks_core_check(): a limit that was lowered since may be less. */
     assert(session->in_flight <= session->max_in_flight);
     ks_poison_delivered(lease, run, effects);
@@ -361,6 +396,9 @@ static bool deliver_run(struct ks_core *core, struct ks_lease *lease, ks_session
     found = ks_tracker_next(&lease->tracker, ask, core->now, ret_run);
     if (ret_run->large != KS_NUMBER_NONE)
         ks_poison_too_large(core, lease, ret_run->large, effects);
+    /* A record that is too old may have stopped the shard. */
+    if (ret_run->large != KS_NUMBER_NONE && ks_lanes_open(core, lease, id) == 0)
+        return false;
     if (!found || (ret_run->bytes > ask->max_bytes && !may_exceed))
         return false;
     send(core, lease, id, ret_run, effects);
@@ -426,23 +464,61 @@ void ks_session_pull(struct ks_core *core, const struct ks_event *event, struct 
     session->hungry = runs == 0;
 }
 
-/* ---- Settle. ---- */
+/* ---- Write. ---- */
 
-static enum ks_settle_status check_session(const struct ks_core *core, ks_session_id id,
-                                           uint32_t epoch)
+void ks_session_wrote(struct ks_core *core, const struct ks_lease *lease, ks_number number)
 {
-    const struct ks_session *session;
+    const struct ks_slot *slot = ks_tracker_slot(&lease->tracker, number);
+    struct ks_session *session = &core->sessions[slot->session];
 
-    if (id == KS_SESSION_NONE)
-        return KS_SETTLE_OK;
-    if (id >= core->config.sessions_max)
-        return KS_SETTLE_UNKNOWN;
-    session = &core->sessions[id];
-    if (session->used && session->epoch == epoch)
-        return KS_SETTLE_OK;
-    if (session->used && epoch >= session->born_epoch && epoch < session->epoch)
-        return KS_SETTLE_SESSION_FENCED;
-    return KS_SETTLE_SESSION_EXPIRED;
+    assert(session->unwritten > 0 && session->unwritten_bytes >= slot->bytes);
+    session->unwritten--;
+    session->unwritten_bytes -= slot->bytes;
+}
+
+static void write_one(struct ks_core *core, struct ks_lease *lease, const struct ks_event *event,
+                      ks_number number)
+{
+    struct ks_tracker *tracker = &lease->tracker;
+    ks_session_id id = event->write.session;
+    uint64_t assignment = event->write.assignment;
+
+    switch (event->write.stage) {
+    case KS_STAGE_HANDED: ks_tracker_hand(tracker, number, assignment, id); return;
+    case KS_STAGE_WRITTEN:
+        if (ks_tracker_written(tracker, number, assignment,
+                               ks_instant_add(core->now, core->sessions[id].ack_deadline)))
+            ks_session_wrote(core, lease, number);
+        return;
+    case KS_STAGE_BROKEN:
+    case KS_STAGE_RETURNED:
+        ks_session_credit(core, lease, number,
+                          ks_tracker_return(tracker, number, assignment,
+                                            event->write.stage == KS_STAGE_BROKEN, id));
+        return;
+    }
+}
+
+void ks_session_write(struct ks_core *core, const struct ks_event *event)
+{
+    struct ks_lease *lease = ks_lease_of(core, event->write.shard, event->write.epoch);
+    ks_number first = event->write.first;
+    ks_number end = first + event->write.count;
+
+    assert(event->write.session < core->config.sessions_max);
+    if (event->write.shard == KS_SHARD_NONE) {
+        ks_redrive_write(core, event);
+        return;
+    }
+    if (lease == NULL)
+        return;
+    /* The last one first: a record that returns takes those behind it back. */
+    for (ks_number n = end; n > first && n > lease->tracker.mark; n--)
+        write_one(core, lease, event, n - 1);
+    if (event->write.begun)
+        ks_tracker_begin(&lease->tracker, end, event->write.assignment);
+    if (event->write.stage == KS_STAGE_WRITTEN)
+        ks_session_mind(core, lease);
 }
 
 void ks_session_moved(struct ks_core *core, struct ks_lease *lease, ks_number mark,
@@ -456,200 +532,6 @@ void ks_session_moved(struct ks_core *core, struct ks_lease *lease, ks_number ma
     ks_lease_settled(lease, mark, effects);
 }
 
-/* Returns how many of them were not settled before, and the first of those. */
-static uint64_t count_open(const struct ks_tracker *tracker, ks_number first, ks_number beyond,
-                           ks_number *ret_first)
-{
-    uint64_t count = 0;
-
-    for (ks_number n = beyond; n > first && n > tracker->mark; n--) {
-        if (ks_tracker_is_settled(tracker, n - 1) || ks_tracker_slot(tracker, n - 1)->attempts == 0)
-            continue;
-        *ret_first = n - 1;
-        count++;
-    }
-    return count;
-}
-
-static void acknowledge(struct ks_core *core, struct ks_lease *lease, ks_number first,
-                        ks_number beyond, struct ks_settled *settled, struct ks_effects *effects)
-{
-    ks_number mark = lease->tracker.mark;
-
-    settled->count = count_open(&lease->tracker, first, beyond, &first);
-    for (ks_number n = first < mark ? mark : first; n < beyond; n++)
-        if (ks_tracker_slot(&lease->tracker, n)->attempts > 0)
-            ks_session_credit(core, lease, n, ks_tracker_settle(&lease->tracker, n));
-    ks_session_moved(core, lease, mark, effects);
-}
-
-/* What was settled before is not lost, whoever drops it. */
-static void drop(struct ks_core *core, struct ks_lease *lease, ks_number first, ks_number beyond,
-                 struct ks_settled *settled, struct ks_effects *effects)
-{
-    uint64_t count = count_open(&lease->tracker, first, beyond, &first);
-    struct ks_effect *effect;
-
-    if (count > 0) {
-        effect = ks_effects_story(effects, KS_STORY_DROPPED, lease->shard, KS_NOBODY);
-        effect->story.number = first;
-        effect->story.count = (uint32_t)count;
-        effect->story.epoch = lease->epoch;
-        effect->story.cause = KS_CAUSE_ASKED;
-    }
-    acknowledge(core, lease, first, beyond, settled, effects);
-}
-
-static void bury(struct ks_core *core, struct ks_lease *lease, ks_number first, ks_number beyond)
-{
-    ks_number mark = lease->tracker.mark;
-
-    for (ks_number n = first < mark ? mark : first; n < beyond; n++)
-        if (ks_tracker_slot(&lease->tracker, n)->attempts > 0)
-            ks_poison_bury(core, lease, n);
-    core->stirred = true; /* The lane goes on. */
-    ks_session_mind(core, lease);
-}
-
-/* What one settlement could not do, as the first run of it. */
-static void note_expired(struct ks_settled *settled, ks_number number)
-{
-    if (settled->expired_count == 0)
-        settled->expired_first = number;
-    if (number == settled->expired_first + settled->expired_count)
-        settled->expired_count++;
-}
-
-/* It may come again. What was given back before anybody saw it will, whatever is said of its batch. */
-static bool is_open(const struct ks_slot *slot)
-{
-    return slot->attempts > 0 && (slot->state == KS_SLOT_PENDING || slot->state == KS_SLOT_SENT);
-}
-
-/* Each record takes the later deliveries of its lane back with it. What is with another session by now is not this
- * one's to take back. */
-static enum ks_settle_status retry(struct ks_core *core, struct ks_lease *lease,
-                                   const struct ks_event *event, struct ks_settled *settled)
-{
-    ks_number first = event->settle.first;
-    ks_number beyond = first + event->settle.count;
-    ks_number mark = lease->tracker.mark;
-
-    for (ks_number n = first < mark ? mark : first; n < beyond; n++) {
-        struct ks_slot *slot = ks_tracker_slot(&lease->tracker, n);
-
-        if (!is_open(slot))
-            continue;
-        if (slot->session != event->settle.session) {
-            note_expired(settled, n);
-            continue;
-        }
-        recall(core, lease, n);
-        if (event->settle.outcome == KS_RETRY) {
-            const bool again = slot->failed;
-
-            ks_poison_failed(core, lease, n, event->settle.delay);
-            settled->count += !again && is_open(slot); /* It may be given up. */
-        }
-        if (event->settle.outcome == KS_GIVE_BACK && slot->attempts == 1)
-            slot->attempts = slot->failures = 0; /* What settles its batch leaves it. */
-    }
-    core->stirred = true;
-    ks_session_mind(core, lease);
-    return settled->expired_count > 0 ? KS_SETTLE_EXPIRED : KS_SETTLE_OK;
-}
-
-/* Settled records need no deadline any more: of them nothing is expired. */
-static enum ks_settle_status extend(struct ks_core *core, struct ks_lease *lease,
-                                    const struct ks_event *event, struct ks_settled *settled)
-{
-    struct ks_tracker *tracker = &lease->tracker;
-    ks_instant deadline = ks_instant_add(core->now, event->settle.delay);
-    ks_number first = event->settle.first;
-    ks_number beyond = first + event->settle.count;
-
-    for (ks_number n = first < tracker->mark ? tracker->mark : first; n < beyond; n++) {
-        const struct ks_slot *slot = ks_tracker_slot(tracker, n);
-
-        if (!is_open(slot) ||
-            (slot->session == event->settle.session && ks_tracker_extend(tracker, n, deadline)))
-            continue;
-        note_expired(settled, n);
-    }
-    ks_session_mind(core, lease);
-    return settled->expired_count > 0 ? KS_SETTLE_EXPIRED : KS_SETTLE_OK;
-}
-
-/* Some of them were, or are settled; the rest was given back. */
-static bool was_delivered(const struct ks_tracker *tracker, ks_number first, ks_number beyond)
-{
-    bool some = first == beyond || first < tracker->mark;
-
-    if (beyond < first || beyond > tracker->delivered)
-        return false;
-    for (ks_number n = first; n < beyond && !some; n++)
-        some = ks_tracker_slot(tracker, n)->attempts > 0;
-    return some;
-}
-
-static enum ks_settle_status settle(struct ks_core *core, const struct ks_event *event,
-                                    struct ks_settled *settled, struct ks_effects *effects)
-{
-    struct ks_lease *lease = ks_lease_of(core, event->settle.shard, event->settle.epoch);
-    ks_number first = event->settle.first;
-    ks_number beyond = first + event->settle.count;
-    enum ks_settle_status status =
-        check_session(core, event->settle.session, event->settle.session_epoch);
-
-    if (status != KS_SETTLE_OK)
-        return status;
-    /* What nobody has seen has used no credit, whatever became of its lease. */
-    assert(event->settle.outcome != KS_GIVE_BACK || event->settle.session != KS_SESSION_NONE);
-    if (event->settle.outcome == KS_GIVE_BACK)
-        ks_session_grant(core, event->settle.session, event->settle.count);
-    if (event->settle.shard == KS_SHARD_NONE)
-        return ks_redrive_settle(core, event, settled);
-    if (lease == NULL || lease->given_up)
-        return KS_SETTLE_FENCED;
-    if (!was_delivered(&lease->tracker, first, beyond))
-        return KS_SETTLE_UNKNOWN;
-    switch (event->settle.outcome) {
-    case KS_ACK: acknowledge(core, lease, first, beyond, settled, effects); return KS_SETTLE_OK;
-    case KS_RETRY:
-    case KS_GIVE_BACK: return retry(core, lease, event, settled);
-    case KS_EXTEND: return extend(core, lease, event, settled);
-    case KS_DEAD_LETTER: bury(core, lease, first, beyond); return KS_SETTLE_OK;
-    case KS_DROP: drop(core, lease, first, beyond, settled, effects); return KS_SETTLE_OK;
-    }
-    assert(false);
-    return KS_SETTLE_UNKNOWN;
-}
-
-void ks_session_settle(struct ks_core *core, const struct ks_event *event,
-                       struct ks_effects *effects)
-{
-    struct ks_settled settled = {.up_to = event->settle.first + event->settle.count};
-
-    settled.status = settle(core, event, &settled, effects);
-    ks_effects_add(effects, KS_EFFECT_SETTLED)->settled = settled;
-}
-
-void ks_session_checkpoint(struct ks_core *core, const struct ks_event *event,
-                           struct ks_effects *effects)
-{
-    struct ks_lease *lease = ks_lease_of(core, event->checkpoint.shard, event->checkpoint.epoch);
-    struct ks_settled settled = {.status = KS_SETTLE_OK, .up_to = event->checkpoint.number + 1};
-
-    if (lease == NULL || lease->given_up)
-        settled.status = KS_SETTLE_FENCED;
-    else if (!was_delivered(&lease->tracker, event->checkpoint.number,
-                            event->checkpoint.number + 1))
-        settled.status = KS_SETTLE_UNKNOWN;
-    else
-        acknowledge(core, lease, 0, settled.up_to, &settled, effects);
-    ks_effects_add(effects, KS_EFFECT_SETTLED)->settled = settled;
-}
-
 /* ---- The end of a step. ---- */
 
 static void check_lanes_of(struct ks_core *core, struct ks_lease *lease)
@@ -657,7 +539,7 @@ static void check_lanes_of(struct ks_core *core, struct ks_lease *lease)
     ks_number overdue;
 
     while (ks_tracker_overdue(&lease->tracker, core->now, &overdue)) {
-        recall(core, lease, overdue);
+        ks_session_recall(core, lease, overdue);
         ks_poison_failed(core, lease, overdue, KS_DELAY_BY_POLICY);
     }
     core->stirred |= ks_tracker_ready(&lease->tracker, core->now);

@@ -14,18 +14,21 @@ void ks_session_open(struct ks_core *core, const struct ks_event *event,
                      struct ks_effects *effects);
 void ks_session_pull(struct ks_core *core, const struct ks_event *event,
                      struct ks_effects *effects);
-void ks_session_detach(struct ks_core *core, ks_session_id session);
+/* KS_EVENT_WRITE. */
+void ks_session_write(struct ks_core *core, const struct ks_event *event);
+/* `cut`: as in the event. */
+void ks_session_detach(struct ks_core *core, ks_session_id session, bool cut);
 void ks_session_close(struct ks_core *core, ks_session_id session);
 /* Other limits from now on. Of what is in flight nothing changes: if that is more than it may be, nothing is sent until
  * it is less. */
 void ks_session_update(struct ks_core *core, const struct ks_event *event);
 /* Explicit credit: so many records more may be delivered. */
 void ks_session_grant(struct ks_core *core, ks_session_id session, uint32_t records);
-void ks_session_settle(struct ks_core *core, const struct ks_event *event,
-                       struct ks_effects *effects);
-void ks_session_checkpoint(struct ks_core *core, const struct ks_event *event,
-                           struct ks_effects *effects);
 
+/* Takes the record and the later deliveries of its lane back, if it is out. */
+void ks_session_recall(struct ks_core *core, struct ks_lease *lease, ks_number number);
+/* The record is WRITTEN now, and was not. */
+void ks_session_wrote(struct ks_core *core, const struct ks_lease *lease, ks_number number);
 /* Gives back credit for records of the session and lane of `number` that are in flight no more. */
 void ks_session_credit(struct ks_core *core, struct ks_lease *lease, ks_number number,
                        struct ks_credit credit);
@@ -34,6 +37,9 @@ void ks_session_mind(struct ks_core *core, const struct ks_lease *lease);
 /* Something of the lease was settled: the watermark, which was at `mark`, and what waits in the lanes may move on. */
 void ks_session_moved(struct ks_core *core, struct ks_lease *lease, ks_number mark,
                       struct ks_effects *effects);
+/* Takes the records of the lease back that are only assigned: none of their bytes was written. `lanes`, bit by lane: of
+ * these. An assigned record before one of its lane that is further stays: it is a part of an earlier answer. */
+void ks_session_unassign(struct ks_core *core, struct ks_lease *lease, uint64_t lanes);
 /* The lease is over: its records leave the sessions. */
 void ks_session_forget_lease(struct ks_core *core, struct ks_lease *lease);
 /* Ends every session; for the end of a drain. */
@@ -43,6 +49,8 @@ void ks_session_end_all(struct ks_core *core, struct ks_effects *effects);
 void ks_session_turn(struct ks_core *core, struct ks_effects *effects);
 ks_instant ks_session_deadline(const struct ks_core *core);
 
+/* A name for the next run that is delivered. */
+uint64_t ks_session_assignment(struct ks_core *core);
 /* The credit in records of a session. */
 uint32_t ks_session_room(const struct ks_session *session);
 /* Bytes of `most` that the session may still take; 0 only if it has something in flight already. */

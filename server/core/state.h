@@ -28,8 +28,9 @@ struct ks_directory_entry {
     ks_epoch epoch;
     ks_epoch ended;       /* The highest epoch of it that we ended (PROTOCOL A6). */
     uint32_t ended_known; /* The last serial before that. */
-    ks_epoch given;       /* The highest epoch of it that we were told to give. */
-    uint32_t held;        /* Index of our lease, or KS_HELD_NONE. */
+    ks_epoch quiet; /* The last epoch of ours that ended with all settled that was handed over. */
+    ks_epoch given; /* The highest epoch of it that we were told to give. */
+    uint32_t held;  /* Index of our lease, or KS_HELD_NONE. */
     uint32_t
         known; /* The last serial before owner and epoch were read or written: see ks_core_after. */
     ks_shard parents[KS_PARENTS_MAX];
@@ -160,6 +161,7 @@ struct ks_lease {
     bool checked; /* Read since it was ready for its final write, which names next_owner as read. */
     bool unsaid;  /* That it is being returned is not told yet. */
     ks_instant patience_at; /* RETURNING: what is in flight then is not waited for any longer. */
+    ks_instant send_until;  /* After a `give`: no byte is sent then; NEVER: none came. */
     bool
         given_up; /* Its final or end write was sent: no delivery and no ack in this epoch again. */
     struct ks_incarnation next_owner; /* As last read. */
@@ -201,8 +203,11 @@ struct ks_session {
     ks_instant over_at;   /* Grace or linger ends. */
     ks_instant absent_at; /* pulls: from then on it keeps no idle lane from others. */
     bool absent;
-    uint32_t in_flight;
+    bool cut;           /* We ended its connection: what it had in flight then has not failed. */
+    uint32_t in_flight; /* Assigned or written, and not settled. */
     uint64_t in_flight_bytes;
+    uint32_t unwritten; /* Of these: assigned, and not written. */
+    uint64_t unwritten_bytes;
     uint32_t lanes;
     uint32_t shard_count;
     ks_shard shards[KS_SESSION_SHARDS_MAX];
@@ -212,8 +217,11 @@ struct ks_session {
 
 enum ks_redrive_state {
     KS_REDRIVE_NONE,
-    KS_REDRIVE_WAITING, /* To be delivered, from `at` on. */
-    KS_REDRIVE_SENT,    /* In flight until `at`. */
+    KS_REDRIVE_WAITING,  /* To be delivered, from `at` on. */
+    KS_REDRIVE_ASSIGNED, /* These four as the states of a record in core/tracker.h. */
+    KS_REDRIVE_BEGUN,
+    KS_REDRIVE_HANDED,
+    KS_REDRIVE_WRITTEN, /* In flight until `at`. */
     KS_REDRIVE_ENDING /* Acknowledged, or given up again: the store is to be told, from `at` on. */
 };
 
@@ -230,7 +238,11 @@ struct ks_redrive {
     uint32_t bytes;
     uint32_t attempts;     /* Deliveries, in all. */
     uint32_t failures;     /* Since it is delivered again. */
-    ks_session_id session; /* That it was delivered to last. */
+    uint32_t handed;       /* Deliveries since then. */
+    ks_session_id session; /* That it is with, or was with last. */
+    ks_session_id seen_by; /* As in struct ks_slot; KS_SESSION_NONE. */
+    bool torn;
+    uint64_t assignment;
     ks_instant at;
     ks_instant stale_at; /* Then it is too old to fail. */
 };
@@ -535,6 +547,7 @@ struct ks_core {
     enum ks_ordering ordering; /* Of all records, as the first of the sessions said. */
     uint32_t lanes;            /* Of a lease. */
     bool stopped;              /* By the poison policy. */
+    uint64_t assignment;       /* The last one that was made. */
     uint64_t reserved;         /* Bytes of the reads in flight. */
 
     /* What an operator ordered. */

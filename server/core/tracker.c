@@ -61,7 +61,7 @@ static void lengthen(struct ks_tracker *tracker)
 }
 
 void ks_tracker_append(struct ks_tracker *tracker, const uint32_t *sizes, const uint8_t *hashes,
-                       const uint32_t *stale_ms, uint32_t count)
+                       const uint32_t *stale_s, uint32_t count)
 {
     assert(count <= ks_tracker_room(tracker));
 
@@ -73,7 +73,8 @@ void ks_tracker_append(struct ks_tracker *tracker, const uint32_t *sizes, const 
         *ks_tracker_slot(tracker, tracker->fetched) = (struct ks_slot){
             .deadline = KS_LONG_AGO,
             .bytes = sizes[i],
-            .stale_ms = stale_ms == NULL ? UINT32_MAX : stale_ms[i],
+            .stale_s = stale_s == NULL ? UINT32_MAX : stale_s[i],
+            .seen_by = KS_SEEN_BY_NONE,
             .hash = hashes == NULL ? 0 : hashes[i],
         };
         tracker->bytes += sizes[i];
@@ -161,10 +162,10 @@ bool ks_tracker_next(struct ks_tracker *tracker, const struct ks_tracker_ask *as
     return run.count > 0;
 }
 
-void ks_tracker_send(struct ks_tracker *tracker, const struct ks_tracker_run *run,
-                     ks_session_id session, ks_instant deadline)
+void ks_tracker_assign(struct ks_tracker *tracker, const struct ks_tracker_run *run,
+                       ks_session_id session, uint64_t assignment)
 {
-    assert(session <= UINT16_MAX);
+    assert(session < KS_SEEN_BY_NONE);
 
     for (ks_number n = run->first; n < run->first + run->count; n++) {
         struct ks_slot *slot = ks_tracker_slot(tracker, n);
@@ -172,32 +173,181 @@ void ks_tracker_send(struct ks_tracker *tracker, const struct ks_tracker_run *ru
 
         assert(slot->state == KS_SLOT_PENDING);
         assert(lane->cursor <= n);
-        slot->state = KS_SLOT_SENT;
+        slot->state = KS_SLOT_ASSIGNED;
         slot->session = (uint16_t)session;
-        slot->deadline = deadline;
-        slot->failed = false;
-        if (slot->attempts < UINT8_MAX)
-            slot->attempts++;
+        slot->assignment = assignment;
         lane->in_flight++;
         if (!tracker->unordered || lane->cursor == n)
             lane->cursor = n + 1;
     }
-    if (tracker->delivered < run->first + run->count)
-        tracker->delivered = run->first + run->count;
+    if (tracker->reached < run->first + run->count)
+        tracker->reached = run->first + run->count;
     tracker->in_flight += run->count;
     tracker->in_flight_bytes += run->bytes;
+    tracker->unwritten += run->count;
+    tracker->unwritten_bytes += run->bytes;
     tracker->pending_bytes -= run->bytes;
+}
+
+/* ---- Writing. ---- */
+
+static bool is_in_memory(const struct ks_tracker *tracker, ks_number number)
+{
+    return number >= tracker->mark && number < tracker->fetched;
+}
+
+/* True if the record is out in this assignment, and not WRITTEN. */
+static bool is_in(const struct ks_slot *slot, uint64_t assignment)
+{
+    return ks_slot_is_out(slot) && slot->state != KS_SLOT_WRITTEN && slot->assignment == assignment;
+}
+
+bool ks_tracker_is_assigned(const struct ks_tracker *tracker, ks_number number, uint64_t assignment)
+{
+    return is_in_memory(tracker, number) &&
+           ks_tracker_slot(tracker, number)->state == KS_SLOT_ASSIGNED &&
+           ks_tracker_slot(tracker, number)->assignment == assignment;
+}
+
+void ks_tracker_begin(struct ks_tracker *tracker, ks_number number, uint64_t assignment)
+{
+    if (ks_tracker_is_assigned(tracker, number, assignment))
+        ks_tracker_slot(tracker, number)->state = KS_SLOT_BEGUN;
+}
+
+/* True for a record that may come again: who has seen it matters. */
+static bool is_open(const struct ks_slot *slot)
+{
+    return slot->state == KS_SLOT_PENDING || ks_slot_is_out(slot);
+}
+
+void ks_tracker_hand(struct ks_tracker *tracker, ks_number number, uint64_t assignment,
+                     ks_session_id session)
+{
+    struct ks_slot *slot = ks_tracker_slot(tracker, number);
+    bool ours;
+
+    if (!is_in_memory(tracker, number) || !is_open(slot))
+        return;
+    ours = is_in(slot, assignment);
+    if (slot->attempts < UINT8_MAX)
+        slot->attempts++;
+    /* Unless another session got it whole meanwhile. */
+    if (ours || (slot->state != KS_SLOT_HANDED && slot->state != KS_SLOT_WRITTEN))
+        slot->seen_by = (uint16_t)session;
+    if (ours) {
+        slot->state = KS_SLOT_HANDED;
+        slot->failed = false;
+    }
+    if (tracker->delivered <= number)
+        tracker->delivered = number + 1;
+}
+
+static void write_slot(struct ks_tracker *tracker, struct ks_slot *slot, ks_instant deadline)
+{
+    assert(slot->state == KS_SLOT_HANDED);
+    assert(tracker->unwritten > 0);
+
+    tracker->unwritten--;
+    tracker->unwritten_bytes -= slot->bytes;
+    slot->state = KS_SLOT_WRITTEN;
+    slot->deadline = deadline;
     tracker->deadline_bound = ks_instant_min(tracker->deadline_bound, deadline);
+}
+
+bool ks_tracker_written(struct ks_tracker *tracker, ks_number number, uint64_t assignment,
+                        ks_instant deadline)
+{
+    struct ks_slot *slot = ks_tracker_slot(tracker, number);
+
+    if (!is_in_memory(tracker, number) || slot->state != KS_SLOT_HANDED ||
+        slot->assignment != assignment)
+        return false;
+    write_slot(tracker, slot, deadline);
+    return true;
+}
+
+/* The session has an id of the record, and not surely all of the record. */
+static void unsee(struct ks_slot *slot, ks_session_id session)
+{
+    slot->torn = true;
+    if (slot->seen_by != session)
+        return;
+    slot->seen_by = KS_SEEN_BY_NONE;
+    if (slot->attempts > slot->failures)
+        slot->attempts--;
+}
+
+struct ks_credit ks_tracker_return(struct ks_tracker *tracker, ks_number number,
+                                   uint64_t assignment, bool handed, ks_session_id session)
+{
+    struct ks_slot *slot = ks_tracker_slot(tracker, number);
+    struct ks_credit credit = {0};
+    uint32_t unused;
+
+    if (!is_in_memory(tracker, number) || !is_open(slot))
+        return credit;
+    /* An extension has shown that its client got it. */
+    if (slot->state == KS_SLOT_WRITTEN && slot->session == session)
+        return credit;
+    if (handed)
+        unsee(slot, session);
+    if (!is_in(slot, assignment))
+        return credit;
+    unused = slot->state != KS_SLOT_ASSIGNED;
+    credit = ks_tracker_recall(tracker, number);
+    credit.unused += unused;
+    return credit;
+}
+
+bool ks_tracker_may_settle(const struct ks_tracker *tracker, ks_number number,
+                           ks_session_id session)
+{
+    const struct ks_slot *slot = ks_tracker_slot(tracker, number);
+
+    assert(number < tracker->fetched);
+    if (number < tracker->mark || slot->attempts == 0)
+        return false;
+    if (session == KS_SESSION_NONE || slot->seen_by == session)
+        return true;
+    return !slot->torn && !((slot->state == KS_SLOT_ASSIGNED || slot->state == KS_SLOT_BEGUN) &&
+                            slot->session == session);
+}
+
+bool ks_tracker_is_quiet(const struct ks_tracker *tracker)
+{
+    for (ks_number n = tracker->mark; n < tracker->delivered; n++) {
+        const struct ks_slot *slot = ks_tracker_slot(tracker, n);
+
+        if (slot->state != KS_SLOT_SETTLED && (slot->attempts > 0 || slot->torn))
+            return false;
+    }
+    return true;
+}
+
+void ks_tracker_forget_session(struct ks_tracker *tracker, ks_session_id session)
+{
+    for (ks_number n = tracker->mark; n < tracker->reached; n++)
+        if (ks_tracker_slot(tracker, n)->seen_by == session)
+            ks_tracker_slot(tracker, n)->seen_by = KS_SEEN_BY_NONE;
 }
 
 /* ---- Settling. ---- */
 
-/* A record in flight leaves it. */
+/* A record that is out returns to the credit of its session. */
 static void land(struct ks_tracker *tracker, struct ks_slot *slot, struct ks_credit *credit)
 {
-    assert(slot->state == KS_SLOT_SENT);
+    assert(ks_slot_is_out(slot));
     assert(tracker->in_flight > 0);
 
+    if (slot->state != KS_SLOT_WRITTEN) {
+        assert(tracker->unwritten > 0);
+        tracker->unwritten--;
+        tracker->unwritten_bytes -= slot->bytes;
+        credit->unwritten++;
+        credit->unwritten_bytes += slot->bytes;
+    }
+    credit->unused += slot->state == KS_SLOT_ASSIGNED;
     tracker->in_flight--;
     lane_of(tracker, slot)->in_flight--;
     tracker->in_flight_bytes -= slot->bytes;
@@ -208,7 +358,7 @@ static void land(struct ks_tracker *tracker, struct ks_slot *slot, struct ks_cre
 /* It will not be delivered again. */
 static void leave(struct ks_tracker *tracker, struct ks_slot *slot, struct ks_credit *credit)
 {
-    if (slot->state == KS_SLOT_SENT)
+    if (ks_slot_is_out(slot))
         land(tracker, slot, credit);
     if (slot->state == KS_SLOT_PENDING)
         tracker->pending_bytes -= slot->bytes;
@@ -238,9 +388,11 @@ struct ks_credit ks_tracker_settle(struct ks_tracker *tracker, ks_number number)
         tracker->bytes -= slot->bytes;
         tracker->mark++;
     }
-    /* What was never delivered can be settled, too: it was too old, or too large. */
+    /* A record that was never delivered can be settled, too: it was too old, or too large. */
     if (tracker->delivered < tracker->mark)
         tracker->delivered = tracker->mark;
+    if (tracker->reached < tracker->mark)
+        tracker->reached = tracker->mark;
     return credit;
 }
 
@@ -254,8 +406,9 @@ struct ks_credit ks_tracker_recall(struct ks_tracker *tracker, ks_number number)
     for (ks_number n = number; n < beyond; n++) {
         struct ks_slot *slot = ks_tracker_slot(tracker, n);
 
-        if (slot->state != KS_SLOT_SENT || lane_of(tracker, slot) != lane)
+        if (!ks_slot_is_out(slot) || lane_of(tracker, slot) != lane)
             continue;
+        slot->torn |= slot->state != KS_SLOT_WRITTEN;
         land(tracker, slot, &credit);
         tracker->pending_bytes += slot->bytes;
         slot->state = KS_SLOT_PENDING;
@@ -270,7 +423,7 @@ void ks_tracker_delay(struct ks_tracker *tracker, ks_number number, ks_instant n
 {
     struct ks_slot *slot = ks_tracker_slot(tracker, number);
 
-    assert(number >= tracker->mark && number < tracker->delivered);
+    assert(number >= tracker->mark && number < tracker->reached);
     if (slot->state != KS_SLOT_PENDING)
         return;
     slot->deadline = ks_instant_max(slot->deadline, not_before);
@@ -284,11 +437,11 @@ struct ks_credit ks_tracker_kill(struct ks_tracker *tracker, ks_number number, e
     struct ks_credit credit = {0};
 
     assert(number >= tracker->mark && number < tracker->fetched);
-    if (slot->state != KS_SLOT_PENDING && slot->state != KS_SLOT_SENT)
+    if (!is_open(slot))
         return credit;
     leave(tracker, slot, &credit);
     slot->state = KS_SLOT_DYING;
-    slot->cause = (uint8_t)cause;
+    slot->cause = (unsigned)cause & 3u;
     tracker->dying++;
     return credit;
 }
@@ -337,7 +490,7 @@ uint64_t ks_tracker_blocked(const struct ks_tracker *tracker, ks_instant now)
     /* Of a thousand leases none may wait: their slots are not looked at. */
     if (ks_instant_reached(now, tracker->delay_bound))
         return 0;
-    for (ks_number n = tracker->mark; n < tracker->delivered; n++)
+    for (ks_number n = tracker->mark; n < tracker->reached; n++)
         if (waits(ks_tracker_slot(tracker, n), now))
             lanes |= UINT64_C(1) << ks_tracker_lane(tracker, ks_tracker_slot(tracker, n));
     return lanes;
@@ -367,7 +520,7 @@ bool ks_tracker_ready(struct ks_tracker *tracker, ks_instant now)
     if (!ks_instant_reached(now, tracker->ready_bound))
         return false;
     for (ks_number n = tracker->mark;
-         n < tracker->delivered && !ks_instant_reached(now, tracker->delay_bound); n++)
+         n < tracker->reached && !ks_instant_reached(now, tracker->delay_bound); n++)
         if (waits(ks_tracker_slot(tracker, n), now))
             bound = ks_instant_min(bound, ks_tracker_slot(tracker, n)->deadline);
     tracker->ready_bound = bound;
@@ -378,8 +531,11 @@ bool ks_tracker_extend(struct ks_tracker *tracker, ks_number number, ks_instant 
 {
     struct ks_slot *slot = ks_tracker_slot(tracker, number);
 
-    if (number < tracker->mark || number >= tracker->fetched || slot->state != KS_SLOT_SENT)
+    if (!is_in_memory(tracker, number) ||
+        (slot->state != KS_SLOT_HANDED && slot->state != KS_SLOT_WRITTEN))
         return false;
+    if (slot->state == KS_SLOT_HANDED)
+        write_slot(tracker, slot, deadline);
     slot->deadline = deadline;
     tracker->deadline_bound = ks_instant_min(tracker->deadline_bound, deadline);
     return true;
@@ -391,10 +547,10 @@ bool ks_tracker_overdue(struct ks_tracker *tracker, ks_instant now, ks_number *r
 
     if (!ks_instant_reached(now, tracker->deadline_bound))
         return false;
-    for (ks_number n = tracker->mark; n < tracker->delivered; n++) {
+    for (ks_number n = tracker->mark; n < tracker->reached; n++) {
         const struct ks_slot *slot = ks_tracker_slot(tracker, n);
 
-        if (slot->state != KS_SLOT_SENT)
+        if (slot->state != KS_SLOT_WRITTEN)
             continue;
         if (ks_instant_reached(now, slot->deadline)) {
             *ret_number = n;
@@ -413,30 +569,35 @@ static void check_slot(const struct ks_tracker *tracker, ks_number n)
     const struct ks_slot *slot = ks_tracker_slot(tracker, n);
     const struct ks_lane *lane = lane_of(tracker, slot);
 
-    assert(slot->attempts == 0 || n < tracker->delivered);
+    assert(slot->attempts == 0 || n < tracker->reached);
     assert(slot->failures <= slot->attempts);
-    assert(slot->state != KS_SLOT_SETTLED || n < tracker->delivered || slot->attempts == 0);
+    assert(slot->state != KS_SLOT_SETTLED || n < tracker->reached || slot->attempts == 0);
     if (slot->state == KS_SLOT_PENDING) {
         assert(lane->cursor <= n);
         assert(!ks_instant_before(tracker->delay_bound, slot->deadline));
     }
-    if (slot->state == KS_SLOT_SENT) {
+    if (ks_slot_is_out(slot)) {
         assert(tracker->unordered || n < lane->cursor);
-        assert(n < tracker->delivered);
-        assert(!ks_instant_before(slot->deadline, tracker->deadline_bound));
+        assert(n < tracker->reached);
     }
+    if (slot->state == KS_SLOT_HANDED || slot->state == KS_SLOT_WRITTEN)
+        assert(slot->attempts > 0 && n < tracker->delivered);
+    if (slot->state == KS_SLOT_WRITTEN)
+        assert(!ks_instant_before(slot->deadline, tracker->deadline_bound));
 }
 
 void ks_tracker_check(const struct ks_tracker *tracker)
 {
     uint32_t in_flight = 0;
+    uint32_t unwritten = 0;
     uint32_t of_lanes = 0;
     uint32_t dying = 0;
     uint64_t in_flight_bytes = 0;
     uint64_t bytes = 0;
     uint64_t pending_bytes = 0;
 
-    assert(tracker->mark <= tracker->delivered && tracker->delivered <= tracker->fetched);
+    assert(tracker->mark <= tracker->delivered && tracker->delivered <= tracker->reached);
+    assert(tracker->reached <= tracker->fetched);
     assert(tracker->fetched - tracker->mark <= tracker->ring && tracker->ring <= tracker->window);
     for (ks_number n = tracker->mark; n < tracker->fetched; n++) {
         const struct ks_slot *slot = ks_tracker_slot(tracker, n);
@@ -445,16 +606,18 @@ void ks_tracker_check(const struct ks_tracker *tracker)
         bytes += slot->bytes;
         dying += is_dying(slot);
         pending_bytes += slot->state == KS_SLOT_PENDING ? slot->bytes : 0;
-        if (slot->state != KS_SLOT_SENT)
+        if (!ks_slot_is_out(slot))
             continue;
         in_flight++;
         in_flight_bytes += slot->bytes;
+        unwritten += slot->state != KS_SLOT_WRITTEN;
     }
     for (uint32_t i = 0; i < tracker->lane_count; i++)
         of_lanes += tracker->lanes[i].in_flight;
     assert(tracker->mark == tracker->fetched ||
            ks_tracker_slot(tracker, tracker->mark)->state != KS_SLOT_SETTLED);
     assert(in_flight == tracker->in_flight && in_flight == of_lanes);
+    assert(unwritten == tracker->unwritten);
     assert(in_flight_bytes == tracker->in_flight_bytes);
     assert(bytes == tracker->bytes);
     assert(pending_bytes == tracker->pending_bytes);

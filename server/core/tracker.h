@@ -15,34 +15,46 @@
 
 #include "core/types.h"
 
+/* The states of a delivery are ASSIGNED, BEGUN, HANDED, WRITTEN, in this order: the record is out, with one session. */
 enum ks_slot_state {
-    KS_SLOT_PENDING, /* Fetched, not with any session. */
-    KS_SLOT_SENT,    /* In flight. */
-    KS_SLOT_DYING,   /* To be a dead letter: holds nothing up but the watermark. */
-    KS_SLOT_BURYING, /* Likewise, and its dead letter is being written. */
+    KS_SLOT_PENDING,  /* Fetched, not with any session. */
+    KS_SLOT_ASSIGNED, /* Pulled for a session. None of its bytes was written. */
+    KS_SLOT_BEGUN,    /* Some of its bytes were handed to the connection, not the last one. */
+    KS_SLOT_HANDED,   /* Its last byte was handed to the connection: it may be in the socket. */
+    KS_SLOT_WRITTEN,  /* Its last byte is in the socket. Its ack deadline runs. */
+    KS_SLOT_DYING,    /* To be a dead letter: holds nothing up but the watermark. */
+    KS_SLOT_BURYING,  /* As DYING, and its dead letter is being written. */
     KS_SLOT_SETTLED
 };
 
+#define KS_SEEN_BY_NONE UINT16_MAX
+
 struct ks_slot {
-    ks_instant deadline; /* SENT: of the ack. PENDING: not to be delivered before it. */
+    union {
+        ks_instant deadline; /* WRITTEN: of the ack. PENDING: not to be delivered before it. */
+        uint64_t assignment; /* ASSIGNED, BEGUN, HANDED: the run in which it was pulled. */
+    };
     uint32_t bytes;
-    uint32_t
-        stale_ms; /* After the begin of the epoch: then it is too old to fail; UINT32_MAX: never. */
-    uint16_t session; /* That it was delivered to last. */
-    uint8_t hash;     /* Of its partition key. */
-    uint8_t attempts; /* Deliveries so far; 255 means 255 or more. */
-    uint8_t failures; /* Those of them that failed by themselves; likewise. */
-    uint8_t state;    /* enum ks_slot_state */
-    uint8_t cause;    /* DYING, BURYING: enum ks_cause */
-    bool failed;      /* Its last delivery did. */
+    uint32_t stale_s;    /* Seconds after the begin of the epoch at which it is too old to fail;
+                         UINT32_MAX: never. */
+    uint16_t session;    /* The session that it is with, or was with last. */
+    uint16_t seen_by;    /* The session that it was handed to last, whole; or KS_SEEN_BY_NONE. */
+    uint8_t hash;        /* Of its partition key. */
+    uint8_t attempts;    /* Times that it was handed to a connection; 255 means 255 or more. */
+    uint8_t failures;    /* Deliveries that failed by themselves; 255 means 255 or more. */
+    unsigned state : 3;  /* enum ks_slot_state */
+    unsigned cause : 2;  /* DYING, BURYING: enum ks_cause */
+    unsigned failed : 1; /* Its last delivery failed. */
+    unsigned torn : 1; /* A session may have an id of it that did not get all of it: only `seen_by`
+                            may settle it. */
 };
 
 /* The unit of order. */
 struct ks_lane {
-    ks_number cursor; /* None of its records below is PENDING, and none at or above it is SENT. */
+    ks_number cursor; /* None of its records below is PENDING, and none at or above it is out. */
     ks_session_id session;  /* Whose it is, or NONE. */
     ks_session_id yield_to; /* Gets it when nothing of it is in flight; NONE: stays. */
-    uint32_t in_flight;
+    uint32_t in_flight;     /* Its records that are out. */
 };
 
 struct ks_tracker {
@@ -53,11 +65,14 @@ struct ks_tracker {
     uint32_t lane_count;
     bool unordered;      /* One lane without order: cursor says only what is not PENDING. */
     ks_number mark;      /* The watermark: everything below is settled. */
-    ks_number delivered; /* Nothing at or above it was delivered. */
+    ks_number delivered; /* Nothing at or above it was handed to a connection. */
+    ks_number reached;   /* Nothing at or above it was ever out. */
     ks_number fetched;   /* Everything below has arrived. */
-    uint32_t in_flight;
-    uint32_t dying; /* DYING and BURYING. */
+    uint32_t in_flight;  /* Records that are out. */
+    uint32_t unwritten;  /* Of these: ASSIGNED, BEGUN and HANDED. */
+    uint32_t dying;      /* DYING and BURYING. */
     uint64_t in_flight_bytes;
+    uint64_t unwritten_bytes;
     uint64_t bytes;            /* From the watermark to the last one fetched. */
     uint64_t pending_bytes;    /* Of these: PENDING. */
     ks_instant deadline_bound; /* No ack deadline is before it. */
@@ -84,10 +99,13 @@ struct ks_tracker_run {
     ks_number large;  /* The first record that was too large, or NONE; told without a run, too. */
 };
 
-/* In flight no more: what returns to the session's credit. */
+/* Records that were out and are not any more: they return to the credit of their session. */
 struct ks_credit {
     uint32_t records;
     uint64_t bytes;
+    uint32_t unused;    /* Of the records: ASSIGNED. Explicit credit for them was not used. */
+    uint32_t unwritten; /* Of the records: not WRITTEN. */
+    uint64_t unwritten_bytes;
 };
 
 /* Begins an epoch: forgets everything. `slots` has `window` entries, `lanes` KS_LANES_MAX at most; they belong to the
@@ -98,24 +116,46 @@ void ks_tracker_init(struct ks_tracker *tracker, struct ks_slot *slots, uint32_t
 void ks_tracker_order(struct ks_tracker *tracker, uint32_t lane_count, bool unordered);
 /* Records that may still be fetched. */
 uint32_t ks_tracker_room(const struct ks_tracker *tracker);
-/* Appends `count` records, at most room. `hashes` and `stale_ms` as in struct ks_slot; NULL: all 0, never. */
+/* Appends `count` records, at most room. `hashes` and `stale_s` as in struct ks_slot; NULL: all 0, never. */
 void ks_tracker_append(struct ks_tracker *tracker, const uint32_t *sizes, const uint8_t *hashes,
-                       const uint32_t *stale_ms, uint32_t count);
+                       const uint32_t *stale_s, uint32_t count);
 /* The next deliverable run of what is asked for. False if there is none at `now`. */
 bool ks_tracker_next(struct ks_tracker *tracker, const struct ks_tracker_ask *ask, ks_instant now,
                      struct ks_tracker_run *ret_run);
-/* The run is in flight with `session` from now on. */
-void ks_tracker_send(struct ks_tracker *tracker, const struct ks_tracker_run *run,
-                     ks_session_id session, ks_instant deadline);
-/* Settles a record that was delivered at least once, or is buried; again is allowed and does nothing. Returns the
- * credit, if it was in flight. The watermark moves. */
+/* The run is ASSIGNED to `session` from now on. `assignment` was never used before. */
+void ks_tracker_assign(struct ks_tracker *tracker, const struct ks_tracker_run *run,
+                       ks_session_id session, uint64_t assignment);
+/* What became of the writing of one record. Of a record that is not out in this assignment any more only the memory
+ * changes of who may have seen it: a recall does not stop a record that is half-way. */
+void ks_tracker_begin(struct ks_tracker *tracker, ks_number number, uint64_t assignment);
+void ks_tracker_hand(struct ks_tracker *tracker, ks_number number, uint64_t assignment,
+                     ks_session_id session);
+/* True if it was HANDED in this assignment; it is WRITTEN now. */
+bool ks_tracker_written(struct ks_tracker *tracker, ks_number number, uint64_t assignment,
+                        ks_instant deadline);
+/* The record was not written to the end: its connection broke, or it may not be written. If it is out in this
+ * assignment, it is PENDING again, with the later deliveries of its lane. It has not failed. `handed`:
+ * ks_tracker_hand() was called for it. */
+struct ks_credit ks_tracker_return(struct ks_tracker *tracker, ks_number number,
+                                   uint64_t assignment, bool handed, ks_session_id session);
+/* True if the record is ASSIGNED by this assignment: it may be begun. */
+bool ks_tracker_is_assigned(const struct ks_tracker *tracker, ks_number number,
+                            uint64_t assignment);
+/* True if a settlement by `session` counts for the record: that session, or in doubt any other, got all of it. */
+bool ks_tracker_may_settle(const struct ks_tracker *tracker, ks_number number,
+                           ks_session_id session);
+/* True if every record that was handed to a connection is settled: its bytes have arrived. */
+bool ks_tracker_is_quiet(const struct ks_tracker *tracker);
+/* The session is over: what it has seen is forgotten. */
+void ks_tracker_forget_session(struct ks_tracker *tracker, ks_session_id session);
+/* Settles a record; again is allowed and does nothing. Returns the credit, if it was out. The watermark moves. */
 struct ks_credit ks_tracker_settle(struct ks_tracker *tracker, ks_number number);
 /* Takes the record and every later delivery of its lane back into the lane. */
 struct ks_credit ks_tracker_recall(struct ks_tracker *tracker, ks_number number);
 /* A record that was recalled is not delivered before `not_before`, and so nothing after it in its lane. Does nothing to
  * any other record. */
 void ks_tracker_delay(struct ks_tracker *tracker, ks_number number, ks_instant not_before);
-/* The record, in flight or not, is to be a dead letter. Returns the credit. Nothing if it is that already. */
+/* The record, out or not, is to be a dead letter. Returns the credit. Nothing if it is that already. */
 struct ks_credit ks_tracker_kill(struct ks_tracker *tracker, ks_number number, enum ks_cause cause);
 /* The next run of at most `most` DYING records of one cause and as many attempts: they are BURYING now. */
 bool ks_tracker_bury(struct ks_tracker *tracker, uint32_t most, struct ks_tracker_run *ret_run);
@@ -127,10 +167,17 @@ bool ks_tracker_waiting(const struct ks_tracker *tracker, ks_number *ret_number)
 uint64_t ks_tracker_blocked(const struct ks_tracker *tracker, ks_instant now);
 /* True if the delay of some record may be over at `now`; then ready_bound is exact for those to come. */
 bool ks_tracker_ready(struct ks_tracker *tracker, ks_instant now);
-/* Moves the ack deadline of a record in flight. False if it is not in flight. */
+/* Moves the ack deadline of a record that is HANDED or WRITTEN; it is WRITTEN then, for its client has seen it. False
+ * for any other. */
 bool ks_tracker_extend(struct ks_tracker *tracker, ks_number number, ks_instant deadline);
 /* The lowest record whose ack deadline has passed. False if there is none; then deadline_bound is exact. */
 bool ks_tracker_overdue(struct ks_tracker *tracker, ks_instant now, ks_number *ret_number);
+
+/* True for the states of a delivery. */
+static inline bool ks_slot_is_out(const struct ks_slot *slot)
+{
+    return slot->state >= KS_SLOT_ASSIGNED && slot->state <= KS_SLOT_WRITTEN;
+}
 
 static inline struct ks_slot *ks_tracker_slot(const struct ks_tracker *tracker, ks_number number)
 {

@@ -132,8 +132,15 @@ enum ks_settle_outcome {
     KS_RETRY,
     KS_EXTEND,
     KS_DEAD_LETTER, /* Settled when its dead letter is durable. */
-    KS_DROP,        /* Settled, without having been handled. */
-    KS_GIVE_BACK    /* It never reached the client: comes again, and has not failed. */
+    KS_DROP         /* Settled, without having been handled. */
+};
+
+/* How far records were written to the connection of their session. */
+enum ks_write_stage {
+    KS_STAGE_HANDED,  /* Their last bytes were handed to the connection. */
+    KS_STAGE_WRITTEN, /* Their last bytes are in the socket's buffer: their ack deadline begins. */
+    KS_STAGE_BROKEN, /* They were handed to the connection, and it ended before they were written. */
+    KS_STAGE_RETURNED /* They were not handed to the connection to their last byte, and will not be. */
 };
 
 /* RETRY: the delay that the poison policy says. */
@@ -181,8 +188,8 @@ enum ks_settle_status {
 /* What became of a settlement of consecutive records. */
 struct ks_settled {
     enum ks_settle_status status;
-    ks_number
-        up_to; /* OK: the shard's records below this must be covered by a checkpoint to be persisted. */
+    /* OK, EXPIRED: when a checkpoint covers the shard's records below this, all that was settled is persisted. */
+    ks_number up_to;
     /* EXPIRED: the first run of those that come again, or are with another session. Others may follow; the rest of what
      * was asked for is done. */
     ks_number expired_first;

@@ -123,6 +123,7 @@ static ks_err append_progress(struct ks_bytes *text, const ks_pb_shard *shard)
     KS_TRY(append_number(text, "settled", shard->settled));
     KS_TRY(append_number(text, "watermark gap", shard->watermark_gap));
     KS_TRY(append_number(text, "in flight", shard->in_flight));
+    KS_TRY(append_number(text, "assigned", shard->assigned));
     KS_TRY(append_number(text, "buffered", shard->buffered));
     KS_TRY(append_line(text, "lane blocked", shard->blocked ? "yes" : "no"));
     return append_line(text, "session", shard->session);

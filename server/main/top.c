@@ -124,6 +124,7 @@ static void add_shard(struct ks_table *table, const struct row *row)
     ks_table_format(table, "%" PRIu64, row->rate);
     ks_table_format(table, "%" PRIu64, shard->watermark_gap);
     ks_table_format(table, "%" PRIu32, shard->in_flight);
+    ks_table_format(table, "%" PRIu32, shard->assigned);
     ks_table_text(table, shard->blocked ? "blocked" : "");
     ks_table_text(table, shard->session);
 }
@@ -176,6 +177,7 @@ static void add_sessions(void *arg, const ProtobufCMessage *message)
         ks_table_text(table, session->attached ? "yes" : "no");
         ks_table_format(table, "%" PRIu32 " / %" PRIu32, session->in_flight,
                         session->max_in_flight);
+        ks_table_format(table, "%" PRIu32, session->assigned);
         ks_table_format(table, "%" PRIu32, session->credit);
         ks_table_format(table, "%" PRIu32, session->lanes);
         ks_table_text(table, idle);
@@ -244,11 +246,12 @@ static void write_subscription(struct top *top, const ks_pb_subscription *of, ui
 /* One subscription; false: it complained. */
 static bool add_subscription(struct top *top, const ks_pb_subscription *of, uint32_t place)
 {
-    static const char *const shard_heads[] = {"SHARD",   "STATE",   "OWNER",      "#EPOCH",
-                                              "#BEHIND", "#REC/S",  "#UNSETTLED", "#IN FLIGHT",
-                                              "LANES",   "SESSION", NULL};
-    static const char *const session_heads[] = {"CLIENT",  "KIND",   "CONNECTED", "#IN FLIGHT",
-                                                "#CREDIT", "#LANES", "IDLE",      NULL};
+    static const char *const shard_heads[] = {"SHARD",     "STATE",  "OWNER",      "#EPOCH",
+                                              "#BEHIND",   "#REC/S", "#UNSETTLED", "#IN FLIGHT",
+                                              "#ASSIGNED", "LANES",  "SESSION",    NULL};
+    static const char *const session_heads[] = {"CLIENT",     "KIND",      "CONNECTED",
+                                                "#IN FLIGHT", "#ASSIGNED", "#CREDIT",
+                                                "#LANES",     "IDLE",      NULL};
     struct ks_table shards;
     struct ks_table sessions;
     struct filling filling = {.top = top, .table = &shards, .samples = &top->samples[place]};

@@ -94,6 +94,11 @@ const struct ks_record *ks_batches_record(struct ks_batches *batches, ks_number 
     return record_at(batches, number);
 }
 
+const struct ks_batch *ks_batches_batch(const struct ks_batches *batches, ks_number number)
+{
+    return &batches->items[batches->head + batch_of(batches, number)].batch;
+}
+
 static void mark_after(const struct ks_record *record, struct ks_position *ret_mark)
 {
     struct ks_position mark = {.kind = KS_POSITION_AFTER_SEQUENCE,

@@ -36,6 +36,8 @@ void ks_batches_keep(struct ks_batches *batches, struct ks_batch *batch);
 
 /* The record; NULL if it was forgotten or has not arrived. Its views live as long as its batch. */
 const struct ks_record *ks_batches_record(struct ks_batches *batches, ks_number number);
+/* The batch of a record that ks_batches_record() has just returned. */
+const struct ks_batch *ks_batches_batch(const struct ks_batches *batches, ks_number number);
 /* Records below `number` (at most `next`) are settled: frees their batches. The checkpoint after the last of them goes
  * to `ret_mark`, unless all of them were forgotten before. True if it was written. */
 bool ks_batches_forget(struct ks_batches *batches, ks_number number, struct ks_position *ret_mark);

@@ -137,7 +137,7 @@ struct ks_switchboard {
     uint32_t *open;                /* By shard: index in `leases` + 1; 0 = not open. */
     uint32_t *sizes;               /* KS_READ_RECORDS_MAX */
     uint8_t *hashes;               /* Likewise: of the partition keys. */
-    uint32_t *stale_ms;            /* Likewise: when they are too old to fail. */
+    uint32_t *stale_s;             /* Likewise: when they are too old to fail. */
     struct ks_board_letters *letters;
     struct ks_board_redrives *redrives;
 
@@ -258,6 +258,10 @@ void ks_board_redrives_clear(struct ks_switchboard *board);
 /* The record of a letter that is delivered again; NULL: it is not. */
 const struct ks_record *ks_board_letter_record(const struct ks_switchboard *board,
                                                ks_number number);
+/* The memory of a letter that ks_board_letter_record() has just returned. */
+struct ks_block *ks_board_letter_block(const struct ks_switchboard *board, ks_number number);
+/* Milliseconds as the seconds of `stale_s` (core/event.h), rounded up. */
+uint32_t ks_board_seconds(int64_t ms);
 /* KS_EFFECT_LETTER, and its answer for the core. */
 void ks_board_letter(struct ks_switchboard *board, const struct ks_effect *effect);
 void ks_board_letter_told(struct ks_switchboard *board, ks_number number, enum ks_outcome outcome);

@@ -150,6 +150,15 @@ uint8_t ks_key_hash(ks_view key)
     return (uint8_t)(hash ^ hash >> 8);
 }
 
+uint32_t ks_board_seconds(int64_t ms)
+{
+    int64_t seconds = ms / 1000 + (ms % 1000 > 0);
+
+    if (seconds >= UINT32_MAX)
+        return UINT32_MAX;
+    return seconds < 0 ? 0 : (uint32_t)seconds;
+}
+
 /* Its age is told by the stream's clock; from now on the instants of the loop count. */
 static uint32_t stale_after(const struct ks_board_lease *lease, const struct ks_record *record)
 {
@@ -160,9 +169,7 @@ static uint32_t stale_after(const struct ks_board_lease *lease, const struct ks_
         return UINT32_MAX;
     held_ms = ks_span_to_ms(ks_instant_since(ks_board_now(lease->board), lease->opened_at));
     left_ms = held_ms + max_age_ms - (ks_board_stream_ms(lease->board) - record->arrival_ms);
-    if (left_ms >= UINT32_MAX)
-        return UINT32_MAX;
-    return left_ms < 0 ? 0 : (uint32_t)left_ms;
+    return ks_board_seconds(left_ms);
 }
 
 /* "90 records expired unread, which arrived from .. to ..". */
@@ -229,7 +236,7 @@ static void keep(struct ks_board_lease *lease, struct ks_batch *batch)
         board->sizes[i] =
             (uint32_t)(batch->records[i].data.size + batch->records[i].partition_key.size);
         board->hashes[i] = ks_key_hash(batch->records[i].partition_key);
-        board->stale_ms[i] = stale_after(lease, &batch->records[i]);
+        board->stale_s[i] = stale_after(lease, &batch->records[i]);
         bytes += board->sizes[i];
     }
     ks_metric_add_labelled(KS_METRIC_RECORDS_RECEIVED, board->config.subscription, batch->count);
@@ -239,7 +246,7 @@ static void keep(struct ks_board_lease *lease, struct ks_batch *batch)
     event.records.epoch = lease->epoch;
     event.records.sizes = board->sizes;
     event.records.hashes = board->hashes;
-    event.records.stale_ms = board->stale_ms;
+    event.records.stale_s = board->stale_s;
     event.records.count = batch->count;
     event.records.at_end = batch->at_end;
     lease->millis_behind = batch->millis_behind;

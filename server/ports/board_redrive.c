@@ -123,6 +123,13 @@ const struct ks_record *ks_board_letter_record(const struct ks_switchboard *boar
     return redrive == NULL ? NULL : &redrive->record;
 }
 
+struct ks_block *ks_board_letter_block(const struct ks_switchboard *board, ks_number number)
+{
+    const struct ks_board_redrive *redrive = find_number(board, number);
+
+    return redrive == NULL ? NULL : redrive->block;
+}
+
 const char *ks_switchboard_run_stream(const struct ks_switchboard *board, const struct ks_run *run)
 {
     const struct ks_board_redrive *redrive;
@@ -153,14 +160,12 @@ static void answer(struct ks_board_redrive *redrive, ks_err err, const struct ks
     answered(redrive->arg, err, redrive->letter.attempts, detail);
 }
 
-static uint32_t stale_ms_of(const struct ks_switchboard *board, const struct ks_letter *letter)
+static uint32_t stale_s_of(const struct ks_switchboard *board, const struct ks_letter *letter)
 {
     int64_t max_age_ms = ks_span_to_ms(board->config.core.poison.max_age);
     int64_t left_ms = max_age_ms - (ks_wall_now().ms - letter->arrival_ms);
 
-    if (max_age_ms == 0 || left_ms >= UINT32_MAX)
-        return UINT32_MAX;
-    return left_ms < 0 ? 0 : (uint32_t)left_ms;
+    return max_age_ms == 0 ? UINT32_MAX : ks_board_seconds(left_ms);
 }
 
 static void begin(struct ks_switchboard *board, struct ks_board_redrive *redrive)
@@ -174,7 +179,7 @@ static void begin(struct ks_switchboard *board, struct ks_board_redrive *redrive
     (void)ks_names_find(&board->rows.shards, letter->shard_id, &event.redrive.shard);
     event.redrive.bytes = (uint32_t)(letter->data.size + letter->partition_key.size);
     event.redrive.attempts = letter->attempts;
-    event.redrive.stale_ms = stale_ms_of(board, letter);
+    event.redrive.stale_s = stale_s_of(board, letter);
     ks_board_queue(board, &event);
     ks_loop_wake(board->config.loop);
     ks_info("%sdead letter %s is delivered again", board->prefix, redrive->id);

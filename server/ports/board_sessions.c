@@ -273,8 +273,10 @@ void ks_switchboard_attach(struct ks_switchboard *board, ks_session_id id,
 }
 
 void ks_switchboard_detach(struct ks_switchboard *board, ks_session_id id,
-                           struct ks_consumer *consumer)
+                           struct ks_consumer *consumer, bool cut)
 {
+    struct ks_event event = {.kind = KS_EVENT_SESSION_DETACH,
+                             .session = {.session = id, .cut = cut}};
     struct ks_board_session *session = live_session(board, id);
 
     /* It may be waiting to be told that it is over. */
@@ -287,8 +289,7 @@ void ks_switchboard_detach(struct ks_switchboard *board, ks_session_id id,
         return;
     session->consumer = NULL;
     ks_list_remove(&session->wake);
-    ks_board_step(board,
-                  &(struct ks_event){.kind = KS_EVENT_SESSION_DETACH, .session.session = id});
+    ks_board_step(board, &event);
 }
 
 bool ks_switchboard_grant(struct ks_switchboard *board, ks_session_id id, uint32_t records)
@@ -342,17 +343,33 @@ const struct ks_record *ks_board_record(const struct ks_switchboard *board, ks_s
     return lease == NULL ? NULL : ks_batches_record(&lease->batches, number);
 }
 
-static int64_t bytes_of(struct ks_switchboard *board, const struct ks_run *run)
+static int64_t bytes_of(struct ks_switchboard *board, const struct ks_run *run, ks_number first,
+                        uint32_t count)
 {
+    ks_shard shard = ks_board_number(board, run->shard);
     int64_t bytes = 0;
 
-    for (ks_number number = run->first; number < run->first + run->count; number++) {
-        const struct ks_record *record = ks_board_record(board, run->shard, run->epoch, number);
+    for (ks_number number = first; number < first + count; number++) {
+        const struct ks_record *record = ks_board_record(board, shard, run->epoch, number);
 
-        assert(record != NULL);
-        bytes += (int64_t)(record->data.size + record->partition_key.size);
+        /* It may have been settled while it was half-way. */
+        if (record != NULL)
+            bytes += (int64_t)(record->data.size + record->partition_key.size);
     }
     return bytes;
+}
+
+/* Counts records that were handed to a connection. */
+static void count_delivered(struct ks_switchboard *board, const struct ks_run *run, ks_number first,
+                            uint32_t count)
+{
+    int64_t bytes = bytes_of(board, run, first, count);
+
+    ks_metric_add_labelled(KS_METRIC_RECORDS_DELIVERED, board->config.subscription, count);
+    ks_metric_add_labelled(KS_METRIC_RECORDS_DELIVERED_BYTES, board->config.subscription, bytes);
+    board->load_bytes += (uint64_t)bytes;
+    if (run->attempt > 1)
+        ks_metric_add_labelled(KS_METRIC_RECORDS_REDELIVERED, board->config.subscription, count);
 }
 
 uint32_t ks_switchboard_pull(struct ks_switchboard *board, ks_session_id id, uint32_t max_records,
@@ -376,36 +393,79 @@ uint32_t ks_switchboard_pull(struct ks_switchboard *board, ks_session_id id, uin
     ks_board_step(board, &event);
     board->run_max = 0;
 
-    for (uint32_t i = 0; i < board->run_count; i++) {
-        int64_t bytes = bytes_of(board, &runs[i]);
-
+    for (uint32_t i = 0; i < board->run_count; i++)
         runs[i].shard = ks_board_handle(board, runs[i].shard);
-        ks_metric_add_labelled(KS_METRIC_RECORDS_DELIVERED, board->config.subscription,
-                               runs[i].count);
-        ks_metric_add_labelled(KS_METRIC_RECORDS_DELIVERED_BYTES, board->config.subscription,
-                               bytes);
-        board->load_bytes += (uint64_t)bytes;
-        if (runs[i].attempt > 1)
-            ks_metric_add_labelled(KS_METRIC_RECORDS_REDELIVERED, board->config.subscription,
-                                   runs[i].count);
-    }
     return board->run_count;
 }
 
-const struct ks_record *ks_switchboard_record(struct ks_switchboard *board, ks_shard handle,
-                                              ks_epoch epoch, ks_number number, ks_instant now)
+void ks_switchboard_write(struct ks_switchboard *board, ks_session_id session,
+                          const struct ks_run *run, enum ks_write_stage stage, ks_number first,
+                          uint32_t count, bool begun)
 {
-    ks_shard shard = ks_board_number(board, handle);
+    struct ks_event event = {.kind = KS_EVENT_WRITE};
 
-    if (shard != KS_SHARD_NONE && !ks_core_may_deliver(board->core, shard, epoch, now))
-        return NULL;
-    return ks_board_record(board, shard, epoch, number);
+    if (stage == KS_STAGE_HANDED && count > 0)
+        count_delivered(board, run, first, count);
+    event.write.stage = stage;
+    event.write.session = session;
+    event.write.shard = ks_board_number(board, run->shard);
+    event.write.epoch = run->epoch;
+    event.write.first = first;
+    event.write.count = count;
+    event.write.assignment = run->assignment;
+    event.write.begun = begun;
+    ks_board_step(board, &event);
 }
 
-bool ks_switchboard_is_over(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
-                            ks_number number)
+const struct ks_record *ks_switchboard_record(struct ks_switchboard *board,
+                                              const struct ks_run *run, ks_number number)
 {
-    return ks_core_is_over(board->core, ks_board_number(board, shard), epoch, number);
+    ks_shard shard = ks_board_number(board, run->shard);
+
+    if (!ks_core_is_assigned(board->core, shard, run->epoch, number, run->assignment))
+        return NULL;
+    return ks_board_record(board, shard, run->epoch, number);
+}
+
+bool ks_switchboard_may_finish(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
+                               ks_instant now)
+{
+    return ks_core_may_finish(board->core, ks_board_number(board, shard), epoch, now);
+}
+
+bool ks_switchboard_may_send(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
+                             ks_instant now)
+{
+    return ks_core_may_send(board->core, ks_board_number(board, shard), epoch, now);
+}
+
+void ks_switchboard_hold(const struct ks_switchboard *board, const struct ks_run *run,
+                         ks_number number, struct ks_held_record *ret_held)
+{
+    ks_shard shard = ks_board_number(board, run->shard);
+    struct ks_board_lease *lease = ks_board_lease_of(board, shard, run->epoch);
+    const struct ks_record *record = ks_board_record(board, shard, run->epoch, number);
+    const struct ks_batch *batch;
+
+    assert(record != NULL && (shard == KS_SHARD_NONE || lease != NULL));
+    ret_held->record = *record;
+    if (shard == KS_SHARD_NONE) {
+        ret_held->blocks[0] = ks_board_letter_block(board, number);
+    } else {
+        batch = ks_batches_batch(&lease->batches, number);
+        ret_held->blocks[0] = batch->block;
+        ret_held->blocks[1] = batch->payload;
+    }
+    for (size_t i = 0; i < 2; i++)
+        if (ret_held->blocks[i] != NULL)
+            ks_block_use(ret_held->blocks[i]);
+}
+
+void ks_held_record_drop(struct ks_held_record *held)
+{
+    ks_block_drop(held->blocks[0]);
+    ks_block_drop(held->blocks[1]);
+    *held = (struct ks_held_record){.blocks = {NULL}};
 }
 
 const struct ks_record *ks_switchboard_too_large(struct ks_switchboard *board, ks_shard handle,
@@ -431,12 +491,12 @@ static const char *const settle_reasons[] = {
     [KS_SETTLE_SESSION_EXPIRED] = "session_expired",
 };
 
-/* The core's answer to the step that just ran; a client's, or that to a delivery that gives back what never left. */
-static struct ks_settled settled(const struct ks_switchboard *board, bool clients)
+/* The core's answer to the step that just ran. */
+static struct ks_settled settled(const struct ks_switchboard *board)
 {
     assert(board->said.kind == KS_EFFECT_SETTLED);
 
-    if (clients && board->said.settled.status != KS_SETTLE_OK)
+    if (board->said.settled.status != KS_SETTLE_OK)
         ks_metric_add_pair(KS_METRIC_SETTLE_FAILURES, board->config.subscription,
                            settle_reasons[board->said.settled.status], 1);
     return board->said.settled;
@@ -469,7 +529,7 @@ struct ks_settled ks_switchboard_settle(struct ks_switchboard *board,
     assert(settlement->outcome != KS_DEAD_LETTER || board->config.letters != NULL);
     ks_board_step(board, &event);
 
-    answer = settled(board, settlement->outcome != KS_GIVE_BACK);
+    answer = settled(board);
     ks_board_note_reason(board, settlement, count_done(&answer, settlement));
     if (settlement->outcome == KS_ACK)
         ks_metric_add_labelled(KS_METRIC_RECORDS_ACKED, board->config.subscription,
@@ -530,7 +590,7 @@ ks_err ks_switchboard_checkpoint(struct ks_switchboard *board, ks_view shard_id,
     event.checkpoint.epoch = lease->epoch;
     event.checkpoint.number = number;
     ks_board_step(board, &event);
-    answer = settled(board, true);
+    answer = settled(board);
     ks_metric_add_labelled(KS_METRIC_RECORDS_ACKED, board->config.subscription,
                            (int64_t)answer.count);
     *ret_up_to = answer.up_to;

@@ -355,12 +355,14 @@ static void measure_leases(const struct ks_switchboard *board)
     for (uint32_t i = 0; i < board->config.core.leases_max; i++) {
         const struct ks_board_lease *lease = &board->leases[i];
         struct ks_lease_view view;
+        int64_t beyond;
 
         if (!lease->used || !ks_core_lease(board->core, lease->shard, &view))
             continue;
         blocked += view.blocked;
-        if ((int64_t)(view.delivered - view.watermark) - view.in_flight > gap)
-            gap = (int64_t)(view.delivered - view.watermark) - view.in_flight;
+        beyond = (int64_t)(view.delivered - view.watermark) - view.in_flight - view.assigned;
+        if (beyond > gap)
+            gap = beyond;
         if (lease->unsaved_since.us != KS_NEVER.us &&
             ks_span_to_ms(ks_instant_since(now, lease->unsaved_since)) > age_ms)
             age_ms = ks_span_to_ms(ks_instant_since(now, lease->unsaved_since));
@@ -402,6 +404,10 @@ void ks_board_measure(struct ks_switchboard *board)
                            (int64_t)status.self.in_flight);
     ks_metric_set_labelled(KS_METRIC_IN_FLIGHT_BYTES, board->config.subscription,
                            (int64_t)status.self.in_flight_bytes);
+    ks_metric_set_labelled(KS_METRIC_ASSIGNED_RECORDS, board->config.subscription,
+                           (int64_t)status.self.assigned);
+    ks_metric_set_labelled(KS_METRIC_ASSIGNED_BYTES, board->config.subscription,
+                           (int64_t)status.self.assigned_bytes);
     ks_metric_set_labelled(KS_METRIC_MILLIS_BEHIND_LATEST, board->config.subscription,
                            status.millis_behind < 0 ? 0 : status.millis_behind);
     ks_metric_set_labelled(KS_METRIC_SESSIONS, board->config.subscription, status.self.sessions);

@@ -57,6 +57,7 @@ static void take_run(struct ks_switchboard *board, const struct ks_effect *effec
         .first = effect->deliver.first,
         .count = effect->deliver.count,
         .attempt = effect->deliver.attempt,
+        .assignment = effect->deliver.assignment,
     };
 }
 
@@ -322,14 +323,14 @@ static ks_err take_memory(struct ks_switchboard *board)
     board->open = ks_alloc(core->shards_max * sizeof *board->open);
     board->sizes = ks_alloc(KS_READ_RECORDS_MAX * sizeof *board->sizes);
     board->hashes = ks_alloc(KS_READ_RECORDS_MAX * sizeof *board->hashes);
-    board->stale_ms = ks_alloc(KS_READ_RECORDS_MAX * sizeof *board->stale_ms);
+    board->stale_s = ks_alloc(KS_READ_RECORDS_MAX * sizeof *board->stale_s);
     board->sessions = ks_alloc(core->sessions_max * sizeof *board->sessions);
     board->returning = ks_alloc(core->leases_max * sizeof *board->returning);
     board->why_refused = ks_alloc(sizeof *board->why_refused);
     board->reason = ks_alloc(sizeof *board->reason);
     if (board->core_memory == NULL || board->effects == NULL || board->queue == NULL ||
         board->leases == NULL || board->open == NULL || board->sizes == NULL ||
-        board->hashes == NULL || board->stale_ms == NULL || board->sessions == NULL ||
+        board->hashes == NULL || board->stale_s == NULL || board->sessions == NULL ||
         board->returning == NULL || board->why_refused == NULL || board->reason == NULL)
         return KS_FAIL(NO_MEMORY);
     KS_TRY(ks_board_numbers_new(board));
@@ -348,7 +349,7 @@ static void free_memory(struct ks_switchboard *board)
     ks_free(board->open);
     ks_free(board->sizes);
     ks_free(board->hashes);
-    ks_free(board->stale_ms);
+    ks_free(board->stale_s);
     ks_board_letters_free(board->letters);
     ks_free(board->redrives);
     ks_free(board->sessions);

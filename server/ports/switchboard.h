@@ -141,7 +141,7 @@ void ks_switchboard_attach(struct ks_switchboard *board, ks_session_id session,
  * by now (it was taken over), nothing else happens. NULL for a session that pulls without a consumer: call it after
  * each poll. */
 void ks_switchboard_detach(struct ks_switchboard *board, ks_session_id session,
-                           struct ks_consumer *consumer);
+                           struct ks_consumer *consumer, bool cut);
 /* A session with explicit credit: so many records more may be sent. False: there is no such session, or its credit is
  * not explicit. */
 bool ks_switchboard_grant(struct ks_switchboard *board, ks_session_id session, uint32_t records);
@@ -165,23 +165,44 @@ struct ks_run {
     ks_number first;
     uint32_t count;
     uint32_t attempt;
+    uint64_t assignment;
 };
 
-/* Takes what the session may have now: up to max_records records of about max_bytes (data + partition key; at least one
- * record) in up to max_runs runs. From now on they are in flight and their ack deadline runs: write them at once.
+/* Assigns records to the session: up to max_records of about max_bytes (data + partition key; at least one record) in
+ * up to max_runs runs. Ask for as much as can be written now, and report by ks_switchboard_write() what becomes of it.
  * Returns the number of runs; with 0 runs the session is woken when there is something. */
 uint32_t ks_switchboard_pull(struct ks_switchboard *board, ks_session_id session,
                              uint32_t max_records, uint64_t max_bytes, struct ks_run *runs,
                              uint32_t max_runs);
-/* The record, as long as it is unsettled and its lease may deliver; NULL otherwise: then it must not leave the house,
- * nor the rest of it. `now` is by the clock, not by the turn, and read anew for each buffer that is filled: a process
- * that is stopped in the middle of a turn goes on in the middle of it. The views are valid until the next turn of the
- * loop. */
-const struct ks_record *ks_switchboard_record(struct ks_switchboard *board, ks_shard shard,
-                                              ks_epoch epoch, ks_number number, ks_instant now);
-/* True if nobody needs the record any more: it was settled, or given up, since it was pulled. */
-bool ks_switchboard_is_over(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
-                            ks_number number);
+/* Reports what became of records first .. first + count - 1 of a run of the session (core/types.h); `begun`, of HANDED:
+ * some bytes of the next record were handed to the connection, too. */
+void ks_switchboard_write(struct ks_switchboard *board, ks_session_id session,
+                          const struct ks_run *run, enum ks_write_stage stage, ks_number first,
+                          uint32_t count, bool begun);
+/* The record of the run, if it may be begun: it is still assigned. NULL otherwise: it was settled or taken back since
+ * it was pulled. The views are valid until the next turn of the loop, or while the record is held. */
+const struct ks_record *ks_switchboard_record(struct ks_switchboard *board,
+                                              const struct ks_run *run, ks_number number);
+/* True while bytes of records of this epoch may be sent. `now` is by the clock, not by the turn, and read anew for each
+ * buffer that is filled: a process that is stopped in the middle of a turn resumes in the middle of it. */
+bool ks_switchboard_may_finish(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
+                               ks_instant now);
+
+/* The same of whole records that were handed to a connection, which holds some of its bytes back. */
+bool ks_switchboard_may_send(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
+                             ks_instant now);
+
+/* A record that stays in memory while it is written, whatever becomes of it meanwhile. Zeroed: none. */
+struct ks_held_record {
+    struct ks_record record;
+    struct ks_block *blocks[2];
+};
+/* Holds a record that ks_switchboard_record() has just returned. Its memory counts against the budget until it is
+ * dropped, which must be before the board is freed. */
+void ks_switchboard_hold(const struct ks_switchboard *board, const struct ks_run *run,
+                         ks_number number, struct ks_held_record *ret_held);
+/* Dropping none does nothing. */
+void ks_held_record_drop(struct ks_held_record *held);
 /* The record of the shard that is larger than its session takes and holds up its lane, and its epoch; NULL: none does.
  * Valid until the next turn. */
 const struct ks_record *ks_switchboard_too_large(struct ks_switchboard *board, ks_shard shard,

@@ -310,9 +310,9 @@ void lease_suite_the_load_of_a_lease_is_what_its_owner_wrote_last(struct lease_r
 
     lease_hold(rig, S, "a", 1);
     EXPECT_EQ_U64(lease_row(rig, S).load, 0);
-    write.load = INT64_MAX;
+    write.load = KS_ROW_LOAD_MAX;
     EXPECT_EQ_I64(lease_do(rig, write), KS_DONE);
-    EXPECT_EQ_U64(lease_row(rig, S).load, INT64_MAX);
+    EXPECT_EQ_U64(lease_row(rig, S).load, KS_ROW_LOAD_MAX);
     write.rev = 1;
     write.load = 0;
     EXPECT_EQ_I64(lease_do(rig, write), KS_DONE);

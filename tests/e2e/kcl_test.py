@@ -3,6 +3,7 @@
 """The dialect kcl: a table that the KCL 2.x wrote is taken over at its checkpoints, and served as its members do."""
 
 import os
+import threading
 import time
 
 from kpl import pack
@@ -123,13 +124,23 @@ def a_live_member_keeps_its_lease_and_a_damaged_row_is_left_alone(folder):
     make_table(name, [{"leaseKey": live, "leaseOwner": "worker-a"}, {"leaseKey": free}])
     dynamodb("PutItem", TableName=name, Item={"leaseKey": {"S": damaged}, "leaseOwner": {"NULL": True}})
     put_kinesis(name, numbered(30))
+    beats = []
+
+    def beat():
+        """The live member renews its lease while the sidecar starts, and for some of its leases after that."""
+        while len(beats) < 60:
+            dynamodb("UpdateItem", TableName=name, Key={"leaseKey": {"S": live}}, UpdateExpression="SET leaseCounter = :n",
+                     ConditionExpression="leaseOwner = :me",
+                     ExpressionAttributeValues={":n": {"N": str(len(beats) + 1)}, ":me": {"S": "worker-a"}})
+            beats.append(time.monotonic())
+            time.sleep(0.2)
+
+    member = threading.Thread(target=beat, daemon=True)
+    member.start()
     one = sidecar(folder, name, "one").start()
     pull_all(one, len(records_of(name, free)))
-    for counter in range(1, 40):
-        dynamodb("UpdateItem", TableName=name, Key={"leaseKey": {"S": live}}, UpdateExpression="SET leaseCounter = :n",
-                 ConditionExpression="leaseOwner = :me",
-                 ExpressionAttributeValues={":n": {"N": str(counter)}, ":me": {"S": "worker-a"}})
-        time.sleep(0.2)
+    member.join()
+    check_equal(len(beats), 60, "the live member has its lease")
     item = dynamodb("GetItem", TableName=name, Key={"leaseKey": {"S": damaged}}, ConsistentRead=True)["Item"]
     check_equal(item, {"leaseKey": {"S": damaged}, "leaseOwner": {"NULL": True}})
     check("damaged" in one.said(), "nobody was told of the damaged row")

@@ -532,8 +532,22 @@ static void perform(void)
         perform_one(&effects.items[i]);
 }
 
+static void write_run(const struct ks_effect *effect, enum ks_write_stage stage)
+{
+    step(&(struct ks_event){.kind = KS_EVENT_WRITE,
+                            .write = {.stage = stage,
+                                      .session = effect->deliver.session,
+                                      .shard = effect->deliver.shard,
+                                      .epoch = effect->deliver.epoch,
+                                      .first = effect->deliver.first,
+                                      .count = effect->deliver.count,
+                                      .assignment = effect->deliver.assignment}});
+}
+
 static void settle(const struct ks_effect *effect)
 {
+    write_run(effect, KS_STAGE_HANDED);
+    write_run(effect, KS_STAGE_WRITTEN);
     step(&(struct ks_event){
         .kind = KS_EVENT_CHECKPOINT,
         .checkpoint = {.shard = effect->deliver.shard,

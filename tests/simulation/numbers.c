@@ -164,6 +164,7 @@ static void inwards(struct numbers *numbers, struct ks_event *event, ks_instant 
     case KS_EVENT_READ_FAILED:
         event->read_failed.shard = numbers_of(numbers, event->read_failed.shard);
         return;
+    case KS_EVENT_WRITE: event->write.shard = numbers_of(numbers, event->write.shard); return;
     case KS_EVENT_SETTLE: event->settle.shard = numbers_of(numbers, event->settle.shard); return;
     case KS_EVENT_CHECKPOINT:
         event->checkpoint.shard = numbers_of(numbers, event->checkpoint.shard);

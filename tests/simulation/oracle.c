@@ -54,14 +54,25 @@ bool oracle_may_deliver(const struct world *world, const struct process *process
     struct ks_lease_view lease;
 
     return process->alive && ks_core_lease(process->core, number, &lease) &&
-           ks_core_may_deliver(process->core, number, lease.epoch, shell_clock(world, process));
+           lease.state == KS_LEASE_HELD &&
+           ks_core_may_finish(process->core, number, lease.epoch, shell_clock(world, process));
+}
+
+/* It may finish what it has begun: the lease may be on its way to another worker. */
+static bool may_send(const struct world *world, const struct process *process, ks_shard shard)
+{
+    ks_shard number = numbers_of(&process->numbers, shard);
+    struct ks_lease_view lease;
+
+    return process->alive && ks_core_lease(process->core, number, &lease) &&
+           ks_core_may_finish(process->core, number, lease.epoch, shell_clock(world, process));
 }
 
 /* Of a row that an operator has spoilt its holder does not know: what it has, it has beside the next one. */
 static bool may_deliver_by_row(const struct world *world, const struct process *process,
                                ks_shard shard)
 {
-    return oracle_may_deliver(world, process, shard) && !shell_is_orphan(world, process, shard);
+    return may_send(world, process, shard) && !shell_is_orphan(world, process, shard);
 }
 
 /* Nobody may deliver the shard while its row changes hands. */
@@ -82,7 +93,7 @@ static void expect_dead(struct world *world, struct ks_incarnation dead, const c
         if (!process->alive || !ks_incarnation_equal(oracle_incarnation(process), dead))
             continue;
         for (ks_shard shard = 0; shard < SIM_SHARDS; shard++)
-            if (oracle_may_deliver(world, process, shard))
+            if (may_send(world, process, shard))
                 oracle_fail(world, "w%u was %s while it may deliver shard-%u", process->worker,
                             what, shard);
     }
@@ -326,7 +337,7 @@ void oracle_asked(struct world *world, struct process *process, struct table_req
     if (operation == KS_STORE_SEEK && !process->seeking[shard])
         oracle_fail(world, "w%u seeks in shard-%u, and nobody ordered it", process->worker, shard);
     if ((operation == KS_STORE_FINAL || operation == KS_STORE_END || operation == KS_STORE_SEEK) &&
-        oracle_may_deliver(world, process, shard))
+        may_send(world, process, shard))
         oracle_fail(world, "w%u sends %s of shard-%u while it may deliver it", process->worker,
                     name, shard);
     if (operation == KS_STORE_SAY_GONE)
@@ -416,6 +427,7 @@ void oracle_open(struct world *world, struct process *process, ks_shard shard, k
     struct oracle_lane *lane = &truth->lanes[shard];
 
     lane->delivered = 0;
+    lane->taken = 0;
     lane->stopped = 0;
     lane->bury_serial = 0;
     if (world->exam_at != 0 && world->exam != EXAM_KILL && row->row.epoch == epoch &&
@@ -483,7 +495,7 @@ void oracle_records(struct world *world, struct process *process, ks_shard shard
 
     for (uint32_t i = 0; i < count; i++) {
         truth->lanes[shard].records[(reader->fetched + i) % SIM_WINDOW] =
-            (struct oracle_record){.state = RECORD_NEW};
+            (struct oracle_record){.state = RECORD_NEW, .last = SIM_SESSIONS};
         bytes += sizes[i];
     }
     if (bytes > reader->max_bytes)

@@ -37,7 +37,8 @@ struct world;
 /* A record of a lane, between the last FORGET and the last one read. */
 enum oracle_state {
     RECORD_NEW,     /* Never delivered in this epoch. */
-    RECORD_FLYING,  /* With a session. */
+    RECORD_TAKEN,   /* Assigned to a session, not written. */
+    RECORD_FLYING,  /* Written to a session. */
     RECORD_DOUBT,   /* Its ack deadline has passed, but the core was not told the time yet. */
     RECORD_WAITING, /* To be delivered again, before anything behind it. */
     RECORD_DYING,   /* Given up: to be a dead letter, or dropped. */
@@ -47,15 +48,23 @@ enum oracle_state {
 struct oracle_record {
     uint8_t state;
     uint8_t session;
-    uint8_t deliveries;
-    bool asked;  /* The app wants a dead letter of it. */
-    int64_t due; /* Ack deadline, by the clock of the process. */
+    uint8_t deliveries; /* Times that it was handed to a connection that did not break then. */
+    uint8_t written;    /* Of these: times that it was in the socket. */
+    uint8_t seen;       /* Bit by session: its app has read all of it. */
+    uint8_t last;       /* The session that it was handed to last; SIM_SESSIONS: it is not known. */
+    uint8_t handed;     /* Times that it was handed to a connection, in all. */
+    bool begun;         /* TAKEN: some of it was handed over. */
+    bool whole;         /* TAKEN, WAITING: all of it was, and is not known to be in the socket. */
+    bool asked;         /* The app wants a dead letter of it. */
+    int64_t due;        /* Ack deadline, by the clock of the process. */
     int64_t not_before;
+    uint64_t assignment;
 };
 
 struct oracle_lane {
     struct oracle_record records[SIM_WINDOW]; /* By number, modulo. */
-    uint64_t delivered;                       /* Nothing from here on was delivered. */
+    uint64_t delivered;                       /* Nothing from here on was ever assigned. */
+    uint32_t taken;                           /* Records that are TAKEN. */
     int64_t earliest_due;
     uint64_t stopped; /* The record for which the policy stopped the shard, + 1; 0: none. */
     uint64_t burying; /* The first record of the dead letters that are being written .. */

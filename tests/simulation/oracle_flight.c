@@ -4,94 +4,14 @@
 #include <assert.h>
 #include <stddef.h>
 
+#include "oracle_place.h"
+#include "oracle_write.h"
 #include "world.h"
-
-/* One lane, with all that belongs to it. */
-struct place {
-    const struct world *world;
-    struct process *process;
-    struct oracle_lane *lane;
-    const struct reader *reader;
-    ks_shard shard;
-};
-
-static struct place place_of(const struct world *world, struct process *process, ks_shard shard)
-{
-    assert(shard < SIM_SHARDS);
-
-    return (struct place){world, process, &process->truth.lanes[shard], &process->readers[shard],
-                          shard};
-}
-
-static struct oracle_record *record_at(const struct place *place, uint64_t number)
-{
-    return &place->lane->records[number % SIM_WINDOW];
-}
-
-/* The record is no longer with its session. */
-static void land(const struct place *place, uint64_t number, enum oracle_state state)
-{
-    struct oracle_record *record = record_at(place, number);
-    struct oracle_session *session = &place->process->truth.sessions[record->session];
-
-    if (record->state == RECORD_FLYING) {
-        assert(session->in_flight > 0);
-        session->in_flight--;
-        session->bytes -=
-            place->world->stream.shards[place->shard].sizes[place->reader->base + number];
-    }
-    record->state = (uint8_t)state;
-}
-
-static void fly(const struct place *place, uint64_t number, uint32_t session, int64_t due)
-{
-    struct oracle_record *record = record_at(place, number);
-    struct oracle_session *with = &place->process->truth.sessions[session];
-
-    assert(record->state != RECORD_FLYING);
-    record->state = RECORD_FLYING;
-    record->session = (uint8_t)session;
-    record->due = due;
-    if (due < place->lane->earliest_due)
-        place->lane->earliest_due = due;
-    with->in_flight++;
-    with->bytes += place->world->stream.shards[place->shard].sizes[place->reader->base + number];
-}
-
-/* ---- Lanes ---- */
 
 uint8_t oracle_hash(ks_shard shard, uint64_t index)
 {
     /* Few keys, so that each has several records; the same in all epochs. */
     return (uint8_t)(index * 7 % 11 * 53 + shard);
-}
-
-static bool is_unordered(const struct place *place)
-{
-    return place->process->truth.ordering == KS_ORDER_NONE;
-}
-
-/* Bit by lane. */
-static uint64_t lane_of(const struct place *place, uint64_t number)
-{
-    uint32_t hash = oracle_hash(place->shard, place->reader->base + number);
-
-    return UINT64_C(1) << hash * place->process->truth.lane_count / 256;
-}
-
-/* Whatever is out from `number` on in its lane comes back: it is delivered again from there. */
-static void recall(const struct place *place, uint64_t number, enum oracle_state state)
-{
-    uint64_t lane = lane_of(place, number);
-    uint64_t end = is_unordered(place) ? number + 1 : place->lane->delivered;
-
-    for (; number < end; number++) {
-        enum oracle_state now = record_at(place, number)->state;
-
-        if (lane_of(place, number) == lane &&
-            (now == RECORD_FLYING || (now == RECORD_DOUBT && state == RECORD_WAITING)))
-            land(place, number, state);
-    }
 }
 
 /* ---- Ack deadlines ---- */
@@ -141,12 +61,6 @@ static void expire(const struct world *world, struct process *process, ks_instan
 
 /* ---- Settling ---- */
 
-/* Whether `epoch` of the shard is the one that is open here. */
-static bool is_current(const struct place *place, ks_epoch epoch)
-{
-    return place->reader->open && place->reader->epoch == epoch;
-}
-
 static bool is_held(const struct place *place)
 {
     struct ks_lease_view lease;
@@ -161,12 +75,13 @@ static void settle_one(struct world *world, const struct place *place, uint64_t 
     world_stream_settle(world, place->shard, place->reader->base + number);
 }
 
-static void acknowledge(struct world *world, const struct place *place, uint64_t first,
-                        uint64_t count)
+/* A settlement by `session` (SIM_SESSIONS: by a checkpoint) of records of which the core says that they are settled. */
+static void acknowledge(struct world *world, const struct place *place, uint32_t session,
+                        uint64_t first, uint64_t count)
 {
     uint64_t known = place->lane->delivered;
 
-    /* What was given up before it was ever delivered is settled, too. */
+    /* A record that was given up before it was ever delivered is settled, too. */
     if (known < place->reader->forgot)
         known = place->reader->forgot;
     if (first + count > known) {
@@ -174,9 +89,25 @@ static void acknowledge(struct world *world, const struct place *place, uint64_t
                     place->process->worker, place->shard);
         return;
     }
-    for (uint64_t i = first; i < first + count; i++)
-        if (i >= place->reader->forgot && record_at(place, i)->deliveries > 0)
-            settle_one(world, place, i);
+    for (uint64_t i = first; i < first + count; i++) {
+        const struct oracle_record *record = record_at(place, i);
+        bool saw = session == SIM_SESSIONS || has_got(record, session);
+
+        if (i < place->reader->forgot || record->state == RECORD_SETTLED)
+            continue;
+        if (!shell_is_settled(place->process, place->shard, i)) {
+            if (session == SIM_SESSIONS ? record->deliveries > 0 : saw && record->last == session)
+                oracle_fail(world, "w%u does not settle record %llu of shard-%u for its session",
+                            place->process->worker, (unsigned long long)i, place->shard);
+            continue;
+        }
+        if (!saw || record->handed == 0)
+            oracle_fail(world,
+                        "w%u settles record %llu of shard-%u for session %u, which has not "
+                        "got it",
+                        place->process->worker, (unsigned long long)i, place->shard, session);
+        settle_one(world, place, i);
+    }
 }
 
 /* True if the record may be given up, because somebody wanted it or the policy says so. */
@@ -195,7 +126,7 @@ static bool may_die(const struct place *place, uint64_t number)
     if (!ends)
         return false;
     /* Clocks drift, since the epoch began, and the age is told in milliseconds. */
-    return (policy->max_attempts != 0 && record->deliveries >= policy->max_attempts) ||
+    return (policy->max_attempts != 0 && record->handed >= policy->max_attempts) ||
            (policy->max_age.us != 0 && age + age / 10 + drift + 2 * SIM_MS >= policy->max_age.us);
 }
 
@@ -219,13 +150,12 @@ static bool is_out(const struct place *place, uint64_t number)
 {
     const struct oracle_record *record = record_at(place, number);
 
-    return record->deliveries > 0 && record->state >= RECORD_FLYING &&
+    return record->deliveries > 0 && record->state >= RECORD_TAKEN &&
            record->state <= RECORD_WAITING;
 }
 
 /* What is with another session stays there. */
-static void retry(struct world *world, const struct place *place, const struct ks_event *event,
-                  ks_instant now)
+static void retry(const struct place *place, const struct ks_event *event, ks_instant now)
 {
     uint64_t end = event->settle.first + event->settle.count;
     int64_t delay = event->settle.delay.us < 0 ? 0 : event->settle.delay.us;
@@ -234,12 +164,13 @@ static void retry(struct world *world, const struct place *place, const struct k
         struct oracle_record *record = record_at(place, i);
 
         if (i < place->reader->forgot || !is_out(place, i) ||
-            record->session != event->settle.session)
+            record->session != event->settle.session || record->last != event->settle.session)
             continue;
+        if (record->whole)
+            has_come(record); /* Its app has it, though we do not know that it is in the socket. */
+        record->whole = false;
         recall(place, i, RECORD_WAITING);
-        if (event->settle.outcome == KS_GIVE_BACK && !has_died(world, place, i))
-            record->deliveries = record->deliveries == 1 ? 0 : record->deliveries; /* Unseen. */
-        if (event->settle.outcome == KS_RETRY && record->not_before < now.us + delay)
+        if (record->not_before < now.us + delay)
             record->not_before = now.us + delay;
     }
 }
@@ -257,14 +188,31 @@ static bool names_foreign(struct world *world, const struct place *place,
     return false;
 }
 
-static void ask_for_letters(const struct place *place, const struct ks_event *event)
+static void ask_for_letters(struct world *world, const struct place *place,
+                            const struct ks_event *event)
 {
     uint64_t end = event->settle.first + event->settle.count;
+    uint32_t session = event->settle.session;
 
     for (uint64_t i = event->settle.first; i < end && i < place->lane->delivered; i++) {
+        struct oracle_record *record = record_at(place, i);
+        bool saw = has_got(record, session);
+        bool taken = i < place->reader->forgot || shell_is_dying(place->process, place->shard, i) ||
+                     shell_is_settled(place->process, place->shard, i);
+
         if (i < place->reader->forgot || !is_out(place, i))
             continue;
-        record_at(place, i)->asked = true;
+        if (taken && !saw && !may_die(place, i))
+            oracle_fail(world,
+                        "w%u gives up record %llu of shard-%u for session %u, which has not "
+                        "got it",
+                        place->process->worker, (unsigned long long)i, place->shard, session);
+        if (!taken && saw && record->last == session)
+            oracle_fail(world, "w%u does not give up record %llu of shard-%u for its session",
+                        place->process->worker, (unsigned long long)i, place->shard);
+        if (!taken)
+            continue;
+        record->asked = true;
         land(place, i, RECORD_DYING);
     }
 }
@@ -363,8 +311,11 @@ static void extend(const struct place *place, const struct ks_event *event, bool
         enum oracle_state state = record->state;
 
         if (i < place->reader->forgot || record->session != event->settle.session ||
-            (state != RECORD_FLYING && state != RECORD_DOUBT))
+            (state != RECORD_FLYING && state != RECORD_DOUBT &&
+             !(state == RECORD_TAKEN && record->whole)))
             continue;
+        if (state == RECORD_TAKEN)
+            state = RECORD_FLYING; /* Its app has it. */
         land(place, i, RECORD_DOUBT);
         record->due = due;
         if (due < place->lane->earliest_due)
@@ -401,10 +352,33 @@ static bool is_known(const struct place *place, uint64_t first, uint64_t count)
            (first + count <= place->lane->delivered || first + count <= place->reader->forgot);
 }
 
+/* Some of them are settled or were handed to a connection, which may have broken. */
+static bool was_handed(const struct place *place, uint64_t first, uint64_t count)
+{
+    bool some = count == 0;
+
+    for (uint64_t i = first; i < first + count; i++)
+        some |= i < place->reader->forgot ||
+                (i < place->lane->delivered &&
+                 (record_at(place, i)->handed > 0 || record_at(place, i)->state == RECORD_SETTLED));
+    return some;
+}
+
 /* What was given up before it was ever delivered is over, and also unknown: either answer is true. */
 static bool was_delivered(const struct place *place, uint64_t first, uint64_t count)
 {
     return first + count <= place->lane->delivered && is_known(place, first, count);
+}
+
+/* True if the session may not have got one of the records, as far as the core can know. */
+static bool half_got(const struct place *place, const struct ks_event *event)
+{
+    uint64_t end = event->settle.first + event->settle.count;
+
+    for (uint64_t i = event->settle.first; i < end && i < place->lane->delivered; i++)
+        if (i >= place->reader->forgot && record_at(place, i)->last != event->settle.session)
+            return true;
+    return false;
 }
 
 /* What the answer to a settlement has to be, where the rules leave no choice. */
@@ -415,7 +389,7 @@ static void check_status(struct world *world, const struct place *place,
     bool known = session->live && session->epoch == event->settle.session_epoch;
     bool of_session = status == KS_SETTLE_SESSION_FENCED || status == KS_SETTLE_SESSION_EXPIRED;
     bool delivered = was_delivered(place, event->settle.first, event->settle.count);
-    bool is_retry = event->settle.outcome == KS_RETRY || event->settle.outcome == KS_GIVE_BACK;
+    bool is_retry = event->settle.outcome == KS_RETRY;
     bool foreign = is_retry && names_foreign(world, place, event);
     const char *wrong = NULL;
 
@@ -430,12 +404,12 @@ static void check_status(struct world *world, const struct place *place,
     else if (known && is_current(place, event->settle.epoch) && is_held(place)) {
         if (delivered && status != KS_SETTLE_OK &&
             !(event->settle.outcome == KS_EXTEND && status == KS_SETTLE_EXPIRED) &&
-            !(is_retry && foreign && status == KS_SETTLE_EXPIRED))
+            !(status == KS_SETTLE_EXPIRED && (foreign || half_got(place, event))))
             wrong = "of a delivery is refused";
         if (is_retry && foreign && status == KS_SETTLE_OK)
             wrong = "takes back what is not its session's";
         if (status != KS_SETTLE_UNKNOWN &&
-            !is_known(place, event->settle.first, event->settle.count))
+            !was_handed(place, event->settle.first, event->settle.count))
             wrong = "of what was never delivered is not unknown";
     }
     if (wrong != NULL)
@@ -449,9 +423,6 @@ static void settled(struct world *world, struct process *process, const struct k
     struct place place = place_of(world, process, event->settle.shard);
 
     check_status(world, &place, event, status);
-    if (event->settle.outcome == KS_GIVE_BACK && status != KS_SETTLE_SESSION_FENCED &&
-        status != KS_SETTLE_SESSION_EXPIRED)
-        process->truth.sessions[event->settle.session].granted += event->settle.count;
     /* Expired: some of the range is in the lane again; the rest was extended. */
     if (event->settle.outcome == KS_EXTEND && status == KS_SETTLE_OK)
         check_extended(world, &place, event);
@@ -459,11 +430,14 @@ static void settled(struct world *world, struct process *process, const struct k
         !is_current(&place, event->settle.epoch))
         return;
     switch (event->settle.outcome) {
-    case KS_ACK: acknowledge(world, &place, event->settle.first, event->settle.count); break;
-    case KS_RETRY:
-    case KS_GIVE_BACK: retry(world, &place, event, now); break;
-    case KS_DEAD_LETTER: ask_for_letters(&place, event); break;
-    case KS_DROP: acknowledge(world, &place, event->settle.first, event->settle.count); break;
+    case KS_ACK:
+        acknowledge(world, &place, event->settle.session, event->settle.first, event->settle.count);
+        break;
+    case KS_RETRY: retry(&place, event, now); break;
+    case KS_DEAD_LETTER: ask_for_letters(world, &place, event); break;
+    case KS_DROP:
+        acknowledge(world, &place, event->settle.session, event->settle.first, event->settle.count);
+        break;
     case KS_EXTEND: extend(&place, event, status == KS_SETTLE_OK, now); break;
     }
 }
@@ -482,7 +456,7 @@ static void checkpointed(struct world *world, struct process *process, const str
         oracle_fail(world, "w%u refuses a checkpoint of shard-%u (status %d)", process->worker,
                     place.shard, (int)status);
     if (current && status == KS_SETTLE_OK && event->checkpoint.number >= place.reader->forgot)
-        acknowledge(world, &place, place.reader->forgot,
+        acknowledge(world, &place, SIM_SESSIONS, place.reader->forgot,
                     event->checkpoint.number + 1 - place.reader->forgot);
 }
 
@@ -496,9 +470,14 @@ static void requeue(const struct world *world, struct process *process, uint32_t
 
         for (uint64_t i = place.reader->forgot; place.reader->open && i < place.lane->delivered;
              i++)
-            if (record_at(&place, i)->state == RECORD_FLYING &&
-                record_at(&place, i)->session == session)
+            if (has_credit(record_at(&place, i)) && record_at(&place, i)->session == session)
                 recall(&place, i, RECORD_WAITING);
+        for (uint64_t i = place.reader->forgot; place.reader->open && i < place.lane->delivered;
+             i++) {
+            record_at(&place, i)->seen &= (uint8_t)~bit_of(session);
+            if (record_at(&place, i)->last == session)
+                record_at(&place, i)->last = SIM_SESSIONS;
+        }
     }
     world_redrive_requeue(process, session);
     process->truth.sessions[session].live = false;
@@ -589,7 +568,7 @@ static void check_front(struct world *world, const struct place *place, uint64_t
             oracle_fail(world, "w%u delivers record %llu of shard-%u before record %llu",
                         place->process->worker, (unsigned long long)first, place->shard,
                         (unsigned long long)i);
-        if (record->state == RECORD_FLYING && record->session != session)
+        if (has_credit(record) && record->session != session)
             oracle_fail(world, "w%u splits a lane of shard-%u between two sessions",
                         place->process->worker, place->shard);
     }
@@ -635,11 +614,11 @@ static void deliver_one(struct world *world, const struct place *place,
         wrong = "after it was settled";
     else if (state == RECORD_DYING)
         wrong = "after it was given up";
-    else if (state == RECORD_FLYING)
+    else if (state == RECORD_FLYING || state == RECORD_TAKEN)
         wrong = "while it is in flight";
     else if (state == RECORD_WAITING && now.us < record->not_before)
         wrong = "before the delay of its nack";
-    else if ((effect->deliver.attempt == 1) != (record->deliveries == 0))
+    else if (effect->deliver.attempt == 1 ? record->written > 0 : record->handed == 0)
         wrong = "with a wrong attempt";
     if (wrong != NULL) {
         oracle_fail(world, "w%u delivers record %llu of shard-%u %s", place->process->worker,
@@ -655,10 +634,8 @@ static void deliver_one(struct world *world, const struct place *place,
         recall_behind(place, number);
     if (place->lane->delivered <= number)
         place->lane->delivered = number + 1;
-    if (record->deliveries < UINT8_MAX)
-        record->deliveries++;
     check_session(world, place, effect->deliver.session, number);
-    fly(place, number, effect->deliver.session, now.us + session->ack_deadline.us);
+    take(place, number, effect);
     record->not_before = INT64_MIN;
     if (session->in_flight > session->max_in_flight)
         oracle_fail(world, "w%u delivers beyond the credit of session %u", place->process->worker,
@@ -763,6 +740,9 @@ void oracle_flight_stepped(struct world *world, struct process *process,
 {
     enum ks_settle_status status = KS_SETTLE_UNKNOWN;
 
+    if (event->kind == KS_EVENT_WRITE)
+        oracle_wrote(world, process, event, now);
+    oracle_write_sync(world, process);
     if (event->kind == KS_EVENT_TICK && ks_core_deadline(process->core).us > now.us)
         expire(world, process, now);
     if (event->kind == KS_EVENT_SESSION_CLOSE &&
@@ -794,7 +774,8 @@ bool oracle_flight_is_flying(const struct world *world, struct process *process,
     struct place place = place_of(world, process, shard);
 
     for (uint64_t i = place.reader->forgot; place.reader->open && i < place.lane->delivered; i++)
-        if (record_at(&place, i)->state == RECORD_FLYING)
+        if (record_at(&place, i)->state == RECORD_FLYING ||
+            (record_at(&place, i)->state == RECORD_TAKEN && record_at(&place, i)->begun))
             return true;
     return false;
 }

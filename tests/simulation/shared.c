@@ -46,13 +46,11 @@ bool shared_may_deliver(const struct shared_world *world, uint32_t number, ks_sh
     const ks_shard called = numbers_of(&node->numbers, shard);
     struct ks_lease_view view;
 
-    return ks_core_lease(node->core, called, &view) &&
-           ks_core_may_deliver(node->core, called, view.epoch, clock_of(world, node));
+    return ks_core_lease(node->core, called, &view) && view.state == KS_LEASE_HELD &&
+           ks_core_may_finish(node->core, called, view.epoch, clock_of(world, node));
 }
 
 /* ---- A node ---- */
-
-static void step(struct shared_world *world, uint32_t number, const struct ks_event *event);
 
 void shared_plan(struct shared_world *world, uint32_t number, sim_time at,
                  struct happening happening)
@@ -224,7 +222,7 @@ static void answer(struct shared_world *world, const struct happening *happening
         }
     }
     if (live)
-        step(world, request->node, &event);
+        shared_step(world, request->node, &event);
     if (live && event.store.outcome == KS_DONE && request->ask.operation == KS_STORE_READ_LEASES)
         check_told(world, node, request);
     done_with(request);
@@ -241,7 +239,7 @@ static void listed(struct shared_world *world, uint32_t number)
         event.listed.count += world->shards[shard].stream == shared_stream_of(world, number) &&
                               shared_stream_lists(world, shard, &node->listing[event.listed.count]);
     event.listed.shards = node->listing;
-    step(world, number, &event);
+    shared_step(world, number, &event);
 }
 
 static void open_reader(struct shared_world *world, uint32_t number, ks_shard shard)
@@ -278,7 +276,7 @@ static void read_answers(struct shared_world *world, uint32_t number,
     event.records.at_end =
         shared_is_gone(world, shard) ||
         (stream->closed && node->base[shard] + node->fetched[shard] == stream->count);
-    step(world, number, &event);
+    shared_step(world, number, &event);
 }
 
 /* ---- Effects ---- */
@@ -295,15 +293,10 @@ static void deliver(struct shared_world *world, uint32_t number, const struct ks
             shared_fail(world, "shard-%u is delivered before its parent is over", shard);
     if (world->shards[shard].put_at[first] < world->oldest)
         shared_fail(world, "shard-%u: a record is delivered that is older than the begin", shard);
-    if (!ks_core_may_deliver(node->core, numbers_of(&node->numbers, shard), effect->deliver.epoch,
-                             clock_of(world, node)))
+    if (!shared_may_deliver(world, number, shard))
         shared_fail(world, "shard-%u is delivered past its deadline", shard);
-    shared_plan(world, number, world->now + ks_prng_between(&world->prng, SIM_MS, 2 * SIM_SECOND),
-                (struct happening){.kind = HAPPENS_JOB,
-                                   .shard = shard,
-                                   .epoch = effect->deliver.epoch,
-                                   .first = effect->deliver.first,
-                                   .count = effect->deliver.count});
+    assert(node->run_count < SHARED_RUNS);
+    node->runs[node->run_count++] = *effect;
 }
 
 static void settle(struct shared_world *world, uint32_t number, const struct happening *happening)
@@ -327,7 +320,7 @@ static void settle(struct shared_world *world, uint32_t number, const struct hap
     event.settle.outcome = KS_ACK;
     /* Who was given all that it asked for is not woken. */
     shared_plan(world, number, world->now + 1, (struct happening){.kind = HAPPENS_CONSUMER});
-    step(world, number, &event);
+    shared_step(world, number, &event);
 }
 
 void shared_stop(struct shared_world *world, uint32_t number)
@@ -391,7 +384,7 @@ static void perform(struct shared_world *world, uint32_t number, const struct ks
     }
 }
 
-static void step(struct shared_world *world, uint32_t number, const struct ks_event *event)
+void shared_step(struct shared_world *world, uint32_t number, const struct ks_event *event)
 {
     struct shared_node *node = &world->nodes[number];
     struct ks_effects *effects = &world->effects;
@@ -436,7 +429,7 @@ static void open_session(struct shared_world *world, uint32_t number)
     event.open.ack_deadline = ks_span_ms(8000);
     event.open.grace = ks_span_ms(5000);
     event.open.linger = ks_span_ms(60000);
-    step(world, number, &event);
+    shared_step(world, number, &event);
 }
 
 void shared_app(struct shared_world *world, uint32_t number, bool comes)
@@ -445,9 +438,9 @@ void shared_app(struct shared_world *world, uint32_t number, bool comes)
     if (comes)
         open_session(world, number);
     else
-        step(world, number,
-             &(struct ks_event){.kind = KS_EVENT_SESSION_CLOSE,
-                                .session = {world->nodes[number].session}});
+        shared_step(world, number,
+                    &(struct ks_event){.kind = KS_EVENT_SESSION_CLOSE,
+                                       .session.session = world->nodes[number].session});
 }
 
 void shared_kin(struct shared_world *world, uint32_t number)
@@ -457,7 +450,7 @@ void shared_kin(struct shared_world *world, uint32_t number)
     if (away == world->nodes[number].kin_away)
         return;
     world->nodes[number].kin_away = away;
-    step(world, number, &(struct ks_event){.kind = KS_EVENT_KIN, .kin.away = away});
+    shared_step(world, number, &(struct ks_event){.kind = KS_EVENT_KIN, .kin.away = away});
 }
 
 void shared_start(struct shared_world *world, uint32_t number, uint32_t name)
@@ -495,14 +488,14 @@ void shared_start(struct shared_world *world, uint32_t number, uint32_t name)
     for (ks_shard shard = 0; shard < SHARED_SHARDS; shard++)
         node->seen[shard] = node->own[shard] = node->row[shard] = SHARED_NONE;
     shared_say(world, "node %u: w%u starts", number, name);
-    step(world, number, &(struct ks_event){.kind = KS_EVENT_START});
+    shared_step(world, number, &(struct ks_event){.kind = KS_EVENT_START});
     open_session(world, number);
 }
 
 void shared_drain(struct shared_world *world, uint32_t number, ks_span patience)
 {
     if (world->nodes[number].core != NULL)
-        step(world, number, &(struct ks_event){.kind = KS_EVENT_DRAIN, .drain = {patience}});
+        shared_step(world, number, &(struct ks_event){.kind = KS_EVENT_DRAIN, .drain = {patience}});
 }
 
 /* ---- The world ---- */
@@ -540,7 +533,7 @@ static void turn(struct shared_world *world, const struct happening *happening)
     switch ((int)happening->kind) {
     case HAPPENS_TICK:
         if (node->tick_at <= world->now)
-            step(world, number, &(struct ks_event){.kind = KS_EVENT_TICK});
+            shared_step(world, number, &(struct ks_event){.kind = KS_EVENT_TICK});
         break;
     case HAPPENS_LISTED: listed(world, number); break;
     case HAPPENS_READ: read_answers(world, number, happening); break;
@@ -549,12 +542,7 @@ static void turn(struct shared_world *world, const struct happening *happening)
     case HAPPENS_HOLIDAY: shared_app(world, number, true); break;
     case HAPPENS_CONSUMER:
         if (!node->app_away)
-            step(world, number,
-                 &(struct ks_event){.kind = KS_EVENT_SESSION_PULL,
-                                    .pull = {.session = node->session,
-                                             .max_records = 10,
-                                             .max_bytes = 1 << 20,
-                                             .max_runs = 4}});
+            shared_pull(world, number);
         break;
     default: assert(false);
     }

@@ -194,3 +194,45 @@ void shared_worker_trouble(struct shared_world *world)
         world->members[ks_prng_below(&world->prng, world->member_count)].alive ^= true;
     agenda_add(&world->agenda, world->now + SIM_SECOND, &(struct happening){.kind = HAPPENS_DOWN});
 }
+
+static void write_run(struct shared_world *world, uint32_t number, const struct ks_effect *run,
+                      enum ks_write_stage stage)
+{
+    struct ks_event event = {.kind = KS_EVENT_WRITE};
+
+    event.write.stage = stage;
+    event.write.session = run->deliver.session;
+    event.write.shard = run->deliver.shard;
+    event.write.epoch = run->deliver.epoch;
+    event.write.first = run->deliver.first;
+    event.write.count = run->deliver.count;
+    event.write.assignment = run->deliver.assignment;
+    shared_step(world, number, &event);
+}
+
+void shared_pull(struct shared_world *world, uint32_t number)
+{
+    struct shared_node *node = &world->nodes[number];
+
+    node->run_count = 0;
+    shared_step(world, number,
+                &(struct ks_event){.kind = KS_EVENT_SESSION_PULL,
+                                   .pull = {.session = node->session,
+                                            .max_records = 10,
+                                            .max_bytes = 1 << 20,
+                                            .max_runs = SHARED_RUNS}});
+    for (uint32_t i = 0; i < node->run_count; i++) {
+        const struct ks_effect *run = &node->runs[i];
+
+        write_run(world, number, run, KS_STAGE_HANDED);
+        write_run(world, number, run, KS_STAGE_WRITTEN);
+        shared_plan(world, number,
+                    world->now + ks_prng_between(&world->prng, SIM_MS, 2 * SIM_SECOND),
+                    (struct happening){.kind = HAPPENS_JOB,
+                                       .shard = run->deliver.shard,
+                                       .epoch = run->deliver.epoch,
+                                       .first = run->deliver.first,
+                                       .count = run->deliver.count});
+    }
+    node->run_count = 0;
+}

@@ -146,6 +146,8 @@ struct kcl_fleet {
     sim_time reported[SHARED_NAMES]; /* 0: no row. */
 };
 
+enum { SHARED_RUNS = 4 }; /* Of one pull. */
+
 struct shared_node {
     struct ks_core *core;   /* NULL: it does not run. */
     struct numbers numbers; /* Its names of shards. */
@@ -162,6 +164,8 @@ struct shared_node {
     sim_time tick_at;
     uint32_t session;
     uint32_t session_epoch;
+    struct ks_effect runs[SHARED_RUNS]; /* Delivered by the pull of this moment. */
+    uint32_t run_count;
     uint64_t base[SHARED_SHARDS]; /* Where its epoch of a shard began. */
     uint64_t fetched[SHARED_SHARDS];
     uint64_t forgot[SHARED_SHARDS];
@@ -344,6 +348,10 @@ uint64_t shared_wall(const struct shared_world *world, int64_t error_us);
 /* The place where a row without a checkpoint begins, to somebody who began then. */
 uint64_t shared_begin_of(const struct shared_world *world, ks_shard shard, sim_time began);
 /* True if the node may deliver the shard, by its own word and its own clocks. */
+/* One step of a node's core, and its effects. */
+void shared_step(struct shared_world *world, uint32_t number, const struct ks_event *event);
+/* The app of a node takes records, which are in its socket at once. */
+void shared_pull(struct shared_world *world, uint32_t number);
 bool shared_may_deliver(const struct shared_world *world, uint32_t node, ks_shard shard);
 
 /* The row of a shard is damaged; or mended. */

@@ -521,9 +521,9 @@ static void read_answers(struct world *world, struct process *process, ks_shard 
     struct reader *reader = &process->readers[shard];
     uint32_t sizes[SIM_RECORDS];
     uint8_t hashes[SIM_RECORDS];
-    uint32_t stale_ms[SIM_RECORDS];
+    uint32_t stale_s[SIM_RECORDS];
     struct ks_event event = {.kind = KS_EVENT_RECORDS,
-                             .records = {.hashes = hashes, .stale_ms = stale_ms}};
+                             .records = {.hashes = hashes, .stale_s = stale_s}};
     uint32_t most = reader->max_records;
 
     if (!reader->open || reader->serial != serial)
@@ -549,7 +549,7 @@ static void read_answers(struct world *world, struct process *process, ks_shard 
     event.records.sizes = sizes;
     event.records.count = world_stream_read(world, shard, reader->base + reader->fetched, most,
                                             reader->max_bytes, sizes, &event.records.at_end);
-    world_letters_describe(world, process, shard, event.records.count, hashes, stale_ms);
+    world_letters_describe(world, process, shard, event.records.count, hashes, stale_s);
     oracle_records(world, process, shard, sizes, event.records.count);
     reader->fetched += event.records.count;
     shell_step(world, process, &event);

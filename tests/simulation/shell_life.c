@@ -89,6 +89,16 @@ bool shell_is_dying(const struct process *process, ks_shard shard, ks_number num
     return ks_core_is_dying(process->core, numbers_of(&process->numbers, shard), number);
 }
 
+bool shell_is_out(const struct process *process, ks_shard shard, ks_number number)
+{
+    return ks_core_is_out(process->core, numbers_of(&process->numbers, shard), number);
+}
+
+bool shell_is_settled(const struct process *process, ks_shard shard, ks_number number)
+{
+    return ks_core_is_settled(process->core, numbers_of(&process->numbers, shard), number);
+}
+
 void shell_free(struct process *process)
 {
     ks_free(process->memory);

@@ -138,8 +138,8 @@ static void tell_story(struct world *world, const struct process *process,
 
 void story_event(struct world *world, const struct process *process, const struct ks_event *event)
 {
-    static const char *const outcomes[] = {"acks",         "nacks", "extends",
-                                           "dead-letters", "drops", "gives back"};
+    static const char *const outcomes[] = {"acks", "nacks", "extends", "dead-letters", "drops"};
+    static const char *const stages[] = {"handed over", "written", "broken", "returned"};
 
     if (world->verbose < 2)
         return;
@@ -150,6 +150,12 @@ void story_event(struct world *world, const struct process *process, const struc
                       (unsigned long long)event->settle.epoch,
                       (unsigned long long)event->settle.first, event->settle.count,
                       (long long)ks_span_to_ms(event->settle.delay));
+    if (event->kind == KS_EVENT_WRITE)
+        story_whisper(world, process, "session %u: shard-%u epoch %llu %llu+%u %s%s",
+                      event->write.session, event->write.shard,
+                      (unsigned long long)event->write.epoch,
+                      (unsigned long long)event->write.first, event->write.count,
+                      stages[event->write.stage], event->write.begun ? ", the next begun" : "");
     if (event->kind == KS_EVENT_CHECKPOINT)
         story_whisper(world, process, "checkpoint of shard-%u epoch %llu at %llu",
                       event->checkpoint.shard, (unsigned long long)event->checkpoint.epoch,

@@ -168,7 +168,10 @@ static void draw_lanes(struct swarm *swarm, struct ks_prng *prng)
     swarm->small_messages = maybe(prng, 20, 300);
     swarm->dead_letters = maybe(prng, 5, 200);
     swarm->drops = maybe(prng, 5, 100);
-    swarm->give_backs = maybe(prng, 5, 100);
+    swarm->slow_readers = maybe(prng, 5, 200);
+    swarm->breaks = maybe(prng, 5, 100);
+    swarm->half_acks = maybe(prng, 100, 1000);
+    swarm->batch_acks = maybe(prng, 50, 500);
     swarm->lost_letters = maybe(prng, 20, 500);
     swarm->updates = draw_updates(*prng);
     draw_poison(&swarm->core.poison, prng);

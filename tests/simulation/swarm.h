@@ -94,7 +94,10 @@ struct swarm {
     uint32_t updates;        /* Pulls before which the limits of the session change. */
     uint32_t dead_letters;
     uint32_t drops;
-    uint32_t give_backs;
+    uint32_t slow_readers; /* Bytes after which the reader of a connection stops for a while. */
+    uint32_t breaks;       /* Connections that break in the middle of something. */
+    uint32_t half_acks;    /* Of those: the app settles a record of which it has got only a part. */
+    uint32_t batch_acks;   /* Acks of a whole run, of which the app may not have read all. */
     uint32_t lost_letters; /* Dead letters whose write fails, or whose answer is lost. */
 
     sim_time war; /* How long the faults last. */

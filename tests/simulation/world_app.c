@@ -96,6 +96,11 @@ static void open_session(struct world *world, struct process *process, uint32_t 
             shards[i] = (ks_shard)ks_prng_below(prng, SIM_SHARDS);
     }
     choose_order(world, &event);
+    /* The old connection has ended before, or hears of it by the answer. */
+    if (consumer->open && draw_chance(prng, 500))
+        world_wire_end(world, process, number);
+    if (!consumer->open && event.open.take_over != KS_SESSION_NONE && !consumer->left_behind)
+        return;
     event.open.explicit_credit = draw_chance(prng, world->swarm.explicit_credit);
     if (draw_chance(prng, world->swarm.small_messages)) {
         event.open.max_record_bytes = (uint32_t)draw_log(prng, 100, 2000);
@@ -126,6 +131,8 @@ void world_app_opened(struct world *world, struct process *process, uint32_t ses
     consumer->session = session;
     consumer->session_epoch = session_epoch;
     consumer->unprocessed = 0;
+    consumer->wire = (struct sim_wire){
+        .session = session, .session_epoch = session_epoch, .serial = consumer->wire.serial + 1};
     world_app_plan(world, process, process->opening, PIPE_US);
 }
 
@@ -156,6 +163,7 @@ void world_app_ended(struct world *world, struct process *process, uint32_t sess
         if (!consumer->open)
             continue;
         consumer->open = false;
+        consumer->wire.over = true;
         world_app_plan(world, process, i, draw_log(&world->prng, SIM_MS, SIM_SECOND));
     }
 }
@@ -172,8 +180,13 @@ static void go(struct world *world, struct process *process, uint32_t number, bo
 {
     struct consumer *consumer = &process->consumers[number];
     struct ks_event event = {.kind = vanishes ? KS_EVENT_SESSION_DETACH : KS_EVENT_SESSION_CLOSE};
+    bool cut = consumer->wire.cut;
 
     event.session.session = consumer->session;
+    event.session.cut = cut;
+    world_wire_end(world, process, number);
+    if (!consumer->open)
+        return;
     consumer->open = false;
     consumer->left_behind = vanishes;
     consumer->choosy = false;
@@ -245,6 +258,44 @@ static void update(struct world *world, struct process *process, struct consumer
     shell_step(world, process, &event);
 }
 
+/* When the connection takes more: soon, or after its reader has stopped for a while. */
+static void plan_wire(struct world *world, struct process *process, uint32_t number)
+{
+    sim_time in = PIPE_US;
+
+    if (draw_chance(&world->prng, world->swarm.slow_readers))
+        in = draw_log(&world->prng, SIM_MS, 20 * SIM_SECOND);
+    if (process->consumers[number].open)
+        world_app_plan(world, process, number, in);
+}
+
+/* True if the connection had something to do, or ended. */
+static bool serve_wire(struct world *world, struct process *process, uint32_t number)
+{
+    struct consumer *consumer = &process->consumers[number];
+    struct sim_wire *wire = &consumer->wire;
+    bool breaks = draw_chance(&world->prng, world->swarm.breaks);
+
+    if (wire->unsent_count == 0 && !world_wire_is_pending(wire))
+        return false;
+    if (!breaks)
+        world_wire_send(world, process, number);
+    if (!breaks && !wire->cut && consumer->open)
+        world_wire_fill(world, process, number);
+    if (!consumer->open)
+        return true;
+    if (!breaks && !wire->cut) {
+        plan_wire(world, process, number);
+        return true;
+    }
+    if (consumer->pulls)
+        world_wire_end(world, process, number);
+    else
+        go(world, process, number, true);
+    world_app_plan(world, process, number, draw_log(&world->prng, PIPE_US, SIM_SECOND));
+    return true;
+}
+
 static void pull(struct world *world, struct process *process, uint32_t number)
 {
     struct consumer *consumer = &process->consumers[number];
@@ -265,9 +316,10 @@ static void pull(struct world *world, struct process *process, uint32_t number)
     shell_step(world, process, &event);
     if (!consumer->open)
         return;
-    if (consumer->runs > 0)
-        world_app_plan(world, process, number, PIPE_US);
-    else if (consumer->pulls)
+    if (consumer->runs > 0) {
+        world_wire_fill(world, process, number);
+        plan_wire(world, process, number);
+    } else if (consumer->pulls)
         world_app_plan(world, process, number,
                        draw_log(&world->prng, 100 * SIM_MS, 3 * SIM_SECOND));
     /* A stream sleeps until it is woken. */
@@ -279,6 +331,8 @@ void world_app_act(struct world *world, struct process *process, const struct ha
 
     if (consumer->serial != happening->serial)
         return;
+    if (consumer->wire.over)
+        world_wire_end(world, process, happening->consumer);
     if (world->now < process->away_until) {
         rest(world, process, happening->consumer);
         return;
@@ -291,7 +345,9 @@ void world_app_act(struct world *world, struct process *process, const struct ha
     }
     if (leave(world, process, happening->consumer))
         return;
-    if (consumer->unprocessed < consumer->socket)
+    if (consumer->unprocessed >= consumer->socket)
+        return; /* It is planned when the app lets some go. */
+    if (!serve_wire(world, process, happening->consumer))
         pull(world, process, happening->consumer);
 }
 
@@ -318,26 +374,49 @@ void world_app_deliver(struct world *world, struct process *process, uint32_t se
 {
     for (uint32_t i = 0; i < process->consumer_count; i++) {
         struct consumer *consumer = &process->consumers[i];
-        struct happening job = {.kind = HAPPENS_JOB,
-                                .process = process->slot,
-                                .life = process->life,
-                                .consumer = i,
-                                .session = session,
-                                .session_epoch = consumer->session_epoch,
-                                .shard = effect->deliver.shard,
-                                .epoch = effect->deliver.epoch,
-                                .first = effect->deliver.first,
-                                .count = effect->deliver.count};
 
         if (!consumer->open || consumer->session != session)
             continue;
-        consumer->runs++;
-        consumer->granted -= consumer->explicit_credit ? effect->deliver.count : 0;
-        consumer->unprocessed += effect->deliver.count;
-        plan_job(world, &job, PIPE_US + draw_work(world));
+        if (consumer->runs++ == 0)
+            consumer->wire.run_count = consumer->wire.run_next = 0;
+        /* More than it remembers: credit of records that were not written returns. */
+        if (consumer->explicit_credit)
+            consumer->granted -= effect->deliver.count < consumer->granted ? effect->deliver.count
+                                                                           : consumer->granted;
+        world_wire_add(&consumer->wire, effect);
         return;
     }
     oracle_fail(world, "w%u delivers to session %u, which nobody has", process->worker, session);
+}
+
+void world_app_read(struct world *world, struct process *process, const struct happening *job)
+{
+    struct happening planned = *job;
+
+    planned.process = process->slot;
+    planned.life = process->life;
+    process->consumers[job->consumer].unprocessed += job->count;
+    plan_job(world, &planned, PIPE_US + draw_work(world));
+}
+
+void world_app_read_half(struct world *world, struct process *process, uint32_t consumer,
+                         const struct sim_wire *wire)
+{
+    const struct sim_run *run =
+        wire->left > 0 ? &wire->runs[wire->run_next] : &wire->unsent[wire->unsent_count - 1];
+    struct happening job = {.kind = HAPPENS_JOB,
+                            .process = process->slot,
+                            .life = process->life,
+                            .consumer = consumer,
+                            .session = wire->session,
+                            .session_epoch = wire->session_epoch,
+                            .shard = run->shard,
+                            .epoch = run->epoch,
+                            .first = wire->left > 0 ? run->first : run->first + run->count - 1,
+                            .count = 1};
+
+    if (draw_chance(&world->prng, world->swarm.half_acks))
+        plan_job(world, &job, draw_log(&world->prng, 1, 3 * SIM_SECOND));
 }
 
 /* These records are out of the consumer's hands; it may take more. */
@@ -349,7 +428,7 @@ static void let_go(struct world *world, struct process *process, const struct ha
         consumer->session_epoch != job->session_epoch)
         return;
     assert(consumer->unprocessed >= job->count);
-    if (consumer->unprocessed >= consumer->socket &&
+    if (consumer->open && consumer->unprocessed >= consumer->socket &&
         consumer->unprocessed - job->count < consumer->socket)
         world_app_plan(world, process, job->consumer, PIPE_US);
     consumer->unprocessed -= job->count;
@@ -374,12 +453,6 @@ static void settle(struct world *world, struct process *process, const struct ha
 void world_app_settle_as(struct world *world, struct process *process, const struct happening *job,
                          enum ks_settle_outcome outcome, sim_time delay)
 {
-    struct consumer *consumer = &process->consumers[job->consumer];
-
-    /* What was never seen has used no credit. */
-    if (outcome == KS_GIVE_BACK && consumer->explicit_credit && consumer->session == job->session &&
-        consumer->session_epoch == job->session_epoch)
-        consumer->granted += job->count;
     settle(world, process, job, outcome, delay);
 }
 
@@ -391,13 +464,18 @@ static void settle_nonsense(struct world *world, struct process *process,
 
     switch (ks_prng_below(&world->prng, 3)) {
     case 0: wrong.epoch -= ks_prng_below(&world->prng, 2) + 1; break;
-    case 1:
-        wrong.first += ks_prng_below(&world->prng, draw_chance(&world->prng, 500) ? 16 : 600);
-        break;
+    case 1: wrong.first += SIM_WINDOW + ks_prng_below(&world->prng, 600); break;
     default: wrong.session_epoch += 1000; break;
     }
     settle(world, process, &wrong, draw_chance(&world->prng, 700) ? KS_ACK : KS_RETRY,
            ks_prng_between(&world->prng, 0, SIM_SECOND));
+}
+
+/* The app has read the last record of the batch, or its connection is gone: it takes what it has read for all of it. */
+static bool has_batch(const struct process *process, const struct happening *job)
+{
+    return job->first + job->count == job->batch_first + job->batch_count ||
+           process->consumers[job->consumer].wire.serial != job->serial;
 }
 
 static void acknowledge(struct world *world, struct process *process, const struct happening *job)
@@ -409,6 +487,13 @@ static void acknowledge(struct world *world, struct process *process, const stru
         event.checkpoint.epoch = job->epoch;
         event.checkpoint.number = job->first + job->count - 1;
         shell_step(world, process, &event);
+    } else if (has_batch(process, job) && draw_chance(&world->prng, world->swarm.batch_acks)) {
+        struct happening batch = *job;
+
+        /* It may name more than was written. */
+        batch.first = job->batch_first;
+        batch.count = job->batch_count;
+        settle(world, process, &batch, KS_ACK, 0);
     } else {
         settle(world, process, job, KS_ACK, 0);
         /* Idempotent. */
@@ -426,7 +511,7 @@ static void acknowledge(struct world *world, struct process *process, const stru
 static bool give_up(struct world *world, struct process *process, const struct happening *job)
 {
     struct swarm *swarm = &world->swarm;
-    enum ks_settle_outcome outcome = KS_GIVE_BACK;
+    enum ks_settle_outcome outcome;
 
     if (draw_chance(&world->prng, 20))
         world_app_go_on(world, process);
@@ -434,7 +519,7 @@ static bool give_up(struct world *world, struct process *process, const struct h
         outcome = KS_DEAD_LETTER;
     else if (draw_chance(&world->prng, swarm->drops))
         outcome = KS_DROP;
-    else if (!draw_chance(&world->prng, swarm->give_backs))
+    else
         return false;
     world_app_settle_as(world, process, job, outcome, 0);
     return true;
@@ -446,6 +531,10 @@ void world_app_settle(struct world *world, struct process *process,
     struct swarm *swarm = &world->swarm;
     struct happening job = *happening;
 
+    if (job.batch_count == 0) {
+        settle(world, process, &job, draw_chance(&world->prng, 700) ? KS_ACK : KS_DEAD_LETTER, 0);
+        return;
+    }
     if (job.shard == KS_SHARD_NONE) {
         let_go(world, process, &job);
         world_redrive_handled(world, process, &job);

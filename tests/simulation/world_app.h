@@ -9,6 +9,7 @@
 
 #include "agenda.h"
 #include "core/effect.h"
+#include "world_wire.h"
 
 struct process;
 struct world;
@@ -21,12 +22,13 @@ struct consumer {
     uint32_t session;
     uint32_t session_epoch;
     uint32_t serial;      /* Which plan of ours is the valid one. */
-    uint32_t unprocessed; /* Records in its hands or in its socket. */
-    uint32_t socket;      /* It pulls no more while it has as many. */
+    uint32_t unprocessed; /* Records that it has read and not let go. */
+    uint32_t socket;      /* It reads no more while it has as many. */
     bool explicit_credit;
     bool refused; /* The last open, because of the others' order: the consumer keeps what it had. */
     uint32_t granted; /* And not used yet. */
     uint32_t runs;    /* DELIVER effects of this pull. */
+    struct sim_wire wire;
 };
 
 /* The consumers of a process that starts. */
@@ -37,6 +39,11 @@ void world_app_make_peace(struct world *world, struct process *process);
 void world_app_holiday(struct world *world, struct process *process, sim_time until);
 /* Plans the consumer's next act. An earlier plan is void. */
 void world_app_plan(struct world *world, struct process *process, uint32_t consumer, sim_time in);
+/* The app has read the records of the job. */
+void world_app_read(struct world *world, struct process *process, const struct happening *job);
+/* The connection ends: the app has ids of records that it has not got, or only a part of. */
+void world_app_read_half(struct world *world, struct process *process, uint32_t consumer,
+                         const struct sim_wire *wire);
 /* A settlement of the records of a job. */
 void world_app_settle_as(struct world *world, struct process *process, const struct happening *job,
                          enum ks_settle_outcome outcome, sim_time delay);

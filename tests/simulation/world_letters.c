@@ -6,7 +6,7 @@
 
 /* What ports/board_leases.c says of records: the hash of the key, and when they are too old to fail. */
 void world_letters_describe(const struct world *world, const struct process *process,
-                            ks_shard shard, uint32_t count, uint8_t *hashes, uint32_t *stale_ms)
+                            ks_shard shard, uint32_t count, uint8_t *hashes, uint32_t *stale_s)
 {
     const struct reader *reader = &process->readers[shard];
     const struct world_shard *of = &world->stream.shards[shard];
@@ -17,7 +17,9 @@ void world_letters_describe(const struct world *world, const struct process *pro
         int64_t left = of->arrived[index] + max_age - reader->opened_at;
 
         hashes[i] = oracle_hash(shard, index);
-        stale_ms[i] = max_age == 0 ? UINT32_MAX : left < 0 ? 0 : (uint32_t)(left / SIM_MS);
+        stale_s[i] = max_age == 0 ? UINT32_MAX
+                     : left < 0   ? 0
+                                  : (uint32_t)((left + SIM_SECOND - 1) / SIM_SECOND);
     }
 }
 

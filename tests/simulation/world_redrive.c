@@ -31,7 +31,9 @@ static void land(struct process *process, struct sim_letter *letter, enum letter
         assert(session->in_flight > 0 && session->bytes >= letter->bytes);
         session->in_flight--;
         session->bytes -= letter->bytes;
+        session->granted += letter->assignment != 0 && !letter->begun;
     }
+    letter->assignment = 0;
     letter->state = state;
 }
 
@@ -46,17 +48,16 @@ static void redrive(struct world *world, struct process *process, struct sim_let
         draw_chance(prng, 100) ? KS_SHARD_NONE : (ks_shard)ks_prng_below(prng, SIM_SHARDS);
     event.redrive.bytes = (uint32_t)draw_log(prng, 1, 20000);
     event.redrive.attempts = (uint32_t)ks_prng_below(prng, 20);
-    event.redrive.stale_ms =
-        draw_chance(prng, 700) ? UINT32_MAX : (uint32_t)draw_log(prng, 1, 20000);
+    event.redrive.stale_s = draw_chance(prng, 700) ? UINT32_MAX : (uint32_t)draw_log(prng, 1, 20);
     *letter = (struct sim_letter){
         .state = LETTER_WAITING,
         .number = event.redrive.number,
         .shard = event.redrive.shard,
         .bytes = event.redrive.bytes,
         .attempts = event.redrive.attempts,
-        .stale_at = event.redrive.stale_ms == UINT32_MAX
+        .stale_at = event.redrive.stale_s == UINT32_MAX
                         ? INT64_MAX
-                        : shell_clock(world, process).us + event.redrive.stale_ms * SIM_MS,
+                        : shell_clock(world, process).us + event.redrive.stale_s * SIM_SECOND,
     };
     story_say(world, "fault", "an operator has w%u deliver letter %llu again", process->worker,
               (unsigned long long)letter->number);
@@ -113,7 +114,7 @@ void world_redrive_handled(struct world *world, struct process *process,
     case 12:
     case 13: world_app_settle_as(world, process, job, KS_DEAD_LETTER, 0); return;
     case 14: world_app_settle_as(world, process, job, KS_DROP, 0); return;
-    case 15: world_app_settle_as(world, process, job, KS_GIVE_BACK, 0); return;
+    case 15:
     case 16:
         world_app_settle_as(world, process, job, KS_EXTEND,
                             draw_log(prng, SIM_MS, 20 * SIM_SECOND));
@@ -127,6 +128,56 @@ void world_redrive_handled(struct world *world, struct process *process,
     if (what > 0 && draw_chance(prng, 100))
         world_app_settle_as(world, process, job, draw_chance(prng, 500) ? KS_ACK : KS_DEAD_LETTER,
                             0);
+}
+
+/* ---- Writing ---- */
+
+static void wrote_one(struct process *process, struct sim_letter *letter,
+                      const struct ks_event *event, ks_instant now)
+{
+    bool ours = letter->assignment == event->write.assignment;
+
+    switch (event->write.stage) {
+    case KS_STAGE_HANDED:
+        letter->attempts++;
+        letter->tries++;
+        letter->begun |= ours;
+        return;
+    case KS_STAGE_WRITTEN:
+        if (!ours)
+            return;
+        letter->assignment = 0;
+        letter->due = now.us + process->truth.sessions[event->write.session].ack_deadline.us;
+        return;
+    case KS_STAGE_BROKEN:
+    case KS_STAGE_RETURNED:
+        if (event->write.stage == KS_STAGE_BROKEN && letter->tries > 0) {
+            letter->attempts--;
+            letter->tries--;
+            letter->broken++;
+        }
+        if (!ours)
+            return;
+        letter->begun = false;
+        land(process, letter, LETTER_WAITING);
+        return;
+    }
+}
+
+void world_redrive_wrote(struct process *process, const struct ks_event *event, ks_instant now)
+{
+    for (ks_number n = event->write.first; n < event->write.first + event->write.count; n++) {
+        struct sim_letter *letter = find(process, n);
+
+        if (letter != NULL && letter->state != LETTER_ENDING)
+            wrote_one(process, letter, event, now);
+    }
+    if (event->write.begun) {
+        struct sim_letter *letter = find(process, event->write.first + event->write.count);
+
+        if (letter != NULL)
+            letter->begun |= letter->assignment == event->write.assignment;
+    }
 }
 
 /* ---- Settling ---- */
@@ -148,12 +199,10 @@ static void settle_one(struct process *process, struct sim_letter *letter,
         land(process, letter, LETTER_ENDING);
         return;
     case KS_RETRY:
-    case KS_GIVE_BACK:
         if (!open || !own)
             return;
         land(process, letter, LETTER_WAITING);
-        if (event->settle.outcome == KS_RETRY)
-            letter->not_before = now.us + (event->settle.delay.us < 0 ? 0 : event->settle.delay.us);
+        letter->not_before = now.us + (event->settle.delay.us < 0 ? 0 : event->settle.delay.us);
         return;
     case KS_EXTEND:
         if (!own || (letter->state != LETTER_FLYING && letter->state != LETTER_DOUBT))
@@ -164,6 +213,7 @@ static void settle_one(struct process *process, struct sim_letter *letter,
             return;
         }
         letter->due = now.us + event->settle.delay.us;
+        letter->assignment = 0; /* It was written: its app has shown that. */
         (void)status;
         return;
     }
@@ -176,7 +226,7 @@ static const char *judge(const struct process *process, const struct sim_letter 
     const struct oracle_session *session = &process->truth.sessions[event->settle.session];
     bool known = session->live && session->epoch == event->settle.session_epoch;
     bool of_session = status == KS_SETTLE_SESSION_FENCED || status == KS_SETTLE_SESSION_EXPIRED;
-    bool takes_back = event->settle.outcome == KS_RETRY || event->settle.outcome == KS_GIVE_BACK;
+    bool takes_back = event->settle.outcome == KS_RETRY;
 
     if (known == of_session)
         return "is accepted or refused for its session, wrongly";
@@ -187,12 +237,11 @@ static const char *judge(const struct process *process, const struct sim_letter 
         return "that was never delivered is not unknown, or the other way round";
     if (status == KS_SETTLE_UNKNOWN || letter == NULL)
         return NULL;
-    if (status == KS_SETTLE_OK && takes_back && letter->state == LETTER_FLYING &&
-        letter->session != event->settle.session)
+    if (status == KS_SETTLE_OK && takes_back && letter->tries > 0 &&
+        letter->state == LETTER_FLYING && letter->session != event->settle.session)
         return "takes back what is not its session's";
-    if (status == KS_SETTLE_EXPIRED &&
-        (!(takes_back || event->settle.outcome == KS_EXTEND) ||
-         (letter->state == LETTER_FLYING && letter->session == event->settle.session)))
+    if (status == KS_SETTLE_EXPIRED && letter->state == LETTER_FLYING && letter->assignment == 0 &&
+        letter->session == event->settle.session)
         return "in flight with its session is expired";
     return NULL;
 }
@@ -208,10 +257,8 @@ void world_redrive_settled(struct world *world, struct process *process,
     if (wrong != NULL)
         oracle_fail(world, "w%u: a settlement of letter %llu %s (status %d)", process->worker,
                     (unsigned long long)event->settle.first, wrong, (int)status);
-    if (event->settle.outcome == KS_GIVE_BACK && status != KS_SETTLE_SESSION_FENCED &&
-        status != KS_SETTLE_SESSION_EXPIRED)
-        process->truth.sessions[event->settle.session].granted += event->settle.count;
-    if (letter != NULL && status == KS_SETTLE_OK)
+    /* An id of a letter that was not handed over names nothing. */
+    if (letter != NULL && status == KS_SETTLE_OK && letter->tries > 0)
         settle_one(process, letter, event, status, now);
 }
 
@@ -239,6 +286,12 @@ static bool is_taken(const struct oracle_session *session, ks_shard shard)
     return session->shard_count == 0;
 }
 
+/* True if the letter may have been delivered so often. */
+static bool is_count(const struct sim_letter *letter, uint32_t attempts)
+{
+    return attempts >= letter->attempts && attempts <= letter->attempts + letter->broken;
+}
+
 static const char *what_is_wrong(const struct process *process, const struct sim_letter *letter,
                                  const struct ks_effect *effect, ks_instant now)
 {
@@ -256,7 +309,7 @@ static const char *what_is_wrong(const struct process *process, const struct sim
         return "after it was settled";
     if (letter->state == LETTER_WAITING && now.us < letter->not_before)
         return "before the delay of its nack";
-    if (effect->deliver.attempt != letter->attempts + 1 || effect->deliver.epoch != 0 ||
+    if (!is_count(letter, effect->deliver.attempt - 1) || effect->deliver.epoch != 0 ||
         effect->deliver.count != 1)
         return "with a wrong attempt";
     if (process->draining)
@@ -297,9 +350,9 @@ void world_redrive_deliver(struct world *world, struct process *process,
     process->truth.bytes += letter->bytes;
     letter->state = LETTER_FLYING;
     letter->session = effect->deliver.session;
-    letter->due = now.us + session->ack_deadline.us;
-    letter->attempts++;
-    letter->tries++;
+    letter->due = INT64_MAX;
+    letter->assignment = effect->deliver.assignment;
+    letter->begun = false;
     letter->not_before = INT64_MIN;
     session->granted -= session->explicit_credit;
     session->in_flight++;
@@ -318,7 +371,7 @@ static bool may_be_given_up(const struct world *world, const struct sim_letter *
     if (letter->state == LETTER_FLYING)
         return false;
     return now.us >= letter->stale_at ||
-           (policy->max_attempts != 0 && letter->tries >= policy->max_attempts);
+           (policy->max_attempts != 0 && letter->tries + letter->broken >= policy->max_attempts);
 }
 
 void world_redrive_letter(struct world *world, struct process *process,
@@ -340,7 +393,7 @@ void world_redrive_letter(struct world *world, struct process *process,
     else if (!effect->letter.remove &&
              (letter->acked || !may_be_given_up(world, letter, shell_clock(world, process))))
         wrong = "as given up, and nobody wanted it";
-    else if (effect->letter.attempts != letter->attempts)
+    else if (!is_count(letter, effect->letter.attempts))
         wrong = "with wrong attempts";
     if (wrong != NULL) {
         oracle_fail(world, "w%u settles letter %llu %s", process->worker,

@@ -26,7 +26,11 @@ struct sim_letter {
     uint32_t bytes;
     uint32_t attempts; /* Deliveries, as the app is told. */
     uint32_t tries;    /* Of these, since the order. */
+    uint32_t
+        broken; /* Deliveries that broke: they count if their app has shown that it got them. */
     uint32_t session;
+    uint64_t assignment;
+    bool begun;
     int64_t due;
     int64_t not_before;
     int64_t stale_at;
@@ -40,6 +44,8 @@ struct sim_letter {
 bool world_redrive_begins(struct world *world);
 /* One order for a process (NULL, or one that is frozen: none). Returns how long it is to the next one. */
 sim_time world_redrive_orders(struct world *world, struct process *process);
+/* A KS_EVENT_WRITE of letters. */
+void world_redrive_wrote(struct process *process, const struct ks_event *event, ks_instant now);
 /* The app has handled one. */
 void world_redrive_handled(struct world *world, struct process *process,
                            const struct happening *job);

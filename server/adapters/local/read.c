@@ -130,11 +130,10 @@ static ks_err look_at(struct ks_local_db *db, const struct ks_local_cursor *curs
             break;
         payload += bytes;
         look->last = ks_local_record_number(sqlite3_column_int64(statement, 0));
-        *arrival_ms = sqlite3_column_int64(statement, 2);
-        /* Only in a broken file they are not. */
-        in_order = in_order && look->last >= number && *arrival_ms >= 0;
-        number = look->last + 1;
         look->last_ms = sqlite3_column_int64(statement, 2);
+        /* Only in a broken file they are not. */
+        in_order = in_order && look->last >= number && look->last_ms >= 0;
+        number = look->last + 1;
         if (look->count == 0) {
             look->first = look->last;
             *first_ms = look->last_ms;

@@ -193,7 +193,6 @@ static void run_work(struct ks_job *job)
     struct ks_link *after;
     int64_t version = work->version;
     bool changed = !ks_list_empty(&work->puts);
-
     ks_err err;
 
     work->err = KS_OK;
@@ -206,7 +205,7 @@ static void run_work(struct ks_job *job)
     run_puts(work);
     run_calls(work);
     /* What is there is still read, but records that others put are not seen any more. */
-    ks_err err = ks_local_db_check_place(work->db, &work->detail);
+    err = ks_local_db_check_place(work->db, &work->detail);
     note(work, err, &work->detail);
     /* Before the looks: what changes during them is seen next time. Our own commits do not count. */
     err = ks_local_db_ask(work->db, KS_LOCAL_DATA_VERSION, NULL, 0, &version, &work->detail);

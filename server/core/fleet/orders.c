@@ -85,7 +85,7 @@ void ks_orders_give(struct ks_core *core, ks_shard shard, ks_epoch epoch, bool t
         core->directory[shard].given = epoch;
     held = core->directory[shard].held;
     if (held != KS_HELD_NONE && core->leases[held].epoch <= epoch)
-        ks_lease_return(core, &core->leases[held]);
+        ks_lease_give(core, &core->leases[held]);
     (void)begin(core, true, shard, epoch, told);
 }
 

@@ -3,6 +3,7 @@
 #include "api/limits.h"
 #include "api/server.h"
 #include "ks_test.h"
+#include "ports/board.h"
 #include "unit/ports/stage.h"
 
 #include <string.h>
@@ -61,17 +62,42 @@ TEST(what_was_pulled_is_written_under_one_batch_id)
     stage_vanish(&stage);
 }
 
+/* The whole run, written once, and assigned again: a settlement of it counts. */
+static void write_before(void)
+{
+    struct ks_run run = delivery.runs[0];
+    ks_number up_to;
+
+    stage_write(stage.board, consumer.session, &run);
+    EXPECT_EQ_I64(consumer_settle(&consumer, &run, KS_RETRY, &up_to), KS_SETTLE_OK);
+    delivery.run_count = 0;
+    EXPECT(ks_delivery_pull(&delivery, 100, 1 << 20, KS_BATCH_RUNS_MAX));
+    EXPECT_EQ_U64(delivery.run_count, 1);
+    EXPECT_EQ_U64(delivery.runs[0].count, run.count);
+}
+
+/* A settlement by the checkpoint call names no session. */
+static void settle_by_no_session(ks_number first)
+{
+    struct ks_run run = delivery.runs[0];
+    ks_number up_to;
+
+    run.first += first;
+    run.count = 1;
+    consumer.session = KS_SESSION_NONE;
+    EXPECT_EQ_I64(consumer_settle(&consumer, &run, KS_ACK, &up_to), KS_SETTLE_OK);
+    consumer.session = delivery.session;
+}
+
 TEST(what_was_settled_meanwhile_is_left_out)
 {
     enum ks_frame_state state;
-    struct ks_run first;
-    ks_number up_to;
     size_t size;
 
     begin(3);
-    first = delivery.runs[0];
-    first.count = 2;
-    EXPECT_EQ_I64(consumer_settle(&consumer, &first, KS_ACK, &up_to), KS_SETTLE_OK);
+    write_before();
+    settle_by_no_session(0);
+    settle_by_no_session(1);
     size = ks_delivery_fill(&delivery, buffer, sizeof(buffer), &state);
     EXPECT_EQ_I64(state, KS_FRAME_DONE);
     EXPECT_EQ_U64(count_of("\"type\":\"record\"", size), 1);
@@ -81,32 +107,28 @@ TEST(what_was_settled_meanwhile_is_left_out)
 TEST(what_was_settled_behind_a_record_that_is_not_is_left_out_too)
 {
     enum ks_frame_state state;
-    struct ks_run second;
-    ks_number up_to;
     size_t size;
 
     begin(3);
-    second = delivery.runs[0];
-    second.first++;
-    second.count = 1;
-    EXPECT_EQ_I64(consumer_settle(&consumer, &second, KS_ACK, &up_to), KS_SETTLE_OK);
+    write_before();
+    settle_by_no_session(1);
     size = ks_delivery_fill(&delivery, buffer, sizeof(buffer), &state);
     EXPECT_EQ_I64(state, KS_FRAME_DONE);
     EXPECT_EQ_U64(count_of("\"type\":\"record\"", size), 2);
     stage_vanish(&stage);
 }
 
-TEST(what_nobody_has_seen_is_given_back)
+TEST(records_that_were_not_begun_are_returned)
 {
     struct ks_session_status status;
 
     begin(3);
     EXPECT(ks_switchboard_session(stage.board, consumer.session, &status));
-    EXPECT_EQ_U64(status.session.in_flight, 3);
-    ks_delivery_give_back(&delivery);
+    EXPECT_EQ_U64(status.session.assigned, 3);
+    ks_delivery_return(&delivery);
     EXPECT(!ks_delivery_pending(&delivery));
     EXPECT(ks_switchboard_session(stage.board, consumer.session, &status));
-    EXPECT_EQ_U64(status.session.in_flight, 0);
+    EXPECT_EQ_U64(status.session.assigned, 0);
     stage_vanish(&stage);
 }
 
@@ -128,24 +150,27 @@ TEST(each_buffer_is_judged_by_the_clock_anew)
     stage_vanish(&stage);
 }
 
-/* What comes again later, in another batch, is not settled by this one. */
-TEST(a_batch_is_named_anew_without_what_could_not_be_written)
+/* A record that comes again later, in another batch, is not settled by this one. */
+TEST(a_batch_settles_nothing_that_could_not_be_written)
 {
     enum ks_frame_state state;
     struct ks_ack ack;
+    struct ks_run run;
+    ks_number up_to;
 
     begin(3);
     (void)ks_delivery_fill(&delivery, buffer, 1000, &state);
-    EXPECT(!delivery.torn);
+    EXPECT_EQ_I64(state, KS_FRAME_FULL);
     (void)nanosleep(&longer_than_a_lease, NULL);
     (void)ks_delivery_fill(&delivery, buffer, sizeof(buffer), &state);
-    EXPECT(delivery.torn);
-    ks_delivery_name(&delivery);
     EXPECT_EQ_I64(ks_batch_id_read(&subscription.ack_key, ks_view_text(delivery.batch_id), &ack),
                   KS_ACK_ID_OK);
-    EXPECT_EQ_U64(ack.run_count, 1);
-    EXPECT_EQ_U64(ack.runs[0].first, 0);
-    EXPECT_EQ_U64(ack.runs[0].count, 1);
+    EXPECT_EQ_U64(ack.runs[0].count, 3);
+    run = delivery.runs[0];
+    EXPECT_EQ_I64(consumer_settle(&consumer, &run, KS_ACK, &up_to), KS_SETTLE_OK);
+    EXPECT(ks_core_is_settled(stage.board->core, run.shard, run.first));
+    EXPECT(!ks_core_is_settled(stage.board->core, run.shard, run.first + 1));
+    EXPECT(!ks_core_is_settled(stage.board->core, run.shard, run.first + 2));
     stage_vanish(&stage);
 }
 
@@ -159,9 +184,7 @@ TEST(what_is_late_by_the_clock_is_not_pulled_again_in_this_turn)
     begin(2);
     (void)nanosleep(&longer_than_a_lease, NULL);
     EXPECT_EQ_U64(ks_delivery_fill(&delivery, buffer, sizeof(buffer), &state), 0);
-    EXPECT(!delivery.torn);
-    ks_delivery_name(&delivery);
-    EXPECT_STR(delivery.batch_id, "");
+    EXPECT(!ks_delivery_pending(&delivery));
     EXPECT(!ks_delivery_pull(&delivery, 100, 1 << 20, 1));
     until = stage_patience();
     while (size == 0) {
@@ -175,7 +198,7 @@ TEST(what_is_late_by_the_clock_is_not_pulled_again_in_this_turn)
 }
 
 /* A drain begins while records wait to be written: they stay in the house, and do not hold it up. */
-TEST(what_may_no_longer_leave_is_given_back)
+TEST(records_recalled_before_they_were_begun_are_not_written)
 {
     enum ks_frame_state state;
     struct ks_session_status status;
@@ -185,6 +208,6 @@ TEST(what_may_no_longer_leave_is_given_back)
     EXPECT_EQ_U64(ks_delivery_fill(&delivery, buffer, sizeof(buffer), &state), 0);
     EXPECT_EQ_I64(state, KS_FRAME_DONE);
     if (ks_switchboard_session(stage.board, consumer.session, &status))
-        EXPECT_EQ_U64(status.session.in_flight, 0);
+        EXPECT_EQ_U64(status.session.assigned, 0);
     stage_vanish(&stage);
 }

@@ -261,7 +261,7 @@ ks_session_id bed_ordered_session(struct bed *bed, enum ks_ordering ordering, ui
     return opened == NULL ? KS_SESSION_NONE : opened->session.session;
 }
 
-uint32_t bed_pull(struct bed *bed, ks_session_id session, uint32_t max_records)
+uint32_t bed_assign(struct bed *bed, ks_session_id session, uint32_t max_records)
 {
     struct ks_event event = {
         .kind = KS_EVENT_SESSION_PULL,
@@ -276,6 +276,79 @@ uint32_t bed_pull(struct bed *bed, ks_session_id session, uint32_t max_records)
     bed_step(bed, &event);
     for (uint32_t i = 0; (run = bed_effect(bed, KS_EFFECT_DELIVER, i)) != NULL; i++)
         count += run->deliver.count;
+    return count;
+}
+
+struct bed_run bed_run(const struct bed *bed, uint32_t nth)
+{
+    const struct ks_effect *effect = bed_effect(bed, KS_EFFECT_DELIVER, nth);
+
+    assert(effect != NULL);
+    return (struct bed_run){.session = effect->deliver.session,
+                            .shard = effect->deliver.shard,
+                            .epoch = effect->deliver.epoch,
+                            .first = effect->deliver.first,
+                            .count = effect->deliver.count,
+                            .assignment = effect->deliver.assignment};
+}
+
+/* Reports records `first` .. `first + count - 1` of the run. */
+static void write_records(struct bed *bed, const struct bed_run *run, enum ks_write_stage stage,
+                          ks_number first, uint32_t count, bool begun)
+{
+    struct ks_event event = {
+        .kind = KS_EVENT_WRITE,
+        .write = {.stage = stage,
+                  .session = run->session,
+                  .shard = run->shard,
+                  .epoch = run->epoch,
+                  .first = first,
+                  .count = count,
+                  .assignment = run->assignment,
+                  .begun = begun},
+    };
+
+    bed_step(bed, &event);
+}
+
+void bed_write(struct bed *bed, const struct bed_run *run, enum ks_write_stage stage)
+{
+    write_records(bed, run, stage, run->first, run->count, false);
+}
+
+void bed_hand_half(struct bed *bed, const struct bed_run *run, uint32_t whole)
+{
+    write_records(bed, run, KS_STAGE_HANDED, run->first, whole, true);
+}
+
+struct bed_run bed_part(const struct bed_run *run, uint32_t skipped, uint32_t count)
+{
+    struct bed_run part = *run;
+
+    assert(skipped + count <= run->count);
+    part.first += skipped;
+    part.count = count;
+    return part;
+}
+
+uint32_t bed_pull(struct bed *bed, ks_session_id session, uint32_t max_records)
+{
+    uint32_t count = bed_assign(bed, session, max_records);
+    struct ks_effects all = bed->effects;
+    uint32_t runs = bed_count(bed, KS_EFFECT_DELIVER);
+
+    for (uint32_t i = 0; i < runs; i++) {
+        struct bed_run run;
+
+        bed->effects = all;
+        run = bed_run(bed, i);
+        for (int stage = KS_STAGE_HANDED; stage <= KS_STAGE_WRITTEN; stage++) {
+            bed_write(bed, &run, (enum ks_write_stage)stage);
+            for (uint32_t e = 0; e < bed->effects.count; e++)
+                all.items[all.count++] = bed->effects.items[e];
+        }
+    }
+    bed->effects = all;
     return count;
 }
 

@@ -52,8 +52,27 @@ void bed_records(struct bed *bed, ks_shard shard, uint32_t count, uint32_t bytes
 void bed_keyed_records(struct bed *bed, ks_shard shard, const uint8_t *hashes, uint32_t count);
 /* A stream session that wants this order; its effects say whether it was opened. */
 ks_session_id bed_ordered_session(struct bed *bed, enum ks_ordering ordering, uint32_t lanes);
-/* Pulls; returns the records delivered. */
+/* Pulls, hands over and writes; returns how many records. The effects of the writes follow those of the pull. */
 uint32_t bed_pull(struct bed *bed, ks_session_id session, uint32_t max_records);
+
+/* A run of records that was assigned, or a part of it. */
+struct bed_run {
+    ks_session_id session;
+    ks_shard shard;
+    ks_epoch epoch;
+    ks_number first;
+    uint32_t count;
+    uint64_t assignment;
+};
+/* Pulls, and writes nothing; returns how many records are assigned. */
+uint32_t bed_assign(struct bed *bed, ks_session_id session, uint32_t max_records);
+/* The n-th run of the last step (from 0). */
+struct bed_run bed_run(const struct bed *bed, uint32_t nth);
+struct bed_run bed_part(const struct bed_run *run, uint32_t skipped, uint32_t count);
+/* Reports that all records of the run are at this stage. */
+void bed_write(struct bed *bed, const struct bed_run *run, enum ks_write_stage stage);
+/* Hands over the first `whole` records of the run, and some bytes of the one behind them. */
+void bed_hand_half(struct bed *bed, const struct bed_run *run, uint32_t whole);
 enum ks_settle_status bed_settle(struct bed *bed, ks_session_id session, ks_shard shard,
                                  ks_number first, uint32_t count, enum ks_settle_outcome outcome,
                                  int64_t delay_ms);

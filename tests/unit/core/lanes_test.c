@@ -177,16 +177,59 @@ TEST(explicit_credit_is_used_up_by_deliveries_and_comes_back_by_grants_only)
     EXPECT_EQ_I64(bed_pull(&bed, session, 10), 4); /* Its limit stays. */
 }
 
-TEST(what_nobody_has_seen_has_used_no_credit_whatever_became_of_its_lease)
+TEST(explicit_credit_returns_for_what_was_not_written)
 {
     ks_session_id session = begin_with_credit(4);
+    struct bed_run run;
+    struct bed_run part;
 
     grant(session, 3);
-    EXPECT_EQ_I64(bed_pull(&bed, session, 10), 3);
-    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 1, 2, KS_GIVE_BACK, 0), KS_SETTLE_OK);
-    EXPECT_EQ_I64(bed_pull(&bed, session, 10), 2);
-    EXPECT_EQ_I64(bed_pull(&bed, session, 10), 0);
+    EXPECT_EQ_I64(bed_assign(&bed, session, 10), 3);
+    run = bed_run(&bed, 0);
+    part = bed_part(&run, 0, 1);
+    bed_write(&bed, &part, KS_STAGE_HANDED);
+    bed_write(&bed, &part, KS_STAGE_WRITTEN);
+    part = bed_part(&run, 1, 2);
+    bed_write(&bed, &part, KS_STAGE_RETURNED);
+    EXPECT_EQ_I64(bed.core->sessions[session].granted, 2);
+    /* A report that is repeated returns nothing more. */
+    bed_write(&bed, &part, KS_STAGE_RETURNED);
+    EXPECT_EQ_I64(bed.core->sessions[session].granted, 2);
+
+    EXPECT_EQ_I64(bed_assign(&bed, session, 10), 2);
+    EXPECT_EQ_I64(bed_assign(&bed, session, 10), 0);
+}
+
+TEST(explicit_credit_returns_for_a_record_that_broke_half_way_or_before_it_was_sent)
+{
+    ks_session_id session = begin_with_credit(4);
+    struct bed_run run;
+
+    grant(session, 3);
+    EXPECT_EQ_I64(bed_assign(&bed, session, 10), 3);
+    run = bed_run(&bed, 0);
+    bed_hand_half(&bed, &run, 1); /* 0: HANDED, 1: BEGUN, 2: ASSIGNED. */
+    run = bed_part(&run, 1, 2);
+    bed_write(&bed, &run, KS_STAGE_RETURNED);
+    EXPECT_EQ_I64(bed.core->sessions[session].granted, 2);
+    run.first = 0;
+    run.count = 1;
+    bed_write(&bed, &run, KS_STAGE_BROKEN);
+    EXPECT_EQ_I64(bed.core->sessions[session].granted, 3);
+    EXPECT_EQ_I64(bed.core->sessions[session].in_flight, 0);
+    EXPECT_EQ_I64(bed.core->sessions[session].unwritten, 0);
+}
+
+/* The connection ends after the lease was given up: the report must reach the session all the same. */
+TEST(explicit_credit_returns_for_what_was_not_written_of_a_lease_that_was_given_up)
+{
+    ks_session_id session = begin_with_credit(4);
+    struct bed_run run;
+
+    grant(session, 3);
+    EXPECT_EQ_I64(bed_assign(&bed, session, 10), 3);
+    run = bed_run(&bed, 0);
     bed.core->leases[0].given_up = true;
-    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 2, 1, KS_GIVE_BACK, 0), KS_SETTLE_FENCED);
-    EXPECT_EQ_I64(bed.core->sessions[session].granted, 1);
+    bed_write(&bed, &run, KS_STAGE_RETURNED);
+    EXPECT_EQ_I64(bed.core->sessions[session].granted, 3);
 }

@@ -366,7 +366,7 @@ TEST(past_the_lease_deadline_nothing_may_leave_but_acks_count)
 {
     begin(0);
     bed.core->fleet.deadline = bed.now;
-    EXPECT(!ks_core_may_deliver(bed.core, 0, 3, bed.now));
+    EXPECT(!ks_core_may_finish(bed.core, 0, 3, bed.now));
     EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 5, KS_RETRY, 0), KS_SETTLE_OK);
     EXPECT_EQ_I64(bed_pull(&bed, session, 10), 0);
     EXPECT_EQ_I64(ks_core_session_idle(bed.core, session, NULL), KS_IDLE_FENCED);

@@ -27,7 +27,7 @@ static void redrive(ks_number number, uint32_t bytes)
     event.redrive.number = number;
     event.redrive.bytes = bytes;
     event.redrive.attempts = 4;
-    event.redrive.stale_ms = UINT32_MAX;
+    event.redrive.stale_s = UINT32_MAX;
     bed_step(&bed, &event);
 }
 
@@ -134,7 +134,7 @@ TEST(the_policy_gives_it_up_again_and_a_late_ack_removes_it_all_the_same)
     redrive(3, 10);
     EXPECT_EQ_U64(pull(session), 3);
     EXPECT_EQ_I64(settle(session, 3, KS_RETRY, 0), KS_SETTLE_OK);
-    EXPECT(ks_core_is_over(bed.core, KS_SHARD_NONE, 0, 3));
+    EXPECT_EQ_I64(bed.core->redrives[0].state, KS_REDRIVE_ENDING);
     bed_tick(&bed);
     told = bed_effect(&bed, KS_EFFECT_LETTER, 0);
     EXPECT(!told->letter.remove);
@@ -160,4 +160,26 @@ TEST(a_letter_that_is_discarded_returns_its_credit)
     EXPECT_EQ_I64(bed_count(&bed, KS_EFFECT_WAKE), 1);
     EXPECT_EQ_U64(pull(session), 1);
     EXPECT_EQ_I64(settle(session, 0, KS_RETRY, 0), KS_SETTLE_OK);
+}
+
+TEST(a_letter_returned_unwritten_keeps_its_attempts)
+{
+    ks_session_id session = begin(1);
+    struct bed_run run;
+
+    redrive(7, 100);
+    for (int i = 0; i < 3; i++) {
+        EXPECT_EQ_I64(bed_assign(&bed, session, 1), 1);
+        EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.attempt, 5);
+        run = bed_run(&bed, 0);
+        if (i == 1)
+            bed_hand_half(&bed, &run, 0);
+        if (i == 2)
+            bed_write(&bed, &run, KS_STAGE_HANDED);
+        bed_write(&bed, &run, i == 2 ? KS_STAGE_BROKEN : KS_STAGE_RETURNED);
+        EXPECT_EQ_I64(bed.core->redrives[0].attempts, 4);
+        EXPECT_EQ_I64(bed.core->sessions[session].in_flight, 0);
+    }
+    EXPECT_EQ_U64(pull(session), 7);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.attempt, 5);
 }

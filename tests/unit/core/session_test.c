@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/session.h"
 
+#include "core/lease.h"
 #include "ks_test.h"
 #include "unit/core/bed.h"
 
@@ -285,18 +286,27 @@ TEST(a_cumulative_checkpoint_settles_all_that_was_delivered_up_to_it)
 }
 
 /* A batch whose end was not written: its client settles what it has seen by one id. */
-TEST(what_was_given_back_unseen_is_not_settled_with_its_batch)
+TEST(a_batch_settles_only_what_was_handed_to_its_session)
 {
     static const enum ks_settle_outcome outcomes[] = {KS_ACK, KS_DROP, KS_DEAD_LETTER};
 
     for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++) {
         ks_session_id session = one_lane(4, 10);
+        struct bed_run run;
+        struct bed_run part;
 
-        EXPECT_EQ_I64(bed_pull(&bed, session, 4), 4);
-        EXPECT_EQ_I64(bed_settle(&bed, session, 0, 1, 3, KS_GIVE_BACK, 0), KS_SETTLE_OK);
+        EXPECT_EQ_I64(bed_assign(&bed, session, 4), 4);
+        run = bed_run(&bed, 0);
+        part = bed_part(&run, 0, 1);
+        bed_write(&bed, &part, KS_STAGE_HANDED);
+        part = bed_part(&run, 1, 3);
+        if (i % 2 == 0) /* Otherwise they are still ASSIGNED. */
+            bed_write(&bed, &part, KS_STAGE_RETURNED);
         EXPECT_EQ_I64(bed_settle(&bed, session, 0, 1, 3, KS_ACK, 0), KS_SETTLE_UNKNOWN);
         EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 4, KS_EXTEND, 1000), KS_SETTLE_OK);
         EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 4, outcomes[i], 0), KS_SETTLE_OK);
+        if (i % 2 != 0)
+            bed_write(&bed, &part, KS_STAGE_RETURNED);
         EXPECT_EQ_I64(bed_pull(&bed, session, 3), 3);
         EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.first, 1);
         EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.attempt, 1);
@@ -456,4 +466,186 @@ TEST(no_session_beyond_the_slots_and_none_while_draining)
     bed_step(&bed, &open);
     EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_NOT_OPENED, 0)->session.why_not,
                   KS_NOT_OPENED_DRAINING);
+}
+
+/* ---- What became of the writing. ---- */
+
+TEST(ack_deadline_begins_when_the_record_is_written)
+{
+    ks_session_id session = one_lane(100, 1);
+    struct bed_run run;
+
+    bed.core->fleet.deadline = KS_NEVER;
+    EXPECT_EQ_I64(bed_assign(&bed, session, 1), 1);
+    run = bed_run(&bed, 0);
+    bed_wait(&bed, 100000); /* The connection is slow. */
+    EXPECT_EQ_I64(bed.core->sessions[session].in_flight, 1);
+    bed_write(&bed, &run, KS_STAGE_HANDED);
+    bed_wait(&bed, 100000);
+    EXPECT_EQ_I64(bed.core->sessions[session].in_flight, 1);
+    bed_write(&bed, &run, KS_STAGE_WRITTEN);
+    bed_wait(&bed, 59999);
+    EXPECT_EQ_I64(bed.core->sessions[session].in_flight, 1);
+    bed_wait(&bed, 1);
+    EXPECT_EQ_I64(bed.core->sessions[session].in_flight, 0);
+}
+
+static void detach(ks_session_id session, bool cut)
+{
+    struct ks_event event = {.kind = KS_EVENT_SESSION_DETACH, .session = {session, cut}};
+
+    bed_step(&bed, &event);
+}
+
+TEST(a_record_that_was_never_written_does_not_fail_when_its_session_ends)
+{
+    enum { ASSIGNED, BEGUN, HANDED, WRITTEN };
+
+    for (int stage = ASSIGNED; stage <= WRITTEN; stage++) {
+        ks_session_id session = one_lane(100, 1);
+        struct bed_run run;
+
+        EXPECT_EQ_I64(bed_assign(&bed, session, 1), 1);
+        run = bed_run(&bed, 0);
+        if (stage == BEGUN)
+            bed_hand_half(&bed, &run, 0);
+        if (stage >= HANDED)
+            bed_write(&bed, &run, KS_STAGE_HANDED);
+        if (stage == WRITTEN)
+            bed_write(&bed, &run, KS_STAGE_WRITTEN);
+        detach(session, false);
+        bed_wait(&bed, 5000);
+        EXPECT(!bed.core->sessions[session].used);
+        EXPECT_EQ_I64(ks_tracker_slot(&bed.core->leases[0].tracker, 0)->failures, stage == WRITTEN);
+    }
+}
+
+TEST(a_session_cut_by_us_does_not_fail_its_records)
+{
+    ks_session_id session = one_lane(100, 1);
+
+    EXPECT_EQ_I64(bed_pull(&bed, session, 1), 1);
+    detach(session, true);
+    bed_wait(&bed, 5000);
+    EXPECT(!bed.core->sessions[session].used);
+    EXPECT_EQ_I64(ks_tracker_slot(&bed.core->leases[0].tracker, 0)->failures, 0);
+}
+
+/* Record 0 is HANDED, 1 BEGUN, 2 and 3 ASSIGNED. */
+static struct bed_run half_way_lane(ks_session_id *ret_session)
+{
+    struct bed_run run;
+
+    *ret_session = one_lane(100, 4);
+    bed.core->fleet.deadline = KS_NEVER;
+    EXPECT_EQ_I64(bed_assign(&bed, *ret_session, 4), 4);
+    run = bed_run(&bed, 0);
+    bed_hand_half(&bed, &run, 1);
+    return run;
+}
+
+static void expect_taken_back(const struct bed_run *run, ks_session_id session)
+{
+    EXPECT_EQ_I64(bed.core->sessions[session].in_flight, 2);
+    for (ks_number n = 0; n < 4; n++) {
+        EXPECT_EQ_I64(ks_core_is_out(bed.core, 0, n), n < 2);
+        EXPECT(!ks_core_is_assigned(bed.core, 0, 1, n, run->assignment));
+    }
+    EXPECT(ks_core_may_finish(bed.core, 0, 1, bed.now));
+}
+
+TEST(a_returning_lease_takes_back_what_is_only_assigned_and_waits_for_what_is_begun)
+{
+    ks_session_id session;
+    struct bed_run run = half_way_lane(&session);
+    struct bed_run part;
+
+    ks_lease_return(bed.core, &bed.core->leases[0]);
+    bed_tick(&bed);
+    bed_settle_down(&bed);
+    expect_taken_back(&run, session);
+    EXPECT(bed_asked(&bed, KS_STORE_READ_LEASE) == NULL);
+    part = bed_part(&run, 1, 1);
+    bed_write(&bed, &part, KS_STAGE_HANDED);
+    part = bed_part(&run, 0, 2);
+    bed_write(&bed, &part, KS_STAGE_WRITTEN);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 1, 1, KS_ACK, 0), KS_SETTLE_OK);
+    bed_settle_down(&bed);
+    EXPECT(bed_asked(&bed, KS_STORE_READ_LEASE) == NULL);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_ACK, 0), KS_SETTLE_OK);
+    bed_settle_down(&bed);
+    /* The row is read, then the final write gives the lease away. */
+    EXPECT(bed_asked(&bed, KS_STORE_READ_LEASE) != NULL);
+}
+
+TEST(a_paused_lease_takes_back_what_is_only_assigned)
+{
+    struct ks_event pause = {.kind = KS_EVENT_PAUSE};
+    ks_session_id session;
+    struct bed_run run = half_way_lane(&session);
+
+    pause.pause.shard = 0;
+    pause.pause.keeps = true;
+    pause.pause.until = KS_NEVER;
+    bed_step(&bed, &pause);
+    expect_taken_back(&run, session);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 4), 0);
+}
+
+TEST(a_late_ack_of_attempt_1_settles_while_attempt_2_is_half_way)
+{
+    ks_session_id first = one_lane(100, 1);
+    ks_session_id second = bed_session(&bed, 100, 1 << 20);
+    struct bed_run run;
+
+    EXPECT_EQ_I64(bed_pull(&bed, first, 1), 1);
+    EXPECT_EQ_I64(bed_settle(&bed, first, 0, 0, 1, KS_RETRY, 0), KS_SETTLE_OK);
+    bed.core->leases[0].tracker.lanes[0].session = second;
+    EXPECT_EQ_I64(bed_assign(&bed, second, 1), 1);
+    run = bed_run(&bed, 0);
+    bed_hand_half(&bed, &run, 0);
+    EXPECT_EQ_I64(bed_settle(&bed, first, 0, 0, 1, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_U64(bed.core->leases[0].tracker.mark, 1);
+    EXPECT(ks_core_may_finish(bed.core, 0, 1, bed.now));
+    bed_write(&bed, &run, KS_STAGE_HANDED); /* It is finished all the same. */
+    bed_write(&bed, &run, KS_STAGE_WRITTEN);
+    EXPECT_EQ_I64(bed.core->sessions[second].in_flight, 0);
+}
+
+TEST(an_id_of_a_record_that_broke_half_way_settles_nothing)
+{
+    ks_session_id first = one_lane(100, 2);
+    ks_session_id second = bed_session(&bed, 100, 1 << 20);
+    struct bed_run run;
+
+    EXPECT_EQ_I64(bed_assign(&bed, first, 2), 2);
+    run = bed_run(&bed, 0);
+    bed_write(&bed, &run, KS_STAGE_HANDED);
+    bed_write(&bed, &run, KS_STAGE_BROKEN);
+    detach(first, false); /* Within its grace its ids are good. */
+    bed.core->leases[0].tracker.lanes[0].session = second;
+    EXPECT_EQ_I64(bed_pull(&bed, second, 2), 2);
+    EXPECT_EQ_I64(bed_settle(&bed, first, 0, 0, 2, KS_ACK, 0), KS_SETTLE_EXPIRED);
+    EXPECT_EQ_U64(bed_effect(&bed, KS_EFFECT_SETTLED, 0)->settled.count, 0);
+    EXPECT_EQ_U64(bed.core->leases[0].tracker.mark, 0);
+    EXPECT_EQ_I64(bed_settle(&bed, second, 0, 0, 2, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_U64(bed.core->leases[0].tracker.mark, 2);
+}
+
+TEST(extend_of_a_handed_record_makes_it_written)
+{
+    ks_session_id session = one_lane(100, 1);
+    struct bed_run run;
+
+    bed.core->fleet.deadline = KS_NEVER;
+    EXPECT_EQ_I64(bed_assign(&bed, session, 1), 1);
+    run = bed_run(&bed, 0);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_EXTEND, 1000), KS_SETTLE_UNKNOWN);
+    bed_write(&bed, &run, KS_STAGE_HANDED);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_EXTEND, 1000), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed.core->sessions[session].unwritten, 0);
+    bed_write(&bed, &run, KS_STAGE_BROKEN); /* Its client got it. */
+    EXPECT_EQ_I64(bed.core->sessions[session].in_flight, 1);
+    bed_wait(&bed, 1000);
+    EXPECT_EQ_I64(bed.core->sessions[session].in_flight, 0);
 }

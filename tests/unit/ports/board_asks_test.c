@@ -77,8 +77,8 @@ TEST(a_lease_table_that_does_not_answer_is_said_and_comes_back)
     stage_turn_until(&stage, is_not_ready);
     /* Past its deadline nothing leaves the house, but acks are taken. */
     until = stage_patience();
-    while (ks_switchboard_record(stage.board, consumer.runs[0].shard, consumer.runs[0].epoch,
-                                 consumer.runs[0].first, ks_instant_now()) != NULL)
+    while (ks_switchboard_may_finish(stage.board, consumer.runs[0].shard, consumer.runs[0].epoch,
+                                     ks_instant_now()))
         stage_turn(&stage, until, ks_span_ms(50));
     consumer_ack_all(&consumer);
     EXPECT_EQ_I64(sqlite3_exec(other, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);

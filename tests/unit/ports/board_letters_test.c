@@ -50,7 +50,10 @@ static struct ks_run *the_run;
 
 static bool has_pulled(struct stage *of)
 {
-    return ks_switchboard_pull(of->board, the_session, 1, 1 << 20, the_run, 1) == 1;
+    if (ks_switchboard_pull(of->board, the_session, 1, 1 << 20, the_run, 1) == 0)
+        return false;
+    stage_write(of->board, the_session, the_run);
+    return true;
 }
 
 static bool is_written(struct stage *of)
@@ -86,6 +89,7 @@ static ks_session_id pull_one(struct ks_run *ret_run)
     the_session = session;
     the_run = ret_run;
     stage_turn_until(&stage, has_pulled);
+    stage_write(stage.board, session, ret_run);
     return session;
 }
 

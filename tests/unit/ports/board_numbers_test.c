@@ -97,6 +97,7 @@ TEST(a_process_lives_through_more_shards_than_it_has_numbers)
     struct ks_settled settled;
     struct consumer consumer;
     struct ks_detail detail;
+    struct ks_run past;
     uint32_t shard = 0;
     ks_shard first;
     ks_shard last;
@@ -122,9 +123,13 @@ TEST(a_process_lives_through_more_shards_than_it_has_numbers)
     late.session_epoch = consumer.session_epoch;
     late.shard = first;
     late.epoch = 1;
+    past = (struct ks_run){.shard = first, .epoch = 1, .count = 1, .assignment = 1};
     settled = ks_switchboard_settle(stage.board, &late);
     EXPECT_EQ_I64(settled.status, KS_SETTLE_FENCED);
-    EXPECT(ks_switchboard_record(stage.board, first, 1, 0, ks_instant_now()) == NULL);
+    EXPECT(ks_switchboard_record(stage.board, &past, 0) == NULL);
+    EXPECT(!ks_switchboard_may_finish(stage.board, first, 1, ks_instant_now()));
+    ks_switchboard_write(stage.board, consumer.session, &past, KS_STAGE_HANDED, 0, 1, true);
+    ks_switchboard_write(stage.board, consumer.session, &past, KS_STAGE_BROKEN, 0, 1, false);
     EXPECT_EQ_I64(ks_switchboard_release(stage.board, first), KS_OPERATOR_NOT_HELD);
     EXPECT(!ks_switchboard_persisted(stage.board, first, 1, 1));
     ks_local_db_close(db);
@@ -154,8 +159,8 @@ TEST(records_come_and_are_settled_under_the_handle_of_a_later_life)
             ks_switchboard_pull(stage.board, consumer.session, 10, 1 << 20, consumer.runs, 1);
     }
     EXPECT_EQ_U64(consumer.runs[0].shard >> 16, 7);
-    EXPECT(ks_switchboard_record(stage.board, consumer.runs[0].shard, consumer.runs[0].epoch, 0,
-                                 ks_instant_now()) != NULL);
+    EXPECT(ks_switchboard_record(stage.board, &consumer.runs[0], 0) != NULL);
+    stage_write(stage.board, consumer.session, &consumer.runs[0]);
     EXPECT(strncmp(ks_switchboard_run_shard(stage.board, &consumer.runs[0]), "shardId-", 8) == 0);
     /* Under one of before it is not settled. */
     consumer.runs[0].shard &= UINT16_MAX;

@@ -30,10 +30,8 @@ TEST(an_ack_of_what_was_never_delivered_or_of_another_epoch_is_refused)
     EXPECT_EQ_I64(consumer_settle(&consumer, &forged, KS_ACK, &up_to), KS_SETTLE_FENCED);
     consumer_ack_all(&consumer);
     consumer_ack_all(&consumer); /* Twice is fine. */
-    EXPECT(ks_switchboard_record(stage.board, forged.shard, forged.epoch, 0, ks_instant_now()) ==
-           NULL);
-    EXPECT(ks_switchboard_record(stage.board, consumer.runs[0].shard, consumer.runs[0].epoch,
-                                 consumer.runs[0].first, ks_instant_now()) == NULL);
+    EXPECT(ks_switchboard_record(stage.board, &forged, 0) == NULL);
+    EXPECT(ks_switchboard_record(stage.board, &consumer.runs[0], consumer.runs[0].first) == NULL);
     stage_vanish(&stage);
 }
 
@@ -62,6 +60,7 @@ TEST(a_checkpoint_by_position_settles_all_before_it)
     struct stage stage;
     struct ks_detail detail;
     struct ks_board_status status;
+    const struct ks_record *record;
     const struct ks_run *run;
     const char *id;
     char middle[KS_SEQUENCE_MAX + 1];
@@ -76,10 +75,8 @@ TEST(a_checkpoint_by_position_settles_all_before_it)
     run = &consumer.runs[0];
     EXPECT(run->count > 2);
     id = ks_switchboard_shard_id(stage.board, run->shard);
-    EXPECT_OK(ks_view_copy_text(
-        ks_switchboard_record(stage.board, run->shard, run->epoch, run->first + 1, ks_instant_now())
-            ->sequence,
-        middle, sizeof middle));
+    record = ks_board_record(stage.board, run->shard, run->epoch, run->first + 1);
+    EXPECT_OK(ks_view_copy_text(record->sequence, middle, sizeof middle));
 
     EXPECT_ERR(ks_switchboard_checkpoint(stage.board, KS_VIEW("nowhere"), ks_view_text(middle), 0,
                                          0, &shard, &epoch, &up_to, &detail),
@@ -99,10 +96,8 @@ TEST(a_checkpoint_by_position_settles_all_before_it)
     EXPECT_EQ_U64(up_to, run->first + 2);
     ks_switchboard_status(stage.board, &status);
     EXPECT_EQ_U64(status.self.in_flight, 10);
-    EXPECT(ks_switchboard_record(stage.board, shard, epoch, run->first + 1, ks_instant_now()) ==
-           NULL);
-    EXPECT(ks_switchboard_record(stage.board, shard, epoch, run->first + 2, ks_instant_now()) !=
-           NULL);
+    EXPECT(ks_core_is_settled(stage.board->core, shard, run->first + 1));
+    EXPECT(!ks_core_is_settled(stage.board->core, shard, run->first + 2));
 
     /* Again, and behind it: settled already. */
     EXPECT_OK(ks_switchboard_checkpoint(stage.board, ks_view_text(id), ks_view_text(middle), 0,
@@ -137,7 +132,7 @@ TEST(a_client_that_comes_back_takes_its_session_over)
     EXPECT_EQ_I64(consumer_settle(&old, &old.runs[0], KS_ACK, &up_to), KS_SETTLE_SESSION_FENCED);
 
     /* The old connection closes late: that is not the end of the new one. */
-    ks_switchboard_detach(stage.board, old.session, &old.port);
+    ks_switchboard_detach(stage.board, old.session, &old.port, false);
     consumer_pull_until(&young, 6);
     consumer_ack_all(&young);
     EXPECT_EQ_U64(young.endings, 0);
@@ -153,7 +148,7 @@ TEST(a_consumer_that_leaves_before_it_hears_is_never_called)
     stage_begin(&stage, "pod-a");
     consumer_join(&old, &stage, "client");
     consumer_join(&young, &stage, "client");
-    ks_switchboard_detach(stage.board, old.session, &old.port);
+    ks_switchboard_detach(stage.board, old.session, &old.port, false);
     memset(&old.port, 0, sizeof old.port);
     ks_loop_turn(stage.loop, ks_span_ms(0));
     stage_put(&stage, 0, 3);
@@ -213,8 +208,7 @@ TEST(a_record_leaves_by_the_clock_also_in_the_middle_of_a_turn)
     run = &consumer.runs[0];
     /* A busy machine may be late for a heartbeat. */
     until = stage_patience();
-    while (ks_switchboard_record(stage.board, run->shard, run->epoch, run->first,
-                                 ks_instant_now()) == NULL)
+    while (!ks_switchboard_may_finish(stage.board, run->shard, run->epoch, ks_instant_now()))
         stage_turn(&stage, until, ks_span_ms(50));
 
     /* As if it had been stopped in a turn, whose time stands still. */
@@ -222,7 +216,6 @@ TEST(a_record_leaves_by_the_clock_also_in_the_middle_of_a_turn)
     ks_switchboard_status(stage.board, &status);
     EXPECT(!ks_instant_reached(ks_loop_now(stage.loop), status.self.deadline));
     EXPECT(ks_instant_reached(ks_instant_now(), status.self.deadline));
-    EXPECT(ks_switchboard_record(stage.board, run->shard, run->epoch, run->first,
-                                 ks_instant_now()) == NULL);
+    EXPECT(!ks_switchboard_may_finish(stage.board, run->shard, run->epoch, ks_instant_now()));
     stage_vanish(&stage);
 }

@@ -259,6 +259,12 @@ static uint32_t number_of(const struct ks_record *record)
     return (uint32_t)number;
 }
 
+void stage_write(struct ks_switchboard *board, ks_session_id session, const struct ks_run *run)
+{
+    ks_switchboard_write(board, session, run, KS_STAGE_HANDED, run->first, run->count, false);
+    ks_switchboard_write(board, session, run, KS_STAGE_WRITTEN, run->first, run->count, false);
+}
+
 /* Takes what there is, and looks at every record. */
 void consumer_pull(struct consumer *consumer)
 {
@@ -269,8 +275,8 @@ void consumer_pull(struct consumer *consumer)
     for (uint32_t i = 0; i < count; i++) {
         EXPECT(runs[i].shard < STAGE_SHARDS_MAX);
         for (uint32_t k = 0; k < runs[i].count; k++) {
-            const struct ks_record *record = ks_switchboard_record(
-                board, runs[i].shard, runs[i].epoch, runs[i].first + k, ks_instant_now());
+            const struct ks_record *record =
+                ks_switchboard_record(board, &runs[i], runs[i].first + k);
             char *last = consumer->last_sequence[runs[i].shard];
 
             EXPECT(record != NULL);
@@ -280,6 +286,7 @@ void consumer_pull(struct consumer *consumer)
             consumer->seen[number_of(record)]++;
             consumer->records++;
         }
+        stage_write(board, consumer->session, &runs[i]);
         EXPECT(consumer->run_count < 64);
         consumer->runs[consumer->run_count++] = runs[i];
     }

@@ -56,6 +56,9 @@ void stage_drain(struct stage *stage);
 void stage_put(struct stage *stage, uint32_t first, uint32_t count);
 void stage_put_one(struct stage *stage, const struct ks_put_entry *entry);
 
+/* Reports that all records of the run were handed over and written. */
+void stage_write(struct ks_switchboard *board, ks_session_id session, const struct ks_run *run);
+
 struct consumer {
     struct ks_consumer port;
     struct stage *stage;
@@ -75,7 +78,7 @@ struct consumer {
 /* A session as most tests want it. */
 struct ks_session_request consumer_request(const char *client_id);
 void consumer_join(struct consumer *consumer, struct stage *stage, const char *client_id);
-/* Takes what there is, looks at every record and expects them in order. */
+/* Takes what there is, looks at every record, expects them in order, and reports that they are written. */
 void consumer_pull(struct consumer *consumer);
 /* Until it has exactly `records` in all. */
 void consumer_pull_until(struct consumer *consumer, uint32_t records);

@@ -378,7 +378,7 @@ TEST(what_cannot_be_read_any_more_is_not_written_and_told_once)
     }
     peers_look(&row);
     EXPECT(!bed_told(&peers_bed, KS_STORY_DAMAGED));
-    EXPECT(!ks_core_may_deliver(peers_bed.core, 0, lease->epoch, peers_bed.now));
+    EXPECT(!ks_core_may_finish(peers_bed.core, 0, lease->epoch, peers_bed.now));
     /* Mended, and as we left it. */
     row.damaged = false;
     for (int i = 0; i < 1000 && lease->write != KS_WRITE_REREAD; i++)

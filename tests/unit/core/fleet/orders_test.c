@@ -109,7 +109,7 @@ TEST(a_row_that_was_made_again_is_given_back_until_its_epoch_is_a_new_one)
     row = row_of(bed.core->fleet.self, 2);
     bed_answer_lease(&bed, token_of(KS_STORE_READ_LEASE), &row);
     EXPECT_EQ_I64(bed.core->leases_used, 1);
-    EXPECT(!ks_core_may_deliver(bed.core, 4, 2, bed.now));
+    EXPECT(!ks_core_may_finish(bed.core, 4, 2, bed.now));
     bed_settle_down(&bed);
     bed_answer_lease(&bed, ks_token_make(KS_FOR_LEASE, 0, bed.core->leases[0].serial), &row);
     bed_answer(&bed, token_of(KS_STORE_FINAL), KS_DONE);
@@ -119,7 +119,7 @@ TEST(a_row_that_was_made_again_is_given_back_until_its_epoch_is_a_new_one)
     bed_tick(&bed);
     row = row_of(bed.core->fleet.self, 4);
     bed_answer_lease(&bed, token_of(KS_STORE_READ_LEASE), &row);
-    EXPECT(ks_core_may_deliver(bed.core, 4, 4, bed.now));
+    EXPECT(ks_core_may_finish(bed.core, 4, 4, bed.now));
 }
 
 TEST(a_row_that_was_made_again_is_looked_at_until_it_has_come_to_the_epoch)
@@ -154,7 +154,7 @@ TEST(to_be_told_to_take_what_we_hold_is_a_reason_to_look)
     /* And it is asked for at once. */
     bed_answer_lease(&bed, token_of(KS_STORE_READ_LEASE), &row);
     EXPECT_EQ_I64(bed.core->leases_used, 1);
-    EXPECT(!ks_core_may_deliver(bed.core, 4, 1, bed.now));
+    EXPECT_EQ_I64(bed.core->leases[bed.core->directory[4].held].state, KS_LEASE_RETURNING);
 }
 
 TEST(a_give_stops_delivery_in_the_same_step_and_is_removed_only_when_the_epoch_is_over)
@@ -163,9 +163,9 @@ TEST(a_give_stops_delivery_in_the_same_step_and_is_removed_only_when_the_epoch_i
 
     bed_live(&bed);
     bed_hold(&bed, 4, 2);
-    EXPECT(ks_core_may_deliver(bed.core, 4, 2, bed.now));
+    EXPECT(ks_core_may_finish(bed.core, 4, 2, bed.now));
     beat_with(1, 0);
-    EXPECT(!ks_core_may_deliver(bed.core, 4, 2, bed.now));
+    EXPECT_EQ_I64(bed.core->leases[bed.core->directory[4].held].state, KS_LEASE_RETURNING);
     row = row_of(bed.core->fleet.self, 2);
     row.next_owner = (struct ks_incarnation){BED_OTHER, 5};
     bed_answer_lease(&bed, token_of(KS_STORE_READ_LEASE), &row);
@@ -183,7 +183,7 @@ TEST(a_give_stops_what_we_hold_of_an_earlier_epoch)
     bed_live(&bed);
     bed_hold(&bed, 4, 1);
     beat_with(1, 0);
-    EXPECT(!ks_core_may_deliver(bed.core, 4, 1, bed.now));
+    EXPECT_EQ_I64(bed.core->leases[bed.core->directory[4].held].state, KS_LEASE_RETURNING);
 }
 
 TEST(a_give_of_what_we_do_not_hold_yet_ends_it_without_a_delivery)
@@ -195,7 +195,7 @@ TEST(a_give_of_what_we_do_not_hold_yet_ends_it_without_a_delivery)
     row = row_of(bed.core->fleet.self, 2);
     bed_answer_lease(&bed, token_of(KS_STORE_READ_LEASE), &row);
     EXPECT_EQ_I64(bed.core->leases_used, 1);
-    EXPECT(!ks_core_may_deliver(bed.core, 4, 2, bed.now));
+    EXPECT(!ks_core_may_finish(bed.core, 4, 2, bed.now));
     bed_settle_down(&bed);
     bed_answer_lease(&bed, ks_token_make(KS_FOR_LEASE, 0, bed.core->leases[0].serial), &row);
     EXPECT_EQ_I64(bed_asked(&bed, KS_STORE_FINAL)->up_to, 0); /* Its checkpoint stays as it is. */

@@ -97,7 +97,7 @@ TEST(a_refused_heartbeat_stops_delivery_at_once_and_starts_again_under_a_new_boo
     boot = bed.core->fleet.self.boot;
     next_beat();
     bed_answer(&bed, token_of(KS_STORE_HEARTBEAT), KS_REFUSED);
-    EXPECT(!ks_core_may_deliver(bed.core, 0, 1, bed.now));
+    EXPECT(!ks_core_may_finish(bed.core, 0, 1, bed.now));
     fenced = my_row(boot, KS_FENCED, 1);
     bed_settle_down(&bed);
     bed_answer_worker(&bed, token_of(KS_STORE_READ_WORKER), &fenced);
@@ -186,7 +186,7 @@ TEST(a_session_makes_an_idle_worker_active_and_says_so_at_once)
     ks_session_id session = bed_session(&bed, 1, 1);
     EXPECT_EQ_I64(bed_asked(&bed, KS_STORE_HEARTBEAT)->mode, KS_ACTIVE);
     answer_beat(token_of(KS_STORE_HEARTBEAT));
-    struct ks_event close = {.kind = KS_EVENT_SESSION_CLOSE, .session = {session}};
+    struct ks_event close = {.kind = KS_EVENT_SESSION_CLOSE, .session.session = session};
     bed_step(&bed, &close);
     EXPECT(bed_asked(&bed, KS_STORE_HEARTBEAT) == NULL);
     bed.core->fleet.deadline = KS_NEVER;

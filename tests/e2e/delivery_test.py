@@ -1,0 +1,359 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Deliveries that are disturbed on their way into a socket: drains and releases in the middle of a batch, large records
+that are half-way, readers that stop. The queues of the kernel show which bytes had left the sidecar."""
+
+import http.client
+import json
+import re
+import socket
+
+from lib import (PATIENCE, RawStream, Sidecar, check, check_equal, main, numbered, pull_all, test,
+                 wait_until)
+
+HEAD = re.compile(rb'"ack_id":"([^"]+)".{1,400}?"shard_id":"([^"]+)".{1,60}?"sequence_number":"(\d+)"'
+                  rb'.{1,300}?"attempt":(\d+)')
+# The HTTP library may hold as many bytes that it took and did not send yet.
+LIBRARY_BYTES = 128 * 1024 + 4096
+
+
+class SlowStream:
+    """The record stream over a socket with a small receive buffer; the test decides how many bytes it reads."""
+
+    def __init__(self, sidecar, query, path="/v1/records/stream", receive_bytes=4096):
+        self.port, self.raw, self.ended = sidecar.port, b"", False
+        self.socket = socket.socket()
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        self.socket.settimeout(20 * PATIENCE)
+        self.socket.connect(("127.0.0.1", sidecar.port))
+        self.socket.sendall(f"GET {path}?{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+
+    def read(self, most=65536):
+        """Reads some bytes; false at the end of the stream."""
+        got = self.socket.recv(most)
+        self.raw += got
+        self.ended = not got
+        return bool(got)
+
+    def read_bytes(self, count):
+        until = len(self.raw) + count
+        while len(self.raw) < until and self.read(min(65536, until - len(self.raw))):
+            pass
+
+    def read_until(self, fact):
+        while not fact():
+            check(self.read(), "the stream ended; its last bytes:", self.raw[-200:])
+
+    def body(self):
+        """The body as far as it was read, without the heads of its chunks."""
+        at = self.raw.find(b"\r\n\r\n") + 4
+        body = b""
+        while at >= 4:
+            head = self.raw.find(b"\r\n", at)
+            if head < 0 or int(self.raw[at:head], 16) == 0:
+                break
+            size = int(self.raw[at:head], 16)
+            body += self.raw[head + 2:head + 2 + size]
+            at = head + 2 + size + 2
+            if at > len(self.raw):
+                break
+        return body
+
+    def lines(self):
+        return [json.loads(line) for line in self.body().split(b"\n")[:-1]]
+
+    def records(self):
+        return [line for line in self.lines() if line["type"] == "record"]
+
+    def heads(self):
+        """(ack_id, shard, number, attempt) of each record that was begun."""
+        return [(one[0].decode(), one[1].decode(), one[2].decode(), int(one[3])) for one in HEAD.findall(self.body())]
+
+    def queued(self):
+        """Bytes of this connection that the kernel holds: sent by the sidecar, and not read."""
+        mine, total = self.socket.getsockname()[1], 0
+        with open("/proc/net/tcp", encoding="ascii") as table:
+            for row in table.read().split("\n")[1:-1]:
+                local, peer, _, queues = row.split()[1:5]
+                ports = int(local.split(":")[1], 16), int(peer.split(":")[1], 16)
+                sent, received = (int(word, 16) for word in queues.split(":"))
+                total += sent if ports == (self.port, mine) else received if ports == (mine, self.port) else 0
+        return total
+
+    def settled_queue(self):
+        """queued(), when it has not changed between several looks."""
+        seen = []
+
+        def same():
+            seen.append(self.queued())
+            return len(seen) > 5 and len(set(seen[-5:])) == 1
+        wait_until(same, 20, "the queue of the kernel is full", every=0.1)
+        return seen[-1]
+
+
+def key_of(record):
+    return record["shard_id"], record["sequence_number"]
+
+
+def session_of(sidecar, name):
+    return next((row for row in sidecar.get("/v1/sessions")["sessions"] if row["client_id"] == name), None)
+
+
+def letters(sidecar):
+    found, token = [], ""
+    while True:
+        page = sidecar.get("/v1/dead-letters?page_size=1000" + (f"&page_token={token}" if token else ""))
+        found += page["dead_letters"]
+        token = page["next_page_token"]
+        if not token:
+            return found
+
+
+def ack(sidecar, ids):
+    answer = sidecar.call("POST", "/v1/records/ack", {"ack_ids": ids})
+    check_equal(answer.status, 200, answer)
+    return answer.json
+
+
+def release(sidecar, shard):
+    answer = sidecar.call("POST", f"/v1/leases/{shard}/release")
+    check_equal(answer.status, 200, answer)
+
+
+def put_sized(sidecar, count, size, start=0):
+    return sidecar.put([(f"key-{number}", b"x" * size) for number in range(start, start + count)])
+
+
+def wait_held(sidecar, count):
+    """Leases are taken for an app: one asks once, and gets nothing."""
+    sidecar.get("/v1/records?session=first&max_records=1&wait_ms=0")
+    wait_until(lambda: sum(row["state"] == "held" for row in sidecar.get("/v1/shards")["shards"]) == count, 20, "held")
+    sidecar.call("DELETE", "/v1/sessions/first")
+
+
+# --- Drains and releases ---
+
+def drain_in_mid_batch(folder, accept):
+    sidecar = Sidecar.local(folder, lease_duration_ms=10000).start()
+    put_sized(sidecar, 6000, 1000)
+    connection = http.client.HTTPConnection("127.0.0.1", sidecar.port, timeout=20 * PATIENCE)
+    connection.request("GET", "/v1/records/stream?client_id=app&heartbeat_ms=200", headers={"Accept": accept})
+    read, acked, failed, ids, control = 0, 0, [], [], []
+    for line in connection.getresponse():
+        if accept == "text/event-stream":
+            if not line.startswith(b"data: "):
+                continue
+            line = line[len(b"data: "):]
+        event = json.loads(line)
+        if event["type"] == "record":
+            read += 1
+            ids.append(event["ack_id"])
+            if read == 2000:
+                sidecar.signal(15)
+        else:
+            control.append(event)
+        if ids and (len(ids) == 20 or event["type"] != "record"):
+            answer = ack(sidecar, ids)
+            acked, failed, ids = acked + answer["ok"], failed + answer["failed"], []
+    check_equal((acked, failed, ids), (read, [], []), "each record that was read is settled")
+    check_equal((control[-1]["type"], control[-1]["reason"]), ("ended", "drained"), control[-1])
+    check_equal(sidecar.wait(), 0, "status")
+
+
+@test(seconds=60)
+def ndjson_stream_drained_in_mid_batch_loses_no_ack(folder):
+    drain_in_mid_batch(folder, "application/x-ndjson")
+
+
+@test(seconds=60)
+def sse_stream_drained_in_mid_batch_loses_no_ack(folder):
+    drain_in_mid_batch(folder, "text/event-stream")
+
+
+@test(seconds=60)
+def released_shard_leaves_the_stream_and_the_other_shards_alone(folder):
+    sidecar = Sidecar.local(folder, lease_duration_ms=10000).start()
+    wait_held(sidecar, 4)
+    placed = put_sized(sidecar, 2000, 1000)
+    stream = SlowStream(sidecar, "client_id=app&max_in_flight=100000&heartbeat_ms=200")
+    stream.read_until(lambda: len(stream.heads()) >= 50)
+    shard = stream.heads()[-1][1]
+    release(sidecar, shard)
+
+    others = {key for key in placed if key[0] != shard}
+    stream.read_until(lambda: others <= {key_of(record) for record in stream.records()})
+    records = stream.records()
+    mine = [record["ack_id"] for record in records if record["shard_id"] != shard]
+    check_equal(len(mine), len(others), "each record of the other shards comes once")
+    answer = ack(sidecar, mine)
+    check_equal((answer["ok"], answer["failed"]), (len(mine), []), "acks of the other shards")
+    check("ended" not in {line["type"] for line in stream.lines()}, "the stream lives")
+    sidecar.kill()
+
+
+# --- Large records that are half-way ---
+
+@test(seconds=60)
+def large_record_halfway_at_a_release_is_finished(folder):
+    sidecar = Sidecar.local(folder, local_shards=2, lease_duration_ms=10000, max_attempts=1).start()
+    wait_held(sidecar, 2)
+    for start in range(0, 48, 8):
+        put_sized(sidecar, 8, 150000, start)
+    stream = SlowStream(sidecar, "max_in_flight_bytes=64000000&heartbeat_ms=200", receive_bytes=16384)
+    stream.read_until(lambda: len({head[1] for head in stream.heads()}) == 2)
+    stream.settled_queue()
+    ack_id, shard, number, _ = stream.heads()[-1]
+    release(sidecar, shard)
+
+    stream.read_until(lambda: (shard, number) in map(key_of, stream.records()))
+    answer = ack(sidecar, [ack_id])
+    check_equal((answer["ok"], answer["failed"]), (1, []), "it is settled until the deadline of the hand-over")
+    wait_until(lambda: sidecar.get("/v1/shards/" + shard)["state"] != "held", 20, "the lease leaves")
+    begun = len(stream.records())
+    stream.read_until(lambda: any(record["shard_id"] != shard for record in stream.records()[begun:]))
+    check_equal(letters(sidecar), [], "no delivery failed by the release")
+    sidecar.kill()
+
+
+@test(seconds=60)
+def late_ack_while_the_next_attempt_is_halfway_leaves_the_stream(folder):
+    sidecar = Sidecar.local(folder, local_shards=1, lease_duration_ms=10000, retry_backoff_ms=0).start()
+    wait_held(sidecar, 1)
+    put_sized(sidecar, 4, 400000)
+    stream = SlowStream(sidecar, "client_id=app&max_in_flight=2&ack_deadline_ms=1500&heartbeat_ms=200", receive_bytes=16384)
+    stream.read_until(lambda: any(head[3] == 2 for head in stream.heads()))
+    first, second = stream.heads()[0], next(head for head in stream.heads() if head[3] == 2)
+    check(second[2] not in {record["sequence_number"] for record in stream.records() if record["attempt"] == 2}, "half-way")
+    check_equal(ack(sidecar, [first[0]])["ok"], 1, "a late ack")
+    stream.read_until(lambda: any(record["attempt"] == 2 and record["sequence_number"] == second[2]
+                                  for record in stream.records()))
+    check_equal(ack(sidecar, [second[0]])["ok"], 1, "the ack of the other attempt is no failure")
+    third = {record["sequence_number"] for record in stream.records()}
+    stream.read_until(lambda: {record["sequence_number"] for record in stream.records()
+                               if ack(sidecar, [record["ack_id"]])} - third)
+    check(session_of(sidecar, "app")["attached"], "the stream lives")
+    sidecar.kill()
+
+
+@test(seconds=60)
+def letter_discarded_while_its_redelivery_is_halfway_leaves_the_stream(folder):
+    sidecar = Sidecar.local(folder, local_shards=1, lease_duration_ms=10000).start()
+    wait_held(sidecar, 1)
+    put_sized(sidecar, 1, 900000)
+    record = pull_all(sidecar, 1, ack=False)[0]
+    answer = sidecar.call("POST", "/v1/records/settle", {"settlements": [
+        {"ack_id": record["ack_id"], "outcome": "dead_letter"}], "wait": "persisted"})
+    check_equal(answer.json["ok"], 1, answer)
+    letter = wait_until(lambda: letters(sidecar), 10, "the dead letter")[0]["id"]
+    sidecar.call("DELETE", "/v1/sessions/default")
+    check_equal(sidecar.call("POST", f"/v1/dead-letters/{letter}/redrive").status, 200, "redrive")
+    stream = SlowStream(sidecar, "client_id=app&heartbeat_ms=200", receive_bytes=16384)
+    stream.read_until(lambda: len(stream.heads()) == 1)
+    check_equal(sidecar.call("POST", f"/v1/dead-letters/{letter}/discard").status, 200, "discard")
+    stream.read_until(lambda: len(stream.records()) == 1)
+    sidecar.put(numbered(1))
+    stream.read_until(lambda: len(stream.records()) == 2)
+    check_equal(letters(sidecar), [], "it is gone")
+    sidecar.kill()
+
+
+# --- Readers that stop ---
+
+@test(seconds=90)
+def record_that_was_never_in_the_socket_of_a_stalled_reader_does_not_fail(folder):
+    sidecar = Sidecar.local(folder, local_shards=1, lease_duration_ms=10000, max_attempts=1).start()
+    wait_held(sidecar, 1)
+    put_sized(sidecar, 16000, 100)
+    stream = SlowStream(sidecar, "client_id=app&ack_deadline_ms=2000&ordering=none&max_in_flight=50000")
+    stream.read_bytes(30000)
+    queue = stream.settled_queue()
+    read = len(stream.raw)
+    row = session_of(sidecar, "app")
+    check(row["assigned"] > 0 and row["assigned_bytes"] > 0, "what waits for the reader is assigned", row)
+    wait_until(lambda: session_of(sidecar, "app")["in_flight"] == 0, 40, "the deadlines of what was written pass")
+    dead = wait_until(lambda: letters(sidecar), 20, "their dead letters")
+    check_equal((len(stream.raw), stream.settled_queue()), (read, queue), "nothing was written meanwhile")
+    stream.read_bytes(queue)
+    never = {key_of(letter) for letter in dead} - {key_of(record) for record in stream.records()}
+    check_equal(never, set(), "dead letters of what was never in the socket")
+    sidecar.kill()
+
+
+@test(seconds=90)
+def recalled_record_is_not_written_to_the_session_that_lost_its_lane(folder):
+    sidecar = Sidecar.local(folder, local_shards=2, lease_duration_ms=10000, retry_backoff_ms=0).start()
+    wait_held(sidecar, 2)
+    put_sized(sidecar, 16000, 100)
+    slow = SlowStream(sidecar, "client_id=slow&ack_deadline_ms=1500&max_in_flight=50000&heartbeat_ms=200")
+    slow.read_bytes(30000)
+    read, queue = len(slow.raw), slow.settled_queue()
+    fast, got = RawStream(sidecar, "client_id=fast&max_in_flight=200"), []
+    while len(got) < 6000:
+        batch = fast.records(100)
+        check_equal(ack(sidecar, [record["ack_id"] for record in batch])["failed"], [], "the fast one")
+        got += batch
+    check_equal(len({key_of(record) for record in got}), len(got), "each once")
+    slow.read_bytes(queue + LIBRARY_BYTES)
+    before = len(slow.records())
+    slow.read_bytes(200000)
+    stale = {key_of(record) for record in slow.records()[before + 1:]} & {key_of(record) for record in got}
+    check_equal(stale, set(), "written, though another session had settled them before")
+    check(len(slow.raw) > read + queue, "it read on")
+    sidecar.kill()
+
+
+@test(seconds=90)
+def record_of_a_lost_lease_does_not_leave_when_its_reader_reads_on(folder):
+    one = Sidecar.local(folder, "one", local_shards=1).start()
+    wait_held(one, 1)
+    put_sized(one, 16000, 100)
+    slow = SlowStream(one, "client_id=slow&max_in_flight=50000&heartbeat_ms=200")
+    slow.read_bytes(20000)
+    slow.settled_queue()
+    two = Sidecar.local(folder, "two", local_shards=1).start()
+    got = []
+    release(one, "shardId-000000000000")
+
+    def pull():
+        batch = two.get("/v1/records?max_records=1000&wait_ms=500")
+        if batch["batch_id"]:
+            check_equal(two.call("POST", f"/v1/records/ack?batch_id={batch['batch_id']}").json["failed"], [], "ack")
+        got.extend(batch["records"])
+        return len(got) >= 3000
+    wait_until(pull, 40, "the other one delivers them")
+    queue = slow.settled_queue()
+    slow.read_bytes(queue)
+    before = len(slow.records())
+    beats = len([line for line in slow.lines() if line["type"] == "heartbeat"])
+    while slow.read() and len([line for line in slow.lines() if line["type"] == "heartbeat"]) == beats:
+        pass
+    check_equal(len(slow.records()[before:]), 0, "written after its lease was lost")
+    one.kill()
+    two.kill()
+
+
+# --- Settling ---
+
+@test(seconds=40)
+def settle_request_with_an_ended_session_is_judged_item_by_item(folder):
+    sidecar = Sidecar.local(folder, local_shards=2, lease_duration_ms=10000).start()
+    wait_held(sidecar, 2)
+    sidecar.put(numbered(40))
+    polls = {name: wait_until(lambda: sidecar.get(f"/v1/records?session={name}&max_records=5&wait_ms=1000")["records"], 20,
+                              f"records of {name}") for name in "ab"}
+    check_equal(sidecar.call("DELETE", "/v1/sessions/b").status, 200, "the end of b")
+    ours, other = [record["ack_id"] for record in polls["a"]], polls["b"][0]["ack_id"]
+
+    answer = sidecar.call("POST", "/v1/records/settle", {"settlements": [
+        {"ack_id": name, "outcome": "ack"} for name in (ours[0], other, ours[1])]})
+    check_equal(answer.status, 200, answer)
+    check_equal((answer.json["ok"], [(item["ack_id"], item["reason"]) for item in answer.json["failed"]]),
+                (2, [(other, "EXPIRED")]), answer)
+    row = session_of(sidecar, "a")
+    check_equal(row["in_flight"], len(ours) - 2, "what is left of a")
+    answer = sidecar.call("POST", "/v1/records/settle", {"settlements": [{"ack_id": other, "outcome": "ack"}]})
+    check_equal(answer.status, 410, "every item is of an ended session")
+    sidecar.kill()
+
+
+main()

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/settle.h"
+
+#include "bed.h"
+#include "ks_test.h"
+
+static struct bed bed;
+
+/* One session with four records that were written to it. */
+static ks_session_id four_written(void)
+{
+    ks_session_id session;
+
+    bed_live(&bed);
+    session = bed_session(&bed, 10, 1 << 20);
+    bed_hold(&bed, 0, 1);
+    bed_settle_down(&bed);
+    bed_records(&bed, 0, 4, 100, false);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 4), 4);
+    return session;
+}
+
+static struct ks_settled settled(void)
+{
+    return bed_effect(&bed, KS_EFFECT_SETTLED, 0)->settled;
+}
+
+TEST(an_ack_of_some_records_counts_those_that_were_open)
+{
+    ks_session_id session = four_written();
+
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 1, 1, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_U64(settled().count, 1);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 3, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_U64(settled().count, 2);
+    EXPECT_EQ_U64(settled().up_to, 3);
+}
+
+TEST(a_settlement_of_another_epoch_is_fenced)
+{
+    ks_session_id session = four_written();
+    struct ks_event event = {.kind = KS_EVENT_SETTLE};
+
+    event.settle.session = session;
+    event.settle.session_epoch = bed.core->sessions[session].epoch;
+    event.settle.epoch = 2;
+    event.settle.count = 1;
+    bed_step(&bed, &event);
+    EXPECT_EQ_I64(settled().status, KS_SETTLE_FENCED);
+    EXPECT_EQ_U64(bed.core->leases[0].tracker.mark, 0);
+}
+
+TEST(a_checkpoint_settles_everything_that_was_delivered_up_to_it)
+{
+    struct ks_event event = {.kind = KS_EVENT_CHECKPOINT};
+
+    (void)four_written();
+    event.checkpoint.epoch = 1;
+    event.checkpoint.number = 2;
+    bed_step(&bed, &event);
+    EXPECT_EQ_I64(settled().status, KS_SETTLE_OK);
+    EXPECT_EQ_U64(bed.core->leases[0].tracker.mark, 3);
+}
+
+TEST(a_settlement_of_a_record_that_was_never_delivered_is_unknown)
+{
+    ks_session_id session = four_written();
+
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 4, 1, KS_ACK, 0), KS_SETTLE_UNKNOWN);
+}
