@@ -118,6 +118,7 @@ struct oracle_shard {
     int64_t returning_at;     /* When it said that it gives the lease back. */
     int64_t unlisted_at;      /* Since when no listing shows it; INT64_MAX: the last one did. */
     uint32_t unlisted;        /* Listings in a row. */
+    uint64_t legible;         /* The newest request whose answer had a row that could be read. */
     bool damaged;             /* Could not be read the last time. */
     bool unsure; /* A write of its owner was not done, or not surely: it is read before the next. */
     bool read_back;      /* Read again since it began. */

@@ -106,9 +106,12 @@ static void leases_told(struct oracle_rules *rules, const struct table_request *
         const struct ks_lease_row *row = &request->answer.leases[i];
         struct oracle_shard *shard = &rules->shards[row->shard];
 
-        shard->damaged = row->damaged;
+        /* A look that comes late says nothing of a row that was read since. */
+        shard->damaged = row->damaged && request->order > shard->legible;
         if (row->damaged)
             continue;
+        if (request->order > shard->legible)
+            shard->legible = request->order;
         know(rules, &shard->known, row->owner, row->epoch);
         /* A slow look may show the row as it was before the move. */
         if (row->next_owner.worker != 0 &&
