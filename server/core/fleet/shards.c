@@ -99,8 +99,10 @@ void ks_shards_see(struct ks_core *core, uint32_t serial, const struct ks_lease_
     bool untold;
 
     entry->seen = true;
-    /* Below what we know it is an old replica's, or that of a row which was deleted and made again: then what we know
-     * goes with the next read. */
+    /* Below what we know it is an old replica's, or that of a row which was deleted and made again: then the second
+     * read of all rows that shows it counts. */
+    if (!row->damaged && row->epoch < entry->epoch && entry->missing >= MISSING_ENOUGH)
+        forget_row(entry);
     if (!row->damaged &&
         (row->epoch < entry->epoch || (row->epoch == entry->epoch && is_newer(entry, serial))))
         return;
