@@ -75,41 +75,6 @@ static void settle_one(struct world *world, const struct place *place, uint64_t 
     world_stream_settle(world, place->shard, place->reader->base + number);
 }
 
-/* A settlement by `session` (SIM_SESSIONS: by a checkpoint) of records of which the core says that they are settled. */
-static void acknowledge(struct world *world, const struct place *place, uint32_t session,
-                        uint64_t first, uint64_t count)
-{
-    uint64_t known = place->lane->delivered;
-
-    /* A record that was given up before it was ever delivered is settled, too. */
-    if (known < place->reader->forgot)
-        known = place->reader->forgot;
-    if (first + count > known) {
-        oracle_fail(world, "w%u takes an ack of shard-%u for what it never delivered",
-                    place->process->worker, place->shard);
-        return;
-    }
-    for (uint64_t i = first; i < first + count; i++) {
-        const struct oracle_record *record = record_at(place, i);
-        bool saw = session == SIM_SESSIONS || has_got(record, session);
-
-        if (i < place->reader->forgot || record->state == RECORD_SETTLED)
-            continue;
-        if (!shell_is_settled(place->process, place->shard, i)) {
-            if (session == SIM_SESSIONS ? record->deliveries > 0 : saw && record->last == session)
-                oracle_fail(world, "w%u does not settle record %llu of shard-%u for its session",
-                            place->process->worker, (unsigned long long)i, place->shard);
-            continue;
-        }
-        if (!saw || record->handed == 0)
-            oracle_fail(world,
-                        "w%u settles record %llu of shard-%u for session %u, which has not "
-                        "got it",
-                        place->process->worker, (unsigned long long)i, place->shard, session);
-        settle_one(world, place, i);
-    }
-}
-
 /* True if the record may be given up, because somebody wanted it or the policy says so. */
 static bool may_die(const struct place *place, uint64_t number)
 {
@@ -144,6 +109,44 @@ static bool has_died(struct world *world, const struct place *place, uint64_t nu
                     place->process->worker, (unsigned long long)number, place->shard);
     land(place, number, RECORD_DYING);
     return true;
+}
+
+/* A settlement by `session` (SIM_SESSIONS: by a checkpoint) of records of which the core says that they are settled. */
+static void acknowledge(struct world *world, const struct place *place, uint32_t session,
+                        uint64_t first, uint64_t count)
+{
+    uint64_t known = place->lane->delivered;
+
+    /* A record that was given up before it was ever delivered is settled, too. */
+    if (known < place->reader->forgot)
+        known = place->reader->forgot;
+    if (first + count > known) {
+        oracle_fail(world, "w%u takes an ack of shard-%u for what it never delivered",
+                    place->process->worker, place->shard);
+        return;
+    }
+    for (uint64_t i = first; i < first + count; i++) {
+        const struct oracle_record *record = record_at(place, i);
+        bool saw = session == SIM_SESSIONS || has_got(record, session);
+
+        if (i < place->reader->forgot || record->state == RECORD_SETTLED)
+            continue;
+        if (!shell_is_settled(place->process, place->shard, i)) {
+            /* Its dead letter is being written: a session that had got it before wanted that. */
+            if (has_died(world, place, i))
+                continue;
+            if (session == SIM_SESSIONS ? record->deliveries > 0 : saw && record->last == session)
+                oracle_fail(world, "w%u does not settle record %llu of shard-%u for its session",
+                            place->process->worker, (unsigned long long)i, place->shard);
+            continue;
+        }
+        if (!saw || record->handed == 0)
+            oracle_fail(world,
+                        "w%u settles record %llu of shard-%u for session %u, which has not "
+                        "got it",
+                        place->process->worker, (unsigned long long)i, place->shard, session);
+        settle_one(world, place, i);
+    }
 }
 
 static bool is_out(const struct place *place, uint64_t number)
