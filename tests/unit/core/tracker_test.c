@@ -316,3 +316,277 @@ TEST(records_that_come_and_go_touch_no_more_memory_than_were_there_at_a_time)
     ks_tracker_append(&tracker, sizes, NULL, NULL, 1);
     EXPECT_EQ_I64(tracker.ring, 16);
 }
+
+/* ---- The states of a delivery ---- */
+
+enum { SESSION = 3, OTHER_SESSION = 4 };
+
+static enum ks_slot_state state_of(ks_number number)
+{
+    return (enum ks_slot_state)ks_tracker_slot(&tracker, number)->state;
+}
+
+/* Assigns the next `count` records to `session`. Returns the assignment. */
+static uint64_t assign(ks_session_id session, uint32_t count)
+{
+    struct ks_tracker_run run;
+
+    EXPECT(next(T0, count, UINT64_MAX, &run));
+    EXPECT_EQ_U64(run.count, count);
+    ks_tracker_assign(&tracker, &run, session, ++assignment);
+    ks_tracker_check(&tracker);
+    return assignment;
+}
+
+/* Record 0, alone, in this state of its delivery to SESSION. */
+static uint64_t begin_in(enum ks_slot_state state)
+{
+    uint64_t mine;
+
+    begin(1);
+    mine = assign(SESSION, 1);
+    if (state == KS_SLOT_BEGUN)
+        ks_tracker_begin(&tracker, 0, mine);
+    if (state == KS_SLOT_HANDED || state == KS_SLOT_WRITTEN)
+        ks_tracker_hand(&tracker, 0, mine, SESSION);
+    if (state == KS_SLOT_WRITTEN)
+        EXPECT(ks_tracker_written(&tracker, 0, mine, at_ms(60000)));
+    EXPECT_EQ_I64(state_of(0), state);
+    return mine;
+}
+
+TEST(delivery_passes_assigned_begun_handed_written_and_settled)
+{
+    uint64_t mine;
+
+    begin(2);
+    mine = assign(SESSION, 2);
+    EXPECT_EQ_I64(state_of(0), KS_SLOT_ASSIGNED);
+    EXPECT(ks_tracker_is_assigned(&tracker, 0, mine));
+    EXPECT_EQ_U64(tracker.reached, 2);
+    EXPECT_EQ_U64(tracker.delivered, 0);
+    EXPECT_EQ_U64(tracker.unwritten, 2);
+    EXPECT_EQ_U64(tracker.unwritten_bytes, 200);
+
+    ks_tracker_begin(&tracker, 0, mine);
+    EXPECT_EQ_I64(state_of(0), KS_SLOT_BEGUN);
+    EXPECT(!ks_tracker_is_assigned(&tracker, 0, mine));
+    EXPECT_EQ_U64(ks_tracker_slot(&tracker, 0)->attempts, 0);
+
+    ks_tracker_hand(&tracker, 0, mine, SESSION);
+    EXPECT_EQ_I64(state_of(0), KS_SLOT_HANDED);
+    EXPECT_EQ_U64(ks_tracker_slot(&tracker, 0)->attempts, 1);
+    EXPECT_EQ_U64(ks_tracker_slot(&tracker, 0)->seen_by, SESSION);
+    EXPECT_EQ_U64(tracker.delivered, 1);
+    EXPECT_EQ_U64(tracker.unwritten, 2);
+
+    EXPECT(ks_tracker_written(&tracker, 0, mine, at_ms(60000)));
+    EXPECT_EQ_I64(state_of(0), KS_SLOT_WRITTEN);
+    EXPECT_EQ_U64(tracker.unwritten, 1);
+    EXPECT_EQ_U64(tracker.unwritten_bytes, 100);
+    EXPECT_EQ_I64(tracker.deadline_bound.us, at_ms(60000).us);
+
+    EXPECT_EQ_U64(ks_tracker_settle(&tracker, 0).records, 1);
+    EXPECT_EQ_U64(tracker.mark, 1);
+    EXPECT_EQ_I64(state_of(1), KS_SLOT_ASSIGNED);
+    ks_tracker_check(&tracker);
+}
+
+TEST(record_is_begun_only_while_it_is_assigned)
+{
+    static const enum ks_slot_state others[] = {KS_SLOT_BEGUN, KS_SLOT_HANDED, KS_SLOT_WRITTEN};
+
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        ks_tracker_begin(&tracker, 0, begin_in(others[i]));
+        EXPECT_EQ_I64(state_of(0), others[i]);
+    }
+    begin(1);
+    ks_tracker_begin(&tracker, 0, assignment);
+    EXPECT_EQ_I64(state_of(0), KS_SLOT_PENDING);
+}
+
+TEST(record_is_written_only_after_it_was_handed)
+{
+    static const enum ks_slot_state others[] = {KS_SLOT_ASSIGNED, KS_SLOT_BEGUN, KS_SLOT_WRITTEN};
+
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        uint64_t mine = begin_in(others[i]);
+
+        EXPECT(!ks_tracker_written(&tracker, 0, mine, at_ms(1)));
+        EXPECT_EQ_I64(state_of(0), others[i]);
+        EXPECT(tracker.deadline_bound.us != at_ms(1).us);
+    }
+}
+
+TEST(steps_of_another_assignment_leave_the_state_of_the_record)
+{
+    static const enum ks_slot_state states[] = {KS_SLOT_ASSIGNED, KS_SLOT_BEGUN, KS_SLOT_HANDED,
+                                                KS_SLOT_WRITTEN};
+
+    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+        uint64_t another = begin_in(states[i]) + 1;
+
+        EXPECT(!ks_tracker_is_assigned(&tracker, 0, another));
+        ks_tracker_begin(&tracker, 0, another);
+        ks_tracker_hand(&tracker, 0, another, OTHER_SESSION);
+        EXPECT(!ks_tracker_written(&tracker, 0, another, at_ms(1)));
+        EXPECT_EQ_U64(ks_tracker_return(&tracker, 0, another, true, OTHER_SESSION).records, 0);
+        EXPECT_EQ_I64(state_of(0), states[i]);
+        EXPECT_EQ_U64(tracker.in_flight, 1);
+        ks_tracker_check(&tracker);
+    }
+}
+
+TEST(steps_of_a_settled_record_do_nothing)
+{
+    uint64_t mine;
+
+    begin(2);
+    mine = assign(SESSION, 2);
+    ks_tracker_settle(&tracker, 1); /* In memory still: record 0 is not settled. */
+    for (uint32_t settled = 1; settled <= 2; settled++) {
+        ks_tracker_begin(&tracker, 1, mine);
+        ks_tracker_hand(&tracker, 1, mine, SESSION);
+        EXPECT(!ks_tracker_written(&tracker, 1, mine, at_ms(1)));
+        EXPECT_EQ_U64(ks_tracker_return(&tracker, 1, mine, true, SESSION).records, 0);
+        EXPECT(!ks_tracker_extend(&tracker, 1, at_ms(1)));
+        EXPECT_EQ_I64(state_of(1), KS_SLOT_SETTLED);
+        EXPECT_EQ_U64(ks_tracker_slot(&tracker, 1)->attempts, 0);
+        ks_tracker_check(&tracker);
+        ks_tracker_settle(&tracker, 0);
+    }
+    EXPECT_EQ_U64(tracker.mark, 2);
+}
+
+TEST(returned_record_is_pending_again_with_the_later_ones_of_its_lane)
+{
+    struct ks_credit credit;
+    uint64_t mine;
+
+    begin(3);
+    mine = assign(SESSION, 3);
+    ks_tracker_begin(&tracker, 1, mine);
+    credit = ks_tracker_return(&tracker, 1, mine, false, SESSION);
+    EXPECT_EQ_U64(credit.records, 2);
+    EXPECT_EQ_U64(credit.bytes, 200);
+    EXPECT_EQ_U64(credit.unwritten, 2);
+    EXPECT_EQ_U64(credit.unused, 2); /* No record reached the session: explicit credit returns. */
+    EXPECT_EQ_I64(state_of(0), KS_SLOT_ASSIGNED);
+    EXPECT_EQ_I64(state_of(1), KS_SLOT_PENDING);
+    EXPECT_EQ_I64(state_of(2), KS_SLOT_PENDING);
+    EXPECT_EQ_U64(ks_tracker_slot(&tracker, 1)->attempts, 0);
+    EXPECT_EQ_U64(ks_tracker_return(&tracker, 1, mine, false, SESSION).records, 0);
+    ks_tracker_check(&tracker);
+}
+
+TEST(handed_record_whose_connection_broke_has_no_attempt_and_is_of_no_session)
+{
+    struct ks_credit credit;
+    uint64_t mine = begin_in(KS_SLOT_HANDED);
+
+    credit = ks_tracker_return(&tracker, 0, mine, true, SESSION);
+    EXPECT_EQ_U64(credit.records, 1);
+    EXPECT_EQ_U64(credit.unused, 1);
+    EXPECT_EQ_I64(state_of(0), KS_SLOT_PENDING);
+    EXPECT_EQ_U64(ks_tracker_slot(&tracker, 0)->attempts, 0);
+    EXPECT_EQ_U64(ks_tracker_slot(&tracker, 0)->seen_by, KS_SEEN_BY_NONE);
+    EXPECT(!ks_tracker_may_settle(&tracker, 0, SESSION));
+    ks_tracker_check(&tracker);
+}
+
+TEST(written_record_does_not_return_when_its_connection_breaks)
+{
+    uint64_t mine = begin_in(KS_SLOT_WRITTEN);
+
+    EXPECT_EQ_U64(ks_tracker_return(&tracker, 0, mine, true, SESSION).records, 0);
+    EXPECT_EQ_I64(state_of(0), KS_SLOT_WRITTEN);
+    EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION));
+}
+
+TEST(settlement_counts_only_after_the_record_was_handed)
+{
+    uint64_t mine;
+
+    begin(1);
+    EXPECT(!ks_tracker_may_settle(&tracker, 0, SESSION));
+    mine = assign(SESSION, 1);
+    EXPECT(!ks_tracker_may_settle(&tracker, 0, SESSION));
+    EXPECT(!ks_tracker_may_settle(&tracker, 0, KS_SESSION_NONE));
+    ks_tracker_begin(&tracker, 0, mine);
+    EXPECT(!ks_tracker_may_settle(&tracker, 0, SESSION));
+    ks_tracker_hand(&tracker, 0, mine, SESSION);
+    EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION));
+    EXPECT(ks_tracker_may_settle(&tracker, 0, KS_SESSION_NONE));
+    ks_tracker_settle(&tracker, 0);
+    EXPECT(!ks_tracker_may_settle(&tracker, 0, SESSION));
+}
+
+/* Record 0 was written to SESSION, failed, and is assigned to `session`. */
+static uint64_t assign_again(ks_session_id session)
+{
+    (void)begin_in(KS_SLOT_WRITTEN);
+    EXPECT_EQ_U64(ks_tracker_recall(&tracker, 0).records, 1);
+    return assign(session, 1);
+}
+
+TEST(session_that_got_the_record_before_settles_it_while_another_has_it)
+{
+    uint64_t mine = assign_again(OTHER_SESSION);
+
+    EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION));
+    EXPECT(!ks_tracker_may_settle(&tracker, 0, OTHER_SESSION));
+    ks_tracker_begin(&tracker, 0, mine);
+    EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION));
+    EXPECT(!ks_tracker_may_settle(&tracker, 0, OTHER_SESSION));
+    ks_tracker_hand(&tracker, 0, mine, OTHER_SESSION);
+    EXPECT(ks_tracker_may_settle(&tracker, 0, OTHER_SESSION));
+}
+
+TEST(session_that_may_have_got_a_part_does_not_settle_the_record)
+{
+    uint64_t mine = assign_again(OTHER_SESSION);
+
+    ks_tracker_begin(&tracker, 0, mine);
+    EXPECT_EQ_U64(ks_tracker_return(&tracker, 0, mine, false, OTHER_SESSION).records, 1);
+    EXPECT(!ks_tracker_may_settle(&tracker, 0, OTHER_SESSION));
+    EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION));
+}
+
+TEST(forgotten_session_leaves_its_successor_no_right_to_settle)
+{
+    (void)assign_again(SESSION);
+    ks_tracker_forget_session(&tracker, OTHER_SESSION);
+    EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION));
+    ks_tracker_forget_session(&tracker, SESSION);
+    EXPECT_EQ_U64(ks_tracker_slot(&tracker, 0)->seen_by, KS_SEEN_BY_NONE);
+    EXPECT(!ks_tracker_may_settle(&tracker, 0, SESSION));
+}
+
+TEST(tracker_is_quiet_until_a_record_is_handed_and_after_it_is_settled)
+{
+    uint64_t mine;
+
+    begin(3);
+    EXPECT(ks_tracker_is_quiet(&tracker));
+    mine = assign(SESSION, 3);
+    EXPECT(ks_tracker_is_quiet(&tracker));
+    ks_tracker_hand(&tracker, 0, mine, SESSION);
+    ks_tracker_hand(&tracker, 1, mine, SESSION);
+    EXPECT(!ks_tracker_is_quiet(&tracker));
+    EXPECT(ks_tracker_written(&tracker, 0, mine, at_ms(60000)));
+    EXPECT(!ks_tracker_is_quiet(&tracker));
+    ks_tracker_settle(&tracker, 1);
+    EXPECT(!ks_tracker_is_quiet(&tracker));
+    ks_tracker_settle(&tracker, 0);
+    EXPECT(ks_tracker_is_quiet(&tracker));
+}
+
+TEST(tracker_with_a_record_that_broke_in_its_connection_is_not_quiet)
+{
+    uint64_t mine = begin_in(KS_SLOT_HANDED);
+
+    (void)ks_tracker_return(&tracker, 0, mine, true, SESSION);
+    EXPECT(!ks_tracker_is_quiet(&tracker));
+    ks_tracker_settle(&tracker, 0);
+    EXPECT(ks_tracker_is_quiet(&tracker));
+}
