@@ -2,6 +2,7 @@
 #include "api/delivery.h"
 #include "api/limits.h"
 #include "api/server.h"
+#include "core/lease.h"
 #include "ks_test.h"
 #include "ports/board.h"
 #include "unit/ports/stage.h"
@@ -24,16 +25,19 @@ static uint32_t count_of(const char *part, size_t size)
     return count;
 }
 
-/* A session that was handed `records` records, none of which is written yet. */
-static void begin(uint32_t records)
+/* A session without records. */
+static void join(void)
 {
     stage_begin(&stage, "worker");
     consumer_join(&consumer, &stage, "me");
     stage_turn_until(&stage, stage_holds_all);
     subscription.board = stage.board;
     ks_ack_key_init(&subscription.ack_key, 1, 0);
-    for (uint32_t i = 0; i < records; i++)
-        stage_put(&stage, 3, 1);
+}
+
+/* Pulls until all `records` are assigned, as one run. */
+static void pull_all(uint32_t records)
+{
     ks_delivery_init(&delivery, &subscription, consumer.session, KS_FRAME_NDJSON);
     for (int i = 0; i < 300 && delivery.run_count == 0; i++) {
         ks_loop_turn(stage.loop, ks_span_ms(20));
@@ -42,6 +46,15 @@ static void begin(uint32_t records)
     }
     EXPECT_EQ_U64(delivery.run_count, 1);
     EXPECT_EQ_U64(delivery.runs[0].count, records);
+}
+
+/* A session that was assigned `records` records, none of which is begun. */
+static void begin(uint32_t records)
+{
+    join();
+    for (uint32_t i = 0; i < records; i++)
+        stage_put(&stage, 3, 1);
+    pull_all(records);
 }
 
 TEST(what_was_pulled_is_written_under_one_batch_id)
@@ -209,5 +222,229 @@ TEST(records_recalled_before_they_were_begun_are_not_written)
     EXPECT_EQ_I64(state, KS_FRAME_DONE);
     if (ks_switchboard_session(stage.board, consumer.session, &status))
         EXPECT_EQ_U64(status.session.assigned, 0);
+    stage_vanish(&stage);
+}
+
+/* ---- A record that is half-way ---- */
+
+enum { LARGE = 60000, ROOM = 20000 };
+
+static uint8_t text[2 * LARGE];
+static size_t text_size;
+
+/* Fills one buffer of `room` bytes, and keeps its bytes as the next ones of `text`. */
+static enum ks_frame_state fill(size_t room)
+{
+    enum ks_frame_state state;
+    size_t size = ks_delivery_fill(&delivery, buffer, room, &state);
+
+    EXPECT(text_size + size <= sizeof(text));
+    memcpy(text + text_size, buffer, size);
+    text_size += size;
+    return state;
+}
+
+/* The lease of the first run. No turn of the loop comes: only the clock and this test move its deadlines. */
+static struct ks_lease *lease_of_the_run(void)
+{
+    struct ks_core *core = stage.board->core;
+    struct ks_lease *lease = ks_lease_of(core, ks_board_number(stage.board, delivery.runs[0].shard),
+                                         delivery.runs[0].epoch);
+
+    EXPECT(lease != NULL);
+    core->fleet.deadline = KS_NEVER;
+    lease->deadline = KS_NEVER;
+    return lease;
+}
+
+/* One large record, assigned a second time: a part of it is handed over. */
+static void begin_half_way(void)
+{
+    static char data[LARGE + 1];
+
+    for (size_t i = 0; i < LARGE; i++)
+        data[i] = (char)('a' + i * 7 % 26);
+    join();
+    stage_put_one(&stage, &(struct ks_put_entry){.data = ks_view_of(data, LARGE),
+                                                 .partition_key = KS_VIEW("key")});
+    pull_all(1);
+    delivery.framer.encoding = KS_ENCODING_UTF8;
+    (void)lease_of_the_run();
+    write_before();
+    EXPECT_EQ_I64(fill(ROOM), KS_FRAME_FULL);
+    EXPECT(delivery.framer.begun);
+}
+
+/* True if the text is one whole record. */
+static bool is_whole(void)
+{
+    static const char key[] = "\"data\":\"";
+    const uint8_t *data = memmem(text, text_size, key, sizeof(key) - 1);
+    size_t i = 0;
+
+    if (data == NULL || text_size < LARGE || memcmp(text + text_size - 3, "\"}\n", 3) != 0)
+        return false;
+    data += sizeof(key) - 1;
+    if ((size_t)(text + text_size - data) != LARGE + 3)
+        return false;
+    while (i < LARGE && data[i] == 'a' + i * 7 % 26)
+        i++;
+    return i == LARGE;
+}
+
+TEST(record_half_way_is_finished_though_it_is_settled_and_forgotten)
+{
+    struct ks_run run;
+    size_t used;
+
+    begin_half_way();
+    run = delivery.runs[0];
+    settle_by_no_session(0);
+    EXPECT(ks_switchboard_record(stage.board, &run, run.first) == NULL);
+    EXPECT(ks_board_record(stage.board, ks_board_number(stage.board, run.shard), run.epoch,
+                           run.first) == NULL);
+    used = stage.board->budget.used;
+    EXPECT(used >= LARGE); /* It is held, and counts. */
+    while (delivery.framer.begun)
+        EXPECT(fill(ROOM) != KS_FRAME_CUT);
+    EXPECT(is_whole());
+    EXPECT(!ks_delivery_pending(&delivery));
+    EXPECT(stage.board->budget.used + LARGE <= used);
+    ks_delivery_sent(&delivery);
+    EXPECT_EQ_U64(stage.board->core->sessions[consumer.session].in_flight, 0);
+    stage_vanish(&stage);
+}
+
+TEST(held_record_is_freed_when_its_connection_ends)
+{
+    begin_half_way();
+    settle_by_no_session(0);
+    EXPECT(stage.board->budget.used >= LARGE);
+    ks_delivery_end(&delivery);
+    EXPECT(stage.board->budget.used < LARGE);
+    stage_vanish(&stage);
+}
+
+TEST(record_half_way_is_finished_while_its_lease_is_returning)
+{
+    struct ks_lease *lease;
+
+    begin_half_way();
+    lease = lease_of_the_run();
+    EXPECT_EQ_I64(ks_switchboard_release(stage.board, delivery.runs[0].shard), KS_OPERATOR_OK);
+    EXPECT_EQ_I64(lease->state, KS_LEASE_RETURNING);
+    lease->patience_at = KS_NEVER;
+    EXPECT(ks_delivery_may_send(&delivery));
+    while (delivery.framer.begun)
+        EXPECT(fill(ROOM) != KS_FRAME_CUT);
+    EXPECT(is_whole());
+    EXPECT(ks_delivery_may_send(&delivery));
+    stage_vanish(&stage);
+}
+
+TEST(record_half_way_is_cut_when_its_lease_is_lost)
+{
+    struct ks_lease *lease;
+    size_t size;
+
+    begin_half_way();
+    lease = lease_of_the_run();
+    EXPECT(ks_delivery_may_send(&delivery));
+    lease->deadline = ks_instant_now();
+    size = text_size;
+    EXPECT(!ks_delivery_may_send(&delivery));
+    EXPECT_EQ_I64(fill(ROOM), KS_FRAME_CUT);
+    EXPECT_EQ_U64(text_size, size);
+    ks_delivery_end(&delivery);
+    EXPECT_EQ_U64(stage.board->core->sessions[consumer.session].in_flight, 0);
+    stage_vanish(&stage);
+}
+
+TEST(record_half_way_is_cut_at_the_deadline_of_the_hand_over)
+{
+    struct ks_lease *lease;
+    size_t size;
+
+    begin_half_way();
+    lease = lease_of_the_run();
+    EXPECT_EQ_I64(ks_switchboard_release(stage.board, delivery.runs[0].shard), KS_OPERATOR_OK);
+    lease->patience_at = ks_instant_now();
+    size = text_size;
+    EXPECT(!ks_delivery_may_send(&delivery));
+    EXPECT_EQ_I64(fill(ROOM), KS_FRAME_CUT);
+    EXPECT_EQ_U64(text_size, size);
+    ks_delivery_end(&delivery);
+    stage_vanish(&stage);
+}
+
+/* The HTTP library holds bytes back that it took before the deadline. */
+TEST(handed_records_are_not_sent_after_the_deadline_of_the_hand_over)
+{
+    enum ks_frame_state state;
+    struct ks_lease *lease;
+
+    begin(3);
+    lease = lease_of_the_run();
+    (void)ks_delivery_fill(&delivery, buffer, sizeof(buffer), &state);
+    EXPECT_EQ_I64(state, KS_FRAME_DONE);
+    EXPECT_EQ_I64(ks_switchboard_release(stage.board, delivery.runs[0].shard), KS_OPERATOR_OK);
+    lease->patience_at = KS_NEVER;
+    EXPECT(ks_delivery_may_send(&delivery));
+    lease->patience_at = ks_instant_now();
+    EXPECT(!ks_delivery_may_send(&delivery));
+    for (ks_number n = 0; n < 2; n++)
+        settle_by_no_session(n);
+    EXPECT(!ks_delivery_may_send(&delivery));
+    settle_by_no_session(2);
+    EXPECT(ks_delivery_may_send(&delivery)); /* Their bytes have arrived. */
+    stage_vanish(&stage);
+}
+
+/* ---- A connection that breaks ---- */
+
+static void expect_session(uint32_t in_flight, uint32_t unwritten)
+{
+    const struct ks_session *session = &stage.board->core->sessions[consumer.session];
+
+    EXPECT_EQ_U64(session->in_flight, in_flight);
+    EXPECT_EQ_U64(session->unwritten, unwritten);
+}
+
+TEST(records_that_were_not_in_the_socket_return_when_the_connection_breaks)
+{
+    enum { ROOM_FOR_ONE = 1000 };
+    const struct ks_lease *lease;
+    enum ks_frame_state state;
+
+    begin(3);
+    lease = lease_of_the_run();
+    (void)ks_delivery_fill(&delivery, buffer, ROOM_FOR_ONE, &state);
+    ks_delivery_sent(&delivery);
+    (void)ks_delivery_fill(&delivery, buffer, ROOM_FOR_ONE, &state);
+    EXPECT_EQ_I64(state, KS_FRAME_FULL);
+    expect_session(3, 2); /* WRITTEN, HANDED, ASSIGNED. */
+    ks_delivery_end(&delivery);
+    EXPECT(!ks_delivery_pending(&delivery));
+    expect_session(1, 0);
+    for (ks_number n = 0; n < 3; n++) {
+        const struct ks_slot *slot = ks_tracker_slot(&lease->tracker, delivery.runs[0].first + n);
+
+        EXPECT_EQ_I64(slot->state, n == 0 ? KS_SLOT_WRITTEN : KS_SLOT_PENDING);
+        EXPECT_EQ_U64(slot->attempts, n == 0);
+        EXPECT_EQ_U64(slot->failures, 0);
+    }
+    stage_vanish(&stage);
+}
+
+TEST(record_half_way_returns_when_its_connection_breaks)
+{
+    const struct ks_lease *lease;
+
+    begin_half_way();
+    lease = lease_of_the_run();
+    expect_session(1, 1);
+    ks_delivery_end(&delivery);
+    expect_session(0, 0);
+    EXPECT_EQ_I64(ks_tracker_slot(&lease->tracker, delivery.runs[0].first)->state, KS_SLOT_PENDING);
     stage_vanish(&stage);
 }
