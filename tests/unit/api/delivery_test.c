@@ -448,3 +448,20 @@ TEST(record_half_way_returns_when_its_connection_breaks)
     EXPECT_EQ_I64(ks_tracker_slot(&lease->tracker, delivery.runs[0].first)->state, KS_SLOT_PENDING);
     stage_vanish(&stage);
 }
+
+TEST(rest_of_the_run_is_returned_when_the_answer_ends_early)
+{
+    enum { ROOM_FOR_ONE = 1000 };
+    enum ks_frame_state state;
+
+    begin(3);
+    (void)lease_of_the_run();
+    (void)ks_delivery_fill(&delivery, buffer, ROOM_FOR_ONE, &state);
+    EXPECT_EQ_I64(state, KS_FRAME_FULL);
+    ks_delivery_return(&delivery);
+    EXPECT(!ks_delivery_pending(&delivery));
+    expect_session(1, 1);
+    ks_delivery_sent(&delivery);
+    expect_session(1, 0);
+    stage_vanish(&stage);
+}
