@@ -17,6 +17,10 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
 from lib import Failure, check  # noqa: E402
 
 FINISHING = ("ack", "drop", "dead_letter")
+# What may be between the sidecar and an app with a small receive buffer that does not read: 132 KiB in the HTTP library, 64 KiB
+# unsent in the socket and the write that passed this mark, and the receive buffer.
+UNREAD_BYTES = 320 << 10
+MAX_ATTEMPTS = 4
 
 
 def number_of(position):
@@ -43,8 +47,12 @@ class Known:
         self.persisted_at = 0.0
         self.passed = False     # By a seek.
         self.attempts = set()   # (Boot, epoch, attempt)
+        self.slowly = set()     # Those that came to slow readers.
+        self.sent = set()       # (Boot, epoch, attempt, number of the connection): it had all of it, or may have had.
         self.story = []         # What happened to it, for who reads of a failure: (when, what).
         self.buried = False     # By nobody's wish: there must be a letter.
+        self.bytes = 0          # Of its data; 0: not known.
+        self.act = None         # The act of slow readers in which it was put.
 
     def note(self, *what):
         self.story.append((round(time.time(), 3), *what))
@@ -89,7 +97,14 @@ class Ledger:
         self.letters = set()    # Letters that somebody saw.
         self.removed = set()    # Letters that somebody discarded, or acknowledged when they came again.
         self.broken = []        # Connections on which something may have been on its way: (boot, drained at, broke at).
+        self.act = None         # The act, if it is one of slow readers: all connections are theirs.
         self.counts = collections.Counter()
+
+    def was_put(self, shard, sequence, name, size, act):
+        """`act`: of slow readers, if no other app has been there since before it was put."""
+        with self.lock:
+            known = self.know(shard, sequence, name)
+            known.bytes, known.act = size, act
 
     def know(self, shard, sequence, name):
         key = (shard, sequence)
@@ -112,10 +127,11 @@ class Ledger:
             said = f"{line} on a connection of {connection.began:.3f} ({connection})"
             known.epochs.add(epoch)
             self.places[shard].epochs.setdefault(epoch, time.monotonic())
-            known.note("came", boot, epoch, line["attempt"])
+            known.note("came", boot, epoch, line["attempt"], connection.session)
             self.counts["redriven" if redriven else "delivered"] += 1
             self.ids[line["ack_id"]] = (shard, sequence, epoch, boot, redriven)
-            self.lately.append(line["ack_id"])
+            if not connection.private:
+                self.lately.append(line["ack_id"])
             if redriven:
                 check((shard, sequence) in self.redriven, "delivered again though nobody ordered it:", said)
                 check(epoch == 0, "the epoch of a letter:", said)
@@ -126,9 +142,41 @@ class Ledger:
             done_at = known.done.get((boot, epoch))
             check(done_at is None or done_at > connection.began, f"came again after it was settled at {done_at}:", said)
             attempt = (boot, epoch, int(line["attempt"]))
-            check(attempt not in known.attempts, "one attempt came twice:", said)
+            # A record that is half-way to a slow reader while it is recalled is finished, and was not counted by then.
+            check(attempt not in known.attempts or connection.slow or attempt in known.slowly, "one attempt came twice:", said,
+                  known.story)
             known.attempts.add(attempt)
+            if connection.slow:
+                known.slowly.add(attempt)
+            self.check_written(known, *attempt, said)
+            known.sent.add((*attempt, connection.number))
             self.check_order(connection, shard, epoch, sequence, int(line["attempt"]), line["name"].split(":")[0], said)
+
+    def half(self, connection, line, size):
+        """A reader has `size` bytes of the record's line, and not all. Returns whether the sidecar may have sent all of it."""
+        place, epoch = (line["shard_id"], int(line["sequence_number"])), int(line["epoch"])
+        with self.lock:
+            known = self.records.get(place)
+            if known is None:
+                return True  # Its producer has not heard of it yet.
+            self.ids.setdefault(line["ack_id"], (*place, epoch, connection.boot, bool(line.get("redriven"))))
+            if not known.bytes or known.bytes * 4 // 3 <= size + UNREAD_BYTES:
+                known.sent.add((connection.boot, epoch, int(line["attempt"]), connection.number))
+            return any(one[:2] == (connection.boot, epoch) for one in known.sent)
+
+    def is_fresh(self, place):
+        """Nothing but a settlement by an app that has it can settle it."""
+        with self.lock:
+            known = self.records[place]
+            return not (known.epochs or known.finish_at or known.passed or self.places[place[0]].seeks % 2)
+
+    def check_written(self, known, boot, epoch, attempt, said):
+        """Of a record that is larger than what a reader's connection holds unread: an attempt counts if it was sent whole."""
+        if known.act is None or known.act != self.act or known.bytes < UNREAD_BYTES:
+            return
+        self.counts["large"] += 1
+        sent = sum(one[:2] == (boot, epoch) for one in known.sent)
+        check(attempt - 1 <= sent, f"attempt {attempt} of a record that was sent whole {sent} times:", said, known.story)
 
     def check_order(self, connection, shard, epoch, sequence, attempt, key, said):
         ordering = connection.options.get("ordering", "shard") if not connection.polls else self.ordering
@@ -293,6 +341,13 @@ class Ledger:
             self.letters.add((shard, sequence))
             check(self.gives_up if cause != "asked" else known is not None and known.finishes["dead_letter"] > 0,
                   f"a dead letter that nobody asked for: {shard} {sequence} {cause}")
+            if known is None or cause == "asked" or known.act is None or known.act != self.act or known.bytes < UNREAD_BYTES or (
+                    shard, sequence) in self.redriven:
+                return
+            self.counts["large letters"] += 1
+            sent = collections.Counter(one[:2] for one in known.sent)
+            check(max(sent.values(), default=0) >= MAX_ATTEMPTS,
+                  f"a dead letter of a record that was not sent {MAX_ATTEMPTS} times: {shard} {sequence}: {known.story}; {sent}")
 
     def letters_that_stay(self):
         """What any later list must hold, if nobody begins to remove it meanwhile."""

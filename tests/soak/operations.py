@@ -34,12 +34,13 @@ from ending import SETTLED_SECONDS, heal, judge, leave  # noqa: E402
 from ledger import Ledger, number_of  # noqa: E402
 from operations_client import Client  # noqa: E402
 from operations_operator import Operator  # noqa: E402
+from operations_reader import Reader  # noqa: E402
 from sources import PACKAGE, Gone, Refused, allowed, name_of, refused  # noqa: E402
 
 SECONDS = int(os.environ.get("KS_SOAK_SECONDS", "60"))
 SEED = int(os.environ.get("KS_SOAK_SEED") or time.time())
 KEYS = [f"key-{number}" for number in range(40)]
-LARGEST_BYTES = 30100  # Of a record, with its name and its key.
+LARGEST_BYTES = 700100  # Of a record, with its name and its key.
 
 
 def options_of(chance):
@@ -57,6 +58,7 @@ class Member:
         self.sidecar = Sidecar.local(folder, name, **options)
         self.up = threading.Event()
         self.lives = 0
+        self.drains_since = 0  # Its drain began: readers read on to the end of their streams. 0: none is under way.
         self.local = threading.local()
         self.start()
         self.lives += 1
@@ -104,12 +106,15 @@ class Member:
     def shards(self):
         return self.ask("GET", "/v1/shards")["shards"]
 
-    def end(self, how, alone):
+    def end(self, how, alone, readers):
         """Kills it, or has it end by itself, and starts it again. `alone`: nobody else settles meanwhile."""
         self.up.clear()
         held = [shard for shard in self.shards() if shard["owner"] == self.name]
         if how == "drained":
+            self.drains_since = time.monotonic()
             self.drain()
+            wait_until(lambda: all(reader.source is None for reader in readers), 40, "drained streams end")
+            self.drains_since = 0
         if how in ("SIGKILL", "SIGTERM"):
             self.sidecar.signal(getattr(signal, how))
         else:
@@ -156,10 +161,11 @@ class Act:
         self.agreed = chance.random() < 0.7  # All say the same ordering.
         self.polite = chance.random() < 0.5  # All read what is on its way before they leave.
         self.steady = chance.random() < 0.5  # Nobody changes the limits of a session that is open.
+        self.slow = chance.random() < 0.4  # Only slow readers are there.
 
     def __repr__(self):
         return (f"by {self.ordering}{f' in {self.lanes} lanes' if self.ordering == 'key' else ''}"
-                f"{'' if self.agreed else ', not agreed'}{', polite' if self.polite else ''}{', steady' if self.steady else ''}")
+                f"{'' if self.agreed else ', not agreed'}{', polite' if self.polite else ''}{', steady' if self.steady else ''}{', slow' if self.slow else ''}")
 
 
 class World:
@@ -188,9 +194,18 @@ class World:
         wait_until(lambda: self.over.is_set() or all(client.away for client in self.clients), 60, "all apps have left")
         for member in self.members:
             wait_until(lambda member=member: leave(member) == 0, 30, "nobody is there")
+        self.look_at_letters()
         self.acts.append(Act(self.chance))
-        self.ledger.ordering = self.act.ordering if self.act.agreed else None
+        with self.ledger.lock:
+            self.ledger.ordering = self.act.ordering if self.act.agreed else None
+            self.ledger.act = len(self.acts) if self.act.slow else None
         self.playing.set()
+
+    def look_at_letters(self):
+        """While the act is known in which they were written."""
+        for member in self.members:
+            for letter in member.ask("GET", "/v1/dead-letters?page_size=1000")["dead_letters"]:
+                self.ledger.letter(letter["shard_id"], int(letter["sequence_number"]), letter["cause"])
 
     def run(self, fate, *actors):
         """Each on a thread of its own, with a chance of its own, until the time is over or one finds something. Fate is not:
@@ -213,7 +228,7 @@ class World:
     def loop(self, actor, chance):
         try:
             while not self.over.is_set():
-                if actor.member.up.wait(0.5):
+                if actor.member.up.wait(0.5) or isinstance(actor, Reader) and actor.member.drains_since:
                     actor.turn(chance)
         except Exception:
             self.problem = self.problem or traceback.format_exc()
@@ -242,10 +257,10 @@ class Producer:
         self.world, self.member, self.next = world, member, collections.Counter()
 
     def turn(self, chance):
-        entries = []
-        for _ in range(chance.choice((1, 10, 60))):
+        entries, act = [], self.world.ledger.act
+        for _ in range(chance.choice((1, 10, 60) if act is None else (1, 3, 8))):
             key = chance.choice(KEYS)
-            size = chance.choice((0, 10, 100)) if chance.random() < 0.98 else chance.choice((1500, 5000, 30000))
+            size = self.size(chance, act)
             data = f"{key}:{self.next[key]} ".encode() + b"x" * size
             entries.append((key, data if chance.random() < 0.7 else b'"' + data + b'"'))
             self.next[key] += 1
@@ -254,9 +269,19 @@ class Producer:
         if answer is not None:
             check_equal(answer["FailedRecordCount"], 0, "put")
             with self.world.ledger.lock:
+                act = act if act == self.world.ledger.act else None
                 for (_, data), placed in zip(entries, answer["Records"]):
-                    self.world.ledger.know(placed["ShardId"], int(placed["SequenceNumber"]), name_of(data))
-        time.sleep(chance.uniform(0, 0.25))
+                    self.world.ledger.was_put(placed["ShardId"], int(placed["SequenceNumber"]), name_of(data), len(data), act)
+        time.sleep(chance.uniform(0, 0.25 if act is None else 0.6))
+
+    @staticmethod
+    def size(chance, act):
+        """Slow readers get records that are larger than their buffers, and some that are larger than all on the way."""
+        if act is None:
+            return chance.choice((0, 10, 100)) if chance.random() < 0.98 else chance.choice((1500, 5000, 30000, 100000))
+        luck = chance.random()
+        return chance.choice((0, 100)) if luck < 0.5 else chance.randrange(20000, 100000) if luck < 0.85 else \
+            chance.randrange(500000, 700000)
 
 
 class Monitor:
@@ -283,12 +308,15 @@ class Monitor:
 
     @staticmethod
     def look_at_session(session, steady):
-        for name in ("in_flight", "in_flight_bytes", "credit", "lanes"):
+        for name in ("in_flight", "in_flight_bytes", "assigned", "assigned_bytes", "credit", "lanes"):
             check(0 <= session[name] < 1 << 33, f"{name} of", session)
-        check(session["in_flight"] > 0 or session["in_flight_bytes"] == 0, "bytes without records:", session)
+        for name in ("in_flight", "assigned"):
+            check(session[name] > 0 or session[name + "_bytes"] == 0, "bytes without records:", session)
+        used = session["in_flight"] + session["assigned"]
+        used_bytes = session["in_flight_bytes"] + session["assigned_bytes"]
         # Only one by itself may be larger than what is left.
-        check(not steady or session["in_flight_bytes"] < session["max_in_flight_bytes"] + LARGEST_BYTES, "bytes:", session)
-        check(session["credit"] == 0 or session["in_flight"] + session["credit"] <= session["max_in_flight"], "credit:", session)
+        check(not steady or used_bytes < session["max_in_flight_bytes"] + LARGEST_BYTES, "bytes:", session)
+        check(session["credit"] == 0 and not steady or used + session["credit"] <= session["max_in_flight"], "credit:", session)
 
 
 class Fate:
@@ -314,7 +342,8 @@ class Fate:
             how = chance.choices(("SIGKILL", "SIGTERM", "drained", "quit"), (60, 14, 14, 12))[0]
             self.happened[how] += 1
             with self.world.seeking:
-                member.end(how, len(self.world.members) == 1)
+                member.end(how, len(self.world.members) == 1, [
+                    reader for reader in self.world.clients if isinstance(reader, Reader) and reader.member is member])
 
 
 @test(seconds=SECONDS + SETTLED_SECONDS + 120)
@@ -325,6 +354,7 @@ def operations_of_all_kinds(folder):
     fate = Fate(world)
     one, other = world.members[0], world.members[-1]
     world.clients = [Client(world, world.members[number % len(world.members)]) for number in range(5)]
+    world.clients += [Reader(world, world.members[number % len(world.members)], f"reader-{number}") for number in range(3)]
     try:
         world.run(fate.turn, Producer(world, one), *(Monitor(world, member) for member in world.members), Operator(world, one),
                   Operator(world, other), *world.clients)

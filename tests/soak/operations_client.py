@@ -22,6 +22,7 @@ OUTCOMES = (("ack", 70), ("retry", 9), ("extend", 6), ("dead_letter", 3), ("drop
 
 class Client:
     """One app after the other under names that others have, too."""
+    slow = False  # Takes part in acts of slow readers.
 
     def __init__(self, world, member):
         self.world, self.member, self.ledger = world, member, world.ledger
@@ -74,11 +75,11 @@ class Client:
         self.until = time.monotonic() + chance.expovariate(1 / 3)
 
     def turn(self, chance):
-        if not self.world.playing.is_set():
+        if not self.world.playing.is_set() or self.world.act.slow and not self.slow:
             if self.source:
                 self.leave(chance)
             self.away = True
-            self.world.playing.wait(0.5)
+            time.sleep(0.1)
             return
         if self.source is None:
             self.open(chance)
@@ -99,7 +100,7 @@ class Client:
 
     def read(self, chance):
         try:
-            lines = self.source.read(chance.choice((0, 0.05, 0.3)))
+            lines = self.take(chance)
         except Gone:
             self.ledger.broke(self.source)
             raise
@@ -115,6 +116,9 @@ class Client:
                 self.batches[line["batch_id"]][line["ack_id"]] = True  # What comes again may be the same batch.
                 self.batch = line["batch_id"]
         return lines
+
+    def take(self, chance):
+        return self.source.read(chance.choice((0, 0.05, 0.3)))
 
     def say(self, chance):
         luck = chance.random()

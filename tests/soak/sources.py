@@ -2,6 +2,7 @@
 """The ways in which an app takes records: streams of HTTP and of calls, and polls. All give the same lines, those of NDJSON."""
 
 import base64
+import itertools
 import json
 import os
 import queue
@@ -109,9 +110,12 @@ def lines_of_event(event):
 class Source:
     """`began`: nothing that comes was written before. `drained`: what was written before has come. `furthest`: of the ledger."""
     polls = False
+    private = False  # Other apps do not settle what it was sent.
+    slow = False     # Its app does not read all the time.
+    numbers = itertools.count()
 
     def __init__(self, member, options):
-        self.member, self.options = member, options
+        self.member, self.options, self.number = member, options, next(self.numbers)
         self.session = options.get("client_id")
         self.begin_at()
         self.boot = member.boot
@@ -133,12 +137,19 @@ class HttpStream(Source):
     """GET /v1/records/stream over a plain socket, with chunks taken apart here."""
     ACCEPT = "application/x-ndjson"
 
-    def __init__(self, member, options):
+    def __init__(self, member, options, receive_bytes=0):
+        """`receive_bytes`: SO_RCVBUF; 0: as the kernel likes."""
         super().__init__(member, options)
         self.raw = self.rest = b""
+        self.left = 0  # Bytes of the chunk that are to come, with its end of line.
+        self.last, self.broken = False, None
         query = urllib.parse.urlencode(options)
         try:
-            self.socket = socket.create_connection(("127.0.0.1", member.sidecar.port), timeout=60)
+            self.socket = socket.socket()
+            if receive_bytes:
+                self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+            self.socket.settimeout(60)
+            self.socket.connect(("127.0.0.1", member.sidecar.port))
             self.socket.sendall(f"GET /v1/records/stream?{query} HTTP/1.1\r\nHost: localhost\r\nAccept: {self.ACCEPT}\r\n\r\n"
                                 .encode())
             head = self.head()
@@ -158,11 +169,12 @@ class HttpStream(Source):
         head, self.raw = self.raw.split(b"\r\n\r\n", 1)
         return head
 
-    def more(self):
-        data = self.socket.recv(1 << 16)
+    def more(self, most=1 << 16):
+        data = self.socket.recv(min(most, 1 << 16))
         if not data:
             raise Gone("the connection ended")
         self.raw += data
+        return len(data)
 
     def read(self, seconds):
         now = time.monotonic()
@@ -173,17 +185,52 @@ class HttpStream(Source):
             self.more()
         except OSError as err:
             raise Gone(repr(err)) from err
-        while b"\r\n" in self.raw:
-            size, rest = self.raw.split(b"\r\n", 1)
-            size = int(size, 16)
-            if size == 0:
-                self.ended = self.ended or "end"
+        return self.parse()
+
+    def read_bytes(self, seconds, most):
+        """Reads `most` bytes at most, and leaves the others in the kernel. `drained` stays: with a small buffer an empty one
+        does not show that all has come."""
+        until = time.monotonic() + seconds
+        try:
+            while self.broken is None and most > 0 and select.select([self.socket], [], [], max(0, until - time.monotonic()))[0]:
+                most -= self.more(most)
+        except (Gone, OSError) as err:
+            self.broken = Gone(repr(err))
+        lines = self.parse()
+        if self.broken and not lines and not self.ended:
+            raise self.broken
+        return lines
+
+    def torn(self):
+        """The record of which only a part was read: its line without data, and how many bytes of the line. None if there is none,
+        or its `ack_id` is not whole."""
+        start, data = self.rest.find(b"{"), self.rest.find(b'"data":"')
+        if start < 0 or data < 0:
+            return None
+        return json.loads(self.rest[start:data] + b'"data":""}'), len(self.rest) - start
+
+    def parse(self):
+        """Takes the chunks apart, also one of which a part is there: an app may have a record before its chunk is whole."""
+        while self.raw and self.ended is None:
+            if self.left > 2:
+                data, self.raw = self.raw[:self.left - 2], self.raw[self.left - 2:]
+                self.rest += data
+                self.left -= len(data)
+            elif self.left > 0:
+                left = len(self.raw[:self.left])
+                self.raw, self.left = self.raw[left:], self.left - left
+            elif b"\r\n" in self.raw:
+                size, self.raw = self.raw.split(b"\r\n", 1)
+                self.left = int(size, 16) + 2
+                if self.left == 2:
+                    self.last = True
+                    break
+            else:
                 break
-            if len(rest) < size + 2:
-                break
-            self.rest += rest[:size]
-            self.raw = rest[size + 2:]
-        return self.lines()
+        lines = self.lines()
+        if self.last:
+            self.ended = self.ended or "end"
+        return lines
 
     def lines(self):
         *lines, self.rest = self.rest.split(b"\n")
@@ -265,6 +312,8 @@ class Call(Source):
         self.events, self.failure = queue.Queue(), None
         self.channel = grpc.insecure_channel(member.sidecar.options["listen"], options=(("grpc.use_local_subchannel_pool", 1),))
         self.stub = Stub(self.channel, PACKAGE + "Consumer")
+        self.may_read = threading.Event()
+        self.may_read.set()
         self.call = self.begin()
         self.reading = threading.Thread(target=self.run, daemon=True)
         self.reading.start()
@@ -273,6 +322,7 @@ class Call(Source):
         try:
             for event in self.call:
                 self.events.put(event)
+                self.may_read.wait()
             self.events.put(None)
         except grpc.RpcError as err:
             self.events.put(err)
@@ -313,6 +363,7 @@ class Call(Source):
         if not rudely:
             self.call.cancel()
         self.channel.close()
+        self.may_read.set()
         self.reading.join()
 
 
@@ -325,14 +376,14 @@ class StreamCall(Call):
     """Both ways: settles in its stream."""
 
     def begin(self):
-        self.said, self.number, self.answers = queue.Queue(), 0, {}
+        self.said, self.asked, self.answers = queue.Queue(), 0, {}
         self.say(open=Event(PACKAGE + "OpenRequest", **open_request(self.options)))
         return self.stub.Stream(iter(self.said.get, None), timeout=600)
 
     def say(self, **members):
-        self.number += 1
-        self.said.put(Event(PACKAGE + "StreamRequest", id=self.number, **members))
-        return self.number
+        self.asked += 1
+        self.said.put(Event(PACKAGE + "StreamRequest", id=self.asked, **members))
+        return self.asked
 
     def heard(self, event):
         if event.WhichOneof("event") == "answer":
