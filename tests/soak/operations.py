@@ -106,14 +106,15 @@ class Member:
     def shards(self):
         return self.ask("GET", "/v1/shards")["shards"]
 
-    def end(self, how, alone, readers):
-        """Kills it, or has it end by itself, and starts it again. `alone`: nobody else settles meanwhile."""
+    def end(self, how, alone, left):
+        """Kills it, or has it end by itself, and starts it again. `alone`: nobody else settles meanwhile.
+        `left`: whether the readers have reached the ends of their streams."""
         self.up.clear()
         held = [shard for shard in self.shards() if shard["owner"] == self.name]
         if how == "drained":
             self.drains_since = time.monotonic()
             self.drain()
-            wait_until(lambda: all(reader.source is None for reader in readers), 40, "drained streams end")
+            wait_until(left, 40, "drained streams end")
             self.drains_since = 0
         if how in ("SIGKILL", "SIGTERM"):
             self.sidecar.signal(getattr(signal, how))
@@ -342,8 +343,8 @@ class Fate:
             how = chance.choices(("SIGKILL", "SIGTERM", "drained", "quit"), (60, 14, 14, 12))[0]
             self.happened[how] += 1
             with self.world.seeking:
-                member.end(how, len(self.world.members) == 1, [
-                    reader for reader in self.world.clients if isinstance(reader, Reader) and reader.member is member])
+                member.end(how, len(self.world.members) == 1, lambda: self.world.over.is_set() or not any(
+                    isinstance(client, Reader) and client.member is member and client.source for client in self.world.clients))
 
 
 @test(seconds=SECONDS + SETTLED_SECONDS + 120)

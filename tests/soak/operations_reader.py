@@ -121,6 +121,11 @@ class Reader(Client):
         source, self.source = self.source, None
         source.cut(chance.random() < 0.5)
 
+    def leave(self, chance, gone=False):
+        """What was on its way may never come, also if its stream has ended."""
+        self.ledger.broke(self.source)
+        super().leave(chance, gone)
+
     # --- Settling ---
 
     def acknowledge(self, lines, deadline=None):
@@ -197,7 +202,7 @@ class Reader(Client):
             self.ledger.counts["cut by a drain"] += 1
             # A record that is half-way is finished until the deadline.
             check(not opened or isinstance(source, WatchCall) or source.torn() and passed >= DRAIN_SECONDS,
-                  f"a stream broke {passed:.2f} s after a drain began:", err, source, source.rest[-300:], source.raw[-300:])
+                  f"a stream broke {passed:.2f} s after a drain began:", err, source, getattr(source, "rest", b"")[-300:])
         else:
             if isinstance(source, HttpStream):
                 check(not opened or source.ended == "drained", "a stream of a drained sidecar ended with", source.ended)
