@@ -367,7 +367,9 @@ static enum ks_worker_state worker_state(const struct ks_core *core)
     case KS_SELF_CHECKING:
     case KS_SELF_BURYING: return KS_WORKER_FENCED;
     case KS_SELF_LEAVING: return KS_WORKER_DRAINING;
-    case KS_SELF_GONE: return KS_WORKER_GONE;
+    /* A redelivered dead letter may be in flight after the last lease was returned. */
+    case KS_SELF_GONE:
+        return core->draining && !core->drained ? KS_WORKER_DRAINING : KS_WORKER_GONE;
     }
     assert(false);
     return KS_WORKER_GONE;

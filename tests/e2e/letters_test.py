@@ -65,6 +65,20 @@ def a_redriven_letter_is_a_letter_until_its_ack_and_gone_for_good_after_it(folde
 
 
 @test(60)
+def a_drain_is_over_when_a_redriven_letter_in_flight_has_its_ack_or_no_more_time(folder):
+    sidecar = Sidecar.local(folder, local_shards=1, drain_timeout_ms=2000).start()
+    stream = RawStream(sidecar, "client_id=app")
+    bury(sidecar, stream, 1)
+    check_equal(redrive(sidecar, letters(sidecar)[0]), 200, "redrive")
+    stream.records(1)
+    answer = sidecar.call("POST", "/v1/drain")
+    check_equal(json.loads(answer.body.splitlines()[-1])["type"], "drained", answer)
+    row = sidecar.get("/v1/status")["subscriptions"][0]
+    check_equal((row["leases_held"], row["sessions"], row["in_flight"]), (0, 0, 0), "after the drain:", row)
+    stream.close()
+
+
+@test(60)
 def a_redriven_letter_comes_again_after_a_nack_a_deadline_and_a_stream_that_broke(folder):
     sidecar = Sidecar.local(folder, local_shards=1, retry_backoff_ms="1").start()
     stream = RawStream(sidecar, "client_id=app&ack_deadline_ms=1000")
