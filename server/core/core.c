@@ -439,6 +439,7 @@ static void view_held(const struct ks_core *core, const struct ks_lease *lease,
     view->persisted = lease->persisted;
     view->delivered = lease->tracker.delivered;
     view->fetched = lease->tracker.fetched;
+    view->settled = lease->tracker.settled;
     view->in_flight = lease->tracker.in_flight - lease->tracker.unwritten;
     view->assigned = lease->tracker.unwritten;
     view->session = lease->tracker.lanes[0].session;

@@ -155,6 +155,7 @@ struct ks_lease_view {
     ks_number persisted;   /* Everything below is covered by the table. */
     ks_number delivered;   /* Nothing at or above it was delivered. */
     ks_number fetched;     /* Everything below has arrived. */
+    uint32_t settled;      /* Records above the watermark that are settled. */
     uint32_t in_flight;    /* Records that were written and are not settled. */
     uint32_t assigned;     /* Records that were pulled for a session and are not written. */
     ks_session_id session; /* Of the first lane, or NONE. */

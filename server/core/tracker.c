@@ -381,11 +381,13 @@ struct ks_credit ks_tracker_settle(struct ks_tracker *tracker, ks_number number)
     if (is_dying(slot))
         tracker->dying--;
     slot->state = KS_SLOT_SETTLED;
+    tracker->settled++;
     while (tracker->mark < tracker->fetched) {
         slot = ks_tracker_slot(tracker, tracker->mark);
         if (slot->state != KS_SLOT_SETTLED)
             break;
         tracker->bytes -= slot->bytes;
+        tracker->settled--;
         tracker->mark++;
     }
     /* A record that was never delivered can be settled, too: it was too old, or too large. */
@@ -592,6 +594,7 @@ void ks_tracker_check(const struct ks_tracker *tracker)
     uint32_t unwritten = 0;
     uint32_t of_lanes = 0;
     uint32_t dying = 0;
+    uint32_t settled = 0;
     uint64_t in_flight_bytes = 0;
     uint64_t bytes = 0;
     uint64_t pending_bytes = 0;
@@ -605,6 +608,7 @@ void ks_tracker_check(const struct ks_tracker *tracker)
         check_slot(tracker, n);
         bytes += slot->bytes;
         dying += is_dying(slot);
+        settled += slot->state == KS_SLOT_SETTLED;
         pending_bytes += slot->state == KS_SLOT_PENDING ? slot->bytes : 0;
         if (!ks_slot_is_out(slot))
             continue;
@@ -622,4 +626,5 @@ void ks_tracker_check(const struct ks_tracker *tracker)
     assert(bytes == tracker->bytes);
     assert(pending_bytes == tracker->pending_bytes);
     assert(dying == tracker->dying);
+    assert(settled == tracker->settled);
 }

@@ -71,6 +71,7 @@ struct ks_tracker {
     uint32_t in_flight;  /* Records that are out. */
     uint32_t unwritten;  /* Of these: ASSIGNED, BEGUN and HANDED. */
     uint32_t dying;      /* DYING and BURYING. */
+    uint32_t settled;    /* SETTLED, above the watermark. */
     uint64_t in_flight_bytes;
     uint64_t unwritten_bytes;
     uint64_t bytes;            /* From the watermark to the last one fetched. */

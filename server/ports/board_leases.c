@@ -150,11 +150,22 @@ uint8_t ks_key_hash(ks_view key)
     return (uint8_t)(hash ^ hash >> 8);
 }
 
-uint32_t ks_board_seconds(int64_t ms)
-{
-    int64_t seconds = ms / 1000 + (ms % 1000 > 0);
+/* 9999-12-31: no later instant has a text. */
+static const int64_t ARRIVAL_MS_MAX = INT64_C(253402300799999);
 
-    if (seconds >= UINT32_MAX)
+int64_t ks_board_age_ms(int64_t now_ms, int64_t arrival_ms)
+{
+    if (arrival_ms < 0)
+        return now_ms;
+    return now_ms - (arrival_ms < ARRIVAL_MS_MAX ? arrival_ms : ARRIVAL_MS_MAX);
+}
+
+uint32_t ks_board_stale_s(int64_t max_age_ms, int64_t held_ms, int64_t now_ms, int64_t arrival_ms)
+{
+    int64_t left_ms = held_ms + max_age_ms - ks_board_age_ms(now_ms, arrival_ms);
+    int64_t seconds = left_ms / 1000 + (left_ms % 1000 > 0);
+
+    if (max_age_ms == 0 || seconds >= UINT32_MAX)
         return UINT32_MAX;
     return seconds < 0 ? 0 : (uint32_t)seconds;
 }
@@ -162,14 +173,11 @@ uint32_t ks_board_seconds(int64_t ms)
 /* Its age is told by the stream's clock; from now on the instants of the loop count. */
 static uint32_t stale_after(const struct ks_board_lease *lease, const struct ks_record *record)
 {
-    int64_t max_age_ms = ks_span_to_ms(lease->board->config.core.poison.max_age);
-    int64_t held_ms, left_ms;
+    const struct ks_switchboard *board = lease->board;
+    ks_span held = ks_instant_since(ks_board_now(board), lease->opened_at);
 
-    if (max_age_ms == 0)
-        return UINT32_MAX;
-    held_ms = ks_span_to_ms(ks_instant_since(ks_board_now(lease->board), lease->opened_at));
-    left_ms = held_ms + max_age_ms - (ks_board_stream_ms(lease->board) - record->arrival_ms);
-    return ks_board_seconds(left_ms);
+    return ks_board_stale_s(ks_span_to_ms(board->config.core.poison.max_age), ks_span_to_ms(held),
+                            ks_board_stream_ms(board), record->arrival_ms);
 }
 
 /* "90 records expired unread, which arrived from .. to ..". */

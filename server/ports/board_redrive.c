@@ -162,10 +162,8 @@ static void answer(struct ks_board_redrive *redrive, ks_err err, const struct ks
 
 static uint32_t stale_s_of(const struct ks_switchboard *board, const struct ks_letter *letter)
 {
-    int64_t max_age_ms = ks_span_to_ms(board->config.core.poison.max_age);
-    int64_t left_ms = max_age_ms - (ks_wall_now().ms - letter->arrival_ms);
-
-    return max_age_ms == 0 ? UINT32_MAX : ks_board_seconds(left_ms);
+    return ks_board_stale_s(ks_span_to_ms(board->config.core.poison.max_age), 0, ks_wall_now().ms,
+                            letter->arrival_ms);
 }
 
 static void begin(struct ks_switchboard *board, struct ks_board_redrive *redrive)

@@ -97,7 +97,7 @@ static int64_t behind_of(struct ks_board_lease *lease)
     assert(record != NULL);
     if (record->arrival_ms == 0)
         return reader_behind(lease);
-    age_ms = ks_wall_now().ms - record->arrival_ms;
+    age_ms = ks_board_age_ms(ks_wall_now().ms, record->arrival_ms);
     return age_ms > reader_behind(lease) ? age_ms : reader_behind(lease);
 }
 
@@ -355,14 +355,12 @@ static void measure_leases(const struct ks_switchboard *board)
     for (uint32_t i = 0; i < board->config.core.leases_max; i++) {
         const struct ks_board_lease *lease = &board->leases[i];
         struct ks_lease_view view;
-        int64_t beyond;
 
         if (!lease->used || !ks_core_lease(board->core, lease->shard, &view))
             continue;
         blocked += view.blocked;
-        beyond = (int64_t)(view.delivered - view.watermark) - view.in_flight - view.assigned;
-        if (beyond > gap)
-            gap = beyond;
+        if (view.settled > gap)
+            gap = view.settled;
         if (lease->unsaved_since.us != KS_NEVER.us &&
             ks_span_to_ms(ks_instant_since(now, lease->unsaved_since)) > age_ms)
             age_ms = ks_span_to_ms(ks_instant_since(now, lease->unsaved_since));

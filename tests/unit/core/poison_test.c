@@ -205,15 +205,17 @@ TEST(waits_grow_by_the_list_and_the_last_one_stays)
     }
 }
 
-TEST(a_record_that_is_too_old_is_given_up_when_it_fails_and_not_before)
+/* A lease that is held for `held` already reads a record that is too old 5 s later. */
+static void expect_too_old_after(int64_t held_s)
 {
     struct ks_event records = {.kind = KS_EVENT_RECORDS};
     uint32_t sizes[1] = {100};
-    uint32_t stale_s[1] = {5};
+    uint32_t stale_s[1] = {(uint32_t)(held_s + 5)};
     ks_session_id session;
 
     session = one_lane(&(struct ks_poison_policy){.exhausted = KS_EXHAUSTED_DEAD_LETTER}, 0);
     bed_settle_down(&bed);
+    bed.now = ks_instant_add(bed.now, ks_span_ms(held_s * 1000));
     bed_tick(&bed);
     records.records.epoch = 1;
     records.records.sizes = sizes;
@@ -229,6 +231,17 @@ TEST(a_record_that_is_too_old_is_given_up_when_it_fails_and_not_before)
     EXPECT_EQ_I64(bed_pull(&bed, session, 1), 1);
     EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_RETRY, 0), KS_SETTLE_OK);
     EXPECT(ks_core_is_dying(bed.core, 0, 0));
+}
+
+TEST(a_record_that_is_too_old_is_given_up_when_it_fails_and_not_before)
+{
+    expect_too_old_after(0);
+}
+
+TEST(record_of_a_lease_held_for_50_days_or_10_years_is_given_up_when_it_is_too_old)
+{
+    expect_too_old_after(INT64_C(50) * 86400);
+    expect_too_old_after(INT64_C(3652) * 86400);
 }
 
 TEST(a_record_that_is_too_large_for_its_client_is_told_once_and_waits_for_a_larger_one)

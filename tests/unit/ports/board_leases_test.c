@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The records that a switchboard holds in memory. */
 #include "adapters/local/shards.h"
+#include "core/lease.h"
 #include "ks_test.h"
+#include "ports/board.h"
 #include "unit/ports/stage.h"
 
 #include <string.h>
@@ -207,4 +209,95 @@ TEST(a_shard_that_expired_unread_does_not_keep_its_children_waiting)
     stage_put(&stage, 0, 30);
     consumer_pull_until(&consumer, 30);
     stage_vanish(&stage);
+}
+
+/* ---- The age of records ---- */
+
+enum { DAY_S = 86400, YEARS_10_S = 3652 * DAY_S };
+
+static void hold_since(struct stage *stage, int64_t held_s)
+{
+    struct ks_switchboard *board = stage->board;
+
+    for (uint32_t i = 0; i < board->config.core.leases_max; i++) {
+        struct ks_board_lease *lease = &board->leases[i];
+
+        if (!lease->used)
+            continue;
+        lease->opened_at = ks_instant_add(lease->opened_at, ks_span_ms(-held_s * 1000));
+        ks_lease_of(board->core, lease->shard, lease->epoch)->since = lease->opened_at;
+    }
+}
+
+/* A record arrives at a lease that is held for `held_s` already. It fails before and after it is too old. */
+static void expect_given_up_of_a_lease_held_for(int64_t held_s)
+{
+    struct consumer consumer;
+    struct stage stage;
+    struct ks_slot *slot;
+    struct ks_run *run;
+    ks_number up_to;
+
+    stage_begin(&stage, "pod-a");
+    stage.board->config.core.poison.max_age = ks_span_ms(INT64_C(1000) * DAY_S);
+    stage.board->core->config.poison.max_age = stage.board->config.core.poison.max_age;
+    consumer_join(&consumer, &stage, "client");
+    stage_turn_until(&stage, stage_holds_all);
+    hold_since(&stage, held_s);
+    stage_put(&stage, 0, 1);
+    consumer_pull_until(&consumer, 1);
+    run = &consumer.runs[0];
+    slot = ks_tracker_slot(&ks_lease_of(stage.board->core, run->shard, run->epoch)->tracker,
+                           run->first);
+    EXPECT(slot->stale_s <= held_s + DAY_S + STAGE_WAIT_MS / 1000);
+    EXPECT(slot->stale_s >= held_s + DAY_S - STAGE_WAIT_MS / 1000);
+    EXPECT_EQ_I64(consumer_settle(&consumer, run, KS_RETRY, &up_to), KS_SETTLE_OK);
+    EXPECT(!ks_core_is_dying(stage.board->core, run->shard, run->first));
+
+    memset(consumer.last_sequence, 0, sizeof consumer.last_sequence);
+    consumer_pull_until(&consumer, 2);
+    hold_since(&stage, DAY_S + STAGE_WAIT_MS / 1000); /* A day later. */
+    EXPECT_EQ_I64(consumer_settle(&consumer, &consumer.runs[1], KS_RETRY, &up_to), KS_SETTLE_OK);
+    EXPECT(ks_core_is_dying(stage.board->core, run->shard, run->first));
+    stage_vanish(&stage);
+}
+
+TEST(max_record_age_counts_in_a_lease_held_for_50_days)
+{
+    expect_given_up_of_a_lease_held_for(INT64_C(50) * DAY_S);
+}
+
+TEST(max_record_age_counts_in_a_lease_held_for_10_years)
+{
+    expect_given_up_of_a_lease_held_for(YEARS_10_S);
+}
+
+TEST(record_is_too_old_when_its_maximum_age_has_passed_rounded_up_to_seconds)
+{
+    const int64_t now_ms = INT64_C(1764000000000);
+    const int64_t max_ms = INT64_C(1000) * DAY_S;
+
+    EXPECT_EQ_U64(ks_board_stale_s(max_ms, 0, now_ms, now_ms), DAY_S);
+    EXPECT_EQ_U64(ks_board_stale_s(max_ms, 0, now_ms, now_ms - 3600000), DAY_S - 3600);
+    EXPECT_EQ_U64(ks_board_stale_s(max_ms, 0, now_ms, now_ms - 3600001), DAY_S - 3600);
+    EXPECT_EQ_U64(ks_board_stale_s(max_ms, 0, now_ms, now_ms - 2 * max_ms), 0);
+    EXPECT_EQ_U64(ks_board_stale_s(max_ms, INT64_C(1000) * YEARS_10_S, now_ms, now_ms),
+                  YEARS_10_S + DAY_S);
+    EXPECT_EQ_U64(ks_board_stale_s(0, INT64_C(1000) * YEARS_10_S, now_ms, now_ms - 2 * max_ms),
+                  UINT32_MAX);
+}
+
+/* A stream, or a row of a letter, may say any arrival. */
+TEST(arrival_time_of_any_value_gives_an_age)
+{
+    const int64_t now_ms = INT64_C(1764000000000);
+
+    EXPECT_EQ_U64(ks_board_stale_s(1000, 0, now_ms, INT64_MIN), 0);
+    EXPECT_EQ_U64(ks_board_stale_s(1000, 0, now_ms, -1), 0);
+    EXPECT_EQ_U64(ks_board_stale_s(1000, 0, now_ms, INT64_MAX), UINT32_MAX);
+    EXPECT_EQ_U64(ks_board_stale_s(1000, 5000, 0, INT64_MAX), UINT32_MAX);
+    EXPECT_EQ_I64(ks_board_age_ms(now_ms, INT64_MIN), now_ms);
+    EXPECT_EQ_I64(ks_board_age_ms(now_ms, now_ms - 5), 5);
+    EXPECT(ks_board_age_ms(now_ms, INT64_MAX) < 0);
+    EXPECT(ks_board_age_ms(0, INT64_MAX) > -INT64_C(1000) * DAY_S * 366 * 10000);
 }

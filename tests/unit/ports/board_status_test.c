@@ -254,3 +254,47 @@ TEST(the_own_row_is_as_we_are_and_not_as_it_was_read)
     EXPECT_EQ_I64(worker.row.life, KS_GONE);
     stage_vanish(&stage);
 }
+
+/* Records that are assigned lie beyond those that were handed: they are no part of the gap. */
+TEST(watermark_gap_counts_the_settled_records_beyond_the_watermark_and_no_others)
+{
+    enum { RECORDS = 6, WRITTEN = 3 };
+    struct consumer consumer;
+    struct ks_run run = {.count = 0};
+    struct ks_run part;
+    struct stage stage;
+    ks_instant until;
+    ks_number up_to;
+
+    stage_begin(&stage, "pod-a");
+    consumer_join(&consumer, &stage, "client");
+    stage_turn_until(&stage, stage_holds_all);
+    for (uint32_t i = 0; i < RECORDS; i++)
+        stage_put(&stage, 3, 1);
+    until = stage_patience();
+    while (buffered(&stage) < RECORDS)
+        stage_turn(&stage, until, ks_span_ms(50));
+    EXPECT_EQ_U64(ks_switchboard_pull(stage.board, consumer.session, 100, 1 << 20, &run, 1), 1);
+    EXPECT_EQ_U64(run.count, RECORDS);
+    part = run;
+    part.count = WRITTEN;
+    stage_write(stage.board, consumer.session, &part);
+    ks_board_measure(stage.board);
+    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_WATERMARK_GAP_RECORDS, "app"), 0);
+
+    part.first++;
+    part.count = WRITTEN - 1;
+    EXPECT_EQ_I64(consumer_settle(&consumer, &part, KS_ACK, &up_to), KS_SETTLE_OK);
+    ks_board_measure(stage.board);
+    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_WATERMARK_GAP_RECORDS, "app"), WRITTEN - 1);
+
+    part = run;
+    part.count = 1;
+    EXPECT_EQ_I64(consumer_settle(&consumer, &part, KS_RETRY, &up_to), KS_SETTLE_OK);
+    ks_board_measure(stage.board);
+    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_WATERMARK_GAP_RECORDS, "app"), WRITTEN - 1);
+    EXPECT_EQ_I64(consumer_settle(&consumer, &part, KS_ACK, &up_to), KS_SETTLE_OK);
+    ks_board_measure(stage.board);
+    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_WATERMARK_GAP_RECORDS, "app"), 0);
+    stage_vanish(&stage);
+}
