@@ -649,3 +649,52 @@ TEST(extend_of_a_handed_record_makes_it_written)
     bed_wait(&bed, 1000);
     EXPECT_EQ_I64(bed.core->sessions[session].in_flight, 0);
 }
+
+TEST(redelivery_that_was_handed_before_its_record_was_settled_is_settled_again)
+{
+    ks_session_id first = one_lane(100, 2);
+    ks_session_id second = bed_session(&bed, 100, 1 << 20);
+    struct bed_run run;
+
+    EXPECT_EQ_I64(bed_pull(&bed, first, 1), 1);
+    EXPECT_EQ_I64(bed_settle(&bed, first, 0, 0, 1, KS_RETRY, 0), KS_SETTLE_OK);
+    bed.core->leases[0].tracker.lanes[0].session = second;
+    EXPECT_EQ_I64(bed_assign(&bed, second, 1), 1);
+    run = bed_run(&bed, 0);
+    bed_write(&bed, &run, KS_STAGE_HANDED);
+    EXPECT_EQ_I64(bed_settle(&bed, first, 0, 0, 1, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed.core->sessions[second].in_flight, 0);
+    EXPECT(ks_core_may_send(bed.core, 0, 1, KS_NEVER)); /* It arrives, whenever that is. */
+    bed_write(&bed, &run, KS_STAGE_WRITTEN);
+    EXPECT_EQ_I64(bed.core->sessions[second].in_flight, 0);
+    EXPECT_EQ_I64(bed_settle(&bed, second, 0, 0, 1, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_U64(bed_effect(&bed, KS_EFFECT_SETTLED, 0)->settled.count, 0);
+    EXPECT_EQ_U64(bed.core->leases[0].tracker.mark, 1);
+}
+
+/* The first batch names three records, and only the first one was handed. A pause took back the others. */
+static struct bed_run batch_of_three(ks_session_id session)
+{
+    struct bed_run run;
+    struct bed_run part;
+
+    EXPECT_EQ_I64(bed_assign(&bed, session, 3), 3);
+    run = bed_run(&bed, 0);
+    part = bed_part(&run, 0, 1);
+    bed_write(&bed, &part, KS_STAGE_HANDED);
+    bed_write(&bed, &part, KS_STAGE_WRITTEN);
+    part = bed_part(&run, 1, 2);
+    bed_write(&bed, &part, KS_STAGE_RETURNED);
+    return run;
+}
+
+TEST(batch_does_not_settle_records_that_are_assigned_again)
+{
+    ks_session_id session = one_lane(100, 3);
+
+    (void)batch_of_three(session);
+    EXPECT_EQ_I64(bed_assign(&bed, session, 3), 2);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 3, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_U64(bed_effect(&bed, KS_EFFECT_SETTLED, 0)->settled.count, 1);
+    EXPECT_EQ_U64(bed.core->leases[0].tracker.mark, 1);
+}
