@@ -40,9 +40,15 @@ class SlowStream:
         while len(self.raw) < until and self.read(min(65536, until - len(self.raw))):
             pass
 
-    def read_until(self, fact):
+    def read_until(self, fact, every=0):
+        """Reads until the fact holds. It is asked after `every` bytes, and when only a heartbeat has come."""
         while not fact():
-            check(self.read(), "the stream ended; its last bytes:", self.raw[-200:])
+            before = len(self.raw)
+            while True:
+                had = len(self.raw)
+                check(self.read(), "the stream ended; its last bytes:", self.raw[-200:])
+                if len(self.raw) - before >= every or len(self.raw) - had < 512:
+                    break
 
     def body(self):
         """The body as far as it was read, without the heads of its chunks."""
@@ -171,6 +177,33 @@ def sse_stream_drained_in_mid_batch_loses_no_ack(folder):
 
 
 @test(seconds=60)
+def paused_shards_take_back_what_is_assigned_and_leave_the_stream(folder):
+    sidecar = Sidecar.local(folder, local_shards=2, lease_duration_ms=10000).start()
+    wait_held(sidecar, 2)
+    placed = put_sized(sidecar, 4000, 1000)
+    stream = SlowStream(sidecar, "client_id=app&max_in_flight=5000&heartbeat_ms=200")
+    stream.read_bytes(200000)
+    stream.settled_queue()
+    check(session_of(sidecar, "app")["assigned"] > 0, "records are assigned and not written")
+    check_equal(sidecar.call("POST", "/v1/pause", {"shards": []}).status, 200, "pause")
+
+    stream.read_until(lambda: session_of(sidecar, "app")["assigned"] == 0, every=200000)
+    stream.read_until(lambda: len(stream.records()) == session_of(sidecar, "app")["in_flight"], every=200000)
+    first = stream.records()
+    check(len(first) < len(placed), "the rest was taken back", len(first))
+    answer = ack(sidecar, [record["ack_id"] for record in first])
+    check_equal((answer["ok"], answer["failed"]), (len(first), []), "acks while the shards are paused")
+
+    check_equal(sidecar.call("POST", "/v1/resume", {"shards": []}).status, 200, "resume")
+    stream.read_until(lambda: len(stream.records()) >= len(placed), every=200000)
+    records = stream.records()
+    check_equal(sorted(map(key_of, records)), sorted(placed), "each record comes once")
+    check_equal({record["attempt"] for record in records}, {1}, "no delivery failed by the pause")
+    check("ended" not in {line["type"] for line in stream.lines()}, "the stream lives")
+    sidecar.kill()
+
+
+@test(seconds=60)
 def released_shard_leaves_the_stream_and_the_other_shards_alone(folder):
     sidecar = Sidecar.local(folder, lease_duration_ms=10000).start()
     wait_held(sidecar, 4)
@@ -212,6 +245,54 @@ def large_record_halfway_at_a_release_is_finished(folder):
     begun = len(stream.records())
     stream.read_until(lambda: any(record["shard_id"] != shard for record in stream.records()[begun:]))
     check_equal(letters(sidecar), [], "no delivery failed by the release")
+    sidecar.kill()
+
+
+@test(seconds=60)
+def poll_halfway_at_a_release_is_answered_whole_without_the_rest_of_that_shard(folder):
+    sidecar = Sidecar.local(folder, local_shards=2, lease_duration_ms=10000, max_attempts=1).start()
+    wait_held(sidecar, 2)
+    for start in range(0, 24, 8):
+        put_sized(sidecar, 8, 150000, start)
+    poll = SlowStream(sidecar, "max_records=24&max_bytes=8000000&session=p", path="/v1/records", receive_bytes=16384)
+    poll.read_until(lambda: len(poll.heads()) >= 4)
+    poll.settled_queue()
+    shard = poll.heads()[-1][1]
+    assigned = {row["shard_id"]: row["assigned"] for row in sidecar.get("/v1/shards")["shards"]}
+    check(all(assigned.values()), "records of both shards are assigned to the poll", assigned)
+    release(sidecar, shard)
+
+    poll.read_until(lambda: poll.raw.endswith(b"\r\n0\r\n\r\n"))
+    answer = json.loads(poll.body())
+    got = [record["shard_id"] for record in answer["records"]]
+    other = next(name for name in assigned if name != shard)
+    check_equal(got.count(other), assigned[other], "each record of the other shard is in the answer")
+    check(0 < got.count(shard) < assigned[shard], "the rest of the released shard was taken back", got, assigned)
+    settled = sidecar.call("POST", f"/v1/records/ack?batch_id={answer['batch_id']}").json
+    check_equal(settled["failed"], [], "the batch_id settles what is in the answer")
+    row = session_of(sidecar, "p")
+    check_equal((row["in_flight"], row["assigned"]), (0, 0), row)
+    check_equal(letters(sidecar), [], "no delivery failed by the release")
+    sidecar.kill()
+
+
+@test(seconds=60)
+def no_byte_of_a_released_shard_leaves_after_the_deadline_of_the_hand_over(folder):
+    sidecar = Sidecar.local(folder, local_shards=1, lease_duration_ms=10000).start()
+    wait_held(sidecar, 1)
+    for start in range(0, 24, 8):
+        put_sized(sidecar, 8, 150000, start)
+    stream = SlowStream(sidecar, "max_in_flight_bytes=64000000&heartbeat_ms=200", receive_bytes=16384)
+    stream.read_until(lambda: stream.heads())
+    stream.settled_queue()
+    release(sidecar, "shardId-000000000000")
+    wait_until(lambda: sidecar.get("/v1/shards/shardId-000000000000")["state"] not in ("held", "returning"), 30,
+               "the deadline passes, and the lease leaves")
+    queue, read = stream.settled_queue(), len(stream.raw)
+    while stream.read():
+        pass
+    check(len(stream.raw) - read <= queue, "bytes after the deadline", len(stream.raw) - read, queue)
+    check(not stream.raw.endswith(b"\r\n0\r\n\r\n"), "the stream is cut in its record")
     sidecar.kill()
 
 
@@ -287,12 +368,20 @@ def recalled_record_is_not_written_to_the_session_that_lost_its_lane(folder):
     slow = SlowStream(sidecar, "client_id=slow&ack_deadline_ms=1500&max_in_flight=50000&heartbeat_ms=200")
     slow.read_bytes(30000)
     read, queue = len(slow.raw), slow.settled_queue()
+    before = {row["shard_id"]: row for row in sidecar.get("/v1/shards")["shards"]}
     fast, got = RawStream(sidecar, "client_id=fast&max_in_flight=200"), []
     while len(got) < 6000:
         batch = fast.records(100)
         check_equal(ack(sidecar, [record["ack_id"] for record in batch])["failed"], [], "the fast one")
         got += batch
     check_equal(len({key_of(record) for record in got}), len(got), "each once")
+    # Records come in the order of their lane: beyond those that were written the fast one got what was assigned to
+    # the slow one.
+    recalled = [shard for shard, row in before.items() if row["assigned"] > 0
+                and sum(record["shard_id"] == shard for record in got) > row["in_flight"]]
+    check(recalled, "a recall took assigned records from the slow one", before)
+    check({key_of(record) for record in slow.records()} & {key_of(record) for record in got},
+          "records that were written to the slow one are redelivered")
     slow.read_bytes(queue + LIBRARY_BYTES)
     before = len(slow.records())
     slow.read_bytes(200000)
@@ -353,6 +442,26 @@ def settle_request_with_an_ended_session_is_judged_item_by_item(folder):
     check_equal(row["in_flight"], len(ours) - 2, "what is left of a")
     answer = sidecar.call("POST", "/v1/records/settle", {"settlements": [{"ack_id": other, "outcome": "ack"}]})
     check_equal(answer.status, 410, "every item is of an ended session")
+    sidecar.kill()
+
+
+@test(seconds=40)
+def settle_request_with_a_fenced_session_is_judged_item_by_item(folder):
+    sidecar = Sidecar.local(folder, local_shards=2, lease_duration_ms=10000).start()
+    wait_held(sidecar, 2)
+    former, other = [RawStream(sidecar, f"client_id={name}&max_in_flight=5") for name in ("former", "other")]
+    wait_until(lambda: len(sidecar.get("/v1/sessions")["sessions"]) == 2, 10, "two sessions share the shards")
+    sidecar.put(numbered(40))
+    fenced, open_id = [stream.records(1)[0]["ack_id"] for stream in (former, other)]
+    RawStream(sidecar, "client_id=former").records(1)
+
+    answer = sidecar.call("POST", "/v1/records/settle", {"settlements": [
+        {"ack_id": name, "outcome": "ack"} for name in (fenced, open_id)]})
+    check_equal(answer.status, 200, answer)
+    check_equal((answer.json["ok"], [(item["ack_id"], item["reason"]) for item in answer.json["failed"]]),
+                (1, [(fenced, "EXPIRED")]), answer)
+    answer = sidecar.call("POST", "/v1/records/settle", {"settlements": [{"ack_id": fenced, "outcome": "ack"}]})
+    check_equal(answer.status, 409, "every item is of a fenced session")
     sidecar.kill()
 
 
