@@ -257,7 +257,7 @@ void ks_session_open(struct ks_core *core, const struct ks_event *event, struct 
         id = free_slot(core);
         core->sessions_used++;
     }
-    /* Whoever is new is told of what is too large for him. */
+    /* The new session gets its own report of each record that is too large for it. */
     for (uint32_t i = 0; i < core->leases_top; i++)
         core->leases[i].large = KS_NUMBER_NONE;
     set_order(core, event);

@@ -410,7 +410,7 @@ static void refreshed(void *arg, const struct ks_describe_answer *answer)
 {
     struct ks_control *control = arg;
 
-    (void)answer; /* What it says was noted. */
+    (void)answer; /* The describe request stored its content. */
     control->refreshing = false;
 }
 

@@ -18,7 +18,7 @@
  * former one of ours is not known to be dead: we try again after a back-off, as after failures.
  *
  * The end of a shard is an event without ContinuationSequenceNumber and with ChildShards (KCL sees it so; an event that
- * lacks both is no end). wire_protocol.h says whether events are asked for in CBOR.
+ * lacks both is not the end). wire_protocol.h says whether events are asked for in CBOR.
  */
 #ifndef KS_ADAPTERS_KINESIS_FANOUT_H
 #define KS_ADAPTERS_KINESIS_FANOUT_H

@@ -14,8 +14,8 @@
  *    is missing and a later record comes, what lay between may have expired unread.
  *  - Later on, everything that arrived up to `read_ms` was read. When that is older than the retention period of the
  *    stream and another record comes, what lay between may have expired unread. It surely has if the last answer said
- *    that there was more. An idle shard that is being read moves `read_ms` on, and a shard without another record is
- *    never told of.
+ *    that there was more. Reads of an idle shard advance `read_ms`. No loss is reported for a shard without
+ *    another record.
  *
  * Pure, but for the log.
  */
@@ -35,7 +35,7 @@ struct ks_place {
     bool told_horizon; /* In the log. */
     bool probes;       /* The record of the checkpoint is to come first. */
     int64_t
-        read_ms; /* What arrived before was read, or is not wanted; by the server's clock; 0: unknown. */
+        read_ms; /* Earlier records were read, or are not wanted. Server clock, Unix ms; 0: unknown. */
     int64_t
         more_ms; /* When the server last said that there was more; 0: it said that there was not. */
 };
