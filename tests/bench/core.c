@@ -173,6 +173,7 @@ static void arrive(struct rig *rig, ks_shard shard)
     step(rig, &event);
 }
 
+/* Pulls a batch, of which each record is written at once. */
 static uint32_t pull(struct rig *rig, uint32_t records)
 {
     const struct ks_event event = {
@@ -182,9 +183,23 @@ static uint32_t pull(struct rig *rig, uint32_t records)
                  .max_bytes = UINT64_MAX,
                  .max_runs = 1},
     };
+    struct ks_event written = {.kind = KS_EVENT_WRITE};
+    const struct ks_effect *run = rig->effects.items;
 
     step(rig, &event);
-    return rig->effects.count > 0 ? rig->effects.items[0].deliver.count : 0;
+    if (rig->effects.count == 0)
+        return 0;
+    written.write.stage = KS_STAGE_HANDED;
+    written.write.session = rig->session;
+    written.write.shard = run->deliver.shard;
+    written.write.epoch = run->deliver.epoch;
+    written.write.first = run->deliver.first;
+    written.write.count = run->deliver.count;
+    written.write.assignment = run->deliver.assignment;
+    step(rig, &written);
+    written.write.stage = KS_STAGE_WRITTEN;
+    step(rig, &written);
+    return written.write.count;
 }
 
 static void settle(struct rig *rig, ks_shard shard, ks_number first, uint32_t count)
