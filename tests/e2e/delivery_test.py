@@ -293,8 +293,7 @@ def no_byte_of_a_released_shard_leaves_after_the_deadline_of_the_hand_over(folde
                "the deadline passes, and the lease leaves")
     queue, read = stream.settled_queue(), len(stream.raw)
     while stream.read():
-        pass
-    check(len(stream.raw) - read <= queue, "bytes after the deadline", len(stream.raw) - read, queue)
+        check(len(stream.raw) - read <= queue, "bytes after the deadline", len(stream.raw) - read, queue)
     check(not stream.raw.endswith(b"\r\n0\r\n\r\n"), "the stream is cut in its record")
     sidecar.kill()
 
