@@ -178,10 +178,7 @@ static uint32_t pull(struct rig *rig, uint32_t records)
 {
     const struct ks_event event = {
         .kind = KS_EVENT_SESSION_PULL,
-        .pull = {.session = rig->session,
-                 .max_records = records,
-                 .max_bytes = UINT64_MAX,
-                 .max_runs = 1},
+        .pull = {rig->session, records, UINT64_MAX, .max_runs = 1},
     };
     struct ks_event written = {.kind = KS_EVENT_WRITE};
     const struct ks_effect *run = rig->effects.items;
@@ -189,13 +186,13 @@ static uint32_t pull(struct rig *rig, uint32_t records)
     step(rig, &event);
     if (rig->effects.count == 0)
         return 0;
-    written.write.stage = KS_STAGE_HANDED;
     written.write.session = rig->session;
     written.write.shard = run->deliver.shard;
     written.write.epoch = run->deliver.epoch;
     written.write.first = run->deliver.first;
     written.write.count = run->deliver.count;
     written.write.assignment = run->deliver.assignment;
+    written.write.stage = KS_STAGE_HANDED;
     step(rig, &written);
     written.write.stage = KS_STAGE_WRITTEN;
     step(rig, &written);
