@@ -97,15 +97,30 @@ static void name_records(struct ks_delivery *delivery, ks_number first)
     (void)ks_batch_id_write(&delivery->subscription->ack_key, &ack, delivery->batch_id);
 }
 
+/* The message has `size` bytes beside its records, and is out. A client has none of them before it has the message:
+ * those from `end_index` end with it. */
+static void end_message(struct ks_delivery *delivery, size_t size, uint32_t end_index)
+{
+    struct ks_framer *framer = &delivery->framer;
+
+    ks_delivery_pass(delivery, size);
+    for (uint32_t i = end_index; i < framer->ends_count; i++)
+        framer->ends[i].at = (uint32_t)delivery->produced;
+}
+
 /* The rest of a record that was too long for the buffer. */
 static size_t go_on(struct ks_delivery *delivery, uint8_t *buffer, size_t room,
                     enum ks_frame_state *ret_state)
 {
+    uint32_t end_index = delivery->unsent_count > 0 ? delivery->framer.ends_count : 0;
     size_t size = ks_delivery_fill(delivery, buffer, room - (sizeof(JSON_END) - 1), ret_state);
+    size_t end;
 
     if (delivery->framer.begun)
         return size;
-    return size + put_end(delivery, buffer + size);
+    end = put_end(delivery, buffer + size);
+    end_message(delivery, end, end_index);
+    return size + end;
 }
 
 size_t ks_delivery_fill_batch(struct ks_delivery *delivery, uint8_t *buffer, size_t room,
@@ -114,7 +129,9 @@ size_t ks_delivery_fill_batch(struct ks_delivery *delivery, uint8_t *buffer, siz
     struct ks_framer *framer = &delivery->framer;
     uint8_t head[HEAD_MAX];
     size_t guess = delivery->head_size;
+    uint32_t end_index = delivery->unsent_count > 0 ? framer->ends_count : 0;
     size_t head_size;
+    size_t records;
     size_t size;
     ks_number first;
 
@@ -135,7 +152,11 @@ size_t ks_delivery_fill_batch(struct ks_delivery *delivery, uint8_t *buffer, siz
         memmove(buffer + head_size, buffer + guess, size);
     delivery->head_size = head_size;
     (void)put(buffer, head, head_size);
+    records = size;
     size += head_size;
     delivery->open = framer->begun;
-    return delivery->open ? size : size + put_end(delivery, buffer + size);
+    if (!delivery->open)
+        size += put_end(delivery, buffer + size);
+    end_message(delivery, size - records, end_index);
+    return size;
 }

@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "api/server.h"
+#include "base/budget.h"
 
 static const struct ks_run *present_run(const struct ks_delivery *delivery)
 {
@@ -58,6 +59,9 @@ void ks_delivery_init(struct ks_delivery *delivery, const struct ks_subscription
     delivery->run_count = 0;
     delivery->run_next = 0;
     delivery->unsent_count = 0;
+    delivery->ends_first = 0;
+    delivery->produced = 0;
+    delivery->sent = 0;
     delivery->held = (struct ks_held_record){.blocks = {NULL}};
     delivery->batch_id[0] = '\0';
     delivery->passed = 0;
@@ -129,24 +133,30 @@ static void report(struct ks_delivery *delivery, const struct ks_run *run,
                              (uint32_t)(end - first), false);
 }
 
-/* Records of the run wait to be sent. Those that were left out between them do no harm: they are not HANDED. */
+/* Records of the run wait to be sent. Those that were left out between them do no harm: they are not HANDED.
+ * `end_index`: of the end of `first`, if it has one. */
 static void add_unsent(struct ks_delivery *delivery, const struct ks_run *run, ks_number first,
-                       ks_number end)
+                       ks_number end, uint32_t end_index)
 {
+    struct ks_framer *framer = &delivery->framer;
     struct ks_run *last;
 
     if (delivery->unsent_count == 0 ||
         delivery->unsent[delivery->unsent_count - 1].assignment != run->assignment) {
         assert(delivery->unsent_count < KS_UNSENT_RUNS_MAX);
         delivery->unsent[delivery->unsent_count] = *run;
+        delivery->unsent[delivery->unsent_count].count = 0;
         delivery->unsent[delivery->unsent_count++].first = first;
     }
     last = &delivery->unsent[delivery->unsent_count - 1];
+    if (end_index < framer->ends_count)
+        framer->ends[end_index].records += (uint32_t)(first - last->first) - last->count;
     last->count = (uint32_t)(end - last->first);
 }
 
 /* Records `first` up to the framer's next one were handed over, and some of that one if it is begun. */
-static void hand_over(struct ks_delivery *delivery, ks_number first, enum ks_frame_state state)
+static void hand_over(struct ks_delivery *delivery, ks_number first, enum ks_frame_state state,
+                      uint32_t end_index)
 {
     const struct ks_run *run = present_run(delivery);
     const struct ks_framer *framer = &delivery->framer;
@@ -156,7 +166,7 @@ static void hand_over(struct ks_delivery *delivery, ks_number first, enum ks_fra
     if (begun)
         ks_switchboard_hold(delivery->subscription->board, run, framer->next, &delivery->held);
     if (count > 0)
-        add_unsent(delivery, run, first, framer->next);
+        add_unsent(delivery, run, first, framer->next, end_index);
     if (count > 0 || begun)
         ks_switchboard_write(delivery->subscription->board, delivery->session, run, KS_STAGE_HANDED,
                              first, count, begun);
@@ -179,6 +189,26 @@ static void skip(struct ks_delivery *delivery)
     framer->next = framer->end;
 }
 
+/* Has the framer note the ends of records. Without memory for them it does not. */
+static void begin_ends(struct ks_delivery *delivery)
+{
+    struct ks_framer *framer = &delivery->framer;
+
+    if (delivery->unsent_count > 0)
+        return;
+    if (framer->ends == NULL)
+        framer->ends = ks_alloc(KS_UNSENT_ENDS_MAX * sizeof(*framer->ends));
+    framer->ends_room = framer->ends == NULL ? 0 : KS_UNSENT_ENDS_MAX;
+    framer->ends_count = delivery->ends_first = 0;
+}
+
+static void free_ends(struct ks_delivery *delivery)
+{
+    ks_free(delivery->framer.ends);
+    delivery->framer.ends = NULL;
+    delivery->framer.ends_room = delivery->framer.ends_count = delivery->ends_first = 0;
+}
+
 /* Writes some of the present run. */
 static size_t fill_run(struct ks_delivery *delivery, uint8_t *buffer, size_t room,
                        enum ks_frame_state *ret_state)
@@ -186,13 +216,18 @@ static size_t fill_run(struct ks_delivery *delivery, uint8_t *buffer, size_t roo
     struct ks_framer *framer = &delivery->framer;
     ks_number first = framer->next;
     bool half_way = framer->begun;
+    uint32_t end_index = framer->ends_count;
     size_t size = ks_framer_fill(framer, buffer, room, ret_state);
+
+    for (uint32_t i = end_index; i < framer->ends_count; i++)
+        framer->ends[i].at += (uint32_t)delivery->produced;
+    delivery->produced += size;
 
     /* The held record is out, or cannot be finished. */
     if (half_way && (!framer->begun || framer->next > first || *ret_state == KS_FRAME_CUT))
         ks_held_record_drop(&delivery->held);
     delivery->passed = framer->next;
-    hand_over(delivery, first, *ret_state);
+    hand_over(delivery, first, *ret_state, end_index);
     return size;
 }
 
@@ -204,6 +239,7 @@ size_t ks_delivery_fill(struct ks_delivery *delivery, uint8_t *buffer, size_t ro
 
     delivery->now = ks_instant_now();
     *ret_state = KS_FRAME_DONE;
+    begin_ends(delivery);
     while (ks_delivery_pending(delivery)) {
         if (delivery->unsent_count == KS_UNSENT_RUNS_MAX) {
             *ret_state = KS_FRAME_FULL;
@@ -223,13 +259,51 @@ size_t ks_delivery_fill(struct ks_delivery *delivery, uint8_t *buffer, size_t ro
 
 /* ---- The connection ---- */
 
-void ks_delivery_sent(struct ks_delivery *delivery)
+void ks_delivery_pass(struct ks_delivery *delivery, size_t size)
 {
-    for (uint32_t i = 0; i < delivery->unsent_count; i++) {
-        const struct ks_run *run = &delivery->unsent[i];
-        report(delivery, run, KS_STAGE_WRITTEN, run->first, run->first + run->count);
+    delivery->produced += size;
+}
+
+/* Records at the begin of the unsent run that are in the socket. */
+static uint32_t count_sent(struct ks_delivery *delivery, const struct ks_run *run)
+{
+    const struct ks_framer *framer = &delivery->framer;
+    uint32_t count = 0;
+
+    if (delivery->sent == delivery->produced)
+        return run->count;
+    for (; delivery->ends_first < framer->ends_count && count < run->count;
+         delivery->ends_first++) {
+        const struct ks_frame_end *end = &framer->ends[delivery->ends_first];
+        if ((int32_t)(end->at - (uint32_t)delivery->sent) > 0)
+            break;
+        count += end->records;
     }
-    delivery->unsent_count = 0;
+    return count;
+}
+
+void ks_delivery_sent(struct ks_delivery *delivery, size_t size)
+{
+    uint64_t waiting = delivery->produced - delivery->sent;
+    uint32_t whole = 0;
+
+    delivery->sent += size < waiting ? size : waiting;
+    while (whole < delivery->unsent_count) {
+        struct ks_run *run = &delivery->unsent[whole];
+        uint32_t count = count_sent(delivery, run);
+
+        report(delivery, run, KS_STAGE_WRITTEN, run->first, run->first + count);
+        run->first += count;
+        run->count -= count;
+        if (run->count > 0)
+            break;
+        whole++;
+    }
+    delivery->unsent_count -= whole;
+    memmove(delivery->unsent, delivery->unsent + whole,
+            delivery->unsent_count * sizeof(delivery->unsent[0]));
+    if (delivery->unsent_count == 0)
+        free_ends(delivery);
 }
 
 bool ks_delivery_may_send(const struct ks_delivery *delivery)
@@ -273,5 +347,6 @@ void ks_delivery_end(struct ks_delivery *delivery)
         const struct ks_run *run = &delivery->unsent[--delivery->unsent_count];
         report(delivery, run, KS_STAGE_BROKEN, run->first, run->first + run->count);
     }
+    free_ends(delivery);
     ks_held_record_drop(&delivery->held);
 }

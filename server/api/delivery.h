@@ -17,8 +17,9 @@ struct ks_exchange;
 struct ks_subscription;
 
 enum {
-    KS_UNSENT_RUNS_MAX = 64
-}; /* Runs that one buffer of small records of many shards may have. */
+    KS_UNSENT_RUNS_MAX = 64,  /* Runs that one buffer of small records of many shards may have. */
+    KS_UNSENT_ENDS_MAX = 1024 /* Records of one buffer of which the end is known. */
+};
 
 struct ks_delivery {
     const struct ks_subscription *subscription;
@@ -31,6 +32,11 @@ struct ks_delivery {
     /* Records that were handed to the connection and are not known to be in the socket. */
     struct ks_run unsent[KS_UNSENT_RUNS_MAX];
     uint32_t unsent_count;
+    /* The framer's `ends` are theirs, in the same order; those below are in the socket. Of a record that has none, as
+     * there was no room, it is known that it is in the socket when all is. */
+    uint32_t ends_first;
+    uint64_t produced;          /* Bytes of the answer that were produced, .. */
+    uint64_t sent;              /* .. and how many of these are in the socket. */
     struct ks_held_record held; /* The record that is half-way. */
     char batch_id[KS_BATCH_ID_MAX + 1];
     ks_instant now;   /* By the clock, when the present buffer was begun. */
@@ -65,8 +71,11 @@ size_t ks_delivery_fill(struct ks_delivery *delivery, uint8_t *buffer, size_t ro
  * the ELEMENTs, the pull was of one run. Returns how many bytes; states as above, FULL also between messages. */
 size_t ks_delivery_fill_batch(struct ks_delivery *delivery, uint8_t *buffer, size_t room,
                               enum ks_frame_state *ret_state);
-/* All bytes that were written until now are in the socket's buffer: the ack deadlines begin. */
-void ks_delivery_sent(struct ks_delivery *delivery);
+/* Bytes that are not of records were written between them. */
+void ks_delivery_pass(struct ks_delivery *delivery, size_t size);
+/* So many more of all these bytes, in their order, are in the socket's buffer: the ack deadlines of the records that
+ * end there begin. SIZE_MAX: all. */
+void ks_delivery_sent(struct ks_delivery *delivery, size_t size);
 /* True if bytes that wait in the connection may still be sent: their leases are ours by the clock. */
 bool ks_delivery_may_send(const struct ks_delivery *delivery);
 /* Returns the records that were not begun; for an answer that ends early. */

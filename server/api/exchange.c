@@ -338,10 +338,10 @@ void ks_exchange_run(struct ks_exchange *exchange)
     exchange->route->handle(exchange);
 }
 
-void ks_exchange_sent(struct ks_exchange *exchange)
+void ks_exchange_sent(struct ks_exchange *exchange, size_t size)
 {
-    if (exchange->sent != NULL)
-        exchange->sent(exchange);
+    if (exchange->sent != NULL && size > 0)
+        exchange->sent(exchange, size);
 }
 
 bool ks_exchange_may_send(struct ks_exchange *exchange)

@@ -127,9 +127,8 @@ struct ks_exchange {
     void *context;
     void (*body_part)(struct ks_exchange *exchange, ks_view part, bool end);
     void (*closed)(struct ks_exchange *exchange);
-    /* NULL, or: all bytes that the producer wrote until now are in the socket's buffer. Not called for the last
-     * bytes of an answer: see `completed`. */
-    void (*sent)(struct ks_exchange *exchange);
+    /* NULL, or: so many more of the bytes that the producer wrote, in their order, are in the socket's buffer. */
+    void (*sent)(struct ks_exchange *exchange, size_t size);
     /* NULL, or: false if bytes of the answer that wait for the socket must not be sent any more. The transport
      * asks before it sends what waited, and cuts the connection. */
     bool (*may_send)(struct ks_exchange *exchange);
@@ -155,8 +154,8 @@ void ks_exchange_run(struct ks_exchange *exchange);
  * parts until now count as consumed. */
 bool ks_exchange_part(struct ks_exchange *exchange, ks_view part, bool end);
 
-/* All bytes of the answer that were produced until now are in the socket's buffer. */
-void ks_exchange_sent(struct ks_exchange *exchange);
+/* So many more bytes that the producer of the answer wrote are in the socket's buffer. */
+void ks_exchange_sent(struct ks_exchange *exchange, size_t size);
 /* False if bytes of the answer that wait for the socket must not be sent any more. */
 bool ks_exchange_may_send(struct ks_exchange *exchange);
 

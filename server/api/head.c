@@ -111,6 +111,25 @@ bool ks_head_judge(const struct ks_head *head, struct ks_exchange *exchange)
     return true;
 }
 
+/* Parameters of a query, at least one. */
+static size_t count_parameters(ks_view target)
+{
+    ks_view query = target;
+    size_t count = 1;
+
+    (void)ks_view_cut(&query, '?');
+    for (size_t at = 0; at < query.size; at++)
+        count += query.data[at] == '&';
+    return count;
+}
+
+const char *ks_head_target_refusal(ks_view target)
+{
+    if (target.size > KS_TARGET_MAX)
+        return "request line and headers may have 16 KiB, the target 8 KiB";
+    return count_parameters(target) > KS_PARAMETERS_MAX ? "a query may have 1024 parameters" : NULL;
+}
+
 static bool is_digit(uint8_t byte)
 {
     return byte >= '0' && byte <= '9';

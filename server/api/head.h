@@ -27,6 +27,9 @@ void ks_head_line(struct ks_head *head, ks_view name, ks_view value);
  * is answered, and closes. */
 bool ks_head_judge(const struct ks_head *head, struct ks_exchange *exchange);
 
+/* What is wrong with the target of a request line, path and query; NULL: nothing. */
+const char *ks_head_target_refusal(ks_view target);
+
 /* Judges the first request line of a connection before libmicrohttpd does, whose answers are HTML. `start` is what has
  * come so far. Returns true if the line is there and is to be refused. A line that is not whole, an empty one and one
  * that is not refused here are left to libmicrohttpd. */

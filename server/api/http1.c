@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "api/chunks.h"
 #include "api/doors.h"
 #include "api/head.h"
 #include "api/linger.h"
@@ -41,7 +42,11 @@ struct call {
     struct ks_exchange exchange;
     struct wire *wire;
     struct ks_link
-        unsent; /* In http1->unsent, while bytes that were produced may not be in the socket. */
+        fixed; /* In http1->fixed, while a fixed answer may not be sent whenever it can. */
+    struct ks_link ready; /* In http1->ready, while its producer or its socket may have more. */
+    struct ks_chunks chunks;
+    enum ks_flow flow;
+    bool flowing; /* The head of a streamed answer is in the socket, the body follows. */
     char *target;
     const char *target_end; /* Where the request line's target ends in the daemon's buffer. */
     enum step step;
@@ -62,7 +67,8 @@ struct ks_http1 {
     struct ks_hook hook;
     struct ks_timer kick;
     struct ks_link wires;
-    struct ks_link unsent; /* Calls. */
+    struct ks_link fixed; /* Calls. */
+    struct ks_link ready; /* Likewise. */
     struct ks_lingers lingers;
     struct wire *taking; /* The connection that is being given to the daemon. */
     ks_instant due;      /* The daemon's own next deadline. */
@@ -73,11 +79,25 @@ struct ks_http1 {
 
 /* ---- The daemon's turn ---- */
 
-/* Has the daemon run at the end of this turn, or of the next one if its hook has run already. */
+/* Has the hook run at the end of this turn, or of the next one if it has run already. */
+static void turn_soon(struct ks_http1 *http1)
+{
+    ks_loop_timer_set(http1->loop, &http1->kick, ks_loop_now(http1->loop));
+}
+
+/* Likewise the daemon. */
 static void run_soon(struct ks_http1 *http1)
 {
     http1->pending = true;
-    ks_loop_timer_set(http1->loop, &http1->kick, ks_loop_now(http1->loop));
+    turn_soon(http1);
+}
+
+/* The call is looked at in this turn, or in the next. */
+static void pump_soon(struct call *call)
+{
+    if (ks_list_empty(&call->ready))
+        ks_list_append(&call->wire->http1->ready, &call->ready);
+    turn_soon(call->wire->http1);
 }
 
 static void kicked(struct ks_timer *timer)
@@ -90,44 +110,6 @@ static void daemon_ready(struct ks_watch *watch, uint32_t events)
 {
     (void)events;
     KS_LIST_ENTRY(watch, struct ks_http1, watch)->pending = true;
-}
-
-/* Before the daemon sends what waited for its socket: a lease may be lost meanwhile. Its records must not leave. */
-static void cut_stale(struct ks_http1 *http1)
-{
-    struct ks_link *cursor;
-    struct ks_link *after;
-
-    KS_LIST_EACH(cursor, after, &http1->unsent)
-    {
-        struct call *call = KS_LIST_ENTRY(cursor, struct call, unsent);
-
-        if (ks_exchange_may_send(&call->exchange))
-            continue;
-        ks_list_remove(&call->unsent);
-        /* The daemon owns the socket; it finds it closed. */
-        (void)shutdown(call->wire->watch.fd, SHUT_RDWR);
-        call->gone = true;
-    }
-}
-
-static ks_instant turn(struct ks_hook *hook, ks_instant now)
-{
-    struct ks_http1 *http1 = KS_LIST_ENTRY(hook, struct ks_http1, hook);
-    MHD_UNSIGNED_LONG_LONG timeout_ms;
-
-    if (!http1->pending && !ks_instant_reached(now, http1->due))
-        return http1->due;
-    http1->pending = false;
-    ks_loop_timer_clear(http1->loop, &http1->kick);
-    cut_stale(http1);
-    if (MHD_run(http1->daemon) == MHD_NO)
-        ks_error("http: the daemon did not run");
-
-    http1->due = KS_NEVER;
-    if (MHD_get_timeout(http1->daemon, &timeout_ms) == MHD_YES)
-        http1->due = ks_instant_add(now, ks_span_ms((int64_t)timeout_ms));
-    return http1->pending ? now : http1->due;
 }
 
 /* ---- Calls ---- */
@@ -161,7 +143,10 @@ static void wake(struct ks_exchange *exchange)
      * nothing. */
     if (call->step == STEP_BODY && exchange->body_part != NULL)
         return;
-    resume(call);
+    if (!call->flowing)
+        resume(call);
+    else if (!ks_chunks_waiting(&call->chunks))
+        pump_soon(call);
 }
 
 /* Counts what the call holds of its body. False if all of them hold too much. */
@@ -189,29 +174,13 @@ static void consumed(struct ks_exchange *exchange, size_t size)
 
 static const struct ks_transport transport = {.wake = wake, .consumed = consumed};
 
-/* Parameters of a query, at least one. */
-static size_t count_parameters(ks_view target)
-{
-    ks_view query = target;
-    size_t count = 1;
-
-    (void)ks_view_cut(&query, '?');
-    for (size_t at = 0; at < query.size; at++)
-        count += query.data[at] == '&';
-    return count;
-}
-
 /* libmicrohttpd 0.9.75 makes a record of each parameter. Where its pool is too small for them it neither answers nor
  * closes, and forgets to complete the request. */
 static void judge_target(struct wire *wire, ks_view target)
 {
     struct ks_loop *loop = wire->http1->loop;
-    const char *why = NULL;
+    const char *why = ks_head_target_refusal(target);
 
-    if (target.size > KS_TARGET_MAX)
-        why = "request line and headers may have 16 KiB, the target 8 KiB";
-    else if (count_parameters(target) > KS_PARAMETERS_MAX)
-        why = "a query may have 1024 parameters";
     if (why == NULL)
         return;
     ks_refuse(wire->watch.fd, KS_PROBLEM_HEAD_TOO_LARGE, why);
@@ -235,7 +204,8 @@ static void *call_new(void *arg, const char *target, struct MHD_Connection *conn
         return NULL;
     ks_exchange_init(&call->exchange, http1->api, &transport);
     call->wire = wire;
-    ks_link_init(&call->unsent);
+    ks_link_init(&call->fixed);
+    ks_link_init(&call->ready);
     call->target_end = target + strlen(target);
     call->target = ks_strdup(target);
     if (call->target == NULL) {
@@ -261,7 +231,9 @@ static void call_free(struct call *call)
     http1->calls--;
     http1->api->bodies_bytes -= call->charged;
     call->wire->call = NULL;
-    ks_list_remove(&call->unsent);
+    ks_list_remove(&call->fixed);
+    ks_list_remove(&call->ready);
+    ks_chunks_free(&call->chunks);
     ks_exchange_end(&call->exchange);
     ks_free(call->target);
     ks_free(call);
@@ -294,46 +266,67 @@ static void completed(void *arg, struct MHD_Connection *connection, void **conte
 
 /* ---- Answers ---- */
 
-/* Some bytes of the answer are with the daemon. */
-static void note_unsent(struct call *call)
+/* The connection can't go on; the daemon owns the socket, and finds it closed. */
+static void cut(struct call *call)
 {
-    if (call->exchange.may_send != NULL && ks_list_empty(&call->unsent))
-        ks_list_append(&call->wire->http1->unsent, &call->unsent);
+    (void)shutdown(call->wire->watch.fd, SHUT_RDWR);
+    call->gone = true;
+    resume(call);
 }
 
-static void note_sent(struct call *call)
+/* Waits for room in the socket, but not for ever; or does not any more. */
+static void await_room(struct call *call, bool wait)
 {
-    if (ks_list_empty(&call->unsent))
+    struct wire *wire = call->wire;
+    uint32_t events = EPOLLRDHUP | EPOLLET | (wait ? (uint32_t)EPOLLOUT : 0);
+
+    if (!wait)
+        ks_loop_timer_clear(wire->http1->loop, &wire->timer);
+    if (!ks_ok(ks_loop_watch(wire->http1->loop, &wire->watch, events)))
+        cut(call);
+}
+
+/* Writes the body while there is some, and the socket takes it. */
+static void pump(struct call *call)
+{
+    size_t waited = call->chunks.rest.size;
+    size_t waits;
+
+    if (call->gone || call->flow >= KS_FLOW_END)
         return;
-    ks_list_remove(&call->unsent);
-    ks_exchange_sent(&call->exchange);
+    call->flow = ks_chunks_pump(&call->chunks, &call->exchange);
+    waits = call->chunks.rest.size;
+    if ((waited > 0) != (waits > 0))
+        await_room(call, waits > 0);
+    if (waits > 0 && waits != waited)
+        set_deadline(call->wire, KS_STALL_MS);
+    switch (call->flow) {
+    case KS_FLOW_WAIT: break;
+    case KS_FLOW_MORE: pump_soon(call); break;
+    case KS_FLOW_CUT: cut(call); break;
+    case KS_FLOW_END:
+    case KS_FLOW_ABORT: resume(call); break;
+    }
 }
 
+/* The daemon asks for the body: what it had is in the socket. It gets none of it, only the end. */
 static ssize_t fill(void *arg, uint64_t position, char *buffer, size_t room)
 {
     struct call *call = arg;
-    enum ks_fill how = KS_FILL_ABORT;
-    size_t size;
 
     (void)position;
-    if (call->gone || room < KS_FILL_MIN)
-        return MHD_CONTENT_READER_END_WITH_ERROR;
-    /* The daemon asks for more when all that it had is in the socket. */
-    note_sent(call);
-    if (room > KS_CHUNK_BYTES)
-        room = KS_CHUNK_BYTES;
-    size = call->exchange.answer.fill(&call->exchange, (uint8_t *)buffer, room, &how);
-    assert(size <= room);
-    switch (how) {
-    case KS_FILL_MORE:
-        assert(size > 0);
-        note_unsent(call);
-        return (ssize_t)size;
-    case KS_FILL_WAIT: suspend(call); return 0;
-    case KS_FILL_END: return MHD_CONTENT_READER_END_OF_STREAM;
-    case KS_FILL_ABORT: break;
+    (void)buffer;
+    (void)room;
+    if (!call->flowing && !call->gone) {
+        call->flowing = true;
+        pump(call);
     }
-    return MHD_CONTENT_READER_END_WITH_ERROR;
+    if (call->gone || call->flow == KS_FLOW_ABORT)
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    if (call->flow == KS_FLOW_END)
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    suspend(call);
+    return 0;
 }
 
 static struct MHD_Response *make_response(struct call *call)
@@ -381,8 +374,65 @@ static enum MHD_Result queue(struct call *call)
     if (ok)
         result = MHD_queue_response(call->wire->connection, answer->status, response);
     MHD_destroy_response(response);
-    note_unsent(call);
+    if (answer->fill == NULL && call->exchange.may_send != NULL && ks_list_empty(&call->fixed))
+        ks_list_append(&call->wire->http1->fixed, &call->fixed);
     return result;
+}
+
+/* ---- The turn ---- */
+
+/* Before the daemon sends what waited for its socket: a lease may be lost meanwhile. Its records must not leave. */
+static void cut_stale(struct ks_http1 *http1)
+{
+    struct ks_link *cursor;
+    struct ks_link *after;
+
+    KS_LIST_EACH(cursor, after, &http1->fixed)
+    {
+        struct call *call = KS_LIST_ENTRY(cursor, struct call, fixed);
+
+        if (ks_exchange_may_send(&call->exchange))
+            continue;
+        ks_list_remove(&call->fixed);
+        cut(call);
+    }
+}
+
+static void pump_ready(struct ks_http1 *http1)
+{
+    struct ks_link todo;
+
+    ks_link_init(&todo);
+    while (!ks_list_empty(&http1->ready)) {
+        struct ks_link *link = http1->ready.next;
+        ks_list_remove(link);
+        ks_list_append(&todo, link);
+    }
+    while (!ks_list_empty(&todo)) {
+        struct call *call = KS_LIST_ENTRY(todo.next, struct call, ready);
+        ks_list_remove(&call->ready);
+        pump(call);
+    }
+}
+
+static ks_instant turn(struct ks_hook *hook, ks_instant now)
+{
+    struct ks_http1 *http1 = KS_LIST_ENTRY(hook, struct ks_http1, hook);
+    MHD_UNSIGNED_LONG_LONG timeout_ms;
+
+    ks_loop_timer_clear(http1->loop, &http1->kick);
+    pump_ready(http1);
+    if (!http1->pending && !ks_instant_reached(now, http1->due))
+        return ks_list_empty(&http1->ready) ? http1->due : now;
+    http1->pending = false;
+    cut_stale(http1);
+    if (MHD_run(http1->daemon) == MHD_NO)
+        ks_error("http: the daemon did not run");
+
+    http1->due = KS_NEVER;
+    if (MHD_get_timeout(http1->daemon, &timeout_ms) == MHD_YES)
+        http1->due = ks_instant_add(now, ks_span_ms((int64_t)timeout_ms));
+    return http1->pending || !ks_list_empty(&http1->ready) ? now : http1->due;
 }
 
 /* ---- Requests ---- */
@@ -407,12 +457,14 @@ static enum MHD_Result take_line(void *head, enum MHD_ValueKind kind, const char
 static enum MHD_Result begin(struct call *call, const char *method, const char *version)
 {
     struct ks_exchange *exchange = &call->exchange;
+    bool old = strcmp(version, "HTTP/1.0") == 0;
     struct ks_head head = {.headers = &exchange->request.headers,
                            .http = 1,
-                           .host_may_be_absent = strcmp(version, "HTTP/1.0") == 0,
+                           .host_may_be_absent = old,
                            .whole = version == call->target_end + 1};
 
     exchange->request.method = ks_method_parse(method);
+    ks_chunks_init(&call->chunks, call->wire->watch.fd, old);
     ks_loop_timer_clear(call->wire->http1->loop, &call->wire->timer);
     (void)MHD_get_connection_values_n(call->wire->connection, MHD_HEADER_KIND, take_line, &head);
     if (ks_head_judge(&head, exchange))
@@ -592,10 +644,12 @@ static void notified(void *arg, struct MHD_Connection *connection, void **contex
     *context = http1->taking;
 }
 
-static void peer_left(struct ks_watch *watch, uint32_t events)
+static void peer_moved(struct ks_watch *watch, uint32_t events)
 {
     struct wire *wire = KS_LIST_ENTRY(watch, struct wire, watch);
 
+    if ((events & EPOLLOUT) != 0 && wire->call != NULL && wire->call->flowing)
+        pump_soon(wire->call);
     if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) == 0)
         return;
     /* libmicrohttpd 0.9.75 misses an end that comes together with data. */
@@ -615,12 +669,10 @@ static void wire_late(struct ks_timer *timer)
 {
     struct wire *wire = KS_LIST_ENTRY(timer, struct wire, timer);
 
-    /* The daemon owns the socket; it finds it closed. */
-    (void)shutdown(wire->watch.fd, SHUT_RDWR);
-    if (wire->call == NULL)
-        return;
-    wire->call->gone = true;
-    resume(wire->call);
+    if (wire->call != NULL)
+        cut(wire->call);
+    else
+        (void)shutdown(wire->watch.fd, SHUT_RDWR);
 }
 
 void ks_http1_take(struct ks_http1 *http1, const struct ks_wire_config *config)
@@ -635,7 +687,7 @@ void ks_http1_take(struct ks_http1 *http1, const struct ks_wire_config *config)
     wire->http1 = http1;
     wire->ops = config->ops;
     wire->peer = config->peer;
-    wire->watch = (struct ks_watch){.ready = peer_left, .fd = config->fd};
+    wire->watch = (struct ks_watch){.ready = peer_moved, .fd = config->fd};
     wire->timer.due = wire_late;
     ks_list_append(&http1->wires, &wire->link);
     http1->taking = wire;
@@ -701,7 +753,8 @@ ks_err ks_http1_new(struct ks_api *api, struct ks_loop *loop, struct ks_http1 **
     http1->hook.turn = turn;
     http1->watch = (struct ks_watch){.ready = daemon_ready, .fd = -1};
     ks_link_init(&http1->wires);
-    ks_link_init(&http1->unsent);
+    ks_link_init(&http1->fixed);
+    ks_link_init(&http1->ready);
     ks_lingers_init(&http1->lingers, loop);
     http1->daemon = start(http1);
     if (http1->daemon == NULL) {

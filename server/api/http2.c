@@ -57,6 +57,7 @@ static void wire_free(struct ks_http2_wire *wire)
     ks_list_remove(&wire->link);
     ks_list_remove(&wire->work);
     ks_bytes_free(&wire->unsent);
+    ks_free(wire->frames);
     (void)close(wire->watch.fd);
     ks_free(wire);
     ks_doors_left(http2->api->doors, ops);
@@ -78,8 +79,49 @@ static void keep_unsent(struct ks_http2_wire *wire, const struct iovec *parts, s
     }
 }
 
+/* The first `sent` of the bytes that hold these frames are in the socket: tells their streams. Returns how many frames
+ * are not whole there; they stand first then. */
+static size_t pass_frames(struct ks_http2_frame *frames, size_t count, size_t sent)
+{
+    size_t left = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        struct ks_http2_frame *frame = &frames[i];
+        size_t begin = frame->end - frame->size;
+        size_t size = sent < begin ? 0 : sent - begin;
+
+        size = size < frame->size ? size : frame->size;
+        frame->size -= size;
+        if (frame->stream != NULL)
+            ks_exchange_sent(&frame->stream->exchange, size);
+        if (frame->size == 0)
+            continue;
+        frame->end -= sent;
+        frames[left++] = *frame;
+    }
+    return left;
+}
+
+/* Keeps the frames of bytes that the socket did not take. */
+static void keep_frames(struct ks_http2_wire *wire, const struct ks_http2_frame *frames,
+                        size_t count)
+{
+    wire->frame_count = count;
+    if (count == 0 || frames == wire->frames)
+        return;
+    if (wire->frames == NULL)
+        wire->frames = ks_alloc(KS_OUT_FRAMES * sizeof(*frames));
+    if (wire->frames == NULL) {
+        wire->frame_count = 0;
+        wire->dead = true;
+        return;
+    }
+    memcpy(wire->frames, frames, count * sizeof(*frames));
+}
+
 /* Sends what it can; what the socket does not take is kept. */
-static void send_parts(struct ks_http2_wire *wire, struct iovec *parts, size_t count)
+static void send_parts(struct ks_http2_wire *wire, struct iovec *parts, size_t count,
+                       struct ks_http2_frame *frames, size_t frame_count)
 {
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
     ssize_t sent = sendmsg(wire->watch.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -88,9 +130,12 @@ static void send_parts(struct ks_http2_wire *wire, struct iovec *parts, size_t c
         wire->dead = true;
         return;
     }
+    if (sent < 0)
+        sent = 0;
     if (sent > 0)
         wire->sent_at = ks_loop_now(wire->http2->loop);
-    keep_unsent(wire, parts, count, sent > 0 ? (size_t)sent : 0);
+    keep_unsent(wire, parts, count, (size_t)sent);
+    keep_frames(wire, frames, pass_frames(frames, frame_count, (size_t)sent));
 }
 
 /* Sends what was left over. */
@@ -101,7 +146,7 @@ static void send_again(struct ks_http2_wire *wire)
 
     ks_bytes_init(&wire->unsent, left.max);
     if (left.size > 0)
-        send_parts(wire, &part, 1);
+        send_parts(wire, &part, 1, wire->frames, wire->frame_count);
     ks_bytes_free(&left);
 }
 
@@ -137,7 +182,15 @@ static void add_copy(struct ks_http2_out *out, ks_view bytes)
 static bool is_full(const struct ks_http2_out *out)
 {
     return (out->framed >= SEND_BYTES && ks_list_empty(&out->ready)) ||
-           out->part_count > KS_OUT_PARTS - 4 || out->used > sizeof(out->bytes) - KS_OUT_FRAME;
+           out->part_count > KS_OUT_PARTS - 4 || out->frame_count == KS_OUT_FRAMES ||
+           out->used > sizeof(out->bytes) - KS_OUT_FRAME;
+}
+
+/* The last bytes are a frame with so many of the stream's. */
+static void add_frame(struct ks_http2_out *out, struct ks_http2_stream *stream, size_t size)
+{
+    assert(out->frame_count < KS_OUT_FRAMES);
+    out->frames[out->frame_count++] = (struct ks_http2_frame){stream, out->framed, size};
 }
 
 uint8_t *ks_http2_out_room(struct ks_http2_out *out)
@@ -153,6 +206,7 @@ bool ks_http2_out_frame(struct ks_http2_out *out, const uint8_t head[9],
 {
     add_copy(out, ks_view_of(head, 9));
     add_part(out, ks_view_of(stream->ready.data, size));
+    add_frame(out, stream, size);
     stream->ready.data += size;
     stream->ready.size -= size;
     if (stream->ready.size == 0)
@@ -160,10 +214,26 @@ bool ks_http2_out_frame(struct ks_http2_out *out, const uint8_t head[9],
     return is_full(out);
 }
 
+void ks_http2_forget_frames(struct ks_http2_stream *stream)
+{
+    struct ks_http2_wire *wire = stream->wire;
+    struct ks_http2_out *out = wire->http2->out;
+
+    for (size_t i = 0; i < wire->frame_count; i++)
+        if (wire->frames[i].stream == stream)
+            wire->frames[i].stream = NULL;
+    for (size_t i = 0; i < out->frame_count; i++)
+        if (out->frames[i].stream == stream)
+            out->frames[i].stream = NULL;
+    if (out->copied == stream)
+        out->copied = NULL;
+}
+
 /* Has nghttp2 make about SEND_BYTES of frames. */
 static void make_frames(struct ks_http2_wire *wire, struct ks_http2_out *out)
 {
-    out->part_count = out->framed = out->used = 0;
+    out->part_count = out->framed = out->used = out->frame_count = 0;
+    out->copied = NULL;
     while (!is_full(out)) {
         const uint8_t *frame;
         ssize_t made = nghttp2_session_mem_send(wire->session, &frame);
@@ -172,6 +242,9 @@ static void make_frames(struct ks_http2_wire *wire, struct ks_http2_out *out)
         if (made <= 0 || wire->dead)
             break;
         add_copy(out, ks_view_of(frame, (size_t)made));
+        if (out->copied != NULL)
+            add_frame(out, out->copied, out->copied_size);
+        out->copied = NULL;
     }
 }
 
@@ -191,7 +264,7 @@ static void flush(struct ks_http2_wire *wire)
         make_frames(wire, out);
         more = out->framed > 0;
         if (more)
-            send_parts(wire, out->parts, out->part_count);
+            send_parts(wire, out->parts, out->part_count, out->frames, out->frame_count);
         while (!ks_list_empty(&out->ready))
             if (!ks_http2_stream_keep(
                     KS_LIST_ENTRY(out->ready.next, struct ks_http2_stream, unframed)))

@@ -96,6 +96,7 @@ void ks_http2_stream_free(struct ks_http2_stream *stream)
     if (stream == NULL)
         return;
     wire = stream->wire;
+    ks_http2_forget_frames(stream);
     ks_list_remove(&stream->woken);
     ks_list_remove(&stream->filled);
     ks_list_remove(&stream->unframed);
@@ -150,7 +151,6 @@ void ks_http2_streams_sent(struct ks_http2_wire *wire)
         if (stream->stage.size > 0 || stream->ready.size > 0)
             continue;
         ks_list_remove(&stream->filled);
-        ks_exchange_sent(&stream->exchange);
     }
     while (!ks_list_empty(&wire->parting)) {
         struct ks_http2_stream *stream =
@@ -393,7 +393,11 @@ static ssize_t read_fixed(struct ks_http2_stream *stream, uint8_t *buffer, size_
 
 static ssize_t read_staged(struct ks_http2_stream *stream, uint8_t *buffer, size_t room)
 {
+    struct ks_http2_out *out = stream->wire->http2->out;
     size_t size = smaller(room, stream->stage.size - stream->staged);
+
+    out->copied = stream;
+    out->copied_size = size;
 
     memcpy(buffer, stream->stage.data + stream->staged, size);
     stream->staged += size;

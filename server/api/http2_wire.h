@@ -20,9 +20,17 @@
 
 enum {
     KS_OUT_PARTS = 64,
+    KS_OUT_FRAMES = 64,
     KS_OUT_BYTES = 256 << 10,
     KS_OUT_MESSAGE = 96 << 10, /* Asked of a producer at a time: 64 records of 1 KB, and room. */
     KS_OUT_FRAME = 32 << 10    /* What nghttp2 makes at a time: a frame of 16 KiB at most. */
+};
+
+/* A frame of an answer's body, on its way into the socket. */
+struct ks_http2_frame {
+    struct ks_http2_stream *stream; /* NULL: it is over. */
+    size_t end;                     /* Where it ends in the bytes that are on their way. */
+    size_t size; /* Bytes of the body in it that are not known to be in the socket. */
 };
 
 /* Frames on their way into a socket, of one wire at a time. What producers write stays where it was written; the
@@ -30,7 +38,11 @@ enum {
 struct ks_http2_out {
     struct iovec parts[KS_OUT_PARTS];
     size_t part_count;
-    size_t framed;        /* Bytes in the parts. */
+    size_t framed;                               /* Bytes in the parts. */
+    struct ks_http2_frame frames[KS_OUT_FRAMES]; /* Those with parts of what producers wrote. */
+    size_t frame_count;
+    struct ks_http2_stream *copied; /* nghttp2 makes a frame of bytes that were kept. */
+    size_t copied_size;
     struct ks_link ready; /* Streams that have bytes here which are in no frame. */
     size_t used;
     uint8_t bytes[KS_OUT_BYTES];
@@ -61,16 +73,18 @@ struct ks_http2_wire {
     struct ks_link streams;
     struct ks_link woken;
     struct ks_link filled; /* Streams of which bytes that were produced may not be in the socket. */
-    struct ks_link parting; /* Streams that are over, but for that. */
-    uint32_t heads;         /* Streams whose head is whole. */
-    struct ks_bytes unsent; /* What the socket did not take. */
-    ks_instant head_due;    /* While there are no heads: when the next must be whole. */
-    ks_instant heard_at;    /* Bytes came. */
-    ks_instant sent_at;     /* Bytes went, or there were none to send. */
-    ks_instant resets_at;   /* When `resets` was right. */
-    uint32_t resets;        /* Streams that we may still have to reset. */
-    int32_t last_id;        /* The highest stream that the peer began. */
-    int32_t gap_from;       /* The streams that it passed over last lie between these. */
+    struct ks_link parting;        /* Streams that are over, but for that. */
+    uint32_t heads;                /* Streams whose head is whole. */
+    struct ks_bytes unsent;        /* What the socket did not take. */
+    struct ks_http2_frame *frames; /* In it; `frame_count` of them. */
+    size_t frame_count;
+    ks_instant head_due;  /* While there are no heads: when the next must be whole. */
+    ks_instant heard_at;  /* Bytes came. */
+    ks_instant sent_at;   /* Bytes went, or there were none to send. */
+    ks_instant resets_at; /* When `resets` was right. */
+    uint32_t resets;      /* Streams that we may still have to reset. */
+    int32_t last_id;      /* The highest stream that the peer began. */
+    int32_t gap_from;     /* The streams that it passed over last lie between these. */
     int32_t gap_to;
     bool ops;
     bool pinged;    /* Nothing was heard since we asked. */
@@ -116,6 +130,8 @@ struct ks_http2_stream {
 /* Has the wire do its work at the end of this turn, or of the next. */
 void ks_http2_soon(struct ks_http2_wire *wire);
 
+/* The stream is over: what is on its way is of no stream. */
+void ks_http2_forget_frames(struct ks_http2_stream *stream);
 /* Room for a producer, KS_OUT_MESSAGE bytes; NULL: send first. */
 uint8_t *ks_http2_out_room(struct ks_http2_out *out);
 /* Adds a frame of `size` bytes that are ready. True if it is time to send. */
@@ -141,7 +157,7 @@ void ks_http2_session_finish(struct ks_http2_wire *wire);
 struct ks_http2_stream *ks_http2_stream_new(struct ks_http2_wire *wire, int32_t id);
 /* nghttp2 closes the stream: frees it, or lets it wait until its last bytes are in the socket. */
 void ks_http2_stream_over(struct ks_http2_stream *stream);
-/* All bytes of the wire are in the socket: tells the streams, and frees those that waited for it. */
+/* All bytes of the wire are in the socket: frees the streams that waited for it. */
 void ks_http2_streams_sent(struct ks_http2_wire *wire);
 /* False if bytes of a stream that wait must not be sent any more. */
 bool ks_http2_streams_may_send(struct ks_http2_wire *wire);

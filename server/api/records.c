@@ -149,6 +149,7 @@ static size_t fill(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
     struct poll *poll = exchange->context;
     enum ks_frame_state state = KS_FRAME_DONE;
     size_t size = 0;
+    size_t tail;
 
     if (poll->part == PART_END || poll->cut) {
         *ret_fill = poll->cut ? KS_FILL_ABORT : KS_FILL_END;
@@ -156,6 +157,7 @@ static size_t fill(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
     }
     if (poll->part == PART_HEAD) {
         size = put(buffer, "{\"records\":[");
+        ks_delivery_pass(&poll->delivery, size);
         poll->part = PART_RECORDS;
     }
     if (poll->part == PART_RECORDS) {
@@ -165,7 +167,9 @@ static size_t fill(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
             poll->part = PART_TAIL;
     }
     if (poll->part == PART_TAIL && room - size >= KS_FILL_MIN / 2) {
-        size += fill_tail(poll, buffer + size);
+        tail = fill_tail(poll, buffer + size);
+        ks_delivery_pass(&poll->delivery, tail);
+        size += tail;
         poll->part = PART_END;
     }
     *ret_fill = size > 0 ? KS_FILL_MORE : KS_FILL_ABORT;
@@ -386,9 +390,9 @@ void ks_records_session_closed(struct ks_subscription *subscription, ks_session_
 
 /* ---- Calls ---- */
 
-static void sent(struct ks_exchange *exchange)
+static void sent(struct ks_exchange *exchange, size_t size)
 {
-    ks_delivery_sent(&((struct poll *)exchange->context)->delivery);
+    ks_delivery_sent(&((struct poll *)exchange->context)->delivery, size);
 }
 
 static bool may_send(struct ks_exchange *exchange)
@@ -406,7 +410,7 @@ static void closed(struct ks_exchange *exchange)
         poller_rest(poller);
     }
     if (exchange->completed)
-        ks_delivery_sent(&poll->delivery);
+        ks_delivery_sent(&poll->delivery, SIZE_MAX);
     ks_delivery_end(&poll->delivery);
     ks_free(poll);
 }

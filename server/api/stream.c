@@ -255,6 +255,7 @@ static size_t fill_control(struct stream *stream, uint8_t *buffer, size_t room)
         return 0;
     memcpy(buffer, stream->control.data, size);
     ks_bytes_consume(&stream->control, size);
+    ks_delivery_pass(&stream->delivery, size);
     if (stream->control.size == 0 && stream->control.capacity > KS_CONTROL_BYTES_MAX)
         ks_bytes_free(&stream->control);
     return size;
@@ -358,12 +359,12 @@ static size_t fill(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
     return 0;
 }
 
-static void sent(struct ks_exchange *exchange)
+static void sent(struct ks_exchange *exchange, size_t size)
 {
     struct stream *stream = exchange->context;
     bool full = stream->delivery.unsent_count == KS_UNSENT_RUNS_MAX;
 
-    ks_delivery_sent(&stream->delivery);
+    ks_delivery_sent(&stream->delivery, size);
     if (full)
         ks_exchange_wake(exchange);
 }
@@ -388,7 +389,7 @@ static void closed(struct ks_exchange *exchange)
     ks_questions_free(&stream->questions);
     ks_list_remove(&stream->link);
     if (exchange->completed)
-        ks_delivery_sent(&stream->delivery);
+        ks_delivery_sent(&stream->delivery, SIZE_MAX);
     ks_delivery_end(&stream->delivery);
     ks_switchboard_detach(stream->subscription->board, stream->delivery.session, &stream->consumer,
                           stream->cut);

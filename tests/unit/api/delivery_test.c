@@ -310,7 +310,7 @@ TEST(record_half_way_is_finished_though_it_is_settled_and_forgotten)
     EXPECT(is_whole());
     EXPECT(!ks_delivery_pending(&delivery));
     EXPECT(stage.board->budget.used + LARGE <= used);
-    ks_delivery_sent(&delivery);
+    ks_delivery_sent(&delivery, SIZE_MAX);
     EXPECT_EQ_U64(stage.board->core->sessions[consumer.session].in_flight, 0);
     stage_vanish(&stage);
 }
@@ -419,7 +419,7 @@ TEST(records_that_were_not_in_the_socket_return_when_the_connection_breaks)
     begin(3);
     lease = lease_of_the_run();
     (void)ks_delivery_fill(&delivery, buffer, ROOM_FOR_ONE, &state);
-    ks_delivery_sent(&delivery);
+    ks_delivery_sent(&delivery, SIZE_MAX);
     (void)ks_delivery_fill(&delivery, buffer, ROOM_FOR_ONE, &state);
     EXPECT_EQ_I64(state, KS_FRAME_FULL);
     expect_session(3, 2); /* WRITTEN, HANDED, ASSIGNED. */
@@ -461,7 +461,7 @@ TEST(rest_of_the_run_is_returned_when_the_answer_ends_early)
     ks_delivery_return(&delivery);
     EXPECT(!ks_delivery_pending(&delivery));
     expect_session(1, 1);
-    ks_delivery_sent(&delivery);
+    ks_delivery_sent(&delivery, SIZE_MAX);
     expect_session(1, 0);
     stage_vanish(&stage);
 }
