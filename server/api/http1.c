@@ -21,8 +21,7 @@
 
 /* One connection. */
 struct wire {
-    struct ks_watch
-        watch; /* Tells when the peer is gone: a suspended connection does not notice. */
+    struct ks_watch watch; /* Tells when the peer is gone: a suspended connection does not. */
     struct ks_timer timer; /* Of the next whole head, or of the body. */
     struct ks_link link;
     struct ks_http1 *http1;
@@ -139,8 +138,7 @@ static void wake(struct ks_exchange *exchange)
 {
     struct call *call = call_of(exchange);
 
-    /* An answer waits for the end of the request; parts that nobody wants any more wait for
-     * nothing. */
+    /* An answer waits for the end of the request; parts that nobody wants any more wait for nothing. */
     if (call->step == STEP_BODY && exchange->body_part != NULL)
         return;
     if (!call->flowing)
@@ -188,8 +186,7 @@ static void judge_target(struct wire *wire, ks_view target)
     ks_loop_timer_set(loop, &wire->timer, ks_loop_now(loop));
 }
 
-/* The request line was read: the first that is known of a request. Its result is what the other
- * callbacks are given. */
+/* The request line was read: the first that is known of a request. Its result is what the other callbacks are given. */
 static void *call_new(void *arg, const char *target, struct MHD_Connection *connection)
 {
     struct ks_http1 *http1 = arg;
@@ -474,8 +471,7 @@ static enum MHD_Result begin(struct call *call, const char *method, const char *
         return queue(call);
     }
 
-    /* An answer that is known already waits for the end of the body, so that the connection lives
-     * on. */
+    /* An answer that is known already waits for the end of the body, so that the connection lives on. */
     call->step = STEP_BODY;
     if (exchange->streamed && !exchange->answered)
         ks_exchange_run(exchange);
@@ -491,8 +487,7 @@ static const char *too_large_text(const struct call *call, struct ks_detail *det
     return detail->text;
 }
 
-/* Hands a part on, and stops reading when the handler has enough. False if the connection must end.
- */
+/* Hands a part on, and stops reading when the handler has enough. False if the connection must end. */
 static bool pass(struct call *call, ks_view part)
 {
     call->unread += part.size;
@@ -568,8 +563,7 @@ static enum MHD_Result run(struct call *call)
     return MHD_YES;
 }
 
-/* The daemon calls it when the head is there, for each part of the body, at its end, and after a
- * resume. */
+/* The daemon calls it when the head is there, for each part of the body, at its end, and after a resume. */
 static enum MHD_Result work(void *arg, struct MHD_Connection *connection, const char *url,
                             const char *method, const char *version, const char *data, size_t *size,
                             void **context)
