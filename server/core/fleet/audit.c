@@ -197,7 +197,7 @@ static void open_again(struct ks_core *core, const struct hole *hole, struct ks_
         struct ks_directory_entry *entry = &core->directory[shard];
         struct ks_effect *story;
 
-        if (entry->writing || below(hole->last, entry->first_key) ||
+        if (entry->writing || entry->doubtful || below(hole->last, entry->first_key) ||
             below(entry->last_key, hole->first) ||
             !ks_instant_reached(core->now, ks_instant_add(entry->odd_at, core->config.keep)))
             continue;
@@ -215,7 +215,7 @@ void ks_audit(struct ks_core *core, struct ks_effects *effects)
     struct hole hole;
     uint32_t count;
 
-    if (!fleet->audit_due || fleet->listing || fleet->rows_stale || !fleet->app_present ||
+    if (!fleet->audit_due || fleet->listing || !fleet->app_present ||
         !ks_effects_room(core, effects, 1) || !gather(core, &count))
         return;
     fleet->audit_due = false;

@@ -69,6 +69,18 @@ static void audit(const struct ks_shard_row *shards, uint32_t count)
     }
 }
 
+/* Lets the leader read the lease rows, and stops before the worker rows of that round are answered. */
+static void read_rows(void)
+{
+    bed.core->fleet.rows_stale = true;
+    for (int i = 0; i < 10 && bed.core->fleet.rows == 0; i++) {
+        bed.now = ks_instant_max(bed.now, ks_core_deadline(bed.core));
+        bed_tick(&bed);
+    }
+    EXPECT(bed.core->fleet.rows != 0);
+    answer_rows();
+}
+
 static bool lists_again(void)
 {
     return bed.core->fleet.list_at.us != KS_NEVER.us;
@@ -175,6 +187,20 @@ TEST(listings_that_others_ask_for_make_a_hole_no_older)
     EXPECT_EQ_U64(bed.core->fleet.strikes, KS_AUDIT_STRIKES - 1);
     EXPECT_EQ_U64(told.holes, 0);
     EXPECT(bed.core->fleet.list_at.us <= bed.core->fleet.strike_at.us);
+}
+
+TEST(a_fleet_whose_leases_move_during_every_read_of_the_rows_is_audited)
+{
+    begin();
+    lease_count = 1;
+    refresh_rows();
+    read_rows();
+    list(halves, 1);
+    rows[1].changes++;
+    next_round();
+    EXPECT(bed.core->fleet.rows_stale);
+    EXPECT(!bed.core->fleet.audit_due);
+    EXPECT_EQ_U64(bed.core->fleet.strikes, 1);
 }
 
 TEST(another_hole_begins_anew)
@@ -331,6 +357,25 @@ TEST(an_open_shard_with_a_finished_row_is_read_again_after_an_hour)
     answer_write(1, KS_DONE);
     EXPECT(bed.core->directory[1].present);
     EXPECT(!bed.core->directory[1].finished);
+}
+
+TEST(a_row_whose_deletion_had_no_answer_is_read_before_it_is_deleted_again)
+{
+    finish_open();
+    audit(halves, 2);
+    bed.now = ks_instant_add(bed.now, ks_span_ms(3600000));
+    audit(halves, 2);
+    EXPECT(deletes(1));
+    read_rows();
+    list(halves, 2);
+    answer_write(1, KS_UNKNOWN);
+    next_round();
+    EXPECT(bed.core->directory[1].doubtful);
+    EXPECT(!bed.core->fleet.audit_due);
+    EXPECT(!deletes(1));
+    audit(halves, 2);
+    EXPECT(!bed.core->directory[1].doubtful);
+    EXPECT(deletes(1));
 }
 
 TEST(an_open_shard_with_a_finished_row_is_left_while_others_cover_its_keys)
