@@ -140,7 +140,9 @@ struct oracle_rules {
     uint64_t led_boot;     /* The incarnation with which it held the office. */
     uint64_t given_boot;   /* The incarnation that `given` is about. */
     int64_t registered_at; /* When its last registration was sent. */
-    int64_t won_at;
+    uint64_t office_asked; /* Its write to the leader row that has no answer yet; 0: none. */
+    bool leads;            /* It has learned that it holds the office .. */
+    int64_t won_at;        /* .. then. */
     bool looked; /* It has read the whole fleet .. */
     int64_t looked_at;
 };

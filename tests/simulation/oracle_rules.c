@@ -66,6 +66,25 @@ static void given(struct process *process, const struct ks_worker_row *row)
             rules->shards[row->gives[i].shard].given = row->gives[i].epoch;
 }
 
+static void elected(struct oracle_rules *rules, int64_t now)
+{
+    rules->leads = true;
+    rules->won_at = now;
+}
+
+/* A claim of unknown outcome may have been applied: its worker learns of its election from the leader row. */
+static void office_told(struct process *process, const struct table_request *request, int64_t now)
+{
+    struct oracle_rules *rules = &process->truth.rules;
+    struct ks_incarnation holder = request->answer.leader.holder;
+
+    know(rules, &rules->office, holder, request->answer.leader.epoch);
+    if (!ks_incarnation_equal(holder, oracle_incarnation(process)))
+        rules->leads &= !request->ask.consistent;
+    else if (!rules->leads && rules->office_asked == 0)
+        elected(rules, now);
+}
+
 static void fleet_told(const struct world *world, struct process *process,
                        const struct table_request *request)
 {
@@ -80,7 +99,7 @@ static void fleet_told(const struct world *world, struct process *process,
              (worker == request->ask.worker.worker || worker == request->ask.owner.worker)))
             rules->watch[worker].present = false;
     if (operation != KS_STORE_READ_WORKER)
-        know(rules, &rules->office, request->answer.leader.holder, request->answer.leader.epoch);
+        office_told(process, request, now);
     for (uint32_t i = 0; i < request->answer.worker_count; i++)
         watch_row(world, &rules->watch[request->answer.workers[i].self.worker],
                   &request->answer.workers[i], looked, now);
@@ -180,7 +199,9 @@ static void write_told(struct process *process, const struct table_request *requ
         rules->watch[request->ask.worker.worker].life = KS_FENCED;
     if (operation == KS_STORE_CLAIM_OFFICE) {
         know(rules, &rules->office, request->ask.worker, request->ask.epoch + 1);
-        rules->won_at = now;
+        /* An office won for a former incarnation is not its own. */
+        if (ks_incarnation_equal(request->ask.worker, oracle_incarnation(process)))
+            elected(rules, now);
     }
 }
 
@@ -190,6 +211,8 @@ void oracle_rules_answered(const struct world *world, struct process *process,
     enum ks_store_operation operation = request->ask.operation;
     struct oracle_rules *rules = &process->truth.rules;
 
+    if (rules->office_asked == request->order)
+        rules->office_asked = 0;
     for (uint32_t i = 0; outcome == KS_DONE && i < request->answer.worker_count; i++)
         given(process, &request->answer.workers[i]);
     if (world_table_is_write(operation))
@@ -433,6 +456,12 @@ static bool is_leaders_write(enum ks_store_operation operation)
            (world_table_is_lease_write(operation) && !world_table_is_owner_write(operation));
 }
 
+static bool is_office_write(enum ks_store_operation operation)
+{
+    return operation == KS_STORE_CREATE_APP || operation == KS_STORE_CLAIM_OFFICE ||
+           operation == KS_STORE_NAME_DEPUTIES || operation == KS_STORE_RESIGN_OFFICE;
+}
+
 /* A5, A6. */
 static void check_owner(struct world *world, const struct process *process,
                         const struct ks_store_effect *ask, ks_instant now)
@@ -461,8 +490,13 @@ void oracle_rules_asked(struct world *world, struct process *process, struct tab
     enum ks_store_operation operation = ask->operation;
 
     request->order = ++rules->asked;
-    if (operation >= KS_STORE_REGISTER_NEW && operation <= KS_STORE_REGISTER_CORPSE)
+    if (operation >= KS_STORE_REGISTER_NEW && operation <= KS_STORE_REGISTER_CORPSE) {
         rules->registered_at = now.us;
+        rules->office_asked = 0;
+        rules->leads = false;
+    }
+    if (is_office_write(operation))
+        rules->office_asked = request->order;
     if (operation == KS_STORE_FENCE || operation == KS_STORE_REGISTER_SILENT)
         check_watched(world, process, ask, now);
     if (operation == KS_STORE_TAKE_OVER)
