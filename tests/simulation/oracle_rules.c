@@ -569,7 +569,10 @@ static void look_at_owners(struct world *world)
      * told again when it has held too little for 1.5 B and a round has seen it. */
     sim_time soon = 2 * core->news.us + 2 * SIM_SECOND + 2 * core->beat.us + 2 * core->round.us;
 
-    /* Its leader may have gone before it told, and the answer to the next one's first look may have been lost. */
+    /* Its leader may have gone before it told. In the war each look of the next one may be lost: the last of them is
+     * asked just before the peace. */
+    sim_time told_from = look > 0 ? world->peace_at : 0;
+
     if (look > 0)
         soon += SIM_LOOK + SIM_SECOND + 2 * look;
 
@@ -579,6 +582,7 @@ static void look_at_owners(struct world *world)
         struct ks_lease_view lease;
 
         if (owner == NULL || owner->draining || world->now < row->at + soon ||
+            world->now < told_from + soon ||
             holds_an_orphan(world, owner) ||
             (shell_lease(owner, shard, &lease) && lease.state != KS_LEASE_AWAY))
             continue;
