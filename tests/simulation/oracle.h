@@ -143,7 +143,7 @@ struct oracle_rules {
     uint64_t office_asked; /* Its write to the leader row that has no answer yet; 0: none. */
     bool leads;            /* It has learned that it holds the office .. */
     int64_t won_at;        /* .. then. */
-    bool looked; /* It has read the whole fleet .. */
+    bool looked;           /* It has read the whole fleet .. */
     int64_t looked_at;
 };
 

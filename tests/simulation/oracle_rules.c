@@ -582,8 +582,7 @@ static void look_at_owners(struct world *world)
         struct ks_lease_view lease;
 
         if (owner == NULL || owner->draining || world->now < row->at + soon ||
-            world->now < told_from + soon ||
-            holds_an_orphan(world, owner) ||
+            world->now < told_from + soon || holds_an_orphan(world, owner) ||
             (shell_lease(owner, shard, &lease) && lease.state != KS_LEASE_AWAY))
             continue;
         oracle_fail(world, "w%u has owned shard-%u for %lld ms and has not begun it", owner->worker,

@@ -436,6 +436,115 @@ TEST(records_that_were_not_in_the_socket_return_when_the_connection_breaks)
     stage_vanish(&stage);
 }
 
+/* ---- A socket that takes a part ---- */
+
+/* Whole lines in the first `size` bytes. */
+static uint32_t lines_in(size_t size)
+{
+    uint32_t lines = 0;
+
+    for (size_t i = 0; i < size; i++)
+        lines += buffer[i] == '\n';
+    return lines;
+}
+
+/* Records of the run that are WRITTEN; they come first. */
+static uint32_t count_written(const struct ks_lease *lease)
+{
+    ks_number first = delivery.runs[0].first;
+    uint32_t count = 0;
+
+    while (count < delivery.runs[0].count &&
+           ks_tracker_slot(&lease->tracker, first + count)->state == KS_SLOT_WRITTEN)
+        count++;
+    for (uint32_t i = count; i < delivery.runs[0].count; i++)
+        EXPECT(ks_tracker_slot(&lease->tracker, first + i)->state != KS_SLOT_WRITTEN);
+    return count;
+}
+
+TEST(a_record_is_written_when_its_last_byte_is_in_the_socket)
+{
+    const struct ks_lease *lease;
+    enum ks_frame_state state;
+    size_t size;
+
+    begin(20);
+    lease = lease_of_the_run();
+    size = ks_delivery_fill(&delivery, buffer, sizeof(buffer), &state);
+    EXPECT_EQ_I64(state, KS_FRAME_DONE);
+    EXPECT_EQ_U64(lines_in(size), 20);
+    for (size_t sent = 1; sent <= size; sent++) {
+        ks_delivery_sent(&delivery, 1);
+        EXPECT_EQ_U64(count_written(lease), lines_in(sent));
+    }
+    EXPECT_EQ_U64(delivery.unsent_count, 0);
+    stage_vanish(&stage);
+}
+
+TEST(parts_of_several_buffers_are_counted_in_their_order)
+{
+    enum { ROOM_FOR_SOME = 2000, STEP = 333 };
+    const struct ks_lease *lease;
+    enum ks_frame_state state = KS_FRAME_FULL;
+    size_t size = 0;
+    size_t sent = 0;
+
+    begin(20);
+    lease = lease_of_the_run();
+    while (sent < size || state == KS_FRAME_FULL) {
+        /* The next buffer comes while some of the last one waits. */
+        if (state == KS_FRAME_FULL)
+            size += ks_delivery_fill(&delivery, buffer + size, ROOM_FOR_SOME, &state);
+        for (size_t end = sent + 2 * STEP; sent < end && sent < size;) {
+            size_t step = size - sent < STEP ? size - sent : STEP;
+
+            ks_delivery_sent(&delivery, step);
+            sent += step;
+            EXPECT_EQ_U64(count_written(lease), lines_in(sent));
+        }
+    }
+    EXPECT_EQ_I64(state, KS_FRAME_DONE);
+    EXPECT_EQ_U64(count_written(lease), 20);
+    stage_vanish(&stage);
+}
+
+TEST(bytes_between_records_are_counted_as_sent_but_are_no_record)
+{
+    const struct ks_lease *lease;
+    enum ks_frame_state state;
+    size_t size;
+
+    begin(3);
+    lease = lease_of_the_run();
+    ks_delivery_pass(&delivery, 500);
+    size = ks_delivery_fill(&delivery, buffer, sizeof(buffer), &state);
+    ks_delivery_pass(&delivery, 500);
+    ks_delivery_sent(&delivery, 500 + size / 2);
+    EXPECT_EQ_U64(count_written(lease), 1);
+    ks_delivery_sent(&delivery, size - size / 2 - 1);
+    EXPECT_EQ_U64(count_written(lease), 2);
+    ks_delivery_sent(&delivery, 1);
+    EXPECT_EQ_U64(count_written(lease), 3);
+    ks_delivery_sent(&delivery, 500);
+    stage_vanish(&stage);
+}
+
+TEST(records_of_a_part_that_was_sent_do_not_return_when_the_connection_breaks)
+{
+    const struct ks_lease *lease;
+    enum ks_frame_state state;
+    size_t size;
+
+    begin(3);
+    lease = lease_of_the_run();
+    size = ks_delivery_fill(&delivery, buffer, sizeof(buffer), &state);
+    ks_delivery_sent(&delivery, size - 1);
+    ks_delivery_end(&delivery);
+    EXPECT_EQ_U64(count_written(lease), 2);
+    expect_session(2, 0);
+    stage_vanish(&stage);
+}
+
 TEST(record_half_way_returns_when_its_connection_breaks)
 {
     const struct ks_lease *lease;
