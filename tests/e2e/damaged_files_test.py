@@ -169,9 +169,12 @@ def damages(file, skipped=lambda table, column, value: False):
                     except sqlite3.Error:
                         continue
                     yield f"{table}.{column} = {str(value)[:40]!r} ({type(value).__name__})"
+                    # In one transaction: the sidecar puts a row it misses back, and that row would collide.
+                    db.execute("BEGIN IMMEDIATE")
                     db.execute(f"DELETE FROM {table}")
                     marks = ", ".join("?" * len(columns))
                     db.executemany(f"INSERT INTO {table} VALUES ({marks})", pristine)
+                    db.execute("COMMIT")
 
 
 def alive(sidecar, damage):
