@@ -90,6 +90,7 @@ static void name_records(struct ks_delivery *delivery, ks_number first)
     struct ks_ack ack = {
         .session = delivery->session,
         .session_epoch = delivery->session_epoch,
+        .assignment = delivery->runs[0].assignment,
         .runs[0] = {framer->shard, framer->epoch, first, (uint32_t)(end - first)},
         .run_count = 1,
     };
@@ -105,7 +106,7 @@ static void end_message(struct ks_delivery *delivery, size_t size, uint32_t end_
 
     ks_delivery_pass(delivery, size);
     for (uint32_t i = end_index; i < framer->ends_count; i++)
-        framer->ends[i].at = (uint32_t)delivery->produced;
+        framer->ends[i] = (uint32_t)delivery->produced;
 }
 
 /* The rest of a record that was too long for the buffer. */

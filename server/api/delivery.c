@@ -75,6 +75,9 @@ void ks_delivery_name(struct ks_delivery *delivery)
 {
     struct ks_ack ack = {.session = delivery->session, .session_epoch = delivery->session_epoch};
 
+    /* One pull has one assignment. */
+    if (delivery->run_count > 0)
+        ack.assignment = delivery->runs[0].assignment;
     for (uint32_t i = 0; i < delivery->run_count; i++) {
         const struct ks_run *run = &delivery->runs[i];
         if (run->count > 0)
@@ -130,46 +133,45 @@ static void report(struct ks_delivery *delivery, const struct ks_run *run,
 {
     if (first < end)
         ks_switchboard_write(delivery->subscription->board, delivery->session, run, stage, first,
-                             (uint32_t)(end - first), false);
+                             (uint32_t)(end - first));
 }
 
-/* Records of the run wait to be sent. Those that were left out between them do no harm: they are not HANDED.
- * `end_index`: of the end of `first`, if it has one. */
-static void add_unsent(struct ks_delivery *delivery, const struct ks_run *run, ks_number first,
-                       ks_number end, uint32_t end_index)
+/* True if the record is the next one of these. */
+static bool continues(const struct ks_run *unsent, const struct ks_run *run, ks_number number)
 {
-    struct ks_framer *framer = &delivery->framer;
-    struct ks_run *last;
+    return unsent->shard == run->shard && unsent->epoch == run->epoch &&
+           unsent->assignment == run->assignment && unsent->first + unsent->count == number;
+}
 
-    if (delivery->unsent_count == 0 ||
-        delivery->unsent[delivery->unsent_count - 1].assignment != run->assignment) {
-        assert(delivery->unsent_count < KS_UNSENT_RUNS_MAX);
-        delivery->unsent[delivery->unsent_count] = *run;
-        delivery->unsent[delivery->unsent_count].count = 0;
-        delivery->unsent[delivery->unsent_count++].first = first;
+/* Records of the run wait to be sent. What was left out between them is not among them. */
+static void add_unsent(struct ks_delivery *delivery, const struct ks_run *run, ks_number first,
+                       ks_number end)
+{
+    struct ks_run *last = &delivery->unsent[delivery->unsent_count];
+
+    if (delivery->unsent_count > 0 && continues(last - 1, run, first)) {
+        last[-1].count += (uint32_t)(end - first);
+        return;
     }
-    last = &delivery->unsent[delivery->unsent_count - 1];
-    if (end_index < framer->ends_count)
-        framer->ends[end_index].records += (uint32_t)(first - last->first) - last->count;
-    last->count = (uint32_t)(end - last->first);
+    assert(delivery->unsent_count <= KS_UNSENT_RUNS_MAX);
+    delivery->unsent_count++;
+    *last = *run;
+    last->first = first;
+    last->count = (uint32_t)(end - first);
 }
 
 /* Records `first` up to the framer's next one were handed over, and some of that one if it is begun. */
-static void hand_over(struct ks_delivery *delivery, ks_number first, enum ks_frame_state state,
-                      uint32_t end_index)
+static void hand_over(struct ks_delivery *delivery, ks_number first, enum ks_frame_state state)
 {
     const struct ks_run *run = present_run(delivery);
     const struct ks_framer *framer = &delivery->framer;
-    uint32_t count = (uint32_t)(framer->next - first);
     bool begun = framer->begun && state != KS_FRAME_CUT && delivery->held.blocks[0] == NULL;
 
     if (begun)
         ks_switchboard_hold(delivery->subscription->board, run, framer->next, &delivery->held);
-    if (count > 0)
-        add_unsent(delivery, run, first, framer->next, end_index);
-    if (count > 0 || begun)
-        ks_switchboard_write(delivery->subscription->board, delivery->session, run, KS_STAGE_HANDED,
-                             first, count, begun);
+    if (first < framer->next)
+        add_unsent(delivery, run, first, framer->next);
+    report(delivery, run, KS_STAGE_BEGUN, first, framer->next + (begun ? 1 : 0));
 }
 
 /* The record that comes next may not be begun: it is left out, or, where the lease may not send, the rest of the run
@@ -220,14 +222,14 @@ static size_t fill_run(struct ks_delivery *delivery, uint8_t *buffer, size_t roo
     size_t size = ks_framer_fill(framer, buffer, room, ret_state);
 
     for (uint32_t i = end_index; i < framer->ends_count; i++)
-        framer->ends[i].at += (uint32_t)delivery->produced;
+        framer->ends[i] += (uint32_t)delivery->produced;
     delivery->produced += size;
 
     /* The held record is out, or cannot be finished. */
     if (half_way && (!framer->begun || framer->next > first || *ret_state == KS_FRAME_CUT))
         ks_held_record_drop(&delivery->held);
     delivery->passed = framer->next;
-    hand_over(delivery, first, *ret_state, end_index);
+    hand_over(delivery, first, *ret_state);
     return size;
 }
 
@@ -241,7 +243,8 @@ size_t ks_delivery_fill(struct ks_delivery *delivery, uint8_t *buffer, size_t ro
     *ret_state = KS_FRAME_DONE;
     begin_ends(delivery);
     while (ks_delivery_pending(delivery)) {
-        if (delivery->unsent_count == KS_UNSENT_RUNS_MAX) {
+        /* What is half-way goes on: there is room for one run more. */
+        if (delivery->unsent_count >= KS_UNSENT_RUNS_MAX && !framer->begun) {
             *ret_state = KS_FRAME_FULL;
             return size;
         }
@@ -272,12 +275,10 @@ static uint32_t count_sent(struct ks_delivery *delivery, const struct ks_run *ru
 
     if (delivery->sent == delivery->produced)
         return run->count;
-    for (; delivery->ends_first < framer->ends_count && count < run->count;
-         delivery->ends_first++) {
-        const struct ks_frame_end *end = &framer->ends[delivery->ends_first];
-        if ((int32_t)(end->at - (uint32_t)delivery->sent) > 0)
-            break;
-        count += end->records;
+    while (delivery->ends_first < framer->ends_count && count < run->count &&
+           (int32_t)(framer->ends[delivery->ends_first] - (uint32_t)delivery->sent) <= 0) {
+        delivery->ends_first++;
+        count++;
     }
     return count;
 }
@@ -345,7 +346,7 @@ void ks_delivery_end(struct ks_delivery *delivery)
     framer->next = framer->end;
     while (delivery->unsent_count > 0) {
         const struct ks_run *run = &delivery->unsent[--delivery->unsent_count];
-        report(delivery, run, KS_STAGE_BROKEN, run->first, run->first + run->count);
+        report(delivery, run, KS_STAGE_RETURNED, run->first, run->first + run->count);
     }
     free_ends(delivery);
     ks_held_record_drop(&delivery->held);

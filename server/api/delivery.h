@@ -3,9 +3,9 @@
  * named, framed, and reported.
  *
  * Used by the stream and by the long poll. The core decides about each record: this file asks it before a record is
- * begun, and reports when its last byte was handed to the connection, when it is in the socket, and when it will not
- * be. A record that was settled or taken back since it was pulled is left out. A record that is half-way is finished,
- * whatever becomes of it, while its lease may send; it stays in memory meanwhile.
+ * begun, and reports when it is begun, when its last byte is in the socket, and when that will not be. A record that
+ * was settled or taken back since it was pulled is left out. A record that is half-way is finished, whatever becomes of
+ * it, while its lease may send; it stays in memory meanwhile.
  */
 #ifndef KS_API_DELIVERY_H
 #define KS_API_DELIVERY_H
@@ -17,7 +17,7 @@ struct ks_exchange;
 struct ks_subscription;
 
 enum {
-    KS_UNSENT_RUNS_MAX = 64,  /* Runs that one buffer of small records of many shards may have. */
+    KS_UNSENT_RUNS_MAX = 64,  /* Runs without a gap that one buffer may have. */
     KS_UNSENT_ENDS_MAX = 1024 /* Records of one buffer of which the end is known. */
 };
 
@@ -30,7 +30,7 @@ struct ks_delivery {
     uint32_t run_count;
     uint32_t run_next; /* The first run that the framer has not begun. */
     /* Records that were handed to the connection and are not known to be in the socket. */
-    struct ks_run unsent[KS_UNSENT_RUNS_MAX];
+    struct ks_run unsent[KS_UNSENT_RUNS_MAX + 1];
     uint32_t unsent_count;
     /* The framer's `ends` are theirs, in the same order; those below are in the socket. Of a record that has none, as
      * there was no room, it is known that it is in the socket when all is. */

@@ -521,7 +521,7 @@ size_t ks_framer_fill(struct ks_framer *framer, uint8_t *buffer, size_t room,
         framer->comma = true;
         framer->next++;
         if (framer->ends_count < framer->ends_room)
-            framer->ends[framer->ends_count++] = (struct ks_frame_end){(uint32_t)(at - buffer), 1};
+            framer->ends[framer->ends_count++] = (uint32_t)(at - buffer);
         if (alone && framer->next < framer->end) {
             *ret_state = KS_FRAME_FULL;
             break;

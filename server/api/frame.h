@@ -47,12 +47,6 @@ struct ks_frame_source {
     void *arg;
 };
 
-/* Where records end in the bytes of an answer. */
-struct ks_frame_end {
-    uint32_t at;      /* The framer counts from the begin of its buffer. */
-    uint32_t records; /* How many end here; the framer writes 1. */
-};
-
 /* What all records of a run have in common, and where the writing stands. */
 struct ks_framer {
     enum ks_frame_format format;
@@ -76,8 +70,9 @@ struct ks_framer {
     size_t common_size;
     int64_t second; /* Of `instant`. */
     char instant[KS_TIMESTAMP_SIZE];
-    /* The caller's: the end of each record that is out is added while there is room. NULL, 0, 0: is not wanted. */
-    struct ks_frame_end *ends;
+    /* The caller's: the end of each record that is out is added while there is room, counted from the begin of the
+     * buffer. NULL, 0, 0: is not wanted. */
+    uint32_t *ends;
     uint32_t ends_count;
     uint32_t ends_room;
 };

@@ -143,6 +143,20 @@ static size_t fill_tail(struct poll *poll, uint8_t *buffer)
     return size + put(buffer + size, "\",\"idle_reason\":null}\n");
 }
 
+/* As ks_delivery_fill(). Nothing of an answer is known to be in the socket before all of it is: one with too many gaps
+ * ends. */
+static size_t fill_records(struct poll *poll, uint8_t *buffer, size_t room,
+                           enum ks_frame_state *ret_state)
+{
+    size_t size = ks_delivery_fill(&poll->delivery, buffer, room, ret_state);
+
+    if (size > 0 || *ret_state != KS_FRAME_FULL || poll->delivery.unsent_count < KS_UNSENT_RUNS_MAX)
+        return size;
+    ks_delivery_return(&poll->delivery);
+    *ret_state = KS_FRAME_DONE;
+    return 0;
+}
+
 static size_t fill(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
                    enum ks_fill *ret_fill)
 {
@@ -161,7 +175,7 @@ static size_t fill(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
         poll->part = PART_RECORDS;
     }
     if (poll->part == PART_RECORDS) {
-        size += ks_delivery_fill(&poll->delivery, buffer + size, room - size, &state);
+        size += fill_records(poll, buffer + size, room - size, &state);
         poll->cut = state == KS_FRAME_CUT;
         if (state == KS_FRAME_DONE)
             poll->part = PART_TAIL;
@@ -199,8 +213,7 @@ static ks_err write_records(struct poll *poll, struct ks_bytes *body)
 
     while (state == KS_FRAME_FULL) {
         KS_TRY(ks_bytes_reserve(body, PIECE_BYTES));
-        body->size +=
-            ks_delivery_fill(&poll->delivery, body->data + body->size, PIECE_BYTES, &state);
+        body->size += fill_records(poll, body->data + body->size, PIECE_BYTES, &state);
     }
     return state == KS_FRAME_DONE ? KS_OK : KS_FAIL(EXPIRED);
 }

@@ -107,6 +107,7 @@ static enum verdict settle_records(struct item *item, const struct ks_ack_run *r
             .epoch = run->epoch,
             .first = first,
             .count = (uint32_t)(end - first),
+            .assignment = item->ack.assignment,
             .outcome = outcome,
             .delay = outcome == KS_RETRY ? retry_delay(item) : item->delay,
             .reason = ks_view_text(item->message->reason),

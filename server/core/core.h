@@ -245,7 +245,7 @@ bool ks_core_is_assigned(const struct ks_core *core, ks_shard shard, ks_epoch ep
  * waited are sent. KS_SHARD_NONE: true. */
 bool ks_core_may_finish(const struct ks_core *core, ks_shard shard, ks_epoch epoch, ks_instant now);
 /* The same of whole records that were handed to a connection, which holds some of its bytes back: true also when all
- * that was handed over of this epoch is settled, for then it has arrived. */
+ * that was handed over of this epoch is settled. */
 bool ks_core_may_send(const struct ks_core *core, ks_shard shard, ks_epoch epoch, ks_instant now);
 
 #endif

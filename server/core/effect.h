@@ -185,9 +185,10 @@ struct ks_effect {
             ks_epoch epoch;
             ks_number first;
             uint32_t count;
-            uint32_t attempt;    /* From 1. */
-            uint64_t assignment; /* Names this run in KS_EVENT_WRITE. Never 0, never used again. */
-        } deliver;               /* A dead letter: KS_SHARD_NONE, epoch 0, and its own number. */
+            uint32_t attempt; /* From 1. */
+            uint64_t
+                assignment; /* The number of the pull: above 0, above that of every pull before. */
+        } deliver;          /* A dead letter: KS_SHARD_NONE, epoch 0, and its own number. */
         struct {
             ks_session_id session;
             uint32_t session_epoch;     /* OPENED. */

@@ -113,7 +113,6 @@ struct ks_event {
             ks_number first;
             uint32_t count;
             uint64_t assignment; /* As in KS_EFFECT_DELIVER. */
-            bool begun; /* HANDED: some bytes of the record behind these were handed over, too. */
         } write;
         struct {
             ks_session_id session;
@@ -129,6 +128,7 @@ struct ks_event {
             ks_epoch epoch;
             ks_number first;
             uint32_t count;
+            uint64_t assignment; /* Only what was written in this one; 0: in any. */
             enum ks_settle_outcome outcome;
             ks_span
                 delay; /* RETRY: not before, or KS_DELAY_BY_POLICY; EXTEND: the new deadline from now. */

@@ -46,6 +46,11 @@ void ks_redrive_begin(struct ks_core *core, const struct ks_event *event)
     core->stirred = true;
 }
 
+static bool is_unwritten(const struct ks_redrive *letter)
+{
+    return letter->state == KS_REDRIVE_ASSIGNED || letter->state == KS_REDRIVE_BEGUN;
+}
+
 static void leave_unwritten(struct ks_session *session, const struct ks_redrive *letter)
 {
     assert(session->unwritten > 0 && session->unwritten_bytes >= letter->bytes);
@@ -62,9 +67,10 @@ static void land(struct ks_core *core, struct ks_redrive *letter, enum ks_redriv
         assert(session->in_flight > 0 && session->in_flight_bytes >= letter->bytes);
         session->in_flight--;
         session->in_flight_bytes -= letter->bytes;
-        if (letter->state != KS_REDRIVE_WRITTEN)
+        if (is_unwritten(letter)) {
             leave_unwritten(session, letter);
-        letter->torn |= letter->state != KS_REDRIVE_WRITTEN;
+            letter->torn_in = letter->assignment;
+        }
     }
     letter->state = (uint8_t)state;
     letter->at = core->now;
@@ -175,7 +181,7 @@ static void assign(struct ks_core *core, struct ks_redrive *letter, ks_session_i
 
     letter->state = KS_REDRIVE_ASSIGNED;
     letter->session = id;
-    letter->assignment = ks_session_assignment(core);
+    letter->assignment = core->assignment;
     session->in_flight++;
     session->in_flight_bytes += letter->bytes;
     session->unwritten++;
@@ -222,60 +228,38 @@ bool ks_redrive_is_assigned(const struct ks_core *core, ks_number number, uint64
     return false;
 }
 
-/* As ks_tracker_hand(). */
-static void hand(struct ks_redrive *letter, ks_session_id session, bool ours)
+/* As ks_tracker_written(). */
+static void write_to_socket(struct ks_core *core, struct ks_redrive *letter, ks_session_id session,
+                            uint64_t assignment, bool ours)
 {
     letter->attempts += letter->attempts < UINT32_MAX;
-    letter->handed += letter->handed < UINT32_MAX;
-    if (ours || (letter->state != KS_REDRIVE_HANDED && letter->state != KS_REDRIVE_WRITTEN))
+    letter->written += letter->written < UINT32_MAX;
+    if (letter->state != KS_REDRIVE_WRITTEN) {
         letter->seen_by = session;
+        letter->seen_in = assignment;
+    }
     if (!ours)
         return;
-    letter->state = KS_REDRIVE_HANDED;
-    letter->failed = false;
-}
-
-/* As ks_tracker_return() of a record that was handed over. */
-static void unsee(struct ks_redrive *letter, ks_session_id session)
-{
-    letter->torn = true;
-    if (letter->seen_by != session)
-        return;
-    letter->seen_by = KS_SESSION_NONE;
-    if (letter->handed > letter->failures) {
-        letter->handed--;
-        letter->attempts--;
-    }
-}
-
-/* Its ack deadline begins, or is another from now on. */
-static void wrote(struct ks_core *core, struct ks_redrive *letter, ks_span deadline)
-{
-    if (letter->state == KS_REDRIVE_HANDED)
-        leave_unwritten(&core->sessions[letter->session], letter);
+    leave_unwritten(&core->sessions[session], letter);
     letter->state = KS_REDRIVE_WRITTEN;
-    letter->at = ks_instant_add(core->now, deadline);
+    letter->failed = false;
+    letter->at = ks_instant_add(core->now, core->sessions[session].ack_deadline);
 }
 
 static void write_letter(struct ks_core *core, struct ks_redrive *letter,
                          const struct ks_event *event)
 {
     ks_session_id session = event->write.session;
-    bool ours = ks_redrive_is_out(letter) && letter->assignment == event->write.assignment;
+    uint64_t assignment = event->write.assignment;
+    bool ours = is_unwritten(letter) && letter->assignment == assignment;
 
     switch (event->write.stage) {
-    case KS_STAGE_HANDED: hand(letter, session, ours); return;
-    case KS_STAGE_WRITTEN:
-        if (!ours || letter->state != KS_REDRIVE_HANDED)
-            return;
-        wrote(core, letter, core->sessions[session].ack_deadline);
+    case KS_STAGE_BEGUN:
+        if (ours)
+            letter->state = KS_REDRIVE_BEGUN;
         return;
-    case KS_STAGE_BROKEN:
+    case KS_STAGE_WRITTEN: write_to_socket(core, letter, session, assignment, ours); return;
     case KS_STAGE_RETURNED:
-        if (letter->state == KS_REDRIVE_WRITTEN && letter->session == session)
-            return;
-        if (event->write.stage == KS_STAGE_BROKEN)
-            unsee(letter, session);
         if (!ours)
             return;
         land(core, letter, KS_REDRIVE_WAITING);
@@ -296,9 +280,6 @@ void ks_redrive_write(struct ks_core *core, const struct ks_event *event)
             continue;
         if (letter->number >= first && letter->number < end)
             write_letter(core, letter, event);
-        else if (event->write.begun && letter->number == end &&
-                 ks_redrive_is_assigned(core, end, event->write.assignment))
-            letter->state = KS_REDRIVE_BEGUN;
     }
 }
 
@@ -310,15 +291,23 @@ static bool is_open(const struct ks_redrive *letter)
 }
 
 /* As ks_tracker_may_settle(). */
-static bool may_settle(const struct ks_redrive *letter, ks_session_id session)
+static bool may_settle(const struct ks_redrive *letter, ks_session_id session, uint64_t assignment)
 {
-    if (letter->handed == 0)
+    if (letter->written == 0)
         return false;
-    if (session == KS_SESSION_NONE || letter->seen_by == session)
-        return true;
-    return !letter->torn &&
-           !((letter->state == KS_REDRIVE_ASSIGNED || letter->state == KS_REDRIVE_BEGUN) &&
-             letter->session == session);
+    if (assignment != 0)
+        return letter->seen_in == assignment ||
+               (letter->torn_in < assignment &&
+                !(is_unwritten(letter) && letter->assignment == assignment));
+    return letter->seen_by == session ||
+           (letter->torn_in == 0 && !(is_unwritten(letter) && letter->session == session));
+}
+
+/* True if the settlement is about the last delivery of the letter. */
+static bool is_last(const struct ks_redrive *letter, const struct ks_event *event)
+{
+    return letter->session == event->settle.session &&
+           (event->settle.assignment == 0 || letter->seen_in == event->settle.assignment);
 }
 
 /* What was acknowledged once is removed, also when it was given up a moment before. */
@@ -330,13 +319,11 @@ static void acknowledge(struct ks_core *core, struct ks_redrive *letter, struct 
     letter->acked = true;
 }
 
-/* Moves the ack deadline of a letter that its client has seen. */
 static bool extend(struct ks_core *core, struct ks_redrive *letter, const struct ks_event *event)
 {
-    if (letter->session != event->settle.session ||
-        (letter->state != KS_REDRIVE_HANDED && letter->state != KS_REDRIVE_WRITTEN))
+    if (!is_last(letter, event) || letter->state != KS_REDRIVE_WRITTEN)
         return false;
-    wrote(core, letter, event->settle.delay);
+    letter->at = ks_instant_add(core->now, event->settle.delay);
     return true;
 }
 
@@ -351,14 +338,12 @@ static void retry(struct ks_core *core, struct ks_redrive *letter, const struct 
     settled->count += !again && is_open(letter);
 }
 
-/* False if the letter is delivered again: the settlement does not count for it. */
+/* False if the settlement does not count for the letter: it is delivered again, or for the first time. */
 static bool settle_one(struct ks_core *core, struct ks_redrive *letter,
                        const struct ks_event *event, struct ks_settled *settled)
 {
-    ks_session_id session = event->settle.session;
-
-    if (is_open(letter) && !may_settle(letter, session))
-        return letter->handed == 0;
+    if (is_open(letter) && !may_settle(letter, event->settle.session, event->settle.assignment))
+        return false;
     switch (event->settle.outcome) {
     case KS_ACK:
     case KS_DROP: acknowledge(core, letter, settled); return true;
@@ -370,7 +355,7 @@ static bool settle_one(struct ks_core *core, struct ks_redrive *letter,
     case KS_RETRY:
         if (!is_open(letter))
             return true;
-        if (letter->session != session)
+        if (!is_last(letter, event))
             return false;
         retry(core, letter, event, settled);
         return true;
@@ -446,8 +431,7 @@ static void look_at(struct ks_core *core, struct ks_redrive *letter, struct ks_e
         letter->delayed = false;
         return;
     case KS_REDRIVE_ASSIGNED:
-    case KS_REDRIVE_BEGUN:
-    case KS_REDRIVE_HANDED: return;
+    case KS_REDRIVE_BEGUN: return;
     case KS_REDRIVE_WRITTEN:
         land(core, letter, KS_REDRIVE_WAITING);
         fail(core, letter, KS_DELAY_BY_POLICY);
@@ -471,8 +455,7 @@ static bool is_awaited(const struct ks_redrive *letter)
     case KS_REDRIVE_NONE: return false;
     case KS_REDRIVE_WAITING: return letter->delayed;
     case KS_REDRIVE_ASSIGNED:
-    case KS_REDRIVE_BEGUN:
-    case KS_REDRIVE_HANDED: return false;
+    case KS_REDRIVE_BEGUN: return false;
     case KS_REDRIVE_WRITTEN: return true;
     case KS_REDRIVE_ENDING: return !letter->telling;
     }

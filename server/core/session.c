@@ -341,11 +341,6 @@ void ks_session_forget_lease(struct ks_core *core, struct ks_lease *lease)
 
 /* ---- Pull. ---- */
 
-uint64_t ks_session_assignment(struct ks_core *core)
-{
-    return ++core->assignment;
-}
-
 void ks_session_mind(struct ks_core *core, const struct ks_lease *lease)
 {
     if (lease->tracker.in_flight > 0)
@@ -359,9 +354,7 @@ static void send(struct ks_core *core, struct ks_lease *lease, ks_session_id id,
     struct ks_session *session = &core->sessions[id];
     struct ks_effect *effect;
 
-    uint64_t assignment = ks_session_assignment(core);
-
-    ks_tracker_assign(&lease->tracker, run, id, assignment);
+    ks_tracker_assign(&lease->tracker, run, id, core->assignment);
     ks_session_mind(core, lease);
     core->thirsty = true; /* Less is read ahead now. */
     session->in_flight += run->count;
@@ -377,7 +370,7 @@ static void send(struct ks_core *core, struct ks_lease *lease, ks_session_id id,
     effect->deliver.first = run->first;
     effect->deliver.count = run->count;
     effect->deliver.attempt = run->attempt;
-    effect->deliver.assignment = assignment;
+    effect->deliver.assignment = core->assignment;
     /* Here and not in ks_core_check(): a limit that was lowered since may be less. */
     assert(session->in_flight <= session->max_in_flight);
     ks_poison_delivered(lease, run, effects);
@@ -434,6 +427,7 @@ void ks_session_pull(struct ks_core *core, const struct ks_event *event, struct 
         session->absent = false;
         session->absent_at = KS_NEVER;
     }
+    core->assignment++;
     runs = ks_redrive_pull(core, event, &bytes_left, effects);
     left -= runs;
     while (idle_leases < core->leases_top && runs < event->pull.max_runs && left > 0 &&
@@ -466,7 +460,7 @@ void ks_session_pull(struct ks_core *core, const struct ks_event *event, struct 
 
 /* ---- Write. ---- */
 
-void ks_session_wrote(struct ks_core *core, const struct ks_lease *lease, ks_number number)
+static void leave_unwritten(struct ks_core *core, const struct ks_lease *lease, ks_number number)
 {
     const struct ks_slot *slot = ks_tracker_slot(&lease->tracker, number);
     struct ks_session *session = &core->sessions[slot->session];
@@ -484,17 +478,14 @@ static void write_one(struct ks_core *core, struct ks_lease *lease, const struct
     uint64_t assignment = event->write.assignment;
 
     switch (event->write.stage) {
-    case KS_STAGE_HANDED: ks_tracker_hand(tracker, number, assignment, id); return;
+    case KS_STAGE_BEGUN: ks_tracker_begin(tracker, number, assignment); return;
     case KS_STAGE_WRITTEN:
-        if (ks_tracker_written(tracker, number, assignment,
+        if (ks_tracker_written(tracker, number, assignment, id,
                                ks_instant_add(core->now, core->sessions[id].ack_deadline)))
-            ks_session_wrote(core, lease, number);
+            leave_unwritten(core, lease, number);
         return;
-    case KS_STAGE_BROKEN:
     case KS_STAGE_RETURNED:
-        ks_session_credit(core, lease, number,
-                          ks_tracker_return(tracker, number, assignment,
-                                            event->write.stage == KS_STAGE_BROKEN, id));
+        ks_session_credit(core, lease, number, ks_tracker_return(tracker, number, assignment));
         return;
     }
 }
@@ -515,8 +506,6 @@ void ks_session_write(struct ks_core *core, const struct ks_event *event)
     /* The last one first: a record that returns takes those behind it back. */
     for (ks_number n = end; n > first && n > lease->tracker.mark; n--)
         write_one(core, lease, event, n - 1);
-    if (event->write.begun)
-        ks_tracker_begin(&lease->tracker, end, event->write.assignment);
     if (event->write.stage == KS_STAGE_WRITTEN)
         ks_session_mind(core, lease);
 }

@@ -27,8 +27,6 @@ void ks_session_grant(struct ks_core *core, ks_session_id session, uint32_t reco
 
 /* Takes the record and the later deliveries of its lane back, if it is out. */
 void ks_session_recall(struct ks_core *core, struct ks_lease *lease, ks_number number);
-/* The record is WRITTEN now, and was not. */
-void ks_session_wrote(struct ks_core *core, const struct ks_lease *lease, ks_number number);
 /* Gives back credit for records of the session and lane of `number` that are in flight no more. */
 void ks_session_credit(struct ks_core *core, struct ks_lease *lease, ks_number number,
                        struct ks_credit credit);
@@ -49,8 +47,6 @@ void ks_session_end_all(struct ks_core *core, struct ks_effects *effects);
 void ks_session_turn(struct ks_core *core, struct ks_effects *effects);
 ks_instant ks_session_deadline(const struct ks_core *core);
 
-/* A name for the next run that is delivered. */
-uint64_t ks_session_assignment(struct ks_core *core);
 /* The credit in records of a session. */
 uint32_t ks_session_room(const struct ks_session *session);
 /* Bytes of `most` that the session may still take; 0 only if it has something in flight already. */

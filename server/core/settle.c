@@ -26,14 +26,23 @@ static enum ks_settle_status check_session(const struct ks_core *core, ks_sessio
     return KS_SETTLE_SESSION_EXPIRED;
 }
 
+/* Whose settlement it is, of which records. */
+struct claim {
+    ks_session_id session;
+    uint64_t assignment; /* As in the event. */
+    ks_number first;
+    ks_number beyond;
+};
+
 /* Returns how many of them the session may settle that were not settled before, and the first of those. */
-static uint64_t count_open(const struct ks_tracker *tracker, ks_session_id id, ks_number first,
-                           ks_number beyond, ks_number *ret_first)
+static uint64_t count_open(const struct ks_tracker *tracker, const struct claim *claim,
+                           ks_number *ret_first)
 {
     uint64_t count = 0;
 
-    for (ks_number n = beyond; n > first && n > tracker->mark; n--) {
-        if (ks_tracker_is_settled(tracker, n - 1) || !ks_tracker_may_settle(tracker, n - 1, id))
+    for (ks_number n = claim->beyond; n > claim->first && n > tracker->mark; n--) {
+        if (ks_tracker_is_settled(tracker, n - 1) ||
+            !ks_tracker_may_settle(tracker, n - 1, claim->session, claim->assignment))
             continue;
         *ret_first = n - 1;
         count++;
@@ -61,31 +70,36 @@ static bool is_open(const struct ks_slot *slot)
     return slot->state == KS_SLOT_PENDING || ks_slot_is_out(slot);
 }
 
-/* True if the settlement counts for the record. A record that was never handed to a connection is passed over: its id
- * does not name it. One that this session has not got whole is noted: it is delivered again. */
-static bool counts(const struct ks_lease *lease, ks_session_id id, ks_number number,
+/* True if the settlement counts for the record. A record that was never written is passed over: the id does not name
+ * it. One that was not written to this session, or not in this assignment, is noted: it is delivered again. */
+static bool counts(const struct ks_lease *lease, const struct claim *claim, ks_number number,
                    struct ks_settled *settled)
 {
     const struct ks_slot *slot = ks_tracker_slot(&lease->tracker, number);
 
-    if (ks_tracker_may_settle(&lease->tracker, number, id))
+    if (ks_tracker_may_settle(&lease->tracker, number, claim->session, claim->assignment))
         return true;
     if (slot->attempts > 0 && is_open(slot))
         note_expired(settled, number);
     return false;
 }
 
-static void acknowledge(struct ks_core *core, struct ks_lease *lease, ks_session_id id,
-                        ks_number first, ks_number beyond, struct ks_settled *settled,
-                        struct ks_effects *effects)
+/* The first record of the claim that is not below the watermark. */
+static ks_number first_of(const struct ks_lease *lease, const struct claim *claim)
+{
+    return claim->first < lease->tracker.mark ? lease->tracker.mark : claim->first;
+}
+
+static void acknowledge(struct ks_core *core, struct ks_lease *lease, const struct claim *claim,
+                        struct ks_settled *settled, struct ks_effects *effects)
 {
     ks_number mark = lease->tracker.mark;
     ks_number open;
 
-    settled->count = count_open(&lease->tracker, id, first, beyond, &open);
-    settled->up_to = beyond < mark ? beyond : mark;
-    for (ks_number n = first < mark ? mark : first; n < beyond; n++) {
-        if (n >= lease->tracker.mark && counts(lease, id, n, settled))
+    settled->count = count_open(&lease->tracker, claim, &open);
+    settled->up_to = claim->beyond < mark ? claim->beyond : mark;
+    for (ks_number n = first_of(lease, claim); n < claim->beyond; n++) {
+        if (n >= lease->tracker.mark && counts(lease, claim, n, settled))
             ks_session_credit(core, lease, n, ks_tracker_settle(&lease->tracker, n));
         if (ks_tracker_is_settled(&lease->tracker, n))
             settled->up_to = n + 1;
@@ -94,11 +108,11 @@ static void acknowledge(struct ks_core *core, struct ks_lease *lease, ks_session
 }
 
 /* A record that was settled before is not lost: it is not counted. */
-static void drop(struct ks_core *core, struct ks_lease *lease, ks_session_id id, ks_number first,
-                 ks_number beyond, struct ks_settled *settled, struct ks_effects *effects)
+static void drop(struct ks_core *core, struct ks_lease *lease, const struct claim *claim,
+                 struct ks_settled *settled, struct ks_effects *effects)
 {
-    ks_number open = first;
-    uint64_t count = count_open(&lease->tracker, id, first, beyond, &open);
+    ks_number open = claim->first;
+    uint64_t count = count_open(&lease->tracker, claim, &open);
     struct ks_effect *effect;
 
     if (count > 0) {
@@ -108,17 +122,17 @@ static void drop(struct ks_core *core, struct ks_lease *lease, ks_session_id id,
         effect->story.epoch = lease->epoch;
         effect->story.cause = KS_CAUSE_ASKED;
     }
-    acknowledge(core, lease, id, first, beyond, settled, effects);
+    acknowledge(core, lease, claim, settled, effects);
 }
 
-static void bury(struct ks_core *core, struct ks_lease *lease, ks_session_id id, ks_number first,
-                 ks_number beyond, struct ks_settled *settled)
+static void bury(struct ks_core *core, struct ks_lease *lease, const struct claim *claim,
+                 struct ks_settled *settled)
 {
     ks_number mark = lease->tracker.mark;
 
-    settled->up_to = beyond < mark ? beyond : mark;
-    for (ks_number n = first < mark ? mark : first; n < beyond; n++)
-        if (counts(lease, id, n, settled)) {
+    settled->up_to = claim->beyond < mark ? claim->beyond : mark;
+    for (ks_number n = first_of(lease, claim); n < claim->beyond; n++)
+        if (counts(lease, claim, n, settled)) {
             ks_poison_bury(core, lease, n);
             settled->up_to = n + 1;
         }
@@ -126,28 +140,32 @@ static void bury(struct ks_core *core, struct ks_lease *lease, ks_session_id id,
     ks_session_mind(core, lease);
 }
 
+/* True if the claim is about the last delivery of the record: an older one has nothing to take back and no deadline. */
+static bool is_last(const struct ks_slot *slot, const struct claim *claim)
+{
+    return slot->session == claim->session &&
+           (claim->assignment == 0 || slot->seen_in == claim->assignment);
+}
+
 /* Each record takes the later deliveries of its lane back with it. A record that is with another session by now is not
  * this one's to take back. */
 static enum ks_settle_status retry(struct ks_core *core, struct ks_lease *lease,
-                                   const struct ks_event *event, struct ks_settled *settled)
+                                   const struct claim *claim, ks_span delay,
+                                   struct ks_settled *settled)
 {
-    ks_session_id id = event->settle.session;
-    ks_number first = event->settle.first;
-    ks_number beyond = first + event->settle.count;
-    ks_number mark = lease->tracker.mark;
-
-    for (ks_number n = first < mark ? mark : first; n < beyond; n++) {
+    for (ks_number n = first_of(lease, claim); n < claim->beyond; n++) {
         struct ks_slot *slot = ks_tracker_slot(&lease->tracker, n);
         bool again = slot->failed;
 
         if (!is_open(slot) || slot->attempts == 0)
             continue;
-        if (slot->session != id || !ks_tracker_may_settle(&lease->tracker, n, id)) {
+        if (!is_last(slot, claim) ||
+            !ks_tracker_may_settle(&lease->tracker, n, claim->session, claim->assignment)) {
             note_expired(settled, n);
             continue;
         }
         ks_session_recall(core, lease, n);
-        ks_poison_failed(core, lease, n, event->settle.delay);
+        ks_poison_failed(core, lease, n, delay);
         settled->count += !again && is_open(slot); /* It may be given up. */
     }
     core->stirred = true;
@@ -157,29 +175,25 @@ static enum ks_settle_status retry(struct ks_core *core, struct ks_lease *lease,
 
 /* A settled record needs no deadline any more: it is not expired. */
 static enum ks_settle_status extend(struct ks_core *core, struct ks_lease *lease,
-                                    const struct ks_event *event, struct ks_settled *settled)
+                                    const struct claim *claim, ks_span delay,
+                                    struct ks_settled *settled)
 {
     struct ks_tracker *tracker = &lease->tracker;
-    ks_instant deadline = ks_instant_add(core->now, event->settle.delay);
-    ks_number first = event->settle.first;
-    ks_number beyond = first + event->settle.count;
+    ks_instant deadline = ks_instant_add(core->now, delay);
 
-    for (ks_number n = first < tracker->mark ? tracker->mark : first; n < beyond; n++) {
+    for (ks_number n = first_of(lease, claim); n < claim->beyond; n++) {
         const struct ks_slot *slot = ks_tracker_slot(tracker, n);
-        bool handed = slot->state == KS_SLOT_HANDED;
 
         if (!is_open(slot) || slot->attempts == 0)
             continue;
-        if (slot->session != event->settle.session || !ks_tracker_extend(tracker, n, deadline))
+        if (!is_last(slot, claim) || !ks_tracker_extend(tracker, n, deadline))
             note_expired(settled, n);
-        else if (handed)
-            ks_session_wrote(core, lease, n);
     }
     ks_session_mind(core, lease);
     return status_of(settled);
 }
 
-/* Some of them were handed to a connection, or are settled. */
+/* Some of them were written, or are settled. */
 static bool was_delivered(const struct ks_tracker *tracker, ks_number first, ks_number beyond)
 {
     bool some = first == beyond || first < tracker->mark;
@@ -195,9 +209,12 @@ static enum ks_settle_status settle(struct ks_core *core, const struct ks_event 
                                     struct ks_settled *settled, struct ks_effects *effects)
 {
     struct ks_lease *lease = ks_lease_of(core, event->settle.shard, event->settle.epoch);
-    ks_number first = event->settle.first;
-    ks_number beyond = first + event->settle.count;
-    ks_session_id id = event->settle.session;
+    const struct claim claim = {
+        .session = event->settle.session,
+        .assignment = event->settle.assignment,
+        .first = event->settle.first,
+        .beyond = event->settle.first + event->settle.count,
+    };
     enum ks_settle_status status =
         check_session(core, event->settle.session, event->settle.session_epoch);
 
@@ -207,14 +224,14 @@ static enum ks_settle_status settle(struct ks_core *core, const struct ks_event 
         return ks_redrive_settle(core, event, settled);
     if (lease == NULL || lease->given_up)
         return KS_SETTLE_FENCED;
-    if (!was_delivered(&lease->tracker, first, beyond))
+    if (!was_delivered(&lease->tracker, claim.first, claim.beyond))
         return KS_SETTLE_UNKNOWN;
     switch (event->settle.outcome) {
-    case KS_ACK: acknowledge(core, lease, id, first, beyond, settled, effects); break;
-    case KS_RETRY: return retry(core, lease, event, settled);
-    case KS_EXTEND: return extend(core, lease, event, settled);
-    case KS_DEAD_LETTER: bury(core, lease, id, first, beyond, settled); break;
-    case KS_DROP: drop(core, lease, id, first, beyond, settled, effects); break;
+    case KS_ACK: acknowledge(core, lease, &claim, settled, effects); break;
+    case KS_RETRY: return retry(core, lease, &claim, event->settle.delay, settled);
+    case KS_EXTEND: return extend(core, lease, &claim, event->settle.delay, settled);
+    case KS_DEAD_LETTER: bury(core, lease, &claim, settled); break;
+    case KS_DROP: drop(core, lease, &claim, settled, effects); break;
     }
     return status_of(settled);
 }
@@ -240,6 +257,8 @@ void ks_settle_checkpoint(struct ks_core *core, const struct ks_event *event,
                             event->checkpoint.number + 1))
         settled.status = KS_SETTLE_UNKNOWN;
     else
-        acknowledge(core, lease, KS_SESSION_NONE, 0, settled.up_to, &settled, effects);
+        acknowledge(core, lease,
+                    &(struct claim){.session = KS_SESSION_NONE, .beyond = settled.up_to}, &settled,
+                    effects);
     ks_effects_add(effects, KS_EFFECT_SETTLED)->settled = settled;
 }

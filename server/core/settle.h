@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* settle.h - what clients say became of records.
  *
- * A settlement counts for a record that its session has got whole (ks_tracker_may_settle). Of the others those that
- * are delivered again are expired, and those that were never handed to a connection are passed over.
+ * A settlement counts for a record that was written to its session, and, if it names a batch, in that batch
+ * (ks_tracker_may_settle). Of the others those that were written before are expired: they are delivered again. Those
+ * that were never written are passed over.
  * Pure. Part of struct ks_core.
  */
 #ifndef KS_CORE_SETTLE_H

@@ -28,7 +28,8 @@ struct ks_directory_entry {
     ks_epoch epoch;
     ks_epoch ended;       /* The highest epoch of it that we ended (PROTOCOL A6). */
     uint32_t ended_known; /* The last serial before that. */
-    ks_epoch quiet; /* The last epoch of ours that ended with all settled that was handed over. */
+    ks_epoch
+        quiet; /* The last epoch of ours that ended with all settled that was handed to a connection. */
     ks_epoch given; /* The highest epoch of it that we were told to give. */
     uint32_t held;  /* Index of our lease, or KS_HELD_NONE. */
     uint32_t
@@ -218,9 +219,8 @@ struct ks_session {
 enum ks_redrive_state {
     KS_REDRIVE_NONE,
     KS_REDRIVE_WAITING,  /* To be delivered, from `at` on. */
-    KS_REDRIVE_ASSIGNED, /* These four as the states of a record in core/tracker.h. */
+    KS_REDRIVE_ASSIGNED, /* These three as the states of a record in core/tracker.h. */
     KS_REDRIVE_BEGUN,
-    KS_REDRIVE_HANDED,
     KS_REDRIVE_WRITTEN, /* In flight until `at`. */
     KS_REDRIVE_ENDING /* Acknowledged, or given up again: the store is to be told, from `at` on. */
 };
@@ -238,10 +238,11 @@ struct ks_redrive {
     uint32_t bytes;
     uint32_t attempts;     /* Deliveries, in all. */
     uint32_t failures;     /* Since it is delivered again. */
-    uint32_t handed;       /* Deliveries since then. */
+    uint32_t written;      /* Deliveries since then. */
     ks_session_id session; /* That it is with, or was with last. */
-    ks_session_id seen_by; /* As in struct ks_slot; KS_SESSION_NONE. */
-    bool torn;
+    ks_session_id seen_by; /* This and the next two as in struct ks_slot; KS_SESSION_NONE. */
+    uint64_t seen_in;
+    uint64_t torn_in;
     uint64_t assignment;
     ks_instant at;
     ks_instant stale_at; /* Then it is too old to fail. */

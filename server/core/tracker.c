@@ -166,12 +166,14 @@ void ks_tracker_assign(struct ks_tracker *tracker, const struct ks_tracker_run *
                        ks_session_id session, uint64_t assignment)
 {
     assert(session < KS_SEEN_BY_NONE);
+    assert(assignment > 0);
 
     for (ks_number n = run->first; n < run->first + run->count; n++) {
         struct ks_slot *slot = ks_tracker_slot(tracker, n);
         struct ks_lane *lane = lane_of(tracker, slot);
 
         assert(slot->state == KS_SLOT_PENDING);
+        assert(slot->seen_in < assignment && slot->torn_in < assignment);
         assert(lane->cursor <= n);
         slot->state = KS_SLOT_ASSIGNED;
         slot->session = (uint16_t)session;
@@ -196,10 +198,15 @@ static bool is_in_memory(const struct ks_tracker *tracker, ks_number number)
     return number >= tracker->mark && number < tracker->fetched;
 }
 
+static bool is_unwritten(const struct ks_slot *slot)
+{
+    return slot->state == KS_SLOT_ASSIGNED || slot->state == KS_SLOT_BEGUN;
+}
+
 /* True if the record is out in this assignment, and not WRITTEN. */
 static bool is_in(const struct ks_slot *slot, uint64_t assignment)
 {
-    return ks_slot_is_out(slot) && slot->state != KS_SLOT_WRITTEN && slot->assignment == assignment;
+    return is_unwritten(slot) && slot->assignment == assignment;
 }
 
 bool ks_tracker_is_assigned(const struct ks_tracker *tracker, ks_number number, uint64_t assignment)
@@ -221,78 +228,49 @@ static bool is_open(const struct ks_slot *slot)
     return slot->state == KS_SLOT_PENDING || ks_slot_is_out(slot);
 }
 
-void ks_tracker_hand(struct ks_tracker *tracker, ks_number number, uint64_t assignment,
-                     ks_session_id session)
-{
-    struct ks_slot *slot = ks_tracker_slot(tracker, number);
-    bool ours;
-
-    if (!is_in_memory(tracker, number) || !is_open(slot))
-        return;
-    ours = is_in(slot, assignment);
-    if (slot->attempts < UINT8_MAX)
-        slot->attempts++;
-    /* Unless another session got it whole meanwhile. */
-    if (ours || (slot->state != KS_SLOT_HANDED && slot->state != KS_SLOT_WRITTEN))
-        slot->seen_by = (uint16_t)session;
-    if (ours) {
-        slot->state = KS_SLOT_HANDED;
-        slot->failed = false;
-    }
-    if (tracker->delivered <= number)
-        tracker->delivered = number + 1;
-}
-
 static void write_slot(struct ks_tracker *tracker, struct ks_slot *slot, ks_instant deadline)
 {
-    assert(slot->state == KS_SLOT_HANDED);
     assert(tracker->unwritten > 0);
 
     tracker->unwritten--;
     tracker->unwritten_bytes -= slot->bytes;
     slot->state = KS_SLOT_WRITTEN;
+    slot->failed = false;
     slot->deadline = deadline;
     tracker->deadline_bound = ks_instant_min(tracker->deadline_bound, deadline);
 }
 
 bool ks_tracker_written(struct ks_tracker *tracker, ks_number number, uint64_t assignment,
-                        ks_instant deadline)
+                        ks_session_id session, ks_instant deadline)
 {
     struct ks_slot *slot = ks_tracker_slot(tracker, number);
+    bool ours;
 
-    if (!is_in_memory(tracker, number) || slot->state != KS_SLOT_HANDED ||
-        slot->assignment != assignment)
+    if (!is_in_memory(tracker, number) || !is_open(slot))
         return false;
-    write_slot(tracker, slot, deadline);
-    return true;
-}
-
-/* The session has an id of the record, and not surely all of the record. */
-static void unsee(struct ks_slot *slot, ks_session_id session)
-{
-    slot->torn = true;
-    if (slot->seen_by != session)
-        return;
-    slot->seen_by = KS_SEEN_BY_NONE;
-    if (slot->attempts > slot->failures)
-        slot->attempts--;
+    ours = is_in(slot, assignment);
+    if (slot->attempts < UINT8_MAX)
+        slot->attempts++;
+    if (tracker->delivered <= number)
+        tracker->delivered = number + 1;
+    /* Another session may have got it meanwhile, and be at work on it. */
+    if (slot->state != KS_SLOT_WRITTEN) {
+        slot->seen_by = (uint16_t)session;
+        slot->seen_in = assignment;
+    }
+    if (ours)
+        write_slot(tracker, slot, deadline);
+    return ours;
 }
 
 struct ks_credit ks_tracker_return(struct ks_tracker *tracker, ks_number number,
-                                   uint64_t assignment, bool handed, ks_session_id session)
+                                   uint64_t assignment)
 {
     struct ks_slot *slot = ks_tracker_slot(tracker, number);
     struct ks_credit credit = {0};
     uint32_t unused;
 
-    if (!is_in_memory(tracker, number) || !is_open(slot))
-        return credit;
-    /* An extension has shown that its client got it. */
-    if (slot->state == KS_SLOT_WRITTEN && slot->session == session)
-        return credit;
-    if (handed)
-        unsee(slot, session);
-    if (!is_in(slot, assignment))
+    if (!is_in_memory(tracker, number) || !is_in(slot, assignment))
         return credit;
     unused = slot->state != KS_SLOT_ASSIGNED;
     credit = ks_tracker_recall(tracker, number);
@@ -301,25 +279,31 @@ struct ks_credit ks_tracker_return(struct ks_tracker *tracker, ks_number number,
 }
 
 bool ks_tracker_may_settle(const struct ks_tracker *tracker, ks_number number,
-                           ks_session_id session)
+                           ks_session_id session, uint64_t assignment)
 {
     const struct ks_slot *slot = ks_tracker_slot(tracker, number);
 
     assert(number < tracker->fetched);
     if (number < tracker->mark || slot->attempts == 0)
         return false;
-    if (session == KS_SESSION_NONE || slot->seen_by == session)
+    if (session == KS_SESSION_NONE)
         return true;
-    return !slot->torn && !((slot->state == KS_SLOT_ASSIGNED || slot->state == KS_SLOT_BEGUN) &&
-                            slot->session == session);
+    /* In each assignment since `torn_in` it was written, but for the one in which it is out. */
+    if (assignment != 0)
+        return slot->seen_in == assignment ||
+               (slot->torn_in < assignment && !is_in(slot, assignment));
+    return slot->seen_by == session ||
+           (slot->torn_in == 0 && !(is_unwritten(slot) && slot->session == session));
 }
 
 bool ks_tracker_is_quiet(const struct ks_tracker *tracker)
 {
-    for (ks_number n = tracker->mark; n < tracker->delivered; n++) {
+    for (ks_number n = tracker->mark; n < tracker->reached; n++) {
         const struct ks_slot *slot = ks_tracker_slot(tracker, n);
 
-        if (slot->state != KS_SLOT_SETTLED && (slot->attempts > 0 || slot->torn))
+        if (slot->state == KS_SLOT_SETTLED)
+            continue;
+        if (slot->state == KS_SLOT_BEGUN || slot->attempts > 0 || slot->torn_in != 0)
             return false;
     }
     return true;
@@ -340,8 +324,9 @@ static void land(struct ks_tracker *tracker, struct ks_slot *slot, struct ks_cre
     assert(ks_slot_is_out(slot));
     assert(tracker->in_flight > 0);
 
-    if (slot->state != KS_SLOT_WRITTEN) {
+    if (is_unwritten(slot)) {
         assert(tracker->unwritten > 0);
+        slot->torn_in = slot->assignment;
         tracker->unwritten--;
         tracker->unwritten_bytes -= slot->bytes;
         credit->unwritten++;
@@ -410,7 +395,6 @@ struct ks_credit ks_tracker_recall(struct ks_tracker *tracker, ks_number number)
 
         if (!ks_slot_is_out(slot) || lane_of(tracker, slot) != lane)
             continue;
-        slot->torn |= slot->state != KS_SLOT_WRITTEN;
         land(tracker, slot, &credit);
         tracker->pending_bytes += slot->bytes;
         slot->state = KS_SLOT_PENDING;
@@ -533,11 +517,8 @@ bool ks_tracker_extend(struct ks_tracker *tracker, ks_number number, ks_instant 
 {
     struct ks_slot *slot = ks_tracker_slot(tracker, number);
 
-    if (!is_in_memory(tracker, number) ||
-        (slot->state != KS_SLOT_HANDED && slot->state != KS_SLOT_WRITTEN))
+    if (!is_in_memory(tracker, number) || slot->state != KS_SLOT_WRITTEN)
         return false;
-    if (slot->state == KS_SLOT_HANDED)
-        write_slot(tracker, slot, deadline);
     slot->deadline = deadline;
     tracker->deadline_bound = ks_instant_min(tracker->deadline_bound, deadline);
     return true;
@@ -582,10 +563,12 @@ static void check_slot(const struct ks_tracker *tracker, ks_number n)
         assert(tracker->unordered || n < lane->cursor);
         assert(n < tracker->reached);
     }
-    if (slot->state == KS_SLOT_HANDED || slot->state == KS_SLOT_WRITTEN)
-        assert(slot->attempts > 0 && n < tracker->delivered);
-    if (slot->state == KS_SLOT_WRITTEN)
+    if (slot->attempts > 0)
+        assert(n < tracker->delivered && slot->seen_in > 0);
+    if (slot->state == KS_SLOT_WRITTEN) {
+        assert(slot->attempts > 0 && slot->torn_in != slot->seen_in);
         assert(!ks_instant_before(slot->deadline, tracker->deadline_bound));
+    }
 }
 
 void ks_tracker_check(const struct ks_tracker *tracker)

@@ -15,12 +15,11 @@
 
 #include "core/types.h"
 
-/* The states of a delivery are ASSIGNED, BEGUN, HANDED, WRITTEN, in this order: the record is out, with one session. */
+/* The states of a delivery are ASSIGNED, BEGUN, WRITTEN, in this order: the record is out, with one session. */
 enum ks_slot_state {
     KS_SLOT_PENDING,  /* Fetched, not with any session. */
     KS_SLOT_ASSIGNED, /* Pulled for a session. None of its bytes was written. */
-    KS_SLOT_BEGUN,    /* Some of its bytes were handed to the connection, not the last one. */
-    KS_SLOT_HANDED,   /* Its last byte was handed to the connection: it may be in the socket. */
+    KS_SLOT_BEGUN,    /* Some of its bytes were handed to the connection. */
     KS_SLOT_WRITTEN,  /* Its last byte is in the socket. Its ack deadline runs. */
     KS_SLOT_DYING,    /* To be a dead letter: holds nothing up but the watermark. */
     KS_SLOT_BURYING,  /* As DYING, and its dead letter is being written. */
@@ -32,21 +31,21 @@ enum ks_slot_state {
 struct ks_slot {
     union {
         ks_instant deadline; /* WRITTEN: of the ack. PENDING: not to be delivered before it. */
-        uint64_t assignment; /* ASSIGNED, BEGUN, HANDED: the run in which it was pulled. */
+        uint64_t assignment; /* ASSIGNED, BEGUN: the pull by which it is out. */
     };
+    uint64_t seen_in; /* The last assignment in which it was written; 0: none. */
+    uint64_t torn_in; /* The last assignment that ended before it was written; 0: none. */
     uint32_t bytes;
     uint32_t stale_s;    /* Seconds after the begin of the epoch at which it is too old to fail;
                          UINT32_MAX: never. */
     uint16_t session;    /* The session that it is with, or was with last. */
-    uint16_t seen_by;    /* The session that it was handed to last, whole; or KS_SEEN_BY_NONE. */
+    uint16_t seen_by;    /* The session that it was written to last; or KS_SEEN_BY_NONE. */
     uint8_t hash;        /* Of its partition key. */
-    uint8_t attempts;    /* Times that it was handed to a connection; 255 means 255 or more. */
+    uint8_t attempts;    /* Times that it was written; 255 means 255 or more. */
     uint8_t failures;    /* Deliveries that failed by themselves; 255 means 255 or more. */
     unsigned state : 3;  /* enum ks_slot_state */
     unsigned cause : 2;  /* DYING, BURYING: enum ks_cause */
     unsigned failed : 1; /* Its last delivery failed. */
-    unsigned torn : 1; /* A session may have an id of it that did not get all of it: only `seen_by`
-                            may settle it. */
 };
 
 /* The unit of order. */
@@ -65,11 +64,11 @@ struct ks_tracker {
     uint32_t lane_count;
     bool unordered;      /* One lane without order: cursor says only what is not PENDING. */
     ks_number mark;      /* The watermark: everything below is settled. */
-    ks_number delivered; /* Nothing at or above it was handed to a connection. */
+    ks_number delivered; /* Nothing at or above it was written. */
     ks_number reached;   /* Nothing at or above it was ever out. */
     ks_number fetched;   /* Everything below has arrived. */
     uint32_t in_flight;  /* Records that are out. */
-    uint32_t unwritten;  /* Of these: ASSIGNED, BEGUN and HANDED. */
+    uint32_t unwritten;  /* Of these: ASSIGNED and BEGUN. */
     uint32_t dying;      /* DYING and BURYING. */
     uint32_t settled;    /* SETTLED, above the watermark. */
     uint64_t in_flight_bytes;
@@ -123,29 +122,31 @@ void ks_tracker_append(struct ks_tracker *tracker, const uint32_t *sizes, const 
 /* The next deliverable run of what is asked for. False if there is none at `now`. */
 bool ks_tracker_next(struct ks_tracker *tracker, const struct ks_tracker_ask *ask, ks_instant now,
                      struct ks_tracker_run *ret_run);
-/* The run is ASSIGNED to `session` from now on. `assignment` was never used before. */
+/* The run is ASSIGNED to `session` from now on. `assignment` is the number of the pull: above 0, and above those of
+ * all pulls before. */
 void ks_tracker_assign(struct ks_tracker *tracker, const struct ks_tracker_run *run,
                        ks_session_id session, uint64_t assignment);
-/* What became of the writing of one record. Of a record that is not out in this assignment any more only the memory
- * changes of who may have seen it: a recall does not stop a record that is half-way. */
+/* If the record is ASSIGNED by this assignment, it is BEGUN now. */
 void ks_tracker_begin(struct ks_tracker *tracker, ks_number number, uint64_t assignment);
-void ks_tracker_hand(struct ks_tracker *tracker, ks_number number, uint64_t assignment,
-                     ks_session_id session);
-/* True if it was HANDED in this assignment; it is WRITTEN now. */
+/* The last byte of the record is in the socket of `session`. True if it is out in this assignment: it is WRITTEN now. A
+ * recall does not stop a record that is half-way: of one that is not out in this assignment any more it is remembered
+ * that the session has got it. */
 bool ks_tracker_written(struct ks_tracker *tracker, ks_number number, uint64_t assignment,
-                        ks_instant deadline);
+                        ks_session_id session, ks_instant deadline);
 /* The record was not written to the end: its connection broke, or it may not be written. If it is out in this
- * assignment, it is PENDING again, with the later deliveries of its lane. It has not failed. `handed`:
- * ks_tracker_hand() was called for it. */
+ * assignment, it is PENDING again, with the later deliveries of its lane. It has not failed. */
 struct ks_credit ks_tracker_return(struct ks_tracker *tracker, ks_number number,
-                                   uint64_t assignment, bool handed, ks_session_id session);
+                                   uint64_t assignment);
 /* True if the record is ASSIGNED by this assignment: it may be begun. */
 bool ks_tracker_is_assigned(const struct ks_tracker *tracker, ks_number number,
                             uint64_t assignment);
-/* True if a settlement by `session` counts for the record: that session, or in doubt any other, got all of it. */
+/* True if a settlement by `session` counts for the record. `assignment`: the one that the settlement names; the record
+ * was written in it. 0: it names the record alone; the record was written to that session, or to each session that it
+ * was ever assigned to. KS_SESSION_NONE: it was written at all. */
 bool ks_tracker_may_settle(const struct ks_tracker *tracker, ks_number number,
-                           ks_session_id session);
-/* True if every record that was handed to a connection is settled: its bytes have arrived. */
+                           ks_session_id session, uint64_t assignment);
+/* True if every record is settled that was written, that is half-way, or that was taken back before it was written:
+ * no connection has a byte of another one. */
 bool ks_tracker_is_quiet(const struct ks_tracker *tracker);
 /* The session is over: what it has seen is forgotten. */
 void ks_tracker_forget_session(struct ks_tracker *tracker, ks_session_id session);
@@ -168,8 +169,7 @@ bool ks_tracker_waiting(const struct ks_tracker *tracker, ks_number *ret_number)
 uint64_t ks_tracker_blocked(const struct ks_tracker *tracker, ks_instant now);
 /* True if the delay of some record may be over at `now`; then ready_bound is exact for those to come. */
 bool ks_tracker_ready(struct ks_tracker *tracker, ks_instant now);
-/* Moves the ack deadline of a record that is HANDED or WRITTEN; it is WRITTEN then, for its client has seen it. False
- * for any other. */
+/* Moves the ack deadline of a record that is WRITTEN. False for any other. */
 bool ks_tracker_extend(struct ks_tracker *tracker, ks_number number, ks_instant deadline);
 /* The lowest record whose ack deadline has passed. False if there is none; then deadline_bound is exact. */
 bool ks_tracker_overdue(struct ks_tracker *tracker, ks_instant now, ks_number *ret_number);

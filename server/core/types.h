@@ -137,10 +137,9 @@ enum ks_settle_outcome {
 
 /* How far records were written to the connection of their session. */
 enum ks_write_stage {
-    KS_STAGE_HANDED,  /* Their last bytes were handed to the connection. */
+    KS_STAGE_BEGUN,   /* Some of their bytes were handed to the connection. */
     KS_STAGE_WRITTEN, /* Their last bytes are in the socket's buffer: their ack deadline begins. */
-    KS_STAGE_BROKEN, /* They were handed to the connection, and it ended before they were written. */
-    KS_STAGE_RETURNED /* They were not handed to the connection to their last byte, and will not be. */
+    KS_STAGE_RETURNED /* Their last bytes are not in the socket's buffer, and never will be. */
 };
 
 /* RETRY: the delay that the poison policy says. */

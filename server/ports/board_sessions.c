@@ -352,14 +352,14 @@ static int64_t bytes_of(struct ks_switchboard *board, const struct ks_run *run, 
     for (ks_number number = first; number < first + count; number++) {
         const struct ks_record *record = ks_board_record(board, shard, run->epoch, number);
 
-        /* It may have been settled while it was half-way. */
+        /* It may have been settled by an older delivery while it was half-way. */
         if (record != NULL)
             bytes += (int64_t)(record->data.size + record->partition_key.size);
     }
     return bytes;
 }
 
-/* Counts records that were handed to a connection. */
+/* Counts records that were written. */
 static void count_delivered(struct ks_switchboard *board, const struct ks_run *run, ks_number first,
                             uint32_t count)
 {
@@ -400,11 +400,11 @@ uint32_t ks_switchboard_pull(struct ks_switchboard *board, ks_session_id id, uin
 
 void ks_switchboard_write(struct ks_switchboard *board, ks_session_id session,
                           const struct ks_run *run, enum ks_write_stage stage, ks_number first,
-                          uint32_t count, bool begun)
+                          uint32_t count)
 {
     struct ks_event event = {.kind = KS_EVENT_WRITE};
 
-    if (stage == KS_STAGE_HANDED && count > 0)
+    if (stage == KS_STAGE_WRITTEN)
         count_delivered(board, run, first, count);
     event.write.stage = stage;
     event.write.session = session;
@@ -413,7 +413,6 @@ void ks_switchboard_write(struct ks_switchboard *board, ks_session_id session,
     event.write.first = first;
     event.write.count = count;
     event.write.assignment = run->assignment;
-    event.write.begun = begun;
     ks_board_step(board, &event);
 }
 
@@ -524,6 +523,7 @@ struct ks_settled ks_switchboard_settle(struct ks_switchboard *board,
     event.settle.epoch = settlement->epoch;
     event.settle.first = settlement->first;
     event.settle.count = settlement->count;
+    event.settle.assignment = settlement->assignment;
     event.settle.outcome = settlement->outcome;
     event.settle.delay = settlement->delay;
     assert(settlement->outcome != KS_DEAD_LETTER || board->config.letters != NULL);

@@ -165,7 +165,7 @@ struct ks_run {
     ks_number first;
     uint32_t count;
     uint32_t attempt;
-    uint64_t assignment;
+    uint64_t assignment; /* The number of the pull: above 0, above that of every pull before. */
 };
 
 /* Assigns records to the session: up to max_records of about max_bytes (data + partition key; at least one record) in
@@ -174,11 +174,11 @@ struct ks_run {
 uint32_t ks_switchboard_pull(struct ks_switchboard *board, ks_session_id session,
                              uint32_t max_records, uint64_t max_bytes, struct ks_run *runs,
                              uint32_t max_runs);
-/* Reports what became of records first .. first + count - 1 of a run of the session (core/types.h); `begun`, of HANDED:
- * some bytes of the next record were handed to the connection, too. */
+/* Reports what became of records first .. first + count - 1 of a run of the session (core/types.h). WRITTEN is told
+ * of a record at most once, and only after BEGUN. */
 void ks_switchboard_write(struct ks_switchboard *board, ks_session_id session,
                           const struct ks_run *run, enum ks_write_stage stage, ks_number first,
-                          uint32_t count, bool begun);
+                          uint32_t count);
 /* The record of the run, if it may be begun: it is still assigned. NULL otherwise: it was settled or taken back since
  * it was pulled. The views are valid until the next turn of the loop, or while the record is held. */
 const struct ks_record *ks_switchboard_record(struct ks_switchboard *board,
@@ -230,6 +230,7 @@ struct ks_settlement {
     ks_epoch epoch;
     ks_number first;
     uint32_t count;
+    uint64_t assignment; /* Of a batch: only what was written in this one; 0: of an ack_id. */
     enum ks_settle_outcome outcome; /* DEAD_LETTER: only if there are any. */
     ks_span delay;
     ks_view

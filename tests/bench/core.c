@@ -192,7 +192,7 @@ static uint32_t pull(struct rig *rig, uint32_t records)
     written.write.first = run->deliver.first;
     written.write.count = run->deliver.count;
     written.write.assignment = run->deliver.assignment;
-    written.write.stage = KS_STAGE_HANDED;
+    written.write.stage = KS_STAGE_BEGUN;
     step(rig, &written);
     written.write.stage = KS_STAGE_WRITTEN;
     step(rig, &written);
@@ -296,15 +296,15 @@ static void measure_turns(uint32_t leases)
               cost * 1e6);
 }
 
-/* Assigned, handed over and written. */
+/* Assigned, begun and written. */
 static void deliver(struct ks_tracker *tracker, const struct ks_tracker_run *run, ks_instant now)
 {
     static uint64_t assignment;
 
     ks_tracker_assign(tracker, run, 0, ++assignment);
     for (ks_number n = run->first; n < run->first + run->count; n++) {
-        ks_tracker_hand(tracker, n, assignment, 0);
-        (void)ks_tracker_written(tracker, n, assignment, ks_instant_add(now, ks_span_ms(1)));
+        ks_tracker_begin(tracker, n, assignment);
+        (void)ks_tracker_written(tracker, n, assignment, 0, ks_instant_add(now, ks_span_ms(1)));
     }
 }
 

@@ -546,7 +546,7 @@ static void write_run(const struct ks_effect *effect, enum ks_write_stage stage)
 
 static void settle(const struct ks_effect *effect)
 {
-    write_run(effect, KS_STAGE_HANDED);
+    write_run(effect, KS_STAGE_BEGUN);
     write_run(effect, KS_STAGE_WRITTEN);
     step(&(struct ks_event){
         .kind = KS_EVENT_CHECKPOINT,

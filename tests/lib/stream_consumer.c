@@ -27,7 +27,7 @@ enum {
     CONSUMER_PROCESSOR = 1,
     READ_BYTES = 1 << 20,   /* What the consumer asks of its socket. */
     EVENTS_BYTES = 4 << 20, /* Joined chunks that it has not looked at. */
-    BATCH_ID_MAX = 432,
+    BATCH_ID_MAX = 440,
     IN_FLIGHT = 100000,
     ASKED_MAX = 100,      /* Settles that have no answer: a connection may have 256 calls. */
     PATIENCE_SECONDS = 60 /* Then the consumer gives up, and the benchmark has failed. */

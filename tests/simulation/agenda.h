@@ -61,7 +61,8 @@ struct happening {
     uint64_t epoch;
     uint64_t first;
     uint64_t batch_first; /* HAPPENS_JOB: the run of these records, which a batch_id names. */
-    uint32_t batch_count; /* 0: the app has read only a part of the records. */
+    uint32_t batch_count; /* 0: the app has not read the records, or only a part of them. */
+    uint64_t assignment;  /* HAPPENS_JOB: of these records. */
     uint32_t request;
     uint32_t serial;
 };

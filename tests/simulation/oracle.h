@@ -34,6 +34,9 @@
 struct process;
 struct world;
 
+/* Writings of a record that the oracle remembers. */
+enum { SIM_WRITINGS = 16 };
+
 /* A record of a lane, between the last FORGET and the last one read. */
 enum oracle_state {
     RECORD_NEW,     /* Never delivered in this epoch. */
@@ -48,17 +51,16 @@ enum oracle_state {
 struct oracle_record {
     uint8_t state;
     uint8_t session;
-    uint8_t deliveries; /* Times that it was handed to a connection that did not break then. */
-    uint8_t written;    /* Of these: times that it was in the socket. */
-    uint8_t seen;       /* Bit by session: its app has read all of it. */
-    uint8_t last;       /* The session that it was handed to last; SIM_SESSIONS: it is not known. */
-    uint8_t handed;     /* Times that it was handed to a connection, in all. */
-    bool begun;         /* TAKEN: some of it was handed over. */
-    bool whole;         /* TAKEN, WAITING: all of it was, and is not known to be in the socket. */
-    bool asked;         /* The app wants a dead letter of it. */
-    int64_t due;        /* Ack deadline, by the clock of the process. */
+    uint8_t written; /* Times that it was written. */
+    uint8_t got_by;  /* Bit by session: it was written to it. */
+    uint8_t last;    /* The session that it was written to last; SIM_SESSIONS: it is not known. */
+    bool begun;      /* TAKEN: some of it was handed over. */
+    bool asked;      /* The app wants a dead letter of it. */
+    int64_t due;     /* Ack deadline, by the clock of the process. */
     int64_t not_before;
     uint64_t assignment;
+    uint64_t last_in;              /* The assignment in which it was written to `last`. */
+    uint64_t got_in[SIM_WRITINGS]; /* Those in which it was written, the latest ones; 0: none. */
 };
 
 struct oracle_lane {

@@ -91,7 +91,7 @@ static bool may_die(const struct place *place, uint64_t number)
     if (!ends)
         return false;
     /* Clocks drift, since the epoch began, and the age is told in milliseconds. */
-    return (policy->max_attempts != 0 && record->handed >= policy->max_attempts) ||
+    return (policy->max_attempts != 0 && record->written >= policy->max_attempts) ||
            (policy->max_age.us != 0 && age + age / 10 + drift + 2 * SIM_MS >= policy->max_age.us);
 }
 
@@ -113,7 +113,7 @@ static bool has_died(struct world *world, const struct place *place, uint64_t nu
 
 /* A settlement by `session` (SIM_SESSIONS: by a checkpoint) of records of which the core says that they are settled. */
 static void acknowledge(struct world *world, const struct place *place, uint32_t session,
-                        uint64_t first, uint64_t count)
+                        uint64_t assignment, uint64_t first, uint64_t count)
 {
     uint64_t known = place->lane->delivered;
 
@@ -127,7 +127,7 @@ static void acknowledge(struct world *world, const struct place *place, uint32_t
     }
     for (uint64_t i = first; i < first + count; i++) {
         const struct oracle_record *record = record_at(place, i);
-        bool saw = session == SIM_SESSIONS || has_got(record, session);
+        bool saw = session == SIM_SESSIONS || has_got(record, session, assignment);
 
         if (i < place->reader->forgot || record->state == RECORD_SETTLED)
             continue;
@@ -135,12 +135,13 @@ static void acknowledge(struct world *world, const struct place *place, uint32_t
             /* Its dead letter is being written: a session that had got it before wanted that. */
             if (has_died(world, place, i))
                 continue;
-            if (session == SIM_SESSIONS ? record->deliveries > 0 : saw && record->last == session)
+            if (session == SIM_SESSIONS ? record->written > 0
+                                        : is_last(record, session, assignment))
                 oracle_fail(world, "w%u does not settle record %llu of shard-%u for its session",
                             place->process->worker, (unsigned long long)i, place->shard);
             continue;
         }
-        if (!saw || record->handed == 0)
+        if (!saw || record->written == 0)
             oracle_fail(world,
                         "w%u settles record %llu of shard-%u for session %u, which has not "
                         "got it",
@@ -153,8 +154,7 @@ static bool is_out(const struct place *place, uint64_t number)
 {
     const struct oracle_record *record = record_at(place, number);
 
-    return record->deliveries > 0 && record->state >= RECORD_TAKEN &&
-           record->state <= RECORD_WAITING;
+    return record->written > 0 && record->state >= RECORD_TAKEN && record->state <= RECORD_WAITING;
 }
 
 /* What is with another session stays there. */
@@ -167,11 +167,9 @@ static void retry(const struct place *place, const struct ks_event *event, ks_in
         struct oracle_record *record = record_at(place, i);
 
         if (i < place->reader->forgot || !is_out(place, i) ||
-            record->session != event->settle.session || record->last != event->settle.session)
+            record->session != event->settle.session ||
+            !is_last(record, event->settle.session, event->settle.assignment))
             continue;
-        if (record->whole)
-            has_come(record); /* Its app has it, though we do not know that it is in the socket. */
-        record->whole = false;
         recall(place, i, RECORD_WAITING);
         if (record->not_before < now.us + delay)
             record->not_before = now.us + delay;
@@ -183,11 +181,17 @@ static bool names_foreign(struct world *world, const struct place *place,
                           const struct ks_event *event)
 {
     uint64_t end = event->settle.first + event->settle.count;
+    uint64_t assignment = event->settle.assignment;
 
-    for (uint64_t i = event->settle.first; i < end && i < place->lane->delivered; i++)
+    for (uint64_t i = event->settle.first; i < end && i < place->lane->delivered; i++) {
+        const struct oracle_record *record = record_at(place, i);
+        bool older = record->last != SIM_SESSIONS && assignment != 0 &&
+                     !has_got(record, event->settle.session, assignment);
+
         if (i >= place->reader->forgot && is_out(place, i) &&
-            record_at(place, i)->session != event->settle.session && !has_died(world, place, i))
+            (older || record->session != event->settle.session) && !has_died(world, place, i))
             return true;
+    }
     return false;
 }
 
@@ -199,7 +203,7 @@ static void ask_for_letters(struct world *world, const struct place *place,
 
     for (uint64_t i = event->settle.first; i < end && i < place->lane->delivered; i++) {
         struct oracle_record *record = record_at(place, i);
-        bool saw = has_got(record, session);
+        bool saw = has_got(record, session, event->settle.assignment);
         bool taken = i < place->reader->forgot || shell_is_dying(place->process, place->shard, i) ||
                      shell_is_settled(place->process, place->shard, i);
 
@@ -210,7 +214,7 @@ static void ask_for_letters(struct world *world, const struct place *place,
                         "w%u gives up record %llu of shard-%u for session %u, which has not "
                         "got it",
                         place->process->worker, (unsigned long long)i, place->shard, session);
-        if (!taken && saw && record->last == session)
+        if (!taken && is_last(record, session, event->settle.assignment))
             oracle_fail(world, "w%u does not give up record %llu of shard-%u for its session",
                         place->process->worker, (unsigned long long)i, place->shard);
         if (!taken)
@@ -314,11 +318,9 @@ static void extend(const struct place *place, const struct ks_event *event, bool
         enum oracle_state state = record->state;
 
         if (i < place->reader->forgot || record->session != event->settle.session ||
-            (state != RECORD_FLYING && state != RECORD_DOUBT &&
-             !(state == RECORD_TAKEN && record->whole)))
+            (state != RECORD_FLYING && state != RECORD_DOUBT) ||
+            (event->settle.assignment != 0 && record->last_in != event->settle.assignment))
             continue;
-        if (state == RECORD_TAKEN)
-            state = RECORD_FLYING; /* Its app has it. */
         land(place, i, RECORD_DOUBT);
         record->due = due;
         if (due < place->lane->earliest_due)
@@ -337,8 +339,9 @@ static void check_extended(struct world *world, const struct place *place,
 
     for (uint64_t i = event->settle.first; i < end && i < place->lane->delivered; i++)
         if (is_current(place, event->settle.epoch) && i >= place->reader->forgot &&
-            record_at(place, i)->state == RECORD_WAITING && record_at(place, i)->deliveries > 0 &&
-            !has_died(world, place, i))
+            (record_at(place, i)->state == RECORD_WAITING ||
+             record_at(place, i)->state == RECORD_TAKEN) &&
+            record_at(place, i)->written > 0 && !has_died(world, place, i))
             oracle_fail(world, "w%u extends a delivery of shard-%u that was requeued",
                         place->process->worker, place->shard);
 }
@@ -350,20 +353,20 @@ static bool is_known(const struct place *place, uint64_t first, uint64_t count)
 
     for (uint64_t i = first; i < first + count; i++)
         some |= i < place->reader->forgot ||
-                (i < place->lane->delivered && record_at(place, i)->deliveries > 0);
+                (i < place->lane->delivered && record_at(place, i)->written > 0);
     return some &&
            (first + count <= place->lane->delivered || first + count <= place->reader->forgot);
 }
 
-/* Some of them are settled or were handed to a connection, which may have broken. */
-static bool was_handed(const struct place *place, uint64_t first, uint64_t count)
+/* Some of them are settled or were written. */
+static bool was_written(const struct place *place, uint64_t first, uint64_t count)
 {
     bool some = count == 0;
 
     for (uint64_t i = first; i < first + count; i++)
         some |= i < place->reader->forgot ||
-                (i < place->lane->delivered &&
-                 (record_at(place, i)->handed > 0 || record_at(place, i)->state == RECORD_SETTLED));
+                (i < place->lane->delivered && (record_at(place, i)->written > 0 ||
+                                                record_at(place, i)->state == RECORD_SETTLED));
     return some;
 }
 
@@ -373,13 +376,14 @@ static bool was_delivered(const struct place *place, uint64_t first, uint64_t co
     return first + count <= place->lane->delivered && is_known(place, first, count);
 }
 
-/* True if the session may not have got one of the records, as far as the core can know. */
-static bool half_got(const struct place *place, const struct ks_event *event)
+/* True if it is not about the last delivery of one of the records. */
+static bool is_older(const struct place *place, const struct ks_event *event)
 {
     uint64_t end = event->settle.first + event->settle.count;
 
     for (uint64_t i = event->settle.first; i < end && i < place->lane->delivered; i++)
-        if (i >= place->reader->forgot && record_at(place, i)->last != event->settle.session)
+        if (i >= place->reader->forgot &&
+            !is_last(record_at(place, i), event->settle.session, event->settle.assignment))
             return true;
     return false;
 }
@@ -407,12 +411,12 @@ static void check_status(struct world *world, const struct place *place,
     else if (known && is_current(place, event->settle.epoch) && is_held(place)) {
         if (delivered && status != KS_SETTLE_OK &&
             !(event->settle.outcome == KS_EXTEND && status == KS_SETTLE_EXPIRED) &&
-            !(status == KS_SETTLE_EXPIRED && (foreign || half_got(place, event))))
+            !(status == KS_SETTLE_EXPIRED && (foreign || is_older(place, event))))
             wrong = "of a delivery is refused";
         if (is_retry && foreign && status == KS_SETTLE_OK)
             wrong = "takes back what is not its session's";
         if (status != KS_SETTLE_UNKNOWN &&
-            !was_handed(place, event->settle.first, event->settle.count))
+            !was_written(place, event->settle.first, event->settle.count))
             wrong = "of what was never delivered is not unknown";
     }
     if (wrong != NULL)
@@ -434,12 +438,14 @@ static void settled(struct world *world, struct process *process, const struct k
         return;
     switch (event->settle.outcome) {
     case KS_ACK:
-        acknowledge(world, &place, event->settle.session, event->settle.first, event->settle.count);
+        acknowledge(world, &place, event->settle.session, event->settle.assignment,
+                    event->settle.first, event->settle.count);
         break;
     case KS_RETRY: retry(&place, event, now); break;
     case KS_DEAD_LETTER: ask_for_letters(world, &place, event); break;
     case KS_DROP:
-        acknowledge(world, &place, event->settle.session, event->settle.first, event->settle.count);
+        acknowledge(world, &place, event->settle.session, event->settle.assignment,
+                    event->settle.first, event->settle.count);
         break;
     case KS_EXTEND: extend(&place, event, status == KS_SETTLE_OK, now); break;
     }
@@ -459,7 +465,7 @@ static void checkpointed(struct world *world, struct process *process, const str
         oracle_fail(world, "w%u refuses a checkpoint of shard-%u (status %d)", process->worker,
                     place.shard, (int)status);
     if (current && status == KS_SETTLE_OK && event->checkpoint.number >= place.reader->forgot)
-        acknowledge(world, &place, SIM_SESSIONS, place.reader->forgot,
+        acknowledge(world, &place, SIM_SESSIONS, 0, place.reader->forgot,
                     event->checkpoint.number + 1 - place.reader->forgot);
 }
 
@@ -477,7 +483,7 @@ static void requeue(const struct world *world, struct process *process, uint32_t
                 recall(&place, i, RECORD_WAITING);
         for (uint64_t i = place.reader->forgot; place.reader->open && i < place.lane->delivered;
              i++) {
-            record_at(&place, i)->seen &= (uint8_t)~bit_of(session);
+            record_at(&place, i)->got_by &= (uint8_t)~bit_of(session);
             if (record_at(&place, i)->last == session)
                 record_at(&place, i)->last = SIM_SESSIONS;
         }
@@ -621,7 +627,7 @@ static void deliver_one(struct world *world, const struct place *place,
         wrong = "while it is in flight";
     else if (state == RECORD_WAITING && now.us < record->not_before)
         wrong = "before the delay of its nack";
-    else if (effect->deliver.attempt == 1 ? record->written > 0 : record->handed == 0)
+    else if (effect->deliver.attempt != record->written + 1u)
         wrong = "with a wrong attempt";
     if (wrong != NULL) {
         oracle_fail(world, "w%u delivers record %llu of shard-%u %s", place->process->worker,

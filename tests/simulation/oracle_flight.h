@@ -11,8 +11,6 @@
 #include "agenda.h"
 #include "oracle.h"
 
-/* The app has read all of the records of the job. */
-void oracle_flight_seen(struct process *process, const struct happening *job);
 /* The settlement, close or tick of this step changes what is in flight. */
 void oracle_flight_stepped(struct world *world, struct process *process,
                            const struct ks_event *event, const struct ks_effects *effects,

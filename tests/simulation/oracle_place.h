@@ -69,7 +69,7 @@ static inline void take(const struct place *place, uint64_t number, const struct
     record->state = RECORD_TAKEN;
     record->session = (uint8_t)effect->deliver.session;
     record->assignment = effect->deliver.assignment;
-    record->begun = record->whole = false;
+    record->begun = false;
     place->lane->taken++;
     with->in_flight++;
     with->bytes += size_of(place, number);
@@ -87,7 +87,6 @@ static inline void fly(const struct place *place, uint64_t number, uint32_t sess
     if (record->state == RECORD_TAKEN)
         place->lane->taken--;
     record->state = RECORD_FLYING;
-    record->whole = false;
     record->session = (uint8_t)session;
     record->due = due;
     if (due < place->lane->earliest_due)
@@ -135,18 +134,24 @@ static inline uint8_t bit_of(uint32_t session)
     return (uint8_t)(1u << session);
 }
 
-/* True if the session's app has read all of it, or it was handed whole to the session and its connection has not
- * broken since. */
-static inline bool has_got(const struct oracle_record *record, uint32_t session)
+/* True if the settlement names a record that was written: to its session, or in its assignment. */
+static inline bool has_got(const struct oracle_record *record, uint32_t session,
+                           uint64_t assignment)
 {
-    return (record->seen & bit_of(session)) != 0 || record->last == session;
+    bool found = record->written > SIM_WRITINGS; /* More than is remembered. */
+
+    if (assignment == 0)
+        return (record->got_by & bit_of(session)) != 0;
+    for (uint32_t i = 0; i < SIM_WRITINGS; i++)
+        found |= record->got_in[i] == assignment;
+    return found;
 }
 
-/* It was in the socket, as its app has shown. */
-static inline void has_come(struct oracle_record *record)
+/* True if the settlement is about the last delivery of the record. */
+static inline bool is_last(const struct oracle_record *record, uint32_t session,
+                           uint64_t assignment)
 {
-    if (record->written < UINT8_MAX)
-        record->written++;
+    return record->last == session && (assignment == 0 || record->last_in == assignment);
 }
 
 #endif

@@ -30,21 +30,6 @@ void oracle_write_sync(const struct world *world, struct process *process)
 
 /* ---- Writing ---- */
 
-void oracle_flight_seen(struct process *process, const struct happening *job)
-{
-    struct place place;
-
-    if (job->shard == KS_SHARD_NONE)
-        return;
-    place = place_of(NULL, process, job->shard);
-    if (!is_current(&place, job->epoch))
-        return;
-    for (uint64_t i = job->first; i < job->first + job->count; i++)
-        if (i >= place.reader->forgot && process->truth.sessions[job->session].live &&
-            process->truth.sessions[job->session].epoch == job->session_epoch)
-            record_at(&place, i)->seen |= bit_of(job->session);
-}
-
 /* The core is told how far a record is written. */
 static void wrote_one(const struct place *place, const struct ks_event *event, uint64_t number,
                       ks_instant now)
@@ -54,32 +39,22 @@ static void wrote_one(const struct place *place, const struct ks_event *event, u
     bool ours = record->state == RECORD_TAKEN && record->assignment == event->write.assignment;
 
     switch (event->write.stage) {
-    case KS_STAGE_HANDED:
-        if (record->handed < UINT8_MAX)
-            record->handed++;
-        if (record->deliveries < UINT8_MAX)
-            record->deliveries++;
-        if (ours ||
-            (record->state != RECORD_FLYING && (record->state != RECORD_TAKEN || !record->whole)))
-            record->last = (uint8_t)session;
-        record->begun |= ours;
-        record->whole |= ours;
-        return;
+    case KS_STAGE_BEGUN: record->begun |= ours; return;
     case KS_STAGE_WRITTEN:
-        if (ours && record->whole) {
-            has_come(record);
+        record->got_in[record->written % SIM_WRITINGS] = event->write.assignment;
+        if (record->written < UINT8_MAX)
+            record->written++;
+        record->got_by |= bit_of(session);
+        /* What was written to another session meanwhile is that one's, until its deadline has passed. */
+        if (record->state != RECORD_FLYING) {
+            record->last = record->state == RECORD_DOUBT ? SIM_SESSIONS : (uint8_t)session;
+            record->last_in = event->write.assignment;
+        }
+        if (ours)
             fly(place, number, session,
                 now.us + place->process->truth.sessions[session].ack_deadline.us);
-        }
         return;
-    case KS_STAGE_BROKEN:
     case KS_STAGE_RETURNED:
-        if (event->write.stage == KS_STAGE_BROKEN && record->last == session &&
-            record->state != RECORD_FLYING && record->state != RECORD_DYING) {
-            record->last = SIM_SESSIONS;
-            if (record->deliveries > record->written)
-                record->deliveries--;
-        }
         if (ours) {
             record->begun = false; /* Its credit was not used. */
             recall(place, number, RECORD_WAITING);
@@ -103,9 +78,4 @@ void oracle_wrote(const struct world *world, struct process *process, const stru
     for (uint64_t i = event->write.first + event->write.count; i > event->write.first; i--)
         if (i > place.reader->forgot && record_at(&place, i - 1)->state != RECORD_SETTLED)
             wrote_one(&place, event, i - 1, now);
-    if (event->write.begun) {
-        struct oracle_record *next = record_at(&place, event->write.first + event->write.count);
-
-        next->begun |= next->state == RECORD_TAKEN && next->assignment == event->write.assignment;
-    }
 }

@@ -224,7 +224,7 @@ void shared_pull(struct shared_world *world, uint32_t number)
     for (uint32_t i = 0; i < node->run_count; i++) {
         const struct ks_effect *run = &node->runs[i];
 
-        write_run(world, number, run, KS_STAGE_HANDED);
+        write_run(world, number, run, KS_STAGE_BEGUN);
         write_run(world, number, run, KS_STAGE_WRITTEN);
         shared_plan(world, number,
                     world->now + ks_prng_between(&world->prng, SIM_MS, 2 * SIM_SECOND),

@@ -139,23 +139,24 @@ static void tell_story(struct world *world, const struct process *process,
 void story_event(struct world *world, const struct process *process, const struct ks_event *event)
 {
     static const char *const outcomes[] = {"acks", "nacks", "extends", "dead-letters", "drops"};
-    static const char *const stages[] = {"handed over", "written", "broken", "returned"};
+    static const char *const stages[] = {"begun", "written", "returned"};
 
     if (world->verbose < 2)
         return;
     if (event->kind == KS_EVENT_SETTLE)
-        story_whisper(world, process, "session %u.%u %s shard-%u epoch %llu %llu+%u, %lld ms",
-                      event->settle.session, event->settle.session_epoch,
-                      outcomes[event->settle.outcome], event->settle.shard,
-                      (unsigned long long)event->settle.epoch,
-                      (unsigned long long)event->settle.first, event->settle.count,
-                      (long long)ks_span_to_ms(event->settle.delay));
+        story_whisper(
+            world, process, "session %u.%u %s shard-%u epoch %llu %llu+%u of pull %llu, %lld ms",
+            event->settle.session, event->settle.session_epoch, outcomes[event->settle.outcome],
+            event->settle.shard, (unsigned long long)event->settle.epoch,
+            (unsigned long long)event->settle.first, event->settle.count,
+            (unsigned long long)event->settle.assignment,
+            (long long)ks_span_to_ms(event->settle.delay));
     if (event->kind == KS_EVENT_WRITE)
-        story_whisper(world, process, "session %u: shard-%u epoch %llu %llu+%u %s%s",
+        story_whisper(world, process, "session %u: shard-%u epoch %llu %llu+%u of pull %llu %s",
                       event->write.session, event->write.shard,
                       (unsigned long long)event->write.epoch,
                       (unsigned long long)event->write.first, event->write.count,
-                      stages[event->write.stage], event->write.begun ? ", the next begun" : "");
+                      (unsigned long long)event->write.assignment, stages[event->write.stage]);
     if (event->kind == KS_EVENT_CHECKPOINT)
         story_whisper(world, process, "checkpoint of shard-%u epoch %llu at %llu",
                       event->checkpoint.shard, (unsigned long long)event->checkpoint.epoch,

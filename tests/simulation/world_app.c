@@ -399,24 +399,28 @@ void world_app_read(struct world *world, struct process *process, const struct h
     plan_job(world, &planned, PIPE_US + draw_work(world));
 }
 
-void world_app_read_half(struct world *world, struct process *process, uint32_t consumer,
-                         const struct sim_wire *wire)
+void world_app_guess(struct world *world, struct process *process, uint32_t consumer,
+                     const struct sim_wire *wire)
 {
-    const struct sim_run *run =
-        wire->left > 0 ? &wire->runs[wire->run_next] : &wire->unsent[wire->unsent_count - 1];
-    struct happening job = {.kind = HAPPENS_JOB,
-                            .process = process->slot,
-                            .life = process->life,
-                            .consumer = consumer,
-                            .session = wire->session,
-                            .session_epoch = wire->session_epoch,
-                            .shard = run->shard,
-                            .epoch = run->epoch,
-                            .first = wire->left > 0 ? run->first : run->first + run->count - 1,
-                            .count = 1};
+    const struct sim_run *run;
+    struct happening job;
 
-    if (draw_chance(&world->prng, world->swarm.half_acks))
-        plan_job(world, &job, draw_log(&world->prng, 1, 3 * SIM_SECOND));
+    if ((wire->left == 0 && wire->unsent_count == 0) ||
+        !draw_chance(&world->prng, world->swarm.half_acks))
+        return;
+    run = wire->left > 0 ? &wire->runs[wire->run_next] : &wire->unsent[wire->unsent_count - 1];
+    job = (struct happening){.kind = HAPPENS_JOB,
+                             .process = process->slot,
+                             .life = process->life,
+                             .consumer = consumer,
+                             .session = wire->session,
+                             .session_epoch = wire->session_epoch,
+                             .shard = run->shard,
+                             .epoch = run->epoch,
+                             .first = wire->left > 0 ? run->first : run->first + run->count - 1,
+                             .count = 1,
+                             .assignment = run->assignment};
+    plan_job(world, &job, draw_log(&world->prng, 1, 3 * SIM_SECOND));
 }
 
 /* These records are out of the consumer's hands; it may take more. */
@@ -434,8 +438,9 @@ static void let_go(struct world *world, struct process *process, const struct ha
     consumer->unprocessed -= job->count;
 }
 
-static void settle(struct world *world, struct process *process, const struct happening *job,
-                   enum ks_settle_outcome outcome, sim_time delay)
+/* `assignment`: by a batch_id; 0: by ack_ids. */
+static void settle_by(struct world *world, struct process *process, const struct happening *job,
+                      uint64_t assignment, enum ks_settle_outcome outcome, sim_time delay)
 {
     struct ks_event event = {.kind = KS_EVENT_SETTLE};
 
@@ -445,9 +450,18 @@ static void settle(struct world *world, struct process *process, const struct ha
     event.settle.epoch = job->epoch;
     event.settle.first = job->first;
     event.settle.count = job->count;
+    event.settle.assignment = assignment;
     event.settle.outcome = outcome;
     event.settle.delay = ks_span_us(delay);
     shell_step(world, process, &event);
+}
+
+static void settle(struct world *world, struct process *process, const struct happening *job,
+                   enum ks_settle_outcome outcome, sim_time delay)
+{
+    bool by_batch = draw_chance(&world->prng, world->swarm.batch_acks);
+
+    settle_by(world, process, job, by_batch ? job->assignment : 0, outcome, delay);
 }
 
 void world_app_settle_as(struct world *world, struct process *process, const struct happening *job,
@@ -493,7 +507,7 @@ static void acknowledge(struct world *world, struct process *process, const stru
         /* It may name more than was written. */
         batch.first = job->batch_first;
         batch.count = job->batch_count;
-        settle(world, process, &batch, KS_ACK, 0);
+        settle_by(world, process, &batch, job->assignment, KS_ACK, 0);
     } else {
         settle(world, process, job, KS_ACK, 0);
         /* Idempotent. */

@@ -41,9 +41,9 @@ void world_app_holiday(struct world *world, struct process *process, sim_time un
 void world_app_plan(struct world *world, struct process *process, uint32_t consumer, sim_time in);
 /* The app has read the records of the job. */
 void world_app_read(struct world *world, struct process *process, const struct happening *job);
-/* The connection ends: the app has ids of records that it has not got, or only a part of. */
-void world_app_read_half(struct world *world, struct process *process, uint32_t consumer,
-                         const struct sim_wire *wire);
+/* The app has ids of a record that it has not got, or only a part of, and may settle it. */
+void world_app_guess(struct world *world, struct process *process, uint32_t consumer,
+                     const struct sim_wire *wire);
 /* A settlement of the records of a job. */
 void world_app_settle_as(struct world *world, struct process *process, const struct happening *job,
                          enum ks_settle_outcome outcome, sim_time delay);

@@ -120,7 +120,10 @@ void world_redrive_handled(struct world *world, struct process *process,
                             draw_log(prng, SIM_MS, 20 * SIM_SECOND));
         return;
     case 17: return;
-    case 18: wrong.first += ks_prng_below(prng, 8); break;
+    case 18:
+        wrong.first += ks_prng_below(prng, 8);
+        wrong.assignment = 0; /* No batch names it. */
+        break;
     case 19: wrong.session_epoch += draw_chance(prng, 500) ? 1000 : 0; break;
     default: break;
     }
@@ -138,24 +141,19 @@ static void wrote_one(struct process *process, struct sim_letter *letter,
     bool ours = letter->assignment == event->write.assignment;
 
     switch (event->write.stage) {
-    case KS_STAGE_HANDED:
+    case KS_STAGE_BEGUN: letter->begun |= ours; return;
+    case KS_STAGE_WRITTEN:
+        letter->got_in[letter->tries % SIM_WRITINGS] = event->write.assignment;
         letter->attempts++;
         letter->tries++;
-        letter->begun |= ours;
-        return;
-    case KS_STAGE_WRITTEN:
+        if (letter->state != LETTER_FLYING || letter->assignment != 0)
+            letter->last_in = event->write.assignment;
         if (!ours)
             return;
         letter->assignment = 0;
         letter->due = now.us + process->truth.sessions[event->write.session].ack_deadline.us;
         return;
-    case KS_STAGE_BROKEN:
     case KS_STAGE_RETURNED:
-        if (event->write.stage == KS_STAGE_BROKEN && letter->tries > 0) {
-            letter->attempts--;
-            letter->tries--;
-            letter->broken++;
-        }
         if (!ours)
             return;
         letter->begun = false;
@@ -172,20 +170,30 @@ void world_redrive_wrote(struct process *process, const struct ks_event *event, 
         if (letter != NULL && letter->state != LETTER_ENDING)
             wrote_one(process, letter, event, now);
     }
-    if (event->write.begun) {
-        struct sim_letter *letter = find(process, event->write.first + event->write.count);
-
-        if (letter != NULL)
-            letter->begun |= letter->assignment == event->write.assignment;
-    }
 }
 
 /* ---- Settling ---- */
 
-static void settle_one(struct process *process, struct sim_letter *letter,
-                       const struct ks_event *event, enum ks_settle_status status, ks_instant now)
+/* True if the settlement is about the last delivery of the letter. */
+static bool is_last(const struct sim_letter *letter, const struct ks_event *event)
 {
-    bool own = letter->session == event->settle.session && letter->tries > 0;
+    return letter->session == event->settle.session &&
+           (event->settle.assignment == 0 || letter->last_in == event->settle.assignment);
+}
+
+static bool was_written_in(const struct sim_letter *letter, uint64_t assignment)
+{
+    bool found = letter->tries > SIM_WRITINGS;
+
+    for (uint32_t i = 0; i < SIM_WRITINGS; i++)
+        found |= letter->got_in[i] == assignment;
+    return found;
+}
+
+static void settle_one(struct process *process, struct sim_letter *letter,
+                       const struct ks_event *event, ks_instant now)
+{
+    bool own = is_last(letter, event) && letter->tries > 0;
     bool open = letter->state != LETTER_ENDING;
 
     switch (event->settle.outcome) {
@@ -212,9 +220,8 @@ static void settle_one(struct process *process, struct sim_letter *letter,
             letter->due = now.us + event->settle.delay.us;
             return;
         }
-        letter->due = now.us + event->settle.delay.us;
-        letter->assignment = 0; /* It was written: its app has shown that. */
-        (void)status;
+        if (letter->assignment == 0)
+            letter->due = now.us + event->settle.delay.us;
         return;
     }
 }
@@ -240,8 +247,11 @@ static const char *judge(const struct process *process, const struct sim_letter 
     if (status == KS_SETTLE_OK && takes_back && letter->tries > 0 &&
         letter->state == LETTER_FLYING && letter->session != event->settle.session)
         return "takes back what is not its session's";
+    if (status == KS_SETTLE_OK && letter->tries > 0 && letter->state != LETTER_ENDING &&
+        event->settle.assignment != 0 && !was_written_in(letter, event->settle.assignment))
+        return "counts for a letter that it has not got";
     if (status == KS_SETTLE_EXPIRED && letter->state == LETTER_FLYING && letter->assignment == 0 &&
-        letter->session == event->settle.session)
+        is_last(letter, event))
         return "in flight with its session is expired";
     return NULL;
 }
@@ -257,9 +267,9 @@ void world_redrive_settled(struct world *world, struct process *process,
     if (wrong != NULL)
         oracle_fail(world, "w%u: a settlement of letter %llu %s (status %d)", process->worker,
                     (unsigned long long)event->settle.first, wrong, (int)status);
-    /* An id of a letter that was not handed over names nothing. */
+    /* An id of a letter that was not written names nothing. */
     if (letter != NULL && status == KS_SETTLE_OK && letter->tries > 0)
-        settle_one(process, letter, event, status, now);
+        settle_one(process, letter, event, now);
 }
 
 void world_redrive_requeue(struct process *process, uint32_t session)
@@ -289,7 +299,7 @@ static bool is_taken(const struct oracle_session *session, ks_shard shard)
 /* True if the letter may have been delivered so often. */
 static bool is_count(const struct sim_letter *letter, uint32_t attempts)
 {
-    return attempts >= letter->attempts && attempts <= letter->attempts + letter->broken;
+    return attempts == letter->attempts;
 }
 
 static const char *what_is_wrong(const struct process *process, const struct sim_letter *letter,
@@ -371,7 +381,7 @@ static bool may_be_given_up(const struct world *world, const struct sim_letter *
     if (letter->state == LETTER_FLYING)
         return false;
     return now.us >= letter->stale_at ||
-           (policy->max_attempts != 0 && letter->tries + letter->broken >= policy->max_attempts);
+           (policy->max_attempts != 0 && letter->tries >= policy->max_attempts);
 }
 
 void world_redrive_letter(struct world *world, struct process *process,

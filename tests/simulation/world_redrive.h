@@ -8,6 +8,7 @@
 #define KS_SIM_WORLD_REDRIVE_H
 
 #include "agenda.h"
+#include "oracle.h"
 #include "core/effect.h"
 #include "core/event.h"
 
@@ -26,10 +27,10 @@ struct sim_letter {
     uint32_t bytes;
     uint32_t attempts; /* Deliveries, as the app is told. */
     uint32_t tries;    /* Of these, since the order. */
-    uint32_t
-        broken; /* Deliveries that broke: they count if their app has shown that it got them. */
     uint32_t session;
-    uint64_t assignment;
+    uint64_t assignment; /* FLYING: in which it is out and not written; 0: it is written. */
+    uint64_t last_in;    /* This and the next one as of a record in oracle.h. */
+    uint64_t got_in[SIM_WRITINGS];
     bool begun;
     int64_t due;
     int64_t not_before;

@@ -2,8 +2,8 @@
 #include "world_wire.h"
 
 #include <assert.h>
+#include <string.h>
 
-#include "oracle_flight.h"
 #include "world.h"
 
 /* Ids and names of a record, beside its data. */
@@ -30,11 +30,11 @@ bool world_wire_is_pending(const struct sim_wire *wire)
 }
 
 static void report(struct world *world, struct process *process, const struct sim_wire *wire,
-                   const struct sim_run *run, enum ks_write_stage stage, uint32_t count, bool begun)
+                   const struct sim_run *run, enum ks_write_stage stage, uint32_t count)
 {
     struct ks_event event = {.kind = KS_EVENT_WRITE};
 
-    if (count == 0 && !begun)
+    if (count == 0)
         return;
     event.write.stage = stage;
     event.write.session = wire->session;
@@ -43,7 +43,6 @@ static void report(struct world *world, struct process *process, const struct si
     event.write.first = run->first;
     event.write.count = count;
     event.write.assignment = run->assignment;
-    event.write.begun = begun;
     shell_step(world, process, &event);
 }
 
@@ -63,34 +62,10 @@ static void read_records(struct world *world, struct process *process, uint32_t 
                             .count = count,
                             .serial = process->consumers[consumer].wire.serial,
                             .batch_first = run->batch_first,
-                            .batch_count = run->batch_count};
+                            .batch_count = run->batch_count,
+                            .assignment = run->assignment};
 
-    if (count == 0)
-        return;
-    oracle_flight_seen(process, &job);
     world_app_read(world, process, &job);
-}
-
-/* The app reads what is in the socket, but for `unread` records. */
-static void read_until(struct world *world, struct process *process, uint32_t consumer,
-                       uint32_t unread)
-{
-    struct sim_wire *wire = &process->consumers[consumer].wire;
-    uint32_t behind = 0; /* Records of the runs behind the present one. */
-
-    for (uint32_t i = wire->unsent_count; i > 0; i--) {
-        struct sim_run run = wire->unsent[i - 1];
-        uint32_t before = wire->unread > behind ? wire->unread - behind : 0;
-        uint32_t after = unread > behind ? unread - behind : 0;
-
-        behind += run.count;
-        before = before < run.count ? before : run.count;
-        after = after < run.count ? after : run.count;
-        run.first += run.count - before;
-        if (before > after)
-            read_records(world, process, consumer, &run, before - after);
-    }
-    wire->unread = unread;
 }
 
 /* ---- Writing ---- */
@@ -162,7 +137,7 @@ static bool step_over(struct world *world, struct process *process, struct sim_w
         take_off(run, 1); /* It was settled, or taken back. */
         return true;
     }
-    report(world, process, wire, run, KS_STAGE_RETURNED, run->count, false);
+    report(world, process, wire, run, KS_STAGE_RETURNED, run->count);
     wire->run_next++;
     return run->count == 0;
 }
@@ -171,7 +146,6 @@ void world_wire_fill(struct world *world, struct process *process, uint32_t cons
 {
     struct sim_wire *wire = &process->consumers[consumer].wire;
     uint32_t room = (uint32_t)draw_log(&world->prng, 1, 40000);
-    uint32_t handed = 0;
 
     while (world_wire_is_pending(wire) && room > 0 && wire->unsent_count < SIM_WIRE_UNSENT) {
         struct sim_run *run = &wire->runs[wire->run_next];
@@ -185,33 +159,38 @@ void world_wire_fill(struct world *world, struct process *process, uint32_t cons
         done.count = may_finish(world, process, run)
                          ? fill_run(world, process, wire, run, &room, &begun)
                          : 0;
-        report(world, process, wire, &done, KS_STAGE_HANDED, done.count, begun);
-        handed += done.count;
+        report(world, process, wire, &done, KS_STAGE_BEGUN, done.count + (begun ? 1 : 0));
         take_off(run, done.count);
         if (done.count > 0)
             wire->unsent[wire->unsent_count++] = done;
         if (wire->left == 0 && room > 0 && !step_over(world, process, wire))
             break; /* The core is told the time in the next turn. */
     }
-    wire->unread += handed;
-    if (wire->unread > 0)
-        read_until(world, process, consumer,
-                   (uint32_t)ks_prng_below(&world->prng, (uint64_t)wire->unread + 1));
+    world_app_guess(world, process, consumer, wire);
 }
 
 void world_wire_send(struct world *world, struct process *process, uint32_t consumer)
 {
     struct sim_wire *wire = &process->consumers[consumer].wire;
+    bool part = false;
 
     for (uint32_t i = 0; i < wire->unsent_count; i++)
         wire->cut |= !may_finish(world, process, &wire->unsent[i]);
     if (wire->cut)
         return;
-    read_until(world, process, consumer, 0);
-    for (uint32_t i = 0; i < wire->unsent_count; i++)
-        report(world, process, wire, &wire->unsent[i], KS_STAGE_WRITTEN, wire->unsent[i].count,
-               false);
-    wire->unsent_count = 0;
+    while (wire->unsent_count > 0 && !part) {
+        struct sim_run *run = &wire->unsent[0];
+        uint32_t count = run->count;
+
+        part = draw_chance(&world->prng, 100);
+        if (part)
+            count = (uint32_t)ks_prng_between(&world->prng, 1, run->count);
+        report(world, process, wire, run, KS_STAGE_WRITTEN, count);
+        read_records(world, process, consumer, run, count);
+        take_off(run, count);
+        if (run->count == 0)
+            memmove(run, run + 1, --wire->unsent_count * sizeof *run);
+    }
 }
 
 /* ---- The end ---- */
@@ -221,17 +200,16 @@ void world_wire_end(struct world *world, struct process *process, uint32_t consu
     struct sim_wire *wire = &process->consumers[consumer].wire;
     struct sim_wire ending = *wire;
 
-    if (ending.unread > 0 || ending.left > 0)
-        world_app_read_half(world, process, consumer, &ending);
+    world_app_guess(world, process, consumer, &ending);
     while (ending.run_count > ending.run_next) {
         const struct sim_run *run = &ending.runs[--ending.run_count];
 
-        report(world, process, &ending, run, KS_STAGE_RETURNED, run->count, false);
+        report(world, process, &ending, run, KS_STAGE_RETURNED, run->count);
     }
     while (ending.unsent_count > 0) {
         const struct sim_run *run = &ending.unsent[--ending.unsent_count];
 
-        report(world, process, &ending, run, KS_STAGE_BROKEN, run->count, false);
+        report(world, process, &ending, run, KS_STAGE_RETURNED, run->count);
     }
     *wire = (struct sim_wire){.session = ending.session,
                               .session_epoch = ending.session_epoch,

@@ -2,9 +2,8 @@
 /* world_wire.h - the connection of a simulated consumer: what api/delivery.c, an HTTP library and a socket are in the
  * product.
  *
- * It takes some bytes at a time, stops in the middle of a record, stalls, and breaks at any byte. What its app has read
- * is known to the oracle record by record: an app reads a part of what was handed over before the process learns that
- * it is in the socket.
+ * It takes some bytes at a time, stops in the middle of a record, stalls, and breaks at any byte. Its app reads what is
+ * in the socket, record by record.
  */
 #ifndef KS_SIM_WORLD_WIRE_H
 #define KS_SIM_WORLD_WIRE_H
@@ -36,7 +35,6 @@ struct sim_wire {
         left; /* Bytes of the first record of runs[run_next] that are not handed over; 0: it is not begun. */
     struct sim_run unsent[SIM_WIRE_UNSENT];
     uint32_t unsent_count;
-    uint32_t unread; /* Records of `unsent`, from its end, that the app has not read. */
     uint32_t session;
     uint32_t session_epoch;
     uint32_t serial; /* Another one for each connection. */
@@ -50,9 +48,10 @@ void world_wire_add(struct sim_wire *wire, const struct ks_effect *effect);
 bool world_wire_is_pending(const struct sim_wire *wire);
 /* Hands over some bytes. Sets `cut` if a record cannot be finished. */
 void world_wire_fill(struct world *world, struct process *process, uint32_t consumer);
-/* All that was handed over is in the socket, and read by the app. Sets `cut` if it may not be sent any more. */
+/* Some records that were handed over, or all, are in the socket, and read by the app. Sets `cut` if they may not be
+ * sent any more. */
 void world_wire_send(struct world *world, struct process *process, uint32_t consumer);
-/* The connection is gone. An app may then settle by the id of a record that it has got only a part of. */
+/* The connection is gone. */
 void world_wire_end(struct world *world, struct process *process, uint32_t consumer);
 
 #endif

@@ -56,7 +56,10 @@ TEST(an_ack_id_comes_back_as_it_was_written)
 
 TEST(a_batch_id_holds_as_many_runs_as_a_batch_may_have)
 {
-    struct ks_ack ack = {.session = 1, .session_epoch = 2, .run_count = KS_BATCH_RUNS_MAX};
+    struct ks_ack ack = {.session = 1,
+                         .session_epoch = 2,
+                         .assignment = (UINT64_C(1) << 48) - 2,
+                         .run_count = KS_BATCH_RUNS_MAX};
     struct ks_ack read;
     char text[KS_BATCH_ID_MAX + 1];
     size_t size;
@@ -67,6 +70,7 @@ TEST(a_batch_id_holds_as_many_runs_as_a_batch_may_have)
     EXPECT_EQ_U64(size, KS_BATCH_ID_MAX);
     EXPECT_EQ_U64(strlen(text), size);
     EXPECT_EQ_I64(ks_batch_id_read(&key, view(text), &read), KS_ACK_ID_OK);
+    EXPECT_EQ_U64(read.assignment, ack.assignment);
     EXPECT_EQ_U64(read.run_count, KS_BATCH_RUNS_MAX);
     EXPECT_EQ_U64(read.runs[15].shard, 15);
     EXPECT_EQ_U64(read.runs[15].epoch, 115);

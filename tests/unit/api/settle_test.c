@@ -183,6 +183,28 @@ TEST(an_extend_of_a_batch_tells_which_of_its_records_come_again)
     rig_end(&rig);
 }
 
+/* The nack of an older batch comes late: what the later one has stays with it. */
+TEST(a_nack_of_an_older_batch_takes_nothing_back_from_a_later_one)
+{
+    const char *ids[BATCH];
+    const char *answer;
+    const char *older;
+    const char *later;
+
+    rig_begin(&rig);
+    older = pull_lane(ids);
+    EXPECT_CONTAINS(settle("nack?batch_id", older), "\"ok\":5");
+    rig_turn(&rig, 300);
+    later = rig_member(rig_pull(&rig, "/v1/records?max_records=5"), "batch_id");
+    answer = settle("nack?batch_id", older);
+    EXPECT_CONTAINS(answer, "\"ok\":0,");
+    EXPECT_STR(rig_member(answer, "ack_id"), older);
+    EXPECT_STR(rig_member(answer, "reason"), "EXPIRED");
+    EXPECT_CONTAINS(settle("nack?batch_id", later), "\"ok\":5");
+    EXPECT_CONTAINS(settle("ack?batch_id", older), "\"ok\":5"); /* It had got them all. */
+    rig_end(&rig);
+}
+
 TEST(a_batch_that_comes_again_as_a_whole_is_one_failure)
 {
     const char *ids[BATCH];

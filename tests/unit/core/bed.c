@@ -294,7 +294,7 @@ struct bed_run bed_run(const struct bed *bed, uint32_t nth)
 
 /* Reports records `first` .. `first + count - 1` of the run. */
 static void write_records(struct bed *bed, const struct bed_run *run, enum ks_write_stage stage,
-                          ks_number first, uint32_t count, bool begun)
+                          ks_number first, uint32_t count)
 {
     struct ks_event event = {
         .kind = KS_EVENT_WRITE,
@@ -304,8 +304,7 @@ static void write_records(struct bed *bed, const struct bed_run *run, enum ks_wr
                   .epoch = run->epoch,
                   .first = first,
                   .count = count,
-                  .assignment = run->assignment,
-                  .begun = begun},
+                  .assignment = run->assignment},
     };
 
     bed_step(bed, &event);
@@ -313,12 +312,12 @@ static void write_records(struct bed *bed, const struct bed_run *run, enum ks_wr
 
 void bed_write(struct bed *bed, const struct bed_run *run, enum ks_write_stage stage)
 {
-    write_records(bed, run, stage, run->first, run->count, false);
+    write_records(bed, run, stage, run->first, run->count);
 }
 
 void bed_hand_half(struct bed *bed, const struct bed_run *run, uint32_t whole)
 {
-    write_records(bed, run, KS_STAGE_HANDED, run->first, whole, true);
+    write_records(bed, run, KS_STAGE_BEGUN, run->first, whole + 1);
 }
 
 struct bed_run bed_part(const struct bed_run *run, uint32_t skipped, uint32_t count)
@@ -342,7 +341,7 @@ uint32_t bed_pull(struct bed *bed, ks_session_id session, uint32_t max_records)
 
         bed->effects = all;
         run = bed_run(bed, i);
-        for (int stage = KS_STAGE_HANDED; stage <= KS_STAGE_WRITTEN; stage++) {
+        for (int stage = KS_STAGE_BEGUN; stage <= KS_STAGE_WRITTEN; stage++) {
             bed_write(bed, &run, (enum ks_write_stage)stage);
             for (uint32_t e = 0; e < bed->effects.count; e++)
                 all.items[all.count++] = bed->effects.items[e];

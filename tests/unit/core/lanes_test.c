@@ -187,7 +187,7 @@ TEST(explicit_credit_returns_for_what_was_not_written)
     EXPECT_EQ_I64(bed_assign(&bed, session, 10), 3);
     run = bed_run(&bed, 0);
     part = bed_part(&run, 0, 1);
-    bed_write(&bed, &part, KS_STAGE_HANDED);
+    bed_write(&bed, &part, KS_STAGE_BEGUN);
     bed_write(&bed, &part, KS_STAGE_WRITTEN);
     part = bed_part(&run, 1, 2);
     bed_write(&bed, &part, KS_STAGE_RETURNED);
@@ -208,13 +208,13 @@ TEST(explicit_credit_returns_for_a_record_that_broke_half_way_or_before_it_was_s
     grant(session, 3);
     EXPECT_EQ_I64(bed_assign(&bed, session, 10), 3);
     run = bed_run(&bed, 0);
-    bed_hand_half(&bed, &run, 1); /* 0: HANDED, 1: BEGUN, 2: ASSIGNED. */
+    bed_hand_half(&bed, &run, 1); /* 0 and 1: BEGUN, 2: ASSIGNED. */
     run = bed_part(&run, 1, 2);
     bed_write(&bed, &run, KS_STAGE_RETURNED);
     EXPECT_EQ_I64(bed.core->sessions[session].granted, 2);
     run.first = 0;
     run.count = 1;
-    bed_write(&bed, &run, KS_STAGE_BROKEN);
+    bed_write(&bed, &run, KS_STAGE_RETURNED);
     EXPECT_EQ_I64(bed.core->sessions[session].granted, 3);
     EXPECT_EQ_I64(bed.core->sessions[session].in_flight, 0);
     EXPECT_EQ_I64(bed.core->sessions[session].unwritten, 0);

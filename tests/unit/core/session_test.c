@@ -286,7 +286,7 @@ TEST(a_cumulative_checkpoint_settles_all_that_was_delivered_up_to_it)
 }
 
 /* A batch whose end was not written: its client settles what it has seen by one id. */
-TEST(a_batch_settles_only_what_was_handed_to_its_session)
+TEST(a_batch_settles_only_what_was_written_to_its_session)
 {
     static const enum ks_settle_outcome outcomes[] = {KS_ACK, KS_DROP, KS_DEAD_LETTER};
 
@@ -298,7 +298,8 @@ TEST(a_batch_settles_only_what_was_handed_to_its_session)
         EXPECT_EQ_I64(bed_assign(&bed, session, 4), 4);
         run = bed_run(&bed, 0);
         part = bed_part(&run, 0, 1);
-        bed_write(&bed, &part, KS_STAGE_HANDED);
+        bed_write(&bed, &part, KS_STAGE_BEGUN);
+        bed_write(&bed, &part, KS_STAGE_WRITTEN);
         part = bed_part(&run, 1, 3);
         if (i % 2 == 0) /* Otherwise they are still ASSIGNED. */
             bed_write(&bed, &part, KS_STAGE_RETURNED);
@@ -480,7 +481,7 @@ TEST(ack_deadline_begins_when_the_record_is_written)
     run = bed_run(&bed, 0);
     bed_wait(&bed, 100000); /* The connection is slow. */
     EXPECT_EQ_I64(bed.core->sessions[session].in_flight, 1);
-    bed_write(&bed, &run, KS_STAGE_HANDED);
+    bed_write(&bed, &run, KS_STAGE_BEGUN);
     bed_wait(&bed, 100000);
     EXPECT_EQ_I64(bed.core->sessions[session].in_flight, 1);
     bed_write(&bed, &run, KS_STAGE_WRITTEN);
@@ -499,7 +500,7 @@ static void detach(ks_session_id session, bool cut)
 
 TEST(a_record_that_was_never_written_does_not_fail_when_its_session_ends)
 {
-    enum { ASSIGNED, BEGUN, HANDED, WRITTEN };
+    enum { ASSIGNED, BEGUN, WRITTEN };
 
     for (int stage = ASSIGNED; stage <= WRITTEN; stage++) {
         ks_session_id session = one_lane(100, 1);
@@ -507,10 +508,8 @@ TEST(a_record_that_was_never_written_does_not_fail_when_its_session_ends)
 
         EXPECT_EQ_I64(bed_assign(&bed, session, 1), 1);
         run = bed_run(&bed, 0);
-        if (stage == BEGUN)
-            bed_hand_half(&bed, &run, 0);
-        if (stage >= HANDED)
-            bed_write(&bed, &run, KS_STAGE_HANDED);
+        if (stage >= BEGUN)
+            bed_write(&bed, &run, KS_STAGE_BEGUN);
         if (stage == WRITTEN)
             bed_write(&bed, &run, KS_STAGE_WRITTEN);
         detach(session, false);
@@ -531,7 +530,7 @@ TEST(a_session_cut_by_us_does_not_fail_its_records)
     EXPECT_EQ_I64(ks_tracker_slot(&bed.core->leases[0].tracker, 0)->failures, 0);
 }
 
-/* Record 0 is HANDED, 1 BEGUN, 2 and 3 ASSIGNED. */
+/* Records 0 and 1 are BEGUN, 2 and 3 ASSIGNED. */
 static struct bed_run half_way_lane(ks_session_id *ret_session)
 {
     struct bed_run run;
@@ -565,8 +564,6 @@ TEST(a_returning_lease_takes_back_what_is_only_assigned_and_waits_for_what_is_be
     bed_settle_down(&bed);
     expect_taken_back(&run, session);
     EXPECT(bed_asked(&bed, KS_STORE_READ_LEASE) == NULL);
-    part = bed_part(&run, 1, 1);
-    bed_write(&bed, &part, KS_STAGE_HANDED);
     part = bed_part(&run, 0, 2);
     bed_write(&bed, &part, KS_STAGE_WRITTEN);
     EXPECT_EQ_I64(bed_settle(&bed, session, 0, 1, 1, KS_ACK, 0), KS_SETTLE_OK);
@@ -607,8 +604,7 @@ TEST(a_late_ack_of_attempt_1_settles_while_attempt_2_is_half_way)
     EXPECT_EQ_I64(bed_settle(&bed, first, 0, 0, 1, KS_ACK, 0), KS_SETTLE_OK);
     EXPECT_EQ_U64(bed.core->leases[0].tracker.mark, 1);
     EXPECT(ks_core_may_finish(bed.core, 0, 1, bed.now));
-    bed_write(&bed, &run, KS_STAGE_HANDED); /* It is finished all the same. */
-    bed_write(&bed, &run, KS_STAGE_WRITTEN);
+    bed_write(&bed, &run, KS_STAGE_WRITTEN); /* It is finished all the same. */
     EXPECT_EQ_I64(bed.core->sessions[second].in_flight, 0);
 }
 
@@ -620,8 +616,8 @@ TEST(an_id_of_a_record_that_broke_half_way_settles_nothing)
 
     EXPECT_EQ_I64(bed_assign(&bed, first, 2), 2);
     run = bed_run(&bed, 0);
-    bed_write(&bed, &run, KS_STAGE_HANDED);
-    bed_write(&bed, &run, KS_STAGE_BROKEN);
+    bed_write(&bed, &run, KS_STAGE_BEGUN);
+    bed_write(&bed, &run, KS_STAGE_RETURNED);
     detach(first, false); /* Within its grace its ids are good. */
     bed.core->leases[0].tracker.lanes[0].session = second;
     EXPECT_EQ_I64(bed_pull(&bed, second, 2), 2);
@@ -632,7 +628,7 @@ TEST(an_id_of_a_record_that_broke_half_way_settles_nothing)
     EXPECT_EQ_U64(bed.core->leases[0].tracker.mark, 2);
 }
 
-TEST(extend_of_a_handed_record_makes_it_written)
+TEST(only_a_written_record_has_a_deadline_to_extend)
 {
     ks_session_id session = one_lane(100, 1);
     struct bed_run run;
@@ -640,17 +636,16 @@ TEST(extend_of_a_handed_record_makes_it_written)
     bed.core->fleet.deadline = KS_NEVER;
     EXPECT_EQ_I64(bed_assign(&bed, session, 1), 1);
     run = bed_run(&bed, 0);
+    bed_write(&bed, &run, KS_STAGE_BEGUN);
     EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_EXTEND, 1000), KS_SETTLE_UNKNOWN);
-    bed_write(&bed, &run, KS_STAGE_HANDED);
+    EXPECT_EQ_I64(bed.core->sessions[session].unwritten, 1);
+    bed_write(&bed, &run, KS_STAGE_WRITTEN);
     EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_EXTEND, 1000), KS_SETTLE_OK);
-    EXPECT_EQ_I64(bed.core->sessions[session].unwritten, 0);
-    bed_write(&bed, &run, KS_STAGE_BROKEN); /* Its client got it. */
-    EXPECT_EQ_I64(bed.core->sessions[session].in_flight, 1);
     bed_wait(&bed, 1000);
     EXPECT_EQ_I64(bed.core->sessions[session].in_flight, 0);
 }
 
-TEST(redelivery_that_was_handed_before_its_record_was_settled_is_settled_again)
+TEST(redelivery_that_was_begun_before_its_record_was_settled_is_settled_again)
 {
     ks_session_id first = one_lane(100, 2);
     ks_session_id second = bed_session(&bed, 100, 1 << 20);
@@ -661,7 +656,7 @@ TEST(redelivery_that_was_handed_before_its_record_was_settled_is_settled_again)
     bed.core->leases[0].tracker.lanes[0].session = second;
     EXPECT_EQ_I64(bed_assign(&bed, second, 1), 1);
     run = bed_run(&bed, 0);
-    bed_write(&bed, &run, KS_STAGE_HANDED);
+    bed_write(&bed, &run, KS_STAGE_BEGUN);
     EXPECT_EQ_I64(bed_settle(&bed, first, 0, 0, 1, KS_ACK, 0), KS_SETTLE_OK);
     EXPECT_EQ_I64(bed.core->sessions[second].in_flight, 0);
     EXPECT(ks_core_may_send(bed.core, 0, 1, KS_NEVER)); /* It arrives, whenever that is. */
@@ -672,7 +667,8 @@ TEST(redelivery_that_was_handed_before_its_record_was_settled_is_settled_again)
     EXPECT_EQ_U64(bed.core->leases[0].tracker.mark, 1);
 }
 
-/* The first batch names three records, and only the first one was handed. A pause took back the others. */
+/* The first batch names three records, and only the first one was written. A pause took back the others. Then the
+ * second batch, of the same session, has them. */
 static struct bed_run batch_of_three(ks_session_id session)
 {
     struct bed_run run;
@@ -681,20 +677,79 @@ static struct bed_run batch_of_three(ks_session_id session)
     EXPECT_EQ_I64(bed_assign(&bed, session, 3), 3);
     run = bed_run(&bed, 0);
     part = bed_part(&run, 0, 1);
-    bed_write(&bed, &part, KS_STAGE_HANDED);
+    bed_write(&bed, &part, KS_STAGE_BEGUN);
     bed_write(&bed, &part, KS_STAGE_WRITTEN);
     part = bed_part(&run, 1, 2);
     bed_write(&bed, &part, KS_STAGE_RETURNED);
     return run;
 }
 
+static enum ks_settle_status settle_batch(const struct bed_run *batch, enum ks_settle_outcome what)
+{
+    struct ks_event event = {
+        .kind = KS_EVENT_SETTLE,
+        .settle = {.session = batch->session,
+                   .session_epoch = bed.core->sessions[batch->session].epoch,
+                   .shard = batch->shard,
+                   .epoch = batch->epoch,
+                   .first = batch->first,
+                   .count = batch->count,
+                   .assignment = batch->assignment,
+                   .outcome = what,
+                   .delay = ks_span_ms(what == KS_EXTEND ? 1000 : 0)},
+    };
+
+    bed_step(&bed, &event);
+    return bed_effect(&bed, KS_EFFECT_SETTLED, 0)->settled.status;
+}
+
 TEST(batch_does_not_settle_records_that_are_assigned_again)
 {
     ks_session_id session = one_lane(100, 3);
+    struct bed_run batch = batch_of_three(session);
 
-    (void)batch_of_three(session);
     EXPECT_EQ_I64(bed_assign(&bed, session, 3), 2);
-    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 3, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_I64(settle_batch(&batch, KS_ACK), KS_SETTLE_OK);
     EXPECT_EQ_U64(bed_effect(&bed, KS_EFFECT_SETTLED, 0)->settled.count, 1);
     EXPECT_EQ_U64(bed.core->leases[0].tracker.mark, 1);
+}
+
+TEST(batch_has_no_say_over_records_that_were_written_in_a_later_one)
+{
+    static const enum ks_settle_outcome outcomes[] = {KS_ACK, KS_DROP, KS_DEAD_LETTER, KS_RETRY,
+                                                      KS_EXTEND};
+
+    for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++) {
+        ks_session_id session = one_lane(100, 3);
+        struct bed_run batch = batch_of_three(session);
+
+        EXPECT_EQ_I64(bed_pull(&bed, session, 3), 2);
+        batch = bed_part(&batch, 1, 2);
+        EXPECT_EQ_I64(settle_batch(&batch, outcomes[i]), KS_SETTLE_EXPIRED);
+        EXPECT_EQ_U64(bed_effect(&bed, KS_EFFECT_SETTLED, 0)->settled.expired_first, 1);
+        EXPECT_EQ_U64(bed_effect(&bed, KS_EFFECT_SETTLED, 0)->settled.expired_count, 2);
+        for (ks_number n = 1; n < 3; n++) {
+            EXPECT(ks_core_is_out(bed.core, 0, n));
+            EXPECT_EQ_I64(ks_tracker_slot(&bed.core->leases[0].tracker, n)->deadline.us,
+                          bed.now.us + 60000000);
+        }
+    }
+}
+
+/* The app is slower than its ack deadline: by an ack of any delivery it is done with the record. */
+TEST(late_ack_of_a_batch_counts_though_its_records_were_written_again)
+{
+    ks_session_id session = one_lane(100, 2);
+    struct bed_run batch;
+
+    EXPECT_EQ_I64(bed_pull(&bed, session, 2), 2);
+    batch = (struct bed_run){
+        .session = session, .shard = 0, .epoch = 1, .count = 2, .assignment = bed.core->assignment};
+    bed.core->fleet.deadline = KS_NEVER;
+    bed_wait(&bed, 60000);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 2), 2);
+    EXPECT_EQ_I64(settle_batch(&batch, KS_RETRY), KS_SETTLE_EXPIRED); /* Of the later delivery. */
+    EXPECT_EQ_I64(settle_batch(&batch, KS_ACK), KS_SETTLE_OK);
+    EXPECT_EQ_U64(bed_effect(&bed, KS_EFFECT_SETTLED, 0)->settled.count, 2);
+    EXPECT_EQ_U64(bed.core->leases[0].tracker.mark, 2);
 }

@@ -47,8 +47,8 @@ static void send(const struct ks_tracker_run *run)
     assignment++;
     ks_tracker_assign(&tracker, run, 3, assignment);
     for (ks_number n = run->first; n < run->first + run->count; n++) {
-        ks_tracker_hand(&tracker, n, assignment, 3);
-        EXPECT(ks_tracker_written(&tracker, n, assignment, at_ms(60000)));
+        ks_tracker_begin(&tracker, n, assignment);
+        EXPECT(ks_tracker_written(&tracker, n, assignment, 3, at_ms(60000)));
     }
     ks_tracker_check(&tracker);
 }
@@ -345,17 +345,15 @@ static uint64_t begin_in(enum ks_slot_state state)
 
     begin(1);
     mine = assign(SESSION, 1);
-    if (state == KS_SLOT_BEGUN)
+    if (state >= KS_SLOT_BEGUN)
         ks_tracker_begin(&tracker, 0, mine);
-    if (state == KS_SLOT_HANDED || state == KS_SLOT_WRITTEN)
-        ks_tracker_hand(&tracker, 0, mine, SESSION);
     if (state == KS_SLOT_WRITTEN)
-        EXPECT(ks_tracker_written(&tracker, 0, mine, at_ms(60000)));
+        EXPECT(ks_tracker_written(&tracker, 0, mine, SESSION, at_ms(60000)));
     EXPECT_EQ_I64(state_of(0), state);
     return mine;
 }
 
-TEST(delivery_passes_assigned_begun_handed_written_and_settled)
+TEST(delivery_passes_assigned_begun_written_and_settled)
 {
     uint64_t mine;
 
@@ -372,16 +370,15 @@ TEST(delivery_passes_assigned_begun_handed_written_and_settled)
     EXPECT_EQ_I64(state_of(0), KS_SLOT_BEGUN);
     EXPECT(!ks_tracker_is_assigned(&tracker, 0, mine));
     EXPECT_EQ_U64(ks_tracker_slot(&tracker, 0)->attempts, 0);
-
-    ks_tracker_hand(&tracker, 0, mine, SESSION);
-    EXPECT_EQ_I64(state_of(0), KS_SLOT_HANDED);
-    EXPECT_EQ_U64(ks_tracker_slot(&tracker, 0)->attempts, 1);
-    EXPECT_EQ_U64(ks_tracker_slot(&tracker, 0)->seen_by, SESSION);
-    EXPECT_EQ_U64(tracker.delivered, 1);
+    EXPECT_EQ_U64(tracker.delivered, 0);
     EXPECT_EQ_U64(tracker.unwritten, 2);
 
-    EXPECT(ks_tracker_written(&tracker, 0, mine, at_ms(60000)));
+    EXPECT(ks_tracker_written(&tracker, 0, mine, SESSION, at_ms(60000)));
     EXPECT_EQ_I64(state_of(0), KS_SLOT_WRITTEN);
+    EXPECT_EQ_U64(ks_tracker_slot(&tracker, 0)->attempts, 1);
+    EXPECT_EQ_U64(ks_tracker_slot(&tracker, 0)->seen_by, SESSION);
+    EXPECT_EQ_U64(ks_tracker_slot(&tracker, 0)->seen_in, mine);
+    EXPECT_EQ_U64(tracker.delivered, 1);
     EXPECT_EQ_U64(tracker.unwritten, 1);
     EXPECT_EQ_U64(tracker.unwritten_bytes, 100);
     EXPECT_EQ_I64(tracker.deadline_bound.us, at_ms(60000).us);
@@ -394,7 +391,7 @@ TEST(delivery_passes_assigned_begun_handed_written_and_settled)
 
 TEST(record_is_begun_only_while_it_is_assigned)
 {
-    static const enum ks_slot_state others[] = {KS_SLOT_BEGUN, KS_SLOT_HANDED, KS_SLOT_WRITTEN};
+    static const enum ks_slot_state others[] = {KS_SLOT_BEGUN, KS_SLOT_WRITTEN};
 
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         ks_tracker_begin(&tracker, 0, begin_in(others[i]));
@@ -405,32 +402,26 @@ TEST(record_is_begun_only_while_it_is_assigned)
     EXPECT_EQ_I64(state_of(0), KS_SLOT_PENDING);
 }
 
-TEST(record_is_written_only_after_it_was_handed)
+TEST(record_is_written_once)
 {
-    static const enum ks_slot_state others[] = {KS_SLOT_ASSIGNED, KS_SLOT_BEGUN, KS_SLOT_WRITTEN};
+    uint64_t mine = begin_in(KS_SLOT_WRITTEN);
 
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-        uint64_t mine = begin_in(others[i]);
-
-        EXPECT(!ks_tracker_written(&tracker, 0, mine, at_ms(1)));
-        EXPECT_EQ_I64(state_of(0), others[i]);
-        EXPECT(tracker.deadline_bound.us != at_ms(1).us);
-    }
+    EXPECT(!ks_tracker_written(&tracker, 0, mine, SESSION, at_ms(1)));
+    EXPECT_EQ_I64(state_of(0), KS_SLOT_WRITTEN);
+    EXPECT(tracker.deadline_bound.us != at_ms(1).us);
 }
 
 TEST(steps_of_another_assignment_leave_the_state_of_the_record)
 {
-    static const enum ks_slot_state states[] = {KS_SLOT_ASSIGNED, KS_SLOT_BEGUN, KS_SLOT_HANDED,
-                                                KS_SLOT_WRITTEN};
+    static const enum ks_slot_state states[] = {KS_SLOT_ASSIGNED, KS_SLOT_BEGUN, KS_SLOT_WRITTEN};
 
     for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
         uint64_t another = begin_in(states[i]) + 1;
 
         EXPECT(!ks_tracker_is_assigned(&tracker, 0, another));
         ks_tracker_begin(&tracker, 0, another);
-        ks_tracker_hand(&tracker, 0, another, OTHER_SESSION);
-        EXPECT(!ks_tracker_written(&tracker, 0, another, at_ms(1)));
-        EXPECT_EQ_U64(ks_tracker_return(&tracker, 0, another, true, OTHER_SESSION).records, 0);
+        EXPECT(!ks_tracker_written(&tracker, 0, another, OTHER_SESSION, at_ms(1)));
+        EXPECT_EQ_U64(ks_tracker_return(&tracker, 0, another).records, 0);
         EXPECT_EQ_I64(state_of(0), states[i]);
         EXPECT_EQ_U64(tracker.in_flight, 1);
         ks_tracker_check(&tracker);
@@ -446,9 +437,8 @@ TEST(steps_of_a_settled_record_do_nothing)
     ks_tracker_settle(&tracker, 1); /* In memory still: record 0 is not settled. */
     for (uint32_t settled = 1; settled <= 2; settled++) {
         ks_tracker_begin(&tracker, 1, mine);
-        ks_tracker_hand(&tracker, 1, mine, SESSION);
-        EXPECT(!ks_tracker_written(&tracker, 1, mine, at_ms(1)));
-        EXPECT_EQ_U64(ks_tracker_return(&tracker, 1, mine, true, SESSION).records, 0);
+        EXPECT(!ks_tracker_written(&tracker, 1, mine, SESSION, at_ms(1)));
+        EXPECT_EQ_U64(ks_tracker_return(&tracker, 1, mine).records, 0);
         EXPECT(!ks_tracker_extend(&tracker, 1, at_ms(1)));
         EXPECT_EQ_I64(state_of(1), KS_SLOT_SETTLED);
         EXPECT_EQ_U64(ks_tracker_slot(&tracker, 1)->attempts, 0);
@@ -466,7 +456,7 @@ TEST(returned_record_is_pending_again_with_the_later_ones_of_its_lane)
     begin(3);
     mine = assign(SESSION, 3);
     ks_tracker_begin(&tracker, 1, mine);
-    credit = ks_tracker_return(&tracker, 1, mine, false, SESSION);
+    credit = ks_tracker_return(&tracker, 1, mine);
     EXPECT_EQ_U64(credit.records, 2);
     EXPECT_EQ_U64(credit.bytes, 200);
     EXPECT_EQ_U64(credit.unwritten, 2);
@@ -475,22 +465,22 @@ TEST(returned_record_is_pending_again_with_the_later_ones_of_its_lane)
     EXPECT_EQ_I64(state_of(1), KS_SLOT_PENDING);
     EXPECT_EQ_I64(state_of(2), KS_SLOT_PENDING);
     EXPECT_EQ_U64(ks_tracker_slot(&tracker, 1)->attempts, 0);
-    EXPECT_EQ_U64(ks_tracker_return(&tracker, 1, mine, false, SESSION).records, 0);
+    EXPECT_EQ_U64(ks_tracker_return(&tracker, 1, mine).records, 0);
     ks_tracker_check(&tracker);
 }
 
-TEST(handed_record_whose_connection_broke_has_no_attempt_and_is_of_no_session)
+TEST(half_way_record_whose_connection_broke_has_no_attempt_and_is_of_no_session)
 {
     struct ks_credit credit;
-    uint64_t mine = begin_in(KS_SLOT_HANDED);
+    uint64_t mine = begin_in(KS_SLOT_BEGUN);
 
-    credit = ks_tracker_return(&tracker, 0, mine, true, SESSION);
+    credit = ks_tracker_return(&tracker, 0, mine);
     EXPECT_EQ_U64(credit.records, 1);
     EXPECT_EQ_U64(credit.unused, 1);
     EXPECT_EQ_I64(state_of(0), KS_SLOT_PENDING);
     EXPECT_EQ_U64(ks_tracker_slot(&tracker, 0)->attempts, 0);
     EXPECT_EQ_U64(ks_tracker_slot(&tracker, 0)->seen_by, KS_SEEN_BY_NONE);
-    EXPECT(!ks_tracker_may_settle(&tracker, 0, SESSION));
+    EXPECT(!ks_tracker_may_settle(&tracker, 0, SESSION, 0));
     ks_tracker_check(&tracker);
 }
 
@@ -498,27 +488,27 @@ TEST(written_record_does_not_return_when_its_connection_breaks)
 {
     uint64_t mine = begin_in(KS_SLOT_WRITTEN);
 
-    EXPECT_EQ_U64(ks_tracker_return(&tracker, 0, mine, true, SESSION).records, 0);
+    EXPECT_EQ_U64(ks_tracker_return(&tracker, 0, mine).records, 0);
     EXPECT_EQ_I64(state_of(0), KS_SLOT_WRITTEN);
-    EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION));
+    EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION, 0));
 }
 
-TEST(settlement_counts_only_after_the_record_was_handed)
+TEST(settlement_counts_only_after_the_record_was_written)
 {
     uint64_t mine;
 
     begin(1);
-    EXPECT(!ks_tracker_may_settle(&tracker, 0, SESSION));
+    EXPECT(!ks_tracker_may_settle(&tracker, 0, SESSION, 0));
     mine = assign(SESSION, 1);
-    EXPECT(!ks_tracker_may_settle(&tracker, 0, SESSION));
-    EXPECT(!ks_tracker_may_settle(&tracker, 0, KS_SESSION_NONE));
+    EXPECT(!ks_tracker_may_settle(&tracker, 0, SESSION, 0));
+    EXPECT(!ks_tracker_may_settle(&tracker, 0, KS_SESSION_NONE, 0));
     ks_tracker_begin(&tracker, 0, mine);
-    EXPECT(!ks_tracker_may_settle(&tracker, 0, SESSION));
-    ks_tracker_hand(&tracker, 0, mine, SESSION);
-    EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION));
-    EXPECT(ks_tracker_may_settle(&tracker, 0, KS_SESSION_NONE));
+    EXPECT(!ks_tracker_may_settle(&tracker, 0, SESSION, 0));
+    EXPECT(ks_tracker_written(&tracker, 0, mine, SESSION, at_ms(60000)));
+    EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION, 0));
+    EXPECT(ks_tracker_may_settle(&tracker, 0, KS_SESSION_NONE, 0));
     ks_tracker_settle(&tracker, 0);
-    EXPECT(!ks_tracker_may_settle(&tracker, 0, SESSION));
+    EXPECT(!ks_tracker_may_settle(&tracker, 0, SESSION, 0));
 }
 
 /* Record 0 was written to SESSION, failed, and is assigned to `session`. */
@@ -533,13 +523,13 @@ TEST(session_that_got_the_record_before_settles_it_while_another_has_it)
 {
     uint64_t mine = assign_again(OTHER_SESSION);
 
-    EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION));
-    EXPECT(!ks_tracker_may_settle(&tracker, 0, OTHER_SESSION));
+    EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION, 0));
+    EXPECT(!ks_tracker_may_settle(&tracker, 0, OTHER_SESSION, 0));
     ks_tracker_begin(&tracker, 0, mine);
-    EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION));
-    EXPECT(!ks_tracker_may_settle(&tracker, 0, OTHER_SESSION));
-    ks_tracker_hand(&tracker, 0, mine, OTHER_SESSION);
-    EXPECT(ks_tracker_may_settle(&tracker, 0, OTHER_SESSION));
+    EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION, 0));
+    EXPECT(!ks_tracker_may_settle(&tracker, 0, OTHER_SESSION, 0));
+    EXPECT(ks_tracker_written(&tracker, 0, mine, OTHER_SESSION, at_ms(60000)));
+    EXPECT(ks_tracker_may_settle(&tracker, 0, OTHER_SESSION, 0));
 }
 
 TEST(session_that_may_have_got_a_part_does_not_settle_the_record)
@@ -547,22 +537,96 @@ TEST(session_that_may_have_got_a_part_does_not_settle_the_record)
     uint64_t mine = assign_again(OTHER_SESSION);
 
     ks_tracker_begin(&tracker, 0, mine);
-    EXPECT_EQ_U64(ks_tracker_return(&tracker, 0, mine, false, OTHER_SESSION).records, 1);
-    EXPECT(!ks_tracker_may_settle(&tracker, 0, OTHER_SESSION));
-    EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION));
+    EXPECT_EQ_U64(ks_tracker_return(&tracker, 0, mine).records, 1);
+    EXPECT(!ks_tracker_may_settle(&tracker, 0, OTHER_SESSION, 0));
+    EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION, 0));
+}
+
+TEST(assignment_settles_what_was_written_in_it_also_late)
+{
+    uint64_t first = begin_in(KS_SLOT_WRITTEN);
+    uint64_t second;
+    uint64_t third;
+
+    EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION, first));
+    (void)ks_tracker_recall(&tracker, 0);
+    EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION, first));
+    second = assign(SESSION, 1);
+    EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION, first));
+    EXPECT(!ks_tracker_may_settle(&tracker, 0, SESSION, second));
+    ks_tracker_begin(&tracker, 0, second);
+    EXPECT(!ks_tracker_may_settle(&tracker, 0, SESSION, second));
+    EXPECT(ks_tracker_written(&tracker, 0, second, SESSION, at_ms(60000)));
+    EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION, first));
+    EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION, second));
+    (void)ks_tracker_recall(&tracker, 0);
+    third = assign(SESSION, 1);
+    EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION, first));
+    EXPECT(!ks_tracker_may_settle(&tracker, 0, SESSION, third));
+}
+
+TEST(assignment_that_took_a_record_back_unwritten_never_settles_it)
+{
+    uint64_t torn = begin_in(KS_SLOT_ASSIGNED);
+    uint64_t later;
+
+    (void)ks_tracker_recall(&tracker, 0);
+    later = assign(SESSION, 1);
+    EXPECT(ks_tracker_written(&tracker, 0, later, SESSION, at_ms(60000)));
+    EXPECT(!ks_tracker_may_settle(&tracker, 0, SESSION, torn));
+    EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION, later));
+    (void)ks_tracker_recall(&tracker, 0);
+    torn = assign(SESSION, 1);
+    (void)ks_tracker_return(&tracker, 0, torn);
+    EXPECT(!ks_tracker_may_settle(&tracker, 0, SESSION, torn));
+    EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION, later));
+}
+
+TEST(assignment_of_a_record_that_is_given_up_before_it_is_written_does_not_settle_it)
+{
+    uint64_t mine;
+
+    (void)begin_in(KS_SLOT_WRITTEN);
+    (void)ks_tracker_recall(&tracker, 0);
+    mine = assign(SESSION, 1);
+    EXPECT_EQ_U64(ks_tracker_kill(&tracker, 0, KS_CAUSE_ASKED).records, 1);
+    EXPECT(!ks_tracker_may_settle(&tracker, 0, SESSION, mine));
+}
+
+TEST(record_that_was_taken_back_half_way_and_finished_counts_for_its_session)
+{
+    uint64_t mine = begin_in(KS_SLOT_BEGUN);
+    uint64_t other;
+
+    (void)ks_tracker_recall(&tracker, 0);
+    EXPECT(!ks_tracker_written(&tracker, 0, mine, SESSION, at_ms(60000)));
+    EXPECT_EQ_I64(state_of(0), KS_SLOT_PENDING);
+    EXPECT_EQ_U64(ks_tracker_slot(&tracker, 0)->attempts, 1);
+    EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION, mine));
+    EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION, 0));
+
+    /* But not if another session has got it meanwhile. */
+    mine = begin_in(KS_SLOT_BEGUN);
+    (void)ks_tracker_recall(&tracker, 0);
+    other = assign(OTHER_SESSION, 1);
+    EXPECT(ks_tracker_written(&tracker, 0, other, OTHER_SESSION, at_ms(60000)));
+    EXPECT(!ks_tracker_written(&tracker, 0, mine, SESSION, at_ms(60000)));
+    EXPECT_EQ_U64(ks_tracker_slot(&tracker, 0)->seen_by, OTHER_SESSION);
+    EXPECT(ks_tracker_may_settle(&tracker, 0, OTHER_SESSION, other));
+    EXPECT(!ks_tracker_may_settle(&tracker, 0, SESSION, mine));
 }
 
 TEST(forgotten_session_leaves_its_successor_no_right_to_settle)
 {
     (void)assign_again(SESSION);
     ks_tracker_forget_session(&tracker, OTHER_SESSION);
-    EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION));
+    EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION, 0));
     ks_tracker_forget_session(&tracker, SESSION);
     EXPECT_EQ_U64(ks_tracker_slot(&tracker, 0)->seen_by, KS_SEEN_BY_NONE);
-    EXPECT(!ks_tracker_may_settle(&tracker, 0, SESSION));
+    EXPECT(!ks_tracker_may_settle(&tracker, 0, SESSION, 0));
 }
 
-TEST(tracker_is_quiet_until_a_record_is_handed_and_after_it_is_settled)
+TEST(tracker_is_quiet_until_a_record_is_begun_and_after_it_is_settled)
 {
     uint64_t mine;
 
@@ -570,10 +634,10 @@ TEST(tracker_is_quiet_until_a_record_is_handed_and_after_it_is_settled)
     EXPECT(ks_tracker_is_quiet(&tracker));
     mine = assign(SESSION, 3);
     EXPECT(ks_tracker_is_quiet(&tracker));
-    ks_tracker_hand(&tracker, 0, mine, SESSION);
-    ks_tracker_hand(&tracker, 1, mine, SESSION);
+    ks_tracker_begin(&tracker, 0, mine);
+    ks_tracker_begin(&tracker, 1, mine);
     EXPECT(!ks_tracker_is_quiet(&tracker));
-    EXPECT(ks_tracker_written(&tracker, 0, mine, at_ms(60000)));
+    EXPECT(ks_tracker_written(&tracker, 0, mine, SESSION, at_ms(60000)));
     EXPECT(!ks_tracker_is_quiet(&tracker));
     ks_tracker_settle(&tracker, 1);
     EXPECT(!ks_tracker_is_quiet(&tracker));
@@ -583,9 +647,9 @@ TEST(tracker_is_quiet_until_a_record_is_handed_and_after_it_is_settled)
 
 TEST(tracker_with_a_record_that_broke_in_its_connection_is_not_quiet)
 {
-    uint64_t mine = begin_in(KS_SLOT_HANDED);
+    uint64_t mine = begin_in(KS_SLOT_BEGUN);
 
-    (void)ks_tracker_return(&tracker, 0, mine, true, SESSION);
+    (void)ks_tracker_return(&tracker, 0, mine);
     EXPECT(!ks_tracker_is_quiet(&tracker));
     ks_tracker_settle(&tracker, 0);
     EXPECT(ks_tracker_is_quiet(&tracker));

@@ -261,8 +261,8 @@ static uint32_t number_of(const struct ks_record *record)
 
 void stage_write(struct ks_switchboard *board, ks_session_id session, const struct ks_run *run)
 {
-    ks_switchboard_write(board, session, run, KS_STAGE_HANDED, run->first, run->count, false);
-    ks_switchboard_write(board, session, run, KS_STAGE_WRITTEN, run->first, run->count, false);
+    ks_switchboard_write(board, session, run, KS_STAGE_BEGUN, run->first, run->count);
+    ks_switchboard_write(board, session, run, KS_STAGE_WRITTEN, run->first, run->count);
 }
 
 /* Takes what there is, and looks at every record. */
