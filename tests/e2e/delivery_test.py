@@ -206,6 +206,31 @@ def paused_shards_take_back_what_is_assigned_and_leave_the_stream(folder):
 
 
 @test(seconds=60)
+def batch_from_before_a_pause_does_not_settle_what_came_after_it(folder):
+    sidecar = Sidecar.local(folder, local_shards=1, lease_duration_ms=10000).start()
+    wait_held(sidecar, 1)
+    placed = put_sized(sidecar, 3000, 1000)
+    stream = SlowStream(sidecar, "client_id=app&max_in_flight=5000&heartbeat_ms=200")
+    stream.read_bytes(200000)
+    stream.settled_queue()
+    check_equal(sidecar.call("POST", "/v1/pause", {"shards": []}).status, 200, "pause")
+    stream.read_until(lambda: session_of(sidecar, "app")["assigned"] == 0, every=200000)
+    stream.read_until(lambda: len(stream.records()) == session_of(sidecar, "app")["in_flight"], every=200000)
+    first = stream.records()
+    check_equal(sidecar.call("POST", "/v1/resume", {"shards": []}).status, 200, "resume")
+    stream.read_until(lambda: len(stream.records()) >= len(placed), every=200000)
+    later = {record["batch_id"] for record in stream.records()[len(first):]}
+
+    for batch in {record["batch_id"] for record in first} - later:
+        answer = sidecar.call("POST", f"/v1/records/ack?batch_id={batch}")
+        check_equal(answer.status, 200, answer)
+    status = session_of(sidecar, "app")
+    check_equal(status["in_flight"], len(placed) - len(first), "what the later batches have is in flight")
+    check(not {record["batch_id"] for record in first} & later, "no batch is of both")
+    sidecar.kill()
+
+
+@test(seconds=60)
 def released_shard_leaves_the_stream_and_the_other_shards_alone(folder):
     sidecar = Sidecar.local(folder, lease_duration_ms=10000).start()
     wait_held(sidecar, 4)
