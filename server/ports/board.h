@@ -263,8 +263,8 @@ struct ks_block *ks_board_letter_block(const struct ks_switchboard *board, ks_nu
 /* The age of a record that arrived at `arrival_ms`, Unix ms, which may be any number. Negative if it arrived after
  * `now_ms`. */
 int64_t ks_board_age_ms(int64_t now_ms, int64_t arrival_ms);
-/* The `stale_s` (core/event.h) of a record that was read after `held_ms` of its epoch; rounded up. `max_age_ms` 0:
- * UINT32_MAX. */
+/* The `stale_s` (core/event.h) of a record that was read after `held_ms` of its epoch; rounded up. UINT32_MAX:
+ * never, as `max_age_ms` is 0, or `arrival_ms` is, which is then not known. */
 uint32_t ks_board_stale_s(int64_t max_age_ms, int64_t held_ms, int64_t now_ms, int64_t arrival_ms);
 /* KS_EFFECT_LETTER, and its answer for the core. */
 void ks_board_letter(struct ks_switchboard *board, const struct ks_effect *effect);

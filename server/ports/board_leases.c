@@ -165,7 +165,7 @@ uint32_t ks_board_stale_s(int64_t max_age_ms, int64_t held_ms, int64_t now_ms, i
     int64_t left_ms = held_ms + max_age_ms - ks_board_age_ms(now_ms, arrival_ms);
     int64_t seconds = left_ms / 1000 + (left_ms % 1000 > 0);
 
-    if (max_age_ms == 0 || seconds >= UINT32_MAX)
+    if (max_age_ms == 0 || arrival_ms == 0 || seconds >= UINT32_MAX)
         return UINT32_MAX;
     return seconds < 0 ? 0 : (uint32_t)seconds;
 }

@@ -292,6 +292,8 @@ TEST(arrival_time_of_any_value_gives_an_age)
 {
     const int64_t now_ms = INT64_C(1764000000000);
 
+    EXPECT_EQ_U64(ks_board_stale_s(1000, 0, now_ms, 0), UINT32_MAX); /* It is not known. */
+    EXPECT_EQ_U64(ks_board_stale_s(1000, 0, now_ms, 1), 0);
     EXPECT_EQ_U64(ks_board_stale_s(1000, 0, now_ms, INT64_MIN), 0);
     EXPECT_EQ_U64(ks_board_stale_s(1000, 0, now_ms, -1), 0);
     EXPECT_EQ_U64(ks_board_stale_s(1000, 0, now_ms, INT64_MAX), UINT32_MAX);
