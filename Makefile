@@ -233,7 +233,7 @@ E2E := $(sort $(wildcard tests/e2e/*_test.sh tests/e2e/*_test.py))
 SIMS = "$(SIM) --seed 1 --seeds $(SEEDS)" "$(SIM) --seed 1000000 --seeds $(SEEDS)" \
 	$(foreach kind,shared kcl kcl3 kcl-streams kcl3-streams kcl-rb kinsumer,\
 		"$(SIM) --$(kind) 1 $(SEEDS)" "$(SIM) --$(kind) 1000000 $(SEEDS)") \
-	$(foreach one,kcl-10693 kcl3-1307 kcl3-4048 kcl3-6044 kcl3-6303 kinsumer-1815,"$(SIM) --$(subst -, ,$(one)) 1")
+	$(foreach one,kcl-10693 kcl3-1307 kcl3-4048 kcl3-6044 kcl3-6303 kcl3-7000309 kinsumer-1815,"$(SIM) --$(subst -, ,$(one)) 1")
 
 # What the mutants need: the programs that they name, a compiler for what they change, and the linker.
 MUTANT_TESTS = $(sort $(shell sed -s -n '1s|.* Seen by \(tests/[a-z0-9_/]*\): .*|$(B)/\1|p' tests/mutants/*.patch))

@@ -517,8 +517,8 @@ void ks_kcl3_rows_read(struct ks_core *core, const struct ks_event *event)
     find_leader(core, event);
     if (reports(core) && core->fleet.kcl.together)
         survey(core, event);
-    for (uint32_t i = 0;
-         is_assigned(core) && core->fleet.kcl.unindexed && i < event->store.lease_count; i++)
+    /* Also where there is an index: it may be behind the rows. */
+    for (uint32_t i = 0; is_assigned(core) && i < event->store.lease_count; i++)
         if (ks_peers_is_me(core, event->store.leases[i].owner) && !event->store.leases[i].elsewhere)
             found(core, event->store.leases[i].shard);
 }

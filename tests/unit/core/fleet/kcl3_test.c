@@ -458,11 +458,12 @@ TEST(nobody_leaves_before_his_report_is_gone)
 
 TEST(what_is_assigned_is_read_then_proven_then_served)
 {
+    const struct ks_lease_row free = peers_row(0, 40);
     struct ks_lease_row row = peers_row(BED_ME, 41);
     const struct ks_store_effect *store;
 
     live_led();
-    peers_look(&row);
+    peers_look(&free);
     owned(KS_DONE, 1);
     bed_settle_down(&peers_bed);
     store = bed_asked(&peers_bed, KS_STORE_READ_LEASE);
@@ -512,6 +513,19 @@ TEST(an_index_that_is_behind_gives_nothing)
     is_left_alone(&row);
 }
 
+TEST(look_at_the_rows_finds_what_the_index_does_not_show_yet)
+{
+    struct ks_lease_row row = peers_row(BED_ME, 41);
+
+    live_led();
+    owned(KS_DONE, 0);
+    peers_look(&row);
+    bed_settle_down(&peers_bed);
+    EXPECT(peers_read(&row));
+    bed_settle_down(&peers_bed);
+    EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) != NULL);
+}
+
 TEST(without_an_index_all_rows_are_looked_at)
 {
     struct ks_lease_row row = peers_row(BED_OTHER, 3);
@@ -525,6 +539,19 @@ TEST(without_an_index_all_rows_are_looked_at)
     peers_look(&row);
     bed_settle_down(&peers_bed);
     EXPECT(bed_asked(&peers_bed, KS_STORE_READ_LEASE) != NULL);
+}
+
+static const struct ks_shard_row parent_and_child[] = {
+    {.shard = 0, .parents = {KS_SHARD_NONE, KS_SHARD_NONE}, .closed = true},
+    {.shard = 1, .parents = {0, KS_SHARD_NONE}}};
+
+/* A look at their rows, before the child is assigned to us. */
+static void look_before(const struct ks_lease_row *rows)
+{
+    struct ks_lease_row before[] = {rows[0], rows[1]};
+
+    before[1].owner = rows[0].owner;
+    peers_look_at(before, 2);
 }
 
 /* The index names us, and the row does, too. */
@@ -564,9 +591,6 @@ static uint32_t renewals_of(struct ks_lease_row *rows, uint32_t count)
 
 TEST(an_assigned_child_waits_for_a_fresh_look_at_its_parents)
 {
-    const struct ks_shard_row shards[] = {
-        {.shard = 0, .parents = {KS_SHARD_NONE, KS_SHARD_NONE}, .closed = true},
-        {.shard = 1, .parents = {0, KS_SHARD_NONE}}};
     struct ks_lease_row rows[] = {peers_row(BED_OTHER, 3), peers_row(BED_ME, 1)};
 
     rows[1].shard = 1;
@@ -576,7 +600,7 @@ TEST(an_assigned_child_waits_for_a_fresh_look_at_its_parents)
     (void)peers_answer(KS_STORE_CREATE, 0, KS_DONE);
     assigned_child(&rows[1]);
     EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) == NULL);
-    peers_list(shards, 2);
+    peers_list(parent_and_child, 2);
     assigned_child(&rows[1]);
     EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) == NULL);
     peers_look_at(rows, 2);
@@ -610,16 +634,13 @@ TEST(an_assigned_child_waits_for_a_look_that_would_show_its_parent)
 
 TEST(an_assigned_child_waits_for_no_look_where_its_parent_can_be_read)
 {
-    const struct ks_shard_row shards[] = {
-        {.shard = 0, .parents = {KS_SHARD_NONE, KS_SHARD_NONE}, .closed = true},
-        {.shard = 1, .parents = {0, KS_SHARD_NONE}}};
     struct ks_lease_row rows[] = {peers_row(BED_OTHER, 3), peers_row(BED_ME, 1)};
 
     rows[1].shard = 1;
     rows[1].parents[0] = 0;
     live_led();
-    peers_list(shards, 2);
-    peers_look_at(rows, 2);
+    peers_list(parent_and_child, 2);
+    look_before(rows);
     peers_wait(5000);
     assigned_child(&rows[1]);
     EXPECT(peers_bed.core->fleet.rows == 0);
@@ -630,9 +651,9 @@ TEST(an_assigned_child_waits_for_no_look_where_its_parent_can_be_read)
     EXPECT(bed_asked(&peers_bed, KS_STORE_TAKE_OVER) != NULL);
     /* What cannot be read, or is not over, is waited for. */
     live_led();
-    peers_list(shards, 2);
+    peers_list(parent_and_child, 2);
     rows[0].finished = false;
-    peers_look_at(rows, 2);
+    look_before(rows);
     peers_wait(5000);
     assigned_child(&rows[1]);
     EXPECT(peers_read(rows));
@@ -644,16 +665,13 @@ TEST(an_assigned_child_waits_for_no_look_where_its_parent_can_be_read)
 /* As the library does with all that it has: a leader gives what stands still for a lease to somebody else. */
 TEST(an_assigned_child_that_waits_is_renewed_and_not_served)
 {
-    const struct ks_shard_row shards[] = {
-        {.shard = 0, .parents = {KS_SHARD_NONE, KS_SHARD_NONE}, .closed = true},
-        {.shard = 1, .parents = {0, KS_SHARD_NONE}}};
     struct ks_lease_row rows[] = {peers_row(BED_OTHER, 3), peers_row(BED_ME, 1)};
     uint32_t renewals = 0;
 
     rows[1].shard = 1;
     rows[1].parents[0] = 0;
     live_led();
-    peers_list(shards, 2);
+    peers_list(parent_and_child, 2);
     peers_look_at(rows, 2);
     assigned_child(&rows[1]);
     for (int seconds = 0; seconds < 60; seconds++) {
@@ -669,16 +687,13 @@ TEST(an_assigned_child_that_waits_is_renewed_and_not_served)
 
 TEST(waiting_child_is_handed_on_when_its_leader_asks)
 {
-    const struct ks_shard_row shards[] = {
-        {.shard = 0, .parents = {KS_SHARD_NONE, KS_SHARD_NONE}, .closed = true},
-        {.shard = 1, .parents = {0, KS_SHARD_NONE}}};
     struct ks_lease_row rows[] = {peers_row(BED_OTHER, 3), peers_row(BED_ME, 1)};
     bool handed_on = false;
 
     rows[1].shard = 1;
     rows[1].parents[0] = 0;
     live_led();
-    peers_list(shards, 2);
+    peers_list(parent_and_child, 2);
     peers_look_at(rows, 2);
     assigned_child(&rows[1]);
     /* Its leader names another worker: our next renewal is refused, and the row is read. */
@@ -696,17 +711,14 @@ TEST(waiting_child_is_handed_on_when_its_leader_asks)
 
 TEST(who_waited_for_parents_reads_no_faster_when_the_leader_is_gone)
 {
-    const struct ks_shard_row shards[] = {
-        {.shard = 0, .parents = {KS_SHARD_NONE, KS_SHARD_NONE}, .closed = true},
-        {.shard = 1, .parents = {0, KS_SHARD_NONE}}};
     const struct ks_kcl_rows led = rows_of(KS_KCL_3X, 7);
     struct ks_lease_row rows[] = {peers_row(BED_OTHER, 3), peers_row(BED_ME, 1)};
 
     rows[1].shard = 1;
     rows[1].parents[0] = 0;
     live_led();
-    peers_list(shards, 2);
-    peers_look_at(rows, 2);
+    peers_list(parent_and_child, 2);
+    look_before(rows);
     assigned_child(&rows[1]);
     EXPECT(KCL.waiting);
     for (int i = 0; i < 5 && KCL.led; i++)
