@@ -5,8 +5,10 @@
 #include "ks_test.h"
 #include "unit/api/rpc_rig.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 static struct rig rig;
 static struct http2_client client;
@@ -158,5 +160,125 @@ TEST(the_json_of_proto3_carries_them_too)
     EXPECT(memmem(answer, 100000, "{\"batch\":{\"batchId\":\"", 21) != NULL);
     EXPECT(memmem(answer, 100000, "\"approximateArrivalTimestamp\":\"", 31) != NULL);
     EXPECT(memmem(answer, 100000, "}]}}", 4) != NULL);
+    rig_end(&rig);
+}
+
+/* ---- A socket that takes a part ---- */
+
+/* A call whose windows hold up nothing: the socket does. */
+static struct http2_answer *watch_by_a_small_socket(void)
+{
+    enum { MANY = 4000, WINDOW = 1 << 30, RECEIVE_BYTES = 8192 };
+    static char data[1024];
+    const struct ks_put_entry entry = {.partition_key = KS_VIEW("key"),
+                                       .data = ks_view_of(data, sizeof(data))};
+    ks_pb_open_request request;
+    int receive = RECEIVE_BYTES;
+
+    rig_begin(&rig);
+    http2_begin(&client, &rig, "api", WINDOW);
+    EXPECT(setsockopt(client.fd, SOL_SOCKET, SO_RCVBUF, &receive, sizeof(receive)) == 0);
+    EXPECT(nghttp2_session_set_local_window_size(client.session, NGHTTP2_FLAG_NONE, 0, WINDOW) ==
+           0);
+    for (int i = 0; i < MANY; i++)
+        stage_put_one(&rig.stage, &entry);
+    kinesis_sidecar__v1__open_request__init(&request);
+    request.max_in_flight = 2 * MANY;
+    client.hold = true;
+    return rpc_grpc(&client, "/kinesis_sidecar.v1.Consumer/Watch", &request.base, true);
+}
+
+static struct ks_session_view the_session(void)
+{
+    struct ks_session_status status;
+    ks_session_id session = 0;
+
+    while (!ks_switchboard_session(rig.stage.board, session, &status))
+        session++;
+    return status.session;
+}
+
+/* The socket takes nothing more. Returns how many records are written. */
+static uint32_t wait_stalled(uint32_t more_than)
+{
+    uint32_t same = 0;
+    uint32_t last = 0;
+
+    for (int i = 0; i < 20000 && (same < 50 || last <= more_than); i++) {
+        uint32_t now;
+
+        http2_turn(&client);
+        now = the_session().in_flight;
+        same = now == last ? same + 1 : 0;
+        last = now;
+    }
+    EXPECT(last > more_than);
+    EXPECT(the_session().assigned > 0);
+    return last;
+}
+
+/* Reads what the kernel has, while the server does nothing. */
+static void read_the_kernel(void)
+{
+    static uint8_t buffer[64 << 10];
+    struct pollfd readable = {.fd = client.fd, .events = POLLIN};
+
+    while (poll(&readable, 1, 100) > 0) {
+        ssize_t size = recv(client.fd, buffer, sizeof(buffer), MSG_DONTWAIT);
+
+        EXPECT(size > 0);
+        EXPECT(nghttp2_session_mem_recv(client.session, buffer, (size_t)size) == size);
+    }
+}
+
+/* Records in whole messages. */
+static uint32_t count_records(struct http2_answer *answer)
+{
+    uint32_t records = 0;
+    size_t at = 0;
+
+    while (answer->size >= at + 5) {
+        const uint8_t *head = answer->body + at;
+        size_t size =
+            (size_t)head[1] << 24 | (size_t)head[2] << 16 | (size_t)head[3] << 8 | head[4];
+        ks_pb_event *event;
+
+        if (answer->size < at + 5 + size)
+            break;
+        event = next_event(answer, &at);
+        if (event->event_case == KINESIS_SIDECAR__V1__STREAM_EVENT__EVENT_BATCH)
+            records += (uint32_t)event->batch->n_records;
+        kinesis_sidecar__v1__stream_event__free_unpacked(event, NULL);
+    }
+    return records;
+}
+
+TEST(records_of_a_call_are_written_when_their_message_is_in_the_socket)
+{
+    struct http2_answer *answer = watch_by_a_small_socket();
+    uint32_t written = 0;
+
+    for (int round = 0; round < 3; round++) {
+        written = wait_stalled(written);
+        read_the_kernel();
+        EXPECT_EQ_U64(count_records(answer), written);
+    }
+    http2_end(&client);
+    rig_end(&rig);
+}
+
+TEST(records_of_a_call_that_were_not_in_the_socket_return_when_it_breaks)
+{
+    uint32_t written;
+
+    (void)watch_by_a_small_socket();
+    written = wait_stalled(0);
+    (void)shutdown(client.fd, SHUT_RDWR);
+    for (int i = 0; i < 20000 && the_session().attached; i++)
+        rig_turn(&rig, 5);
+    EXPECT(!the_session().attached);
+    EXPECT_EQ_U64(the_session().in_flight, written);
+    EXPECT_EQ_U64(the_session().assigned, 0);
+    http2_end(&client);
     rig_end(&rig);
 }
