@@ -12,10 +12,10 @@ enum {
     HEAD_BYTES = 12,  /* kind, boot, subscription, slot, session epoch */
     PLACE_BYTES = 15, /* shard, epoch, number */
     ASSIGNMENT_BYTES = 6,
-    RUN_BYTES = PLACE_BYTES + 4,
+    RUN_BYTES = PLACE_BYTES + 4 + ASSIGNMENT_BYTES, /* and count */
     MAC_BYTES = 8,
     ACK_BYTES = HEAD_BYTES + PLACE_BYTES + MAC_BYTES,
-    BATCH_BYTES_MAX = HEAD_BYTES + ASSIGNMENT_BYTES + KS_BATCH_RUNS_MAX * RUN_BYTES + MAC_BYTES,
+    BATCH_BYTES_MAX = HEAD_BYTES + KS_BATCH_RUNS_MAX * RUN_BYTES + MAC_BYTES,
     EPOCH_BITS = 40,
     NUMBER_BITS = 48,
     /* What the ack_ids of a run share: all before the number. Whole groups of base64, and whole words of the MAC. */
@@ -190,13 +190,13 @@ size_t ks_batch_id_write(const struct ks_ack_key *key, const struct ks_ack *ack,
     size_t size;
 
     assert(ack->run_count >= 1 && ack->run_count <= KS_BATCH_RUNS_MAX);
-    assert(ack->assignment > 0);
-    at = put(at, ack->assignment, ASSIGNMENT_BYTES);
     for (uint32_t i = 0; i < ack->run_count; i++) {
         at = put(at, ack->runs[i].shard, 4);
         at = put(at, ack->runs[i].epoch, EPOCH_BITS / 8);
         at = put(at, ack->runs[i].first, NUMBER_BITS / 8);
         at = put(at, ack->runs[i].count, 4);
+        assert(ack->runs[i].assignment > 0);
+        at = put(at, ack->runs[i].assignment, ASSIGNMENT_BYTES);
     }
     at = put(at, ks_siphash(key->key, ks_view_of(bytes, (size_t)(at - bytes))), MAC_BYTES);
     size = ks_base64url_encode(ks_view_of(bytes, (size_t)(at - bytes)), text);
@@ -257,9 +257,9 @@ enum ks_ack_status ks_ack_id_read(const struct ks_ack_key *key, ks_view text,
     if (status != KS_ACK_ID_OK)
         return status;
     assert(size == ACK_BYTES);
-    ret_ack->assignment = 0;
     ret_ack->run_count = 1;
     ret_ack->runs[0].count = 1;
+    ret_ack->runs[0].assignment = 0;
     take_place(&at, &ret_ack->runs[0]);
     return KS_ACK_ID_OK;
 }
@@ -276,14 +276,14 @@ enum ks_ack_status ks_batch_id_read(const struct ks_ack_key *key, ks_view text,
     if (status != KS_ACK_ID_OK)
         return status;
     /* The MAC is ours, so the rest is as we wrote it. */
-    size -= HEAD_BYTES + ASSIGNMENT_BYTES + MAC_BYTES;
+    size -= HEAD_BYTES + MAC_BYTES;
     assert(size % RUN_BYTES == 0 && size > 0);
-    ret_ack->assignment = take(&at, ASSIGNMENT_BYTES);
     ret_ack->run_count = (uint32_t)(size / RUN_BYTES);
     assert(ret_ack->run_count <= KS_BATCH_RUNS_MAX);
     for (uint32_t i = 0; i < ret_ack->run_count; i++) {
         take_place(&at, &ret_ack->runs[i]);
         ret_ack->runs[i].count = (uint32_t)take(&at, 4);
+        ret_ack->runs[i].assignment = take(&at, ASSIGNMENT_BYTES);
     }
     return KS_ACK_ID_OK;
 }

@@ -5,10 +5,10 @@
  * Both are base64url (RFC 4648) of these big-endian bytes:
  *
  *     ack_id    kind 1 | boot 4 | subscription 1 | slot 2 | session epoch 4 | shard 4 | epoch 5 | number 6 | MAC 8
- *     batch_id  kind 1 | boot 4 | subscription 1 | slot 2 | session epoch 4 | assignment 6 |
- *               runs: (shard 4 | epoch 5 | number 6 | count 4) x 1 .. KS_BATCH_RUNS_MAX | MAC 8
+ *     batch_id  kind 1 | boot 4 | subscription 1 | slot 2 | session epoch 4 |
+ *               runs: (shard 4 | epoch 5 | number 6 | count 4 | assignment 6) x 1 .. KS_BATCH_RUNS_MAX | MAC 8
  *
- * An ack_id is 47 characters long, a batch_id 60 to 440. The MAC is SipHash-2-4 (Aumasson and
+ * An ack_id is 47 characters long, a batch_id 60 to 560. The MAC is SipHash-2-4 (Aumasson and
  * Bernstein, "SipHash: a fast short-input PRF", 2012) of all that stands before it, under a key
  * that is drawn at start and never leaves the process: nobody can make an id of a record that was
  * not handed out, and no table of ids is kept. `shard` is a handle (ports/switchboard.h): an id of a
@@ -23,7 +23,7 @@
 
 enum {
     KS_ACK_ID_SIZE = 47,  /* Characters of an ack_id. */
-    KS_BATCH_ID_MAX = 440 /* Characters of the longest batch_id. */
+    KS_BATCH_ID_MAX = 560 /* Characters of the longest batch_id. */
 };
 
 /* SipHash-2-4 of `message` under a 128-bit key. */
@@ -42,6 +42,7 @@ struct ks_ack_run {
     ks_epoch epoch;
     ks_number first;
     uint32_t count;
+    uint64_t assignment; /* The pull, of a batch: 1 .. 2^48 - 1; of an ack_id 0. */
 };
 
 /* What an id says. An ack_id has one run of one record. */
@@ -49,7 +50,6 @@ struct ks_ack {
     uint8_t subscription; /* Of who reads it; written is the key's. */
     ks_session_id session;
     uint32_t session_epoch;
-    uint64_t assignment; /* The pull of a batch, below 2^48; of an ack_id 0. */
     uint32_t run_count;
     struct ks_ack_run runs[KS_BATCH_RUNS_MAX];
 };

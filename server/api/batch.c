@@ -90,8 +90,8 @@ static void name_records(struct ks_delivery *delivery, ks_number first)
     struct ks_ack ack = {
         .session = delivery->session,
         .session_epoch = delivery->session_epoch,
-        .assignment = delivery->runs[0].assignment,
-        .runs[0] = {framer->shard, framer->epoch, first, (uint32_t)(end - first)},
+        .runs[0] = {framer->shard, framer->epoch, first, (uint32_t)(end - first),
+                    delivery->runs[0].assignment},
         .run_count = 1,
     };
 

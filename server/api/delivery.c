@@ -75,14 +75,11 @@ void ks_delivery_name(struct ks_delivery *delivery)
 {
     struct ks_ack ack = {.session = delivery->session, .session_epoch = delivery->session_epoch};
 
-    /* One pull has one assignment. */
-    if (delivery->run_count > 0)
-        ack.assignment = delivery->runs[0].assignment;
     for (uint32_t i = 0; i < delivery->run_count; i++) {
         const struct ks_run *run = &delivery->runs[i];
         if (run->count > 0)
-            ack.runs[ack.run_count++] =
-                (struct ks_ack_run){run->shard, run->epoch, run->first, run->count};
+            ack.runs[ack.run_count++] = (struct ks_ack_run){run->shard, run->epoch, run->first,
+                                                            run->count, run->assignment};
     }
     delivery->batch_id[0] = '\0';
     if (ack.run_count > 0)
@@ -105,6 +102,29 @@ bool ks_delivery_pull(struct ks_delivery *delivery, uint32_t max_records, uint64
     return true;
 }
 
+/* True if the session is still the one that the delivery began with: another one may have its slot. */
+static bool session_lives(const struct ks_delivery *delivery)
+{
+    struct ks_session_status status;
+
+    return ks_switchboard_session(delivery->subscription->board, delivery->session, &status) &&
+           status.session.epoch == delivery->session_epoch;
+}
+
+bool ks_delivery_pull_more(struct ks_delivery *delivery, uint32_t max_records, uint64_t max_bytes)
+{
+    uint32_t room = KS_BATCH_RUNS_MAX - delivery->run_count;
+    uint32_t count;
+
+    assert(!ks_delivery_pending(delivery));
+    if (delivery->late || room == 0 || !session_lives(delivery))
+        return false;
+    count = ks_switchboard_pull_more(delivery->subscription->board, delivery->session, max_records,
+                                     max_bytes, delivery->runs + delivery->run_count, room);
+    delivery->run_count += count;
+    return count > 0;
+}
+
 bool ks_delivery_pending(const struct ks_delivery *delivery)
 {
     return delivery->framer.next < delivery->framer.end || delivery->run_next < delivery->run_count;
@@ -118,7 +138,7 @@ static void begin_run(struct ks_delivery *delivery)
         .stream = ks_switchboard_run_stream(delivery->subscription->board, run),
         .shard_id = ks_switchboard_run_shard(delivery->subscription->board, run),
     };
-    struct ks_ack_run place = {run->shard, run->epoch, run->first, run->count};
+    struct ks_ack_run place = {run->shard, run->epoch, run->first, run->count, run->assignment};
     struct ks_ack_stamp stamp;
 
     ks_ack_stamp_init(&stamp, &delivery->subscription->ack_key, delivery->session,

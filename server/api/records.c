@@ -24,6 +24,8 @@ enum {
     CALL_BYTES = 3 << 20,
     CALL_BYTES_MAX = 16 << 20,
     PIECE_BYTES = 256 << 10,
+    /* An answer is pulled in parts of about this size, when the socket has room for them. */
+    PULL_BYTES = 256 << 10,
     IN_FLIGHT_BYTES = 64 << 20
 };
 
@@ -143,8 +145,7 @@ static size_t fill_tail(struct poll *poll, uint8_t *buffer)
     return size + put(buffer + size, "\",\"idle_reason\":null}\n");
 }
 
-/* As ks_delivery_fill(). Nothing of an answer is known to be in the socket before all of it is: one with too many gaps
- * ends. */
+/* As ks_delivery_fill(). An answer with too many gaps ends. */
 static size_t fill_records(struct poll *poll, uint8_t *buffer, size_t room,
                            enum ks_frame_state *ret_state)
 {
@@ -155,6 +156,72 @@ static size_t fill_records(struct poll *poll, uint8_t *buffer, size_t room,
     ks_delivery_return(&poll->delivery);
     *ret_state = KS_FRAME_DONE;
     return 0;
+}
+
+static struct poller *find_poller(struct ks_subscription *subscription, ks_session_id session)
+{
+    struct ks_link *cursor;
+    struct ks_link *after;
+
+    KS_LIST_EACH(cursor, after, &subscription->pollers)
+    {
+        struct poller *poller = KS_LIST_ENTRY(cursor, struct poller, link);
+        if (poller->session == session)
+            return poller;
+    }
+    return NULL;
+}
+
+/* The bytes of the next pull: more than PULL_BYTES only where the runs that a batch may still have would not be
+ * enough for `left`. */
+static uint64_t pull_bytes(const struct poll *poll, uint64_t left)
+{
+    uint64_t share = left / (KS_BATCH_RUNS_MAX - poll->delivery.run_count);
+    uint64_t most = share > PULL_BYTES ? share : PULL_BYTES;
+
+    return left < most ? left : most;
+}
+
+/* Takes more records for the answer, within its limits. False if it ends. */
+static bool pull_more(struct poll *poll)
+{
+    const struct ks_delivery *delivery = &poll->delivery;
+    uint64_t records = 0;
+    uint64_t bytes = 0;
+    bool found;
+
+    for (uint32_t i = 0; i < delivery->run_count; i++) {
+        records += delivery->runs[i].count;
+        bytes += delivery->runs[i].bytes;
+    }
+    if (records >= poll->ask.max_records || bytes >= poll->ask.max_bytes ||
+        delivery->run_count == KS_BATCH_RUNS_MAX)
+        return false;
+    /* What is left is for the polls that wait. */
+    if (find_poller(poll->subscription, delivery->session) != NULL)
+        return false;
+    found = ks_delivery_pull_more(&poll->delivery, (uint32_t)(poll->ask.max_records - records),
+                                  pull_bytes(poll, poll->ask.max_bytes - bytes));
+    ks_switchboard_detach(poll->subscription->board, delivery->session, NULL, false);
+    return found;
+}
+
+/* Writes records while there is room for them and the answer may have more. */
+static size_t fill_answer(struct poll *poll, uint8_t *buffer, size_t room,
+                          enum ks_frame_state *ret_state)
+{
+    size_t size = fill_records(poll, buffer, room, ret_state);
+
+    while (*ret_state == KS_FRAME_DONE) {
+        if (room - size < KS_FILL_MIN) {
+            *ret_state = KS_FRAME_FULL;
+            break;
+        }
+        if (!pull_more(poll))
+            break;
+        size += fill_records(poll, buffer + size, room - size, ret_state);
+    }
+    return size;
 }
 
 static size_t fill(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
@@ -175,7 +242,7 @@ static size_t fill(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
         poll->part = PART_RECORDS;
     }
     if (poll->part == PART_RECORDS) {
-        size += fill_records(poll, buffer + size, room - size, &state);
+        size += fill_answer(poll, buffer + size, room - size, &state);
         poll->cut = state == KS_FRAME_CUT;
         if (state == KS_FRAME_DONE)
             poll->part = PART_TAIL;
@@ -245,7 +312,11 @@ static void answer_call(struct poll *poll)
 /* Takes records and answers with them. False if there are none. */
 static bool answer_records(struct poll *poll)
 {
-    if (!ks_delivery_pull(&poll->delivery, (uint32_t)poll->ask.max_records, poll->ask.max_bytes,
+    /* The size of a call's message is sent before it: all of it is pulled. */
+    uint64_t bytes =
+        poll->exchange->rpc != NULL ? poll->ask.max_bytes : pull_bytes(poll, poll->ask.max_bytes);
+
+    if (!ks_delivery_pull(&poll->delivery, (uint32_t)poll->ask.max_records, bytes,
                           KS_BATCH_RUNS_MAX))
         return false;
     if (poll->exchange->rpc != NULL) {
@@ -341,20 +412,6 @@ static void wait_over(struct ks_timer *timer)
     answer_idle(poll);
     ks_exchange_wake(poll->exchange);
     poller_rest(poller);
-}
-
-static struct poller *find_poller(struct ks_subscription *subscription, ks_session_id session)
-{
-    struct ks_link *cursor;
-    struct ks_link *after;
-
-    KS_LIST_EACH(cursor, after, &subscription->pollers)
-    {
-        struct poller *poller = KS_LIST_ENTRY(cursor, struct poller, link);
-        if (poller->session == session)
-            return poller;
-    }
-    return NULL;
 }
 
 static struct poller *poller_of(struct ks_subscription *subscription, ks_session_id session)

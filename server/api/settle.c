@@ -69,7 +69,7 @@ static enum verdict lose(struct item *item, const struct ks_ack_run *run, ks_num
 
     if (lost == NULL)
         return VERDICT_NO_MEMORY;
-    *lost = (struct lost){{run->shard, run->epoch, first, count}, status, NULL};
+    *lost = (struct lost){{run->shard, run->epoch, first, count, run->assignment}, status, NULL};
     if (item->lost == NULL)
         item->lost = lost;
     else
@@ -107,7 +107,7 @@ static enum verdict settle_records(struct item *item, const struct ks_ack_run *r
             .epoch = run->epoch,
             .first = first,
             .count = (uint32_t)(end - first),
-            .assignment = item->ack.assignment,
+            .assignment = run->assignment,
             .outcome = outcome,
             .delay = outcome == KS_RETRY ? retry_delay(item) : item->delay,
             .reason = ks_view_text(item->message->reason),

@@ -186,6 +186,7 @@ struct ks_effect {
             ks_number first;
             uint32_t count;
             uint32_t attempt; /* From 1. */
+            uint64_t bytes;   /* Of all: data and partition keys. */
             uint64_t
                 assignment; /* The number of the pull: above 0, above that of every pull before. */
         } deliver;          /* A dead letter: KS_SHARD_NONE, epoch 0, and its own number. */

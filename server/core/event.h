@@ -99,6 +99,7 @@ struct ks_event {
             uint32_t max_records;
             uint64_t max_bytes; /* At least one record is delivered even when it is larger. */
             uint32_t max_runs;  /* DELIVER effects at most. */
+            bool continues; /* Its answer has records already: none may be larger than max_bytes. */
         } pull;
         struct {
             ks_session_id session;

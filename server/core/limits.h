@@ -33,7 +33,7 @@ enum {
     KS_BURIALS_MAX = 4,          /* Such writes at one time: their payload is in memory twice. */
     KS_REDRIVES_MAX = 256,       /* Dead letters that are delivered again at one time. */
     KS_BATCH_RUNS_MAX =
-        16 /* Runs (shard, first, count) of one batch: its id stays below 512 characters. */
+        16 /* Runs (shard, first, count, pull) of one batch: its id stays below 600 characters. */
 };
 
 /* Largest numbers of a row of the lease table. A row that says more is damaged: nothing is added to its numbers, which

@@ -192,6 +192,7 @@ static void assign(struct ks_core *core, struct ks_redrive *letter, ks_session_i
     effect->deliver.shard = KS_SHARD_NONE;
     effect->deliver.first = letter->number;
     effect->deliver.count = 1;
+    effect->deliver.bytes = letter->bytes;
     effect->deliver.attempt = letter->attempts == UINT32_MAX ? UINT32_MAX : letter->attempts + 1;
     effect->deliver.assignment = letter->assignment;
     assert(session->in_flight <= session->max_in_flight);
@@ -206,7 +207,9 @@ uint32_t ks_redrive_pull(struct ks_core *core, const struct ks_event *event, uin
     while (runs < event->pull.max_runs && runs < event->pull.max_records &&
            ks_session_room(session) > 0 && ks_effects_room(core, effects, 1)) {
         /* One by itself may be larger than all that is left. */
-        uint64_t most = runs == 0 ? UINT64_MAX : ks_session_bytes_left(session, *bytes_left);
+        uint64_t most = runs == 0 && !event->pull.continues
+                            ? UINT64_MAX
+                            : ks_session_bytes_left(session, *bytes_left);
         struct ks_redrive *letter = next_of(core, event->pull.session, most);
 
         if (letter == NULL)

@@ -369,6 +369,7 @@ static void send(struct ks_core *core, struct ks_lease *lease, ks_session_id id,
     effect->deliver.epoch = lease->epoch;
     effect->deliver.first = run->first;
     effect->deliver.count = run->count;
+    effect->deliver.bytes = run->bytes;
     effect->deliver.attempt = run->attempt;
     effect->deliver.assignment = core->assignment;
     /* Here and not in ks_core_check(): a limit that was lowered since may be less. */
@@ -417,6 +418,7 @@ void ks_session_pull(struct ks_core *core, const struct ks_event *event, struct 
     uint32_t left = event->pull.max_records;
     uint64_t bytes_left = event->pull.max_bytes;
     uint32_t idle_leases = 0;
+    bool may_exceed = !event->pull.continues;
     uint32_t runs;
 
     assert(session->used);
@@ -441,12 +443,12 @@ void ks_session_pull(struct ks_core *core, const struct ks_event *event, struct 
             .max_bytes = ks_session_bytes_left(session, bytes_left),
         };
 
-        if (room == 0 || (runs > 0 && bytes_left == 0))
+        if (room == 0 || ((runs > 0 || !may_exceed) && bytes_left == 0))
             break;
         if (core->pull_cursor >= core->leases_top)
             core->pull_cursor = 0;
         lease = &core->leases[core->pull_cursor++];
-        if (!deliver_run(core, lease, id, &ask, runs == 0, &run, effects)) {
+        if (!deliver_run(core, lease, id, &ask, may_exceed && runs == 0, &run, effects)) {
             idle_leases++;
             continue;
         }

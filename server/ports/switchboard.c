@@ -57,6 +57,7 @@ static void take_run(struct ks_switchboard *board, const struct ks_effect *effec
         .first = effect->deliver.first,
         .count = effect->deliver.count,
         .attempt = effect->deliver.attempt,
+        .bytes = effect->deliver.bytes,
         .assignment = effect->deliver.assignment,
     };
 }

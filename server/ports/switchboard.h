@@ -165,6 +165,7 @@ struct ks_run {
     ks_number first;
     uint32_t count;
     uint32_t attempt;
+    uint64_t bytes;      /* Of all: data and partition keys. */
     uint64_t assignment; /* The number of the pull: above 0, above that of every pull before. */
 };
 
@@ -174,6 +175,10 @@ struct ks_run {
 uint32_t ks_switchboard_pull(struct ks_switchboard *board, ks_session_id session,
                              uint32_t max_records, uint64_t max_bytes, struct ks_run *runs,
                              uint32_t max_runs);
+/* As ks_switchboard_pull(), for an answer that has records already: no record may be larger than max_bytes. */
+uint32_t ks_switchboard_pull_more(struct ks_switchboard *board, ks_session_id session,
+                                  uint32_t max_records, uint64_t max_bytes, struct ks_run *runs,
+                                  uint32_t max_runs);
 /* Reports what became of records first .. first + count - 1 of a run of the session (core/types.h). WRITTEN is told
  * of a record at most once, and only after BEGUN. */
 void ks_switchboard_write(struct ks_switchboard *board, ks_session_id session,

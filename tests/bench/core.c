@@ -718,7 +718,7 @@ static void run_framing(void *arg, uint64_t rounds)
     for (uint64_t i = 0; i < rounds; i++)
         for (uint32_t first = 0; first < framing->payload->count; first += run) {
             uint32_t left = framing->payload->count - first;
-            struct ks_ack_run place = {3, 7, first, left < run ? left : run};
+            struct ks_ack_run place = {3, 7, first, left < run ? left : run, 1};
 
             ks_framer_begin(&framer, &stamp, &names, &place, 1);
             do {

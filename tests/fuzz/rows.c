@@ -480,10 +480,9 @@ static void write_ids(const struct ks_effect *effect)
 {
     const ks_shard shard = effect->deliver.shard;
     const ks_epoch epoch = effect->deliver.epoch;
-    const struct ks_ack batch = {
-        .assignment = effect->deliver.assignment,
-        .run_count = 1,
-        .runs = {{shard, epoch, effect->deliver.first, effect->deliver.count}}};
+    const struct ks_ack batch = {.run_count = 1,
+                                 .runs = {{shard, epoch, effect->deliver.first,
+                                           effect->deliver.count, effect->deliver.assignment}}};
     char text[KS_BATCH_ID_MAX + 1];
     struct ks_ack_stamp stamp;
     struct ks_ack read;
@@ -498,7 +497,7 @@ static void write_ids(const struct ks_effect *effect)
     }
     (void)ks_batch_id_write(&world.ack_key, &batch, text);
     assert(ks_batch_id_read(&world.ack_key, ks_view_text(text), &read) == KS_ACK_ID_OK);
-    assert(read.runs[0].epoch == epoch && read.assignment == batch.assignment);
+    assert(read.runs[0].epoch == epoch && read.runs[0].assignment == batch.runs[0].assignment);
     world.delivered += effect->deliver.count;
 }
 

@@ -213,12 +213,56 @@ TEST(a_batch_settles_nothing_that_could_not_be_written)
     EXPECT_EQ_I64(ks_batch_id_read(&subscription.ack_key, ks_view_text(delivery.batch_id), &ack),
                   KS_ACK_ID_OK);
     EXPECT_EQ_U64(ack.runs[0].count, 3);
-    EXPECT_EQ_U64(ack.assignment, delivery.runs[0].assignment);
+    EXPECT_EQ_U64(ack.runs[0].assignment, delivery.runs[0].assignment);
     run = delivery.runs[0];
     EXPECT_EQ_I64(consumer_settle(&consumer, &run, KS_ACK, &up_to), KS_SETTLE_OK);
     EXPECT(ks_core_is_settled(stage.board->core, run.shard, run.first));
     EXPECT(!ks_core_is_settled(stage.board->core, run.shard, run.first + 1));
     EXPECT(!ks_core_is_settled(stage.board->core, run.shard, run.first + 2));
+    stage_vanish(&stage);
+}
+
+/* An answer that is pulled in parts has one id for all of them; each part has its own assignment. */
+TEST(one_batch_id_names_the_runs_of_several_pulls)
+{
+    enum ks_frame_state state;
+    struct ks_ack ack;
+    ks_number up_to;
+
+    begin(2);
+    (void)ks_delivery_fill(&delivery, buffer, sizeof(buffer), &state);
+    EXPECT(!ks_delivery_pull_more(&delivery, 100, 1 << 20));
+    stage_put(&stage, 3, 2); /* As many records of the same shard. */
+    while (!ks_delivery_pull_more(&delivery, 100, 1 << 20))
+        ks_loop_turn(stage.loop, ks_span_ms(20));
+    (void)ks_delivery_fill(&delivery, buffer, sizeof(buffer), &state);
+    ks_delivery_sent(&delivery, SIZE_MAX);
+    ks_delivery_name(&delivery);
+    EXPECT_EQ_I64(ks_batch_id_read(&subscription.ack_key, ks_view_text(delivery.batch_id), &ack),
+                  KS_ACK_ID_OK);
+    EXPECT_EQ_U64(ack.run_count, 2);
+    for (uint32_t i = 0; i < ack.run_count; i++) {
+        EXPECT_EQ_U64(ack.runs[i].assignment, delivery.runs[i].assignment);
+        EXPECT_EQ_I64(consumer_settle(&consumer, &delivery.runs[i], KS_ACK, &up_to), KS_SETTLE_OK);
+    }
+    EXPECT(ack.runs[0].assignment < ack.runs[1].assignment);
+    EXPECT(ks_core_is_settled(stage.board->core, ack.runs[1].shard, ack.runs[1].first + 1));
+    stage_vanish(&stage);
+}
+
+/* Another session may have the slot of the one that the answer began with. */
+TEST(an_answer_takes_nothing_more_for_a_session_that_is_over)
+{
+    enum ks_frame_state state;
+
+    begin(2);
+    (void)ks_delivery_fill(&delivery, buffer, sizeof(buffer), &state);
+    delivery.session_epoch--;
+    stage_put(&stage, 3, 2);
+    for (int i = 0; i < 30; i++) {
+        ks_loop_turn(stage.loop, ks_span_ms(20));
+        EXPECT(!ks_delivery_pull_more(&delivery, 100, 1 << 20));
+    }
     stage_vanish(&stage);
 }
 

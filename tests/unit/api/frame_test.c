@@ -34,11 +34,11 @@ static void begin(struct ks_framer *framer, enum ks_frame_format format, uint32_
 {
     struct ks_ack_stamp stamp;
     struct ks_frame_names names = {"batch", "the-stream", "shardId-000000000003"};
-    struct ks_ack_run run = {3, 9, 100, count};
+    struct ks_ack_run run = {3, 9, 100, count, 1};
 
     ks_framer_init(framer, format, (struct ks_frame_source){record_of, NULL});
     if (redriven)
-        run = (struct ks_ack_run){KS_SHARD_NONE, 0, 100, count};
+        run = (struct ks_ack_run){KS_SHARD_NONE, 0, 100, count, 1};
     ks_ack_stamp_init(&stamp, &key, 1, 2, run.shard, run.epoch);
     ks_framer_begin(framer, &stamp, &names, &run, 4);
 }
@@ -479,7 +479,7 @@ TEST(the_longest_head_fits_the_smallest_buffer_and_ten_mebibytes_go_through_it)
                        (struct ks_frame_source){record_of, NULL});
         ks_ack_stamp_init(&stamp, &key, 1, 2, 3, 9);
         ks_framer_begin(&framer, &stamp, &(struct ks_frame_names){batch, name, name},
-                        &(struct ks_ack_run){3, 9, 100, 1}, 4);
+                        &(struct ks_ack_run){3, 9, 100, 1, 1}, 4);
         EXPECT_EQ_I64(write_all(&framer, KS_FILL_MIN), KS_FRAME_DONE);
         EXPECT(out_size > 10 << 20);
     }

@@ -68,6 +68,34 @@ TEST(byte_credit_lets_one_record_of_any_size_through)
     EXPECT_EQ_I64(bed_pull(&bed, session, 100), 1);
 }
 
+static struct ks_event pull_event(ks_session_id session, uint64_t max_bytes, bool continues)
+{
+    return (struct ks_event){
+        .kind = KS_EVENT_SESSION_PULL,
+        .pull = {.session = session,
+                 .max_records = 100,
+                 .max_bytes = max_bytes,
+                 .max_runs = KS_BATCH_RUNS_MAX,
+                 .continues = continues},
+    };
+}
+
+TEST(a_pull_for_an_answer_that_has_records_takes_none_beyond_its_bytes)
+{
+    ks_session_id session = one_lane(100, 10);
+    struct ks_event pull = pull_event(session, 99, true);
+
+    bed_step(&bed, &pull);
+    EXPECT_EQ_I64(bed_count(&bed, KS_EFFECT_DELIVER), 0);
+    pull.pull.max_bytes = 299;
+    bed_step(&bed, &pull);
+    EXPECT_EQ_I64(bed_run(&bed, 0).count, 2);
+    EXPECT_EQ_U64(bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.bytes, 200);
+    pull = pull_event(session, 1, false);
+    bed_step(&bed, &pull);
+    EXPECT_EQ_I64(bed_run(&bed, 0).count, 1);
+}
+
 TEST(a_limit_that_is_lowered_takes_nothing_back_and_sends_nothing_until_there_is_room)
 {
     ks_session_id session = one_lane(5, 10);
