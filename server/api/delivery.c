@@ -14,13 +14,12 @@ static const struct ks_run *present_run(const struct ks_delivery *delivery)
 }
 
 /* The record of the framer's run; NULL: it may not be written. */
-static const struct ks_record *board_record(void *arg, ks_shard shard, ks_epoch epoch,
-                                            ks_number number)
+static const struct ks_record *board_record(void *arg, ks_number number)
 {
     struct ks_delivery *delivery = arg;
     struct ks_switchboard *board = delivery->subscription->board;
 
-    if (!ks_switchboard_may_finish(board, shard, epoch, delivery->now))
+    if (!delivery->may_finish)
         return NULL;
     if (delivery->framer.begun)
         return &delivery->held.record;
@@ -201,8 +200,7 @@ static void skip(struct ks_delivery *delivery)
     struct ks_framer *framer = &delivery->framer;
 
     assert(!framer->begun);
-    if (ks_switchboard_may_finish(delivery->subscription->board, framer->shard, framer->epoch,
-                                  delivery->now)) {
+    if (delivery->may_finish) {
         framer->next++;
         return;
     }
@@ -239,8 +237,11 @@ static size_t fill_run(struct ks_delivery *delivery, uint8_t *buffer, size_t roo
     ks_number first = framer->next;
     bool half_way = framer->begun;
     uint32_t end_index = framer->ends_count;
-    size_t size = ks_framer_fill(framer, buffer, room, ret_state);
+    size_t size;
 
+    delivery->may_finish = ks_switchboard_may_finish(delivery->subscription->board, framer->shard,
+                                                     framer->epoch, delivery->now);
+    size = ks_framer_fill(framer, buffer, room, ret_state);
     for (uint32_t i = end_index; i < framer->ends_count; i++)
         framer->ends[i] += (uint32_t)delivery->produced;
     delivery->produced += size;

@@ -507,8 +507,7 @@ size_t ks_framer_fill(struct ks_framer *framer, uint8_t *buffer, size_t room,
 
     *ret_state = KS_FRAME_DONE;
     while (framer->next < framer->end) {
-        const struct ks_record *record =
-            framer->source.record(framer->source.arg, framer->shard, framer->epoch, framer->next);
+        const struct ks_record *record = framer->source.record(framer->source.arg, framer->next);
         if (record == NULL) {
             *ret_state = framer->begun ? KS_FRAME_CUT : KS_FRAME_MISSING;
             break;

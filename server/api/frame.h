@@ -43,7 +43,7 @@ enum ks_frame_state {
 
 /* Where records come from: ks_switchboard_record() with its board, and in tests an array. */
 struct ks_frame_source {
-    const struct ks_record *(*record)(void *arg, ks_shard shard, ks_epoch epoch, ks_number number);
+    const struct ks_record *(*record)(void *arg, ks_number number);
     void *arg;
 };
 

@@ -462,41 +462,55 @@ void ks_session_pull(struct ks_core *core, const struct ks_event *event, struct 
 
 /* ---- Write. ---- */
 
-static void leave_unwritten(struct ks_core *core, const struct ks_lease *lease, ks_number number)
-{
-    const struct ks_slot *slot = ks_tracker_slot(&lease->tracker, number);
-    struct ks_session *session = &core->sessions[slot->session];
+/* Records of the run that are in memory, from `first` on. */
+struct part {
+    ks_number first;
+    ks_number end;
+    uint64_t assignment;
+};
 
-    assert(session->unwritten > 0 && session->unwritten_bytes >= slot->bytes);
-    session->unwritten--;
-    session->unwritten_bytes -= slot->bytes;
+static void write_begun(struct ks_lease *lease, const struct part *part)
+{
+    for (ks_number n = part->first; n < part->end; n++)
+        ks_tracker_begin(&lease->tracker, n, part->assignment);
 }
 
-static void write_one(struct ks_core *core, struct ks_lease *lease, const struct ks_event *event,
-                      ks_number number)
+/* The records of an assignment are out with one session, so it is asked once. */
+static void write_written(struct ks_core *core, struct ks_lease *lease, const struct part *part,
+                          ks_session_id id)
 {
+    struct ks_session *session = &core->sessions[id];
     struct ks_tracker *tracker = &lease->tracker;
-    ks_session_id id = event->write.session;
-    uint64_t assignment = event->write.assignment;
+    ks_instant deadline = ks_instant_add(core->now, session->ack_deadline);
+    uint32_t unwritten = tracker->unwritten;
+    uint64_t unwritten_bytes = tracker->unwritten_bytes;
 
-    switch (event->write.stage) {
-    case KS_STAGE_BEGUN: ks_tracker_begin(tracker, number, assignment); return;
-    case KS_STAGE_WRITTEN:
-        if (ks_tracker_written(tracker, number, assignment, id,
-                               ks_instant_add(core->now, core->sessions[id].ack_deadline)))
-            leave_unwritten(core, lease, number);
-        return;
-    case KS_STAGE_RETURNED:
-        ks_session_credit(core, lease, number, ks_tracker_return(tracker, number, assignment));
-        return;
-    }
+    for (ks_number n = part->first; n < part->end; n++)
+        (void)ks_tracker_written(tracker, n, part->assignment, id, deadline);
+    unwritten -= tracker->unwritten;
+    unwritten_bytes -= tracker->unwritten_bytes;
+    assert(session->unwritten >= unwritten && session->unwritten_bytes >= unwritten_bytes);
+    session->unwritten -= unwritten;
+    session->unwritten_bytes -= unwritten_bytes;
+    ks_session_mind(core, lease);
+}
+
+/* The last one first: a record that returns takes those behind it back. */
+static void write_returned(struct ks_core *core, struct ks_lease *lease, const struct part *part)
+{
+    for (ks_number n = part->end; n > part->first; n--)
+        ks_session_credit(core, lease, n - 1,
+                          ks_tracker_return(&lease->tracker, n - 1, part->assignment));
 }
 
 void ks_session_write(struct ks_core *core, const struct ks_event *event)
 {
     struct ks_lease *lease = ks_lease_of(core, event->write.shard, event->write.epoch);
-    ks_number first = event->write.first;
-    ks_number end = first + event->write.count;
+    struct part part = {
+        .first = event->write.first,
+        .end = event->write.first + event->write.count,
+        .assignment = event->write.assignment,
+    };
 
     assert(event->write.session < core->config.sessions_max);
     if (event->write.shard == KS_SHARD_NONE) {
@@ -505,11 +519,13 @@ void ks_session_write(struct ks_core *core, const struct ks_event *event)
     }
     if (lease == NULL)
         return;
-    /* The last one first: a record that returns takes those behind it back. */
-    for (ks_number n = end; n > first && n > lease->tracker.mark; n--)
-        write_one(core, lease, event, n - 1);
-    if (event->write.stage == KS_STAGE_WRITTEN)
-        ks_session_mind(core, lease);
+    if (part.first < lease->tracker.mark)
+        part.first = lease->tracker.mark;
+    switch (event->write.stage) {
+    case KS_STAGE_BEGUN: write_begun(lease, &part); break;
+    case KS_STAGE_WRITTEN: write_written(core, lease, &part, event->write.session); break;
+    case KS_STAGE_RETURNED: write_returned(core, lease, &part); break;
+    }
 }
 
 void ks_session_moved(struct ks_core *core, struct ks_lease *lease, ks_number mark,

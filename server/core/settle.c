@@ -90,20 +90,57 @@ static ks_number first_of(const struct ks_lease *lease, const struct claim *clai
     return claim->first < lease->tracker.mark ? lease->tracker.mark : claim->first;
 }
 
+/* Credit of consecutive records of one session and lane, which returns at once. */
+struct returning {
+    ks_number number; /* One of the records. */
+    struct ks_credit credit;
+};
+
+static void give_back(struct ks_core *core, struct ks_lease *lease, struct returning *returning)
+{
+    ks_session_credit(core, lease, returning->number, returning->credit);
+    returning->credit = (struct ks_credit){0};
+}
+
+static bool is_of_one(const struct ks_tracker *tracker, ks_number one, ks_number other)
+{
+    const struct ks_slot *a = ks_tracker_slot(tracker, one);
+    const struct ks_slot *b = ks_tracker_slot(tracker, other);
+
+    return a->session == b->session && ks_tracker_lane(tracker, a) == ks_tracker_lane(tracker, b);
+}
+
+/* Settles a record that the claim counts for. */
+static void settle_one(struct ks_core *core, struct ks_lease *lease, ks_number number,
+                       struct returning *returning)
+{
+    struct ks_credit credit = ks_tracker_settle(&lease->tracker, number);
+
+    if (credit.records == 0)
+        return;
+    if (returning->credit.records > 0 && !is_of_one(&lease->tracker, returning->number, number))
+        give_back(core, lease, returning);
+    returning->number = number;
+    ks_credit_add(&returning->credit, credit);
+}
+
 static void acknowledge(struct ks_core *core, struct ks_lease *lease, const struct claim *claim,
                         struct ks_settled *settled, struct ks_effects *effects)
 {
-    ks_number mark = lease->tracker.mark;
-    ks_number open;
+    struct ks_tracker *tracker = &lease->tracker;
+    ks_number mark = tracker->mark;
+    struct returning returning = {.number = 0};
 
-    settled->count = count_open(&lease->tracker, claim, &open);
     settled->up_to = claim->beyond < mark ? claim->beyond : mark;
     for (ks_number n = first_of(lease, claim); n < claim->beyond; n++) {
-        if (n >= lease->tracker.mark && counts(lease, claim, n, settled))
-            ks_session_credit(core, lease, n, ks_tracker_settle(&lease->tracker, n));
-        if (ks_tracker_is_settled(&lease->tracker, n))
+        if (!ks_tracker_is_settled(tracker, n) && counts(lease, claim, n, settled)) {
+            settle_one(core, lease, n, &returning);
+            settled->count++;
+        }
+        if (ks_tracker_is_settled(tracker, n))
             settled->up_to = n + 1;
     }
+    give_back(core, lease, &returning);
     ks_session_moved(core, lease, mark, effects);
 }
 

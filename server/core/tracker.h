@@ -108,6 +108,15 @@ struct ks_credit {
     uint64_t unwritten_bytes;
 };
 
+static inline void ks_credit_add(struct ks_credit *sum, struct ks_credit credit)
+{
+    sum->records += credit.records;
+    sum->bytes += credit.bytes;
+    sum->unused += credit.unused;
+    sum->unwritten += credit.unwritten;
+    sum->unwritten_bytes += credit.unwritten_bytes;
+}
+
 /* Begins an epoch: forgets everything. `slots` has `window` entries, `lanes` KS_LANES_MAX at most; they belong to the
  * caller. */
 void ks_tracker_init(struct ks_tracker *tracker, struct ks_slot *slots, uint32_t window,

@@ -170,16 +170,6 @@ uint32_t ks_board_stale_s(int64_t max_age_ms, int64_t held_ms, int64_t now_ms, i
     return seconds < 0 ? 0 : (uint32_t)seconds;
 }
 
-/* Its age is told by the stream's clock; from now on the instants of the loop count. */
-static uint32_t stale_after(const struct ks_board_lease *lease, const struct ks_record *record)
-{
-    const struct ks_switchboard *board = lease->board;
-    ks_span held = ks_instant_since(ks_board_now(board), lease->opened_at);
-
-    return ks_board_stale_s(ks_span_to_ms(board->config.core.poison.max_age), ks_span_to_ms(held),
-                            ks_board_stream_ms(board), record->arrival_ms);
-}
-
 /* "90 records expired unread, which arrived from .. to ..". */
 static void say_expired(const struct ks_board_lease *lease, char line[KS_STORY_LINE_MAX])
 {
@@ -231,6 +221,24 @@ static void tell_expired(struct ks_board_lease *lease, const struct ks_expired *
     *told = (struct ks_expired){.found = false};
 }
 
+/* Writes when each record of the batch is too old to fail. Its age counts by the stream's clock, read once, and from
+ * now on by that of the loop. False: the records never are. */
+static bool find_stale(const struct ks_board_lease *lease, const struct ks_batch *batch)
+{
+    struct ks_switchboard *board = lease->board;
+    int64_t max_age_ms = ks_span_to_ms(board->config.core.poison.max_age);
+    int64_t held_ms = ks_span_to_ms(ks_instant_since(ks_board_now(board), lease->opened_at));
+    int64_t now_ms;
+
+    if (max_age_ms == 0)
+        return false;
+    now_ms = ks_board_stream_ms(board);
+    for (uint32_t i = 0; i < batch->count; i++)
+        board->stale_s[i] =
+            ks_board_stale_s(max_age_ms, held_ms, now_ms, batch->records[i].arrival_ms);
+    return true;
+}
+
 /* Keeps what came; the core gets the sizes. */
 static void keep(struct ks_board_lease *lease, struct ks_batch *batch)
 {
@@ -244,7 +252,6 @@ static void keep(struct ks_board_lease *lease, struct ks_batch *batch)
         board->sizes[i] =
             (uint32_t)(batch->records[i].data.size + batch->records[i].partition_key.size);
         board->hashes[i] = ks_key_hash(batch->records[i].partition_key);
-        board->stale_s[i] = stale_after(lease, &batch->records[i]);
         bytes += board->sizes[i];
     }
     ks_metric_add_labelled(KS_METRIC_RECORDS_RECEIVED, board->config.subscription, batch->count);
@@ -254,7 +261,7 @@ static void keep(struct ks_board_lease *lease, struct ks_batch *batch)
     event.records.epoch = lease->epoch;
     event.records.sizes = board->sizes;
     event.records.hashes = board->hashes;
-    event.records.stale_s = board->stale_s;
+    event.records.stale_s = find_stale(lease, batch) ? board->stale_s : NULL;
     event.records.count = batch->count;
     event.records.at_end = batch->at_end;
     lease->millis_behind = batch->millis_behind;

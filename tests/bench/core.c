@@ -691,13 +691,10 @@ struct framing {
     uint64_t wire; /* Bytes written so far. */
 };
 
-static const struct ks_record *payload_record(void *arg, ks_shard shard, ks_epoch epoch,
-                                              ks_number number)
+static const struct ks_record *payload_record(void *arg, ks_number number)
 {
     const struct payload *payload = arg;
 
-    (void)shard;
-    (void)epoch;
     return &payload->records[number];
 }
 

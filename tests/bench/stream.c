@@ -97,14 +97,11 @@ static void run_sidecar(const struct cell *cell, const char *folder,
 
 /* ---- The plain loop ---- */
 
-static const struct ks_record *source_record(void *arg, ks_shard shard, ks_epoch epoch,
-                                             ks_number number)
+static const struct ks_record *source_record(void *arg, ks_number number)
 {
     static struct ks_record record;
     static char sequence[KS_SEQUENCE_MAX + 1];
 
-    (void)shard;
-    (void)epoch;
     record = memory_source_record(arg, number, sequence);
     return &record;
 }

@@ -14,7 +14,7 @@ from lib import (PATIENCE, RawStream, Sidecar, check, check_equal, main, numbere
 HEAD = re.compile(rb'"ack_id":"([^"]+)".{1,400}?"shard_id":"([^"]+)".{1,60}?"sequence_number":"(\d+)"'
                   rb'.{1,300}?"attempt":(\d+)')
 # Bytes of one chunk with the head of its HTTP frame: they may wait in the sidecar for the socket.
-CHUNK_BYTES = 64 * 1024 + 4096
+CHUNK_BYTES = 128 * 1024 + 4096
 
 
 class SlowStream:

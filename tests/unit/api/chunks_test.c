@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { READ_MAX = 1 << 20, SMALL_BUFFER = 4608 };
+enum { READ_MAX = 2 << 20, SMALL_BUFFER = 4608 };
 
 /* A streamed answer, and the two ends of its connection. */
 static struct answer {
