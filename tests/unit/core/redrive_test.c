@@ -181,3 +181,30 @@ TEST(a_letter_returned_unwritten_keeps_its_attempts)
     EXPECT_EQ_U64(pull(session), 7);
     EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.attempt, 5);
 }
+
+/* The last lease is returned, and the worker row says so: the letter has no lease and is in flight all the same. */
+TEST(a_worker_is_draining_while_a_redelivered_letter_is_in_flight)
+{
+    struct ks_event drain = {.kind = KS_EVENT_DRAIN, .drain = {ks_span_ms(25000)}};
+    struct ks_self_view view;
+    ks_session_id session;
+
+    bed_live(&bed);
+    session = bed_session(&bed, 1, 1 << 20);
+    redrive(0, 10);
+    EXPECT_EQ_U64(pull(session), 0);
+    bed_step(&bed, &drain);
+    bed_settle_down(&bed);
+    bed_answer(&bed, bed_asked(&bed, KS_STORE_SAY_GONE)->token, KS_DONE);
+    bed_settle_down(&bed);
+    EXPECT(bed_effect(&bed, KS_EFFECT_DRAINED, 0) == NULL);
+    ks_core_self(bed.core, &view);
+    EXPECT_EQ_I64(view.state, KS_WORKER_DRAINING);
+
+    EXPECT_EQ_I64(settle(session, 0, KS_ACK, 0), KS_SETTLE_OK);
+    bed_settle_down(&bed);
+    answer(0, KS_DONE);
+    bed_settle_down(&bed);
+    ks_core_self(bed.core, &view);
+    EXPECT_EQ_I64(view.state, KS_WORKER_GONE);
+}
