@@ -79,6 +79,18 @@ static void keep_unsent(struct ks_http2_wire *wire, const struct iovec *parts, s
     }
 }
 
+/* `size` bytes of the frame are in the socket. A body that is not produced is one message: its client has none of it
+ * before the end of its last frame, whatever follows that on the connection. */
+static void tell_sent(const struct ks_http2_frame *frame, size_t size)
+{
+    struct ks_exchange *exchange = &frame->stream->exchange;
+
+    if (exchange->answer.fill != NULL)
+        ks_exchange_sent(exchange, size);
+    else if (frame->size == 0)
+        ks_exchange_sent(exchange, SIZE_MAX);
+}
+
 /* The first `sent` of the bytes that hold these frames are in the socket: tells their streams. Returns how many frames
  * are not whole there; they stand first then. */
 static size_t pass_frames(struct ks_http2_frame *frames, size_t count, size_t sent)
@@ -93,7 +105,7 @@ static size_t pass_frames(struct ks_http2_frame *frames, size_t count, size_t se
         size = size < frame->size ? size : frame->size;
         frame->size -= size;
         if (frame->stream != NULL)
-            ks_exchange_sent(&frame->stream->exchange, size);
+            tell_sent(frame, size);
         if (frame->size == 0)
             continue;
         frame->end -= sent;

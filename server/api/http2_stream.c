@@ -381,11 +381,16 @@ static ssize_t read_fixed(struct ks_http2_stream *stream, uint8_t *buffer, size_
                           uint32_t *flags)
 {
     const struct ks_bytes *body = &stream->exchange.answer.body;
+    struct ks_http2_out *out = stream->wire->http2->out;
     size_t size = smaller(room, body->size - stream->sent);
 
     if (size > 0)
         memcpy(buffer, body->data + stream->sent, size);
     stream->sent += size;
+    if (stream->sent == body->size && stream->exchange.sent != NULL) {
+        out->copied = stream;
+        out->copied_size = size;
+    }
     if (stream->sent == body->size && !end_body(stream, flags))
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     return (ssize_t)size;

@@ -41,7 +41,8 @@ struct ks_http2_out {
     size_t framed;                               /* Bytes in the parts. */
     struct ks_http2_frame frames[KS_OUT_FRAMES]; /* Those with parts of what producers wrote. */
     size_t frame_count;
-    struct ks_http2_stream *copied; /* nghttp2 makes a frame of bytes that were kept. */
+    struct ks_http2_stream *
+        copied; /* nghttp2 makes a frame of bytes that were kept, or the last one of a fixed body. */
     size_t copied_size;
     struct ks_link ready; /* Streams that have bytes here which are in no frame. */
     size_t used;

@@ -7,12 +7,15 @@ import http.client
 import json
 import re
 import socket
+import struct
 
+from http2 import DATA, END_STREAM, WINDOW_UPDATE, Peer, frame
 from lib import (PATIENCE, RawStream, Sidecar, check, check_equal, main, numbered, pull_all, test,
                  wait_until)
 
 HEAD = re.compile(rb'"ack_id":"([^"]+)".{1,400}?"shard_id":"([^"]+)".{1,60}?"sequence_number":"(\d+)"'
                   rb'.{1,300}?"attempt":(\d+)')
+CONSUMER = "/kinesis_sidecar.v1.Consumer"
 # Bytes of one chunk with the head of its HTTP frame: they may wait in the sidecar for the socket.
 CHUNK_BYTES = 128 * 1024 + 4096
 
@@ -330,6 +333,33 @@ def poll_of_a_reader_that_stops_is_assigned_in_parts_under_one_batch_id(folder):
     check_equal((settled["ok"], settled["failed"]), (count, []), "one batch_id settles all parts")
     row = session_of(sidecar, "p")
     check_equal((row["in_flight"], row["assigned"]), (0, 0), row)
+    sidecar.kill()
+
+
+@test(seconds=60)
+def answer_of_a_pull_is_written_though_other_bytes_of_its_connection_wait(folder):
+    sidecar = Sidecar.local(folder, local_shards=2, lease_duration_ms=10000).start()
+    wait_held(sidecar, 2)
+    keys = "abcdefgh"
+    shards = [name for name, _ in sidecar.put([(key, b"x") for key in keys])]
+    few, (many, key) = shards[0], next((name, key) for name, key in zip(shards, keys) if name != shards[0])
+    for _ in range(30):
+        sidecar.put([(key, b"x" * 100000)] * 8)
+
+    peer = Peer(sidecar.port, settings=struct.pack(">HI", 4, (1 << 31) - 1), receive_bytes=4096)
+    peer.send(frame(WINDOW_UPDATE, payload=struct.pack(">I", (1 << 31) - (1 << 16) - 1)))
+    sidecar.call("POST", f"{CONSUMER}/OpenSession", {"clientId": "p", "shards": [few]})
+    peer.ask(1, f"/v1/records/stream?client_id=s&shards={many}&max_in_flight_bytes=64000000")
+    wait_until(lambda: (session_of(sidecar, "s") or {"assigned": 0})["assigned"] > 0, 20, "records wait for the socket")
+    peer.ask(3, f"{CONSUMER}/Pull", "POST", end=False, content_type="application/json")
+    peer.send(frame(DATA, END_STREAM, 3, b'{"session":"p"}'))
+    peer.until(lambda: peer.has(DATA, 3, END_STREAM), 20, "the answer")
+
+    # The client stops reading: records of the stream wait behind the answer.
+    ids = [record["ackId"] for record in json.loads(peer.body(3))["records"]]
+    check(ids and session_of(sidecar, "s")["assigned"] > 0, "both have records", ids)
+    check_equal(ack(sidecar, ids)["failed"], [], "the client has got them")
+    peer.close()
     sidecar.kill()
 
 

@@ -36,8 +36,14 @@ def block(path, method="GET", **more):
 class Peer:
     """A connection that says only what it is told to say, and remembers the frames that came."""
 
-    def __init__(self, port, settings=b"", preface=True):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=20 * PATIENCE)
+    def __init__(self, port, settings=b"", preface=True, receive_bytes=1 << 20):
+        """`receive_bytes`: at most so many are taken at once; the receive buffer is not larger if they are few."""
+        self.receive_bytes = receive_bytes
+        self.socket = socket.socket()
+        if receive_bytes < 1 << 20:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        self.socket.settimeout(20 * PATIENCE)
+        self.socket.connect(("127.0.0.1", port))
         self.bytes = b""
         self.frames = []  # (kind, flags, stream, payload)
         self.closed = False
@@ -54,7 +60,7 @@ class Peer:
         """Takes what has come."""
         self.socket.settimeout(wait or 0.001)
         try:
-            part = self.socket.recv(1 << 20)
+            part = self.socket.recv(self.receive_bytes)
             self.closed = self.closed or not part
             self.bytes += part
         except TimeoutError:

@@ -23,8 +23,10 @@ static void watch_row(const struct world *world, struct oracle_watch *watch,
                       const struct ks_worker_row *row, bool looked, int64_t now)
 {
     bool same = watch->boot == row->self.boot;
-    /* A boot that was not there a moment ago and has beaten since is as good as seen to advance. */
-    bool advanced = same ? watch->advanced || row->beat > watch->beat : looked && row->beat > 0;
+    /* A boot that was not there a moment ago and has beaten since is as good as seen to advance; not so one that a
+     * damaged row may have hidden. */
+    bool advanced = same ? watch->advanced || row->beat > watch->beat
+                         : looked && !watch->damaged && row->beat > 0;
 
     /* A row that cannot be read is no news, and no proof. */
     if (row->damaged) {
@@ -91,8 +93,14 @@ static void fleet_told(const struct world *world, struct process *process,
     struct oracle_rules *rules = &process->truth.rules;
     enum ks_store_operation operation = request->ask.operation;
     int64_t now = shell_clock(world, process).us;
+    struct ks_self_view self;
     bool looked = rules->looked && now - rules->looked_at <= 2 * world->swarm.core.beat.us;
 
+    /* A worker that is being registered again hears no news. */
+    ks_core_self(process->core, &self);
+    if (operation != KS_STORE_READ_WORKER &&
+        (self.state == KS_WORKER_STARTING || self.state == KS_WORKER_FENCED))
+        return;
     for (uint32_t worker = 0; worker < SIM_WORKERS; worker++)
         if (operation == KS_STORE_READ_FLEET ||
             (operation == KS_STORE_READ_NEWS &&
@@ -259,9 +267,14 @@ static void check_watched(struct world *world, const struct process *process,
 
     if (watch->boot != ask->expect_boot || watch->most != ask->expect_beat ||
         now.us - watch->since < enough)
-        oracle_fail(world, "w%u sends %s of w%u without having watched it for L + m",
-                    process->worker, world_table_operation_name(ask->operation),
-                    ask->worker.worker);
+        oracle_fail(
+            world,
+            "w%u sends %s of w%u (boot %04x, beat %llu) without having watched it for L + m: it "
+            "saw boot %04x and beat %llu for %lld ms",
+            process->worker, world_table_operation_name(ask->operation), ask->worker.worker,
+            (unsigned)(ask->expect_boot & 0xffff), (unsigned long long)ask->expect_beat,
+            (unsigned)(watch->boot & 0xffff), (unsigned long long)watch->most,
+            (long long)(now.us - watch->since) / SIM_MS);
 }
 
 /* S3. */
@@ -303,8 +316,13 @@ static void check_fit(struct world *world, const struct process *process,
         return;
     if (!target->present || target->damaged || target->boot != ask->worker.boot ||
         target->life != KS_LIVE || target->mode != KS_ACTIVE || !target->advanced)
-        oracle_fail(world, "w%u gives shard-%u to w%u, which is not active", process->worker,
-                    ask->shard, ask->worker.worker);
+        oracle_fail(
+            world,
+            "w%u gives shard-%u to w%u (boot %04x), which is not active: present %d, damaged "
+            "%d, boot %04x, life %d, mode %d, advanced %d",
+            process->worker, ask->shard, ask->worker.worker, (unsigned)(ask->worker.boot & 0xffff),
+            target->present, target->damaged, (unsigned)(target->boot & 0xffff), target->life,
+            target->mode, target->advanced);
 }
 
 static int64_t force_after(const struct ks_core_config *core)

@@ -99,10 +99,13 @@ static struct ks_member *member_slot(struct ks_core *core, uint32_t worker)
     return member;
 }
 
-/* A boot that we did not see a moment ago, and that has beaten since: it was registered and has gone on. */
-static bool just_came(const struct ks_core *core, const struct ks_worker_row *row)
+/* True for a boot that the last read of all rows did not show, and that has beaten since: it was registered after that
+ * read. Where that read showed a damaged row, this boot may have been in it. */
+static bool just_came(const struct ks_core *core, const struct ks_member *member,
+                      const struct ks_worker_row *row)
 {
-    return row->beat > 0 && !past(core->now, core->fleet.whole_at, 2 * core->config.beat.us);
+    return row->beat > 0 && !member->damaged &&
+           !past(core->now, core->fleet.whole_at, 2 * core->config.beat.us);
 }
 
 /* A pair (boot, beat) seen unchanged over reads at most 2B apart counts as watched time; anything else starts the watch
@@ -112,7 +115,7 @@ static void watch(struct ks_core *core, struct ks_member *member, const struct k
     bool gap = ks_instant_since(core->now, member->read_at).us > 2 * core->config.beat.us;
 
     if (member->self.boot != row->self.boot) {
-        *member = (struct ks_member){.advanced = just_came(core, row),
+        *member = (struct ks_member){.advanced = just_came(core, member, row),
                                      .advanced_at = core->now,
                                      .seen_at = core->now,
                                      .short_since = KS_NEVER,

@@ -259,3 +259,34 @@ TEST(a_newcomer_lets_an_elder_lead)
     bed_answer_fleet(&bed, must_ask(KS_STORE_READ_FLEET)->token, three, 3, KS_NOBODY, 4);
     EXPECT(bed_asked(&bed, KS_STORE_CLAIM_OFFICE) != NULL);
 }
+
+static void wait_for_read(void)
+{
+    for (int i = 0; i < 40 && bed_asked(&bed, KS_STORE_READ_FLEET) == NULL; i++) {
+        bed.now = ks_core_deadline(bed.core);
+        bed_tick(&bed);
+    }
+}
+
+/* The worker may be dead, and its row was damaged when all rows were read last. */
+TEST(a_boot_in_a_row_that_was_damaged_has_not_just_come)
+{
+    const struct ks_member *member;
+
+    for (int damaged = 0; damaged < 2; damaged++) {
+        beside_a_leader();
+        news();
+        wait_for_read();
+        rows[1].damaged = damaged == 1;
+        rows[1].self.boot = damaged == 1 ? 0 : 9;
+        bed_answer_fleet(&bed, must_ask(KS_STORE_READ_FLEET)->token, rows, damaged == 1 ? 2 : 1,
+                         (struct ks_incarnation){BED_OTHER, 9}, 4);
+        wait_for_read();
+        rows[1] = (struct ks_worker_row){.self = {BED_OTHER, 10}, .beat = 1};
+        news();
+        member = ks_native_member(bed.core, BED_OTHER);
+        EXPECT(member != NULL);
+        EXPECT_EQ_I64(member->self.boot, 10);
+        EXPECT_EQ_I64(member->advanced, damaged == 0);
+    }
+}
