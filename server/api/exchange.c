@@ -338,10 +338,40 @@ void ks_exchange_run(struct ks_exchange *exchange)
     exchange->route->handle(exchange);
 }
 
+static size_t pour(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
+                   enum ks_fill *ret_fill)
+{
+    struct ks_answer *answer = &exchange->answer;
+    size_t left = answer->body.size - answer->poured;
+    size_t size = left < room ? left : room;
+
+    *ret_fill = size > 0 ? KS_FILL_MORE : KS_FILL_END;
+    if (size > 0)
+        memcpy(buffer, answer->body.data + answer->poured, size);
+    answer->poured += size;
+    return size;
+}
+
+void ks_exchange_pour(struct ks_exchange *exchange)
+{
+    assert(exchange->answered && exchange->answer.fill == NULL);
+    exchange->answer.fill = pour;
+}
+
 void ks_exchange_sent(struct ks_exchange *exchange, size_t size)
 {
-    if (exchange->sent != NULL && size > 0)
-        exchange->sent(exchange, size);
+    struct ks_answer *answer = &exchange->answer;
+
+    if (exchange->sent == NULL || size == 0)
+        return;
+    /* One message: its client can do nothing with a part of it. */
+    if (answer->body.size > 0) {
+        answer->sent += size;
+        if (answer->sent < answer->body.size)
+            return;
+        size = SIZE_MAX;
+    }
+    exchange->sent(exchange, size);
 }
 
 bool ks_exchange_may_send(struct ks_exchange *exchange)

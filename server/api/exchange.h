@@ -97,6 +97,9 @@ struct ks_answer {
     bool broken;       /* A line of them was lost: the transport cuts the answer. */
     bool close;        /* The connection ends with this answer; HTTP/2 ends the stream alone. */
     ks_producer *fill; /* Of a streamed answer. */
+    /* Bytes of `body` that its producer wrote, and those that are in the socket's buffer. */
+    size_t poured;
+    size_t sent;
 };
 
 struct ks_transport {
@@ -127,12 +130,12 @@ struct ks_exchange {
     void *context;
     void (*body_part)(struct ks_exchange *exchange, ks_view part, bool end);
     void (*closed)(struct ks_exchange *exchange);
-    /* NULL, or: so many more of the bytes that the producer wrote, in their order, are in the socket's buffer. */
+    /* NULL, or: so many more of the bytes that the producer wrote, in their order, are in the socket's buffer. Of an
+     * answer that is one body: SIZE_MAX, once, when all of it is there. */
     void (*sent)(struct ks_exchange *exchange, size_t size);
     /* NULL, or: false if bytes of the answer that wait for the socket must not be sent any more. The transport
      * asks before it sends what waited, and cuts the connection. */
     bool (*may_send)(struct ks_exchange *exchange);
-    bool completed; /* When `closed` is called: the whole answer is in the socket's buffer. */
 };
 
 /* Call once the exchange is zeroed and `api` and `transport` are set. */
@@ -154,7 +157,10 @@ void ks_exchange_run(struct ks_exchange *exchange);
  * parts until now count as consumed. */
 bool ks_exchange_part(struct ks_exchange *exchange, ks_view part, bool end);
 
-/* So many more bytes that the producer of the answer wrote are in the socket's buffer. */
+/* Has a producer write the body of an answer that is one body, for a transport that reports what is in the socket of
+ * what producers write. */
+void ks_exchange_pour(struct ks_exchange *exchange);
+/* So many more bytes of the answer's body are in the socket's buffer. */
 void ks_exchange_sent(struct ks_exchange *exchange, size_t size);
 /* False if bytes of the answer that wait for the socket must not be sent any more. */
 bool ks_exchange_may_send(struct ks_exchange *exchange);

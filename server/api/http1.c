@@ -40,8 +40,6 @@ enum step { STEP_HEAD, STEP_BODY, STEP_HANDLER, STEP_ANSWER };
 struct call {
     struct ks_exchange exchange;
     struct wire *wire;
-    struct ks_link
-        fixed; /* In http1->fixed, while a fixed answer may not be sent whenever it can. */
     struct ks_link ready; /* In http1->ready, while its producer or its socket may have more. */
     struct ks_chunks chunks;
     enum ks_flow flow;
@@ -66,7 +64,6 @@ struct ks_http1 {
     struct ks_hook hook;
     struct ks_timer kick;
     struct ks_link wires;
-    struct ks_link fixed; /* Calls. */
     struct ks_link ready; /* Likewise. */
     struct ks_lingers lingers;
     struct wire *taking; /* The connection that is being given to the daemon. */
@@ -201,7 +198,6 @@ static void *call_new(void *arg, const char *target, struct MHD_Connection *conn
         return NULL;
     ks_exchange_init(&call->exchange, http1->api, &transport);
     call->wire = wire;
-    ks_link_init(&call->fixed);
     ks_link_init(&call->ready);
     call->target_end = target + strlen(target);
     call->target = ks_strdup(target);
@@ -228,7 +224,6 @@ static void call_free(struct call *call)
     http1->calls--;
     http1->api->bodies_bytes -= call->charged;
     call->wire->call = NULL;
-    ks_list_remove(&call->fixed);
     ks_list_remove(&call->ready);
     ks_chunks_free(&call->chunks);
     ks_exchange_end(&call->exchange);
@@ -253,10 +248,10 @@ static void completed(void *arg, struct MHD_Connection *connection, void **conte
 
     (void)arg;
     (void)connection;
+    (void)why;
     if (call == NULL)
         return;
     *context = NULL;
-    call->exchange.completed = why == MHD_REQUEST_TERMINATED_COMPLETED_OK;
     set_deadline(call->wire, KS_IDLE_WAIT_MS);
     call_free(call);
 }
@@ -330,6 +325,9 @@ static struct MHD_Response *make_response(struct call *call)
 {
     struct ks_answer *answer = &call->exchange.answer;
 
+    /* The daemon reports the end of an answer some time after its last byte is in the socket. */
+    if (answer->fill == NULL && answer->body.size > 0 && call->exchange.sent != NULL)
+        ks_exchange_pour(&call->exchange);
     if (answer->fill != NULL)
         return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 2 * KS_FILL_MIN, fill, call,
                                                  NULL);
@@ -371,29 +369,10 @@ static enum MHD_Result queue(struct call *call)
     if (ok)
         result = MHD_queue_response(call->wire->connection, answer->status, response);
     MHD_destroy_response(response);
-    if (answer->fill == NULL && call->exchange.may_send != NULL && ks_list_empty(&call->fixed))
-        ks_list_append(&call->wire->http1->fixed, &call->fixed);
     return result;
 }
 
 /* ---- The turn ---- */
-
-/* Before the daemon sends what waited for its socket: a lease may be lost meanwhile. Its records must not leave. */
-static void cut_stale(struct ks_http1 *http1)
-{
-    struct ks_link *cursor;
-    struct ks_link *after;
-
-    KS_LIST_EACH(cursor, after, &http1->fixed)
-    {
-        struct call *call = KS_LIST_ENTRY(cursor, struct call, fixed);
-
-        if (ks_exchange_may_send(&call->exchange))
-            continue;
-        ks_list_remove(&call->fixed);
-        cut(call);
-    }
-}
 
 static void pump_ready(struct ks_http1 *http1)
 {
@@ -422,7 +401,6 @@ static ks_instant turn(struct ks_hook *hook, ks_instant now)
     if (!http1->pending && !ks_instant_reached(now, http1->due))
         return ks_list_empty(&http1->ready) ? http1->due : now;
     http1->pending = false;
-    cut_stale(http1);
     if (MHD_run(http1->daemon) == MHD_NO)
         ks_error("http: the daemon did not run");
 
@@ -653,7 +631,8 @@ static void peer_moved(struct ks_watch *watch, uint32_t events)
     if (wire->call == NULL)
         return;
     /* Whoever sent a request and closed its side still gets an answer that needs no waiting. */
-    if (wire->call->step != STEP_HANDLER && wire->call->exchange.answer.fill == NULL)
+    if (wire->call->step != STEP_HANDLER &&
+        (wire->call->exchange.answer.fill == NULL || wire->call->exchange.answer.body.size > 0))
         return;
     wire->call->gone = true;
     resume(wire->call);
@@ -747,7 +726,6 @@ ks_err ks_http1_new(struct ks_api *api, struct ks_loop *loop, struct ks_http1 **
     http1->hook.turn = turn;
     http1->watch = (struct ks_watch){.ready = daemon_ready, .fd = -1};
     ks_link_init(&http1->wires);
-    ks_link_init(&http1->fixed);
     ks_link_init(&http1->ready);
     ks_lingers_init(&http1->lingers, loop);
     http1->daemon = start(http1);

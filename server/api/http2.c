@@ -79,18 +79,6 @@ static void keep_unsent(struct ks_http2_wire *wire, const struct iovec *parts, s
     }
 }
 
-/* `size` bytes of the frame are in the socket. A body that is not produced is one message: its client has none of it
- * before the end of its last frame, whatever follows that on the connection. */
-static void tell_sent(const struct ks_http2_frame *frame, size_t size)
-{
-    struct ks_exchange *exchange = &frame->stream->exchange;
-
-    if (exchange->answer.fill != NULL)
-        ks_exchange_sent(exchange, size);
-    else if (frame->size == 0)
-        ks_exchange_sent(exchange, SIZE_MAX);
-}
-
 /* The first `sent` of the bytes that hold these frames are in the socket: tells their streams. Returns how many frames
  * are not whole there; they stand first then. */
 static size_t pass_frames(struct ks_http2_frame *frames, size_t count, size_t sent)
@@ -105,7 +93,7 @@ static size_t pass_frames(struct ks_http2_frame *frames, size_t count, size_t se
         size = size < frame->size ? size : frame->size;
         frame->size -= size;
         if (frame->stream != NULL)
-            tell_sent(frame, size);
+            ks_exchange_sent(&frame->stream->exchange, size);
         if (frame->size == 0)
             continue;
         frame->end -= sent;
@@ -281,10 +269,8 @@ static void flush(struct ks_http2_wire *wire)
             if (!ks_http2_stream_keep(
                     KS_LIST_ENTRY(out->ready.next, struct ks_http2_stream, unframed)))
                 wire->dead = true;
-        if (wire->unsent.size == 0 && !wire->dead)
-            ks_http2_streams_sent(wire);
     }
-    if (wire->unsent.size == 0 && !wire->dead)
+    if (!wire->dead)
         ks_http2_streams_sent(wire);
     if (more && wire->unsent.size == 0 && !wire->dead)
         ks_http2_soon(wire);

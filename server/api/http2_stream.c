@@ -139,6 +139,15 @@ static void note_filled(struct ks_http2_stream *stream)
         ks_list_append(&stream->wire->filled, &stream->filled);
 }
 
+/* True while bytes of the stream wait for the socket. */
+static bool has_frames(const struct ks_http2_wire *wire, const struct ks_http2_stream *stream)
+{
+    for (size_t i = 0; i < wire->frame_count; i++)
+        if (wire->frames[i].stream == stream)
+            return true;
+    return false;
+}
+
 void ks_http2_streams_sent(struct ks_http2_wire *wire)
 {
     struct ks_link *cursor;
@@ -148,16 +157,15 @@ void ks_http2_streams_sent(struct ks_http2_wire *wire)
     {
         struct ks_http2_stream *stream = KS_LIST_ENTRY(cursor, struct ks_http2_stream, filled);
 
-        if (stream->stage.size > 0 || stream->ready.size > 0)
-            continue;
-        ks_list_remove(&stream->filled);
+        if (stream->stage.size == 0 && stream->ready.size == 0 && !has_frames(wire, stream))
+            ks_list_remove(&stream->filled);
     }
-    while (!ks_list_empty(&wire->parting)) {
-        struct ks_http2_stream *stream =
-            KS_LIST_ENTRY(wire->parting.next, struct ks_http2_stream, link);
+    KS_LIST_EACH(cursor, after, &wire->parting)
+    {
+        struct ks_http2_stream *stream = KS_LIST_ENTRY(cursor, struct ks_http2_stream, link);
 
-        stream->exchange.completed = true;
-        ks_http2_stream_free(stream);
+        if (!has_frames(wire, stream))
+            ks_http2_stream_free(stream);
     }
 }
 
@@ -384,12 +392,15 @@ static ssize_t read_fixed(struct ks_http2_stream *stream, uint8_t *buffer, size_
     struct ks_http2_out *out = stream->wire->http2->out;
     size_t size = smaller(room, body->size - stream->sent);
 
+    if (!ks_exchange_may_send(&stream->exchange))
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     if (size > 0)
         memcpy(buffer, body->data + stream->sent, size);
     stream->sent += size;
-    if (stream->sent == body->size && stream->exchange.sent != NULL) {
+    if (size > 0 && stream->exchange.sent != NULL) {
         out->copied = stream;
         out->copied_size = size;
+        note_filled(stream);
     }
     if (stream->sent == body->size && !end_body(stream, flags))
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;

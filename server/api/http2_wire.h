@@ -41,8 +41,8 @@ struct ks_http2_out {
     size_t framed;                               /* Bytes in the parts. */
     struct ks_http2_frame frames[KS_OUT_FRAMES]; /* Those with parts of what producers wrote. */
     size_t frame_count;
-    struct ks_http2_stream *
-        copied; /* nghttp2 makes a frame of bytes that were kept, or the last one of a fixed body. */
+    struct ks_http2_stream
+        *copied; /* nghttp2 makes a frame of bytes that were kept, or of a fixed body. */
     size_t copied_size;
     struct ks_link ready; /* Streams that have bytes here which are in no frame. */
     size_t used;
@@ -158,7 +158,7 @@ void ks_http2_session_finish(struct ks_http2_wire *wire);
 struct ks_http2_stream *ks_http2_stream_new(struct ks_http2_wire *wire, int32_t id);
 /* nghttp2 closes the stream: frees it, or lets it wait until its last bytes are in the socket. */
 void ks_http2_stream_over(struct ks_http2_stream *stream);
-/* All bytes of the wire are in the socket: frees the streams that waited for it. */
+/* Frees the streams that waited for their last bytes, if these are in the socket. */
 void ks_http2_streams_sent(struct ks_http2_wire *wire);
 /* False if bytes of a stream that wait must not be sent any more. */
 bool ks_http2_streams_may_send(struct ks_http2_wire *wire);

@@ -479,8 +479,6 @@ static void closed(struct ks_exchange *exchange)
         stop_waiting(poll);
         poller_rest(poller);
     }
-    if (exchange->completed)
-        ks_delivery_sent(&poll->delivery, SIZE_MAX);
     ks_delivery_end(&poll->delivery);
     ks_free(poll);
 }

@@ -127,9 +127,9 @@ static enum verdict settle_records(struct item *item, const struct ks_ack_run *r
         case KS_SETTLE_SESSION_EXPIRED: return VERDICT_EXPIRED;
         }
         if (verdict == VERDICT_GO_ON && done > first)
-            verdict =
-                verdict_of(ks_settling_done(item->settling, done - first, run->shard, run->epoch,
-                                            settles(outcome) ? settled.up_to : 0));
+            verdict = verdict_of(ks_settling_done(item->settling, done - first - settled.unwritten,
+                                                  run->shard, run->epoch,
+                                                  settles(outcome) ? settled.up_to : 0));
         first = done + settled.expired_count;
     }
     return verdict;

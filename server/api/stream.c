@@ -388,8 +388,6 @@ static void closed(struct ks_exchange *exchange)
     ks_switchboard_unlisten(stream->subscription->board, &stream->listener);
     ks_questions_free(&stream->questions);
     ks_list_remove(&stream->link);
-    if (exchange->completed)
-        ks_delivery_sent(&stream->delivery, SIZE_MAX);
     ks_delivery_end(&stream->delivery);
     ks_switchboard_detach(stream->subscription->board, stream->delivery.session, &stream->consumer,
                           stream->cut);

@@ -70,8 +70,14 @@ static bool is_open(const struct ks_slot *slot)
     return slot->state == KS_SLOT_PENDING || ks_slot_is_out(slot);
 }
 
-/* True if the settlement counts for the record. A record that was never written is passed over: the id does not name
- * it. One that was not written to this session, or not in this assignment, is noted: it is delivered again. */
+/* A record that was never written is passed over: the id does not name it. */
+static void note_unwritten(struct ks_settled *settled)
+{
+    settled->unwritten += settled->expired_count == 0;
+}
+
+/* True if the settlement counts for the record. One that was never written is passed over. One that was not written to
+ * this session, or not in this assignment, is noted: it is delivered again. */
 static bool counts(const struct ks_lease *lease, const struct claim *claim, ks_number number,
                    struct ks_settled *settled)
 {
@@ -79,7 +85,9 @@ static bool counts(const struct ks_lease *lease, const struct claim *claim, ks_n
 
     if (ks_tracker_may_settle(&lease->tracker, number, claim->session, claim->assignment))
         return true;
-    if (slot->attempts > 0 && is_open(slot))
+    if (is_open(slot) && slot->attempts == 0)
+        note_unwritten(settled);
+    else if (is_open(slot))
         note_expired(settled, number);
     return false;
 }
@@ -194,8 +202,12 @@ static enum ks_settle_status retry(struct ks_core *core, struct ks_lease *lease,
         struct ks_slot *slot = ks_tracker_slot(&lease->tracker, n);
         bool again = slot->failed;
 
-        if (!is_open(slot) || slot->attempts == 0)
+        if (!is_open(slot))
             continue;
+        if (slot->attempts == 0) {
+            note_unwritten(settled);
+            continue;
+        }
         if (!is_last(slot, claim) ||
             !ks_tracker_may_settle(&lease->tracker, n, claim->session, claim->assignment)) {
             note_expired(settled, n);
@@ -221,8 +233,12 @@ static enum ks_settle_status extend(struct ks_core *core, struct ks_lease *lease
     for (ks_number n = first_of(lease, claim); n < claim->beyond; n++) {
         const struct ks_slot *slot = ks_tracker_slot(tracker, n);
 
-        if (!is_open(slot) || slot->attempts == 0)
+        if (!is_open(slot))
             continue;
+        if (slot->attempts == 0) {
+            note_unwritten(settled);
+            continue;
+        }
         if (!is_last(slot, claim) || !ks_tracker_extend(tracker, n, deadline))
             note_expired(settled, n);
     }

@@ -69,6 +69,7 @@ class Place:
         self.checkpoint = -1
         self.looked = -1        # Up to here all are known to have been settled.
         self.next = None        # The record that a seek went to: its shard stands on it, and it is the next one.
+        self.sought_at = 0.0    # When the last seek ended.
         self.excused = []       # [(beyond, up to)]: what a seek passed over or a checkpoint covered, known by then or not.
         self.cumulative = []    # Checkpoints that were asked for.
         self.epochs = {}        # Epoch -> when something of it came first.
@@ -144,14 +145,14 @@ class Ledger:
             check(done_at is None or done_at > connection.began, f"came again after it was settled at {done_at}:", said)
             attempt = (boot, epoch, int(line["attempt"]))
             # A record that is half-way while it is recalled is finished, and was not counted by then.
-            check(attempt not in known.attempts or connection.slow or attempt in known.slowly or known.bytes >= HALF_WAY_BYTES,
-                  "one attempt came twice:", said, known.story)
+            half_way = connection.slow or attempt in known.slowly or known.bytes >= HALF_WAY_BYTES
+            check(attempt not in known.attempts or half_way, "one attempt came twice:", said, known.story)
             known.attempts.add(attempt)
             if connection.slow:
                 known.slowly.add(attempt)
             self.check_written(known, *attempt, said)
             known.sent.add((*attempt, connection.number))
-            self.check_order(connection, shard, epoch, sequence, int(line["attempt"]), line["name"].split(":")[0], said)
+            self.check_order(connection, shard, epoch, sequence, int(line["attempt"]), line["name"].split(":")[0], half_way, said)
 
     def half(self, connection, line, size):
         """A reader has `size` bytes of the record's line, and not all. Returns whether the sidecar may have sent all of it."""
@@ -179,13 +180,13 @@ class Ledger:
         sent = sum(one[:2] == (boot, epoch) for one in known.sent)
         check(attempt - 1 <= sent, f"attempt {attempt} of a record that was sent whole {sent} times:", said, known.story)
 
-    def check_order(self, connection, shard, epoch, sequence, attempt, key, said):
+    def check_order(self, connection, shard, epoch, sequence, attempt, key, half_way, said):
         ordering = connection.options.get("ordering", "shard") if not connection.polls else self.ordering
         if ordering in ("none", None):
             return
         key = key if ordering == "key" else ""
         furthest, last = connection.furthest.get((shard, epoch, key), (-1, sequence))
-        check(attempt > 1 or sequence > furthest, f"a first attempt behind {furthest}:", said)
+        check(attempt > 1 or sequence > furthest or half_way and sequence == furthest, f"a first attempt behind {furthest}:", said)
         connection.furthest[shard, epoch, key] = max(furthest, sequence), sequence
         if not self.gives_up:
             self.check_none_skipped(shard, epoch, key, last, sequence, said)
@@ -273,6 +274,7 @@ class Ledger:
             for shard in shards:
                 place = self.places[shard]
                 place.seeks += 1
+                place.sought_at = time.monotonic()
                 if shard not in moved:
                     continue
                 before, after = moved[shard]

@@ -199,7 +199,7 @@ class Client:
             check(ack_id in dict(items), "failed, though nobody sent it:", ack_id)
             known = self.ledger.ids[ack_id]
             check(reason in ("FENCED", "EXPIRED") or reason == "UNKNOWN" and known[3] != self.member.boot, reason, message,
-                  known, self.ledger.records[known[:2]].story)
+                  known, self.source, self.ledger.records[known[:2]].story)
         self.ledger.end(items, seeks, {ack_id for ack_id, _, _ in failed}, durable)
 
     def settle_batch(self, chance, wait):

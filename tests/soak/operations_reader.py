@@ -74,10 +74,12 @@ class Reader(Client):
         lines = super().read(chance)
         self.note_half()
         if self.faithful and isinstance(self.source, HttpStream):
-            for line in lines:
+            for number, line in enumerate(lines):
                 if line["type"] in ("lease_returning", "draining"):
+                    later = {one["ack_id"] for one in lines[number:] if one["type"] == "record"}
                     self.acknowledge([one for one in self.held.values() if one["shard_id"] == line.get("shard_id", one["shard_id"])
-                                      and one["shard_id"] not in self.over], seconds_of(line["deadline"]))
+                                      and one["shard_id"] not in self.over and one["ack_id"] not in later],
+                                     seconds_of(line["deadline"]))
                 if line["type"] in ("lease_returning", "lease_lost"):
                     self.over.add(line["shard_id"])
         return lines
@@ -162,8 +164,9 @@ class Reader(Client):
                 line["shard_id"], int(line["sequence_number"])].finishes.values()) <= most]
 
     def sought(self, line, seeks):
+        """A seek ended its lease epoch, or may have: the record may have been on its way since the stream began."""
         place = self.ledger.places[line["shard_id"]]
-        return place.seeks % 2 == 1 or place.seeks != seeks.get(line["shard_id"])
+        return place.seeks % 2 == 1 or place.seeks != seeks.get(line["shard_id"]) or place.sought_at > self.source.began
 
     def settle_half(self, chance):
         """By the id of a record that was read in part: it counts only if all of it was sent."""
