@@ -115,11 +115,13 @@ bool ks_delivery_pull_more(struct ks_delivery *delivery, uint32_t max_records, u
     uint32_t room = KS_BATCH_RUNS_MAX - delivery->run_count;
     uint32_t count;
 
-    assert(!ks_delivery_pending(delivery));
+    assert(!ks_delivery_pending(delivery) && delivery->run_count > 0);
     if (delivery->late || room == 0 || !session_lives(delivery))
         return false;
-    count = ks_switchboard_pull_more(delivery->subscription->board, delivery->session, max_records,
-                                     max_bytes, delivery->runs + delivery->run_count, room);
+    count =
+        ks_switchboard_pull_more(delivery->subscription->board, delivery->session,
+                                 delivery->runs[delivery->run_count - 1].assignment, max_records,
+                                 max_bytes, delivery->runs + delivery->run_count, room);
     delivery->run_count += count;
     return count > 0;
 }

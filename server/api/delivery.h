@@ -60,7 +60,8 @@ void ks_delivery_init(struct ks_delivery *delivery, const struct ks_subscription
 bool ks_delivery_pull(struct ks_delivery *delivery, uint32_t max_records, uint64_t max_bytes,
                       uint32_t max_runs);
 /* Takes more records for the same batch; the last ones must be out. False if there are none, none is small enough, the
- * batch has KS_BATCH_RUNS_MAX runs, or the session is over. `batch_id` does not name them yet. */
+ * batch has KS_BATCH_RUNS_MAX runs, or the session is over or pulled for another answer. `batch_id` does not name them
+ * yet. */
 bool ks_delivery_pull_more(struct ks_delivery *delivery, uint32_t max_records, uint64_t max_bytes);
 /* Has `batch_id` name the runs that were pulled; "" if there are none. */
 void ks_delivery_name(struct ks_delivery *delivery);

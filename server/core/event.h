@@ -99,7 +99,9 @@ struct ks_event {
             uint32_t max_records;
             uint64_t max_bytes; /* At least one record is delivered even when it is larger. */
             uint32_t max_runs;  /* DELIVER effects at most. */
-            bool continues; /* Its answer has records already: none may be larger than max_bytes. */
+            /* 0, or the last pull of an answer that has records already: nothing is assigned if the session pulled
+             * since, and no record larger than max_bytes. */
+            uint64_t after;
         } pull;
         struct {
             ks_session_id session;

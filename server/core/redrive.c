@@ -207,7 +207,7 @@ uint32_t ks_redrive_pull(struct ks_core *core, const struct ks_event *event, uin
     while (runs < event->pull.max_runs && runs < event->pull.max_records &&
            ks_session_room(session) > 0 && ks_effects_room(core, effects, 1)) {
         /* One by itself may be larger than all that is left. */
-        uint64_t most = runs == 0 && !event->pull.continues
+        uint64_t most = runs == 0 && event->pull.after == 0
                             ? UINT64_MAX
                             : ks_session_bytes_left(session, *bytes_left);
         struct ks_redrive *letter = next_of(core, event->pull.session, most);

@@ -418,10 +418,13 @@ void ks_session_pull(struct ks_core *core, const struct ks_event *event, struct 
     uint32_t left = event->pull.max_records;
     uint64_t bytes_left = event->pull.max_bytes;
     uint32_t idle_leases = 0;
-    bool may_exceed = !event->pull.continues;
+    bool may_exceed = event->pull.after == 0;
     uint32_t runs;
 
     assert(session->used);
+    /* What another answer has got meanwhile would be missing between the records of this one. */
+    if (!may_exceed && event->pull.after != session->pulled)
+        return;
     session->attached = true;
     if (session->pulls) {
         session->over_at = ks_instant_add(core->now, session->linger);
@@ -458,6 +461,8 @@ void ks_session_pull(struct ks_core *core, const struct ks_event *event, struct 
         bytes_left -= min_u64(bytes_left, run.bytes);
     }
     session->hungry = runs == 0;
+    if (runs > 0)
+        session->pulled = core->assignment;
 }
 
 /* ---- Write. ---- */

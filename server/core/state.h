@@ -191,6 +191,7 @@ struct ks_session {
     bool attached; /* A stream: it has its connection. A session that pulls: a poll is waiting. */
     bool pulls;
     bool hungry;         /* Its last pull left it wanting; wake it. */
+    uint64_t pulled;     /* The assignment of its last pull that brought something. */
     uint32_t epoch;      /* Of this slot: +1 at every open and every take-over. */
     uint32_t born_epoch; /* Its first; between the two: the same client, taken over. */
     bool explicit_credit;

@@ -394,7 +394,7 @@ static uint32_t pull_runs(struct ks_switchboard *board, const struct ks_event *e
 }
 
 static struct ks_event pull_event(ks_session_id session, uint32_t max_records, uint64_t max_bytes,
-                                  uint32_t max_runs, bool continues)
+                                  uint32_t max_runs, uint64_t after)
 {
     return (struct ks_event){
         .kind = KS_EVENT_SESSION_PULL,
@@ -402,7 +402,7 @@ static struct ks_event pull_event(ks_session_id session, uint32_t max_records, u
                  .max_records = max_records,
                  .max_bytes = max_bytes,
                  .max_runs = max_runs,
-                 .continues = continues},
+                 .after = after},
     };
 }
 
@@ -410,16 +410,16 @@ uint32_t ks_switchboard_pull(struct ks_switchboard *board, ks_session_id session
                              uint32_t max_records, uint64_t max_bytes, struct ks_run *runs,
                              uint32_t max_runs)
 {
-    struct ks_event event = pull_event(session, max_records, max_bytes, max_runs, false);
+    struct ks_event event = pull_event(session, max_records, max_bytes, max_runs, 0);
 
     return pull_runs(board, &event, runs);
 }
 
 uint32_t ks_switchboard_pull_more(struct ks_switchboard *board, ks_session_id session,
-                                  uint32_t max_records, uint64_t max_bytes, struct ks_run *runs,
-                                  uint32_t max_runs)
+                                  uint64_t after, uint32_t max_records, uint64_t max_bytes,
+                                  struct ks_run *runs, uint32_t max_runs)
 {
-    struct ks_event event = pull_event(session, max_records, max_bytes, max_runs, true);
+    struct ks_event event = pull_event(session, max_records, max_bytes, max_runs, after);
 
     return pull_runs(board, &event, runs);
 }

@@ -175,10 +175,11 @@ struct ks_run {
 uint32_t ks_switchboard_pull(struct ks_switchboard *board, ks_session_id session,
                              uint32_t max_records, uint64_t max_bytes, struct ks_run *runs,
                              uint32_t max_runs);
-/* As ks_switchboard_pull(), for an answer that has records already: no record may be larger than max_bytes. */
+/* As ks_switchboard_pull(), for an answer whose last pull had the assignment `after`: nothing if the session pulled
+ * since, and no record larger than max_bytes. */
 uint32_t ks_switchboard_pull_more(struct ks_switchboard *board, ks_session_id session,
-                                  uint32_t max_records, uint64_t max_bytes, struct ks_run *runs,
-                                  uint32_t max_runs);
+                                  uint64_t after, uint32_t max_records, uint64_t max_bytes,
+                                  struct ks_run *runs, uint32_t max_runs);
 /* Reports what became of records first .. first + count - 1 of a run of the session (core/types.h). WRITTEN is told
  * of a record at most once, and only after BEGUN. */
 void ks_switchboard_write(struct ks_switchboard *board, ks_session_id session,

@@ -678,7 +678,7 @@ static void check_pull(struct world *world, struct process *process, const struc
         oracle_fail(world, "w%u delivers more records than were pulled", process->worker);
     /* Only one record that is alone in its answer may be larger. */
     if (truth->bytes > event->pull.max_bytes &&
-        (event->pull.continues || truth->bytes > truth->first_bytes))
+        (event->pull.after != 0 || truth->bytes > truth->first_bytes))
         oracle_fail(world, "w%u delivers more bytes than were pulled", process->worker);
 }
 

@@ -313,8 +313,8 @@ static void pull(struct world *world, struct process *process, uint32_t number)
     event.pull.max_bytes = (uint64_t)draw_log(&world->prng, 1, 200000);
     event.pull.max_runs = (uint32_t)ks_prng_between(&world->prng, 1, KS_BATCH_RUNS_MAX);
     /* Worlds of other seeds are as they were before there was such a pull. */
-    event.pull.continues =
-        consumer->pulls && world->seed % 8 == 4 && event.pull.max_records % 2 == 1;
+    if (consumer->pulls && world->seed % 8 == 4 && event.pull.max_records % 2 == 1)
+        event.pull.after = consumer->pulled;
     consumer->runs = 0;
     shell_step(world, process, &event);
     if (!consumer->open)
@@ -380,6 +380,7 @@ void world_app_deliver(struct world *world, struct process *process, uint32_t se
 
         if (!consumer->open || consumer->session != session)
             continue;
+        consumer->pulled = effect->deliver.assignment;
         if (consumer->runs++ == 0)
             consumer->wire.run_count = consumer->wire.run_next = 0;
         /* More than it remembers: credit of records that were not written returns. */

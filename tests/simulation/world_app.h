@@ -28,6 +28,7 @@ struct consumer {
     bool refused; /* The last open, because of the others' order: the consumer keeps what it had. */
     uint32_t granted; /* And not used yet. */
     uint32_t runs;    /* DELIVER effects of this pull. */
+    uint64_t pulled;  /* The last pull that brought something. */
     struct sim_wire wire;
 };
 

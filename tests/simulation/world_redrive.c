@@ -339,7 +339,7 @@ static const char *what_is_wrong(const struct process *process, const struct sim
     if (truth->runs >= truth->event->pull.max_runs ||
         truth->records >= truth->event->pull.max_records)
         return "beyond what was pulled";
-    if (truth->event->pull.continues && letter->bytes > truth->event->pull.max_bytes)
+    if (truth->event->pull.after != 0 && letter->bytes > truth->event->pull.max_bytes)
         return "that is larger than what is left of its answer";
     return NULL;
 }

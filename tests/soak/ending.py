@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
@@ -90,10 +91,19 @@ def judge(world):
         check_equal((status["in_flight"], status["in_flight_bytes"]), (0, 0), "in flight at the end")
         counted(member, ledger)
         leave(member)
-        wait_until(lambda member=member: member.sidecar.metric("memory_budget_used_bytes") < 1 << 20, 20, "memory comes back")
+        wait_until(lambda member=member: memory_is_back(member), 20, "memory comes back")
         wait_until(lambda member=member: member.descriptors() <= member.before + 8, 20, "descriptors come back")
     for member in world.members:
         member.sidecar.stop()
+
+
+def memory_is_back(member):
+    used = member.sidecar.metric("memory_budget_used_bytes")
+    if used >= 1 << 20:
+        print(f"    {used:.0f} bytes of memory are held by {member.name}, {member.descriptors()} descriptors; "
+              f"{[row for row in member.shards() if row['buffered'] or row['in_flight'] or row['assigned']]}", flush=True)
+        time.sleep(2)
+    return used < 1 << 20
 
 
 def counted(member, ledger):

@@ -68,7 +68,7 @@ TEST(byte_credit_lets_one_record_of_any_size_through)
     EXPECT_EQ_I64(bed_pull(&bed, session, 100), 1);
 }
 
-static struct ks_event pull_event(ks_session_id session, uint64_t max_bytes, bool continues)
+static struct ks_event pull_event(ks_session_id session, uint64_t max_bytes, uint64_t after)
 {
     return (struct ks_event){
         .kind = KS_EVENT_SESSION_PULL,
@@ -76,24 +76,39 @@ static struct ks_event pull_event(ks_session_id session, uint64_t max_bytes, boo
                  .max_records = 100,
                  .max_bytes = max_bytes,
                  .max_runs = KS_BATCH_RUNS_MAX,
-                 .continues = continues},
+                 .after = after},
     };
 }
 
 TEST(a_pull_for_an_answer_that_has_records_takes_none_beyond_its_bytes)
 {
     ks_session_id session = one_lane(100, 10);
-    struct ks_event pull = pull_event(session, 99, true);
+    struct ks_event pull;
 
+    EXPECT_EQ_I64(bed_assign(&bed, session, 1), 1);
+    pull = pull_event(session, 99, bed_run(&bed, 0).assignment);
     bed_step(&bed, &pull);
     EXPECT_EQ_I64(bed_count(&bed, KS_EFFECT_DELIVER), 0);
-    pull.pull.max_bytes = 299;
+    pull = pull_event(session, 299, bed.core->sessions[session].pulled);
     bed_step(&bed, &pull);
     EXPECT_EQ_I64(bed_run(&bed, 0).count, 2);
     EXPECT_EQ_U64(bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.bytes, 200);
-    pull = pull_event(session, 1, false);
+}
+
+/* Two answers of one session: the first one ends where the second one began. */
+TEST(an_answer_takes_nothing_more_when_its_session_pulled_for_another_one)
+{
+    ks_session_id session = one_lane(100, 10);
+    struct ks_event pull;
+
+    EXPECT_EQ_I64(bed_assign(&bed, session, 1), 1);
+    pull = pull_event(session, 1000, bed_run(&bed, 0).assignment);
+    EXPECT_EQ_I64(bed_assign(&bed, session, 1), 1);
     bed_step(&bed, &pull);
-    EXPECT_EQ_I64(bed_run(&bed, 0).count, 1);
+    EXPECT_EQ_I64(bed_count(&bed, KS_EFFECT_DELIVER), 0);
+    pull.pull.after = bed.core->sessions[session].pulled;
+    bed_step(&bed, &pull);
+    EXPECT_EQ_I64(bed_run(&bed, 0).first, 2);
 }
 
 TEST(a_limit_that_is_lowered_takes_nothing_back_and_sends_nothing_until_there_is_room)
