@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 
 #include "api/exchange.h"
+#include "api/socket.h"
 
 enum {
     LINE_MAX_BYTES = 16,
@@ -116,14 +117,24 @@ static bool flush_rest(struct ks_chunks *chunks, struct ks_exchange *exchange)
     return true;
 }
 
+/* What the socket takes: bytes that it does not take wait here, and their records are half-way. */
+static size_t chunk_room(const struct ks_chunks *chunks)
+{
+    size_t room = ks_socket_room(chunks->fd);
+
+    room = room < KS_CHUNK_BYTES ? room : KS_CHUNK_BYTES;
+    return room > KS_FILL_MIN ? room : KS_FILL_MIN;
+}
+
 static enum ks_flow fill_chunk(struct ks_chunks *chunks, struct ks_exchange *exchange)
 {
     static uint8_t buffer[KS_CHUNK_BYTES];
     enum ks_fill how = KS_FILL_ABORT;
-    size_t size = exchange->answer.fill(exchange, buffer, sizeof(buffer), &how);
+    size_t room = chunk_room(chunks);
+    size_t size = exchange->answer.fill(exchange, buffer, room, &how);
     size_t sent;
 
-    assert(size <= sizeof(buffer) && (size > 0) == (how == KS_FILL_MORE));
+    assert(size <= room && (size > 0) == (how == KS_FILL_MORE));
     switch (how) {
     case KS_FILL_MORE:
         if (!send_chunk(chunks, ks_view_of(buffer, size), &sent))

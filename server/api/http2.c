@@ -11,6 +11,7 @@
 #include "api/http1.h"
 #include "api/http2_wire.h"
 #include "api/server.h"
+#include "api/socket.h"
 #include "base/budget.h"
 #include "base/log.h"
 
@@ -181,7 +182,7 @@ static void add_copy(struct ks_http2_out *out, ks_view bytes)
 /* Whether there is enough for one sending, or no room for more. */
 static bool is_full(const struct ks_http2_out *out)
 {
-    return (out->framed >= SEND_BYTES && ks_list_empty(&out->ready)) ||
+    return (out->framed >= out->most && ks_list_empty(&out->ready)) ||
            out->part_count > KS_OUT_PARTS - 4 || out->frame_count == KS_OUT_FRAMES ||
            out->used > sizeof(out->bytes) - KS_OUT_FRAME;
 }
@@ -193,10 +194,15 @@ static void add_frame(struct ks_http2_out *out, struct ks_http2_stream *stream, 
     out->frames[out->frame_count++] = (struct ks_http2_frame){stream, out->framed, size};
 }
 
+size_t ks_http2_message_most(const struct ks_http2_out *out)
+{
+    return out->most < SEND_BYTES ? out->most : KS_OUT_MESSAGE;
+}
+
 uint8_t *ks_http2_out_room(struct ks_http2_out *out)
 {
     bool any =
-        out->framed < SEND_BYTES && sizeof(out->bytes) - out->used >= KS_OUT_MESSAGE + KS_OUT_FRAME;
+        out->framed < out->most && sizeof(out->bytes) - out->used >= KS_OUT_MESSAGE + KS_OUT_FRAME;
 
     return any ? out->bytes + out->used : NULL;
 }
@@ -229,9 +235,14 @@ void ks_http2_forget_frames(struct ks_http2_stream *stream)
         out->copied = NULL;
 }
 
-/* Has nghttp2 make about SEND_BYTES of frames. */
+/* Has nghttp2 make frames of as many bytes as the socket takes, SEND_BYTES at most. */
 static void make_frames(struct ks_http2_wire *wire, struct ks_http2_out *out)
 {
+    size_t room = ks_socket_room(wire->watch.fd);
+
+    out->most = room < SEND_BYTES ? room : SEND_BYTES;
+    if (out->most < KS_FILL_MIN)
+        out->most = KS_FILL_MIN;
     out->part_count = out->framed = out->used = out->frame_count = 0;
     out->copied = NULL;
     while (!is_full(out)) {

@@ -438,11 +438,12 @@ bool ks_http2_stream_keep(struct ks_http2_stream *stream)
 static size_t window_of(const struct ks_http2_stream *stream)
 {
     nghttp2_session *session = stream->wire->session;
+    size_t most = ks_http2_message_most(stream->wire->http2->out);
     int32_t window = nghttp2_session_get_stream_remote_window_size(session, stream->id);
     int32_t all = nghttp2_session_get_remote_window_size(session);
 
     window = window < all ? window : all;
-    return window < KS_FILL_MIN ? KS_FILL_MIN : smaller((size_t)window, KS_OUT_MESSAGE);
+    return window < KS_FILL_MIN ? KS_FILL_MIN : smaller((size_t)window, most);
 }
 
 static enum ks_fill produce(struct ks_http2_stream *stream, uint8_t *place)

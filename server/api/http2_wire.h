@@ -38,6 +38,7 @@ struct ks_http2_frame {
 struct ks_http2_out {
     struct iovec parts[KS_OUT_PARTS];
     size_t part_count;
+    size_t most;                                 /* Bytes of one sending: what the socket takes. */
     size_t framed;                               /* Bytes in the parts. */
     struct ks_http2_frame frames[KS_OUT_FRAMES]; /* Those with parts of what producers wrote. */
     size_t frame_count;
@@ -133,6 +134,8 @@ void ks_http2_soon(struct ks_http2_wire *wire);
 
 /* The stream is over: what is on its way is of no stream. */
 void ks_http2_forget_frames(struct ks_http2_stream *stream);
+/* Bytes to ask of a producer: KS_OUT_MESSAGE, or what the socket takes if that is little; at least KS_FILL_MIN. */
+size_t ks_http2_message_most(const struct ks_http2_out *out);
 /* Room for a producer, KS_OUT_MESSAGE bytes; NULL: send first. */
 uint8_t *ks_http2_out_room(struct ks_http2_out *out);
 /* Adds a frame of `size` bytes that are ready. True if it is time to send. */

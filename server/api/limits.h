@@ -13,7 +13,7 @@ enum {
         1000,            /* From the end of a peer's side: what it sent has been read by then. */
     KS_STALL_MS = 30000, /* A peer that takes nothing of its answer for so long is let go. */
     KS_NOTSENT_BYTES =
-        64 << 10, /* TCP_NOTSENT_LOWAT: what a consumer that does not read may pile up unsent. */
+        128 << 10, /* TCP_NOTSENT_LOWAT: what a consumer that does not read may pile up unsent. */
     KS_POOL_BYTES = 128 << 10, /* libmicrohttpd's pool of a connection. */
     /* A chunk of a streamed answer on HTTP/1: these bytes may wait in memory for a client that does not read. */
     KS_CHUNK_BYTES = 128 << 10,

@@ -5,14 +5,18 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "api/limits.h"
 
 enum { BACKLOG = 512, LOCK_MS = 1000 /* At most; ours take one. */ };
 
@@ -191,4 +195,13 @@ void ks_socket_text(const struct ks_address *address, int fd, char buffer[KS_SOC
         break;
     }
     assert(written > 0 && written < KS_SOCKET_TEXT_SIZE);
+}
+
+size_t ks_socket_room(int fd)
+{
+    int unsent = 0;
+
+    if (ioctl(fd, SIOCOUTQNSD, &unsent) != 0 || unsent < 0)
+        return KS_NOTSENT_BYTES;
+    return unsent < KS_NOTSENT_BYTES ? (size_t)(KS_NOTSENT_BYTES - unsent) : 0;
 }

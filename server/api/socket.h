@@ -17,4 +17,8 @@ KS_MUST_USE ks_err ks_socket_listen(const struct ks_address *address, int *ret_f
  * port 0. */
 void ks_socket_text(const struct ks_address *address, int fd, char buffer[KS_SOCKET_TEXT_SIZE]);
 
+/* Bytes that a TCP socket takes now, about: up to KS_NOTSENT_BYTES that are not sent yet. KS_NOTSENT_BYTES for a socket
+ * of another kind. */
+size_t ks_socket_room(int fd);
+
 #endif

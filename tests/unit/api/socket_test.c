@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/socket.h"
+#include "api/limits.h"
 #include "ks_test.h"
 
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -134,4 +136,45 @@ TEST(an_address_of_another_machine_is_refused_in_a_sentence)
 
     EXPECT_ERR(ks_socket_listen(&address, &fd, &detail), SYSTEM);
     EXPECT_CONTAINS(detail.text, "cannot listen at 192.0.2.1:80");
+}
+
+/* A connection over TCP to a peer that does not read, with few bytes of buffer there. */
+static void connect_pair(int ret_fds[2])
+{
+    struct ks_address any = address_of("127.0.0.1:0");
+    struct sockaddr_in name;
+    socklen_t size = sizeof(name);
+    int few = 4096;
+    int listener;
+
+    EXPECT_OK(ks_socket_listen(&any, &listener, &detail));
+    EXPECT(getsockname(listener, (struct sockaddr *)&name, &size) == 0);
+    ret_fds[1] = socket(AF_INET, SOCK_STREAM, 0);
+    EXPECT(setsockopt(ret_fds[1], SOL_SOCKET, SO_RCVBUF, &few, sizeof(few)) == 0);
+    EXPECT(connect(ret_fds[1], (struct sockaddr *)&name, size) == 0);
+    ret_fds[0] = accept(listener, NULL, NULL);
+    EXPECT(ret_fds[0] >= 0);
+    (void)close(listener);
+}
+
+TEST(room_of_a_socket_is_what_is_not_unsent)
+{
+    static uint8_t bytes[64 << 10];
+    size_t room = KS_NOTSENT_BYTES;
+    int fds[2];
+
+    connect_pair(fds);
+    EXPECT_EQ_U64(ks_socket_room(fds[0]), KS_NOTSENT_BYTES);
+    while (send(fds[0], bytes, sizeof(bytes), MSG_DONTWAIT) > 0) {
+        EXPECT(ks_socket_room(fds[0]) <= room);
+        room = ks_socket_room(fds[0]);
+    }
+    EXPECT_EQ_U64(room, 0);
+    (void)close(fds[0]);
+    (void)close(fds[1]);
+
+    EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
+    EXPECT_EQ_U64(ks_socket_room(fds[0]), KS_NOTSENT_BYTES);
+    (void)close(fds[0]);
+    (void)close(fds[1]);
 }
