@@ -434,3 +434,22 @@ TEST(a_checkpoint_tells_what_the_shard_brings_and_once_more_that_it_brings_nothi
     bed_wait(&bed, 100000);
     EXPECT(bed_asked(&bed, KS_STORE_CHECKPOINT) == NULL);
 }
+
+/* A leader plans a move of its own lease while a read of that row is under way: what the read shows is older. */
+TEST(read_that_was_asked_for_before_a_write_of_the_row_is_no_news)
+{
+    struct ks_directory_entry *entry;
+    struct ks_lease_row unmoved;
+
+    begin(4);
+    bed_answer(&bed, must_ask(KS_STORE_CHECKPOINT)->token, KS_UNKNOWN);
+    bed_wait(&bed, 200);
+    entry = &bed.core->directory[0];
+    entry->present = true;
+    entry->epoch = 3;
+    entry->next_owner = (struct ks_incarnation){BED_OTHER, 9};
+    entry->known = bed.core->next_serial;
+    unmoved = row(3, 7);
+    bed_answer_lease(&bed, must_ask(KS_STORE_READ_LEASE)->token, &unmoved);
+    EXPECT_EQ_I64(entry->next_owner.worker, BED_OTHER);
+}
