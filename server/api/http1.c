@@ -64,7 +64,7 @@ struct ks_http1 {
     struct ks_hook hook;
     struct ks_timer kick;
     struct ks_link wires;
-    struct ks_link ready; /* Likewise. */
+    struct ks_link ready; /* Calls whose producer or socket may have more. */
     struct ks_lingers lingers;
     struct wire *taking; /* The connection that is being given to the daemon. */
     ks_instant due;      /* The daemon's own next deadline. */
