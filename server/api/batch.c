@@ -99,13 +99,13 @@ static void name_records(struct ks_delivery *delivery, ks_number first)
 }
 
 /* The message has `size` bytes beside its records, and is out. A client has none of them before it has the message:
- * those from `end_index` end with it. */
-static void end_message(struct ks_delivery *delivery, size_t size, uint32_t end_index)
+ * those of the last fill end with it. */
+static void end_message(struct ks_delivery *delivery, size_t size)
 {
     struct ks_framer *framer = &delivery->framer;
 
     ks_delivery_pass(delivery, size);
-    for (uint32_t i = end_index; i < framer->ends_count; i++)
+    for (uint32_t i = delivery->ends_begin; i < framer->ends_count; i++)
         framer->ends[i] = (uint32_t)delivery->produced;
 }
 
@@ -113,14 +113,13 @@ static void end_message(struct ks_delivery *delivery, size_t size, uint32_t end_
 static size_t go_on(struct ks_delivery *delivery, uint8_t *buffer, size_t room,
                     enum ks_frame_state *ret_state)
 {
-    uint32_t end_index = delivery->unsent_count > 0 ? delivery->framer.ends_count : 0;
     size_t size = ks_delivery_fill(delivery, buffer, room - (sizeof(JSON_END) - 1), ret_state);
     size_t end;
 
     if (delivery->framer.begun)
         return size;
     end = put_end(delivery, buffer + size);
-    end_message(delivery, end, end_index);
+    end_message(delivery, end);
     return size + end;
 }
 
@@ -130,7 +129,6 @@ size_t ks_delivery_fill_batch(struct ks_delivery *delivery, uint8_t *buffer, siz
     struct ks_framer *framer = &delivery->framer;
     uint8_t head[HEAD_MAX];
     size_t guess = delivery->head_size;
-    uint32_t end_index = delivery->unsent_count > 0 ? framer->ends_count : 0;
     size_t head_size;
     size_t records;
     size_t size;
@@ -158,6 +156,6 @@ size_t ks_delivery_fill_batch(struct ks_delivery *delivery, uint8_t *buffer, siz
     delivery->open = framer->begun;
     if (!delivery->open)
         size += put_end(delivery, buffer + size);
-    end_message(delivery, size - records, end_index);
+    end_message(delivery, size - records);
     return size;
 }

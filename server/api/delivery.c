@@ -59,6 +59,7 @@ void ks_delivery_init(struct ks_delivery *delivery, const struct ks_subscription
     delivery->run_next = 0;
     delivery->unsent_count = 0;
     delivery->ends_first = 0;
+    delivery->ends_begin = 0;
     delivery->produced = 0;
     delivery->sent = 0;
     delivery->held = (struct ks_held_record){.blocks = {NULL}};
@@ -211,13 +212,32 @@ static void skip(struct ks_delivery *delivery)
     framer->next = framer->end;
 }
 
+/* Makes room for the ends of more records, where each record that waits has its own: a slow connection may never be
+ * without one that waits. */
+static void forget_sent_ends(struct ks_delivery *delivery)
+{
+    struct ks_framer *framer = &delivery->framer;
+    uint32_t left = framer->ends_count - delivery->ends_first;
+    uint32_t waiting = 0;
+
+    for (uint32_t i = 0; i < delivery->unsent_count; i++)
+        waiting += delivery->unsent[i].count;
+    if (delivery->ends_first == 0 || left != waiting)
+        return;
+    memmove(framer->ends, framer->ends + delivery->ends_first, left * sizeof(*framer->ends));
+    framer->ends_count = left;
+    delivery->ends_first = 0;
+}
+
 /* Has the framer note the ends of records. Without memory for them it does not. */
 static void begin_ends(struct ks_delivery *delivery)
 {
     struct ks_framer *framer = &delivery->framer;
 
-    if (delivery->unsent_count > 0)
+    if (delivery->unsent_count > 0) {
+        forget_sent_ends(delivery);
         return;
+    }
     if (framer->ends == NULL)
         framer->ends = ks_alloc(KS_UNSENT_ENDS_MAX * sizeof(*framer->ends));
     framer->ends_room = framer->ends == NULL ? 0 : KS_UNSENT_ENDS_MAX;
@@ -265,6 +285,7 @@ size_t ks_delivery_fill(struct ks_delivery *delivery, uint8_t *buffer, size_t ro
     delivery->now = ks_instant_now();
     *ret_state = KS_FRAME_DONE;
     begin_ends(delivery);
+    delivery->ends_begin = framer->ends_count;
     while (ks_delivery_pending(delivery)) {
         /* What is half-way goes on: there is room for one run more. */
         if (delivery->unsent_count >= KS_UNSENT_RUNS_MAX && !framer->begun) {

@@ -35,6 +35,7 @@ struct ks_delivery {
     /* The framer's `ends` are theirs, in the same order; those below are in the socket. Of a record that has none, as
      * there was no room, it is known that it is in the socket when all is. */
     uint32_t ends_first;
+    uint32_t ends_begin;        /* The first one of the last fill. */
     uint64_t produced;          /* Bytes of the answer that were produced, .. */
     uint64_t sent;              /* .. and how many of these are in the socket. */
     struct ks_held_record held; /* The record that is half-way. */

@@ -222,6 +222,37 @@ TEST(a_batch_settles_nothing_that_could_not_be_written)
     stage_vanish(&stage);
 }
 
+/* A connection that always has a record on its way: each one is written when its last byte is in the socket. */
+TEST(records_of_a_connection_that_is_never_empty_are_written_one_by_one)
+{
+    enum ks_frame_state state;
+    struct ks_session_status status;
+    uint32_t records = 0;
+    ks_number up_to;
+
+    join();
+    ks_delivery_init(&delivery, &subscription, consumer.session, KS_FRAME_NDJSON);
+    while (records < KS_UNSENT_ENDS_MAX + 200) {
+        stage_put(&stage, 3, 1);
+        while (!ks_delivery_pull(&delivery, 100, 1 << 20, 1))
+            ks_loop_turn(stage.loop, ks_span_ms(20));
+        records += delivery.runs[0].count;
+        (void)ks_delivery_fill(&delivery, buffer, sizeof(buffer), &state);
+        ks_delivery_sent(&delivery, (size_t)(delivery.produced - delivery.sent) - 1);
+        EXPECT_EQ_U64(delivery.unsent_count, 1);
+        EXPECT_EQ_U64(delivery.unsent[0].count, 1);
+        EXPECT(ks_switchboard_session(stage.board, consumer.session, &status));
+        EXPECT_EQ_U64(status.session.assigned, 1);
+        if (delivery.unsent[0].first > 0) {
+            struct ks_run run = delivery.unsent[0];
+            run.first--;
+            EXPECT_EQ_I64(consumer_settle(&consumer, &run, KS_ACK, &up_to), KS_SETTLE_OK);
+        }
+    }
+    ks_delivery_end(&delivery);
+    stage_vanish(&stage);
+}
+
 /* An answer that is pulled in parts has one id for all of them; each part has its own assignment. */
 TEST(one_batch_id_names_the_runs_of_several_pulls)
 {
