@@ -117,7 +117,7 @@ static bool flush_rest(struct ks_chunks *chunks, struct ks_exchange *exchange)
     return true;
 }
 
-/* What the socket takes: bytes that it does not take wait here, and their records are half-way. */
+/* Bytes that the socket takes now. Bytes beyond these would wait here, and their records would be half-way. */
 static size_t chunk_room(const struct ks_chunks *chunks)
 {
     size_t room = ks_socket_room(chunks->fd);

@@ -197,7 +197,7 @@ static bool pull_more(struct poll *poll)
     if (records >= poll->ask.max_records || bytes >= poll->ask.max_bytes ||
         delivery->run_count == KS_BATCH_RUNS_MAX)
         return false;
-    /* What is left is for the polls that wait. */
+    /* Other polls of the session wait for the rest. */
     if (find_poller(poll->subscription, delivery->session) != NULL)
         return false;
     found = ks_delivery_pull_more(&poll->delivery, (uint32_t)(poll->ask.max_records - records),

@@ -422,7 +422,7 @@ void ks_session_pull(struct ks_core *core, const struct ks_event *event, struct 
     uint32_t runs;
 
     assert(session->used);
-    /* What another answer has got meanwhile would be missing between the records of this one. */
+    /* Records of another answer would be missing between those of this one. */
     if (!may_exceed && event->pull.after != session->pulled)
         return;
     session->attached = true;
