@@ -193,7 +193,7 @@ struct ks_settled {
      * was asked for is done. */
     ks_number expired_first;
     uint32_t expired_count;
-    /* OK, EXPIRED: records before those that were never written: nothing was done with them. */
+    /* OK: records that were never written. EXPIRED: those of them before expired_first. Nothing was done with them. */
     uint32_t unwritten;
     /* Records that an ack, a drop or a checkpoint settled: not those that were settled before. Of a retry: those that
      * come again by it. */

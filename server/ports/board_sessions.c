@@ -372,56 +372,38 @@ static void count_delivered(struct ks_switchboard *board, const struct ks_run *r
         ks_metric_add_labelled(KS_METRIC_RECORDS_REDELIVERED, board->config.subscription, count);
 }
 
-static uint32_t pull_runs(struct ks_switchboard *board, const struct ks_event *event,
-                          struct ks_run *runs)
+uint32_t ks_switchboard_pull(struct ks_switchboard *board, ks_session_id id, uint32_t max_records,
+                             uint64_t max_bytes, struct ks_run *runs, uint32_t max_runs)
 {
-    struct ks_board_session *session = live_session(board, event->pull.session);
+    return ks_switchboard_pull_more(board, id, 0, max_records, max_bytes, runs, max_runs);
+}
+
+uint32_t ks_switchboard_pull_more(struct ks_switchboard *board, ks_session_id id, uint64_t after,
+                                  uint32_t max_records, uint64_t max_bytes, struct ks_run *runs,
+                                  uint32_t max_runs)
+{
+    struct ks_board_session *session = live_session(board, id);
+    struct ks_event event = {.kind = KS_EVENT_SESSION_PULL};
 
     /* While its slot's last consumer does not know that it is over, the two cannot be told apart:
      * the right one is woken in a moment. */
     if (session == NULL || session->parting > 0)
         return 0;
 
+    event.pull.session = id;
+    event.pull.max_records = max_records;
+    event.pull.max_bytes = max_bytes;
+    event.pull.max_runs = max_runs;
+    event.pull.after = after;
     board->runs = runs;
-    board->run_max = event->pull.max_runs;
+    board->run_max = max_runs;
     board->run_count = 0;
-    ks_board_step(board, event);
+    ks_board_step(board, &event);
     board->run_max = 0;
 
     for (uint32_t i = 0; i < board->run_count; i++)
         runs[i].shard = ks_board_handle(board, runs[i].shard);
     return board->run_count;
-}
-
-static struct ks_event pull_event(ks_session_id session, uint32_t max_records, uint64_t max_bytes,
-                                  uint32_t max_runs, uint64_t after)
-{
-    return (struct ks_event){
-        .kind = KS_EVENT_SESSION_PULL,
-        .pull = {.session = session,
-                 .max_records = max_records,
-                 .max_bytes = max_bytes,
-                 .max_runs = max_runs,
-                 .after = after},
-    };
-}
-
-uint32_t ks_switchboard_pull(struct ks_switchboard *board, ks_session_id session,
-                             uint32_t max_records, uint64_t max_bytes, struct ks_run *runs,
-                             uint32_t max_runs)
-{
-    struct ks_event event = pull_event(session, max_records, max_bytes, max_runs, 0);
-
-    return pull_runs(board, &event, runs);
-}
-
-uint32_t ks_switchboard_pull_more(struct ks_switchboard *board, ks_session_id session,
-                                  uint64_t after, uint32_t max_records, uint64_t max_bytes,
-                                  struct ks_run *runs, uint32_t max_runs)
-{
-    struct ks_event event = pull_event(session, max_records, max_bytes, max_runs, after);
-
-    return pull_runs(board, &event, runs);
 }
 
 void ks_switchboard_write(struct ks_switchboard *board, ks_session_id session,

@@ -176,7 +176,7 @@ uint32_t ks_switchboard_pull(struct ks_switchboard *board, ks_session_id session
                              uint32_t max_records, uint64_t max_bytes, struct ks_run *runs,
                              uint32_t max_runs);
 /* As ks_switchboard_pull(), for an answer whose last pull had the assignment `after`: nothing if the session pulled
- * since, and no record larger than max_bytes. */
+ * since, and no record larger than max_bytes. `after` 0: as ks_switchboard_pull(). */
 uint32_t ks_switchboard_pull_more(struct ks_switchboard *board, ks_session_id session,
                                   uint64_t after, uint32_t max_records, uint64_t max_bytes,
                                   struct ks_run *runs, uint32_t max_runs);

@@ -182,7 +182,7 @@ TEST(a_letter_returned_unwritten_keeps_its_attempts)
     EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.attempt, 5);
 }
 
-/* The last lease is returned, and the worker row says so. The letter has no lease, and is in flight. */
+/* A redelivered letter has no lease: it can be in flight after the worker has returned its last lease. */
 TEST(a_worker_is_draining_while_a_redelivered_letter_is_in_flight)
 {
     struct ks_event drain = {.kind = KS_EVENT_DRAIN, .drain = {ks_span_ms(25000)}};
