@@ -70,6 +70,7 @@ static void land(struct ks_core *core, struct ks_redrive *letter, enum ks_redriv
         if (is_unwritten(letter)) {
             leave_unwritten(session, letter);
             letter->torn_in = letter->assignment;
+            letter->taken_back += letter->state == KS_REDRIVE_BEGUN;
         }
     }
     letter->state = (uint8_t)state;
@@ -173,6 +174,13 @@ bool ks_redrive_waits(struct ks_core *core, ks_session_id session)
     return next_of(core, session, UINT64_MAX) != NULL;
 }
 
+static uint32_t next_attempt(const struct ks_redrive *letter)
+{
+    uint32_t begun = letter->taken_back + 1;
+
+    return letter->attempts > UINT32_MAX - begun ? UINT32_MAX : letter->attempts + begun;
+}
+
 static void assign(struct ks_core *core, struct ks_redrive *letter, ks_session_id id,
                    struct ks_effects *effects)
 {
@@ -193,7 +201,7 @@ static void assign(struct ks_core *core, struct ks_redrive *letter, ks_session_i
     effect->deliver.first = letter->number;
     effect->deliver.count = 1;
     effect->deliver.bytes = letter->bytes;
-    effect->deliver.attempt = letter->attempts == UINT32_MAX ? UINT32_MAX : letter->attempts + 1;
+    effect->deliver.attempt = next_attempt(letter);
     effect->deliver.assignment = letter->assignment;
     assert(session->in_flight <= session->max_in_flight);
 }
@@ -237,6 +245,7 @@ static void write_to_socket(struct ks_core *core, struct ks_redrive *letter, ks_
 {
     letter->attempts += letter->attempts < UINT32_MAX;
     letter->written += letter->written < UINT32_MAX;
+    letter->taken_back -= !ours && letter->taken_back > 0;
     if (letter->state != KS_REDRIVE_WRITTEN) {
         letter->seen_by = session;
         letter->seen_in = assignment;
@@ -265,6 +274,7 @@ static void write_letter(struct ks_core *core, struct ks_redrive *letter,
     case KS_STAGE_RETURNED:
         if (!ours)
             return;
+        letter->taken_back -= letter->state == KS_REDRIVE_BEGUN;
         land(core, letter, KS_REDRIVE_WAITING);
         ks_session_grant(core, session, 1); /* It was not used. */
         return;

@@ -240,6 +240,7 @@ struct ks_redrive {
     uint32_t attempts;     /* Deliveries, in all. */
     uint32_t failures;     /* Since it is delivered again. */
     uint32_t written;      /* Deliveries since then. */
+    uint32_t taken_back;   /* As in struct ks_slot. */
     ks_session_id session; /* That it is with, or was with last. */
     ks_session_id seen_by; /* This and the next two as in struct ks_slot; KS_SESSION_NONE. */
     uint64_t seen_in;

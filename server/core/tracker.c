@@ -110,6 +110,12 @@ static bool is_ready(const struct ks_slot *slot, const struct ks_tracker_ask *as
     return slot->bytes <= ask->max_record_bytes && ks_instant_reached(now, slot->deadline);
 }
 
+/* The attempt number of its next delivery. */
+static uint32_t next_attempt(const struct ks_slot *slot)
+{
+    return slot->attempts + slot->taken_back + 1u;
+}
+
 /* The first deliverable record of the lanes, UINT64_MAX: none. Lanes that are held up leave `lanes`. */
 static ks_number find_first(struct ks_tracker *tracker, const struct ks_tracker_ask *ask,
                             ks_instant now, uint64_t *lanes, ks_number *ret_large)
@@ -146,12 +152,12 @@ bool ks_tracker_next(struct ks_tracker *tracker, const struct ks_tracker_ask *as
 
     run.first = find_first(tracker, ask, now, &lanes, &run.large);
     if (run.first != KS_NUMBER_NONE)
-        run.attempt = ks_tracker_slot(tracker, run.first)->attempts + 1u;
+        run.attempt = next_attempt(ks_tracker_slot(tracker, run.first));
     for (ks_number n = run.first; n < tracker->fetched && run.count < ask->max_records; n++) {
         const struct ks_slot *slot = ks_tracker_slot(tracker, n);
 
         if (slot->state != KS_SLOT_PENDING || (lanes >> ks_tracker_lane(tracker, slot) & 1) == 0 ||
-            slot->attempts + 1u != run.attempt || !is_ready(slot, ask, now))
+            next_attempt(slot) != run.attempt || !is_ready(slot, ask, now))
             break;
         if (run.count > 0 && run.bytes + slot->bytes > ask->max_bytes)
             break;
@@ -176,7 +182,7 @@ void ks_tracker_assign(struct ks_tracker *tracker, const struct ks_tracker_run *
         assert(slot->seen_in < assignment && slot->torn_in < assignment);
         assert(lane->cursor <= n);
         slot->state = KS_SLOT_ASSIGNED;
-        slot->session = (uint16_t)session;
+        slot->session = session & KS_SEEN_BY_NONE;
         slot->assignment = assignment;
         lane->in_flight++;
         if (!tracker->unordered || lane->cursor == n)
@@ -251,11 +257,13 @@ bool ks_tracker_written(struct ks_tracker *tracker, ks_number number, uint64_t a
     ours = is_in(slot, assignment);
     if (slot->attempts < UINT8_MAX)
         slot->attempts++;
+    if (!ours && slot->taken_back > 0)
+        slot->taken_back--;
     if (tracker->delivered <= number)
         tracker->delivered = number + 1;
     /* Another session may have got it meanwhile, and be at work on it. */
     if (slot->state != KS_SLOT_WRITTEN) {
-        slot->seen_by = (uint16_t)session;
+        slot->seen_by = session & KS_SEEN_BY_NONE;
         slot->seen_in = assignment;
     }
     if (ours)
@@ -275,6 +283,8 @@ struct ks_credit ks_tracker_return(struct ks_tracker *tracker, ks_number number,
     unused = slot->state != KS_SLOT_ASSIGNED;
     credit = ks_tracker_recall(tracker, number);
     credit.unused += unused;
+    if (unused > 0)
+        slot->taken_back--; /* Its app never gets it whole. */
     return credit;
 }
 
@@ -327,6 +337,8 @@ static void land(struct ks_tracker *tracker, struct ks_slot *slot, struct ks_cre
     if (is_unwritten(slot)) {
         assert(tracker->unwritten > 0);
         slot->torn_in = slot->assignment;
+        if (slot->state == KS_SLOT_BEGUN && slot->taken_back < UINT8_MAX)
+            slot->taken_back++;
         tracker->unwritten--;
         tracker->unwritten_bytes -= slot->bytes;
         credit->unwritten++;

@@ -26,7 +26,8 @@ enum ks_slot_state {
     KS_SLOT_SETTLED
 };
 
-#define KS_SEEN_BY_NONE UINT16_MAX
+/* Above every session. */
+#define KS_SEEN_BY_NONE 4095u
 
 struct ks_slot {
     union {
@@ -36,10 +37,13 @@ struct ks_slot {
     uint64_t seen_in; /* The last assignment in which it was written; 0: none. */
     uint64_t torn_in; /* The last assignment that ended before it was written; 0: none. */
     uint32_t bytes;
-    uint32_t stale_s;    /* Seconds after the begin of the epoch at which it is too old to fail;
+    uint32_t stale_s;      /* Seconds after the begin of the epoch at which it is too old to fail;
                          UINT32_MAX: never. */
-    uint16_t session;    /* The session that it is with, or was with last. */
-    uint16_t seen_by;    /* The session that it was written to last; or KS_SEEN_BY_NONE. */
+    unsigned session : 12; /* The session that it is with, or was with last. */
+    unsigned seen_by : 12; /* The session that it was written to last; or KS_SEEN_BY_NONE. */
+    /* Deliveries that were taken back when BEGUN and not written since: their apps may get them whole, so their attempt
+     * numbers are not given again. 255 means 255 or more. */
+    unsigned taken_back : 8;
     uint8_t hash;        /* Of its partition key. */
     uint8_t attempts;    /* Times that it was written; 255 means 255 or more. */
     uint8_t failures;    /* Deliveries that failed by themselves; 255 means 255 or more. */
@@ -95,7 +99,7 @@ struct ks_tracker_run {
     ks_number first;
     uint32_t count;
     uint64_t bytes;
-    uint32_t attempt; /* Of the delivery to come, from 1. */
+    uint32_t attempt; /* Of the delivery to come, from 1. BURYING: times that it was written. */
     ks_number large;  /* The first record that was too large, or NONE; told without a run, too. */
 };
 
@@ -139,7 +143,7 @@ void ks_tracker_assign(struct ks_tracker *tracker, const struct ks_tracker_run *
 void ks_tracker_begin(struct ks_tracker *tracker, ks_number number, uint64_t assignment);
 /* The last byte of the record is in the socket of `session`. True if it is out in this assignment: it is WRITTEN now. A
  * recall does not stop a record that is half-way: of one that is not out in this assignment any more it is remembered
- * that the session has got it. */
+ * that the session has got it. To be told only of a record that was begun. */
 bool ks_tracker_written(struct ks_tracker *tracker, ks_number number, uint64_t assignment,
                         ks_session_id session, ks_instant deadline);
 /* The record was not written to the end: its connection broke, or it may not be written. If it is out in this

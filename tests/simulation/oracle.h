@@ -51,17 +51,29 @@ enum oracle_state {
 struct oracle_record {
     uint8_t state;
     uint8_t session;
-    uint8_t written; /* Times that it was written. */
-    uint8_t got_by;  /* Bit by session: it was written to it. */
-    uint8_t last;    /* The session that it was written to last; SIM_SESSIONS: it is not known. */
-    bool begun;      /* TAKEN: some of it was handed over. */
-    bool asked;      /* The app wants a dead letter of it. */
-    int64_t due;     /* Ack deadline, by the clock of the process. */
+    uint8_t written;  /* Times that it was written. */
+    uint8_t got_by;   /* Bit by session: it was written to it. */
+    uint8_t last;     /* The session that it was written to last; SIM_SESSIONS: it is not known. */
+    uint8_t half_way; /* Times that it was taken back when it was begun, and not written since. */
+    bool begun;       /* TAKEN: some of it was handed over. */
+    bool asked;       /* The app wants a dead letter of it. */
+    int64_t due;      /* Ack deadline, by the clock of the process. */
     int64_t not_before;
+    uint64_t numbers; /* Bit by attempt number: it was read with it. */
     uint64_t assignment;
     uint64_t last_in;              /* The assignment in which it was written to `last`. */
     uint64_t got_in[SIM_WRITINGS]; /* Those in which it was written, the latest ones; 0: none. */
 };
+
+/* Notes that an app has read this attempt. The numbers below 64 are remembered. */
+static inline bool attempt_is_new(uint64_t *numbers, uint32_t attempt)
+{
+    uint64_t bit = attempt < 64 ? UINT64_C(1) << attempt : 0;
+    bool is_new = (*numbers & bit) == 0;
+
+    *numbers |= bit;
+    return is_new;
+}
 
 struct oracle_lane {
     struct oracle_record records[SIM_WINDOW]; /* By number, modulo. */

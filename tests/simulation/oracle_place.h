@@ -56,6 +56,7 @@ static inline void land(const struct place *place, uint64_t number, enum oracle_
     if (record->state == RECORD_TAKEN) {
         place->lane->taken--;
         session->granted += !record->begun;
+        record->half_way += record->begun;
     }
     record->state = (uint8_t)state;
 }

@@ -44,6 +44,8 @@ static void wrote_one(const struct place *place, const struct ks_event *event, u
         record->got_in[record->written % SIM_WRITINGS] = event->write.assignment;
         if (record->written < UINT8_MAX)
             record->written++;
+        if (!ours && record->half_way > 0)
+            record->half_way--;
         record->got_by |= bit_of(session);
         /* What was written to another session meanwhile is that one's, until its deadline has passed. */
         if (record->state != RECORD_FLYING) {
@@ -78,4 +80,25 @@ void oracle_wrote(const struct world *world, struct process *process, const stru
     for (uint64_t i = event->write.first + event->write.count; i > event->write.first; i--)
         if (i > place.reader->forgot && record_at(&place, i - 1)->state != RECORD_SETTLED)
             wrote_one(&place, event, i - 1, now);
+}
+
+/* ---- Reading ---- */
+
+void oracle_app_read(struct world *world, struct process *process, const struct sim_run *run,
+                     uint64_t number)
+{
+    struct oracle_record *record;
+    struct place place;
+
+    if (run->shard == KS_SHARD_NONE) {
+        world_redrive_read(world, process, number, run->attempt);
+        return;
+    }
+    place = place_of(world, process, run->shard);
+    if (!is_current(&place, run->epoch) || number < place.reader->forgot)
+        return;
+    record = record_at(&place, number);
+    if (!attempt_is_new(&record->numbers, run->attempt))
+        oracle_fail(world, "apps of w%u read record %llu of shard-%u twice as attempt %u",
+                    process->worker, (unsigned long long)number, place.shard, run->attempt);
 }

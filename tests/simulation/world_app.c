@@ -78,6 +78,7 @@ static void open_session(struct world *world, struct process *process, uint32_t 
     struct ks_prng *prng = &world->prng;
     struct ks_event event = {.kind = KS_EVENT_SESSION_OPEN};
     struct consumer before = *consumer;
+    struct sim_wire old;
     ks_shard shards[4];
 
     consumer->choosy = draw_chance(prng, world->swarm.choosy);
@@ -110,7 +111,10 @@ static void open_session(struct world *world, struct process *process, uint32_t 
     consumer->granted = 0;
     consumer->refused = false;
     process->opening = number;
+    old = consumer->wire;
     shell_step(world, process, &event);
+    if (consumer->wire.serial != old.serial)
+        world_wire_return(world, process, &old);
     if (consumer->refused) {
         consumer->choosy = before.choosy;
         consumer->explicit_credit = before.explicit_credit;

@@ -32,6 +32,7 @@ static void land(struct process *process, struct sim_letter *letter, enum letter
         session->in_flight--;
         session->bytes -= letter->bytes;
         session->granted += letter->assignment != 0 && !letter->begun;
+        letter->half_way += letter->assignment != 0 && letter->begun;
     }
     letter->assignment = 0;
     letter->state = state;
@@ -146,6 +147,7 @@ static void wrote_one(struct process *process, struct sim_letter *letter,
         letter->got_in[letter->tries % SIM_WRITINGS] = event->write.assignment;
         letter->attempts++;
         letter->tries++;
+        letter->half_way -= !ours && letter->half_way > 0;
         if (letter->state != LETTER_FLYING || letter->assignment != 0)
             letter->last_in = event->write.assignment;
         if (!ours)
@@ -170,6 +172,16 @@ void world_redrive_wrote(struct process *process, const struct ks_event *event, 
         if (letter != NULL && letter->state != LETTER_ENDING)
             wrote_one(process, letter, event, now);
     }
+}
+
+void world_redrive_read(struct world *world, struct process *process, ks_number number,
+                        uint32_t attempt)
+{
+    struct sim_letter *letter = find(process, number);
+
+    if (letter != NULL && !attempt_is_new(&letter->numbers, attempt))
+        oracle_fail(world, "apps of w%u read letter %llu twice as attempt %u", process->worker,
+                    (unsigned long long)number, attempt);
 }
 
 /* ---- Settling ---- */
@@ -296,10 +308,10 @@ static bool is_taken(const struct oracle_session *session, ks_shard shard)
     return session->shard_count == 0;
 }
 
-/* True if the letter may have been delivered so often. */
-static bool is_count(const struct sim_letter *letter, uint32_t attempts)
+/* As of a record in oracle_flight.c. */
+static bool is_next_attempt(const struct sim_letter *letter, uint32_t attempt)
 {
-    return attempts == letter->attempts;
+    return attempt > letter->attempts && attempt - 1 - letter->attempts <= letter->half_way;
 }
 
 static const char *what_is_wrong(const struct process *process, const struct sim_letter *letter,
@@ -319,7 +331,7 @@ static const char *what_is_wrong(const struct process *process, const struct sim
         return "after it was settled";
     if (letter->state == LETTER_WAITING && now.us < letter->not_before)
         return "before the delay of its nack";
-    if (!is_count(letter, effect->deliver.attempt - 1) || effect->deliver.epoch != 0 ||
+    if (!is_next_attempt(letter, effect->deliver.attempt) || effect->deliver.epoch != 0 ||
         effect->deliver.count != 1)
         return "with a wrong attempt";
     if (process->draining)
@@ -405,7 +417,7 @@ void world_redrive_letter(struct world *world, struct process *process,
     else if (!effect->letter.remove &&
              (letter->acked || !may_be_given_up(world, letter, shell_clock(world, process))))
         wrong = "as given up, and nobody wanted it";
-    else if (!is_count(letter, effect->letter.attempts))
+    else if (letter->attempts != effect->letter.attempts)
         wrong = "with wrong attempts";
     if (wrong != NULL) {
         oracle_fail(world, "w%u settles letter %llu %s", process->worker,

@@ -31,6 +31,8 @@ struct sim_letter {
     uint64_t assignment; /* FLYING: in which it is out and not written; 0: it is written. */
     uint64_t last_in;    /* This and the next one as of a record in oracle.h. */
     uint64_t got_in[SIM_WRITINGS];
+    uint32_t half_way; /* This and the next two as of a record in oracle.h. */
+    uint64_t numbers;
     bool begun;
     int64_t due;
     int64_t not_before;
@@ -47,6 +49,9 @@ bool world_redrive_begins(struct world *world);
 sim_time world_redrive_orders(struct world *world, struct process *process);
 /* A KS_EVENT_WRITE of letters. */
 void world_redrive_wrote(struct process *process, const struct ks_event *event, ks_instant now);
+/* An app has read one, which was written, with this attempt number. */
+void world_redrive_read(struct world *world, struct process *process, ks_number number,
+                        uint32_t attempt);
 /* The app has handled one. */
 void world_redrive_handled(struct world *world, struct process *process,
                            const struct happening *job);

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "oracle_write.h"
 #include "world.h"
 
 /* Ids and names of a record, beside its data. */
@@ -18,6 +19,7 @@ void world_wire_add(struct sim_wire *wire, const struct ks_effect *effect)
         .epoch = effect->deliver.epoch,
         .first = effect->deliver.first,
         .count = effect->deliver.count,
+        .attempt = effect->deliver.attempt,
         .assignment = effect->deliver.assignment,
         .batch_first = effect->deliver.first,
         .batch_count = effect->deliver.count,
@@ -65,6 +67,8 @@ static void read_records(struct world *world, struct process *process, uint32_t 
                             .batch_count = run->batch_count,
                             .assignment = run->assignment};
 
+    for (uint32_t i = 0; i < count; i++)
+        oracle_app_read(world, process, run, run->first + i);
     world_app_read(world, process, &job);
 }
 
@@ -195,22 +199,27 @@ void world_wire_send(struct world *world, struct process *process, uint32_t cons
 
 /* ---- The end ---- */
 
+void world_wire_return(struct world *world, struct process *process, struct sim_wire *wire)
+{
+    while (wire->run_count > wire->run_next) {
+        const struct sim_run *run = &wire->runs[--wire->run_count];
+
+        report(world, process, wire, run, KS_STAGE_RETURNED, run->count);
+    }
+    while (wire->unsent_count > 0) {
+        const struct sim_run *run = &wire->unsent[--wire->unsent_count];
+
+        report(world, process, wire, run, KS_STAGE_RETURNED, run->count);
+    }
+}
+
 void world_wire_end(struct world *world, struct process *process, uint32_t consumer)
 {
     struct sim_wire *wire = &process->consumers[consumer].wire;
     struct sim_wire ending = *wire;
 
     world_app_guess(world, process, consumer, &ending);
-    while (ending.run_count > ending.run_next) {
-        const struct sim_run *run = &ending.runs[--ending.run_count];
-
-        report(world, process, &ending, run, KS_STAGE_RETURNED, run->count);
-    }
-    while (ending.unsent_count > 0) {
-        const struct sim_run *run = &ending.unsent[--ending.unsent_count];
-
-        report(world, process, &ending, run, KS_STAGE_RETURNED, run->count);
-    }
+    world_wire_return(world, process, &ending);
     *wire = (struct sim_wire){.session = ending.session,
                               .session_epoch = ending.session_epoch,
                               .serial = ending.serial + 1};

@@ -22,6 +22,7 @@ struct sim_run {
     ks_epoch epoch;
     uint64_t first;
     uint32_t count;
+    uint32_t attempt;
     uint64_t assignment;
     uint64_t batch_first; /* The whole run: what a batch_id names. */
     uint32_t batch_count;
@@ -51,6 +52,8 @@ void world_wire_fill(struct world *world, struct process *process, uint32_t cons
 /* Some records that were handed over, or all, are in the socket, and read by the app. Sets `cut` if they may not be
  * sent any more. */
 void world_wire_send(struct world *world, struct process *process, uint32_t consumer);
+/* What a connection had not written when it ended goes back. */
+void world_wire_return(struct world *world, struct process *process, struct sim_wire *wire);
 /* The connection is gone. */
 void world_wire_end(struct world *world, struct process *process, uint32_t consumer);
 

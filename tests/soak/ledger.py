@@ -21,7 +21,6 @@ FINISHING = ("ack", "drop", "dead_letter")
 # unsent in the socket and the write that passes this mark, and the receive buffer.
 UNREAD_BYTES = 400 << 10
 MAX_ATTEMPTS = 4
-HALF_WAY_BYTES = 20000  # Records that may be half-way to an app that reads all the time.
 
 
 def number_of(position):
@@ -48,7 +47,6 @@ class Known:
         self.persisted_at = 0.0
         self.passed = False     # By a seek.
         self.attempts = set()   # (Boot, epoch, attempt)
-        self.slowly = set()     # Those that came to slow readers.
         self.sent = set()       # (Boot, epoch, attempt, number of the connection): it had all of it, or may have had.
         self.story = []         # What happened to it, for who reads of a failure: (when, what).
         self.buried = False     # By nobody's wish: there must be a letter.
@@ -144,15 +142,10 @@ class Ledger:
             done_at = known.done.get((boot, epoch))
             check(done_at is None or done_at > connection.began, f"came again after it was settled at {done_at}:", said)
             attempt = (boot, epoch, int(line["attempt"]))
-            # A record that is half-way while it is recalled is finished, and was not counted by then.
-            half_way = connection.slow or attempt in known.slowly or known.bytes >= HALF_WAY_BYTES
-            check(attempt not in known.attempts or half_way, "one attempt came twice:", said, known.story)
+            check(attempt not in known.attempts, "one attempt came twice:", said, known.story)
             known.attempts.add(attempt)
-            if connection.slow:
-                known.slowly.add(attempt)
-            self.check_written(known, *attempt, said)
             known.sent.add((*attempt, connection.number))
-            self.check_order(connection, shard, epoch, sequence, int(line["attempt"]), line["name"].split(":")[0], half_way, said)
+            self.check_order(connection, shard, epoch, sequence, int(line["attempt"]), line["name"].split(":")[0], said)
 
     def half(self, connection, line, size):
         """A reader has `size` bytes of the record's line, and not all. Returns whether the sidecar may have sent all of it."""
@@ -172,21 +165,13 @@ class Ledger:
             known = self.records[place]
             return not (known.epochs or known.finish_at or known.passed or self.places[place[0]].seeks % 2)
 
-    def check_written(self, known, boot, epoch, attempt, said):
-        """Of a record that is larger than what a reader's connection holds unread: an attempt counts if it was sent whole."""
-        if known.act is None or known.act != self.act or known.bytes < UNREAD_BYTES:
-            return
-        self.counts["large"] += 1
-        sent = sum(one[:2] == (boot, epoch) for one in known.sent)
-        check(attempt - 1 <= sent, f"attempt {attempt} of a record that was sent whole {sent} times:", said, known.story)
-
-    def check_order(self, connection, shard, epoch, sequence, attempt, key, half_way, said):
+    def check_order(self, connection, shard, epoch, sequence, attempt, key, said):
         ordering = connection.options.get("ordering", "shard") if not connection.polls else self.ordering
         if ordering in ("none", None):
             return
         key = key if ordering == "key" else ""
         furthest, last = connection.furthest.get((shard, epoch, key), (-1, sequence))
-        check(attempt > 1 or sequence > furthest or half_way and sequence == furthest, f"a first attempt behind {furthest}:", said)
+        check(attempt > 1 or sequence > furthest, f"a first attempt behind {furthest}:", said)
         connection.furthest[shard, epoch, key] = max(furthest, sequence), sequence
         if not self.gives_up:
             self.check_none_skipped(shard, epoch, key, last, sequence, said)

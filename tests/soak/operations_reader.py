@@ -71,8 +71,10 @@ class Reader(Client):
         return self.source.read_bytes(seconds, chance.choice((1, 100, 3000, 60000, 400000, 1000000)))
 
     def read(self, chance):
-        lines = super().read(chance)
-        self.note_half()
+        try:
+            lines = super().read(chance)
+        finally:
+            self.note_half()
         if self.faithful and isinstance(self.source, HttpStream):
             for number, line in enumerate(lines):
                 if line["type"] in ("lease_returning", "draining"):

@@ -182,6 +182,30 @@ TEST(a_letter_returned_unwritten_keeps_its_attempts)
     EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.attempt, 5);
 }
 
+/* A session is closed while its connection has some of the letter, and may get the rest. */
+TEST(a_letter_taken_back_half_way_keeps_its_attempt_number)
+{
+    ks_session_id session = begin(1);
+    struct ks_event close = {.kind = KS_EVENT_SESSION_CLOSE, .session = {session, false}};
+    struct bed_run run;
+    struct bed_run later;
+
+    redrive(7, 100);
+    EXPECT_EQ_I64(bed_assign(&bed, session, 1), 1);
+    run = bed_run(&bed, 0);
+    bed_write(&bed, &run, KS_STAGE_BEGUN);
+    bed_step(&bed, &close);
+    session = bed_session(&bed, 1, 1 << 20);
+    EXPECT_EQ_I64(bed_assign(&bed, session, 1), 1);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.attempt, 6);
+    later = bed_run(&bed, 0);
+    bed_write(&bed, &run, KS_STAGE_WRITTEN);
+    EXPECT_EQ_I64(bed.core->redrives[0].attempts, 5);
+    bed_write(&bed, &later, KS_STAGE_RETURNED);
+    EXPECT_EQ_U64(pull(session), 7);
+    EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_DELIVER, 0)->deliver.attempt, 6);
+}
+
 /* A redelivered letter has no lease: it can be in flight after the worker has returned its last lease. */
 TEST(a_worker_is_draining_while_a_redelivered_letter_is_in_flight)
 {

@@ -616,6 +616,41 @@ TEST(record_that_was_taken_back_half_way_and_finished_counts_for_its_session)
     EXPECT(!ks_tracker_may_settle(&tracker, 0, SESSION, mine));
 }
 
+static uint32_t next_attempt(void)
+{
+    struct ks_tracker_run run;
+
+    EXPECT(next(T0, 1, UINT64_MAX, &run));
+    return run.attempt;
+}
+
+TEST(record_that_was_taken_back_half_way_keeps_its_attempt_number)
+{
+    uint64_t mine = begin_in(KS_SLOT_BEGUN);
+    uint64_t other;
+
+    (void)ks_tracker_recall(&tracker, 0);
+    EXPECT_EQ_U64(next_attempt(), 2);
+    other = assign(OTHER_SESSION, 1);
+    ks_tracker_begin(&tracker, 0, other);
+    (void)ks_tracker_recall(&tracker, 0);
+    EXPECT_EQ_U64(next_attempt(), 3);
+    EXPECT(!ks_tracker_written(&tracker, 0, other, OTHER_SESSION, at_ms(60000)));
+    EXPECT_EQ_U64(ks_tracker_slot(&tracker, 0)->attempts, 1);
+    EXPECT_EQ_U64(next_attempt(), 3);
+    EXPECT(!ks_tracker_written(&tracker, 0, mine, SESSION, at_ms(60000)));
+    EXPECT_EQ_U64(ks_tracker_slot(&tracker, 0)->attempts, 2);
+    EXPECT_EQ_U64(next_attempt(), 3);
+}
+
+TEST(record_whose_connection_broke_half_way_has_no_attempt_more)
+{
+    uint64_t mine = begin_in(KS_SLOT_BEGUN);
+
+    EXPECT_EQ_U64(ks_tracker_return(&tracker, 0, mine).records, 1);
+    EXPECT_EQ_U64(next_attempt(), 1);
+}
+
 TEST(forgotten_session_leaves_its_successor_no_right_to_settle)
 {
     (void)assign_again(SESSION);
