@@ -32,11 +32,11 @@ def heal(world):
         for member in world.members:
             take_all(world, member)
             for shard in member.shards():
-                place = world.ledger.places[shard["shard_id"]]
+                last = world.ledger.last(shard["shard_id"])
                 if shard["owner"] == member.name:
                     left.pop(shard["shard_id"], None)
-                if place.sequences and number_of(shard["checkpoint"]) < place.sequences[-1] and shard["owner"] in (member.name, ""):
-                    left[shard["shard_id"]] = (place.sequences[-1], shard)
+                if number_of(shard["checkpoint"]) < last and shard["owner"] in (member.name, ""):
+                    left[shard["shard_id"]] = (last, shard)
         return not left
     try:
         wait_until(take, SETTLED_SECONDS, "all is settled")

@@ -281,6 +281,11 @@ class Ledger:
                 place.checkpoint = min(place.checkpoint, after)
                 place.looked = min(place.looked, after)
 
+    def last(self, shard):
+        """The last record that is to be settled: not one that a seek to an instant has passed, or may have. -1: none."""
+        with self.lock:
+            return next((one for one in reversed(self.places[shard].sequences) if not self.records[shard, one].passed), -1)
+
     def process_ended(self, checkpoints, ended):
         """What was settled before and not durable comes again. `checkpoints`: shard -> number."""
         with self.lock:
