@@ -13,16 +13,25 @@ static const struct ks_run *present_run(const struct ks_delivery *delivery)
     return &delivery->runs[delivery->run_next - 1];
 }
 
+/* True if the record that is half-way may be sent to its end. */
+static bool may_finish(const struct ks_delivery *delivery)
+{
+    const struct ks_framer *framer = &delivery->framer;
+
+    return ks_switchboard_may_send(delivery->subscription->board, framer->shard, framer->epoch,
+                                   delivery->now);
+}
+
 /* The record of the framer's run; NULL: it may not be written. */
 static const struct ks_record *board_record(void *arg, ks_number number)
 {
     struct ks_delivery *delivery = arg;
     struct ks_switchboard *board = delivery->subscription->board;
 
-    if (!delivery->may_finish)
-        return NULL;
     if (delivery->framer.begun)
-        return &delivery->held.record;
+        return may_finish(delivery) ? &delivery->held.record : NULL;
+    if (!delivery->may_begin)
+        return NULL;
     return ks_switchboard_record(board, present_run(delivery), number);
 }
 
@@ -203,7 +212,7 @@ static void skip(struct ks_delivery *delivery)
     struct ks_framer *framer = &delivery->framer;
 
     assert(!framer->begun);
-    if (delivery->may_finish) {
+    if (delivery->may_begin) {
         framer->next++;
         return;
     }
@@ -261,8 +270,8 @@ static size_t fill_run(struct ks_delivery *delivery, uint8_t *buffer, size_t roo
     uint32_t end_index = framer->ends_count;
     size_t size;
 
-    delivery->may_finish = ks_switchboard_may_finish(delivery->subscription->board, framer->shard,
-                                                     framer->epoch, delivery->now);
+    delivery->may_begin = ks_switchboard_may_finish(delivery->subscription->board, framer->shard,
+                                                    framer->epoch, delivery->now);
     size = ks_framer_fill(framer, buffer, room, ret_state);
     for (uint32_t i = end_index; i < framer->ends_count; i++)
         framer->ends[i] += (uint32_t)delivery->produced;
@@ -361,7 +370,7 @@ bool ks_delivery_may_send(const struct ks_delivery *delivery)
         if (!ks_switchboard_may_send(board, delivery->unsent[i].shard, delivery->unsent[i].epoch,
                                      now))
             return false;
-    return !framer->begun || ks_switchboard_may_finish(board, framer->shard, framer->epoch, now);
+    return !framer->begun || ks_switchboard_may_send(board, framer->shard, framer->epoch, now);
 }
 
 void ks_delivery_return(struct ks_delivery *delivery)
@@ -385,12 +394,12 @@ void ks_delivery_end(struct ks_delivery *delivery)
 
     ks_delivery_return(delivery);
     if (framer->begun)
-        report(delivery, present_run(delivery), KS_STAGE_RETURNED, framer->next, framer->end);
+        report(delivery, present_run(delivery), KS_STAGE_TORN, framer->next, framer->end);
     framer->begun = false;
     framer->next = framer->end;
     while (delivery->unsent_count > 0) {
         const struct ks_run *run = &delivery->unsent[--delivery->unsent_count];
-        report(delivery, run, KS_STAGE_RETURNED, run->first, run->first + run->count);
+        report(delivery, run, KS_STAGE_TORN, run->first, run->first + run->count);
     }
     free_ends(delivery);
     ks_held_record_drop(&delivery->held);

@@ -41,7 +41,7 @@ struct ks_delivery {
     struct ks_held_record held; /* The record that is half-way. */
     char batch_id[KS_BATCH_ID_MAX + 1];
     ks_instant now;   /* By the clock, when the present buffer was begun. */
-    bool may_finish;  /* By it the lease of the present run may finish its records. */
+    bool may_begin;   /* By it the lease of the present run may send its records. */
     ks_number passed; /* Of the present run: records below were handed over, or left out. */
     size_t head_size; /* Bytes before the records of the last batch. */
     bool open;        /* A batch is not closed: its record continues. */

@@ -218,7 +218,8 @@ bool ks_lease_may_finish(const struct ks_core *core, const struct ks_lease *leas
 static bool ready_to_return(const struct ks_core *core, const struct ks_lease *lease)
 {
     return lease->state == KS_LEASE_RETURNING &&
-           ((lease->tracker.in_flight == 0 && lease->tracker.dying == 0) ||
+           ((lease->tracker.in_flight == 0 && lease->tracker.half_way == 0 &&
+             lease->tracker.dying == 0) ||
             patience_over(core, lease, core->now)) &&
            ks_operator_lets_go(core, lease);
 }

@@ -271,6 +271,7 @@ static void write_letter(struct ks_core *core, struct ks_redrive *letter,
             letter->state = KS_REDRIVE_BEGUN;
         return;
     case KS_STAGE_WRITTEN: write_to_socket(core, letter, session, assignment, ours); return;
+    case KS_STAGE_TORN:
     case KS_STAGE_RETURNED:
         if (!ours)
             return;

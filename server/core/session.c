@@ -467,7 +467,7 @@ void ks_session_pull(struct ks_core *core, const struct ks_event *event, struct 
 
 /* ---- Write. ---- */
 
-/* Records of the run that are in memory, from `first` on. */
+/* Records of a run. */
 struct part {
     ks_number first;
     ks_number end;
@@ -501,6 +501,13 @@ static void write_written(struct ks_core *core, struct ks_lease *lease, const st
 }
 
 /* The last one first: a record that returns takes those behind it back. */
+static void write_torn(struct ks_core *core, struct ks_lease *lease, const struct part *part)
+{
+    for (ks_number n = part->end; n > part->first; n--)
+        ks_session_credit(core, lease, n - 1,
+                          ks_tracker_torn(&lease->tracker, n - 1, part->assignment));
+}
+
 static void write_returned(struct ks_core *core, struct ks_lease *lease, const struct part *part)
 {
     for (ks_number n = part->end; n > part->first; n--)
@@ -524,11 +531,10 @@ void ks_session_write(struct ks_core *core, const struct ks_event *event)
     }
     if (lease == NULL)
         return;
-    if (part.first < lease->tracker.mark)
-        part.first = lease->tracker.mark;
     switch (event->write.stage) {
     case KS_STAGE_BEGUN: write_begun(lease, &part); break;
     case KS_STAGE_WRITTEN: write_written(core, lease, &part, event->write.session); break;
+    case KS_STAGE_TORN: write_torn(core, lease, &part); break;
     case KS_STAGE_RETURNED: write_returned(core, lease, &part); break;
     }
 }

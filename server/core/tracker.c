@@ -224,8 +224,10 @@ bool ks_tracker_is_assigned(const struct ks_tracker *tracker, ks_number number, 
 
 void ks_tracker_begin(struct ks_tracker *tracker, ks_number number, uint64_t assignment)
 {
-    if (ks_tracker_is_assigned(tracker, number, assignment))
-        ks_tracker_slot(tracker, number)->state = KS_SLOT_BEGUN;
+    if (!ks_tracker_is_assigned(tracker, number, assignment))
+        return;
+    ks_tracker_slot(tracker, number)->state = KS_SLOT_BEGUN;
+    tracker->half_way++;
 }
 
 /* True for a record that may come again: who has seen it matters. */
@@ -252,6 +254,7 @@ bool ks_tracker_written(struct ks_tracker *tracker, ks_number number, uint64_t a
     struct ks_slot *slot = ks_tracker_slot(tracker, number);
     bool ours;
 
+    tracker->half_way -= tracker->half_way > 0;
     if (!is_in_memory(tracker, number) || !is_open(slot))
         return false;
     ours = is_in(slot, assignment);
@@ -271,21 +274,32 @@ bool ks_tracker_written(struct ks_tracker *tracker, ks_number number, uint64_t a
     return ours;
 }
 
-struct ks_credit ks_tracker_return(struct ks_tracker *tracker, ks_number number,
-                                   uint64_t assignment)
+struct ks_credit ks_tracker_torn(struct ks_tracker *tracker, ks_number number, uint64_t assignment)
 {
     struct ks_slot *slot = ks_tracker_slot(tracker, number);
     struct ks_credit credit = {0};
-    uint32_t unused;
 
-    if (!is_in_memory(tracker, number) || !is_in(slot, assignment))
+    tracker->half_way -= tracker->half_way > 0;
+    if (!is_in_memory(tracker, number))
         return credit;
-    unused = slot->state != KS_SLOT_ASSIGNED;
-    credit = ks_tracker_recall(tracker, number);
-    credit.unused += unused;
-    if (unused > 0)
-        slot->taken_back--; /* Its app never gets it whole. */
+    if (is_in(slot, assignment)) {
+        credit = ks_tracker_recall(tracker, number);
+        credit.unused++;
+    }
+    /* Its number may be given again if no later delivery has one. */
+    if (slot->state == KS_SLOT_PENDING && slot->torn_in == assignment &&
+        slot->seen_in < assignment && slot->taken_back > 0)
+        slot->taken_back--;
     return credit;
+}
+
+struct ks_credit ks_tracker_return(struct ks_tracker *tracker, ks_number number,
+                                   uint64_t assignment)
+{
+    struct ks_credit credit = {0};
+
+    return ks_tracker_is_assigned(tracker, number, assignment) ? ks_tracker_recall(tracker, number)
+                                                               : credit;
 }
 
 bool ks_tracker_may_settle(const struct ks_tracker *tracker, ks_number number,
@@ -587,6 +601,7 @@ void ks_tracker_check(const struct ks_tracker *tracker)
 {
     uint32_t in_flight = 0;
     uint32_t unwritten = 0;
+    uint32_t begun = 0;
     uint32_t of_lanes = 0;
     uint32_t dying = 0;
     uint32_t settled = 0;
@@ -604,6 +619,7 @@ void ks_tracker_check(const struct ks_tracker *tracker)
         bytes += slot->bytes;
         dying += is_dying(slot);
         settled += slot->state == KS_SLOT_SETTLED;
+        begun += slot->state == KS_SLOT_BEGUN;
         pending_bytes += slot->state == KS_SLOT_PENDING ? slot->bytes : 0;
         if (!ks_slot_is_out(slot))
             continue;
@@ -617,6 +633,7 @@ void ks_tracker_check(const struct ks_tracker *tracker)
            ks_tracker_slot(tracker, tracker->mark)->state != KS_SLOT_SETTLED);
     assert(in_flight == tracker->in_flight && in_flight == of_lanes);
     assert(unwritten == tracker->unwritten);
+    assert(begun <= tracker->half_way);
     assert(in_flight_bytes == tracker->in_flight_bytes);
     assert(bytes == tracker->bytes);
     assert(pending_bytes == tracker->pending_bytes);

@@ -42,7 +42,7 @@ struct ks_slot {
     unsigned session : 12; /* The session that it is with, or was with last. */
     unsigned seen_by : 12; /* The session that it was written to last; or KS_SEEN_BY_NONE. */
     /* Deliveries that were taken back when BEGUN and not written since: their apps may get them whole, so their attempt
-     * numbers are not given again. 255 means 255 or more. */
+     * numbers are not given again, but for that of the last one if it was torn. 255 means 255 or more. */
     unsigned taken_back : 8;
     uint8_t hash;        /* Of its partition key. */
     uint8_t attempts;    /* Times that it was written; 255 means 255 or more. */
@@ -73,8 +73,10 @@ struct ks_tracker {
     ks_number fetched;   /* Everything below has arrived. */
     uint32_t in_flight;  /* Records that are out. */
     uint32_t unwritten;  /* Of these: ASSIGNED and BEGUN. */
-    uint32_t dying;      /* DYING and BURYING. */
-    uint32_t settled;    /* SETTLED, above the watermark. */
+    uint32_t
+        half_way; /* Deliveries that were begun, and neither written nor torn: of records out or not. */
+    uint32_t dying;   /* DYING and BURYING. */
+    uint32_t settled; /* SETTLED, above the watermark. */
     uint64_t in_flight_bytes;
     uint64_t unwritten_bytes;
     uint64_t bytes;            /* From the watermark to the last one fetched. */
@@ -146,8 +148,10 @@ void ks_tracker_begin(struct ks_tracker *tracker, ks_number number, uint64_t ass
  * that the session has got it. To be told only of a record that was begun. */
 bool ks_tracker_written(struct ks_tracker *tracker, ks_number number, uint64_t assignment,
                         ks_session_id session, ks_instant deadline);
-/* The record was not written to the end: its connection broke, or it may not be written. If it is out in this
- * assignment, it is PENDING again, with the later deliveries of its lane. It has not failed. */
+/* The record was begun, and never will be written to the end: its connection broke. If it is out in this assignment, it
+ * is PENDING again, with the later deliveries of its lane. It has not failed. */
+struct ks_credit ks_tracker_torn(struct ks_tracker *tracker, ks_number number, uint64_t assignment);
+/* The same of a record that was not begun, and will not be. */
 struct ks_credit ks_tracker_return(struct ks_tracker *tracker, ks_number number,
                                    uint64_t assignment);
 /* True if the record is ASSIGNED by this assignment: it may be begun. */

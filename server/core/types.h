@@ -139,7 +139,8 @@ enum ks_settle_outcome {
 enum ks_write_stage {
     KS_STAGE_BEGUN,   /* Some of their bytes were handed to the connection. */
     KS_STAGE_WRITTEN, /* Their last bytes are in the socket's buffer: their ack deadline begins. */
-    KS_STAGE_RETURNED /* Their last bytes are not in the socket's buffer, and never will be. */
+    KS_STAGE_TORN,    /* They were begun. Their last bytes will never be in the socket's buffer. */
+    KS_STAGE_RETURNED /* None of their bytes will be handed to the connection. */
 };
 
 /* RETRY: the delay that the poison policy says. */

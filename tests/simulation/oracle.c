@@ -428,6 +428,7 @@ void oracle_open(struct world *world, struct process *process, ks_shard shard, k
 
     lane->delivered = 0;
     lane->taken = 0;
+    lane->half_way = 0;
     lane->stopped = 0;
     lane->bury_serial = 0;
     if (world->exam_at != 0 && world->exam != EXAM_KILL && row->row.epoch == epoch &&

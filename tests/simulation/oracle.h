@@ -79,6 +79,7 @@ struct oracle_lane {
     struct oracle_record records[SIM_WINDOW]; /* By number, modulo. */
     uint64_t delivered;                       /* Nothing from here on was ever assigned. */
     uint32_t taken;                           /* Records that are TAKEN. */
+    uint32_t half_way; /* Deliveries that were begun, and neither written nor torn. */
     int64_t earliest_due;
     uint64_t stopped; /* The record for which the policy stopped the shard, + 1; 0: none. */
     uint64_t burying; /* The first record of the dead letters that are being written .. */

@@ -789,6 +789,8 @@ bool oracle_flight_is_flying(const struct world *world, struct process *process,
 {
     struct place place = place_of(world, process, shard);
 
+    if (place.reader->open && place.lane->half_way > 0)
+        return true;
     for (uint64_t i = place.reader->forgot; place.reader->open && i < place.lane->delivered; i++)
         if (record_at(&place, i)->state == RECORD_FLYING ||
             (record_at(&place, i)->state == RECORD_TAKEN && record_at(&place, i)->begun))

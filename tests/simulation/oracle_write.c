@@ -39,7 +39,10 @@ static void wrote_one(const struct place *place, const struct ks_event *event, u
     bool ours = record->state == RECORD_TAKEN && record->assignment == event->write.assignment;
 
     switch (event->write.stage) {
-    case KS_STAGE_BEGUN: record->begun |= ours; return;
+    case KS_STAGE_BEGUN:
+        place->lane->half_way += ours && !record->begun;
+        record->begun |= ours;
+        return;
     case KS_STAGE_WRITTEN:
         record->got_in[record->written % SIM_WRITINGS] = event->write.assignment;
         if (record->written < UINT8_MAX)
@@ -56,10 +59,14 @@ static void wrote_one(const struct place *place, const struct ks_event *event, u
             fly(place, number, session,
                 now.us + place->process->truth.sessions[session].ack_deadline.us);
         return;
+    case KS_STAGE_TORN:
     case KS_STAGE_RETURNED:
         if (ours) {
             record->begun = false; /* Its credit was not used. */
             recall(place, number, RECORD_WAITING);
+        } else if (event->write.stage == KS_STAGE_TORN && record->state == RECORD_WAITING &&
+                   record->half_way > 0 && record->assignment == event->write.assignment) {
+            record->half_way--; /* No later delivery has a number. */
         }
         return;
     }
@@ -77,6 +84,8 @@ void oracle_wrote(const struct world *world, struct process *process, const stru
     place = place_of(world, process, event->write.shard);
     if (!is_current(&place, event->write.epoch))
         return;
+    if (event->write.stage == KS_STAGE_WRITTEN || event->write.stage == KS_STAGE_TORN)
+        place.lane->half_way -= event->write.count;
     for (uint64_t i = event->write.first + event->write.count; i > event->write.first; i--)
         if (i > place.reader->forgot && record_at(&place, i - 1)->state != RECORD_SETTLED)
             wrote_one(&place, event, i - 1, now);

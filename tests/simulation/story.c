@@ -139,7 +139,7 @@ static void tell_story(struct world *world, const struct process *process,
 void story_event(struct world *world, const struct process *process, const struct ks_event *event)
 {
     static const char *const outcomes[] = {"acks", "nacks", "extends", "dead-letters", "drops"};
-    static const char *const stages[] = {"begun", "written", "returned"};
+    static const char *const stages[] = {"begun", "written", "torn", "returned"};
 
     if (world->verbose < 2)
         return;

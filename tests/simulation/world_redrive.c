@@ -155,6 +155,7 @@ static void wrote_one(struct process *process, struct sim_letter *letter,
         letter->assignment = 0;
         letter->due = now.us + process->truth.sessions[event->write.session].ack_deadline.us;
         return;
+    case KS_STAGE_TORN:
     case KS_STAGE_RETURNED:
         if (!ours)
             return;

@@ -95,6 +95,22 @@ static bool may_finish(const struct world *world, const struct process *process,
                               shell_clock(world, process));
 }
 
+static bool may_begin(const struct world *world, const struct process *process,
+                      const struct sim_run *run)
+{
+    return may_finish(world, process, run) &&
+           ks_core_is_assigned(process->core, number_of(process, run->shard), run->epoch,
+                               run->first, run->assignment);
+}
+
+/* What was begun may be sent. */
+static bool may_send(const struct world *world, const struct process *process,
+                     const struct sim_run *run)
+{
+    return ks_core_may_send(process->core, number_of(process, run->shard), run->epoch,
+                            shell_clock(world, process));
+}
+
 static void take_off(struct sim_run *run, uint32_t count)
 {
     run->first += count;
@@ -113,8 +129,7 @@ static uint32_t fill_run(const struct world *world, const struct process *proces
     while (rest.count > 0 && *room > 0) {
         uint32_t part;
 
-        if (wire->left == 0 && !ks_core_is_assigned(process->core, number_of(process, rest.shard),
-                                                    rest.epoch, rest.first, rest.assignment))
+        if (wire->left == 0 && !may_begin(world, process, &rest))
             break;
         if (wire->left == 0) {
             wire->left = size_of(world, process, &rest);
@@ -156,13 +171,11 @@ void world_wire_fill(struct world *world, struct process *process, uint32_t cons
         struct sim_run done = *run;
         bool begun = false;
 
-        if (wire->left > 0 && !may_finish(world, process, run)) {
+        if (wire->left > 0 && !may_send(world, process, run)) {
             wire->cut = true;
             return;
         }
-        done.count = may_finish(world, process, run)
-                         ? fill_run(world, process, wire, run, &room, &begun)
-                         : 0;
+        done.count = fill_run(world, process, wire, run, &room, &begun);
         report(world, process, wire, &done, KS_STAGE_BEGUN, done.count + (begun ? 1 : 0));
         take_off(run, done.count);
         if (done.count > 0)
@@ -179,7 +192,7 @@ void world_wire_send(struct world *world, struct process *process, uint32_t cons
     bool part = false;
 
     for (uint32_t i = 0; i < wire->unsent_count; i++)
-        wire->cut |= !may_finish(world, process, &wire->unsent[i]);
+        wire->cut |= !may_send(world, process, &wire->unsent[i]);
     if (wire->cut)
         return;
     while (wire->unsent_count > 0 && !part) {
@@ -202,14 +215,18 @@ void world_wire_send(struct world *world, struct process *process, uint32_t cons
 void world_wire_return(struct world *world, struct process *process, struct sim_wire *wire)
 {
     while (wire->run_count > wire->run_next) {
-        const struct sim_run *run = &wire->runs[--wire->run_count];
+        struct sim_run run = wire->runs[--wire->run_count];
+        struct sim_run begun = run;
 
-        report(world, process, wire, run, KS_STAGE_RETURNED, run->count);
+        if (wire->run_count == wire->run_next && wire->left > 0)
+            take_off(&run, 1);
+        report(world, process, wire, &run, KS_STAGE_RETURNED, run.count);
+        report(world, process, wire, &begun, KS_STAGE_TORN, begun.count - run.count);
     }
     while (wire->unsent_count > 0) {
         const struct sim_run *run = &wire->unsent[--wire->unsent_count];
 
-        report(world, process, wire, run, KS_STAGE_RETURNED, run->count);
+        report(world, process, wire, run, KS_STAGE_TORN, run->count);
     }
 }
 

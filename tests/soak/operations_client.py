@@ -142,6 +142,8 @@ class Client:
             if polite and not source.polls:
                 self.world.may(self.member, "read", lambda: self.read_out(chance))
         rudely = not polite and chance.random() < 0.5
+        if source.polls:
+            source.begin_at()  # It asks once more: the process that is there now.
         if not gone and (rudely if source.polls else not source.ended):
             self.ledger.broke(source)
         self.source = None

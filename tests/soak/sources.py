@@ -118,10 +118,10 @@ class Source:
         self.member, self.options, self.number = member, options, next(self.numbers)
         self.session = options.get("client_id")
         self.begin_at()
-        self.boot = member.boot
         self.ended = None
 
     def begin_at(self):
+        self.boot = self.member.boot
         self.began = self.drained = time.monotonic()
         self.furthest = {}
 

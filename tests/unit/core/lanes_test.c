@@ -204,17 +204,19 @@ TEST(explicit_credit_returns_for_a_record_that_broke_half_way_or_before_it_was_s
 {
     ks_session_id session = begin_with_credit(4);
     struct bed_run run;
+    struct bed_run part;
 
     grant(session, 3);
     EXPECT_EQ_I64(bed_assign(&bed, session, 10), 3);
     run = bed_run(&bed, 0);
     bed_hand_half(&bed, &run, 1); /* 0 and 1: BEGUN, 2: ASSIGNED. */
-    run = bed_part(&run, 1, 2);
-    bed_write(&bed, &run, KS_STAGE_RETURNED);
+    part = bed_part(&run, 2, 1);
+    bed_write(&bed, &part, KS_STAGE_RETURNED);
+    part = bed_part(&run, 1, 1);
+    bed_write(&bed, &part, KS_STAGE_TORN);
     EXPECT_EQ_I64(bed.core->sessions[session].granted, 2);
-    run.first = 0;
-    run.count = 1;
-    bed_write(&bed, &run, KS_STAGE_RETURNED);
+    part = bed_part(&run, 0, 1);
+    bed_write(&bed, &part, KS_STAGE_TORN);
     EXPECT_EQ_I64(bed.core->sessions[session].granted, 3);
     EXPECT_EQ_I64(bed.core->sessions[session].in_flight, 0);
     EXPECT_EQ_I64(bed.core->sessions[session].unwritten, 0);

@@ -122,7 +122,7 @@ TEST(what_never_reached_the_client_has_not_failed)
         run = bed_run(&bed, 0);
         if (i > 0)
             bed_write(&bed, &run, KS_STAGE_BEGUN);
-        bed_write(&bed, &run, KS_STAGE_RETURNED);
+        bed_write(&bed, &run, i > 0 ? KS_STAGE_TORN : KS_STAGE_RETURNED);
     }
     bed_settle_down(&bed);
     EXPECT(bed_effect(&bed, KS_EFFECT_BURY, 0) == NULL);

@@ -174,7 +174,7 @@ TEST(a_letter_returned_unwritten_keeps_its_attempts)
         run = bed_run(&bed, 0);
         if (i == 1)
             bed_write(&bed, &run, KS_STAGE_BEGUN);
-        bed_write(&bed, &run, KS_STAGE_RETURNED);
+        bed_write(&bed, &run, i == 1 ? KS_STAGE_TORN : KS_STAGE_RETURNED);
         EXPECT_EQ_I64(bed.core->redrives[0].attempts, 4);
         EXPECT_EQ_I64(bed.core->sessions[session].in_flight, 0);
     }

@@ -660,7 +660,7 @@ TEST(an_id_of_a_record_that_broke_half_way_settles_nothing)
     EXPECT_EQ_I64(bed_assign(&bed, first, 2), 2);
     run = bed_run(&bed, 0);
     bed_write(&bed, &run, KS_STAGE_BEGUN);
-    bed_write(&bed, &run, KS_STAGE_RETURNED);
+    bed_write(&bed, &run, KS_STAGE_TORN);
     detach(first, false); /* Within its grace its ids are good. */
     bed.core->leases[0].tracker.lanes[0].session = second;
     EXPECT_EQ_I64(bed_pull(&bed, second, 2), 2);

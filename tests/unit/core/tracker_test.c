@@ -418,10 +418,11 @@ TEST(steps_of_another_assignment_leave_the_state_of_the_record)
     for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
         uint64_t another = begin_in(states[i]) + 1;
 
+        tracker.half_way += 2; /* It was begun in that one, twice. */
         EXPECT(!ks_tracker_is_assigned(&tracker, 0, another));
         ks_tracker_begin(&tracker, 0, another);
         EXPECT(!ks_tracker_written(&tracker, 0, another, OTHER_SESSION, at_ms(1)));
-        EXPECT_EQ_U64(ks_tracker_return(&tracker, 0, another).records, 0);
+        EXPECT_EQ_U64(ks_tracker_torn(&tracker, 0, another).records, 0);
         EXPECT_EQ_I64(state_of(0), states[i]);
         EXPECT_EQ_U64(tracker.in_flight, 1);
         ks_tracker_check(&tracker);
@@ -456,7 +457,7 @@ TEST(returned_record_is_pending_again_with_the_later_ones_of_its_lane)
     begin(3);
     mine = assign(SESSION, 3);
     ks_tracker_begin(&tracker, 1, mine);
-    credit = ks_tracker_return(&tracker, 1, mine);
+    credit = ks_tracker_torn(&tracker, 1, mine);
     EXPECT_EQ_U64(credit.records, 2);
     EXPECT_EQ_U64(credit.bytes, 200);
     EXPECT_EQ_U64(credit.unwritten, 2);
@@ -474,7 +475,7 @@ TEST(half_way_record_whose_connection_broke_has_no_attempt_and_is_of_no_session)
     struct ks_credit credit;
     uint64_t mine = begin_in(KS_SLOT_BEGUN);
 
-    credit = ks_tracker_return(&tracker, 0, mine);
+    credit = ks_tracker_torn(&tracker, 0, mine);
     EXPECT_EQ_U64(credit.records, 1);
     EXPECT_EQ_U64(credit.unused, 1);
     EXPECT_EQ_I64(state_of(0), KS_SLOT_PENDING);
@@ -537,7 +538,7 @@ TEST(session_that_may_have_got_a_part_does_not_settle_the_record)
     uint64_t mine = assign_again(OTHER_SESSION);
 
     ks_tracker_begin(&tracker, 0, mine);
-    EXPECT_EQ_U64(ks_tracker_return(&tracker, 0, mine).records, 1);
+    EXPECT_EQ_U64(ks_tracker_torn(&tracker, 0, mine).records, 1);
     EXPECT(!ks_tracker_may_settle(&tracker, 0, OTHER_SESSION, 0));
     EXPECT(ks_tracker_may_settle(&tracker, 0, SESSION, 0));
 }
@@ -641,14 +642,46 @@ TEST(record_that_was_taken_back_half_way_keeps_its_attempt_number)
     EXPECT(!ks_tracker_written(&tracker, 0, mine, SESSION, at_ms(60000)));
     EXPECT_EQ_U64(ks_tracker_slot(&tracker, 0)->attempts, 2);
     EXPECT_EQ_U64(next_attempt(), 3);
+    EXPECT_EQ_U64(tracker.half_way, 0);
 }
 
 TEST(record_whose_connection_broke_half_way_has_no_attempt_more)
 {
     uint64_t mine = begin_in(KS_SLOT_BEGUN);
 
-    EXPECT_EQ_U64(ks_tracker_return(&tracker, 0, mine).records, 1);
+    EXPECT_EQ_U64(tracker.half_way, 1);
+    EXPECT_EQ_U64(ks_tracker_torn(&tracker, 0, mine).records, 1);
     EXPECT_EQ_U64(next_attempt(), 1);
+    EXPECT_EQ_U64(tracker.half_way, 0);
+
+    /* Nor if it was taken back before, and no later delivery has a number. */
+    mine = begin_in(KS_SLOT_BEGUN);
+    (void)ks_tracker_recall(&tracker, 0);
+    EXPECT_EQ_U64(ks_tracker_torn(&tracker, 0, mine).records, 0);
+    EXPECT_EQ_U64(next_attempt(), 1);
+
+    mine = begin_in(KS_SLOT_BEGUN);
+    (void)ks_tracker_recall(&tracker, 0);
+    ks_tracker_begin(&tracker, 0, assign(OTHER_SESSION, 1));
+    EXPECT(ks_tracker_written(&tracker, 0, assignment, OTHER_SESSION, at_ms(60000)));
+    (void)ks_tracker_recall(&tracker, 0);
+    EXPECT_EQ_U64(ks_tracker_torn(&tracker, 0, mine).records, 0);
+    EXPECT_EQ_U64(next_attempt(), 3);
+    EXPECT_EQ_U64(tracker.half_way, 0);
+}
+
+TEST(settled_record_is_half_way_until_its_delivery_was_written)
+{
+    uint64_t mine;
+
+    (void)assign_again(OTHER_SESSION);
+    mine = assignment;
+    ks_tracker_begin(&tracker, 0, mine);
+    (void)ks_tracker_settle(&tracker, 0);
+    EXPECT_EQ_U64(tracker.mark, 1);
+    EXPECT_EQ_U64(tracker.half_way, 1);
+    EXPECT(!ks_tracker_written(&tracker, 0, mine, OTHER_SESSION, at_ms(60000)));
+    EXPECT_EQ_U64(tracker.half_way, 0);
 }
 
 TEST(forgotten_session_leaves_its_successor_no_right_to_settle)
@@ -684,7 +717,7 @@ TEST(tracker_with_a_record_that_broke_in_its_connection_is_not_quiet)
 {
     uint64_t mine = begin_in(KS_SLOT_BEGUN);
 
-    (void)ks_tracker_return(&tracker, 0, mine);
+    (void)ks_tracker_torn(&tracker, 0, mine);
     EXPECT(!ks_tracker_is_quiet(&tracker));
     ks_tracker_settle(&tracker, 0);
     EXPECT(ks_tracker_is_quiet(&tracker));

@@ -129,7 +129,7 @@ TEST(a_process_lives_through_more_shards_than_it_has_numbers)
     EXPECT(ks_switchboard_record(stage.board, &past, 0) == NULL);
     EXPECT(!ks_switchboard_may_finish(stage.board, first, 1, ks_instant_now()));
     ks_switchboard_write(stage.board, consumer.session, &past, KS_STAGE_BEGUN, 0, 1);
-    ks_switchboard_write(stage.board, consumer.session, &past, KS_STAGE_RETURNED, 0, 1);
+    ks_switchboard_write(stage.board, consumer.session, &past, KS_STAGE_TORN, 0, 1);
     EXPECT_EQ_I64(ks_switchboard_release(stage.board, first), KS_OPERATOR_NOT_HELD);
     EXPECT(!ks_switchboard_persisted(stage.board, first, 1, 1));
     ks_local_db_close(db);
