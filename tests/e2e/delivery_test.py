@@ -304,6 +304,35 @@ def large_record_halfway_at_a_release_is_finished(folder):
 
 
 @test(seconds=60)
+def record_taken_back_halfway_before_a_release_is_finished(folder):
+    sidecar = Sidecar.local(folder, local_shards=2, lease_duration_ms=10000).start()
+    wait_held(sidecar, 2)
+    for start in range(0, 48, 8):
+        put_sized(sidecar, 8, 150000, start)
+    stream = SlowStream(sidecar, "client_id=app&max_in_flight_bytes=64000000&heartbeat_ms=200", receive_bytes=16384)
+    stream.read_until(lambda: len({head[1] for head in stream.heads()}) == 2 and stream.heads()[-1][1] in {
+        record["shard_id"] for record in stream.records()})
+    stream.settled_queue()
+    _, shard, number, attempt = stream.heads()[-1]
+    check((shard, number) not in map(key_of, stream.records()), "half-way")
+    ids = [record["ack_id"] for record in stream.records() if record["shard_id"] == shard]
+    answer = sidecar.call("POST", "/v1/records/settle", {"settlements": [
+        {"ack_id": ids[0], "outcome": "retry", "delay_ms": 60000}]})
+    check_equal(answer.json["ok"], 1, answer)
+    release(sidecar, shard)
+
+    # Nothing of the shard is in flight any more, and the stream is the session of the other one.
+    stream.settled_queue()
+    check_equal(sidecar.get("/v1/shards/" + shard)["state"], "returning", "the lease waits for what is half-way")
+    stream.read_until(lambda: (shard, number, attempt) in {(*key_of(record), record["attempt"]) for record in stream.records()})
+    wait_until(lambda: sidecar.get("/v1/shards/" + shard)["state"] != "held", 20, "the lease leaves")
+    begun = len(stream.records())
+    stream.read_until(lambda: any(record["shard_id"] != shard for record in stream.records()[begun:]))
+    check(session_of(sidecar, "app")["attached"], "the stream lives")
+    sidecar.kill()
+
+
+@test(seconds=60)
 def poll_halfway_at_a_release_is_answered_whole_without_the_rest_of_that_shard(folder):
     sidecar = Sidecar.local(folder, local_shards=2, lease_duration_ms=10000, max_attempts=1).start()
     wait_held(sidecar, 2)

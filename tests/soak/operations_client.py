@@ -218,14 +218,14 @@ class Client:
         for ack_id in ids:
             self.held.pop(ack_id, None)
         seeks = self.ledger.begin(items)
-        boot = self.source.boot
+        boots = {self.ledger.ids[ack_id][3] for ack_id in ids}
         answer = self.world.may(self.member, "settle", lambda: self.member.ask(
             "POST", "/v1/records/settle", {"settlements": [settlement], **wait}))
         if answer is None:
             return
         failed = {one["ack_id"]: one["reason"] for one in answer["failed"]}
         for reason in failed.values():
-            check(reason in ("FENCED", "EXPIRED") or reason == "UNKNOWN" and boot != self.member.boot, "a batch failed as",
+            check(reason in ("FENCED", "EXPIRED") or reason == "UNKNOWN" and boots != {self.member.boot}, "a batch failed as",
                   answer, settlement)
         if batch in failed:
             failed = dict.fromkeys(ids)
