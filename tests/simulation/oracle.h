@@ -95,6 +95,7 @@ struct oracle_session {
     uint32_t max_record_bytes; /* 0: any. */
     bool explicit_credit;
     uint64_t granted;
+    uint64_t pulled; /* The last pull that brought something. */
     ks_span ack_deadline;
     uint32_t in_flight;
     uint64_t bytes;

@@ -662,7 +662,7 @@ static void check_pull(struct world *world, struct process *process, const struc
 {
     struct oracle_process *truth = &process->truth;
     const struct ks_event *event = truth->event;
-    const struct oracle_session *session;
+    struct oracle_session *session;
     bool wanted;
 
     if (event->kind != KS_EVENT_SESSION_PULL || event->pull.session != effect->deliver.session ||
@@ -677,6 +677,10 @@ static void check_pull(struct world *world, struct process *process, const struc
     if (!wanted)
         oracle_fail(world, "w%u delivers shard-%u to a session that did not name it",
                     process->worker, effect->deliver.shard);
+    /* Records of another answer would be missing between those of this one. */
+    if (event->pull.after != 0 && truth->runs == 0 && session->pulled != event->pull.after)
+        oracle_fail(world, "w%u continues an answer behind another one", process->worker);
+    session->pulled = effect->deliver.assignment;
     if (++truth->runs > event->pull.max_runs)
         oracle_fail(world, "w%u delivers more runs than were pulled", process->worker);
     truth->records += effect->deliver.count;

@@ -352,6 +352,9 @@ static const char *what_is_wrong(const struct process *process, const struct sim
     if (truth->runs >= truth->event->pull.max_runs ||
         truth->records >= truth->event->pull.max_records)
         return "beyond what was pulled";
+    if (truth->event->pull.after != 0 && truth->runs == 0 &&
+        session->pulled != truth->event->pull.after)
+        return "behind another answer than that of its pull";
     if (truth->event->pull.after != 0 && letter->bytes > truth->event->pull.max_bytes)
         return "that is larger than what is left of its answer";
     return NULL;
@@ -380,6 +383,7 @@ void world_redrive_deliver(struct world *world, struct process *process,
     letter->begun = false;
     letter->not_before = INT64_MIN;
     session->granted -= session->explicit_credit;
+    session->pulled = effect->deliver.assignment;
     session->in_flight++;
     session->bytes += letter->bytes;
 }
