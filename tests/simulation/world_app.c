@@ -318,7 +318,7 @@ static void pull(struct world *world, struct process *process, uint32_t number)
     event.pull.max_runs = (uint32_t)ks_prng_between(&world->prng, 1, KS_BATCH_RUNS_MAX);
     /* Worlds of other seeds are as they were before there was such a pull. */
     if (consumer->pulls && world->seed % 8 == 4 && event.pull.max_records % 2 == 1)
-        event.pull.after = consumer->pulled;
+        event.pull.after = event.pull.max_records % 8 == 3 ? consumer->earlier : consumer->pulled;
     consumer->runs = 0;
     shell_step(world, process, &event);
     if (!consumer->open)
@@ -384,6 +384,8 @@ void world_app_deliver(struct world *world, struct process *process, uint32_t se
 
         if (!consumer->open || consumer->session != session)
             continue;
+        if (consumer->pulled != effect->deliver.assignment)
+            consumer->earlier = consumer->pulled;
         consumer->pulled = effect->deliver.assignment;
         if (consumer->runs++ == 0)
             consumer->wire.run_count = consumer->wire.run_next = 0;

@@ -29,6 +29,7 @@ struct consumer {
     uint32_t granted; /* And not used yet. */
     uint32_t runs;    /* DELIVER effects of this pull. */
     uint64_t pulled;  /* The last pull that brought something. */
+    uint64_t earlier; /* The one before: another answer of the session may go on. */
     struct sim_wire wire;
 };
 
