@@ -9,7 +9,7 @@ import re
 import socket
 import struct
 
-from http2 import DATA, END_STREAM, WINDOW_UPDATE, Peer, frame
+from http2 import DATA, END_STREAM, RST_STREAM, WINDOW_UPDATE, Peer, frame
 from lib import (PATIENCE, RawStream, Sidecar, check, check_equal, main, numbered, pull_all, test,
                  wait_until)
 
@@ -433,6 +433,28 @@ def no_byte_of_a_released_shard_leaves_after_the_deadline_of_the_hand_over(folde
     while stream.read():
         check(len(stream.raw) - read <= queue, "bytes after the deadline", len(stream.raw) - read, queue)
     check(not stream.raw.endswith(b"\r\n0\r\n\r\n"), "the stream is cut in its record")
+    sidecar.kill()
+
+
+@test(seconds=60)
+def half_sent_answer_of_a_pull_is_cut_on_http2_after_the_deadline_of_the_hand_over(folder):
+    sidecar = Sidecar.local(folder, local_shards=1, lease_duration_ms=10000).start()
+    wait_held(sidecar, 1)
+    put_sized(sidecar, 4, 150000)
+    peer = Peer(sidecar.port)
+    sidecar.call("POST", f"{CONSUMER}/OpenSession", {"clientId": "p"})
+    peer.ask(1, f"{CONSUMER}/Pull", "POST", end=False, content_type="application/json")
+    peer.send(frame(DATA, END_STREAM, 1, b'{"session":"p","waitMs":"10000"}'))
+    window = 65535
+    peer.until(lambda: len(peer.body(1)) == window, 20, "what the window takes")
+    release(sidecar, "shardId-000000000000")
+    wait_until(lambda: sidecar.get("/v1/shards/shardId-000000000000")["state"] not in ("held", "returning"), 30,
+               "the deadline passes, and the lease leaves")
+    wider = struct.pack(">I", 1 << 24)
+    peer.send(frame(WINDOW_UPDATE, payload=wider) + frame(WINDOW_UPDATE, 0, 1, wider))
+    peer.until(lambda: peer.has(RST_STREAM, 1), 20, "the stream is reset")
+    check_equal((len(peer.body(1)), peer.has(DATA, 1, END_STREAM)), (window, False), "bytes after the deadline")
+    peer.close()
     sidecar.kill()
 
 
