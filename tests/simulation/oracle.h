@@ -65,6 +65,12 @@ struct oracle_record {
     uint64_t got_in[SIM_WRITINGS]; /* Those in which it was written, the latest ones; 0: none. */
 };
 
+/* A delivery that was taken back half-way may have a number of its own, as its app may get it whole. */
+static inline bool is_next_attempt(uint32_t attempt, uint32_t written, uint32_t half_way)
+{
+    return attempt > written && attempt - 1 - written <= half_way;
+}
+
 /* Notes that an app has read this attempt. The numbers below 64 are remembered. */
 static inline bool attempt_is_new(uint64_t *numbers, uint32_t attempt)
 {

@@ -608,12 +608,6 @@ static void check_session(struct world *world, const struct place *place, uint32
                     place->process->worker, id);
 }
 
-/* A delivery that was taken back half-way may have a number of its own, as its app may get it whole. */
-static bool is_next_attempt(const struct oracle_record *record, uint32_t attempt)
-{
-    return attempt > record->written && attempt - 1 - record->written <= record->half_way;
-}
-
 static void deliver_one(struct world *world, const struct place *place,
                         const struct ks_effect *effect, uint64_t number, ks_instant now)
 {
@@ -633,7 +627,7 @@ static void deliver_one(struct world *world, const struct place *place,
         wrong = "while it is in flight";
     else if (state == RECORD_WAITING && now.us < record->not_before)
         wrong = "before the delay of its nack";
-    else if (!is_next_attempt(record, effect->deliver.attempt))
+    else if (!is_next_attempt(effect->deliver.attempt, record->written, record->half_way))
         wrong = "with a wrong attempt";
     if (wrong != NULL) {
         oracle_fail(world, "w%u delivers record %llu of shard-%u %s", place->process->worker,

@@ -309,12 +309,6 @@ static bool is_taken(const struct oracle_session *session, ks_shard shard)
     return session->shard_count == 0;
 }
 
-/* As of a record in oracle_flight.c. */
-static bool is_next_attempt(const struct sim_letter *letter, uint32_t attempt)
-{
-    return attempt > letter->attempts && attempt - 1 - letter->attempts <= letter->half_way;
-}
-
 static const char *what_is_wrong(const struct process *process, const struct sim_letter *letter,
                                  const struct ks_effect *effect, ks_instant now)
 {
@@ -332,8 +326,8 @@ static const char *what_is_wrong(const struct process *process, const struct sim
         return "after it was settled";
     if (letter->state == LETTER_WAITING && now.us < letter->not_before)
         return "before the delay of its nack";
-    if (!is_next_attempt(letter, effect->deliver.attempt) || effect->deliver.epoch != 0 ||
-        effect->deliver.count != 1)
+    if (!is_next_attempt(effect->deliver.attempt, letter->attempts, letter->half_way) ||
+        effect->deliver.epoch != 0 || effect->deliver.count != 1)
         return "with a wrong attempt";
     if (process->draining)
         return "while it drains";
