@@ -84,7 +84,9 @@ void oracle_wrote(const struct world *world, struct process *process, const stru
     place = place_of(world, process, event->write.shard);
     if (!is_current(&place, event->write.epoch))
         return;
-    if (event->write.stage == KS_STAGE_WRITTEN || event->write.stage == KS_STAGE_TORN)
+    /* What was begun before its row was made again may bear the epoch of the new one, in which nothing is begun. */
+    if ((event->write.stage == KS_STAGE_WRITTEN || event->write.stage == KS_STAGE_TORN) &&
+        place.lane->half_way > 0)
         place.lane->half_way -= event->write.count;
     for (uint64_t i = event->write.first + event->write.count; i > event->write.first; i--)
         if (i > place.reader->forgot && record_at(&place, i - 1)->state != RECORD_SETTLED)
