@@ -17,7 +17,8 @@ struct world;
 
 /* One row is spoilt, if there is one to spoil. */
 void operator_meddles(struct world *world);
-/* How long the row of an open shard that somebody finished is believed; 0: nobody finishes one in this world. */
+/* How long the row of an open shard that somebody finished is believed, and not made again; 0: nobody finishes one in
+ * this world. */
 sim_time operator_patience(const struct world *world);
 
 /* True if there are orders in this world; before the first one. */
