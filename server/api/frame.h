@@ -15,7 +15,11 @@
 
 #include "api/ack_id.h"
 #include "base/codec.h"
+#include "ports/dead_letters.h"
 #include "ports/stream_source.h"
+
+/* What the records of a run have in common: batch_id, stream, shard_id, numbers and the names of all these. */
+enum { KS_FRAME_COMMON_MAX = KS_BATCH_ID_MAX + KS_LETTER_STREAM_MAX + KS_SHARD_ID_MAX + 256 };
 
 enum ks_frame_format {
     KS_FRAME_NDJSON,   /* {"type":"record",..} and a line feed. */
@@ -66,7 +70,7 @@ struct ks_framer {
     enum ks_frame_encoding spelling; /* .. and its data is in this one. */
     size_t offset;                   /* Bytes of its data that are out, of so many. */
     size_t data_size;
-    char common[1024]; /* batch_id, stream, shard_id, epoch in the format. */
+    char common[KS_FRAME_COMMON_MAX]; /* batch_id, stream, shard_id, epoch in the format. */
     size_t common_size;
     int64_t second; /* Of `instant`. */
     char instant[KS_TIMESTAMP_SIZE];

@@ -83,6 +83,7 @@ struct ks_exchange *ks_question_stream(struct ks_exchange *exchange)
 static void question_free(struct question *question)
 {
     question->questions->count--;
+    question->questions->exchange->api->questions--;
     ks_list_remove(&question->link);
     ks_exchange_end(&question->exchange);
     ks_free(question);
@@ -123,22 +124,25 @@ void ks_questions_begin(struct ks_questions *questions, uint64_t id, ks_message_
 {
     static const struct ks_transport transport = {.wake = wake};
     static const struct ks_inner inner = {.message = told_message, .problem = told_problem};
-    struct question *question =
-        questions->count < KS_QUESTIONS_MAX ? ks_alloc(sizeof(*question)) : NULL;
+    struct ks_api *api = questions->exchange->api;
+    bool full = questions->count == KS_QUESTIONS_MAX || api->questions == KS_QUESTIONS_ALL_MAX;
+    struct question *question = full ? NULL : ks_alloc(sizeof(*question));
 
     if (question == NULL) {
         ks_exchange_problem(questions->exchange, KS_PROBLEM_EXHAUSTED,
-                            "more than %d questions of the stream wait for their answers",
-                            KS_QUESTIONS_MAX);
+                            "more than %d questions of the stream wait for their answers, or %d of "
+                            "all streams",
+                            KS_QUESTIONS_MAX, KS_QUESTIONS_ALL_MAX);
         return;
     }
-    ks_exchange_init(&question->exchange, questions->exchange->api, &transport);
+    ks_exchange_init(&question->exchange, api, &transport);
     question->exchange.inner = &inner;
     question->exchange.subscription = questions->exchange->subscription;
     question->questions = questions;
     question->id = id;
     ks_list_append(&questions->list, &question->link);
     questions->count++;
+    api->questions++;
     handler(&question->exchange, message, arena);
     /* Most are answered at once: in one turn there may be any number of those. */
     if (question->exchange.answered)

@@ -13,7 +13,10 @@
 
 typedef KinesisSidecar__V1__StreamAnswer ks_pb_answer;
 
-enum { KS_QUESTIONS_MAX = 64 }; /* Of one stream that wait, for a checkpoint to be durable. */
+enum {
+    KS_QUESTIONS_MAX = 64,        /* Of one stream that wait, for a checkpoint to be durable. */
+    KS_QUESTIONS_ALL_MAX = 65536, /* Of all streams: each has a timer, of which a loop has 2^18. */
+};
 
 struct ks_questions {
     struct ks_exchange *exchange; /* The stream's. */

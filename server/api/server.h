@@ -38,6 +38,7 @@ struct ks_api {
     bool was_ready;         /* /readyz was 200 once. */
     struct ks_link viewers; /* Of GET /v1/events: events.c. */
     uint32_t peeks;         /* Under way: peek.c. */
+    uint32_t questions;     /* Of streams, that wait: questions.c. */
     struct ks_link replays; /* replay.c */
     uint32_t replay_count;
     bool ending; /* No answer goes on for ever any more. */

@@ -189,8 +189,12 @@ static inline int64_t ks_board_stream_ms(const struct ks_switchboard *board)
 
 /* ---- switchboard.c ---- */
 
-/* Tells the core, and performs what it wants. Not while a step runs. */
+/* Tells the core, and performs what it wants. Not while a step runs. What was queued is told first. */
 void ks_board_step(struct ks_switchboard *board, const struct ks_event *event);
+/* The same before what was queued: an event that is true only of what its caller has just seen. */
+void ks_board_step_at_once(struct ks_switchboard *board, const struct ks_event *event);
+/* Tells the core what was queued. What the caller looks at next its own step finds as it was. */
+void ks_board_catch_up(struct ks_switchboard *board);
 /* Tells the core later in this turn. */
 void ks_board_queue(struct ks_switchboard *board, const struct ks_event *event);
 /* Keeps an event about a shard (or KS_SHARD_NONE) and tells the listeners. `epoch` 0: about none. */

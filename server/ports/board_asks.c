@@ -127,7 +127,10 @@ static bool differs(int64_t a_ms, int64_t b_ms)
 {
     enum { ROUNDING_MS = 1000 }; /* Some servers tell whole seconds. */
 
-    return a_ms != 0 && b_ms != 0 && (a_ms > b_ms ? a_ms - b_ms : b_ms - a_ms) > ROUNDING_MS;
+    uint64_t apart =
+        a_ms > b_ms ? (uint64_t)a_ms - (uint64_t)b_ms : (uint64_t)b_ms - (uint64_t)a_ms;
+
+    return a_ms != 0 && b_ms != 0 && apart > ROUNDING_MS;
 }
 
 /* The application belongs to one stream: its checkpoints mean nothing in another. */
@@ -265,7 +268,12 @@ void ks_board_ask_store(struct ks_switchboard *board, const struct ks_store_effe
     ask->whom = whom(board, effect);
 
     if (effect->operation == KS_STORE_CREATE_APP) {
-        assert(board->app_ask == NULL);
+        /* A worker that was registered anew asks again before the stream was described. */
+        if (board->app_ask != NULL) {
+            unknown_soon(board, board->app_ask->token);
+            ask_free(board->app_ask);
+            board->app_ask = NULL;
+        }
         if (board->described)
             create_app(board, ask);
         else

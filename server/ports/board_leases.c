@@ -152,6 +152,8 @@ uint8_t ks_key_hash(ks_view key)
 
 /* 9999-12-31: no later instant has a text. */
 static const int64_t ARRIVAL_MS_MAX = INT64_C(253402300799999);
+/* A stream says at most 365 days. */
+static const int64_t BEHIND_MS_MAX = INT64_C(253402300799999);
 
 int64_t ks_board_age_ms(int64_t now_ms, int64_t arrival_ms)
 {
@@ -264,7 +266,8 @@ static void keep(struct ks_board_lease *lease, struct ks_batch *batch)
     event.records.stale_s = find_stale(lease, batch) ? board->stale_s : NULL;
     event.records.count = batch->count;
     event.records.at_end = batch->at_end;
-    lease->millis_behind = batch->millis_behind;
+    lease->millis_behind =
+        batch->millis_behind < BEHIND_MS_MAX ? batch->millis_behind : BEHIND_MS_MAX;
     tell_expired(lease, &batch->expired);
     for (uint32_t i = 0; batch->at_end && i < KS_CHILDREN_MAX; i++)
         ks_rows_note_child(&board->rows, lease->shard, batch->children[i], ks_board_now(board));

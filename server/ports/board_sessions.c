@@ -228,6 +228,7 @@ ks_err ks_switchboard_open(struct ks_switchboard *board, const struct ks_session
         return KS_FAIL(INVALID);
     }
 
+    ks_board_catch_up(board);
     event.open.take_over = KS_SESSION_NONE;
     if (request->client_id.size > 0)
         (void)ks_switchboard_find_session(board, request->client_id, &event.open.take_over);
@@ -321,8 +322,10 @@ bool ks_switchboard_update(struct ks_switchboard *board, ks_session_id id,
 
 void ks_switchboard_close(struct ks_switchboard *board, ks_session_id id)
 {
-    struct ks_board_session *session = live_session(board, id);
+    struct ks_board_session *session;
 
+    ks_board_catch_up(board);
+    session = live_session(board, id);
     if (session == NULL)
         return;
     session->live = false;
@@ -382,9 +385,11 @@ uint32_t ks_switchboard_pull_more(struct ks_switchboard *board, ks_session_id id
                                   uint32_t max_records, uint64_t max_bytes, struct ks_run *runs,
                                   uint32_t max_runs)
 {
-    struct ks_board_session *session = live_session(board, id);
+    struct ks_board_session *session;
     struct ks_event event = {.kind = KS_EVENT_SESSION_PULL};
 
+    ks_board_catch_up(board);
+    session = live_session(board, id);
     /* While its slot's last consumer does not know that it is over, the two cannot be told apart:
      * the right one is woken in a moment. */
     if (session == NULL || session->parting > 0)
@@ -421,7 +426,7 @@ void ks_switchboard_write(struct ks_switchboard *board, ks_session_id session,
     event.write.first = first;
     event.write.count = count;
     event.write.assignment = run->assignment;
-    ks_board_step(board, &event);
+    ks_board_step_at_once(board, &event);
 }
 
 const struct ks_record *ks_switchboard_record(struct ks_switchboard *board,

@@ -395,7 +395,7 @@ void ks_board_measure(struct ks_switchboard *board)
     int64_t left_ms;
 
     ks_switchboard_status(board, &status);
-    left_ms = status.self.leases_held == 0
+    left_ms = status.self.leases_held == 0 || !status.self.serving
                   ? 0
                   : ks_span_to_ms(ks_instant_since(status.self.deadline, ks_board_now(board)));
     ks_metric_set_labelled(KS_METRIC_IN_FLIGHT_RECORDS, board->config.subscription,

@@ -90,8 +90,8 @@ static enum ks_mixed_sign see_counter(struct ks_mixed *mixed, const struct ks_mi
     mixed->last_at = lease->at;
     if (watched && lease->idle && passed_us < WINDOW * mixed->lease.us)
         return KS_MIXED_NONE;
-    often = watched && lease->idle &&
-            (int64_t)(lease->rev - mixed->from) * 2 * mixed->lease.us > 15 * passed_us;
+    often = watched && lease->idle && lease->rev > mixed->from &&
+            lease->rev - mixed->from > (uint64_t)(15 * passed_us / (2 * mixed->lease.us));
     mixed->counting = lease->idle;
     mixed->shard = lease->shard;
     mixed->from = lease->rev;

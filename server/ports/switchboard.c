@@ -110,7 +110,7 @@ static void perform(struct ks_switchboard *board, const struct ks_effect *effect
     }
 }
 
-static void step_now(struct ks_switchboard *board, const struct ks_event *event)
+void ks_board_step_at_once(struct ks_switchboard *board, const struct ks_event *event)
 {
     assert(!board->stepping);
 
@@ -131,21 +131,21 @@ static void step_now(struct ks_switchboard *board, const struct ks_event *event)
         ks_loop_wake(board->config.loop);
 }
 
-static void step_queue(struct ks_switchboard *board)
+void ks_board_catch_up(struct ks_switchboard *board)
 {
     while (board->queue_count > 0) {
         struct ks_event event = board->queue[board->queue_first];
 
         board->queue_first = (board->queue_first + 1) % KS_BOARD_QUEUE_MAX;
         board->queue_count--;
-        step_now(board, &event);
+        ks_board_step_at_once(board, &event);
     }
 }
 
 void ks_board_step(struct ks_switchboard *board, const struct ks_event *event)
 {
-    step_queue(board);
-    step_now(board, event);
+    ks_board_catch_up(board);
+    ks_board_step_at_once(board, event);
 }
 
 void ks_board_queue(struct ks_switchboard *board, const struct ks_event *event)
@@ -215,7 +215,7 @@ static ks_instant turn(struct ks_hook *hook, ks_instant now)
     bool waiting;
 
     board->turning = true;
-    step_queue(board);
+    ks_board_catch_up(board);
     tell_budget(board);
     tell_kin(board);
     if (ks_instant_reached(now, board->due))

@@ -39,7 +39,9 @@ struct ks_position ks_place_asked(const struct ks_place *place)
         position.timestamp_ms = place->opened_ms;
     }
     if (position.kind == KS_POSITION_AT_TIMESTAMP && place->earlier) {
-        position.timestamp_ms -= CLOCK_SKEW_MS;
+        /* A row may say any number. */
+        position.timestamp_ms =
+            position.timestamp_ms > CLOCK_SKEW_MS ? position.timestamp_ms - CLOCK_SKEW_MS : 0;
         if (place->opened_ms > 0 && place->opened_ms < position.timestamp_ms)
             position.timestamp_ms = place->opened_ms;
     }

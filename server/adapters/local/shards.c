@@ -121,6 +121,11 @@ static ks_err no_sense(struct ks_local_db *db, int64_t index, struct ks_detail *
     return KS_FAIL(CORRUPT);
 }
 
+static bool is_arrival(int64_t ms)
+{
+    return ms >= 0 && ms / 1000 < KS_LOCAL_SECONDS - 1;
+}
+
 /* The columns of ALL_SHARDS, OPEN_SHARDS and ONE_SHARD. */
 static ks_err read_row(struct ks_local_db *db, sqlite3_stmt *statement,
                        struct ks_shard_row_local *row, struct ks_detail *detail)
@@ -143,7 +148,7 @@ static ks_err read_row(struct ks_local_db *db, sqlite3_stmt *statement,
     bool sane = index >= 0 && index <= UINT32_MAX && next > 0 &&
                 next < INT64_C(1) << KS_LOCAL_NUMBER_BITS && made_s >= 0 &&
                 made_s < KS_LOCAL_SECONDS - 1 && row->id > 0 && row->id < 1 << 22 &&
-                row->arrival_ms >= 0 && row->arrival_ms / 1000 < KS_LOCAL_SECONDS;
+                is_arrival(row->arrival_ms);
     if (sane && ks_ok(ks_hash_key_get(column_blob(statement, 4), &row->start)) &&
         ks_ok(ks_hash_key_get(column_blob(statement, 5), &row->end)) && row->start <= row->end)
         return KS_OK;
@@ -419,7 +424,11 @@ ks_err ks_shards_since(struct ks_local_db *db, const struct ks_shard_row_local *
 
 ks_err ks_shards_last_arrival(struct ks_local_db *db, int64_t *ret_ms, struct ks_detail *detail)
 {
-    return ks_local_db_ask(db, KS_LOCAL_LAST_ARRIVAL, &db->stream, 1, ret_ms, detail);
+    KS_TRY(ks_local_db_ask(db, KS_LOCAL_LAST_ARRIVAL, &db->stream, 1, ret_ms, detail));
+    if (is_arrival(*ret_ms))
+        return KS_OK;
+    ks_detail_set(detail, "local stream %s: the last arrival of a shard makes no sense", db->path);
+    return KS_FAIL(CORRUPT);
 }
 
 ks_err ks_shards_raise(struct ks_local_db *db, int64_t least_ms, struct ks_detail *detail)

@@ -280,7 +280,17 @@ static void read_cell(sqlite3_stmt *statement, int column, enum ks_value_type ty
     item->texts[at] = view;
 }
 
-static ks_err add_row(sqlite3_stmt *statement, const char *p, struct ks_ask_work *work)
+/* True if this row was asked for. A table that somebody else has made may compare keys in another way. */
+static bool was_asked(const struct ks_item_keys *keys, ks_view k)
+{
+    for (uint32_t i = 0; i < keys->count; i++)
+        if (ks_view_equal(ks_view_text(keys->texts[i]), k))
+            return true;
+    return keys->count == 0;
+}
+
+static ks_err add_row(const struct ks_sqlite_table *table, sqlite3_stmt *statement, const char *p,
+                      const struct ks_item_keys *keys, struct ks_ask_work *work)
 {
     const struct ks_schema *const schema = &ks_native_schema;
     struct ks_item item;
@@ -289,6 +299,14 @@ static ks_err add_row(sqlite3_stmt *statement, const char *p, struct ks_ask_work
     item.p = ks_view_text(p);
     item.k.data = sqlite3_column_text(statement, 0);
     item.k.size = item.k.data == NULL ? 0 : (size_t)sqlite3_column_bytes(statement, 0);
+    if (!was_asked(keys, item.k)) {
+        ks_detail_set(
+            &work->detail,
+            "%s: the table answers rows that were not asked for: its keys must be compared "
+            "byte by byte; move the file away to begin anew",
+            table->path);
+        return KS_FAIL(CORRUPT);
+    }
     for (uint32_t at = 0; at < schema->count; at++)
         read_cell(statement, (int)at + 1, schema->attributes[at].type, &item, at);
     work->rows.asked = UINT32_MAX;
@@ -296,9 +314,10 @@ static ks_err add_row(sqlite3_stmt *statement, const char *p, struct ks_ask_work
     return ks_native_rows_add(&work->rows, &item, &work->detail);
 }
 
-/* Runs the statement; its rows go to `work` if `keep`. */
+/* Runs the statement; its rows go to `work` if `keep`. They are those of `keys`, or any if there are none. */
 static ks_err execute(struct ks_sqlite_table *table, const struct ks_sql *sql, const char *p,
-                      bool keep, struct ks_ask_work *work, uint32_t *ret_rows)
+                      const struct ks_item_keys *keys, bool keep, struct ks_ask_work *work,
+                      uint32_t *ret_rows)
 {
     sqlite3_stmt *statement = NULL;
     uint32_t rows = 0;
@@ -311,7 +330,7 @@ static ks_err execute(struct ks_sqlite_table *table, const struct ks_sql *sql, c
         while ((code = sqlite3_step(statement)) == SQLITE_ROW && ks_ok(err)) {
             rows++;
             if (keep)
-                err = add_row(statement, p, work);
+                err = add_row(table, statement, p, keys, work);
         }
     }
     if (ks_ok(err) && code != SQLITE_DONE)
@@ -345,7 +364,7 @@ static ks_err read_rows(struct ks_sqlite_table *table, const char *p,
     uint32_t rows;
 
     KS_TRY(ks_sql_read(&table->sql, table->application, &ks_native_schema, p, keys));
-    KS_TRY(execute(table, &table->sql, p, true, work, &rows));
+    KS_TRY(execute(table, &table->sql, p, keys, true, work, &rows));
     return keys->count == 0 ? KS_OK : check_once(table, rows, keys->count, &work->detail);
 }
 
@@ -373,13 +392,14 @@ static ks_err write_row(struct ks_sqlite_table *table, struct ks_ask_work *work,
     const bool tells = work->operation == KS_STORE_HEARTBEAT;
     uint32_t rows;
 
-    KS_TRY(execute(table, &table->sql, work->write.p, tells, work, &rows));
+    KS_TRY(execute(table, &table->sql, work->write.p, &table->look_keys, tells, work, &rows));
     KS_TRY(check_once(table, rows, 1, &work->detail));
     *ret_applied = rows == 1;
     if (rows == 1)
         return KS_OK;
     /* Whether the row can be read or not: it has refused. */
-    if (!ks_ok(execute(table, &table->look, work->write.p, true, work, &rows)) || rows > 1)
+    if (!ks_ok(execute(table, &table->look, work->write.p, &table->look_keys, true, work, &rows)) ||
+        rows > 1)
         ks_native_rows_free(&work->rows);
     return KS_OK;
 }

@@ -241,8 +241,7 @@ void ks_orders_answered(struct ks_core *core, uint32_t index, const struct ks_ev
     if (event->store.outcome != KS_DONE)
         return;
     order->shown = 0;
-    if (event->store.lease_count > 0) {
-        assert(row->shard == order->shard);
+    if (event->store.lease_count > 0 && row->shard == order->shard) {
         order->shown = row->epoch;
         ks_shards_see(core, order->seen, row);
         if (!row->damaged && entry->held != KS_HELD_NONE &&

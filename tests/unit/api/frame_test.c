@@ -465,17 +465,19 @@ TEST(the_longest_head_fits_the_smallest_buffer_and_ten_mebibytes_go_through_it)
     records[0].sequence = ks_view_of(digits, sizeof(digits));
     for (int format = KS_FRAME_NDJSON; format <= KS_FRAME_PROTOBUF; format++) {
         struct ks_framer framer;
-        char name[KS_STREAM_NAME_MAX + 1];
+        char stream[KS_LETTER_STREAM_MAX + 1];
+        char shard[KS_SHARD_ID_MAX + 1];
         char batch[KS_BATCH_ID_MAX + 1];
         struct ks_ack_stamp stamp;
 
-        memset(name, 'n', KS_STREAM_NAME_MAX);
+        memset(stream, 's', KS_LETTER_STREAM_MAX);
+        memset(shard, 'n', KS_SHARD_ID_MAX);
         memset(batch, 'b', KS_BATCH_ID_MAX);
-        name[KS_STREAM_NAME_MAX] = batch[KS_BATCH_ID_MAX] = '\0';
+        stream[KS_LETTER_STREAM_MAX] = shard[KS_SHARD_ID_MAX] = batch[KS_BATCH_ID_MAX] = '\0';
         ks_framer_init(&framer, (enum ks_frame_format)format,
                        (struct ks_frame_source){record_of, NULL});
         ks_ack_stamp_init(&stamp, &key, 1, 2, 3, 9);
-        ks_framer_begin(&framer, &stamp, &(struct ks_frame_names){batch, name, name},
+        ks_framer_begin(&framer, &stamp, &(struct ks_frame_names){batch, stream, shard},
                         &(struct ks_ack_run){3, 9, 100, 1, 1}, 4);
         EXPECT_EQ_I64(write_all(&framer, KS_FILL_MIN), KS_FRAME_DONE);
         EXPECT(out_size > 10 << 20);

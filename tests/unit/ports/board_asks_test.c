@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a switchboard asks the store and the source, and what it makes of their answers. */
 #include "ks_test.h"
+#include "ports/board.h"
 #include "unit/ports/stage.h"
 
 #include <sqlite3.h>
@@ -253,4 +254,24 @@ TEST(a_look_may_be_forgotten)
     EXPECT_EQ_U64(looks, 0);
     stage_vanish(&second);
     stage_vanish(&first);
+}
+
+/* Its row was removed, and it registers anew, before the stream was described. */
+TEST(an_application_that_is_made_once_more_before_the_stream_is_described_waits_once)
+{
+    struct ks_store_effect effect = {.operation = KS_STORE_CREATE_APP, .token = 1000};
+    struct stage stage;
+    uint32_t queued;
+
+    stage_begin(&stage, "pod-a");
+    stage.board->described = false;
+    queued = stage.board->queue_count;
+    ks_board_ask_store(stage.board, &effect);
+    EXPECT_EQ_U64(stage.board->queue_count, queued);
+    effect.token = 1001;
+    ks_board_ask_store(stage.board, &effect);
+    EXPECT_EQ_U64(stage.board->queue_count,
+                  queued + 1); /* It is not known what became of the first. */
+    EXPECT_EQ_U64(stage.board->app_ask->token, 1001);
+    stage_vanish(&stage);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The consumers of a switchboard, and what they settle. */
 #include "base/metrics.h"
+#include "core/state.h"
 #include "ks_test.h"
 #include "ports/board.h"
 #include "unit/ports/stage.h"
@@ -217,5 +218,60 @@ TEST(a_record_leaves_by_the_clock_also_in_the_middle_of_a_turn)
     EXPECT(!ks_instant_reached(ks_loop_now(stage.loop), status.self.deadline));
     EXPECT(ks_instant_reached(ks_instant_now(), status.self.deadline));
     EXPECT(!ks_switchboard_may_finish(stage.board, run->shard, run->epoch, ks_instant_now()));
+    stage_vanish(&stage);
+}
+
+/* Its grace is over in the next turn, and an answer is queued that brings one. */
+static void end_by_what_is_queued(struct consumer *consumer)
+{
+    struct ks_session *session = &consumer->stage->board->core->sessions[consumer->session];
+
+    session->attached = false;
+    session->over_at = KS_LONG_AGO;
+    ks_board_queue(consumer->stage->board, &(struct ks_event){.kind = KS_EVENT_LISTED});
+}
+
+TEST(session_that_ends_by_what_was_queued_is_neither_pulled_for_nor_taken_over_nor_closed)
+{
+    struct consumer consumer;
+    struct ks_run run;
+    struct stage stage;
+
+    stage_begin(&stage, "pod-a");
+    consumer_join(&consumer, &stage, "client");
+    end_by_what_is_queued(&consumer);
+    EXPECT_EQ_U64(ks_switchboard_pull(stage.board, consumer.session, 1, 1 << 20, &run, 1), 0);
+
+    consumer_join(&consumer, &stage, "client");
+    end_by_what_is_queued(&consumer);
+    consumer_join(&consumer, &stage, "client");
+
+    end_by_what_is_queued(&consumer);
+    ks_switchboard_close(stage.board, consumer.session);
+    stage_vanish(&stage);
+}
+
+/* Its first bytes are on their way already. */
+TEST(record_is_begun_before_what_was_queued_takes_it_back)
+{
+    struct ks_event pause = {.kind = KS_EVENT_PAUSE,
+                             .pause = {.shard = KS_SHARD_NONE, .keeps = true, .until = KS_NEVER}};
+    struct consumer consumer;
+    struct ks_board_status status;
+    struct stage stage;
+    struct ks_run run;
+    ks_instant until = stage_patience();
+
+    stage_begin(&stage, "pod-a");
+    stage_put(&stage, 0, 1);
+    consumer_join(&consumer, &stage, "client");
+    while (ks_switchboard_pull(stage.board, consumer.session, 1, 1 << 20, &run, 1) == 0)
+        stage_turn(&stage, until, ks_span_ms(50));
+    ks_board_queue(stage.board, &pause);
+    EXPECT(ks_switchboard_record(stage.board, &run, run.first) != NULL);
+    ks_switchboard_write(stage.board, consumer.session, &run, KS_STAGE_BEGUN, run.first, 1);
+    ks_board_catch_up(stage.board);
+    ks_switchboard_status(stage.board, &status);
+    EXPECT_EQ_U64(status.self.assigned, 1);
     stage_vanish(&stage);
 }

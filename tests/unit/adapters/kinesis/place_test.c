@@ -70,6 +70,11 @@ TEST(an_instant_falls_back_once_by_what_clocks_may_differ)
     EXPECT(ks_place_fall_back(&place, KS_FAIL(INVALID)));
     EXPECT_EQ_I64(ks_place_asked(&place).timestamp_ms, NOW_MS - 5000 - 300000);
     EXPECT(!ks_place_fall_back(&place, KS_FAIL(INVALID)));
+
+    place = at(KS_POSITION_AT_TIMESTAMP, -1);
+    place.from.timestamp_ms = INT64_MIN;
+    EXPECT(ks_place_fall_back(&place, KS_FAIL(INVALID)));
+    EXPECT_EQ_I64(ks_place_asked(&place).timestamp_ms, 0);
 }
 
 TEST(no_other_failure_moves_a_place)

@@ -240,3 +240,23 @@ TEST(a_retention_that_makes_no_sense_is_corrupt)
     EXPECT_CONTAINS(detail.text, "makes no sense");
     ks_local_db_close(db);
 }
+
+TEST(a_last_arrival_that_makes_no_sense_is_corruption)
+{
+    static const char *const damages[] = {
+        "UPDATE shards SET arrival_ms = -1",
+        "UPDATE shards SET arrival_ms = ((1 << 36) - 1) * 1000",
+        "UPDATE shards SET arrival_ms = 9223372036854775807",
+    };
+    struct ks_local_db *db = open_new(1);
+    struct ks_detail detail;
+    int64_t last_ms;
+
+    EXPECT_OK(ks_shards_last_arrival(db, &last_ms, &detail));
+    for (size_t at = 0; at < sizeof damages / sizeof damages[0]; at++) {
+        EXPECT_EQ_I64(sqlite3_exec(db->handle, damages[at], NULL, NULL, NULL), SQLITE_OK);
+        EXPECT_ERR(ks_shards_last_arrival(db, &last_ms, &detail), CORRUPT);
+        EXPECT_CONTAINS(detail.text, "arrival");
+    }
+    ks_local_db_close(db);
+}

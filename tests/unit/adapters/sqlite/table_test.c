@@ -428,6 +428,27 @@ static void make_without_key(const char *path)
                   "VALUES ('app', 'w', 'a', '0000000000000001', 'live', 'active', 7)");
 }
 
+/* Asks the table. The answer must be that it is damaged, in words that hold `what`. */
+static void expect_corrupt(struct ks_sqlite_table *table, const struct ks_store_request *request,
+                           const char *what)
+{
+    struct ks_ask_work *const work = ks_alloc(sizeof(*work));
+
+    EXPECT(work != NULL);
+    work->operation = request->operation;
+    work->outcome = KS_UNKNOWN;
+    work->deadline = ks_instant_add(ks_instant_now(), ks_span_ms(5000));
+    if (ks_native_writes(work->operation))
+        EXPECT_OK(ks_native_write(request, &work->write, NULL));
+    else
+        EXPECT_OK(ks_native_read(request, &work->partition, &work->keys));
+    ks_sqlite_table_perform(table, work);
+    EXPECT_EQ_I64(work->outcome, KS_UNKNOWN);
+    EXPECT_ERR(work->err, CORRUPT);
+    EXPECT_CONTAINS(work->detail.text, what);
+    ks_ask_work_free(work);
+}
+
 TEST(a_row_that_is_there_twice_is_corruption)
 {
     const char *const path = ks_test_path("leases.db");
@@ -438,23 +459,23 @@ TEST(a_row_that_is_there_twice_is_corruption)
 
     make_without_key(path);
     EXPECT_OK(open_table(path, &table));
-    for (size_t at = 0; at < 2; at++) {
-        struct ks_ask_work *const work = ks_alloc(sizeof(*work));
+    for (size_t at = 0; at < 2; at++)
+        expect_corrupt(table, &requests[at], "a row is there more than once");
+    ks_sqlite_table_close(table);
+}
 
-        EXPECT(work != NULL);
-        work->operation = requests[at].operation;
-        work->outcome = KS_UNKNOWN;
-        work->deadline = ks_instant_add(ks_instant_now(), ks_span_ms(5000));
-        if (ks_native_writes(work->operation))
-            EXPECT_OK(ks_native_write(&requests[at], &work->write, NULL));
-        else
-            EXPECT_OK(ks_native_read(&requests[at], &work->partition, &work->keys));
-        ks_sqlite_table_perform(table, work);
-        EXPECT_EQ_I64(work->outcome, KS_UNKNOWN);
-        EXPECT_ERR(work->err, CORRUPT);
-        EXPECT_CONTAINS(work->detail.text, "a row is there more than once");
-        ks_ask_work_free(work);
-    }
+/* As above, and its keys are equal whatever their case. */
+TEST(a_row_by_another_key_than_was_asked_for_is_corruption)
+{
+    const char *const path = ks_test_path("leases.db");
+    const struct ks_store_request request = {.operation = KS_STORE_READ_WORKER, .worker = {"A", 1}};
+    struct ks_sqlite_table *table;
+
+    make_without_key(path);
+    sql(path, "DELETE FROM lease_table WHERE rowid > 1; PRAGMA writable_schema = ON; "
+              "UPDATE sqlite_master SET sql = replace(sql, 'k TEXT', 'k TEXT COLLATE NOCASE')");
+    EXPECT_OK(open_table(path, &table));
+    expect_corrupt(table, &request, "rows that were not asked for");
     ks_sqlite_table_close(table);
 }
 

@@ -105,3 +105,12 @@ TEST(what_was_told_of_a_row_says_nothing_of_the_one_that_is_made_after_it)
     }
     EXPECT(bed.core->directory[0].hinted == 0);
 }
+
+/* Somebody removed it by hand, and that was read before the answer to the write. */
+TEST(a_move_of_a_lease_without_an_owner_is_told_to_nobody)
+{
+    planned_move();
+    bed.core->directory[0].owner = KS_NOBODY;
+    ks_hints_move(bed.core, 0);
+    EXPECT_EQ_I64(bed.core->directory[0].owner.worker, 0);
+}
