@@ -14,6 +14,9 @@
 
 enum { KS_SHA256_SIZE = 32, KS_MD5_SIZE = 16 };
 
+/* False: the configuration of OpenSSL on this machine withholds one of them; the next two functions abort then. */
+bool ks_digests_are_offered(void);
+
 void ks_sha256(ks_view message, uint8_t ret_digest[KS_SHA256_SIZE]);
 void ks_hmac_sha256(ks_view key, ks_view message, uint8_t ret_mac[KS_SHA256_SIZE]);
 void ks_md5(ks_view message, uint8_t ret_digest[KS_MD5_SIZE]);

@@ -267,6 +267,11 @@ static ks_err open_rooms(struct ks_house *house, struct ks_detail *detail)
     uint32_t count = ks_options_subscriptions(house->options);
     uint64_t boot = ks_random_u64();
 
+    if (!ks_digests_are_offered()) {
+        ks_detail_set(detail, "OpenSSL offers no SHA-256 or no MD5 on this machine: look at its "
+                              "configuration (openssl list -digest-algorithms; OPENSSL_CONF)");
+        return KS_FAIL(NOT_FOUND);
+    }
     if (needs_cloud(house->options))
         KS_TRY(ks_cloud_open(&house->cloud, house->loop, detail));
     ks_budget_pool_init(&house->pool, budget_of(house->options), count);

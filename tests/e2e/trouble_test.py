@@ -153,6 +153,18 @@ def bad_options_are_named_in_one_line(folder):
     sidecar.stop()
 
 
+@test(seconds=40)
+def openssl_without_digests_is_refused_in_a_sentence(folder):
+    conf, log = os.path.join(folder, "openssl.cnf"), os.path.join(folder, "refused.log")
+    with open(conf, "w", encoding="utf-8") as file:
+        file.write("openssl_conf = init\n[init]\nproviders = some\n[some]\nbase = base\n[base]\nactivate = 1\n")
+    process = spawn(["env", f"OPENSSL_CONF={conf}", BINARY, "run", *Sidecar.local(folder).args], log)
+    check_equal(process.wait(10 * PATIENCE), 1, "status")
+    with open(log, encoding="utf-8", errors="replace") as file:
+        said = file.read()
+    check("OpenSSL offers no SHA-256 or no MD5" in said, said)
+
+
 def as_nobody(args):
     """As root, file modes stop nobody: then the binary runs as a user for whom they count."""
     if os.getuid() != 0:

@@ -209,8 +209,8 @@ class Reader(Client):
             passed = time.monotonic() - since
             self.ledger.counts["cut by a drain"] += 1
             # A record that is half-way is finished until the deadline, unless its lease epoch was over before.
-            torn = not isinstance(source, WatchCall) and source.torn()
-            late = torn and (passed >= DRAIN_SECONDS or (torn[0]["shard_id"], torn[0]["epoch"]) not in self.member.held)
+            lease = None if isinstance(source, WatchCall) else source.torn_lease()
+            late = lease is not None and (passed >= DRAIN_SECONDS or lease not in self.member.held)
             check(not opened or isinstance(source, WatchCall) or late,
                   f"a stream broke {passed:.2f} s after a drain began:", err, source, getattr(source, "rest", b"")[-300:])
         else:

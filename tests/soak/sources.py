@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import queue
+import re
 import select
 import socket
 import struct
@@ -208,6 +209,13 @@ class HttpStream(Source):
         if start < 0 or data < 0:
             return None
         return json.loads(self.rest[start:data] + b'"data":""}'), len(self.rest) - start
+
+    def torn_lease(self):
+        """(shard, epoch) of that record; () if not so much of it was read; None if there is none."""
+        if b'{"type":"record"' not in self.rest:
+            return None
+        found = re.search(rb'"shard_id":"([^"]*)","epoch":(\d+),', self.rest)
+        return (found[1].decode(), int(found[2])) if found else ()
 
     def parse(self):
         """Takes the chunks apart, also one of which a part is there: an app may have a record before its chunk is whole."""
