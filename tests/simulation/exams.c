@@ -66,14 +66,15 @@ static sim_time for_looks(const struct world *world, enum exam exam)
     return exam == EXAM_KILL ? look : 2 * look;
 }
 
-/* A row that was made again goes to and fro until its epoch is a new one for whoever gets it. */
+/* A row that was made again goes to and fro until its epoch is a new one for whoever gets it; whoever has ended that epoch
+ * believes it with the next whole read. */
 static sim_time detours(const struct world *world)
 {
     uint32_t made = 0;
 
     for (ks_shard shard = 0; shard < world->stream.count; shard++)
         made += world->stream.shards[shard].made;
-    return made > 0 ? 20 * SIM_SECOND : 0;
+    return made > 0 ? 30 * SIM_SECOND : 0;
 }
 
 /* The fewest moves after which one more, who takes `capacity`, has its share. */
