@@ -73,10 +73,9 @@ struct ks_tracker {
     ks_number fetched;   /* Everything below has arrived. */
     uint32_t in_flight;  /* Records that are out. */
     uint32_t unwritten;  /* Of these: ASSIGNED and BEGUN. */
-    uint32_t
-        half_way; /* Deliveries that were begun, and neither written nor torn: of records out or not. */
-    uint32_t dying;   /* DYING and BURYING. */
-    uint32_t settled; /* SETTLED, above the watermark. */
+    uint32_t half_way;   /* Deliveries that were begun, and neither written nor torn. */
+    uint32_t dying;      /* DYING and BURYING. */
+    uint32_t settled;    /* SETTLED, above the watermark. */
     uint64_t in_flight_bytes;
     uint64_t unwritten_bytes;
     uint64_t bytes;            /* From the watermark to the last one fetched. */
