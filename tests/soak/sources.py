@@ -307,6 +307,8 @@ def open_request(options):
 def refused_call(err):
     """What a call failed with: by its code, that has no status. Gone, if its connection is."""
     said = err.details() or ""
+    if err.code() == grpc.StatusCode.INTERNAL and "RST_STREAM" in said:
+        return Gone(said)  # It was cut in a record.
     if err.code() == grpc.StatusCode.CANCELLED or err.code() == grpc.StatusCode.UNAVAILABLE and "draining" not in said:
         return Gone(said)
     return Refused(0, err.code().name.lower(), said)
