@@ -35,7 +35,8 @@ def heal(world):
                 last = world.ledger.last(shard["shard_id"])
                 if shard["owner"] == member.name:
                     left.pop(shard["shard_id"], None)
-                if number_of(shard["checkpoint"]) < last and shard["owner"] in (member.name, ""):
+                waits = shard["owner"] == member.name and shard["buffered"]
+                if waits or number_of(shard["checkpoint"]) < last and shard["owner"] in (member.name, ""):
                     left[shard["shard_id"]] = (last, shard)
         return not left
     try:
