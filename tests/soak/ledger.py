@@ -358,7 +358,8 @@ class Ledger:
             for (shard, sequence), known in self.records.items():
                 only = list(known.finishes) == ["dead_letter"] and known.persisted_at and not known.passed
                 if (only or known.buried) and (shard, sequence) not in self.redriven | self.removed:
-                    check((shard, sequence) in found, f"the dead letter {shard} {sequence} ({known.name}) is lost")
+                    check((shard, sequence) in found, f"the dead letter {shard} {sequence} ({known.name}) is lost",
+                          "nobody asked for it" if known.buried else "an app asked for it", known.story)
 
     # --- The end ---
 

@@ -112,7 +112,8 @@ class Member:
         self.up.clear()
         held = [shard for shard in self.shards() if shard["owner"] == self.name]
         if how == "drained":
-            self.held = {(shard["shard_id"], shard["epoch"]) for shard in held}
+            # One that is returned already has a deadline of its own.
+            self.held = {(shard["shard_id"], shard["epoch"]) for shard in held if shard["state"] == "held"}
             self.drains_since = time.monotonic()
             self.drain()
             wait_until(left, 40, "drained streams end")
