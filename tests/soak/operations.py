@@ -295,14 +295,18 @@ class Monitor:
 
     def turn(self, chance):
         del chance
+        boot = self.member.boot
         with self.ledger.lock:
             seeks = collections.defaultdict(int, {shard: place.seeks for shard, place in self.ledger.places.items()})
         for shard in self.world.may(self.member, "look", self.member.shards) or []:
             for name in ("delivered", "settled", "watermark_gap", "buffered", "in_flight"):
                 check(0 <= shard[name] < 1 << 31, f"{name} of", shard)
-            if shard["owner"] == self.member.name and shard["state"] in ("held", "paused"):
-                self.ledger.looks(shard["shard_id"], shard["epoch"], number_of(shard["checkpoint"]), number_of(shard["watermark"]),
-                                  seeks[shard["shard_id"]])
+            with self.ledger.lock:
+                # What a process said that has ended since may not be durable.
+                if (shard["owner"] == self.member.name and shard["state"] in ("held", "paused") and self.member.up.is_set()
+                        and self.member.boot == boot):
+                    self.ledger.looks(shard["shard_id"], shard["epoch"], number_of(shard["checkpoint"]),
+                                      number_of(shard["watermark"]), seeks[shard["shard_id"]])
         act = self.world.act
         answer = self.world.may(self.member, "look", lambda: self.member.ask("GET", "/v1/sessions"))
         for session in (answer or {"sessions": ()})["sessions"]:
