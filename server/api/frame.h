@@ -18,7 +18,7 @@
 #include "ports/dead_letters.h"
 #include "ports/stream_source.h"
 
-/* What the records of a run have in common: batch_id, stream, shard_id, numbers and the names of all these. */
+/* Bytes that are the same in each record of a run: the fields batch_id, stream, shard_id and epoch with their names. */
 enum { KS_FRAME_COMMON_MAX = KS_BATCH_ID_MAX + KS_LETTER_STREAM_MAX + KS_SHARD_ID_MAX + 256 };
 
 enum ks_frame_format {

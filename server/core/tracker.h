@@ -150,7 +150,8 @@ bool ks_tracker_written(struct ks_tracker *tracker, ks_number number, uint64_t a
 /* The record was begun, and never will be written to the end: its connection broke. If it is out in this assignment, it
  * is PENDING again, with the later deliveries of its lane. It has not failed. */
 struct ks_credit ks_tracker_torn(struct ks_tracker *tracker, ks_number number, uint64_t assignment);
-/* The same of a record that was not begun, and will not be. */
+/* None of the bytes of the record were written, and none will be. If it is ASSIGNED in this assignment, it is PENDING
+ * again, with the later deliveries of its lane. It has not failed. */
 struct ks_credit ks_tracker_return(struct ks_tracker *tracker, ks_number number,
                                    uint64_t assignment);
 /* True if the record is ASSIGNED by this assignment: it may be begun. */

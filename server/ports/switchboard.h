@@ -180,8 +180,8 @@ uint32_t ks_switchboard_pull(struct ks_switchboard *board, ks_session_id session
 uint32_t ks_switchboard_pull_more(struct ks_switchboard *board, ks_session_id session,
                                   uint64_t after, uint32_t max_records, uint64_t max_bytes,
                                   struct ks_run *runs, uint32_t max_runs);
-/* Reports what became of records first .. first + count - 1 of a run of the session (core/types.h). After
- * BEGUN either WRITTEN or TORN is told of a record, once. */
+/* Reports what became of records first .. first + count - 1 of a run of the session (core/types.h). For
+ * each record that was reported BEGUN, report exactly one of WRITTEN and TORN later. */
 void ks_switchboard_write(struct ks_switchboard *board, ks_session_id session,
                           const struct ks_run *run, enum ks_write_stage stage, ks_number first,
                           uint32_t count);

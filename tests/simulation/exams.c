@@ -66,8 +66,8 @@ static sim_time for_looks(const struct world *world, enum exam exam)
     return exam == EXAM_KILL ? look : 2 * look;
 }
 
-/* A row that was made again goes to and fro until its epoch is a new one for whoever gets it; whoever has ended that
- * epoch believes it with the next whole read. */
+/* More time if a lease row was deleted and created again: its epochs begin at 1, and a worker that held a later epoch
+ * returns the lease at once, or ignores the row until the next read of all rows. */
 static sim_time detours(const struct world *world)
 {
     uint32_t made = 0;

@@ -17,8 +17,8 @@ struct world;
 
 /* One row is spoilt, if there is one to spoil. */
 void operator_meddles(struct world *world);
-/* How long the row of an open shard that somebody finished is believed, and not made again; 0: nobody finishes one in
- * this world. */
+/* An operator may mark the row of an open shard as finished: how long it takes until the leader creates the row again.
+ * 0: no operator does so in this world. */
 sim_time operator_patience(const struct world *world);
 
 /* True if there are orders in this world; before the first one. */

@@ -84,7 +84,7 @@ void oracle_wrote(const struct world *world, struct process *process, const stru
     place = place_of(world, process, event->write.shard);
     if (!is_current(&place, event->write.epoch))
         return;
-    /* What was begun before its row was made again may bear the epoch of the new one, in which nothing is begun. */
+    /* A row that was deleted and created again can have the epoch of a delivery that was begun before. */
     if ((event->write.stage == KS_STAGE_WRITTEN || event->write.stage == KS_STAGE_TORN) &&
         place.lane->half_way > 0)
         place.lane->half_way -= event->write.count;

@@ -103,7 +103,7 @@ static bool may_begin(const struct world *world, const struct process *process,
                                run->first, run->assignment);
 }
 
-/* What was begun may be sent. */
+/* True if bytes of records that were begun may still be sent. */
 static bool may_send(const struct world *world, const struct process *process,
                      const struct sim_run *run)
 {

@@ -280,7 +280,8 @@ static void read_cell(sqlite3_stmt *statement, int column, enum ks_value_type ty
     item->texts[at] = view;
 }
 
-/* True if this row was asked for. A table that somebody else has made may compare keys in another way. */
+/* True if the request named this key, or no key. A table that another program created can have a collation by which
+ * different keys are equal. */
 static bool was_asked(const struct ks_item_keys *keys, ks_view k)
 {
     for (uint32_t i = 0; i < keys->count; i++)

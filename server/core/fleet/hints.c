@@ -55,7 +55,8 @@ void ks_hints_move(struct ks_core *core, ks_shard shard)
 {
     struct ks_directory_entry *entry = &core->directory[shard];
 
-    /* An owner that somebody removed by hand may be read before the answer to the write that moved the lease. */
+    /* If a person deletes the owner from the row after our write, we can read that row before we get the answer to the
+     * write. */
     if (entry->owner.worker == 0 || entry->next_owner.worker == 0)
         return;
     about(entry);

@@ -169,8 +169,8 @@ static void see(struct ks_core *core, const struct ks_worker_row *row)
     struct ks_member *member;
 
     member = member_slot(core, row->self.worker);
-    /* ks_office_news saw to it that there are no more rows than slots; but a partial read, beside rows of another time,
-     * may have one more. */
+    /* A read of all rows has at most as many as there are slots (ks_office_news). A partial read keeps the rows of the
+     * read before, and can show one more. */
     if (member == NULL)
         return;
     if (!member->present)
