@@ -111,6 +111,7 @@ TEST(a_move_of_a_lease_without_an_owner_is_told_to_nobody)
 {
     planned_move();
     bed.core->directory[0].owner = KS_NOBODY;
+    bed.core->directory[0].hinted = 0;
     ks_hints_move(bed.core, 0);
-    EXPECT_EQ_I64(bed.core->directory[0].owner.worker, 0);
+    EXPECT_EQ_U64(bed.core->directory[0].hinted, 0);
 }
