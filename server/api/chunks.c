@@ -13,7 +13,8 @@
 enum {
     LINE_MAX_BYTES = 16,
     PARTS = 3,
-    CHUNKS_MAX = 4 /* Of one call in one turn: others wait. */
+    CHUNKS_MAX =
+        2 /* Of one call in one turn: others wait, and what was just read is still in the cache. */
 };
 
 void ks_chunks_init(struct ks_chunks *chunks, int fd, bool plain)

@@ -26,13 +26,17 @@ static bool may_finish(const struct ks_delivery *delivery)
 static const struct ks_record *board_record(void *arg, ks_number number)
 {
     struct ks_delivery *delivery = arg;
-    struct ks_switchboard *board = delivery->subscription->board;
 
     if (delivery->framer.begun)
         return may_finish(delivery) ? &delivery->held.record : NULL;
     if (!delivery->may_begin)
         return NULL;
-    return ks_switchboard_record(board, present_run(delivery), number);
+    if (number - delivery->ready_first >= delivery->ready_count) {
+        delivery->ready_first = number;
+        delivery->ready = ks_switchboard_records(
+            delivery->subscription->board, present_run(delivery), number, &delivery->ready_count);
+    }
+    return delivery->ready_count == 0 ? NULL : delivery->ready + (number - delivery->ready_first);
 }
 
 bool ks_request_encoding(struct ks_exchange *exchange, enum ks_frame_encoding *ret_encoding)
@@ -72,6 +76,7 @@ void ks_delivery_init(struct ks_delivery *delivery, const struct ks_subscription
     delivery->produced = 0;
     delivery->sent = 0;
     delivery->held = (struct ks_held_record){.blocks = {NULL}};
+    delivery->ready_count = 0;
     delivery->batch_id[0] = '\0';
     delivery->passed = 0;
     delivery->head_size = 0;
@@ -270,6 +275,7 @@ static size_t fill_run(struct ks_delivery *delivery, uint8_t *buffer, size_t roo
     uint32_t end_index = framer->ends_count;
     size_t size;
 
+    delivery->ready_count = 0;
     delivery->may_begin = ks_switchboard_may_finish(delivery->subscription->board, framer->shard,
                                                     framer->epoch, delivery->now);
     size = ks_framer_fill(framer, buffer, room, ret_state);

@@ -39,6 +39,10 @@ struct ks_delivery {
     uint64_t produced;          /* Bytes of the answer that were produced, .. */
     uint64_t sent;              /* .. and how many of these are in the socket. */
     struct ks_held_record held; /* The record that is half-way. */
+    /* Of the present run, from the number `ready_first` on: they may be begun before the next report. */
+    const struct ks_record *ready;
+    ks_number ready_first;
+    uint32_t ready_count;
     char batch_id[KS_BATCH_ID_MAX + 1];
     ks_instant now;   /* By the clock, when the present buffer was begun. */
     bool may_begin;   /* By it the lease of the present run may send its records. */

@@ -45,7 +45,7 @@ enum ks_frame_state {
     KS_FRAME_CUT      /* Likewise, but a part of it was written: the connection must end. */
 };
 
-/* Where records come from: ks_switchboard_record() with its board, and in tests an array. */
+/* Where records come from: ks_switchboard_records() with its board, and in tests an array. */
 struct ks_frame_source {
     const struct ks_record *(*record)(void *arg, ks_number number);
     void *arg;

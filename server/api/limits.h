@@ -15,8 +15,9 @@ enum {
     KS_NOTSENT_BYTES =
         128 << 10, /* TCP_NOTSENT_LOWAT: what a consumer that does not read may pile up unsent. */
     KS_POOL_BYTES = 128 << 10, /* libmicrohttpd's pool of a connection. */
-    /* A chunk of a streamed answer on HTTP/1: these bytes may wait in memory for a client that does not read. */
-    KS_CHUNK_BYTES = 128 << 10,
+    /* A chunk of a streamed answer on HTTP/1: these bytes may wait in memory for a client that does not read. With its
+     * lines it fits two segments of the loopback device, 64 KB less their headers each: a third one costs as much. */
+    KS_CHUNK_BYTES = 127 << 10,
     KS_FILL_MIN =
         8 << 10, /* Room that a producer always has: the head of the longest record fits. */
 

@@ -649,14 +649,22 @@ bool ks_core_may_send(const struct ks_core *core, ks_shard shard, ks_epoch epoch
     return shard < core->directory_top && core->directory[shard].quiet == epoch;
 }
 
-bool ks_core_is_assigned(const struct ks_core *core, ks_shard shard, ks_epoch epoch,
-                         ks_number number, uint64_t assignment)
+uint32_t ks_core_assigned(const struct ks_core *core, ks_shard shard, ks_epoch epoch,
+                          ks_number number, uint32_t count, uint64_t assignment)
 {
     const struct ks_lease *lease = ks_lease_of(core, shard, epoch);
 
     if (shard == KS_SHARD_NONE)
         return ks_redrive_is_assigned(core, number, assignment);
-    return lease != NULL && ks_tracker_is_assigned(&lease->tracker, number, assignment);
+    return lease == NULL ? 0 : ks_tracker_assigned(&lease->tracker, number, count, assignment);
+}
+
+uint64_t ks_core_bytes(const struct ks_core *core, ks_shard shard, ks_epoch epoch, ks_number first,
+                       uint32_t count)
+{
+    const struct ks_lease *lease = ks_lease_of(core, shard, epoch);
+
+    return lease == NULL ? 0 : ks_tracker_bytes(&lease->tracker, first, count);
 }
 
 /* ---- Invariants. ---- */

@@ -236,10 +236,13 @@ struct ks_worker_view {
 };
 bool ks_core_worker(const struct ks_core *core, uint32_t index, struct ks_worker_view *ret_view);
 
-/* True if the record is assigned in this run, and none of its bytes was written: it may be begun, while
- * ks_core_may_finish(). Asked before each record. KS_SHARD_NONE: a dead letter. */
-bool ks_core_is_assigned(const struct ks_core *core, ks_shard shard, ks_epoch epoch,
-                         ks_number number, uint64_t assignment);
+/* How many records from `number` on, `count` at most, are assigned in this run without a byte written, up to the first
+ * one that is not: they may be begun before the next step, while ks_core_may_finish(). KS_SHARD_NONE: a dead letter. */
+uint32_t ks_core_assigned(const struct ks_core *core, ks_shard shard, ks_epoch epoch,
+                          ks_number number, uint32_t count, uint64_t assignment);
+/* The bytes of those of the records of a shard that are in memory. */
+uint64_t ks_core_bytes(const struct ks_core *core, ks_shard shard, ks_epoch epoch, ks_number first,
+                       uint32_t count);
 /* True while bytes of records of this epoch may be sent: the lease is ours by the clock `now`, it is not returned or
  * its hand-over has not ended, and its final write was not sent. Asked before each buffer, and again before bytes that
  * waited are sent. KS_SHARD_NONE: true. */

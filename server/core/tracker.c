@@ -215,16 +215,36 @@ static bool is_in(const struct ks_slot *slot, uint64_t assignment)
     return is_unwritten(slot) && slot->assignment == assignment;
 }
 
-bool ks_tracker_is_assigned(const struct ks_tracker *tracker, ks_number number, uint64_t assignment)
+static bool is_assigned(const struct ks_tracker *tracker, ks_number number, uint64_t assignment)
 {
     return is_in_memory(tracker, number) &&
            ks_tracker_slot(tracker, number)->state == KS_SLOT_ASSIGNED &&
            ks_tracker_slot(tracker, number)->assignment == assignment;
 }
 
+uint32_t ks_tracker_assigned(const struct ks_tracker *tracker, ks_number number, uint32_t count,
+                             uint64_t assignment)
+{
+    uint32_t assigned = 0;
+
+    while (assigned < count && is_assigned(tracker, number + assigned, assignment))
+        assigned++;
+    return assigned;
+}
+
+uint64_t ks_tracker_bytes(const struct ks_tracker *tracker, ks_number first, uint32_t count)
+{
+    uint64_t bytes = 0;
+
+    for (ks_number n = first; n < first + count; n++)
+        if (is_in_memory(tracker, n))
+            bytes += ks_tracker_slot(tracker, n)->bytes;
+    return bytes;
+}
+
 void ks_tracker_begin(struct ks_tracker *tracker, ks_number number, uint64_t assignment)
 {
-    if (!ks_tracker_is_assigned(tracker, number, assignment))
+    if (!is_assigned(tracker, number, assignment))
         return;
     ks_tracker_slot(tracker, number)->state = KS_SLOT_BEGUN;
     tracker->half_way++;
@@ -298,8 +318,7 @@ struct ks_credit ks_tracker_return(struct ks_tracker *tracker, ks_number number,
 {
     struct ks_credit credit = {0};
 
-    return ks_tracker_is_assigned(tracker, number, assignment) ? ks_tracker_recall(tracker, number)
-                                                               : credit;
+    return is_assigned(tracker, number, assignment) ? ks_tracker_recall(tracker, number) : credit;
 }
 
 bool ks_tracker_may_settle(const struct ks_tracker *tracker, ks_number number,

@@ -154,9 +154,12 @@ struct ks_credit ks_tracker_torn(struct ks_tracker *tracker, ks_number number, u
  * again, with the later deliveries of its lane. It has not failed. */
 struct ks_credit ks_tracker_return(struct ks_tracker *tracker, ks_number number,
                                    uint64_t assignment);
-/* True if the record is ASSIGNED by this assignment: it may be begun. */
-bool ks_tracker_is_assigned(const struct ks_tracker *tracker, ks_number number,
-                            uint64_t assignment);
+/* How many records from `number` on, `count` at most, are ASSIGNED by this assignment, up to the first one that is not:
+ * they may be begun. */
+uint32_t ks_tracker_assigned(const struct ks_tracker *tracker, ks_number number, uint32_t count,
+                             uint64_t assignment);
+/* The bytes of those of the records that are in memory. */
+uint64_t ks_tracker_bytes(const struct ks_tracker *tracker, ks_number first, uint32_t count);
 /* True if a settlement by `session` counts for the record. `assignment`: the one that the settlement names; the record
  * was written in it. 0: it names the record alone; the record was written to that session, or to each session that it
  * was ever assigned to. KS_SESSION_NONE: it was written at all. */

@@ -34,7 +34,8 @@ KS_MUST_USE ks_err ks_batches_reserve(struct ks_batches *batches);
 /* Takes over `batch`, which holds at least one record, and numbers its records. There is room (ks_batches_reserve). */
 void ks_batches_keep(struct ks_batches *batches, struct ks_batch *batch);
 
-/* The record; NULL if it was forgotten or has not arrived. Its views live as long as its batch. */
+/* The record; NULL if it was forgotten or has not arrived. Its views live as long as its batch. Those that came with it
+ * follow it in one array. */
 const struct ks_record *ks_batches_record(struct ks_batches *batches, ks_number number);
 /* The batch of a record that ks_batches_record() has just returned. */
 const struct ks_batch *ks_batches_batch(const struct ks_batches *batches, ks_number number);

@@ -346,20 +346,17 @@ const struct ks_record *ks_board_record(const struct ks_switchboard *board, ks_s
     return lease == NULL ? NULL : ks_batches_record(&lease->batches, number);
 }
 
+/* Those of a record that was settled by an older delivery while it was half-way may be forgotten. */
 static int64_t bytes_of(struct ks_switchboard *board, const struct ks_run *run, ks_number first,
                         uint32_t count)
 {
     ks_shard shard = ks_board_number(board, run->shard);
-    int64_t bytes = 0;
+    const struct ks_record *letter;
 
-    for (ks_number number = first; number < first + count; number++) {
-        const struct ks_record *record = ks_board_record(board, shard, run->epoch, number);
-
-        /* It may have been settled by an older delivery while it was half-way. */
-        if (record != NULL)
-            bytes += (int64_t)(record->data.size + record->partition_key.size);
-    }
-    return bytes;
+    if (shard != KS_SHARD_NONE)
+        return (int64_t)ks_core_bytes(board->core, shard, run->epoch, first, count);
+    letter = ks_board_letter_record(board, first);
+    return letter == NULL ? 0 : (int64_t)(letter->data.size + letter->partition_key.size);
 }
 
 /* Counts records that were written. */
@@ -429,14 +426,36 @@ void ks_switchboard_write(struct ks_switchboard *board, ks_session_id session,
     ks_board_step_at_once(board, &event);
 }
 
-const struct ks_record *ks_switchboard_record(struct ks_switchboard *board,
-                                              const struct ks_run *run, ks_number number)
+/* Records of the run from this one on, that came in one read. */
+static uint32_t count_behind(const struct ks_switchboard *board, ks_shard shard,
+                             const struct ks_run *run, ks_number number,
+                             const struct ks_record *record)
+{
+    const struct ks_board_lease *lease = ks_board_lease_of(board, shard, run->epoch);
+    ks_number left = run->first + run->count - number;
+    const struct ks_batch *batch;
+    uint32_t of_batch;
+
+    if (lease == NULL)
+        return 1; /* A dead letter. */
+    batch = ks_batches_batch(&lease->batches, number);
+    of_batch = (uint32_t)(batch->records + batch->count - record);
+    return left < of_batch ? (uint32_t)left : of_batch;
+}
+
+const struct ks_record *ks_switchboard_records(struct ks_switchboard *board,
+                                               const struct ks_run *run, ks_number number,
+                                               uint32_t *ret_count)
 {
     ks_shard shard = ks_board_number(board, run->shard);
+    const struct ks_record *record = ks_board_record(board, shard, run->epoch, number);
 
-    if (!ks_core_is_assigned(board->core, shard, run->epoch, number, run->assignment))
+    *ret_count = 0;
+    if (record == NULL)
         return NULL;
-    return ks_board_record(board, shard, run->epoch, number);
+    *ret_count = ks_core_assigned(board->core, shard, run->epoch, number,
+                                  count_behind(board, shard, run, number, record), run->assignment);
+    return *ret_count == 0 ? NULL : record;
 }
 
 bool ks_switchboard_may_finish(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,

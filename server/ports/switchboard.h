@@ -186,9 +186,11 @@ void ks_switchboard_write(struct ks_switchboard *board, ks_session_id session,
                           const struct ks_run *run, enum ks_write_stage stage, ks_number first,
                           uint32_t count);
 /* The record of the run, if it may be begun: it is still assigned. NULL otherwise: it was settled or taken back since
- * it was pulled. The views are valid until the next turn of the loop, or while the record is held. */
-const struct ks_record *ks_switchboard_record(struct ks_switchboard *board,
-                                              const struct ks_run *run, ks_number number);
+ * it was pulled. `*ret_count`: how many records of this array, from it on, may be begun before the next report, or 0.
+ * The views are valid until the next turn of the loop, or while the record is held. */
+const struct ks_record *ks_switchboard_records(struct ks_switchboard *board,
+                                               const struct ks_run *run, ks_number number,
+                                               uint32_t *ret_count);
 /* True while bytes of records of this epoch may be sent. `now` is by the clock, not by the turn, and read anew for each
  * buffer that is filled: a process that is stopped in the middle of a turn resumes in the middle of it. */
 bool ks_switchboard_may_finish(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
@@ -203,7 +205,7 @@ struct ks_held_record {
     struct ks_record record;
     struct ks_block *blocks[2];
 };
-/* Holds a record that ks_switchboard_record() has just returned. Its memory counts against the budget until it is
+/* Holds a record that ks_switchboard_records() has just returned. Its memory counts against the budget until it is
  * dropped, which must be before the board is freed. */
 void ks_switchboard_hold(const struct ks_switchboard *board, const struct ks_run *run,
                          ks_number number, struct ks_held_record *ret_held);

@@ -99,8 +99,8 @@ static bool may_begin(const struct world *world, const struct process *process,
                       const struct sim_run *run)
 {
     return may_finish(world, process, run) &&
-           ks_core_is_assigned(process->core, number_of(process, run->shard), run->epoch,
-                               run->first, run->assignment);
+           ks_core_assigned(process->core, number_of(process, run->shard), run->epoch, run->first,
+                            1, run->assignment) == 1;
 }
 
 /* True if bytes of records that were begun may still be sent. */

@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
 from lib import Failure, check  # noqa: E402
 
 FINISHING = ("ack", "drop", "dead_letter")
-# Bytes that may be between the sidecar and an app with a small receive buffer that does not read: a chunk of 128 KiB, 128 KiB
+# Bytes that may be between the sidecar and an app with a small receive buffer that does not read: a chunk of 127 KiB, 128 KiB
 # unsent in the socket and the write that passes this mark, and the receive buffer.
 UNREAD_BYTES = 400 << 10
 MAX_ATTEMPTS = 4

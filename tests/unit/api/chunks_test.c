@@ -91,6 +91,17 @@ static enum ks_flow pump(void)
     return ks_chunks_pump(&answer.chunks, &answer.exchange);
 }
 
+/* Over as many turns as it has more. */
+static enum ks_flow pump_all(void)
+{
+    enum ks_flow flow;
+
+    do
+        flow = pump();
+    while (flow == KS_FLOW_MORE);
+    return flow;
+}
+
 /* The client reads at most `most` bytes of what is there. */
 static void client_reads(size_t most)
 {
@@ -154,7 +165,7 @@ static size_t plain_that_came(void)
 TEST(each_call_of_the_producer_becomes_one_chunk)
 {
     begin(26, 3, KS_FILL_END, false);
-    EXPECT(pump() == KS_FLOW_END);
+    EXPECT(pump_all() == KS_FLOW_END);
     client_reads(READ_MAX);
     EXPECT_EQ_U64(answer.got, 3 * (4 + 26 + 2));
     EXPECT_MEM(answer.bytes, "1a\r\nabcdefghijklmnopqrstuvwxyz\r\n1a\r\n", 36);
@@ -166,7 +177,7 @@ TEST(each_call_of_the_producer_becomes_one_chunk)
 TEST(body_of_http_1_0_is_not_framed)
 {
     begin(26, 2, KS_FILL_END, true);
-    EXPECT(pump() == KS_FLOW_END);
+    EXPECT(pump_all() == KS_FLOW_END);
     client_reads(READ_MAX);
     EXPECT_EQ_U64(answer.got, 52);
     EXPECT_MEM(answer.bytes, "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz", 52);

@@ -397,7 +397,7 @@ TEST(record_half_way_is_finished_though_it_is_settled_and_forgotten)
     begin_half_way();
     run = delivery.runs[0];
     settle_by_no_session(0);
-    EXPECT(ks_switchboard_record(stage.board, &run, run.first) == NULL);
+    EXPECT(stage_record(stage.board, &run, run.first) == NULL);
     EXPECT(ks_board_record(stage.board, ks_board_number(stage.board, run.shard), run.epoch,
                            run.first) == NULL);
     used = stage.board->budget.used;

@@ -591,7 +591,7 @@ static void expect_taken_back(const struct bed_run *run, ks_session_id session)
     EXPECT_EQ_I64(bed.core->sessions[session].in_flight, 2);
     for (ks_number n = 0; n < 4; n++) {
         EXPECT_EQ_I64(ks_core_is_out(bed.core, 0, n), n < 2);
-        EXPECT(!ks_core_is_assigned(bed.core, 0, 1, n, run->assignment));
+        EXPECT(ks_core_assigned(bed.core, 0, 1, n, 1, run->assignment) == 0);
     }
     EXPECT(ks_core_may_finish(bed.core, 0, 1, bed.now));
 }

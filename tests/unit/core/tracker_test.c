@@ -360,7 +360,7 @@ TEST(delivery_passes_assigned_begun_written_and_settled)
     begin(2);
     mine = assign(SESSION, 2);
     EXPECT_EQ_I64(state_of(0), KS_SLOT_ASSIGNED);
-    EXPECT(ks_tracker_is_assigned(&tracker, 0, mine));
+    EXPECT_EQ_U64(ks_tracker_assigned(&tracker, 0, 1, mine), 1);
     EXPECT_EQ_U64(tracker.reached, 2);
     EXPECT_EQ_U64(tracker.delivered, 0);
     EXPECT_EQ_U64(tracker.unwritten, 2);
@@ -368,7 +368,7 @@ TEST(delivery_passes_assigned_begun_written_and_settled)
 
     ks_tracker_begin(&tracker, 0, mine);
     EXPECT_EQ_I64(state_of(0), KS_SLOT_BEGUN);
-    EXPECT(!ks_tracker_is_assigned(&tracker, 0, mine));
+    EXPECT_EQ_U64(ks_tracker_assigned(&tracker, 0, 1, mine), 0);
     EXPECT_EQ_U64(ks_tracker_slot(&tracker, 0)->attempts, 0);
     EXPECT_EQ_U64(tracker.delivered, 0);
     EXPECT_EQ_U64(tracker.unwritten, 2);
@@ -402,6 +402,25 @@ TEST(record_is_begun_only_while_it_is_assigned)
     EXPECT_EQ_I64(state_of(0), KS_SLOT_PENDING);
 }
 
+TEST(records_that_may_be_begun_are_counted_up_to_one_that_may_not)
+{
+    uint64_t mine;
+
+    begin(5);
+    mine = assign(SESSION, 4);
+    EXPECT_EQ_U64(ks_tracker_assigned(&tracker, 0, 3, mine), 3);
+    EXPECT_EQ_U64(ks_tracker_assigned(&tracker, 0, 9, mine), 4);
+    (void)ks_tracker_settle(&tracker, 2);
+    EXPECT_EQ_U64(ks_tracker_assigned(&tracker, 0, 4, mine), 2);
+    EXPECT_EQ_U64(ks_tracker_assigned(&tracker, 2, 2, mine), 0);
+    EXPECT_EQ_U64(ks_tracker_assigned(&tracker, 3, 9, mine), 1);
+    EXPECT_EQ_U64(ks_tracker_assigned(&tracker, 0, 4, mine + 1), 0);
+    /* In memory are those of the five that are not below the watermark. */
+    EXPECT_EQ_U64(ks_tracker_bytes(&tracker, 0, 9), 500);
+    (void)ks_tracker_settle(&tracker, 0);
+    EXPECT_EQ_U64(ks_tracker_bytes(&tracker, 0, 9), 400);
+}
+
 TEST(record_is_written_once)
 {
     uint64_t mine = begin_in(KS_SLOT_WRITTEN);
@@ -419,7 +438,7 @@ TEST(steps_of_another_assignment_leave_the_state_of_the_record)
         uint64_t another = begin_in(states[i]) + 1;
 
         tracker.half_way += 2; /* It was begun in that one, twice. */
-        EXPECT(!ks_tracker_is_assigned(&tracker, 0, another));
+        EXPECT_EQ_U64(ks_tracker_assigned(&tracker, 0, 1, another), 0);
         ks_tracker_begin(&tracker, 0, another);
         EXPECT(!ks_tracker_written(&tracker, 0, another, OTHER_SESSION, at_ms(1)));
         EXPECT_EQ_U64(ks_tracker_torn(&tracker, 0, another).records, 0);

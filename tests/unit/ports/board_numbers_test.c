@@ -126,7 +126,7 @@ TEST(a_process_lives_through_more_shards_than_it_has_numbers)
     past = (struct ks_run){.shard = first, .epoch = 1, .count = 1, .assignment = 1};
     settled = ks_switchboard_settle(stage.board, &late);
     EXPECT_EQ_I64(settled.status, KS_SETTLE_FENCED);
-    EXPECT(ks_switchboard_record(stage.board, &past, 0) == NULL);
+    EXPECT(stage_record(stage.board, &past, 0) == NULL);
     EXPECT(!ks_switchboard_may_finish(stage.board, first, 1, ks_instant_now()));
     ks_switchboard_write(stage.board, consumer.session, &past, KS_STAGE_BEGUN, 0, 1);
     ks_switchboard_write(stage.board, consumer.session, &past, KS_STAGE_TORN, 0, 1);
@@ -159,7 +159,7 @@ TEST(records_come_and_are_settled_under_the_handle_of_a_later_life)
             ks_switchboard_pull(stage.board, consumer.session, 10, 1 << 20, consumer.runs, 1);
     }
     EXPECT_EQ_U64(consumer.runs[0].shard >> 16, 7);
-    EXPECT(ks_switchboard_record(stage.board, &consumer.runs[0], 0) != NULL);
+    EXPECT(stage_record(stage.board, &consumer.runs[0], 0) != NULL);
     stage_write(stage.board, consumer.session, &consumer.runs[0]);
     EXPECT(strncmp(ks_switchboard_run_shard(stage.board, &consumer.runs[0]), "shardId-", 8) == 0);
     /* Under one of before it is not settled. */

@@ -162,7 +162,7 @@ TEST(a_letter_is_delivered_under_its_own_names_also_when_its_shard_is_gone)
     EXPECT_EQ_I64(run.attempt, 4);
     EXPECT_STR(ks_switchboard_run_stream(stage.board, &run), "another-stream");
     EXPECT_STR(ks_switchboard_run_shard(stage.board, &run), "shardId-that-is-gone");
-    record = ks_switchboard_record(stage.board, &run, run.first);
+    record = stage_record(stage.board, &run, run.first);
     EXPECT(record != NULL && ks_view_equal(record->data, KS_VIEW("data")));
     stage_write(stage.board, session, &run);
     settle(KS_ACK, "");
@@ -172,7 +172,7 @@ TEST(a_letter_is_delivered_under_its_own_names_also_when_its_shard_is_gone)
     answer(KS_DONE, NULL);
     stage_turn_until(&stage, is_over);
     EXPECT(ks_switchboard_persisted(stage.board, KS_SHARD_NONE, 0, run.first + 1));
-    EXPECT(ks_switchboard_record(stage.board, &run, run.first) == NULL);
+    EXPECT(stage_record(stage.board, &run, run.first) == NULL);
     EXPECT_EQ_U64(stage.board->budget.used, 0);
     end();
 }

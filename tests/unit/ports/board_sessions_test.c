@@ -31,8 +31,8 @@ TEST(an_ack_of_what_was_never_delivered_or_of_another_epoch_is_refused)
     EXPECT_EQ_I64(consumer_settle(&consumer, &forged, KS_ACK, &up_to), KS_SETTLE_FENCED);
     consumer_ack_all(&consumer);
     consumer_ack_all(&consumer); /* Twice is fine. */
-    EXPECT(ks_switchboard_record(stage.board, &forged, 0) == NULL);
-    EXPECT(ks_switchboard_record(stage.board, &consumer.runs[0], consumer.runs[0].first) == NULL);
+    EXPECT(stage_record(stage.board, &forged, 0) == NULL);
+    EXPECT(stage_record(stage.board, &consumer.runs[0], consumer.runs[0].first) == NULL);
     stage_vanish(&stage);
 }
 
@@ -268,7 +268,7 @@ TEST(record_is_begun_before_what_was_queued_takes_it_back)
     while (ks_switchboard_pull(stage.board, consumer.session, 1, 1 << 20, &run, 1) == 0)
         stage_turn(&stage, until, ks_span_ms(50));
     ks_board_queue(stage.board, &pause);
-    EXPECT(ks_switchboard_record(stage.board, &run, run.first) != NULL);
+    EXPECT(stage_record(stage.board, &run, run.first) != NULL);
     ks_switchboard_write(stage.board, consumer.session, &run, KS_STAGE_BEGUN, run.first, 1);
     ks_board_catch_up(stage.board);
     ks_switchboard_status(stage.board, &status);

@@ -259,6 +259,14 @@ static uint32_t number_of(const struct ks_record *record)
     return (uint32_t)number;
 }
 
+const struct ks_record *stage_record(struct ks_switchboard *board, const struct ks_run *run,
+                                     ks_number number)
+{
+    uint32_t count;
+
+    return ks_switchboard_records(board, run, number, &count);
+}
+
 void stage_write(struct ks_switchboard *board, ks_session_id session, const struct ks_run *run)
 {
     ks_switchboard_write(board, session, run, KS_STAGE_BEGUN, run->first, run->count);
@@ -275,8 +283,7 @@ void consumer_pull(struct consumer *consumer)
     for (uint32_t i = 0; i < count; i++) {
         EXPECT(runs[i].shard < STAGE_SHARDS_MAX);
         for (uint32_t k = 0; k < runs[i].count; k++) {
-            const struct ks_record *record =
-                ks_switchboard_record(board, &runs[i], runs[i].first + k);
+            const struct ks_record *record = stage_record(board, &runs[i], runs[i].first + k);
             char *last = consumer->last_sequence[runs[i].shard];
 
             EXPECT(record != NULL);

@@ -56,6 +56,9 @@ void stage_drain(struct stage *stage);
 void stage_put(struct stage *stage, uint32_t first, uint32_t count);
 void stage_put_one(struct stage *stage, const struct ks_put_entry *entry);
 
+/* The record of the run; NULL if it may not be begun. */
+const struct ks_record *stage_record(struct ks_switchboard *board, const struct ks_run *run,
+                                     ks_number number);
 /* Reports that all records of the run were handed over and written. */
 void stage_write(struct ks_switchboard *board, ks_session_id session, const struct ks_run *run);
 
