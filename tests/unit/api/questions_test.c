@@ -2,6 +2,7 @@
 /* What a client asks in its stream, and the stream that is open both ways. */
 #include "api/questions.h"
 #include "api/open_request.h"
+#include "api/server.h"
 #include "api/stream.h"
 #include "ks_test.h"
 #include "unit/api/rpc_rig.h"
@@ -181,6 +182,21 @@ TEST(any_number_of_questions_are_answered_at_once)
     for (uint64_t id = 1; id <= MANY; id++)
         expect_problem(id, "was not opened with explicit_credit");
     EXPECT(!stream->closed);
+    http2_end(&client);
+    rig_end(&rig);
+}
+
+/* Each has a timer, and a loop has room for so many. */
+TEST(a_question_beyond_those_of_all_streams_is_refused)
+{
+    open_stream();
+    wait_opened();
+    rig.api->questions = KS_QUESTIONS_ALL_MAX;
+    grant(2, 1);
+    http2_wait(&client, stream);
+    EXPECT_CONTAINS(stream->trailers, "grpc-status: 8\n");
+    EXPECT_CONTAINS(stream->trailers, "65536");
+    rig.api->questions = 0;
     http2_end(&client);
     rig_end(&rig);
 }

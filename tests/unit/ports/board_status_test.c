@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a switchboard tells people. */
+#include "core/state.h"
 #include "ks_test.h"
 #include "ports/board.h"
 #include "unit/ports/stage.h"
@@ -134,6 +135,72 @@ TEST(what_was_read_and_not_delivered_is_behind)
     EXPECT(most > 300);
     consumer_pull_until(&consumer, 8);
     EXPECT_EQ_I64(behind(&stage), 0);
+    stage_vanish(&stage);
+}
+
+/* A source that says the largest number that there is. */
+struct asked {
+    void (*answered)(void *arg, const struct ks_read_answer *answer);
+    void *arg;
+};
+static struct asked asks[STAGE_SHARDS]; /* Of each reader, which has its own `arg`. */
+static const struct ks_stream_source_vtable *real;
+
+static void answer_as_far_behind(void *arg, const struct ks_read_answer *answer)
+{
+    const struct asked *asked = arg;
+    struct ks_read_answer far = *answer;
+
+    far.batch.millis_behind = INT64_MAX;
+    asked->answered(asked->arg, &far);
+}
+
+static void read_far_behind(struct ks_reader *reader, uint32_t max_records, uint32_t max_bytes,
+                            void (*answered)(void *arg, const struct ks_read_answer *answer),
+                            void *arg)
+{
+    struct asked *asked = &asks[asks[0].arg != NULL && asks[0].arg != arg];
+
+    *asked = (struct asked){answered, arg};
+    real->read(reader, max_records, max_bytes, answer_as_far_behind, asked);
+}
+
+static bool is_far_behind(struct stage *stage)
+{
+    return behind(stage) > 0;
+}
+
+TEST(a_source_that_is_behind_by_more_than_all_time_is_behind_to_the_last_year)
+{
+    struct ks_stream_source_vtable far;
+    struct consumer consumer;
+    struct stage stage;
+
+    stage_begin(&stage, "pod-a");
+    real = stage.source->vtable;
+    far = *real;
+    far.read = read_far_behind;
+    stage.source->vtable = &far;
+    consumer_join(&consumer, &stage, "client");
+    stage_turn_until(&stage, is_far_behind);
+    EXPECT_EQ_I64(behind(&stage), INT64_C(253402300799999));
+    stage.source->vtable = real;
+    stage_vanish(&stage);
+}
+
+TEST(a_worker_that_is_not_in_service_has_no_deadline_of_its_leases)
+{
+    struct consumer consumer;
+    struct stage stage;
+
+    stage_begin(&stage, "pod-a");
+    consumer_join(&consumer, &stage, "client");
+    stage_turn_until(&stage, stage_holds_all);
+    ks_board_measure(stage.board);
+    EXPECT(ks_metric_number_labelled(KS_METRIC_LEASE_DEADLINE_SECONDS, "app") > 0);
+    stage.board->core->fleet.deadline = KS_LONG_AGO;
+    ks_board_measure(stage.board);
+    EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_LEASE_DEADLINE_SECONDS, "app"), 0);
     stage_vanish(&stage);
 }
 

@@ -102,6 +102,20 @@ TEST(a_counter_that_moves_often_while_its_checkpoint_stands_tells_a_short_time)
     EXPECT_EQ_I64(counts(&mixed, &lease, 600, 600), KS_MIXED_NONE);
 }
 
+/* Its row may say any number. */
+TEST(a_counter_that_leaps_tells_a_short_time)
+{
+    struct ks_mixed mixed = mixed_of(KS_PROTOCOL_KCL);
+    struct ks_mixed_lease lease = {.idle = true, .rev = 7};
+
+    for (int i = 0; i < 3; i++) {
+        EXPECT_EQ_I64(ks_mixed_see_lease(&mixed, &lease, (ks_wall){0}), KS_MIXED_NONE);
+        lease.at = ks_instant_add(lease.at, ks_span_ms(20000));
+        lease.rev += UINT64_C(1) << 62;
+    }
+    EXPECT_EQ_I64(ks_mixed_see_lease(&mixed, &lease, (ks_wall){0}), KS_MIXED_SHORTER);
+}
+
 TEST(a_counter_is_not_taken_for_renewals_where_checkpoints_move_it)
 {
     struct ks_mixed mixed = mixed_of(KS_PROTOCOL_KCL);

@@ -290,3 +290,22 @@ TEST(a_boot_in_a_row_that_was_damaged_has_not_just_come)
         EXPECT_EQ_I64(member->advanced, damaged == 0);
     }
 }
+
+/* Our row was not in the last read of all rows, and eight others fill the table: the partial read shows it again. */
+TEST(a_partial_read_that_shows_one_worker_too_many_leaves_it_out)
+{
+    struct ks_worker_row others[8];
+
+    beside_a_leader();
+    for (uint32_t i = 0; i < 8; i++)
+        others[i] = (struct ks_worker_row){.self = {BED_OTHER + i, 9}, .beat = 1};
+    EXPECT_EQ_U64(bed.core->config.workers_max, 8);
+    bed_answer_fleet(&bed, must_ask(KS_STORE_READ_FLEET)->token, others, 8, rows[1].self, 4);
+    bed.core->fleet.live_at = KS_LONG_AGO;
+    bed.core->fleet.office.deputies[0] = 7;
+    bed.now = ks_core_deadline(bed.core);
+    bed_tick(&bed);
+    bed_answer_fleet(&bed, must_ask(KS_STORE_READ_NEWS)->token, rows, 2, rows[1].self, 4);
+    EXPECT(ks_native_member(bed.core, BED_ME) == NULL);
+    EXPECT(ks_native_member(bed.core, BED_OTHER + 7) != NULL);
+}

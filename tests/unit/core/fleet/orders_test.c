@@ -250,3 +250,21 @@ TEST(a_take_that_was_given_up_is_looked_at_once_more_when_its_token_is_removed)
     bed_answer_lease(&bed, token_of(KS_STORE_READ_LEASE), &row);
     EXPECT_EQ_I64(bed.core->leases_used, 1);
 }
+
+/* A table whose keys compare by case may answer another row. */
+TEST(an_answer_about_another_lease_says_nothing)
+{
+    struct ks_lease_row row;
+
+    bed_live(&bed);
+    beat_with(0, 1);
+    row = row_of(bed.core->fleet.self, 2);
+    row.shard = 5;
+    bed_answer_lease(&bed, token_of(KS_STORE_READ_LEASE), &row);
+    EXPECT_EQ_I64(bed.core->leases_used, 0);
+    bed_wait(&bed, 500);
+    row.shard = 4;
+    bed_answer_lease(&bed, token_of(KS_STORE_READ_LEASE), &row);
+    EXPECT_EQ_I64(bed.core->leases_used, 1);
+    EXPECT_EQ_I64(bed.core->leases[0].shard, 4);
+}
