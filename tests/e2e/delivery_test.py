@@ -23,13 +23,17 @@ CHUNK_BYTES = 128 * 1024 + 4096
 class SlowStream:
     """The record stream over a socket with a small receive buffer; the test decides how many bytes it reads."""
 
-    def __init__(self, sidecar, query, path="/v1/records/stream", receive_bytes=4096):
+    def __init__(self, sidecar, query, path="/v1/records/stream", receive_bytes=4096, post=""):
         self.port, self.raw, self.ended = sidecar.port, b"", False
         self.socket = socket.socket()
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
         self.socket.settimeout(20 * PATIENCE)
         self.socket.connect(("127.0.0.1", sidecar.port))
-        self.socket.sendall(f"GET {path}?{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        if post:
+            self.socket.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                                f"Content-Length: {len(post)}\r\n\r\n{post}".encode())
+        else:
+            self.socket.sendall(f"GET {path}?{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
 
     def read(self, most=65536):
         """Reads some bytes; false at the end of the stream."""
@@ -433,6 +437,30 @@ def no_byte_of_a_released_shard_leaves_after_the_deadline_of_the_hand_over(folde
     while stream.read():
         check(len(stream.raw) - read <= queue, "bytes after the deadline", len(stream.raw) - read, queue)
     check(not stream.raw.endswith(b"\r\n0\r\n\r\n"), "the stream is cut in its record")
+    sidecar.kill()
+
+
+@test(seconds=60)
+def records_of_a_pull_are_written_when_the_last_byte_is_in_the_socket(folder):
+    sidecar = Sidecar.local(folder, local_shards=1, lease_duration_ms=10000).start()
+    wait_held(sidecar, 1)
+    sidecar.call("POST", f"{CONSUMER}/OpenSession", {"clientId": "p"})
+    for start in range(0, 24, 8):
+        put_sized(sidecar, 8, 150000, start)
+    wait_until(lambda: sidecar.get("/v1/shards")["shards"][0]["buffered"] == 24, 20, "all are read")
+    ask = json.dumps({"session": "p", "maxRecords": 20, "maxBytes": "8000000"})
+    pull = SlowStream(sidecar, "", path=f"{CONSUMER}/Pull", receive_bytes=16384, post=ask)
+    for _ in range(3):
+        pull.read_bytes(900000)
+        pull.settled_queue()
+        row = session_of(sidecar, "p")
+        check_equal((row["in_flight"], row["assigned"]), (0, 20), "a client can do nothing with a part of a message")
+
+    pull.read_until(lambda: b'"session":"p"}' in pull.body()[-40:])
+    row = session_of(sidecar, "p")
+    check_equal((row["in_flight"], row["assigned"]), (20, 0), "all are written")
+    ids = [record["ackId"] for record in json.loads(pull.body())["records"]]
+    check_equal(ack(sidecar, ids)["ok"], 20, "each is settled")
     sidecar.kill()
 
 

@@ -134,6 +134,12 @@ static void write_pattern(struct ks_exchange *exchange, size_t size, enum ks_fil
     ks_exchange_stream(exchange, "application/octet-stream", pattern_fill);
 }
 
+static void sent(struct ks_exchange *exchange, size_t size)
+{
+    (void)exchange;
+    http2_seen.sent += size;
+}
+
 static void handle_bytes(struct ks_exchange *exchange)
 {
     ks_view wanted = ks_request_header(&exchange->request, "x-bytes");
@@ -141,6 +147,7 @@ static void handle_bytes(struct ks_exchange *exchange)
 
     EXPECT_OK(ks_view_u64(wanted, &count));
     write_pattern(exchange, (size_t)count, KS_FILL_END);
+    exchange->sent = sent;
 }
 
 static void handle_abort(struct ks_exchange *exchange)

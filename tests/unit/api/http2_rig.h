@@ -74,6 +74,7 @@ uint8_t http2_pattern(size_t at);
 struct http2_seen {
     size_t held;     /* Bytes that /test/hold was given and has not given back. */
     size_t total;    /* All it was given. */
+    size_t sent;     /* Bytes of /test/bytes that are in the socket. */
     uint32_t closed; /* Exchanges of these routes that were closed. */
     bool ended;      /* A request's end was seen. */
 };

@@ -300,6 +300,27 @@ TEST(many_that_produce_at_once_lose_nothing)
     end();
 }
 
+/* Bytes of the large one wait for the socket all the time. */
+TEST(answers_whose_bytes_are_in_the_socket_are_freed_beside_one_with_a_backlog)
+{
+    enum { SMALL = 8, SMALL_BYTES = 10, WINDOW = 1 << 30 };
+    struct http2_answer *large;
+
+    begin(WINDOW);
+    EXPECT(nghttp2_session_set_local_window_size(client.session, NGHTTP2_FLAG_NONE, 0, WINDOW) ==
+           0);
+    large = http2_ask(&client, "GET", "/test/bytes", "x-bytes: 30000000", NULL, false);
+    http2_wait_bytes(&client, large, 1);
+    for (int i = 0; i < SMALL; i++)
+        (void)http2_ask(&client, "GET", "/test/bytes", "x-bytes: 10", NULL, false);
+    while (http2_seen.closed < SMALL && !large->ended)
+        http2_turn(&client);
+    EXPECT(!large->ended);
+    EXPECT_EQ_U64(http2_seen.closed, SMALL);
+    EXPECT(http2_seen.sent > SMALL * SMALL_BYTES && http2_seen.sent < 30000000);
+    end();
+}
+
 TEST(a_producer_that_gives_up_costs_its_stream_alone)
 {
     struct http2_answer *answer;
