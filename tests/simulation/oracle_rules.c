@@ -111,6 +111,9 @@ static void fleet_told(const struct world *world, struct process *process,
     for (uint32_t i = 0; i < request->answer.worker_count; i++)
         watch_row(world, &rules->watch[request->answer.workers[i].self.worker],
                   &request->answer.workers[i], looked, now);
+    /* A row that is gone hides no boot. */
+    for (uint32_t worker = 0; worker < SIM_WORKERS; worker++)
+        rules->watch[worker].damaged &= rules->watch[worker].present;
     if (operation == KS_STORE_READ_WORKER && request->answer.worker_count > 0)
         watch_row(world, &rules->self, &request->answer.workers[0], false, now);
     if (operation == KS_STORE_READ_FLEET) {

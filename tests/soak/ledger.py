@@ -253,6 +253,11 @@ class Ledger:
                 self.places[shard].seeks += 1
         return time.monotonic()
 
+    def sought_since(self, instant):
+        """True if a seek is under way, or was after this instant: it ended lease epochs."""
+        with self.lock:
+            return any(place.seeks % 2 == 1 or place.sought_at > instant for place in self.places.values())
+
     def seek_ends(self, shards, moved, began):
         """`moved`: shard -> (before, after) of those that were moved: the last ones that are behind; None for an instant."""
         with self.lock:

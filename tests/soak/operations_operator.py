@@ -29,7 +29,7 @@ NONSENSE = (
 class Operator:
     def __init__(self, world, member):
         self.world, self.member, self.ledger = world, member, world.ledger
-        self.replays = []
+        self.replays, self.made = [], []
 
     def turn(self, chance):
         act = chance.choices((self.pause, self.resume, self.release, self.seek, self.letters, self.peek, self.replay, self.kick,
@@ -116,6 +116,12 @@ class Operator:
         answer = self.ask("replays", "POST", "/v1/replays", {"from": "trim_horizon", "to": "latest", "shards": self.some(chance)})
         if answer is not None:
             self.replays.append(answer["id"])
+            self.made.append(answer["id"])
+
+    def forget_replays(self):
+        """One that was read in part holds records until it has not been read for minutes."""
+        for replay in self.made:
+            self.ask("replay", "DELETE", "/v1/replays/" + replay)
 
     def listen(self, chance, replay):
         """Some of it, all of it, or twice at once."""

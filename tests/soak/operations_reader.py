@@ -29,6 +29,7 @@ class Reader(Client):
         super().__init__(world, member)
         self.name, self.faithful = name, False
         self.over = set()  # Shards of which an epoch ended in this stream: what comes late may be of that one.
+        self.leases = set()  # (shard, epoch) of each record of this stream.
 
     def options(self, chance):
         options = super().options(chance)
@@ -40,7 +41,7 @@ class Reader(Client):
         return options
 
     def open(self, chance):
-        self.held, self.over = {}, set()
+        self.held, self.over, self.leases = {}, set(), set()
         self.batches.clear()
         self.faithful = chance.random() < 0.35
         options = self.options(chance)
@@ -75,6 +76,7 @@ class Reader(Client):
             lines = super().read(chance)
         finally:
             self.note_half()
+        self.leases |= {(line["shard_id"], line["epoch"]) for line in lines if line["type"] == "record"}
         if self.faithful and isinstance(self.source, HttpStream):
             for number, line in enumerate(lines):
                 if line["type"] in ("lease_returning", "draining"):
@@ -208,9 +210,13 @@ class Reader(Client):
         except Gone as err:
             passed = time.monotonic() - since
             self.ledger.counts["cut by a drain"] += 1
-            # A record that is half-way is finished until the deadline, unless its lease epoch was over before.
+            # A record that is half-way is finished until the deadline, unless its lease epoch was over before. If none of its
+            # bytes left the sidecar, some epoch was.
             lease = None if isinstance(source, WatchCall) else source.torn_lease()
-            late = lease is not None and (passed >= DRAIN_SECONDS or lease not in self.member.held)
+            if lease is None:
+                late = self.leases - self.member.held or self.ledger.sought_since(source.began)
+            else:
+                late = passed >= DRAIN_SECONDS or lease not in self.member.held
             check(not opened or isinstance(source, WatchCall) or late,
                   f"a stream broke {passed:.2f} s after a drain began:", err, source, getattr(source, "rest", b"")[-300:])
         else:
