@@ -346,7 +346,8 @@ const struct ks_record *ks_board_record(const struct ks_switchboard *board, ks_s
     return lease == NULL ? NULL : ks_batches_record(&lease->batches, number);
 }
 
-/* Those of a record that was settled by an older delivery while it was half-way may be forgotten. */
+/* The bytes of the records, but for those that are forgotten: one may have been settled by an older delivery while it was
+ * half-way. */
 static int64_t bytes_of(struct ks_switchboard *board, const struct ks_run *run, ks_number first,
                         uint32_t count)
 {
@@ -426,7 +427,7 @@ void ks_switchboard_write(struct ks_switchboard *board, ks_session_id session,
     ks_board_step_at_once(board, &event);
 }
 
-/* Records of the run from this one on, that came in one read. */
+/* How many records of the run, from this one on, came in the same read. */
 static uint32_t count_behind(const struct ks_switchboard *board, ks_shard shard,
                              const struct ks_run *run, ks_number number,
                              const struct ks_record *record)
