@@ -7,7 +7,8 @@
 
 Keys are made by `issue`, belong to a principal, and die after `life` seconds. Whoever is asked with a signature (STS, a
 gate) makes it himself, by the rules of AWS and with nothing of ours, and refuses what differs, is unknown, has expired or was
-made by a clock that is more than five minutes off, with the codes of AWS. Everything that was refused is in `refused`.
+made by a clock that is more than five minutes off, with the codes of AWS. Everything that was refused is in `refused`, but
+for requests that were signed before their keys ended and came after that.
 
 Faults: `server.broken = 500` answers so from then on (None: no more); `world.skew` shifts the clock of all; `world.revoke()`
 makes every key one whose token has expired; `world.stretches = True` lets keys of instances live on, as EC2 does.
@@ -32,11 +33,11 @@ UNRESERVED = "-._~"
 
 
 class Refusal(Exception):
-    """Why a request is not served."""
+    """Why a request is not served. `late`: its client could not know it, the request was long on its way."""
 
-    def __init__(self, status, code, message):
+    def __init__(self, status, code, message, late=False):
         super().__init__(f"{code}: {message}")
-        self.status, self.code, self.message = status, code, message
+        self.status, self.code, self.message, self.late = status, code, message, late
 
 
 class Keys:
@@ -90,7 +91,8 @@ class World:
 
     def note_refusal(self, where, refusal):
         with self.lock:
-            self.refused.append(f"{where}: {refusal}")
+            if not refusal.late:
+                self.refused.append(f"{where}: {refusal}")
 
     def note_use(self, service, keys):
         with self.lock:
@@ -163,7 +165,8 @@ def check_signature(world, request, service):
     stretched = world.stretches and keys.principal.startswith("instance ")
     if keys.revoked or (keys.expires_at is not None and world.now() > keys.expires_at and not stretched):
         raise Refusal(403, "ExpiredToken" if service == "sts" else "ExpiredTokenException",
-                      "The security token included in the request is expired")
+                      "The security token included in the request is expired",
+                      late=not keys.revoked and at.timestamp() < keys.expires_at)
     return keys
 
 
