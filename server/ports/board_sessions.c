@@ -346,7 +346,7 @@ const struct ks_record *ks_board_record(const struct ks_switchboard *board, ks_s
     return lease == NULL ? NULL : ks_batches_record(&lease->batches, number);
 }
 
-/* The bytes of the records, but for those that are forgotten: one may have been settled by an older delivery while it was
+/* The bytes of the records, but for those that are forgotten: an older delivery may have settled one while it was
  * half-way. */
 static int64_t bytes_of(struct ks_switchboard *board, const struct ks_run *run, ks_number first,
                         uint32_t count)
