@@ -262,6 +262,8 @@ TEST(an_answer_about_another_lease_says_nothing)
     row.shard = 5;
     bed_answer_lease(&bed, token_of(KS_STORE_READ_LEASE), &row);
     EXPECT_EQ_I64(bed.core->leases_used, 0);
+    EXPECT_EQ_U64(bed.core->fleet.orders[0].shown, 0);
+    EXPECT_EQ_U64(bed.core->directory[5].owner.worker, 0);
     bed_wait(&bed, 500);
     row.shard = 4;
     bed_answer_lease(&bed, token_of(KS_STORE_READ_LEASE), &row);
