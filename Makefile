@@ -35,7 +35,10 @@ say = $(if $(SAYING),@echo "  $(1)")
 WARNINGS := -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes \
     -Wmissing-prototypes -Wpointer-arith -Wcast-qual -Wswitch-enum -Wvla -Wundef -Wformat=2 \
     -Wdouble-promotion -Wnull-dereference -Werror
-HARDENING := -D_FORTIFY_SOURCE=2 -fstack-protector-strong
+# Of processors of Intel and AMD, and of Arm, which have a form of it each.
+CONTROL_FLOW = $(eval CONTROL_FLOW := $$(if $$(findstring x86_64,$$(shell $(CC) -dumpmachine)),-fcf-protection=full,-mbranch-protection=standard))$(CONTROL_FLOW)
+HARDENING = -D_FORTIFY_SOURCE=3 -fstack-protector-strong -fstack-clash-protection $(CONTROL_FLOW) \
+    -ftrivial-auto-var-init=zero
 SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 CC := gcc
@@ -332,6 +335,10 @@ soak: deps all $(DOUBLES)  ## Have two sidecars share a stream, SECONDS=900 by p
 .PHONY: operations
 operations: deps all  ## Have apps and operators do everything of the API by chance, for SECONDS=900, on one or two sidecars.
 	@KS_SOAK_SECONDS=$(SECONDS) tests/soak/operations.py
+
+.PHONY: load
+load: deps all  ## Judge costly clients beside an app that behaves well: its p99, memory, heartbeats.
+	@tests/load/load.py
 
 .PHONY: bench-fleet
 bench-fleet: $(SIM)  ## Simulate 500 workers that share 10,000 shards, and tell what fleets cost beside KCL.

@@ -63,10 +63,12 @@ static ks_err begin(struct ks_api *api, const struct ks_api_config *config,
         .listen_is_default = config->listen_is_default,
         .ops_listen = config->ops_listen == NULL ? "" : config->ops_listen,
         .connections_max = config->connections_max,
+        .accounts = &api->accounts,
+        .ops_accounts = &api->ops_accounts,
     };
 
-    KS_TRY(
-        ks_guard_new(config->loop, config->allow_hosts, config->token_file, &api->guard, detail));
+    KS_TRY(ks_guard_new(config->loop, config->allow_hosts, config->token_file,
+                        config->operator_token_file, &api->guard, detail));
     KS_TRY(ks_http1_new(api, config->loop, &api->http1));
     KS_TRY(ks_http2_new(api, config->loop, &api->http2));
     doors.http1 = api->http1;
@@ -103,6 +105,8 @@ ks_err ks_api_open(const struct ks_api_config *config, struct ks_api **ret_api,
     api->find_more = ks_rpc_find;
     ks_link_init(&api->viewers);
     ks_link_init(&api->replays);
+    ks_accounts_begin(&api->accounts, config->loop, config->memory, false);
+    ks_accounts_begin(&api->ops_accounts, config->loop, config->memory, true);
     err = begin(api, config, detail);
     if (!ks_ok(err)) {
         ks_api_close(api);
@@ -125,10 +129,17 @@ void ks_api_close(struct ks_api *api)
         assert(ks_list_empty(&api->subscriptions[i].streams));
         assert(ks_list_empty(&api->subscriptions[i].pollers));
     }
+    ks_accounts_end(&api->accounts);
+    ks_accounts_end(&api->ops_accounts);
     assert(ks_list_empty(&api->viewers));
     assert(api->peeks == 0);
     ks_replays_free(api);
     ks_free(api);
+}
+
+bool ks_api_wants_all_headers(const struct ks_api *api)
+{
+    return api->rpc != NULL && api->rpc->all_headers;
 }
 
 void ks_api_quiesce(struct ks_api *api)

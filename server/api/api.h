@@ -29,10 +29,13 @@ struct ks_api_config {
     const char *ops_listen; /* Likewise; "" for no ops port. */
     /* Comma list of host names that a Host header may name; "" or NULL: none more. */
     const char *allow_hosts;
-    const char *token_file;   /* Bearer token; "" or NULL: none asked for. */
+    const char *token_file; /* Bearer token; "" or NULL: none asked for. */
+    const char
+        *operator_token_file; /* Likewise, of what operators order; none: the one above serves. */
     uint32_t connections_max; /* Over all addresses. */
     size_t request_bytes_max; /* Body of a request, but for POST /v1/local/records. */
-    ks_span drain_patience;   /* For POST /v1/drain. */
+    size_t memory; /* The payload budget: what is held for clients is bounded by a part of it. */
+    ks_span drain_patience; /* For POST /v1/drain. */
     /* For POST /v1/quit: drains everything, and ends the process then. It may be called again. NULL: a
      * house in which nobody asks for that. */
     void (*quit)(void *arg);

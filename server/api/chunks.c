@@ -136,6 +136,7 @@ static enum ks_flow fill_chunk(struct ks_chunks *chunks, struct ks_exchange *exc
     size_t sent;
 
     assert(size <= room && (size > 0) == (how == KS_FILL_MORE));
+    chunks->made += size;
     switch (how) {
     case KS_FILL_MORE:
         if (!send_chunk(chunks, ks_view_of(buffer, size), &sent))

@@ -18,6 +18,7 @@ struct ks_exchange;
 struct ks_chunks {
     int fd;               /* Of the caller. */
     bool plain;           /* The body is not framed. */
+    uint64_t made;        /* Bytes that the producer wrote so far. */
     struct ks_bytes rest; /* What the socket did not take of the last chunk. */
     size_t before;        /* Of the rest: bytes of the line that stands before the body, .. */
     size_t body;          /* .. and bytes of the body. */

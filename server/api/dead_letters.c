@@ -160,6 +160,8 @@ void ks_handle_dead_letters(struct ks_exchange *exchange)
     if (store == NULL ||
         !ks_request_number(exchange, "page_size", 1, KS_LETTERS_PAGE_MAX, 100, &most))
         return;
+    if (!ks_exchange_hold(exchange, KS_LETTERS_BYTES_MAX))
+        return;
     (void)ks_request_param(&exchange->request, "page_token", &after);
     call = begin(exchange);
     if (call != NULL)

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "api/account.h"
 #include "api/head.h"
 #include "api/http1.h"
 #include "api/http2.h"
@@ -42,6 +43,7 @@ struct side {
     struct ks_link guests; /* The oldest first. */
     uint32_t guest_count;
     uint32_t guests_max;
+    struct ks_accounts *accounts;
     uint32_t open; /* Connections that spoke. */
     uint32_t open_max;
 };
@@ -134,7 +136,7 @@ static void guest_hand_over(struct guest *guest, bool http2)
     };
 
     guest_free(guest);
-    if (side->open >= side->open_max) {
+    if (side->open >= side->open_max && !ks_accounts_close_idle(side->accounts)) {
         refuse(wire.fd, http2);
         return;
     }
@@ -325,8 +327,12 @@ ks_err ks_doors_new(const struct ks_doors_config *config, struct ks_doors **ret_
     doors->loop = config->loop;
     doors->http1 = config->http1;
     doors->http2 = config->http2;
-    doors->local = (struct side){.guests_max = KS_GUESTS_MAX, .open_max = config->connections_max};
-    doors->ops = (struct side){.guests_max = KS_OPS_GUESTS_MAX, .open_max = KS_OPS_CONNECTIONS_MAX};
+    doors->local = (struct side){.guests_max = KS_GUESTS_MAX,
+                                 .open_max = config->connections_max,
+                                 .accounts = config->accounts};
+    doors->ops = (struct side){.guests_max = KS_OPS_GUESTS_MAX,
+                               .open_max = KS_OPS_CONNECTIONS_MAX,
+                               .accounts = config->ops_accounts};
     ks_link_init(&doors->local.guests);
     ks_link_init(&doors->ops.guests);
     doors->rest.due = rest_over;

@@ -3,7 +3,8 @@
  *
  * A connection that has said nothing is a guest: a small struct and a timer. With its first bytes
  * it becomes HTTP/2 (http2.h) if they are "PRI", else HTTP/1.1 (http1.h); only then it is counted
- * against --max-connections, over both. Of guests there are KS_GUESTS_MAX at most; one more, or a
+ * against --max-connections, over both; when there are as many, the one that is idle for the longest
+ * is closed for it, and if none is, it is refused. Of guests there are KS_GUESTS_MAX at most; one more, or a
  * lack of file descriptors, costs the oldest its place: who has something to say says it soon. The
  * ops addresses have their own small numbers, so that a crowd at the local API never makes a probe
  * fail.
@@ -14,6 +15,7 @@
 #include "api/exchange.h"
 #include "base/loop.h"
 
+struct ks_accounts;
 struct ks_doors;
 struct ks_http1;
 struct ks_http2;
@@ -32,6 +34,8 @@ struct ks_doors_config {
     bool listen_is_default;
     const char *ops_listen;
     uint32_t connections_max;
+    struct ks_accounts *accounts;     /* Of connections to the local addresses, .. */
+    struct ks_accounts *ops_accounts; /* .. and to the ops addresses. */
 };
 
 /* Listens at all addresses. INVALID, EXISTS, SYSTEM, NO_MEMORY. */

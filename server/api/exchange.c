@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "api/account.h"
 #include "api/message.h"
 #include "api/routes.h"
 #include "api/rpc.h"
@@ -39,9 +40,32 @@ void ks_exchange_end(struct ks_exchange *exchange)
     ks_bytes_free(&exchange->answer.body);
     ks_headers_free(&exchange->answer.headers);
     ks_headers_free(&exchange->answer.trailers);
+    ks_account_must_hold(exchange->account, KS_HELD_HEADS, &exchange->request.held, 0);
+    ks_account_must_hold(exchange->account, KS_HELD_ANSWERS, &exchange->answer.held, 0);
 }
 
 /* ---- Answers ---- */
+
+bool ks_exchange_hold(struct ks_exchange *exchange, size_t size)
+{
+    if (ks_account_hold(exchange->account, KS_HELD_ANSWERS, &exchange->answer.held, size))
+        return true;
+    ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED,
+                        "too many answers wait for clients to take them (\"held\" in /v1/status)");
+    return false;
+}
+
+/* Charges the body that is about to become the answer. False: there was no room, and a problem is the answer. */
+static bool charge(struct ks_exchange *exchange, const struct ks_bytes *body)
+{
+    struct ks_answer *answer = &exchange->answer;
+
+    ks_account_work(exchange->account, KS_WORK_ANSWERS, body->size);
+    if (!answer->failing)
+        return ks_exchange_hold(exchange, body->capacity);
+    ks_account_must_hold(exchange->account, KS_HELD_ANSWERS, &answer->held, body->capacity);
+    return true;
+}
 
 static void answer(struct ks_exchange *exchange, uint16_t status, const char *content_type)
 {
@@ -59,6 +83,10 @@ static void answer(struct ks_exchange *exchange, uint16_t status, const char *co
 void ks_exchange_reply(struct ks_exchange *exchange, uint16_t status, const char *content_type,
                        struct ks_bytes *body)
 {
+    if (!charge(exchange, body)) {
+        ks_bytes_free(body);
+        return;
+    }
     answer(exchange, status, content_type);
     exchange->body_part = NULL;
     ks_bytes_free(&exchange->answer.body);
@@ -74,6 +102,7 @@ static void rest_problem(struct ks_exchange *exchange, enum ks_problem problem, 
     /* Without memory the status has to say it all. */
     if (!ks_ok(ks_problem_write(problem, ks_view_text(text), exchange->request.target, body)))
         ks_bytes_clear(body);
+    (void)charge(exchange, body);
     answer(exchange, ks_problem_status(problem), "application/problem+json");
     exchange->body_part = NULL;
 }
@@ -89,6 +118,7 @@ void ks_exchange_problem(struct ks_exchange *exchange, enum ks_problem problem, 
     size = vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     assert(size >= 0);
+    exchange->answer.failing = true;
     if (exchange->inner != NULL) {
         exchange->answered = true;
         exchange->inner->problem(exchange, problem, text);
@@ -205,6 +235,20 @@ static void no_route(struct ks_exchange *exchange, const char *allow)
         ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no such path");
 }
 
+bool ks_exchange_may_order(struct ks_exchange *exchange)
+{
+    const struct ks_request *request = &exchange->request;
+
+    if (request->may_order)
+        return true;
+    ks_exchange_problem(exchange,
+                        request->authorization.data == NULL ? KS_PROBLEM_UNAUTHENTICATED
+                                                            : KS_PROBLEM_PERMISSION_DENIED,
+                        "this is an order of an operator: it takes the token of "
+                        "--operator-token-file");
+    return false;
+}
+
 static bool find_route(struct ks_exchange *exchange)
 {
     struct ks_request *request = &exchange->request;
@@ -213,11 +257,14 @@ static bool find_route(struct ks_exchange *exchange)
 
     exchange->route =
         ks_route_find(door, request->method, request->decoded.path, &request->part, allow);
+    if (exchange->route != NULL && request->part.data != NULL)
+        request->part = ks_target_decode(&request->decoded, request->part);
     if (exchange->route == NULL && exchange->api->find_more != NULL)
         exchange->route = exchange->api->find_more(exchange);
     if (exchange->route == NULL && !exchange->answered)
         no_route(exchange, allow);
-    return exchange->route != NULL;
+    return exchange->route != NULL &&
+           (exchange->route->who == KS_WHO_APP || ks_exchange_may_order(exchange));
 }
 
 /* Only ids may stand there many times; of two values of anything else one would be dropped silently.
@@ -268,6 +315,20 @@ static bool find_subscription(struct ks_exchange *exchange)
     return exchange->route->subscription == KS_ROUTE_ANY || ks_subscription_wanted(exchange);
 }
 
+/* A put may be long: where it can go nowhere it is refused before it comes. */
+static bool check_put(struct ks_exchange *exchange)
+{
+    const struct ks_api *api = exchange->api;
+
+    for (uint32_t i = 0; i < api->subscription_count; i++)
+        if (ks_switchboard_can_put(api->subscriptions[i].board))
+            return true;
+    ks_exchange_problem(exchange, KS_PROBLEM_FAILED_PRECONDITION,
+                        "records can be put with --source local:PATH only");
+    exchange->answer.close = true;
+    return false;
+}
+
 static bool check_body(struct ks_exchange *exchange)
 {
     struct ks_request *request = &exchange->request;
@@ -276,6 +337,8 @@ static bool check_body(struct ks_exchange *exchange)
     exchange->streamed = body == KS_BODY_STREAM;
     if (exchange->streamed)
         return true;
+    if (body == KS_BODY_PUT && !check_put(exchange))
+        return false;
     if (body == KS_BODY_PUT)
         request->body.max = KS_PUT_BYTES_MAX;
     if (!request->has_body)
@@ -313,16 +376,31 @@ static bool read_target(struct ks_exchange *exchange)
     return false;
 }
 
+/* Charges the head: the lines, the target, and the target taken apart. */
+static bool charge_head(struct ks_exchange *exchange)
+{
+    struct ks_request *request = &exchange->request;
+    size_t size = KS_REQUEST_BYTES + request->headers.lines.capacity + 2 * request->target.size;
+
+    ks_account_work(exchange->account, KS_WORK_HEADS, KS_WORK_REQUEST + request->target.size);
+    if (ks_account_hold(exchange->account, KS_HELD_HEADS, &request->held, size))
+        return true;
+    ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED,
+                        "too many requests are under way (\"held\" in /v1/status)");
+    return false;
+}
+
 void ks_exchange_begin(struct ks_exchange *exchange)
 {
     struct ks_detail detail = {.text = ""};
     enum ks_problem problem;
 
     assert(!exchange->answered);
+    if (!charge_head(exchange))
+        return;
     /* Who asks comes before what is asked for: a stranger learns nothing, not even which paths
      * there are. */
-    if (!exchange->request.ops &&
-        !ks_guard_admits(exchange->api->guard, &exchange->request, &problem, &detail)) {
+    if (!ks_guard_admits(exchange->api->guard, &exchange->request, &problem, &detail)) {
         ks_exchange_problem(exchange, problem, "%s", detail.text);
         return;
     }

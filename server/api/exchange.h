@@ -44,6 +44,7 @@
 #include "base/bytes.h"
 
 struct ProtobufCMessage;
+struct ks_account;
 struct ks_api;
 struct ks_exchange;
 struct ks_route;
@@ -57,7 +58,7 @@ enum ks_peer { KS_PEER_TCP, KS_PEER_UNIX };
 struct ks_request {
     enum ks_method method;
     uint8_t http;              /* 1: HTTP/1.0 or 1.1. 2: HTTP/2. */
-    struct ks_headers headers; /* All lines in their order, names in lower case. */
+    struct ks_headers headers; /* The lines that are asked for (head.c), names in lower case. */
     ks_view target;            /* Path and query as sent; the transport's. */
     struct ks_target decoded;  /* The exchange's. */
     ks_view part;              /* What stands for {..} of the route's path. */
@@ -70,6 +71,8 @@ struct ks_request {
     ks_view content_type;
     enum ks_peer peer;
     bool ops;             /* Came in by an ops address. */
+    bool may_order;       /* It has the operator's token, or none is wanted. */
+    size_t held;          /* What the head takes, charged to the account. */
     bool has_body;        /* There is a body, of a known length or not. */
     uint64_t length;      /* Content-Length; UINT64_MAX if it is not known. */
     struct ks_bytes body; /* Whole; empty if it is streamed. */
@@ -96,6 +99,8 @@ struct ks_answer {
     struct ks_headers trailers;
     bool broken;       /* A line of them was lost: the transport cuts the answer. */
     bool close;        /* The connection ends with this answer; HTTP/2 ends the stream alone. */
+    bool failing;      /* It says why there is no other: there must be room for it. */
+    size_t held;       /* Charged to the account. */
     ks_producer *fill; /* Of a streamed answer. */
     /* Bytes of `body` that its producer wrote, and those that are in the socket's buffer. */
     size_t poured;
@@ -118,6 +123,7 @@ struct ks_inner {
 struct ks_exchange {
     struct ks_api *api;
     const struct ks_transport *transport;
+    struct ks_account *account; /* Of the connection; NULL: nobody pays. */
     struct ks_request request;
     const struct ks_route *route;
     struct ks_rpc_call *rpc;              /* The call of a method, if it is one. */
@@ -167,9 +173,16 @@ bool ks_exchange_may_send(struct ks_exchange *exchange);
 
 /* ---- For handlers ---- */
 
-/* Answers with `body`, which is moved (it is empty afterwards). */
+/* Whether the request may order what an operator orders. False: it was answered. */
+bool ks_exchange_may_order(struct ks_exchange *exchange);
+
+/* Answers with `body`, which is moved (it is empty afterwards); or with a problem, if too many answers wait for their
+ * clients. */
 void ks_exchange_reply(struct ks_exchange *exchange, uint16_t status, const char *content_type,
                        struct ks_bytes *body);
+/* The answer, or what is read to make it, takes so many bytes from now on: to be asked before much is read. False: too
+ * much is held for clients that do not take it; the exchange was answered with a problem. */
+bool ks_exchange_hold(struct ks_exchange *exchange, size_t size);
 /* Answers with the error body of the API. */
 void ks_exchange_problem(struct ks_exchange *exchange, enum ks_problem problem, const char *format,
                          ...) __attribute__((format(printf, 3, 4)));
@@ -189,8 +202,8 @@ void ks_exchange_consumed(struct ks_exchange *exchange, size_t size);
  */
 void ks_exchange_wake(struct ks_exchange *exchange);
 
-/* The value of the first header of that name, whatever its case; data is NULL if it is absent. To
- * walk all: ks_headers_next(&request->headers, ..). */
+/* The value of the first header of that name, whatever its case; data is NULL if it is absent. Only names that head.c
+ * knows are kept, if the service does not want all: then ks_headers_next(&request->headers, ..) walks them. */
 ks_view ks_request_header(const struct ks_request *request, const char *name);
 /* The first value of a query parameter. False if it is not there. */
 bool ks_request_param(const struct ks_request *request, const char *name, ks_view *ret_value);

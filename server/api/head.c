@@ -17,6 +17,47 @@ static const struct {
     {"content-type", offsetof(struct ks_request, content_type)},
 };
 
+/* These and those that are looked up by their names: rpc_head.c, and the framing below. */
+static const struct {
+    const char *name;
+    size_t size;
+} asked_for[] = {
+#define NAME(text)                                                                                 \
+    {                                                                                              \
+        text, sizeof(text) - 1                                                                     \
+    }
+    NAME("host"),
+    NAME("origin"),
+    NAME("sec-fetch-site"),
+    NAME("authorization"),
+    NAME("accept"),
+    NAME("content-type"),
+    NAME("content-length"),
+    NAME("transfer-encoding"),
+    NAME("connect-protocol-version"),
+    NAME("connect-timeout-ms"),
+    NAME("grpc-timeout"),
+    NAME("content-encoding"),
+    NAME("connect-content-encoding"),
+    NAME("grpc-encoding"),
+    NAME("accept-encoding"),
+    NAME("connect-accept-encoding"),
+    NAME("grpc-accept-encoding"),
+#undef NAME
+};
+
+/* A line that nobody asks for, and a second one of its name, would only cost memory. */
+static bool is_kept(const struct ks_head *head, ks_view name)
+{
+    if (head->all)
+        return true;
+    for (size_t i = 0; i < sizeof(asked_for) / sizeof(asked_for[0]); i++)
+        if (name.size == asked_for[i].size &&
+            ks_view_equal_nocase(name, ks_view_of(asked_for[i].name, name.size)))
+            return ks_headers_find(head->headers, asked_for[i].name).data == NULL;
+    return false;
+}
+
 void ks_head_line(struct ks_head *head, ks_view name, ks_view value)
 {
     /* The colon, a space, and the end of the line. */
@@ -26,7 +67,8 @@ void ks_head_line(struct ks_head *head, ks_view name, ks_view value)
     head->codings += ks_view_equal_nocase(name, KS_VIEW("Transfer-Encoding"));
     if (!ks_header_name_is_good(name) || !ks_header_value_is_good(value))
         head->malformed = true;
-    else if (head->bytes <= KS_HEAD_BYTES_MAX && !ks_ok(ks_headers_add(head->headers, name, value)))
+    else if (head->bytes <= head->most && is_kept(head, name) &&
+             !ks_ok(ks_headers_add(head->headers, name, value)))
         head->no_memory = true;
 }
 
@@ -85,10 +127,10 @@ bool ks_head_judge(const struct ks_head *head, struct ks_exchange *exchange)
     ks_view coding;
     ks_view length;
 
-    if (head->bytes + request->target.size > KS_HEAD_BYTES_MAX ||
-        request->target.size > KS_TARGET_MAX)
+    if (head->bytes + request->target.size > head->most || request->target.size > KS_TARGET_MAX)
         return refuse(exchange, KS_PROBLEM_HEAD_TOO_LARGE,
-                      "request line and headers may have 16 KiB, the target 8 KiB");
+                      request->ops ? "request line and headers may have 8 KiB"
+                                   : "request line and headers may have 16 KiB, the target 8 KiB");
     if (head->no_memory)
         return refuse(exchange, KS_PROBLEM_EXHAUSTED, "no memory for the headers");
     length = ks_request_header(request, "content-length");

@@ -8,7 +8,9 @@
 
 /* What is gathered while the lines go by. */
 struct ks_head {
-    struct ks_headers *headers; /* Where the lines are kept: the request's. */
+    struct ks_headers *headers; /* Where lines are kept: the request's. */
+    size_t most;                /* Bytes that there may be, the target's included. */
+    bool all;                   /* All lines are kept, not only those that our own code asks for. */
     uint8_t http;               /* As in ks_request. */
     bool host_may_be_absent;    /* HTTP/1.0, and HTTP/2 for lack of a better rule. */
     bool whole;                 /* The target was read as it was sent: no NUL in it. */
@@ -21,7 +23,7 @@ struct ks_head {
     uint32_t codings;
 };
 
-/* Takes one header line; it is copied. */
+/* Takes one header line; it is copied if it is kept. */
 void ks_head_line(struct ks_head *head, ks_view name, ks_view value);
 /* Fills in the request from the head; its target is set. False if it is refused: then the exchange
  * is answered, and closes. */

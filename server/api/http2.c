@@ -58,6 +58,10 @@ static void wire_free(struct ks_http2_wire *wire)
     ks_list_remove(&wire->link);
     ks_list_remove(&wire->work);
     ks_bytes_free(&wire->unsent);
+    ks_bytes_free(&wire->input);
+    ks_account_must_hold(&wire->account, KS_HELD_ANSWERS, &wire->unsent_held, 0);
+    ks_account_must_hold(&wire->account, KS_HELD_BODIES, &wire->input_held, 0);
+    ks_account_close(&wire->account);
     ks_free(wire->frames);
     (void)close(wire->watch.fd);
     ks_free(wire);
@@ -274,6 +278,7 @@ static void flush(struct ks_http2_wire *wire)
     for (int i = 0; i < SENDS_MAX && more && wire->unsent.size == 0 && !wire->dead; i++) {
         make_frames(wire, out);
         more = out->framed > 0;
+        wire->http2->made += out->framed;
         if (more)
             send_parts(wire, out->parts, out->part_count, out->frames, out->frame_count);
         while (!ks_list_empty(&out->ready))
@@ -291,7 +296,10 @@ static void flush(struct ks_http2_wire *wire)
 
 static void watch(struct ks_http2_wire *wire)
 {
-    uint32_t events = EPOLLIN | (wire->unsent.size > 0 ? (uint32_t)EPOLLOUT : 0);
+    /* Nothing is read of a connection that waits for its turn: its sender waits, too. */
+    bool waits = !ks_list_empty(&wire->account.waiting);
+    uint32_t events =
+        (waits ? 0 : (uint32_t)EPOLLIN) | (wire->unsent.size > 0 ? (uint32_t)EPOLLOUT : 0);
 
     if (events != wire->watch.events &&
         !ks_ok(ks_loop_watch(wire->http2->loop, &wire->watch, events)))
@@ -306,8 +314,27 @@ static void say_goodbye(struct ks_http2_wire *wire)
     wire->dead = true;
 }
 
+/* Has whole requests handled, as long as work may be done for them. */
+static void handle(struct ks_http2_wire *wire)
+{
+    while (!wire->dead && !ks_list_empty(&wire->endings) && ks_account_may_work(&wire->account))
+        ks_http2_stream_handle(KS_LIST_ENTRY(wire->endings.next, struct ks_http2_stream, ending));
+    if (!ks_list_empty(&wire->endings))
+        ks_account_await(&wire->account);
+}
+
+static void note_costs(struct ks_http2_wire *wire)
+{
+    ks_account_must_hold(&wire->account, KS_HELD_ANSWERS, &wire->unsent_held,
+                         wire->unsent.capacity);
+    ks_account_set_idle(&wire->account, ks_list_empty(&wire->streams) &&
+                                            ks_list_empty(&wire->parting) &&
+                                            wire->unsent.size == 0);
+}
+
 static void work(struct ks_http2_wire *wire)
 {
+    handle(wire);
     while (!ks_list_empty(&wire->woken) && !wire->dead) {
         struct ks_http2_stream *stream =
             KS_LIST_ENTRY(wire->woken.next, struct ks_http2_stream, woken);
@@ -316,8 +343,11 @@ static void work(struct ks_http2_wire *wire)
     }
     if (!wire->dead)
         flush(wire);
+    note_costs(wire);
+    if (wire->too_much && !wire->dead)
+        say_goodbye(wire);
     /* A peer that has closed takes what is there, and says no more: also not that it has room. */
-    if (wire->ended)
+    if (wire->ended && ks_list_empty(&wire->account.waiting))
         wire->dead = true;
     if (!wire->dead && wire->unsent.size == 0 && nghttp2_session_want_read(wire->session) == 0 &&
         nghttp2_session_want_write(wire->session) == 0)
@@ -341,43 +371,94 @@ static ks_instant turn(struct ks_hook *hook, ks_instant now)
         ks_list_remove(link);
         ks_list_append(&todo, link);
     }
+    http2->made = 0;
     while (!ks_list_empty(&todo)) {
         struct ks_http2_wire *wire = KS_LIST_ENTRY(todo.next, struct ks_http2_wire, work);
         ks_list_remove(&wire->work);
-        work(wire);
+        if (http2->made < KS_SENT_TURN_BYTES)
+            work(wire);
+        else
+            ks_list_append(&http2->work, &wire->work);
     }
     return ks_list_empty(&http2->work) ? KS_NEVER : now;
 }
 
 /* ---- In ---- */
 
+/* nghttp2 takes less than all when a callback says that the work of this turn is done; the rest is kept. */
 static void take(struct ks_http2_wire *wire, ks_view bytes)
 {
-    ssize_t taken = nghttp2_session_mem_recv(wire->session, bytes.data, bytes.size);
+    ssize_t taken;
 
+    wire->paused = false;
+    taken = nghttp2_session_mem_recv(wire->session, bytes.data, bytes.size);
+    /* A peer that does not read could have us queue answers without end. */
+    if (taken < 0 || nghttp2_session_get_outbound_queue_size(wire->session) > KS_FRAMES_MAX) {
+        wire->ended = true;
+        return;
+    }
+    assert((size_t)taken <= bytes.size);
+    bytes = ks_view_of(bytes.data + taken, bytes.size - (size_t)taken);
+    if (bytes.size > 0 && !ks_ok(ks_bytes_append(&wire->input, bytes)))
+        wire->ended = true;
+}
+
+/* What was kept comes before what is in the socket. If it is nothing, nghttp2 still has to end a frame. */
+static void take_kept(struct ks_http2_wire *wire)
+{
+    struct ks_bytes kept = wire->input;
+
+    ks_bytes_init(&wire->input, kept.max);
+    take(wire, kept.size > 0 ? ks_bytes_view(&kept) : KS_VIEW(""));
+    ks_bytes_free(&kept);
+}
+
+/* False: there is no more to read. */
+static bool take_read(struct ks_http2_wire *wire)
+{
+    static uint8_t buffer[READ_BYTES];
+    ssize_t size = recv(wire->watch.fd, buffer, sizeof(buffer), MSG_DONTWAIT);
+
+    if (size < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    if (size <= 0) {
+        wire->ended = true;
+        return false;
+    }
     wire->heard_at = ks_loop_now(wire->http2->loop);
     wire->pinged = false;
-    /* A peer that does not read could have us queue answers without end. */
-    if (taken < 0 || nghttp2_session_get_outbound_queue_size(wire->session) > KS_FRAMES_MAX)
-        wire->ended = true;
+    take(wire, ks_view_of(buffer, (size_t)size));
+    return true;
+}
+
+/* Reads while there is some, and work may be done for it. */
+static void read_some(struct ks_http2_wire *wire)
+{
+    bool more = true;
+
+    for (int i = 0; i < READS_MAX && more && !wire->ended; i++) {
+        if (!ks_account_may_work(&wire->account)) {
+            ks_account_await(&wire->account);
+            break;
+        }
+        if (wire->paused)
+            take_kept(wire);
+        else
+            more = take_read(wire);
+    }
+    ks_account_must_hold(&wire->account, KS_HELD_BODIES, &wire->input_held, wire->input.capacity);
+    ks_http2_soon(wire);
 }
 
 static void ready(struct ks_watch *watched, uint32_t events)
 {
-    static uint8_t buffer[READ_BYTES];
-    struct ks_http2_wire *wire = KS_LIST_ENTRY(watched, struct ks_http2_wire, watch);
-
     (void)events;
-    for (int i = 0; i < READS_MAX && !wire->ended; i++) {
-        ssize_t size = recv(watched->fd, buffer, sizeof(buffer), MSG_DONTWAIT);
-        if (size < 0 && (errno == EAGAIN || errno == EINTR))
-            break;
-        if (size > 0)
-            take(wire, ks_view_of(buffer, (size_t)size));
-        else
-            wire->ended = true;
-    }
-    ks_http2_soon(wire);
+    read_some(KS_LIST_ENTRY(watched, struct ks_http2_wire, watch));
+}
+
+static void go_on(struct ks_account *account)
+{
+    read_some(KS_LIST_ENTRY(account, struct ks_http2_wire, account));
 }
 
 /* ---- Late ---- */
@@ -433,6 +514,15 @@ static void look(struct ks_timer *timer)
 
 /* ---- Connections ---- */
 
+static void close_idle(struct ks_account *account)
+{
+    struct ks_http2_wire *wire = KS_LIST_ENTRY(account, struct ks_http2_wire, account);
+
+    if (nghttp2_session_terminate_session(wire->session, NGHTTP2_NO_ERROR) == 0)
+        flush(wire);
+    wire_free(wire);
+}
+
 void ks_http2_take(struct ks_http2 *http2, const struct ks_wire_config *config)
 {
     struct ks_http2_wire *wire = ks_alloc(sizeof(*wire));
@@ -451,10 +541,14 @@ void ks_http2_take(struct ks_http2 *http2, const struct ks_wire_config *config)
     wire->heard_at = wire->sent_at = wire->resets_at = ks_loop_now(http2->loop);
     wire->resets = KS_RESETS_MAX;
     ks_bytes_init(&wire->unsent, KS_OUT_BYTES);
+    ks_bytes_init(&wire->input, READ_BYTES);
+    wire->account = (struct ks_account){.go_on = go_on, .close = close_idle};
+    ks_account_open(&wire->account, wire->ops ? &http2->api->ops_accounts : &http2->api->accounts);
     ks_link_init(&wire->streams);
     ks_link_init(&wire->filled);
     ks_link_init(&wire->parting);
     ks_link_init(&wire->woken);
+    ks_link_init(&wire->endings);
     ks_link_init(&wire->work);
     ks_list_append(&http2->wires, &wire->link);
     if (!ks_ok(ks_http2_session_new(wire)) ||

@@ -51,8 +51,10 @@ static int frame_begins(nghttp2_session *session, const nghttp2_frame_hd *frame,
     struct ks_http2_wire *wire = arg;
     int32_t id = frame->stream_id;
 
+    ks_account_work(&wire->account, KS_WORK_HEADS, KS_WORK_FRAME);
     if (frame->type != NGHTTP2_HEADERS)
         return 0;
+    wire->block = 0;
     if (id > wire->gap_from && id < wire->gap_to)
         return nghttp2_session_terminate_session(session, NGHTTP2_PROTOCOL_ERROR);
     if (id > wire->last_id + 2) {
@@ -83,33 +85,56 @@ static int head_begins(nghttp2_session *session, const nghttp2_frame *frame, voi
     return NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
+/* No more input is taken in this turn if its work is done. */
+static int pause_or_go_on(struct ks_http2_wire *wire)
+{
+    wire->paused = !ks_account_may_work(&wire->account);
+    return wire->paused ? NGHTTP2_ERR_PAUSE : 0;
+}
+
+/* A line of few bytes may name one of thousands. Its session can't be used without the rest of the block, which is not
+ * looked at. */
+static bool is_too_much(struct ks_http2_wire *wire, size_t size)
+{
+    wire->block += size;
+    ks_account_work(&wire->account, KS_WORK_HEADS, size);
+    if (wire->block <= KS_BLOCK_RATIO * ks_http2_head_most(wire))
+        return false;
+    wire->too_much = true;
+    return true;
+}
+
 static int line_came(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
                      size_t name_size, const uint8_t *value, size_t value_size, uint8_t flags,
                      void *arg)
 {
+    struct ks_http2_wire *wire = arg;
     struct ks_http2_stream *stream = stream_of(session, frame->hd.stream_id);
 
     (void)flags;
-    (void)arg;
+    if (is_too_much(wire, name_size + value_size + KS_WORK_LINE)) {
+        (void)nghttp2_session_terminate_session(session, NGHTTP2_ENHANCE_YOUR_CALM);
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
+    }
     /* Trailers of a request mean nothing to anybody here. */
     if (stream != NULL && !stream->whole)
         ks_http2_stream_line(stream, ks_view_of(name, name_size), ks_view_of(value, value_size));
-    return 0;
+    return pause_or_go_on(wire);
 }
 
 static int data_came(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data,
                      size_t size, void *arg)
 {
+    struct ks_http2_wire *wire = arg;
     struct ks_http2_stream *stream = stream_of(session, id);
 
     (void)flags;
-    (void)arg;
     /* One stream whose handler is slow must not stop the others. */
     if (nghttp2_session_consume_connection(session, size) != 0)
         return NGHTTP2_ERR_CALLBACK_FAILURE;
     if (stream != NULL)
         ks_http2_stream_data(stream, ks_view_of(data, size));
-    return 0;
+    return pause_or_go_on(wire);
 }
 
 void ks_http2_session_finish(struct ks_http2_wire *wire)
@@ -239,10 +264,13 @@ void ks_http2_session_end(struct ks_http2 *http2)
 
 ks_err ks_http2_session_new(struct ks_http2_wire *wire)
 {
+    /* What asks the ops port are probes: a few, with short heads that are not worth a table of lines. */
     const nghttp2_settings_entry settings[] = {
-        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, KS_WIRE_STREAMS_MAX},
+        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS,
+         wire->ops ? KS_OPS_WIRE_STREAMS_MAX : KS_WIRE_STREAMS_MAX},
         {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, KS_BODY_WINDOW},
-        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, KS_HEAD_BYTES_MAX},
+        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t)ks_http2_head_most(wire)},
+        {NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, wire->ops ? 0 : NGHTTP2_DEFAULT_HEADER_TABLE_SIZE},
     };
 
     if (nghttp2_session_server_new3(&wire->session, wire->http2->callbacks, wire,

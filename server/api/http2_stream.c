@@ -46,16 +46,18 @@ static const struct ks_transport transport = {.wake = wake, .consumed = consumed
 
 /* ---- Memory of bodies ---- */
 
-/* Counts what the stream holds. False if all of them hold too much. */
+/* Charges what the stream holds. False if that is too much. */
 static bool charge(struct ks_http2_stream *stream)
 {
-    struct ks_api *api = stream->exchange.api;
     size_t held = stream->unread + stream->exchange.request.body.capacity;
 
-    assert(api->bodies_bytes >= stream->charged);
-    api->bodies_bytes += held - stream->charged;
-    stream->charged = held;
-    return api->bodies_bytes <= KS_BODIES_BYTES_MAX;
+    return ks_account_hold(&stream->wire->account, KS_HELD_BODIES, &stream->charged, held);
+}
+
+static void charge_stage(struct ks_http2_stream *stream)
+{
+    ks_account_must_hold(&stream->wire->account, KS_HELD_ANSWERS, &stream->stage_held,
+                         stream->stage.capacity);
 }
 
 /* ---- Life ---- */
@@ -70,9 +72,12 @@ struct ks_http2_stream *ks_http2_stream_new(struct ks_http2_wire *wire, int32_t 
     if (stream == NULL)
         return NULL;
     ks_exchange_init(&stream->exchange, wire->http2->api, &transport);
+    stream->exchange.account = &wire->account;
     stream->wire = wire;
     stream->id = id;
     stream->head = (struct ks_head){.headers = &stream->exchange.request.headers,
+                                    .most = ks_http2_head_most(wire),
+                                    .all = ks_api_wants_all_headers(wire->http2->api),
                                     .http = 2,
                                     .host_may_be_absent = true,
                                     .whole = true};
@@ -82,9 +87,11 @@ struct ks_http2_stream *ks_http2_stream_new(struct ks_http2_wire *wire, int32_t 
     ks_bytes_init(&stream->target, KS_TARGET_MAX + 1);
     ks_bytes_init(&stream->stage, KS_OUT_MESSAGE);
     ks_link_init(&stream->woken);
+    ks_link_init(&stream->ending);
     ks_link_init(&stream->filled);
     ks_link_init(&stream->unframed);
     ks_list_append(&wire->streams, &stream->link);
+    ks_account_set_idle(&wire->account, false);
     wire->http2->streams++;
     return stream;
 }
@@ -98,15 +105,17 @@ void ks_http2_stream_free(struct ks_http2_stream *stream)
     wire = stream->wire;
     ks_http2_forget_frames(stream);
     ks_list_remove(&stream->woken);
+    ks_list_remove(&stream->ending);
     ks_list_remove(&stream->filled);
     ks_list_remove(&stream->unframed);
     ks_list_remove(&stream->link);
-    stream->exchange.api->bodies_bytes -= stream->charged;
+    ks_account_must_hold(&wire->account, KS_HELD_BODIES, &stream->charged, 0);
     ks_exchange_end(&stream->exchange);
     /* What `closed` did may have woken it once more. */
     ks_list_remove(&stream->woken);
     ks_bytes_free(&stream->target);
     ks_bytes_free(&stream->stage);
+    charge_stage(stream);
     assert(wire->http2->streams > 0);
     wire->http2->streams--;
     if (stream->whole) {
@@ -302,7 +311,7 @@ static void keep(struct ks_http2_stream *stream, ks_view part)
         return;
     ks_bytes_free(&exchange->request.body);
     (void)charge(stream);
-    ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "no memory for the body");
+    ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, KS_BODIES_REFUSAL);
 }
 
 void ks_http2_stream_data(struct ks_http2_stream *stream, ks_view part)
@@ -324,9 +333,16 @@ void ks_http2_stream_data(struct ks_http2_stream *stream, ks_view part)
 
 void ks_http2_stream_end(struct ks_http2_stream *stream)
 {
+    stream->ended = true;
+    ks_list_append(&stream->wire->endings, &stream->ending);
+    ks_http2_soon(stream->wire);
+}
+
+void ks_http2_stream_handle(struct ks_http2_stream *stream)
+{
     struct ks_exchange *exchange = &stream->exchange;
 
-    stream->ended = true;
+    ks_list_remove(&stream->ending);
     if (exchange->streamed)
         (void)ks_exchange_part(exchange, KS_VIEW_NONE, true);
     else if (!exchange->answered)
@@ -420,6 +436,7 @@ static ssize_t read_staged(struct ks_http2_stream *stream, uint8_t *buffer, size
     if (stream->staged == stream->stage.size) {
         stream->staged = 0;
         ks_bytes_free(&stream->stage);
+        charge_stage(stream);
     }
     return (ssize_t)size;
 }
@@ -431,7 +448,10 @@ bool ks_http2_stream_keep(struct ks_http2_stream *stream)
     assert(stream->stage.size == 0 && rest.size > 0);
     ks_list_remove(&stream->unframed);
     stream->ready = KS_VIEW_NONE;
-    return ks_ok(ks_bytes_append(&stream->stage, rest));
+    if (!ks_ok(ks_bytes_append(&stream->stage, rest)))
+        return false;
+    charge_stage(stream);
+    return true;
 }
 
 /* What the peer takes now: no more is made, but that a producer is never asked for less than KS_FILL_MIN. */
@@ -491,18 +511,33 @@ static ssize_t read_produced(struct ks_http2_stream *stream, uint8_t *buffer, si
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 }
 
+/* A peer that takes a byte now and then holds an answer in memory as one does that takes none. */
+static void note_taken(struct ks_http2_stream *stream, ssize_t size)
+{
+    size_t least = stream->exchange.answer.fill != NULL ? KS_TAKEN_BYTES : KS_TAKEN_FIXED_BYTES;
+
+    stream->taken += size > 0 ? (size_t)size : 0;
+    if (stream->taken < least && !stream->waiting)
+        return;
+    stream->taken = 0;
+    stream->moved_at = now_of(stream);
+}
+
 static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buffer, size_t room,
                          uint32_t *flags, nghttp2_data_source *source, void *arg)
 {
     struct ks_http2_stream *stream = source->ptr;
+    ssize_t size;
 
     (void)session;
     (void)arg;
     assert(stream->id == id);
-    stream->moved_at = now_of(stream);
     if (stream->exchange.answer.fill != NULL)
-        return read_produced(stream, buffer, room, flags);
-    return read_fixed(stream, buffer, room, flags);
+        size = read_produced(stream, buffer, room, flags);
+    else
+        size = read_fixed(stream, buffer, room, flags);
+    note_taken(stream, size);
+    return size;
 }
 
 static void submit(struct ks_http2_stream *stream)

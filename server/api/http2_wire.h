@@ -13,6 +13,7 @@
 #include <nghttp2/nghttp2.h>
 #include <sys/uio.h>
 
+#include "api/account.h"
 #include "api/head.h"
 #include "api/http2.h"
 #include "api/linger.h"
@@ -62,6 +63,7 @@ struct ks_http2 {
     struct ks_link work; /* The wires that have something to do at the end of the turn. */
     struct ks_lingers lingers;
     uint32_t streams; /* Of all wires. */
+    size_t made;      /* Bytes for sockets, in this turn. */
     bool kicked;
 };
 
@@ -72,8 +74,16 @@ struct ks_http2_wire {
     struct ks_link work;
     struct ks_http2 *http2;
     nghttp2_session *session;
+    struct ks_account account;
+    bool paused;           /* The work of a turn was done while nghttp2 took input. */
+    struct ks_bytes input; /* What it had not taken then. */
+    size_t block;          /* Bytes of the header block that comes, after decompression. */
+    bool too_much;         /* The block had too many: nothing more is read. */
+    size_t input_held;     /* Charged to the account. */
+    size_t unsent_held;    /* Likewise. */
     struct ks_link streams;
     struct ks_link woken;
+    struct ks_link endings; /* Streams whose request is whole, and not handled. */
     struct ks_link filled; /* Streams of which bytes that were produced may not be in the socket. */
     struct ks_link parting;        /* Streams that are over, but for that. */
     uint32_t heads;                /* Streams whose head is whole. */
@@ -102,6 +112,7 @@ struct ks_http2_stream {
     struct ks_http2_wire *wire;
     struct ks_link link;   /* In wire->streams. */
     struct ks_link woken;  /* In wire->woken. */
+    struct ks_link ending; /* In wire->endings. */
     struct ks_link filled; /* In wire->filled. */
     int32_t id;
     struct ks_head head;
@@ -112,10 +123,12 @@ struct ks_http2_stream {
     size_t staged;           /* Of it, sent. */
     size_t sent;             /* Of a fixed body. */
     uint64_t received;
-    size_t charged;      /* Of api->bodies_bytes. */
+    size_t charged;      /* Of bodies, to the account. */
+    size_t stage_held;   /* Of answers, likewise. */
     size_t unread;       /* Bytes of the parts that the handler has not given back. */
     size_t given;        /* And those that the peer is to be told of. */
-    ks_instant moved_at; /* The head became whole, or bytes of the answer went. */
+    ks_instant moved_at; /* The head became whole, or enough bytes of the answer went. */
+    size_t taken;        /* Of the answer, since then. */
     bool whole;          /* The head. */
     bool ended;          /* The request. */
     bool head_only;      /* No body is sent, whatever the answer has. */
@@ -126,6 +139,12 @@ struct ks_http2_stream {
     bool parting;  /* nghttp2 does not know it any more. */
     bool overfull; /* Its body is too much: no more of it is taken. */
 };
+
+/* Bytes of a request's head. */
+static inline size_t ks_http2_head_most(const struct ks_http2_wire *wire)
+{
+    return wire->ops ? KS_OPS_HEAD_BYTES_MAX : KS_HEAD_BYTES_MAX;
+}
 
 /* ---- http2.c ---- */
 
@@ -174,6 +193,8 @@ void ks_http2_stream_begin(struct ks_http2_stream *stream, bool ended);
 /* A part of the body, and its end. */
 void ks_http2_stream_data(struct ks_http2_stream *stream, ks_view part);
 void ks_http2_stream_end(struct ks_http2_stream *stream);
+/* The request is whole: has it handled. Not in nghttp2's callbacks. */
+void ks_http2_stream_handle(struct ks_http2_stream *stream);
 /* Tells nghttp2 what is new. Not in its callbacks. */
 void ks_http2_stream_work(struct ks_http2_stream *stream);
 /* What is ready and in no frame is kept: the bytes of `out` are needed. False: no memory. */

@@ -11,7 +11,10 @@ enum {
     KS_IDLE_WAIT_MS = 30000, /* From the end of an answer to the next whole request head. */
     KS_ENDED_WAIT_MS =
         1000,            /* From the end of a peer's side: what it sent has been read by then. */
-    KS_STALL_MS = 30000, /* A peer that takes nothing of its answer for so long is let go. */
+    KS_STALL_MS = 30000, /* A peer that in so long takes too little of its answer is let go: .. */
+    KS_TAKEN_BYTES = 4 << 10,        /* .. of a stream, .. */
+    KS_TAKEN_FIXED_BYTES = 64 << 10, /* .. or of one that is in memory as a whole. */
+    KS_SENT_TURN_BYTES = 4 << 20, /* Made for the sockets of all connections in one turn, about. */
     KS_NOTSENT_BYTES =
         128 << 10, /* TCP_NOTSENT_LOWAT: what a consumer that does not read may pile up unsent. */
     KS_POOL_BYTES = 128 << 10, /* libmicrohttpd's pool of a connection. */
@@ -22,14 +25,15 @@ enum {
         8 << 10, /* Room that a producer always has: the head of the longest record fits. */
 
     /* ---- HTTP/2 ---- */
-    KS_WIRE_STREAMS_MAX = 256, /* Requests of one connection at one time. */
-    KS_STREAMS_MAX = 16384,    /* And of all connections: at about 2 KiB each. */
-    KS_WIRE_WINDOW = 1 << 20,  /* Bytes of bodies of one connection on their way to us. */
-    KS_RESETS_MAX = 1000,      /* Streams reset at once, by either side (CVE-2023-44487), .. */
-    KS_RESETS_PER_S = 33,      /* .. and every second. */
-    KS_CONTINUATIONS_MAX = 8,  /* CONTINUATION frames of one head (CVE-2024-28182). */
-    KS_ACKS_MAX = 256,         /* Answers to PING and SETTINGS that a peer does not take. */
-    KS_FRAMES_MAX = 4096,      /* Frames of any kind that a peer does not take. */
+    KS_WIRE_STREAMS_MAX = 256,   /* Requests of one connection at one time. */
+    KS_STREAMS_MAX = 16384,      /* And of all connections: at about 2 KiB each. */
+    KS_WIRE_WINDOW = 1 << 20,    /* Bytes of bodies of one connection on their way to us. */
+    KS_RESETS_MAX = 1000,        /* Streams reset at once, by either side (CVE-2023-44487), .. */
+    KS_RESETS_PER_S = 33,        /* .. and every second. */
+    KS_CONTINUATIONS_MAX = 4,    /* CONTINUATION frames of one head (CVE-2024-28182). */
+    KS_OPS_WIRE_STREAMS_MAX = 8, /* Requests of one connection to the ops port. */
+    KS_ACKS_MAX = 256,           /* Answers to PING and SETTINGS that a peer does not take. */
+    KS_FRAMES_MAX = 4096,        /* Frames of any kind that a peer does not take. */
     KS_QUIET_MS =
         30000, /* A peer that says nothing is asked whether it lives, and let go after as much again. */
     KS_NOTICE_MS = 250, /* The longest wait for a peer to hear that we end. */
@@ -37,16 +41,21 @@ enum {
 
     /* ---- Requests ---- */
     KS_HEAD_BYTES_MAX = 16 << 10,    /* Request line and header lines; well below the pool. */
+    KS_OPS_HEAD_BYTES_MAX = 8 << 10, /* The same of a request to the ops port. */
     KS_HEADERS_BYTES_MAX = 48 << 10, /* The same lines kept, with the sizes of the shortest. */
-    KS_BODY_WINDOW = 256 << 10,      /* Parts of one streamed body that are not dealt with. */
-    KS_TARGET_MAX = 8 << 10,         /* Path and query. */
-    KS_PARAMETERS_MAX = 1024,  /* Of a query; libmicrohttpd takes 64 bytes of the pool for each. */
-    KS_LINE_PEEK_BYTES = 2048, /* Of a first request line that is judged before libmicrohttpd. */
-    KS_PARAMS_MAX = 256,       /* Parameters of one query: ack_id may stand there many times. */
+    KS_BLOCK_RATIO =
+        2, /* A header block of HTTP/2 is read to so many times the limit: then its request is refused. */
+    KS_BODY_WINDOW = 256 << 10, /* Parts of one streamed body that are not dealt with. */
+    KS_TARGET_MAX = 8 << 10,    /* Path and query. */
+    KS_PARAMETERS_MAX = 1024,   /* Of a query; libmicrohttpd takes 64 bytes of the pool for each. */
+    KS_LINE_PEEK_BYTES = 2048,  /* Of a first request line that is judged before libmicrohttpd. */
+    KS_PARAMS_MAX = 256,        /* Parameters of one query: ack_id may stand there many times. */
     KS_PUT_BYTES_MAX =
         16 << 20, /* POST /v1/local/records: 10 MiB of records as base64, and room. */
-    KS_BODIES_BYTES_MAX = 96 << 20, /* All request bodies in memory at once. */
-    KS_PUT_ENTRIES_MAX = 500,       /* Records of one PutRecords (Kinesis API reference). */
+    KS_UNPACKED_FREE_BYTES = 128 << 10, /* A message may unpack to so much, .. */
+    KS_UNPACKED_RATIO = 7,      /* .. and to so many times its size more: then it is parsed, too. */
+    KS_REQUEST_BYTES = 2 << 10, /* What a request takes in memory beside its head, about. */
+    KS_PUT_ENTRIES_MAX = 500,   /* Records of one PutRecords (Kinesis API reference). */
     KS_SETTLEMENTS_MAX = 10000, /* Items of one settle request: a 1 MiB body holds about as many. */
     KS_OPERATED_SHARDS_MAX = 1000, /* Shards that one order names. */
     KS_TOKEN_BYTES_MAX = 4096,     /* A bearer token. */
@@ -81,5 +90,8 @@ enum {
     KS_GRACE_MS = 5000,                /* From the end of a connection to the requeue. */
     KS_LINGER_MS = 300000 /* A session that pulls is over so long after its last call. */
 };
+
+/* The sentence when there is no room for a body. */
+#define KS_BODIES_REFUSAL "too many bodies of requests are in memory (\"held\" in /v1/status)"
 
 #endif

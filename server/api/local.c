@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* POST /v1/local/records: PutRecords (Kinesis API reference) into the local stream. */
-#include "base/json_writer.h"
+#include "api/account.h"
 #include "api/message.h"
 #include "api/put_body.h"
 #include "api/routes.h"
 #include "api/server.h"
 #include "base/budget.h"
+#include "base/json_writer.h"
 
 /* A put that is under way. The answer comes even if the client has left. */
 struct put {
@@ -151,6 +152,7 @@ void ks_handle_local_put(struct ks_exchange *exchange)
     enum ks_problem problem = KS_PROBLEM_INVALID_ARGUMENT;
     ks_err err = ks_put_body_read(ks_bytes_view(&exchange->request.body), &body, &detail);
 
+    ks_account_work(exchange->account, KS_WORK_PARSING, exchange->request.body.size);
     if (!ks_ok(err)) {
         if (ks_err_is(err, KS_ERR_NO_MEMORY))
             problem = KS_PROBLEM_EXHAUSTED;

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <inttypes.h>
 
+#include "api/account.h"
 #include "api/codec_json.h"
 #include "api/codec_proto.h"
 #include "api/rpc.h"
@@ -102,6 +103,7 @@ ProtobufCMessage *ks_exchange_decode(struct ks_exchange *exchange, struct ks_cod
     ProtobufCMessage *message = NULL;
     ks_err err;
 
+    ks_account_work(exchange->account, KS_WORK_PARSING, body.size);
     ks_arena_init(arena, ks_proto_room(body.size) + ROOM_PER_BYTE * body.size);
     err = decode(codec, body, type, arena, &message, &detail);
     if (ks_ok(err) && ks_subscription_choose(exchange, subscription_of(message)))

@@ -5,14 +5,17 @@
 #include "grpc/reflection/v1/reflection.pb-c.h"
 #include "kinesis_sidecar/v1/service.pb-c.h"
 
-enum { EFFECTS_SAFE = true, EFFECTS_CHANGES = false, ABOUT_ONE = true, ABOUT_ANY = false };
+enum { SAFE_SAFE = true, SAFE_CHANGES = false, SAFE_ORDERS = false };
+enum { ORDER_SAFE = false, ORDER_CHANGES = false, ORDER_ORDERS = true };
+enum { ABOUT_ONE = true, ABOUT_ANY = false };
 
 static const struct ks_rpc_method methods[] = {
 #define X(service, method, kind, effects, subscription, request, response, handler, next)          \
     {"/kinesis_sidecar.v1." #service "/" #method,                                                  \
      KS_RPC_##kind,                                                                                \
-     EFFECTS_##effects,                                                                            \
+     SAFE_##effects,                                                                               \
      false,                                                                                        \
+     ORDER_##effects,                                                                              \
      ABOUT_##subscription,                                                                         \
      &kinesis_sidecar__v1__##request##__descriptor,                                                \
      &kinesis_sidecar__v1__##response##__descriptor,                                               \

@@ -73,6 +73,7 @@ ks_err ks_target_parse(ks_view text, struct ks_target *ret_target, struct ks_det
     ks_view path = ks_view_cut(&query, '?');
     uint32_t count = count_params(query);
     struct ks_param *params;
+    ks_view decoded;
     uint8_t *bytes;
     ks_err err;
 
@@ -90,17 +91,30 @@ ks_err ks_target_parse(ks_view text, struct ks_target *ret_target, struct ks_det
     params = target.memory;
     bytes = (uint8_t *)(params + count);
 
-    err = decode(path, false, bytes, &target.path, detail);
+    target.room = bytes;
+    err = decode(path, false, bytes, &decoded, detail);
     if (ks_ok(err))
-        err = decode_params(query, params, bytes + target.path.size, detail);
+        err = decode_params(query, params, bytes + path.size, detail);
     if (!ks_ok(err)) {
         ks_target_free(&target);
         return err;
     }
+    target.path = path;
     target.params = params;
     target.param_count = count;
     *ret_target = target;
     return KS_OK;
+}
+
+ks_view ks_target_decode(const struct ks_target *target, ks_view part)
+{
+    struct ks_detail detail;
+    ks_view decoded = KS_VIEW_NONE;
+
+    /* The path was decoded once already. A part of it that is no text by itself is empty: no name. */
+    if (!ks_ok(decode(part, false, target->room, &decoded, &detail)))
+        return KS_VIEW("");
+    return decoded;
 }
 
 void ks_target_free(struct ks_target *target)

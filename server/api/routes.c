@@ -4,9 +4,9 @@
 #include <assert.h>
 
 static const struct ks_route routes[] = {
-#define X(name, door, method, path, params, subscription, body, sentence)                          \
-    {ks_handle_##name, KS_DOOR_##door,          KS_METHOD_##method, path,                          \
-     params,           KS_ROUTE_##subscription, KS_BODY_##body,     sentence},
+#define X(name, door, who, method, path, params, subscription, body, sentence)                     \
+    {ks_handle_##name,        KS_DOOR_##door, KS_WHO_##who, KS_METHOD_##method, path, params,      \
+     KS_ROUTE_##subscription, KS_BODY_##body, sentence},
 #include "api/routes.def"
 #undef X
 };

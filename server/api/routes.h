@@ -6,12 +6,14 @@
 #include "api/exchange.h"
 
 enum ks_door { KS_DOOR_LOCAL, KS_DOOR_OPS };
+enum ks_who { KS_WHO_APP, KS_WHO_OPERATOR };
 enum ks_route_subscription { KS_ROUTE_ONE, KS_ROUTE_ANY };
 enum ks_body { KS_BODY_NONE, KS_BODY_JSON, KS_BODY_MESSAGE, KS_BODY_PUT, KS_BODY_STREAM };
 
 struct ks_route {
     void (*handle)(struct ks_exchange *exchange);
     enum ks_door door;
+    enum ks_who who;
     enum ks_method method;
     const char *path;
     const char *params; /* Names with a space between. */
@@ -21,7 +23,7 @@ struct ks_route {
 };
 
 /* The handlers, each in the file of its noun. */
-#define X(name, door, method, path, params, subscription, body, sentence)                          \
+#define X(name, door, who, method, path, params, subscription, body, sentence)                     \
     void ks_handle_##name(struct ks_exchange *exchange);
 #include "api/routes.def"
 #undef X

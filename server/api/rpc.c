@@ -4,6 +4,7 @@
 
 #include <assert.h>
 
+#include "api/account.h"
 #include "api/gzip.h"
 #include "api/routes.h"
 #include "api/rpc_call.h"
@@ -36,7 +37,7 @@ static void refuse(struct ks_rpc_call *call, ks_err err)
     if (ks_err_is(err, KS_ERR_FULL))
         too_large(call);
     else if (ks_err_is(err, KS_ERR_NO_MEMORY))
-        ks_exchange_problem(call->exchange, KS_PROBLEM_EXHAUSTED, "no memory for the body");
+        ks_exchange_problem(call->exchange, KS_PROBLEM_EXHAUSTED, KS_BODIES_REFUSAL);
     else
         ks_exchange_problem(call->exchange, KS_PROBLEM_INVALID_ARGUMENT, "the body is not gzip");
 }
@@ -60,36 +61,50 @@ static void run(struct ks_rpc_call *call, ks_view body, ks_message_handler *hand
     ks_arena_free(&arena);
 }
 
+/* Appends what a message unpacks to, which may be so much more than it is: a small one could cost a thousand times its
+ * bytes. False: the exchange was answered. */
+static bool unpack(struct ks_rpc_call *call, ks_view packed, struct ks_bytes *to)
+{
+    size_t before = to->size;
+    size_t max = to->max;
+    size_t most = KS_UNPACKED_FREE_BYTES + KS_UNPACKED_RATIO * packed.size;
+    ks_err err;
+
+    to->max = before + most < max ? before + most : max;
+    err = ks_gzip_unpack(packed, to);
+    ks_account_work(call->exchange->account, KS_WORK_UNPACKING, to->size - before);
+    if (ks_err_is(err, KS_ERR_FULL) && to->max < max)
+        ks_exchange_problem(call->exchange, KS_PROBLEM_TOO_LARGE,
+                            "a message may unpack to 128 KiB, and 7 times its size more; send it "
+                            "without compression");
+    else if (!ks_ok(err))
+        refuse(call, err);
+    to->max = max;
+    return ks_ok(err);
+}
+
 /* One message in its bytes, unpacked if it is compressed. */
 static void handle_bytes(struct ks_rpc_call *call, ks_view body, bool gzipped,
                          ks_message_handler *handler)
 {
     struct ks_bytes unpacked;
-    ks_err err;
 
     if (!gzipped) {
         run(call, body, handler);
         return;
     }
     ks_bytes_init(&unpacked, call->body.max);
-    err = ks_gzip_unpack(body, &unpacked);
-    if (ks_ok(err))
+    if (unpack(call, body, &unpacked))
         run(call, ks_bytes_view(&unpacked), handler);
-    else
-        refuse(call, err);
     ks_bytes_free(&unpacked);
 }
 
-/* Counts what is in memory of all calls. False if it is too much. */
+/* Charges what is in memory of the request. False if it is too much. */
 static bool charge(struct ks_rpc_call *call)
 {
-    struct ks_api *api = call->exchange->api;
     size_t size = call->body.capacity + call->envelopes.message.capacity + call->kept.capacity;
 
-    assert(api->calls_bytes >= call->charged);
-    api->calls_bytes += size - call->charged;
-    call->charged = size;
-    return api->calls_bytes <= KS_BODIES_BYTES_MAX;
+    return ks_account_hold(call->exchange->account, KS_HELD_BODIES, &call->charged, size);
 }
 
 /* ---- Bare bodies ---- */
@@ -133,7 +148,11 @@ static void take_message(struct ks_rpc_call *call, uint8_t flags)
         fail(call, KS_CODE_UNIMPLEMENTED, "the method takes one message, and here is another");
         return;
     }
-    err = gzipped ? ks_gzip_unpack(message, &call->body) : ks_bytes_append(&call->body, message);
+    if (gzipped) {
+        (void)unpack(call, message, &call->body);
+        return;
+    }
+    err = ks_bytes_append(&call->body, message);
     if (!ks_ok(err))
         refuse(call, err);
 }
@@ -321,9 +340,10 @@ const struct ks_route *ks_rpc_find(struct ks_exchange *exchange)
 {
     /* The table of routes has no row for them: the methods are a table of their own. */
     static const struct ks_route routes[] = {
-        {begin, KS_DOOR_LOCAL, KS_METHOD_POST, "", "", KS_ROUTE_ANY, KS_BODY_STREAM, ""},
-        {begin, KS_DOOR_LOCAL, KS_METHOD_GET, "", "connect encoding base64 compression message",
-         KS_ROUTE_ANY, KS_BODY_STREAM, ""},
+        {begin, KS_DOOR_LOCAL, KS_WHO_APP, KS_METHOD_POST, "", "", KS_ROUTE_ANY, KS_BODY_STREAM,
+         ""},
+        {begin, KS_DOOR_LOCAL, KS_WHO_APP, KS_METHOD_GET, "",
+         "connect encoding base64 compression message", KS_ROUTE_ANY, KS_BODY_STREAM, ""},
     };
     const struct ks_rpc_method *method = find_method(exchange);
     bool get = exchange->request.method == KS_METHOD_GET;
@@ -337,6 +357,8 @@ const struct ks_route *ks_rpc_find(struct ks_exchange *exchange)
         ks_exchange_header(exchange, "Allow", allow);
         return NULL;
     }
+    if (method->order && !ks_exchange_may_order(exchange))
+        return NULL;
     if (!ks_rpc_head_read(exchange, method, &head) || !new_call(exchange, method, &head))
         return NULL;
     return &routes[get];
@@ -352,6 +374,7 @@ void ks_rpc_end(struct ks_exchange *exchange)
     ks_loop_timer_clear(call->loop, &call->timer);
     forget_request(call);
     ks_bytes_free(&call->out);
+    ks_account_must_hold(exchange->account, KS_HELD_ANSWERS, &call->out_held, 0);
     ks_bytes_free(&call->tail);
     ks_free(call);
 }

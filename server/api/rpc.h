@@ -22,9 +22,10 @@ enum ks_rpc_kind { KS_RPC_UNARY, KS_RPC_SERVER_STREAM, KS_RPC_CLIENT_STREAM, KS_
 struct ks_rpc_method {
     const char *path; /* "/package.Service/Method" */
     enum ks_rpc_kind kind;
-    bool safe; /* No side effects: GET may call it. */
-    bool ops;  /* Served by the ops port, too. */
-    bool one;  /* It is about one subscription, which must be named if there are several. */
+    bool safe;  /* No side effects: GET may call it. */
+    bool ops;   /* Served by the ops port, too. */
+    bool order; /* It takes the operator's token. */
+    bool one;   /* It is about one subscription, which must be named if there are several. */
     const ProtobufCMessageDescriptor *request;
     const ProtobufCMessageDescriptor *response;
     /* The one message of UNARY and SERVER_STREAM. For the others: the call begins, `message` and `arena` are NULL. */
@@ -39,7 +40,8 @@ struct ks_rpc_service {
     const struct ks_rpc_method *methods;
     size_t count;
     const struct ks_json_types *types; /* That may stand in an Any; NULL: none. */
-    bool problems; /* What fails here carries a Problem of ours as its detail. */
+    bool problems;    /* What fails here carries a Problem of ours as its detail. */
+    bool all_headers; /* Its handlers look at any header of a request. */
 };
 
 /* True if a method of `name`, "package.Service", is among them. */

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <stdio.h>
 
+#include "api/account.h"
 #include "api/codec_proto.h"
 #include "api/gzip.h"
 #include "api/server.h"
@@ -559,6 +560,12 @@ void ks_rpc_problem(struct ks_exchange *exchange, enum ks_problem problem, const
 
 /* ---- Streams ---- */
 
+static bool charge_out(struct ks_rpc_call *call)
+{
+    return ks_account_hold(call->exchange->account, KS_HELD_ANSWERS, &call->out_held,
+                           call->out.capacity);
+}
+
 /* Writes what fits of `bytes` and forgets it. */
 static size_t move_out(struct ks_bytes *bytes, uint8_t *buffer, size_t room)
 {
@@ -567,6 +574,18 @@ static size_t move_out(struct ks_bytes *bytes, uint8_t *buffer, size_t room)
     if (size > 0)
         memcpy(buffer, bytes->data, size);
     ks_bytes_consume(bytes, size);
+    return size;
+}
+
+/* The same of messages that were sent. */
+static size_t move_sent(struct ks_rpc_call *call, uint8_t *buffer, size_t room)
+{
+    size_t size = move_out(&call->out, buffer, room);
+
+    if (call->out.size == 0) {
+        ks_bytes_free(&call->out);
+        (void)charge_out(call);
+    }
     return size;
 }
 
@@ -585,7 +604,7 @@ static size_t fill(struct ks_exchange *exchange, uint8_t *buffer, size_t room,
         end_stream(call, NULL);
     }
     /* What was sent before a failure goes before it. */
-    size = move_out(&call->out, buffer, room);
+    size = move_sent(call, buffer, room);
     ks_envelope_meter_pass(&call->meter, ks_view_of(buffer, size));
     if (size > 0) {
         *ret_fill = KS_FILL_MORE;
@@ -616,7 +635,7 @@ static size_t fill_sent(struct ks_exchange *exchange, uint8_t *buffer, size_t ro
                         enum ks_fill *ret_fill)
 {
     struct ks_rpc_call *call = exchange->rpc;
-    size_t size = move_out(&call->out, buffer, room);
+    size_t size = move_sent(call, buffer, room);
 
     *ret_fill = size > 0 ? KS_FILL_MORE : call->closing ? KS_FILL_END : KS_FILL_WAIT;
     return size;
@@ -630,6 +649,8 @@ void ks_rpc_open(struct ks_exchange *exchange)
 ks_err ks_rpc_send(struct ks_exchange *exchange, const ProtobufCMessage *message)
 {
     KS_TRY(ks_rpc_append(exchange, message, &exchange->rpc->out));
+    if (!charge_out(exchange->rpc))
+        return KS_FAIL(FULL);
     ks_exchange_wake(exchange);
     return KS_OK;
 }

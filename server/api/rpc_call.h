@@ -31,7 +31,7 @@ struct ks_rpc_call {
     /* The request. */
     struct ks_bytes body; /* Of a Connect call without a stream. */
     struct ks_envelopes envelopes;
-    size_t charged; /* Of api->calls_bytes. */
+    size_t charged; /* Of bodies, to the account. */
     uint32_t messages;
     bool said_all;        /* The client has. */
     bool held;            /* The handler is not ready for the next message. */
@@ -41,6 +41,7 @@ struct ks_rpc_call {
     ks_producer *fill;              /* The handler's. */
     struct ks_envelope_meter meter; /* Of what has gone out. */
     struct ks_bytes out;            /* Messages that were sent and are not out. */
+    size_t out_held;                /* Charged to the account. */
     bool closing;                   /* The answer is over when they are. */
     struct ks_bytes tail;           /* Connect: the envelope that ends the stream. */
     bool ended;                     /* The tail or the trailers are made. */

@@ -3,6 +3,7 @@
 #ifndef KS_API_SERVER_H
 #define KS_API_SERVER_H
 
+#include "api/account.h"
 #include "api/api.h"
 #include "api/exchange.h"
 #include "api/guard.h"
@@ -29,9 +30,9 @@ struct ks_api {
      * answered. NULL: there is nothing more. */
     const struct ks_route *(*find_more)(struct ks_exchange *exchange);
     const struct ks_rpc_service *rpc; /* The methods that are served. */
-    size_t calls_bytes;               /* Requests of calls that are in memory. */
     size_t request_bytes_max;
-    size_t bodies_bytes; /* Of all request bodies that are in memory. */
+    struct ks_accounts accounts;     /* What clients cost. */
+    struct ks_accounts ops_accounts; /* The same of the ops addresses. */
     ks_span drain_patience;
     void (*quit)(void *arg); /* Drains everything, and ends the process then. */
     void *quit_arg;
@@ -44,6 +45,8 @@ struct ks_api {
     bool ending; /* No answer goes on for ever any more. */
 };
 
+/* Whether handlers look at header lines that head.c does not know. */
+bool ks_api_wants_all_headers(const struct ks_api *api);
 /* The first subscription that is not ready, and why; NULL if all are. */
 const struct ks_subscription *ks_api_find_unready(struct ks_api *api, const char **ret_reason);
 /* Answers for an error of opening a session, or of a shard that is needed for something. */

@@ -528,6 +528,16 @@ static void add_subscription(const struct ks_api *api, const struct ks_subscript
     overview->reasons[answer->n_reasons++] = overview->said[at].text;
 }
 
+static void fill_memory(const struct ks_api *api, KinesisSidecar__V1__Held rows[KS_HELD_KINDS])
+{
+    for (int kind = 0; kind < KS_HELD_KINDS; kind++) {
+        kinesis_sidecar__v1__held__init(&rows[kind]);
+        rows[kind].kind = ks_pb_text(ks_held_name((enum ks_held)kind));
+        rows[kind].bytes = api->accounts.held[kind] + api->ops_accounts.held[kind];
+        rows[kind].limit = api->accounts.limit[kind] + api->ops_accounts.limit[kind];
+    }
+}
+
 void ks_serve_status(struct ks_exchange *exchange, const ProtobufCMessage *request,
                      struct ks_arena *arena)
 {
@@ -535,6 +545,8 @@ void ks_serve_status(struct ks_exchange *exchange, const ProtobufCMessage *reque
                             ks_pb_text("connect")};
     struct ks_api *api = exchange->api;
     struct overview overview;
+    KinesisSidecar__V1__Held rows[KS_HELD_KINDS];
+    KinesisSidecar__V1__Held *held[KS_HELD_KINDS];
     struct ks_board_status first;
     ks_pb_status answer;
 
@@ -551,6 +563,10 @@ void ks_serve_status(struct ks_exchange *exchange, const ProtobufCMessage *reque
     answer.ready = true;
     answer.subscriptions = overview.subscriptions;
     answer.reasons = overview.reasons;
+    fill_memory(api, rows);
+    for (int kind = 0; kind < KS_HELD_KINDS; kind++)
+        held[answer.n_held++] = &rows[kind];
+    answer.held = held;
     for (uint32_t i = 0; i < api->subscription_count; i++)
         if (exchange->subscription == NULL || exchange->subscription == &api->subscriptions[i])
             add_subscription(api, &api->subscriptions[i], &overview, &answer);

@@ -3,13 +3,14 @@
 
 #include <assert.h>
 
-#include "api/questions.h"
+#include "api/account.h"
 #include "api/control.h"
 #include "api/delivery.h"
 #include "api/message.h"
 #include "api/methods.h"
 #include "api/open_request.h"
 #include "api/page.h"
+#include "api/questions.h"
 #include "api/records.h"
 #include "api/routes.h"
 #include "base/budget.h"
@@ -27,6 +28,7 @@ struct stream {
     struct ks_subscription *subscription;
     struct ks_delivery delivery;
     struct ks_bytes control; /* Events that wait to be written. */
+    size_t control_held;     /* Charged to the account. */
     ks_span heartbeat;
     ks_instant wrote_at;
     struct ks_questions questions; /* Of a stream with both ways. */
@@ -46,9 +48,15 @@ static bool try_say(struct stream *stream, const ks_pb_event *event)
                      : ks_control_write(event, stream->delivery.framer.format, &stream->control));
 }
 
+static bool charge_control(struct stream *stream)
+{
+    return ks_account_hold(stream->exchange->account, KS_HELD_ANSWERS, &stream->control_held,
+                           stream->control.capacity);
+}
+
 static void say(struct stream *stream, const ks_pb_event *event)
 {
-    if (!try_say(stream, event))
+    if (!try_say(stream, event) || !charge_control(stream))
         stream->unsaid = true;
 }
 
@@ -256,8 +264,10 @@ static size_t fill_control(struct stream *stream, uint8_t *buffer, size_t room)
     memcpy(buffer, stream->control.data, size);
     ks_bytes_consume(&stream->control, size);
     ks_delivery_pass(&stream->delivery, size);
-    if (stream->control.size == 0 && stream->control.capacity > KS_CONTROL_BYTES_MAX)
+    if (stream->control.size == 0 && stream->control.capacity > KS_FILL_MIN) {
         ks_bytes_free(&stream->control);
+        (void)charge_control(stream);
+    }
     return size;
 }
 
@@ -392,6 +402,7 @@ static void closed(struct ks_exchange *exchange)
     ks_switchboard_detach(stream->subscription->board, stream->delivery.session, &stream->consumer,
                           stream->cut);
     ks_bytes_free(&stream->control);
+    (void)charge_control(stream);
     ks_free(stream);
 }
 

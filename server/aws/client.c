@@ -407,6 +407,10 @@ static ks_err sign(struct ks_aws_call *call, const struct ks_credentials *creden
                    uint32_t header_count, struct ks_sigv4_signature *ret_signature)
 {
     struct ks_aws_client *client = call->client;
+
+    /* Our clock was set meanwhile: what corrected it is worth nothing any more. */
+    if (!ks_head_is_present(ks_wall_now().ms + client->state.skew_ms))
+        client->state.skew_ms = 0;
     struct ks_sigv4_request request = {
         .method = KS_VIEW("POST"),
         .path = ks_view_text(endpoint->path),

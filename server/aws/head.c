@@ -6,8 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* AWS allows minutes. */
-enum { SKEW_LEAST_MS = 60 * 1000 };
+enum {
+    SKEW_LEAST_MS = 60 * 1000, /* AWS allows minutes. */
+    SKEW_MOST_MS =
+        24 * 60 * 60 * 1000, /* A clock that is off by more is not our clock that runs wrong. */
+};
+static const int64_t year_2020_ms = INT64_C(1577836800000);
+static const int64_t year_2100_ms = INT64_C(4102444800000);
 
 ks_view ks_head_find(ks_view head, const char *name)
 {
@@ -59,12 +64,19 @@ ks_err ks_head_date(ks_view text, int64_t *ret_unix_ms)
     return ks_timestamp_parse(ks_view_of(iso, (size_t)size), ret_unix_ms);
 }
 
+bool ks_head_is_present(int64_t unix_ms)
+{
+    return unix_ms >= year_2020_ms && unix_ms < year_2100_ms;
+}
+
 bool ks_head_corrects(ks_view head, int64_t now_ms, int64_t *skew_ms)
 {
     int64_t server_ms = 0;
 
     if (ks_head_find(head, "Age").data != NULL ||
         !ks_ok(ks_head_date(ks_head_find(head, "Date"), &server_ms)))
+        return false;
+    if (!ks_head_is_present(server_ms) || llabs(server_ms - now_ms) > SKEW_MOST_MS)
         return false;
     if (llabs(server_ms - now_ms - *skew_ms) < SKEW_LEAST_MS)
         return false;

@@ -26,10 +26,13 @@ ks_view ks_head_find(ks_view head, const char *name);
  * ms. INVALID. */
 KS_MUST_USE ks_err ks_head_date(ks_view text, int64_t *ret_unix_ms);
 
+/* True for an instant that the present can be: in the years 2020 to 2099. */
+bool ks_head_is_present(int64_t unix_ms);
+
 /* After a refusal that a wrong clock may have caused: true if the server's Date differs from our
  * corrected clock, `now_ms` + `*skew_ms`, by a minute or more; then `*skew_ms` is what corrects it.
  * A smaller difference is not why it refused, and an answer out of a cache (Age) carries the Date
- * of long ago. */
+ * of long ago; a Date that differs by more than a day is nobody's clock. */
 KS_MUST_USE bool ks_head_corrects(ks_view head, int64_t now_ms, int64_t *skew_ms);
 
 /* What may stand on either side of the colon: a token without white space and colon, and a line without

@@ -669,8 +669,7 @@ ks_err ks_http_send(struct ks_http *http, const struct ks_http_request *request,
     bool known = strcmp(request->method, "GET") == 0 || strcmp(request->method, "POST") == 0 ||
                  strcmp(request->method, "PUT") == 0;
 
-    assert(!http->working);
-    assert(known);
+    assert(!http->working && known);
     assert(!request->stream || request->sink != NULL);
     if (http->call_count >= KS_HTTP_CALLS_MAX)
         return KS_FAIL(FULL);
@@ -690,6 +689,7 @@ ks_err ks_http_send(struct ks_http *http, const struct ks_http_request *request,
     call->arg = request->arg;
     ks_bytes_init(&call->head, KS_HTTP_HEAD_MAX);
     ks_bytes_init(&call->response, request->response_max);
+    call->response.secret = request->secret;
     ks_link_init(&call->link);
     ks_list_append(&http->calls, &call->link);
     http->call_count++;

@@ -84,6 +84,7 @@ struct ks_http_request {
     ks_span connection_age_max; /* Of a kept connection; 0: any. */
     bool direct;                /* Through no proxy: what only this machine can reach. */
     bool stream;                /* With a sink; a 2xx has no maximum. */
+    bool secret;                /* Nothing of the response stays in freed memory. */
     size_t response_max;
     const struct ks_http_sink *sink; /* NULL: none. Copied. Only for 2xx. */
     void (*done)(void *arg, const struct ks_http_answer *answer);

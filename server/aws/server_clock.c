@@ -27,7 +27,7 @@ bool ks_server_clock_hear(struct ks_server_clock *clock, ks_view head, ks_instan
     int64_t bound_ms;
 
     if (ks_head_find(head, "Age").data != NULL ||
-        !ks_ok(ks_head_date(ks_head_find(head, "Date"), &date_ms)) || date_ms <= 0)
+        !ks_ok(ks_head_date(ks_head_find(head, "Date"), &date_ms)) || !ks_head_is_present(date_ms))
         return false;
     bound_ms = clock->known ? bound_at(clock, now) : date_ms;
     /* The earlier bound is the better one if it fits this Date. Where it is later than this answer allows, either

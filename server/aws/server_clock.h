@@ -27,7 +27,8 @@ struct ks_server_clock {
 };
 
 /* Reads the Date of an answer's head. The request left at `asked_at` or later; `now` is the present, not the begin of
- * the loop's turn. Returns false for a head without a usable Date: none, a malformed one, or one out of a cache (Age).
+ * the loop's turn. Returns false for a head without a usable Date: none, a malformed one, one out of a cache
+ * (Age), or one that is not of 2020 to 2099.
  */
 bool ks_server_clock_hear(struct ks_server_clock *clock, ks_view head, ks_instant asked_at,
                           ks_instant now);

@@ -130,6 +130,26 @@ ks_err ks_address_parse_list(ks_view text, struct ks_address ret_addresses[KS_AD
     return KS_OK;
 }
 
+bool ks_is_ipv6(ks_view host)
+{
+    char text[INET6_ADDRSTRLEN];
+    struct in6_addr six;
+
+    return ks_ok(ks_view_copy_text(host, text, sizeof(text))) &&
+           inet_pton(AF_INET6, text, &six) == 1;
+}
+
+bool ks_is_address(ks_view host)
+{
+    char text[INET6_ADDRSTRLEN];
+    struct in_addr four;
+
+    if (ks_is_ipv6(host))
+        return true;
+    return ks_ok(ks_view_copy_text(host, text, sizeof(text))) &&
+           inet_pton(AF_INET, text, &four) == 1;
+}
+
 bool ks_is_loopback(ks_view host)
 {
     char text[INET6_ADDRSTRLEN];

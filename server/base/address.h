@@ -33,6 +33,9 @@ KS_MUST_USE ks_err ks_address_parse(ks_view text, struct ks_address *ret_address
 KS_MUST_USE ks_err ks_address_parse_list(ks_view text,
                                          struct ks_address ret_addresses[KS_ADDRESSES_MAX],
                                          uint32_t *ret_count, struct ks_detail *detail);
+/* True for a numeric address of IPv6, or of either family, without brackets. */
+bool ks_is_ipv6(ks_view host);
+bool ks_is_address(ks_view host);
 /* True for a numeric address of this machine's loopback, of either family, without brackets. */
 bool ks_is_loopback(ks_view host);
 /* True for the same place; two with port 0 are two places. */

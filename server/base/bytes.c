@@ -336,13 +336,30 @@ void ks_bytes_free(struct ks_bytes *bytes)
 {
     if (bytes == NULL)
         return;
+    if (bytes->secret && bytes->capacity > 0)
+        explicit_bzero(bytes->data, bytes->capacity);
     ks_free(bytes->data);
-    ks_bytes_init(bytes, bytes->max);
+    *bytes = (struct ks_bytes){.max = bytes->max, .secret = bytes->secret};
 }
 
 void ks_bytes_clear(struct ks_bytes *bytes)
 {
     bytes->size = 0;
+}
+
+/* As ks_realloc, of a content that must not stay where it was. */
+static uint8_t *move_secret(struct ks_bytes *bytes, size_t capacity)
+{
+    uint8_t *data = ks_alloc(capacity);
+
+    if (data == NULL)
+        return NULL;
+    if (bytes->capacity > 0) {
+        memcpy(data, bytes->data, bytes->size);
+        explicit_bzero(bytes->data, bytes->capacity);
+        ks_free(bytes->data);
+    }
+    return data;
 }
 
 ks_err ks_bytes_reserve(struct ks_bytes *bytes, size_t size)
@@ -360,7 +377,7 @@ ks_err ks_bytes_reserve(struct ks_bytes *bytes, size_t size)
         capacity = capacity > bytes->max / 2 ? bytes->max : capacity * 2;
     capacity = capacity < bytes->max ? capacity : bytes->max;
     /* One byte more than is told, for the NUL that printf writes. */
-    data = ks_realloc(bytes->data, capacity + 1);
+    data = bytes->secret ? move_secret(bytes, capacity + 1) : ks_realloc(bytes->data, capacity + 1);
     if (data == NULL)
         return KS_FAIL(NO_MEMORY);
     bytes->data = data;

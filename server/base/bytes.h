@@ -77,6 +77,8 @@ struct ks_bytes {
     size_t size;
     size_t capacity;
     size_t max; /* It never grows beyond; set at birth. */
+    bool
+        secret; /* Set by its owner before the first byte: no copy of the content stays in freed memory. */
 };
 
 /* Begins empty, without memory. `max` is in bytes. */

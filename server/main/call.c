@@ -175,21 +175,23 @@ bool ks_call_read(int argc, char *const *argv, char *const *environment,
 
 enum { TOKEN_MAX = 4096 };
 
-/* The bearer token, "" without one. False: it complained. */
+/* The bearer token, the operator's if there is one, "" without any. False: it complained. */
 static bool read_token(const struct ks_options *options, char ret_token[TOKEN_MAX])
 {
+    bool operator= options->operator_token_file[0] != '\0';
+    const char *path = operator? options->operator_token_file : options->token_file;
     ssize_t size;
     int fd;
 
     ret_token[0] = '\0';
-    if (options->token_file[0] == '\0')
+    if (path[0] == '\0')
         return true;
-    fd = open(options->token_file, O_RDONLY | O_CLOEXEC);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
     size = fd < 0 ? -1 : read(fd, ret_token, TOKEN_MAX - 1);
     if (fd >= 0)
         (void)close(fd);
     if (size < 0) {
-        ks_call_complain("--token-file: %s cannot be read", options->token_file);
+        ks_call_complain("--%stoken-file: %s cannot be read", operator? "operator-" : "", path);
         return false;
     }
     ret_token[size] = '\0';

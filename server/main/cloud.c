@@ -7,6 +7,7 @@
 #include "aws/profile.h"
 #include "aws/proxy.h"
 #include "aws/settings.h"
+#include "base/address.h"
 #include "base/budget.h"
 #include "base/digest.h"
 #include "base/log.h"
@@ -184,6 +185,18 @@ static ks_err find_rules(const struct ks_cloud_part *part, enum ks_aws_service s
     return KS_OK;
 }
 
+/* Requests are signed, so that the keys are safe and nobody changes them; records can be read, and answers changed. */
+static void warn_of_plain_http(const struct ks_endpoint *endpoint)
+{
+    struct ks_url url;
+
+    if (ks_ok(ks_url_split(ks_view_text(endpoint->url), &url)) && !url.https &&
+        !ks_view_equal_nocase(url.host, KS_VIEW("localhost")) && !ks_is_loopback(url.host))
+        ks_warn("aws: %s is reached without TLS: whoever is on the way can read records and change "
+                "answers",
+                endpoint->url);
+}
+
 ks_err ks_cloud_client(struct ks_cloud_part *part, enum ks_aws_service service,
                        struct ks_aws_client **ret_client, struct ks_detail *detail)
 {
@@ -212,6 +225,7 @@ ks_err ks_cloud_client(struct ks_cloud_part *part, enum ks_aws_service service,
     options.seed = ks_random_u64();
     KS_TRY(ks_aws_client_new(&options, &part->clients[service]));
     ks_info("aws: %s is asked at %s, region %s", rules.service, endpoint.url, endpoint.region);
+    warn_of_plain_http(&endpoint);
     if (service == KS_AWS_KINESIS && cloud->settings->region[0] != '\0' &&
         strcmp(cloud->settings->region, rules.region) != 0)
         ks_info("aws: the stream is in %s, as its ARN says, and all else in %s", rules.region,

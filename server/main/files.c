@@ -196,7 +196,11 @@ uint32_t ks_files_check(const struct ks_options *options, void (*say)(void *arg,
     look_sockets(&look, "--listen", options->listen);
     look_sockets(&look, "--ops-listen", options->ops_listen);
     if (options->token_file[0] != '\0' &&
-        !ks_ok(ks_guard_check_token(options->token_file, &detail)))
+        !ks_ok(ks_guard_check_token("--token-file", options->token_file, &detail)))
+        tell(&look, &detail);
+    if (options->operator_token_file[0] != '\0' &&
+        !ks_ok(
+            ks_guard_check_token("--operator-token-file", options->operator_token_file, &detail)))
         tell(&look, &detail);
     if (stream == NULL || leases == NULL)
         look_aws(&look);

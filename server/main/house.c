@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "main/house.h"
 
+#include "adapters/sqlite/file.h"
 #include "api/api.h"
-#include "base/address.h"
 #include "base/budget.h"
 #include "base/codec.h"
 #include "base/digest.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "main/exposure.h"
+#include "main/hardening.h"
 #include "main/memory.h"
 #include "main/room.h"
 #include "main/version.h"
 
 #include <assert.h>
+#include <grp.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -297,23 +300,10 @@ static ks_err open_rooms(struct ks_house *house, struct ks_detail *detail)
     return KS_OK;
 }
 
-/* A browser is held off by the Host that it names; whoever else reaches the port may name any. */
-static void warn_of_open_doors(const struct ks_options *options)
+static void warn(void *arg, const char *line)
 {
-    struct ks_address addresses[KS_ADDRESSES_MAX];
-    struct ks_detail ignored;
-    uint32_t count;
-    ks_err err = ks_address_parse_list(ks_view_text(options->listen), addresses, &count, &ignored);
-
-    assert(ks_ok(err)); /* The options were checked. */
-    for (uint32_t i = 0; options->token_file[0] == '\0' && i < count; i++) {
-        if (addresses[i].kind == KS_ADDRESS_UNIX || ks_is_loopback(ks_view_text(addresses[i].host)))
-            continue;
-        ks_warn("--listen %s without --token-file: whoever reaches it may read all records, "
-                "acknowledge them, and drain",
-                options->listen);
-        return;
-    }
+    (void)arg;
+    ks_warn("%s", line);
 }
 
 static ks_err open_api(struct ks_house *house, struct ks_detail *detail)
@@ -329,18 +319,43 @@ static ks_err open_api(struct ks_house *house, struct ks_detail *detail)
         .ops_listen = options->ops_listen,
         .allow_hosts = options->allow_host,
         .token_file = options->token_file,
+        .operator_token_file = options->operator_token_file,
         .connections_max = options->max_connections,
         .request_bytes_max = options->max_request_bytes,
+        .memory = house->pool.limit,
         .drain_patience = ks_span_ms(options->drain_timeout_ms),
         .quit = asked_to_quit,
         .quit_arg = house,
         .options = options,
     };
 
-    warn_of_open_doors(options);
+    ks_exposure_tell(options, warn, NULL);
     for (uint32_t i = 0; i < house->room_count; i++)
         boards[i] = house->rooms[i].board;
     return ks_api_open(&config, &house->api, detail);
+}
+
+/* Files of state are for this user, or for a group. */
+static ks_err choose_group(const struct ks_options *options, struct ks_detail *detail)
+{
+    char texts[4096];
+    struct group entry;
+    struct group *found = NULL;
+    uint64_t number;
+
+    if (options->state_group[0] == '\0')
+        return KS_OK;
+    if (ks_ok(ks_view_u64(ks_view_text(options->state_group), &number)) && number < UINT32_MAX) {
+        ks_sqlite_share_with((gid_t)number);
+        return KS_OK;
+    }
+    (void)getgrnam_r(options->state_group, &entry, texts, sizeof(texts), &found);
+    if (found == NULL) {
+        ks_detail_set(detail, "--state-group %s: there is no such group", options->state_group);
+        return KS_FAIL(INVALID);
+    }
+    ks_sqlite_share_with(found->gr_gid);
+    return KS_OK;
 }
 
 /* One after the other; what fails says so, and in which part. The exit code. */
@@ -352,6 +367,8 @@ static int build(struct ks_house *house)
     /* First: what comes while files are opened waits for the first turn, and SIGHUP ends nothing. */
     if (ks_ok(err))
         err = ks_loop_signals(house->loop, caught, house);
+    if (ks_ok(err))
+        err = choose_group(house->options, &detail);
     if (ks_ok(err))
         err = open_rooms(house, &detail);
     if (ks_ok(err))
@@ -413,6 +430,8 @@ int ks_house_run(struct ks_options *options, const struct ks_command_line *line)
     ks_metric_set_labelled(KS_METRIC_BUILD_INFO, KS_VERSION, 1);
     ks_metric_set(KS_METRIC_START_TIME_SECONDS, ks_wall_now().ms);
     ks_info("kinesis-sidecar %s", KS_VERSION);
+    ks_harden_process();
+    ks_harden_files(options);
 
     house.exit_code = build(&house);
     if (house.exit_code == EXIT_SUCCESS) {

@@ -8,6 +8,7 @@
 #include "main/house.h"
 #include "main/version.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -147,8 +148,24 @@ static bool asks_for_help(int argc, char *const *argv)
     return false;
 }
 
+/* A descriptor that is closed would be given to the next file or socket that is opened, and take what is written to the
+ * standard output or to the log. False: not even /dev/null can be opened. */
+static bool open_standard_descriptors(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd > STDERR_FILENO)
+        (void)close(fd);
+    return fd >= 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (!open_standard_descriptors())
+        return 1;
     if (asks_for_help(argc, argv) && strcmp(argv[1], "leases") != 0)
         return help(argc, argv, environ);
     if (argc > 1 && strcmp(argv[1], "--version") == 0)

@@ -658,6 +658,11 @@ bool ks_switchboard_persisted(const struct ks_switchboard *board, ks_shard shard
     return words != NULL && words->persisted_epoch == epoch && words->persisted >= up_to;
 }
 
+bool ks_switchboard_can_put(const struct ks_switchboard *board)
+{
+    return board->config.source->vtable->put != NULL;
+}
+
 ks_err ks_switchboard_put(struct ks_switchboard *board, const struct ks_put_entry *entries,
                           uint32_t count,
                           void (*answered)(void *arg, const struct ks_put_answer *answer),

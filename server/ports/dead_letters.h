@@ -17,7 +17,7 @@ enum {
     KS_LETTER_STREAM_MAX = 256,    /* Characters of --stream, which may be an ARN. */
     KS_LETTER_REASON_MAX = 1000,   /* Bytes of what an app says of its record. */
     KS_LETTERS_PAGE_MAX = 1000,    /* Letters of one list. */
-    KS_LETTERS_BYTES_MAX = 8 << 20 /* Payload of one list, about: at least one letter. */
+    KS_LETTERS_BYTES_MAX = 2 << 20 /* Payload of one list, about: at least one letter. */
 };
 
 /* A record that was given up. Its views belong to whoever made it; to the store's answer during `listed`. */

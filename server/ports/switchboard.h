@@ -296,7 +296,9 @@ const struct ks_board_event *ks_switchboard_event(const struct ks_switchboard *b
  * yet. */
 int64_t ks_switchboard_stream_ms(const struct ks_switchboard *board);
 
-/* Puts records where the source can (the local stream). UNSUPPORTED otherwise; then `answered` is not called. */
+/* Whether the source can put records: the local stream. */
+bool ks_switchboard_can_put(const struct ks_switchboard *board);
+/* Puts records where the source can. UNSUPPORTED otherwise; then `answered` is not called. */
 KS_MUST_USE ks_err
 ks_switchboard_put(struct ks_switchboard *board, const struct ks_put_entry *entries, uint32_t count,
                    void (*answered)(void *arg, const struct ks_put_answer *answer), void *arg);

@@ -237,8 +237,8 @@ static void listening(uint16_t port)
 
 int main(void)
 {
-    static const struct ks_rpc_service service = {.methods = methods,
-                                                  .count = sizeof(methods) / sizeof(methods[0])};
+    static const struct ks_rpc_service service = {
+        .methods = methods, .count = sizeof(methods) / sizeof(methods[0]), .all_headers = true};
     enum { MESSAGE_BYTES_MAX = 4 << 20 };
 
     serve(&service, MESSAGE_BYTES_MAX, 0, listening);

@@ -516,8 +516,10 @@ static void read_all(void *bytes, size_t size)
 int main(void)
 {
     static const struct ks_json_types types = {any_types, sizeof(any_types) / sizeof(any_types[0])};
-    static const struct ks_rpc_service service = {
-        .methods = methods, .count = sizeof(methods) / sizeof(methods[0]), .types = &types};
+    static const struct ks_rpc_service service = {.methods = methods,
+                                                  .count = sizeof(methods) / sizeof(methods[0]),
+                                                  .types = &types,
+                                                  .all_headers = true};
     enum { MESSAGE_BYTES_MAX = 4 << 20 };
     static uint8_t bytes[64 << 10];
     OF(ServerCompatRequest) * request;

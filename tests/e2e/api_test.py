@@ -337,16 +337,23 @@ def a_port_that_others_reach_asks_for_a_token_or_is_warned_of(folder):
 
 @test(seconds=60)
 def slow_heads_and_crowds_are_let_go(folder):
-    sidecar = Sidecar.local(folder, max_connections=8).start()
+    sidecar = Sidecar.local(folder, max_connections=9).start()
     silent = [socket.create_connection(("127.0.0.1", sidecar.port)) for _ in range(8)]
     slow = [socket.create_connection(("127.0.0.1", sidecar.port)) for _ in range(8)]
     started = time.monotonic()
     for link in slow:
         link.sendall(b"GET /v1/st")
     wait_until(lambda: sidecar.metric("connections") >= 16, 5, "all are in")
+    busy = []
+    for at in range(9):
+        busy.append(socket.create_connection(("127.0.0.1", sidecar.port)))
+        busy[-1].sendall(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        check(busy[-1].recv(15).startswith(b"HTTP/1.1 200"), "those that ask for nothing yet make room:", at)
     with socket.create_connection(("127.0.0.1", sidecar.port)) as late:
         late.sendall(b"G")
         check(late.recv(1000).startswith(b"HTTP/1.1 503"), "one too many")
+    for link in busy:
+        link.close()
     check_equal(sidecar.ops("/livez").status, 200, "probes have their own room")
     with contextlib.suppress(OSError):
         while time.monotonic() - started < 9:

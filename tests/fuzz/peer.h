@@ -71,10 +71,12 @@ static inline void handle_body(struct ks_exchange *exchange)
     ks_exchange_reply(exchange, 200, "text/plain", &exchange->request.body);
 }
 
-static const struct ks_route streamed = {
-    handle_stream, KS_DOOR_OPS, KS_METHOD_POST, "/s", "", KS_ROUTE_ANY, KS_BODY_STREAM, ""};
-static const struct ks_route whole = {handle_body, KS_DOOR_OPS,  KS_METHOD_POST,  "/",
-                                      "",          KS_ROUTE_ANY, KS_BODY_MESSAGE, ""};
+static const struct ks_route streamed = {handle_stream,  KS_DOOR_OPS,    KS_WHO_APP,
+                                         KS_METHOD_POST, "/s",           "",
+                                         KS_ROUTE_ANY,   KS_BODY_STREAM, ""};
+static const struct ks_route whole = {handle_body, KS_DOOR_OPS, KS_WHO_APP,   KS_METHOD_POST,
+                                      "/",         "",          KS_ROUTE_ANY, KS_BODY_MESSAGE,
+                                      ""};
 
 /* No real route runs: there is no switchboard behind it. */
 static const struct ks_route *find(struct ks_exchange *exchange)
@@ -108,6 +110,10 @@ static inline void begin(void)
     api->loop = doors.loop = loop;
     api->request_bytes_max = 1000;
     api->find_more = find;
+    doors.accounts = &api->accounts;
+    doors.ops_accounts = &api->ops_accounts;
+    ks_accounts_begin(&api->accounts, loop, 0, false);
+    ks_accounts_begin(&api->ops_accounts, loop, 0, true);
     if (!ks_ok(ks_http1_new(api, loop, &api->http1)) ||
         !ks_ok(ks_http2_new(api, loop, &api->http2)))
         abort();
@@ -158,7 +164,8 @@ static inline void hear_peer(ks_view opening, const uint8_t *data, size_t size)
         ks_loop_turn(loop, ks_span_ms(0));
     assert(!ks_http1_busy(api->http1));
     assert(!ks_http2_busy(api->http2));
-    assert(api->bodies_bytes == 0);
+    for (int kind = 0; kind < KS_HELD_KINDS; kind++)
+        assert(api->accounts.held[kind] == 0 && api->ops_accounts.held[kind] == 0);
     assert(ks_alloc_live() == live);
 }
 

@@ -555,8 +555,8 @@ static void echo(struct ks_exchange *exchange)
 
 static const struct ks_route *find_route(struct ks_exchange *exchange)
 {
-    static const struct ks_route route = {echo, KS_DOOR_OPS,  KS_METHOD_POST,  "/",
-                                          "",   KS_ROUTE_ANY, KS_BODY_MESSAGE, ""};
+    static const struct ks_route route = {
+        echo, KS_DOOR_OPS, KS_WHO_APP, KS_METHOD_POST, "/", "", KS_ROUTE_ANY, KS_BODY_MESSAGE, ""};
 
     (void)exchange;
     return &route;
@@ -576,6 +576,10 @@ static void open_doors(void)
     api.request_bytes_max = 1000;
     api.find_more = find_route;
     doors.loop = api.loop;
+    doors.accounts = &api.accounts;
+    doors.ops_accounts = &api.ops_accounts;
+    ks_accounts_begin(&api.accounts, api.loop, 0, false);
+    ks_accounts_begin(&api.ops_accounts, api.loop, 0, true);
     EXPECT_OK(ks_http1_new(&api, api.loop, &api.http1));
     EXPECT_OK(ks_http2_new(&api, api.loop, &api.http2));
     doors.http1 = api.http1;
@@ -588,6 +592,8 @@ static void close_doors(void)
     ks_doors_free(api.doors);
     ks_http1_free(api.http1);
     ks_http2_free(api.http2);
+    ks_accounts_end(&api.accounts);
+    ks_accounts_end(&api.ops_accounts);
     ks_loop_free(api.loop);
     EXPECT_EQ_I64(ks_alloc_live(), 0);
 }
@@ -643,7 +649,7 @@ static bool converse(void)
     for (int turns = 0; turns < 20; turns++)
         ks_loop_turn(api.loop, ks_span_ms(0));
     EXPECT(!ks_http1_busy(api.http1) && !ks_http2_busy(api.http2));
-    EXPECT_EQ_U64(api.bodies_bytes, 0);
+    EXPECT_EQ_U64(api.ops_accounts.held[KS_HELD_BODIES], 0);
     return good;
 }
 

@@ -312,8 +312,10 @@ static ks_err prepare(struct ks_local_db *db, const char *path, uint32_t shards,
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
     sqlite3_stmt *rollback;
     bool empty = false;
-    int code = sqlite3_open_v2(path, &db->handle, flags, NULL);
+    int code;
 
+    KS_TRY(ks_sqlite_make_private(path, detail));
+    code = sqlite3_open_v2(path, &db->handle, flags, NULL);
     if (code == SQLITE_OK)
         code = ks_sqlite_harden(db->handle);
     KS_TRY(ks_local_db_err(db, code, "open it", detail));

@@ -704,6 +704,7 @@ static ks_err prepare_file(struct file *file, struct ks_detail *ret_detail)
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
 
+    KS_TRY(ks_sqlite_make_private(file->path, ret_detail));
     if (sqlite3_open_v2(file->path, &file->db, flags, NULL) != SQLITE_OK ||
         ks_sqlite_harden(file->db) != SQLITE_OK)
         return fail_open(file, ret_detail);

@@ -5,6 +5,8 @@
 #include "base/loop.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -29,6 +31,44 @@ int ks_sqlite_harden(sqlite3 *db)
             return code;
     }
     return SQLITE_OK;
+}
+
+/* --- Who may read it --- */
+
+static const gid_t nobody = (gid_t)-1;
+static gid_t shared_with = (gid_t)-1;
+
+void ks_sqlite_share_with(gid_t group)
+{
+    assert(shared_with == nobody);
+    shared_with = group;
+}
+
+static ks_err fail_private(const char *path, const char *why, struct ks_detail *ret_detail)
+{
+    ks_detail_set(ret_detail, "%s: %s", path, why);
+    return KS_FAIL(DISK);
+}
+
+/* Files that are there already are not opened: to close one would give up the locks that SQLite has on it. */
+ks_err ks_sqlite_make_private(const char *path, struct ks_detail *ret_detail)
+{
+    struct stat file;
+    bool shared;
+    int fd;
+
+    if (lstat(path, &file) == 0)
+        return S_ISLNK(file.st_mode)
+                   ? fail_private(path, "a symbolic link; name the file itself", ret_detail)
+                   : KS_OK;
+    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return KS_OK;
+    shared =
+        shared_with == nobody || (fchown(fd, (uid_t)-1, shared_with) == 0 && fchmod(fd, 0660) == 0);
+    (void)close(fd);
+    return shared ? KS_OK
+                  : fail_private(path, "cannot be given to the group of --state-group", ret_detail);
 }
 
 /* --- The log --- */
@@ -92,6 +132,23 @@ static bool stat_files(sqlite3 *db, const char *path, struct stat ret_files[KS_S
     return stat(name, &ret_files[2]) == 0;
 }
 
+/* The log and the shared memory have the file's mode, and the group of whoever made them. Where it cannot be changed,
+ * the others of the group are told by SQLite that they cannot open them. */
+static void share_log(sqlite3 *db, const struct stat files[KS_SQLITE_FILES])
+{
+    static const char *const ends[KS_SQLITE_FILES] = {"", "-wal", "-shm"};
+    const char *const full = sqlite3_db_filename(db, "main");
+    char name[PATH_MAX + sizeof("-shm")];
+
+    for (size_t at = 1; shared_with != nobody && at < KS_SQLITE_FILES; at++) {
+        (void)snprintf(name, sizeof name, "%s%s", full, ends[at]);
+        if (files[at].st_uid != geteuid() || files[at].st_gid == files[0].st_gid)
+            continue;
+        if (lchown(name, (uid_t)-1, files[0].st_gid) != 0)
+            return;
+    }
+}
+
 /* True if the name under which SQLite opened the database names something else now. */
 static bool has_moved(sqlite3 *db)
 {
@@ -115,6 +172,7 @@ ks_err ks_sqlite_place_note(sqlite3 *db, const char *path, struct ks_sqlite_plac
         ks_detail_set(ret_detail, "%s: the file was moved or removed while it was opened", path);
         return KS_FAIL(DISK);
     }
+    share_log(db, files);
     for (size_t at = 0; at < KS_SQLITE_FILES; at++) {
         place.files[at].device = files[at].st_dev;
         place.files[at].inode = files[at].st_ino;

@@ -21,6 +21,14 @@ enum {
  * (sqlite.org/c3ref/c_dbconfig_defensive.html). A result code of SQLite. */
 int ks_sqlite_harden(sqlite3 *db);
 
+/* Before SQLite opens `path` to write: makes the file if it is not there, for this user alone, as SQLite makes its log
+ * and its shared memory like the file. DISK, with a sentence: the path names a symbolic link, which could lead a write
+ * anywhere (directories on the way may be links), or the group of ks_sqlite_share_with cannot be given the file. What
+ * else is wrong SQLite says when it opens it. */
+KS_MUST_USE ks_err ks_sqlite_make_private(const char *path, struct ks_detail *ret_detail);
+/* From now on files that are made may be read and written by this group, too. Once, before any file is opened. */
+void ks_sqlite_share_with(gid_t group);
+
 /* When a commit is on the disk. */
 enum ks_sqlite_durability {
     /* When it returns: it waits for the disk while it keeps the file's write lock. Others see what is durable only. */
@@ -48,8 +56,9 @@ struct ks_sqlite_place {
     } files[KS_SQLITE_FILES];
 };
 
-/* Notes the files that `path` and the names of its log and its shared memory name: to be called right after the file
- * was opened, with its log turned on. DISK, with a sentence: the path names another file already. */
+/* Notes the files that `path` and the names of its log and its shared memory name, and gives those that were made to
+ * the group of ks_sqlite_share_with: to be called right after the file was opened, with its log turned on.
+ * DISK, with a sentence: the path names another file already. */
 KS_MUST_USE ks_err ks_sqlite_place_note(sqlite3 *db, const char *path,
                                         struct ks_sqlite_place *ret_place,
                                         struct ks_detail *ret_detail);

@@ -621,12 +621,13 @@ static ks_err check_columns(struct ks_sqlite_table *table, struct ks_detail *ret
 
 static ks_err prepare_file(struct ks_sqlite_table *table, struct ks_detail *ret_detail)
 {
+    const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
+                      SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
     enum identity identity = EMPTY;
-    int code = sqlite3_open_v2(table->path, &table->db,
-                               SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
-                                   SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE,
-                               NULL);
+    int code;
 
+    KS_TRY(ks_sqlite_make_private(table->path, ret_detail));
+    code = sqlite3_open_v2(table->path, &table->db, flags, NULL);
     if (table->db == NULL)
         return KS_FAIL(NO_MEMORY);
     if (code == SQLITE_OK)

@@ -9,12 +9,17 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
+
+enum {
+    ENDED_MS = 100
+}; /* From SIGKILL to the end of a process that does not hang in the kernel. */
 
 struct ks_command {
     struct ks_loop *loop;
@@ -106,8 +111,6 @@ static void dispose(struct ks_command *command)
         (void)close(command->end.fd);
     }
     ks_loop_timer_clear(command->loop, &command->timer);
-    if (command->written.capacity > 0)
-        explicit_bzero(command->written.data, command->written.capacity);
     ks_bytes_free(&command->written);
     ks_free(command);
 }
@@ -294,6 +297,7 @@ ks_err ks_command_run(struct ks_loop *loop, const struct ks_command_options *opt
                                    .done = options->done,
                                    .arg = options->arg};
     ks_bytes_init(&command->written, options->output_max);
+    command->written.secret = true;
     ks_err err = start(command, options->words);
     if (!ks_ok(err)) {
         ks_command_forget(command);
@@ -308,8 +312,11 @@ void ks_command_forget(struct ks_command *command)
 {
     if (command->pid > 0) {
         (void)kill(-command->pid, SIGKILL);
-        /* It is over at once; it must not stay as a zombie. */
-        while (waitpid(command->pid, NULL, 0) < 0 && errno == EINTR) {}
+        /* It is over at once, and must not stay as a zombie. One that hangs in the kernel does: nothing waits for it.
+         */
+        struct pollfd end = {.fd = command->end.fd, .events = POLLIN};
+        while (command->end.fd >= 0 && poll(&end, 1, ENDED_MS) < 0 && errno == EINTR) {}
+        (void)waitpid(command->pid, NULL, WNOHANG);
     }
     dispose(command);
 }

@@ -54,8 +54,10 @@ static void read_next(struct ks_profiles *profiles)
 void ks_profiles_init(struct ks_profiles *profiles, struct ks_loop *loop)
 {
     profiles->loop = loop;
-    for (size_t at = 0; at < KS_PROFILE_FILES; at++)
+    for (size_t at = 0; at < KS_PROFILE_FILES; at++) {
         ks_bytes_init(&profiles->text[at], KS_PROFILE_FILE_MAX);
+        profiles->text[at].secret = true;
+    }
 }
 
 void ks_profiles_read(struct ks_profiles *profiles)
@@ -71,11 +73,7 @@ void ks_profiles_drop(struct ks_profiles *profiles)
         ks_file_forget(profiles->file);
     profiles->file = NULL;
     for (size_t at = 0; at < KS_PROFILE_FILES; at++) {
-        struct ks_bytes *text = &profiles->text[at];
-
-        if (text->capacity > 0)
-            explicit_bzero(text->data, text->capacity);
-        ks_bytes_free(text);
+        ks_bytes_free(&profiles->text[at]);
     }
 }
 

@@ -84,8 +84,10 @@ static void on_answer(void *arg, const struct ks_http_answer *answer)
 
 static void send(struct ks_remote *remote, ks_view token)
 {
-    struct ks_http_request request = {
-        .done = on_answer, .arg = remote, .response_max = KS_CREDENTIALS_ANSWER_MAX};
+    struct ks_http_request request = {.done = on_answer,
+                                      .arg = remote,
+                                      .secret = true,
+                                      .response_max = KS_CREDENTIALS_ANSWER_MAX};
     ks_err err = remote->prepare(remote, token, &request);
 
     if (ks_ok(err)) {

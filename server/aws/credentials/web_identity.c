@@ -60,8 +60,6 @@ static void close(struct ks_provider *provider)
     struct web_identity *self = (struct web_identity *)provider;
 
     ks_remote_end(&self->remote);
-    if (self->body.capacity > 0)
-        explicit_bzero(self->body.data, self->body.capacity);
     ks_bytes_free(&self->body);
     ks_free(self);
 }
@@ -81,6 +79,7 @@ ks_err ks_provider_web_identity_new(const struct ks_provider_setup *setup, ks_vi
     self->remote.read = read_answer;
     self->rules = setup->sts;
     ks_bytes_init(&self->body, KS_STS_FORM_MAX + 3 * KS_TOKEN_FILE_MAX);
+    self->body.secret = true;
     if (!ks_ok(ks_view_copy_text(token_file, self->path, sizeof(self->path))) ||
         !ks_ok(ks_view_copy_text(role->arn, self->arn, sizeof(self->arn))) ||
         !ks_ok(ks_view_copy_text(role->session_name, self->session_name,

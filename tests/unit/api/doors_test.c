@@ -59,12 +59,14 @@ TEST(a_request_that_comes_byte_by_byte_is_answered)
     rig_end(&rig);
 }
 
-/* Says a letter of a request on each: from then on they count. */
-static void occupy(int fds[16])
+/* Asks on each for what has no end, or only says a letter of a request: from then on they count. */
+static void occupy(int fds[16], bool busy)
 {
+    static const char request[] = "GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
     for (int i = 0; i < 16; i++) {
         fds[i] = rig_connect(&rig, "api");
-        rig_send(&rig, fds[i], "G", 1);
+        rig_send(&rig, fds[i], request, busy ? sizeof(request) - 1 : 1);
     }
     rig_turn(&rig, 50);
 }
@@ -76,7 +78,7 @@ TEST(one_connection_too_many_is_told_so_in_its_protocol)
     int late;
 
     rig_begin(&rig);
-    occupy(fds);
+    occupy(fds, true);
     EXPECT_EQ_I64(ks_metric_number(KS_METRIC_CONNECTIONS), 16);
     late = rig_connect(&rig, "api");
     rig_send(&rig, late, "G", 1);
@@ -92,6 +94,23 @@ TEST(one_connection_too_many_is_told_so_in_its_protocol)
     rig_turn(&rig, 50);
     EXPECT_EQ_I64(ks_metric_number(KS_METRIC_CONNECTIONS), 0);
     EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/status", ""), "HTTP/1.1 200");
+    rig_end(&rig);
+}
+
+/* Kept connections of clients that want nothing now; the one that is idle for the longest is closed for a new one. */
+TEST(idle_connections_make_room)
+{
+    int fds[16];
+
+    rig_begin(&rig);
+    occupy(fds, false);
+    EXPECT_EQ_I64(ks_metric_number(KS_METRIC_CONNECTIONS), 16);
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/status", ""), "HTTP/1.1 200");
+    rig_turn(&rig, 50);
+    EXPECT_EQ_I64(recv(fds[0], &(char){0}, 1, MSG_DONTWAIT), 0);
+    EXPECT_EQ_I64(recv(fds[1], &(char){0}, 1, MSG_DONTWAIT), -1);
+    for (int i = 0; i < 16; i++)
+        (void)close(fds[i]);
     rig_end(&rig);
 }
 

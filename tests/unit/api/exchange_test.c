@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/exchange.h"
+#include "api/guard.h"
+#include "api/server.h"
 #include "ks_test.h"
 #include "unit/api/api_rig.h"
 
@@ -25,6 +27,13 @@ static const char *call_with(const char *method, const char *target, const char 
     return answer;
 }
 
+static void write_token(const char *text)
+{
+    FILE *file = fopen(ks_test_path("token"), "w");
+
+    EXPECT(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
 TEST(what_the_table_does_not_have_is_answered_by_its_kind)
 {
     rig_begin(&rig);
@@ -41,6 +50,31 @@ TEST(what_the_table_does_not_have_is_answered_by_its_kind)
     EXPECT_CONTAINS(call_with("GET", "/v1/status?subscription=no", "X: y"), "HTTP/1.1 404");
     EXPECT_CONTAINS(call_with("GET", "/v1/status", "Origin: http://evil.example"), "HTTP/1.1 403");
     EXPECT_CONTAINS(call_with("GET", "/v1/status", "Sec-Fetch-Site: cross-site"), "HTTP/1.1 403");
+    rig_end(&rig);
+}
+
+/* What stands before us judges a path by its letters. */
+TEST(a_path_is_split_before_it_is_decoded)
+{
+    rig_begin(&rig);
+    EXPECT_CONTAINS(call_with("GET", "/v1%2fstatus", "X: y"), "HTTP/1.1 404");
+    EXPECT_CONTAINS(call_with("GET", "/v1/statu%73", "X: y"), "HTTP/1.1 404");
+    EXPECT_CONTAINS(call_with("DELETE", "/v1/sessions/no%2Fname", "X: y"), "no such session");
+    rig_end(&rig);
+}
+
+TEST(what_an_operator_orders_takes_its_token)
+{
+    rig_begin(&rig);
+    write_token("boss");
+    ks_guard_free(rig.api->guard);
+    EXPECT_OK(ks_guard_new(rig.stage.loop, "a", NULL, ks_test_path("token"), &rig.api->guard,
+                           &(struct ks_detail){.text = ""}));
+    EXPECT_CONTAINS(call_with("POST", "/v1/pause", "X: y"), "HTTP/1.1 401");
+    EXPECT_CONTAINS(call_with("POST", "/v1/pause", "Authorization: Bearer app"), "HTTP/1.1 403");
+    EXPECT_CONTAINS(call_with("POST", "/kinesis_sidecar.v1.Admin/Pause", "X: y"), "HTTP/1.1 401");
+    EXPECT_CONTAINS(call_with("POST", "/v1/pause", "Authorization: Bearer boss"), "HTTP/1.1 200");
+    EXPECT_CONTAINS(call_with("GET", "/v1/status", "X: y"), "HTTP/1.1 200");
     rig_end(&rig);
 }
 

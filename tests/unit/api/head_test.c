@@ -12,7 +12,8 @@ static struct ks_head head;
 static void begin(void)
 {
     ks_exchange_init(&exchange, &api, NULL);
-    head = (struct ks_head){.headers = &exchange.request.headers, .http = 1, .whole = true};
+    head = (struct ks_head){
+        .headers = &exchange.request.headers, .most = KS_HEAD_BYTES_MAX, .http = 1, .whole = true};
     exchange.request.target = KS_VIEW("/");
 }
 
@@ -45,9 +46,50 @@ TEST(an_ordinary_head_fills_the_request)
     EXPECT(exchange.request.has_body);
     EXPECT(ks_view_equal(exchange.request.content_type, KS_VIEW("application/json")));
     EXPECT(exchange.request.origin.data == NULL);
-    EXPECT(ks_view_equal(ks_request_header(&exchange.request, "X-Other"), KS_VIEW("ignored")));
+    EXPECT(ks_request_header(&exchange.request, "X-Other").data == NULL);
     EXPECT(ks_request_header(&exchange.request, "x-none").data == NULL);
     ks_exchange_end(&exchange);
+}
+
+TEST(lines_that_nobody_asks_for_take_no_memory)
+{
+    begin();
+    for (int i = 0; i < 100; i++)
+        line("X-Other", "a long line of which nobody wants to know anything");
+    for (int i = 0; i < 100; i++)
+        line("Accept", "text/html");
+    line("Host", "localhost");
+    EXPECT(exchange.request.headers.lines.size < 100);
+    EXPECT(ks_head_judge(&head, &exchange));
+    EXPECT(ks_view_equal(exchange.request.accept, KS_VIEW("text/html")));
+    ks_exchange_end(&exchange);
+}
+
+TEST(a_service_may_want_all_lines)
+{
+    begin();
+    head.all = true;
+    line("Host", "localhost");
+    line("X-Other", "one");
+    line("X-Other", "two");
+    EXPECT(ks_head_judge(&head, &exchange));
+    EXPECT(ks_view_equal(ks_request_header(&exchange.request, "X-Other"), KS_VIEW("one")));
+    EXPECT_EQ_U64(exchange.request.headers.lines.size,
+                  3 * 2 * sizeof(uint32_t) + sizeof("hostlocalhostx-otheronex-othertwo") - 1);
+    ks_exchange_end(&exchange);
+}
+
+TEST(the_ops_addresses_take_shorter_heads)
+{
+    static char long_value[KS_OPS_HEAD_BYTES_MAX];
+
+    memset(long_value, 'a', sizeof(long_value) - 1);
+    begin();
+    head.most = KS_OPS_HEAD_BYTES_MAX;
+    exchange.request.ops = true;
+    line("Host", "localhost");
+    line("X-Long", long_value);
+    EXPECT_EQ_I64(judge(), 431);
 }
 
 TEST(chunks_are_a_body_of_unknown_length)

@@ -95,54 +95,6 @@ TEST(a_connection_answers_one_request_after_the_other)
     rig_end(&rig);
 }
 
-TEST(an_error_does_not_cost_the_connection)
-{
-    static const char two[] = "POST /v1/nothing HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc"
-                              "GET /v1/status HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
-    const char *answer;
-
-    rig_begin(&rig);
-    answer = say(two, sizeof(two) - 1);
-    EXPECT_CONTAINS(answer, "HTTP/1.1 404");
-    EXPECT_CONTAINS(answer, "HTTP/1.1 200");
-    rig_end(&rig);
-}
-
-TEST(a_body_that_is_announced_too_large_is_refused_at_once)
-{
-    static const char *const lengths[] = {"4097", "18446744073709551614", "18446744073709551615"};
-    char request[200];
-
-    rig_begin(&rig);
-    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-        int size = snprintf(request, sizeof(request),
-                            "POST /v1/records/ack HTTP/1.1\r\nHost: a\r\n"
-                            "Content-Length: %s\r\n\r\n",
-                            lengths[i]);
-        expect_refused(request, (size_t)size, "HTTP/1.1 413");
-    }
-    rig_end(&rig);
-}
-
-TEST(chunks_are_swallowed_to_twice_the_limit)
-{
-    static char request[20000];
-    int size;
-
-    rig_begin(&rig);
-    size = snprintf(request, sizeof(request),
-                    "POST /v1/records/ack HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
-                    "1388\r\n%05000d\r\n0\r\n\r\n",
-                    0);
-    expect_refused(request, (size_t)size, "HTTP/1.1 413");
-    size = snprintf(request, sizeof(request),
-                    "POST /v1/records/ack HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
-                    "2710\r\n%010000d\r\n0\r\n\r\n",
-                    0);
-    expect_refused(request, (size_t)size, "HTTP/1.1 413");
-    rig_end(&rig);
-}
-
 TEST(a_large_head_is_told)
 {
     static char request[KS_HEAD_BYTES_MAX + 200];

@@ -2,6 +2,7 @@
 #include "unit/api/http2_rig.h"
 
 #include "api/routes.h"
+#include "api/rpc.h"
 #include "api/server.h"
 #include "ks_test.h"
 
@@ -15,6 +16,7 @@
 enum { WAIT_MS = 20000, ANSWERS_MAX = 3000 };
 
 struct http2_seen http2_seen;
+static struct ks_rpc_service service;
 
 /* ---- Routes ---- */
 
@@ -226,19 +228,24 @@ static void handle_full(struct ks_exchange *exchange)
 }
 
 static const struct ks_route routes[] = {
-    {handle_full, KS_DOOR_LOCAL, KS_METHOD_POST, "/test/full", "", KS_ROUTE_ANY, KS_BODY_STREAM,
-     ""},
-    {handle_echo, KS_DOOR_LOCAL, KS_METHOD_POST, "/test/echo", "", KS_ROUTE_ANY, KS_BODY_STREAM,
-     ""},
-    {handle_hold, KS_DOOR_LOCAL, KS_METHOD_POST, "/test/hold", "", KS_ROUTE_ANY, KS_BODY_STREAM,
-     ""},
-    {handle_early, KS_DOOR_LOCAL, KS_METHOD_POST, "/test/early", "", KS_ROUTE_ANY, KS_BODY_STREAM,
-     ""},
-    {handle_bytes, KS_DOOR_LOCAL, KS_METHOD_GET, "/test/bytes", "", KS_ROUTE_ANY, KS_BODY_NONE, ""},
-    {handle_abort, KS_DOOR_LOCAL, KS_METHOD_GET, "/test/abort", "", KS_ROUTE_ANY, KS_BODY_NONE, ""},
-    {handle_head, KS_DOOR_LOCAL, KS_METHOD_GET, "/test/head", "", KS_ROUTE_ANY, KS_BODY_NONE, ""},
-    {handle_only, KS_DOOR_LOCAL, KS_METHOD_GET, "/test/only", "", KS_ROUTE_ANY, KS_BODY_NONE, ""},
-    {handle_wrong, KS_DOOR_LOCAL, KS_METHOD_GET, "/test/wrong", "", KS_ROUTE_ANY, KS_BODY_NONE, ""},
+    {handle_full, KS_DOOR_LOCAL, KS_WHO_APP, KS_METHOD_POST, "/test/full", "", KS_ROUTE_ANY,
+     KS_BODY_STREAM, ""},
+    {handle_echo, KS_DOOR_LOCAL, KS_WHO_APP, KS_METHOD_POST, "/test/echo", "", KS_ROUTE_ANY,
+     KS_BODY_STREAM, ""},
+    {handle_hold, KS_DOOR_LOCAL, KS_WHO_APP, KS_METHOD_POST, "/test/hold", "", KS_ROUTE_ANY,
+     KS_BODY_STREAM, ""},
+    {handle_early, KS_DOOR_LOCAL, KS_WHO_APP, KS_METHOD_POST, "/test/early", "", KS_ROUTE_ANY,
+     KS_BODY_STREAM, ""},
+    {handle_bytes, KS_DOOR_LOCAL, KS_WHO_APP, KS_METHOD_GET, "/test/bytes", "", KS_ROUTE_ANY,
+     KS_BODY_NONE, ""},
+    {handle_abort, KS_DOOR_LOCAL, KS_WHO_APP, KS_METHOD_GET, "/test/abort", "", KS_ROUTE_ANY,
+     KS_BODY_NONE, ""},
+    {handle_head, KS_DOOR_LOCAL, KS_WHO_APP, KS_METHOD_GET, "/test/head", "", KS_ROUTE_ANY,
+     KS_BODY_NONE, ""},
+    {handle_only, KS_DOOR_LOCAL, KS_WHO_APP, KS_METHOD_GET, "/test/only", "", KS_ROUTE_ANY,
+     KS_BODY_NONE, ""},
+    {handle_wrong, KS_DOOR_LOCAL, KS_WHO_APP, KS_METHOD_GET, "/test/wrong", "", KS_ROUTE_ANY,
+     KS_BODY_NONE, ""},
 };
 
 static const struct ks_route *find(struct ks_exchange *exchange)
@@ -253,6 +260,10 @@ void http2_routes(struct rig *rig)
 {
     http2_seen = (struct http2_seen){0};
     rig->api->find_more = find;
+    /* Routes of ours look at lines of ours. */
+    service = *rig->api->rpc;
+    service.all_headers = true;
+    rig->api->rpc = &service;
 }
 
 /* ---- The client's callbacks ---- */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a peer may do to a session, and when it is told to go. */
+#include "api/http2_wire.h"
 #include "api/limits.h"
 #include "api/server.h"
 #include "base/metrics.h"
@@ -24,7 +25,7 @@ static void begin(void)
 static void end(void)
 {
     http2_end(&client);
-    EXPECT_EQ_U64(rig.api->bodies_bytes, 0);
+    EXPECT_EQ_U64(rig.api->accounts.held[KS_HELD_BODIES], 0);
     EXPECT_EQ_I64(ks_metric_number(KS_METRIC_CONNECTIONS), 0);
     rig_end(&rig);
 }
@@ -136,6 +137,98 @@ TEST(streams_that_we_are_made_to_reset_end_the_connection_too)
         continue;
     EXPECT_EQ_I64(goaway_error(), NGHTTP2_ENHANCE_YOUR_CALM);
     EXPECT(http2_seen.closed >= KS_RESETS_MAX && http2_seen.closed < KS_RESETS_MAX + 500);
+    end();
+}
+
+/* A head whose last line is kept in the table, x: with so many letters, and then is named by a byte, `count` times. */
+static size_t put_named_lines(uint8_t *bytes, uint8_t flags, uint32_t stream, size_t letters,
+                              size_t count)
+{
+    static const char block[] = "\x83\x86\x04\x0a/test/hold\x01\x09localhost";
+    uint8_t *at = bytes + 9;
+
+    EXPECT(letters >= 127 + 128 && letters < 127 + 16384);
+    memcpy(at, block, sizeof(block) - 1);
+    at += sizeof(block) - 1;
+    *at++ = 0x40;
+    *at++ = 1;
+    *at++ = 'x';
+    *at++ = 127;
+    *at++ = (uint8_t)(((letters - 127) & 0x7F) | 0x80);
+    *at++ = (uint8_t)((letters - 127) >> 7);
+    memset(at, 'a', letters);
+    at += letters;
+    memset(at, 0xBE, count);
+    at += count;
+    (void)put_frame(bytes, (size_t)(at - bytes) - 9, NGHTTP2_HEADERS, flags, stream);
+    return (size_t)(at - bytes);
+}
+
+/* A block of 16 KB names 40 MB of lines; it is not looked at beyond twice the limit of a head. */
+TEST(lines_of_one_byte_cost_no_more_than_a_head)
+{
+    static uint8_t flood[32 << 10];
+    size_t size = put_named_lines(flood, NGHTTP2_FLAG_END_HEADERS, 1, 4000, 10000);
+    uint64_t before;
+
+    begin();
+    before = rig.api->accounts.work[KS_WORK_HEADS];
+    http2_raw(&client, flood, size);
+    said_size = 0;
+    while (listen_raw())
+        continue;
+    EXPECT_EQ_I64(goaway_error(), NGHTTP2_ENHANCE_YOUR_CALM);
+    EXPECT(rig.api->accounts.work[KS_WORK_HEADS] - before < 3 * KS_HEAD_BYTES_MAX);
+    end();
+}
+
+TEST(lines_of_one_byte_in_trailers_cost_no_more_either)
+{
+    static uint8_t flood[32 << 10];
+    size_t size = put_head(flood, NGHTTP2_FLAG_END_HEADERS, 1);
+    uint64_t before;
+
+    begin();
+    http2_raw(&client, flood, size);
+    before = rig.api->accounts.work[KS_WORK_HEADS];
+    size =
+        put_named_lines(flood, NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM, 1, 4000, 10000);
+    http2_raw(&client, flood, size);
+    said_size = 0;
+    while (listen_raw())
+        continue;
+    EXPECT(rig.api->accounts.work[KS_WORK_HEADS] - before < 3 * KS_HEAD_BYTES_MAX);
+    end();
+}
+
+/* Each of these heads is good, and all of them are too much for one turn: the others come in the next ones. */
+TEST(heads_beyond_the_work_of_a_turn_wait_for_the_next)
+{
+    enum { HEADS = 120, LETTERS = 3000, NAMED = 3 };
+    static uint8_t flood[64 << 10];
+    size_t size = put_named_lines(flood, NGHTTP2_FLAG_END_HEADERS, 1, LETTERS, NAMED);
+    uint64_t most = 0;
+
+    begin();
+    for (uint32_t i = 1; i < HEADS; i++) {
+        size_t head = put_head(flood + size, NGHTTP2_FLAG_END_HEADERS, 2 * i + 1);
+        memset(flood + size + head, 0xBE, NAMED);
+        (void)put_frame(flood + size, head - 9 + NAMED, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS,
+                        2 * i + 1);
+        size += head + NAMED;
+    }
+    http2_raw(&client, flood, size);
+    said_size = 0;
+    for (int i = 0; i < 200; i++) {
+        uint64_t before = rig.api->accounts.work[KS_WORK_HEADS];
+        (void)listen_raw();
+        if (rig.api->accounts.work[KS_WORK_HEADS] - before > most)
+            most = rig.api->accounts.work[KS_WORK_HEADS] - before;
+    }
+    /* What it has of its own, and the turn, which nobody else wants. */
+    EXPECT(most <= KS_WORK_QUANTUM + KS_WORK_TURN + 4 * LETTERS);
+    EXPECT(rig.api->accounts.work[KS_WORK_HEADS] > HEADS * NAMED * LETTERS);
+    EXPECT_EQ_U64(rig.api->http2->streams, HEADS);
     end();
 }
 

@@ -23,7 +23,7 @@ static void begin(uint32_t window)
 static void end(void)
 {
     http2_end(&client);
-    EXPECT_EQ_U64(rig.api->bodies_bytes, 0);
+    EXPECT_EQ_U64(rig.api->accounts.held[KS_HELD_BODIES], 0);
     rig_end(&rig);
 }
 
@@ -214,7 +214,7 @@ TEST(a_handler_that_gives_nothing_back_stops_its_client_and_no_other)
         http2_turn(&client);
     http2_turns(&client, 50);
     EXPECT_EQ_U64(http2_seen.held, KS_BODY_WINDOW);
-    EXPECT_EQ_U64(rig.api->bodies_bytes, KS_BODY_WINDOW);
+    EXPECT_EQ_U64(rig.api->accounts.held[KS_HELD_BODIES], KS_BODY_WINDOW);
     EXPECT_EQ_I64(ask("POST", "/v1/records/ack?ack_id=x", NULL, "{}")->status, 200);
     while (!http2_seen.ended) {
         http2_release();
@@ -238,7 +238,7 @@ TEST(a_stream_that_is_reset_closes_its_exchange_once)
     http2_wait(&client, answer);
     http2_turns(&client, 20);
     EXPECT_EQ_U64(http2_seen.closed, 1);
-    EXPECT_EQ_U64(rig.api->bodies_bytes, 0);
+    EXPECT_EQ_U64(rig.api->accounts.held[KS_HELD_BODIES], 0);
     EXPECT_EQ_I64(ask("GET", "/v1/status", NULL, NULL)->status, 200);
     end();
     EXPECT_EQ_U64(http2_seen.closed, 1);

@@ -168,6 +168,6 @@ TEST(every_allocation_that_fails_costs_a_connection_and_nothing_else)
         EXPECT(ks_alloc_live() - live < 20);
     }
     EXPECT(through);
-    EXPECT_EQ_U64(rig.api->bodies_bytes, 0);
+    EXPECT_EQ_U64(rig.api->accounts.held[KS_HELD_BODIES], 0);
     rig_end(&rig);
 }

@@ -17,7 +17,8 @@ TEST(a_target_is_cut_and_decoded)
     struct ks_target target;
 
     EXPECT_OK(ks_target_parse(KS_VIEW("/a%20b+c?x=1&&y=%C3%A9+z&flag&e="), &target, &detail));
-    EXPECT(is(target.path, "/a b+c"));
+    EXPECT(is(target.path, "/a%20b+c"));
+    EXPECT(is(ks_target_decode(&target, KS_VIEW("a%20b+c")), "a b+c"));
     EXPECT_EQ_U64(target.param_count, 4);
     EXPECT(is(target.params[0].name, "x") && is(target.params[0].value, "1"));
     EXPECT(is(target.params[1].name, "y") && is(target.params[1].value, "\xc3\xa9 z"));
@@ -25,6 +26,20 @@ TEST(a_target_is_cut_and_decoded)
     EXPECT(is(target.params[3].name, "e") && is(target.params[3].value, ""));
     ks_target_free(&target);
     EXPECT_EQ_I64(ks_alloc_live(), 0);
+}
+
+/* Whoever stands before us judges paths by their letters; and an escaped slash is a part of a name. */
+TEST(a_path_stays_as_it_was_sent)
+{
+    struct ks_target target;
+
+    EXPECT_OK(ks_target_parse(KS_VIEW("/v1%2fstatus/%C3%A9"), &target, &detail));
+    EXPECT(is(target.path, "/v1%2fstatus/%C3%A9"));
+    EXPECT(is(ks_target_decode(&target, KS_VIEW("v1%2fstatus")), "v1/status"));
+    EXPECT(is(ks_target_decode(&target, KS_VIEW("%C3%A9")), "\xc3\xa9"));
+    /* Half of a letter is no name. */
+    EXPECT(is(ks_target_decode(&target, KS_VIEW("%C3")), ""));
+    ks_target_free(&target);
 }
 
 TEST(what_is_no_text_is_refused)

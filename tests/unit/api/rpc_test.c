@@ -2,6 +2,7 @@
 #include "api/rpc.h"
 #include "api/gzip.h"
 #include "base/budget.h"
+#include "api/server.h"
 #include "ks_test.h"
 #include "unit/api/rpc_rig.h"
 
@@ -85,7 +86,7 @@ TEST(what_proto3_does_not_know_is_ignored_and_rest_refuses_it)
 
 TEST(a_body_that_unpacks_to_too_much_is_refused_and_a_packed_one_is_read)
 {
-    static char zeros[200000]; /* About a thousand when it is packed. */
+    static char zeros[100000]; /* A few hundred when it is packed. */
     struct ks_bytes packed;
 
     rig_begin(&rig);
@@ -102,6 +103,33 @@ TEST(a_body_that_unpacks_to_too_much_is_refused_and_a_packed_one_is_read)
     EXPECT_CONTAINS(
         rpc_call(&rig, "POST", CONSUMER "OpenSession", "Content-Encoding: gzip\r\n", "{}", 2),
         "HTTP/1.1 400");
+    ks_bytes_free(&packed);
+    rig_end(&rig);
+}
+
+/* A small message must not cost a thousand times its bytes, however long a message may be. */
+TEST(a_message_unpacks_to_few_times_its_size)
+{
+    static char spaces[800000];
+    struct ks_bytes packed;
+    uint64_t before;
+
+    memset(spaces, ' ', sizeof(spaces));
+    rig_begin(&rig);
+    rig.api->request_bytes_max = 1 << 20;
+    ks_bytes_init(&packed, 1 << 20);
+    EXPECT_OK(ks_gzip_pack(ks_view_of(spaces, sizeof(spaces)), &packed));
+    before = rig.api->accounts.work[KS_WORK_UNPACKING];
+    EXPECT_CONTAINS(rpc_call(&rig, "POST", ADMIN "GetStatus", "Content-Encoding: gzip\r\n",
+                             packed.data, packed.size),
+                    "7 times its size");
+    EXPECT(rig.api->accounts.work[KS_WORK_UNPACKING] - before <=
+           KS_UNPACKED_FREE_BYTES + KS_UNPACKED_RATIO * packed.size);
+    ks_bytes_clear(&packed);
+    EXPECT_OK(ks_gzip_pack(ks_view_of(spaces, 100000), &packed));
+    EXPECT_CONTAINS(rpc_call(&rig, "POST", ADMIN "GetStatus", "Content-Encoding: gzip\r\n",
+                             packed.data, packed.size),
+                    "HTTP/1.1 400");
     ks_bytes_free(&packed);
     rig_end(&rig);
 }

@@ -64,8 +64,8 @@ TEST(what_is_no_date_is_refused)
 
 TEST(a_clock_is_corrected_by_what_differs_a_minute)
 {
-    static const int64_t then = INT64_C(784111777000);
-    ks_view head = KS_VIEW("Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n");
+    static const int64_t then = INT64_C(1793954977000);
+    ks_view head = KS_VIEW("Date: Fri, 06 Nov 2026 08:49:37 GMT\r\n");
     int64_t skew_ms = 0;
 
     EXPECT(!ks_head_corrects(head, then, &skew_ms));
@@ -78,11 +78,33 @@ TEST(a_clock_is_corrected_by_what_differs_a_minute)
     EXPECT(!ks_head_corrects(head, then - 60000, &skew_ms));
     EXPECT(ks_head_corrects(head, then + 3600000, &skew_ms));
     EXPECT_EQ_I64(skew_ms, -3600000);
-    EXPECT(!ks_head_corrects(KS_VIEW("Date: Sun, 06 Nov 1994 08:49:37 GMT\r\nAge: 1\r\n"), then,
+    EXPECT(!ks_head_corrects(KS_VIEW("Date: Fri, 06 Nov 2026 08:49:37 GMT\r\nAge: 1\r\n"), then,
                              &skew_ms));
     EXPECT(!ks_head_corrects(KS_VIEW("Date: nonsense\r\n"), then, &skew_ms));
     EXPECT(!ks_head_corrects(KS_VIEW(""), then, &skew_ms));
     EXPECT_EQ_I64(skew_ms, -3600000);
+}
+
+/* An answer of a gateway, or a lie: signed with such a time nothing would be accepted any more. */
+TEST(an_absurd_date_corrects_nothing)
+{
+    static const int64_t now = INT64_C(1793954977000);
+    static const char *const absurd[] = {
+        "Date: Sat, 01 Jan 0000 00:00:00 GMT\r\n", "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n",
+        "Date: Fri, 31 Dec 9999 23:59:59 GMT\r\n", "Date: Sat, 07 Nov 2026 08:49:38 GMT\r\n",
+        "Date: Thu, 05 Nov 2026 08:49:36 GMT\r\n"};
+    int64_t skew_ms = 1000;
+
+    for (size_t i = 0; i < sizeof(absurd) / sizeof(absurd[0]); i++)
+        if (ks_head_corrects(ks_view_text(absurd[i]), now, &skew_ms))
+            FAIL("%s", absurd[i]);
+    EXPECT_EQ_I64(skew_ms, 1000);
+    EXPECT(ks_head_corrects(KS_VIEW("Date: Sat, 07 Nov 2026 08:49:37 GMT\r\n"), now, &skew_ms));
+    EXPECT_EQ_I64(skew_ms, 86400000);
+    EXPECT(ks_head_is_present(INT64_C(1577836800000)) &&
+           !ks_head_is_present(INT64_C(1577836799999)));
+    EXPECT(ks_head_is_present(INT64_C(4102444799999)) &&
+           !ks_head_is_present(INT64_C(4102444800000)));
 }
 
 TEST(names_and_values_hold_no_line_end)

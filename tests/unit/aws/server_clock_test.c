@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
-/* Sun, 06 Nov 1994 08:49:37 GMT */
-static const int64_t DATE_MS = 784111777000;
+/* Fri, 06 Nov 2026 08:49:37 GMT */
+static const int64_t DATE_MS = 1793954977000;
 
 static ks_instant at_ms(int64_t ms)
 {
@@ -17,7 +17,7 @@ static bool hear(struct ks_server_clock *clock, int second, int64_t asked_ms, in
 {
     char head[80];
 
-    (void)snprintf(head, sizeof(head), "Date: Sun, 06 Nov 1994 08:49:%02d GMT\r\n", second);
+    (void)snprintf(head, sizeof(head), "Date: Fri, 06 Nov 2026 08:49:%02d GMT\r\n", second);
     return ks_server_clock_hear(clock, ks_view_text(head), at_ms(asked_ms), at_ms(now_ms));
 }
 
@@ -29,7 +29,7 @@ TEST(a_clock_without_an_answer_is_unknown)
     EXPECT(!ks_server_clock_hear(&clock, KS_VIEW(""), at_ms(0), at_ms(0)));
     EXPECT(!ks_server_clock_hear(&clock, KS_VIEW("Date: nonsense\r\n"), at_ms(0), at_ms(0)));
     EXPECT(!ks_server_clock_hear(
-        &clock, KS_VIEW("Date: Sun, 06 Nov 1994 08:49:37 GMT\r\nAge: 1\r\n"), at_ms(0), at_ms(0)));
+        &clock, KS_VIEW("Date: Fri, 06 Nov 2026 08:49:37 GMT\r\nAge: 1\r\n"), at_ms(0), at_ms(0)));
     EXPECT_EQ_I64(ks_server_clock_now(&clock, at_ms(0)), 0);
 }
 

@@ -4,6 +4,9 @@
 #include "base/budget.h"
 #include "ks_test.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 static bool same(ks_view view, const char *text)
 {
     return ks_view_equal(view, ks_view_text(text));
@@ -298,6 +301,51 @@ TEST(a_buffer_grows_to_its_limit_and_then_says_full)
     ks_bytes_free(NULL);
     EXPECT(bytes.data == NULL);
     EXPECT_EQ_U64(bytes.max, 1000);
+}
+
+/* Whether the letter 'x' is in the memory at `place`, which is not ours any more: the kernel reads it. The first bytes
+ * of free memory are the allocator's. */
+static bool still_there(uintptr_t place, size_t size)
+{
+    static uint8_t bytes[1000];
+    int fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+    ssize_t got = pread(fd, bytes, size, (off_t)place);
+    size_t count = 0;
+
+    EXPECT(fd >= 0 && size <= sizeof(bytes));
+    (void)close(fd);
+    for (ssize_t i = 64; i < got; i++)
+        count += bytes[i] == 'x';
+    return count > 0;
+}
+
+/* Fills a buffer, has it grow, frees it; true if the content could be found in either place. */
+static bool leaves_traces(bool secret)
+{
+    struct ks_bytes bytes;
+    uintptr_t first;
+    uintptr_t second;
+    bool left;
+
+    ks_bytes_init(&bytes, 4000);
+    bytes.secret = secret;
+    for (int i = 0; i < 200; i++)
+        EXPECT_OK(ks_bytes_append_byte(&bytes, 'x'));
+    first = (uintptr_t)bytes.data;
+    EXPECT_OK(ks_bytes_reserve(&bytes, 2000));
+    EXPECT_EQ_U64(bytes.size, 200);
+    EXPECT(bytes.data[0] == 'x' && bytes.data[199] == 'x');
+    left = (uintptr_t)bytes.data != first && still_there(first, 200);
+    second = (uintptr_t)bytes.data;
+    ks_bytes_free(&bytes);
+    EXPECT(bytes.secret == secret);
+    return still_there(second, 200) || left;
+}
+
+TEST(nothing_of_a_secret_stays_in_freed_memory)
+{
+    EXPECT(leaves_traces(false)); /* This test can see it. */
+    EXPECT(!leaves_traces(true));
 }
 
 TEST(formatted_text_may_fill_the_buffer_to_its_last_byte)

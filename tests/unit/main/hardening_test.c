@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "main/hardening.h"
+#include "ks_test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/landlock.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct ks_options options;
+
+/* 0, or the errno of making the file; it is removed again where that is allowed. */
+static int make(const char *path)
+{
+    int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+
+    if (fd < 0)
+        return errno;
+    (void)close(fd);
+    (void)unlink(path);
+    return 0;
+}
+
+/* What is given up is given up for good: in a process of its own. Its exit code is what `act` returns. */
+static int in_a_process(int (*act)(void))
+{
+    int status = 0;
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(act());
+    EXPECT(child > 0 && waitpid(child, &status, 0) == child);
+    EXPECT(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static const char *outside(void)
+{
+    static char path[64];
+
+    /* In the folder of the project, which is no temporary one. */
+    (void)snprintf(path, sizeof(path), "build/hardening-%d", (int)getpid());
+    return path;
+}
+
+static int make_after_hardening(void)
+{
+    ks_harden_process();
+    ks_harden_files(&options);
+    if (make(ks_test_path("leases.db-wal")) != 0)
+        return 1;
+    return make(outside()) == EACCES ? 2 : 3;
+}
+
+static bool has_landlock(void)
+{
+    return syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) > 0;
+}
+
+TEST(files_are_made_only_where_there_is_state)
+{
+    (void)snprintf(options.leases, sizeof(options.leases), "sqlite:%s", ks_test_path("leases.db"));
+    (void)snprintf(options.landlock, sizeof(options.landlock), "on");
+    EXPECT_EQ_I64(make(outside()), 0);
+    /* Where the kernel has no Landlock all goes on as before. */
+    EXPECT_EQ_I64(in_a_process(make_after_hardening), has_landlock() ? 2 : 3);
+    (void)snprintf(options.landlock, sizeof(options.landlock), "off");
+    EXPECT_EQ_I64(in_a_process(make_after_hardening), 3);
+}
+
+static int look_at_myself(void)
+{
+    ks_harden_process();
+    return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) + 2 * prctl(PR_GET_DUMPABLE, 0, 0, 0, 0);
+}
+
+TEST(no_new_rights_and_no_dumps)
+{
+#ifdef __SANITIZE_ADDRESS__
+    EXPECT_EQ_I64(in_a_process(look_at_myself), 3);
+#else
+    EXPECT_EQ_I64(in_a_process(look_at_myself), 1);
+#endif
+}
