@@ -5,6 +5,8 @@
 
 #include "base/metrics.h"
 
+enum { CALLS_MAX = 64 /* Connections with a balance whose turn it is: most want little. */ };
+
 /* How a kind's limit is derived, and what each connection has of it for itself. */
 static const struct {
     const char *name;
@@ -40,8 +42,12 @@ static struct ks_account *first_of(struct ks_link *queue)
 
 static void let_go_on(struct ks_account *account)
 {
+    struct ks_accounts *accounts = account->accounts;
+
+    account->waits = false;
     ks_list_remove(&account->waiting);
-    account->turn = account->accounts->turn;
+    ks_list_append(&accounts->called, &account->waiting);
+    account->turn = account->called = accounts->turn;
     account->balance = KS_WORK_QUANTUM;
     account->go_on(account);
 }
@@ -88,21 +94,25 @@ static ks_instant turn(struct ks_hook *hook, ks_instant now)
 {
     struct ks_accounts *accounts = KS_LIST_ENTRY(hook, struct ks_accounts, hook);
     int64_t given = 0;
+    int calls = 0;
 
     tell(accounts);
     ks_loop_timer_clear(accounts->loop, &accounts->kick);
     accounts->turn++;
     accounts->turn_left = KS_WORK_TURN;
-    while (given < KS_WORK_TURN && !ks_list_empty(&accounts->ready) &&
-           first_of(&accounts->ready)->turn != accounts->turn) {
+    /* Those that were called and wanted nothing. */
+    while (!ks_list_empty(&accounts->called))
+        ks_list_remove(accounts->called.next);
+    for (; calls < CALLS_MAX && accounts->turn_left > 0 && !ks_list_empty(&accounts->ready) &&
+           first_of(&accounts->ready)->called != accounts->turn;
+         calls++)
         let_go_on(first_of(&accounts->ready));
-        given += KS_WORK_QUANTUM;
-    }
     if (!ks_list_empty(&accounts->debtors))
         do {
             serve_debtor(accounts);
             given += KS_WORK_QUANTUM;
-        } while (given < KS_WORK_TURN && !ks_list_empty(&accounts->debtors));
+        } while (given < KS_WORK_TURN && accounts->turn_left > 0 &&
+                 !ks_list_empty(&accounts->debtors));
     return ks_list_empty(&accounts->ready) && ks_list_empty(&accounts->debtors) ? KS_NEVER : now;
 }
 
@@ -119,20 +129,32 @@ bool ks_account_may_work(struct ks_account *account)
 {
     struct ks_accounts *accounts = account->accounts;
 
+    if (account->called == accounts->turn) {
+        ks_list_remove(&account->waiting);
+        return account->balance > 0 && accounts->turn_left > 0;
+    }
     if (account->turn != accounts->turn && account->balance > 0) {
         account->turn = accounts->turn;
         account->balance = KS_WORK_QUANTUM;
     }
-    return account->balance > 0 && accounts->turn_left > 0;
+    /* Nobody goes before those that wait, or were called and did not come yet. */
+    return account->balance > 0 && accounts->turn_left > 0 && ks_list_empty(&accounts->ready) &&
+           ks_list_empty(&accounts->called);
 }
 
 void ks_account_await(struct ks_account *account)
 {
     struct ks_accounts *accounts = account->accounts;
+    struct ks_link *queue = account->balance > 0 ? &accounts->ready : &accounts->debtors;
 
-    if (!ks_list_empty(&account->waiting))
+    if (account->waits)
         return;
-    ks_list_append(account->balance > 0 ? &accounts->ready : &accounts->debtors, &account->waiting);
+    account->waits = true;
+    ks_list_remove(&account->waiting);
+    /* Who was called, and found the turn used up, keeps its place. */
+    if (account->balance > 0 && account->called == accounts->turn)
+        queue = queue->next;
+    ks_list_append(queue, &account->waiting);
     /* The hook may have run already. */
     ks_loop_timer_set(accounts->loop, &accounts->kick, ks_loop_now(accounts->loop));
 }
@@ -186,6 +208,7 @@ void ks_accounts_begin(struct ks_accounts *accounts, struct ks_loop *loop, size_
 {
     *accounts = (struct ks_accounts){.loop = loop, .turn = 1, .turn_left = KS_WORK_TURN};
     ks_link_init(&accounts->ready);
+    ks_link_init(&accounts->called);
     ks_link_init(&accounts->debtors);
     ks_link_init(&accounts->idle);
     for (int kind = 0; kind < KS_HELD_KINDS; kind++)
@@ -198,6 +221,7 @@ void ks_accounts_begin(struct ks_accounts *accounts, struct ks_loop *loop, size_
 void ks_accounts_end(struct ks_accounts *accounts)
 {
     assert(ks_list_empty(&accounts->ready) && ks_list_empty(&accounts->debtors));
+    assert(ks_list_empty(&accounts->called));
     assert(ks_list_empty(&accounts->idle));
     tell(accounts);
     ks_loop_timer_clear(accounts->loop, &accounts->kick);

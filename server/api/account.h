@@ -2,13 +2,13 @@
 /* account.h - what a connection costs: the work that was done for it, and the memory that is held for it.
  *
  * Work is counted in units, of which one is a byte that the loop looked at: of a head after its decompression, of a
- * message that was unpacked, of JSON or protobuf that was parsed, of an answer that was made. A connection pays when
+ * message that was unpacked, of JSON or protobuf that was parsed, and of answers a part. A connection pays when
  * the work is done. One whose balance is not positive has nothing more done for it and is not read from, until its turn
  * comes: such connections stand in a queue, and each turn of the loop gives KS_WORK_QUANTUM to as many of them as
  * KS_WORK_TURN allows (deficit round robin; Shreedhar and Varghese, SIGCOMM 1995; the last piece of work may overdraw).
  * One that has a balance and only came when the turn was used up goes before those (as new flows do in FQ-CoDel, RFC
- * 8290). So a turn has KS_WORK_TURN units, and one piece more; heartbeats, lease writes and completions come between
- * turns.
+ * 8290), in the order in which they came. So a turn has KS_WORK_TURN units for those that are called and as many for
+ * those that come, and one piece more; heartbeats, lease writes and completions come between turns.
  *
  * Memory is counted by kinds, in bytes. Of each kind a connection has a small part for itself, whatever others hold, so
  * that a small request is served beside large ones; beyond it all of them share the kind's limit.
@@ -28,9 +28,11 @@
 enum {
     KS_WORK_QUANTUM = 64 << 10, /* Units of one connection, before others that wait have theirs. */
     KS_WORK_TURN = 256 << 10,   /* Units of all: 1 ms to 10 ms, by what they are spent on. */
-    KS_WORK_LINE = 32,    /* Units of a header line beside its bytes, as RFC 7541 counts it. */
-    KS_WORK_FRAME = 64,   /* Units of a frame of HTTP/2. */
-    KS_WORK_REQUEST = 256 /* Units of a request beside its bytes. */
+    KS_WORK_LINE = 32,     /* Units of a header line beside its bytes, as RFC 7541 counts it. */
+    KS_WORK_FRAME = 64,    /* Units of a frame of HTTP/2. */
+    KS_WORK_REQUEST = 256, /* Units of a request beside its bytes. */
+    KS_WORK_ANSWER_BYTES =
+        8 /* Bytes of an answer that are a unit: they are written, and not judged. */
 };
 
 enum ks_work {
@@ -52,6 +54,7 @@ struct ks_accounts {
     struct ks_loop *loop;
     struct ks_hook hook;
     struct ks_link ready;   /* Have a balance, and wait for the next turn. */
+    struct ks_link called;  /* It is their turn, and they did not come yet. */
     struct ks_link debtors; /* Wait until they have one: the first is the next. */
     struct ks_link idle;    /* Without a request: the longest first. */
     struct ks_timer kick;
@@ -67,10 +70,12 @@ struct ks_accounts {
 /* Of a connection, or of a stream of one that pays by itself. The functions are the owner's. */
 struct ks_account {
     struct ks_accounts *accounts;
-    struct ks_link waiting; /* In `ready` or `debtors`. */
+    struct ks_link waiting; /* In `ready`, `called` or `debtors`. */
     struct ks_link idle;
     int64_t balance;
-    uint64_t turn; /* Whose quantum is in the balance. */
+    uint64_t turn;   /* Whose quantum is in the balance. */
+    uint64_t called; /* The last turn that was its own. */
+    bool waits;      /* For its turn. */
     size_t held[KS_HELD_KINDS];
     /* Its turn has come: the owner looks again whether it may work. */
     void (*go_on)(struct ks_account *account);

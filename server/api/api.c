@@ -69,6 +69,7 @@ static ks_err begin(struct ks_api *api, const struct ks_api_config *config,
 
     KS_TRY(ks_guard_new(config->loop, config->allow_hosts, config->token_file,
                         config->operator_token_file, &api->guard, detail));
+    KS_TRY(ks_loop_queue_new(config->loop, &api->decoder));
     KS_TRY(ks_http1_new(api, config->loop, &api->http1));
     KS_TRY(ks_http2_new(api, config->loop, &api->http2));
     doors.http1 = api->http1;
@@ -125,6 +126,7 @@ void ks_api_close(struct ks_api *api)
     ks_http2_free(api->http2);
     ks_doors_free(api->doors);
     ks_guard_free(api->guard);
+    ks_loop_queue_close(api->decoder);
     for (uint32_t i = 0; i < api->subscription_count; i++) {
         assert(ks_list_empty(&api->subscriptions[i].streams));
         assert(ks_list_empty(&api->subscriptions[i].pollers));
@@ -134,6 +136,7 @@ void ks_api_close(struct ks_api *api)
     assert(ks_list_empty(&api->viewers));
     assert(api->peeks == 0);
     ks_replays_free(api);
+    ks_bytes_free(&api->openapi);
     ks_free(api);
 }
 

@@ -33,6 +33,7 @@ void ks_exchange_end(struct ks_exchange *exchange)
     exchange->may_send = NULL;
     if (closed != NULL)
         closed(exchange);
+    ks_exchange_forget_decoding(exchange);
     ks_rpc_end(exchange);
     ks_target_free(&exchange->request.decoded);
     ks_bytes_free(&exchange->request.body);
@@ -60,7 +61,7 @@ static bool charge(struct ks_exchange *exchange, const struct ks_bytes *body)
 {
     struct ks_answer *answer = &exchange->answer;
 
-    ks_account_work(exchange->account, KS_WORK_ANSWERS, body->size);
+    ks_account_work(exchange->account, KS_WORK_ANSWERS, body->size / KS_WORK_ANSWER_BYTES);
     if (!answer->failing)
         return ks_exchange_hold(exchange, body->capacity);
     ks_account_must_hold(exchange->account, KS_HELD_ANSWERS, &answer->held, body->capacity);

@@ -46,6 +46,7 @@
 struct ProtobufCMessage;
 struct ks_account;
 struct ks_api;
+struct ks_decoding;
 struct ks_exchange;
 struct ks_route;
 struct ks_rpc_call;
@@ -127,6 +128,7 @@ struct ks_exchange {
     struct ks_request request;
     const struct ks_route *route;
     struct ks_rpc_call *rpc;              /* The call of a method, if it is one. */
+    struct ks_decoding *decoding;         /* decode.c: its message is being read. */
     const struct ks_inner *inner;         /* NULL: it has a wire. */
     struct ks_subscription *subscription; /* That it is about; NULL: not said, or all. */
     bool streamed; /* The body comes in parts: set when the route is found. */

@@ -297,7 +297,7 @@ static void flush(struct ks_http2_wire *wire)
 static void watch(struct ks_http2_wire *wire)
 {
     /* Nothing is read of a connection that waits for its turn: its sender waits, too. */
-    bool waits = !ks_list_empty(&wire->account.waiting);
+    bool waits = wire->account.waits;
     uint32_t events =
         (waits ? 0 : (uint32_t)EPOLLIN) | (wire->unsent.size > 0 ? (uint32_t)EPOLLOUT : 0);
 
@@ -347,7 +347,7 @@ static void work(struct ks_http2_wire *wire)
     if (wire->too_much && !wire->dead)
         say_goodbye(wire);
     /* A peer that has closed takes what is there, and says no more: also not that it has room. */
-    if (wire->ended && ks_list_empty(&wire->account.waiting))
+    if (wire->ended && !wire->account.waits)
         wire->dead = true;
     if (!wire->dead && wire->unsent.size == 0 && nghttp2_session_want_read(wire->session) == 0 &&
         nghttp2_session_want_write(wire->session) == 0)

@@ -4,14 +4,9 @@
 #include <assert.h>
 #include <inttypes.h>
 
-#include "api/account.h"
 #include "api/codec_json.h"
 #include "api/codec_proto.h"
 #include "api/rpc.h"
-#include "api/subscription.h"
-
-/* A request's message in memory: JSON is small beside what jansson made of it. */
-enum { ROOM_PER_BYTE = 8 };
 
 bool ks_media_type_is(ks_view header, const char *type)
 {
@@ -68,66 +63,6 @@ bool ks_accepts_protobuf(const struct ks_request *request)
     return protobuf > 0 && protobuf >= json;
 }
 
-/* What the message says about the subscription, if its type can. */
-static ks_view subscription_of(const ProtobufCMessage *message)
-{
-    const ProtobufCFieldDescriptor *field =
-        protobuf_c_message_descriptor_get_field_by_name(message->descriptor, "subscription");
-    const char *name;
-
-    if (field == NULL)
-        return KS_VIEW_NONE;
-    assert(field->type == PROTOBUF_C_TYPE_STRING);
-    memcpy(&name, (const uint8_t *)message + field->offset, sizeof(name));
-    return ks_view_text(name);
-}
-
-static ks_err decode(struct ks_codec codec, ks_view body, const ProtobufCMessageDescriptor *type,
-                     struct ks_arena *arena, ProtobufCMessage **ret_message,
-                     struct ks_detail *detail)
-{
-    struct ks_json_style style = {
-        codec.kind == KS_CODEC_REST ? KS_SPELLING_REST : KS_SPELLING_PROTO, codec.types};
-
-    if (codec.kind == KS_CODEC_PROTO)
-        return ks_proto_read(body, type, arena, ret_message, detail);
-    return ks_json_read(style, body.size == 0 ? KS_VIEW("{}") : body, type, arena, ret_message,
-                        detail);
-}
-
-ProtobufCMessage *ks_exchange_decode(struct ks_exchange *exchange, struct ks_codec codec,
-                                     ks_view body, const ProtobufCMessageDescriptor *type,
-                                     struct ks_arena *arena)
-{
-    struct ks_detail detail = {.text = "out of memory"};
-    ProtobufCMessage *message = NULL;
-    ks_err err;
-
-    ks_account_work(exchange->account, KS_WORK_PARSING, body.size);
-    ks_arena_init(arena, ks_proto_room(body.size) + ROOM_PER_BYTE * body.size);
-    err = decode(codec, body, type, arena, &message, &detail);
-    if (ks_ok(err) && ks_subscription_choose(exchange, subscription_of(message)))
-        return message;
-    ks_arena_free(arena);
-    if (ks_ok(err))
-        return NULL;
-    ks_exchange_problem(exchange,
-                        ks_err_is(err, KS_ERR_NO_MEMORY) ? KS_PROBLEM_EXHAUSTED
-                                                         : KS_PROBLEM_INVALID_ARGUMENT,
-                        "%s", detail.text);
-    return NULL;
-}
-
-ProtobufCMessage *ks_exchange_read(struct ks_exchange *exchange,
-                                   const ProtobufCMessageDescriptor *type, struct ks_arena *arena)
-{
-    const struct ks_request *request = &exchange->request;
-    struct ks_codec codec = {
-        .kind = ks_media_type_is_protobuf(request->content_type) ? KS_CODEC_PROTO : KS_CODEC_REST};
-
-    return ks_exchange_decode(exchange, codec, ks_bytes_view(&request->body), type, arena);
-}
-
 bool ks_message_number(struct ks_exchange *exchange, const char *name, uint64_t value, uint64_t min,
                        uint64_t max, uint64_t absent, uint64_t *ret_value)
 {
@@ -141,18 +76,6 @@ bool ks_message_number(struct ks_exchange *exchange, const char *name, uint64_t 
                         "member \"%s\" must be a whole number from %" PRIu64 " to %" PRIu64, name,
                         min, max);
     return false;
-}
-
-void ks_exchange_serve(struct ks_exchange *exchange, const ProtobufCMessageDescriptor *type,
-                       ks_message_handler *handler)
-{
-    struct ks_arena arena;
-    const ProtobufCMessage *message = ks_exchange_read(exchange, type, &arena);
-
-    if (message == NULL)
-        return;
-    handler(exchange, message, &arena);
-    ks_arena_free(&arena);
 }
 
 static ks_err write_json(const ProtobufCMessage *message, struct ks_bytes *body)

@@ -62,15 +62,9 @@ struct ks_codec {
     const struct ks_json_types *types; /* That may stand in an Any; NULL: none. */
 };
 
-/* Reads `body` as a message of `type`, into `arena`, whose cap is set here. On failure the exchange is answered (400,
- * 404, 429) and NULL is returned. No bytes are an empty message. What it says about the subscription is taken as the
- * exchange's. */
-ProtobufCMessage *ks_exchange_decode(struct ks_exchange *exchange, struct ks_codec codec,
-                                     ks_view body, const ProtobufCMessageDescriptor *type,
-                                     struct ks_arena *arena);
-/* Reads the body as a message of `type`, into `arena`, whose cap is set here. On failure the
- * exchange is answered (400, 404, 413) and NULL is returned. An empty body is an empty message. What it says about the
- * subscription is taken as the exchange's. */
+/* Reads the body, which may have KS_DECODE_HERE_BYTES, as a message of `type`, into `arena`, whose cap is set here. On
+ * failure the exchange is answered (400, 404, 413, 429) and NULL is returned. An empty body is an empty message. What
+ * it says about the subscription is taken as the exchange's. */
 ProtobufCMessage *ks_exchange_read(struct ks_exchange *exchange,
                                    const ProtobufCMessageDescriptor *type, struct ks_arena *arena);
 /* Handles one message. `arena` holds it, or is NULL: the handler moves it, or leaves it to the caller, who frees it. */
@@ -81,7 +75,14 @@ typedef void ks_message_handler(struct ks_exchange *exchange, const ProtobufCMes
  * in 64 bits. */
 bool ks_message_number(struct ks_exchange *exchange, const char *name, uint64_t value, uint64_t min,
                        uint64_t max, uint64_t absent, uint64_t *ret_value);
-/* Reads the body and has it handled. */
+/* Reads `body`, which is moved, as a message of `type`, and has it handled: in this call if it is short, or in a later
+ * turn, for a megabyte of JSON takes tens of milliseconds, which another thread spends. Then the exchange is woken by
+ * itself. On failure it is answered instead. Returns false if it is for later. */
+bool ks_exchange_decode(struct ks_exchange *exchange, struct ks_codec codec, struct ks_bytes *body,
+                        const ProtobufCMessageDescriptor *type, ks_message_handler *handler);
+/* The client has left: what is being read for it is forgotten. */
+void ks_exchange_forget_decoding(struct ks_exchange *exchange);
+/* Reads the body and has it handled, as ks_exchange_decode does. */
 void ks_exchange_serve(struct ks_exchange *exchange, const ProtobufCMessageDescriptor *type,
                        ks_message_handler *handler);
 /* Answers with a message. REST: 200, protobuf if the client accepts it or, without an Accept header,

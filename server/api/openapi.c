@@ -8,6 +8,7 @@
 #include "api/control.h"
 #include "api/operate.h"
 #include "api/routes.h"
+#include "api/server.h"
 #include "base/json_writer.h"
 #include "core/limits.h"
 
@@ -452,13 +453,23 @@ ks_err ks_openapi_write(struct ks_bytes *document)
     return ks_writer_end(&json);
 }
 
+/* It is the same for as long as the process lives: made once. */
+static ks_err document(struct ks_api *api, struct ks_bytes *body)
+{
+    if (api->openapi.size == 0) {
+        ks_bytes_init(&api->openapi, DOCUMENT_BYTES_MAX);
+        KS_TRY(ks_openapi_write(&api->openapi));
+    }
+    return ks_bytes_append(body, ks_bytes_view(&api->openapi));
+}
+
 void ks_handle_openapi(struct ks_exchange *exchange)
 {
     struct ks_bytes body;
     ks_err err;
 
     ks_bytes_init(&body, DOCUMENT_BYTES_MAX);
-    err = ks_openapi_write(&body);
+    err = document(exchange->api, &body);
     if (ks_ok(err)) {
         ks_exchange_reply(exchange, 200, KS_TYPE_JSON, &body);
         return;

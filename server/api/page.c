@@ -84,6 +84,8 @@ static void looked(struct ks_look *look)
     waiting.exchange->context = NULL;
     waiting.exchange->closed = NULL;
     ks_free(entry);
+    if (waiting.exchange->rpc != NULL)
+        ks_rpc_release(waiting.exchange);
     if (waiting.handler == NULL)
         waiting.answer(waiting.exchange, &waiting.page);
     else if (!waiting.exchange->answered) /* What came meanwhile may have been too much. */

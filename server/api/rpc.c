@@ -42,23 +42,30 @@ static void refuse(struct ks_rpc_call *call, ks_err err)
         ks_exchange_problem(call->exchange, KS_PROBLEM_INVALID_ARGUMENT, "the body is not gzip");
 }
 
-/* Reads one message, and hands it to `handler`. */
-static void run(struct ks_rpc_call *call, ks_view body, ks_message_handler *handler)
+static void handle(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                   struct ks_arena *arena)
+{
+    const struct ks_rpc_call *call = exchange->rpc;
+
+    if (call->method->one && !ks_subscription_wanted(exchange))
+        return;
+    if (is_unary_in(call))
+        call->method->handle(exchange, message, arena);
+    else
+        call->method->next(exchange, message, arena);
+}
+
+/* Reads one message, which is moved, and has it handled. What comes behind it waits. */
+static void run(struct ks_rpc_call *call, struct ks_bytes *body)
 {
     struct ks_exchange *exchange = call->exchange;
     const struct ks_codec codec = {
         .kind = call->head.json ? KS_CODEC_JSON : KS_CODEC_PROTO,
         .types = exchange->api->rpc->types,
     };
-    struct ks_arena arena;
-    const ProtobufCMessage *message =
-        ks_exchange_decode(exchange, codec, body, call->method->request, &arena);
 
-    if (message == NULL)
-        return;
-    if (!call->method->one || ks_subscription_wanted(exchange))
-        handler(exchange, message, &arena);
-    ks_arena_free(&arena);
+    if (!ks_exchange_decode(exchange, codec, body, call->method->request, handle))
+        ks_rpc_hold(exchange);
 }
 
 /* Appends what a message unpacks to, which may be so much more than it is: a small one could cost a thousand times its
@@ -84,18 +91,17 @@ static bool unpack(struct ks_rpc_call *call, ks_view packed, struct ks_bytes *to
 }
 
 /* One message in its bytes, unpacked if it is compressed. */
-static void handle_bytes(struct ks_rpc_call *call, ks_view body, bool gzipped,
-                         ks_message_handler *handler)
+static void handle_bytes(struct ks_rpc_call *call, struct ks_bytes *body, bool gzipped)
 {
     struct ks_bytes unpacked;
 
     if (!gzipped) {
-        run(call, body, handler);
+        run(call, body);
         return;
     }
     ks_bytes_init(&unpacked, call->body.max);
-    if (unpack(call, body, &unpacked))
-        run(call, ks_bytes_view(&unpacked), handler);
+    if (unpack(call, ks_bytes_view(body), &unpacked))
+        run(call, &unpacked);
     ks_bytes_free(&unpacked);
 }
 
@@ -118,8 +124,7 @@ static void take_bare(struct ks_rpc_call *call, ks_view part, bool end)
     if (!ks_ok(err))
         refuse(call, err);
     else if (end)
-        handle_bytes(call, ks_bytes_view(&call->body), call->head.gzipped && call->body.size > 0,
-                     call->method->handle);
+        handle_bytes(call, &call->body, call->head.gzipped && call->body.size > 0);
 }
 
 /* ---- Envelopes ---- */
@@ -140,7 +145,7 @@ static void take_message(struct ks_rpc_call *call, uint8_t flags)
         return;
     }
     if (!is_unary_in(call)) {
-        handle_bytes(call, message, gzipped, call->method->next);
+        handle_bytes(call, &call->envelopes.message, gzipped);
         return;
     }
     /* Of a method that takes one message it must be the only one: that is known at the end. */
@@ -167,7 +172,7 @@ static void end_messages(struct ks_rpc_call *call)
     else if (call->messages == 0)
         fail(call, KS_CODE_UNIMPLEMENTED, "the method takes one message, and there is none");
     else
-        run(call, ks_bytes_view(&call->body), call->method->handle);
+        run(call, &call->body);
 }
 
 /* True while the call still listens. */
@@ -240,17 +245,23 @@ void ks_rpc_hold(struct ks_exchange *exchange)
     exchange->rpc->held = exchange->rpc->method->next != NULL;
 }
 
+void ks_rpc_release(struct ks_exchange *exchange)
+{
+    exchange->rpc->held = false;
+}
+
 void ks_rpc_go_on(struct ks_exchange *exchange)
 {
     struct ks_rpc_call *call = exchange->rpc;
     struct ks_bytes kept = call->kept;
+    bool end = call->kept_end;
 
-    if (!call->held)
+    if (call->held || (kept.size == 0 && !end))
         return;
-    call->held = false;
+    call->kept_end = false;
     ks_bytes_init(&call->kept, KEPT_BYTES_MAX);
     if (exchange->body_part != NULL)
-        take_part(exchange, ks_bytes_view(&kept), call->kept_end);
+        take_part(exchange, ks_bytes_view(&kept), end);
     ks_bytes_free(&kept);
 }
 

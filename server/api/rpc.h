@@ -90,8 +90,11 @@ ks_producer *ks_rpc_stream(struct ks_exchange *exchange, ks_producer *producer,
 KS_MUST_USE ks_err ks_rpc_append(struct ks_exchange *exchange, const ProtobufCMessage *message,
                                  struct ks_bytes *bytes);
 /* The handler is not ready for the next message of a stream of them: what comes is kept, as much as the transport hands
- * over; and then it is. Nothing where no other message is to come. */
+ * over. Nothing where no other message is to come. */
 void ks_rpc_hold(struct ks_exchange *exchange);
+/* It is ready again: called before the message is handled for which it was not; .. */
+void ks_rpc_release(struct ks_exchange *exchange);
+/* .. and after it: what was kept is taken, if the handler did not say hold once more. */
 void ks_rpc_go_on(struct ks_exchange *exchange);
 /* A streamed answer of few messages: begins it; adds one, which goes out when there is room (FULL: the client reads too
  * slowly for KS_RPC_SENT_BYTES_MAX; NO_MEMORY); ends it well. */

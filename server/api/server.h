@@ -31,16 +31,18 @@ struct ks_api {
     const struct ks_route *(*find_more)(struct ks_exchange *exchange);
     const struct ks_rpc_service *rpc; /* The methods that are served. */
     size_t request_bytes_max;
+    struct ks_job_queue *decoder;    /* Long messages are read there. */
     struct ks_accounts accounts;     /* What clients cost. */
     struct ks_accounts ops_accounts; /* The same of the ops addresses. */
     ks_span drain_patience;
     void (*quit)(void *arg); /* Drains everything, and ends the process then. */
     void *quit_arg;
-    bool was_ready;         /* /readyz was 200 once. */
-    struct ks_link viewers; /* Of GET /v1/events: events.c. */
-    uint32_t peeks;         /* Under way: peek.c. */
-    uint32_t questions;     /* Of streams, that wait: questions.c. */
-    struct ks_link replays; /* replay.c */
+    bool was_ready;          /* /readyz was 200 once. */
+    struct ks_link viewers;  /* Of GET /v1/events: events.c. */
+    struct ks_bytes openapi; /* The document, once somebody asked for it. */
+    uint32_t peeks;          /* Under way: peek.c. */
+    uint32_t questions;      /* Of streams, that wait: questions.c. */
+    struct ks_link replays;  /* replay.c */
     uint32_t replay_count;
     bool ending; /* No answer goes on for ever any more. */
 };

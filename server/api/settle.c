@@ -598,43 +598,57 @@ static bool read_rest(struct quick *quick, struct ks_wait *ret_wait)
                         message->wait_ms, ret_wait);
 }
 
-static void settle_quickly(struct ks_exchange *exchange, KinesisSidecar__V1__Outcome outcome)
+static void settle_quickly(struct ks_exchange *exchange, KinesisSidecar__V1__Outcome outcome,
+                           const ProtobufCMessage *message, struct ks_arena *arena)
 {
-    struct ks_arena arena;
-    struct quick quick = {.exchange = exchange, .arena = &arena, .outcome = outcome};
+    struct quick quick = {.exchange = exchange,
+                          .arena = arena,
+                          .outcome = outcome,
+                          .message = (const ks_pb_quick_request *)message};
     struct request request;
 
-    quick.message = (const ks_pb_quick_request *)ks_exchange_read(
-        exchange, &kinesis_sidecar__v1__quick_settle_request__descriptor, &arena);
-    if (quick.message == NULL)
+    if (!read_rest(&quick, &request.wait))
         return;
-    if (!read_rest(&quick, &request.wait)) {
-        ks_arena_free(&arena);
-        return;
-    }
     if (!gather(&quick)) {
-        ks_arena_free(&arena);
         ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
         return;
     }
     request.items = (const ks_pb_settlement *const *)quick.items;
     request.count = quick.count;
     if (check_failed(&quick))
-        settle_request(exchange, &request, &arena);
-    ks_arena_free(&arena);
+        settle_request(exchange, &request, arena);
+}
+
+static void serve_ack(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                      struct ks_arena *arena)
+{
+    settle_quickly(exchange, KINESIS_SIDECAR__V1__OUTCOME__OUTCOME_ACK, message, arena);
+}
+
+static void serve_nack(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                       struct ks_arena *arena)
+{
+    settle_quickly(exchange, KINESIS_SIDECAR__V1__OUTCOME__OUTCOME_RETRY, message, arena);
+}
+
+static void serve_extend(struct ks_exchange *exchange, const ProtobufCMessage *message,
+                         struct ks_arena *arena)
+{
+    settle_quickly(exchange, KINESIS_SIDECAR__V1__OUTCOME__OUTCOME_EXTEND, message, arena);
 }
 
 void ks_handle_ack(struct ks_exchange *exchange)
 {
-    settle_quickly(exchange, KINESIS_SIDECAR__V1__OUTCOME__OUTCOME_ACK);
+    ks_exchange_serve(exchange, &kinesis_sidecar__v1__quick_settle_request__descriptor, serve_ack);
 }
 
 void ks_handle_nack(struct ks_exchange *exchange)
 {
-    settle_quickly(exchange, KINESIS_SIDECAR__V1__OUTCOME__OUTCOME_RETRY);
+    ks_exchange_serve(exchange, &kinesis_sidecar__v1__quick_settle_request__descriptor, serve_nack);
 }
 
 void ks_handle_extend(struct ks_exchange *exchange)
 {
-    settle_quickly(exchange, KINESIS_SIDECAR__V1__OUTCOME__OUTCOME_EXTEND);
+    ks_exchange_serve(exchange, &kinesis_sidecar__v1__quick_settle_request__descriptor,
+                      serve_extend);
 }

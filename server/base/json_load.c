@@ -6,10 +6,11 @@
 #include "base/budget.h"
 #include "base/list.h"
 
-/* What was taken since the parsing began. Afterwards its pieces know each other and no head. */
-static struct ks_link taken = {&taken, &taken};
-static bool loading;
-static jmp_buf without_memory;
+/* What was taken since the parsing began. Afterwards its pieces know each other and no head. Of each thread: a value is
+ * read and freed by one. */
+static _Thread_local struct ks_link taken;
+static _Thread_local bool loading;
+static _Thread_local jmp_buf without_memory;
 
 /* Each piece behind its link. */
 static void *allocate(size_t size)
@@ -20,6 +21,8 @@ static void *allocate(size_t size)
         longjmp(without_memory, 1);
     if (link == NULL)
         return NULL;
+    if (taken.next == NULL)
+        ks_link_init(&taken);
     ks_list_append(&taken, link);
     return link + 1;
 }
@@ -51,6 +54,8 @@ ks_err ks_json_load(ks_view text, size_t flags, json_t **ret_value, json_error_t
 {
     json_t *value;
 
+    if (taken.next == NULL)
+        ks_link_init(&taken);
     ks_list_remove(&taken);
     loading = true;
     if (setjmp(without_memory) != 0) {

@@ -149,6 +149,35 @@ TEST(one_with_a_balance_is_served_in_the_next_turn_however_many_debtors_there_ar
     end();
 }
 
+/* Nobody passes whoever waits; and who is called and finds the turn used up is the next. */
+TEST(those_that_wait_are_not_passed)
+{
+    struct client greedy;
+    struct client patient;
+
+    begin();
+    join(&greedy, 0);
+    join(&patient, 1);
+    ks_account_work(&greedy.account, KS_WORK_PARSING, KS_WORK_TURN);
+    ks_account_await(&patient.account);
+    greedy.account.balance = KS_WORK_QUANTUM;
+    accounts.turn_left = KS_WORK_TURN;
+    EXPECT(!ks_account_may_work(&greedy.account));
+    patient.piece = 0;
+    turns(1);
+    patient.piece = 1;
+    ks_account_work(&greedy.account, KS_WORK_PARSING, 2 * KS_WORK_TURN);
+    work(&patient);
+    EXPECT_EQ_U64(patient.turns, 0);
+    /* It keeps its place. */
+    turns(1);
+    EXPECT_EQ_U64(patient.turns, 1);
+    patient.piece = 0;
+    ks_account_close(&greedy.account);
+    ks_account_close(&patient.account);
+    end();
+}
+
 TEST(debtors_are_served_though_others_come_for_ever)
 {
     enum { OTHERS = 64 };

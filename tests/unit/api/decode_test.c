@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Long messages are read on another thread: what becomes of their requests meanwhile. */
+#include "api/message.h"
+#include "api/server.h"
+#include "base/budget.h"
+#include "ks_test.h"
+#include "unit/api/api_rig.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LONG = 300000 };
+
+static struct rig rig;
+static char request[2 * LONG + 1000];
+
+static void begin(void)
+{
+    rig_begin(&rig);
+    rig.api->request_bytes_max = LONG;
+}
+
+/* A request with a body of LONG bytes, which is `json` and spaces. Returns its size. */
+static size_t put_request(char *place, const char *path, const char *json, const char *line)
+{
+    int size = snprintf(place, 500, "POST %s HTTP/1.1\r\nHost: a\r\n%sContent-Length: %d\r\n\r\n",
+                        path, line, LONG);
+
+    memset(place + size, ' ', LONG);
+    memcpy(place + size, json, strlen(json));
+    return (size_t)size + LONG;
+}
+
+static const char *call_long(const char *path, const char *json)
+{
+    int fd = rig_connect(&rig, "api");
+    size_t size = put_request(request, path, json, "Connection: close\r\n");
+    const char *answer;
+
+    rig_send(&rig, fd, request, size);
+    answer = rig_read(&rig, fd, NULL);
+    (void)close(fd);
+    return answer;
+}
+
+TEST(a_long_message_is_read_and_handled)
+{
+    begin();
+    EXPECT_CONTAINS(call_long("/v1/records/settle",
+                              "{\"settlements\":[{\"ack_id\":\"x\",\"outcome\":\"ack\"}]}"),
+                    "\"failed\":[{\"ack_id\":\"x\"");
+    EXPECT_CONTAINS(call_long("/v1/records/ack", "{\"ack_ids\":[\"x\",\"y\"]}"),
+                    "{\"ack_id\":\"y\"");
+    EXPECT_CONTAINS(call_long("/v1/records/settle", "{\"settlements\":"), "HTTP/1.1 400");
+    EXPECT_CONTAINS(call_long("/v1/records/settle", "{\"subscription\":\"no\"}"), "HTTP/1.1 404");
+    EXPECT_CONTAINS(call_long("/kinesis_sidecar.v1.Consumer/Settle", "{}"), "HTTP/1.1 ");
+    EXPECT_EQ_U64(rig.api->accounts.held[KS_HELD_BODIES], 0);
+    rig_end(&rig);
+}
+
+/* Where nothing long is expected nothing long is read. */
+TEST(an_order_is_short)
+{
+    begin();
+    EXPECT_CONTAINS(call_long("/v1/replays", "{}"), "HTTP/1.1 413");
+    rig_end(&rig);
+}
+
+TEST(a_client_that_leaves_while_its_message_is_read_costs_nothing)
+{
+    int64_t live;
+
+    begin();
+    (void)call_long("/v1/records/settle", "{}");
+    live = ks_alloc_live();
+    for (int i = 0; i < 20; i++) {
+        int fd = rig_connect(&rig, "api");
+        size_t size = put_request(request, "/v1/records/settle", "{\"settlements\":[]}", "");
+        rig_send(&rig, fd, request, size);
+        (void)close(fd);
+        rig_turn(&rig, i);
+    }
+    for (int i = 0; i < 200 && ks_alloc_live() > live; i++)
+        rig_turn(&rig, 10);
+    EXPECT_EQ_I64(ks_alloc_live(), live);
+    EXPECT_EQ_U64(rig.api->accounts.held[KS_HELD_BODIES], 0);
+    rig_end(&rig);
+}
+
+TEST(requests_on_one_connection_are_answered_in_their_order)
+{
+    size_t size;
+    const char *answer;
+    int fd;
+
+    begin();
+    fd = rig_connect(&rig, "api");
+    size = put_request(request, "/v1/records/settle",
+                       "{\"settlements\":[{\"ack_id\":\"first\",\"outcome\":\"ack\"}]}", "");
+    size += (size_t)snprintf(request + size, 200,
+                             "POST /v1/records/ack?ack_id=second HTTP/1.1\r\nHost: a\r\n"
+                             "Connection: close\r\nContent-Length: 0\r\n\r\n");
+    rig_send(&rig, fd, request, size);
+    answer = rig_read(&rig, fd, NULL);
+    EXPECT(strstr(answer, "first") != NULL && strstr(answer, "second") > strstr(answer, "first"));
+    (void)close(fd);
+    rig_end(&rig);
+}
