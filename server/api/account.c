@@ -130,7 +130,9 @@ bool ks_account_may_work(struct ks_account *account)
     struct ks_accounts *accounts = account->accounts;
 
     if (account->called == accounts->turn) {
-        ks_list_remove(&account->waiting);
+        /* It has come. It may wait again already. */
+        if (!account->waits)
+            ks_list_remove(&account->waiting);
         return account->balance > 0 && accounts->turn_left > 0;
     }
     if (account->turn != accounts->turn && account->balance > 0) {

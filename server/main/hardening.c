@@ -6,7 +6,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
 #include <linux/landlock.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,3 +128,53 @@ void ks_harden_files(const struct ks_options *options)
         ks_info("hardening: Landlock refuses: %s", strerror(errno));
     (void)close(rules);
 }
+
+/* --- Calls --- */
+
+#if defined(__x86_64__)
+#define OUR_ARCHITECTURE AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define OUR_ARCHITECTURE AUDIT_ARCH_AARCH64
+#endif
+
+#ifdef OUR_ARCHITECTURE
+
+/* Numbers of another architecture mean other calls: those of a program of 32 bits, and of x32, which has this bit. */
+enum { X32 = 0x40000000 };
+
+static const struct sock_filter filter[] = {
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, OUR_ARCHITECTURE, 1, 0),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+    BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, X32, 0, 1),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+#define X(number)                                                                                  \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+#include "main/calls.def"
+#undef X
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+};
+
+void ks_harden_calls(const struct ks_options *options)
+{
+    union {
+        const struct sock_filter *from;
+        struct sock_filter *to;
+    } code = {.from = filter}; /* The kernel only reads it. */
+    struct sock_fprog program = {.len = sizeof(filter) / sizeof(filter[0]), .filter = code.to};
+
+    if (strcmp(options->seccomp, "on") == 0 &&
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        ks_info("hardening: no seccomp here (%s): --seccomp does nothing", strerror(errno));
+}
+
+#else
+
+void ks_harden_calls(const struct ks_options *options)
+{
+    if (strcmp(options->seccomp, "on") == 0)
+        ks_info("hardening: --seccomp does nothing on this processor");
+}
+
+#endif

@@ -19,4 +19,9 @@ void ks_harden_process(void);
  * and those that it makes. With --landlock off it does nothing. */
 void ks_harden_files(const struct ks_options *options);
 
+/* From now on calls of the system that calls.def does not name are answered as by a kernel that does not know them
+ * (seccomp; kernel.org, userspace-api/seccomp_filter). Called like ks_harden_files, after it. Without --seccomp on it
+ * does nothing. */
+void ks_harden_calls(const struct ks_options *options);
+
 #endif

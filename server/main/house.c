@@ -306,6 +306,18 @@ static void warn(void *arg, const char *line)
     ks_warn("%s", line);
 }
 
+/* Each may take libmicrohttpd's pool, and what it has for itself of all that is held (docs/LIMITS.md). */
+static uint32_t connections_of(const struct ks_options *options, size_t budget)
+{
+    enum { EACH = 160 << 10, LEAST = 100, MOST = 1000 };
+    size_t count = budget / EACH;
+
+    if (options->max_connections > 0)
+        return options->max_connections;
+    count = count < MOST ? count : MOST;
+    return count > LEAST ? (uint32_t)count : LEAST;
+}
+
 static ks_err open_api(struct ks_house *house, struct ks_detail *detail)
 {
     const struct ks_options *options = house->options;
@@ -320,7 +332,7 @@ static ks_err open_api(struct ks_house *house, struct ks_detail *detail)
         .allow_hosts = options->allow_host,
         .token_file = options->token_file,
         .operator_token_file = options->operator_token_file,
-        .connections_max = options->max_connections,
+        .connections_max = connections_of(options, house->pool.limit),
         .request_bytes_max = options->max_request_bytes,
         .memory = house->pool.limit,
         .drain_patience = ks_span_ms(options->drain_timeout_ms),
@@ -432,6 +444,7 @@ int ks_house_run(struct ks_options *options, const struct ks_command_line *line)
     ks_info("kinesis-sidecar %s", KS_VERSION);
     ks_harden_process();
     ks_harden_files(options);
+    ks_harden_calls(options);
 
     house.exit_code = build(&house);
     if (house.exit_code == EXIT_SUCCESS) {

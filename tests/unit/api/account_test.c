@@ -178,6 +178,24 @@ TEST(those_that_wait_are_not_passed)
     end();
 }
 
+TEST(who_waits_again_in_its_turn_is_not_forgotten)
+{
+    struct client client;
+
+    begin();
+    join(&client, (size_t)2 * KS_WORK_TURN);
+    ks_account_await(&client.account);
+    turns(1);
+    EXPECT_EQ_U64(client.turns, 1);
+    /* Others of the same connection ask, too. */
+    EXPECT(!ks_account_may_work(&client.account));
+    ks_account_await(&client.account);
+    turns(20);
+    EXPECT(client.turns > 1);
+    ks_account_close(&client.account);
+    end();
+}
+
 TEST(debtors_are_served_though_others_come_for_ever)
 {
     enum { OTHERS = 64 };

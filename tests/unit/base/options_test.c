@@ -77,7 +77,7 @@ TEST(what_is_not_said_is_the_default)
     EXPECT_EQ_U64(options.idle_release_ms, 30000);
     EXPECT_EQ_U64(options.max_leases, 0);
     EXPECT_EQ_U64(options.memory_budget_bytes, 0);
-    EXPECT_EQ_U64(options.max_connections, 1000);
+    EXPECT_EQ_U64(options.max_connections, 0);
     EXPECT_EQ_U64(options.max_request_bytes, 1 << 20);
     EXPECT_STR(options.log_level, "info");
     EXPECT_STR(options.log_format, "text");

@@ -88,3 +88,21 @@ TEST(no_new_rights_and_no_dumps)
     EXPECT_EQ_I64(in_a_process(look_at_myself), 1);
 #endif
 }
+
+static int call_after_hardening(void)
+{
+    errno = 0;
+    ks_harden_process();
+    ks_harden_calls(&options);
+    if (make(ks_test_path("leases.db")) != 0)
+        return 1;
+    return syscall(SYS_unshare, 0) == 0 ? 2 : errno == ENOSYS ? 3 : 4;
+}
+
+TEST(calls_that_are_never_made_are_not_there)
+{
+    (void)snprintf(options.seccomp, sizeof(options.seccomp), "off");
+    EXPECT_EQ_I64(in_a_process(call_after_hardening), 2);
+    (void)snprintf(options.seccomp, sizeof(options.seccomp), "on");
+    EXPECT_EQ_I64(in_a_process(call_after_hardening), 3);
+}
