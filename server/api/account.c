@@ -5,7 +5,8 @@
 
 #include "base/metrics.h"
 
-enum { CALLS_MAX = 64 /* Connections with a balance whose turn it is: most want little. */ };
+/* Connections with a balance whose turn it is: each may do a piece. */
+enum { CALLS_MAX = 32, FRESH_CALLS_MAX = 16 };
 
 /* How a kind's limit is derived, and what each connection has of it for itself. */
 static const struct {
@@ -90,11 +91,26 @@ static void tell(struct ks_accounts *accounts)
     }
 }
 
+/* At least one: whoever is before them in the turn may use it up. */
+static void call_some(struct ks_accounts *accounts, struct ks_link *queue, int most)
+{
+    for (int calls = 0; calls < most && (calls == 0 || accounts->turn_left > 0); calls++) {
+        if (ks_list_empty(queue) || first_of(queue)->called == accounts->turn)
+            return;
+        let_go_on(first_of(queue));
+    }
+}
+
+static bool nobody_waits(const struct ks_accounts *accounts)
+{
+    return ks_list_empty(&accounts->ready) && ks_list_empty(&accounts->fresh) &&
+           ks_list_empty(&accounts->debtors);
+}
+
 static ks_instant turn(struct ks_hook *hook, ks_instant now)
 {
     struct ks_accounts *accounts = KS_LIST_ENTRY(hook, struct ks_accounts, hook);
     int64_t given = 0;
-    int calls = 0;
 
     tell(accounts);
     ks_loop_timer_clear(accounts->loop, &accounts->kick);
@@ -103,17 +119,15 @@ static ks_instant turn(struct ks_hook *hook, ks_instant now)
     /* Those that were called and wanted nothing. */
     while (!ks_list_empty(&accounts->called))
         ks_list_remove(accounts->called.next);
-    for (; calls < CALLS_MAX && accounts->turn_left > 0 && !ks_list_empty(&accounts->ready) &&
-           first_of(&accounts->ready)->called != accounts->turn;
-         calls++)
-        let_go_on(first_of(&accounts->ready));
+    call_some(accounts, &accounts->ready, CALLS_MAX);
+    call_some(accounts, &accounts->fresh, FRESH_CALLS_MAX);
     if (!ks_list_empty(&accounts->debtors))
         do {
             serve_debtor(accounts);
             given += KS_WORK_QUANTUM;
         } while (given < KS_WORK_TURN && accounts->turn_left > 0 &&
                  !ks_list_empty(&accounts->debtors));
-    return ks_list_empty(&accounts->ready) && ks_list_empty(&accounts->debtors) ? KS_NEVER : now;
+    return nobody_waits(accounts) ? KS_NEVER : now;
 }
 
 void ks_account_work(struct ks_account *account, enum ks_work kind, size_t units)
@@ -125,7 +139,7 @@ void ks_account_work(struct ks_account *account, enum ks_work kind, size_t units
     account->accounts->work[kind] += units;
 }
 
-bool ks_account_may_work(struct ks_account *account)
+static bool may_work(struct ks_account *account)
 {
     struct ks_accounts *accounts = account->accounts;
 
@@ -133,7 +147,9 @@ bool ks_account_may_work(struct ks_account *account)
         /* It has come. It may wait again already. */
         if (!account->waits)
             ks_list_remove(&account->waiting);
-        return account->balance > 0 && accounts->turn_left > 0;
+        /* One piece it may do, whoever used the turn up: its transport may come to it last in every turn. */
+        return account->balance > 0 &&
+               (accounts->turn_left > 0 || account->balance == KS_WORK_QUANTUM);
     }
     if (account->turn != accounts->turn && account->balance > 0) {
         account->turn = accounts->turn;
@@ -141,19 +157,37 @@ bool ks_account_may_work(struct ks_account *account)
     }
     /* Nobody goes before those that wait, or were called and did not come yet. */
     return account->balance > 0 && accounts->turn_left > 0 && ks_list_empty(&accounts->ready) &&
-           ks_list_empty(&accounts->called);
+           ks_list_empty(&accounts->called) && (account->known || ks_list_empty(&accounts->fresh));
+}
+
+bool ks_account_may_work(struct ks_account *account)
+{
+    bool may = may_work(account);
+
+    account->known = account->known || may;
+    return may;
+}
+
+/* Where it waits. A crowd of connections that were never served does not keep back those that were. */
+static struct ks_link *queue_of(struct ks_account *account)
+{
+    struct ks_accounts *accounts = account->accounts;
+
+    if (account->balance <= 0)
+        return &accounts->debtors;
+    return account->known ? &accounts->ready : &accounts->fresh;
 }
 
 void ks_account_await(struct ks_account *account)
 {
     struct ks_accounts *accounts = account->accounts;
-    struct ks_link *queue = account->balance > 0 ? &accounts->ready : &accounts->debtors;
+    struct ks_link *queue = queue_of(account);
 
     if (account->waits)
         return;
     account->waits = true;
     ks_list_remove(&account->waiting);
-    /* Who was called, and found the turn used up, keeps its place. */
+    /* Who was called, did a piece, and found the turn used up, keeps its place. */
     if (account->balance > 0 && account->called == accounts->turn)
         queue = queue->next;
     ks_list_append(queue, &account->waiting);
@@ -210,6 +244,7 @@ void ks_accounts_begin(struct ks_accounts *accounts, struct ks_loop *loop, size_
 {
     *accounts = (struct ks_accounts){.loop = loop, .turn = 1, .turn_left = KS_WORK_TURN};
     ks_link_init(&accounts->ready);
+    ks_link_init(&accounts->fresh);
     ks_link_init(&accounts->called);
     ks_link_init(&accounts->debtors);
     ks_link_init(&accounts->idle);
@@ -222,7 +257,7 @@ void ks_accounts_begin(struct ks_accounts *accounts, struct ks_loop *loop, size_
 
 void ks_accounts_end(struct ks_accounts *accounts)
 {
-    assert(ks_list_empty(&accounts->ready) && ks_list_empty(&accounts->debtors));
+    assert(nobody_waits(accounts));
     assert(ks_list_empty(&accounts->called));
     assert(ks_list_empty(&accounts->idle));
     tell(accounts);

@@ -7,8 +7,9 @@
  * comes: such connections stand in a queue, and each turn of the loop gives KS_WORK_QUANTUM to as many of them as
  * KS_WORK_TURN allows (deficit round robin; Shreedhar and Varghese, SIGCOMM 1995; the last piece of work may overdraw).
  * One that has a balance and only came when the turn was used up goes before those (as new flows do in FQ-CoDel, RFC
- * 8290), in the order in which they came. So a turn has KS_WORK_TURN units for those that are called and as many for
- * those that come, and one piece more; heartbeats, lease writes and completions come between turns.
+ * 8290), in the order in which they came, and apart from those that were never served, of which a crowd may come. Each
+ * that is called may do a piece of work at least. So a turn has KS_WORK_TURN units, and a piece of each that was called;
+ * heartbeats, lease writes and completions come between turns.
  *
  * Memory is counted by kinds, in bytes. Of each kind a connection has a small part for itself, whatever others hold, so
  * that a small request is served beside large ones; beyond it all of them share the kind's limit.
@@ -54,6 +55,7 @@ struct ks_accounts {
     struct ks_loop *loop;
     struct ks_hook hook;
     struct ks_link ready;   /* Have a balance, and wait for the next turn. */
+    struct ks_link fresh;   /* The same, of those that were never served. */
     struct ks_link called;  /* It is their turn, and they did not come yet. */
     struct ks_link debtors; /* Wait until they have one: the first is the next. */
     struct ks_link idle;    /* Without a request: the longest first. */
@@ -70,12 +72,13 @@ struct ks_accounts {
 /* Of a connection, or of a stream of one that pays by itself. The functions are the owner's. */
 struct ks_account {
     struct ks_accounts *accounts;
-    struct ks_link waiting; /* In `ready`, `called` or `debtors`. */
+    struct ks_link waiting; /* In `ready`, `fresh`, `called` or `debtors`. */
     struct ks_link idle;
     int64_t balance;
     uint64_t turn;   /* Whose quantum is in the balance. */
     uint64_t called; /* The last turn that was its own. */
     bool waits;      /* For its turn. */
+    bool known;      /* It was served before. */
     size_t held[KS_HELD_KINDS];
     /* Its turn has come: the owner looks again whether it may work. */
     void (*go_on)(struct ks_account *account);

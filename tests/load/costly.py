@@ -215,11 +215,11 @@ def cancelled(ports, _, end, sent):
 
 
 def sessions(ports, _, end, sent):
-    """A thousand names of sessions."""
+    """A thousand names of sessions that want one shard, and never ask for its records."""
     connection = http.client.HTTPConnection("127.0.0.1", ports[0], timeout=10)
     number = 0
     while time.monotonic() < end:
-        connection.request("POST", "/kinesis_sidecar.v1.Consumer/OpenSession", json.dumps({"clientId": f"costly-{number % 1000}"}),
+        connection.request("POST", "/kinesis_sidecar.v1.Consumer/OpenSession", json.dumps({"clientId": f"costly-{number % 1000}", "shards": ["shardId-000000000000"]}),
                            {"Content-Type": "application/json"})
         connection.getresponse().read()
         number += 1

@@ -149,7 +149,7 @@ TEST(one_with_a_balance_is_served_in_the_next_turn_however_many_debtors_there_ar
     end();
 }
 
-/* Nobody passes whoever waits; and who is called and finds the turn used up is the next. */
+/* Nobody passes whoever waits; and who is called does a piece, though others used the turn up. */
 TEST(those_that_wait_are_not_passed)
 {
     struct client greedy;
@@ -168,13 +168,40 @@ TEST(those_that_wait_are_not_passed)
     patient.piece = 1;
     ks_account_work(&greedy.account, KS_WORK_PARSING, 2 * KS_WORK_TURN);
     work(&patient);
-    EXPECT_EQ_U64(patient.turns, 0);
-    /* It keeps its place. */
-    turns(1);
     EXPECT_EQ_U64(patient.turns, 1);
+    EXPECT(!ks_account_may_work(&patient.account));
     patient.piece = 0;
     ks_account_close(&greedy.account);
     ks_account_close(&patient.account);
+    end();
+}
+
+/* A crowd that is new in each turn, and one that was served before. */
+TEST(strangers_wait_apart)
+{
+    enum { STRANGERS = 200 };
+    static struct client strangers[STRANGERS];
+    struct client regular;
+
+    begin();
+    join(&regular, 1);
+    work(&regular);
+    regular.piece = 0;
+    turns(2);
+    for (int i = 0; i < STRANGERS; i++) {
+        join(&strangers[i], KS_WORK_QUANTUM / 2);
+        ks_account_await(&strangers[i].account);
+    }
+    regular.piece = 1;
+    ks_account_await(&regular.account);
+    turns(1);
+    EXPECT_EQ_U64(regular.turns, 2);
+    EXPECT(strangers[0].turns == 1 && strangers[STRANGERS - 1].turns == 0);
+    for (int i = 0; i < STRANGERS; i++) {
+        strangers[i].piece = 0;
+        ks_account_close(&strangers[i].account);
+    }
+    ks_account_close(&regular.account);
     end();
 }
 
