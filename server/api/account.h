@@ -7,9 +7,9 @@
  * comes: such connections stand in a queue, and each turn of the loop gives KS_WORK_QUANTUM to as many of them as
  * KS_WORK_TURN allows (deficit round robin; Shreedhar and Varghese, SIGCOMM 1995; the last piece of work may overdraw).
  * One that has a balance and only came when the turn was used up goes before those (as new flows do in FQ-CoDel, RFC
- * 8290), in the order in which they came, and apart from those that were never served, of which a crowd may come.
- * Each that is called may do a piece of work at least. So a turn has KS_WORK_TURN units, and a piece of each that was called;
- * heartbeats, lease writes and completions come between turns.
+ * 8290), in the order in which they came; those that were never served wait apart, for a crowd of them may come. Each
+ * that is called may do a piece of work at least. So a turn has KS_WORK_TURN units, and a piece of each that was
+ * called; heartbeats, lease writes and completions come between turns.
  *
  * Memory is counted by kinds, in bytes. Of each kind a connection has a small part for itself, whatever others hold, so
  * that a small request is served beside large ones; beyond it all of them share the kind's limit.
