@@ -352,7 +352,8 @@ static const char *tail_of(const struct ks_framer *framer)
 /* The fields before the data, and the data's tag and size. */
 static uint8_t *put_fields(struct ks_framer *framer, uint8_t *at, const struct ks_record *record)
 {
-    static uint8_t key[KS_PARTITION_KEY_MAX]; /* Written before it is read; of a local one each byte is made zero. */
+    static uint8_t key
+        [KS_PARTITION_KEY_MAX]; /* Written before it is read; of a local one each byte is made zero. */
 
     at = put_varint(put_tag(at, RECORD_ACK_ID, WIRE_BYTES), KS_ACK_ID_SIZE);
     ks_ack_id_write(&framer->stamp, framer->next, (char *)at);
