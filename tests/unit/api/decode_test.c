@@ -3,6 +3,7 @@
 #include "api/message.h"
 #include "api/server.h"
 #include "base/budget.h"
+#include "base/metrics.h"
 #include "ks_test.h"
 #include "unit/api/api_rig.h"
 
@@ -88,6 +89,53 @@ TEST(a_client_that_leaves_while_its_message_is_read_costs_nothing)
     }
     EXPECT(ks_alloc_live() - live < 20);
     EXPECT_EQ_U64(rig.api->accounts.held[KS_HELD_BODIES], 0);
+    rig_end(&rig);
+}
+
+static int gate[2];
+
+/* Keeps the thread until somebody writes into the gate. */
+static void wait_at_gate(struct ks_job *job)
+{
+    (void)job;
+    EXPECT_EQ_I64(read(gate[0], &(char){0}, 1), 1);
+}
+
+static void passed_gate(struct ks_job *job)
+{
+    (void)job;
+}
+
+TEST(a_client_that_has_left_before_its_message_is_read_gets_no_answer)
+{
+    struct ks_job job = {.run = wait_at_gate, .done = passed_gate};
+    int64_t answers;
+    size_t size;
+    int fd;
+
+    begin();
+    EXPECT(pipe(gate) == 0);
+    ks_loop_submit_to(rig.stage.loop, rig.api->decoder, &job);
+    answers = ks_metric_number(KS_METRIC_HTTP_REQUESTS);
+    fd = rig_connect(&rig, "api");
+    size = put_request(request, "/v1/records/settle", "{}", "");
+    rig_send(&rig, fd, request, size);
+    for (int i = 0; i < 2000 && rig.api->accounts.work[KS_WORK_PARSING] < LONG; i++)
+        rig_turn(&rig, 1);
+    EXPECT_EQ_U64(rig.api->accounts.work[KS_WORK_PARSING], LONG);
+    (void)close(fd);
+    for (int i = 0; i < 2000 && ks_metric_number(KS_METRIC_CONNECTIONS) > 0; i++)
+        rig_turn(&rig, 1);
+    EXPECT_EQ_I64(ks_metric_number(KS_METRIC_CONNECTIONS), 0);
+    EXPECT_EQ_U64(rig.api->accounts.held[KS_HELD_BODIES], 0);
+    EXPECT_EQ_I64(write(gate[1], "", 1), 1);
+    for (int i = 0; i < 200; i++) {
+        rig_turn(&rig, 1);
+        (void)usleep(500);
+    }
+    EXPECT_EQ_I64(ks_metric_number(KS_METRIC_HTTP_REQUESTS), answers);
+    (void)close(gate[0]);
+    (void)close(gate[1]);
     rig_end(&rig);
 }
 
