@@ -225,6 +225,9 @@ def sessions(ports, _, end, sent):
         number += 1
         with sent.get_lock():
             sent.value += 200
+    for at in range(min(number, 1000)):
+        connection.request("DELETE", f"/v1/sessions/costly-{at}")
+        connection.getresponse().read()
 
 
 def queries(ports, _, end, sent):

@@ -166,16 +166,17 @@ def phase(name, sidecar, app, watch):
     took = time.monotonic() - begin
     p99, count = app.p99_ms(begin, begin + took)
     wait_for(app)
-    return {"p99_ms": p99, "records": count, "resident": watch.resident, "margin": watch.margin, "sent": sent.value}
+    return {"name": name, "p99_ms": p99, "records": count, "resident": watch.resident, "margin": watch.margin, "sent": sent.value}
 
 
 def wait_for(app):
-    """Until the app has caught up: what one client left behind is not the next one's. Sessions that are open and ask for
-    nothing have their share of the lanes until they are over, and an app that is alone with them is behind by then."""
-    end = time.monotonic() + 30
+    """Until the app has every record but those of the last two seconds: what one client left behind is not the next one's."""
+    end = time.monotonic() + 60
     time.sleep(1)
-    while time.monotonic() < end and app.p99_ms(time.monotonic() - 1, time.monotonic())[0] > 1000:
+    app.listen()
+    while time.monotonic() < end and app.missing():
         time.sleep(0.5)
+        app.listen()
 
 
 def judge(row, alone, limit):
@@ -183,7 +184,8 @@ def judge(row, alone, limit):
     wrong = []
     if row["p99_ms"] > alone["p99_ms"] + MORE_MS:
         wrong.append("p99")
-    if row["records"] < RATE * SECONDS / 2:
+    # Sessions that are open have their share of the lanes, whether they ask for records or not.
+    if row["records"] < RATE * SECONDS / (2 if row["name"] != "sessions" else 5):
         wrong.append("records")
     if row["resident"] > alone["resident"] + limit:
         wrong.append("memory")
