@@ -52,7 +52,7 @@ enum {
     KS_PARAMS_MAX = 256,        /* Parameters of one query: ack_id may stand there many times. */
     KS_PUT_BYTES_MAX =
         16 << 20, /* POST /v1/local/records: 10 MiB of records as base64, and room. */
-    KS_UNPACKED_FREE_BYTES = 128 << 10, /* A message may unpack to so much, .. */
+    KS_UNPACKED_FREE_BYTES = 256 << 10, /* A message may unpack to so much, .. */
     KS_UNPACKED_RATIO = 7, /* .. and to so many times its size more: then it is parsed, too. */
     KS_DECODE_HERE_BYTES =
         32 << 10, /* A longer message is read on a thread of its own: up to 50 ns a byte. */

@@ -82,7 +82,7 @@ static bool unpack(struct ks_rpc_call *call, ks_view packed, struct ks_bytes *to
     ks_account_work(call->exchange->account, KS_WORK_UNPACKING, to->size - before);
     if (ks_err_is(err, KS_ERR_FULL) && to->max < max)
         ks_exchange_problem(call->exchange, KS_PROBLEM_TOO_LARGE,
-                            "a message may unpack to 128 KiB, and 7 times its size more; send it "
+                            "a message may unpack to 256 KiB, and 7 times its size more; send it "
                             "without compression");
     else if (!ks_ok(err))
         refuse(call, err);

@@ -15,7 +15,7 @@ from lib import RawStream, Sidecar, check, check_equal, main, test, wait_until
 
 KIB, MIB = 1 << 10, 1 << 20
 UNITS_PER_BYTE = 16
-REQUEST_UNITS = 512 * KIB  # The fixed sum for a request: what a small message may unpack to, parsed, and its head.
+REQUEST_UNITS = 640 * KIB  # The fixed sum for a request: what a small message may unpack to, parsed, and its head.
 WINDOW_OF_NONE = struct.pack(">HI", 4, 0)
 
 
