@@ -264,14 +264,12 @@ void ks_http2_session_end(struct ks_http2 *http2)
 
 ks_err ks_http2_session_new(struct ks_http2_wire *wire)
 {
-    /* What asks the ops port are probes: a few, with short heads that are not worth a table of lines. */
+    /* What asks the ops port are probes: a few, with short heads. */
     const nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS,
          wire->ops ? KS_OPS_WIRE_STREAMS_MAX : KS_WIRE_STREAMS_MAX},
         {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, KS_BODY_WINDOW},
-        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t)ks_http2_head_most(wire)},
-        {NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, wire->ops ? 0 : NGHTTP2_DEFAULT_HEADER_TABLE_SIZE},
-    };
+        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t)ks_http2_head_most(wire)}};
 
     if (nghttp2_session_server_new3(&wire->session, wire->http2->callbacks, wire,
                                     wire->http2->option, &memory) != 0)
