@@ -431,21 +431,20 @@ static bool take_read(struct ks_http2_wire *wire)
     return true;
 }
 
-/* Reads while there is some, and work may be done for it. */
+/* Reads while there is some, and work may be done for it. What nghttp2 left of the last read waits for the next turn. */
 static void read_some(struct ks_http2_wire *wire)
 {
     bool more = true;
 
-    for (int i = 0; i < READS_MAX && more && !wire->ended; i++) {
-        if (!ks_account_may_work(&wire->account)) {
-            ks_account_await(&wire->account);
-            break;
-        }
+    for (int i = 0; i < READS_MAX && more && !wire->ended && ks_account_may_work(&wire->account);
+         i++) {
         if (wire->paused)
             take_kept(wire);
         else
             more = take_read(wire);
     }
+    if (!wire->ended && (wire->paused || !ks_account_may_work(&wire->account)))
+        ks_account_await(&wire->account);
     ks_account_must_hold(&wire->account, KS_HELD_BODIES, &wire->input_held, wire->input.capacity);
     ks_http2_soon(wire);
 }
