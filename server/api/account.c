@@ -91,7 +91,7 @@ static void tell(struct ks_accounts *accounts)
     }
 }
 
-/* At least one: whoever is before them in the turn may use it up. */
+/* Calls at least one connection, even if others have used the turn up. */
 static void call_some(struct ks_accounts *accounts, struct ks_link *queue, int most)
 {
     for (int calls = 0; calls < most && (calls == 0 || accounts->turn_left > 0); calls++) {
@@ -101,7 +101,7 @@ static void call_some(struct ks_accounts *accounts, struct ks_link *queue, int m
     }
 }
 
-static bool nobody_waits(const struct ks_accounts *accounts)
+static bool queues_are_empty(const struct ks_accounts *accounts)
 {
     return ks_list_empty(&accounts->ready) && ks_list_empty(&accounts->fresh) &&
            ks_list_empty(&accounts->debtors);
@@ -127,7 +127,7 @@ static ks_instant turn(struct ks_hook *hook, ks_instant now)
             given += KS_WORK_QUANTUM;
         } while (given < KS_WORK_TURN && accounts->turn_left > 0 &&
                  !ks_list_empty(&accounts->debtors));
-    return nobody_waits(accounts) ? KS_NEVER : now;
+    return queues_are_empty(accounts) ? KS_NEVER : now;
 }
 
 void ks_account_work(struct ks_account *account, enum ks_work kind, size_t units)
@@ -257,7 +257,7 @@ void ks_accounts_begin(struct ks_accounts *accounts, struct ks_loop *loop, size_
 
 void ks_accounts_end(struct ks_accounts *accounts)
 {
-    assert(nobody_waits(accounts));
+    assert(queues_are_empty(accounts));
     assert(ks_list_empty(&accounts->called));
     assert(ks_list_empty(&accounts->idle));
     tell(accounts);

@@ -35,12 +35,12 @@ int ks_sqlite_harden(sqlite3 *db)
 
 /* --- Who may read it --- */
 
-static const gid_t nobody = (gid_t)-1;
+static const gid_t no_group = (gid_t)-1;
 static gid_t shared_with = (gid_t)-1;
 
 void ks_sqlite_share_with(gid_t group)
 {
-    assert(shared_with == nobody);
+    assert(shared_with == no_group);
     shared_with = group;
 }
 
@@ -64,8 +64,8 @@ ks_err ks_sqlite_make_private(const char *path, struct ks_detail *ret_detail)
     fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return KS_OK;
-    shared =
-        shared_with == nobody || (fchown(fd, (uid_t)-1, shared_with) == 0 && fchmod(fd, 0660) == 0);
+    shared = shared_with == no_group ||
+             (fchown(fd, (uid_t)-1, shared_with) == 0 && fchmod(fd, 0660) == 0);
     (void)close(fd);
     return shared ? KS_OK
                   : fail_private(path, "cannot be given to the group of --state-group", ret_detail);
@@ -132,15 +132,15 @@ static bool stat_files(sqlite3 *db, const char *path, struct stat ret_files[KS_S
     return stat(name, &ret_files[2]) == 0;
 }
 
-/* The log and the shared memory have the file's mode, and the group of whoever made them. Where it cannot be changed,
- * the others of the group are told by SQLite that they cannot open them. */
+/* SQLite gives the log and the shared memory the file's mode, and the group of the process that made them. Where the
+ * group cannot be changed, SQLite tells the others of the group that they cannot open these files. */
 static void share_log(sqlite3 *db, const struct stat files[KS_SQLITE_FILES])
 {
     static const char *const ends[KS_SQLITE_FILES] = {"", "-wal", "-shm"};
     const char *const full = sqlite3_db_filename(db, "main");
     char name[PATH_MAX + sizeof("-shm")];
 
-    for (size_t at = 1; shared_with != nobody && at < KS_SQLITE_FILES; at++) {
+    for (size_t at = 1; shared_with != no_group && at < KS_SQLITE_FILES; at++) {
         (void)snprintf(name, sizeof name, "%s%s", full, ends[at]);
         if (files[at].st_uid != geteuid() || files[at].st_gid == files[0].st_gid)
             continue;
