@@ -431,7 +431,7 @@ static bool take_read(struct ks_http2_wire *wire)
     return true;
 }
 
-/* Reads while there is some, and work may be done for it. What nghttp2 left of the last read waits for the next turn. */
+/* Reads while there is input and work may be done for it. What nghttp2 left of the last read waits for a later turn. */
 static void read_some(struct ks_http2_wire *wire)
 {
     bool more = true;
