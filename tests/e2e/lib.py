@@ -201,11 +201,24 @@ def kill_all():
     PROCESSES.clear()
 
 
-USED_PORTS = set()
+OWNED_PORTS = []
+
+
+def own_port(port):
+    """False when a test that runs beside this one was given it. It is this one's to the end: also while a sidecar that
+    was killed does not listen there, until it is started again."""
+    owner = socket.socket(socket.AF_UNIX)
+    try:
+        owner.bind(f"\0kinesis-sidecar-test-port-{port}")
+    except OSError:
+        owner.close()
+        return False
+    OWNED_PORTS.append(owner)
+    return True
 
 
 def free_port():
-    """A port that nobody listens on, and that was not given out before."""
+    """A port that nobody listens on, and that no test was given before."""
     while True:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -217,8 +230,7 @@ def free_port():
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-        if port not in USED_PORTS:
-            USED_PORTS.add(port)
+        if own_port(port):
             return port
 
 
