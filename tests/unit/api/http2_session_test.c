@@ -201,23 +201,30 @@ TEST(lines_of_one_byte_in_trailers_cost_no_more_either)
     end();
 }
 
-/* Each of these heads is good, and all of them are too much for one turn: the others come in the next ones. */
-TEST(heads_beyond_the_work_of_a_turn_wait_for_the_next)
-{
-    enum { HEADS = 120, LETTERS = 3000, NAMED = 3 };
-    static uint8_t flood[64 << 10];
-    size_t size = put_named_lines(flood, NGHTTP2_FLAG_END_HEADERS, 1, LETTERS, NAMED);
-    uint64_t most = 0;
+enum { HEADS = 120, LETTERS = 3000, NAMED = 3 };
 
-    begin();
+/* Each of these heads is good, and all of them are too much for one turn. */
+static size_t put_heads(uint8_t *bytes)
+{
+    size_t size = put_named_lines(bytes, NGHTTP2_FLAG_END_HEADERS, 1, LETTERS, NAMED);
+
     for (uint32_t i = 1; i < HEADS; i++) {
-        size_t head = put_head(flood + size, NGHTTP2_FLAG_END_HEADERS, 2 * i + 1);
-        memset(flood + size + head, 0xBE, NAMED);
-        (void)put_frame(flood + size, head - 9 + NAMED, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS,
+        size_t head = put_head(bytes + size, NGHTTP2_FLAG_END_HEADERS, 2 * i + 1);
+        memset(bytes + size + head, 0xBE, NAMED);
+        (void)put_frame(bytes + size, head - 9 + NAMED, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS,
                         2 * i + 1);
         size += head + NAMED;
     }
-    http2_raw(&client, flood, size);
+    return size;
+}
+
+TEST(heads_beyond_the_work_of_a_turn_wait_for_the_next)
+{
+    static uint8_t flood[64 << 10];
+    uint64_t most = 0;
+
+    begin();
+    http2_raw(&client, flood, put_heads(flood));
     said_size = 0;
     for (int i = 0; i < 200; i++) {
         uint64_t before = rig.api->accounts.work[KS_WORK_HEADS];
@@ -228,6 +235,29 @@ TEST(heads_beyond_the_work_of_a_turn_wait_for_the_next)
     /* What it has of its own, and the turn, which nobody else wants. */
     EXPECT(most <= KS_WORK_QUANTUM + KS_WORK_TURN + 4 * LETTERS);
     EXPECT(rig.api->accounts.work[KS_WORK_HEADS] > HEADS * NAMED * LETTERS);
+    EXPECT_EQ_U64(rig.api->http2->streams, HEADS);
+    end();
+}
+
+/* A turn reads four times. Three of these reads are frames that cost nearly nothing; the heads come in the fourth, are
+ * too much, and nothing comes after them that would wake the connection. */
+TEST(heads_in_the_last_read_of_a_turn_are_read_on_in_the_next)
+{
+    enum { FILLER = 16384, UNKNOWN_TYPE = 0x42, FILLERS = 3 * (64 << 10) / FILLER };
+    static uint8_t flood[FILLERS * FILLER + (64 << 10)];
+    size_t size = 0;
+    int room = 212992;
+
+    begin();
+    http2_turns(&client, 20);
+    EXPECT_EQ_I64(setsockopt(client.fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)), 0);
+    for (; size < FILLERS * FILLER; size += FILLER)
+        (void)put_frame(flood + size, FILLER - 9, UNKNOWN_TYPE, 0, 0);
+    size += put_heads(flood + size);
+    EXPECT_EQ_I64(send(client.fd, flood, size, MSG_DONTWAIT), (int64_t)size);
+    said_size = 0;
+    for (int i = 0; i < 200; i++)
+        (void)listen_raw();
     EXPECT_EQ_U64(rig.api->http2->streams, HEADS);
     end();
 }
