@@ -275,11 +275,10 @@ enum ks_ack_status ks_batch_id_read(const struct ks_ack_key *key, ks_view text,
     status = open_id(key, text, KIND_BATCH, bytes, &size, ret_ack);
     if (status != KS_ACK_ID_OK)
         return status;
-    /* The MAC is ours, so the rest is as we wrote it. */
     size -= HEAD_BYTES + MAC_BYTES;
-    assert(size % RUN_BYTES == 0 && size > 0);
+    if (size == 0 || size % RUN_BYTES != 0 || size / RUN_BYTES > KS_BATCH_RUNS_MAX)
+        return KS_ACK_ID_MALFORMED;
     ret_ack->run_count = (uint32_t)(size / RUN_BYTES);
-    assert(ret_ack->run_count <= KS_BATCH_RUNS_MAX);
     for (uint32_t i = 0; i < ret_ack->run_count; i++) {
         take_place(&at, &ret_ack->runs[i]);
         ret_ack->runs[i].count = (uint32_t)take(&at, 4);
