@@ -760,7 +760,8 @@ ks_err ks_local_source_open(struct ks_loop *loop, const char *path, const char *
     source->state = KS_STORE_READY;
     source->timer.due = timer_due;
     source->work.db = source->db;
-    source->trim_at = ks_instant_add(ks_loop_now(loop), ks_span_ms(KS_LOCAL_TRIM_MORE_MS));
+    /* The first job trims: what expired while nobody was here is not read. */
+    source->trim_at = ks_loop_now(loop);
     ks_link_init(&source->readers);
     ks_link_init(&source->puts);
     ks_link_init(&source->calls);
