@@ -427,6 +427,8 @@ fuzz: deps deps-fuzz  ## Fuzz every parser of outside bytes for FUZZ_SECONDS=10 
 	@tests/lib/fuzz $(FUZZ_SECONDS) $(FUZZ_C:tests/fuzz/%.c=build/fuzz/bin/%)
 
 fuzzers: $(FUZZERS)
+# Where everybody waits, time goes on: the clock is theirs.
+$(B)/bin/%_api: LINK_EXTRA += -Wl,--wrap=clock_gettime
 $(B)/bin/%: $(B)/obj/tests/fuzz/%.o $(LIB)
 	@mkdir -p $(@D)
 	$(call say,link     $@)

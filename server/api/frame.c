@@ -32,7 +32,7 @@ enum {
 
 /* All of a head but the common part, the sequence number and the key; both formats stay well below.
  */
-enum { HEAD_REST_MAX = 448 };
+enum { HEAD_REST_MAX = 448, KEY_UNICODE_MAX = 3 * KS_PARTITION_KEY_MAX + 4 };
 
 /* ---- Writing bytes; the room was judged before ---- */
 
@@ -332,15 +332,25 @@ static enum ks_frame_encoding spelling_of(const struct ks_framer *framer,
 
 /* ---- Protobuf ---- */
 
-/* Kinesis promises Unicode; whoever breaks that must not break the readers of a proto string. */
-static ks_view unicode_key(ks_view key, uint8_t buffer[KS_PARTITION_KEY_MAX])
+/* Kinesis promises Unicode; whoever breaks that must not break the readers of a proto string. As JSON has it: U+FFFD for
+ * each byte that is none. */
+static ks_view unicode_key(ks_view key, uint8_t buffer[KEY_UNICODE_MAX])
 {
-    if (ks_view_is_utf8(key))
+    static const ks_view replacement = {(const uint8_t *)"\xEF\xBF\xBD", 3};
+    size_t size = 0;
+
+    if (ks_view_is_unicode(key))
         return key;
-    assert(key.size <= KS_PARTITION_KEY_MAX);
-    for (size_t i = 0; i < key.size; i++)
-        buffer[i] = key.data[i] < 0x80 ? key.data[i] : '?';
-    return ks_view_of(buffer, key.size);
+    while (key.size > 0 && size <= KEY_UNICODE_MAX - 4) {
+        const size_t character = ks_view_character(key);
+        const size_t taken = character == 0 ? 1 : character;
+        const ks_view written = character == 0 ? replacement : ks_view_of(key.data, character);
+
+        memcpy(buffer + size, written.data, written.size);
+        size += written.size;
+        key = ks_view_of(key.data + taken, key.size - taken);
+    }
+    return ks_view_of(buffer, size);
 }
 
 /* The field behind the data, if there is one. */
@@ -353,7 +363,7 @@ static const char *tail_of(const struct ks_framer *framer)
 static uint8_t *put_fields(struct ks_framer *framer, uint8_t *at, const struct ks_record *record)
 {
     static uint8_t key
-        [KS_PARTITION_KEY_MAX]; /* Written before it is read; of a local one each byte is made zero. */
+        [KEY_UNICODE_MAX]; /* Written before it is read; of a local one each byte is made zero. */
 
     at = put_varint(put_tag(at, RECORD_ACK_ID, WIRE_BYTES), KS_ACK_ID_SIZE);
     ks_ack_id_write(&framer->stamp, framer->next, (char *)at);

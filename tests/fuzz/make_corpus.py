@@ -10,6 +10,7 @@ SPDX-License-Identifier: Apache-2.0
 import base64
 import datetime
 import email.utils
+import hashlib
 import json
 import os
 import re
@@ -259,6 +260,71 @@ def http1():
     write("http1", "half", b"GET /a?b=%41&c HTTP/1.0\r\nAccept: */*\r\n")
 
 
+def cbor(value):
+    """RFC 8949, section 3; as AWS writes it, instants are numbers of milliseconds behind tag 1."""
+    def head(major, number):
+        for info, size in ((24, 1), (25, 2), (26, 4)):
+            if number < 24:
+                return bytes([major << 5 | number])
+            if number < 1 << 8 * size:
+                return bytes([major << 5 | info]) + number.to_bytes(size, "big")
+        return bytes([major << 5 | 27]) + number.to_bytes(8, "big")
+    if isinstance(value, dict):
+        return head(5, len(value)) + b"".join(cbor(name) + cbor(member) for name, member in value.items())
+    if isinstance(value, list):
+        return head(4, len(value)) + b"".join(map(cbor, value))
+    if isinstance(value, bytes):
+        return head(2, len(value)) + value
+    return head(3, len(value.encode())) + value.encode() if isinstance(value, str) else head(0, value)
+
+
+def aggregate(*records):
+    """AGGREGATION_FORMAT.md of the Kinesis Producer Library."""
+    message = protobuf(1, "one key", *[part for data in records for part in (3, protobuf(1, 0, 3, data))])
+    return b"\xf3\x89\x9a\xc2" + message + hashlib.md5(message).digest()
+
+
+def records_api():
+    """Two bytes of choices, then answers behind their lengths; see the head of the program."""
+    contents = {"words": [b"one", b"two", b'{"a": [1, null]}'], "bytes": [bytes(range(256)), b"\xff\xfe", b""],
+                "aggregate": [aggregate(b"one", b"two", b"three"), b"alone"], "broken_aggregate": [aggregate(b"one")[:-1] + b"x"],
+                "text": ["d\u00fcr\u0000 \u2028\U0001f600".encode(), b"\"quoted\\\" \n\t", b"[" * 40 + b"]" * 40]}
+    for at, (name, records) in enumerate(contents.items()):
+        for fanout in (False, True):
+            rest = ({"ContinuationSequenceNumber": "300"} if fanout else {"NextShardIterator": "next"}) | {"MillisBehindLatest": 7}
+            spoken = [{"SequenceNumber": str(200 + number), "PartitionKey": f"key-{number}", "Data": data}
+                      for number, data in enumerate(records)]
+            in_cbor = cbor({"Records": spoken, **rest})
+            in_json = json.dumps({"Records": [{**record, "Data": base64.b64encode(record["Data"]).decode(),
+                                               "ApproximateArrivalTimestamp": SECONDS + 0.25} for record in spoken], **rest}).encode()
+            for choice, text in ((0, in_json), (2, in_cbor)):
+                answer = len(text).to_bytes(2, "big") + text
+                write("records_api", f"{name}_{choice + fanout}", bytes([choice + fanout, 3 * at]) + answer)
+    end = b'{"Records":[],"MillisBehindLatest":0,"ChildShards":[]}'
+    write("records_api", "end", b"\0\0" + len(end).to_bytes(2, "big") + end)
+    expired = b'!{"__type":"ExpiredIteratorException","message":"late"}'
+    write("records_api", "expired", b"\0\5" + len(expired).to_bytes(2, "big") + expired + answer)
+
+
+def letters_api():
+    """Two bytes of choices, then rows: the columns that are given, in the order of the table."""
+    def row(**given):
+        columns = ["id", "stream", "shard", "sequence", "sub", "key", "data", "reason", "arrival_ms", "died_ms", "attempts", "cause"]
+        cells = b"".join(bytes([kind]) + len(value).to_bytes(2, "big") + value
+                         for kind, value in (given[name] for name in columns if name in given))
+        return sum(1 << at for at, name in enumerate(columns) if name in given).to_bytes(2, "big") + cells
+    text, blob, number, real = range(4)
+    write("letters_api", "sound", b"\0\0" + 3 * row())
+    write("letters_api", "discarded", b"\1\2" + 3 * row())
+    write("letters_api", "contents", b"\3\0" + row(data=(blob, bytes(range(256)))) + row(data=(blob, b""))
+          + row(data=(blob, b'{"a":1}'), reason=(blob, "\u00fc\n".encode())))
+    write("letters_api", "keys", b"\4\0" + row(key=(blob, b"\xff\xfe")) + row(key=(blob, b"k" * 2000)) + row(key=(blob, b"")))
+    write("letters_api", "places", b"\5\0" + row(sequence=(text, b"9" * 60)) + row(sequence=(text, b"x"), sub=(number, b"\x7f" + b"\xff" * 7))
+          + row(shard=(text, b"")) + row(id=(text, b"a/b?c%d"), stream=(text, b"other")))
+    write("letters_api", "numbers", b"\6\0" + row(arrival_ms=(number, b"\xff" * 8)) + row(died_ms=(number, b"\x7f" + b"\xff" * 7))
+          + row(attempts=(number, b"\1\0\0\0\0")) + row(cause=(number, b"\x09")) + row(sub=(real, b"\7")))
+
+
 if __name__ == "__main__":
     codec()
     response_head()
@@ -274,3 +340,5 @@ if __name__ == "__main__":
     look()
     client()
     http1()
+    records_api()
+    letters_api()

@@ -543,10 +543,41 @@ TEST(a_key_that_is_not_unicode_does_not_break_a_reader)
     struct ks_framer framer;
 
     make_records();
-    records[0].partition_key = ks_view_of("a\xff", 2);
+    records[0].partition_key = ks_view_of("a\xff\xc3\xa9", 4);
     begin(&framer, KS_FRAME_PROTOBUF, 1);
     EXPECT_EQ_I64(write_all(&framer, KS_FILL_MIN), KS_FRAME_DONE);
-    records[0].partition_key = KS_VIEW("a?");
+    /* U+FFFD, as in JSON. */
+    records[0].partition_key = KS_VIEW("a\xef\xbf\xbd\xc3\xa9");
+    expect_protobuf(1);
+}
+
+TEST(a_key_with_a_nul_is_written_as_it_is)
+{
+    static const uint8_t field[] = {0x42, 4, 0xc3, 0xa9, 0, 'z'};
+    struct ks_framer framer;
+
+    make_records();
+    records[0].partition_key = ks_view_of(field + 2, 4);
+    begin(&framer, KS_FRAME_PROTOBUF, 1);
+    EXPECT_EQ_I64(write_all(&framer, KS_FILL_MIN), KS_FRAME_DONE);
+    EXPECT(memmem(out, out_size, field, sizeof(field)) != NULL);
+}
+
+/* The longest key that a source can have, none of it Unicode. */
+TEST(a_long_key_that_is_not_unicode_is_written_whole)
+{
+    static uint8_t bad[KS_PARTITION_KEY_MAX];
+    static uint8_t replaced[3 * KS_PARTITION_KEY_MAX];
+    struct ks_framer framer;
+
+    memset(bad, 0xff, sizeof(bad));
+    for (size_t i = 0; i < sizeof(bad); i++)
+        memcpy(replaced + 3 * i, "\xef\xbf\xbd", 3);
+    make_records();
+    records[0].partition_key = ks_view_of(bad, sizeof(bad));
+    begin(&framer, KS_FRAME_PROTOBUF, 1);
+    EXPECT_EQ_I64(write_all(&framer, 1 << 16), KS_FRAME_DONE);
+    records[0].partition_key = ks_view_of(replaced, sizeof(replaced));
     expect_protobuf(1);
 }
 
