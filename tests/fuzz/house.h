@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* house.h - the whole sidecar but for its process: a switchboard on any lease store, source and dead letters, the API on
- * a Unix socket, and a client of it that judges whatever comes back. Everything is on one thread but the jobs of SQLite.
+/* house.h - the whole sidecar but for its process: a switchboard on any lease store, source and dead letters, the API
+ * on Unix sockets, and a client of it that judges what comes back. All is on one thread but the jobs of SQLite.
  *
  * The clock goes on by itself where everybody waits: it is ours (--wrap=clock_gettime).
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* letters_api.c - any rows in a file of dead letters, up to the byte that is written to an app: they are listed, ordered
- * to be delivered again or discarded, come in each encoding as they were listed, and are settled.
+/* letters_api.c - any rows in a file of dead letters, up to the byte that is written to an app: they are listed, are
+ * ordered to be delivered again or discarded, come in each encoding as they were listed, and are settled.
  *
  * The first byte says in which ways they are asked for, the second one has a bit for each that is discarded. Then rows:
  * two bytes, a bit for each column that follows; a column is a byte that says its type, two of its length, and its

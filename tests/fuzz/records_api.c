@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* records_api.c - any answers with records, up to the byte that is written to an app: the real sources, the taking apart
- * of aggregates, core and API run on them. What comes is the same record in each encoding, and is settled in the end.
+/* records_api.c - any answers with records, up to the byte that is written to an app: the real sources, the taking
+ * apart of aggregates, core and API run on them. What comes is the same record in each encoding, and is settled in the
+ * end.
  *
  * The first byte says how records are read: bit 0 fan-out, bit 1 in CBOR; the second one in which ways they are asked
  * for. Then answers, each behind two bytes of its length: of GetRecords, or what SubscribeToShard tells as one event.

@@ -21,6 +21,7 @@ build_house() {
         >"$root/server/core/lease.c"
     printf '#include "core/lease.h"\n' >"$root/tests/unit/core/lease_test.c"
     printf 'X(lease_duration_ms, U32, 10000, 1000, 600000, "How long.")\n' >"$root/server/base/options.def"
+    printf 'server/core/lease.c\n    the lease <- server/core/lease.h | a > 0\n' >"$root/tests/tidy/asserts.txt"
     printf 'Say `--lease-duration-ms`.\n' >"$root/docs/options.md"
 }
 
@@ -63,7 +64,7 @@ compile_pure() {
 }
 
 build_house
-for check in floors banned lengths tested documented formatted headers names; do content "$check"; done
+for check in floors banned lengths tested documented asserts formatted headers names; do content "$check"; done
 compile_pure
 content purity
 
@@ -120,6 +121,16 @@ lines 801 '' | sed '$s/$/int x;/' >"$root/server/core/bad.c"
 finds lengths 'server/core/bad.c:801: a file of 801 lines'
 plant server/core/bad.c "/* $(lines 1 "$(printf '%120s' x)") */"
 finds lengths 'server/core/bad.c:1: a line of 126 columns'
+
+printf '#include "core/lease.h"\n\n#include <assert.h>\n\nint ks_lease_add(int a)\n{\n    assert(a > 0);\n    assert(a <\n           (9)); /* assert(no) */\n    return a;\n}\n' \
+    >"$root/server/core/lease.c"
+finds asserts 'server/core/lease.c:8: tests/tidy/asserts.txt does not have assert(a < (9))'
+printf '    ours | a == 7\n' >>"$root/tests/tidy/asserts.txt"
+finds asserts 'server/core/lease.c has no assert(a == 7) any more'
+sed -i 's/lease.h/lost.h/' "$root/tests/tidy/asserts.txt"
+finds asserts 'tests/tidy/asserts.txt:2: there is no server/core/lost.h'
+sed -i 's/the lease <- /<- /' "$root/tests/tidy/asserts.txt"
+finds asserts 'tests/tidy/asserts.txt:2: say'
 
 plant server/core/untested.c 'int x;'
 finds tested 'server/core/untested.c:1: no test names it'
