@@ -2,7 +2,8 @@
 #
 # Sources are found, not listed: a new file in server/, proto/ or tests/ needs no edit here.
 # Each variant has its own folder: build/ (what ships), build/san (sanitizers), build/clang,
-# build/pure (the core alone, for the linker to judge) and build/fuzz. Asserts stay on in all.
+# build/pure (the core alone, for the linker to judge), build/fuzz and build/cover (the fuzz programs, with what they
+# reach). Asserts stay on in all.
 # SPDX-License-Identifier: Apache-2.0
 
 VARIANT ?= release
@@ -71,6 +72,14 @@ CC := clang
 OPTIMIZE := -O1 -g $(SANITIZERS) -fsanitize=fuzzer-no-link
 HARDENING :=
 LINK_EXTRA := $(SANITIZERS) -fsanitize=fuzzer
+endif
+
+ifeq ($(VARIANT),cover)
+B := build/cover
+CC := clang
+OPTIMIZE := -O1 -g -fprofile-instr-generate -fcoverage-mapping
+HARDENING :=
+LINK_EXTRA := -fprofile-instr-generate -fsanitize=fuzzer
 endif
 
 # Expanded when first used, so that `deps` has had its chance to install what is asked here.
@@ -340,6 +349,14 @@ operations: deps all  ## Have apps and operators do everything of the API by cha
 load: deps all  ## Judge costly clients beside an app that behaves well: its p99, memory, heartbeats.
 	@tests/load/load.py
 
+.PHONY: seccomp calls
+seccomp: deps all $(DOUBLES)  ## Run the end-to-end tests with --seccomp on.
+	@KINESIS_SIDECAR_SECCOMP=on $(RUN) -j 4 "end to end" -- $(E2E)
+
+calls: deps all $(DOUBLES)  ## Run them under strace, and compare the calls of the system with server/main/calls.def.
+	@tests/need strace:strace
+	@tests/lib/calls $(KS_BIN) $(RUN) -j 4 "end to end" -- $(E2E)
+
 .PHONY: bench-fleet
 bench-fleet: $(SIM)  ## Simulate 500 workers that share 10,000 shards, and tell what fleets cost beside KCL.
 	$(SIM) --scale 500 10000
@@ -388,8 +405,8 @@ bare:  ## Build a bare Debian 12 with debootstrap and do `make run`, `make demo`
 	@tests/bare $(STEPS)
 
 # One after the other; each ends with a total of its own.
-PROOFS := mutants san soak operations cross-check interop-flips bare
-proof:  ## Run the long proofs: mutants, san, soak, operations, cross-check, interop-flips, bare; one after the other.
+PROOFS := mutants san soak operations load seccomp calls cross-check interop-flips bare
+proof:  ## Run the long proofs: mutants, san, soak, operations, load, seccomp, calls, cross-check, interop-flips, bare; one after the other.
 	@failed=; for one in $(PROOFS); do \
 	    echo "== make $$one"; $(MAKE) $$one || failed="$$failed $$one"; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
@@ -406,7 +423,7 @@ browser: deps all  ## The dashboard in a headless Chromium; pictures of it go to
 	@tests/need chromium:chromium chromedriver:chromium-driver
 	@tests/e2e/browser $(CURDIR)/$(B)/browser
 
-.PHONY: check bench fuzz fuzzers objects pure format docs
+.PHONY: check bench fuzz fuzz-coverage fuzzers objects pure format docs
 check: deps  ## Check the house: floors, purity, banned calls, headers, lengths, format, warnings, cppcheck, pyflakes.
 	@tests/tidy/run
 
@@ -425,6 +442,10 @@ bench-clients: deps all $(B)/bench/clients  ## Measure with clients of other peo
 fuzz: deps deps-fuzz  ## Fuzz every parser of outside bytes for FUZZ_SECONDS=10 each.
 	$(AGAIN) VARIANT=fuzz fuzzers
 	@tests/lib/fuzz $(FUZZ_SECONDS) $(FUZZ_C:tests/fuzz/%.c=build/fuzz/bin/%)
+
+fuzz-coverage: deps deps-fuzz  ## What of server/ the fuzz programs reach with the inputs that are kept.
+	$(AGAIN) VARIANT=cover fuzzers
+	@tests/lib/fuzz_coverage $(FUZZ_C:tests/fuzz/%.c=build/cover/bin/%)
 
 fuzzers: $(FUZZERS)
 # Where everybody waits, time goes on: the clock is theirs.

@@ -286,6 +286,7 @@ class Sidecar:
         self.options = {"stream": "demo", "application": "demo", "worker_id": name,
                         "listen": f"127.0.0.1:{self.port}", "ops_listen": f"127.0.0.1:{self.ops_port}"}
         self.options.update(options)
+        self.wrapper = []  # A program that starts it, and its words.
         self.process = None
 
     @staticmethod
@@ -318,7 +319,7 @@ class Sidecar:
         return args
 
     def start(self, ready=True):
-        self.process = spawn([BINARY, "run", *self.args], self.log, env=self.env)
+        self.process = spawn([*self.wrapper, BINARY, "run", *self.args], self.log, env=self.env)
         if ready:
             self.wait_ready()
         return self

@@ -7,7 +7,7 @@ import socket
 import stat
 import subprocess
 
-from lib import BINARY, Sidecar, check, check_equal, main, numbered, settle, spawn, test, wait_until
+from lib import BINARY, ROOT, Sidecar, check, check_equal, main, numbered, settle, spawn, test, wait_until
 
 FILES = ("stream.db", "leases.db", "dead_letters.db")
 
@@ -116,6 +116,21 @@ def an_app_orders_nothing_of_an_operator(folder):
                              capture_output=True, timeout=30)
     check_equal(command.returncode, 0, command.stderr)
     sidecar.stop()
+
+
+@test()
+def where_the_kernel_has_no_landlock_and_no_seccomp_it_says_so_and_starts(folder):
+    sidecar = Sidecar.local(folder, seccomp="on")
+    sidecar.wrapper = [os.path.join(ROOT, "build", "doubles", "old_kernel")]
+    sidecar.start()
+    sidecar.put(numbered(20))
+    check_equal(len(settle(sidecar, 20)), 20)
+    sidecar.stop()
+    lines = [line for line in sidecar.said().splitlines() if "hardening:" in line]
+    for part in ("no PR_SET_NO_NEW_PRIVS", "no Landlock here (Function not implemented)",
+                 "no seccomp here (Invalid argument): --seccomp does nothing"):
+        check(len([line for line in lines if part in line]) == 1, f"one line says {part!r}: {lines}")
+    check_equal(len(lines), 3)
 
 
 @test()
