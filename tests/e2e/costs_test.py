@@ -10,7 +10,7 @@ import os
 import socket
 import struct
 
-from http2 import CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, WINDOW_UPDATE, Peer, block, frame
+from http2 import CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, WINDOW_UPDATE, Peer, block, frame, line
 from lib import RawStream, Sidecar, check, check_equal, main, test, wait_until
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -37,19 +37,6 @@ def limits(sidecar):
     return {row["kind"]: row["limit"] for row in sidecar.get("/v1/status")["held"]}
 
 
-def line(name, value, indexed=False):
-    """A header line (RFC 7541, sections 6.2.1 and 6.2.2), kept in the table if it is `indexed`."""
-    def text(value):
-        size, out = len(value), b""
-        if size < 127:
-            return bytes([size]) + value
-        size -= 127
-        while size >= 128:
-            out, size = out + bytes([size % 128 + 128]), size // 128
-        return bytes([127]) + out + bytes([size]) + value
-    return (b"\x40" if indexed else b"\0") + text(name) + text(value)
-
-
 FIRST_OF_TABLE = b"\xbe"  # One byte that is the whole line that was kept last.
 
 
@@ -69,7 +56,7 @@ def lines_of_one_byte_cost_no_more_than_a_head(folder):
         for trailers in (False, True):
             before = work(sidecar, "heads")
             peer = Peer(port)
-            first = block(path, "POST" if trailers else "GET") + line(b"x", b"a" * 4000, True)
+            first = block(path, "POST" if trailers else "GET") + line("x", "a" * 4000, kept=True)
             sent = 0
             if trailers:
                 peer.send(frame(HEADERS, END_HEADERS, 1, first))
@@ -98,9 +85,9 @@ def heads_are_read_over_many_turns_and_all_are_served(folder):
     sidecar = Sidecar.local(folder).start()
     peer = Peer(sidecar.port)
     ask = b"\xc2\xc1\xc0\xbf" + FIRST_OF_TABLE * 3  # The newest is last: method, scheme, authority, path.
-    first = b"".join(line(name, value, True) for name, value in
-                     ((b":method", b"GET"), (b":scheme", b"http"), (b":authority", b"localhost"), (b":path", b"/v1/none"),
-                      (b"x", b"a" * 3500)))
+    first = b"".join(line(name, value, kept=True) for name, value in
+                     ((":method", "GET"), (":scheme", "http"), (":authority", "localhost"), (":path", "/v1/none"),
+                      ("x", "a" * 3500)))
     before = work(sidecar, "heads")
     peer.send(frame(HEADERS, END_HEADERS | END_STREAM, 1, first) +
               b"".join(frame(HEADERS, END_HEADERS | END_STREAM, 3 + 2 * at, ask) for at in range(120)))

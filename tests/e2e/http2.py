@@ -16,21 +16,23 @@ def frame(kind, flags=0, stream=0, payload=b""):
     return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
 
 
-def block(path, method="GET", **more):
-    """A header block of literals (RFC 7541, section 6.2.2)."""
-    def number(value, bits):
-        if value < (1 << bits) - 1:
-            return bytes([value])
-        out, value = bytes([(1 << bits) - 1]), value - (1 << bits) + 1
-        while value >= 128:
-            out, value = out + bytes([value % 128 + 128]), value // 128
-        return out + bytes([value])
+def line(name, value, kept=False):
+    """A header line of literals (RFC 7541, sections 6.2.1 and 6.2.2); the table has it from then on if it is `kept`."""
+    def text(part):
+        size, out = len(part), b""
+        if size < 127:
+            return bytes([size]) + part
+        size -= 127
+        while size >= 128:
+            out, size = out + bytes([size % 128 + 128]), size // 128
+        return bytes([127]) + out + bytes([size]) + part
+    return (b"\x40" if kept else b"\0") + text(name.encode()) + text(value.encode())
 
-    def text(value):
-        return number(len(value), 7) + value.encode()
+
+def block(path, method="GET", **more):
     lines = [(":method", method), (":scheme", "http"), (":authority", "localhost"), (":path", path)]
     lines += [(name.replace("_", "-"), str(value)) for name, value in more.items()]
-    return b"".join(b"\0" + text(name) + text(value) for name, value in lines)
+    return b"".join(line(name, value) for name, value in lines)
 
 
 class Peer:

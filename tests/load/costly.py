@@ -14,25 +14,12 @@ import struct
 import time
 
 from http2 import (CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE,
-                   block, frame)
+                   block, frame, line)
 
 KIB, MIB = 1 << 10, 1 << 20
 WINDOW_OF_NONE = struct.pack(">HI", 4, 0)
 INDEXED = b"\xbe"  # One byte that is the line of the table that was kept last.
 JSON = b"Content-Type: application/json\r\n"
-
-
-def line(name, value):
-    """A header line that is kept in the table."""
-    def text(part):
-        size, out = len(part), b""
-        if size < 127:
-            return bytes([size]) + part
-        size -= 127
-        while size >= 128:
-            out, size = out + bytes([size % 128 + 128]), size // 128
-        return bytes([127]) + out + bytes([size]) + part
-    return b"\x40" + text(name) + text(value)
 
 
 def connect(port, first=b""):
@@ -104,7 +91,7 @@ def stream_of(rounds):
 
 
 def header_block(path, rounds):
-    first = block(path) + (line(b"x", b"a" * 4000) if rounds == 0 else b"")
+    first = block(path) + (line("x", "a" * 4000, kept=True) if rounds == 0 else b"")
     parts = [first + INDEXED * (16 * KIB - len(first))] + [INDEXED * 16 * KIB] * 4
     out = frame(HEADERS, END_STREAM, stream_of(rounds), parts[0])
     for left, part in zip(range(3, -1, -1), parts[1:]):
@@ -124,8 +111,8 @@ def hpack_ops(ports, _, end, sent):
 
 def heads(ports, _, end, sent):
     """Heads of 12 KB that are seven bytes each."""
-    first = b"".join(line(name, value) for name, value in (
-        (b":method", b"GET"), (b":scheme", b"http"), (b":authority", b"localhost"), (b":path", b"/v1/none"), (b"x", b"a" * 3500)))
+    first = b"".join(line(name, value, kept=True) for name, value in (
+        (":method", "GET"), (":scheme", "http"), (":authority", "localhost"), (":path", "/v1/none"), ("x", "a" * 3500)))
 
     def piece(_, rounds):
         if rounds == 0:
