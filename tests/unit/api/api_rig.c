@@ -123,35 +123,45 @@ const char *rig_read(struct rig *rig, int fd, const char *part)
     return NULL;
 }
 
-const char *rig_call(struct rig *rig, const char *method, const char *target, const char *body)
+const char *rig_say(struct rig *rig, const char *name, const char *bytes, size_t size)
 {
-    static char request[64 << 10];
-    int fd = rig_connect(rig, "api");
-    int size = snprintf(request, sizeof(request),
-                        "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
-                        "Content-Length: %zu\r\n\r\n%s",
-                        method, target, strlen(body), body);
+    int fd = rig_connect(rig, name);
     const char *answer;
 
-    EXPECT(size > 0 && (size_t)size < sizeof(request));
-    rig_send(rig, fd, request, (size_t)size);
+    rig_send(rig, fd, bytes, size);
     answer = rig_read(rig, fd, NULL);
     (void)close(fd);
     return answer;
 }
 
+void rig_expect_refused(struct rig *rig, const char *request, size_t size, const char *status)
+{
+    const char *answer = rig_say(rig, "api", request, size);
+
+    EXPECT_CONTAINS(answer, status);
+    EXPECT_CONTAINS(answer, "Connection: close");
+    EXPECT_CONTAINS(answer, "\"retryable\":");
+}
+
+const char *rig_call(struct rig *rig, const char *method, const char *target, const char *body)
+{
+    static char request[64 << 10];
+    int size = snprintf(request, sizeof(request),
+                        "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                        "Content-Length: %zu\r\n\r\n%s",
+                        method, target, strlen(body), body);
+
+    EXPECT(size > 0 && (size_t)size < sizeof(request));
+    return rig_say(rig, "api", request, (size_t)size);
+}
+
 const char *rig_ops(struct rig *rig, const char *target)
 {
     char request[200];
-    int fd = rig_connect(rig, "ops");
     int size = snprintf(request, sizeof(request),
                         "GET %s HTTP/1.1\r\nHost: any\r\nConnection: close\r\n\r\n", target);
-    const char *answer;
 
-    rig_send(rig, fd, request, (size_t)size);
-    answer = rig_read(rig, fd, NULL);
-    (void)close(fd);
-    return answer;
+    return rig_say(rig, "ops", request, (size_t)size);
 }
 
 const char *rig_member(const char *json, const char *name)

@@ -25,6 +25,10 @@ void rig_send(struct rig *rig, int fd, const char *bytes, size_t size);
 /* Reads until `part` has come, or, with NULL, until the other side closes; fails the test if that takes too long. What
  * has come, with a NUL; it lives until the next call. */
 const char *rig_read(struct rig *rig, int fd, const char *part);
+/* Sends bytes on a new connection to `name`, and reads until it closes. */
+const char *rig_say(struct rig *rig, const char *name, const char *bytes, size_t size);
+/* The same with a request that is refused: with this status, a problem, and the end of the connection. */
+void rig_expect_refused(struct rig *rig, const char *request, size_t size, const char *status);
 /* Turns the loop for so long. */
 void rig_turn(struct rig *rig, int64_t ms);
 

@@ -12,27 +12,6 @@
 
 static struct rig rig;
 
-/* Sends bytes on a new connection and reads until it closes. */
-static const char *say(const char *bytes, size_t size)
-{
-    int fd = rig_connect(&rig, "api");
-    const char *answer;
-
-    rig_send(&rig, fd, bytes, size);
-    answer = rig_read(&rig, fd, NULL);
-    (void)close(fd);
-    return answer;
-}
-
-static void expect_refused(const char *request, size_t size, const char *status)
-{
-    const char *answer = say(request, size);
-
-    EXPECT_CONTAINS(answer, status);
-    EXPECT_CONTAINS(answer, "Connection: close");
-    EXPECT_CONTAINS(answer, "\"retryable\":");
-}
-
 TEST(a_body_that_is_announced_too_large_is_refused_at_once)
 {
     static const char *const lengths[] = {"4097", "18446744073709551614", "18446744073709551615"};
@@ -44,7 +23,7 @@ TEST(a_body_that_is_announced_too_large_is_refused_at_once)
                             "POST /v1/records/ack HTTP/1.1\r\nHost: a\r\n"
                             "Content-Length: %s\r\n\r\n",
                             lengths[i]);
-        expect_refused(request, (size_t)size, "HTTP/1.1 413");
+        rig_expect_refused(&rig, request, (size_t)size, "HTTP/1.1 413");
     }
     rig_end(&rig);
 }
@@ -59,12 +38,12 @@ TEST(chunks_are_swallowed_to_twice_the_limit)
                     "POST /v1/records/ack HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
                     "1388\r\n%05000d\r\n0\r\n\r\n",
                     0);
-    expect_refused(request, (size_t)size, "HTTP/1.1 413");
+    rig_expect_refused(&rig, request, (size_t)size, "HTTP/1.1 413");
     size = snprintf(request, sizeof(request),
                     "POST /v1/records/ack HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
                     "2710\r\n%010000d\r\n0\r\n\r\n",
                     0);
-    expect_refused(request, (size_t)size, "HTTP/1.1 413");
+    rig_expect_refused(&rig, request, (size_t)size, "HTTP/1.1 413");
     rig_end(&rig);
 }
 
@@ -75,7 +54,7 @@ TEST(an_error_does_not_cost_the_connection)
     const char *answer;
 
     rig_begin(&rig);
-    answer = say(two, sizeof(two) - 1);
+    answer = rig_say(&rig, "api", two, sizeof(two) - 1);
     EXPECT_CONTAINS(answer, "HTTP/1.1 404");
     EXPECT_CONTAINS(answer, "HTTP/1.1 200");
     rig_end(&rig);

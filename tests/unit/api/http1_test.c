@@ -13,27 +13,6 @@
 
 static struct rig rig;
 
-/* Sends bytes on a new connection and reads until it closes. */
-static const char *say(const char *bytes, size_t size)
-{
-    int fd = rig_connect(&rig, "api");
-    const char *answer;
-
-    rig_send(&rig, fd, bytes, size);
-    answer = rig_read(&rig, fd, NULL);
-    (void)close(fd);
-    return answer;
-}
-
-static void expect_refused(const char *request, size_t size, const char *status)
-{
-    const char *answer = say(request, size);
-
-    EXPECT_CONTAINS(answer, status);
-    EXPECT_CONTAINS(answer, "Connection: close");
-    EXPECT_CONTAINS(answer, "\"retryable\":");
-}
-
 TEST(requests_that_a_proxy_may_read_otherwise_are_refused_and_closed)
 {
     static const struct {
@@ -69,7 +48,7 @@ TEST(requests_that_a_proxy_may_read_otherwise_are_refused_and_closed)
 
     rig_begin(&rig);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        expect_refused(bad[i].request, strlen(bad[i].request), bad[i].status);
+        rig_expect_refused(&rig, bad[i].request, strlen(bad[i].request), bad[i].status);
     rig_end(&rig);
 }
 
@@ -78,7 +57,7 @@ TEST(a_nul_in_the_request_line_is_refused)
     static const char request[] = "GET /v1/status\0x HTTP/1.1\r\nHost: a\r\n\r\n";
 
     rig_begin(&rig);
-    expect_refused(request, sizeof(request) - 1, "HTTP/1.1 400");
+    rig_expect_refused(&rig, request, sizeof(request) - 1, "HTTP/1.1 400");
     rig_end(&rig);
 }
 
@@ -89,7 +68,7 @@ TEST(a_connection_answers_one_request_after_the_other)
     const char *answer;
 
     rig_begin(&rig);
-    answer = say(two, sizeof(two) - 1);
+    answer = rig_say(&rig, "api", two, sizeof(two) - 1);
     EXPECT_CONTAINS(answer, "HTTP/1.1 200");
     EXPECT_CONTAINS(answer, "HTTP/1.1 404");
     rig_end(&rig);
@@ -103,7 +82,7 @@ TEST(a_large_head_is_told)
     rig_begin(&rig);
     size = snprintf(request, sizeof(request),
                     "GET /v1/status HTTP/1.1\r\nHost: a\r\nX: %0*d\r\n\r\n", KS_HEAD_BYTES_MAX, 0);
-    expect_refused(request, (size_t)size, "HTTP/1.1 431");
+    rig_expect_refused(&rig, request, (size_t)size, "HTTP/1.1 431");
     rig_end(&rig);
 }
 
@@ -112,7 +91,7 @@ TEST(http_1_0_is_answered_too)
     static const char request[] = "GET /v1/status HTTP/1.0\r\n\r\n";
 
     rig_begin(&rig);
-    EXPECT_CONTAINS(say(request, sizeof(request) - 1), "\"worker_id\":\"worker\"");
+    EXPECT_CONTAINS(rig_say(&rig, "api", request, sizeof(request) - 1), "\"worker_id\":\"worker\"");
     rig_end(&rig);
 }
 
@@ -203,7 +182,7 @@ TEST(query_of_too_many_parameters_is_refused_and_ends_its_connection_alone)
     memcpy(request + size, rest, sizeof(rest) - 1);
     size += sizeof(rest) - 1;
     rig_begin(&rig);
-    expect_refused(request, size, "HTTP/1.1 431");
+    rig_expect_refused(&rig, request, size, "HTTP/1.1 431");
     EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/status", ""), "HTTP/1.1 200");
     rig_end(&rig);
 }
