@@ -11,7 +11,7 @@ import socket
 import struct
 
 from http2 import CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, WINDOW_UPDATE, Peer, block, frame, line
-from lib import RawStream, Sidecar, check, check_equal, main, test, wait_until
+from lib import SLOW, RawStream, Sidecar, check, check_equal, main, test, wait_until
 
 KIB, MIB = 1 << 10, 1 << 20
 UNITS_PER_BYTE = 16
@@ -224,6 +224,60 @@ def answers_that_nobody_takes_have_a_limit(folder):
         page = sidecar.get(f"/v1/dead-letters?page_token={token}")
         found, token = found + len(page["dead_letters"]), page.get("next_page_token") or None
     check_equal(found, 12)
+
+
+def resident(sidecar):
+    with open(f"/proc/{sidecar.process.pid}/status", encoding="ascii") as status:
+        return next(int(row.split()[1]) * KIB for row in status if row.startswith("VmRSS"))
+
+
+def streams_that_wait(sidecar):
+    """The shortest requests that there are, whose answers go on for ever and are not taken."""
+    peer = Peer(sidecar.port, settings=WINDOW_OF_NONE)
+    first = b"".join(line(name, value, kept=True) for name, value in
+                     ((":method", "GET"), (":scheme", "http"), (":authority", "localhost"), (":path", "/v1/events")))
+    asks = [first] + [b"\xc1\xc0\xbf\xbe"] * 249
+    sent = b"".join(frame(HEADERS, END_HEADERS | END_STREAM, 1 + 2 * at, ask) for at, ask in enumerate(asks))
+    peer.send(sent)
+    peer.until(lambda: sum(f[0] == HEADERS for f in peer.frames) == len(asks), 20, "all have an answer's head")
+    return [peer], len(sent)
+
+
+def letters_that_nobody_takes(sidecar):
+    peer = Peer(sidecar.port, settings=WINDOW_OF_NONE)
+    for at in range(40):
+        peer.ask(1 + 2 * at, "/v1/dead-letters")
+    peer.until(lambda: sum(f[0] == HEADERS for f in peer.frames) == 40, 20, "all have an answer's head")
+    return [peer], 40 * len(block("/v1/dead-letters"))
+
+
+def bodies_that_go_on(sidecar):
+    return [unfinished(sidecar, 16 * MIB, 15 * MIB)], 15 * MIB
+
+
+def heads_that_go_on(sidecar):
+    said = b"GET /v1/status HTTP/1.1\r\n" + b"x: " + b"a" * 12000
+    connections = [socket.create_connection(("127.0.0.1", sidecar.port)) for _ in range(50)]
+    for connection in connections:
+        connection.sendall(said)
+    return connections, len(connections) * len(said)
+
+
+@test(60)
+def what_is_held_for_a_client_is_16_times_what_it_sent_and_the_answers(folder):
+    sidecar = Sidecar.local(folder, memory_budget_bytes=32 * MIB).start()
+    letters(sidecar, 12, 900 * KIB)
+    for client in (streams_that_wait, heads_that_go_on, bodies_that_go_on, letters_that_nobody_takes):
+        before = resident(sidecar)
+        connections, sent = client(sidecar)
+        most = 16 * sent + limits(sidecar)["answers"]
+        now = sum(held(sidecar).values())
+        check(now <= most, client.__name__, "held:", now, "sent:", sent)
+        # The sanitizers keep what was freed.
+        check(resident(sidecar) - before <= SLOW * most, client.__name__, resident(sidecar) - before, "sent:", sent)
+        for connection in connections:
+            connection.close()
+        wait_until(lambda: sum(held(sidecar).values()) < 64 * KIB, 10, "nothing is held any more")
 
 
 def settle_call(stream, body, packed):
