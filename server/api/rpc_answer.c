@@ -648,9 +648,14 @@ void ks_rpc_open(struct ks_exchange *exchange)
 
 ks_err ks_rpc_send(struct ks_exchange *exchange, const ProtobufCMessage *message)
 {
-    KS_TRY(ks_rpc_append(exchange, message, &exchange->rpc->out));
-    if (!charge_out(exchange->rpc))
+    struct ks_rpc_call *call = exchange->rpc;
+    const size_t before = call->out.size;
+
+    KS_TRY(ks_rpc_append(exchange, message, &call->out));
+    if (!charge_out(call)) {
+        call->out.size = before;
         return KS_FAIL(FULL);
+    }
     ks_exchange_wake(exchange);
     return KS_OK;
 }
