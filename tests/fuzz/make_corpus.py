@@ -260,6 +260,13 @@ def http1():
     write("http1", "half", b"GET /a?b=%41&c HTTP/1.0\r\nAccept: */*\r\n")
 
 
+def rows():
+    """Which dialect, a seed, and choices of two bytes each."""
+    for dialect in range(5):
+        choices = b"".join(hashlib.sha256(bytes([dialect, at])).digest() for at in range(8))
+        write("rows", f"dialect_{dialect}", bytes([dialect, 7]) + choices)
+
+
 def cbor(value):
     """RFC 8949, section 3; as AWS writes it, instants are numbers of milliseconds behind tag 1."""
     def head(major, number):
@@ -340,5 +347,6 @@ if __name__ == "__main__":
     look()
     client()
     http1()
+    rows()
     records_api()
     letters_api()
