@@ -320,7 +320,17 @@ TEST(a_file_that_breaks_while_it_is_used_is_told)
     end(&rig);
 }
 
-TEST(old_records_are_trimmed_while_it_runs)
+static void keep_list(void *arg, const struct ks_list_answer *answer)
+{
+    struct put *kept = arg;
+
+    kept->times++;
+    kept->err = answer->err;
+    kept->count = answer->count;
+}
+
+/* A record that is older than the stream keeps any. */
+static void leave_an_old_record(void)
 {
     struct ks_local_db *db;
     struct put put;
@@ -332,26 +342,42 @@ TEST(old_records_are_trimmed_while_it_runs)
     EXPECT_OK(ks_local_db_open(ks_test_path("stream.db"), "demo", 1, &db, NULL));
     EXPECT_OK(ks_local_db_set_retention(db, 1, NULL));
     ks_local_db_close(db);
+}
 
-    rig = born();
-    turn_for(rig.loop, 300);
-    struct ks_reader *reader = open_reader(&rig, KS_POSITION_TRIM_HORIZON);
+static void expect_no_record(struct rig *rig)
+{
+    struct ks_reader *reader = open_reader(rig, KS_POSITION_TRIM_HORIZON);
     struct read read;
-    begin_read(&rig, reader, &read);
-    wait(rig.loop, &read.times);
+
+    begin_read(rig, reader, &read);
+    wait(rig->loop, &read.times);
     EXPECT_OK(read.answer.err);
     EXPECT_EQ_U64(read.answer.batch.count, 0);
-    rig.source->vtable->close_reader(reader);
+    rig->source->vtable->close_reader(reader);
+}
+
+TEST(old_records_are_trimmed_while_it_runs)
+{
+    struct rig rig;
+
+    leave_an_old_record();
+    rig = born();
+    turn_for(rig.loop, 300);
+    expect_no_record(&rig);
     end(&rig);
 }
 
-static void keep_list(void *arg, const struct ks_list_answer *answer)
+TEST(what_expired_while_nobody_was_here_is_gone_before_the_shards_are_listed)
 {
-    struct put *kept = arg;
+    struct put kept = {.times = 0};
+    struct rig rig;
 
-    kept->times++;
-    kept->err = answer->err;
-    kept->count = answer->count;
+    leave_an_old_record();
+    rig = born();
+    rig.source->vtable->list(rig.source, 0, keep_list, &kept);
+    wait(rig.loop, &kept.times);
+    expect_no_record(&rig);
+    end(&rig);
 }
 
 TEST(each_allocation_that_fails_is_answered_and_leaks_nothing)
