@@ -325,6 +325,7 @@ def letters_api():
     write("letters_api", "discarded", b"\1\2" + 3 * row())
     write("letters_api", "contents", b"\3\0" + row(data=(blob, bytes(range(256)))) + row(data=(blob, b""))
           + row(data=(blob, b'{"a":1}'), reason=(blob, "\u00fc\n".encode())))
+    write("letters_api", "id_of_bytes", b"\0\1" + row(id=(blob, b"999"), sequence=(text, b"x")) + row(sequence=(text, b"x")))
     write("letters_api", "keys", b"\4\0" + row(key=(blob, b"\xff\xfe")) + row(key=(blob, b"k" * 2000)) + row(key=(blob, b"")))
     write("letters_api", "places", b"\5\0" + row(sequence=(text, b"9" * 60)) + row(sequence=(text, b"x"), sub=(number, b"\x7f" + b"\xff" * 7))
           + row(shard=(text, b"")) + row(id=(text, b"a/b?c%d"), stream=(text, b"other")))

@@ -233,6 +233,8 @@ static size_t bytes_of(const struct ks_letter *letter)
 static bool take_row(struct work *work, sqlite3_stmt *statement)
 {
     struct ks_letters_answer *const answer = &work->answer;
+    /* Others have an order of their own, and no text finds them. */
+    const bool named = sqlite3_column_type(statement, 0) == SQLITE_TEXT;
     struct ks_letter letter;
     const char *damage;
     char mark[64];
@@ -240,6 +242,8 @@ static bool take_row(struct work *work, sqlite3_stmt *statement)
 
     ks_letter_row_read(statement, &letter);
     id = letter.id;
+    if (!named)
+        letter.id = KS_VIEW("");
     damage = ks_letter_row_clean(&letter);
     if (damage != NULL) {
         note_damage(work, id, damage);
@@ -253,8 +257,10 @@ static bool take_row(struct work *work, sqlite3_stmt *statement)
         answer->more = true;
         return false;
     }
-    if (!is_next(work, letter.id))
+    if (!is_next(work, letter.id)) {
+        note_damage(work, id, "id");
         return true;
+    }
     if (!ks_ok(keep_letter(work, &letter))) {
         fail(work, KS_UNKNOWN);
         ks_detail_set(&answer->detail, "a letter is too large, or memory is out");

@@ -288,6 +288,7 @@ TEST(damaged_rows_are_listed_by_their_ids_and_never_found)
     put_row("'e'", "CAST(x'FF' AS TEXT)", "1", "1");
     put_row("'f'", "hex(zeroblob(400))", "1", "1");
     put_row("''", "'shard'", "1", "1");
+    put_row("x'7A'", "'shard'", "1", "1");
     list("", 10);
     EXPECT_EQ_I64(heard.outcome, KS_DONE);
     EXPECT_STR(heard.ids, "b e f n ");
