@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes of a request become a message: here if they are few, on a thread of its own if they are many. */
+/* Bytes of a request become a message, or records to put: here if they are few, on a thread of its own if they are many.
+ */
 #include "api/message.h"
 
 #include <assert.h>
@@ -24,9 +25,11 @@ struct ks_decoding {
     size_t charged; /* Of bodies, to the account of the exchange. */
     const ProtobufCMessageDescriptor *type;
     ks_message_handler *handler;
+    ks_put_handler *put_handler; /* Not NULL: it is no message, but records to put. */
     /* The job's. */
     struct ks_arena arena;
     ProtobufCMessage *message;
+    struct ks_put_body put;
     struct ks_detail detail;
     ks_err err;
 };
@@ -98,6 +101,11 @@ static void job_run(struct ks_job *job)
 {
     struct ks_decoding *decoding = KS_LIST_ENTRY(job, struct ks_decoding, job);
 
+    if (decoding->put_handler != NULL) {
+        decoding->err =
+            ks_put_body_read(ks_bytes_view(&decoding->body), &decoding->put, &decoding->detail);
+        return;
+    }
     decoding->err = decode(decoding->codec, ks_bytes_view(&decoding->body), decoding->type,
                            &decoding->arena, &decoding->message, &decoding->detail);
 }
@@ -113,6 +121,14 @@ void ks_exchange_forget_decoding(struct ks_exchange *exchange)
     ks_account_must_hold(exchange->account, KS_HELD_BODIES, &decoding->charged, 0);
 }
 
+static void handle(struct ks_exchange *exchange, struct ks_decoding *decoding)
+{
+    if (decoding->put_handler != NULL)
+        decoding->put_handler(exchange, decoding->err, &decoding->put, &decoding->detail);
+    else if (judge(exchange, decoding->err, decoding->message, &decoding->detail) != NULL)
+        decoding->handler(exchange, decoding->message, &decoding->arena);
+}
+
 static void hand_over(struct ks_exchange *exchange, struct ks_decoding *decoding)
 {
     /* It may have been answered meanwhile: its time was over, or what came behind it was too much. */
@@ -121,8 +137,8 @@ static void hand_over(struct ks_exchange *exchange, struct ks_decoding *decoding
     ks_exchange_forget_decoding(exchange);
     if (exchange->rpc != NULL)
         ks_rpc_release(exchange);
-    if (open && judge(exchange, decoding->err, decoding->message, &decoding->detail) != NULL)
-        decoding->handler(exchange, decoding->message, &decoding->arena);
+    if (open)
+        handle(exchange, decoding);
     if (exchange->rpc != NULL)
         ks_rpc_go_on(exchange);
     ks_exchange_wake(exchange);
@@ -134,13 +150,16 @@ static void job_done(struct ks_job *job)
 
     if (decoding->exchange != NULL)
         hand_over(decoding->exchange, decoding);
+    if (decoding->put_handler != NULL && ks_ok(decoding->err))
+        ks_put_body_free(&decoding->put);
     ks_arena_free(&decoding->arena);
     ks_bytes_free(&decoding->body);
     ks_free(decoding);
 }
 
-static void decode_there(struct ks_exchange *exchange, struct ks_codec codec, struct ks_bytes *body,
-                         const ProtobufCMessageDescriptor *type, ks_message_handler *handler)
+/* As `what` says, which has no body yet; `body` is moved. */
+static void decode_there(struct ks_exchange *exchange, struct ks_bytes *body,
+                         const struct ks_decoding *what)
 {
     struct ks_decoding *decoding = ks_alloc(sizeof(*decoding));
 
@@ -150,14 +169,11 @@ static void decode_there(struct ks_exchange *exchange, struct ks_codec codec, st
         ks_bytes_free(body);
         return;
     }
-    *decoding = (struct ks_decoding){.job = {.run = job_run, .done = job_done},
-                                     .exchange = exchange,
-                                     .codec = codec,
-                                     .body = *body,
-                                     .type = type,
-                                     .handler = handler,
-                                     .detail = {.text = "out of memory"},
-                                     .err = KS_OK};
+    *decoding = *what;
+    decoding->job = (struct ks_job){.run = job_run, .done = job_done};
+    decoding->exchange = exchange;
+    decoding->body = *body;
+    decoding->detail = (struct ks_detail){.text = "out of memory"};
     ks_bytes_init(body, body->max);
     begin_arena(&decoding->arena, decoding->body.size);
     /* It was in memory before, and counted. */
@@ -175,7 +191,8 @@ bool ks_exchange_decode(struct ks_exchange *exchange, struct ks_codec codec, str
 
     ks_account_work(exchange->account, KS_WORK_PARSING, body->size);
     if (body->size > KS_DECODE_HERE_BYTES) {
-        decode_there(exchange, codec, body, type, handler);
+        decode_there(exchange, body,
+                     &(struct ks_decoding){.codec = codec, .type = type, .handler = handler});
         return false;
     }
     message = decode_here(exchange, codec, ks_bytes_view(body), type, &arena);
@@ -213,4 +230,22 @@ void ks_exchange_serve(struct ks_exchange *exchange, const ProtobufCMessageDescr
 {
     (void)ks_exchange_decode(exchange, codec_of(&exchange->request), &exchange->request.body, type,
                              handler);
+}
+
+void ks_exchange_put(struct ks_exchange *exchange, ks_put_handler *handler)
+{
+    struct ks_bytes *body = &exchange->request.body;
+    struct ks_detail detail = {.text = "out of memory"};
+    struct ks_put_body put;
+    ks_err err;
+
+    ks_account_work(exchange->account, KS_WORK_PARSING, body->size);
+    if (body->size > KS_DECODE_HERE_BYTES) {
+        decode_there(exchange, body, &(struct ks_decoding){.put_handler = handler});
+        return;
+    }
+    err = ks_put_body_read(ks_bytes_view(body), &put, &detail);
+    handler(exchange, err, &put, &detail);
+    if (ks_ok(err))
+        ks_put_body_free(&put);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* POST /v1/local/records: PutRecords (Kinesis API reference) into the local stream. */
-#include "api/account.h"
 #include "api/message.h"
 #include "api/put_body.h"
 #include "api/routes.h"
@@ -145,23 +144,23 @@ static bool check_stream(struct ks_exchange *exchange, const struct ks_put_body 
     return false;
 }
 
-void ks_handle_local_put(struct ks_exchange *exchange)
+static void put_records(struct ks_exchange *exchange, ks_err err, const struct ks_put_body *body,
+                        const struct ks_detail *detail)
 {
-    struct ks_detail detail = {.text = "out of memory"};
-    struct ks_put_body body;
-    enum ks_problem problem = KS_PROBLEM_INVALID_ARGUMENT;
-    ks_err err = ks_put_body_read(ks_bytes_view(&exchange->request.body), &body, &detail);
-
-    ks_account_work(exchange->account, KS_WORK_PARSING, exchange->request.body.size);
     if (!ks_ok(err)) {
-        if (ks_err_is(err, KS_ERR_NO_MEMORY))
-            problem = KS_PROBLEM_EXHAUSTED;
-        ks_exchange_problem(exchange, problem, "%s", detail.text);
+        ks_exchange_problem(exchange,
+                            ks_err_is(err, KS_ERR_NO_MEMORY) ? KS_PROBLEM_EXHAUSTED
+                                                             : KS_PROBLEM_INVALID_ARGUMENT,
+                            "%s", detail->text);
         return;
     }
     if (exchange->subscription == NULL)
-        choose_by_stream(exchange, &body);
-    if (ks_subscription_wanted(exchange) && check_stream(exchange, &body))
-        put_all(exchange, &body);
-    ks_put_body_free(&body);
+        choose_by_stream(exchange, body);
+    if (ks_subscription_wanted(exchange) && check_stream(exchange, body))
+        put_all(exchange, body);
+}
+
+void ks_handle_local_put(struct ks_exchange *exchange)
+{
+    ks_exchange_put(exchange, put_records);
 }

@@ -15,6 +15,7 @@
 
 #include "api/arena.h"
 #include "api/exchange.h"
+#include "api/put_body.h"
 
 /* The media types that mean protobuf; the first one is what we write. */
 #define KS_TYPE_PROTOBUF "application/x-protobuf"
@@ -85,6 +86,12 @@ void ks_exchange_forget_decoding(struct ks_exchange *exchange);
 /* Reads the body and has it handled, as ks_exchange_decode does. */
 void ks_exchange_serve(struct ks_exchange *exchange, const ProtobufCMessageDescriptor *type,
                        ks_message_handler *handler);
+/* Handles the records of a put; `body` is good during the call, if `err` is KS_OK. Else it says why there are none, and
+ * `detail` what is wrong with which. */
+typedef void ks_put_handler(struct ks_exchange *exchange, ks_err err,
+                            const struct ks_put_body *body, const struct ks_detail *detail);
+/* Reads the body as PutRecords (put_body.h), and has it handled, now or in a later turn. */
+void ks_exchange_put(struct ks_exchange *exchange, ks_put_handler *handler);
 /* Answers with a message. REST: 200, protobuf if the client accepts it or, without an Accept header,
  * sent it; else JSON. A call: as its protocol wants. */
 void ks_exchange_message(struct ks_exchange *exchange, const ProtobufCMessage *message);

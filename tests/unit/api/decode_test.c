@@ -9,7 +9,11 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#define PUT_PATH "/v1/local/records"
+#define PUT_RECORD "{\"Records\":[{\"Data\":\"YQ==\",\"PartitionKey\":\"k\"}]}"
 
 enum { LONG = 300000 };
 
@@ -68,16 +72,16 @@ TEST(an_order_is_short)
     rig_end(&rig);
 }
 
-TEST(a_client_that_leaves_while_its_message_is_read_costs_nothing)
+static void leave_while_it_is_read(const char *path, const char *json)
 {
     int64_t live;
 
     begin();
-    (void)call_long("/v1/records/settle", "{}");
+    (void)call_long(path, json);
     live = ks_alloc_live();
     for (int i = 0; i < 20; i++) {
         int fd = rig_connect(&rig, "api");
-        size_t size = put_request(request, "/v1/records/settle", "{\"settlements\":[]}", "");
+        size_t size = put_request(request, path, json, "");
         rig_send(&rig, fd, request, size);
         (void)close(fd);
         rig_turn(&rig, i);
@@ -88,6 +92,26 @@ TEST(a_client_that_leaves_while_its_message_is_read_costs_nothing)
         (void)usleep(1000);
     }
     EXPECT(ks_alloc_live() - live < 20);
+    EXPECT_EQ_U64(rig.api->accounts.held[KS_HELD_BODIES], 0);
+    rig_end(&rig);
+}
+
+TEST(a_client_that_leaves_while_its_message_is_read_costs_nothing)
+{
+    leave_while_it_is_read("/v1/records/settle", "{\"settlements\":[]}");
+}
+
+TEST(a_client_that_leaves_while_its_records_are_read_costs_nothing)
+{
+    leave_while_it_is_read(PUT_PATH, "{\"Records\":[]}");
+}
+
+TEST(records_to_put_are_read_and_put)
+{
+    begin();
+    EXPECT_CONTAINS(call_long(PUT_PATH, PUT_RECORD), "\"FailedRecordCount\":0");
+    EXPECT_CONTAINS(call_long(PUT_PATH, "{\"Records\":["), "HTTP/1.1 400");
+    EXPECT_CONTAINS(call_long(PUT_PATH "?subscription=no", PUT_RECORD), "HTTP/1.1 404");
     EXPECT_EQ_U64(rig.api->accounts.held[KS_HELD_BODIES], 0);
     rig_end(&rig);
 }
@@ -134,6 +158,29 @@ TEST(a_client_that_has_left_before_its_message_is_read_gets_no_answer)
         (void)usleep(500);
     }
     EXPECT_EQ_I64(ks_metric_number(KS_METRIC_HTTP_REQUESTS), answers);
+    (void)close(gate[0]);
+    (void)close(gate[1]);
+    rig_end(&rig);
+}
+
+/* Many records are looked at on the thread, and few by the loop. */
+TEST(a_long_put_keeps_nobody_waiting)
+{
+    struct ks_job job = {.run = wait_at_gate, .done = passed_gate};
+    size_t size;
+    int fd;
+
+    begin();
+    EXPECT(pipe(gate) == 0);
+    ks_loop_submit_to(rig.stage.loop, rig.api->decoder, &job);
+    fd = rig_connect(&rig, "api");
+    size = put_request(request, PUT_PATH, PUT_RECORD, "Connection: close\r\n");
+    rig_send(&rig, fd, request, size);
+    EXPECT_CONTAINS(rig_call(&rig, "POST", PUT_PATH, PUT_RECORD), "\"FailedRecordCount\":0");
+    EXPECT_EQ_I64(recv(fd, request, sizeof(request), MSG_DONTWAIT), -1);
+    EXPECT_EQ_I64(write(gate[1], "", 1), 1);
+    EXPECT_CONTAINS(rig_read(&rig, fd, NULL), "\"FailedRecordCount\":0");
+    (void)close(fd);
     (void)close(gate[0]);
     (void)close(gate[1]);
     rig_end(&rig);
