@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes of a request become a message, or records to put: here if they are few, on a thread of its own if they are many.
- */
+/* Bytes of a request become a message, or records to put: here if they are few, on a thread if they are many. */
 #include "api/message.h"
 
 #include <assert.h>
