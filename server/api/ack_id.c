@@ -184,8 +184,8 @@ void ks_ack_id_write(const struct ks_ack_stamp *stamp, ks_number number,
 size_t ks_batch_id_write(const struct ks_ack_key *key, const struct ks_ack *ack,
                          char buffer[KS_BATCH_ID_MAX + 1])
 {
-    uint8_t bytes[BATCH_BYTES_MAX];
-    char text[KS_BATCH_ID_MAX + 4];
+    KS_UNFILLED uint8_t bytes[BATCH_BYTES_MAX];
+    KS_UNFILLED char text[KS_BATCH_ID_MAX + 4];
     uint8_t *at = put_head(bytes, key, KIND_BATCH, ack->session, ack->session_epoch);
     size_t size;
 
@@ -246,7 +246,7 @@ static void take_place(const uint8_t **at, struct ks_ack_run *run)
 enum ks_ack_status ks_ack_id_read(const struct ks_ack_key *key, ks_view text,
                                   struct ks_ack *ret_ack)
 {
-    uint8_t bytes[BATCH_BYTES_MAX + 64];
+    KS_UNFILLED uint8_t bytes[BATCH_BYTES_MAX + 64];
     const uint8_t *at = bytes + HEAD_BYTES;
     enum ks_ack_status status;
     size_t size;
@@ -267,7 +267,7 @@ enum ks_ack_status ks_ack_id_read(const struct ks_ack_key *key, ks_view text,
 enum ks_ack_status ks_batch_id_read(const struct ks_ack_key *key, ks_view text,
                                     struct ks_ack *ret_ack)
 {
-    uint8_t bytes[BATCH_BYTES_MAX + 64];
+    KS_UNFILLED uint8_t bytes[BATCH_BYTES_MAX + 64];
     const uint8_t *at = bytes + HEAD_BYTES;
     enum ks_ack_status status;
     size_t size;

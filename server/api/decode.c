@@ -189,7 +189,8 @@ bool ks_exchange_decode(struct ks_exchange *exchange, struct ks_codec codec, str
     struct ks_arena arena;
 
     ks_account_work(exchange->account, KS_WORK_PARSING, body->size);
-    if (body->size > KS_DECODE_HERE_BYTES) {
+    if (body->size >
+        (codec.kind == KS_CODEC_PROTO ? KS_DECODE_HERE_PROTO_BYTES : KS_DECODE_HERE_BYTES)) {
         decode_there(exchange, body,
                      &(struct ks_decoding){.codec = codec, .type = type, .handler = handler});
         return false;

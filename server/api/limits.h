@@ -54,6 +54,8 @@ enum {
         16 << 20, /* POST /v1/local/records: 10 MiB of records as base64, and room. */
     KS_UNPACKED_FREE_BYTES = 256 << 10, /* A message may unpack to so much, .. */
     KS_UNPACKED_RATIO = 7, /* .. and to so many times its size more: then it is parsed, too. */
+    KS_DECODE_HERE_PROTO_BYTES =
+        64 << 10, /* The same of protobuf, which takes a fraction of the time. */
     KS_DECODE_HERE_BYTES =
         32 << 10, /* A longer message is read on a thread of its own: up to 50 ns a byte. */
     KS_REQUEST_BYTES = 2 << 10, /* What a request takes in memory beside its head, about. */

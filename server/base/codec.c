@@ -107,7 +107,7 @@ size_t ks_base64url_encode(ks_view view, char *buffer)
 /* Decodes `size` characters, at most PIECE; less than a whole last group only at the end of all. */
 static ks_err decode_url_piece(const uint8_t *from, size_t size, uint8_t *buffer)
 {
-    uint8_t standard[PIECE];
+    KS_UNFILLED uint8_t standard[PIECE];
     size_t bulk = size / 4 * 4;
 
     if (memchr(from, '+', size) != NULL || memchr(from, '/', size) != NULL)

@@ -12,6 +12,12 @@
 #include <stdint.h>
 
 #define KS_MUST_USE __attribute__((warn_unused_result))
+/* An array that is written before it is read, on a path of each record: -ftrivial-auto-var-init does not fill it. */
+#if defined(__has_attribute) && __has_attribute(uninitialized)
+#define KS_UNFILLED __attribute__((uninitialized))
+#else
+#define KS_UNFILLED
+#endif
 
 enum ks_err_class {
     KS_CLASS_OK,
