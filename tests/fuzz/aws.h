@@ -131,4 +131,12 @@ static inline bool is_asked(const struct ks_aws_call *call, const char *operatio
     return call->open && strcmp(call->request.operation, operation) == 0;
 }
 
+/* What DescribeStreamSummary says. */
+#define AWS_SUMMARY                                                                                \
+    KS_VIEW("{\"StreamDescriptionSummary\":{\"StreamARN\":\"arn:aws:kinesis:us-east-1:"            \
+            "123456789012:stream/demo\","                                                          \
+            "\"StreamName\":\"demo\",\"StreamStatus\":\"ACTIVE\",\"StreamCreationTimestamp\":"     \
+            "1795219200.5,"                                                                        \
+            "\"RetentionPeriodHours\":24}}")
+
 #endif

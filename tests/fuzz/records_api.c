@@ -44,11 +44,7 @@ static bool next_answer(ks_view *ret_answer)
 static ks_view answer_to(const struct ks_aws_call *call)
 {
     if (is_asked(call, "DescribeStreamSummary"))
-        return KS_VIEW("{\"StreamDescriptionSummary\":{\"StreamARN\":\"arn:aws:kinesis:us-east-1:"
-                       "123456789012:stream/"
-                       "demo\",\"StreamName\":\"demo\",\"StreamStatus\":\"ACTIVE\","
-                       "\"StreamCreationTimestamp\":"
-                       "1795219200.5,\"RetentionPeriodHours\":24}}");
+        return AWS_SUMMARY;
     if (is_asked(call, "ListShards"))
         return KS_VIEW("{\"Shards\":[{\"ShardId\":\"shardId-000000000000\",\"HashKeyRange\":{"
                        "\"StartingHashKey\":\"0\","
