@@ -24,7 +24,7 @@ struct ks_decoding {
     size_t charged; /* Of bodies, to the account of the exchange. */
     const ProtobufCMessageDescriptor *type;
     ks_message_handler *handler;
-    ks_put_handler *put_handler; /* Not NULL: it is no message, but records to put. */
+    ks_put_handler *put_handler; /* Set for a put of records; NULL for a message. */
     /* The job's. */
     struct ks_arena arena;
     ProtobufCMessage *message;

@@ -332,8 +332,8 @@ static enum ks_frame_encoding spelling_of(const struct ks_framer *framer,
 
 /* ---- Protobuf ---- */
 
-/* Kinesis promises Unicode; whoever breaks that must not break the readers of a proto string. Other bytes become
- * U+FFFD, as in JSON. */
+/* A proto string must be UTF-8. A partition key that is not, which Kinesis does not allow, is written with U+FFFD for
+ * each wrong byte, as in JSON. */
 static ks_view unicode_key(ks_view key, uint8_t buffer[KEY_UNICODE_MAX])
 {
     static const ks_view replacement = {(const uint8_t *)"\xEF\xBF\xBD", 3};

@@ -56,10 +56,10 @@ enum {
     KS_UNPACKED_RATIO = 7, /* .. and to so many times its size more: then it is parsed, too. */
     KS_DECODE_HERE_BYTES =
         32 << 10, /* A longer message is read on a thread of its own: up to 50 ns a byte. */
-    KS_DECODE_HERE_PROTO_BYTES =
-        64 << 10,               /* The same of protobuf, which takes a fraction of the time. */
-    KS_REQUEST_BYTES = 2 << 10, /* What a request takes in memory beside its head, about. */
-    KS_PUT_ENTRIES_MAX = 500,   /* Records of one PutRecords (Kinesis API reference). */
+    KS_DECODE_HERE_PROTO_BYTES = 64
+                                 << 10, /* The same limit for protobuf, which is parsed faster. */
+    KS_REQUEST_BYTES = 2 << 10,         /* What a request takes in memory beside its head, about. */
+    KS_PUT_ENTRIES_MAX = 500,           /* Records of one PutRecords (Kinesis API reference). */
     KS_SETTLEMENTS_MAX = 10000, /* Items of one settle request: a 1 MiB body holds about as many. */
     KS_OPERATED_SHARDS_MAX = 1000, /* Shards that one order names. */
     KS_TOKEN_BYTES_MAX = 4096,     /* A bearer token. */

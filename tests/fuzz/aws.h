@@ -83,7 +83,7 @@ int64_t ks_aws_client_now_ms(const struct ks_aws_client *of)
     return AWS_NOW_MS * INT64_C(1000);
 }
 
-/* What a sink makes of a body that comes in two parts. A stream that has no room now has no more to hear. */
+/* Gives the body to the sink in two parts, and returns the first error of the sink. */
 static inline ks_err pour(const struct ks_http_sink *sink, ks_view body)
 {
     const size_t half = body.size / 2;
@@ -131,7 +131,7 @@ static inline bool is_asked(const struct ks_aws_call *call, const char *operatio
     return call->open && strcmp(call->request.operation, operation) == 0;
 }
 
-/* What DescribeStreamSummary says. */
+/* The answer to DescribeStreamSummary. */
 #define AWS_SUMMARY                                                                                \
     KS_VIEW("{\"StreamDescriptionSummary\":{\"StreamARN\":\"arn:aws:kinesis:us-east-1:"            \
             "123456789012:stream/demo\","                                                          \

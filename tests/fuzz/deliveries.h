@@ -19,7 +19,7 @@ struct seen {
     uint32_t data;         /* A checksum. */
     uint32_t partition_key;
     size_t size;
-    uint32_t question; /* Which told it last. */
+    uint32_t question; /* Number of the last question whose answer had it. */
 };
 
 static struct deliveries {

@@ -58,7 +58,7 @@ static struct house {
     struct ks_dead_letters *letters; /* NULL: there are none. */
     struct ks_switchboard *board;
     struct ks_api *api;
-    void (*answer)(void); /* Gives others their answers; NULL: nobody asks them. */
+    void (*answer)(void); /* Answers the calls to AWS that wait; NULL: there are none. */
     int64_t live;
 } house;
 

@@ -760,7 +760,7 @@ ks_err ks_local_source_open(struct ks_loop *loop, const char *path, const char *
     source->state = KS_STORE_READY;
     source->timer.due = timer_due;
     source->work.db = source->db;
-    /* The first job trims: what expired while nobody was here is not read. */
+    /* The first job removes expired records, so that no reader gets one that expired while the process was down. */
     source->trim_at = ks_loop_now(loop);
     ks_link_init(&source->readers);
     ks_link_init(&source->puts);
