@@ -315,6 +315,12 @@ def owned_by_all(world):
     wait_until(all_are, 90, "all leases have an owner", every=0.5)
 
 
+def handed_over(world):
+    """No lease of KCL is being handed over: up to 3.5 the leader assigns one to nobody whose worker is killed meanwhile and
+    comes back alone, and that worker does not take it either (VarianceBasedLeaseAssignmentDecider.assignLease)."""
+    wait_until(lambda: not any("checkpointOwner" in row for row in world.rows()), 90, "no lease is being handed over", every=0.5)
+
+
 def alone(name, folder):
     """Two members, and nothing of ours; one is stopped, one is killed and started again under its name."""
     library = fleet.LIBRARIES[name]
@@ -327,6 +333,7 @@ def alone(name, folder):
     a.stop()
     world.put(500)
     world.wait_seen(3000, library.unread, b)
+    handed_over(world)
     b.kill()
     world.put(1000)
     b.start()

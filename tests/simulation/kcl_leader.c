@@ -264,6 +264,16 @@ static void balance(struct shared_world *world, struct shared_member *member)
     }
 }
 
+/* Up to 3.4 nobody is assigned what he has. One of theirs that was killed while it handed it over never reads it again. */
+static bool is_given(const struct shared_world *world, const struct shared_row *row, uint32_t to)
+{
+    bool ours = false;
+
+    for (uint32_t node = 0; node < SHARED_NODES; node++)
+        ours |= world->nodes[node].core != NULL && world->nodes[node].name == row->owner;
+    return to != 0 && !(ours && to == row->owner);
+}
+
 static void lead(struct shared_world *world, struct shared_member *member)
 {
     for (ks_shard shard = 0; shard < world->shard_count; shard++) {
@@ -275,7 +285,7 @@ static void lead(struct shared_world *world, struct shared_member *member)
             continue;
         }
         if (has_run_out(world, shard)) {
-            if (least != 0)
+            if (is_given(world, row, least))
                 decide(world, member, shard, KCL_ASSIGNS, least);
         } else if (row->next != 0 && world->now - row->given_at > HAND_OVER) {
             decide(world, member, shard, KCL_FORCES, row->next);

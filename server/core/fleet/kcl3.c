@@ -195,10 +195,11 @@ static void wait_for_parents(struct ks_core *core, struct ks_directory_entry *en
     entry->assigned = (uint8_t)assigned;
 }
 
-/* Its leader asks for a child that we renew while it waits for its parents. */
+/* Its leader asks for a shard that we do not read: it waits for its parents, or we were started again under our name.
+ * Up to 3.4 the leader would wait for us for ever, once the next owner is gone. */
 static bool is_handed_on(const struct ks_core *core, const struct ks_directory_entry *entry)
 {
-    return entry->waits && ks_peers_is_me(core, entry->owner) && entry->next_owner.worker != 0;
+    return ks_peers_is_me(core, entry->owner) && entry->next_owner.worker != 0;
 }
 
 /* No record was delivered: it goes at once, with the checkpoint that it has. The row is read afterwards, and a write
