@@ -73,8 +73,7 @@ static void kicked(struct ks_timer *timer)
     (void)timer;
 }
 
-/* Tells the metrics what has changed since. */
-static void tell(struct ks_accounts *accounts)
+void ks_accounts_tell(struct ks_accounts *accounts)
 {
     for (int kind = 0; kind < KS_WORK_KINDS; kind++) {
         if (accounts->work[kind] != accounts->work_told[kind])
@@ -112,7 +111,6 @@ static ks_instant turn(struct ks_hook *hook, ks_instant now)
     struct ks_accounts *accounts = KS_LIST_ENTRY(hook, struct ks_accounts, hook);
     int64_t given = 0;
 
-    tell(accounts);
     ks_loop_timer_clear(accounts->loop, &accounts->kick);
     accounts->turn++;
     accounts->turn_left = KS_WORK_TURN;
@@ -260,7 +258,7 @@ void ks_accounts_end(struct ks_accounts *accounts)
     assert(queues_are_empty(accounts));
     assert(ks_list_empty(&accounts->called));
     assert(ks_list_empty(&accounts->idle));
-    tell(accounts);
+    ks_accounts_tell(accounts);
     ks_loop_timer_clear(accounts->loop, &accounts->kick);
     ks_loop_unhook(accounts->loop, &accounts->hook);
 }

@@ -90,6 +90,8 @@ struct ks_account {
  * limits of the kinds are derived (docs/LIMITS.md); the ops addresses have small limits of their own. */
 void ks_accounts_begin(struct ks_accounts *accounts, struct ks_loop *loop, size_t memory, bool ops);
 void ks_accounts_end(struct ks_accounts *accounts);
+/* Brings the metrics of work and of memory up to date: before they are read. */
+void ks_accounts_tell(struct ks_accounts *accounts);
 /* Has the connection closed that is idle for the longest, now or very soon. False if there is none. */
 bool ks_accounts_close_idle(struct ks_accounts *accounts);
 

@@ -117,6 +117,8 @@ void ks_handle_metrics(struct ks_exchange *exchange)
 {
     struct ks_bytes body;
 
+    ks_accounts_tell(&exchange->api->accounts);
+    ks_accounts_tell(&exchange->api->ops_accounts);
     ks_bytes_init(&body, 16 << 20);
     if (ks_ok(ks_metrics_render(&body)))
         ks_exchange_reply(exchange, 200, KS_METRICS_CONTENT_TYPE, &body);

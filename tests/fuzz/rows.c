@@ -527,7 +527,8 @@ static void perform(void)
 {
     static struct ks_effects effects;
 
-    effects = world.effects;
+    effects.count = world.effects.count;
+    memcpy(effects.items, world.effects.items, effects.count * sizeof(effects.items[0]));
     world.effects.count = 0;
     for (uint32_t i = 0; i < effects.count; i++)
         perform_one(&effects.items[i]);
