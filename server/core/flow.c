@@ -227,10 +227,15 @@ static bool is_full(const struct ks_core *core, const struct ks_lease *lease,
 static bool is_gap(const struct ks_core *core, const struct ks_lease *lease)
 {
     const struct ks_tracker *tracker = &lease->tracker;
-    uint64_t blocked = ks_tracker_blocked(tracker, core->now);
+    const uint64_t held = tracker->fetched - tracker->mark;
+    uint64_t blocked;
 
-    if (tracker->in_flight * 2ull >= tracker->fetched - tracker->mark)
+    if (tracker->in_flight * 2ull >= held)
         return false;
+    /* Each turn asks while the lease is full: its slots are looked at only if some of them wait. */
+    if (held == tracker->in_flight + tracker->dying + tracker->settled)
+        return true;
+    blocked = ks_tracker_blocked(tracker, core->now);
     for (ks_number n = tracker->mark; n < tracker->fetched; n++) {
         const struct ks_slot *slot = ks_tracker_slot(tracker, n);
 
