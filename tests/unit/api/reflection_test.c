@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/methods.h"
+#include "api/server.h"
 #include "grpc/reflection/v1/reflection.pb-c.h"
 #include "ks_test.h"
 #include "unit/api/rpc_rig.h"
@@ -100,4 +101,22 @@ TEST(the_services_are_listed_each_once)
     EXPECT_STR(told->list_services_response->service[0]->name, "kinesis_sidecar.v1.Consumer");
     grpc__reflection__v1__server_reflection_response__free_unpacked(told, NULL);
     end();
+}
+
+TEST(answer_that_there_is_no_room_for_is_an_error_and_nothing_else)
+{
+    request message;
+
+    begin("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo");
+    for (int kind = 0; kind < KS_HELD_KINDS; kind++)
+        rig.api->accounts.limit[kind] = 0;
+    grpc__reflection__v1__server_reflection_request__init(&message);
+    message.message_request_case = CASE(FILE_BY_FILENAME);
+    message.file_by_filename = ks_pb_text("kinesis_sidecar/v1/service.proto");
+    rpc_say(&client, stream, &message.base, false);
+    http2_wait(&client, stream);
+    EXPECT_CONTAINS(stream->trailers, "grpc-status: 8\n");
+    EXPECT_EQ_U64(stream->size, 0);
+    http2_end(&client);
+    rig_end(&rig);
 }
