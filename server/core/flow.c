@@ -232,10 +232,12 @@ static bool is_gap(const struct ks_core *core, const struct ks_lease *lease)
 
     if (tracker->in_flight * 2ull >= held)
         return false;
-    /* Each turn asks while the lease is full: its slots are looked at only if some of them wait. */
     if (held == tracker->in_flight + tracker->dying + tracker->settled)
         return true;
+    /* Each turn asks while the lease is full: its slots are looked at only if some of them wait. */
     blocked = ks_tracker_blocked(tracker, core->now);
+    if (blocked == 0)
+        return false;
     for (ks_number n = tracker->mark; n < tracker->fetched; n++) {
         const struct ks_slot *slot = ks_tracker_slot(tracker, n);
 
