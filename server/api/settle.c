@@ -29,6 +29,7 @@ struct item {
     const struct ks_subscription *subscription;
     const ks_pb_settlement *message;
     const char *id; /* As it was sent. */
+    bool malformed; /* It is no id at all. */
     enum ks_settle_outcome outcome;
     ks_span delay;
     struct ks_ack ack;
@@ -41,11 +42,32 @@ struct item {
 };
 
 /* What a whole request can come to. */
-enum verdict { VERDICT_GO_ON, VERDICT_FENCED, VERDICT_EXPIRED, VERDICT_NO_MEMORY };
+enum verdict {
+    VERDICT_GO_ON,
+    VERDICT_FENCED,
+    VERDICT_EXPIRED,
+    VERDICT_MALFORMED,
+    VERDICT_NO_MEMORY
+};
 
 static enum verdict verdict_of(ks_err err)
 {
     return ks_ok(err) ? VERDICT_GO_ON : VERDICT_NO_MEMORY;
+}
+
+/* The sentence for an id that cannot be read: the one that was taken for the other is named. */
+static const char *malformed_message(const struct item *item, const char *id)
+{
+    const struct ks_ack_key *key = &item->subscription->ack_key;
+    struct ks_ack ack;
+
+    if (id == item->message->batch_id &&
+        ks_ack_id_read(key, ks_view_text(id), &ack) != KS_ACK_ID_MALFORMED)
+        return "this is an ack_id, and was given as batch_id";
+    if (id != item->message->batch_id &&
+        ks_batch_id_read(key, ks_view_text(id), &ack) != KS_ACK_ID_MALFORMED)
+        return "this is a batch_id, and was given as ack_id";
+    return "not an id that was given out";
 }
 
 static enum verdict fail(const struct item *item, const char *id, enum ks_ack_status status)
@@ -57,7 +79,7 @@ static enum verdict fail(const struct item *item, const char *id, enum ks_ack_st
         return verdict_of(ks_settling_failed(item->settling, id, "UNKNOWN",
                                              "of another subscription than the request"));
     return verdict_of(
-        ks_settling_failed(item->settling, id, "MALFORMED", "not an id that was given out"));
+        ks_settling_failed(item->settling, id, "MALFORMED", malformed_message(item, id)));
 }
 
 /* ---- Settling ---- */
@@ -300,6 +322,7 @@ static enum verdict settle_item(struct item *item)
 
     item->id = message->ack_id[0] != '\0' ? message->ack_id : message->batch_id;
     status = read_id(&item->subscription->ack_key, message, &item->ack);
+    item->malformed = status == KS_ACK_ID_MALFORMED;
     if (status != KS_ACK_ID_OK)
         return fail(item, item->id, status);
     default_delay(item);
@@ -336,6 +359,8 @@ static void settle_all(struct ks_exchange *exchange, struct ks_settling *settlin
     enum verdict verdict = VERDICT_GO_ON;
     enum verdict of_session = VERDICT_GO_ON;
     size_t ended = 0;
+    size_t malformed = 0;
+    const char *reason = "";
 
     for (size_t i = 0; i < request->count && verdict == VERDICT_GO_ON; i++) {
         struct item item = {
@@ -347,6 +372,8 @@ static void settle_all(struct ks_exchange *exchange, struct ks_settling *settlin
         if (!outcome_of(item.message->outcome, &item.outcome))
             assert(false); /* All were checked. */
         verdict = settle_item(&item);
+        if (item.malformed && malformed++ == 0)
+            reason = malformed_message(&item, item.id);
         if (verdict != VERDICT_FENCED && verdict != VERDICT_EXPIRED)
             continue;
         of_session = verdict;
@@ -356,6 +383,8 @@ static void settle_all(struct ks_exchange *exchange, struct ks_settling *settlin
     /* All are of sessions that have ended: so is the request. */
     if (verdict == VERDICT_GO_ON && ended > 0 && ended == request->count)
         verdict = of_session;
+    if (verdict == VERDICT_GO_ON && malformed == request->count)
+        verdict = VERDICT_MALFORMED;
     switch (verdict) {
     case VERDICT_GO_ON:
         ks_settling_answer(settling, request->wait.persist, request->wait.wait_ms, false);
@@ -367,6 +396,10 @@ static void settle_all(struct ks_exchange *exchange, struct ks_settling *settlin
     case VERDICT_EXPIRED:
         ks_exchange_problem(exchange, KS_PROBLEM_SESSION_EXPIRED,
                             "the session is over; its records come again");
+        return;
+    case VERDICT_MALFORMED:
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT, "no settlement can be read: %s",
+                            reason);
         return;
     case VERDICT_NO_MEMORY:
         ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");

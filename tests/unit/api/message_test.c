@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/ack_id.h"
 #include "api/message.h"
 #include "ks_test.h"
 #include "unit/api/api_rig.h"
@@ -57,6 +58,9 @@ TEST(a_settle_in_protobuf_is_answered_in_protobuf)
     ks_pb_settlement settlement;
     ks_pb_settlement *settlements[] = {&settlement};
     ks_pb_settle_response *response;
+    struct ks_ack_key other;
+    struct ks_ack_stamp stamp;
+    char id[KS_ACK_ID_SIZE + 1] = "";
     char text[600];
     const char *answer;
     size_t packed;
@@ -65,7 +69,10 @@ TEST(a_settle_in_protobuf_is_answered_in_protobuf)
 
     kinesis_sidecar__v1__settle_request__init(&request);
     kinesis_sidecar__v1__settlement__init(&settlement);
-    settlement.ack_id = ks_pb_text("forged");
+    ks_ack_key_init(&other, 12345, 0);
+    ks_ack_stamp_init(&stamp, &other, 0, 1, 0, 1);
+    ks_ack_id_write(&stamp, 0, id);
+    settlement.ack_id = ks_pb_text(id);
     settlement.outcome = KINESIS_SIDECAR__V1__OUTCOME__OUTCOME_ACK;
     request.n_settlements = 1;
     request.settlements = settlements;
@@ -87,7 +94,7 @@ TEST(a_settle_in_protobuf_is_answered_in_protobuf)
         kinesis_sidecar__v1__settle_response__unpack(NULL, strlen(answer), (const uint8_t *)answer);
     EXPECT(response != NULL);
     EXPECT_EQ_U64(response->n_failed, 1);
-    EXPECT_STR(response->failed[0]->reason, "MALFORMED");
+    EXPECT_STR(response->failed[0]->reason, "UNKNOWN");
     kinesis_sidecar__v1__settle_response__free_unpacked(response, NULL);
     (void)close(fd);
     rig_end(&rig);

@@ -242,6 +242,25 @@ TEST(ids_that_nobody_made_fail_one_by_one)
     rig_end(&rig);
 }
 
+TEST(a_request_without_any_id_that_was_given_out_is_refused)
+{
+    const char *answer;
+
+    rig_begin(&rig);
+    stage_put(&rig.stage, 0, 2);
+    answer = post("/v1/records/ack", "{\"ack_ids\":[\"forged\",\"nonsense\"]}");
+    EXPECT_CONTAINS(answer, "HTTP/1.1 400");
+    EXPECT_CONTAINS(answer, "\"code\":\"invalid_argument\"");
+    EXPECT_CONTAINS(answer, "no settlement can be read: not an id that was given out");
+    answer = rig_pull(&rig, "/v1/records?max_records=1");
+    (void)snprintf(body, sizeof(body), "{\"ack_id\":\"%s\"}", rig_member(answer, "batch_id"));
+    EXPECT_CONTAINS(post("/v1/records/ack", body), "this is a batch_id, and was given as ack_id");
+    answer = rig_pull(&rig, "/v1/records?max_records=1");
+    (void)snprintf(body, sizeof(body), "{\"batch_id\":\"%s\"}", rig_member(answer, "ack_id"));
+    EXPECT_CONTAINS(post("/v1/records/ack", body), "this is an ack_id, and was given as batch_id");
+    rig_end(&rig);
+}
+
 TEST(a_session_that_is_over_is_410)
 {
     const char *answer;
