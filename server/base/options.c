@@ -290,6 +290,14 @@ static bool is_variable(ks_view name)
     return false;
 }
 
+/* Of a service of our name Kubernetes makes _PORT and _SERVICE_ variables. Clients of ours read _URL. */
+static bool is_of_others(ks_view name)
+{
+    return ks_view_equal(name, KS_VIEW("KINESIS_SIDECAR_URL")) ||
+           ks_view_starts(name, KS_VIEW("KINESIS_SIDECAR_PORT")) ||
+           ks_view_starts(name, KS_VIEW("KINESIS_SIDECAR_SERVICE_"));
+}
+
 bool ks_options_stray(char *const **at, ks_view *ret_name)
 {
     for (; **at != NULL; (*at)++) {
@@ -297,8 +305,7 @@ bool ks_options_stray(char *const **at, ks_view *ret_name)
         ks_view name = ks_view_cut(&rest, '=');
 
         if (!ks_view_starts(name, KS_VIEW("KINESIS_SIDECAR_")) || is_variable(name) ||
-            ks_view_starts(name, KS_VIEW("KINESIS_SIDECAR_PORT")) ||
-            ks_view_starts(name, KS_VIEW("KINESIS_SIDECAR_SERVICE_")))
+            is_of_others(name))
             continue;
         (*at)++;
         *ret_name = name;

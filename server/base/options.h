@@ -80,7 +80,8 @@ static inline const struct ks_options *ks_options_subscription(const struct ks_o
 }
 
 /* Goes through an environment from `*at` on to the next variable that begins like ours, names no option, and is none of
- * those that Kubernetes makes for a service of our name (.._PORT.., .._SERVICE_..): a slip. False: there is none. */
+ * those that Kubernetes makes for a service of our name (.._PORT.., .._SERVICE_..) or that clients of ours read
+ * (.._URL): a slip. False: there is none. */
 bool ks_options_stray(char *const **at, ks_view *ret_name);
 
 /* An option as people see it. */

@@ -264,7 +264,8 @@ static void balance(struct shared_world *world, struct shared_member *member)
     }
 }
 
-/* Up to 3.4 nobody is assigned what he has. One of theirs that was killed while it handed it over never reads it again. */
+/* Up to 3.4 nobody is assigned what he has. One of theirs that was killed while it handed a lease over never reads it
+ * again. */
 static bool is_given(const struct shared_world *world, const struct shared_row *row, uint32_t to)
 {
     bool ours = false;

@@ -134,6 +134,7 @@ TEST(variables_of_ours_that_name_no_option_are_found)
                        "KINESIS_SIDECAR_LEASE_DURATION=5000",
                        "KINESIS_SIDECAR_PORT_8990_TCP=tcp://10.0.0.1:8990",
                        "KINESIS_SIDECAR_SERVICE_HOST=10.0.0.1",
+                       "KINESIS_SIDECAR_URL=unix:/run/kinesis-sidecar/api.sock",
                        "KINESIS_SIDECAR_LEASE_DURATION_MS=5000",
                        "KINESIS_SIDECAR_STREAMS=",
                        NULL};
