@@ -33,7 +33,7 @@ CONNECT_SECONDS = 5.0        # A sidecar is on this machine: it answers at once 
 BACKOFF_FIRST_SECONDS = 0.1
 BACKOFF_MOST_SECONDS = 5.0
 SETTLEMENTS_MOST = 1000      # In one request; far below the sidecar's limits on items and bytes.
-NOTES_SECONDS = 0.02         # The longest that a settlement waits for others to go with.
+NOTES_SECONDS = 0.02         # How often settlements are sent; acks wait twice as long at most for the rest of their batch.
 AGAIN_SECONDS = 1.0          # Between two tries to send them to a sidecar that does not take them.
 REASON_MOST = 500            # Characters; the sidecar keeps 1000 bytes, and a request has a limit.
 HEARTBEATS_MISSED = 3        # So many in a row, and the connection counts as dead.
@@ -57,13 +57,31 @@ class SessionTakenOver(Exception):
     """Another consumer opened a stream with our client_id: going on would only take it back from there."""
 
 
+class _Group:
+    """The records of one batch_id of a stream. When all of them were handed out and acknowledged, the batch_id says so for
+    all; as long as more may come, or if one of them has another outcome, each goes by its own ack_id."""
+
+    __slots__ = ("batch_id", "generation", "handed", "acked", "whole", "mixed", "since", "ack_ids", "bytes")
+
+    def __init__(self, batch_id: str, generation: int):
+        self.batch_id = batch_id
+        self.generation = generation  # Of the session: its records cannot be settled in the next one.
+        self.handed = 0
+        self.acked = 0
+        self.whole = False  # Nothing more of it comes.
+        self.mixed = not batch_id
+        self.since = 0.0    # When the first of `ack_ids` was noted.
+        self.ack_ids: list[str] = []  # Acknowledged, and not sent yet.
+        self.bytes = 0      # Of these.
+
+
 class Record:
     """One record. `data` is bytes; `attempt` counts deliveries from 1."""
 
     __slots__ = ("ack_id", "batch_id", "stream", "shard_id", "epoch", "sequence_number", "sub_sequence_number",
-                 "partition_key", "arrived_at", "attempt", "aggregated", "redriven", "data", "generation")
+                 "partition_key", "arrived_at", "attempt", "aggregated", "redriven", "data", "group", "done")
 
-    def __init__(self, line: dict, generation: int = 0):
+    def __init__(self, line: dict, group: _Group | None = None):
         self.ack_id: str = line["ack_id"]
         self.batch_id: str = line.get("batch_id", "")
         self.stream: str = line.get("stream", "")
@@ -77,7 +95,8 @@ class Record:
         self.aggregated = bool(line.get("aggregated"))
         self.redriven = bool(line.get("redriven"))
         self.data = base64.b64decode(line["data"])
-        self.generation = generation
+        self.group = group
+        self.done = False  # Acknowledged; again is no news.
 
     def __repr__(self) -> str:
         return f"<Record {self.shard_id} {self.sequence_number} attempt {self.attempt}>"
@@ -309,11 +328,12 @@ class Stream:
     ordering, lanes      what stays in order: "shard", "key" (in so many lanes a shard) or "none"
     reconnect            False: iteration ends with the connection
     on_event             called with each control line (a dict with "type"), for logs
-    on_failed            called with each settlement that was refused ({"ack_id", "reason", "message"}), from any thread
+    on_failed            called with each settlement that was refused ({"ack_id", "reason", "message"}), from any thread;
+                         `ack_id` is the batch_id where a whole batch was acknowledged
 
-    `ack`, `nack` and `extend` only make a note, from any thread. Notes go out in groups: before the iterator waits for more
-    records, when there are many, with `flush` and `close`, and by a thread of ours before they are old, whatever the app
-    does meanwhile. Nothing is extended by itself: what is handed out and waits for its turn has a deadline, too.
+    `ack`, `nack` and `extend` only make a note, from any thread. Notes go out in groups: when there are many, or half of what
+    the session allows, with `flush` and `close`, and by a thread of ours before they are old, whatever the app does
+    meanwhile. A batch whose records were all acknowledged goes out as one. Nothing is extended by itself: what is handed out and waits for its turn has a deadline, too.
     """
 
     def __init__(self, sidecar: Sidecar, client_id: str | None = None, max_in_flight: int | None = None,
@@ -338,7 +358,12 @@ class Stream:
         self.idle_reason = ""   # Likewise: why nothing comes.
         self.stale = 0          # Settlements dropped because their session was over: those records come again.
         self.failed = 0         # Settlements refused one by one.
-        self.pending: list[dict] = []  # Notes not yet sent.
+        self.pending: list[dict] = []  # Notes not yet sent, but for acks.
+        self.groups: dict[_Group, None] = {}  # Those that have acks which were not sent yet.
+        self.group: _Group | None = None  # Of the last record.
+        self.unsent = 0         # Acks in groups, and their bytes.
+        self.unsent_bytes = 0
+        self.room, self.room_bytes = 1000, 16 << 20  # As the session says.
         self.highest: dict[str, tuple] = {}  # Shard -> its furthest ack since the last flush that waited for the table.
         self.notes = threading.Lock()
         self.sending = threading.RLock()
@@ -369,7 +394,9 @@ class Stream:
                     return record
                 continue
             try:
-                self.flush(quiet=True)
+                # The thread of ours sends them before they are old; what the session allows must not run out before.
+                if self.unsent * 2 >= self.room or self.unsent_bytes * 2 >= self.room_bytes:
+                    self.flush(quiet=True)
                 if self.response is None:
                     self.open()
                 self.receive()
@@ -385,7 +412,32 @@ class Stream:
 
     def ack(self, record: Record) -> None:
         """Done with it."""
-        self.note(record, {"ack_id": record.ack_id, "outcome": "ack"})
+        group = record.group
+        with self.notes:
+            if group is None or group.generation != self.generation:
+                self.stale += 1
+                return
+            if record.done:
+                return
+            record.done = True
+            if not group.ack_ids:
+                group.since = time.monotonic()
+                self.groups[group] = None
+            group.ack_ids.append(record.ack_id)
+            group.acked += 1
+            group.bytes += len(record.data)
+            self.unsent += 1
+            self.unsent_bytes += len(record.data)
+            best = self.highest.get(record.shard_id)
+            position = (record.epoch,) + order_of(record)
+            if best is None or best[0] < position:
+                self.highest[record.shard_id] = (position, record.ack_id)
+            many = self.unsent % SETTLEMENTS_MOST == 0
+            self.begin_sender()
+        if not self.noted.is_set():
+            self.noted.set()
+        if many:
+            self.flush(quiet=True)
 
     def nack(self, record: Record, delay_ms: int = 0, reason: str = "") -> None:
         """Not done: it comes again, not before `delay_ms`, and so do the later ones of its shard."""
@@ -401,21 +453,38 @@ class Stream:
 
     def note(self, record, note):
         with self.notes:
-            if record.generation != self.generation:
+            if record.group is None or record.group.generation != self.generation:
                 self.stale += 1
                 return
+            record.group.mixed = True
             self.pending.append(note)
-            if note["outcome"] == "ack":
-                best = self.highest.get(record.shard_id)
-                if best is None or best[0] < (record.epoch,) + order_of(record):
-                    self.highest[record.shard_id] = ((record.epoch,) + order_of(record), record.ack_id)
             many = len(self.pending) % SETTLEMENTS_MOST == 0
-            if self.sender is None and not self.ended:
-                self.sender = threading.Thread(target=self.send_notes, name="kinesis-sidecar-sender", daemon=True)
-                self.sender.start()
+            self.begin_sender()
         self.noted.set()
         if many:
             self.flush(quiet=True)
+
+    def begin_sender(self):
+        if self.sender is None and not self.ended:
+            self.sender = threading.Thread(target=self.send_notes, name="kinesis-sidecar-sender", daemon=True)
+            self.sender.start()
+
+    def take_notes(self, all_of_them):
+        """What is to be sent now. Acks of a batch of which more may come wait for it, for as long as notes wait."""
+        notes, self.pending = self.pending, []
+        old = time.monotonic() - NOTES_SECONDS
+        for group in list(self.groups):
+            if group.whole and not group.mixed and group.acked == group.handed:
+                notes.append({"batch_id": group.batch_id, "outcome": "ack"})
+            elif all_of_them or group.mixed or group.since <= old:
+                notes.extend({"ack_id": ack_id, "outcome": "ack"} for ack_id in group.ack_ids)
+            else:
+                continue
+            self.unsent -= len(group.ack_ids)
+            self.unsent_bytes -= group.bytes
+            group.ack_ids, group.bytes = [], 0
+            del self.groups[group]
+        return notes
 
     def send_notes(self):
         """The sender: what the app works on may take long, and what it is done with has a deadline."""
@@ -423,19 +492,19 @@ class Stream:
             time.sleep(AGAIN_SECONDS if self.kept else NOTES_SECONDS)
             self.noted.clear()
             try:
-                self.flush(quiet=True)
+                self.flush(quiet=True, some=True)
             except Exception as err:  # Of the app's on_failed, too.
                 self.trouble = err
-            if self.kept:
+            if self.kept or self.groups:
                 self.noted.set()
 
-    def flush(self, wait: str = "recorded", wait_ms: int | None = None, quiet: bool = False) -> bool:
+    def flush(self, wait: str = "recorded", wait_ms: int | None = None, quiet: bool = False, some: bool = False) -> bool:
         """Sends what was noted. With wait="persisted": returns True when the lease table covers every ack of this
         session, False when that took longer than `wait_ms` (10000), or when one was refused. `quiet`: a sidecar that is
-        away is no error; the notes are kept for the next time."""
+        away is no error; the notes are kept for the next time. `some`: acks may wait for the rest of their batch."""
         with self.sending:
             with self.notes:
-                notes, self.pending = self.pending, []
+                notes = self.take_notes(not some)
                 generation = self.generation
                 furthest = []
                 if wait == "persisted":
@@ -524,7 +593,7 @@ class Stream:
         line = json.loads(line)
         kind = line.get("type", "record")
         if kind == "record":
-            return Record(line, self.generation)
+            return Record(line, self.next_group(line.get("batch_id", "")))
         if kind == "session":
             self.opened(line)
         elif kind == "heartbeat":
@@ -538,6 +607,15 @@ class Stream:
             raise SessionTakenOver(f"another consumer took over the client_id {self.client_id}")
         return None
 
+    def next_group(self, batch_id):
+        group = self.group
+        if group is None or group.batch_id != batch_id or group.generation != self.generation:
+            if group is not None:
+                group.whole = True
+            group = self.group = _Group(batch_id, self.generation)
+        group.handed += 1
+        return group
+
     def opened(self, line):
         """What was noted for an earlier session is void: its records come again in this one."""
         self.session = line.get("session") or self.client_id
@@ -546,9 +624,11 @@ class Stream:
         self.retries = 0
         with self.notes:
             self.generation += 1
-            self.stale += len(self.pending)
-            self.pending = []
+            self.stale += len(self.pending) + self.unsent
+            self.pending, self.groups, self.unsent, self.unsent_bytes = [], {}, 0, 0
             self.highest = {}
+            self.room = line.get("max_in_flight") or self.room
+            self.room_bytes = line.get("max_in_flight_bytes") or self.room_bytes
 
     def lost(self, err, retry_after):
         """The connection is gone, or could not be made: waits a little, with jitter, or ends the iteration."""

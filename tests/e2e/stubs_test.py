@@ -41,6 +41,57 @@ def acks_of_other_threads_do_not_wait_for_the_iterator(folder):
     sidecar.stop()
 
 
+def settlements_of(client):
+    """What it sends from now on."""
+    sent, settle = [], client.settle
+
+    def settled(settlements, **more):
+        sent.extend(settlements)
+        return settle(settlements, **more)
+    client.settle = settled
+    return sent
+
+
+@test(seconds=20)
+def batches_are_acknowledged_as_one(folder):
+    sidecar = Sidecar.local(folder, local_shards=1).start()
+    sidecar.put(numbered(3000))
+    client = Client(sidecar.url)
+    sent = settlements_of(client)
+    with client.stream(heartbeat_ms=NEVER_MS) as stream:
+        for count, record in enumerate(stream, 1):
+            stream.ack(record)
+            if count == 3000:
+                break
+        wait_until(lambda: in_flight(sidecar) == 0, 10, "all are acknowledged")
+    check(sum("batch_id" in one for one in sent) > 0 and len(sent) < 2500, len(sent), "settlements of 3000 records")
+    check_equal((stream.failed, stream.stale), (0, 0), "failures")
+    sidecar.stop()
+
+
+@test(seconds=20)
+def what_is_not_acknowledged_is_not_acknowledged_with_its_batch(folder):
+    sidecar = Sidecar.local(folder, local_shards=1).start()
+    sidecar.put(numbered(20))
+    client = Client(sidecar.url)
+    sent = settlements_of(client)
+    with client.stream(ordering="none", heartbeat_ms=NEVER_MS) as stream:
+        records = [next(stream) for _ in range(20)]
+        for record in records[:18]:
+            stream.ack(record)
+            stream.ack(record)  # Twice is once.
+        stream.nack(records[18])
+        sidecar.put(numbered(1))  # Another batch begins: nothing more of the first one comes.
+        again = {record.ack_id: record for record in (next(stream), next(stream))}
+        check_equal(sorted(record.attempt for record in again.values()), [1, 2], "attempts")
+        for record in again.values():
+            stream.ack(record)
+        wait_until(lambda: in_flight(sidecar) == 1, 10, "only the last one of the batch is in flight")
+        check(records[0].batch_id not in [one.get("batch_id") for one in sent], "the batch was acknowledged as a whole")
+    check_equal((stream.failed, stream.stale), (0, 0), "failures")
+    sidecar.stop()
+
+
 @test(seconds=20)
 def a_slow_handler_has_its_acks_and_extends_sent(folder):
     sidecar = Sidecar.local(folder, local_shards=1).start()
