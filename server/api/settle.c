@@ -201,7 +201,7 @@ static enum verdict tell_records(struct item *item, const struct lost *lost)
 }
 
 /* An item of which nothing was accepted, for one reason, fails as it was sent; else the client must
- * know which records are still his. */
+ * know which records are still his. Those of a batch that were never written are not: it knows nothing of them. */
 static enum verdict tell_failures(struct item *item)
 {
     enum verdict verdict = VERDICT_GO_ON;
@@ -219,7 +219,8 @@ static enum verdict tell_failures(struct item *item)
         return tell_lost(item, item->id, item->lost->status);
     for (const struct lost *lost = item->lost; lost != NULL && verdict == VERDICT_GO_ON;
          lost = lost->next)
-        verdict = tell_records(item, lost);
+        if (lost->status != KS_SETTLE_UNKNOWN)
+            verdict = tell_records(item, lost);
     return verdict;
 }
 

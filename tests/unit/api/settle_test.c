@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/ack_id.h"
+#include "api/delivery.h"
+#include "api/server.h"
 #include "ks_test.h"
 #include "unit/api/api_rig.h"
 
@@ -258,6 +260,46 @@ TEST(a_request_without_any_id_that_was_given_out_is_refused)
     answer = rig_pull(&rig, "/v1/records?max_records=1");
     (void)snprintf(body, sizeof(body), "{\"batch_id\":\"%s\"}", rig_member(answer, "ack_id"));
     EXPECT_CONTAINS(post("/v1/records/ack", body), "this is an ack_id, and was given as batch_id");
+    rig_end(&rig);
+}
+
+/* A session that was assigned `records` records as one run; the first one is written. Its line is in `buffer`. */
+static void write_one_of(uint32_t records, struct ks_delivery *delivery, uint8_t *buffer,
+                         size_t size)
+{
+    static struct consumer consumer;
+    enum ks_frame_state state;
+
+    consumer_join(&consumer, &rig.stage, "me");
+    for (uint32_t i = 0; i < records; i++)
+        stage_put(&rig.stage, 3, 1);
+    ks_delivery_init(delivery, &rig.api->subscriptions[0], consumer.session, KS_FRAME_NDJSON);
+    for (int i = 0; i < 300 && delivery->run_count == 0; i++) {
+        ks_loop_turn(rig.stage.loop, ks_span_ms(20));
+        if (i > 20)
+            (void)ks_delivery_pull(delivery, 100, 1 << 20, KS_BATCH_RUNS_MAX);
+    }
+    EXPECT_EQ_U64(delivery->runs[0].count, records);
+    (void)ks_delivery_fill(delivery, buffer, size, &state);
+    ks_delivery_sent(delivery, SIZE_MAX);
+}
+
+TEST(records_of_a_batch_that_were_not_written_are_no_failures)
+{
+    static struct ks_delivery delivery;
+    uint8_t buffer[1000];
+    const char *answer;
+
+    rig_begin(&rig);
+    write_one_of(3, &delivery, buffer, sizeof(buffer));
+    (void)snprintf(
+        body, sizeof(body),
+        "{\"settlements\":[{\"batch_id\":\"%s\",\"outcome\":\"ack\",\"failed_ack_ids\":[\"%s\"]}]}",
+        delivery.batch_id, rig_member((const char *)buffer, "ack_id"));
+    answer = post("/v1/records/settle", body);
+    EXPECT_CONTAINS(answer, "HTTP/1.1 200");
+    EXPECT_CONTAINS(answer, "\"ok\":1,\"failed\":[]");
+    ks_delivery_end(&delivery);
     rig_end(&rig);
 }
 
