@@ -6,16 +6,19 @@
 #     handle() { cat >>orders; }            # a record's data is on stdin; 0 = done, anything else = again
 #     ks_consume handle
 #
-# KS_URL (http://127.0.0.1:8990) or KS_SOCKET (path of a Unix socket) says where the sidecar is, KS_SESSION which pull
-# session is used (default), KS_TOKEN_FILE which file holds the token, if one is asked for. Delivery is at least once.
+# KINESIS_SIDECAR_URL (http://127.0.0.1:8990, or unix:/PATH) says where the sidecar is, KINESIS_SIDECAR_TOKEN_FILE which
+# file holds the token, if one is asked for; KS_URL, KS_SOCKET (the path) and KS_TOKEN_FILE count before these. KS_SESSION
+# says which pull session is used (default). Delivery is at least once.
 #
 # The JSON of the sidecar is compact, and a quotation mark within a text is escaped: so `"name":"` and `},{"` are found
 # by their bytes, whatever a partition key holds. No other JSON is read here.
 
-KS_URL=${KS_URL:-http://127.0.0.1:8990}
-KS_SOCKET=${KS_SOCKET:-}
+case ${KS_URL:-}${KS_SOCKET:-}${KINESIS_SIDECAR_URL:-} in
+unix:*) KS_SOCKET=${KINESIS_SIDECAR_URL#unix:} KS_URL=http://localhost ;;
+*) KS_SOCKET=${KS_SOCKET:-} KS_URL=${KS_URL:-${KINESIS_SIDECAR_URL:-http://127.0.0.1:8990}} ;;
+esac
 KS_SESSION=${KS_SESSION:-default}
-KS_TOKEN_FILE=${KS_TOKEN_FILE:-}
+KS_TOKEN_FILE=${KS_TOKEN_FILE:-${KINESIS_SIDECAR_TOKEN_FILE:-}}
 KS_SECONDS=${KS_SECONDS:-75} # Longest time of one request: the longest wait of the sidecar is 60 s.
 
 # ks_request METHOD PATH [BODY] - prints the answer's body; fails for a refusal, whose sentence goes to stderr.

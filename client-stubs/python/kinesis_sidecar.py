@@ -18,6 +18,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import os
 import random
 import socket
 import threading
@@ -161,13 +162,14 @@ class _Connection(http.client.HTTPConnection):
 
 
 class Sidecar:
-    """The local API. `url` is http://HOST:PORT or unix:/PATH; `token` a text, or a function that returns it, for one that
-    changes; `subscription` is needed where the sidecar has several. Several threads may use it; one request goes at a
+    """The local API. `url` is http://HOST:PORT or unix:/PATH, by default what KINESIS_SIDECAR_URL says; `token` a text, or a
+    function that returns it, for one that changes, by default what is in the file KINESIS_SIDECAR_TOKEN_FILE; `subscription` is needed where the sidecar has several. Several threads may use it; one request goes at a
     time, and a long poll is a request: a thread that pulls wants a Sidecar of its own."""
 
-    def __init__(self, url: str = DEFAULT_URL, token: str | Callable[[], str] | None = None,
+    def __init__(self, url: str | None = None, token: str | Callable[[], str] | None = None,
                  subscription: str | None = None):
-        self.token = token
+        url = url or os.environ.get("KINESIS_SIDECAR_URL") or DEFAULT_URL
+        self.token = token or token_of_environment
         self.subscription = {} if subscription is None else {"subscription": subscription}
         self.lock = threading.Lock()
         self.connection: _Connection | None = None
@@ -294,6 +296,15 @@ class Sidecar:
 
     def __exit__(self, *_: Any) -> None:
         self.close()
+
+
+def token_of_environment():
+    """Read each time: it may change."""
+    path = os.environ.get("KINESIS_SIDECAR_TOKEN_FILE")
+    if not path:
+        return ""
+    with open(path, encoding="utf-8") as file:
+        return file.read()
 
 
 def patience(wait, wait_ms):

@@ -312,6 +312,26 @@ with Sidecar(sys.argv[1]).stream() as stream:
     sidecar.stop()
 
 
+@test(seconds=30)
+def the_environment_says_where_the_sidecar_is(folder):
+    """A Unix socket and a token, of which the app's code knows nothing."""
+    token = os.path.join(folder, "token")
+    with open(token, "w", encoding="utf-8") as file:
+        file.write("a secret\n")
+    os.chmod(token, 0o600)
+    sidecar = Sidecar.local(folder, local_shards=1, token_file=token)
+    path = os.path.join(folder, "api.sock")
+    sidecar.options["listen"] = "unix:" + path
+    sidecar.start()
+    env = dict(os.environ, PYTHONPATH=os.path.join(ROOT, "client-stubs", "python"), KINESIS_SIDECAR_URL="unix:" + path,
+               KINESIS_SIDECAR_TOKEN_FILE=token)
+    for program in ([sys.executable, "-c", "from kinesis_sidecar import Sidecar; print(Sidecar().status()['worker_id'])"],
+                    ["dash", "-c", f". '{BASH}'; ks_text worker_id \"$(ks_request GET /v1/status)\""]):
+        done = subprocess.run(program, env=env, capture_output=True, text=True, timeout=10 * PATIENCE, check=False)
+        check_equal((done.returncode, done.stdout.strip() != ""), (0, True), program, done)
+    sidecar.stop()
+
+
 # --- Bash ---
 
 @test(seconds=40)
