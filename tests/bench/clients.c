@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clients.c - how many records a second the clients of other people take, and who was in whose way.
+/* clients.c - how many records a second clients take, of other people and our stub for Python, and who was in whose way.
  *
  * The house of bench_house.h in this process, on a stream of 1 KB records that costs nearly nothing; on the other
  * processor a program of tests/clients, which acknowledges everything, batch by batch, and says how many records it has
@@ -199,7 +199,8 @@ int main(int argc, char **argv)
         {"grpcio", "grpcio", "watch"},  {"grpc-go", "go", "watch"},
         {"grpc-java", "java", "watch"}, {"grpc-js", "node", "watch"},
         {"connect-go", "go", "watch"},  {"connect-es", "node", "watch"},
-        {"http", "http", "rest"},       {"curl", "curl", "rest"},
+        {"http", "http", "rest"},       {"python", "python", "rest"},
+        {"curl", "curl", "rest"},
     };
     char folder[] = "/tmp/ks-bench-XXXXXX";
     char command[64];
