@@ -142,8 +142,8 @@ def grpcio_grants_updates_and_closes(folder):
     check_equal(len(talk.records[-1].data), 5000)
 
     # As many as a request may settle, and all fail: the answer is larger than all that waits otherwise.
-    forged = {"ack_id": talk.records[0].ack_id[:-1] + "_", "outcome": 1}
-    talk.say(id=20, settle={"settlements": [forged] * 10000})
+    foreign = {"ack_id": "AQAAMDkAAAAAAAABAAAAAAAAAAABAAAAAAAAmSYuovlbnWA", "outcome": 1}  # Of another run.
+    talk.say(id=20, settle={"settlements": [foreign] * 10000})
     check_equal(len(talk.answer(20).settled.failed), 10000, "each is told")
 
     talk.say(id=12, close={})

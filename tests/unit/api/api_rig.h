@@ -8,6 +8,9 @@
 #include "api/api.h"
 #include "unit/ports/stage.h"
 
+/* An ack_id that another run of the sidecar gave out. */
+#define RIG_FOREIGN_ID "AQAAMDkAAAAAAAABAAAAAAAAAAABAAAAAAAAmSYuovlbnWA"
+
 struct rig {
     struct stage stage;
     struct ks_api *api;

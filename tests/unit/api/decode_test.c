@@ -53,9 +53,10 @@ TEST(a_long_message_is_read_and_handled)
 {
     begin();
     EXPECT_CONTAINS(call_long("/v1/records/settle",
-                              "{\"settlements\":[{\"ack_id\":\"x\",\"outcome\":\"ack\"}]}"),
-                    "\"failed\":[{\"ack_id\":\"x\"");
-    EXPECT_CONTAINS(call_long("/v1/records/ack", "{\"ack_ids\":[\"x\",\"y\"]}"),
+                              "{\"settlements\":[{\"ack_id\":\"" RIG_FOREIGN_ID
+                              "\",\"outcome\":\"ack\"}]}"),
+                    "\"failed\":[{\"ack_id\":\"" RIG_FOREIGN_ID);
+    EXPECT_CONTAINS(call_long("/v1/records/ack", "{\"ack_ids\":[\"" RIG_FOREIGN_ID "\",\"y\"]}"),
                     "{\"ack_id\":\"y\"");
     EXPECT_CONTAINS(call_long("/v1/records/settle", "{\"settlements\":"), "HTTP/1.1 400");
     EXPECT_CONTAINS(call_long("/v1/records/settle", "{\"subscription\":\"no\"}"), "HTTP/1.1 404");
@@ -195,9 +196,12 @@ TEST(requests_on_one_connection_are_answered_in_their_order)
     begin();
     fd = rig_connect(&rig, "api");
     size = put_request(request, "/v1/records/settle",
-                       "{\"settlements\":[{\"ack_id\":\"first\",\"outcome\":\"ack\"}]}", "");
+                       "{\"settlements\":[{\"ack_id\":\"" RIG_FOREIGN_ID "\",\"outcome\":\"ack\"},"
+                       "{\"ack_id\":\"first\",\"outcome\":\"ack\"}]}",
+                       "");
     size += (size_t)snprintf(request + size, 200,
-                             "POST /v1/records/ack?ack_id=second HTTP/1.1\r\nHost: a\r\n"
+                             "POST /v1/records/ack?ack_id=" RIG_FOREIGN_ID
+                             "&ack_id=second HTTP/1.1\r\nHost: a\r\n"
                              "Connection: close\r\nContent-Length: 0\r\n\r\n");
     rig_send(&rig, fd, request, size);
     answer = rig_read(&rig, fd, NULL);

@@ -85,8 +85,9 @@ TEST(a_parameter_that_is_no_id_stands_there_once)
                     "query parameter page_size stands there twice");
     EXPECT_CONTAINS(call_with("GET", "/v1/shards?page_size=1&page%5Fsize=1", "X: y"),
                     "HTTP/1.1 400");
-    EXPECT_CONTAINS(call_with("POST", "/v1/records/ack?ack_id=a&ack_id=b&batch_id=c", "X: y"),
-                    "HTTP/1.1 200");
+    EXPECT_CONTAINS(
+        call_with("POST", "/v1/records/ack?ack_id=" RIG_FOREIGN_ID "&ack_id=b&batch_id=c", "X: y"),
+        "HTTP/1.1 200");
     rig_end(&rig);
 }
 
@@ -96,10 +97,10 @@ TEST(media_types_are_judged)
     EXPECT_CONTAINS(call_with("POST", "/v1/drain", "Content-Type: text/xml"), "HTTP/1.1 415");
     EXPECT_CONTAINS(call_with("POST", "/v1/local/records", "Content-Type: application/x-protobuf"),
                     "HTTP/1.1 415");
-    EXPECT_CONTAINS(call_with("POST", "/v1/records/ack?ack_id=x",
+    EXPECT_CONTAINS(call_with("POST", "/v1/records/ack?ack_id=" RIG_FOREIGN_ID,
                               "Content-Type: application/json; charset=utf-8"),
                     "HTTP/1.1 200");
-    EXPECT_CONTAINS(call_with("POST", "/v1/records/ack?ack_id=x",
+    EXPECT_CONTAINS(call_with("POST", "/v1/records/ack?ack_id=" RIG_FOREIGN_ID,
                               "Content-Type: application/x-www-form-urlencoded"),
                     "HTTP/1.1 200");
     rig_end(&rig);

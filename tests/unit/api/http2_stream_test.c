@@ -55,7 +55,7 @@ TEST(every_route_answers_as_on_http_1)
     } rows[] = {
         {"GET", "/v1/status", NULL, NULL, 200},
         {"GET", "/v1/leases?page_size=1", NULL, NULL, 200},
-        {"POST", "/v1/records/ack?ack_id=x", NULL, "{}", 200},
+        {"POST", "/v1/records/ack?ack_id=" RIG_FOREIGN_ID, NULL, "{}", 200},
         {"POST", "/v1/records/ack", NULL, "[", 400},
         {"GET", "/v1/nothing", NULL, NULL, 404},
         {"DELETE", "/v1/records", NULL, NULL, 405},
@@ -215,7 +215,7 @@ TEST(a_handler_that_gives_nothing_back_stops_its_client_and_no_other)
     http2_turns(&client, 50);
     EXPECT_EQ_U64(http2_seen.held, KS_BODY_WINDOW);
     EXPECT_EQ_U64(rig.api->accounts.held[KS_HELD_BODIES], KS_BODY_WINDOW);
-    EXPECT_EQ_I64(ask("POST", "/v1/records/ack?ack_id=x", NULL, "{}")->status, 200);
+    EXPECT_EQ_I64(ask("POST", "/v1/records/ack?ack_id=" RIG_FOREIGN_ID, NULL, "{}")->status, 200);
     while (!http2_seen.ended) {
         http2_release();
         http2_turns(&client, 5);
@@ -354,8 +354,8 @@ TEST(who_expects_100_hears_it_before_the_body)
     struct http2_answer *answer;
 
     begin(0);
-    answer =
-        http2_ask(&client, "POST", "/v1/records/ack?ack_id=x", "expect: 100-continue", NULL, true);
+    answer = http2_ask(&client, "POST", "/v1/records/ack?ack_id=" RIG_FOREIGN_ID,
+                       "expect: 100-continue", NULL, true);
     for (int i = 0; i < 5000 && client.continued == 0; i++)
         http2_turn(&client);
     EXPECT_EQ_I64(client.continued, 1);

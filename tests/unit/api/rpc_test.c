@@ -75,7 +75,8 @@ TEST(a_pause_until_after_all_calendars_is_refused)
 
 TEST(what_proto3_does_not_know_is_ignored_and_rest_refuses_it)
 {
-    static const char body[] = "{\"news\":1,\"settlements\":[{\"ack_id\":\"x\",\"outcome\":1}]}";
+    static const char body[] =
+        "{\"news\":1,\"settlements\":[{\"ack_id\":\"" RIG_FOREIGN_ID "\",\"outcome\":1}]}";
 
     rig_begin(&rig);
     EXPECT_CONTAINS(rpc_json(&rig, CONSUMER "Settle", body), "HTTP/1.1 200");
