@@ -20,6 +20,7 @@ KIB, MIB = 1 << 10, 1 << 20
 WINDOW_OF_NONE = struct.pack(">HI", 4, 0)
 INDEXED = b"\xbe"  # One byte that is the line of the table that was kept last.
 JSON = b"Content-Type: application/json\r\n"
+FOREIGN_ID = b"AQAAMDkAAAAAAAABAAAAAAAAAAABAAAAAAAAmSYuovlbnWA"  # An ack_id that another run of the sidecar gave out.
 
 
 def connect(port, first=b""):
@@ -254,7 +255,7 @@ CLIENTS = {
     "packed": packed,
     "json_wide": json_of(b"{" + b",".join(b'"k%d":0' % at for at in range(80000)) + b"}"),
     "json_deep": json_of(b'{"x":' + b"[" * 2000 + b"]" * 2000 + b" " * (MIB - 5000) + b"}"),
-    "json_items": json_of(b'{"settlements":[' + b",".join([b'{"ack_id":"a","outcome":"ack"}'] * 9900) + b"]}"),
+    "json_items": json_of(b'{"settlements":[' + b",".join([b'{"ack_id":"%s","outcome":"ack"}' % FOREIGN_ID] * 9900) + b"]}"),
     "connections": connections,
     "slow_readers": slow_readers,
     "slow_writers": slow_writers,
