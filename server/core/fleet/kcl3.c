@@ -176,12 +176,6 @@ static void owned_read(struct ks_core *core, const struct ks_event *event)
         found(core, event->store.leases[i].shard);
 }
 
-/* It names us, and is not being given on. */
-static bool is_ours(const struct ks_core *core, const struct ks_directory_entry *entry)
-{
-    return ks_peers_is_me(core, entry->owner) && entry->next_owner.worker == 0;
-}
-
 /* For so long it is renewed, or the leader would give it to one after the other. */
 static void wait_for_parents(struct ks_core *core, struct ks_directory_entry *entry,
                              enum ks_assigned assigned)
@@ -225,7 +219,7 @@ static bool prove(struct ks_core *core, ks_shard shard, struct ks_effects *effec
 
     entry->assigned = KS_ASSIGNED_NO;
     entry->waits = false;
-    if (!is_ours(core, entry))
+    if (!ks_peers_is_me(core, entry->owner))
         return true;
     if (!ks_kcl_readable(core, entry)) {
         core->fleet.kcl.waiting = true; /* For its parents: their rows are looked at. */
@@ -253,8 +247,8 @@ static void renew_waiting(struct ks_core *core, struct ks_effects *effects)
         if (entry->assigned != KS_ASSIGNED_ASKED && entry->assigned != KS_ASSIGNED_WAITS)
             continue;
         kcl->renews = true;
-        if (ks_peers_writable(entry) && is_ours(core, entry) && ks_peers_room(core) > 0 &&
-            !ks_peers_renew(core, shard, entry->rev + 1, effects))
+        if (ks_peers_writable(entry) && ks_peers_is_me(core, entry->owner) &&
+            ks_peers_room(core) > 0 && !ks_peers_renew(core, shard, entry->rev + 1, effects))
             return;
         entry->assigned = KS_ASSIGNED_FOUND;
         kcl->assigned = true;
