@@ -124,7 +124,8 @@ void ks_rows_note_child(struct ks_rows *rows, ks_shard shard, const char *child,
 
 static void note_range(struct ks_shard_words *words, const char *start, const char *end)
 {
-    if (start[0] == '\0')
+    /* Half a range, as damaged rows have it, is none. */
+    if (start[0] == '\0' || end[0] == '\0')
         return;
     memcpy(words->hash_start, start, strlen(start) + 1);
     memcpy(words->hash_end, end, strlen(end) + 1);
