@@ -163,8 +163,8 @@ class _Connection(http.client.HTTPConnection):
 
 class Sidecar:
     """The local API. `url` is http://HOST:PORT or unix:/PATH, by default what KINESIS_SIDECAR_URL says; `token` a text, or a
-    function that returns it, for one that changes, by default what is in the file KINESIS_SIDECAR_TOKEN_FILE; `subscription` is needed where the sidecar has several. Several threads may use it; one request goes at a
-    time, and a long poll is a request: a thread that pulls wants a Sidecar of its own."""
+    function that returns it, for one that changes, by default what is in the file KINESIS_SIDECAR_TOKEN_FILE;
+    `subscription` is needed where the sidecar has several. Several threads may use it; one request goes at a time, and a long poll is a request: a thread that pulls wants a Sidecar of its own."""
 
     def __init__(self, url: str | None = None, token: str | Callable[[], str] | None = None,
                  subscription: str | None = None):
@@ -344,7 +344,8 @@ class Stream:
 
     `ack`, `nack` and `extend` only make a note, from any thread. Notes go out in groups: when there are many, or half of what
     the session allows, with `flush` and `close`, and by a thread of ours before they are old, whatever the app does
-    meanwhile. A batch whose records were all acknowledged goes out as one. Nothing is extended by itself: what is handed out and waits for its turn has a deadline, too.
+    meanwhile. A batch whose records were all acknowledged goes out as one. Nothing is extended by itself: what is handed out
+    and waits for its turn has a deadline, too.
     """
 
     def __init__(self, sidecar: Sidecar, client_id: str | None = None, max_in_flight: int | None = None,

@@ -29,7 +29,7 @@ struct item {
     const struct ks_subscription *subscription;
     const ks_pb_settlement *message;
     const char *id; /* As it was sent. */
-    bool malformed; /* It is no id at all. */
+    bool malformed; /* `id` cannot be parsed, or its MAC is wrong. */
     enum ks_settle_outcome outcome;
     ks_span delay;
     struct ks_ack ack;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clients.c - how many records a second clients take: of other people, and our stub for Python. Who was in whose way.
+/* clients.c - records a second and CPU time of clients: those of other people, and our Python stub.
  *
  * The house of bench_house.h in this process, on a stream of 1 KB records that costs nearly nothing; on the other
  * processor a program of tests/clients, which acknowledges everything, batch by batch, and says how many records it has

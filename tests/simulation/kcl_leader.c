@@ -264,8 +264,8 @@ static void balance(struct shared_world *world, struct shared_member *member)
     }
 }
 
-/* Up to 3.4 nobody is assigned what he has. One of theirs that was killed while it handed a lease over never reads it
- * again. */
+/* Leaders up to 3.4 do not assign a lease to the worker that already owns it. The simulated members of the library do
+ * not resume such a lease after a restart, so the rule applies to sidecars only. */
 static bool is_given(const struct shared_world *world, const struct shared_row *row, uint32_t to)
 {
     bool ours = false;
