@@ -6,6 +6,7 @@
 #include "api/methods.h"
 #include "api/routes.h"
 #include "api/settling.h"
+#include "api/stream.h"
 
 /* The longest delay of a retry, and the longest new deadline. */
 enum { DELAY_MS_MAX = 43200000 };
@@ -14,6 +15,7 @@ struct request {
     const ks_pb_settlement *const *items;
     size_t count;
     struct ks_wait wait;
+    const char *barrier; /* "": none. */
 };
 
 /* Records of an item that were not accepted. */
@@ -354,6 +356,21 @@ static bool outcome_of(KinesisSidecar__V1__Outcome named, enum ks_settle_outcome
     }
 }
 
+/* On the stream of the session that the first readable id belongs to. */
+static void write_barrier(struct ks_subscription *subscription, const struct request *request)
+{
+    struct ks_ack ack;
+
+    if (request->barrier[0] == '\0')
+        return;
+    for (size_t i = 0; i < request->count; i++) {
+        if (read_id(&subscription->ack_key, request->items[i], &ack) != KS_ACK_ID_OK)
+            continue;
+        ks_stream_barrier(subscription, ack.session, ack.session_epoch, request->barrier);
+        return;
+    }
+}
+
 static void settle_all(struct ks_exchange *exchange, struct ks_settling *settling,
                        const struct request *request)
 {
@@ -388,6 +405,7 @@ static void settle_all(struct ks_exchange *exchange, struct ks_settling *settlin
         verdict = VERDICT_MALFORMED;
     switch (verdict) {
     case VERDICT_GO_ON:
+        write_barrier(exchange->subscription, request);
         ks_settling_answer(settling, request->wait.persist, request->wait.wait_ms, false);
         return;
     case VERDICT_FENCED:
@@ -480,6 +498,11 @@ static void settle_request(struct ks_exchange *exchange, const struct request *r
         ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
                             "1 to %d settlements are wanted; there are %zu", KS_SETTLEMENTS_MAX,
                             request->count);
+    else if (!ks_client_id_is_valid(ks_view_text(request->barrier))) {
+        good = false;
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                            "barrier must be at most 64 of A-Z a-z 0-9 . _ -");
+    }
     for (size_t i = 0; i < request->count && good; i++)
         good = check_item(exchange, request->items[i]);
     if (!good)
@@ -500,6 +523,7 @@ void ks_serve_settle(struct ks_exchange *exchange, const ProtobufCMessage *from,
     struct request request = {
         .items = (const ks_pb_settlement *const *)message->settlements,
         .count = message->n_settlements,
+        .barrier = message->barrier,
     };
 
     if (ks_wait_read(exchange, message->wait,
@@ -639,7 +663,7 @@ static void settle_quickly(struct ks_exchange *exchange, KinesisSidecar__V1__Out
                           .arena = arena,
                           .outcome = outcome,
                           .message = (const ks_pb_quick_request *)message};
-    struct request request;
+    struct request request = {.barrier = ""};
 
     if (!read_rest(&quick, &request.wait))
         return;

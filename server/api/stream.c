@@ -419,6 +419,35 @@ void ks_stream_session_closed(struct ks_subscription *subscription, ks_session_i
     }
 }
 
+static void say_barrier(struct stream *stream, const char *text)
+{
+    KinesisSidecar__V1__Barrier barrier;
+    ks_pb_event event;
+
+    kinesis_sidecar__v1__barrier__init(&barrier);
+    kinesis_sidecar__v1__stream_event__init(&event);
+    barrier.barrier = ks_pb_text(text);
+    event.event_case = KINESIS_SIDECAR__V1__STREAM_EVENT__EVENT_BARRIER;
+    event.barrier = &barrier;
+    say(stream, &event);
+    ks_exchange_wake(stream->exchange);
+}
+
+void ks_stream_barrier(struct ks_subscription *subscription, ks_session_id session,
+                       uint32_t session_epoch, const char *barrier)
+{
+    struct ks_link *cursor;
+    struct ks_link *after;
+
+    KS_LIST_EACH(cursor, after, &subscription->streams)
+    {
+        struct stream *stream = KS_LIST_ENTRY(cursor, struct stream, link);
+        if (stream->delivery.session == session && !stream->over &&
+            stream->delivery.session_epoch == session_epoch)
+            say_barrier(stream, barrier);
+    }
+}
+
 static enum ks_frame_format format_of(const struct ks_exchange *exchange)
 {
     if (exchange->rpc != NULL)

@@ -127,7 +127,7 @@ bool ks_board_call_consumers(struct ks_switchboard *board)
 
 /* ---- Open, attach, detach, close. ---- */
 
-static bool is_client_id(ks_view id)
+bool ks_client_id_is_valid(ks_view id)
 {
     if (id.size > KS_CLIENT_ID_MAX)
         return false;
@@ -215,7 +215,7 @@ ks_err ks_switchboard_open(struct ks_switchboard *board, const struct ks_session
     struct ks_event event = {.kind = KS_EVENT_SESSION_OPEN};
     struct ks_board_session *session;
 
-    if (!is_client_id(request->client_id)) {
+    if (!ks_client_id_is_valid(request->client_id)) {
         ks_detail_set(detail,
                       "the name of a session (client_id, session) has at most %d characters of "
                       "A-Z a-z 0-9 . _ -",

@@ -89,6 +89,37 @@ TEST(a_stream_that_outlived_its_lease_is_cut_and_its_batch_settles_what_was_writ
     rig_end(&rig);
 }
 
+/* A retry of the first record arrives while the network is full: all before the barrier are first deliveries, and the first
+ * record follows it. */
+TEST(barrier_separates_deliveries_before_a_retry_from_those_after_it)
+{
+    char ack_id[64];
+    char body[256];
+    const char *text;
+    const char *barrier;
+    int fd;
+
+    rig_begin(&rig);
+    fd = open_stream("client_id=me&max_in_flight=10000", "*/*");
+    stage_turn_until(&rig.stage, stage_holds_all);
+    stage_put(&rig.stage, 0, 3000);
+    text = strstr(rig_read(&rig, fd, "\"attempt\":1"), "\"ack_id\":\"") + strlen("\"ack_id\":\"");
+    (void)snprintf(ack_id, sizeof(ack_id), "%.*s", (int)strcspn(text, "\""), text);
+    rig_turn(&rig, 200); /* The client does not read: the network is full. */
+    (void)snprintf(body, sizeof(body),
+                   "{\"barrier\":\"b-7\",\"settlements\":[{\"ack_id\":\"%s\",\"outcome\":\"retry\","
+                   "\"delay_ms\":1}]}",
+                   ack_id);
+    EXPECT_CONTAINS(rig_call(&rig, "POST", "/v1/records/settle", body), "\"ok\":1");
+    text = rig_read(&rig, fd, "\"attempt\":2");
+    barrier = strstr(text, "{\"type\":\"barrier\",\"barrier\":\"b-7\"}\n");
+    EXPECT(barrier != NULL);
+    EXPECT(strstr(text, "\"attempt\":2") > barrier);
+    EXPECT_CONTAINS(barrier, "\"partition_key\":\"0\"");
+    (void)close(fd);
+    rig_end(&rig);
+}
+
 TEST(the_session_of_nameless_polls_is_no_streams)
 {
     int fd;
