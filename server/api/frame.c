@@ -6,6 +6,7 @@
 #include "api/json_text.h"
 #include "api/limits.h"
 #include "base/json_writer.h"
+#include "ports/switchboard.h"
 
 /* Field numbers and wire types of record.proto (protobuf.dev/programming-guides/encoding). */
 enum {
@@ -25,7 +26,8 @@ enum {
     RECORD_ATTEMPT = 10,
     RECORD_AGGREGATED = 11,
     RECORD_DATA = 12,
-    RECORD_REDRIVEN = 13 /* Behind the data: TAIL. */
+    RECORD_REDRIVEN = 13, /* Behind the data: TAIL. */
+    RECORD_LANE = 14
 };
 
 #define TAIL "\x68\x01" /* RECORD_REDRIVEN << 3 | WIRE_VARINT, true. */
@@ -217,12 +219,24 @@ static bool is_redriven(const struct ks_framer *framer)
     return framer->shard == KS_SHARD_NONE;
 }
 
+/* -1: the record does not say one. */
+static int64_t lane_of(const struct ks_framer *framer, const struct ks_record *record)
+{
+    if (framer->lanes == 0 || is_redriven(framer))
+        return -1;
+    return ks_key_lane(record->partition_key, framer->lanes);
+}
+
 /* What only some records are. */
 static uint8_t *put_marks(uint8_t *at, const struct ks_framer *framer,
                           const struct ks_record *record)
 {
+    int64_t lane = lane_of(framer, record);
+
     if (record->aggregated)
         at = PUT_TEXT(at, ",\"aggregated\":true");
+    if (lane > 0 || (lane == 0 && framer->format != KS_FRAME_ELEMENT_JSON))
+        at = put_decimal(PUT_TEXT(at, ",\"lane\":"), (uint64_t)lane);
     return is_redriven(framer) ? PUT_TEXT(at, ",\"redriven\":true") : at;
 }
 
@@ -364,6 +378,7 @@ static uint8_t *put_fields(struct ks_framer *framer, uint8_t *at, const struct k
 {
     static uint8_t key
         [KEY_UNICODE_MAX]; /* Written before it is read; of a local one each byte is made zero. */
+    int64_t lane = lane_of(framer, record);
 
     at = put_varint(put_tag(at, RECORD_ACK_ID, WIRE_BYTES), KS_ACK_ID_SIZE);
     ks_ack_id_write(&framer->stamp, framer->next, (char *)at);
@@ -376,6 +391,8 @@ static uint8_t *put_fields(struct ks_framer *framer, uint8_t *at, const struct k
     at = put_number(at, RECORD_ARRIVAL, (uint64_t)record->arrival_ms);
     at = put_number(at, RECORD_ATTEMPT, framer->attempt);
     at = put_number(at, RECORD_AGGREGATED, record->aggregated);
+    if (lane > 0)
+        at = put_number(at, RECORD_LANE, (uint64_t)lane);
     if (record->data.size > 0)
         at = put_varint(put_tag(at, RECORD_DATA, WIRE_BYTES), record->data.size);
     return at;

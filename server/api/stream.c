@@ -499,6 +499,8 @@ static bool open_session(struct stream *stream, const struct ks_session_request 
                                       &stream->shards[stream->shard_count]))
             stream->shard_count++;
     ks_delivery_init(&stream->delivery, subscription, session, format_of(stream->exchange));
+    if (request->ordering == KS_ORDER_BY_KEY)
+        stream->delivery.framer.lanes = request->lanes;
     return true;
 }
 

@@ -205,10 +205,16 @@ static inline struct ks_slot *ks_tracker_slot(const struct ks_tracker *tracker, 
     return &tracker->slots[number & (tracker->ring - 1)];
 }
 
+/* The lane, of `lanes`, of records whose partition key has this hash. */
+static inline uint32_t ks_hash_lane(uint8_t hash, uint32_t lanes)
+{
+    return (uint32_t)hash * lanes >> 8;
+}
+
 /* The number of the slot's lane. */
 static inline uint32_t ks_tracker_lane(const struct ks_tracker *tracker, const struct ks_slot *slot)
 {
-    return (uint32_t)slot->hash * tracker->lane_count >> 8;
+    return ks_hash_lane(slot->hash, tracker->lane_count);
 }
 
 /* It is settled; `number` has arrived. */

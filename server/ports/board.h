@@ -280,7 +280,7 @@ void ks_board_letter_over(struct ks_switchboard *board, ks_number number, bool r
 
 void ks_board_open(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch);
 void ks_board_read(struct ks_switchboard *board, const struct ks_effect *effect);
-/* Of a partition key: what lane its records are in. */
+/* Of a partition key: its lane follows from it. */
 uint8_t ks_key_hash(ks_view key);
 /* A shard that could not be found when it was read: `gone` if the stream is there and lists it no
  * more. */

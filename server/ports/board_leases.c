@@ -4,6 +4,7 @@
 #include "base/codec.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "core/tracker.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -148,6 +149,11 @@ uint8_t ks_key_hash(ks_view key)
     hash ^= hash >> 32;
     hash ^= hash >> 16;
     return (uint8_t)(hash ^ hash >> 8);
+}
+
+uint32_t ks_key_lane(ks_view key, uint32_t lanes)
+{
+    return ks_hash_lane(ks_key_hash(key), lanes);
 }
 
 /* 9999-12-31: no later instant has a text. */

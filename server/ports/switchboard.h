@@ -151,6 +151,8 @@ bool ks_switchboard_update(struct ks_switchboard *board, ks_session_id session,
                            const struct ks_session_request *request);
 /* Over for good: what is unsettled comes again at once. */
 void ks_switchboard_close(struct ks_switchboard *board, ks_session_id session);
+/* The lane, of `lanes`, of the records with this partition key. */
+uint32_t ks_key_lane(ks_view key, uint32_t lanes);
 /* True for at most KS_CLIENT_ID_MAX characters of [A-Za-z0-9._-]; empty is valid. */
 bool ks_client_id_is_valid(ks_view id);
 /* The live session with this client id. False if there is none. */

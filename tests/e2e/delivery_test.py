@@ -555,7 +555,7 @@ def recalled_record_is_not_written_to_the_session_that_lost_its_lane(folder):
     sidecar = Sidecar.local(folder, local_shards=1, lease_duration_ms=10000, retry_backoff_ms=0).start()
     wait_held(sidecar, 1)
     # A poll, as more is assigned to it than its socket takes.
-    opened = {"clientId": "slow", "ackDeadlineMs": 1500, "maxInFlight": 8000}
+    opened = {"clientId": "slow", "ackDeadlineMs": 8000, "maxInFlight": 8000}
     check_equal(sidecar.call("POST", f"{CONSUMER}/OpenSession", opened).status, 200, "open")
     query = "session=slow&max_records=8000&max_bytes=16000000"
     put_sized(sidecar, 8000, 100)

@@ -4,6 +4,7 @@
 #include "api/limits.h"
 #include "api/message.h"
 #include "ks_test.h"
+#include "ports/switchboard.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -476,6 +477,7 @@ TEST(the_longest_head_fits_the_smallest_buffer_and_ten_mebibytes_go_through_it)
         stream[KS_LETTER_STREAM_MAX] = shard[KS_SHARD_ID_MAX] = batch[KS_BATCH_ID_MAX] = '\0';
         ks_framer_init(&framer, (enum ks_frame_format)format,
                        (struct ks_frame_source){record_of, NULL});
+        framer.lanes = 64;
         ks_ack_stamp_init(&stamp, &key, 1, 2, 3, 9);
         ks_framer_begin(&framer, &stamp, &(struct ks_frame_names){batch, stream, shard},
                         &(struct ks_ack_run){3, 9, 100, 1, 1}, 4);
@@ -536,6 +538,45 @@ TEST(a_dead_letter_that_is_delivered_again_says_so_in_every_format)
         else
             EXPECT_CONTAINS((const char *)out, "\"redriven\":true");
     }
+}
+
+/* Lanes 0 and above: JSON says 0, protobuf and the JSON of proto3 leave it out. A redriven record is in no lane. */
+TEST(record_of_a_stream_with_lanes_has_the_lane_of_its_key_in_every_format)
+{
+    static const enum ks_frame_format formats[] = {KS_FRAME_NDJSON, KS_FRAME_SSE, KS_FRAME_PROTOBUF,
+                                                   KS_FRAME_ELEMENT_JSON};
+    struct ks_framer framer;
+    uint32_t lane;
+    char member[32];
+
+    make_records();
+    lane = ks_key_lane(records[0].partition_key, 64);
+    (void)snprintf(member, sizeof(member), "\"lane\":%u,", lane);
+    EXPECT(lane > 0 && lane < 64);
+    for (size_t i = 0; i < 4; i++) {
+        begin(&framer, formats[i], 1);
+        framer.lanes = 64;
+        EXPECT_EQ_I64(write_all(&framer, 4096), KS_FRAME_DONE);
+        if (formats[i] == KS_FRAME_PROTOBUF) {
+            ks_pb_event *event =
+                kinesis_sidecar__v1__stream_event__unpack(NULL, out_size - 2, out + 2);
+            EXPECT(event != NULL && event->record->lane == lane);
+            kinesis_sidecar__v1__stream_event__free_unpacked(event, NULL);
+        } else {
+            EXPECT(memmem(out, out_size, member, strlen(member)) != NULL);
+        }
+        begin(&framer, formats[i], 1);
+        framer.lanes = 1;
+        EXPECT_EQ_I64(write_all(&framer, 4096), KS_FRAME_DONE);
+        EXPECT((memmem(out, out_size, "\"lane\":0,", 9) != NULL) ==
+               (formats[i] == KS_FRAME_NDJSON || formats[i] == KS_FRAME_SSE));
+    }
+    redriven = true;
+    begin(&framer, KS_FRAME_NDJSON, 1);
+    framer.lanes = 64;
+    EXPECT_EQ_I64(write_all(&framer, 4096), KS_FRAME_DONE);
+    EXPECT(memmem(out, out_size, "lane", 4) == NULL);
+    redriven = false;
 }
 
 TEST(a_key_that_is_not_unicode_does_not_break_a_reader)
