@@ -374,10 +374,16 @@ san:  ## Run the whole of `make test` with address and undefined-behaviour sanit
 
 # --- Habits ------------------------------------------------------------------------------------
 
-CLIENTS ?=
+PACKAGES := python
+OTHER_CLIENTS := http curl grpcio grpc-js connect-es connect-go grpc-go grpc-java
+CLIENTS ?= $(PACKAGES) $(OTHER_CLIENTS)
 .PHONY: clients
-clients: deps all  ## Have clients of other people tell one scenario, each built from its registry; CLIENTS='curl grpcio' for some.
-	@tests/clients/judge.py $(CLIENTS)
+clients: deps all  ## Judge the packages of client-stubs/ and clients that others wrote, each by one scenario; CLIENTS='python curl' for some.
+	@rm -rf $(RESULTS)/clients
+	@TEST_SECONDS=2400 $(RUN) -j 2 -o $(RESULTS)/clients clients -- \
+		$(foreach one,$(filter $(PACKAGES),$(CLIENTS)),"tests/packages/judge.py $(one)") \
+		$(foreach one,$(filter $(OTHER_CLIENTS),$(CLIENTS)),"tests/clients/judge.py $(one)") || :
+	@tests/lib/total $(RESULTS)/clients
 
 FLEETS ?= kcl35 kcl2 kcl34 multilang go-kcl go-kcl-v2 kinsumer kinsumer-snowplow
 .PHONY: interop interop-vectors

@@ -57,7 +57,7 @@ struct ks_framer {
     /* BASE64 until another is set, before the first run. Data that is not valid in it is written as
      * base64, and its record says so. */
     enum ks_frame_encoding encoding;
-    uint32_t lanes; /* Above 0: each record says in which of so many lanes it is. 0 until it is set. */
+    uint32_t lanes; /* Above 0: each record says in which of so many lanes it is. */
     struct ks_frame_source source;
     struct ks_ack_stamp stamp;
     ks_shard shard;

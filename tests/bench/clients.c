@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clients.c - records a second and CPU time of clients: those of other people, and our Python stub.
+/* clients.c - records a second and CPU time of clients that others wrote.
  *
  * The house of bench_house.h in this process, on a stream of 1 KB records that costs nearly nothing; on the other
  * processor a program of tests/clients, which acknowledges everything, batch by batch, and says how many records it has
@@ -199,8 +199,7 @@ int main(int argc, char **argv)
         {"grpcio", "grpcio", "watch"},  {"grpc-go", "go", "watch"},
         {"grpc-java", "java", "watch"}, {"grpc-js", "node", "watch"},
         {"connect-go", "go", "watch"},  {"connect-es", "node", "watch"},
-        {"http", "http", "rest"},       {"python", "python", "rest"},
-        {"curl", "curl", "rest"},
+        {"http", "http", "rest"},       {"curl", "curl", "rest"},
     };
     char folder[] = "/tmp/ks-bench-XXXXXX";
     char command[64];

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""consumer.py URL CLIENT_ID DIARY [WORK_US [PERSIST_EVERY]] - an app for the tests: the Python stub, with a diary.
+"""consumer.py URL CLIENT_ID DIARY [WORK_US [PERSIST_EVERY]] - an app for the tests: the client of the tests, with a diary.
 
 It works WORK_US on a record (0), and every PERSIST_EVERY records (100; 0 = never) it waits until they are in the table.
 
 Each line of the diary is a JSON list that begins with a word and the instant (seconds of CLOCK_MONOTONIC, which all
 processes share):
     ["record", t, shard, sequence, attempt, epoch, data]   handed to us
-    ["acked", t, data]                                     we told the stub
+    ["acked", t, data]                                     we told the client
     ["persisted", t]                                       every ack of this session so far is in the lease table
     ["failed", t, data, reason]                            an ack was refused
     ["session", t], ["ended", t, reason] ..                control lines of the stream but for heartbeats
@@ -20,8 +20,8 @@ import signal
 import sys
 import time
 
-import lib  # noqa: F401 - its import makes the stub visible
-from kinesis_sidecar import Sidecar
+import lib  # noqa: F401 - its import makes the client visible
+from sidecar_client import Sidecar
 
 
 def main():

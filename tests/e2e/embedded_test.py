@@ -17,7 +17,7 @@ import time
 
 from lib import (BINARY, PATIENCE, ROOT, SLOW, RawStream, Sidecar, check, check_equal, check_shard_order, data_of, main, numbered, pull_all,
                  read_lines, spawn, test, wait_until)
-from kinesis_sidecar import SessionTakenOver, Sidecar as Client, order_of
+from sidecar_client import SessionTakenOver, Sidecar as Client, order_of
 
 STUBS = os.path.join(ROOT, "client-stubs")
 
@@ -425,7 +425,8 @@ def the_examples_of_the_stubs_run(folder):
     sidecar = Sidecar.local(folder).start()
     sidecar.put(numbered(3))
     log = os.path.join(folder, "example.log")
-    process = spawn([os.path.join(STUBS, "python", "example.py"), sidecar.url], log)
+    process = spawn([os.path.join(STUBS, "python", "example.py")], log,
+                    env=dict(os.environ, PYTHONPATH=os.path.join(STUBS, "python", "src"), KINESIS_SIDECAR_URL=sidecar.url))
     wait_until(lambda: sum("record-" in line for line in read_lines(log)) == 3, 15, "the Python example prints records")
     process.terminate()
     check_equal(process.wait(10), 0, "status of the Python example")

@@ -1,20 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The stubs where things go wrong: slow and raising apps, threads, cut and half-open connections, odd texts. What they do
+"""The shell stub, and tests/lib/sidecar_client.py, where things go wrong: slow and raising apps, threads, cut and half-open connections, odd texts. What they do
 on a good day is in embedded_test.py."""
 
-import asyncio
 import json
 import os
 import queue
-import re
 import subprocess
 import sys
 import threading
 import time
 
 from lib import (PATIENCE, ROOT, FaultProxy, Sidecar, check, check_equal, main, numbered, read_lines, test, wait_until)
-from kinesis_sidecar import Sidecar as Client, SidecarError
+from sidecar_client import Sidecar as Client, SidecarError
 
 BASH = os.path.join(ROOT, "client-stubs", "bash", "kinesis-sidecar.sh")
 NEVER_MS = 60000  # Heartbeats so rare that nothing may wait for one.
@@ -24,7 +22,7 @@ def in_flight(sidecar):
     return sidecar.get("/v1/status")["subscriptions"][0]["in_flight"]
 
 
-# --- Python ---
+# --- The client of the tests ---
 
 @test(seconds=15)
 def acks_of_other_threads_do_not_wait_for_the_iterator(folder):
@@ -192,44 +190,6 @@ def a_checkpoint_acknowledges_what_came_before_it(folder):
     sidecar.stop()
 
 
-@test()
-def the_recipe_for_asyncio_comes_true(folder):
-    with open(os.path.join(ROOT, "client-stubs", "python", "README.md"), encoding="utf-8") as file:
-        recipe = re.search(r"```python\n(import asyncio\n.*?)```", file.read(), re.DOTALL).group(1)
-    names = {}
-    exec(recipe, names)  # pylint: disable=exec-used
-    sidecar = Sidecar.local(folder).start()
-    sidecar.put(numbered(100))
-    seen = []
-
-    async def handle(record):
-        await asyncio.sleep(0)
-        seen.append(record.data)
-        if len(seen) == 101:
-            raise ValueError("one too many")
-
-    async def run():
-        task = asyncio.create_task(names["consume"](Client(sidecar.url).stream(max_in_flight=10), handle))
-        while len(seen) < 100:
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.01)  # It asks for the next one.
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        check(task.cancelled(), task)
-
-    asyncio.run(asyncio.wait_for(run(), 30 * PATIENCE))
-    check_equal(sorted(seen), sorted(data for _, data in numbered(100)), "records")
-    check_equal((in_flight(sidecar), sidecar.get("/v1/sessions")["sessions"]), (0, []), "what is left")
-    sidecar.put(numbered(1))
-    for client, fault in (Client(sidecar.url), ValueError), (Client(sidecar.url, subscription="none"), SidecarError):
-        try:
-            asyncio.run(asyncio.wait_for(names["consume"](client.stream(), handle), 30 * PATIENCE))
-            check(False, "no", fault)
-        except fault:
-            pass
-    sidecar.stop()
-
-
 class InPieces:
     """A response of one line of 32 MiB, as small chunks bring it."""
 
@@ -254,7 +214,7 @@ def a_large_record_costs_as_much_as_it_is_long(_):
 
 
 @test()
-def the_python_stub_finds_its_way(folder):
+def the_client_of_the_tests_finds_its_way(folder):
     """To one subscription of several, over IPv6, beside proxies that are meant for others, with a token that changes."""
     config, token = os.path.join(folder, "config.json"), os.path.join(folder, "token")
     with open(config, "w", encoding="utf-8") as file:
@@ -289,7 +249,7 @@ def a_handler_that_raises_and_a_signal_give_the_rest_back_at_once(folder):
     sidecar.put(numbered(100))
     script = """
 import os, signal, sys
-from kinesis_sidecar import Sidecar
+from sidecar_client import Sidecar
 with Sidecar(sys.argv[1]).stream() as stream:
     signal.signal(signal.SIGTERM, lambda *_: stream.stop())
     for count, record in enumerate(stream, 1):
@@ -299,7 +259,7 @@ with Sidecar(sys.argv[1]).stream() as stream:
                 raise ValueError("what is this?")
             os.kill(os.getpid(), signal.SIGTERM)
 """
-    env = dict(os.environ, PYTHONPATH=os.path.join(ROOT, "client-stubs", "python"), PYTHONDEVMODE="1")
+    env = dict(os.environ, PYTHONPATH=os.path.join(ROOT, "tests", "lib"), PYTHONDEVMODE="1")
     for how, status in ("raise", 1), ("signal", 0):
         done = subprocess.run([sys.executable, "-c", script, sidecar.url, how], env=env, capture_output=True, text=True,
                               timeout=20 * PATIENCE, check=False)
@@ -323,9 +283,9 @@ def the_environment_says_where_the_sidecar_is(folder):
     path = os.path.join(folder, "api.sock")
     sidecar.options["listen"] = "unix:" + path
     sidecar.start()
-    env = dict(os.environ, PYTHONPATH=os.path.join(ROOT, "client-stubs", "python"), KINESIS_SIDECAR_URL="unix:" + path,
+    env = dict(os.environ, PYTHONPATH=os.path.join(ROOT, "tests", "lib"), KINESIS_SIDECAR_URL="unix:" + path,
                KINESIS_SIDECAR_TOKEN_FILE=token)
-    for program in ([sys.executable, "-c", "from kinesis_sidecar import Sidecar; print(Sidecar().status()['worker_id'])"],
+    for program in ([sys.executable, "-c", "from sidecar_client import Sidecar; print(Sidecar().status()['worker_id'])"],
                     ["dash", "-c", f". '{BASH}'; ks_text worker_id \"$(ks_request GET /v1/status)\""]):
         done = subprocess.run(program, env=env, capture_output=True, text=True, timeout=10 * PATIENCE, check=False)
         check_equal((done.returncode, done.stdout.strip() != ""), (0, True), program, done)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""app.py URL WORKER WORK_US [STREAM] - the app of a member of ours, by the Python stub. Its diary is that of all: see
+"""app.py URL WORKER WORK_US [STREAM] - the app of a member of ours, by the client of the tests. Its diary is that of all: see
 fleet.py. STREAM is the subscription that it reads, where there are several."""
 
 import json
@@ -10,8 +10,8 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "..", "client-stubs", "python"))
-from kinesis_sidecar import Sidecar  # noqa: E402
+sys.path.insert(0, os.path.join(HERE, "..", "lib"))
+from sidecar_client import Sidecar  # noqa: E402
 
 
 def main():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""app.py URL CLIENT_ID DIARY SEED - the app of the soak: the Python stub, that settles when and how chance says.
+"""app.py URL CLIENT_ID DIARY SEED - the app of the soak: the client of the tests, that settles when and how chance says.
 
 Most records are acknowledged a moment later, in any order; some are given back, some get more time first, and some are
 forgotten, so that their ack deadline passes. Each line of the diary: `t shard epoch sequence attempt KEY:NUMBER` when a
@@ -18,8 +18,8 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
-import lib  # noqa: E402, F401 - its import makes the stub visible
-from kinesis_sidecar import Sidecar  # noqa: E402
+import lib  # noqa: E402, F401 - its import makes the client visible
+from sidecar_client import Sidecar  # noqa: E402
 
 ACK_DEADLINE_MS = 5000
 MEAN_SECONDS = 0.05

@@ -89,8 +89,8 @@ TEST(a_stream_that_outlived_its_lease_is_cut_and_its_batch_settles_what_was_writ
     rig_end(&rig);
 }
 
-/* A retry of the first record arrives while the network is full: all before the barrier are first deliveries, and the first
- * record follows it. */
+/* A retry of the first record arrives while the network is full: all before the barrier are first deliveries, and no
+ * other stream says the barrier. */
 TEST(barrier_separates_deliveries_before_a_retry_from_those_after_it)
 {
     char ack_id[64];

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small client for kinesis-sidecar: Python 3.8 or newer, standard library only, one file to copy.
+"""The client of the tests: every request as it is, and no deadline extended by itself. Python 3.8, standard library only.
 
-    with Sidecar().stream(client_id="orders") as stream:
+    with Sidecar(url).stream(client_id="orders") as stream:
         for record in stream:
-            handle(record.data)
             stream.ack(record)
 
-The sidecar owns leases and checkpoints; an app only says which records it is done with. Delivery is at least once: a
-record that is not acknowledged comes again, to this consumer or to another one.
+Apps use the package in client-stubs/python.
 
 Two ways to read: `Sidecar.stream` (records are pushed, acks go out in batches, the connection is kept up) and
 `Sidecar.pull` (one long poll for each batch, no state here). Sequence numbers are text; compare them with `order_of`.

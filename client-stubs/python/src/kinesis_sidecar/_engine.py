@@ -1,0 +1,464 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state of one consumer, without I/O and without a clock: what the stream brings, what the app may have, and what has to
+be sent. One thread, or the event loop, calls it. `Record` and the code that hands records out may run in other threads:
+they use `decided`, `extend`, `may_begin`, `is_held` and the queues alone."""
+
+from __future__ import annotations
+
+import collections
+import threading
+from typing import Any, Callable, Iterable, Iterator
+
+from ._errors import SessionTakenOver
+from ._record import ACK, RETRY, TAKEN_BACK, Record, Settlement
+
+ITEMS_MAX = 1000  # In one settle request.
+HEARTBEATS_MISSED = 3
+RETRY_AFTER_MAX_SECONDS = 30.0
+
+
+class Group:
+    """The records of one batch_id."""
+
+    __slots__ = ("batch_id", "shard_id", "since", "count", "open", "bytes", "acked", "unsent", "records", "whole", "current",
+                 "live")
+
+    def __init__(self, batch_id: str, shard_id: str, now: float):
+        self.batch_id = batch_id
+        self.shard_id = shard_id
+        self.since = now
+        self.count = 0       # Records received.
+        self.open = 0        # Records without an outcome.
+        self.bytes = 0       # Of the records.
+        self.acked = 0       # Records acknowledged by the app.
+        self.unsent: list[Record] = []   # Acknowledged, and not sent.
+        self.records: list[Record] = []
+        self.whole = False   # No further record of the batch follows.
+        self.current = True  # The app may begin its records: their connection and their lease are there.
+        self.live = True     # The sidecar accepts settlements: their session is there.
+
+
+class Hold:
+    """A retry that waits for its answer and its barrier."""
+
+    __slots__ = ("record", "barrier", "accepted")
+
+    def __init__(self, record: Record):
+        self.record = record
+        self.barrier = 0                   # 0: not sent.
+        self.accepted: bool | None = None  # None: not answered.
+
+    def is_resolved(self, barriers_seen: int) -> bool:
+        return self.accepted is False or (self.accepted is True and barriers_seen >= self.barrier)
+
+    def takes_back(self, record: Record) -> bool:
+        return self.accepted is True and record.barriers < self.barrier and record.position > self.record.position
+
+
+class Resolved:
+    """No retry holds the scope any more: what was set aside may be handed out."""
+
+    __slots__ = ("scope",)
+
+    def __init__(self, scope: Any):
+        self.scope = scope
+
+
+class Request:
+    """The body of a settle request, and what its answer decides."""
+
+    __slots__ = ("body", "holds", "records")
+
+    def __init__(self) -> None:
+        self.body: dict[str, Any] = {"settlements": []}
+        self.holds: list[Hold] = []
+        self.records: list[Record] = []  # With an outcome; none in an extension.
+
+    def add(self, item: dict[str, Any], records: Iterable[Record] = ()) -> None:
+        self.body["settlements"].append(item)
+        self.records.extend(records)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.body["settlements"]) >= ITEMS_MAX
+
+
+class Engine:
+    """`hand_out(item)` gets a list of records for the app, in order, or Resolved; `on_event(event)` gets events; `wake()` asks for
+    a call of `request` soon; `ack_persisted(record)` does what the name says; `done` is the result of an `ack` that does not
+    wait.
+
+    A *scope* is the unit of order: a shard, or a lane of it. A retry takes the later records of its scope back. While it holds
+    the scope, none of them is handed to the app."""
+
+    def __init__(self, options: Any, record_type: type, hand_out: Callable[[list[Record] | Resolved], Any],
+                 on_event: Callable[[dict[str, Any]], Any], wake: Callable[[], Any], ack_persisted: Callable[[Record], Any], done: Any):
+        self.options = options
+        self.record_type = record_type
+        self.hand_out = hand_out
+        self.on_event = on_event
+        self.wake = wake
+        self.ack_persisted = ack_persisted
+        self.done = done
+
+        self.outcomes: collections.deque[Record] = collections.deque()  # With an outcome that is not processed.
+        self.extensions: collections.deque[tuple[Record, Settlement]] = collections.deque()
+        self.held: dict[Any, list[Hold]] = {}  # By scope.
+        self.lock = threading.Lock()           # Of `held`.
+
+        self.session_open = False
+        self.max_in_flight = options.max_in_flight
+        self.max_in_flight_bytes = options.max_in_flight_bytes
+        self.ack_deadline = options.ack_deadline
+        self.heartbeat = options.heartbeat
+        self.barriers_seen = 0
+        self.barriers_sent = 0
+        self.group: Group | None = None      # Of the last record.
+        self.groups: dict[Group, None] = {}  # With records that have no outcome.
+        self.acked: dict[Group, float] = {}  # With acknowledgements to send; since when.
+        self.unsent = 0                      # Acknowledgements in them.
+        self.mean_bytes = 0                  # Of a record of the last batch.
+        self.urgent: collections.deque[Record] = collections.deque()  # With another outcome to send.
+        self.pending: Request | None = None  # Sent without an answer.
+        self.retry_at = 0.0                  # When it is sent again.
+        self.extend_at = float("inf")
+        self.adoptable: dict[tuple[str, str, int], Record] = {}  # The app has them, and their session has ended.
+
+        self.stale = 0
+        self.failed = 0
+
+    # --- For the threads of the app ---
+
+    def decided(self, record: Record) -> None:
+        """The record has an outcome that is not an acknowledgement."""
+        if record.outcome == RETRY:
+            self._hold(record)
+        self.outcomes.append(record)
+        self.wake()
+
+    def extend(self, record: Record, settlement: Settlement) -> None:
+        self.extensions.append((record, settlement))
+        self.wake()
+
+    def may_begin(self, record: Record) -> bool:
+        """Marks the record as begun. False if it is not the app's any more: it is redelivered."""
+        if record.outcome is not None or not record._group.current:
+            return False
+        record.begun = True
+        return True
+
+    def is_held(self, scope: Any) -> bool:
+        return scope in self.held
+
+    def scope_of(self, record: Record) -> Any:
+        """None: no retry takes it back."""
+        if self.options.ordering == "none" or record.redriven:
+            return None
+        return record.shard_id if self.options.ordering == "shard" else (record.shard_id, record.lane)
+
+    def not_held(self, records: list[Record], aside: dict[Any, list[Record]]) -> Iterator[Record]:
+        """The records that no retry holds. The others are added to `aside`, by scope, where they stay until it is resolved."""
+        for record in records:
+            if self.held or aside:
+                scope = self.scope_of(record)
+                if scope in aside or self.is_held(scope):
+                    aside.setdefault(scope, []).append(record)
+                    continue
+            yield record
+
+    def _hold(self, record: Record) -> None:
+        scope = self.scope_of(record)
+        if scope is None:
+            return
+        with self.lock:
+            holds = self.held.setdefault(scope, [])
+            if all(hold.record is not record for hold in holds):
+                holds.append(Hold(record))
+
+    # --- The stream ---
+
+    def receive(self, messages: Iterable[tuple[str | None, Any, int]], now: float) -> None:
+        """Takes what a decoder found. Raises SessionTakenOver."""
+        records: list[Record] = []
+        make = self.record_type
+        group = self.group
+        for batch_id, message, size in messages:
+            if batch_id is None:
+                self._hand(records)
+                records = []
+                self._event(message, now)
+                group = self.group
+                continue
+            if group is None or group.batch_id != batch_id:
+                group = self._next_group(batch_id, message, now)
+            record = make(message, self, group)
+            group.records.append(record)
+            group.count += 1
+            group.open += 1
+            group.bytes += size
+            if not (self.adoptable and self._adopt(record)):
+                records.append(record)
+        self._hand(records)
+
+    def _hand(self, records: list[Record]) -> None:
+        if records:
+            self.hand_out(records)
+
+    def _next_group(self, batch_id: str, message: Any, now: float) -> Group:
+        """Events may come between the records of a batch: only the first record of another batch ends it."""
+        if self.group is not None:
+            self.group.whole = True
+            self.mean_bytes = self.group.bytes // self.group.count
+        shard_id = message["shard_id"] if isinstance(message, dict) else message.shard_id
+        self.group = Group(batch_id, shard_id, now)
+        self.groups[self.group] = None
+        return self.group
+
+    def _event(self, event: dict[str, Any], now: float) -> None:
+        kind = event.get("type")
+        if kind == "barrier":
+            self.barriers_seen = max(self.barriers_seen, int(event["barrier"]))  # A repeated request repeats its barrier.
+            self._resolve()
+            return
+        if kind == "session":
+            self._opened(event, now)
+        elif kind == "lease_lost":
+            for group in self.groups:
+                if group.shard_id == event.get("shard_id"):
+                    group.current = False
+        self.on_event(event)
+        if kind == "ended" and event.get("reason") == "taken_over":
+            self.session_open = False
+            raise SessionTakenOver(f"another process uses the client_id {self.options.client_id}")
+
+    def _opened(self, event: dict[str, Any], now: float) -> None:
+        """A new session: settlements of the earlier one are stale, and its records are redelivered."""
+        self._drain(now)
+        self.adoptable = {record.identity: record for record in self._unconfirmed()}
+        self.disconnected()
+        for group in set(self.groups) | set(self.acked):
+            group.live = False
+        self.groups, self.acked, self.unsent, self.pending = {}, {}, 0, None
+        self.urgent.clear()
+        with self.lock:
+            held, self.held = self.held, {}
+        for scope in held:
+            self.hand_out(Resolved(scope))
+        self.session_open = True
+        self.barriers_seen = self.barriers_sent = 0
+        self.max_in_flight = event.get("max_in_flight") or self.max_in_flight
+        self.max_in_flight_bytes = event.get("max_in_flight_bytes") or self.max_in_flight_bytes
+        self.ack_deadline = event.get("ack_deadline_ms", 0) / 1000 or self.ack_deadline
+        self.heartbeat = event.get("heartbeat_ms", 0) / 1000 or self.heartbeat
+        self.extend_at = now + self.ack_deadline / 3
+
+    def _unconfirmed(self) -> Iterator[Record]:
+        """Records that the app has, and those whose outcome the sidecar has not confirmed."""
+        for group in self.groups:
+            yield from (record for record in group.records if group.live and record.begun and record.outcome is None)
+        for group in self.acked:
+            yield from group.unsent
+        yield from self.urgent
+        if self.pending is not None:
+            yield from self.pending.records
+
+    def disconnected(self) -> None:
+        """The connection of the stream has ended. The session accepts settlements until the next one begins."""
+        self.group = None
+        for group in self.groups:
+            group.current = False
+
+    def _adopt(self, redelivery: Record) -> bool:
+        """True if the app has an earlier delivery of the record, whose outcome settles this one."""
+        record = self.adoptable.pop(redelivery.identity, None)
+        if record is None:
+            return False
+        redelivery._group.records[-1] = record
+        record._group = redelivery._group
+        record._adopted = redelivery
+        record.barriers = redelivery.barriers
+        record.processed = False
+        if record.outcome is not None:
+            if record.outcome == RETRY:
+                self._hold(record)
+            self.outcomes.append(record)
+        return True
+
+    # --- What has to be sent ---
+
+    def request(self, now: float, everything: bool = False) -> Request | None:
+        """The next settle request that is due, or None. What became of it is reported by `answered`, `refused` or `unanswered`."""
+        if self.pending is not None and now < self.retry_at and not everything:
+            return None
+        if self.pending is None:
+            self._drain(now)
+            request = Request()
+            self._add_urgent(request)
+            if everything or request.records or self._acks_are_due(now):
+                self._add_acks(request, now, everything)
+            self.pending = request if request.body["settlements"] else self._extension(now)
+        return self.pending
+
+    def _drain(self, now: float) -> None:
+        outcomes = self.outcomes
+        while outcomes:
+            record = outcomes.popleft()
+            group = record._group
+            if record.processed:
+                continue
+            record.processed = True
+            if not group.live:
+                self._lost(record)
+                continue
+            group.open -= 1
+            if record.outcome is not ACK:
+                self.urgent.append(record)
+                continue
+            if not group.unsent:
+                self.acked.setdefault(group, now)
+            group.acked += 1
+            group.unsent.append(record)
+            self.unsent += 1
+
+    def _lost(self, record: Record) -> None:
+        """The session of a settlement has ended. The redelivery of the record gets the outcome if it comes here."""
+        if record.outcome == RETRY:
+            self._release(record)
+        if record.identity not in self.adoptable:
+            self.stale += 1
+
+    def _acks_are_due(self, now: float) -> bool:
+        if not self.acked:
+            return False
+        return now - next(iter(self.acked.values())) >= self.options.ack_interval or self.is_crowded(0)
+
+    def is_crowded(self, more: int) -> bool:
+        """Whether acknowledgements that are not sent, and `more`, use up half of what may be in flight."""
+        unsent = self.unsent + more
+        if unsent * 2 >= self.max_in_flight:
+            return True
+        return bool(self.mean_bytes * unsent * 2 >= self.max_in_flight_bytes)
+
+    def _add_urgent(self, request: Request) -> None:
+        while self.urgent and not request.is_full:
+            record = self.urgent.popleft()
+            settlement = record.settlement
+            assert settlement is not None
+            item: dict[str, Any] = {"ack_id": record.settle_id, "outcome": settlement.outcome}
+            if settlement.delay_ms:
+                item["delay_ms"] = settlement.delay_ms
+            if settlement.reason:
+                item["reason"] = settlement.reason
+            request.add(item, [record])
+            if settlement.outcome == RETRY:
+                self._add_hold(request, record)
+
+    def _add_hold(self, request: Request, record: Record) -> None:
+        with self.lock:
+            holds = [hold for hold in self.held.get(self.scope_of(record), ()) if hold.record is record]
+        for hold in holds:
+            if not request.holds:
+                self.barriers_sent += 1
+                request.body["barrier"] = str(self.barriers_sent)
+            hold.barrier = self.barriers_sent
+            request.holds.append(hold)
+
+    def _add_acks(self, request: Request, now: float, everything: bool) -> None:
+        """Batches of which all was acknowledged go out as one item. Of the others those records that have waited."""
+        crowded = self.is_crowded(0)
+        for group, since in list(self.acked.items()):
+            if request.is_full:
+                return
+            if group.whole and group.acked == group.count:
+                request.add({"batch_id": group.batch_id, "outcome": ACK}, group.unsent)
+                self._sent(group, len(group.unsent))
+            elif everything or crowded or now - since >= self.options.ack_interval:
+                room = ITEMS_MAX - len(request.body["settlements"])
+                for record in group.unsent[:room]:
+                    request.add({"ack_id": record.settle_id, "outcome": ACK}, [record])
+                self._sent(group, min(room, len(group.unsent)))
+
+    def _sent(self, group: Group, count: int) -> None:
+        self.unsent -= count
+        del group.unsent[:count]
+        del self.acked[group]
+        if group.unsent:
+            self.acked[group] = 0.0
+        elif group.whole and group.open == 0:
+            self.groups.pop(group, None)
+            group.records.clear()  # It refers to records that refer to it.
+
+    def _extension(self, now: float) -> Request | None:
+        """Extends all that the app has, when it is due, and what it asked for."""
+        request = Request()
+        while self.extensions and not request.is_full:
+            record, settlement = self.extensions.popleft()
+            if record._group.live and record.outcome is None:
+                request.add({"ack_id": record.settle_id, "outcome": "extend", "delay_ms": settlement.delay_ms})
+        if now >= self.extend_at:
+            self.extend_at = now + self.ack_deadline / 3
+            self.groups = {group: None for group in self.groups if group.open > 0 or not group.whole}
+            for group in self.groups:
+                if group.live and group.open > 0 and now - group.since < self.options.max_processing and not request.is_full:
+                    request.add({"batch_id": group.batch_id, "outcome": "extend", "delay_ms": int(self.ack_deadline * 1000)})
+        return request if request.body["settlements"] else None
+
+    def next_at(self, now: float) -> float:
+        """When `request` has to be called again, if `wake` is not called before."""
+        if self.pending is not None:
+            return self.retry_at
+        first = min(self.extend_at, next(iter(self.acked.values())) + self.options.ack_interval if self.acked else float("inf"))
+        return min(first, now + self.options.ack_interval) if self.groups else first
+
+    # --- Answers ---
+
+    def answered(self, request: Request, answer: dict[str, Any]) -> None:
+        """The sidecar has judged each settlement."""
+        self.pending = None
+        refused = set()
+        for failure in answer.get("failed") or () if request.records else ():
+            refused.add(failure.get("ack_id"))
+            self.failed += 1
+            self.on_event({"type": "settle_failed", **failure})
+        for hold in request.holds:
+            hold.accepted = hold.record.settle_id not in refused
+        self._resolve()
+
+    def unanswered(self, now: float, retry_after: float) -> None:
+        """The request is sent again, after `ack_interval` or `retry_after` seconds."""
+        self.retry_at = now + max(self.options.ack_interval, min(retry_after, RETRY_AFTER_MAX_SECONDS))
+
+    def refused(self, request: Request) -> None:
+        """The session of the whole request has ended."""
+        self.pending = None
+        self.stale += len(request.records)
+        for hold in request.holds:
+            hold.accepted = False
+        self._resolve()
+
+    def _release(self, record: Record) -> None:
+        with self.lock:
+            for scope, holds in self.held.items():
+                self.held[scope] = [hold for hold in holds if hold.record is not record]
+        self._resolve()
+
+    def _resolve(self) -> None:
+        """Ends the scopes whose retries are all resolved."""
+        resolved = []
+        with self.lock:
+            for scope, holds in list(self.held.items()):
+                if all(hold.is_resolved(self.barriers_seen) for hold in holds):
+                    self._take_back(scope, [hold for hold in holds if hold.accepted])
+                    del self.held[scope]
+                    resolved.append(scope)
+        for scope in resolved:
+            self.hand_out(Resolved(scope))
+
+    def _take_back(self, scope: Any, holds: list[Hold]) -> None:
+        """Records that came before the barrier of an accepted retry are redelivered behind the retried record."""
+        for group in self.groups if holds else ():
+            for record in group.records:
+                if not record.begun and record.outcome is None and self.scope_of(record) == scope and \
+                        any(hold.takes_back(record) for hold in holds):
+                    record.outcome = TAKEN_BACK
+                    group.open -= 1
