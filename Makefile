@@ -377,7 +377,10 @@ san:  ## Run the whole of `make test` with address and undefined-behaviour sanit
 PACKAGES := python
 OTHER_CLIENTS := http curl grpcio grpc-js connect-es connect-go grpc-go grpc-java
 CLIENTS ?= $(PACKAGES) $(OTHER_CLIENTS)
-.PHONY: clients
+.PHONY: clients packages
+packages: deps  ## Build the artefacts for the registries into build/packages, twice, and compare them.
+	@tests/packages/package $(filter $(PACKAGES),$(CLIENTS))
+
 clients: deps all  ## Judge the packages of client-stubs/ and clients that others wrote, each by one scenario; CLIENTS='python curl' for some.
 	@rm -rf $(RESULTS)/clients
 	@TEST_SECONDS=2400 $(RUN) -j 2 -o $(RESULTS)/clients clients -- \
@@ -441,8 +444,11 @@ pure: $(call objects,$(PURE_C))
 bench: deps all $(BENCHES) $(DOUBLES)  ## Measure, and keep what was measured as JSON lines in build/bench.jsonl.
 	@tests/lib/bench build/bench.jsonl $(filter-out %/clients,$(BENCHES)) $(wildcard tests/bench/*_bench.sh tests/bench/*_bench.py)
 
-.PHONY: bench-clients
-bench-clients: deps all $(B)/bench/clients  ## Measure with clients of other people, likewise; it needs what `make clients` needs.
+.PHONY: bench-clients bench-other-clients
+bench-clients: deps all $(DOUBLES)  ## Measure the CPU time of each package of client-stubs/ with its sidecar, beside the SDK's own loop.
+	@RESULTS=$(CURDIR)/build/bench.jsonl tests/packages/bench.py $(filter $(PACKAGES),$(CLIENTS))
+
+bench-other-clients: deps all $(B)/bench/clients  ## Measure clients that others wrote; it needs what `make clients` needs.
 	@for build in tests/clients/*/build; do $$build || exit; done
 	@tests/lib/bench build/bench.jsonl $(B)/bench/clients
 
