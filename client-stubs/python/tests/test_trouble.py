@@ -204,6 +204,16 @@ def test_refused_settle_request_raises(server):
             record.drop()
 
 
+def test_refused_outcome_takes_no_acknowledgement_along(server):
+    server.streams.put([SESSION, record_line(1), record_line(2)])
+    server.settle_answers.append(refuse(400, "failed-precondition", "there are no dead letters"))
+    with consumer_of(server, ack_interval=60.0) as consumer, pytest.raises(SidecarError, match="no dead letters"):
+        for record in consumer:
+            if record.sequence_number == "2":
+                record.dead_letter()
+    assert server.outcomes() == [("a2.1", "dead_letter"), ("a1.1", "ack")]
+
+
 def test_token_file_is_read_for_each_request(server, tmp_path):
     path = tmp_path / "token"
     path.write_text("first\n")

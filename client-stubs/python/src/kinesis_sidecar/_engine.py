@@ -293,8 +293,9 @@ class Engine:
         if self.pending is None:
             self._drain(now)
             request = Request()
-            self._add_urgent(request)
-            if everything or request.records or self._acks_are_due(now):
+            if self.urgent:  # Without acknowledgements, which a refusal must not take along.
+                self._add_urgent(request)
+            elif everything or self._acks_are_due(now):
                 self._add_acks(request, now, everything)
             self.pending = request if request.body["settlements"] else self._extension(now)
         return self.pending
@@ -427,6 +428,11 @@ class Engine:
     def unanswered(self, now: float, retry_after: float) -> None:
         """The request is sent again, after `ack_interval` or `retry_after` seconds."""
         self.retry_at = now + max(self.options.ack_interval, min(retry_after, RETRY_AFTER_MAX_SECONDS))
+
+    def abandon(self) -> None:
+        """The sidecar refuses the request that is pending, and the consumer ends: what is left may still be sent."""
+        self.pending = None
+        self.urgent.clear()
 
     def refused(self, request: Request) -> None:
         """The session of the whole request has ended."""

@@ -242,6 +242,9 @@ class Consumer:
         except BaseException as err:  # The app's thread raises it.
             self._error = err
             self._records.put([])
+            self._engine.abandon()
+            with contextlib.suppress(SidecarError):
+                self._settle(everything=True)
         finally:
             self._caller.close()
 

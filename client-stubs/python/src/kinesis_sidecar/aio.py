@@ -281,6 +281,10 @@ class Consumer:
             await asyncio.gather(settler, return_exceptions=True)
             if self._error is None:
                 await self._end()
+            else:
+                self._engine.abandon()
+                with contextlib.suppress(SidecarError):
+                    await self._settle(everything=True)
             self._caller.close()
 
     async def _connect_and_read(self, settler: asyncio.Task[None]) -> None:
