@@ -224,7 +224,7 @@ class Engine:
             self._opened(event, now)
         elif kind == "lease_lost":
             for group in self.groups:
-                if group.shard_id == event.get("shard_id"):
+                if group.shard_id == event.get("shard_id") and not group.records[0].redriven:
                     group.current = False
         self.on_event(event)
         if kind == "ended" and event.get("reason") == "taken_over":
