@@ -374,14 +374,14 @@ san:  ## Run the whole of `make test` with address and undefined-behaviour sanit
 
 # --- Habits ------------------------------------------------------------------------------------
 
-PACKAGES := python
+PACKAGES := python php
 OTHER_CLIENTS := http curl grpcio grpc-js connect-es connect-go grpc-go grpc-java
 CLIENTS ?= $(PACKAGES) $(OTHER_CLIENTS)
 .PHONY: clients packages
-packages: deps  ## Build the artefacts for the registries into build/packages, twice, and compare them.
+packages: deps deps-packages  ## Build the artefacts for the registries into build/packages, twice, and compare them.
 	@tests/packages/package $(filter $(PACKAGES),$(CLIENTS))
 
-clients: deps all  ## Judge the packages of client-stubs/ and clients that others wrote, each by one scenario; CLIENTS='python curl' for some.
+clients: deps deps-packages all  ## Judge the packages of client-stubs/ and clients that others wrote, each by one scenario; CLIENTS='python curl' for some.
 	@rm -rf $(RESULTS)/clients
 	@TEST_SECONDS=2400 $(RUN) -j 2 -o $(RESULTS)/clients clients -- \
 		$(foreach one,$(filter $(PACKAGES),$(CLIENTS)),"tests/packages/judge.py $(one)") \
@@ -445,7 +445,7 @@ bench: deps all $(BENCHES) $(DOUBLES)  ## Measure, and keep what was measured as
 	@tests/lib/bench build/bench.jsonl $(filter-out %/clients,$(BENCHES)) $(wildcard tests/bench/*_bench.sh tests/bench/*_bench.py)
 
 .PHONY: bench-clients bench-other-clients
-bench-clients: deps all $(DOUBLES)  ## Measure the CPU time of each package of client-stubs/ with its sidecar, beside the SDK's own loop.
+bench-clients: deps deps-packages all $(DOUBLES)  ## Measure the CPU time of each package of client-stubs/ with its sidecar, beside the SDK's own loop.
 	@RESULTS=$(CURDIR)/build/bench.jsonl tests/packages/bench.py $(filter $(PACKAGES),$(CLIENTS))
 
 bench-other-clients: deps all $(B)/bench/clients  ## Measure clients that others wrote; it needs what `make clients` needs.
@@ -496,7 +496,7 @@ demo: all deps-run  ## Tell the whole story without hands: put, consume, acknowl
 deps:  ## Install what is missing to build and test, and nothing else.
 	@tests/deps build test
 
-deps-build deps-run deps-fuzz: deps-%:
+deps-build deps-run deps-fuzz deps-packages: deps-%:
 	@tests/deps $*
 
 clean:  ## Remove everything that was built.

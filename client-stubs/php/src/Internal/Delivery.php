@@ -1,0 +1,68 @@
+<?php
+
+// SPDX-License-Identifier: Apache-2.0
+
+declare(strict_types=1);
+
+namespace KinesisSidecar\Internal;
+
+/**
+ * One record of the stream, as the agent has it. A redelivery in a new session may take the position of the first
+ * delivery.
+ *
+ * @internal
+ */
+final class Delivery
+{
+    /** The record has no outcome, and was not dropped. */
+    public bool $open = true;
+
+    /** The outcome, for a redelivery of the record in a new session. */
+    public ?Verdict $verdict = null;
+
+    /** The name of the scope; null: `Scopes` has not computed it. */
+    public ?string $scope = null;
+
+    /** @param int $place number of the record in the order of arrival */
+    public function __construct(
+        public string $line,
+        public WireBatch $batch,
+        public int $place,
+    ) {
+    }
+
+    /** Takes over ack id and batch of a redelivery: the outcome of this delivery settles that one. */
+    public function adopt(self $redelivery): void
+    {
+        $this->line = $redelivery->line;
+        $this->batch = $redelivery->batch;
+        $this->place = $redelivery->place;
+        $this->open = true;
+    }
+
+    public function ackId(): string
+    {
+        $begin = strlen(Line::RECORD);
+
+        return substr($this->line, $begin, strpos($this->line, '"', $begin) - $begin);
+    }
+
+    /** The record is after the other one in their shard. */
+    public function isAfter(self $other): bool
+    {
+        return $this->position() > $other->position();
+    }
+
+    public function bytes(): int
+    {
+        return (strlen($this->line) * 3) >> 2;
+    }
+
+    /** @return array{int, string, int} sorts like the position: numbers of the same length sort like text */
+    private function position(): array
+    {
+        $number = Line::raw($this->line, 'sequence_number');
+
+        return [strlen($number), "n$number", (int) Line::raw($this->line, 'sub_sequence_number')];
+    }
+}

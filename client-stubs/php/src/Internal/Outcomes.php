@@ -1,0 +1,348 @@
+<?php
+
+// SPDX-License-Identifier: Apache-2.0
+
+declare(strict_types=1);
+
+namespace KinesisSidecar\Internal;
+
+use KinesisSidecar\Outcome;
+use KinesisSidecar\SidecarError;
+
+/**
+ * The deliveries of a session, from their arrival to the settle requests about them.
+ *
+ * @internal
+ */
+final class Outcomes
+{
+    /** Settlements that were stale, and settlements that were refused one by one. */
+    public int $stale = 0;
+    public int $failed = 0;
+
+    private readonly Ledger $ledger;
+    private readonly Settler $settler;
+    private readonly Recalls $recalls;
+    private readonly Redeliveries $redeliveries;
+    private readonly Verdict $acknowledged;
+
+    /** Counts the sessions. */
+    private int $generation = 0;
+
+    /** Counts the records of all sessions. */
+    private int $places = 0;
+
+    /** The batch whose records arrive, and how their lines name it. */
+    private ?WireBatch $batch = null;
+    private string $mark = '';
+
+    private float $extendAt = INF;
+    private int $ackDeadlineMs = 0;
+    private int $maxInFlight = 0;
+    private int $maxInFlightBytes = 0;
+
+    /** @param \Closure(array<string, mixed>): void $event gets failures of settlements */
+    public function __construct(
+        private readonly Options $options,
+        private readonly Dispatcher $dispatcher,
+        private readonly \Closure $event,
+        Endpoint $endpoint,
+    ) {
+        $this->ledger = new Ledger($options->ackInterval);
+        $this->recalls = new Recalls(new Scopes($options->ordering ?? 'shard'));
+        $this->settler = new Settler($endpoint, $options->settlePath(), $this->recalls);
+        $this->redeliveries = new Redeliveries();
+        $this->acknowledged = new Verdict(Outcome::Ack);
+    }
+
+    // --- The session ---
+
+    public function hasSession(): bool
+    {
+        return $this->generation > 0;
+    }
+
+    /**
+     * Begins a session. Its redeliveries of what the app has, or of what was not confirmed, are not handed out.
+     *
+     * @param array<string, mixed> $session
+     * @param list<Delivery>       $atApp   deliveries that processes of the app have
+     */
+    public function begin(array $session, float $now, array $atApp): void
+    {
+        $this->generation++;
+        $this->redeliveries->expect([...$atApp, ...$this->ledger->reset(), ...$this->settler->reset()]);
+        $this->recalls->reset();
+        $this->ackDeadlineMs = $session['ack_deadline_ms'] ?? (int) round($this->options->ackDeadline * 1000);
+        $this->maxInFlight = $session['max_in_flight'] ?? $this->options->maxInFlight;
+        $this->maxInFlightBytes = $session['max_in_flight_bytes'] ?? $this->options->maxInFlightBytes;
+        $this->extendAt = $now + $this->ackDeadlineMs / 3000;
+    }
+
+    /** Ends the connection of the stream. The sidecar accepts outcomes until it ends the session. */
+    public function cut(): void
+    {
+        $this->ledger->cut();
+        $this->batch = null;
+        $this->dropQueue();
+        $this->flush();
+    }
+
+    /** Ends the lease of a shard: its records that no handler has begun are redelivered elsewhere. */
+    public function loseShard(string $shard): void
+    {
+        $this->ledger->loseShard($shard);
+        $this->dropQueue();
+    }
+
+    /** Closes the connection, and forgets what was not sent. */
+    public function close(): void
+    {
+        $this->settler->reset();
+    }
+
+    // --- Arrivals ---
+
+    /**
+     * Takes a record of the stream.
+     *
+     * @throws ConnectionLost if the line cannot be parsed
+     */
+    public function arrive(string $line, float $now): void
+    {
+        $end = strpos($line, '"', strlen(Line::RECORD));
+        if ($end === false || $line[-1] !== '}') {
+            throw new ConnectionLost('a line of the stream cannot be parsed');
+        }
+        if ($this->batch === null || substr_compare($line, $this->mark, $end, strlen($this->mark)) !== 0) {
+            $batchId = Line::raw($line, 'batch_id');
+            $this->mark = '","batch_id":"' . $batchId . '"';
+            $this->batch = new WireBatch($batchId, Line::raw($line, 'shard_id'), $this->generation, $now);
+            $this->ledger->begin($this->batch);
+        }
+        $delivery = new Delivery($line, $this->batch, $this->places++);
+        $known = $this->redeliveries->take($delivery);
+        if ($known !== null) {
+            $this->adopt($known, $delivery);
+
+            return;
+        }
+        $this->batch->add($delivery);
+        $this->handOut($delivery);
+    }
+
+    public function passBarrier(string $barrier): void
+    {
+        $this->release(...$this->recalls->barrier($barrier, $this->places));
+    }
+
+    /**
+     * Takes back deliveries that no handler has begun, and hands out again those that it may.
+     *
+     * @param list<Delivery> $deliveries
+     */
+    public function takeBack(array $deliveries): void
+    {
+        $again = [];
+        foreach ($deliveries as $delivery) {
+            if (!$delivery->batch->current) {
+                $this->drop($delivery);
+            } elseif (!$this->recalls->hold($delivery)) {
+                $again[] = $delivery;
+            }
+        }
+        $this->dispatcher->putBack($again);
+    }
+
+    /** Lets the outcome of a delivery, which may be there already, settle the redelivery. */
+    private function adopt(Delivery $delivery, Delivery $redelivery): void
+    {
+        $delivery->adopt($redelivery);
+        $delivery->batch->add($delivery);
+        $delivery->verdict === null || $this->settle($delivery, $delivery->verdict);
+    }
+
+    private function handOut(Delivery $delivery): void
+    {
+        if (!$delivery->batch->current) {
+            $this->drop($delivery);
+        } elseif (!$this->recalls->hold($delivery)) {
+            $this->dispatcher->offer($delivery);
+        }
+    }
+
+    /** Drops queued deliveries that no handler may begin any more. */
+    private function dropQueue(): void
+    {
+        $isLost = static fn (Delivery $delivery): bool => !$delivery->batch->current;
+        array_map($this->drop(...), $this->dispatcher->withdraw($isLost));
+    }
+
+    private function drop(Delivery $delivery): void
+    {
+        $this->redeliveries->forget($delivery);
+        $this->ledger->remove($delivery);
+    }
+
+    // --- Outcomes ---
+
+    public function acknowledge(Delivery $delivery, float $now): void
+    {
+        if ($this->conclude($delivery, $this->acknowledged)) {
+            $this->ledger->ack($delivery, $now);
+        }
+    }
+
+    public function settle(Delivery $delivery, Verdict $verdict): void
+    {
+        if ($verdict->outcome === Outcome::Ack) {
+            $this->acknowledge($delivery, Clock::now());
+
+            return;
+        }
+        if (!$this->conclude($delivery, $verdict)) {
+            return;
+        }
+        $this->ledger->remove($delivery);
+        $retry = $verdict->outcome === Outcome::Retry;
+        if ($retry && $this->recalls->begin($delivery)) {
+            array_map($this->recalls->hold(...), $this->dispatcher->withdraw($this->recalls->isHeld(...)));
+        }
+        $ackId = $delivery->ackId();
+        $this->flush();
+        $this->settler->add([new Settlement($ackId, $verdict->json($ackId), [$delivery], $retry ? $delivery : null)]);
+    }
+
+    /** Ends a delivery whose acknowledgement is sent apart. Returns its ack id; null if its session has ended. */
+    public function part(Delivery $delivery): ?string
+    {
+        if (!$this->conclude($delivery, $this->acknowledged)) {
+            return null;
+        }
+        $this->ledger->remove($delivery);
+        $this->flush();
+
+        return $delivery->ackId();
+    }
+
+    /** Moves the ack deadline of one record. */
+    public function extendOne(Delivery $delivery, int $delayMs): void
+    {
+        if ($delivery->batch->generation === $this->generation) {
+            $this->settler->extend([Settlement::ofDelivery($delivery, 'extend', ',"delay_ms":' . $delayMs)]);
+        }
+    }
+
+    /** Notes the outcome. Returns false if the session of the delivery has ended. */
+    private function conclude(Delivery $delivery, Verdict $verdict): bool
+    {
+        $delivery->verdict = $verdict;
+        if ($delivery->batch->generation === $this->generation) {
+            return true;
+        }
+        $this->redeliveries->expects($delivery) || $this->stale++;
+
+        return false;
+    }
+
+    /**
+     * @param list<Delivery> $dropped  are redelivered
+     * @param list<Delivery> $released are handed out
+     */
+    private function release(array $dropped, array $released): void
+    {
+        foreach ($dropped as $delivery) {
+            $this->ledger->remove($delivery);
+        }
+        foreach ($released as $delivery) {
+            $this->handOut($delivery);
+        }
+    }
+
+    // --- Requests ---
+
+    /** Sends all acknowledgements that wait. */
+    public function flush(): void
+    {
+        $this->settler->add($this->ledger->take());
+    }
+
+    /** All outcomes are sent and answered. */
+    public function areSent(): bool
+    {
+        return $this->settler->isIdle();
+    }
+
+    public function connection(): ?HttpConnection
+    {
+        return $this->settler->connection();
+    }
+
+    /** Returns when `turn()` has something to do at the latest. */
+    public function due(): float
+    {
+        return min($this->extendAt, $this->settler->due(), $this->ledger->due() ?? INF);
+    }
+
+    /**
+     * Sends what is due.
+     *
+     * @throws SidecarError for refusals
+     */
+    public function turn(float $now): void
+    {
+        $this->extend($now);
+        if ($now >= ($this->ledger->due() ?? INF)) {
+            $this->flush();
+        } elseif ($this->ledger->isFull($this->maxInFlight, $this->maxInFlightBytes)) {
+            $this->settler->add($this->ledger->take(true));
+        }
+        $this->progress($now, false);
+    }
+
+    /**
+     * Reads answers.
+     *
+     * @throws SidecarError for refusals
+     */
+    public function receive(float $now): void
+    {
+        $this->progress($now, true);
+    }
+
+    private function extend(float $now): void
+    {
+        if ($now < $this->extendAt) {
+            return;
+        }
+        $this->extendAt = $now + $this->ackDeadlineMs / 3000;
+        if (!$this->settler->hasExtensions()) {
+            $notBefore = $now - $this->options->maxProcessing;
+            $this->settler->extend($this->ledger->extensions($this->ackDeadlineMs, $notBefore));
+        }
+    }
+
+    private function progress(float $now, bool $readable): void
+    {
+        $result = $this->settler->progress($now, $readable);
+        if ($result === null) {
+            return;
+        }
+        $failed = [];
+        foreach ($result->failed as $failure) {
+            $failed[$failure['ack_id']] = true;
+            $this->failed++;
+            ($this->event)(['type' => 'settle_failed'] + $failure);
+        }
+        $accepted = [];
+        foreach ($result->items as $item) {
+            if ($result->stale) {
+                $this->stale += count($item->deliveries);
+            }
+            if ($item->retried !== null) {
+                $accepted[$item->retried->place] = !$result->stale && !isset($failed[$item->id]);
+            }
+        }
+        $this->release(...$this->recalls->answered($accepted));
+    }
+}

@@ -1,0 +1,158 @@
+<?php
+
+// SPDX-License-Identifier: Apache-2.0
+
+declare(strict_types=1);
+
+namespace KinesisSidecar\Internal;
+
+/**
+ * Scopes with a retry whose effect is not known. Their records are held until the sidecar has refused the retry, or has
+ * accepted it and the barrier of its request has passed.
+ *
+ * @internal
+ */
+final class Recalls
+{
+    /** @var array<string, array{held: list<Delivery>, open: int}> held records and number of retries, by scope */
+    private array $scopes = [];
+
+    /**
+     * Retries by place of their record.
+     *
+     * @var array<int, array{record: Delivery, barrier: string, accepted: ?bool, before: ?int}>
+     */
+    private array $retries = [];
+
+    public function __construct(private readonly Scopes $names)
+    {
+    }
+
+    /** Holds the records of the scope from now on. Returns false if the retry takes nothing back. */
+    public function begin(Delivery $retried): bool
+    {
+        $scope = $this->names->of($retried);
+        if ($scope === Scopes::NONE) {
+            return false;
+        }
+        $this->scopes[$scope] ??= ['held' => [], 'open' => 0];
+        $this->scopes[$scope]['open']++;
+        $this->retries[$retried->place] = [
+            'record' => $retried,
+            'barrier' => '',
+            'accepted' => null,
+            'before' => null,
+        ];
+
+        return true;
+    }
+
+    /**
+     * Notes the barrier of the request that has these retries.
+     *
+     * @param array<Delivery> $retried
+     */
+    public function sending(array $retried, string $barrier): void
+    {
+        foreach ($retried as $delivery) {
+            if (isset($this->retries[$delivery->place])) {
+                $this->retries[$delivery->place]['barrier'] = $barrier;
+            }
+        }
+    }
+
+    public function isHeld(Delivery $delivery): bool
+    {
+        return $this->scopes !== [] && isset($this->scopes[$this->names->of($delivery)]);
+    }
+
+    /** Keeps a record of a scope with a retry. Returns false for all others. */
+    public function hold(Delivery $delivery): bool
+    {
+        if (!$this->isHeld($delivery)) {
+            return false;
+        }
+        $this->scopes[$this->names->of($delivery)]['held'][] = $delivery;
+
+        return true;
+    }
+
+    /**
+     * Notes that the stream had a barrier before the record of the place `$before`.
+     *
+     * @return array{list<Delivery>, list<Delivery>} records to drop, and records to hand out
+     */
+    public function barrier(string $barrier, int $before): array
+    {
+        foreach ($this->retries as $place => $retry) {
+            if ($retry['barrier'] === $barrier) {
+                $this->retries[$place]['before'] = $before;
+            }
+        }
+
+        return $this->resolve();
+    }
+
+    /**
+     * Notes the answer about retries.
+     *
+     * @param array<int, bool> $accepted by place of the record
+     *
+     * @return array{list<Delivery>, list<Delivery>} records to drop, and records to hand out
+     */
+    public function answered(array $accepted): array
+    {
+        foreach (array_intersect_key($accepted, $this->retries) as $place => $isAccepted) {
+            $this->retries[$place]['accepted'] = $isAccepted;
+        }
+
+        return $this->resolve();
+    }
+
+    public function reset(): void
+    {
+        $this->scopes = $this->retries = [];
+    }
+
+    /** @return array{list<Delivery>, list<Delivery>} */
+    private function resolve(): array
+    {
+        $dropped = $released = [];
+        foreach ($this->retries as $place => $retry) {
+            if ($retry['accepted'] === null || ($retry['accepted'] && $retry['before'] === null)) {
+                continue;
+            }
+            unset($this->retries[$place]);
+            $scope = $this->names->of($retry['record']);
+            if ($retry['accepted']) {
+                array_push($dropped, ...$this->takeBack($scope, $retry['record'], $retry['before']));
+            }
+            if (--$this->scopes[$scope]['open'] === 0) {
+                array_push($released, ...$this->scopes[$scope]['held']);
+                unset($this->scopes[$scope]);
+            }
+        }
+
+        return [$dropped, $released];
+    }
+
+    /**
+     * Removes and returns the held records that the sidecar redelivers after the retried one.
+     *
+     * @return list<Delivery>
+     */
+    private function takeBack(string $scope, Delivery $retried, int $before): array
+    {
+        $dropped = $held = [];
+        foreach ($this->scopes[$scope]['held'] as $delivery) {
+            if ($delivery->place < $before && $delivery->isAfter($retried)) {
+                $dropped[] = $delivery;
+            } else {
+                $held[] = $delivery;
+            }
+        }
+        $this->scopes[$scope]['held'] = $held;
+
+        return $dropped;
+    }
+}
