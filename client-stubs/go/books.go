@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecar
+
+import (
+	"strconv"
+	"time"
+)
+
+// The books of a consumer about its records. Guarded by the mutex of the consumer.
+type books struct {
+	limits     limits
+	stopping   bool
+	generation uint64 // Number of the session, from 1.
+	arrivals   uint64 // Number of the last delivery.
+	queue      queue
+
+	batches   []*batch             // Of this session, with records without an outcome or acknowledgements to be sent.
+	current   *batch               // Of the last record: further records of the batch may follow.
+	adoptable map[position]*Record // Their session has ended. Their outcome settles the redelivery.
+	sending   *request             // Without an answer.
+
+	outcomes     []*Record    // With an outcome other than an acknowledgement, to be sent at once.
+	extensions   []settlement // Asked for by the app.
+	waiting      int          // Acknowledgements that are not sent yet.
+	waitingBytes int64
+	oldest       time.Time // Of the acknowledgements that wait.
+	flush        bool      // The acknowledgements are sent at once.
+	holds        []*hold
+	barriers     uint64 // Number of the last one.
+	extendAt     time.Time
+}
+
+// Records that one batch_id settles.
+type batch struct {
+	id         string
+	generation uint64
+	since      time.Time
+	records    []*Record
+	complete   bool // No further record follows.
+	open       int  // Records without an outcome.
+	acked      int  // Records that the app acknowledged.
+	waiting    int  // Acknowledgements that are not sent yet.
+}
+
+// True if one acknowledgement by the batch_id settles all records.
+func (b *batch) isWhole() bool { return b.complete && b.acked == len(b.records) }
+
+// A retry takes back the later records of its scope. They are held until it is known whether it did, and which they are.
+type hold struct {
+	record   *Record
+	barrier  string
+	answered bool
+	accepted bool
+	passed   bool   // The barrier was read.
+	mark     uint64 // Number of the last delivery before the barrier.
+}
+
+// Returns whether the retry takes back a record of its scope that was not handed out. A retry that was sent twice takes back the
+// redelivery of its own record, too.
+func (h *hold) takesBack(r *Record) bool {
+	return r.arrival <= h.mark && comparePositions(r, h.record) >= 0
+}
+
+// Enters a delivery that was read from the stream.
+func (c *Consumer) arrive(r *Record, batchID string, now time.Time) {
+	if c.current == nil || c.current.id != batchID {
+		if c.current != nil {
+			c.current.complete = true
+		}
+		c.current = &batch{id: batchID, generation: c.generation, since: now}
+		c.batches = append(c.batches, c.current)
+	}
+	c.arrivals++
+	r.consumer, r.batch, r.lane, r.arrival = c, c.current, c.queue.lane(r), c.arrivals
+	c.current.open++
+	if len(c.adoptable) > 0 {
+		if old := c.adoptable[r.position()]; old != nil {
+			c.adopt(old, r)
+			return
+		}
+	}
+	c.current.records = append(c.current.records, r)
+	c.queue.push(r)
+}
+
+// Lets the record that the app has stand for its redelivery.
+func (c *Consumer) adopt(old, r *Record) {
+	delete(c.adoptable, old.position())
+	old.ackID, old.batch, old.lane, old.arrival = r.ackID, r.batch, r.lane, r.arrival
+	r.batch.records = append(r.batch.records, old)
+	if old.state != stateRunning {
+		c.note(old)
+	}
+}
+
+// Settles a record that the app has.
+func (c *Consumer) settle(r *Record, s settlement) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.decide(r, s)
+}
+
+func (c *Consumer) decide(r *Record, s settlement) {
+	if r.state != stateRunning {
+		return
+	}
+	r.state = stateDecided
+	if s.Outcome != outcomeAck {
+		decision := s // A copy here, so that an acknowledgement allocates nothing.
+		r.decision = &decision
+	}
+	if r.batch.generation == c.generation {
+		c.note(r)
+	}
+}
+
+// Notes the outcome of a record to be sent.
+func (c *Consumer) note(r *Record) {
+	r.state = stateDecided
+	r.batch.open--
+	if r.decision == nil {
+		c.noteAck(r)
+		return
+	}
+	if r.decision.Outcome == outcomeRetry && r.lane != nil {
+		r.lane.holds++
+		c.holds = append(c.holds, &hold{record: r})
+	}
+	c.outcomes = append(c.outcomes, r)
+	c.wake()
+}
+
+func (c *Consumer) noteAck(r *Record) {
+	r.batch.acked++
+	r.batch.waiting++
+	c.waiting++
+	c.waitingBytes += r.size()
+	if c.waiting == 1 {
+		c.oldest = time.Now()
+		c.wake()
+	} else if c.isHalfWaiting() {
+		c.wake()
+	}
+}
+
+func (r *Record) size() int64 { return int64(len(r.Data) + len(r.PartitionKey)) }
+
+// True if the sidecar would soon have nothing to deliver.
+func (c *Consumer) isHalfWaiting() bool {
+	return 2*c.waiting >= c.limits.maxInFlight || 2*c.waitingBytes >= c.limits.maxBytes
+}
+
+func (c *Consumer) extend(r *Record, duration time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.state == stateRunning && r.batch.generation == c.generation {
+		extension := settlement{AckID: string(r.ackID), Outcome: outcomeExtend, DelayMs: duration.Milliseconds()}
+		c.extensions = append(c.extensions, extension)
+		c.wake()
+	}
+}
+
+// A session begins. Settlements of the one before are stale, and its records are redelivered.
+func (c *Consumer) opened(event Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.keepUnconfirmed()
+	c.generation++
+	c.attached = true
+	c.limits = event.limits.or(c.limits)
+	c.extendAt = time.Now().Add(c.limits.ackDeadline / 3)
+	c.queue.remove(giveUp)
+	for _, h := range c.holds {
+		c.queue.release(h.record.lane)
+	}
+	c.queue.forget()
+	c.batches, c.current, c.outcomes, c.extensions, c.holds, c.sending = nil, nil, nil, nil, nil, nil
+	c.waiting, c.waitingBytes, c.flush = 0, 0, false
+	c.work.Broadcast()
+}
+
+// Keeps the records that the app has, and those whose outcome the sidecar has not confirmed.
+func (c *Consumer) keepUnconfirmed() {
+	earlier := c.adoptable
+	c.adoptable = map[position]*Record{}
+	for position, r := range earlier {
+		if r.state == stateRunning {
+			c.adoptable[position] = r
+		} else {
+			c.stale++
+		}
+	}
+	for _, b := range c.batches {
+		for _, r := range b.records {
+			if r.state == stateRunning || r.state == stateDecided {
+				c.adoptable[r.position()] = r
+			}
+		}
+	}
+	for _, r := range c.outcomes {
+		c.adoptable[r.position()] = r
+	}
+	if c.sending != nil {
+		for _, r := range c.sending.records {
+			c.adoptable[r.position()] = r
+		}
+	}
+}
+
+// The stream broke. The next session redelivers what is not settled, so no further record is handed out. The sidecar
+// accepts settlements until then.
+func (c *Consumer) detached() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.attached = false
+	c.current = nil // Not complete: records of the batch may have been lost with the connection.
+	c.queue.remove(giveUp)
+	c.flush = c.waiting > 0
+	c.wake()
+}
+
+// A shard is lost. Its next owner, which may be this sidecar, delivers its records again.
+func (c *Consumer) lost(shardID string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.queue.remove(func(r *Record) bool { return r.ShardID == shardID && !r.Redriven && giveUp(r) })
+}
+
+// Drops a record that was not handed out and is redelivered.
+func giveUp(r *Record) bool {
+	r.state = stateGone
+	r.batch.open--
+	return true
+}
+
+// Gives the retries of a request a new barrier.
+func (c *Consumer) setBarrier(request *request) {
+	if len(request.holds) == 0 {
+		return
+	}
+	c.barriers++
+	request.Barrier = strconv.FormatUint(c.barriers, 10)
+	for _, h := range request.holds {
+		h.barrier, h.passed = request.Barrier, false
+	}
+}
+
+// The barrier of a request was read from the stream.
+func (c *Consumer) pass(barrier string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, h := range c.holds {
+		if h.barrier == barrier {
+			h.passed, h.mark = true, c.arrivals
+		}
+	}
+	c.resolve()
+}
+
+// Ends the holds of which all is known.
+func (c *Consumer) resolve() {
+	unresolved := c.holds[:0]
+	for _, h := range c.holds {
+		if !h.answered || h.accepted && !h.passed {
+			unresolved = append(unresolved, h)
+			continue
+		}
+		if h.accepted {
+			h.record.lane.queued.remove(func(r *Record) bool { return h.takesBack(r) && giveUp(r) })
+		}
+		c.queue.release(h.record.lane)
+		c.work.Broadcast()
+	}
+	clear(c.holds[len(unresolved):])
+	c.holds = unresolved
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecar
+
+import (
+	"maps"
+	"slices"
+)
+
+// A first-in, first-out list.
+type fifo[T any] struct {
+	items []T
+	first int
+}
+
+func (f *fifo[T]) len() int { return len(f.items) - f.first }
+
+func (f *fifo[T]) push(item T) {
+	if f.first > len(f.items)/2 && f.first > 64 {
+		count := copy(f.items, f.items[f.first:])
+		clear(f.items[count:])
+		f.items, f.first = f.items[:count], 0
+	}
+	f.items = append(f.items, item)
+}
+
+func (f *fifo[T]) pop() (item T) {
+	item, f.items[f.first] = f.items[f.first], item
+	f.first++
+	if f.first == len(f.items) {
+		f.items, f.first = f.items[:0], 0
+	}
+	return item
+}
+
+// Puts an item before all others.
+func (f *fifo[T]) unpop(item T) {
+	if f.first == 0 {
+		f.items = slices.Insert(f.items, 0, item)
+		return
+	}
+	f.first--
+	f.items[f.first] = item
+}
+
+// Removes the items for which isGone returns true.
+func (f *fifo[T]) remove(isGone func(T) bool) {
+	f.items = slices.DeleteFunc(f.items[f.first:], isGone)
+	f.first = 0
+}
+
+// The unit of order: a shard, or a lane of a shard with [OrderByKey].
+type scope struct {
+	shardID string
+	number  uint32 // Of the lane in the shard.
+}
+
+// The records of one scope that were received and not handed out. They are handed out in the order of their arrival.
+type lane struct {
+	queued fifo[*Record]
+	busy   bool // The handler of a record runs.
+	holds  int  // Retries without a verdict.
+	listed bool // In queue.ready.
+}
+
+func (l *lane) isBlocked() bool { return l.busy || l.holds > 0 }
+
+// The records that were received and not handed out.
+type queue struct {
+	ordering  Ordering
+	exclusive bool // At most one record of a scope is handled at a time.
+	lanes     map[scope]*lane
+	ready     fifo[*lane]   // Not blocked, with records.
+	free      fifo[*Record] // Records that have no scope.
+}
+
+// Returns the lane of the record's scope; nil: no retry of another record takes the record back.
+func (q *queue) lane(r *Record) *lane {
+	if q.ordering == Unordered || r.Redriven {
+		return nil
+	}
+	at := scope{shardID: r.ShardID}
+	if q.ordering == OrderByKey {
+		at.number = r.laneNumber
+	}
+	found := q.lanes[at]
+	if found == nil {
+		found = &lane{}
+		q.lanes[at] = found
+	}
+	return found
+}
+
+func (q *queue) push(r *Record) {
+	if r.lane == nil {
+		q.free.push(r)
+		return
+	}
+	r.lane.queued.push(r)
+	q.list(r.lane)
+}
+
+// Puts a record that was popped back to its place.
+func (q *queue) unpop(r *Record) {
+	if r.lane == nil {
+		q.free.unpop(r)
+		return
+	}
+	r.lane.queued.unpop(r)
+	q.list(r.lane)
+}
+
+// Returns the next record that may be handed out, or nil.
+func (q *queue) pop() *Record {
+	if q.free.len() > 0 {
+		return q.free.pop()
+	}
+	for q.ready.len() > 0 {
+		l := q.ready.pop()
+		l.listed = false
+		if l.isBlocked() || l.queued.len() == 0 {
+			continue
+		}
+		r := l.queued.pop()
+		l.busy = q.exclusive
+		q.list(l)
+		return r
+	}
+	return nil
+}
+
+// Lists a lane of which a record may be handed out.
+func (q *queue) list(l *lane) {
+	if !l.listed && !l.isBlocked() && l.queued.len() > 0 {
+		l.listed = true
+		q.ready.push(l)
+	}
+}
+
+// The handler of a record has returned.
+func (q *queue) done(r *Record) {
+	if r.lane != nil {
+		r.lane.busy = false
+		q.list(r.lane)
+	}
+}
+
+// One retry less holds the lane.
+func (q *queue) release(l *lane) {
+	l.holds--
+	q.list(l)
+}
+
+// Removes the records for which isGone returns true.
+func (q *queue) remove(isGone func(*Record) bool) {
+	q.free.remove(isGone)
+	for _, l := range q.lanes {
+		l.queued.remove(isGone)
+	}
+}
+
+// Forgets the lanes of an empty queue: otherwise the lanes of ended shards would stay.
+func (q *queue) forget() {
+	for q.ready.len() > 0 {
+		q.ready.pop().listed = false
+	}
+	maps.DeleteFunc(q.lanes, func(_ scope, l *lane) bool { return !l.isBlocked() })
+}
