@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.github.kinesissidecar;
+
+import java.time.Duration;
+import java.time.Instant;
+
+/** A record that was delivered. The decoder fills the fields of the message. The lock of the ledger guards the rest. */
+final class Delivery implements SidecarRecord {
+    private static final byte[] NO_DATA = {};
+
+    final Ledger ledger;
+
+    String ackId = "";
+    String batchId = "";
+    String stream = "";
+    String shardId = "";
+    long epoch;
+    String sequenceNumber = "";
+    long subSequenceNumber;
+    String partitionKey = "";
+    long arrivedAtMs;
+    int attempt;
+    boolean aggregated;
+    boolean redriven;
+    byte[] data = NO_DATA;
+    /** The number of its lane in the shard, with ordering by key. */
+    int laneNumber;
+
+    /** The batch of the last delivery of this record. */
+    DeliveredBatch batch;
+    Lane lane;
+    /** The last barrier before its last delivery. */
+    long barrierSeen;
+    /** Null: none. */
+    Outcome outcome;
+    /** Of the outcome; 0: none. */
+    long delayMs;
+    /** Of the outcome; empty: none. */
+    String reason = "";
+    /** True after the app got the record. */
+    boolean begun;
+
+    Delivery(Ledger ledger) {
+        this.ledger = ledger;
+    }
+
+    Position position() {
+        return new Position(shardId, sequenceNumber, subSequenceNumber, redriven);
+    }
+
+    /** Returns true if the record is later in the shard. Sequence numbers are decimal numbers without leading zeros. */
+    boolean isAfter(Delivery other) {
+        int order = Integer.compare(sequenceNumber.length(), other.sequenceNumber.length());
+        if (order == 0)
+            order = sequenceNumber.compareTo(other.sequenceNumber);
+        return order > 0 || (order == 0 && subSequenceNumber > other.subSequenceNumber);
+    }
+
+    @Override
+    public byte[] data() {
+        return data;
+    }
+
+    @Override
+    public String partitionKey() {
+        return partitionKey;
+    }
+
+    @Override
+    public String stream() {
+        return stream;
+    }
+
+    @Override
+    public String shardId() {
+        return shardId;
+    }
+
+    @Override
+    public String sequenceNumber() {
+        return sequenceNumber;
+    }
+
+    @Override
+    public long subSequenceNumber() {
+        return subSequenceNumber;
+    }
+
+    @Override
+    public long epoch() {
+        return epoch;
+    }
+
+    @Override
+    public int attempt() {
+        return attempt;
+    }
+
+    @Override
+    public Instant arrivedAt() {
+        return Instant.ofEpochMilli(arrivedAtMs);
+    }
+
+    @Override
+    public boolean aggregated() {
+        return aggregated;
+    }
+
+    @Override
+    public boolean redriven() {
+        return redriven;
+    }
+
+    @Override
+    public void ack() {
+        ledger.settle(this, Outcome.ACK, 0, "");
+    }
+
+    @Override
+    public boolean ackPersisted() {
+        return ledger.ackPersisted(this);
+    }
+
+    @Override
+    public void retry(Duration delay, String reason) {
+        long delayMs = Options.within("delay (ms)", delay.toMillis(), 0, Options.MAX_DELAY_MS);
+        ledger.settle(this, Outcome.RETRY, delayMs, reason);
+    }
+
+    @Override
+    public void deadLetter(String reason) {
+        ledger.settle(this, Outcome.DEAD_LETTER, 0, reason);
+    }
+
+    @Override
+    public void drop() {
+        ledger.settle(this, Outcome.DROP, 0, "");
+    }
+
+    @Override
+    public void extend(Duration duration) {
+        ledger.extend(this, Options.within("duration (ms)", duration.toMillis(), 1, Options.MAX_DELAY_MS));
+    }
+
+    @Override
+    public String toString() {
+        return "record " + shardId + " " + sequenceNumber + " attempt " + attempt;
+    }
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.github.kinesissidecar;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.time.Instant;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * Decodes the messages of the stream: StreamEvent in proto/kinesis_sidecar/v1/record.proto. Two message types do not
+ * justify a dependency on protobuf, whose versions conflict with those of the app. A test compares this decoder with
+ * the code that protoc generates.
+ */
+final class EventDecoder {
+    private static final int RECORD = 2;
+    private static final int VARINT = 0;
+    private static final int FIXED64 = 1;
+    private static final int BYTES = 2;
+    private static final int FIXED32 = 5;
+
+    private static final List<String> IDLE_REASONS = List.of("", "no_data", "no_leases", "flow_controlled", "paused",
+            "draining", "throttled", "lane_blocked", "fenced");
+    private static final List<String> SESSION_ENDS = List.of("", "taken_over", "expired", "drained", "closed");
+
+    private enum Kind { TEXT, NUMBER, INSTANT, IDLE_REASON, SESSION_END }
+
+    private record Field(String name, Kind kind) { }
+
+    private record Message(String type, Map<Integer, Field> fields) { }
+
+    /** The events by their field numbers in StreamEvent. The names are those of the JSON stream. */
+    private static final Map<Integer, Message> EVENTS = Map.of(
+            1, message("session", "session", "client_id", "boot_id", "#max_in_flight", "#max_in_flight_bytes",
+                    "#ack_deadline_ms", "#heartbeat_ms"),
+            3, message("heartbeat", "#in_flight", "#credit", "?idle_reason"),
+            4, message("draining", "@deadline"),
+            5, message("lease_returning", "shard_id", "@deadline"),
+            6, message("lease_lost", "shard_id"),
+            7, message("ended", "!reason"),
+            10, message("record_too_large", "shard_id", "#epoch", "sequence_number", "#sub_sequence_number",
+                    "partition_key", "#bytes", "#max_message_bytes", "#max_message_bytes_wanted"),
+            11, message("barrier", "barrier"));
+
+    private final Ledger ledger;
+    private byte[] bytes;
+    private int at;
+
+    /* These are the same in most records: one text serves for all. */
+    private String stream = "";
+    private String shardId = "";
+    private String batchId = "";
+
+    EventDecoder(Ledger ledger) {
+        this.ledger = ledger;
+    }
+
+    /** Decodes the message in bytes[begin..end). Returns a Delivery or an Event. */
+    Object decode(byte[] source, int begin, int end) throws IOException {
+        bytes = source;
+        at = begin;
+        Object item = new Event("unknown", Map.of());
+        try {
+            while (at < end) {
+                int tag = (int) varint();
+                if ((tag & 7) != BYTES) {
+                    skip(tag, end);
+                    continue;
+                }
+                int fieldEnd = end(end);
+                item = tag >>> 3 == RECORD ? record(fieldEnd) : event(tag >>> 3, fieldEnd);
+                at = fieldEnd;
+            }
+        } catch (IndexOutOfBoundsException cut) {
+            throw new IOException("a message of the stream is malformed", cut);
+        }
+        return item;
+    }
+
+    private Delivery record(int end) throws IOException {
+        Delivery record = new Delivery(ledger);
+        while (at < end) {
+            int tag = (int) varint();
+            switch (tag) {
+                case 1 << 3 | BYTES -> record.ackId = text(end);
+                case 2 << 3 | BYTES -> record.batchId = batchId = again(batchId, end);
+                case 3 << 3 | BYTES -> record.stream = stream = again(stream, end);
+                case 4 << 3 | BYTES -> record.shardId = shardId = again(shardId, end);
+                case 5 << 3 -> record.epoch = varint();
+                case 6 << 3 | BYTES -> record.sequenceNumber = text(end);
+                case 7 << 3 -> record.subSequenceNumber = varint();
+                case 8 << 3 | BYTES -> record.partitionKey = text(end);
+                case 9 << 3 -> record.arrivedAtMs = varint();
+                case 10 << 3 -> record.attempt = (int) varint();
+                case 11 << 3 -> record.aggregated = varint() != 0;
+                case 12 << 3 | BYTES -> record.data = data(end);
+                case 13 << 3 -> record.redriven = varint() != 0;
+                case 14 << 3 -> record.laneNumber = (int) varint();
+                default -> skip(tag, end);
+            }
+        }
+        return record;
+    }
+
+    private Event event(int number, int end) throws IOException {
+        Message message = EVENTS.get(number);
+        if (message == null)
+            return new Event("unknown", Map.of("field", (long) number));
+        Map<String, Object> members = new LinkedHashMap<>();
+        message.fields.values().forEach(field -> members.put(field.name, value(field.kind, 0)));
+        while (at < end) {
+            int tag = (int) varint();
+            Field field = message.fields.get(tag >>> 3);
+            if (field == null || (tag & 7) != (field.kind == Kind.TEXT ? BYTES : VARINT))
+                skip(tag, end);
+            else if (field.kind == Kind.TEXT)
+                members.put(field.name, text(end));
+            else
+                members.put(field.name, value(field.kind, varint()));
+        }
+        return new Event(message.type, members);
+    }
+
+    private static Object value(Kind kind, long number) {
+        return switch (kind) {
+            case TEXT -> "";
+            case NUMBER -> number;
+            case INSTANT -> Instant.ofEpochMilli(number).toString();
+            case IDLE_REASON -> word(IDLE_REASONS, number);
+            case SESSION_END -> word(SESSION_ENDS, number);
+        };
+    }
+
+    /** A value that a later sidecar has added is its number. */
+    private static String word(List<String> words, long number) {
+        return number >= 0 && number < words.size() ? words.get((int) number) : Long.toString(number);
+    }
+
+    /** The names of the fields 1, 2 .. with their kinds: # number, @ instant, ? idle reason, ! end of a session. */
+    private static Message message(String type, String... names) {
+        Map<Integer, Field> fields = new LinkedHashMap<>();
+        for (String name : names) {
+            int kind = "#@?!".indexOf(name.charAt(0)) + 1;
+            fields.put(fields.size() + 1, new Field(kind > 0 ? name.substring(1) : name, Kind.values()[kind]));
+        }
+        return new Message(type, fields);
+    }
+
+    private long varint() throws IOException {
+        long value = 0;
+        for (int shift = 0; shift < 64; shift += 7) {
+            byte b = bytes[at++];
+            value |= (long) (b & 0x7f) << shift;
+            if (b >= 0)
+                return value;
+        }
+        throw new IOException("a message of the stream has a malformed number");
+    }
+
+    /** Reads a length. Returns where its bytes end. */
+    private int end(int limit) throws IOException {
+        long length = varint();
+        if (length < 0 || length > limit - at)
+            throw new IOException("a message of the stream has a malformed length");
+        return at + (int) length;
+    }
+
+    private String text(int limit) throws IOException {
+        int end = end(limit);
+        int begin = at;
+        at = end;
+        return new String(bytes, begin, end - begin, StandardCharsets.UTF_8);
+    }
+
+    private byte[] data(int limit) throws IOException {
+        int end = end(limit);
+        int begin = at;
+        at = end;
+        return Arrays.copyOfRange(bytes, begin, end);
+    }
+
+    /** Reads a text. Returns the one before if it is equal. */
+    private String again(String before, int limit) throws IOException {
+        int end = end(limit);
+        int begin = at;
+        at = end;
+        return isAt(before, begin, end) ? before : new String(bytes, begin, end - begin, StandardCharsets.UTF_8);
+    }
+
+    private boolean isAt(String text, int begin, int end) {
+        if (text.length() != end - begin)
+            return false;
+        /* The end differs first, in most cases. */
+        for (int i = text.length() - 1; i >= 0; i--)
+            if (text.charAt(i) != bytes[begin + i])
+                return false;
+        return true;
+    }
+
+    private void skip(int tag, int limit) throws IOException {
+        switch (tag & 7) {
+            case VARINT -> varint();
+            case FIXED64 -> at += 8;
+            case BYTES -> at = end(limit);
+            case FIXED32 -> at += 4;
+            default -> throw new IOException("a message of the stream has an unknown wire type");
+        }
+        if (at > limit)
+            throw new IOException("a message of the stream is cut");
+    }
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.github.kinesissidecar;
+
+/** A retry whose effect on the later records of its lane is not known yet. The lock of the ledger guards it. */
+final class Hold {
+    final Delivery failed;
+    /** The barrier of its request; 0: it is in no request yet. */
+    long barrier;
+    /** The answer of the sidecar; null: none yet. */
+    Boolean accepted;
+
+    Hold(Delivery failed) {
+        this.failed = failed;
+    }
+
+    /** Returns true if the retry was refused, or if it was accepted and its barrier is there. */
+    boolean isResolved(long barrierSeen) {
+        return accepted != null && (!accepted || barrierSeen >= barrier);
+    }
+
+    /** Returns true if the sidecar took the record back together with the failed one. */
+    boolean takesBack(Delivery record) {
+        return accepted && record.barrierSeen < barrier && record.isAfter(failed);
+    }
+}

@@ -1,0 +1,509 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.github.kinesissidecar;
+
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Predicate;
+import java.util.stream.Stream;
+
+/**
+ * All state of a consumer, under one lock: the records that were delivered, their outcomes, and what is to be sent. The
+ * stream reader brings records, the app takes and settles them, and the settler takes requests. A session begins a
+ * generation: settlements of an earlier one have no effect.
+ */
+final class Ledger {
+    private final Options options;
+    private final ReentrantLock lock = new ReentrantLock();
+    /** A record may be taken, or the consumer stops. */
+    private final Condition available = lock.newCondition();
+    /** There may be something to send. */
+    private final Condition work = lock.newCondition();
+    /** A session has begun, or the consumer closes. */
+    private final Condition ended = lock.newCondition();
+
+    private final Lanes lanes;
+    private final Outbox outbox;
+    /** Batches with a record that has no outcome, or that may get further records. */
+    private final Set<DeliveredBatch> batches = new LinkedHashSet<>();
+    /** Extensions that the app asked for. */
+    private final List<Settlement> extensions = new ArrayList<>();
+    /** Requests with outcomes that were taken and have no answer, in order. */
+    private final ArrayDeque<SettleRequest> unanswered = new ArrayDeque<>();
+    /**
+     * Records of earlier sessions that the app has, or whose outcome the sidecar has not confirmed. If one is
+     * redelivered, the app does not get it again.
+     */
+    private Map<Position, Delivery> unconfirmed = new HashMap<>();
+    private long barrierSeen;
+
+    private DeliveredBatch current;
+    private long generation;
+    private int maxInFlight = 1000;
+    private long maxInFlightBytes = 16 << 20;
+    private long ackDeadlineMs = 60_000;
+    private long extendedAt;
+
+    private boolean stopping;
+    private boolean closing;
+    private SidecarException failure;
+    private long stale;
+    private long failed;
+
+    Ledger(Options options) {
+        this.options = options;
+        lanes = new Lanes(options.ordering, available);
+        outbox = new Outbox(options.ackInterval.toNanos());
+    }
+
+    /* ---- For the stream reader. ---- */
+
+    /** Takes what the stream brought: each item is a Delivery or an Event. */
+    void apply(List<Object> items) {
+        lock.lock();
+        try {
+            for (Object item : items) {
+                if (item instanceof Delivery record)
+                    add(record);
+                else
+                    control((Event) item);
+            }
+            lanes.wake();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void add(Delivery record) {
+        if (current == null || !current.id.equals(record.batchId))
+            nextBatch(record.batchId);
+        if (!unconfirmed.isEmpty() && adopt(record))
+            return;
+        lanes.assign(record);
+        enter(record);
+        lanes.add(record);
+    }
+
+    /** Events may stand between the records of a batch: only a record of another batch ends it. */
+    private void nextBatch(String id) {
+        if (current != null) {
+            current.complete = true;
+            removeIfOver(current);
+        }
+        current = new DeliveredBatch(id, generation, System.nanoTime());
+        batches.add(current);
+    }
+
+    /** Puts the record into the current batch. */
+    private void enter(Delivery record) {
+        record.batch = current;
+        record.barrierSeen = barrierSeen;
+        current.records.add(record);
+        current.open++;
+    }
+
+    /** Returns true if the app has an earlier delivery of the record, whose outcome settles this one. */
+    private boolean adopt(Delivery redelivery) {
+        Delivery record = unconfirmed.remove(redelivery.position());
+        if (record == null)
+            return false;
+        record.ackId = redelivery.ackId;
+        enter(record);
+        if (record.outcome != null)
+            accept(record);
+        return true;
+    }
+
+    private void control(Event event) {
+        switch (event.type()) {
+            case "session" -> begin(event);
+            case "barrier" -> barrier(event.text("barrier"));
+            case "lease_lost" -> lose(event.text("shard_id"));
+            default -> { }
+        }
+    }
+
+    /** Begins a generation. Settlements of the earlier one are stale, and its records are redelivered. */
+    private void begin(Event session) {
+        drop(record -> true);
+        keepUnconfirmed();
+        generation++;
+        current = null;
+        batches.clear();
+        outbox.clear();
+        extensions.clear();
+        unanswered.clear();
+        lanes.forgetHolds();
+        maxInFlight = (int) session.number("max_in_flight");
+        maxInFlightBytes = session.number("max_in_flight_bytes");
+        ackDeadlineMs = session.number("ack_deadline_ms");
+        extendedAt = System.nanoTime();
+        work.signal();
+        ended.signalAll();
+    }
+
+    /** A record whose handler still runs is kept over several sessions. */
+    private void keepUnconfirmed() {
+        Map<Position, Delivery> kept = new HashMap<>();
+        Stream<Delivery> held = Stream.concat(unconfirmed.values().stream(),
+                batches.stream().flatMap(batch -> batch.records.stream()));
+        Stream<Delivery> settled = Stream.concat(unanswered.stream().flatMap(SettleRequest::records), outbox.records());
+        Stream.concat(held.filter(record -> record.outcome == null), settled)
+                .forEach(record -> kept.put(record.position(), record));
+        unconfirmed = kept;
+    }
+
+    /** The shard is served elsewhere now. Its records that no handler has begun are redelivered there. */
+    private void lose(String shardId) {
+        drop(record -> record.shardId.equals(shardId) && !record.redriven);
+    }
+
+    /** The connection has ended. The session accepts settlements until the next one begins. */
+    void disconnected() {
+        lock.lock();
+        try {
+            current = null;
+            drop(record -> true);
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Drops records that the app has not begun. They are redelivered. */
+    private void drop(Predicate<Delivery> which) {
+        lanes.remove(which).forEach(this::recall);
+    }
+
+    private void recall(Delivery record) {
+        record.outcome = Outcome.RECALLED;
+        close(record.batch);
+    }
+
+    /** Notes that a record of the batch has its outcome. */
+    private void close(DeliveredBatch batch) {
+        batch.open--;
+        removeIfOver(batch);
+    }
+
+    private void removeIfOver(DeliveredBatch batch) {
+        if (batch.complete && batch.open == 0)
+            batches.remove(batch);
+    }
+
+    private void barrier(String text) {
+        if (!text.matches("[0-9]{1,18}"))
+            return;
+        barrierSeen = Long.parseLong(text);
+        resolveHolds();
+    }
+
+    private void resolveHolds() {
+        lanes.resolve(barrierSeen).forEach(this::recall);
+    }
+
+    /* ---- For the app. ---- */
+
+    /**
+     * Acknowledges the previous record, unless it has an outcome, and waits for the next one. `exclusive`: records of one
+     * lane are taken one after the other. Returns null when the consumer stops.
+     */
+    Delivery next(Delivery previous, boolean exclusive) throws InterruptedException {
+        lock.lock();
+        try {
+            if (previous != null)
+                settle(previous, Outcome.ACK, 0, "");
+            if (previous != null && exclusive)
+                lanes.release(previous.lane);
+            while (!stopping) {
+                Delivery record = lanes.take(exclusive);
+                if (record != null)
+                    return record;
+                available.await();
+            }
+            return null;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /**
+     * Acknowledges the previous records and waits for up to `max` records, and no longer than `waitNanos` after the first
+     * one. Returns none when the consumer stops.
+     */
+    List<SidecarRecord> nextBatch(List<SidecarRecord> previous, int max, long waitNanos) throws InterruptedException {
+        List<SidecarRecord> records = new ArrayList<>();
+        lock.lock();
+        try {
+            for (SidecarRecord record : previous)
+                settle((Delivery) record, Outcome.ACK, 0, "");
+            long left = waitNanos;
+            while (!stopping && records.size() < max) {
+                Delivery record = lanes.take(false);
+                if (record != null)
+                    records.add(record);
+                else if (records.isEmpty())
+                    available.await();
+                else if ((left = available.awaitNanos(left)) <= 0)
+                    break;
+            }
+            /* The wait may have ended together with a wake-up that another thread needs. */
+            lanes.wake();
+            return stopping ? List.of() : records;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    void settle(Delivery record, Outcome outcome, long delayMs, String reason) {
+        lock.lock();
+        try {
+            if (record.outcome != null)
+                return;
+            record.outcome = outcome;
+            record.delayMs = delayMs;
+            record.reason = reason;
+            if (!isStale(record))
+                accept(record);
+            else if (closing || unconfirmed.get(record.position()) != record)
+                stale++;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private boolean isStale(Delivery record) {
+        return record.batch.generation != generation || closing;
+    }
+
+    /** Takes the outcome of a record of this session. */
+    private void accept(Delivery record) {
+        close(record.batch);
+        if (record.outcome == Outcome.ACK) {
+            boolean first = outbox.add(record, System.nanoTime());
+            if (first || outbox.isHalfOf(maxInFlight, maxInFlightBytes))
+                work.signal();
+            return;
+        }
+        outbox.add(Settlement.of(record, record.outcome == Outcome.RETRY ? lanes.hold(record) : null));
+        work.signal();
+    }
+
+    void extend(Delivery record, long delayMs) {
+        lock.lock();
+        try {
+            if (record.outcome != null || isStale(record))
+                return;
+            extensions.add(Settlement.extending(record, delayMs));
+            work.signal();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    boolean ackPersisted(Delivery record) {
+        String ackId;
+        long of;
+        lock.lock();
+        try {
+            settle(record, Outcome.ACK, 0, "");
+            if (record.outcome != Outcome.ACK || isStale(record))
+                return false;
+            /* The checkpoint covers the record after all earlier ones of its shard were settled. */
+            outbox.hurry();
+            work.signal();
+            ackId = record.ackId;
+            of = record.batch.generation;
+        } finally {
+            lock.unlock();
+        }
+        return new PersistedAck(options, this, of, ackId).await();
+    }
+
+    /* ---- For the settler. ---- */
+
+    /** Waits for what is to be sent. Returns null after the last request of a consumer that closes. */
+    List<SettleRequest> awaitRequests() throws InterruptedException {
+        lock.lock();
+        try {
+            while (true) {
+                if (failure instanceof SessionTakenOverException)
+                    return null;
+                long now = System.nanoTime();
+                long due = outbox.due(now);
+                boolean half = outbox.isHalfOf(maxInFlight, maxInFlightBytes) || closing;
+                if (due == 0 || (half && !outbox.isEmpty()))
+                    return takeRequests();
+                if (closing)
+                    return null;
+                long third = TimeUnit.MILLISECONDS.toNanos(ackDeadlineMs) / 3;
+                long extension = extendedAt + third - now;
+                if (!extensions.isEmpty() || (!batches.isEmpty() && extension <= 0))
+                    return takeExtensions(now, extension <= 0);
+                /* A batch that arrives meanwhile is extended a third of the deadline from now. That is early enough. */
+                work.awaitNanos(Math.min(due, batches.isEmpty() ? third : extension));
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private List<SettleRequest> takeRequests() {
+        List<SettleRequest> requests = outbox.take(generation);
+        unanswered.addAll(requests);
+        return requests;
+    }
+
+    /** Takes the extensions that the app asked for. `all`: also those of all batches that it has. */
+    private List<SettleRequest> takeExtensions(long now, boolean all) {
+        List<Settlement> items = new ArrayList<>(extensions);
+        extensions.clear();
+        if (all) {
+            extendedAt = now;
+            for (DeliveredBatch batch : batches)
+                if (batch.open > 0 && now - batch.since < options.maxProcessing.toNanos())
+                    items.add(Settlement.extending(batch, ackDeadlineMs));
+        }
+        return Outbox.extensions(items, generation);
+    }
+
+    /** Notes the answer to a request. `refused`: the ids of the settlements that failed. */
+    void answered(SettleRequest request, Set<?> refused) {
+        lock.lock();
+        try {
+            failed += refused.size();
+            if (request.generation() == generation)
+                confirm(request, refused::contains);
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Notes that the session of a request has ended, or that the request gets no answer any more. */
+    void expired(SettleRequest request) {
+        lock.lock();
+        try {
+            /* After a new session its records are among the unconfirmed ones. */
+            if (request.extension() || request.generation() != generation)
+                return;
+            stale += request.records().count();
+            confirm(request, id -> true);
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void confirm(SettleRequest request, Predicate<Object> refused) {
+        unanswered.remove();
+        for (Settlement item : request.settlements())
+            if (item.hold() != null)
+                item.hold().accepted = !refused.test(item.id());
+        resolveHolds();
+    }
+
+    /** Waits before a request is repeated. Returns false if there is no point in it. */
+    boolean awaitRepeat(long of, long milliseconds) throws InterruptedException {
+        lock.lock();
+        try {
+            long left = TimeUnit.MILLISECONDS.toNanos(milliseconds);
+            while (left > 0 && of == generation && !closing)
+                left = ended.awaitNanos(left);
+            return of == generation && !closing;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /* ---- The end. ---- */
+
+    /** Hands out no further records. */
+    void stop() {
+        lock.lock();
+        try {
+            stopping = true;
+            available.signalAll();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Ends the consumer with a failure. The first one counts. */
+    void fail(SidecarException cause) {
+        lock.lock();
+        try {
+            if (failure == null)
+                failure = cause;
+            stop();
+            work.signal();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Sends what waits, and takes no further settlements. */
+    void close() {
+        lock.lock();
+        try {
+            stop();
+            closing = true;
+            work.signal();
+            ended.signalAll();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    boolean isClosing() {
+        lock.lock();
+        try {
+            return closing;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Returns true if the consumer may have an open session. */
+    boolean hasSession() {
+        lock.lock();
+        try {
+            return generation > 0 && !(failure instanceof SessionTakenOverException);
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Throws what ended the consumer, if anything but a stop did. */
+    void check() {
+        lock.lock();
+        try {
+            if (failure != null)
+                throw failure;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    long stale() {
+        lock.lock();
+        try {
+            return stale;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    long failed() {
+        lock.lock();
+        try {
+            return failed;
+        } finally {
+            lock.unlock();
+        }
+    }
+}

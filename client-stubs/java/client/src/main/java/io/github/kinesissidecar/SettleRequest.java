@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.github.kinesissidecar;
+
+import java.util.List;
+import java.util.stream.Stream;
+
+/**
+ * One settle request.
+ *
+ * @param settlements up to 1,000 items
+ * @param generation the generation of the session that all items belong to
+ * @param barrier the number of its barrier; 0: none
+ * @param extension true if it extends ack deadlines, so that failures of its items are ignored
+ */
+record SettleRequest(List<Settlement> settlements, long generation, long barrier, boolean extension) {
+    String json() {
+        StringBuilder json = new StringBuilder(settlements.size() * 110 + 64).append("{\"settlements\":[");
+        String comma = "";
+        for (Settlement settlement : settlements) {
+            json.append(comma);
+            settlement.write(json);
+            comma = ",";
+        }
+        json.append(']');
+        if (barrier > 0)
+            json.append(",\"barrier\":\"").append(barrier).append('"');
+        return json.append('}').toString();
+    }
+
+    /** Returns the records whose outcomes are in it. */
+    Stream<Delivery> records() {
+        return settlements.stream().flatMap(item -> item.records().stream());
+    }
+}

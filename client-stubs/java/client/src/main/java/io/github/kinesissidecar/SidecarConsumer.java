@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.github.kinesissidecar;
+
+import java.time.Duration;
+import java.util.Iterator;
+import java.util.List;
+import java.util.NoSuchElementException;
+import java.util.concurrent.CountDownLatch;
+
+/** The consumer that reads from a sidecar. */
+final class SidecarConsumer implements Consumer {
+    /** Longer than a last request and the end of the session may take. */
+    private static final long CLOSE_MS = 30_000;
+
+    private final Options options;
+    private final Ledger ledger;
+    private final StreamReader reader;
+    private final CountDownLatch runEnded = new CountDownLatch(1);
+    private Thread readerThread;
+    private Thread settlerThread;
+    private Workers workers;
+    private boolean closed;
+
+    SidecarConsumer(Options options) {
+        this.options = options;
+        ledger = new Ledger(options);
+        reader = new StreamReader(options, ledger);
+    }
+
+    @Override
+    public void run(Handler handler) {
+        begin(handler);
+        Thread hook = new Thread(this::close, "kinesis-sidecar-" + options.clientId + "-shutdown");
+        boolean hooked = options.shutdownHook && addHook(hook);
+        try {
+            workers.run();
+        } finally {
+            shut();
+            runEnded.countDown();
+            if (hooked)
+                removeHook(hook);
+        }
+        ledger.check();
+    }
+
+    @Override
+    public Iterator<SidecarRecord> iterator() {
+        return new Records();
+    }
+
+    @Override
+    public Iterable<Batch> batches(int maxRecords, Duration maxWait) {
+        Options.within("max_records", maxRecords, 1, Integer.MAX_VALUE);
+        Options.within("max_wait (ms)", maxWait.toMillis(), 0, Options.MAX_DELAY_MS);
+        return () -> new Batches(maxRecords, maxWait.toNanos());
+    }
+
+    @Override
+    public long stale() {
+        return ledger.stale();
+    }
+
+    @Override
+    public long failed() {
+        return ledger.failed();
+    }
+
+    @Override
+    public void stop() {
+        ledger.stop();
+    }
+
+    @Override
+    public void close() {
+        ledger.stop();
+        Workers running;
+        synchronized (this) {
+            running = workers;
+        }
+        if (running != null) {
+            /* A handler cannot wait for itself. The run closes the consumer at its end. */
+            if (!running.contains(Thread.currentThread()))
+                awaitRun();
+            return;
+        }
+        shut();
+    }
+
+    private synchronized void begin(Handler handler) {
+        if (workers != null)
+            throw new IllegalStateException("a consumer has one run; build another consumer");
+        if (!open())
+            throw new IllegalStateException("the consumer is closed; build another consumer");
+        workers = new Workers(options, ledger, handler);
+    }
+
+    /** Begins the threads, at the first record that is asked for. Returns false if the consumer is closed. */
+    private synchronized boolean open() {
+        if (closed)
+            return false;
+        if (readerThread == null) {
+            readerThread = start(reader, "stream");
+            settlerThread = start(new Settler(options, ledger), "settle");
+        }
+        return true;
+    }
+
+    private Thread start(Runnable task, String name) {
+        Thread thread = new Thread(task, "kinesis-sidecar-" + options.clientId + "-" + name);
+        thread.setDaemon(true);
+        thread.start();
+        return thread;
+    }
+
+    /** Sends what waits, closes the session and ends the threads. */
+    private synchronized void shut() {
+        if (closed)
+            return;
+        closed = true;
+        ledger.close();
+        if (readerThread == null)
+            return;
+        boolean interrupted = join(settlerThread);
+        reader.close();
+        interrupted |= join(readerThread);
+        if (interrupted)
+            Thread.currentThread().interrupt();
+    }
+
+    private static boolean join(Thread thread) {
+        boolean interrupted = Thread.interrupted();
+        long end = System.nanoTime() + CLOSE_MS * 1_000_000;
+        for (long left; thread.isAlive() && (left = (end - System.nanoTime()) / 1_000_000) > 0;) {
+            try {
+                thread.join(left);
+            } catch (InterruptedException again) {
+                interrupted = true;
+            }
+        }
+        return interrupted;
+    }
+
+    private void awaitRun() {
+        try {
+            runEnded.await();
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private static boolean addHook(Thread hook) {
+        try {
+            Runtime.getRuntime().addShutdownHook(hook);
+            return true;
+        } catch (IllegalStateException shuttingDown) {
+            return false;
+        }
+    }
+
+    private static void removeHook(Thread hook) {
+        try {
+            Runtime.getRuntime().removeShutdownHook(hook);
+        } catch (IllegalStateException shuttingDown) {
+            // The hook runs, or has run.
+        }
+    }
+
+    /** Records one by one. */
+    private final class Records implements Iterator<SidecarRecord> {
+        private Delivery previous;
+        private Delivery next;
+        private boolean opened;
+
+        @Override
+        public boolean hasNext() {
+            if (next != null)
+                return true;
+            if (!opened && !(opened = open()))
+                return false;
+            try {
+                next = ledger.next(previous, false);
+            } catch (InterruptedException end) {
+                Thread.currentThread().interrupt();
+            }
+            previous = null;
+            if (next == null)
+                ledger.check();
+            return next != null;
+        }
+
+        @Override
+        public SidecarRecord next() {
+            if (!hasNext())
+                throw new NoSuchElementException("the consumer was stopped");
+            previous = next;
+            next = null;
+            return previous;
+        }
+    }
+
+    /** Records in batches. */
+    private final class Batches implements Iterator<Batch> {
+        private final int maxRecords;
+        private final long maxWaitNanos;
+        private List<SidecarRecord> previous = List.of();
+        private List<SidecarRecord> next = List.of();
+        private boolean opened;
+
+        Batches(int maxRecords, long maxWaitNanos) {
+            this.maxRecords = maxRecords;
+            this.maxWaitNanos = maxWaitNanos;
+        }
+
+        @Override
+        public boolean hasNext() {
+            if (!next.isEmpty())
+                return true;
+            if (!opened && !(opened = open()))
+                return false;
+            try {
+                next = ledger.nextBatch(previous, maxRecords, maxWaitNanos);
+            } catch (InterruptedException end) {
+                Thread.currentThread().interrupt();
+            }
+            previous = List.of();
+            if (next.isEmpty())
+                ledger.check();
+            return !next.isEmpty();
+        }
+
+        @Override
+        public Batch next() {
+            if (!hasNext())
+                throw new NoSuchElementException("the consumer was stopped");
+            List<SidecarRecord> records = next;
+            previous = records;
+            next = List.of();
+            return () -> records;
+        }
+    }
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.github.kinesissidecar.testing;
+
+import io.github.kinesissidecar.Batch;
+import io.github.kinesissidecar.Consumer;
+import io.github.kinesissidecar.Handler;
+import io.github.kinesissidecar.SidecarRecord;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
+import java.util.NoSuchElementException;
+
+/**
+ * A consumer without a network. A test adds records, runs the app's code, and reads the outcomes. Reading ends after the
+ * last record. A record that is retried is not redelivered.
+ *
+ * <pre>{@code
+ * FakeConsumer consumer = new FakeConsumer();
+ * FakeRecord record = consumer.add("customer-7", "{\"total\": 12}");
+ * app.consume(consumer);
+ * assertEquals("ack", record.outcome());
+ * }</pre>
+ */
+public final class FakeConsumer implements Consumer {
+    private final List<FakeRecord> records = new ArrayList<>();
+    private int next;
+    private volatile boolean stopped;
+
+    /** Makes a consumer without records. */
+    public FakeConsumer() {
+    }
+
+    /**
+     * Adds a record that is delivered for the first time.
+     *
+     * @param partitionKey the partition key
+     * @param data the data
+     * @return the record
+     */
+    public FakeRecord add(String partitionKey, String data) {
+        return add(partitionKey, data.getBytes(StandardCharsets.UTF_8), 1);
+    }
+
+    /**
+     * Adds a record.
+     *
+     * @param partitionKey the partition key
+     * @param data the data
+     * @param attempt the number of the delivery, from 1
+     * @return the record
+     */
+    public synchronized FakeRecord add(String partitionKey, byte[] data, int attempt) {
+        FakeRecord record = new FakeRecord(partitionKey, data, records.size() + 1, attempt);
+        records.add(record);
+        return record;
+    }
+
+    /**
+     * Returns all records.
+     *
+     * @return the records in the order in which they were added
+     */
+    public synchronized List<FakeRecord> records() {
+        return List.copyOf(records);
+    }
+
+    @Override
+    public void run(Handler handler) {
+        for (SidecarRecord record; (record = take()) != null;) {
+            try {
+                handler.handle(record);
+                record.ack();
+            } catch (Throwable failure) {
+                record.retry(failure.getMessage() != null ? failure.getMessage() : failure.toString());
+            }
+        }
+    }
+
+    @Override
+    public Iterator<SidecarRecord> iterator() {
+        Iterator<Batch> batches = batches(1, Duration.ZERO).iterator();
+        return new Iterator<>() {
+            @Override
+            public boolean hasNext() {
+                return batches.hasNext();
+            }
+
+            @Override
+            public SidecarRecord next() {
+                return batches.next().records().get(0);
+            }
+        };
+    }
+
+    @Override
+    public Iterable<Batch> batches(int maxRecords, Duration maxWait) {
+        return () -> new Iterator<>() {
+            private List<SidecarRecord> previous = List.of();
+            private List<SidecarRecord> following = List.of();
+
+            @Override
+            public boolean hasNext() {
+                if (following.isEmpty()) {
+                    previous.forEach(SidecarRecord::ack);
+                    previous = List.of();
+                    following = take(maxRecords);
+                }
+                return !following.isEmpty();
+            }
+
+            @Override
+            public Batch next() {
+                if (!hasNext())
+                    throw new NoSuchElementException("there are no further records");
+                List<SidecarRecord> batch = following;
+                previous = batch;
+                following = List.of();
+                return () -> batch;
+            }
+        };
+    }
+
+    @Override
+    public long stale() {
+        return 0;
+    }
+
+    @Override
+    public long failed() {
+        return 0;
+    }
+
+    @Override
+    public void stop() {
+        stopped = true;
+    }
+
+    @Override
+    public void close() {
+        stop();
+    }
+
+    private synchronized SidecarRecord take() {
+        return stopped || next == records.size() ? null : records.get(next++);
+    }
+
+    private List<SidecarRecord> take(int max) {
+        List<SidecarRecord> taken = new ArrayList<>();
+        for (SidecarRecord record; taken.size() < max && (record = take()) != null;)
+            taken.add(record);
+        return taken;
+    }
+}
