@@ -9,6 +9,7 @@ the records to the last record, so that neither starting nor compiling counts. T
 Prints a table; with RESULTS=FILE appends JSON lines to it. SIZES='100 1024' measures some.
 """
 
+import contextlib
 import json
 import os
 import select
@@ -47,9 +48,10 @@ def tree_of(pid):
     """The process and all below it."""
     found = [pid]
     for parent in found:
-        for task in os.listdir(f"/proc/{parent}/task"):
-            with open(f"/proc/{parent}/task/{task}/children", encoding="ascii") as file:
-                found += [int(word) for word in file.read().split()]
+        with contextlib.suppress(FileNotFoundError):  # A thread has ended meanwhile.
+            for task in os.listdir(f"/proc/{parent}/task"):
+                with open(f"/proc/{parent}/task/{task}/children", encoding="ascii") as file:
+                    found += [int(word) for word in file.read().split()]
     return found
 
 

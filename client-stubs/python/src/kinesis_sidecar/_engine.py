@@ -234,7 +234,8 @@ class Engine:
     def _opened(self, event: dict[str, Any], now: float) -> None:
         """A new session: settlements of the earlier one are stale, and its records are redelivered."""
         self._drain(now)
-        self.adoptable = {record.identity: record for record in self._unconfirmed()}
+        self.adoptable = {identity: record for identity, record in self.adoptable.items() if record.outcome is None}
+        self.adoptable.update((record.identity, record) for record in self._unconfirmed())
         self.disconnected()
         for group in set(self.groups) | set(self.acked):
             group.live = False

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Retries that hold their scope.
+//
+// A retry takes back the later records of its scope. None of them is handed out until the sidecar has answered the
+// request and the barrier of the request has arrived, in either order. Records that were received before the barrier
+// of an accepted retry are dropped then: they are redelivered after the retried record.
+import type { Inbox, Scope } from "./inbox.js";
+import { isLater, type KinesisRecord } from "./record.js";
+
+/** A retry whose answer or barrier is not there yet. */
+interface Hold {
+    readonly retried: KinesisRecord;
+    readonly scope: Scope;
+    /** Number of the settle request, which is its barrier. 0: not sent yet. */
+    request: number;
+    /** Answer of the sidecar; undefined until it is there. */
+    accepted: boolean | undefined;
+}
+
+export class Holds {
+    /** Number of the last barrier of the stream. */
+    barrier = 0;
+    private holds: Hold[] = [];
+
+    /** `drop` gives a record up that the app does not have. */
+    constructor(
+        private readonly inbox: Inbox,
+        private readonly drop: (record: KinesisRecord) => void,
+    ) {}
+
+    /** The app retries a record. */
+    add(retried: KinesisRecord): void {
+        const { scope } = retried;
+        if (!scope) return;
+        scope.holds++;
+        this.holds.push({ retried, scope, request: 0, accepted: undefined });
+    }
+
+    /** A request leaves with the retry of a record. */
+    onSend(retried: KinesisRecord, request: number): void {
+        for (const hold of this.holds) if (hold.retried === retried) hold.request = request;
+    }
+
+    /** The sidecar answered a request. `refused` has the ack ids that it did not accept. */
+    onAnswer(request: number, refused: ReadonlySet<string>): void {
+        for (const hold of this.holds) if (hold.request === request) hold.accepted = !refused.has(hold.retried.ackId);
+        this.finish();
+    }
+
+    /** The sidecar refused a request as a whole, and sends no barrier. */
+    onRefusal(request: number): void {
+        for (const hold of this.holds) if (hold.request === request) hold.accepted = false;
+        this.finish();
+    }
+
+    /** All records that were delivered before the sidecar took the request have arrived. */
+    onBarrier(request: number): void {
+        this.barrier = request;
+        this.finish();
+    }
+
+    /** A new session: retries of the earlier one are void. */
+    clear(): void {
+        this.barrier = 0;
+        for (const hold of this.holds) hold.accepted = false;
+        this.finish();
+    }
+
+    private finish(): void {
+        const over = this.holds.filter((hold) => this.isOver(hold));
+        if (over.length === 0) return;
+        this.holds = this.holds.filter((hold) => !over.includes(hold));
+        for (const hold of over) if (hold.accepted) this.takeBack(hold);
+        for (const { scope } of over) if (--scope.holds === 0) this.inbox.release(scope);
+    }
+
+    private isOver({ accepted, request }: Hold): boolean {
+        return accepted === false || (accepted === true && this.barrier >= request);
+    }
+
+    private takeBack({ retried, scope, request }: Hold): void {
+        for (const record of this.inbox.recordsOf(scope))
+            if (record.barrier < request && !record.dropped && isLater(record, retried)) this.drop(record);
+    }
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records that were received and that the app does not have yet.
+import type { KinesisRecord } from "./record.js";
+
+/** The event loop gets a turn at least this often, also while the app never waits for anything. */
+const TURN_MS = 20;
+
+/** A queue of records, linked by their member `next`: a record is in one queue at most. */
+class RecordQueue {
+    private first: KinesisRecord | undefined;
+    private last: KinesisRecord | undefined;
+
+    push(record: KinesisRecord): void {
+        if (this.last) this.last.next = record;
+        else this.first = record;
+        this.last = record;
+    }
+
+    shift(): KinesisRecord | undefined {
+        const record = this.first;
+        if (!record) return undefined;
+        this.first = record.next;
+        if (!this.first) this.last = undefined;
+        record.next = undefined;
+        return record;
+    }
+
+    /** Moves all records of another queue before the first one. */
+    prepend(other: RecordQueue): void {
+        if (!other.last) return;
+        other.last.next = this.first;
+        this.first = other.first;
+        this.last ??= other.last;
+        other.first = other.last = undefined;
+    }
+
+    *[Symbol.iterator](): Iterator<KinesisRecord> {
+        for (let record = this.first; record; record = record.next) yield record;
+    }
+}
+
+/** The unit of order: a shard, or a lane of it. A retry takes back the later records of its scope. */
+export class Scope {
+    /** Retries of which the answer or the barrier is not there yet. While there are any, no record is handed out. */
+    holds = 0;
+    /** True if a record is ready or is handled, and the next one must wait for it. */
+    busy = false;
+    readonly waiting = new RecordQueue();
+}
+
+/** Hands received records out, in order. */
+export class Inbox {
+    stopped = false;
+    /** True if it stopped because it was empty. */
+    drained = false;
+    private readonly scopes = new Map<string, Scope[]>();
+    /** Scopes of the shard of the last record: most records are of the same shard as the one before. */
+    private shardId = "";
+    private lanes: Scope[] = [];
+    private exclusive = false;
+    private readonly ready = new RecordQueue();
+    private size = 0;
+    private waiting: (() => void)[] = [];
+    private turnBegan = 0;
+
+    /** `endsWhenEmpty`: no further records come after those that are there. */
+    constructor(private readonly endsWhenEmpty: boolean) {}
+
+    /** Begins to hand out. `exclusive`: a record waits until the one before it in its scope is done. */
+    start(exclusive: boolean): void {
+        const before: KinesisRecord[] = [];
+        const scopes = [...this.scopes.values()].flatMap((lanes) => Object.values(lanes));
+        for (const queue of [this.ready, ...scopes.map(({ waiting }) => waiting)])
+            for (let record = queue.shift(); record; record = queue.shift()) before.push(record);
+        for (const scope of scopes) scope.busy = false;
+        this.size = 0;
+        this.exclusive = exclusive;
+        this.stopped = this.drained = false;
+        for (const record of before) this.push(record, record.scope);
+    }
+
+    /** Returns the scope of a lane of a shard. */
+    scopeOf(shardId: string, lane: number): Scope {
+        if (shardId !== this.shardId) {
+            this.shardId = shardId;
+            this.lanes = this.scopes.get(shardId) ?? [];
+            this.scopes.set(shardId, this.lanes);
+        }
+        return (this.lanes[lane] ??= new Scope());
+    }
+
+    /** Adds a record. Without a scope it is handled beside all others. */
+    push(record: KinesisRecord, scope: Scope | undefined): void {
+        this.size++;
+        record.scope = scope;
+        if (!this.exclusive || !scope) this.ready.push(record);
+        else if (scope.busy || scope.holds > 0) scope.waiting.push(record);
+        else {
+            scope.busy = true;
+            this.ready.push(record);
+        }
+        if (this.waiting.length > 0) this.wake();
+    }
+
+    /** Returns the next record for the app, if there is one. */
+    take(): KinesisRecord | undefined {
+        if (this.stopped) return undefined;
+        for (let record = this.ready.shift(); record; record = this.ready.shift()) {
+            if (!record.dropped && record.scope && record.scope.holds > 0) {
+                record.scope.waiting.push(record);
+                continue;
+            }
+            this.size--;
+            if (!record.dropped) {
+                record.taken = true;
+                return record;
+            }
+            this.done(record);
+        }
+        if (this.endsWhenEmpty && this.size === 0) {
+            this.drained = true;
+            this.stop();
+        }
+        return undefined;
+    }
+
+    /** The app is done with a record: the next one of its scope may be handed out. */
+    done(record: KinesisRecord): void {
+        const { scope } = record;
+        if (!this.exclusive || !scope) return;
+        scope.busy = false;
+        if (scope.holds === 0) this.next(scope);
+    }
+
+    /** The records of a scope that the app does not have. */
+    *recordsOf(scope: Scope): Iterable<KinesisRecord> {
+        for (const record of this.ready) if (record.scope === scope) yield record;
+        yield* scope.waiting;
+    }
+
+    /** No retry holds the scope any more. */
+    release(scope: Scope): void {
+        if (!this.exclusive) this.ready.prepend(scope.waiting);
+        else if (!scope.busy) this.next(scope);
+        this.wake();
+    }
+
+    /** Resolves when there may be a record, and when the inbox stops. */
+    wait(): Promise<void> {
+        if (this.stopped) return Promise.resolve();
+        return new Promise((resolve) => this.waiting.push(resolve));
+    }
+
+    wake(): void {
+        const { waiting } = this;
+        this.waiting = [];
+        for (const resume of waiting) resume();
+    }
+
+    /** Hands out no further records. */
+    stop(): void {
+        this.stopped = true;
+        this.wake();
+    }
+
+    /** True if timers and sockets have waited for a turn of the event loop for long. */
+    get owesTurn(): boolean {
+        return performance.now() - this.turnBegan > TURN_MS;
+    }
+
+    /** Resolves after timers and sockets had their turn. */
+    async turn(): Promise<void> {
+        await new Promise((resolve) => setImmediate(resolve));
+        this.turnBegan = performance.now();
+    }
+
+    /** Makes the next record of a scope ready. */
+    private next(scope: Scope): void {
+        const record = scope.waiting.shift();
+        if (!record) return;
+        scope.busy = true;
+        this.ready.push(record);
+    }
+}

@@ -1,0 +1,518 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collects the outcomes of records and sends them to the sidecar, one request at a time.
+import { backoffMs, type Api } from "./api.js";
+import { SidecarError } from "./errors.js";
+import type { ConsumerEvent, SessionEvent } from "./events.js";
+import { Holds } from "./holds.js";
+import type { Inbox } from "./inbox.js";
+import { identityOf, type Group, type KinesisRecord, type Outcome, type Settler } from "./record.js";
+
+const SETTLE_PATH = "/v1/records/settle";
+const ITEMS_MAX = 1000;
+/** The sidecar keeps so many bytes of a reason. */
+const REASON_BYTES_MAX = 1000;
+/** Most outcomes with a reason in a request, which has 1 MiB at most. */
+const OTHERS_MAX = 100;
+const PERSISTED_WAIT_MS = 10_000;
+/** An answer later than this is taken for lost. It leaves time to extend within a third of the ack deadline. */
+const ANSWER_MIN_MS = 1000;
+const ANSWER_MAX_MS = 5000;
+/** Tries for what waits when the consumer closes. */
+const CLOSING_TRIES = 3;
+
+interface Settlement {
+    ack_id?: string;
+    batch_id?: string;
+    outcome: Outcome | "extend";
+    delay_ms?: number;
+    reason?: string;
+}
+
+interface SettleAnswer {
+    failed: { ack_id: string; reason: string; message: string }[];
+    persisted: boolean;
+    positions: { shard_id: string; epoch: number; checkpoint: string }[];
+}
+
+interface SettleRequest {
+    number: number;
+    generation: number;
+    items: Settlement[];
+    /** Records that the items settle. */
+    records: KinesisRecord[];
+    barrier: boolean;
+}
+
+/** Records that share a batch id. */
+class Delivered implements Group {
+    readonly records: KinesisRecord[] = [];
+    /** Records without an outcome, but for those that were dropped. */
+    open = 0;
+    acked = 0;
+    /** Acknowledgements that wait to be sent. */
+    unsent = 0;
+    /** True when no further record of the batch follows. */
+    whole = false;
+
+    constructor(
+        readonly settler: Settler,
+        readonly batchId: string,
+        readonly generation: number,
+        readonly since: number,
+    ) {}
+
+    get isAcked(): boolean {
+        return this.whole && this.acked === this.records.length;
+    }
+}
+
+const groupOf = (record: KinesisRecord) => record.group as Delivered;
+
+/** What the settler needs of its consumer. */
+export interface SettlerOptions {
+    api: Api;
+    inbox: Inbox;
+    ackIntervalMs: number;
+    maxProcessingMs: number;
+    emit(event: ConsumerEvent): void;
+    fail(error: unknown): void;
+}
+
+export class SessionSettler implements Settler {
+    /** Settlements of sessions that have ended. Their records are redelivered. */
+    stale = 0;
+    /** Settlements that the sidecar refused one by one. */
+    failed = 0;
+    readonly holds: Holds;
+
+    private generation = 0;
+    private requests = 0;
+    /** Groups with records that have no outcome, or whose outcome waits to be sent. */
+    private readonly groups = new Set<Delivered>();
+    private current: Delivered | undefined;
+    private acks: Delivered[] = [];
+    private ackCount = 0;
+    private ackBytes = 0;
+    private ackCountMax = 500;
+    private ackBytesMax = 8 * 1024 * 1024;
+    private others: KinesisRecord[] = [];
+    private extensions: { record: KinesisRecord; durationMs: number }[] = [];
+    private pending: SettleRequest | undefined;
+    /** By identity: records that the app has, or whose outcome is not confirmed, and whose session has ended. */
+    private readonly unconfirmed = new Map<string, KinesisRecord>();
+    private persistedWaiters: { record: KinesisRecord; resolve: (covered: boolean) => void }[] = [];
+    private waitingForTable = false;
+    private sending: Promise<void> | undefined;
+    private ackTimer: NodeJS.Timeout | undefined;
+    /** True if acknowledgements leave that wait for others of their batch. */
+    private ackDue = false;
+    private extendTimer: NodeJS.Timeout | undefined;
+    private extendDue = false;
+    private ackDeadlineMs = 60_000;
+    private answerMs = ANSWER_MAX_MS;
+    private closing = false;
+    private endPause: () => void = () => {};
+
+    constructor(private readonly options: SettlerOptions) {
+        this.holds = new Holds(options.inbox, (record) => this.drop(record));
+    }
+
+    /** A new session: the sidecar redelivers all that it has no outcome of. */
+    begin(session: SessionEvent): void {
+        this.keepUnconfirmed();
+        this.generation++;
+        this.groups.clear();
+        this.current = undefined;
+        this.acks = [];
+        this.ackCount = this.ackBytes = 0;
+        this.others = [];
+        this.extensions = [];
+        this.holds.clear();
+        this.ackCountMax = session.maxInFlight / 2;
+        this.ackBytesMax = session.maxInFlightBytes / 2;
+        this.ackDeadlineMs = session.ackDeadlineMs;
+        this.answerMs = Math.min(Math.max(session.ackDeadlineMs / 3, ANSWER_MIN_MS), ANSWER_MAX_MS);
+        clearInterval(this.extendTimer);
+        this.extendTimer = setInterval(() => this.extendAll(), session.ackDeadlineMs / 3);
+        this.endPause();
+    }
+
+    /** The connection is lost: the app gets none of the records that wait, because they are redelivered. */
+    disconnected(): void {
+        for (const record of this.live()) if (!record.taken) this.drop(record);
+        // Further records of the batch may be lost: its id would acknowledge them too.
+        this.current = undefined;
+        this.flush();
+    }
+
+    /** Takes a record that arrived. Returns false if its outcome is that of an earlier delivery. */
+    receive(record: KinesisRecord, batchId: string): boolean {
+        let group = this.current;
+        if (group?.batchId !== batchId) group = this.nextGroup(batchId);
+        record.group = group!;
+        record.barrier = this.holds.barrier;
+        group!.open++;
+        if (this.unconfirmed.size > 0 && this.redeliver(record, group!)) return false;
+        group!.records.push(record);
+        return true;
+    }
+
+    /** The lease of a shard is lost: the next owner redelivers what is not settled. */
+    loseShard(shardId: string): void {
+        for (const record of this.live())
+            if (record.shardId === shardId && !record.redriven && !record.taken) this.drop(record);
+    }
+
+    settle(record: KinesisRecord): void {
+        const group = groupOf(record);
+        if (this.closing) this.stale++;
+        // A record of an earlier session waits for its redelivery.
+        else if (group.generation === this.generation) this.collect(record, group);
+    }
+
+    extend(record: KinesisRecord, durationMs: number): void {
+        if (groupOf(record).generation !== this.generation || this.closing) return;
+        this.extensions.push({ record, durationMs });
+        this.flush();
+    }
+
+    persisted(record: KinesisRecord): Promise<boolean> {
+        if (record.outcome !== "ack" || groupOf(record).generation !== this.generation || this.closing)
+            return Promise.resolve(false);
+        this.flushAll();
+        return new Promise((resolve) => {
+            this.persistedWaiters.push({ record, resolve });
+            if (!this.waitingForTable) void this.waitForTable();
+        });
+    }
+
+    /** Sends what waits. Afterwards nothing is sent any more. */
+    async finish(): Promise<void> {
+        clearInterval(this.extendTimer);
+        this.extendDue = false;
+        this.closing = true;
+        this.endPause();
+        this.flushAll();
+        await this.sending;
+        clearTimeout(this.ackTimer);
+    }
+
+    // --- Collecting ---
+
+    private *live(): Iterable<KinesisRecord> {
+        for (const group of this.groups) for (const record of group.records) if (!record.dropped) yield record;
+    }
+
+    /** Ends the current group. Events are no sign of that: they may be between its records. */
+    private nextGroup(batchId: string): Delivered {
+        const before = this.current;
+        if (before) {
+            before.whole = true;
+            this.forgetIfDone(before);
+        }
+        this.current = new Delivered(this, batchId, this.generation, performance.now());
+        this.groups.add(this.current);
+        return this.current;
+    }
+
+    private collect(record: KinesisRecord, group: Delivered): void {
+        group.open--;
+        if (record.outcome === "ack") this.ack(record, group);
+        else {
+            if (record.outcome === "retry") this.holds.add(record);
+            this.others.push(record);
+            this.flush();
+        }
+    }
+
+    private ack(record: KinesisRecord, group: Delivered): void {
+        group.acked++;
+        if (group.unsent++ === 0) this.acks.push(group);
+        this.ackCount++;
+        this.ackBytes += record.size;
+        if (this.isCrowded) this.flush();
+        this.ackTimer ??= setTimeout(() => this.flushAll(), this.options.ackIntervalMs);
+    }
+
+    /** Gives up a record that the app does not have. */
+    private drop(record: KinesisRecord): void {
+        const group = groupOf(record);
+        record.dropped = true;
+        group.open--;
+        this.forgetIfDone(group);
+    }
+
+    private forgetIfDone(group: Delivered): void {
+        if (group.whole && group.open === 0 && group.unsent === 0) this.groups.delete(group);
+    }
+
+    // --- Redelivery ---
+
+    private keepUnconfirmed(): void {
+        for (const [identity, record] of this.unconfirmed) {
+            if (!record.outcome) continue;
+            // The last session did not redeliver it.
+            this.unconfirmed.delete(identity);
+            if (!record.sent) this.stale++;
+        }
+        for (const record of this.live())
+            if (record.taken && !record.sent) this.unconfirmed.set(identityOf(record), record);
+        for (const record of this.pending?.records ?? []) this.unconfirmed.set(identityOf(record), record);
+    }
+
+    /** Returns whether the app has an earlier delivery of the record. Its outcome settles the redelivery. */
+    private redeliver(redelivery: KinesisRecord, group: Delivered): boolean {
+        const identity = identityOf(redelivery);
+        const record = this.unconfirmed.get(identity);
+        if (!record) return false;
+        this.unconfirmed.delete(identity);
+        record.redelivery = redelivery;
+        record.group = group;
+        record.sent = false;
+        group.records.push(record);
+        if (record.outcome) this.collect(record, group);
+        return true;
+    }
+
+    // --- Sending ---
+
+    /** Sends also the acknowledgements that wait for others of their batch. */
+    private flushAll(): void {
+        clearTimeout(this.ackTimer);
+        this.ackTimer = undefined;
+        this.ackDue = true;
+        this.flush();
+    }
+
+    private flush(): void {
+        // In a later microtask: outcomes of the same moment share a request.
+        this.sending ??= Promise.resolve()
+            .then(() => this.send())
+            .catch((error: unknown) => this.options.fail(error));
+    }
+
+    private async send(): Promise<void> {
+        try {
+            for (;;) {
+                if (this.extendDue) await this.sendExtensions();
+                const request = this.nextRequest();
+                if (request.items.length === 0) return;
+                await this.deliver(request);
+            }
+        } finally {
+            // In the same moment as the last look at what waits: a flush in between would be lost.
+            this.sending = undefined;
+        }
+    }
+
+    private nextRequest(): SettleRequest {
+        const number = ++this.requests;
+        const request: SettleRequest = { number, generation: this.generation, items: [], records: [], barrier: false };
+        for (const { record, durationMs } of this.extensions.splice(0, OTHERS_MAX))
+            if (!record.outcome)
+                request.items.push({ ack_id: record.ackId, outcome: "extend", delay_ms: Math.ceil(durationMs) });
+        for (const record of this.others.splice(0, OTHERS_MAX)) this.takeOther(record, request);
+        this.takeAcks(request);
+        return request;
+    }
+
+    private takeOther(record: KinesisRecord, request: SettleRequest): void {
+        request.items.push(itemOf(record));
+        this.take(record, request);
+        this.forgetIfDone(groupOf(record));
+        if (record.outcome !== "retry") return;
+        this.holds.onSend(record, request.number);
+        request.barrier = true;
+    }
+
+    /** Moves acknowledgements to a request: whole groups by their batch id, others by ack id if they are due. */
+    private takeAcks(request: SettleRequest): void {
+        const isDue = this.ackDue || request.items.length > 0;
+        this.acks = this.acks.filter((group) => !this.takeWhole(group, request));
+        if (isDue || this.isCrowded) this.acks = this.acks.filter((group) => !this.takeOneByOne(group, request));
+        if (this.acks.length === 0) this.ackDue = false;
+    }
+
+    private get isCrowded(): boolean {
+        return this.ackCount >= this.ackCountMax || this.ackBytes >= this.ackBytesMax;
+    }
+
+    /** Acknowledges a group by its batch id, if that acknowledges no other records. */
+    private takeWhole(group: Delivered, request: SettleRequest): boolean {
+        if (!group.isAcked || request.items.length >= ITEMS_MAX) return false;
+        request.items.push({ batch_id: group.batchId, outcome: "ack" });
+        for (const record of group.records) if (isUnsent(record)) this.takeAck(record, request);
+        group.unsent = 0;
+        this.forgetIfDone(group);
+        return true;
+    }
+
+    /** Acknowledges records of a group by their ack ids. Returns false if the request is full. */
+    private takeOneByOne(group: Delivered, request: SettleRequest): boolean {
+        for (const record of group.records) {
+            if (!isUnsent(record)) continue;
+            if (request.items.length >= ITEMS_MAX) return false;
+            request.items.push({ ack_id: record.ackId, outcome: "ack" });
+            this.takeAck(record, request);
+            group.unsent--;
+        }
+        this.forgetIfDone(group);
+        return true;
+    }
+
+    private takeAck(record: KinesisRecord, request: SettleRequest): void {
+        this.take(record, request);
+        this.ackCount--;
+        this.ackBytes -= record.size;
+    }
+
+    private take(record: KinesisRecord, request: SettleRequest): void {
+        record.sent = true;
+        request.records.push(record);
+    }
+
+    /** Sends a request until the sidecar answers it, or until its session has ended. */
+    private async deliver(request: SettleRequest): Promise<void> {
+        this.pending = request;
+        for (let failures = 1; request.generation === this.generation; failures++) {
+            try {
+                this.onAnswer(request, await this.post(request));
+                break;
+            } catch (error) {
+                if (error instanceof SidecarError) {
+                    this.onRefusal(request, error);
+                    break;
+                }
+                if (this.closing && failures >= CLOSING_TRIES) {
+                    this.stale += request.records.length;
+                    break;
+                }
+                await this.pause(backoffMs(failures, error));
+            }
+        }
+        this.pending = undefined;
+    }
+
+    private async post(request: SettleRequest): Promise<SettleAnswer> {
+        const body = { settlements: request.items, ...(request.barrier && { barrier: String(request.number) }) };
+        return (await this.options.api.call("POST", SETTLE_PATH, body, this.answerMs)) as SettleAnswer;
+    }
+
+    private onAnswer(request: SettleRequest, answer: SettleAnswer): void {
+        if (request.generation !== this.generation) return;
+        const refused = new Set<string>();
+        for (const { ack_id: ackId, reason, message } of answer.failed ?? []) {
+            if (request.items.some((item) => item.ack_id === ackId && item.outcome === "extend")) continue;
+            refused.add(ackId);
+            this.failed++;
+            this.options.emit({ type: "settle_failed", ackId, reason, message });
+        }
+        this.holds.onAnswer(request.number, refused);
+    }
+
+    private onRefusal(request: SettleRequest, error: SidecarError): void {
+        if (error.status !== 409 && error.status !== 410) return this.options.fail(error);
+        if (request.generation !== this.generation) return;
+        this.stale += request.records.length;
+        this.holds.onRefusal(request.number);
+    }
+
+    /** Waits before a repetition. A new session and the close end the pause. */
+    private async pause(ms: number): Promise<void> {
+        await new Promise<void>((resolve) => {
+            const timer = setTimeout(resolve, ms);
+            this.endPause = () => {
+                clearTimeout(timer);
+                resolve();
+            };
+        });
+    }
+
+    // --- Extension ---
+
+    private extendAll(): void {
+        this.extendDue = true;
+        this.flush();
+    }
+
+    private async sendExtensions(): Promise<void> {
+        this.extendDue = false;
+        const items = this.openBatches();
+        for (let at = 0; at < items.length; at += ITEMS_MAX) {
+            const body = { settlements: items.slice(at, at + ITEMS_MAX) };
+            // The next extension is a repetition, and records that are redelivered need none.
+            await this.options.api.call("POST", SETTLE_PATH, body, this.answerMs).catch(() => {});
+        }
+    }
+
+    private openBatches(): Settlement[] {
+        const oldest = performance.now() - this.options.maxProcessingMs;
+        return [...this.groups]
+            .filter(({ open, since }) => open > 0 && since >= oldest)
+            .map(({ batchId }) => ({ batch_id: batchId, outcome: "extend", delay_ms: this.ackDeadlineMs }));
+    }
+
+    // --- The lease table ---
+
+    /** Asks for all records that wait for their checkpoint; those that come meanwhile wait for the next request. */
+    private async waitForTable(): Promise<void> {
+        this.waitingForTable = true;
+        while (this.persistedWaiters.length > 0) {
+            const waiters = this.persistedWaiters.splice(0, ITEMS_MAX);
+            const isCovered = await this.askTable(waiters.map(({ record }) => record));
+            for (const { record, resolve } of waiters) resolve(isCovered(record));
+        }
+        this.waitingForTable = false;
+    }
+
+    private async askTable(records: KinesisRecord[]): Promise<(record: KinesisRecord) => boolean> {
+        const { generation } = this;
+        const settlements = records.map(({ ackId }) => ({ ack_id: ackId, outcome: "ack" }));
+        const body = { settlements, wait: "persisted", wait_ms: PERSISTED_WAIT_MS };
+        for (let failures = 1; generation === this.generation && !this.closing; failures++) {
+            try {
+                const answer = await this.options.api.call(
+                    "POST",
+                    SETTLE_PATH,
+                    body,
+                    PERSISTED_WAIT_MS + ANSWER_MAX_MS,
+                );
+                return coveredBy(answer as SettleAnswer);
+            } catch (error) {
+                if (error instanceof SidecarError) break;
+                await new Promise((resolve) => setTimeout(resolve, backoffMs(failures, error)));
+            }
+        }
+        return () => false;
+    }
+}
+
+const isUnsent = (record: KinesisRecord) => record.outcome === "ack" && !record.sent;
+
+/** Returns the settlement of one record. */
+function itemOf({ ackId, outcome, options: { delayMs, reason } }: KinesisRecord): Settlement {
+    const item: Settlement = { ack_id: ackId, outcome: outcome! };
+    if (delayMs !== undefined) item.delay_ms = Math.ceil(delayMs);
+    if (reason) item.reason = cleanReason(reason);
+    return item;
+}
+
+/** Returns the reason as JSON and the sidecar take it. */
+function cleanReason(reason: string): string {
+    // Bytes and back: half a surrogate pair is not UTF-8.
+    return Buffer.from(reason).subarray(0, REASON_BYTES_MAX).toString().replaceAll("\0", "?");
+}
+
+/** Returns a test of whether the checkpoints of an answer cover a record that was acknowledged. */
+function coveredBy(answer: SettleAnswer): (record: KinesisRecord) => boolean {
+    const refused = new Set(answer.failed.map(({ ack_id: ackId }) => ackId));
+    const checkpoints = new Map(answer.positions.map(({ shard_id: shardId, checkpoint }) => [shardId, checkpoint]));
+    return (record) => {
+        if (refused.has(record.ackId)) return false;
+        if (answer.persisted) return true;
+        const checkpoint = checkpoints.get(record.shardId) ?? "";
+        if (!/^\d+$/.test(checkpoint)) return checkpoint === "SHARD_END";
+        const distance = BigInt(checkpoint) - BigInt(record.sequenceNumber);
+        return distance > 0n || (distance === 0n && record.subSequenceNumber === 0);
+    };
+}
