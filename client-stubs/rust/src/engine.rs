@@ -1,0 +1,712 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The state of one consumer, without I/O: what the stream brings, what the app may have, and what has to be sent.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::Notify;
+
+use crate::event::Event;
+use crate::options::{Options, Ordering};
+use crate::record::{Delivery, Identity, Outcome, Scope, Settled, Settlement, State};
+use crate::v1;
+use crate::wire::Frame;
+
+/// In one settle request.
+const ITEMS_MAX: usize = 1000;
+pub(crate) const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
+/// Until the sidecar names its own.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// For the code that hands records to the app.
+pub(crate) enum Item {
+    /// In order.
+    Records(Vec<Arc<Delivery>>),
+    /// No retry holds the scope any more.
+    Resolved(Scope),
+    /// The consumer was stopped, or has failed.
+    End,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Amount {
+    records: usize,
+    bytes: u64,
+}
+
+impl Amount {
+    fn add(&mut self, record: &Delivery) {
+        self.records += 1;
+        self.bytes += record.bytes();
+    }
+}
+
+/// The records of one batch id.
+struct Group {
+    batch_id: String,
+    shard: u32,
+    since: Instant,
+    records: Vec<Arc<Delivery>>,
+    /// Records that the app has or may begin.
+    open: usize,
+    acked: usize,
+    /// Acknowledged, and not sent.
+    unsent: Amount,
+    /// When the first of the unsent was acknowledged.
+    acked_at: Instant,
+    /// No further record of the batch follows.
+    whole: bool,
+}
+
+impl Group {
+    fn is_acked(&self) -> bool {
+        self.whole && self.acked == self.records.len()
+    }
+
+    /// Takes the records that the app has not begun, and that match.
+    fn take_back(&mut self, matches: impl Fn(&Delivery) -> bool) {
+        let taken = self.records.iter().filter(|record| matches(record) && record.change(State::Waiting, State::Gone));
+        self.open -= taken.count();
+    }
+}
+
+/// A retry that waits for its answer and its barrier.
+struct Hold {
+    record: Arc<Delivery>,
+    /// 0: not sent.
+    barrier: u64,
+    /// None: not answered.
+    accepted: Option<bool>,
+}
+
+impl Hold {
+    fn is_resolved(&self, barriers_seen: u64) -> bool {
+        self.accepted == Some(false) || (self.accepted == Some(true) && barriers_seen >= self.barrier)
+    }
+}
+
+/// A record whose outcome the sidecar has not confirmed. None: the app has not decided.
+struct Unconfirmed {
+    record: Arc<Delivery>,
+    settlement: Option<Settlement>,
+    since: Instant,
+}
+
+#[derive(Serialize)]
+struct SettleItem<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    ack_id: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    batch_id: &'a str,
+    outcome: Outcome,
+    #[serde(skip_serializing_if = "is_zero")]
+    delay_ms: u64,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    reason: &'a str,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Answer {
+    pub(crate) persisted: bool,
+    pub(crate) failed: Vec<Failure>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Failure {
+    ack_id: String,
+    reason: String,
+    message: String,
+}
+
+/// A settle request, and what its answer decides.
+#[derive(Default)]
+struct Request {
+    number: u64,
+    body: Vec<u8>,
+    items: usize,
+    /// 0: none.
+    barrier: u64,
+    settled: Vec<Settled>,
+    /// Of batches that were acknowledged as a whole.
+    acked: Vec<Arc<Delivery>>,
+}
+
+impl Request {
+    fn add(&mut self, item: &SettleItem<'_>) {
+        self.body.extend_from_slice(if self.items == 0 { b"{\"settlements\":[" } else { b"," });
+        serde_json::to_writer(&mut self.body, item).expect("a vector takes everything");
+        self.items += 1;
+    }
+
+    fn add_record(&mut self, record: &Delivery, settlement: &Settlement) {
+        let Settlement { outcome, delay_ms, reason } = settlement;
+        self.add(&SettleItem { ack_id: &record.settle_id(), batch_id: "", outcome: *outcome, delay_ms: *delay_ms, reason });
+    }
+
+    fn add_batch(&mut self, batch_id: &str, outcome: Outcome, delay_ms: u64) {
+        self.add(&SettleItem { ack_id: "", batch_id, outcome, delay_ms, reason: "" });
+    }
+
+    fn finish(&mut self) {
+        self.body.push(b']');
+        if self.barrier > 0 {
+            self.body.extend_from_slice(format!(",\"barrier\":\"{}\"", self.barrier).as_bytes());
+        }
+        self.body.push(b'}');
+    }
+
+    fn room(&self) -> usize {
+        ITEMS_MAX - self.items
+    }
+
+    fn settlements(self) -> impl Iterator<Item = Settled> {
+        let acked = self.acked.into_iter().map(|record| Settled { record, settlement: Settlement::ACK });
+        self.settled.into_iter().chain(acked)
+    }
+}
+
+/// A *scope* is the unit of order: a shard, or a lane of it. A retry takes the later records of its scope back. While it holds the
+/// scope, none of them is handed to the app.
+pub(crate) struct Engine {
+    ordering: Ordering,
+    max_processing: Duration,
+    ack_interval: Duration,
+    hand_out: UnboundedSender<Item>,
+    /// For the task that settles.
+    wake: Arc<Notify>,
+
+    pub(crate) session_open: bool,
+    pub(crate) heartbeat: Duration,
+    max_in_flight: usize,
+    max_in_flight_bytes: u64,
+    ack_deadline: Duration,
+
+    shards: HashMap<String, u32>,
+    /// With records that have no outcome, or acknowledgements to send. By number, in the order of arrival.
+    groups: BTreeMap<u64, Group>,
+    groups_begun: u64,
+    /// Of the last record.
+    current: Option<u64>,
+    /// Groups with acknowledgements to send, the oldest first.
+    to_ack: VecDeque<u64>,
+    unsent: Amount,
+    /// With another outcome to send.
+    urgent: VecDeque<Settled>,
+    extensions: VecDeque<Settled>,
+    extend_at: Option<Instant>,
+
+    held: HashMap<Scope, Vec<Hold>>,
+    barriers_seen: u64,
+    barriers_sent: u64,
+
+    /// Sent, and not answered.
+    pending: Option<Request>,
+    requests: u64,
+    retry_at: Option<Instant>,
+    /// Of sessions that have ended.
+    unconfirmed: HashMap<Identity, Unconfirmed>,
+
+    pub(crate) stale: u64,
+    pub(crate) failed: u64,
+}
+
+impl Engine {
+    pub(crate) fn new(options: &Options, hand_out: UnboundedSender<Item>, wake: Arc<Notify>) -> Self {
+        Engine {
+            ordering: options.ordering,
+            max_processing: options.max_processing,
+            ack_interval: options.ack_interval,
+            hand_out,
+            wake,
+            session_open: false,
+            heartbeat: HEARTBEAT,
+            max_in_flight: options.max_in_flight as usize,
+            max_in_flight_bytes: options.max_in_flight_bytes,
+            ack_deadline: options.ack_deadline,
+            shards: HashMap::new(),
+            groups: BTreeMap::new(),
+            groups_begun: 0,
+            current: None,
+            to_ack: VecDeque::new(),
+            unsent: Amount::default(),
+            urgent: VecDeque::new(),
+            extensions: VecDeque::new(),
+            extend_at: None,
+            held: HashMap::new(),
+            barriers_seen: 0,
+            barriers_sent: 0,
+            pending: None,
+            requests: 0,
+            retry_at: None,
+            unconfirmed: HashMap::new(),
+            stale: 0,
+            failed: 0,
+        }
+    }
+
+    // --- For the app ---
+
+    /// Takes the outcome of a record.
+    pub(crate) fn settle(&mut self, record: &Arc<Delivery>, settlement: Settlement) {
+        let state = if settlement.outcome == Outcome::Ack { State::Acked } else { State::Settled };
+        if record.change(State::Begun, state) {
+            self.decided(record, settlement);
+        }
+    }
+
+    pub(crate) fn extend(&mut self, record: &Arc<Delivery>, settlement: Settlement) {
+        self.extensions.push_back(Settled { record: record.clone(), settlement });
+        self.wake.notify_one();
+    }
+
+    pub(crate) fn is_held(&self, scope: Scope) -> bool {
+        self.held.contains_key(&scope)
+    }
+
+    fn decided(&mut self, record: &Arc<Delivery>, settlement: Settlement) {
+        let Some(group) = self.groups.get_mut(&record.group()) else {
+            self.lost(record, settlement);
+            return;
+        };
+        group.open -= 1;
+        if settlement.outcome != Outcome::Ack {
+            self.hold(record, settlement.outcome);
+            self.urgent.push_back(Settled { record: record.clone(), settlement });
+            self.wake.notify_one();
+            return;
+        }
+        group.acked += 1;
+        group.unsent.add(record);
+        if group.unsent.records == 1 {
+            group.acked_at = Instant::now();
+            self.to_ack.push_back(record.group());
+        }
+        self.unsent.add(record);
+        if self.unsent.records == 1 || self.is_crowded() {
+            self.wake.notify_one();
+        }
+    }
+
+    /// The session of a settlement has ended. The redelivery of the record gets the outcome if it arrives here.
+    fn lost(&mut self, record: &Arc<Delivery>, settlement: Settlement) {
+        match self.unconfirmed.get_mut(&record.identity()) {
+            Some(unconfirmed) if Arc::ptr_eq(&unconfirmed.record, record) => unconfirmed.settlement = Some(settlement),
+            _ => self.stale += 1,
+        }
+    }
+
+    fn hold(&mut self, record: &Arc<Delivery>, outcome: Outcome) {
+        if let (Some(scope), Outcome::Retry) = (record.scope, outcome) {
+            self.held.entry(scope).or_default().push(Hold { record: record.clone(), barrier: 0, accepted: None });
+        }
+    }
+
+    /// Whether the acknowledgements that are not sent use up half of what may be in flight.
+    fn is_crowded(&self) -> bool {
+        self.unsent.records * 2 >= self.max_in_flight || self.unsent.bytes * 2 >= self.max_in_flight_bytes
+    }
+
+    // --- The stream ---
+
+    /// Takes what has arrived. Returns the events for the app.
+    pub(crate) fn receive(&mut self, frames: Vec<Frame>, now: Instant) -> Vec<Event> {
+        let mut records = Vec::with_capacity(frames.len());
+        let mut events = Vec::new();
+        for frame in frames {
+            match frame {
+                Frame::Record(message) => records.extend(self.take_record(message, now)),
+                Frame::Barrier(barrier) => {
+                    self.hand_out(&mut records);
+                    self.close_group();
+                    self.barriers_seen = self.barriers_seen.max(barrier);
+                    self.resolve();
+                }
+                Frame::Event(event) => {
+                    self.hand_out(&mut records);
+                    self.close_group();
+                    self.take_event(&event, now);
+                    events.push(event);
+                }
+            }
+        }
+        self.hand_out(&mut records);
+        events
+    }
+
+    fn hand_out(&self, records: &mut Vec<Arc<Delivery>>) {
+        if !records.is_empty() {
+            self.send(Item::Records(std::mem::take(records)));
+        }
+    }
+
+    fn send(&self, item: Item) {
+        let _ = self.hand_out.send(item); // The app has dropped the consumer: it needs nothing more.
+    }
+
+    /// Returns the record if the app may have it.
+    fn take_record(&mut self, message: v1::Record, now: Instant) -> Option<Arc<Delivery>> {
+        let number = self.group_of(&message, now);
+        let group = self.groups.get_mut(&number)?;
+        let scope = match self.ordering {
+            _ if message.redriven => None,
+            Ordering::None => None,
+            Ordering::Shard => Some(Scope { shard: group.shard, lane: 0 }),
+            Ordering::Key => Some(Scope { shard: group.shard, lane: message.lane }),
+        };
+        let record = Arc::new(Delivery::new(message, group.shard, scope, self.barriers_seen, number));
+        group.open += 1;
+        let earlier = if self.unconfirmed.is_empty() { None } else { self.unconfirmed.remove(&record.identity()) };
+        if let Some(earlier) = earlier {
+            group.records.push(earlier.record.clone());
+            self.adopt(record, earlier);
+            return None;
+        }
+        group.records.push(record.clone());
+        Some(record)
+    }
+
+    /// The app has an earlier delivery of the record. Its outcome settles this one.
+    fn adopt(&mut self, redelivery: Arc<Delivery>, earlier: Unconfirmed) {
+        let state = match &earlier.settlement {
+            None => State::Begun,
+            Some(settlement) if settlement.outcome == Outcome::Ack => State::Acked,
+            Some(_) => State::Settled,
+        };
+        earlier.record.adopt(redelivery, state);
+        if let Some(settlement) = earlier.settlement {
+            self.decided(&earlier.record, settlement);
+        }
+    }
+
+    fn group_of(&mut self, message: &v1::Record, now: Instant) -> u64 {
+        if let Some(number) = self.current {
+            if self.groups.get(&number).is_some_and(|group| group.batch_id == message.batch_id) {
+                return number;
+            }
+        }
+        self.close_group();
+        let shard = self.shard_of(&message.shard_id);
+        let batch_id = message.batch_id.clone();
+        self.groups_begun += 1;
+        let group = Group {
+            batch_id,
+            shard,
+            since: now,
+            records: Vec::new(),
+            open: 0,
+            acked: 0,
+            unsent: Amount::default(),
+            acked_at: now,
+            whole: false,
+        };
+        self.groups.insert(self.groups_begun, group);
+        self.current = Some(self.groups_begun);
+        self.groups_begun
+    }
+
+    fn shard_of(&mut self, shard_id: &str) -> u32 {
+        if let Some(shard) = self.shards.get(shard_id) {
+            return *shard;
+        }
+        let shard = u32::try_from(self.shards.len()).expect("a stream has fewer shards");
+        self.shards.insert(shard_id.into(), shard);
+        shard
+    }
+
+    fn close_group(&mut self) {
+        if let Some(group) = self.current.take().and_then(|number| self.groups.get_mut(&number)) {
+            group.whole = true;
+        }
+    }
+
+    fn take_event(&mut self, event: &Event, now: Instant) {
+        match event {
+            Event::Session { max_in_flight, max_in_flight_bytes, ack_deadline, heartbeat, .. } => {
+                self.opened(now);
+                self.max_in_flight = *max_in_flight as usize;
+                self.max_in_flight_bytes = *max_in_flight_bytes;
+                self.ack_deadline = *ack_deadline;
+                self.heartbeat = *heartbeat;
+                self.extend_at = Some(now + self.ack_deadline / 3);
+            }
+            Event::LeaseLost { shard_id } => {
+                let shard = self.shard_of(shard_id);
+                self.groups.values_mut().filter(|group| group.shard == shard).for_each(|group| group.take_back(|_| true));
+            }
+            Event::Ended { reason } if reason == "taken_over" => self.session_open = false,
+            _ => {}
+        }
+    }
+
+    /// A new session: settlements of the earlier one are stale, and its records are redelivered.
+    fn opened(&mut self, now: Instant) {
+        self.disconnected();
+        self.keep_unconfirmed(now);
+        self.groups.clear();
+        self.to_ack.clear();
+        self.unsent = Amount::default();
+        self.extensions.clear();
+        self.barriers_seen = 0;
+        self.barriers_sent = 0;
+        self.session_open = true;
+        self.wake.notify_one();
+        for (scope, _) in std::mem::take(&mut self.held) {
+            self.send(Item::Resolved(scope));
+        }
+    }
+
+    /// Keeps the records that the app has, and those whose outcome the sidecar has not confirmed.
+    fn keep_unconfirmed(&mut self, now: Instant) {
+        let max = self.max_processing;
+        self.unconfirmed.retain(|_, unconfirmed| now.duration_since(unconfirmed.since) < max);
+        let mut kept = Vec::new();
+        for group in self.groups.values() {
+            let begun = group.records.iter().filter(|record| record.is(State::Begun));
+            kept.extend(begun.map(|record| (record.clone(), None)));
+            let acked = group.records.iter().filter(|record| record.is(State::Acked));
+            kept.extend(acked.map(|record| (record.clone(), Some(Settlement::ACK))));
+        }
+        let pending = self.pending.take().into_iter().flat_map(Request::settlements);
+        kept.extend(self.urgent.drain(..).chain(pending).map(|settled| (settled.record, Some(settled.settlement))));
+        for (record, settlement) in kept {
+            self.unconfirmed.insert(record.identity(), Unconfirmed { record, settlement, since: now });
+        }
+    }
+
+    /// The connection of the stream has ended. The session accepts settlements until the next one begins. The last batch is never
+    /// whole: its id also names records that did not arrive.
+    pub(crate) fn disconnected(&mut self) {
+        self.current = None;
+        self.groups.values_mut().for_each(|group| group.take_back(|_| true));
+    }
+
+    // --- What has to be sent ---
+
+    /// The next settle request that is due: its number and its body. Its fate is reported by `answered`, `refused` or
+    /// `unanswered`. `everything`: also what may wait.
+    pub(crate) fn request(&mut self, now: Instant, everything: bool) -> Option<(u64, Vec<u8>)> {
+        if !self.session_open {
+            return None;
+        }
+        if self.pending.is_some() && !everything && self.retry_at.is_some_and(|at| now < at) {
+            return None;
+        }
+        if self.pending.is_none() {
+            self.pending = self.next_request(now, everything);
+        }
+        self.pending.as_ref().map(|request| (request.number, request.body.clone()))
+    }
+
+    fn next_request(&mut self, now: Instant, everything: bool) -> Option<Request> {
+        self.requests += 1;
+        let mut request = Request { number: self.requests, ..Request::default() };
+        self.add_urgent(&mut request);
+        if everything || request.items > 0 || self.acks_are_due(now) {
+            self.add_acks(&mut request, now, everything);
+        }
+        if request.items == 0 {
+            self.add_extensions(&mut request, now);
+        }
+        if request.items == 0 {
+            return None;
+        }
+        request.finish();
+        Some(request)
+    }
+
+    fn acks_are_due(&self, now: Instant) -> bool {
+        self.is_crowded() || self.acks_due_at().is_some_and(|at| now >= at)
+    }
+
+    fn acks_due_at(&self) -> Option<Instant> {
+        let group = self.groups.get(self.to_ack.front()?)?;
+        Some(group.acked_at + self.ack_interval)
+    }
+
+    fn add_urgent(&mut self, request: &mut Request) {
+        while request.room() > 0 {
+            let Some(settled) = self.urgent.pop_front() else { return };
+            request.add_record(&settled.record, &settled.settlement);
+            self.add_barrier(request, &settled.record);
+            request.settled.push(settled);
+        }
+    }
+
+    fn add_barrier(&mut self, request: &mut Request, record: &Arc<Delivery>) {
+        let holds = record.scope.and_then(|scope| self.held.get_mut(&scope));
+        let Some(hold) = holds.and_then(|holds| holds.iter_mut().find(|hold| Arc::ptr_eq(&hold.record, record))) else { return };
+        if request.barrier == 0 {
+            self.barriers_sent += 1;
+            request.barrier = self.barriers_sent;
+        }
+        hold.barrier = request.barrier;
+    }
+
+    /// Batches of which all was acknowledged go out as one item. Of the others those records that have waited.
+    fn add_acks(&mut self, request: &mut Request, now: Instant, everything: bool) {
+        let everything = everything || self.is_crowded();
+        for number in std::mem::take(&mut self.to_ack) {
+            let Some(group) = self.groups.get_mut(&number) else { continue };
+            let is_due = everything || now >= group.acked_at + self.ack_interval;
+            let before = group.unsent;
+            if group.is_acked() && request.room() > 0 {
+                request.add_batch(&group.batch_id, Outcome::Ack, 0);
+                group.unsent = Amount::default();
+                request.acked.append(&mut group.records);
+            } else if is_due {
+                group.unsent = add_acked_records(request, group);
+            }
+            self.unsent.records -= before.records - group.unsent.records;
+            self.unsent.bytes -= before.bytes - group.unsent.bytes;
+            if group.unsent.records > 0 {
+                self.to_ack.push_back(number);
+            }
+        }
+        self.forget_groups();
+    }
+
+    fn forget_groups(&mut self) {
+        self.groups.retain(|_, group| !group.whole || group.open > 0 || group.unsent.records > 0);
+    }
+
+    /// Extends all that the app has, when it is due, and what it asked for.
+    fn add_extensions(&mut self, request: &mut Request, now: Instant) {
+        while request.room() > 0 {
+            let Some(Settled { record, settlement }) = self.extensions.pop_front() else { break };
+            if record.is(State::Begun) && self.groups.contains_key(&record.group()) {
+                request.add_record(&record, &settlement);
+            }
+        }
+        if self.extend_at.is_none_or(|at| now < at) {
+            return;
+        }
+        self.extend_at = Some(now + self.ack_deadline / 3);
+        self.forget_groups();
+        let delay_ms = self.ack_deadline.as_millis().try_into().unwrap_or(u64::MAX);
+        let open = self.groups.values().filter(|group| group.open > 0 && now.duration_since(group.since) < self.max_processing);
+        for group in open.take(request.room()) {
+            request.add_batch(&group.batch_id, Outcome::Extend, delay_ms);
+        }
+    }
+
+    /// When `request` has to be called again, if nothing happens before.
+    pub(crate) fn next_at(&self) -> Option<Instant> {
+        if !self.session_open {
+            return None;
+        }
+        if self.pending.is_some() {
+            return self.retry_at;
+        }
+        self.acks_due_at().into_iter().chain(self.extend_at).min()
+    }
+
+    // --- Answers ---
+
+    /// The sidecar has judged each settlement. Returns the events for the app.
+    pub(crate) fn answered(&mut self, number: u64, answer: Answer) -> Vec<Event> {
+        let Some(request) = self.take_pending(number) else { return Vec::new() };
+        if request.settled.is_empty() && request.acked.is_empty() {
+            return Vec::new(); // Failures of an extension are of no interest.
+        }
+        let refused: HashSet<&str> = answer.failed.iter().map(|failure| failure.ack_id.as_str()).collect();
+        self.judge_holds(request.barrier, |record| !refused.contains(record.settle_id().as_str()));
+        self.failed += answer.failed.len() as u64;
+        let failures = answer.failed.into_iter();
+        failures.map(|Failure { ack_id, reason, message }| Event::SettleFailed { ack_id, reason, message }).collect()
+    }
+
+    /// The session of the whole request has ended.
+    pub(crate) fn refused(&mut self, number: u64) {
+        let Some(request) = self.take_pending(number) else { return };
+        let barrier = request.barrier;
+        self.stale += request.settlements().count() as u64;
+        self.judge_holds(barrier, |_| false);
+    }
+
+    /// The request is sent again, after `ack_interval` or `retry_after`.
+    pub(crate) fn unanswered(&mut self, now: Instant, retry_after: Duration) {
+        self.retry_at = Some(now + self.ack_interval.max(retry_after.min(RETRY_AFTER_MAX)));
+    }
+
+    /// The request, unless another session has begun since it was sent.
+    fn take_pending(&mut self, number: u64) -> Option<Request> {
+        self.retry_at = None;
+        self.pending.take_if(|request| request.number == number)
+    }
+
+    /// What the next request settles, by position, as if the sidecar had confirmed it. For the fake sidecar.
+    pub(crate) fn confirm(&mut self, now: Instant) -> Vec<Settled> {
+        let Some(request) = self.next_request(now, true) else { return Vec::new() };
+        self.barriers_seen = self.barriers_sent;
+        self.judge_holds(request.barrier, |_| true);
+        let mut settled: Vec<Settled> = request.settlements().collect();
+        settled.sort_by(|left, right| left.record.position().cmp(&right.record.position()));
+        settled
+    }
+
+    /// Records that a retry took back, each once. For the fake sidecar.
+    pub(crate) fn taken_back(&self) -> Vec<Arc<Delivery>> {
+        let records = self.groups.values().flat_map(|group| &group.records);
+        records.filter(|record| record.change(State::Gone, State::Settled)).cloned().collect()
+    }
+
+    fn judge_holds(&mut self, barrier: u64, is_accepted: impl Fn(&Delivery) -> bool) {
+        if barrier > 0 {
+            for hold in self.held.values_mut().flatten().filter(|hold| hold.barrier == barrier) {
+                hold.accepted = Some(is_accepted(&hold.record));
+            }
+            self.resolve();
+        }
+    }
+
+    /// Ends the scopes whose retries are all resolved.
+    fn resolve(&mut self) {
+        let is_over = |holds: &Vec<Hold>| holds.iter().all(|hold| hold.is_resolved(self.barriers_seen));
+        let scopes: Vec<Scope> = self.held.iter().filter(|(_, holds)| is_over(holds)).map(|(scope, _)| *scope).collect();
+        for scope in scopes {
+            let holds = self.held.remove(&scope).unwrap_or_default();
+            self.take_back(scope, &holds);
+            self.send(Item::Resolved(scope));
+        }
+    }
+
+    /// Records that came before the barrier of an accepted retry are redelivered behind the retried record.
+    fn take_back(&mut self, scope: Scope, holds: &[Hold]) {
+        let accepted = holds.iter().filter(|hold| hold.accepted == Some(true));
+        let taking: Vec<(u64, (usize, &str, i64))> = accepted.map(|hold| (hold.barrier, hold.record.position())).collect();
+        if taking.is_empty() {
+            return;
+        }
+        let is_taken = |record: &Delivery| {
+            record.scope == Some(scope)
+                && record.is(State::Waiting)
+                && taking.iter().any(|(barrier, position)| record.barriers < *barrier && record.position() > *position)
+        };
+        self.groups.values_mut().filter(|group| group.shard == scope.shard).for_each(|group| group.take_back(is_taken));
+    }
+}
+
+/// Adds the acknowledged records of a group one by one. Returns those that are left: the request is full.
+fn add_acked_records(request: &mut Request, group: &Group) -> Amount {
+    let mut left = Amount::default();
+    for record in group.records.iter().filter(|record| record.is(State::Acked)) {
+        if request.room() == 0 {
+            left.add(record);
+            continue;
+        }
+        request.add_record(record, &Settlement::ACK);
+        record.change(State::Acked, State::Settled);
+        request.settled.push(Settled { record: record.clone(), settlement: Settlement::ACK });
+    }
+    left
+}

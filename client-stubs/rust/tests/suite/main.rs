@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The suite of the package: `KINESIS_SIDECAR_BIN=/path/to/kinesis-sidecar cargo test --features rusqlite`.
+
+mod fake;
+#[cfg(feature = "rusqlite")]
+mod once;
+mod scripted;
+mod sidecar;
+mod support;
+mod trouble;
+#[allow(dead_code, clippy::all, clippy::pedantic)]
+#[rustfmt::skip]
+#[path = "../../src/v1.rs"]
+mod v1;

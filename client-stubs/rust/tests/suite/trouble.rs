@@ -1,0 +1,545 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A consumer and a server that misbehaves.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kinesis_sidecar::{Builder, Consumer, Error, Event, Record};
+use serde_json::{json, Value};
+
+use crate::scripted::{
+    answer, failed, first, frame, message, of_shard, record, refuse, session, session_with, Answer, Script, Server,
+};
+use crate::support::{wait_until, Folder, PATIENCE};
+use crate::v1::{self, stream_event};
+
+fn builder(server: &Server) -> Builder {
+    Consumer::builder("orders").url(&server.url).signals(false)
+}
+
+fn consumer(server: &Server) -> Consumer {
+    builder(server).build().expect("the options are valid")
+}
+
+#[derive(Clone, Default)]
+struct Events(Arc<Mutex<Vec<Event>>>);
+
+impl Events {
+    fn consumer(&self, server: &Server) -> Consumer {
+        let events = self.0.clone();
+        builder(server).on_event(move |event| events.lock().unwrap().push(event)).build().unwrap()
+    }
+
+    fn all(&self) -> Vec<Event> {
+        self.0.lock().unwrap().clone()
+    }
+
+    fn disconnected(&self) -> Vec<(String, Duration)> {
+        let reason = |event| match event {
+            Event::Disconnected { reason, retry_in } => Some((reason, retry_in)),
+            _ => None,
+        };
+        self.all().into_iter().filter_map(reason).collect()
+    }
+}
+
+async fn within<T>(future: impl std::future::Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("in time")
+}
+
+async fn next(consumer: &mut Consumer) -> Record {
+    within(consumer.next()).await.expect("no error").expect("a record")
+}
+
+async fn take(consumer: &mut Consumer, count: usize) -> Vec<(String, u32)> {
+    let mut taken = Vec::new();
+    for _ in 0..count {
+        let record = next(consumer).await;
+        taken.push((record.sequence_number().into(), record.attempt()));
+    }
+    taken
+}
+
+fn numbers(records: &[(&str, u32)]) -> Vec<(String, u32)> {
+    records.iter().map(|(number, attempt)| ((*number).into(), *attempt)).collect()
+}
+
+async fn server_of(frames: Vec<Vec<u8>>) -> Server {
+    Server::start([Script::Stream(frames)]).await
+}
+
+#[tokio::test]
+async fn whole_batch_is_acknowledged_by_one_item() {
+    let server = server_of(vec![session(), first(1), first(2), record(3, 1, "b2")]).await;
+    let mut consumer = consumer(&server);
+    take(&mut consumer, 3).await;
+    wait_until("the batch is acknowledged", || !server.outcomes().is_empty()).await;
+    assert_eq!(server.outcomes(), ["b1 ack"]);
+    consumer.close().await;
+    assert_eq!(server.deleted(), ["/v1/sessions/orders"]);
+}
+
+#[tokio::test]
+async fn records_of_an_open_batch_are_acknowledged_by_their_own_ids() {
+    let server = server_of(vec![session(), first(1), first(2)]).await;
+    let mut consumer = consumer(&server);
+    take(&mut consumer, 2).await;
+    consumer.close().await;
+    assert_eq!(server.outcomes(), ["a1.1 ack"]); // The loop was left at the second one.
+}
+
+#[tokio::test]
+async fn first_outcome_counts() {
+    let server = server_of(vec![session(), first(1)]).await;
+    let mut consumer = consumer(&server);
+    let record = next(&mut consumer).await;
+    record.drop();
+    record.ack();
+    record.retry("");
+    consumer.close().await;
+    assert_eq!(server.outcomes(), ["a1.1 drop"]);
+}
+
+#[tokio::test]
+async fn dropped_consumer_acknowledges_and_closes_in_the_background() {
+    let server = server_of(vec![session(), first(1), first(2)]).await;
+    let mut consumer = consumer(&server);
+    take(&mut consumer, 2).await;
+    drop(consumer);
+    wait_until("the session is closed", || !server.deleted().is_empty()).await;
+    assert_eq!(server.outcomes(), ["a1.1 ack"]);
+}
+
+#[tokio::test]
+async fn refused_stream_is_an_error() {
+    for status in [400, 401, 403, 404] {
+        let server = Server::start([Script::Refuse(refuse(status))]).await;
+        match within(consumer(&server).next()).await {
+            Err(Error::Sidecar(error)) => {
+                assert_eq!((error.status, error.code.as_str(), error.detail.as_str()), (status, "some-code", "a sentence"));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn temporary_refusal_is_tried_again() {
+    for status in [409, 429, 500, 503] {
+        let server = Server::start([Script::Refuse(refuse(status)), Script::Stream(vec![session(), first(1)])]).await;
+        let events = Events::default();
+        take(&mut events.consumer(&server), 1).await;
+        assert!(events.disconnected()[0].0.starts_with(&status.to_string()), "{:?}", events.all());
+    }
+}
+
+#[tokio::test]
+async fn retry_after_is_heeded() {
+    let refusal = Answer { headers: "Retry-After: 1\r\n", ..refuse(503) };
+    let server = Server::start([Script::Refuse(refusal), Script::Stream(vec![session(), first(1)])]).await;
+    let events = Events::default();
+    take(&mut events.consumer(&server), 1).await;
+    assert!(events.disconnected()[0].1 >= Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn missing_sidecar_is_waited_for() {
+    let server = server_of(vec![session(), first(1)]).await;
+    let folder = Folder::new();
+    let token = folder.path("token");
+    let events = Events::default();
+    let told = events.0.clone();
+    let on_event = move |event| told.lock().unwrap().push(event);
+    // A token file that does not exist yet: no request can be sent.
+    let mut consumer = builder(&server).token_file(&token).on_event(on_event).build().unwrap();
+    let reading = tokio::spawn(async move { take(&mut consumer, 1).await });
+    wait_until("two attempts have failed", || events.disconnected().len() >= 2).await;
+    std::fs::write(&token, "a-token").unwrap();
+    assert_eq!(within(reading).await.unwrap(), numbers(&[("1", 1)]));
+}
+
+#[tokio::test]
+async fn broken_frame_drops_the_connection() {
+    let too_long = vec![0xFF, 0xFF, 0xFF, 0xFF, 0x0F];
+    let damaged_length = vec![0x80, 0x80, 0x80, 0x80, 0x80, 0x80];
+    let no_message = vec![3, 0x12, 0xFF, 0xFF];
+    for (broken, reason) in [(too_long, "33554432"), (damaged_length, "damaged"), (no_message, "")] {
+        let again = vec![session(), record(1, 2, "b2"), record(2, 1, "b2")];
+        let server = Server::start([Script::Stream(vec![session(), first(1), broken]), Script::Stream(again)]).await;
+        let events = Events::default();
+        let mut consumer = events.consumer(&server);
+        // The app gets the first record before or after the connection is lost, and once.
+        let taken: Vec<String> = take(&mut consumer, 2).await.into_iter().map(|(number, _)| number).collect();
+        assert_eq!(taken, ["1", "2"]);
+        assert!(events.disconnected()[0].0.contains(reason), "{:?}", events.all());
+    }
+}
+
+#[tokio::test]
+async fn dropped_connection_is_made_again() {
+    let server = server_of(vec![session(), first(1), first(2)]).await;
+    let events = Events::default();
+    let mut consumer = events.consumer(&server);
+    take(&mut consumer, 1).await;
+    server.hang_up();
+    wait_until("the connection is lost", || !events.disconnected().is_empty()).await;
+    server.add_stream(vec![session(), record(1, 2, "b2"), record(2, 2, "b2")]);
+    assert_eq!(take(&mut consumer, 1).await, numbers(&[("2", 2)]));
+}
+
+#[tokio::test]
+async fn unknown_event_is_passed_on() {
+    let field_31_of_length_0 = vec![3, 0xFA, 0x01, 0];
+    let server = server_of(vec![session(), field_31_of_length_0, first(1)]).await;
+    let events = Events::default();
+    take(&mut events.consumer(&server), 1).await;
+    assert!(events.all().contains(&Event::Unknown));
+}
+
+#[tokio::test]
+async fn large_record_is_delivered() {
+    let data = vec![b'x'; 10 << 20];
+    let large = v1::Record { data: data.clone().into(), ..message(1, 1, "b1") };
+    let server = server_of(vec![session(), frame(stream_event::Event::Record(large))]).await;
+    assert_eq!(next(&mut consumer(&server)).await.data(), &data);
+}
+
+#[tokio::test]
+async fn missed_heartbeats_end_the_connection() {
+    let server =
+        Server::start([Script::Stream(vec![session_with(60_000, 100)]), Script::Stream(vec![session(), first(1)])]).await;
+    let events = Events::default();
+    take(&mut events.consumer(&server), 1).await;
+    assert_eq!(events.disconnected()[0].0, "no heartbeat");
+}
+
+#[tokio::test]
+async fn take_over_is_an_error() {
+    let ended = v1::SessionEnded { reason: v1::SessionEnd::TakenOver.into() };
+    let server = server_of(vec![session(), frame(stream_event::Event::Ended(ended))]).await;
+    let mut consumer = consumer(&server);
+    assert_eq!(within(consumer.next()).await.unwrap_err(), Error::SessionTakenOver { client_id: "orders".into() });
+    assert!(within(consumer.next()).await.unwrap().is_none());
+    consumer.close().await;
+    assert_eq!(server.deleted(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn outcome_of_a_running_handler_settles_the_redelivery() {
+    let again = vec![session(), record(1, 2, "b2"), record(2, 1, "b2")];
+    let server = Server::start([Script::Stream(vec![session(), first(1)]), Script::Stream(again)]).await;
+    let mut consumer = consumer(&server);
+    let kept = next(&mut consumer).await;
+    server.hang_up();
+    let second = next(&mut consumer).await;
+    assert_eq!(second.sequence_number(), "2");
+    kept.drop(); // The iteration has acknowledged it.
+    second.ack();
+    consumer.close().await;
+    let mut outcomes = server.outcomes();
+    outcomes.sort();
+    assert_eq!(outcomes, ["a1.2 ack", "a2.1 ack"]);
+}
+
+#[tokio::test]
+async fn record_is_kept_over_several_reconnects() {
+    let server = server_of(vec![session(), first(1)]).await;
+    let events = Events::default();
+    let mut consumer = events.consumer(&server);
+    let kept = next(&mut consumer).await;
+    for count in 1..=2 {
+        server.add_stream(vec![session()]); // The second session ends before the redelivery.
+        server.hang_up();
+        wait_until("the connection was lost", || events.disconnected().len() == count).await;
+        wait_until("the next session is open", || {
+            events.all().iter().filter(|event| matches!(event, Event::Session { .. })).count() == count + 1
+        })
+        .await;
+    }
+    server.write(record(1, 3, "b3"));
+    server.write(record(2, 1, "b3"));
+    kept.drop();
+    wait_until("the redelivery is dropped", || server.outcomes() == ["a1.3 drop"]).await;
+    assert_eq!(take(&mut consumer, 1).await, numbers(&[("2", 1)]));
+}
+
+#[tokio::test]
+async fn outcome_that_was_not_confirmed_settles_the_redelivery() {
+    let again = vec![session(), record(1, 2, "b2"), record(2, 1, "b2")];
+    let server = Server::start([Script::Stream(vec![session(), first(1)]), Script::Stream(again)]).await;
+    for _ in 0..3 {
+        server.answer_settle(refuse(503));
+    }
+    let mut consumer = consumer(&server);
+    next(&mut consumer).await.drop();
+    wait_until("the settlement is refused for now", || !server.settles().is_empty()).await;
+    server.hang_up();
+    assert_eq!(take(&mut consumer, 1).await, numbers(&[("2", 1)]));
+    wait_until("the redelivery is dropped", || server.outcomes().contains(&"a1.2 drop".into())).await;
+}
+
+#[tokio::test]
+async fn settlements_of_an_ended_session_are_counted() {
+    for status in [409, 410] {
+        let server = server_of(vec![session(), first(1), first(2)]).await;
+        server.answer_settle(refuse(status));
+        let mut consumer = consumer(&server);
+        take(&mut consumer, 2).await;
+        wait_until("the settlement is stale", || consumer.stale() == 1).await;
+    }
+}
+
+#[tokio::test]
+async fn settlements_that_are_not_answered_are_sent_again() {
+    let server = server_of(vec![session(), first(1), first(2)]).await;
+    server.answer_settle(refuse(503));
+    server.answer_settle(refuse(429));
+    let mut consumer = consumer(&server);
+    take(&mut consumer, 2).await;
+    wait_until("it is sent again", || server.settles().len() >= 3).await;
+    assert_eq!(server.outcomes()[..3], ["a1.1 ack", "a1.1 ack", "a1.1 ack"]);
+}
+
+#[tokio::test]
+async fn slow_answer_does_not_stop_the_stream() {
+    let server = server_of(vec![session(), first(1)]).await;
+    server.answer_settle(Answer { delay: PATIENCE * 2, ..answer(200, json!({})) });
+    let mut consumer = consumer(&server);
+    next(&mut consumer).await.drop();
+    wait_until("the settlement is sent", || !server.settles().is_empty()).await;
+    server.write(record(2, 1, "b2"));
+    assert_eq!(take(&mut consumer, 1).await, numbers(&[("2", 1)]));
+}
+
+#[tokio::test]
+async fn refused_item_is_reported() {
+    let server = server_of(vec![session(), first(1)]).await;
+    server.answer_settle(failed("a1.1"));
+    let events = Events::default();
+    let mut consumer = events.consumer(&server);
+    next(&mut consumer).await.drop();
+    wait_until("the refusal is counted", || consumer.failed() == 1).await;
+    let failure = Event::SettleFailed { ack_id: "a1.1".into(), reason: "EXPIRED".into(), message: "too late".into() };
+    wait_until("the refusal is reported", || events.all().contains(&failure)).await;
+}
+
+#[tokio::test]
+async fn refused_settle_request_is_an_error() {
+    let server = server_of(vec![session(), first(1)]).await;
+    server.answer_settle(refuse(401));
+    let mut consumer = consumer(&server);
+    next(&mut consumer).await.drop();
+    let error = within(consumer.next()).await.unwrap_err();
+    assert_eq!(error.to_string(), "401 a sentence");
+}
+
+#[tokio::test]
+async fn refused_settle_request_at_the_end_of_a_run_is_an_error() {
+    let server = server_of(vec![session(), first(1)]).await;
+    server.answer_settle(refuse(401));
+    let mut consumer = consumer(&server);
+    let stopper = consumer.stopper();
+    let result = within(consumer.run(move |_| {
+        stopper.stop();
+        async { Ok::<_, Error>(()) }
+    }))
+    .await;
+    assert_eq!(result.unwrap_err().to_string(), "401 a sentence");
+}
+
+#[tokio::test]
+async fn token_file_is_read_for_each_request() {
+    let folder = Folder::new();
+    let path = folder.path("token");
+    std::fs::write(&path, "first\n").unwrap();
+    let server = server_of(vec![session(), first(1)]).await;
+    let mut consumer = builder(&server).token_file(&path).build().unwrap();
+    let record = next(&mut consumer).await;
+    std::fs::write(&path, "second\n").unwrap();
+    record.drop();
+    wait_until("the record is settled", || !server.settles().is_empty()).await;
+    assert!(server.opened()[0].contains("Authorization: Bearer first\r\n"));
+    assert!(server.settles()[0].1.contains("Authorization: Bearer second\r\n"));
+}
+
+#[tokio::test]
+async fn records_behind_a_retry_are_handed_out_behind_its_redelivery() {
+    let server = server_of(vec![session(), first(1), first(2), first(3)]).await;
+    let mut consumer = consumer(&server);
+    next(&mut consumer).await.retry("not yet");
+    wait_until("the retry is sent", || !server.settles().is_empty()).await;
+    for number in 1..=3 {
+        server.write(record(number, 2, "b2"));
+    }
+    assert_eq!(take(&mut consumer, 3).await, numbers(&[("1", 2), ("2", 2), ("3", 2)]));
+    let expected = json!({"settlements": [{"ack_id": "a1.1", "outcome": "retry", "reason": "not yet"}], "barrier": "1"});
+    assert_eq!(server.settles()[0].0, expected);
+}
+
+#[tokio::test]
+async fn records_behind_a_refused_retry_are_handed_out() {
+    let server = server_of(vec![session(), first(1), first(2), first(3)]).await;
+    server.answer_settle(failed("a1.1"));
+    let mut consumer = consumer(&server);
+    next(&mut consumer).await.retry("not yet");
+    assert_eq!(take(&mut consumer, 2).await, numbers(&[("2", 1), ("3", 1)]));
+}
+
+#[tokio::test]
+async fn other_shards_continue_while_a_retry_waits() {
+    let server = server_of(vec![session(), first(1), of_shard(2, "other", "b2")]).await;
+    server.answer_settle(refuse(503));
+    let mut consumer = consumer(&server);
+    next(&mut consumer).await.retry("");
+    assert_eq!(next(&mut consumer).await.shard_id(), "other");
+}
+
+#[tokio::test]
+async fn sequence_numbers_of_the_service_are_ordered() {
+    let of = |last: &str, batch| v1::Record {
+        sequence_number: format!("4968058912170683472591166892084611005313158058320959{last}"),
+        ..message(1, 1, batch)
+    };
+    let [one, two] = [of("8978", "b1"), of("8979", "b1")].map(|record| frame(stream_event::Event::Record(record)));
+    let server = server_of(vec![session(), one, two]).await;
+    let mut consumer = consumer(&server);
+    next(&mut consumer).await.retry("");
+    wait_until("the retry is sent", || !server.settles().is_empty()).await;
+    server.write(frame(stream_event::Event::Record(v1::Record { attempt: 2, ..of("8978", "b2") })));
+    server.write(frame(stream_event::Event::Record(v1::Record { attempt: 2, ..of("8979", "b2") })));
+    assert_eq!(take(&mut consumer, 2).await.into_iter().map(|(_, attempt)| attempt).collect::<Vec<_>>(), [2, 2]);
+}
+
+#[tokio::test]
+async fn lost_lease_takes_its_records() {
+    let server = server_of(vec![session(), first(1), first(2), of_shard(3, "other", "b2")]).await;
+    let events = Events::default();
+    let mut consumer = events.consumer(&server);
+    take(&mut consumer, 1).await;
+    let lost = Event::LeaseLost { shard_id: "shardId-000000000000".into() };
+    server.write(frame(stream_event::Event::LeaseLost(v1::LeaseLost { shard_id: "shardId-000000000000".into() })));
+    wait_until("the lease is lost", || events.all().contains(&lost)).await;
+    assert_eq!(next(&mut consumer).await.shard_id(), "other");
+}
+
+fn extensions(server: &Server) -> Vec<Value> {
+    server.items().into_iter().filter(|item| item["outcome"] == "extend").collect()
+}
+
+#[tokio::test]
+async fn records_of_the_app_are_extended() {
+    let server = server_of(vec![session_with(300, 10_000), first(1), first(2)]).await;
+    let mut consumer = consumer(&server);
+    take(&mut consumer, 1).await;
+    wait_until("the batch is extended", || extensions(&server).len() >= 2).await;
+    assert_eq!(extensions(&server)[0], json!({"batch_id": "b1", "outcome": "extend", "delay_ms": 300}));
+}
+
+#[tokio::test]
+async fn extension_ends_with_max_processing() {
+    let server = server_of(vec![session_with(150, 10_000), first(1)]).await;
+    let mut consumer = builder(&server).max_processing(Duration::from_millis(400)).build().unwrap();
+    take(&mut consumer, 1).await;
+    server.write(record(2, 1, "b2"));
+    wait_until("the second batch is extended", || extensions(&server).iter().any(|item| item["batch_id"] == "b2")).await;
+    wait_until("the extension of both has ended", || {
+        let before = extensions(&server).len();
+        std::thread::sleep(Duration::from_millis(300));
+        extensions(&server).len() == before
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn app_extends_a_record() {
+    let server = server_of(vec![session(), first(1)]).await;
+    let mut consumer = consumer(&server);
+    next(&mut consumer).await.extend(Duration::from_secs(7));
+    wait_until("it is extended", || !server.items().is_empty()).await;
+    assert_eq!(server.items()[0], json!({"ack_id": "a1.1", "outcome": "extend", "delay_ms": 7000}));
+}
+
+#[tokio::test]
+async fn reason_is_text_that_the_sidecar_takes() {
+    let server = server_of(vec![session(), first(1)]).await;
+    let mut consumer = consumer(&server);
+    next(&mut consumer).await.dead_letter(&("\0".to_string() + &"ä".repeat(1000)));
+    consumer.close().await;
+    assert_eq!(server.items()[0]["reason"], "?".to_string() + &"ä".repeat(499));
+}
+
+#[tokio::test]
+async fn failure_of_a_handler_is_a_retry() {
+    let not_json = v1::Record { data: "{".into(), ..message(1, 1, "b1") };
+    let panicking = v1::Record { shard_id: "other".into(), ..message(2, 1, "b2") };
+    let frames = [not_json, panicking].map(|record| frame(stream_event::Event::Record(record)));
+    for concurrency in [1, 4] {
+        let server = server_of([vec![session()], frames.to_vec()].concat()).await;
+        let mut consumer = builder(&server).concurrency(concurrency).build().unwrap();
+        let stopper = consumer.stopper();
+        let running = tokio::spawn(async move {
+            consumer
+                .run(|record: Record| async move {
+                    record.json::<Value>()?;
+                    assert!(record.sequence_number() != "2", "the handler panics");
+                    Ok::<_, serde_json::Error>(())
+                })
+                .await
+        });
+        wait_until("both are retried", || server.outcomes().len() == 2).await;
+        stopper.stop();
+        within(running).await.unwrap().unwrap();
+        let mut reasons: Vec<_> = server.items().iter().map(|item| item["reason"].as_str().unwrap().to_string()).collect();
+        reasons.sort();
+        assert_eq!(reasons, ["EOF while parsing an object at line 1 column 1", "panic: the handler panics"]);
+    }
+}
+
+#[tokio::test]
+async fn panic_of_on_event_ends_the_consumer() {
+    let server = server_of(vec![session()]).await;
+    let mut consumer = builder(&server).on_event(|_| panic!("no")).build().unwrap();
+    assert_eq!(within(consumer.next()).await.unwrap_err(), Error::EventHandlerPanicked);
+}
+
+#[tokio::test]
+async fn dropped_future_loses_no_record() {
+    let server = server_of(vec![session()]).await;
+    let mut consumer = consumer(&server);
+    for _ in 0..3 {
+        let _ = tokio::time::timeout(Duration::from_millis(1), consumer.next_batch(10, Duration::from_secs(1))).await;
+    }
+    wait_until("the stream is open", || !server.opened().is_empty()).await;
+    server.write(first(1));
+    server.write(first(2));
+    let batch = within(consumer.next_batch(2, PATIENCE)).await.unwrap().unwrap();
+    assert_eq!(batch.len(), 2);
+}
+
+#[tokio::test]
+async fn session_is_asked_for_with_the_options() {
+    let server = server_of(vec![session(), first(1)]).await;
+    let builder = builder(&server).max_in_flight(5).concurrency(4).shards(["a", "b/c"]).subscription("sub name");
+    let mut consumer = builder.build().unwrap();
+    take(&mut consumer, 1).await;
+    let target = "/v1/records/stream?client_id=orders&max_in_flight=5&max_in_flight_bytes=16777216&ack_deadline_ms=60000\
+                  &ordering=key&lanes=64&shards=a%2Cb%2Fc&subscription=sub%20name";
+    assert!(server.opened()[0].starts_with(&format!("GET {target} HTTP/1.1\r\n")), "{}", server.opened()[0]);
+    assert!(server.opened()[0].contains("Accept: application/x-protobuf\r\n"));
+}
+
+#[test]
+fn bad_option_is_refused() {
+    for url in ["ftp://x", "http://", "unix:relative", "http://127.0.0.1:1/path", "http://127.0.0.1:x", "http://[::1"] {
+        let error = Consumer::builder("orders").url(url).build().err().expect(url).to_string();
+        assert!(error.contains("http://HOST:PORT") || error.contains("absolute"), "{error}");
+    }
+    for client_id in ["", "a b", &"x".repeat(65)] {
+        let error = Consumer::builder(client_id).build().err().expect(client_id).to_string();
+        assert!(error.starts_with("client_id must be"), "{error}");
+    }
+    assert!(Consumer::builder("orders").url("http://x").concurrency(0).build().is_err());
+    for url in ["http://localhost:8990", "http://[::1]:8990/", "http://127.0.0.1", "unix:/run/api.sock"] {
+        assert!(Consumer::builder("orders").url(url).build().is_ok(), "{url}");
+    }
+}
