@@ -35,7 +35,7 @@ type Consumer struct {
 	fatal    error
 	stale    uint64
 	failed   uint64
-	books
+	deliveries
 }
 
 // New makes a consumer. The client_id names its session: if another process opens a stream with the same client_id, it

@@ -35,7 +35,7 @@ type Record struct {
 	delivery
 }
 
-// The books of the consumer about a record. Guarded by the mutex of the consumer.
+// The state of a record in its consumer. Guarded by the mutex of the consumer.
 type delivery struct {
 	ackID      []byte // Shares its memory with the data.
 	laneNumber uint32 // In the shard.

@@ -86,7 +86,7 @@ type stream struct {
 	buffer   []byte
 	begin    int // Of the bytes that are not decoded yet.
 	end      int
-	arrivals []arrival // Decoded, and not entered in the books yet.
+	arrivals []arrival // Decoded, and not processed yet.
 
 	// The last texts, which are mostly the next ones, too.
 	shardID, stream, batchID string
@@ -222,7 +222,7 @@ func keep(text *string, bytes []byte) {
 	}
 }
 
-// Enters what was decoded in the books.
+// Processes the records and events that were decoded.
 func (s *stream) enter() {
 	if len(s.arrivals) == 0 {
 		return

@@ -20,7 +20,7 @@ final class Outcomes
     public int $stale = 0;
     public int $failed = 0;
 
-    private readonly Ledger $ledger;
+    private readonly WaitingAcks $waitingAcks;
     private readonly Settler $settler;
     private readonly Recalls $recalls;
     private readonly Redeliveries $redeliveries;
@@ -48,7 +48,7 @@ final class Outcomes
         private readonly \Closure $event,
         Endpoint $endpoint,
     ) {
-        $this->ledger = new Ledger($options->ackInterval);
+        $this->waitingAcks = new WaitingAcks($options->ackInterval);
         $this->recalls = new Recalls(new Scopes($options->ordering ?? 'shard'));
         $this->settler = new Settler($endpoint, $options->settlePath(), $this->recalls);
         $this->redeliveries = new Redeliveries();
@@ -71,7 +71,7 @@ final class Outcomes
     public function begin(array $session, float $now, array $atApp): void
     {
         $this->generation++;
-        $this->redeliveries->expect([...$atApp, ...$this->ledger->reset(), ...$this->settler->reset()]);
+        $this->redeliveries->expect([...$atApp, ...$this->waitingAcks->reset(), ...$this->settler->reset()]);
         $this->recalls->reset();
         $this->ackDeadlineMs = $session['ack_deadline_ms'] ?? (int) round($this->options->ackDeadline * 1000);
         $this->maxInFlight = $session['max_in_flight'] ?? $this->options->maxInFlight;
@@ -82,7 +82,7 @@ final class Outcomes
     /** Ends the connection of the stream. The sidecar accepts outcomes until it ends the session. */
     public function cut(): void
     {
-        $this->ledger->cut();
+        $this->waitingAcks->cut();
         $this->batch = null;
         $this->dropQueue();
         $this->flush();
@@ -91,7 +91,7 @@ final class Outcomes
     /** Ends the lease of a shard: its records that no handler has begun are redelivered elsewhere. */
     public function loseShard(string $shard): void
     {
-        $this->ledger->loseShard($shard);
+        $this->waitingAcks->loseShard($shard);
         $this->dropQueue();
     }
 
@@ -118,7 +118,7 @@ final class Outcomes
             $batchId = Line::raw($line, 'batch_id');
             $this->mark = '","batch_id":"' . $batchId . '"';
             $this->batch = new WireBatch($batchId, Line::raw($line, 'shard_id'), $this->generation, $now);
-            $this->ledger->begin($this->batch);
+            $this->waitingAcks->begin($this->batch);
         }
         $delivery = new Delivery($line, $this->batch, $this->places++);
         $known = $this->redeliveries->take($delivery);
@@ -181,7 +181,7 @@ final class Outcomes
     private function drop(Delivery $delivery): void
     {
         $this->redeliveries->forget($delivery);
-        $this->ledger->remove($delivery);
+        $this->waitingAcks->remove($delivery);
     }
 
     // --- Outcomes ---
@@ -189,7 +189,7 @@ final class Outcomes
     public function acknowledge(Delivery $delivery, float $now): void
     {
         if ($this->conclude($delivery, $this->acknowledged)) {
-            $this->ledger->ack($delivery, $now);
+            $this->waitingAcks->ack($delivery, $now);
         }
     }
 
@@ -203,7 +203,7 @@ final class Outcomes
         if (!$this->conclude($delivery, $verdict)) {
             return;
         }
-        $this->ledger->remove($delivery);
+        $this->waitingAcks->remove($delivery);
         $retry = $verdict->outcome === Outcome::Retry;
         if ($retry && $this->recalls->begin($delivery)) {
             array_map($this->recalls->hold(...), $this->dispatcher->withdraw($this->recalls->isHeld(...)));
@@ -219,7 +219,7 @@ final class Outcomes
         if (!$this->conclude($delivery, $this->acknowledged)) {
             return null;
         }
-        $this->ledger->remove($delivery);
+        $this->waitingAcks->remove($delivery);
         $this->flush();
 
         return $delivery->ackId();
@@ -252,7 +252,7 @@ final class Outcomes
     private function release(array $dropped, array $released): void
     {
         foreach ($dropped as $delivery) {
-            $this->ledger->remove($delivery);
+            $this->waitingAcks->remove($delivery);
         }
         foreach ($released as $delivery) {
             $this->handOut($delivery);
@@ -264,7 +264,7 @@ final class Outcomes
     /** Sends all acknowledgements that wait. */
     public function flush(): void
     {
-        $this->settler->add($this->ledger->take());
+        $this->settler->add($this->waitingAcks->take());
     }
 
     /** All outcomes are sent and answered. */
@@ -281,7 +281,7 @@ final class Outcomes
     /** Returns when `turn()` has something to do at the latest. */
     public function due(): float
     {
-        return min($this->extendAt, $this->settler->due(), $this->ledger->due() ?? INF);
+        return min($this->extendAt, $this->settler->due(), $this->waitingAcks->due() ?? INF);
     }
 
     /**
@@ -292,10 +292,10 @@ final class Outcomes
     public function turn(float $now): void
     {
         $this->extend($now);
-        if ($now >= ($this->ledger->due() ?? INF)) {
+        if ($now >= ($this->waitingAcks->due() ?? INF)) {
             $this->flush();
-        } elseif ($this->ledger->isFull($this->maxInFlight, $this->maxInFlightBytes)) {
-            $this->settler->add($this->ledger->take(true));
+        } elseif ($this->waitingAcks->isFull($this->maxInFlight, $this->maxInFlightBytes)) {
+            $this->settler->add($this->waitingAcks->take(true));
         }
         $this->progress($now, false);
     }
@@ -318,7 +318,7 @@ final class Outcomes
         $this->extendAt = $now + $this->ackDeadlineMs / 3000;
         if (!$this->settler->hasExtensions()) {
             $notBefore = $now - $this->options->maxProcessing;
-            $this->settler->extend($this->ledger->extensions($this->ackDeadlineMs, $notBefore));
+            $this->settler->extend($this->waitingAcks->extensions($this->ackDeadlineMs, $notBefore));
         }
     }
 

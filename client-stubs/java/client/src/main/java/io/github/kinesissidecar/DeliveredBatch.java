@@ -4,7 +4,7 @@ package io.github.kinesissidecar;
 import java.util.ArrayList;
 import java.util.List;
 
-/** The records that the sidecar wrote under one batch_id. The lock of the ledger guards it. */
+/** The records that the sidecar wrote under one batch_id. The lock of the state guards it. */
 final class DeliveredBatch {
     final String id;
     /** Of the session. In a later one its records cannot be settled. */

@@ -4,11 +4,11 @@ package io.github.kinesissidecar;
 import java.time.Duration;
 import java.time.Instant;
 
-/** A record that was delivered. The decoder fills the fields of the message. The lock of the ledger guards the rest. */
+/** A record that was delivered. The decoder fills the fields of the message. The lock of the state guards the rest. */
 final class Delivery implements SidecarRecord {
     private static final byte[] NO_DATA = {};
 
-    final Ledger ledger;
+    final ConsumerState state;
 
     String ackId = "";
     String batchId = "";
@@ -40,8 +40,8 @@ final class Delivery implements SidecarRecord {
     /** True after the app got the record. */
     boolean begun;
 
-    Delivery(Ledger ledger) {
-        this.ledger = ledger;
+    Delivery(ConsumerState state) {
+        this.state = state;
     }
 
     Position position() {
@@ -113,33 +113,33 @@ final class Delivery implements SidecarRecord {
 
     @Override
     public void ack() {
-        ledger.settle(this, Outcome.ACK, 0, "");
+        state.settle(this, Outcome.ACK, 0, "");
     }
 
     @Override
     public boolean ackPersisted() {
-        return ledger.ackPersisted(this);
+        return state.ackPersisted(this);
     }
 
     @Override
     public void retry(Duration delay, String reason) {
         long delayMs = Options.within("delay (ms)", delay.toMillis(), 0, Options.MAX_DELAY_MS);
-        ledger.settle(this, Outcome.RETRY, delayMs, reason);
+        state.settle(this, Outcome.RETRY, delayMs, reason);
     }
 
     @Override
     public void deadLetter(String reason) {
-        ledger.settle(this, Outcome.DEAD_LETTER, 0, reason);
+        state.settle(this, Outcome.DEAD_LETTER, 0, reason);
     }
 
     @Override
     public void drop() {
-        ledger.settle(this, Outcome.DROP, 0, "");
+        state.settle(this, Outcome.DROP, 0, "");
     }
 
     @Override
     public void extend(Duration duration) {
-        ledger.extend(this, Options.within("duration (ms)", duration.toMillis(), 1, Options.MAX_DELAY_MS));
+        state.extend(this, Options.within("duration (ms)", duration.toMillis(), 1, Options.MAX_DELAY_MS));
     }
 
     @Override

@@ -44,7 +44,7 @@ final class EventDecoder {
                     "partition_key", "#bytes", "#max_message_bytes", "#max_message_bytes_wanted"),
             11, message("barrier", "barrier"));
 
-    private final Ledger ledger;
+    private final ConsumerState state;
     private byte[] bytes;
     private int at;
 
@@ -53,8 +53,8 @@ final class EventDecoder {
     private String shardId = "";
     private String batchId = "";
 
-    EventDecoder(Ledger ledger) {
-        this.ledger = ledger;
+    EventDecoder(ConsumerState state) {
+        this.state = state;
     }
 
     /** Decodes the message in bytes[begin..end). Returns a Delivery or an Event. */
@@ -80,7 +80,7 @@ final class EventDecoder {
     }
 
     private Delivery record(int end) throws IOException {
-        Delivery record = new Delivery(ledger);
+        Delivery record = new Delivery(state);
         while (at < end) {
             int tag = (int) varint();
             switch (tag) {

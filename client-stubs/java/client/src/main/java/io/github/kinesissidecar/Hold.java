@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.github.kinesissidecar;
 
-/** A retry whose effect on the later records of its lane is not known yet. The lock of the ledger guards it. */
+/** A retry whose effect on the later records of its lane is not known yet. The lock of the state guards it. */
 final class Hold {
     final Delivery failed;
     /** The barrier of its request; 0: it is in no request yet. */

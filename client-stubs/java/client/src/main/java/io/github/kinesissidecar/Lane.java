@@ -5,7 +5,7 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
 
-/** The records of one scope that wait for the app, in order. The lock of the ledger guards it. */
+/** The records of one scope that wait for the app, in order. The lock of the state guards it. */
 final class Lane {
     final ArrayDeque<Delivery> queue = new ArrayDeque<>();
     /** Retries that have no answer or no barrier yet. No record of the lane is handed out until then. */

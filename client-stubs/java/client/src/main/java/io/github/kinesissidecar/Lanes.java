@@ -15,7 +15,7 @@ import java.util.function.Predicate;
 
 /**
  * The records that wait for the app, by scope: a lane of a shard, with ordering by shard the whole shard. The lock of
- * the ledger guards it.
+ * the state guards it.
  */
 final class Lanes {
     /** By shard, then by the number of the lane. */

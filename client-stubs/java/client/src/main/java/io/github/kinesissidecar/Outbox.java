@@ -5,7 +5,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Stream;
 
-/** The settlements that wait to be sent. The lock of the ledger guards it. */
+/** The settlements that wait to be sent. The lock of the state guards it. */
 final class Outbox {
     /** Far below the sidecar's limits on items and bytes of a request. */
     private static final int MAX_ITEMS = 1000;

@@ -8,11 +8,11 @@ import java.io.IOException;
  * other settlements.
  *
  * @param options the options of the consumer
- * @param ledger the ledger of the consumer
+ * @param state the state of the consumer
  * @param generation the generation of the record's session
  * @param ackId the ack_id of the record
  */
-record PersistedAck(Options options, Ledger ledger, long generation, String ackId) {
+record PersistedAck(Options options, ConsumerState state, long generation, String ackId) {
     private static final long WAIT_MS = 10_000;
 
     /** Returns true if the checkpoint covers the record. */
@@ -36,7 +36,7 @@ record PersistedAck(Options options, Ledger ledger, long generation, String ackI
                 } catch (IOException unanswered) {
                     // The request is repeated while its session may be there.
                 }
-            } while (ledger.awaitRepeat(generation, backoff.next(retryAfterMs)));
+            } while (state.awaitRepeat(generation, backoff.next(retryAfterMs)));
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
         }

@@ -9,25 +9,25 @@ import java.util.stream.Collectors;
 /** The thread that sends settlements and extensions, and closes the session at the end. */
 final class Settler implements Runnable {
     private final Options options;
-    private final Ledger ledger;
+    private final ConsumerState state;
 
-    Settler(Options options, Ledger ledger) {
+    Settler(Options options, ConsumerState state) {
         this.options = options;
-        this.ledger = ledger;
+        this.state = state;
     }
 
     @Override
     public void run() {
         try (SettleClient client = new SettleClient(options)) {
-            for (List<SettleRequest> requests; (requests = ledger.awaitRequests()) != null;)
+            for (List<SettleRequest> requests; (requests = state.awaitRequests()) != null;)
                 for (SettleRequest request : requests)
                     send(client, request);
-            if (ledger.hasSession())
+            if (state.hasSession())
                 client.deleteSession();
         } catch (IOException unreachable) {
             // The sidecar ends the session by itself, 5 s after its connection.
         } catch (InterruptedException | RuntimeException failure) {
-            ledger.fail(new SidecarException(0, "", "cannot settle: " + failure, failure));
+            state.fail(new SidecarException(0, "", "cannot settle: " + failure, failure));
         }
     }
 
@@ -50,23 +50,23 @@ final class Settler implements Runnable {
             } catch (IOException unanswered) {
                 // The stream reader reports a sidecar that is away.
             }
-            if (request.extension() || !ledger.awaitRepeat(request.generation(), backoff.next(retryAfterMs)))
+            if (request.extension() || !state.awaitRepeat(request.generation(), backoff.next(retryAfterMs)))
                 break;
         }
-        ledger.expired(request);
+        state.expired(request);
     }
 
     private void accept(SettleRequest request, List<Map<String, Object>> failed) {
         /* An extension that fails is about a record that is redelivered: there is nothing to do. */
         if (request.extension())
             return;
-        ledger.answered(request, failed.stream().map(item -> item.get("ack_id")).collect(Collectors.toSet()));
+        state.answered(request, failed.stream().map(item -> item.get("ack_id")).collect(Collectors.toSet()));
         failed.forEach(item -> options.listener.onEvent(new Event("settle_failed", item)));
     }
 
     private void refuse(SettleRequest request, Refusal refusal) {
         if (!refusal.isSessionEnded())
-            ledger.fail(refusal.exception());
-        ledger.expired(request);
+            state.fail(refusal.exception());
+        state.expired(request);
     }
 }

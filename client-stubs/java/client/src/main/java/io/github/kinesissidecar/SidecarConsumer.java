@@ -13,7 +13,7 @@ final class SidecarConsumer implements Consumer {
     private static final long CLOSE_MS = 30_000;
 
     private final Options options;
-    private final Ledger ledger;
+    private final ConsumerState state;
     private final StreamReader reader;
     private final CountDownLatch runEnded = new CountDownLatch(1);
     private Thread readerThread;
@@ -23,8 +23,8 @@ final class SidecarConsumer implements Consumer {
 
     SidecarConsumer(Options options) {
         this.options = options;
-        ledger = new Ledger(options);
-        reader = new StreamReader(options, ledger);
+        state = new ConsumerState(options);
+        reader = new StreamReader(options, state);
     }
 
     @Override
@@ -40,7 +40,7 @@ final class SidecarConsumer implements Consumer {
             if (hooked)
                 removeHook(hook);
         }
-        ledger.check();
+        state.check();
     }
 
     @Override
@@ -57,22 +57,22 @@ final class SidecarConsumer implements Consumer {
 
     @Override
     public long stale() {
-        return ledger.stale();
+        return state.stale();
     }
 
     @Override
     public long failed() {
-        return ledger.failed();
+        return state.failed();
     }
 
     @Override
     public void stop() {
-        ledger.stop();
+        state.stop();
     }
 
     @Override
     public void close() {
-        ledger.stop();
+        state.stop();
         Workers running;
         synchronized (this) {
             running = workers;
@@ -91,7 +91,7 @@ final class SidecarConsumer implements Consumer {
             throw new IllegalStateException("a consumer has one run; build another consumer");
         if (!open())
             throw new IllegalStateException("the consumer is closed; build another consumer");
-        workers = new Workers(options, ledger, handler);
+        workers = new Workers(options, state, handler);
     }
 
     /** Begins the threads, at the first record that is asked for. Returns false if the consumer is closed. */
@@ -100,7 +100,7 @@ final class SidecarConsumer implements Consumer {
             return false;
         if (readerThread == null) {
             readerThread = start(reader, "stream");
-            settlerThread = start(new Settler(options, ledger), "settle");
+            settlerThread = start(new Settler(options, state), "settle");
         }
         return true;
     }
@@ -117,7 +117,7 @@ final class SidecarConsumer implements Consumer {
         if (closed)
             return;
         closed = true;
-        ledger.close();
+        state.close();
         if (readerThread == null)
             return;
         boolean interrupted = join(settlerThread);
@@ -178,13 +178,13 @@ final class SidecarConsumer implements Consumer {
             if (!opened && !(opened = open()))
                 return false;
             try {
-                next = ledger.next(previous, false);
+                next = state.next(previous, false);
             } catch (InterruptedException end) {
                 Thread.currentThread().interrupt();
             }
             previous = null;
             if (next == null)
-                ledger.check();
+                state.check();
             return next != null;
         }
 
@@ -218,13 +218,13 @@ final class SidecarConsumer implements Consumer {
             if (!opened && !(opened = open()))
                 return false;
             try {
-                next = ledger.nextBatch(previous, maxRecords, maxWaitNanos);
+                next = state.nextBatch(previous, maxRecords, maxWaitNanos);
             } catch (InterruptedException end) {
                 Thread.currentThread().interrupt();
             }
             previous = List.of();
             if (next.isEmpty())
-                ledger.check();
+                state.check();
             return !next.isEmpty();
         }
 

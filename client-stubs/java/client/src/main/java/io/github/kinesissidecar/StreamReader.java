@@ -18,7 +18,7 @@ final class StreamReader implements Runnable {
     private static final int MISSED_HEARTBEATS = 3;
 
     private final Options options;
-    private final Ledger ledger;
+    private final ConsumerState state;
     private final EventDecoder decoder;
     private final Backoff backoff = new Backoff();
     private final CountDownLatch closed = new CountDownLatch(1);
@@ -27,10 +27,10 @@ final class StreamReader implements Runnable {
     private byte[] buffer = new byte[BUFFER];
     private int end;
 
-    StreamReader(Options options, Ledger ledger) {
+    StreamReader(Options options, ConsumerState state) {
         this.options = options;
-        this.ledger = ledger;
-        this.decoder = new EventDecoder(ledger);
+        this.state = state;
+        this.decoder = new EventDecoder(state);
     }
 
     @Override
@@ -40,7 +40,7 @@ final class StreamReader implements Runnable {
                 if (!connect())
                     return;
         } catch (InterruptedException | RuntimeException failure) {
-            ledger.fail(failure instanceof SidecarException known ? known
+            state.fail(failure instanceof SidecarException known ? known
                     : new SidecarException(0, "", "cannot read the stream: " + failure, failure));
         }
     }
@@ -78,9 +78,9 @@ final class StreamReader implements Runnable {
         } catch (IOException lost) {
             reason = lost.getMessage() != null ? lost.getMessage() : lost.toString();
         }
-        if (isClosed() || ledger.isClosing())
+        if (isClosed() || state.isClosing())
             return false;
-        ledger.disconnected();
+        state.disconnected();
         long pause = backoff.next(retryAfterMs);
         options.listener.onEvent(new Event("disconnected", Map.of("reason", reason, "retry_in_ms", pause)));
         return !closed.await(pause, TimeUnit.MILLISECONDS);
@@ -91,7 +91,7 @@ final class StreamReader implements Runnable {
         for (int count; (count = open.readBody(buffer, end, buffer.length - end)) >= 0;) {
             end += count;
             List<Object> items = decode();
-            ledger.apply(items);
+            state.apply(items);
             for (Object item : items)
                 if (item instanceof Event event)
                     handle(event, open);

@@ -12,13 +12,13 @@ final class Workers {
     private static final int JAVA_WITHOUT_PINNING = 24;
 
     private final Options options;
-    private final Ledger ledger;
+    private final ConsumerState state;
     private final Handler handler;
     private final List<Thread> threads = new CopyOnWriteArrayList<>();
 
-    Workers(Options options, Ledger ledger, Handler handler) {
+    Workers(Options options, ConsumerState state, Handler handler) {
         this.options = options;
-        this.ledger = ledger;
+        this.state = state;
         this.handler = handler;
     }
 
@@ -46,7 +46,7 @@ final class Workers {
                 return interrupted;
             } catch (InterruptedException stop) {
                 interrupted = true;
-                ledger.stop();
+                state.stop();
             }
         }
     }
@@ -55,7 +55,7 @@ final class Workers {
         Delivery record = null;
         while (true) {
             try {
-                record = ledger.next(record, true);
+                record = state.next(record, true);
             } catch (InterruptedException byHandler) {
                 /* A handler has left the thread interrupted. The record before is settled already. */
                 record = null;

@@ -22,7 +22,7 @@ import org.junit.jupiter.api.Test;
 class EventDecoderTest {
     private static final List<String> NOT_ON_HTTP = List.of("record", "batch", "answer");
 
-    private final EventDecoder decoder = new EventDecoder(new Ledger(new Options("test").copy()));
+    private final EventDecoder decoder = new EventDecoder(new ConsumerState(new Options("test").copy()));
 
     @Test
     void record_withAllFields_isDecoded() throws IOException {

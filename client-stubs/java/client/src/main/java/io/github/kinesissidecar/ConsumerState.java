@@ -19,7 +19,7 @@ import java.util.stream.Stream;
  * stream reader brings records, the app takes and settles them, and the settler takes requests. A session begins a
  * generation: settlements of an earlier one have no effect.
  */
-final class Ledger {
+final class ConsumerState {
     private final Options options;
     private final ReentrantLock lock = new ReentrantLock();
     /** A record may be taken, or the consumer stops. */
@@ -57,7 +57,7 @@ final class Ledger {
     private long stale;
     private long failed;
 
-    Ledger(Options options) {
+    ConsumerState(Options options) {
         this.options = options;
         lanes = new Lanes(options.ordering, available);
         outbox = new Outbox(options.ackInterval.toNanos());

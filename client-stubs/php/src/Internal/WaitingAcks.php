@@ -11,7 +11,7 @@ namespace KinesisSidecar\Internal;
  *
  * @internal
  */
-final class Ledger
+final class WaitingAcks
 {
     /** @var array<string, WireBatch> batches with records that have no outcome */
     private array $open = [];

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// The books of a consumer about its records. Guarded by the mutex of the consumer.
-type books struct {
+// The records that were delivered to a consumer, and what has to be sent. Guarded by the mutex of the consumer.
+type deliveries struct {
 	limits     limits
 	stopping   bool
 	generation uint64 // Number of the session, from 1.
