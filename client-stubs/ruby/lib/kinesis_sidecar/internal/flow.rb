@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+# frozen_string_literal: true
+
+require "kinesis_sidecar/internal/inbox"
+require "kinesis_sidecar/internal/resolved"
+
+module KinesisSidecar
+  module Internal
+    # The records for one thread of the app, in order. It outlives the loops of the app.
+    class Flow
+      # @param source [#take, #stopped?]
+      def initialize(engine, source)
+        @engine = engine
+        @source = source
+        @ready = []
+        @aside = {} # By scope: records that wait until no retry holds it.
+      end
+
+      # @yieldparam record [Record, nil] nil: a tick
+      def each
+        loop do
+          while (record = @ready.shift)
+            next if set_aside?(record) || !@engine.begin?(record)
+
+            yield record
+            return if @source.stopped?
+          end
+          item = @source.take or return
+          item.equal?(Inbox::TICK) ? yield(nil) : fill(item)
+        end
+      end
+
+      private
+
+      def fill(item)
+        @ready = item.is_a?(Resolved) ? @aside.delete(item.scope) || [] : item
+      end
+
+      def set_aside?(record)
+        return false if @aside.empty? && @engine.holds_none?
+
+        scope = record.scope
+        return false unless @aside.key?(scope) || @engine.held?(scope)
+
+        (@aside[scope] ||= []) << record
+        true
+      end
+    end
+  end
+end

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+# frozen_string_literal: true
+
+module KinesisSidecar
+  module Testing
+    # A record of Testing.record.
+    # @api private
+    class FakeRecord < Record
+      # Stands for the engine of one record.
+      class Engine
+        # @return [#call, nil] gets the record when it has an outcome
+        attr_accessor :settled
+
+        def barriers_seen
+          0
+        end
+
+        def scope_of(*); end
+
+        # Record#ack appends to it.
+        def outcomes
+          self
+        end
+
+        def decided(record)
+          settled&.call(record)
+        end
+        alias << decided
+
+        # A fake delivery has no deadline.
+        def extend_deadline(*); end
+
+        def ack_persisted(record)
+          record.ack
+          true
+        end
+      end
+      private_constant :Engine
+
+      def initialize(message)
+        super(message, Engine.new, nil)
+      end
+
+      # The block gets the record when it has an outcome.
+      def on_settled(&block)
+        @engine.settled = block
+        self
+      end
+
+      # @return [FakeRecord] the next delivery
+      def redelivery
+        self.class.new(@message.merge("attempt" => attempt + 1))
+      end
+    end
+  end
+end
