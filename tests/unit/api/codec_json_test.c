@@ -134,7 +134,7 @@ TEST(every_kind_of_member_is_spelled_as_promised)
     record.approximate_arrival_timestamp = 1763685600123;
     record.data = (ProtobufCBinaryData){2, (uint8_t *)ks_pb_text("hi")};
     object = written(&record.base);
-    EXPECT_EQ_U64(json_object_size(object), 13);
+    EXPECT_EQ_U64(json_object_size(object), 14);
     EXPECT_STR(json_string_value(json_object_get(object, "partition_key")), "\"k\"");
     EXPECT_STR(json_string_value(json_object_get(object, "ack_id")), "");
     EXPECT_EQ_I64(json_integer_value(json_object_get(object, "epoch")), 9007199254740993);
