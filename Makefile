@@ -415,8 +415,8 @@ bare:  ## Build a bare Debian 12 with debootstrap and do `make run`, `make demo`
 	@tests/bare $(STEPS)
 
 # One after the other; each ends with a total of its own.
-PROOFS := mutants san soak operations load seccomp calls cross-check interop-flips bare
-proof:  ## Run the long proofs: mutants, san, soak, operations, load, seccomp, calls, cross-check, interop-flips, bare; one after the other.
+PROOFS := mutants san soak operations load seccomp calls cross-check schemathesis interop-flips bare
+proof:  ## Run the long proofs: mutants, san, soak, operations, load, seccomp, calls, cross-check, schemathesis, interop-flips, bare; one after the other.
 	@failed=; for one in $(PROOFS); do \
 	    echo "== make $$one"; $(MAKE) $$one || failed="$$failed $$one"; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
