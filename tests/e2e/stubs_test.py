@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The shell stub, and tests/lib/sidecar_client.py, where things go wrong: slow and raising apps, threads, cut and half-open connections, odd texts. What they do
-on a good day is in embedded_test.py."""
+"""The shell stub and tests/lib/sidecar_client.py with apps that are slow or raise, several threads, connections that are
+cut or half-open, and texts of any characters. embedded_test.py has the usual case."""
 
 import json
 import os
