@@ -60,16 +60,18 @@ def head(kind, boot, session, session_epoch):
     return bytes([kind]) + struct.pack(">IBHI", boot, 0, session, session_epoch)
 
 
-def place(shard, epoch, number):
-    return struct.pack(">I", shard) + epoch.to_bytes(5, "big") + number.to_bytes(6, "big")
+def place(shard, epoch, assignment, number):
+    words = ((shard, 4), (epoch, 5), (assignment, 6), (number, 6))
+    return b"".join(word.to_bytes(size, "big") for word, size in words)
 
 
-def ack_id(key, boot, session, session_epoch, shard, epoch, number):
-    return sealed(key, head(1, boot, session, session_epoch) + place(shard, epoch, number))
+def ack_id(key, boot, session, session_epoch, shard, epoch, assignment, number):
+    return sealed(key, head(1, boot, session, session_epoch) + place(shard, epoch, assignment, number))
 
 
-def batch_id(key, boot, session, session_epoch, shard, epoch, number, count):
-    return sealed(key, head(2, boot, session, session_epoch) + place(shard, epoch, number) + struct.pack(">I", count))
+def batch_id(key, boot, session, session_epoch, shard, epoch, assignment, number, count):
+    where = place(shard, epoch, assignment, number)
+    return sealed(key, head(2, boot, session, session_epoch) + where + struct.pack(">I", count))
 
 
 def varint(value):
@@ -93,20 +95,20 @@ def compiled():
 
 
 def events(pb):
-    record = pb.Record(ack_id=ack_id((11, 22), 33, 1, 2, 3, 9, 100), batch_id="batch", stream="the-stream",
+    record = pb.Record(ack_id=ack_id((11, 22), 33, 1, 2, 3, 9, 1, 100), batch_id="batch", stream="the-stream",
                        shard_id="shardId-000000000003", epoch=9,
                        sequence_number="49590338271490256608559692538361571095921575989136588898",
                        partition_key="k\u00e9y", approximate_arrival_timestamp=1763685600123, attempt=4,
                        data=bytes(range(256)))
     part = pb.Record()
     part.CopyFrom(record)
-    part.ack_id = ack_id((11, 22), 33, 1, 2, 3, 9, 101)
+    part.ack_id = ack_id((11, 22), 33, 1, 2, 3, 9, 1, 101)
     part.sub_sequence_number = 17
     part.aggregated = True
     part.data = b""
     again = pb.Record()
     again.CopyFrom(record)
-    again.ack_id = ack_id((11, 22), 33, 1, 2, MASK & 0xffffffff, 0, 100)
+    again.ack_id = ack_id((11, 22), 33, 1, 2, MASK & 0xffffffff, 0, 1, 100)
     again.epoch = 0
     again.redriven = True
     return {
@@ -142,7 +144,7 @@ def main():
             message = event.SerializeToString(deterministic=True)
             write(os.path.join(HERE, name + ".bin"), varint(len(message)) + message)
     corpus = os.path.join(ROOT, "tests", "fuzz", "corpus", "ack_id")
-    where = ((1, 2), 0x64656164, 7, 3, 70000, 12, 123456789012)
+    where = ((1, 2), 0x64656164, 7, 3, 70000, 12, 77, 123456789012)
     write(os.path.join(corpus, "ack"), ack_id(*where).encode())
     write(os.path.join(corpus, "batch"), batch_id(*where, 500).encode())
 

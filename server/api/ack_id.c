@@ -9,17 +9,17 @@
 enum {
     KIND_ACK = 1,
     KIND_BATCH = 2,
-    HEAD_BYTES = 12,  /* kind, boot, subscription, slot, session epoch */
-    PLACE_BYTES = 15, /* shard, epoch, number */
+    HEAD_BYTES = 12, /* kind, boot, subscription, slot, session epoch */
     ASSIGNMENT_BYTES = 6,
-    RUN_BYTES = PLACE_BYTES + 4 + ASSIGNMENT_BYTES, /* and count */
+    PLACE_BYTES = 15 + ASSIGNMENT_BYTES, /* shard, epoch, assignment, number */
+    RUN_BYTES = PLACE_BYTES + 4,         /* and count */
     MAC_BYTES = 8,
     ACK_BYTES = HEAD_BYTES + PLACE_BYTES + MAC_BYTES,
     BATCH_BYTES_MAX = HEAD_BYTES + KS_BATCH_RUNS_MAX * RUN_BYTES + MAC_BYTES,
     EPOCH_BITS = 40,
     NUMBER_BITS = 48,
     /* What the ack_ids of a run share: all before the number. Whole groups of base64, and whole words of the MAC. */
-    SHARED_BYTES = HEAD_BYTES + 4 + EPOCH_BITS / 8,
+    SHARED_BYTES = HEAD_BYTES + 4 + EPOCH_BITS / 8 + ASSIGNMENT_BYTES,
     SHARED_CHARACTERS = SHARED_BYTES / 3 * 4,
     SHARED_WORDS = SHARED_BYTES / 8
 };
@@ -124,9 +124,17 @@ static uint8_t *put_head(uint8_t *at, const struct ks_ack_key *key, uint8_t kind
     return put(at, session_epoch, 4);
 }
 
+/* What all records of a run share. */
+static uint8_t *put_shared_place(uint8_t *at, const struct ks_ack_run *run)
+{
+    assert(run->assignment > 0);
+    at = put(at, run->shard, 4);
+    at = put(at, run->epoch, EPOCH_BITS / 8);
+    return put(at, run->assignment, ASSIGNMENT_BYTES);
+}
+
 void ks_ack_stamp_init(struct ks_ack_stamp *stamp, const struct ks_ack_key *key,
-                       ks_session_id session, uint32_t session_epoch, ks_shard shard,
-                       ks_epoch epoch)
+                       ks_session_id session, uint32_t session_epoch, const struct ks_ack_run *run)
 {
     uint8_t bytes[SHARED_BYTES];
     char text[SHARED_CHARACTERS];
@@ -134,8 +142,7 @@ void ks_ack_stamp_init(struct ks_ack_stamp *stamp, const struct ks_ack_key *key,
     struct ks_ack_sip sip = sip_begin(key->key);
     size_t size;
 
-    at = put(at, shard, 4);
-    (void)put(at, epoch, EPOCH_BITS / 8);
+    (void)put_shared_place(at, run);
     for (size_t i = 0; i < SHARED_WORDS; i++)
         sip_word(&sip, little_endian(bytes + 8 * i, 8));
     stamp->sip = sip;
@@ -161,7 +168,7 @@ static inline char *put_group(char *at, uint32_t group)
 void ks_ack_id_write(const struct ks_ack_stamp *stamp, ks_number number,
                      char buffer[KS_ACK_ID_SIZE])
 {
-    uint8_t own[8 + 3]; /* The rest of what is shared, then the number. */
+    uint8_t own[8 + 1]; /* The rest of what is shared, then the number. */
     struct ks_ack_sip sip = stamp->sip;
     char last[4];
     uint64_t mac;
@@ -170,7 +177,7 @@ void ks_ack_id_write(const struct ks_ack_stamp *stamp, ks_number number,
     memcpy(own, stamp->rest, sizeof stamp->rest);
     (void)put(own + sizeof stamp->rest, number, NUMBER_BITS / 8);
     sip_word(&sip, little_endian(own, 8));
-    mac = sip_end(&sip, (uint64_t)(ACK_BYTES - MAC_BYTES) << 56 | little_endian(own + 8, 3));
+    mac = sip_end(&sip, (uint64_t)(ACK_BYTES - MAC_BYTES) << 56 | own[8]);
     memcpy(at, stamp->text, SHARED_CHARACTERS);
     at += SHARED_CHARACTERS;
     at = put_group(at, (uint32_t)(number >> 24));
@@ -191,12 +198,9 @@ size_t ks_batch_id_write(const struct ks_ack_key *key, const struct ks_ack *ack,
 
     assert(ack->run_count >= 1 && ack->run_count <= KS_BATCH_RUNS_MAX);
     for (uint32_t i = 0; i < ack->run_count; i++) {
-        at = put(at, ack->runs[i].shard, 4);
-        at = put(at, ack->runs[i].epoch, EPOCH_BITS / 8);
+        at = put_shared_place(at, &ack->runs[i]);
         at = put(at, ack->runs[i].first, NUMBER_BITS / 8);
         at = put(at, ack->runs[i].count, 4);
-        assert(ack->runs[i].assignment > 0);
-        at = put(at, ack->runs[i].assignment, ASSIGNMENT_BYTES);
     }
     at = put(at, ks_siphash(key->key, ks_view_of(bytes, (size_t)(at - bytes))), MAC_BYTES);
     size = ks_base64url_encode(ks_view_of(bytes, (size_t)(at - bytes)), text);
@@ -240,6 +244,7 @@ static void take_place(const uint8_t **at, struct ks_ack_run *run)
 {
     run->shard = (ks_shard)take(at, 4);
     run->epoch = take(at, EPOCH_BITS / 8);
+    run->assignment = take(at, ASSIGNMENT_BYTES);
     run->first = take(at, NUMBER_BITS / 8);
 }
 
@@ -259,7 +264,6 @@ enum ks_ack_status ks_ack_id_read(const struct ks_ack_key *key, ks_view text,
     assert(size == ACK_BYTES);
     ret_ack->run_count = 1;
     ret_ack->runs[0].count = 1;
-    ret_ack->runs[0].assignment = 0;
     take_place(&at, &ret_ack->runs[0]);
     return KS_ACK_ID_OK;
 }
@@ -282,7 +286,6 @@ enum ks_ack_status ks_batch_id_read(const struct ks_ack_key *key, ks_view text,
     for (uint32_t i = 0; i < ret_ack->run_count; i++) {
         take_place(&at, &ret_ack->runs[i]);
         ret_ack->runs[i].count = (uint32_t)take(&at, 4);
-        ret_ack->runs[i].assignment = take(&at, ASSIGNMENT_BYTES);
     }
     return KS_ACK_ID_OK;
 }

@@ -4,11 +4,12 @@
  *
  * Both are base64url (RFC 4648) of these big-endian bytes:
  *
- *     ack_id    kind 1 | boot 4 | subscription 1 | slot 2 | session epoch 4 | shard 4 | epoch 5 | number 6 | MAC 8
+ *     ack_id    kind 1 | boot 4 | subscription 1 | slot 2 | session epoch 4 | shard 4 | epoch 5 | assignment 6 |
+ *               number 6 | MAC 8
  *     batch_id  kind 1 | boot 4 | subscription 1 | slot 2 | session epoch 4 |
- *               runs: (shard 4 | epoch 5 | number 6 | count 4 | assignment 6) x 1 .. KS_BATCH_RUNS_MAX | MAC 8
+ *               runs: (shard 4 | epoch 5 | assignment 6 | number 6 | count 4) x 1 .. KS_BATCH_RUNS_MAX | MAC 8
  *
- * An ack_id is 47 characters long, a batch_id 60 to 560. The MAC is SipHash-2-4 (Aumasson and
+ * An ack_id is 55 characters long, a batch_id 60 to 560. The MAC is SipHash-2-4 (Aumasson and
  * Bernstein, "SipHash: a fast short-input PRF", 2012) of all that stands before it, under a key
  * that is drawn at start and never leaves the process: nobody can make an id of a record that was
  * not handed out, and no table of ids is kept. `shard` is a handle (ports/switchboard.h): an id of a
@@ -22,7 +23,7 @@
 #include "base/bytes.h"
 
 enum {
-    KS_ACK_ID_SIZE = 47,  /* Characters of an ack_id. */
+    KS_ACK_ID_SIZE = 55,  /* Characters of an ack_id. */
     KS_BATCH_ID_MAX = 560 /* Characters of the longest batch_id. */
 };
 
@@ -42,7 +43,7 @@ struct ks_ack_run {
     ks_epoch epoch;
     ks_number first;
     uint32_t count;
-    uint64_t assignment; /* The pull, of a batch: 1 .. 2^48 - 1; of an ack_id 0. */
+    uint64_t assignment; /* The pull in which they were delivered: 1 .. 2^48 - 1. */
 };
 
 /* What an id says. An ack_id has one run of one record. */
@@ -68,16 +69,15 @@ struct ks_ack_sip {
 
 struct ks_ack_stamp {
     struct ks_ack_sip sip; /* The MAC after the whole words that all share. */
-    uint8_t rest[5];       /* Of what they share, the bytes behind these words. */
-    char text[28];         /* What they share, as base64url. */
+    uint8_t rest[3];       /* Of what they share, the bytes behind these words. */
+    char text[36];         /* What they share, as base64url. */
 };
 
 /* A key of random bits. `boot` is the whole boot id. */
 void ks_ack_key_init(struct ks_ack_key *key, uint64_t boot, uint8_t subscription);
 
 void ks_ack_stamp_init(struct ks_ack_stamp *stamp, const struct ks_ack_key *key,
-                       ks_session_id session, uint32_t session_epoch, ks_shard shard,
-                       ks_epoch epoch);
+                       ks_session_id session, uint32_t session_epoch, const struct ks_ack_run *run);
 /* Writes KS_ACK_ID_SIZE characters, no NUL. */
 void ks_ack_id_write(const struct ks_ack_stamp *stamp, ks_number number,
                      char buffer[KS_ACK_ID_SIZE]);

@@ -158,7 +158,7 @@ static void begin_run(struct ks_delivery *delivery)
     struct ks_ack_stamp stamp;
 
     ks_ack_stamp_init(&stamp, &delivery->subscription->ack_key, delivery->session,
-                      delivery->session_epoch, run->shard, run->epoch);
+                      delivery->session_epoch, &place);
     ks_framer_begin(&delivery->framer, &stamp, &names, &place, run->attempt);
 }
 

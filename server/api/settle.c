@@ -132,6 +132,7 @@ static enum verdict settle_records(struct item *item, const struct ks_ack_run *r
             .first = first,
             .count = (uint32_t)(end - first),
             .assignment = run->assignment,
+            .alone = item->message->ack_id[0] != '\0',
             .outcome = outcome,
             .delay = outcome == KS_RETRY ? retry_delay(item) : item->delay,
             .reason = ks_view_text(item->message->reason),
@@ -190,7 +191,7 @@ static enum verdict tell_records(struct item *item, const struct lost *lost)
     struct ks_ack_stamp stamp;
 
     ks_ack_stamp_init(&stamp, &item->subscription->ack_key, item->ack.session,
-                      item->ack.session_epoch, lost->run.shard, lost->run.epoch);
+                      item->ack.session_epoch, &lost->run);
     for (uint32_t i = 0; i < lost->run.count && verdict == VERDICT_GO_ON; i++) {
         char *id = ks_settling_take(item->settling, KS_ACK_ID_SIZE + 1); /* Zeroed: with its NUL. */
 
@@ -231,7 +232,8 @@ static enum verdict tell_failures(struct item *item)
 static bool is_in(const struct ks_ack_run *run, const struct ks_ack_run *record)
 {
     return record->shard == run->shard && record->epoch == run->epoch &&
-           record->first >= run->first && record->first < run->first + run->count;
+           record->assignment == run->assignment && record->first >= run->first &&
+           record->first < run->first + run->count;
 }
 
 /* Settles one run: what failed is retried, the rest has the item's outcome. */

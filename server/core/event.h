@@ -131,7 +131,11 @@ struct ks_event {
             ks_epoch epoch;
             ks_number first;
             uint32_t count;
-            uint64_t assignment; /* Only what was written in this one; 0: in any. */
+            /* The delivery that it names; 0: the last one. RETRY and EXTEND are about this one alone. An ACK of records
+             * that were named together counts for what was written in it. */
+            uint64_t assignment;
+            bool
+                alone; /* The record was named by itself: an ACK counts for every delivery to the session. */
             enum ks_settle_outcome outcome;
             ks_span
                 delay; /* RETRY: not before, or KS_DELAY_BY_POLICY; EXTEND: the new deadline from now. */

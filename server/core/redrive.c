@@ -356,7 +356,9 @@ static void retry(struct ks_core *core, struct ks_redrive *letter, const struct 
 static bool settle_one(struct ks_core *core, struct ks_redrive *letter,
                        const struct ks_event *event, struct ks_settled *settled)
 {
-    if (is_open(letter) && !may_settle(letter, event->settle.session, event->settle.assignment))
+    uint64_t seen_in = event->settle.alone ? 0 : event->settle.assignment;
+
+    if (is_open(letter) && !may_settle(letter, event->settle.session, seen_in))
         return false;
     switch (event->settle.outcome) {
     case KS_ACK:

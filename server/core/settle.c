@@ -30,6 +30,7 @@ static enum ks_settle_status check_session(const struct ks_core *core, ks_sessio
 struct claim {
     ks_session_id session;
     uint64_t assignment; /* As in the event. */
+    uint64_t seen_in;    /* An ACK counts for what was written in this one; 0: to the session. */
     ks_number first;
     ks_number beyond;
 };
@@ -42,7 +43,7 @@ static uint64_t count_open(const struct ks_tracker *tracker, const struct claim 
 
     for (ks_number n = claim->beyond; n > claim->first && n > tracker->mark; n--) {
         if (ks_tracker_is_settled(tracker, n - 1) ||
-            !ks_tracker_may_settle(tracker, n - 1, claim->session, claim->assignment))
+            !ks_tracker_may_settle(tracker, n - 1, claim->session, claim->seen_in))
             continue;
         *ret_first = n - 1;
         count++;
@@ -83,7 +84,7 @@ static bool counts(const struct ks_lease *lease, const struct claim *claim, ks_n
 {
     const struct ks_slot *slot = ks_tracker_slot(&lease->tracker, number);
 
-    if (ks_tracker_may_settle(&lease->tracker, number, claim->session, claim->assignment))
+    if (ks_tracker_may_settle(&lease->tracker, number, claim->session, claim->seen_in))
         return true;
     if (is_open(slot) && slot->attempts == 0)
         note_unwritten(settled);
@@ -209,7 +210,7 @@ static enum ks_settle_status retry(struct ks_core *core, struct ks_lease *lease,
             continue;
         }
         if (!is_last(slot, claim) ||
-            !ks_tracker_may_settle(&lease->tracker, n, claim->session, claim->assignment)) {
+            !ks_tracker_may_settle(&lease->tracker, n, claim->session, claim->seen_in)) {
             note_expired(settled, n);
             continue;
         }
@@ -265,6 +266,7 @@ static enum ks_settle_status settle(struct ks_core *core, const struct ks_event 
     const struct claim claim = {
         .session = event->settle.session,
         .assignment = event->settle.assignment,
+        .seen_in = event->settle.alone ? 0 : event->settle.assignment,
         .first = event->settle.first,
         .beyond = event->settle.first + event->settle.count,
     };

@@ -557,6 +557,7 @@ struct ks_settled ks_switchboard_settle(struct ks_switchboard *board,
     event.settle.first = settlement->first;
     event.settle.count = settlement->count;
     event.settle.assignment = settlement->assignment;
+    event.settle.alone = settlement->alone;
     event.settle.outcome = settlement->outcome;
     event.settle.delay = settlement->delay;
     assert(settlement->outcome != KS_DEAD_LETTER || board->config.letters != NULL);

@@ -242,7 +242,8 @@ struct ks_settlement {
     ks_epoch epoch;
     ks_number first;
     uint32_t count;
-    uint64_t assignment; /* Of a batch: only what was written in this one; 0: of an ack_id. */
+    uint64_t assignment; /* The pull in which they were delivered. */
+    bool alone;          /* By ack_id: it names one record, not what was written of a batch. */
     enum ks_settle_outcome outcome; /* DEAD_LETTER: only if there are any. */
     ks_span delay;
     ks_view

@@ -706,17 +706,19 @@ static void run_framing(void *arg, uint64_t rounds)
     const struct ks_frame_names names = {"batch-id-of-fifty-two-characters-0123456789012345678",
                                          "orders", "shardId-000000000003"};
     uint32_t run = BUFFER_BYTES / (framing->payload->size + 200) + 1;
+    struct ks_ack_run place = {3, 7, 0, 1, 1};
     struct ks_ack_stamp stamp;
     struct ks_framer framer;
     enum ks_frame_state state;
 
-    ks_ack_stamp_init(&stamp, &framing->key, 1, 1, 3, 7);
+    ks_ack_stamp_init(&stamp, &framing->key, 1, 1, &place);
     ks_framer_init(&framer, framing->format, source);
     for (uint64_t i = 0; i < rounds; i++)
         for (uint32_t first = 0; first < framing->payload->count; first += run) {
             uint32_t left = framing->payload->count - first;
-            struct ks_ack_run place = {3, 7, first, left < run ? left : run, 1};
 
+            place.first = first;
+            place.count = left < run ? left : run;
             ks_framer_begin(&framer, &stamp, &names, &place, 1);
             do {
                 framing->wire += ks_framer_fill(&framer, framing->buffer, BUFFER_BYTES, &state);

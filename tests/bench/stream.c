@@ -123,7 +123,7 @@ static size_t make_records(const struct cell *cell, struct ks_stream_source *sou
                            uint8_t *buffer, size_t room)
 {
     const struct ks_frame_names names = {BATCH_ID, "bench", "shardId-000000000003"};
-    struct ks_ack_run run = {.shard = 3, .epoch = 1, .first = 0, .count = count};
+    struct ks_ack_run run = {.shard = 3, .epoch = 1, .first = 0, .count = count, .assignment = 1};
     struct ks_ack_key key;
     struct ks_ack_stamp stamp;
     struct ks_framer framer;
@@ -131,7 +131,7 @@ static size_t make_records(const struct cell *cell, struct ks_stream_source *sou
     size_t size;
 
     ks_ack_key_init(&key, 1, 0);
-    ks_ack_stamp_init(&stamp, &key, 1, 1, run.shard, run.epoch);
+    ks_ack_stamp_init(&stamp, &key, 1, 1, &run);
     ks_framer_init(&framer, format_of(cell), (struct ks_frame_source){source_record, source});
     ks_framer_begin(&framer, &stamp, &names, &run, 1);
     size = ks_framer_fill(&framer, buffer, room, &state);

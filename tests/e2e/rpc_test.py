@@ -142,7 +142,7 @@ def grpcio_grants_updates_and_closes(folder):
     check_equal(len(talk.records[-1].data), 5000)
 
     # As many as a request may settle, and all fail: the answer is larger than all that waits otherwise.
-    foreign = {"ack_id": "AQAAMDkAAAAAAAABAAAAAAAAAAABAAAAAAAAmSYuovlbnWA", "outcome": 1}  # Of another run.
+    foreign = {"ack_id": "AQAAMDkAAAAAAAABAAAAAAAAAAABAAAAAAABAAAAAAAAmSYuovlbnWA", "outcome": 1}  # Of another run.
     talk.say(id=20, settle={"settlements": [foreign] * 10000})
     check_equal(len(talk.answer(20).settled.failed), 10000, "each is told")
 

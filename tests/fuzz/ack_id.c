@@ -19,8 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (ks_ack_id_read(&key, view, &ack) == KS_ACK_ID_OK) {
         struct ks_ack_stamp stamp;
-        ks_ack_stamp_init(&stamp, &key, ack.session, ack.session_epoch, ack.runs[0].shard,
-                          ack.runs[0].epoch);
+        ks_ack_stamp_init(&stamp, &key, ack.session, ack.session_epoch, &ack.runs[0]);
         ks_ack_id_write(&stamp, ack.runs[0].first, text);
         assert(ks_view_equal(ks_view_of(text, KS_ACK_ID_SIZE), view));
     }

@@ -487,7 +487,7 @@ static void write_ids(const struct ks_effect *effect)
     struct ks_ack_stamp stamp;
     struct ks_ack read;
 
-    ks_ack_stamp_init(&stamp, &world.ack_key, effect->deliver.session, 1, shard, epoch);
+    ks_ack_stamp_init(&stamp, &world.ack_key, effect->deliver.session, 1, &batch.runs[0]);
     for (uint32_t i = 0; i < effect->deliver.count; i++) {
         ks_ack_id_write(&stamp, effect->deliver.first + i, text);
         assert(ks_ack_id_read(&world.ack_key, ks_view_of(text, KS_ACK_ID_SIZE), &read) ==

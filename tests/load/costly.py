@@ -20,7 +20,7 @@ KIB, MIB = 1 << 10, 1 << 20
 WINDOW_OF_NONE = struct.pack(">HI", 4, 0)
 INDEXED = b"\xbe"  # One byte that is the line of the table that was kept last.
 JSON = b"Content-Type: application/json\r\n"
-FOREIGN_ID = b"AQAAMDkAAAAAAAABAAAAAAAAAAABAAAAAAAAmSYuovlbnWA"  # An ack_id that another run of the sidecar gave out.
+FOREIGN_ID = b"AQAAMDkAAAAAAAABAAAAAAAAAAABAAAAAAABAAAAAAAAmSYuovlbnWA"  # An ack_id that another run of the sidecar gave out.
 
 
 def connect(port, first=b""):

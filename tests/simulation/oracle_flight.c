@@ -176,7 +176,7 @@ static void retry(const struct place *place, const struct ks_event *event, ks_in
     }
 }
 
-/* True if the request is about a record that is not this session's any more. */
+/* True if the request is about a record that is not this session's any more, or about an older delivery. */
 static bool names_foreign(struct world *world, const struct place *place,
                           const struct ks_event *event)
 {
@@ -186,7 +186,7 @@ static bool names_foreign(struct world *world, const struct place *place,
     for (uint64_t i = event->settle.first; i < end && i < place->lane->delivered; i++) {
         const struct oracle_record *record = record_at(place, i);
         bool older = record->last != SIM_SESSIONS && assignment != 0 &&
-                     !has_got(record, event->settle.session, assignment);
+                     !is_last(record, event->settle.session, assignment);
 
         if (i >= place->reader->forgot && is_out(place, i) &&
             (older || record->session != event->settle.session) && !has_died(world, place, i))
@@ -203,7 +203,7 @@ static void ask_for_letters(struct world *world, const struct place *place,
 
     for (uint64_t i = event->settle.first; i < end && i < place->lane->delivered; i++) {
         struct oracle_record *record = record_at(place, i);
-        bool saw = has_got(record, session, event->settle.assignment);
+        bool saw = has_got(record, session, oracle_seen_in(event));
         bool taken = i < place->reader->forgot || shell_is_dying(place->process, place->shard, i) ||
                      shell_is_settled(place->process, place->shard, i);
 
@@ -438,13 +438,13 @@ static void settled(struct world *world, struct process *process, const struct k
         return;
     switch (event->settle.outcome) {
     case KS_ACK:
-        acknowledge(world, &place, event->settle.session, event->settle.assignment,
+        acknowledge(world, &place, event->settle.session, oracle_seen_in(event),
                     event->settle.first, event->settle.count);
         break;
     case KS_RETRY: retry(&place, event, now); break;
     case KS_DEAD_LETTER: ask_for_letters(world, &place, event); break;
     case KS_DROP:
-        acknowledge(world, &place, event->settle.session, event->settle.assignment,
+        acknowledge(world, &place, event->settle.session, oracle_seen_in(event),
                     event->settle.first, event->settle.count);
         break;
     case KS_EXTEND: extend(&place, event, status == KS_SETTLE_OK, now); break;

@@ -448,9 +448,9 @@ static void let_go(struct world *world, struct process *process, const struct ha
     consumer->unprocessed -= job->count;
 }
 
-/* `assignment`: by a batch_id; 0: by ack_ids. */
+/* Records that are named alone, by their ack_ids, or together, by a batch_id. */
 static void settle_by(struct world *world, struct process *process, const struct happening *job,
-                      uint64_t assignment, enum ks_settle_outcome outcome, sim_time delay)
+                      bool alone, enum ks_settle_outcome outcome, sim_time delay)
 {
     struct ks_event event = {.kind = KS_EVENT_SETTLE};
 
@@ -460,7 +460,8 @@ static void settle_by(struct world *world, struct process *process, const struct
     event.settle.epoch = job->epoch;
     event.settle.first = job->first;
     event.settle.count = job->count;
-    event.settle.assignment = assignment;
+    event.settle.assignment = job->assignment;
+    event.settle.alone = alone;
     event.settle.outcome = outcome;
     event.settle.delay = ks_span_us(delay);
     shell_step(world, process, &event);
@@ -469,9 +470,9 @@ static void settle_by(struct world *world, struct process *process, const struct
 static void settle(struct world *world, struct process *process, const struct happening *job,
                    enum ks_settle_outcome outcome, sim_time delay)
 {
-    bool by_batch = draw_chance(&world->prng, world->swarm.batch_acks);
+    bool alone = !draw_chance(&world->prng, world->swarm.batch_acks);
 
-    settle_by(world, process, job, by_batch ? job->assignment : 0, outcome, delay);
+    settle_by(world, process, job, alone, outcome, delay);
 }
 
 void world_app_settle_as(struct world *world, struct process *process, const struct happening *job,
@@ -517,7 +518,7 @@ static void acknowledge(struct world *world, struct process *process, const stru
         /* It may name more than was written. */
         batch.first = job->batch_first;
         batch.count = job->batch_count;
-        settle_by(world, process, &batch, job->assignment, KS_ACK, 0);
+        settle_by(world, process, &batch, false, KS_ACK, 0);
     } else {
         settle(world, process, job, KS_ACK, 0);
         /* Idempotent. */
@@ -556,7 +557,11 @@ void world_app_settle(struct world *world, struct process *process,
     struct happening job = *happening;
 
     if (job.batch_count == 0) {
-        settle(world, process, &job, draw_chance(&world->prng, 700) ? KS_ACK : KS_DEAD_LETTER, 0);
+        settle(world, process, &job,
+               draw_chance(&world->prng, 500)   ? KS_ACK
+               : draw_chance(&world->prng, 500) ? KS_RETRY
+                                                : KS_DEAD_LETTER,
+               0);
         return;
     }
     if (job.shard == KS_SHARD_NONE) {
@@ -593,6 +598,10 @@ void world_app_settle(struct world *world, struct process *process,
                draw_chance(&world->prng, 300)   ? 0
                : draw_chance(&world->prng, 300) ? KS_DELAY_BY_POLICY.us
                                                 : draw_log(&world->prng, SIM_MS, 4 * SIM_SECOND));
+        /* The answer was lost: it is asked again, also when the record was delivered again meanwhile. */
+        job.batch_count = 0;
+        if (draw_chance(&world->prng, 100))
+            plan_job(world, &job, draw_log(&world->prng, 1, 3 * SIM_SECOND));
         return;
     }
     acknowledge(world, process, &job);

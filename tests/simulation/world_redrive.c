@@ -258,10 +258,10 @@ static const char *judge(const struct process *process, const struct sim_letter 
     if (status == KS_SETTLE_UNKNOWN || letter == NULL)
         return NULL;
     if (status == KS_SETTLE_OK && takes_back && letter->tries > 0 &&
-        letter->state == LETTER_FLYING && letter->session != event->settle.session)
-        return "takes back what is not its session's";
+        letter->state == LETTER_FLYING && !is_last(letter, event))
+        return "takes back what is not its session's, or a later delivery";
     if (status == KS_SETTLE_OK && letter->tries > 0 && letter->state != LETTER_ENDING &&
-        event->settle.assignment != 0 && !was_written_in(letter, event->settle.assignment))
+        oracle_seen_in(event) != 0 && !was_written_in(letter, oracle_seen_in(event)))
         return "counts for a letter that it has not got";
     if (status == KS_SETTLE_EXPIRED && letter->state == LETTER_FLYING && letter->assignment == 0 &&
         is_last(letter, event))

@@ -18,7 +18,7 @@ static void write_one(char text[KS_ACK_ID_SIZE + 1])
 {
     struct ks_ack_stamp stamp;
 
-    ks_ack_stamp_init(&stamp, &key, 7, 3, 70000, 12);
+    ks_ack_stamp_init(&stamp, &key, 7, 3, &(struct ks_ack_run){70000, 12, 0, 1, 77});
     ks_ack_id_write(&stamp, 123456789012, text);
     text[KS_ACK_ID_SIZE] = '\0';
 }
@@ -52,6 +52,7 @@ TEST(an_ack_id_comes_back_as_it_was_written)
     EXPECT_EQ_U64(ack.runs[0].epoch, 12);
     EXPECT_EQ_U64(ack.runs[0].first, 123456789012);
     EXPECT_EQ_U64(ack.runs[0].count, 1);
+    EXPECT_EQ_U64(ack.runs[0].assignment, 77);
 }
 
 TEST(a_batch_id_holds_as_many_runs_as_a_batch_may_have)
@@ -120,13 +121,13 @@ TEST(a_batch_id_of_another_shape_is_malformed)
                   KS_ACK_ID_MALFORMED);
 }
 
-/* The forger knows a true id and everything in it but the key: he guesses the number and the MAC (its last 19 of 47
+/* The forger knows a true id and everything in it but the key: he guesses the number and the MAC (its last 19 of 55
  * characters). By chance one of 2^64 would pass. */
 TEST(of_ten_million_forged_ids_none_is_accepted)
 {
     static const char alphabet[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    enum { FORGED = 10000000, KEPT = 28 };
+    enum { FORGED = 10000000, KEPT = 36 };
     char text[KS_ACK_ID_SIZE + 1];
     struct ks_prng prng;
     struct ks_ack ack;

@@ -9,7 +9,7 @@
 #include "unit/ports/stage.h"
 
 /* An ack_id that another run of the sidecar gave out. */
-#define RIG_FOREIGN_ID "AQAAMDkAAAAAAAABAAAAAAAAAAABAAAAAAAAmSYuovlbnWA"
+#define RIG_FOREIGN_ID "AQAAMDkAAAAAAAABAAAAAAAAAAABAAAAAAABAAAAAAAAmSYuovlbnWA"
 
 struct rig {
     struct stage stage;

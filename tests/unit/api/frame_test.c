@@ -37,7 +37,7 @@ static void begin(struct ks_framer *framer, enum ks_frame_format format, uint32_
     ks_framer_init(framer, format, (struct ks_frame_source){record_of, NULL});
     if (redriven)
         run = (struct ks_ack_run){KS_SHARD_NONE, 0, 100, count, 1};
-    ks_ack_stamp_init(&stamp, &key, 1, 2, run.shard, run.epoch);
+    ks_ack_stamp_init(&stamp, &key, 1, 2, &run);
     ks_framer_begin(framer, &stamp, &names, &run, 4);
 }
 
@@ -469,6 +469,7 @@ TEST(the_longest_head_fits_the_smallest_buffer_and_ten_mebibytes_go_through_it)
         char stream[KS_LETTER_STREAM_MAX + 1];
         char shard[KS_SHARD_ID_MAX + 1];
         char batch[KS_BATCH_ID_MAX + 1];
+        struct ks_ack_run run = {3, 9, 100, 1, 1};
         struct ks_ack_stamp stamp;
 
         memset(stream, 's', KS_LETTER_STREAM_MAX);
@@ -478,9 +479,8 @@ TEST(the_longest_head_fits_the_smallest_buffer_and_ten_mebibytes_go_through_it)
         ks_framer_init(&framer, (enum ks_frame_format)format,
                        (struct ks_frame_source){record_of, NULL});
         framer.lanes = 64;
-        ks_ack_stamp_init(&stamp, &key, 1, 2, 3, 9);
-        ks_framer_begin(&framer, &stamp, &(struct ks_frame_names){batch, stream, shard},
-                        &(struct ks_ack_run){3, 9, 100, 1, 1}, 4);
+        ks_ack_stamp_init(&stamp, &key, 1, 2, &run);
+        ks_framer_begin(&framer, &stamp, &(struct ks_frame_names){batch, stream, shard}, &run, 4);
         EXPECT_EQ_I64(write_all(&framer, KS_FILL_MIN), KS_FRAME_DONE);
         EXPECT(out_size > 10 << 20);
     }

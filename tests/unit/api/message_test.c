@@ -70,7 +70,7 @@ TEST(a_settle_in_protobuf_is_answered_in_protobuf)
     kinesis_sidecar__v1__settle_request__init(&request);
     kinesis_sidecar__v1__settlement__init(&settlement);
     ks_ack_key_init(&other, 12345, 0);
-    ks_ack_stamp_init(&stamp, &other, 0, 1, 0, 1);
+    ks_ack_stamp_init(&stamp, &other, 0, 1, &(struct ks_ack_run){0, 1, 0, 1, 1});
     ks_ack_id_write(&stamp, 0, id);
     settlement.ack_id = ks_pb_text(id);
     settlement.outcome = KINESIS_SIDECAR__V1__OUTCOME__OUTCOME_ACK;

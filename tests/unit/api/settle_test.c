@@ -207,6 +207,28 @@ TEST(a_nack_of_an_older_batch_takes_nothing_back_from_a_later_one)
     rig_end(&rig);
 }
 
+/* The answer was lost, and the client asks again: the redelivery stays where it is. */
+TEST(a_nack_that_is_repeated_takes_nothing_back_from_the_redelivery)
+{
+    const char *ids[BATCH];
+    const char *answer;
+    const char *later;
+
+    rig_begin(&rig);
+    (void)pull_lane(ids);
+    EXPECT_CONTAINS(settle("nack?ack_id", ids[0]), "\"ok\":1");
+    rig_turn(&rig, 300);
+    later = rig_member(rig_pull(&rig, "/v1/records?max_records=5"), "batch_id");
+    answer = settle("nack?ack_id", ids[0]);
+    EXPECT_CONTAINS(answer, "\"ok\":0,");
+    EXPECT_STR(rig_member(answer, "ack_id"), ids[0]);
+    EXPECT_STR(rig_member(answer, "reason"), "EXPIRED");
+    EXPECT_CONTAINS(settle("extend?ack_id", ids[1]), "\"reason\":\"EXPIRED\"");
+    EXPECT_CONTAINS(settle("ack?ack_id", ids[0]), "\"ok\":1"); /* It had got it. */
+    EXPECT_CONTAINS(settle("extend?batch_id", later), "\"ok\":5");
+    rig_end(&rig);
+}
+
 TEST(a_batch_that_comes_again_as_a_whole_is_one_failure)
 {
     const char *ids[BATCH];
@@ -233,7 +255,7 @@ TEST(ids_that_nobody_made_fail_one_by_one)
 
     rig_begin(&rig);
     ks_ack_key_init(&other, 12345, 0);
-    ks_ack_stamp_init(&stamp, &other, 0, 1, 0, 1);
+    ks_ack_stamp_init(&stamp, &other, 0, 1, &(struct ks_ack_run){0, 1, 0, 1, 1});
     ks_ack_id_write(&stamp, 0, id);
     (void)snprintf(body, sizeof(body), "{\"ack_ids\":[\"%s\",\"forged\"]}", id);
     answer = post("/v1/records/ack", body);

@@ -68,3 +68,57 @@ TEST(a_settlement_of_a_record_that_was_never_delivered_is_unknown)
 
     EXPECT_EQ_I64(bed_settle(&bed, session, 0, 4, 1, KS_ACK, 0), KS_SETTLE_UNKNOWN);
 }
+
+/* By the id of one record, which names the delivery that it came with. */
+static enum ks_settle_status settle_alone(const struct bed_run *run, enum ks_settle_outcome what)
+{
+    struct ks_event event = {
+        .kind = KS_EVENT_SETTLE,
+        .settle = {.session = run->session,
+                   .session_epoch = bed.core->sessions[run->session].epoch,
+                   .shard = run->shard,
+                   .epoch = run->epoch,
+                   .first = run->first,
+                   .count = 1,
+                   .assignment = run->assignment,
+                   .alone = true,
+                   .outcome = what},
+    };
+
+    bed_step(&bed, &event);
+    return settled().status;
+}
+
+TEST(a_retry_or_extend_of_an_earlier_delivery_has_no_say_over_a_later_one)
+{
+    ks_session_id session = four_written();
+    struct bed_run earlier = {.session = session, .epoch = 1, .assignment = bed.core->assignment};
+
+    EXPECT_EQ_I64(settle_alone(&earlier, KS_RETRY), KS_SETTLE_OK);
+    EXPECT_EQ_U64(settled().count, 1);
+    EXPECT_EQ_I64(settle_alone(&earlier, KS_RETRY), KS_SETTLE_OK); /* It waits: nothing changes. */
+    EXPECT_EQ_U64(settled().count, 0);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 4), 4);
+    EXPECT_EQ_I64(settle_alone(&earlier, KS_RETRY), KS_SETTLE_EXPIRED);
+    EXPECT_EQ_I64(settle_alone(&earlier, KS_EXTEND), KS_SETTLE_EXPIRED);
+    for (ks_number n = 0; n < 4; n++)
+        EXPECT(ks_core_is_out(bed.core, 0, n));
+}
+
+TEST(an_ack_of_an_earlier_delivery_settles_the_record_also_when_one_between_was_torn)
+{
+    ks_session_id session = four_written();
+    struct bed_run earlier = {.session = session, .epoch = 1, .assignment = bed.core->assignment};
+    struct bed_run torn;
+
+    EXPECT_EQ_I64(settle_alone(&earlier, KS_RETRY), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed_assign(&bed, session, 4), 4);
+    torn = bed_run(&bed, 0);
+    torn = bed_part(&torn, 0, 1);
+    bed_hand_half(&bed, &torn, 0);
+    bed_write(&bed, &torn, KS_STAGE_TORN);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 4), 4);
+    EXPECT_EQ_I64(settle_alone(&earlier, KS_ACK), KS_SETTLE_OK);
+    EXPECT_EQ_U64(settled().count, 1);
+    EXPECT_EQ_U64(bed.core->leases[0].tracker.mark, 1);
+}
