@@ -121,7 +121,8 @@ static ks_err open_kinesis(struct ks_room *room, struct ks_aws_client *client,
                            struct ks_detail *detail)
 {
     const struct ks_options *options = room->options;
-    const struct ks_kinesis_options polling = {.protocol = protocol_of(room)};
+    const struct ks_kinesis_options polling = {.protocol = protocol_of(room),
+                                               .idle_ms = options->idle_time_between_reads_ms};
     const struct ks_fanout_options fanout = {
         .protocol = polling.protocol,
         .consumer = options->consumer[0] != '\0' ? options->consumer : options->application,

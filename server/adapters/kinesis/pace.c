@@ -6,10 +6,13 @@
 /* Calls that are so far apart need no other rule. */
 enum { WINDOW_PART_MS = KS_PACE_WINDOW_MS / KS_PACE_CALLS };
 
-void ks_pace_init(struct ks_pace *pace, uint64_t seed)
+void ks_pace_init(struct ks_pace *pace, uint64_t seed, int32_t idle_ms)
 {
-    *pace = (struct ks_pace){
-        .paid_at = KS_LONG_AGO, .wanted_at = KS_LONG_AGO, .tip_ms = KS_PACE_TIP_MS_MIN};
+    assert(idle_ms >= KS_PACE_TIP_MS_MIN);
+    *pace = (struct ks_pace){.paid_at = KS_LONG_AGO,
+                             .wanted_at = KS_LONG_AGO,
+                             .tip_ms = KS_PACE_TIP_MS_MIN,
+                             .idle_ms = idle_ms};
     ks_back_off_init(&pace->back_off, seed);
     for (uint32_t at = 0; at < KS_PACE_CALLS; at++)
         pace->sent[at] = KS_LONG_AGO;
@@ -38,7 +41,7 @@ static int32_t rest_ms(struct ks_pace *pace, uint32_t count)
 
     if (count > 0)
         rest = KS_PACE_TIP_MS_MIN;
-    pace->tip_ms = rest >= KS_PACE_TIP_MS_MAX / 2 ? KS_PACE_TIP_MS_MAX : rest * 2;
+    pace->tip_ms = rest >= pace->idle_ms / 2 ? pace->idle_ms : rest * 2;
     return rest;
 }
 

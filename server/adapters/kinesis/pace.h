@@ -6,7 +6,7 @@
  *  - never more than 5 calls within any second;
  *  - after an answer of n bytes the next call waits n / 2 MiB s;
  *  - behind the tip: as soon as those two allow. At the tip: 200 ms after an answer with records,
- *    then relaxed, doubling from 200 ms to 1 s while nothing comes;
+ *    then relaxed, doubling from 200 ms up to `idle_ms` while nothing comes;
  *  - refused for asking too much: 0.5 s doubling to 2 s, failed: 0.2 s doubling to 5 s, each
  *    somewhere between the half and the whole of it, until an answer comes; and no less than the
  *    server asks for, up to 5 s. What is refused is allowed again a second later: who waits much
@@ -31,7 +31,7 @@ enum {
     KS_PACE_WINDOW_MS = 1020,      /* That second, and what two clocks may differ in it. */
     KS_PACE_BYTES_PER_S = 2 << 20, /* Payload a second and shard. */
     KS_PACE_TIP_MS_MIN = 200,      /* Between calls at the tip, when records came. */
-    KS_PACE_TIP_MS_MAX = 1000,     /* Likewise, when nothing came for a while. */
+    KS_PACE_IDLE_MS = 1000,        /* Likewise, when nothing came for a while, by default. */
     KS_PACE_SHARE_MS_MIN = 300,    /* Between calls of a shard that others read, too. */
     KS_PACE_SHARE_MS_MAX = 2000,   /* Likewise; 1.5 s on average, as KCL. */
     KS_PACE_SHARE_LESS = 32,       /* What part of that an answer takes away. */
@@ -48,13 +48,15 @@ struct ks_pace {
     uint32_t oldest;                /* Where the next one goes: the oldest. */
     ks_instant paid_at;             /* When the bytes that came are paid for. */
     ks_instant wanted_at;           /* When we want to ask again, whatever is allowed. */
-    int32_t tip_ms;                 /* The last wait at the tip. */
+    int32_t tip_ms;                 /* The next wait at the tip. */
+    int32_t idle_ms;                /* The longest. */
     int32_t share_ms;               /* Between two calls, at most; 0: nobody else reads. */
     int32_t apart_ms;               /* Likewise, by chance: the next one. */
 };
 
-/* Nothing was asked yet. `seed` is for the jitter. */
-void ks_pace_init(struct ks_pace *pace, uint64_t seed);
+/* Nothing was asked yet. `seed` is for the jitter; `idle_ms`, at least KS_PACE_TIP_MS_MIN, is the longest wait between
+ * calls at the tip. */
+void ks_pace_init(struct ks_pace *pace, uint64_t seed, int32_t idle_ms);
 
 /* When the next call may leave; in the past or now: at once. */
 ks_instant ks_pace_next(const struct ks_pace *pace);

@@ -29,6 +29,7 @@ enum {
 struct source {
     struct ks_reading reading; /* First. */
     uint64_t promised;         /* Bytes of the budget that answers under way will take. */
+    int32_t idle_ms;           /* Of the pace. */
 };
 
 struct ks_reader {
@@ -519,7 +520,7 @@ static ks_err source_open(struct ks_stream_source *port, const char *shard,
     ks_portion_init(&reader->portion);
     reader->asked_ms = -1;
     reader->timer.due = timer_due;
-    ks_pace_init(&reader->pace, ks_prng_next(&source->reading.prng));
+    ks_pace_init(&reader->pace, ks_prng_next(&source->reading.prng), source->idle_ms);
     ks_reading_join(&source->reading, &reader->link, shard, from, &reader->place, reader->shard);
     /* The tip is where it is now. If this cannot be sent, the first read asks for an instant. */
     if (from->kind == KS_POSITION_LATEST) {
@@ -607,6 +608,7 @@ ks_err ks_kinesis_source_open_with(struct ks_loop *loop, struct ks_aws_client *c
         ks_free(source);
         return err;
     }
+    source->idle_ms = options->idle_ms == 0 ? KS_PACE_IDLE_MS : (int32_t)options->idle_ms;
     *ret_source = &source->reading.port;
     return KS_OK;
 }

@@ -44,6 +44,7 @@ enum {
 struct ks_kinesis_options {
     enum ks_wire_mode protocol;
     uint32_t page_size; /* Of ListShards; 0: 1,000. */
+    uint32_t idle_ms; /* The longest wait between reads of a shard that has nothing new; 0: 1 s. */
 };
 
 /* `stream` is a name or an ARN, and is copied. Nothing is sent yet. The client outlives the source.

@@ -13,7 +13,7 @@ static struct world born(uint64_t seed)
 {
     struct world world = {.now = {1000000000}};
 
-    ks_pace_init(&world.pace, seed);
+    ks_pace_init(&world.pace, seed, KS_PACE_IDLE_MS);
     return world;
 }
 
@@ -101,6 +101,29 @@ TEST(behind_the_tip_it_hurries_and_at_the_tip_it_rests_longer_and_longer)
     EXPECT_EQ_I64(send(&world), 800);
 }
 
+TEST(an_idle_shard_is_left_alone_as_long_as_was_asked_for)
+{
+    static const int32_t idle[] = {KS_PACE_TIP_MS_MIN, 300, 10000};
+    static const int64_t waits[][7] = {{200, 200, 200, 200, 200, 200, 200},
+                                       {200, 300, 300, 300, 300, 300, 300},
+                                       {200, 400, 800, 1600, 3200, 6400, 10000}};
+
+    for (size_t at = 0; at < sizeof(idle) / sizeof(idle[0]); at++) {
+        struct world world = {.now = {1000000000}};
+
+        ks_pace_init(&world.pace, 1, idle[at]);
+        (void)send(&world);
+        for (int call = 0; call < 7; call++) {
+            int64_t waited;
+
+            ks_pace_answered(&world.pace, world.now, 0, 0, 0);
+            waited = send(&world);
+            EXPECT(waited >= waits[at][call]);
+            EXPECT(waited <= waits[at][call] + 20); /* For 5 calls a second at most. */
+        }
+    }
+}
+
 TEST(a_throttle_backs_off_doubling_with_jitter_until_an_answer)
 {
     for (uint64_t seed = 1; seed < 50; seed++) {
@@ -172,7 +195,7 @@ static struct shared share(uint32_t count)
     ks_instant end = ks_instant_add(now, ks_span_ms(MINUTES * 60 * 1000));
 
     for (uint32_t at = 0; at < count; at++)
-        ks_pace_init(&paces[at], at + 1);
+        ks_pace_init(&paces[at], at + 1, KS_PACE_IDLE_MS);
     for (uint32_t calls = 0; ks_instant_before(now, end); calls++) {
         uint32_t next = 0;
         for (uint32_t at = 1; at < count; at++)
