@@ -61,8 +61,9 @@ ks_err ks_local_db_err(struct ks_local_db *db, int code, const char *doing,
         return err;
     if (ks_err_is(err, KS_ERR_BUSY) && db->handle != NULL)
         ks_sqlite_holder(db->handle, holder);
-    ks_detail_set(detail, "local stream %s: cannot %s: %s%s", db->path, doing,
-                  db->handle == NULL ? sqlite3_errstr(code) : sqlite3_errmsg(db->handle), holder);
+    ks_detail_set(detail, "local stream %s: cannot %s: %s%s%s", db->path, doing,
+                  db->handle == NULL ? sqlite3_errstr(code) : sqlite3_errmsg(db->handle), holder,
+                  db->handle == NULL ? "" : ks_sqlite_open_advice(db->handle));
     return err;
 }
 

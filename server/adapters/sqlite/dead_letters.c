@@ -659,8 +659,11 @@ static bool read_number(sqlite3 *db, const char *sql, int64_t *ret_number)
 
 static ks_err fail_open(struct file *file, struct ks_detail *ret_detail)
 {
-    ks_detail_set(ret_detail, "%s: %s", file->path,
-                  file->db == NULL ? "out of memory" : sqlite3_errmsg(file->db));
+    if (file->db == NULL)
+        ks_detail_set(ret_detail, "%s: out of memory", file->path);
+    else
+        ks_detail_set(ret_detail, "%s: %s%s", file->path, sqlite3_errmsg(file->db),
+                      ks_sqlite_open_advice(file->db));
     return KS_FAIL(SYSTEM);
 }
 

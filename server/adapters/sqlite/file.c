@@ -71,6 +71,11 @@ ks_err ks_sqlite_make_private(const char *path, struct ks_detail *ret_detail)
                   : fail_private(path, "cannot be given to the group of --state-group", ret_detail);
 }
 
+const char *ks_sqlite_open_advice(sqlite3 *db)
+{
+    return (sqlite3_errcode(db) & 0xFF) == SQLITE_CANTOPEN ? ": " KS_SQLITE_CANTOPEN_ADVICE : "";
+}
+
 /* --- The log --- */
 
 int ks_sqlite_use_wal(sqlite3 *db, enum ks_sqlite_durability durability, ks_instant deadline)

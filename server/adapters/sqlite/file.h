@@ -21,6 +21,10 @@ enum {
  * (sqlite.org/c3ref/c_dbconfig_defensive.html). A result code of SQLite. */
 int ks_sqlite_harden(sqlite3 *db);
 
+/* What to do about the failure to open `db` that SQLite tells: ": " and a sentence, or "". */
+const char *ks_sqlite_open_advice(sqlite3 *db);
+#define KS_SQLITE_CANTOPEN_ADVICE "the directory must exist and be writable for this user"
+
 /* Before SQLite opens `path` to write: makes the file if it is not there, for this user alone, as SQLite makes its log
  * and its shared memory like the file. DISK, with a sentence: the path names a symbolic link, which could lead a write
  * anywhere (directories on the way may be links), or the group of ks_sqlite_share_with cannot be given the file. What

@@ -52,7 +52,7 @@ static const struct {
     {SQLITE_READONLY, KS_ERR_DENIED, "make the file and its directory writable for this user"},
     {SQLITE_PERM, KS_ERR_DENIED, "make the file and its directory writable for this user"},
     {SQLITE_AUTH, KS_ERR_DENIED, "access was denied"},
-    {SQLITE_CANTOPEN, KS_ERR_SYSTEM, "the directory must exist and be writable for this user"},
+    {SQLITE_CANTOPEN, KS_ERR_SYSTEM, KS_SQLITE_CANTOPEN_ADVICE},
     {SQLITE_FULL, KS_ERR_DISK, "make room on its disk"},
     {SQLITE_IOERR, KS_ERR_DISK, "look at its disk"},
     {SQLITE_CORRUPT, KS_ERR_CORRUPT, "restore it, or move it away to begin anew"},

@@ -196,6 +196,7 @@ TEST(a_place_that_cannot_be_written_is_said_so)
     EXPECT_ERR(open_at(path, 4, &db, &detail), SYSTEM);
     EXPECT_CONTAINS(detail.text, "folder.db");
     EXPECT_CONTAINS(detail.text, "unable to open");
+    EXPECT_CONTAINS(detail.text, "the directory must exist");
     /* A folder is no file, not even for root. */
     EXPECT_ERR(open_at(ks_test_dir(), 4, &db, &detail), SYSTEM);
     if (geteuid() != 0) {
