@@ -10,6 +10,7 @@ Gem::Specification.new do |spec|
   spec.summary = "Consumer of Amazon Kinesis streams through kinesis-sidecar"
   spec.description = "Reads records of Amazon Kinesis streams from kinesis-sidecar, and acknowledges, retries or gives them up. " \
                      "The sidecar owns leases and checkpoints. No dependencies."
+  spec.homepage = "https://github.com/kinesis-sidecar/kinesis-sidecar"
   spec.license = "Apache-2.0"
   spec.required_ruby_version = ">= 3.1"
   spec.metadata = { "rubygems_mfa_required" => "true" }

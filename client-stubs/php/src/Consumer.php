@@ -134,7 +134,8 @@ class Consumer implements \IteratorAggregate
      */
     public function getIterator(): \Generator
     {
-        while (!$this->closed && ($link = $this->link())->await(1, null) > 0) {
+        $link = $this->closed ? null : $this->link();
+        while (!$this->closed && $link->await(1, null) > 0) {
             $record = $link->take();
             yield $record;
             $record->ack();
@@ -155,7 +156,8 @@ class Consumer implements \IteratorAggregate
     public function batches(int $maxRecords = 500, float $maxWait = 1.0): \Generator
     {
         $maxRecords >= 1 || throw new \InvalidArgumentException("maxRecords must be 1 or more, got $maxRecords");
-        while (!$this->closed && ($link = $this->link())->await(1, null) > 0) {
+        $link = $this->closed ? null : $this->link();
+        while (!$this->closed && $link->await(1, null) > 0) {
             $count = min($link->await($maxRecords, $maxWait), $maxRecords);
             if ($count === 0) {
                 // The session ended meanwhile: the records are redelivered.

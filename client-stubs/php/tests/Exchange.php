@@ -77,17 +77,21 @@ final class Exchange
     }
 
     /** Begins the stream. */
-    public function stream(int $ackDeadlineMs = 60000): void
+    public function stream(int $ackDeadlineMs = 60000, int $heartbeatMs = 10000): void
     {
         @fwrite($this->socket, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
-        $this->line(['type' => 'session', 'session' => 'test', 'max_in_flight' => 1000, 'heartbeat_ms' => 10000,
+        $this->line(['type' => 'session', 'session' => 'test', 'max_in_flight' => 1000, 'heartbeat_ms' => $heartbeatMs,
             'max_in_flight_bytes' => 16 << 20, 'ack_deadline_ms' => $ackDeadlineMs]);
     }
 
     /** @param array<string, mixed>|string $line */
     public function line(array|string $line): void
     {
-        $line = (is_array($line) ? json_encode($line, JSON_UNESCAPED_SLASHES) : $line) . "\n";
+        $this->chunk((is_array($line) ? json_encode($line, JSON_UNESCAPED_SLASHES) : $line) . "\n");
+    }
+
+    public function chunk(string $line): void
+    {
         @fwrite($this->socket, dechex(strlen($line)) . "\r\n" . $line . "\r\n");
     }
 

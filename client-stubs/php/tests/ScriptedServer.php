@@ -41,7 +41,7 @@ final class ScriptedServer
         @unlink($this->log);
     }
 
-    /** @return list<array{method: string, path: string, token: string, body: string}> */
+    /** @return list<array{method: string, path: string, token: string, time: float, body: string}> */
     public function requests(): array
     {
         return array_map(static fn ($line) => json_decode($line, true), file($this->log, FILE_IGNORE_NEW_LINES));
@@ -91,6 +91,7 @@ final class ScriptedServer
         }
         while ($exchange->next()) {
             $note = ['method' => $exchange->method, 'path' => $exchange->path, 'token' => $exchange->token];
+            $note['time'] = hrtime(true) / 1e9;
             file_put_contents($this->log, json_encode($note + ['body' => $exchange->body]) . "\n", FILE_APPEND);
             $kind = $exchange->method . ' ' . strtok($exchange->path, '?');
             $state->counts[$kind] = ($state->counts[$kind] ?? 0) + 1;

@@ -140,7 +140,7 @@ final class TroubleTest extends TestCase
             'not JSON' => [static fn ($exchange) => $exchange->line('{"type":"record",')],
             'cut record' => [static fn ($exchange) => $exchange->line('{"type":"record","ack_id":"a","ba')],
             'not a chunk' => [static fn ($exchange) => fwrite($exchange->socket, "zz\r\n")],
-            'line of 33 MiB' => [static fn ($exchange) => $exchange->line(str_repeat('x', 33 << 20))],
+            'line of 33 MiB without an end' => [static fn ($exchange) => $exchange->chunk(str_repeat('x', 33 << 20))],
             'closed' => [static fn ($exchange) => $exchange->close()],
         ];
     }
@@ -158,6 +158,7 @@ final class TroubleTest extends TestCase
         });
         $this->assertSame(['one'], $this->read($this->consumer($server), 1));
         $this->assertContains('disconnected', $this->eventTypes());
+        $this->assertNotContains('three heartbeats were missed', array_column($this->events, 'reason'));
     }
 
     public function testRecordOf10MiBIsHandedOut(): void
@@ -231,6 +232,50 @@ final class TroubleTest extends TestCase
         $requests = $server->requests();
         $this->assertSame('DELETE', end($requests)['method']);
         $this->assertSame('/v1/sessions/test', end($requests)['path']);
+    }
+
+    public function testBatchWithAnotherOutcomeIsAcknowledgedByRecord(): void
+    {
+        $server = $this->server(static function ($exchange): void {
+            $exchange->stream();
+            foreach ([1, 2, 3] as $number) {
+                $exchange->record($number, "$number", ['batch_id' => 'mixed']);
+            }
+            $exchange->record(4, '4');
+        });
+        $consumer = $this->consumer($server, ackInterval: 60.0);
+        $consumer->run(static function (Record $record) use ($consumer): void {
+            $record->data !== '2' || $record->drop();
+            $record->data !== '4' || $consumer->stop();
+        });
+        $this->assertSame(
+            ['ack-1' => 'ack', 'ack-2' => 'drop', 'ack-3' => 'ack', 'ack-4' => 'ack'],
+            array_column($server->settlements(), 'outcome', 'ack_id')
+        );
+    }
+
+    public function testRetryAfterOfASettleRequestIsHeededOnAKeptConnection(): void
+    {
+        $server = $this->server(
+            static function ($exchange): void {
+                $exchange->stream();
+                $exchange->record(1, '1');
+                $exchange->record(2, '2');
+            },
+            static fn ($exchange) => $exchange->count === 2
+                ? $exchange->answer(503, ['detail' => 'busy'], "Retry-After: 1\r\n")
+                : $exchange->accept()
+        );
+        $consumer = $this->consumer($server);
+        $consumer->run(static function (Record $record) use ($consumer, $server): void {
+            if ($record->data === '2') {
+                Wait::until(static fn () => count($server->settlements()) === 1);
+                $consumer->stop();
+            }
+        });
+        $this->assertSame(['ack-2', 'ack-2'], array_column($server->settlements(), 'ack_id'));
+        $times = array_column($server->requests(), 'time');
+        $this->assertGreaterThanOrEqual(1.0, $times[3] - $times[2]);
     }
 
     public function testEventBetweenTheRecordsOfABatchDoesNotEndIt(): void
@@ -315,6 +360,32 @@ final class TroubleTest extends TestCase
         $this->expectException(SidecarError::class);
         $this->expectExceptionMessage('no file');
         $this->consumer($server)->run(static fn (Record $record) => $record->deadLetter('asked'));
+    }
+
+    public function testRefusedSettleRequestTakesNoAcknowledgementAlong(): void
+    {
+        $server = $this->server(
+            static function ($exchange): void {
+                $exchange->stream();
+                $exchange->record(1, 'one');
+                $exchange->record(2, 'two');
+            },
+            static fn ($exchange) => str_contains($exchange->body, 'dead_letter')
+                ? $exchange->answer(400, ['code' => 'failed_precondition', 'detail' => 'no file'])
+                : $exchange->accept()
+        );
+        try {
+            $this->consumer($server, ackInterval: 60.0)->run(
+                static fn (Record $record) => $record->data === 'one' || $record->deadLetter('asked')
+            );
+            $this->fail('the refusal is not thrown');
+        } catch (SidecarError $error) {
+            $this->assertStringContainsString('no file', $error->getMessage());
+        }
+        $settles = array_filter($server->requests(), static fn ($request) => str_contains($request['path'], 'settle'));
+        $items = array_map(static fn ($request) => json_decode($request['body'], true)['settlements'], $settles);
+        $this->assertSame([1, 1], array_map('count', array_values($items)));
+        $this->assertSame(['ack', 'dead_letter'], array_column(array_merge(...$items), 'outcome'));
     }
 
     /** @return array<string, array{\Closure}> */
@@ -446,6 +517,50 @@ final class TroubleTest extends TestCase
         $this->assertContains(['batch_id' => 'second', 'outcome' => 'ack'], $server->settlements());
     }
 
+    public function testRecordsOfALostConnectionThatAreNotBegunWaitForTheirRedelivery(): void
+    {
+        $server = $this->server(
+            static function ($exchange): void {
+                if ($exchange->count === 2) {
+                    $exchange->answer(503, ['detail' => 'the sidecar starts'], "Retry-After: 1\r\n");
+
+                    return;
+                }
+                $exchange->stream();
+                $exchange->count > 1 || $exchange->record(1, 'one');
+                $exchange->record(2, 'two', ['attempt' => $exchange->count > 1 ? 2 : 1]);
+            },
+            static function ($exchange, $state): void {
+                if (str_contains($exchange->body, '"extend"')) {
+                    stream_socket_shutdown($state->stream->socket, STREAM_SHUT_RDWR);
+                }
+                $exchange->accept();
+            }
+        );
+        $handled = [];
+        $consumer = $this->consumer($server);
+        $consumer->run(static function (Record $record) use (&$handled, $consumer, $server): void {
+            $handled[] = "$record->data.$record->attempt";
+            if ($record->data === 'one') {
+                $record->extend(30.0);
+                Wait::until(static fn () => count($server->requests()) >= 3);
+            } else {
+                $consumer->stop();
+            }
+        });
+        $this->assertSame(['one.1', 'two.2'], $handled);
+    }
+
+    public function testMissedHeartbeatsEndTheConnection(): void
+    {
+        $server = $this->server(static function ($exchange): void {
+            $exchange->stream(heartbeatMs: 100);
+            $exchange->count === 1 || $exchange->record(1, 'one');
+        });
+        $this->assertSame(['one'], $this->read($this->consumer($server), 1));
+        $this->assertContains('three heartbeats were missed', array_column($this->events, 'reason'));
+    }
+
     public function testOutcomeWithoutAnAnswerSettlesTheRedelivery(): void
     {
         $server = $this->server(
@@ -524,6 +639,23 @@ final class TroubleTest extends TestCase
             $record->retry();
         }
         $this->assertSame(['retried', 'other'], $handled);
+    }
+
+    public function testExtensionEndsWithMaxProcessing(): void
+    {
+        $server = $this->server(static function ($exchange): void {
+            $exchange->stream(30);
+            $exchange->record(1, 'one');
+        });
+        $consumer = $this->consumer($server, maxProcessing: 0.0);
+        $consumer->run(static function (Record $record) use ($consumer, $server): void {
+            $consumer->stop();
+            $record->extend(5.0);
+            Wait::until(static fn () => $server->settlements() !== []);
+            usleep(100000);
+        });
+        $extensions = array_filter($server->settlements(), static fn (array $item) => $item['outcome'] === 'extend');
+        $this->assertSame([5000], array_column($extensions, 'delay_ms'));
     }
 
     public function testDeadlinesAreExtendedWhileAHandlerRuns(): void

@@ -7,14 +7,14 @@ require "test_helper"
 class LanesTest < TestCase
   Lanes = KinesisSidecar::Internal::Lanes
   Resolved = KinesisSidecar::Internal::Resolved
-  FakeRecord = Struct.new(:name, :scope)
+  FakeRecord = Struct.new(:name, :scope) do
+    def begin
+      true
+    end
+  end
 
   class Engine
     attr_accessor :held
-
-    def begin?(_)
-      true
-    end
 
     def held?(_)
       held

@@ -7,10 +7,12 @@ class ScriptedServer
   SESSION = { "type" => "session", "session" => "orders", "client_id" => "orders", "boot_id" => "1", "max_in_flight" => 1000,
               "max_in_flight_bytes" => 1 << 24, "ack_deadline_ms" => 60_000, "heartbeat_ms" => 10_000 }.freeze
 
-  Request = Struct.new(:verb, :path, :headers, :body)
+  Request = Struct.new(:verb, :path, :headers, :body, :time)
   Answer = Struct.new(:status, :content, :headers)
 
   attr_reader :url, :opened, :settles, :deleted, :settle_answers
+  # Whether the server sends the barrier of a request before its answer.
+  attr_accessor :says_barriers
 
   def self.record(number, attempt: 1, batch: "b1", data: "{}", key: "k", shard: "shardId-000000000000", **members)
     { "type" => "record", "ack_id" => "a#{number}-#{attempt}", "batch_id" => batch, "stream" => "s", "shard_id" => shard,
@@ -27,6 +29,7 @@ class ScriptedServer
     @streams = Thread::Queue.new
     @live = []
     @opened = []
+    @says_barriers = true
     @settles = []
     @settle_answers = []
     @deleted = []
@@ -92,7 +95,7 @@ class ScriptedServer
     verb, path = first.split
     headers = lines.to_h { |line| line.split(": ", 2) }
     length = headers.fetch("Content-Length", "0").to_i
-    Request.new(verb, path, headers, length.zero? ? nil : JSON.parse(socket.read(length)))
+    Request.new(verb, path, headers, length.zero? ? nil : JSON.parse(socket.read(length)), Waiting.now)
   end
 
   def serve_stream(socket, request)
@@ -114,7 +117,7 @@ class ScriptedServer
   def settle(socket, request)
     scripted = @settle_answers.shift
     barrier = request.body["barrier"]
-    say({ "type" => "barrier", "barrier" => barrier }) if barrier && (scripted.nil? || scripted.status == 200)
+    say({ "type" => "barrier", "barrier" => barrier }) if says_barriers && barrier && (scripted.nil? || scripted.status == 200)
     @settles << request
     content = { "ok" => request.body["settlements"].size, "failed" => [], "persisted" => true, "positions" => [] }
     answer(socket, scripted || Answer.new(200, content, {}))

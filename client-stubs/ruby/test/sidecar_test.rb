@@ -190,12 +190,14 @@ class SidecarTest < TestCase
     assert_equal [0], redriven
   end
 
-  def test_lines_of_the_sidecar_are_not_parsed_as_json
+  def test_lines_of_the_sidecar_are_kept_as_they_are
     sidecar.put([1, 2])
     [{ ordering: :shard }, { ordering: :key, lanes: 4 }].each do |options|
       KinesisSidecar::Consumer.open("orders", url: sidecar.url, **options) do |reader|
-        message = take(reader, 1).first.instance_variable_get(:@message)
-        assert_kind_of KinesisSidecar::Internal::Line, message
+        record, = take(reader, 1)
+        line = record.line
+        assert line.start_with?(KinesisSidecar::Internal::Line::START), line
+        assert line.end_with?(%("data":"#{[record.data].pack("m0")}"})), line
       end
     end
   end

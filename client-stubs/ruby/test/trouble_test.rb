@@ -64,6 +64,25 @@ class TroubleTest < TestCase
     assert_equal [%w[a1-1 ack]], @server.outcomes
   end
 
+  def test_acknowledgements_wait_for_others
+    @server.stream(SESSION, record(1), record(2, batch: "b2"), record(3, batch: "b3"))
+    take(consumer(ack_interval: 60), 3)
+    %w[one two].each do |type|
+      @server.say({ "type" => type })
+      wait_until("the event is read") { event_types.include?(type) }
+    end
+    assert_empty @server.settles
+    consumer.close
+    assert_equal [%w[b1 ack], %w[b2 ack]], @server.outcomes
+  end
+
+  def test_credit_does_not_wait_for_the_ack_interval
+    @server.stream(SESSION.merge("max_in_flight" => 4), *(1..4).map { |number| record(number, batch: "b#{number}") })
+    consuming(consumer(ack_interval: 60), ->(_) {}) do
+      wait_until("half of the records are acknowledged") { @server.outcomes.size >= 2 }
+    end
+  end
+
   def test_first_outcome_counts
     @server.stream(SESSION, record(1))
     record, = take(consumer, 1)
@@ -184,9 +203,9 @@ class TroubleTest < TestCase
     found = []
     decoder = KinesisSidecar::Internal::Decoder.new
     (line * 3).chars.each_slice(7) do |piece|
-      decoder.feed(piece.join) { |batch_id, message, _| found << [batch_id, message["data"]] }
+      decoder.feed(piece.join) { |head, lines| found.concat(lines.map { |one| [head["batch_id"], one] }) }
     end
-    assert_equal [["b1", ["ä" * 1000].pack("m0")]] * 3, found
+    assert_equal [["b1", line.chomp]] * 3, found
   end
 
   def test_response_arrives_in_pieces
@@ -218,7 +237,7 @@ class TroubleTest < TestCase
   end
 
   def test_damaged_line_in_a_batch_drops_the_connection
-    damaged = JSON.generate(record(2)).sub('"attempt":1', '"attempt":?')
+    damaged = JSON.generate(record(2))[..-9]
     @server.stream(SESSION, record(1), "#{damaged}\n", nil)
     @server.stream(SESSION, record(1, attempt: 2, batch: "b2"), record(2, batch: "b2"))
     assert_equal [1, 2], numbers(take(consumer, 2))
@@ -292,6 +311,15 @@ class TroubleTest < TestCase
     assert_equal [%w[a1-1 ack]], @server.outcomes.uniq
   end
 
+  def test_retry_after_of_a_settle_request_is_heeded
+    @server.settle_answers << refusal(503, headers: { "Retry-After" => "1" })
+    @server.stream(SESSION, record(1))
+    take(consumer, 1).first.drop
+    wait_until("the settlement is sent again") { @server.settles.size == 2 }
+    first, second = @server.settles.map(&:time)
+    assert_operator second - first, :>=, 1.0
+  end
+
   def test_refused_items_are_reported
     failure = { "ack_id" => "a1-1", "reason" => "EXPIRED", "message" => "too late" }
     @server.settle_answers << ScriptedServer::Answer.new(200, { "ok" => 0, "failed" => [failure], "persisted" => false }, {})
@@ -315,9 +343,21 @@ class TroubleTest < TestCase
       consumer(ack_interval: 60).each { |record| record.dead_letter if record.sequence_number == "2" }
     end
     assert_match "no place", error.message
+    assert_equal 1, @server.settles.first.body["settlements"].size
     consumer.close
     assert_equal %w[a2-1 dead_letter], @server.outcomes.first
     assert_includes @server.outcomes, %w[a1-1 ack]
+  end
+
+  def test_records_of_a_lost_connection_wait_for_their_redelivery
+    @server.stream(SESSION, record(1), record(2))
+    @server.stream(refusal(503, headers: { "Retry-After" => "1" }))
+    @server.stream(SESSION, record(2, attempt: 2, batch: "b2"))
+    records = consumer.each
+    records.next
+    @server.say(nil)
+    wait_until("the connection is lost") { event_types.include?("disconnected") }
+    assert_equal 2, records.next.attempt
   end
 
   def test_running_handler_is_remembered_over_two_reconnects
@@ -380,6 +420,19 @@ class TroubleTest < TestCase
     assert_equal([[1, 2], [2, 2], [3, 2]], Array.new(3) { records.next }.map { |one| [one.sequence_number.to_i, one.attempt] })
     assert_equal({ "settlements" => [{ "ack_id" => "a1-1", "outcome" => "retry", "reason" => "not yet" }], "barrier" => "1" },
                  @server.settles.first.body)
+  end
+
+  def test_records_before_the_barrier_of_a_retry_are_taken_back_though_they_come_after_its_answer
+    @server.says_barriers = false
+    records = retry_while_others_wait
+    @server.say(record(1, batch: "b2", shard: "other"))
+    records.next.ack
+    wait_until("the retry was answered") { @server.settles.size >= 2 }
+    [record(4, batch: "b3"), record(2, batch: "b4", shard: "other")].each { |one| @server.say(one) }
+    assert_equal "other", records.next.shard_id
+    @server.say({ "type" => "barrier", "barrier" => "1" })
+    (1..4).each { |number| @server.say(record(number, attempt: 2, batch: "b5")) }
+    assert_equal([[1, 2], [2, 2], [3, 2], [4, 2]], Array.new(4) { records.next }.map { |one| [one.sequence_number.to_i, one.attempt] })
   end
 
   def test_retry_from_before_a_reconnect_holds_its_lane

@@ -62,7 +62,7 @@ final class Agent
     {
         unset($this->ports[(int) $port->channel->socket]);
         $this->dispatcher->detach($port);
-        $number = array_key_first($port->sent);
+        $number = array_key_first($port->split());
         if ($number !== null) {
             $handled = $port->take($number);
             $this->dispatcher->left($handled);
@@ -192,15 +192,19 @@ final class Agent
      */
     private function receive(array $lines, float $now): void
     {
+        $records = [];
         foreach ($lines as $line) {
             if (!str_starts_with($line, Line::RECORD)) {
+                $this->outcomes->arrive($records, $now);
+                $records = [];
                 $line = $this->parse($line, $now);
                 if ($line === null) {
                     continue;
                 }
             }
-            $this->outcomes->arrive($line, $now);
+            $records[] = $line;
         }
+        $this->outcomes->arrive($records, $now);
     }
 
     /**
@@ -240,7 +244,7 @@ final class Agent
         $this->stream->expectHeartbeats(($session['heartbeat_ms'] ?? 10000) / 1000);
         $atApp = [];
         foreach ($this->ports as $port) {
-            array_push($atApp, ...$port->sent);
+            array_push($atApp, ...$port->split());
         }
         foreach ($this->persisting as $ack) {
             $atApp[] = $ack->delivery;
@@ -261,7 +265,7 @@ final class Agent
     private function recallSent(): void
     {
         foreach ($this->ports as $port) {
-            $port->sent === [] || $port->reset();
+            $port->isEmpty() || $port->reset();
         }
     }
 
@@ -319,7 +323,7 @@ final class Agent
         if ($type === 'close') {
             throw new PortClosed($port, true);
         }
-        $delivery = $type === 'extend' ? $port->sent[$number] ?? null : $port->take($number);
+        $delivery = $type === 'extend' ? $port->split()[$number] ?? null : $port->take($number);
         if ($delivery === null) {
             return;
         }
@@ -344,23 +348,21 @@ final class Agent
 
     private function acknowledgeRange(Port $port, int $first, int $last, float $now): void
     {
-        for ($number = $first; $number <= $last; $number++) {
-            $delivery = $port->take($number);
-            if ($delivery !== null) {
-                $this->dispatcher->left($delivery);
-                $this->outcomes->acknowledge($delivery, $now);
-            }
+        foreach ($port->acknowledgeRuns($first, $last) as [$run, $count]) {
+            $this->outcomes->acknowledgeRun($run, $count, $now);
         }
+        $deliveries = $port->takeRange($first, $last);
+        $this->dispatcher->left(...$deliveries);
+        $this->outcomes->acknowledge($deliveries, $now);
         $port->reported($last - $first + 1, $now);
     }
 
     /** The process gave back the records from `$number` on. */
     private function returned(Port $port, int $number): void
     {
-        $deliveries = $port->takeFrom($number);
-        foreach ($deliveries as $delivery) {
-            $this->dispatcher->left($delivery);
-        }
+        $port->split();
+        $deliveries = $port->takeRange($number, PHP_INT_MAX);
+        $this->dispatcher->left(...$deliveries);
         $this->outcomes->takeBack($deliveries);
         $port->channel->tell(['resume']);
     }

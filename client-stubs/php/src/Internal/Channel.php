@@ -31,14 +31,18 @@ final class Channel
         stream_set_write_buffer($socket, 0);
     }
 
-    public function write(string $line): void
+    public function write(string ...$lines): void
     {
-        $last = count($this->out) - 1;
-        if ($last < 0 || strlen($this->out[$last]) >= self::CHUNK_BYTES) {
-            $this->out[++$last] = '';
+        $chunk = array_pop($this->out) ?? '';
+        foreach ($lines as $line) {
+            if (strlen($chunk) >= self::CHUNK_BYTES) {
+                $this->out[] = $chunk;
+                $chunk = '';
+            }
+            $chunk .= $line;
+            $chunk .= "\n";
         }
-        $this->out[$last] .= $line;
-        $this->out[$last] .= "\n";
+        $this->out[] = $chunk;
     }
 
     /** @param list<mixed> $message */

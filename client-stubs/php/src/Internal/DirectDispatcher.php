@@ -28,9 +28,19 @@ final class DirectDispatcher implements Dispatcher
         $this->port = null;
     }
 
-    public function offer(Delivery $delivery): void
+    public function offer(Delivery ...$deliveries): void
     {
-        $this->queue[] = $delivery;
+        array_push($this->queue, ...$deliveries);
+    }
+
+    public function send(Run $run): bool
+    {
+        if ($this->queue !== [] || $this->port === null || $this->port->room() === 0) {
+            return false;
+        }
+        $this->port->sendRun($run);
+
+        return true;
     }
 
     public function putBack(array $deliveries): void
@@ -38,7 +48,7 @@ final class DirectDispatcher implements Dispatcher
         $this->queue = [...$deliveries, ...$this->queue];
     }
 
-    public function left(Delivery $delivery): void
+    public function left(Delivery ...$deliveries): void
     {
     }
 
@@ -55,9 +65,7 @@ final class DirectDispatcher implements Dispatcher
         if ($this->queue === [] || $this->port === null || $this->port->room() === 0) {
             return;
         }
-        foreach ($this->queue as $delivery) {
-            $this->port->send($delivery);
-        }
+        $this->port->send(...$this->queue);
         $this->queue = [];
     }
 }

@@ -17,8 +17,11 @@ interface Dispatcher
 
     public function detach(Port $port): void;
 
-    /** Queues a delivery. */
-    public function offer(Delivery $delivery): void;
+    /** Queues deliveries. */
+    public function offer(Delivery ...$deliveries): void;
+
+    /** Sends a run at once. Returns false if it cannot: its records are to be offered one by one. */
+    public function send(Run $run): bool;
 
     /**
      * Queues deliveries before all others.
@@ -27,8 +30,8 @@ interface Dispatcher
      */
     public function putBack(array $deliveries): void;
 
-    /** Notes that a delivery is not at a process any more. */
-    public function left(Delivery $delivery): void;
+    /** Notes that deliveries are not at a process any more. */
+    public function left(Delivery ...$deliveries): void;
 
     /**
      * Removes and returns queued deliveries.

@@ -104,31 +104,76 @@ final class Outcomes
     // --- Arrivals ---
 
     /**
-     * Takes a record of the stream.
+     * Takes records of the stream.
      *
-     * @throws ConnectionLost if the line cannot be parsed
+     * @param list<string> $lines
+     *
+     * @throws ConnectionLost if a line cannot be parsed
      */
-    public function arrive(string $line, float $now): void
+    public function arrive(array $lines, float $now): void
     {
-        $end = strpos($line, '"', strlen(Line::RECORD));
-        if ($end === false || $line[-1] !== '}') {
-            throw new ConnectionLost('a line of the stream cannot be parsed');
+        $arrived = [];
+        foreach ($lines as $line) {
+            $end = strpos($line, '"', strlen(Line::RECORD));
+            if ($end === false || $line[-1] !== '}') {
+                throw new ConnectionLost('a line of the stream cannot be parsed');
+            }
+            if ($this->batch === null || substr_compare($line, $this->mark, $end, strlen($this->mark)) !== 0) {
+                $this->takeLines($arrived);
+                $arrived = [];
+                $this->beginBatch($line, $now);
+            }
+            $arrived[] = $line;
         }
-        if ($this->batch === null || substr_compare($line, $this->mark, $end, strlen($this->mark)) !== 0) {
-            $batchId = Line::raw($line, 'batch_id');
-            $this->mark = '","batch_id":"' . $batchId . '"';
-            $this->batch = new WireBatch($batchId, Line::raw($line, 'shard_id'), $this->generation, $now);
-            $this->waitingAcks->begin($this->batch);
-        }
-        $delivery = new Delivery($line, $this->batch, $this->places++);
-        $known = $this->redeliveries->take($delivery);
-        if ($known !== null) {
-            $this->adopt($known, $delivery);
+        $this->takeLines($arrived);
+    }
 
+    /** @param list<string> $lines of the batch that arrives */
+    private function takeLines(array $lines): void
+    {
+        if ($lines === [] || $this->sendRun($lines)) {
             return;
         }
-        $this->batch->add($delivery);
-        $this->handOut($delivery);
+        $arrived = [];
+        foreach ($lines as $line) {
+            $delivery = new Delivery($line, $this->batch, $this->places++);
+            $known = $this->redeliveries->take($delivery);
+            if ($known !== null) {
+                $this->adopt($known, $delivery);
+                continue;
+            }
+            $this->batch->add($delivery);
+            $arrived[] = $delivery;
+        }
+        $this->handOut($arrived);
+    }
+
+    /**
+     * Sends records as one run, if nothing is to be known about each of them.
+     *
+     * @param list<string> $lines
+     */
+    private function sendRun(array $lines): bool
+    {
+        if (!$this->batch->current || !$this->redeliveries->isEmpty() || !$this->recalls->isEmpty()) {
+            return false;
+        }
+        $run = new Run($lines, $this->batch, $this->places);
+        if (!$this->dispatcher->send($run)) {
+            return false;
+        }
+        $this->places += $run->count;
+        $this->batch->addRun($run);
+
+        return true;
+    }
+
+    private function beginBatch(string $line, float $now): void
+    {
+        $batchId = Line::raw($line, 'batch_id');
+        $this->mark = '","batch_id":"' . $batchId . '"';
+        $this->batch = new WireBatch($batchId, Line::raw($line, 'shard_id'), $this->generation, $now);
+        $this->waitingAcks->begin($this->batch);
     }
 
     public function passBarrier(string $barrier): void
@@ -143,15 +188,7 @@ final class Outcomes
      */
     public function takeBack(array $deliveries): void
     {
-        $again = [];
-        foreach ($deliveries as $delivery) {
-            if (!$delivery->batch->current) {
-                $this->drop($delivery);
-            } elseif (!$this->recalls->hold($delivery)) {
-                $again[] = $delivery;
-            }
-        }
-        $this->dispatcher->putBack($again);
+        $this->dispatcher->putBack($this->keep($deliveries));
     }
 
     /** Lets the outcome of a delivery, which may be there already, settle the redelivery. */
@@ -162,13 +199,31 @@ final class Outcomes
         $delivery->verdict === null || $this->settle($delivery, $delivery->verdict);
     }
 
-    private function handOut(Delivery $delivery): void
+    /** @param list<Delivery> $deliveries */
+    private function handOut(array $deliveries): void
     {
-        if (!$delivery->batch->current) {
-            $this->drop($delivery);
-        } elseif (!$this->recalls->hold($delivery)) {
-            $this->dispatcher->offer($delivery);
+        $this->dispatcher->offer(...$this->keep($deliveries));
+    }
+
+    /**
+     * Returns the deliveries that may be handed out.
+     *
+     * @param list<Delivery> $deliveries
+     *
+     * @return list<Delivery>
+     */
+    private function keep(array $deliveries): array
+    {
+        $kept = [];
+        foreach ($deliveries as $delivery) {
+            if (!$delivery->batch->current) {
+                $this->drop($delivery);
+            } elseif (!$this->recalls->hold($delivery)) {
+                $kept[] = $delivery;
+            }
         }
+
+        return $kept;
     }
 
     /** Drops queued deliveries that no handler may begin any more. */
@@ -186,17 +241,26 @@ final class Outcomes
 
     // --- Outcomes ---
 
-    public function acknowledge(Delivery $delivery, float $now): void
+    /** @param list<Delivery> $deliveries */
+    public function acknowledge(array $deliveries, float $now): void
     {
-        if ($this->conclude($delivery, $this->acknowledged)) {
-            $this->waitingAcks->ack($delivery, $now);
+        foreach ($deliveries as $delivery) {
+            if ($this->conclude($delivery, $this->acknowledged)) {
+                $this->waitingAcks->ack($delivery, $now);
+            }
         }
+    }
+
+    /** Acknowledges the next `$count` records of a run. A run does not outlive its session: see `Run::split()`. */
+    public function acknowledgeRun(Run $run, int $count, float $now): void
+    {
+        $this->waitingAcks->ackRun($run, $count, $now);
     }
 
     public function settle(Delivery $delivery, Verdict $verdict): void
     {
         if ($verdict->outcome === Outcome::Ack) {
-            $this->acknowledge($delivery, Clock::now());
+            $this->acknowledge([$delivery], Clock::now());
 
             return;
         }
@@ -254,9 +318,7 @@ final class Outcomes
         foreach ($dropped as $delivery) {
             $this->waitingAcks->remove($delivery);
         }
-        foreach ($released as $delivery) {
-            $this->handOut($delivery);
-        }
+        $this->handOut($released);
     }
 
     // --- Requests ---
@@ -293,9 +355,10 @@ final class Outcomes
     {
         $this->extend($now);
         if ($now >= ($this->waitingAcks->due() ?? INF)) {
-            $this->flush();
-        } elseif ($this->waitingAcks->isFull($this->maxInFlight, $this->maxInFlightBytes)) {
-            $this->settler->add($this->waitingAcks->take(true));
+            $this->settler->add($this->waitingAcks->take($now));
+        }
+        if ($this->waitingAcks->isFull($this->maxInFlight, $this->maxInFlightBytes)) {
+            $this->settler->add($this->waitingAcks->take(-INF) ?: $this->waitingAcks->take());
         }
         $this->progress($now, false);
     }
@@ -337,8 +400,9 @@ final class Outcomes
         $accepted = [];
         foreach ($result->items as $item) {
             if ($result->stale) {
-                $this->stale += count($item->deliveries);
+                $this->stale += $item->count();
             }
+            $item->release();
             if ($item->retried !== null) {
                 $accepted[$item->retried->place] = !$result->stale && !isset($failed[$item->id]);
             }

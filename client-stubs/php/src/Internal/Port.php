@@ -22,6 +22,9 @@ final class Port
     /** @var array<int, Delivery> sent and without an outcome, by number */
     public array $sent = [];
 
+    /** @var array<int, Run> sent, and not acknowledged as a whole, by object id */
+    private array $runs = [];
+
     /** The process was asked to give records back, and has not answered: it gets none. */
     public bool $returning = false;
 
@@ -44,10 +47,72 @@ final class Port
         return $this->limited ? $this->window - count($this->sent) : PHP_INT_MAX;
     }
 
-    public function send(Delivery $delivery): void
+    public function send(Delivery ...$deliveries): void
     {
-        $this->sent[$this->next++] = $delivery;
-        $this->channel->write($delivery->line);
+        $lines = [];
+        foreach ($deliveries as $delivery) {
+            $this->sent[$this->next++] = $delivery;
+            $lines[] = $delivery->line;
+        }
+        $this->channel->write(...$lines);
+    }
+
+    public function sendRun(Run $run): void
+    {
+        $run->sendTo($this, $this->next);
+        $this->runs[spl_object_id($run)] = $run;
+        $this->next += $run->count;
+        $this->channel->write(...$run->lines);
+    }
+
+    public function forgetRun(Run $run): void
+    {
+        unset($this->runs[spl_object_id($run)]);
+    }
+
+    /**
+     * Counts acknowledgements of records from `$first` to `$last` that are in runs.
+     *
+     * @return list<array{Run, int}> runs with the number of their records
+     */
+    public function acknowledgeRuns(int $first, int $last): array
+    {
+        $acknowledged = [];
+        foreach ($this->runs as $run) {
+            $next = $run->first + $run->done;
+            if ($next > $last) {
+                break;
+            }
+            if ($next < $first) {
+                $run->split();
+                continue;
+            }
+            $count = min($last + 1 - $next, $run->count - $run->done);
+            $run->done += $count;
+            $acknowledged[] = [$run, $count];
+            $run->done < $run->count || $this->forgetRun($run);
+        }
+
+        return $acknowledged;
+    }
+
+    /**
+     * Makes a delivery of each record.
+     *
+     * @return array<int, Delivery> sent and without an outcome, by number
+     */
+    public function split(): array
+    {
+        foreach ($this->runs as $run) {
+            $run->split();
+        }
+
+        return $this->sent;
+    }
+
+    public function isEmpty(): bool
+    {
+        return $this->sent === [] && $this->runs === [];
     }
 
     /** Asks for all records that are not with a handler. */
@@ -62,24 +127,27 @@ final class Port
     /** Removes and returns a record that has an outcome. */
     public function take(int $number): ?Delivery
     {
-        $delivery = $this->sent[$number] ?? null;
+        $delivery = $this->split()[$number] ?? null;
         unset($this->sent[$number]);
 
         return $delivery;
     }
 
     /**
-     * Removes and returns the records from `$number` on.
+     * Removes and returns the records from `$first` to `$last`.
      *
      * @return list<Delivery>
      */
-    public function takeFrom(int $number): array
+    public function takeRange(int $first, int $last): array
     {
         $taken = [];
-        foreach ($this->sent as $at => $delivery) {
-            if ($at >= $number) {
-                $taken[] = $delivery;
-                unset($this->sent[$at]);
+        if ($this->sent === []) {
+            return $taken;
+        }
+        for ($number = $first, $last = min($last, $this->next - 1); $number <= $last; $number++) {
+            if (isset($this->sent[$number])) {
+                $taken[] = $this->sent[$number];
+                unset($this->sent[$number]);
             }
         }
 

@@ -61,6 +61,11 @@ final class Recalls
         }
     }
 
+    public function isEmpty(): bool
+    {
+        return $this->scopes === [];
+    }
+
     public function isHeld(Delivery $delivery): bool
     {
         return $this->scopes !== [] && isset($this->scopes[$this->names->of($delivery)]);

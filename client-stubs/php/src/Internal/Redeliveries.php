@@ -26,6 +26,11 @@ final class Redeliveries
         }
     }
 
+    public function isEmpty(): bool
+    {
+        return $this->expected === [];
+    }
+
     /** Removes and returns the delivery whose outcome settles the redelivery; null: the redelivery is handed out. */
     public function take(Delivery $redelivery): ?Delivery
     {

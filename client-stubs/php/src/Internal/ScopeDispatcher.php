@@ -40,13 +40,20 @@ final class ScopeDispatcher implements Dispatcher
         $this->ports = array_values(array_filter($this->ports, static fn ($other) => $other !== $port));
     }
 
-    public function offer(Delivery $delivery): void
+    public function offer(Delivery ...$deliveries): void
     {
-        $scope = $this->name($delivery);
-        $this->queues[$scope][] = $delivery;
-        if (!isset($this->busy[$scope])) {
-            $this->ready[$scope] = true;
+        foreach ($deliveries as $delivery) {
+            $scope = $this->name($delivery);
+            $this->queues[$scope][] = $delivery;
+            if (!isset($this->busy[$scope])) {
+                $this->ready[$scope] = true;
+            }
         }
+    }
+
+    public function send(Run $run): bool
+    {
+        return false;
     }
 
     public function putBack(array $deliveries): void
@@ -60,12 +67,14 @@ final class ScopeDispatcher implements Dispatcher
         }
     }
 
-    public function left(Delivery $delivery): void
+    public function left(Delivery ...$deliveries): void
     {
-        $scope = $this->name($delivery);
-        unset($this->busy[$scope]);
-        if (isset($this->queues[$scope])) {
-            $this->ready[$scope] = true;
+        foreach ($deliveries as $delivery) {
+            $scope = $this->name($delivery);
+            unset($this->busy[$scope]);
+            if (isset($this->queues[$scope])) {
+                $this->ready[$scope] = true;
+            }
         }
     }
 

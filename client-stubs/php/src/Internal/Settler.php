@@ -87,7 +87,13 @@ final class Settler
         $this->backoff->reset();
         $this->disconnect();
 
-        return array_merge(...array_map(static fn ($item) => $item->deliveries, $items));
+        $deliveries = [];
+        foreach ($items as $item) {
+            array_push($deliveries, ...$item->deliveries());
+            $item->release();
+        }
+
+        return $deliveries;
     }
 
     public function connection(): ?HttpConnection
@@ -180,6 +186,10 @@ final class Settler
             if ($count === self::ITEMS_MAX || ($count > 0 && $bytes > self::REQUEST_BYTES)) {
                 break;
             }
+            // A refusal of another outcome must not take acknowledgements along.
+            if ($item->isAck !== $items[0]->isAck) {
+                break;
+            }
             $count++;
         }
 
@@ -192,6 +202,8 @@ final class Settler
         if (!$this->connection->complete) {
             return null;
         }
+        // An answer that asks for a later repetition is not the end of an idle connection.
+        $this->kept = false;
         $result = $this->result();
         $this->sent = [];
         $this->backoff->reset();

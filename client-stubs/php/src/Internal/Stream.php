@@ -24,14 +24,16 @@ final class Stream
 
     private string $rest = '';
     private float $silence = self::SILENCE_SECONDS;
-    private float $deadline;
+
+    /** Time of the last bytes. */
+    private float $heardAt;
 
     /** @throws ConnectionLost */
     public function __construct(Endpoint $endpoint, string $path, float $now)
     {
         $this->connection = new HttpConnection($endpoint);
         $this->connection->send('GET', $path);
-        $this->deadline = $now + $this->silence;
+        $this->heardAt = $now;
     }
 
     /** Counts the connection as lost after three missed heartbeats and 1 s. */
@@ -42,7 +44,7 @@ final class Stream
 
     public function deadline(): float
     {
-        return $this->deadline;
+        return $this->heardAt + $this->silence;
     }
 
     /**
@@ -55,7 +57,7 @@ final class Stream
      */
     public function read(float $now): array
     {
-        $this->deadline = $now + $this->silence;
+        $this->heardAt = $now;
         $this->connection->receive();
         if ($this->connection->status !== 200) {
             $this->connection->complete && $this->connection->answer();

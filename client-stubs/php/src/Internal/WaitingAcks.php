@@ -60,14 +60,27 @@ final class WaitingAcks
     {
         $batch = $delivery->batch;
         $delivery->open = false;
-        $batch->open--;
-        if ($batch->acked === []) {
+        $batch->acked[] = $delivery;
+        $this->note($batch, 1, $delivery->bytes(), $now);
+    }
+
+    /** Acknowledges the next `$count` records of a run. */
+    public function ackRun(Run $run, int $count, float $now): void
+    {
+        $this->note($run->batch(), $count, intdiv($run->bytes * $count, $run->count), $now);
+    }
+
+    private function note(WireBatch $batch, int $count, int $bytes, float $now): void
+    {
+        $batch->open -= $count;
+        if ($batch->ackedCount === 0) {
             $batch->ackedAt = $now;
             $this->waiting[$batch->id] = $batch;
         }
-        $batch->acked[] = $delivery;
-        $this->records++;
-        $this->bytes += $delivery->bytes();
+        $batch->ackedCount += $count;
+        $batch->ackedBytes += $bytes;
+        $this->records += $count;
+        $this->bytes += $bytes;
     }
 
     /** Ends a delivery whose outcome is sent apart, or that was dropped. */
@@ -93,18 +106,19 @@ final class WaitingAcks
     }
 
     /**
-     * Takes the acknowledgements that wait.
+     * Takes the acknowledgements of whole batches, and the others that are due.
      *
-     * @param bool $partly leaves those of batches that are not complete, if there are others
+     * @param float $now INF: all
      *
      * @return list<Settlement>
      */
-    public function take(bool $partly = false): array
+    public function take(float $now = INF): array
     {
-        $taken = $partly ? array_filter($this->waiting, static fn ($batch) => $batch->isWhole()) : [];
         $items = [];
-        foreach ($taken ?: $this->waiting as $batch) {
-            array_push($items, ...$this->settle($batch));
+        foreach ($this->waiting as $batch) {
+            if ($batch->isWhole() || $batch->ackedAt + $this->interval <= $now) {
+                array_push($items, ...$this->settle($batch));
+            }
         }
 
         return $items;
@@ -136,10 +150,13 @@ final class WaitingAcks
      */
     public function reset(): array
     {
-        $unsent = array_merge(...array_map(static fn ($batch) => $batch->acked, array_values($this->waiting)));
+        $unsent = [];
+        foreach ($this->waiting as $batch) {
+            $batch->split();
+            array_push($unsent, ...$batch->acked);
+        }
         foreach ($this->open + $this->waiting as $batch) {
-            // Breaks the cycles of batch and deliveries.
-            $batch->deliveries = $batch->acked = [];
+            $batch->release();
         }
         $this->open = $this->waiting = [];
         $this->arriving = null;
@@ -152,16 +169,17 @@ final class WaitingAcks
     private function settle(WireBatch $batch): array
     {
         unset($this->waiting[$batch->id]);
-        $this->records -= count($batch->acked);
-        foreach ($batch->acked as $delivery) {
-            $this->bytes -= $delivery->bytes();
-        }
+        $this->records -= $batch->ackedCount;
+        $this->bytes -= $batch->ackedBytes;
+        $batch->ackedCount = $batch->ackedBytes = 0;
         if ($batch->isWhole()) {
-            $items = [Settlement::ofBatch($batch, 'ack')];
-        } else {
-            $batch->divided = true;
-            $items = array_map(static fn ($delivery) => Settlement::ofDelivery($delivery, 'ack'), $batch->acked);
+            unset($this->open[$batch->id]);
+
+            return [Settlement::ofBatch($batch, 'ack')];
         }
+        $batch->divided = true;
+        $batch->split();
+        $items = array_map(static fn ($delivery) => Settlement::ofDelivery($delivery, 'ack'), $batch->acked);
         $batch->acked = [];
         $this->forget($batch);
 
@@ -171,8 +189,8 @@ final class WaitingAcks
     /** Lets a batch go that has nothing to extend and nothing to send. */
     private function forget(WireBatch $batch): void
     {
-        if ($batch->open === 0 && $batch->complete && $batch->acked === []) {
-            $batch->deliveries = [];
+        if ($batch->open === 0 && $batch->complete && $batch->ackedCount === 0 && isset($this->open[$batch->id])) {
+            $batch->release();
             unset($this->open[$batch->id]);
         }
     }

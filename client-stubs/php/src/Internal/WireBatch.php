@@ -13,13 +13,19 @@ namespace KinesisSidecar\Internal;
  */
 final class WireBatch
 {
-    /** @var list<Delivery> */
+    /** @var list<Delivery> without those of `runs` */
     public array $deliveries = [];
 
-    /** @var list<Delivery> acknowledged, and not sent yet */
+    /** @var list<Delivery> acknowledged, and not sent yet; without those of `runs` */
     public array $acked = [];
 
-    /** Time of the first of `acked`. */
+    /** Records that are acknowledged, and not sent yet. */
+    public int $ackedCount = 0;
+
+    /** Bytes of these records. */
+    public int $ackedBytes = 0;
+
+    /** Time of the first of these acknowledgements. */
     public float $ackedAt = 0.0;
 
     /** Records without an outcome. */
@@ -33,6 +39,9 @@ final class WireBatch
 
     /** Handlers may begin its records: the connection that brought them, and the lease of their shard, are there. */
     public bool $current = true;
+
+    /** @var array<int, Run> by object id */
+    private array $runs = [];
 
     public function __construct(
         public readonly string $id,
@@ -53,6 +62,37 @@ final class WireBatch
     {
         $this->deliveries[] = $delivery;
         $this->open++;
+    }
+
+    public function addRun(Run $run): void
+    {
+        $this->runs[spl_object_id($run)] = $run;
+        $this->open += $run->count;
+    }
+
+    public function forgetRun(Run $run): void
+    {
+        unset($this->runs[spl_object_id($run)]);
+    }
+
+    /** Makes a delivery of each record. */
+    public function split(): void
+    {
+        foreach ($this->runs as $run) {
+            $run->split();
+        }
+    }
+
+    /** Breaks the cycles of the batch and its records. */
+    public function release(): void
+    {
+        $this->deliveries = $this->acked = $this->runs = [];
+    }
+
+    /** Returns how many records it has. */
+    public function size(): int
+    {
+        return count($this->deliveries) + array_sum(array_column($this->runs, 'count'));
     }
 
     /** Ends a delivery that does not become an acknowledgement of the batch. */

@@ -3,28 +3,32 @@
 
 require "json"
 require "time"
+require "kinesis_sidecar/internal/line"
 require "kinesis_sidecar/internal/settlement"
 
 module KinesisSidecar
-  # One record. Its outcome is noted here; the consumer sends it. The first outcome counts, and further calls do nothing.
+  # One record. Its outcome is noted here; the consumer sends it. The first outcome counts; further calls do nothing.
   class Record
-    # @return [Symbol, nil] :ack, :retry, :dead_letter or :drop; :taken_back if a retry of an earlier record took the record
-    #   back; nil until there is an outcome
-    attr_accessor :outcome
+    # @api private
+    attr_reader :settlement, :group, :line
 
     # @api private
-    attr_reader :settlement, :barriers, :group
-    # Whether the app has the record, and whether the engine has taken its outcome; nil: no.
-    # @api private
-    attr_accessor :begun, :processed
-
-    # @api private
-    # @param message [Internal::Line, Hash] members by name; numbers may be text
-    def initialize(message, engine, group)
-      @message = message
-      @engine = engine
+    # @param line [String] of the stream, as Internal::Line takes it
+    # @param group [Internal::Group]
+    def initialize(line, group)
+      @line = line
       @group = group
-      @barriers = engine.barriers_seen # Before this record on the stream.
+      @state = nil # :begun: the app has the record; an outcome; :acked: the engine has taken the acknowledgement.
+    end
+
+    # @return [Symbol, nil] :ack, :retry, :dead_letter or :drop; :taken_back if a retry of an earlier record took the
+    #   record back; nil until there is an outcome
+    def outcome
+      case @state
+      when :begun then nil
+      when :acked then :ack
+      else @state
+      end
     end
 
     # @!group Outcomes
@@ -33,11 +37,11 @@ module KinesisSidecar
     # @param persisted [Boolean] waits until the checkpoint in the lease table covers the record, 10 s at most
     # @return [Boolean, nil] with `persisted`: whether the checkpoint covers the record
     def ack(persisted: false)
-      return @engine.ack_persisted(self) if persisted
-      return if @outcome
+      return @group.engine.ack_persisted(self) if persisted
+      return if @state && @state != :begun
 
-      @outcome = :ack
-      @engine.outcomes << self
+      @state = :ack
+      @group.outcomes << self
       nil
     end
 
@@ -65,7 +69,7 @@ module KinesisSidecar
     # @param duration [Numeric] seconds from now
     # @return [void]
     def extend_deadline(duration)
-      @engine.extend_deadline(self, Internal::Settlement.new(:extend, duration)) unless @outcome
+      @group.engine.extend_deadline(self, Internal::Settlement.new(:extend, duration)) unless outcome
       nil
     end
 
@@ -74,7 +78,7 @@ module KinesisSidecar
 
     # @return [String] the bytes as they were put. Each call decodes them.
     def data
-      @message["data"].unpack1("m0")
+      Internal::Line.data(@line)
     end
 
     # @param options [Hash] options of JSON.parse, such as `symbolize_names: true`
@@ -86,53 +90,53 @@ module KinesisSidecar
 
     # @return [String] the name or the ARN of the stream
     def stream
-      @message["stream"]
+      head["stream"]
     end
 
     # @return [String]
     def shard_id
-      @message["shard_id"]
+      head["shard_id"]
     end
 
     # @return [String]
     def partition_key
-      @message["partition_key"]
+      head["partition_key"]
     end
 
     # @return [String] a decimal number of up to 128 bits: compare by `to_i`
     def sequence_number
-      @message["sequence_number"]
+      head["sequence_number"]
     end
 
     # @return [Integer] the place in a KPL aggregate
     def sub_sequence_number
-      @message["sub_sequence_number"].to_i
+      head["sub_sequence_number"].to_i
     end
 
     # @return [Integer] the lease epoch
     def epoch
-      @message["epoch"].to_i
+      head["epoch"].to_i
     end
 
     # @return [Integer] the number of the delivery in one lease epoch, from 1
     def attempt
-      @message["attempt"].to_i
+      head["attempt"].to_i
     end
 
     # @return [Time, nil] the approximate arrival; nil if it is not known
     def arrived_at
-      text = @message["approximate_arrival_timestamp"]
+      text = head["approximate_arrival_timestamp"]
       Time.iso8601(text) unless text.nil? || text.empty?
     end
 
     # @return [Boolean] whether this is a KPL aggregate that could not be taken apart
     def aggregated?
-      @message["aggregated"] ? true : false
+      head["aggregated"] ? true : false
     end
 
     # @return [Boolean] whether this is a dead letter that is delivered again
     def redriven?
-      @message["redriven"] ? true : false
+      head["redriven"] ? true : false
     end
 
     # @!endgroup
@@ -142,13 +146,13 @@ module KinesisSidecar
     def scope
       return @scope if defined?(@scope)
 
-      @scope = @engine.scope_of(@message, @group)
+      @scope = @group.engine.scope_of(@line, @group.shard_id)
     end
 
     # @api private
     # @return [String] the ack_id of the last delivery
     def settle_id
-      @settle_id || @message["ack_id"]
+      Internal::Line.ack_id(@settle_line || @line)
     end
 
     # @api private
@@ -163,13 +167,50 @@ module KinesisSidecar
       [shard_id, sequence_number, sub_sequence_number]
     end
 
+    # The app gets the record.
+    # @api private
+    # @return [Boolean] false: the record is not the app's any more, because it is redelivered
+    def begin
+      return false if @state || !@group.current
+
+      @state = :begun
+      true
+    end
+
+    # @api private
+    # @return [Boolean] whether the app has, or had, the record
+    def begun?
+      !@state.nil? && @state != :taken_back
+    end
+
+    # The engine takes the outcome.
+    # @api private
+    # @return [Boolean] false: the engine has taken it before
+    def process
+      return false if processed?
+
+      @state == :ack ? @state = :acked : @processed = true
+      true
+    end
+
+    # @api private
+    def processed?
+      @state == :acked || @processed
+    end
+
+    # A retry of an earlier record has this record redelivered.
+    # @api private
+    def take_back
+      @state = :taken_back
+    end
+
     # From now on the outcome of this record settles the redelivery.
     # @api private
-    def adopt(redelivery)
-      @settle_id = redelivery.settle_id
-      @group = redelivery.group
-      @barriers = redelivery.barriers
+    def adopt(line, group)
+      @settle_line = line
+      @group = group
       @processed = false
+      @state = :ack if @state == :acked
     end
 
     def inspect
@@ -178,12 +219,16 @@ module KinesisSidecar
 
     private
 
+    def head
+      @head ||= Internal::Line.head(@line)
+    end
+
     def settle(settlement)
-      return if @outcome
+      return if outcome
 
       @settlement = settlement
-      @outcome = settlement.outcome
-      @engine.decided(self)
+      @state = settlement.outcome
+      @group.engine.decided(self)
       nil
     end
   end

@@ -52,9 +52,9 @@ module KinesisSidecar
       def receive(response, method, target, body, seconds)
         @connection ||= Connection.new(@options)
         @connection.send_request(method, target, body: body, seconds: seconds)
-        content = String.new
-        content << response.feed(@connection.read(seconds)) until response.complete?
-        content
+        parts = []
+        parts.concat(response.feed(@connection.read(seconds))) until response.complete?
+        parts.join
       rescue *Connection::LOST
         close
         raise

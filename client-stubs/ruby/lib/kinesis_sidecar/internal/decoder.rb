@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # frozen_string_literal: true
 
-require "json"
 require "kinesis_sidecar/internal/line"
 require "kinesis_sidecar/internal/protocol_error"
 
 module KinesisSidecar
   module Internal
-    # Turns the bytes of an NDJSON stream into messages.
+    # Turns the bytes of an NDJSON stream into control events and lines of records.
     class Decoder
       MEDIA_TYPE = "application/x-ndjson"
       FRAME_BYTES_MAX = 32 << 20
@@ -15,18 +14,18 @@ module KinesisSidecar
       def initialize(frame_bytes_max = FRAME_BYTES_MAX)
         @frame_bytes_max = frame_bytes_max
         @rest = String.new
-        @first = nil # Line of the batch.
+        @head = nil   # Members of the first record of the batch.
+        @mark = "\n"  # Text in the lines of the batch. No line has a line end.
       end
 
       # @param data [String] binary
-      # @yieldparam batch_id [String, nil] nil: the message is a control event
-      # @yieldparam message [Line, Hash]
-      # @yieldparam bytes [Integer] the length of the line
+      # @yieldparam message [Hash] a control event; or the first record of a batch
+      # @yieldparam lines [Array<String>, nil] nil: the message is a control event; or further lines of the batch
       def feed(data, &block)
         lines = data.include?("\n") ? take_lines(data) : keep(data)
         raise ProtocolError, "a line has more than #{@frame_bytes_max} bytes" if @rest.bytesize > @frame_bytes_max
 
-        lines.each { |line| decode(line, &block) unless line.empty? }
+        decode(lines, &block)
       end
 
       private
@@ -43,27 +42,44 @@ module KinesisSidecar
         []
       end
 
-      def decode(line)
-        message = @first&.followed_by(line) || first(line) || parse(line)
-        if message.is_a?(Hash) && message.fetch("type", "record") != "record"
-          yield nil, message, 0
-        else
-          yield message["batch_id"], message, line.bytesize
+      def decode(lines)
+        found = []
+        lines.each do |line|
+          if line.include?(@mark) && usual?(line)
+            found << line
+          elsif !line.empty?
+            yield @head, found unless found.empty?
+            found = []
+            message = parse(line)
+            record?(message) ? found << first_line(line, message) : yield(message, nil)
+          end
         end
+        yield @head, found unless found.empty?
       end
 
-      def first(line)
-        @first = Line.of(line)
+      def usual?(line)
+        line.start_with?(Line::START) && line.end_with?(Line::FINISH)
       end
 
       def parse(line)
-        message = JSON.parse(line.force_encoding(Encoding::UTF_8))
-        raise ProtocolError, "a line is not a JSON object" unless message.is_a?(Hash)
-        return message if message.fetch("type", "record") != "record" || (message["batch_id"] && message["shard_id"])
-
-        raise ProtocolError, "a record has no batch_id or no shard_id"
+        message = Line.head(line)
+        message.is_a?(Hash) ? message : raise(ProtocolError, "a line is not a JSON object")
       rescue JSON::ParserError => e
         raise ProtocolError, "a line is not JSON: #{e.message[0, 100]}"
+      end
+
+      def record?(message)
+        return false unless message.fetch("type", "record") == "record"
+        return true if message["batch_id"] && message["shard_id"]
+
+        raise ProtocolError, "a record has no batch_id or no shard_id"
+      end
+
+      # Begins a batch.
+      def first_line(line, message)
+        @head = message
+        @mark = Line.mark(message["batch_id"])
+        usual?(line) ? line : Line.of(Line.parse(line))
       end
     end
   end

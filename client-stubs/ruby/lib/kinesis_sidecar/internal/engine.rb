@@ -4,6 +4,7 @@
 require "kinesis_sidecar/internal/group"
 require "kinesis_sidecar/internal/hold"
 require "kinesis_sidecar/internal/holds"
+require "kinesis_sidecar/internal/line"
 require "kinesis_sidecar/internal/outbox"
 require "kinesis_sidecar/internal/resolved"
 
@@ -11,12 +12,12 @@ module KinesisSidecar
   module Internal
     # The state of one consumer, without I/O and without a clock: what the stream brings, and what the app may have. The thread
     # that reads calls it. Records, and the code that hands records out, run in other threads: they use `outcomes`, `decided`,
-    # `extend_deadline`, `ack_persisted`, `begin?`, `held?`, `crowded?` and `scope_of` alone.
+    # `extend_deadline`, `ack_persisted`, `held?`, `crowded?` and `scope_of` alone.
     class Engine
       HEARTBEATS_MISSED = 3
       HEARTBEAT_SECONDS = 10.0
 
-      # The records that have an outcome which the engine has not processed.
+      # The records that have an outcome which the engine has not processed. MRI appends and shifts atomically.
       attr_reader :outcomes
       # Whether the sidecar accepts settlements.
       attr_reader :session_open
@@ -30,13 +31,13 @@ module KinesisSidecar
         @hand_out = hand_out
         @wake = wake
         @persist = persist
-        @outcomes = Thread::Queue.new
+        @outcomes = []
         @holds = Holds.new
         @outbox = Outbox.new(options, @holds)
         @session_open = false
         @heartbeat = HEARTBEAT_SECONDS
         @group = nil # Of the last record.
-        @scopes = Hash.new { |scopes, shard_id| scopes[shard_id] = [] }
+        @groups_begun = 0
         @adoptable = {} # By identity: records that the app has, and whose session has ended.
         @stale = 0
         @failed = 0
@@ -60,13 +61,6 @@ module KinesisSidecar
         @persist.call(record)
       end
 
-      # Marks the record as begun. False: it is not the app's any more, because it is redelivered.
-      def begin?(record)
-        return false if record.outcome || !record.group.current
-
-        record.begun = true
-      end
-
       def held?(scope)
         @holds.held?(scope)
       end
@@ -81,16 +75,10 @@ module KinesisSidecar
       end
 
       # @return [String, nil] nil: no retry takes the record back
-      def scope_of(message, group)
-        return if @options.ordering == "none" || message["redriven"]
-        return group.shard_id if @options.ordering == "shard"
+      def scope_of(line, shard_id)
+        return if @options.ordering == "none" || Line.redriven?(line)
 
-        lane = message["lane"].to_i
-        group.scopes[lane] ||= "#{group.shard_id}/#{lane}"
-      end
-
-      def barriers_seen
-        @holds.barriers_seen
+        @options.ordering == "key" ? "#{shard_id}/#{Line.number(line, "lane")}" : shard_id
       end
 
       # --- The stream ---
@@ -98,17 +86,7 @@ module KinesisSidecar
       # Takes what the decoder found in the bytes.
       # @raise [SessionTakenOver]
       def receive(decoder, data, now)
-        records = []
-        decoder.feed(data) do |batch_id, message, bytes|
-          if batch_id.nil?
-            records = hand(records)
-            event(message, now)
-          else
-            record = take(batch_id, message, bytes, now)
-            records << record if record
-          end
-        end
-        hand(records)
+        decoder.feed(data) { |message, lines| lines ? take(message, lines, now) : event(message, now) }
       end
 
       # The connection of the stream has ended. The session accepts settlements until the next one begins.
@@ -159,22 +137,16 @@ module KinesisSidecar
 
       private
 
-      def hand(records)
+      def take(head, lines, now)
+        @group = next_group(head, now) unless @group && @group.batch_id == head["batch_id"]
+        records = @group.add(lines)
+        records = records.reject { |record| adopt(record) } unless @adoptable.empty?
         @hand_out.call(records) unless records.empty?
-        []
       end
 
-      # @return [Record, nil] nil: the app has the record already
-      def take(batch_id, message, bytes, now)
-        @group = next_group(batch_id, message["shard_id"], now) unless @group && @group.batch_id == batch_id
-        record = Record.new(message, self, @group)
-        @group.add(record, bytes)
-        record unless !@adoptable.empty? && adopt(record)
-      end
-
-      def next_group(batch_id, shard_id, now)
+      def next_group(head, now)
         close_group
-        group = Group.new(batch_id, shard_id, @scopes[shard_id], now)
+        group = Group.new(self, head["batch_id"], head["shard_id"], @groups_begun += 1, now)
         @outbox.groups[group] = true
         group
       end
@@ -199,7 +171,7 @@ module KinesisSidecar
       end
 
       def barrier(number)
-        @holds.barrier_seen(number.to_i)
+        @holds.barrier_passed(number.to_i, @group ? [@group.number, @group.records.size] : [@groups_begun + 1, 0])
         resolve
       end
 
@@ -231,19 +203,18 @@ module KinesisSidecar
         record = @adoptable.delete(redelivery.identity)
         return false unless record
 
-        record.adopt(redelivery)
-        record.group.records[-1] = record
+        records = redelivery.group.records
+        records[records.rindex { |one| one.equal?(redelivery) }] = record
+        record.adopt(redelivery.line, redelivery.group)
         hold(record) if record.outcome == :retry
         @outcomes << record if record.outcome
         true
       end
 
       def drain(now)
-        until @outcomes.empty?
-          record = @outcomes.pop
-          next if record.processed
+        @outcomes.shift(@outcomes.size).each do |record|
+          next unless record.process
 
-          record.processed = true
           record.group.live ? @outbox.add(record, now) : lost(record)
         end
       end
@@ -271,12 +242,12 @@ module KinesisSidecar
         return if holds.empty?
 
         @outbox.groups.each_key do |group|
-          group.records.each do |record|
-            next if record.begun || record.outcome || record.scope != scope
-            next unless holds.any? { |hold| hold.takes_back?(record) }
+          group.records.each_with_index do |record, index|
+            next if record.begun? || record.outcome || record.scope != scope
+            next unless holds.any? { |hold| hold.takes_back?(record, [group.number, index]) }
 
-            record.outcome = :taken_back
-            group.open -= 1
+            record.take_back
+            group.divide
           end
         end
       end

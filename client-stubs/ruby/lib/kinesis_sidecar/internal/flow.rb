@@ -20,7 +20,7 @@ module KinesisSidecar
       def each
         loop do
           while (record = @ready.shift)
-            next if set_aside?(record) || !@engine.begin?(record)
+            next if set_aside?(record) || !record.begin
 
             yield record
             return if @source.stopped?

@@ -5,37 +5,45 @@ module KinesisSidecar
   module Internal
     # The records of one batch_id.
     class Group
-      attr_reader :batch_id, :shard_id, :scopes, :since, :records, :unsent
-      attr_accessor :open, :bytes, :acked, :whole, :current, :live
+      attr_reader :engine, :outcomes, :batch_id, :shard_id, :number, :since, :records, :unsent
+      attr_accessor :open, :bytes, :mixed, :whole, :current, :live
 
-      def initialize(batch_id, shard_id, scopes, now)
+      # @param engine [Engine]
+      # @param number [Integer] counts the groups of the consumer
+      def initialize(engine, batch_id, shard_id, number, now)
+        @engine = engine
+        @outcomes = engine.outcomes
         @batch_id = batch_id
         @shard_id = shard_id
-        @scopes = scopes # Of the shard, by lane.
+        @number = number
         @since = now
         @records = []
         @unsent = []     # Acknowledged records that are not sent.
         @open = 0        # Records without an outcome.
         @bytes = 0       # Of the lines of the records.
-        @acked = 0       # Records that the app has acknowledged.
+        @mixed = false   # A record has another outcome than an acknowledgement.
         @whole = false   # No further record of the batch follows.
         @current = true  # The app may begin its records: their connection and their lease are there.
         @live = true     # The sidecar accepts settlements: their session is there.
       end
 
-      def add(record, bytes)
-        @records << record
-        @open += 1
-        @bytes += bytes
+      # @return [Array<Record>] the records of the lines
+      def add(lines)
+        added = lines.map { |line| Record.new(line, self) }
+        @records.concat(added)
+        @open += added.size
+        @bytes += lines.sum(&:bytesize)
+        added
       end
 
-      def acknowledge(record)
-        @acked += 1
-        @unsent << record
+      # The record gets another outcome than an acknowledgement.
+      def divide
+        @open -= 1
+        @mixed = true
       end
 
       def acked_whole?
-        @whole && @acked == @records.size
+        settled? && !@mixed
       end
 
       def settled?

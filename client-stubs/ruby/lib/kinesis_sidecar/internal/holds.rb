@@ -8,12 +8,9 @@ module KinesisSidecar
     #
     # The threads of the app call `add`, `held?` and `none?`. The lock guards them against the thread that reads.
     class Holds
-      attr_reader :barriers_seen
-
       def initialize
         @by_scope = {}
         @lock = Mutex.new
-        @barriers_seen = 0
         @barriers_sent = 0
       end
 
@@ -49,15 +46,15 @@ module KinesisSidecar
         end
       end
 
-      # A request that was repeated has its barrier twice.
-      def barrier_seen(number)
-        @barriers_seen = [@barriers_seen, number].max
+      # @param place [Array] of the next record on the stream
+      def barrier_passed(number, place)
+        @lock.synchronize { @by_scope.each_value { |holds| holds.each { |hold| hold.barrier_passed(number, place) } } }
       end
 
       # Begins a session.
       # @return [Array<String>] the scopes that were held
       def reset
-        @barriers_seen = @barriers_sent = 0
+        @barriers_sent = 0
         @lock.synchronize do
           scopes = @by_scope.keys
           @by_scope.clear
@@ -73,7 +70,7 @@ module KinesisSidecar
         return [] if none?
 
         @lock.synchronize do
-          resolved = @by_scope.select { |_, holds| holds.all? { |hold| hold.resolved?(@barriers_seen) } }
+          resolved = @by_scope.select { |_, holds| holds.all?(&:resolved?) }
           resolved.each do |scope, holds|
             yield scope, holds.select(&:accepted)
             @by_scope.delete(scope)

@@ -72,7 +72,7 @@ module KinesisSidecar
 
       def work
         while (record = @ready.pop)
-          @handler.call(record) if !@source.stopped? && @engine.begin?(record)
+          @handler.call(record) if !@source.stopped? && record.begin
           leave(record.scope) if record.scope
           @source.hurry
         end

@@ -1,78 +1,75 @@
 # SPDX-License-Identifier: Apache-2.0
 # frozen_string_literal: true
 
+require "json"
+
 module KinesisSidecar
   module Internal
-    # A line of a record in the usual form of the sidecar. Its members are cut out of the line when they are asked for, because to
-    # parse all of them takes most of the CPU time of a record. A line of another form (escapes, further members) has to be parsed
-    # as JSON.
-    #
-    # The first line of a batch is matched as a whole. The next lines of the batch have the same text between ack_id and sequence
-    # number: to compare it and to match the rest costs less.
-    class Line
+    # Reads members of the line of a record. To parse all members takes most of the CPU time of a record, so that they are parsed
+    # when the app asks for them. A quote within a JSON text is escaped: `"name":` is always a member.
+    module Line
+      # Lines of records begin and end so. `Line.of` makes such lines of others.
       START = '{"type":"record","ack_id":"'
-      TAIL = /(?<sequence_number>\d+)","sub_sequence_number":(?<sub_sequence_number>\d+),"partition_key":"(?<partition_key>[^"\\]*)",
-        "approximate_arrival_timestamp":"(?<approximate_arrival_timestamp>[^"\\]*)","attempt":(?<attempt>\d+),
-        (?:"lane":(?<lane>\d+),)?"data":"/nx
-      HEAD = /\A\{"type":"record","ack_id":"(?<ack_id>[^"]+)","batch_id":"(?<batch_id>[\w-]+)","stream":"(?<stream>[^"\\]*)",
-        "shard_id":"(?<shard_id>[\w-]+)","epoch":(?<epoch>\d+),"sequence_number":"#{TAIL}/nx
-      NAMES = HEAD.names.freeze
-      TAIL_HERE = /\G#{TAIL}/nx
+      FINISH = "}"
+      DATA = ',"data":"'
+      private_constant :DATA
 
-      # @param line [String] binary
-      # @return [Line, nil] nil: the line has another form
-      def self.of(line)
-        head = HEAD.match(line)
-        data_at = data_at(line) if head
-        new(line, data_at, head["batch_id"], head) if data_at
-      end
-
-      # @return [Integer, nil] the index of the content of the last member; nil: the last member is not the data
-      def self.data_at(line)
-        quote = line.rindex('"', -3)
-        quote + 1 if line.end_with?('"}') && line.byteslice(quote - 7, 7) == '"data":'
-      end
-
-      def initialize(line, data_at, batch_id, head = nil)
-        @line = line
-        @data_at = data_at
-        @batch_id = batch_id
-        @head = head
-      end
-
-      # @param line [String] binary
-      # @return [Line, nil] the line as a next one of the batch that this line begins; nil: it has to be matched as a whole
-      def followed_by(line)
-        return unless line.start_with?(START)
-
-        ack_id_end = line.index('"', START.bytesize)
-        return unless ack_id_end && line.index(mark, ack_id_end) == ack_id_end
-        return unless line.match?(TAIL_HERE, ack_id_end + mark.bytesize)
-
-        data_at = Line.data_at(line)
-        Line.new(line, data_at, @batch_id) if data_at
-      end
-
-      # @return [String, nil] the member; numbers are text
-      def [](name)
-        case name
-        when "batch_id" then @batch_id
-        when "data" then @line.byteslice(@data_at, @line.bytesize - @data_at - 2)
-        else member(name)
+      class << self
+        # @param message [Hash] a record
+        # @return [String] its line, with the members in the order of the sidecar
+        def of(message)
+          first = { "type" => "record", "ack_id" => message["ack_id"].to_s, "batch_id" => message["batch_id"].to_s }
+          JSON.generate(first.merge(message)).b
         end
-      end
 
-      private
+        # @return [String] the text that only the lines of the batch contain
+        def mark(batch_id)
+          "\",\"batch_id\":#{JSON.generate(batch_id)},".b
+        end
 
-      # A line in the usual form has no other members.
-      def member(name)
-        @head ||= HEAD.match(@line)
-        @head[name]&.force_encoding(Encoding::UTF_8) if NAMES.include?(name)
-      end
+        def ack_id(line)
+          line.byteslice(START.bytesize...line.index('"', START.bytesize))
+        end
 
-      # The text between ack_id and sequence number.
-      def mark
-        @mark ||= @line.byteslice(@head.end("ack_id")...@head.begin("sequence_number"))
+        # @return [Integer] a member that is a number; 0 if it is absent
+        def number(line, name)
+          line[/"#{name}":(\d+)/n, 1].to_i
+        end
+
+        def redriven?(line)
+          line.include?('"redriven":true')
+        end
+
+        # @return [String] the bytes of the app
+        def data(line)
+          at = line.index(DATA)
+          return decode(line.byteslice(at + DATA.bytesize, line.bytesize - at - DATA.bytesize - 2)) if at && data_last?(line, at)
+
+          decode(parse(line).fetch("data", ""))
+        end
+
+        # @return [Hash] the members; without `data` if it is the last one
+        # @raise [JSON::ParserError]
+        def head(line)
+          at = line.index(DATA)
+          parse(at && data_last?(line, at) ? line.byteslice(0, at) << "}" : line)
+        end
+
+        # @return [Object]
+        # @raise [JSON::ParserError]
+        def parse(line)
+          JSON.parse(line.dup.force_encoding(Encoding::UTF_8))
+        end
+
+        private
+
+        def decode(base64)
+          base64.unpack1("m0")
+        end
+
+        def data_last?(line, at)
+          line.index('"', at + DATA.bytesize) == line.bytesize - 2
+        end
       end
     end
   end

@@ -42,7 +42,7 @@ module KinesisSidecar
       # @return [Array<Record>] the records that the app has, and those whose outcome the sidecar has not confirmed
       def unconfirmed
         begun = @groups.keys.flat_map do |group|
-          group.live ? group.records.select { |record| record.begun && record.outcome.nil? } : []
+          group.live ? group.records.select { |record| record.begun? && !record.processed? } : []
         end
         begun + @acked.keys.flat_map(&:unsent) + @urgent + (@pending ? @pending.records : [])
       end
@@ -50,11 +50,14 @@ module KinesisSidecar
       # The record has an outcome.
       def add(record, now)
         group = record.group
-        group.open -= 1
-        return @urgent << record unless record.outcome == :ack
+        unless record.outcome == :ack
+          group.divide
+          return @urgent << record
+        end
 
-        @acked[group] ||= now
-        group.acknowledge(record)
+        group.open -= 1
+        @acked[group] = now if group.unsent.empty?
+        group.unsent << record
         @unsent += 1
       end
 
@@ -129,9 +132,10 @@ module KinesisSidecar
         end
       end
 
-      # A batch whose records were all acknowledged is one item. Of other batches the records that have waited long enough go out.
+      # A batch whose records were all acknowledged is one item. Of other batches the records go out that have waited long enough,
+      # and those whose credit cannot wait.
       def add_acks(request, now, everything)
-        at_once = everything || crowded?(0)
+        at_once = everything || (crowded?(0) && @acked.each_key.none?(&:acked_whole?))
         @acked.to_a.each do |group, since|
           break if request.room.zero?
 

@@ -6,7 +6,7 @@ require "kinesis_sidecar/internal/protocol_error"
 
 module KinesisSidecar
   module Internal
-    # Parses one response of HTTP/1.1. `feed` returns the new bytes of the body.
+    # Parses one response of HTTP/1.1. `feed` returns the new parts of the body.
     class Response
       HEAD_BYTES_MAX = 64 << 10
 
@@ -31,11 +31,11 @@ module KinesisSidecar
       end
 
       # @param data [String] binary
-      # @return [String]
+      # @return [Array<String>]
       def feed(data)
         unless status
           @buffer << data
-          return "" unless read_head
+          return [] unless read_head
 
           data = @buffer
           @buffer = String.new
@@ -82,20 +82,20 @@ module KinesisSidecar
       end
 
       def feed_plain(data)
-        return data unless @left
+        return [data] unless @left
 
-        body = data.byteslice(0, @left)
-        @left -= body.bytesize
+        part = data.byteslice(0, @left)
+        @left -= part.bytesize
         @complete = @left.zero?
-        body
+        [part]
       end
 
       def feed_chunks(data)
         data = @buffer << data unless @buffer.empty?
-        body = String.new(capacity: data.bytesize)
+        parts = []
         at = 0
         while at < data.bytesize && !complete?
-          following = @left ? take_chunk(data, at, body) : begin_chunk(data, at)
+          following = @left ? take_chunk(data, at, parts) : begin_chunk(data, at)
           break unless following
 
           at = following
@@ -103,13 +103,13 @@ module KinesisSidecar
         @buffer = data.byteslice(at..)
         raise ProtocolError, "the head of a chunk is too long" if @buffer.bytesize > HEAD_BYTES_MAX
 
-        body
+        parts
       end
 
       # @return [Integer] the index after the part of the chunk
-      def take_chunk(data, at, body)
+      def take_chunk(data, at, parts)
         part = data.byteslice(at, @left)
-        body << part
+        parts << part
         @left -= part.bytesize
         if @left.zero?
           @left = nil

@@ -139,19 +139,17 @@ module KinesisSidecar
 
       def receive(connection, response, decoder, now)
         data = connection.read_available or return
-        body = response.feed(data)
-        raise response.refusal(rest_of(connection, response, body)) if response.status && response.status >= 400
+        parts = response.feed(data)
+        raise response.refusal(rest_of(connection, response, parts)) if response.status && response.status >= 400
 
-        unless body.empty?
-          @attempts = 0
-          @engine.receive(decoder, body, now)
-        end
+        @attempts = 0 unless parts.empty?
+        parts.each { |part| @engine.receive(decoder, part, now) }
         raise ProtocolError, "the sidecar ended the stream" if response.complete?
       end
 
-      def rest_of(connection, response, body)
-        body += response.feed(connection.read(Connection::CONNECT_SECONDS)) until response.complete?
-        body
+      def rest_of(connection, response, parts)
+        parts += response.feed(connection.read(Connection::CONNECT_SECONDS)) until response.complete?
+        parts.join
       end
 
       # @return [Float] seconds until the next attempt

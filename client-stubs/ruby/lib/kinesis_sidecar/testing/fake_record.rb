@@ -6,16 +6,15 @@ module KinesisSidecar
     # A record of Testing.record.
     # @api private
     class FakeRecord < Record
-      # Stands for the engine of one record.
+      # Stands for the group and the engine of one record.
       class Engine
         # @return [#call, nil] gets the record when it has an outcome
         attr_accessor :settled
 
-        def barriers_seen
-          0
+        # The group of the record.
+        def engine
+          self
         end
-
-        def scope_of(*); end
 
         # Record#ack appends to it.
         def outcomes
@@ -38,18 +37,18 @@ module KinesisSidecar
       private_constant :Engine
 
       def initialize(message)
-        super(message, Engine.new, nil)
+        super(Internal::Line.of(message), Engine.new)
       end
 
       # The block gets the record when it has an outcome.
       def on_settled(&block)
-        @engine.settled = block
+        @group.settled = block
         self
       end
 
       # @return [FakeRecord] the next delivery
       def redelivery
-        self.class.new(@message.merge("attempt" => attempt + 1))
+        self.class.new(Internal::Line.parse(@line).merge("attempt" => attempt + 1))
       end
     end
   end

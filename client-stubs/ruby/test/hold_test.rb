@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+# frozen_string_literal: true
+
+require "test_helper"
+
+# The effect of a retry on the other records of its scope.
+class HoldTest < TestCase
+  Retried = Struct.new(:position)
+
+  def setup
+    @hold = KinesisSidecar::Internal::Hold.new(Retried.new([5, 0]))
+    @hold.barrier = 3
+  end
+
+  def takes_back?(number, place)
+    @hold.takes_back?(Retried.new([number, 0]), place)
+  end
+
+  def test_accepted_retry_waits_for_its_barrier
+    @hold.accepted = true
+    @hold.barrier_passed(2, [1, 0])
+    refute_predicate @hold, :resolved?
+    @hold.barrier_passed(3, [4, 2])
+    assert_predicate @hold, :resolved?
+  end
+
+  def test_refused_retry_waits_for_nothing_and_takes_nothing_back
+    @hold.accepted = false
+    assert_predicate @hold, :resolved?
+    refute takes_back?(6, [1, 0])
+  end
+
+  def test_later_records_before_the_first_barrier_are_taken_back
+    @hold.accepted = true
+    @hold.barrier_passed(3, [4, 2])
+    @hold.barrier_passed(3, [9, 0])
+    assert takes_back?(6, [4, 1])
+    refute takes_back?(4, [4, 1])
+    refute takes_back?(6, [4, 2])
+  end
+end
