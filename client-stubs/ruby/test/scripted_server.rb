@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # frozen_string_literal: true
 
-# A server that a test scripts. `stream` adds the answer of the next stream: lines (hashes) or bytes, or a refusal. A stream stays
-# open after its last item; the item nil ends it. Settle requests are kept in `settles`; `settle_answers` are used first.
+# A server that a test scripts. `stream` adds the answer of the next stream: lines (hashes) or bytes, or a refusal. A
+# stream stays open after its last item; the item nil ends it. Settle requests are kept in `settles`; `settle_answers`
+# are used first.
 class ScriptedServer
   SESSION = { "type" => "session", "session" => "orders", "client_id" => "orders", "boot_id" => "1", "max_in_flight" => 1000,
               "max_in_flight_bytes" => 1 << 24, "ack_deadline_ms" => 60_000, "heartbeat_ms" => 10_000 }.freeze

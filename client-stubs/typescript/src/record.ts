@@ -14,6 +14,23 @@ export interface RetryOptions {
     reason?: string;
 }
 
+/** The members of a record as JSON. */
+export interface RecordObject {
+    stream: string;
+    shardId: string;
+    sequenceNumber: string;
+    subSequenceNumber: number;
+    epoch: number;
+    attempt: number;
+    partitionKey: string;
+    /** ISO 8601. */
+    arrivedAt: string;
+    aggregated: boolean;
+    redriven: boolean;
+    /** Base64. */
+    data: string;
+}
+
 /** @internal What takes the outcomes of records: a consumer, or a test. */
 export interface Settler {
     /** The record has an outcome. */
@@ -156,9 +173,31 @@ export class KinesisRecord {
         if (!this.outcome) this.group.settler.extend(this, durationMs);
     }
 
+    /** Returns the members as a plain object that JSON can hold. */
+    toJSON(): RecordObject {
+        return { ...this.members(), arrivedAt: this.arrivedAt.toISOString(), data: this.data.toString("base64") };
+    }
+
     [inspect.custom](): object {
-        const { stream, shardId, sequenceNumber, partitionKey, attempt, data } = this;
-        return { stream, shardId, sequenceNumber, partitionKey, attempt, data };
+        return this.members();
+    }
+
+    private members() {
+        const { stream, shardId, sequenceNumber, subSequenceNumber, epoch, attempt } = this;
+        const { partitionKey, arrivedAt, aggregated, redriven, data } = this;
+        return {
+            stream,
+            shardId,
+            sequenceNumber,
+            subSequenceNumber,
+            epoch,
+            attempt,
+            partitionKey,
+            arrivedAt,
+            aggregated,
+            redriven,
+            data,
+        };
     }
 
     private settle(outcome: Outcome, options: RetryOptions): void {

@@ -5,7 +5,7 @@ import { SidecarError } from "./errors.js";
 import type { ConsumerEvent, SessionEvent } from "./events.js";
 import { Holds } from "./holds.js";
 import type { Inbox } from "./inbox.js";
-import { identityOf, type Group, type KinesisRecord, type Outcome, type Settler } from "./record.js";
+import { identityOf, isLater, type Group, type KinesisRecord, type Outcome, type Settler } from "./record.js";
 
 const SETTLE_PATH = "/v1/records/settle";
 const ITEMS_MAX = 1000;
@@ -100,6 +100,8 @@ export class SessionSettler implements Settler {
     private pending: SettleRequest | undefined;
     /** By identity: records that the app has, or whose outcome is not confirmed, and whose session has ended. */
     private readonly unconfirmed = new Map<string, KinesisRecord>();
+    /** By shard: the first record of its last batch in the session. */
+    private readonly heads = new Map<string, KinesisRecord>();
     private persistedWaiters: { record: KinesisRecord; resolve: (covered: boolean) => void }[] = [];
     private waitingForTable = false;
     private sending: Promise<void> | undefined;
@@ -140,15 +142,13 @@ export class SessionSettler implements Settler {
     /** The connection is lost: the app gets none of the records that wait, because they are redelivered. */
     disconnected(): void {
         for (const record of this.live()) if (!record.taken) this.drop(record);
-        // Further records of the batch may be lost: its id would acknowledge them too.
-        this.current = undefined;
         this.flush();
     }
 
     /** Takes a record that arrived. Returns false if its outcome is that of an earlier delivery. */
     receive(record: KinesisRecord, batchId: string): boolean {
         let group = this.current;
-        if (group?.batchId !== batchId) group = this.nextGroup(batchId);
+        if (group?.batchId !== batchId) group = this.nextGroup(batchId, record);
         record.group = group!;
         record.barrier = this.holds.barrier;
         group!.open++;
@@ -204,7 +204,7 @@ export class SessionSettler implements Settler {
     }
 
     /** Ends the current group. Events are no sign of that: they may be between its records. */
-    private nextGroup(batchId: string): Delivered {
+    private nextGroup(batchId: string, first: KinesisRecord): Delivered {
         const before = this.current;
         if (before) {
             before.whole = true;
@@ -212,6 +212,7 @@ export class SessionSettler implements Settler {
         }
         this.current = new Delivered(this, batchId, this.generation, performance.now());
         this.groups.add(this.current);
+        this.heads.set(first.shardId, first);
         return this.current;
     }
 
@@ -250,14 +251,20 @@ export class SessionSettler implements Settler {
 
     private keepUnconfirmed(): void {
         for (const [identity, record] of this.unconfirmed) {
-            if (!record.outcome) continue;
-            // The last session did not redeliver it.
+            if (!this.isSettled(record)) continue;
             this.unconfirmed.delete(identity);
             if (!record.sent) this.stale++;
         }
         for (const record of this.live())
             if (record.taken && !record.sent) this.unconfirmed.set(identityOf(record), record);
         for (const record of this.pending?.records ?? []) this.unconfirmed.set(identityOf(record), record);
+        this.heads.clear();
+    }
+
+    /** True if the session did not redeliver the record, but a later one of its shard. A redriven one has no order. */
+    private isSettled(record: KinesisRecord): boolean {
+        const head = this.heads.get(record.shardId);
+        return record.outcome !== undefined && (record.redriven || (head !== undefined && isLater(head, record)));
     }
 
     /** Returns whether the app has an earlier delivery of the record. Its outcome settles the redelivery. */
@@ -312,7 +319,8 @@ export class SessionSettler implements Settler {
             if (!record.outcome)
                 request.items.push({ ack_id: record.ackId, outcome: "extend", delay_ms: Math.ceil(durationMs) });
         for (const record of this.others.splice(0, OTHERS_MAX)) this.takeOther(record, request);
-        this.takeAcks(request);
+        // A refusal of another outcome must not take acknowledgements along.
+        if (request.records.length === 0) this.takeAcks(request);
         return request;
     }
 
@@ -327,9 +335,8 @@ export class SessionSettler implements Settler {
 
     /** Moves acknowledgements to a request: whole groups by their batch id, others by ack id if they are due. */
     private takeAcks(request: SettleRequest): void {
-        const isDue = this.ackDue || request.items.length > 0;
         this.acks = this.acks.filter((group) => !this.takeWhole(group, request));
-        if (isDue || this.isCrowded) this.acks = this.acks.filter((group) => !this.takeOneByOne(group, request));
+        if (this.ackDue || this.isCrowded) this.acks = this.acks.filter((group) => !this.takeOneByOne(group, request));
         if (this.acks.length === 0) this.ackDue = false;
     }
 

@@ -54,10 +54,11 @@ export interface RecordLike {
     key?: string;
     attempt?: number;
     lane?: number;
+    redriven?: boolean;
     data?: string | Buffer;
 }
 
-export function recordFrame({ n, ackId, batchId, shardId, key, attempt, lane, data }: RecordLike): Buffer {
+export function recordFrame({ n, ackId, batchId, shardId, key, attempt, lane, redriven, data }: RecordLike): Buffer {
     return frame(
         2,
         message(
@@ -71,6 +72,7 @@ export function recordFrame({ n, ackId, batchId, shardId, key, attempt, lane, da
             [9, 1763685600123],
             [10, attempt ?? 1],
             [12, data ?? JSON.stringify({ n })],
+            ...(redriven ? ([[13, 1]] as Member[]) : []),
             ...(lane ? ([[14, lane]] as Member[]) : []),
         ),
     );

@@ -5,20 +5,12 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, test } from "node:test";
+import { test } from "node:test";
+import { Consumer, SessionTakenOver, SidecarError, type KinesisRecord } from "kinesis-sidecar";
+import { collect, consumerOf, consumers, events, sidecar } from "./harness.js";
 import {
-    Consumer,
-    SessionTakenOver,
-    SidecarError,
-    type ConsumerEvent,
-    type ConsumerOptions,
-    type KinesisRecord,
-} from "kinesis-sidecar";
-import {
-    ScriptedSidecar,
     accepted,
     answerJson,
-    barrierFrame,
     endedFrame,
     frame,
     heartbeatFrame,
@@ -29,37 +21,8 @@ import {
     until,
 } from "./scripted.js";
 
-let sidecar: ScriptedSidecar;
-let events: ConsumerEvent[];
-let consumers: Consumer[];
-
-beforeEach(async () => {
-    sidecar = await new ScriptedSidecar().start();
-    events = [];
-    consumers = [];
-});
-
-afterEach(async () => {
-    await Promise.all(consumers.map((consumer) => consumer.close()));
-    sidecar.stop();
-});
-
-function consumerOf(options: ConsumerOptions = {}): Consumer {
-    const onEvent = (event: ConsumerEvent) => void events.push(event);
-    const consumer = new Consumer("me", { url: sidecar.url, ackIntervalMs: 5, onEvent, ...options });
-    consumers.push(consumer);
-    return consumer;
-}
-
+const sessions = () => events.filter(({ type }) => type === "session").length;
 const disconnections = () => events.filter(({ type }) => type === "disconnected");
-const sequenceNumbersOf = (numbers: number[]) => numbers.map((n) => String(1000 + n));
-
-/** Runs a consumer that keeps the numbers of its records. */
-function collect(consumer: Consumer): { seen: number[]; done: Promise<void> } {
-    const seen: number[] = [];
-    const done = consumer.run((record) => void seen.push(record.json<{ n: number }>().n), { signals: false });
-    return { seen, done };
-}
 
 for (const status of [400, 401, 403, 404, 418]) {
     test(`stream_refused_with_${status}_ends_the_run_with_the_sentence`, async () => {
@@ -179,7 +142,7 @@ test("dropped_connection_drops_the_records_that_no_handler_began", async () => {
 });
 
 /** Runs a handler of record 1 that ends when the test says so, and has further sessions begin meanwhile. */
-async function handleAcrossSessions(sessions: number): Promise<{ begun: string[]; finish: () => void }> {
+async function handleAcrossSessions(count: number): Promise<{ begun: string[]; finish: () => void }> {
     const begun: string[] = [];
     const handler = { begun, finish: () => {} };
     const handle = async ({ sequenceNumber, attempt }: KinesisRecord) => {
@@ -190,9 +153,9 @@ async function handleAcrossSessions(sessions: number): Promise<{ begun: string[]
     await until("the stream is open", () => sidecar.streams.length === 1);
     sidecar.write(recordFrame({ n: 1 }));
     await until("the handler runs", () => begun.length === 1);
-    for (let session = 2; session <= sessions; session++) {
+    for (let session = 2; session <= count; session++) {
         sidecar.streams.at(-1)!.destroy();
-        await until("the next session began", () => events.filter(({ type }) => type === "session").length === session);
+        await until("the next session began", () => sessions() === session);
     }
     return handler;
 }
@@ -246,6 +209,72 @@ test("outcome_without_an_answer_settles_the_redelivery", async () => {
     await done;
 });
 
+for (const redelivered of [true, false])
+    for (const outcome of ["ack", "drop"] as const)
+        test(`${outcome}_without_an_answer_settles_the_redelivery_after_a_${redelivered ? "second" : "silent"}_session`, async () => {
+            sidecar.onSettle = (_request, response) => answerJson(response, 503, problem(503));
+            const seen: number[] = [];
+            void consumerOf().run(
+                (record) => {
+                    seen.push(record.json<{ n: number }>().n);
+                    if (outcome === "ack") record.ack();
+                    else record.drop();
+                },
+                { signals: false },
+            );
+            await until("the stream is open", () => sidecar.streams.length === 1);
+            sidecar.write(recordFrame({ n: 1 }));
+            await until("the settlement was refused for now", () => sidecar.settled.length > 0);
+            sidecar.streams[0]!.destroy();
+            await until("the second session began", () => sessions() === 2);
+            if (redelivered) {
+                sidecar.write(recordFrame({ n: 1, attempt: 2, batchId: "batch-2" }));
+                await until("it has no answer again", () => sidecar.items().some((item) => item.ack_id === "ack-1-2"));
+            }
+            sidecar.streams[1]!.destroy();
+            await until("the third session began", () => sessions() === 3);
+            sidecar.onSettle = (_request, response) => answerJson(response, 200, accepted);
+            const third = { batchId: "batch-3" };
+            sidecar.write(recordFrame({ n: 1, attempt: 3, ...third }), recordFrame({ n: 2, ...third }));
+            const expected = { ack_id: "ack-1-3", outcome };
+            await until("it is settled", () => sidecar.items().some((item) => item.ack_id === expected.ack_id));
+            await until("the next record is handled", () => seen.length > 1);
+            assert.deepEqual(seen, [1, 2]);
+            assert.deepEqual(
+                sidecar.items().find((item) => item.ack_id === expected.ack_id),
+                expected,
+            );
+        });
+
+test("record_that_ends_in_a_silent_session_is_settled_in_the_next", async () => {
+    const { begun, finish } = await handleAcrossSessions(2);
+    finish();
+    sidecar.streams[1]!.destroy();
+    await until("the third session began", () => sessions() === 3);
+    sidecar.write(recordFrame({ n: 1, attempt: 2 }), recordFrame({ n: 2 }));
+    await until("both records are acknowledged", () => sidecar.items().length === 2);
+    assert.deepEqual(begun, ["1001/1", "1002/1"]);
+    assert.equal(consumers[0]!.stale, 0);
+});
+
+test("outcome_is_forgotten_if_the_sidecar_goes_on_without_its_record", async () => {
+    sidecar.onSettle = (_request, response) => answerJson(response, 503, problem(503));
+    const { seen } = collect(consumerOf());
+    const next = async (n: number) => {
+        await until("the stream is open", () => sessions() === n);
+        sidecar.write(recordFrame({ n, batchId: `batch-${n}` }));
+        await until("the record is handled", () => seen.length === n);
+        await until("it has no answer", () => sidecar.items().some((item) => item.ack_id === `ack-${n}-1`));
+        sidecar.streams.at(-1)!.destroy();
+    };
+    await next(1);
+    await next(2);
+    await until("the third session began", () => sessions() === 3);
+    sidecar.write(recordFrame({ n: 1, attempt: 2, batchId: "batch-3" }));
+    await until("the record is handled again", () => seen.length === 3);
+    assert.deepEqual(seen, [1, 2, 1]);
+});
+
 test("silence_of_three_heartbeats_is_followed_by_a_new_connection", async () => {
     sidecar.onStream = (response) => sidecar.begin(response, sessionFrame({ heartbeatMs: 100 }));
     const { done } = collect(consumerOf());
@@ -262,78 +291,6 @@ test("unknown_event_is_reported_and_reading_goes_on", async () => {
     await until("the record is handled", () => seen.length === 1);
     assert.ok(events.some((event) => event.type === "unknown" && event.field === 77));
     consumers[0]!.stop();
-    await done;
-});
-
-for (const status of [409, 410]) {
-    test(`settle_request_refused_with_${status}_is_stale`, async () => {
-        const consumer = consumerOf();
-        sidecar.onSettle = (_request, response) => answerJson(response, status, problem(status, "session-fenced"));
-        const { done } = collect(consumer);
-        await until("the stream is open", () => sidecar.streams.length === 1);
-        sidecar.write(recordFrame({ n: 1 }), recordFrame({ n: 2 }), heartbeatFrame);
-        await until("both settlements are stale", () => consumer.stale === 2);
-        consumer.stop();
-        await done;
-    });
-}
-
-test("settle_request_refused_with_400_ends_the_run", async () => {
-    sidecar.onSettle = (_request, response) => answerJson(response, 400, problem(400));
-    const { done } = collect(consumerOf());
-    await until("the stream is open", () => sidecar.streams.length === 1);
-    sidecar.write(recordFrame({ n: 1 }));
-    await assert.rejects(done, (error: SidecarError) => error.status === 400);
-});
-
-test("settle_request_without_an_answer_is_repeated", async () => {
-    sidecar.onSettle = (_request, response) => {
-        if (sidecar.settled.length === 1) response.destroy();
-        else if (sidecar.settled.length === 2) answerJson(response, 503, problem(503));
-        else answerJson(response, 200, accepted);
-    };
-    const consumer = consumerOf();
-    const { done } = collect(consumer);
-    await until("the stream is open", () => sidecar.streams.length === 1);
-    sidecar.write(recordFrame({ n: 1 }));
-    await until("the request was sent three times", () => sidecar.settled.length === 3);
-    assert.deepEqual(sidecar.settled[2], sidecar.settled[0]);
-    consumer.stop();
-    await done;
-    assert.equal(consumer.stale, 0);
-});
-
-test("slow_answer_does_not_hold_up_the_handlers", async () => {
-    let answer: () => void = () => {};
-    sidecar.onSettle = (_request, response) => {
-        if (sidecar.settled.length > 1) answerJson(response, 200, accepted);
-        else answer = () => answerJson(response, 200, accepted);
-    };
-    const { seen, done } = collect(consumerOf());
-    await until("the stream is open", () => sidecar.streams.length === 1);
-    sidecar.write(recordFrame({ n: 1 }));
-    await until("the acknowledgement is on its way", () => sidecar.settled.length === 1);
-    sidecar.write(recordFrame({ n: 2 }), recordFrame({ n: 3 }));
-    await until("all records are handled", () => seen.length === 3);
-    answer();
-    await until("all records are acknowledged", () => sidecar.items().length >= 2);
-    consumers[0]!.stop();
-    await done;
-});
-
-test("refused_settlement_is_counted_and_reported", async () => {
-    const failed = [{ ack_id: "ack-1-1", reason: "EXPIRED", message: "too late" }];
-    sidecar.onSettle = (_request, response) => answerJson(response, 200, { ...accepted, failed });
-    const consumer = consumerOf();
-    const { done } = collect(consumer);
-    await until("the stream is open", () => sidecar.streams.length === 1);
-    sidecar.write(recordFrame({ n: 1 }));
-    await until("the failure is counted", () => consumer.failed === 1);
-    assert.deepEqual(
-        events.find(({ type }) => type === "settle_failed"),
-        { type: "settle_failed", ackId: "ack-1-1", reason: "EXPIRED", message: "too late" },
-    );
-    consumer.stop();
     await done;
 });
 
@@ -387,159 +344,24 @@ test("data_that_is_not_json_fails_the_handler_and_is_retried", async () => {
     await done;
 });
 
-test("complete_batch_is_acknowledged_by_its_batch_id", async () => {
-    const { done } = collect(consumerOf({ ackIntervalMs: 20 }));
-    await until("the stream is open", () => sidecar.streams.length === 1);
-    sidecar.write(recordFrame({ n: 1 }), recordFrame({ n: 2 }), recordFrame({ n: 3, batchId: "batch-2" }));
-    await until("all records are acknowledged", () => sidecar.items().length === 2);
-    assert.deepEqual(sidecar.items(), [
-        { batch_id: "batch-1", outcome: "ack" },
-        { ack_id: "ack-3-1", outcome: "ack" },
-    ]);
-    consumers[0]!.stop();
-    await done;
-});
-
-test("event_between_records_of_a_batch_does_not_complete_the_batch", async () => {
-    const { done } = collect(consumerOf());
-    await until("the stream is open", () => sidecar.streams.length === 1);
-    sidecar.write(recordFrame({ n: 1 }), recordFrame({ n: 2 }), heartbeatFrame);
-    await until("both records are acknowledged", () => sidecar.items().length === 2);
-    sidecar.write(recordFrame({ n: 3 }), recordFrame({ n: 4, batchId: "batch-2" }));
-    await until("all records are acknowledged", () => sidecar.items().length >= 4);
-    assert.deepEqual(sidecar.items().slice(0, 2), [
-        { ack_id: "ack-1-1", outcome: "ack" },
-        { ack_id: "ack-2-1", outcome: "ack" },
-    ]);
-    consumers[0]!.stop();
-    await done;
-});
-
-test("acknowledgements_leave_when_half_of_max_in_flight_waits", async () => {
-    sidecar.onStream = (response) => sidecar.begin(response, sessionFrame({ maxInFlight: 4 }));
-    const { done } = collect(consumerOf({ ackIntervalMs: 3_600_000 }));
-    await until("the stream is open", () => sidecar.streams.length === 1);
-    sidecar.write(recordFrame({ n: 1 }), recordFrame({ n: 2 }));
-    await until("both acknowledgements have left", () => sidecar.items().length === 2);
-    consumers[0]!.stop();
-    await done;
-});
-
-test("first_outcome_of_a_record_counts", async () => {
-    const consumer = consumerOf();
-    const done = consumer.run(
+test("redriven_record_is_handed_out_though_its_first_outcome_was_not_confirmed", async () => {
+    sidecar.onSettle = (_request, response) => answerJson(response, 503, problem(503));
+    const seen: boolean[] = [];
+    void consumerOf().run(
         (record) => {
-            record.drop();
-            record.retry();
-            throw new Error("too late");
+            seen.push(record.redriven);
+            record.deadLetter();
         },
         { signals: false },
     );
     await until("the stream is open", () => sidecar.streams.length === 1);
     sidecar.write(recordFrame({ n: 1 }));
-    await until("the record is settled", () => sidecar.items().length === 1);
-    consumer.stop();
-    await done;
-    assert.deepEqual(sidecar.items(), [{ ack_id: "ack-1-1", outcome: "drop" }]);
-});
-
-/** Iterates, retries record 1 at its first delivery, and keeps the deliveries. */
-function iterateWithRetry(consumer: Consumer): string[] {
-    const seen: string[] = [];
-    void (async () => {
-        for await (const record of consumer) {
-            seen.push(`${record.sequenceNumber}/${record.attempt}`);
-            if (record.sequenceNumber === "1001" && record.attempt === 1) record.retry({ delayMs: 7, reason: "why" });
-        }
-    })();
-    return seen;
-}
-
-test("accepted_retry_drops_later_records_that_came_before_the_barrier", async () => {
-    let answer: () => void = () => {};
-    sidecar.onSettle = (request, response) => {
-        if (request.barrier) answer = () => answerJson(response, 200, accepted);
-        else answerJson(response, 200, accepted);
-    };
-    const consumer = consumerOf();
-    const seen = iterateWithRetry(consumer);
-    await until("the stream is open", () => sidecar.streams.length === 1);
-    sidecar.write(recordFrame({ n: 1 }), recordFrame({ n: 2 }), recordFrame({ n: 3 }));
-    await until("the retry has left", () => sidecar.settled.length === 1);
-    assert.deepEqual(sidecar.settled[0]!.settlements, [
-        { ack_id: "ack-1-1", outcome: "retry", delay_ms: 7, reason: "why" },
-    ]);
-    const barrier = barrierFrame(sidecar.settled[0]!.barrier!);
-    sidecar.write(recordFrame({ n: 4 }), barrier);
-    sidecar.write(...[1, 2, 3, 4].map((n) => recordFrame({ n, attempt: 2, batchId: "batch-2" })), heartbeatFrame);
-    await until("the heartbeat arrived", () => events.some(({ type }) => type === "heartbeat"));
-    assert.deepEqual(seen, ["1001/1"]);
-    answer();
-    await until("all records are handled", () => seen.length === 5);
-    assert.deepEqual(seen, ["1001/1", "1001/2", "1002/2", "1003/2", "1004/2"]);
-});
-
-test("refused_retry_hands_the_later_records_out", async () => {
-    sidecar.onSettle = (request, response) => {
-        const failed = request.barrier ? [{ ack_id: "ack-1-1", reason: "EXPIRED", message: "" }] : [];
-        if (request.barrier) sidecar.write(barrierFrame(request.barrier));
-        answerJson(response, 200, { ...accepted, failed });
-    };
-    const consumer = consumerOf();
-    const seen = iterateWithRetry(consumer);
-    await until("the stream is open", () => sidecar.streams.length === 1);
-    sidecar.write(recordFrame({ n: 1 }), recordFrame({ n: 2 }), recordFrame({ n: 3 }));
-    await until("all records are handled", () => seen.length === 3);
-    assert.deepEqual(seen, ["1001/1", "1002/1", "1003/1"]);
-});
-
-test("retry_of_a_lane_holds_only_its_lane", async () => {
-    let answer: () => void = () => {};
-    sidecar.onSettle = (_request, response) => {
-        const respond = () => answerJson(response, 200, accepted);
-        if (sidecar.settled.length === 1) answer = respond;
-        else respond();
-    };
-    const seen: string[] = [];
-    const consumer = consumerOf();
-    const done = consumer.run(
-        (record) => {
-            seen.push(`${record.sequenceNumber}/${record.attempt}`);
-            if (record.sequenceNumber === "1001" && record.attempt === 1) throw new Error("fail");
-        },
-        { concurrency: 2, signals: false },
-    );
-    await until("the stream is open", () => sidecar.streams.length === 1);
-    assert.match(sidecar.streamRequests[0]!.url!, /ordering=key&lanes=64/);
-    sidecar.write(recordFrame({ n: 1, key: "a", lane: 5 }), recordFrame({ n: 2, key: "b", lane: 5 }));
-    await until("the retry has left", () => sidecar.settled.length === 1);
-    sidecar.write(recordFrame({ n: 3, key: "c" }));
-    await until("the record of the other lane is handled", () => seen.length === 2);
-    const again = { attempt: 2, batchId: "batch-2", lane: 5 };
-    sidecar.write(
-        barrierFrame(sidecar.settled[0]!.barrier!),
-        recordFrame({ n: 1, key: "a", ...again }),
-        recordFrame({ n: 2, key: "b", ...again }),
-        heartbeatFrame,
-    );
-    await until("the heartbeat arrived", () => events.some(({ type }) => type === "heartbeat"));
-    assert.deepEqual(seen, ["1001/1", "1003/1"]);
-    answer();
-    await until("all records are handled", () => seen.length === 4);
-    assert.deepEqual(seen, ["1001/1", "1003/1", "1001/2", "1002/2"]);
-    consumer.stop();
-    await done;
-});
-
-test("other_shards_are_handed_out_while_a_retry_has_no_answer", async () => {
-    sidecar.onSettle = () => {};
-    const seen = iterateWithRetry(consumerOf());
-    await until("the stream is open", () => sidecar.streams.length === 1);
-    const other = { batchId: "batch-2", shardId: "shardId-000000000001" };
-    sidecar.write(recordFrame({ n: 1 }), recordFrame({ n: 2 }), recordFrame({ n: 3, ...other }), heartbeatFrame);
-    await until("the record of the other shard is handed out", () => seen.length === 2);
-    assert.deepEqual(seen, ["1001/1", "1003/1"]);
-    sidecar.onSettle = (_request, response) => answerJson(response, 200, accepted);
+    await until("the settlement was refused for now", () => sidecar.settled.length > 0);
+    sidecar.streams[0]!.destroy();
+    await until("the second session began", () => sessions() === 2);
+    sidecar.write(recordFrame({ n: 1, batchId: "batch-2", redriven: true }));
+    await until("the redriven record is handled", () => seen.length === 2);
+    assert.deepEqual(seen, [false, true]);
 });
 
 test("lost_lease_drops_the_records_of_its_shard", async () => {
@@ -553,63 +375,6 @@ test("lost_lease_drops_the_records_of_its_shard", async () => {
     sidecar.write(frame(6, message([1, "shardId-000000000000"])));
     await until("the lease is lost", () => events.some(({ type }) => type === "lease_lost"));
     assert.equal((await iterator.next()).value.sequenceNumber, "1003");
-});
-
-test("retry_of_a_batch_retries_all_its_records_backwards", async () => {
-    const consumer = consumerOf();
-    const batches = consumer.batches({ maxRecords: 3, maxWaitMs: 60_000 });
-    const first = batches.next();
-    await until("the stream is open", () => sidecar.streams.length === 1);
-    sidecar.write(...[1, 2, 3].map((n) => recordFrame({ n })));
-    const { value } = await first;
-    assert.deepEqual(
-        [...value!].map(({ sequenceNumber }) => sequenceNumber),
-        sequenceNumbersOf([1, 2, 3]),
-    );
-    value!.records[1]!.drop();
-    value!.retry({ reason: "why" });
-    await until("the records are settled", () => sidecar.items().length === 3);
-    assert.deepEqual(
-        sidecar.items().map((item) => [item.ack_id, item.outcome]),
-        [
-            ["ack-2-1", "drop"],
-            ["ack-3-1", "retry"],
-            ["ack-1-1", "retry"],
-        ],
-    );
-});
-
-test("held_records_are_extended_until_max_processing_is_over", async () => {
-    sidecar.onStream = (response) => sidecar.begin(response, sessionFrame({ ackDeadlineMs: 300 }));
-    const consumer = consumerOf({ maxProcessingMs: 1000 });
-    const iterator = consumer[Symbol.asyncIterator]();
-    const first = iterator.next();
-    await until("the stream is open", () => sidecar.streams.length === 1);
-    sidecar.write(recordFrame({ n: 1 }), recordFrame({ n: 2 }));
-    await first;
-    const extensions = () => sidecar.settled.flatMap(({ settlements }) => settlements);
-    await until("the batch is extended", () => extensions().length > 0);
-    assert.deepEqual(extensions()[0], { batch_id: "batch-1", outcome: "extend", delay_ms: 300 });
-    let before = -1;
-    await until("there are no further extensions", async () => {
-        const same = extensions().length === before;
-        before = extensions().length;
-        await new Promise((resolve) => setTimeout(resolve, 500));
-        return same;
-    });
-});
-
-test("persisted_ack_resolves_with_the_answer_for_its_shard", async () => {
-    const position = { shard_id: "shardId-000000000000", epoch: 3, checkpoint: "1001" };
-    sidecar.onSettle = (request, response) =>
-        answerJson(response, 200, request.wait ? { ...accepted, positions: [position] } : accepted);
-    const consumer = consumerOf();
-    const iterator = consumer[Symbol.asyncIterator]();
-    const first = iterator.next();
-    await until("the stream is open", () => sidecar.streams.length === 1);
-    sidecar.write(recordFrame({ n: 1 }), recordFrame({ n: 2 }));
-    assert.equal(await (await first).value.ack({ persisted: true }), true);
-    assert.equal(await (await iterator.next()).value.ack({ persisted: true }), false);
 });
 
 test("closed_consumer_deletes_its_session_and_cannot_be_used", async () => {
@@ -630,6 +395,23 @@ test("error_of_on_event_ends_the_run", async () => {
         throw new Error("broken callback");
     };
     await assert.rejects(collect(consumerOf({ onEvent })).done, /broken callback/);
+});
+
+test("stop_waits_for_a_handler_though_other_places_are_free", async () => {
+    let finish: () => void = () => {};
+    const handle = () => new Promise<void>((resolve) => (finish = resolve));
+    const done = consumerOf().run(handle, { concurrency: 2, signals: false });
+    await until("the stream is open", () => sidecar.streams.length === 1);
+    const idle = finish;
+    sidecar.write(recordFrame({ n: 1 }));
+    await until("the handler runs", () => finish !== idle);
+    consumers[0]!.stop();
+    await Promise.race([done, new Promise((resolve) => setTimeout(resolve, 200))]);
+    assert.equal(sidecar.deleted, 0);
+    finish();
+    await done;
+    assert.equal(sidecar.items().length, 1);
+    assert.equal(sidecar.deleted, 1);
 });
 
 test("abort_signal_stops_the_run", async () => {

@@ -67,6 +67,25 @@ test("record_is_printed_with_its_members", () => {
     assert.match(inspect(record), /partitionKey: 'some key'/);
 });
 
+test("record_has_its_members_as_json", () => {
+    const [record] = read(recordFrame({ n: 1, key: "some key", data: "abc" })).records;
+    const expected = {
+        stream: "stream",
+        shardId: "shardId-000000000000",
+        sequenceNumber: "1001",
+        subSequenceNumber: 0,
+        epoch: 3,
+        attempt: 1,
+        partitionKey: "some key",
+        arrivedAt: "2025-11-21T00:40:00.123Z",
+        aggregated: false,
+        redriven: false,
+        data: "YWJj",
+    };
+    assert.deepEqual(record!.toJSON(), expected);
+    assert.deepEqual(JSON.parse(JSON.stringify({ record })), { record: expected });
+});
+
 test("golden_events_are_read", () => {
     const names = ["session", "heartbeat", "draining", "lease_returning", "lease_lost", "ended", "record_too_large"];
     const { events } = read(...names.map(golden));

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from typing import Any
 
-from ._http import Response, refusal, request_bytes
+from ._http import Response, request_bytes, result_of
 from ._options import Options
 
 CONNECT_SECONDS = 5.0   # The sidecar is on this machine: it answers at once or not at all.
@@ -69,10 +68,7 @@ class Caller:
             raise
         if not response.keeps_connection:
             self.close()
-        content = b"".join(parts)
-        if response.status >= 400:
-            raise refusal(response, content)
-        return json.loads(content) if content else {}
+        return result_of(response, b"".join(parts))
 
     def close(self) -> None:
         if self.connection is not None:

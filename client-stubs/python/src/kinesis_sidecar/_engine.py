@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The state of one consumer, without I/O and without a clock: what the stream brings, what the app may have, and what has to
 be sent. One thread, or the event loop, calls it. `Record` and the code that hands records out may run in other threads:
-they use `decided`, `extend`, `may_begin`, `is_held` and the queues alone."""
+they use `decided`, `extend`, `begin`, `may_begin`, `is_held`, `wants_request` and the queues alone."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import collections
 import threading
 from typing import Any, Callable, Iterable, Iterator
 
-from ._errors import SessionTakenOver
+from ._errors import SessionTakenOver, SidecarError
 from ._record import ACK, RETRY, TAKEN_BACK, Record, Settlement
 
 ITEMS_MAX = 1000  # In one settle request.
 HEARTBEATS_MISSED = 3
 RETRY_AFTER_MAX_SECONDS = 30.0
+SESSION_GONE = (409, 410)
+NOWHERE = (-1, 0)  # A position before all others.
 
 
 class Group:
@@ -122,7 +124,10 @@ class Engine:
         self.pending: Request | None = None  # Sent without an answer.
         self.retry_at = 0.0                  # When it is sent again.
         self.extend_at = float("inf")
-        self.adoptable: dict[tuple[str, str, int], Record] = {}  # The app has them, and their session has ended.
+        self.aside: dict[Any, list[Record]] = {}  # Records of `begin` that a retry holds, by scope.
+        # The app has them, or the sidecar has not confirmed their outcome, and their session has ended.
+        self.adoptable: dict[tuple[Any, ...], Record] = {}
+        self.heads: dict[str, tuple[int, int]] = {}  # By shard: position of the first record of its last batch.
 
         self.stale = 0
         self.failed = 0
@@ -156,15 +161,20 @@ class Engine:
             return None
         return record.shard_id if self.options.ordering == "shard" else (record.shard_id, record.lane)
 
-    def not_held(self, records: list[Record], aside: dict[Any, list[Record]]) -> Iterator[Record]:
-        """The records that no retry holds. The others are added to `aside`, by scope, where they stay until it is resolved."""
-        for record in records:
-            if self.held or aside:
-                scope = self.scope_of(record)
-                if scope in aside or self.is_held(scope):
-                    aside.setdefault(scope, []).append(record)
-                    continue
-            yield record
+    def begin(self, item: list[Record] | Resolved) -> Iterator[Record]:
+        """The records that the app may have now. Others are set aside until no retry holds their scope."""
+        for record in self.aside.pop(item.scope, ()) if isinstance(item, Resolved) else item:
+            if (self.held or self.aside) and self._set_aside(record):
+                continue
+            if self.may_begin(record):
+                yield record
+
+    def _set_aside(self, record: Record) -> bool:
+        scope = self.scope_of(record)
+        if scope not in self.aside and not self.is_held(scope):
+            return False
+        self.aside.setdefault(scope, []).append(record)
+        return True
 
     def _hold(self, record: Record) -> None:
         scope = self.scope_of(record)
@@ -212,6 +222,7 @@ class Engine:
         shard_id = message["shard_id"] if isinstance(message, dict) else message.shard_id
         self.group = Group(batch_id, shard_id, now)
         self.groups[self.group] = None
+        self.heads[shard_id] = self.record_type(message, self, self.group).position
         return self.group
 
     def _event(self, event: dict[str, Any], now: float) -> None:
@@ -234,8 +245,10 @@ class Engine:
     def _opened(self, event: dict[str, Any], now: float) -> None:
         """A new session: settlements of the earlier one are stale, and its records are redelivered."""
         self._drain(now)
-        self.adoptable = {identity: record for identity, record in self.adoptable.items() if record.outcome is None}
+        self.adoptable = {identity: record for identity, record in self.adoptable.items()
+                          if not self._is_settled(record)}
         self.adoptable.update((record.identity, record) for record in self._unconfirmed())
+        self.heads = {}
         self.disconnected()
         for group in set(self.groups) | set(self.acked):
             group.live = False
@@ -252,6 +265,11 @@ class Engine:
         self.ack_deadline = event.get("ack_deadline_ms", 0) / 1000 or self.ack_deadline
         self.heartbeat = event.get("heartbeat_ms", 0) / 1000 or self.heartbeat
         self.extend_at = now + self.ack_deadline / 3
+
+    def _is_settled(self, record: Record) -> bool:
+        """True if the session delivered a later record of the shard, and not this one. A redriven one has no order."""
+        head = self.heads.get(record.shard_id, NOWHERE)
+        return record.outcome is not None and (record.redriven or head > record.position)
 
     def _unconfirmed(self) -> Iterator[Record]:
         """Records that the app has, and those whose outcome the sidecar has not confirmed."""
@@ -288,8 +306,8 @@ class Engine:
     # --- What has to be sent ---
 
     def request(self, now: float, everything: bool = False) -> Request | None:
-        """The next settle request that is due, or None. What became of it is reported by `answered`, `refused` or `unanswered`."""
-        if self.pending is not None and now < self.retry_at and not everything:
+        """The next settle request that is due, or None. What became of it is reported by `answered` or `unanswered`."""
+        if not self.session_open or (self.pending is not None and now < self.retry_at and not everything):
             return None
         if self.pending is None:
             self._drain(now)
@@ -333,6 +351,10 @@ class Engine:
         if not self.acked:
             return False
         return now - next(iter(self.acked.values())) >= self.options.ack_interval or self.is_crowded(0)
+
+    def wants_request(self) -> bool:
+        """Outcomes are looked at every `ack_interval`. Credit does not wait for that."""
+        return bool(self.outcomes) and self.is_crowded(len(self.outcomes))
 
     def is_crowded(self, more: int) -> bool:
         """Whether acknowledgements that are not sent, and `more`, use up half of what may be in flight."""
@@ -407,6 +429,8 @@ class Engine:
 
     def next_at(self, now: float) -> float:
         """When `request` has to be called again, if `wake` is not called before."""
+        if not self.session_open:
+            return float("inf")
         if self.pending is not None:
             return self.retry_at
         first = min(self.extend_at, next(iter(self.acked.values())) + self.options.ack_interval if self.acked else float("inf"))
@@ -426,16 +450,26 @@ class Engine:
             hold.accepted = hold.record.settle_id not in refused
         self._resolve()
 
-    def unanswered(self, now: float, retry_after: float) -> None:
-        """The request is sent again, after `ack_interval` or `retry_after` seconds."""
+    def unanswered(self, request: Request, err: Exception, now: float) -> bool:
+        """Takes the error that a request ended with. False: it is sent again, after `ack_interval` or Retry-After.
+        Raises an error that no repetition mends."""
+        retry_after = 0.0
+        if isinstance(err, SidecarError):
+            if err.status in SESSION_GONE:
+                self._refused(request)
+                return True
+            if not err.is_temporary:
+                raise err
+            retry_after = err.retry_after or 0.0
         self.retry_at = now + max(self.options.ack_interval, min(retry_after, RETRY_AFTER_MAX_SECONDS))
+        return False
 
     def abandon(self) -> None:
         """The sidecar refuses the request that is pending, and the consumer ends: what is left may still be sent."""
         self.pending = None
         self.urgent.clear()
 
-    def refused(self, request: Request) -> None:
+    def _refused(self, request: Request) -> None:
         """The session of the whole request has ended."""
         self.pending = None
         self.stale += len(request.records)

@@ -164,6 +164,13 @@ class Response:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
+def result_of(response: Response, content: bytes) -> dict[str, Any]:
+    """The JSON of a response. Raises SidecarError for a refusal."""
+    if response.status >= 400:
+        raise refusal(response, content)
+    return json.loads(content) if content else {}
+
+
 def refusal(response: Response, content: bytes) -> SidecarError:
     """The error of the API that a response carries; other bodies give an error without detail."""
     try:

@@ -153,9 +153,9 @@ class Record:
         return int(self.sequence_number), self.sub_sequence_number
 
     @property
-    def identity(self) -> tuple[str, str, int]:
-        """The same for every delivery of the record."""
-        return self.shard_id, self.sequence_number, self.sub_sequence_number
+    def identity(self) -> tuple[Any, ...]:
+        """The same for every delivery of the record, until it is a dead letter that is delivered again."""
+        return self.shard_id, self.sequence_number, self.sub_sequence_number, self.redriven
 
     def __repr__(self) -> str:
         return f"<Record {self.shard_id} {self.sequence_number} attempt {self.attempt}>"

@@ -7,7 +7,6 @@ import contextlib
 import functools
 import os
 import queue
-import random
 import select
 import signal
 import socket
@@ -15,46 +14,18 @@ import threading
 import time
 from typing import Any, Callable, Iterator
 
+from ._base import PERSISTED_SECONDS, Base, Batch, Collector, Stream, is_persisted, persisted_body, retry_failed
 from ._connection import READ_BYTES, Caller, connect
-from ._engine import HEARTBEATS_MISSED, RETRY_AFTER_MAX_SECONDS, Engine, Request, Resolved
+from ._engine import Resolved
 from ._errors import SidecarError
-from ._http import Response, refusal, request_bytes
-from ._lanes import Lanes
-from ._options import Options
-from ._record import Record
-from ._wire import decoder
+from ._lanes import Threads
+from ._record import ACK, Record
 
-BACKOFF_FIRST_SECONDS = 0.1
-BACKOFF_MAX_SECONDS = 5.0
-PERSISTED_WAIT_MS = 10000
-SESSION_GONE = (409, 410)
 WAKE = b"!"  # 33 is the number of no signal.
+TROUBLE = (OSError, ValueError, SidecarError)  # Of a request.
 
 
-class Batch:
-    """Records in the order of delivery."""
-
-    def __init__(self, records: list[Record]):
-        self.records = records
-
-    def __iter__(self) -> Iterator[Record]:
-        return iter(self.records)
-
-    def __len__(self) -> int:
-        return len(self.records)
-
-    def ack(self) -> None:
-        """Acknowledges the records that have no outcome."""
-        for record in self.records:
-            record.ack()
-
-    def retry(self, delay: float | None = None, reason: str = "") -> None:
-        """Retries the records that have no outcome."""
-        for record in reversed(self.records):  # A retry takes the later ones back, and they could not be retried any more.
-            record.retry(delay, reason)
-
-
-class Consumer:
+class Consumer(Base):
     """Reads records from the sidecar, and settles them. See the README for the three ways to use it.
 
     Options, all by name: url, token_file, subscription, max_in_flight (1000), max_in_flight_bytes (16 MiB), ack_deadline (60 s),
@@ -64,35 +35,16 @@ class Consumer:
     One thread at a time may iterate or run, and a consumer is used in one way only. Records may be settled in any thread."""
 
     def __init__(self, client_id: str, **options: Any):
-        self.options = Options(client_id, **options)
         self._records: queue.SimpleQueue[list[Record] | Resolved] = queue.SimpleQueue()  # An empty list: it ended.
-        self._until: float | None = None  # How long to wait for records.
+        super().__init__(client_id, options, self._records.put, self._wake, None)
         self._flow = self._make_flow()
-        self._decoder = decoder()
-        self._engine = Engine(self.options, self._decoder.record_type, self._records.put, self._tell, self._wake,
-                              self._ack_persisted, None)
-        self._pid = os.getpid()
         self._thread: threading.Thread | None = None
         self._waker, self._wakes = socket.socketpair()
         self._waker.setblocking(False)
         self._wakes.setblocking(False)
         self._caller = Caller(self.options)
-        self._stopped = False    # No further records are handed out.
-        self._closing = False
-        self._error: BaseException | None = None
-        self._retries = 0
 
     # --- For the app ---
-
-    @property
-    def stale(self) -> int:
-        """Settlements whose session had ended: the records are redelivered."""
-        return self._engine.stale
-
-    @property
-    def failed(self) -> int:
-        """Settlements that the sidecar refused one by one."""
-        return self._engine.failed
 
     def run(self, handler: Callable[[Record], Any], concurrency: int = 1, signals: bool = True) -> None:
         """Calls the handler with each record until `stop`, SIGTERM or SIGINT. Then waits for the running handlers and closes the
@@ -106,8 +58,8 @@ class Consumer:
                 for record in self._begun():
                     handle(handler, record)
             else:
-                Lanes(self._engine, functools.partial(handle, handler), concurrency, self._is_stopped).run(
-                    self._items())
+                threads = Threads(self._engine, functools.partial(handle, handler), concurrency, self._is_stopped)
+                threads.run(self._items())
 
     def __iter__(self) -> Iterator[Record]:
         """Hands out records. Each is acknowledged when the next one is asked for, unless it has an outcome."""
@@ -119,14 +71,11 @@ class Consumer:
     def batches(self, max_records: int = 500, max_wait: float = 1.0) -> Iterator[Batch]:
         """Hands out batches of up to `max_records`, `max_wait` seconds after their first record at the latest. Each is
         acknowledged when the next one is asked for; see Batch."""
-        records: list[Record] = []
+        collector = Collector(max_records, max_wait)
         for record in self._flow:
-            if record is not None:
-                if not records:
-                    self._until = time.monotonic() + max_wait
-                records.append(record)
-            if len(records) >= max_records or (records and self._until is not None and time.monotonic() >= self._until):
-                batch, records, self._until = Batch(records), [], None
+            batch = collector.add(record, time.monotonic())
+            self._until = collector.until
+            if batch is not None:
                 yield batch
                 batch.ack()
 
@@ -154,9 +103,6 @@ class Consumer:
 
     # --- Handing out ---
 
-    def _is_stopped(self) -> bool:
-        return self._stopped
-
     def _begun(self) -> Iterator[Record]:
         for record in self._flow:
             if record is not None:
@@ -166,14 +112,9 @@ class Consumer:
 
     def _make_flow(self) -> Iterator[Record | None]:
         """The records that the app may have, in order. It outlives the loops of the app. None: it is `_until`."""
-        engine = self._engine
-        aside: dict[Any, list[Record]] = {}  # By scope, until no retry holds it.
         for item in self._items():
-            records = aside.pop(item.scope, []) if isinstance(item, Resolved) else item
-            for record in engine.not_held(records, aside):
-                if engine.may_begin(record):
-                    yield record
-            if not records:
+            yield from self._engine.begin(item)
+            if not item:
                 yield None
 
     def _items(self) -> Iterator[list[Record] | Resolved]:
@@ -181,31 +122,18 @@ class Consumer:
         self._start()
         while not self._stopped:
             self._check_process()
-            self._wake_if_crowded()
+            if self._engine.wants_request():
+                self._wake()
             try:
                 item = self._records.get(timeout=None if self._until is None else max(0.0, self._until - time.monotonic()))
             except queue.Empty:
                 item = []
-            if self._error is not None:
-                self._stopped = True
-                raise self._error
+            self._check_error()
             if not self._stopped:
                 yield item
 
-    def _wake_if_crowded(self) -> None:
-        """The thread that reads looks at outcomes every `ack_interval`. Credit does not wait for that."""
-        engine = self._engine
-        if engine.outcomes and engine.is_crowded(len(engine.outcomes)):
-            self._wake()
-
-    def _check_process(self) -> None:
-        if self._pid != os.getpid():
-            raise SidecarError(0, {"detail": "the consumer was made in another process: make one after the fork"})
-
     def _start(self) -> None:
-        self._check_process()
-        if self._closing:
-            raise SidecarError(0, {"detail": "the consumer is closed"})
+        self._check_open()
         if self._thread is None:
             self.options.order_for(1)
             self._thread = threading.Thread(target=self._serve, name=f"kinesis-sidecar-{self.options.client_id}", daemon=True)
@@ -230,10 +158,6 @@ class Consumer:
         with contextlib.suppress(BlockingIOError):  # It is awake already.
             self._waker.send(WAKE)
 
-    def _tell(self, event: dict[str, Any]) -> None:
-        if self.options.on_event is not None:
-            self.options.on_event(event)
-
     def _serve(self) -> None:
         try:
             while not self._closing:
@@ -250,70 +174,32 @@ class Consumer:
 
     def _connect_and_read(self) -> None:
         pause = 0.0
-        stream = None
         try:
-            stream = connect(self.options)
-            self._read(stream)
-        except (OSError, ValueError) as err:
-            pause = self._lost(str(err) or type(err).__name__, 0.0)
-        except SidecarError as err:
-            if not err.is_temporary:
-                raise
-            pause = self._lost(str(err), err.retry_after or 0.0)
-        finally:
-            if stream is not None:
-                stream.close()
-        self._engine.disconnected()
+            with connect(self.options) as connection:
+                self._read(connection)
+        except TROUBLE as err:
+            pause = self._lost(err)
         self._pause(pause)
 
-    def _read(self, stream: socket.socket) -> None:
-        options = self.options
-        self._decoder = decoder()
-        response = Response()
-        stream.sendall(request_bytes(options.address, options.token.read(), "GET", options.stream_target(),
-                                     accept=self._decoder.media_type))
+    def _read(self, connection: socket.socket) -> None:
+        stream = Stream(self.options)
+        connection.sendall(stream.request())
         poll = select.poll()
-        poll.register(stream, select.POLLIN)
+        poll.register(connection, select.POLLIN)
         poll.register(self._wakes, select.POLLIN)
         heard = time.monotonic()
         while not self._closing:
             now = time.monotonic()
-            silence = heard + HEARTBEATS_MISSED * self._engine.heartbeat + 1
+            silence = heard + self._silence_max
             if now >= silence:
                 raise ConnectionError("no heartbeat")
             ready = dict(poll.poll(max(0.0, min(silence, self._engine.next_at(now)) - now) * 1000))
             if self._wakes.fileno() in ready:
                 self._clear_wakes()
-            if stream.fileno() in ready:
+            if connection.fileno() in ready:
                 heard = time.monotonic()
-                self._take(stream, response, heard)
+                self._arrived(stream, connection.recv(READ_BYTES), heard)
             self._settle()
-
-    def _take(self, stream: socket.socket, response: Response, now: float) -> None:
-        data = stream.recv(READ_BYTES)
-        if not data:
-            raise ConnectionError("the sidecar ended the stream")
-        body = response.feed(data)
-        if response.status >= 400:
-            content = body
-            while not response.complete and data:
-                data = stream.recv(READ_BYTES)
-                content += response.feed(data)
-            raise refusal(response, content)
-        if body:
-            self._retries = 0
-            self._engine.receive(self._decoder.feed(body), now)
-        if response.complete:
-            raise ConnectionError("the sidecar ended the stream")
-
-    def _lost(self, reason: str, retry_after: float) -> float:
-        """Returns the pause until the next attempt, in seconds."""
-        pause: float = min(BACKOFF_FIRST_SECONDS * 2 ** min(self._retries, 10), BACKOFF_MAX_SECONDS)
-        pause *= random.uniform(0.5, 1.0)
-        pause = max(pause, min(retry_after, RETRY_AFTER_MAX_SECONDS))
-        self._retries += 1
-        self._tell({"type": "disconnected", "reason": reason, "retry_in_ms": int(pause * 1000)})
-        return pause
 
     def _pause(self, seconds: float) -> None:
         """Settlements of the session that has lost its stream are still accepted."""
@@ -333,52 +219,30 @@ class Consumer:
 
     def _settle(self, everything: bool = False) -> bool:
         """Sends what is due. False if the sidecar did not answer; then it is sent again."""
-        while self._engine.session_open:
-            request = self._engine.request(time.monotonic(), everything)
-            if request is None:
-                return True
-            retry_after = self._send(request)
-            if retry_after is not None:
-                self._engine.unanswered(time.monotonic(), retry_after)
-                return False
+        while (request := self._engine.request(time.monotonic(), everything)) is not None:
+            try:
+                answer = self._caller.call("POST", self.options.settle_target(), request.body)
+            except TROUBLE as err:
+                if not self._engine.unanswered(request, err, time.monotonic()):
+                    return False
+            else:
+                self._engine.answered(request, answer)
         return True
-
-    def _send(self, request: Request) -> float | None:
-        """Returns after how many seconds to send it again, at the earliest; None: the sidecar has answered."""
-        try:
-            answer = self._caller.call("POST", self.options.settle_target(), request.body)
-        except (OSError, ValueError):
-            return 0.0
-        except SidecarError as err:
-            if err.is_temporary and err.status != 409:
-                return err.retry_after or 0.0
-            if err.status not in SESSION_GONE:
-                raise
-            self._engine.refused(request)
-        else:
-            self._engine.answered(request, answer)
-        return None
 
     def _end(self) -> None:
         """Nothing is left to be told to a sidecar that is away: it redelivers the records."""
         if self._engine.session_open and self._settle(everything=True):
-            with contextlib.suppress(OSError, ValueError, SidecarError):
+            with contextlib.suppress(*TROUBLE):
                 self._caller.call("DELETE", self.options.session_target())
 
     def _ack_persisted(self, record: Record) -> bool:
         """In the thread of the app: a wait for the lease table must not hold up other settlements."""
-        body = {"settlements": [{"ack_id": record.settle_id, "outcome": "ack"}], "wait": "persisted", "wait_ms": PERSISTED_WAIT_MS}
         persisted = False
-        caller = Caller(self.options)
-        try:
-            if record.outcome in (None, "ack"):
-                answer = caller.call("POST", self.options.settle_target(), body, PERSISTED_WAIT_MS / 1000 + 10)
-                persisted = bool(answer.get("persisted")) and not answer.get("failed")
-        except (OSError, ValueError, SidecarError):
-            persisted = False  # It is sent again without the wait.
-        finally:
-            caller.close()
-        record.ack()
+        if record.outcome in (None, ACK):
+            with contextlib.closing(Caller(self.options)) as caller, contextlib.suppress(*TROUBLE):
+                answer = caller.call("POST", self.options.settle_target(), persisted_body(record), PERSISTED_SECONDS)
+                persisted = is_persisted(answer)
+        record.ack()  # Without an answer it is sent again, and does not wait.
         return persisted
 
 
@@ -386,6 +250,6 @@ def handle(handler: Callable[[Record], Any], record: Record) -> None:
     try:
         handler(record)
     except Exception as err:
-        record.retry(reason=f"{type(err).__name__}: {err}")
+        retry_failed(record, err)
     else:
         record.ack()

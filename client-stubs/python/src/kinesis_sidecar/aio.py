@@ -7,22 +7,21 @@ import asyncio
 import collections
 import contextlib
 import inspect
-import json
-import os
-import random
 import signal
 from typing import Any, AsyncIterator, Awaitable, Callable, Generator
 
+from ._base import PERSISTED_SECONDS, Base, Batch, Collector, Stream, is_persisted, persisted_body, retry_failed
 from ._connection import CONNECT_SECONDS, READ_BYTES
-from ._engine import HEARTBEATS_MISSED, RETRY_AFTER_MAX_SECONDS, Engine, Request, Resolved
+from ._engine import Engine, Resolved
 from ._errors import SessionTakenOver, SidecarError
-from ._http import Response, refusal, request_bytes
+from ._http import Response, request_bytes, result_of
+from ._lanes import Lanes
 from ._options import Options
-from ._record import Record
-from ._sync import BACKOFF_FIRST_SECONDS, BACKOFF_MAX_SECONDS, PERSISTED_WAIT_MS, SESSION_GONE, Batch
-from ._wire import decoder
+from ._record import ACK, Record
 
 __all__ = ["Batch", "Consumer", "Record", "SessionTakenOver", "SidecarError"]
+
+TROUBLE = (OSError, ValueError, SidecarError)  # Of a request.
 
 
 class _Done:
@@ -74,10 +73,7 @@ class _Caller:
             raise
         if not response.keeps_connection:
             self.close()
-        content = b"".join(parts)
-        if response.status >= 400:
-            raise refusal(response, content)
-        return json.loads(content) if content else {}
+        return result_of(response, b"".join(parts))
 
     def close(self) -> None:
         if self.streams is not None:
@@ -97,44 +93,25 @@ async def connect(options: Options) -> tuple[asyncio.StreamReader, asyncio.Strea
         raise OSError("no connection in time") from None
 
 
-class Consumer:
+class Consumer(Base):
     """As `kinesis_sidecar.Consumer`, with the same options, for one event loop. `on_event` is called in the loop."""
 
     def __init__(self, client_id: str, **options: Any):
-        self.options = Options(client_id, **options)
         self._items: collections.deque[list[Record] | Resolved] = collections.deque()
-        self._arrived = asyncio.Event()
-        self._until: float | None = None  # How long to wait for records.
-        self._flow = self._make_flow()
-        self._decoder = decoder()
-        self._engine = Engine(self.options, self._decoder.record_type, self._put, self._tell, self._wake, self._ack_persisted,
-                              _Done())
-        self._pid = os.getpid()
+        self._has_items = asyncio.Event()
         self._due = asyncio.Event()
+        super().__init__(client_id, options, self._put, self._due.set, _Done())
+        self._flow = self._make_flow()
         self._task: asyncio.Task[None] | None = None
         self._caller = _Caller(self.options)
-        self._stopped = False
-        self._closing = False
-        self._error: BaseException | None = None
-        self._retries = 0
 
     # --- For the app ---
-
-    @property
-    def stale(self) -> int:
-        """Settlements whose session had ended: the records are redelivered."""
-        return self._engine.stale
-
-    @property
-    def failed(self) -> int:
-        """Settlements that the sidecar refused one by one."""
-        return self._engine.failed
 
     async def run(self, handler: Callable[[Record], Awaitable[Any]], concurrency: int = 1, signals: bool = True) -> None:
         """Awaits the handler for each record until `stop`, SIGTERM, SIGINT or cancellation. Then waits for the running handlers
         and closes the consumer."""
         self.options.order_for(concurrency)
-        lanes = _Lanes(self._engine, handler, concurrency, self._is_stopped)
+        lanes = _Tasks(self._engine, handler, concurrency, self._is_stopped)
         try:
             with self._signals(signals):
                 async for item in self._handed():
@@ -143,7 +120,7 @@ class Consumer:
             self._stopped = True
             await asyncio.shield(self._finish(lanes))
 
-    async def _finish(self, lanes: _Lanes) -> None:
+    async def _finish(self, lanes: _Tasks) -> None:
         await lanes.join()
         await self.close()
 
@@ -162,27 +139,24 @@ class Consumer:
         """Hands out batches of up to `max_records`, `max_wait` seconds after their first record at the latest. Each is
         acknowledged when the next one is asked for."""
         clock = asyncio.get_running_loop().time
-        records: list[Record] = []
+        collector = Collector(max_records, max_wait)
         async for record in self._flow:
-            if record is not None:
-                if not records:
-                    self._until = clock() + max_wait
-                records.append(record)
-            if len(records) >= max_records or (records and self._until is not None and clock() >= self._until):
-                batch, records, self._until = Batch(records), [], None
+            batch = collector.add(record, clock())
+            self._until = collector.until
+            if batch is not None:
                 yield batch
                 batch.ack()
 
     def stop(self) -> None:
         """Ends the run or the iteration. `close` is still to be called."""
         self._stopped = True
-        self._arrived.set()
+        self._has_items.set()
 
     async def close(self) -> None:
         """Sends what is to be sent and ends the session: the sidecar redelivers the records without an outcome at once."""
         self.stop()
         self._closing = True
-        self._wake()
+        self._due.set()
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
@@ -195,52 +169,35 @@ class Consumer:
 
     # --- Handing out ---
 
-    def _is_stopped(self) -> bool:
-        return self._stopped
-
     async def _make_flow(self) -> AsyncIterator[Record | None]:
         """The records that the app may have, in order. It outlives the loops of the app. None: it is `_until`."""
-        engine = self._engine
-        aside: dict[Any, list[Record]] = {}  # By scope, until no retry holds it.
         async for item in self._handed():
-            records = aside.pop(item.scope, []) if isinstance(item, Resolved) else item
-            for record in engine.not_held(records, aside):
-                if engine.may_begin(record):
-                    yield record
-            if not records:
+            for record in self._engine.begin(item):
+                yield record
+            if not item:
                 yield None
 
     async def _handed(self) -> AsyncIterator[list[Record] | Resolved]:
         """What the task that reads has put. An empty list: it is `_until`."""
         self._start()
-        engine = self._engine
         clock = asyncio.get_running_loop().time
         while not self._stopped:
             self._check_process()
-            if engine.outcomes and engine.is_crowded(len(engine.outcomes)):
-                self._wake()
+            if self._engine.wants_request():
+                self._due.set()
             if not self._items and self._error is None:
-                self._arrived.clear()
-                with contextlib.suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._arrived.wait(), None if self._until is None else max(0.0, self._until - clock()))
-            if self._error is not None:
-                self._stopped = True
-                raise self._error
+                self._has_items.clear()
+                await _wait(self._has_items, None if self._until is None else self._until - clock())
+            self._check_error()
             if not self._stopped:
                 yield self._items.popleft() if self._items else []
 
     def _put(self, item: list[Record] | Resolved) -> None:
         self._items.append(item)
-        self._arrived.set()
-
-    def _check_process(self) -> None:
-        if self._pid != os.getpid():
-            raise SidecarError(0, {"detail": "the consumer was made in another process: make one after the fork"})
+        self._has_items.set()
 
     def _start(self) -> None:
-        self._check_process()
-        if self._closing:
-            raise SidecarError(0, {"detail": "the consumer is closed"})
+        self._check_open()
         if self._task is None:
             self.options.order_for(1)
             self._task = asyncio.get_running_loop().create_task(self._serve())
@@ -261,13 +218,6 @@ class Consumer:
 
     # --- The task that reads ---
 
-    def _wake(self) -> None:
-        self._due.set()
-
-    def _tell(self, event: dict[str, Any]) -> None:
-        if self.options.on_event is not None:
-            self.options.on_event(event)
-
     async def _serve(self) -> None:
         settler = asyncio.get_running_loop().create_task(self._settle_when_due())
         try:
@@ -275,7 +225,7 @@ class Consumer:
                 await self._connect_and_read(settler)
         except BaseException as err:  # The app's task raises it.
             self._error = err
-            self._arrived.set()
+            self._has_items.set()
         finally:
             settler.cancel()
             await asyncio.gather(settler, return_exceptions=True)
@@ -289,47 +239,27 @@ class Consumer:
 
     async def _connect_and_read(self, settler: asyncio.Task[None]) -> None:
         pause = 0.0
-        writer = None
         try:
             reader, writer = await connect(self.options)
-            await self._read(reader, writer, settler)
-        except (OSError, ValueError) as err:
-            pause = self._lost(str(err) or type(err).__name__, 0.0)
-        except SidecarError as err:
-            if not err.is_temporary:
-                raise
-            pause = self._lost(str(err), err.retry_after or 0.0)
-        finally:
-            if writer is not None:
+            try:
+                await self._read(reader, writer, settler)
+            finally:
                 writer.close()
-        self._engine.disconnected()
-        closing = asyncio.get_running_loop().time() + pause
-        while not self._closing and (left := closing - asyncio.get_running_loop().time()) > 0:
+        except TROUBLE as err:
+            pause = self._lost(err)
+        clock = asyncio.get_running_loop().time
+        until = clock() + pause
+        while not self._closing and (left := until - clock()) > 0:
             await self._or_settler(asyncio.sleep(min(left, 0.1)), settler, None)
 
     async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, settler: asyncio.Task[None]) -> None:
-        options = self.options
-        self._decoder = decoder()
-        response = Response()
-        writer.write(request_bytes(options.address, options.token.read(), "GET", options.stream_target(),
-                                   accept=self._decoder.media_type))
+        stream = Stream(self.options)
+        writer.write(stream.request())
         clock = asyncio.get_running_loop().time
-        content = b""
         while not self._closing:
-            data = await self._or_settler(reader.read(READ_BYTES), settler, HEARTBEATS_MISSED * self._engine.heartbeat + 1)
-            if data is None:
-                continue
-            body = response.feed(data)
-            if response.status >= 400:
-                content += body
-                if response.complete or not data:
-                    raise refusal(response, content)
-                continue
-            if not data or response.complete:
-                raise ConnectionError("the sidecar ended the stream")
-            if body:
-                self._retries = 0
-                self._engine.receive(self._decoder.feed(body), clock())
+            data = await self._or_settler(reader.read(READ_BYTES), settler, self._silence_max)
+            if data is not None:
+                self._arrived(stream, data, clock())
                 self._due.set()
 
     async def _or_settler(self, waiting: Any, settler: asyncio.Task[None], seconds: float | None) -> Any:
@@ -347,82 +277,53 @@ class Consumer:
         finally:
             task.cancel()
 
-    def _lost(self, reason: str, retry_after: float) -> float:
-        """Returns the pause until the next attempt, in seconds."""
-        pause: float = min(BACKOFF_FIRST_SECONDS * 2 ** min(self._retries, 10), BACKOFF_MAX_SECONDS)
-        pause *= random.uniform(0.5, 1.0)
-        pause = max(pause, min(retry_after, RETRY_AFTER_MAX_SECONDS))
-        self._retries += 1
-        self._tell({"type": "disconnected", "reason": reason, "retry_in_ms": int(pause * 1000)})
-        return pause
-
     # --- Settling ---
 
     async def _settle_when_due(self) -> None:
         """Ends when the consumer is to be closed."""
         clock = asyncio.get_running_loop().time
         while not self._closing:
-            left = self._engine.next_at(clock()) - clock() if self._engine.session_open else float("inf")
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._due.wait(), None if left == float("inf") else max(0.0, left))
+            await _wait(self._due, self._engine.next_at(clock()) - clock())
             self._due.clear()
             await self._settle()
 
     async def _settle(self, everything: bool = False) -> bool:
         """Sends what is due. False if the sidecar did not answer; then it is sent again."""
-        while self._engine.session_open:
-            request = self._engine.request(asyncio.get_running_loop().time(), everything)
-            if request is None:
-                return True
-            retry_after = await self._send(request)
-            if retry_after is not None:
-                self._engine.unanswered(asyncio.get_running_loop().time(), retry_after)
-                return False
+        clock = asyncio.get_running_loop().time
+        while (request := self._engine.request(clock(), everything)) is not None:
+            try:
+                answer = await self._caller.call("POST", self.options.settle_target(), request.body)
+            except TROUBLE as err:
+                if not self._engine.unanswered(request, err, clock()):
+                    return False
+            else:
+                self._engine.answered(request, answer)
         return True
-
-    async def _send(self, request: Request) -> float | None:
-        """Returns after how many seconds to send it again, at the earliest; None: the sidecar has answered."""
-        try:
-            answer = await self._caller.call("POST", self.options.settle_target(), request.body)
-        except (OSError, ValueError):
-            return 0.0
-        except SidecarError as err:
-            if err.is_temporary and err.status != 409:
-                return err.retry_after or 0.0
-            if err.status not in SESSION_GONE:
-                raise
-            self._engine.refused(request)
-        else:
-            self._engine.answered(request, answer)
-        return None
 
     async def _end(self) -> None:
         """Nothing is left to be told to a sidecar that is away: it redelivers the records."""
         if self._engine.session_open and await self._settle(everything=True):
-            with contextlib.suppress(OSError, ValueError, SidecarError):
+            with contextlib.suppress(*TROUBLE):
                 await self._caller.call("DELETE", self.options.session_target())
 
-    def _ack_persisted(self, record: Record) -> Awaitable[bool]:
-        return self._wait_persisted(record)
-
-    async def _wait_persisted(self, record: Record) -> bool:
-        body = {"settlements": [{"ack_id": record.settle_id, "outcome": "ack"}], "wait": "persisted", "wait_ms": PERSISTED_WAIT_MS}
+    async def _ack_persisted(self, record: Record) -> bool:
         persisted = False
-        caller = _Caller(self.options)
-        try:
-            if record.outcome in (None, "ack"):
-                answer = await caller.call("POST", self.options.settle_target(), body, PERSISTED_WAIT_MS / 1000 + 10)
-                persisted = bool(answer.get("persisted")) and not answer.get("failed")
-        except (OSError, ValueError, SidecarError):
-            persisted = False  # It is sent again without the wait.
-        finally:
-            caller.close()
-        record.ack()
+        if record.outcome in (None, ACK):
+            with contextlib.closing(_Caller(self.options)) as caller, contextlib.suppress(*TROUBLE):
+                body = persisted_body(record)
+                answer = await caller.call("POST", self.options.settle_target(), body, PERSISTED_SECONDS)
+                persisted = is_persisted(answer)
+        record.ack()  # Without an answer it is sent again, and does not wait.
         return persisted
 
 
-class _Lanes:
-    """Up to `concurrency` handlers at the same time, and the records of one scope one after the other."""
+async def _wait(event: asyncio.Event, seconds: float | None) -> None:
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(event.wait(), None if seconds is None or seconds == float("inf") else max(0.0, seconds))
+
+
+class _Tasks:
+    """Handles records in tasks, up to `concurrency` at the same time."""
 
     def __init__(self, engine: Engine, handler: Callable[[Record], Awaitable[Any]], concurrency: int,
                  is_stopped: Callable[[], bool]):
@@ -430,25 +331,11 @@ class _Lanes:
         self._handler = handler
         self._free = asyncio.Semaphore(concurrency)
         self._is_stopped = is_stopped
-        self._waiting: dict[Any, collections.deque[Record]] = {}
-        self._held: set[Any] = set()  # Scopes without a record that is ready or handled.
+        self._lanes = Lanes(engine, self._begin)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def take(self, item: list[Record] | Resolved) -> None:
-        if isinstance(item, Resolved):
-            if item.scope in self._held:
-                self._held.remove(item.scope)
-                self._next(item.scope)
-            return
-        for record in item:
-            scope = self._engine.scope_of(record)
-            if scope is None:
-                self._begin(record)
-            elif scope in self._waiting:
-                self._waiting[scope].append(record)
-            else:
-                self._waiting[scope] = collections.deque([record])
-                self._next(scope)
+        self._lanes.take(item)
         await asyncio.sleep(0)
 
     async def join(self) -> None:
@@ -456,33 +343,25 @@ class _Lanes:
             await asyncio.wait(self._tasks)
 
     def _begin(self, record: Record) -> None:
-        task = asyncio.get_running_loop().create_task(self._handle(record))
+        if self._is_stopped():
+            return
+        task = asyncio.get_running_loop().create_task(self._work(record))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _handle(self, record: Record) -> None:
+    async def _work(self, record: Record) -> None:
         async with self._free:
             if not self._is_stopped() and self._engine.may_begin(record):
-                await self._call(record)
-        scope = self._engine.scope_of(record)
-        if scope is not None:
-            self._next(scope)
+                await handle(self._handler, record)
+        self._lanes.done(record)
 
-    async def _call(self, record: Record) -> None:
-        try:
-            result = self._handler(record)
-            if inspect.isawaitable(result):
-                await result
-        except Exception as err:
-            record.retry(reason=f"{type(err).__name__}: {err}")
-        else:
-            record.ack()
 
-    def _next(self, scope: Any) -> None:
-        """No record of the scope is handled: the next one is, unless a retry holds the scope."""
-        if not self._waiting[scope] or self._is_stopped():
-            del self._waiting[scope]
-        elif self._engine.is_held(scope):
-            self._held.add(scope)
-        else:
-            self._begin(self._waiting[scope].popleft())
+async def handle(handler: Callable[[Record], Awaitable[Any]], record: Record) -> None:
+    try:
+        result = handler(record)
+        if inspect.isawaitable(result):
+            await result
+    except Exception as err:
+        retry_failed(record, err)
+    else:
+        record.ack()

@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import inspect
 import json
 from typing import Any, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 
+from ._base import Batch
 from ._engine import Group
 from ._record import ACK, DEAD_LETTER, RETRY, JsonRecord, Record
-from ._sync import Batch, handle
+from ._sync import handle
 from .aio import _Done
+from .aio import handle as handle_async
 
 _counter = 0
 
@@ -149,14 +150,7 @@ class AsyncFakeConsumer(_Fake):
 
     async def run(self, handler: Callable[[Record], Awaitable[Any]], concurrency: int = 1, signals: bool = True) -> None:
         while (record := self._next()) is not None:
-            try:
-                result = handler(record)
-                if inspect.isawaitable(result):
-                    await result
-            except Exception as err:
-                record.retry(reason=f"{type(err).__name__}: {err}")
-            else:
-                record.ack()
+            await handle_async(handler, record)
 
     async def __aiter__(self) -> AsyncIterator[Record]:
         while (record := self._next()) is not None:

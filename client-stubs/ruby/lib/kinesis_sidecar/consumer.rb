@@ -18,8 +18,9 @@ module KinesisSidecar
   #     Order.create!(record.json)
   #   end
   #
-  # The block returns: the record is acknowledged. The block raises a StandardError: the record is retried. `break`, `throw`,
-  # `return` and other exceptions leave the run; the record has no outcome then, and the sidecar redelivers it at once.
+  # The block returns: the record is acknowledged. The block raises a StandardError: the record is retried. `break`,
+  # `throw`, `return` and other exceptions leave the run; the record has no outcome then, and the sidecar redelivers
+  # it at once.
   #
   # One thread at a time may read, and a consumer is used in one way only. Records may be settled in any thread.
   class Consumer
@@ -74,7 +75,8 @@ module KinesisSidecar
     # Handles records until `stop`, SIGTERM or SIGINT. Then waits for the running handlers and closes the consumer.
     #
     # @param handler [#call, nil] instead of the block
-    # @param concurrency [Integer] how many handlers run at the same time, each in a thread; 1: in the thread of the caller.
+    # @param concurrency [Integer] how many handlers run at the same time, each in a thread; 1: in the thread of the
+    # caller.
     #   The records of a partition key are handled one after the other.
     # @param signals [Boolean] whether to take SIGTERM and SIGINT during the run
     # @yieldparam record [Record]
@@ -85,8 +87,8 @@ module KinesisSidecar
       signals ? with_signals { consume(callable, concurrency) } : consume(callable, concurrency)
     end
 
-    # With a block: `run` without signals. Without a block: an Enumerator. Its `next` acknowledges the record before, unless that
-    # record has an outcome already; `close` gives a record without an outcome back.
+    # With a block: `run` without signals. Without a block: an Enumerator. Its `next` acknowledges the record before,
+    # unless that record has an outcome already; `close` gives a record without an outcome back.
     #
     # @yieldparam record [Record]
     # @return the value of a `break`, or nil; the Enumerator
@@ -97,8 +99,8 @@ module KinesisSidecar
       enum_for(:each)
     end
 
-    # Hands out batches, by the rules of `each`: the block returns, and the records without an outcome are acknowledged; it raises
-    # a StandardError, and they are retried.
+    # Hands out batches, by the rules of `each`: the block returns, and the records without an outcome are
+    # acknowledged; it raises a StandardError, and they are retried.
     #
     # @param max_records [Integer]
     # @param max_wait [Numeric] seconds from the first record of the batch on

@@ -9,9 +9,10 @@ module KinesisSidecar
   #     KinesisSidecar::Once.apply(connection, "orders", record) { insert_order(connection, record.json) }
   #   end
   #
-  # The sidecar delivers at least once. `apply` stores the position of the record in the transaction of its effect: a redelivery
-  # finds it there and has no effect. Any ordering and concurrency will do, with a connection for each handler. The connection is
-  # a SQLite3::Database, a PG::Connection, or a connection of Active Record to one of these databases.
+  # The sidecar delivers at least once. `apply` stores the position of the record in the transaction of its effect: a
+  # redelivery finds it there and has no effect. Any ordering and concurrency will do, with a connection for each
+  # handler. The connection is a SQLite3::Database, a PG::Connection, or a connection of Active Record to one of these
+  # databases.
   module Once
     TABLE = "kinesis_sidecar_applied"
 
@@ -46,8 +47,8 @@ module KinesisSidecar
         is_new
       end
 
-      # Removes positions that were stored before the instant. Records that can be redelivered must be younger: the retention
-      # period of the stream is a safe age.
+      # Removes positions that were stored before the instant. Records that can be redelivered must be younger: the
+      # retention period of the stream is a safe age.
       # @param instant [Time]
       # @return [Integer] how many
       def forget_before(connection, consumer, instant)

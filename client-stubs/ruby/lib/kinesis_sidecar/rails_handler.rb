@@ -2,8 +2,8 @@
 # frozen_string_literal: true
 
 module KinesisSidecar
-  # Calls a class of a Rails application with each record, inside the reloader of the application: Active Record returns its
-  # connections after each record, and a changed class is loaded again in development.
+  # Calls a class of a Rails application with each record, inside the reloader of the application: Active Record
+  # returns its connections after each record, and a changed class is loaded again in development.
   class RailsHandler
     # @param class_name [String] a class that has `call(record)`, or whose instances have it
     # @raise [ArgumentError] if there is no such class

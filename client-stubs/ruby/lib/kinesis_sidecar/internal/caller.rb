@@ -14,8 +14,8 @@ module KinesisSidecar
         @connection = nil
       end
 
-      # A kept connection may have been closed while it was idle: then the request is sent once more. The requests of this package
-      # may all be repeated.
+      # A kept connection may have been closed while it was idle: then the request is sent once more. The requests of
+      # this package may all be repeated.
       # @return [Hash]
       # @raise [SidecarError] and the errors of Connection::LOST
       def call(method, target, body: nil, seconds: Connection::CONNECT_SECONDS)

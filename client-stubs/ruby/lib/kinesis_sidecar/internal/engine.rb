@@ -10,9 +10,9 @@ require "kinesis_sidecar/internal/resolved"
 
 module KinesisSidecar
   module Internal
-    # The state of one consumer, without I/O and without a clock: what the stream brings, and what the app may have. The thread
-    # that reads calls it. Records, and the code that hands records out, run in other threads: they use `outcomes`, `decided`,
-    # `extend_deadline`, `ack_persisted`, `held?`, `crowded?` and `scope_of` alone.
+    # The state of one consumer, without I/O and without a clock: what the stream brings, and what the app may have.
+    # The thread that reads calls it. Records, and the code that hands records out, run in other threads: they use
+    # `outcomes`, `decided`, `extend_deadline`, `ack_persisted`, `held?`, `crowded?` and `scope_of` alone.
     class Engine
       HEARTBEATS_MISSED = 3
       HEARTBEAT_SECONDS = 10.0

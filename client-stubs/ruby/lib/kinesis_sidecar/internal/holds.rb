@@ -3,8 +3,8 @@
 
 module KinesisSidecar
   module Internal
-    # The retries that hold scopes. A *scope* is the unit of order: a shard, or a lane of it. A retry takes the later records of
-    # its scope back. While it holds the scope, the app gets no record of it.
+    # The retries that hold scopes. A *scope* is the unit of order: a shard, or a lane of it. A retry takes the later
+    # records of its scope back. While it holds the scope, the app gets no record of it.
     #
     # The threads of the app call `add`, `held?` and `none?`. The lock guards them against the thread that reads.
     class Holds

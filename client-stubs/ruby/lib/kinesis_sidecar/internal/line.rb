@@ -5,8 +5,8 @@ require "json"
 
 module KinesisSidecar
   module Internal
-    # Reads members of the line of a record. To parse all members takes most of the CPU time of a record, so that they are parsed
-    # when the app asks for them. A quote within a JSON text is escaped: `"name":` is always a member.
+    # Reads members of the line of a record. To parse all members takes most of the CPU time of a record, so that they
+    # are parsed when the app asks for them. A quote within a JSON text is escaped: `"name":` is always a member.
     module Line
       # Lines of records begin and end so. `Line.of` makes such lines of others.
       START = '{"type":"record","ack_id":"'

@@ -5,8 +5,8 @@ require "kinesis_sidecar/internal/settle_request"
 
 module KinesisSidecar
   module Internal
-    # What has to be sent to the sidecar: acknowledgements by batch, other outcomes, and extensions. The thread that reads owns
-    # it; other threads use `extensions` and `crowded?`.
+    # What has to be sent to the sidecar: acknowledgements by batch, other outcomes, and extensions. The thread that
+    # reads owns it; other threads use `extensions` and `crowded?`.
     class Outbox
       RETRY_AFTER_MAX_SECONDS = 30.0
 
@@ -132,8 +132,8 @@ module KinesisSidecar
         end
       end
 
-      # A batch whose records were all acknowledged is one item. Of other batches the records go out that have waited long enough,
-      # and those whose credit cannot wait.
+      # A batch whose records were all acknowledged is one item. Of other batches the records go out that have waited
+      # long enough, and those whose credit cannot wait.
       def add_acks(request, now, everything)
         at_once = everything || (crowded?(0) && @acked.each_key.none?(&:acked_whole?))
         @acked.to_a.each do |group, since|

@@ -5,8 +5,9 @@ require "kinesis_sidecar/internal/handler"
 
 module KinesisSidecar
   module Testing
-    # Stands for a Consumer. Hands out its records in order, in the thread of the caller, and ends when all have an outcome. A
-    # retried record is delivered again with the next attempt; after `max_attempts` it becomes a dead letter.
+    # Stands for a Consumer. Hands out its records in order, in the thread of the caller, and ends when all have an
+    # outcome. A retried record is delivered again with the next attempt; after `max_attempts` it becomes a dead
+    # letter.
     class FakeConsumer
       # @return [Array<Outcome>] in order
       attr_reader :outcomes
