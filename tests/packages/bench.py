@@ -170,7 +170,7 @@ def compare_costs(folder, language, double, size):
 def compare_waits(folder, language):
     found = []
     for side in ("sidecar", "SDK loop"):
-        double = Double(folder, side[:3])
+        double = Double(folder, f"{language}-{side[:3]}")
         create(double)
         with by_sidecar(folder, language, double) if side == "sidecar" else \
                 by_sdk(language, double, (ROUNDS + 2) * 1000) as (reader, _):

@@ -3,6 +3,7 @@
 
 import os
 import sys
+import time
 
 import boto3
 
@@ -14,6 +15,7 @@ def main():
                                             ShardIteratorType="TRIM_HORIZON")["ShardIterator"]
                  for shard in kinesis.list_shards(StreamName="demo")["Shards"]]
     while read < count:
+        before = read
         for index, iterator in enumerate(iterators):
             answer = kinesis.get_records(ShardIterator=iterator, Limit=10000)
             iterators[index] = answer["NextShardIterator"]
@@ -22,6 +24,8 @@ def main():
             while read >= announced + 1000:
                 announced += 1000
                 os.write(1, b"%d\n" % announced)
+        if read == before:
+            time.sleep(0.2)  # A shard allows 5 reads a second.
 
 
 main()

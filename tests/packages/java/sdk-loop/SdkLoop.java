@@ -14,6 +14,8 @@ import software.amazon.awssdk.services.kinesis.model.ShardIteratorType;
 public class SdkLoop {
     private static final String STREAM = "demo";
     private static final int LIMIT = 10_000;
+    /** A shard allows 5 reads a second. */
+    private static final long POLL_MS = 200;
 
     private final KinesisClient kinesis;
     private final long wanted;
@@ -25,15 +27,16 @@ public class SdkLoop {
         this.wanted = wanted;
     }
 
-    public static void main(String[] arguments) {
+    public static void main(String[] arguments) throws InterruptedException {
         try (KinesisClient kinesis = KinesisClient.create()) {
             new SdkLoop(kinesis, Long.parseLong(arguments[0])).run();
         }
     }
 
-    private void run() {
+    private void run() throws InterruptedException {
         List<String> iterators = iterators();
         while (true) {
+            long before = count;
             for (int i = 0; i < iterators.size(); i++) {
                 String iterator = iterators.get(i);
                 GetRecordsResponse response = kinesis.getRecords(request -> request.shardIterator(iterator).limit(LIMIT));
@@ -44,6 +47,8 @@ public class SdkLoop {
             }
             /* A shard that is read to its end has no further iterator. */
             iterators.removeIf(iterator -> iterator == null);
+            if (count == before)
+                Thread.sleep(POLL_MS);
         }
     }
 

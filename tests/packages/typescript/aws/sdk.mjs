@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // sdk.mjs COUNT - an app that uses the AWS SDK by itself: GetRecords loops for all shards, from TRIM_HORIZON.
 import { writeSync } from "node:fs";
+import { setTimeout } from "node:timers/promises";
 import { GetRecordsCommand, GetShardIteratorCommand, KinesisClient, ListShardsCommand } from "@aws-sdk/client-kinesis";
 import { NodeHttpHandler } from "@smithy/node-http-handler";
 
 const REPORT = 1000;
 const StreamName = "demo";
+const POLL_MS = 200; // A shard allows 5 reads a second.
 
 const count = Number(process.argv[2]);
 // The SDK speaks HTTP/2 to Kinesis by default, and the endpoint of the tests HTTP/1.1.
@@ -23,6 +25,7 @@ async function readShard(ShardId) {
             if (++read % REPORT === 0) writeSync(1, `${read}\n`);
         }
         ShardIterator = answer.NextShardIterator;
+        if (answer.Records.length === 0) await setTimeout(POLL_MS);
     }
 }
 
