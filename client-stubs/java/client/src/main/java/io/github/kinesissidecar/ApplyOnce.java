@@ -8,8 +8,8 @@ import java.sql.SQLException;
 import java.sql.Statement;
 
 /**
- * Runs an effect in a transaction of the app's database at most once per record. The position of the record is stored in
- * the same transaction, so a redelivery finds it. Acknowledge the record after it, as a handler that returns does.
+ * Runs an effect in a transaction of the app's database at most once per record. The position of the record is stored
+ * in the same transaction, so a redelivery finds it. Acknowledge the record after it, as a handler that returns does.
  */
 public final class ApplyOnce {
     /**
@@ -36,21 +36,11 @@ public final class ApplyOnce {
     /** A change of the app's database. */
     @FunctionalInterface
     public interface Effect {
-        /**
-         * Changes the database, without a commit.
-         *
-         * @param connection the connection with the open transaction
-         * @throws Exception any failure; the transaction is rolled back
-         */
+        /** Changes the database, without a commit. An exception rolls the transaction back. */
         void apply(Connection connection) throws Exception;
     }
 
-    /**
-     * Creates the table if it does not exist.
-     *
-     * @param connection a connection to the app's database
-     * @throws SQLException if the database refuses it
-     */
+    /** Creates the table if it does not exist. */
     public static void createTable(Connection connection) throws SQLException {
         try (Statement statement = connection.createStatement()) {
             statement.execute(CREATE_TABLE);
@@ -58,15 +48,10 @@ public final class ApplyOnce {
     }
 
     /**
-     * Runs the effect, unless it was committed for this record before. If two processes apply the same record at the same
-     * time, the primary key refuses one of them: its call throws, and the effect is rolled back.
-     *
-     * @param connection a connection without an open transaction
-     * @param consumer the name of what the effects belong to, for example the client id without a number of the process
-     * @param record the record
-     * @param effect the change
-     * @return whether the effect was committed now
-     * @throws Exception a failure of the effect or of the database; nothing was committed
+     * Runs the effect, unless it was committed for this record before. Returns whether the effect was committed now.
+     * After an exception nothing was committed. The connection has no open transaction. The consumer names what the
+     * effects belong to, for example the client id without a number of the process. If two processes apply the same
+     * record at the same time, the primary key refuses one of them: its call throws.
      */
     public static boolean apply(Connection connection, String consumer, SidecarRecord record, Effect effect)
             throws Exception {

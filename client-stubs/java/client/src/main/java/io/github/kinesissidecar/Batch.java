@@ -7,18 +7,10 @@ import java.util.List;
 
 /** Records that are handed out together. */
 public interface Batch extends Iterable<SidecarRecord> {
-    /**
-     * Returns the records.
-     *
-     * @return the records, at least one
-     */
+    /** Returns the records, at least one. */
     List<SidecarRecord> records();
 
-    /**
-     * Returns the number of records.
-     *
-     * @return the number, at least 1
-     */
+    /** Returns the number of records. */
     default int size() {
         return records().size();
     }
@@ -39,10 +31,7 @@ public interface Batch extends Iterable<SidecarRecord> {
     }
 
     /**
-     * Retries all records that have no outcome.
-     *
-     * @param delay the least time until the redelivery; zero: the back-off of the sidecar
-     * @param reason the reason, for people
+     * Retries all records that have no outcome, not before the delay. A delay of zero is the back-off of the sidecar.
      */
     default void retry(Duration delay, String reason) {
         /* A retry takes the later records back, and then these cannot be retried any more. So the last one is first. */

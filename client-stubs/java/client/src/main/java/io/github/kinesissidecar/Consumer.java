@@ -26,24 +26,19 @@ public interface Consumer extends Iterable<SidecarRecord>, AutoCloseable {
     /** The default of {@link #batches()}: time from the first record of a batch on. */
     Duration DEFAULT_BATCH_WAIT = Duration.ofSeconds(1);
 
-    /**
-     * Begins a consumer.
-     *
-     * @param clientId the name of the consumer, up to 64 characters of A-Z a-z 0-9 . _ -; each process needs its own
-     * @return a builder
-     */
+    /** Begins a consumer. Its client id has up to 64 characters of A-Z a-z 0-9 . _ - and belongs to one process. */
     static Builder builder(String clientId) {
         return new Builder(clientId);
     }
 
     /**
      * Calls the handler with each record, with as many threads as the concurrency. Records of one lane, and so those of
-     * one partition key, are handled one after the other, in order. A normal return acknowledges the record, and an exception retries it.
+     * one partition key, are handled one after the other, in order. A normal return acknowledges the record, and an
+     * exception retries it.
      *
-     * <p>The run ends by {@link #stop}, {@link #close}, SIGTERM, SIGINT, or an interrupt of the calling thread. It waits
-     * for the running handlers, sends the acknowledgements and closes the session.
+     * <p>The run ends by {@link #stop}, {@link #close}, SIGTERM, SIGINT, or an interrupt of the calling thread. It
+     * waits for the running handlers, sends the acknowledgements and closes the session.
      *
-     * @param handler the app's code
      * @throws SidecarException if the sidecar refuses the stream or a request
      * @throws SessionTakenOverException if another process opened a stream with the same client id
      */
@@ -56,37 +51,22 @@ public interface Consumer extends Iterable<SidecarRecord>, AutoCloseable {
     @Override
     Iterator<SidecarRecord> iterator();
 
-    /**
-     * Hands out batches of up to 500 records, 1 s from the first record of a batch on.
-     *
-     * @return the batches
-     */
+    /** Hands out batches of up to 500 records, 1 s from the first record of a batch on. */
     default Iterable<Batch> batches() {
         return batches(DEFAULT_BATCH_RECORDS, DEFAULT_BATCH_WAIT);
     }
 
     /**
-     * Hands out records in batches. The records of a batch that have no outcome are acknowledged when the app asks for
-     * the next batch. Leaving the loop settles nothing.
-     *
-     * @param maxRecords the maximum records of a batch
-     * @param maxWait the time after which a batch with at least one record is handed out
-     * @return the batches
+     * Hands out batches of up to maxRecords records, maxWait from the first record of a batch on. The records of a
+     * batch that have no outcome are acknowledged when the app asks for the next batch. Leaving the loop settles
+     * nothing.
      */
     Iterable<Batch> batches(int maxRecords, Duration maxWait);
 
-    /**
-     * Returns the number of settlements whose session had ended. Their records are redelivered.
-     *
-     * @return the number
-     */
+    /** Returns the number of settlements whose session had ended. Their records are redelivered. */
     long stale();
 
-    /**
-     * Returns the number of settlements that the sidecar refused one by one.
-     *
-     * @return the number
-     */
+    /** Returns the number of settlements that the sidecar refused one by one. */
     long failed();
 
     /** Hands out no further records. A run waits for its handlers and ends; an iteration ends. */
@@ -108,10 +88,8 @@ public interface Consumer extends Iterable<SidecarRecord>, AutoCloseable {
         }
 
         /**
-         * Sets the address of the sidecar. The default is the variable KINESIS_SIDECAR_URL, else http://127.0.0.1:8990.
-         *
-         * @param url http://HOST:PORT or unix:/PATH
-         * @return this
+         * Sets the address, http://HOST:PORT or unix:/PATH. The default is the variable KINESIS_SIDECAR_URL, else
+         * http://127.0.0.1:8990.
          */
         public Builder url(String url) {
             options.address = Address.parse(url);
@@ -119,10 +97,8 @@ public interface Consumer extends Iterable<SidecarRecord>, AutoCloseable {
         }
 
         /**
-         * Sets the file with the bearer token. The default is the variable KINESIS_SIDECAR_TOKEN_FILE, else no token.
-         *
-         * @param file the file; it is read for every connection and every settle request
-         * @return this
+         * Sets the file with the bearer token, which is read for every connection and every settle request. The default
+         * is the variable KINESIS_SIDECAR_TOKEN_FILE, else no token.
          */
         public Builder tokenFile(Path file) {
             options.tokenFile = file;
@@ -130,44 +106,29 @@ public interface Consumer extends Iterable<SidecarRecord>, AutoCloseable {
         }
 
         /**
-         * Sets the number of handlers that run at the same time. The default is 1. Above 1 the ordering is by
-         * partition key unless it is set.
-         *
-         * @param concurrency 1 or more
-         * @return this
+         * Sets the number of handlers that run at the same time, from 1 to 10000. The default is 1. Above 1 the
+         * ordering is by partition key unless it is set.
          */
         public Builder concurrency(int concurrency) {
             options.concurrency = (int) Options.within("concurrency", concurrency, 1, 10_000);
             return this;
         }
 
-        /**
-         * Sets the maximum of records that are delivered and not settled. The default is 1000.
-         *
-         * @param records 1 to 100000
-         * @return this
-         */
+        /** Sets the maximum of records that are delivered and not settled, from 1 to 100000. The default is 1000. */
         public Builder maxInFlight(int records) {
             options.maxInFlight = (int) Options.within("max_in_flight", records, 1, 100_000);
             return this;
         }
 
-        /**
-         * Sets the maximum bytes that are delivered and not settled. The default is 16 MiB.
-         *
-         * @param bytes 1 or more
-         * @return this
-         */
+        /** Sets the maximum bytes that are delivered and not settled. The default is 16 MiB. */
         public Builder maxInFlightBytes(long bytes) {
             options.maxInFlightBytes = Options.within("max_in_flight_bytes", bytes, 1, Long.MAX_VALUE);
             return this;
         }
 
         /**
-         * Sets the time after which a record that is neither settled nor extended is redelivered. The default is 60 s.
-         *
-         * @param deadline 100 ms to 12 h
-         * @return this
+         * Sets the time after which a record that is neither settled nor extended is redelivered, from 100 ms to 12 h.
+         * The default is 60 s.
          */
         public Builder ackDeadline(Duration deadline) {
             options.ackDeadlineMs = Options.within("ack_deadline (ms)", deadline.toMillis(), 100, Options.MAX_DELAY_MS);
@@ -175,10 +136,7 @@ public interface Consumer extends Iterable<SidecarRecord>, AutoCloseable {
         }
 
         /**
-         * Sets for how long the package extends the ack deadline of a record. The default is 1 h.
-         *
-         * @param duration the time from the delivery on
-         * @return this
+         * Sets for how long after its delivery the package extends the ack deadline of a record. The default is 1 h.
          */
         public Builder maxProcessing(Duration duration) {
             options.maxProcessing = duration;
@@ -186,10 +144,8 @@ public interface Consumer extends Iterable<SidecarRecord>, AutoCloseable {
         }
 
         /**
-         * Sets how long an acknowledgement waits for others, to share a request with them. The default is 0.1 s.
-         *
-         * @param interval 0 to 60 s
-         * @return this
+         * Sets how long an acknowledgement waits for others, to share a request with them: 60 s at most. The default is
+         * 0.1 s.
          */
         public Builder ackInterval(Duration interval) {
             Options.within("ack_interval (ms)", interval.toMillis(), 0, 60_000);
@@ -197,68 +153,42 @@ public interface Consumer extends Iterable<SidecarRecord>, AutoCloseable {
             return this;
         }
 
-        /**
-         * Sets the ordering. The default is by shard, or by partition key with a concurrency above 1.
-         *
-         * @param ordering the ordering
-         * @return this
-         */
+        /** Sets the ordering. The default is by shard, or by partition key with a concurrency above 1. */
         public Builder ordering(Ordering ordering) {
             options.ordering = ordering;
             return this;
         }
 
         /**
-         * Sets the number of lanes of each shard. The default is 64.
-         *
-         * @param lanes 1 to 64; only with ordering by partition key
-         * @return this
+         * Sets the number of lanes of each shard, from 1 to 64, for an ordering by partition key. The default is 64.
          */
         public Builder lanes(int lanes) {
             options.lanes = (int) Options.within("lanes", lanes, 1, Options.MAX_LANES);
             return this;
         }
 
-        /**
-         * Sets the shards to read. The default is all.
-         *
-         * @param shards the shard ids, 64 at most
-         * @return this
-         */
+        /** Sets the ids of the shards to read, 64 at most. The default is all. */
         public Builder shards(List<String> shards) {
             options.shards = List.copyOf(shards);
             return this;
         }
 
-        /**
-         * Sets the subscription. It is needed if the sidecar has several.
-         *
-         * @param subscription the name of the subscription
-         * @return this
-         */
+        /** Sets the name of the subscription. It is needed if the sidecar has several. */
         public Builder subscription(String subscription) {
             options.subscription = subscription;
             return this;
         }
 
         /**
-         * Sets the time of silence after which the sidecar sends a heartbeat. The default is 10 s. The consumer connects
-         * again when three heartbeats are missing.
-         *
-         * @param heartbeat 100 ms to 60 s
-         * @return this
+         * Sets the time of silence after which the sidecar sends a heartbeat, from 100 ms to 60 s. The default is 10 s.
+         * The consumer connects again when three heartbeats are missing.
          */
         public Builder heartbeat(Duration heartbeat) {
             options.heartbeatMs = Options.within("heartbeat (ms)", heartbeat.toMillis(), 100, 60_000);
             return this;
         }
 
-        /**
-         * Sets the listener of control events.
-         *
-         * @param listener the listener; an exception of it ends the consumer
-         * @return this
-         */
+        /** Sets the listener of control events. An exception of it ends the consumer. */
         public Builder onEvent(EventListener listener) {
             options.listener = listener;
             return this;
@@ -267,9 +197,6 @@ public interface Consumer extends Iterable<SidecarRecord>, AutoCloseable {
         /**
          * Sets the factory of the threads that call handlers. The default makes virtual threads on Java 24 and later,
          * where code that synchronizes does not pin them, and platform threads before.
-         *
-         * @param factory the factory
-         * @return this
          */
         public Builder threadFactory(ThreadFactory factory) {
             options.threadFactory = factory;
@@ -277,21 +204,15 @@ public interface Consumer extends Iterable<SidecarRecord>, AutoCloseable {
         }
 
         /**
-         * Sets whether a run ends at SIGTERM and SIGINT, by a shutdown hook of the virtual machine. The default is true.
-         *
-         * @param enabled false if something else calls {@link Consumer#stop} or {@link Consumer#close} then
-         * @return this
+         * Sets whether a run ends at SIGTERM and SIGINT, by a shutdown hook of the virtual machine. The default is
+         * true. Without it the app calls {@link Consumer#stop} or {@link Consumer#close} then.
          */
         public Builder shutdownHook(boolean enabled) {
             options.shutdownHook = enabled;
             return this;
         }
 
-        /**
-         * Builds the consumer. It opens nothing.
-         *
-         * @return the consumer
-         */
+        /** Builds the consumer. It opens nothing. */
         public Consumer build() {
             return new SidecarConsumer(options.copy());
         }

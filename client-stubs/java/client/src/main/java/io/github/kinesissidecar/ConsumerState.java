@@ -45,17 +45,18 @@ final class ConsumerState {
     private long barrierSeen;
 
     private DeliveredBatch current;
-    private long generation;
+    private volatile long generation;
     private int maxInFlight = 1000;
     private long maxInFlightBytes = 16 << 20;
     private long ackDeadlineMs = 60_000;
     private long extendedAt;
 
-    private boolean stopping;
-    private boolean closing;
-    private SidecarException failure;
-    private long stale;
-    private long failed;
+    /* These are written under the lock and read without it, too. */
+    private volatile boolean stopping;
+    private volatile boolean closing;
+    private volatile SidecarException failure;
+    private volatile long stale;
+    private volatile long failed;
 
     ConsumerState(Options options) {
         this.options = options;
@@ -63,12 +64,20 @@ final class ConsumerState {
         outbox = new Outbox(options.ackInterval.toNanos());
     }
 
+    private void locked(Runnable change) {
+        lock.lock();
+        try {
+            change.run();
+        } finally {
+            lock.unlock();
+        }
+    }
+
     /* ---- For the stream reader. ---- */
 
     /** Takes what the stream brought: each item is a Delivery or an Event. */
     void apply(List<Object> items) {
-        lock.lock();
-        try {
+        locked(() -> {
             for (Object item : items) {
                 if (item instanceof Delivery record)
                     add(record);
@@ -76,9 +85,7 @@ final class ConsumerState {
                     control((Event) item);
             }
             lanes.wake();
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 
     private void add(Delivery record) {
@@ -167,13 +174,10 @@ final class ConsumerState {
 
     /** The connection has ended. The session accepts settlements until the next one begins. */
     void disconnected() {
-        lock.lock();
-        try {
+        locked(() -> {
             current = null;
             drop(record -> true);
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 
     /** Drops records that the app has not begun. They are redelivered. */
@@ -211,8 +215,8 @@ final class ConsumerState {
     /* ---- For the app. ---- */
 
     /**
-     * Acknowledges the previous record, unless it has an outcome, and waits for the next one. `exclusive`: records of one
-     * lane are taken one after the other. Returns null when the consumer stops.
+     * Acknowledges the previous record, unless it has an outcome, and waits for the next one. `exclusive`: records of
+     * one lane are taken one after the other. Returns null when the consumer stops.
      */
     Delivery next(Delivery previous, boolean exclusive) throws InterruptedException {
         lock.lock();
@@ -234,15 +238,15 @@ final class ConsumerState {
     }
 
     /**
-     * Acknowledges the previous records and waits for up to `max` records, and no longer than `waitNanos` after the first
-     * one. Returns none when the consumer stops.
+     * Acknowledges the previous records and waits for up to `max` records, and no longer than `waitNanos` after the
+     * first one. Returns null when the consumer stops.
      */
-    List<SidecarRecord> nextBatch(List<SidecarRecord> previous, int max, long waitNanos) throws InterruptedException {
+    Batch nextBatch(Batch previous, int max, long waitNanos) throws InterruptedException {
         List<SidecarRecord> records = new ArrayList<>();
         lock.lock();
         try {
-            for (SidecarRecord record : previous)
-                settle((Delivery) record, Outcome.ACK, 0, "");
+            if (previous != null)
+                previous.ack();
             long left = waitNanos;
             while (!stopping && records.size() < max) {
                 Delivery record = lanes.take(false);
@@ -255,7 +259,7 @@ final class ConsumerState {
             }
             /* The wait may have ended together with a wake-up that another thread needs. */
             lanes.wake();
-            return stopping ? List.of() : records;
+            return stopping ? null : () -> records;
         } finally {
             lock.unlock();
         }
@@ -296,15 +300,12 @@ final class ConsumerState {
     }
 
     void extend(Delivery record, long delayMs) {
-        lock.lock();
-        try {
+        locked(() -> {
             if (record.outcome != null || isStale(record))
                 return;
             extensions.add(Settlement.extending(record, delayMs));
             work.signal();
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 
     boolean ackPersisted(Delivery record) {
@@ -323,7 +324,13 @@ final class ConsumerState {
         } finally {
             lock.unlock();
         }
-        return new PersistedAck(options, this, of, ackId).await();
+        /* Another connection than the settler's, because the wait would delay other settlements. */
+        try (SettleClient client = new SettleClient(options)) {
+            return client.ackPersisted(ackId, this, of);
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+            return false;
+        }
     }
 
     /* ---- For the settler. ---- */
@@ -375,28 +382,22 @@ final class ConsumerState {
 
     /** Notes the answer to a request. `refused`: the ids of the settlements that failed. */
     void answered(SettleRequest request, Set<?> refused) {
-        lock.lock();
-        try {
+        locked(() -> {
             failed += refused.size();
             if (request.generation() == generation)
                 confirm(request, refused::contains);
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 
     /** Notes that the session of a request has ended, or that the request gets no answer any more. */
     void expired(SettleRequest request) {
-        lock.lock();
-        try {
+        locked(() -> {
             /* After a new session its records are among the unconfirmed ones. */
-            if (request.extension() || request.generation() != generation)
+            if (request.generation() != generation)
                 return;
             stale += request.records().count();
             confirm(request, id -> true);
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 
     private void confirm(SettleRequest request, Predicate<Object> refused) {
@@ -424,86 +425,52 @@ final class ConsumerState {
 
     /** Hands out no further records. */
     void stop() {
-        lock.lock();
-        try {
+        locked(() -> {
             stopping = true;
             available.signalAll();
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 
     /** Ends the consumer with a failure. The first one counts. */
     void fail(SidecarException cause) {
-        lock.lock();
-        try {
+        locked(() -> {
             if (failure == null)
                 failure = cause;
             stop();
             work.signal();
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 
     /** Sends what waits, and takes no further settlements. */
     void close() {
-        lock.lock();
-        try {
+        locked(() -> {
             stop();
             closing = true;
             work.signal();
             ended.signalAll();
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 
     boolean isClosing() {
-        lock.lock();
-        try {
-            return closing;
-        } finally {
-            lock.unlock();
-        }
+        return closing;
     }
 
     /** Returns true if the consumer may have an open session. */
     boolean hasSession() {
-        lock.lock();
-        try {
-            return generation > 0 && !(failure instanceof SessionTakenOverException);
-        } finally {
-            lock.unlock();
-        }
+        return generation > 0 && !(failure instanceof SessionTakenOverException);
     }
 
     /** Throws what ended the consumer, if anything but a stop did. */
     void check() {
-        lock.lock();
-        try {
-            if (failure != null)
-                throw failure;
-        } finally {
-            lock.unlock();
-        }
+        if (failure != null)
+            throw failure;
     }
 
     long stale() {
-        lock.lock();
-        try {
-            return stale;
-        } finally {
-            lock.unlock();
-        }
+        return stale;
     }
 
     long failed() {
-        lock.lock();
-        try {
-            return failed;
-        } finally {
-            lock.unlock();
-        }
+        return failed;
     }
 }

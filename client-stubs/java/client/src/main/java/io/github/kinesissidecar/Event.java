@@ -11,22 +11,12 @@ import java.util.Map;
  * @param members the members of the event by their names in the API: texts, numbers, booleans
  */
 public record Event(String type, Map<String, Object> members) {
-    /**
-     * Returns a member as text.
-     *
-     * @param name the name of the member
-     * @return the text, or an empty text if the event has no such member
-     */
+    /** Returns a member as text, or an empty text if the event has no such member. */
     public String text(String name) {
         return String.valueOf(members.getOrDefault(name, ""));
     }
 
-    /**
-     * Returns a member as a number.
-     *
-     * @param name the name of the member
-     * @return the number, or 0 if the event has no such number
-     */
+    /** Returns a member as a number, or 0 if the event has no such number. */
     public long number(String name) {
         return members.get(name) instanceof Number number ? number.longValue() : 0;
     }

@@ -83,25 +83,40 @@ final class EventDecoder {
         Delivery record = new Delivery(state);
         while (at < end) {
             int tag = (int) varint();
-            switch (tag) {
-                case 1 << 3 | BYTES -> record.ackId = text(end);
-                case 2 << 3 | BYTES -> record.batchId = batchId = again(batchId, end);
-                case 3 << 3 | BYTES -> record.stream = stream = again(stream, end);
-                case 4 << 3 | BYTES -> record.shardId = shardId = again(shardId, end);
-                case 5 << 3 -> record.epoch = varint();
-                case 6 << 3 | BYTES -> record.sequenceNumber = text(end);
-                case 7 << 3 -> record.subSequenceNumber = varint();
-                case 8 << 3 | BYTES -> record.partitionKey = text(end);
-                case 9 << 3 -> record.arrivedAtMs = varint();
-                case 10 << 3 -> record.attempt = (int) varint();
-                case 11 << 3 -> record.aggregated = varint() != 0;
-                case 12 << 3 | BYTES -> record.data = data(end);
-                case 13 << 3 -> record.redriven = varint() != 0;
-                case 14 << 3 -> record.laneNumber = (int) varint();
+            switch (tag & 7) {
+                case VARINT -> setNumber(record, tag >>> 3, varint());
+                case BYTES -> setBytes(record, tag >>> 3, end(end));
                 default -> skip(tag, end);
             }
         }
         return record;
+    }
+
+    private static void setNumber(Delivery record, int field, long number) {
+        switch (field) {
+            case 5 -> record.epoch = number;
+            case 7 -> record.subSequenceNumber = number;
+            case 9 -> record.arrivedAtMs = number;
+            case 10 -> record.attempt = (int) number;
+            case 11 -> record.aggregated = number != 0;
+            case 13 -> record.redriven = number != 0;
+            case 14 -> record.laneNumber = (int) number;
+            default -> { }
+        }
+    }
+
+    private void setBytes(Delivery record, int field, int end) {
+        switch (field) {
+            case 1 -> record.ackId = text(end);
+            case 2 -> record.batchId = batchId = again(batchId, end);
+            case 3 -> record.stream = stream = again(stream, end);
+            case 4 -> record.shardId = shardId = again(shardId, end);
+            case 6 -> record.sequenceNumber = text(end);
+            case 8 -> record.partitionKey = text(end);
+            case 12 -> record.data = Arrays.copyOfRange(bytes, at, end);
+            default -> { }
+        }
+        at = end;
     }
 
     private Event event(int number, int end) throws IOException {
@@ -115,10 +130,13 @@ final class EventDecoder {
             Field field = message.fields.get(tag >>> 3);
             if (field == null || (tag & 7) != (field.kind == Kind.TEXT ? BYTES : VARINT))
                 skip(tag, end);
-            else if (field.kind == Kind.TEXT)
-                members.put(field.name, text(end));
-            else
+            else if (field.kind != Kind.TEXT)
                 members.put(field.name, value(field.kind, varint()));
+            else {
+                int textEnd = end(end);
+                members.put(field.name, text(textEnd));
+                at = textEnd;
+            }
         }
         return new Event(message.type, members);
     }
@@ -167,34 +185,21 @@ final class EventDecoder {
         return at + (int) length;
     }
 
-    private String text(int limit) throws IOException {
-        int end = end(limit);
-        int begin = at;
-        at = end;
-        return new String(bytes, begin, end - begin, StandardCharsets.UTF_8);
+    private String text(int end) {
+        return new String(bytes, at, end - at, StandardCharsets.UTF_8);
     }
 
-    private byte[] data(int limit) throws IOException {
-        int end = end(limit);
-        int begin = at;
-        at = end;
-        return Arrays.copyOfRange(bytes, begin, end);
+    /** Returns the text before if the bytes are equal to it. */
+    private String again(String before, int end) {
+        return isHere(before, end) ? before : text(end);
     }
 
-    /** Reads a text. Returns the one before if it is equal. */
-    private String again(String before, int limit) throws IOException {
-        int end = end(limit);
-        int begin = at;
-        at = end;
-        return isAt(before, begin, end) ? before : new String(bytes, begin, end - begin, StandardCharsets.UTF_8);
-    }
-
-    private boolean isAt(String text, int begin, int end) {
-        if (text.length() != end - begin)
+    private boolean isHere(String text, int end) {
+        if (text.length() != end - at)
             return false;
         /* The end differs first, in most cases. */
         for (int i = text.length() - 1; i >= 0; i--)
-            if (text.charAt(i) != bytes[begin + i])
+            if (text.charAt(i) != bytes[at + i])
                 return false;
         return true;
     }

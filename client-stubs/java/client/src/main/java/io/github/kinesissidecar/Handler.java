@@ -7,9 +7,6 @@ public interface Handler {
     /**
      * Handles one record. A normal return acknowledges the record. An exception retries it, with the message of the
      * exception as the reason.
-     *
-     * @param record the record
-     * @throws Exception any failure
      */
     void handle(SidecarRecord record) throws Exception;
 }

@@ -17,6 +17,7 @@ import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Arrays;
 
 /**
  * One HTTP/1.1 connection, over TCP or a Unix socket. java.net.http knows no Unix sockets. One thread uses a
@@ -27,14 +28,18 @@ final class HttpConnection implements Closeable {
     private static final long CONNECT_MS = 5_000;
     private static final int MAX_LINE = 16 << 10;
     private static final int MAX_HEADERS = 100;
+    private static final long MAX_RETRY_AFTER_S = 86_400;
     private static final int MAX_PROBLEM = 1 << 20;
-    private static final int UNTIL_CLOSE = -1;
+    private static final long MAX_CHUNK = 1L << 40;
+    private static final long UNTIL_CLOSE = Long.MAX_VALUE;
+    private static final long NO_DIGIT = -1;
 
     private final SocketChannel channel;
     private final Selector selector;
     private final SelectionKey key;
     private final String host;
-    private final ByteBuffer in = ByteBuffer.allocate(128 << 10).limit(0);
+    /** Bytes that were received and not read. */
+    private final ByteBuffer in;
     private long timeoutMs = CONNECT_MS;
 
     private int status;
@@ -43,8 +48,12 @@ final class HttpConnection implements Closeable {
     private boolean keep;
     /** Bytes that are left of the body, or of the chunk. */
     private long left;
+    /** Of the next chunk. */
+    private long chunkLength = NO_DIGIT;
+    private boolean inExtension;
 
-    HttpConnection(Address address) throws IOException {
+    HttpConnection(Address address, ByteBuffer buffer) throws IOException {
+        in = buffer.limit(0);
         host = address.host();
         channel = address.isUnix() ? SocketChannel.open(java.net.StandardProtocolFamily.UNIX) : SocketChannel.open();
         try {
@@ -79,18 +88,16 @@ final class HttpConnection implements Closeable {
 
     /** Sends a request and reads the head of its answer. The token is read anew, because it may have been rotated. */
     void request(String method, String path, Path tokenFile, String json) throws IOException {
-        StringBuilder head = new StringBuilder(512).append(method).append(' ').append(path).append(" HTTP/1.1\r\nHost: ")
-                .append(host).append("\r\n");
+        StringBuilder head = new StringBuilder(512).append(method).append(' ').append(path)
+                .append(" HTTP/1.1\r\nHost: ").append(host).append("\r\n");
         if (tokenFile != null)
             head.append("Authorization: Bearer ").append(token(tokenFile)).append("\r\n");
+        byte[] body = json == null ? new byte[0] : json.getBytes(StandardCharsets.UTF_8);
         if (json == null)
             head.append("Accept: application/x-protobuf\r\n\r\n");
-        else {
-            byte[] body = json.getBytes(StandardCharsets.UTF_8);
+        else
             head.append("Content-Type: application/json\r\nContent-Length: ").append(body.length).append("\r\n\r\n");
-            head.append(json);
-        }
-        write(ByteBuffer.wrap(head.toString().getBytes(StandardCharsets.UTF_8)));
+        write(ByteBuffer.wrap(head.toString().getBytes(StandardCharsets.UTF_8)), ByteBuffer.wrap(body));
         readHead();
     }
 
@@ -128,25 +135,60 @@ final class HttpConnection implements Closeable {
         return Refusal.of(status, retryAfterMs, readText());
     }
 
-    /** Reads bytes of the body. Returns their number, or -1 at the end. */
+    /** Reads the bytes of the body that are here, or waits for some. Returns their number, or -1 at the end. */
     int readBody(byte[] target, int offset, int length) throws IOException {
-        if (left == 0 && !(chunked && nextChunk()))
-            return -1;
-        if (!in.hasRemaining() && !fill()) {
-            if (left == UNTIL_CLOSE)
-                return -1;
-            throw new EOFException("the sidecar closed the connection");
+        int count = 0;
+        while (count == 0 && (left > 0 || chunked)) {
+            if (!in.hasRemaining() && !fill()) {
+                if (left == UNTIL_CLOSE)
+                    return -1;
+                throw new EOFException("the sidecar closed the connection");
+            }
+            count = take(target, offset, length);
         }
-        int count = Math.min(length, in.remaining());
-        if (left > 0)
-            count = (int) Math.min(count, left);
-        in.get(target, offset, count);
-        if (left > 0) {
-            left -= count;
-            if (left == 0 && chunked)
-                expectEmptyLine();
+        return count > 0 ? count : -1;
+    }
+
+    /** Moves bytes of the body that were received, of several chunks. */
+    private int take(byte[] target, int offset, int length) throws IOException {
+        int count = 0;
+        while (in.hasRemaining() && count < length && (left > 0 || chunked)) {
+            if (left == 0) {
+                readBetweenChunks((char) in.get());
+                continue;
+            }
+            int part = (int) Math.min(left, Math.min(in.remaining(), length - count));
+            in.get(target, offset + count, part);
+            count += part;
+            if (left != UNTIL_CLOSE)
+                left -= part;
         }
         return count;
+    }
+
+    /** Takes a character of the line end after a chunk, or of the line before one: its length and extensions. */
+    private void readBetweenChunks(char c) throws IOException {
+        if (c == '\n') {
+            if (chunkLength == 0)
+                endChunks();
+            else if (chunkLength > 0)
+                left = chunkLength;
+            chunkLength = NO_DIGIT;
+            inExtension = false;
+        } else if (c == ';') {
+            inExtension = true;
+        } else if (!inExtension && c != '\r') {
+            int digit = Character.digit(c, 16);
+            if (digit < 0 || chunkLength > MAX_CHUNK)
+                throw new IOException("the answer has a malformed chunk");
+            chunkLength = Math.max(chunkLength, 0) << 4 | digit;
+        }
+    }
+
+    private void endChunks() throws IOException {
+        while (!readLine().isEmpty())
+            continue;
+        chunked = false;
     }
 
     @Override
@@ -162,10 +204,10 @@ final class HttpConnection implements Closeable {
 
     private void readHead() throws IOException {
         do {
-            String[] line = readLine().split(" ", 3);
-            if (line.length < 2 || !line[0].startsWith("HTTP/1.") || !line[1].matches("\\d{3}"))
+            String line = readLine();
+            status = line.startsWith("HTTP/1.") && line.length() >= 12 ? (int) number(line.substring(9, 12)) : -1;
+            if (status < 100)
                 throw new IOException("the answer is not HTTP/1.1");
-            status = Integer.parseInt(line[1]);
             readHeaders();
         } while (status < 200);
     }
@@ -191,58 +233,45 @@ final class HttpConnection implements Closeable {
 
     private void readHeader(String name, String value) throws IOException {
         switch (name) {
-            case "content-length" -> left = number(value, 10);
+            case "content-length" -> {
+                left = number(value);
+                if (left < 0)
+                    throw new IOException("the answer has a malformed length");
+            }
             case "transfer-encoding" -> {
                 chunked = true;
                 left = 0;
             }
             case "connection" -> keep = !value.equalsIgnoreCase("close");
-            case "retry-after" -> retryAfterMs = value.matches("\\d{1,6}") ? Long.parseLong(value) * 1000 : 0;
+            case "retry-after" -> retryAfterMs = Math.max(0, Math.min(number(value), MAX_RETRY_AFTER_S)) * 1000;
             default -> { }
         }
     }
 
-    private boolean nextChunk() throws IOException {
-        left = number(readLine().split(";", 2)[0].strip(), 16);
-        if (left > 0)
-            return true;
-        while (!readLine().isEmpty())
-            continue;
-        chunked = false;
-        return false;
-    }
-
-    private void expectEmptyLine() throws IOException {
-        if (!readLine().isEmpty())
-            throw new IOException("the answer has a malformed chunk");
-    }
-
-    private static long number(String digits, int radix) throws IOException {
+    /** Returns the number that a header has, or -1. */
+    private static long number(String digits) {
         try {
-            long number = Long.parseLong(digits, radix);
-            if (number >= 0)
-                return number;
-        } catch (NumberFormatException malformed) {
-            // The sentence below says it.
+            return Long.parseLong(digits);
+        } catch (NumberFormatException otherText) {
+            return -1;
         }
-        throw new IOException("the answer has a malformed length");
     }
 
     private String readLine() throws IOException {
-        StringBuilder line = new StringBuilder(80);
+        byte[] line = new byte[128];
+        int length = 0;
         while (true) {
             if (!in.hasRemaining() && !fill())
                 throw new EOFException("the sidecar closed the connection");
-            char c = (char) (in.get() & 0xff);
-            if (c == '\n')
-                break;
-            if (line.append(c).length() > MAX_LINE)
+            byte b = in.get();
+            if (b == '\n')
+                return new String(line, 0, length, StandardCharsets.ISO_8859_1).stripTrailing();
+            if (length == MAX_LINE)
                 throw new IOException("the answer has a line of more than " + MAX_LINE + " bytes");
+            if (length == line.length)
+                line = Arrays.copyOf(line, length * 2);
+            line[length++] = b;
         }
-        int length = line.length();
-        if (length > 0 && line.charAt(length - 1) == '\r')
-            line.setLength(length - 1);
-        return line.toString();
     }
 
     /** Reads what is there, or waits. Returns false at the end of the connection. */
@@ -257,9 +286,10 @@ final class HttpConnection implements Closeable {
         return count > 0;
     }
 
-    private void write(ByteBuffer bytes) throws IOException {
-        while (bytes.hasRemaining())
-            if (channel.write(bytes) == 0)
+    private void write(ByteBuffer head, ByteBuffer body) throws IOException {
+        ByteBuffer[] parts = {head, body};
+        while (head.hasRemaining() || body.hasRemaining())
+            if (channel.write(parts) == 0)
                 await(SelectionKey.OP_WRITE);
     }
 

@@ -9,11 +9,15 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /** A JSON reader (RFC 8259), so that the package depends on no library. */
 final class Json {
     /** Deeper data could overflow the stack of the thread. */
     private static final int MAX_DEPTH = 500;
+
+    private static final Pattern NUMBER = Pattern.compile("-?(?:0|[1-9][0-9]*+)(?:\\.[0-9]++)?(?:[eE][+-]?[0-9]++)?");
 
     private final String text;
     private int at;
@@ -144,30 +148,15 @@ final class Json {
     }
 
     private BigDecimal number() {
-        int begin = at;
-        skipRaw('-');
-        if (!skipRaw('0'))
-            digits();
-        if (skipRaw('.'))
-            digits();
-        if (skipRaw('e') || skipRaw('E')) {
-            if (!skipRaw('+'))
-                skipRaw('-');
-            digits();
-        }
+        Matcher number = NUMBER.matcher(text).region(at, text.length());
+        if (!number.lookingAt())
+            throw error("a value");
+        at = number.end();
         try {
-            return new BigDecimal(text.substring(begin, at));
+            return new BigDecimal(number.group());
         } catch (NumberFormatException tooLarge) {
             throw error("a smaller exponent");
         }
-    }
-
-    private void digits() {
-        int begin = at;
-        while (at < text.length() && text.charAt(at) >= '0' && text.charAt(at) <= '9')
-            at++;
-        if (at == begin)
-            throw error("a value");
     }
 
     /** Returns the next character that is not white space, or NUL at the end. */

@@ -9,7 +9,7 @@ import java.util.List;
 import java.util.concurrent.ThreadFactory;
 
 /** The options of a consumer. A number that is 0 was not set: the sidecar's default holds. */
-final class Options {
+final class Options implements Cloneable {
     static final String DEFAULT_URL = "http://127.0.0.1:8990";
     static final int MAX_LANES = 64;
     static final long MAX_DELAY_MS = 43_200_000;
@@ -42,26 +42,25 @@ final class Options {
 
     /** Returns a copy with the defaults that depend on other options. A builder may be used again. */
     Options copy() {
-        Options copy = new Options(clientId);
-        copy.address = address;
-        copy.tokenFile = tokenFile;
-        copy.concurrency = concurrency;
-        copy.maxInFlight = maxInFlight;
-        copy.maxInFlightBytes = maxInFlightBytes;
-        copy.ackDeadlineMs = ackDeadlineMs;
-        copy.heartbeatMs = heartbeatMs;
-        copy.maxProcessing = maxProcessing;
-        copy.ackInterval = ackInterval;
-        copy.shards = shards;
-        copy.subscription = subscription;
-        copy.listener = listener;
-        copy.shutdownHook = shutdownHook;
-        copy.threadFactory = threadFactory != null ? threadFactory : Workers.threadFactory(clientId);
-        copy.ordering = ordering != null ? ordering : concurrency > 1 ? Ordering.KEY : Ordering.SHARD;
+        Options copy = clone();
+        if (threadFactory == null)
+            copy.threadFactory = Workers.threadFactory(clientId);
+        if (ordering == null)
+            copy.ordering = concurrency > 1 ? Ordering.KEY : Ordering.SHARD;
         if (lanes > 0 && copy.ordering != Ordering.KEY)
             throw new IllegalArgumentException("lanes need ordering KEY, got " + copy.ordering);
-        copy.lanes = lanes > 0 ? lanes : copy.ordering == Ordering.KEY ? MAX_LANES : 0;
+        if (lanes == 0 && copy.ordering == Ordering.KEY)
+            copy.lanes = MAX_LANES;
         return copy;
+    }
+
+    @Override
+    protected Options clone() {
+        try {
+            return (Options) super.clone();
+        } catch (CloneNotSupportedException impossible) {
+            throw new AssertionError(impossible);
+        }
     }
 
     /** Returns the path and the query that open the stream. An option that was not set is not in it. */

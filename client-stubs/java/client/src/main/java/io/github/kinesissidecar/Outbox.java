@@ -81,16 +81,17 @@ final class Outbox {
         urgent = false;
     }
 
-    /** Takes everything. A request that holds a lane has a barrier. */
+    /** Takes everything. A refusal of another outcome must not concern acknowledgements, so no request has both. */
     List<SettleRequest> take(long generation) {
+        List<SettleRequest> requests = new ArrayList<>(2);
         List<Settlement> items = new ArrayList<>();
         for (DeliveredBatch batch : batches)
             takeAcks(batch, items);
-        items.addAll(others);
-        clear();
-        List<SettleRequest> requests = new ArrayList<>(1);
         for (List<Settlement> part : parts(items))
+            requests.add(new SettleRequest(part, generation, 0, false));
+        for (List<Settlement> part : parts(List.copyOf(others)))
             requests.add(new SettleRequest(part, generation, barrier(part), false));
+        clear();
         return requests;
     }
 
@@ -108,12 +109,15 @@ final class Outbox {
 
     /** Returns the number of the request's barrier, and notes it in the holds; 0: none is needed. */
     private long barrier(List<Settlement> items) {
-        List<Hold> holds = items.stream().map(Settlement::hold).filter(hold -> hold != null).toList();
-        if (holds.isEmpty())
-            return 0;
-        lastBarrier++;
-        holds.forEach(hold -> hold.barrier = lastBarrier);
-        return lastBarrier;
+        long barrier = 0;
+        for (Settlement item : items) {
+            if (item.hold() == null)
+                continue;
+            if (barrier == 0)
+                barrier = ++lastBarrier;
+            item.hold().barrier = barrier;
+        }
+        return barrier;
     }
 
     private static void takeAcks(DeliveredBatch batch, List<Settlement> items) {

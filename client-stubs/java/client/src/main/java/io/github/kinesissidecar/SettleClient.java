@@ -2,12 +2,14 @@
 package io.github.kinesissidecar;
 
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.util.List;
 import java.util.Map;
 
 /** Sends requests, one at a time, over a connection that is kept. One thread uses it. */
 final class SettleClient implements AutoCloseable {
-    static final long ANSWER_MS = 5_000;
+    private static final long ANSWER_MS = 5_000;
+    private static final long PERSISTED_MS = 10_000;
     private static final String SETTLE = "/v1/records/settle";
 
     /**
@@ -20,14 +22,51 @@ final class SettleClient implements AutoCloseable {
     record Answer(Refusal refusal, List<Map<String, Object>> failed, boolean persisted) { }
 
     private final Options options;
+    private final ByteBuffer buffer = ByteBuffer.allocate(16 << 10);
     private HttpConnection connection;
 
     SettleClient(Options options) {
         this.options = options;
     }
 
-    Answer settle(String json, long timeoutMs) throws IOException {
-        return exchange("POST", SETTLE, json, timeoutMs);
+    /** Sends a request once. */
+    void extend(SettleRequest request) throws IOException {
+        exchange("POST", SETTLE, request.json(), ANSWER_MS);
+    }
+
+    /** Sends a request until it is answered. Returns null if its session has ended or the consumer closes before. */
+    Answer settle(SettleRequest request, ConsumerState state) throws InterruptedException {
+        return settle(request.json(), ANSWER_MS, state, request.generation());
+    }
+
+    /** Acknowledges a record, and waits for its checkpoint. Returns whether the checkpoint covers the record. */
+    boolean ackPersisted(String ackId, ConsumerState state, long generation) throws InterruptedException {
+        String json = "{\"settlements\":[{\"ack_id\":\"" + ackId + "\",\"outcome\":\"ack\"}],\"wait\":\"persisted\","
+                + "\"wait_ms\":" + PERSISTED_MS + "}";
+        Answer answer = settle(json, PERSISTED_MS + ANSWER_MS, state, generation);
+        if (answer == null || answer.refusal() == null)
+            return answer != null && answer.persisted() && answer.failed().isEmpty();
+        if (answer.refusal().isSessionEnded())
+            return false;
+        throw answer.refusal().exception();
+    }
+
+    private Answer settle(String json, long timeoutMs, ConsumerState state, long generation)
+            throws InterruptedException {
+        Backoff backoff = new Backoff();
+        long retryAfterMs;
+        do {
+            retryAfterMs = 0;
+            try {
+                Answer answer = exchange("POST", SETTLE, json, timeoutMs);
+                if (answer.refusal() == null || !answer.refusal().isTemporary())
+                    return answer;
+                retryAfterMs = answer.refusal().retryAfterMs();
+            } catch (IOException unanswered) {
+                // The stream reader reports a sidecar that is away.
+            }
+        } while (state.awaitRepeat(generation, backoff.next(retryAfterMs)));
+        return null;
     }
 
     void deleteSession() throws IOException {
@@ -47,7 +86,7 @@ final class SettleClient implements AutoCloseable {
             }
         }
         try {
-            connection = new HttpConnection(options.address);
+            connection = new HttpConnection(options.address, buffer);
             return exchangeOnce(method, path, json, timeoutMs);
         } catch (IOException failure) {
             close();
@@ -67,6 +106,9 @@ final class SettleClient implements AutoCloseable {
 
     @SuppressWarnings("unchecked")
     private static Answer read(String body) throws IOException {
+        /* Most answers report no more than this, and parsing them costs time. */
+        if (body.contains("\"failed\":[],\"persisted\":false"))
+            return new Answer(null, List.of(), false);
         try {
             Map<String, Object> answer = (Map<String, Object>) Json.parse(body);
             List<Map<String, Object>> failed = (List<Map<String, Object>>) answer.getOrDefault("failed", List.of());

@@ -3,7 +3,6 @@ package io.github.kinesissidecar;
 
 import java.io.IOException;
 import java.util.List;
-import java.util.Map;
 import java.util.stream.Collectors;
 
 /** The thread that sends settlements and extensions, and closes the session at the end. */
@@ -31,42 +30,29 @@ final class Settler implements Runnable {
         }
     }
 
-    /** Sends a request until it is answered, its session has ended, or the consumer closes. */
     private void send(SettleClient client, SettleRequest request) throws InterruptedException {
-        Backoff backoff = new Backoff();
-        while (true) {
-            long retryAfterMs = 0;
-            try {
-                SettleClient.Answer answer = client.settle(request.json(), SettleClient.ANSWER_MS);
-                if (answer.refusal() == null) {
-                    accept(request, answer.failed());
-                    return;
-                }
-                if (!answer.refusal().isTemporary()) {
-                    refuse(request, answer.refusal());
-                    return;
-                }
-                retryAfterMs = answer.refusal().retryAfterMs();
-            } catch (IOException unanswered) {
-                // The stream reader reports a sidecar that is away.
-            }
-            if (request.extension() || !state.awaitRepeat(request.generation(), backoff.next(retryAfterMs)))
-                break;
-        }
-        state.expired(request);
-    }
-
-    private void accept(SettleRequest request, List<Map<String, Object>> failed) {
-        /* An extension that fails is about a record that is redelivered: there is nothing to do. */
-        if (request.extension())
+        if (request.extension()) {
+            extend(client, request);
             return;
-        state.answered(request, failed.stream().map(item -> item.get("ack_id")).collect(Collectors.toSet()));
-        failed.forEach(item -> options.listener.onEvent(new Event("settle_failed", item)));
+        }
+        SettleClient.Answer answer = client.settle(request, state);
+        if (answer != null && answer.refusal() == null) {
+            state.answered(request,
+                    answer.failed().stream().map(item -> item.get("ack_id")).collect(Collectors.toSet()));
+            answer.failed().forEach(item -> options.listener.onEvent(new Event("settle_failed", item)));
+            return;
+        }
+        if (answer != null && !answer.refusal().isSessionEnded())
+            state.fail(answer.refusal().exception());
+        state.expired(request);
     }
 
-    private void refuse(SettleRequest request, Refusal refusal) {
-        if (!refusal.isSessionEnded())
-            state.fail(refusal.exception());
-        state.expired(request);
+    /** A record whose extension fails is redelivered: there is nothing to do. */
+    private static void extend(SettleClient client, SettleRequest request) {
+        try {
+            client.extend(request);
+        } catch (IOException unanswered) {
+            // The next extension is sent in a third of the ack deadline.
+        }
     }
 }

@@ -45,14 +45,15 @@ final class SidecarConsumer implements Consumer {
 
     @Override
     public Iterator<SidecarRecord> iterator() {
-        return new Records();
+        return new Items<>(previous -> state.next((Delivery) previous, false));
     }
 
     @Override
     public Iterable<Batch> batches(int maxRecords, Duration maxWait) {
         Options.within("max_records", maxRecords, 1, Integer.MAX_VALUE);
         Options.within("max_wait (ms)", maxWait.toMillis(), 0, Options.MAX_DELAY_MS);
-        return () -> new Batches(maxRecords, maxWait.toNanos());
+        long nanos = maxWait.toNanos();
+        return () -> new Items<>(previous -> state.nextBatch(previous, maxRecords, nanos));
     }
 
     @Override
@@ -165,11 +166,16 @@ final class SidecarConsumer implements Consumer {
         }
     }
 
-    /** Records one by one. */
-    private final class Records implements Iterator<SidecarRecord> {
-        private Delivery previous;
-        private Delivery next;
+    /** What the app iterates over: records or batches. Asking for the next item settles the one before. */
+    private final class Items<T> implements Iterator<T> {
+        private final Source<T> source;
+        private T previous;
+        private T next;
         private boolean opened;
+
+        Items(Source<T> source) {
+            this.source = source;
+        }
 
         @Override
         public boolean hasNext() {
@@ -178,7 +184,7 @@ final class SidecarConsumer implements Consumer {
             if (!opened && !(opened = open()))
                 return false;
             try {
-                next = state.next(previous, false);
+                next = source.next(previous);
             } catch (InterruptedException end) {
                 Thread.currentThread().interrupt();
             }
@@ -189,8 +195,8 @@ final class SidecarConsumer implements Consumer {
         }
 
         @Override
-        public SidecarRecord next() {
-            if (!hasNext())
+        public T next() {
+            if (next == null && !hasNext())
                 throw new NoSuchElementException("the consumer was stopped");
             previous = next;
             next = null;
@@ -198,44 +204,8 @@ final class SidecarConsumer implements Consumer {
         }
     }
 
-    /** Records in batches. */
-    private final class Batches implements Iterator<Batch> {
-        private final int maxRecords;
-        private final long maxWaitNanos;
-        private List<SidecarRecord> previous = List.of();
-        private List<SidecarRecord> next = List.of();
-        private boolean opened;
-
-        Batches(int maxRecords, long maxWaitNanos) {
-            this.maxRecords = maxRecords;
-            this.maxWaitNanos = maxWaitNanos;
-        }
-
-        @Override
-        public boolean hasNext() {
-            if (!next.isEmpty())
-                return true;
-            if (!opened && !(opened = open()))
-                return false;
-            try {
-                next = state.nextBatch(previous, maxRecords, maxWaitNanos);
-            } catch (InterruptedException end) {
-                Thread.currentThread().interrupt();
-            }
-            previous = List.of();
-            if (next.isEmpty())
-                state.check();
-            return !next.isEmpty();
-        }
-
-        @Override
-        public Batch next() {
-            if (!hasNext())
-                throw new NoSuchElementException("the consumer was stopped");
-            List<SidecarRecord> records = next;
-            previous = records;
-            next = List.of();
-            return () -> records;
-        }
+    private interface Source<T> {
+        /** Returns null when the consumer stops. */
+        T next(T previous) throws InterruptedException;
     }
 }

@@ -16,20 +16,12 @@ public class SidecarException extends RuntimeException {
         this.code = code;
     }
 
-    /**
-     * Returns the HTTP status.
-     *
-     * @return the status, or 0 if the error is not an answer of the sidecar
-     */
+    /** Returns the HTTP status, or 0 if the error is not an answer of the sidecar. */
     public int status() {
         return status;
     }
 
-    /**
-     * Returns the code of the problem.
-     *
-     * @return the code, for example {@code invalid-argument}; empty if there is none
-     */
+    /** Returns the code of the problem, for example {@code invalid-argument}, or an empty text. */
     public String code() {
         return code;
     }

@@ -2,6 +2,7 @@
 package io.github.kinesissidecar;
 
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -24,7 +25,10 @@ final class StreamReader implements Runnable {
     private final CountDownLatch closed = new CountDownLatch(1);
     private volatile HttpConnection connection;
 
+    private final ByteBuffer received = ByteBuffer.allocateDirect(BUFFER);
+    /** The body from the first message that is not whole. */
     private byte[] buffer = new byte[BUFFER];
+    private int at;
     private int end;
 
     StreamReader(Options options, ConsumerState state) {
@@ -61,7 +65,7 @@ final class StreamReader implements Runnable {
     private boolean connect() throws InterruptedException {
         long retryAfterMs = 0;
         String reason;
-        try (HttpConnection open = new HttpConnection(options.address)) {
+        try (HttpConnection open = new HttpConnection(options.address, received)) {
             connection = open;
             open.timeout(OPEN_MS);
             open.request("GET", options.streamPath(), options.tokenFile, null);
@@ -111,34 +115,38 @@ final class StreamReader implements Runnable {
     /** Decodes all messages that are whole. Each has its length before it. */
     private List<Object> decode() throws IOException {
         List<Object> items = new ArrayList<>();
-        int message = 0;
-        while (true) {
-            long length = 0;
-            int at = message;
-            int shift = 0;
-            while (at < end && buffer[at] < 0 && shift < 28) {
-                length |= (long) (buffer[at++] & 0x7f) << shift;
-                shift += 7;
-            }
-            if (at == end)
-                return keepRest(message, 0, items);
-            length |= (long) buffer[at++] << shift;
-            if (length < 0 || length > MAX_MESSAGE)
-                throw new IOException("a message of the stream is larger than " + MAX_MESSAGE + " bytes");
-            if (length > end - at)
-                return keepRest(message, (int) length + at - message, items);
-            items.add(decoder.decode(buffer, at, at + (int) length));
-            message = at + (int) length;
+        int begin = 0;
+        long length = readLength(begin);
+        while (length >= 0 && length <= end - at) {
+            begin = at + (int) length;
+            items.add(decoder.decode(buffer, at, begin));
+            length = readLength(begin);
         }
+        keepRest(begin, length < 0 ? 0 : at + (int) length - begin);
+        return items;
+    }
+
+    /** Reads the length before a message, and moves `at` behind it. Returns -1 if not all of the length is here. */
+    private long readLength(int begin) throws IOException {
+        long length = 0;
+        at = begin;
+        for (int shift = 0; at < end; shift += 7) {
+            byte b = buffer[at++];
+            length |= (long) (b & 0x7f) << shift;
+            if (length > MAX_MESSAGE || shift > 28)
+                throw new IOException("a message of the stream is larger than " + MAX_MESSAGE + " bytes");
+            if (b >= 0)
+                return length;
+        }
+        return -1;
     }
 
     /** Moves the bytes of a message that is not whole to the begin of the buffer, with room for all of it. */
-    private List<Object> keepRest(int from, int needed, List<Object> items) {
+    private void keepRest(int from, int needed) {
         byte[] target = needed > buffer.length ? new byte[needed]
                 : needed <= BUFFER && buffer.length > BUFFER && end - from <= BUFFER ? new byte[BUFFER] : buffer;
         System.arraycopy(buffer, from, target, 0, end - from);
         buffer = target;
         end -= from;
-        return items;
     }
 }

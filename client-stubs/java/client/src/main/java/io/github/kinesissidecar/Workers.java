@@ -75,7 +75,7 @@ final class Workers {
         }
     }
 
-    /** Returns a factory of virtual threads where the runtime has those that are not pinned, else of platform threads. */
+    /** Returns a factory of virtual threads if the runtime does not pin them, else of platform threads. */
     static ThreadFactory threadFactory(String clientId) {
         String name = "kinesis-sidecar-" + clientId + "-";
         if (Runtime.version().feature() >= JAVA_WITHOUT_PINNING) {

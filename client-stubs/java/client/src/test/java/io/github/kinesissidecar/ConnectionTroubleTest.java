@@ -156,6 +156,17 @@ class ConnectionTroubleTest {
     }
 
     @Test
+    void stream_withChunkExtensionsAndATrailer_isReadToItsEnd() {
+        expectRecordAfter(open -> {
+            open.begin();
+            open.answer("3;name=value\r\n\u0002\u001a\u0000\r\n0\r\nTrailer: value\r\n\r\n");
+            open.stay();
+        });
+        assertEquals(2, events("heartbeat").size());
+        assertEquals("the sidecar ended the stream", reason());
+    }
+
+    @Test
     void record_of10MiB_isDelivered() {
         byte[] data = new byte[10 << 20];
         data[data.length - 1] = 7;

@@ -23,8 +23,8 @@ class JsonTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"", " ", "{", "[1,]", "{\"a\":}", "{a:1}", "01", "1.", "-", "+1", "1e", "tru", "\"", "\"\\x\"",
-        "\"\\u12\"", "\"\n\"", "1 2", "[1}", "nul", "1\0", "1e99999999999"})
+    @ValueSource(strings = {"", " ", "{", "[1,]", "{\"a\":}", "{a:1}", "01", "1.", "-", "+1", "1e", "tru", "\"",
+        "\"\\x\"", "\"\\u12\"", "\"\n\"", "1 2", "[1}", "nul", "1\0", "1e99999999999"})
     void data_thatIsNotJson_isRefused(String text) {
         assertThrows(IllegalArgumentException.class, () -> Json.parse(text));
     }

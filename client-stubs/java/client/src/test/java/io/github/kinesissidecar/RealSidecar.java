@@ -97,7 +97,7 @@ final class RealSidecar implements AutoCloseable {
 
     @SuppressWarnings("unchecked")
     private Map<String, Object> request(String method, String path, String json) throws IOException {
-        try (HttpConnection connection = new HttpConnection(client.address)) {
+        try (HttpConnection connection = new HttpConnection(client.address, java.nio.ByteBuffer.allocate(8192))) {
             connection.request(method, path, client.tokenFile, json);
             String body = connection.readText();
             Assertions.assertEquals(200, connection.status(), body);

@@ -31,10 +31,13 @@ class RealSidecarTest {
     private final List<String> handled = new CopyOnWriteArrayList<>();
     private final List<Thread> runners = new ArrayList<>();
     private final List<Consumer> consumers = new ArrayList<>();
+    /** What handlers wait for. It is released at the end of a test that fails, too. */
+    private final CountDownLatch release = new CountDownLatch(1);
     private RealSidecar sidecar;
 
     @AfterEach
     void end() throws Exception {
+        release.countDown();
         consumers.forEach(Consumer::close);
         for (Thread runner : runners)
             runner.join();
@@ -195,7 +198,6 @@ class RealSidecarTest {
         for (int i = 0; i < 20; i++)
             sidecar.put("key" + i, Integer.toString(i));
         Consumer consumer = build(sidecar.consumer("stop").concurrency(3));
-        CountDownLatch release = new CountDownLatch(1);
         Thread runner = run(consumer, record -> release.await());
         Eventually.until("three handlers run", () -> handled.size() == 3);
         consumer.stop();
@@ -211,12 +213,12 @@ class RealSidecarTest {
         List<Event> events = new CopyOnWriteArrayList<>();
         for (int i = 0; i < 10; i++)
             sidecar.put("key" + i, Integer.toString(i));
-        CountDownLatch release = new CountDownLatch(1);
         run(build(sidecar.consumer("kill").concurrency(2).onEvent(events::add)), record -> release.await());
         Eventually.until("two handlers run", () -> handled.size() == 2);
         List<String> running = List.copyOf(handled);
         sidecar.kill();
-        Eventually.until("the connection is lost", () -> events.stream().anyMatch(e -> e.type().equals("disconnected")));
+        Eventually.until("the connection is lost",
+                () -> events.stream().anyMatch(e -> e.type().equals("disconnected")));
         sidecar.start();
         Eventually.until("the second session has all records",
                 () -> events.stream().filter(e -> e.type().equals("session")).count() == 2 && inFlight() == 10);

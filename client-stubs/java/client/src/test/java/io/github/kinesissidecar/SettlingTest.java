@@ -27,6 +27,8 @@ class SettlingTest {
     private ScriptedSidecar sidecar;
     private Consumer consumer;
     private Thread runner;
+    /** What handlers wait for. It is released at the end of a test that fails, too. */
+    private final CountDownLatch release = new CountDownLatch(1);
 
     @BeforeEach
     void begin() throws IOException {
@@ -35,6 +37,7 @@ class SettlingTest {
 
     @AfterEach
     void end() throws Exception {
+        release.countDown();
         consumer.close();
         if (runner != null)
             runner.join();
@@ -126,6 +129,47 @@ class SettlingTest {
     }
 
     @Test
+    void otherOutcome_isInARequestWithoutAcknowledgements() throws Exception {
+        sidecar.deliver("b", 1, 2);
+        build(sidecar.consumer().ackInterval(Duration.ofSeconds(60)));
+        run(record -> {
+            if (record.sequenceNumber().equals("1002"))
+                record.deadLetter("asked");
+        });
+        untilSettled("dead_letter", "ack_id", "b-2");
+        untilSettled("ack", "ack_id", "b-1");
+        assertTrue(sidecar.settles.stream().allMatch(request -> request.settlements().size() == 1));
+    }
+
+    @Test
+    void acknowledgements_areAtMost1000InARequest() throws Exception {
+        sidecar.scripts.add(open -> {
+            open.begin(60_000, 10_000, 10_000);
+            for (int number = 1; number <= 1500; number++)
+                open.record("b", number, "k", 1);
+            open.stay();
+        });
+        build(sidecar.consumer().ackInterval(Duration.ofSeconds(60)));
+        run(record -> { });
+        Eventually.until("all are handled", () -> handled.size() == 1500);
+        consumer.close();
+        assertEquals(List.of(1000, 500),
+                sidecar.settles.stream().map(request -> request.settlements().size()).toList());
+    }
+
+    @Test
+    void extend_movesTheDeadlineOfItsRecord() throws Exception {
+        sidecar.deliver("b", 1);
+        build(sidecar.consumer());
+        run(record -> {
+            record.extend(Duration.ofMinutes(5));
+            release.await();
+        });
+        untilSettled("extend", "ack_id", "b-1");
+        assertEquals(300_000, ((Number) settled("extend", "delay_ms").get(0)).intValue());
+    }
+
+    @Test
     void reason_longerThan1000Bytes_isCutBetweenCharacters() throws Exception {
         sidecar.deliver("b", 1);
         build(sidecar.consumer());
@@ -146,6 +190,18 @@ class SettlingTest {
         run(record -> { });
         untilSettled("ack", "ack_id", "b-2");
         assertEquals(1, sidecar.settles.size());
+    }
+
+    @Test
+    void acknowledgements_leaveWhenHalfOfTheBytesWait() throws Exception {
+        sidecar.scripts.add(open -> {
+            open.begin();
+            open.record("b", 1, "k", 1, new byte[9 << 20]);
+            open.stay();
+        });
+        build(sidecar.consumer().ackInterval(Duration.ofSeconds(60)));
+        run(record -> { });
+        untilSettled("ack", "ack_id", "b-1");
     }
 
     @Test
@@ -180,13 +236,12 @@ class SettlingTest {
         };
         sidecar.deliver("b", 1, 2);
         build(sidecar.consumer().ackInterval(Duration.ZERO));
-        CountDownLatch second = new CountDownLatch(1);
         run(record -> {
             if (record.sequenceNumber().equals("1002"))
-                second.await();
+                release.await();
         });
         Eventually.until("the first request", () -> sidecar.settles.size() == 1);
-        second.countDown();
+        release.countDown();
         untilHandled("1", "2");
         assertEquals(1, sidecar.settles.size());
         answer.countDown();
@@ -255,7 +310,6 @@ class SettlingTest {
         });
         Duration maxProcessing = Duration.ofSeconds(5);
         build(sidecar.consumer().maxProcessing(maxProcessing));
-        CountDownLatch release = new CountDownLatch(1);
         run(record -> release.await());
         untilHandled("1");
         long begun = System.nanoTime();
@@ -266,7 +320,21 @@ class SettlingTest {
         sidecar.stream.record("c", 2, "k", 1);
         Eventually.until("two extensions of the next batch", () -> settled("extend", "batch_id").size() >= before + 2);
         assertEquals(List.of("c", "c"), settled("extend", "batch_id").subList(before, before + 2));
-        release.countDown();
+    }
+
+    @Test
+    void extension_ofABatchWithoutOpenRecords_isNotSent() throws Exception {
+        sidecar.scripts.add(open -> {
+            open.begin(300, 10_000, 1000);
+            open.record("b", 1, "k", 1);
+            open.stay();
+        });
+        build(sidecar.consumer().ackInterval(Duration.ZERO));
+        run(record -> { });
+        untilSettled("ack", "ack_id", "b-1");
+        int before = settled("extend", "batch_id").size();
+        Thread.sleep(500);
+        assertEquals(before, settled("extend", "batch_id").size());
     }
 
     @Test
@@ -313,6 +381,51 @@ class SettlingTest {
         answer.countDown();
         untilHandled("1", "1", "2");
         untilSettled("ack", "ack_id", "c-2");
+    }
+
+    @Test
+    void retry_answeredBeforeItsBarrier_waitsForTheBarrier() throws Exception {
+        sidecar.scripts.add(open -> {
+            open.begin();
+            open.recordOfLane(0, "b", 1, 1);
+            open.stay();
+        });
+        build(sidecar.consumer().concurrency(2));
+        run(record -> {
+            if (record.attempt() == 1 && record.sequenceNumber().equals("1001"))
+                throw new IllegalStateException("once");
+        });
+        Eventually.until("the retry", () -> sidecar.settlesWith("retry").size() == 1);
+        sidecar.stream.recordOfLane(7, "d", 3, 1);
+        /* The request of this one is sent after the answer to the retry. */
+        untilSettled("ack", "ack_id", "d-3");
+        sidecar.stream.recordOfLane(0, "b", 2, 1);
+        sidecar.stream.barrier(sidecar.settlesWith("retry").get(0).barrier());
+        sidecar.stream.recordOfLane(0, "c", 1, 2);
+        sidecar.stream.recordOfLane(0, "c", 2, 2);
+        untilSettled("ack", "ack_id", "c-2");
+        assertEquals(List.of("1", "3", "1", "2"), handled);
+    }
+
+    @Test
+    void retry_accepted_keepsAnEarlierRecord() throws Exception {
+        sidecar.deliver("b", 1, 2);
+        build(sidecar.consumer());
+        run(record -> {
+            if (record.sequenceNumber().equals("1002")) {
+                release.await();
+                throw new IllegalStateException("once");
+            }
+        });
+        untilHandled("1", "2");
+        sidecar.stream.record("c", 1, "k", 2);
+        sidecar.stream.heartbeat();
+        Eventually.until("the redelivery is here",
+                () -> events.stream().filter(e -> e.type().equals("heartbeat")).count() == 2);
+        release.countDown();
+        Eventually.until("the retry", () -> sidecar.settlesWith("retry").size() == 1);
+        sidecar.stream.barrier(sidecar.settlesWith("retry").get(0).barrier());
+        untilHandled("1", "2", "1");
     }
 
     @Test
@@ -374,7 +487,6 @@ class SettlingTest {
             open.stay();
         });
         build(sidecar.consumer().concurrency(3));
-        CountDownLatch release = new CountDownLatch(1);
         run(record -> {
             if (record.sequenceNumber().equals("1001"))
                 release.await();
@@ -416,7 +528,6 @@ class SettlingTest {
         sidecar.deliver("b", 1, 2);
         sidecar.deliver("c", 1, 2);
         build(sidecar.consumer());
-        CountDownLatch release = new CountDownLatch(1);
         run(record -> {
             if (record.sequenceNumber().equals("1001"))
                 release.await();
@@ -445,7 +556,6 @@ class SettlingTest {
             open.stay();
         });
         build(sidecar.consumer());
-        CountDownLatch release = new CountDownLatch(1);
         run(record -> {
             if (record.sequenceNumber().equals("1001")) {
                 release.await();
@@ -489,11 +599,11 @@ class SettlingTest {
     void recordThatNoHandlerHasBegun_isDroppedWithItsConnection() throws Exception {
         sidecar.deliver("b", 1, 2);
         build(sidecar.consumer());
-        CountDownLatch release = new CountDownLatch(1);
         run(record -> release.await());
         untilHandled("1");
         sidecar.stream.answer("not a chunk\r\n");
-        Eventually.until("the connection is lost", () -> events.stream().anyMatch(e -> e.type().equals("disconnected")));
+        Eventually.until("the connection is lost",
+                () -> events.stream().anyMatch(e -> e.type().equals("disconnected")));
         release.countDown();
         untilSettled("ack", "ack_id", "b-1");
         assertEquals(List.of("1"), handled);
@@ -505,7 +615,6 @@ class SettlingTest {
     void leaseLost_dropsTheRecordsThatNoHandlerHasBegun() throws Exception {
         sidecar.deliver("b", 1, 2);
         build(sidecar.consumer());
-        CountDownLatch release = new CountDownLatch(1);
         run(record -> {
             if (record.sequenceNumber().equals("1001"))
                 release.await();
@@ -547,7 +656,6 @@ class SettlingTest {
     void interrupt_endsTheRun_afterItsHandler() throws Exception {
         sidecar.deliver("b", 1);
         build(sidecar.consumer());
-        CountDownLatch release = new CountDownLatch(1);
         run(record -> release.await());
         untilHandled("1");
         runner.interrupt();

@@ -13,8 +13,8 @@ import java.util.List;
 import java.util.NoSuchElementException;
 
 /**
- * A consumer without a network. A test adds records, runs the app's code, and reads the outcomes. Reading ends after the
- * last record. A record that is retried is not redelivered.
+ * A consumer without a network. A test adds records, runs the app's code, and reads the outcomes. Reading ends after
+ * the last record. A record that is retried is not redelivered.
  *
  * <pre>{@code
  * FakeConsumer consumer = new FakeConsumer();
@@ -32,36 +32,19 @@ public final class FakeConsumer implements Consumer {
     public FakeConsumer() {
     }
 
-    /**
-     * Adds a record that is delivered for the first time.
-     *
-     * @param partitionKey the partition key
-     * @param data the data
-     * @return the record
-     */
+    /** Adds a record that is delivered for the first time. */
     public FakeRecord add(String partitionKey, String data) {
         return add(partitionKey, data.getBytes(StandardCharsets.UTF_8), 1);
     }
 
-    /**
-     * Adds a record.
-     *
-     * @param partitionKey the partition key
-     * @param data the data
-     * @param attempt the number of the delivery, from 1
-     * @return the record
-     */
+    /** Adds a record. Its attempt is the number of the delivery, from 1. */
     public synchronized FakeRecord add(String partitionKey, byte[] data, int attempt) {
         FakeRecord record = new FakeRecord(partitionKey, data, records.size() + 1, attempt);
         records.add(record);
         return record;
     }
 
-    /**
-     * Returns all records.
-     *
-     * @return the records in the order in which they were added
-     */
+    /** Returns the records in the order in which they were added. */
     public synchronized List<FakeRecord> records() {
         return List.copyOf(records);
     }

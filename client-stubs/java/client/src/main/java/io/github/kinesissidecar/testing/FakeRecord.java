@@ -24,28 +24,18 @@ public final class FakeRecord implements SidecarRecord {
     }
 
     /**
-     * Returns the outcome.
-     *
-     * @return {@code ack}, {@code retry}, {@code dead_letter}, {@code drop}, or an empty text if there is none
+     * Returns {@code ack}, {@code retry}, {@code dead_letter}, {@code drop}, or an empty text if there is no outcome.
      */
     public synchronized String outcome() {
         return outcome;
     }
 
-    /**
-     * Returns the reason of a retry or of a dead letter.
-     *
-     * @return the reason; empty if there is none
-     */
+    /** Returns the reason of a retry or of a dead letter, or an empty text. */
     public synchronized String reason() {
         return reason;
     }
 
-    /**
-     * Returns the delay of a retry.
-     *
-     * @return the delay; zero: the back-off of the sidecar
-     */
+    /** Returns the delay of a retry. Zero is the back-off of the sidecar. */
     public synchronized Duration delay() {
         return delay;
     }

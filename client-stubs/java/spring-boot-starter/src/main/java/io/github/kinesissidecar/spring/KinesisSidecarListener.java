@@ -23,24 +23,12 @@ import java.lang.annotation.Target;
 @Target(ElementType.METHOD)
 @Retention(RetentionPolicy.RUNTIME)
 public @interface KinesisSidecarListener {
-    /**
-     * The client id of the consumer. Placeholders are resolved: {@code ${HOSTNAME}}.
-     *
-     * @return the client id
-     */
+    /** The client id of the consumer. Placeholders are resolved: {@code ${HOSTNAME}}. */
     String clientId();
 
-    /**
-     * The number of handlers that run at the same time.
-     *
-     * @return 1 or more
-     */
+    /** The number of handlers that run at the same time. */
     int concurrency() default 1;
 
-    /**
-     * The subscription, if the sidecar has several. Placeholders are resolved.
-     *
-     * @return the name of the subscription
-     */
+    /** The name of the subscription, if the sidecar has several. Placeholders are resolved. */
     String subscription() default "";
 }

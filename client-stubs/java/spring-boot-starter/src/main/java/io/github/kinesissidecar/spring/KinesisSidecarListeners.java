@@ -36,9 +36,6 @@ public class KinesisSidecarListeners implements BeanPostProcessor, SmartLifecycl
 
     /**
      * Makes the processor. Both arguments are asked for at the start, because a bean post-processor exists before them.
-     *
-     * @param properties the properties of all listeners
-     * @param factory makes the consumers
      */
     public KinesisSidecarListeners(Supplier<KinesisSidecarProperties> properties,
             Supplier<KinesisSidecarConsumerFactory> factory) {
@@ -64,7 +61,8 @@ public class KinesisSidecarListeners implements BeanPostProcessor, SmartLifecycl
     private void add(Object bean, Method method, KinesisSidecarListener options) {
         if (method.getParameterCount() != 1 || method.getParameterTypes()[0] != SidecarRecord.class)
             throw new IllegalStateException(
-                    "a @KinesisSidecarListener method must have one parameter of the type SidecarRecord, got " + method);
+                    "a @KinesisSidecarListener method must have one parameter of the type SidecarRecord, got "
+                            + method);
         Method callable = AopUtils.selectInvocableMethod(method, bean.getClass());
         ReflectionUtils.makeAccessible(callable);
         synchronized (this) {
@@ -93,21 +91,13 @@ public class KinesisSidecarListeners implements BeanPostProcessor, SmartLifecycl
         running.clear();
     }
 
-    /**
-     * Returns whether the consumers were started.
-     *
-     * @return true between the start and the stop
-     */
+    /** Returns whether the consumers were started and not stopped. */
     @Override
     public boolean isRunning() {
         return started;
     }
 
-    /**
-     * Returns whether no consumer has ended by a failure.
-     *
-     * @return true while the consumers of all listeners run
-     */
+    /** Returns whether no consumer has ended by a failure. */
     public synchronized boolean isHealthy() {
         return running.values().stream().allMatch(Thread::isAlive);
     }

@@ -6,6 +6,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.kinesissidecar.SidecarRecord;
 import io.github.kinesissidecar.testing.FakeConsumer;
 import io.github.kinesissidecar.testing.FakeRecord;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import org.junit.jupiter.api.Test;
@@ -85,5 +88,13 @@ class KinesisSidecarListenerTest {
     void listener_withAnotherParameter_isRefused() {
         context.withBean(Wrong.class).run(started -> assertThat(started).getFailure().rootCause()
                 .hasMessageContaining("one parameter of the type SidecarRecord"));
+    }
+
+    @Test
+    void properties_areDescribedForEditors() throws IOException {
+        try (InputStream metadata = getClass().getResourceAsStream("/META-INF/spring-configuration-metadata.json")) {
+            assertThat(new String(metadata.readAllBytes(), StandardCharsets.UTF_8)).contains("\"kinesis-sidecar.url\"",
+                    "\"kinesis-sidecar.max-processing\"", "the file with the bearer token");
+        }
     }
 }
