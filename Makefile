@@ -374,7 +374,7 @@ san:  ## Run the whole of `make test` with address and undefined-behaviour sanit
 
 # --- Habits ------------------------------------------------------------------------------------
 
-PACKAGES := python typescript go java ruby php rust
+PACKAGES := python typescript go java ruby php rust c csharp
 OTHER_CLIENTS := http curl grpcio grpc-js connect-es connect-go grpc-go grpc-java
 CLIENTS ?= $(PACKAGES) $(OTHER_CLIENTS)
 .PHONY: clients packages

@@ -89,7 +89,7 @@ def every_route_answers(folder):
     record = batches[0][1][0]
     check_equal(set(record), {"ack_id", "stream", "shard_id", "epoch", "sequence_number", "sub_sequence_number",
                               "partition_key", "approximate_arrival_timestamp", "attempt", "data"}, "a record")
-    check(len(record["ack_id"]) <= 48, "ack_id", record["ack_id"])
+    check(len(record["ack_id"]) <= 56, "ack_id", record["ack_id"])
     for batch_id, _ in batches:
         answer = sidecar.call("POST", f"/v1/records/ack?batch_id={batch_id}&wait=persisted")
         check_equal((answer.json["failed"], answer.json["persisted"]), ([], True), "ack")

@@ -29,7 +29,7 @@ import kinesis_client  # noqa: E402 - lib makes it visible
 from judge import LANGUAGES  # noqa: E402
 
 SHARDS = 4
-COUNTS = {100: 300000, 1024: 150000, 51200: 6000}
+COUNTS = {100: 300000, 1024: 150000, 51200: 15000}
 WARM = 0.2       # Of the records.
 ROUNDS = 100
 SECONDS = 900    # The longest that one reader may take; some build their SDK first.

@@ -32,7 +32,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
 from lib import BINARY, PATIENCE, Failure, Sidecar, call, check, check_equal, main, spawn, test, wait_until  # noqa: E402
 
-LANGUAGES = ["python", "typescript", "go", "java", "ruby", "php", "rust"]
+LANGUAGES = ["python", "typescript", "go", "java", "ruby", "php", "rust", "c", "csharp"]
 # name: the app's way and its concurrency
 WAYS = {"run8": ("run", 8), "run1": ("run", 1), "each": ("each", 1), "batches": ("batches", 1)}
 COUNT = int(os.environ.get("COUNT", "10000"))

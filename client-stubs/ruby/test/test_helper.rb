@@ -14,7 +14,7 @@ require_relative "scripted_server"
 Thread.abort_on_exception = true
 
 module Waiting
-  PATIENCE = 60.0 # Seconds, for what hangs.
+  PATIENCE = 30.0 # Seconds, for what hangs.
 
   def self.now
     Process.clock_gettime(Process::CLOCK_MONOTONIC)
@@ -38,6 +38,23 @@ end
 
 class TestCase < Minitest::Test
   include Waiting
+
+  LIMIT = 60 # Seconds for one test.
+
+  # A test that hangs fails. If its threads do not end then, the suite ends.
+  def run
+    test = Thread.current
+    watch = Thread.new do
+      sleep LIMIT
+      test.raise(Minitest::Assertion, "not in #{LIMIT} s")
+      sleep LIMIT
+      warn "#{location} hangs"
+      exit!(1)
+    end
+    super
+  ensure
+    watch.kill
+  end
 
   # `run` in a thread, as a handle that stops it.
   def running(consumer, concurrency: 1, **options, &handler)

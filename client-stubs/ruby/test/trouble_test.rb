@@ -294,6 +294,90 @@ class TroubleTest < TestCase
     wait_until("the redelivery is dropped") { @server.outcomes.include?(%w[a1-2 drop]) }
   end
 
+  # Ends the session, and begins one with these records.
+  def begin_session(*records)
+    begun = event_types.count("session")
+    @server.stream(SESSION, *records)
+    @server.say(nil)
+    wait_until("the next session") { event_types.count("session") > begun }
+  end
+
+  # Record 1 gets an outcome that the sidecar does not confirm. The last batch of the session is a later one.
+  def settle_without_an_answer(outcome)
+    @server.settle_answers.concat([refusal(503)] * 1000)
+    @server.stream(SESSION, record(1), record(2, batch: "b2"))
+    records = consumer.each
+    records.next.public_send(outcome)
+    wait_until("the settlement is refused for now") { @server.settles.any? }
+    records
+  end
+
+  %w[ack drop].each do |outcome|
+    define_method(:"test_#{outcome}_that_was_not_confirmed_is_kept_over_a_session_without_its_record") do
+      records = settle_without_an_answer(outcome)
+      begin_session
+      begin_session(record(1, attempt: 3, batch: "b3"), record(2, batch: "b3"))
+      @server.settle_answers.clear
+      assert_equal "2", records.next.sequence_number
+      wait_until("the redelivery is settled") { @server.outcomes.include?(["a1-3", outcome]) }
+    end
+
+    define_method(:"test_#{outcome}_that_two_sessions_did_not_confirm_settles_the_redelivery") do
+      records = settle_without_an_answer(outcome)
+      begin_session(record(1, attempt: 2, batch: "b2"))
+      wait_until("the redelivery is settled, without an answer") { @server.outcomes.include?(["a1-2", outcome]) }
+      begin_session(record(1, attempt: 3, batch: "b3"), record(2, batch: "b3"))
+      @server.settle_answers.clear
+      assert_equal "2", records.next.sequence_number
+      wait_until("the second redelivery is settled") { @server.outcomes.include?(["a1-3", outcome]) }
+    end
+  end
+
+  def test_record_that_is_decided_in_a_session_without_it_is_settled_in_the_next
+    @server.stream(SESSION, record(1))
+    records = consumer.each
+    first = records.next
+    begin_session
+    first.drop
+    begin_session(record(1, attempt: 2, batch: "b2"), record(2, batch: "b2"))
+    assert_equal "2", records.next.sequence_number
+    wait_until("the redelivery is settled") { @server.outcomes.include?(%w[a1-2 drop]) }
+    assert_equal 0, consumer.stale
+  end
+
+  def test_redriven_record_is_handed_out_though_its_first_outcome_was_not_confirmed
+    records = settle_without_an_answer(:dead_letter)
+    begin_session(record(1, batch: "b2", redriven: true))
+    assert_predicate records.next, :redriven?
+  end
+
+  def test_outcome_is_forgotten_if_the_session_goes_on_without_its_record
+    records = settle_without_an_answer(:drop)
+    begin_session(record(2, batch: "b2"))
+    assert_equal "2", records.next.sequence_number
+    begin_session(record(1, attempt: 2, batch: "b3"))
+    assert_equal "1", records.next.sequence_number
+  end
+
+  def test_outcome_of_a_redriven_record_is_forgotten_after_a_session_without_it
+    @server.settle_answers.concat([refusal(503)] * 1000)
+    @server.stream(SESSION, record(1, redriven: true))
+    records = consumer.each
+    records.next.drop
+    wait_until("the settlement is refused for now") { @server.settles.any? }
+    begin_session
+    begin_session(record(1, batch: "b3", redriven: true))
+    assert_equal "b3", records.next.group.batch_id
+  end
+
+  def test_later_redriven_record_forgets_no_outcome
+    records = settle_without_an_answer(:drop)
+    begin_session(record(9, batch: "b2", redriven: true))
+    assert_predicate records.next, :redriven?
+    begin_session(record(1, attempt: 2, batch: "b3"), record(2, batch: "b3"))
+    assert_equal "2", records.next.sequence_number
+  end
+
   [[409, "session-fenced"], [410, "session-expired"]].each do |status, code|
     define_method(:"test_settlements_refused_by_#{status}_are_stale") do
       @server.settle_answers << refusal(status, code: code)

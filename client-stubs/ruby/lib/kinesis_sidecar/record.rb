@@ -162,9 +162,9 @@ module KinesisSidecar
     end
 
     # @api private
-    # @return [Array] is the same for every delivery of the record
+    # @return [Array] is the same for every delivery of the record, until it is a dead letter that is delivered again
     def identity
-      [shard_id, sequence_number, sub_sequence_number]
+      [shard_id, sequence_number, sub_sequence_number, redriven?]
     end
 
     # The app gets the record.

@@ -38,7 +38,9 @@ module KinesisSidecar
         @heartbeat = HEARTBEAT_SECONDS
         @group = nil # Of the last record.
         @groups_begun = 0
-        @adoptable = {} # By identity: records that the app has, and whose session has ended.
+        # By identity. The app has the records, or the sidecar has not confirmed their outcome, and their session has ended.
+        @adoptable = {}
+        @heads = {} # By shard: the first record of its last batch in the session.
         @stale = 0
         @failed = 0
       end
@@ -146,6 +148,7 @@ module KinesisSidecar
 
       def next_group(head, now)
         close_group
+        @heads[head["shard_id"]] = head unless head["redriven"] # These have no order.
         group = Group.new(self, head["batch_id"], head["shard_id"], @groups_begun += 1, now)
         @outbox.groups[group] = true
         group
@@ -189,13 +192,24 @@ module KinesisSidecar
       # A new session: settlements of the earlier one are stale, and its records are redelivered.
       def opened(event, now)
         drain(now)
-        @adoptable = @adoptable.reject { |_, record| record.outcome }
+        @adoptable.delete_if { |_, record| settled?(record) }
+        @heads.clear
         @outbox.unconfirmed.each { |record| @adoptable[record.identity] = record }
         disconnected
         @heartbeat = event["heartbeat_ms"] / 1000.0 if event["heartbeat_ms"]
         @outbox.opened(event, now)
         @holds.reset.each { |scope| @hand_out.call(Resolved.new(scope)) }
         @session_open = true
+      end
+
+      # @return [Boolean] whether the session delivered a later record of the shard, and not this one
+      def settled?(record)
+        return false unless record.outcome
+        return true if record.redriven?
+
+        head = @heads[record.shard_id] or return false
+        position = [head["sequence_number"].to_i, head["sub_sequence_number"].to_i]
+        (position <=> record.position).positive?
       end
 
       # @return [Boolean] whether the app has an earlier delivery of the record, whose outcome settles this one
