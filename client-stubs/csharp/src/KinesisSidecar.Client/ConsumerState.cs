@@ -1,0 +1,567 @@
+// SPDX-License-Identifier: Apache-2.0
+using System;
+using System.Collections.Generic;
+using System.Linq;
+using System.Runtime.ExceptionServices;
+using System.Threading;
+using System.Threading.Tasks;
+
+namespace KinesisSidecar.Client
+{
+    /// <summary>
+    /// All state of a consumer, under one lock: the records that were delivered, their outcomes, and what is to be
+    /// sent. The stream thread brings records, the app takes and settles them, and the settle thread takes requests. A
+    /// session begins a generation: settlements of an earlier one have no effect.
+    /// </summary>
+    internal sealed class ConsumerState : IRecordOwner
+    {
+        private readonly object _lock = new object();
+        private readonly Settings _settings;
+        private readonly Lanes _lanes = new Lanes();
+        private readonly Outbox _outbox;
+        private readonly CancellationTokenSource _stopping = new CancellationTokenSource();
+
+        /// <summary>Batches with a record that has no outcome, or that may get further records.</summary>
+        private readonly HashSet<DeliveredBatch> _batches = new HashSet<DeliveredBatch>();
+
+        /// <summary>Requests that extend ack deadlines.</summary>
+        private readonly List<SettleRequest> _extensions = new List<SettleRequest>();
+
+        /// <summary>Callers that wait for a record.</summary>
+        private readonly Queue<TaskCompletionSource<bool>> _waiters = new Queue<TaskCompletionSource<bool>>();
+
+        /// <summary>The first record of the last batch of each shard in this session.</summary>
+        private readonly Dictionary<string, Record> _heads = new Dictionary<string, Record>();
+
+        /// <summary>
+        /// Records of earlier sessions that the app has, or whose outcome the sidecar has not confirmed. If one is
+        /// redelivered, the app does not get it again.
+        /// </summary>
+        private Dictionary<string, Record> _unconfirmed = new Dictionary<string, Record>();
+
+        /// <summary>The request that has no answer; null: none.</summary>
+        private SettleRequest _unanswered;
+        private DeliveredBatch _current;
+        private long _generation;
+        private long _barrierSeen;
+        private int _maxInFlight;
+        private long _maxInFlightBytes;
+        private long _ackDeadlineMs;
+        private long _extendedAtMs;
+        private bool _isStopping;
+        private bool _isClosing;
+        private Exception _failure;
+        private long _stale;
+        private long _failed;
+
+        internal ConsumerState(Settings settings)
+        {
+            _settings = settings;
+            _outbox = new Outbox(settings.AckIntervalMs);
+            _ackDeadlineMs = settings.AckDeadlineMs;
+        }
+
+        /// <summary>Is cancelled when the consumer stops.</summary>
+        internal CancellationToken Stopping => _stopping.Token;
+
+        internal long Stale
+        {
+            get
+            {
+                lock (_lock)
+                    return _stale;
+            }
+        }
+
+        internal long Failed
+        {
+            get
+            {
+                lock (_lock)
+                    return _failed;
+            }
+        }
+
+        internal bool IsClosing
+        {
+            get
+            {
+                lock (_lock)
+                    return _isClosing;
+            }
+        }
+
+        internal bool IsStopping
+        {
+            get
+            {
+                lock (_lock)
+                    return _isStopping;
+            }
+        }
+
+        /// <summary>Whether the consumer may have an open session.</summary>
+        internal bool HasSession
+        {
+            get
+            {
+                lock (_lock)
+                    return _generation > 0 && !(_failure is SessionTakenOverException);
+            }
+        }
+
+        /* For the stream thread. */
+
+        /// <summary>Takes what the stream brought: each item is a Record or a ConsumerEvent.</summary>
+        internal void Apply(List<object> items)
+        {
+            lock (_lock)
+            {
+                foreach (var item in items)
+                {
+                    if (item is Record record)
+                        Add(record);
+                    else
+                        Control((ConsumerEvent)item);
+                }
+                Wake();
+            }
+        }
+
+        /// <summary>The connection has ended. The session accepts settlements until the next one begins.</summary>
+        internal void Disconnected()
+        {
+            lock (_lock)
+                Drop(record => true);
+        }
+
+        private void Add(Record record)
+        {
+            if (_current == null || _current.Id != record.BatchId)
+                NextBatch(record);
+            if (_unconfirmed.Count > 0 && Adopt(record))
+                return;
+            _lanes.Assign(record, _settings.Ordering);
+            Enter(record);
+            _lanes.Add(record);
+        }
+
+        /// <summary>Events may stand between the records of a batch: only a record of another batch ends it.</summary>
+        private void NextBatch(Record first)
+        {
+            if (_current != null)
+            {
+                _current.IsComplete = true;
+                RemoveIfOver(_current);
+            }
+            _current = new DeliveredBatch(first.BatchId, _generation, Clock.NowMs);
+            _batches.Add(_current);
+            if (!first.IsRedriven)
+                _heads[first.ShardId] = first;
+        }
+
+        /// <summary>Puts the record into the current batch.</summary>
+        private void Enter(Record record)
+        {
+            record.Batch = _current;
+            record.BarrierSeen = _barrierSeen;
+            _current.Records.Add(record);
+            _current.Open++;
+        }
+
+        /// <summary>Returns true if the app has an earlier delivery of the record, whose outcome settles this
+        /// one.</summary>
+        private bool Adopt(Record redelivery)
+        {
+            if (!_unconfirmed.TryGetValue(redelivery.Identity, out var record))
+                return false;
+            _unconfirmed.Remove(record.Identity);
+            record.AckId = redelivery.AckId;
+            record.IsSent = false;
+            Enter(record);
+            if (record.Outcome != Outcome.None)
+                Accept(record);
+            return true;
+        }
+
+        private void Control(ConsumerEvent control)
+        {
+            switch (control.Type)
+            {
+                case "session":
+                    Begin(control);
+                    break;
+                case "barrier":
+                    if (long.TryParse(control.Text("barrier"), out var barrier))
+                    {
+                        /* A repeated request repeats its barrier. */
+                        _barrierSeen = Math.Max(_barrierSeen, barrier);
+                        ResolveHolds();
+                    }
+                    break;
+                case "lease_lost":
+                    string shardId = control.Text("shard_id");
+                    Drop(record => record.ShardId == shardId && !record.IsRedriven);
+                    break;
+            }
+        }
+
+        /// <summary>Begins a generation. Settlements of the earlier one are stale, and its records are
+        /// redelivered.</summary>
+        private void Begin(ConsumerEvent session)
+        {
+            _lanes.Remove(record => true);
+            KeepUnconfirmed();
+            _generation++;
+            _current = null;
+            _batches.Clear();
+            _outbox.Clear();
+            _extensions.Clear();
+            _unanswered = null;
+            _lanes.ForgetHolds();
+            _maxInFlight = (int)session.Number("max_in_flight");
+            _maxInFlightBytes = session.Number("max_in_flight_bytes");
+            _ackDeadlineMs = session.Number("ack_deadline_ms");
+            _extendedAtMs = Clock.NowMs;
+            Monitor.PulseAll(_lock);
+        }
+
+        private void KeepUnconfirmed()
+        {
+            var records = _unconfirmed.Values.Where(record => !IsSettled(record))
+                .Concat(_batches.SelectMany(batch => batch.Records).Where(IsWithTheApp))
+                .Concat(_outbox.Records())
+                .Concat(_unanswered?.Records ?? Enumerable.Empty<Record>());
+            /* The session may have delivered a record again, after its ack deadline. */
+            var kept = new Dictionary<string, Record>();
+            foreach (var record in records)
+                kept[record.Identity] = record;
+            _unconfirmed = kept;
+            _heads.Clear();
+        }
+
+        /// <summary>True if the session delivered later records of the shard, and not this one. A redriven one has no
+        /// order.</summary>
+        private bool IsSettled(Record record) => record.Outcome != Outcome.None &&
+            (record.IsRedriven || (_heads.TryGetValue(record.ShardId, out var head) && head.IsAfter(record)));
+
+        private static bool IsWithTheApp(Record record) => record.IsBegun && record.Outcome == Outcome.None;
+
+        /// <summary>Drops records that the app has not begun. They are redelivered.</summary>
+        private void Drop(Predicate<Record> which) => _lanes.Remove(which).ForEach(record => Close(record.Batch));
+
+        /// <summary>Notes that a record of the batch needs no outcome any more.</summary>
+        private void Close(DeliveredBatch batch)
+        {
+            batch.Open--;
+            RemoveIfOver(batch);
+        }
+
+        private void RemoveIfOver(DeliveredBatch batch)
+        {
+            if (batch.IsComplete && batch.Open == 0)
+                _batches.Remove(batch);
+        }
+
+        private void ResolveHolds()
+        {
+            _lanes.Resolve(_barrierSeen).ForEach(record => Close(record.Batch));
+            Wake();
+        }
+
+        /// <summary>Wakes one waiting caller if a lane may be ready. That caller wakes the next one, so as few run as
+        /// keep up.
+        /// </summary>
+        private void Wake()
+        {
+            while (_lanes.MayBeReady && _waiters.Count > 0)
+            {
+                if (_waiters.Dequeue().TrySetResult(true))
+                    return;
+            }
+        }
+
+        /* For the app. */
+
+        /// <summary>
+        /// Acknowledges the previous record, unless it is null or has an outcome, and returns the next one, or null if
+        /// there is none now. Exclusive: records of one lane are taken one after the other.
+        /// </summary>
+        internal Record Take(Record previous, bool exclusive)
+        {
+            lock (_lock)
+            {
+                if (previous != null)
+                {
+                    SetOutcome(previous, Outcome.Ack, 0, null);
+                    if (exclusive)
+                        _lanes.Release(previous.Lane);
+                }
+                var record = _isStopping ? null : _lanes.Take(exclusive);
+                Wake();
+                return record;
+            }
+        }
+
+        /// <summary>Waits until there may be a record. Returns false if the consumer stops or the time is over; -1: no
+        /// limit.
+        /// </summary>
+        internal Task<bool> WaitAsync(long milliseconds, CancellationToken cancellationToken)
+        {
+            lock (_lock)
+            {
+                if (_isStopping || _lanes.MayBeReady)
+                    return Task.FromResult(!_isStopping);
+                while (_waiters.Count > 0 && _waiters.Peek().Task.IsCompleted)
+                    _waiters.Dequeue();
+                var waiter = new TaskCompletionSource<bool>(TaskCreationOptions.RunContinuationsAsynchronously);
+                _waiters.Enqueue(waiter);
+                bool isLimited = milliseconds >= 0 || cancellationToken.CanBeCanceled;
+                return isLimited ? WaitAsync(waiter, milliseconds, cancellationToken) : waiter.Task;
+            }
+        }
+
+        private static async Task<bool> WaitAsync(
+            TaskCompletionSource<bool> waiter, long milliseconds, CancellationToken cancellationToken)
+        {
+            using (cancellationToken.Register(() => waiter.TrySetCanceled(cancellationToken)))
+            using (new Timer(state => waiter.TrySetResult(false), null, milliseconds, Timeout.Infinite))
+                return await waiter.Task.ConfigureAwait(false);
+        }
+
+        /// <inheritdoc/>
+        public void Settle(Record record, Outcome outcome, long delayMs, string reason)
+        {
+            lock (_lock)
+                SetOutcome(record, outcome, delayMs, reason);
+        }
+
+        /// <inheritdoc/>
+        public void Extend(Record record, long durationMs)
+        {
+            lock (_lock)
+            {
+                if (record.Outcome != Outcome.None || IsStale(record))
+                    return;
+                ExtensionWithRoom().AddExtension(record, durationMs);
+                Monitor.PulseAll(_lock);
+            }
+        }
+
+        /// <inheritdoc/>
+        public Task<bool> AckPersistedAsync(Record record)
+        {
+            lock (_lock)
+            {
+                SetOutcome(record, Outcome.Ack, 0, null);
+                if (record.Outcome != Outcome.Ack || IsStale(record))
+                    return Task.FromResult(false);
+                /* The checkpoint covers the record after all earlier ones of its shard were settled. */
+                _outbox.Hurry();
+                Monitor.PulseAll(_lock);
+                var ack = new PersistedAck(_settings, this, _generation, record.AckId);
+                return Task.Factory.StartNew(
+                    ack.Await, CancellationToken.None, TaskCreationOptions.LongRunning, TaskScheduler.Default);
+            }
+        }
+
+        private void SetOutcome(Record record, Outcome outcome, long delayMs, string reason)
+        {
+            if (record.Outcome != Outcome.None)
+                return;
+            record.Outcome = outcome;
+            record.DelayMs = delayMs;
+            record.Reason = reason;
+            if (!IsStale(record))
+                Accept(record);
+            else if (_isClosing || !IsUnconfirmed(record))
+                _stale++;
+        }
+
+        private bool IsStale(Record record) => _isClosing || record.Batch.Generation != _generation;
+
+        private bool IsUnconfirmed(Record record) =>
+            _unconfirmed.TryGetValue(record.Identity, out var kept) && kept == record;
+
+        /// <summary>Takes the outcome of a record of this session.</summary>
+        private void Accept(Record record)
+        {
+            Close(record.Batch);
+            if (record.Outcome == Outcome.Ack)
+            {
+                bool isFirst = _outbox.Add(record);
+                if (isFirst || _outbox.IsHalfOf(_maxInFlight, _maxInFlightBytes))
+                    Monitor.PulseAll(_lock);
+                return;
+            }
+            _outbox.Add(record, record.Outcome == Outcome.Retry ? _lanes.Hold(record) : null);
+            Monitor.PulseAll(_lock);
+        }
+
+        /* For the settle thread. */
+
+        /// <summary>Waits for a request that is to be sent. Returns null after the last one of a consumer that
+        /// closes.</summary>
+        internal SettleRequest AwaitRequest()
+        {
+            lock (_lock)
+            {
+                while (!(_failure is SessionTakenOverException))
+                {
+                    long nowMs = Clock.NowMs;
+                    if (_outbox.HasOthers)
+                        return _unanswered = _outbox.TakeOthers(_generation);
+                    long dueMs = _outbox.DueMs(nowMs);
+                    if (dueMs == 0 || (dueMs < long.MaxValue && IsCrowded()))
+                        return _unanswered = TakeAcks(nowMs);
+                    if (_isClosing)
+                        return null;
+                    /* For a batch that arrives meanwhile a third of the deadline from now is early enough. */
+                    long thirdMs = Math.Max(1, _ackDeadlineMs / 3);
+                    long extendMs = _batches.Count == 0 ? thirdMs : Math.Max(0, _extendedAtMs + thirdMs - nowMs);
+                    if (extendMs == 0)
+                    {
+                        ExtendAll(nowMs);
+                        extendMs = thirdMs;
+                    }
+                    if (_extensions.Count > 0)
+                        return TakeExtension();
+                    Monitor.Wait(_lock, (int)Math.Min(dueMs, extendMs));
+                }
+                return null;
+            }
+        }
+
+        /// <summary>Notes the answer to a request. Refused: the ids of the settlements that failed.</summary>
+        internal void Answered(SettleRequest request, HashSet<string> refused)
+        {
+            lock (_lock)
+            {
+                _failed += refused.Count;
+                Confirm(request, refused.Contains);
+            }
+        }
+
+        /// <summary>Notes that the session of a request has ended, or that the request gets no answer any
+        /// more.</summary>
+        internal void Expired(SettleRequest request)
+        {
+            lock (_lock)
+            {
+                /* After a new session its records are among the unconfirmed ones. */
+                if (request == _unanswered)
+                    _stale += request.Records.Count;
+                Confirm(request, id => true);
+            }
+        }
+
+        /// <summary>Waits before a request is repeated. Returns false if the session has ended meanwhile.</summary>
+        internal bool AwaitRepeat(long generation, long milliseconds)
+        {
+            lock (_lock)
+            {
+                long untilMs = Clock.NowMs + milliseconds;
+                for (long left; (left = untilMs - Clock.NowMs) > 0 && generation == _generation && !_isClosing;)
+                    Monitor.Wait(_lock, (int)left);
+                return generation == _generation;
+            }
+        }
+
+        private bool IsCrowded() => _isClosing || _outbox.IsHalfOf(_maxInFlight, _maxInFlightBytes);
+
+        /// <summary>Batches that were acknowledged whole are cheaper to send: the others wait for their
+        /// interval.</summary>
+        private SettleRequest TakeAcks(long nowMs)
+        {
+            var request = _outbox.TakeAcks(_generation, nowMs, _isClosing);
+            return request.Count > 0 ? request : _outbox.TakeAcks(_generation, nowMs, true);
+        }
+
+        /// <summary>Extends the batches that the app has.</summary>
+        private void ExtendAll(long nowMs)
+        {
+            _extendedAtMs = nowMs;
+            foreach (var batch in _batches)
+            {
+                if (batch.Open > 0 && nowMs - batch.SinceMs < _settings.MaxProcessingMs)
+                    ExtensionWithRoom().AddExtension(batch, _ackDeadlineMs);
+            }
+        }
+
+        private SettleRequest ExtensionWithRoom()
+        {
+            int last = _extensions.Count - 1;
+            if (last >= 0 && !_extensions[last].IsFull)
+                return _extensions[last];
+            var request = new SettleRequest(_generation, true);
+            _extensions.Add(request);
+            return request;
+        }
+
+        private SettleRequest TakeExtension()
+        {
+            var request = _extensions[0];
+            _extensions.RemoveAt(0);
+            return request;
+        }
+
+        private void Confirm(SettleRequest request, Predicate<string> refused)
+        {
+            if (request != _unanswered)
+                return;
+            _unanswered = null;
+            foreach (var hold in request.Holds)
+                hold.IsAccepted = !refused(hold.AckId);
+            ResolveHolds();
+        }
+
+        /* The end. */
+
+        /// <summary>Hands out no further records.</summary>
+        internal void Stop()
+        {
+            lock (_lock)
+            {
+                if (_isStopping)
+                    return;
+                _isStopping = true;
+                while (_waiters.Count > 0)
+                    _waiters.Dequeue().TrySetResult(false);
+            }
+            /* In a task: the callbacks of the app must not run in the threads of the consumer. */
+            Task.Run(() => _stopping.Cancel());
+        }
+
+        /// <summary>Ends the consumer with a failure. The first one counts.</summary>
+        internal void Fail(Exception failure)
+        {
+            lock (_lock)
+            {
+                _failure = _failure ?? failure;
+                Monitor.PulseAll(_lock);
+            }
+            Stop();
+        }
+
+        /// <summary>Sends what waits, and takes no further settlements.</summary>
+        internal void Close()
+        {
+            Stop();
+            lock (_lock)
+            {
+                _isClosing = true;
+                Monitor.PulseAll(_lock);
+            }
+        }
+
+        /// <summary>Throws what ended the consumer, if anything but a stop did.</summary>
+        internal void Check()
+        {
+            Exception failure;
+            lock (_lock)
+                failure = _failure;
+            if (failure != null)
+                ExceptionDispatchInfo.Capture(failure).Throw();
+        }
+    }
+}

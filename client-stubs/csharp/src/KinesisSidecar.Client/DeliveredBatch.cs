@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+using System.Collections.Generic;
+
+namespace KinesisSidecar.Client
+{
+    /// <summary>The records that the sidecar wrote under one batch_id. The lock of the consumer guards it.</summary>
+    internal sealed class DeliveredBatch
+    {
+        internal DeliveredBatch(string id, long generation, long sinceMs)
+        {
+            Id = id;
+            Generation = generation;
+            SinceMs = sinceMs;
+        }
+
+        internal string Id { get; }
+
+        /// <summary>That of the session. In a later one its records cannot be settled.</summary>
+        internal long Generation { get; }
+
+        /// <summary>When its first record arrived.</summary>
+        internal long SinceMs { get; }
+
+        internal List<Record> Records { get; } = new List<Record>();
+
+        /// <summary>Whether no further record of it comes.</summary>
+        internal bool IsComplete { get; set; }
+
+        /// <summary>Records without an outcome that the sidecar still waits for.</summary>
+        internal int Open { get; set; }
+
+        /// <summary>Records that were acknowledged.</summary>
+        internal int Acked { get; set; }
+
+        /// <summary>Acknowledgements that are in no request.</summary>
+        internal int Unsent { get; set; }
+
+        /// <summary>When the oldest of them came.</summary>
+        internal long UnsentSinceMs { get; set; }
+
+        internal bool IsAcknowledgedWhole => IsComplete && Acked == Records.Count;
+
+        /// <summary>Returns the acknowledged records that are in no request.</summary>
+        internal IEnumerable<Record> UnsentRecords()
+        {
+            foreach (var record in Records)
+            {
+                if (record.Outcome == Outcome.Ack && !record.IsSent)
+                    yield return record;
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+using System;
+using System.Collections.Generic;
+
+namespace KinesisSidecar.Client
+{
+    /// <summary>The records of one scope that wait for the app, in order. The lock of the consumer guards it.</summary>
+    internal sealed class Lane
+    {
+        internal Lane(bool isOrdered)
+        {
+            IsOrdered = isOrdered;
+        }
+
+        internal Queue<Record> Waiting { get; } = new Queue<Record>();
+
+        /// <summary>Retries without an answer or a barrier. No record of the lane is handed out until then.</summary>
+        internal List<Hold> Holds { get; } = new List<Hold>();
+
+        /// <summary>False if its records have no order, so that no retry takes any of them back.</summary>
+        internal bool IsOrdered { get; }
+
+        /// <summary>Whether a handler of a run has a record of it.</summary>
+        internal bool IsBusy { get; set; }
+
+        /// <summary>Whether it is in the list of lanes that are ready.</summary>
+        internal bool IsListed { get; set; }
+
+        internal bool IsReady => Waiting.Count > 0 && !IsBusy && Holds.Count == 0;
+
+        /// <summary>Removes the waiting records that match, and notes them.</summary>
+        internal void Remove(Predicate<Record> which, List<Record> removed)
+        {
+            for (int count = Waiting.Count; count > 0; count--)
+            {
+                var record = Waiting.Dequeue();
+                if (which(record))
+                    removed.Add(record);
+                else
+                    Waiting.Enqueue(record);
+            }
+        }
+    }
+}

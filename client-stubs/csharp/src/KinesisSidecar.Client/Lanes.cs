@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+using System;
+using System.Collections.Generic;
+
+namespace KinesisSidecar.Client
+{
+    /// <summary>
+    /// The records that wait for the app, by scope: a lane of a shard, or with ordering by shard the whole shard. The
+    /// lock of the consumer guards it.
+    /// </summary>
+    internal sealed class Lanes
+    {
+        private readonly Dictionary<string, Dictionary<int, Lane>> _shards =
+            new Dictionary<string, Dictionary<int, Lane>>();
+
+        /// <summary>Of the records without order.</summary>
+        private readonly Lane _unordered = new Lane(false);
+
+        /// <summary>All lanes.</summary>
+        private readonly List<Lane> _lanes = new List<Lane>();
+
+        /// <summary>Lanes with a retry that is not resolved.</summary>
+        private readonly HashSet<Lane> _held = new HashSet<Lane>();
+        private readonly Queue<Lane> _ready = new Queue<Lane>();
+
+        /* Records of one shard come together. */
+        private string _lastShardId;
+        private Dictionary<int, Lane> _lastShard;
+
+        internal Lanes()
+        {
+            _lanes.Add(_unordered);
+        }
+
+        /// <summary>Whether a lane may be ready.</summary>
+        internal bool MayBeReady => _ready.Count > 0;
+
+        /// <summary>Sets the lane of a record.</summary>
+        internal void Assign(Record record, Ordering ordering)
+        {
+            record.Lane = ordering == Ordering.None || record.IsRedriven
+                ? _unordered
+                : LaneOf(record.ShardId, ordering == Ordering.Key ? record.LaneNumber : 0);
+        }
+
+        /// <summary>Adds a record that has a lane.</summary>
+        internal void Add(Record record)
+        {
+            record.Lane.Waiting.Enqueue(record);
+            List(record.Lane);
+        }
+
+        /// <summary>Takes the next record, or returns null. Exclusive: no other record of an ordered lane is taken
+        /// until the lane is released.</summary>
+        internal Record Take(bool exclusive)
+        {
+            while (_ready.Count > 0)
+            {
+                var lane = _ready.Dequeue();
+                lane.IsListed = false;
+                if (!lane.IsReady)
+                    continue;
+                var record = lane.Waiting.Dequeue();
+                record.IsBegun = true;
+                lane.IsBusy = exclusive && lane.IsOrdered;
+                List(lane);
+                return record;
+            }
+            return null;
+        }
+
+        internal void Release(Lane lane)
+        {
+            lane.IsBusy = false;
+            List(lane);
+        }
+
+        /// <summary>Returns the hold that a retry puts on its lane, or null: without order nothing is taken
+        /// back.</summary>
+        internal Hold Hold(Record failed)
+        {
+            if (!failed.Lane.IsOrdered)
+                return null;
+            var hold = new Hold(failed);
+            failed.Lane.Holds.Add(hold);
+            _held.Add(failed.Lane);
+            return hold;
+        }
+
+        /// <summary>Frees the lanes whose retries are all resolved. Returns the records that the sidecar took back with
+        /// them.</summary>
+        internal List<Record> Resolve(long barrierSeen)
+        {
+            var takenBack = new List<Record>();
+            var free = new List<Lane>();
+            foreach (var lane in _held)
+            {
+                if (!lane.Holds.TrueForAll(hold => hold.IsResolved(barrierSeen)))
+                    continue;
+                lane.Remove(record => lane.Holds.Exists(hold => hold.TakesBack(record)), takenBack);
+                free.Add(lane);
+            }
+            free.ForEach(Free);
+            return takenBack;
+        }
+
+        /// <summary>Forgets all retries: their session has ended.</summary>
+        internal void ForgetHolds() => new List<Lane>(_held).ForEach(Free);
+
+        /// <summary>Removes records that the app has not begun, and returns them.</summary>
+        internal List<Record> Remove(Predicate<Record> which)
+        {
+            var removed = new List<Record>();
+            foreach (var lane in _lanes)
+                lane.Remove(which, removed);
+            return removed;
+        }
+
+        private Lane LaneOf(string shardId, int number)
+        {
+            if (!ReferenceEquals(shardId, _lastShardId))
+            {
+                if (!_shards.TryGetValue(shardId, out _lastShard))
+                    _shards[shardId] = _lastShard = new Dictionary<int, Lane>();
+                _lastShardId = shardId;
+            }
+            if (!_lastShard.TryGetValue(number, out var lane))
+            {
+                _lastShard[number] = lane = new Lane(true);
+                _lanes.Add(lane);
+            }
+            return lane;
+        }
+
+        private void Free(Lane lane)
+        {
+            lane.Holds.Clear();
+            _held.Remove(lane);
+            List(lane);
+        }
+
+        private void List(Lane lane)
+        {
+            if (lane.IsListed || !lane.IsReady)
+                return;
+            lane.IsListed = true;
+            _ready.Enqueue(lane);
+        }
+    }
+}
