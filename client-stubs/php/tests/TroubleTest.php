@@ -10,48 +10,12 @@ use KinesisSidecar\Consumer;
 use KinesisSidecar\Record;
 use KinesisSidecar\SessionTakenOver;
 use KinesisSidecar\SidecarError;
-use PHPUnit\Framework\TestCase;
 
 /**
  * Behaviour in trouble, against a scripted server.
  */
-final class TroubleTest extends TestCase
+final class TroubleTest extends ScriptedCase
 {
-    /** @var list<array<string, mixed>> */
-    private array $events = [];
-
-    private function consumer(ScriptedServer $server, mixed ...$options): Consumer
-    {
-        return new Consumer('test', ...$options + [
-            'url' => $server->url,
-            'ackInterval' => 0.01,
-            'onEvent' => function (array $event): void {
-                $this->events[] = $event;
-            },
-        ]);
-    }
-
-    /** @return list<string> */
-    private function eventTypes(): array
-    {
-        return array_column($this->events, 'type');
-    }
-
-    /** Lets a stream begin, and accepts everything else. `$begin` writes to the stream. */
-    private function server(\Closure $begin, ?\Closure $settle = null): ScriptedServer
-    {
-        return new ScriptedServer(static function (Exchange $exchange, \stdClass $state) use ($begin, $settle): void {
-            if ($exchange->isStream()) {
-                $state->stream = $exchange;
-                $begin($exchange);
-            } elseif ($exchange->isSettle() && $settle !== null) {
-                $settle($exchange, $state);
-            } else {
-                $exchange->accept();
-            }
-        });
-    }
-
     /** Reads `$count` records and acknowledges them. */
     private function read(Consumer $consumer, int $count): array
     {

@@ -26,11 +26,17 @@ final class Line
         return preg_match($pattern, $line, $found) === 1 ? ($found[2] ?? $found[1]) : '';
     }
 
-    /** Returns what names the record in every delivery. */
+    /** Returns what names the record in every delivery, until it is a dead letter that is delivered again. */
     public static function identity(string $line): string
     {
         return self::raw($line, 'shard_id') . '/' . self::raw($line, 'sequence_number')
-            . '/' . self::raw($line, 'sub_sequence_number');
+            . '/' . self::raw($line, 'sub_sequence_number') . (self::isRedriven($line) ? '/redriven' : '');
+    }
+
+    /** Tells whether the record is a dead letter that is delivered again. */
+    public static function isRedriven(string $line): bool
+    {
+        return str_contains($line, '"redriven":true');
     }
 
     /**

@@ -174,6 +174,7 @@ final class Outcomes
         $this->mark = '","batch_id":"' . $batchId . '"';
         $this->batch = new WireBatch($batchId, Line::raw($line, 'shard_id'), $this->generation, $now);
         $this->waitingAcks->begin($this->batch);
+        $this->redeliveries->begin(new Delivery($line, $this->batch, $this->places));
     }
 
     public function passBarrier(string $barrier): void

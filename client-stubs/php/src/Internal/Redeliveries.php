@@ -7,8 +7,8 @@ declare(strict_types=1);
 namespace KinesisSidecar\Internal;
 
 /**
- * Records that the app has, or whose outcome was not confirmed, at the start of a session. Their redeliveries are not
- * handed out.
+ * Records of earlier sessions that the app has, or whose outcome was not confirmed. Their redeliveries are not handed
+ * out.
  *
  * @internal
  */
@@ -17,13 +17,37 @@ final class Redeliveries
     /** @var array<string, Delivery> by identity of the record */
     private array $expected = [];
 
-    /** @param list<Delivery> $deliveries replace those of the last session */
+    /** @var array<string, Delivery> first records of the last batches in the session, by shard */
+    private array $heads = [];
+
+    /**
+     * Begins a session. Forgets the records that the last one has settled.
+     *
+     * @param list<Delivery> $deliveries of the last session
+     */
     public function expect(array $deliveries): void
     {
-        $this->expected = [];
+        $this->expected = array_filter($this->expected, fn (Delivery $delivery): bool => !$this->isSettled($delivery));
+        $this->heads = [];
         foreach ($deliveries as $delivery) {
             $this->expected[Line::identity($delivery->line)] = $delivery;
         }
+    }
+
+    /** Notes the first record of a batch. */
+    public function begin(Delivery $head): void
+    {
+        // Records that are redriven have no order.
+        if (!Line::isRedriven($head->line)) {
+            $this->heads[$head->batch->shard] = $head;
+        }
+    }
+
+    /** Tells whether the session delivered a later record of the shard, and not this one. */
+    private function isSettled(Delivery $delivery): bool
+    {
+        return $delivery->verdict !== null && (Line::isRedriven($delivery->line)
+            || ($this->heads[$delivery->batch->shard] ?? null)?->isAfter($delivery));
     }
 
     public function isEmpty(): bool

@@ -28,7 +28,7 @@ final class Scopes
 
     private function name(Delivery $delivery): string
     {
-        if ($this->ordering === 'none' || str_contains($delivery->line, '"redriven":true')) {
+        if ($this->ordering === 'none' || Line::isRedriven($delivery->line)) {
             return self::NONE;
         }
         $shard = $delivery->batch->shard;
