@@ -212,7 +212,7 @@ export class SessionSettler implements Settler {
         }
         this.current = new Delivered(this, batchId, this.generation, performance.now());
         this.groups.add(this.current);
-        this.heads.set(first.shardId, first);
+        if (!first.redriven) this.heads.set(first.shardId, first);
         return this.current;
     }
 

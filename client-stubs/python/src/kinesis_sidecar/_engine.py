@@ -222,7 +222,9 @@ class Engine:
         shard_id = message["shard_id"] if isinstance(message, dict) else message.shard_id
         self.group = Group(batch_id, shard_id, now)
         self.groups[self.group] = None
-        self.heads[shard_id] = self.record_type(message, self, self.group).position
+        first = self.record_type(message, self, self.group)
+        if not first.redriven:
+            self.heads[shard_id] = first.position
         return self.group
 
     def _event(self, event: dict[str, Any], now: float) -> None:
