@@ -41,7 +41,9 @@ final class ConsumerState {
      * Records of earlier sessions that the app has, or whose outcome the sidecar has not confirmed. If one is
      * redelivered, the app does not get it again.
      */
-    private Map<Position, Delivery> unconfirmed = new HashMap<>();
+    private final Map<Position, Delivery> unconfirmed = new HashMap<>();
+    /** By shard: the first record of its last batch in this session. */
+    private final Map<String, Delivery> heads = new HashMap<>();
     private long barrierSeen;
 
     private DeliveredBatch current;
@@ -90,7 +92,7 @@ final class ConsumerState {
 
     private void add(Delivery record) {
         if (current == null || !current.id.equals(record.batchId))
-            nextBatch(record.batchId);
+            nextBatch(record);
         if (!unconfirmed.isEmpty() && adopt(record))
             return;
         lanes.assign(record);
@@ -99,13 +101,15 @@ final class ConsumerState {
     }
 
     /** Events may stand between the records of a batch: only a record of another batch ends it. */
-    private void nextBatch(String id) {
+    private void nextBatch(Delivery first) {
         if (current != null) {
             current.complete = true;
             removeIfOver(current);
         }
-        current = new DeliveredBatch(id, generation, System.nanoTime());
+        current = new DeliveredBatch(first.batchId, generation, System.nanoTime());
         batches.add(current);
+        if (!first.redriven)
+            heads.put(first.shardId, first);
     }
 
     /** Puts the record into the current batch. */
@@ -141,6 +145,7 @@ final class ConsumerState {
     private void begin(Event session) {
         drop(record -> true);
         keepUnconfirmed();
+        heads.clear();
         generation++;
         current = null;
         batches.clear();
@@ -156,15 +161,20 @@ final class ConsumerState {
         ended.signalAll();
     }
 
-    /** A record whose handler still runs is kept over several sessions. */
     private void keepUnconfirmed() {
-        Map<Position, Delivery> kept = new HashMap<>();
-        Stream<Delivery> held = Stream.concat(unconfirmed.values().stream(),
-                batches.stream().flatMap(batch -> batch.records.stream()));
-        Stream<Delivery> settled = Stream.concat(unanswered.stream().flatMap(SettleRequest::records), outbox.records());
-        Stream.concat(held.filter(record -> record.outcome == null), settled)
-                .forEach(record -> kept.put(record.position(), record));
-        unconfirmed = kept;
+        unconfirmed.values().removeIf(this::isSettled);
+        Stream<Delivery> running = batches.stream().flatMap(batch -> batch.records.stream())
+                .filter(record -> record.outcome == null);
+        Stream<Delivery> decided = Stream.concat(unanswered.stream().flatMap(SettleRequest::records), outbox.records());
+        Stream.concat(running, decided).forEach(record -> unconfirmed.put(record.position(), record));
+    }
+
+    /** Returns true if the session went on behind the record without it. A redriven record has no order. */
+    private boolean isSettled(Delivery record) {
+        if (record.outcome == null)
+            return false;
+        Delivery head = heads.get(record.shardId);
+        return record.redriven || (head != null && head.isAfter(record));
     }
 
     /** The shard is served elsewhere now. Its records that no handler has begun are redelivered there. */

@@ -17,11 +17,9 @@ import kinesis_sidecar.v1.SessionEnd;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** The stream in trouble. */
-@Timeout(120)
 class ConnectionTroubleTest {
     private final List<Event> events = new CopyOnWriteArrayList<>();
     private ScriptedSidecar sidecar;

@@ -223,6 +223,11 @@ final class ScriptedSidecar implements AutoCloseable {
             event(StreamEvent.newBuilder().setRecord(message(batch, number, attempt).setLane(lane)).build());
         }
 
+        /** A dead letter that is delivered again. */
+        void redriven(String batch, int number) {
+            event(StreamEvent.newBuilder().setRecord(message(batch, number, 1).setRedriven(true)).build());
+        }
+
         /** The ack_id of record 7 in batch b is b-7. */
         private static Record.Builder message(String batch, int number, int attempt) {
             return Record.newBuilder().setAckId(batch + "-" + number).setBatchId(batch).setStream("s")

@@ -17,10 +17,8 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 
 /** Settlements, extensions, retries with their barriers, and redeliveries. */
-@Timeout(120)
 class SettlingTest {
     private final List<Event> events = new CopyOnWriteArrayList<>();
     private final List<String> handled = new CopyOnWriteArrayList<>();
@@ -593,6 +591,102 @@ class SettlingTest {
         untilHandled("1", "2");
         Eventually.until("both are acknowledged", () -> settled("ack", "ack_id").containsAll(List.of("c-1", "c-2")));
         assertEquals(0, consumer.stale());
+    }
+
+    /** Breaks the connection, and waits for the session of the next script. */
+    private void reconnect() throws Exception {
+        int next = sidecar.streams.size() + 1;
+        sidecar.stream.answer("not a chunk\r\n");
+        Eventually.until("session " + next,
+                () -> events.stream().filter(event -> event.type().equals("session")).count() == next);
+    }
+
+    /** Drops record 2, and gets no answer. */
+    private void dropWithoutAnswer() throws Exception {
+        sidecar.settleAnswer = request -> ScriptedSidecar.NO_ANSWER;
+        sidecar.deliver("b", 2);
+        build(sidecar.consumer());
+        run(SidecarRecord::drop);
+        untilSettled("drop", "ack_id", "b-2");
+    }
+
+    @Test
+    void outcome_overASessionWithoutRecords_settlesALaterRedelivery() throws Exception {
+        dropWithoutAnswer();
+        sidecar.stream.record("x", 3, "k", 1);
+        untilHandled("2", "3");
+        sidecar.deliver("c").deliver("d", 2, 3, 4);
+        reconnect();
+        sidecar.settleAnswer = request -> ScriptedSidecar.OK;
+        reconnect();
+        untilSettled("drop", "ack_id", "d-2");
+        untilHandled("2", "3", "4");
+        assertEquals(0, consumer.stale());
+    }
+
+    @Test
+    void outcome_inASessionWithoutRecords_settlesALaterRedelivery() throws Exception {
+        sidecar.deliver("b", 1).deliver("c").deliver("d", 1, 2);
+        build(sidecar.consumer());
+        var records = consumer.iterator();
+        SidecarRecord first = records.next();
+        reconnect();
+        first.drop();
+        reconnect();
+        assertEquals("1002", records.next().sequenceNumber());
+        untilSettled("drop", "ack_id", "d-1");
+        assertEquals(0, consumer.stale());
+    }
+
+    @Test
+    void outcome_isKept_whileTheLastBatchBeginsBeforeItsRecord() throws Exception {
+        dropWithoutAnswer();
+        sidecar.deliver("c", 1, 3).deliver("d", 2);
+        reconnect();
+        untilHandled("2", "1", "3");
+        reconnect();
+        untilSettled("drop", "ack_id", "d-2");
+        untilHandled("2", "1", "3");
+    }
+
+    @Test
+    void outcome_isForgotten_afterASessionThatBeganLater() throws Exception {
+        dropWithoutAnswer();
+        sidecar.deliver("c", 3).deliver("d", 2);
+        reconnect();
+        untilHandled("2", "3");
+        reconnect();
+        untilHandled("2", "3", "2");
+    }
+
+    @Test
+    void redrivenRecord_isHandedOut_thoughItsFirstOutcomeWasNotConfirmed() throws Exception {
+        dropWithoutAnswer();
+        sidecar.scripts.add(open -> {
+            open.begin();
+            open.redriven("c", 2);
+            open.stay();
+        });
+        reconnect();
+        untilHandled("2", "2");
+    }
+
+    @Test
+    void outcomeOfARedrivenRecord_isForgotten_afterTheNextSession() throws Exception {
+        sidecar.settleAnswer = request -> ScriptedSidecar.NO_ANSWER;
+        for (String batch : List.of("b", "c", "d"))
+            sidecar.scripts.add(open -> {
+                open.begin();
+                if (!batch.equals("c"))
+                    open.redriven(batch, 2);
+                open.stay();
+            });
+        build(sidecar.consumer());
+        run(SidecarRecord::drop);
+        untilSettled("drop", "ack_id", "b-2");
+        reconnect();
+        reconnect();
+        untilHandled("2", "2");
     }
 
     @Test
