@@ -16,12 +16,13 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::timeout_at;
 
+use crate::delivery::{Block, Delivery, Scope, Settlement, State};
 use crate::driver;
 use crate::engine::{Engine, Item};
 use crate::error::Error;
 use crate::lanes::Lanes;
 use crate::options::{Builder, Options};
-use crate::record::{Batch, Delivery, Record, Scope, Settlement, State};
+use crate::record::{Batch, Record};
 use crate::testing::FakeSidecar;
 
 /// The part of a consumer that its records and its tasks share.
@@ -58,20 +59,21 @@ impl Shared {
         self.engine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn settle(&self, record: &Arc<Delivery>, settlement: Settlement) {
-        self.engine().settle(record, settlement);
+    pub(crate) fn settle(&self, record: &Delivery, settlement: Settlement) {
+        // Without the lock: a record that has an outcome is usual here.
+        if record.is(State::Begun) {
+            self.engine().settle(record, settlement);
+        }
     }
 
-    pub(crate) fn extend(&self, record: &Arc<Delivery>, settlement: Settlement) {
+    pub(crate) fn extend(&self, record: &Delivery, settlement: Settlement) {
         self.engine().extend(record, settlement);
     }
 
-    pub(crate) async fn ack_persisted(&self, record: &Arc<Delivery>) -> bool {
+    pub(crate) async fn ack_persisted(&self, record: &Delivery) -> bool {
         let may_ack = record.is(State::Begun) || record.is(State::Acked);
-        let persisted = may_ack && driver::ack_persisted(&self.options, record).await;
-        if record.is(State::Begun) {
-            self.settle(record, Settlement::ACK); // It is sent again: settling is idempotent.
-        }
+        let persisted = may_ack && driver::ack_persisted(&self.options, record.last()).await;
+        self.settle(record, Settlement::ACK); // It is sent again: settling is idempotent.
         persisted
     }
 
@@ -129,7 +131,7 @@ pub struct Consumer {
     flow: Flow,
     source: Source,
     /// Was handed out last.
-    record: Option<Record>,
+    record: Option<Delivery>,
     batch: Option<Batch>,
     /// For the next batch.
     gathered: Vec<Record>,
@@ -159,7 +161,8 @@ impl Consumer {
 
     fn of_source(options: Options, source: Source) -> Self {
         let (shared, items) = Shared::new(options);
-        let flow = Flow { shared: shared.clone(), pid: process::id(), items, list: VecDeque::new(), aside: HashMap::new() };
+        let flow =
+            Flow { shared: shared.clone(), pid: process::id(), items, block: None, list: VecDeque::new(), aside: HashMap::new() };
         Consumer { shared, flow, source, record: None, batch: None, gathered: Vec::new(), gathered_until: None }
     }
 
@@ -209,16 +212,22 @@ impl Consumer {
     /// # Errors
     /// As [`run`](Consumer::run).
     pub async fn next(&mut self) -> Result<Option<Record>, Error> {
-        self.settle_last();
-        let ready = self.flow.next_ready();
+        let last = self.record.take();
+        let ready = {
+            let mut engine = self.shared.engine();
+            if let Some(last) = last {
+                engine.settle(&last, Settlement::ACK);
+            }
+            self.flow.next_ready(&engine)
+        };
         let record = if ready.is_some() {
             ready
         } else {
             self.start();
             self.flow.next().await?
         };
-        self.record = record.map(|record| Record::new(record, self.shared.clone()));
-        Ok(self.record.clone())
+        self.record.clone_from(&record);
+        Ok(record.map(|record| Record::new(record, self.shared.clone())))
     }
 
     /// Up to `max_records` records, `max_wait` after the first one at the latest; None after [`Stopper::stop`]. It acknowledges
@@ -227,7 +236,9 @@ impl Consumer {
     /// # Errors
     /// As [`run`](Consumer::run).
     pub async fn next_batch(&mut self, max_records: usize, max_wait: Duration) -> Result<Option<Batch>, Error> {
-        self.settle_last();
+        if let Some(batch) = self.batch.take() {
+            batch.ack();
+        }
         self.start();
         while self.gathered.len() < max_records.max(1) {
             let next = self.flow.next();
@@ -246,15 +257,6 @@ impl Consumer {
         let batch = Batch::new(std::mem::take(&mut self.gathered));
         self.batch = Some(batch.clone());
         Ok(Some(batch))
-    }
-
-    fn settle_last(&mut self) {
-        if let Some(record) = self.record.take() {
-            record.ack();
-        }
-        if let Some(batch) = self.batch.take() {
-            batch.ack();
-        }
     }
 
     /// Returns what stops this consumer from another task, or from a handler.
@@ -319,9 +321,12 @@ pub(crate) struct Flow {
     pub(crate) shared: Arc<Shared>,
     pid: u32,
     items: UnboundedReceiver<Item>,
-    list: VecDeque<Arc<Delivery>>,
+    /// The records that are handed out, from this index on.
+    block: Option<(Arc<Block>, usize)>,
+    /// Records that were set aside. They are handed out before those of the block.
+    list: VecDeque<Delivery>,
     /// By scope, until no retry holds it.
-    aside: HashMap<Scope, VecDeque<Arc<Delivery>>>,
+    aside: HashMap<Scope, VecDeque<Delivery>>,
 }
 
 impl Flow {
@@ -341,13 +346,15 @@ impl Flow {
     }
 
     /// The next record, which is begun; None: the consumer was stopped.
-    async fn next(&mut self) -> Result<Option<Arc<Delivery>>, Error> {
+    async fn next(&mut self) -> Result<Option<Delivery>, Error> {
         loop {
-            if let Some(record) = self.next_ready() {
-                return Ok(Some(record));
+            let shared = self.shared.clone();
+            let ready = self.next_ready(&shared.engine());
+            if ready.is_some() {
+                return Ok(ready);
             }
             match self.item().await? {
-                Some(Item::Records(records)) => self.list = records.into(),
+                Some(Item::Records(block)) => self.block = Some((block, 0)),
                 Some(Item::Resolved(scope)) => self.list = self.aside.remove(&scope).unwrap_or_default(),
                 Some(Item::End) | None => return Ok(None),
             }
@@ -355,24 +362,34 @@ impl Flow {
     }
 
     /// The next record of those that are here.
-    fn next_ready(&mut self) -> Option<Arc<Delivery>> {
+    fn next_ready(&mut self, engine: &Engine) -> Option<Delivery> {
         while !self.shared.is_stopped() {
-            let record = self.list.pop_front()?;
-            if let Some(record) = self.unless_held(record).filter(|record| record.begin()) {
+            let record = self.list.pop_front().or_else(|| self.next_of_block())?;
+            if let Some(record) = self.unless_held(engine, record).filter(Delivery::begin) {
                 return Some(record);
             }
         }
         None
     }
 
+    fn next_of_block(&mut self) -> Option<Delivery> {
+        let (block, at) = self.block.as_mut()?;
+        if *at == block.len() {
+            self.block = None;
+            return None;
+        }
+        *at += 1;
+        Some(Delivery::new(block.clone(), *at - 1))
+    }
+
     /// Sets a record aside that a retry holds.
-    fn unless_held(&mut self, record: Arc<Delivery>) -> Option<Arc<Delivery>> {
-        let Some(scope) = record.scope else { return Some(record) };
+    fn unless_held(&mut self, engine: &Engine, record: Delivery) -> Option<Delivery> {
+        let Some(scope) = record.scope() else { return Some(record) };
         if let Some(aside) = self.aside.get_mut(&scope) {
             aside.push_back(record);
             return None;
         }
-        if self.shared.engine().is_held(scope) {
+        if engine.is_held(scope) {
             self.aside.insert(scope, VecDeque::from([record]));
             return None;
         }

@@ -12,12 +12,12 @@ use serde_json::json;
 use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::consumer::{catch_panic, Shared};
+use crate::delivery::Delivery;
 use crate::engine::{Answer, RETRY_AFTER_MAX};
 use crate::error::{Error, SidecarError};
 use crate::event::Event;
 use crate::http::{CallError, Caller, Connection, ANSWER_MAX};
 use crate::options::Options;
-use crate::record::Delivery;
 use crate::wire::take_frames;
 
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
@@ -36,11 +36,11 @@ pub(crate) async fn serve(shared: Arc<Shared>) {
 
 async fn read_and_settle(shared: &Shared) -> Result<(), Error> {
     let mut caller = Caller::default();
-    tokio::select! {
-        error = read_streams(shared) => return Err(error),
-        result = settle_until_closing(shared, &mut caller) => result?,
-    }
-    end(shared, &mut caller).await
+    let result = tokio::select! {
+        error = read_streams(shared) => Err(error),
+        result = settle_until_closing(shared, &mut caller) => result,
+    };
+    result.and(end(shared, &mut caller).await)
 }
 
 // --- The stream ---
@@ -186,7 +186,10 @@ async fn send(shared: &Shared, caller: &mut Caller, number: u64, body: &[u8]) ->
             return Ok(true);
         }
         Err(CallError::Refused(error)) if error.is_temporary() => error.retry_after.unwrap_or_default(),
-        Err(CallError::Refused(error)) => return Err(error.into()),
+        Err(CallError::Refused(error)) => {
+            shared.engine().forbidden(number);
+            return Err(error.into());
+        }
         Err(CallError::Io(_)) => Duration::ZERO,
     };
     shared.engine().unanswered(Instant::now(), retry_after);
@@ -212,7 +215,7 @@ async fn end(shared: &Shared, caller: &mut Caller) -> Result<(), Error> {
 
 /// A wait for the lease table must not hold up other settlements: it has a connection of its own.
 pub(crate) async fn ack_persisted(options: &Options, record: &Delivery) -> bool {
-    let item = json!({"ack_id": record.settle_id(), "outcome": "ack"});
+    let item = json!({"ack_id": record.ack_id(), "outcome": "ack"});
     let body = json!({"settlements": [item], "wait": "persisted", "wait_ms": PERSISTED_WAIT_MS});
     let max = Duration::from_millis(PERSISTED_WAIT_MS) + ANSWER_MAX;
     let answer = Caller::default().call(options, "POST", &options.settle_target(), Some(body.to_string().as_bytes()), max).await;

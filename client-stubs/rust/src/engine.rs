@@ -9,10 +9,9 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::Notify;
 
+use crate::delivery::{Block, Delivery, Identity, Outcome, Records, Scope, Settled, Settlement, State};
 use crate::event::Event;
 use crate::options::{Options, Ordering};
-use crate::record::{Delivery, Identity, Outcome, Scope, Settled, Settlement, State};
-use crate::v1;
 use crate::wire::Frame;
 
 /// In one settle request.
@@ -23,8 +22,8 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// For the code that hands records to the app.
 pub(crate) enum Item {
-    /// In order.
-    Records(Vec<Arc<Delivery>>),
+    /// In order. The app may begin those that wait.
+    Records(Arc<Block>),
     /// No retry holds the scope any more.
     Resolved(Scope),
     /// The consumer was stopped, or has failed.
@@ -49,7 +48,8 @@ struct Group {
     batch_id: String,
     shard: u32,
     since: Instant,
-    records: Vec<Arc<Delivery>>,
+    blocks: Vec<Arc<Block>>,
+    count: usize,
     /// Records that the app has or may begin.
     open: usize,
     acked: usize,
@@ -63,19 +63,23 @@ struct Group {
 
 impl Group {
     fn is_acked(&self) -> bool {
-        self.whole && self.acked == self.records.len()
+        self.whole && self.acked == self.count
+    }
+
+    fn deliveries(&self) -> impl Iterator<Item = Delivery> + '_ {
+        self.blocks.iter().flat_map(Block::deliveries)
     }
 
     /// Takes the records that the app has not begun, and that match.
     fn take_back(&mut self, matches: impl Fn(&Delivery) -> bool) {
-        let taken = self.records.iter().filter(|record| matches(record) && record.change(State::Waiting, State::Gone));
-        self.open -= taken.count();
+        let taken = self.deliveries().filter(|record| matches(record) && record.change(State::Waiting, State::Gone)).count();
+        self.open -= taken;
     }
 }
 
 /// A retry that waits for its answer and its barrier.
 struct Hold {
-    record: Arc<Delivery>,
+    record: Delivery,
     /// 0: not sent.
     barrier: u64,
     /// None: not answered.
@@ -90,7 +94,7 @@ impl Hold {
 
 /// A record whose outcome the sidecar has not confirmed. None: the app has not decided.
 struct Unconfirmed {
-    record: Arc<Delivery>,
+    record: Delivery,
     settlement: Option<Settlement>,
     since: Instant,
 }
@@ -138,7 +142,7 @@ struct Request {
     barrier: u64,
     settled: Vec<Settled>,
     /// Of batches that were acknowledged as a whole.
-    acked: Vec<Arc<Delivery>>,
+    acked: Vec<Arc<Block>>,
 }
 
 impl Request {
@@ -150,7 +154,7 @@ impl Request {
 
     fn add_record(&mut self, record: &Delivery, settlement: &Settlement) {
         let Settlement { outcome, delay_ms, reason } = settlement;
-        self.add(&SettleItem { ack_id: &record.settle_id(), batch_id: "", outcome: *outcome, delay_ms: *delay_ms, reason });
+        self.add(&SettleItem { ack_id: record.ack_id(), batch_id: "", outcome: *outcome, delay_ms: *delay_ms, reason });
     }
 
     fn add_batch(&mut self, batch_id: &str, outcome: Outcome, delay_ms: u64) {
@@ -170,8 +174,8 @@ impl Request {
     }
 
     fn settlements(self) -> impl Iterator<Item = Settled> {
-        let acked = self.acked.into_iter().map(|record| Settled { record, settlement: Settlement::ACK });
-        self.settled.into_iter().chain(acked)
+        let acked: Vec<Delivery> = self.acked.iter().flat_map(Block::deliveries).collect();
+        self.settled.into_iter().chain(acked.into_iter().map(|record| Settled { record, settlement: Settlement::ACK }))
     }
 }
 
@@ -257,15 +261,17 @@ impl Engine {
     // --- For the app ---
 
     /// Takes the outcome of a record.
-    pub(crate) fn settle(&mut self, record: &Arc<Delivery>, settlement: Settlement) {
-        let state = if settlement.outcome == Outcome::Ack { State::Acked } else { State::Settled };
+    pub(crate) fn settle(&mut self, record: &Delivery, settlement: Settlement) {
+        let state = settlement.outcome.state();
         if record.change(State::Begun, state) {
-            self.decided(record, settlement);
+            let last = record.last();
+            last.set(state);
+            self.decided(last, settlement);
         }
     }
 
-    pub(crate) fn extend(&mut self, record: &Arc<Delivery>, settlement: Settlement) {
-        self.extensions.push_back(Settled { record: record.clone(), settlement });
+    pub(crate) fn extend(&mut self, record: &Delivery, settlement: Settlement) {
+        self.extensions.push_back(Settled { record: record.last().clone(), settlement });
         self.wake.notify_one();
     }
 
@@ -273,8 +279,8 @@ impl Engine {
         self.held.contains_key(&scope)
     }
 
-    fn decided(&mut self, record: &Arc<Delivery>, settlement: Settlement) {
-        let Some(group) = self.groups.get_mut(&record.group()) else {
+    fn decided(&mut self, record: &Delivery, settlement: Settlement) {
+        let Some(group) = self.groups.get_mut(&record.block.group) else {
             self.lost(record, settlement);
             return;
         };
@@ -289,7 +295,7 @@ impl Engine {
         group.unsent.add(record);
         if group.unsent.records == 1 {
             group.acked_at = Instant::now();
-            self.to_ack.push_back(record.group());
+            self.to_ack.push_back(record.block.group);
         }
         self.unsent.add(record);
         if self.unsent.records == 1 || self.is_crowded() {
@@ -298,15 +304,15 @@ impl Engine {
     }
 
     /// The session of a settlement has ended. The redelivery of the record gets the outcome if it arrives here.
-    fn lost(&mut self, record: &Arc<Delivery>, settlement: Settlement) {
+    fn lost(&mut self, record: &Delivery, settlement: Settlement) {
         match self.unconfirmed.get_mut(&record.identity()) {
-            Some(unconfirmed) if Arc::ptr_eq(&unconfirmed.record, record) => unconfirmed.settlement = Some(settlement),
+            Some(unconfirmed) if unconfirmed.record == *record => unconfirmed.settlement = Some(settlement),
             _ => self.stale += 1,
         }
     }
 
-    fn hold(&mut self, record: &Arc<Delivery>, outcome: Outcome) {
-        if let (Some(scope), Outcome::Retry) = (record.scope, outcome) {
+    fn hold(&mut self, record: &Delivery, outcome: Outcome) {
+        if let (Some(scope), Outcome::Retry) = (record.scope(), outcome) {
             self.held.entry(scope).or_default().push(Hold { record: record.clone(), barrier: 0, accepted: None });
         }
     }
@@ -320,95 +326,78 @@ impl Engine {
 
     /// Takes what has arrived. Returns the events for the app.
     pub(crate) fn receive(&mut self, frames: Vec<Frame>, now: Instant) -> Vec<Event> {
-        let mut records = Vec::with_capacity(frames.len());
         let mut events = Vec::new();
         for frame in frames {
             match frame {
-                Frame::Record(message) => records.extend(self.take_record(message, now)),
+                Frame::Records(records) => self.take_records(records, now),
                 Frame::Barrier(barrier) => {
-                    self.hand_out(&mut records);
                     self.close_group();
                     self.barriers_seen = self.barriers_seen.max(barrier);
                     self.resolve();
                 }
                 Frame::Event(event) => {
-                    self.hand_out(&mut records);
                     self.close_group();
                     self.take_event(&event, now);
                     events.push(event);
                 }
             }
         }
-        self.hand_out(&mut records);
         events
-    }
-
-    fn hand_out(&self, records: &mut Vec<Arc<Delivery>>) {
-        if !records.is_empty() {
-            self.send(Item::Records(std::mem::take(records)));
-        }
     }
 
     fn send(&self, item: Item) {
         let _ = self.hand_out.send(item); // The app has dropped the consumer: it needs nothing more.
     }
 
-    /// Returns the record if the app may have it.
-    fn take_record(&mut self, message: v1::Record, now: Instant) -> Option<Arc<Delivery>> {
-        let number = self.group_of(&message, now);
-        let group = self.groups.get_mut(&number)?;
-        let scope = match self.ordering {
-            _ if message.redriven => None,
-            Ordering::None => None,
-            Ordering::Shard => Some(Scope { shard: group.shard, lane: 0 }),
-            Ordering::Key => Some(Scope { shard: group.shard, lane: message.lane }),
-        };
-        let record = Arc::new(Delivery::new(message, group.shard, scope, self.barriers_seen, number));
-        group.open += 1;
-        let earlier = if self.unconfirmed.is_empty() { None } else { self.unconfirmed.remove(&record.identity()) };
-        if let Some(earlier) = earlier {
-            group.records.push(earlier.record.clone());
-            self.adopt(record, earlier);
-            return None;
+    fn take_records(&mut self, records: Records, now: Instant) {
+        let group = self.group_of(&records, now);
+        let shard = self.shard_of(&records.shard_id);
+        let block = Arc::new(Block { records, shard, group, barriers: self.barriers_seen, ordering: self.ordering });
+        if let Some(group) = self.groups.get_mut(&group) {
+            group.count += block.len();
+            group.open += block.len();
+            group.blocks.push(block.clone());
         }
-        group.records.push(record.clone());
-        Some(record)
+        if !self.unconfirmed.is_empty() {
+            block.deliveries().for_each(|record| self.adopt(&record));
+        }
+        self.send(Item::Records(block));
     }
 
-    /// The app has an earlier delivery of the record. Its outcome settles this one.
-    fn adopt(&mut self, redelivery: Arc<Delivery>, earlier: Unconfirmed) {
-        let state = match &earlier.settlement {
-            None => State::Begun,
-            Some(settlement) if settlement.outcome == Outcome::Ack => State::Acked,
-            Some(_) => State::Settled,
-        };
-        earlier.record.adopt(redelivery, state);
-        if let Some(settlement) = earlier.settlement {
-            self.decided(&earlier.record, settlement);
+    /// If the app has an earlier delivery of the record, its outcome settles this one.
+    fn adopt(&mut self, redelivery: &Delivery) {
+        let Some(earlier) = self.unconfirmed.remove(&redelivery.identity()) else { return };
+        earlier.record.redelivered(redelivery.clone());
+        match earlier.settlement {
+            None => redelivery.set(State::Begun),
+            Some(settlement) => {
+                redelivery.set(settlement.outcome.state());
+                self.decided(redelivery, settlement);
+            }
         }
     }
 
-    fn group_of(&mut self, message: &v1::Record, now: Instant) -> u64 {
+    /// The number of the group of these records.
+    fn group_of(&mut self, records: &Records, now: Instant) -> u64 {
         if let Some(number) = self.current {
-            if self.groups.get(&number).is_some_and(|group| group.batch_id == message.batch_id) {
+            if self.groups.get(&number).is_some_and(|group| group.batch_id == records.batch_id) {
                 return number;
             }
         }
         self.close_group();
-        let shard = self.shard_of(&message.shard_id);
-        let batch_id = message.batch_id.clone();
-        self.groups_begun += 1;
         let group = Group {
-            batch_id,
-            shard,
+            batch_id: records.batch_id.clone(),
+            shard: self.shard_of(&records.shard_id),
             since: now,
-            records: Vec::new(),
+            blocks: Vec::new(),
+            count: 0,
             open: 0,
             acked: 0,
             unsent: Amount::default(),
             acked_at: now,
             whole: false,
         };
+        self.groups_begun += 1;
         self.groups.insert(self.groups_begun, group);
         self.current = Some(self.groups_begun);
         self.groups_begun
@@ -471,10 +460,9 @@ impl Engine {
         self.unconfirmed.retain(|_, unconfirmed| now.duration_since(unconfirmed.since) < max);
         let mut kept = Vec::new();
         for group in self.groups.values() {
-            let begun = group.records.iter().filter(|record| record.is(State::Begun));
-            kept.extend(begun.map(|record| (record.clone(), None)));
-            let acked = group.records.iter().filter(|record| record.is(State::Acked));
-            kept.extend(acked.map(|record| (record.clone(), Some(Settlement::ACK))));
+            kept.extend(group.deliveries().filter(|record| record.is(State::Begun)).map(|record| (record, None)));
+            let acked = group.deliveries().filter(|record| record.is(State::Acked));
+            kept.extend(acked.map(|record| (record, Some(Settlement::ACK))));
         }
         let pending = self.pending.take().into_iter().flat_map(Request::settlements);
         kept.extend(self.urgent.drain(..).chain(pending).map(|settled| (settled.record, Some(settled.settlement))));
@@ -511,7 +499,8 @@ impl Engine {
         self.requests += 1;
         let mut request = Request { number: self.requests, ..Request::default() };
         self.add_urgent(&mut request);
-        if everything || request.items > 0 || self.acks_are_due(now) {
+        // Not in one request: a refusal of a dead letter must not take acknowledgements along.
+        if request.items == 0 && (everything || self.acks_are_due(now)) {
             self.add_acks(&mut request, now, everything);
         }
         if request.items == 0 {
@@ -542,9 +531,9 @@ impl Engine {
         }
     }
 
-    fn add_barrier(&mut self, request: &mut Request, record: &Arc<Delivery>) {
-        let holds = record.scope.and_then(|scope| self.held.get_mut(&scope));
-        let Some(hold) = holds.and_then(|holds| holds.iter_mut().find(|hold| Arc::ptr_eq(&hold.record, record))) else { return };
+    fn add_barrier(&mut self, request: &mut Request, record: &Delivery) {
+        let holds = record.scope().and_then(|scope| self.held.get_mut(&scope));
+        let Some(hold) = holds.and_then(|holds| holds.iter_mut().find(|hold| hold.record == *record)) else { return };
         if request.barrier == 0 {
             self.barriers_sent += 1;
             request.barrier = self.barriers_sent;
@@ -562,7 +551,7 @@ impl Engine {
             if group.is_acked() && request.room() > 0 {
                 request.add_batch(&group.batch_id, Outcome::Ack, 0);
                 group.unsent = Amount::default();
-                request.acked.append(&mut group.records);
+                request.acked.append(&mut group.blocks);
             } else if is_due {
                 group.unsent = add_acked_records(request, group);
             }
@@ -583,7 +572,7 @@ impl Engine {
     fn add_extensions(&mut self, request: &mut Request, now: Instant) {
         while request.room() > 0 {
             let Some(Settled { record, settlement }) = self.extensions.pop_front() else { break };
-            if record.is(State::Begun) && self.groups.contains_key(&record.group()) {
+            if record.is(State::Begun) && self.groups.contains_key(&record.block.group) {
                 request.add_record(&record, &settlement);
             }
         }
@@ -619,7 +608,7 @@ impl Engine {
             return Vec::new(); // Failures of an extension are of no interest.
         }
         let refused: HashSet<&str> = answer.failed.iter().map(|failure| failure.ack_id.as_str()).collect();
-        self.judge_holds(request.barrier, |record| !refused.contains(record.settle_id().as_str()));
+        self.judge_holds(request.barrier, |record| !refused.contains(record.ack_id()));
         self.failed += answer.failed.len() as u64;
         let failures = answer.failed.into_iter();
         failures.map(|Failure { ack_id, reason, message }| Event::SettleFailed { ack_id, reason, message }).collect()
@@ -633,6 +622,11 @@ impl Engine {
         self.judge_holds(barrier, |_| false);
     }
 
+    /// The sidecar refuses the request for good.
+    pub(crate) fn forbidden(&mut self, number: u64) {
+        self.take_pending(number);
+    }
+
     /// The request is sent again, after `ack_interval` or `retry_after`.
     pub(crate) fn unanswered(&mut self, now: Instant, retry_after: Duration) {
         self.retry_at = Some(now + self.ack_interval.max(retry_after.min(RETRY_AFTER_MAX)));
@@ -644,20 +638,22 @@ impl Engine {
         self.pending.take_if(|request| request.number == number)
     }
 
-    /// What the next request settles, by position, as if the sidecar had confirmed it. For the fake sidecar.
+    /// What is to be settled, by position, as if the sidecar had confirmed it. For the fake sidecar.
     pub(crate) fn confirm(&mut self, now: Instant) -> Vec<Settled> {
-        let Some(request) = self.next_request(now, true) else { return Vec::new() };
-        self.barriers_seen = self.barriers_sent;
-        self.judge_holds(request.barrier, |_| true);
-        let mut settled: Vec<Settled> = request.settlements().collect();
+        let mut settled = Vec::new();
+        while let Some(request) = self.next_request(now, true) {
+            self.barriers_seen = self.barriers_sent;
+            self.judge_holds(request.barrier, |_| true);
+            settled.extend(request.settlements());
+        }
         settled.sort_by(|left, right| left.record.position().cmp(&right.record.position()));
         settled
     }
 
     /// Records that a retry took back, each once. For the fake sidecar.
-    pub(crate) fn taken_back(&self) -> Vec<Arc<Delivery>> {
-        let records = self.groups.values().flat_map(|group| &group.records);
-        records.filter(|record| record.change(State::Gone, State::Settled)).cloned().collect()
+    pub(crate) fn taken_back(&self) -> Vec<Delivery> {
+        let records = self.groups.values().flat_map(Group::deliveries);
+        records.filter(|record| record.change(State::Gone, State::Settled)).collect()
     }
 
     fn judge_holds(&mut self, barrier: u64, is_accepted: impl Fn(&Delivery) -> bool) {
@@ -688,9 +684,9 @@ impl Engine {
             return;
         }
         let is_taken = |record: &Delivery| {
-            record.scope == Some(scope)
+            record.scope() == Some(scope)
                 && record.is(State::Waiting)
-                && taking.iter().any(|(barrier, position)| record.barriers < *barrier && record.position() > *position)
+                && taking.iter().any(|(barrier, position)| record.block.barriers < *barrier && record.position() > *position)
         };
         self.groups.values_mut().filter(|group| group.shard == scope.shard).for_each(|group| group.take_back(is_taken));
     }
@@ -699,14 +695,14 @@ impl Engine {
 /// Adds the acknowledged records of a group one by one. Returns those that are left: the request is full.
 fn add_acked_records(request: &mut Request, group: &Group) -> Amount {
     let mut left = Amount::default();
-    for record in group.records.iter().filter(|record| record.is(State::Acked)) {
+    for record in group.deliveries().filter(|record| record.is(State::Acked)) {
         if request.room() == 0 {
-            left.add(record);
+            left.add(&record);
             continue;
         }
-        request.add_record(record, &Settlement::ACK);
-        record.change(State::Acked, State::Settled);
-        request.settled.push(Settled { record: record.clone(), settlement: Settlement::ACK });
+        request.add_record(&record, &Settlement::ACK);
+        record.set(State::Settled);
+        request.settled.push(Settled { record, settlement: Settlement::ACK });
     }
     left
 }

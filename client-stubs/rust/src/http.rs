@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! HTTP/1.1, as far as the sidecar needs it: one request at a time on a connection, bodies with a length or in chunks.
 
+use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +17,14 @@ use crate::options::Options;
 /// The sidecar is on this machine: it answers at once or not at all.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(5);
 const HEAD_BYTES_MAX: usize = 64 << 10;
-const READ_BYTES: usize = 128 << 10;
+/// A buffer: it has two chunks of the sidecar.
+const BUFFER_BYTES: usize = 256 << 10;
+/// Buffers whose memory is used again as soon as the app has none of their records.
+const BUFFERS_MAX: usize = 16;
+/// Less room is not worth a read.
+const READ_BYTES_MIN: usize = 32 << 10;
+/// A body, or a chunk, is decoded when so much of it has arrived.
+const PIECE_BYTES: usize = 256 << 10;
 
 /// Where the sidecar listens.
 #[derive(Debug, PartialEq, Eq)]
@@ -69,13 +77,15 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Socket for T {}
 pub(crate) struct Connection {
     socket: Box<dyn Socket>,
     raw: BytesMut,
+    /// Handles of earlier buffers, the oldest first. They have no bytes.
+    used: VecDeque<BytesMut>,
 }
 
 impl Connection {
     pub(crate) async fn open(address: &Address) -> io::Result<Self> {
         let opened = timeout(ANSWER_MAX, connect(address)).await;
         let socket = opened.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "no connection within 5 s")))?;
-        Ok(Connection { socket, raw: BytesMut::new() })
+        Ok(Connection { socket, raw: BytesMut::new(), used: VecDeque::new() })
     }
 
     pub(crate) async fn send(&mut self, options: &Options, method: &str, target: &str, body: Option<&[u8]>) -> io::Result<()> {
@@ -113,12 +123,12 @@ impl Connection {
         }
     }
 
-    /// Appends to `body` what has arrived of it; waits if nothing has.
+    /// Appends a piece of the body to `body` if one has arrived; else waits for more bytes.
     pub(crate) async fn read(&mut self, response: &mut Response, body: &mut BytesMut) -> io::Result<()> {
-        if self.raw.is_empty() || matches!(response.body, Body::Line { .. }) && !self.raw.contains(&b'\n') {
-            self.fill().await?;
+        if response.decode(&mut self.raw, body)? {
+            return Ok(());
         }
-        response.decode(&mut self.raw, body)
+        self.fill().await
     }
 
     pub(crate) async fn read_all(&mut self, response: &mut Response) -> io::Result<BytesMut> {
@@ -130,11 +140,26 @@ impl Connection {
     }
 
     async fn fill(&mut self) -> io::Result<()> {
-        self.raw.reserve(READ_BYTES);
+        if self.raw.capacity() - self.raw.len() < READ_BYTES_MIN {
+            self.change_buffer();
+        }
         if self.socket.read_buf(&mut self.raw).await? == 0 {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the sidecar closed the connection"));
         }
         Ok(())
+    }
+}
+
+impl Connection {
+    /// Moves the rest of the bytes to a buffer with room. Fresh memory costs the kernel more than the copy.
+    fn change_buffer(&mut self) {
+        self.used.push_back(self.raw.split_off(self.raw.len()));
+        let room = self.raw.len() + BUFFER_BYTES;
+        let is_free = self.used.front_mut().is_some_and(|oldest| oldest.try_reclaim(room));
+        let oldest = if is_free || self.used.len() > BUFFERS_MAX { self.used.pop_front() } else { None };
+        let mut buffer = oldest.filter(|_| is_free).unwrap_or_else(|| BytesMut::with_capacity(room));
+        buffer.extend_from_slice(&self.raw);
+        self.raw = buffer;
     }
 }
 
@@ -149,7 +174,7 @@ async fn connect(address: &Address) -> io::Result<Box<dyn Socket>> {
     }
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Body {
     /// Bytes to come.
     Length(usize),
@@ -204,37 +229,33 @@ impl Response {
         self.body == Body::Complete
     }
 
-    fn decode(&mut self, raw: &mut BytesMut, into: &mut BytesMut) -> io::Result<()> {
+    /// Moves a piece of the body from `raw` to `into`, mostly without a copy. False: more bytes are needed.
+    fn decode(&mut self, raw: &mut BytesMut, into: &mut BytesMut) -> io::Result<bool> {
         loop {
             match &mut self.body {
                 Body::Length(left) | Body::Chunk(left) => {
-                    let count = raw.len().min(*left);
-                    let bytes = raw.split_to(count);
-                    if into.is_empty() {
-                        *into = bytes; // Without a copy.
-                    } else {
-                        into.extend_from_slice(&bytes);
+                    if raw.len() < PIECE_BYTES.min(*left) {
+                        return Ok(false);
                     }
-                    *left -= count;
-                    if *left > 0 {
-                        return Ok(());
-                    }
-                    let is_chunk = matches!(self.body, Body::Chunk(_));
-                    self.body = if is_chunk { Body::Line { ends_chunk: true } } else { Body::Complete };
+                    let piece = raw.split_to(raw.len().min(*left));
+                    *left -= piece.len();
+                    into.unsplit(piece);
+                    self.body = match self.body {
+                        Body::Length(0) => Body::Complete,
+                        Body::Chunk(0) => Body::Line { ends_chunk: true },
+                        body => body,
+                    };
+                    return Ok(true);
                 }
                 Body::Line { ends_chunk } => {
-                    let ends_chunk = *ends_chunk;
                     let Some(end) = raw.iter().take(HEAD_BYTES_MAX).position(|byte| *byte == b'\n') else {
-                        return if raw.len() < HEAD_BYTES_MAX {
-                            Ok(())
-                        } else {
-                            Err(io::Error::other("the head of a chunk is too long"))
-                        };
+                        let is_too_long = raw.len() >= HEAD_BYTES_MAX;
+                        return if is_too_long { Err(io::Error::other("the head of a chunk is too long")) } else { Ok(false) };
                     };
                     let line = raw.split_to(end + 1);
-                    self.body = if ends_chunk { Body::Line { ends_chunk: false } } else { chunk_of(&line)? };
+                    self.body = if *ends_chunk { Body::Line { ends_chunk: false } } else { chunk_of(&line)? };
                 }
-                Body::Complete => return Ok(()),
+                Body::Complete => return Ok(true),
             }
         }
     }

@@ -11,9 +11,10 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::consumer::{handle, Flow, Shared};
+use crate::delivery::{Delivery, Scope};
 use crate::engine::Item;
 use crate::error::Error;
-use crate::record::{Delivery, Record, Scope};
+use crate::record::Record;
 
 pub(crate) struct Lanes {
     shared: Arc<Shared>,
@@ -23,9 +24,9 @@ pub(crate) struct Lanes {
 
 #[derive(Default)]
 struct Queues {
-    ready: VecDeque<Arc<Delivery>>,
+    ready: VecDeque<Delivery>,
     /// Records that wait for the one of their scope that is ready, is handled, or holds the scope.
-    waiting: HashMap<Scope, VecDeque<Arc<Delivery>>>,
+    waiting: HashMap<Scope, VecDeque<Delivery>>,
     /// Scopes without a record that is ready or handled.
     held: HashSet<Scope>,
     ended: bool,
@@ -72,7 +73,7 @@ impl Lanes {
         while let Some(item) = flow.item().await? {
             let mut queues = self.queues();
             match item {
-                Item::Records(records) => records.into_iter().for_each(|record| self.submit(&mut queues, record)),
+                Item::Records(block) => block.deliveries().for_each(|record| self.submit(&mut queues, record)),
                 Item::Resolved(scope) => {
                     if queues.held.remove(&scope) {
                         queues.proceed(scope);
@@ -86,8 +87,8 @@ impl Lanes {
         Ok(())
     }
 
-    fn submit(&self, queues: &mut Queues, record: Arc<Delivery>) {
-        let Some(scope) = record.scope else {
+    fn submit(&self, queues: &mut Queues, record: Delivery) {
+        let Some(scope) = record.scope() else {
             queues.ready.push_back(record);
             return;
         };
@@ -113,7 +114,7 @@ impl Lanes {
         E: Display,
     {
         while let Some(record) = self.next().await {
-            let scope = record.scope;
+            let scope = record.scope();
             if !self.shared.is_stopped() && record.begin() {
                 handle(handler, Record::new(record, self.shared.clone())).await;
             }
@@ -124,7 +125,7 @@ impl Lanes {
     }
 
     /// The next record to handle; None: there are no more.
-    async fn next(&self) -> Option<Arc<Delivery>> {
+    async fn next(&self) -> Option<Delivery> {
         loop {
             {
                 let mut queues = self.queues();

@@ -4,24 +4,6 @@
 //! The sidecar delivers at least once. [`apply_once`] stores the position of the record in the transaction of its effect: a
 //! redelivery finds it there and has no effect. It works with any ordering and concurrency, one connection for each handler.
 //! Other databases: the same table and the same two statements in a transaction.
-//!
-//! ```
-//! use kinesis_sidecar::once::{apply_once, create_table};
-//! use kinesis_sidecar::testing::FakeRecord;
-//! use rusqlite::Connection;
-//!
-//! # fn main() -> rusqlite::Result<()> {
-//! let mut connection = Connection::open_in_memory()?;
-//! create_table(&connection)?;
-//! connection.execute("CREATE TABLE orders (body BLOB)", [])?;
-//! let record = FakeRecord::new("an order").detached();
-//! let is_new = apply_once(&mut connection, "orders", &record, |transaction, record| {
-//!     transaction.execute("INSERT INTO orders VALUES (?)", [&record.data()[..]])
-//! })?;
-//! assert!(is_new);
-//! # Ok(())
-//! # }
-//! ```
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,40 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Consumers without a sidecar, for the tests of an app.
-//!
-//! ```
-//! use kinesis_sidecar::testing::{FakeConsumer, FakeRecord, Outcome};
-//! use kinesis_sidecar::Record;
-//!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! async fn handle(record: Record) -> Result<(), serde_json::Error> {
-//!     let number: u64 = record.json()?;
-//!     if number == 2 {
-//!         record.dead_letter("even");
-//!     }
-//!     Ok(())
-//! }
-//!
-//! let mut consumer = FakeConsumer::new([FakeRecord::json(&1), FakeRecord::json(&2)]);
-//! consumer.run(handle).await?;
-//! let outcomes: Vec<Outcome> = consumer.outcomes().into_iter().map(|settled| settled.outcome).collect();
-//! assert_eq!(outcomes, [Outcome::Ack, Outcome::DeadLetter]);
-//! # Ok(())
-//! # }
-//! ```
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use serde::Serialize;
 
 use crate::consumer::{Consumer, Shared};
+use crate::delivery::{self, Block, Delivery, Entry, Records, Span};
 use crate::event::Event;
-use crate::options::Builder;
-use crate::record::{self, position_of, Delivery, Record};
-use crate::v1;
+use crate::options::{Builder, Ordering};
+use crate::record::Record;
 use crate::wire::Frame;
 
 /// No ack deadline and no heartbeat.
@@ -44,22 +21,27 @@ const FOREVER: Duration = Duration::from_secs(1 << 30);
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct FakeRecord {
-    message: v1::Record,
+    data: Vec<u8>,
+    partition_key: String,
+    shard_id: String,
+    sequence_number: String,
+    sub_sequence_number: i64,
+    epoch: u64,
+    attempt: u32,
 }
 
 impl FakeRecord {
     /// A record with this data, of the partition key `key` on the first shard.
-    pub fn new(data: impl Into<Bytes>) -> Self {
-        let message = v1::Record {
+    pub fn new(data: impl Into<Vec<u8>>) -> Self {
+        FakeRecord {
             data: data.into(),
-            stream: "fake".into(),
-            shard_id: "shardId-000000000000".into(),
             partition_key: "key".into(),
+            shard_id: "shardId-000000000000".into(),
+            sequence_number: String::new(),
+            sub_sequence_number: 0,
             epoch: 1,
             attempt: 1,
-            ..v1::Record::default()
-        };
-        FakeRecord { message }
+        }
     }
 
     /// A record whose data is the JSON of `value`.
@@ -72,37 +54,37 @@ impl FakeRecord {
 
     /// Sets the partition key.
     pub fn partition_key(mut self, key: impl Into<String>) -> Self {
-        self.message.partition_key = key.into();
+        self.partition_key = key.into();
         self
     }
 
     /// Sets the shard.
     pub fn shard_id(mut self, shard_id: impl Into<String>) -> Self {
-        self.message.shard_id = shard_id.into();
+        self.shard_id = shard_id.into();
         self
     }
 
     /// Sets the sequence number. Default: the index in the list, from 1.
     pub fn sequence_number(mut self, number: impl Into<String>) -> Self {
-        self.message.sequence_number = number.into();
+        self.sequence_number = number.into();
         self
     }
 
     /// Sets the index in a KPL aggregate.
     pub fn sub_sequence_number(mut self, number: i64) -> Self {
-        self.message.sub_sequence_number = number;
+        self.sub_sequence_number = number;
         self
     }
 
     /// Sets the lease epoch.
     pub fn epoch(mut self, epoch: u64) -> Self {
-        self.message.epoch = epoch;
+        self.epoch = epoch;
         self
     }
 
     /// Sets which delivery of the record it is, from 1.
     pub fn attempt(mut self, attempt: u32) -> Self {
-        self.message.attempt = attempt;
+        self.attempt = attempt;
         self
     }
 
@@ -113,10 +95,37 @@ impl FakeRecord {
     #[must_use]
     pub fn detached(self) -> Record {
         let options = fake_builder().options().expect("the options of a fake are valid");
-        let delivery = Delivery::new(self.message, 0, None, 0, 0);
+        let records = records_of("batch", &[(0, &self)]);
+        let delivery = Delivery::new(Arc::new(Block { records, shard: 0, group: 0, barriers: 0, ordering: Ordering::None }), 0);
         delivery.begin();
-        Record::new(Arc::new(delivery), Shared::new(options).0)
+        Record::new(delivery, Shared::new(options).0)
     }
+
+    fn position(&self) -> (usize, &str, i64) {
+        (self.sequence_number.len(), &self.sequence_number, self.sub_sequence_number)
+    }
+}
+
+/// Records of one shard as the stream brings them. The `ack_id` is the number of the record.
+fn records_of(batch_id: &str, records: &[(usize, &FakeRecord)]) -> Records {
+    let mut bytes = Vec::new();
+    let mut put = |part: &[u8]| {
+        bytes.extend_from_slice(part);
+        Span::new(&(bytes.len() - part.len()..bytes.len()))
+    };
+    let entries = records.iter().map(|(number, record)| Entry {
+        ack_id: put(number.to_string().as_bytes()),
+        sequence_number: put(record.sequence_number.as_bytes()),
+        partition_key: put(record.partition_key.as_bytes()),
+        data: put(&record.data),
+        sub_sequence_number: record.sub_sequence_number,
+        epoch: record.epoch,
+        attempt: record.attempt,
+        ..Entry::default()
+    });
+    let entries = entries.collect();
+    let shard_id = records.first().map(|(_, record)| record.shard_id.clone()).unwrap_or_default();
+    Records { batch_id: batch_id.into(), stream: "fake".into(), shard_id, bytes: bytes.into(), entries }
 }
 
 /// What became of a delivery.
@@ -137,7 +146,7 @@ pub enum Outcome {
 #[non_exhaustive]
 pub struct Settled {
     /// The data of the record.
-    pub data: Bytes,
+    pub data: Vec<u8>,
     /// Which delivery of the record it was, from 1.
     pub attempt: u32,
     /// Its outcome.
@@ -166,7 +175,7 @@ impl FakeConsumer {
     pub fn with_options(records: impl IntoIterator<Item = FakeRecord>, concurrency: usize, max_attempts: u32) -> Self {
         let options = fake_builder().concurrency(concurrency).options().expect("concurrency must be at least 1");
         let outcomes = Arc::new(Mutex::new(Vec::new()));
-        let records: Vec<_> = records.into_iter().zip(1..).map(|(record, number)| numbered(record.message, number)).collect();
+        let records: Vec<_> = records.into_iter().zip(1..).map(|(record, number)| numbered(record, number)).collect();
         let sidecar = FakeSidecar { left: records.len(), records, max_attempts, outcomes: outcomes.clone(), batches: 0 };
         FakeConsumer { consumer: Consumer::fake(options, sidecar), outcomes }
     }
@@ -203,17 +212,16 @@ fn fake_builder() -> Builder {
     Consumer::builder("fake").url("http://127.0.0.1:1").signals(false)
 }
 
-fn numbered(mut record: v1::Record, number: u64) -> v1::Record {
+fn numbered(mut record: FakeRecord, number: u64) -> FakeRecord {
     if record.sequence_number.is_empty() {
         record.sequence_number = number.to_string();
     }
-    record.ack_id = format!("fake-{number}");
     record
 }
 
 /// Stands for the sidecar.
 pub(crate) struct FakeSidecar {
-    records: Vec<v1::Record>,
+    records: Vec<FakeRecord>,
     max_attempts: u32,
     outcomes: Arc<Mutex<Vec<Settled>>>,
     /// Records without a final outcome.
@@ -232,8 +240,7 @@ impl FakeSidecar {
             heartbeat: FOREVER,
         };
         shared.engine().receive(vec![Frame::Event(session)], Instant::now());
-        let records = std::mem::take(&mut self.records);
-        self.deliver(&shared, records);
+        self.deliver(&shared, &(0..self.records.len()).collect::<Vec<_>>());
         while self.left > 0 && !shared.is_closing() {
             shared.wake.notified().await;
             self.take_outcomes(&shared);
@@ -246,35 +253,45 @@ impl FakeSidecar {
             let mut engine = shared.engine();
             (engine.confirm(Instant::now()), engine.taken_back())
         };
-        let mut again: Vec<v1::Record> = taken_back.iter().map(|delivery| delivery.message.clone()).collect();
-        for record::Settled { record, settlement } in settled {
-            let outcome = self.judge(&record, settlement.outcome);
+        let mut again: Vec<usize> = taken_back.iter().map(number_of).collect();
+        for delivery::Settled { record, settlement } in settled {
+            let number = number_of(&record);
+            let record = &mut self.records[number];
+            let outcome = judge(settlement.outcome, record.attempt < self.max_attempts);
+            let settled = Settled { data: record.data.clone(), attempt: record.attempt, outcome, reason: settlement.reason };
             if outcome == Outcome::Retry {
-                again.push(v1::Record { attempt: record.message.attempt + 1, ..record.message.clone() });
+                record.attempt += 1;
+                again.push(number);
             } else {
                 self.left -= 1;
             }
-            let Delivery { message, .. } = &*record;
-            let settled = Settled { data: message.data.clone(), attempt: message.attempt, outcome, reason: settlement.reason };
             self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).push(settled);
         }
-        again.sort_by(|left, right| position_of(left).cmp(&position_of(right)));
-        self.deliver(shared, again);
+        again.sort_by(|left, right| self.records[*left].position().cmp(&self.records[*right].position()));
+        self.deliver(shared, &again);
     }
 
-    fn judge(&self, record: &Delivery, outcome: record::Outcome) -> Outcome {
-        match outcome {
-            record::Outcome::Retry if record.message.attempt < self.max_attempts => Outcome::Retry,
-            record::Outcome::Retry | record::Outcome::DeadLetter => Outcome::DeadLetter,
-            record::Outcome::Drop => Outcome::Drop,
-            record::Outcome::Ack | record::Outcome::Extend => Outcome::Ack,
+    /// Delivers records, by number. The records of a batch are of one shard.
+    fn deliver(&mut self, shared: &Shared, numbers: &[usize]) {
+        let mut frames = Vec::new();
+        for some in numbers.chunk_by(|left, right| self.records[*left].shard_id == self.records[*right].shard_id) {
+            self.batches += 1;
+            let records: Vec<_> = some.iter().map(|number| (*number, &self.records[*number])).collect();
+            frames.push(Frame::Records(records_of(&format!("batch-{}", self.batches), &records)));
         }
+        shared.engine().receive(frames, Instant::now());
     }
+}
 
-    fn deliver(&mut self, shared: &Shared, records: Vec<v1::Record>) {
-        self.batches += 1;
-        let batch_id = format!("batch-{}", self.batches);
-        let frames = records.into_iter().map(|record| Frame::Record(v1::Record { batch_id: batch_id.clone(), ..record }));
-        shared.engine().receive(frames.collect(), Instant::now());
+fn number_of(record: &Delivery) -> usize {
+    record.ack_id().parse().expect("the fake sidecar gave the id")
+}
+
+fn judge(outcome: delivery::Outcome, may_retry: bool) -> Outcome {
+    match outcome {
+        delivery::Outcome::Retry if may_retry => Outcome::Retry,
+        delivery::Outcome::Retry | delivery::Outcome::DeadLetter => Outcome::DeadLetter,
+        delivery::Outcome::Drop => Outcome::Drop,
+        delivery::Outcome::Ack | delivery::Outcome::Extend => Outcome::Ack,
     }
 }

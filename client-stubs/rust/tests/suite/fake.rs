@@ -18,8 +18,12 @@ async fn handle(record: Record) -> Result<(), String> {
 }
 
 fn plain(outcomes: &[Settled]) -> Vec<(&str, u32, Outcome, &str)> {
-    let text = |settled: &Settled| std::str::from_utf8(Box::leak(settled.data.to_vec().into_boxed_slice())).unwrap();
-    outcomes.iter().map(|settled| (text(settled), settled.attempt, settled.outcome, settled.reason.as_str())).collect()
+    let mut plain = Vec::new();
+    for settled in outcomes {
+        let data = std::str::from_utf8(&settled.data).unwrap();
+        plain.push((data, settled.attempt, settled.outcome, settled.reason.as_str()));
+    }
+    plain
 }
 
 #[tokio::test]

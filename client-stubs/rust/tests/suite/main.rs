@@ -8,7 +8,3 @@ mod scripted;
 mod sidecar;
 mod support;
 mod trouble;
-#[allow(dead_code, clippy::all, clippy::pedantic)]
-#[rustfmt::skip]
-#[path = "../../src/v1.rs"]
-mod v1;

@@ -5,13 +5,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use prost::Message;
 use serde_json::{json, Value};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{unbounded_channel, UnboundedSender};
-
-use crate::v1::{self, stream_event::Event};
 
 /// How a request for the stream is answered. A stream stays open behind its last frame.
 pub enum Script {
@@ -25,10 +22,12 @@ pub struct Answer {
     pub headers: &'static str,
     /// Before the answer.
     pub delay: Duration,
+    /// Whether the barrier of the request follows on the stream.
+    pub has_barrier: bool,
 }
 
 pub fn answer(status: u16, body: Value) -> Answer {
-    Answer { status, body, headers: "", delay: Duration::ZERO }
+    Answer { status, body, headers: "", delay: Duration::ZERO, has_barrier: status == 200 }
 }
 
 pub fn refuse(status: u16) -> Answer {
@@ -39,51 +38,108 @@ pub fn failed(ack_id: &str) -> Answer {
     answer(200, json!({"ok": 0, "failed": [{"ack_id": ack_id, "reason": "EXPIRED", "message": "too late"}]}))
 }
 
-pub fn frame(event: Event) -> Vec<u8> {
-    v1::StreamEvent { event: Some(event) }.encode_length_delimited_to_vec()
+/// A message of protobuf.
+#[derive(Default)]
+pub struct Message(Vec<u8>);
+
+impl Message {
+    pub fn number(mut self, field: u64, value: u64) -> Self {
+        self.0.extend(varint(field << 3));
+        self.0.extend(varint(value));
+        self
+    }
+
+    pub fn text(mut self, field: u64, value: impl AsRef<[u8]>) -> Self {
+        self.0.extend(varint(field << 3 | 2));
+        self.0.extend(varint(value.as_ref().len() as u64));
+        self.0.extend(value.as_ref());
+        self
+    }
+
+    /// An event of the stream, behind its length. `event` is its number in `StreamEvent`.
+    pub fn frame(self, event: u64) -> Vec<u8> {
+        let Message(message) = Message::default().text(event, self.0);
+        varint(message.len() as u64).chain(message).collect()
+    }
 }
 
-pub fn session_with(ack_deadline_ms: i64, heartbeat_ms: i64) -> Vec<u8> {
-    frame(Event::Session(v1::SessionOpened {
-        session: "orders".into(),
-        client_id: "orders".into(),
-        boot_id: "1".into(),
-        max_in_flight: 1000,
-        max_in_flight_bytes: 1 << 24,
-        ack_deadline_ms,
-        heartbeat_ms,
-    }))
+fn varint(value: u64) -> impl Iterator<Item = u8> {
+    let bytes = (1 + value.checked_ilog2().unwrap_or(0) / 7).max(1);
+    (0..bytes).map(move |at| (value >> (7 * at) & 0x7F) as u8 | if at + 1 < bytes { 0x80 } else { 0 })
+}
+
+fn session_of(max_in_flight: u64, ack_deadline_ms: u64, heartbeat_ms: u64) -> Vec<u8> {
+    let session = Message::default().text(1, "orders").text(2, "orders").text(3, "1").number(4, max_in_flight);
+    session.number(5, 1 << 24).number(6, ack_deadline_ms).number(7, heartbeat_ms).frame(1)
+}
+
+pub fn session_with(ack_deadline_ms: u64, heartbeat_ms: u64) -> Vec<u8> {
+    session_of(1000, ack_deadline_ms, heartbeat_ms)
 }
 
 pub fn session() -> Vec<u8> {
     session_with(60_000, 10_000)
 }
 
-pub fn message(number: u32, attempt: u32, batch: &str) -> v1::Record {
-    v1::Record {
-        ack_id: format!("a{number}.{attempt}"),
-        batch_id: batch.into(),
-        stream: "s".into(),
-        shard_id: "shardId-000000000000".into(),
-        epoch: 1,
-        sequence_number: number.to_string(),
-        partition_key: "k".into(),
-        attempt,
-        data: "{}".into(),
-        ..v1::Record::default()
+pub fn large_session() -> Vec<u8> {
+    session_of(10_000, 60_000, 10_000)
+}
+
+pub fn barrier_event(barrier: &str) -> Vec<u8> {
+    Message::default().text(1, barrier).frame(11)
+}
+
+pub fn taken_over() -> Vec<u8> {
+    Message::default().number(1, 1).frame(7)
+}
+
+pub fn lease_lost(shard: &str) -> Vec<u8> {
+    Message::default().text(1, shard).frame(6)
+}
+
+/// A record as the server sends it.
+#[derive(Clone)]
+pub struct Sent {
+    pub number: String,
+    pub attempt: u32,
+    pub batch: &'static str,
+    pub shard: &'static str,
+    pub lane: u64,
+    pub redriven: bool,
+    pub data: Vec<u8>,
+}
+
+impl Sent {
+    pub fn new(number: impl Into<String>, attempt: u32, batch: &'static str) -> Self {
+        Sent {
+            number: number.into(),
+            attempt,
+            batch,
+            shard: "shardId-000000000000",
+            lane: 0,
+            redriven: false,
+            data: b"{}".to_vec(),
+        }
+    }
+
+    pub fn frame(&self) -> Vec<u8> {
+        let id = format!("a{}.{}", self.number, self.attempt);
+        let record = Message::default().text(1, id).text(2, self.batch).text(3, "s").text(4, self.shard).number(5, 1);
+        let record = record.text(6, &self.number).text(8, "k").number(10, self.attempt.into()).text(12, &self.data);
+        record.number(13, self.redriven.into()).number(14, self.lane).frame(2)
     }
 }
 
-pub fn record(number: u32, attempt: u32, batch: &str) -> Vec<u8> {
-    frame(Event::Record(message(number, attempt, batch)))
+pub fn record(number: u32, attempt: u32, batch: &'static str) -> Vec<u8> {
+    Sent::new(number.to_string(), attempt, batch).frame()
 }
 
 pub fn first(number: u32) -> Vec<u8> {
     record(number, 1, "b1")
 }
 
-pub fn of_shard(number: u32, shard: &str, batch: &str) -> Vec<u8> {
-    frame(Event::Record(v1::Record { shard_id: shard.into(), ..message(number, 1, batch) }))
+pub fn of_shard(number: u32, shard: &'static str, batch: &'static str) -> Vec<u8> {
+    Sent { shard, ..Sent::new(number.to_string(), 1, batch) }.frame()
 }
 
 #[derive(Default)]
@@ -197,8 +253,8 @@ impl Server {
         });
         let answer = scripted.unwrap_or_else(|| answer(200, json!({"ok": count, "failed": [], "persisted": true})));
         write_answer(connection, &answer).await;
-        if let Some(barrier) = barrier.filter(|_| answer.status == 200) {
-            self.write(frame(Event::Barrier(v1::Barrier { barrier })));
+        if let Some(barrier) = barrier.filter(|_| answer.has_barrier) {
+            self.write(barrier_event(&barrier));
         }
     }
 

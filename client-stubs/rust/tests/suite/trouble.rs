@@ -2,16 +2,16 @@
 //! A consumer and a server that misbehaves.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use kinesis_sidecar::{Builder, Consumer, Error, Event, Record};
+use kinesis_sidecar::{Builder, Consumer, Error, Event, Ordering, Record};
 use serde_json::{json, Value};
 
 use crate::scripted::{
-    answer, failed, first, frame, message, of_shard, record, refuse, session, session_with, Answer, Script, Server,
+    answer, barrier_event, failed, first, large_session, lease_lost, of_shard, record, refuse, session, session_with, taken_over,
+    Answer, Script, Sent, Server,
 };
 use crate::support::{wait_until, Folder, PATIENCE};
-use crate::v1::{self, stream_event};
 
 fn builder(server: &Server) -> Builder {
     Consumer::builder("orders").url(&server.url).signals(false)
@@ -188,6 +188,19 @@ async fn dropped_connection_is_made_again() {
 }
 
 #[tokio::test]
+async fn batch_that_the_connection_cut_is_not_acknowledged_as_a_whole() {
+    let server = server_of(vec![session(), first(1)]).await;
+    let events = Events::default();
+    let mut consumer = events.consumer(&server);
+    let record = next(&mut consumer).await;
+    server.hang_up();
+    wait_until("the connection is lost", || !events.disconnected().is_empty()).await;
+    record.ack();
+    wait_until("the record is acknowledged", || !server.outcomes().is_empty()).await;
+    assert_eq!(server.outcomes(), ["a1.1 ack"]);
+}
+
+#[tokio::test]
 async fn unknown_event_is_passed_on() {
     let field_31_of_length_0 = vec![3, 0xFA, 0x01, 0];
     let server = server_of(vec![session(), field_31_of_length_0, first(1)]).await;
@@ -199,8 +212,8 @@ async fn unknown_event_is_passed_on() {
 #[tokio::test]
 async fn large_record_is_delivered() {
     let data = vec![b'x'; 10 << 20];
-    let large = v1::Record { data: data.clone().into(), ..message(1, 1, "b1") };
-    let server = server_of(vec![session(), frame(stream_event::Event::Record(large))]).await;
+    let large = Sent { data: data.clone(), ..Sent::new("1", 1, "b1") };
+    let server = server_of(vec![session(), large.frame()]).await;
     assert_eq!(next(&mut consumer(&server)).await.data(), &data);
 }
 
@@ -215,8 +228,7 @@ async fn missed_heartbeats_end_the_connection() {
 
 #[tokio::test]
 async fn take_over_is_an_error() {
-    let ended = v1::SessionEnded { reason: v1::SessionEnd::TakenOver.into() };
-    let server = server_of(vec![session(), frame(stream_event::Event::Ended(ended))]).await;
+    let server = server_of(vec![session(), taken_over()]).await;
     let mut consumer = consumer(&server);
     assert_eq!(within(consumer.next()).await.unwrap_err(), Error::SessionTakenOver { client_id: "orders".into() });
     assert!(within(consumer.next()).await.unwrap().is_none());
@@ -301,6 +313,41 @@ async fn settlements_that_are_not_answered_are_sent_again() {
 }
 
 #[tokio::test]
+async fn retry_after_of_a_settle_request_is_heeded() {
+    let server = server_of(vec![session(), first(1)]).await;
+    server.answer_settle(Answer { headers: "Retry-After: 1\r\n", ..refuse(503) });
+    let mut consumer = consumer(&server);
+    next(&mut consumer).await.drop();
+    wait_until("it is refused", || !server.settles().is_empty()).await;
+    let refused_at = Instant::now();
+    wait_until("it is sent again", || server.settles().len() == 2).await;
+    assert!(refused_at.elapsed() > Duration::from_millis(900));
+}
+
+#[tokio::test]
+async fn acknowledgements_leave_when_half_of_the_records_or_bytes_wait() {
+    for (count, data) in [(501, "{}".to_string()), (2, "x".repeat(9 << 20))] {
+        let records =
+            (1..=count).map(|number| Sent { data: data.clone().into(), ..Sent::new(number.to_string(), 1, "b1") }.frame());
+        let server = server_of([session()].into_iter().chain(records).collect()).await;
+        let mut consumer = builder(&server).ack_interval(PATIENCE * 2).build().unwrap();
+        take(&mut consumer, count).await;
+        wait_until("acknowledgements are sent", || !server.outcomes().is_empty()).await;
+    }
+}
+
+#[tokio::test]
+async fn settle_request_has_at_most_1000_items() {
+    let records = (1..=2501).map(first);
+    let server = server_of([large_session()].into_iter().chain(records).collect()).await;
+    let mut consumer = builder(&server).ack_interval(PATIENCE).build().unwrap();
+    take(&mut consumer, 2501).await;
+    consumer.close().await;
+    let sizes: Vec<usize> = server.settles().iter().map(|(body, _)| body["settlements"].as_array().unwrap().len()).collect();
+    assert_eq!(sizes, [1000, 1000, 500]);
+}
+
+#[tokio::test]
 async fn slow_answer_does_not_stop_the_stream() {
     let server = server_of(vec![session(), first(1)]).await;
     server.answer_settle(Answer { delay: PATIENCE * 2, ..answer(200, json!({})) });
@@ -331,6 +378,19 @@ async fn refused_settle_request_is_an_error() {
     next(&mut consumer).await.drop();
     let error = within(consumer.next()).await.unwrap_err();
     assert_eq!(error.to_string(), "401 a sentence");
+}
+
+#[tokio::test]
+async fn refused_dead_letter_takes_no_acknowledgement_along() {
+    let server = server_of(vec![session(), first(1), record(2, 1, "b2")]).await;
+    server.answer_settle(refuse(400));
+    let mut consumer = builder(&server).ack_interval(PATIENCE).build().unwrap();
+    take(&mut consumer, 1).await;
+    next(&mut consumer).await.dead_letter("no");
+    assert_eq!(within(consumer.next()).await.unwrap_err().to_string(), "400 a sentence");
+    assert_eq!(server.outcomes(), ["a2.1 dead_letter", "b1 ack"]);
+    assert_eq!(server.settles().len(), 2);
+    assert_eq!(server.deleted().len(), 1);
 }
 
 #[tokio::test]
@@ -385,6 +445,87 @@ async fn records_behind_a_refused_retry_are_handed_out() {
     assert_eq!(take(&mut consumer, 2).await, numbers(&[("2", 1), ("3", 1)]));
 }
 
+/// The retry of a request is accepted, and its barrier does not come by itself.
+fn accepted() -> Answer {
+    Answer { has_barrier: false, ..answer(200, json!({"ok": 1, "failed": []})) }
+}
+
+#[tokio::test]
+async fn records_behind_a_retry_wait_for_the_barrier() {
+    let server = server_of(vec![session(), first(1), first(2)]).await;
+    server.answer_settle(accepted());
+    let mut consumer = consumer(&server);
+    next(&mut consumer).await.retry("");
+    wait_until("the retry is sent", || !server.settles().is_empty()).await;
+    server.write(first(3)); // Delivered before the sidecar took the retry.
+    assert!(tokio::time::timeout(Duration::from_millis(200), consumer.next()).await.is_err());
+    server.write(barrier_event("1"));
+    for number in 1..=3 {
+        server.write(record(number, 2, "b2"));
+    }
+    assert_eq!(take(&mut consumer, 3).await, numbers(&[("1", 2), ("2", 2), ("3", 2)]));
+}
+
+#[tokio::test]
+async fn redeliveries_before_the_answer_of_a_retry_are_handed_out() {
+    let server = server_of(vec![session(), first(1), first(2)]).await;
+    server.answer_settle(Answer { delay: Duration::from_millis(300), ..accepted() });
+    let mut consumer = consumer(&server);
+    next(&mut consumer).await.retry("");
+    wait_until("the retry is sent", || !server.settles().is_empty()).await;
+    server.write(barrier_event("1"));
+    server.write(record(1, 2, "b2"));
+    server.write(record(2, 2, "b2"));
+    assert_eq!(take(&mut consumer, 2).await, numbers(&[("1", 2), ("2", 2)]));
+}
+
+#[tokio::test]
+async fn batch_is_retried_from_its_end() {
+    let server = server_of(vec![session(), first(1), first(2)]).await;
+    let mut consumer = consumer(&server);
+    within(consumer.next_batch(2, PATIENCE)).await.unwrap().unwrap().retry("");
+    wait_until("both are retried", || server.outcomes().len() == 2).await;
+    assert_eq!(server.outcomes(), ["a2.1 retry", "a1.1 retry"]);
+}
+
+#[tokio::test]
+async fn retry_by_key_holds_and_takes_back_its_lane() {
+    let of = |number: &str, attempt, lane| Sent { lane, ..Sent::new(number, attempt, "b1") }.frame();
+    let server = server_of(vec![session(), of("1", 1, 5), of("2", 1, 6), of("3", 1, 5), of("4", 1, 6)]).await;
+    server.answer_settle(accepted());
+    let mut consumer = builder(&server).ordering(Ordering::Key).build().unwrap();
+    next(&mut consumer).await.retry("");
+    assert_eq!(take(&mut consumer, 1).await, numbers(&[("2", 1)]));
+    wait_until("the retry is sent", || !server.settles().is_empty()).await;
+    server.write(barrier_event("1"));
+    server.write(of("1", 2, 5));
+    server.write(of("3", 2, 5));
+    assert_eq!(take(&mut consumer, 3).await, numbers(&[("4", 1), ("1", 2), ("3", 2)]));
+}
+
+#[tokio::test]
+async fn retry_leaves_the_redelivery_of_an_earlier_record() {
+    let server = server_of(vec![session(), first(2)]).await;
+    server.answer_settle(accepted());
+    let mut consumer = consumer(&server);
+    next(&mut consumer).await.retry("");
+    wait_until("the retry is sent", || !server.settles().is_empty()).await;
+    server.write(record(1, 2, "b2"));
+    server.write(barrier_event("1"));
+    server.write(record(2, 2, "b3"));
+    assert_eq!(take(&mut consumer, 2).await, numbers(&[("1", 2), ("2", 2)]));
+}
+
+#[tokio::test]
+async fn redriven_records_continue_while_a_retry_waits() {
+    let redriven = Sent { redriven: true, ..Sent::new("2", 1, "b2") };
+    let server = server_of(vec![session(), first(1), redriven.frame()]).await;
+    server.answer_settle(accepted());
+    let mut consumer = consumer(&server);
+    next(&mut consumer).await.retry("");
+    assert!(next(&mut consumer).await.redriven());
+}
+
 #[tokio::test]
 async fn other_shards_continue_while_a_retry_waits() {
     let server = server_of(vec![session(), first(1), of_shard(2, "other", "b2")]).await;
@@ -396,17 +537,15 @@ async fn other_shards_continue_while_a_retry_waits() {
 
 #[tokio::test]
 async fn sequence_numbers_of_the_service_are_ordered() {
-    let of = |last: &str, batch| v1::Record {
-        sequence_number: format!("4968058912170683472591166892084611005313158058320959{last}"),
-        ..message(1, 1, batch)
+    let of = |last: u32, attempt, batch| {
+        Sent::new(format!("4968058912170683472591166892084611005313158058320959{last}"), attempt, batch).frame()
     };
-    let [one, two] = [of("8978", "b1"), of("8979", "b1")].map(|record| frame(stream_event::Event::Record(record)));
-    let server = server_of(vec![session(), one, two]).await;
+    let server = server_of(vec![session(), of(8978, 1, "b1"), of(8979, 1, "b1")]).await;
     let mut consumer = consumer(&server);
     next(&mut consumer).await.retry("");
     wait_until("the retry is sent", || !server.settles().is_empty()).await;
-    server.write(frame(stream_event::Event::Record(v1::Record { attempt: 2, ..of("8978", "b2") })));
-    server.write(frame(stream_event::Event::Record(v1::Record { attempt: 2, ..of("8979", "b2") })));
+    server.write(of(8978, 2, "b2"));
+    server.write(of(8979, 2, "b2"));
     assert_eq!(take(&mut consumer, 2).await.into_iter().map(|(_, attempt)| attempt).collect::<Vec<_>>(), [2, 2]);
 }
 
@@ -417,7 +556,7 @@ async fn lost_lease_takes_its_records() {
     let mut consumer = events.consumer(&server);
     take(&mut consumer, 1).await;
     let lost = Event::LeaseLost { shard_id: "shardId-000000000000".into() };
-    server.write(frame(stream_event::Event::LeaseLost(v1::LeaseLost { shard_id: "shardId-000000000000".into() })));
+    server.write(lease_lost("shardId-000000000000"));
     wait_until("the lease is lost", || events.all().contains(&lost)).await;
     assert_eq!(next(&mut consumer).await.shard_id(), "other");
 }
@@ -442,12 +581,10 @@ async fn extension_ends_with_max_processing() {
     take(&mut consumer, 1).await;
     server.write(record(2, 1, "b2"));
     wait_until("the second batch is extended", || extensions(&server).iter().any(|item| item["batch_id"] == "b2")).await;
-    wait_until("the extension of both has ended", || {
-        let before = extensions(&server).len();
-        std::thread::sleep(Duration::from_millis(300));
-        extensions(&server).len() == before
-    })
-    .await;
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    let before = extensions(&server).len();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(extensions(&server).len(), before);
 }
 
 #[tokio::test]
@@ -470,9 +607,8 @@ async fn reason_is_text_that_the_sidecar_takes() {
 
 #[tokio::test]
 async fn failure_of_a_handler_is_a_retry() {
-    let not_json = v1::Record { data: "{".into(), ..message(1, 1, "b1") };
-    let panicking = v1::Record { shard_id: "other".into(), ..message(2, 1, "b2") };
-    let frames = [not_json, panicking].map(|record| frame(stream_event::Event::Record(record)));
+    let not_json = Sent { data: b"{".to_vec(), ..Sent::new("1", 1, "b1") };
+    let frames = [not_json.frame(), of_shard(2, "other", "b2")];
     for concurrency in [1, 4] {
         let server = server_of([vec![session()], frames.to_vec()].concat()).await;
         let mut consumer = builder(&server).concurrency(concurrency).build().unwrap();
