@@ -26,6 +26,7 @@ type deliveries struct {
 	waitingBytes int64
 	oldest       time.Time // Of the acknowledgements that wait.
 	flush        bool      // The acknowledgements are sent at once.
+	outcomesNext bool      // Before further acknowledgements.
 	holds        []*hold
 	barriers     uint64 // Number of the last one.
 	extendAt     time.Time

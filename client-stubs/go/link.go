@@ -20,7 +20,7 @@ import (
 const (
 	dialTimeout     = 5 * time.Second
 	answerBytesMax  = 16 << 20
-	readBufferBytes = 64 << 10
+	readBufferBytes = 4 << 10 // For heads. What exceeds it is read without a copy.
 )
 
 // The connections to the sidecar.

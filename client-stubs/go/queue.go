@@ -70,6 +70,8 @@ type queue struct {
 	ordering  Ordering
 	exclusive bool // At most one record of a scope is handled at a time.
 	lanes     map[scope]*lane
+	last      *lane // That of the record before, with its scope.
+	lastScope scope
 	ready     fifo[*lane]   // Not blocked, with records.
 	free      fifo[*Record] // Records that have no scope.
 }
@@ -83,12 +85,13 @@ func (q *queue) lane(r *Record) *lane {
 	if q.ordering == OrderByKey {
 		at.number = r.laneNumber
 	}
-	found := q.lanes[at]
-	if found == nil {
-		found = &lane{}
-		q.lanes[at] = found
+	if q.last == nil || q.lastScope != at {
+		if q.lanes[at] == nil {
+			q.lanes[at] = &lane{}
+		}
+		q.last, q.lastScope = q.lanes[at], at
 	}
-	return found
+	return q.last
 }
 
 func (q *queue) push(r *Record) {
@@ -165,4 +168,5 @@ func (q *queue) forget() {
 		q.ready.pop().listed = false
 	}
 	maps.DeleteFunc(q.lanes, func(_ scope, l *lane) bool { return !l.isBlocked() })
+	q.last = nil
 }

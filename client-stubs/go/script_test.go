@@ -144,9 +144,14 @@ func (s *script) has(id, outcome string) bool {
 // Waits for the next stream and opens its session.
 func (s *script) open(t *testing.T) *scriptedStream {
 	t.Helper()
+	return s.openWith(t, 1000)
+}
+
+func (s *script) openWith(t *testing.T, maxInFlight uint64) *scriptedStream {
+	t.Helper()
 	select {
 	case stream := <-s.streams:
-		stream.session(60000)
+		stream.session(maxInFlight, 60000)
 		return stream
 	case <-time.After(patience):
 		t.Fatal("no stream was opened")
@@ -154,9 +159,9 @@ func (s *script) open(t *testing.T) *scriptedStream {
 	}
 }
 
-func (s *scriptedStream) session(heartbeatMs uint64) {
+func (s *scriptedStream) session(maxInFlight, heartbeatMs uint64) {
 	session := wire.AppendBytes(nil, wire.SessionOpenedSession, "test")
-	session = wire.AppendVarint(session, wire.SessionOpenedMaxInFlight, 1000)
+	session = wire.AppendVarint(session, wire.SessionOpenedMaxInFlight, maxInFlight)
 	session = wire.AppendVarint(session, wire.SessionOpenedMaxInFlightBytes, 16<<20)
 	session = wire.AppendVarint(session, wire.SessionOpenedAckDeadlineMs, 60000)
 	session = wire.AppendVarint(session, wire.SessionOpenedHeartbeatMs, heartbeatMs)

@@ -74,12 +74,17 @@ func (c *Consumer) sendSettlements() {
 func (c *Consumer) collect(now time.Time) (*request, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.waiting > 0 && (c.closing || c.isHalfWaiting() || now.Sub(c.oldest) >= c.config.ackInterval) {
+	if c.waiting > 0 && (c.closing || len(c.outcomes) > 0 || c.isHalfWaiting() || now.Sub(c.oldest) >= c.config.ackInterval) {
 		c.flush = true
 	}
 	c.batches = slices.DeleteFunc(c.batches, c.forget)
-	if len(c.outcomes) > 0 || c.flush && c.waiting > 0 {
-		return c.collectSettlements(), 0
+	if c.flush && c.waiting > 0 && !c.outcomesNext {
+		c.outcomesNext = len(c.outcomes) > 0
+		return c.collectAcks(), 0
+	}
+	if len(c.outcomes) > 0 {
+		c.outcomesNext = false
+		return c.collectOutcomes(), 0
 	}
 	if c.closing {
 		return nil, -1
@@ -106,19 +111,18 @@ func (c *Consumer) forget(b *batch) bool {
 	return true
 }
 
-// Takes up to settlementsMax items. Acknowledgements come first: a retry takes back what is not settled.
-func (c *Consumer) collectSettlements() *request {
+// Takes outcomes other than acknowledgements. A refusal of one refuses the request: acknowledgements have requests of their
+// own. These go first, in turn, because a retry takes back what is not settled.
+func (c *Consumer) collectOutcomes() *request {
 	request := &request{generation: c.generation}
-	others := c.outcomes[:min(len(c.outcomes), settlementsMax)]
-	c.outcomes = c.outcomes[len(others):]
-	c.collectAcks(request, settlementsMax-len(others))
-	for _, r := range others {
+	for _, r := range c.outcomes[:min(len(c.outcomes), settlementsMax)] {
 		item := *r.decision
 		item.AckID = string(r.ackID)
 		request.add(item)
 		request.records = append(request.records, r)
 		r.state = stateSent
 	}
+	c.outcomes = c.outcomes[len(request.records):]
 	for _, h := range c.holds {
 		if h.record.state == stateSent && h.barrier == "" {
 			request.holds = append(request.holds, h)
@@ -129,32 +133,40 @@ func (c *Consumer) collectSettlements() *request {
 	return request
 }
 
-func (c *Consumer) collectAcks(request *request, room int) {
+// Takes acknowledgements.
+func (c *Consumer) collectAcks() *request {
+	request := &request{generation: c.generation}
+	c.sending = request
 	for _, b := range c.batches {
-		if b.waiting == 0 {
-			continue
+		if len(request.Settlements) == settlementsMax {
+			return request
 		}
-		if len(request.Settlements) >= room {
-			return
-		}
-		isWhole := b.isWhole()
-		if isWhole {
-			request.add(settlement{BatchID: b.id, Outcome: outcomeAck})
-		}
-		for _, r := range b.records {
-			if r.state != stateDecided || r.decision != nil {
-				continue
-			}
-			if !isWhole {
-				if len(request.Settlements) >= room {
-					return
-				}
-				request.add(settlement{AckID: string(r.ackID), Outcome: outcomeAck})
-			}
-			c.take(request, r)
+		if b.waiting > 0 {
+			c.collectAcksOf(b, request)
 		}
 	}
 	c.flush = false
+	return request
+}
+
+// Takes the acknowledgements of a batch: one item if all its records are acknowledged.
+func (c *Consumer) collectAcksOf(b *batch, request *request) {
+	isWhole := b.isWhole()
+	if isWhole {
+		request.add(settlement{BatchID: b.id, Outcome: outcomeAck})
+	}
+	for _, r := range b.records {
+		if r.state != stateDecided || r.decision != nil {
+			continue
+		}
+		if !isWhole {
+			if len(request.Settlements) == settlementsMax {
+				return
+			}
+			request.add(settlement{AckID: string(r.ackID), Outcome: outcomeAck})
+		}
+		c.take(request, r)
+	}
 }
 
 // Puts an acknowledged record into the request.
@@ -266,21 +278,12 @@ func (c *Consumer) dropped(request *request) {
 	}
 }
 
-// A request was refused. Its acknowledgements are sent by themselves: the other items may be the reason.
-func (c *Consumer) refused(whole *request, err error) {
+// A request was refused.
+func (c *Consumer) refused(request *request, err error) {
 	var refusal *Error
 	if errors.As(err, &refusal) && refusal.isStale() {
-		c.dropped(whole)
+		c.dropped(request)
 		return
-	}
-	acks := &request{generation: whole.generation, records: whole.records}
-	for _, item := range whole.Settlements {
-		if item.Outcome == outcomeAck {
-			acks.add(item)
-		}
-	}
-	if 0 < len(acks.Settlements) && len(acks.Settlements) < len(whole.Settlements) {
-		c.deliver(acks)
 	}
 	c.fail(err)
 }

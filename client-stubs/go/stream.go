@@ -8,13 +8,15 @@ import (
 	"fmt"
 	"io"
 	"time"
+	"unsafe"
 
 	"github.com/kinesis-sidecar/kinesis-sidecar/client-stubs/go/internal/wire"
 )
 
 const (
-	bufferBytes    = 64 << 10
-	bufferBytesMin = 8 << 10 // Less room is not worth a read.
+	bufferBytes    = 256 << 10
+	bufferBytesMin = 32 << 10 // Less room is not worth a read.
+	recordsMax     = 128      // Allocated at once: the runtime handles larger objects one by one.
 )
 
 var (
@@ -87,6 +89,7 @@ type stream struct {
 	begin    int // Of the bytes that are not decoded yet.
 	end      int
 	arrivals []arrival // Decoded, and not processed yet.
+	records  []Record  // Allocated, and not used yet. They share the buffer, too.
 
 	// The last texts, which are mostly the next ones, too.
 	shardID, stream, batchID string
@@ -124,6 +127,7 @@ func (s *stream) decode() error {
 		}
 		if message == nil {
 			s.enter()
+			s.records = nil // The next ones are in another buffer.
 			s.makeRoom(size)
 			return nil
 		}
@@ -165,15 +169,10 @@ func (s *stream) decodeMessage(message []byte) error {
 	return fields.Err
 }
 
-// A part of a message.
-type span struct{ begin, end int }
-
 func (s *stream) decodeRecord(message []byte) error {
-	var sequence, key span
-	r := &Record{}
+	r := s.newRecord()
 	fields := wire.Read(message)
 	for fields.Next() {
-		here := span{fields.End - len(fields.Bytes), fields.End}
 		switch fields.Number {
 		case wire.RecordAckID:
 			r.ackID = fields.Bytes
@@ -186,11 +185,11 @@ func (s *stream) decodeRecord(message []byte) error {
 		case wire.RecordEpoch:
 			r.Epoch = fields.Value
 		case wire.RecordSequenceNumber:
-			sequence = here
+			r.SequenceNumber = text(fields.Bytes)
 		case wire.RecordSubSequenceNumber:
 			r.SubSequenceNumber = int64(fields.Value)
 		case wire.RecordPartitionKey:
-			key = here
+			r.PartitionKey = text(fields.Bytes)
 		case wire.RecordApproximateArrivalTimestamp:
 			r.ArrivedAt = instant(fields.Value)
 		case wire.RecordAttempt:
@@ -205,14 +204,24 @@ func (s *stream) decodeRecord(message []byte) error {
 			r.laneNumber = uint32(fields.Value)
 		}
 	}
-	// The sidecar writes one text soon after the other: one copy has both.
-	begin := min(sequence.begin, key.begin)
-	texts := string(message[begin:max(sequence.end, key.end)])
-	r.SequenceNumber = texts[sequence.begin-begin : sequence.end-begin]
-	r.PartitionKey = texts[key.begin-begin : key.end-begin]
 	r.Stream, r.ShardID = s.stream, s.shardID
 	s.arrivals = append(s.arrivals, arrival{r, s.batchID})
 	return fields.Err
+}
+
+// Returns an empty record. Records of one buffer are allocated together.
+func (s *stream) newRecord() *Record {
+	if len(s.records) == 0 {
+		s.records = make([]Record, wire.Count(s.buffer[s.begin:s.end], recordsMax-1)+1)
+	}
+	r := &s.records[0]
+	s.records = s.records[1:]
+	return r
+}
+
+// Returns a part of the buffer as a text, without a copy. Nothing writes these bytes again.
+func text(bytes []byte) string {
+	return unsafe.String(unsafe.SliceData(bytes), len(bytes))
 }
 
 // Sets the text, and makes no new one if it is the same.

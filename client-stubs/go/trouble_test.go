@@ -190,8 +190,11 @@ func TestOutcome_that_is_refused_with_400_ends_the_run_and_keeps_the_acknowledge
 	if err == nil || !strings.Contains(err.Error(), "no file for dead letters") {
 		t.Errorf("got %v", err)
 	}
-	if last := s.settlements(); !s.has("b1-1", "ack") || last[len(last)-1].Outcome != "ack" {
-		t.Errorf("got %+v", last)
+	if !s.has("b1-1", "ack") {
+		t.Errorf("got %+v", s.settlements())
+	}
+	if slices.ContainsFunc(s.settles, func(body scriptedBody) bool { return len(body.Settlements) > 1 }) {
+		t.Error("the acknowledgement is in the request that was refused")
 	}
 }
 
@@ -202,7 +205,7 @@ func TestBroken_frames_and_lost_connections_lead_to_a_new_stream(t *testing.T) {
 		"too large":         func(stream *scriptedStream) { stream.write([]byte{0xff, 0xff, 0xff, 0xff, 0x0f}) },
 		"end":               func(stream *scriptedStream) { stream.drop() },
 		"half a message":    func(stream *scriptedStream) { stream.write([]byte{100, 1, 2, 3}); stream.drop() },
-		"silence":           func(stream *scriptedStream) { stream.session(1) },
+		"silence":           func(stream *scriptedStream) { stream.session(1000, 1) },
 	}
 	for name, trouble := range troubles {
 		t.Run(name, func(t *testing.T) {
@@ -384,6 +387,40 @@ func TestBatch_that_the_connection_cut_is_not_acknowledged_as_a_whole(t *testing
 	run.end(t)
 }
 
+func TestLost_connection_takes_the_records_that_wait(t *testing.T) {
+	s := newScript(t)
+	consumer, events := s.consumer(t)
+	var handled journal
+	release := make(chan struct{})
+	run := startRun(t, consumer, func(ctx context.Context, record *Record) error {
+		handled.handler(ctx, record)
+		<-release
+		return nil
+	})
+	stream := s.open(t)
+	stream.record("b1", 1, 1)
+	stream.record("b1", 2, 1)
+	eventually(t, "the handler runs", func() bool { return handled.has("1/1") })
+	eventually(t, "the other record waits", func() bool {
+		consumer.mu.Lock()
+		defer consumer.mu.Unlock()
+		return consumer.arrivals == 2
+	})
+	stream.drop()
+	eventually(t, "the connection is lost", func() bool { return len(events.find("disconnected")) == 1 })
+	close(release)
+	eventually(t, "the record is acknowledged", func() bool { return s.has("b1-1", "ack") })
+
+	stream = s.open(t)
+	stream.record("b2", 2, 2)
+
+	eventually(t, "the redelivery is handled", func() bool { return handled.has("2/2") })
+	run.end(t)
+	if got := handled.String(); got != "1/1 2/2" {
+		t.Errorf("handled %s", got)
+	}
+}
+
 func TestLost_lease_takes_its_records(t *testing.T) {
 	s := newScript(t)
 	consumer, events := s.consumer(t)
@@ -506,175 +543,6 @@ func TestRecord_of_10_MiB_is_delivered(t *testing.T) {
 }
 
 // A run whose record 1 of attempt 1 fails while 2 and 3 wait behind it.
-func startRetry(t *testing.T, s *script, handled *journal, failed string) (*Consumer, *testRun, *scriptedStream) {
-	release := make(chan struct{})
-	s.answer(func(body scriptedBody) (int, string) {
-		if body.Barrier != "" {
-			<-release
-			return 200, failed
-		}
-		return 200, settledAnswer
-	})
-	consumer, _ := s.consumer(t)
-	run := startRun(t, consumer, func(ctx context.Context, record *Record) error {
-		handled.handler(ctx, record)
-		if string(record.Data) == "1" && record.Attempt == 1 {
-			return errors.New("fail 1")
-		}
-		return nil
-	})
-	stream := s.open(t)
-	for n := 1; n <= 3; n++ {
-		stream.record("b1", n, 1)
-	}
-	eventually(t, "the retry is sent", func() bool { return s.has("b1-1", "retry") })
-	stream.barrier("1")
-	stream.record("b2", 1, 2)
-	stream.record("b2", 2, 2)
-	eventually(t, "the redelivery is known", func() bool {
-		consumer.mu.Lock()
-		defer consumer.mu.Unlock()
-		return consumer.arrivals >= 5
-	})
-	if got := handled.String(); got != "1/1" {
-		t.Fatalf("handled %s before the retry was answered", got)
-	}
-	close(release)
-	return consumer, run, stream
-}
-
-func TestRetry_that_is_accepted_drops_the_later_records_before_the_barrier(t *testing.T) {
-	s := newScript(t)
-	var handled journal
-	_, run, stream := startRetry(t, s, &handled, settledAnswer)
-
-	stream.record("b2", 3, 2)
-
-	eventually(t, "the last record is handled", func() bool { return handled.has("3/2") })
-	run.end(t)
-	if got := handled.String(); got != "1/1 1/2 2/2 3/2" {
-		t.Errorf("handled %s", got)
-	}
-	if !slices.ContainsFunc(s.settles, func(body scriptedBody) bool { return body.Barrier == "1" }) {
-		t.Error("no barrier was sent")
-	}
-}
-
-func TestRetry_that_is_refused_hands_out_the_later_records(t *testing.T) {
-	s := newScript(t)
-	var handled journal
-	consumer, run, _ := startRetry(t, s, &handled, `{"failed":[{"ack_id":"b1-1","reason":"EXPIRED"}]}`)
-
-	eventually(t, "the last record is handled", func() bool { return handled.has("3/1") })
-	run.end(t)
-	if consumer.Failed() != 1 {
-		t.Errorf("failed %d", consumer.Failed())
-	}
-}
-
-func TestRetry_that_is_sent_twice_waits_for_its_last_barrier(t *testing.T) {
-	s := newScript(t)
-	var calls atomic.Int32
-	s.answer(func(body scriptedBody) (int, string) {
-		if body.Barrier != "" && calls.Add(1) == 1 {
-			return 503, "{}"
-		}
-		return 200, settledAnswer
-	})
-	consumer, _ := s.consumer(t)
-	var handled journal
-	run := startRun(t, consumer, func(ctx context.Context, record *Record) error {
-		handled.handler(ctx, record)
-		if record.Attempt == 1 {
-			return errors.New("fail")
-		}
-		return nil
-	})
-	stream := s.open(t)
-	stream.record("b1", 1, 1)
-	stream.record("b1", 2, 1)
-	stream.barrier("1")
-	stream.record("b2", 1, 2)
-	stream.record("b2", 2, 2)
-	eventually(t, "the retry is sent twice", func() bool { return calls.Load() == 2 })
-	stream.barrier("2")
-	stream.record("b3", 1, 3)
-	stream.record("b3", 2, 3)
-
-	eventually(t, "the last record is handled", func() bool { return handled.has("2/3") })
-	run.end(t)
-	if got := handled.String(); got != "1/1 1/3 2/3" {
-		t.Errorf("handled %s", got)
-	}
-}
-
-func TestRetry_by_key_holds_only_its_lane(t *testing.T) {
-	s := newScript(t)
-	release := make(chan struct{})
-	s.answer(func(body scriptedBody) (int, string) {
-		if body.Barrier != "" {
-			<-release
-		}
-		return 200, settledAnswer
-	})
-	consumer, _ := s.consumer(t)
-	var handled journal
-	run := startRun(t, consumer, func(ctx context.Context, record *Record) error {
-		handled.handler(ctx, record)
-		if string(record.Data) == "1" && record.Attempt == 1 {
-			return errors.New("fail 1")
-		}
-		return nil
-	}, Concurrency(2))
-	stream := s.open(t)
-	stream.recordOf("b1", 1, 1, 5, []byte("1"))
-	stream.recordOf("b1", 2, 1, 5, []byte("2"))
-	eventually(t, "the retry is sent", func() bool { return s.has("b1-1", "retry") })
-	stream.recordOf("b1", 3, 1, 6, []byte("3"))
-	eventually(t, "the other lane is handled", func() bool { return handled.has("3/1") })
-
-	stream.barrier("1")
-	close(release)
-	stream.recordOf("b2", 1, 2, 5, []byte("1"))
-	stream.recordOf("b2", 2, 2, 5, []byte("2"))
-
-	eventually(t, "the last record is handled", func() bool { return handled.has("2/2") })
-	run.end(t)
-	if got := handled.String(); got != "1/1 3/1 1/2 2/2" {
-		t.Errorf("handled %s", got)
-	}
-	if query := stream.query; query["ordering"][0] != "key" || query["lanes"][0] != "64" {
-		t.Errorf("got %v", query)
-	}
-}
-
-func TestRecords_of_a_lane_are_handled_one_after_the_other(t *testing.T) {
-	s := newScript(t)
-	consumer, _ := s.consumer(t)
-	var handled journal
-	release := make(chan struct{})
-	run := startRun(t, consumer, func(ctx context.Context, record *Record) error {
-		if string(record.Data) == "1" {
-			<-release
-		}
-		return handled.handler(ctx, record)
-	}, Concurrency(3))
-	stream := s.open(t)
-	stream.recordOf("b1", 1, 1, 5, []byte("1"))
-	stream.recordOf("b1", 2, 1, 5, []byte("2"))
-	stream.recordOf("b1", 3, 1, 6, []byte("3"))
-	stream.recordOf("b1", 4, 1, 6, []byte("4"))
-	eventually(t, "the other lane is handled", func() bool { return handled.has("4/1") })
-
-	close(release)
-
-	eventually(t, "the lane is handled", func() bool { return handled.has("2/1") })
-	run.end(t)
-	if got := handled.String(); got != "3/1 4/1 1/1 2/1" {
-		t.Errorf("handled %s", got)
-	}
-}
-
 func TestExtension_names_batches_and_leaves_out_what_is_too_old(t *testing.T) {
 	s := newScript(t)
 	consumer, _ := s.consumer(t, MaxProcessing(time.Hour))
@@ -770,30 +638,6 @@ func TestBatches_hand_out_what_came_within_the_wait(t *testing.T) {
 	}
 	if outcomes["drop"] < 2 || outcomes["drop"]+outcomes["ack"]+outcomes["retry"] != 5 {
 		t.Errorf("got %v", outcomes)
-	}
-}
-
-func TestBatch_is_retried_from_its_end(t *testing.T) {
-	s := newScript(t)
-	consumer, _ := s.consumer(t, AckInterval(time.Hour))
-	go func() {
-		stream := s.open(t)
-		stream.record("b1", 1, 1)
-		stream.record("b1", 2, 1)
-	}()
-	for batch, err := range consumer.Batches(t.Context(), 2, time.Hour) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		batch.Retry(0, "")
-		break
-	}
-
-	consumer.Close()
-
-	want := []settlement{{AckID: "b1-2", Outcome: "retry"}, {AckID: "b1-1", Outcome: "retry"}}
-	if got := s.settlements(); !slices.Equal(got, want) {
-		t.Errorf("got %+v", got)
 	}
 }
 

@@ -199,6 +199,19 @@ func Frame(buffer []byte) (message []byte, size int, err error) {
 	return buffer[prefix:size:size], size, nil
 }
 
+// Count returns the number of complete messages at the front of the buffer, at most limit.
+func Count(buffer []byte, limit int) (count int) {
+	for count < limit {
+		message, size, err := Frame(buffer)
+		if err != nil || message == nil {
+			break
+		}
+		buffer = buffer[size:]
+		count++
+	}
+	return count
+}
+
 // AppendVarint appends a field that is a number, a boolean or an enum. Zero is the default and is not written.
 func AppendVarint(message []byte, number int, value uint64) []byte {
 	if value == 0 {

@@ -139,3 +139,15 @@ func FuzzMessages_of_any_bytes_are_read_or_malformed(f *testing.F) {
 		}
 	})
 }
+
+func TestCount_counts_complete_messages_up_to_a_limit(t *testing.T) {
+	frames := AppendEvent(nil, EventRecord, []byte("one"))
+	frames = AppendEvent(frames, EventRecord, []byte("two"))
+	for _, c := range []struct{ length, limit, want int }{
+		{0, 9, 0}, {len(frames) - 1, 9, 1}, {len(frames), 9, 2}, {len(frames), 1, 1},
+	} {
+		if got := Count(frames[:c.length], c.limit); got != c.want {
+			t.Errorf("%+v: got %d", c, got)
+		}
+	}
+}
