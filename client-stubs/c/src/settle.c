@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Settle requests: what goes into them, and what their answers decide. */
+#include "engine.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    RETRY_AFTER_MS_MAX = 30000,
+    BARRIER_BYTES_MAX = 24 /* Digits of a 64-bit number. */
+};
+
+/* ---- Building ---- */
+
+static bool is_full(const struct ks_request *request)
+{
+    return request->items == KS_REQUEST_ITEMS_MAX;
+}
+
+static void add_item(struct ks_request *request, uint32_t id_field, const char *id,
+                     enum ks_outcome outcome, int64_t delay_ms, const char *reason)
+{
+    struct ks_buffer *body = &request->body;
+    size_t begin = ks_wire_begin(body, KS_SETTLE_REQUEST_SETTLEMENTS);
+
+    ks_wire_add_bytes(body, id_field, id, strlen(id));
+    ks_wire_add_number(body, KS_SETTLEMENT_OUTCOME, outcome);
+    ks_wire_add_number(body, KS_SETTLEMENT_DELAY_MS, (uint64_t)delay_ms);
+    ks_wire_add_bytes(body, KS_SETTLEMENT_REASON, reason, strlen(reason));
+    ks_wire_end(body, begin);
+    request->items++;
+}
+
+static void add_delivery(struct ks_request *request, const struct ks_delivery *delivery,
+                         enum ks_outcome outcome)
+{
+    bool is_ack = outcome == KS_OUTCOME_ACK;
+    const char *reason = is_ack || delivery->reason == NULL ? "" : delivery->reason;
+
+    add_item(request, KS_SETTLEMENT_ACK_ID, delivery->ack_id, outcome,
+             is_ack ? 0 : delivery->delay_ms, reason);
+}
+
+/* Moves a delivery from its group to the request. */
+static void take(struct ks_request *request, struct ks_delivery *delivery)
+{
+    delivery->state = KS_STATE_SENT;
+    delivery->group = NULL;
+    ks_list_remove(&delivery->owner);
+    ks_list_append(&request->settled, &delivery->owner);
+}
+
+/* Without acknowledgements: a refusal of one outcome must not take them along. */
+static void add_outcomes(struct ks_engine *engine, struct ks_request *request)
+{
+    struct ks_link *link;
+
+    while (!is_full(request) && (link = ks_list_take(&engine->outcomes)) != NULL) {
+        struct ks_delivery *delivery = KS_LIST_ENTRY(link, struct ks_delivery, queue);
+        struct ks_group *group = delivery->group;
+        add_delivery(request, delivery, delivery->outcome);
+        if (!ks_list_is_empty(&delivery->held)) {
+            if (request->barrier == 0)
+                request->barrier = ++engine->barriers_sent;
+            delivery->barrier = request->barrier;
+        }
+        take(request, delivery);
+        ks_engine_forget_group(engine, group);
+    }
+}
+
+/* The acknowledgements that are not sent use up half of what may be in flight. */
+static bool is_crowded(const struct ks_engine *engine)
+{
+    return engine->unsent * 2 >= engine->max_in_flight ||
+           engine->unsent_bytes * 2 >= engine->max_in_flight_bytes;
+}
+
+/* Forgets the acknowledgements of a group: they are in the request. */
+static void end_unsent(struct ks_engine *engine, struct ks_group *group)
+{
+    engine->unsent -= group->unsent;
+    engine->unsent_bytes -= group->unsent_bytes;
+    group->unsent = 0;
+    group->unsent_bytes = 0;
+    ks_list_remove(&group->to_ack);
+    ks_engine_forget_group(engine, group);
+}
+
+static void add_whole_group(struct ks_engine *engine, struct ks_request *request,
+                            struct ks_group *group)
+{
+    struct ks_link *link, *after;
+
+    add_item(request, KS_SETTLEMENT_BATCH_ID, group->batch_id, KS_OUTCOME_ACK, 0, "");
+    KS_LIST_EACH(link, after, &group->deliveries)
+    take(request, KS_LIST_ENTRY(link, struct ks_delivery, owner));
+    end_unsent(engine, group);
+}
+
+/* Adds the acknowledged records of a group one by one, up to the size of a request. */
+static void add_part_of_group(struct ks_engine *engine, struct ks_request *request,
+                              struct ks_group *group)
+{
+    struct ks_link *link, *after;
+
+    KS_LIST_EACH(link, after, &group->deliveries)
+    {
+        struct ks_delivery *delivery = KS_LIST_ENTRY(link, struct ks_delivery, owner);
+        if (delivery->state != KS_STATE_DECIDED || delivery->outcome != KS_OUTCOME_ACK)
+            continue;
+        if (is_full(request))
+            return;
+        ks_engine_take_ack(engine, delivery);
+        add_delivery(request, delivery, KS_OUTCOME_ACK);
+        take(request, delivery);
+    }
+    end_unsent(engine, group);
+}
+
+/* One item settles a batch of which all records were acknowledged. Other acknowledgements wait
+ * for the rest of their batch, as long as they may. */
+static void add_acks(struct ks_engine *engine, struct ks_request *request, int64_t now,
+                     bool everything)
+{
+    struct ks_link *link, *after;
+
+    KS_LIST_EACH(link, after, &engine->to_ack)
+    {
+        struct ks_group *group = KS_LIST_ENTRY(link, struct ks_group, to_ack);
+        if (!is_full(request) && group->is_complete && group->acked == group->count)
+            add_whole_group(engine, request, group);
+    }
+    KS_LIST_EACH(link, after, &engine->to_ack)
+    {
+        struct ks_group *group = KS_LIST_ENTRY(link, struct ks_group, to_ack);
+        bool is_due = now - group->acked_at >= engine->ack_interval_ms;
+        if (!is_full(request) && (is_due || everything || is_crowded(engine)))
+            add_part_of_group(engine, request, group);
+    }
+}
+
+/* When the oldest acknowledgement has waited long enough. */
+static int64_t acks_due_at(const struct ks_engine *engine)
+{
+    struct ks_link *oldest = engine->to_ack.next;
+
+    if (oldest == &engine->to_ack)
+        return INT64_MAX;
+    return KS_LIST_ENTRY(oldest, struct ks_group, to_ack)->acked_at + engine->ack_interval_ms;
+}
+
+/* Extends what the app asked for, and, when it is due, each batch with a record that has no
+ * outcome. */
+static void add_extensions(struct ks_engine *engine, struct ks_request *request, int64_t now)
+{
+    struct ks_link *link, *after;
+
+    while (!is_full(request) && (link = ks_list_take(&engine->extensions)) != NULL)
+        add_delivery(request, KS_LIST_ENTRY(link, struct ks_delivery, queue), KS_OUTCOME_EXTEND);
+    if (now < engine->extend_at)
+        return;
+    engine->extend_at = now + engine->ack_deadline_ms / 3;
+    KS_LIST_EACH(link, after, &engine->groups)
+    {
+        struct ks_group *group = KS_LIST_ENTRY(link, struct ks_group, groups);
+        if (!is_full(request) && group->open > 0 && now - group->since < engine->max_processing_ms)
+            add_item(request, KS_SETTLEMENT_BATCH_ID, group->batch_id, KS_OUTCOME_EXTEND,
+                     engine->ack_deadline_ms, "");
+    }
+}
+
+static void build(struct ks_engine *engine, struct ks_request *request, int64_t now,
+                  bool everything)
+{
+    ks_buffer_clear(&request->body);
+    request->is_repeated = false;
+    request->items = 0;
+    request->barrier = 0;
+    add_outcomes(engine, request);
+    if (request->items == 0 && (everything || is_crowded(engine) || now >= acks_due_at(engine)))
+        add_acks(engine, request, now, everything);
+    if (request->items == 0)
+        add_extensions(engine, request, now);
+    if (request->barrier > 0) {
+        char barrier[BARRIER_BYTES_MAX];
+        (void)snprintf(barrier, sizeof(barrier), "%" PRIu64, request->barrier);
+        ks_wire_add_bytes(&request->body, KS_SETTLE_REQUEST_BARRIER, barrier, strlen(barrier));
+    }
+}
+
+struct ks_request *ks_engine_request(struct ks_engine *engine, int64_t now, bool everything)
+{
+    struct ks_request *request = &engine->request;
+
+    if (request->state == KS_REQUEST_IN_FLIGHT || request->state == KS_REQUEST_ORPHANED)
+        return NULL;
+    engine->is_woken = now < engine->retry_at; /* ks_engine_next_at() is known. */
+    if (!engine->is_session_open || (now < engine->retry_at && !everything))
+        return NULL;
+    if (request->state == KS_REQUEST_WAITING)
+        request->is_repeated = true;
+    else
+        build(engine, request, now, everything);
+    if (request->items == 0)
+        return NULL;
+    request->state = KS_REQUEST_IN_FLIGHT;
+    if (!request->body.is_full)
+        return request;
+    ks_engine_refused(engine); /* No memory: the records are redelivered. */
+    return NULL;
+}
+
+int64_t ks_engine_next_at(const struct ks_engine *engine)
+{
+    int64_t acks_at = acks_due_at(engine);
+    int64_t at = acks_at < engine->extend_at ? acks_at : engine->extend_at;
+
+    if (!engine->is_session_open || engine->request.state == KS_REQUEST_IN_FLIGHT ||
+        engine->request.state == KS_REQUEST_ORPHANED)
+        return INT64_MAX;
+    if (engine->request.state == KS_REQUEST_WAITING || at < engine->retry_at)
+        return engine->retry_at;
+    return at;
+}
+
+/* ---- Answers ---- */
+
+/* Ends the request that was in flight. Returns false if its session has ended before. */
+static bool end_request(struct ks_engine *engine)
+{
+    bool is_orphaned = engine->request.state == KS_REQUEST_ORPHANED;
+
+    engine->request.state = KS_REQUEST_NONE;
+    return !is_orphaned;
+}
+
+static size_t release_settled(struct ks_request *request)
+{
+    struct ks_link *link;
+    size_t count = 0;
+
+    for (; (link = ks_list_take(&request->settled)) != NULL; count++)
+        ks_delivery_release(KS_LIST_ENTRY(link, struct ks_delivery, owner));
+    return count;
+}
+
+/* Gives all retries of the request a verdict that have none. */
+static void judge_holds(struct ks_engine *engine, enum ks_verdict verdict)
+{
+    struct ks_link *link, *after;
+
+    if (engine->request.barrier == 0)
+        return;
+    KS_LIST_EACH(link, after, &engine->held)
+    {
+        struct ks_delivery *retried = KS_LIST_ENTRY(link, struct ks_delivery, held);
+        if (retried->barrier == engine->request.barrier && retried->verdict == KS_VERDICT_OPEN)
+            retried->verdict = verdict;
+    }
+    ks_engine_resolve(engine);
+}
+
+/* An item of a repeated request fails if the sidecar had accepted the retry before. */
+static void refuse_retry(struct ks_engine *engine, const struct ks_field *ack_id)
+{
+    struct ks_link *link, *after;
+
+    if (engine->request.is_repeated)
+        return;
+    KS_LIST_EACH(link, after, &engine->held)
+    {
+        struct ks_delivery *retried = KS_LIST_ENTRY(link, struct ks_delivery, held);
+        if (strlen(retried->ack_id) == ack_id->size &&
+            memcmp(retried->ack_id, ack_id->data, ack_id->size) == 0)
+            retried->verdict = KS_VERDICT_REFUSED;
+    }
+}
+
+/* Calls `refuse_retry` for each failure of the answer, if there is an engine. Returns false if
+ * the answer is malformed. */
+static bool read_failures(const uint8_t *answer, size_t size, struct ks_engine *engine)
+{
+    struct ks_message message = ks_message_of(answer, size);
+    struct ks_field failure;
+
+    while (ks_message_next(&message, &failure)) {
+        struct ks_message members;
+        struct ks_field member;
+        if (failure.number != KS_SETTLE_RESPONSE_FAILED || failure.data == NULL)
+            continue;
+        members = ks_message_of(failure.data, failure.size);
+        while (ks_message_next(&members, &member))
+            if (engine != NULL && member.number == KS_SETTLE_FAILURE_ACK_ID && member.data != NULL)
+                refuse_retry(engine, &member);
+        if (members.is_malformed)
+            return false;
+        if (engine != NULL)
+            engine->failed++;
+    }
+    return !message.is_malformed;
+}
+
+bool ks_engine_answered(struct ks_engine *engine, const uint8_t *answer, size_t size)
+{
+    if (!read_failures(answer, size, NULL))
+        return false;
+    if (!end_request(engine) || ks_list_is_empty(&engine->request.settled))
+        return true; /* Failures of an extension are of no interest. */
+    (void)read_failures(answer, size, engine);
+    judge_holds(engine, KS_VERDICT_ACCEPTED);
+    (void)release_settled(&engine->request);
+    return true;
+}
+
+void ks_engine_unanswered(struct ks_engine *engine, int64_t retry_after_ms, int64_t now)
+{
+    int64_t pause = engine->ack_interval_ms;
+
+    if (!end_request(engine))
+        return;
+    if (retry_after_ms > pause)
+        pause = retry_after_ms < RETRY_AFTER_MS_MAX ? retry_after_ms : RETRY_AFTER_MS_MAX;
+    engine->retry_at = now + pause;
+    if (!ks_list_is_empty(&engine->request.settled)) /* Else the next extension follows. */
+        engine->request.state = KS_REQUEST_WAITING;
+}
+
+void ks_engine_refused(struct ks_engine *engine)
+{
+    if (!end_request(engine))
+        return;
+    judge_holds(engine, KS_VERDICT_REFUSED);
+    engine->stale += release_settled(&engine->request);
+}
