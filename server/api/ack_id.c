@@ -124,7 +124,7 @@ static uint8_t *put_head(uint8_t *at, const struct ks_ack_key *key, uint8_t kind
     return put(at, session_epoch, 4);
 }
 
-/* What all records of a run share. */
+/* Writes shard, epoch and assignment, which all records of a run have in common. */
 static uint8_t *put_shared_place(uint8_t *at, const struct ks_ack_run *run)
 {
     assert(run->assignment > 0);

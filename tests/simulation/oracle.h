@@ -256,7 +256,7 @@ bool oracle_is_balanced(const struct world *world, char *why, size_t size);
 /* After the faults: true if everything is done, else `why` says what is not. */
 bool oracle_is_done(const struct world *world, char *why, size_t size);
 
-/* What an acknowledgement counts for: what was written in one assignment; 0: to the session. */
+/* The assignment whose written records an acknowledgement counts for; 0: all that were written to the session. */
 static inline uint64_t oracle_seen_in(const struct ks_event *event)
 {
     return event->settle.alone ? 0 : event->settle.assignment;

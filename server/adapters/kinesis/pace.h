@@ -31,7 +31,7 @@ enum {
     KS_PACE_WINDOW_MS = 1020,      /* That second, and what two clocks may differ in it. */
     KS_PACE_BYTES_PER_S = 2 << 20, /* Payload a second and shard. */
     KS_PACE_TIP_MS_MIN = 200,      /* Between calls at the tip, when records came. */
-    KS_PACE_IDLE_MS = 1000,        /* Likewise, when nothing came for a while, by default. */
+    KS_PACE_IDLE_MS = 1000,        /* The longest time between calls at the tip, by default. */
     KS_PACE_SHARE_MS_MIN = 300,    /* Between calls of a shard that others read, too. */
     KS_PACE_SHARE_MS_MAX = 2000,   /* Likewise; 1.5 s on average, as KCL. */
     KS_PACE_SHARE_LESS = 32,       /* What part of that an answer takes away. */

@@ -21,7 +21,7 @@ enum {
  * (sqlite.org/c3ref/c_dbconfig_defensive.html). A result code of SQLite. */
 int ks_sqlite_harden(sqlite3 *db);
 
-/* What to do about the failure to open `db` that SQLite tells: ": " and a sentence, or "". */
+/* Advice for the last error of `db`: ": " and a sentence if the file could not be opened, else "". */
 const char *ks_sqlite_open_advice(sqlite3 *db);
 #define KS_SQLITE_CANTOPEN_ADVICE "the directory must exist and be writable for this user"
 
