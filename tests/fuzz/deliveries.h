@@ -7,6 +7,7 @@
 
 #include "house.h"
 
+#include "api/ack_id.h"
 #include "base/codec.h"
 #include "base/digest.h"
 #include "kinesis_sidecar/v1/service.pb-c.h"
@@ -96,7 +97,7 @@ static inline void see_json(const json_t *record, const char *encoding)
     ks_view data = text;
 
     assert(json_is_object(record) && bytes != NULL);
-    assert(text_of(member(record, "ack_id", "ackId")).size == 47);
+    assert(text_of(member(record, "ack_id", "ackId")).size == KS_ACK_ID_SIZE);
     if (strcmp(spelled, "base64") == 0) {
         const ks_err err = ks_base64_decode(text, bytes, &data.size);
         assert(ks_ok(err));
@@ -152,7 +153,7 @@ static inline void see_lines(const char *encoding, bool events)
 
 static inline void see_message(const KinesisSidecar__V1__Record *record, const char *batch_id)
 {
-    assert(strlen(record->ack_id) == 47);
+    assert(strlen(record->ack_id) == KS_ACK_ID_SIZE);
     see(record->shard_id, record->sequence_number, record->sub_sequence_number,
         ks_view_text(record->partition_key), ks_view_of(record->data.data, record->data.len), true);
     (void)snprintf(deliveries.batch_id, sizeof(deliveries.batch_id), "%s", batch_id);
