@@ -189,12 +189,16 @@ class Judge:
 
     def settled(self, entry):
         asked = self.asked.pop(entry["request"])
-        check_equal((entry["ok"], entry["failed"]), (len(asked), []), "accepted settles, and reasons of others")
+        retries = sum(outcome == "retry" for _, outcome in asked)
+        check_equal(entry["ok"] + len(entry["failed"]), len(asked), "settles that were judged")
+        # A retry is about its own delivery: it is too late if the record was delivered again meanwhile.
+        check(set(entry["failed"]) <= {"EXPIRED"} and len(entry["failed"]) <= retries, "refused:", entry["failed"])
         for record, outcome in asked:
             if outcome != "retry":
                 record.confirmed = True
-        check_equal({position["shard_id"] for position in entry["positions"]}, {record.shard for record, _ in asked},
-                    "shards of the positions")
+        shards = {position["shard_id"] for position in entry["positions"]}
+        check(shards <= {record.shard for record, _ in asked}, "positions of shards that nobody asked about:", shards)
+        check(shards >= {record.shard for record, outcome in asked if outcome != "retry"}, "shards of the positions:", shards)
         for position in entry["positions"]:
             self.shards[position["shard_id"]].stands(position)
 
