@@ -97,6 +97,19 @@ bool ks_delivery_read(struct ks_delivery *delivery, const struct ks_field *field
     return true;
 }
 
+struct ks_delivery *ks_delivery_position(const struct ks_delivery *delivery)
+{
+    struct ks_delivery *position = ks_delivery_new(delivery->sequence_number_size);
+
+    if (position == NULL)
+        return NULL;
+    memcpy(position->frame, delivery->record.sequence_number, delivery->sequence_number_size);
+    position->record.sequence_number = (const char *)position->frame;
+    position->record.sub_sequence_number = delivery->record.sub_sequence_number;
+    position->sequence_number_size = delivery->sequence_number_size;
+    return position;
+}
+
 int ks_delivery_compare(const struct ks_delivery *left, const struct ks_delivery *right)
 {
     const struct ks_record *a = &left->record;

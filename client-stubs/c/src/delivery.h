@@ -50,7 +50,7 @@ struct ks_delivery {
     enum ks_state state;
     enum ks_outcome outcome;
     uint32_t lane_number;
-    uint64_t barriers_before; /* Barriers on the stream before this delivery. */
+    uint64_t arrival; /* Number of the delivery. */
     struct ks_consumer *consumer;
     const char *ack_id; /* Of the last delivery. */
     const char *batch_id;
@@ -59,8 +59,10 @@ struct ks_delivery {
     int64_t delay_ms;               /* Of a retry, or of the extension that is to be sent. */
     char *reason;                   /* Of the outcome, or of ks_record_fail(). */
     struct ks_delivery *redelivery; /* Its outcome settles this one; NULL: none. */
-    struct ks_link held;            /* Among the retries that hold their lanes. */
+    uint64_t kept_in;               /* Session whose end, or a retry in it, made it unconfirmed. */
+    struct ks_link held;            /* With the app, or among the retries that hold their lanes. */
     uint64_t barrier;               /* Of the request with the retry; 0: it is not sent. */
+    uint64_t taken_back_to;         /* Last arrival that the retry takes back; 0: not known. */
     enum ks_verdict verdict;
 
     size_t frame_size;
@@ -84,6 +86,9 @@ bool ks_delivery_read(struct ks_delivery *delivery, const struct ks_field *messa
 /* The text of a field of the frame. It writes a NUL byte after the text: that is the tag of the
  * next field, which the caller has read, or the byte after the frame. */
 const char *ks_delivery_text(struct ks_delivery *delivery, const struct ks_field *field);
+
+/* Makes a delivery that has the position alone. Returns NULL if there is no memory. */
+struct ks_delivery *ks_delivery_position(const struct ks_delivery *delivery);
 
 /* Compares the positions of two records of one shard. */
 int ks_delivery_compare(const struct ks_delivery *left, const struct ks_delivery *right);

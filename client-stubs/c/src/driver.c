@@ -196,21 +196,13 @@ static int64_t tend_calls(struct driver *driver)
 }
 
 /* Calls on_event for each settlement that was refused by itself. */
-static void report_failures(struct driver *driver)
+static void report_failures(struct driver *driver, struct ks_link *failures)
 {
-    struct ks_buffer *answer = &driver->http.answer;
-    struct ks_message message = ks_message_of(answer->data, answer->size);
-    struct ks_field failure;
+    struct ks_link *link;
 
-    while (ks_message_next(&message, &failure)) {
+    while ((link = ks_list_take(failures)) != NULL) {
         ks_event event = ks_event_new("settle_failed");
-        struct ks_delivery *frame = NULL;
-        if (failure.number != KS_SETTLE_RESPONSE_FAILED || failure.data == NULL)
-            continue;
-        frame = ks_delivery_new(failure.size);
-        if (frame == NULL)
-            return;
-        memcpy(frame->frame, failure.data, failure.size);
+        struct ks_delivery *frame = KS_LIST_ENTRY(link, struct ks_delivery, owner);
         ks_event_read_failure(frame, &event);
         ks_stream_report(&driver->stream, &event);
         ks_delivery_release(frame);
@@ -243,20 +235,23 @@ static void end_settle(struct driver *driver, CURLcode result)
     struct ks_engine *engine = &consumer->engine;
     const struct ks_http *http = &driver->http;
     enum fate fate = fate_of(http, result);
+    struct ks_link failures;
     bool is_extension;
 
+    ks_link_init(&failures);
     (void)pthread_mutex_lock(&consumer->mutex);
     is_extension = ks_list_is_empty(&engine->request.settled);
     if (fate == FATE_ANSWERED && !ks_engine_answered(engine, http->answer.data, http->answer.size))
         fate = FATE_LOST;
     if (fate == FATE_STALE || fate == FATE_REFUSED)
         ks_engine_refused(engine);
+    ks_list_move(&failures, &engine->failures);
     (void)pthread_cond_broadcast(&consumer->changed); /* A retry may hold its lane no more. */
     (void)pthread_mutex_unlock(&consumer->mutex);
     if (fate == FATE_LOST) {
         lose_call(driver, ks_http_retry_after(http));
-    } else if (fate == FATE_ANSWERED && !is_extension) {
-        report_failures(driver);
+    } else if (fate == FATE_ANSWERED) {
+        report_failures(driver, &failures);
     } else if (fate == FATE_REFUSED && !is_extension) {
         ks_client_error refusal = ks_http_refusal(http);
         ks_consumer_fail(consumer, &refusal);

@@ -6,6 +6,12 @@
 
 static void settle_group(struct ks_engine *engine, struct ks_delivery *delivery, int64_t now);
 
+/* A record that the app gave back without an outcome has the reference of its owner alone. */
+static bool is_given_back(const struct ks_delivery *delivery)
+{
+    return delivery->state == KS_STATE_BEGUN && delivery->references == 1;
+}
+
 void ks_engine_init(struct ks_engine *engine)
 {
     ks_lanes_init(&engine->lanes);
@@ -13,7 +19,9 @@ void ks_engine_init(struct ks_engine *engine)
     ks_link_init(&engine->to_ack);
     ks_link_init(&engine->outcomes);
     ks_link_init(&engine->extensions);
+    ks_link_init(&engine->begun);
     ks_link_init(&engine->held);
+    ks_link_init(&engine->failures);
     ks_link_init(&engine->request.settled);
     for (size_t i = 0; i < KS_UNCONFIRMED_BUCKETS; i++)
         ks_link_init(&engine->unconfirmed[i]);
@@ -48,6 +56,7 @@ void ks_engine_free(struct ks_engine *engine)
         ks_delivery_release(KS_LIST_ENTRY(link, struct ks_delivery, held));
     free_groups(engine);
     release_all(&engine->request.settled);
+    release_all(&engine->failures);
     ks_buffer_free(&engine->request.body);
     for (size_t i = 0; i < KS_UNCONFIRMED_BUCKETS; i++)
         release_all(&engine->unconfirmed[i]);
@@ -63,6 +72,7 @@ struct ks_delivery *ks_engine_pop(struct ks_engine *engine)
     if (delivery == NULL)
         return NULL;
     delivery->state = KS_STATE_BEGUN;
+    ks_list_append(&engine->begun, &delivery->held);
     ks_delivery_reference(delivery);
     return delivery;
 }
@@ -80,6 +90,7 @@ void ks_engine_settle(struct ks_engine *engine, struct ks_delivery *delivery,
     delivery->outcome = outcome;
     delivery->delay_ms = delay_ms;
     ks_list_remove(&delivery->queue); /* Of the extensions. */
+    ks_list_remove(&delivery->held);
     if (delivery->group != NULL)
         settle_group(engine, delivery, now);
 }
@@ -97,6 +108,7 @@ void ks_engine_extend(struct ks_engine *engine, struct ks_delivery *delivery, in
 static void hold(struct ks_engine *engine, struct ks_delivery *delivery)
 {
     delivery->barrier = 0;
+    delivery->taken_back_to = 0;
     delivery->verdict = KS_VERDICT_OPEN;
     ks_delivery_reference(delivery);
     ks_list_append(&engine->held, &delivery->held);
@@ -149,13 +161,26 @@ static void settle_group(struct ks_engine *engine, struct ks_delivery *delivery,
 
 /* ---- The stream ---- */
 
+/* Notes how far the session is in the shard. Redriven records have no order. Returns false if
+ * there is no memory. */
+static bool note_head(struct ks_shard *shard, const struct ks_delivery *first)
+{
+    if (first->record.redriven)
+        return true;
+    ks_delivery_release(shard->head);
+    shard->head = ks_delivery_position(first);
+    return shard->head != NULL;
+}
+
 static struct ks_group *make_group(struct ks_engine *engine, const struct ks_delivery *first,
                                    int64_t now)
 {
     struct ks_shard *shard = ks_lanes_shard(&engine->lanes, first->record.shard_id);
     size_t size = strlen(first->batch_id) + 1;
-    struct ks_group *group = shard == NULL ? NULL : calloc(1, sizeof(*group) + size);
+    struct ks_group *group = NULL;
 
+    if (shard != NULL && note_head(shard, first))
+        group = calloc(1, sizeof(*group) + size);
     if (group == NULL)
         return NULL;
     memcpy(group->batch_id, first->batch_id, size);
@@ -226,10 +251,68 @@ static void adopt(struct ks_engine *engine, struct ks_delivery *earlier,
     earlier->ack_id = redelivery->ack_id;
     earlier->group = redelivery->group;
     earlier->lane = redelivery->lane;
-    earlier->barriers_before = redelivery->barriers_before;
+    earlier->arrival = redelivery->arrival;
     ks_list_append(&earlier->group->deliveries, &earlier->owner);
     if (earlier->state == KS_STATE_DECIDED)
         settle_group(engine, earlier, now);
+}
+
+/* The delivery of this session that the app has; NULL: none. Attempts are counted from 1 in each
+ * lease epoch. */
+static struct ks_delivery *find_begun(struct ks_engine *engine,
+                                      const struct ks_delivery *redelivery)
+{
+    struct ks_link *link, *after;
+
+    if (redelivery->record.attempt == 1 && !redelivery->group->shard->is_lease_lost)
+        return NULL;
+    KS_LIST_EACH(link, after, &engine->begun)
+    {
+        struct ks_delivery *delivery = KS_LIST_ENTRY(link, struct ks_delivery, held);
+        if (!is_given_back(delivery) && ks_delivery_is_same(delivery, redelivery))
+            return delivery;
+    }
+    return NULL;
+}
+
+/* Takes the delivery that the app has, or whose outcome is not confirmed; NULL: there is none. */
+static struct ks_delivery *take_earlier(struct ks_engine *engine,
+                                        const struct ks_delivery *redelivery)
+{
+    struct ks_delivery *earlier = take_unconfirmed(engine, redelivery);
+    struct ks_group *group;
+
+    if (earlier != NULL)
+        return earlier;
+    earlier = find_begun(engine, redelivery);
+    if (earlier == NULL)
+        return NULL;
+    group = earlier->group;
+    group->open--;
+    ks_list_remove(&earlier->owner);
+    ks_engine_forget_group(engine, group);
+    return earlier;
+}
+
+/* A retry takes back what arrived before the first sign that its record has failed: its barrier,
+ * the redelivery of the record, or the loss of the lease. The barrier of a repetition may be the
+ * last one. */
+static void note_failed(const struct ks_engine *engine, struct ks_delivery *retried)
+{
+    if (retried->taken_back_to == 0)
+        retried->taken_back_to = engine->arrivals;
+}
+
+static void note_redelivery(const struct ks_engine *engine, const struct ks_delivery *redelivery)
+{
+    struct ks_link *link, *after;
+
+    KS_LIST_EACH(link, after, &engine->held)
+    {
+        struct ks_delivery *retried = KS_LIST_ENTRY(link, struct ks_delivery, held);
+        if (retried->lane == redelivery->lane && ks_delivery_is_same(retried, redelivery))
+            note_failed(engine, retried);
+    }
 }
 
 bool ks_engine_arrive(struct ks_engine *engine, struct ks_delivery *delivery, int64_t now)
@@ -243,8 +326,9 @@ bool ks_engine_arrive(struct ks_engine *engine, struct ks_delivery *delivery, in
     group->open++;
     delivery->group = group;
     delivery->lane = ks_lanes_lane(&engine->lanes, group->shard, delivery);
-    delivery->barriers_before = engine->barriers_seen;
-    earlier = take_unconfirmed(engine, delivery);
+    note_redelivery(engine, delivery);
+    delivery->arrival = ++engine->arrivals;
+    earlier = take_earlier(engine, delivery);
     if (earlier != NULL) {
         adopt(engine, earlier, delivery, now);
         return true;
@@ -300,8 +384,16 @@ void ks_engine_lease_lost(struct ks_engine *engine, const char *shard_id)
     KS_LIST_EACH(link, after, &engine->groups)
     {
         struct ks_group *group = KS_LIST_ENTRY(link, struct ks_group, groups);
-        if (strcmp(group->shard->id, shard_id) == 0)
-            drop_queued(engine, group, false);
+        if (strcmp(group->shard->id, shard_id) != 0)
+            continue;
+        group->shard->is_lease_lost = true;
+        drop_queued(engine, group, false);
+    }
+    KS_LIST_EACH(link, after, &engine->held)
+    {
+        struct ks_delivery *retried = KS_LIST_ENTRY(link, struct ks_delivery, held);
+        if (strcmp(retried->record.shard_id, shard_id) == 0)
+            note_failed(engine, retried);
     }
 }
 
@@ -312,12 +404,25 @@ static void keep(struct ks_engine *engine, struct ks_delivery *delivery)
         delivery->state = KS_STATE_DECIDED;
     ks_list_remove(&delivery->queue); /* Of the outcomes or extensions. */
     delivery->group = NULL;
+    delivery->kept_in = engine->sessions;
     ks_list_append(bucket_of(engine, delivery), &delivery->owner);
     engine->unconfirmed_count++;
 }
 
-/* Forgets outcomes of a session before the last one: their records were not redelivered here. */
-static void forget_unconfirmed(struct ks_engine *engine)
+/* True if the session that ends has delivered later records of the shard, and not this one: its
+ * outcome was accepted before. A redriven record has no order. */
+static bool is_settled(struct ks_engine *engine, const struct ks_delivery *delivery)
+{
+    const struct ks_shard *shard;
+
+    if (delivery->state == KS_STATE_BEGUN || delivery->kept_in == engine->sessions)
+        return false;
+    shard = ks_lanes_shard(&engine->lanes, delivery->record.shard_id);
+    return delivery->record.redriven ||
+           (shard->head != NULL && ks_delivery_compare(shard->head, delivery) > 0);
+}
+
+static void forget_settled(struct ks_engine *engine)
 {
     struct ks_link *link, *after;
 
@@ -325,7 +430,7 @@ static void forget_unconfirmed(struct ks_engine *engine)
         KS_LIST_EACH(link, after, &engine->unconfirmed[i])
         {
             struct ks_delivery *delivery = KS_LIST_ENTRY(link, struct ks_delivery, owner);
-            if (delivery->state == KS_STATE_BEGUN)
+            if (!is_settled(engine, delivery))
                 continue;
             ks_list_remove(link);
             ks_delivery_release(delivery);
@@ -338,15 +443,23 @@ static void keep_all(struct ks_engine *engine, struct ks_link *owners)
 {
     struct ks_link *link;
 
-    while ((link = ks_list_take(owners)) != NULL)
-        keep(engine, KS_LIST_ENTRY(link, struct ks_delivery, owner));
+    while ((link = ks_list_take(owners)) != NULL) {
+        struct ks_delivery *delivery = KS_LIST_ENTRY(link, struct ks_delivery, owner);
+        if (is_given_back(delivery)) {
+            ks_list_remove(&delivery->queue); /* Of the extensions. */
+            ks_list_remove(&delivery->held);
+            ks_delivery_release(delivery);
+        } else {
+            keep(engine, delivery);
+        }
+    }
 }
 
 static void keep_unconfirmed(struct ks_engine *engine)
 {
     struct ks_link *link, *after;
 
-    forget_unconfirmed(engine);
+    forget_settled(engine);
     KS_LIST_EACH(link, after, &engine->groups)
     keep_all(engine, &KS_LIST_ENTRY(link, struct ks_group, groups)->deliveries);
     keep_all(engine, &engine->request.settled);
@@ -377,6 +490,8 @@ void ks_engine_opened(struct ks_engine *engine, const ks_event *event, int64_t n
     end_holds(engine);
     keep_unconfirmed(engine);
     free_groups(engine);
+    ks_lanes_begin_session(&engine->lanes);
+    engine->sessions++;
     ks_link_init(&engine->to_ack);
     engine->unsent = 0;
     engine->unsent_bytes = 0;
@@ -399,7 +514,7 @@ void ks_engine_opened(struct ks_engine *engine, const ks_event *event, int64_t n
 
 static bool is_taken_back(const struct ks_delivery *delivery, const struct ks_delivery *retried)
 {
-    return delivery->lane == retried->lane && delivery->barriers_before < retried->barrier &&
+    return delivery->lane == retried->lane && delivery->arrival <= retried->taken_back_to &&
            ks_delivery_compare(delivery, retried) > 0;
 }
 
@@ -459,6 +574,8 @@ static void take_back_begun(struct ks_engine *engine, struct ks_group *group,
         bool is_acked = delivery->state == KS_STATE_DECIDED && delivery->outcome == KS_OUTCOME_ACK;
         if ((delivery->state != KS_STATE_BEGUN && !is_acked) || !is_taken_back(delivery, retried))
             continue;
+        if (engine->taken_back != NULL)
+            engine->taken_back(delivery, engine->taken_back_context);
         if (is_acked) {
             group->acked--;
             ks_engine_take_ack(engine, delivery);
@@ -504,7 +621,15 @@ void ks_engine_resolve(struct ks_engine *engine)
 
 void ks_engine_barrier(struct ks_engine *engine, uint64_t barrier)
 {
+    struct ks_link *link, *after;
+
     if (barrier > engine->barriers_seen) /* A repeated request repeats its barrier. */
         engine->barriers_seen = barrier;
+    KS_LIST_EACH(link, after, &engine->held)
+    {
+        struct ks_delivery *retried = KS_LIST_ENTRY(link, struct ks_delivery, held);
+        if (retried->barrier > 0 && retried->barrier <= barrier)
+            note_failed(engine, retried);
+    }
     ks_engine_resolve(engine);
 }

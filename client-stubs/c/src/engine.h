@@ -75,7 +75,9 @@ struct ks_engine {
     struct ks_link extensions; /* Deliveries that the app extends. */
     int64_t extend_at;
 
-    struct ks_link held; /* Deliveries whose retries hold their lanes. */
+    struct ks_link begun; /* Deliveries that the app has. */
+    struct ks_link held;  /* Deliveries whose retries hold their lanes. */
+    uint64_t arrivals;
     uint64_t barriers_seen;
     uint64_t barriers_sent;
 
@@ -85,9 +87,11 @@ struct ks_engine {
     /* Deliveries of ended sessions that the app has, or whose outcome was not confirmed. */
     struct ks_link unconfirmed[KS_UNCONFIRMED_BUCKETS];
     size_t unconfirmed_count;
+    uint64_t sessions; /* That have begun. */
 
     uint64_t stale;
     uint64_t failed;
+    struct ks_link failures; /* To be reported: deliveries whose frame is a SettleFailure. */
 };
 
 /* The caller sets the limits and the ordering. */

@@ -15,8 +15,22 @@ void ks_lanes_free(struct ks_lanes *lanes)
 {
     struct ks_link *link;
 
+    ks_lanes_begin_session(lanes);
     while ((link = ks_list_take(&lanes->shards)) != NULL)
         free(KS_LIST_ENTRY(link, struct ks_shard, shards));
+}
+
+void ks_lanes_begin_session(struct ks_lanes *lanes)
+{
+    struct ks_link *link, *after;
+
+    KS_LIST_EACH(link, after, &lanes->shards)
+    {
+        struct ks_shard *shard = KS_LIST_ENTRY(link, struct ks_shard, shards);
+        ks_delivery_release(shard->head);
+        shard->head = NULL;
+        shard->is_lease_lost = false;
+    }
 }
 
 struct ks_shard *ks_lanes_shard(struct ks_lanes *lanes, const char *id)

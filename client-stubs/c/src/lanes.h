@@ -19,6 +19,9 @@ struct ks_lane {
 struct ks_shard {
     struct ks_link shards;
     struct ks_lane lanes[KS_LANES_MAX];
+    /* In this session: */
+    struct ks_delivery *head; /* Position of the first record of the last batch; NULL: none. */
+    bool is_lease_lost;       /* A lease was lost: attempts may begin at 1 again. */
     char id[];
 };
 
@@ -35,6 +38,9 @@ void ks_lanes_init(struct ks_lanes *lanes);
 
 /* Frees the shards. Their queues are empty. */
 void ks_lanes_free(struct ks_lanes *lanes);
+
+/* A session begins: forgets what the last one has delivered. */
+void ks_lanes_begin_session(struct ks_lanes *lanes);
 
 /* Finds or makes the shard. Returns NULL if there is no memory. */
 struct ks_shard *ks_lanes_shard(struct ks_lanes *lanes, const char *id);

@@ -262,42 +262,92 @@ static void judge_holds(struct ks_engine *engine, enum ks_verdict verdict)
     ks_engine_resolve(engine);
 }
 
-/* An item of a repeated request fails if the sidecar had accepted the retry before. */
-static void refuse_retry(struct ks_engine *engine, const struct ks_field *ack_id)
+/* A message SettleFailure. */
+struct failure {
+    struct ks_field ack_id;
+    struct ks_field reason;
+};
+
+/* Returns false if the message is malformed. */
+static bool read_failure(const struct ks_field *field, struct failure *failure)
+{
+    struct ks_message message = ks_message_of(field->data, field->size);
+    struct ks_field member;
+
+    *failure = (struct failure){0};
+    while (ks_message_next(&message, &member))
+        if (member.number == KS_SETTLE_FAILURE_ACK_ID)
+            failure->ack_id = member;
+        else if (member.number == KS_SETTLE_FAILURE_REASON)
+            failure->reason = member;
+    return !message.is_malformed;
+}
+
+static bool is_text(const struct ks_field *field, const char *text)
+{
+    return field->data != NULL && field->size == strlen(text) &&
+           memcmp(field->data, text, field->size) == 0;
+}
+
+/* The retry of the request with the id; NULL: there is none. */
+static struct ks_delivery *find_retry(const struct ks_request *request,
+                                      const struct ks_field *ack_id)
 {
     struct ks_link *link, *after;
 
-    if (engine->request.is_repeated)
-        return;
-    KS_LIST_EACH(link, after, &engine->held)
+    KS_LIST_EACH(link, after, &request->settled)
     {
-        struct ks_delivery *retried = KS_LIST_ENTRY(link, struct ks_delivery, held);
-        if (strlen(retried->ack_id) == ack_id->size &&
-            memcmp(retried->ack_id, ack_id->data, ack_id->size) == 0)
-            retried->verdict = KS_VERDICT_REFUSED;
+        struct ks_delivery *delivery = KS_LIST_ENTRY(link, struct ks_delivery, owner);
+        if (delivery->outcome == KS_OUTCOME_RETRY && is_text(ack_id, delivery->ack_id))
+            return delivery;
     }
+    return NULL;
 }
 
-/* Calls `refuse_retry` for each failure of the answer, if there is an engine. Returns false if
+/* Keeps a failure, which is reported later. Without memory it is counted alone. */
+static void note_failure(struct ks_engine *engine, const struct ks_field *field)
+{
+    struct ks_delivery *frame = ks_delivery_new(field->size);
+
+    engine->failed++;
+    if (frame == NULL)
+        return;
+    memcpy(frame->frame, field->data, field->size);
+    ks_list_append(&engine->failures, &frame->owner);
+}
+
+/* Takes the failure of an item. A retry that was accepted in the first request is EXPIRED or
+ * FENCED in a repeated one: the record was redelivered, or will be. */
+static void take_failure(struct ks_engine *engine, const struct ks_field *field)
+{
+    struct ks_delivery *retried;
+    struct failure failure;
+
+    (void)read_failure(field, &failure);
+    retried = find_retry(&engine->request, &failure.ack_id);
+    if (retried != NULL && engine->request.is_repeated &&
+        (is_text(&failure.reason, "EXPIRED") || is_text(&failure.reason, "FENCED")))
+        return;
+    if (retried != NULL)
+        retried->verdict = KS_VERDICT_REFUSED;
+    note_failure(engine, field);
+}
+
+/* Calls `take_failure` for each failure of the answer, if there is an engine. Returns false if
  * the answer is malformed. */
 static bool read_failures(const uint8_t *answer, size_t size, struct ks_engine *engine)
 {
     struct ks_message message = ks_message_of(answer, size);
-    struct ks_field failure;
+    struct failure failure;
+    struct ks_field field;
 
-    while (ks_message_next(&message, &failure)) {
-        struct ks_message members;
-        struct ks_field member;
-        if (failure.number != KS_SETTLE_RESPONSE_FAILED || failure.data == NULL)
+    while (ks_message_next(&message, &field)) {
+        if (field.number != KS_SETTLE_RESPONSE_FAILED || field.data == NULL)
             continue;
-        members = ks_message_of(failure.data, failure.size);
-        while (ks_message_next(&members, &member))
-            if (engine != NULL && member.number == KS_SETTLE_FAILURE_ACK_ID && member.data != NULL)
-                refuse_retry(engine, &member);
-        if (members.is_malformed)
+        if (!read_failure(&field, &failure))
             return false;
         if (engine != NULL)
-            engine->failed++;
+            take_failure(engine, &field);
     }
     return !message.is_malformed;
 }

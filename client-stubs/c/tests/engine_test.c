@@ -38,6 +38,14 @@ static void arrive(struct ks_engine *engine, const char *batch, int number, uint
     EXPECT(ks_engine_arrive(engine, delivery_of(batch, number, attempt, 0), now));
 }
 
+static void redriven(struct ks_engine *engine, const char *batch, int number)
+{
+    struct ks_delivery *delivery = delivery_of(batch, number, 2, 0);
+
+    delivery->record.redriven = true;
+    EXPECT(ks_engine_arrive(engine, delivery, now));
+}
+
 static void open_session(struct ks_engine *engine)
 {
     ks_event session = {.max_in_flight = 100, .ack_deadline_ms = 3000, .heartbeat_ms = 1000};
@@ -116,12 +124,13 @@ static void answer(struct ks_engine *engine)
 }
 
 /* Answers that the item with the id is refused. */
-static void answer_refusal(struct ks_engine *engine, const char *ack_id)
+static void answer_refusal(struct ks_engine *engine, const char *ack_id, const char *reason)
 {
     struct ks_buffer body = {0};
     size_t failure = ks_wire_begin(&body, KS_SETTLE_RESPONSE_FAILED);
 
     ks_wire_add_bytes(&body, KS_SETTLE_FAILURE_ACK_ID, ack_id, strlen(ack_id));
+    ks_wire_add_bytes(&body, KS_SETTLE_FAILURE_REASON, reason, strlen(reason));
     ks_wire_end(&body, failure);
     EXPECT(ks_engine_answered(engine, body.data, body.size));
     ks_buffer_free(&body);
@@ -273,12 +282,13 @@ static void retry_in_batch(struct ks_engine *engine, struct ks_delivery *taken[3
     EXPECT_STR(text_of(ks_engine_request(engine, now, false)), "retry 1.1; barrier 1");
 }
 
-static void expect_one_redelivery(struct ks_engine *engine, struct ks_delivery *taken[4])
+static void expect_one_redelivery(struct ks_engine *engine, struct ks_delivery *taken[4],
+                                  const char *acks)
 {
     taken[3] = pop(engine, 1);
     EXPECT(ks_engine_pop(engine) == NULL);
     settle(engine, taken[2], KS_OUTCOME_ACK);
-    EXPECT_STR(text_of(ks_engine_request(engine, now, true)), "ack 2.2, ack 3.2");
+    EXPECT_STR(text_of(ks_engine_request(engine, now, true)), acks);
     answer(engine);
     settle(engine, taken[3], KS_OUTCOME_ACK);
     EXPECT_STR(text_of(ks_engine_request(engine, now, true)), "ack 1.2");
@@ -296,7 +306,7 @@ TEST(records_of_the_app_that_a_retry_takes_back_are_not_handed_out_again)
     ks_engine_barrier(&engine, 1);
     EXPECT_EQ(engine.unconfirmed_count, 2);
     redeliver(&engine, 2);
-    expect_one_redelivery(&engine, taken);
+    expect_one_redelivery(&engine, taken, "ack 2.2, ack 3.2");
 }
 
 TEST(records_of_the_app_whose_redelivery_is_there_are_not_handed_out_again)
@@ -309,7 +319,7 @@ TEST(records_of_the_app_whose_redelivery_is_there_are_not_handed_out_again)
     redeliver(&engine, 2);
     answer(&engine);
     EXPECT_EQ(engine.unconfirmed_count, 0);
-    expect_one_redelivery(&engine, taken);
+    expect_one_redelivery(&engine, taken, "ack 3.2, ack 2.2");
 }
 
 TEST(refused_retry_takes_nothing_back)
@@ -317,26 +327,125 @@ TEST(refused_retry_takes_nothing_back)
     struct ks_engine engine;
     struct ks_delivery *taken[3] = {retry_first(&engine)};
 
-    answer_refusal(&engine, "1.1");
+    answer_refusal(&engine, "1.1", "EXPIRED");
     EXPECT_EQ(engine.failed, 1);
     for (int number = 2; number <= 3; number++)
         taken[number - 1] = pop(&engine, number);
     finish(&engine, taken, 3);
 }
 
-TEST(repeated_retry_that_is_refused_was_accepted_before)
+/* Repeats the retry of record 1, whose first request got no answer. */
+static struct ks_delivery *repeat_retry(struct ks_engine *engine)
+{
+    struct ks_delivery *first = retry_first(engine);
+
+    ks_engine_unanswered(engine, 0, now);
+    EXPECT(ks_engine_request(engine, now, false) == NULL);
+    EXPECT_EQ(ks_engine_next_at(engine), now + 100);
+    EXPECT_STR(text_of(ks_engine_request(engine, now + 100, false)), "retry 1.1; barrier 1");
+    return first;
+}
+
+static void expect_accepted(const char *reason)
 {
     struct ks_engine engine;
-    struct ks_delivery *first = retry_first(&engine);
+    struct ks_delivery *first = repeat_retry(&engine);
 
     ks_engine_barrier(&engine, 1);
     redeliver(&engine, 2);
-    ks_engine_unanswered(&engine, 0, now);
-    EXPECT(ks_engine_request(&engine, now, false) == NULL);
-    EXPECT_EQ(ks_engine_next_at(&engine), now + 100);
-    EXPECT_STR(text_of(ks_engine_request(&engine, now + 100, false)), "retry 1.1; barrier 1");
-    answer_refusal(&engine, "1.1");
+    answer_refusal(&engine, "1.1", reason);
+    EXPECT_EQ(engine.failed, 0);
+    EXPECT(ks_list_is_empty(&engine.failures));
     expect_redelivery(&engine, first, 2);
+}
+
+TEST(retry_whose_repetition_is_expired_or_fenced_was_accepted)
+{
+    expect_accepted("EXPIRED");
+    expect_accepted("FENCED");
+}
+
+/* The first request was lost, and the record was redelivered for another reason. */
+TEST(redeliveries_before_the_barrier_of_a_repetition_are_handed_out)
+{
+    struct ks_engine engine;
+    struct ks_delivery *first = repeat_retry(&engine);
+
+    redeliver(&engine, 2);
+    ks_engine_barrier(&engine, 1);
+    answer_refusal(&engine, "1.1", "EXPIRED");
+    expect_redelivery(&engine, first, 2);
+}
+
+TEST(records_of_a_new_lease_before_the_barrier_of_a_repetition_are_handed_out)
+{
+    struct ks_engine engine;
+    struct ks_delivery *taken[2] = {repeat_retry(&engine)};
+
+    ks_engine_lease_lost(&engine, "shard");
+    arrive(&engine, "b2", 2, 1); /* Another sidecar has settled record 1. */
+    ks_engine_barrier(&engine, 1);
+    answer_refusal(&engine, "1.1", "FENCED");
+    taken[1] = pop(&engine, 2);
+    finish(&engine, taken, 2);
+}
+
+TEST(record_of_the_app_whose_redelivery_is_before_the_barrier_of_a_repetition_is_settled)
+{
+    struct ks_delivery *taken[4];
+    struct ks_engine engine;
+
+    retry_in_batch(&engine, taken);
+    ks_engine_unanswered(&engine, 0, now);
+    EXPECT(ks_engine_request(&engine, now + 100, false) != NULL);
+    redeliver(&engine, 2);
+    ks_engine_barrier(&engine, 1);
+    answer_refusal(&engine, "1.1", "EXPIRED");
+    settle(&engine, taken[2], KS_OUTCOME_ACK);
+    EXPECT_EQ(engine.unconfirmed_count, 0);
+    EXPECT_CONTAINS(text_of(ks_engine_request(&engine, now, true)), "ack 3.2");
+    taken[3] = pop(&engine, 1);
+    finish(&engine, taken, 4);
+}
+
+TEST(retry_whose_repetition_is_refused_for_another_reason_takes_nothing_back)
+{
+    struct ks_engine engine;
+    struct ks_delivery *taken[3] = {repeat_retry(&engine)};
+
+    answer_refusal(&engine, "1.1", "UNKNOWN");
+    EXPECT_EQ(engine.failed, 1);
+    EXPECT(!ks_list_is_empty(&engine.failures));
+    for (int number = 2; number <= 3; number++)
+        taken[number - 1] = pop(&engine, number);
+    finish(&engine, taken, 3);
+}
+
+/* Repeats the outcome of a record of no lane, which the answer refuses. */
+static void expect_failed(enum ks_outcome outcome, uint64_t failed)
+{
+    struct ks_delivery *taken[1];
+    struct ks_engine engine;
+
+    begin(&engine);
+    engine.lanes.ordering = KS_CLIENT_ORDERING_NONE;
+    arrive(&engine, "b1", 1, 1);
+    taken[0] = pop(&engine, 1);
+    settle(&engine, taken[0], outcome);
+    EXPECT(ks_engine_request(&engine, now, true) != NULL);
+    ks_engine_unanswered(&engine, 0, now);
+    EXPECT(ks_engine_request(&engine, now + 100, true) != NULL);
+    answer_refusal(&engine, "1.1", "EXPIRED");
+    EXPECT_EQ(engine.failed, failed);
+    finish(&engine, taken, 1);
+}
+
+TEST(repetition_that_is_expired_has_failed_unless_it_is_a_retry)
+{
+    expect_failed(KS_OUTCOME_RETRY, 0);
+    expect_failed(KS_OUTCOME_DROP, 1);
+    expect_failed(KS_OUTCOME_DEAD_LETTER, 1);
+    expect_failed(KS_OUTCOME_ACK, 1);
 }
 
 TEST(retry_of_another_lane_holds_nothing)
@@ -401,20 +510,89 @@ TEST(outcome_settles_the_redelivery_in_the_next_session)
     finish(&engine, taken, 3);
 }
 
-TEST(outcome_without_a_redelivery_is_stale_when_the_next_session_begins)
+/* Settles record 5 after its session, which also delivered a later one. */
+static struct ks_delivery *settle_late(struct ks_engine *engine, struct ks_delivery *delivery)
+{
+    struct ks_delivery *taken;
+
+    begin(engine);
+    EXPECT(ks_engine_arrive(engine, delivery, now));
+    taken = pop(engine, 5);
+    arrive(engine, "b2", 6, 1);
+    open_session(engine);
+    settle(engine, taken, KS_OUTCOME_ACK);
+    return taken;
+}
+
+TEST(outcome_is_kept_over_sessions_that_do_not_reach_its_record)
+{
+    struct ks_engine engine;
+    struct ks_delivery *taken[1] = {settle_late(&engine, delivery_of("b1", 5, 1, 0))};
+
+    open_session(&engine); /* The session between has delivered nothing. */
+    arrive(&engine, "b2", 6, 1);
+    arrive(&engine, "b3", 4, 2); /* The last batch counts, and its first record. */
+    arrive(&engine, "b3", 6, 2);
+    open_session(&engine);
+    redriven(&engine, "b4", 6);
+    open_session(&engine);
+    EXPECT_EQ(engine.stale, 0);
+    arrive(&engine, "b5", 5, 2);
+    EXPECT_EQ(engine.lanes.count, 0);
+    EXPECT_STR(text_of(ks_engine_request(&engine, now, true)), "ack 5.2");
+    finish(&engine, taken, 1);
+}
+
+TEST(record_of_the_app_is_kept_though_a_session_began_behind_it)
 {
     struct ks_delivery *taken[1];
     struct ks_engine engine;
 
     begin(&engine);
-    arrive(&engine, "b1", 1, 1);
-    taken[0] = pop(&engine, 1);
+    arrive(&engine, "b1", 5, 1);
+    taken[0] = pop(&engine, 5);
     open_session(&engine);
-    settle(&engine, taken[0], KS_OUTCOME_ACK);
+    arrive(&engine, "b2", 6, 1);
+    open_session(&engine);
+    arrive(&engine, "b3", 5, 2);
+    EXPECT_EQ(engine.lanes.count, 0);
+    finish(&engine, taken, 1);
+}
+
+TEST(outcome_of_a_redriven_record_is_stale_after_the_next_session)
+{
+    struct ks_engine engine;
+    struct ks_delivery *delivery = delivery_of("b1", 5, 2, 0);
+    struct ks_delivery *taken[1];
+
+    delivery->record.redriven = true;
+    taken[0] = settle_late(&engine, delivery);
     EXPECT_EQ(engine.stale, 0);
     open_session(&engine);
     EXPECT_EQ(engine.stale, 1);
     finish(&engine, taken, 1);
+}
+
+TEST(outcome_that_a_retry_takes_back_is_kept_after_its_session)
+{
+    struct ks_delivery *taken[3];
+    struct ks_engine engine;
+
+    begin(&engine);
+    for (int number = 1; number <= 3; number++)
+        arrive(&engine, number < 3 ? "b1" : "b2", number, 1);
+    for (int number = 1; number <= 3; number++)
+        taken[number - 1] = pop(&engine, number);
+    settle(&engine, taken[1], KS_OUTCOME_ACK);
+    settle(&engine, taken[0], KS_OUTCOME_RETRY);
+    EXPECT_STR(text_of(ks_engine_request(&engine, now, false)), "retry 1.1; barrier 1");
+    answer(&engine);
+    ks_engine_barrier(&engine, 1);
+    open_session(&engine); /* Before the redelivery, and after record 3. */
+    EXPECT_EQ(engine.stale, 0);
+    redeliver(&engine, 2);
+    EXPECT_STR(text_of(ks_engine_request(&engine, now, true)), "ack 2.2");
+    finish(&engine, taken, 3);
 }
 
 TEST(retry_that_was_not_confirmed_holds_its_lane_in_the_next_session)
@@ -422,6 +600,7 @@ TEST(retry_that_was_not_confirmed_holds_its_lane_in_the_next_session)
     struct ks_engine engine;
     struct ks_delivery *first = retry_first(&engine);
 
+    ks_engine_barrier(&engine, 1);
     ks_engine_unanswered(&engine, 0, now);
     open_session(&engine);
     redeliver(&engine, 2);
@@ -452,20 +631,81 @@ TEST(disconnected_stream_takes_the_records_that_were_not_handed_out)
 
 TEST(lost_lease_takes_its_records_but_redriven_ones)
 {
-    struct ks_delivery *redriven = delivery_of("b2", 7, 1, 0);
     struct ks_delivery *taken[1];
     struct ks_engine engine;
 
-    redriven->record.redriven = true;
     begin(&engine);
     arrive(&engine, "b1", 1, 1);
-    EXPECT(ks_engine_arrive(&engine, redriven, now));
+    redriven(&engine, "b2", 7);
     ks_engine_lease_lost(&engine, "other");
     EXPECT_EQ(engine.lanes.count, 2);
     ks_engine_lease_lost(&engine, "shard");
     taken[0] = pop(&engine, 7);
     EXPECT(ks_engine_pop(&engine) == NULL);
     finish(&engine, taken, 1);
+}
+
+TEST(record_of_the_app_that_its_session_redelivers_is_not_handed_out_again)
+{
+    struct ks_delivery *taken[3];
+    struct ks_engine engine;
+
+    begin(&engine);
+    arrive(&engine, "b1", 1, 1);
+    arrive(&engine, "b1", 2, 1);
+    arrive(&engine, "b2", 3, 1);
+    for (int number = 1; number <= 3; number++)
+        taken[number - 1] = pop(&engine, number);
+    ks_engine_extend(&engine, taken[0], 5000);
+    settle(&engine, taken[1], KS_OUTCOME_ACK);
+    arrive(&engine, "b3", 1, 2);
+    EXPECT_EQ(taken[1]->group->open, 0);
+    EXPECT(ks_engine_pop(&engine) == NULL);
+    EXPECT_STR(text_of(ks_engine_request(&engine, now + 100, false)), "ack 2.1");
+    answer(&engine);
+    EXPECT_STR(text_of(ks_engine_request(&engine, now, false)), "extend 1.2");
+    answer(&engine);
+    settle(&engine, taken[0], KS_OUTCOME_ACK);
+    EXPECT_STR(text_of(ks_engine_request(&engine, now, true)), "ack 1.2");
+    answer(&engine);
+    settle(&engine, taken[2], KS_OUTCOME_ACK);
+    EXPECT_STR(text_of(ks_engine_request(&engine, now, true)), "ack b2");
+    finish(&engine, taken, 3);
+}
+
+TEST(redelivery_of_a_record_that_the_app_gave_back_is_handed_out)
+{
+    struct ks_delivery *taken[1];
+    struct ks_engine engine;
+
+    begin(&engine);
+    for (uint32_t attempt = 1; attempt <= 2; attempt++) {
+        arrive(&engine, attempt == 1 ? "b1" : "b2", 1, attempt);
+        taken[0] = pop(&engine, 1);
+        ks_engine_extend(&engine, taken[0], 5000);
+        ks_delivery_release(taken[0]);
+    }
+    open_session(&engine);
+    EXPECT_STR(text_of(ks_engine_request(&engine, now, true)), "none");
+    arrive(&engine, "b3", 1, 3);
+    taken[0] = pop(&engine, 1);
+    finish(&engine, taken, 1);
+}
+
+TEST(record_of_the_app_that_a_new_lease_redelivers_is_not_handed_out_again)
+{
+    struct ks_delivery *taken[2];
+    struct ks_engine engine;
+
+    begin(&engine);
+    arrive(&engine, "b1", 1, 1);
+    taken[0] = pop(&engine, 1);
+    ks_engine_lease_lost(&engine, "shard");
+    arrive(&engine, "b2", 1, 1); /* Attempts are counted from 1 in each lease epoch. */
+    arrive(&engine, "b2", 2, 1);
+    taken[1] = pop(&engine, 2);
+    EXPECT(ks_engine_pop(&engine) == NULL);
+    finish(&engine, taken, 2);
 }
 
 TEST(extension_names_batches_that_are_open_and_not_too_old)

@@ -76,6 +76,7 @@ struct content {
     uint32_t lane;
     const void *data;
     size_t size;
+    bool redriven;
 };
 
 static void add_text(struct ks_buffer *buffer, uint32_t field, const char *text)
@@ -99,6 +100,7 @@ static void write_record(int stream, const struct content *content)
     add_text(&record, KS_RECORD_PARTITION_KEY, "key");
     ks_wire_add_number(&record, KS_RECORD_ATTEMPT, content->attempt);
     ks_wire_add_bytes(&record, KS_RECORD_DATA, content->data, content->size);
+    ks_wire_add_number(&record, KS_RECORD_REDRIVEN, content->redriven);
     ks_wire_add_number(&record, KS_RECORD_LANE, content->lane);
     ks_wire_add_number(&record, 99, 1); /* A member of a later sidecar. */
     script_event(stream, KS_EVENT_RECORD, record.data, record.size);
@@ -113,12 +115,17 @@ void script_record(int stream, const char *batch, int number, uint32_t attempt)
 void script_record_in(int stream, const char *batch, int number, uint32_t attempt,
                       const char *shard, uint32_t lane)
 {
-    write_record(stream, &(struct content){batch, number, attempt, shard, lane, "data", 4});
+    write_record(stream, &(struct content){batch, number, attempt, shard, lane, "data", 4, false});
+}
+
+void script_redriven(int stream, const char *batch, int number, uint32_t attempt)
+{
+    write_record(stream, &(struct content){batch, number, attempt, "shard", 0, "data", 4, true});
 }
 
 void script_data(int stream, int number, const void *data, size_t size)
 {
-    write_record(stream, &(struct content){"b1", number, 1, "shard", 0, data, size});
+    write_record(stream, &(struct content){"b1", number, 1, "shard", 0, data, size, false});
 }
 
 void script_barrier(int stream, uint64_t number)
@@ -257,6 +264,7 @@ static void note_token(struct script *script, const char *head)
 static void take_settle(const struct connection *connection, const uint8_t *body, size_t size)
 {
     static const struct script_answer ACCEPTED = {200, "", "\x18\x01", 2}; /* persisted. */
+    static const struct script_answer REFUSED = {503, "", "", 0};
     struct script *script = connection->script;
     const struct script_answer *answer;
     uint64_t barrier;
@@ -267,7 +275,7 @@ static void take_settle(const struct connection *connection, const uint8_t *body
     barrier = note_settle(script, body, size);
     while (script->holds_answers)
         (void)pthread_cond_wait(&script->changed, &script->mutex);
-    answer = next_answer(&script->settles);
+    answer = script->refuses_settles ? &REFUSED : next_answer(&script->settles);
     stream = script->last_stream;
     if (barrier > 0 && script->sends_barriers && (answer == NULL || answer->status == 200))
         script_barrier(stream, barrier);
@@ -475,5 +483,12 @@ void script_hold_answers(struct script *script, bool holds)
     (void)pthread_mutex_lock(&script->mutex);
     script->holds_answers = holds;
     (void)pthread_cond_broadcast(&script->changed);
+    (void)pthread_mutex_unlock(&script->mutex);
+}
+
+void script_refuse_settles(struct script *script, bool refuses)
+{
+    (void)pthread_mutex_lock(&script->mutex);
+    script->refuses_settles = refuses;
     (void)pthread_mutex_unlock(&script->mutex);
 }

@@ -38,6 +38,7 @@ struct script {
     char request[SCRIPT_HEADER_MAX]; /* Of that stream: its head. */
     unsigned opened;                 /* Streams that were asked for. */
     bool holds_answers;              /* Settle requests are answered later. */
+    bool refuses_settles;            /* Settle requests get 503. */
     bool sends_barriers;             /* Each accepted barrier is written to the last stream. */
     unsigned requests;               /* Settle requests. */
     unsigned deleted;                /* Sessions that were ended. */
@@ -63,6 +64,7 @@ int script_open_with(struct script *script, int64_t ack_deadline_ms, int64_t hea
 void script_record(int stream, const char *batch, int number, uint32_t attempt);
 void script_record_in(int stream, const char *batch, int number, uint32_t attempt,
                       const char *shard, uint32_t lane);
+void script_redriven(int stream, const char *batch, int number, uint32_t attempt);
 void script_data(int stream, int number, const void *data, size_t size);
 void script_event(int stream, uint32_t field, const void *data, size_t size);
 void script_barrier(int stream, uint64_t number);
@@ -79,5 +81,6 @@ bool script_has_extension(struct script *script, const char *item);
 const char *script_outcomes(struct script *script);
 unsigned script_count(struct script *script, const unsigned *member);
 void script_hold_answers(struct script *script, bool holds);
+void script_refuse_settles(struct script *script, bool refuses);
 
 #endif

@@ -353,6 +353,108 @@ TEST(outcome_that_was_not_confirmed_settles_the_redelivery)
     ks_consumer_free(consumer);
 }
 
+/* Sends an outcome of record 1 that gets no answer, and opens the next stream. */
+static ks_consumer *lose_outcome(struct script *script, int *stream)
+{
+    ks_consumer *consumer = open_consumer(script, (ks_consumer_options){0}, stream);
+
+    script_refuse_settles(script, true);
+    script_record(*stream, "b1", 1, 1);
+    ks_record_dead_letter(next(consumer, 1), NULL);
+    EVENTUALLY(script_has(script, "1.1:dead_letter"));
+    script_drop(*stream);
+    *stream = script_open(script);
+    return consumer;
+}
+
+TEST(outcome_that_two_sessions_did_not_confirm_settles_the_redelivery)
+{
+    struct script *script = script_start();
+    int stream;
+    ks_consumer *consumer = lose_outcome(script, &stream);
+
+    script_record_in(stream, "b2", 9, 1, "other", 0);
+    (void)next(consumer, 9);
+    script_drop(stream);
+    stream = script_open(script);
+    script_refuse_settles(script, false);
+    script_record(stream, "b3", 1, 2);
+    script_record(stream, "b3", 2, 1);
+    (void)next(consumer, 2);
+    EVENTUALLY(script_has(script, "1.2:dead_letter"));
+    EXPECT_EQ(ks_consumer_stale(consumer), 0);
+    ks_consumer_free(consumer);
+}
+
+TEST(outcome_is_forgotten_if_a_session_delivers_later_records_alone)
+{
+    struct script *script = script_start();
+    int stream;
+    ks_consumer *consumer = lose_outcome(script, &stream);
+
+    script_record(stream, "b2", 2, 1);
+    (void)next(consumer, 2);
+    script_drop(stream);
+    stream = script_open(script);
+    script_record(stream, "b3", 1, 2);
+    EXPECT_EQ(next(consumer, 1)->attempt, 2);
+    EXPECT_EQ(ks_consumer_stale(consumer), 1);
+    script_refuse_settles(script, false);
+    ks_consumer_free(consumer);
+    EXPECT(!script_has(script, "1.2:dead_letter"));
+}
+
+TEST(redriven_record_is_handed_out_though_its_first_outcome_was_not_confirmed)
+{
+    struct script *script = script_start();
+    int stream;
+    ks_consumer *consumer = lose_outcome(script, &stream);
+
+    script_redriven(stream, "b2", 1, 2);
+    EXPECT(next(consumer, 1)->redriven);
+    script_refuse_settles(script, false);
+    ks_consumer_free(consumer);
+    EXPECT(!script_has(script, "1.2:dead_letter"));
+}
+
+TEST(record_of_the_app_that_its_session_redelivers_is_not_handed_out_again)
+{
+    struct script *script = script_start();
+    int stream;
+    ks_consumer *consumer = open_consumer(script, (ks_consumer_options){0}, &stream);
+
+    script_record(stream, "b1", 1, 1);
+    (void)next(consumer, 1);
+    script_record(stream, "b2", 1, 2);
+    script_event(stream, KS_EVENT_HEARTBEAT, "\x08\x01", 2);
+    EVENTUALLY(reading_has_event("heartbeat("));
+    script_record(stream, "b2", 2, 1);
+    (void)next(consumer, 2); /* It acknowledges record 1. */
+    ks_consumer_free(consumer);
+    EXPECT_STR(script_outcomes(script), "1.2:ack");
+}
+
+TEST(records_of_a_batch_that_a_retry_takes_back_are_not_handed_out_again)
+{
+    struct script *script = script_start();
+    int stream;
+    ks_consumer *consumer = open_consumer(script, (ks_consumer_options){0}, &stream);
+    const ks_batch *batch;
+
+    for (int number = 1; number <= 3; number++)
+        script_record(stream, "b1", number, 1);
+    batch = ks_consumer_batch(consumer, 3, 60000);
+    ks_record_retry(batch->records[0], 0, NULL);
+    EVENTUALLY(script_has(script, "1.1:retry"));
+    for (int number = 1; number <= 3; number++)
+        script_record(stream, "b2", number, 2);
+    batch = ks_consumer_batch(consumer, 1, 60000);
+    EXPECT_STR(batch->records[0]->sequence_number, "1");
+    EVENTUALLY(script_has(script, "2.2:ack") && script_has(script, "3.2:ack"));
+    ks_consumer_free(consumer);
+    EXPECT_STR(script_outcomes(script), "1.1:retry 2.2:ack 3.2:ack");
+}
+
 TEST(lost_lease_takes_its_records)
 {
     struct script *script = script_start();
@@ -468,6 +570,29 @@ TEST(records_behind_a_refused_retry_are_handled)
     ks_consumer_free(consumer);
 }
 
+TEST(retry_whose_repetition_is_expired_was_accepted)
+{
+    struct script *script = script_start();
+    size_t size;
+    const char *failure = script_failure("1.1", &size);
+    int stream;
+    ks_consumer *consumer;
+
+    script_answer(script, 503, "", 0);
+    script_answer(script, 200, failure, size);
+    consumer = fail_first(script, (ks_consumer_options){0}, &stream);
+    script_barrier(stream, 1);
+    for (int number = 1; number <= 3; number++)
+        script_record_in(stream, "b2", number, 2, "shard", 5);
+    script_hold_answers(script, false);
+    EVENTUALLY(reading_has("3/2"));
+    EXPECT_EQ(reading_stop(), KS_CLIENT_OK);
+    EXPECT_STR(reading_journal(), "1/1 1/2 2/2 3/2");
+    EXPECT_EQ(ks_consumer_failed(consumer), 0);
+    ks_consumer_free(consumer);
+    EXPECT(!reading_has_event("settle_failed"));
+}
+
 static int return_seven(ks_record *record, void *context)
 {
     (void)record;
@@ -519,6 +644,28 @@ TEST(records_of_a_lane_are_handled_one_after_the_other)
     EVENTUALLY(reading_has("2/1"));
     EXPECT_EQ(reading_stop(), KS_CLIENT_OK);
     EXPECT(strstr(reading_journal(), "end 2/1") != NULL);
+    ks_consumer_free(consumer);
+}
+
+TEST(handler_that_runs_over_a_redelivery_is_not_repeated)
+{
+    struct script *script = script_start();
+    ks_consumer *consumer = consumer_of(
+        script, (ks_consumer_options){.concurrency = 2, .ordering = KS_CLIENT_ORDERING_NONE});
+    int stream;
+
+    (void)pthread_mutex_lock(&gate);
+    reading_start(consumer, hold_first);
+    stream = script_open(script);
+    script_record(stream, "b1", 1, 1);
+    EVENTUALLY(reading_has("1/1"));
+    script_record(stream, "b2", 1, 2);
+    script_record(stream, "b3", 2, 1);
+    EVENTUALLY(reading_has("2/1"));
+    (void)pthread_mutex_unlock(&gate);
+    EVENTUALLY(script_has(script, "b2:ack"));
+    EXPECT_EQ(reading_stop(), KS_CLIENT_OK);
+    EXPECT(!reading_has("1/2"));
     ks_consumer_free(consumer);
 }
 

@@ -124,6 +124,24 @@ TEST(loop_ends_after_the_last_outcome)
     ks_fake_free(NULL);
 }
 
+TEST(outcomes_of_a_batch_of_which_a_record_is_retried_are_reported)
+{
+    ks_fake *fake = fake_of(3, (ks_consumer_options){0}, 0);
+    ks_consumer *consumer = ks_fake_consumer(fake);
+    const ks_batch *batch = ks_consumer_batch(consumer, 3, 60000);
+
+    EXPECT_EQ(batch->count, 3);
+    ks_record_retry(batch->records[0], 0, NULL);
+    batch = ks_consumer_batch(consumer, 1, 60000);
+    EXPECT_EQ(batch->count, 1);
+    EXPECT_EQ(batch->records[0]->attempt, 2);
+    EXPECT(ks_consumer_batch(consumer, 3, 10) == NULL);
+    EXPECT_CONTAINS(outcomes_of(fake), "1/1:ack");
+    EXPECT_CONTAINS(outcomes_of(fake), "2/1:ack");
+    EXPECT_CONTAINS(outcomes_of(fake), "0/2:ack");
+    ks_fake_free(fake);
+}
+
 TEST(data_may_have_any_bytes)
 {
     ks_fake *fake = ks_fake_new(NULL, 0);

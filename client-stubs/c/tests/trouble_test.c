@@ -321,6 +321,7 @@ TEST(child_of_a_fork_is_refused)
     record = next(consumer, 1);
     pid = fork();
     if (pid == 0) {
+        (void)alarm(CHECK_SECONDS); /* The alarm of the parent is not inherited. */
         ks_record_drop(record);
         ks_consumer_stop(consumer);
         if (ks_consumer_next(consumer, -1) != NULL || ks_consumer_batch(consumer, 1, 1) != NULL ||
@@ -385,15 +386,24 @@ static void stop_by_signal(int number)
     ks_consumer_stop(signalled);
 }
 
+static void *signal_later(void *waiting)
+{
+    check_sleep(1000);
+    EXPECT(pthread_kill(*(pthread_t *)waiting, SIGUSR1) == 0);
+    return NULL;
+}
+
 TEST(stop_in_a_signal_handler_ends_a_wait)
 {
     struct script *script = script_start();
     struct sigaction action = {.sa_handler = stop_by_signal, .sa_flags = SA_RESTART};
+    pthread_t waiting = pthread_self(), thread;
 
     signalled = consumer_of(script, (ks_consumer_options){0});
-    EXPECT(sigaction(SIGALRM, &action, NULL) == 0);
-    (void)alarm(1);
+    EXPECT(sigaction(SIGUSR1, &action, NULL) == 0);
+    EXPECT(pthread_create(&thread, NULL, signal_later, &waiting) == 0);
     EXPECT(ks_consumer_next(signalled, -1) == NULL);
+    EXPECT(pthread_join(thread, NULL) == 0);
     EXPECT_EQ(ks_consumer_status(signalled), KS_CLIENT_STOPPED);
     ks_consumer_free(signalled);
 }
