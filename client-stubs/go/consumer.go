@@ -49,6 +49,7 @@ func New(clientID string, options ...Option) *Consumer {
 	}
 	c.work.L = &c.mu
 	c.queue.lanes = map[scope]*lane{}
+	c.adoptable, c.heads = map[position]*Record{}, map[string]*Record{}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.sendCtx, c.abandon = context.WithCancel(context.Background())
 	c.limits = limits{c.config.maxInFlight, c.config.maxBytes, c.config.ackDeadline, heartbeatDefault}

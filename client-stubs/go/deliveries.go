@@ -3,7 +3,9 @@
 package sidecar
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -17,7 +19,8 @@ type deliveries struct {
 
 	batches   []*batch             // Of this session, with records without an outcome or acknowledgements to be sent.
 	current   *batch               // Of the last record: further records of the batch may follow.
-	adoptable map[position]*Record // Their session has ended. Their outcome settles the redelivery.
+	adoptable map[position]*Record // The outcome of each settles its redelivery, which is not handed out.
+	heads     map[string]*Record   // By shard: the first record of its last batch in this session.
 	sending   *request             // Without an answer.
 
 	outcomes     []*Record    // With an outcome other than an acknowledgement, to be sent at once.
@@ -50,17 +53,31 @@ func (b *batch) isWhole() bool { return b.complete && b.acked == len(b.records) 
 // A retry takes back the later records of its scope. They are held until it is known whether it did, and which they are.
 type hold struct {
 	record   *Record
-	barrier  string
+	barriers []string // Of each copy of the request.
 	answered bool
 	accepted bool
-	passed   bool   // The barrier was read.
-	mark     uint64 // Number of the last delivery before the barrier.
+	repeated bool   // The sidecar had accepted an earlier copy.
+	passed   bool   // The last barrier was read.
+	mark     uint64 // Number of the last delivery before the last barrier.
+	first    uint64 // Number of the last delivery before the first sign that the record failed; 0: no sign yet.
 }
 
-// Returns whether the retry takes back a record of its scope that was not handed out. A retry that was sent twice takes back the
-// redelivery of its own record, too.
+// Returns whether the retry takes back a record of its scope that was not handed out. A retry that was accepted twice
+// takes back the redelivery of its own record, too.
 func (h *hold) takesBack(r *Record) bool {
-	return r.arrival <= h.mark && comparePositions(r, h.record) >= 0
+	mark := h.mark
+	if h.repeated {
+		mark = h.first
+	}
+	return r.arrival <= mark && comparePositions(r, h.record) >= 0
+}
+
+// Notes a sign that the record failed: its redelivery, a barrier, or the loss of its lease. An accepted retry that is
+// refused when it is repeated takes back no record that follows the first sign.
+func (h *hold) sign(arrival uint64) {
+	if h.first == 0 {
+		h.first = arrival
+	}
 }
 
 // Enters a delivery that was read from the stream.
@@ -71,6 +88,12 @@ func (c *Consumer) arrive(r *Record, batchID string, now time.Time) {
 		}
 		c.current = &batch{id: batchID, generation: c.generation, since: now}
 		c.batches = append(c.batches, c.current)
+		c.noteHead(r)
+	}
+	for _, h := range c.holds {
+		if h.record.position() == r.position() {
+			h.sign(c.arrivals)
+		}
 	}
 	c.arrivals++
 	r.consumer, r.batch, r.lane, r.arrival = c, c.current, c.queue.lane(r), c.arrivals
@@ -85,9 +108,43 @@ func (c *Consumer) arrive(r *Record, batchID string, now time.Time) {
 	c.queue.push(r)
 }
 
-// Lets the record that the app has stand for its redelivery.
+// Notes where a batch begins, in a copy: the record would keep its buffer in memory. A dead letter has no order.
+func (c *Consumer) noteHead(r *Record) {
+	if r.Redriven {
+		return
+	}
+	number := strings.Clone(r.SequenceNumber)
+	c.heads[r.ShardID] = &Record{SequenceNumber: number, SubSequenceNumber: r.SubSequenceNumber}
+}
+
+// Expects redeliveries of records that the app has in this session.
+func (c *Consumer) expect(isRedelivered func(*Record) bool) {
+	for _, b := range c.batches {
+		for _, r := range b.records {
+			if r.state == stateRunning && !r.left && isRedelivered(r) {
+				c.adoptable[r.position()] = r
+			}
+		}
+	}
+}
+
+// The app left a loop. If this session redelivers the records, they are handed out again.
+func (c *Consumer) leave(records ...*Record) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range records {
+		r.left = true
+		if r.batch.generation == c.generation {
+			delete(c.adoptable, r.position())
+		}
+	}
+}
+
+// Lets the record that the app has stand for its redelivery. It remains in the list of a batch of this session, so that
+// the batch_id does not acknowledge it.
 func (c *Consumer) adopt(old, r *Record) {
 	delete(c.adoptable, old.position())
+	old.batch.open--
 	old.ackID, old.batch, old.lane, old.arrival = r.ackID, r.batch, r.lane, r.arrival
 	r.batch.records = append(r.batch.records, old)
 	if old.state != stateRunning {
@@ -112,6 +169,7 @@ func (c *Consumer) decide(r *Record, s settlement) {
 		r.decision = &decision
 	}
 	if r.batch.generation == c.generation {
+		delete(c.adoptable, r.position())
 		c.note(r)
 	}
 }
@@ -176,19 +234,20 @@ func (c *Consumer) opened(event Event) {
 		c.queue.release(h.record.lane)
 	}
 	c.queue.forget()
+	clear(c.heads)
 	c.batches, c.current, c.outcomes, c.extensions, c.holds, c.sending = nil, nil, nil, nil, nil, nil
 	c.waiting, c.waitingBytes, c.flush = 0, 0, false
 	c.work.Broadcast()
 }
 
-// Keeps the records that the app has, and those whose outcome the sidecar has not confirmed.
+// Keeps the records that the app has, and those whose outcome the sidecar has not confirmed. Forgets settled ones.
 func (c *Consumer) keepUnconfirmed() {
-	earlier := c.adoptable
-	c.adoptable = map[position]*Record{}
-	for position, r := range earlier {
-		if r.state == stateRunning {
-			c.adoptable[position] = r
-		} else {
+	for position, r := range c.adoptable {
+		if !c.isSettled(r) {
+			continue
+		}
+		delete(c.adoptable, position)
+		if r.state == stateDecided {
 			c.stale++
 		}
 	}
@@ -209,6 +268,13 @@ func (c *Consumer) keepUnconfirmed() {
 	}
 }
 
+// True if the record has an outcome, and the session that ends delivered later records of the shard, but not this one.
+// A dead letter has no order.
+func (c *Consumer) isSettled(r *Record) bool {
+	head := c.heads[r.ShardID]
+	return r.state != stateRunning && (r.Redriven || head != nil && comparePositions(head, r) > 0)
+}
+
 // The stream broke. The next session redelivers what is not settled, so no further record is handed out. The sidecar
 // accepts settlements until then.
 func (c *Consumer) detached() {
@@ -225,7 +291,14 @@ func (c *Consumer) detached() {
 func (c *Consumer) lost(shardID string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.queue.remove(func(r *Record) bool { return r.ShardID == shardID && !r.Redriven && giveUp(r) })
+	isLost := func(r *Record) bool { return r.ShardID == shardID && !r.Redriven }
+	c.queue.remove(func(r *Record) bool { return isLost(r) && giveUp(r) })
+	c.expect(isLost)
+	for _, h := range c.holds {
+		if isLost(h.record) {
+			h.sign(c.arrivals)
+		}
+	}
 }
 
 // Drops a record that was not handed out and is redelivered.
@@ -243,7 +316,7 @@ func (c *Consumer) setBarrier(request *request) {
 	c.barriers++
 	request.Barrier = strconv.FormatUint(c.barriers, 10)
 	for _, h := range request.holds {
-		h.barrier, h.passed = request.Barrier, false
+		h.barriers, h.passed = append(h.barriers, request.Barrier), false
 	}
 }
 
@@ -252,9 +325,12 @@ func (c *Consumer) pass(barrier string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, h := range c.holds {
-		if h.barrier == barrier {
-			h.passed, h.mark = true, c.arrivals
+		number := slices.Index(h.barriers, barrier)
+		if number < 0 {
+			continue
 		}
+		h.sign(c.arrivals)
+		h.passed, h.mark = number == len(h.barriers)-1, c.arrivals
 	}
 	c.resolve()
 }

@@ -106,7 +106,13 @@ func (c *Consumer) Records(ctx context.Context) iter.Seq2[*Record, error] {
 		}
 		defer c.wakeAtEnd(ctx)()
 		ack, isOver := settlement{Outcome: outcomeAck}, isDone(ctx)
-		for r := c.advance(nil, ack, isOver); r != nil; r = c.advance(r, ack, isOver) {
+		var r *Record
+		defer func() {
+			if r != nil {
+				c.leave(r)
+			}
+		}()
+		for r = c.advance(nil, ack, isOver); r != nil; r = c.advance(r, ack, isOver) {
 			if !yield(r, nil) {
 				return
 			}
@@ -156,11 +162,13 @@ func (c *Consumer) Batches(ctx context.Context, maxRecords int, maxWait time.Dur
 			return
 		}
 		defer c.wakeAtEnd(ctx)()
-		for {
-			batch := c.nextBatch(ctx, maxRecords, maxWait)
-			if batch == nil {
-				break
+		var batch *Batch
+		defer func() {
+			if batch != nil {
+				c.leave(batch.Records...)
 			}
+		}()
+		for batch = c.nextBatch(ctx, maxRecords, maxWait); batch != nil; batch = c.nextBatch(ctx, maxRecords, maxWait) {
 			if !yield(batch, nil) {
 				return
 			}
@@ -207,12 +215,12 @@ func (c *Consumer) nextBatch(ctx context.Context, maxRecords int, maxWait time.D
 // Takes back records that the app has not seen.
 func (c *Consumer) restore(records []*Record) {
 	for _, r := range slices.Backward(records) {
+		delete(c.adoptable, r.position())
 		if r.batch.generation == c.generation {
 			r.state = stateQueued
 			c.queue.unpop(r)
 			continue
 		}
 		r.state = stateGone
-		delete(c.adoptable, r.position())
 	}
 }

@@ -49,7 +49,14 @@ type scriptedStream struct {
 	ended  sync.Once
 }
 
+// LimitTest ends the process with all stacks if the test takes longer than a minute.
+func LimitTest(t *testing.T) {
+	timer := time.AfterFunc(time.Minute, func() { panic(t.Name() + " takes longer than a minute") })
+	t.Cleanup(func() { timer.Stop() })
+}
+
 func newScript(t *testing.T) *script {
+	LimitTest(t)
 	s := &script{streams: make(chan *scriptedStream, 16), header: http.Header{}}
 	s.settle = func(scriptedBody) (int, string) { return 200, settledAnswer }
 	mux := http.NewServeMux()
@@ -180,6 +187,15 @@ func (s *scriptedStream) record(batchID string, n, attempt int) {
 }
 
 func (s *scriptedStream) recordOf(batchID string, n, attempt int, lane uint64, data []byte) {
+	s.event(wire.EventRecord, encodeRecord(batchID, n, attempt, lane, data))
+}
+
+func (s *scriptedStream) redriven(batchID string, n, attempt int) {
+	message := encodeRecord(batchID, n, attempt, 0, fmt.Append(nil, n))
+	s.event(wire.EventRecord, wire.AppendVarint(message, wire.RecordRedriven, 1))
+}
+
+func encodeRecord(batchID string, n, attempt int, lane uint64, data []byte) []byte {
 	message := wire.AppendBytes(nil, wire.RecordAckID, fmt.Sprintf("%s-%d", batchID, n))
 	message = wire.AppendBytes(message, wire.RecordBatchID, batchID)
 	message = wire.AppendBytes(message, wire.RecordShardID, "shard")
@@ -189,14 +205,17 @@ func (s *scriptedStream) recordOf(batchID string, n, attempt int, lane uint64, d
 	message = wire.AppendVarint(message, wire.RecordAttempt, uint64(attempt))
 	message = wire.AppendBytes(message, wire.RecordData, data)
 	message = wire.AppendVarint(message, wire.RecordLane, lane)
-	message = wire.AppendVarint(message, 99, 1) // A member that the package does not know.
-	s.event(wire.EventRecord, message)
+	return wire.AppendVarint(message, 99, 1) // A member that the package does not know.
 }
 
 func (s *scriptedStream) heartbeat() { s.event(wire.EventHeartbeat, nil) }
 
 func (s *scriptedStream) barrier(text string) {
 	s.event(wire.EventBarrier, wire.AppendBytes(nil, wire.BarrierBarrier, text))
+}
+
+func (s *scriptedStream) leaseLost() {
+	s.event(wire.EventLeaseLost, wire.AppendBytes(nil, wire.LeaseLostShardID, "shard"))
 }
 
 func (s *scriptedStream) drop() { s.ended.Do(func() { close(s.frames) }) }

@@ -28,12 +28,15 @@ type settleBody struct {
 }
 
 type settleAnswer struct {
-	Failed []struct {
-		AckID   string `json:"ack_id"`
-		Reason  string `json:"reason"`
-		Message string `json:"message"`
-	} `json:"failed"`
-	Persisted bool `json:"persisted"`
+	Failed    []failure `json:"failed"`
+	Persisted bool      `json:"persisted"`
+}
+
+// One item that was refused.
+type failure struct {
+	AckID   string `json:"ack_id"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
 }
 
 type request struct {
@@ -41,9 +44,16 @@ type request struct {
 	generation uint64
 	records    []*Record // With an outcome. An extension has none.
 	holds      []*hold   // Of the retries.
+	repeated   bool      // An earlier copy got no answer.
 }
 
 func (r *request) isExtension() bool { return len(r.records) == 0 }
+
+// True if the failure of a retry shows that an earlier copy was accepted: the record was or will be redelivered.
+func (r *request) wasAccepted(f failure) bool {
+	isRetry := func(s settlement) bool { return s.AckID == f.AckID && s.Outcome == outcomeRetry }
+	return r.repeated && (f.Reason == "EXPIRED" || f.Reason == "FENCED") && slices.ContainsFunc(r.Settlements, isRetry)
+}
 
 func (r *request) add(s settlement) { r.Settlements = append(r.Settlements, s) }
 
@@ -124,7 +134,7 @@ func (c *Consumer) collectOutcomes() *request {
 	}
 	c.outcomes = c.outcomes[len(request.records):]
 	for _, h := range c.holds {
-		if h.record.state == stateSent && h.barrier == "" {
+		if h.record.state == stateSent && h.barriers == nil {
 			request.holds = append(request.holds, h)
 		}
 	}
@@ -245,25 +255,33 @@ func (c *Consumer) repeat(request *request) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	request.repeated = true
 	c.setBarrier(request)
 	return true
 }
 
 // A request was answered.
 func (c *Consumer) settled(request *request, answer settleAnswer) {
-	refused := map[string]bool{}
+	var failed []failure
+	refused, repeated := map[string]bool{}, map[string]bool{}
 	for _, failure := range answer.Failed {
+		if request.wasAccepted(failure) {
+			repeated[failure.AckID] = true
+			continue
+		}
 		refused[failure.AckID] = true
+		failed = append(failed, failure)
 	}
 	c.mu.Lock()
 	c.sending = nil
-	c.failed += uint64(len(answer.Failed))
+	c.failed += uint64(len(failed))
 	for _, h := range request.holds {
-		h.answered, h.accepted = true, !refused[string(h.record.ackID)]
+		id := string(h.record.ackID)
+		h.answered, h.accepted, h.repeated = true, !refused[id], repeated[id]
 	}
 	c.resolve()
 	c.mu.Unlock()
-	for _, failure := range answer.Failed {
+	for _, failure := range failed {
 		c.emit(Event{Type: "settle_failed", AckID: failure.AckID, Reason: failure.Reason})
 	}
 }

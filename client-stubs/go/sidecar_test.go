@@ -25,7 +25,7 @@ import (
 )
 
 // A generous limit for what must happen.
-const patience = 60 * time.Second
+const patience = 30 * time.Second
 
 // A process of the real sidecar with a local stream.
 type process struct {
@@ -41,6 +41,7 @@ type process struct {
 // Starts the binary of KINESIS_SIDECAR_BIN: on a free port, or on a Unix socket if there is a file with a token.
 func startSidecar(t *testing.T, tokenFile string) *process {
 	t.Helper()
+	sidecar.LimitTest(t)
 	if os.Getenv("KINESIS_SIDECAR_BIN") == "" {
 		t.Fatal("KINESIS_SIDECAR_BIN must be the path of the sidecar's binary")
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -239,6 +240,9 @@ func (s *stream) enter() {
 	c := s.consumer
 	now := time.Now()
 	c.mu.Lock()
+	if slices.ContainsFunc(s.arrivals, func(a arrival) bool { return a.record.Attempt > 1 }) {
+		c.expect(func(*Record) bool { return true })
+	}
 	for _, a := range s.arrivals {
 		c.arrive(a.record, a.batchID, now)
 	}

@@ -272,7 +272,7 @@ func TestRecord_that_is_redelivered_while_its_handler_runs_is_settled_by_it(t *t
 func TestOutcome_that_was_not_confirmed_settles_the_redelivery(t *testing.T) {
 	for outcome, handle := range map[string]func(*Record){"ack": (*Record).Ack, "drop": (*Record).Drop} {
 		s := newScript(t)
-		s.answer(func(scriptedBody) (int, string) { return 503, "{}" })
+		s.answer(unavailable)
 		consumer, _ := s.consumer(t)
 		var handled journal
 		run := startRun(t, consumer, func(ctx context.Context, record *Record) error {
@@ -286,7 +286,8 @@ func TestOutcome_that_was_not_confirmed_settles_the_redelivery(t *testing.T) {
 		eventually(t, "the outcome is sent", func() bool { return s.has("b1-1", outcome) })
 		first.drop()
 		second := s.open(t)
-		s.answer(func(scriptedBody) (int, string) { return 200, settledAnswer })
+		eventually(t, "a second session", func() bool { return consumer.hasSession(2) })
+		s.answer(settled)
 		second.record("b2", 1, 2)
 		second.record("b2", 2, 1)
 
@@ -358,19 +359,6 @@ func TestRecord_that_the_app_has_is_kept_over_two_sessions(t *testing.T) {
 	eventually(t, "the redelivery is settled", func() bool { return s.has("b3-1", "ack") })
 }
 
-func TestOutcome_without_a_redelivery_is_stale_when_the_next_session_begins(t *testing.T) {
-	s := newScript(t)
-	consumer, _ := s.consumer(t)
-	record, second := outlive(t, s, consumer)
-	eventually(t, "a new session", func() bool { return consumer.hasSession(2) })
-	record.Ack()
-
-	second.drop()
-	s.open(t)
-
-	eventually(t, "the outcome is stale", func() bool { return consumer.Stale() == 1 })
-}
-
 func TestBatch_that_the_connection_cut_is_not_acknowledged_as_a_whole(t *testing.T) {
 	s := newScript(t)
 	consumer, _ := s.consumer(t, AckInterval(time.Hour))
@@ -435,7 +423,7 @@ func TestLost_lease_takes_its_records(t *testing.T) {
 	stream.record("b1", 1, 1)
 	stream.record("b1", 2, 1)
 	eventually(t, "the handler runs", func() bool { return handled.has("1/1") })
-	stream.event(wire.EventLeaseLost, wire.AppendBytes(nil, wire.LeaseLostShardID, "shard"))
+	stream.leaseLost()
 	eventually(t, "the lease is lost", func() bool { return len(events.find("lease_lost")) == 1 })
 
 	close(release)
